@@ -1,0 +1,211 @@
+#!/usr/bin/env bash
+# Tries the project's two commands on a fresh Debian 12: debootstrap into a directory, a clone of
+# this repository inside, then scripts/demo.sh and scripts/test.sh in a chroot.
+#
+# Everything runs in a mount and process namespace of its own: whatever happens, the mounts and the
+# processes of the chroot are gone when this script ends.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+suite=bookworm
+root=
+tarball=
+mirror=
+commands=()
+worktree=no
+fresh=no
+
+usage() {
+    cat <<END
+Usage: scripts/clean-root.sh [OPTIONS] [COMMAND...]
+
+Tries COMMAND (default: scripts/demo.sh, then scripts/test.sh) from a fresh clone
+in a fresh Debian 12. Needs root; installs debootstrap when it is missing.
+
+  --dir DIR       where the root file system goes; it stays there afterwards
+                  (default: a temporary directory, removed at the end)
+  --tar FILE      keep the bare root in FILE, and start from it when it is there
+  --fresh         throw away what is in DIR and begin again
+  --worktree      take the files as they are here, committed or not, in place of a clone
+  --mirror URL    Debian mirror (default: the one that this machine's apt uses)
+  --help          this text
+END
+}
+
+say() { printf '%s\n' "$*"; }
+die() {
+    printf 'clean-root: %s\n' "$*" >&2
+    exit 1
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --dir | --tar | --mirror)
+        [ $# -ge 2 ] || die "$1 wants a value"
+        case $1 in
+        --dir) root=$2 ;;
+        --tar) tarball=$2 ;;
+        --mirror) mirror=$2 ;;
+        esac
+        shift
+        ;;
+    --fresh) fresh=yes ;;
+    --worktree) worktree=yes ;;
+    --help)
+        usage
+        exit 0
+        ;;
+    -*)
+        usage >&2
+        exit 2
+        ;;
+    *) commands+=("$1") ;;
+    esac
+    shift
+done
+[ ${#commands[@]} -gt 0 ] || commands=(scripts/demo.sh scripts/test.sh)
+[ "$(id -u)" = 0 ] || die "debootstrap and chroot need root"
+
+# What a command runs in: the namespace's init ends everything below it when it ends.
+if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
+    args=()
+    [ -z "$tarball" ] || args+=(--tar "$(realpath "$tarball")")
+    [ -z "$mirror" ] || args+=(--mirror "$mirror")
+    [ "$worktree" = no ] || args+=(--worktree)
+    [ "$fresh" = no ] || args+=(--fresh)
+    temporary=
+    if [ -z "$root" ]; then
+        temporary=$(mktemp -d)
+        root=$temporary
+    fi
+    mkdir -p "$root"
+    # shellcheck disable=SC2064 # the name is known now
+    [ -z "$temporary" ] || trap "rm -rf --one-file-system '$temporary'" EXIT
+    command -v debootstrap >/dev/null || "$here/scripts/deps.sh" clean-root
+    rc=0
+    CLEAN_ROOT_INSIDE=yes unshare --mount --pid --fork --kill-child \
+        "$0" --dir "$(realpath "$root")" "${args[@]}" "${commands[@]}" || rc=$?
+    exit "$rc"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The Debian sources of this machine, as "URI SUITE COMPONENT" lines.
+debian_sources() {
+    # shellcheck disable=SC2016 # apt fills these in
+    apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+        awk -v suite="$suite" '$2 == suite || index($2, suite "-") == 1' | sort -u
+}
+
+# Proxies and the like, whatever file they are configured in.
+apt_settings() {
+    apt-config dump | grep -E \
+        '^Acquire::(https?|Check-Valid-Until|Check-Date|Retries|ForceIPv[46])\b.*"[^"]' || true
+}
+
+# debootstrap downloads with wget, which knows neither apt's proxies nor its logins: hand them over
+# by environment and file, not on a command line.
+run_debootstrap() {
+    local proxy file
+    proxy=$(apt-config dump | sed -n 's/^Acquire::http::Proxy "\(.*\)";$/\1/p')
+    if [ -n "$proxy" ]; then export http_proxy=$proxy https_proxy=$proxy; fi
+    (
+        umask 077
+        for file in /etc/apt/auth.conf /etc/apt/auth.conf.d/*.conf; do
+            # wget reads plain host names only
+            if [ -f "$file" ]; then sed -E 's#^(\s*machine\s+)(https?://)?([^/ ]+)\S*#\1\3#' "$file"; fi
+        done >"$work/.netrc"
+    )
+    HOME=$work debootstrap --variant=minbase --include=ca-certificates,git \
+        "$suite" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 || {
+        tail -n 20 "$work/debootstrap.log" >&2
+        die "debootstrap failed; its log ends as above"
+    }
+}
+
+configure_apt() {
+    debian_sources | awk '
+        { n[$1 " " $2] = n[$1 " " $2] " " $3 }
+        END { for (k in n) print "deb " k n[k] }' | sort >"$root/etc/apt/sources.list"
+    [ -s "$root/etc/apt/sources.list" ] || echo "deb $mirror $suite main" >"$root/etc/apt/sources.list"
+    apt_settings >"$root/etc/apt/apt.conf.d/90clean-root"
+    if [ -f /etc/apt/auth.conf ]; then cp -p /etc/apt/auth.conf "$root/etc/apt/"; fi
+    cp -pr /etc/apt/auth.conf.d "$root/etc/apt/" 2>/dev/null || true
+}
+
+make_root() {
+    if [ "$fresh" = yes ]; then find "$root" -mindepth 1 -xdev -delete; fi
+    if [ -n "$(ls -A "$root")" ]; then
+        [ -x "$root/usr/bin/apt-get" ] || die "$root is neither empty nor a Debian root"
+        say "root     $root, as it is"
+    elif [ -n "$tarball" ] && [ -s "$tarball" ]; then
+        tar -xpf "$tarball" -C "$root" --numeric-owner
+        say "root     $root, from $tarball"
+    else
+        [ -n "$mirror" ] || mirror=$(debian_sources | awk -v s="$suite" '$2 == s { print $1; exit }')
+        [ -n "$mirror" ] || die "apt here knows no $suite: name a mirror with --mirror"
+        say "root     $root, debootstrap $suite"
+        run_debootstrap
+        if [ -n "$tarball" ]; then
+            tar -cpf "$tarball.part" -C "$root" --numeric-owner --one-file-system .
+            mv "$tarball.part" "$tarball"
+        fi
+    fi
+    configure_apt
+    cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+    printf '127.0.0.1 localhost %s\n::1 localhost\n' "$(hostname)" >"$root/etc/hosts"
+}
+
+mount_root() {
+    mount -t proc proc "$root/proc"
+    mount -t tmpfs -o nosuid,mode=755 tmpfs "$root/dev"
+    mkdir "$root/dev/pts" "$root/dev/shm"
+    mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts"
+    mount -t tmpfs -o nosuid,nodev,mode=1777 tmpfs "$root/dev/shm"
+    local node
+    for node in null zero full random urandom tty; do
+        : >"$root/dev/$node"
+        mount --bind "/dev/$node" "$root/dev/$node"
+    done
+    ln -s pts/ptmx "$root/dev/ptmx"
+    ln -s /proc/self/fd "$root/dev/fd"
+    ln -s /proc/self/fd/0 "$root/dev/stdin"
+    ln -s /proc/self/fd/1 "$root/dev/stdout"
+    ln -s /proc/self/fd/2 "$root/dev/stderr"
+}
+
+copy_tree() {
+    local to=$root/root/worldkeeper
+    rm -rf "$to"
+    if [ "$worktree" = yes ]; then
+        mkdir "$to"
+        (cd "$here" && git ls-files -z --cached --others --exclude-standard |
+            while IFS= read -rd '' file; do
+                if [ -e "$file" ]; then printf '%s\0' "$file"; fi
+            done | tar -c --null -T - --owner=0 --group=0) | tar -x -C "$to"
+        say "tree     the files as they are in $here"
+    else
+        git clone -q --no-hardlinks "$here" "$to"
+        say "tree     clone of $(git -C "$to" log -1 --format='%h %s')"
+    fi
+}
+
+make_root
+copy_tree
+mount_root
+
+failed=0
+for command in "${commands[@]}"; do
+    say
+    say "--- $command"
+    start=$SECONDS
+    rc=0
+    # A login shell's environment and nothing of ours.
+    chroot "$root" /usr/bin/env -i HOME=/root USER=root LOGNAME=root SHELL=/bin/bash \
+        TERM="${TERM:-dumb}" LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        /bin/bash -c "cd /root/worldkeeper && $command" </dev/null || rc=$?
+    say "--- $command: exit $rc after $((SECONDS - start)) s"
+    [ "$rc" = 0 ] || failed=1
+done
+exit "$failed"

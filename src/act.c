@@ -1,0 +1,470 @@
+#include "act.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "core/js.h"
+#include "db/sentinel.h"
+#include "dump/verify.h"
+#include "dump/writer.h"
+#include "report/alert.h"
+#include "restore/restore.h"
+#include "store/catalog.h"
+
+#define LOCK_MAX 4096
+
+static void set_string(json_t *o, const char *key, const char *s)
+{
+    if (s)
+        json_object_set_new(o, key, json_string(s));
+}
+
+json_t *request_json(const struct request *r)
+{
+    json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I}", "action", r->action, "force", r->force, "dry_run",
+                          r->dry_run, "automatic", r->automatic, "skip", (json_int_t)r->skip, "pause_ms",
+                          (json_int_t)r->pause_ms);
+    set_string(o, "dump", r->dump);
+    set_string(o, "into", r->into);
+    set_string(o, "at", r->at);
+    return o;
+}
+
+static char *get_string(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? xstrdup(s) : NULL;
+}
+
+void request_from_json(const json_t *o, struct request *out)
+{
+    *out = (struct request){.force = js_flag(o, "force"),
+                            .dry_run = js_flag(o, "dry_run"),
+                            .skip = (unsigned)js_number(o, "skip", 0),
+                            .pause_ms = js_number(o, "pause_ms", 0)};
+    out->action = xstrdup(js_text(o, "action"));
+    out->dump = get_string(o, "dump");
+    out->into = get_string(o, "into");
+    out->at = get_string(o, "at");
+}
+
+void request_free(struct request *r)
+{
+    free(r->action);
+    free(r->dump);
+    free(r->into);
+    free(r->at);
+    *r = (struct request){0};
+}
+
+static void report_progress(struct progress *p)
+{
+    struct act *a = p->arg;
+    if (!a->emit)
+        return;
+    json_t *o = json_pack("{s:{s:s, s:o, s:I, s:I, s:I, s:I, s:i, s:I}}", "progress", "phase",
+                          p->phase ? p->phase : "", "table", js_clean(p->table), "rows", (json_int_t)p->rows,
+                          "rows_total", (json_int_t)p->rows_total, "bytes", (json_int_t)p->bytes,
+                          "bytes_total", (json_int_t)p->bytes_total, "percent", progress_percent(p),
+                          "phase_ms", (json_int_t)mono_since(clock_mono(), p->started));
+    a->emit(a->emit_arg, o);
+    json_decref(o);
+}
+
+static void emit_note(void *arg, const char *text)
+{
+    struct act *a = arg;
+    if (!a->emit)
+        return;
+    json_t *o = json_pack("{s:o}", "note", js_clean(text));
+    a->emit(a->emit_arg, o);
+    json_decref(o);
+}
+
+static void emit_swapping(void *arg, const char *nonce, uint64_t generation)
+{
+    struct act *a = arg;
+    if (!a->emit)
+        return;
+    json_t *o = json_pack("{s:{s:s, s:I}}", "swapping", "nonce", nonce, "generation", (json_int_t)generation);
+    a->emit(a->emit_arg, o);
+    json_decref(o);
+}
+
+static void fill_params(struct act *a)
+{
+    const struct config_mysql *m = &a->cfg->mysql;
+    a->job.db = (struct db_params){.socket = m->socket,
+                                   .host = m->host,
+                                   .port = m->port,
+                                   .user = m->user,
+                                   .password = m->password_file ? a->password.p : NULL,
+                                   .tls_ca = m->tls_ca,
+                                   .tls = (int)m->tls,
+                                   .connect_timeout = m->connect_timeout,
+                                   .read_timeout = m->read_timeout};
+}
+
+int act_open(struct act *a, const struct config *cfg, struct err *e)
+{
+    *a = (struct act){.cfg = cfg};
+    a->job.dirfd = -1;
+    if (cfg->mysql.password_file && file_read_secret(cfg->mysql.password_file, &a->password, e) < 0)
+        goto fail;
+    a->job.dirfd = file_dir(cfg->dump_dir, 1, 0700, e);
+    if (a->job.dirfd < 0 || state_load(a->job.dirfd, &a->state, e) < 0) {
+        if (e->cls == ERR_DAMAGED)
+            err_hint(e, "remove %s/state.json; the next contact with the world makes it anew", cfg->dump_dir);
+        goto fail;
+    }
+    a->progress = (struct progress){.report = report_progress, .arg = a};
+    a->job.cfg = cfg;
+    a->job.progress = &a->progress;
+    a->job.note = emit_note;
+    a->job.note_arg = a;
+    a->job.swapping = emit_swapping;
+    fill_params(a);
+    return 0;
+fail:
+    act_close(a);
+    return -1;
+}
+
+void act_close(struct act *a)
+{
+    if (a->password.p)
+        explicit_bzero(a->password.p, a->password.cap);
+    buf_free(&a->password);
+    if (a->job.dirfd >= 0)
+        close(a->job.dirfd);
+    a->job.dirfd = -1;
+}
+
+static int held_by(struct act *a, struct err *e)
+{
+    struct buf b = {0};
+    struct err ignored;
+    json_t *o = NULL;
+    if (file_read(a->job.dirfd, "lock", LOCK_MAX, &b, &ignored) == 0)
+        o = json_loadb(b.p, b.len, 0, NULL);
+    const char *socket = js_text(o, "socket");
+    err_set(e, ERR_BUSY, 0, "world %s is held by %s (pid %" PRId64 " on %s since %s)", a->cfg->name,
+            socket[0] ? "a running supervisor" : "another worldkeeper action", js_number(o, "pid", 0),
+            js_text(o, "host"), js_text(o, "since"));
+    err_hint(e, socket[0] ? "worldkeeper --status asks it; stop it before starting another"
+                          : "wait until that action has ended");
+    json_decref(o);
+    buf_free(&b);
+    return -1;
+}
+
+int act_lock(struct act *a, struct err *e)
+{
+    int fd = openat(a->job.dirfd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(e, errno, "cannot open %s/lock", a->cfg->dump_dir);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int why = errno;
+        close(fd);
+        return why == EWOULDBLOCK ? held_by(a, e) : err_sys(e, why, "cannot lock %s/lock", a->cfg->dump_dir);
+    }
+    act_lock_tell(fd, "");
+    return fd;
+}
+
+void act_lock_tell(int fd, const char *socket)
+{
+    char host[256] = "", at[TEXT_SHORT];
+    gethostname(host, sizeof host - 1);
+    json_t *o = json_pack("{s:i, s:o, s:s, s:s}", "pid", (int)getpid(), "host", js_clean(host), "since",
+                          text_utc(clock_wall(), at), "socket", socket);
+    char *s = json_dumps(o, 0);
+    /* Only a help for others; the lock itself is held whatever becomes of this. */
+    if (s && lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) == 0)
+        (void)!file_write_all(fd, s, strlen(s));
+    free(s);
+    json_decref(o);
+}
+
+static json_t *state_result(const struct act *a)
+{
+    return state_json(&a->state);
+}
+
+/* The world is there under this nonce: remembered, so that a later loss can be proven. */
+static int remember(struct act *a, const char *nonce, uint64_t generation, const struct server_id *server,
+                    struct err *e)
+{
+    snprintf(a->state.nonce, sizeof a->state.nonce, "%s", nonce);
+    a->state.generation = generation;
+    a->state.server = *server;
+    a->state.known = true;
+    a->state.alive_at = clock_wall();
+    return state_save(a->job.dirfd, &a->state, e);
+}
+
+struct init {
+    struct db *db;
+    struct catalog catalog;
+    struct db_sentinel sentinel;
+    struct server_id server;
+    uint64_t lease;
+};
+
+/* What --init does with a sentinel table that holds no row. */
+static int init_empty(struct act *a, struct init *in, bool force, char nonce[33], struct err *e)
+{
+    bool dumps = catalog_newest(&in->catalog, 0) != NULL;
+    if (a->state.known && a->state.server.start == in->server.start) {
+        snprintf(nonce, 33, "%s", a->state.nonce); /* only the row was deleted */
+        return 0;
+    }
+    if ((dumps || a->state.known) && !force) {
+        err_set(e, ERR_REFUSED, 0, "this world was kept before and its sentinel row is gone");
+        err_hint(e, "worldkeeper --restore brings the world back; --init --force declares what is there now "
+                    "to be the world");
+        return -1;
+    }
+    return db_nonce(nonce, e);
+}
+
+static int init_steps(struct act *a, struct init *in, bool force, const char **did, struct err *e)
+{
+    const struct config *c = a->cfg;
+    char nonce[33];
+    in->db = db_open(&a->job.db, e);
+    if (!in->db || catalog_load(a->job.dirfd, c->name, &in->catalog, e) < 0 ||
+        db_server_id(in->db, &in->server, e) < 0 || db_lease_create(in->db, c->schema, c->sentinel, e) < 0 ||
+        db_sentinel_create(in->db, c->schema, c->sentinel, true, e) < 0 ||
+        db_lease_read(in->db, c->schema, c->sentinel, &in->lease, e) < 0 ||
+        db_sentinel_read(in->db, c->schema, c->sentinel, &in->sentinel, e) < 0)
+        return -1;
+    if (in->sentinel.rows > 1)
+        return err_set(e, ERR_REFUSED, 0, "table %s holds %u rows; it is not a sentinel of ours", c->sentinel,
+                       in->sentinel.rows);
+    uint64_t generation = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
+    if (in->sentinel.rows == 1) {
+        bool ours = !a->state.known || strcmp(in->sentinel.nonce, a->state.nonce) == 0 ||
+                    catalog_knows_nonce(&in->catalog, in->sentinel.nonce);
+        if (!ours && !force) {
+            err_set(e, ERR_REFUSED, 0, "the sentinel holds a nonce that is not ours: another world or keeper");
+            err_hint(e, "--init --force adopts it");
+            return -1;
+        }
+        *did = "already there";
+        return remember(a, in->sentinel.nonce, in->sentinel.generation, &in->server, e);
+    }
+    if (generation == 0)
+        generation = 1;
+    if (init_empty(a, in, force, nonce, e) < 0 ||
+        db_sentinel_insert(in->db, c->schema, c->sentinel, nonce, generation, "", e) < 0)
+        return -1;
+    *did = "created";
+    return remember(a, nonce, generation, &in->server, e);
+}
+
+static int act_init(struct act *a, const struct request *r, json_t **result, struct err *e)
+{
+    struct init in = {0};
+    const char *did = "";
+    int rc = init_steps(a, &in, r->force, &did, e);
+    if (rc == 0)
+        *result = json_pack("{s:s, s:s, s:I, s:o}", "sentinel", a->cfg->sentinel, "did", did, "generation",
+                            (json_int_t)a->state.generation, "state", state_result(a));
+    else
+        err_step(e, "init");
+    catalog_free(&in.catalog);
+    db_close(in.db);
+    return rc;
+}
+
+static int act_dump(struct act *a, const struct request *r, json_t **result, struct err *e)
+{
+    struct manifest m;
+    struct dump_options opt = {.accept_shrink = r->force};
+    int rc = dump_run(&a->job, &opt, &m, e);
+    if (rc == 0 || m.rejected[0]) {
+        *result = manifest_summary(&m);
+        json_object_set_new(*result, "nonce", json_string(m.nonce));
+    }
+    manifest_free(&m);
+    return rc;
+}
+
+/* Play lost: from the dump to the last moment the world was seen alive. */
+static json_t *lost_seconds(const struct act *a, const struct restore_result *res)
+{
+    if (res->dump_at.ms == 0 || !a->state.known || a->state.alive_at.ms < res->dump_at.ms)
+        return json_null();
+    return json_integer((a->state.alive_at.ms - res->dump_at.ms) / 1000);
+}
+
+static int act_restore(struct act *a, const struct request *r, json_t **result, struct err *e)
+{
+    if (r->at) {
+        err_set(e, ERR_USAGE, 0, "--at needs the journal, which this version does not have");
+        err_hint(e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows them");
+        return -1;
+    }
+    struct restore_result res;
+    struct restore_options opt = {.dump = r->dump,
+                                  .into = r->into,
+                                  .force = r->force,
+                                  .dry_run = r->dry_run,
+                                  .automatic = r->automatic,
+                                  .skip = r->skip,
+                                  .state = &a->state};
+    int rc = restore_run(&a->job, &opt, &res, e);
+    *result = restore_json(&res);
+    json_object_set_new(*result, "dry_run", json_boolean(r->dry_run));
+    if (r->into)
+        set_string(*result, "into", r->into);
+    if (rc == 0 && res.nonce[0]) {
+        json_object_set_new(*result, "lost_seconds", lost_seconds(a, &res));
+        struct err late;
+        if (remember(a, res.nonce, res.generation, &res.server, &late) < 0)
+            emit_note(a, late.text);
+        json_object_set_new(*result, "state", state_result(a));
+    }
+    restore_result_free(&res);
+    return rc;
+}
+
+static int act_drill(struct act *a, const struct request *r, json_t **result, struct err *e)
+{
+    struct restore_result res;
+    int rc = restore_drill(&a->job, r->dump, &res, e);
+    *result = restore_json(&res);
+    restore_result_free(&res);
+    return rc;
+}
+
+static json_t *entry_json(const struct catalog_entry *c)
+{
+    json_t *o = manifest_summary(&c->m);
+    json_object_set_new(o, "intact", json_boolean(c->intact));
+    if (!c->intact)
+        js_set_clean(o, "reason", c->reason);
+    return o;
+}
+
+static json_t *catalog_json(const struct catalog *c)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->count; i++)
+        json_array_append_new(list, entry_json(&c->list[i]));
+    return list;
+}
+
+static int act_list(struct act *a, json_t **result, struct err *e)
+{
+    struct catalog c, rejected;
+    if (catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
+        return -1;
+    if (catalog_load_rejected(a->job.dirfd, a->cfg->name, &rejected, e) < 0) {
+        catalog_free(&c);
+        return -1;
+    }
+    *result = json_pack("{s:o, s:o}", "dumps", catalog_json(&c), "rejected", catalog_json(&rejected));
+    catalog_free(&c);
+    catalog_free(&rejected);
+    return 0;
+}
+
+static bool verify_one(struct act *a, const struct catalog_entry *c, json_t *list)
+{
+    struct err why = {0};
+    char *file = xasprintf("%s.sql.gz", c->m.name);
+    bool whole = c->intact;
+    if (!whole)
+        err_set(&why, ERR_DAMAGED, 0, "%s", c->reason);
+    if (whole) {
+        progress_phase(&a->progress, "verifying", c->m.rows, c->m.file_size);
+        whole = verify_dump(a->job.dirfd, file, &c->m, NULL, NULL, &a->progress, &why) == 0;
+    }
+    json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", c->m.name, "whole", whole, "reason",
+                                          js_clean(whole ? "" : why.text)));
+    free(file);
+    return whole;
+}
+
+static int act_verify(struct act *a, const struct request *r, json_t **result, struct err *e)
+{
+    struct catalog c;
+    if (catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
+        return -1;
+    json_t *list = json_array();
+    size_t seen = 0, bad = 0;
+    char plain[DUMP_NAME_MAX];
+    snprintf(plain, sizeof plain, "%.*s", r->dump ? (int)strcspn(r->dump, ".") : 0, r->dump ? r->dump : "");
+    for (size_t i = 0; i < c.count; i++) {
+        if (r->dump && strcmp(r->dump, "latest") != 0 && strcmp(c.list[i].m.name, plain) != 0)
+            continue;
+        if (r->dump && strcmp(r->dump, "latest") == 0 && seen)
+            break;
+        seen++;
+        bad += !verify_one(a, &c.list[i], list);
+    }
+    catalog_free(&c);
+    *result = json_pack("{s:o}", "dumps", list);
+    if (seen == 0)
+        return err_set(e, ERR_UNWELL, 0, "no dump %s in %s", r->dump ? r->dump : "at all", a->cfg->dump_dir);
+    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
+}
+
+static int act_test_alert(struct act *a, json_t **result, struct err *e)
+{
+    json_t *list = json_array();
+    size_t tried = 0, failed = 0;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        if (!alert_channel_on(a->cfg, ch))
+            continue;
+        struct alert_result reply = {0};
+        struct err why = {0};
+        bool ok = alert_test(a->cfg, ch, &reply, &why) == 0;
+        tried++;
+        failed += !ok;
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:s}", "channel", alert_channel_name(ch), "ok",
+                                              ok, "reply", js_clean(ok ? reply.reply.p : why.text), "hint",
+                                              ok ? "" : why.hint));
+        alert_result_free(&reply);
+    }
+    *result = json_pack("{s:o}", "channels", list);
+    if (tried == 0) {
+        err_set(e, ERR_CONFIG, 0, "%s configures no alert channel", a->cfg->path);
+        err_hint(e, "set [alert.smtp] url, from, to or [alert.webhook] url");
+        return -1;
+    }
+    return failed ? err_set(e, ERR_SYSTEM, 0, "%zu of %zu alert channels failed", failed, tried) : 0;
+}
+
+int act_run(struct act *a, const struct request *r, json_t **result, struct err *e)
+{
+    *result = NULL;
+    if (strcmp(r->action, "init") == 0)
+        return act_init(a, r, result, e);
+    if (strcmp(r->action, "dump") == 0)
+        return act_dump(a, r, result, e);
+    if (strcmp(r->action, "restore") == 0)
+        return act_restore(a, r, result, e);
+    if (strcmp(r->action, "drill") == 0)
+        return act_drill(a, r, result, e);
+    if (strcmp(r->action, "list") == 0)
+        return act_list(a, result, e);
+    if (strcmp(r->action, "verify") == 0)
+        return act_verify(a, r, result, e);
+    if (strcmp(r->action, "test-alert") == 0)
+        return act_test_alert(a, result, e);
+    if (strcmp(r->action, "check") == 0)
+        return check_run(a, result, e);
+    if (strcmp(r->action, "tidy") == 0)
+        return restore_tidy(&a->job, e);
+    return err_set(e, ERR_USAGE, 0, "no such action: %s", r->action);
+}

@@ -1,0 +1,51 @@
+/* The actions of the command line, without a word about terminals or sockets: given a request, they
+ * work, tell their progress, and answer with a JSON result. Run directly by main.c, or in a worker of
+ * the supervisor that got the same request through its control socket: one code path for both. */
+#ifndef WK_ACT_H
+#define WK_ACT_H
+
+#include <jansson.h>
+
+#include "core/text.h"
+#include "dump/job.h"
+#include "store/state.h"
+
+/* What somebody wants. Strings are owned; NULL when not given. */
+struct request {
+    char *action; /* "dump", "restore", "init", "list", "verify", "drill", "check", "test-alert", "tidy", "status", "pause", "resume" */
+    char *dump, *into, *at;
+    bool force, dry_run, automatic;
+    unsigned skip;
+    int64_t pause_ms;
+};
+json_t *request_json(const struct request *r);
+void request_from_json(const json_t *o, struct request *out);
+void request_free(struct request *r);
+
+/* Everything an action works with. */
+struct act {
+    const struct config *cfg;
+    struct buf password;
+    struct job job;
+    struct progress progress;
+    struct state state;
+    /* Where progress and notes go: one JSON object each, {"progress":{…}} or {"note":"…"}. May be NULL. */
+    void (*emit)(void *arg, const json_t *o);
+    void *emit_arg;
+};
+/* Opens the dump directory (made when missing), reads the password and state.json. */
+int act_open(struct act *a, const struct config *cfg, struct err *e);
+void act_close(struct act *a);
+/* The world's flock in the dump directory: fd, or ERR_BUSY with who has it. */
+int act_lock(struct act *a, struct err *e);
+/* Writes into the lock file who holds it and where a supervisor listens ("" for an action by hand). */
+void act_lock_tell(int fd, const char *socket);
+
+/* Carries out. *result is a new JSON object (also on failure, where there is something to show) or NULL. */
+int act_run(struct act *a, const struct request *r, json_t **result, struct err *e);
+
+/* The doctor (check.c): {"checks":[{"name","level":"ok|note|warn|fail","text","hint"}]}; -1 with class
+ * ERR_UNWELL when something fails. */
+int check_run(struct act *a, json_t **result, struct err *e);
+
+#endif

@@ -1,0 +1,448 @@
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/sql.h"
+#include "dump/writer.h"
+
+/* What is really executed, and where (each was proven by taking it away):
+ *   SELECT                   all reading; CREATE TABLE … LIKE
+ *   INSERT                   rows into shadows, sentinel, lease; RENAME TABLE
+ *   UPDATE                   the lease's generation
+ *   CREATE                   sentinel, lease, shadows; RENAME TABLE; the schema itself on a new
+ * server DROP                     old tables and shadows; RENAME TABLE ALTER AUTO_INCREMENT
+ * counters; RENAME TABLE LOCK TABLES              the still picture of a dump CREATE TEMPORARY
+ * TABLES  the copies of [dump] method = copy TRIGGER                  moving triggers over at the
+ * swap; seeing them at all on MySQL */
+static const struct {
+    const char *right, *why;
+} needed[] = {
+    {"SELECT", "reading"},
+    {"INSERT", "loading rows"},
+    {"UPDATE", "raising the generation in the lease table"},
+    {"CREATE", "making shadow tables"},
+    {"DROP", "swapping tables"},
+    {"ALTER", "swapping tables, AUTO_INCREMENT"},
+    {"LOCK TABLES", "a dump of one moment"},
+    {"CREATE TEMPORARY TABLES", "the copies that a dump reads from"},
+};
+/* Useful on the schema, so not superfluous. */
+static const char *const welcome[] = {"TRIGGER", "SHOW VIEW", "EVENT", "SHOW CREATE ROUTINE", NULL};
+static const char *const drill[] = {"SELECT", "INSERT", "CREATE", "DROP", "ALTER", NULL};
+
+static bool in_list(const char *const *list, const char *s)
+{
+    for (; *list; list++)
+        if (strcmp(*list, s) == 0)
+            return true;
+    return false;
+}
+
+static bool is_needed(const struct check *c, size_t i)
+{
+    const char *why;
+    return strcmp(needed[i].right, "CREATE TEMPORARY TABLES") != 0 ||
+           dump_method(c->cfg, &why) == METHOD_COPY;
+}
+
+static bool has(const struct check *c, const char *right)
+{
+    return grants_have(&c->grants, c->cfg->schema, right);
+}
+
+static bool has_globally(const struct check *c, const char *right)
+{
+    return grants_have(&c->grants, NULL, right);
+}
+
+/* " ON `pattern`.* TO `user`@`host`" */
+static void add_target(const struct check *c, struct buf *b, const char *schema)
+{
+    struct buf pattern = {0};
+    buf_adds(&pattern, "");
+    grants_pattern(&c->grants, &pattern, schema);
+    buf_adds(b, " ON ");
+    sql_ident(b, pattern.p);
+    buf_adds(b, ".* TO ");
+    doctor_account(b, c->session.account);
+    buf_free(&pattern);
+}
+
+/* A new row for this very schema hides what a wider one (`game%`, `my_world` with its wildcard)
+ * gives, so it must then hold everything. */
+static bool row_is_exact(const struct check *c)
+{
+    struct buf pattern = {0}, account = {0};
+    buf_adds(&pattern, "");
+    grants_pattern(&c->grants, &pattern, c->cfg->schema);
+    doctor_account(&account, c->session.account);
+    const struct grant *row = grants_row(&c->grants, c->cfg->schema, account.p);
+    bool exact = !row || strcmp(row->schema, pattern.p) == 0;
+    buf_free(&pattern);
+    buf_free(&account);
+    return exact;
+}
+
+/* SHOW CREATE ROUTINE came with MariaDB 11.3 and is refused as a word before. */
+static bool known_here(const struct check *c, const char *right)
+{
+    return strcmp(right, "SHOW CREATE ROUTINE") != 0 ||
+           (db_is_mariadb(c->db) && strtod(c->server.version, NULL) >= 11.3);
+}
+
+static void add_word(struct buf *b, const char *word)
+{
+    buf_printf(b, "%s%s", b->len ? ", " : "", word);
+}
+
+static void schema_grant(const struct check *c, struct buf *b, bool all)
+{
+    struct buf list = {0};
+    all = all || !row_is_exact(c);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (is_needed(c, i) && (all || !has(c, needed[i].right)))
+            add_word(&list, needed[i].right);
+    for (const char *const *w = welcome; *w; w++)
+        if (known_here(c, *w) && (all || !has(c, *w)))
+            add_word(&list, *w);
+    buf_printf(b, "GRANT %s", list.p);
+    add_target(c, b, c->cfg->schema);
+    buf_addc(b, ';');
+    buf_free(&list);
+}
+
+void check_schema_grant(const struct check *c, struct buf *b)
+{
+    schema_grant(c, b, false);
+}
+
+static bool check_needed(struct check *c)
+{
+    struct buf missing = {0}, sql = {0};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (is_needed(c, i) && !has(c, needed[i].right))
+            buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", needed[i].right,
+                       needed[i].why);
+    bool good = missing.len == 0;
+    if (good) {
+        check_add(c, CHECK_OK, "rights", "all that dumps and restores need");
+    } else {
+        check_add(c, CHECK_FAIL, "rights", "missing on the whole schema: %s", missing.p);
+        schema_grant(c, &sql, false);
+        check_hint(c, "%s", sql.p);
+    }
+    buf_free(&missing);
+    buf_free(&sql);
+    return good;
+}
+
+/* Triggers */
+
+static bool foreign_definer(const struct check *c, const struct db_trigger **which)
+{
+    for (size_t i = 0; i < c->triggers.count; i++)
+        if (c->triggers.list[i].definer[0] &&
+            strcmp(c->triggers.list[i].definer, c->session.account) != 0) {
+            *which = &c->triggers.list[i];
+            return true;
+        }
+    return false;
+}
+
+static const char *definer_right(const struct check *c)
+{
+    if (db_is_mariadb(c->db))
+        return "SET USER";
+    return strtod(c->server.version, NULL) >= 8.2 ? "SET_ANY_DEFINER" : "SET_USER_ID";
+}
+
+static void check_trigger_right(struct check *c)
+{
+    struct buf sql = {0};
+    bool hidden = !db_is_mariadb(c->db); /* MySQL does not even show that there is one */
+    if (has(c, "TRIGGER"))
+        return;
+    schema_grant(c, &sql, false);
+    if (c->triggers.count)
+        check_add(c, CHECK_FAIL, "triggers",
+                  "%zu on tables that a restore replaces, and no right to move them over",
+                  c->triggers.count);
+    else
+        check_add(
+            c, hidden ? CHECK_FAIL : CHECK_WARN, "triggers",
+            hidden ? "without the right to see them a restore would lose them"
+                   : "none now, and no right to move one over: it would make every restore fail");
+    check_hint(c, "%s", sql.p);
+    buf_free(&sql);
+}
+
+/* With a binary log the server wants more than TRIGGER. */
+static bool log_forbids(const struct check *c)
+{
+    return db_variable_number(c->db, "log_bin") == 1 &&
+           db_variable_number(c->db, "log_bin_trust_function_creators") == 0 &&
+           !has_globally(c, "SUPER");
+}
+
+static void check_triggers(struct check *c)
+{
+    struct buf sql = {0};
+    const struct db_trigger *t = NULL;
+    check_trigger_right(c);
+    if (!has(c, "TRIGGER") || c->triggers.count == 0)
+        return;
+    bool good = true;
+    if (log_forbids(c)) {
+        good = false;
+        check_add(c, CHECK_FAIL, "triggers",
+                  "%zu on tables that a restore replaces; with a binary log the server lets "
+                  "only SUPER move them over (1419)",
+                  c->triggers.count);
+        check_hint(c, "SET GLOBAL log_bin_trust_function_creators=1, and the same in the server's "
+                      "config file");
+    }
+    const char *right = definer_right(c);
+    if (foreign_definer(c, &t) && !has_globally(c, right) && !has_globally(c, "SUPER")) {
+        good = false;
+        buf_printf(&sql, "GRANT %s ON *.* TO ", right);
+        doctor_account(&sql, c->session.account);
+        check_add(c, CHECK_FAIL, "triggers",
+                  "trigger %s belongs to %s; a restore makes it anew under that name, which "
+                  "takes the right %s",
+                  t->name, t->definer, right);
+        check_hint(c, "%s;", sql.p);
+    }
+    if (good)
+        check_add(c, CHECK_OK, "triggers",
+                  "%zu on tables that a restore replaces; they move over at the swap",
+                  c->triggers.count);
+    buf_free(&sql);
+}
+
+/* What is nice to have */
+
+static void check_position(struct check *c)
+{
+    struct buf sql = {0};
+    const char *right = db_is_mariadb(c->db) ? "BINLOG MONITOR" : "REPLICATION CLIENT";
+    if (db_variable_number(c->db, "log_bin") != 1 || has_globally(c, "BINLOG MONITOR") ||
+        has_globally(c, "SUPER"))
+        return;
+    buf_printf(&sql, "GRANT %s ON *.* TO ", right);
+    doctor_account(&sql, c->session.account);
+    check_add(c, CHECK_NOTE, "rights",
+              "dumps do not tell their place in the binary log: %s is missing", right);
+    check_hint(c, "%s;", sql.p);
+    buf_free(&sql);
+}
+
+static void check_drill(struct check *c)
+{
+    struct buf list = {0}, sql = {0};
+    char *schema = xasprintf("worldkeeper_drill_%.40s", c->cfg->name);
+    for (const char *const *d = drill; *d; d++)
+        if (!grants_have(&c->grants, schema, *d))
+            add_word(&list, *d);
+    if (list.len) {
+        check_add(c, CHECK_NOTE, "drill", "--drill could not use its scratch schema %s: %s missing",
+                  schema, list.p);
+        buf_adds(&sql, "GRANT SELECT, INSERT, CREATE, DROP, ALTER");
+        add_target(c, &sql, schema);
+        check_hint(c, "%s;", sql.p);
+    } else {
+        check_add(c, CHECK_OK, "drill", "--drill may make and drop its scratch schema %s", schema);
+    }
+    free(schema);
+    buf_free(&list);
+    buf_free(&sql);
+}
+
+/* What is too much */
+
+static bool welcome_globally(const struct check *c, const char *right)
+{
+    const struct db_trigger *t;
+    if (strcmp(right, "BINLOG MONITOR") == 0 || strcmp(right, "REPLICATION SLAVE") == 0)
+        return true;
+    if (strcmp(right, "SUPER") == 0)
+        return c->triggers.count && db_variable_number(c->db, "log_bin") == 1 &&
+               db_variable_number(c->db, "log_bin_trust_function_creators") == 0;
+    if (strcmp(right, "SHOW_ROUTINE") == 0 || strcmp(right, "SHOW CREATE ROUTINE") == 0)
+        return true;
+    return strcmp(right, definer_right(c)) == 0 && foreign_definer(c, &t);
+}
+
+static bool useful_here(const struct check *c, const struct grant *g, const char *right)
+{
+    if (g->on == GRANT_GLOBAL)
+        return welcome_globally(c, right);
+    if (g->on == GRANT_TABLE && strcmp(g->schema, "mysql") == 0 && strcmp(g->object, "proc") == 0)
+        return strcmp(right, "SELECT") == 0;
+    if (g->schema && text_starts(g->schema, "worldkeeper") && strstr(g->schema, "drill"))
+        return true;
+    if (g->on == GRANT_ROUTINE || grant_is_wide(&c->grants, g) ||
+        !grant_matches(&c->grants, g, c->cfg->schema))
+        return false;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (strcmp(needed[i].right, right) == 0)
+            return true;
+    return in_list(welcome, right);
+}
+
+/* The word itself, not what it stands for. */
+static bool in_row(const struct grant *g, const char *word)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (strcmp(g->rights[i], word) == 0)
+            return true;
+    return false;
+}
+
+static void add_object(struct buf *b, const struct grant *g)
+{
+    buf_printf(b, " ON %s", g->routine ? g->routine : "");
+    if (g->schema)
+        sql_ident(b, g->schema);
+    else
+        buf_addc(b, '*');
+    buf_addc(b, '.');
+    if (g->object)
+        sql_ident(b, g->object);
+    else
+        buf_addc(b, '*');
+}
+
+struct excess {
+    struct buf text, sql;
+};
+
+/* Rights of one row that nothing needs, as text for people and as REVOKEs. */
+static void weigh(const struct check *c, const struct grant *g, struct excess *x)
+{
+    struct buf list = {0}, object = {0};
+    for (size_t i = 0; i < g->count; i++)
+        if (!useful_here(c, g, g->rights[i]))
+            add_word(&list, g->rights[i]);
+    add_object(&object, g);
+    if (list.len)
+        buf_printf(&x->text, "%s%s%s", x->text.len ? "; " : "", list.p, object.p);
+    if (list.len)
+        buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", list.p, object.p, g->grantee);
+    if (g->option) {
+        buf_printf(&x->text, "%sGRANT OPTION%s", x->text.len ? "; " : "", object.p);
+        buf_printf(&x->sql, "REVOKE GRANT OPTION%s FROM %s; ", object.p, g->grantee);
+    }
+    buf_free(&list);
+    buf_free(&object);
+}
+
+/* Would the schema's own row do without what is superfluous? */
+static bool row_suffices(const struct check *c)
+{
+    struct grants rest = {.literal = c->grants.literal};
+    bool enough = true;
+    rest.list = xcalloc(c->grants.count, sizeof *rest.list);
+    for (size_t i = 0; i < c->grants.count; i++) {
+        const struct grant *g = &c->grants.list[i];
+        if (g->on == GRANT_SCHEMA && !in_row(g, "ALL PRIVILEGES") && !grant_is_wide(&c->grants, g))
+            rest.list[rest.count++] = *g;
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        enough =
+            enough && (!is_needed(c, i) || grants_have(&rest, c->cfg->schema, needed[i].right));
+    free(rest.list); /* the rows are c's */
+    return enough;
+}
+
+static void tell_excess(struct check *c, enum check_level level, const char *what,
+                        const struct excess *x)
+{
+    struct buf sql = {0};
+    if (!x->text.len)
+        return;
+    buf_adds(&sql, x->sql.len ? x->sql.p : "");
+    if (!row_suffices(c)) /* after taking away comes giving back */
+        schema_grant(c, &sql, true);
+    check_add(c, level, "rights", "%s: %s", what, x->text.p);
+    check_hint(c, "%s", sql.p);
+    buf_free(&sql);
+}
+
+static void check_superfluous(struct check *c)
+{
+    struct excess wide = {0}, here = {0};
+    for (size_t i = 0; i < c->grants.count; i++) {
+        const struct grant *g = &c->grants.list[i];
+        if (g->on == GRANT_PROXY || g->on == GRANT_ROLE || g->revoke ||
+            strcmp(g->grantee, "PUBLIC") == 0)
+            continue;
+        bool ours = g->on == GRANT_SCHEMA && !g->option && !grant_is_wide(&c->grants, g) &&
+                    grant_matches(&c->grants, g, c->cfg->schema);
+        weigh(c, g, ours ? &here : &wide);
+    }
+    tell_excess(c, CHECK_WARN, "superfluous", &wide);
+    tell_excess(c, CHECK_NOTE, "more than needed", &here);
+    buf_free(&wide.text);
+    buf_free(&wide.sql);
+    buf_free(&here.text);
+    buf_free(&here.sql);
+}
+
+static void check_limits(struct check *c)
+{
+    for (size_t i = 0; i < c->grants.count; i++)
+        if (c->grants.list[i].limited) {
+            check_add(c, CHECK_WARN, "account",
+                      "it has limits (SHOW GRANTS: MAX_…); a probe each second and a dump of many "
+                      "tables may run into them");
+            check_hint(c, "ALTER USER … WITH MAX_QUERIES_PER_HOUR 0 MAX_UPDATES_PER_HOUR 0 "
+                          "MAX_CONNECTIONS_PER_HOUR 0");
+            return;
+        }
+}
+
+/* A role that is not active gives nothing. */
+static void check_roles(struct check *c)
+{
+    struct buf account = {0};
+    doctor_account(&account, c->session.account);
+    for (size_t i = 0; i < c->grants.count; i++) {
+        const struct grant *g = &c->grants.list[i];
+        bool active = false;
+        if (g->on != GRANT_ROLE || !db_is_mariadb(c->db) || strcmp(g->grantee, account.p) != 0)
+            continue;
+        for (size_t k = 0; k < c->grants.count; k++)
+            active = active || strcmp(c->grants.list[k].grantee, g->schema) == 0;
+        if (!active) {
+            check_add(c, CHECK_NOTE, "account", "role %s is granted, but not active at login",
+                      g->schema);
+            check_hint(c, "SET DEFAULT ROLE %s FOR %s, if its rights are meant", g->schema,
+                       account.p);
+        }
+    }
+    buf_free(&account);
+}
+
+void check_rights(struct check *c)
+{
+    struct err e = {0};
+    unsigned strange = 0;
+    if (doctor_grants(c->db, &c->grants, &strange, &e) < 0) {
+        err_step(&e, "cannot be read (SHOW GRANTS)");
+        check_error(c, CHECK_WARN, "rights", &e);
+        return;
+    }
+    c->grants_known = true;
+    if (strange)
+        check_add(c, CHECK_NOTE, "rights", "%u lines of SHOW GRANTS are of a kind not known here",
+                  strange);
+    if (check_needed(c))
+        check_triggers(c);
+    check_position(c);
+    check_drill(c);
+    check_superfluous(c);
+    check_limits(c);
+    check_roles(c);
+}

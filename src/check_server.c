@@ -1,0 +1,436 @@
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "db/sql.h"
+#include "dump/writer.h"
+
+#define NEAR_LIMIT_PERCENT 80
+#define CLOCK_LIMIT 2000 /* ms */
+/* A row of a MEMORY table has at most 64 KiB, twice that when every byte is escaped. */
+#define PACKET_WANTED (256u << 10)
+#define EPOCH_2024 1704067200000
+
+/* Connection */
+
+static bool is_local(const struct config_mysql *m)
+{
+    return m->socket || strcmp(m->host, "localhost") == 0 || text_starts(m->host, "127.") ||
+           strcmp(m->host, "::1") == 0;
+}
+
+static void where(const struct config_mysql *m, char out[300])
+{
+    if (m->socket)
+        snprintf(out, 300, "socket %s", m->socket);
+    else
+        snprintf(out, 300, "%s port %u", m->host, m->port);
+}
+
+static void check_encryption(struct check *c)
+{
+    const struct config_mysql *m = &c->cfg->mysql;
+    static const char name[] = "encryption";
+    if (c->session.tls[0] && m->tls != TLS_VERIFY && !c->local) {
+        check_add(c, CHECK_NOTE, name, "%s, but the server's certificate is not looked at",
+                  c->session.tls);
+        check_hint(c, "[mysql] tls = verify, with tls_ca for an authority of your own");
+    } else if (c->session.tls[0]) {
+        check_add(c, CHECK_OK, name, "%s%s", c->session.tls,
+                  m->tls == TLS_VERIFY ? ", certificate checked" : "");
+    } else if (c->local) {
+        check_add(c, CHECK_OK, name, "none, and none is needed: the server is on this machine");
+    } else {
+        char *have = db_variable(c->db, "have_ssl");
+        bool offered = have && strcasecmp(have, "YES") == 0;
+        check_add(c, CHECK_WARN, name,
+                  "none: rows and logins cross the network for everybody to read%s",
+                  m->tls == TLS_OFF ? " ([mysql] tls = off)"
+                  : offered         ? ""
+                                    : " (the server offers no TLS)");
+        check_hint(
+            c, "%s",
+            m->tls == TLS_OFF
+                ? "[mysql] tls = verify"
+                : "give the server a certificate (ssl_cert, ssl_key), then [mysql] tls = verify");
+        free(have);
+    }
+}
+
+static void check_account(struct check *c)
+{
+    struct buf b = {0};
+    const char *account = c->session.account, *at = strrchr(account, '@');
+    doctor_account(&b, account);
+    if (at == account) {
+        check_add(c, CHECK_WARN, "account",
+                  "the server took us for %s, which has no name: is there a user %s?", b.p,
+                  c->cfg->mysql.user);
+    } else if (at && strcmp(at, "@%") == 0 && c->local) {
+        check_add(c, CHECK_NOTE, "account", "%s: it may log in from every host", b.p);
+        check_hint(c, "an account for this machine only is safer: 'NAME'@'localhost'");
+    } else {
+        check_add(c, CHECK_OK, "account", "%s", b.p);
+    }
+    buf_free(&b);
+    if (c->session.max_connections > 0 && c->session.max_connections < 5) {
+        check_add(c, CHECK_WARN, "account",
+                  "at most %" PRId64 " connections at a time; probe, dump and restore take up to 4",
+                  c->session.max_connections);
+        check_hint(c, "ALTER USER … WITH MAX_USER_CONNECTIONS 0");
+    }
+}
+
+void check_connect(struct check *c, const char *password)
+{
+    const struct config_mysql *m = &c->cfg->mysql;
+    struct err e = {0};
+    char at[300];
+    double ms = 0;
+    struct db_params p = {.socket = m->socket,
+                          .host = m->host,
+                          .port = m->port,
+                          .user = m->user,
+                          .password = m->password_file ? password : NULL,
+                          .tls_ca = m->tls_ca,
+                          .tls = (int)m->tls,
+                          .connect_timeout = m->connect_timeout,
+                          .read_timeout = m->read_timeout};
+    where(m, at);
+    c->local = is_local(m);
+    c->db = db_open(&p, &e);
+    if (!c->db || db_server_id(c->db, &c->server, &e) < 0 ||
+        doctor_session(c->db, &c->session, &e) < 0 || doctor_latency(c->db, &ms, &e) < 0) {
+        if (e.cls == ERR_UNREACHABLE && !e.hint[0])
+            err_hint(&e, "is the server running, and is it at %s ([mysql] in the config)?", at);
+        check_error(c, CHECK_FAIL, "connection", &e);
+        db_close(c->db);
+        c->db = NULL;
+        return;
+    }
+    bool slow = ms * 4 > (double)c->cfg->probe_timeout;
+    /* "10.11.19-MariaDB-…": the vendor is told before */
+    int version = (int)strcspn(c->server.version, "-");
+    check_add(c, slow ? CHECK_WARN : CHECK_OK, "connection",
+              "%s %.*s on %s (%s), %.2f ms there and back%s",
+              db_is_mariadb(c->db) ? "MariaDB" : "MySQL", version, c->server.version,
+              c->server.hostname, at, ms, slow ? ": near [probe] timeout" : "");
+    check_encryption(c);
+    check_account(c);
+}
+
+/* Clocks */
+
+static void check_clock(struct check *c)
+{
+    struct err e = {0};
+    int64_t ahead, error;
+    char t[TEXT_SHORT];
+    if (clock_wall().ms < EPOCH_2024) {
+        check_add(c, CHECK_WARN, "clock",
+                  "it says %s here: names and ages of dumps will mislead people",
+                  text_utc(clock_wall(), t));
+        check_hint(c, "timedatectl set-ntp true");
+        return;
+    }
+    if (doctor_clock(c->db, &ahead, &error, &e) < 0) {
+        check_error(c, CHECK_WARN, "clock", &e);
+        return;
+    }
+    int64_t off = ahead < 0 ? -ahead : ahead;
+    if (off - error > CLOCK_LIMIT) {
+        check_add(c, CHECK_WARN, "clock", "the server's is %s %s ours", text_duration(off, t),
+                  ahead > 0 ? "ahead of" : "behind");
+        check_hint(c, "restores go by numbers, not by time, but ages told to people will be wrong; "
+                      "set the clocks (NTP)");
+    } else {
+        check_add(c, CHECK_OK, "clock", "the server's and ours agree");
+    }
+}
+
+/* Settings */
+
+static bool text_is(const char *v, const char *const *any)
+{
+    for (; v && *any; any++)
+        if (strcasecmp(v, *any) == 0)
+            return true;
+    return false;
+}
+
+static bool variable_on(struct check *c, const char *name)
+{
+    static const char *const yes[] = {"1", "ON", "YES", NULL};
+    char *v = db_variable(c->db, name);
+    bool on = text_is(v, yes);
+    free(v);
+    return on;
+}
+
+static bool may(const struct check *c, const char *right)
+{
+    return c->grants_known &&
+           (grants_have(&c->grants, NULL, right) || grants_have(&c->grants, NULL, "SUPER"));
+}
+
+/* Returns whether something was found. */
+static bool check_read_only(struct check *c)
+{
+    bool super = variable_on(c, "super_read_only"), read_only = variable_on(c, "read_only");
+    if (!super && !read_only)
+        return false;
+    if (!super && may(c, "READ_ONLY ADMIN")) {
+        check_add(c, CHECK_NOTE, "settings",
+                  "read_only is on; this account may write all the same");
+        return true;
+    }
+    check_add(c, CHECK_FAIL, "settings", "%s is on: nothing can be restored on this server",
+              super ? "super_read_only" : "read_only");
+    check_hint(c, "name the server that takes writes, or SET GLOBAL %s=OFF",
+               super ? "super_read_only" : "read_only");
+    return true;
+}
+
+static bool check_engine_rules(struct check *c)
+{
+    bool found = false;
+    char *engine = db_variable(c->db, "enforce_storage_engine");
+    if (engine && engine[0] && strcasecmp(engine, "MEMORY") != 0) {
+        check_add(c, CHECK_FAIL, "settings",
+                  "enforce_storage_engine = %s: no MEMORY table can be made", engine);
+        check_hint(c, "SET GLOBAL enforce_storage_engine=NULL");
+        found = true;
+    }
+    free(engine);
+    if (variable_on(c, "sql_require_primary_key")) {
+        check_add(c, CHECK_FAIL, "settings",
+                  "sql_require_primary_key is on: the copies that a dump reads from have no key");
+        check_hint(c, "SET GLOBAL sql_require_primary_key=OFF, or [dump] method = lock where every "
+                      "table has a key");
+        found = true;
+    }
+    return found;
+}
+
+static void check_settings(struct check *c)
+{
+    bool found = check_read_only(c);
+    char *limit = db_one(c->db, "SELECT @@session.max_statement_time", NULL);
+    if (limit && strtod(limit, NULL) > 0) {
+        check_add(c, CHECK_WARN, "settings",
+                  "max_statement_time = %g: a statement over a large table is cut off after so "
+                  "many seconds, and the dump or restore with it",
+                  strtod(limit, NULL));
+        check_hint(c, "ALTER USER … WITH MAX_STATEMENT_TIME 0 for worldkeeper's account");
+        found = true;
+    }
+    free(limit);
+    char *file = db_variable(c->db, "init_file");
+    if (file && file[0]) {
+        check_add(c, CHECK_NOTE, "settings",
+                  "init_file = %s: rows that it puts into MEMORY tables at a start are in the "
+                  "restore's way and go to a conflict file",
+                  file);
+        found = true;
+    }
+    free(file);
+    found = check_engine_rules(c) || found;
+    if (!found)
+        check_add(c, CHECK_OK, "settings",
+                  "nothing in the server's is in the way of dumps and restores");
+}
+
+static void check_binary_log(struct check *c)
+{
+    static const char name[] = "binary log";
+    static const char way[] = "SET GLOBAL binlog_format=ROW, binlog_row_image=FULL, and the same "
+                              "in the server's config file";
+    if (!variable_on(c, "log_bin")) {
+        check_add(c, CHECK_NOTE, name,
+                  "off: what happens between two dumps is in no file and cannot come back");
+        check_hint(c,
+                   "a journal will need log_bin with binlog_format=ROW; this version does without");
+        return;
+    }
+    char *format = db_variable(c->db, "binlog_format"),
+         *image = db_variable(c->db, "binlog_row_image");
+    bool good = format && image && strcasecmp(format, "ROW") == 0 && strcasecmp(image, "FULL") == 0;
+    check_add(c, good ? CHECK_OK : CHECK_NOTE, name, "binlog_format=%s, binlog_row_image=%s%s",
+              format ? format : "?", image ? image : "?",
+              good ? ": a journal can be read from it" : ": a journal will need ROW and FULL");
+    if (!good)
+        check_hint(c, "%s; this version does without", way);
+    free(format);
+    free(image);
+}
+
+static void check_packet(struct check *c)
+{
+    static const char name[] = "packet size";
+    int64_t packet = db_variable_number(c->db, "max_allowed_packet");
+    struct db_names wide = {0};
+    struct buf b = {0};
+    char t[TEXT_SHORT];
+    if (packet <= 0)
+        return;
+    text_size((uint64_t)packet, t);
+    if (packet < PACKET_WANTED) {
+        check_add(c, CHECK_WARN, name,
+                  "max_allowed_packet is %s; a row of a MEMORY table may need twice 64 KiB as SQL",
+                  t);
+        check_hint(
+            c, "SET GLOBAL max_allowed_packet=16777216, and the same in the server's config file");
+    } else if (c->cfg->dump_all &&
+               doctor_odd_tables(c->db, c->cfg->schema, DOCTOR_LONG_ROWS, &wide, NULL) == 0 &&
+               wide.count) {
+        check_names(&b, &wide, 5);
+        check_add(c, CHECK_NOTE, name,
+                  "max_allowed_packet is %s; a longer row in %s would make dumps fail", t, b.p);
+    } else {
+        check_add(c, CHECK_OK, name, "max_allowed_packet is %s", t);
+    }
+    db_names_free(&wide);
+    buf_free(&b);
+}
+
+/* Size limits */
+
+struct heap {
+    uint64_t limit;
+    const struct db_table *largest, *over, *near; /* the first ones of each */
+    unsigned over_count, near_count;
+};
+
+static uint64_t total_size(const struct db_table *t)
+{
+    return t->data_length + t->index_length;
+}
+
+static void measure_heap(const struct check *c, struct heap *h)
+{
+    for (size_t i = 0; i < c->tables.count; i++) {
+        const struct db_table *t = &c->tables.list[i];
+        if (!t->memory)
+            continue;
+        if (!h->largest || total_size(t) > total_size(h->largest))
+            h->largest = t;
+        if (total_size(t) > h->limit && h->over_count++ == 0)
+            h->over = t;
+        if (t->max_data_length && t->data_length / NEAR_LIMIT_PERCENT >= t->max_data_length / 100 &&
+            h->near_count++ == 0)
+            h->near = t;
+    }
+}
+
+static uint64_t suggested_limit(uint64_t largest)
+{
+    uint64_t n = 16u << 20;
+    while (n < 2 * largest)
+        n *= 2;
+    return n;
+}
+
+static void add_more(struct buf *b, const struct db_table *t, unsigned count)
+{
+    sql_ident(b, t->name);
+    if (count > 1)
+        buf_printf(b, " (and %u more)", count - 1);
+}
+
+static void check_heap(struct check *c)
+{
+    static const char name[] = "table size";
+    int64_t limit = db_variable_number(c->db, "max_heap_table_size");
+    struct heap h = {.limit = limit > 0 ? (uint64_t)limit : 0};
+    struct buf b = {0};
+    char size[TEXT_SHORT], most[TEXT_SHORT], wanted[TEXT_SHORT];
+    measure_heap(c, &h);
+    if (!h.largest)
+        return;
+    text_size(h.limit, most);
+    uint64_t suggested = suggested_limit(total_size(h.largest));
+    if (h.near) {
+        add_more(&b, h.near, h.near_count);
+        check_add(c, CHECK_WARN, name,
+                  "%s is %d %% full or more: %s of %s; behind that the game's INSERTs fail (1114)",
+                  b.p, NEAR_LIMIT_PERCENT, text_size(h.near->data_length, size),
+                  text_size(h.near->max_data_length, wanted));
+        check_hint(c,
+                   "SET SESSION max_heap_table_size=%" PRIu64
+                   "; ALTER TABLE … ENGINE=MEMORY, and raise the server's",
+                   suggested);
+        buf_clear(&b);
+    }
+    if (h.over) {
+        add_more(&b, h.over, h.over_count);
+        check_add(c, CHECK_WARN, name,
+                  "%s takes %s, the server's max_heap_table_size is %s. A restore makes room of "
+                  "its own for it, but "
+                  "after a restart the empty table, and after a TRUNCATE or ALTER the table, has "
+                  "the server's limit",
+                  b.p, text_size(total_size(h.over), size), most);
+        check_hint(c,
+                   "SET GLOBAL max_heap_table_size=%" PRIu64
+                   ", and the same in the server's config file",
+                   suggested);
+    } else {
+        sql_ident(&b, h.largest->name);
+        check_add(c, CHECK_OK, name, "max_heap_table_size is %s; the largest table, %s, takes %s",
+                  most, b.p, text_size(total_size(h.largest), size));
+    }
+    buf_free(&b);
+}
+
+/* Memory */
+
+static int64_t memory_available(void)
+{
+    char line[128];
+    long long kib = -1;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && kib < 0 && fgets(line, sizeof line, f))
+        if (text_starts(line, "MemAvailable:"))
+            kib = strtoll(line + strlen("MemAvailable:"), NULL, 10);
+    if (f)
+        fclose(f);
+    return kib < 0 ? -1 : kib * 1024;
+}
+
+static void check_memory(struct check *c)
+{
+    const char *why;
+    char need[TEXT_SHORT], have[TEXT_SHORT];
+    if (c->memory_data == 0 || dump_method(c->cfg, &why) != METHOD_COPY)
+        return;
+    text_size(c->memory_data, need);
+    int64_t available = c->local ? memory_available() : -1;
+    if (available < 0) {
+        check_add(c, CHECK_NOTE, "memory",
+                  "a dump needs up to %s more in the server for its copy; how much that machine "
+                  "has cannot be seen from here",
+                  need);
+    } else if ((uint64_t)available < c->memory_data + c->memory_data / 10) {
+        check_add(c, CHECK_WARN, "memory",
+                  "a dump needs up to %s more in the server for its copy, %s is available", need,
+                  text_size((uint64_t)available, have));
+        check_hint(c, "[dump] method = lock needs none, but writers wait for the whole dump");
+    } else {
+        check_add(c, CHECK_OK, "memory",
+                  "a dump needs up to %s more in the server for its copy, %s is available", need,
+                  text_size((uint64_t)available, have));
+    }
+}
+
+void check_server(struct check *c)
+{
+    check_heap(c);
+    check_memory(c);
+    check_packet(c);
+    check_binary_log(c);
+    check_settings(c);
+    check_clock(c);
+}

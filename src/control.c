@@ -1,0 +1,169 @@
+#include "control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "core/js.h"
+#include "core/worker.h"
+
+#define SOCKET_NAME "control.sock"
+
+/* A directory that can hold the socket: configured, systemd's, our own under /run, or the dump directory. */
+static int control_dir(const struct config *cfg, char path[256], struct err *e)
+{
+    struct err ignored;
+    const char *run = getenv("RUNTIME_DIRECTORY");
+    int fd;
+    if (cfg->control_dir || (run && run[0] == '/')) {
+        snprintf(path, 256, "%s", cfg->control_dir ? cfg->control_dir : run);
+        return file_dir(path, 1, 0755, e);
+    }
+    snprintf(path, 256, "/run/worldkeeper/%s", cfg->name);
+    struct stat st;
+    if (stat(path, &st) == 0 && st.st_uid == geteuid() && (fd = file_dir(path, 0, 0755, &ignored)) >= 0)
+        return fd;
+    snprintf(path, 256, "%s", cfg->dump_dir);
+    return file_dir(path, 1, 0700, e);
+}
+
+/* Paths of sockets are 107 bytes at most; through the directory's descriptor any place fits. */
+static void address(int dirfd, struct sockaddr_un *sa)
+{
+    *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(sa->sun_path, sizeof sa->sun_path, "/proc/self/fd/%d/" SOCKET_NAME, dirfd);
+}
+
+int control_listen(const struct config *cfg, char path[256], struct err *e)
+{
+    struct sockaddr_un sa;
+    int dirfd = control_dir(cfg, path, e);
+    if (dirfd < 0)
+        return -1;
+    size_t len = strlen(path);
+    snprintf(path + len, 256 - len, "/" SOCKET_NAME);
+    unlinkat(dirfd, SOCKET_NAME, 0); /* the flock is ours, so nobody listens there any more */
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    address(dirfd, &sa);
+    mode_t old = umask(0177);
+    int rc = fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 8) < 0 ? -1 : 0;
+    int why = errno;
+    umask(old);
+    close(dirfd);
+    if (rc == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return err_sys(e, why, "cannot listen on %s", path);
+}
+
+int control_accept(int listener)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return -1;
+    struct ucred who;
+    socklen_t len = sizeof who;
+    int size = 4 * WORKER_MESSAGE_MAX;
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == geteuid()))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* The directory of the socket that the lock file names. */
+static int find_supervisor(struct act *a, struct err *e)
+{
+    struct buf b = {0};
+    struct err ignored;
+    int fd = -1;
+    json_t *o = NULL;
+    if (file_read(a->job.dirfd, "lock", 4096, &b, &ignored) == 0)
+        o = json_loadb(b.p, b.len, 0, NULL);
+    char *path = xstrdup(js_text(o, "socket"));
+    char *slash = strrchr(path, '/');
+    if (slash) {
+        *slash = '\0';
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (fd < 0) {
+        err_set(e, ERR_UNREACHABLE, 0, "no supervisor runs for world %s", a->cfg->name);
+        err_hint(e, "systemctl start worldkeeper@%s", a->cfg->name);
+    }
+    free(path);
+    json_decref(o);
+    buf_free(&b);
+    return fd;
+}
+
+static int connect_supervisor(struct act *a, struct err *e)
+{
+    struct sockaddr_un sa;
+    int dirfd = find_supervisor(a, e);
+    if (dirfd < 0)
+        return -1;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    address(dirfd, &sa);
+    int rc = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&sa, sizeof sa);
+    close(dirfd);
+    if (rc == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    err_set(e, ERR_UNREACHABLE, errno, "no supervisor answers for world %s", a->cfg->name);
+    err_hint(e, "systemctl start worldkeeper@%s", a->cfg->name);
+    return -1;
+}
+
+static int answer(const json_t *done, json_t **result, struct err *e)
+{
+    const json_t *error = json_object_get(done, "error");
+    json_t *r = json_object_get(done, "result");
+    *result = r ? json_incref(r) : NULL;
+    if (!error)
+        return 0;
+    worker_err_from(error, e);
+    return -1;
+}
+
+int control_ask(struct act *a, const struct request *r, void (*event)(const json_t *o), json_t **result,
+                struct err *e)
+{
+    *result = NULL;
+    int fd = connect_supervisor(a, e);
+    if (fd < 0)
+        return -1;
+    json_t *o = request_json(r);
+    int rc = worker_send(fd, o);
+    json_decref(o);
+    if (rc < 0) {
+        close(fd);
+        return err_sys(e, errno, "cannot send to the supervisor");
+    }
+    bool closed = false;
+    for (;;) {
+        json_t *msg = worker_receive(fd, &closed);
+        if (closed) {
+            rc = err_set(e, ERR_ABORTED, 0, "the supervisor ended before it answered");
+            break;
+        }
+        const json_t *done = json_object_get(msg, "done");
+        if (done)
+            rc = answer(done, result, e);
+        else if (msg && event)
+            event(msg);
+        json_decref(msg);
+        if (done)
+            break;
+    }
+    close(fd);
+    return rc;
+}

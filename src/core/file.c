@@ -1,0 +1,246 @@
+#include "core/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int make_parents(const char *path, mode_t mode, struct err *e)
+{
+    char *copy = xstrdup(path);
+    int rc = 0;
+    for (char *p = copy + 1; rc == 0; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char was = *p;
+        *p = '\0';
+        if (mkdir(copy, was ? 0755 : mode) < 0 && errno != EEXIST)
+            rc = err_sys(e, errno, "cannot make directory %s", copy);
+        *p = was;
+        if (was == '\0')
+            break;
+    }
+    free(copy);
+    return rc;
+}
+
+int file_dir(const char *path, int create, mode_t mode, struct err *e)
+{
+    if (create && access(path, F_OK) < 0 && make_parents(path, mode, e) < 0)
+        return -1;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, errno, "cannot open directory %s", path);
+    struct stat st;
+    if (fstat(fd, &st) < 0) {
+        err_sys(e, errno, "cannot look at directory %s", path);
+        goto fail;
+    }
+    if ((st.st_mode & 022) && !(st.st_mode & S_ISVTX)) {
+        err_set(e, ERR_REFUSED, 0, "directory %s can be written by others (mode %04o)", path,
+                (unsigned)st.st_mode & 07777);
+        err_hint(e, "chmod go-w %s", path);
+        goto fail;
+    }
+    return fd;
+fail:
+    close(fd);
+    return -1;
+}
+
+int file_subdir(int dirfd, const char *name, struct err *e)
+{
+    if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
+        return err_sys(e, errno, "cannot make directory %s", name);
+    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? err_sys(e, errno, "cannot open directory %s", name) : fd;
+}
+
+int file_write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return -1;
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Opens a fresh temporary name beside `name`; a stale one of a killed process is removed first. */
+static int open_temp(int dirfd, const char *temp, mode_t mode)
+{
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(dirfd, temp, flags, mode);
+    if (fd < 0 && errno == EEXIST && unlinkat(dirfd, temp, 0) == 0)
+        fd = openat(dirfd, temp, flags, mode);
+    if (fd >= 0 && fchmod(fd, mode) < 0) {
+        int keep = errno;
+        close(fd);
+        errno = keep;
+        return -1;
+    }
+    return fd;
+}
+
+static int replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                   int durable, struct err *e)
+{
+    char *temp = xasprintf(".%s.new", name);
+    int rc = -1, fd = open_temp(dirfd, temp, mode);
+    if (fd < 0) {
+        err_sys(e, errno, "cannot create %s", temp);
+        goto out;
+    }
+    if (file_write_all(fd, data, len) < 0) {
+        err_sys(e, errno, "cannot write %s", temp);
+        goto out;
+    }
+    if (durable && fsync(fd) < 0) {
+        err_sys(e, errno, "cannot fsync %s", temp);
+        goto out;
+    }
+    int closed = close(fd);
+    fd = -1;
+    if (closed < 0) {
+        err_sys(e, errno, "cannot close %s", temp);
+        goto out;
+    }
+    if (renameat(dirfd, temp, dirfd, name) < 0) {
+        err_sys(e, errno, "cannot rename %s to %s", temp, name);
+        goto out;
+    }
+    rc = durable ? file_sync_dir(dirfd, name, e) : 0;
+    free(temp);
+    return rc;
+out:
+    if (fd >= 0)
+        close(fd);
+    unlinkat(dirfd, temp, 0);
+    free(temp);
+    return rc;
+}
+
+int file_publish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                 struct err *e)
+{
+    return replace(dirfd, name, data, len, mode, 0, e);
+}
+
+int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                struct err *e)
+{
+    return replace(dirfd, name, data, len, mode, 1, e);
+}
+
+int file_sync_dir(int dirfd, const char *what, struct err *e)
+{
+    return fsync(dirfd) < 0 ? err_sys(e, errno, "cannot fsync the directory of %s", what) : 0;
+}
+
+int file_rename(int fromfd, const char *from, int tofd, const char *to, struct err *e)
+{
+    if (renameat(fromfd, from, tofd, to) < 0)
+        return err_sys(e, errno, "cannot rename %s to %s", from, to);
+    if (file_sync_dir(tofd, to, e) < 0)
+        return -1;
+    return fromfd == tofd ? 0 : file_sync_dir(fromfd, from, e);
+}
+
+int file_remove(int dirfd, const char *name, struct err *e)
+{
+    if (unlinkat(dirfd, name, 0) < 0 && errno != ENOENT)
+        return err_sys(e, errno, "cannot remove %s", name);
+    return 0;
+}
+
+static int open_regular(int dirfd, const char *name, struct stat *st, struct err *e)
+{
+    int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, errno, "cannot open %s", name);
+    if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
+        close(fd);
+        return err_set(e, ERR_SYSTEM, 0, "%s is not a regular file", name);
+    }
+    return fd;
+}
+
+static int read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e)
+{
+    size_t start = out->len;
+    for (;;) {
+        buf_reserve(out, 65536);
+        ssize_t n = read(fd, out->p + out->len, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(e, errno, "cannot read %s", name);
+        if (n == 0)
+            break;
+        out->len += (size_t)n;
+        if (out->len - start > limit)
+            return err_set(e, ERR_SYSTEM, EFBIG, "%s is larger than the limit of %zu bytes", name,
+                           limit);
+    }
+    out->p[out->len] = '\0';
+    return 0;
+}
+
+int file_read(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e)
+{
+    struct stat st;
+    int fd = open_regular(dirfd, name, &st, e);
+    if (fd < 0)
+        return -1;
+    int rc = read_fd(fd, name, limit, out, e);
+    close(fd);
+    return rc;
+}
+
+int file_read_secret(const char *path, struct buf *out, struct err *e)
+{
+    char *full = NULL;
+    int fd = -1, rc = -1;
+    if (text_starts(path, "credential:")) {
+        const char *dir = getenv("CREDENTIALS_DIRECTORY");
+        if (!dir) {
+            err_set(e, ERR_CONFIG, 0, "%s: no $CREDENTIALS_DIRECTORY", path);
+            err_hint(e, "set LoadCredential= in the unit, or name a file");
+            return -1;
+        }
+        full = xasprintf("%s/%s", dir, path + strlen("credential:"));
+    } else {
+        full = xstrdup(path);
+    }
+    struct stat st;
+    fd = open_regular(AT_FDCWD, full, &st, e);
+    if (fd < 0)
+        goto out;
+    if (st.st_mode & 077 && full[0] && !text_starts(path, "credential:")) {
+        err_set(e, ERR_CONFIG, 0, "secret file %s can be read by others (mode %04o)", full,
+                (unsigned)st.st_mode & 07777);
+        err_hint(e, "chmod 0600 %s", full);
+        goto out;
+    }
+    if (read_fd(fd, full, 4096, out, e) < 0)
+        goto out;
+    out->len = strcspn(out->p, "\r\n");
+    out->p[out->len] = '\0';
+    rc = 0;
+out:
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0 && e && e->cls == ERR_SYSTEM)
+        e->cls = ERR_CONFIG;
+    free(full);
+    return rc;
+}

@@ -1,0 +1,51 @@
+#include "core/js.h"
+
+#include <stdio.h>
+
+#include "core/text.h"
+
+json_t *js_clean(const char *s)
+{
+    struct buf b = {0};
+    text_clean(&b, s ? s : "", 4000);
+    json_t *j = json_string(b.p);
+    buf_free(&b);
+    return j;
+}
+
+const char *js_text(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+int64_t js_number(const json_t *o, const char *key, int64_t missing)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_integer(v) ? json_integer_value(v) : json_is_real(v) ? (int64_t)json_real_value(v) : missing;
+}
+
+int js_flag(const json_t *o, const char *key)
+{
+    return json_is_true(json_object_get(o, key));
+}
+
+void js_copy(const json_t *o, const char *key, char *out, size_t size)
+{
+    snprintf(out, size, "%s", js_text(o, key));
+}
+
+void js_set_clean(json_t *o, const char *key, const char *s)
+{
+    json_object_set_new(o, key, js_clean(s));
+}
+
+void js_set_int(json_t *o, const char *key, int64_t n)
+{
+    json_object_set_new(o, key, json_integer(n));
+}
+
+json_t *js_or_null(json_t *borrowed)
+{
+    return borrowed ? json_incref(borrowed) : json_null();
+}

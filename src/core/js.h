@@ -1,0 +1,23 @@
+/* Small helpers over jansson. Reading is forgiving about what is missing (it gives the default) and
+ * strict about types: a wrong type counts as missing. */
+#ifndef WK_CORE_JS_H
+#define WK_CORE_JS_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A string for people: control characters and broken UTF-8 replaced. */
+json_t *js_clean(const char *s);
+/* "" when missing; valid as long as `o` is. */
+const char *js_text(const json_t *o, const char *key);
+int64_t js_number(const json_t *o, const char *key, int64_t missing);
+int js_flag(const json_t *o, const char *key);
+/* Copies into a fixed field. */
+void js_copy(const json_t *o, const char *key, char *out, size_t size);
+void js_set_clean(json_t *o, const char *key, const char *s);
+void js_set_int(json_t *o, const char *key, int64_t n);
+/* JSON null for NULL: a new reference in every case. */
+json_t *js_or_null(json_t *borrowed);
+
+#endif

@@ -1,0 +1,318 @@
+#include "core/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void out_of_memory(void)
+{
+    static const char msg[] = "<2>worldkeeper: out of memory\n";
+    fwrite(msg, 1, sizeof msg - 1, stderr);
+    exit(1);
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+void *xrealloc(void *old, size_t size)
+{
+    void *p = realloc(old, size ? size : 1);
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+char *xstrndup(const char *s, size_t n)
+{
+    char *p = xcalloc(n + 1, 1);
+    memcpy(p, s, n);
+    return p;
+}
+
+char *xstrdup(const char *s)
+{
+    return xstrndup(s, strlen(s));
+}
+
+char *xasprintf(const char *fmt, ...)
+{
+    struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    return b.p;
+}
+
+void buf_reserve(struct buf *b, size_t more)
+{
+    size_t need = b->len + more + 1;
+    if (need <= b->cap)
+        return;
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap < need)
+        cap *= 2;
+    b->p = xrealloc(b->p, cap);
+    b->cap = cap;
+}
+
+void buf_add(struct buf *b, const void *data, size_t len)
+{
+    buf_reserve(b, len);
+    if (len)
+        memcpy(b->p + b->len, data, len);
+    b->len += len;
+    b->p[b->len] = '\0';
+}
+
+void buf_adds(struct buf *b, const char *s)
+{
+    buf_add(b, s, strlen(s));
+}
+
+void buf_addc(struct buf *b, char c)
+{
+    buf_add(b, &c, 1);
+}
+
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n < 0)
+        n = 0;
+    buf_reserve(b, (size_t)n);
+    vsnprintf(b->p + b->len, (size_t)n + 1, fmt, again);
+    va_end(again);
+    b->len += (size_t)n;
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(b, fmt, ap);
+    va_end(ap);
+}
+
+void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    if (b->p)
+        b->p[0] = '\0';
+}
+
+void buf_free(struct buf *b)
+{
+    free(b->p);
+    *b = (struct buf){0};
+}
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+/* Reads "<digits><unit>" at *s; the units table ends with a NULL name. */
+static int number_with_unit(const char **s, const struct unit *units, uint64_t *value)
+{
+    if (!isdigit((unsigned char)**s))
+        return -1;
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(*s, &end, 10);
+    if (errno)
+        return -1;
+    size_t len = strcspn(end, "0123456789");
+    for (const struct unit *u = units; u->name; u++)
+        if (strlen(u->name) == len && strncmp(end, u->name, len) == 0) {
+            if (__builtin_mul_overflow((uint64_t)n, u->factor, value) || *value > INT64_MAX)
+                return -1;
+            *s = end + len;
+            return 0;
+        }
+    return -1;
+}
+
+int text_duration_parse(const char *s, int64_t *ms)
+{
+    static const struct unit units[] = {{"ms", 1},       {"s", 1000},      {"m", 60000},
+                                        {"h", 3600000},  {"d", 86400000},  {"w", 604800000},
+                                        {NULL, 0}};
+    if (strcmp(s, "0") == 0) {
+        *ms = 0;
+        return 0;
+    }
+    uint64_t sum = 0, part;
+    do {
+        if (number_with_unit(&s, units, &part) < 0 || __builtin_add_overflow(sum, part, &sum) ||
+            sum > INT64_MAX / 4)
+            return -1;
+    } while (*s);
+    *ms = (int64_t)sum;
+    return 0;
+}
+
+int text_size_parse(const char *s, uint64_t *bytes)
+{
+    static const uint64_t k = 1024, d = 1000;
+    const struct unit units[] = {{"B", 1},
+                                 {"k", k},
+                                 {"K", k},
+                                 {"M", k * k},
+                                 {"G", k * k * k},
+                                 {"T", k * k * k * k},
+                                 {"KiB", k},
+                                 {"kiB", k},
+                                 {"MiB", k * k},
+                                 {"GiB", k * k * k},
+                                 {"TiB", k * k * k * k},
+                                 {"kB", d},
+                                 {"MB", d * d},
+                                 {"GB", d * d * d},
+                                 {"TB", d * d * d * d},
+                                 {NULL, 0}};
+    if (strcmp(s, "0") == 0) {
+        *bytes = 0;
+        return 0;
+    }
+    return number_with_unit(&s, units, bytes) < 0 || *s ? -1 : 0;
+}
+
+const char *text_duration(int64_t ms, char out[TEXT_SHORT])
+{
+    int64_t s = ms / 1000;
+    if (ms < 1000)
+        snprintf(out, TEXT_SHORT, "%" PRId64 " ms", ms);
+    else if (s < 60)
+        snprintf(out, TEXT_SHORT, "%" PRId64 ".%" PRId64 " s", s, ms % 1000 / 100);
+    else if (s < 3600)
+        snprintf(out, TEXT_SHORT, "%" PRId64 "m %02" PRId64 "s", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(out, TEXT_SHORT, "%" PRId64 "h %02" PRId64 "m", s / 3600, s % 3600 / 60);
+    else
+        snprintf(out, TEXT_SHORT, "%" PRId64 "d %02" PRId64 "h", s / 86400, s % 86400 / 3600);
+    return out;
+}
+
+const char *text_size(uint64_t bytes, char out[TEXT_SHORT])
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)bytes;
+    size_t i = 0;
+    while (v >= 1024 && i < 4) {
+        v /= 1024;
+        i++;
+    }
+    snprintf(out, TEXT_SHORT, i ? "%.1f %s" : "%.0f %s", v, names[i]);
+    return out;
+}
+
+const char *text_count(uint64_t n, char out[TEXT_SHORT])
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    size_t o = 0;
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            out[o++] = ',';
+        out[o++] = digits[i];
+    }
+    out[o] = '\0';
+    return out;
+}
+
+const char *text_utc(wall_t t, char out[TEXT_SHORT])
+{
+    time_t s = (time_t)(t.ms / 1000);
+    struct tm tm;
+    gmtime_r(&s, &tm);
+    strftime(out, TEXT_SHORT, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return out;
+}
+
+const char *text_utc_name(wall_t t, char out[TEXT_SHORT])
+{
+    time_t s = (time_t)(t.ms / 1000);
+    struct tm tm;
+    gmtime_r(&s, &tm);
+    strftime(out, TEXT_SHORT, "%Y%m%dT%H%M%S", &tm);
+    return out;
+}
+
+/* Length of the valid UTF-8 character at s (RFC 3629), or 0. */
+static size_t utf8_char(const unsigned char *s, size_t left)
+{
+    if (s[0] < 0x80)
+        return 1;
+    size_t n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+    if (n == 0 || n > left)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+bool text_utf8_valid(const char *s, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_char(p + i, len - i);
+        if (n == 0)
+            return false;
+        i += n;
+    }
+    return true;
+}
+
+void text_clean(struct buf *out, const char *s, size_t max)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    size_t len = strlen(s), used = 0;
+    buf_add(out, "", 0);
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_char(p + i, len - i);
+        if (used + (n ? n : 1) > max) {
+            buf_adds(out, "...");
+            return;
+        }
+        if (n == 0 || p[i] < 0x20 || p[i] == 0x7f || (p[i] == 0xc2 && p[i + 1] < 0xa0))
+            buf_addc(out, '?');
+        else
+            buf_add(out, p + i, n);
+        used += n ? n : 1;
+        i += n ? n : 1;
+    }
+}
+
+void text_hex(const unsigned char *data, size_t len, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < len; i++) {
+        out[2 * i] = digits[data[i] >> 4];
+        out[2 * i + 1] = digits[data[i] & 15];
+    }
+    out[2 * len] = '\0';
+}
+
+bool text_starts(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}

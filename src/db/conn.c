@@ -1,0 +1,298 @@
+#include "db/conn.h"
+
+#include <errno.h>
+#include <mysql.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/text.h"
+
+struct db {
+    MYSQL *my;
+    int64_t read_timeout;
+};
+
+struct db_rows {
+    struct db *db;
+    MYSQL_RES *res;
+    MYSQL_ROW row;
+    unsigned long *lengths;
+};
+
+static enum err_class class_of(unsigned num)
+{
+    switch (num) {
+    case 2002: /* no socket, refused */
+    case 2003:
+    case 2005: /* unknown host */
+    case 2006: /* gone away */
+    case 2013: /* lost */
+    case 2014: /* out of sync: the stream broke */
+    case 2026: /* TLS */
+    case 2027: /* malformed packet */
+    case 2055:
+    case 1053: /* shutdown in progress */
+    case 1152: /* aborted connection */
+    case 1158: /* network read error */
+    case 1159: /* network read timeout */
+    case 1927: /* connection was killed */
+    case 4031: /* disconnected for inactivity */
+        return ERR_UNREACHABLE;
+    case 1205: /* lock wait timeout */
+    case 1969: /* max_statement_time */
+    case 3024: /* max_execution_time */
+        return ERR_STALLED;
+    case 1040: /* too many connections */
+    case 1044:
+    case 1045:
+    case 1129: /* host blocked */
+    case 1130: /* host not allowed */
+    case 1142:
+    case 1143:
+    case 1203: /* max_user_connections */
+    case 1226: /* user limit */
+    case 1227: /* needs a privilege */
+    case 1251: /* authentication protocol */
+    case 1370: /* routine rights */
+    case 1698:
+    case 1820: /* password must be changed */
+    case 1862: /* password expired */
+    case 2054: /* authentication protocol refused */
+    case 2059: /* authentication plugin cannot be loaded */
+    case 2061:
+    case 3118: /* account locked, MySQL */
+    case 4151: /* account locked, MariaDB */
+        return ERR_DENIED;
+    default:
+        return ERR_QUERY;
+    }
+}
+
+static void hint_for(unsigned num, struct err *e)
+{
+    if (num == 1040 || num == 1203 || num == 1226)
+        err_hint(e, "the server has no free connection for this account; raise the limit or end some");
+    else if (num == 1142 || num == 1143 || num == 1044 || num == 1227 || num == 1370)
+        err_hint(e, "worldkeeper --check prints the GRANT to type");
+    else if (num == 1045 || num == 1698)
+        err_hint(e, "check [mysql] user and password_file");
+    else if (num == 4151 || num == 3118)
+        err_hint(e, "ALTER USER … ACCOUNT UNLOCK");
+    else if (num == 1290)
+        err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
+}
+
+/* A lost connection that took as long as the read timeout was no loss: the server gave no answer. */
+static int fail(struct db *db, mono_t began, const char *what, struct err *e)
+{
+    unsigned num = mysql_errno(db->my);
+    enum err_class cls = class_of(num);
+    if ((num == 2013 || num == 2006 || num == 2002 || num == 2003) && db->read_timeout > 0 &&
+        mono_since(clock_mono(), began) >= db->read_timeout - 100)
+        cls = ERR_STALLED;
+    err_set(e, cls, (int)num, "%s: %s (%u)", what, mysql_error(db->my), num);
+    hint_for(num, e);
+    return -1;
+}
+
+static void set_seconds(MYSQL *my, enum mysql_option opt, int64_t ms)
+{
+    unsigned s = (unsigned)((ms + 999) / 1000);
+    mysql_options(my, opt, &s);
+}
+
+static void set_options(MYSQL *my, const struct db_params *p)
+{
+    my_bool off = 0, on = 1;
+    unsigned no = 0;
+    set_seconds(my, MYSQL_OPT_CONNECT_TIMEOUT, p->connect_timeout);
+    set_seconds(my, MYSQL_OPT_READ_TIMEOUT, p->read_timeout);
+    set_seconds(my, MYSQL_OPT_WRITE_TIMEOUT, p->read_timeout);
+    mysql_options(my, MYSQL_OPT_RECONNECT, &off);
+    mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &no); /* a rogue server must not ask for our files */
+    if (p->tls_ca)
+        mysql_ssl_set(my, NULL, NULL, p->tls_ca, NULL, NULL);
+    if (p->tls >= 2)
+        mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);
+    if (p->tls == 3)
+        mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
+}
+
+static int session_setup(struct db *db, struct err *e)
+{
+    return db_exec(db, "SET NAMES binary", e) < 0 ||
+                   db_exec(db,
+                           "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', "
+                           "time_zone='+00:00', foreign_key_checks=0, unique_checks=0, sql_notes=0",
+                           e) < 0
+               ? -1
+               : 0;
+}
+
+struct db *db_open(const struct db_params *p, struct err *e)
+{
+    struct db *db = xcalloc(1, sizeof *db);
+    mono_t began = clock_mono();
+    db->my = mysql_init(NULL);
+    if (!db->my) {
+        err_set(e, ERR_SYSTEM, ENOMEM, "cannot set up the client library");
+        goto fail;
+    }
+    set_options(db->my, p);
+    db->read_timeout = p->connect_timeout;
+    if (!mysql_real_connect(db->my, p->socket ? NULL : p->host, p->user, p->password, p->schema,
+                            p->port, p->socket, 0)) {
+        fail(db, began, "cannot connect", e);
+        goto fail;
+    }
+    db->read_timeout = p->read_timeout;
+    if (session_setup(db, e) < 0)
+        goto fail;
+    return db;
+fail:
+    db_close(db);
+    return NULL;
+}
+
+void db_close(struct db *db)
+{
+    if (!db)
+        return;
+    if (db->my)
+        mysql_close(db->my);
+    free(db);
+}
+
+void db_library_end(void)
+{
+    mysql_library_end();
+}
+
+int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e)
+{
+    mono_t began = clock_mono();
+    if (mysql_real_query(db->my, sql, len) != 0)
+        return fail(db, began, "statement refused", e);
+    MYSQL_RES *res = mysql_store_result(db->my);
+    if (res)
+        mysql_free_result(res);
+    else if (mysql_errno(db->my))
+        return fail(db, began, "statement failed", e);
+    return 0;
+}
+
+int db_exec(struct db *db, const char *sql, struct err *e)
+{
+    return db_exec_len(db, sql, strlen(sql), e);
+}
+
+int db_execf(struct db *db, struct err *e, const char *fmt, ...)
+{
+    struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    int rc = db_exec_len(db, b.p, b.len, e);
+    buf_free(&b);
+    return rc;
+}
+
+unsigned db_warnings(const struct db *db)
+{
+    return mysql_warning_count(db->my);
+}
+
+uint64_t db_affected(struct db *db)
+{
+    my_ulonglong n = mysql_affected_rows(db->my);
+    return n == (my_ulonglong)-1 ? 0 : n;
+}
+
+unsigned long db_connection_id(struct db *db)
+{
+    return mysql_thread_id(db->my);
+}
+
+bool db_is_mariadb(struct db *db)
+{
+    return strstr(mysql_get_server_info(db->my), "MariaDB") != NULL;
+}
+
+struct db_rows *db_select(struct db *db, const char *sql, struct err *e)
+{
+    mono_t began = clock_mono();
+    if (mysql_real_query(db->my, sql, strlen(sql)) != 0) {
+        fail(db, began, "query refused", e);
+        return NULL;
+    }
+    MYSQL_RES *res = mysql_use_result(db->my);
+    if (!res) {
+        if (mysql_errno(db->my))
+            fail(db, began, "query failed", e);
+        else
+            err_set(e, ERR_QUERY, 0, "the query returned no rows set");
+        return NULL;
+    }
+    struct db_rows *r = xcalloc(1, sizeof *r);
+    r->db = db;
+    r->res = res;
+    return r;
+}
+
+int db_next(struct db_rows *r, struct err *e)
+{
+    mono_t began = clock_mono();
+    r->row = mysql_fetch_row(r->res);
+    if (r->row) {
+        r->lengths = mysql_fetch_lengths(r->res);
+        return 1;
+    }
+    /* NULL is the end of the rows only when there is no error. */
+    return mysql_errno(r->db->my) ? fail(r->db, began, "reading rows", e) : 0;
+}
+
+const char *db_value(const struct db_rows *r, unsigned i)
+{
+    return r->row[i];
+}
+
+size_t db_length(const struct db_rows *r, unsigned i)
+{
+    return r->lengths[i];
+}
+
+unsigned db_fields(const struct db_rows *r)
+{
+    return mysql_num_fields(r->res);
+}
+
+void db_rows_end(struct db_rows *r)
+{
+    if (!r)
+        return;
+    mysql_free_result(r->res);
+    free(r);
+}
+
+char *db_one(struct db *db, const char *sql, struct err *e)
+{
+    err_clear(e);
+    struct db_rows *r = db_select(db, sql, e);
+    if (!r)
+        return NULL;
+    char *value = NULL;
+    int got = db_next(r, e);
+    if (got == 1 && db_value(r, 0))
+        value = xstrndup(db_value(r, 0), db_length(r, 0));
+    while (got == 1)
+        got = db_next(r, e);
+    db_rows_end(r);
+    if (got < 0) {
+        free(value);
+        value = NULL;
+    }
+    return value;
+}

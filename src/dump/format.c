@@ -1,0 +1,353 @@
+#include "dump/format.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/rows.h"
+#include "db/sql.h"
+
+#define READ_CHUNK 262144u
+/* No statement of ours is longer than one row, and no row than the largest max_allowed_packet. */
+#define STATEMENT_MAX ((1u << 30) + FORMAT_STATEMENT)
+
+void format_header(struct buf *b, uint64_t heap_limit)
+{
+    buf_adds(b, FORMAT_MAGIC);
+    buf_adds(b, "-- by hand: gunzip -c THIS.sql.gz | mysql SCHEMA\n"
+                "SET NAMES binary;\n"
+                "SET SESSION time_zone='+00:00', "
+                "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks=0, "
+                "unique_checks=0;\n");
+    buf_printf(b, "SET SESSION max_heap_table_size=GREATEST(@@SESSION.max_heap_table_size,%" PRIu64 ");\n",
+               heap_limit);
+    buf_adds(b, "/*M!100201 SET SESSION check_constraint_checks=0 */;\n");
+}
+
+void format_table(struct buf *b, const char *name, const char *create)
+{
+    buf_adds(b, "DROP TABLE IF EXISTS ");
+    sql_ident(b, name);
+    buf_adds(b, ";\nSET NAMES utf8mb4;\n");
+    buf_adds(b, create);
+    buf_adds(b, ";\nSET NAMES binary;\n");
+}
+
+void format_insert(struct buf *b, const char *table, const struct db_table *columns)
+{
+    buf_adds(b, "INSERT INTO ");
+    sql_ident(b, table);
+    buf_adds(b, " (");
+    db_column_list(b, columns);
+    buf_adds(b, ") VALUES\n");
+}
+
+void format_trailer(struct buf *b, size_t tables, uint64_t rows)
+{
+    buf_printf(b, FORMAT_TRAILER "%zu rows=%" PRIu64 "\n", tables, rows);
+}
+
+struct format_reader {
+    struct gunzip *in;
+    char *name;
+    struct buf text; /* what was read and not yet used begins at `at` */
+    size_t at;
+    bool eof, begun, definitions;
+    struct buf delimiter, table, columns;
+    size_t tables;
+    uint64_t rows;
+};
+
+struct format_reader *format_open(struct gunzip *in, const char *name)
+{
+    struct format_reader *r = xcalloc(1, sizeof *r);
+    r->in = in;
+    r->name = xstrdup(name);
+    buf_adds(&r->delimiter, ";");
+    return r;
+}
+
+void format_close(struct format_reader *r)
+{
+    if (!r)
+        return;
+    free(r->name);
+    buf_free(&r->text);
+    buf_free(&r->delimiter);
+    buf_free(&r->table);
+    buf_free(&r->columns);
+    free(r);
+}
+
+static int bad(const struct format_reader *r, struct err *e, const char *why)
+{
+    const char *from = r->text.p ? r->text.p + r->at : "";
+    struct buf seen = {0};
+    text_clean(&seen, from, 60);
+    err_set(e, ERR_DAMAGED, 0, "%s: %s at byte %" PRIu64 " of its text, before: %s", r->name, why,
+            gunzip_plain_bytes(r->in) - (r->text.len - r->at), seen.p);
+    buf_free(&seen);
+    return -1;
+}
+
+/* More text behind what is there; used text in front is dropped first. */
+static int more(struct format_reader *r, struct err *e)
+{
+    if (r->at) {
+        r->text.len -= r->at;
+        memmove(r->text.p, r->text.p + r->at, r->text.len);
+        r->at = 0;
+    }
+    if (r->text.len > STATEMENT_MAX)
+        return bad(r, e, "a statement without an end");
+    buf_reserve(&r->text, READ_CHUNK);
+    int64_t n = gunzip_read(r->in, r->text.p + r->text.len, READ_CHUNK, e);
+    if (n < 0)
+        return -1;
+    r->text.len += (size_t)n;
+    r->text.p[r->text.len] = '\0';
+    r->eof = n == 0;
+    return 0;
+}
+
+/* At least `n` bytes of text in front of us, or the end of the file. */
+static int ensure(struct format_reader *r, size_t n, struct err *e)
+{
+    while (r->text.len - r->at < n && !r->eof)
+        if (more(r, e) < 0)
+            return -1;
+    return 0;
+}
+
+static bool here(const struct format_reader *r, const char *s)
+{
+    size_t n = strlen(s);
+    return r->text.len - r->at >= n && memcmp(r->text.p + r->at, s, n) == 0;
+}
+
+/* The rest of a line, without its end; NULL when the file ends first or it is absurdly long. */
+static const char *read_line(struct format_reader *r, size_t *len, struct err *e)
+{
+    for (size_t want = 256; want <= 65536; want *= 2) {
+        if (ensure(r, want, e) < 0)
+            return NULL;
+        const char *from = r->text.p + r->at;
+        const char *nl = memchr(from, '\n', r->text.len - r->at);
+        if (nl) {
+            *len = (size_t)(nl - from);
+            r->at += *len + 1;
+            return from;
+        }
+        if (r->eof)
+            break;
+    }
+    bad(r, e, "a line without an end");
+    return NULL;
+}
+
+/* The delimiter of the definitions stands in no body (definitions.c sees to that), so that quotes and
+ * comments, which mean other things under other SQL modes, need not be understood there. */
+static const char *find_end(const struct format_reader *r, const char *s, size_t done, size_t have,
+                            struct sql_scan *scan)
+{
+    size_t hold = r->delimiter.len - 1; /* it may have been cut there */
+    if (!r->definitions)
+        return sql_find_end(s + done, s + have, r->delimiter.p, scan);
+    size_t from = done > hold ? done - hold : 0;
+    return memmem(s + from, have - from, r->delimiter.p, r->delimiter.len);
+}
+
+/* One statement without its delimiter and the line end behind it. */
+static const char *read_statement(struct format_reader *r, size_t *len, struct err *e)
+{
+    struct sql_scan scan = {0};
+    size_t done = 0;
+    for (;;) {
+        size_t have = r->text.len - r->at;
+        const char *from = r->text.p + r->at, *end = find_end(r, from, done, have, &scan);
+        if (end) {
+            *len = (size_t)(end - from);
+            size_t used = *len + r->delimiter.len;
+            if (ensure(r, used + 1, e) < 0) /* may move the text */
+                return NULL;
+            from = r->text.p + r->at;
+            r->at += used;
+            if (here(r, "\n"))
+                r->at++;
+            return from;
+        }
+        done = have;
+        if (r->eof) {
+            bad(r, e, "a statement without an end");
+            return NULL;
+        }
+        if (more(r, e) < 0)
+            return NULL;
+    }
+}
+
+static int read_trailer(struct format_reader *r, struct format_item *item, struct err *e)
+{
+    size_t len;
+    const char *line = read_line(r, &len, e);
+    if (!line)
+        return -1;
+    struct buf want = {0};
+    format_trailer(&want, r->tables, r->rows);
+    bool right = len + 1 == want.len && memcmp(line, want.p, len) == 0;
+    buf_free(&want);
+    if (!right)
+        return bad(r, e, "the trailer counts other tables or rows than were read");
+    if (ensure(r, 1, e) < 0)
+        return -1;
+    if (r->at != r->text.len)
+        return bad(r, e, "text behind the trailer");
+    item->type = FORMAT_END;
+    return 0;
+}
+
+static int set_name(struct buf *out, const char **s, const char *end)
+{
+    buf_clear(out);
+    *s = sql_read_ident(*s, end, out);
+    return *s && !memchr(out->p, '\0', out->len) ? 0 : -1;
+}
+
+/* CREATE TABLE `name` … for the table that DROP TABLE named just before. */
+static int read_create(struct format_reader *r, const char *sql, size_t len, struct format_item *item,
+                       struct err *e)
+{
+    const char *s = sql + strlen("CREATE TABLE "), *end = sql + len;
+    if (set_name(&r->table, &s, end) < 0)
+        return bad(r, e, "CREATE TABLE without a quoted name");
+    r->tables++;
+    *item = (struct format_item){.type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
+    return 0;
+}
+
+/* "(`a`,`b`)" behind the table's name; counts the columns. */
+static const char *read_columns(struct format_reader *r, const char *s, const char *end, unsigned *count)
+{
+    const char *from = s;
+    struct buf name = {0};
+    *count = 0;
+    do {
+        buf_clear(&name);
+        s = s < end ? sql_read_ident(s + 1, end, &name) : NULL;
+        ++*count;
+    } while (s && s < end && *s == ',');
+    buf_free(&name);
+    if (!s || s >= end || *s != ')')
+        return NULL;
+    buf_clear(&r->columns);
+    buf_add(&r->columns, from, (size_t)(s + 1 - from));
+    return s + 1;
+}
+
+static int count_tuples(const char *s, const char *end, unsigned columns, struct format_item *item)
+{
+    for (;;) {
+        unsigned fields;
+        const char *next = sql_read_tuple(s, end, &fields);
+        if (!next || fields != columns)
+            return -1;
+        item->rows++;
+        item->rows_hash += sql_tuple_hash(s, (size_t)(next - s));
+        if (next == end)
+            return 0;
+        if (end - next < 3 || next[0] != ',' || next[1] != '\n')
+            return -1;
+        s = next + 2;
+    }
+}
+
+static int read_insert(struct format_reader *r, const char *sql, size_t len, struct format_item *item,
+                       struct err *e)
+{
+    static const char values[] = " VALUES\n";
+    const char *s = sql + strlen("INSERT INTO "), *end = sql + len;
+    struct buf name = {0};
+    unsigned columns = 0;
+    int ok = set_name(&name, &s, end) == 0 && r->table.p && strcmp(name.p, r->table.p) == 0 &&
+             end - s > 2 && s[0] == ' ' && s[1] == '(';
+    buf_free(&name);
+    s = ok ? read_columns(r, s + 1, end, &columns) : NULL;
+    if (!s || (size_t)(end - s) < sizeof values || memcmp(s, values, sizeof values - 1) != 0)
+        return bad(r, e, "INSERT that this program did not write");
+    s += sizeof values - 1;
+    *item = (struct format_item){.type = FORMAT_ROWS,
+                                 .table = r->table.p,
+                                 .columns = r->columns.p,
+                                 .sql = s,
+                                 .sql_len = (size_t)(end - s)};
+    if (count_tuples(s, end, columns, item) < 0)
+        return bad(r, e, "rows that are no plain values");
+    r->rows += item->rows;
+    return 0;
+}
+
+static int read_delimiter(struct format_reader *r, struct err *e)
+{
+    size_t len;
+    const char *line = read_line(r, &len, e);
+    if (!line)
+        return -1;
+    buf_clear(&r->delimiter);
+    buf_add(&r->delimiter, line + strlen("DELIMITER "), len - strlen("DELIMITER "));
+    if (r->delimiter.len == 0 || memchr(r->delimiter.p, '\0', r->delimiter.len))
+        return bad(r, e, "DELIMITER without a delimiter");
+    r->definitions = strcmp(r->delimiter.p, ";") != 0;
+    return 0;
+}
+
+/* One statement: 1 when it is an item for the caller, 0 to go on. */
+static int one_statement(struct format_reader *r, struct format_item *item, struct err *e)
+{
+    size_t len;
+    const char *sql = read_statement(r, &len, e);
+    if (!sql)
+        return -1;
+    if (r->definitions) {
+        *item = (struct format_item){.type = FORMAT_DEFINITION, .sql = sql, .sql_len = len};
+        return 1;
+    }
+    static const struct {
+        const char *prefix;
+        int (*read)(struct format_reader *, const char *, size_t, struct format_item *, struct err *);
+    } kinds[] = {{"INSERT INTO ", read_insert}, {"CREATE TABLE ", read_create}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (len > strlen(kinds[i].prefix) && memcmp(sql, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
+            return kinds[i].read(r, sql, len, item, e) < 0 ? -1 : 1;
+    static const char *const skipped[] = {"SET ", "DROP TABLE IF EXISTS ", "/*M!100201 SET "};
+    for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++)
+        if (len > strlen(skipped[i]) && memcmp(sql, skipped[i], strlen(skipped[i])) == 0)
+            return 0;
+    return bad(r, e, "a statement that this program did not write");
+}
+
+int format_next(struct format_reader *r, struct format_item *item, struct err *e)
+{
+    for (;;) {
+        if (ensure(r, 64, e) < 0)
+            return -1;
+        if (!r->begun) {
+            if (!here(r, FORMAT_MAGIC))
+                return bad(r, e, "not a dump of this program");
+            r->begun = true;
+        }
+        int rc = 0;
+        size_t len;
+        if (r->at == r->text.len)
+            return bad(r, e, "it ends without a trailer");
+        if (here(r, FORMAT_TRAILER))
+            return read_trailer(r, item, e);
+        if (here(r, "-- ") || here(r, "\n"))
+            rc = read_line(r, &len, e) ? 0 : -1;
+        else if (here(r, "DELIMITER "))
+            rc = read_delimiter(r, e);
+        else
+            rc = one_statement(r, item, e);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+    }
+}

@@ -1,0 +1,308 @@
+#include "dump/snapshot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/fault.h"
+#include "db/sentinel.h"
+#include "db/sql.h"
+
+/* Waiting for a lock holds up everybody who comes behind us, so each try is short. */
+#define LOCK_TRY_SECONDS 5
+/* High enough for any table that fitted before; the copy lives only for this dump. */
+#define COPY_HEAP_LIMIT "1099511627776"
+
+struct snapshot {
+    struct db *db;     /* locks, copies, MEMORY and other unversioned tables */
+    struct db *versioned; /* consistent snapshot of InnoDB tables; NULL when there are none */
+    struct db *meta;      /* definitions: under LOCK TABLES a session sees nothing but the locked tables */
+    char **creates;       /* CREATE TABLE of each table, as of the locks */
+    char *schema, *sentinel_name;
+    bool copied;
+    struct db_tables tables;
+    struct server_id server;
+    struct db_point point;
+    struct db_sentinel sentinel;
+};
+
+static int count_unversioned(const struct snapshot *s)
+{
+    int n = 0;
+    for (size_t i = 0; i < s->tables.count; i++)
+        n += !s->tables.list[i].transactional;
+    return n;
+}
+
+static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
+{
+    struct buf sql = {0};
+    const char *comma = "LOCK TABLES ";
+    for (size_t i = 0; i < s->tables.count; i++) {
+        if (s->tables.list[i].transactional)
+            continue;
+        buf_adds(&sql, comma);
+        sql_ident(&sql, s->tables.list[i].name);
+        buf_adds(&sql, " READ");
+        comma = ", ";
+    }
+    mono_t deadline = mono_add(clock_mono(), job->cfg->dump_stall);
+    int rc;
+    while ((rc = db_exec_len(s->db, sql.p, sql.len, e)) < 0 && e->num == 1205 &&
+           !mono_reached(clock_mono(), deadline)) {
+        progress_at(job->progress, 0, 0);
+        sleep(1);
+    }
+    if (rc < 0 && e->num == 1205)
+        err_hint(e, "a game session holds LOCK TABLES or a long statement; SHOW PROCESSLIST names it");
+    if (rc < 0)
+        err_step(e, "locking the tables");
+    buf_free(&sql);
+    return rc;
+}
+
+static void copy_name(struct buf *b, size_t i)
+{
+    buf_printf(b, "`%scopy_%06zu`", DB_OWN_PREFIX, i);
+}
+
+static int copy_table(struct snapshot *s, size_t i, struct err *e)
+{
+    const struct db_table *t = &s->tables.list[i];
+    struct buf sql = {0};
+    buf_adds(&sql, "CREATE TEMPORARY TABLE ");
+    copy_name(&sql, i);
+    buf_printf(&sql, " ENGINE=%s SELECT ", t->memory ? "MEMORY" : "MyISAM");
+    db_column_list(&sql, t);
+    buf_adds(&sql, " FROM ");
+    sql_ident(&sql, t->name);
+    int rc = db_exec_len(s->db, sql.p, sql.len, e);
+    if (rc < 0)
+        err_step(e, "copying table %s", t->name);
+    buf_free(&sql);
+    return rc;
+}
+
+static int copy_all(struct snapshot *s, const struct job *job, struct err *e)
+{
+    uint64_t total = 0, done = 0;
+    for (size_t i = 0; i < s->tables.count; i++)
+        total += s->tables.list[i].rows;
+    progress_phase(job->progress, "copying", total, 0);
+    if (db_exec(s->db, "SET SESSION max_heap_table_size=" COPY_HEAP_LIMIT, e) < 0)
+        return -1;
+    for (size_t i = 0; i < s->tables.count; i++) {
+        if (s->tables.list[i].transactional)
+            continue;
+        progress_table(job->progress, s->tables.list[i].name);
+        if (copy_table(s, i, e) < 0)
+            return -1;
+        done += s->tables.list[i].rows;
+        progress_at(job->progress, done, 0);
+    }
+    s->copied = true;
+    return db_exec(s->db, "UNLOCK TABLES", e);
+}
+
+static int open_versioned(struct snapshot *s, const struct db_params *p, struct err *e)
+{
+    for (size_t i = 0; i < s->tables.count; i++)
+        if (s->tables.list[i].transactional) {
+            s->versioned = db_open(p, e);
+            if (!s->versioned)
+                return -1;
+            return db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0
+                       ? -1
+                       : db_exec(s->versioned, "START TRANSACTION WITH CONSISTENT SNAPSHOT", e);
+        }
+    return 0;
+}
+
+/* The lease is not part of the world: an old copy of it would set the generation back. */
+static int list_tables(const struct job *job, struct db *db, struct db_tables *out, struct err *e)
+{
+    const struct config *c = job->cfg;
+    if (db_tables(db, c->schema, c->dump_all, out, e) < 0)
+        return -1;
+    char *lease = xasprintf("%s_lease", c->sentinel);
+    struct db_table *t = db_table_find(out, lease);
+    if (t)
+        db_tables_remove(out, t);
+    free(lease);
+    return 0;
+}
+
+/* What the tables were before the lock and what they are under it must agree. */
+static int same_tables(const struct db_tables *a, const struct db_tables *b, struct err *e)
+{
+    char x[17], y[17];
+    for (size_t i = 0; i < b->count; i++) {
+        const struct db_table *t = db_table_find(a, b->list[i].name);
+        if (t)
+            db_columns_hash(t, x);
+        db_columns_hash(&b->list[i], y);
+        if (!t || strcmp(x, y) != 0 || t->memory != b->list[i].memory)
+            return err_set(e, ERR_CHANGED, 0, "table %s was changed while the dump began",
+                           b->list[i].name);
+    }
+    return a->count == b->count ? 0
+                                : err_set(e, ERR_CHANGED, 0, "a table was dropped while the dump began");
+}
+
+static int refresh_under_lock(struct snapshot *s, const struct job *job, struct err *e)
+{
+    struct db_tables now;
+    if (list_tables(job, s->db, &now, e) < 0)
+        return -1;
+    int rc = same_tables(&s->tables, &now, e);
+    db_tables_free(&s->tables);
+    s->tables = now;
+    db_point(s->db, &s->point);
+    return rc;
+}
+
+static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
+{
+    if (db_sentinel_read(s->db, s->schema, s->sentinel_name, out, e) < 0)
+        return -1;
+    if (out->rows != 1) {
+        err_set(e, ERR_CHANGED, 0, "the sentinel table %s holds %u rows, not 1: nobody vouches for this world",
+                s->sentinel_name, out->rows);
+        err_hint(e, "a world that was lost is restored with --restore; a new one is adopted with --init");
+        return -1;
+    }
+    return 0;
+}
+
+static int read_creates(struct snapshot *s, struct err *e)
+{
+    s->creates = xcalloc(s->tables.count, sizeof *s->creates);
+    for (size_t i = 0; i < s->tables.count; i++) {
+        s->creates[i] = db_create_table(s->meta, s->schema, s->tables.list[i].name, e);
+        if (!s->creates[i]) {
+            err_step(e, "reading the definition of table %s", s->tables.list[i].name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int take(struct snapshot *s, const struct job *job, const struct db_params *p,
+                enum config_method method, struct err *e)
+{
+    progress_phase(job->progress, "locking", 0, 0);
+    if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
+        db_execf(s->db, e, "SET SESSION lock_wait_timeout=%d", LOCK_TRY_SECONDS) < 0 ||
+        list_tables(job, s->db, &s->tables, e) < 0)
+        return -1;
+    if (count_unversioned(s) && lock_tables(s, job, e) < 0)
+        return -1;
+    fault_point("dump.locked");
+    struct db_sentinel again;
+    if (refresh_under_lock(s, job, e) < 0 || open_versioned(s, p, e) < 0 || read_sentinel(s, &again, e) < 0)
+        return -1;
+    if (strcmp(again.nonce, s->sentinel.nonce) != 0)
+        return err_set(e, ERR_CHANGED, 0, "the sentinel changed while the dump began");
+    if (read_creates(s, e) < 0)
+        return -1;
+    return method == METHOD_COPY ? copy_all(s, job, e) : 0;
+}
+
+struct snapshot *snapshot_take(const struct job *job, enum config_method method, struct err *e)
+{
+    struct snapshot *s = xcalloc(1, sizeof *s);
+    struct db_params p = job->db;
+    p.schema = job->cfg->schema;
+    s->schema = xstrdup(job->cfg->schema);
+    s->sentinel_name = xstrdup(job->cfg->sentinel);
+    s->db = db_open(&p, e);
+    s->meta = s->db ? db_open(&p, e) : NULL;
+    if (s->meta && take(s, job, &p, method, e) == 0)
+        return s;
+    snapshot_end(s);
+    return NULL;
+}
+
+const struct db_tables *snapshot_tables(const struct snapshot *s)
+{
+    return &s->tables;
+}
+
+const struct server_id *snapshot_server(const struct snapshot *s)
+{
+    return &s->server;
+}
+
+const struct db_point *snapshot_point(const struct snapshot *s)
+{
+    return &s->point;
+}
+
+const char *snapshot_nonce(const struct snapshot *s)
+{
+    return s->sentinel.nonce;
+}
+
+uint64_t snapshot_generation(const struct snapshot *s)
+{
+    return s->sentinel.generation;
+}
+
+struct db *snapshot_db(struct snapshot *s)
+{
+    return s->meta;
+}
+
+const char *snapshot_create(const struct snapshot *s, size_t i)
+{
+    return s->creates[i];
+}
+
+int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint64_t *rows, struct err *e)
+{
+    const struct db_table *t = &s->tables.list[i];
+    struct buf from = {0};
+    if (s->copied && !t->transactional)
+        copy_name(&from, i);
+    else
+        sql_ident(&from, t->name);
+    int rc = db_read_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
+    if (rc < 0)
+        err_step(e, "reading table %s", t->name);
+    buf_free(&from);
+    return rc;
+}
+
+int snapshot_check(struct snapshot *s, struct err *e)
+{
+    struct db_sentinel now;
+    struct server_id server;
+    int rc = db_server_id(s->db, &server, e) < 0 || read_sentinel(s, &now, e) < 0 ||
+                     (s->versioned && db_exec(s->versioned, "DO 1", e) < 0)
+                 ? -1
+                 : 0;
+    if (rc == 0 && server.start != s->server.start)
+        rc = err_set(e, ERR_CHANGED, 0, "the server was restarted during the dump");
+    if (rc == 0 && strcmp(now.nonce, s->sentinel.nonce) != 0)
+        rc = err_set(e, ERR_CHANGED, 0, "the sentinel changed during the dump");
+    if (rc < 0)
+        err_step(e, "check after the dump");
+    return rc;
+}
+
+void snapshot_end(struct snapshot *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; s->creates && i < s->tables.count; i++)
+        free(s->creates[i]);
+    free(s->creates);
+    db_close(s->meta);
+    db_close(s->versioned);
+    db_close(s->db); /* ends the locks and drops the copies */
+    db_tables_free(&s->tables);
+    free(s->schema);
+    free(s->sentinel_name);
+    free(s);
+}

@@ -1,0 +1,37 @@
+/* One consistent picture of the world: which tables, their counters, and their rows as of one moment.
+ *
+ *   copy  locks all tables for reading, copies each inside the server into a temporary table, unlocks;
+ *         writers wait for the copies only. Rows are read from the copies.
+ *   lock  keeps the locks until the last row was read, as mysqldump does.
+ * Under the locks the binary log stands still for these tables, so its position belongs to the picture.
+ * InnoDB tables (engines = all) are read from a second connection in a consistent snapshot that begins
+ * while the locks are held: one moment for all, as far as the engines allow.
+ *
+ * The connections are never replaced: when one is lost, the snapshot is lost (ERR_UNREACHABLE). */
+#ifndef WK_DUMP_SNAPSHOT_H
+#define WK_DUMP_SNAPSHOT_H
+
+#include "db/rows.h"
+#include "dump/job.h"
+#include "store/manifest.h"
+
+struct snapshot;
+
+/* Takes the picture. `method` is resolved (never auto). ERR_CHANGED: no sentinel row to vouch for it. */
+struct snapshot *snapshot_take(const struct job *job, enum config_method method, struct err *e);
+const struct db_tables *snapshot_tables(const struct snapshot *s);
+const struct server_id *snapshot_server(const struct snapshot *s);
+const struct db_point *snapshot_point(const struct snapshot *s);
+const char *snapshot_nonce(const struct snapshot *s);
+uint64_t snapshot_generation(const struct snapshot *s);
+/* For reading definitions, beside the locks; its default schema is the world's. */
+struct db *snapshot_db(struct snapshot *s);
+/* CREATE TABLE of a table as it was under the locks. */
+const char *snapshot_create(const struct snapshot *s, size_t table);
+int snapshot_read(struct snapshot *s, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
+                  struct err *e);
+/* Is this still the same server process and the same world? On the same connections. */
+int snapshot_check(struct snapshot *s, struct err *e);
+void snapshot_end(struct snapshot *s);
+
+#endif

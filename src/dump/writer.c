@@ -1,0 +1,409 @@
+#include "dump/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/fault.h"
+#include "core/file.h"
+#include "db/sentinel.h"
+#include "db/sql.h"
+#include "dump/definitions.h"
+#include "dump/format.h"
+#include "dump/shrink.h"
+#include "dump/snapshot.h"
+#include "dump/verify.h"
+#include "store/catalog.h"
+
+/* A world that shrank is believed after this many quarantined dumps in a row that agree. */
+#define SHRINK_BELIEVED_AFTER 3
+
+struct writing {
+    const struct job *job;
+    struct snapshot *snap;
+    struct gzip_writer *gz;
+    struct manifest *m;
+    struct manifest_table *table; /* being written */
+    struct buf insert;            /* "INSERT INTO … VALUES\n" of it */
+    struct buf statement;
+    uint64_t statement_max, packet_max;
+    uint64_t total;
+    char *part, *file;
+    int fd;
+};
+
+enum config_method dump_method(const struct config *c, const char **why)
+{
+    if (c->dump_method == METHOD_LOCK) {
+        *why = "asked for by [dump] method";
+        return METHOD_LOCK;
+    }
+    *why = c->dump_method == METHOD_COPY ? "asked for by [dump] method"
+                                         : "the best without a journal: writers wait for a copy in memory only";
+    return METHOD_COPY;
+}
+
+const char *dump_method_name(enum config_method m)
+{
+    return m == METHOD_LOCK ? "lock" : m == METHOD_COPY ? "copy" : "auto";
+}
+
+static int flush_statement(struct writing *w, struct err *e)
+{
+    if (w->statement.len == 0)
+        return 0;
+    buf_adds(&w->statement, ";\n");
+    int rc = gzip_write(w->gz, w->statement.p, w->statement.len, e);
+    buf_clear(&w->statement);
+    return rc;
+}
+
+static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
+{
+    struct writing *w = arg;
+    if (w->insert.len + len + 4 > w->packet_max)
+        return err_set(e, ERR_QUERY, 0, "a row of table %s takes %zu bytes, max_allowed_packet is %" PRIu64,
+                       w->table->name, len, w->packet_max);
+    if (w->statement.len && w->statement.len + len + 4 > w->statement_max && flush_statement(w, e) < 0)
+        return -1;
+    if (w->statement.len == 0)
+        buf_add(&w->statement, w->insert.p, w->insert.len);
+    else
+        buf_adds(&w->statement, ",\n");
+    buf_add(&w->statement, tuple, len);
+    w->table->rows++;
+    w->table->rows_hash += sql_tuple_hash(tuple, len);
+    w->total++;
+    if (w->total % 1024 == 0)
+        progress_at(w->job->progress, w->total, gzip_plain_bytes(w->gz));
+    return 0;
+}
+
+static int write_text(struct writing *w, const struct buf *b, struct err *e)
+{
+    return gzip_write(w->gz, b->p, b->len, e);
+}
+
+static int write_table(struct writing *w, size_t i, struct err *e)
+{
+    const struct db_table *t = &snapshot_tables(w->snap)->list[i];
+    progress_table(w->job->progress, t->name);
+    w->table = manifest_add(w->m, t);
+    w->table->offset = gzip_packed_bytes(w->gz);
+    uint64_t before = gzip_plain_bytes(w->gz), rows;
+    struct buf head = {0};
+    format_table(&head, t->name, snapshot_create(w->snap, i));
+    buf_clear(&w->insert);
+    format_insert(&w->insert, t->name, t);
+    int rc = write_text(w, &head, e) < 0 || snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0 ||
+                     flush_statement(w, e) < 0 || gzip_member_end(w->gz, e) < 0
+                 ? -1
+                 : 0;
+    w->table->length = gzip_packed_bytes(w->gz) - w->table->offset;
+    w->table->bytes = gzip_plain_bytes(w->gz) - before;
+    buf_free(&head);
+    fault_point("dump.table_read");
+    return rc;
+}
+
+/* The stock client needs room for tables that grew beyond the server's default limit. */
+static uint64_t heap_limit(const struct db_tables *t, int64_t server_limit)
+{
+    uint64_t limit = server_limit > 0 ? (uint64_t)server_limit : 0;
+    for (size_t i = 0; i < t->count; i++) {
+        uint64_t need = 2 * (t->list[i].data_length + t->list[i].index_length);
+        if (t->list[i].memory && need > limit)
+            limit = need;
+    }
+    return limit;
+}
+
+static int write_all(struct writing *w, struct err *e)
+{
+    const struct db_tables *t = snapshot_tables(w->snap);
+    struct db *db = snapshot_db(w->snap);
+    uint64_t expected = 0;
+    size_t last = t->count;
+    int rc = -1;
+    struct buf b = {0};
+    for (size_t i = 0; i < t->count; i++) {
+        expected += t->list[i].rows;
+        if (strcmp(t->list[i].name, w->job->cfg->sentinel) == 0)
+            last = i;
+    }
+    int64_t packet = db_variable_number(db, "max_allowed_packet");
+    w->packet_max = packet > 0 ? (uint64_t)packet : FORMAT_STATEMENT;
+    w->statement_max = w->packet_max < FORMAT_STATEMENT ? w->packet_max : FORMAT_STATEMENT;
+    progress_phase(w->job->progress, "reading", expected, 0);
+    format_header(&b, heap_limit(t, db_variable_number(db, "max_heap_table_size")));
+    if (write_text(w, &b, e) < 0 || gzip_member_end(w->gz, e) < 0)
+        goto out;
+    for (size_t i = 0; i < t->count; i++)
+        if (i != last && write_table(w, i, e) < 0)
+            goto out;
+    buf_clear(&b);
+    if (definitions_write(db, w->job->cfg->schema, &b, e) < 0 || write_text(w, &b, e) < 0 ||
+        gzip_member_end(w->gz, e) < 0)
+        goto out;
+    if (last < t->count && write_table(w, last, e) < 0)
+        goto out;
+    buf_clear(&b);
+    format_trailer(&b, w->m->table_count, w->total);
+    rc = write_text(w, &b, e);
+    if (rc == 0)
+        rc = gzip_member_end(w->gz, e);
+out:
+    buf_free(&b);
+    return rc;
+}
+
+static void fill_manifest(struct writing *w, enum config_method method)
+{
+    struct manifest *m = w->m;
+    m->server = *snapshot_server(w->snap);
+    m->start = m->end = *snapshot_point(w->snap);
+    snprintf(m->nonce, sizeof m->nonce, "%s", snapshot_nonce(w->snap));
+    snprintf(m->method, sizeof m->method, "%s", dump_method_name(method));
+    snprintf(m->schema, sizeof m->schema, "%s", w->job->cfg->schema);
+    m->all = w->job->cfg->dump_all;
+}
+
+static int finish_stream(struct writing *w, mono_t began, struct err *e)
+{
+    struct gzip_writer *gz = w->gz;
+    w->gz = NULL;
+    w->m->rows = w->total;
+    w->m->bytes = gzip_plain_bytes(gz);
+    w->m->file_size = gzip_packed_bytes(gz);
+    w->m->took_ms = mono_since(clock_mono(), began);
+    return gzip_close(gz, w->m->sha256, e);
+}
+
+/* The world changed under the dump: it is set aside, where nobody restores from it. */
+static int discard(struct writing *w, struct err *e)
+{
+    struct err why = *e;
+    if (catalog_reject(w->job->dirfd, w->m, w->part, why.text, e) < 0)
+        return -1;
+    *e = why;
+    return -1;
+}
+
+static int stream(struct writing *w, mono_t began, struct err *e)
+{
+    const char *why;
+    enum config_method method = dump_method(w->job->cfg, &why);
+    w->snap = snapshot_take(w->job, method, e);
+    if (!w->snap)
+        return -1;
+    w->gz = gzip_open(w->fd, w->part, w->job->cfg->dump_level, e);
+    if (!w->gz || write_all(w, e) < 0)
+        return -1;
+    fault_point("dump.streamed");
+    fill_manifest(w, method);
+    int checked = snapshot_check(w->snap, e);
+    snapshot_end(w->snap);
+    w->snap = NULL;
+    fault_point("dump.post_checked");
+    struct err failed;
+    if (finish_stream(w, began, checked < 0 ? &failed : e) < 0)
+        return -1;
+    return checked < 0 ? discard(w, e) : 0;
+}
+
+static int sync_and_verify(struct writing *w, struct err *e)
+{
+    progress_phase(w->job->progress, "writing to disk", 0, 0);
+    if (fsync(w->fd) < 0)
+        return err_sys(e, errno, "cannot fsync %s", w->part);
+    fault_point("dump.synced");
+    progress_phase(w->job->progress, "verifying", w->m->rows, w->m->file_size);
+    if (verify_dump(w->job->dirfd, w->part, w->m, NULL, NULL, w->job->progress, e) < 0) {
+        err_step(e, "reading the dump back");
+        return -1;
+    }
+    fault_point("dump.verified");
+    return 0;
+}
+
+static int publish(struct writing *w, struct err *e)
+{
+    if (renameat(w->job->dirfd, w->part, w->job->dirfd, w->file) < 0)
+        return err_sys(e, errno, "cannot rename %s", w->part);
+    fault_point("dump.renamed");
+    if (file_sync_dir(w->job->dirfd, w->file, e) < 0)
+        return -1;
+    fault_point("dump.dir_synced");
+    if (manifest_write(w->job->dirfd, w->m, e) < 0) {
+        unlinkat(w->job->dirfd, w->file, 0);
+        return -1;
+    }
+    fault_point("dump.manifest_written");
+    return 0;
+}
+
+/* How many quarantined dumps newer than `good` agree that the world is as small as `now`. */
+static unsigned agreeing_rejects(const struct job *job, const struct manifest *good,
+                                 const struct manifest *now)
+{
+    struct catalog c;
+    char ignored[256];
+    unsigned n = 0;
+    if (catalog_load_rejected(job->dirfd, job->cfg->name, &c, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < c.count; i++) {
+        const struct manifest *m = &c.list[i].m;
+        if (c.list[i].intact && manifest_compare(m, good) > 0 &&
+            !shrink_suspicious(m, now, job->cfg->shrink_limit, job->cfg->sentinel, ignored, sizeof ignored))
+            n++;
+    }
+    catalog_free(&c);
+    return n;
+}
+
+/* 0: fine; 1: quarantined (e says why); -1: error. */
+static int shrink_guard(struct writing *w, const struct dump_options *opt, struct err *e)
+{
+    struct catalog c;
+    char reason[400];
+    const struct job *job = w->job;
+    if (opt->accept_shrink)
+        return 0;
+    if (catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
+        return -1;
+    const struct catalog_entry *good = catalog_newest(&c, 0);
+    int rc = good && shrink_suspicious(&good->m, w->m, job->cfg->shrink_limit, job->cfg->sentinel, reason,
+                                       sizeof reason);
+    if (rc && agreeing_rejects(job, &good->m, w->m) >= SHRINK_BELIEVED_AFTER)
+        rc = 0;
+    catalog_free(&c);
+    if (rc == 0)
+        return 0;
+    if (catalog_reject(job->dirfd, w->m, w->part, reason, e) < 0)
+        return -1;
+    err_set(e, ERR_CHANGED, 0, "dump %s rejected: %s", w->m->name, reason);
+    err_hint(e, "it is kept in rejected/; if the world really shrank, worldkeeper --dump --force "
+                "accepts it (or it is believed after %d such dumps)",
+             SHRINK_BELIEVED_AFTER);
+    return 1;
+}
+
+static int choose_name(struct writing *w, struct err *e)
+{
+    const struct job *job = w->job;
+    struct catalog c;
+    if (catalog_sweep(job->dirfd, job->cfg->name, e) < 0 ||
+        catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
+        return -1;
+    struct db_params p = job->db;
+    struct db *db = db_open(&p, e);
+    struct db_sentinel s;
+    int rc = db ? db_sentinel_read(db, job->cfg->schema, job->cfg->sentinel, &s, e) : -1;
+    uint64_t lease = 0;
+    if (rc == 0)
+        rc = db_lease_read(db, job->cfg->schema, job->cfg->sentinel, &lease, e);
+    db_close(db);
+    w->m->generation = rc == 0 && s.generation > c.generation ? s.generation : c.generation;
+    if (lease > w->m->generation)
+        w->m->generation = lease;
+    if (w->m->generation == 0)
+        w->m->generation = 1;
+    w->m->sequence = c.sequence + 1;
+    w->m->at = clock_wall();
+    snprintf(w->m->world, sizeof w->m->world, "%s", job->cfg->name);
+    manifest_name(w->m);
+    w->file = xasprintf("%s.sql.gz", w->m->name);
+    w->part = xasprintf("%s.part", w->file);
+    catalog_free(&c);
+    return rc;
+}
+
+/* A dump needs about as much room as the last one; said before the disk is full, not after. */
+static int check_room(const struct writing *w, struct err *e)
+{
+    struct statvfs v;
+    struct catalog c;
+    if (fstatvfs(w->job->dirfd, &v) < 0 ||
+        catalog_load(w->job->dirfd, w->job->cfg->name, &c, NULL) < 0)
+        return 0;
+    const struct catalog_entry *last = catalog_newest(&c, 0);
+    uint64_t room = (uint64_t)v.f_bavail * v.f_frsize, need = last ? last->m.file_size : 0;
+    catalog_free(&c);
+    if (room >= need)
+        return 0;
+    char a[TEXT_SHORT], b[TEXT_SHORT];
+    err_set(e, ERR_NOSPACE, ENOSPC, "no room for a dump: %s free, the last one took %s", text_size(room, a),
+            text_size(need, b));
+    err_hint(e, "make room on the file system of [dump] dir, or keep fewer dumps in [retention]");
+    return -1;
+}
+
+static int open_part(struct writing *w, struct err *e)
+{
+    w->fd = openat(w->job->dirfd, w->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (w->fd < 0)
+        return err_sys(e, errno, "cannot create %s", w->part);
+    fchmod(w->fd, 0600);
+    fault_point("dump.part_opened");
+    return 0;
+}
+
+static void writing_end(struct writing *w, bool keep_part)
+{
+    gzip_abort(w->gz);
+    snapshot_end(w->snap);
+    if (w->fd >= 0) {
+        close(w->fd);
+        if (!keep_part)
+            unlinkat(w->job->dirfd, w->part, 0);
+    }
+    buf_free(&w->insert);
+    buf_free(&w->statement);
+    free(w->part);
+    free(w->file);
+}
+
+static int retain(const struct job *job, struct err *e)
+{
+    unsigned removed;
+    if (catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e) < 0) {
+        err_step(e, "the dump is stored, but old ones could not be removed");
+        return -1;
+    }
+    fault_point("dump.retained");
+    return 0;
+}
+
+int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out, struct err *e)
+{
+    struct writing w = {.job = job, .m = out, .fd = -1};
+    mono_t began = clock_mono();
+    *out = (struct manifest){0};
+    int rc = -1, stored = 0;
+    if (choose_name(&w, e) < 0)
+        goto out;
+    fault_point("dump.chosen");
+    if (check_room(&w, e) < 0 || open_part(&w, e) < 0 || stream(&w, began, e) < 0)
+        goto out;
+    rc = sync_and_verify(&w, e);
+    if (rc == 0)
+        rc = shrink_guard(&w, opt, e);
+    if (rc == 0)
+        rc = publish(&w, e);
+    stored = rc == 0;
+    if (rc > 0)
+        rc = -1;
+out:
+    writing_end(&w, stored);
+    if (stored)
+        rc = retain(job, e);
+    if (rc < 0 && !out->rejected[0])
+        err_step(e, "dump");
+    return rc;
+}

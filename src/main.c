@@ -1,0 +1,379 @@
+/* Options and the choice of an action; everything else is elsewhere. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "act.h"
+#include "control.h"
+#include "core/log.h"
+#include "screen.h"
+#include "world.h"
+
+struct options {
+    struct request request;
+    char *config;
+    bool json, quiet, verbose, allow_root;
+};
+
+static const char usage[] =
+    "worldkeeper keeps the MEMORY tables of one game world alive.\n"
+    "\n"
+    "usage: worldkeeper [--config FILE | --world NAME] [ACTION] [OPTIONS]\n"
+    "\n"
+    "actions (one):\n"
+    "  --run              supervise in the foreground (default; systemd Type=notify)\n"
+    "  --check            what is right, what is missing, how to mend it\n"
+    "  --init             create the sentinel and lease tables\n"
+    "  --dump             one dump now (--force: also when the world shrank)\n"
+    "  --list             dumps, newest first\n"
+    "  --verify[=DUMP]    read dumps back and say whether they are whole (default: all)\n"
+    "  --drill[=DUMP]     restore a dump into a scratch schema, compare, drop it\n"
+    "  --restore[=DUMP]   restore now; DUMP is a name, 'latest' (default), or a path\n"
+    "                     to any mysqldump .sql or .sql.gz\n"
+    "       --into SCHEMA    somewhere else\n"
+    "       --force          also over a living world, after a dump of it\n"
+    "       --dry-run        say what would be done\n"
+    "       --at TIME        to that moment (needs the journal: not in this version)\n"
+    "  --status           state of the running supervisor\n"
+    "  --pause[=DURATION], --resume     planned work on the server\n"
+    "  --test-alert       one message through each channel\n"
+    "\n"
+    "options:\n"
+    "  --config FILE      the config of the world\n"
+    "  --world NAME       the same as --config /etc/worldkeeper/NAME.ini\n"
+    "  --json  --quiet  --verbose  --allow-root  --version  --help\n"
+    "\n"
+    "exit status: 0 done; 1 failed; 2 bad usage or config; 3 another instance has the world;\n"
+    "4 refused for safety; 5 nothing intact to restore from; 6 --status, --verify: not well\n";
+
+enum {
+    OPT_CONFIG = 256,
+    OPT_WORLD,
+    OPT_INTO,
+    OPT_AT,
+    OPT_FORCE,
+    OPT_DRY_RUN,
+    OPT_JSON,
+    OPT_QUIET,
+    OPT_VERBOSE,
+    OPT_ALLOW_ROOT,
+    OPT_VERSION,
+    OPT_HELP,
+    OPT_ACTION, /* the first of the actions; the rest follow in the order of the table */
+};
+
+static const struct option longs[] = {
+    {"config", required_argument, NULL, OPT_CONFIG},
+    {"world", required_argument, NULL, OPT_WORLD},
+    {"into", required_argument, NULL, OPT_INTO},
+    {"at", required_argument, NULL, OPT_AT},
+    {"force", no_argument, NULL, OPT_FORCE},
+    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"quiet", no_argument, NULL, OPT_QUIET},
+    {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"allow-root", no_argument, NULL, OPT_ALLOW_ROOT},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, OPT_HELP},
+    {"run", no_argument, NULL, OPT_ACTION},
+    {"check", no_argument, NULL, OPT_ACTION},
+    {"init", no_argument, NULL, OPT_ACTION},
+    {"dump", no_argument, NULL, OPT_ACTION},
+    {"list", no_argument, NULL, OPT_ACTION},
+    {"verify", optional_argument, NULL, OPT_ACTION},
+    {"drill", optional_argument, NULL, OPT_ACTION},
+    {"restore", optional_argument, NULL, OPT_ACTION},
+    {"status", no_argument, NULL, OPT_ACTION},
+    {"pause", optional_argument, NULL, OPT_ACTION},
+    {"resume", no_argument, NULL, OPT_ACTION},
+    {"test-alert", no_argument, NULL, OPT_ACTION},
+    {NULL, 0, NULL, 0},
+};
+
+static int set_action(struct options *o, const char *name, const char *arg, struct err *e)
+{
+    struct request *r = &o->request;
+    if (r->action && strcmp(r->action, name) != 0) {
+        err_set(e, ERR_USAGE, 0, "--%s and --%s together: one action at a time", r->action, name);
+        err_hint(e, "worldkeeper --help lists the actions");
+        return -1;
+    }
+    free(r->action);
+    r->action = xstrdup(name);
+    if (arg && strcmp(name, "pause") == 0) {
+        if (text_duration_parse(arg, &r->pause_ms) < 0 || r->pause_ms <= 0) {
+            err_set(e, ERR_USAGE, 0, "--pause=%s is not a duration", arg);
+            err_hint(e, "write it with a unit: --pause=30m, --pause=2h");
+            return -1;
+        }
+    } else if (arg) {
+        free(r->dump);
+        r->dump = xstrdup(arg);
+    }
+    return 0;
+}
+
+static void set_flag(struct options *o, int opt)
+{
+    switch (opt) {
+    case OPT_FORCE:
+        o->request.force = true;
+        break;
+    case OPT_DRY_RUN:
+        o->request.dry_run = true;
+        break;
+    case OPT_JSON:
+        o->json = true;
+        break;
+    case OPT_QUIET:
+        o->quiet = true;
+        break;
+    case OPT_VERBOSE:
+        o->verbose = true;
+        break;
+    case OPT_ALLOW_ROOT:
+        o->allow_root = true;
+        break;
+    case OPT_VERSION:
+        puts("worldkeeper " WK_VERSION);
+        exit(0);
+    case OPT_HELP:
+        fputs(usage, stdout);
+        exit(0);
+    default:
+        break;
+    }
+}
+
+static int set_config(struct options *o, char *path, struct err *e)
+{
+    if (o->config) {
+        free(path);
+        return err_set(e, ERR_USAGE, 0, "--config and --world name one config between them");
+    }
+    o->config = path;
+    return 0;
+}
+
+static int one_option(struct options *o, int opt, int index, struct err *e)
+{
+    switch (opt) {
+    case OPT_CONFIG:
+        return set_config(o, xstrdup(optarg), e);
+    case OPT_WORLD:
+        if (strchr(optarg, '/') || optarg[0] == '.')
+            return err_set(e, ERR_USAGE, 0, "--world %s: a name, not a path (see --config)", optarg);
+        return set_config(o, xasprintf("/etc/worldkeeper/%s.ini", optarg), e);
+    case OPT_INTO:
+        free(o->request.into);
+        o->request.into = xstrdup(optarg);
+        return 0;
+    case OPT_AT:
+        free(o->request.at);
+        o->request.at = xstrdup(optarg);
+        return 0;
+    case OPT_ACTION:
+        return set_action(o, longs[index].name, optarg, e);
+    case '?':
+    case ':':
+        err_set(e, ERR_USAGE, 0, "bad option");
+        err_hint(e, "worldkeeper --help lists the options");
+        return -1;
+    default:
+        set_flag(o, opt);
+        return 0;
+    }
+}
+
+/* Options that belong to certain actions only: silence about a misplaced one could cost a world. */
+static int check_combination(const struct options *o, struct err *e)
+{
+    const struct request *r = &o->request;
+    bool restore = strcmp(r->action, "restore") == 0;
+    const char *wrong = NULL;
+    if (!restore && r->into)
+        wrong = "--into";
+    else if (!restore && r->at)
+        wrong = "--at";
+    else if (!restore && r->dry_run)
+        wrong = "--dry-run";
+    else if (r->force && !restore && strcmp(r->action, "dump") != 0 && strcmp(r->action, "init") != 0)
+        wrong = "--force";
+    if (wrong)
+        return err_set(e, ERR_USAGE, 0, "%s does not go with --%s", wrong, r->action);
+    if (!o->config) {
+        err_set(e, ERR_USAGE, 0, "which world? neither --config nor --world is given");
+        err_hint(e, "worldkeeper --world NAME reads /etc/worldkeeper/NAME.ini");
+        return -1;
+    }
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct options *o, struct err *e)
+{
+    int opt, index = 0;
+    while ((opt = getopt_long(argc, argv, "", longs, &index)) != -1)
+        if (one_option(o, opt, index, e) < 0)
+            return -1;
+    /* `--restore NAME` with a space reads as a stray word; say so instead of restoring the latest. */
+    if (optind < argc) {
+        err_set(e, ERR_USAGE, 0, "stray word '%s'", argv[optind]);
+        err_hint(e, "values of actions are joined with '=': --restore=DUMP, --verify=DUMP, --pause=30m");
+        return -1;
+    }
+    if (!o->request.action)
+        o->request.action = xstrdup("run");
+    return check_combination(o, e);
+}
+
+static bool acts_on_files(const char *action)
+{
+    static const char *const words[] = {"run", "dump", "restore", "drill", "init", NULL};
+    for (const char *const *w = words; *w; w++)
+        if (strcmp(*w, action) == 0)
+            return true;
+    return false;
+}
+
+/* Files that root makes are files that the service cannot read. */
+static int check_root(const struct options *o, const struct config *c, struct err *e)
+{
+    struct stat st;
+    if (geteuid() != 0 || o->allow_root || !acts_on_files(o->request.action))
+        return 0;
+    bool run = strcmp(o->request.action, "run") == 0;
+    bool other = stat(c->dump_dir, &st) == 0 && st.st_uid != 0;
+    if (!run && !other)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, run ? "refusing to supervise as root" : "refusing to act as root on the dumps of uid %u",
+            (unsigned)st.st_uid);
+    err_hint(e, "run it as the service's user (systemctl start worldkeeper@%s, or runuser -u USER), or add "
+                "--allow-root",
+             c->name);
+    return -1;
+}
+
+static void on_event(void *arg, const json_t *o)
+{
+    (void)arg;
+    screen_event(o);
+}
+
+static void on_control_event(const json_t *o)
+{
+    screen_event(o);
+}
+
+static bool needs_supervisor(const char *action)
+{
+    return strcmp(action, "status") == 0 || strcmp(action, "pause") == 0 || strcmp(action, "resume") == 0;
+}
+
+/* Directly where the world is free, else through the supervisor that has it. */
+static int carry_out(struct act *a, const struct request *r, json_t **result, struct err *e)
+{
+    struct err asked;
+    if (needs_supervisor(r->action))
+        return control_ask(a, r, on_control_event, result, e);
+    if (!acts_on_files(r->action))
+        return act_run(a, r, result, e);
+    int lock = act_lock(a, e);
+    if (lock >= 0) {
+        int rc = act_run(a, r, result, e);
+        close(lock);
+        return rc;
+    }
+    if (e->cls != ERR_BUSY)
+        return -1;
+    int rc = control_ask(a, r, on_control_event, result, &asked);
+    if (rc == 0 || asked.cls != ERR_UNREACHABLE)
+        *e = asked;
+    return rc;
+}
+
+/* The status answer carries its own judgement. */
+static int judge_status(const char *action, const json_t *result, struct err *e)
+{
+    const char *state = json_string_value(json_object_get(result, "state"));
+    if (strcmp(action, "status") != 0 || !state)
+        return 0;
+    bool stale = json_is_true(json_object_get(result, "stale"));
+    if (strcmp(state, "UP") == 0 && !stale)
+        return 0;
+    return err_set(e, ERR_UNWELL, 0, stale ? "no good dump for too long" : "the world is not up");
+}
+
+static int one_action(struct options *o, struct config *cfg, struct err *e)
+{
+    struct act a;
+    json_t *result = NULL;
+    const char *action = o->request.action;
+    if (act_open(&a, cfg, e) < 0)
+        return -1;
+    a.emit = on_event;
+    int rc = carry_out(&a, &o->request, &result, e);
+    if (rc == 0 && result)
+        rc = judge_status(action, result, e);
+    screen_done();
+    int status = rc < 0 ? err_exit(e->cls) : 0;
+    if (strcmp(action, "status") == 0 && rc < 0 && e->cls == ERR_UNREACHABLE)
+        status = err_exit(ERR_UNWELL), e->cls = ERR_UNWELL;
+    if (o->json)
+        screen_json(action, result, rc < 0 ? e : NULL, status);
+    else if (result && (rc == 0 || e->cls == ERR_UNWELL || strcmp(action, "check") == 0 ||
+                        strcmp(action, "test-alert") == 0))
+        screen_result(action, result);
+    json_decref(result);
+    act_close(&a);
+    return rc;
+}
+
+static void harden(void)
+{
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* passwords are in memory */
+    prctl(PR_SET_DUMPABLE, 0);
+    umask(0077);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int run(struct options *o, struct err *e)
+{
+    struct config *cfg = NULL;
+    if (config_load(o->config, &cfg, e) < 0)
+        return -1;
+    int rc = check_root(o, cfg, e);
+    if (rc == 0 && strcmp(o->request.action, "run") == 0) {
+        struct act a;
+        rc = act_open(&a, cfg, e);
+        return rc == 0 ? world_run(&a, cfg, e) : -1;
+    }
+    if (rc == 0)
+        rc = one_action(o, cfg, e);
+    config_free(cfg);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {0};
+    struct err e = {0};
+    harden();
+    int rc = parse(argc, argv, &o, &e);
+    log_open(o.verbose ? LOG_DEBUG_ : o.quiet ? LOG_WARN_ : LOG_INFO_);
+    screen_open(o.quiet || o.json, o.verbose);
+    if (rc == 0)
+        rc = run(&o, &e);
+    if (rc < 0 && (!o.json || !o.request.action || strcmp(o.request.action, "run") == 0 ||
+                   e.cls == ERR_USAGE || e.cls == ERR_CONFIG))
+        screen_error(&e);
+    free(o.config);
+    request_free(&o.request);
+    return rc < 0 ? err_exit(e.cls) : 0;
+}

@@ -1,0 +1,124 @@
+#include "report/scribe.h"
+
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/fault.h"
+#include "core/file.h"
+#include "core/js.h"
+#include "core/worker.h"
+#include "report/alert.h"
+#include "store/state.h"
+
+struct scribe {
+    const struct scribe_args *args;
+    int fd, status_dirfd, alerts_dirfd;
+};
+
+static void tell_failure(struct scribe *s, const char *what, const struct err *e)
+{
+    json_t *o = json_pack("{s:s, s:o}", "failed", what, "error", worker_err_json(e));
+    worker_send(s->fd, o);
+    json_decref(o);
+}
+
+/* Opened again after a failure: the directory may have been mounted or mended meanwhile. */
+static int open_dirs(struct scribe *s, struct err *e)
+{
+    const struct config *c = s->args->cfg;
+    if (c->status_dir && s->status_dirfd < 0)
+        s->status_dirfd = file_dir(c->status_dir, 1, 0755, e);
+    return c->status_dir && s->status_dirfd < 0 ? -1 : 0;
+}
+
+static void publish(struct scribe *s, const json_t *files)
+{
+    struct err e;
+    size_t i;
+    const json_t *f;
+    if (!s->args->cfg->status_dir)
+        return;
+    int rc = open_dirs(s, &e);
+    json_array_foreach(files, i, f)
+    {
+        const char *data = js_text(f, "data");
+        if (rc == 0)
+            rc = file_publish(s->status_dirfd, js_text(f, "name"), data, strlen(data), 0644, &e);
+    }
+    if (rc < 0) {
+        if (s->status_dirfd >= 0)
+            close(s->status_dirfd);
+        s->status_dirfd = -1;
+        tell_failure(s, "status", &e);
+    } else {
+        fault_point("status.published");
+    }
+}
+
+static void save_state(struct scribe *s, const json_t *o)
+{
+    struct state st;
+    struct err e;
+    state_from_json(o, &st);
+    if (state_save(s->args->dump_dirfd, &st, &e) < 0)
+        tell_failure(s, "state", &e);
+}
+
+static int alerts_dir(struct scribe *s, struct err *e)
+{
+    if (s->alerts_dirfd < 0)
+        s->alerts_dirfd = file_subdir(s->args->dump_dirfd, "alerts", e);
+    return s->alerts_dirfd;
+}
+
+static void queue_alert(struct scribe *s, const json_t *alert)
+{
+    struct err e;
+    int fd = alerts_dir(s, &e);
+    if (fd < 0 || alert_queue_add(s->args->cfg, fd, alert, &e) < 0) {
+        tell_failure(s, "alert", &e);
+        return;
+    }
+    json_t *o = json_pack("{s:i}", "queued", 1);
+    worker_send(s->fd, o);
+    json_decref(o);
+}
+
+static void look(struct scribe *s)
+{
+    struct statvfs v;
+    struct err ignored;
+    int fd = alerts_dir(s, &ignored);
+    json_t *waiting = json_array();
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        int n = fd >= 0 && alert_channel_on(s->args->cfg, ch) ? alert_queue_waiting(fd, ch, &ignored) : 0;
+        json_array_append_new(waiting, json_integer(n > 0 ? n : 0));
+    }
+    json_t *o = json_pack("{s:o}", "waiting", waiting);
+    if (fstatvfs(s->args->dump_dirfd, &v) == 0)
+        js_set_int(o, "disk_free", (int64_t)((uint64_t)v.f_bavail * v.f_frsize));
+    worker_send(s->fd, o);
+    json_decref(o);
+}
+
+int scribe_worker(int fd, void *arg)
+{
+    struct scribe s = {.args = arg, .fd = fd, .status_dirfd = -1, .alerts_dirfd = -1};
+    bool closed;
+    for (;;) {
+        json_t *o = worker_receive(fd, &closed);
+        if (closed)
+            return 0;
+        const json_t *part;
+        if ((part = json_object_get(o, "publish")))
+            publish(&s, part);
+        if ((part = json_object_get(o, "state")))
+            save_state(&s, part);
+        if ((part = json_object_get(o, "alert")))
+            queue_alert(&s, part);
+        if (json_object_get(o, "look"))
+            look(&s);
+        json_decref(o);
+    }
+}

@@ -1,0 +1,396 @@
+#include "restore/foreign.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/gzip.h"
+#include "db/sql.h"
+#include "dump/format.h"
+
+#define CHUNK 262144u
+#define STATEMENT_MAX (1u << 30)
+
+struct statement {
+    const char *sql; /* without comments in front; conditional comments are opened up */
+    size_t len;
+    uint64_t number;
+};
+typedef int statement_fn(void *arg, const struct statement *st, struct err *e);
+
+struct source {
+    struct gunzip *in;
+    const char *name;
+    struct buf text, delimiter;
+    size_t at;
+    bool eof, ends;
+    uint64_t number;
+};
+
+static int fill(struct source *s, struct err *e)
+{
+    if (s->at) {
+        s->text.len -= s->at;
+        memmove(s->text.p, s->text.p + s->at, s->text.len);
+        s->at = 0;
+    }
+    if (s->text.len > STATEMENT_MAX)
+        return err_set(e, ERR_DAMAGED, 0, "%s: statement %llu has no end", s->name,
+                       (unsigned long long)s->number + 1);
+    buf_reserve(&s->text, CHUNK);
+    int64_t n = gunzip_read(s->in, s->text.p + s->text.len, CHUNK, e);
+    if (n < 0)
+        return -1;
+    s->text.len += (size_t)n;
+    s->text.p[s->text.len] = '\0';
+    s->eof = n == 0;
+    return 0;
+}
+
+/* White space, "-- …" lines and comments in front of a statement. */
+static int skip_front(struct source *s, struct err *e)
+{
+    for (;;) {
+        while (s->at < s->text.len && isspace((unsigned char)s->text.p[s->at]))
+            s->at++;
+        if (s->text.len - s->at < 4096 && !s->eof) {
+            if (fill(s, e) < 0)
+                return -1;
+            continue;
+        }
+        const char *from = s->text.p + s->at;
+        /* MariaDB's sandbox mark is a conditional comment for no server at all. */
+        bool comment = text_starts(from, "/*!999999") || text_starts(from, "/*M!999999") ||
+                       (text_starts(from, "/*") && from[2] != '!' && from[2] != 'M');
+        const char *close = comment ? strstr(from, "*/") : NULL;
+        if (close) {
+            s->at = (size_t)(close + 2 - s->text.p);
+            if (s->text.p[s->at] == ';')
+                s->at++;
+            continue;
+        }
+        if (strncmp(from, "--", 2) != 0 && from[0] != '#')
+            return 0;
+        if (text_starts(from, "-- Dump completed") || text_starts(from, FORMAT_TRAILER))
+            s->ends = true;
+        const char *nl = memchr(from, '\n', s->text.len - s->at);
+        s->at = nl ? (size_t)(nl + 1 - s->text.p) : s->text.len;
+    }
+}
+
+static bool take_delimiter(struct source *s)
+{
+    const char *from = s->text.p + s->at;
+    if (strncasecmp(from, "DELIMITER ", 10) != 0)
+        return false;
+    size_t len = strcspn(from, "\r\n");
+    buf_clear(&s->delimiter);
+    buf_add(&s->delimiter, from + 10, len - 10);
+    s->at += len;
+    return true;
+}
+
+/* "/ *!40101 SET … * /" is a statement for a server of that version: look inside. */
+static void open_comment(struct statement *st)
+{
+    while (st->len > 4 && st->sql[0] == '/' && st->sql[1] == '*' &&
+           (st->sql[2] == '!' || (st->sql[2] == 'M' && st->sql[3] == '!'))) {
+        const char *end = st->sql + st->len;
+        st->sql += st->sql[2] == 'M' ? 4 : 3;
+        while (st->sql < end && (isdigit((unsigned char)*st->sql) || isspace((unsigned char)*st->sql)))
+            st->sql++;
+        st->len = (size_t)(end - st->sql);
+    }
+}
+
+static int next_statement(struct source *s, struct statement *st, struct err *e)
+{
+    struct sql_scan scan = {0};
+    size_t done = 0, hold = s->delimiter.len + 1;
+    for (;;) {
+        size_t have = s->text.len - s->at, upto = s->eof ? have : have > hold ? have - hold : 0;
+        const char *from = s->text.p + s->at, *end = NULL;
+        if (upto > done)
+            end = sql_find_end(from + done, from + upto, s->delimiter.p, &scan);
+        if (end || (s->eof && have && strspn(from, " \r\n\t") < have)) {
+            *st = (struct statement){from, end ? (size_t)(end - from) : have, ++s->number};
+            s->at += st->len + (end ? s->delimiter.len : 0);
+            if (!end)
+                return err_set(e, ERR_DAMAGED, 0, "%s: statement %llu is cut off", s->name,
+                               (unsigned long long)s->number);
+            open_comment(st);
+            return 1;
+        }
+        if (s->eof)
+            return 0;
+        done = upto > done ? upto : done;
+        if (fill(s, e) < 0)
+            return -1;
+    }
+}
+
+static int each_statement(struct source *s, statement_fn *fn, void *arg, struct err *e)
+{
+    struct statement st;
+    int got;
+    for (;;) {
+        if (skip_front(s, e) < 0)
+            return -1;
+        if (take_delimiter(s))
+            continue;
+        if (s->at == s->text.len && s->eof)
+            return 0;
+        got = next_statement(s, &st, e);
+        if (got <= 0)
+            return got;
+        if (fn(arg, &st, e) < 0)
+            return -1;
+    }
+}
+
+static int run_source(int fd, const char *name, statement_fn *fn, void *arg, bool *ends, struct err *e)
+{
+    unsigned char magic[2] = {0};
+    if (lseek(fd, 0, SEEK_SET) < 0 || read(fd, magic, 2) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return err_sys(e, errno, "cannot read %s", name);
+    struct source s = {.name = name};
+    buf_adds(&s.delimiter, ";");
+    s.in = magic[0] == 0x1f && magic[1] == 0x8b ? gunzip_open(fd, name, e) : gunzip_open_plain(fd, name, e);
+    int rc = s.in ? each_statement(&s, fn, arg, e) : -1;
+    *ends = s.ends;
+    gunzip_close(s.in);
+    buf_free(&s.text);
+    buf_free(&s.delimiter);
+    return rc;
+}
+
+static bool is(const struct statement *st, const char *word)
+{
+    size_t n = strlen(word);
+    return st->len >= n && strncasecmp(st->sql, word, n) == 0;
+}
+
+/* The table's name behind `word`; NULL where it is not a plain (quoted or bare) name. */
+static const char *name_behind(const struct statement *st, const char *word, struct buf *name)
+{
+    const char *s = st->sql + strlen(word), *end = st->sql + st->len;
+    while (s < end && isspace((unsigned char)*s))
+        s++;
+    if (s + 13 < end && strncasecmp(s, "IF NOT EXISTS", 13) == 0)
+        for (s += 13; s < end && isspace((unsigned char)*s);)
+            s++;
+    if (s < end && *s == '`')
+        return sql_read_ident(s, end, name);
+    const char *from = s;
+    while (s < end && (isalnum((unsigned char)*s) || *s == '_' || *s == '$' || (unsigned char)*s >= 0x80))
+        s++;
+    buf_add(name, from, (size_t)(s - from));
+    return s > from && s < end && *s != '.' ? s : NULL;
+}
+
+static const char *find_option(const struct statement *st, const char *word, char *out, size_t size)
+{
+    /* Options stand behind the last parenthesis of the columns. */
+    const char *s = memrchr(st->sql, ')', st->len), *end = st->sql + st->len;
+    size_t n = strlen(word);
+    for (; s && s + n < end; s++)
+        if (strncasecmp(s, word, n) == 0) {
+            size_t len = 0;
+            for (s += n; s + len < end && isalnum((unsigned char)s[len]) && len + 1 < size; len++)
+                out[len] = s[len];
+            out[len] = '\0';
+            return out;
+        }
+    return NULL;
+}
+
+/* Column names in their order: the lines of the definition that begin with a quoted name. */
+static void note_columns(struct target *t, const struct statement *st)
+{
+    const char *s = st->sql, *end = st->sql + st->len;
+    struct buf name = {0};
+    while (s && s < end && (s = memchr(s, '\n', (size_t)(end - s)))) {
+        for (s++; s < end && *s == ' ';)
+            s++;
+        buf_clear(&name);
+        const char *behind = sql_read_ident(s, end, &name);
+        if (!behind)
+            continue;
+        const char *line_end = memchr(behind, '\n', (size_t)(end - behind));
+        size_t len = (size_t)((line_end ? line_end : end) - behind);
+        if (memmem(behind, len, " GENERATED ALWAYS AS ", 21))
+            continue;
+        t->columns = xrealloc(t->columns, (t->column_count + 1) * sizeof *t->columns);
+        t->columns[t->column_count++] = xstrdup(name.p);
+    }
+    buf_free(&name);
+}
+
+static int refuse(const struct statement *st, const char *file, struct err *e)
+{
+    struct buf b = {0};
+    char *copy = xstrndup(st->sql, st->len < 200 ? st->len : 200);
+    text_clean(&b, copy, 80);
+    err_set(e, ERR_REFUSED, 0, "%s: statement %llu is not one that mysqldump writes for tables: %s", file,
+            (unsigned long long)st->number, b.p);
+    err_hint(e, "restore such a file by hand with the mysql client");
+    free(copy);
+    buf_free(&b);
+    return -1;
+}
+
+static bool passed_over(const struct statement *st)
+{
+    static const char *const words[] = {"DROP ",   "LOCK ",         "UNLOCK ", "ALTER ",  "USE ",
+                                        "COMMIT",  "CREATE",        "BEGIN",   "FLUSH ",  "DELIMITER",
+                                        "SET ",    "START TRANSACTION", NULL};
+    for (const char *const *w = words; *w; w++)
+        if (is(st, *w))
+            return true;
+    return st->len == 0;
+}
+
+struct planning {
+    struct plan *plan;
+    const struct job *job;
+    const char *file;
+    struct foreign_report *report;
+};
+
+static int plan_statement(void *arg, const struct statement *st, struct err *e)
+{
+    struct planning *p = arg;
+    struct buf name = {0};
+    char option[32];
+    int rc = 0;
+    p->report->statements++;
+    if (is(st, "CREATE TABLE ")) {
+        if (!name_behind(st, "CREATE TABLE ", &name)) {
+            rc = refuse(st, p->file, e);
+        } else if (!plan_find(p->plan, name.p)) {
+            struct target *t = plan_add(p->plan, p->job, name.p,
+                                        find_option(st, "ENGINE=", option, sizeof option) ? option : "");
+            if (find_option(st, "AUTO_INCREMENT=", option, sizeof option))
+                t->auto_increment = strtoull(option, NULL, 10);
+            note_columns(t, st);
+        }
+    } else if (is(st, "INSERT INTO ")) {
+        if (!name_behind(st, "INSERT INTO ", &name) || !plan_find(p->plan, name.p))
+            rc = refuse(st, p->file, e);
+    } else if (passed_over(st)) {
+        p->report->passed_over++;
+    } else {
+        rc = refuse(st, p->file, e);
+    }
+    buf_free(&name);
+    return rc;
+}
+
+int foreign_plan(int fd, const char *name, struct plan *plan, const struct job *job,
+                 struct foreign_report *report, struct err *e)
+{
+    struct planning p = {plan, job, name, report};
+    *report = (struct foreign_report){0};
+    return run_source(fd, name, plan_statement, &p, &report->ends, e);
+}
+
+struct loading {
+    struct loader *l;
+    const char *file;
+    char *table; /* of the last INSERT or CREATE */
+};
+
+/* Only what tells the character set of the text that follows. */
+static int load_set(struct loading *p, const struct statement *st, struct err *e)
+{
+    static const char *const wanted[] = {"SET NAMES ", "SET character_set_client", NULL};
+    for (const char *const *w = wanted; *w; w++)
+        if (is(st, *w) && !memchr(st->sql, ',', st->len) && !memchr(st->sql, '@', st->len)) {
+            /* the end of a conditional comment may still be there */
+            char *sql = xstrndup(st->sql, st->len), *tail = strstr(sql, "*/");
+            if (tail)
+                *tail = '\0';
+            int rc = db_exec(p->l->db, sql, e);
+            free(sql);
+            return rc;
+        }
+    return 0;
+}
+
+/* Without a column list the values are in the order of the file's own definition. */
+static int load_insert(struct loading *p, const struct statement *st, struct err *e)
+{
+    struct buf name = {0}, behind = {0};
+    const char *rest = name_behind(st, "INSERT INTO ", &name), *end = st->sql + st->len;
+    struct target *t = rest ? plan_find(p->l->plan, name.p) : NULL;
+    int rc = 0;
+    if (!t || t->skip || !t->created) {
+        p->l->target = NULL;
+    } else {
+        p->l->target = t;
+        while (rest < end && isspace((unsigned char)*rest))
+            rest++;
+        if (*rest != '(') {
+            for (size_t i = 0; i < t->column_count; i++) {
+                buf_adds(&behind, i ? "," : " (");
+                sql_ident(&behind, t->columns[i]);
+            }
+            buf_adds(&behind, ") ");
+        }
+        buf_add(&behind, rest, (size_t)(end - rest));
+        rc = loader_insert_raw(p->l, behind.p, behind.len, e);
+    }
+    buf_free(&name);
+    buf_free(&behind);
+    return rc;
+}
+
+static int load_create(struct loading *p, const struct statement *st, struct err *e)
+{
+    struct buf name = {0}, sql = {0};
+    const char *rest = name_behind(st, "CREATE TABLE ", &name);
+    int rc = 0;
+    const struct target *t = rest ? plan_find(p->l->plan, name.p) : NULL;
+    if (t && !t->created) {
+        buf_adds(&sql, "CREATE TABLE ");
+        sql_ident(&sql, name.p);
+        buf_add(&sql, rest, (size_t)(st->sql + st->len - rest));
+        rc = loader_table(p->l, name.p, sql.p, sql.len, e);
+        if (rc == 0)
+            rc = db_exec(p->l->db, "SET NAMES utf8mb4", e);
+    }
+    buf_free(&name);
+    buf_free(&sql);
+    return rc;
+}
+
+static int load_statement(void *arg, const struct statement *st, struct err *e)
+{
+    struct loading *p = arg;
+    int rc = 0;
+    if (is(st, "CREATE TABLE "))
+        rc = load_create(p, st, e);
+    else if (is(st, "INSERT INTO "))
+        rc = load_insert(p, st, e);
+    else if (is(st, "SET "))
+        rc = load_set(p, st, e);
+    if (rc < 0)
+        err_step(e, "%s, statement %llu", p->file, (unsigned long long)st->number);
+    progress_at(p->l->job->progress, p->l->rows, 0);
+    return rc;
+}
+
+int foreign_load(int fd, const char *name, struct loader *l, struct err *e)
+{
+    struct loading p = {.l = l, .file = name};
+    bool ends;
+    int rc = run_source(fd, name, load_statement, &p, &ends, e);
+    struct err ignored;
+    if (db_exec(l->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    return rc;
+}

@@ -1,0 +1,131 @@
+#include "restore/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/text.h"
+
+int plan_begin(struct db *db, const struct job *job, const char *schema, bool into, struct plan *out,
+               struct err *e)
+{
+    (void)job;
+    *out = (struct plan){.into = into};
+    return db_tables(db, schema, true, &out->live, e);
+}
+
+static const char *skip_reason(const struct plan *p, const struct job *job, const struct target *t,
+                               const char *engine)
+{
+    bool memory = t->live ? t->live->memory : strcasecmp(engine, "MEMORY") == 0;
+    size_t len = strlen(job->cfg->sentinel);
+    if (strcmp(t->name, job->cfg->sentinel) == 0)
+        return "the sentinel is made anew";
+    if (strncmp(t->name, job->cfg->sentinel, len) == 0 && strcmp(t->name + len, "_lease") == 0)
+        return "the lease is not part of the world";
+    if (!p->into && !memory && !job->cfg->restore_all)
+        return "of a durable engine, which a restart does not empty ([restore] scope = lost)";
+    return NULL;
+}
+
+struct target *plan_add(struct plan *p, const struct job *job, const char *name, const char *engine)
+{
+    p->list = xrealloc(p->list, (p->count + 1) * sizeof *p->list);
+    struct target *t = &p->list[p->count];
+    *t = (struct target){.name = xstrdup(name), .live = db_table_find(&p->live, name)};
+    if (!p->into)
+        snprintf(t->shadow, sizeof t->shadow, DB_OWN_PREFIX "new_%06zu", p->count);
+    t->why = skip_reason(p, job, t, engine);
+    t->skip = t->why != NULL;
+    p->count++;
+    return t;
+}
+
+int plan_from_manifest(struct plan *p, const struct job *job, const struct manifest *m, struct err *e)
+{
+    for (size_t i = 0; i < m->table_count; i++) {
+        const struct manifest_table *mt = &m->tables[i];
+        if (plan_find(p, mt->name))
+            return err_set(e, ERR_DAMAGED, 0, "table %s is twice in dump %s", mt->name, m->name);
+        struct target *t = plan_add(p, job, mt->name, mt->engine);
+        char hash[17];
+        t->expected = mt->rows;
+        t->auto_increment = mt->auto_increment;
+        t->heap_need = 2 * (mt->data_length + mt->index_length);
+        t->max_data_length = mt->max_data_length;
+        if (t->live) {
+            db_columns_hash(t->live, hash);
+            t->mapped = strcmp(hash, mt->columns_hash) != 0;
+        }
+        if (!t->skip)
+            p->rows += mt->rows;
+    }
+    return 0;
+}
+
+static int mark_triggers(struct db *db, struct plan *p, const char *schema, struct err *e)
+{
+    struct db_triggers triggers;
+    if (db_triggers(db, schema, &triggers, e) < 0)
+        return -1;
+    for (size_t i = 0; i < triggers.count; i++) {
+        struct target *t = plan_find(p, triggers.list[i].table);
+        if (t && !t->skip)
+            t->triggers = true;
+    }
+    db_triggers_free(&triggers);
+    return 0;
+}
+
+int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema, struct err *e)
+{
+    size_t wanted = 0;
+    for (size_t i = 0; i < p->count; i++)
+        wanted += !p->list[i].skip;
+    if (wanted == 0) {
+        err_set(e, ERR_REFUSED, 0, "the dump holds no table that this restore would replace");
+        err_hint(e, "[restore] scope = all restores tables of durable engines too");
+        return -1;
+    }
+    for (size_t i = 0; i < p->live.count; i++) {
+        const struct db_table *t = &p->live.list[i];
+        if (!t->memory || plan_find(p, t->name) || strcmp(t->name, job->cfg->sentinel) == 0)
+            continue;
+        struct db_names *n = &p->not_in_dump;
+        n->list = xrealloc(n->list, (n->count + 1) * sizeof *n->list);
+        n->list[n->count++] = xstrdup(t->name);
+    }
+    if (p->into) {
+        for (size_t i = 0; i < p->count; i++)
+            if (p->list[i].live) {
+                err_set(e, ERR_REFUSED, 0, "schema %s has a table %s already", schema, p->list[i].name);
+                err_hint(e, "name an empty or new schema with --into");
+                return -1;
+            }
+        return 0;
+    }
+    return mark_triggers(db, p, schema, e);
+}
+
+struct target *plan_find(const struct plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (strcmp(p->list[i].name, name) == 0)
+            return &p->list[i];
+    return NULL;
+}
+
+void plan_free(struct plan *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        for (size_t c = 0; c < p->list[i].column_count; c++)
+            free(p->list[i].columns[c]);
+        free(p->list[i].columns);
+        free(p->list[i].name);
+    }
+    free(p->list);
+    db_tables_free(&p->live);
+    db_names_free(&p->not_in_dump);
+    *p = (struct plan){0};
+}

@@ -1,0 +1,350 @@
+#include "restore/swap.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/fault.h"
+#include "core/file.h"
+#include "db/sentinel.h"
+#include "db/sql.h"
+#include "restore/conflict.h"
+
+#define SHADOW_SENTINEL DB_OWN_PREFIX "new_sentinel"
+#define OLD_SENTINEL DB_OWN_PREFIX "old_sentinel"
+#define RENAME_TRIES 5
+
+static void old_name(char out[64], size_t i)
+{
+    snprintf(out, 64, DB_OWN_PREFIX "old_%06zu", i);
+}
+
+static bool replaces(const struct target *t)
+{
+    return !t->skip && t->created && t->live;
+}
+
+int swap_save_conflicts(struct swap *s, struct err *e)
+{
+    size_t n = 0;
+    struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
+    for (size_t i = 0; i < s->plan->count; i++) {
+        const struct target *t = &s->plan->list[i];
+        if (replaces(t))
+            list[n++] = (struct conflict_source){.table = t->name, .from = t->name, .columns = t->live};
+    }
+    int rc = conflict_save(s->db, s->job, list, n, s->generation, "", s->conflict_file, &s->conflict_rows, e);
+    for (size_t i = 0, k = 0; i < s->plan->count && rc == 0; i++)
+        if (replaces(&s->plan->list[i])) {
+            s->plan->list[i].conflict_rows = list[k].rows;
+            s->plan->list[i].conflict_hash = list[k++].hash;
+        }
+    free(list);
+    return rc;
+}
+
+static int trigger_drop(struct db *db, const char *name, struct err *e)
+{
+    struct buf b = {0};
+    buf_adds(&b, "DROP TRIGGER IF EXISTS ");
+    sql_ident(&b, name);
+    int rc = db_exec_len(db, b.p, b.len, e);
+    buf_free(&b);
+    return rc;
+}
+
+/* Each trigger of `list` ends on the table it names, made anew where it is not. */
+static int triggers_put(struct db *db, const char *schema, const struct db_triggers *list, struct err *e)
+{
+    struct db_triggers now;
+    if (list->count == 0)
+        return 0;
+    if (db_triggers(db, schema, &now, e) < 0)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; i < list->count && rc == 0; i++) {
+        const struct db_trigger *want = &list->list[i], *have = NULL;
+        for (size_t k = 0; k < now.count && !have; k++)
+            if (strcmp(now.list[k].name, want->name) == 0)
+                have = &now.list[k];
+        if (have && strcmp(have->table, want->table) == 0)
+            continue;
+        if (have)
+            rc = trigger_drop(db, have->name, e);
+        if (rc == 0)
+            rc = db_trigger_create(db, want, want->table, e);
+        if (rc < 0)
+            err_step(e, "putting trigger %s back on table %s", want->name, want->table);
+    }
+    db_triggers_free(&now);
+    return rc;
+}
+
+static int triggers_move(struct swap *s, const struct db_triggers *list, struct err *e)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct db_trigger *t = &list->list[i];
+        const struct target *to = plan_find(s->plan, t->table);
+        if (trigger_drop(s->db, t->name, e) < 0 || db_trigger_create(s->db, t, to->shadow, e) < 0) {
+            err_step(e, "moving trigger %s", t->name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Triggers of the tables that will be replaced; those of others are dropped from the list. */
+static int triggers_of_plan(struct swap *s, struct db_triggers *out, struct err *e)
+{
+    if (db_triggers(s->db, s->job->cfg->schema, out, e) < 0)
+        return -1;
+    size_t n = 0;
+    for (size_t i = 0; i < out->count; i++) {
+        const struct target *t = plan_find(s->plan, out->list[i].table);
+        struct db_trigger x = out->list[i];
+        if (t && replaces(t)) {
+            out->list[i] = out->list[n];
+            out->list[n++] = x;
+        }
+    }
+    /* Those not moved stay owned: they are freed with a list of their own. */
+    struct db_triggers rest = {xcalloc(out->count - n, sizeof *rest.list), out->count - n};
+    memcpy(rest.list, out->list + n, rest.count * sizeof *rest.list);
+    db_triggers_free(&rest);
+    out->count = n;
+    return 0;
+}
+
+static int make_sentinel(struct swap *s, struct err *e)
+{
+    const char *schema = s->job->cfg->schema;
+    return db_sentinel_create(s->db, schema, SHADOW_SENTINEL, false, e) < 0
+               ? -1
+               : db_sentinel_insert(s->db, schema, SHADOW_SENTINEL, s->nonce, s->generation, s->dump, e);
+}
+
+static void add_rename(struct buf *b, const char *from, const char *to)
+{
+    buf_adds(b, b->len ? ", " : "RENAME TABLE ");
+    sql_ident(b, from);
+    buf_adds(b, " TO ");
+    sql_ident(b, to);
+}
+
+static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
+{
+    struct buf b = {0};
+    char old[64];
+    for (size_t i = 0; i < s->plan->count; i++) {
+        const struct target *t = &s->plan->list[i];
+        if (t->skip || !t->created)
+            continue;
+        old_name(old, i);
+        if (t->live)
+            add_rename(&b, t->name, old);
+        add_rename(&b, t->shadow, t->name);
+    }
+    if (sentinel_there)
+        add_rename(&b, s->job->cfg->sentinel, OLD_SENTINEL);
+    add_rename(&b, SHADOW_SENTINEL, s->job->cfg->sentinel);
+    int rc = -1;
+    for (int i = 0; i < RENAME_TRIES; i++) {
+        rc = db_exec_len(s->db, b.p, b.len, e);
+        if (rc == 0 || e->num != 1205) /* a lock held by the game; its turn ends */
+            break;
+    }
+    if (rc < 0)
+        err_step(e, "swapping the tables in");
+    buf_free(&b);
+    return rc;
+}
+
+static int save_pending(struct swap *s, struct db_triggers *triggers, struct err *e)
+{
+    struct pending p = {.generation = s->generation, .triggers = *triggers};
+    snprintf(p.nonce, sizeof p.nonce, "%s", s->nonce);
+    snprintf(p.dump, sizeof p.dump, "%s", s->dump);
+    p.tables.list = xcalloc(s->plan->count, sizeof *p.tables.list);
+    for (size_t i = 0; i < s->plan->count; i++)
+        p.tables.list[p.tables.count++] = s->plan->list[i].name;
+    int rc = pending_save(s->job->dirfd, &p, e);
+    free(p.tables.list); /* the names in it are the plan's */
+    return rc;
+}
+
+/* A told end waits until the few statements of the swap are through. */
+static void hold_signals(sigset_t *old)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, old);
+}
+
+int swap_in(struct swap *s, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    struct db_triggers triggers = {0};
+    struct db_sentinel now;
+    struct err ignored;
+    sigset_t old;
+    bool sentinel_there = db_sentinel_read(s->db, c->schema, c->sentinel, &now, &ignored) == 0;
+    int rc = -1;
+    hold_signals(&old);
+    if (triggers_of_plan(s, &triggers, e) < 0 || make_sentinel(s, e) < 0 ||
+        save_pending(s, &triggers, e) < 0)
+        goto out;
+    if (s->job->swapping)
+        s->job->swapping(s->job->note_arg, s->nonce, s->generation);
+    fault_point("restore.before_rename");
+    rc = triggers_move(s, &triggers, e);
+    if (rc == 0)
+        rc = rename_all(s, sentinel_there, e);
+    if (rc < 0 && triggers_put(s->db, c->schema, &triggers, &ignored) == 0)
+        pending_remove(s->job->dirfd, &ignored);
+    if (rc == 0)
+        fault_point("restore.renamed");
+out:
+    db_triggers_free(&triggers);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+static int drop_table(struct db *db, const char *name, struct err *e)
+{
+    struct buf b = {0};
+    buf_adds(&b, "DROP TABLE IF EXISTS ");
+    sql_ident(&b, name);
+    int rc = db_exec_len(db, b.p, b.len, e);
+    buf_free(&b);
+    return rc;
+}
+
+/* What the game wrote between saving and swapping. */
+static int save_late_rows(struct swap *s, struct err *e)
+{
+    size_t n = 0;
+    int rc = 0;
+    struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
+    char(*names)[64] = xcalloc(s->plan->count, sizeof *names);
+    for (size_t i = 0; i < s->plan->count && rc == 0; i++) {
+        const struct target *t = &s->plan->list[i];
+        if (!replaces(t))
+            continue;
+        old_name(names[i], i);
+        list[n] = (struct conflict_source){.table = t->name, .from = names[i], .columns = t->live};
+        rc = conflict_measure(s->db, &list[n], e);
+        if (rc == 0 && (list[n].rows != t->conflict_rows || list[n].hash != t->conflict_hash))
+            n++;
+    }
+    char file[128];
+    uint64_t rows = 0;
+    if (rc == 0 && n) {
+        rc = conflict_save(s->db, s->job, list, n, s->generation, "-late", file, &rows, e);
+        s->conflict_rows += rows;
+        if (rc == 0 && !s->conflict_file[0])
+            snprintf(s->conflict_file, sizeof s->conflict_file, "%s", file);
+    }
+    free(names);
+    free(list);
+    return rc;
+}
+
+static int drop_own(struct db *db, const char *schema, struct err *e)
+{
+    struct db_tables own;
+    if (db_own_tables(db, schema, &own, e) < 0)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; i < own.count && rc == 0; i++)
+        rc = drop_table(db, own.list[i].name, e);
+    db_tables_free(&own);
+    return rc;
+}
+
+/* A rebuilt server has no lease table yet. */
+static int raise_lease(struct db *db, const struct config *c, uint64_t generation, struct err *e)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    char *holder = xasprintf("%s:%d", host, (int)getpid());
+    int rc = db_lease_create(db, c->schema, c->sentinel, e);
+    if (rc == 0)
+        rc = db_lease_raise(db, c->schema, c->sentinel, generation, holder, e);
+    free(holder);
+    return rc;
+}
+
+int swap_tidy(struct swap *s, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    int rc = save_late_rows(s, e);
+    if (rc == 0)
+        rc = drop_own(s->db, c->schema, e);
+    if (rc == 0)
+        fault_point("restore.dropped");
+    if (rc == 0)
+        rc = raise_lease(s->db, c, s->generation, e);
+    if (rc == 0)
+        rc = pending_remove(s->job->dirfd, e);
+    if (rc < 0)
+        err_step(e, "the world is restored, but tidying up failed");
+    return rc;
+}
+
+/* Rows in old tables of a restore that was cut off: nobody can tell any more whether they were saved. */
+static int save_left_over(struct db *db, const struct job *job, const struct pending *p, struct err *e)
+{
+    struct db_tables own;
+    if (db_own_tables(db, job->cfg->schema, &own, e) < 0)
+        return -1;
+    struct conflict_source *list = xcalloc(own.count, sizeof *list);
+    char file[128], old[64];
+    uint64_t rows;
+    size_t n = 0;
+    for (size_t i = 0; i < p->tables.count; i++) {
+        old_name(old, i);
+        const struct db_table *t = db_table_find(&own, old);
+        if (t && n < own.count)
+            list[n++] = (struct conflict_source){.table = p->tables.list[i], .from = t->name, .columns = t};
+    }
+    int rc = n ? conflict_save(db, job, list, n, p->generation, "-left", file, &rows, e) : 0;
+    free(list);
+    db_tables_free(&own);
+    return rc;
+}
+
+int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e)
+{
+    const struct config *c = job->cfg;
+    struct pending p;
+    struct db_sentinel now = {0};
+    *swapped = false;
+    if (pending_load(job->dirfd, &p, e) < 0) {
+        err_hint(e, "pending.json in the dump directory names triggers to put back; read it, then remove it");
+        return -1;
+    }
+    int rc = 0;
+    if (p.there) {
+        if (db_sentinel_read(db, c->schema, c->sentinel, &now, e) < 0 && e->num != 1146)
+            rc = -1;
+        *swapped = rc == 0 && now.rows == 1 && strcmp(now.nonce, p.nonce) == 0;
+        if (rc == 0)
+            rc = triggers_put(db, c->schema, &p.triggers, e);
+        if (rc == 0)
+            rc = save_left_over(db, job, &p, e);
+    }
+    if (rc == 0)
+        rc = drop_own(db, c->schema, e);
+    if (rc == 0 && *swapped)
+        rc = raise_lease(db, c, p.generation, e);
+    if (rc == 0 && p.there)
+        rc = pending_remove(job->dirfd, e);
+    if (rc < 0)
+        err_step(e, "tidying up after a restore that was cut off");
+    pending_free(&p);
+    return rc;
+}

@@ -1,0 +1,265 @@
+#include "store/manifest.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/js.h"
+#include "core/text.h"
+
+void manifest_name(struct manifest *m)
+{
+    char t[TEXT_SHORT];
+    snprintf(m->name, sizeof m->name, "%s-%06" PRIu64 "-%08" PRIu64 "-%sZ", m->world, m->generation,
+             m->sequence, text_utc_name(m->at, t));
+}
+
+/* At least `width` digits and a '-' behind them. */
+static const char *digits_dash(const char *s, size_t width, uint64_t *out)
+{
+    size_t n = strspn(s, "0123456789");
+    if (n < width || n > 18 || s[n] != '-')
+        return NULL;
+    *out = strtoull(s, NULL, 10);
+    return s + n + 1;
+}
+
+size_t manifest_parse_name(const char *file, const char *world, uint64_t *generation, uint64_t *sequence)
+{
+    size_t w = strlen(world);
+    if (strncmp(file, world, w) != 0 || file[w] != '-')
+        return 0;
+    const char *s = digits_dash(file + w + 1, 6, generation);
+    s = s ? digits_dash(s, 8, sequence) : NULL;
+    if (!s || strspn(s, "0123456789") != 8 || s[8] != 'T' || strspn(s + 9, "0123456789") != 6 ||
+        s[15] != 'Z')
+        return 0;
+    return (size_t)(s + 16 - file);
+}
+
+static json_t *point_json(const struct db_point *p)
+{
+    if (!p->file[0])
+        return json_null();
+    return json_pack("{s:s, s:I, s:s}", "file", p->file, "pos", (json_int_t)p->pos, "gtid", p->gtid);
+}
+
+static json_t *table_json(const struct manifest_table *t)
+{
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, t->rows_hash);
+    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", t->name,
+                     "engine", t->engine, "rows", (json_int_t)t->rows, "bytes", (json_int_t)t->bytes,
+                     "columns_hash", t->columns_hash, "rows_hash", hash, "offset", (json_int_t)t->offset,
+                     "length", (json_int_t)t->length, "auto_increment", (json_int_t)t->auto_increment,
+                     "data_length", (json_int_t)t->data_length, "index_length",
+                     (json_int_t)t->index_length, "max_data_length", (json_int_t)t->max_data_length);
+}
+
+static json_t *server_json(const struct server_id *s)
+{
+    return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I}", "version", s->version, "vendor",
+                     strstr(s->version, "MariaDB") ? "MariaDB" : "MySQL", "hostname",
+                     js_clean(s->hostname), "datadir", js_clean(s->datadir), "uid", s->uid, "start",
+                     (json_int_t)s->start);
+}
+
+json_t *manifest_summary(const struct manifest *m)
+{
+    char at[TEXT_SHORT];
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:s, s:I, s:f, s:s, s:I, s:I, s:I, s:I}", "name", m->name,
+                          "world", m->world, "generation", (json_int_t)m->generation, "sequence",
+                          (json_int_t)m->sequence, "at", text_utc(m->at, at), "at_unix",
+                          (json_int_t)(m->at.ms / 1000), "seconds", (double)m->took_ms / 1000.0, "method",
+                          m->method, "rows", (json_int_t)m->rows, "bytes", (json_int_t)m->bytes,
+                          "file_size", (json_int_t)m->file_size, "tables", (json_int_t)m->table_count);
+    if (m->rejected[0])
+        js_set_clean(o, "rejected", m->rejected);
+    return o;
+}
+
+json_t *manifest_json(const struct manifest *m)
+{
+    json_t *o = manifest_summary(m), *tables = json_array();
+    js_set_int(o, "format", MANIFEST_FORMAT);
+    json_object_set_new(o, "schema", json_string(m->schema));
+    json_object_set_new(o, "server", server_json(&m->server));
+    json_object_set_new(o, "start_point", point_json(&m->start));
+    json_object_set_new(o, "end_point", point_json(&m->end));
+    json_object_set_new(o, "nonce", json_string(m->nonce));
+    json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
+    json_object_set_new(o, "sha256", json_string(m->sha256));
+    for (size_t i = 0; i < m->table_count; i++)
+        json_array_append_new(tables, table_json(&m->tables[i]));
+    json_object_set_new(o, "tables", tables);
+    return o;
+}
+
+int manifest_write(int dirfd, const struct manifest *m, struct err *e)
+{
+    json_t *o = manifest_json(m);
+    char *s = json_dumps(o, JSON_INDENT(1));
+    char *file = xasprintf("%s.json", m->name);
+    int rc = s ? file_commit(dirfd, file, s, strlen(s), 0600, e)
+               : err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
+    free(file);
+    free(s);
+    json_decref(o);
+    return rc;
+}
+
+static void read_point(const json_t *o, struct db_point *p)
+{
+    js_copy(o, "file", p->file, sizeof p->file);
+    js_copy(o, "gtid", p->gtid, sizeof p->gtid);
+    p->pos = (uint64_t)js_number(o, "pos", 0);
+}
+
+static void read_server(const json_t *o, struct server_id *s)
+{
+    s->start = js_number(o, "start", 0);
+    js_copy(o, "uid", s->uid, sizeof s->uid);
+    js_copy(o, "hostname", s->hostname, sizeof s->hostname);
+    js_copy(o, "datadir", s->datadir, sizeof s->datadir);
+    js_copy(o, "version", s->version, sizeof s->version);
+}
+
+static int read_table(const json_t *o, struct manifest_table *t)
+{
+    *t = (struct manifest_table){.name = xstrdup(js_text(o, "name")),
+                                 .engine = xstrdup(js_text(o, "engine"))};
+    t->rows = (uint64_t)js_number(o, "rows", -1);
+    t->bytes = (uint64_t)js_number(o, "bytes", 0);
+    t->rows_hash = strtoull(js_text(o, "rows_hash"), NULL, 16);
+    js_copy(o, "columns_hash", t->columns_hash, sizeof t->columns_hash);
+    t->offset = (uint64_t)js_number(o, "offset", 0);
+    t->length = (uint64_t)js_number(o, "length", 0);
+    t->auto_increment = (uint64_t)js_number(o, "auto_increment", 0);
+    t->data_length = (uint64_t)js_number(o, "data_length", 0);
+    t->index_length = (uint64_t)js_number(o, "index_length", 0);
+    t->max_data_length = (uint64_t)js_number(o, "max_data_length", 0);
+    return t->name[0] && t->engine[0] && t->rows != UINT64_MAX && strlen(t->columns_hash) == 16 ? 0 : -1;
+}
+
+static int read_tables(const json_t *list, struct manifest *m)
+{
+    if (!json_is_array(list))
+        return -1;
+    size_t n = json_array_size(list);
+    m->tables = xcalloc(n, sizeof *m->tables);
+    uint64_t rows = 0;
+    for (; m->table_count < n; m->table_count++) {
+        if (read_table(json_array_get(list, m->table_count), &m->tables[m->table_count]) < 0) {
+            m->table_count++; /* its strings are freed with the others */
+            return -1;
+        }
+        rows += m->tables[m->table_count].rows;
+    }
+    return rows == m->rows ? 0 : -1;
+}
+
+static int read_fields(const json_t *o, const char *name, struct manifest *m, struct err *e)
+{
+    if (js_number(o, "format", 0) != MANIFEST_FORMAT)
+        return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d",
+                       js_number(o, "format", 0), MANIFEST_FORMAT);
+    js_copy(o, "name", m->name, sizeof m->name);
+    js_copy(o, "world", m->world, sizeof m->world);
+    js_copy(o, "schema", m->schema, sizeof m->schema);
+    m->generation = (uint64_t)js_number(o, "generation", 0);
+    m->sequence = (uint64_t)js_number(o, "sequence", 0);
+    m->at.ms = js_number(o, "at_unix", 0) * 1000;
+    m->took_ms = (int64_t)(json_number_value(json_object_get(o, "seconds")) * 1000);
+    js_copy(o, "nonce", m->nonce, sizeof m->nonce);
+    js_copy(o, "method", m->method, sizeof m->method);
+    js_copy(o, "sha256", m->sha256, sizeof m->sha256);
+    js_copy(o, "rejected", m->rejected, sizeof m->rejected);
+    m->all = strcmp(js_text(o, "engines"), "all") == 0;
+    m->rows = (uint64_t)js_number(o, "rows", 0);
+    m->bytes = (uint64_t)js_number(o, "bytes", 0);
+    m->file_size = (uint64_t)js_number(o, "file_size", 0);
+    read_point(json_object_get(o, "start_point"), &m->start);
+    read_point(json_object_get(o, "end_point"), &m->end);
+    read_server(json_object_get(o, "server"), &m->server);
+
+    uint64_t generation, sequence;
+    size_t len = manifest_parse_name(m->name, m->world, &generation, &sequence);
+    if (strcmp(m->name, name) != 0 || len == 0 || m->name[len] || generation != m->generation ||
+        sequence != m->sequence)
+        return err_set(e, ERR_DAMAGED, 0, "its name and its content disagree");
+    if (strlen(m->sha256) != 64 || m->file_size == 0)
+        return err_set(e, ERR_DAMAGED, 0, "no SHA-256 or file size in it");
+    if (read_tables(json_object_get(o, "tables"), m) < 0)
+        return err_set(e, ERR_DAMAGED, 0, "its list of tables is not whole");
+    return 0;
+}
+
+int manifest_read(int dirfd, const char *name, struct manifest *m, struct err *e)
+{
+    *m = (struct manifest){0};
+    struct buf b = {0};
+    char *file = xasprintf("%s.json", name);
+    int rc = -1;
+    json_t *o = NULL;
+    if (file_read(dirfd, file, MANIFEST_MAX, &b, e) < 0)
+        goto out;
+    json_error_t je;
+    o = json_loadb(b.p, b.len, JSON_REJECT_DUPLICATES, &je);
+    if (!json_is_object(o)) {
+        err_set(e, ERR_DAMAGED, 0, "manifest %s: not JSON: %s", file, je.text);
+        goto out;
+    }
+    rc = read_fields(o, name, m, e);
+    if (rc < 0)
+        err_step(e, "manifest %s", file);
+out:
+    if (rc < 0)
+        manifest_free(m);
+    json_decref(o);
+    free(file);
+    buf_free(&b);
+    return rc;
+}
+
+void manifest_free(struct manifest *m)
+{
+    for (size_t i = 0; i < m->table_count; i++) {
+        free(m->tables[i].name);
+        free(m->tables[i].engine);
+    }
+    free(m->tables);
+    *m = (struct manifest){0};
+}
+
+const struct manifest_table *manifest_table(const struct manifest *m, const char *name)
+{
+    for (size_t i = 0; i < m->table_count; i++)
+        if (strcmp(m->tables[i].name, name) == 0)
+            return &m->tables[i];
+    return NULL;
+}
+
+struct manifest_table *manifest_add(struct manifest *m, const struct db_table *t)
+{
+    m->tables = xrealloc(m->tables, (m->table_count + 1) * sizeof *m->tables);
+    struct manifest_table *x = &m->tables[m->table_count++];
+    *x = (struct manifest_table){.name = xstrdup(t->name),
+                                 .engine = xstrdup(t->engine),
+                                 .auto_increment = t->auto_increment,
+                                 .data_length = t->data_length,
+                                 .index_length = t->index_length,
+                                 .max_data_length = t->max_data_length};
+    db_columns_hash(t, x->columns_hash);
+    return x;
+}
+
+int manifest_compare(const struct manifest *a, const struct manifest *b)
+{
+    if (a->generation != b->generation)
+        return a->generation < b->generation ? -1 : 1;
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}

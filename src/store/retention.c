@@ -1,0 +1,126 @@
+#include "store/retention.h"
+
+#include <stdlib.h>
+
+#include "core/text.h"
+
+#define HOUR_MS INT64_C(3600000)
+#define DAY_MS (24 * HOUR_MS)
+
+/* What the rules look at: the intact items, newest first. */
+struct intact {
+    struct retention_item **list;
+    size_t n;
+};
+
+static int order(const struct retention_item *a, const struct retention_item *b)
+{
+    if (a->generation != b->generation)
+        return a->generation < b->generation ? -1 : 1;
+    if (a->sequence != b->sequence)
+        return a->sequence < b->sequence ? -1 : 1;
+    return 0;
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const struct retention_item *a = *(struct retention_item *const *)left;
+    const struct retention_item *b = *(struct retention_item *const *)right;
+    int by_order = order(b, a);
+    return by_order ? by_order : (b->at.ms > a->at.ms) - (b->at.ms < a->at.ms);
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+static int64_t bucket_hour(wall_t t)
+{
+    return floor_div(t.ms, HOUR_MS);
+}
+
+static int64_t bucket_day(wall_t t)
+{
+    return floor_div(t.ms, DAY_MS);
+}
+
+/* Day 0 was a Thursday. */
+static int64_t bucket_week(wall_t t)
+{
+    return floor_div(bucket_day(t) + 3, 7);
+}
+
+static void keep_last(struct intact *in, unsigned count)
+{
+    unsigned kept = 0;
+    for (size_t i = 0; i < in->n; i++) {
+        bool same = i > 0 && order(in->list[i - 1], in->list[i]) == 0;
+        if (!same && kept++ >= (count ? count : 1))
+            return;
+        in->list[i]->keep = true;
+    }
+}
+
+static void keep_within(struct intact *in, int64_t ms, wall_t now)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        struct retention_item *it = in->list[i];
+        /* Unsigned: whatever the two clocks said, the difference fits. */
+        if (it->at.ms > now.ms || (uint64_t)now.ms - (uint64_t)it->at.ms <= (uint64_t)ms)
+            it->keep = true;
+    }
+}
+
+static void keep_buckets(struct intact *in, unsigned count, int64_t (*bucket)(wall_t), wall_t now)
+{
+    size_t room = count < in->n ? count : in->n, used = 0;
+    int64_t *seen = xcalloc(room, sizeof *seen);
+    for (size_t i = 0; i < in->n && used < room; i++) {
+        struct retention_item *it = in->list[i];
+        if (it->at.ms > now.ms)
+            continue;
+        int64_t b = bucket(it->at);
+        size_t k = 0;
+        while (k < used && seen[k] != b)
+            k++;
+        if (k < used)
+            continue;
+        seen[used++] = b;
+        it->keep = true;
+    }
+    free(seen);
+}
+
+static void share_fate(struct intact *in)
+{
+    for (size_t i = 0, end; i < in->n; i = end) {
+        bool keep = false;
+        for (end = i; end < in->n && order(in->list[i], in->list[end]) == 0; end++)
+            keep |= in->list[end]->keep;
+        for (size_t k = i; k < end; k++)
+            in->list[k]->keep = keep;
+    }
+}
+
+void retention_choose(struct retention_item *items, size_t n, const struct config_retention *rule,
+                      wall_t now)
+{
+    struct intact in = {.list = xcalloc(n, sizeof(struct retention_item *))};
+    for (size_t i = 0; i < n; i++) {
+        items[i].keep = false;
+        if (items[i].intact)
+            in.list[in.n++] = &items[i];
+    }
+    qsort(in.list, in.n, sizeof(struct retention_item *), newest_first);
+    keep_last(&in, rule->keep_last);
+    keep_within(&in, rule->keep_within, now);
+    keep_buckets(&in, rule->keep_hourly, bucket_hour, now);
+    keep_buckets(&in, rule->keep_daily, bucket_day, now);
+    keep_buckets(&in, rule->keep_weekly, bucket_week, now);
+    share_fate(&in);
+    for (size_t i = 0; i < n; i++)
+        if (!items[i].intact)
+            items[i].keep = in.n == 0 || order(&items[i], in.list[0]) >= 0;
+    free(in.list);
+}

@@ -1,0 +1,173 @@
+#include "store/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fault.h"
+#include "core/file.h"
+#include "core/js.h"
+#include "core/text.h"
+
+#define STATE_MAX (64u << 10)
+#define PENDING_MAX (16u << 20)
+
+/* 1: read; 0: not there; -1: there but not usable. */
+static int load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
+{
+    struct buf b = {0};
+    struct err why = {0};
+    *out = NULL;
+    int rc = file_read(dirfd, name, limit, &b, &why);
+    if (rc == 0) {
+        *out = json_loadb(b.p, b.len, 0, NULL);
+        rc = json_is_object(*out) ? 1 : err_set(&why, ERR_DAMAGED, 0, "%s is not what it should be", name);
+    } else if (why.num == ENOENT) {
+        rc = 0;
+    }
+    if (rc < 0) {
+        json_decref(*out);
+        *out = NULL;
+        if (e)
+            *e = why;
+    }
+    buf_free(&b);
+    return rc;
+}
+
+static int save(int dirfd, const char *name, json_t *o, struct err *e)
+{
+    char *s = json_dumps(o, JSON_INDENT(1));
+    int rc = s ? file_commit(dirfd, name, s, strlen(s), 0600, e)
+               : err_set(e, ERR_SYSTEM, 0, "cannot write %s: a name is not UTF-8", name);
+    free(s);
+    json_decref(o);
+    return rc;
+}
+
+json_t *state_json(const struct state *s)
+{
+    return json_pack("{s:b, s:s, s:I, s:{s:I, s:s, s:o, s:o, s:s}, s:I, s:b, s:I, s:s}", "known", s->known,
+                     "nonce", s->nonce, "generation", (json_int_t)s->generation, "server", "start",
+                     (json_int_t)s->server.start, "uid", s->server.uid, "hostname",
+                     js_clean(s->server.hostname), "datadir", js_clean(s->server.datadir), "version",
+                     s->server.version, "alive_at", (json_int_t)s->alive_at.ms, "paused", s->paused,
+                     "pause_until", (json_int_t)s->pause_until.ms, "last_restore", s->last_restore);
+}
+
+void state_from_json(const json_t *o, struct state *out)
+{
+    const json_t *server = json_object_get(o, "server");
+    *out = (struct state){.known = js_flag(o, "known"), .paused = js_flag(o, "paused")};
+    js_copy(o, "nonce", out->nonce, sizeof out->nonce);
+    js_copy(o, "last_restore", out->last_restore, sizeof out->last_restore);
+    out->generation = (uint64_t)js_number(o, "generation", 0);
+    out->alive_at.ms = js_number(o, "alive_at", 0);
+    out->pause_until.ms = js_number(o, "pause_until", 0);
+    out->server.start = js_number(server, "start", 0);
+    js_copy(server, "uid", out->server.uid, sizeof out->server.uid);
+    js_copy(server, "hostname", out->server.hostname, sizeof out->server.hostname);
+    js_copy(server, "datadir", out->server.datadir, sizeof out->server.datadir);
+    js_copy(server, "version", out->server.version, sizeof out->server.version);
+}
+
+int state_load(int dirfd, struct state *out, struct err *e)
+{
+    json_t *o;
+    *out = (struct state){0};
+    int rc = load(dirfd, "state.json", STATE_MAX, &o, e);
+    if (rc == 1)
+        state_from_json(o, out);
+    json_decref(o);
+    return rc < 0 ? -1 : 0;
+}
+
+int state_save(int dirfd, const struct state *s, struct err *e)
+{
+    int rc = save(dirfd, "state.json", state_json(s), e);
+    if (rc == 0)
+        fault_point("state.saved");
+    return rc;
+}
+
+static json_t *trigger_json(const struct db_trigger *t)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", t->name, "table", t->table,
+                     "event", t->event, "timing", t->timing, "body", t->body, "definer", t->definer,
+                     "sql_mode", t->sql_mode, "charset", t->charset, "collation", t->collation);
+}
+
+int pending_save(int dirfd, const struct pending *p, struct err *e)
+{
+    json_t *tables = json_array(), *triggers = json_array();
+    for (size_t i = 0; i < p->tables.count; i++)
+        json_array_append_new(tables, json_string(p->tables.list[i]));
+    for (size_t i = 0; i < p->triggers.count; i++) {
+        json_t *t = trigger_json(&p->triggers.list[i]);
+        if (!t) {
+            json_decref(tables);
+            json_decref(triggers);
+            return err_set(e, ERR_REFUSED, 0, "trigger %s is not UTF-8 text and could not be put back",
+                           p->triggers.list[i].name);
+        }
+        json_array_append_new(triggers, t);
+    }
+    return save(dirfd, "pending.json",
+                json_pack("{s:s, s:I, s:s, s:o, s:o}", "nonce", p->nonce, "generation",
+                          (json_int_t)p->generation, "dump", p->dump, "tables", tables, "triggers",
+                          triggers),
+                e);
+}
+
+static void read_triggers(const json_t *list, struct db_triggers *out)
+{
+    out->list = xcalloc(json_array_size(list), sizeof *out->list);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        struct db_trigger *t = &out->list[out->count++];
+        t->name = xstrdup(js_text(o, "name"));
+        t->table = xstrdup(js_text(o, "table"));
+        t->event = xstrdup(js_text(o, "event"));
+        t->timing = xstrdup(js_text(o, "timing"));
+        t->body = xstrdup(js_text(o, "body"));
+        t->definer = xstrdup(js_text(o, "definer"));
+        t->sql_mode = xstrdup(js_text(o, "sql_mode"));
+        t->charset = xstrdup(js_text(o, "charset"));
+        t->collation = xstrdup(js_text(o, "collation"));
+    }
+}
+
+int pending_load(int dirfd, struct pending *out, struct err *e)
+{
+    json_t *o;
+    *out = (struct pending){0};
+    int rc = load(dirfd, "pending.json", PENDING_MAX, &o, e);
+    if (rc == 1) {
+        const json_t *tables = json_object_get(o, "tables");
+        out->there = true;
+        js_copy(o, "nonce", out->nonce, sizeof out->nonce);
+        js_copy(o, "dump", out->dump, sizeof out->dump);
+        out->generation = (uint64_t)js_number(o, "generation", 0);
+        out->tables.list = xcalloc(json_array_size(tables), sizeof *out->tables.list);
+        for (size_t i = 0; i < json_array_size(tables); i++) {
+            const char *s = json_string_value(json_array_get(tables, i));
+            out->tables.list[out->tables.count++] = xstrdup(s ? s : "");
+        }
+        read_triggers(json_object_get(o, "triggers"), &out->triggers);
+    }
+    json_decref(o);
+    return rc < 0 ? -1 : 0;
+}
+
+int pending_remove(int dirfd, struct err *e)
+{
+    return file_remove(dirfd, "pending.json", e) < 0 ? -1 : file_sync_dir(dirfd, "pending.json", e);
+}
+
+void pending_free(struct pending *p)
+{
+    db_names_free(&p->tables);
+    db_triggers_free(&p->triggers);
+    *p = (struct pending){0};
+}

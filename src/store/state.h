@@ -1,0 +1,43 @@
+/* What must survive the supervisor: state.json (the last ALIVE, the generation, a pause) and
+ * pending.json (a restore that is about to swap or has just swapped, and has not tidied up yet).
+ * Both are written by file_commit into the dump directory. */
+#ifndef WK_STORE_STATE_H
+#define WK_STORE_STATE_H
+
+#include <jansson.h>
+
+#include "core/clock.h"
+#include "core/err.h"
+#include "db/query.h"
+
+struct state {
+    bool known;           /* an ALIVE was seen under this nonce */
+    char nonce[33];
+    uint64_t generation;
+    struct server_id server; /* at the last ALIVE */
+    wall_t alive_at;
+    bool paused;
+    wall_t pause_until; /* ms 0: not limited */
+    char last_restore[512]; /* JSON text of the last restore's figures, or "" */
+};
+
+/* A missing file gives an empty state; a damaged one too, with the reason in `e` and -1. */
+int state_load(int dirfd, struct state *out, struct err *e);
+json_t *state_json(const struct state *s);
+void state_from_json(const json_t *o, struct state *out);
+int state_save(int dirfd, const struct state *s, struct err *e);
+
+struct pending {
+    bool there;
+    char nonce[33];
+    uint64_t generation;
+    char dump[129];
+    struct db_names tables; /* i-th: swapped with shadow i */
+    struct db_triggers triggers;
+};
+int pending_load(int dirfd, struct pending *out, struct err *e);
+int pending_save(int dirfd, const struct pending *p, struct err *e);
+int pending_remove(int dirfd, struct err *e);
+void pending_free(struct pending *p);
+
+#endif

@@ -1,0 +1,164 @@
+#include "watch/expect.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/text.h"
+
+#define NONCE_SHOWN 8 /* hex digits of a nonce in a text: enough to tell two apart */
+
+/* Everything in a text may come from the server or a stranger: one printable line is made of it. */
+static void say(struct judgement *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct judgement *out, const char *fmt, ...)
+{
+    struct buf raw = {0}, line = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&raw, fmt, ap);
+    va_end(ap);
+    text_clean(&line, raw.p, sizeof out->text - sizeof "...");
+    snprintf(out->text, sizeof out->text, "%s", line.p);
+    buf_free(&raw);
+    buf_free(&line);
+}
+
+static const char *start_text(int64_t start, char out[TEXT_SHORT])
+{
+    /* Beyond the year 9999 it is no time: the number says more. */
+    if (start < 0 || start > INT64_C(253402300799))
+        snprintf(out, TEXT_SHORT, "%" PRId64, start);
+    else
+        text_utc((wall_t){start * 1000}, out);
+    return out;
+}
+
+static bool is_nonce(const char *s)
+{
+    for (size_t i = 0; i < NONCE_LEN; i++)
+        if (!isxdigit((unsigned char)s[i]))
+            return false;
+    return s[NONCE_LEN] == '\0';
+}
+
+/* The probe came no further: its own words, with the error number where they lack it. */
+static void judge_failed(const struct observation *seen, struct judgement *out)
+{
+    const char *text = seen->text;
+    if (!text[0])
+        text = seen->failed == VERDICT_UNREACHABLE ? "no connection"
+               : seen->failed == VERDICT_STALLED   ? "no answer in time"
+                                                   : "the server refuses us";
+    char number[16];
+    snprintf(number, sizeof number, "%d", seen->error);
+    out->verdict = seen->failed;
+    if (seen->error == 0 || strstr(text, number))
+        say(out, "%s", text);
+    else
+        say(out, "%s (error %d)", text, seen->error);
+}
+
+/* Without the rights to see it, a table that is there answers as if it were not. */
+static void judge_missing(const struct observation *seen, struct judgement *out)
+{
+    if (!seen->privileges_proven) {
+        out->verdict = VERDICT_DENIED;
+        say(out, "sentinel table not visible (error %d), and our rights to see it are not proven",
+            seen->error);
+        return;
+    }
+    out->verdict = VERDICT_MISSING;
+    out->rebuilt = !seen->schema_has_rows;
+    if (!seen->schema_there)
+        say(out, "schema not there (error %d)", seen->error);
+    else
+        say(out, "sentinel table not there (error %d), %s", seen->error,
+            out->rebuilt ? "no table of the schema holds a row" : "tables of the schema hold rows");
+}
+
+static void judge_empty(const struct observation *seen, const struct expectation *known,
+                        struct judgement *out)
+{
+    char now[TEXT_SHORT], then[TEXT_SHORT];
+    const struct server_id *a = &seen->server, *b = &known->server;
+    out->verdict = VERDICT_EMPTY;
+    start_text(a->start, now);
+    start_text(b->start, then);
+    if (!known->known)
+        say(out, "sentinel empty, and nothing is known of this world from before");
+    else if (!out->same_place)
+        say(out,
+            "sentinel empty, on another server: host %s, data in %s, before host %s, data in %s",
+            a->hostname, a->datadir, b->hostname, b->datadir);
+    else if (out->restarted)
+        say(out, "sentinel empty, server started at %s, before at %s", now, then);
+    else if (a->start == 0 || b->start == 0)
+        say(out, "sentinel empty, and whether the server restarted is not known");
+    else
+        say(out, "sentinel row deleted: the server is still the one started at %s", now);
+}
+
+static void judge_row(const struct observation *seen, const struct expectation *known,
+                      struct judgement *out)
+{
+    bool first = !known->known || (!known->nonce[0] && !known->next_nonce[0]);
+    bool last = known->nonce[0] && strcmp(seen->nonce, known->nonce) == 0;
+    bool next = known->next_nonce[0] && strcmp(seen->nonce, known->next_nonce) == 0;
+    char now[TEXT_SHORT];
+    out->verdict = VERDICT_FOREIGN;
+    if (seen->rows > 1) {
+        say(out, "sentinel holds %u rows instead of one", seen->rows);
+        return;
+    }
+    if (!is_nonce(seen->nonce)) {
+        say(out, "sentinel row is not ours: its nonce is not %d hex digits", NONCE_LEN);
+        return;
+    }
+    if (!first && !last && !next) {
+        say(out, "sentinel nonce %.*s is not ours, expected %.*s", NONCE_SHOWN, seen->nonce,
+            NONCE_SHOWN, known->nonce[0] ? known->nonce : known->next_nonce);
+        return;
+    }
+    out->verdict = VERDICT_ALIVE;
+    const char *why = "";
+    if (first)
+        why = ", first contact";
+    else if (!last)
+        why = ", written by the last restore";
+    else if (out->restarted)
+        why = ", put back by somebody since the server started at ";
+    say(out, "sentinel there, nonce %.*s, generation %" PRIu64 "%s%s", NONCE_SHOWN, seen->nonce,
+        seen->generation, why, last && out->restarted ? start_text(seen->server.start, now) : "");
+}
+
+void expect_judge(const struct observation *seen, const struct expectation *known,
+                  struct judgement *out)
+{
+    *out = (struct judgement){.same_place = true, .start = seen->server.start};
+    if (known->known && seen->server.start != 0) {
+        out->same_place = server_same_place(&seen->server, &known->server);
+        out->restarted = known->server.start != 0 &&
+                         (seen->server.start != known->server.start || !out->same_place);
+    }
+    switch (seen->failed) {
+    case VERDICT_UNREACHABLE:
+    case VERDICT_STALLED:
+    case VERDICT_DENIED:
+        judge_failed(seen, out);
+        break;
+    case VERDICT_MISSING:
+        judge_missing(seen, out);
+        break;
+    case VERDICT_NONE:
+    case VERDICT_ALIVE:
+    case VERDICT_EMPTY:
+    case VERDICT_FOREIGN:
+        if (seen->rows == 0)
+            judge_empty(seen, known, out);
+        else
+            judge_row(seen, known, out);
+        break;
+    }
+}

@@ -1,0 +1,666 @@
+#include "world.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "core/fault.h"
+#include "core/js.h"
+#include "core/log.h"
+#include "report/notify.h"
+#include "report/scribe.h"
+#include "store/catalog.h"
+#include "watch/probe.h"
+#include "world_int.h"
+
+#define SUSPECT_GRACE_MS 10000
+#define RETRY_FIRST_MS 10000
+#define RETRY_MAX_MS 300000
+#define TICK_MS 1000
+/* A tick this much too late, or clocks that moved this much apart, make us doubt ourselves. */
+#define DOUBT_LATE_MS 5000
+#define DOUBT_DRIFT_MS 2000
+#define STATE_SAVE_MS 60000
+#define STOP_JOB_MS 5000
+#define STOP_ALL_MS 8000
+
+static void guard_config_from(const struct config *c, struct guard_config *out)
+{
+    *out = (struct guard_config){.confirm = c->probe_confirm,
+                                 .restore_auto = c->restore_auto,
+                                 .restore_new_server = c->restore_new_server,
+                                 .alert_repeat = c->alert_repeat,
+                                 .suspect_grace = SUSPECT_GRACE_MS,
+                                 .retry_first = RETRY_FIRST_MS,
+                                 .retry_max = RETRY_MAX_MS};
+}
+
+int world_scribe(struct world *w, json_t *msg)
+{
+    int rc = w->scribe.fd >= 0 ? worker_send(w->scribe.fd, msg) : -1;
+    json_decref(msg);
+    return rc;
+}
+
+void world_state_changed(struct world *w)
+{
+    w->state_dirty = true;
+}
+
+static void start_restore(struct world *w)
+{
+    struct request r = {.action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
+    struct err e;
+    if (w->job.request.action) {
+        /* A dump of an empty world is worth nothing; it makes way. */
+        request_free(&r);
+        if (strcmp(w->job.request.action, "dump") == 0)
+            job_stop(w, SIGKILL);
+        return;
+    }
+    if (job_start(w, &r, &e) == 0)
+        return;
+    request_free(&r);
+    world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &e});
+}
+
+/* The only place that changes the state: decide, log, publish, alert, act. */
+void world_event(struct world *w, const struct guard_event *ev)
+{
+    struct guard_answer a;
+    char before[640];
+    snprintf(before, sizeof before, "%s", w->guard.reason);
+    guard_step(&w->guard, &w->guard_cfg, ev, clock_mono(), &a);
+    if (a.changed && w->guard.state == GUARD_LOST)
+        snprintf(w->lost_reason, sizeof w->lost_reason, "%s", w->guard.reason);
+    if (a.changed)
+        log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from), guard_state_name(w->guard.state),
+                 w->guard.reason);
+    else if (a.renewed && strcmp(before, w->guard.reason) != 0)
+        log_line(LOG_NOTE_, "state %s: %s", guard_state_name(w->guard.state), w->guard.reason);
+    if (a.changed || a.renewed)
+        tell_publish(w);
+    tell_guard(w, &a);
+    if (a.action == GUARD_START_RESTORE)
+        start_restore(w);
+    else if (a.action == GUARD_END_RESTORE)
+        job_stop(w, SIGKILL);
+}
+
+static bool known_nonce(const struct world *w, const char *nonce)
+{
+    for (size_t i = 0; i < w->nonces.count; i++)
+        if (strcmp(w->nonces.list[i], nonce) == 0)
+            return true;
+    return false;
+}
+
+/* The world is there: what a later loss is measured against. */
+static void seen_alive(struct world *w, const struct observation *o)
+{
+    struct state *s = &w->a->state;
+    bool news = !s->known || strcmp(s->nonce, o->nonce) != 0 || s->server.start != o->server.start;
+    s->known = true;
+    s->alive_at = clock_wall();
+    s->server = o->server;
+    s->generation = o->generation > s->generation ? o->generation : s->generation;
+    snprintf(s->nonce, sizeof s->nonce, "%s", o->nonce);
+    w->expect.known = true;
+    w->expect.server = o->server;
+    snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", o->nonce);
+    if (news)
+        w->state_dirty = true;
+}
+
+static void remember_probe(struct world *w, const struct observation *o, const struct judgement *j)
+{
+    struct probe_state *p = &w->probed;
+    size_t n = strlen(p->history);
+    p->last = *o;
+    p->at = clock_wall();
+    snprintf(p->text, sizeof p->text, "%s", j->text);
+    if (n == 8)
+        memmove(p->history, p->history + 1, 8);
+    n = strlen(p->history);
+    p->history[n] = verdict_letter(j->verdict);
+    p->history[n + 1] = '\0';
+}
+
+static void probe_result(struct world *w, const struct observation *o)
+{
+    struct judgement j;
+    mono_t now = clock_mono();
+    struct expectation expect = w->expect;
+    if (o->failed == VERDICT_NONE && o->rows == 1 && expect.known &&
+        strcmp(o->nonce, expect.nonce) != 0 && known_nonce(w, o->nonce))
+        snprintf(expect.next_nonce, sizeof expect.next_nonce, "%s", o->nonce);
+    expect_judge(o, &expect, &j);
+    remember_probe(w, o, &j);
+    w->probed.asked = false;
+    if (j.verdict == VERDICT_ALIVE)
+        seen_alive(w, o);
+    world_event(w, &(struct guard_event){.type = GUARD_PROBED, .judgement = &j});
+    w->probed.next = guard_next_probe(&w->guard, w->cfg->probe_interval, now);
+    if (!w->ready) {
+        w->ready = true;
+        notify_send("READY=1");
+        w->status_dirty = true;
+    }
+}
+
+static int start_probe(struct world *w, struct err *e)
+{
+    static struct probe_args args; /* read by the child after the fork */
+    args = (struct probe_args){.cfg = w->cfg, .db = w->a->job.db};
+    return worker_start(&w->probe, probe_worker, &args, false, e);
+}
+
+static void probe_failed(struct world *w, enum verdict v, const char *text)
+{
+    struct observation o = {.failed = v, .latency_ms = mono_since(clock_mono(), w->probed.asked_at)};
+    snprintf(o.text, sizeof o.text, "%s", text);
+    probe_result(w, &o);
+}
+
+static void probe_ask(struct world *w, mono_t now)
+{
+    struct err e;
+    if (w->probe.pid == 0 && start_probe(w, &e) < 0) {
+        log_err(LOG_ERROR_, "probe", &e);
+        w->probed.next = mono_add(now, TICK_MS);
+        return;
+    }
+    json_t *ask = json_pack("{s:I}", "number", (json_int_t)++w->probed.number);
+    int rc = worker_send(w->probe.fd, ask);
+    json_decref(ask);
+    w->probed.asked = rc == 0;
+    w->probed.asked_at = now;
+    w->probed.next = mono_add(now, w->cfg->probe_interval);
+}
+
+/* Connecting and asking have a time-out of their own inside; this one is for a child that hangs in
+ * the client library or in a frozen server's socket. */
+static void probe_timers(struct world *w, mono_t now)
+{
+    if (w->stopping)
+        return;
+    if (w->probed.asked && mono_since(now, w->probed.asked_at) > w->cfg->probe_timeout) {
+        char text[128], t[TEXT_SHORT];
+        snprintf(text, sizeof text, "no answer in %s", text_duration(w->cfg->probe_timeout, t));
+        worker_stop(&w->probe, SIGKILL);
+        worker_end(&w->probe); /* its death is reaped without a name */
+        probe_failed(w, VERDICT_STALLED, text);
+    } else if (!w->probed.asked && mono_reached(now, w->probed.next)) {
+        probe_ask(w, now);
+    }
+}
+
+static void probe_message(struct world *w)
+{
+    bool closed;
+    json_t *j = worker_receive(w->probe.fd, &closed);
+    if (closed) {
+        worker_end(&w->probe);
+        if (w->probed.asked)
+            w->probed.next = mono_add(clock_mono(), w->cfg->probe_interval);
+        w->probed.asked = false;
+        return;
+    }
+    if (j && w->probed.asked && (uint64_t)js_number(j, "number", 0) == w->probed.number) {
+        struct observation o;
+        probe_from_json(j, &o);
+        probe_result(w, &o);
+    }
+    json_decref(j);
+}
+
+static int start_scribe(struct world *w, struct err *e)
+{
+    static struct scribe_args args;
+    args = (struct scribe_args){.cfg = w->cfg, .dump_dirfd = w->a->job.dirfd};
+    return worker_start(&w->scribe, scribe_worker, &args, true, e);
+}
+
+static void scribe_message(struct world *w)
+{
+    bool closed;
+    json_t *j = worker_receive(w->scribe.fd, &closed);
+    if (closed) {
+        struct err e;
+        worker_end(&w->scribe);
+        if (!w->stopping && start_scribe(w, &e) < 0)
+            log_err(LOG_ERROR_, "scribe", &e);
+        return;
+    }
+    const char *failed = js_text(j, "failed");
+    if (failed[0]) {
+        struct err e;
+        worker_err_from(json_object_get(j, "error"), &e);
+        bool news = !w->scribe_failed.on || strcmp(w->scribe_failed.text, e.text) != 0;
+        w->scribe_failed.on = true;
+        snprintf(w->scribe_failed.text, sizeof w->scribe_failed.text, "%.600s", e.text);
+        if (news)
+            log_err(LOG_ERROR_, failed, &e);
+        if (strcmp(failed, "state") == 0)
+            w->state_dirty = true;
+    } else {
+        tell_look(w, j);
+    }
+    json_decref(j);
+}
+
+static void reap(struct world *w)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == w->job.worker.pid)
+            job_ended(w, status);
+        for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+            if (pid == w->channels[ch].worker.pid)
+                tell_delivery_ended(w, &w->channels[ch], status);
+        if (pid == w->heartbeat.worker.pid)
+            tell_delivery_ended(w, &w->heartbeat, status);
+        /* probe and scribe are noticed by the end of their sockets */
+    }
+}
+
+static bool same_identity(const struct config *a, const struct config *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->schema, b->schema) == 0 &&
+           strcmp(a->dump_dir, b->dump_dir) == 0 && strcmp(a->sentinel, b->sentinel) == 0;
+}
+
+static int reload_act(struct world *w, struct config *fresh, struct err *e)
+{
+    struct act next;
+    if (act_open(&next, fresh, e) < 0)
+        return -1;
+    next.state = w->a->state;
+    next.emit = w->a->emit;
+    act_close(w->a);
+    *w->a = next;
+    w->a->progress.arg = w->a;
+    w->a->job.progress = &w->a->progress;
+    w->a->job.note_arg = w->a;
+    return 0;
+}
+
+/* A broken config changes nothing: the old one stays in force, and that is said. */
+static void reload(struct world *w)
+{
+    struct config *fresh = NULL;
+    struct err e;
+    notify_send("RELOADING=1");
+    int rc = config_load(w->cfg->path, &fresh, &e);
+    if (rc == 0 && !same_identity(w->cfg, fresh)) {
+        rc = err_set(&e, ERR_CONFIG, 0, "world name, schema, dump dir or sentinel changed");
+        err_hint(&e, "these need a restart of the supervisor");
+    }
+    if (rc == 0 && w->job.request.action)
+        rc = err_set(&e, ERR_BUSY, 0, "a %s is running; reload again when it is done", w->job.request.action);
+    if (rc == 0)
+        rc = reload_act(w, fresh, &e);
+    if (rc < 0) {
+        log_err(LOG_ERROR_, "reload refused, the old config stays", &e);
+        config_free(fresh);
+        notify_send("READY=1");
+        return;
+    }
+    config_free(w->cfg);
+    w->cfg = fresh;
+    guard_config_from(fresh, &w->guard_cfg);
+    worker_stop(&w->probe, SIGKILL);
+    worker_end(&w->probe);
+    worker_end(&w->scribe); /* it drains, ends, and a new one opens the new directories */
+    if (start_scribe(w, &e) < 0)
+        log_err(LOG_ERROR_, "scribe", &e);
+    w->probed.asked = false;
+    w->probed.next = clock_mono();
+    if (w->have_dump)
+        w->next_dump = mono_add(w->last_dump_mono, fresh->dump_interval);
+    log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
+    notify_send("READY=1");
+}
+
+static void begin_stop(struct world *w)
+{
+    if (w->stopping)
+        return;
+    w->stopping = true;
+    notify_send("STOPPING=1");
+    world_event(w, &(struct guard_event){.type = GUARD_STOP});
+    if (w->job.request.action) {
+        log_line(LOG_NOTE_, "ending the running %s", w->job.request.action);
+        job_stop(w, SIGTERM);
+    }
+    w->stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
+}
+
+static void on_signals(struct world *w)
+{
+    struct signalfd_siginfo si;
+    while (read(w->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
+        if (si.ssi_signo == SIGCHLD)
+            reap(w);
+        else if (si.ssi_signo == SIGHUP)
+            reload(w);
+        else
+            begin_stop(w);
+    }
+}
+
+/* A machine that slept, a clock that jumped: first look again, then act. */
+static void watch_ourselves(struct world *w, mono_t now)
+{
+    int64_t late = mono_since(now, w->last_tick) - TICK_MS, offset = clock_wall().ms - now.ms;
+    int64_t drift = offset - w->wall_offset;
+    char text[160], t[TEXT_SHORT];
+    if (late > DOUBT_LATE_MS)
+        snprintf(text, sizeof text, "this process stood still for %s", text_duration(late, t));
+    else if (drift > DOUBT_DRIFT_MS || drift < -DOUBT_DRIFT_MS)
+        snprintf(text, sizeof text, "the wall clock jumped by %s%s", drift < 0 ? "-" : "",
+                 text_duration(drift < 0 ? -drift : drift, t));
+    else
+        text[0] = '\0';
+    w->last_tick = now;
+    w->wall_offset = offset;
+    if (text[0]) {
+        log_line(LOG_WARN_, "doubt: %s; acting again after fresh probes", text);
+        world_event(w, &(struct guard_event){.type = GUARD_DOUBT, .text = text});
+    }
+}
+
+static void save_state(struct world *w, mono_t now)
+{
+    if (!w->state_dirty && !mono_reached(now, w->next_state_save))
+        return;
+    w->next_state_save = mono_add(now, STATE_SAVE_MS);
+    struct state *s = &w->a->state;
+    bool paused = w->guard.state == GUARD_PAUSED;
+    s->paused = paused;
+    s->pause_until.ms = paused && w->guard.pause_until.ms
+                            ? clock_wall().ms + mono_since(w->guard.pause_until, now)
+                            : 0;
+    if (world_scribe(w, json_pack("{s:o}", "state", state_json(s))) == 0)
+        w->state_dirty = false;
+}
+
+static void timers(struct world *w)
+{
+    mono_t now = clock_mono();
+    if (mono_since(now, w->last_tick) >= TICK_MS) {
+        watch_ourselves(w, now);
+        world_event(w, &(struct guard_event){.type = GUARD_TICK});
+    }
+    probe_timers(w, now);
+    job_timers(w, now);
+    tell_timers(w, now);
+    save_state(w, now);
+}
+
+static int64_t until(mono_t now, mono_t t)
+{
+    return t.ms > now.ms ? t.ms - now.ms : 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How long the loop may sleep: to the next tick, question or time-out, whatever comes first. */
+static int64_t sleep_ms(struct world *w, mono_t now)
+{
+    int64_t ms = until(now, mono_add(w->last_tick, TICK_MS));
+    if (w->probed.asked)
+        ms = smaller(ms, until(now, mono_add(w->probed.asked_at, w->cfg->probe_timeout + 1)));
+    else if (!w->stopping)
+        ms = smaller(ms, until(now, w->probed.next));
+    return w->status_dirty ? 0 : ms;
+}
+
+enum { POLL_SIGNAL, POLL_LISTEN, POLL_PROBE, POLL_SCRIBE, POLL_JOB, POLL_BEAT, POLL_CHANNEL,
+       POLL_CLIENT = POLL_CHANNEL + ALERT_CHANNELS, POLL_COUNT = POLL_CLIENT + WORLD_CLIENTS };
+
+static void fill_poll(const struct world *w, struct pollfd *p)
+{
+    const int fds[] = {w->signal_fd, w->listen_fd, w->probe.fd, w->scribe.fd, w->job.worker.fd,
+                       w->heartbeat.worker.fd};
+    for (size_t i = 0; i < POLL_COUNT; i++)
+        p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        p[i].fd = fds[i];
+    for (size_t i = 0; i < ALERT_CHANNELS; i++)
+        p[POLL_CHANNEL + i].fd = w->channels[i].worker.fd;
+    for (size_t i = 0; i < WORLD_CLIENTS; i++)
+        p[POLL_CLIENT + i].fd = w->clients[i].fd;
+}
+
+static void handle_poll(struct world *w, const struct pollfd *p)
+{
+    if (p[POLL_PROBE].revents)
+        probe_message(w);
+    if (p[POLL_SCRIBE].revents)
+        scribe_message(w);
+    if (p[POLL_JOB].revents)
+        job_message(w);
+    if (p[POLL_BEAT].revents)
+        tell_delivery_message(w, &w->heartbeat, ALERT_CHANNELS);
+    for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++)
+        if (p[POLL_CHANNEL + i].revents)
+            tell_delivery_message(w, &w->channels[i], i);
+    for (size_t i = 0; i < WORLD_CLIENTS; i++)
+        if (p[POLL_CLIENT + i].revents && w->clients[i].fd >= 0)
+            job_client_input(w, &w->clients[i]);
+    if (p[POLL_LISTEN].revents)
+        job_accept(w);
+    if (p[POLL_SIGNAL].revents) /* last: what a dead worker said before is read first */
+        on_signals(w);
+}
+
+static bool finished(struct world *w)
+{
+    mono_t now = clock_mono();
+    if (!w->stopping)
+        return false;
+    if (w->job.request.action == NULL)
+        return true;
+    if (mono_reached(now, w->stop_deadline))
+        job_stop(w, SIGKILL);
+    return mono_reached(now, mono_add(w->stop_deadline, STOP_ALL_MS - STOP_JOB_MS));
+}
+
+static void loop(struct world *w)
+{
+    struct pollfd p[POLL_COUNT];
+    while (!finished(w)) {
+        mono_t before = clock_mono();
+        int64_t ms = sleep_ms(w, before);
+        fill_poll(w, p);
+        int n = poll(p, POLL_COUNT, (int)ms);
+        mono_t woke = clock_mono();
+        if (n > 0)
+            handle_poll(w, p);
+        timers(w);
+        /* Lateness: over-sleeping plus the time this round took. */
+        int64_t late = n == 0 ? mono_since(woke, before) - ms : 0;
+        late += mono_since(clock_mono(), woke);
+        if (late > w->late_ms_max)
+            w->late_ms_max = late;
+        if (w->next_watchdog.ms && mono_reached(woke, w->next_watchdog)) {
+            notify_send("WATCHDOG=1");
+            w->next_watchdog = mono_add(woke, notify_watchdog_ms());
+        }
+    }
+}
+
+static int open_signals(struct world *w, struct err *e)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    w->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    return w->signal_fd < 0 ? err_sys(e, errno, "cannot open a signal descriptor") : 0;
+}
+
+static void learn_nonces(struct world *w, const struct catalog *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->list[i].intact && !known_nonce(w, c->list[i].m.nonce)) {
+            w->nonces.list = xrealloc(w->nonces.list, (w->nonces.count + 1) * sizeof *w->nonces.list);
+            w->nonces.list[w->nonces.count++] = xstrdup(c->list[i].m.nonce);
+        }
+}
+
+/* What the disk remembers: dumps, the last ALIVE, a pause, a restore that was cut off. */
+static int recall(struct world *w, struct err *e)
+{
+    struct catalog c;
+    struct pending p;
+    struct state *s = &w->a->state;
+    if (catalog_load(w->a->job.dirfd, w->cfg->name, &c, e) < 0)
+        return -1;
+    if (pending_load(w->a->job.dirfd, &p, e) < 0) {
+        catalog_free(&c);
+        return -1;
+    }
+    learn_nonces(w, &c);
+    const struct catalog_entry *newest = catalog_newest(&c, 0);
+    if (newest)
+        job_set_last_dump(w, &newest->m);
+    w->expect.known = s->known;
+    w->expect.server = s->server;
+    snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", s->nonce);
+    if (!s->known && newest) { /* state.json lost: the newest dump knows the same */
+        w->expect.known = true;
+        w->expect.server = newest->m.server;
+        snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", newest->m.nonce);
+    }
+    if (p.there) {
+        snprintf(w->expect.next_nonce, sizeof w->expect.next_nonce, "%s", p.nonce);
+        w->tidy_due = true;
+    }
+    pending_free(&p);
+    catalog_free(&c);
+    return 0;
+}
+
+static void resume_pause(struct world *w)
+{
+    const struct state *s = &w->a->state;
+    int64_t left = s->pause_until.ms - clock_wall().ms;
+    if (s->paused && (s->pause_until.ms == 0 || left > 0))
+        world_event(w, &(struct guard_event){.type = GUARD_PAUSE,
+                                             .pause_ms = s->pause_until.ms ? left : 0,
+                                             .text = "paused before the supervisor was started again"});
+}
+
+/* A killed predecessor's worker may hold the lock for a moment longer than it. */
+static int take_lock(struct world *w, struct err *e)
+{
+    for (int i = 0; i < 30; i++) {
+        w->lock_fd = act_lock(w->a, e);
+        if (w->lock_fd >= 0 || e->cls != ERR_BUSY)
+            break;
+        usleep(100000);
+    }
+    return w->lock_fd < 0 ? -1 : 0;
+}
+
+static int open_all(struct world *w, struct err *e)
+{
+    char socket[256] = "";
+    gethostname(w->host, sizeof w->host - 1);
+    if (take_lock(w, e) < 0)
+        return -1;
+    w->listen_fd = control_listen(w->cfg, socket, e);
+    if (w->listen_fd < 0 || open_signals(w, e) < 0)
+        return -1;
+    act_lock_tell(w->lock_fd, socket);
+    worker_close_in_child(w->listen_fd);
+    worker_close_in_child(w->signal_fd);
+    fault_supervisor(getpid());
+    return recall(w, e) < 0 ? -1 : start_scribe(w, e);
+}
+
+static void close_all(struct world *w)
+{
+    job_close_clients(w);
+    worker_stop(&w->probe, SIGKILL);
+    for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++)
+        worker_stop(&w->channels[i].worker, SIGKILL); /* what they sent is marked; the rest stays queued */
+    worker_stop(&w->heartbeat.worker, SIGKILL);
+    w->state_dirty = true;
+    save_state(w, clock_mono());
+    pid_t scribe = w->scribe.pid;
+    worker_end(&w->scribe); /* it writes what it has and ends */
+    for (int i = 0; scribe > 0 && i < 100 && waitpid(scribe, NULL, WNOHANG) == 0; i++)
+        usleep(20000);
+}
+
+static void free_all(struct world *w)
+{
+    worker_end(&w->probe);
+    worker_end(&w->scribe);
+    worker_end(&w->job.worker);
+    worker_end(&w->heartbeat.worker);
+    for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++)
+        worker_end(&w->channels[i].worker);
+    json_decref(w->unsent);
+    json_decref(w->last_restore);
+    json_decref(w->job.progress);
+    db_names_free(&w->nonces);
+    manifest_free(&w->last);
+    const int fds[] = {w->listen_fd, w->signal_fd, w->lock_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    act_close(w->a);
+    config_free(w->cfg);
+    free(w);
+}
+
+int world_run(struct act *a, struct config *cfg, struct err *e)
+{
+    struct world *w = xcalloc(1, sizeof *w);
+    w->a = a;
+    w->cfg = cfg;
+    w->lock_fd = w->listen_fd = w->signal_fd = -1;
+    worker_init(&w->probe, "probe");
+    worker_init(&w->scribe, "scribe");
+    w->last_tick = clock_mono();
+    w->wall_offset = clock_wall().ms - w->last_tick.ms;
+    guard_init(&w->guard, w->last_tick);
+    guard_config_from(cfg, &w->guard_cfg);
+    job_init(w);
+    tell_init(w);
+    int rc = open_all(w, e);
+    if (rc == 0) {
+        char t[TEXT_SHORT];
+        log_line(LOG_NOTE_, "worldkeeper %s keeps world %s (schema %s), a dump every %s into %s", WK_VERSION,
+                 cfg->name, cfg->schema, text_duration(cfg->dump_interval, t), cfg->dump_dir);
+        tell_alert(w, EVENT_STARTED, "new", "supervisor started", "probing the world", "nothing", NULL);
+        if (notify_watchdog_ms())
+            w->next_watchdog = clock_mono();
+        tell_publish(w);
+        resume_pause(w);
+        loop(w);
+        tell_publish(w);
+        close_all(w);
+        log_line(LOG_NOTE_, "ended");
+    }
+    free_all(w);
+    return rc;
+}

@@ -1,0 +1,120 @@
+/* The inside of the supervisor, shared by world.c (loop, probe, scribe, signals), world_job.c (jobs and
+ * the control socket) and world_tell.c (status, alerts, deliveries). Nobody else includes it. */
+#ifndef WK_WORLD_INT_H
+#define WK_WORLD_INT_H
+
+#include "act.h"
+#include "config/config.h"
+#include "core/worker.h"
+#include "report/alert.h"
+#include "store/manifest.h"
+#include "watch/guard.h"
+
+#define WORLD_CLIENTS 8
+#define WORLD_UNSENT 64 /* alerts the scribe could not take yet */
+
+struct client {
+    int fd;     /* -1: free place */
+    bool waits; /* for the end of the present job */
+    struct request queued; /* to be started when the present job has ended; action NULL: none */
+};
+
+/* One alert channel, or the heartbeat. */
+struct delivery {
+    struct worker worker;
+    struct alert_pace pace;
+    unsigned waiting;
+    char last_error[256];
+};
+
+struct job_now {
+    struct worker worker;
+    struct request request; /* action NULL: no job */
+    wall_t since;
+    json_t *progress;       /* last {"phase",…} */
+    bool told_stalled;
+    bool restores;          /* it replaces the world (not --into, not --dry-run) */
+};
+
+struct trouble {
+    bool on;
+    char text[640];
+};
+
+struct world {
+    struct act *a;
+    struct config *cfg; /* owned; replaced by a reload */
+    struct guard guard;
+    struct guard_config guard_cfg;
+    struct expectation expect;
+    struct db_names nonces; /* of stored dumps: a restore by hand with the stock client is no stranger */
+    char host[256];
+    char lost_reason[640];
+
+    int lock_fd, listen_fd, signal_fd;
+    struct worker probe, scribe;
+    struct probe_state {
+        bool asked;
+        uint64_t number; /* of the present question; an answer to an older one is dropped */
+        mono_t asked_at, next;
+        struct observation last;
+        char text[640], history[9];
+        wall_t at;
+    } probed;
+    struct job_now job;
+    struct client clients[WORLD_CLIENTS];
+    struct delivery channels[ALERT_CHANNELS], heartbeat;
+    json_t *unsent; /* array of alerts */
+
+    /* what is known of dumps */
+    bool have_dump;
+    struct manifest last; /* without its tables */
+    mono_t next_dump, last_dump_mono;
+    unsigned dump_failures;
+    struct trouble discarded, stale, disk_low, publish, scribe_failed;
+    uint64_t disk_free;
+    json_t *last_restore; /* or NULL */
+    bool tidy_due, dump_due;
+
+    mono_t next_publish, next_look, next_state_save, next_heartbeat, next_watchdog;
+    bool state_dirty, status_dirty, ready, stopping;
+    mono_t stop_deadline;
+    int64_t late_ms_max, wall_offset;
+    mono_t last_tick;
+    char told_status[700];
+};
+
+/* world.c */
+void world_event(struct world *w, const struct guard_event *ev);
+void world_state_changed(struct world *w); /* state.json is to be written */
+/* Hands one packet to the scribe; -1 when it cannot take it now. */
+int world_scribe(struct world *w, json_t *msg /* taken */);
+
+/* world_job.c */
+void job_init(struct world *w);
+int job_start(struct world *w, struct request *r /* taken on success */, struct err *e);
+void job_message(struct world *w);
+void job_ended(struct world *w, int wait_status);
+void job_timers(struct world *w, mono_t now);
+void job_stop(struct world *w, int sig);
+void job_accept(struct world *w);
+void job_client_input(struct world *w, struct client *c);
+void job_close_clients(struct world *w);
+void job_set_last_dump(struct world *w, const struct manifest *m);
+
+/* world_tell.c */
+void tell_init(struct world *w);
+json_t *tell_status_json(struct world *w);
+void tell_publish(struct world *w);
+void tell_guard(struct world *w, const struct guard_answer *a);
+void tell_alert(struct world *w, unsigned event, const char *kind, const char *what, const char *doing,
+                const char *todo, json_t *facts /* taken, may be NULL */);
+/* Turns a trouble on or off; an alert and a log line only when that is news. */
+void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *what,
+                  const char *doing, const char *todo);
+void tell_timers(struct world *w, mono_t now);
+void tell_delivery_message(struct world *w, struct delivery *d, enum alert_channel ch);
+void tell_delivery_ended(struct world *w, struct delivery *d, int wait_status);
+void tell_look(struct world *w, const json_t *o);
+
+#endif

@@ -1,0 +1,535 @@
+/* Jobs of the supervisor: one at a time, in a worker, asked for by a timer, by the guard or through the
+ * control socket; and the clients of that socket. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "core/js.h"
+#include "core/log.h"
+#include "restore/restore.h"
+#include "world_int.h"
+
+#define DUMP_RETRY_FIRST_MS 10000
+#define DUMP_RETRY_MAX_MS 300000
+
+void job_init(struct world *w)
+{
+    worker_init(&w->job.worker, "job");
+    for (size_t i = 0; i < WORLD_CLIENTS; i++)
+        w->clients[i].fd = -1;
+}
+
+static bool job_is(const struct world *w, const char *action)
+{
+    return w->job.request.action && strcmp(w->job.request.action, action) == 0;
+}
+
+void job_set_last_dump(struct world *w, const struct manifest *m)
+{
+    struct manifest copy = *m;
+    copy.tables = NULL;
+    copy.table_count = 0;
+    w->last = copy;
+    w->have_dump = true;
+    int64_t age = clock_wall().ms - m->at.ms;
+    if (age < 0)
+        age = 0; /* made "in the future": the clock was set back */
+    mono_t now = clock_mono();
+    w->last_dump_mono = mono_add(now, -age);
+    w->next_dump = mono_add(w->last_dump_mono, w->cfg->dump_interval);
+    if (mono_reached(now, w->next_dump))
+        w->next_dump = now;
+    for (size_t i = 0; i < w->nonces.count; i++)
+        if (strcmp(w->nonces.list[i], m->nonce) == 0)
+            return;
+    w->nonces.list = xrealloc(w->nonces.list, (w->nonces.count + 1) * sizeof *w->nonces.list);
+    w->nonces.list[w->nonces.count++] = xstrdup(m->nonce);
+}
+
+/* ---- the child ---- */
+
+struct job_child {
+    int fd;
+};
+
+static void child_emit(void *arg, const json_t *o)
+{
+    worker_send(((struct job_child *)arg)->fd, o);
+}
+
+static int job_child_main(int fd, void *arg)
+{
+    struct world *w = arg;
+    struct job_child c = {fd};
+    struct err e = {0};
+    json_t *result = NULL;
+    w->a->emit = child_emit;
+    w->a->emit_arg = &c;
+    int rc = act_run(w->a, &w->job.request, &result, &e);
+    json_t *done = json_object();
+    if (result)
+        json_object_set_new(done, "result", result);
+    if (rc < 0)
+        json_object_set_new(done, "error", worker_err_json(&e));
+    json_t *o = json_pack("{s:o}", "done", done);
+    if (worker_send(fd, o) < 0 && result) { /* too large for one packet: the plan of very many tables */
+        json_object_del(result, "plan");
+        worker_send(fd, o);
+    }
+    json_decref(o);
+    return 0;
+}
+
+/* ---- start and end ---- */
+
+static bool replaces_world(const struct request *r)
+{
+    return strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run && !r->at;
+}
+
+int job_start(struct world *w, struct request *r, struct err *e)
+{
+    if (w->job.request.action) {
+        err_set(e, ERR_BUSY, 0, "a %s is running in world %s", w->job.request.action, w->cfg->name);
+        err_hint(e, "one job at a time; worldkeeper --status shows how far it is");
+        return -1;
+    }
+    w->job.request = *r;
+    w->job.restores = replaces_world(r);
+    w->job.since = clock_wall();
+    w->job.told_stalled = false;
+    if (worker_start(&w->job.worker, job_child_main, w, false, e) < 0) {
+        w->job.request = (struct request){0};
+        return -1;
+    }
+    w->status_dirty = true;
+    log_line(strcmp(r->action, "dump") == 0 ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", r->action,
+             r->automatic ? " by itself" : "");
+    if (w->job.restores)
+        world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STARTED, .by_hand = !r->automatic});
+    return 0;
+}
+
+static void to_clients(struct world *w, json_t *msg, bool last)
+{
+    for (size_t i = 0; i < WORLD_CLIENTS; i++) {
+        struct client *c = &w->clients[i];
+        if (c->fd < 0 || !c->waits)
+            continue;
+        worker_send(c->fd, msg); /* a client too slow to read misses progress, which does no harm */
+        if (last) {
+            worker_forget_fd(c->fd);
+            close(c->fd);
+            c->fd = -1;
+        }
+    }
+}
+
+static void dump_done(struct world *w, const json_t *result)
+{
+    struct manifest m = {0};
+    js_copy(result, "name", m.name, sizeof m.name);
+    js_copy(result, "nonce", m.nonce, sizeof m.nonce);
+    js_copy(result, "method", m.method, sizeof m.method);
+    m.generation = (uint64_t)js_number(result, "generation", 0);
+    m.sequence = (uint64_t)js_number(result, "sequence", 0);
+    m.rows = (uint64_t)js_number(result, "rows", 0);
+    m.bytes = (uint64_t)js_number(result, "bytes", 0);
+    m.file_size = (uint64_t)js_number(result, "file_size", 0);
+    m.at.ms = js_number(result, "at_unix", 0) * 1000;
+    m.took_ms = (int64_t)(json_number_value(json_object_get(result, "seconds")) * 1000);
+    job_set_last_dump(w, &m);
+    /* The interval counts from the end of this one: a dump longer than it must not follow itself. */
+    w->next_dump = mono_add(clock_mono(), w->cfg->dump_interval);
+    w->dump_failures = 0;
+    w->next_heartbeat = clock_mono();
+    char a[TEXT_SHORT], b[TEXT_SHORT];
+    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m.name, text_count(m.rows, a),
+             text_size(m.file_size, b), (double)m.took_ms / 1000);
+    tell_trouble(w, &w->discarded, EVENT_DISCARDED, false, "dumps are stored again", "", "nothing");
+}
+
+static void dump_failed(struct world *w, const json_t *result, const struct err *e)
+{
+    const char *rejected = js_text(result, "rejected");
+    int64_t wait = DUMP_RETRY_FIRST_MS << (w->dump_failures < 5 ? w->dump_failures : 5);
+    if (wait > DUMP_RETRY_MAX_MS)
+        wait = DUMP_RETRY_MAX_MS;
+    if (wait > w->cfg->dump_interval || (rejected[0] && strstr(rejected, "shrink_limit")))
+        wait = w->cfg->dump_interval;
+    w->dump_failures++;
+    w->next_dump = mono_add(clock_mono(), wait);
+    log_err(LOG_ERROR_, rejected[0] ? "dump discarded" : "dump failed", e);
+    if (e->cls == ERR_UNREACHABLE || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
+        return; /* the world's own trouble is told by the guard */
+    char what[700], t[TEXT_SHORT];
+    snprintf(what, sizeof what, "%s: %.600s", rejected[0] ? "dump discarded" : "dump failed", e->text);
+    char doing[200];
+    snprintf(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
+             text_duration(wait, t));
+    tell_trouble(w, &w->discarded, EVENT_DISCARDED, true, what, doing, e->hint[0] ? e->hint : "look at the log");
+}
+
+static void adopt_state(struct world *w, const json_t *result)
+{
+    const json_t *o = json_object_get(result, "state");
+    if (!o)
+        return;
+    state_from_json(o, &w->a->state);
+    const struct state *s = &w->a->state;
+    w->expect = (struct expectation){.known = s->known, .server = s->server};
+    snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", s->nonce);
+    json_object_del(json_object_get(result, "state"), "last_restore");
+}
+
+static void restore_done(struct world *w, json_t *result, bool ok)
+{
+    char at[TEXT_SHORT];
+    json_decref(w->last_restore);
+    w->last_restore = json_pack("{s:s, s:b, s:O, s:O, s:O, s:O}", "at", text_utc(clock_wall(), at), "ok", ok,
+                                "dump", json_object_get(result, "dump"), "rows",
+                                json_object_get(result, "rows"), "seconds",
+                                json_object_get(result, "seconds"), "conflict_rows",
+                                json_object_get(result, "conflict_rows"));
+    if (!w->last_restore)
+        return;
+    json_t *lost = json_object_get(result, "lost_seconds");
+    json_object_set_new(w->last_restore, "lost_seconds", js_or_null(lost));
+    json_object_set_new(w->last_restore, "outage_seconds",
+                        w->guard.down_since_set
+                            ? json_real((double)mono_since(clock_mono(), w->guard.down_since) / 1000)
+                            : json_null());
+    json_object_set(w->last_restore, "conflict_file", json_object_get(result, "conflict_file"));
+}
+
+static void restore_ended(struct world *w, json_t *result, const struct err *e, bool automatic)
+{
+    struct guard_event ev = {.by_hand = !automatic};
+    char text[600], rows[TEXT_SHORT];
+    /* A probe that was asked before the end speaks of the world before: its answer is dropped. */
+    w->probed.number++;
+    w->probed.asked = false;
+    w->probed.next = clock_mono();
+    if (e) {
+        restore_done(w, result, false);
+        log_err(LOG_ERROR_, "restore failed", e);
+        ev.type = GUARD_RESTORE_FAILED;
+        ev.err = e;
+        world_event(w, &ev);
+        return;
+    }
+    restore_done(w, result, true);
+    snprintf(text, sizeof text, "dump %.200s, %s rows in %.1f s", js_text(result, "dump"),
+             text_count((uint64_t)js_number(result, "rows", 0), rows),
+             json_number_value(json_object_get(result, "seconds")));
+    ev.type = GUARD_RESTORE_OK;
+    ev.text = text;
+    w->next_dump = clock_mono(); /* the new generation's first dump */
+    world_event(w, &ev);
+}
+
+/* The worker's last word, or what its silent death amounts to. */
+static void job_result(struct world *w, json_t *result, const struct err *e)
+{
+    struct request r = w->job.request;
+    bool restores = w->job.restores;
+    w->job.request = (struct request){0};
+    json_decref(w->job.progress);
+    w->job.progress = NULL;
+    w->job.restores = false;
+    w->status_dirty = true;
+    if (e && !restores && strcmp(r.action, "dump") != 0)
+        log_err(LOG_ERROR_, r.action, e);
+    if (!e)
+        adopt_state(w, result);
+    if (strcmp(r.action, "dump") == 0)
+        e ? dump_failed(w, result, e) : dump_done(w, result);
+    else if (restores)
+        restore_ended(w, result, e, r.automatic);
+    else if (strcmp(r.action, "init") == 0)
+        w->probed.next = clock_mono();
+    request_free(&r);
+    if (w->guard.state == GUARD_LOST) { /* it had to wait for this job */
+        struct request again = {.action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
+        struct err why;
+        if (job_start(w, &again, &why) < 0) {
+            request_free(&again);
+            world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &why});
+        }
+    }
+}
+
+static void swapping(struct world *w, const json_t *o)
+{
+    js_copy(o, "nonce", w->expect.next_nonce, sizeof w->expect.next_nonce);
+}
+
+void job_message(struct world *w)
+{
+    bool closed;
+    json_t *o = worker_receive(w->job.worker.fd, &closed);
+    if (closed) { /* how it ended is told by its death */
+        worker_forget_fd(w->job.worker.fd);
+        close(w->job.worker.fd);
+        w->job.worker.fd = -1;
+        return;
+    }
+    w->job.worker.heard = clock_mono();
+    json_t *part;
+    if ((part = json_object_get(o, "progress"))) {
+        json_object_set_new(part, "job", json_string(w->job.request.action ? w->job.request.action : ""));
+        json_decref(w->job.progress);
+        w->job.progress = json_incref(part);
+        to_clients(w, o, false);
+    } else if ((part = json_object_get(o, "note"))) {
+        log_line(LOG_NOTE_, "%s", json_string_value(part));
+        to_clients(w, o, false);
+    } else if ((part = json_object_get(o, "swapping"))) {
+        swapping(w, part);
+    } else if ((part = json_object_get(o, "done")) && w->job.request.action) {
+        json_t *error = json_object_get(part, "error"), *result = json_object_get(part, "result");
+        struct err e;
+        if (error)
+            worker_err_from(error, &e);
+        worker_end(&w->job.worker); /* it exits now and is reaped without a name */
+        job_result(w, result, error ? &e : NULL);
+        json_object_del(json_object_get(part, "result"), "state");
+        to_clients(w, o, true);
+    }
+    json_decref(o);
+}
+
+void job_ended(struct world *w, int wait_status)
+{
+    struct err e;
+    pid_t pid = w->job.worker.pid;
+    /* Its last words may still be there; with them, or their end, it is done with. */
+    while (w->job.worker.fd >= 0 && w->job.worker.pid == pid)
+        job_message(w);
+    if (w->job.worker.pid != pid)
+        return;
+    if (w->job.request.action) {
+        if (w->job.told_stalled)
+            err_set(&e, ERR_STALLED, 0, "%s made no progress and was ended", w->job.request.action);
+        else if (w->stopping || w->job.worker.told_to_stop)
+            err_set(&e, ERR_ABORTED, 0, "%s was ended before it was done", w->job.request.action);
+        else
+            err_set(&e, ERR_SYSTEM, 0, "the worker of the %s died (%s %d)", w->job.request.action,
+                    WIFSIGNALED(wait_status) ? "signal" : "exit",
+                    WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
+        worker_end(&w->job.worker);
+        json_t *done = json_pack("{s:{s:o}}", "done", "error", worker_err_json(&e));
+        /* whatever it left in the server is tidied up by the next one */
+        job_result(w, NULL, &e);
+        to_clients(w, done, true);
+        json_decref(done);
+        return;
+    }
+    worker_end(&w->job.worker);
+}
+
+void job_stop(struct world *w, int sig)
+{
+    worker_stop(&w->job.worker, sig);
+}
+
+static void watch_stall(struct world *w, mono_t now)
+{
+    bool restore = job_is(w, "restore") || job_is(w, "drill");
+    int64_t limit = restore ? w->cfg->restore_stall : w->cfg->dump_stall;
+    /* The dump waits up to its own limit for locks, so that this one comes after its own error. */
+    if (!restore)
+        limit += 15000;
+    if (!w->job.request.action || w->job.told_stalled || mono_since(now, w->job.worker.heard) < limit)
+        return;
+    w->job.told_stalled = true;
+    char t[TEXT_SHORT];
+    log_line(LOG_ERROR_, "%s: no progress for %s; ending it", w->job.request.action, text_duration(limit, t));
+    if (w->job.restores)
+        world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STALLED});
+    else
+        job_stop(w, SIGKILL);
+}
+
+static void start_simple(struct world *w, const char *action)
+{
+    struct request r = {.action = xstrdup(action), .automatic = true};
+    struct err e;
+    if (job_start(w, &r, &e) == 0)
+        return;
+    log_err(LOG_ERROR_, action, &e);
+    request_free(&r);
+    w->next_dump = mono_add(clock_mono(), DUMP_RETRY_FIRST_MS);
+}
+
+/* ---- clients ---- */
+
+void job_accept(struct world *w)
+{
+    int fd = control_accept(w->listen_fd);
+    if (fd < 0)
+        return;
+    for (size_t i = 0; i < WORLD_CLIENTS; i++)
+        if (w->clients[i].fd < 0) {
+            w->clients[i] = (struct client){.fd = fd};
+            worker_close_in_child(fd);
+            return;
+        }
+    close(fd);
+}
+
+static void client_close(struct client *c)
+{
+    worker_forget_fd(c->fd);
+    close(c->fd);
+    c->fd = -1;
+    request_free(&c->queued);
+}
+
+static void answer(struct client *c, json_t *result, const struct err *e)
+{
+    json_t *done = json_object();
+    if (result)
+        json_object_set_new(done, "result", result);
+    if (e)
+        json_object_set_new(done, "error", worker_err_json(e));
+    json_t *o = json_pack("{s:o}", "done", done);
+    worker_send(c->fd, o);
+    json_decref(o);
+    client_close(c);
+}
+
+static void client_pause(struct world *w, struct client *c, const struct request *r)
+{
+    struct err e;
+    world_event(w, &(struct guard_event){.type = GUARD_PAUSE, .pause_ms = r->pause_ms, .text = "asked for by hand"});
+    if (w->guard.state != GUARD_PAUSED) {
+        err_set(&e, ERR_BUSY, 0, "no pause while the state is %s", guard_state_name(w->guard.state));
+        err_hint(&e, "wait for the restore to end");
+        answer(c, NULL, &e);
+        return;
+    }
+    if (job_is(w, "dump"))
+        job_stop(w, SIGTERM);
+    w->state_dirty = true;
+    answer(c, tell_status_json(w), NULL);
+}
+
+/* One job at a time: what is asked for meanwhile has its turn afterwards. */
+static void client_queue(struct world *w, struct client *c, struct request *r)
+{
+    char text[128];
+    snprintf(text, sizeof text, "waiting for the running %s to end", w->job.request.action);
+    json_t *o = json_pack("{s:s}", "note", text);
+    worker_send(c->fd, o);
+    json_decref(o);
+    c->queued = *r;
+    *r = (struct request){0};
+}
+
+static void client_job(struct world *w, struct client *c, struct request *r)
+{
+    struct err e;
+    if (w->stopping) {
+        err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
+        answer(c, NULL, &e);
+        return;
+    }
+    if (w->job.request.action) {
+        client_queue(w, c, r);
+        return;
+    }
+    c->waits = true;
+    if (job_start(w, r, &e) < 0)
+        answer(c, NULL, &e);
+    else
+        *r = (struct request){0};
+}
+
+static void start_queued(struct world *w)
+{
+    for (size_t i = 0; i < WORLD_CLIENTS && !w->job.request.action; i++) {
+        struct client *c = &w->clients[i];
+        if (c->fd < 0 || !c->queued.action)
+            continue;
+        struct request r = c->queued;
+        c->queued = (struct request){0};
+        client_job(w, c, &r);
+        request_free(&r);
+    }
+}
+
+static bool is_job(const char *action)
+{
+    static const char *const jobs[] = {"dump", "restore", "drill", "init"};
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        if (strcmp(action, jobs[i]) == 0)
+            return true;
+    return false;
+}
+
+static void client_request(struct world *w, struct client *c, struct request *r)
+{
+    struct err e;
+    if (strcmp(r->action, "status") == 0) {
+        answer(c, tell_status_json(w), NULL);
+    } else if (strcmp(r->action, "pause") == 0) {
+        client_pause(w, c, r);
+    } else if (strcmp(r->action, "resume") == 0) {
+        world_event(w, &(struct guard_event){.type = GUARD_RESUME});
+        w->state_dirty = true;
+        w->probed.next = clock_mono();
+        answer(c, tell_status_json(w), NULL);
+    } else if (is_job(r->action)) {
+        client_job(w, c, r);
+    } else {
+        err_set(&e, ERR_USAGE, 0, "the supervisor knows no action %s", r->action);
+        answer(c, NULL, &e);
+    }
+}
+
+void job_client_input(struct world *w, struct client *c)
+{
+    bool closed;
+    json_t *o = worker_receive(c->fd, &closed);
+    if (closed || c->waits || c->queued.action) {
+        if (closed)
+            client_close(c); /* the job goes on without a listener */
+        json_decref(o);
+        return;
+    }
+    if (!o)
+        return;
+    struct request r;
+    request_from_json(o, &r);
+    client_request(w, c, &r);
+    request_free(&r);
+    json_decref(o);
+}
+
+void job_close_clients(struct world *w)
+{
+    for (size_t i = 0; i < WORLD_CLIENTS; i++)
+        if (w->clients[i].fd >= 0)
+            client_close(&w->clients[i]);
+}
+
+void job_timers(struct world *w, mono_t now)
+{
+    watch_stall(w, now);
+    if (!w->stopping && !w->job.request.action && w->guard.state != GUARD_LOST)
+        start_queued(w);
+    if (w->stopping || w->job.request.action || w->guard.state != GUARD_UP)
+        return;
+    if (w->tidy_due) {
+        w->tidy_due = false;
+        start_simple(w, "tidy");
+    } else if (mono_reached(now, w->next_dump)) {
+        start_simple(w, "dump");
+    }
+}

@@ -1,0 +1,61 @@
+"""scripts/demo.sh: shows what it promises, fails when the world does not come back, and leaves
+nothing behind either way."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.fixture
+def demo():
+    """Runs the demo with a temporary directory of its own, then looks for what it left."""
+    base = tempfile.mkdtemp(prefix="demo")
+    os.chmod(base, 0o755)
+
+    def run(**env):
+        return subprocess.run([os.path.join(ROOT, "scripts/demo.sh")], capture_output=True, text=True,
+                              timeout=180, env={**os.environ, "TMPDIR": base, **env})
+    try:
+        yield run
+        assert processes_with(base) == []
+        assert os.listdir(base) == []
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def processes_with(text):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                line = f.read().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in line and int(pid) != os.getpid():
+            found.append(line)
+    return found
+
+
+def test_the_flag_goes_up_waiting_restoring_up(demo):
+    done = demo()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    flags = re.findall(r"^  +-?\d+\.\d\d s   (\S+)", done.stdout, re.M)
+    seen = [flag for i, flag in enumerate(flags) if i == 0 or flag != flags[i - 1]]
+    assert seen == ["UP", "WAITING", "RESTORING", "UP"], done.stdout
+    assert "bit for bit" in done.stdout and "Lost: " in done.stdout
+    rows = dict(re.findall(r"^  (\w+) +[\d,]+ +([\d,]+ +[\d,]+)$", done.stdout, re.M))
+    assert set(rows) == {"players", "planets", "fleets", "orders"}
+    for table, (in_dump, afterwards) in ((t, v.split()) for t, v in rows.items()):
+        assert in_dump == afterwards, table
+
+
+def test_a_world_that_does_not_come_back_is_a_failure(demo):
+    done = demo(WORLDKEEPER_FAULT="restore.before_rename=kill")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "not restored within" in done.stderr

@@ -1,0 +1,74 @@
+"""What the man page says must be what the program and the example config say."""
+import os
+import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("WORLDKEEPER", os.path.join(ROOT, "build/release/worldkeeper"))
+# Given in the example because they must be, not because that is their default.
+REQUIRED = {("world", "name"), ("world", "schema"), ("mysql", "socket"), ("mysql", "user"),
+            ("dump", "dir")}
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def example():
+    """{(section, key): value, or None where the key is commented out}"""
+    keys, section = {}, None
+    for line in read("etc/example.ini").splitlines():
+        if m := re.fullmatch(r"\[([a-z.]+)\]", line):
+            section = m[1]
+        elif m := re.fullmatch(r"(# )?([a-z_]+) = (.*)", line):
+            keys[section, m[2]] = None if m[1] else m[3]
+    return keys
+
+
+def man_keys():
+    """{(section, key): text of its entry}"""
+    keys, section, names = {}, None, []
+    for line in read("etc/worldkeeper.8").splitlines():
+        if line.startswith((".Sh", ".Ss")):
+            m = re.fullmatch(r"\.Ss \[([a-z.]+)\]", line)
+            section, names = m and m[1], []
+        elif section and line.startswith(".It Cm"):
+            names = re.findall(r"Cm ([a-z_]+)", line)
+            for name in names:
+                keys[section, name] = ""
+        elif section:
+            for name in names:
+                keys[section, name] += line + "\n"
+    return keys
+
+
+def test_every_config_key_is_in_the_man_page_and_no_other():
+    assert set(man_keys()) == set(example())
+
+
+def test_the_defaults_are_the_same():
+    man = man_keys()
+    for key, value in example().items():
+        if value is not None and key not in REQUIRED:
+            assert re.search(rf"(?<![\w]){re.escape(value)}(?![\w])", man[key]), (key, value)
+
+
+def options(text):
+    return set(re.findall(r"--([a-z][a-z-]+)", text))
+
+
+def test_every_option_is_in_the_man_page_and_no_other():
+    helped = subprocess.run([BINARY, "--help"], capture_output=True, text=True, check=True).stdout
+    man = read("etc/worldkeeper.8")
+    in_man = set(re.findall(r"Fl -([a-z][a-z-]+)", man))
+    assert in_man == options(helped)
+
+
+def test_the_exit_statuses_are_the_same():
+    helped = subprocess.run([BINARY, "--help"], capture_output=True, text=True, check=True).stdout
+    man = read("etc/worldkeeper.8").split(".Sh EXIT STATUS")[1].split(".Sh")[0]
+    numbers = re.findall(r"^\.It (\d)$", man, re.M)
+    assert numbers == list("0123456")
+    for number in numbers:
+        assert number in helped

@@ -1,0 +1,290 @@
+"""scripts/migrate.sh: what it reads out of old scripts, what it says, and what it never does."""
+import configparser
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+MIGRATE = os.path.join(ROOT, "scripts/migrate.sh")
+OLD = os.path.join(ROOT, "tests/old-scripts")
+CANARY = "CANARY-9b1d"
+BINARY = os.environ.get("WORLDKEEPER", os.path.join(ROOT, "build/release/worldkeeper"))
+
+
+class Migration:
+    """A directory of old scripts and the place for the new config."""
+
+    def __init__(self, base):
+        self.old = os.path.join(base, "old")
+        self.to = os.path.join(base, "etc")
+        self.home = os.path.join(base, "home")
+        os.mkdir(self.old)
+        os.mkdir(self.home)
+
+    def write(self, name, text, mode=0o755):
+        path = os.path.join(self.old, name)
+        with open(path, "w") as f:
+            f.write(text.lstrip("\n"))
+        os.chmod(path, mode)
+        return path
+
+    def run(self, *args, rc=0):
+        done = subprocess.run([MIGRATE, "--to", self.to, "--crontab", "/dev/null", *args, self.old],
+                              capture_output=True, text=True, timeout=60)
+        assert CANARY not in done.stdout + done.stderr, "a password was printed"
+        assert done.returncode == rc, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def config(self, name="galaxy"):
+        ini = configparser.ConfigParser(interpolation=None)
+        with open(os.path.join(self.to, name + ".ini")) as f:
+            ini.read_file(f)
+        return {s: dict(ini[s]) for s in ini.sections()}
+
+    def password(self, name="galaxy"):
+        with open(os.path.join(self.to, name + ".password")) as f:
+            return f.read()
+
+    def snapshot(self):
+        seen = {}
+        for root, _, files in os.walk(self.old):
+            for f in files:
+                path = os.path.join(root, f)
+                with open(path, "rb") as h:
+                    seen[path] = (h.read(), os.stat(path).st_mtime_ns, os.stat(path).st_mode)
+        return seen
+
+
+@pytest.fixture
+def m(tmp_path):
+    return Migration(str(tmp_path))
+
+
+def minimal(m, dump, extra=""):
+    m.write("dump.sh", "#!/bin/bash\n" + extra + dump + "\n")
+
+
+def test_the_three_scripts(m):
+    shutil.rmtree(m.old)
+    shutil.copytree(OLD, m.old)
+    settings = os.path.join(m.old, "settings.sh")
+    with open(settings) as f:
+        text = f.read()
+    with open(settings, "w") as f:
+        f.write(text.replace("old secret", CANARY + " $x \"y\""))
+    before = m.snapshot()
+    said = m.run()
+    assert m.snapshot() == before, "the old scripts were changed"
+    assert m.config() == {
+        "world": {"name": "galaxy", "schema": "galaxy"},
+        "mysql": {"socket": "/run/mysqld/mysqld.sock", "user": "keeper",
+                  "password_file": m.to + "/galaxy.password"},
+        "dump": {"dir": "/var/lib/worldkeeper/galaxy", "interval": "15m", "level": "1"},
+        "retention": {"keep_daily": "7"},
+        "status": {"dir": "/var/www/status", "flag": "index.html"},
+        "alert.smtp": {"url": "smtp://localhost:25", "from": m.config()["alert.smtp"]["from"],
+                       "to": "admin@example.com", "starttls": "off"},
+    }
+    assert m.password() == CANARY + ' $x "y"\n'
+    for path in (m.to + "/galaxy.ini", m.to + "/galaxy.password"):
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    for words in ("settings.sh", "sentinel up_sentinel", "old dumps in /home/game/keeper/dumps",
+                  "--net_buffer_length: not needed", "limit of five minutes"):
+        assert words in said or words == "settings.sh", said
+
+
+def test_every_line_of_the_report_names_its_place(m):
+    shutil.rmtree(m.old)
+    shutil.copytree(OLD, m.old)
+    said = m.run()
+    assert "dump.sh:5" in said and "compression 1" in said
+    assert "restore.sh:8" in said and "mail to admin@example.com" in said
+    assert "check.sh:26" in said and "each 15 minutes" in said
+
+
+def test_password_on_the_command_line(m):
+    minimal(m, f"mysqldump -ugame -p'{CANARY}' -h db.example.com -P3307 stars | gzip -6 > /b/s.gz")
+    m.run()
+    config = m.config("stars")
+    assert config["mysql"]["host"] == "db.example.com" and config["mysql"]["port"] == "3307"
+    assert config["mysql"]["user"] == "game" and config["dump"]["level"] == "6"
+    assert m.password("stars") == CANARY + "\n"
+
+
+@pytest.mark.parametrize("words", [
+    f'--user=game --password={CANARY}',
+    f'--user=game --password="{CANARY}"',
+    f'-u game "-p{CANARY}"',
+    f"-ugame -p\\C{CANARY[1:]}",
+    '-u"$U" -p"${P}"',
+    "-u$U -p$P",
+    "-u${U:-nobody} -p${P:-nothing}",
+    "-u${NONE:-game} -p$P",
+    '-u"$U" -p"$(cat $F)"',
+    '-u"$U" -p`cat $F`',
+    '-u"$U" -p$(<$F)',
+    '-u"$U" \\\n    -p"$P" \\\n   ',
+])
+def test_ways_to_write_an_account(m, words, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text(CANARY + "\n")
+    minimal(m, f"mysqldump {words} galaxy | gzip > /b/x.gz",
+            f"U=game\nexport P='{CANARY}'\nF={secret}\n")
+    m.run()
+    assert m.config()["mysql"]["user"] == "game"
+    assert m.password() == CANARY + "\n"
+
+
+def test_mysql_pwd(m):
+    minimal(m, f"MYSQL_PWD={CANARY} mysqldump -u game galaxy | gzip > /b/x.gz")
+    m.run()
+    assert m.password() == CANARY + "\n"
+
+
+@pytest.mark.parametrize("line", [
+    "user=game\npassword=" + CANARY,
+    "  user = game  \npassword = \"" + CANARY + "\"",
+    "# a comment\nuser=game\npassword='" + CANARY + "'\n[mysqld]\nuser=mysql\npassword=no",
+])
+def test_my_cnf(m, tmp_path, line):
+    cnf = tmp_path / ".my.cnf"
+    cnf.write_text(f"[client]\n{line}\n\n[mysqld]\nport=1\n")
+    minimal(m, "mysqldump galaxy | gzip > /b/x.gz")
+    m.run("--my-cnf", str(cnf))
+    assert m.config()["mysql"]["user"] == "game"
+    assert "port" not in m.config()["mysql"]
+    assert m.password() == CANARY + "\n"
+
+
+def test_defaults_file_named_by_the_scripts(m, tmp_path):
+    cnf = m.write("db.cnf", f"[client]\nuser=game\npassword={CANARY}\nsocket=/srv/db.sock\n", 0o600)
+    minimal(m, 'mysqldump --defaults-extra-file="$D/db.cnf" galaxy | gzip > /b/x.gz',
+            'D="$(cd "$(dirname "$0")" && pwd)"\n')
+    m.run()
+    assert os.path.exists(cnf)
+    assert m.config()["mysql"]["socket"] == "/srv/db.sock"
+    assert m.password() == CANARY + "\n"
+
+
+def test_probe_in_backticks_and_flag_words(m):
+    m.write("probe", f"""
+#!/bin/sh
+if [ `echo 'select v from alive limit 1' | mysql -s -N -ugame -p{CANARY} galaxy` != 1 ]; then
+    printf 'RESTORING\\n' > /srv/www/flag.txt
+fi
+""")
+    said = m.run()
+    assert "sentinel alive" in said
+    assert m.config()["status"] == {"dir": "/srv/www", "flag": "flag.txt"}
+
+
+def test_sentinel_keeps_its_case(m):
+    minimal(m, f'mysql -ugame -p{CANARY} -e "SELECT 1 FROM Galaxy.Up_Sentinel" galaxy')
+    assert "sentinel Up_Sentinel" in m.run()
+
+
+def test_here_text_is_no_command(m):
+    minimal(m, f"mysql -ugame -p{CANARY} galaxy <<EOS\nmysqldump -uwrong other > /x/y\nEOS\ntrue")
+    m.run()
+    assert m.config()["world"]["schema"] == "galaxy"
+    assert m.config()["mysql"]["user"] == "game"
+
+
+def test_things_that_cannot_be_carried_over_are_named(m):
+    minimal(m, f"""
+mysqldump -ugame -p{CANARY} --ignore-table=galaxy.log --where='id>1' galaxy planets fleets | gzip > /b/x.gz
+scp /b/x.gz backup:/b
+curl -s https://hooks.example.com/x
+frobnicate --hard
+mail -s up root < /dev/null
+""")
+    said = m.run()
+    for words in ("--ignore-table", "tables planets fleets", "scp:", "curl:", "frobnicate:",
+                  "mail to root: an address with a host is needed", "no flag file found"):
+        assert words in said, words
+
+
+def test_two_accounts_are_told(m):
+    m.write("dump.sh", f"#!/bin/sh\nmysqldump -ugame -p{CANARY} galaxy > /b/x\n")
+    m.write("restore.sh", f"#!/bin/sh\nmysql -uroot -p{CANARY} galaxy < /b/x\n")
+    assert "account root: differs from dump.sh:2" in m.run()
+
+
+def test_cron_lines_are_named_without_their_secrets(m, tmp_path):
+    minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x")
+    cron = tmp_path / "cron"
+    cron.write_text(f"# {m.old}/off.sh\n*/10 * * * * root {m.old}/dump.sh {CANARY}\n5 * * * * root other\n")
+    said = m.run("--crontab", str(cron))
+    assert f"{cron}:2" in said and "remove this line" in said and "****" in said
+    assert f"{cron}:1 " not in said and f"{cron}:3" not in said
+    assert m.config()["dump"]["interval"] == "10m"
+
+
+def test_never_overwrites(m):
+    minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x")
+    os.mkdir(m.to)
+    for name in ("galaxy.ini", "galaxy.password"):
+        path = os.path.join(m.to, name)
+        with open(path, "w") as f:
+            f.write("mine")
+        said = m.run(rc=1)
+        assert "is there already; nothing written" in said
+        assert os.listdir(m.to) == [name]
+        with open(path) as f:
+            assert f.read() == "mine"
+        os.unlink(path)
+    os.symlink("/nowhere", os.path.join(m.to, "galaxy.ini"))
+    assert "is there already" in m.run(rc=1)
+
+
+def test_dry_run_writes_nothing(m):
+    minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x")
+    said = m.run("--dry-run")
+    assert "schema = galaxy" in said
+    assert not os.path.exists(m.to)
+
+
+@pytest.mark.parametrize("schema,name", [("Game_World", "game_world"), ("mmo.s8", "mmo-s8"),
+                                         ("_x", "x")])
+def test_name_of_the_world(m, schema, name):
+    minimal(m, f"mysqldump -ugame -p{CANARY} '{schema}' > /b/x")
+    m.run()
+    assert m.config(name)["world"] == {"name": name, "schema": schema}
+
+
+def test_refuses_what_is_not_the_scripts(m):
+    assert "no shell scripts" in m.run(rc=1)
+    m.write("x.sh", "#!/bin/sh\necho hello\n")
+    assert "are these the scripts?" in m.run(rc=1)
+
+
+def test_nothing_is_run(m, tmp_path):
+    trap = tmp_path / "ran"
+    minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x",
+            f"X=$(touch {trap})\nY=`touch {trap}`\ntouch {trap}\n. <(touch {trap})\n")
+    m.run()
+    assert not trap.exists()
+
+
+def test_odd_text_ends(m):
+    minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x",
+            "A='open\nB=\"$(\nC=${\nD=$((\nE=`\n" * 3 + "\x00\n$\n\\\n")
+    done = subprocess.run([MIGRATE, "--to", m.to, "--crontab", "/dev/null", m.old],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode in (0, 1)
+    assert CANARY not in done.stdout + done.stderr
+
+
+def test_worldkeeper_takes_the_config(m):
+    """Exit status 2 would be a config that is refused; the server itself is not there."""
+    shutil.rmtree(m.old)
+    shutil.copytree(OLD, m.old)
+    dumps = os.path.join(m.to, "dumps")
+    m.run("--dumps", dumps)
+    done = subprocess.run([BINARY, "--config", m.to + "/galaxy.ini", "--allow-root", "--list"],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode != 2, done.stderr

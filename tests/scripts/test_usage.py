@@ -1,0 +1,36 @@
+"""Every script explains itself, refuses what it does not know, and installs nothing twice."""
+import os
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPTS = ["deps.sh", "demo.sh", "figures.sh", "test.sh", "clean-root.sh", "migrate.sh"]
+
+
+def run(script, *args):
+    return subprocess.run([os.path.join(ROOT, "scripts", script), *args], capture_output=True,
+                          text=True, timeout=60, cwd="/")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help(script):
+    done = run(script, "--help")
+    assert done.returncode == 0 and done.stdout.startswith("Usage:") and done.stderr == ""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_unknown_option(script):
+    done = run(script, "--frobnicate")
+    assert done.returncode == 2 and "Usage:" in done.stderr and done.stdout == ""
+
+
+def test_no_script_is_left_out():
+    here = [f for f in os.listdir(os.path.join(ROOT, "scripts")) if os.access(
+        os.path.join(ROOT, "scripts", f), os.X_OK)]
+    assert sorted(here) == sorted(SCRIPTS)
+
+
+def test_deps_says_nothing_when_all_is_there():
+    done = run("deps.sh", "test")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,183 @@
+"""Fixtures of the system tests: servers, worlds, keepers and sinks, all ended at a test's end."""
+import os
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+from wk.keeper import BINARY, Keeper  # noqa: E402
+from wk.server import Server  # noqa: E402
+from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
+from wk.util import tail  # noqa: E402
+from wk.world import World  # noqa: E402
+
+
+def pytest_configure(config):
+    """One short directory for everything of this run; xdist's workers share the controller's."""
+    if not hasattr(config, "workerinput"):
+        config.wk_base = tempfile.mkdtemp(prefix="wk")
+        os.chmod(config.wk_base, 0o755)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["wk_base"] = node.config.wk_base
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "wk_base"):
+        shutil.rmtree(config.wk_base, ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failed test shows the end of the daemon's log."""
+    report = (yield).get_result()
+    if report.failed:
+        for keeper in getattr(item, "wk_keepers", []):
+            report.sections.append((f"log of {keeper.name}", tail(keeper.log_path, 80)))
+
+
+@pytest.fixture(scope="session")
+def base(request):
+    config = request.config
+    return getattr(config, "wk_base", None) or config.workerinput["wk_base"]
+
+
+@pytest.fixture
+def tmp(base):
+    """A directory of the test's own."""
+    return tempfile.mkdtemp(dir=base, prefix="t")
+
+
+@pytest.fixture(scope="session")
+def shared_server(base):
+    """A server that no test ends or reconfigures: one for each worker."""
+    server = Server(base).start()
+    yield server
+    server.destroy()
+
+
+@pytest.fixture(scope="session")
+def victim_server(base):
+    server = Server(base)
+    yield server
+    server.destroy()
+
+
+@pytest.fixture
+def server(shared_server):
+    return shared_server
+
+
+@pytest.fixture
+def victim(victim_server):
+    """A server that the test may kill, stop and restart; the next test finds it running."""
+    if victim_server.process is None:
+        victim_server.start()
+    yield victim_server
+    if victim_server.process is not None:
+        victim_server.sigcont()
+        if victim_server.process.poll() is not None:
+            victim_server.process = None
+
+
+@pytest.fixture
+def make_server(base):
+    """Servers with options of their own, for one test."""
+    made = []
+
+    def make(*options):
+        made.append(Server(base, *options))
+        return made[-1].start()
+    yield make
+    for server in made:
+        server.destroy()
+
+
+@pytest.fixture
+def make_world(request):
+    """make_world(kind, server) -> World, dropped at the end."""
+    made = []
+
+    def make(kind="small", on=None, schema=None):
+        on = on or request.getfixturevalue("server")
+        made.append(World(on, kind, schema))
+        return made[-1]
+    yield make
+    for world in made:
+        if world.server.process is not None and world.server.process.poll() is None:
+            world.drop()
+
+
+@pytest.fixture
+def make_keeper(request, base):
+    """make_keeper(world, settings) -> Keeper with directories of its own."""
+    made = []
+    request.node.wk_keepers = made
+
+    def make(world, settings=None, name="w1", where=None, **more):
+        where = where or tempfile.mkdtemp(dir=base, prefix="k")
+        os.chmod(where, 0o755)
+        made.append(Keeper(where, world, name, settings, **more))
+        return made[-1]
+    yield make
+    for keeper in reversed(made):
+        keeper.destroy()
+
+
+@pytest.fixture
+def world(make_world):
+    """A small world on the shared server."""
+    return make_world()
+
+
+@pytest.fixture
+def keeper(make_keeper, world):
+    """A keeper of that world, sentinel made."""
+    return make_keeper(world).init()
+
+
+@pytest.fixture
+def doomed(make_world, make_keeper, victim):
+    """A keeper of a small world whose server the test may kill."""
+    return make_keeper(make_world(on=victim)).init()
+
+
+@pytest.fixture
+def http():
+    sink = Http().start()
+    yield sink
+    sink.stop()
+
+
+@pytest.fixture
+def make_smtp(tmp):
+    """make_smtp(tls=…, login=…) -> running Smtp."""
+    made = []
+
+    def make(**kw):
+        made.append(Smtp(tmp, **kw).start())
+        return made[-1]
+    yield make
+    for sink in made:
+        sink.stop()
+
+
+@pytest.fixture
+def smtp(make_smtp):
+    return make_smtp()
+
+
+@pytest.fixture
+def tarpit():
+    pit = Tarpit()
+    yield pit
+    pit.stop()
+
+
+def pytest_report_header(config):
+    return f"worldkeeper: {BINARY}" + ("" if os.access(BINARY, os.X_OK) else " (not built)")

@@ -1,0 +1,141 @@
+"""Alerts by mail: transport, login, headers, refusals."""
+import email.utils
+import json
+import re
+
+import pytest
+from wk.util import CANARY
+from wk.watch import Lateness
+
+TEXT_LINE = 998  # RFC 5322: no line of a mail is longer
+
+
+def test_mail_reaches_every_recipient(keeper, smtp):
+    """--test-alert sends one mail to all recipients and tells what the server answered."""
+    keeper.configure(smtp.settings(to="one@example.com, two@example.org"))
+    done = keeper.ok("--test-alert")
+    (mail,) = smtp.wait()
+    assert sorted(mail.to) == ["one@example.com", "two@example.org"]
+    assert mail.sender == "keeper@example.com"
+    assert "250" in done.out + done.err, done
+
+
+@pytest.mark.parametrize("tls", ["starttls", "smtps"])
+def test_encrypted_with_login(keeper, make_smtp, tls):
+    """STARTTLS and SMTPS with a login from a password file, the certificate checked."""
+    sink = make_smtp(tls=tls, login="bot")
+    keeper.configure(sink.settings(user="bot", password_file=keeper.secret("mailpw", CANARY)))
+    keeper.ok("--test-alert")
+    (mail,) = sink.wait()
+    assert mail.tls and mail.login == "bot"
+
+
+def test_starttls_is_never_stripped(keeper, smtp):
+    """A server (or somebody between) without STARTTLS gets no mail when it is required."""
+    keeper.configure(smtp.settings(starttls="required"))
+    assert keeper.run("--test-alert").rc != 0
+    assert not smtp.mails
+
+
+def test_a_wrong_certificate_is_refused(keeper, make_smtp):
+    """A certificate that the authority did not sign: nothing is sent, above all no password."""
+    sink = make_smtp(tls="smtps", login="bot")
+    keeper.configure(sink.settings(user="bot", password_file=keeper.secret("mailpw", CANARY),
+                                   tls_ca=None))
+    done = keeper.run("--test-alert")
+    assert done.rc != 0 and "cert" in (done.err + done.out).lower(), done
+    assert not sink.mails
+
+
+def test_a_wrong_password_is_said(keeper, make_smtp):
+    """The server's refusal of the login is in the answer; the password is not."""
+    sink = make_smtp(tls="smtps", login="bot")
+    keeper.configure(sink.settings(user="bot", password_file=keeper.secret("mailpw", CANARY + "no")))
+    done = keeper.run("--test-alert")
+    assert done.rc != 0 and CANARY not in done.out + done.err, done
+    assert not sink.mails
+
+
+def test_headers_are_those_of_a_good_mail(doomed, victim, smtp):
+    """Date, Message-ID, From, To, Subject, MIME: present once, well formed; CRLF; lines not too long."""
+    doomed.configure(smtp.settings(to="one@example.com, two@example.org"))
+    doomed.dump()
+    doomed.start()
+    victim.kill9()
+    mail = smtp.wait(lambda m: "w1" in m.subject and "down" in (m.subject + m.text).lower()
+                     or "UNREACHABLE" in m.text)[0]
+    for name in ("Date", "Message-ID", "From", "To", "Subject", "MIME-Version", "Content-Type"):
+        assert len(mail.message.get_all(name, [])) == 1, name
+    assert email.utils.parsedate_to_datetime(mail.message["Date"]).tzinfo is not None
+    assert re.fullmatch(r"<[^<>@\s]+@[^<>@\s]+>", mail.message["Message-ID"])
+    assert {a for _, a in email.utils.getaddresses(mail.message.get_all("To"))} == {
+        "one@example.com", "two@example.org"}
+    assert "auto" in (mail.message["Auto-Submitted"] or "auto").lower()
+    lines = mail.raw.split(b"\n")
+    assert all(line.endswith(b"\r") for line in lines[:-1]) and max(map(len, lines)) < TEXT_LINE
+    assert "w1" in mail.text
+
+
+def test_text_in_any_alphabet(make_world, make_keeper, smtp):
+    """A table with foreign letters, quotes and line ends in an alert: subject and body are right and
+    no header can be injected."""
+    world = make_world()
+    name = "Ő★ tábla\r\nBcc: victim@example.com\r\n\r\nx"
+    world.sql(f"CREATE TABLE `{name}` (id INT) ENGINE=MEMORY",
+              f"INSERT INTO `{name}` SELECT seq FROM seq_1_to_100")
+    keeper = make_keeper(world, smtp.settings()).init()
+    keeper.dump()
+    world.sql(f"DELETE FROM `{name}`")
+    keeper.start()
+    keeper.run("--dump")
+    mail = smtp.wait(lambda m: "tábla" in m.subject + m.text)[0]
+    assert "Bcc" not in mail.message and mail.to == ["admin@example.com"]
+    assert mail.message["Subject"].isascii() and b"\xc5\x90" not in mail.raw.split(b"\r\n\r\n")[0]
+    assert "Ő★" in mail.subject + mail.text
+
+
+@pytest.mark.parametrize("mode", ["421 closing", "450 later", "550 never"])
+def test_a_refusal_is_kept_and_sent_later(doomed, victim, smtp, mode):
+    """What the server refuses stays queued, shows in the status, and goes out when it is taken again."""
+    doomed.configure(smtp.settings())
+    doomed.dump()
+    smtp.mode = mode
+    doomed.start()
+    victim.kill9()
+    status = doomed.wait(lambda: (doomed.status().get("alerts", {}).get("channels", {})
+                                  .get("smtp", {}).get("last_error")), "an error of the channel")
+    assert mode[:3] in status
+    assert doomed.status()["alerts"]["waiting"] >= 1 and smtp.refused
+    smtp.mode = "ok"
+    smtp.wait(lambda m: "down" in json.dumps([m.subject, m.text]).lower()
+              or "UNREACHABLE" in m.text, timeout=120)
+
+
+def test_a_dead_and_a_tarpitting_server_do_not_stall(doomed, victim, tarpit, http):
+    """While mail hangs and the webhook is dead, the world is restored as quickly as ever."""
+    doomed.configure({"alert.smtp": {"url": f"smtp://127.0.0.1:{tarpit.port}", "timeout": "60s",
+                                     "from": "k@example.com", "to": "a@example.com",
+                                     "starttls": "off"}, **http.settings()})
+    http.stop()
+    doomed.dump()
+    before = doomed.world.snapshot()
+    with Lateness() as lateness:
+        doomed.start()
+        victim.crash()
+        doomed.wait(lambda: doomed.world.rows() == 2000, "the world")
+        doomed.wait_state("UP")
+        doomed.probes_pass("A", 8)
+        lateness.assert_quick(doomed.status()["loop"]["late_ms_max"])
+    doomed.world.assert_is(before)
+    assert tarpit.held and doomed.status()["alerts"]["waiting"] >= 2
+
+
+def test_one_channel_does_not_wait_for_the_other(doomed, victim, tarpit, http):
+    """The webhook gets its message at once while the mail server hangs."""
+    doomed.configure({"alert.smtp": {"url": f"smtp://127.0.0.1:{tarpit.port}", "timeout": "60s",
+                                     "from": "k@example.com", "to": "a@example.com",
+                                     "starttls": "off"}, **http.settings()})
+    doomed.dump()
+    doomed.start()
+    victim.kill9()
+    http.wait_event("down")

@@ -1,0 +1,232 @@
+"""Alerts by webhook, the queue, folding, reminders, and the heartbeat."""
+import os
+import time
+
+import pytest
+from wk.sinks import HOST
+from wk.watch import Lateness
+
+KEYS = {"event", "kind", "world", "host", "at", "what", "doing", "todo"}
+
+
+def queue(keeper):
+    path = os.path.join(keeper.dumps_dir, "alerts")
+    return sorted(f for f in os.listdir(path) if f.endswith(".json")) if os.path.isdir(path) else []
+
+
+@pytest.fixture
+def told(doomed, http):
+    """A supervised world with a dump and a webhook."""
+    doomed.configure(http.settings())
+    doomed.dump()
+    doomed.http = http
+    return doomed
+
+
+def test_generic_json(told, victim, http):
+    """A script gets one JSON object: event, world, host, when, what, doing, todo."""
+    told.start()
+    victim.kill9()
+    message = http.wait_event("down")[0]
+    assert KEYS <= set(message) and message["world"] == "w1" and message["kind"] == "new"
+    posts = [r for r in http.requests if r.method == "POST"]
+    assert all(r.headers["Content-Type"].startswith("application/json") for r in posts)
+    assert len({r.json.get("id") for r in posts}) == len(posts)
+
+
+@pytest.mark.parametrize("format, key, limit", [("slack", "text", 40000), ("discord", "content", 2000)])
+def test_chat_formats(told, victim, http, format, key, limit):
+    """Slack and Discord get their own key with readable text."""
+    told.configure({"alert.webhook": {"format": format}})
+    told.start()
+    victim.kill9()
+    told.wait(lambda: [r for r in http.requests if "UNREACHABLE" in r.json.get(key, "")
+                       or "down" in r.json.get(key, "").lower()], "the message")
+    for request in http.requests:
+        assert 0 < len(request.json[key]) <= limit and "w1" in request.json[key]
+
+
+def test_chat_text_pings_nobody(make_world, make_keeper, http):
+    """Names from the database cannot mention a whole channel."""
+    world = make_world()
+    name = "@everyone <!channel> & \"q\" \\ `x"
+    quoted = "`" + name.replace("`", "``") + "`"
+    world.sql(f"CREATE TABLE {quoted} (id INT) ENGINE=MEMORY",
+              f"INSERT INTO {quoted} SELECT seq FROM seq_1_to_100")
+    keeper = make_keeper(world, http.settings(format="discord")).init()
+    keeper.dump()
+    world.sql(f"DELETE FROM {quoted}")
+    keeper.start()
+    keeper.run("--dump")
+    keeper.wait(lambda: [r for r in http.requests if "everyone" in r.json["content"]], "the message")
+    for request in http.requests:
+        body = request.json
+        assert body.get("allowed_mentions", {}).get("parse") == [] or "@everyone" not in body["content"]
+
+
+def test_test_alert_names_the_answer(told, http):
+    """--test-alert says what each channel answered, and fails when one failed."""
+    assert "200" in repr(told.ok("--test-alert"))
+    http.mode = 500
+    done = told.run("--test-alert")
+    assert done.rc == 1 and "500" in done.out + done.err, done
+
+
+def test_test_alert_without_channels_says_so(keeper):
+    """Nobody would be told of anything: that is worth an error."""
+    assert keeper.run("--test-alert").rc != 0
+
+
+@pytest.mark.parametrize("mode", [500, 429, "redirect", "slow", "dead"])
+def test_a_failing_webhook_loses_nothing(told, victim, http, mode):
+    """500, 429, a redirect loop, a hanging answer, a closed port: the message waits on the disk, is sent
+    once the other side is well, and the loop never waited."""
+    told.configure({"alert.webhook": {"timeout": "2s"}})
+    if mode == "dead":
+        http.stop()
+    else:
+        http.mode, http.headers = mode, {"Retry_After": "1"}
+    with Lateness() as lateness:
+        told.start()
+        victim.kill9()
+        told.wait(lambda: told.status()["alerts"]["channels"]["webhook"]["last_error"],
+                  "an error of the channel")
+        told.wait(lambda: queue(told), "a queued alert")
+        lateness.assert_quick(told.status()["loop"]["late_ms_max"])
+    if mode == "redirect":
+        assert not [r for r in http.requests if r.path != "/hook"] and http.served < 60
+    http.mode = "ok"
+    if mode == "dead":
+        http.start()
+    http.wait_event("down", timeout=150)
+    told.wait(lambda: not queue(told), "the queue to be empty")
+
+
+def test_an_endless_answer_harms_nobody(told, victim, http):
+    """A webhook that answers 200 and then without end: the message is delivered or repeated, the
+    memory and the loop stay as they are, and the next message goes out."""
+    told.configure({"alert.webhook": {"timeout": "2s"}})
+    http.mode = "huge"
+    with Lateness() as lateness:
+        told.start()
+        told.wait(lambda: http.served >= 1, "a first message")
+        victim.kill9()
+        told.wait_state("WAITING")
+        http.mode = "ok"
+        http.wait_event("down", timeout=120)
+        lateness.assert_quick(told.status()["loop"]["late_ms_max"])
+
+
+def test_queued_alerts_survive_the_supervisor_in_order(told, victim, http):
+    """What was queued is delivered by the next supervisor, oldest first."""
+    http.stop()
+    told.start()
+    victim.crash()
+    told.wait(lambda: told.world.rows() == 2000, "the world")
+    told.wait_state("UP")
+    told.wait(lambda: told.status()["alerts"]["waiting"] >= 2, "queued alerts")
+    told.stop()
+    waiting = len(queue(told))
+    assert waiting >= 2
+    http.start()
+    told.start()
+    http.wait_event("restored", timeout=120)
+    events = http.events()
+    order = [events.index(e) for e in ("down", "restoring", "restored") if e in events]
+    assert order == sorted(order) and "restored" in events
+    told.wait(lambda: not queue(told), "the queue to be empty")
+
+
+def test_a_burst_is_folded(told, victim, http):
+    """A flapping server makes a few messages that hold everything, not hundreds."""
+    http.stop()
+    told.start()
+    for _ in range(4):
+        victim.crash()
+        told.wait(lambda: told.world.rows() == 2000, "the world")
+        told.wait_state("UP")
+    alerts = len(queue(told))
+    assert alerts >= 5
+    http.start()
+    told.wait(lambda: not queue(told), "the queue to be empty", timeout=180)
+    posts = [r for r in http.requests if r.method == "POST"]
+    assert len(http.messages()) >= alerts and len(posts) < alerts
+
+
+def test_on_change_only_with_reminders(told, victim, http):
+    """A lasting trouble is told once, then by alert.repeat; its end is told once."""
+    told.configure({"alert": {"repeat": "2s"}})
+    told.start()
+    victim.kill9()
+    told.wait(lambda: len([m for m in http.messages() if m["kind"] == "reminder"]) >= 2, "reminders",
+              timeout=150)
+    assert len([m for m in http.messages() if m["event"] == "down" and m["kind"] == "new"]) == 1
+    victim.start()
+    told.wait(lambda: told.world.rows() == 2000, "the world")
+    http.wait_event("restored", timeout=150)
+
+
+def test_only_chosen_events(told, victim, http):
+    """[alert] events chooses what people want to hear."""
+    told.configure({"alert": {"events": "restored"}})
+    told.start()
+    victim.crash()
+    http.wait_event("restored")
+    assert set(http.events()) == {"restored"}
+
+
+def test_a_start_is_told(told, http):
+    """A supervisor that starts says so: a restart loop does not stay unnoticed."""
+    told.start()
+    http.wait_event("started")
+
+
+def test_no_good_dump_for_too_long(told, http):
+    """When dumps fail for longer than max_dump_age people are told before they need one."""
+    told.configure({"alert": {"max_dump_age": "2s"}})
+    told.start()
+    message = http.wait_event("stale")[0]
+    assert told.newest()["name"] in str(message) or "dump" in message["what"]
+    told.dump()
+    told.wait(lambda: [m for m in http.messages() if m["event"] == "stale"
+                       and m["kind"] == "recovered"], "the message that it is over", timeout=90)
+
+
+def test_disk_low(told, http):
+    """Too little room for the next dumps is told while there still is some."""
+    told.configure({"alert": {"disk_low": "1000000GiB"}})
+    told.start()
+    message = http.wait_event("disk")[0]
+    assert "left" in message["what"] and "room" in message["todo"]
+
+
+def test_heartbeat_after_dumps_and_in_health_only(make_world, make_keeper, victim, http):
+    """The heartbeat URL is fetched while the world is well and after dumps; not while it is not, so
+    that somebody else notices a dead host."""
+    keeper = make_keeper(make_world(on=victim), {"heartbeat": {
+        "url": f"http://{HOST}:{http.port}/beat"}}).init()
+    keeper.start()
+
+    def beats():
+        return [r for r in http.requests if r.path == "/beat"]
+    keeper.wait(beats, "a heartbeat")
+    assert not [r for r in beats() if r.body]
+    n = len(beats())
+    keeper.dump()
+    keeper.wait(lambda: len(beats()) > n, "a heartbeat after a dump")
+    victim.sigstop()
+    keeper.wait_state("SUSPECT", "WAITING")
+    n, seen = len(beats()), keeper.status()["updated"]
+    keeper.wait(lambda: keeper.status().get("updated") != seen, "some time")
+    time.sleep(1)
+    assert len(beats()) == n
+
+
+def test_heartbeat_at_most_once_a_minute(keeper, http):
+    """In health the heartbeat comes by the minute, not by the probe."""
+    keeper.configure({"heartbeat": {"url": f"http://{HOST}:{http.port}/beat"}})
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: http.requests, "a heartbeat")
+    keeper.probes_pass("A", 8)
+    assert len(http.requests) <= 2

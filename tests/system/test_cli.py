@@ -1,0 +1,144 @@
+"""The command line: help, usage, exit codes, JSON, progress."""
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+
+import pytest
+from wk.keeper import BINARY, DONE, FAILED, NOTHING, USAGE
+
+
+def plain(*args):
+    return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=60,
+                          env={"PATH": os.environ["PATH"]})
+
+
+def test_version_and_help():
+    """--version and --help need no config; the help names every action."""
+    version = plain("--version")
+    assert version.returncode == 0 and re.fullmatch(r"worldkeeper \d+\.\d+\.\d+.*\n", version.stdout)
+    text = plain("--help")
+    assert text.returncode == 0
+    for action in ("run", "check", "init", "dump", "list", "verify", "drill", "restore", "status",
+                   "pause", "resume", "test-alert", "json", "quiet", "verbose", "config", "world",
+                   "force", "into", "dry-run"):
+        assert "--" + action in text.stdout, action
+
+
+@pytest.mark.parametrize("args", [
+    ["--nosuch"], ["--dump", "--restore"], ["dump"], ["--dump", "extra"], ["--dump=x"],
+    ["--pause=soon"], ["--into", "x"], ["--list", "--force"], ["--restore", "--into"]])
+def test_bad_usage(keeper, args):
+    """What makes no sense is refused with 2 and a word, before anything is done."""
+    done = keeper.run(*args)
+    assert done.rc == USAGE and done.err.strip(), done
+
+
+def test_world_names_a_config_in_etc():
+    """--world NAME is /etc/worldkeeper/NAME.ini; a name is no path."""
+    done = plain("--world", "no-such-world", "--list")
+    assert done.returncode == USAGE and "/etc/worldkeeper/no-such-world.ini" in done.stderr
+    assert plain("--world", "../../tmp/x", "--list").returncode == USAGE
+
+
+def test_neither_config_nor_world():
+    """Without either there is nothing to act on."""
+    done = plain("--list")
+    assert done.returncode == USAGE and "--config" in done.stderr
+
+
+def test_init_twice_is_no_harm(keeper):
+    """--init makes sentinel and lease tables, and says that they are there when asked again."""
+    before = keeper.world.sql("SELECT * FROM worldkeeper_sentinel")
+    keeper.ok("--init")
+    assert keeper.world.sql("SELECT * FROM worldkeeper_sentinel") == before
+    assert keeper.world.sql("SHOW TABLES LIKE 'worldkeeper\\_%'")
+
+
+def test_init_never_adopts_an_emptied_world(doomed, victim):
+    """--init on a world that was just lost would turn the loss into the truth: refused."""
+    doomed.dump()
+    victim.crash()
+    assert doomed.run("--init").rc != DONE
+    doomed.ok("--restore")
+    assert doomed.world.rows() == 2000
+
+
+@pytest.mark.parametrize("action", ["--dump", "--list", "--verify", "--check", "--status",
+                                    "--restore", "--init"])
+def test_json_is_one_object(keeper, action):
+    """With --json stdout is one JSON object, whether it went well or not."""
+    done = keeper.run(action, "--json")
+    answer = json.loads(done.out)
+    assert answer["exit"] == done.rc and answer["ok"] == (done.rc == DONE)
+    assert answer["action"] == action.strip("-")
+    assert "result" in answer or {"class", "text"} <= set(answer["error"])
+
+
+def test_errors_have_one_grammar(doomed, victim):
+    """On stderr: worldkeeper: step: what happened, then HINT: the way out."""
+    victim.kill9()
+    done = doomed.run("--dump")
+    assert done.rc == FAILED, done
+    assert re.search(r"^worldkeeper: [\w -]+: .+", done.err, re.M), done
+    assert re.search(r"^HINT: .+", done.err, re.M), done
+
+
+def test_restore_without_any_dump(doomed, victim):
+    """Nothing to restore from is 5, by itself."""
+    victim.crash()
+    done = doomed.run("--restore")
+    assert done.rc == NOTHING, done
+
+
+def test_quiet_says_nothing_when_all_is_well(keeper):
+    """--quiet is for cron: output only on trouble."""
+    done = keeper.ok("--dump", "--quiet")
+    assert not done.out and not done.err, done
+
+
+def test_verify_on_nothing(keeper):
+    """No dump at all is not well: somebody believes there is one."""
+    done = keeper.run("--verify")
+    assert done.rc in (NOTHING, 6), done
+
+
+def on_terminal(keeper, *args):
+    """What the action shows on a terminal of 100 columns."""
+    main, side = pty.openpty()
+    process = subprocess.Popen(keeper.command(*args), stdin=side, stdout=side, stderr=side,
+                               env=keeper.environment(TERM="xterm", COLUMNS="100"))
+    os.close(side)
+    shown = b""
+    while True:
+        ready, _, _ = select.select([main], [], [], 60)
+        assert ready, shown
+        try:
+            data = os.read(main, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        shown += data
+    os.close(main)
+    assert process.wait(60) == 0, shown
+    return shown.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("supervised", [False, True])
+def test_progress_bar_on_a_terminal(make_world, make_keeper, supervised):
+    """A person sees how far a dump is: percent, rows, bytes; also when the supervisor does it."""
+    keeper = make_keeper(make_world("big")).init()
+    if supervised:
+        keeper.start()
+    shown = on_terminal(keeper, "--dump")
+    assert "\r" in shown and "%" in shown and "rows" in shown, shown[-500:]
+    assert "100" in shown and shown.endswith("\n")
+
+
+def test_plain_lines_elsewhere(keeper):
+    """In a pipe or a log file there are lines without control characters."""
+    done = keeper.ok("--dump")
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", done.out + done.err), done

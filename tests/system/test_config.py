@@ -1,0 +1,151 @@
+"""A broken config is refused with file, line, what is wrong and what is allowed; exit 2."""
+import os
+
+import pytest
+from wk.keeper import DONE, USAGE
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+
+# name: (section, key, value, what the error must say). The value replaces the key's own.
+VALUES = {
+    "missing unit": ("dump", "interval", "15", ["'15'", "allowed", "15m"]),
+    "unknown unit": ("dump", "interval", "15x", ["'15x'", "allowed"]),
+    "negative": ("probe", "interval", "-1s", ["'-1s'", "allowed"]),
+    "too small": ("probe", "interval", "1ms", ["'1ms'", "allowed"]),
+    "fraction of nothing": ("probe", "timeout", "s", ["'s'", "allowed"]),
+    "too large": ("dump", "interval", "99999999999999999999h", ["allowed"]),
+    "size without unit": ("alert", "disk_low", "1000", ["'1000'", "allowed"]),
+    "not a percentage": ("dump", "shrink_limit", "50", ["'50'", "allowed"]),
+    "over 100 percent": ("dump", "shrink_limit", "150%", ["'150%'", "allowed"]),
+    "not a choice": ("dump", "method", "fast", ["'fast'", "copy", "lock"]),
+    "a choice to come": ("dump", "method", "fuzzy", ["fuzzy", "not in this version"]),
+    "journal to come": ("journal", "mode", "follow", ["follow", "not in this version"]),
+    "not yes or no": ("restore", "auto", "maybe", ["'maybe'", "yes", "no"]),
+    "relative path": ("dump", "dir", "dumps", ["'dumps'", "absolute"]),
+    "file name with a slash": ("status", "flag", "../index.html", ["allowed"]),
+    "level": ("dump", "level", "10", ["'10'", "1", "9"]),
+    "world name": ("world", "name", "Big World", ["'Big World'", "allowed"]),
+    "long schema": ("world", "schema", "s" * 65, ["allowed", "64"]),
+    "keep nothing": ("retention", "keep_last", "0", ["'0'", "allowed"]),
+    "unknown event": ("alert", "events", "down, nosuch", ["nosuch", "allowed", "restored"]),
+    "empty": ("mysql", "user", "", ["no value"]),
+    "comment behind": ("mysql", "user", "me ; not you", ["comment"]),
+}
+
+
+def refused(keeper, *words):
+    """The config is refused by every action, with these words and a place to look at."""
+    done = keeper.run("--list")
+    assert done.rc == USAGE, done
+    assert "HINT" in done.err or "allowed" in done.err, done
+    for word in words:
+        assert word in done.err, (word, done)
+    return done
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_bad_value(keeper, case):
+    """Each bad value names file, line, section, key, value and what is allowed."""
+    section, key, value, words = VALUES[case]
+    keeper.configure({section: {key: value}})
+    with open(keeper.config_path) as f:
+        line = 1 + f.read().split("\n").index(f"{key} = {value}")
+    refused(keeper, f"{keeper.config_path}:{line}:", *words)
+
+
+# name: (text put at the end, number of the bad line in it, what the error must say)
+LINES = {
+    "unknown key": ("[dump]\nintervall = 15m\n", 2, ["[dump] intervall", "not a known key", "interval",
+                                                   "HINT: did you mean 'interval'?"]),
+    "unknown section": ("[dumps]\n", 1, ["[dumps]", "not a known section", "[dump]"]),
+    "key of another section": ("[dump]\nkeep_last = 3\n", 2, ["'keep_last' belongs to [retention]"]),
+    "password in the config": ("[mysql]\npassword = x\n", 2, ["not a known key", "password_file"]),
+    "repeated key": ("[dump]\ninterval = 1h\n", 2, ["given twice", "the first one is in line"]),
+    "long line": ("# " + "x" * 300 + "\n", 1, ["302 bytes", "allowed: at most"]),
+    "long value": ("[status]\nmetrics = " + "x" * 300 + "\n", 2, ["bytes", "allowed: at most"]),
+    "indented line": ("[status]\n  metrics = x\n", 2, ["indented"]),
+    "no section end": ("[status\n", 1, ["']'"]),
+    "neither nor": ("[status]\nmetrics\n", 2, ["neither [section] nor key = value"]),
+    "nul byte": ("# a\0b\n", 1, ["NUL byte"]),
+    "not utf-8": ("[status]\nmetrics = \udcff\n", 2, ["UTF-8"]),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_bad_line(keeper, case):
+    """A line that is not what it seems is refused by its number, never skipped."""
+    text, offset, words = LINES[case]
+    with open(keeper.config_path) as f:
+        good = f.read()
+    with open(keeper.config_path, "w", errors="surrogateescape") as f:
+        f.write(good + text)
+    refused(keeper, f"{keeper.config_path}:{good.count(chr(10)) + offset}:", *words)
+
+
+@pytest.mark.parametrize("section, key", [("world", "name"), ("world", "schema"), ("mysql", "user"),
+                                          ("dump", "dir"), ("mysql", "socket")])
+def test_missing_key(keeper, section, key):
+    """What has no sensible default must be there, and is named when it is not."""
+    keeper.configure({section: {key: None}})
+    refused(keeper, "missing", f"[{section}] {key}")
+
+
+def test_two_that_exclude_each_other(keeper):
+    """A socket and a host at once would leave it open which server is meant."""
+    keeper.configure({"mysql": {"host": "127.0.0.1"}})
+    refused(keeper, "[mysql] host", "not together with socket")
+
+
+def test_status_inside_the_dumps_is_refused(keeper):
+    """Dumps are secret, the status is public: one may not lie in the other."""
+    keeper.configure({"status": {"dir": os.path.join(keeper.dumps_dir, "public")}})
+    refused(keeper, "[status] dir", "inside")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_password_file_for_all_is_refused(keeper, mode):
+    """A secret that others can read is no secret: its file and mode are named, its content is not."""
+    os.chmod(keeper.password_file, mode)
+    done = keeper.run("--dump")
+    assert done.rc != DONE, done
+    assert keeper.password_file in done.err and f"{mode:04o}" in done.err and "HINT" in done.err
+
+
+def test_a_config_that_others_can_write_is_refused(keeper):
+    """Who can write the config can send the world's data elsewhere."""
+    os.chmod(keeper.config_path, 0o666)
+    refused(keeper, keeper.config_path, "0666")
+
+
+@pytest.mark.parametrize("what", ["nothing", "directory", "fifo", "huge", "dangling link"])
+def test_what_is_no_config_file(keeper, what):
+    """A missing file, a directory, a FIFO, a file of a gigabyte: an error at once, no hanging."""
+    os.unlink(keeper.config_path)
+    if what == "directory":
+        os.mkdir(keeper.config_path, 0o755)
+    elif what == "fifo":
+        os.mkfifo(keeper.config_path, 0o600)
+    elif what == "huge":
+        with open(keeper.config_path, "w") as f:
+            f.truncate(1 << 30)
+        os.chmod(keeper.config_path, 0o600)
+    elif what == "dangling link":
+        os.symlink("/nonexistent", keeper.config_path)
+    done = keeper.run("--list")
+    assert done.rc == USAGE and keeper.config_path in done.err, done
+
+
+def test_example_is_a_config(keeper):
+    """etc/example.ini, with its directories and secrets in place, is accepted as it stands."""
+    with open(os.path.join(ROOT, "etc", "example.ini")) as f:
+        example = f.read()
+    keeper.write(example)
+    done = keeper.run("--list")
+    assert ".ini:" not in done.err, done
+
+
+def test_a_broken_config_is_an_error_of_check_too(keeper):
+    """--check begins with the config and shows the same error."""
+    keeper.configure({"dump": {"interval": "15"}})
+    done = keeper.run("--check")
+    assert done.rc == USAGE and "interval" in done.err + done.out

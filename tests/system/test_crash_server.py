@@ -1,0 +1,111 @@
+"""kill -9 of the server at spread-out moments of a dump and of a restore, under a living supervisor."""
+import time
+
+import pytest
+from wk.crash import DUMP_POINTS, RESTORE_POINTS, Story, go_on, stopped, wait_stopped
+from wk.keeper import DONE
+from wk.util import wait_for
+from wk.watch import Watcher
+
+DUMP_MOMENTS = [p + "#1" for p in DUMP_POINTS] + ["dump.table_read#2", "dump.table_read#4"]
+RESTORE_MOMENTS = [p + "#1" for p in RESTORE_POINTS] + ["restore.loaded#2", "restore.loaded#4"]
+PARTS_OF_TIME = [0.05, 0.2, 0.4, 0.6, 0.8, 0.95]
+
+
+@pytest.mark.parametrize("moment", DUMP_MOMENTS)
+def test_server_killed_at_a_point_of_a_dump(doomed, victim, moment):
+    """Whatever the dump was doing, the world comes back as the newest intact dump has it."""
+    story = Story(doomed).change()
+    doomed.start(fault=moment + "=stop")
+    dumping = doomed.popen("--dump")
+    at_work = wait_stopped(doomed, moment)
+    with Watcher(doomed) as watcher:
+        victim.kill9()
+        watcher.killed()
+        doomed.wait(lambda: doomed.flag() == "WAITING", "the flag WAITING")
+        victim.start()
+        go_on(at_work)
+        doomed.finish(dumping)
+        doomed.wait_state("UP")
+        wait_for(lambda: doomed.world.rows() > 0, "the world")
+    watcher.assert_clean()
+    story.world_equals_a_dump(story.newest_is_kept())
+    assert doomed.dump() and not doomed.parts()
+
+
+@pytest.mark.parametrize("moment", RESTORE_MOMENTS)
+def test_server_killed_at_a_point_of_a_restore(doomed, victim, moment):
+    """A server that dies again while its world is put back gets it at the next try, never half."""
+    story = Story(doomed)
+    tables = doomed.world.sql("SHOW TABLES")
+    with Watcher(doomed, story.full()) as watcher:
+        victim.crash()
+        watcher.killed()
+        doomed.start(state=None, fault=moment + "=stop")
+        at_work = wait_stopped(doomed, moment)
+        victim.kill9()
+        watcher.killed()
+        doomed.wait(lambda: doomed.status().get("probe", {}).get("verdict") == "UNREACHABLE",
+                    "the verdict UNREACHABLE")
+        victim.start()
+        go_on(at_work)
+        while doomed.state() != "UP":  # each new worker stops there once more
+            doomed.wait(lambda: stopped(doomed) or doomed.state() == "UP", "the next try")
+            go_on(stopped(doomed))
+    watcher.assert_clean()
+    story.world_equals_a_dump(1)
+    assert doomed.world.sql("SHOW TABLES") == tables
+
+
+@pytest.fixture(scope="module")
+def durations():
+    """How long a dump and a restore of the big world took here when nothing broke."""
+    return {}
+
+
+def big(make_world, make_keeper, victim, **settings):
+    keeper = make_keeper(make_world("big", on=victim), settings).init()
+    keeper.story = Story(keeper)
+    return keeper
+
+
+@pytest.mark.parametrize("part", PARTS_OF_TIME)
+def test_server_killed_while_a_big_dump_runs(make_world, make_keeper, victim, part):
+    """Somewhere inside the reading and writing of a big world: the same promises."""
+    keeper = big(make_world, make_keeper, victim)
+    keeper.world.sql("UPDATE mark SET v=2")
+    keeper.story.states[2] = keeper.world.checksums()
+    keeper.start()
+    took = keeper.newest()["seconds"]
+    dumping = keeper.popen("--dump")
+    wait_for(lambda: keeper.parts() or dumping.poll() is not None, "the dump to begin")
+    time.sleep(took * part)
+    with Watcher(keeper, keeper.story.full()) as watcher:
+        victim.kill9()
+        watcher.killed()
+        done = keeper.finish(dumping)
+        keeper.wait(lambda: keeper.flag() == "WAITING", "the flag WAITING")
+        victim.start()
+        keeper.wait_state("UP")
+    watcher.assert_clean()
+    newest = keeper.story.newest_is_kept()
+    assert newest == (2 if done.rc == DONE else 1)
+    keeper.story.world_equals_a_dump(newest)
+
+
+@pytest.mark.parametrize("part", PARTS_OF_TIME)
+def test_server_killed_while_a_big_restore_runs(make_world, make_keeper, victim, durations, part):
+    """Somewhere inside the loading: the next try gives the whole world, and half of it is never seen."""
+    keeper = big(make_world, make_keeper, victim)
+    victim.crash()
+    if "restore" not in durations:
+        durations["restore"] = keeper.ok("--restore", "--json")["seconds"]
+        victim.crash()
+    keeper.start(state="RESTORING")
+    time.sleep(durations["restore"] * part)
+    with Watcher(keeper, keeper.story.full()) as watcher:
+        victim.crash()
+        watcher.killed()
+        keeper.wait(lambda: keeper.state() == "UP" and keeper.world.rows("planet") > 0, "the world")
+    watcher.assert_clean()
+    keeper.story.world_equals_a_dump(1)

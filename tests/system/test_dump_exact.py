@@ -1,0 +1,237 @@
+"""What is in a dump is exactly what was in the world."""
+import glob
+import os
+import re
+
+import pytest
+from wk.keeper import DONE
+from wk.server import RIGHTS, stock_restore
+from wk.snapshot import assert_same
+from wk.util import wait_for
+from wk.watch import Game
+
+# Server settings that change what SQL text means; a dump must not depend on them.
+HOSTILE = ["--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ZERO_DATE,"
+           "NO_ZERO_IN_DATE,PIPES_AS_CONCAT,IGNORE_SPACE,PAD_CHAR_TO_FULL_LENGTH",
+           "--default-time-zone=+05:30", "--character-set-server=latin1",
+           "--collation-server=latin1_general_cs", "--explicit-defaults-for-timestamp=OFF",
+           "--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
+METHODS = pytest.mark.parametrize("method", ["copy", "lock"])
+ENGINES = pytest.mark.parametrize("engines", ["memory", "all"])
+
+
+def durable(key):
+    return key.split(" ", 1)[1].startswith(("d_", "a_child"))
+
+
+def zoo_keeper(make_world, make_keeper, on=None, kind="all", **dump):
+    world = make_world(kind, on=on)
+    keeper = make_keeper(world, {"dump": dump}).init()
+    world.server.sql("GRANT SELECT ON mysql.proc TO keeper@localhost",  # to read routines
+                     "GRANT SET USER ON *.* TO keeper@localhost")  # to move root's triggers
+    return keeper
+
+
+def expected(world, engines):
+    picture = world.snapshot()
+    if engines == "memory":
+        return {k: v for k, v in picture.items() if not durable(k)}
+    return picture
+
+
+def without_comments(picture):
+    """The stock client does not send the comments of routines; worldkeeper itself keeps them."""
+    return {k: re.sub(r" -- ends; here$", "", v) if k.startswith("function") else v
+            for k, v in picture.items()}
+
+
+@METHODS
+@ENGINES
+def test_stock_client_restores_on_an_empty_schema(make_world, make_keeper, method, engines):
+    """gunzip -c DUMP | mariadb on an empty schema gives every byte and definition of the zoo back."""
+    keeper = zoo_keeper(make_world, make_keeper, method=method, engines=engines)
+    before = expected(keeper.world, engines)
+    dump = keeper.dump()
+    empty = make_world("empty")
+    stock_restore(empty.server, dump["path"], empty.schema)
+    assert_same(without_comments(before), empty.snapshot(), "restored by the stock client")
+
+
+@METHODS
+def test_stock_client_restores_over_an_existing_schema(make_world, make_keeper, method):
+    """The same over a schema whose tables were changed, emptied or lost since."""
+    keeper = zoo_keeper(make_world, make_keeper, method=method, engines="all")
+    before = keeper.world.snapshot()
+    dump = keeper.dump()
+    keeper.world.sql("DELETE FROM z_int", "INSERT INTO z_no_key VALUES (7,'new')",
+                     "DROP TABLE z_bit", "DROP TRIGGER z_after", "DROP VIEW z_view",
+                     "ALTER TABLE z_keys ADD COLUMN more INT", "UPDATE d_inno SET n=1",
+                     "DROP FUNCTION z_function")
+    stock_restore(keeper.server, dump["path"], keeper.world.schema)
+    keeper.world.assert_is(without_comments(before), "restored by the stock client")
+
+
+@METHODS
+def test_worldkeeper_restores_the_zoo(make_world, make_keeper, victim, method):
+    """After a crash worldkeeper gives every row, counter, trigger and view of the zoo back."""
+    keeper = zoo_keeper(make_world, make_keeper, on=victim, method=method)
+    before = keeper.world.snapshot()
+    keeper.dump()
+    victim.crash()
+    keeper.ok("--restore")
+    keeper.world.assert_is(before, "restored by worldkeeper")
+    assert keeper.world.sql("SELECT v FROM z_trigger ORDER BY id") == (("as written",), (None,))
+    assert keeper.world.value("SELECT COUNT(*) FROM z_view") == 50
+
+
+@METHODS
+def test_worldkeeper_restores_durable_tables_when_asked(make_world, make_keeper, method):
+    """scope = all puts InnoDB, Aria and MyISAM tables back too, with BLOBs and generated columns."""
+    keeper = zoo_keeper(make_world, make_keeper, method=method, engines="all")
+    keeper.configure({"restore": {"scope": "all"}})
+    keeper.world.sql("SET foreign_key_checks=0", "DROP TABLE a_child, d_parent")
+    before = keeper.world.snapshot()
+    keeper.dump()
+    keeper.world.sql("DELETE FROM d_aria", "UPDATE d_inno SET b='x'", "DELETE FROM d_myisam")
+    keeper.ok("--restore", "--force")
+    keeper.world.assert_is(before, "restored with scope = all")
+
+
+def test_foreign_keys_are_restored_or_refused_by_name(make_world, make_keeper):
+    """scope = all with tables that refer to each other: whole, or nothing changed and the table named,
+    by --check as well."""
+    keeper = zoo_keeper(make_world, make_keeper, engines="all")
+    keeper.configure({"restore": {"scope": "all"}})
+    before = keeper.world.snapshot()
+    keeper.dump()
+    keeper.world.sql("UPDATE d_parent SET best=NULL")
+    present = keeper.world.snapshot()
+    check = keeper.run("--check")
+    done = keeper.run("--restore", "--force")
+    if done.rc == DONE:
+        keeper.world.assert_is(before)
+    else:
+        assert "a_child" in done.err and "foreign key" in done.err, done
+        assert "a_child" in check.out + check.err, check
+        keeper.world.assert_is(present)
+
+
+def test_durable_tables_are_left_alone_by_default(make_world, make_keeper, victim):
+    """A restore of what was lost touches no durable table, though the dump has them."""
+    keeper = zoo_keeper(make_world, make_keeper, on=victim, engines="all")
+    keeper.dump()
+    keeper.world.sql("UPDATE d_inno SET n=4711")
+    before = keeper.world.snapshot()
+    victim.crash()
+    keeper.ok("--restore")
+    keeper.world.assert_is(before)
+
+
+def test_server_modes_do_not_matter(make_world, make_keeper, make_server):
+    """ANSI quotes, no backslash escapes, strict dates, another time zone and charset: still exact."""
+    server = make_server(*HOSTILE)
+    keeper = zoo_keeper(make_world, make_keeper, on=server, kind="zoo")
+    before = keeper.world.snapshot()
+    dump = keeper.dump()
+    empty = make_world("empty", on=server)
+    stock_restore(server, dump["path"], empty.schema)
+    assert_same(without_comments(before), empty.snapshot(), "by the stock client")
+    server.crash()
+    keeper.ok("--restore")
+    keeper.world.assert_is(before, "by worldkeeper")
+
+
+def test_small_packets(make_world, make_keeper, victim):
+    """A server that has become stingy (max_allowed_packet) still gets its world back."""
+    keeper = make_keeper(make_world(on=victim)).init()
+    before = keeper.world.snapshot()
+    keeper.dump()
+    victim.crash("--max-allowed-packet=16384", "--net-buffer-length=8192")
+    try:
+        keeper.ok("--restore")
+        keeper.world.assert_is(before)
+    finally:
+        victim.crash()
+
+
+@METHODS
+def test_a_dump_is_one_moment(make_world, make_keeper, method):
+    """While a game moves gold from one table to another, no dump shows gold twice or lost by more
+    than the one piece that is between two statements."""
+    world = make_world("empty")
+    world.sql("CREATE TABLE a_first (n INT PRIMARY KEY) ENGINE=MEMORY",
+              "CREATE TABLE z_last (n INT PRIMARY KEY) ENGINE=MEMORY",
+              "CREATE TABLE ballast ENGINE=MEMORY SELECT seq n FROM seq_1_to_60000")
+    keeper = make_keeper(world, {"dump": {"method": method}}).init()
+    with Game(world, "INSERT INTO a_first VALUES ({n})", "INSERT INTO z_last VALUES ({n})",
+              pause=0) as game:
+        for _ in range(3):
+            rounds = game.rounds
+            wait_for(lambda: game.rounds > rounds + 20, "the game to play")
+            dump = keeper.dump()
+            copy = make_world("empty")
+            stock_restore(copy.server, dump["path"], copy.schema)
+            assert copy.rows("a_first") - copy.rows("z_last") in (0, 1)
+            assert copy.rows("a_first") > 0
+    assert dump["method"] == method
+
+
+def test_names_and_schema_need_no_care(make_world, make_keeper, server):
+    """A schema with a foreign name works as any other, dump, restore and status included."""
+    world = make_world("small", schema="we`ird $ch\"ema'% é")
+    keeper = make_keeper(world).init()
+    before = world.snapshot()
+    keeper.dump()
+    world.sql("DELETE FROM player")
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
+
+
+@pytest.mark.parametrize("odd", [
+    "CREATE TABLE odd (id INT PRIMARY KEY, v INT) ENGINE=MEMORY PARTITION BY HASH(id) PARTITIONS 3",
+    "CREATE TABLE odd (id INT PRIMARY KEY, v INT) ENGINE=MEMORY WITH SYSTEM VERSIONING",
+], ids=["partitioned", "versioned"])
+def test_odd_tables_work_or_are_refused_by_name(make_world, make_keeper, victim, odd):
+    """A table that cannot be handled is named by --check before a night's sleep depends on it."""
+    world = make_world(on=victim)
+    world.sql(odd, "INSERT INTO odd VALUES (1,1),(2,2)")
+    keeper = make_keeper(world).init()
+    before = world.snapshot()
+    check = keeper.run("--check", "--json")
+    if check.rc != DONE:
+        assert any("odd" in c["text"] for c in check.json["result"]["checks"]
+                   if c["level"] == "fail"), check
+        return
+    keeper.dump()
+    victim.crash()
+    keeper.ok("--restore")
+    world.assert_is(before)
+
+
+def test_without_a_right_the_definition_is_missing_not_wrong(make_world, make_keeper):
+    """What the account may not read (here routines) is left out, and the dump says so."""
+    world = make_world("zoo")
+    keeper = make_keeper(world, account=False)
+    keeper.server.account("keeper", [world.schema],
+                          RIGHTS.replace(", CREATE ROUTINE, ALTER ROUTINE, EXECUTE", ""))
+    keeper.init()
+    dump = keeper.dump()
+    empty = make_world("empty")
+    stock_restore(empty.server, dump["path"], empty.schema)
+    restored = empty.snapshot()
+    assert not [k for k in restored if k.startswith(("procedure", "function"))]
+    before = {k: v for k, v in world.snapshot().items() if k in restored}
+    assert_same(before, restored, "everything else")
+
+
+def test_nothing_temporary_stays_on_the_server(keeper):
+    """A dump leaves no table and no connection behind."""
+    before = keeper.world.snapshot()
+    tables = keeper.world.sql("SHOW TABLES")
+    for method in ("copy", "lock"):
+        keeper.configure({"dump": {"method": method}})
+        keeper.dump()
+    keeper.world.assert_is(before)
+    assert keeper.world.sql("SHOW TABLES") == tables
+    assert not keeper.server.sql("SELECT id FROM information_schema.processlist WHERE user='keeper'")
+    assert not glob.glob(os.path.join(keeper.dumps_dir, "*.part"))

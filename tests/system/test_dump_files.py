@@ -1,0 +1,286 @@
+"""The dump directory: names, manifests, modes, retention, quarantine, and a full disk."""
+import glob
+import gzip
+import hashlib
+import json
+import os
+import re
+import stat
+import subprocess
+import time
+
+import pytest
+from wk.keeper import DONE, NOTHING, unix
+from wk.util import end_process, wait_for
+
+TABLE_KEYS = {"name", "engine", "rows", "bytes", "columns_hash", "rows_hash", "offset", "length",
+              "auto_increment"}
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def test_manifest_describes_the_file(keeper):
+    """Name, size, SHA-256, rows, times and server in the manifest are those of the file."""
+    world, before = keeper.world, time.time()
+    result = keeper.dump()
+    (manifest,) = keeper.dumps()
+    assert re.fullmatch(r"w1-\d{6}-\d{8}-\d{8}T?\d{6}Z", manifest["name"]), manifest["name"]
+    assert manifest["name"] == result["name"]
+    assert f"-{manifest['generation']:06d}-{manifest['sequence']:08d}-" in manifest["name"]
+    data = read(result["path"])
+    assert (manifest["file_size"], manifest["sha256"]) == (len(data),
+                                                          hashlib.sha256(data).hexdigest())
+    sql = gzip.decompress(data)
+    assert manifest["bytes"] == len(sql)
+    assert manifest["world"] == "w1" and manifest["engines"] == "memory"
+    assert before - 2 <= manifest["at_unix"] <= time.time() + 2
+    assert abs(unix(manifest["at"]) - manifest["at_unix"]) <= 1
+    assert manifest["server"]["version"] in world.server.value("SELECT VERSION()")
+    assert abs(manifest["server"]["start"] - world.server.start_time()) <= 1
+    tables = {t["name"]: t for t in manifest["tables"]}
+    assert {n: t["rows"] for n, t in tables.items() if not n.startswith("worldkeeper_")} == {
+        "player": 2000, "fleet": 3000, "chat": 300, "mark": 1}
+    assert manifest["rows"] == sum(t["rows"] for t in tables.values())
+    for table in tables.values():
+        assert TABLE_KEYS <= set(table), table
+        part = gzip.decompress(data[table["offset"]:table["offset"] + table["length"]])
+        assert table["rows"] == 0 or b"`" + table["name"].encode() + b"`" in part
+    assert tables["player"]["auto_increment"] == 2001
+    assert len(manifest["nonce"]) == 32
+
+
+def test_gzip_itself_finds_the_file_whole(keeper):
+    """gzip -t, without worldkeeper, accepts each dump."""
+    subprocess.run(["gzip", "-t", keeper.dump()["path"]], check=True)
+
+
+def test_sequence_grows_and_list_shows_newest_first(keeper):
+    """Dumps are ordered by (generation, sequence); --list tells them, newest first."""
+    names = [keeper.dump()["name"] for _ in range(3)]
+    listed = keeper.ok("--list", "--json")["dumps"]
+    assert [d["name"] for d in listed] == names[::-1]
+    assert [m["sequence"] for m in keeper.dumps()] == sorted(
+        (m["sequence"] for m in keeper.dumps()), reverse=True)
+    assert names[-1] in keeper.ok("--list").out.split("\n")[0] + keeper.ok("--list").out
+
+
+def test_modes_do_not_depend_on_umask(keeper):
+    """Dumps hold players' data: 0700 and 0600, whatever the umask."""
+    mask = os.umask(0)
+    try:
+        keeper.dump()
+    finally:
+        os.umask(mask)
+    for root, directories, files in os.walk(keeper.dumps_dir):
+        assert stat.S_IMODE(os.stat(root).st_mode) == 0o700, root
+        for name in files:
+            assert stat.S_IMODE(os.stat(os.path.join(root, name)).st_mode) == 0o600, name
+
+
+@pytest.mark.parametrize("method", ["copy", "lock"])
+def test_writers_wait_only_as_long_as_the_method_says(keeper, method):
+    """copy lets the game write while the copies are read; lock makes it wait until the end."""
+    keeper.configure({"dump": {"method": method}})
+    dumping = keeper.popen("--dump", fault="dump.table_read#1=sleep:4000")
+    wait_for(keeper.parts, "the dump to begin")
+    wait_for(lambda: os.path.getsize(keeper.parts()[0]) > 0 or stopped_reading(keeper),
+             "the first table read")
+    con = keeper.world.server.admin(keeper.world.schema)
+    with con, con.cursor() as cur:
+        cur.execute("SET lock_wait_timeout=1")
+        waited = False
+        while dumping.poll() is None and not waited:
+            try:
+                cur.execute("UPDATE mark SET v=v+1")
+            except Exception as e:
+                assert e.args[0] == 1205, e
+                waited = True
+            time.sleep(0.05)
+    assert keeper.finish(dumping).rc == DONE
+    assert waited == (method == "lock")
+
+
+def stopped_reading(keeper):
+    """True while a connection of the keeper has sat idle for a second: the worker sleeps."""
+    return keeper.server.sql("SELECT id FROM information_schema.processlist WHERE user='keeper' "
+                             "AND command='Sleep' AND time_ms>1000")
+
+
+def test_an_emptied_world_is_never_dumped(doomed, victim):
+    """A dump by hand after a restart is refused: an empty file must not become the newest dump."""
+    good = doomed.dump()
+    victim.crash()
+    done = doomed.run("--dump", "--json")
+    assert done.rc != DONE and done.json["ok"] is False, done
+    assert [m["name"] for m in doomed.dumps()] == [good["name"]]
+    assert doomed.run("--verify").rc == DONE
+
+
+def test_shrink_guard_puts_a_dump_in_quarantine(keeper, http):
+    """A world that lost most of its rows is not trusted: rejected/, a reason, an alert; the good stays."""
+    keeper.configure({"dump": {"shrink_limit": "40%"}, **http.settings()})
+    good = keeper.dump()
+    keeper.start()
+    keeper.world.sql("DELETE FROM player WHERE id>100")
+    done = keeper.run("--dump", "--json")
+    assert done.rc != DONE, done
+    assert "player" in done.json["error"]["text"]
+    (rejected,) = keeper.rejected()
+    assert "player" in rejected["rejected"] and "2000" in rejected["rejected"]
+    assert [m["name"] for m in keeper.dumps()] == [good["name"]]
+    assert "player" in json.dumps(http.wait_event("discarded")[0])
+    assert keeper.ok("--list", "--json")["rejected"][0]["name"] == rejected["name"]
+    assert keeper.ok("--restore", "--dry-run", "--force", "--json")["dump"] == good["name"]
+
+
+def test_a_little_shrinking_is_normal(keeper):
+    """Rows that go within the limit make no alarm."""
+    keeper.dump()
+    keeper.world.sql("DELETE FROM player WHERE id>1100")
+    keeper.dump()
+    assert len(keeper.dumps()) == 2 and not keeper.rejected()
+
+
+def test_changed_nonce_during_a_dump_discards_it(keeper):
+    """Post-check: when the sentinel is another one at the end, the dump is not of one world."""
+    good = keeper.dump()
+    dumping = keeper.popen("--dump", fault="dump.streamed=sleep:3000")
+    wait_for(lambda: keeper.parts() and stopped_reading(keeper), "the dump to have streamed")
+    keeper.world.sql("UPDATE worldkeeper_sentinel SET nonce=REPEAT('0',32)")
+    assert keeper.finish(dumping).rc != DONE
+    assert [m["name"] for m in keeper.dumps()] == [good["name"]]
+    assert not keeper.parts()
+
+
+def test_a_world_that_stays_small_is_believed(keeper):
+    """A world that really shrank is not refused for ever, and an operator can vouch for it at once."""
+    keeper.dump()
+    keeper.world.sql("DELETE FROM player WHERE id>100")
+    assert keeper.run("--dump").rc != DONE
+    keeper.dump("--force")
+    assert len(keeper.dumps()) == 2
+    keeper.world.sql("DELETE FROM player WHERE id>10")
+    wait_for(lambda: keeper.run("--dump").rc == DONE, "the world to be believed")
+    assert len(keeper.dumps()) == 3
+
+
+def test_three_rejected_dumps_stay(keeper):
+    """rejected/ keeps the last three for a person to look at, and no more."""
+    keeper.dump()
+    for rest in (900, 700, 500, 300):
+        keeper.world.sql(f"DELETE FROM player WHERE id>{rest}")
+        assert keeper.run("--dump").rc != DONE
+    rejected = keeper.rejected()
+    assert len(rejected) == 3
+    assert len(glob.glob(os.path.join(keeper.dumps_dir, "rejected", "*.sql.gz"))) == 3
+    assert len(keeper.dumps()) == 1
+
+
+def test_retention_keeps_what_is_asked(keeper):
+    """keep_last is a number of dumps; older ones go with file and manifest, after a success only."""
+    keeper.configure({"retention": {"keep_last": "2", "keep_within": "0s", "keep_hourly": "0",
+                                    "keep_daily": "0", "keep_weekly": "0"}})
+    names = [keeper.dump()["name"] for _ in range(4)]
+    assert [m["name"] for m in keeper.dumps()] == names[:1:-1]
+    assert len(glob.glob(os.path.join(keeper.dumps_dir, "*.sql.gz"))) == 2
+    keeper.configure({"retention": {"keep_daily": "7"}})
+    keeper.dump()
+    assert len(keeper.dumps()) == 2  # all of one day: the newest represents it
+
+
+def test_retention_counts_intact_dumps_only(keeper):
+    """A damaged newest file never pushes an intact older one out."""
+    keeper.configure({"retention": {"keep_last": "1", "keep_within": "0s", "keep_daily": "0",
+                                    "keep_weekly": "0"}})
+    good = keeper.dump()
+    broken = keeper.popen("--dump", fault="dump.manifest_written=kill")
+    broken.wait()
+    second = keeper.newest()
+    assert {m["name"] for m in keeper.dumps()} == {good["name"], second["name"]}
+    with open(keeper.path(second), "r+b") as f:
+        f.truncate(50)
+    assert keeper.run("--verify").rc != DONE
+    keeper.world.sql("DELETE FROM player")  # the next dump is rejected: nothing may go
+    keeper.run("--dump")
+    assert good["name"] in {m["name"] for m in keeper.dumps()}
+    assert keeper.ok("--restore", "--dry-run", "--force", "--json")["dump"] == good["name"]
+
+
+def test_left_over_parts_are_cleared_and_never_chosen(keeper):
+    """A half file of a killed dump is no dump, and is gone after the next good one."""
+    keeper.popen("--dump", fault="dump.streamed=kill").wait()
+    assert keeper.parts() and not keeper.dumps()
+    done = keeper.run("--restore", "--force")
+    assert done.rc == NOTHING, done
+    assert keeper.world.rows() == 2000
+    keeper.dump()
+    assert not keeper.parts()
+
+
+def test_a_file_without_manifest_is_no_dump(keeper):
+    """The manifest is what makes a file a dump; one without is neither listed nor restored."""
+    good = keeper.dump()
+    other = keeper.dump()
+    os.unlink(os.path.join(keeper.dumps_dir, other["name"] + ".json"))
+    assert [d["name"] for d in keeper.ok("--list", "--json")["dumps"]] == [good["name"]]
+    assert keeper.ok("--restore", "--dry-run", "--force", "--json")["dump"] == good["name"]
+    assert keeper.dump()["name"] not in (good["name"], other["name"])
+
+
+def test_sequence_never_goes_back(keeper):
+    """With every dump deleted by hand, a new one still gets a number of its own after a restart."""
+    first = keeper.dump()
+    keeper.start()
+    second = keeper.dump()
+    keeper.stop()
+    assert second["name"] > first["name"]
+    assert second["name"].rsplit("-", 1)[0] > first["name"].rsplit("-", 1)[0]
+
+
+@pytest.fixture
+def small_disk(tmp):
+    """A tmpfs of a few hundred KiB: (its path for the daemon, its path for us, how to run the daemon).
+    Root mounts it; anybody else in a name space of its own."""
+    path = os.path.join(tmp, "disk")
+    os.mkdir(path)
+    mount = "mount -t tmpfs -o size=400k,mode=0700 tmpfs "
+    if os.geteuid() == 0:
+        subprocess.run([*mount.split(), path], check=True)
+        yield path, path, []
+        subprocess.run(["umount", "-l", path], check=True)
+        return
+    holder = subprocess.Popen(["unshare", "-Urm", "sh", "-c", f"{mount} {path} && exec sleep 600"])
+    seen = f"/proc/{holder.pid}/root{path}"
+    wait_for(lambda: os.path.exists(seen) and os.statvfs(seen).f_blocks < 1000, "the small disk")
+    yield path, seen, ["nsenter", f"--target={holder.pid}", "--user", "--mount",
+                       "--preserve-credentials", "--"]
+    end_process(holder)
+
+
+def test_disk_full_during_a_dump(make_keeper, world, http, small_disk):
+    """Old dumps stay intact, the error says which disk and how much, people hear of it, and the next
+    dump works as soon as there is room."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(world, {"dump": {"dir": path}, **http.settings()})
+    keeper.dumps_dir, keeper.prefix = seen, prefix
+    keeper.init()
+    good = keeper.dump()
+    keeper.start()
+    filler = os.path.join(seen, "filler")
+    room = os.statvfs(seen)
+    with open(filler, "wb") as f:
+        f.write(b"x" * (room.f_bavail * room.f_bsize - 12 * 1024))
+    done = keeper.run("--dump", "--json")
+    assert done.rc == 1, done
+    text = json.dumps(done.json["error"])
+    assert "space" in text.lower() or "room" in text.lower(), text
+    assert keeper.run("--verify", "--json").result["dumps"][0]["whole"] is True
+    assert [m["name"] for m in keeper.dumps()] == [good["name"]]
+    assert not keeper.parts()
+    assert keeper.state() == "UP"
+    os.unlink(filler)
+    assert keeper.dump()["name"] != good["name"]
+    http.wait_event("disk", "discarded", "stale")

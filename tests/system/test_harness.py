@@ -1,0 +1,128 @@
+"""The harness tested alone: what the other tests rely on must itself tell the truth."""
+import json
+import smtplib
+import socket
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+from wk.server import mysqldump, stock_restore
+from wk.snapshot import diff
+from wk.util import CANARY, session_pids
+from wk.zoo import NAMES
+
+
+def test_zoo_is_complete_and_a_snapshot_is_stable(make_world):
+    """The zoo's every statement works on the live server, and two pictures of it are equal."""
+    zoo = make_world("all")
+    picture = zoo.snapshot()
+    assert len([k for k in picture if k.startswith("table ")]) >= 20 + len(NAMES)
+    assert {k.split()[0] for k in picture} == {
+        "rows", "table", "view", "trigger", "procedure", "function", "event"}
+    assert ("21", "0:", "0:", "6D31", "") in picture["rows z_enum"]  # index 0 is not ''
+    assert "AUTO_INCREMENT=777" in picture["table z_auto_empty"]
+    assert not diff(picture, zoo.snapshot())
+
+
+@pytest.mark.parametrize("change, table", [
+    ("UPDATE z_float SET f=16777200 WHERE id=0", "rows z_float"),
+    ("UPDATE z_float SET d=0 WHERE id=0", "rows z_float"),
+    ("UPDATE z_enum SET e2='' WHERE id=21", "rows z_enum"),
+    ("UPDATE z_bin SET v=CONCAT(v,' ') WHERE id=5", "rows z_bin"),
+    ("UPDATE z_time SET t6='838:59:59.999998' WHERE id=2", "rows z_time"),
+    ("DELETE FROM z_no_key LIMIT 1", "rows z_no_key"),
+    ("UPDATE z_hidden SET hidden=1 WHERE id=1", "rows z_hidden"),
+    ("ALTER TABLE z_auto_empty AUTO_INCREMENT=778", "table z_auto_empty"),
+    ("DROP TRIGGER z_after", "trigger z_after"),
+    ("ALTER TABLE d_aria COMMENT='x'", "table d_aria"),
+    ("UPDATE d_inno SET b=CONCAT(b,'\\0') WHERE id=1", "rows d_inno"),
+])
+def test_snapshot_sees_the_smallest_change(make_world, change, table):
+    """One changed bit, counter or definition shows in the picture."""
+    zoo = make_world("all")
+    before = zoo.snapshot()
+    zoo.sql(change)
+    difference = diff(before, zoo.snapshot())
+    assert repr(table) in difference and difference.count("\n") < 12
+
+
+def test_a_crash_empties_memory_tables_and_nothing_else(victim, make_world):
+    """kill -9 and a restart lose the rows of MEMORY tables, which is what worldkeeper is for."""
+    zoo = make_world("all", on=victim)
+    before = zoo.snapshot()
+    start = victim.start_time()
+    victim.crash()
+    assert victim.start_time() > start
+    after = zoo.snapshot()
+    assert after["rows z_int"] == [] and before["rows z_int"]
+    assert after["rows d_inno"] == before["rows d_inno"]
+
+
+def test_the_stock_tools_work_on_the_worlds(make_world, tmp):
+    """The old scripts' pipeline writes and reads the small world."""
+    small, other = make_world(), make_world("empty")
+    path = mysqldump(small.server, small.schema, tmp + "/old.sql.gz")
+    stock_restore(other.server, path, other.schema)
+    assert other.rows("fleet") == small.rows("fleet") == 3000
+    assert diff(small.snapshot(), other.snapshot()).startswith("'rows player'")  # FLOAT is not exact
+
+
+def test_stopped_server_does_not_answer(victim):
+    """SIGSTOP makes a server that accepts nothing, SIGCONT brings it back."""
+    victim.sigstop()
+    with pytest.raises(Exception):
+        victim.admin(read_timeout=1, connect_timeout=1)
+    victim.sigcont()
+    assert victim.value("SELECT 1") == 1
+    assert session_pids(victim.process.pid) == [victim.process.pid]
+
+
+@pytest.mark.parametrize("tls", [None, "starttls", "smtps"])
+def test_smtp_sink(make_smtp, tls):
+    """The mail server takes a mail with login, over each kind of transport, and can refuse one."""
+    sink = make_smtp(tls=tls, login="bot")
+    context = ssl.create_default_context(cafile=sink.ca)
+
+    def connect():
+        if tls == "smtps":
+            return smtplib.SMTP_SSL("127.0.0.1", sink.port, context=context)
+        client = smtplib.SMTP("127.0.0.1", sink.port)
+        if tls:
+            client.starttls(context=context)
+        return client
+    with connect() as client:
+        client.login("bot", CANARY)
+        client.sendmail("a@example.com", ["b@example.com", "c@example.com"],
+                        "Subject: =?utf-8?q?sz=C3=A9p?=\r\n\r\nhello\r\n")
+    (mail,) = sink.wait()
+    assert (mail.subject, mail.to, mail.login, mail.tls) == (
+        "szép", ["b@example.com", "c@example.com"], "bot", tls is not None)
+    sink.mode = "450 later"
+    with connect() as client, pytest.raises(smtplib.SMTPRecipientsRefused):
+        client.login("bot", CANARY)
+        client.sendmail("a@example.com", ["b@example.com"], "Subject: x\r\n\r\nx\r\n")
+
+
+def test_http_sink(http):
+    """The HTTP server records what it gets, and fails in the ways asked of it."""
+    def post(body):
+        request = urllib.request.Request(http.url, data=json.dumps(body).encode(), method="POST")
+        return urllib.request.urlopen(request, timeout=10)
+    post({"event": "down"})
+    assert http.wait_event("down") == [{"event": "down"}]
+    http.mode, http.headers = 429, {"Retry_After": "7"}
+    with pytest.raises(urllib.error.HTTPError) as error:
+        post({})
+    assert error.value.code == 429 and error.value.headers["Retry-After"] == "7"
+    http.mode = "redirect"
+    with pytest.raises(urllib.error.HTTPError, match="loop"):
+        urllib.request.urlopen(http.url, timeout=10)
+
+
+def test_tarpit_takes_and_never_answers(tarpit):
+    """A connection to the tarpit opens and stays silent."""
+    with socket.create_connection(("127.0.0.1", tarpit.port)) as s:
+        s.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            s.recv(1)

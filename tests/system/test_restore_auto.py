@@ -1,0 +1,245 @@
+"""Restores that nobody asks for: what worldkeeper is for."""
+import gzip
+import os
+import signal
+
+import pytest
+from wk.keeper import DONE
+from wk.util import wait_for
+from wk.watch import Game, Watcher
+
+
+@pytest.fixture
+def kept(doomed, http):
+    """A supervised small world with one dump and a webhook."""
+    doomed.configure(http.settings())
+    doomed.dump()
+    doomed.before = doomed.world.snapshot()
+    doomed.http = http
+    return doomed.start()
+
+
+def test_a_killed_server_gets_its_world_back(kept, victim):
+    """kill -9, start: the flag goes UP, WAITING, RESTORING, UP, and every row is back."""
+    with Watcher(kept) as watcher:
+        wait_for(lambda: "UP" in watcher.flags, "the flag UP")
+        victim.kill9()
+        watcher.killed()
+        kept.wait(lambda: kept.flag() == "WAITING", "the flag WAITING")
+        victim.start()
+        kept.wait_state("UP")
+        wait_for(lambda: watcher.flags[-1] == "UP", "the flag UP again")
+    watcher.assert_clean()
+    kept.world.assert_is(kept.before)
+    words = [w for w in watcher.flags if not w.startswith("RESTORING")]
+    assert words[0] == "UP" and words[-1] == "UP" and set(words) == {"UP", "WAITING"}
+    restore = kept.status()["last_restore"]
+    assert restore["ok"] is True and restore["rows"] == kept.newest()["rows"]
+    assert restore["outage_seconds"] >= 0
+
+
+def test_the_alerts_of_a_loss_come_in_order(kept, victim):
+    """People hear: down, restoring, restored with dump, rows, seconds and what was lost."""
+    dump = kept.newest()
+    victim.kill9()
+    kept.http.wait_event("down")
+    victim.start()
+    message = kept.http.wait_event("restored")[-1]
+    events = [e for e in kept.http.events() if e in ("down", "restoring", "restored")]
+    assert events.index("down") < events.index("restoring") < events.index("restored")
+    facts = message["facts"]
+    assert dump["name"] in message["what"] and facts["dump"] == dump["name"]
+    assert facts["rows"] == dump["rows"] and facts["seconds"] >= 0 and facts["lost_seconds"] >= 0
+    assert message["world"] == "w1" and message["host"] and message["doing"] and message["todo"]
+
+
+def test_a_clean_restart_is_a_loss_as_well(kept, victim):
+    """An upgrade of the server's package empties the world in the same way."""
+    victim.stop()
+    kept.wait_state("WAITING")
+    victim.start()
+    kept.wait_state("UP")
+    kept.world.assert_is(kept.before)
+
+
+def test_a_loss_while_no_supervisor_ran(kept, victim):
+    """What the supervisor knew last is on the disk: it recognises a loss that it did not see."""
+    assert kept.stop() == 0
+    victim.crash()
+    kept.start()
+    kept.world.assert_is(kept.before)
+
+
+def test_a_loss_while_the_supervisor_was_killed(kept, victim):
+    """The same after kill -9 of the supervisor, on whose flag nobody may rely."""
+    kept.kill9()
+    victim.crash()
+    kept.start()
+    kept.world.assert_is(kept.before)
+
+
+def test_losses_in_a_row(kept, victim):
+    """Each further crash is restored as well, and the generation grows each time."""
+    generations = []
+    for _ in range(3):
+        victim.crash()
+        kept.wait(lambda: kept.world.rows() == 2000, "the world")
+        kept.wait_state("UP")
+        generations.append(kept.status()["generation"])
+    assert generations == sorted(set(generations))
+    kept.world.assert_is(kept.before)
+
+
+def test_a_dump_follows_by_interval_after_a_restore(kept, victim):
+    """The restored world is dumped again in its turn, by the new generation."""
+    kept.configure({"dump": {"interval": "3s"}})
+    kept.process.send_signal(signal.SIGHUP)
+    kept.wait(lambda: len(kept.dumps()) >= 2, "a dump by interval")
+    before = kept.newest()
+    victim.crash()
+    kept.wait(lambda: kept.newest()["generation"] > before["generation"], "a dump after the restore")
+    kept.wait_state("UP")
+    kept.world.assert_is(kept.before)
+
+
+def test_no_restore_where_the_config_says_no(kept, victim):
+    """restore.auto = no: the loss is seen and told, a person decides, --restore does it."""
+    kept.configure({"restore": {"auto": "no"}})
+    kept.stop()
+    kept.start()
+    victim.crash()
+    kept.wait_state("WAITING", "LOST")
+    kept.http.wait_event("waiting", "down")
+    kept.probes_pass("E", 5)
+    assert kept.world.rows() == 0 and kept.flag() == "WAITING"
+    kept.ok("--restore")
+    kept.wait_state("UP")
+    kept.world.assert_is(kept.before)
+
+
+def test_without_any_dump_it_waits_and_says_so(doomed, victim, http):
+    """A world lost before its first dump: WAITING, an alert, and never UP with nothing."""
+    doomed.configure(http.settings())
+    doomed.start(fault="dump.part_opened=kill")  # each dump fails
+    victim.crash()
+    doomed.wait_state("WAITING")
+    http.wait_event("waiting")
+    doomed.wait(lambda: doomed.flag() == "WAITING", "the flag WAITING")
+
+
+def test_rows_written_before_the_restore_are_saved(kept, victim):
+    """A game that reconnects at once and writes loses nothing in silence."""
+    kept.stop()
+    victim.crash()
+    kept.world.sql("INSERT INTO chat VALUES (1,'written too early')")
+    kept.start()
+    kept.world.assert_is(kept.before)
+    (path,) = kept.conflicts()
+    with gzip.open(path) as f:
+        assert b"written too early" in f.read()
+    assert kept.status()["last_restore"]["conflict_rows"] == 1
+    assert os.path.basename(path) in str(kept.http.wait_event("restored")[-1])
+
+
+def test_a_game_that_never_stops_writing(kept, victim):
+    """Under a game that writes all the time each row is in the world or in the conflict file."""
+    kept.world.sql("CREATE TABLE acks (n INT PRIMARY KEY) ENGINE=InnoDB")
+    with Game(kept.world, "INSERT INTO chat VALUES ({n},'game')", "INSERT INTO acks VALUES ({n})"):
+        wait_for(lambda: kept.world.rows("acks") > 20, "the game")
+        victim.crash()
+        last = kept.world.value("SELECT MAX(n) FROM acks")
+        kept.wait(lambda: kept.world.rows() == 2000, "the world")
+        kept.wait_state("UP")
+        goal = kept.world.value("SELECT MAX(n) FROM acks") + 20
+        wait_for(lambda: kept.world.value("SELECT MAX(n) FROM acks") > goal, "the game to go on")
+    saved = b""
+    for path in kept.conflicts():
+        with gzip.open(path) as f:
+            saved += f.read()
+    there = {n for (n,) in kept.world.sql("SELECT who FROM chat WHERE what='game'")}
+    for (n,) in kept.world.sql(f"SELECT n FROM acks WHERE n>{last}"):
+        assert n in there or f"{n},".encode() in saved or f"'{n}'".encode() in saved, n
+
+
+def test_a_killed_restore_worker_is_an_event(kept, victim):
+    """When the worker dies, the supervisor says so, waits and tries again; nothing is half done."""
+    kept.stop()
+    kept.start(fault="restore.loaded=kill")
+    victim.crash()
+    kept.wait_state("WAITING")
+    kept.http.wait_event("waiting")
+    assert kept.world.rows() == 0
+    kept.stop()
+    kept.start()
+    kept.world.assert_is(kept.before)
+
+
+def test_a_stalled_restore_is_ended_and_repeated(kept, victim):
+    """A restore that makes no progress for restore.stall is killed and started again."""
+    kept.configure({"restore": {"stall": "1s"}})
+    kept.stop()
+    kept.start(fault="restore.loaded=stop")
+    victim.crash()
+    kept.wait(lambda: kept.log().count("no progress for") >= 2, "two stalled restores to be ended")
+    assert kept.alive() and kept.world.rows() == 0 and kept.flag() != "UP"
+    assert kept.stop() == 0
+    kept.start()
+    kept.world.assert_is(kept.before)
+
+
+def test_long_restores_show_dots(kept, victim):
+    """While it runs the flag says RESTORING with a dot, as the old scripts' homepages expect."""
+    kept.stop()
+    kept.start(fault="restore.loaded#1=sleep:2500")
+    victim.crash()
+    kept.wait(lambda: kept.flag() == "RESTORING.", "the flag RESTORING.")
+    assert kept.status()["running"]["job"] == "restore"
+    kept.wait_state("UP")
+
+
+def drop_and_make(kept):
+    """The world's schema as a newly set up server has it: there, and empty."""
+    schema = kept.world.schema
+    kept.server.sql(f"DROP DATABASE `{schema}`", f"CREATE DATABASE `{schema}` CHARACTER SET utf8mb4")
+
+
+def test_a_dropped_world_is_not_restored_by_default(kept):
+    """DROP DATABASE by somebody: MISSING, an alert, no restore; a person can have it back."""
+    drop_and_make(kept)
+    kept.wait_verdict("MISSING")
+    kept.probes_pass("M", 5)
+    assert kept.state() == "WAITING" and kept.flag() == "WAITING"
+    assert not kept.world.sql("SHOW TABLES")
+    kept.http.wait_event("sentinel")
+    kept.ok("--restore")
+    kept.wait_state("UP")
+    kept.world.assert_is(kept.before)
+
+
+@pytest.mark.parametrize("allowed", ["yes", "no"])
+def test_a_rebuilt_server_is_filled_only_where_allowed(kept, victim, allowed):
+    """A server that comes back without the world's tables: restore.new_server decides."""
+    kept.configure({"restore": {"new_server": allowed}})
+    kept.stop()
+    drop_and_make(kept)
+    victim.crash()
+    kept.start(state="UP" if allowed == "yes" else "WAITING")
+    if allowed == "yes":
+        return kept.world.assert_is(kept.before)
+    kept.http.wait_event("sentinel", "waiting")
+    kept.probes_pass("M", 4)
+    assert not kept.world.sql("SHOW TABLES")
+
+
+def test_planned_work(kept, victim):
+    """--pause before an upgrade: no alarm, no restore while paused; --resume puts the world back."""
+    assert kept.run("--pause").rc == DONE
+    kept.wait_state("PAUSED")
+    kept.wait(lambda: kept.flag() == "WAITING", "the flag WAITING")
+    told = len(kept.http.messages())
+    victim.crash()
+    assert kept.state() == "PAUSED" and kept.world.rows() == 0
+    assert kept.run("--resume").rc == DONE
+    kept.wait_state("UP")
+    kept.world.assert_is(kept.before)
+    assert "down" not in [m["event"] for m in kept.http.messages()[told:]]

@@ -1,0 +1,318 @@
+"""Restores that a person asks for."""
+import gzip
+import os
+import stat
+
+import pytest
+from wk.keeper import DONE, FAILED, REFUSED
+from wk.server import mysqldump, stock_restore
+from wk.snapshot import assert_same
+from wk.util import wait_for
+
+
+@pytest.fixture
+def lost(doomed, victim):
+    """A keeper whose world was dumped and then lost; no supervisor runs."""
+    doomed.dump()
+    doomed.before = doomed.world.snapshot()
+    victim.crash()
+    return doomed
+
+
+def test_restore_after_a_loss(lost):
+    """--restore puts the newest dump back, exactly, and says what it did."""
+    result = lost.ok("--restore", "--json")
+    lost.world.assert_is(lost.before)
+    manifest = lost.newest()
+    assert result["dump"] == manifest["name"] and result["rows"] == manifest["rows"]
+    assert result["generation"] > manifest["generation"]
+    assert result["lost_seconds"] >= 0 and result["skipped"] == []
+
+
+def test_restored_world_is_dumped_under_the_new_generation(lost):
+    """A restore raises the generation, and dumps after it order after all before it."""
+    old = lost.newest()
+    lost.ok("--restore")
+    lost.dump()
+    new = lost.newest()
+    assert new["generation"] > old["generation"] and new["name"] > old["name"]
+
+
+def test_a_living_world_is_refused(keeper):
+    """Without --force a living world is never overwritten: exit 4, nothing changed."""
+    keeper.dump()
+    keeper.world.mark(2)
+    before = keeper.world.snapshot()
+    done = keeper.run("--restore")
+    assert done.rc == REFUSED and "HINT" in done.err and "--force" in done.err, done
+    keeper.world.assert_is(before)
+
+
+def test_force_saves_the_present_world_first(keeper):
+    """--force restores over a living world, and what was there is in a dump taken just before."""
+    keeper.dump()
+    old = keeper.world.snapshot()
+    keeper.world.mark(2)
+    present = keeper.world.snapshot()
+    name = keeper.newest()["name"]
+    result = keeper.ok("--restore", "--force", "--json")
+    assert result["dump"] == name
+    keeper.world.assert_is(old)
+    (saved,) = [m for m in keeper.dumps() if m["name"] != name]
+    keeper.ok("--restore=" + saved["name"], "--force")
+    keeper.world.assert_is(present)
+
+
+def test_force_without_a_dump_of_the_present_does_nothing(keeper):
+    """When the present world cannot be saved first, a forced restore does not go on."""
+    keeper.dump()
+    keeper.world.mark(2)
+    before = keeper.world.snapshot()
+    done = keeper.run("--restore", "--force", fault="dump.streamed=kill")
+    assert done.rc != DONE
+    keeper.world.assert_is(before)
+
+
+def test_dry_run_says_and_does_nothing(lost):
+    """--dry-run names the dump that would be used, and the world stays as it is."""
+    emptied = lost.world.snapshot()
+    result = lost.ok("--restore", "--dry-run", "--json")
+    assert result["dump"] == lost.newest()["name"]
+    lost.world.assert_is(emptied)
+
+
+def test_an_older_dump_by_name(keeper):
+    """--restore=NAME restores that one, not the newest."""
+    first = keeper.dump()
+    before = keeper.world.snapshot()
+    keeper.world.mark(2)
+    keeper.dump()
+    assert keeper.ok("--restore=" + first["name"], "--force", "--json")["dump"] == first["name"]
+    keeper.world.assert_is(before)
+
+
+def test_an_unknown_name_is_said(lost):
+    """A dump that does not exist is an error with its name; nothing else is taken instead."""
+    done = lost.run("--restore=w1-000001-00000099-20200101T000000Z")
+    assert done.rc != DONE and "00000099" in done.err, done
+    assert lost.world.rows() == 0
+
+
+def test_into_another_schema(keeper, make_world):
+    """--into leaves the world alone and fills another schema, for a look into the past."""
+    keeper.dump()
+    before = keeper.world.snapshot()
+    keeper.world.mark(2)
+    present = keeper.world.snapshot()
+    other = make_world("empty")
+    keeper.server.grant("keeper@localhost", other.schema)
+    keeper.ok("--restore", "--into", other.schema)
+    assert_same(before, other.snapshot(), "restored into another schema")
+    keeper.world.assert_is(present)
+
+
+def test_into_a_schema_with_rows_needs_force(keeper, make_world):
+    """--into over tables that hold rows is refused as well."""
+    keeper.dump()
+    other = make_world()
+    keeper.server.grant("keeper@localhost", other.schema)
+    other.mark(9)
+    before = other.snapshot()
+    assert keeper.run("--restore", "--into", other.schema).rc == REFUSED
+    assert_same(before, other.snapshot(), "after the refusal")
+
+
+def test_drill_proves_a_dump_and_leaves_nothing(make_keeper, world):
+    """--drill restores into a scratch schema, compares, and drops it."""
+    keeper = make_keeper(world).init()
+    for host in ("localhost", "127.0.0.1"):
+        keeper.server.sql(f"GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@'{host}'",
+                          f"GRANT ALL ON `{world.schema.replace('_', chr(92) + '_')}\\_%`.* "
+                          f"TO keeper@'{host}'")
+    keeper.dump()
+    before = world.snapshot()
+    schemas = keeper.server.sql("SHOW DATABASES")
+    keeper.ok("--drill")
+    assert keeper.server.sql("SHOW DATABASES") == schemas
+    world.assert_is(before)
+
+
+def test_rows_written_since_the_restart_are_saved(lost):
+    """What the game wrote into the emptied tables is in a conflict file, told, and not in the world."""
+    lost.world.sql("INSERT INTO player (nick,points) VALUES ('late''s \\\\ nick',1),('other',2)",
+                   "INSERT INTO chat VALUES (1,'hello, where is everybody?')")
+    result = lost.ok("--restore", "--json")
+    lost.world.assert_is(lost.before)
+    (path,) = lost.conflicts()
+    assert result["conflict_rows"] == 3 and os.path.basename(path) in result["conflict_file"]
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    with gzip.open(path) as f:
+        text = f.read()
+    assert b"where is everybody" in text and b"other" in text
+
+
+def test_conflict_rows_can_be_loaded(lost, make_world):
+    """The conflict file is SQL that the stock client loads, for a person to merge."""
+    lost.world.sql("INSERT INTO player (nick,points,ratio) VALUES ('late',1,16777215)")
+    lost.ok("--restore")
+    other = make_world("empty", on=lost.server)
+    other.sql(f"CREATE TABLE player LIKE `{lost.world.schema}`.player")
+    stock_restore(lost.server, lost.conflicts()[0], other.schema)
+    assert other.sql("SELECT nick, points, CAST(ratio AS DOUBLE) FROM player") == (
+        ("late", 1, 16777215.0),)
+
+
+def test_no_conflict_no_file(lost):
+    """Without such rows there is no file to worry about."""
+    result = lost.ok("--restore", "--json")
+    assert not lost.conflicts() and not result["conflict_rows"]
+
+
+def test_auto_increment_goes_on(doomed, victim):
+    """A new player gets the next number, not one that was somebody else's before the crash."""
+    doomed.world.sql("DELETE FROM player WHERE id>1990")  # the counter stays at 2001
+    doomed.dump()
+    victim.crash()
+    doomed.ok("--restore")
+    doomed.world.sql("INSERT INTO player (nick,points) VALUES ('new',0)")
+    assert doomed.world.value("SELECT id FROM player WHERE nick='new'") == 2001
+
+
+def test_a_world_larger_than_max_heap_table_size(make_world, make_keeper, victim):
+    """A table that outgrew the server's present limit is restored whole, and can grow on."""
+    world = make_world("empty", on=victim)
+    world.sql("SET max_heap_table_size=64*1024*1024",
+              "CREATE TABLE player (id INT PRIMARY KEY, v CHAR(250) CHARACTER SET latin1) "
+              "ENGINE=MEMORY", "INSERT INTO player SELECT seq, seq FROM seq_1_to_90000")
+    keeper = make_keeper(world).init()
+    before = world.checksums()
+    keeper.dump()
+    victim.crash()  # the global limit is 16 MiB, the table has 26 MB
+    keeper.ok("--restore")
+    assert world.checksums() == before
+    world.sql("INSERT INTO player VALUES (0,'one more')")
+
+
+def test_triggers_stay_and_do_not_fire(doomed, victim):
+    """A trigger is there after a restore, did not change a row, and fires for the game again."""
+    doomed.world.sql("CREATE TABLE fired (n INT) ENGINE=InnoDB",
+                     "CREATE TRIGGER cheat BEFORE INSERT ON player FOR EACH ROW SET NEW.points=-1",
+                     "CREATE TRIGGER note AFTER INSERT ON chat FOR EACH ROW INSERT INTO fired VALUES (1)",
+                     "CREATE TRIGGER gone AFTER DELETE ON chat FOR EACH ROW INSERT INTO fired VALUES (2)")
+    victim.sql("GRANT SET USER ON *.* TO keeper@localhost")  # the triggers belong to root
+    before = doomed.world.snapshot()
+    doomed.dump()
+    victim.crash()
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+    doomed.world.sql("INSERT INTO player (nick,points) VALUES ('new',5)")
+    assert doomed.world.value("SELECT points FROM player WHERE nick='new'") == -1
+
+
+def test_views_and_durable_tables_survive(doomed, victim):
+    """Views over restored tables work; a durable neighbour keeps what it got after the dump."""
+    doomed.world.sql("CREATE TABLE ledger (n INT PRIMARY KEY) ENGINE=InnoDB",
+                     "CREATE VIEW rich AS SELECT nick FROM player WHERE points>15000000")
+    doomed.dump()
+    doomed.world.sql("INSERT INTO ledger VALUES (1)")
+    rich = doomed.world.rows("rich")
+    victim.crash()
+    doomed.ok("--restore")
+    assert doomed.world.rows("rich") == rich > 0
+    assert doomed.world.rows("ledger") == 1
+
+
+def test_nothing_is_left_beside_the_world(lost):
+    """After a restore the schema has the tables it had: no shadow, no old one, no extra schema."""
+    tables = lost.world.sql("SHOW TABLES")
+    schemas = lost.server.sql("SHOW DATABASES")
+    lost.ok("--restore")
+    assert lost.world.sql("SHOW TABLES") == tables
+    assert lost.server.sql("SHOW DATABASES") == schemas
+
+
+def test_a_locked_table_ends_the_restore_cleanly(lost):
+    """A game that holds a lock makes the restore fail in time, with its name, and nothing half done."""
+    lost.configure({"restore": {"lock_wait": "2s"}})
+    emptied, tables = lost.world.snapshot(), lost.world.sql("SHOW TABLES")
+    con = lost.server.admin(lost.world.schema)
+    with con, con.cursor() as cur:
+        cur.execute("LOCK TABLES fleet WRITE")
+        done = lost.run("--restore")
+        assert done.rc == FAILED and "lock" in done.err.lower(), done
+    lost.world.assert_is(emptied)
+    assert lost.world.sql("SHOW TABLES") == tables
+    lost.ok("--restore")
+    lost.world.assert_is(lost.before)
+
+
+def test_a_read_only_server_is_named(lost):
+    """After a failover to a read-only server the restore says so and can be repeated."""
+    lost.server.sql("SET GLOBAL read_only=1")
+    try:
+        done = lost.run("--restore")
+        assert done.rc in (FAILED, REFUSED) and "read" in done.err.lower(), done
+    finally:
+        lost.server.sql("SET GLOBAL read_only=0")
+    lost.ok("--restore")
+    lost.world.assert_is(lost.before)
+
+
+def test_a_table_made_after_the_dump_is_left_alone(doomed, victim):
+    """A table that no dump knows is neither dropped nor emptied by a restore."""
+    doomed.dump()
+    doomed.world.sql("CREATE TABLE newcomer (n INT) ENGINE=MEMORY")
+    victim.crash()
+    doomed.world.sql("INSERT INTO newcomer VALUES (1)")
+    doomed.ok("--restore")
+    assert doomed.world.rows("newcomer") == 1 and doomed.world.rows() == 2000
+
+
+# -- files of the old scripts -------------------------------------------------------------------
+
+@pytest.mark.parametrize("suffix", [".sql", ".sql.gz"])
+@pytest.mark.parametrize("kind", ["small", "zoo"])
+def test_a_file_of_the_old_scripts(make_world, make_keeper, victim, tmp, suffix, kind):
+    """--restore=PATH takes what plain mysqldump wrote, and gives what the stock client would give."""
+    world = make_world(kind, on=victim)
+    if kind == "zoo":
+        world.sql("DELETE FROM z_hidden WHERE id=3")  # the stock client cannot break a CHECK
+    keeper = make_keeper(world).init()
+    path = mysqldump(victim, world.schema, os.path.join(tmp, "old" + suffix))
+    stock = make_world("empty", on=victim)
+    plain = mysqldump(victim, world.schema, os.path.join(tmp, "check.sql.gz"))
+    stock_restore(victim, plain, stock.schema)
+    wanted = stock.snapshot(engines={"MEMORY"})
+    victim.crash()
+    keeper.ok("--restore=" + path)
+    assert_same(wanted, world.snapshot(engines={"MEMORY"}), "compared with the stock client")
+
+
+def test_a_foreign_file_never_overwrites_a_living_world(keeper, tmp):
+    """The same refusal and the same dump beforehand hold for an operator's own file."""
+    path = mysqldump(keeper.server, keeper.world.schema, os.path.join(tmp, "old.sql"))
+    keeper.world.mark(2)
+    before = keeper.world.snapshot()
+    assert keeper.run("--restore=" + path).rc == REFUSED
+    keeper.world.assert_is(before)
+
+
+@pytest.mark.parametrize("suffix", [".sql", ".sql.gz"])
+def test_a_cut_file_of_the_old_scripts(lost, tmp, suffix, make_world):
+    """A mysqldump that broke off in the middle changes nothing: all or nothing holds here too."""
+    source = make_world("small", on=lost.server)
+    path = mysqldump(lost.server, source.schema, os.path.join(tmp, "old" + suffix))
+    os.truncate(path, os.path.getsize(path) * 2 // 3)
+    emptied = lost.world.snapshot()
+    done = lost.run("--restore=" + path)
+    assert done.rc not in (DONE, 2), done
+    lost.world.assert_is(emptied)
+    lost.ok("--restore")
+    lost.world.assert_is(lost.before)
+
+
+def test_a_file_is_taken_only_when_named(lost, tmp):
+    """A mysqldump file that lies in the dump directory is never chosen by itself."""
+    mysqldump(lost.server, lost.world.schema, os.path.join(lost.dumps_dir, "zzz.sql.gz"))
+    assert lost.ok("--restore", "--json")["dump"] == lost.newest()["name"]
+    wait_for(lambda: lost.world.rows() == 2000, "the world")

@@ -1,0 +1,179 @@
+"""No secret leaves its file, and nobody else gets at the players' data."""
+import gzip
+import os
+import socket
+import stat
+import subprocess
+import threading
+
+from wk.keeper import DONE, REFUSED
+from wk.util import CANARY
+
+
+class Spy(threading.Thread):
+    """Reads argv and environment of all processes of a keeper, again and again."""
+
+    def __init__(self, keeper):
+        super().__init__(daemon=True)
+        self.keeper, self.ended, self.found, self.read = keeper, threading.Event(), [], 0
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *args):
+        self.ended.set()
+        self.join()
+
+    def run(self):
+        while not self.ended.wait(0.01):
+            for pid in self.keeper.pids():
+                for name in ("cmdline", "environ", "comm", "status"):
+                    try:
+                        with open(f"/proc/{pid}/{name}", "rb") as f:
+                            data = f.read()
+                    except OSError:
+                        continue
+                    self.read += 1
+                    if CANARY.encode() in data:
+                        self.found.append((pid, name))
+
+
+def everything_written(*roots):
+    for root in roots:
+        for where, _, files in os.walk(root):
+            for name in files:
+                path = os.path.join(where, name)
+                if stat.S_ISREG(os.lstat(path).st_mode):
+                    with open(path, "rb") as f:
+                        yield path, f.read()
+
+
+def test_no_secret_anywhere(doomed, victim, make_smtp, http):
+    """The canary password is in no argument, environment, log, status, dump, alert, queue or answer."""
+    sink = make_smtp(tls="smtps", login="bot")
+    doomed.configure({**sink.settings(user="bot", password_file=doomed.secret("mailpw", CANARY)),
+                      "alert.webhook": {"url_file": doomed.secret("hook", f"{http.url}?{CANARY}")}})
+    said = []
+    doomed.start(fault=None)
+    with Spy(doomed) as spy:
+        said += [doomed.run(*a) for a in (["--check", "--verbose"], ["--dump", "--verbose"],
+                                          ["--status", "--json"], ["--test-alert", "--verbose"])]
+        http.mode = 500
+        victim.crash()
+        doomed.wait(lambda: doomed.world.rows() == 2000, "the world")
+        doomed.wait_state("UP")
+        victim.sql(f"ALTER USER keeper@localhost IDENTIFIED BY '{CANARY}2'")
+        for (other,) in victim.sql("SELECT id FROM information_schema.processlist "
+                                   "WHERE user='keeper'"):
+            victim.sql(f"KILL {other}")
+        doomed.wait_verdict("DENIED")
+        said.append(doomed.run("--check"))
+        sink.wait(n=2)
+    assert spy.read > 50 and not spy.found
+    for done in said:
+        assert CANARY not in done.out + done.err, done.args
+    assert any("--dump" in d.args and d.rc == DONE for d in said)
+    secrets = {doomed.password_file, os.path.join(doomed.base, "mailpw"),
+               os.path.join(doomed.base, "hook")}
+    for path, data in everything_written(doomed.base):
+        if path in secrets:
+            continue
+        if path.endswith(".gz"):
+            data += gzip.decompress(data)
+        assert CANARY.encode() not in data, path
+    assert sink.mails and not any(CANARY.encode() in m.raw for m in sink.mails)
+    assert http.requests and not any(CANARY.encode() in r.body for r in http.requests)
+
+
+def test_no_secret_in_a_core(keeper):
+    """The supervisor's memory is not for others: it is not dumpable."""
+    keeper.start()
+    with open(f"/proc/{keeper.process.pid}/limits") as f:
+        core = next(line for line in f if line.startswith("Max core file size"))
+    owner = os.stat(f"/proc/{keeper.process.pid}/environ").st_uid
+    assert core.split()[4] == "0" or owner == 0
+
+
+def test_a_dump_directory_for_others_is_closed_or_refused(keeper):
+    """A dump directory that others can enter is made private or refused, never just used."""
+    os.chmod(keeper.dumps_dir, 0o755)
+    done = keeper.run("--dump")
+    mode = stat.S_IMODE(os.stat(keeper.dumps_dir).st_mode)
+    assert mode & 0o077 == 0 or (done.rc != DONE and "0755" in done.err), (oct(mode), done)
+
+
+def test_a_dump_directory_that_is_a_link(keeper, tmp):
+    """A link planted in place of the part file is not written through."""
+    target = os.path.join(tmp, "precious")
+    with open(target, "w") as f:
+        f.write("precious")
+    keeper.dump()
+    for n in range(1, 6):
+        name = keeper.newest()["name"].split("-")
+        for suffix in (".sql.gz.part", ".json.tmp", ".json"):
+            path = os.path.join(keeper.dumps_dir, f"w1-{name[1]}-{int(name[2]) + n:08d}{suffix}")
+            os.symlink(target, path)
+    keeper.dump()
+    with open(target) as f:
+        assert f.read() == "precious"
+
+
+def test_root_is_refused_unless_allowed(keeper):
+    """--run as root needs --allow-root: a daemon of this kind has no business being root."""
+    command = [a for a in keeper.command("--run") if a != "--allow-root"]
+    if os.geteuid() != 0:  # an ordinary user needs no switch
+        keeper.start()
+        assert "--allow-root" not in keeper.process.args
+        return
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60,
+                          env=keeper.environment())
+    assert done.returncode == REFUSED and "--allow-root" in done.stderr, done
+
+
+def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
+    """A rogue server that answers a query with 'send me this file' gets nothing."""
+    secret = os.path.join(tmp, "precious")
+    with open(secret, "w") as f:
+        f.write("precious-content")
+    listener = socket.create_server(("127.0.0.1", 0))
+    got = bytearray()
+
+    def rogue():
+        while True:
+            try:
+                con, _ = listener.accept()
+            except OSError:
+                return
+            con.settimeout(3)
+            try:
+                serve_rogue(con, secret, got)
+            except OSError:
+                pass
+            con.close()
+    threading.Thread(target=rogue, daemon=True).start()
+    keeper = make_keeper(make_world("empty"), {"mysql": {
+        "socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1]), "tls": "off"}})
+    done = keeper.run("--dump")
+    listener.close()
+    assert done.rc != DONE and b"precious-content" not in got
+
+
+def serve_rogue(con, path, got):
+    """The handshake of a MariaDB server, then a request for a file as the answer to each query."""
+    def packet(n, body):
+        con.sendall(len(body).to_bytes(3, "little") + bytes([n]) + body)
+    greeting = (b"\x0a5.5.5-10.11.0-MariaDB\0" + b"\1\0\0\0" + b"a" * 8 + b"\0" + b"\xff\xf7" + b"\x2d"
+                + b"\2\0" + b"\xff\x81" + b"\x15" + b"\0" * 10 + b"b" * 12 + b"\0"
+                + b"mysql_native_password\0")
+    packet(0, greeting)
+    got += con.recv(65536)
+    packet(2, b"\0\0\0\2\0\0\0")
+    while True:
+        data = con.recv(65536)
+        if not data:
+            return
+        got += data
+        packet(1, b"\xfb" + path.encode())
+        got += con.recv(65536)
+        packet(3, b"\0\0\0\2\0\0\0")

@@ -1,0 +1,193 @@
+"""The supervisor as a service: readiness, watchdog, signals."""
+import os
+import signal
+import socket
+import time
+
+import pytest
+from wk.util import wait_for
+from wk.watch import Lateness
+
+ALL_STATES = ["STARTING", "UP", "SUSPECT", "WAITING", "RESTORING", "PAUSED", "dumping", "alerting"]
+
+
+class Notify:
+    """systemd's end of the notification socket."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.socket.setblocking(False)
+        self.path, self.lines = path, []
+
+    def read(self):
+        while True:
+            try:
+                self.lines += self.socket.recv(65536).decode().split("\n")
+            except BlockingIOError:
+                return self.lines
+
+    def wait(self, start, n=1):
+        wait_for(lambda: sum(x.startswith(start) for x in self.read()) >= n,
+                 lambda: f"{n} times {start}, got {self.lines[-20:]}")
+        return [x for x in self.lines if x.startswith(start)]
+
+
+@pytest.fixture
+def notify(tmp):
+    sink = Notify(os.path.join(tmp, "n"))
+    yield sink
+    sink.socket.close()
+
+
+def test_ready_status_and_watchdog(keeper, notify):
+    """systemd is told READY once, a STATUS for people, and WATCHDOG again and again."""
+    keeper.start(NOTIFY_SOCKET=notify.path, WATCHDOG_USEC="600000")
+    notify.wait("READY=1")
+    assert any("UP" in line for line in notify.wait("STATUS="))
+    notify.wait("WATCHDOG=1", 5)
+    keeper.stop()
+    notify.wait("STOPPING=1")
+    assert notify.lines.count("READY=1") == 1
+
+
+def test_ready_also_when_the_server_is_away(doomed, victim, notify):
+    """The unit starts when the daemon watches, not when the world is well: boot order is no matter."""
+    victim.kill9()
+    doomed.start(state=None, NOTIFY_SOCKET=notify.path)
+    notify.wait("READY=1")
+    assert doomed.status()["ready"] is False or doomed.state() != "UP"
+
+
+def test_watchdog_stops_when_the_loop_does(keeper, notify):
+    """The watchdog message comes from the loop itself: a stopped daemon sends none."""
+    keeper.start(NOTIFY_SOCKET=notify.path, WATCHDOG_USEC="400000")
+    notify.wait("WATCHDOG=1", 2)
+    keeper.process.send_signal(signal.SIGSTOP)
+    notify.read()
+    notify.lines.clear()
+    time.sleep(1)
+    assert "WATCHDOG=1" not in notify.read()
+    keeper.process.send_signal(signal.SIGCONT)
+    notify.wait("WATCHDOG=1")
+    assert keeper.state() == "UP"
+
+
+def bring_to(keeper, victim, state, tarpit):
+    """A supervisor in that state, or busy in that way."""
+    keeper.configure({"alert.smtp": {"url": f"smtp://127.0.0.1:{tarpit.port}", "to": "a@example.com",
+                                     "from": "k@example.com", "starttls": "off", "timeout": "60s"}})
+    keeper.dump()
+    if state == "STARTING":
+        victim.sigstop()
+        return keeper.start(state=None).wait(keeper.status, "a status")
+    if state == "RESTORING":
+        victim.crash()
+        return keeper.start(state="RESTORING", fault="restore.loaded=sleep:60000")
+    if state == "dumping":
+        keeper.start(fault="dump.streamed#1=sleep:60000")
+        keeper.popen("--dump")
+        return keeper.wait(keeper.parts, "the dump to run")
+    keeper.start()
+    if state == "SUSPECT":
+        victim.sigstop()
+    elif state == "WAITING":
+        victim.kill9()
+    elif state == "PAUSED":
+        keeper.ok("--pause")
+    elif state == "alerting":
+        return wait_for(lambda: tarpit.held, "an alert to be stuck")
+    return keeper.wait_state(state)
+
+
+@pytest.mark.parametrize("state", ALL_STATES)
+def test_sigterm_ends_in_every_state(doomed, victim, tarpit, state):
+    """systemctl stop ends within 10 s whatever goes on, with exit 0, no process left, state STOPPED."""
+    with Lateness() as lateness:
+        bring_to(doomed, victim, state, tarpit)
+        pid = doomed.process.pid
+        began = time.monotonic()
+        assert doomed.stop() == 0
+        took = time.monotonic() - began
+        assert took < 10 + lateness.worst_ms / 1000 * 10
+    wait_for(lambda: not doomed.pids(), "the workers to be gone", 5)
+    status = doomed.status()
+    assert (status["state"], status["pid"]) == ("STOPPED", pid)
+    assert doomed.flag() != "UP" or state in ("UP", "SUSPECT", "dumping", "alerting")
+
+
+def test_after_a_stop_in_the_middle_the_next_start_goes_on(doomed, victim, tarpit):
+    """A restore that SIGTERM broke off is done by the next supervisor; nothing is left behind."""
+    before = doomed.world.snapshot()
+    bring_to(doomed, victim, "RESTORING", tarpit)
+    assert doomed.stop() == 0
+    assert doomed.world.rows() == 0
+    doomed.start()
+    doomed.world.assert_is(before)
+
+
+def test_a_dump_broken_off_by_sigterm_leaves_no_part(doomed, victim, tarpit):
+    """SIGTERM in a dump: the part goes, the old dump stays."""
+    bring_to(doomed, victim, "dumping", tarpit)
+    (first,) = doomed.dumps()
+    assert doomed.stop() == 0
+    assert [m["name"] for m in doomed.dumps()] == [first["name"]] or len(doomed.dumps()) == 2
+    doomed.dump()
+    assert not doomed.parts()
+
+
+def test_sigint_is_a_stop_too(keeper):
+    """Ctrl-C in a terminal ends it in the same clean way."""
+    keeper.start()
+    assert keeper.stop(signal.SIGINT) == 0
+
+
+def test_sighup_takes_a_good_config(keeper):
+    """A changed config works after SIGHUP, without a restart."""
+    keeper.dump()
+    keeper.start()
+    keeper.configure({"dump": {"interval": "1s"}})
+    pid = keeper.process.pid
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "a dump by the new interval")
+    assert keeper.process.pid == pid and keeper.state() == "UP"
+
+
+def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper):
+    """A typo does not end the keeping: the error is in the log with its line, the old config goes on."""
+    keeper.configure({"dump": {"interval": "2s"}})
+    keeper.dump()
+    keeper.start()
+    with open(keeper.config_path) as f:
+        good = f.read()
+    keeper.write(good + "\n[dump]\nintervall = 1h\n")
+    keeper.process.send_signal(signal.SIGHUP)
+    line = len(good.split("\n")) + 2
+    keeper.wait(lambda: "intervall" in keeper.log(), "an error in the log")
+    assert f"{keeper.config_path}:{line}" in keeper.log()
+    n = len(keeper.dumps())
+    keeper.wait(lambda: len(keeper.dumps()) > n, "a further dump by the old interval")
+    assert keeper.state() == "UP"
+
+
+def test_sighup_never_changes_which_world_it_is(keeper, make_world):
+    """Another schema or directory under a running supervisor is refused: that is another world."""
+    other = make_world()
+    keeper.dump()
+    keeper.start()
+    keeper.configure({"world": {"schema": other.schema}})
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: "schema" in keeper.log(), "a refusal in the log")
+    keeper.probes_pass("A", 4)
+    assert keeper.state() == "UP"
+
+
+def test_an_idle_supervisor_is_quiet(keeper):
+    """Nothing to tell, nothing logged: a minute of health is not a page of text."""
+    keeper.dump()
+    keeper.start()
+    keeper.probes_pass("A", 8)
+    lines = len(keeper.log().splitlines())
+    seen = keeper.status()["updated"]
+    keeper.wait(lambda: keeper.status().get("updated") != seen, "the status to be refreshed")
+    assert len(keeper.log().splitlines()) == lines

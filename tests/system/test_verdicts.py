@@ -1,0 +1,241 @@
+"""Doubt never restores: each kind of trouble gets its verdict and its alert, and the world is not touched."""
+import signal
+
+import pytest
+from wk.util import CANARY
+from wk.watch import Lateness
+
+
+@pytest.fixture
+def calm(doomed, http):
+    """A supervised world with a dump, a webhook, and a check that nothing was restored."""
+    doomed.configure(http.settings())
+    doomed.dump()
+    doomed.http = http
+    doomed.start()
+    doomed.generation = doomed.status()["generation"]
+    doomed.before = doomed.world.snapshot()
+    return doomed
+
+
+def recovers_untouched(keeper, events=("down",)):
+    """Back to UP, people were told once of the trouble and once of its end, nothing was restored."""
+    keeper.wait_state("UP")
+    keeper.wait(lambda: keeper.flag() == "UP", "the flag UP")
+    status = keeper.status()
+    assert status["generation"] == keeper.generation and status["last_restore"] is None
+    keeper.world.assert_is(keeper.before)
+    new = [m for m in keeper.http.messages() if m["event"] in events and m["kind"] == "new"]
+    assert len(new) == 1, keeper.http.messages()
+    keeper.wait(lambda: [m for m in keeper.http.messages() if m["kind"] == "recovered"],
+                "the message that it is over")
+    assert not {"restoring", "restored"} & set(keeper.http.events())
+
+
+def other_connections_end(server):
+    for (other,) in server.sql("SELECT id FROM information_schema.processlist WHERE user='keeper'"):
+        server.sql(f"KILL {other}")
+
+
+def test_stopped_server(calm, victim):
+    """A server that is silent (SIGSTOP) is STALLED: doubt, an alert after a while, no restore."""
+    with Lateness() as lateness:
+        victim.sigstop()
+        calm.wait_verdict("STALLED")
+        calm.wait_state("SUSPECT")
+        calm.http.wait_event("down", timeout=120)
+        lateness.assert_quick(calm.status()["loop"]["late_ms_max"])
+    victim.sigcont()
+    recovers_untouched(calm)
+
+
+def test_server_away(calm, victim):
+    """A server that is not there is UNREACHABLE: WAITING and an alert at once."""
+    with Lateness() as lateness:
+        victim.kill9()
+        calm.wait_verdict("UNREACHABLE")
+        calm.wait_state("WAITING")
+        message = calm.http.wait_event("down")[0]
+        assert message["what"] and message["doing"] and message["todo"]
+        lateness.assert_quick(calm.status()["loop"]["late_ms_max"])
+    victim.start()
+    calm.wait(lambda: calm.world.rows() == 2000, "the world")
+
+
+def test_connections_exhausted(calm, victim):
+    """1040 says nothing about the world: DENIED, an alert, no restore."""
+    calm.stop()
+    victim.sql("SET GLOBAL max_connections=10")
+    held = []
+    try:
+        with pytest.raises(Exception, match="1040"):
+            while len(held) < 50:
+                held.append(victim.admin(user="root"))
+        # root has one place more than the others; the keeper has none
+        calm.start(state=None)
+        calm.wait_verdict("DENIED")
+        assert "1040" in calm.status()["probe"]["text"]
+        calm.probes_pass("D")
+        calm.http.wait_event("down")
+    finally:
+        held[0].cursor().execute("SET GLOBAL max_connections=60")
+        for con in held:
+            con.close()
+    recovers_untouched(calm)
+
+
+def test_account_locked(calm, victim):
+    """4151: somebody locked our account. DENIED, told with the number, no restore."""
+    for host in ("localhost", "127.0.0.1"):
+        victim.sql(f"ALTER USER keeper@'{host}' ACCOUNT LOCK")
+    other_connections_end(victim)
+    calm.wait_verdict("DENIED")
+    assert "4151" in calm.status()["probe"]["text"]
+    calm.http.wait_event("down")
+    calm.probes_pass("D")
+    for host in ("localhost", "127.0.0.1"):
+        victim.sql(f"ALTER USER keeper@'{host}' ACCOUNT UNLOCK")
+    recovers_untouched(calm)
+
+
+def test_password_wrong(calm, victim):
+    """1045: DENIED and told; a changed password file is read anew at SIGHUP, without a restart."""
+    for host in ("localhost", "127.0.0.1"):
+        victim.sql(f"ALTER USER keeper@'{host}' IDENTIFIED BY '{CANARY}2'")
+    other_connections_end(victim)
+    calm.wait_verdict("DENIED")
+    assert "1045" in calm.status()["probe"]["text"]
+    calm.http.wait_event("down")
+    calm.secret("password", CANARY + "2")
+    calm.process.send_signal(signal.SIGHUP)
+    recovers_untouched(calm)
+
+
+def test_right_on_the_sentinel_revoked(calm, victim):
+    """1142 also answers for tables that do not exist: DENIED, never MISSING."""
+    schema = calm.world.schema.replace("_", "\\_")
+    for host in ("localhost", "127.0.0.1"):
+        victim.sql(f"REVOKE ALL ON `{schema}`.* FROM keeper@'{host}'")
+    other_connections_end(victim)
+    calm.wait_verdict("DENIED")
+    calm.http.wait_event("down")
+    calm.probes_pass("D")
+    for host in ("localhost", "127.0.0.1"):
+        victim.grant(f"keeper@'{host}'", calm.world.schema)
+    recovers_untouched(calm)
+
+
+def test_sentinel_locked_by_the_game(calm, victim):
+    """LOCK TABLES on our sentinel is a lock held, not a loss: STALLED, no restore."""
+    con = victim.admin(calm.world.schema)
+    with con, con.cursor() as cur:
+        cur.execute("LOCK TABLES worldkeeper_sentinel WRITE")
+        calm.wait_verdict("STALLED")
+        calm.probes_pass("S", 3)
+        calm.http.wait_event("down", timeout=120)
+    recovers_untouched(calm)
+
+
+def test_table_locked_by_the_game(calm, victim):
+    """A game that locks its own table for long: the world is UP, a dump waits or says why not."""
+    con = victim.admin(calm.world.schema)
+    with con, con.cursor() as cur:
+        cur.execute("LOCK TABLES player WRITE")
+        dumping = calm.popen("--dump", "--json")
+        calm.probes_pass("A", 8)
+        assert calm.state() == "UP" and calm.flag() == "UP"
+        cur.execute("UNLOCK TABLES")
+    done = calm.finish(dumping)
+    assert done.rc == 0 or "lock" in done.json["error"]["text"].lower(), done
+    calm.dump()
+    assert "down" not in calm.http.events()
+
+
+def test_sentinel_row_deleted_by_hand(calm):
+    """The row is gone but the server never restarted: somebody deleted it. Told, not restored, and
+    the way out is named."""
+    calm.world.sql("DELETE FROM worldkeeper_sentinel")
+    calm.wait_verdict("EMPTY")
+    calm.probes_pass("E", 5)
+    assert calm.state() == "SUSPECT"
+    message = calm.http.wait_event("sentinel")[0]
+    assert "delete" in (message["what"] + message["doing"]).lower() and message["todo"]
+    calm.world.assert_is(calm.before)
+    assert calm.status()["last_restore"] is None
+    calm.ok("--init")
+    recovers_untouched(calm, events=("sentinel",))
+
+
+def test_sentinel_row_deleted_and_then_a_real_loss(calm, victim):
+    """A real crash afterwards is still recognised and the world restored."""
+    calm.world.sql("DELETE FROM worldkeeper_sentinel")
+    calm.wait_state("SUSPECT")
+    victim.crash()
+    calm.wait(lambda: calm.world.rows() == 2000, "the world")
+    calm.wait_state("UP")
+    calm.world.assert_is(calm.before)
+
+
+def test_foreign_sentinel(calm):
+    """Another nonce than ours: another world's database, or another keeper. Nothing is done there,
+    no dump, no restore, but people are told."""
+    dumps = [m["name"] for m in calm.dumps()]
+    calm.world.sql("UPDATE worldkeeper_sentinel SET nonce=REVERSE(nonce)")
+    calm.wait_verdict("FOREIGN")
+    calm.probes_pass("F", 5)
+    assert calm.state() == "SUSPECT"
+    calm.http.wait_event("sentinel")
+    assert calm.run("--dump").rc != 0
+    assert calm.run("--restore").rc != 0
+    assert [m["name"] for m in calm.dumps()] == dumps
+    calm.world.assert_is(calm.before)
+    calm.world.sql("UPDATE worldkeeper_sentinel SET nonce=REVERSE(nonce)")
+    recovers_untouched(calm, events=("sentinel",))
+
+
+def test_foreign_sentinel_after_a_crash(calm, victim):
+    """A game's start-up SQL that writes a sentinel of its own into the emptied table is not believed."""
+    victim.crash()
+    calm.kill9()
+    calm.world.sql("DELETE FROM worldkeeper_sentinel")
+    columns = [r[0] for r in calm.world.sql("SHOW COLUMNS FROM worldkeeper_sentinel")]
+    values = ["REPEAT('a',32)" if c == "nonce" else "1" for c in columns]
+    calm.world.sql(f"INSERT INTO worldkeeper_sentinel VALUES ({','.join(values)})")
+    calm.start(state=None)
+    calm.wait_verdict("FOREIGN")
+    assert calm.flag() != "UP"
+    calm.http.wait_event("sentinel")
+
+
+def test_sentinel_table_dropped(calm):
+    """The table is gone while others hold rows: MISSING, told, not restored; --init mends it."""
+    calm.world.sql("DROP TABLE worldkeeper_sentinel")
+    calm.wait_verdict("MISSING")
+    calm.probes_pass("M", 5)
+    calm.http.wait_event("sentinel", "down", "waiting")
+    assert calm.status()["last_restore"] is None
+    calm.world.assert_is(calm.before)
+    calm.ok("--init")
+    calm.wait_state("UP")
+    calm.world.assert_is(calm.before)
+
+
+def test_our_own_connection_killed(calm, victim):
+    """KILL of our connection in a healthy world is nothing: reconnect, still UP, no alert."""
+    for _ in range(3):
+        other_connections_end(victim)
+        calm.probes_pass("A", 3)
+    assert calm.state() == "UP"
+    assert not {"down", "sentinel", "waiting"} & set(calm.http.events())
+    calm.world.assert_is(calm.before)
+
+
+def test_world_without_sentinel_is_not_adopted_silently(make_keeper, world):
+    """A supervisor on a world that was never initialised says what to do instead of guessing."""
+    keeper = make_keeper(world)
+    keeper.start(state=None)
+    keeper.wait_verdict("MISSING")
+    assert "--init" in keeper.status()["reason"] + keeper.log()
+    assert keeper.flag() == "WAITING"
+    keeper.ok("--init")
+    keeper.wait_state("UP")

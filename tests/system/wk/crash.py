@@ -1,0 +1,71 @@
+"""What must hold after any crash: the world is a dump's, the newest intact dump is there, no half."""
+import os
+import signal
+
+from .util import session_pids
+
+DUMP_POINTS = ["dump.chosen", "dump.part_opened", "dump.locked", "dump.table_read", "dump.streamed",
+               "dump.post_checked", "dump.synced", "dump.verified", "dump.renamed",
+               "dump.dir_synced", "dump.manifest_written", "dump.retained"]
+RESTORE_POINTS = ["restore.leased", "restore.chosen", "restore.shadows_created", "restore.loaded",
+                  "restore.checked", "restore.conflict_saved", "restore.before_rename",
+                  "restore.renamed", "restore.sentinel_known", "restore.dropped", "restore.done"]
+SWAPPED = RESTORE_POINTS[RESTORE_POINTS.index("restore.renamed"):]
+
+
+class Story:
+    """A world with two marked states: 1 is in a dump, 2 is what the world is when things break."""
+
+    def __init__(self, keeper):
+        self.keeper, self.world = keeper, keeper.world
+        self.states = {1: self.world.checksums()}
+        self.first = keeper.dump()["name"]
+
+    def change(self):
+        self.world.mark(2)
+        self.states[2] = self.world.checksums()
+        return self
+
+    def full(self):
+        """{table: rows} of the first state: what a whole world has at least."""
+        return {table: rows for table, (rows, _) in self.states[1].items()}
+
+    def newest_is_kept(self):
+        """The first dump is intact, and so is whatever else counts as one; gives the newest's mark."""
+        names = [m["name"] for m in self.keeper.dumps()]
+        assert self.first in names
+        dumps = self.keeper.ok("--verify", "--json")["dumps"]
+        assert {d["name"] for d in dumps if d["whole"]} == set(names), dumps
+        return 1 if names[0] == self.first else 2
+
+    def world_equals_a_dump(self, newest):
+        """The world's rows are exactly those of the newest intact dump."""
+        rows = self.world.checksums()
+        assert rows == self.states[newest], f"wanted mark {newest}, got {rows}"
+
+
+def stopped(keeper):
+    """Pids of the keeper's processes that a fault point has stopped."""
+    found = []
+    for process in keeper.old_sessions:
+        for pid in session_pids(process.pid):
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    if f.read().rpartition(")")[2].split()[0] == "T":
+                        found.append(pid)
+            except OSError:
+                pass
+    return found
+
+
+def wait_stopped(keeper, what):
+    return keeper.wait(lambda: stopped(keeper), f"a worker to stop at {what}")
+
+
+def go_on(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+

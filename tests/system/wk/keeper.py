@@ -1,0 +1,306 @@
+"""The real daemon: its config, its actions, its supervisor, and what it publishes."""
+import calendar
+import glob
+import json
+import os
+import signal
+import subprocess
+import time
+
+from .util import CANARY, PATIENCE, end_process, session_pids, tail, wait_for
+
+BINARY = os.environ.get("WORLDKEEPER") or os.path.abspath(
+    os.path.join(os.path.dirname(__file__), "../../../build/release/worldkeeper"))
+USER = "keeper"
+# Exit codes of the contract.
+DONE, FAILED, USAGE, HELD, REFUSED, NOTHING, NOT_WELL = range(7)
+
+
+class Result:
+    """What one action answered."""
+
+    def __init__(self, args, rc, out, err):
+        self.args, self.rc, self.out, self.err = args, rc, out, err
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    @property
+    def result(self):
+        return self.json["result"]
+
+    def __repr__(self):
+        return f"{' '.join(self.args)} -> {self.rc}\nstdout: {self.out[-3000:]}\nstderr: {self.err[-3000:]}"
+
+
+class Keeper:
+    """One world's config and processes, all inside `base`. `settings` are {section: {key: value}}
+    laid over short intervals; a value None drops the key."""
+
+    def __init__(self, base, world, name="w1", settings=None, account=True):
+        self.base, self.world, self.server, self.name = base, world, world.server, name
+        self.dumps_dir = os.path.join(base, "dumps")
+        self.status_dir = os.path.join(base, "status")
+        self.control_dir = os.path.join(base, "run")
+        for path, mode in ((self.dumps_dir, 0o700), (self.status_dir, 0o755),
+                           (self.control_dir, 0o700)):
+            os.makedirs(path, exist_ok=True)
+            os.chmod(path, mode)
+        self.password_file = self.secret("password", CANARY)
+        self.config_path = os.path.join(base, name + ".ini")
+        self.log_path = os.path.join(base, "log")
+        self.process = None
+        self.old_sessions = []
+        self.env = {}
+        self.prefix = []  # a command that runs the daemon somewhere else, as nsenter does
+        if account:
+            self.server.account(USER, [world.schema])
+        self.settings = {
+            "world": {"name": name, "schema": world.schema},
+            "mysql": {"socket": self.server.socket, "user": USER,
+                      "password_file": self.password_file, "connect_timeout": "3s",
+                      "read_timeout": "20s"},
+            "probe": {"interval": "200ms", "timeout": "1s"},
+            "dump": {"dir": self.dumps_dir, "interval": "1h"},
+            "status": {"dir": self.status_dir},
+            "control": {"dir": self.control_dir},
+        }
+        self.configure(settings or {})
+
+    def secret(self, name, text, mode=0o600):
+        """A file of its own for a secret, not readable by others."""
+        path = os.path.join(self.base, name)
+        with open(path, "w") as f:
+            f.write(text + "\n")
+        os.chmod(path, mode)
+        return path
+
+    def configure(self, settings):
+        """Lays settings over the present ones and writes the file anew."""
+        for section, values in settings.items():
+            mine = self.settings.setdefault(section, {})
+            mine.update(values)
+            for key in [k for k, v in mine.items() if v is None]:
+                del mine[key]
+        self.write("".join(f"[{section}]\n" + "".join(f"{k} = {v}\n" for k, v in values.items())
+                           + "\n" for section, values in self.settings.items() if values))
+
+    def write(self, text):
+        with open(self.config_path + ".new", "w") as f:
+            f.write(text)
+        os.chmod(self.config_path + ".new", 0o600)
+        os.rename(self.config_path + ".new", self.config_path)
+
+    def command(self, *args):
+        root = ["--allow-root"] if os.geteuid() == 0 or self.prefix else []
+        return [*self.prefix, BINARY, "--config", self.config_path, *root, *args]
+
+    def environment(self, fault=None, **more):
+        env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNTIME_DIRECTORY": self.control_dir}
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+            if name in os.environ:
+                env[name] = os.environ[name]
+        if fault:
+            env["WORLDKEEPER_FAULT"] = fault
+        return {**env, **self.env, **more}
+
+    # -- actions ------------------------------------------------------------------------------
+
+    def popen(self, *args, fault=None, **more):
+        """Starts an action without waiting, in a session of its own."""
+        process = subprocess.Popen(
+            self.command(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, errors="replace", cwd=self.base,
+            start_new_session=True, env=self.environment(fault, **more))
+        process.said = args
+        self.old_sessions.append(process)
+        return process
+
+    def finish(self, process, timeout=PATIENCE * 2):
+        out, err = process.communicate(timeout=timeout)
+        with open(self.log_path, "a") as f:
+            f.write(f"# {process.said} -> {process.returncode}\n{err}")
+        sanitizer(err)
+        return Result(process.said, process.returncode, out, err)
+
+    def run(self, *args, fault=None, **more):
+        """Runs one action to its end."""
+        return self.finish(self.popen(*args, fault=fault, **more))
+
+    def ok(self, *args, **more):
+        """Runs one action that must succeed; with --json gives its result, else the Result."""
+        done = self.run(*args, **more)
+        assert done.rc == DONE, done
+        return done.result if "--json" in args else done
+
+    def init(self):
+        self.ok("--init")
+        return self
+
+    def dump(self, *args):
+        """One dump now, after one that the supervisor may just be making; gives its result with the
+        path of its file."""
+        done = wait_for(lambda: (lambda d: d if d.rc != HELD else None)(
+            self.run("--dump", "--json", *args)), "the other job to end")
+        assert done.rc == DONE, done
+        result = done.result
+        result["path"] = os.path.join(self.dumps_dir, result["name"] + ".sql.gz")
+        return result
+
+    # -- the supervisor -------------------------------------------------------------------------
+
+    def start(self, state="UP", fault=None, **more):
+        """Starts the supervisor; waits for `state` unless None."""
+        assert self.process is None or self.process.poll() is not None
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command("--run"), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=self.base, start_new_session=True, env=self.environment(fault, **more))
+        self.old_sessions.append(self.process)
+        self.started = time.time()
+        if state:
+            self.wait_state(state)
+        return self
+
+    def stop(self, sign=signal.SIGTERM, timeout=PATIENCE):
+        """Asks the supervisor to end and waits; gives its exit code."""
+        self.process.send_signal(sign)
+        return self.process.wait(timeout)
+
+    def kill9(self):
+        """kill -9 of the supervisor and all its workers, as a dying host would do it."""
+        for pid in self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if self.process is not None:
+            self.process.wait()
+
+    def pids(self):
+        """The supervisor and every worker of it that still lives."""
+        return session_pids(self.process.pid) if self.process is not None else []
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def destroy(self):
+        """Ends everything this keeper ever started, by pid."""
+        for process in self.old_sessions:
+            for pid in session_pids(process.pid):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            end_process(process)
+            for pipe in (process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
+        sanitizer(self.log())
+
+    # -- what it says -----------------------------------------------------------------------------
+
+    def log(self):
+        try:
+            with open(self.log_path, errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def flag(self):
+        try:
+            with open(os.path.join(self.status_dir, "index.html")) as f:
+                return f.read().strip()
+        except FileNotFoundError:
+            return None
+
+    def status(self):
+        """status.json as the present supervisor wrote it; {} before that."""
+        try:
+            with open(os.path.join(self.status_dir, "status.json")) as f:
+                status = json.load(f)
+        except FileNotFoundError:
+            return {}
+        if self.process is not None and status.get("pid") != self.process.pid:
+            return {}
+        return status
+
+    def state(self):
+        return self.status().get("state")
+
+    def about(self):
+        """For messages of waits that fail."""
+        shown = {k: self.status().get(k) for k in ("state", "reason", "flag", "probe", "running")}
+        alive = "alive" if self.alive() else "not running"
+        return f"{alive}, flag {self.flag()!r}, status {shown}\n{tail(self.log_path, 25)}"
+
+    def wait(self, predicate, what, timeout=PATIENCE):
+        """wait_for that says what the daemon did meanwhile."""
+        return wait_for(predicate, lambda: f"{what}; {self.about()}", timeout)
+
+    def wait_state(self, *states, timeout=PATIENCE):
+        def reached():
+            assert self.alive(), "the supervisor ended: " + self.about()
+            return self.state() in states
+        self.wait(reached, f"state {' or '.join(states)}", timeout)
+        return self.status()
+
+    def wait_verdict(self, verdict, timeout=PATIENCE):
+        self.wait(lambda: self.status().get("probe", {}).get("verdict") == verdict,
+                  f"verdict {verdict}", timeout)
+        return self.status()
+
+    def probes_pass(self, letter, n=4):
+        """Waits until the last n probes all had this verdict's letter."""
+        self.wait(lambda: self.status().get("probe", {}).get("history", "").endswith(letter * n),
+                  f"{n} times {letter}")
+
+    def wait_log(self, text, timeout=PATIENCE):
+        self.wait(lambda: text in self.log(), f"log line with {text!r}", timeout)
+
+    # -- what is on the disk ------------------------------------------------------------------
+
+    def dumps(self):
+        """Manifests of the stored dumps, newest first by (generation, sequence)."""
+        found = []
+        for path in glob.glob(os.path.join(glob.escape(self.dumps_dir), "*.json")):
+            with open(path) as f:
+                try:
+                    manifest = json.load(f)
+                except ValueError:
+                    continue
+            if "generation" in manifest and "sha256" in manifest:
+                found.append(manifest)
+        return sorted(found, key=lambda m: (m["generation"], m["sequence"]), reverse=True)
+
+    def newest(self):
+        return self.dumps()[0]
+
+    def path(self, manifest):
+        return os.path.join(self.dumps_dir, manifest["name"] + ".sql.gz")
+
+    def rejected(self):
+        """Manifests in rejected/."""
+        found = []
+        for path in glob.glob(os.path.join(glob.escape(self.dumps_dir), "rejected", "*.json")):
+            with open(path) as f:
+                found.append(json.load(f))
+        return found
+
+    def parts(self):
+        return glob.glob(os.path.join(glob.escape(self.dumps_dir), "**", "*.part"), recursive=True)
+
+    def conflicts(self):
+        return glob.glob(os.path.join(glob.escape(self.dumps_dir), "conflict-*.sql.gz"))
+
+
+def sanitizer(text):
+    """A finding of ASan or UBSan anywhere in the output fails the test."""
+    for sign in ("ERROR: AddressSanitizer", "runtime error:", "ERROR: LeakSanitizer"):
+        assert sign not in text, text[max(0, text.find(sign) - 200):][:4000]
+
+
+def unix(at):
+    """Seconds of an ISO 8601 time in UTC."""
+    return calendar.timegm(time.strptime(at.rstrip("Z").split(".")[0], "%Y-%m-%dT%H:%M:%S"))

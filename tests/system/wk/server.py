@@ -1,0 +1,195 @@
+"""Private MariaDB servers: own datadir, own port, own socket, ended by their pid."""
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pymysql
+
+from .util import CANARY, end_process, free_port, ident, tail, wait_for
+
+INSTALL = ["--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:12M:autoextend"]
+SMALL = INSTALL + [
+    "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--key-buffer-size=1M",
+    "--aria-pagecache-buffer-size=8M", "--sync-binlog=0",
+    "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
+    "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
+]
+# What the daemon's account needs on its schema, and on the server as a whole.
+RIGHTS = ("SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, LOCK TABLES, "
+          "CREATE TEMPORARY TABLES, TRIGGER, CREATE VIEW, SHOW VIEW, EVENT, CREATE ROUTINE, "
+          "ALTER ROUTINE, EXECUTE")
+SERVER_RIGHTS = "BINLOG MONITOR"
+
+
+def as_mysql():
+    """The command prefix that runs a server as user mysql when we are root; both die with us."""
+    who = ["--reuid=mysql", "--regid=mysql", "--clear-groups"] if os.geteuid() == 0 else []
+    return ["setpriv", "--pdeathsig=KILL", *who, "--"]
+
+
+def template(base):
+    """One freshly installed datadir for the whole session: made by whoever comes first."""
+    path = os.path.join(base, "template")
+    with open(path + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.isdir(path):
+            new = tempfile.mkdtemp(dir=base, prefix="new")
+            os.chmod(new, 0o755)
+            if os.geteuid() == 0:
+                shutil.chown(new, "mysql", "mysql")
+            subprocess.run(
+                [*as_mysql(), "mariadb-install-db", "--no-defaults", "--skip-test-db",
+                 "--auth-root-authentication-method=normal", "--datadir=" + new, *INSTALL],
+                check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=base)
+            os.rename(new, path)
+    return path
+
+
+class Server:
+    """One server. `options` are added to a small set of defaults; restart keeps the datadir."""
+
+    def __init__(self, base, *options):
+        self.dir = tempfile.mkdtemp(dir=base, prefix="db")
+        os.chmod(self.dir, 0o755)
+        self.datadir = os.path.join(self.dir, "d")
+        subprocess.run(["cp", "-a", template(base), self.datadir], check=True)
+        self.tmpdir = os.path.join(self.datadir, "#tmp")  # a server clears its tmpdir at its start
+        subprocess.run([*as_mysql(), "mkdir", self.tmpdir], check=True)
+        self.socket = os.path.join(self.datadir, "s")
+        self.error_log = os.path.join(self.datadir, "error.log")
+        self.port = free_port()
+        self.options = list(options)
+        self.process = None
+        self.count = 0
+
+    def start(self, *more, wait=True):
+        assert self.process is None, "the server runs already"
+        self.process = subprocess.Popen(
+            [*as_mysql(), "mariadbd", "--no-defaults", *SMALL, "--datadir=" + self.datadir,
+             "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}", "--log-error=" + self.error_log,
+             "--pid-file=" + os.path.join(self.datadir, "pid"), *self.options, *more],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, cwd=self.dir)
+        self.started = time.monotonic()
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self):
+        def answers():
+            if self.process.poll() is not None:
+                raise AssertionError("the server ended: " + tail(self.error_log, 20))
+            try:
+                self.admin().close()
+                return True
+            except pymysql.err.OperationalError:
+                return False
+        wait_for(answers, lambda: "server ready; " + tail(self.error_log, 20))
+
+    def admin(self, schema=None, **more):
+        """A connection of root with every bound off, byte-safe for the zoo."""
+        args = dict(unix_socket=self.socket, user="root", password="", charset="utf8mb4",
+                    autocommit=True, connect_timeout=5, read_timeout=120, database=schema,
+                    init_command="SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
+                                 "time_zone='+00:00'")
+        return pymysql.connect(**{**args, **more})
+
+    def sql(self, *statements, schema=None):
+        """Runs statements as root, gives the rows of the last one."""
+        con = self.admin(schema)
+        try:
+            with con.cursor() as cur:
+                for statement in statements:
+                    cur.execute(statement)
+                return cur.fetchall()
+        finally:
+            con.close()
+
+    def value(self, statement, schema=None):
+        return self.sql(statement, schema=schema)[0][0]
+
+    def account(self, name, schemas, rights=RIGHTS, server_rights=SERVER_RIGHTS):
+        """Makes an account with the canary password and `rights` on each of `schemas`."""
+        for host in ("localhost", "127.0.0.1"):
+            who = f"'{name}'@'{host}'"
+            self.sql(f"CREATE OR REPLACE USER {who} IDENTIFIED BY '{CANARY}'")
+            if server_rights:
+                self.sql(f"GRANT {server_rights} ON *.* TO {who}")
+            for schema in schemas:
+                self.grant(who, schema, rights)
+
+    def grant(self, who, schema, rights=RIGHTS):
+        pattern = schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
+        self.sql(f"GRANT {rights} ON {ident(pattern)}.* TO {who}")
+
+    def start_time(self):
+        """When the server process started, by its own clock, to the second."""
+        return int(self.value("SELECT UNIX_TIMESTAMP()-variable_value FROM "
+                              "information_schema.global_status WHERE variable_name='uptime'"))
+
+    def grow_old(self):
+        """Start times have a resolution of a second: two processes in a row must differ in theirs."""
+        wait_for(lambda: time.monotonic() - self.started > 2.1, "the server to be two seconds old")
+
+    def kill9(self):
+        """kill -9."""
+        self.grow_old()
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def sigstop(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def sigcont(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        """A clean shutdown."""
+        if self.process is not None:
+            self.grow_old()
+            self.sigcont()
+            end_process(self.process, signal.SIGTERM, 60)
+            self.process = None
+
+    def crash(self, *more):
+        """kill -9 and start again: what worldkeeper exists for."""
+        self.kill9()
+        self.start(*more)
+
+    def destroy(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def client(server, schema, command="mariadb", *more):
+    """The stock client's command line for this server."""
+    return [command, "--no-defaults", "--socket=" + server.socket, "--user=root", *more, schema]
+
+
+def stock_restore(server, path, schema):
+    """gunzip -c DUMP | mariadb SCHEMA, as a person without worldkeeper would do it."""
+    unzip = subprocess.Popen(["gunzip", "-c", path], stdout=subprocess.PIPE)
+    load = subprocess.run(client(server, schema), stdin=unzip.stdout, stderr=subprocess.PIPE)
+    unzip.stdout.close()
+    assert load.returncode == 0, load.stderr.decode("utf-8", "replace")[:2000]
+    assert unzip.wait() == 0, "gunzip failed"
+
+
+def mysqldump(server, schema, path):
+    """The old dump script's pipeline, written to `path` (.sql or .sql.gz)."""
+    dump = subprocess.run(client(server, schema, "mysqldump", "--net_buffer_length=4096"),
+                          stdout=subprocess.PIPE, check=True).stdout
+    if path.endswith(".gz"):
+        dump = subprocess.run(["gzip", "--fast"], input=dump, stdout=subprocess.PIPE,
+                              check=True).stdout
+    with open(path, "wb") as f:
+        f.write(dump)
+    return path

@@ -1,0 +1,154 @@
+"""Threads that run beside a test: a watcher of what players see, games that write, lateness of the machine."""
+import subprocess
+import sys
+import threading
+import time
+
+import pymysql
+
+from .snapshot import checksums
+from .util import ident
+
+
+class Beside(threading.Thread):
+    """A thread that is ended with the `with` block; its exceptions fail the test there."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.ended = threading.Event()
+        self.error = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, *args):
+        self.ended.set()
+        self.join(60)
+        if self.error is not None and kind is None:
+            raise self.error
+
+    def run(self):
+        try:
+            self.work()
+        except BaseException as e:  # told to the test in __exit__
+            self.error = e
+
+
+class Watcher(Beside):
+    """Polls flag and row counts as a homepage and a player would. Violations:
+    a world that is neither whole nor emptied; the flag says UP again over an emptied world."""
+
+    def __init__(self, keeper, full=None):
+        """`full`: {table: rows} of the whole world; without it the world is whole now."""
+        super().__init__()
+        tables = full or {t: n for t, (n, _) in checksums(keeper.server,
+                                                          keeper.world.schema).items()}
+        self.keeper, self.world = keeper, keeper.world
+        self.sql = "SELECT " + ",".join(f"(SELECT COUNT(*) FROM {ident(t)})" for t in tables)
+        self.full = tuple(tables.values())
+        self.flags, self.violations, self.seen = [], [], set()
+        self.left_up = False
+
+    def killed(self):
+        """The server was just killed: the flag may say UP until the daemon has noticed."""
+        self.left_up = False
+
+    def work(self):
+        con = None
+        while not self.ended.is_set():
+            before = self.keeper.flag()
+            counts = None
+            try:
+                con = con or self.world.server.admin(self.world.schema, read_timeout=5)
+                with con.cursor() as cur:
+                    cur.execute(self.sql)
+                    counts = cur.fetchall()[0]
+            except (pymysql.err.Error, OSError):
+                con = None
+            after = self.keeper.flag()
+            self.judge(before, counts, after)
+            time.sleep(0.005)
+
+    def judge(self, before, counts, after):
+        if after is not None and (not self.flags or self.flags[-1] != after):
+            self.flags.append(after)
+        if after != "UP":
+            self.left_up = True
+        if counts is None:
+            return
+        whole = all(n >= full for n, full in zip(counts, self.full))
+        emptied = all(n < full or not full for n, full in zip(counts, self.full))
+        self.seen.add("whole" if whole else "emptied" if emptied else "half")
+        if not whole and not emptied:
+            self.violations.append(f"half a world: {counts} of {self.full}, flag {after}")
+        if not whole and before == after == "UP" and self.left_up:
+            self.violations.append(f"UP over {counts} of {self.full}")
+
+    def assert_clean(self):
+        assert not self.violations, self.violations[:5]
+
+
+class Game(Beside):
+    """Runs `statements` (each formatted with a growing {n}) until ended, reconnecting after errors."""
+
+    def __init__(self, world, *statements, pause=0.002):
+        super().__init__()
+        self.world, self.statements, self.pause, self.rounds = world, statements, pause, 0
+
+    def work(self):
+        con, n = None, 1
+        while not self.ended.is_set():
+            try:
+                con = con or self.world.server.admin(self.world.schema, read_timeout=30)
+                with con.cursor() as cur:
+                    for statement in self.statements:
+                        cur.execute(statement.format(n=n))
+                self.rounds += 1
+            except (pymysql.err.Error, OSError):
+                con = None
+                time.sleep(0.05)
+            n += 1
+            time.sleep(self.pause)
+
+
+SLEEPER = """
+import time, sys
+worst, last = 0.0, time.monotonic()
+sys.stdout.write("ready\\n"); sys.stdout.flush()
+while True:
+    time.sleep(0.01)
+    now = time.monotonic()
+    if now - last - 0.01 > worst:
+        worst = now - last - 0.01
+        print(worst, flush=True)
+    last = now
+"""
+
+
+class Lateness:
+    """How late this machine wakes any sleeper while a test runs: the part that is not the daemon's."""
+
+    def __enter__(self):
+        self.worst_ms = 0.0
+        self.process = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE,
+                                        text=True)
+        self.process.stdout.readline()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+        return self
+
+    def read(self):
+        for line in self.process.stdout:
+            self.worst_ms = float(line) * 1000  # each line is worse than the one before
+
+    def __exit__(self, *args):
+        self.process.kill()
+        self.reader.join()
+        self.process.stdout.close()
+        self.process.wait()
+
+    def assert_quick(self, late_ms, limit=100):
+        """The daemon's loop was at most `limit` ms late, beyond what the machine made everybody wait."""
+        assert late_ms < limit + self.worst_ms, (
+            f"the loop was {late_ms} ms late; the machine itself {self.worst_ms:.0f} ms")

@@ -1,0 +1,139 @@
+/* A small dump as the program writes one, without a server: its text, its file, its manifest. */
+#ifndef WK_TESTS_DUMP_KIT_H
+#define WK_TESTS_DUMP_KIT_H
+
+#include "core/gzip.h"
+#include "db/sql.h"
+#include "dir_kit.h"
+#include "dump/format.h"
+#include "store/manifest.h"
+
+/* Columns `id` and `na``me` each. Two rows a statement. */
+static const struct kit_table {
+    const char *name, *rows[4];
+} kit_tables[] = {
+    {"users", {"(1,'orc')", "(2,'it\\'s (1,2);\\n')", "(-3,NULL)"}},
+    {"empty", {NULL}},
+    {"wk`s", {"(7,_latin1'x')"}},
+};
+#define KIT_TABLES 3
+#define KIT_ROWS 4
+
+/* Between the second table and the last. */
+static const char kit_definitions[] =
+    "DELIMITER ;;\nSET sql_mode='NO_BACKSLASH_ESCAPES';;\n"
+    "CREATE TRIGGER `t` BEGIN -- don't;\nSET @a='\\'; SET @b=5--1;;\n"
+    "DELIMITER ;\nSET NAMES binary;\n";
+
+static inline const struct db_table *kit_columns(void)
+{
+    static char id[] = "id", name[] = "na`me", type[] = "int";
+    static struct db_column columns[] = {{.name = id, .type = type}, {.name = name, .type = type}};
+    static const struct db_table t = {.columns = columns, .column_count = 2};
+    return &t;
+}
+
+static inline void kit_table_text(struct buf *b, const struct kit_table *t)
+{
+    struct buf create = {0};
+    buf_adds(&create, "CREATE TABLE ");
+    sql_ident(&create, t->name);
+    buf_adds(&create, " (\n  `id` int COMMENT 'a;b -- ''',\n  `na``me` text\n) ENGINE=MEMORY");
+    format_table(b, t->name, create.p);
+    for (size_t i = 0; i < COUNT(t->rows) && t->rows[i]; i++) {
+        if (i % 2 == 0)
+            format_insert(b, t->name, kit_columns());
+        buf_printf(b, "%s%s", t->rows[i], i % 2 == 0 && t->rows[i + 1] ? ",\n" : ";\n");
+    }
+    buf_free(&create);
+}
+
+/* i-th part, which is a gzip member of its own: header, tables, definitions, the last table,
+ * trailer. */
+#define KIT_PARTS 6
+static inline void kit_part(struct buf *b, size_t i)
+{
+    if (i == 0)
+        format_header(b, 16777216);
+    else if (i == 3)
+        buf_adds(b, kit_definitions);
+    else if (i == 5)
+        format_trailer(b, KIT_TABLES, KIT_ROWS);
+    else
+        kit_table_text(b, &kit_tables[i < 3 ? i - 1 : 2]);
+}
+
+static inline void kit_dump_text(struct buf *b)
+{
+    for (size_t i = 0; i < KIT_PARTS; i++)
+        kit_part(b, i);
+}
+
+static inline void kit_add_table(struct manifest *m, const struct kit_table *t)
+{
+    static char engine[] = "MEMORY";
+    struct db_table columns = *kit_columns();
+    columns.engine = engine;
+    columns.name = xstrdup(t->name);
+    struct manifest_table *x = manifest_add(m, &columns);
+    free(columns.name);
+    for (; x->rows < COUNT(t->rows) && t->rows[x->rows]; x->rows++)
+        x->rows_hash += sql_tuple_hash(t->rows[x->rows], strlen(t->rows[x->rows]));
+    m->rows += x->rows;
+}
+
+/* All that is known of the small dump before it is written. */
+static inline void kit_manifest(struct manifest *m, const char *world, uint64_t generation,
+                                uint64_t sequence)
+{
+    *m = (struct manifest){.generation = generation,
+                           .sequence = sequence,
+                           .at = {INT64_C(1700000000000)},
+                           .took_ms = 1250,
+                           .server = {.start = 1690000000,
+                                      .uid = "uid",
+                                      .hostname = "host",
+                                      .datadir = "/var/lib/mysql/",
+                                      .version = "10.11.6-MariaDB"},
+                           .nonce = "0123456789abcdef0123456789abcdef",
+                           .method = "copy",
+                           .schema = "game",
+                           .bytes = 1,
+                           .file_size = 1};
+    snprintf(m->world, sizeof m->world, "%s", world);
+    memset(m->sha256, 'a', SHA256_HEX - 1);
+    manifest_name(m);
+    for (size_t i = 0; i < KIT_TABLES; i++)
+        kit_add_table(m, &kit_tables[i]);
+}
+
+/* Writes `parts` texts as gzip members to `file`, and tells the manifest. */
+static inline void kit_store(struct manifest *m, const char *file, const struct buf *parts,
+                             size_t count)
+{
+    struct err e = {0};
+    int fd = kit_create(file);
+    struct gzip_writer *g = gzip_open(fd, file, 6, &e);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(gzip_write(g, parts[i].p, parts[i].len, &e), 0);
+        assert_int_equal(gzip_member_end(g, &e), 0);
+    }
+    m->bytes = gzip_plain_bytes(g);
+    m->file_size = gzip_packed_bytes(g);
+    assert_int_equal(gzip_close(g, m->sha256, &e), 0);
+    close(fd);
+}
+
+/* The small dump whole, as "dump". */
+static inline void kit_dump(struct manifest *m)
+{
+    struct buf parts[KIT_PARTS] = {{0}};
+    kit_manifest(m, "w", 1, 1);
+    for (size_t i = 0; i < KIT_PARTS; i++)
+        kit_part(&parts[i], i);
+    kit_store(m, "dump", parts, KIT_PARTS);
+    for (size_t i = 0; i < KIT_PARTS; i++)
+        buf_free(&parts[i]);
+}
+
+#endif

@@ -1,0 +1,462 @@
+/* Composing, the texts made of alerts, the webhook formats, the pacing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fake_clock.h"
+#include "report/alert.h"
+#include "report/message.h"
+#include "report/webhook.h"
+
+static char world[] = "s8", hook[] = "http://127.0.0.1/";
+
+static const struct config *config(void)
+{
+    static struct config c;
+    c.name = world;
+    c.webhook.url = hook;
+    c.alert_events = EVENT_DOWN | EVENT_RESTORED;
+    return &c;
+}
+
+static json_t *make(const char *what, const char *kind)
+{
+    struct alert a = {.event = EVENT_RESTORED,
+                      .kind = kind,
+                      .what = what,
+                      .doing = "probing every second",
+                      .todo = "nothing"};
+    a.facts = json_pack("{s:s, s:i, s:b}", "dump", "s8-000002-00000043", "rows", 50000, "whole", 1);
+    json_t *j = alert_compose(config(), &a, (wall_t){1769903999000});
+    json_decref(a.facts);
+    return j;
+}
+
+static const char *field(const json_t *j, const char *key)
+{
+    return json_string_value(json_object_get(j, key));
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_string_equal(alert_event_name(EVENT_DOWN), "down");
+    assert_string_equal(alert_event_name(EVENT_STARTED), "started");
+    assert_string_equal(alert_event_name(0), "test");
+    assert_string_equal(alert_event_name(EVENT_ALL), "test");
+    for (unsigned bit = 1; bit < EVENT_ALL; bit <<= 1)
+        assert_string_not_equal(alert_event_name(bit), "test");
+    assert_string_equal(alert_channel_name(ALERT_SMTP), "smtp");
+    assert_string_equal(alert_channel_name(ALERT_WEBHOOK), "webhook");
+    assert_true(alert_wanted(config(), EVENT_DOWN));
+    assert_false(alert_wanted(config(), EVENT_DISK));
+    struct config off = {.alert_events = EVENT_ALL};
+    assert_false(alert_wanted(&off, EVENT_DOWN));
+}
+
+static void test_compose(void **state)
+{
+    (void)state;
+    json_t *j = make("RESTORED from s8-000002-00000043 in 3.1 s", NULL);
+    assert_string_equal(field(j, "event"), "restored");
+    assert_string_equal(field(j, "kind"), "new");
+    assert_string_equal(field(j, "world"), "s8");
+    assert_string_equal(field(j, "at"), "2026-01-31T23:59:59Z");
+    assert_string_equal(field(j, "what"), "RESTORED from s8-000002-00000043 in 3.1 s");
+    assert_string_equal(field(j, "todo"), "nothing");
+    assert_int_equal(json_integer_value(json_object_get(j, "at_unix")), 1769903999);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "facts"), "rows")),
+                     50000);
+    assert_int_equal(strlen(field(j, "id")), 32);
+    json_t *k = make("again", NULL);
+    assert_string_not_equal(field(j, "id"), field(k, "id"));
+    json_decref(k);
+    json_decref(j);
+}
+
+/* Whatever the server put into a name: one clean, limited line of valid UTF-8. */
+static void test_compose_untrusted(void **state)
+{
+    (void)state;
+    char *big = malloc(200001);
+    memset(big, '"', 200000);
+    big[200000] = '\0';
+    struct alert a = {.event = EVENT_DISCARDED,
+                      .what = "table 'a\r\nBcc: x@example.org' \xff\xfe\xe2\x82 \x1b[31m",
+                      .doing = big,
+                      .todo = NULL};
+    a.facts = json_object();
+    json_object_set_new(a.facts, "k\n\x01", json_string("v\r\nInjected: yes"));
+    json_object_set_new(a.facts, "list", json_pack("[s, s]", "one", "two"));
+    json_object_set_new(a.facts, "big", json_string(big));
+    for (int i = 0; i < 200; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "fact %d", i);
+        json_object_set_new(a.facts, key, json_integer(i));
+    }
+    json_t *j = alert_compose(config(), &a, (wall_t){0});
+    assert_string_equal(field(j, "what"), "table 'a  Bcc: x@example.org' ???? ?[31m");
+    assert_string_equal(field(j, "todo"), "");
+    assert_in_range(strlen(field(j, "doing")), 900, 1003);
+    json_t *facts = json_object_get(j, "facts");
+    assert_int_equal(json_object_size(facts), 40);
+    assert_string_equal(field(facts, "k??"), "v  Injected: yes");
+    assert_string_equal(field(facts, "list"), "[\"one\",\"two\"]");
+    char *s = json_dumps(j, 0);
+    assert_in_range(strlen(s), 1, 32768);
+    free(s);
+    json_decref(j);
+    json_decref(a.facts);
+    free(big);
+}
+
+static void expect_subject(const char *what, const char *kind, size_t earlier, const char *expected)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < earlier; i++)
+        json_array_append_new(list, make("earlier", "new"));
+    json_array_append_new(list, make(what, kind));
+    struct message m = {list, 0, 0};
+    struct buf b = {0};
+    message_subject(&b, &m);
+    assert_string_equal(b.p, expected);
+    buf_free(&b);
+    json_decref(list);
+}
+
+static void test_subject(void **state)
+{
+    (void)state;
+    expect_subject("RESTORED from s8-000002-00000043 in 3.1 s", "new", 0,
+                   "[worldkeeper] s8: RESTORED from s8-000002-00000043 in 3.1 s");
+    expect_subject("WAITING for the server", "reminder", 0,
+                   "[worldkeeper] s8: still WAITING for the server");
+    expect_subject("UP", "recovered", 3, "[worldkeeper] s8: UP (+3 earlier)");
+    expect_subject("a\nb", "new", 0, "[worldkeeper] s8: a b");
+    expect_subject("\xc3\xa4\xc3\xb6", "new", 0, "[worldkeeper] s8: \xc3\xa4\xc3\xb6");
+}
+
+static void test_subject_long(void **state)
+{
+    (void)state;
+    char what[1201] = "";
+    for (int i = 0; i < 300; i++)
+        strcat(what, "\xf0\x9f\x8c\x8d");
+    json_t *list = json_pack("[o, o]", make("x", NULL), make(what, NULL));
+    struct message m = {list, 0, 0};
+    struct buf b = {0};
+    message_subject(&b, &m);
+    assert_true(text_utf8_valid(b.p, b.len));
+    size_t chars = 0;
+    for (size_t i = 0; i < b.len; i++)
+        chars += ((unsigned char)b.p[i] & 0xc0) != 0x80;
+    assert_int_equal(chars, 120);
+    assert_non_null(strstr(b.p, "... (+1 earlier)"));
+    buf_free(&b);
+    json_decref(list);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    json_t *list = json_pack("[o]", make("RESTORED", NULL));
+    json_object_set_new(json_array_get(list, 0), "host", json_string("db1"));
+    struct message m = {list, 0, 0};
+    struct buf b = {0};
+    message_text(&b, &m, 65536);
+    assert_string_equal(b.p, "World          s8\n"
+                             "Host           db1\n"
+                             "Time           2026-01-31T23:59:59Z\n"
+                             "Event          restored\n"
+                             "What happened  RESTORED\n"
+                             "Being done     probing every second\n"
+                             "To do          nothing\n"
+                             "\n"
+                             "dump           s8-000002-00000043\n"
+                             "rows           50000\n"
+                             "whole          yes\n");
+    buf_free(&b);
+    json_decref(list);
+}
+
+static void test_text_folded(void **state)
+{
+    (void)state;
+    json_t *list = json_array();
+    char what[32];
+    for (int i = 0; i < 3; i++) {
+        snprintf(what, sizeof what, "event %d", i);
+        json_array_append_new(list, make(what, NULL));
+    }
+    struct message m = {list, 5, 2};
+    struct buf b = {0};
+    message_text(&b, &m, 65536);
+    assert_ptr_equal(strstr(b.p, "3 alerts, oldest first.\n"
+                                 "3 earlier alerts were dropped: too many were waiting.\n"
+                                 "2 earlier alerts could not be read: set aside in the alerts "
+                                 "directory (*.bad).\n\n--- 1 of 3 ---\n"),
+                     b.p);
+    char *p = strstr(b.p, "event 0");
+    assert_non_null(p);
+    p = strstr(p, "\n--- 2 of 3 ---\n");
+    assert_non_null(p);
+    assert_non_null(strstr(p, "event 1"));
+    assert_non_null(strstr(strstr(p, "event 1"), "event 2"));
+    buf_free(&b);
+    json_decref(list);
+}
+
+/* 500 large ones: limited, the newest in full, the order kept, what is missing said. */
+static void test_text_capped(void **state)
+{
+    (void)state;
+    json_t *list = json_array();
+    char what[900];
+    for (int i = 0; i < 500; i++) {
+        memset(what, 'x', sizeof what);
+        snprintf(what, sizeof what, "event %03d", i);
+        what[9] = ' ';
+        what[sizeof what - 1] = '\0';
+        json_array_append_new(list, make(what, NULL));
+    }
+    struct message m = {list, 0, 0};
+    struct buf b = {0};
+    message_text(&b, &m, 65536);
+    assert_in_range(b.len, 40000, 65536);
+    assert_non_null(strstr(b.p, "500 alerts, oldest first.\nThe first 4"));
+    assert_non_null(strstr(b.p, "--- 500 of 500 ---\n"));
+    assert_non_null(strstr(b.p, "event 499"));
+    assert_null(strstr(b.p, "event 000"));
+    int last = -1;
+    for (const char *p = b.p; (p = strstr(p, "event ")); p++) {
+        assert_true(atoi(p + 6) > last);
+        last = atoi(p + 6);
+    }
+    buf_free(&b);
+    json_decref(list);
+}
+
+/* A queue file that somebody edited: anything may be missing or of another type. */
+static void test_text_strange(void **state)
+{
+    (void)state;
+    static const char *const strange[] = {
+        "{}",
+        "{\"what\":1,\"facts\":[1,2],\"world\":null,\"at_unix\":\"x\",\"id\":{}}",
+        "{\"what\":\"a\\r\\nb\\u0007\",\"at_unix\":-5,\"id\":\"../../"
+        "x\",\"facts\":{\"a\\nb\":{\"c\":[]}}}",
+        "{\"what\":\"x\",\"at_unix\":9223372036854775807,\"facts\":{\"\":\"\",\"r\":1.5,\"n\":null}"
+        "}",
+    };
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        json_t *list = json_array();
+        json_array_append_new(list, json_loads(strange[i], 0, NULL));
+        struct message m = {list, 1, 1};
+        struct buf b = {0};
+        message_subject(&b, &m);
+        assert_null(strpbrk(b.p, "\r\n"));
+        message_text(&b, &m, 65536);
+        message_chat(&b, &m, 2000);
+        assert_null(strpbrk(b.p, "\r\a"));
+        buf_clear(&b);
+        message_id(&b, &m);
+        assert_int_equal(strspn(b.p, "0123456789abcdef"), b.len);
+        for (int f = WEBHOOK_JSON; f <= WEBHOOK_DISCORD; f++) {
+            char *s = webhook_body((enum config_format)f, &m);
+            json_t *j = json_loads(s, 0, NULL);
+            assert_non_null(j);
+            json_decref(j);
+            free(s);
+        }
+        assert_in_range(message_time(&m).ms, 0, INT64_C(253402300800000));
+        buf_free(&b);
+        json_decref(list);
+    }
+}
+
+static json_t *body(enum config_format format, const json_t *list)
+{
+    struct message m = {list, 0, 0};
+    char *s = webhook_body(format, &m);
+    json_t *j = json_loads(s, 0, NULL);
+    assert_non_null(j);
+    free(s);
+    return j;
+}
+
+static void test_webhook_json(void **state)
+{
+    (void)state;
+    json_t *list = json_pack("[o, o]", make("first", NULL), make("second", "reminder"));
+    json_t *j = body(WEBHOOK_JSON, list);
+    assert_int_equal(json_array_size(json_object_get(j, "alerts")), 2);
+    assert_true(json_equal(json_object_get(j, "alerts"), list));
+    assert_string_equal(field(j, "id"), field(json_array_get(list, 1), "id"));
+    assert_string_equal(field(j, "world"), "s8");
+    assert_string_equal(field(j, "kind"), "reminder");
+    assert_non_null(strstr(field(j, "text"), ": still second\n"));
+    assert_non_null(strstr(field(j, "text"), "1 earlier:\n2026-01-31T23:59:59Z first"));
+    json_decref(j);
+    json_decref(list);
+}
+
+static void test_webhook_slack(void **state)
+{
+    (void)state;
+    json_t *list = json_pack("[o]", make("<!channel> a & b > c <http://x|y>", NULL));
+    json_t *j = body(WEBHOOK_SLACK, list);
+    assert_int_equal(json_object_size(j), 1);
+    assert_non_null(
+        strstr(field(j, "text"), ": &lt;!channel&gt; a &amp; b &gt; c &lt;http://x|y&gt;\nTime: "));
+    assert_null(strpbrk(field(j, "text"), "<>"));
+    json_decref(j);
+    json_decref(list);
+}
+
+static void test_webhook_discord(void **state)
+{
+    (void)state;
+    char big[3001] = "@everyone ";
+    for (int i = 0; i < 700; i++)
+        strcat(big, "\xf0\x9f\x8c\x8d");
+    json_t *list = json_array();
+    for (int i = 0; i < 300; i++)
+        json_array_append_new(list, make(big, NULL));
+    for (int i = 0; i < 40; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "f%d", i);
+        json_object_set_new(json_object_get(json_array_get(list, 299), "facts"), key,
+                            json_string(big));
+    }
+    json_t *j = body(WEBHOOK_DISCORD, list);
+    const char *s = field(j, "content");
+    size_t units = 0;
+    for (const char *p = s; *p; p++)
+        units += ((unsigned char)*p & 0xc0) == 0x80 ? 0U : (unsigned char)*p >= 0xf0 ? 2U : 1U;
+    assert_in_range(units, 1000, 2000);
+    json_t *mentions = json_object_get(j, "allowed_mentions");
+    assert_true(json_is_array(json_object_get(mentions, "parse")));
+    assert_int_equal(json_array_size(json_object_get(mentions, "parse")), 0);
+    assert_non_null(strstr(s, "299 earlier, the last ones:\n"));
+    json_decref(j);
+    json_decref(list);
+}
+
+/* A large fold is limited in every format; the newest are what stays. */
+static void test_webhook_capped(void **state)
+{
+    (void)state;
+    json_t *list = json_array();
+    char big[1001];
+    memset(big, 'x', 1000);
+    big[1000] = '\0';
+    for (int i = 0; i < 500; i++)
+        json_array_append_new(list, make(big, NULL));
+    json_t *j = body(WEBHOOK_JSON, list);
+    size_t kept = json_array_size(json_object_get(j, "alerts"));
+    assert_in_range(kept, 100, 300);
+    assert_int_equal(json_integer_value(json_object_get(j, "left_out")), 500 - kept);
+    assert_string_equal(field(json_array_get(json_object_get(j, "alerts"), kept - 1), "id"),
+                        field(json_array_get(list, 499), "id"));
+    char *s = json_dumps(j, JSON_COMPACT);
+    assert_in_range(strlen(s), 1, 280000);
+    free(s);
+    json_decref(j);
+    json_decref(list);
+}
+
+/* Pacing: what is done at which second, and how long the next one then has to wait. */
+static void test_pace(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t at; /* ms */
+        char
+            what; /* s: sent, f: failed, r: failed with Retry-After of 40 s, R: of a day, -: look */
+        int64_t wait;
+    } steps[] = {
+        {0, '-', 0}, /* the burst */
+        {0, 's', 0},
+        {100, 's', 0},
+        {200, 's', 0},
+        {300, 's', 59700}, /* used up: a minute after the first */
+        {30000, '-', 30000},
+        {60000, '-', 0},
+        {60000, 's', 60000}, /* then one a minute */
+        {120000, 's', 60000},
+        {180000, '-', 0},
+        {180000, 'f', 5000}, /* failures: doubled */
+        {185000, 'f', 10000},
+        {195000, 'f', 20000},
+        {215000, 'f', 40000},
+        {255000, 'f', 80000},
+        {335000, 'f', 160000},
+        {495000, 'f', 300000}, /* at most five minutes */
+        {795000, 'f', 300000},
+        {1095000, 's', 0},    /* the bucket has filled meanwhile */
+        {1095000, 'f', 5000}, /* a success forgets the failures */
+        {1100000, 'r', 40000},
+        {1140000, 'R', 3600000}, /* nobody keeps us silent for a day */
+        {1140000 + 3600000, '-', 0},
+    };
+    mono_t start = {5000000};
+    struct alert_pace p;
+    alert_pace_init(&p, start);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        mono_t now = mono_add(start, steps[i].at);
+        if (steps[i].what == 's')
+            alert_pace_sent(&p, now);
+        else if (steps[i].what != '-')
+            alert_pace_failed(&p,
+                              steps[i].what == 'r'   ? 40000
+                              : steps[i].what == 'R' ? 86400000
+                                                     : 0,
+                              now);
+        assert_int_equal(alert_pace_wait(&p, now), steps[i].wait);
+        assert_int_equal(alert_pace_may(&p, now), steps[i].wait == 0);
+    }
+}
+
+/* However deliveries are asked for: never more than the burst and one a minute. */
+static void test_pace_limit(void **state)
+{
+    (void)state;
+    mono_t now = {0};
+    struct alert_pace p;
+    unsigned sent = 0;
+    alert_pace_init(&p, now);
+    for (; now.ms < 3600000; now.ms += 700)
+        if (alert_pace_may(&p, now)) {
+            alert_pace_sent(&p, now);
+            sent++;
+        }
+    assert_in_range(sent, 60, ALERT_BURST + 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_compose),
+        cmocka_unit_test(test_compose_untrusted),
+        cmocka_unit_test(test_subject),
+        cmocka_unit_test(test_subject_long),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_text_folded),
+        cmocka_unit_test(test_text_capped),
+        cmocka_unit_test(test_text_strange),
+        cmocka_unit_test(test_webhook_json),
+        cmocka_unit_test(test_webhook_slack),
+        cmocka_unit_test(test_webhook_discord),
+        cmocka_unit_test(test_webhook_capped),
+        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_pace_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,444 @@
+/* core/err: texts, hints, steps and exit codes; core/file: what is written is there whole or not at
+ * all, nobody's planted link is followed, and secrets that others can read are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/err.h"
+#include "core/file.h"
+#include "core/text.h"
+
+/* ---- err ---- */
+
+static void test_set_and_hint(void **state)
+{
+    (void)state;
+    struct err e = {.hint = "old"};
+    assert_int_equal(err_set(&e, ERR_DAMAGED, 7, "%d rows in '%s'", 0, "users"), -1);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    assert_int_equal(e.num, 7);
+    assert_string_equal(e.text, "0 rows in 'users'");
+    assert_string_equal(e.hint, ""); /* a new error has no old hint */
+    err_hint(&e, "look at %s", "it");
+    assert_string_equal(e.hint, "look at it");
+    err_clear(&e);
+    assert_int_equal(e.cls, ERR_NONE);
+    assert_string_equal(e.text, "");
+}
+
+static void test_sys(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_int_equal(err_sys(&e, ENOENT, "cannot open %s", "x"), -1);
+    assert_int_equal(e.cls, ERR_SYSTEM);
+    assert_int_equal(e.num, ENOENT);
+    assert_string_equal(e.text, "cannot open x: No such file or directory");
+    assert_string_equal(e.hint, "");
+    err_sys(&e, ENOSPC, "cannot write y");
+    assert_int_equal(e.cls, ERR_NOSPACE);
+    assert_true(e.hint[0]);
+    err_sys(&e, EDQUOT, "cannot write y");
+    assert_int_equal(e.cls, ERR_NOSPACE);
+}
+
+static void test_step(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    err_set(&e, ERR_QUERY, 1064, "syntax");
+    err_hint(&e, "way out");
+    err_step(&e, "table %s", "t");
+    err_step(&e, "dump");
+    assert_string_equal(e.text, "dump: table t: syntax");
+    assert_string_equal(e.hint, "way out");
+    assert_int_equal(e.num, 1064);
+}
+
+/* Too much text is cut, never overrun. */
+static void test_long_text(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char *big = xcalloc(3001, 1);
+    memset(big, 'x', 3000);
+    err_set(&e, ERR_SYSTEM, 0, "%s", big);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    err_step(&e, "step");
+    assert_true(text_starts(e.text, "step: xxx"));
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    err_step(&e, "%s", big);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    err_sys(&e, EIO, "%s", big);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    err_hint(&e, "%s", big);
+    assert_int_equal(strlen(e.hint), sizeof e.hint - 1);
+    free(big);
+}
+
+static void test_null_err(void **state)
+{
+    (void)state;
+    assert_int_equal(err_set(NULL, ERR_SYSTEM, 0, "x"), -1);
+    assert_int_equal(err_sys(NULL, EIO, "x"), -1);
+    err_hint(NULL, "x");
+    err_step(NULL, "x");
+    err_clear(NULL);
+}
+
+static void test_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        enum err_class cls;
+        const char *name;
+        int exit;
+    } table[] = {
+        {ERR_NONE, "none", 0},        {ERR_USAGE, "usage", 2},
+        {ERR_CONFIG, "config", 2},    {ERR_SYSTEM, "system", 1},
+        {ERR_NOSPACE, "no-space", 1}, {ERR_UNREACHABLE, "unreachable", 1},
+        {ERR_STALLED, "stalled", 1},  {ERR_DENIED, "denied", 1},
+        {ERR_QUERY, "query", 1},      {ERR_CHANGED, "changed", 1},
+        {ERR_DAMAGED, "damaged", 1},  {ERR_REFUSED, "refused", 4},
+        {ERR_BUSY, "busy", 3},        {ERR_NOTHING, "nothing", 5},
+        {ERR_UNWELL, "not-well", 6},  {ERR_ABORTED, "aborted", 1},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_string_equal(err_class_name(table[i].cls), table[i].name);
+        assert_int_equal(err_class_of(table[i].name), table[i].cls);
+        assert_int_equal(err_exit(table[i].cls), table[i].exit);
+    }
+    assert_int_equal(err_class_of("never heard of"), ERR_SYSTEM);
+    assert_int_equal(err_class_of(NULL), ERR_SYSTEM);
+}
+
+/* ---- file ---- */
+
+static char top[] = "/tmp/test_file.XXXXXX";
+static int topfd = -1;
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    if (!mkdtemp(top))
+        return -1;
+    topfd = file_dir(top, 0, 0, &e);
+    return topfd < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    close(topfd);
+    return rmdir(top); /* fails if a test left anything behind */
+}
+
+static char *in_top(const char *name)
+{
+    return xasprintf("%s/%s", top, name);
+}
+
+static void put(const char *name, const void *data, size_t len, mode_t mode)
+{
+    int fd = openat(topfd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(file_write_all(fd, data, len), 0);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static void expect_content(const char *name, const char *want)
+{
+    struct buf b = {0};
+    struct err e = {0};
+    if (file_read(topfd, name, 100000, &b, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_string_equal(b.p, want);
+    buf_free(&b);
+}
+
+static mode_t mode_of(const char *name)
+{
+    struct stat st;
+    assert_int_equal(fstatat(topfd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+    return st.st_mode;
+}
+
+static bool there(const char *name)
+{
+    return faccessat(topfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void drop(const char *name)
+{
+    assert_int_equal(file_remove(topfd, name, NULL), 0);
+}
+
+static void test_publish_and_commit(void **state)
+{
+    (void)state;
+    mode_t old = umask(0077);
+    assert_int_equal(file_publish(topfd, "status", "one", 3, 0644, NULL), 0);
+    assert_int_equal(mode_of("status") & 07777, 0644);
+    umask(0);
+    assert_int_equal(file_commit(topfd, "data", "two", 3, 0600, NULL), 0);
+    assert_int_equal(mode_of("data") & 07777, 0600);
+    umask(old);
+    expect_content("status", "one");
+    assert_int_equal(file_publish(topfd, "status", "", 0, 0644, NULL), 0);
+    expect_content("status", "");
+    assert_false(there(".status.new"));
+    assert_false(there(".data.new"));
+    drop("status");
+    drop("data");
+}
+
+/* A planted link is replaced; what it points to stays. The same for the temporary name. */
+static void test_links_are_replaced(void **state)
+{
+    (void)state;
+    put("victim", "precious", 8, 0600);
+    assert_int_equal(symlinkat("victim", topfd, "status"), 0);
+    assert_int_equal(symlinkat("victim", topfd, ".status.new"), 0);
+    assert_int_equal(file_publish(topfd, "status", "UP\n", 3, 0644, NULL), 0);
+    assert_true(S_ISREG(mode_of("status")));
+    expect_content("status", "UP\n");
+    expect_content("victim", "precious");
+    drop("status");
+    drop("victim");
+}
+
+static void test_stale_temporary(void **state)
+{
+    (void)state;
+    put(".data.new", "half of somethi", 15, 0400);
+    assert_int_equal(file_commit(topfd, "data", "whole", 5, 0600, NULL), 0);
+    expect_content("data", "whole");
+    drop("data");
+}
+
+/* A write that fails leaves the old content and no temporary file. */
+static void test_failed_write(void **state)
+{
+    (void)state;
+    char *big = xcalloc(100000, 1);
+    struct rlimit was, small;
+    struct err e = {0};
+    assert_int_equal(file_commit(topfd, "data", "old", 3, 0600, NULL), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &was);
+    small = (struct rlimit){4096, was.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    int commit = file_commit(topfd, "data", big, 100000, 0600, &e);
+    int publish = file_publish(topfd, "data", big, 100000, 0600, NULL);
+    setrlimit(RLIMIT_FSIZE, &was);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(commit, -1);
+    assert_int_equal(publish, -1);
+    assert_string_equal(e.text, "cannot write .data.new: File too large");
+    expect_content("data", "old");
+    assert_false(there(".data.new"));
+    drop("data");
+    free(big);
+}
+
+static void test_name_is_a_directory(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_int_equal(mkdirat(topfd, "data", 0700), 0);
+    assert_int_equal(file_commit(topfd, "data", "x", 1, 0600, &e), -1);
+    assert_string_equal(e.text, "cannot rename .data.new to data: Is a directory");
+    assert_false(there(".data.new"));
+    assert_int_equal(unlinkat(topfd, "data", AT_REMOVEDIR), 0);
+}
+
+static void test_disk_full(void **state)
+{
+    (void)state;
+    int fd = open("/dev/full", O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(file_write_all(fd, "x", 1), -1);
+    assert_int_equal(errno, ENOSPC);
+    assert_int_equal(file_write_all(fd, "", 0), 0);
+    close(fd);
+}
+
+static void test_rename_and_remove(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    int sub = file_subdir(topfd, "rejected", &e);
+    assert_true(sub >= 0);
+    assert_int_equal(mode_of("rejected") & 07777, 0700);
+    int again = file_subdir(topfd, "rejected", &e);
+    assert_true(again >= 0);
+    close(again);
+    put("a", "1", 1, 0600);
+    put("b", "2", 1, 0600);
+    assert_int_equal(file_rename(topfd, "a", topfd, "b", &e), 0);
+    expect_content("b", "1");
+    assert_int_equal(file_rename(topfd, "b", sub, "c", &e), 0);
+    assert_false(there("b"));
+    assert_int_equal(file_remove(sub, "c", &e), 0);
+    assert_int_equal(file_remove(sub, "c", &e), 0);
+    assert_int_equal(file_rename(topfd, "none", sub, "c", &e), -1);
+    assert_string_equal(e.text, "cannot rename none to c: No such file or directory");
+    assert_int_equal(file_remove(topfd, "rejected", &e), -1);
+    close(sub);
+    assert_int_equal(unlinkat(topfd, "rejected", AT_REMOVEDIR), 0);
+}
+
+static void test_dir(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char *deep = in_top("a/b"), *a = in_top("a"), *link = in_top("l"), *none = in_top("none");
+    int fd = file_dir(deep, 1, 0700, &e);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(mode_of("a/b") & 07777, 0700);
+    assert_int_equal(symlink("a", link), 0);
+    assert_int_equal(file_dir(link, 0, 0, &e), -1);
+    assert_int_equal(file_dir(none, 0, 0, &e), -1);
+    assert_int_equal(e.num, ENOENT);
+    assert_int_equal(chmod(a, 0775), 0);
+    assert_int_equal(file_dir(a, 0, 0, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    char *text = xasprintf("directory %s can be written by others (mode 0775)", a);
+    assert_string_equal(e.text, text);
+    free(text);
+    assert_int_equal(chmod(a, 01777), 0);
+    fd = file_dir(a, 0, 0, &e);
+    assert_true(fd >= 0);
+    close(fd);
+    unlink(link);
+    rmdir(deep);
+    rmdir(a);
+    free(deep);
+    free(a);
+    free(link);
+    free(none);
+}
+
+static void test_read(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    struct err e = {0};
+    assert_int_equal(file_read(topfd, "none", 10, &b, &e), -1);
+    assert_int_equal(e.num, ENOENT);
+    put("f", "0123456789", 10, 0600);
+    buf_adds(&b, "before ");
+    assert_int_equal(file_read(topfd, "f", 10, &b, &e), 0);
+    assert_string_equal(b.p, "before 0123456789");
+    assert_int_equal(file_read(topfd, "f", 9, &b, &e), -1);
+    assert_int_equal(e.num, EFBIG);
+    assert_string_equal(e.text, "f is larger than the limit of 9 bytes");
+    assert_int_equal(symlinkat("f", topfd, "l"), 0);
+    assert_int_equal(file_read(topfd, "l", 10, &b, &e), -1);
+    assert_int_equal(e.num, ELOOP);
+    assert_int_equal(mkfifoat(topfd, "p", 0600), 0);
+    assert_int_equal(file_read(topfd, "p", 10, &b, &e), -1); /* and does not wait for a writer */
+    assert_string_equal(e.text, "p is not a regular file");
+    drop("f");
+    drop("l");
+    drop("p");
+    buf_free(&b);
+}
+
+static int secret(const char *path, struct buf *b, struct err *e)
+{
+    buf_clear(b);
+    return file_read_secret(path, b, e);
+}
+
+static void test_secret(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    struct err e = {0};
+    char *s = in_top("s"), *big = xcalloc(5000, 1);
+    static const char *const forms[] = {"pass word", "pass word\n", "pass word\r\nsecond\n"};
+    for (size_t i = 0; i < 3; i++) {
+        put("s", forms[i], strlen(forms[i]), 0600);
+        assert_int_equal(secret(s, &b, &e), 0);
+        assert_string_equal(b.p, "pass word");
+        assert_int_equal(b.len, 9);
+    }
+    static const mode_t open_modes[] = {0640, 0604, 0610, 0602};
+    for (size_t i = 0; i < 4; i++) {
+        put("s", "x", 1, open_modes[i]);
+        assert_int_equal(secret(s, &b, &e), -1);
+        assert_int_equal(e.cls, ERR_CONFIG);
+        assert_true(text_starts(e.hint, "chmod 0600 "));
+    }
+    memset(big, 'x', 5000);
+    put("s", big, 5000, 0600);
+    assert_int_equal(secret(s, &b, &e), -1);
+    assert_int_equal(e.cls, ERR_CONFIG);
+    drop("s");
+    assert_int_equal(secret(s, &b, &e), -1);
+    assert_int_equal(e.num, ENOENT);
+    assert_int_equal(e.cls, ERR_CONFIG);
+    buf_free(&b);
+    free(s);
+    free(big);
+}
+
+static void test_credential(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    struct err e = {0};
+    unsetenv("CREDENTIALS_DIRECTORY");
+    assert_int_equal(secret("credential:mysql", &b, &e), -1);
+    assert_string_equal(e.text, "credential:mysql: no $CREDENTIALS_DIRECTORY");
+    assert_int_equal(e.cls, ERR_CONFIG);
+    setenv("CREDENTIALS_DIRECTORY", top, 1);
+    put("mysql", "hush\n", 5, 0440); /* as systemd makes them */
+    assert_int_equal(secret("credential:mysql", &b, &e), 0);
+    assert_string_equal(b.p, "hush");
+    assert_int_equal(secret("credential:other", &b, &e), -1);
+    assert_int_equal(e.num, ENOENT);
+    unsetenv("CREDENTIALS_DIRECTORY");
+    drop("mysql");
+    buf_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest err_tests[] = {
+        cmocka_unit_test(test_set_and_hint), cmocka_unit_test(test_sys),
+        cmocka_unit_test(test_step),         cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_null_err),     cmocka_unit_test(test_classes),
+    };
+    const struct CMUnitTest file_tests[] = {
+        cmocka_unit_test(test_publish_and_commit),
+        cmocka_unit_test(test_links_are_replaced),
+        cmocka_unit_test(test_stale_temporary),
+        cmocka_unit_test(test_failed_write),
+        cmocka_unit_test(test_name_is_a_directory),
+        cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_rename_and_remove),
+        cmocka_unit_test(test_dir),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_secret),
+        cmocka_unit_test(test_credential),
+    };
+    return cmocka_run_group_tests_name("err", err_tests, NULL, NULL) +
+           cmocka_run_group_tests_name("file", file_tests, set_up, tear_down);
+}

@@ -1,0 +1,343 @@
+/* dump/format: what is written is read back item for item wherever its text is cut into pieces, and
+ * text that this program would not write is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "dump_kit.h"
+
+/* Each item as a line; the error's text as the last one. */
+static int log_items(int fd, struct buf *log, struct err *e)
+{
+    struct format_item item;
+    struct gunzip *in = gunzip_open_plain(fd, "d", e);
+    struct format_reader *r = format_open(in, "d");
+    int rc;
+    while ((rc = format_next(r, &item, e)) == 0) {
+        static const char types[] = "CRDE";
+        buf_printf(log, "%c ", types[item.type]);
+        if (item.type == FORMAT_END)
+            break;
+        if (item.type == FORMAT_ROWS)
+            buf_printf(log, "%" PRIu64 " %" PRIx64 " %s ", item.rows, item.rows_hash, item.columns);
+        if (item.type != FORMAT_DEFINITION)
+            buf_printf(log, "<%s> ", item.table);
+        buf_add(log, item.sql, item.sql_len);
+        buf_addc(log, '\n');
+    }
+    format_close(r);
+    gunzip_close(in);
+    return rc;
+}
+
+static int log_text(const char *text, size_t len, struct buf *log, struct err *e)
+{
+    kit_put("t", text, len);
+    int fd = openat(kit_dir, "t", O_RDONLY | O_CLOEXEC);
+    int rc = log_items(fd, log, e);
+    close(fd);
+    return rc;
+}
+
+/* ---- round trip ---- */
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    struct buf text = {0}, log = {0}, want = {0};
+    struct err e = {0};
+    static const char columns[] = "(`id`,`na``me`)";
+    static const char create[] =
+        " (\n  `id` int COMMENT 'a;b -- ''',\n  `na``me` text\n) ENGINE=MEMORY\n";
+    const char *const *u = kit_tables[0].rows, *s = kit_tables[2].rows[0];
+    uint64_t first = sql_tuple_hash(u[0], strlen(u[0])) + sql_tuple_hash(u[1], strlen(u[1]));
+    buf_printf(&want, "C <users> CREATE TABLE `users`%s", create);
+    buf_printf(&want, "R 2 %" PRIx64 " %s <users> %s,\n%s\n", first, columns, u[0], u[1]);
+    buf_printf(&want, "R 1 %" PRIx64 " %s <users> %s\n", sql_tuple_hash(u[2], strlen(u[2])),
+               columns, u[2]);
+    buf_printf(&want, "C <empty> CREATE TABLE `empty`%s", create);
+    buf_adds(&want, "D SET sql_mode='NO_BACKSLASH_ESCAPES'\n"
+                    "D CREATE TRIGGER `t` BEGIN -- don't;\nSET @a='\\'; SET @b=5--1\n");
+    buf_printf(&want, "C <wk`s> CREATE TABLE `wk``s`%s", create);
+    buf_printf(&want, "R 1 %" PRIx64 " %s <wk`s> %s\nE ", sql_tuple_hash(s, strlen(s)), columns, s);
+    kit_dump_text(&text);
+    if (log_text(text.p, text.len, &log, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_string_equal(log.p, want.p);
+    buf_free(&text);
+    buf_free(&log);
+    buf_free(&want);
+}
+
+static void test_texts(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    format_header(&b, 12345);
+    assert_true(text_starts(b.p, FORMAT_MAGIC));
+    assert_non_null(
+        strstr(b.p, "max_heap_table_size=GREATEST(@@SESSION.max_heap_table_size,12345);\n"));
+    buf_clear(&b);
+    format_table(&b, "a`b", "CREATE TABLE `a``b` (x)");
+    assert_string_equal(b.p, "DROP TABLE IF EXISTS `a``b`;\nSET NAMES utf8mb4;\n"
+                             "CREATE TABLE `a``b` (x);\nSET NAMES binary;\n");
+    buf_clear(&b);
+    format_insert(&b, "a`b", kit_columns());
+    assert_string_equal(b.p, "INSERT INTO `a``b` (`id`,`na``me`) VALUES\n");
+    buf_clear(&b);
+    format_trailer(&b, 3, UINT64_MAX);
+    assert_string_equal(b.p, "-- worldkeeper end tables=3 rows=18446744073709551615\n");
+    buf_free(&b);
+}
+
+/* ---- pieces ---- */
+
+/* A pipe in packet mode gives one piece a read. */
+static int read_pieces(const char *text, const size_t *cuts, size_t count, struct buf *log,
+                       struct err *e)
+{
+    int ends[2];
+    size_t done = 0;
+    assert_int_equal(pipe2(ends, O_DIRECT | O_CLOEXEC), 0);
+    for (size_t i = 0; i < count; i++) {
+        if (cuts[i] > done)
+            assert_int_equal(write(ends[1], text + done, cuts[i] - done), cuts[i] - done);
+        done = cuts[i];
+    }
+    close(ends[1]);
+    int rc = log_items(ends[0], log, e);
+    close(ends[0]);
+    return rc;
+}
+
+static void test_two_pieces(void **state)
+{
+    (void)state;
+    struct buf text = {0}, whole = {0}, log = {0};
+    struct err e = {0};
+    kit_dump_text(&text);
+    assert_int_equal(log_text(text.p, text.len, &whole, &e), 0);
+    for (size_t cut = 1; cut < text.len; cut++) {
+        buf_clear(&log);
+        if (read_pieces(text.p, (size_t[]){cut, text.len}, 2, &log, &e) < 0)
+            fail_msg("cut at %zu: %s", cut, e.text);
+        assert_string_equal(log.p, whole.p);
+    }
+    buf_free(&text);
+    buf_free(&whole);
+    buf_free(&log);
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    struct buf text = {0}, whole = {0}, log = {0};
+    struct err e = {0};
+    int ends[2];
+    kit_dump_text(&text);
+    assert_int_equal(log_text(text.p, text.len, &whole, &e), 0);
+    assert_int_equal(pipe2(ends, O_DIRECT | O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (size_t i = 0; i < text.len; i++)
+            if (write(ends[1], text.p + i, 1) != 1)
+                _exit(1);
+        _exit(0);
+    }
+    close(ends[1]);
+    assert_int_equal(log_items(ends[0], &log, &e), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_string_equal(log.p, whole.p);
+    close(ends[0]);
+    buf_free(&text);
+    buf_free(&whole);
+    buf_free(&log);
+}
+
+/* Statements longer than what is read at once, so that text moves under the reader. */
+static void test_long_statements(void **state)
+{
+    (void)state;
+    struct buf text = {0}, want = {0}, log = {0};
+    struct err e = {0};
+    format_header(&text, 1);
+    format_table(&text, "t", "CREATE TABLE `t` (`id` int)");
+    buf_adds(&want, "C <t> CREATE TABLE `t` (`id` int)\n");
+    size_t rows = 0;
+    for (size_t len = 262002; len < 262300; len += 12, rows++) {
+        struct buf row = {0};
+        buf_printf(&row, "(%zu,'", len);
+        for (size_t i = 0; i < len; i++)
+            buf_addc(&row, "\\;a,)("[i % 6]);
+        buf_adds(&row, "\\'')");
+        format_insert(&text, "t", kit_columns());
+        buf_printf(&text, "%s;\n", row.p);
+        buf_printf(&want, "R 1 %" PRIx64 " (`id`,`na``me`) <t> %s\n",
+                   sql_tuple_hash(row.p, row.len), row.p);
+        buf_free(&row);
+    }
+    format_trailer(&text, 1, rows);
+    buf_adds(&want, "E ");
+    if (log_text(text.p, text.len, &log, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_int_equal(log.len, want.len);
+    assert_memory_equal(log.p, want.p, want.len);
+    buf_free(&text);
+    buf_free(&want);
+    buf_free(&log);
+}
+
+/* ---- refused ---- */
+
+/* `from` in the small dump becomes `to`. */
+static const struct {
+    const char *from, *to, *error;
+} edits[] = {
+    {"-- worldkeeper dump 1\n", "-- worldkeeper dump 2\n", "not a dump of this program"},
+    {"-- worldkeeper dump 1\n", "-- MySQL dump 10.13\n", "not a dump of this program"},
+    {"-- worldkeeper dump 1\n", "", "not a dump of this program"},
+    {"(1,'orc')", "(SLEEP(5),'orc')", "rows that are no plain values"},
+    {"(1,'orc')", "((SELECT 1),'orc')", "rows that are no plain values"},
+    {"(1,'orc')", "(@a,'orc')", "rows that are no plain values"},
+    {"(1,'orc')", "(1+1,'orc')", "rows that are no plain values"},
+    {"(1,'orc')", "(1,`id`)", "rows that are no plain values"},
+    {"(1,'orc')", "(1)", "rows that are no plain values"},
+    {"(1,'orc')", "(1,'orc',1)", "rows that are no plain values"},
+    {"(1,'orc'),\n", "(1,'orc'), ", "rows that are no plain values"},
+    {"(1,'orc'),\n", "(1,'orc')\n", "rows that are no plain values"},
+    {"(1,'orc'),\n", "(1,'orc'),\n\n", "rows that are no plain values"},
+    {"(-3,NULL)", "(-3,NULL),\n", "rows that are no plain values"},
+    {"(-3,NULL)", "(-3,NULL) ON DUPLICATE KEY UPDATE id=1", "rows that are no plain values"},
+    {"(-3,NULL)", "", "INSERT that this program did not write"},
+    {"INSERT INTO `users` (", "INSERT INTO `user` (", "INSERT that this program did not write"},
+    {"INSERT INTO `users` (", "INSERT INTO users (", "INSERT that this program did not write"},
+    {"INSERT INTO `users` (", "INSERT INTO `x`.`users` (",
+     "INSERT that this program did not write"},
+    {"INSERT INTO `users` (`id`,`na``me`) VALUES\n", "INSERT INTO `users` VALUES\n",
+     "INSERT that this program did not write"},
+    {"(`id`,`na``me`) VALUES\n", "(`id`,na) VALUES\n", "INSERT that this program did not write"},
+    {"(`id`,`na``me`) VALUES\n", "(`id`,`na``me`,) VALUES\n",
+     "INSERT that this program did not write"},
+    {"(`id`,`na``me`) VALUES\n", "() VALUES\n", "INSERT that this program did not write"},
+    {"(`id`,`na``me`) VALUES\n", "(`id`,`na``me`) VALUES ",
+     "INSERT that this program did not write"},
+    {"(`id`,`na``me`) VALUES\n", "(`id`,`na``me`) SELECT\n",
+     "INSERT that this program did not write"},
+    {"(`id`,`na``me`) VALUES\n", "(`id`) VALUES\n", "rows that are no plain values"},
+    {"INSERT INTO `users`", "INSERT IGNORE INTO `users`",
+     "a statement that this program did not write"},
+    {"INSERT INTO `users`", "REPLACE INTO `users`", "a statement that this program did not write"},
+    {"CREATE TABLE `users`", "CREATE TABLE users", "CREATE TABLE without a quoted name"},
+    {"CREATE TABLE `users`", "CREATE DATABASE `users`",
+     "a statement that this program did not write"},
+    {"CREATE TABLE `users`", "create table `users`", "a statement that this program did not write"},
+    {"DROP TABLE IF EXISTS `empty`", "DROP DATABASE `empty`",
+     "a statement that this program did not write"},
+    {"DROP TABLE IF EXISTS `empty`", "\\! id", "a statement that this program did not write"},
+    {"DROP TABLE IF EXISTS `empty`", ";", "a statement that this program did not write"},
+    {"DELIMITER ;;\n", "DELIMITER \n", "DELIMITER without a delimiter"},
+    {"rows=4\n", "rows=5\n", "the trailer counts other tables or rows than were read"},
+    {"rows=4\n", "rows=4 \n", "the trailer counts other tables or rows than were read"},
+    {"rows=4\n", "rows=+4\n", "the trailer counts other tables or rows than were read"},
+    {"rows=4\n", "rows=04\n", "the trailer counts other tables or rows than were read"},
+    {"rows=4\n", "rows=18446744073709551620\n",
+     "the trailer counts other tables or rows than were read"},
+    {"rows=4\n", "rows=4", "a line without an end"},
+    {"rows=4\n", "rows=4\n\n", "text behind the trailer"},
+    {"rows=4\n", "rows=4\n-- ", "text behind the trailer"},
+    {"tables=3 ", "tables=2 ", "the trailer counts other tables or rows than were read"},
+    {"tables=3 ", "tables= 3 ", "the trailer counts other tables or rows than were read"},
+    {"tables=3 rows=4\n", "tables=3\nrows=4\n",
+     "the trailer counts other tables or rows than were read"},
+    {"-- worldkeeper end", "-- worldkeeper End", "it ends without a trailer"},
+    {"DELIMITER ;\n", "", NULL},
+};
+
+static void check_edit(const struct buf *text, size_t i)
+{
+    struct buf log = {0}, b = {0};
+    struct err e = {0};
+    const char *at = strstr(text->p, edits[i].from);
+    assert_non_null(at);
+    buf_add(&b, text->p, (size_t)(at - text->p));
+    buf_adds(&b, edits[i].to);
+    buf_adds(&b, at + strlen(edits[i].from));
+    if (log_text(b.p, b.len, &log, &e) == 0)
+        fail_msg("%s instead of %s was read", edits[i].to, edits[i].from);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    if (edits[i].error && !strstr(e.text, edits[i].error))
+        fail_msg("%s instead of %s: %s", edits[i].to, edits[i].from, e.text);
+    buf_free(&b);
+    buf_free(&log);
+}
+
+static void test_edits(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    kit_dump_text(&text);
+    for (size_t i = 0; i < COUNT(edits); i++)
+        check_edit(&text, i);
+    buf_free(&text);
+}
+
+/* No beginning of it is a dump. */
+static void test_cut(void **state)
+{
+    (void)state;
+    struct buf text = {0}, log = {0};
+    kit_dump_text(&text);
+    for (size_t len = 0; len < text.len; len++) {
+        struct err e = {0};
+        buf_clear(&log);
+        if (log_text(text.p, len, &log, &e) == 0)
+            fail_msg("%zu bytes of %zu are whole?", len, text.len);
+        assert_int_equal(e.cls, ERR_DAMAGED);
+    }
+    buf_free(&text);
+    buf_free(&log);
+}
+
+/* Bytes of no meaning, where a careless reader would count wrong. */
+static void test_nul_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+    } cases[] = {
+        {FORMAT_MAGIC "DELIMITER ;\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\nSET x;", 22 + 34},
+        {FORMAT_MAGIC "DELIMITER \0\nSET x\0", 22 + 18},
+        {FORMAT_MAGIC "DROP TABLE IF EXISTS `a`;\nCREATE TABLE `a\0` (x);\n", 22 + 50},
+        {FORMAT_MAGIC "\0\0\0\0\0\0\0\0", 22 + 8},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct buf log = {0};
+        struct err e = {0};
+        assert_int_equal(log_text(cases[i].text, cases[i].len, &log, &e), -1);
+        assert_int_equal(e.cls, ERR_DAMAGED);
+        buf_free(&log);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_round_trip, kit_clean),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_two_pieces),
+        cmocka_unit_test_teardown(test_bytes, kit_clean),
+        cmocka_unit_test_teardown(test_long_statements, kit_clean),
+        cmocka_unit_test_teardown(test_edits, kit_clean),
+        cmocka_unit_test_teardown(test_cut, kit_clean),
+        cmocka_unit_test_teardown(test_nul_bytes, kit_clean),
+    };
+    return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
+}

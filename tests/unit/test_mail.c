@@ -1,0 +1,471 @@
+/* Header fields, quoted-printable, and mails given to a small scripted SMTP server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "fake_clock.h"
+#include "report/alert.h"
+#include "report/mail.h"
+#include "report/mime.h"
+#include "tiny_server.h"
+
+static void expect_header(const char *text, const char *expected)
+{
+    struct buf b = {0};
+    mime_text_header(&b, "Subject", text);
+    assert_string_equal(b.p, expected);
+    buf_free(&b);
+}
+
+static void test_text_header(void **state)
+{
+    (void)state;
+    static const char *const table[][2] = {
+        {"plain", "Subject: plain\r\n"},
+        {"", "Subject: \r\n"},
+        {"a\r\nBcc: x@example.org", "Subject: a??Bcc: x@example.org\r\n"},
+        {"a blank at the end ", "Subject: a blank at the end\r\n"},
+        {"=?UTF-8?Q?fake?=", "Subject: =?UTF-8?B?PT9VVEYtOD9RP2Zha2U/PQ==?=\r\n"},
+        {"\xc3\xa4", "Subject: =?UTF-8?B?w6Q=?=\r\n"},
+        {"\xff", "Subject: ?\r\n"},
+        {"0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 012345",
+         "Subject: 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789\r\n"
+         " 0123456789 012345\r\n"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        expect_header(table[i][0], table[i][1]);
+}
+
+/* Every length and offset of 1 to 4 byte characters: lines of at most 76, whole characters in each
+ * encoded-word, and the decoder of the base64 alphabet finds the text again. */
+static void test_encoded_words(void **state)
+{
+    (void)state;
+    static const char *const chars[] = {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x8c\x8d"};
+    for (size_t c = 0; c < 3; c++)
+        for (size_t lead = 0; lead < 50; lead++) {
+            struct buf text = {0}, out = {0};
+            for (size_t i = 0; i < lead; i++)
+                buf_addc(&text, 'a');
+            for (int i = 0; i < 40; i++)
+                buf_adds(&text, chars[c]);
+            mime_text_header(&out, "Subject", text.p);
+            char *save = NULL;
+            for (char *line = strtok_r(out.p, "\n", &save); line;
+                 line = strtok_r(NULL, "\n", &save)) {
+                assert_in_range(strlen(line), 1, 77); /* with the \r */
+                char *word = strstr(line, "=?UTF-8?B?");
+                assert_non_null(word);
+                word += 10;
+                /* A word that began inside a character would begin with a byte 10xxxxxx: g to v. */
+                assert_null(strchr("ghijklmnopqrstuv", word[0]));
+                assert_int_equal(strcspn(word, "?") % 4, 0);
+            }
+            buf_free(&text);
+            buf_free(&out);
+        }
+}
+
+static void test_mailbox(void **state)
+{
+    (void)state;
+    static const char *const good[][3] = {
+        {"a@example.org", "", "a@example.org"},
+        {" root ", "", "root"},
+        {"Game Admin <a@example.org>", "Game Admin", "a@example.org"},
+        {"\"Admin, the\" <a@example.org>", "Admin, the", "a@example.org"},
+        {"<a@example.org>", "", "a@example.org"},
+        {"J\xc3\xb6rg <a@example.org> ", "J\xc3\xb6rg", "a@example.org"},
+    };
+    static const char *const bad[] = {
+        "",
+        "<>",
+        "a b",
+        "a@",
+        "@b",
+        "x <a@b",
+        "x <a@b> y",
+        "a@b\r\nBcc: c@d",
+        "a\xc3\xa4@b",
+        "a@b,c@d",
+        "x <a@b\r\n>",
+        "a>@b",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct mailbox m = {0};
+        assert_int_equal(mime_mailbox(good[i][0], &m, NULL), 0);
+        assert_string_equal(m.name.p, good[i][1]);
+        assert_string_equal(m.addr.p, good[i][2]);
+        mime_mailbox_free(&m);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct mailbox m = {0};
+        struct err e = {0};
+        assert_int_equal(mime_mailbox(bad[i], &m, &e), -1);
+        assert_int_equal(e.cls, ERR_CONFIG);
+        assert_null(strpbrk(e.text, "\r\n"));
+        mime_mailbox_free(&m);
+    }
+}
+
+static void test_address_header(void **state)
+{
+    (void)state;
+    struct mailbox m[3] = {0};
+    struct buf b = {0};
+    assert_int_equal(mime_mailbox("a@example.org", &m[0], NULL), 0);
+    assert_int_equal(mime_mailbox("The \"B\" <b@example.org>", &m[1], NULL), 0);
+    assert_int_equal(mime_mailbox("\xc3\xa4 <c@example.org>", &m[2], NULL), 0);
+    mime_address_header(&b, "To", m, 3);
+    assert_string_equal(b.p, "To: a@example.org,\r\n \"The \\\"B\\\"\" <b@example.org>,\r\n"
+                             " =?UTF-8?B?w6Q=?= <c@example.org>\r\n");
+    buf_free(&b);
+    for (int i = 0; i < 3; i++)
+        mime_mailbox_free(&m[i]);
+}
+
+static void test_date(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    mime_date_header(&b, (wall_t){1769903999000});
+    mime_date_header(&b, (wall_t){0});
+    assert_string_equal(b.p, "Date: Sat, 31 Jan 2026 23:59:59 +0000\r\n"
+                             "Date: Thu, 1 Jan 1970 00:00:00 +0000\r\n");
+    buf_free(&b);
+}
+
+static void test_quoted_printable(void **state)
+{
+    (void)state;
+    static const char *const table[][2] = {
+        {"a\nb", "a\r\nb\r\n"},
+        {"a=b\n", "a=3Db\r\n"},
+        {"end \nx\n", "end=20\r\nx\r\n"},
+        {"\xc3\xa4\r\t\n", "=C3=A4=0D=09\r\n"},
+        {".\n..\n", ".\r\n..\r\n"},
+        {"\n\n", "\r\n\r\n"},
+        {"0123456789012345678901234567890123456789012345678901234567890123456789012345678\n",
+         "012345678901234567890123456789012345678901234567890123456789012345678901234="
+         "\r\n5678\r\n"},
+        {"012345678901234567890123456789012345678901234567890123456789012345678901=2\n",
+         "012345678901234567890123456789012345678901234567890123456789012345678901=3D=\r\n2\r\n"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct buf b = {0};
+        mime_quoted_printable(&b, table[i][0], strlen(table[i][0]));
+        assert_string_equal(b.p, table[i][1]);
+        buf_free(&b);
+    }
+}
+
+/* A config that sends to the scripted server; three recipients. */
+static char world[] = "s8", url[64], from[] = "Keeper <keeper@example.org>", user[] = "bob",
+            secret_path[64];
+static char to1[] = "a@example.org", to2[] = "b@example.org", to3[] = "c@example.org";
+static char *to[] = {to1, to2, to3};
+#define PASSWORD "CANARY-of-this-test"
+
+static struct config config(const struct tiny *t)
+{
+    struct config c = {.name = world};
+    snprintf(url, sizeof url, "smtp://127.0.0.1:%d", t->port);
+    c.smtp.url = url;
+    c.smtp.from = from;
+    c.smtp.to = to;
+    c.smtp.to_count = 3;
+    c.smtp.starttls = STARTTLS_OFF;
+    c.smtp.timeout = 800;
+    return c;
+}
+
+static json_t *one(const struct config *c, const char *what)
+{
+    struct alert a = {.event = EVENT_DOWN, .what = what, .todo = "look at it"};
+    return alert_compose(c, &a, (wall_t){1769903999000});
+}
+
+static void test_whole_mail(void **state)
+{
+    (void)state;
+    struct tiny t = {0};
+    struct config c = config(&t);
+    struct buf b = {0}, start = {0};
+    json_t *list = json_pack("[o]", one(&c, "DOWN: table 'x\r\n.\r\nQUIT' \xe2\x82\xac"));
+    json_object_set_new(json_array_get(list, 0), "host", json_string("db-1.example.org"));
+    const char *id = json_string_value(json_object_get(json_array_get(list, 0), "id"));
+    struct message m = {list, 0, 0};
+    assert_int_equal(mail_compose(&c, &m, &b, NULL), 0);
+    buf_printf(&start,
+               "Date: Sat, 31 Jan 2026 23:59:59 +0000\r\n"
+               "Message-ID: <worldkeeper.%s@db-1.example.org>\r\n"
+               "From: \"Keeper\" <keeper@example.org>\r\n"
+               "To: a@example.org,\r\n b@example.org,\r\n c@example.org\r\n"
+               "Subject: =?UTF-8?B?W3dvcmxka2VlcGVyXSBzODogRE9XTjogdGFibGUgJ3ggIC4gIFFV?=\r\n"
+               " =?UTF-8?B?SVQnIOKCrA==?=\r\n"
+               "X-Worldkeeper-World: s8\r\n"
+               "X-Worldkeeper-Event: down\r\n"
+               "Auto-Submitted: auto-generated\r\n"
+               "MIME-Version: 1.0\r\n"
+               "Content-Type: text/plain; charset=UTF-8\r\n"
+               "Content-Transfer-Encoding: quoted-printable\r\n\r\n"
+               "World          s8\r\n",
+               id);
+    assert_true(text_starts(b.p, start.p));
+    for (size_t i = 0; i < b.len; i++) {
+        assert_true((unsigned char)b.p[i] < 0x7f);
+        assert_int_equal(b.p[i] == '\n', i && b.p[i - 1] == '\r');
+    }
+    assert_non_null(strstr(b.p, "What happened  DOWN: table 'x  .  QUIT' =E2=82=AC\r\n"));
+    buf_free(&b);
+    buf_free(&start);
+    json_decref(list);
+}
+
+/* The server: `mode` says what goes wrong. */
+static void smtp_data(FILE *in, int conn, int log, const char *mode)
+{
+    char line[1200];
+    tiny_say(conn, "354 go on\r\n");
+    while (fgets(line, sizeof line, in) && strcmp(line, ".\r\n") != 0)
+        tiny_log(log, line);
+    if (strcmp(mode, "hang at end") == 0)
+        sleep(60);
+    tiny_say(conn, strcmp(mode, "spam") == 0 ? "554 5.6.0 no\r\n" : "250 2.0.0 taken as 42\r\n");
+}
+
+static void smtp_serve(FILE *in, int conn, int log, const char *mode)
+{
+    char line[1200];
+    if (strcmp(mode, "silent") == 0)
+        sleep(60);
+    for (int i = 0; strcmp(mode, "tarpit") == 0; i++) {
+        tiny_say(conn, i ? "x" : "220 ");
+        usleep(100000);
+    }
+    tiny_say(conn, strcmp(mode, "busy") == 0 ? "421 4.3.2 too busy\r\n" : "220 tiny\r\n");
+    while (fgets(line, sizeof line, in)) {
+        tiny_log(log, line);
+        if (strncmp(line, "EHLO", 4) == 0) {
+            tiny_say(conn, "250-tiny\r\n250 AUTH PLAIN\r\n");
+        } else if (strncmp(line, "AUTH", 4) == 0) {
+            tiny_say(conn, "535 5.7.8 no: " PASSWORD " AGJvYgBDQU5BUlktb2YtdGhpcy10ZXN0\r\n");
+        } else if (strncmp(line, "RCPT TO:<b@", 11) == 0 && strstr(mode, "refuse")) {
+            tiny_say(conn, "550-5.1.1 no \x1b[31m such\r\n550 user\r\n");
+        } else if (strncmp(line, "RCPT", 4) == 0 && strcmp(mode, "refuse all") == 0) {
+            tiny_say(conn, "451 4.7.1 later\r\n");
+        } else if (strncmp(line, "DATA", 4) == 0) {
+            smtp_data(in, conn, log, mode);
+        } else if (strncmp(line, "QUIT", 4) == 0) {
+            if (strcmp(mode, "hang at quit") == 0)
+                sleep(60);
+            tiny_say(conn, "221 bye\r\n");
+            return;
+        } else {
+            tiny_say(conn, "250 ok\r\n");
+        }
+    }
+}
+
+struct outcome {
+    int rc;
+    bool accepted;
+    char reply[200], *said;
+    struct err e;
+    double seconds;
+};
+
+static struct outcome run(const char *mode, bool login)
+{
+    struct outcome o = {0};
+    struct tiny t;
+    struct buf reply = {0};
+    struct timespec a, b;
+    assert_int_equal(tiny_start(&t, smtp_serve, mode), 0);
+    struct config c = config(&t);
+    if (login) {
+        c.smtp.user = user;
+        c.smtp.password_file = secret_path;
+    }
+    json_t *list = json_pack("[o]", one(&c, "DOWN"));
+    struct message m = {list, 0, 0};
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    o.rc = mail_send(&c, &m, &o.accepted, &reply, &o.e);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    o.seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
+    snprintf(o.reply, sizeof o.reply, "%s", reply.p ? reply.p : "");
+    o.said = tiny_stop(&t);
+    /* Never longer than the timeout, never a secret in any text. */
+    assert_true(o.seconds < 2.5);
+    assert_null(strstr(o.e.text, "CANARY"));
+    assert_null(strstr(o.reply, "CANARY"));
+    buf_free(&reply);
+    json_decref(list);
+    return o;
+}
+
+static void test_sent(void **state)
+{
+    (void)state;
+    struct outcome o = run("", false);
+    assert_int_equal(o.rc, 0);
+    assert_true(o.accepted);
+    assert_string_equal(o.reply, "250 2.0.0 taken as 42");
+    assert_int_equal(tiny_count(o.said, "RCPT TO:<"), 3);
+    assert_int_equal(tiny_count(o.said, "MAIL FROM:<keeper@example.org>"), 1);
+    assert_non_null(strstr(o.said, "Subject: [worldkeeper] s8: DOWN\r\n"));
+    free(o.said);
+}
+
+static void test_partly_refused(void **state)
+{
+    (void)state;
+    struct outcome o = run("refuse one", false);
+    assert_int_equal(o.rc, -1);
+    assert_true(o.accepted);
+    assert_non_null(strstr(o.e.text, ": sent to 2 of 3 recipients, refused: b@example.org "
+                                     "(550-5.1.1 no ?[31m such)"));
+    free(o.said);
+    o = run("refuse all", false);
+    assert_int_equal(o.rc, -1);
+    assert_false(o.accepted);
+    assert_int_equal(o.e.cls, ERR_DENIED);
+    assert_non_null(strstr(o.e.text, "no recipient was accepted: a@example.org (451 4.7.1 later), "
+                                     "b@example.org (550-5.1.1 no ?[31m such), c@example.org ("));
+    assert_null(strstr(o.said, "DATA"));
+    free(o.said);
+}
+
+static void expect_failure(const char *mode, enum err_class cls, const char *text)
+{
+    struct outcome o = run(mode, false);
+    assert_int_equal(o.rc, -1);
+    assert_false(o.accepted);
+    assert_int_equal(o.e.cls, cls);
+    if (!strstr(o.e.text, text))
+        fail_msg("%s: %s", mode, o.e.text);
+    free(o.said);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    expect_failure("busy", ERR_UNREACHABLE, ": refused the connection: 421 4.3.2 too busy");
+    expect_failure("spam", ERR_DENIED, ": refused the message: 554 5.6.0 no");
+    expect_failure("silent", ERR_STALLED, "timed out");
+    expect_failure("tarpit", ERR_STALLED, "timed out");
+    expect_failure("hang at end", ERR_STALLED, "(at the message)");
+}
+
+/* A server that never says goodbye has the mail all the same, and nobody waits for it. */
+static void test_quit_hangs(void **state)
+{
+    (void)state;
+    struct outcome o = run("hang at quit", false);
+    assert_int_equal(o.rc, 0);
+    assert_true(o.seconds < 0.7);
+    free(o.said);
+}
+
+static void test_login_refused(void **state)
+{
+    (void)state;
+    snprintf(secret_path, sizeof secret_path, "/tmp/wk-secret-XXXXXX");
+    int fd = mkstemp(secret_path);
+    assert_true(fd >= 0 && write(fd, PASSWORD "\n", sizeof PASSWORD) > 0);
+    close(fd);
+    struct outcome o = run("", true);
+    assert_int_equal(o.rc, -1);
+    assert_int_equal(o.e.cls, ERR_DENIED);
+    assert_non_null(strstr(o.e.text, ": refused the login: 535"));
+    assert_null(strstr(o.e.text, "AGJv"));
+    assert_null(strstr(o.said, "MAIL FROM"));
+    free(o.said);
+    chmod(secret_path, 0644);
+    o = run("", true);
+    assert_int_equal(o.e.cls, ERR_CONFIG);
+    assert_non_null(strstr(o.e.text, "can be read by others"));
+    assert_string_equal(o.said, ""); /* not even a connection */
+    free(o.said);
+    unlink(secret_path);
+}
+
+/* Without encryption there is no mail, and `preferred` gives no password away. */
+static void test_no_starttls(void **state)
+{
+    (void)state;
+    struct tiny t;
+    struct err e = {0};
+    struct alert_result r = {0};
+    assert_int_equal(tiny_start(&t, smtp_serve, ""), 0);
+    struct config c = config(&t);
+    c.smtp.starttls = STARTTLS_REQUIRED;
+    assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    assert_int_equal(r.sent, 0);
+    snprintf(secret_path, sizeof secret_path, "/tmp/wk-secret-XXXXXX");
+    int fd = mkstemp(secret_path);
+    assert_true(fd >= 0 && write(fd, PASSWORD "\n", sizeof PASSWORD) > 0);
+    close(fd);
+    c.smtp.starttls = STARTTLS_PREFERRED;
+    c.smtp.user = user;
+    c.smtp.password_file = secret_path;
+    assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    c.smtp.user = NULL;
+    assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), 0);
+    assert_int_equal(r.sent, 1);
+    char *said = tiny_stop(&t);
+    assert_int_equal(tiny_count(said, "AUTH"), 0);
+    assert_int_equal(tiny_count(said, "DATA"), 1);
+    free(said);
+    unlink(secret_path);
+    alert_result_free(&r);
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    struct tiny t = {0};
+    struct config c = config(&t);
+    struct err e = {0};
+    char with_login[] = "smtp://bob:CANARYCANARY@127.0.0.1/", wrong[] = "https://127.0.0.1/CANARY",
+         none[] = "127.0.0.1/CANARY";
+    assert_int_equal(alert_check(&c, ALERT_SMTP, &e), 0);
+    char *bad[] = {with_login, wrong, none};
+    for (size_t i = 0; i < 3; i++) {
+        c.smtp.url = bad[i];
+        assert_int_equal(alert_check(&c, ALERT_SMTP, &e), -1);
+        assert_int_equal(e.cls, ERR_CONFIG);
+        assert_true(text_starts(e.text, "[alert.smtp] url: "));
+        assert_null(strstr(e.text, "CANARY"));
+    }
+    c = config(&t);
+    c.smtp.to_count = 0;
+    assert_int_equal(alert_check(&c, ALERT_SMTP, &e), -1);
+    c = config(&t);
+    c.smtp.user = user;
+    assert_int_equal(alert_check(&c, ALERT_SMTP, &e), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_header),    cmocka_unit_test(test_encoded_words),
+        cmocka_unit_test(test_mailbox),        cmocka_unit_test(test_address_header),
+        cmocka_unit_test(test_date),           cmocka_unit_test(test_quoted_printable),
+        cmocka_unit_test(test_whole_mail),     cmocka_unit_test(test_sent),
+        cmocka_unit_test(test_partly_refused), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_quit_hangs),     cmocka_unit_test(test_login_refused),
+        cmocka_unit_test(test_no_starttls),    cmocka_unit_test(test_check),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

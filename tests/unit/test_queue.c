@@ -1,0 +1,368 @@
+/* The alert queue in a real directory, with what crashes and people leave in it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "fake_clock.h"
+#include "report/alert.h"
+#include "report/queue.h"
+
+static char world[] = "s8", url[] = "x";
+static char path[64];
+static int dir = -1;
+
+static void empty_dir(const char *name)
+{
+    DIR *d = opendir(name);
+    struct dirent *ent;
+    while (d && (ent = readdir(d)))
+        if (strcmp(ent->d_name, ".") != 0 && strcmp(ent->d_name, "..") != 0)
+            if (unlinkat(dirfd(d), ent->d_name, 0) < 0)
+                unlinkat(dirfd(d), ent->d_name, AT_REMOVEDIR);
+    if (d)
+        closedir(d);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/wk-queue-XXXXXX");
+    if (!mkdtemp(path))
+        return -1;
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return dir < 0 ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    empty_dir(path);
+    close(dir);
+    return rmdir(path);
+}
+
+static const struct config *config(bool smtp, bool webhook)
+{
+    static struct config c;
+    c.name = world;
+    c.smtp.url = smtp ? url : NULL;
+    c.webhook.url = webhook ? url : NULL;
+    return &c;
+}
+
+static void add(const struct config *c, const char *what)
+{
+    struct err e = {0};
+    struct alert a = {.event = EVENT_DOWN, .what = what};
+    json_t *j = alert_compose(c, &a, (wall_t){1769903999000});
+    if (alert_queue_add(c, dir, j, &e) < 0)
+        fail_msg("%s", e.text);
+    json_decref(j);
+}
+
+static void put(const char *name, const char *text)
+{
+    assert_int_equal(file_publish(dir, name, text, strlen(text), 0600, NULL), 0);
+}
+
+static bool there(const char *name)
+{
+    return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int waiting(enum alert_channel ch)
+{
+    return alert_queue_waiting(dir, ch, NULL);
+}
+
+/* Loads a batch and compares: the texts in order, joined by blanks, and the counts. */
+static uint64_t expect(const struct config *c, enum alert_channel ch, const char *texts,
+                       unsigned dropped, unsigned damaged)
+{
+    struct queue_batch b;
+    struct err e = {0};
+    struct buf got = {0};
+    if (queue_load(c, dir, ch, &b, &e) < 0)
+        fail_msg("%s", e.text);
+    buf_adds(&got, "");
+    for (size_t i = 0; i < json_array_size(b.alerts); i++)
+        buf_printf(&got, "%s%s", i ? " " : "",
+                   json_string_value(json_object_get(json_array_get(b.alerts, i), "what")));
+    assert_string_equal(got.p, texts);
+    assert_int_equal(b.dropped, dropped);
+    assert_int_equal(b.damaged, damaged);
+    uint64_t upto = b.upto;
+    buf_free(&got);
+    queue_batch_free(&b);
+    return upto;
+}
+
+static void done(const struct config *c, enum alert_channel ch, uint64_t upto)
+{
+    assert_int_equal(queue_done(c, dir, ch, upto, NULL), 0);
+}
+
+/* First of all, because fault points are read once per process. */
+static void test_killed_after_queued(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("WORLDKEEPER_FAULT", "alert.queued=kill", 1);
+        add(c, "one");
+        _exit(1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(waiting(ALERT_SMTP), 1);
+    add(c, "two");
+    expect(c, ALERT_SMTP, "one two", 0, 0);
+}
+
+static void test_order_and_marks(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, true);
+    struct stat st;
+    add(c, "one");
+    add(c, "two");
+    assert_true(there("000000000001.json") && there("000000000002.json"));
+    assert_int_equal(fstatat(dir, "000000000001.json", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(waiting(ALERT_SMTP), 2);
+    uint64_t upto = expect(c, ALERT_SMTP, "one two", 0, 0);
+    add(c, "three"); /* while the message was on its way */
+    done(c, ALERT_SMTP, upto);
+    assert_true(there("000000000001.json")); /* the other channel has not got it */
+    assert_int_equal(waiting(ALERT_SMTP), 1);
+    assert_int_equal(waiting(ALERT_WEBHOOK), 3);
+    done(c, ALERT_WEBHOOK, expect(c, ALERT_WEBHOOK, "one two three", 0, 0));
+    assert_false(there("000000000001.json") || there("000000000002.json"));
+    done(c, ALERT_SMTP, expect(c, ALERT_SMTP, "three", 0, 0));
+    assert_false(there("000000000003.json"));
+    assert_int_equal(waiting(ALERT_SMTP), 0);
+    expect(c, ALERT_SMTP, "", 0, 0);
+    add(c, "four"); /* numbers go on with an empty queue too */
+    assert_true(there("000000000004.json"));
+    expect(c, ALERT_WEBHOOK, "four", 0, 0);
+}
+
+static void test_no_channel(void **state)
+{
+    (void)state;
+    add(config(false, false), "nobody");
+    assert_false(there("000000000001.json"));
+    assert_int_equal(waiting(ALERT_SMTP), 0);
+}
+
+static void test_new_channel(void **state)
+{
+    (void)state;
+    add(config(true, false), "old");
+    const struct config *c = config(true, true);
+    assert_int_equal(waiting(ALERT_WEBHOOK), 0);
+    expect(c, ALERT_WEBHOOK, "", 0, 0);
+    add(c, "new");
+    expect(c, ALERT_WEBHOOK, "new", 0, 0);
+    expect(c, ALERT_SMTP, "old new", 0, 0);
+    /* Off for a while, then on again: what came meanwhile is not for it. */
+    add(config(false, true), "meanwhile");
+    assert_false(there("smtp.done"));
+    c = config(true, true);
+    add(c, "back");
+    expect(c, ALERT_SMTP, "back", 0, 0);
+    expect(c, ALERT_WEBHOOK, "new meanwhile back", 0, 0);
+}
+
+static void test_full_queue(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    add(c, "first");
+    for (int i = 2; i <= ALERT_QUEUE_MAX + 10; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%012d.json", i);
+        put(name, "{\"what\":\"x\"}");
+    }
+    add(c, "last");
+    assert_false(there("000000000011.json"));
+    assert_true(there("000000000012.json"));
+    assert_int_equal(waiting(ALERT_SMTP), ALERT_QUEUE_MAX);
+    struct queue_batch b;
+    assert_int_equal(queue_load(c, dir, ALERT_SMTP, &b, NULL), 0);
+    assert_int_equal(json_array_size(b.alerts), ALERT_QUEUE_MAX);
+    assert_int_equal(b.dropped, 11);
+    done(c, ALERT_SMTP, b.upto);
+    queue_batch_free(&b);
+    add(c, "later");
+    expect(c, ALERT_SMTP, "later", 0, 0);
+}
+
+static void test_damaged_files(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    char *big = malloc(100001);
+    memset(big, ' ', 100000);
+    big[100000] = '\0';
+    add(c, "one");
+    put("000000000002.json", "");
+    put("000000000003.json", "{\"what\":\"cut");
+    put("000000000004.json", "[1,2]");
+    put("000000000005.json", "{\"what\":5}");
+    put("000000000006.json", big);
+    assert_int_equal(symlinkat("/etc/hostname", dir, "000000000007.json"), 0);
+    assert_int_equal(mkfifoat(dir, "000000000008.json", 0600), 0);
+    assert_int_equal(mkdirat(dir, "000000000009.json", 0700), 0);
+    add(c, "ten");
+    uint64_t upto = expect(c, ALERT_SMTP, "one ten", 8, 8);
+    assert_true(there("000000000002.json.bad") && there("000000000009.json.bad"));
+    assert_false(there("000000000002.json") || there("000000000009.json"));
+    expect(c, ALERT_SMTP, "one ten", 8, 8); /* told until it is delivered */
+    done(c, ALERT_SMTP, upto);
+    add(c, "eleven");
+    expect(c, ALERT_SMTP, "eleven", 0, 0); /* and only once */
+    free(big);
+}
+
+/* Only a damaged one waits: nothing to send yet, told with the next. */
+static void test_damaged_alone(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    add(c, "one");
+    put("000000000001.json", "garbage");
+    expect(c, ALERT_SMTP, "", 0, 0);
+    assert_int_equal(waiting(ALERT_SMTP), 0);
+    add(c, "two");
+    expect(c, ALERT_SMTP, "two", 1, 1);
+}
+
+static void test_few_bad_ones_stay(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    add(c, "one");
+    for (int i = 2; i < 32; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%012d.json.bad", i);
+        put(name, "x");
+    }
+    expect(c, ALERT_SMTP, "one", 0, 0);
+    assert_false(there("000000000021.json.bad"));
+    assert_true(there("000000000022.json.bad"));
+    add(c, "later"); /* never a number that a file set aside had */
+    assert_true(there("000000000032.json"));
+}
+
+static void test_leftovers(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    put(".000000000001.json.new", "half");
+    put("README", "x");
+    put("12.json", "x");
+    put("0000000000001.json", "x");
+    put(".smtp.done.new", "half");
+    add(c, "one");
+    assert_false(there(".000000000001.json.new"));
+    done(c, ALERT_SMTP, expect(c, ALERT_SMTP, "one", 0, 0));
+    assert_false(there(".smtp.done.new"));
+    assert_true(there("README") && there("12.json") && there("0000000000001.json"));
+    /* Killed between the mark and the removal: nothing is sent twice, the file goes. */
+    add(c, "two");
+    put("smtp.done", "000000000002\n");
+    expect(c, ALERT_SMTP, "", 0, 0);
+    assert_false(there("000000000002.json"));
+}
+
+static void test_strange_marks(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    add(c, "one");
+    add(c, "two");
+    put("smtp.done", "");
+    expect(c, ALERT_SMTP, "one two", 0, 0); /* rather twice than never */
+    put("smtp.done", "000000000001 and more\n");
+    expect(c, ALERT_SMTP, "one two", 0, 0);
+    put("smtp.done", "000000000001\n");
+    expect(c, ALERT_SMTP, "two", 0, 0);
+    put("smtp.done", "000000000900\n"); /* from an older copy of the directory */
+    expect(c, ALERT_SMTP, "", 0, 0);
+    add(c, "three");
+    assert_true(there("000000000901.json"));
+    expect(c, ALERT_SMTP, "three", 0, 0);
+    put("smtp.done", "999999999999\n");
+    struct err e = {0};
+    json_t *j = json_object();
+    assert_int_equal(alert_queue_add(c, dir, j, &e), -1);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    json_decref(j);
+}
+
+/* Several processes add while one reads: no number twice, nothing lost, nothing taken for dropped.
+ */
+static void test_many_writers(void **state)
+{
+    (void)state;
+    enum { WRITERS = 4, EACH = 15 };
+    const struct config *c = config(true, false);
+    pid_t pid[WRITERS];
+    for (int w = 0; w < WRITERS; w++) {
+        pid[w] = fork();
+        if (pid[w] == 0) {
+            for (int i = 0; i < EACH; i++)
+                add(c, "x");
+            _exit(0);
+        }
+    }
+    size_t got = 0;
+    for (int tries = 0; got < (size_t)WRITERS * EACH && tries < 2000; tries++) {
+        struct queue_batch b;
+        assert_int_equal(queue_load(c, dir, ALERT_SMTP, &b, NULL), 0);
+        assert_int_equal(b.dropped, 0);
+        got += json_array_size(b.alerts);
+        if (json_array_size(b.alerts))
+            done(c, ALERT_SMTP, b.upto);
+        queue_batch_free(&b);
+        usleep(2000);
+    }
+    for (int w = 0; w < WRITERS; w++) {
+        int status;
+        waitpid(pid[w], &status, 0);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    assert_int_equal(got, WRITERS * EACH);
+    assert_int_equal(waiting(ALERT_SMTP), 0);
+}
+
+#define QUEUE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        QUEUE_TEST(test_killed_after_queued), QUEUE_TEST(test_order_and_marks),
+        QUEUE_TEST(test_no_channel),          QUEUE_TEST(test_new_channel),
+        QUEUE_TEST(test_full_queue),          QUEUE_TEST(test_damaged_files),
+        QUEUE_TEST(test_damaged_alone),       QUEUE_TEST(test_few_bad_ones_stay),
+        QUEUE_TEST(test_leftovers),           QUEUE_TEST(test_strange_marks),
+        QUEUE_TEST(test_many_writers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/* core/text: durations, sizes, counts and times in words, buffers, and one-line safe output. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static void test_duration_parse(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t ms; /* -1: refused */
+    } cases[] = {
+        {"0", 0},
+        {"0s", 0},
+        {"1ms", 1},
+        {"250ms", 250},
+        {"1s", 1000},
+        {"90s", 90000},
+        {"15m", 900000},
+        {"1h", 3600000},
+        {"1h30m", 5400000},
+        {"1d", 86400000},
+        {"7d", 604800000},
+        {"2w", 1209600000},
+        {"1s1s", 2000},
+        {"1w2d3h4m5s6ms", 788645006},
+        {"007m", 420000},
+        {"100000d", 8640000000000},
+        {"", -1},
+        {"15", -1},
+        {"00", -1},
+        {"m", -1},
+        {"15 m", -1},
+        {" 15m", -1},
+        {"15m ", -1},
+        {"-1m", -1},
+        {"+1m", -1},
+        {"1.5h", -1},
+        {"1,5h", -1},
+        {"15M", -1},
+        {"15min", -1},
+        {"1h30", -1},
+        {"0x1s", -1},
+        {"1y", -1},
+        {"1h,1m", -1},
+        {"99999999999999999999s", -1},
+        {"9223372036854775807w", -1},
+        {"9223372036854775807ms", -1},
+        {"2305843009213693951ms", 2305843009213693951},
+        {"2305843009213693951ms1ms", -1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        int64_t ms = -7;
+        int rc = text_duration_parse(cases[i].text, &ms);
+        if (rc != (cases[i].ms < 0 ? -1 : 0) || (rc == 0 && ms != cases[i].ms))
+            fail_msg("'%s': %d, %lld ms", cases[i].text, rc, (long long)ms);
+    }
+}
+
+static void test_size_parse(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int rc;
+        uint64_t bytes;
+    } cases[] = {
+        {"0", 0, 0},
+        {"312B", 0, 312},
+        {"512k", 0, 524288},
+        {"512K", 0, 524288},
+        {"1KiB", 0, 1024},
+        {"1kiB", 0, 1024},
+        {"1kB", 0, 1000},
+        {"64MiB", 0, 67108864},
+        {"64M", 0, 67108864},
+        {"1MB", 0, 1000000},
+        {"1GiB", 0, 1073741824},
+        {"1GB", 0, 1000000000},
+        {"2T", 0, 2199023255552},
+        {"2TiB", 0, 2199023255552},
+        {"2TB", 0, 2000000000000},
+        {"", -1, 0},
+        {"1024", -1, 0},
+        {"MiB", -1, 0},
+        {"1 MiB", -1, 0},
+        {"1mib", -1, 0},
+        {"1MiBs", -1, 0},
+        {"1M1k", -1, 0},
+        {"-1M", -1, 0},
+        {"1.5G", -1, 0},
+        {"8388607T", 0, 9223370937343148032u},
+        {"8388608T", -1, 0},
+        {"99999999999T", -1, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint64_t bytes = 7;
+        int rc = text_size_parse(cases[i].text, &bytes);
+        if (rc != cases[i].rc || (rc == 0 && bytes != cases[i].bytes))
+            fail_msg("'%s': %d, %llu bytes", cases[i].text, rc, (unsigned long long)bytes);
+    }
+}
+
+static void test_duration_words(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } cases[] = {
+        {0, "0 ms"},          {250, "250 ms"},       {999, "999 ms"},     {1000, "1.0 s"},
+        {12345, "12.3 s"},    {59999, "59.9 s"},     {60000, "1m 00s"},   {185000, "3m 05s"},
+        {3599999, "59m 59s"}, {3600000, "1h 00m"},   {3720000, "1h 02m"}, {86399999, "23h 59m"},
+        {86400000, "1d 00h"}, {608400000, "7d 01h"},
+    };
+    char out[TEXT_SHORT];
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_string_equal(text_duration(cases[i].ms, out), cases[i].text);
+}
+
+static void test_size_and_count_words(void **state)
+{
+    (void)state;
+    char out[TEXT_SHORT];
+    assert_string_equal(text_size(0, out), "0 B");
+    assert_string_equal(text_size(312, out), "312 B");
+    assert_string_equal(text_size(1023, out), "1023 B");
+    assert_string_equal(text_size(1024, out), "1.0 KiB");
+    assert_string_equal(text_size(1536, out), "1.5 KiB");
+    assert_string_equal(text_size(1503238553, out), "1.4 GiB");
+    assert_string_equal(text_size(UINT64_MAX, out), "16777216.0 TiB");
+    assert_string_equal(text_count(0, out), "0");
+    assert_string_equal(text_count(999, out), "999");
+    assert_string_equal(text_count(1000, out), "1,000");
+    assert_string_equal(text_count(3750000, out), "3,750,000");
+    assert_string_equal(text_count(UINT64_MAX, out), "18,446,744,073,709,551,615");
+}
+
+static void test_utc(void **state)
+{
+    (void)state;
+    char out[TEXT_SHORT];
+    assert_string_equal(text_utc((wall_t){0}, out), "1970-01-01T00:00:00Z");
+    assert_string_equal(text_utc((wall_t){1769903999999}, out), "2026-01-31T23:59:59Z");
+    assert_string_equal(text_utc_name((wall_t){1769903999999}, out), "20260131T235959");
+    assert_string_equal(text_utc((wall_t){4294967296000}, out), "2106-02-07T06:28:16Z");
+    setenv("TZ", "Asia/Tokyo", 1); /* UTC is UTC everywhere */
+    assert_string_equal(text_utc((wall_t){1709164800000}, out), "2024-02-29T00:00:00Z");
+    unsetenv("TZ");
+}
+
+static void test_utf8_valid(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        bool valid;
+    } cases[] = {
+        {"", true},
+        {"plain", true},
+        {"\xc3\xa4", true},
+        {"\xe2\x82\xac", true},
+        {"\xf0\x9f\x8e\xae", true},
+        {"\xf4\x8f\xbf\xbf", true}, /* U+10FFFF */
+        {"\xed\x9f\xbf", true},     /* U+D7FF */
+        {"\xee\x80\x80", true},     /* U+E000 */
+        {"\x80", false},
+        {"a\xc3", false},
+        {"\xc3(", false},
+        {"\xe2\x82", false},
+        {"\xf0\x9f\x8e", false},
+        {"\xc0\xaf", false}, /* overlong */
+        {"\xc1\xbf", false},
+        {"\xe0\x9f\xbf", false},
+        {"\xf0\x8f\xbf\xbf", false},
+        {"\xed\xa0\x80", false},     /* surrogate */
+        {"\xf4\x90\x80\x80", false}, /* beyond U+10FFFF */
+        {"\xf5\x80\x80\x80", false},
+        {"\xff", false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        if (text_utf8_valid(cases[i].bytes, strlen(cases[i].bytes)) != cases[i].valid)
+            fail_msg("case %zu", i);
+    assert_true(text_utf8_valid("a\0b", 3));
+}
+
+static void expect_clean(const char *s, size_t max, const char *want)
+{
+    struct buf b = {0};
+    text_clean(&b, s, max);
+    assert_string_equal(b.p, want);
+    assert_int_equal(b.len, strlen(want));
+    buf_free(&b);
+}
+
+static void test_clean(void **state)
+{
+    (void)state;
+    expect_clean("", 10, "");
+    expect_clean("plain", 10, "plain");
+    expect_clean("a\nb\r\tc\x1b[31m\x7f", 20, "a?b??c?[31m?");
+    expect_clean("\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xae", 20,
+                 "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xae");
+    expect_clean("\xc2\x9b"
+                 "31m\xc2\xa0",
+                 20, "?31m\xc2\xa0"); /* a control character of two bytes; a space of two */
+    expect_clean("\xff\xc3_", 10, "??_");
+    expect_clean("tail\xe2\x82", 10, "tail??");
+    expect_clean("0123456789", 10, "0123456789");
+    expect_clean("0123456789a", 10, "0123456789...");
+    expect_clean("012345678\xc3\xa4", 10, "012345678..."); /* no half characters */
+    expect_clean("x", 0, "...");
+}
+
+/* Any bytes: the outcome is valid UTF-8 on one line. */
+static void test_clean_random(void **state)
+{
+    (void)state;
+    uint64_t seed = 42;
+    for (int i = 0; i < 20000; i++) {
+        char s[24];
+        for (size_t k = 0; k < sizeof s; k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            s[k] = (char)(seed >> 56);
+        }
+        s[sizeof s - 1] = '\0';
+        struct buf b = {0};
+        text_clean(&b, s, 16);
+        assert_true(b.len <= 16 + 3);
+        assert_true(text_utf8_valid(b.p, b.len));
+        for (size_t k = 0; k < b.len; k++)
+            assert_true((unsigned char)b.p[k] >= 0x20 && b.p[k] != 0x7f);
+        buf_free(&b);
+    }
+}
+
+static void test_buf(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_clear(&b); /* fine on an empty one */
+    buf_add(&b, "a\0b", 3);
+    assert_int_equal(b.len, 3);
+    assert_memory_equal(b.p, "a\0b", 4);
+    buf_clear(&b);
+    assert_string_equal(b.p, "");
+    for (int i = 0; i < 10000; i++)
+        buf_printf(&b, "%d,", i % 10);
+    assert_int_equal(b.len, 20000);
+    buf_addc(&b, '!');
+    assert_string_equal(b.p + 19998, "9,!");
+    buf_free(&b);
+    assert_null(b.p);
+    assert_int_equal(b.len + b.cap, 0);
+    buf_add(&b, "", 0);
+    assert_string_equal(b.p, "");
+    buf_free(&b);
+}
+
+static void test_small_ones(void **state)
+{
+    (void)state;
+    char hex[9];
+    text_hex((const unsigned char *)"\x00\x7f\x80\xff", 4, hex);
+    assert_string_equal(hex, "007f80ff");
+    assert_true(text_starts("worldkeeper", "world"));
+    assert_true(text_starts("x", ""));
+    assert_false(text_starts("wor", "world"));
+    char *s = xasprintf("%s-%03d", "w", 7), *d = xstrndup("abcdef", 3), *c = xstrdup("");
+    assert_string_equal(s, "w-007");
+    assert_string_equal(d, "abc");
+    assert_string_equal(c, "");
+    free(s);
+    free(d);
+    free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_duration_parse),
+        cmocka_unit_test(test_size_parse),
+        cmocka_unit_test(test_duration_words),
+        cmocka_unit_test(test_size_and_count_words),
+        cmocka_unit_test(test_utc),
+        cmocka_unit_test(test_utf8_valid),
+        cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_clean_random),
+        cmocka_unit_test(test_buf),
+        cmocka_unit_test(test_small_ones),
+    };
+    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/* Webhook and heartbeat against a small scripted HTTP server, and whole deliveries from the queue.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "core/file.h"
+#include "fake_clock.h"
+#include "report/alert.h"
+#include "tiny_server.h"
+
+#define SECRET "/services/T0CANARY1/B0CANARY2/xxCANARYxx3"
+static char world[] = "s8", url[128], path[64];
+static int dir = -1;
+
+static struct config config(int port)
+{
+    struct config c = {.name = world, .alert_events = EVENT_ALL};
+    snprintf(url, sizeof url, "http://127.0.0.1:%d" SECRET "?key=CANARY4", port);
+    c.webhook.url = c.heartbeat_url = url;
+    c.webhook.timeout = c.heartbeat_timeout = 800;
+    return c;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/wk-webhook-XXXXXX");
+    if (!mkdtemp(path))
+        return -1;
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return dir < 0 ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"webhook.done", "lock", "reserve", "000000000001.json",
+                                        "000000000002.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unlinkat(dir, names[i], 0);
+    close(dir);
+    return rmdir(path);
+}
+
+static void add(const struct config *c, const char *what)
+{
+    struct alert a = {.event = EVENT_DOWN, .what = what};
+    json_t *j = alert_compose(c, &a, (wall_t){1769903999000});
+    assert_int_equal(alert_queue_add(c, dir, j, NULL), 0);
+    json_decref(j);
+}
+
+/* Reads one request into the log: line, headers, body. */
+static void read_request(FILE *in, int log)
+{
+    char line[4096];
+    size_t length = 0;
+    while (fgets(line, sizeof line, in) && strcmp(line, "\r\n") != 0) {
+        tiny_log(log, line);
+        if (strncasecmp(line, "Content-Length:", 15) == 0)
+            length = strtoul(line + 15, NULL, 10);
+    }
+    char *body = calloc(length + 2, 1);
+    if (!body || fread(body, 1, length, in) != length)
+        _exit(1);
+    body[length] = '\n';
+    tiny_log(log, body);
+    free(body);
+}
+
+static void http_serve(FILE *in, int conn, int log, const char *mode)
+{
+    static const struct {
+        const char *mode, *answer;
+    } answers[] = {
+        {"ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
+        {"no content", "HTTP/1.1 204 No Content\r\n\r\n"},
+        {"429", "HTTP/1.1 429 Too Many\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"},
+        {"429 long", "HTTP/1.1 429 Too Many\r\nRetry-After: 99999999\r\nContent-Length: 0\r\n\r\n"},
+        {"500", "HTTP/1.1 500 Oops\r\nContent-Length: 12\r\n\r\ntry \x1b[1m later"},
+        {"redirect",
+         "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n"},
+        {"loop", "HTTP/1.1 307 T\r\nLocation: " SECRET "\r\nContent-Length: 0\r\n\r\n"},
+        {"404 echo", "HTTP/1.1 404 N\r\n\r\nno such page: " SECRET},
+        {"404 part", "HTTP/1.1 404 N\r\n\r\nno such hook: xxCANARYxx3"},
+        {"403", "HTTP/1.1 403 N\r\n\r\ninvalid_token\r\n"},
+        {"html", "HTTP/1.1 404 N\r\n\r\n<html>none</html>"},
+        {"garbage", "\x01\x02\x03\r\n\r\n"},
+        {"cut", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nfew"},
+    };
+    read_request(in, log);
+    if (strcmp(mode, "silent") == 0)
+        sleep(60);
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        if (strcmp(mode, answers[i].mode) == 0)
+            tiny_say(conn, answers[i].answer);
+    if (strcmp(mode, "huge") == 0 || strcmp(mode, "huge 500") == 0)
+        tiny_say(conn,
+                 strcmp(mode, "huge") == 0 ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 500 O\r\n\r\n");
+    while (strncmp(mode, "huge", 4) == 0)
+        tiny_say(conn, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
+    for (int i = 0; strcmp(mode, "drip") == 0; i++) {
+        tiny_say(conn, i ? "X-Some: header\r\n" : "HTTP/1.1 200 OK\r\n");
+        usleep(100000);
+    }
+}
+
+static void expect(const char *mode, int rc, enum err_class cls, const char *text, int64_t wait)
+{
+    struct tiny t;
+    struct err e = {0};
+    struct alert_result r = {0};
+    struct timespec a, b;
+    assert_int_equal(tiny_start(&t, http_serve, mode), 0);
+    struct config c = config(t.port);
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    int got = alert_test(&c, ALERT_WEBHOOK, &r, &e);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    char *said = tiny_stop(&t);
+    const char *told = rc ? e.text : r.reply.p;
+    if (got != rc || e.cls != cls || !strstr(told, text))
+        fail_msg("%s: %d, %s: %s", mode, got, err_class_name(e.cls), told);
+    assert_int_equal(r.retry_after, wait);
+    assert_int_equal(r.sent, rc == 0);
+    assert_null(strstr(e.text, "CANARY"));
+    assert_null(strstr(e.hint, "CANARY"));
+    assert_null(strstr(r.reply.p ? r.reply.p : "", "CANARY"));
+    assert_null(strpbrk(e.text, "\x1b\r\n"));
+    assert_true(b.tv_sec - a.tv_sec < 3);
+    assert_int_equal(tiny_count(said, "POST " SECRET "?key=CANARY4 HTTP/1.1\r\n"), 1);
+    assert_int_equal(tiny_count(said, "Content-Type: application/json\r\n"), 1);
+    free(said);
+    alert_result_free(&r);
+}
+
+static void test_answers(void **state)
+{
+    (void)state;
+    expect("ok", 0, ERR_NONE, "HTTP 200, ok", 0);
+    expect("no content", 0, ERR_NONE, "HTTP 204", 0);
+    expect("huge", 0, ERR_NONE, "HTTP 200", 0);
+    expect("429", -1, ERR_UNREACHABLE, ": not now: HTTP 429", 7000);
+    expect("429 long", -1, ERR_UNREACHABLE, ": not now: HTTP 429", ALERT_RETRY_AFTER_MAX);
+    expect("500", -1, ERR_UNREACHABLE, ": not now: HTTP 500, try ?[1m lat", 0);
+    expect("huge 500", -1, ERR_UNREACHABLE, ": not now: HTTP 500", 0);
+    expect("redirect", -1, ERR_REFUSED, ": answers with a redirect (HTTP 302), not followed", 0);
+    expect("loop", -1, ERR_REFUSED, ": answers with a redirect (HTTP 307), not followed", 0);
+    expect("404 echo", -1, ERR_DENIED, ": refused: HTTP 404", 0);
+    expect("404 part", -1, ERR_DENIED, ": refused: HTTP 404", 0);
+    expect("html", -1, ERR_DENIED, ": refused: HTTP 404", 0);
+    expect("403", -1, ERR_DENIED, ": refused: HTTP 403, invalid_token", 0);
+    expect("garbage", -1, ERR_UNREACHABLE, "127.0.0.1:", 0);
+    expect("cut", -1, ERR_UNREACHABLE, "127.0.0.1:", 0);
+    expect("silent", -1, ERR_STALLED, "timed out", 0);
+    expect("drip", -1, ERR_STALLED, "timed out", 0);
+}
+
+static void test_no_server(void **state)
+{
+    (void)state;
+    struct config c = config(1);
+    struct err e = {0};
+    struct alert_result r = {0};
+    assert_int_equal(alert_test(&c, ALERT_WEBHOOK, &r, &e), -1);
+    assert_int_equal(e.cls, ERR_UNREACHABLE);
+    assert_null(strstr(e.text, "CANARY"));
+    static char bad[][64] = {"file:///etc/CANARY1", "hooks.example.org/CANARY1",
+                             "ftp://hooks.example.org/CANARY1", "http://127.0.0.1:99999/CANARY1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        c.webhook.url = bad[i];
+        assert_int_equal(alert_check(&c, ALERT_WEBHOOK, &e), -1);
+        assert_int_equal(e.cls, ERR_CONFIG);
+        assert_null(strstr(e.text, "CANARY"));
+    }
+}
+
+static void test_url_file(void **state)
+{
+    (void)state;
+    struct tiny t;
+    struct err e = {0};
+    struct alert_result r = {0};
+    assert_int_equal(tiny_start(&t, http_serve, "ok"), 0);
+    struct config c = config(t.port);
+    char name[] = "secret-url";
+    struct buf full = {0};
+    buf_printf(&full, "%s/%s", path, name);
+    assert_int_equal(file_publish(dir, name, url, strlen(url), 0600, NULL), 0);
+    c.webhook.url = NULL;
+    c.webhook.url_file = full.p;
+    assert_int_equal(alert_test(&c, ALERT_WEBHOOK, &r, &e), 0);
+    assert_int_equal(fchmodat(dir, name, 0640, 0), 0);
+    assert_int_equal(alert_check(&c, ALERT_WEBHOOK, &e), -1);
+    assert_int_equal(e.cls, ERR_CONFIG);
+    assert_true(text_starts(e.text, "[alert.webhook] url_file: "));
+    unlinkat(dir, name, 0);
+    free(tiny_stop(&t));
+    buf_free(&full);
+    alert_result_free(&r);
+}
+
+static void test_heartbeat(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode;
+        int rc;
+    } table[] = {{"ok", 0},   {"no content", 0}, {"huge", 0},
+                 {"500", -1}, {"loop", -1},      {"silent", -1}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct tiny t;
+        struct err e = {0};
+        assert_int_equal(tiny_start(&t, http_serve, table[i].mode), 0);
+        struct config c = config(t.port);
+        assert_int_equal(alert_heartbeat(&c, &e), table[i].rc);
+        assert_null(strstr(e.text, "CANARY"));
+        char *said = tiny_stop(&t);
+        assert_int_equal(tiny_count(said, "GET " SECRET "?key=CANARY4 HTTP/1.1\r\n"), 1);
+        free(said);
+    }
+}
+
+/* First of all, because fault points are read once per process. Killed between the server's yes and
+ * the mark: the same message goes again, with the same id, and then never more. */
+static void test_killed_after_sent(void **state)
+{
+    (void)state;
+    struct tiny t;
+    struct alert_result r = {0};
+    assert_int_equal(tiny_start(&t, http_serve, "ok"), 0);
+    struct config c = config(t.port);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("WORLDKEEPER_FAULT", "alert.sent=kill", 1);
+        add(&c, "one");
+        alert_deliver(&c, dir, ALERT_WEBHOOK, &r, NULL);
+        _exit(1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(alert_queue_waiting(dir, ALERT_WEBHOOK, NULL), 1);
+    assert_int_equal(alert_deliver(&c, dir, ALERT_WEBHOOK, &r, NULL), 0);
+    assert_int_equal(r.sent, 1);
+    alert_result_free(&r);
+    r = (struct alert_result){0};
+    assert_int_equal(alert_deliver(&c, dir, ALERT_WEBHOOK, &r, NULL), 0);
+    assert_int_equal(r.sent, 0);
+    char *said = tiny_stop(&t);
+    const char *id = strstr(said, "\"id\":\"");
+    assert_non_null(id);
+    char same[48];
+    snprintf(same, sizeof same, "%.39s", id);
+    assert_int_equal(tiny_count(said, "POST "), 2);
+    assert_int_equal(tiny_count(said, same), 4); /* message and alert, twice */
+    free(said);
+}
+
+/* Nothing is lost while the server is away, and what has piled up comes as one message, in order.
+ */
+static void test_deliver_later(void **state)
+{
+    (void)state;
+    struct tiny t;
+    struct err e = {0};
+    struct alert_result r = {0};
+    struct config c = config(1);
+    add(&c, "one");
+    assert_int_equal(alert_deliver(&c, dir, ALERT_WEBHOOK, &r, &e), -1);
+    assert_int_equal(r.sent, 0);
+    add(&c, "two");
+    assert_int_equal(tiny_start(&t, http_serve, "500"), 0);
+    c = config(t.port);
+    assert_int_equal(alert_deliver(&c, dir, ALERT_WEBHOOK, &r, &e), -1);
+    free(tiny_stop(&t));
+    assert_int_equal(alert_queue_waiting(dir, ALERT_WEBHOOK, NULL), 2);
+    assert_int_equal(tiny_start(&t, http_serve, "ok"), 0);
+    c = config(t.port);
+    c.webhook.format = WEBHOOK_SLACK;
+    assert_int_equal(alert_deliver(&c, dir, ALERT_WEBHOOK, &r, &e), 0);
+    assert_int_equal(r.sent, 2);
+    assert_int_equal(alert_queue_waiting(dir, ALERT_WEBHOOK, NULL), 0);
+    char *said = tiny_stop(&t);
+    assert_int_equal(tiny_count(said, "POST "), 1);
+    assert_non_null(strstr(said, ": two\\nTime: "));
+    assert_non_null(strstr(said, "1 earlier:\\n2026-01-31T23:59:59Z one"));
+    free(said);
+    alert_result_free(&r);
+}
+
+#define DIR_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        DIR_TEST(test_killed_after_sent), cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_no_server), DIR_TEST(test_url_file),
+        cmocka_unit_test(test_heartbeat), DIR_TEST(test_deliver_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
