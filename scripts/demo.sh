@@ -198,7 +198,7 @@ leave_running() {
 exec $as$PW_DIR/bin/worldkeeper --config $PW_DIR/world.ini "\$@"
 END
     cat >"$PW_DIR/end" <<END
-#!/bin/sh
+#!/bin/bash
 kill -KILL -- -$PW_GAME
 kill $PW_KEEPER
 kill -KILL \$(cat $PW_DIR/data/pid)
@@ -206,7 +206,7 @@ sleep 1
 rm -rf $PW_DIR
 END
     cat >"$PW_DIR/restart-server" <<END
-#!/bin/sh
+#!/bin/bash
 # kill -9 of the server, and a new one.
 kill -KILL \$(cat $PW_DIR/data/pid)
 sleep 3
@@ -246,11 +246,12 @@ prove
 pw_resume_game
 
 lost=$((before[3] - after[3]))
-age=$(((killed - dumped) / 100000))
+# Microseconds as seconds: 3.66
+as_seconds() { printf '%d.%02d' $(($1 / 1000000)) $(($1 % 1000000 / 10000)); }
 cat <<END
 Restored: every table is, bit for bit, what the stock client reads from the dump.
-Outage: $(((restored - killed) / 100000 % 1000 / 10)).$(((restored - killed) / 100000 % 10)) s from the kill to UP, three of them without a server.
-Lost: $(group "$lost") orders, and what they had changed: all that was written in the $((age / 10)).$((age % 10)) s since
+Outage: $(as_seconds $((restored - killed))) s from the kill to UP, three of them without a server.
+Lost: $(group "$lost") orders, and what they had changed: all that was written in the $(as_seconds $((killed - dumped))) s since
 the last dump. worldkeeper has no journal yet: what is younger than the last dump goes
 with the server's memory.
 END

@@ -40,7 +40,7 @@ pw_begin() {
         PW_USER=nobody
         if id -u mysql >/dev/null 2>&1; then PW_USER=mysql; fi
     fi
-    PW_DIR=$(mktemp -d "${TMPDIR:-/tmp}/worldkeeper-${0##*/}.XXXXXX")
+    PW_DIR=$(mktemp -d "${TMPDIR:-/tmp}/worldkeeper-XXXXXX")
     mkdir "$PW_DIR"/{bin,data,status,dumps,run}
     chmod 0755 "$PW_DIR" "$PW_DIR/status"
     chmod 0700 "$PW_DIR"/{data,dumps,run}
@@ -91,7 +91,7 @@ pw_free_port() {
 
 pw_install_server() {
     (cd "$PW_DIR" && pw_as_user mariadb-install-db --no-defaults --datadir="$PW_DIR/data" \
-        --auth-root-authentication-method=normal --skip-test-db --innodb-log-file-size=4M) \
+        --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve --innodb-log-file-size=4M) \
         >"$PW_DIR/install.log" 2>&1 || {
         tail -n 20 "$PW_DIR/install.log" >&2
         pw_die "the private MariaDB could not be set up; its log ends as above"
@@ -139,10 +139,9 @@ INSERT INTO fleets SELECT seq, 1 + seq % 2000, 1 + RAND(4) * 500, IF(seq % 3, NU
 CREATE TABLE orders (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, fleet INT UNSIGNED NOT NULL,
     goal INT UNSIGNED NOT NULL, given DATETIME(3) NOT NULL) ENGINE=MEMORY;
 CREATE USER worldkeeper@localhost IDENTIFIED BY '$PW_PASSWORD';
-GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, LOCK TABLES, CREATE TEMPORARY TABLES,
-    TRIGGER, CREATE VIEW, SHOW VIEW, EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, REFERENCES
-    ON galaxy.* TO worldkeeper@localhost;
-GRANT BINLOG MONITOR ON *.* TO worldkeeper@localhost;
+GRANT SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, TRIGGER, SHOW VIEW,
+    EVENT ON galaxy.* TO worldkeeper@localhost;
+GRANT SELECT, INSERT, CREATE, DROP, ALTER ON \`worldkeeper\\_drill\\_demo\`.* TO worldkeeper@localhost;
 END
 }
 # shellcheck disable=SC2034 # for those who source this

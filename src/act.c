@@ -110,6 +110,12 @@ static void fill_params(struct act *a)
                                    .tls = (int)m->tls,
                                    .connect_timeout = m->connect_timeout,
                                    .read_timeout = m->read_timeout};
+    /* One statement of a job (the copy of a large table, a RENAME behind a lock) may take as long as a
+     * job may go without progress. */
+    if (a->job.db.read_timeout < a->cfg->dump_stall)
+        a->job.db.read_timeout = a->cfg->dump_stall;
+    if (a->job.db.read_timeout < a->cfg->restore_stall)
+        a->job.db.read_timeout = a->cfg->restore_stall;
 }
 
 int act_open(struct act *a, const struct config *cfg, struct err *e)
@@ -288,7 +294,7 @@ static int act_init(struct act *a, const struct request *r, json_t **result, str
 static int act_dump(struct act *a, const struct request *r, json_t **result, struct err *e)
 {
     struct manifest m;
-    struct dump_options opt = {.accept_shrink = r->force};
+    struct dump_options opt = {.accept_shrink = r->force, .nonce = a->state.known ? a->state.nonce : NULL};
     int rc = dump_run(&a->job, &opt, &m, e);
     if (rc == 0 || m.rejected[0]) {
         *result = manifest_summary(&m);
@@ -335,6 +341,15 @@ static int act_restore(struct act *a, const struct request *r, json_t **result, 
     }
     restore_result_free(&res);
     return rc;
+}
+
+/* It may have found a restore that had taken effect: then state.json is newer than what we know. */
+static int act_tidy(struct act *a, json_t **result, struct err *e)
+{
+    if (restore_tidy(&a->job, e) < 0 || state_load(a->job.dirfd, &a->state, e) < 0)
+        return -1;
+    *result = json_pack("{s:o}", "state", state_result(a));
+    return 0;
 }
 
 static int act_drill(struct act *a, const struct request *r, json_t **result, struct err *e)
@@ -465,6 +480,6 @@ int act_run(struct act *a, const struct request *r, json_t **result, struct err 
     if (strcmp(r->action, "check") == 0)
         return check_run(a, result, e);
     if (strcmp(r->action, "tidy") == 0)
-        return restore_tidy(&a->job, e);
+        return act_tidy(a, result, e);
     return err_set(e, ERR_USAGE, 0, "no such action: %s", r->action);
 }

@@ -28,7 +28,7 @@ static void check_channel(struct check *c, enum alert_channel ch)
         return;
     }
     if (reach_channel(c->cfg, ch, &e) < 0) {
-        err_step(&e, "would not be delivered now");
+        err_step(&e, "no message would get through now");
         check_error(c, CHECK_WARN, name, &e);
         return;
     }
@@ -37,7 +37,8 @@ static void check_channel(struct check *c, enum alert_channel ch)
         check_add(c, CHECK_WARN, name,
                   "configured and reachable, but %d alerts wait to be delivered", n);
     else
-        check_add(c, CHECK_OK, name, "configured and reachable; nothing was sent");
+        check_add(c, CHECK_OK, name, "configured and reachable%s; nothing was sent",
+                  ch == ALERT_SMTP && c->cfg->smtp.user ? ", login accepted" : "");
     if (n > 0 && !c->running)
         check_hint(c, "a running supervisor delivers them");
     else

@@ -126,6 +126,10 @@ static void check_running(struct check *c)
     struct buf b = {0};
     struct err ignored;
     c->running = is_locked(c->dirfd, "lock");
+    if (c->state.paused) {
+        check_add(c, CHECK_NOTE, "supervisor", "paused on request: nothing is restored by itself");
+        check_hint(c, "worldkeeper --resume goes on");
+    }
     if (!c->running) {
         check_add(c, CHECK_NOTE, "supervisor", "none is running: nobody watches this world now");
         check_hint(c, "systemctl enable --now worldkeeper@%s", c->cfg->name);
@@ -151,7 +155,13 @@ void check_dump_dir(struct check *c)
     }
     c->dirfd = file_dir(c->cfg->dump_dir, 0, 0, &e);
     if (c->dirfd < 0) {
+        struct stat st;
+        bool seen = lstat(c->cfg->dump_dir, &st) == 0;
         check_error(c, CHECK_FAIL, DUMP_DIR, &e);
+        if (seen && S_ISLNK(st.st_mode))
+            check_hint(c, "it is a symbolic link; name the directory itself in [dump] dir");
+        else if (seen && e.num == EACCES)
+            check_hint(c, "it belongs to uid %u: run this as that user", (unsigned)st.st_uid);
         return;
     }
     judge_dump_dir(c);

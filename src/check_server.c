@@ -45,18 +45,15 @@ static void check_encryption(struct check *c)
     } else if (c->local) {
         check_add(c, CHECK_OK, name, "none, and none is needed: the server is on this machine");
     } else {
-        char *have = db_variable(c->db, "have_ssl");
-        bool offered = have && strcasecmp(have, "YES") == 0;
+        char *have = db_variable(c->db, "have_ssl"); /* gone in newer MySQL, which always offers */
+        bool offered = !have || strcasecmp(have, "YES") == 0;
         check_add(c, CHECK_WARN, name,
-                  "none: rows and logins cross the network for everybody to read%s",
-                  m->tls == TLS_OFF ? " ([mysql] tls = off)"
-                  : offered         ? ""
-                                    : " (the server offers no TLS)");
-        check_hint(
-            c, "%s",
-            m->tls == TLS_OFF
-                ? "[mysql] tls = verify"
-                : "give the server a certificate (ssl_cert, ssl_key), then [mysql] tls = verify");
+                  "none: rows and logins cross the network for everybody to read (%s)",
+                  m->tls == TLS_OFF ? "[mysql] tls = off"
+                  : offered         ? "the server offers TLS"
+                                    : "the server offers no TLS");
+        check_hint(c, "%s[mysql] tls = verify",
+                   offered ? "" : "give the server a certificate (ssl_cert, ssl_key), then ");
         free(have);
     }
 }
@@ -105,7 +102,11 @@ void check_connect(struct check *c, const char *password)
     c->db = db_open(&p, &e);
     if (!c->db || db_server_id(c->db, &c->server, &e) < 0 ||
         doctor_session(c->db, &c->session, &e) < 0 || doctor_latency(c->db, &ms, &e) < 0) {
-        if (e.cls == ERR_UNREACHABLE && !e.hint[0])
+        if (e.num == 2026)
+            err_hint(&e,
+                     "tls_ca names the authority of the server's certificate, which must be made "
+                     "out to the very host of the config");
+        else if (e.cls == ERR_UNREACHABLE && !e.hint[0])
             err_hint(&e, "is the server running, and is it at %s ([mysql] in the config)?", at);
         check_error(c, CHECK_FAIL, "connection", &e);
         db_close(c->db);

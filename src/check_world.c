@@ -69,9 +69,12 @@ static bool check_schema(struct check *c)
     if (there) {
         check_add(c, CHECK_OK, "schema", "%s is there", name.p);
     } else {
-        check_add(c, CHECK_FAIL, "schema", "%s is not there, or this account may not see it",
-                  name.p);
-        check_hint(c, "[world] schema names it; its rights are told above");
+        bool sees = c->grants_known && grants_have(&c->grants, c->cfg->schema, "SELECT");
+        check_add(c, CHECK_FAIL, "schema", "%s is not there%s", name.p,
+                  sees ? "" : ", or this account may not see it");
+        check_hint(c,
+                   sees ? "[world] schema names it; on a new server, worldkeeper --restore makes it"
+                        : "[world] schema names it; the rights on it are told above");
     }
     buf_free(&name);
     return there;
@@ -84,38 +87,38 @@ static bool nonce_known(const struct check *c, const char *nonce)
            catalog_knows_nonce(&c->catalog, nonce);
 }
 
-static void sentinel_unreadable(struct check *c, const struct err *e)
+/* Table or row gone: what that means follows from what was known of the world before. */
+static void sentinel_gone(struct check *c, const char *what)
 {
-    bool kept_before = c->state.known || catalog_newest(&c->catalog, 0);
-    if (e->num != 1146 && e->num != 1049) {
-        check_error(c, CHECK_FAIL, "sentinel", e);
-        return;
-    }
-    check_add(c, CHECK_FAIL, "sentinel", "table %s is not there", c->cfg->sentinel);
-    if (kept_before)
-        check_hint(c, "this world was kept before: worldkeeper --restore brings it back whole; "
-                      "--init --force begins anew "
-                      "with what is there");
-    else
+    const struct catalog_entry *last = catalog_newest(&c->catalog, 0);
+    int64_t start = c->state.known ? c->state.server.start : last ? last->m.server.start : 0;
+    if (start == 0) {
+        check_add(c, CHECK_FAIL, "sentinel", "%s is not there", what);
         check_hint(c, "worldkeeper --init makes it");
-}
-
-static void sentinel_empty(struct check *c)
-{
-    if (!c->state.known && !catalog_newest(&c->catalog, 0)) {
-        check_add(c, CHECK_FAIL, "sentinel", "table %s is there, its row is not", c->cfg->sentinel);
-        check_hint(c, "worldkeeper --init makes it");
-    } else if (c->state.known && c->state.server.start == c->server.start) {
-        check_add(
-            c, CHECK_FAIL, "sentinel",
-            "its row was deleted; the server was not restarted since the world was last seen");
-        check_hint(
-            c, "if the world's tables are as they should be, worldkeeper --init puts the row back");
+    } else if (start == c->server.start) {
+        check_add(c, CHECK_FAIL, "sentinel",
+                  "%s was taken away; the server was not restarted since the world was last seen",
+                  what);
+        check_hint(c,
+                   "if the world's tables are as they should be, worldkeeper --init puts it back");
     } else {
         check_add(c, CHECK_FAIL, "sentinel",
-                  "its row is gone: the server was restarted and the world with it");
+                  "%s is gone: the server was restarted and the world with it", what);
         check_hint(c,
                    "worldkeeper --restore brings it back; a running supervisor does so by itself");
+    }
+}
+
+static void sentinel_unreadable(struct check *c, const struct err *e)
+{
+    if (e->num == 1146 || e->num == 1049) {
+        sentinel_gone(c, "its table");
+    } else if (e->num == 1054) {
+        check_add(c, CHECK_FAIL, "sentinel", "table %s is there, but it is not one of ours",
+                  c->cfg->sentinel);
+        check_hint(c, "[probe] table names another one");
+    } else {
+        check_error(c, CHECK_FAIL, "sentinel", e);
     }
 }
 
@@ -127,7 +130,7 @@ static void check_sentinel(struct check *c)
     if (db_sentinel_read(c->db, c->cfg->schema, c->cfg->sentinel, &s, &e) < 0) {
         sentinel_unreadable(c, &e);
     } else if (s.rows == 0) {
-        sentinel_empty(c);
+        sentinel_gone(c, "its row");
     } else if (s.rows > 1) {
         check_add(c, CHECK_FAIL, "sentinel", "table %s holds more than one row; it is not ours",
                   c->cfg->sentinel);

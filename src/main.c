@@ -309,11 +309,22 @@ static int judge_status(const char *action, const json_t *result, struct err *e)
     return err_set(e, ERR_UNWELL, 0, stale ? "no good dump for too long" : "the world is not up");
 }
 
+/* A path is meant as seen from here, also when the supervisor opens it. */
+static void absolute_path(struct request *r)
+{
+    char *full = r->dump && strchr(r->dump, '/') ? realpath(r->dump, NULL) : NULL;
+    if (!full)
+        return;
+    free(r->dump);
+    r->dump = full;
+}
+
 static int one_action(struct options *o, struct config *cfg, struct err *e)
 {
     struct act a;
     json_t *result = NULL;
     const char *action = o->request.action;
+    absolute_path(&o->request);
     if (act_open(&a, cfg, e) < 0)
         return -1;
     a.emit = on_event;

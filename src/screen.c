@@ -14,9 +14,9 @@
 #define PLAIN_EVERY_MS 10000
 #define RATE_AFTER_MS 300  /* before, a rate is noise */
 #define LEFT_AFTER_MS 1000 /* and a time left */
-#define BAR_MIN 8
 #define BAR_MAX 40
 #define LABEL_MAX 32
+#define HEAD_MIN 30 /* label and bar together */
 
 struct screen screen_mode;
 
@@ -104,7 +104,7 @@ static void add_left(struct buf *b, const struct measure *m)
     if (m->ms < LEFT_AFTER_MS || m->part <= 0.01 || m->part >= 1)
         return;
     double left = (double)m->ms * (1 - m->part) / m->part;
-    buf_printf(b, "%s left", text_duration((int64_t)left, t));
+    buf_printf(b, "%s left", draw_age((int64_t)(left / 1000) + 1, t));
 }
 
 static void add_label(struct buf *b, const json_t *p)
@@ -116,25 +116,29 @@ static void add_label(struct buf *b, const json_t *p)
     buf_free(&t);
 }
 
-/* What stands behind the bar: always of about the same width, so that the bar does not jump. */
-static void add_figures(struct buf *b, const struct measure *m, const json_t *p)
+/* What stands behind the bar: always of about the same width, so that the bar does not jump.
+ * `level` says how much of it fits: 0 all, 1 without the rate, 2 without the time left, 3 percent
+ * only. */
+static void add_figures(struct buf *b, const struct measure *m, const json_t *p, int level)
 {
     char t[TEXT_SHORT], widest[TEXT_SHORT];
     struct buf rate = {0}, left = {0};
+    buf_adds(b, "");
     buf_adds(&rate, "");
     buf_adds(&left, "");
-    int64_t most =
-        js_number(p, "rows_total", 0) > m->rows ? js_number(p, "rows_total", 0) : m->rows;
-    if (m->percent >= 0)
-        buf_printf(b, "%3d%%", (int)m->percent);
-    if (most > 0)
-        buf_printf(b, "  %*s rows", (int)strlen(text_count((uint64_t)most, widest)),
-                   text_count((uint64_t)(m->rows > 0 ? m->rows : 0), t));
+    int64_t total = js_number(p, "rows_total", 0), most = total > m->rows ? total : m->rows;
     add_rate(&rate, m);
     add_left(&left, m);
-    buf_adds(b, "  ");
-    draw_padded(b, rate.p, rate.len > 12 ? draw_width(rate.p) : 12, true);
-    if (m->part >= 0) {
+    if (m->percent >= 0)
+        buf_printf(b, "%3d%%", (int)m->percent);
+    if (most > 0 && level < 3)
+        buf_printf(b, "  %*s rows", (int)strlen(text_count((uint64_t)most, widest)),
+                   text_count((uint64_t)(m->rows > 0 ? m->rows : 0), t));
+    if (level < 1) {
+        buf_adds(b, "  ");
+        draw_padded(b, rate.p, rate.len > 12 ? draw_width(rate.p) : 12, true);
+    }
+    if (level < 2 && m->part >= 0) {
         buf_adds(b, "  ");
         draw_padded(b, left.p, 12, false);
     }
@@ -162,42 +166,53 @@ static void add_bar(struct buf *b, double part, size_t width)
     buf_free(&full);
 }
 
-static void draw_bar(const json_t *p, bool whole)
+/* Label, bar and figures share what the terminal has: the figures give way first. */
+static void add_line(struct buf *line, const json_t *p, const struct measure *m, size_t room)
 {
-    struct buf line = {0}, label = {0}, figures = {0};
-    struct measure m = measure(p);
-    if (whole) {
-        m.percent = 100;
-        m.part = 1;
-        m.rows =
-            js_number(p, "rows_total", m.rows) > m.rows ? js_number(p, "rows_total", 0) : m.rows;
-    }
-    size_t columns = draw_columns(2), room = columns > 1 ? columns - 1 : 1;
+    struct buf label = {0}, figures = {0};
+    size_t head = 0, tail = 0;
     add_label(&label, p);
-    add_figures(&figures, &m, p);
-    size_t tail = draw_width(figures.p) + 1;
-    size_t head = room > tail ? room - tail : 0;
-    size_t name = head > LABEL_MAX + BAR_MIN + 3 ? LABEL_MAX
-                  : head > BAR_MIN + 12          ? head - BAR_MIN - 3
-                                                 : head;
-    buf_adds(&line, "\r");
-    draw_padded(&line, label.p, name < room ? name : room, false);
-    size_t left = head > name + 3 ? head - name - 3 : 0;
-    if (m.part >= 0 && left >= BAR_MIN) {
-        buf_addc(&line, ' ');
-        add_bar(&line, m.part, left > BAR_MAX ? BAR_MAX : left);
+    for (int level = 0; level < 4 && head < HEAD_MIN; level++) {
+        buf_clear(&figures);
+        add_figures(&figures, m, p, level);
+        tail = draw_width(figures.p);
+        head = room > tail + 1 ? room - tail - 1 : 0;
+    }
+    bool with_bar = m->part >= 0 && head >= HEAD_MIN;
+    size_t name = with_bar ? head / 2 : head;
+    name = name > LABEL_MAX ? LABEL_MAX : name;
+    draw_padded(line, label.p, name, false);
+    if (with_bar) {
+        size_t left = head - name - 3;
+        buf_addc(line, ' ');
+        add_bar(line, m->part, left > BAR_MAX ? BAR_MAX : left);
     }
     if (head) {
-        buf_addc(&line, ' ');
-        draw_cut(&line, figures.p, tail - 1);
+        buf_addc(line, ' ');
+        buf_adds(line, figures.p);
     }
+    buf_free(&label);
+    buf_free(&figures);
+}
+
+static void draw_bar(const json_t *p, bool whole)
+{
+    struct buf line = {0};
+    struct measure m = measure(p);
+    size_t columns = draw_columns(2);
+    if (whole) {
+        int64_t total = js_number(p, "rows_total", 0);
+        m.percent = 100;
+        m.part = 1;
+        m.rows = total > m.rows ? total : m.rows;
+    }
+    buf_adds(&line, "\r");
+    add_line(&line, p, &m, columns > 1 ? columns - 1 : 1); /* the last column would wrap */
     buf_adds(&line, "\033[K");
     fwrite(line.p, 1, line.len, stderr);
     fflush(stderr);
     bar.open = true;
     buf_free(&line);
-    buf_free(&label);
-    buf_free(&figures);
 }
 
 static void plain_line(const json_t *p, bool phase_only)

@@ -43,7 +43,7 @@ static void add_figures(struct buf *b, const json_t *o)
     char t[TEXT_SHORT];
     int64_t rows = js_number(o, "rows", -1), size = js_number(o, "file_size", -1);
     if (rows >= 0)
-        buf_printf(b, ", %s rows", text_count((uint64_t)rows, t));
+        buf_printf(b, ", %s row%s", text_count((uint64_t)rows, t), rows == 1 ? "" : "s");
     if (size >= 0)
         buf_printf(b, ", %s", text_size((uint64_t)size, t));
     if (json_is_number(json_object_get(o, "seconds"))) {

@@ -28,6 +28,7 @@
 #define DOUBT_LATE_MS 5000
 #define DOUBT_DRIFT_MS 2000
 #define STATE_SAVE_MS 60000
+#define SCRIBE_RETRY_MS 10000
 #define STOP_JOB_MS 5000
 #define STOP_ALL_MS 8000
 
@@ -85,6 +86,8 @@ void world_event(struct world *w, const struct guard_event *ev)
                  w->guard.reason);
     else if (a.renewed && strcmp(before, w->guard.reason) != 0)
         log_line(LOG_NOTE_, "state %s: %s", guard_state_name(w->guard.state), w->guard.reason);
+    if (a.changed && (a.from == GUARD_PAUSED || w->guard.state == GUARD_PAUSED))
+        w->state_dirty = true;
     if (a.changed || a.renewed)
         tell_publish(w);
     tell_guard(w, &a);
@@ -173,7 +176,8 @@ static void probe_ask(struct world *w, mono_t now)
 {
     struct err e;
     if (w->probe.pid == 0 && start_probe(w, &e) < 0) {
-        log_err(LOG_ERROR_, "probe", &e);
+        w->probed.asked_at = now;
+        probe_failed(w, VERDICT_STALLED, e.text);
         w->probed.next = mono_add(now, TICK_MS);
         return;
     }
@@ -208,8 +212,8 @@ static void probe_message(struct world *w)
     json_t *j = worker_receive(w->probe.fd, &closed);
     if (closed) {
         worker_end(&w->probe);
-        if (w->probed.asked)
-            w->probed.next = mono_add(clock_mono(), w->cfg->probe_interval);
+        if (w->probed.asked && !w->stopping)
+            probe_failed(w, VERDICT_STALLED, "the probe's process died");
         w->probed.asked = false;
         return;
     }
@@ -228,6 +232,35 @@ static int start_scribe(struct world *w, struct err *e)
     return worker_start(&w->scribe, scribe_worker, &args, true, e);
 }
 
+/* What could not be written is tried again after a while; said once for each kind of failure. */
+static void scribe_failed(struct world *w, json_t *j)
+{
+    const char *failed = js_text(j, "failed");
+    json_t *alert = json_object_get(j, "alert");
+    mono_t again = mono_add(clock_mono(), SCRIBE_RETRY_MS);
+    struct err e;
+    char key[64], what[640];
+    worker_err_from(json_object_get(j, "error"), &e);
+    if (strcmp(failed, "state") == 0) {
+        w->state_dirty = true;
+        w->state_retry = again;
+    } else if (alert) {
+        w->alerts_at = again;
+        json_array_insert(w->unsent, 0, alert);
+    }
+    snprintf(key, sizeof key, "%s %d", failed, e.num);
+    snprintf(what, sizeof what, "%s cannot be written: %.500s", failed, e.text);
+    if (strcmp(failed, "alert") == 0) { /* an alert about alerts would not get out either */
+        if (strcmp(w->scribe_failed.key, key) != 0)
+            log_err(LOG_ERROR_, failed, &e);
+        snprintf(w->scribe_failed.key, sizeof w->scribe_failed.key, "%s", key);
+        return;
+    }
+    tell_trouble(w, strcmp(failed, "state") == 0 ? &w->state_failed : &w->publish, EVENT_DISK, true, key, what,
+                 "trying again every 10 s; the world is watched all the same",
+                 e.hint[0] ? e.hint : "see the directory's disk, owner and mode");
+}
+
 static void scribe_message(struct world *w)
 {
     bool closed;
@@ -239,20 +272,10 @@ static void scribe_message(struct world *w)
             log_err(LOG_ERROR_, "scribe", &e);
         return;
     }
-    const char *failed = js_text(j, "failed");
-    if (failed[0]) {
-        struct err e;
-        worker_err_from(json_object_get(j, "error"), &e);
-        bool news = !w->scribe_failed.on || strcmp(w->scribe_failed.text, e.text) != 0;
-        w->scribe_failed.on = true;
-        snprintf(w->scribe_failed.text, sizeof w->scribe_failed.text, "%.600s", e.text);
-        if (news)
-            log_err(LOG_ERROR_, failed, &e);
-        if (strcmp(failed, "state") == 0)
-            w->state_dirty = true;
-    } else {
+    if (js_text(j, "failed")[0])
+        scribe_failed(w, j);
+    else
         tell_look(w, j);
-    }
     json_decref(j);
 }
 
@@ -380,15 +403,20 @@ static void watch_ourselves(struct world *w, mono_t now)
 
 static void save_state(struct world *w, mono_t now)
 {
-    if (!w->state_dirty && !mono_reached(now, w->next_state_save))
+    bool due = mono_reached(now, w->next_state_save) ||
+               (w->state_dirty && mono_reached(now, w->state_retry));
+    if (w->job.restores || !due) /* the restore's worker writes the new world's state itself */
         return;
     w->next_state_save = mono_add(now, STATE_SAVE_MS);
     struct state *s = &w->a->state;
-    bool paused = w->guard.state == GUARD_PAUSED;
-    s->paused = paused;
-    s->pause_until.ms = paused && w->guard.pause_until.ms
-                            ? clock_wall().ms + mono_since(w->guard.pause_until, now)
-                            : 0;
+    bool paused = w->guard.state == GUARD_PAUSED ||
+                  (w->guard.state == GUARD_RESTORING && w->guard.after == GUARD_PAUSED);
+    if (!w->stopping) { /* a pause outlives this process */
+        s->paused = paused;
+        s->pause_until.ms = paused && w->guard.pause_until.ms
+                                ? clock_wall().ms + mono_since(w->guard.pause_until, now)
+                                : 0;
+    }
     if (world_scribe(w, json_pack("{s:o}", "state", state_json(s))) == 0)
         w->state_dirty = false;
 }
@@ -550,8 +578,8 @@ static int recall(struct world *w, struct err *e)
     }
     if (p.there) {
         snprintf(w->expect.next_nonce, sizeof w->expect.next_nonce, "%s", p.nonce);
-        w->tidy_due = true;
     }
+    w->tidy_due = true; /* shadows of a restore that was killed may be there without it */
     pending_free(&p);
     catalog_free(&c);
     return 0;
@@ -603,6 +631,7 @@ static void close_all(struct world *w)
         worker_stop(&w->channels[i].worker, SIGKILL); /* what they sent is marked; the rest stays queued */
     worker_stop(&w->heartbeat.worker, SIGKILL);
     w->state_dirty = true;
+    w->state_retry = (mono_t){0};
     save_state(w, clock_mono());
     pid_t scribe = w->scribe.pid;
     worker_end(&w->scribe); /* it writes what it has and ends */

@@ -38,7 +38,9 @@ struct job_now {
 
 struct trouble {
     bool on;
+    char key[64];   /* the same trouble again is no news, whatever numbers are in its text */
     char text[640];
+    mono_t told;
 };
 
 struct world {
@@ -71,10 +73,13 @@ struct world {
     struct manifest last; /* without its tables */
     mono_t next_dump, last_dump_mono;
     unsigned dump_failures;
-    struct trouble discarded, stale, disk_low, publish, scribe_failed;
+    struct trouble discarded, stale, disk_low, publish, state_failed, scribe_failed;
     uint64_t disk_free;
     json_t *last_restore; /* or NULL */
-    bool tidy_due, dump_due;
+    bool tidy_due;
+    mono_t tidy_at;
+    mono_t state_retry; /* not before: it could not be written */
+    mono_t alerts_at; /* not before: the queue could not be written */
 
     mono_t next_publish, next_look, next_state_save, next_heartbeat, next_watchdog;
     bool state_dirty, status_dirty, ready, stopping;
@@ -109,9 +114,10 @@ void tell_publish(struct world *w);
 void tell_guard(struct world *w, const struct guard_answer *a);
 void tell_alert(struct world *w, unsigned event, const char *kind, const char *what, const char *doing,
                 const char *todo, json_t *facts /* taken, may be NULL */);
-/* Turns a trouble on or off; an alert and a log line only when that is news. */
-void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *what,
-                  const char *doing, const char *todo);
+/* Turns a trouble on or off; an alert and a log line only when that is news, and reminders. `key` names
+ * the trouble; NULL: there is only one of its kind. */
+void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *key,
+                  const char *what, const char *doing, const char *todo);
 void tell_timers(struct world *w, mono_t now);
 void tell_delivery_message(struct world *w, struct delivery *d, enum alert_channel ch);
 void tell_delivery_ended(struct world *w, struct delivery *d, int wait_status);

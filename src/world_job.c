@@ -16,6 +16,7 @@
 
 #define DUMP_RETRY_FIRST_MS 10000
 #define DUMP_RETRY_MAX_MS 300000
+#define TIDY_RETRY_MS 5000
 
 void job_init(struct world *w)
 {
@@ -151,7 +152,7 @@ static void dump_done(struct world *w, const json_t *result)
     char a[TEXT_SHORT], b[TEXT_SHORT];
     log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m.name, text_count(m.rows, a),
              text_size(m.file_size, b), (double)m.took_ms / 1000);
-    tell_trouble(w, &w->discarded, EVENT_DISCARDED, false, "dumps are stored again", "", "nothing");
+    tell_trouble(w, &w->discarded, EVENT_DISCARDED, false, NULL, "dumps are stored again", "", "nothing");
 }
 
 static void dump_failed(struct world *w, const json_t *result, const struct err *e)
@@ -172,7 +173,9 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
     char doing[200];
     snprintf(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
              text_duration(wait, t));
-    tell_trouble(w, &w->discarded, EVENT_DISCARDED, true, what, doing, e->hint[0] ? e->hint : "look at the log");
+    char key[64];
+    snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num, rejected[0] ? "rejected" : "failed");
+    tell_trouble(w, &w->discarded, EVENT_DISCARDED, true, key, what, doing, e->hint[0] ? e->hint : "look at the log");
 }
 
 static void adopt_state(struct world *w, const json_t *result)
@@ -181,6 +184,7 @@ static void adopt_state(struct world *w, const json_t *result)
     if (!o)
         return;
     state_from_json(o, &w->a->state);
+    w->state_dirty = true;
     const struct state *s = &w->a->state;
     w->expect = (struct expectation){.known = s->known, .server = s->server};
     snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", s->nonce);
@@ -204,6 +208,10 @@ static void restore_done(struct world *w, json_t *result, bool ok)
                         w->guard.down_since_set
                             ? json_real((double)mono_since(clock_mono(), w->guard.down_since) / 1000)
                             : json_null());
+    if (js_text(result, "warning")[0]) {
+        log_line(LOG_WARN_, "restored, but: %s", js_text(result, "warning"));
+        json_object_set(w->last_restore, "warning", json_object_get(result, "warning"));
+    }
     json_object_set(w->last_restore, "conflict_file", json_object_get(result, "conflict_file"));
 }
 
@@ -215,6 +223,10 @@ static void restore_ended(struct world *w, json_t *result, const struct err *e, 
     w->probed.number++;
     w->probed.asked = false;
     w->probed.next = clock_mono();
+    if (e || js_text(result, "warning")[0]) { /* something may have been left over */
+        w->tidy_due = true;
+        w->tidy_at = mono_add(clock_mono(), TIDY_RETRY_MS);
+    }
     if (e) {
         restore_done(w, result, false);
         log_err(LOG_ERROR_, "restore failed", e);
@@ -245,6 +257,10 @@ static void job_result(struct world *w, json_t *result, const struct err *e)
     w->status_dirty = true;
     if (e && !restores && strcmp(r.action, "dump") != 0)
         log_err(LOG_ERROR_, r.action, e);
+    if (e && strcmp(r.action, "tidy") == 0) {
+        w->tidy_due = true;
+        w->tidy_at = mono_add(clock_mono(), 12 * TIDY_RETRY_MS);
+    }
     if (!e)
         adopt_state(w, result);
     if (strcmp(r.action, "dump") == 0)
@@ -526,7 +542,7 @@ void job_timers(struct world *w, mono_t now)
         start_queued(w);
     if (w->stopping || w->job.request.action || w->guard.state != GUARD_UP)
         return;
-    if (w->tidy_due) {
+    if (w->tidy_due && mono_reached(now, w->tidy_at)) {
         w->tidy_due = false;
         start_simple(w, "tidy");
     } else if (mono_reached(now, w->next_dump)) {

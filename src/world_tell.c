@@ -206,7 +206,7 @@ void tell_publish(struct world *w)
 
 static void flush_unsent(struct world *w)
 {
-    while (json_array_size(w->unsent)) {
+    while (json_array_size(w->unsent) && mono_reached(clock_mono(), w->alerts_at)) {
         if (world_scribe(w, json_pack("{s:O}", "alert", json_array_get(w->unsent, 0))) < 0)
             return;
         json_array_remove(w->unsent, 0);
@@ -227,14 +227,23 @@ void tell_alert(struct world *w, unsigned event, const char *kind, const char *w
     json_decref(facts);
 }
 
-void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *what,
-                  const char *doing, const char *todo)
+void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *key,
+                  const char *what, const char *doing, const char *todo)
 {
-    if (on == t->on && (!on || strcmp(t->text, what) == 0))
+    mono_t now = clock_mono();
+    bool same = on == t->on && (!on || strcmp(t->key, key ? key : "") == 0);
+    bool remind = on && same && w->cfg->alert_repeat > 0 && mono_since(now, t->told) >= w->cfg->alert_repeat;
+    if (same && !remind)
         return;
     t->on = on;
+    t->told = now;
+    snprintf(t->key, sizeof t->key, "%s", key ? key : "");
     snprintf(t->text, sizeof t->text, "%s", what);
     w->status_dirty = true;
+    if (remind) {
+        tell_alert(w, event, "reminder", what, doing, todo, NULL);
+        return;
+    }
     if (event != EVENT_DISCARDED)
         log_line(on ? LOG_WARN_ : LOG_NOTE_, "%s", what);
     tell_alert(w, event, on ? "new" : "recovered", what, doing, todo, NULL);
@@ -281,12 +290,15 @@ static json_t *restore_facts(const struct world *w)
 
 static void restored_words(const struct world *w, char *out, size_t size)
 {
+    const char *warning = js_text(w->last_restore, "warning");
     const json_t *lost = json_object_get(w->last_restore, "lost_seconds");
     char t[TEXT_SHORT];
     size_t n = (size_t)snprintf(out, size, "%.400s", w->guard.reason);
     if (json_is_integer(lost) && n < size)
-        snprintf(out + n, size - n, "; play of the last %s before the loss is gone",
-                 text_duration(json_integer_value(lost) * 1000, t));
+        n += (size_t)snprintf(out + n, size - n, "; play of the last %s before the loss is gone",
+                              text_duration(json_integer_value(lost) * 1000, t));
+    if (warning[0] && n < size)
+        snprintf(out + n, size - n, "; but: %s", warning);
 }
 
 void tell_guard(struct world *w, const struct guard_answer *a)
@@ -421,18 +433,22 @@ void tell_look(struct world *w, const json_t *o)
             w->status_dirty = true;
         w->channels[ch].waiting = n;
     }
-    w->scribe_failed.on = false;
     w->disk_free = (uint64_t)js_number(o, "disk_free", 0);
+    if (js_flag(o, "status_ok"))
+        tell_trouble(w, &w->publish, EVENT_DISK, false, NULL, "the status is written again", "", "nothing");
+    if (js_flag(o, "state_ok"))
+        tell_trouble(w, &w->state_failed, EVENT_DISK, false, NULL, "the state is written again", "", "nothing");
     char what[200], a[TEXT_SHORT], b[TEXT_SHORT];
     uint64_t need = w->cfg->disk_low > w->last.file_size ? w->cfg->disk_low : w->last.file_size;
-    bool low = w->disk_free < need;
+    /* A dump being written must not toggle it. */
+    bool low = w->disk_free < (w->disk_low.on ? need + need / 5 : need);
     if (low)
         snprintf(what, sizeof what, "the disk of the dumps is nearly full: less than %s left",
                  text_size(need, b));
     else
         snprintf(what, sizeof what, "the disk of the dumps has room again: %s free",
                  text_size(w->disk_free, a));
-    tell_trouble(w, &w->disk_low, EVENT_DISK, low, what, "dumps go on while they fit; old ones are never "
+    tell_trouble(w, &w->disk_low, EVENT_DISK, low, NULL, what, "dumps go on while they fit; old ones are never "
                  "deleted beyond [retention] to make room", low ? "make room on that file system" : "nothing");
 }
 
@@ -444,13 +460,13 @@ static void check_stale(struct world *w, mono_t now)
     if (w->last_dump_mono.ms == 0)
         w->last_dump_mono = now; /* never one: counted from our start */
     bool old = mono_since(now, w->last_dump_mono) > w->cfg->max_dump_age;
-    if (old == w->stale.on)
+    if (!old && !w->stale.on)
         return;
     if (old)
         snprintf(what, sizeof what, "no good dump for more than %s", text_duration(w->cfg->max_dump_age, t));
     else
         snprintf(what, sizeof what, "there is a good dump again");
-    tell_trouble(w, &w->stale, EVENT_STALE, old, what, "trying on", old ? "see why dumps fail: the log, --check"
+    tell_trouble(w, &w->stale, EVENT_STALE, old, NULL, what, "trying on", old ? "see why dumps fail: the log, --check"
                                                                         : "nothing");
 }
 

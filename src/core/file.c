@@ -17,7 +17,10 @@ static int make_parents(const char *path, mode_t mode, struct err *e)
             continue;
         char was = *p;
         *p = '\0';
-        if (mkdir(copy, was ? 0755 : mode) < 0 && errno != EEXIST)
+        /* chmod: what the umask takes away is not meant for a directory that others must read */
+        if (mkdir(copy, 0700) == 0)
+            chmod(copy, was ? 0755 : mode);
+        else if (errno != EEXIST)
             rc = err_sys(e, errno, "cannot make directory %s", copy);
         *p = was;
         if (was == '\0')
@@ -94,7 +97,7 @@ static int open_temp(int dirfd, const char *temp, mode_t mode)
 static int replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                    int durable, struct err *e)
 {
-    char *temp = xasprintf(".%s.new", name);
+    char *temp = xasprintf(".%s.%d.new", name, (int)getpid()); /* two processes may write one name */
     int rc = -1, fd = open_temp(dirfd, temp, mode);
     if (fd < 0) {
         err_sys(e, errno, "cannot create %s", temp);

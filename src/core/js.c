@@ -22,7 +22,10 @@ const char *js_text(const json_t *o, const char *key)
 int64_t js_number(const json_t *o, const char *key, int64_t missing)
 {
     const json_t *v = json_object_get(o, key);
-    return json_is_integer(v) ? json_integer_value(v) : json_is_real(v) ? (int64_t)json_real_value(v) : missing;
+    double d = json_real_value(v);
+    if (json_is_integer(v))
+        return json_integer_value(v);
+    return json_is_real(v) && d > -9e18 && d < 9e18 ? (int64_t)d : missing;
 }
 
 int js_flag(const json_t *o, const char *key)

@@ -1,5 +1,5 @@
 /* Small helpers over jansson. Reading is forgiving about what is missing (it gives the default) and
- * strict about types: a wrong type counts as missing. */
+ * strict about types: a wrong type counts as missing, and so does a number that does not fit. */
 #ifndef WK_CORE_JS_H
 #define WK_CORE_JS_H
 

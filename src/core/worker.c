@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <fcntl.h>
 
-#include "core/text.h"
+#include "core/js.h"
 
 #define CLOSE_MAX 64
 static int close_list[CLOSE_MAX];
@@ -108,10 +108,12 @@ int worker_send(int fd, const json_t *msg)
     char *s = json_dumps(msg, JSON_COMPACT);
     if (!s)
         return -1;
-    ssize_t n;
-    do
-        n = send(fd, s, strlen(s), MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = -1;
+    errno = EMSGSIZE;
+    if (strlen(s) <= WORKER_MESSAGE_MAX) /* the other side would cut it */
+        do
+            n = send(fd, s, strlen(s), MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
     free(s);
     return n < 0 ? -1 : 0;
 }
@@ -121,9 +123,9 @@ json_t *worker_receive(int fd, bool *closed)
     static char packet[WORKER_MESSAGE_MAX];
     *closed = false;
     ssize_t n;
-    do
+    do /* ECONNRESET: it ended with words of ours unread; its own last ones are still there */
         n = recv(fd, packet, sizeof packet, 0);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     if (n < 0 && errno == EAGAIN)
         return NULL;
     if (n <= 0) {
@@ -134,19 +136,10 @@ json_t *worker_receive(int fd, bool *closed)
 }
 
 /* Text from the server may be no UTF-8, which JSON cannot hold. */
-static json_t *clean_string(const char *s)
-{
-    struct buf b = {0};
-    text_clean(&b, s, 4096);
-    json_t *j = json_string(b.p);
-    buf_free(&b);
-    return j;
-}
-
 json_t *worker_err_json(const struct err *e)
 {
     return json_pack("{s:s, s:i, s:o, s:o}", "class", err_class_name(e->cls), "num", e->num, "text",
-                     clean_string(e->text), "hint", clean_string(e->hint));
+                     js_clean(e->text), "hint", js_clean(e->hint));
 }
 
 void worker_err_from(const json_t *j, struct err *e)

@@ -120,15 +120,20 @@ static void set_options(MYSQL *my, const struct db_params *p)
         mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
 }
 
+/* Nothing that a global setting says may change what we read or write: a sql_select_limit would make
+ * half a table look whole. A session idle in wait_timeout loses the lease. */
 static int session_setup(struct db *db, struct err *e)
 {
-    return db_exec(db, "SET NAMES binary", e) < 0 ||
-                   db_exec(db,
-                           "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', "
-                           "time_zone='+00:00', foreign_key_checks=0, unique_checks=0, sql_notes=0",
-                           e) < 0
-               ? -1
-               : 0;
+    if (db_exec(db, "SET NAMES binary", e) < 0 ||
+        db_exec(db,
+                "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00', "
+                "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "
+                "sql_select_limit=DEFAULT, sql_big_selects=1, sql_quote_show_create=1, "
+                "wait_timeout=86400, net_write_timeout=600",
+                e) < 0)
+        return -1;
+    return db_is_mariadb(db) ? db_exec(db, "SET SESSION max_statement_time=0", e)
+                             : db_exec(db, "SET SESSION max_execution_time=0", e);
 }
 
 struct db *db_open(const struct db_params *p, struct err *e)

@@ -282,8 +282,8 @@ bool grant_matches(const struct grants *g, const struct grant *row, const char *
     return like(schema, row->schema);
 }
 
-/* The server's order: no wildcard first, then the one whose first wildcard stands furthest behind.
- */
+/* The server's order: no wildcard first, then the one whose first wildcard stands furthest behind;
+ * of equals the one that SHOW GRANTS lists first. */
 static size_t specific(const char *pattern)
 {
     for (const char *p = pattern; *p; p++) {

@@ -489,8 +489,9 @@ int db_trigger_create(struct db *db, const struct db_trigger *t, const char *tab
     struct buf b = {0};
     int rc = -1;
     struct err ignored;
-    if (db_execf(db, e, "SET SESSION sql_mode=%s, character_set_client='%s', collation_connection='%s'",
-                 mode, strcmp(t->charset, "binary") == 0 ? "utf8mb4" : t->charset, t->collation) < 0)
+    /* information_schema tells the body in UTF-8, whatever its maker's character set was. */
+    if (db_execf(db, e, "SET SESSION sql_mode=%s, character_set_client=utf8mb4, collation_connection='%s'",
+                 mode, t->collation) < 0)
         goto out;
     db_trigger_sql(&b, t, table);
     rc = db_exec_len(db, b.p, b.len, e);

@@ -59,7 +59,7 @@ static int collect_triggers(struct db *db, const char *schema, struct items *out
                                                 .name = xstrdup(t->name),
                                                 .def = {.sql = sql.p,
                                                         .sql_mode = xstrdup(t->sql_mode),
-                                                        .charset = xstrdup(t->charset),
+                                                        .charset = xstrdup("utf8mb4"),
                                                         .collation = xstrdup(t->collation)}};
     }
     db_triggers_free(&triggers);
@@ -109,17 +109,22 @@ static int view_stand_in(struct db *db, const char *schema, const char *name, co
     buf_free(&sql);
     if (!r)
         return -1;
+    size_t start = b->len;
     buf_adds(b, "CREATE OR REPLACE VIEW ");
     sql_ident(b, name);
     const char *comma = " AS SELECT ";
     int got;
+    unsigned columns = 0;
     while ((got = db_next(r, e)) == 1) {
+        columns++;
         buf_printf(b, "%s1 AS ", comma);
         sql_ident(b, db_value(r, 0));
         comma = ", ";
     }
     db_rows_end(r);
     buf_printf(b, "%s\n", delimiter);
+    if (columns == 0) /* its tables are gone: there is nothing that it could show */
+        b->len = start, b->p[start] = '\0';
     return got;
 }
 

@@ -6,7 +6,7 @@
 
 static bool lost_too_much(uint64_t before, uint64_t now, unsigned limit)
 {
-    return now < before && (before - now) * 100 > before * limit;
+    return now < before && (double)(before - now) * 100 > (double)before * limit;
 }
 
 bool shrink_suspicious(const struct manifest *before, const struct manifest *now, unsigned limit,

@@ -25,11 +25,15 @@ static int open_dump(int dirfd, const char *file, const struct manifest *m, stru
         if (fd >= 0)
             close(fd);
         err_sys(e, keep, "cannot open %s", file);
-        if (e && keep == ENOENT)
+        if (e && (keep == ENOENT || keep == ELOOP || keep == EIO))
             e->cls = ERR_DAMAGED;
         return -1;
     }
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != m->file_size) {
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return err_set(e, ERR_DAMAGED, 0, "%s is not a regular file", file);
+    }
+    if ((uint64_t)st.st_size != m->file_size) {
         close(fd);
         return err_set(e, ERR_DAMAGED, 0, "%s has %lld bytes, its manifest says %" PRIu64, file,
                        (long long)st.st_size, m->file_size);

@@ -107,6 +107,10 @@ static int write_table(struct writing *w, size_t i, struct err *e)
                  : 0;
     w->table->length = gzip_packed_bytes(w->gz) - w->table->offset;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
+    /* The server counts the rows of a MEMORY table exactly; what was read under its lock must agree. */
+    if (rc == 0 && t->memory && rows != t->rows)
+        rc = err_set(e, ERR_CHANGED, 0, "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64,
+                     t->name, rows, t->rows);
     buf_free(&head);
     fault_point("dump.table_read");
     return rc;
@@ -294,7 +298,17 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
     return 1;
 }
 
-static int choose_name(struct writing *w, struct err *e)
+/* A dump of a stranger's world would push our own out of the retention. */
+static int check_nonce(const struct db_sentinel *s, const struct catalog *c, const char *nonce, struct err *e)
+{
+    if (!nonce || s->rows != 1 || strcmp(s->nonce, nonce) == 0 || catalog_knows_nonce(c, s->nonce))
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "the sentinel holds a nonce that is not ours: another world or keeper");
+    err_hint(e, "find out who changed the sentinel table; --init --force adopts what is there");
+    return -1;
+}
+
+static int choose_name(struct writing *w, const char *nonce, struct err *e)
 {
     const struct job *job = w->job;
     struct catalog c;
@@ -306,6 +320,8 @@ static int choose_name(struct writing *w, struct err *e)
     struct db_sentinel s;
     int rc = db ? db_sentinel_read(db, job->cfg->schema, job->cfg->sentinel, &s, e) : -1;
     uint64_t lease = 0;
+    if (rc == 0)
+        rc = check_nonce(&s, &c, nonce, e);
     if (rc == 0)
         rc = db_lease_read(db, job->cfg->schema, job->cfg->sentinel, &lease, e);
     db_close(db);
@@ -386,7 +402,7 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     mono_t began = clock_mono();
     *out = (struct manifest){0};
     int rc = -1, stored = 0;
-    if (choose_name(&w, e) < 0)
+    if (choose_name(&w, opt->nonce, e) < 0)
         goto out;
     fault_point("dump.chosen");
     if (check_room(&w, e) < 0 || open_part(&w, e) < 0 || stream(&w, began, e) < 0)
@@ -401,7 +417,7 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
         rc = -1;
 out:
     writing_end(&w, stored);
-    if (stored)
+    if (stored && !opt->keep_all)
         rc = retain(job, e);
     if (rc < 0 && !out->rejected[0])
         err_step(e, "dump");

@@ -11,6 +11,8 @@
 
 struct dump_options {
     bool accept_shrink; /* an operator vouches for what is there */
+    bool keep_all;      /* no retention after it: a restore is about to read an old one */
+    const char *nonce;  /* of the world as we know it; NULL: not known. Another one is refused */
 };
 
 /* On success `*out` is the manifest of the stored dump (manifest_free). ERR_CHANGED with

@@ -14,6 +14,7 @@
 struct scribe {
     const struct scribe_args *args;
     int fd, status_dirfd, alerts_dirfd;
+    bool status_failed, state_failed; /* the last time */
 };
 
 static void tell_failure(struct scribe *s, const char *what, const struct err *e)
@@ -51,7 +52,9 @@ static void publish(struct scribe *s, const json_t *files)
             close(s->status_dirfd);
         s->status_dirfd = -1;
         tell_failure(s, "status", &e);
+        s->status_failed = true;
     } else {
+        s->status_failed = false;
         fault_point("status.published");
     }
 }
@@ -61,7 +64,8 @@ static void save_state(struct scribe *s, const json_t *o)
     struct state st;
     struct err e;
     state_from_json(o, &st);
-    if (state_save(s->args->dump_dirfd, &st, &e) < 0)
+    s->state_failed = state_save(s->args->dump_dirfd, &st, &e) < 0;
+    if (s->state_failed)
         tell_failure(s, "state", &e);
 }
 
@@ -77,7 +81,10 @@ static void queue_alert(struct scribe *s, const json_t *alert)
     struct err e;
     int fd = alerts_dir(s, &e);
     if (fd < 0 || alert_queue_add(s->args->cfg, fd, alert, &e) < 0) {
-        tell_failure(s, "alert", &e);
+        json_t *back = json_pack("{s:s, s:o, s:O}", "failed", "alert", "error", worker_err_json(&e), "alert",
+                                 alert);
+        worker_send(s->fd, back);
+        json_decref(back);
         return;
     }
     json_t *o = json_pack("{s:i}", "queued", 1);
@@ -95,7 +102,8 @@ static void look(struct scribe *s)
         int n = fd >= 0 && alert_channel_on(s->args->cfg, ch) ? alert_queue_waiting(fd, ch, &ignored) : 0;
         json_array_append_new(waiting, json_integer(n > 0 ? n : 0));
     }
-    json_t *o = json_pack("{s:o}", "waiting", waiting);
+    json_t *o = json_pack("{s:o, s:b, s:b}", "waiting", waiting, "status_ok", !s->status_failed, "state_ok",
+                          !s->state_failed);
     if (fstatvfs(s->args->dump_dirfd, &v) == 0)
         js_set_int(o, "disk_free", (int64_t)((uint64_t)v.f_bavail * v.f_frsize));
     worker_send(s->fd, o);

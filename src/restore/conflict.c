@@ -18,6 +18,8 @@ struct writing {
     struct gzip_writer *gz;
     struct conflict_source *source;
     struct buf text;
+    const struct job *job;
+    uint64_t count;
 };
 
 static int hash_row(void *arg, const char *tuple, size_t len, struct err *e)
@@ -51,7 +53,30 @@ static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
     buf_add(&w->text, tuple, len);
     buf_adds(&w->text, ";\n");
     w->source->hash += sql_tuple_hash(tuple, len);
+    if (++w->count % 1024 == 0)
+        progress_at(w->job->progress, w->count, 0);
     return gzip_write(w->gz, w->text.p, w->text.len, e);
+}
+
+/* Most restores find no row: then nothing is written, and a full disk does not matter. */
+static int any_rows(const struct job *job, struct db *db, const struct conflict_source *list, size_t n,
+                    bool *any, struct err *e)
+{
+    *any = false;
+    for (size_t i = 0; i < n && !*any; i++) {
+        struct buf sql = {0};
+        buf_adds(&sql, "SELECT 1 FROM ");
+        sql_ident(&sql, list[i].from);
+        buf_adds(&sql, " LIMIT 1");
+        char *one = db_one(db, sql.p, e);
+        buf_free(&sql);
+        if (!one && e->cls != ERR_NONE)
+            return -1;
+        *any = one != NULL;
+        free(one);
+        progress_at(job->progress, 0, 0);
+    }
+    return 0;
 }
 
 static int write_sources(struct writing *w, struct db *db, struct conflict_source *list, size_t n,
@@ -79,7 +104,13 @@ int conflict_save(struct db *db, const struct job *job, struct conflict_source *
                   uint64_t generation, const char *suffix, char file[128], uint64_t *rows, struct err *e)
 {
     char t[TEXT_SHORT], sha[SHA256_HEX], part[140];
+    bool any;
     *rows = 0;
+    file[0] = '\0';
+    if (any_rows(job, db, list, n, &any, e) < 0)
+        return -1;
+    if (!any)
+        return 0;
     snprintf(file, 128, "conflict-%06" PRIu64 "-%sZ%s.sql.gz", generation,
              text_utc_name(clock_wall(), t), suffix);
     snprintf(part, sizeof part, "%s.part", file);
@@ -87,7 +118,7 @@ int conflict_save(struct db *db, const struct job *job, struct conflict_source *
     int fd = openat(job->dirfd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_sys(e, errno, "cannot create %s", part);
-    struct writing w = {.gz = gzip_open(fd, part, 1, e)};
+    struct writing w = {.gz = gzip_open(fd, part, 1, e), .job = job};
     int rc = w.gz ? write_sources(&w, db, list, n, rows, e) : -1;
     if (rc == 0)
         rc = gzip_close(w.gz, sha, e);

@@ -122,6 +122,7 @@ void plan_free(struct plan *p)
         for (size_t c = 0; c < p->list[i].column_count; c++)
             free(p->list[i].columns[c]);
         free(p->list[i].columns);
+        free(p->list[i].create);
         free(p->list[i].name);
     }
     free(p->list);

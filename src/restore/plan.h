@@ -16,12 +16,14 @@ struct target {
     const char *why;             /* why it is skipped (static text) */
     bool mapped;                 /* its columns changed since the dump: rows go by column name */
     bool created;                /* the shadow exists */
+    bool raw;                    /* its rows came as somebody's SQL: there is no content hash of them */
     bool triggers;               /* live has triggers, which move over at the swap */
     uint64_t auto_increment, heap_need, max_data_length;
     uint64_t expected;           /* rows the manifest names */
     uint64_t rows, hash;         /* loaded so far */
     uint64_t warnings;
     uint64_t conflict_rows, conflict_hash; /* what was saved of the rows it replaces */
+    char *create;                /* mapped: the dump's CREATE TABLE, which tells the types of then */
     char **columns;              /* of the INSERTs of this table, in their order */
     size_t column_count;
 };

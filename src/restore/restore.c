@@ -137,7 +137,7 @@ static int dump_before_force(struct run *r, struct err *e)
     struct manifest m;
     struct db_sentinel s = {0};
     struct err why;
-    struct dump_options opt = {.accept_shrink = true};
+    struct dump_options opt = {.accept_shrink = true, .keep_all = true};
     const struct config *c = r->job->cfg;
     bool rows;
     if (any_rows(r, &rows, e) < 0)
@@ -215,7 +215,9 @@ static void restore_definitions(struct run *r)
     for (size_t i = 0; i < r->definition_count; i++)
         if (db_exec(r->db, r->definitions[i], &e) < 0 && failed++ == 0)
             snprintf(r->out->warning, sizeof r->out->warning, "a definition was not restored: %.400s", e.text);
-    if (r->definition_count && db_exec(r->db, "SET NAMES binary", &e) < 0)
+    if (r->definition_count &&
+        (db_exec(r->db, "SET NAMES binary", &e) < 0 ||
+         db_exec(r->db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", &e) < 0))
         note(r, e.text);
 }
 

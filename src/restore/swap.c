@@ -82,6 +82,27 @@ static int triggers_put(struct db *db, const char *schema, const struct db_trigg
     return rc;
 }
 
+/* Every trigger is made once, under a name of ours, before the first real one is touched: a definer that
+ * we may not use, or a body that no longer compiles, must not cost the game its trigger. */
+static int triggers_prove(struct swap *s, const struct db_triggers *list, struct err *e)
+{
+    char proof[64] = DB_OWN_PREFIX "trigger";
+    for (size_t i = 0; i < list->count; i++) {
+        struct db_trigger t = list->list[i];
+        const char *name = t.name;
+        const struct target *to = plan_find(s->plan, t.table);
+        t.name = proof;
+        if (trigger_drop(s->db, proof, e) < 0 || db_trigger_create(s->db, &t, to->shadow, e) < 0 ||
+            trigger_drop(s->db, proof, e) < 0) {
+            err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
+            if (e && e->cls == ERR_DENIED)
+                err_hint(e, "GRANT SET USER ON *.* to it, or drop the trigger; worldkeeper --check names each");
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int triggers_move(struct swap *s, const struct db_triggers *list, struct err *e)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -111,7 +132,8 @@ static int triggers_of_plan(struct swap *s, struct db_triggers *out, struct err 
     }
     /* Those not moved stay owned: they are freed with a list of their own. */
     struct db_triggers rest = {xcalloc(out->count - n, sizeof *rest.list), out->count - n};
-    memcpy(rest.list, out->list + n, rest.count * sizeof *rest.list);
+    for (size_t i = 0; i < rest.count; i++)
+        rest.list[i] = out->list[n + i];
     db_triggers_free(&rest);
     out->count = n;
     return 0;
@@ -154,6 +176,7 @@ static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
         rc = db_exec_len(s->db, b.p, b.len, e);
         if (rc == 0 || e->num != 1205) /* a lock held by the game; its turn ends */
             break;
+        progress_at(s->job->progress, 0, 0);
     }
     if (rc < 0)
         err_step(e, "swapping the tables in");
@@ -194,8 +217,8 @@ int swap_in(struct swap *s, struct err *e)
     bool sentinel_there = db_sentinel_read(s->db, c->schema, c->sentinel, &now, &ignored) == 0;
     int rc = -1;
     hold_signals(&old);
-    if (triggers_of_plan(s, &triggers, e) < 0 || make_sentinel(s, e) < 0 ||
-        save_pending(s, &triggers, e) < 0)
+    if (triggers_of_plan(s, &triggers, e) < 0 || triggers_prove(s, &triggers, e) < 0 ||
+        make_sentinel(s, e) < 0 || save_pending(s, &triggers, e) < 0)
         goto out;
     if (s->job->swapping)
         s->job->swapping(s->job->note_arg, s->nonce, s->generation);
@@ -265,6 +288,27 @@ static int drop_own(struct db *db, const char *schema, struct err *e)
     return rc;
 }
 
+/* The new nonce is ours from now on. Known on the disk before pending.json, which names it too, goes. */
+static int remember_world(struct db *db, const struct job *job, const char *nonce, uint64_t generation,
+                          struct err *e)
+{
+    struct state st;
+    struct err ignored;
+    struct server_id server;
+    if (db_server_id(db, &server, e) < 0)
+        return -1;
+    (void)state_load(job->dirfd, &st, &ignored); /* a damaged one is written anew */
+    st.known = true;
+    st.server = server;
+    st.generation = generation;
+    st.alive_at = clock_wall();
+    snprintf(st.nonce, sizeof st.nonce, "%s", nonce);
+    if (state_save(job->dirfd, &st, e) < 0)
+        return -1;
+    fault_point("restore.sentinel_known");
+    return 0;
+}
+
 /* A rebuilt server has no lease table yet. */
 static int raise_lease(struct db *db, const struct config *c, uint64_t generation, struct err *e)
 {
@@ -288,6 +332,8 @@ int swap_tidy(struct swap *s, struct err *e)
         fault_point("restore.dropped");
     if (rc == 0)
         rc = raise_lease(s->db, c, s->generation, e);
+    if (rc == 0)
+        rc = remember_world(s->db, s->job, s->nonce, s->generation, e);
     if (rc == 0)
         rc = pending_remove(s->job->dirfd, e);
     if (rc < 0)
@@ -317,30 +363,118 @@ static int save_left_over(struct db *db, const struct job *job, const struct pen
     return rc;
 }
 
+static bool exists(const struct db_tables *all, const struct db_tables *own, const char *name)
+{
+    return db_table_find(all, name) || db_table_find(own, name);
+}
+
+static int rename_one(struct db *db, const char *from, const char *to, struct err *e)
+{
+    struct buf b = {0};
+    add_rename(&b, from, to);
+    int rc = db_exec_len(db, b.p, b.len, e);
+    buf_free(&b);
+    return rc;
+}
+
+/* A server that dies inside a RENAME of many tables does only some of them (MariaDB 10.11: each rename is
+ * atomic, the list is not). What was moved is moved back, and no table stays without its name. */
+static int undo_half_rename(struct db *db, const struct job *job, const struct pending *p, struct err *e)
+{
+    struct db_tables all, own;
+    char old[64], fresh[64];
+    if (db_tables(db, job->cfg->schema, true, &all, e) < 0)
+        return -1;
+    if (db_own_tables(db, job->cfg->schema, &own, e) < 0) {
+        db_tables_free(&all);
+        return -1;
+    }
+    int rc = 0;
+    for (size_t i = 0; i < p->tables.count && rc == 0; i++) {
+        const char *name = p->tables.list[i];
+        old_name(old, i);
+        snprintf(fresh, sizeof fresh, DB_OWN_PREFIX "new_%06zu", i);
+        bool here = exists(&all, &own, name), has_old = exists(&all, &own, old);
+        if (has_old && here)
+            rc = rename_one(db, name, fresh, e);
+        if (has_old && rc == 0)
+            rc = rename_one(db, old, name, e);
+        else if (!here && !has_old && exists(&all, &own, fresh))
+            rc = rename_one(db, fresh, name, e);
+    }
+    if (rc == 0 && exists(&all, &own, OLD_SENTINEL) && !db_table_find(&all, job->cfg->sentinel))
+        rc = rename_one(db, OLD_SENTINEL, job->cfg->sentinel, e);
+    db_tables_free(&all);
+    db_tables_free(&own);
+    return rc;
+}
+
+/* A trigger that cannot be put back must not keep the world down; its text stays in a file. */
+static int keep_trigger(const struct job *job, const struct db_trigger *t, const struct err *why,
+                        struct err *e)
+{
+    struct buf b = {0}, text = {0};
+    char *file = xasprintf("trigger-%016llx.sql", (unsigned long long)sql_tuple_hash(t->name, strlen(t->name)));
+    db_trigger_sql(&b, t, t->table);
+    buf_addc(&b, '\n');
+    int rc = file_commit(job->dirfd, file, b.p, b.len, 0600, e);
+    buf_printf(&text, "trigger %s could not be put back (%s); its text is in %s", t->name, why->text, file);
+    if (job->note)
+        job->note(job->note_arg, text.p);
+    buf_free(&b);
+    buf_free(&text);
+    free(file);
+    return rc;
+}
+
+static int recover_triggers(struct db *db, const struct job *job, const struct db_triggers *list, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < list->count && rc == 0; i++) {
+        struct db_triggers one = {&list->list[i], 1};
+        struct err why;
+        if (triggers_put(db, job->cfg->schema, &one, &why) == 0)
+            continue;
+        if (why.cls == ERR_UNREACHABLE || why.cls == ERR_STALLED) {
+            *e = why;
+            return -1;
+        }
+        rc = keep_trigger(job, one.list, &why, e);
+    }
+    return rc;
+}
+
+static int recover_pending(struct db *db, const struct job *job, const struct pending *p, bool *swapped,
+                           struct err *e)
+{
+    const struct config *c = job->cfg;
+    struct db_sentinel now = {0};
+    if (db_sentinel_read(db, c->schema, c->sentinel, &now, e) < 0 && e->num != 1146)
+        return -1;
+    *swapped = now.rows == 1 && strcmp(now.nonce, p->nonce) == 0;
+    if (!*swapped && undo_half_rename(db, job, p, e) < 0)
+        return -1;
+    if (recover_triggers(db, job, &p->triggers, e) < 0)
+        return -1;
+    return *swapped ? save_left_over(db, job, p, e) : 0;
+}
+
 int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e)
 {
     const struct config *c = job->cfg;
     struct pending p;
-    struct db_sentinel now = {0};
     *swapped = false;
     if (pending_load(job->dirfd, &p, e) < 0) {
         err_hint(e, "pending.json in the dump directory names triggers to put back; read it, then remove it");
         return -1;
     }
-    int rc = 0;
-    if (p.there) {
-        if (db_sentinel_read(db, c->schema, c->sentinel, &now, e) < 0 && e->num != 1146)
-            rc = -1;
-        *swapped = rc == 0 && now.rows == 1 && strcmp(now.nonce, p.nonce) == 0;
-        if (rc == 0)
-            rc = triggers_put(db, c->schema, &p.triggers, e);
-        if (rc == 0)
-            rc = save_left_over(db, job, &p, e);
-    }
+    int rc = p.there ? recover_pending(db, job, &p, swapped, e) : 0;
     if (rc == 0)
         rc = drop_own(db, c->schema, e);
     if (rc == 0 && *swapped)
         rc = raise_lease(db, c, p.generation, e);
+    if (rc == 0 && *swapped)
+        rc = remember_world(db, job, p.nonce, p.generation, e);
     if (rc == 0 && p.there)
         rc = pending_remove(job->dirfd, e);
     if (rc < 0)

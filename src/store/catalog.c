@@ -29,9 +29,10 @@ static int each_name(int dirfd, name_fn *fn, void *arg, struct err *e)
     }
     int rc = 0;
     const struct dirent *ent;
-    errno = 0;
-    while (rc == 0 && (ent = readdir(d)))
+    while (rc == 0 && (errno = 0, ent = readdir(d)))
         rc = fn(dirfd, ent->d_name, arg, e);
+    if (rc == 0 && errno) /* half a list is none: the newest dump may be in the other half */
+        rc = err_sys(e, errno, "cannot list the dump directory");
     closedir(d);
     return rc;
 }
@@ -51,15 +52,17 @@ static void check_file(int dirfd, struct catalog_entry *ent)
 {
     struct stat st;
     char *file = xasprintf("%s.sql.gz", ent->m.name);
-    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        ent->unread = errno != ENOENT;
         snprintf(ent->reason, sizeof ent->reason, "%s: %s", file, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
+    } else if (!S_ISREG(st.st_mode)) {
         snprintf(ent->reason, sizeof ent->reason, "%s is not a regular file", file);
-    else if ((uint64_t)st.st_size != ent->m.file_size)
+    } else if ((uint64_t)st.st_size != ent->m.file_size) {
         snprintf(ent->reason, sizeof ent->reason, "%s has %lld bytes, its manifest says %llu", file,
                  (long long)st.st_size, (unsigned long long)ent->m.file_size);
-    else
+    } else {
         ent->intact = true;
+    }
     free(file);
 }
 
@@ -84,6 +87,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
     snprintf(name, sizeof name, "%.*s", (int)len, file);
     struct err why;
     if (manifest_read(dirfd, name, &ent->m, &why) < 0) {
+        ent->unread = why.cls != ERR_DAMAGED;
         snprintf(ent->reason, sizeof ent->reason, "%.500s", why.text);
         snprintf(ent->m.name, sizeof ent->m.name, "%s", name);
         ent->m.generation = generation;
@@ -162,7 +166,7 @@ const struct catalog_entry *catalog_find(const struct catalog *c, const char *na
 bool catalog_knows_nonce(const struct catalog *c, const char *nonce)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (c->list[i].intact && strcmp(c->list[i].m.nonce, nonce) == 0)
+        if (nonce[0] && c->list[i].intact && strcmp(c->list[i].m.nonce, nonce) == 0)
             return true;
     return false;
 }
@@ -177,7 +181,9 @@ static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     const struct sweep *s = arg;
     uint64_t generation, sequence;
-    if (file[0] == '.' && ends_with(file, ".new"))
+    /* Of a manifest; state.json may be being written just now, by another worker. */
+    if (file[0] == '.' && ends_with(file, ".json.new") &&
+        manifest_parse_name(file + 1, s->world, &generation, &sequence))
         return file_remove(dirfd, file, e);
     size_t len = manifest_parse_name(file, s->world, &generation, &sequence);
     if (len == 0)
@@ -207,7 +213,11 @@ int catalog_sweep(int dirfd, const char *world, struct err *e)
         s.sequence = newest->m.sequence;
     }
     catalog_free(&c);
-    return each_name(dirfd, sweep_one, &s, e);
+    int fd = file_subdir(dirfd, "rejected", e);
+    int rc = fd < 0 || each_name(dirfd, sweep_one, &s, e) < 0 || each_name(fd, sweep_one, &s, e) < 0 ? -1 : 0;
+    if (fd >= 0)
+        close(fd);
+    return rc;
 }
 
 /* The manifest goes first: a dump without one is none, so a crash in between leaves only a left-over. */
@@ -238,7 +248,7 @@ int catalog_retain(int dirfd, const char *world, const struct config_retention *
     retention_choose(items, c.count, rule, clock_wall());
     int rc = 0;
     for (size_t i = 0; i < c.count && rc == 0; i++)
-        if (!items[i].keep) {
+        if (!items[i].keep && !c.list[i].unread) {
             rc = remove_dump(dirfd, c.list[i].m.name, e);
             ++*removed;
         }

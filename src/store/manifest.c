@@ -11,6 +11,8 @@
 #include "core/js.h"
 #include "core/text.h"
 
+#define LAST_SECOND 253402300799u /* 9999-12-31T23:59:59Z */
+
 void manifest_name(struct manifest *m)
 {
     char t[TEXT_SHORT];
@@ -85,18 +87,22 @@ json_t *manifest_summary(const struct manifest *m)
 json_t *manifest_json(const struct manifest *m)
 {
     json_t *o = manifest_summary(m), *tables = json_array();
-    js_set_int(o, "format", MANIFEST_FORMAT);
-    json_object_set_new(o, "schema", json_string(m->schema));
-    json_object_set_new(o, "server", server_json(&m->server));
-    json_object_set_new(o, "start_point", point_json(&m->start));
-    json_object_set_new(o, "end_point", point_json(&m->end));
-    json_object_set_new(o, "nonce", json_string(m->nonce));
-    json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
-    json_object_set_new(o, "sha256", json_string(m->sha256));
+    int missing = 0; /* jansson takes no text that is not UTF-8 */
     for (size_t i = 0; i < m->table_count; i++)
-        json_array_append_new(tables, table_json(&m->tables[i]));
-    json_object_set_new(o, "tables", tables);
-    return o;
+        missing |= json_array_append_new(tables, table_json(&m->tables[i]));
+    missing |= json_object_set_new(o, "tables", tables);
+    missing |= json_object_set_new(o, "format", json_integer(MANIFEST_FORMAT));
+    missing |= json_object_set_new(o, "schema", json_string(m->schema));
+    missing |= json_object_set_new(o, "server", server_json(&m->server));
+    missing |= json_object_set_new(o, "start_point", point_json(&m->start));
+    missing |= json_object_set_new(o, "end_point", point_json(&m->end));
+    missing |= json_object_set_new(o, "nonce", json_string(m->nonce));
+    missing |= json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
+    missing |= json_object_set_new(o, "sha256", json_string(m->sha256));
+    if (!missing)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 int manifest_write(int dirfd, const struct manifest *m, struct err *e)
@@ -104,12 +110,38 @@ int manifest_write(int dirfd, const struct manifest *m, struct err *e)
     json_t *o = manifest_json(m);
     char *s = json_dumps(o, JSON_INDENT(1));
     char *file = xasprintf("%s.json", m->name);
-    int rc = s ? file_commit(dirfd, file, s, strlen(s), 0600, e)
-               : err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
+    int rc;
+    if (!s)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
+    else if (strlen(s) > MANIFEST_MAX)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: %zu tables are too many for it",
+                     m->table_count);
+    else
+        rc = file_commit(dirfd, file, s, strlen(s), 0600, e);
     free(file);
     free(s);
     json_decref(o);
     return rc;
+}
+
+/* Only what restore and verify do not rely on may be missing. */
+static bool read_count(const json_t *o, const char *key, uint64_t *out)
+{
+    const json_t *v = json_object_get(o, key);
+    *out = (uint64_t)json_integer_value(v);
+    return json_is_integer(v) && json_integer_value(v) >= 0;
+}
+
+static bool read_text(const json_t *o, const char *key, char *out, size_t size)
+{
+    js_copy(o, key, out, size);
+    return json_is_string(json_object_get(o, key)) && strcmp(out, js_text(o, key)) == 0;
+}
+
+static bool read_hex(const json_t *o, const char *key, char *out, size_t size)
+{
+    return read_text(o, key, out, size) && strlen(out) == size - 1 &&
+           strspn(out, "0123456789abcdef") == size - 1;
 }
 
 static void read_point(const json_t *o, struct db_point *p)
@@ -119,82 +151,90 @@ static void read_point(const json_t *o, struct db_point *p)
     p->pos = (uint64_t)js_number(o, "pos", 0);
 }
 
-static void read_server(const json_t *o, struct server_id *s)
+static bool read_server(const json_t *o, struct server_id *s)
 {
     s->start = js_number(o, "start", 0);
     js_copy(o, "uid", s->uid, sizeof s->uid);
     js_copy(o, "hostname", s->hostname, sizeof s->hostname);
     js_copy(o, "datadir", s->datadir, sizeof s->datadir);
     js_copy(o, "version", s->version, sizeof s->version);
+    return s->start > 0; /* a loss is proven with it */
 }
 
-static int read_table(const json_t *o, struct manifest_table *t)
+static bool read_table(const json_t *o, struct manifest_table *t)
 {
+    char rows_hash[17];
     *t = (struct manifest_table){.name = xstrdup(js_text(o, "name")),
                                  .engine = xstrdup(js_text(o, "engine"))};
-    t->rows = (uint64_t)js_number(o, "rows", -1);
-    t->bytes = (uint64_t)js_number(o, "bytes", 0);
-    t->rows_hash = strtoull(js_text(o, "rows_hash"), NULL, 16);
-    js_copy(o, "columns_hash", t->columns_hash, sizeof t->columns_hash);
-    t->offset = (uint64_t)js_number(o, "offset", 0);
-    t->length = (uint64_t)js_number(o, "length", 0);
+    bool whole = t->name[0] && t->engine[0] && read_count(o, "rows", &t->rows) &&
+                 read_count(o, "bytes", &t->bytes) && read_count(o, "offset", &t->offset) &&
+                 read_count(o, "length", &t->length) && read_hex(o, "rows_hash", rows_hash, 17) &&
+                 read_hex(o, "columns_hash", t->columns_hash, 17) &&
+                 json_is_integer(json_object_get(o, "auto_increment"));
+    t->rows_hash = whole ? strtoull(rows_hash, NULL, 16) : 0;
+    /* The largest counters stand there as negative numbers. */
     t->auto_increment = (uint64_t)js_number(o, "auto_increment", 0);
     t->data_length = (uint64_t)js_number(o, "data_length", 0);
     t->index_length = (uint64_t)js_number(o, "index_length", 0);
     t->max_data_length = (uint64_t)js_number(o, "max_data_length", 0);
-    return t->name[0] && t->engine[0] && t->rows != UINT64_MAX && strlen(t->columns_hash) == 16 ? 0 : -1;
+    return whole;
 }
 
-static int read_tables(const json_t *list, struct manifest *m)
+static bool read_tables(const json_t *list, struct manifest *m)
 {
     if (!json_is_array(list))
-        return -1;
+        return false;
     size_t n = json_array_size(list);
     m->tables = xcalloc(n, sizeof *m->tables);
     uint64_t rows = 0;
-    for (; m->table_count < n; m->table_count++) {
-        if (read_table(json_array_get(list, m->table_count), &m->tables[m->table_count]) < 0) {
-            m->table_count++; /* its strings are freed with the others */
-            return -1;
-        }
-        rows += m->tables[m->table_count].rows;
+    while (m->table_count < n) {
+        struct manifest_table *t = &m->tables[m->table_count];
+        if (!read_table(json_array_get(list, m->table_count++), t))
+            return false;
+        rows += t->rows;
     }
-    return rows == m->rows ? 0 : -1;
+    return rows == m->rows;
+}
+
+static void read_telling(const json_t *o, struct manifest *m)
+{
+    double seconds = json_number_value(json_object_get(o, "seconds"));
+    m->took_ms = seconds > 0 && seconds < 1e12 ? (int64_t)(seconds * 1000) : 0;
+    js_copy(o, "schema", m->schema, sizeof m->schema);
+    js_copy(o, "method", m->method, sizeof m->method);
+    js_copy(o, "rejected", m->rejected, sizeof m->rejected);
+    m->all = strcmp(js_text(o, "engines"), "all") == 0;
+    read_point(json_object_get(o, "start_point"), &m->start);
+    read_point(json_object_get(o, "end_point"), &m->end);
 }
 
 static int read_fields(const json_t *o, const char *name, struct manifest *m, struct err *e)
 {
+    uint64_t generation, sequence, at;
     if (js_number(o, "format", 0) != MANIFEST_FORMAT)
         return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d",
                        js_number(o, "format", 0), MANIFEST_FORMAT);
-    js_copy(o, "name", m->name, sizeof m->name);
-    js_copy(o, "world", m->world, sizeof m->world);
-    js_copy(o, "schema", m->schema, sizeof m->schema);
-    m->generation = (uint64_t)js_number(o, "generation", 0);
-    m->sequence = (uint64_t)js_number(o, "sequence", 0);
-    m->at.ms = js_number(o, "at_unix", 0) * 1000;
-    m->took_ms = (int64_t)(json_number_value(json_object_get(o, "seconds")) * 1000);
-    js_copy(o, "nonce", m->nonce, sizeof m->nonce);
-    js_copy(o, "method", m->method, sizeof m->method);
-    js_copy(o, "sha256", m->sha256, sizeof m->sha256);
-    js_copy(o, "rejected", m->rejected, sizeof m->rejected);
-    m->all = strcmp(js_text(o, "engines"), "all") == 0;
-    m->rows = (uint64_t)js_number(o, "rows", 0);
-    m->bytes = (uint64_t)js_number(o, "bytes", 0);
-    m->file_size = (uint64_t)js_number(o, "file_size", 0);
-    read_point(json_object_get(o, "start_point"), &m->start);
-    read_point(json_object_get(o, "end_point"), &m->end);
-    read_server(json_object_get(o, "server"), &m->server);
-
-    uint64_t generation, sequence;
+    bool named = read_text(o, "name", m->name, sizeof m->name) &&
+                 read_text(o, "world", m->world, sizeof m->world) &&
+                 read_count(o, "generation", &m->generation) && read_count(o, "sequence", &m->sequence);
     size_t len = manifest_parse_name(m->name, m->world, &generation, &sequence);
-    if (strcmp(m->name, name) != 0 || len == 0 || m->name[len] || generation != m->generation ||
+    if (!named || strcmp(m->name, name) != 0 || len == 0 || m->name[len] || generation != m->generation ||
         sequence != m->sequence)
         return err_set(e, ERR_DAMAGED, 0, "its name and its content disagree");
-    if (strlen(m->sha256) != 64 || m->file_size == 0)
+    if (!read_count(o, "at_unix", &at) || at > LAST_SECOND)
+        return err_set(e, ERR_DAMAGED, 0, "no time in it");
+    m->at.ms = (int64_t)at * 1000;
+    if (!read_hex(o, "sha256", m->sha256, sizeof m->sha256) ||
+        !read_count(o, "file_size", &m->file_size) || m->file_size == 0)
         return err_set(e, ERR_DAMAGED, 0, "no SHA-256 or file size in it");
-    if (read_tables(json_object_get(o, "tables"), m) < 0)
+    if (!read_text(o, "nonce", m->nonce, sizeof m->nonce))
+        return err_set(e, ERR_DAMAGED, 0, "no nonce in it");
+    if (!read_server(json_object_get(o, "server"), &m->server))
+        return err_set(e, ERR_DAMAGED, 0, "no server start time in it");
+    if (!read_count(o, "rows", &m->rows) || !read_count(o, "bytes", &m->bytes) ||
+        !read_tables(json_object_get(o, "tables"), m))
         return err_set(e, ERR_DAMAGED, 0, "its list of tables is not whole");
+    read_telling(o, m);
     return 0;
 }
 

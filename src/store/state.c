@@ -36,11 +36,17 @@ static int load(int dirfd, const char *name, size_t limit, json_t **out, struct 
     return rc;
 }
 
-static int save(int dirfd, const char *name, json_t *o, struct err *e)
+/* What could not be read again is not written. */
+static int save(int dirfd, const char *name, size_t limit, json_t *o, struct err *e)
 {
     char *s = json_dumps(o, JSON_INDENT(1));
-    int rc = s ? file_commit(dirfd, name, s, strlen(s), 0600, e)
-               : err_set(e, ERR_SYSTEM, 0, "cannot write %s: a name is not UTF-8", name);
+    int rc;
+    if (!s)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot write %s: a name is not UTF-8", name);
+    else if (strlen(s) > limit)
+        rc = err_set(e, ERR_SYSTEM, EFBIG, "cannot write %s: it would take %zu bytes", name, strlen(s));
+    else
+        rc = file_commit(dirfd, name, s, strlen(s), 0600, e);
     free(s);
     json_decref(o);
     return rc;
@@ -48,12 +54,19 @@ static int save(int dirfd, const char *name, json_t *o, struct err *e)
 
 json_t *state_json(const struct state *s)
 {
-    return json_pack("{s:b, s:s, s:I, s:{s:I, s:s, s:o, s:o, s:s}, s:I, s:b, s:I, s:s}", "known", s->known,
-                     "nonce", s->nonce, "generation", (json_int_t)s->generation, "server", "start",
-                     (json_int_t)s->server.start, "uid", s->server.uid, "hostname",
+    return json_pack("{s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o}", "known", s->known,
+                     "nonce", js_clean(s->nonce), "generation", (json_int_t)s->generation, "server", "start",
+                     (json_int_t)s->server.start, "uid", js_clean(s->server.uid), "hostname",
                      js_clean(s->server.hostname), "datadir", js_clean(s->server.datadir), "version",
-                     s->server.version, "alive_at", (json_int_t)s->alive_at.ms, "paused", s->paused,
-                     "pause_until", (json_int_t)s->pause_until.ms, "last_restore", s->last_restore);
+                     js_clean(s->server.version), "alive_at", (json_int_t)s->alive_at.ms, "paused",
+                     s->paused, "pause_until", (json_int_t)s->pause_until.ms, "last_restore",
+                     js_clean(s->last_restore));
+}
+
+static uint64_t read_generation(const json_t *o)
+{
+    int64_t n = js_number(o, "generation", 0);
+    return n > 0 ? (uint64_t)n : 0;
 }
 
 void state_from_json(const json_t *o, struct state *out)
@@ -62,7 +75,7 @@ void state_from_json(const json_t *o, struct state *out)
     *out = (struct state){.known = js_flag(o, "known"), .paused = js_flag(o, "paused")};
     js_copy(o, "nonce", out->nonce, sizeof out->nonce);
     js_copy(o, "last_restore", out->last_restore, sizeof out->last_restore);
-    out->generation = (uint64_t)js_number(o, "generation", 0);
+    out->generation = read_generation(o);
     out->alive_at.ms = js_number(o, "alive_at", 0);
     out->pause_until.ms = js_number(o, "pause_until", 0);
     out->server.start = js_number(server, "start", 0);
@@ -85,7 +98,7 @@ int state_load(int dirfd, struct state *out, struct err *e)
 
 int state_save(int dirfd, const struct state *s, struct err *e)
 {
-    int rc = save(dirfd, "state.json", state_json(s), e);
+    int rc = save(dirfd, "state.json", STATE_MAX, state_json(s), e);
     if (rc == 0)
         fault_point("state.saved");
     return rc;
@@ -98,30 +111,62 @@ static json_t *trigger_json(const struct db_trigger *t)
                      "sql_mode", t->sql_mode, "charset", t->charset, "collation", t->collation);
 }
 
+/* The i-th name belongs to the i-th shadow: none may be left out. */
+static json_t *names_json(const struct db_names *names, struct err *e)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < names->count; i++)
+        if (json_array_append_new(list, json_string(names->list[i])) < 0) {
+            json_decref(list);
+            err_set(e, ERR_REFUSED, 0, "the name of table %s is not UTF-8 text", names->list[i]);
+            return NULL;
+        }
+    return list;
+}
+
+static json_t *triggers_json(const struct db_triggers *triggers, struct err *e)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < triggers->count; i++)
+        if (json_array_append_new(list, trigger_json(&triggers->list[i])) < 0) {
+            json_decref(list);
+            err_set(e, ERR_REFUSED, 0, "trigger %s is not UTF-8 text and could not be put back",
+                    triggers->list[i].name);
+            return NULL;
+        }
+    return list;
+}
+
 int pending_save(int dirfd, const struct pending *p, struct err *e)
 {
-    json_t *tables = json_array(), *triggers = json_array();
-    for (size_t i = 0; i < p->tables.count; i++)
-        json_array_append_new(tables, json_string(p->tables.list[i]));
-    for (size_t i = 0; i < p->triggers.count; i++) {
-        json_t *t = trigger_json(&p->triggers.list[i]);
-        if (!t) {
-            json_decref(tables);
-            json_decref(triggers);
-            return err_set(e, ERR_REFUSED, 0, "trigger %s is not UTF-8 text and could not be put back",
-                           p->triggers.list[i].name);
-        }
-        json_array_append_new(triggers, t);
+    json_t *tables = names_json(&p->tables, e);
+    json_t *triggers = tables ? triggers_json(&p->triggers, e) : NULL;
+    if (!triggers) {
+        json_decref(tables);
+        return -1;
     }
-    return save(dirfd, "pending.json",
-                json_pack("{s:s, s:I, s:s, s:o, s:o}", "nonce", p->nonce, "generation",
-                          (json_int_t)p->generation, "dump", p->dump, "tables", tables, "triggers",
-                          triggers),
+    return save(dirfd, "pending.json", PENDING_MAX,
+                json_pack("{s:s, s:I, s:o, s:o, s:o}", "nonce", p->nonce, "generation",
+                          (json_int_t)p->generation, "dump", js_clean(p->dump), "tables", tables,
+                          "triggers", triggers),
                 e);
 }
 
-static void read_triggers(const json_t *list, struct db_triggers *out)
+static bool read_names(const json_t *list, struct db_names *out)
 {
+    bool whole = json_is_array(list);
+    out->list = xcalloc(json_array_size(list), sizeof *out->list);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *s = json_string_value(json_array_get(list, i));
+        out->list[out->count++] = xstrdup(s ? s : "");
+        whole = whole && s && s[0];
+    }
+    return whole;
+}
+
+static bool read_triggers(const json_t *list, struct db_triggers *out)
+{
+    bool whole = json_is_array(list);
     out->list = xcalloc(json_array_size(list), sizeof *out->list);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *o = json_array_get(list, i);
@@ -135,7 +180,21 @@ static void read_triggers(const json_t *list, struct db_triggers *out)
         t->sql_mode = xstrdup(js_text(o, "sql_mode"));
         t->charset = xstrdup(js_text(o, "charset"));
         t->collation = xstrdup(js_text(o, "collation"));
+        whole = whole && t->name[0] && t->table[0] && t->event[0] && t->timing[0] && t->body[0];
     }
+    return whole;
+}
+
+/* A half-read one would drop tables and triggers that wait to be put back. */
+static bool read_pending(const json_t *o, struct pending *out)
+{
+    out->there = true;
+    js_copy(o, "nonce", out->nonce, sizeof out->nonce);
+    js_copy(o, "dump", out->dump, sizeof out->dump);
+    out->generation = read_generation(o);
+    bool names = read_names(json_object_get(o, "tables"), &out->tables);
+    bool triggers = read_triggers(json_object_get(o, "triggers"), &out->triggers);
+    return names && triggers && out->generation > 0 && strlen(out->nonce) == sizeof out->nonce - 1;
 }
 
 int pending_load(int dirfd, struct pending *out, struct err *e)
@@ -143,18 +202,9 @@ int pending_load(int dirfd, struct pending *out, struct err *e)
     json_t *o;
     *out = (struct pending){0};
     int rc = load(dirfd, "pending.json", PENDING_MAX, &o, e);
-    if (rc == 1) {
-        const json_t *tables = json_object_get(o, "tables");
-        out->there = true;
-        js_copy(o, "nonce", out->nonce, sizeof out->nonce);
-        js_copy(o, "dump", out->dump, sizeof out->dump);
-        out->generation = (uint64_t)js_number(o, "generation", 0);
-        out->tables.list = xcalloc(json_array_size(tables), sizeof *out->tables.list);
-        for (size_t i = 0; i < json_array_size(tables); i++) {
-            const char *s = json_string_value(json_array_get(tables, i));
-            out->tables.list[out->tables.count++] = xstrdup(s ? s : "");
-        }
-        read_triggers(json_object_get(o, "triggers"), &out->triggers);
+    if (rc == 1 && !read_pending(o, out)) {
+        pending_free(out);
+        rc = err_set(e, ERR_DAMAGED, 0, "pending.json is not what it should be");
     }
     json_decref(o);
     return rc < 0 ? -1 : 0;

@@ -35,6 +35,7 @@ struct pending {
     struct db_names tables; /* i-th: swapped with shadow i */
     struct db_triggers triggers;
 };
+/* A missing file gives there = false; one that is not whole gives -1, and nothing of it. */
 int pending_load(int dirfd, struct pending *out, struct err *e);
 int pending_save(int dirfd, const struct pending *p, struct err *e);
 int pending_remove(int dirfd, struct err *e);

@@ -33,10 +33,11 @@ static void look_at_schema(struct prober *p, struct observation *o)
 {
     struct db_tables t;
     const char *schema = p->args->cfg->schema;
-    o->privileges_proven = true;
     o->schema_there = o->error != 1049;
-    if (!o->schema_there || db_tables(p->db, schema, false, &t, NULL) < 0)
+    o->privileges_proven = !o->schema_there;
+    if (!o->schema_there || db_tables(p->db, schema, true, &t, NULL) < 0)
         return;
+    o->privileges_proven = true;
     for (size_t i = 0; i < t.count; i++)
         if (t.list[i].rows > 0)
             o->schema_has_rows = true;

@@ -1,4 +1,5 @@
 """kill -9 of the supervisor at every named point of a dump and of a restore, alone and with the server."""
+import glob
 import gzip
 import os
 
@@ -119,7 +120,8 @@ def test_killed_between_alert_and_state(doomed, victim, http):
     doomed.dump()
     doomed.start()
     victim.kill9()
-    doomed.wait(lambda: os.listdir(os.path.join(doomed.dumps_dir, "alerts")), "a queued alert")
+    queue = os.path.join(doomed.dumps_dir, "alerts", "*.json")
+    doomed.wait(lambda: any('"down"' in open(f).read() for f in glob.glob(queue)), "a queued alert")
     doomed.kill9()
     victim.start()
     http.start()

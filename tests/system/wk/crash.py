@@ -31,12 +31,14 @@ class Story:
         return {table: rows for table, (rows, _) in self.states[1].items()}
 
     def newest_is_kept(self):
-        """The first dump is intact, and so is whatever else counts as one; gives the newest's mark."""
-        names = [m["name"] for m in self.keeper.dumps()]
-        assert self.first in names
-        dumps = self.keeper.ok("--verify", "--json")["dumps"]
-        assert {d["name"] for d in dumps if d["whole"]} == set(names), dumps
-        return 1 if names[0] == self.first else 2
+        """The first dump is intact, and so is whatever else counts as one; gives the mark of the newest
+        one before any restore (a restored world is dumped under a generation of its own)."""
+        dumps = self.keeper.dumps()
+        verified = self.keeper.ok("--verify", "--json")["dumps"]
+        assert {m["name"] for m in dumps} <= {d["name"] for d in verified if d["whole"]}, verified
+        first = next(m for m in dumps if m["name"] == self.first)
+        newest = [m for m in dumps if m["generation"] == first["generation"]][0]
+        return 1 if newest["name"] == self.first else 2
 
     def world_equals_a_dump(self, newest):
         """The world's rows are exactly those of the newest intact dump."""

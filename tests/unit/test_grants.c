@@ -1,0 +1,202 @@
+/* db/grants: the lines of SHOW GRANTS, and which of them count for a schema. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "db/grants.h"
+
+#define ME " TO `k`@`localhost`"
+
+static struct grants read_lines(const char *const *lines)
+{
+    struct grants g = {0};
+    for (; *lines; lines++)
+        assert_int_equal(grants_add(&g, *lines), 0);
+    return g;
+}
+
+#define READ(...) read_lines((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_schema_and_global(void **state)
+{
+    (void)state;
+    struct grants g =
+        READ("GRANT USAGE ON *.*" ME " IDENTIFIED BY PASSWORD '*AB GRANT OPTION MAX_'",
+             "GRANT SELECT, LOCK TABLES, CREATE TEMPORARY TABLES ON `game\\_1`.*" ME,
+             "GRANT REPLICATION CLIENT ON *.*" ME " WITH GRANT OPTION");
+    assert_int_equal(g.count, 3);
+    assert_int_equal(g.list[0].count, 0); /* USAGE is no right */
+    assert_false(g.list[0].option);       /* what stands in quotes does not count */
+    assert_false(g.list[0].limited);
+    assert_true(grants_have(&g, "game_1", "SELECT"));
+    assert_true(grants_have(&g, "game_1", "CREATE TEMPORARY TABLES"));
+    assert_false(grants_have(&g, "gameX1", "SELECT"));
+    assert_false(grants_have(&g, "game_1", "INSERT"));
+    assert_false(grants_have(&g, NULL, "SELECT"));
+    assert_true(grants_have(&g, NULL, "BINLOG MONITOR")); /* one spelling */
+    assert_true(g.list[2].option);
+    assert_string_equal(g.list[1].grantee, "`k`@`localhost`");
+    grants_free(&g);
+}
+
+/* The server looks at one row of an account only: the most specific one. */
+static void test_most_specific(void **state)
+{
+    (void)state;
+    struct grants g = READ("GRANT ALL PRIVILEGES ON `gam%`.*" ME, "GRANT INSERT ON `game_1`.*" ME,
+                           "GRANT SELECT ON `game\\_1`.*" ME, "GRANT DROP ON `game%`.*" ME);
+    assert_true(grants_have(&g, "game_1", "SELECT"));
+    assert_false(grants_have(&g, "game_1", "INSERT"));
+    assert_true(grants_have(&g, "gameX1", "INSERT"));
+    assert_false(grants_have(&g, "gameX1", "SELECT"));
+    assert_false(grants_have(&g, "gameX1", "DROP")); /* as far behind: the first one listed */
+    assert_true(grants_have(&g, "games", "DROP"));
+    assert_false(grants_have(&g, "games", "ALTER"));
+    assert_true(grants_have(&g, "gam", "ALTER"));
+    assert_false(grants_have(&g, "ga", "ALTER"));
+    assert_ptr_equal(grants_row(&g, "game_1", "`k`@`localhost`"), &g.list[2]);
+    assert_null(grants_row(&g, "game_1", "`other`"));
+    assert_true(grant_is_wide(&g, &g.list[0]));
+    assert_false(grant_is_wide(&g, &g.list[1]));
+    grants_free(&g);
+}
+
+/* Rights of roles and of PUBLIC come on top. */
+static void test_roles(void **state)
+{
+    (void)state;
+    struct grants g =
+        READ("GRANT `r 1`" ME, "GRANT SELECT ON `w`.*" ME, "GRANT DROP ON `w`.* TO `r 1`",
+             "GRANT DELETE ON `w`.* TO PUBLIC", "SET DEFAULT ROLE `r 1` FOR `k`@`localhost`",
+             "GRANT `a`@`%`,`b`@`%` TO `k`@`localhost` WITH ADMIN OPTION");
+    assert_int_equal(g.count, 5);
+    assert_int_equal(g.list[0].on, GRANT_ROLE);
+    assert_string_equal(g.list[0].schema, "`r 1`");
+    assert_true(grants_have(&g, "w", "SELECT"));
+    assert_true(grants_have(&g, "w", "DROP"));
+    assert_true(grants_have(&g, "w", "DELETE"));
+    assert_true(g.list[4].option);
+    grants_free(&g);
+}
+
+static void test_tables_columns_routines(void **state)
+{
+    (void)state;
+    struct grants g =
+        READ("GRANT SELECT (`user`, `a``,b)`), INSERT ON `mysql`.`user`" ME,
+             "GRANT SELECT ON `mysql`.`proc`" ME, "GRANT EXECUTE ON PROCEDURE `w`.`p``q`" ME,
+             "GRANT PROXY ON ''@'%'" ME " WITH GRANT OPTION", "GRANT INSERT ON `a``b`.`t.u`" ME);
+    assert_true(g.list[0].columns);
+    assert_int_equal(g.list[0].count, 1);
+    assert_string_equal(g.list[0].rights[0], "INSERT");
+    assert_false(grants_have_table(&g, "mysql", "user", "SELECT"));
+    assert_true(grants_have_table(&g, "mysql", "proc", "SELECT"));
+    assert_false(grants_have(&g, "mysql", "SELECT"));
+    assert_int_equal(g.list[2].on, GRANT_ROUTINE);
+    assert_string_equal(g.list[2].routine, "PROCEDURE ");
+    assert_string_equal(g.list[2].object, "p`q");
+    assert_int_equal(g.list[3].on, GRANT_PROXY);
+    assert_string_equal(g.list[4].schema, "a`b");
+    assert_string_equal(g.list[4].object, "t.u");
+    grants_free(&g);
+}
+
+/* MySQL: rights taken away again for one schema, and names without wildcards. */
+static void test_partial_revokes(void **state)
+{
+    (void)state;
+    struct grants g =
+        READ("GRANT SELECT, INSERT ON *.* TO `k`@`%`", "REVOKE INSERT ON `game_1`.* FROM `k`@`%`");
+    g.literal = true;
+    assert_true(grants_have(&g, "game_1", "SELECT"));
+    assert_false(grants_have(&g, "game_1", "INSERT"));
+    assert_true(grants_have(&g, "gameX1", "INSERT"));
+    assert_true(grants_have(&g, NULL, "INSERT"));
+    grants_free(&g);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct grants g = READ("GRANT USAGE ON *.*" ME " REQUIRE SSL WITH MAX_QUERIES_PER_HOUR 10");
+    assert_true(g.list[0].limited);
+    grants_free(&g);
+}
+
+static void test_pattern(void **state)
+{
+    (void)state;
+    struct grants g = {0};
+    struct buf b = {0};
+    grants_pattern(&g, &b, "a_b%c\\d`");
+    assert_string_equal(b.p, "a\\_b\\%c\\\\d`");
+    buf_clear(&b);
+    g.literal = true;
+    grants_pattern(&g, &b, "a_b%c");
+    assert_string_equal(b.p, "a_b%c");
+    buf_free(&b);
+}
+
+/* Nothing that a server or a stranger may write brings the reader down. */
+static void test_rubbish(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"GRANT ",
+                                      "GRANT SELECT",
+                                      "GRANT SELECT ON",
+                                      "GRANT SELECT ON `w",
+                                      "GRANT SELECT ON `w`",
+                                      "GRANT SELECT ON `w`.",
+                                      "GRANT SELECT ON `w`.* FROM x",
+                                      "GRANT SELECT (`a ON `w`.* TO `k`",
+                                      "GRANT SELECT ( ON `w`.* TO `k`",
+                                      "GRANT `r",
+                                      "GRANT `r` TO `k",
+                                      "GRANT PROXY ON 'a TO b"};
+    struct grants g = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(grants_add(&g, bad[i]), -1);
+    assert_int_equal(grants_add(&g, ""), 0);
+    assert_int_equal(grants_add(&g, "nothing of the kind"), 0);
+    assert_int_equal(g.count, 0);
+    assert_false(grants_have(&g, "w", "SELECT"));
+    grants_free(&g);
+}
+
+/* Every beginning of a good line is read or refused, never overrun. */
+static void test_cut_lines(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "GRANT SELECT (`a``b`, c), LOCK TABLES ON `g\\_1`.* TO 'k'@'%' WITH GRANT OPTION MAX_X 1";
+    char part[sizeof line];
+    struct grants g = {0};
+    for (size_t n = 0; n < sizeof line; n++) {
+        memcpy(part, line, n);
+        part[n] = '\0';
+        grants_add(&g, part);
+    }
+    assert_true(grants_have(&g, "g_1", "LOCK TABLES"));
+    grants_free(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schema_and_global),
+        cmocka_unit_test(test_most_specific),
+        cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_tables_columns_routines),
+        cmocka_unit_test(test_partial_revokes),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_pattern),
+        cmocka_unit_test(test_rubbish),
+        cmocka_unit_test(test_cut_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

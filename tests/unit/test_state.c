@@ -1,0 +1,369 @@
+/* store/state: state.json and pending.json, with all that a crash or a hand can make of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "core/text.h"
+#include "dir_kit.h"
+#include "store/state.h"
+
+#define NONCE "0123456789abcdef0123456789abcdef"
+
+/* ---- state.json ---- */
+
+static const struct state full = {
+    .known = true,
+    .nonce = NONCE,
+    .generation = 12,
+    .server = {.start = 1700000000,
+               .uid = "3af2",
+               .hostname = "host",
+               .datadir = "/var/lib/mysql/",
+               .version = "10.11.6-MariaDB"},
+    .alive_at = {1700000000123},
+    .paused = true,
+    .pause_until = {1700000360000},
+    .last_restore = "{\"dump\": \"w-\xc3\xa4\", \"rows\": 5}",
+};
+
+static void same_state(const struct state *a, const struct state *b)
+{
+    assert_int_equal(a->known, b->known);
+    assert_string_equal(a->nonce, b->nonce);
+    assert_true(a->generation == b->generation);
+    assert_int_equal(a->server.start, b->server.start);
+    assert_string_equal(a->server.uid, b->server.uid);
+    assert_string_equal(a->server.hostname, b->server.hostname);
+    assert_string_equal(a->server.datadir, b->server.datadir);
+    assert_string_equal(a->server.version, b->server.version);
+    assert_int_equal(a->alive_at.ms, b->alive_at.ms);
+    assert_int_equal(a->paused, b->paused);
+    assert_int_equal(a->pause_until.ms, b->pause_until.ms);
+    assert_string_equal(a->last_restore, b->last_restore);
+}
+
+static void state_round_trip(const struct state *s)
+{
+    struct state back;
+    struct err e = {0};
+    if (state_save(kit_dir, s, &e) < 0 || state_load(kit_dir, &back, &e) < 0)
+        fail_msg("%s", e.text);
+    same_state(s, &back);
+}
+
+static void test_state(void **state)
+{
+    (void)state;
+    static const struct state none;
+    struct state s;
+    struct err e = {0};
+    memset(&s, 0xff, sizeof s);
+    assert_int_equal(state_load(kit_dir, &s, &e), 0);
+    same_state(&s, &none);
+    state_round_trip(&none);
+    state_round_trip(&full);
+    s = full;
+    s.generation = INT64_MAX;
+    s.server.start = INT64_MIN;
+    s.alive_at.ms = -1;
+    memset(s.server.datadir, 'd', sizeof s.server.datadir - 1);
+    memset(s.last_restore, 'r', sizeof s.last_restore - 1);
+    state_round_trip(&s);
+    struct stat st;
+    assert_int_equal(fstatat(kit_dir, "state.json", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+/* Odd text from a server must not keep the rest from being saved. */
+static void test_state_odd_text(void **state)
+{
+    (void)state;
+    struct state s = full, back;
+    memcpy(s.server.hostname, "h\xff\n\x01", 5);
+    memcpy(s.server.version, "v\xc3", 3);
+    memcpy(s.server.uid, "\xf0\x9f", 3);
+    memcpy(s.last_restore, "\xff", 2);
+    assert_int_equal(state_save(kit_dir, &s, NULL), 0);
+    assert_int_equal(state_load(kit_dir, &back, NULL), 0);
+    assert_string_equal(back.nonce, NONCE);
+    assert_int_equal(back.generation, 12);
+    assert_string_equal(back.server.hostname, "h???");
+}
+
+static void test_state_damaged(void **state)
+{
+    (void)state;
+    static const struct state none;
+    static const char *const texts[] = {"",     "{",   "[]", "null", "7", "{\"known\": tru",
+                                        "{}{}", "\xff"};
+    struct state s;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct err e = {0};
+        kit_text("state.json", texts[i]);
+        s = full;
+        assert_int_equal(state_load(kit_dir, &s, &e), -1);
+        assert_int_equal(e.cls, ERR_DAMAGED);
+        assert_string_equal(e.text, "state.json is not what it should be");
+        same_state(&s, &none);
+    }
+    /* Each beginning of a whole one. */
+    size_t len;
+    assert_int_equal(state_save(kit_dir, &full, NULL), 0);
+    char *whole = kit_get("state.json", &len);
+    for (size_t cut = 0; cut < len; cut++) {
+        kit_put("state.json", whole, cut);
+        assert_int_equal(state_load(kit_dir, &s, NULL), -1);
+    }
+    free(whole);
+}
+
+/* A field of a wrong type counts as missing; none of them is believed half. */
+static void test_state_fields(void **state)
+{
+    (void)state;
+    static const struct state none;
+    struct state s;
+    struct err e = {0};
+    kit_text("state.json",
+             "{\"known\": 1, \"nonce\": 5, \"generation\": -7, \"server\": [], \"alive_at\": "
+             "\"x\", \"paused\": \"true\", \"pause_until\": null, \"last_restore\": {}}");
+    assert_int_equal(state_load(kit_dir, &s, &e), 0);
+    same_state(&s, &none);
+    kit_text("state.json",
+             "{\"generation\": 1e300, \"alive_at\": -1e300, \"pause_until\": 99999999999}");
+    assert_int_equal(state_load(kit_dir, &s, &e), 0);
+    assert_int_equal(s.generation + (uint64_t)s.alive_at.ms, 0);
+    assert_int_equal(s.pause_until.ms, 99999999999);
+}
+
+static void test_state_files(void **state)
+{
+    (void)state;
+    struct state s;
+    struct err e = {0};
+    assert_int_equal(symlinkat("elsewhere", kit_dir, "state.json"), 0);
+    assert_int_equal(state_load(kit_dir, &s, &e), -1);
+    assert_int_equal(e.num, ELOOP);
+    assert_int_equal(state_save(kit_dir, &full, &e), 0); /* the link is replaced */
+    assert_int_equal(state_load(kit_dir, &s, &e), 0);
+    same_state(&s, &full);
+    assert_false(kit_there("elsewhere"));
+    unlinkat(kit_dir, "state.json", 0);
+    assert_int_equal(mkdirat(kit_dir, "state.json", 0700), 0);
+    assert_int_equal(state_load(kit_dir, &s, &e), -1);
+    assert_int_equal(state_save(kit_dir, &full, &e), -1);
+    unlinkat(kit_dir, "state.json", AT_REMOVEDIR);
+    int fd = kit_create("state.json");
+    assert_int_equal(ftruncate(fd, (64 << 10) + 1), 0);
+    close(fd);
+    assert_int_equal(state_load(kit_dir, &s, &e), -1);
+    assert_int_equal(e.num, EFBIG);
+}
+
+/* ---- pending.json ---- */
+
+static char *const odd_names[] = {(char[]){"users"}, (char[]){"it's `a` \"b\"\n\t\\"},
+                                  (char[]){"\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x89"},
+                                  (char[]){"select"}, (char[]){" ; -- \x01"}};
+static char *names[COUNT(odd_names)];
+
+static struct db_trigger trigger(void)
+{
+    static char name[] = "t`r", table[] = "users", event[] = "INSERT", timing[] = "BEFORE";
+    static char body[] = "BEGIN\r\n\tSET NEW.a = '\xc3\xa4\\'';;\nEND", definer[] = "game@%",
+                mode[] = "";
+    static char charset[] = "utf8mb4", collation[] = "utf8mb4_general_ci";
+    return (struct db_trigger){name, table, event, timing, body, definer, mode, charset, collation};
+}
+
+/* Nothing in it is owned. */
+static struct pending sample(struct db_trigger triggers[2])
+{
+    triggers[0] = triggers[1] = trigger();
+    memcpy(names, odd_names, sizeof names);
+    return (struct pending){.nonce = NONCE,
+                            .generation = 9,
+                            .dump = "w-000001-00000001-20231114T221320Z",
+                            .tables = {names, COUNT(names)},
+                            .triggers = {triggers, 2}};
+}
+
+static void same_trigger(const struct db_trigger *a, const struct db_trigger *b)
+{
+    assert_string_equal(a->name, b->name);
+    assert_string_equal(a->table, b->table);
+    assert_string_equal(a->event, b->event);
+    assert_string_equal(a->timing, b->timing);
+    assert_string_equal(a->body, b->body);
+    assert_string_equal(a->definer, b->definer);
+    assert_string_equal(a->sql_mode, b->sql_mode);
+    assert_string_equal(a->charset, b->charset);
+    assert_string_equal(a->collation, b->collation);
+}
+
+static void pending_round_trip(const struct pending *p)
+{
+    struct pending back;
+    struct err e = {0};
+    if (pending_save(kit_dir, p, &e) < 0 || pending_load(kit_dir, &back, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_true(back.there);
+    assert_string_equal(back.nonce, p->nonce);
+    assert_int_equal(back.generation, p->generation);
+    assert_string_equal(back.dump, p->dump);
+    assert_int_equal(back.tables.count, p->tables.count);
+    for (size_t i = 0; i < p->tables.count; i++)
+        assert_string_equal(back.tables.list[i], p->tables.list[i]);
+    assert_int_equal(back.triggers.count, p->triggers.count);
+    for (size_t i = 0; i < p->triggers.count; i++)
+        same_trigger(&back.triggers.list[i], &p->triggers.list[i]);
+    pending_free(&back);
+    assert_false(back.there);
+}
+
+static void test_pending(void **state)
+{
+    (void)state;
+    struct db_trigger triggers[2];
+    struct pending p = sample(triggers), back;
+    assert_int_equal(pending_load(kit_dir, &back, NULL), 0);
+    assert_false(back.there);
+    pending_free(&back);
+    assert_int_equal(pending_remove(kit_dir, NULL), 0);
+    pending_round_trip(&p);
+    p.tables.count = p.triggers.count = 0;
+    p.dump[0] = '\0';
+    pending_round_trip(&p);
+    assert_int_equal(pending_remove(kit_dir, NULL), 0);
+    assert_false(kit_there("pending.json"));
+}
+
+/* A name that is left out would give the next shadow to another table. */
+static void test_pending_not_utf8(void **state)
+{
+    (void)state;
+    struct db_trigger triggers[2];
+    struct pending p = sample(triggers), back;
+    struct err e = {0};
+    char broken[] = "a\xff";
+    names[1] = broken;
+    assert_int_equal(pending_save(kit_dir, &p, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    assert_string_equal(e.text, "the name of table a\xff is not UTF-8 text");
+    p = sample(triggers);
+    triggers[1].body = broken;
+    assert_int_equal(pending_save(kit_dir, &p, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    assert_string_equal(e.text, "trigger t`r is not UTF-8 text and could not be put back");
+    assert_false(kit_there("pending.json"));
+    /* The dump may be a path that somebody typed, cut to size in the middle of a character. */
+    p = sample(triggers);
+    memcpy(p.dump, "old\xc3", 5);
+    assert_int_equal(pending_save(kit_dir, &p, &e), 0);
+    assert_int_equal(pending_load(kit_dir, &back, &e), 0);
+    assert_string_equal(back.dump, "old?");
+    pending_free(&back);
+}
+
+static void test_pending_limit(void **state)
+{
+    (void)state;
+    struct db_trigger triggers[2];
+    struct pending p = sample(triggers);
+    struct err e = {0};
+    char *body = xcalloc((8u << 20) + 1, 1);
+    memset(body, 'b', 8u << 20);
+    triggers[0].body = body;
+    pending_round_trip(&p);
+    triggers[1].body = body;
+    assert_int_equal(pending_save(kit_dir, &p, &e), -1);
+    assert_int_equal(e.num, EFBIG);
+    triggers[1] = trigger();
+    pending_round_trip(&p); /* the one before is still there whole */
+    free(body);
+}
+
+#define HEAD "{\"nonce\": \"" NONCE "\", \"generation\": 9, \"dump\": \"d\", "
+#define TRIGGER "{\"name\": \"n\", \"table\": \"t\", \"event\": \"INSERT\", \"timing\": \"AFTER\""
+
+static void test_pending_damaged(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "{}",
+        "[]",
+        "null",
+        "{\"nonce\": \"" NONCE "\"}",
+        HEAD "\"tables\": []}",
+        HEAD "\"triggers\": []}",
+        HEAD "\"tables\": {}, \"triggers\": []}",
+        HEAD "\"tables\": [], \"triggers\": \"\"}",
+        HEAD "\"tables\": [\"a\", 5], \"triggers\": []}",
+        HEAD "\"tables\": [\"a\", \"\"], \"triggers\": []}",
+        HEAD "\"tables\": [null], \"triggers\": []}",
+        HEAD "\"tables\": [], \"triggers\": [{}]}",
+        HEAD "\"tables\": [], \"triggers\": [5]}",
+        HEAD "\"tables\": [], \"triggers\": [" TRIGGER "}]}",
+        HEAD "\"tables\": [], \"triggers\": [" TRIGGER ", \"body\": \"\"}]}",
+        "{\"generation\": 9, \"tables\": [], \"triggers\": []}",
+        "{\"nonce\": \"012\", \"generation\": 9, \"tables\": [], \"triggers\": []}",
+        "{\"nonce\": \"" NONCE "\", \"tables\": [], \"triggers\": []}",
+        "{\"nonce\": \"" NONCE "\", \"generation\": 0, \"tables\": [], \"triggers\": []}",
+        "{\"nonce\": \"" NONCE "\", \"generation\": -1, \"tables\": [], \"triggers\": []}",
+    };
+    struct pending p;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct err e = {0};
+        kit_text("pending.json", texts[i]);
+        if (pending_load(kit_dir, &p, &e) == 0)
+            fail_msg("%s was believed", texts[i]);
+        assert_int_equal(e.cls, ERR_DAMAGED);
+        assert_string_equal(e.text, "pending.json is not what it should be");
+        assert_false(p.there);
+        assert_int_equal(p.tables.count + p.triggers.count, 0);
+    }
+    kit_text("pending.json",
+             HEAD "\"tables\": [\"t\"], \"triggers\": [" TRIGGER ", \"body\": \"b\"}]}");
+    assert_int_equal(pending_load(kit_dir, &p, NULL), 0);
+    assert_string_equal(p.triggers.list[0].sql_mode, "");
+    pending_free(&p);
+}
+
+static void test_pending_cut(void **state)
+{
+    (void)state;
+    struct db_trigger triggers[2];
+    struct pending p = sample(triggers), back;
+    size_t len;
+    assert_int_equal(pending_save(kit_dir, &p, NULL), 0);
+    char *whole = kit_get("pending.json", &len);
+    for (size_t cut = 0; cut < len; cut++) {
+        kit_put("pending.json", whole, cut);
+        assert_int_equal(pending_load(kit_dir, &back, NULL), -1);
+        assert_false(back.there);
+    }
+    free(whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_state, kit_clean),
+        cmocka_unit_test_teardown(test_state_odd_text, kit_clean),
+        cmocka_unit_test_teardown(test_state_damaged, kit_clean),
+        cmocka_unit_test_teardown(test_state_fields, kit_clean),
+        cmocka_unit_test_teardown(test_state_files, kit_clean),
+        cmocka_unit_test_teardown(test_pending, kit_clean),
+        cmocka_unit_test_teardown(test_pending_not_utf8, kit_clean),
+        cmocka_unit_test_teardown(test_pending_limit, kit_clean),
+        cmocka_unit_test_teardown(test_pending_damaged, kit_clean),
+        cmocka_unit_test_teardown(test_pending_cut, kit_clean),
+    };
+    return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
+}
