@@ -72,10 +72,11 @@ read_verdict() {
 }
 
 # one_round LOSS_KNOWN SECONDS: sets, in microseconds since the kill, `answered` (the server accepts
-# connections), `known` (the command LOSS_KNOWN says that the loss is known) and `up`.
+# connections), `known` (the command LOSS_KNOWN says that the loss is known), `begun` (the flag says
+# RESTORING) and `up`.
 one_round() {
     local loss_known=$1 limit=$2 old=$PW_SERVER killed started='' next=0
-    answered='' known='' up=''
+    answered='' known='' begun='' up=''
     kill -s KILL "$old"
     pw_now
     killed=$PW_NOW
@@ -97,8 +98,12 @@ one_round() {
                 pw_now
                 known=$((PW_NOW - killed))
             fi
+            if [ -z "$begun" ] && flag_is_restoring; then
+                pw_now
+                begun=$((PW_NOW - killed))
+            fi
             pw_read_flag
-            if [ -n "$known" ] && [ "$PW_WORD" = UP ]; then
+            if [ -n "$known" ] && [ -n "$begun" ] && [ "$PW_WORD" = UP ]; then
                 pw_now
                 up=$((PW_NOW - killed))
             fi
@@ -218,11 +223,12 @@ all_memory=$(memory "${family[@]}")
 each_memory=()
 for pid in "${family[@]}"; do each_memory+=("$(memory "$pid")"); done
 
-notice=() outage=() work=()
+notice=() begin=() outage=() work=()
 for ((i = 1; i <= rounds; i++)); do
     echo "worldkeeper: kill -9, round $i of $rounds" >&2
     one_round verdict_is_empty 60
     notice+=($((known - answered)))
+    begin+=($((begun - answered)))
     outage+=("$up")
     work+=($((up - answered)))
     pw_nap 3
@@ -230,7 +236,7 @@ done
 pw_end "$PW_KEEPER" TERM
 PW_KEEPER=''
 
-old_cpu='-' old_memory='-' old_notice=() old_outage=() old_work=()
+old_cpu='-' old_memory='-' old_begin=() old_outage=() old_work=()
 if [ "$old_rounds" -gt 0 ]; then
     old=$PW_DIR/old
     cp -r tests/old-scripts "$old"
@@ -263,12 +269,13 @@ END
         echo "old scripts: kill -9 at second $phase of the minute, round $i of $old_rounds" >&2
         pw_nap "$wait.3"
         one_round flag_is_restoring 200
-        old_notice+=($((known - answered)))
+        old_begin+=($((begun - answered)))
         old_outage+=("$up")
         old_work+=($((up - answered)))
     done
 fi
 
+echo >&2
 old_seconds() { if [ "$old_rounds" -gt 0 ]; then seconds "$@"; else printf -- '-'; fi; }
 echo "$(pw_sql -e "SELECT FORMAT(SUM(table_rows), 0) FROM information_schema.tables
     WHERE table_schema = 'galaxy' AND engine = 'MEMORY'") rows, MariaDB $(pw_sql -e 'SELECT @@version'), down for $down s each time."
@@ -277,7 +284,8 @@ if [ "$old_rounds" -gt 0 ]; then printf ', of %d for the old scripts' "$old_roun
 echo .
 echo
 row '' worldkeeper 'old scripts'
-row 'server answers -> verdict EMPTY (at most 2 s)' "$(seconds "${notice[@]}")" "$(old_seconds "${old_notice[@]}")"
+row 'server answers -> verdict EMPTY (at most 2 s)' "$(seconds "${notice[@]}")" '-'
+row 'server answers -> the restore begins' "$(seconds "${begin[@]}")" "$(old_seconds "${old_begin[@]}")"
 row 'server answers -> UP' "$(seconds "${work[@]}")" "$(old_seconds "${old_work[@]}")"
 row 'kill -9 -> UP, the whole outage' "$(seconds "${outage[@]}")" "$(old_seconds "${old_outage[@]}")"
 row 'idle, processor (under 0.2 %)' "$keeper_cpu %" "$old_cpu"

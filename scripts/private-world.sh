@@ -40,10 +40,15 @@ pw_begin() {
         PW_USER=nobody
         if id -u mysql >/dev/null 2>&1; then PW_USER=mysql; fi
     fi
-    PW_DIR=$(mktemp -d "${TMPDIR:-/tmp}/worldkeeper-XXXXXX")
-    mkdir "$PW_DIR"/{bin,data,status,dumps,run}
-    chmod 0755 "$PW_DIR" "$PW_DIR/status"
-    chmod 0700 "$PW_DIR"/{data,dumps,run}
+    umask 022
+    local base=${TMPDIR:-/tmp}
+    # Root's own temporary directory may be closed to others.
+    (pw_as_user test -x "$base") 2>/dev/null || base=/tmp
+    PW_DIR=$(mktemp -d "$base/worldkeeper-XXXXXX")
+    mkdir "$PW_DIR"/{bin,data,status,dumps,run,tmp}
+    chmod 0755 "$PW_DIR" "$PW_DIR"/{bin,status}
+    chmod 0700 "$PW_DIR"/{data,dumps,run,tmp}
+    export TMPDIR=$PW_DIR/tmp
     printf '%s\n' "$PW_PASSWORD" >"$PW_DIR/password"
     chmod 0600 "$PW_DIR/password"
     PW_SOCKET=$PW_DIR/data/mysqld.sock
@@ -51,7 +56,7 @@ pw_begin() {
     PW_LOG=$PW_DIR/worldkeeper.log
     : >"$PW_LOG"
     # Not the directory itself: root's files in it stay root's.
-    if [ "$(id -u)" = 0 ]; then chown "$PW_USER" "$PW_DIR"/{data,status,dumps,run,password}; fi
+    if [ "$(id -u)" = 0 ]; then chown "$PW_USER" "$PW_DIR"/{data,status,dumps,run,tmp,password}; fi
 }
 
 pw_alive() { [ -n "$1" ] && kill -0 "$1" 2>/dev/null; }
@@ -91,7 +96,7 @@ pw_free_port() {
 
 pw_install_server() {
     (cd "$PW_DIR" && pw_as_user mariadb-install-db --no-defaults --datadir="$PW_DIR/data" \
-        --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve --innodb-log-file-size=4M) \
+        --auth-root-authentication-method=normal --skip-test-db --force --innodb-log-file-size=4M) \
         >"$PW_DIR/install.log" 2>&1 || {
         tail -n 20 "$PW_DIR/install.log" >&2
         pw_die "the private MariaDB could not be set up; its log ends as above"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file.h"
@@ -125,6 +126,10 @@ int act_open(struct act *a, const struct config *cfg, struct err *e)
     if (cfg->mysql.password_file && file_read_secret(cfg->mysql.password_file, &a->password, e) < 0)
         goto fail;
     a->job.dirfd = file_dir(cfg->dump_dir, 1, 0700, e);
+    /* Dumps hold all that players have; nobody else looks into them. */
+    struct stat st;
+    if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077))
+        fchmod(a->job.dirfd, 0700);
     if (a->job.dirfd < 0 || state_load(a->job.dirfd, &a->state, e) < 0) {
         if (e->cls == ERR_DAMAGED)
             err_hint(e, "remove %s/state.json; the next contact with the world makes it anew", cfg->dump_dir);

@@ -312,14 +312,11 @@ void screen_error(const struct err *e)
 
 void screen_json(const char *action, const json_t *result, const struct err *e, int exit_status)
 {
-    /* --status is status.json itself, for those who read the file as well. */
-    bool status = strcmp(action, "status") == 0 && json_object_get(result, "state");
-    json_t *o = status ? json_deep_copy(result)
-                       : json_pack("{s:s, s:b, s:i}", "action", action, "ok", exit_status == 0,
-                                   "exit", exit_status);
-    if (!status && result)
+    json_t *o = json_pack("{s:s, s:b, s:i}", "action", action, "ok", exit_status == 0, "exit",
+                          exit_status);
+    if (result)
         json_object_set_new(o, "result", json_deep_copy(result));
-    if (!status && e) {
+    if (e) {
         json_t *why = json_pack("{s:s, s:i}", "class", err_class_name(e->cls), "num", e->num);
         js_set_clean(why, "text", e->text);
         js_set_clean(why, "hint", e->hint);

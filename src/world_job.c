@@ -191,9 +191,24 @@ static void adopt_state(struct world *w, const json_t *result)
     json_object_del(json_object_get(result, "state"), "last_restore");
 }
 
+/* Dumps that were passed over, as one line for people. */
+static void add_skipped(struct world *w, const json_t *skipped)
+{
+    struct buf b = {0};
+    size_t i;
+    const json_t *o;
+    json_array_foreach(skipped, i, o)
+        buf_printf(&b, "%s%s (%s)", i ? "; " : "", js_text(o, "dump"), js_text(o, "reason"));
+    if (b.len)
+        js_set_clean(w->last_restore, "passed_over", b.p);
+    buf_free(&b);
+}
+
 static void restore_done(struct world *w, json_t *result, bool ok)
 {
     char at[TEXT_SHORT];
+    if (!js_text(result, "dump")[0]) /* refused before a dump was chosen: nothing was restored */
+        return;
     json_decref(w->last_restore);
     w->last_restore = json_pack("{s:s, s:b, s:O, s:O, s:O, s:O}", "at", text_utc(clock_wall(), at), "ok", ok,
                                 "dump", json_object_get(result, "dump"), "rows",
@@ -202,6 +217,7 @@ static void restore_done(struct world *w, json_t *result, bool ok)
                                 json_object_get(result, "conflict_rows"));
     if (!w->last_restore)
         return;
+    add_skipped(w, json_object_get(result, "skipped"));
     json_t *lost = json_object_get(result, "lost_seconds");
     json_object_set_new(w->last_restore, "lost_seconds", js_or_null(lost));
     json_object_set_new(w->last_restore, "outage_seconds",

@@ -151,7 +151,11 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
     while (key < len && s[key] != '=' && s[key] != ':')
         key++;
     if (key == len || key == 0) /* the text is not shown: it may be a secret */
-        return fail(r, "neither [section] nor key = value nor a comment");
+    {
+        fail(r, "neither [section] nor key = value nor a comment");
+        err_hint(r->e, "a comment begins with ; or # in the first column");
+        return -1;
+    }
     return 0;
 }
 

@@ -1,7 +1,10 @@
 #include "core/file.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,28 +100,29 @@ static int open_temp(int dirfd, const char *temp, mode_t mode)
 static int replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                    int durable, struct err *e)
 {
-    char *temp = xasprintf(".%s.%d.new", name, (int)getpid()); /* two processes may write one name */
+    char *temp =
+        xasprintf(".%s.%d.new", name, (int)getpid()); /* two processes may write one name */
     int rc = -1, fd = open_temp(dirfd, temp, mode);
     if (fd < 0) {
-        err_sys(e, errno, "cannot create %s", temp);
+        err_sys(e, errno, "cannot create %s", name);
         goto out;
     }
     if (file_write_all(fd, data, len) < 0) {
-        err_sys(e, errno, "cannot write %s", temp);
+        err_sys(e, errno, "cannot write %s", name);
         goto out;
     }
     if (durable && fsync(fd) < 0) {
-        err_sys(e, errno, "cannot fsync %s", temp);
+        err_sys(e, errno, "cannot fsync %s", name);
         goto out;
     }
     int closed = close(fd);
     fd = -1;
     if (closed < 0) {
-        err_sys(e, errno, "cannot close %s", temp);
+        err_sys(e, errno, "cannot close %s", name);
         goto out;
     }
     if (renameat(dirfd, temp, dirfd, name) < 0) {
-        err_sys(e, errno, "cannot rename %s to %s", temp, name);
+        err_sys(e, errno, "cannot replace %s", name);
         goto out;
     }
     rc = durable ? file_sync_dir(dirfd, name, e) : 0;
@@ -142,6 +146,41 @@ int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_
                 struct err *e)
 {
     return replace(dirfd, name, data, len, mode, 1, e);
+}
+
+/* ".NAME.PID.new" of a process that is gone; one of our own number is not of us, who write nothing
+ * now. */
+static bool left_over(const char *file, const char *name)
+{
+    size_t len = strlen(file), digits = 0, end = len < 4 ? 0 : len - 4;
+    if (file[0] != '.' || strcmp(file + end, ".new") != 0)
+        return false;
+    while (digits < end && isdigit((unsigned char)file[end - 1 - digits]))
+        digits++;
+    if (digits == 0 || digits > 9 || end - digits < 3 || file[end - digits - 1] != '.')
+        return false;
+    if (name && (end - digits - 2 != strlen(name) || strncmp(file + 1, name, strlen(name)) != 0))
+        return false;
+    pid_t pid = (pid_t)strtol(file + end - digits, NULL, 10);
+    return pid == getpid() || (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+int file_sweep(int dirfd, const char *name, struct err *e)
+{
+    int rc = 0, fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *ent;
+    while (rc == 0 && d && (ent = readdir(d)))
+        if (left_over(ent->d_name, name))
+            rc = file_remove(dirfd, ent->d_name, e);
+    if (!d) {
+        rc = err_sys(e, errno, "cannot list a directory");
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    closedir(d);
+    return rc;
 }
 
 int file_sync_dir(int dirfd, const char *what, struct err *e)
@@ -224,7 +263,7 @@ int file_read_secret(const char *path, struct buf *out, struct err *e)
     } else {
         full = xstrdup(path);
     }
-    struct stat st;
+    struct stat st = {0};
     fd = open_regular(AT_FDCWD, full, &st, e);
     if (fd < 0)
         goto out;

@@ -1,9 +1,10 @@
 /* Files, in two kinds of write with two names:
  *   file_publish()  for readers of a status: a temporary file, then rename; nothing is synced;
  *   file_commit()   for data: the same with fsync of the file before and of the directory after.
- * Both replace the name itself (a planted symbolic link is replaced, never followed), create with
- * O_EXCL|O_NOFOLLOW and set the mode whatever the umask is. All names are relative to a directory
- * descriptor that was opened once, so that nobody can swap the directory under us. */
+ * The temporary file is ".NAME.PID.new". Both replace the name itself (a planted symbolic link is
+ * replaced, never followed), create with O_EXCL|O_NOFOLLOW and set the mode whatever the umask is.
+ * All names are relative to a directory descriptor that was opened once, so that nobody can swap
+ * the directory under us. */
 #ifndef WK_CORE_FILE_H
 #define WK_CORE_FILE_H
 
@@ -14,7 +15,8 @@
 #include "core/text.h"
 
 /* Opens a directory (no symbolic link as last part). With `create` it and missing parents are made,
- * mode `mode`. Refuses one that group or others may write to, unless it is sticky. Returns fd or -1. */
+ * mode `mode`. Refuses one that group or others may write to, unless it is sticky. Returns fd or
+ * -1. */
 int file_dir(const char *path, int create, mode_t mode, struct err *e);
 /* A directory inside an open one, made (mode 0700) when missing. */
 int file_subdir(int dirfd, const char *name, struct err *e);
@@ -23,6 +25,9 @@ int file_publish(int dirfd, const char *name, const void *data, size_t len, mode
                  struct err *e);
 int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                 struct err *e);
+/* Removes temporary files of the two, for `name` (NULL: for any), that killed processes left here.
+ */
+int file_sweep(int dirfd, const char *name, struct err *e);
 /* rename inside one directory or between two, then fsync of the directories involved. */
 int file_rename(int fromfd, const char *from, int tofd, const char *to, struct err *e);
 int file_sync_dir(int dirfd, const char *what, struct err *e);

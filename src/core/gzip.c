@@ -282,7 +282,8 @@ int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e)
         return stuck(&g->failed, e);
     if (len > (1u << 30))
         len = 1u << 30;
-    int64_t n = g->plain_file ? read_plain(g, data, len, &g->failed) : read_packed(g, data, len, &g->failed);
+    int64_t n = g->plain_file ? read_plain(g, data, len, &g->failed)
+                              : read_packed(g, data, len, &g->failed);
     return n < 0 ? stuck(&g->failed, e) : n;
 }
 

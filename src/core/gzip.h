@@ -1,5 +1,5 @@
-/* A gzip file being written, and one being read. Writing counts plain and packed bytes and hashes the
- * packed ones (SHA-256) in passing; reading checks the same and inflates any number of members.
+/* A gzip file being written, and one being read. Writing counts plain and packed bytes and hashes
+ * the packed ones (SHA-256) in passing; reading checks the same and inflates any number of members.
  * Errors stick: after the first one every call fails with it. Not for several threads at once. */
 #ifndef WK_CORE_GZIP_H
 #define WK_CORE_GZIP_H
@@ -28,8 +28,8 @@ struct gunzip;
 struct gunzip *gunzip_open(int fd, const char *name, struct err *e);
 /* Like gunzip_open for a plain text file: no inflating, same counting. */
 struct gunzip *gunzip_open_plain(int fd, const char *name, struct err *e);
-/* Fills `data`; returns how many bytes (0: the end, all members were whole), or -1. Garbage behind the
- * last member, a cut member and a wrong checksum are ERR_DAMAGED. */
+/* Fills `data`; returns how many bytes (0: the end, all members were whole), or -1. Garbage behind
+ * the last member, a cut member and a wrong checksum are ERR_DAMAGED. */
 int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e);
 uint64_t gunzip_packed_bytes(const struct gunzip *g);
 uint64_t gunzip_plain_bytes(const struct gunzip *g);

@@ -39,8 +39,8 @@ void worker_stop(struct worker *w, int sig);
 /* After its death was seen (waitpid by the caller): closes our end. */
 void worker_end(struct worker *w);
 
-/* Sends one object (reference not taken). From a child: waits. From the parent: never waits, -1 when
- * the socket is full. -1 with EMSGSIZE for one over WORKER_MESSAGE_MAX. */
+/* Sends one object (reference not taken). From a child: waits. From the parent: never waits, -1
+ * when the socket is full. -1 with EMSGSIZE for one over WORKER_MESSAGE_MAX. */
 int worker_send(int fd, const json_t *msg);
 /* One object, or NULL: *closed tells the end of the other side from "nothing there now". */
 json_t *worker_receive(int fd, bool *closed);

@@ -80,6 +80,10 @@ static void hint_for(unsigned num, struct err *e)
         err_hint(e, "check [mysql] user and password_file");
     else if (num == 4151 || num == 3118)
         err_hint(e, "ALTER USER … ACCOUNT UNLOCK");
+    else if (num == 2002 || num == 2003 || num == 2005)
+        err_hint(e, "is the server running? check [mysql] socket, or host and port");
+    else if (num == 2026)
+        err_hint(e, "the TLS handshake failed; check [mysql] tls and tls_ca");
     else if (num == 1290)
         err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
 }
@@ -112,7 +116,7 @@ static void set_options(MYSQL *my, const struct db_params *p)
     set_seconds(my, MYSQL_OPT_WRITE_TIMEOUT, p->read_timeout);
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &no); /* a rogue server must not ask for our files */
-    if (p->tls_ca)
+    if (p->tls >= 1) /* without this call the library never offers TLS */
         mysql_ssl_set(my, NULL, NULL, p->tls_ca, NULL, NULL);
     if (p->tls >= 2)
         mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);

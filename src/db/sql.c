@@ -161,8 +161,8 @@ uint64_t sql_tuple_hash(const char *s, size_t len)
     return mix(h, h >> 32);
 }
 
-/* Inside quotes or a comment: how many bytes are judged now, 0 when too few of them are there. A doubled
- * quote closes and opens again, which comes to the same. */
+/* Inside quotes or a comment: how many bytes are judged now, 0 when too few of them are there. A
+ * doubled quote closes and opens again, which comes to the same. */
 static size_t scan_inside(struct sql_scan *st, const char *s, size_t left)
 {
     if (st->escaped) {

@@ -1,8 +1,9 @@
 /* SQL text: quoting of names and values, and reading it back. Pure text, no server.
  * Every name and value that goes into a statement passes through here.
  *
- * The value scanner accepts literals only (numbers, 'strings' with an optional _charset, 0xHEX, NULL),
- * so that rows of a dump are data: a function call or a sub-select among them is an error. */
+ * The value scanner accepts literals only (numbers, 'strings' with an optional _charset, 0xHEX,
+ * NULL), so that rows of a dump are data: a function call or a sub-select among them is an error.
+ */
 #ifndef WK_DB_SQL_H
 #define WK_DB_SQL_H
 
@@ -32,16 +33,17 @@ const char *sql_read_tuple(const char *s, const char *end, unsigned *fields);
 uint64_t sql_tuple_hash(const char *s, size_t len);
 
 /* Finds the end of the statement that starts at s: the place of its delimiter, with quotes,
- * backticks and comments respected. `*state` (begun as {0}) carries over what is open when `end` comes
- * first: then NULL is returned, and scanning may go on with the text behind `end`. That text must stand
- * directly behind the earlier one in memory, for a mark may have been cut there; the place returned is
- * then in front of `s`. */
+ * backticks and comments respected. `*state` (begun as {0}) carries over what is open when `end`
+ * comes first: then NULL is returned, and scanning may go on with the text behind `end`. That text
+ * must stand directly behind the earlier one in memory, for a mark may have been cut there; the
+ * place returned is then in front of `s`. */
 struct sql_scan {
     char quote;     /* ' " ` or 0 */
     char comment;   /* '-' to the end of the line, '*' to its end, or 0 */
     bool escaped;   /* the next byte belongs to a backslash */
     size_t waiting; /* bytes in front of `end` that could not be judged without those behind it */
 };
-const char *sql_find_end(const char *s, const char *end, const char *delimiter, struct sql_scan *state);
+const char *sql_find_end(const char *s, const char *end, const char *delimiter,
+                         struct sql_scan *state);
 
 #endif

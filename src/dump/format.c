@@ -19,8 +19,9 @@ void format_header(struct buf *b, uint64_t heap_limit)
                 "SET SESSION time_zone='+00:00', "
                 "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks=0, "
                 "unique_checks=0;\n");
-    buf_printf(b, "SET SESSION max_heap_table_size=GREATEST(@@SESSION.max_heap_table_size,%" PRIu64 ");\n",
-               heap_limit);
+    buf_printf(
+        b, "SET SESSION max_heap_table_size=GREATEST(@@SESSION.max_heap_table_size,%" PRIu64 ");\n",
+        heap_limit);
     buf_adds(b, "/*M!100201 SET SESSION check_constraint_checks=0 */;\n");
 }
 
@@ -145,8 +146,8 @@ static const char *read_line(struct format_reader *r, size_t *len, struct err *e
     return NULL;
 }
 
-/* The delimiter of the definitions stands in no body (definitions.c sees to that), so that quotes and
- * comments, which mean other things under other SQL modes, need not be understood there. */
+/* The delimiter of the definitions stands in no body (definitions.c sees to that), so that quotes
+ * and comments, which mean other things under other SQL modes, need not be understood there. */
 static const char *find_end(const struct format_reader *r, const char *s, size_t done, size_t have,
                             struct sql_scan *scan)
 {
@@ -214,19 +215,21 @@ static int set_name(struct buf *out, const char **s, const char *end)
 }
 
 /* CREATE TABLE `name` … for the table that DROP TABLE named just before. */
-static int read_create(struct format_reader *r, const char *sql, size_t len, struct format_item *item,
-                       struct err *e)
+static int read_create(struct format_reader *r, const char *sql, size_t len,
+                       struct format_item *item, struct err *e)
 {
     const char *s = sql + strlen("CREATE TABLE "), *end = sql + len;
     if (set_name(&r->table, &s, end) < 0)
         return bad(r, e, "CREATE TABLE without a quoted name");
     r->tables++;
-    *item = (struct format_item){.type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
+    *item = (struct format_item){
+        .type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
     return 0;
 }
 
 /* "(`a`,`b`)" behind the table's name; counts the columns. */
-static const char *read_columns(struct format_reader *r, const char *s, const char *end, unsigned *count)
+static const char *read_columns(struct format_reader *r, const char *s, const char *end,
+                                unsigned *count)
 {
     const char *from = s;
     struct buf name = {0};
@@ -261,8 +264,8 @@ static int count_tuples(const char *s, const char *end, unsigned columns, struct
     }
 }
 
-static int read_insert(struct format_reader *r, const char *sql, size_t len, struct format_item *item,
-                       struct err *e)
+static int read_insert(struct format_reader *r, const char *sql, size_t len,
+                       struct format_item *item, struct err *e)
 {
     static const char values[] = " VALUES\n";
     const char *s = sql + strlen("INSERT INTO "), *end = sql + len;
@@ -313,10 +316,12 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
     }
     static const struct {
         const char *prefix;
-        int (*read)(struct format_reader *, const char *, size_t, struct format_item *, struct err *);
+        int (*read)(struct format_reader *, const char *, size_t, struct format_item *,
+                    struct err *);
     } kinds[] = {{"INSERT INTO ", read_insert}, {"CREATE TABLE ", read_create}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (len > strlen(kinds[i].prefix) && memcmp(sql, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
+        if (len > strlen(kinds[i].prefix) &&
+            memcmp(sql, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
             return kinds[i].read(r, sql, len, item, e) < 0 ? -1 : 1;
     static const char *const skipped[] = {"SET ", "DROP TABLE IF EXISTS ", "/*M!100201 SET "};
     for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++)

@@ -1,9 +1,9 @@
 /* The text of a dump: plain SQL that the stock client runs, and that we read back as data.
  *
  *   header member     -- worldkeeper dump 1, SET …
- *   a member a table  DROP TABLE IF EXISTS, CREATE TABLE, INSERT INTO `t` (`a`,…) VALUES\n(…),\n(…);
- *   definitions       DELIMITER, views, routines, triggers, events (may be missing)
- *   trailer member    -- worldkeeper end tables=N rows=M
+ *   a member a table  DROP TABLE IF EXISTS, CREATE TABLE, INSERT INTO `t` (`a`,…)
+ * VALUES\n(…),\n(…); definitions       DELIMITER, views, routines, triggers, events (may be
+ * missing) trailer member    -- worldkeeper end tables=N rows=M
  *
  * The sentinel's table is the last one, so that a half-run restore by hand never looks alive.
  * Statements hold at most FORMAT_STATEMENT bytes, or one row. Numbers of bytes are of plain SQL. */

@@ -50,11 +50,13 @@ static int end_table(struct check *c, struct err *e)
     if (!t)
         return 0;
     if (c->rows != t->rows)
-        return err_set(e, ERR_DAMAGED, 0, "%s: %" PRIu64 " rows in table %s, its manifest says %" PRIu64,
-                       c->file, c->rows, t->name, t->rows);
+        return err_set(e, ERR_DAMAGED, 0,
+                       "%s: %" PRIu64 " rows in table %s, its manifest says %" PRIu64, c->file,
+                       c->rows, t->name, t->rows);
     if (c->hash != t->rows_hash)
-        return err_set(e, ERR_DAMAGED, 0, "%s: the rows of table %s are not the ones of its manifest",
-                       c->file, t->name);
+        return err_set(e, ERR_DAMAGED, 0,
+                       "%s: the rows of table %s are not the ones of its manifest", c->file,
+                       t->name);
     return 0;
 }
 
@@ -75,8 +77,8 @@ static int check_item(struct check *c, const struct format_item *item, struct er
         return 0;
     c->table = c->seen < c->m->table_count ? &c->m->tables[c->seen++] : NULL;
     if (!c->table || strcmp(c->table->name, item->table) != 0)
-        return err_set(e, ERR_DAMAGED, 0, "%s: table %s is not the one its manifest names there", c->file,
-                       item->table);
+        return err_set(e, ERR_DAMAGED, 0, "%s: table %s is not the one its manifest names there",
+                       c->file, item->table);
     return 0;
 }
 
@@ -88,10 +90,12 @@ static int check_end(const struct check *c, struct gunzip *in, struct err *e)
         return err_set(e, ERR_DAMAGED, 0, "%s: %zu tables, its manifest says %zu", c->file, c->seen,
                        c->m->table_count);
     if (gunzip_plain_bytes(in) != c->m->bytes)
-        return err_set(e, ERR_DAMAGED, 0, "%s: %" PRIu64 " bytes of SQL, its manifest says %" PRIu64,
-                       c->file, gunzip_plain_bytes(in), c->m->bytes);
+        return err_set(e, ERR_DAMAGED, 0,
+                       "%s: %" PRIu64 " bytes of SQL, its manifest says %" PRIu64, c->file,
+                       gunzip_plain_bytes(in), c->m->bytes);
     if (strcmp(sha, c->m->sha256) != 0)
-        return err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 is not the one of its manifest", c->file);
+        return err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 is not the one of its manifest",
+                       c->file);
     return 0;
 }
 

@@ -1,6 +1,6 @@
-/* Reads a dump from the disk and proves it whole: size, gzip, text, trailer, rows and content of each
- * table, SHA-256, all against its manifest. Restore reads through the same code and sees the rows in
- * passing, so that what was checked is what is loaded. */
+/* Reads a dump from the disk and proves it whole: size, gzip, text, trailer, rows and content of
+ * each table, SHA-256, all against its manifest. Restore reads through the same code and sees the
+ * rows in passing, so that what was checked is what is loaded. */
 #ifndef WK_DUMP_VERIFY_H
 #define WK_DUMP_VERIFY_H
 

@@ -28,9 +28,14 @@ static void tell_failure(struct scribe *s, const char *what, const struct err *e
 static int open_dirs(struct scribe *s, struct err *e)
 {
     const struct config *c = s->args->cfg;
-    if (c->status_dir && s->status_dirfd < 0)
-        s->status_dirfd = file_dir(c->status_dir, 1, 0755, e);
-    return c->status_dir && s->status_dirfd < 0 ? -1 : 0;
+    const char *const names[] = {c->flag_file, c->json_file, c->metrics_file};
+    if (!c->status_dir || s->status_dirfd >= 0)
+        return 0;
+    s->status_dirfd = file_dir(c->status_dir, 1, 0755, e);
+    for (size_t i = 0; s->status_dirfd >= 0 && i < sizeof names / sizeof *names; i++)
+        if (names[i])
+            file_sweep(s->status_dirfd, names[i], NULL);
+    return s->status_dirfd < 0 ? -1 : 0;
 }
 
 static void publish(struct scribe *s, const json_t *files)
@@ -71,8 +76,11 @@ static void save_state(struct scribe *s, const json_t *o)
 
 static int alerts_dir(struct scribe *s, struct err *e)
 {
-    if (s->alerts_dirfd < 0)
-        s->alerts_dirfd = file_subdir(s->args->dump_dirfd, "alerts", e);
+    if (s->alerts_dirfd >= 0)
+        return s->alerts_dirfd;
+    s->alerts_dirfd = file_subdir(s->args->dump_dirfd, "alerts", e);
+    if (s->alerts_dirfd >= 0)
+        file_sweep(s->alerts_dirfd, NULL, NULL);
     return s->alerts_dirfd;
 }
 

@@ -35,6 +35,7 @@ struct run {
     char **definitions;         /* of the dump, for a rebuilt server */
     size_t definition_count;
     struct loader loader;
+    struct manifest before; /* --force: the dump of the world that is replaced */
     mono_t began;
 };
 
@@ -134,7 +135,6 @@ static int world_lives(struct run *r, bool *lives, const char **why, struct err 
 
 static int dump_before_force(struct run *r, struct err *e)
 {
-    struct manifest m;
     struct db_sentinel s = {0};
     struct err why;
     struct dump_options opt = {.accept_shrink = true, .keep_all = true};
@@ -146,14 +146,13 @@ static int dump_before_force(struct run *r, struct err *e)
     if (!rows || db_sentinel_read(r->db, c->schema, c->sentinel, &s, &why) < 0 || s.rows != 1)
         return 0;
     note(r, "--force: taking a dump of the living world first");
-    if (dump_run(r->job, &opt, &m, e) < 0) {
+    if (dump_run(r->job, &opt, &r->before, e) < 0) {
         err_step(e, "the dump before a forced restore failed, so nothing was replaced");
         return -1;
     }
     char text[256];
-    snprintf(text, sizeof text, "the world as it was is in %s", m.name);
+    snprintf(text, sizeof text, "the world as it was is in %s", r->before.name);
     note(r, text);
-    manifest_free(&m);
     return 0;
 }
 
@@ -285,8 +284,10 @@ static int fresh_plan(struct run *r, struct err *e)
 
 static int nothing_intact(const struct run *r, struct err *e)
 {
-    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu looked at)", r->job->cfg->name,
-            r->job->cfg->dump_dir, r->catalog.count);
+    const json_t *first = json_array_get(r->out->skipped, 0);
+    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu looked at%s%s%s%.300s)", r->job->cfg->name,
+            r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "", js_text(first, "dump"), first ? ": " : "",
+            js_text(first, "reason"));
     err_hint(e, "worldkeeper --verify says what is wrong with each; --restore=PATH takes any mysqldump file");
     return -1;
 }
@@ -446,7 +447,8 @@ static int last_look(struct run *r, struct err *e)
 
 static int swap_world(struct run *r, struct err *e)
 {
-    struct swap s = {.db = r->db, .job = r->job, .plan = &r->plan, .generation = r->generation};
+    struct swap s = {.db = r->db, .job = r->job, .plan = &r->plan, .generation = r->generation,
+                     .dumped = &r->before};
     struct err late;
     char text[400];
     if (db_nonce(s.nonce, e) < 0)
@@ -473,6 +475,11 @@ static int swap_world(struct run *r, struct err *e)
         note(r, text);
     }
     fault_point("restore.done");
+    /* A server that died since has emptied it again: nobody is told that the world is up. */
+    if (db_exec(r->db, "DO 1", e) < 0) {
+        err_step(e, "the world was swapped in, but");
+        return -1;
+    }
     return 0;
 }
 
@@ -518,6 +525,7 @@ int restore_run(const struct job *job, const struct restore_options *opt, struct
         err_step(e, "restore");
     out->took_ms = mono_since(clock_mono(), r.began);
     free_definitions(&r);
+    manifest_free(&r.before);
     plan_free(&r.plan);
     catalog_free(&r.catalog);
     db_close(r.db);

@@ -26,21 +26,41 @@ static bool replaces(const struct target *t)
     return !t->skip && t->created && t->live;
 }
 
+/* 1: the table is as the dump taken before a forced restore has it; 0: not; -1. */
+static int in_dump(struct swap *s, struct target *t, struct err *e)
+{
+    const struct manifest_table *m = manifest_table(s->dumped, t->name);
+    struct conflict_source now = {.table = t->name, .from = t->name, .columns = t->live};
+    if (!m)
+        return 0;
+    if (conflict_measure(s->db, &now, e) < 0)
+        return -1;
+    t->conflict_rows = now.rows;
+    t->conflict_hash = now.hash;
+    return now.rows == m->rows && now.hash == m->rows_hash;
+}
+
 int swap_save_conflicts(struct swap *s, struct err *e)
 {
     size_t n = 0;
+    int rc = 0;
     struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
-    for (size_t i = 0; i < s->plan->count; i++) {
-        const struct target *t = &s->plan->list[i];
-        if (replaces(t))
-            list[n++] = (struct conflict_source){.table = t->name, .from = t->name, .columns = t->live};
+    struct target **from = xcalloc(s->plan->count, sizeof *from);
+    for (size_t i = 0; i < s->plan->count && rc >= 0; i++) {
+        struct target *t = &s->plan->list[i];
+        rc = replaces(t) ? in_dump(s, t, e) : 1;
+        if (rc != 0)
+            continue;
+        list[n] = (struct conflict_source){.table = t->name, .from = t->name, .columns = t->live};
+        from[n++] = t;
     }
-    int rc = conflict_save(s->db, s->job, list, n, s->generation, "", s->conflict_file, &s->conflict_rows, e);
-    for (size_t i = 0, k = 0; i < s->plan->count && rc == 0; i++)
-        if (replaces(&s->plan->list[i])) {
-            s->plan->list[i].conflict_rows = list[k].rows;
-            s->plan->list[i].conflict_hash = list[k++].hash;
-        }
+    if (rc >= 0)
+        rc = conflict_save(s->db, s->job, list, n, s->generation, "", s->conflict_file, &s->conflict_rows, e);
+    for (size_t k = 0; k < n && rc == 0; k++) {
+        from[k]->conflict_rows = list[k].rows;
+        from[k]->conflict_hash = list[k].hash;
+    }
+    free(from);
     free(list);
     return rc;
 }

@@ -10,6 +10,7 @@ struct swap {
     struct db *db; /* holds the lease lock; its default schema is the world's */
     const struct job *job;
     struct plan *plan;
+    const struct manifest *dumped; /* a dump just taken: what stands in it need not be saved again */
     uint64_t generation;
     char nonce[33];
     char dump[129];

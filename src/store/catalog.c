@@ -37,12 +37,6 @@ static int each_name(int dirfd, name_fn *fn, void *arg, struct err *e)
     return rc;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t a = strlen(s), b = strlen(end);
-    return a >= b && strcmp(s + a - b, end) == 0;
-}
-
 struct load {
     struct catalog *out;
     const char *world;
@@ -119,9 +113,10 @@ static int load_dir(int dirfd, const char *world, struct catalog *out, struct er
 int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
     *out = (struct catalog){0};
-    int fd = file_subdir(dirfd, "rejected", e);
+    /* Looking must not make it: as root it would be a directory that the service cannot read. */
+    int fd = openat(dirfd, "rejected", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return -1;
+        return errno == ENOENT ? 0 : err_sys(e, errno, "cannot open directory rejected");
     int rc = load_dir(fd, world, out, e);
     close(fd);
     return rc;
@@ -181,10 +176,6 @@ static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     const struct sweep *s = arg;
     uint64_t generation, sequence;
-    /* Of a manifest; state.json may be being written just now, by another worker. */
-    if (file[0] == '.' && ends_with(file, ".json.new") &&
-        manifest_parse_name(file + 1, s->world, &generation, &sequence))
-        return file_remove(dirfd, file, e);
     size_t len = manifest_parse_name(file, s->world, &generation, &sequence);
     if (len == 0)
         return 0;
@@ -214,13 +205,18 @@ int catalog_sweep(int dirfd, const char *world, struct err *e)
     }
     catalog_free(&c);
     int fd = file_subdir(dirfd, "rejected", e);
-    int rc = fd < 0 || each_name(dirfd, sweep_one, &s, e) < 0 || each_name(fd, sweep_one, &s, e) < 0 ? -1 : 0;
+    int rc = fd < 0 || each_name(dirfd, sweep_one, &s, e) < 0 ||
+                     each_name(fd, sweep_one, &s, e) < 0 || file_sweep(dirfd, NULL, e) < 0 ||
+                     file_sweep(fd, NULL, e) < 0
+                 ? -1
+                 : 0;
     if (fd >= 0)
         close(fd);
     return rc;
 }
 
-/* The manifest goes first: a dump without one is none, so a crash in between leaves only a left-over. */
+/* The manifest goes first: a dump without one is none, so a crash in between leaves only a
+ * left-over. */
 static int remove_dump(int dirfd, const char *name, struct err *e)
 {
     char *json = xasprintf("%s.json", name), *gz = xasprintf("%s.sql.gz", name);
@@ -232,8 +228,8 @@ static int remove_dump(int dirfd, const char *name, struct err *e)
     return rc;
 }
 
-int catalog_retain(int dirfd, const char *world, const struct config_retention *rule, unsigned *removed,
-                   struct err *e)
+int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
+                   unsigned *removed, struct err *e)
 {
     struct catalog c;
     *removed = 0;
@@ -271,7 +267,8 @@ static int trim_rejected(int fd, const char *world, struct err *e)
     return rc;
 }
 
-int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *reason, struct err *e)
+int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *reason,
+                   struct err *e)
 {
     snprintf(m->rejected, sizeof m->rejected, "%s", reason);
     int fd = file_subdir(dirfd, "rejected", e);

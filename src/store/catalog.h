@@ -1,4 +1,5 @@
-/* What is in the dump directory, rebuilt from the manifests at any time; there is no other index. */
+/* What is in the dump directory, rebuilt from the manifests at any time; there is no other index.
+ */
 #ifndef WK_STORE_CATALOG_H
 #define WK_STORE_CATALOG_H
 
@@ -6,10 +7,10 @@
 #include "store/manifest.h"
 
 struct catalog_entry {
-    struct manifest m;   /* m.name is set also when it could not be read */
-    bool intact;         /* manifest readable, file there with its size; content is not read */
-    bool unread;         /* not intact only because the system would not let us look */
-    char reason[512];    /* why not */
+    struct manifest m; /* m.name is set also when it could not be read */
+    bool intact;       /* manifest readable, file there with its size; content is not read */
+    bool unread;       /* not intact only because the system would not let us look */
+    char reason[512];  /* why not */
 };
 
 struct catalog {
@@ -29,13 +30,15 @@ const struct catalog_entry *catalog_find(const struct catalog *c, const char *na
 /* Whose nonce is this: true when one of the dumps was made under it. */
 bool catalog_knows_nonce(const struct catalog *c, const char *nonce);
 
-/* Left-overs of killed workers, here and in rejected/: .part files, temporary manifests, dump files that
- * never got a manifest and are older than the newest dump. Only called while no dump runs. */
+/* Left-overs of killed workers, here and in rejected/: temporary files, .part files, dump files
+ * that never got a manifest and are older than the newest dump. Only called while no dump runs. */
 int catalog_sweep(int dirfd, const char *world, struct err *e);
-/* Deletes what retention.h lets go, manifest first; *removed counts. What could not be read stays. */
-int catalog_retain(int dirfd, const char *world, const struct config_retention *rule, unsigned *removed,
-                   struct err *e);
+/* Deletes what retention.h lets go, manifest first; *removed counts. What could not be read stays.
+ */
+int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
+                   unsigned *removed, struct err *e);
 /* Moves a finished .part into rejected/ with its manifest and reason; keeps the last 3 there. */
-int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *reason, struct err *e);
+int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *reason,
+                   struct err *e);
 
 #endif

@@ -30,7 +30,8 @@ static const char *digits_dash(const char *s, size_t width, uint64_t *out)
     return s + n + 1;
 }
 
-size_t manifest_parse_name(const char *file, const char *world, uint64_t *generation, uint64_t *sequence)
+size_t manifest_parse_name(const char *file, const char *world, uint64_t *generation,
+                           uint64_t *sequence)
 {
     size_t w = strlen(world);
     if (strncmp(file, world, w) != 0 || file[w] != '-')
@@ -47,19 +48,21 @@ static json_t *point_json(const struct db_point *p)
 {
     if (!p->file[0])
         return json_null();
-    return json_pack("{s:s, s:I, s:s}", "file", p->file, "pos", (json_int_t)p->pos, "gtid", p->gtid);
+    return json_pack("{s:s, s:I, s:s}", "file", p->file, "pos", (json_int_t)p->pos, "gtid",
+                     p->gtid);
 }
 
 static json_t *table_json(const struct manifest_table *t)
 {
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, t->rows_hash);
-    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", t->name,
-                     "engine", t->engine, "rows", (json_int_t)t->rows, "bytes", (json_int_t)t->bytes,
-                     "columns_hash", t->columns_hash, "rows_hash", hash, "offset", (json_int_t)t->offset,
-                     "length", (json_int_t)t->length, "auto_increment", (json_int_t)t->auto_increment,
-                     "data_length", (json_int_t)t->data_length, "index_length",
-                     (json_int_t)t->index_length, "max_data_length", (json_int_t)t->max_data_length);
+    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
+                     t->name, "engine", t->engine, "rows", (json_int_t)t->rows, "bytes",
+                     (json_int_t)t->bytes, "columns_hash", t->columns_hash, "rows_hash", hash,
+                     "offset", (json_int_t)t->offset, "length", (json_int_t)t->length,
+                     "auto_increment", (json_int_t)t->auto_increment, "data_length",
+                     (json_int_t)t->data_length, "index_length", (json_int_t)t->index_length,
+                     "max_data_length", (json_int_t)t->max_data_length);
 }
 
 static json_t *server_json(const struct server_id *s)
@@ -73,12 +76,13 @@ static json_t *server_json(const struct server_id *s)
 json_t *manifest_summary(const struct manifest *m)
 {
     char at[TEXT_SHORT];
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:s, s:I, s:f, s:s, s:I, s:I, s:I, s:I}", "name", m->name,
-                          "world", m->world, "generation", (json_int_t)m->generation, "sequence",
-                          (json_int_t)m->sequence, "at", text_utc(m->at, at), "at_unix",
-                          (json_int_t)(m->at.ms / 1000), "seconds", (double)m->took_ms / 1000.0, "method",
-                          m->method, "rows", (json_int_t)m->rows, "bytes", (json_int_t)m->bytes,
-                          "file_size", (json_int_t)m->file_size, "tables", (json_int_t)m->table_count);
+    json_t *o =
+        json_pack("{s:s, s:s, s:I, s:I, s:s, s:I, s:f, s:s, s:I, s:I, s:I, s:I}", "name", m->name,
+                  "world", m->world, "generation", (json_int_t)m->generation, "sequence",
+                  (json_int_t)m->sequence, "at", text_utc(m->at, at), "at_unix",
+                  (json_int_t)(m->at.ms / 1000), "seconds", (double)m->took_ms / 1000.0, "method",
+                  m->method, "rows", (json_int_t)m->rows, "bytes", (json_int_t)m->bytes,
+                  "file_size", (json_int_t)m->file_size, "tables", (json_int_t)m->table_count);
     if (m->rejected[0])
         js_set_clean(o, "rejected", m->rejected);
     return o;
@@ -216,10 +220,11 @@ static int read_fields(const json_t *o, const char *name, struct manifest *m, st
                        js_number(o, "format", 0), MANIFEST_FORMAT);
     bool named = read_text(o, "name", m->name, sizeof m->name) &&
                  read_text(o, "world", m->world, sizeof m->world) &&
-                 read_count(o, "generation", &m->generation) && read_count(o, "sequence", &m->sequence);
+                 read_count(o, "generation", &m->generation) &&
+                 read_count(o, "sequence", &m->sequence);
     size_t len = manifest_parse_name(m->name, m->world, &generation, &sequence);
-    if (!named || strcmp(m->name, name) != 0 || len == 0 || m->name[len] || generation != m->generation ||
-        sequence != m->sequence)
+    if (!named || strcmp(m->name, name) != 0 || len == 0 || m->name[len] ||
+        generation != m->generation || sequence != m->sequence)
         return err_set(e, ERR_DAMAGED, 0, "its name and its content disagree");
     if (!read_count(o, "at_unix", &at) || at > LAST_SECOND)
         return err_set(e, ERR_DAMAGED, 0, "no time in it");

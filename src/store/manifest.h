@@ -44,8 +44,10 @@ struct manifest {
 
 /* <world>-<generation>-<sequence>-<UTC>Z */
 void manifest_name(struct manifest *m);
-/* Takes a file name apart, with any ending behind the Z. Returns the length of NAME, or 0 if it is none. */
-size_t manifest_parse_name(const char *file, const char *world, uint64_t *generation, uint64_t *sequence);
+/* Takes a file name apart, with any ending behind the Z. Returns the length of NAME, or 0 if it is
+ * none. */
+size_t manifest_parse_name(const char *file, const char *world, uint64_t *generation,
+                           uint64_t *sequence);
 /* NULL when a text in it is not UTF-8. */
 json_t *manifest_json(const struct manifest *m);
 /* What --list, status and alerts show of it. */

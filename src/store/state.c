@@ -22,7 +22,9 @@ static int load(int dirfd, const char *name, size_t limit, json_t **out, struct 
     int rc = file_read(dirfd, name, limit, &b, &why);
     if (rc == 0) {
         *out = json_loadb(b.p, b.len, 0, NULL);
-        rc = json_is_object(*out) ? 1 : err_set(&why, ERR_DAMAGED, 0, "%s is not what it should be", name);
+        rc = json_is_object(*out)
+                 ? 1
+                 : err_set(&why, ERR_DAMAGED, 0, "%s is not what it should be", name);
     } else if (why.num == ENOENT) {
         rc = 0;
     }
@@ -44,7 +46,8 @@ static int save(int dirfd, const char *name, size_t limit, json_t *o, struct err
     if (!s)
         rc = err_set(e, ERR_SYSTEM, 0, "cannot write %s: a name is not UTF-8", name);
     else if (strlen(s) > limit)
-        rc = err_set(e, ERR_SYSTEM, EFBIG, "cannot write %s: it would take %zu bytes", name, strlen(s));
+        rc = err_set(e, ERR_SYSTEM, EFBIG, "cannot write %s: it would take %zu bytes", name,
+                     strlen(s));
     else
         rc = file_commit(dirfd, name, s, strlen(s), 0600, e);
     free(s);
@@ -54,13 +57,13 @@ static int save(int dirfd, const char *name, size_t limit, json_t *o, struct err
 
 json_t *state_json(const struct state *s)
 {
-    return json_pack("{s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o}", "known", s->known,
-                     "nonce", js_clean(s->nonce), "generation", (json_int_t)s->generation, "server", "start",
-                     (json_int_t)s->server.start, "uid", js_clean(s->server.uid), "hostname",
-                     js_clean(s->server.hostname), "datadir", js_clean(s->server.datadir), "version",
-                     js_clean(s->server.version), "alive_at", (json_int_t)s->alive_at.ms, "paused",
-                     s->paused, "pause_until", (json_int_t)s->pause_until.ms, "last_restore",
-                     js_clean(s->last_restore));
+    return json_pack("{s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o}", "known",
+                     s->known, "nonce", js_clean(s->nonce), "generation", (json_int_t)s->generation,
+                     "server", "start", (json_int_t)s->server.start, "uid", js_clean(s->server.uid),
+                     "hostname", js_clean(s->server.hostname), "datadir",
+                     js_clean(s->server.datadir), "version", js_clean(s->server.version),
+                     "alive_at", (json_int_t)s->alive_at.ms, "paused", s->paused, "pause_until",
+                     (json_int_t)s->pause_until.ms, "last_restore", js_clean(s->last_restore));
 }
 
 static uint64_t read_generation(const json_t *o)
@@ -106,9 +109,10 @@ int state_save(int dirfd, const struct state *s, struct err *e)
 
 static json_t *trigger_json(const struct db_trigger *t)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", t->name, "table", t->table,
-                     "event", t->event, "timing", t->timing, "body", t->body, "definer", t->definer,
-                     "sql_mode", t->sql_mode, "charset", t->charset, "collation", t->collation);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", t->name, "table",
+                     t->table, "event", t->event, "timing", t->timing, "body", t->body, "definer",
+                     t->definer, "sql_mode", t->sql_mode, "charset", t->charset, "collation",
+                     t->collation);
 }
 
 /* The i-th name belongs to the i-th shadow: none may be left out. */

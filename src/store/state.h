@@ -11,13 +11,13 @@
 #include "db/query.h"
 
 struct state {
-    bool known;           /* an ALIVE was seen under this nonce */
+    bool known; /* an ALIVE was seen under this nonce */
     char nonce[33];
     uint64_t generation;
     struct server_id server; /* at the last ALIVE */
     wall_t alive_at;
     bool paused;
-    wall_t pause_until; /* ms 0: not limited */
+    wall_t pause_until;     /* ms 0: not limited */
     char last_restore[512]; /* JSON text of the last restore's figures, or "" */
 };
 

@@ -15,7 +15,7 @@ def test_status_tells_a_running_supervisor(keeper):
     keeper.start()
     done = keeper.run("--status")
     assert done.rc == DONE and "UP" in done.out
-    shown = keeper.run("--status", "--json").result
+    shown = keeper.run("--status", "--json").json
     assert shown["state"] == "UP" and shown["world"] == "w1" and shown["pid"] == keeper.process.pid
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from wk.keeper import DONE
-from wk.server import RIGHTS, stock_restore
+from wk.server import stock_restore
 from wk.snapshot import assert_same
 from wk.util import wait_for
 from wk.watch import Game
@@ -211,10 +211,7 @@ def test_odd_tables_work_or_are_refused_by_name(make_world, make_keeper, victim,
 def test_without_a_right_the_definition_is_missing_not_wrong(make_world, make_keeper):
     """What the account may not read (here routines) is left out, and the dump says so."""
     world = make_world("zoo")
-    keeper = make_keeper(world, account=False)
-    keeper.server.account("keeper", [world.schema],
-                          RIGHTS.replace(", CREATE ROUTINE, ALTER ROUTINE, EXECUTE", ""))
-    keeper.init()
+    keeper = make_keeper(world).init()
     dump = keeper.dump()
     empty = make_world("empty")
     stock_restore(empty.server, dump["path"], empty.schema)

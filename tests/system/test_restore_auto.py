@@ -119,7 +119,7 @@ def test_no_restore_where_the_config_says_no(kept, victim):
 
 def test_without_any_dump_it_waits_and_says_so(doomed, victim, http):
     """A world lost before its first dump: WAITING, an alert, and never UP with nothing."""
-    doomed.configure(http.settings())
+    doomed.configure({**http.settings(), "alert": {"events": "waiting"}})
     doomed.start(fault="dump.part_opened=kill")  # each dump fails
     victim.crash()
     doomed.wait_state("WAITING")

@@ -95,12 +95,13 @@ def test_no_secret_in_a_core(keeper):
     assert core.split()[4] == "0" or owner == 0
 
 
-def test_a_dump_directory_for_others_is_closed_or_refused(keeper):
-    """A dump directory that others can enter is made private or refused, never just used."""
-    os.chmod(keeper.dumps_dir, 0o755)
+def test_a_dump_directory_for_others(keeper):
+    """Where others could plant dumps nothing is done; where they could look in, the doctor warns."""
+    os.chmod(keeper.dumps_dir, 0o777)
     done = keeper.run("--dump")
-    mode = stat.S_IMODE(os.stat(keeper.dumps_dir).st_mode)
-    assert mode & 0o077 == 0 or (done.rc != DONE and "0755" in done.err), (oct(mode), done)
+    assert done.rc == REFUSED and "0777" in done.err and keeper.dumps_dir in done.err, done
+    os.chmod(keeper.dumps_dir, 0o755)
+    assert f"chmod 0700 {keeper.dumps_dir}" in keeper.run("--check").out
 
 
 def test_a_dump_directory_that_is_a_link(keeper, tmp):

@@ -87,6 +87,8 @@ static inline void kit_text(const char *name, const char *text)
 static inline char *kit_get(const char *name, size_t *len)
 {
     struct buf b = {0};
+    if (len)
+        *len = 0;
     if (file_read(kit_dir, name, 64u << 20, &b, NULL) < 0) {
         buf_free(&b);
         return NULL;

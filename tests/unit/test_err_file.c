@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/err.h"
@@ -187,6 +188,19 @@ static void drop(const char *name)
     assert_int_equal(file_remove(topfd, name, NULL), 0);
 }
 
+static char *temp_name(const char *name, pid_t pid)
+{
+    return xasprintf(".%s.%d.new", name, (int)pid);
+}
+
+static bool temp_there(const char *name)
+{
+    char *temp = temp_name(name, getpid());
+    bool yes = there(temp);
+    free(temp);
+    return yes;
+}
+
 static void test_publish_and_commit(void **state)
 {
     (void)state;
@@ -200,8 +214,8 @@ static void test_publish_and_commit(void **state)
     expect_content("status", "one");
     assert_int_equal(file_publish(topfd, "status", "", 0, 0644, NULL), 0);
     expect_content("status", "");
-    assert_false(there(".status.new"));
-    assert_false(there(".data.new"));
+    assert_false(temp_there("status"));
+    assert_false(temp_there("data"));
     drop("status");
     drop("data");
 }
@@ -212,7 +226,9 @@ static void test_links_are_replaced(void **state)
     (void)state;
     put("victim", "precious", 8, 0600);
     assert_int_equal(symlinkat("victim", topfd, "status"), 0);
-    assert_int_equal(symlinkat("victim", topfd, ".status.new"), 0);
+    char *temp = temp_name("status", getpid());
+    assert_int_equal(symlinkat("victim", topfd, temp), 0);
+    free(temp);
     assert_int_equal(file_publish(topfd, "status", "UP\n", 3, 0644, NULL), 0);
     assert_true(S_ISREG(mode_of("status")));
     expect_content("status", "UP\n");
@@ -221,13 +237,50 @@ static void test_links_are_replaced(void **state)
     drop("victim");
 }
 
+/* Of a killed process that had our number. */
 static void test_stale_temporary(void **state)
 {
     (void)state;
-    put(".data.new", "half of somethi", 15, 0400);
+    char *temp = temp_name("data", getpid());
+    put(temp, "half of somethi", 15, 0400);
     assert_int_equal(file_commit(topfd, "data", "whole", 5, 0600, NULL), 0);
+    assert_false(there(temp));
     expect_content("data", "whole");
     drop("data");
+    free(temp);
+}
+
+/* Only what file_publish and file_commit left, and only when nobody is writing it. */
+static void test_sweep(void **state)
+{
+    (void)state;
+    static const char *const strangers[] = {
+        ".new",       "..new",     ".1.new",   ".a.new",  "a.1.new",   ".a1.new",
+        ".a.1.newer", ".a.x1.new", ".a.0.new", ".a..new", ".a.-1.new", ".a.9999999999.new"};
+    pid_t gone = fork();
+    if (gone == 0)
+        _exit(0);
+    assert_int_equal(waitpid(gone, NULL, 0), gone);
+    char *dead = temp_name("data", gone), *other = temp_name("data.json", gone);
+    char *own = temp_name("data", getpid()), *alive = temp_name("data", getppid());
+    char *const temps[] = {dead, other, own, alive};
+    for (size_t i = 0; i < 4; i++)
+        put(temps[i], "x", 1, 0600);
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
+        put(strangers[i], "x", 1, 0600);
+    assert_int_equal(file_sweep(topfd, "data", NULL), 0);
+    assert_true(!there(dead) && !there(own) && there(other) && there(alive));
+    assert_int_equal(file_sweep(topfd, NULL, NULL), 0);
+    assert_true(!there(other) && there(alive));
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        if (!there(strangers[i]))
+            fail_msg("%s was swept", strangers[i]);
+        drop(strangers[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        drop(temps[i]);
+        free(temps[i]);
+    }
 }
 
 /* A write that fails leaves the old content and no temporary file. */
@@ -248,9 +301,9 @@ static void test_failed_write(void **state)
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(commit, -1);
     assert_int_equal(publish, -1);
-    assert_string_equal(e.text, "cannot write .data.new: File too large");
+    assert_string_equal(e.text, "cannot write data: File too large");
     expect_content("data", "old");
-    assert_false(there(".data.new"));
+    assert_false(temp_there("data"));
     drop("data");
     free(big);
 }
@@ -261,8 +314,8 @@ static void test_name_is_a_directory(void **state)
     struct err e = {0};
     assert_int_equal(mkdirat(topfd, "data", 0700), 0);
     assert_int_equal(file_commit(topfd, "data", "x", 1, 0600, &e), -1);
-    assert_string_equal(e.text, "cannot rename .data.new to data: Is a directory");
-    assert_false(there(".data.new"));
+    assert_string_equal(e.text, "cannot replace data: Is a directory");
+    assert_false(temp_there("data"));
     assert_int_equal(unlinkat(topfd, "data", AT_REMOVEDIR), 0);
 }
 
@@ -430,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_publish_and_commit),
         cmocka_unit_test(test_links_are_replaced),
         cmocka_unit_test(test_stale_temporary),
+        cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_failed_write),
         cmocka_unit_test(test_name_is_a_directory),
         cmocka_unit_test(test_disk_full),

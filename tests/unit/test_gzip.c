@@ -68,7 +68,7 @@ static int read_file(const char *name, size_t step, struct buf *out, char sha[SH
                      struct err *e)
 {
     uint64_t packed = 0;
-    size_t size;
+    size_t size = 0;
     char *raw = kit_get(name, &size);
     int fd = openat(kit_dir, name, O_RDONLY | O_CLOEXEC);
     int rc = read_all(fd, step, out, sha, &packed, e);
@@ -227,7 +227,7 @@ static int read_bytes(const char *data, size_t len, struct buf *b, char sha[SHA2
 static void test_cut(void **state)
 {
     (void)state;
-    size_t len, first;
+    size_t len = 0, first = 1;
     char *data = small_file(&len, &first), sha[SHA256_HEX];
     struct buf b = {0};
     for (size_t cut = 0; cut < len; cut++) {
@@ -242,7 +242,7 @@ static void test_cut(void **state)
         assert_int_equal(e.cls, ERR_DAMAGED);
         if (cut == 0)
             assert_string_equal(e.text, "it is empty");
-        else if (cut % first > 1) /* of one byte zlib cannot tell what it begins */
+        else if (cut != 1 && cut != first + 1) /* of one byte zlib cannot tell what it begins */
             assert_non_null(strstr(e.text, "it: cut short near byte "));
     }
     buf_free(&b);
@@ -254,7 +254,7 @@ static void test_cut(void **state)
 static void test_flipped_bits(void **state)
 {
     (void)state;
-    size_t len, first, unseen = 0;
+    size_t len = 0, first = 1, unseen = 0;
     char *data = small_file(&len, &first), sha[SHA256_HEX], whole[SHA256_HEX];
     struct buf b = {0};
     sha_of(data, len, whole);
@@ -286,7 +286,7 @@ static void test_garbage(void **state)
                  {"\n", 1},          {"\x1f", 1},
                  {"\x1f\x8b", 2},    {"\x1f\x8b\x08\0\0\0\0\0\0\x03", 10},
                  {"SELECT 1;\n", 10}};
-    size_t len, first;
+    size_t len = 0, first = 1;
     char *data = small_file(&len, &first), sha[SHA256_HEX];
     struct buf b = {0}, file = {0};
     for (size_t i = 0; i < COUNT(tails); i++) {
@@ -346,7 +346,7 @@ static void test_plain_file(void **state)
 static void test_slow_source(void **state)
 {
     (void)state;
-    size_t len, first, done = 0;
+    size_t len = 0, first = 1, done = 0;
     uint64_t packed = 0;
     struct err e = {0};
     struct buf b = {0};

@@ -154,13 +154,13 @@ static void same(const struct manifest *a, const struct manifest *b)
     assert_int_equal(a->bytes, b->bytes);
     assert_int_equal(a->file_size, b->file_size);
     assert_int_equal(a->table_count, b->table_count);
-    for (size_t i = 0; i < a->table_count; i++)
+    for (size_t i = 0; i < b->table_count; i++)
         same_table(&a->tables[i], &b->tables[i]);
 }
 
 static void round_trip(const struct manifest *m)
 {
-    struct manifest back;
+    struct manifest back = {0};
     struct err e = {0};
     if (manifest_write(kit_dir, m, &e) < 0 || manifest_read(kit_dir, m->name, &back, &e) < 0)
         fail_msg("%s", e.text);
@@ -430,7 +430,7 @@ static void test_files(void **state)
 static void test_cut(void **state)
 {
     (void)state;
-    struct manifest m, back;
+    struct manifest m, back = {0};
     size_t len;
     kit_manifest(&m, "w", 1, 1);
     json_t *o = manifest_json(&m);

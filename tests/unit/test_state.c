@@ -49,7 +49,7 @@ static void same_state(const struct state *a, const struct state *b)
 
 static void state_round_trip(const struct state *s)
 {
-    struct state back;
+    struct state back = {0};
     struct err e = {0};
     if (state_save(kit_dir, s, &e) < 0 || state_load(kit_dir, &back, &e) < 0)
         fail_msg("%s", e.text);
@@ -83,7 +83,7 @@ static void test_state(void **state)
 static void test_state_odd_text(void **state)
 {
     (void)state;
-    struct state s = full, back;
+    struct state s = full, back = {0};
     memcpy(s.server.hostname, "h\xff\n\x01", 5);
     memcpy(s.server.version, "v\xc3", 3);
     memcpy(s.server.uid, "\xf0\x9f", 3);
@@ -112,7 +112,7 @@ static void test_state_damaged(void **state)
         same_state(&s, &none);
     }
     /* Each beginning of a whole one. */
-    size_t len;
+    size_t len = 0;
     assert_int_equal(state_save(kit_dir, &full, NULL), 0);
     char *whole = kit_get("state.json", &len);
     for (size_t cut = 0; cut < len; cut++) {
@@ -208,7 +208,7 @@ static void same_trigger(const struct db_trigger *a, const struct db_trigger *b)
 
 static void pending_round_trip(const struct pending *p)
 {
-    struct pending back;
+    struct pending back = {0};
     struct err e = {0};
     if (pending_save(kit_dir, p, &e) < 0 || pending_load(kit_dir, &back, &e) < 0)
         fail_msg("%s", e.text);
@@ -217,10 +217,10 @@ static void pending_round_trip(const struct pending *p)
     assert_int_equal(back.generation, p->generation);
     assert_string_equal(back.dump, p->dump);
     assert_int_equal(back.tables.count, p->tables.count);
-    for (size_t i = 0; i < p->tables.count; i++)
+    for (size_t i = 0; i < back.tables.count; i++)
         assert_string_equal(back.tables.list[i], p->tables.list[i]);
     assert_int_equal(back.triggers.count, p->triggers.count);
-    for (size_t i = 0; i < p->triggers.count; i++)
+    for (size_t i = 0; i < back.triggers.count; i++)
         same_trigger(&back.triggers.list[i], &p->triggers.list[i]);
     pending_free(&back);
     assert_false(back.there);
@@ -230,7 +230,7 @@ static void test_pending(void **state)
 {
     (void)state;
     struct db_trigger triggers[2];
-    struct pending p = sample(triggers), back;
+    struct pending p = sample(triggers), back = {0};
     assert_int_equal(pending_load(kit_dir, &back, NULL), 0);
     assert_false(back.there);
     pending_free(&back);
@@ -248,7 +248,7 @@ static void test_pending_not_utf8(void **state)
 {
     (void)state;
     struct db_trigger triggers[2];
-    struct pending p = sample(triggers), back;
+    struct pending p = sample(triggers), back = {0};
     struct err e = {0};
     char broken[] = "a\xff";
     names[1] = broken;
@@ -339,8 +339,8 @@ static void test_pending_cut(void **state)
 {
     (void)state;
     struct db_trigger triggers[2];
-    struct pending p = sample(triggers), back;
-    size_t len;
+    struct pending p = sample(triggers), back = {0};
+    size_t len = 0;
     assert_int_equal(pending_save(kit_dir, &p, NULL), 0);
     char *whole = kit_get("pending.json", &len);
     for (size_t cut = 0; cut < len; cut++) {

@@ -111,7 +111,7 @@ static void test_flipped_bits(void **state)
     struct manifest m;
     struct err e;
     kit_dump(&m);
-    size_t len;
+    size_t len = 0;
     char *data = kit_get("dump", &len);
     int fd = openat(kit_dir, "dump", O_WRONLY | O_CLOEXEC);
     for (size_t bit = 0; bit < 8 * len; bit++) {

@@ -19,9 +19,8 @@ SMALL = INSTALL + [
     "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
 ]
 # What the daemon's account needs on its schema, and on the server as a whole.
-RIGHTS = ("SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, LOCK TABLES, "
-          "CREATE TEMPORARY TABLES, TRIGGER, CREATE VIEW, SHOW VIEW, EVENT, CREATE ROUTINE, "
-          "ALTER ROUTINE, EXECUTE")
+RIGHTS = ("SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, "
+          "TRIGGER, SHOW VIEW, EVENT")
 SERVER_RIGHTS = "BINLOG MONITOR"
 
 
