@@ -29,9 +29,9 @@ static void set_string(json_t *o, const char *key, const char *s)
 
 json_t *request_json(const struct request *r)
 {
-    json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I}", "action", r->action, "force", r->force, "dry_run",
-                          r->dry_run, "automatic", r->automatic, "skip", (json_int_t)r->skip, "pause_ms",
-                          (json_int_t)r->pause_ms);
+    json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I}", "action", r->action, "force", r->force,
+                          "dry_run", r->dry_run, "automatic", r->automatic, "skip",
+                          (json_int_t)r->skip, "pause_ms", (json_int_t)r->pause_ms);
     set_string(o, "dump", r->dump);
     set_string(o, "into", r->into);
     set_string(o, "at", r->at);
@@ -71,10 +71,11 @@ static void report_progress(struct progress *p)
     if (!a->emit)
         return;
     json_t *o = json_pack("{s:{s:s, s:o, s:I, s:I, s:I, s:I, s:i, s:I}}", "progress", "phase",
-                          p->phase ? p->phase : "", "table", js_clean(p->table), "rows", (json_int_t)p->rows,
-                          "rows_total", (json_int_t)p->rows_total, "bytes", (json_int_t)p->bytes,
-                          "bytes_total", (json_int_t)p->bytes_total, "percent", progress_percent(p),
-                          "phase_ms", (json_int_t)mono_since(clock_mono(), p->started));
+                          p->phase ? p->phase : "", "table", js_clean(p->table), "rows",
+                          (json_int_t)p->rows, "rows_total", (json_int_t)p->rows_total, "bytes",
+                          (json_int_t)p->bytes, "bytes_total", (json_int_t)p->bytes_total,
+                          "percent", progress_percent(p), "phase_ms",
+                          (json_int_t)mono_since(clock_mono(), p->started));
     a->emit(a->emit_arg, o);
     json_decref(o);
 }
@@ -94,7 +95,8 @@ static void emit_swapping(void *arg, const char *nonce, uint64_t generation)
     struct act *a = arg;
     if (!a->emit)
         return;
-    json_t *o = json_pack("{s:{s:s, s:I}}", "swapping", "nonce", nonce, "generation", (json_int_t)generation);
+    json_t *o = json_pack("{s:{s:s, s:I}}", "swapping", "nonce", nonce, "generation",
+                          (json_int_t)generation);
     a->emit(a->emit_arg, o);
     json_decref(o);
 }
@@ -111,8 +113,8 @@ static void fill_params(struct act *a)
                                    .tls = (int)m->tls,
                                    .connect_timeout = m->connect_timeout,
                                    .read_timeout = m->read_timeout};
-    /* One statement of a job (the copy of a large table, a RENAME behind a lock) may take as long as a
-     * job may go without progress. */
+    /* One statement of a job (the copy of a large table, a RENAME behind a lock) may take as long
+     * as a job may go without progress. */
     if (a->job.db.read_timeout < a->cfg->dump_stall)
         a->job.db.read_timeout = a->cfg->dump_stall;
     if (a->job.db.read_timeout < a->cfg->restore_stall)
@@ -128,11 +130,13 @@ int act_open(struct act *a, const struct config *cfg, struct err *e)
     a->job.dirfd = file_dir(cfg->dump_dir, 1, 0700, e);
     /* Dumps hold all that players have; nobody else looks into them. */
     struct stat st;
-    if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077))
+    if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() &&
+        (st.st_mode & 077))
         fchmod(a->job.dirfd, 0700);
     if (a->job.dirfd < 0 || state_load(a->job.dirfd, &a->state, e) < 0) {
         if (e->cls == ERR_DAMAGED)
-            err_hint(e, "remove %s/state.json; the next contact with the world makes it anew", cfg->dump_dir);
+            err_hint(e, "remove %s/state.json; the next contact with the world makes it anew",
+                     cfg->dump_dir);
         goto fail;
     }
     a->progress = (struct progress){.report = report_progress, .arg = a};
@@ -167,8 +171,8 @@ static int held_by(struct act *a, struct err *e)
         o = json_loadb(b.p, b.len, 0, NULL);
     const char *socket = js_text(o, "socket");
     err_set(e, ERR_BUSY, 0, "world %s is held by %s (pid %" PRId64 " on %s since %s)", a->cfg->name,
-            socket[0] ? "a running supervisor" : "another worldkeeper action", js_number(o, "pid", 0),
-            js_text(o, "host"), js_text(o, "since"));
+            socket[0] ? "a running supervisor" : "another worldkeeper action",
+            js_number(o, "pid", 0), js_text(o, "host"), js_text(o, "since"));
     err_hint(e, socket[0] ? "worldkeeper --status asks it; stop it before starting another"
                           : "wait until that action has ended");
     json_decref(o);
@@ -184,7 +188,8 @@ int act_lock(struct act *a, struct err *e)
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         int why = errno;
         close(fd);
-        return why == EWOULDBLOCK ? held_by(a, e) : err_sys(e, why, "cannot lock %s/lock", a->cfg->dump_dir);
+        return why == EWOULDBLOCK ? held_by(a, e)
+                                  : err_sys(e, why, "cannot lock %s/lock", a->cfg->dump_dir);
     }
     act_lock_tell(fd, "");
     return fd;
@@ -194,8 +199,8 @@ void act_lock_tell(int fd, const char *socket)
 {
     char host[256] = "", at[TEXT_SHORT];
     gethostname(host, sizeof host - 1);
-    json_t *o = json_pack("{s:i, s:o, s:s, s:s}", "pid", (int)getpid(), "host", js_clean(host), "since",
-                          text_utc(clock_wall(), at), "socket", socket);
+    json_t *o = json_pack("{s:i, s:o, s:s, s:s}", "pid", (int)getpid(), "host", js_clean(host),
+                          "since", text_utc(clock_wall(), at), "socket", socket);
     char *s = json_dumps(o, 0);
     /* Only a help for others; the lock itself is held whatever becomes of this. */
     if (s && lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) == 0)
@@ -210,8 +215,8 @@ static json_t *state_result(const struct act *a)
 }
 
 /* The world is there under this nonce: remembered, so that a later loss can be proven. */
-static int remember(struct act *a, const char *nonce, uint64_t generation, const struct server_id *server,
-                    struct err *e)
+static int remember(struct act *a, const char *nonce, uint64_t generation,
+                    const struct server_id *server, struct err *e)
 {
     snprintf(a->state.nonce, sizeof a->state.nonce, "%s", nonce);
     a->state.generation = generation;
@@ -239,7 +244,8 @@ static int init_empty(struct act *a, struct init *in, bool force, char nonce[33]
     }
     if ((dumps || a->state.known) && !force) {
         err_set(e, ERR_REFUSED, 0, "this world was kept before and its sentinel row is gone");
-        err_hint(e, "worldkeeper --restore brings the world back; --init --force declares what is there now "
+        err_hint(e, "worldkeeper --restore brings the world back; --init --force declares what is "
+                    "there now "
                     "to be the world");
         return -1;
     }
@@ -252,20 +258,22 @@ static int init_steps(struct act *a, struct init *in, bool force, const char **d
     char nonce[33];
     in->db = db_open(&a->job.db, e);
     if (!in->db || catalog_load(a->job.dirfd, c->name, &in->catalog, e) < 0 ||
-        db_server_id(in->db, &in->server, e) < 0 || db_lease_create(in->db, c->schema, c->sentinel, e) < 0 ||
+        db_server_id(in->db, &in->server, e) < 0 ||
+        db_lease_create(in->db, c->schema, c->sentinel, e) < 0 ||
         db_sentinel_create(in->db, c->schema, c->sentinel, true, e) < 0 ||
         db_lease_read(in->db, c->schema, c->sentinel, &in->lease, e) < 0 ||
         db_sentinel_read(in->db, c->schema, c->sentinel, &in->sentinel, e) < 0)
         return -1;
     if (in->sentinel.rows > 1)
-        return err_set(e, ERR_REFUSED, 0, "table %s holds %u rows; it is not a sentinel of ours", c->sentinel,
-                       in->sentinel.rows);
+        return err_set(e, ERR_REFUSED, 0, "table %s holds %u rows; it is not a sentinel of ours",
+                       c->sentinel, in->sentinel.rows);
     uint64_t generation = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
     if (in->sentinel.rows == 1) {
         bool ours = !a->state.known || strcmp(in->sentinel.nonce, a->state.nonce) == 0 ||
                     catalog_knows_nonce(&in->catalog, in->sentinel.nonce);
         if (!ours && !force) {
-            err_set(e, ERR_REFUSED, 0, "the sentinel holds a nonce that is not ours: another world or keeper");
+            err_set(e, ERR_REFUSED, 0,
+                    "the sentinel holds a nonce that is not ours: another world or keeper");
             err_hint(e, "--init --force adopts it");
             return -1;
         }
@@ -287,8 +295,9 @@ static int act_init(struct act *a, const struct request *r, json_t **result, str
     const char *did = "";
     int rc = init_steps(a, &in, r->force, &did, e);
     if (rc == 0)
-        *result = json_pack("{s:s, s:s, s:I, s:o}", "sentinel", a->cfg->sentinel, "did", did, "generation",
-                            (json_int_t)a->state.generation, "state", state_result(a));
+        *result =
+            json_pack("{s:s, s:s, s:I, s:o}", "sentinel", a->cfg->sentinel, "did", did,
+                      "generation", (json_int_t)a->state.generation, "state", state_result(a));
     else
         err_step(e, "init");
     catalog_free(&in.catalog);
@@ -299,7 +308,8 @@ static int act_init(struct act *a, const struct request *r, json_t **result, str
 static int act_dump(struct act *a, const struct request *r, json_t **result, struct err *e)
 {
     struct manifest m;
-    struct dump_options opt = {.accept_shrink = r->force, .nonce = a->state.known ? a->state.nonce : NULL};
+    struct dump_options opt = {.accept_shrink = r->force,
+                               .nonce = a->state.known ? a->state.nonce : NULL};
     int rc = dump_run(&a->job, &opt, &m, e);
     if (rc == 0 || m.rejected[0]) {
         *result = manifest_summary(&m);
@@ -321,7 +331,8 @@ static int act_restore(struct act *a, const struct request *r, json_t **result, 
 {
     if (r->at) {
         err_set(e, ERR_USAGE, 0, "--at needs the journal, which this version does not have");
-        err_hint(e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows them");
+        err_hint(
+            e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows them");
         return -1;
     }
     struct restore_result res;
@@ -392,7 +403,8 @@ static int act_list(struct act *a, json_t **result, struct err *e)
         catalog_free(&c);
         return -1;
     }
-    *result = json_pack("{s:o, s:o}", "dumps", catalog_json(&c), "rejected", catalog_json(&rejected));
+    *result =
+        json_pack("{s:o, s:o}", "dumps", catalog_json(&c), "rejected", catalog_json(&rejected));
     catalog_free(&c);
     catalog_free(&rejected);
     return 0;
@@ -409,8 +421,8 @@ static bool verify_one(struct act *a, const struct catalog_entry *c, json_t *lis
         progress_phase(&a->progress, "verifying", c->m.rows, c->m.file_size);
         whole = verify_dump(a->job.dirfd, file, &c->m, NULL, NULL, &a->progress, &why) == 0;
     }
-    json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", c->m.name, "whole", whole, "reason",
-                                          js_clean(whole ? "" : why.text)));
+    json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", c->m.name, "whole", whole,
+                                          "reason", js_clean(whole ? "" : why.text)));
     free(file);
     return whole;
 }
@@ -423,7 +435,8 @@ static int act_verify(struct act *a, const struct request *r, json_t **result, s
     json_t *list = json_array();
     size_t seen = 0, bad = 0;
     char plain[DUMP_NAME_MAX];
-    snprintf(plain, sizeof plain, "%.*s", r->dump ? (int)strcspn(r->dump, ".") : 0, r->dump ? r->dump : "");
+    snprintf(plain, sizeof plain, "%.*s", r->dump ? (int)strcspn(r->dump, ".") : 0,
+             r->dump ? r->dump : "");
     for (size_t i = 0; i < c.count; i++) {
         if (r->dump && strcmp(r->dump, "latest") != 0 && strcmp(c.list[i].m.name, plain) != 0)
             continue;
@@ -435,7 +448,8 @@ static int act_verify(struct act *a, const struct request *r, json_t **result, s
     catalog_free(&c);
     *result = json_pack("{s:o}", "dumps", list);
     if (seen == 0)
-        return err_set(e, ERR_UNWELL, 0, "no dump %s in %s", r->dump ? r->dump : "at all", a->cfg->dump_dir);
+        return err_set(e, ERR_UNWELL, 0, "no dump %s in %s", r->dump ? r->dump : "at all",
+                       a->cfg->dump_dir);
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
 
@@ -451,9 +465,10 @@ static int act_test_alert(struct act *a, json_t **result, struct err *e)
         bool ok = alert_test(a->cfg, ch, &reply, &why) == 0;
         tried++;
         failed += !ok;
-        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:s}", "channel", alert_channel_name(ch), "ok",
-                                              ok, "reply", js_clean(ok ? reply.reply.p : why.text), "hint",
-                                              ok ? "" : why.hint));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:b, s:o, s:s}", "channel", alert_channel_name(ch),
+                                        "ok", ok, "reply", js_clean(ok ? reply.reply.p : why.text),
+                                        "hint", ok ? "" : why.hint));
         alert_result_free(&reply);
     }
     *result = json_pack("{s:o}", "channels", list);
@@ -462,7 +477,8 @@ static int act_test_alert(struct act *a, json_t **result, struct err *e)
         err_hint(e, "set [alert.smtp] url, from, to or [alert.webhook] url");
         return -1;
     }
-    return failed ? err_set(e, ERR_SYSTEM, 0, "%zu of %zu alert channels failed", failed, tried) : 0;
+    return failed ? err_set(e, ERR_SYSTEM, 0, "%zu of %zu alert channels failed", failed, tried)
+                  : 0;
 }
 
 int act_run(struct act *a, const struct request *r, json_t **result, struct err *e)

@@ -1,6 +1,7 @@
 /* The actions of the command line, without a word about terminals or sockets: given a request, they
- * work, tell their progress, and answer with a JSON result. Run directly by main.c, or in a worker of
- * the supervisor that got the same request through its control socket: one code path for both. */
+ * work, tell their progress, and answer with a JSON result. Run directly by main.c, or in a worker
+ * of the supervisor that got the same request through its control socket: one code path for both.
+ */
 #ifndef WK_ACT_H
 #define WK_ACT_H
 
@@ -12,7 +13,8 @@
 
 /* What somebody wants. Strings are owned; NULL when not given. */
 struct request {
-    char *action; /* "dump", "restore", "init", "list", "verify", "drill", "check", "test-alert", "tidy", "status", "pause", "resume" */
+    char *action; /* "dump", "restore", "init", "list", "verify", "drill", "check", "test-alert",
+                     "tidy", "status", "pause", "resume" */
     char *dump, *into, *at;
     bool force, dry_run, automatic;
     unsigned skip;
@@ -29,7 +31,8 @@ struct act {
     struct job job;
     struct progress progress;
     struct state state;
-    /* Where progress and notes go: one JSON object each, {"progress":{…}} or {"note":"…"}. May be NULL. */
+    /* Where progress and notes go: one JSON object each, {"progress":{…}} or {"note":"…"}. May be
+     * NULL. */
     void (*emit)(void *arg, const json_t *o);
     void *emit_arg;
 };
@@ -38,14 +41,16 @@ int act_open(struct act *a, const struct config *cfg, struct err *e);
 void act_close(struct act *a);
 /* The world's flock in the dump directory: fd, or ERR_BUSY with who has it. */
 int act_lock(struct act *a, struct err *e);
-/* Writes into the lock file who holds it and where a supervisor listens ("" for an action by hand). */
+/* Writes into the lock file who holds it and where a supervisor listens ("" for an action by hand).
+ */
 void act_lock_tell(int fd, const char *socket);
 
-/* Carries out. *result is a new JSON object (also on failure, where there is something to show) or NULL. */
+/* Carries out. *result is a new JSON object (also on failure, where there is something to show) or
+ * NULL. */
 int act_run(struct act *a, const struct request *r, json_t **result, struct err *e);
 
-/* The doctor (check.c): {"checks":[{"name","level":"ok|note|warn|fail","text","hint"}]}; -1 with class
- * ERR_UNWELL when something fails. */
+/* The doctor (check.c): {"checks":[{"name","level":"ok|note|warn|fail","text","hint"}]}; -1 with
+ * class ERR_UNWELL when something fails. */
 int check_run(struct act *a, json_t **result, struct err *e);
 
 #endif

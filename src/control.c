@@ -16,7 +16,8 @@
 
 #define SOCKET_NAME "control.sock"
 
-/* A directory that can hold the socket: configured, systemd's, our own under /run, or the dump directory. */
+/* A directory that can hold the socket: configured, systemd's, our own under /run, or the dump
+ * directory. */
 static int control_dir(const struct config *cfg, char path[256], struct err *e)
 {
     struct err ignored;
@@ -28,7 +29,8 @@ static int control_dir(const struct config *cfg, char path[256], struct err *e)
     }
     snprintf(path, 256, "/run/worldkeeper/%s", cfg->name);
     struct stat st;
-    if (stat(path, &st) == 0 && st.st_uid == geteuid() && (fd = file_dir(path, 0, 0755, &ignored)) >= 0)
+    if (stat(path, &st) == 0 && st.st_uid == geteuid() &&
+        (fd = file_dir(path, 0, 0755, &ignored)) >= 0)
         return fd;
     snprintf(path, 256, "%s", cfg->dump_dir);
     return file_dir(path, 1, 0700, e);
@@ -53,7 +55,8 @@ int control_listen(const struct config *cfg, char path[256], struct err *e)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     address(dirfd, &sa);
     mode_t old = umask(0177);
-    int rc = fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 8) < 0 ? -1 : 0;
+    int rc =
+        fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 8) < 0 ? -1 : 0;
     int why = errno;
     umask(old);
     close(dirfd);
@@ -73,7 +76,8 @@ int control_accept(int listener)
     socklen_t len = sizeof who;
     int size = 4 * WORKER_MESSAGE_MAX;
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == geteuid()))
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+        (who.uid == 0 || who.uid == geteuid()))
         return fd;
     close(fd);
     return -1;
@@ -134,8 +138,8 @@ static int answer(const json_t *done, json_t **result, struct err *e)
     return -1;
 }
 
-int control_ask(struct act *a, const struct request *r, void (*event)(const json_t *o), json_t **result,
-                struct err *e)
+int control_ask(struct act *a, const struct request *r, void (*event)(const json_t *o),
+                json_t **result, struct err *e)
 {
     *result = NULL;
     int fd = connect_supervisor(a, e);

@@ -1,5 +1,6 @@
-/* The control socket: how an action by hand reaches the running supervisor. A UNIX SOCK_SEQPACKET socket,
- * mode 0600, one JSON object a packet: the client sends a request (act.h), the supervisor answers with
+/* The control socket: how an action by hand reaches the running supervisor. A UNIX SOCK_SEQPACKET
+ * socket, mode 0600, one JSON object a packet: the client sends a request (act.h), the supervisor
+ * answers with
  * {"progress"|"note"} packets and ends with {"done":{"exit","result"|"error"}}. */
 #ifndef WK_CONTROL_H
 #define WK_CONTROL_H
@@ -11,9 +12,9 @@ int control_listen(const struct config *cfg, char path[256], struct err *e);
 /* A client's uid is ours or root's. */
 int control_accept(int listener);
 
-/* Client: sends the request to the supervisor named in the lock file, gives every event to `event`, and
- * returns its answer like act_run(). ERR_UNREACHABLE when there is no supervisor to talk to. */
-int control_ask(struct act *a, const struct request *r, void (*event)(const json_t *o), json_t **result,
-                struct err *e);
+/* Client: sends the request to the supervisor named in the lock file, gives every event to `event`,
+ * and returns its answer like act_run(). ERR_UNREACHABLE when there is no supervisor to talk to. */
+int control_ask(struct act *a, const struct request *r, void (*event)(const json_t *o),
+                json_t **result, struct err *e);
 
 #endif

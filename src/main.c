@@ -168,7 +168,8 @@ static int one_option(struct options *o, int opt, int index, struct err *e)
         return set_config(o, xstrdup(optarg), e);
     case OPT_WORLD:
         if (strchr(optarg, '/') || optarg[0] == '.')
-            return err_set(e, ERR_USAGE, 0, "--world %s: a name, not a path (see --config)", optarg);
+            return err_set(e, ERR_USAGE, 0, "--world %s: a name, not a path (see --config)",
+                           optarg);
         return set_config(o, xasprintf("/etc/worldkeeper/%s.ini", optarg), e);
     case OPT_INTO:
         free(o->request.into);
@@ -203,7 +204,8 @@ static int check_combination(const struct options *o, struct err *e)
         wrong = "--at";
     else if (!restore && r->dry_run)
         wrong = "--dry-run";
-    else if (r->force && !restore && strcmp(r->action, "dump") != 0 && strcmp(r->action, "init") != 0)
+    else if (r->force && !restore && strcmp(r->action, "dump") != 0 &&
+             strcmp(r->action, "init") != 0)
         wrong = "--force";
     if (wrong)
         return err_set(e, ERR_USAGE, 0, "%s does not go with --%s", wrong, r->action);
@@ -221,10 +223,12 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
     while ((opt = getopt_long(argc, argv, "", longs, &index)) != -1)
         if (one_option(o, opt, index, e) < 0)
             return -1;
-    /* `--restore NAME` with a space reads as a stray word; say so instead of restoring the latest. */
+    /* `--restore NAME` with a space reads as a stray word; say so instead of restoring the latest.
+     */
     if (optind < argc) {
         err_set(e, ERR_USAGE, 0, "stray word '%s'", argv[optind]);
-        err_hint(e, "values of actions are joined with '=': --restore=DUMP, --verify=DUMP, --pause=30m");
+        err_hint(
+            e, "values of actions are joined with '=': --restore=DUMP, --verify=DUMP, --pause=30m");
         return -1;
     }
     if (!o->request.action)
@@ -251,11 +255,15 @@ static int check_root(const struct options *o, const struct config *c, struct er
     bool other = stat(c->dump_dir, &st) == 0 && st.st_uid != 0;
     if (!run && !other)
         return 0;
-    err_set(e, ERR_REFUSED, 0, run ? "refusing to supervise as root" : "refusing to act as root on the dumps of uid %u",
+    err_set(e, ERR_REFUSED, 0,
+            run ? "refusing to supervise as root"
+                : "refusing to act as root on the dumps of uid %u",
             (unsigned)st.st_uid);
-    err_hint(e, "run it as the service's user (systemctl start worldkeeper@%s, or runuser -u USER), or add "
-                "--allow-root",
-             c->name);
+    err_hint(
+        e,
+        "run it as the service's user (systemctl start worldkeeper@%s, or runuser -u USER), or add "
+        "--allow-root",
+        c->name);
     return -1;
 }
 
@@ -272,7 +280,8 @@ static void on_control_event(const json_t *o)
 
 static bool needs_supervisor(const char *action)
 {
-    return strcmp(action, "status") == 0 || strcmp(action, "pause") == 0 || strcmp(action, "resume") == 0;
+    return strcmp(action, "status") == 0 || strcmp(action, "pause") == 0 ||
+           strcmp(action, "resume") == 0;
 }
 
 /* Directly where the world is free, else through the supervisor that has it. */
@@ -325,7 +334,8 @@ static int one_action(struct options *o, struct config *cfg, struct err *e)
     json_t *result = NULL;
     const char *action = o->request.action;
     absolute_path(&o->request);
-    /* The doctor looks at what may keep act_open() from working, and must not make what is missing. */
+    /* The doctor looks at what may keep act_open() from working, and must not make what is missing.
+     */
     if (strcmp(action, "check") == 0)
         a = (struct act){.cfg = cfg, .job.dirfd = -1};
     else if (act_open(&a, cfg, e) < 0)

@@ -312,10 +312,15 @@ void screen_error(const struct err *e)
 
 void screen_json(const char *action, const json_t *result, const struct err *e, int exit_status)
 {
-    json_t *o = json_pack("{s:s, s:b, s:i}", "action", action, "ok", exit_status == 0, "exit",
-                          exit_status);
-    if (result)
-        json_object_set_new(o, "result", json_deep_copy(result));
+    json_t *o =
+        json_pack("{s:s, s:b, s:i}", "action", action, "ok", exit_status == 0, "exit", exit_status);
+    json_t *copy = result ? json_deep_copy(result) : NULL;
+    /* --status has the keys of status.json where that file has them, for those who read both. */
+    if (copy && strcmp(action, "status") == 0)
+        json_object_update_missing(o, copy);
+    else if (copy)
+        json_object_set(o, "result", copy);
+    json_decref(copy);
     if (e) {
         json_t *why = json_pack("{s:s, s:i}", "class", err_class_name(e->cls), "num", e->num);
         js_set_clean(why, "text", e->text);

@@ -1,6 +1,6 @@
-/* What a person sees: progress bars and results of actions, drawn from the JSON that act.c makes, so that
- * an action looks the same whether it ran here or in the supervisor. Results go to standard output,
- * progress and errors to standard error. */
+/* What a person sees: progress bars and results of actions, drawn from the JSON that act.c makes,
+ * so that an action looks the same whether it ran here or in the supervisor. Results go to standard
+ * output, progress and errors to standard error. */
 #ifndef WK_SCREEN_H
 #define WK_SCREEN_H
 
@@ -10,13 +10,15 @@
 
 /* quiet: no progress, no notes; verbose: more detail. Once at start. */
 void screen_open(int quiet, int verbose);
-/* {"progress":{"job","phase","table","rows","rows_total","bytes","bytes_total","percent","phase_ms"}} or
- * {"note":"…"}: a bar on a terminal that is redrawn, a plain line per phase and per ten seconds elsewhere. */
+/* {"progress":{"job","phase","table","rows","rows_total","bytes","bytes_total","percent","phase_ms"}}
+ * or
+ * {"note":"…"}: a bar on a terminal that is redrawn, a plain line per phase and per ten seconds
+ * elsewhere. */
 void screen_event(const json_t *o);
 /* Ends a bar that is open (new line). */
 void screen_done(void);
-/* A result in words and tables: dump, restore (and --dry-run), list, verify, drill, status, check, init,
- * test-alert, pause, resume. */
+/* A result in words and tables: dump, restore (and --dry-run), list, verify, drill, status, check,
+ * init, test-alert, pause, resume. */
 void screen_result(const char *action, const json_t *result);
 /* "worldkeeper: text" and "HINT: hint". */
 void screen_error(const struct err *e);

@@ -57,7 +57,8 @@ void world_state_changed(struct world *w)
 
 static void start_restore(struct world *w)
 {
-    struct request r = {.action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
+    struct request r = {
+        .action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
     struct err e;
     if (w->job.request.action) {
         /* A dump of an empty world is worth nothing; it makes way. */
@@ -82,8 +83,8 @@ void world_event(struct world *w, const struct guard_event *ev)
     if (a.changed && w->guard.state == GUARD_LOST)
         snprintf(w->lost_reason, sizeof w->lost_reason, "%s", w->guard.reason);
     if (a.changed)
-        log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from), guard_state_name(w->guard.state),
-                 w->guard.reason);
+        log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from),
+                 guard_state_name(w->guard.state), w->guard.reason);
     else if (a.renewed && strcmp(before, w->guard.reason) != 0)
         log_line(LOG_NOTE_, "state %s: %s", guard_state_name(w->guard.state), w->guard.reason);
     if (a.changed && (a.from == GUARD_PAUSED || w->guard.state == GUARD_PAUSED))
@@ -167,7 +168,8 @@ static int start_probe(struct world *w, struct err *e)
 
 static void probe_failed(struct world *w, enum verdict v, const char *text)
 {
-    struct observation o = {.failed = v, .latency_ms = mono_since(clock_mono(), w->probed.asked_at)};
+    struct observation o = {.failed = v,
+                            .latency_ms = mono_since(clock_mono(), w->probed.asked_at)};
     snprintf(o.text, sizeof o.text, "%s", text);
     probe_result(w, &o);
 }
@@ -256,8 +258,8 @@ static void scribe_failed(struct world *w, json_t *j)
         snprintf(w->scribe_failed.key, sizeof w->scribe_failed.key, "%s", key);
         return;
     }
-    tell_trouble(w, strcmp(failed, "state") == 0 ? &w->state_failed : &w->publish, EVENT_DISK, true, key, what,
-                 "trying again every 10 s; the world is watched all the same",
+    tell_trouble(w, strcmp(failed, "state") == 0 ? &w->state_failed : &w->publish, EVENT_DISK, true,
+                 key, what, "trying again every 10 s; the world is watched all the same",
                  e.hint[0] ? e.hint : "see the directory's disk, owner and mode");
 }
 
@@ -328,7 +330,8 @@ static void reload(struct world *w)
         err_hint(&e, "these need a restart of the supervisor");
     }
     if (rc == 0 && w->job.request.action)
-        rc = err_set(&e, ERR_BUSY, 0, "a %s is running; reload again when it is done", w->job.request.action);
+        rc = err_set(&e, ERR_BUSY, 0, "a %s is running; reload again when it is done",
+                     w->job.request.action);
     if (rc == 0)
         rc = reload_act(w, fresh, &e);
     if (rc < 0) {
@@ -455,13 +458,22 @@ static int64_t sleep_ms(struct world *w, mono_t now)
     return w->status_dirty ? 0 : ms;
 }
 
-enum { POLL_SIGNAL, POLL_LISTEN, POLL_PROBE, POLL_SCRIBE, POLL_JOB, POLL_BEAT, POLL_CHANNEL,
-       POLL_CLIENT = POLL_CHANNEL + ALERT_CHANNELS, POLL_COUNT = POLL_CLIENT + WORLD_CLIENTS };
+enum {
+    POLL_SIGNAL,
+    POLL_LISTEN,
+    POLL_PROBE,
+    POLL_SCRIBE,
+    POLL_JOB,
+    POLL_BEAT,
+    POLL_CHANNEL,
+    POLL_CLIENT = POLL_CHANNEL + ALERT_CHANNELS,
+    POLL_COUNT = POLL_CLIENT + WORLD_CLIENTS
+};
 
 static void fill_poll(const struct world *w, struct pollfd *p)
 {
-    const int fds[] = {w->signal_fd, w->listen_fd, w->probe.fd, w->scribe.fd, w->job.worker.fd,
-                       w->heartbeat.worker.fd};
+    const int fds[] = {w->signal_fd, w->listen_fd,     w->probe.fd,
+                       w->scribe.fd, w->job.worker.fd, w->heartbeat.worker.fd};
     for (size_t i = 0; i < POLL_COUNT; i++)
         p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
@@ -547,7 +559,8 @@ static void learn_nonces(struct world *w, const struct catalog *c)
 {
     for (size_t i = 0; i < c->count; i++)
         if (c->list[i].intact && !known_nonce(w, c->list[i].m.nonce)) {
-            w->nonces.list = xrealloc(w->nonces.list, (w->nonces.count + 1) * sizeof *w->nonces.list);
+            w->nonces.list =
+                xrealloc(w->nonces.list, (w->nonces.count + 1) * sizeof *w->nonces.list);
             w->nonces.list[w->nonces.count++] = xstrdup(c->list[i].m.nonce);
         }
 }
@@ -590,9 +603,10 @@ static void resume_pause(struct world *w)
     const struct state *s = &w->a->state;
     int64_t left = s->pause_until.ms - clock_wall().ms;
     if (s->paused && (s->pause_until.ms == 0 || left > 0))
-        world_event(w, &(struct guard_event){.type = GUARD_PAUSE,
-                                             .pause_ms = s->pause_until.ms ? left : 0,
-                                             .text = "paused before the supervisor was started again"});
+        world_event(
+            w, &(struct guard_event){.type = GUARD_PAUSE,
+                                     .pause_ms = s->pause_until.ms ? left : 0,
+                                     .text = "paused before the supervisor was started again"});
 }
 
 /* A killed predecessor's worker may hold the lock for a moment longer than it. */
@@ -628,7 +642,8 @@ static void close_all(struct world *w)
     job_close_clients(w);
     worker_stop(&w->probe, SIGKILL);
     for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++)
-        worker_stop(&w->channels[i].worker, SIGKILL); /* what they sent is marked; the rest stays queued */
+        worker_stop(&w->channels[i].worker,
+                    SIGKILL); /* what they sent is marked; the rest stays queued */
     worker_stop(&w->heartbeat.worker, SIGKILL);
     w->state_dirty = true;
     w->state_retry = (mono_t){0};
@@ -678,9 +693,11 @@ int world_run(struct act *a, struct config *cfg, struct err *e)
     int rc = open_all(w, e);
     if (rc == 0) {
         char t[TEXT_SHORT];
-        log_line(LOG_NOTE_, "worldkeeper %s keeps world %s (schema %s), a dump every %s into %s", WK_VERSION,
-                 cfg->name, cfg->schema, text_duration(cfg->dump_interval, t), cfg->dump_dir);
-        tell_alert(w, EVENT_STARTED, "new", "supervisor started", "probing the world", "nothing", NULL);
+        log_line(LOG_NOTE_, "worldkeeper %s keeps world %s (schema %s), a dump every %s into %s",
+                 WK_VERSION, cfg->name, cfg->schema, text_duration(cfg->dump_interval, t),
+                 cfg->dump_dir);
+        tell_alert(w, EVENT_STARTED, "new", "supervisor started", "probing the world", "nothing",
+                   NULL);
         if (notify_watchdog_ms())
             w->next_watchdog = clock_mono();
         tell_publish(w);

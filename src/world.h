@@ -12,8 +12,8 @@
 
 #include "act.h"
 
-/* Runs until SIGTERM/SIGINT. Returns 0, or -1 when it could not start. Takes over `a` (opened, not yet
- * locked) and its config; the caller frees neither. */
+/* Runs until SIGTERM/SIGINT. Returns 0, or -1 when it could not start. Takes over `a` (opened, not
+ * yet locked) and its config; the caller frees neither. */
 int world_run(struct act *a, struct config *cfg, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
-/* The inside of the supervisor, shared by world.c (loop, probe, scribe, signals), world_job.c (jobs and
- * the control socket) and world_tell.c (status, alerts, deliveries). Nobody else includes it. */
+/* The inside of the supervisor, shared by world.c (loop, probe, scribe, signals), world_job.c (jobs
+ * and the control socket) and world_tell.c (status, alerts, deliveries). Nobody else includes it.
+ */
 #ifndef WK_WORLD_INT_H
 #define WK_WORLD_INT_H
 
@@ -14,8 +15,8 @@
 #define WORLD_UNSENT 64 /* alerts the scribe could not take yet */
 
 struct client {
-    int fd;     /* -1: free place */
-    bool waits; /* for the end of the present job */
+    int fd;                /* -1: free place */
+    bool waits;            /* for the end of the present job */
     struct request queued; /* to be started when the present job has ended; action NULL: none */
 };
 
@@ -31,14 +32,15 @@ struct job_now {
     struct worker worker;
     struct request request; /* action NULL: no job */
     wall_t since;
-    json_t *progress;       /* last {"phase",…} */
+    json_t *progress; /* last {"phase",…} */
     bool told_stalled;
-    bool restores;          /* it replaces the world (not --into, not --dry-run) */
+    bool told_started; /* the guard knows of this restore */
+    bool restores;     /* it replaces the world (not --into, not --dry-run) */
 };
 
 struct trouble {
     bool on;
-    char key[64];   /* the same trouble again is no news, whatever numbers are in its text */
+    char key[64]; /* the same trouble again is no news, whatever numbers are in its text */
     char text[640];
     mono_t told;
 };
@@ -49,7 +51,8 @@ struct world {
     struct guard guard;
     struct guard_config guard_cfg;
     struct expectation expect;
-    struct db_names nonces; /* of stored dumps: a restore by hand with the stock client is no stranger */
+    struct db_names
+        nonces; /* of stored dumps: a restore by hand with the stock client is no stranger */
     char host[256];
     char lost_reason[640];
 
@@ -79,7 +82,7 @@ struct world {
     bool tidy_due;
     mono_t tidy_at;
     mono_t state_retry; /* not before: it could not be written */
-    mono_t alerts_at; /* not before: the queue could not be written */
+    mono_t alerts_at;   /* not before: the queue could not be written */
 
     mono_t next_publish, next_look, next_state_save, next_heartbeat, next_watchdog;
     bool state_dirty, status_dirty, ready, stopping;
@@ -112,10 +115,10 @@ void tell_init(struct world *w);
 json_t *tell_status_json(struct world *w);
 void tell_publish(struct world *w);
 void tell_guard(struct world *w, const struct guard_answer *a);
-void tell_alert(struct world *w, unsigned event, const char *kind, const char *what, const char *doing,
-                const char *todo, json_t *facts /* taken, may be NULL */);
-/* Turns a trouble on or off; an alert and a log line only when that is news, and reminders. `key` names
- * the trouble; NULL: there is only one of its kind. */
+void tell_alert(struct world *w, unsigned event, const char *kind, const char *what,
+                const char *doing, const char *todo, json_t *facts /* taken, may be NULL */);
+/* Turns a trouble on or off; an alert and a log line only when that is news, and reminders. `key`
+ * names the trouble; NULL: there is only one of its kind. */
 void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *key,
                   const char *what, const char *doing, const char *todo);
 void tell_timers(struct world *w, mono_t now);

@@ -1,5 +1,5 @@
-/* Jobs of the supervisor: one at a time, in a worker, asked for by a timer, by the guard or through the
- * control socket; and the clients of that socket. */
+/* Jobs of the supervisor: one at a time, in a worker, asked for by a timer, by the guard or through
+ * the control socket; and the clients of that socket. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -78,7 +78,8 @@ static int job_child_main(int fd, void *arg)
     if (rc < 0)
         json_object_set_new(done, "error", worker_err_json(&e));
     json_t *o = json_pack("{s:o}", "done", done);
-    if (worker_send(fd, o) < 0 && result) { /* too large for one packet: the plan of very many tables */
+    if (worker_send(fd, o) < 0 &&
+        result) { /* too large for one packet: the plan of very many tables */
         json_object_del(result, "plan");
         worker_send(fd, o);
     }
@@ -93,6 +94,15 @@ static bool replaces_world(const struct request *r)
     return strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run && !r->at;
 }
 
+static void restore_started(struct world *w)
+{
+    if (w->job.told_started)
+        return;
+    w->job.told_started = true;
+    world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STARTED,
+                                         .by_hand = !w->job.request.automatic});
+}
+
 int job_start(struct world *w, struct request *r, struct err *e)
 {
     if (w->job.request.action) {
@@ -103,7 +113,7 @@ int job_start(struct world *w, struct request *r, struct err *e)
     w->job.request = *r;
     w->job.restores = replaces_world(r);
     w->job.since = clock_wall();
-    w->job.told_stalled = false;
+    w->job.told_stalled = w->job.told_started = false;
     if (worker_start(&w->job.worker, job_child_main, w, false, e) < 0) {
         w->job.request = (struct request){0};
         return -1;
@@ -111,8 +121,8 @@ int job_start(struct world *w, struct request *r, struct err *e)
     w->status_dirty = true;
     log_line(strcmp(r->action, "dump") == 0 ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", r->action,
              r->automatic ? " by itself" : "");
-    if (w->job.restores)
-        world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STARTED, .by_hand = !r->automatic});
+    if (w->job.restores && r->automatic)
+        restore_started(w);
     return 0;
 }
 
@@ -145,14 +155,16 @@ static void dump_done(struct world *w, const json_t *result)
     m.at.ms = js_number(result, "at_unix", 0) * 1000;
     m.took_ms = (int64_t)(json_number_value(json_object_get(result, "seconds")) * 1000);
     job_set_last_dump(w, &m);
-    /* The interval counts from the end of this one: a dump longer than it must not follow itself. */
+    /* The interval counts from the end of this one: a dump longer than it must not follow itself.
+     */
     w->next_dump = mono_add(clock_mono(), w->cfg->dump_interval);
     w->dump_failures = 0;
     w->next_heartbeat = clock_mono();
     char a[TEXT_SHORT], b[TEXT_SHORT];
     log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m.name, text_count(m.rows, a),
              text_size(m.file_size, b), (double)m.took_ms / 1000);
-    tell_trouble(w, &w->discarded, EVENT_DISCARDED, false, NULL, "dumps are stored again", "", "nothing");
+    tell_trouble(w, &w->discarded, EVENT_DISCARDED, false, NULL, "dumps are stored again", "",
+                 "nothing");
 }
 
 static void dump_failed(struct world *w, const json_t *result, const struct err *e)
@@ -169,13 +181,16 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
     if (e->cls == ERR_UNREACHABLE || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
         return; /* the world's own trouble is told by the guard */
     char what[700], t[TEXT_SHORT];
-    snprintf(what, sizeof what, "%s: %.600s", rejected[0] ? "dump discarded" : "dump failed", e->text);
+    snprintf(what, sizeof what, "%s: %.600s", rejected[0] ? "dump discarded" : "dump failed",
+             e->text);
     char doing[200];
     snprintf(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
              text_duration(wait, t));
     char key[64];
-    snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num, rejected[0] ? "rejected" : "failed");
-    tell_trouble(w, &w->discarded, EVENT_DISCARDED, true, key, what, doing, e->hint[0] ? e->hint : "look at the log");
+    snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
+             rejected[0] ? "rejected" : "failed");
+    tell_trouble(w, &w->discarded, EVENT_DISCARDED, true, key, what, doing,
+                 e->hint[0] ? e->hint : "look at the log");
 }
 
 static void adopt_state(struct world *w, const json_t *result)
@@ -210,20 +225,21 @@ static void restore_done(struct world *w, json_t *result, bool ok)
     if (!js_text(result, "dump")[0]) /* refused before a dump was chosen: nothing was restored */
         return;
     json_decref(w->last_restore);
-    w->last_restore = json_pack("{s:s, s:b, s:O, s:O, s:O, s:O}", "at", text_utc(clock_wall(), at), "ok", ok,
-                                "dump", json_object_get(result, "dump"), "rows",
-                                json_object_get(result, "rows"), "seconds",
-                                json_object_get(result, "seconds"), "conflict_rows",
-                                json_object_get(result, "conflict_rows"));
+    w->last_restore =
+        json_pack("{s:s, s:b, s:O, s:O, s:O, s:O}", "at", text_utc(clock_wall(), at), "ok", ok,
+                  "dump", json_object_get(result, "dump"), "rows", json_object_get(result, "rows"),
+                  "seconds", json_object_get(result, "seconds"), "conflict_rows",
+                  json_object_get(result, "conflict_rows"));
     if (!w->last_restore)
         return;
     add_skipped(w, json_object_get(result, "skipped"));
     json_t *lost = json_object_get(result, "lost_seconds");
     json_object_set_new(w->last_restore, "lost_seconds", js_or_null(lost));
-    json_object_set_new(w->last_restore, "outage_seconds",
-                        w->guard.down_since_set
-                            ? json_real((double)mono_since(clock_mono(), w->guard.down_since) / 1000)
-                            : json_null());
+    json_object_set_new(
+        w->last_restore, "outage_seconds",
+        w->guard.down_since_set
+            ? json_real((double)mono_since(clock_mono(), w->guard.down_since) / 1000)
+            : json_null());
     if (js_text(result, "warning")[0]) {
         log_line(LOG_WARN_, "restored, but: %s", js_text(result, "warning"));
         json_object_set(w->last_restore, "warning", json_object_get(result, "warning"));
@@ -231,7 +247,8 @@ static void restore_done(struct world *w, json_t *result, bool ok)
     json_object_set(w->last_restore, "conflict_file", json_object_get(result, "conflict_file"));
 }
 
-static void restore_ended(struct world *w, json_t *result, const struct err *e, bool automatic)
+static void restore_ended(struct world *w, json_t *result, const struct err *e, bool automatic,
+                          bool started)
 {
     struct guard_event ev = {.by_hand = !automatic};
     char text[600], rows[TEXT_SHORT];
@@ -246,6 +263,8 @@ static void restore_ended(struct world *w, json_t *result, const struct err *e, 
     if (e) {
         restore_done(w, result, false);
         log_err(LOG_ERROR_, "restore failed", e);
+        if (!started)
+            return;
         ev.type = GUARD_RESTORE_FAILED;
         ev.err = e;
         world_event(w, &ev);
@@ -265,7 +284,7 @@ static void restore_ended(struct world *w, json_t *result, const struct err *e, 
 static void job_result(struct world *w, json_t *result, const struct err *e)
 {
     struct request r = w->job.request;
-    bool restores = w->job.restores;
+    bool restores = w->job.restores, started = w->job.told_started;
     w->job.request = (struct request){0};
     json_decref(w->job.progress);
     w->job.progress = NULL;
@@ -282,12 +301,13 @@ static void job_result(struct world *w, json_t *result, const struct err *e)
     if (strcmp(r.action, "dump") == 0)
         e ? dump_failed(w, result, e) : dump_done(w, result);
     else if (restores)
-        restore_ended(w, result, e, r.automatic);
+        restore_ended(w, result, e, r.automatic, started);
     else if (strcmp(r.action, "init") == 0)
         w->probed.next = clock_mono();
     request_free(&r);
     if (w->guard.state == GUARD_LOST) { /* it had to wait for this job */
-        struct request again = {.action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
+        struct request again = {
+            .action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
         struct err why;
         if (job_start(w, &again, &why) < 0) {
             request_free(&again);
@@ -314,9 +334,13 @@ void job_message(struct world *w)
     w->job.worker.heard = clock_mono();
     json_t *part;
     if ((part = json_object_get(o, "progress"))) {
-        json_object_set_new(part, "job", json_string(w->job.request.action ? w->job.request.action : ""));
+        json_object_set_new(part, "job",
+                            json_string(w->job.request.action ? w->job.request.action : ""));
         json_decref(w->job.progress);
         w->job.progress = json_incref(part);
+        /* One by hand may be refused over a living world; it has begun when it loads. */
+        if (w->job.restores && strcmp(js_text(part, "phase"), "loading") == 0)
+            restore_started(w);
         to_clients(w, o, false);
     } else if ((part = json_object_get(o, "note"))) {
         log_line(LOG_NOTE_, "%s", json_string_value(part));
@@ -377,11 +401,13 @@ static void watch_stall(struct world *w, mono_t now)
     /* The dump waits up to its own limit for locks, so that this one comes after its own error. */
     if (!restore)
         limit += 15000;
-    if (!w->job.request.action || w->job.told_stalled || mono_since(now, w->job.worker.heard) < limit)
+    if (!w->job.request.action || w->job.told_stalled ||
+        mono_since(now, w->job.worker.heard) < limit)
         return;
     w->job.told_stalled = true;
     char t[TEXT_SHORT];
-    log_line(LOG_ERROR_, "%s: no progress for %s; ending it", w->job.request.action, text_duration(limit, t));
+    log_line(LOG_ERROR_, "%s: no progress for %s; ending it", w->job.request.action,
+             text_duration(limit, t));
     if (w->job.restores)
         world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STALLED});
     else
@@ -439,9 +465,11 @@ static void answer(struct client *c, json_t *result, const struct err *e)
 static void client_pause(struct world *w, struct client *c, const struct request *r)
 {
     struct err e;
-    world_event(w, &(struct guard_event){.type = GUARD_PAUSE, .pause_ms = r->pause_ms, .text = "asked for by hand"});
+    world_event(w, &(struct guard_event){
+                       .type = GUARD_PAUSE, .pause_ms = r->pause_ms, .text = "asked for by hand"});
     if (w->guard.state != GUARD_PAUSED) {
-        err_set(&e, ERR_BUSY, 0, "no pause while the state is %s", guard_state_name(w->guard.state));
+        err_set(&e, ERR_BUSY, 0, "no pause while the state is %s",
+                guard_state_name(w->guard.state));
         err_hint(&e, "wait for the restore to end");
         answer(c, NULL, &e);
         return;

@@ -70,7 +70,8 @@ static json_t *next_dump_json(const struct world *w, mono_t now, int64_t wall)
     int64_t in = mono_since(w->next_dump, now);
     if (in < 0)
         in = 0;
-    return json_pack("{s:o, s:I}", "at", time_json(wall + in), "in_seconds", (json_int_t)(in / 1000));
+    return json_pack("{s:o, s:I}", "at", time_json(wall + in), "in_seconds",
+                     (json_int_t)(in / 1000));
 }
 
 static json_t *alerts_json(const struct world *w)
@@ -86,8 +87,9 @@ static json_t *alerts_json(const struct world *w)
                             json_pack("{s:i, s:o}", "waiting", (int)d->waiting, "last_error",
                                       js_clean(d->last_error)));
     }
-    return json_pack("{s:I, s:o}", "waiting", (json_int_t)waiting + (json_int_t)json_array_size(w->unsent),
-                     "channels", channels);
+    return json_pack("{s:I, s:o}", "waiting",
+                     (json_int_t)waiting + (json_int_t)json_array_size(w->unsent), "channels",
+                     channels);
 }
 
 static json_t *probe_status_json(const struct world *w)
@@ -105,13 +107,13 @@ json_t *tell_status_json(struct world *w)
     char flag[128];
     guard_flag(&w->guard, &w->guard_cfg, now, flag);
     bool ended = w->guard.state == GUARD_STOPPED;
-    json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format", 1, "world",
-                          w->cfg->name, "host", js_clean(w->host), "pid", (int)getpid(), "version", WK_VERSION,
-                          "state", guard_state_name(w->guard.state), "since",
+    json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format",
+                          1, "world", w->cfg->name, "host", js_clean(w->host), "pid", (int)getpid(),
+                          "version", WK_VERSION, "state", guard_state_name(w->guard.state), "since",
                           time_json(wall - mono_since(now, w->guard.since)), "reason",
                           js_clean(w->guard.reason), "flag", flag, "wanted",
-                          w->guard.state == GUARD_PAUSED ? "paused" : "up", "ready", w->guard.state == GUARD_UP,
-                          "stale", w->stale.on);
+                          w->guard.state == GUARD_PAUSED ? "paused" : "up", "ready",
+                          w->guard.state == GUARD_UP, "stale", w->stale.on);
     json_object_set_new(o, "updated", time_json(wall));
     json_object_set_new(o, "valid_until", time_json(ended ? wall : wall + VALID_FOR_MS));
     js_set_int(o, "valid_until_unix", (ended ? wall : wall + VALID_FOR_MS) / 1000);
@@ -121,16 +123,20 @@ json_t *tell_status_json(struct world *w)
     json_object_set_new(o, "running", running_json(w));
     json_object_set_new(o, "next_dump", next_dump_json(w, now, wall));
     json_object_set_new(o, "last_restore", js_or_null(w->last_restore));
-    json_object_set_new(o, "disk", json_pack("{s:I, s:I}", "free_bytes", (json_int_t)w->disk_free,
-                                             "needed_bytes", (json_int_t)w->last.file_size));
+    json_object_set_new(o, "disk",
+                        json_pack("{s:I, s:I}", "free_bytes", (json_int_t)w->disk_free,
+                                  "needed_bytes", (json_int_t)w->last.file_size));
     json_object_set_new(o, "alerts", alerts_json(w));
     json_object_set_new(o, "loop", json_pack("{s:I}", "late_ms_max", (json_int_t)w->late_ms_max));
     return o;
 }
 
-static void metric(struct buf *b, const char *name, const char *help, const char *world, double value)
+static void metric(struct buf *b, const char *name, const char *help, const char *world,
+                   double value)
 {
-    buf_printf(b, "# HELP worldkeeper_%s %s\n# TYPE worldkeeper_%s gauge\nworldkeeper_%s{world=\"%s\"} %.3f\n",
+    buf_printf(b,
+               "# HELP worldkeeper_%s %s\n# TYPE worldkeeper_%s "
+               "gauge\nworldkeeper_%s{world=\"%s\"} %.3f\n",
                name, help, name, name, world, value);
 }
 
@@ -150,8 +156,7 @@ static void metrics(struct world *w, struct buf *b)
     metric(b, "last_dump_bytes", "its size on disk", n, (double)w->last.file_size);
     metric(b, "last_dump_seconds", "how long it took", n, (double)w->last.took_ms / 1000);
     metric(b, "disk_free_bytes", "room in the dump directory", n, (double)w->disk_free);
-    metric(b, "alerts_waiting", "alerts not yet delivered", n,
-           (double)waiting);
+    metric(b, "alerts_waiting", "alerts not yet delivered", n, (double)waiting);
     metric(b, "loop_late_ms_max", "greatest lateness of the loop", n, (double)w->late_ms_max);
     metric(b, "valid_until_seconds", "the supervisor is dead when this is past (unix time)", n,
            (double)(clock_wall().ms + VALID_FOR_MS) / 1000);
@@ -213,8 +218,8 @@ static void flush_unsent(struct world *w)
     }
 }
 
-void tell_alert(struct world *w, unsigned event, const char *kind, const char *what, const char *doing,
-                const char *todo, json_t *facts)
+void tell_alert(struct world *w, unsigned event, const char *kind, const char *what,
+                const char *doing, const char *todo, json_t *facts)
 {
     struct alert al = {event, kind, what, doing, todo, facts};
     if (alert_wanted(w->cfg, event) &&
@@ -232,7 +237,8 @@ void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, c
 {
     mono_t now = clock_mono();
     bool same = on == t->on && (!on || strcmp(t->key, key ? key : "") == 0);
-    bool remind = on && same && w->cfg->alert_repeat > 0 && mono_since(now, t->told) >= w->cfg->alert_repeat;
+    bool remind =
+        on && same && w->cfg->alert_repeat > 0 && mono_since(now, t->told) >= w->cfg->alert_repeat;
     if (same && !remind)
         return;
     t->on = on;
@@ -258,24 +264,29 @@ static struct words words_for(const struct world *w)
     const struct guard *g = &w->guard;
     switch (g->verdict) {
     case VERDICT_UNREACHABLE:
-        return (struct words){"probing until the server answers; the world is restored by itself when it comes "
-                              "back empty",
-                              "see why the database server is down, and start it"};
+        return (struct words){
+            "probing until the server answers; the world is restored by itself when it comes "
+            "back empty",
+            "see why the database server is down, and start it"};
     case VERDICT_STALLED:
-        return (struct words){"probing on; nothing is restored while the server may still hold the world",
-                              "see what holds the server or the sentinel table: SHOW PROCESSLIST"};
+        return (struct words){
+            "probing on; nothing is restored while the server may still hold the world",
+            "see what holds the server or the sentinel table: SHOW PROCESSLIST"};
     case VERDICT_DENIED:
         return (struct words){"probing on; nothing is restored on a refusal",
                               "worldkeeper --check names the right or limit that is missing"};
     case VERDICT_FOREIGN:
-        return (struct words){"nothing: no dump and no restore until the sentinel is ours again",
-                              "find out who changed the sentinel table; --init --force adopts what is there"};
+        return (struct words){
+            "nothing: no dump and no restore until the sentinel is ours again",
+            "find out who changed the sentinel table; --init --force adopts what is there"};
     case VERDICT_MISSING:
-        return (struct words){"nothing is restored by itself",
-                              "worldkeeper --init for a new world, --restore for one that was lost"};
+        return (struct words){
+            "nothing is restored by itself",
+            "worldkeeper --init for a new world, --restore for one that was lost"};
     case VERDICT_EMPTY:
-        return (struct words){"see the reason", "if the world is still there, worldkeeper --init puts the row back; "
-                                                "if it is lost, worldkeeper --restore"};
+        return (struct words){"see the reason",
+                              "if the world is still there, worldkeeper --init puts the row back; "
+                              "if it is lost, worldkeeper --restore"};
     case VERDICT_NONE:
     case VERDICT_ALIVE:
         break;
@@ -324,8 +335,9 @@ void tell_guard(struct world *w, const struct guard_answer *a)
     } else if (a->alert_event == EVENT_WAITING) {
         words.doing = w->guard_cfg.restore_auto ? "waiting, and trying again with growing pauses"
                                                 : "waiting: [restore] auto = no";
-        words.todo = "worldkeeper --list and --verify show what can be restored; --restore=DUMP takes a "
-                     "certain one";
+        words.todo =
+            "worldkeeper --list and --verify show what can be restored; --restore=DUMP takes a "
+            "certain one";
     }
     if (a->alert == GUARD_ALERT_NEW && strcmp(words.todo, "nothing") != 0)
         log_line(LOG_NOTE_, "HINT: %s", words.todo);
@@ -369,7 +381,8 @@ static void start_delivery(struct world *w, struct delivery *d, enum alert_chann
         log_err(LOG_ERROR_, d->worker.name, &e);
 }
 
-static void delivery_failed(struct world *w, struct delivery *d, int64_t retry_after, const char *text)
+static void delivery_failed(struct world *w, struct delivery *d, int64_t retry_after,
+                            const char *text)
 {
     if (strncmp(d->last_error, text, sizeof d->last_error - 1) != 0)
         log_line(LOG_WARN_, "%s not delivered: %s", d->worker.name, text);
@@ -416,7 +429,8 @@ void tell_delivery_ended(struct world *w, struct delivery *d, int wait_status)
     if (!d->worker.told_to_stop && d->worker.fd >= 0)
         tell_delivery_message(w, d, d == &w->heartbeat ? ALERT_CHANNELS : ALERT_SMTP);
     if (!d->worker.told_to_stop)
-        delivery_failed(w, d, 0, WIFSIGNALED(wait_status) ? "its worker was killed" : "its worker died");
+        delivery_failed(w, d, 0,
+                        WIFSIGNALED(wait_status) ? "its worker was killed" : "its worker died");
     worker_end(&d->worker);
 }
 
@@ -435,9 +449,11 @@ void tell_look(struct world *w, const json_t *o)
     }
     w->disk_free = (uint64_t)js_number(o, "disk_free", 0);
     if (js_flag(o, "status_ok"))
-        tell_trouble(w, &w->publish, EVENT_DISK, false, NULL, "the status is written again", "", "nothing");
+        tell_trouble(w, &w->publish, EVENT_DISK, false, NULL, "the status is written again", "",
+                     "nothing");
     if (js_flag(o, "state_ok"))
-        tell_trouble(w, &w->state_failed, EVENT_DISK, false, NULL, "the state is written again", "", "nothing");
+        tell_trouble(w, &w->state_failed, EVENT_DISK, false, NULL, "the state is written again", "",
+                     "nothing");
     char what[200], a[TEXT_SHORT], b[TEXT_SHORT];
     uint64_t need = w->cfg->disk_low > w->last.file_size ? w->cfg->disk_low : w->last.file_size;
     /* A dump being written must not toggle it. */
@@ -448,8 +464,10 @@ void tell_look(struct world *w, const json_t *o)
     else
         snprintf(what, sizeof what, "the disk of the dumps has room again: %s free",
                  text_size(w->disk_free, a));
-    tell_trouble(w, &w->disk_low, EVENT_DISK, low, NULL, what, "dumps go on while they fit; old ones are never "
-                 "deleted beyond [retention] to make room", low ? "make room on that file system" : "nothing");
+    tell_trouble(w, &w->disk_low, EVENT_DISK, low, NULL, what,
+                 "dumps go on while they fit; old ones are never "
+                 "deleted beyond [retention] to make room",
+                 low ? "make room on that file system" : "nothing");
 }
 
 static void check_stale(struct world *w, mono_t now)
@@ -463,18 +481,20 @@ static void check_stale(struct world *w, mono_t now)
     if (!old && !w->stale.on)
         return;
     if (old)
-        snprintf(what, sizeof what, "no good dump for more than %s", text_duration(w->cfg->max_dump_age, t));
+        snprintf(what, sizeof what, "no good dump for more than %s",
+                 text_duration(w->cfg->max_dump_age, t));
     else
         snprintf(what, sizeof what, "there is a good dump again");
-    tell_trouble(w, &w->stale, EVENT_STALE, old, NULL, what, "trying on", old ? "see why dumps fail: the log, --check"
-                                                                        : "nothing");
+    tell_trouble(w, &w->stale, EVENT_STALE, old, NULL, what, "trying on",
+                 old ? "see why dumps fail: the log, --check" : "nothing");
 }
 
 static void deliver(struct world *w, mono_t now)
 {
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
         struct delivery *d = &w->channels[ch];
-        int64_t limit = (ch == ALERT_SMTP ? w->cfg->smtp.timeout : w->cfg->webhook.timeout) + DELIVERY_EXTRA_MS;
+        int64_t limit =
+            (ch == ALERT_SMTP ? w->cfg->smtp.timeout : w->cfg->webhook.timeout) + DELIVERY_EXTRA_MS;
         if (d->worker.pid && mono_since(now, d->worker.started) > limit)
             kill(d->worker.pid, SIGKILL);
         else if (!d->worker.pid && d->waiting && !w->stopping && alert_pace_may(&d->pace, now))
@@ -482,9 +502,11 @@ static void deliver(struct world *w, mono_t now)
     }
     struct delivery *h = &w->heartbeat;
     bool wanted = w->cfg->heartbeat_url || w->cfg->heartbeat_url_file;
-    if (h->worker.pid && mono_since(now, h->worker.started) > w->cfg->heartbeat_timeout + DELIVERY_EXTRA_MS)
+    if (h->worker.pid &&
+        mono_since(now, h->worker.started) > w->cfg->heartbeat_timeout + DELIVERY_EXTRA_MS)
         kill(h->worker.pid, SIGKILL);
-    else if (!h->worker.pid && wanted && w->guard.state == GUARD_UP && mono_reached(now, w->next_heartbeat)) {
+    else if (!h->worker.pid && wanted && w->guard.state == GUARD_UP &&
+             mono_reached(now, w->next_heartbeat)) {
         w->next_heartbeat = mono_add(now, HEARTBEAT_EVERY_MS);
         start_delivery(w, h, ALERT_CHANNELS);
     }

@@ -10,11 +10,11 @@ static const struct {
     const char *name;
     int exit;
 } classes[] = {
-    {ERR_NONE, "none", 0},       {ERR_USAGE, "usage", 2},       {ERR_CONFIG, "config", 2},
-    {ERR_SYSTEM, "system", 1},   {ERR_NOSPACE, "no-space", 1},  {ERR_UNREACHABLE, "unreachable", 1},
-    {ERR_STALLED, "stalled", 1}, {ERR_DENIED, "denied", 1},     {ERR_QUERY, "query", 1},
-    {ERR_CHANGED, "changed", 1}, {ERR_DAMAGED, "damaged", 1},   {ERR_REFUSED, "refused", 4},
-    {ERR_BUSY, "busy", 3},       {ERR_NOTHING, "nothing", 5},   {ERR_UNWELL, "not-well", 6},
+    {ERR_NONE, "none", 0},       {ERR_USAGE, "usage", 2},      {ERR_CONFIG, "config", 2},
+    {ERR_SYSTEM, "system", 1},   {ERR_NOSPACE, "no-space", 1}, {ERR_UNREACHABLE, "unreachable", 1},
+    {ERR_STALLED, "stalled", 1}, {ERR_DENIED, "denied", 1},    {ERR_QUERY, "query", 1},
+    {ERR_CHANGED, "changed", 1}, {ERR_DAMAGED, "damaged", 1},  {ERR_REFUSED, "refused", 4},
+    {ERR_BUSY, "busy", 3},       {ERR_NOTHING, "nothing", 5},  {ERR_UNWELL, "not-well", 6},
     {ERR_ABORTED, "aborted", 1},
 };
 

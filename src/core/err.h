@@ -37,7 +37,8 @@ struct err {
 /* Fill `e`; always returns -1, so that `return err_set(...)` reads well. */
 int err_set(struct err *e, enum err_class cls, int num, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same for an errno value: the text gets ": strerror" behind it; ENOSPC/EDQUOT get ERR_NOSPACE. */
+/* The same for an errno value: the text gets ": strerror" behind it; ENOSPC/EDQUOT get ERR_NOSPACE.
+ */
 int err_sys(struct err *e, int num, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "step: " before the text. */

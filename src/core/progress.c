@@ -15,7 +15,8 @@ static void report(struct progress *p, int at_once)
     p->report(p);
 }
 
-void progress_phase(struct progress *p, const char *phase, uint64_t rows_total, uint64_t bytes_total)
+void progress_phase(struct progress *p, const char *phase, uint64_t rows_total,
+                    uint64_t bytes_total)
 {
     if (!p)
         return;

@@ -1,6 +1,6 @@
 /* How far a long job is. Reported at most five times a second, and at once when the phase changes.
- * The one who started the job decides where reports go: a pipe to the supervisor, a bar on a terminal.
- * A NULL progress is allowed everywhere. */
+ * The one who started the job decides where reports go: a pipe to the supervisor, a bar on a
+ * terminal. A NULL progress is allowed everywhere. */
 #ifndef WK_CORE_PROGRESS_H
 #define WK_CORE_PROGRESS_H
 
@@ -11,14 +11,15 @@
 struct progress {
     void (*report)(struct progress *p);
     void *arg;
-    const char *phase; /* static text: "locking", "reading", "verifying", "loading" … */
-    char table[256];   /* cleaned for printing; "" where it does not matter */
+    const char *phase;         /* static text: "locking", "reading", "verifying", "loading" … */
+    char table[256];           /* cleaned for printing; "" where it does not matter */
     uint64_t rows, rows_total; /* total 0: unknown */
     uint64_t bytes, bytes_total;
     mono_t started, reported;
 };
 
-void progress_phase(struct progress *p, const char *phase, uint64_t rows_total, uint64_t bytes_total);
+void progress_phase(struct progress *p, const char *phase, uint64_t rows_total,
+                    uint64_t bytes_total);
 void progress_table(struct progress *p, const char *table);
 void progress_at(struct progress *p, uint64_t rows, uint64_t bytes);
 /* 0..100 by bytes, else by rows; -1 unknown. */

@@ -146,8 +146,8 @@ static int number_with_unit(const char **s, const struct unit *units, uint64_t *
 
 int text_duration_parse(const char *s, int64_t *ms)
 {
-    static const struct unit units[] = {{"ms", 1},       {"s", 1000},      {"m", 60000},
-                                        {"h", 3600000},  {"d", 86400000},  {"w", 604800000},
+    static const struct unit units[] = {{"ms", 1},      {"s", 1000},     {"m", 60000},
+                                        {"h", 3600000}, {"d", 86400000}, {"w", 604800000},
                                         {NULL, 0}};
     if (strcmp(s, "0") == 0) {
         *ms = 0;

@@ -73,7 +73,8 @@ static enum err_class class_of(unsigned num)
 static void hint_for(unsigned num, struct err *e)
 {
     if (num == 1040 || num == 1203 || num == 1226)
-        err_hint(e, "the server has no free connection for this account; raise the limit or end some");
+        err_hint(e,
+                 "the server has no free connection for this account; raise the limit or end some");
     else if (num == 1142 || num == 1143 || num == 1044 || num == 1227 || num == 1370)
         err_hint(e, "worldkeeper --check prints the GRANT to type");
     else if (num == 1045 || num == 1698)
@@ -88,10 +89,22 @@ static void hint_for(unsigned num, struct err *e)
         err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
 }
 
-/* A lost connection that took as long as the read timeout was no loss: the server gave no answer. */
+/* A lost connection that took as long as the read timeout was no loss: the server gave no answer.
+ */
+/* An error that the server sends instead of a TLS handshake is wrapped into one of the library's
+ * own: "… cannot be verified: 1040 - Too many connections". It is no proof, but what else it is, is
+ * a refusal. */
+static unsigned error_number(MYSQL *my)
+{
+    const char *wrapped = strstr(mysql_error(my), "cannot be verified: ");
+    unsigned inner =
+        wrapped ? (unsigned)strtoul(wrapped + strlen("cannot be verified: "), NULL, 10) : 0;
+    return inner ? inner : mysql_errno(my);
+}
+
 static int fail(struct db *db, mono_t began, const char *what, struct err *e)
 {
-    unsigned num = mysql_errno(db->my);
+    unsigned num = error_number(db->my);
     enum err_class cls = class_of(num);
     if ((num == 2013 || num == 2006 || num == 2002 || num == 2003) && db->read_timeout > 0 &&
         mono_since(clock_mono(), began) >= db->read_timeout - 100)
@@ -116,7 +129,7 @@ static void set_options(MYSQL *my, const struct db_params *p)
     set_seconds(my, MYSQL_OPT_WRITE_TIMEOUT, p->read_timeout);
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &no); /* a rogue server must not ask for our files */
-    if (p->tls >= 1) /* without this call the library never offers TLS */
+    if (p->tls >= 1 && !p->socket) /* without this call the library never offers TLS */
         mysql_ssl_set(my, NULL, NULL, p->tls_ca, NULL, NULL);
     if (p->tls >= 2)
         mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);
@@ -124,17 +137,18 @@ static void set_options(MYSQL *my, const struct db_params *p)
         mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
 }
 
-/* Nothing that a global setting says may change what we read or write: a sql_select_limit would make
- * half a table look whole. A session idle in wait_timeout loses the lease. */
+/* Nothing that a global setting says may change what we read or write: a sql_select_limit would
+ * make half a table look whole. A session idle in wait_timeout loses the lease. */
 static int session_setup(struct db *db, struct err *e)
 {
     if (db_exec(db, "SET NAMES binary", e) < 0 ||
-        db_exec(db,
-                "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00', "
-                "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "
-                "sql_select_limit=DEFAULT, sql_big_selects=1, sql_quote_show_create=1, "
-                "wait_timeout=86400, net_write_timeout=600",
-                e) < 0)
+        db_exec(
+            db,
+            "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00', "
+            "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "
+            "sql_select_limit=DEFAULT, sql_big_selects=1, sql_quote_show_create=1, "
+            "wait_timeout=86400, net_write_timeout=600",
+            e) < 0)
         return -1;
     return db_is_mariadb(db) ? db_exec(db, "SET SESSION max_statement_time=0", e)
                              : db_exec(db, "SET SESSION max_execution_time=0", e);

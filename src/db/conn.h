@@ -1,6 +1,6 @@
 /* One connection to the server, and the statements that return nothing or a few small rows.
- * Only src/db includes mysql.h. Auto-reconnect is off, always: a connection that was lost stays lost,
- * which is what fences a stale writer. A connection belongs to one thread of one process.
+ * Only src/db includes mysql.h. Auto-reconnect is off, always: a connection that was lost stays
+ * lost, which is what fences a stale writer. A connection belongs to one thread of one process.
  *
  * Sessions are set up for exact bytes: SET NAMES binary, sql_mode without strictness but with
  * NO_AUTO_VALUE_ON_ZERO and ALLOW_INVALID_DATES, time_zone '+00:00'. */
@@ -18,14 +18,15 @@ struct db;
 struct db_params {
     const char *socket, *host; /* one of them */
     unsigned port;
-    const char *user, *password; /* password may be NULL */
-    const char *tls_ca;          /* may be NULL */
-    int tls;                     /* 0 off, 1 preferred, 2 required, 3 verify */
+    const char *user, *password;           /* password may be NULL */
+    const char *tls_ca;                    /* may be NULL */
+    int tls;                               /* 0 off, 1 preferred, 2 required, 3 verify */
     int64_t connect_timeout, read_timeout; /* ms, rounded up to whole seconds */
     const char *schema;                    /* default schema, or NULL */
 };
 
-/* NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the server's number. */
+/* NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the server's number.
+ */
 struct db *db_open(const struct db_params *p, struct err *e);
 void db_close(struct db *db);
 /* Ends the library's own memory (for leak checks) at the end of a process. */
@@ -33,7 +34,8 @@ void db_library_end(void);
 
 int db_exec(struct db *db, const char *sql, struct err *e);
 int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e);
-int db_execf(struct db *db, struct err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int db_execf(struct db *db, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Warnings of the last statement. */
 unsigned db_warnings(const struct db *db);
 /* Rows that the last statement changed. */
@@ -41,8 +43,8 @@ uint64_t db_affected(struct db *db);
 unsigned long db_connection_id(struct db *db);
 bool db_is_mariadb(struct db *db);
 
-/* A result that is read row by row as the server sends it. Values are bytes, NULL for SQL NULL; they
- * live until the next call. Always end with db_rows_end(), also after an error. */
+/* A result that is read row by row as the server sends it. Values are bytes, NULL for SQL NULL;
+ * they live until the next call. Always end with db_rows_end(), also after an error. */
 struct db_rows;
 struct db_rows *db_select(struct db *db, const char *sql, struct err *e);
 /* 1: a row is there; 0: all rows were read; -1: error, which is never mistaken for the end. */
@@ -52,7 +54,8 @@ size_t db_length(const struct db_rows *r, unsigned i);
 unsigned db_fields(const struct db_rows *r);
 void db_rows_end(struct db_rows *r);
 
-/* The first field of the first row as text (malloc), NULL with e->cls ERR_NONE when there is none. */
+/* The first field of the first row as text (malloc), NULL with e->cls ERR_NONE when there is none.
+ */
 char *db_one(struct db *db, const char *sql, struct err *e);
 
 #endif

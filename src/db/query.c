@@ -26,7 +26,8 @@ static void copy_value(char *out, size_t size, const struct db_rows *r, unsigned
     snprintf(out, size, "%s", v ? v : "");
 }
 
-/* Runs a query and gives each row to `row`; the whole result is read even when only one is wanted. */
+/* Runs a query and gives each row to `row`; the whole result is read even when only one is wanted.
+ */
 typedef void row_fn(const struct db_rows *r, void *arg);
 static int each_row(struct db *db, const char *sql, row_fn *row, void *arg, struct err *e)
 {
@@ -75,10 +76,11 @@ int db_server_id(struct db *db, struct server_id *out, struct err *e)
 {
     *out = (struct server_id){0};
     bool maria = db_is_mariadb(db);
-    if (each_rowf(db, server_row, out, e,
-                  "SELECT UNIX_TIMESTAMP() - CAST(VARIABLE_VALUE AS SIGNED), @@hostname, @@datadir, "
-                  "@@version FROM %s.global_status WHERE VARIABLE_NAME='Uptime'",
-                  maria ? "information_schema" : "performance_schema") < 0)
+    if (each_rowf(
+            db, server_row, out, e,
+            "SELECT UNIX_TIMESTAMP() - CAST(VARIABLE_VALUE AS SIGNED), @@hostname, @@datadir, "
+            "@@version FROM %s.global_status WHERE VARIABLE_NAME='Uptime'",
+            maria ? "information_schema" : "performance_schema") < 0)
         return -1;
     char *uid = db_variable(db, maria ? "server_uid" : "server_uuid");
     snprintf(out->uid, sizeof out->uid, "%s", uid ? uid : "");
@@ -189,8 +191,8 @@ static void column_row(const struct db_rows *r, void *arg)
     c->type = dup_value(r, 2);
     c->encoding = encoding_of(c->type, a->mariadb);
     const char *extra = db_value(r, 3);
-    c->generated = extra && (strstr(extra, "VIRTUAL GENERATED") || strstr(extra, "STORED GENERATED") ||
-                             strstr(extra, "PERSISTENT"));
+    c->generated = extra && (strstr(extra, "VIRTUAL GENERATED") ||
+                             strstr(extra, "STORED GENERATED") || strstr(extra, "PERSISTENT"));
     c->has_default = number_value(r, 4) != 0;
     const char *key = db_value(r, 5);
     if (key && strcmp(key, "PRI") == 0)
@@ -206,19 +208,21 @@ static int tables_where(struct db *db, const char *schema, const char *where, st
     /* Without this MySQL answers from day-old cached statistics. */
     if (!arg.mariadb && db_exec(db, "SET SESSION information_schema_stats_expiry=0", e) < 0)
         goto fail;
-    if (each_rowf(db, table_row, &arg, e,
-                  "SELECT TABLE_NAME, ENGINE, AUTO_INCREMENT, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, "
-                  "MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND "
-                  "TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED') AND ENGINE IS NOT NULL AND %s "
-                  "ORDER BY BINARY TABLE_NAME",
-                  s, where) < 0)
+    if (each_rowf(
+            db, table_row, &arg, e,
+            "SELECT TABLE_NAME, ENGINE, AUTO_INCREMENT, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, "
+            "MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND "
+            "TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED') AND ENGINE IS NOT NULL AND %s "
+            "ORDER BY BINARY TABLE_NAME",
+            s, where) < 0)
         goto fail;
-    if (each_rowf(db, column_row, &arg, e,
-                  "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, EXTRA, "
-                  "COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE='YES' OR EXTRA LIKE '%%auto_increment%%', "
-                  "COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=%s "
-                  "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION",
-                  s) < 0)
+    if (each_rowf(
+            db, column_row, &arg, e,
+            "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, EXTRA, "
+            "COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE='YES' OR EXTRA LIKE '%%auto_increment%%', "
+            "COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=%s "
+            "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION",
+            s) < 0)
         goto fail;
     free(s);
     return 0;
@@ -304,19 +308,22 @@ static const struct {
                     "ORDER BY EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
                     2, 1, 3},
     [DB_VIEW] = {"VIEW",
-                 "SELECT TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA=%s ORDER BY 1", 1,
-                 0, 2},
-    [DB_FUNCTION] = {"FUNCTION",
-                     "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=%s AND "
-                     "ROUTINE_TYPE='FUNCTION' ORDER BY 1",
-                     2, 1, 3},
-    [DB_PROCEDURE] = {"PROCEDURE",
-                      "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=%s AND "
-                      "ROUTINE_TYPE='PROCEDURE' ORDER BY 1",
-                      2, 1, 3},
-    [DB_EVENT] = {"EVENT",
-                  "SELECT EVENT_NAME FROM information_schema.EVENTS WHERE EVENT_SCHEMA=%s ORDER BY 1", 3,
-                  1, 4},
+                 "SELECT TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA=%s ORDER BY 1",
+                 1, 0, 2},
+    [DB_FUNCTION] =
+        {"FUNCTION",
+         "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=%s AND "
+         "ROUTINE_TYPE='FUNCTION' ORDER BY 1",
+         2, 1, 3},
+    [DB_PROCEDURE] =
+        {"PROCEDURE",
+         "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=%s AND "
+         "ROUTINE_TYPE='PROCEDURE' ORDER BY 1",
+         2, 1, 3},
+    [DB_EVENT] =
+        {"EVENT",
+         "SELECT EVENT_NAME FROM information_schema.EVENTS WHERE EVENT_SCHEMA=%s ORDER BY 1", 3, 1,
+         4},
 };
 
 const char *db_kind_name(enum db_kind kind)
@@ -331,7 +338,8 @@ static void name_row(const struct db_rows *r, void *arg)
     n->list[n->count++] = dup_value(r, 0);
 }
 
-int db_names(struct db *db, const char *schema, enum db_kind kind, struct db_names *out, struct err *e)
+int db_names(struct db *db, const char *schema, enum db_kind kind, struct db_names *out,
+             struct err *e)
 {
     *out = (struct db_names){0};
     char *s = quoted(schema);
@@ -368,7 +376,8 @@ static void definition_row(const struct db_rows *r, void *arg)
     if (!db_value(r, sql)) /* no right to see the body */
         return;
     a->out->sql = dup_value(r, sql);
-    a->out->sql_mode = kinds[a->kind].mode_column ? dup_value(r, kinds[a->kind].mode_column) : xstrdup("");
+    a->out->sql_mode =
+        kinds[a->kind].mode_column ? dup_value(r, kinds[a->kind].mode_column) : xstrdup("");
     a->out->charset = dup_value(r, cs);
     a->out->collation = dup_value(r, cs + 1);
 }
@@ -429,12 +438,13 @@ int db_triggers(struct db *db, const char *schema, struct db_triggers *out, stru
 {
     *out = (struct db_triggers){0};
     char *s = quoted(schema);
-    int rc = each_rowf(db, trigger_row, out, e,
-                       "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_TIMING, "
-                       "ACTION_STATEMENT, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION "
-                       "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=%s ORDER BY "
-                       "EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
-                       s);
+    int rc =
+        each_rowf(db, trigger_row, out, e,
+                  "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_TIMING, "
+                  "ACTION_STATEMENT, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION "
+                  "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=%s ORDER BY "
+                  "EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
+                  s);
     free(s);
     if (rc < 0)
         db_triggers_free(out);
@@ -490,7 +500,8 @@ int db_trigger_create(struct db *db, const struct db_trigger *t, const char *tab
     int rc = -1;
     struct err ignored;
     /* information_schema tells the body in UTF-8, whatever its maker's character set was. */
-    if (db_execf(db, e, "SET SESSION sql_mode=%s, character_set_client=utf8mb4, collation_connection='%s'",
+    if (db_execf(db, e,
+                 "SET SESSION sql_mode=%s, character_set_client=utf8mb4, collation_connection='%s'",
                  mode, t->collation) < 0)
         goto out;
     db_trigger_sql(&b, t, table);
@@ -515,10 +526,11 @@ int db_table_limit(struct db *db, const char *schema, const char *table, uint64_
 {
     char *s = quoted(schema), *t = quoted(table);
     *max_data_length = 0;
-    int rc = each_rowf(db, limit_row, max_data_length, e,
-                       "SELECT MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND "
-                       "TABLE_NAME=%s",
-                       s, t);
+    int rc =
+        each_rowf(db, limit_row, max_data_length, e,
+                  "SELECT MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND "
+                  "TABLE_NAME=%s",
+                  s, t);
     free(s);
     free(t);
     return rc;

@@ -42,9 +42,9 @@ struct db_column {
 };
 struct db_table {
     char *name, *engine;
-    bool memory;         /* ENGINE=MEMORY: what a restart empties */
-    bool transactional;  /* read in a consistent snapshot instead of a lock */
-    bool has_key;        /* a primary key */
+    bool memory;             /* ENGINE=MEMORY: what a restart empties */
+    bool transactional;      /* read in a consistent snapshot instead of a lock */
+    bool has_key;            /* a primary key */
     uint64_t auto_increment; /* 0: none */
     uint64_t rows;           /* exact for MEMORY, an estimate elsewhere */
     uint64_t data_length, index_length, max_data_length;
@@ -56,7 +56,8 @@ struct db_tables {
     size_t count;
 };
 /* Base tables of the schema in name order; with `all` those of every engine, else MEMORY ones only.
- * Tables whose name starts with DB_OWN_PREFIX (our shadows) are left out unless `own` asks for them only. */
+ * Tables whose name starts with DB_OWN_PREFIX (our shadows) are left out unless `own` asks for them
+ * only. */
 #define DB_OWN_PREFIX "worldkeeper_tmp_"
 int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out, struct err *e);
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
@@ -65,7 +66,8 @@ void db_tables_free(struct db_tables *t);
 void db_tables_remove(struct db_tables *list, struct db_table *t);
 /* NULL when not there. */
 struct db_table *db_table_find(const struct db_tables *t, const char *name);
-/* Column names, types and encodings in one number: equal when rows fit without mapping. 16 hex digits. */
+/* Column names, types and encodings in one number: equal when rows fit without mapping. 16 hex
+ * digits. */
 void db_columns_hash(const struct db_table *t, char out[17]);
 
 /* Names in a schema, by kind. */
@@ -74,7 +76,8 @@ struct db_names {
     size_t count;
 };
 enum db_kind { DB_TRIGGER, DB_VIEW, DB_FUNCTION, DB_PROCEDURE, DB_EVENT };
-int db_names(struct db *db, const char *schema, enum db_kind kind, struct db_names *out, struct err *e);
+int db_names(struct db *db, const char *schema, enum db_kind kind, struct db_names *out,
+             struct err *e);
 void db_names_free(struct db_names *n);
 const char *db_kind_name(enum db_kind kind); /* "TRIGGER" … as SQL writes it */
 
@@ -107,7 +110,8 @@ int db_table_limit(struct db *db, const char *schema, const char *table, uint64_
                    struct err *e);
 int db_count(struct db *db, const char *schema, const char *table, uint64_t *rows, struct err *e);
 
-/* GET_LOCK of the world on this connection: 1 got, 0 somebody else has it (holder's connection id), -1. */
+/* GET_LOCK of the world on this connection: 1 got, 0 somebody else has it (holder's connection id),
+ * -1. */
 int db_lease_lock(struct db *db, const char *schema, unsigned long *holder, struct err *e);
 
 #endif

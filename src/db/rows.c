@@ -93,8 +93,8 @@ static int read_all(struct db_rows *r, const enum db_encoding *enc, db_tuple_fn 
     return got;
 }
 
-int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn, void *arg,
-                 uint64_t *rows, struct err *e)
+int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
+                 void *arg, uint64_t *rows, struct err *e)
 {
     *rows = 0;
     enum db_encoding *enc = xcalloc(t->column_count, sizeof *enc);

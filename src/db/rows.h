@@ -1,5 +1,6 @@
-/* The rows of a table as SQL tuples, byte-exact: "(1,'it\'s',NULL)". One place decides how each column
- * type is read and written (struct db_column.encoding); dump, compare and conflict files share it. */
+/* The rows of a table as SQL tuples, byte-exact: "(1,'it\'s',NULL)". One place decides how each
+ * column type is read and written (struct db_column.encoding); dump, compare and conflict files
+ * share it. */
 #ifndef WK_DB_ROWS_H
 #define WK_DB_ROWS_H
 
@@ -13,8 +14,9 @@ void db_select_list(struct buf *b, const struct db_table *t);
 
 /* One tuple; an error from it ends the reading. */
 typedef int db_tuple_fn(void *arg, const char *tuple, size_t len, struct err *e);
-/* Reads `from` (a table name, already quoted) with the columns of `t`. *rows counts what was read. */
-int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn, void *arg,
-                 uint64_t *rows, struct err *e);
+/* Reads `from` (a table name, already quoted) with the columns of `t`. *rows counts what was read.
+ */
+int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
+                 void *arg, uint64_t *rows, struct err *e);
 
 #endif

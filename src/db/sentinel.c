@@ -42,14 +42,16 @@ int db_sentinel_read(struct db *db, const char *schema, const char *table, struc
     return got;
 }
 
-int db_sentinel_create(struct db *db, const char *schema, const char *table, bool if_missing, struct err *e)
+int db_sentinel_create(struct db *db, const char *schema, const char *table, bool if_missing,
+                       struct err *e)
 {
     char *name = sentinel_name(schema, table, "");
-    int rc = db_execf(db, e,
-                      "CREATE TABLE %s%s (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, "
-                      "nonce CHAR(32) CHARACTER SET ascii NOT NULL, generation BIGINT UNSIGNED NOT NULL, "
-                      "dump VARCHAR(128) CHARACTER SET ascii NOT NULL) ENGINE=MEMORY",
-                      if_missing ? "IF NOT EXISTS " : "", name);
+    int rc = db_execf(
+        db, e,
+        "CREATE TABLE %s%s (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, "
+        "nonce CHAR(32) CHARACTER SET ascii NOT NULL, generation BIGINT UNSIGNED NOT NULL, "
+        "dump VARCHAR(128) CHARACTER SET ascii NOT NULL) ENGINE=MEMORY",
+        if_missing ? "IF NOT EXISTS " : "", name);
     free(name);
     return rc;
 }
@@ -59,8 +61,8 @@ int db_sentinel_insert(struct db *db, const char *schema, const char *table, con
 {
     char *name = sentinel_name(schema, table, "");
     struct buf b = {0};
-    buf_printf(&b, "INSERT INTO %s (id,nonce,generation,dump) VALUES (1,'%s',%" PRIu64 ",", name, nonce,
-               generation);
+    buf_printf(&b, "INSERT INTO %s (id,nonce,generation,dump) VALUES (1,'%s',%" PRIu64 ",", name,
+               nonce, generation);
     sql_string(&b, dump, strlen(dump));
     buf_addc(&b, ')');
     int rc = db_exec_len(db, b.p, b.len, e);
@@ -81,14 +83,17 @@ int db_nonce(char out[33], struct err *e)
 int db_lease_create(struct db *db, const char *schema, const char *sentinel, struct err *e)
 {
     char *name = sentinel_name(schema, sentinel, "_lease");
-    int rc = db_execf(db, e,
-                      "CREATE TABLE IF NOT EXISTS %s (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, "
-                      "generation BIGINT UNSIGNED NOT NULL, holder VARCHAR(255) CHARACTER SET utf8mb4 NOT "
-                      "NULL, taken DATETIME NOT NULL) ENGINE=InnoDB",
-                      name);
+    int rc = db_execf(
+        db, e,
+        "CREATE TABLE IF NOT EXISTS %s (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, "
+        "generation BIGINT UNSIGNED NOT NULL, holder VARCHAR(255) CHARACTER SET utf8mb4 NOT "
+        "NULL, taken DATETIME NOT NULL) ENGINE=InnoDB",
+        name);
     if (rc == 0)
-        rc = db_execf(db, e, "INSERT IGNORE INTO %s (id,generation,holder,taken) VALUES (1,1,'',UTC_TIMESTAMP())",
-                      name);
+        rc = db_execf(
+            db, e,
+            "INSERT IGNORE INTO %s (id,generation,holder,taken) VALUES (1,1,'',UTC_TIMESTAMP())",
+            name);
     free(name);
     return rc;
 }
@@ -116,11 +121,13 @@ int db_lease_raise(struct db *db, const char *schema, const char *sentinel, uint
 {
     char *name = sentinel_name(schema, sentinel, "_lease");
     struct buf b = {0};
-    buf_printf(&b, "INSERT INTO %s (id,generation,holder,taken) VALUES (1,%" PRIu64 ",", name, generation);
+    buf_printf(&b, "INSERT INTO %s (id,generation,holder,taken) VALUES (1,%" PRIu64 ",", name,
+               generation);
     sql_string(&b, holder, strlen(holder));
-    buf_adds(&b, ",UTC_TIMESTAMP()) ON DUPLICATE KEY UPDATE taken=IF(generation<VALUES(generation),"
-                 "VALUES(taken),taken), holder=IF(generation<VALUES(generation),VALUES(holder),holder), "
-                 "generation=GREATEST(generation,VALUES(generation))");
+    buf_adds(
+        &b, ",UTC_TIMESTAMP()) ON DUPLICATE KEY UPDATE taken=IF(generation<VALUES(generation),"
+            "VALUES(taken),taken), holder=IF(generation<VALUES(generation),VALUES(holder),holder), "
+            "generation=GREATEST(generation,VALUES(generation))");
     int rc = db_exec_len(db, b.p, b.len, e);
     buf_free(&b);
     free(name);

@@ -1,13 +1,14 @@
 /* The sentinel (a one-row MEMORY table that vanishes with the world) and the lease (a durable table
- * with the generation, where game servers can read it). The lease table is named <sentinel>_lease. */
+ * with the generation, where game servers can read it). The lease table is named <sentinel>_lease.
+ */
 #ifndef WK_DB_SENTINEL_H
 #define WK_DB_SENTINEL_H
 
 #include "db/query.h"
 
 struct db_sentinel {
-    unsigned rows;    /* 0, 1, or 2 for more than one */
-    char nonce[33];   /* of the first row */
+    unsigned rows;  /* 0, 1, or 2 for more than one */
+    char nonce[33]; /* of the first row */
     uint64_t generation;
     char dump[129];
 };
@@ -15,7 +16,8 @@ struct db_sentinel {
 int db_sentinel_read(struct db *db, const char *schema, const char *table, struct db_sentinel *out,
                      struct err *e);
 /* Creates a table (any name: also a shadow) and its row. */
-int db_sentinel_create(struct db *db, const char *schema, const char *table, bool if_missing, struct err *e);
+int db_sentinel_create(struct db *db, const char *schema, const char *table, bool if_missing,
+                       struct err *e);
 int db_sentinel_insert(struct db *db, const char *schema, const char *table, const char *nonce,
                        uint64_t generation, const char *dump, struct err *e);
 /* 32 hex digits from the system's random source. */

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* Start: the server's own start time, seconds since 1970 by its clock. Constant for one process, whatever
- * the clocks do later: UNIX_TIMESTAMP() minus Uptime of one statement, both counted from the statement's
- * own time. */
+/* Start: the server's own start time, seconds since 1970 by its clock. Constant for one process,
+ * whatever the clocks do later: UNIX_TIMESTAMP() minus Uptime of one statement, both counted from
+ * the statement's own time. */
 struct server_id {
     int64_t start;
     char uid[64]; /* @@server_uid / @@server_uuid, "" where the server has none */

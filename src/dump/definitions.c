@@ -16,7 +16,8 @@ struct items {
     size_t count;
 };
 
-static int collect(struct db *db, const char *schema, enum db_kind kind, struct items *out, struct err *e)
+static int collect(struct db *db, const char *schema, enum db_kind kind, struct items *out,
+                   struct err *e)
 {
     struct db_names names;
     if (db_names(db, schema, kind, &names, e) < 0)
@@ -26,7 +27,8 @@ static int collect(struct db *db, const char *schema, enum db_kind kind, struct 
         struct item it = {.kind = kind};
         struct err why;
         if (db_definition(db, schema, kind, names.list[i], &it.def, &why) < 0) {
-            /* A view whose table is gone, or no right to read it: the rest of the dump is still good. */
+            /* A view whose table is gone, or no right to read it: the rest of the dump is still
+             * good. */
             if (why.cls == ERR_UNREACHABLE || why.cls == ERR_STALLED) {
                 *e = why;
                 rc = -1;
@@ -43,8 +45,8 @@ static int collect(struct db *db, const char *schema, enum db_kind kind, struct 
     return rc;
 }
 
-/* Triggers are put together from their parts: SHOW CREATE repeats them as they were typed, with the name
- * of their schema, and such a dump could not be restored anywhere else. */
+/* Triggers are put together from their parts: SHOW CREATE repeats them as they were typed, with the
+ * name of their schema, and such a dump could not be restored anywhere else. */
 static int collect_triggers(struct db *db, const char *schema, struct items *out, struct err *e)
 {
     struct db_triggers triggers;
@@ -73,7 +75,8 @@ static void pick_delimiter(const struct items *all, char out[16])
     for (unsigned n = 0; n < 10000; n++) {
         bool found = false;
         for (size_t i = 0; i < all->count && !found; i++)
-            found = strstr(all->list[i].def.sql, out) != NULL || strstr(all->list[i].name, out) != NULL;
+            found =
+                strstr(all->list[i].def.sql, out) != NULL || strstr(all->list[i].name, out) != NULL;
         if (!found)
             return;
         snprintf(out, 16, "$wk%u$", n);
@@ -84,8 +87,10 @@ static void add_settings(struct buf *b, const struct db_definition *d, const cha
 {
     /* "binary" as client character set would make the body a byte string of no meaning. */
     const char *cs = strcmp(d->charset, "binary") == 0 ? "utf8mb4" : d->charset;
-    buf_printf(b, "SET NAMES utf8mb4%s\nSET character_set_client=%s, collation_connection=%s%s\n", delimiter,
-               cs, strcmp(d->collation, "binary") == 0 ? "utf8mb4_general_ci" : d->collation, delimiter);
+    buf_printf(b, "SET NAMES utf8mb4%s\nSET character_set_client=%s, collation_connection=%s%s\n",
+               delimiter, cs,
+               strcmp(d->collation, "binary") == 0 ? "utf8mb4_general_ci" : d->collation,
+               delimiter);
     if (d->sql_mode[0]) {
         buf_adds(b, "SET sql_mode=");
         sql_string(b, d->sql_mode, strlen(d->sql_mode));

@@ -14,7 +14,8 @@ struct job {
     /* One line for people while the job goes on ("dump X skipped: …"); may be NULL. */
     void (*note)(void *arg, const char *text);
     void *note_arg;
-    /* A restore is about to swap a world with this nonce in: who watches must expect it from now on. */
+    /* A restore is about to swap a world with this nonce in: who watches must expect it from now
+     * on. */
     void (*swapping)(void *arg, const char *nonce, uint64_t generation);
 };
 

@@ -15,10 +15,11 @@
 #define COPY_HEAP_LIMIT "1099511627776"
 
 struct snapshot {
-    struct db *db;     /* locks, copies, MEMORY and other unversioned tables */
+    struct db *db;        /* locks, copies, MEMORY and other unversioned tables */
     struct db *versioned; /* consistent snapshot of InnoDB tables; NULL when there are none */
-    struct db *meta;      /* definitions: under LOCK TABLES a session sees nothing but the locked tables */
-    char **creates;       /* CREATE TABLE of each table, as of the locks */
+    struct db
+        *meta; /* definitions: under LOCK TABLES a session sees nothing but the locked tables */
+    char **creates; /* CREATE TABLE of each table, as of the locks */
     char *schema, *sentinel_name;
     bool copied;
     struct db_tables tables;
@@ -55,7 +56,8 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
         sleep(1);
     }
     if (rc < 0 && e->num == 1205)
-        err_hint(e, "a game session holds LOCK TABLES or a long statement; SHOW PROCESSLIST names it");
+        err_hint(e,
+                 "a game session holds LOCK TABLES or a long statement; SHOW PROCESSLIST names it");
     if (rc < 0)
         err_step(e, "locking the tables");
     buf_free(&sql);
@@ -112,7 +114,8 @@ static int open_versioned(struct snapshot *s, const struct db_params *p, struct 
             s->versioned = db_open(p, e);
             if (!s->versioned)
                 return -1;
-            return db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0
+            return db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                           e) < 0
                        ? -1
                        : db_exec(s->versioned, "START TRANSACTION WITH CONSISTENT SNAPSHOT", e);
         }
@@ -146,8 +149,9 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
             return err_set(e, ERR_CHANGED, 0, "table %s was changed while the dump began",
                            b->list[i].name);
     }
-    return a->count == b->count ? 0
-                                : err_set(e, ERR_CHANGED, 0, "a table was dropped while the dump began");
+    return a->count == b->count
+               ? 0
+               : err_set(e, ERR_CHANGED, 0, "a table was dropped while the dump began");
 }
 
 static int refresh_under_lock(struct snapshot *s, const struct job *job, struct err *e)
@@ -167,9 +171,12 @@ static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err
     if (db_sentinel_read(s->db, s->schema, s->sentinel_name, out, e) < 0)
         return -1;
     if (out->rows != 1) {
-        err_set(e, ERR_CHANGED, 0, "the sentinel table %s holds %u rows, not 1: nobody vouches for this world",
+        err_set(e, ERR_CHANGED, 0,
+                "the sentinel table %s holds %u rows, not 1: nobody vouches for this world",
                 s->sentinel_name, out->rows);
-        err_hint(e, "a world that was lost is restored with --restore; a new one is adopted with --init");
+        err_hint(
+            e,
+            "a world that was lost is restored with --restore; a new one is adopted with --init");
         return -1;
     }
     return 0;
@@ -200,7 +207,8 @@ static int take(struct snapshot *s, const struct job *job, const struct db_param
         return -1;
     fault_point("dump.locked");
     struct db_sentinel again;
-    if (refresh_under_lock(s, job, e) < 0 || open_versioned(s, p, e) < 0 || read_sentinel(s, &again, e) < 0)
+    if (refresh_under_lock(s, job, e) < 0 || open_versioned(s, p, e) < 0 ||
+        read_sentinel(s, &again, e) < 0)
         return -1;
     if (strcmp(again.nonce, s->sentinel.nonce) != 0)
         return err_set(e, ERR_CHANGED, 0, "the sentinel changed while the dump began");
@@ -259,7 +267,8 @@ const char *snapshot_create(const struct snapshot *s, size_t i)
     return s->creates[i];
 }
 
-int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint64_t *rows, struct err *e)
+int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint64_t *rows,
+                  struct err *e)
 {
     const struct db_table *t = &s->tables.list[i];
     struct buf from = {0};

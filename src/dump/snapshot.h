@@ -1,11 +1,12 @@
-/* One consistent picture of the world: which tables, their counters, and their rows as of one moment.
+/* One consistent picture of the world: which tables, their counters, and their rows as of one
+ * moment.
  *
- *   copy  locks all tables for reading, copies each inside the server into a temporary table, unlocks;
- *         writers wait for the copies only. Rows are read from the copies.
- *   lock  keeps the locks until the last row was read, as mysqldump does.
- * Under the locks the binary log stands still for these tables, so its position belongs to the picture.
- * InnoDB tables (engines = all) are read from a second connection in a consistent snapshot that begins
- * while the locks are held: one moment for all, as far as the engines allow.
+ *   copy  locks all tables for reading, copies each inside the server into a temporary table,
+ * unlocks; writers wait for the copies only. Rows are read from the copies. lock  keeps the locks
+ * until the last row was read, as mysqldump does. Under the locks the binary log stands still for
+ * these tables, so its position belongs to the picture. InnoDB tables (engines = all) are read from
+ * a second connection in a consistent snapshot that begins while the locks are held: one moment for
+ * all, as far as the engines allow.
  *
  * The connections are never replaced: when one is lost, the snapshot is lost (ERR_UNREACHABLE). */
 #ifndef WK_DUMP_SNAPSHOT_H
@@ -17,7 +18,8 @@
 
 struct snapshot;
 
-/* Takes the picture. `method` is resolved (never auto). ERR_CHANGED: no sentinel row to vouch for it. */
+/* Takes the picture. `method` is resolved (never auto). ERR_CHANGED: no sentinel row to vouch for
+ * it. */
 struct snapshot *snapshot_take(const struct job *job, enum config_method method, struct err *e);
 const struct db_tables *snapshot_tables(const struct snapshot *s);
 const struct server_id *snapshot_server(const struct snapshot *s);

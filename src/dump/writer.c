@@ -44,8 +44,9 @@ enum config_method dump_method(const struct config *c, const char **why)
         *why = "asked for by [dump] method";
         return METHOD_LOCK;
     }
-    *why = c->dump_method == METHOD_COPY ? "asked for by [dump] method"
-                                         : "the best without a journal: writers wait for a copy in memory only";
+    *why = c->dump_method == METHOD_COPY
+               ? "asked for by [dump] method"
+               : "the best without a journal: writers wait for a copy in memory only";
     return METHOD_COPY;
 }
 
@@ -68,9 +69,11 @@ static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
     if (w->insert.len + len + 4 > w->packet_max)
-        return err_set(e, ERR_QUERY, 0, "a row of table %s takes %zu bytes, max_allowed_packet is %" PRIu64,
+        return err_set(e, ERR_QUERY, 0,
+                       "a row of table %s takes %zu bytes, max_allowed_packet is %" PRIu64,
                        w->table->name, len, w->packet_max);
-    if (w->statement.len && w->statement.len + len + 4 > w->statement_max && flush_statement(w, e) < 0)
+    if (w->statement.len && w->statement.len + len + 4 > w->statement_max &&
+        flush_statement(w, e) < 0)
         return -1;
     if (w->statement.len == 0)
         buf_add(&w->statement, w->insert.p, w->insert.len);
@@ -101,16 +104,19 @@ static int write_table(struct writing *w, size_t i, struct err *e)
     format_table(&head, t->name, snapshot_create(w->snap, i));
     buf_clear(&w->insert);
     format_insert(&w->insert, t->name, t);
-    int rc = write_text(w, &head, e) < 0 || snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0 ||
+    int rc = write_text(w, &head, e) < 0 ||
+                     snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0 ||
                      flush_statement(w, e) < 0 || gzip_member_end(w->gz, e) < 0
                  ? -1
                  : 0;
     w->table->length = gzip_packed_bytes(w->gz) - w->table->offset;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
-    /* The server counts the rows of a MEMORY table exactly; what was read under its lock must agree. */
+    /* The server counts the rows of a MEMORY table exactly; what was read under its lock must
+     * agree. */
     if (rc == 0 && t->memory && rows != t->rows)
-        rc = err_set(e, ERR_CHANGED, 0, "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64,
-                     t->name, rows, t->rows);
+        rc = err_set(e, ERR_CHANGED, 0,
+                     "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64, t->name,
+                     rows, t->rows);
     buf_free(&head);
     fault_point("dump.table_read");
     return rc;
@@ -264,7 +270,8 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
     for (size_t i = 0; i < c.count; i++) {
         const struct manifest *m = &c.list[i].m;
         if (c.list[i].intact && manifest_compare(m, good) > 0 &&
-            !shrink_suspicious(m, now, job->cfg->shrink_limit, job->cfg->sentinel, ignored, sizeof ignored))
+            !shrink_suspicious(m, now, job->cfg->shrink_limit, job->cfg->sentinel, ignored,
+                               sizeof ignored))
             n++;
     }
     catalog_free(&c);
@@ -282,8 +289,8 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
     if (catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
         return -1;
     const struct catalog_entry *good = catalog_newest(&c, 0);
-    int rc = good && shrink_suspicious(&good->m, w->m, job->cfg->shrink_limit, job->cfg->sentinel, reason,
-                                       sizeof reason);
+    int rc = good && shrink_suspicious(&good->m, w->m, job->cfg->shrink_limit, job->cfg->sentinel,
+                                       reason, sizeof reason);
     if (rc && agreeing_rejects(job, &good->m, w->m) >= SHRINK_BELIEVED_AFTER)
         rc = 0;
     catalog_free(&c);
@@ -292,18 +299,21 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
     if (catalog_reject(job->dirfd, w->m, w->part, reason, e) < 0)
         return -1;
     err_set(e, ERR_CHANGED, 0, "dump %s rejected: %s", w->m->name, reason);
-    err_hint(e, "it is kept in rejected/; if the world really shrank, worldkeeper --dump --force "
-                "accepts it (or it is believed after %d such dumps)",
+    err_hint(e,
+             "it is kept in rejected/; if the world really shrank, worldkeeper --dump --force "
+             "accepts it (or it is believed after %d such dumps)",
              SHRINK_BELIEVED_AFTER);
     return 1;
 }
 
 /* A dump of a stranger's world would push our own out of the retention. */
-static int check_nonce(const struct db_sentinel *s, const struct catalog *c, const char *nonce, struct err *e)
+static int check_nonce(const struct db_sentinel *s, const struct catalog *c, const char *nonce,
+                       struct err *e)
 {
     if (!nonce || s->rows != 1 || strcmp(s->nonce, nonce) == 0 || catalog_knows_nonce(c, s->nonce))
         return 0;
-    err_set(e, ERR_REFUSED, 0, "the sentinel holds a nonce that is not ours: another world or keeper");
+    err_set(e, ERR_REFUSED, 0,
+            "the sentinel holds a nonce that is not ours: another world or keeper");
     err_hint(e, "find out who changed the sentinel table; --init --force adopts what is there");
     return -1;
 }
@@ -354,15 +364,16 @@ static int check_room(const struct writing *w, struct err *e)
     if (room >= need)
         return 0;
     char a[TEXT_SHORT], b[TEXT_SHORT];
-    err_set(e, ERR_NOSPACE, ENOSPC, "no room for a dump: %s free, the last one took %s", text_size(room, a),
-            text_size(need, b));
+    err_set(e, ERR_NOSPACE, ENOSPC, "no room for a dump: %s free, the last one took %s",
+            text_size(room, a), text_size(need, b));
     err_hint(e, "make room on the file system of [dump] dir, or keep fewer dumps in [retention]");
     return -1;
 }
 
 static int open_part(struct writing *w, struct err *e)
 {
-    w->fd = openat(w->job->dirfd, w->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    w->fd =
+        openat(w->job->dirfd, w->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (w->fd < 0)
         return err_sys(e, errno, "cannot create %s", w->part);
     fchmod(w->fd, 0600);
@@ -396,7 +407,8 @@ static int retain(const struct job *job, struct err *e)
     return 0;
 }
 
-int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out, struct err *e)
+int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
+             struct err *e)
 {
     struct writing w = {.job = job, .m = out, .fd = -1};
     mono_t began = clock_mono();

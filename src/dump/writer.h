@@ -1,8 +1,8 @@
 /* Takes one dump, in the order of effects of the contract:
  *   1 choose (generation, sequence), open NAME.sql.gz.part   2 snapshot, stream through gzip
- *   3 post-check, shrink guard                              4 fsync, read back from the disk, verify
- *   5 rename, fsync directory, manifest                     6 retention
- * Between any two of them the process may be killed: before the manifest nothing is a dump. */
+ *   3 post-check, shrink guard                              4 fsync, read back from the disk,
+ * verify 5 rename, fsync directory, manifest                     6 retention Between any two of
+ * them the process may be killed: before the manifest nothing is a dump. */
 #ifndef WK_DUMP_WRITER_H
 #define WK_DUMP_WRITER_H
 
@@ -17,7 +17,8 @@ struct dump_options {
 
 /* On success `*out` is the manifest of the stored dump (manifest_free). ERR_CHANGED with
  * out->rejected set: the dump was quarantined (out is filled then too). */
-int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out, struct err *e);
+int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
+             struct err *e);
 
 /* Which method `auto` means on this server, and why; pure text for --check. */
 enum config_method dump_method(const struct config *c, const char **why);

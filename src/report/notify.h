@@ -1,4 +1,5 @@
-/* sd_notify(3) without the library: one datagram to $NOTIFY_SOCKET. Nothing happens where it is unset. */
+/* sd_notify(3) without the library: one datagram to $NOTIFY_SOCKET. Nothing happens where it is
+ * unset. */
 #ifndef WK_REPORT_NOTIFY_H
 #define WK_REPORT_NOTIFY_H
 

@@ -89,8 +89,8 @@ static void queue_alert(struct scribe *s, const json_t *alert)
     struct err e;
     int fd = alerts_dir(s, &e);
     if (fd < 0 || alert_queue_add(s->args->cfg, fd, alert, &e) < 0) {
-        json_t *back = json_pack("{s:s, s:o, s:O}", "failed", "alert", "error", worker_err_json(&e), "alert",
-                                 alert);
+        json_t *back = json_pack("{s:s, s:o, s:O}", "failed", "alert", "error", worker_err_json(&e),
+                                 "alert", alert);
         worker_send(s->fd, back);
         json_decref(back);
         return;
@@ -107,11 +107,13 @@ static void look(struct scribe *s)
     int fd = alerts_dir(s, &ignored);
     json_t *waiting = json_array();
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
-        int n = fd >= 0 && alert_channel_on(s->args->cfg, ch) ? alert_queue_waiting(fd, ch, &ignored) : 0;
+        int n = fd >= 0 && alert_channel_on(s->args->cfg, ch)
+                    ? alert_queue_waiting(fd, ch, &ignored)
+                    : 0;
         json_array_append_new(waiting, json_integer(n > 0 ? n : 0));
     }
-    json_t *o = json_pack("{s:o, s:b, s:b}", "waiting", waiting, "status_ok", !s->status_failed, "state_ok",
-                          !s->state_failed);
+    json_t *o = json_pack("{s:o, s:b, s:b}", "waiting", waiting, "status_ok", !s->status_failed,
+                          "state_ok", !s->state_failed);
     if (fstatvfs(s->args->dump_dirfd, &v) == 0)
         js_set_int(o, "disk_free", (int64_t)((uint64_t)v.f_bavail * v.f_frsize));
     worker_send(s->fd, o);

@@ -59,8 +59,8 @@ static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
 }
 
 /* Most restores find no row: then nothing is written, and a full disk does not matter. */
-static int any_rows(const struct job *job, struct db *db, const struct conflict_source *list, size_t n,
-                    bool *any, struct err *e)
+static int any_rows(const struct job *job, struct db *db, const struct conflict_source *list,
+                    size_t n, bool *any, struct err *e)
 {
     *any = false;
     for (size_t i = 0; i < n && !*any; i++) {
@@ -101,7 +101,8 @@ static int write_sources(struct writing *w, struct db *db, struct conflict_sourc
 }
 
 int conflict_save(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
-                  uint64_t generation, const char *suffix, char file[128], uint64_t *rows, struct err *e)
+                  uint64_t generation, const char *suffix, char file[128], uint64_t *rows,
+                  struct err *e)
 {
     char t[TEXT_SHORT], sha[SHA256_HEX], part[140];
     bool any;

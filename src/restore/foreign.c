@@ -101,7 +101,8 @@ static void open_comment(struct statement *st)
            (st->sql[2] == '!' || (st->sql[2] == 'M' && st->sql[3] == '!'))) {
         const char *end = st->sql + st->len;
         st->sql += st->sql[2] == 'M' ? 4 : 3;
-        while (st->sql < end && (isdigit((unsigned char)*st->sql) || isspace((unsigned char)*st->sql)))
+        while (st->sql < end &&
+               (isdigit((unsigned char)*st->sql) || isspace((unsigned char)*st->sql)))
             st->sql++;
         st->len = (size_t)(end - st->sql);
     }
@@ -152,14 +153,16 @@ static int each_statement(struct source *s, statement_fn *fn, void *arg, struct 
     }
 }
 
-static int run_source(int fd, const char *name, statement_fn *fn, void *arg, bool *ends, struct err *e)
+static int run_source(int fd, const char *name, statement_fn *fn, void *arg, bool *ends,
+                      struct err *e)
 {
     unsigned char magic[2] = {0};
     if (lseek(fd, 0, SEEK_SET) < 0 || read(fd, magic, 2) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return err_sys(e, errno, "cannot read %s", name);
     struct source s = {.name = name};
     buf_adds(&s.delimiter, ";");
-    s.in = magic[0] == 0x1f && magic[1] == 0x8b ? gunzip_open(fd, name, e) : gunzip_open_plain(fd, name, e);
+    s.in = magic[0] == 0x1f && magic[1] == 0x8b ? gunzip_open(fd, name, e)
+                                                : gunzip_open_plain(fd, name, e);
     int rc = s.in ? each_statement(&s, fn, arg, e) : -1;
     *ends = s.ends;
     gunzip_close(s.in);
@@ -186,7 +189,8 @@ static const char *name_behind(const struct statement *st, const char *word, str
     if (s < end && *s == '`')
         return sql_read_ident(s, end, name);
     const char *from = s;
-    while (s < end && (isalnum((unsigned char)*s) || *s == '_' || *s == '$' || (unsigned char)*s >= 0x80))
+    while (s < end &&
+           (isalnum((unsigned char)*s) || *s == '_' || *s == '$' || (unsigned char)*s >= 0x80))
         s++;
     buf_add(name, from, (size_t)(s - from));
     return s > from && s < end && *s != '.' ? s : NULL;
@@ -235,8 +239,8 @@ static int refuse(const struct statement *st, const char *file, struct err *e)
     struct buf b = {0};
     char *copy = xstrndup(st->sql, st->len < 200 ? st->len : 200);
     text_clean(&b, copy, 80);
-    err_set(e, ERR_REFUSED, 0, "%s: statement %llu is not one that mysqldump writes for tables: %s", file,
-            (unsigned long long)st->number, b.p);
+    err_set(e, ERR_REFUSED, 0, "%s: statement %llu is not one that mysqldump writes for tables: %s",
+            file, (unsigned long long)st->number, b.p);
     err_hint(e, "restore such a file by hand with the mysql client");
     free(copy);
     buf_free(&b);
@@ -245,9 +249,10 @@ static int refuse(const struct statement *st, const char *file, struct err *e)
 
 static bool passed_over(const struct statement *st)
 {
-    static const char *const words[] = {"DROP ",   "LOCK ",         "UNLOCK ", "ALTER ",  "USE ",
-                                        "COMMIT",  "CREATE",        "BEGIN",   "FLUSH ",  "DELIMITER",
-                                        "SET ",    "START TRANSACTION", NULL};
+    static const char *const words[] = {"DROP ",  "LOCK ",     "UNLOCK ", "ALTER ",
+                                        "USE ",   "COMMIT",    "CREATE",  "BEGIN",
+                                        "FLUSH ", "DELIMITER", "SET ",    "START TRANSACTION",
+                                        NULL};
     for (const char *const *w = words; *w; w++)
         if (is(st, *w))
             return true;
@@ -272,8 +277,9 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
         if (!name_behind(st, "CREATE TABLE ", &name)) {
             rc = refuse(st, p->file, e);
         } else if (!plan_find(p->plan, name.p)) {
-            struct target *t = plan_add(p->plan, p->job, name.p,
-                                        find_option(st, "ENGINE=", option, sizeof option) ? option : "");
+            struct target *t =
+                plan_add(p->plan, p->job, name.p,
+                         find_option(st, "ENGINE=", option, sizeof option) ? option : "");
             if (find_option(st, "AUTO_INCREMENT=", option, sizeof option))
                 t->auto_increment = strtoull(option, NULL, 10);
             note_columns(t, st);

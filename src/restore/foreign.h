@@ -1,7 +1,8 @@
-/* Reads a file that plain mysqldump (or anybody's copy of ours, without its manifest) wrote, statement
- * by statement. Only for a file that an operator names. Its INSERTs go into shadow tables under the
- * names of the plan, so that such a restore is all or nothing too; locks, keys, databases, triggers,
- * views and routines are passed over and counted; anything that is not understood is refused. */
+/* Reads a file that plain mysqldump (or anybody's copy of ours, without its manifest) wrote,
+ * statement by statement. Only for a file that an operator names. Its INSERTs go into shadow tables
+ * under the names of the plan, so that such a restore is all or nothing too; locks, keys,
+ * databases, triggers, views and routines are passed over and counted; anything that is not
+ * understood is refused. */
 #ifndef WK_RESTORE_FOREIGN_H
 #define WK_RESTORE_FOREIGN_H
 

@@ -53,8 +53,8 @@ static int create_like(struct loader *l, const struct target *t, struct err *e)
 }
 
 /* CREATE TABLE `name` (…): the same text with our name in it. */
-static int create_from_text(struct loader *l, const struct target *t, const char *create, size_t len,
-                            struct err *e)
+static int create_from_text(struct loader *l, const struct target *t, const char *create,
+                            size_t len, struct err *e)
 {
     static const char prefix[] = "CREATE TABLE ";
     struct buf name = {0}, sql = {0};
@@ -70,7 +70,8 @@ static int create_from_text(struct loader *l, const struct target *t, const char
     sql_ident(&sql, loader_place(l, t));
     buf_add(&sql, rest, (size_t)(create + len - rest));
     if (!l->plan->into && strstr(sql.p, " FOREIGN KEY ")) {
-        err_set(e, ERR_REFUSED, 0, "table %s has foreign keys, which cannot be swapped in", t->name);
+        err_set(e, ERR_REFUSED, 0, "table %s has foreign keys, which cannot be swapped in",
+                t->name);
         err_hint(e, "restore it by hand: gunzip -c DUMP | mysql SCHEMA, or use --into");
         goto out;
     }
@@ -96,7 +97,8 @@ static int drop_place(struct loader *l, const struct target *t, struct err *e)
     return rc;
 }
 
-static int create_once(struct loader *l, struct target *t, const char *create, size_t len, struct err *e)
+static int create_once(struct loader *l, struct target *t, const char *create, size_t len,
+                       struct err *e)
 {
     bool copy_live = t->live && t->live->memory && !l->plan->into;
     return copy_live ? create_like(l, t, e) : create_from_text(l, t, create, len, e);
@@ -104,9 +106,11 @@ static int create_once(struct loader *l, struct target *t, const char *create, s
 
 /* A MEMORY table keeps the size limit of the session that made it. It gets at least the server's
  * default, room for twice what the dump held, and what its predecessor had when it was dumped. */
-static int create_place(struct loader *l, struct target *t, const char *create, size_t len, struct err *e)
+static int create_place(struct loader *l, struct target *t, const char *create, size_t len,
+                        struct err *e)
 {
-    uint64_t base = l->heap_default > 0 ? (uint64_t)l->heap_default : 16u << 20, want = base, fresh = 0;
+    uint64_t base = l->heap_default > 0 ? (uint64_t)l->heap_default : 16u << 20, want = base,
+             fresh = 0;
     if (set_heap(l, base, e) < 0 || create_once(l, t, create, len, e) < 0)
         return -1;
     t->created = true;
@@ -121,7 +125,8 @@ static int create_place(struct loader *l, struct target *t, const char *create, 
     }
     if (want <= base)
         return 0;
-    return drop_place(l, t, e) < 0 || set_heap(l, want, e) < 0 ? -1 : create_once(l, t, create, len, e);
+    return drop_place(l, t, e) < 0 || set_heap(l, want, e) < 0 ? -1
+                                                               : create_once(l, t, create, len, e);
 }
 
 static int set_auto_increment(struct loader *l, const struct target *t, struct err *e)
@@ -201,7 +206,8 @@ static bool index_fits(const char *was, const struct db_column *now)
     for (; was[n] && (quoted || was[n] != ')'); n++)
         if (was[n] == '\'')
             quoted = !quoted;
-    return was[n] == ')' && strncmp(was, now->type, n) == 0 && (now->type[n] == ')' || now->type[n] == ',');
+    return was[n] == ')' && strncmp(was, now->type, n) == 0 &&
+           (now->type[n] == ')' || now->type[n] == ',');
 }
 
 static int check_column(const struct target *t, const char *name, struct err *e)
@@ -209,7 +215,8 @@ static int check_column(const struct target *t, const char *name, struct err *e)
     const struct db_column *c = find_column(t->live, name);
     const char *was = t->create ? type_in(t->create, name) : NULL;
     if (!c || c->generated) {
-        err_set(e, ERR_REFUSED, 0, "table %s has no column %s any more; its values would be lost", t->name, name);
+        err_set(e, ERR_REFUSED, 0, "table %s has no column %s any more; its values would be lost",
+                t->name, name);
     } else {
         bool was_index = was && (text_starts(was, "enum(") || text_starts(was, "set("));
         bool is_index = c->encoding == DB_INDEX;
@@ -217,10 +224,12 @@ static int check_column(const struct target *t, const char *name, struct err *e)
             return 0;
         if (was_index && is_index && index_fits(was, c))
             return 0;
-        err_set(e, ERR_REFUSED, 0, "column %s of table %s is %s now, which would give its values another meaning",
+        err_set(e, ERR_REFUSED, 0,
+                "column %s of table %s is %s now, which would give its values another meaning",
                 name, t->name, c->type);
     }
-    err_hint(e, "change the table back, or restore with --into another schema and copy what is needed");
+    err_hint(
+        e, "change the table back, or restore with --into another schema and copy what is needed");
     return -1;
 }
 
@@ -236,8 +245,8 @@ static int check_mapping(const struct target *t, struct err *e)
         for (size_t k = 0; k < t->column_count && !given; k++)
             given = strcasecmp(t->columns[k], c->name) == 0;
         if (!given)
-            return err_set(e, ERR_REFUSED, 0, "table %s has a new column %s without a default", t->name,
-                           c->name);
+            return err_set(e, ERR_REFUSED, 0, "table %s has a new column %s without a default",
+                           t->name, c->name);
     }
     return 0;
 }
@@ -277,7 +286,8 @@ static int send_pieces(struct loader *l, const char *s, size_t len, struct err *
         unsigned fields;
         const char *next = sql_read_tuple(s, end, &fields);
         if (!next || (size_t)(next - s) > room)
-            return err_set(e, ERR_QUERY, 0, "a row of table %s takes %zu bytes, max_allowed_packet is %" PRIu64,
+            return err_set(e, ERR_QUERY, 0,
+                           "a row of table %s takes %zu bytes, max_allowed_packet is %" PRIu64,
                            l->target->name, next ? (size_t)(next - s) : len, l->packet_max);
         if ((size_t)(next - from) > room) {
             if (send_rows(l, from, (size_t)(s - 2 - from), e) < 0)
@@ -289,8 +299,8 @@ static int send_pieces(struct loader *l, const char *s, size_t len, struct err *
     return send_rows(l, from, (size_t)(end - from), e);
 }
 
-int loader_rows(struct loader *l, const char *columns, const char *rows_sql, size_t len, uint64_t rows,
-                uint64_t hash, struct err *e)
+int loader_rows(struct loader *l, const char *columns, const char *rows_sql, size_t len,
+                uint64_t rows, uint64_t hash, struct err *e)
 {
     if (!l->target)
         return 0;
@@ -357,8 +367,9 @@ static int compare_content(struct loader *l, const struct target *t, struct err 
         rc = rows == t->rows && hash == t->hash && picked.column_count == t->column_count ? 0 : 1;
     if (rc == 1)
         rc = err_set(e, ERR_QUERY, 0,
-                     "table %s: what the server stored is not what was loaded (%" PRIu64 " warnings)", t->name,
-                     t->warnings);
+                     "table %s: what the server stored is not what was loaded (%" PRIu64
+                     " warnings)",
+                     t->name, t->warnings);
     buf_free(&from);
     free(picked.columns);
     db_tables_free(&own);
@@ -376,12 +387,16 @@ int loader_check(struct loader *l, bool content, struct err *e)
         if (db_count(l->db, l->schema, loader_place(l, t), &rows, e) < 0)
             return -1;
         if (rows != t->rows)
-            return err_set(e, ERR_QUERY, 0, "table %s: %" PRIu64 " rows arrived, %" PRIu64 " were loaded",
-                           t->name, rows, t->rows);
+            return err_set(e, ERR_QUERY, 0,
+                           "table %s: %" PRIu64 " rows arrived, %" PRIu64 " were loaded", t->name,
+                           rows, t->rows);
         if (t->mapped && t->warnings) {
-            err_set(e, ERR_REFUSED, 0, "table %s changed since the dump and its rows no longer fit (%" PRIu64
-                    " warnings)", t->name, t->warnings);
-            err_hint(e, "change the table back, or restore with --into another schema and copy what is needed");
+            err_set(e, ERR_REFUSED, 0,
+                    "table %s changed since the dump and its rows no longer fit (%" PRIu64
+                    " warnings)",
+                    t->name, t->warnings);
+            err_hint(e, "change the table back, or restore with --into another schema and copy "
+                        "what is needed");
             return -1;
         }
         if (!t->raw && !t->mapped && (content || t->warnings) && compare_content(l, t, e) < 0)

@@ -11,8 +11,8 @@ struct loader {
     const struct job *job;
     const char *schema;
     struct plan *plan;
-    struct target *target;  /* being loaded; NULL: rows are passed over */
-    struct buf insert;      /* "INSERT INTO `shadow` (…) VALUES\n" */
+    struct target *target; /* being loaded; NULL: rows are passed over */
+    struct buf insert;     /* "INSERT INTO `shadow` (…) VALUES\n" */
     struct buf statement;
     uint64_t packet_max;
     int64_t heap_default;
@@ -27,11 +27,12 @@ void loader_end(struct loader *l);
 int loader_table(struct loader *l, const char *table, const char *create, size_t create_len,
                  struct err *e);
 /* `columns` = "(`a`,`b`)"; `rows_sql` = "(…),\n(…)": already proven to be plain values. */
-int loader_rows(struct loader *l, const char *columns, const char *rows_sql, size_t len, uint64_t rows,
-                uint64_t hash, struct err *e);
+int loader_rows(struct loader *l, const char *columns, const char *rows_sql, size_t len,
+                uint64_t rows, uint64_t hash, struct err *e);
 /* One INSERT whose values were not looked at: everything behind the table's name. */
 int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);
-/* Row counts of all shadows; content too where a warning came, where columns were mapped, or always. */
+/* Row counts of all shadows; content too where a warning came, where columns were mapped, or
+ * always. */
 int loader_check(struct loader *l, bool content, struct err *e);
 const char *loader_place(const struct loader *l, const struct target *t);
 

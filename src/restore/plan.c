@@ -7,8 +7,8 @@
 
 #include "core/text.h"
 
-int plan_begin(struct db *db, const struct job *job, const char *schema, bool into, struct plan *out,
-               struct err *e)
+int plan_begin(struct db *db, const struct job *job, const char *schema, bool into,
+               struct plan *out, struct err *e)
 {
     (void)job;
     *out = (struct plan){.into = into};
@@ -42,7 +42,8 @@ struct target *plan_add(struct plan *p, const struct job *job, const char *name,
     return t;
 }
 
-int plan_from_manifest(struct plan *p, const struct job *job, const struct manifest *m, struct err *e)
+int plan_from_manifest(struct plan *p, const struct job *job, const struct manifest *m,
+                       struct err *e)
 {
     for (size_t i = 0; i < m->table_count; i++) {
         const struct manifest_table *mt = &m->tables[i];
@@ -78,7 +79,8 @@ static int mark_triggers(struct db *db, struct plan *p, const char *schema, stru
     return 0;
 }
 
-int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema, struct err *e)
+int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
+                struct err *e)
 {
     size_t wanted = 0;
     for (size_t i = 0; i < p->count; i++)
@@ -99,7 +101,8 @@ int plan_finish(struct db *db, struct plan *p, const struct job *job, const char
     if (p->into) {
         for (size_t i = 0; i < p->count; i++)
             if (p->list[i].live) {
-                err_set(e, ERR_REFUSED, 0, "schema %s has a table %s already", schema, p->list[i].name);
+                err_set(e, ERR_REFUSED, 0, "schema %s has a table %s already", schema,
+                        p->list[i].name);
                 err_hint(e, "name an empty or new schema with --into");
                 return -1;
             }

@@ -31,8 +31,8 @@ struct run {
     struct plan plan;
     uint64_t generation, lease; /* lease: the generation seen at the start */
     bool content;               /* compare all content (drill) */
-    bool rebuilt;               /* the server has none of the dump's tables: views and routines are gone too */
-    char **definitions;         /* of the dump, for a rebuilt server */
+    bool rebuilt; /* the server has none of the dump's tables: views and routines are gone too */
+    char **definitions; /* of the dump, for a rebuilt server */
     size_t definition_count;
     struct loader loader;
     struct manifest before; /* --force: the dump of the world that is replaced */
@@ -45,7 +45,8 @@ static void note(const struct run *r, const char *text)
         r->job->note(r->job->note_arg, text);
 }
 
-/* The connection that takes the lease is the one that swaps: when it is lost, so is the right to. */
+/* The connection that takes the lease is the one that swaps: when it is lost, so is the right to.
+ */
 static int take_lease(struct run *r, struct err *e)
 {
     const struct config *c = r->job->cfg;
@@ -54,12 +55,13 @@ static int take_lease(struct run *r, struct err *e)
     if (got < 0)
         return -1;
     if (got == 0) {
-        err_set(e, ERR_BUSY, 0, "another session of the server (connection %lu) is restoring this world",
-                holder);
+        err_set(e, ERR_BUSY, 0,
+                "another session of the server (connection %lu) is restoring this world", holder);
         err_hint(e, "wait for it, or KILL %lu in the server when it is stuck", holder);
         return -1;
     }
-    if (db_execf(r->db, e, "SET SESSION lock_wait_timeout=%d", (int)((c->restore_lock_wait + 999) / 1000)) < 0 ||
+    if (db_execf(r->db, e, "SET SESSION lock_wait_timeout=%d",
+                 (int)((c->restore_lock_wait + 999) / 1000)) < 0 ||
         db_lease_read(r->db, c->schema, c->sentinel, &r->lease, e) < 0)
         return -1;
     fault_point("restore.leased");
@@ -101,8 +103,8 @@ static int any_rows(struct run *r, bool *any, struct err *e)
     return 0;
 }
 
-/* Is there a world that a restore would overwrite? The sentinel's row says so; without it the server's
- * start time, and when nothing is known of before, any row. */
+/* Is there a world that a restore would overwrite? The sentinel's row says so; without it the
+ * server's start time, and when nothing is known of before, any row. */
 static int world_lives(struct run *r, bool *lives, const char **why, struct err *e)
 {
     const struct config *c = r->job->cfg;
@@ -142,7 +144,8 @@ static int dump_before_force(struct run *r, struct err *e)
     bool rows;
     if (any_rows(r, &rows, e) < 0)
         return -1;
-    /* Without a sentinel row a dump cannot vouch for anything: the rows go to the conflict file instead. */
+    /* Without a sentinel row a dump cannot vouch for anything: the rows go to the conflict file
+     * instead. */
     if (!rows || db_sentinel_read(r->db, c->schema, c->sentinel, &s, &why) < 0 || s.rows != 1)
         return 0;
     note(r, "--force: taking a dump of the living world first");
@@ -166,7 +169,8 @@ static int guard_world(struct run *r, struct err *e)
         return 0;
     if (!r->opt->force) {
         err_set(e, ERR_REFUSED, 0, "the world is alive: %s", why);
-        err_hint(e, "--force replaces it (after a dump of what is there); --into SCHEMA restores beside it");
+        err_hint(e, "--force replaces it (after a dump of what is there); --into SCHEMA restores "
+                    "beside it");
         return -1;
     }
     return dump_before_force(r, e);
@@ -205,18 +209,21 @@ static void free_definitions(struct run *r)
     r->definition_count = 0;
 }
 
-/* Views, routines, triggers and events outlive a restart; only a rebuilt server has lost them as well.
- * The world is in already, so that a refusal (a definer that is not there any more) is only told. */
+/* Views, routines, triggers and events outlive a restart; only a rebuilt server has lost them as
+ * well. The world is in already, so that a refusal (a definer that is not there any more) is only
+ * told. */
 static void restore_definitions(struct run *r)
 {
     struct err e;
     size_t failed = 0;
     for (size_t i = 0; i < r->definition_count; i++)
         if (db_exec(r->db, r->definitions[i], &e) < 0 && failed++ == 0)
-            snprintf(r->out->warning, sizeof r->out->warning, "a definition was not restored: %.400s", e.text);
+            snprintf(r->out->warning, sizeof r->out->warning,
+                     "a definition was not restored: %.400s", e.text);
     if (r->definition_count &&
         (db_exec(r->db, "SET NAMES binary", &e) < 0 ||
-         db_exec(r->db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", &e) < 0))
+         db_exec(r->db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", &e) <
+             0))
         note(r, e.text);
 }
 
@@ -225,7 +232,8 @@ static int see_item(void *arg, const struct format_item *item, struct err *e)
     struct run *r = arg;
     struct loader *l = &r->loader;
     if (item->type == FORMAT_DEFINITION && r->rebuilt) {
-        r->definitions = xrealloc(r->definitions, (r->definition_count + 1) * sizeof *r->definitions);
+        r->definitions =
+            xrealloc(r->definitions, (r->definition_count + 1) * sizeof *r->definitions);
         r->definitions[r->definition_count++] = xstrndup(item->sql, item->sql_len);
     }
     if (item->type == FORMAT_CREATE) {
@@ -234,7 +242,8 @@ static int see_item(void *arg, const struct format_item *item, struct err *e)
         return rc;
     }
     if (item->type == FORMAT_ROWS)
-        return loader_rows(l, item->columns, item->sql, item->sql_len, item->rows, item->rows_hash, e);
+        return loader_rows(l, item->columns, item->sql, item->sql_len, item->rows, item->rows_hash,
+                           e);
     return 0;
 }
 
@@ -285,14 +294,16 @@ static int fresh_plan(struct run *r, struct err *e)
 static int nothing_intact(const struct run *r, struct err *e)
 {
     const json_t *first = json_array_get(r->out->skipped, 0);
-    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu looked at%s%s%s%.300s)", r->job->cfg->name,
-            r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "", js_text(first, "dump"), first ? ": " : "",
-            js_text(first, "reason"));
-    err_hint(e, "worldkeeper --verify says what is wrong with each; --restore=PATH takes any mysqldump file");
+    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu looked at%s%s%s%.300s)",
+            r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
+            js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
+    err_hint(e, "worldkeeper --verify says what is wrong with each; --restore=PATH takes any "
+                "mysqldump file");
     return -1;
 }
 
-/* The newest intact one, then the next older: only damage leads to another, never a server's error. */
+/* The newest intact one, then the next older: only damage leads to another, never a server's error.
+ */
 static int load_newest(struct run *r, struct err *e)
 {
     unsigned skip = r->opt->skip;
@@ -357,7 +368,8 @@ static int load_file(struct run *r, const char *path, struct err *e)
         plan_finish(r->db, &r->plan, r->job, r->schema, e) < 0)
         goto out;
     if (!report.ends && !r->opt->force) {
-        err_set(e, ERR_REFUSED, 0, "%s has no closing \"-- Dump completed\" line: it may be cut short", path);
+        err_set(e, ERR_REFUSED, 0,
+                "%s has no closing \"-- Dump completed\" line: it may be cut short", path);
         err_hint(e, "look at its end; --force restores it all the same");
         goto out;
     }
@@ -408,12 +420,13 @@ static void tell_plan(struct run *r)
         /* The sentinel is made anew, with as many rows as before. */
         bool anew = !r->opt->into && strcmp(t->name, r->job->cfg->sentinel) == 0;
         json_t *o = json_pack("{s:o, s:I, s:b, s:b}", "table", js_clean(t->name), "rows",
-                              (json_int_t)(t->created ? t->rows : t->expected), "restored", !t->skip || anew,
-                              "triggers", t->triggers);
+                              (json_int_t)(t->created ? t->rows : t->expected), "restored",
+                              !t->skip || anew, "triggers", t->triggers);
         if (t->why)
             json_object_set_new(o, "why", json_string(t->why));
         else if (t->mapped)
-            json_object_set_new(o, "why", json_string("its columns changed; rows go by column name"));
+            json_object_set_new(o, "why",
+                                json_string("its columns changed; rows go by column name"));
         json_array_append_new(r->out->plan, o);
         if (!t->skip || anew) {
             r->out->tables++;
@@ -423,11 +436,12 @@ static void tell_plan(struct run *r)
     for (size_t i = 0; i < r->plan.not_in_dump.count; i++)
         json_array_append_new(r->out->plan,
                               json_pack("{s:o, s:i, s:b, s:s}", "table",
-                                        js_clean(r->plan.not_in_dump.list[i]), "rows", 0, "restored", 0,
-                                        "why", "not in the dump; left as it is"));
+                                        js_clean(r->plan.not_in_dump.list[i]), "rows", 0,
+                                        "restored", 0, "why", "not in the dump; left as it is"));
 }
 
-/* Last look before the point of no return: still our lease, still nothing alive that we did not mean. */
+/* Last look before the point of no return: still our lease, still nothing alive that we did not
+ * mean. */
 static int last_look(struct run *r, struct err *e)
 {
     const struct config *c = r->job->cfg;
@@ -436,8 +450,8 @@ static int last_look(struct run *r, struct err *e)
     if (db_lease_read(r->db, c->schema, c->sentinel, &lease, e) < 0)
         return -1;
     if (lease != r->lease)
-        return err_set(e, ERR_REFUSED, 0, "somebody else raised the generation to %" PRIu64 " meanwhile",
-                       lease);
+        return err_set(e, ERR_REFUSED, 0,
+                       "somebody else raised the generation to %" PRIu64 " meanwhile", lease);
     if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && e->num != 1146)
         return -1;
     if (s.rows && !r->opt->force)
@@ -447,14 +461,17 @@ static int last_look(struct run *r, struct err *e)
 
 static int swap_world(struct run *r, struct err *e)
 {
-    struct swap s = {.db = r->db, .job = r->job, .plan = &r->plan, .generation = r->generation,
+    struct swap s = {.db = r->db,
+                     .job = r->job,
+                     .plan = &r->plan,
+                     .generation = r->generation,
                      .dumped = &r->before};
     struct err late;
     char text[400];
     if (db_nonce(s.nonce, e) < 0)
         return -1;
-    snprintf(s.dump, sizeof s.dump, "%.128s", strrchr(r->out->dump, '/') ? strrchr(r->out->dump, '/') + 1
-                                                                          : r->out->dump);
+    snprintf(s.dump, sizeof s.dump, "%.128s",
+             strrchr(r->out->dump, '/') ? strrchr(r->out->dump, '/') + 1 : r->out->dump);
     fault_point("restore.checked");
     progress_phase(r->job->progress, "swapping", 0, 0);
     if (swap_save_conflicts(&s, e) < 0)
@@ -470,8 +487,8 @@ static int swap_world(struct run *r, struct err *e)
     r->out->conflict_rows = s.conflict_rows;
     snprintf(r->out->conflict_file, sizeof r->out->conflict_file, "%s", s.conflict_file);
     if (s.conflict_rows) {
-        snprintf(text, sizeof text, "%" PRIu64 " rows written since the loss are saved in %s", s.conflict_rows,
-                 s.conflict_file);
+        snprintf(text, sizeof text, "%" PRIu64 " rows written since the loss are saved in %s",
+                 s.conflict_rows, s.conflict_file);
         note(r, text);
     }
     fault_point("restore.done");
@@ -510,8 +527,8 @@ static int run_steps(struct run *r, struct err *e)
     return swap_world(r, e);
 }
 
-int restore_run(const struct job *job, const struct restore_options *opt, struct restore_result *out,
-                struct err *e)
+int restore_run(const struct job *job, const struct restore_options *opt,
+                struct restore_result *out, struct err *e)
 {
     struct run r = {.job = job, .opt = opt, .out = out, .began = clock_mono()};
     *out = (struct restore_result){.skipped = json_array(), .plan = json_array()};
@@ -541,23 +558,29 @@ void restore_result_free(struct restore_result *r)
 
 json_t *restore_json(const struct restore_result *r)
 {
-    json_t *o = json_pack("{s:o, s:I, s:I, s:f, s:I, s:s, s:I, s:O, s:O}", "dump", js_clean(r->dump), "rows",
-                          (json_int_t)r->rows, "tables", (json_int_t)r->tables, "seconds",
-                          (double)r->took_ms / 1000.0, "generation", (json_int_t)r->generation,
-                          "conflict_file", r->conflict_file, "conflict_rows", (json_int_t)r->conflict_rows,
-                          "skipped", r->skipped, "plan", r->plan);
+    json_t *o =
+        json_pack("{s:o, s:I, s:I, s:f, s:I, s:s, s:I, s:O, s:O}", "dump", js_clean(r->dump),
+                  "rows", (json_int_t)r->rows, "tables", (json_int_t)r->tables, "seconds",
+                  (double)r->took_ms / 1000.0, "generation", (json_int_t)r->generation,
+                  "conflict_file", r->conflict_file, "conflict_rows", (json_int_t)r->conflict_rows,
+                  "skipped", r->skipped, "plan", r->plan);
     if (r->warning[0])
         js_set_clean(o, "warning", r->warning);
     return o;
 }
 
-int restore_drill(const struct job *job, const char *dump, struct restore_result *out, struct err *e)
+int restore_drill(const struct job *job, const char *dump, struct restore_result *out,
+                  struct err *e)
 {
     char scratch[256];
     /* 64 characters at most; a schema name may have as many of its own */
     snprintf(scratch, sizeof scratch, "worldkeeper_drill_%.40s", job->cfg->name);
     struct restore_options opt = {.dump = dump, .into = scratch};
-    struct run r = {.job = job, .opt = &opt, .out = out, .schema = scratch, .content = true,
+    struct run r = {.job = job,
+                    .opt = &opt,
+                    .out = out,
+                    .schema = scratch,
+                    .content = true,
                     .began = clock_mono()};
     *out = (struct restore_result){.skipped = json_array(), .plan = json_array()};
     struct buf drop = {0};

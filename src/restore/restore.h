@@ -9,11 +9,12 @@
 #include "store/state.h"
 
 struct restore_options {
-    const char *dump;   /* NULL or "latest", a dump's name, or a path to a file (contains '/' or ends in .sql/.gz) */
-    const char *into;   /* another schema, or NULL */
+    const char *dump; /* NULL or "latest", a dump's name, or a path to a file (contains '/' or ends
+                         in .sql/.gz) */
+    const char *into; /* another schema, or NULL */
     bool force, dry_run;
-    bool automatic;     /* by the supervisor after a proven loss */
-    unsigned skip;      /* newest dumps to pass over */
+    bool automatic;            /* by the supervisor after a proven loss */
+    unsigned skip;             /* newest dumps to pass over */
     const struct state *state; /* last ALIVE, for telling a living world */
 };
 
@@ -21,23 +22,24 @@ struct restore_result {
     char dump[256];
     uint64_t rows, tables, generation;
     int64_t took_ms;
-    wall_t dump_at;         /* ms 0: unknown (a foreign file) */
-    char nonce[33];         /* of the world that is now in; "" for --into and --dry-run */
+    wall_t dump_at; /* ms 0: unknown (a foreign file) */
+    char nonce[33]; /* of the world that is now in; "" for --into and --dry-run */
     struct server_id server;
     char conflict_file[128];
     uint64_t conflict_rows;
-    json_t *skipped;        /* array of {dump, reason} */
-    json_t *plan;           /* tables with rows and what happens to each */
-    char warning[512];      /* restored, but … */
+    json_t *skipped;   /* array of {dump, reason} */
+    json_t *plan;      /* tables with rows and what happens to each */
+    char warning[512]; /* restored, but … */
 };
 
-int restore_run(const struct job *job, const struct restore_options *opt, struct restore_result *out,
-                struct err *e);
+int restore_run(const struct job *job, const struct restore_options *opt,
+                struct restore_result *out, struct err *e);
 void restore_result_free(struct restore_result *r);
 json_t *restore_json(const struct restore_result *r);
 
 /* Restores a dump into a scratch schema, compares content, drops the schema. */
-int restore_drill(const struct job *job, const char *dump, struct restore_result *out, struct err *e);
+int restore_drill(const struct job *job, const char *dump, struct restore_result *out,
+                  struct err *e);
 /* Tidies up after a restore that was cut off, where there is something to tidy. */
 int restore_tidy(const struct job *job, struct err *e);
 

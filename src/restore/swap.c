@@ -55,7 +55,8 @@ int swap_save_conflicts(struct swap *s, struct err *e)
         from[n++] = t;
     }
     if (rc >= 0)
-        rc = conflict_save(s->db, s->job, list, n, s->generation, "", s->conflict_file, &s->conflict_rows, e);
+        rc = conflict_save(s->db, s->job, list, n, s->generation, "", s->conflict_file,
+                           &s->conflict_rows, e);
     for (size_t k = 0; k < n && rc == 0; k++) {
         from[k]->conflict_rows = list[k].rows;
         from[k]->conflict_hash = list[k].hash;
@@ -76,7 +77,8 @@ static int trigger_drop(struct db *db, const char *name, struct err *e)
 }
 
 /* Each trigger of `list` ends on the table it names, made anew where it is not. */
-static int triggers_put(struct db *db, const char *schema, const struct db_triggers *list, struct err *e)
+static int triggers_put(struct db *db, const char *schema, const struct db_triggers *list,
+                        struct err *e)
 {
     struct db_triggers now;
     if (list->count == 0)
@@ -102,8 +104,8 @@ static int triggers_put(struct db *db, const char *schema, const struct db_trigg
     return rc;
 }
 
-/* Every trigger is made once, under a name of ours, before the first real one is touched: a definer that
- * we may not use, or a body that no longer compiles, must not cost the game its trigger. */
+/* Every trigger is made once, under a name of ours, before the first real one is touched: a definer
+ * that we may not use, or a body that no longer compiles, must not cost the game its trigger. */
 static int triggers_prove(struct swap *s, const struct db_triggers *list, struct err *e)
 {
     char proof[64] = DB_OWN_PREFIX "trigger";
@@ -116,7 +118,8 @@ static int triggers_prove(struct swap *s, const struct db_triggers *list, struct
             trigger_drop(s->db, proof, e) < 0) {
             err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
             if (e && e->cls == ERR_DENIED)
-                err_hint(e, "GRANT SET USER ON *.* to it, or drop the trigger; worldkeeper --check names each");
+                err_hint(e, "GRANT SET USER ON *.* to it, or drop the trigger; worldkeeper --check "
+                            "names each");
             return -1;
         }
     }
@@ -164,7 +167,8 @@ static int make_sentinel(struct swap *s, struct err *e)
     const char *schema = s->job->cfg->schema;
     return db_sentinel_create(s->db, schema, SHADOW_SENTINEL, false, e) < 0
                ? -1
-               : db_sentinel_insert(s->db, schema, SHADOW_SENTINEL, s->nonce, s->generation, s->dump, e);
+               : db_sentinel_insert(s->db, schema, SHADOW_SENTINEL, s->nonce, s->generation,
+                                    s->dump, e);
 }
 
 static void add_rename(struct buf *b, const char *from, const char *to)
@@ -308,9 +312,10 @@ static int drop_own(struct db *db, const char *schema, struct err *e)
     return rc;
 }
 
-/* The new nonce is ours from now on. Known on the disk before pending.json, which names it too, goes. */
-static int remember_world(struct db *db, const struct job *job, const char *nonce, uint64_t generation,
-                          struct err *e)
+/* The new nonce is ours from now on. Known on the disk before pending.json, which names it too,
+ * goes. */
+static int remember_world(struct db *db, const struct job *job, const char *nonce,
+                          uint64_t generation, struct err *e)
 {
     struct state st;
     struct err ignored;
@@ -361,8 +366,10 @@ int swap_tidy(struct swap *s, struct err *e)
     return rc;
 }
 
-/* Rows in old tables of a restore that was cut off: nobody can tell any more whether they were saved. */
-static int save_left_over(struct db *db, const struct job *job, const struct pending *p, struct err *e)
+/* Rows in old tables of a restore that was cut off: nobody can tell any more whether they were
+ * saved. */
+static int save_left_over(struct db *db, const struct job *job, const struct pending *p,
+                          struct err *e)
 {
     struct db_tables own;
     if (db_own_tables(db, job->cfg->schema, &own, e) < 0)
@@ -375,7 +382,8 @@ static int save_left_over(struct db *db, const struct job *job, const struct pen
         old_name(old, i);
         const struct db_table *t = db_table_find(&own, old);
         if (t && n < own.count)
-            list[n++] = (struct conflict_source){.table = p->tables.list[i], .from = t->name, .columns = t};
+            list[n++] =
+                (struct conflict_source){.table = p->tables.list[i], .from = t->name, .columns = t};
     }
     int rc = n ? conflict_save(db, job, list, n, p->generation, "-left", file, &rows, e) : 0;
     free(list);
@@ -397,9 +405,11 @@ static int rename_one(struct db *db, const char *from, const char *to, struct er
     return rc;
 }
 
-/* A server that dies inside a RENAME of many tables does only some of them (MariaDB 10.11: each rename is
- * atomic, the list is not). What was moved is moved back, and no table stays without its name. */
-static int undo_half_rename(struct db *db, const struct job *job, const struct pending *p, struct err *e)
+/* A server that dies inside a RENAME of many tables does only some of them (MariaDB 10.11: each
+ * rename is atomic, the list is not). What was moved is moved back, and no table stays without its
+ * name. */
+static int undo_half_rename(struct db *db, const struct job *job, const struct pending *p,
+                            struct err *e)
 {
     struct db_tables all, own;
     char old[64], fresh[64];
@@ -434,11 +444,13 @@ static int keep_trigger(const struct job *job, const struct db_trigger *t, const
                         struct err *e)
 {
     struct buf b = {0}, text = {0};
-    char *file = xasprintf("trigger-%016llx.sql", (unsigned long long)sql_tuple_hash(t->name, strlen(t->name)));
+    char *file = xasprintf("trigger-%016llx.sql",
+                           (unsigned long long)sql_tuple_hash(t->name, strlen(t->name)));
     db_trigger_sql(&b, t, t->table);
     buf_addc(&b, '\n');
     int rc = file_commit(job->dirfd, file, b.p, b.len, 0600, e);
-    buf_printf(&text, "trigger %s could not be put back (%s); its text is in %s", t->name, why->text, file);
+    buf_printf(&text, "trigger %s could not be put back (%s); its text is in %s", t->name,
+               why->text, file);
     if (job->note)
         job->note(job->note_arg, text.p);
     buf_free(&b);
@@ -447,7 +459,8 @@ static int keep_trigger(const struct job *job, const struct db_trigger *t, const
     return rc;
 }
 
-static int recover_triggers(struct db *db, const struct job *job, const struct db_triggers *list, struct err *e)
+static int recover_triggers(struct db *db, const struct job *job, const struct db_triggers *list,
+                            struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; i < list->count && rc == 0; i++) {
@@ -464,8 +477,8 @@ static int recover_triggers(struct db *db, const struct job *job, const struct d
     return rc;
 }
 
-static int recover_pending(struct db *db, const struct job *job, const struct pending *p, bool *swapped,
-                           struct err *e)
+static int recover_pending(struct db *db, const struct job *job, const struct pending *p,
+                           bool *swapped, struct err *e)
 {
     const struct config *c = job->cfg;
     struct db_sentinel now = {0};
@@ -485,7 +498,8 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     struct pending p;
     *swapped = false;
     if (pending_load(job->dirfd, &p, e) < 0) {
-        err_hint(e, "pending.json in the dump directory names triggers to put back; read it, then remove it");
+        err_hint(e, "pending.json in the dump directory names triggers to put back; read it, then "
+                    "remove it");
         return -1;
     }
     int rc = p.there ? recover_pending(db, job, &p, swapped, e) : 0;

@@ -77,7 +77,8 @@ static int ask(struct prober *p, struct db_sentinel *s, struct err *e)
     return db_sentinel_read(p->db, c->schema, c->sentinel, s, e);
 }
 
-/* An old connection may have been ended by wait_timeout or KILL: only a new one tells about the server. */
+/* An old connection may have been ended by wait_timeout or KILL: only a new one tells about the
+ * server. */
 static int ask_again(struct prober *p, struct db_sentinel *s, struct err *e)
 {
     bool old = p->db != NULL;
@@ -130,14 +131,14 @@ int probe_worker(int fd, void *arg)
 
 json_t *probe_json(const struct observation *o)
 {
-    return json_pack("{s:s, s:i, s:o, s:b, s:b, s:b, s:i, s:o, s:I, s:I, s:{s:I, s:o, s:o, s:o, s:o}}",
-                     "failed", verdict_name(o->failed), "error", o->error, "text", js_clean(o->text),
-                     "schema_there", o->schema_there, "has_rows", o->schema_has_rows, "proven",
-                     o->privileges_proven, "rows", (int)o->rows, "nonce", js_clean(o->nonce), "generation",
-                     (json_int_t)o->generation, "latency_ms", (json_int_t)o->latency_ms, "server", "start",
-                     (json_int_t)o->server.start, "uid", js_clean(o->server.uid), "hostname",
-                     js_clean(o->server.hostname), "datadir", js_clean(o->server.datadir), "version",
-                     js_clean(o->server.version));
+    return json_pack(
+        "{s:s, s:i, s:o, s:b, s:b, s:b, s:i, s:o, s:I, s:I, s:{s:I, s:o, s:o, s:o, s:o}}", "failed",
+        verdict_name(o->failed), "error", o->error, "text", js_clean(o->text), "schema_there",
+        o->schema_there, "has_rows", o->schema_has_rows, "proven", o->privileges_proven, "rows",
+        (int)o->rows, "nonce", js_clean(o->nonce), "generation", (json_int_t)o->generation,
+        "latency_ms", (json_int_t)o->latency_ms, "server", "start", (json_int_t)o->server.start,
+        "uid", js_clean(o->server.uid), "hostname", js_clean(o->server.hostname), "datadir",
+        js_clean(o->server.datadir), "version", js_clean(o->server.version));
 }
 
 void probe_from_json(const json_t *j, struct observation *o)

@@ -1,7 +1,7 @@
-/* The probe: a worker that lives as long as the supervisor and answers each packet it gets with what it
- * found, as an observation in JSON. It keeps one connection open and asks one small question a second;
- * who the server is is asked once per connection, since a restart ends the connection. It may hang:
- * the supervisor measures the time and kills it. */
+/* The probe: a worker that lives as long as the supervisor and answers each packet it gets with
+ * what it found, as an observation in JSON. It keeps one connection open and asks one small
+ * question a second; who the server is is asked once per connection, since a restart ends the
+ * connection. It may hang: the supervisor measures the time and kills it. */
 #ifndef WK_WATCH_PROBE_H
 #define WK_WATCH_PROBE_H
 

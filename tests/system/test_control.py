@@ -6,7 +6,9 @@ import stat
 import time
 
 from wk.crash import go_on, stopped, wait_stopped
-from wk.keeper import DONE, HELD, NOT_WELL, unix
+from wk.keeper import DONE, HELD, NOT_WELL, REFUSED, unix
+from wk.util import wait_for
+from wk.watch import Watcher
 
 
 def test_status_tells_a_running_supervisor(keeper):
@@ -139,6 +141,21 @@ def test_restore_through_the_supervisor(keeper):
     keeper.world.assert_is(before)
     assert keeper.status()["last_restore"]["dump"] == name
     keeper.probes_pass("A", 3)
+
+
+def test_a_refused_restore_is_nobodys_business(keeper, http):
+    """--restore over a living world, refused: players see no RESTORING and no alert goes out."""
+    keeper.configure(http.settings())
+    keeper.dump()
+    keeper.start()
+    http.wait_event("started")
+    with Watcher(keeper) as watcher:
+        wait_for(lambda: watcher.flags, "the watcher")
+        assert keeper.run("--restore").rc == REFUSED
+        keeper.probes_pass("A", 4)
+    assert set(watcher.flags) == {"UP"}
+    keeper.ok("--test-alert")
+    assert not {"restoring", "restored", "waiting"} & set(http.events())
 
 
 def test_leftovers_of_a_killed_supervisor_do_not_block(keeper):

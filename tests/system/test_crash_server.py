@@ -8,7 +8,8 @@ from wk.util import wait_for
 from wk.watch import Watcher
 
 DUMP_MOMENTS = [*DUMP_POINTS, "dump.table_read#2", "dump.table_read#4"]
-PARTS_OF_TIME = [0.0, 0.05, 0.15, 0.25, 0.35, 0.5, 0.65, 0.8, 0.95]
+DUMP_PARTS = [0.05, 0.2, 0.4, 0.6, 0.8, 0.95]
+RESTORE_PARTS = [0.0, 0.05, 0.15, 0.25, 0.35, 0.5, 0.65, 0.8, 0.95]
 
 
 @pytest.mark.parametrize("moment", DUMP_MOMENTS)
@@ -69,7 +70,7 @@ def big(make_world, make_keeper, victim, **settings):
     return keeper
 
 
-@pytest.mark.parametrize("part", PARTS_OF_TIME)
+@pytest.mark.parametrize("part", DUMP_PARTS)
 def test_server_killed_while_a_big_dump_runs(make_world, make_keeper, victim, part):
     """Somewhere inside the reading and writing of a big world: the same promises."""
     keeper = big(make_world, make_keeper, victim)
@@ -94,7 +95,7 @@ def test_server_killed_while_a_big_dump_runs(make_world, make_keeper, victim, pa
     keeper.story.world_equals_a_dump(newest)
 
 
-@pytest.mark.parametrize("part", PARTS_OF_TIME)
+@pytest.mark.parametrize("part", RESTORE_PARTS)
 def test_server_killed_while_a_big_restore_runs(make_world, make_keeper, victim, durations, part):
     """Somewhere inside the loading: the next try gives the whole world, and half of it is never seen."""
     keeper = big(make_world, make_keeper, victim)
