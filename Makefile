@@ -65,6 +65,8 @@ unit: $(UNIT_BIN)
 
 CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch]))
 lint:
+	bash tests/arrows.sh
+	bash tests/arrows.sh --self-check
 	clang-format --dry-run --Werror $(CHECKED)
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit

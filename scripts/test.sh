@@ -110,7 +110,7 @@ pytest() {
     shift
     rm -f "$out/$name.xml"
     timeout --kill-after=30 1200 /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX \
-        --junitxml="$out/$name.xml" -n 4 "$@"
+        --junitxml="$out/$name.xml" -n 6 "$@"
 }
 count_junit() {
     local suite tests failures errors skipped

@@ -15,7 +15,7 @@
 #include "core/js.h"
 #include "core/log.h"
 #include "report/notify.h"
-#include "report/scribe.h"
+#include "scribe.h"
 #include "store/catalog.h"
 #include "watch/probe.h"
 #include "world_int.h"

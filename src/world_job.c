@@ -210,10 +210,10 @@ static void adopt_state(struct world *w, const json_t *result)
 static void add_skipped(struct world *w, const json_t *skipped)
 {
     struct buf b = {0};
-    size_t i;
-    const json_t *o;
-    json_array_foreach(skipped, i, o)
+    for (size_t i = 0; i < json_array_size(skipped); i++) {
+        const json_t *o = json_array_get(skipped, i);
         buf_printf(&b, "%s%s (%s)", i ? "; " : "", js_text(o, "dump"), js_text(o, "reason"));
+    }
     if (b.len)
         js_set_clean(w->last_restore, "passed_over", b.p);
     buf_free(&b);

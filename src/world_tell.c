@@ -190,7 +190,8 @@ void tell_publish(struct world *w)
     json_t *status = tell_status_json(w), *files = json_array();
     char *s = json_dumps(status, JSON_INDENT(1));
     guard_flag(&w->guard, &w->guard_cfg, clock_mono(), flag);
-    strcat(flag, "\n");
+    size_t end = strlen(flag);
+    snprintf(flag + end, sizeof flag - end, "\n");
     if (w->cfg->flag_file)
         add_file(files, w->cfg->flag_file, flag);
     if (w->cfg->json_file && s)

@@ -45,7 +45,7 @@ int swap_save_conflicts(struct swap *s, struct err *e)
     size_t n = 0;
     int rc = 0;
     struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
-    struct target **from = xcalloc(s->plan->count, sizeof *from);
+    struct target **from = xcalloc(s->plan->count, sizeof(struct target *));
     for (size_t i = 0; i < s->plan->count && rc >= 0; i++) {
         struct target *t = &s->plan->list[i];
         rc = replaces(t) ? in_dump(s, t, e) : 1;

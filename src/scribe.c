@@ -1,4 +1,4 @@
-#include "report/scribe.h"
+#include "scribe.h"
 
 #include <string.h>
 #include <sys/statvfs.h>
@@ -41,13 +41,11 @@ static int open_dirs(struct scribe *s, struct err *e)
 static void publish(struct scribe *s, const json_t *files)
 {
     struct err e;
-    size_t i;
-    const json_t *f;
     if (!s->args->cfg->status_dir)
         return;
     int rc = open_dirs(s, &e);
-    json_array_foreach(files, i, f)
-    {
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        const json_t *f = json_array_get(files, i);
         const char *data = js_text(f, "data");
         if (rc == 0)
             rc = file_publish(s->status_dirfd, js_text(f, "name"), data, strlen(data), 0644, &e);

@@ -7,8 +7,8 @@
  *   {"look":1}                                                    -> {"disk_free","waiting":[n,n]}
  * A failure is answered with {"failed":what, "error":{…}}, an alert that could not be queued comes
  * back. When the supervisor dies, the scribe writes what was sent before and ends. */
-#ifndef WK_REPORT_SCRIBE_H
-#define WK_REPORT_SCRIBE_H
+#ifndef WK_SCRIBE_H
+#define WK_SCRIBE_H
 
 #include "config/config.h"
 
