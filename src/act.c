@@ -108,7 +108,7 @@ static void fill_params(struct act *a)
                                    .host = m->host,
                                    .port = m->port,
                                    .user = m->user,
-                                   .password = m->password_file ? a->password.p : NULL,
+                                   .password = a->password.p,
                                    .tls_ca = m->tls_ca,
                                    .tls = (int)m->tls,
                                    .connect_timeout = m->connect_timeout,
@@ -125,8 +125,6 @@ int act_open(struct act *a, const struct config *cfg, struct err *e)
 {
     *a = (struct act){.cfg = cfg};
     a->job.dirfd = -1;
-    if (cfg->mysql.password_file && file_read_secret(cfg->mysql.password_file, &a->password, e) < 0)
-        goto fail;
     a->job.dirfd = file_dir(cfg->dump_dir, 1, 0700, e);
     /* Dumps hold all that players have; nobody else looks into them. */
     struct stat st;
@@ -150,6 +148,17 @@ int act_open(struct act *a, const struct config *cfg, struct err *e)
 fail:
     act_close(a);
     return -1;
+}
+
+int act_password(struct act *a, struct err *e)
+{
+    const char *file = a->cfg->mysql.password_file;
+    if (!file || a->password.p)
+        return 0;
+    if (file_read_secret(file, &a->password, e) < 0)
+        return -1;
+    a->job.db.password = a->password.p;
+    return 0;
 }
 
 void act_close(struct act *a)
@@ -481,9 +490,20 @@ static int act_test_alert(struct act *a, json_t **result, struct err *e)
                   : 0;
 }
 
+static bool needs_server(const char *action)
+{
+    static const char *const words[] = {"init", "dump", "restore", "drill", "tidy", NULL};
+    for (const char *const *w = words; *w; w++)
+        if (strcmp(*w, action) == 0)
+            return true;
+    return false;
+}
+
 int act_run(struct act *a, const struct request *r, json_t **result, struct err *e)
 {
     *result = NULL;
+    if (needs_server(r->action) && act_password(a, e) < 0)
+        return -1;
     if (strcmp(r->action, "init") == 0)
         return act_init(a, r, result, e);
     if (strcmp(r->action, "dump") == 0)

@@ -36,8 +36,11 @@ struct act {
     void (*emit)(void *arg, const json_t *o);
     void *emit_arg;
 };
-/* Opens the dump directory (made when missing), reads the password and state.json. */
+/* Opens the dump directory (made when missing) and reads state.json. */
 int act_open(struct act *a, const struct config *cfg, struct err *e);
+/* Reads the database password, once; act_run() does it for the actions that talk to the server. A systemd
+ * credential can be read by the service only, so that what needs no password must not ask for it. */
+int act_password(struct act *a, struct err *e);
 void act_close(struct act *a);
 /* The world's flock in the dump directory: fd, or ERR_BUSY with who has it. */
 int act_lock(struct act *a, struct err *e);

@@ -376,6 +376,8 @@ static int run(struct options *o, struct err *e)
     if (rc == 0 && strcmp(o->request.action, "run") == 0) {
         struct act a;
         rc = act_open(&a, cfg, e);
+        if (rc == 0)
+            rc = act_password(&a, e);
         return rc == 0 ? world_run(&a, cfg, e) : -1;
     }
     if (rc == 0)

@@ -308,6 +308,10 @@ static int reload_act(struct world *w, struct config *fresh, struct err *e)
     struct act next;
     if (act_open(&next, fresh, e) < 0)
         return -1;
+    if (act_password(&next, e) < 0) {
+        act_close(&next);
+        return -1;
+    }
     next.state = w->a->state;
     next.emit = w->a->emit;
     act_close(w->a);

@@ -81,7 +81,7 @@ static void test_highest_numbers(void **state)
     assert_int_equal(c.generation, 3);
     assert_int_equal(c.sequence, 6);
     catalog_free(&c);
-    assert_int_equal(mkdirat(kit_dir, "rejected", 0700), -1); /* made by the look at it */
+    assert_int_equal(mkdirat(kit_dir, "rejected", 0700), 0); /* looking does not make it */
     char *name = name_of(2, 77, ".sql.gz"), *to = xasprintf("rejected/%s", name);
     kit_text(to, "x");
     c = load();
@@ -190,6 +190,7 @@ static void test_half_a_list(void **state)
     struct catalog c;
     for (uint64_t i = 1; i <= 3; i++)
         add(1, i);
+    assert_int_equal(mkdirat(kit_dir, "rejected", 0700), 0);
     for (int at = 1; at <= 12; at++) {
         struct err e = {0};
         readdir_fails_at = at;

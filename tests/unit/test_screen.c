@@ -578,7 +578,8 @@ static void test_json(void **state)
     json_decref(o);
 }
 
-/* --status --json is status.json itself; without a supervisor an error like any other. */
+/* --status --json has the keys of status.json beside those of every answer; without a supervisor an
+ * error like any other. */
 static void test_json_status(void **state)
 {
     (void)state;
@@ -591,7 +592,8 @@ static void test_json_status(void **state)
     end();
     assert_string_equal(
         cap.shown[0].p,
-        "{\"state\":\"WAITING\"}\n"
+        "{\"action\":\"status\",\"ok\":false,\"exit\":6,\"state\":\"WAITING\","
+        "\"error\":{\"class\":\"not-well\",\"num\":0,\"text\":\"not up\",\"hint\":\"\"}}\n"
         "{\"action\":\"status\",\"ok\":false,\"exit\":6,"
         "\"error\":{\"class\":\"not-well\",\"num\":0,\"text\":\"not up\",\"hint\":\"\"}}\n");
     json_decref(o);
