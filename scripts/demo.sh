@@ -87,7 +87,7 @@ set_up() {
     echo 'Set-up'
     scripts/deps.sh build demo
     log=$(mktemp)
-    make >"$log" 2>&1 || {
+    make -j2 >"$log" 2>&1 || {
         tail -n 30 "$log" >&2
         rm -f "$log"
         pw_die 'the build failed; its output ends as above'

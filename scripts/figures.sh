@@ -197,7 +197,7 @@ row() { printf '  %-47s %-30s%s\n' "$1" "$2" "${3:+ $3}" | sed 's/ *$//'; }
 # ---------------------------------------------------------------------------------------------------
 
 scripts/deps.sh build demo
-make >/dev/null
+make -j2 >/dev/null
 pw_begin
 cp build/release/worldkeeper "$PW_DIR/bin/"
 pw_free_port

@@ -867,7 +867,7 @@ note 'left out' check 'the limit of five minutes for a restore: worldkeeper ends
 config_text() {
     cat <<END
 # Written from the scripts in $dir
-# Complete and commented: etc/example.ini. What is not here is as it is by default.
+# man worldkeeper tells all keys. What is not here is as it is by default.
 
 [world]
 name = $name

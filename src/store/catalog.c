@@ -176,7 +176,9 @@ static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     const struct sweep *s = arg;
     uint64_t generation, sequence;
-    size_t len = manifest_parse_name(file, s->world, &generation, &sequence);
+    size_t len = manifest_parse_name(file, s->world, &generation, &sequence), all = strlen(file);
+    if (text_starts(file, "conflict-") && all > 5 && strcmp(file + all - 5, ".part") == 0)
+        return file_remove(dirfd, file, e); /* no restore runs while a dump does */
     if (len == 0)
         return 0;
     if (strcmp(file + len, ".sql.gz.part") == 0)

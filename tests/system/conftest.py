@@ -1,6 +1,7 @@
 """Fixtures of the system tests: servers, worlds, keepers and sinks, all ended at a test's end."""
 import os
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -18,6 +19,7 @@ from wk.world import World  # noqa: E402
 def pytest_configure(config):
     """One short directory for everything of this run; xdist's workers share the controller's."""
     if not hasattr(config, "workerinput"):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
         config.wk_base = tempfile.mkdtemp(prefix="wk")
         os.chmod(config.wk_base, 0o755)
 

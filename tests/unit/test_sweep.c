@@ -54,7 +54,9 @@ static void test_sweep(void **state)
     put(1, 2, ".sql.gz.part", "x");
     put(1, 7, ".sql.gz.old", "nobody's");
     put(0, 1, ".json", "{}");
+    kit_text("conflict-000001-20231114T221320Z.sql.gz.part", "x");
     assert_int_equal(catalog_sweep(kit_dir, "w", NULL), 0);
+    assert_false(kit_there("conflict-000001-20231114T221320Z.sql.gz.part"));
     for (size_t i = 0; i < COUNT(stays); i++)
         if (!kit_there(stays[i]))
             fail_msg("%s was swept", stays[i]);

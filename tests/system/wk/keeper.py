@@ -7,10 +7,10 @@ import signal
 import subprocess
 import time
 
-from .util import CANARY, PATIENCE, end_process, session_pids, tail, wait_for
+from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, session_pids, tail, wait_for
 
-BINARY = os.environ.get("WORLDKEEPER") or os.path.abspath(
-    os.path.join(os.path.dirname(__file__), "../../../build/release/worldkeeper"))
+BINARY = os.path.abspath(os.environ.get("WORLDKEEPER") or os.path.join(
+    os.path.dirname(__file__), "../../../build/release/worldkeeper"))
 USER = "keeper"
 # Exit codes of the contract.
 DONE, FAILED, USAGE, HELD, REFUSED, NOTHING, NOT_WELL = range(7)
@@ -94,7 +94,7 @@ class Keeper:
 
     def command(self, *args):
         root = ["--allow-root"] if os.geteuid() == 0 or self.prefix else []
-        return [*self.prefix, BINARY, "--config", self.config_path, *root, *args]
+        return [*DIE_WITH_US, *self.prefix, BINARY, "--config", self.config_path, *root, *args]
 
     def environment(self, fault=None, **more):
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNTIME_DIRECTORY": self.control_dir}

@@ -1,6 +1,7 @@
 """Private MariaDB servers: own datadir, own port, own socket, ended by their pid."""
 import fcntl
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import time
 
 import pymysql
 
-from .util import CANARY, end_process, free_port, ident, tail, wait_for
+from .util import CANARY, DIE_WITH_US, end_process, free_port, ident, tail, wait_for
 
 INSTALL = ["--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:12M:autoextend"]
 SMALL = INSTALL + [
@@ -24,10 +25,22 @@ RIGHTS = ("SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMP
 SERVER_RIGHTS = "BINLOG MONITOR"
 
 
+def server_user():
+    """Who runs the servers when we are root: a machine with the server's core package only has no
+    user mysql."""
+    try:
+        pwd.getpwnam("mysql")
+        return "mysql"
+    except KeyError:
+        return "nobody"
+
+
 def as_mysql():
-    """The command prefix that runs a server as user mysql when we are root; both die with us."""
-    who = ["--reuid=mysql", "--regid=mysql", "--clear-groups"] if os.geteuid() == 0 else []
-    return ["setpriv", "--pdeathsig=KILL", *who, "--"]
+    """The command prefix that runs a server as an unprivileged user when we are root."""
+    who = [f"--reuid={server_user()}", "--clear-groups"] if os.geteuid() == 0 else []
+    if who:
+        who.append(f"--regid={pwd.getpwnam(server_user()).pw_gid}")
+    return [*DIE_WITH_US[:-1], *who, "--"]
 
 
 def template(base):
@@ -39,9 +52,9 @@ def template(base):
             new = tempfile.mkdtemp(dir=base, prefix="new")
             os.chmod(new, 0o755)
             if os.geteuid() == 0:
-                shutil.chown(new, "mysql", "mysql")
+                shutil.chown(new, server_user())
             subprocess.run(
-                [*as_mysql(), "mariadb-install-db", "--no-defaults", "--skip-test-db",
+                [*as_mysql(), "mariadb-install-db", "--no-defaults", "--skip-test-db", "--force",
                  "--auth-root-authentication-method=normal", "--datadir=" + new, *INSTALL],
                 check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=base)
             os.rename(new, path)

@@ -4,6 +4,7 @@ import socket
 import time
 
 CANARY = "CANARY-4f1c-only-in-password-files"
+DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # when the tests themselves are killed
 PATIENCE = 60  # seconds that a wait may take at most: generous, never the normal case
 
 
