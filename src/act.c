@@ -331,7 +331,8 @@ static int act_dump(struct act *a, const struct request *r, json_t **result, str
 /* Play lost: from the dump to the last moment the world was seen alive. */
 static json_t *lost_seconds(const struct act *a, const struct restore_result *res)
 {
-    if (res->dump_at.ms == 0 || !a->state.known || a->state.alive_at.ms < res->dump_at.ms)
+    if (res->dump_at.ms == 0 || res->over_living || !a->state.known ||
+        a->state.alive_at.ms < res->dump_at.ms)
         return json_null();
     return json_integer((a->state.alive_at.ms - res->dump_at.ms) / 1000);
 }

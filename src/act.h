@@ -38,8 +38,9 @@ struct act {
 };
 /* Opens the dump directory (made when missing) and reads state.json. */
 int act_open(struct act *a, const struct config *cfg, struct err *e);
-/* Reads the database password, once; act_run() does it for the actions that talk to the server. A systemd
- * credential can be read by the service only, so that what needs no password must not ask for it. */
+/* Reads the database password, once; act_run() does it for the actions that talk to the server. A
+ * systemd credential can be read by the service only, so that what needs no password must not ask
+ * for it. */
 int act_password(struct act *a, struct err *e);
 void act_close(struct act *a);
 /* The world's flock in the dump directory: fd, or ERR_BUSY with who has it. */

@@ -327,7 +327,7 @@ void screen_json(const char *action, const json_t *result, const struct err *e, 
         js_set_clean(why, "hint", e->hint);
         json_object_set_new(o, "error", why);
     }
-    char *s = json_dumps(o, JSON_COMPACT);
+    char *s = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     puts(s ? s : "{}");
     free(s);
     json_decref(o);

@@ -585,6 +585,7 @@ static int recall(struct world *w, struct err *e)
     const struct catalog_entry *newest = catalog_newest(&c, 0);
     if (newest)
         job_set_last_dump(w, &newest->m);
+    w->last_restore = s->last_restore[0] ? json_loads(s->last_restore, 0, NULL) : NULL;
     w->expect.known = s->known;
     w->expect.server = s->server;
     snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", s->nonce);

@@ -219,6 +219,17 @@ static void add_skipped(struct world *w, const json_t *skipped)
     buf_free(&b);
 }
 
+/* For the status of the next supervisor. */
+static void keep_last_restore(struct world *w)
+{
+    struct state *s = &w->a->state;
+    char *text = json_dumps(w->last_restore, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (text && strlen(text) < sizeof s->last_restore)
+        snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
+    w->state_dirty = true;
+    free(text);
+}
+
 static void restore_done(struct world *w, json_t *result, bool ok)
 {
     char at[TEXT_SHORT];
@@ -244,6 +255,7 @@ static void restore_done(struct world *w, json_t *result, bool ok)
         log_line(LOG_WARN_, "restored, but: %s", js_text(result, "warning"));
         json_object_set(w->last_restore, "warning", json_object_get(result, "warning"));
     }
+    keep_last_restore(w);
     json_object_set(w->last_restore, "conflict_file", json_object_get(result, "conflict_file"));
 }
 

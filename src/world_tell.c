@@ -188,7 +188,7 @@ void tell_publish(struct world *w)
         return;
     char flag[130];
     json_t *status = tell_status_json(w), *files = json_array();
-    char *s = json_dumps(status, JSON_INDENT(1));
+    char *s = json_dumps(status, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     guard_flag(&w->guard, &w->guard_cfg, clock_mono(), flag);
     size_t end = strlen(flag);
     snprintf(flag + end, sizeof flag - end, "\n");

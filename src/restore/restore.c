@@ -165,6 +165,7 @@ static int guard_world(struct run *r, struct err *e)
     const char *why = "";
     if (world_lives(r, &lives, &why, e) < 0)
         return -1;
+    r->out->over_living = lives;
     if (!lives || r->opt->dry_run)
         return 0;
     if (!r->opt->force) {
@@ -487,7 +488,7 @@ static int swap_world(struct run *r, struct err *e)
     r->out->conflict_rows = s.conflict_rows;
     snprintf(r->out->conflict_file, sizeof r->out->conflict_file, "%s", s.conflict_file);
     if (s.conflict_rows) {
-        snprintf(text, sizeof text, "%" PRIu64 " rows written since the loss are saved in %s",
+        snprintf(text, sizeof text, "%" PRIu64 " rows found in the replaced tables are saved in %s",
                  s.conflict_rows, s.conflict_file);
         note(r, text);
     }

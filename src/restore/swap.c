@@ -274,6 +274,7 @@ static int drop_table(struct db *db, const char *name, struct err *e)
 static int save_late_rows(struct swap *s, struct err *e)
 {
     size_t n = 0;
+    uint64_t before = 0;
     int rc = 0;
     struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
     char(*names)[64] = xcalloc(s->plan->count, sizeof *names);
@@ -284,14 +285,16 @@ static int save_late_rows(struct swap *s, struct err *e)
         old_name(names[i], i);
         list[n] = (struct conflict_source){.table = t->name, .from = names[i], .columns = t->live};
         rc = conflict_measure(s->db, &list[n], e);
-        if (rc == 0 && (list[n].rows != t->conflict_rows || list[n].hash != t->conflict_hash))
+        if (rc == 0 && (list[n].rows != t->conflict_rows || list[n].hash != t->conflict_hash)) {
+            before += t->conflict_rows;
             n++;
+        }
     }
     char file[128];
     uint64_t rows = 0;
     if (rc == 0 && n) {
         rc = conflict_save(s->db, s->job, list, n, s->generation, "-late", file, &rows, e);
-        s->conflict_rows += rows;
+        s->conflict_rows += rows > before ? rows - before : 0; /* whole tables are written again */
         if (rc == 0 && !s->conflict_file[0])
             snprintf(s->conflict_file, sizeof s->conflict_file, "%s", file);
     }

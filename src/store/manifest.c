@@ -112,7 +112,7 @@ json_t *manifest_json(const struct manifest *m)
 int manifest_write(int dirfd, const struct manifest *m, struct err *e)
 {
     json_t *o = manifest_json(m);
-    char *s = json_dumps(o, JSON_INDENT(1));
+    char *s = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     char *file = xasprintf("%s.json", m->name);
     int rc;
     if (!s)

@@ -17,8 +17,8 @@ struct state {
     struct server_id server; /* at the last ALIVE */
     wall_t alive_at;
     bool paused;
-    wall_t pause_until;     /* ms 0: not limited */
-    char last_restore[512]; /* JSON text of the last restore's figures, or "" */
+    wall_t pause_until;      /* ms 0: not limited */
+    char last_restore[2048]; /* JSON text of the last restore's figures, or "" */
 };
 
 /* A missing file gives an empty state; a damaged one too, with the reason in `e` and -1. */

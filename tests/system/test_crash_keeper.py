@@ -48,7 +48,7 @@ def test_supervisor_killed_during_a_restore(doomed, victim, point):
         assert doomed.flag() != "UP"
     doomed.start()
     story.world_equals_a_dump(1)
-    assert doomed.world.sql("SHOW TABLES") == tables
+    doomed.wait(lambda: doomed.world.sql("SHOW TABLES") == tables, "left-overs to be tidied up")
     saved = b"".join(gzip.open(p).read() for p in doomed.conflicts())
     assert b"too early" in saved
     story.newest_is_kept()
@@ -86,7 +86,7 @@ def test_both_killed_during_a_restore(doomed, victim, point):
     victim.crash()
     doomed.start()
     story.world_equals_a_dump(story.newest_is_kept())
-    assert doomed.world.sql("SHOW TABLES") == tables
+    doomed.wait(lambda: doomed.world.sql("SHOW TABLES") == tables, "left-overs to be tidied up")
 
 
 @pytest.mark.parametrize("point", DUMP_POINTS[1:10:2])

@@ -82,7 +82,8 @@ class Server:
         assert self.process is None, "the server runs already"
         self.process = subprocess.Popen(
             [*as_mysql(), "mariadbd", "--no-defaults", *SMALL, "--datadir=" + self.datadir,
-             "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}", "--log-error=" + self.error_log,
+             "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}",
+             "--log-error=" + self.error_log,
              "--pid-file=" + os.path.join(self.datadir, "pid"), *self.options, *more],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True, cwd=self.dir)
