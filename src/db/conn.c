@@ -146,7 +146,7 @@ static int session_setup(struct db *db, struct err *e)
             db,
             "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00', "
             "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "
-            "sql_select_limit=DEFAULT, sql_big_selects=1, sql_quote_show_create=1, "
+            "sql_select_limit=18446744073709551615, sql_big_selects=1, sql_quote_show_create=1, "
             "wait_timeout=86400, net_write_timeout=600",
             e) < 0)
         return -1;

@@ -28,6 +28,9 @@ int db_sentinel_read(struct db *db, const char *schema, const char *table, struc
     struct db_rows *r = db_select(db, sql, e);
     free(name);
     free(sql);
+    if (!r && e && (e->num == 1146 || e->num == 1049))
+        err_hint(e, "worldkeeper --init makes the sentinel of a new world; --restore brings back a "
+                    "lost one");
     if (!r)
         return -1;
     int got;

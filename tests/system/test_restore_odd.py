@@ -1,0 +1,115 @@
+"""Restores over tables that changed, triggers of others, servers with odd settings, halves of a RENAME."""
+import json
+import os
+
+import pytest
+from wk.keeper import DONE, REFUSED
+
+
+def crashed_again(keeper, victim, change):
+    """A dump, a change of the tables, a loss."""
+    keeper.dump()
+    keeper.world.sql(change)
+    victim.crash()
+
+
+@pytest.fixture
+def half_renamed(doomed, victim):
+    """A server that died inside the RENAME: `player` was swapped, `fleet` has only its old name."""
+    doomed.world.sql("CREATE DEFINER=keeper@localhost TRIGGER watch BEFORE INSERT ON fleet FOR EACH ROW SET NEW.x = 1",
+                     "CREATE DEFINER=keeper@localhost TRIGGER look BEFORE INSERT ON player FOR EACH ROW SET NEW.points = 1")
+    doomed.dump()
+    doomed.before = doomed.world.snapshot()
+    victim.crash()
+    assert doomed.run("--restore", fault="restore.before_rename=kill").rc != DONE
+    with open(os.path.join(doomed.dumps_dir, "pending.json")) as f:
+        order = json.load(f)["tables"]
+    old, new = "worldkeeper_tmp_old_%06d", "worldkeeper_tmp_new_%06d"
+    player, fleet = order.index("player"), order.index("fleet")
+    doomed.world.sql(f"RENAME TABLE player TO {old % player}, {new % player} TO player",
+                     f"RENAME TABLE fleet TO {old % fleet}")
+    victim.crash()
+    return doomed
+
+
+def test_half_a_rename_is_undone(half_renamed):
+    """No table stays without its name, no trigger is lost, and the restore then succeeds."""
+    half_renamed.ok("--restore")
+    half_renamed.world.assert_is(half_renamed.before)
+
+
+def test_enum_with_other_numbers_is_refused(doomed, victim):
+    """ENUM values travel by number: a list that changed in front would turn them into others."""
+    doomed.world.sql("ALTER TABLE mark ADD e ENUM('a','b') NOT NULL DEFAULT 'b'")
+    crashed_again(doomed, victim, "ALTER TABLE mark MODIFY e ENUM('zero','a','b') NOT NULL DEFAULT 'b'")
+    done = doomed.run("--restore")
+    assert done.rc == REFUSED and "column e of table mark" in done.err and "HINT" in done.err, done
+
+
+def test_enum_that_grew_at_its_end_is_restored(doomed, victim):
+    """New members behind the old ones change nothing for the rows that are there."""
+    doomed.world.sql("ALTER TABLE mark ADD e ENUM('a','b') NOT NULL DEFAULT 'b'")
+    crashed_again(doomed, victim, "ALTER TABLE mark MODIFY e ENUM('a','b','c') NOT NULL DEFAULT 'b'")
+    doomed.ok("--restore")
+    assert doomed.world.sql("SELECT v, e FROM mark") == ((1, "b"),)
+
+
+def test_a_widened_column_takes_its_rows(doomed, victim):
+    """A column that got wider holds the same values; this is no damage of the dump."""
+    doomed.world.sql("ALTER TABLE mark ADD d DECIMAL(5,2) NOT NULL DEFAULT 1.50")
+    crashed_again(doomed, victim, "ALTER TABLE mark MODIFY d DECIMAL(8,4) NOT NULL")
+    doomed.ok("--restore")
+    assert doomed.world.value("SELECT d = 1.5 FROM mark") == 1
+
+
+def test_a_narrowed_column_is_refused(doomed, victim):
+    """Values that no longer fit are not cut in silence."""
+    doomed.world.sql("ALTER TABLE mark ADD d DECIMAL(8,4) NOT NULL DEFAULT 1.2345")
+    crashed_again(doomed, victim, "ALTER TABLE mark MODIFY d DECIMAL(5,2) NOT NULL")
+    done = doomed.run("--restore")
+    assert done.rc == REFUSED and "mark" in done.err, done
+
+
+def test_a_trigger_of_another_definer_is_not_lost(doomed, victim):
+    """Without the right to make it anew the restore is refused, and the trigger is still there."""
+    doomed.world.sql("CREATE DEFINER=root@localhost TRIGGER watch BEFORE INSERT ON mark "
+                     "FOR EACH ROW SET NEW.v = 7")
+    doomed.dump()
+    victim.crash()
+    for _ in range(2):
+        done = doomed.run("--restore")
+        assert done.rc != DONE and "trigger watch" in done.err and "SET USER" in done.err, done
+        assert doomed.world.value("SELECT COUNT(*) FROM information_schema.triggers WHERE "
+                                  "trigger_schema=DATABASE() AND event_object_table='mark'") == 1
+    doomed.world.sql("DROP TRIGGER watch")
+    doomed.ok("--restore")
+    assert doomed.world.rows() == 2000
+
+
+@pytest.mark.parametrize("setting, usual", [("sql_select_limit=3", "DEFAULT"), ("autocommit=0", "1"),
+                                            ("sql_quote_show_create=0", "1"),
+                                            ("max_statement_time=0.001", "0")])
+def test_global_settings_change_no_dump(make_server, make_world, make_keeper, setting, usual):
+    """What a server gives new sessions by default does not reach into dumps and restores."""
+    server = make_server()
+    keeper = make_keeper(make_world(on=server))
+    keeper.init()
+    before = keeper.world.snapshot()
+    keeper.world.sql("SET GLOBAL " + setting)
+    keeper.dump()
+    keeper.ok("--restore", "--force")
+    keeper.world.sql("SET GLOBAL " + setting.split("=")[0] + "=" + usual)
+    keeper.world.assert_is(before)
+
+
+def test_the_named_dump_outlives_the_forced_one(keeper):
+    """The dump that a forced restore takes first removes nothing, least of all the one it was asked for."""
+    keeper.configure({"retention": {"keep_last": "2", "keep_within": "0", "keep_daily": "0",
+                                    "keep_weekly": "0"}})
+    keeper.dump()
+    first = keeper.newest()["name"]
+    keeper.world.mark(2)
+    keeper.dump()
+    keeper.world.mark(3)
+    keeper.ok("--restore=" + first, "--force")
+    assert keeper.world.marked() == 1
