@@ -50,27 +50,12 @@ int world_scribe(struct world *w, json_t *msg)
     return rc;
 }
 
-void world_state_changed(struct world *w)
-{
-    w->state_dirty = true;
-}
-
 static void start_restore(struct world *w)
 {
-    struct request r = {
-        .action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
-    struct err e;
-    if (w->job.request.action) {
-        /* A dump of an empty world is worth nothing; it makes way. */
-        request_free(&r);
-        if (strcmp(w->job.request.action, "dump") == 0)
-            job_stop(w, SIGKILL);
-        return;
-    }
-    if (job_start(w, &r, &e) == 0)
-        return;
-    request_free(&r);
-    world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &e});
+    if (!w->job.request.action)
+        job_restore(w);
+    else if (strcmp(w->job.request.action, "dump") == 0)
+        job_stop(w, SIGKILL); /* a dump of an empty world is worth nothing; it makes way */
 }
 
 /* The only place that changes the state: decide, log, publish, alert, act. */

@@ -94,13 +94,14 @@ struct world {
 
 /* world.c */
 void world_event(struct world *w, const struct guard_event *ev);
-void world_state_changed(struct world *w); /* state.json is to be written */
 /* Hands one packet to the scribe; -1 when it cannot take it now. */
 int world_scribe(struct world *w, json_t *msg /* taken */);
 
 /* world_job.c */
 void job_init(struct world *w);
 int job_start(struct world *w, struct request *r /* taken on success */, struct err *e);
+/* Starts the restore of a lost world; that it cannot start is an event. No job runs. */
+void job_restore(struct world *w);
 void job_message(struct world *w);
 void job_ended(struct world *w, int wait_status);
 void job_timers(struct world *w, mono_t now);

@@ -292,6 +292,17 @@ static void restore_ended(struct world *w, json_t *result, const struct err *e, 
     world_event(w, &ev);
 }
 
+void job_restore(struct world *w)
+{
+    struct request r = {
+        .action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
+    struct err e;
+    if (job_start(w, &r, &e) == 0)
+        return;
+    request_free(&r);
+    world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &e});
+}
+
 /* The worker's last word, or what its silent death amounts to. */
 static void job_result(struct world *w, json_t *result, const struct err *e)
 {
@@ -317,15 +328,8 @@ static void job_result(struct world *w, json_t *result, const struct err *e)
     else if (strcmp(r.action, "init") == 0)
         w->probed.next = clock_mono();
     request_free(&r);
-    if (w->guard.state == GUARD_LOST) { /* it had to wait for this job */
-        struct request again = {
-            .action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
-        struct err why;
-        if (job_start(w, &again, &why) < 0) {
-            request_free(&again);
-            world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &why});
-        }
-    }
+    if (w->guard.state == GUARD_LOST) /* it had to wait for this job */
+        job_restore(w);
 }
 
 static void swapping(struct world *w, const json_t *o)

@@ -188,11 +188,6 @@ void db_close(struct db *db)
     free(db);
 }
 
-void db_library_end(void)
-{
-    mysql_library_end();
-}
-
 int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e)
 {
     mono_t began = clock_mono();
@@ -232,11 +227,6 @@ uint64_t db_affected(struct db *db)
 {
     my_ulonglong n = mysql_affected_rows(db->my);
     return n == (my_ulonglong)-1 ? 0 : n;
-}
-
-unsigned long db_connection_id(struct db *db)
-{
-    return mysql_thread_id(db->my);
 }
 
 bool db_is_mariadb(struct db *db)

@@ -29,8 +29,6 @@ struct db_params {
  */
 struct db *db_open(const struct db_params *p, struct err *e);
 void db_close(struct db *db);
-/* Ends the library's own memory (for leak checks) at the end of a process. */
-void db_library_end(void);
 
 int db_exec(struct db *db, const char *sql, struct err *e);
 int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e);
@@ -40,7 +38,6 @@ int db_execf(struct db *db, struct err *e, const char *fmt, ...)
 unsigned db_warnings(const struct db *db);
 /* Rows that the last statement changed. */
 uint64_t db_affected(struct db *db);
-unsigned long db_connection_id(struct db *db);
 bool db_is_mariadb(struct db *db);
 
 /* A result that is read row by row as the server sends it. Values are bytes, NULL for SQL NULL;

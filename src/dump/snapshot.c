@@ -252,11 +252,6 @@ const char *snapshot_nonce(const struct snapshot *s)
     return s->sentinel.nonce;
 }
 
-uint64_t snapshot_generation(const struct snapshot *s)
-{
-    return s->sentinel.generation;
-}
-
 struct db *snapshot_db(struct snapshot *s)
 {
     return s->meta;

@@ -25,7 +25,6 @@ const struct db_tables *snapshot_tables(const struct snapshot *s);
 const struct server_id *snapshot_server(const struct snapshot *s);
 const struct db_point *snapshot_point(const struct snapshot *s);
 const char *snapshot_nonce(const struct snapshot *s);
-uint64_t snapshot_generation(const struct snapshot *s);
 /* For reading definitions, beside the locks; its default schema is the world's. */
 struct db *snapshot_db(struct snapshot *s);
 /* CREATE TABLE of a table as it was under the locks. */

@@ -7,10 +7,8 @@
 
 #include "core/text.h"
 
-int plan_begin(struct db *db, const struct job *job, const char *schema, bool into,
-               struct plan *out, struct err *e)
+int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, struct err *e)
 {
-    (void)job;
     *out = (struct plan){.into = into};
     return db_tables(db, schema, true, &out->live, e);
 }

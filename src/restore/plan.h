@@ -39,8 +39,7 @@ struct plan {
 };
 
 /* `schema` is the target; `into`: not the world itself. */
-int plan_begin(struct db *db, const struct job *job, const char *schema, bool into,
-               struct plan *out, struct err *e);
+int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, struct err *e);
 /* Adds a table of the dump; `engine` as in its definition. */
 struct target *plan_add(struct plan *p, const struct job *job, const char *name,
                         const char *engine);

@@ -289,7 +289,7 @@ static int load_own(struct run *r, const struct manifest *m, struct err *e)
 static int fresh_plan(struct run *r, struct err *e)
 {
     plan_free(&r->plan);
-    return plan_begin(r->db, r->job, r->schema, r->opt->into != NULL, &r->plan, e);
+    return plan_begin(r->db, r->schema, r->opt->into != NULL, &r->plan, e);
 }
 
 static int nothing_intact(const struct run *r, struct err *e)
