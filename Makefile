@@ -1,7 +1,9 @@
 # make            build/release/worldkeeper
 # make SAN=1      build/san/worldkeeper, with AddressSanitizer and UndefinedBehaviorSanitizer
+# make ISAL=no    without ISA-L, also where it is installed (default: with it where it is found)
 # make unit       build and run the unit tests (SAN=1: with sanitizers)
 # make lint       clang-format, cppcheck, clang-tidy: quiet or red
+# make bench      measure dumps and restores beside other tools (tests/bench/README.md): an hour
 # make install    PREFIX, DESTDIR
 
 VERSION := 0.1.0
@@ -24,16 +26,22 @@ MYSQL_PC ?= $(shell pkg-config --exists mysqlclient && echo mysqlclient || echo 
 PKGS  := $(MYSQL_PC) zlib inih jansson libcrypto
 # libcurl is loaded when a message is sent (src/report/curl.c): linked, it would cost each supervisor 4 MB.
 HEADER_PKGS := $(PKGS) libcurl
+# ISA-L is loaded by who packs or unpacks (src/core/codec_isal.c): it too would cost each supervisor.
+ISAL ?= $(shell pkg-config --exists libisal && echo yes || echo no)
+ifeq ($(ISAL),yes)
+HEADER_PKGS += libisal
+ISAL_DEF := -DWK_ISAL
+endif
 # Texts for people are cut where they are too long, on purpose (src/core/err.h).
 WARN  := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototypes \
          -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef -Wvla \
          -Wswitch-enum -Wnull-dereference -Wlogical-op -Wduplicated-cond \
          -Wno-format-truncation
 HARD  := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE
-CPPFLAGS_ALL := -D_GNU_SOURCE -DWK_VERSION='"$(VERSION)"' -Isrc $(shell pkg-config --cflags $(HEADER_PKGS) | sed 's/-I/-isystem /g') $(CPPFLAGS)
+CPPFLAGS_ALL := -D_GNU_SOURCE -DWK_VERSION='"$(VERSION)"' $(ISAL_DEF) -Isrc $(shell pkg-config --cflags $(HEADER_PKGS) | sed 's/-I/-isystem /g') $(CPPFLAGS)
 CFLAGS_ALL   := -std=c11 $(WARN) $(HARD) $(MODE) $(CFLAGS)
 LDFLAGS_ALL  := -pie -Wl,-z,relro,-z,now -Wl,--as-needed $(MODE) $(LDFLAGS)
-LIBS  := $(shell pkg-config --libs $(PKGS)) -ldl
+LIBS  := $(shell pkg-config --libs $(PKGS)) -ldl -pthread
 
 SRC  := $(sort $(wildcard src/*.c src/*/*.c))
 OBJ  := $(SRC:%.c=$(BUILD)/%.o)
@@ -53,6 +61,13 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
+# What asks whether ISA-L is there is built anew when the answer changes.
+$(BUILD)/src/core/codec_isal.o $(BUILD)/tests/unit/test_codec.o: $(BUILD)/isal.$(ISAL)
+$(BUILD)/isal.$(ISAL):
+	@mkdir -p $(@D)
+	@rm -f $(BUILD)/isal.*
+	@touch $@
+
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(UNIT_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS) -lcmocka
@@ -63,13 +78,13 @@ unit-build: $(UNIT_BIN)
 unit: $(UNIT_BIN)
 	@fail=0; for t in $(UNIT_BIN); do echo "== $$t"; $$t || fail=1; done; exit $$fail
 
-CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch]))
+CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch] tests/bench/*.[ch]))
 lint:
 	bash tests/arrows.sh
 	bash tests/arrows.sh --self-check
 	clang-format --dry-run --Werror $(CHECKED)
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
-	  --suppress=missingIncludeSystem --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit
+	  --suppress=missingIncludeSystem --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit tests/bench
 	clang-tidy --quiet --warnings-as-errors='*' $(SRC) -- -std=c11 $(CPPFLAGS_ALL) 2>&1 | { grep -vE '^[0-9]+ warnings? generated|^$$' && exit 1 || exit 0; }
 
 format:
@@ -89,3 +104,19 @@ clean:
 	rm -rf build
 
 -include $(OBJ:.o=.d) $(wildcard $(BUILD)/tests/unit/*.d)
+
+# Everything in tests/bench is a program of one file.
+BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
+.PHONY: bench bench-tools
+bench:
+	scripts/bench.sh
+bench-tools: $(BENCH_BIN)
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+-include $(wildcard $(BUILD)/tests/bench/*.d)
+
+# This one is made of the program's own code.
+$(BUILD)/bench/scan: $(BUILD)/tests/bench/scan.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)

@@ -5,14 +5,15 @@ set -euo pipefail
 
 usage() {
     cat <<'END'
-Usage: scripts/deps.sh [build|demo|test|clean-root]...
+Usage: scripts/deps.sh [build|demo|test|bench|clean-root]...
 
 Installs what is missing of the named sets (default: build), with apt-get, as root or by sudo.
 Nothing is ever removed, no service is installed or started.
 
   build       compiler and libraries
   demo        a MariaDB server and its clients, without the system's own database service
-  test        what the tests, the linters and the checks use (brings build and demo)
+  test        what the tests, the linters and the checks use (brings build, demo and bench)
+  bench       what scripts/bench.sh measures beside worldkeeper, and draws with
   clean-root  what scripts/clean-root.sh uses
 END
 }
@@ -23,11 +24,12 @@ die() {
 }
 
 build='gcc libc6-dev make pkg-config default-libmysqlclient-dev zlib1g-dev libcurl4-openssl-dev
-       libinih-dev libjansson-dev libssl-dev'
+       libisal-dev libinih-dev libjansson-dev libssl-dev'
 # The server's core package has no service and no system database: nothing starts, now or at boot.
 demo='mariadb-server-core mariadb-client'
 tests='libcmocka-dev clang-format clang-tidy cppcheck shellcheck mandoc groff-base systemd openssl
        strace procps python3 python3-pytest python3-pytest-xdist python3-pymysql python3-aiosmtpd'
+bench='python3 python3-pymysql mydumper pigz gnuplot-nox'
 
 [ $# -gt 0 ] || set -- build
 wanted=()
@@ -35,7 +37,8 @@ for set in "$@"; do
     case $set in
     build) list=$build ;;
     demo) list=$demo ;;
-    test) list="$build $demo $tests" ;;
+    test) list="$build $demo $bench $tests" ;;
+    bench) list=$bench ;;
     clean-root) list='debootstrap' ;;
     --help)
         usage

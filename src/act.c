@@ -429,7 +429,7 @@ static bool verify_one(struct act *a, const struct catalog_entry *c, json_t *lis
         err_set(&why, ERR_DAMAGED, 0, "%s", c->reason);
     if (whole) {
         progress_phase(&a->progress, "verifying", c->m.rows, c->m.file_size);
-        whole = verify_dump(a->job.dirfd, file, &c->m, NULL, NULL, &a->progress, &why) == 0;
+        whole = verify_dump(a->job.dirfd, file, &c->m, &a->progress, &why) == 0;
     }
     json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", c->m.name, "whole", whole,
                                           "reason", js_clean(whole ? "" : why.text)));

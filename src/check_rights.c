@@ -238,6 +238,27 @@ static void check_position(struct check *c)
     buf_free(&sql);
 }
 
+/* What lets a session leave the binary log out. */
+static const char *log_right(const struct check *c)
+{
+    return db_is_mariadb(c->db) ? "BINLOG ADMIN" : "SYSTEM_VARIABLES_ADMIN";
+}
+
+static void check_unlogged(struct check *c)
+{
+    struct buf sql = {0};
+    if (c->cfg->restore_binlog || db_variable_number(c->db, "log_bin") != 1 ||
+        has_globally(c, log_right(c)) || has_globally(c, "SUPER"))
+        return;
+    buf_printf(&sql, "GRANT %s ON *.* TO ", log_right(c));
+    doctor_account(&sql, c->session.account);
+    check_add(c, CHECK_WARN, "rights",
+              "[restore] binlog = no has no effect: restores are logged, %s is missing",
+              log_right(c));
+    check_hint(c, "%s;", sql.p);
+    buf_free(&sql);
+}
+
 static void check_drill(struct check *c)
 {
     struct buf list = {0}, sql = {0};
@@ -269,6 +290,8 @@ static bool welcome_globally(const struct check *c, const char *right)
     if (strcmp(right, "SUPER") == 0)
         return c->triggers.count && db_variable_number(c->db, "log_bin") == 1 &&
                db_variable_number(c->db, "log_bin_trust_function_creators") == 0;
+    if (strcmp(right, log_right(c)) == 0)
+        return !c->cfg->restore_binlog;
     if (strcmp(right, "SHOW_ROUTINE") == 0 || strcmp(right, "SHOW CREATE ROUTINE") == 0)
         return true;
     return strcmp(right, definer_right(c)) == 0 && foreign_definer(c, &t);
@@ -441,6 +464,7 @@ void check_rights(struct check *c)
     if (check_needed(c))
         check_triggers(c);
     check_position(c);
+    check_unlogged(c);
     check_drill(c);
     check_superfluous(c);
     check_limits(c);

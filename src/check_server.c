@@ -96,7 +96,8 @@ void check_connect(struct check *c, const char *password)
                           .tls_ca = m->tls_ca,
                           .tls = (int)m->tls,
                           .connect_timeout = m->connect_timeout,
-                          .read_timeout = m->read_timeout};
+                          .read_timeout = m->read_timeout,
+                          .bulk = true};
     where(m, at);
     c->local = is_local(m);
     c->db = db_open(&p, &e);

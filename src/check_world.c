@@ -8,6 +8,7 @@
 #include "db/sentinel.h"
 #include "db/sql.h"
 #include "dump/writer.h"
+#include "restore/crew.h"
 
 #define NAMES_TOLD 5
 
@@ -179,6 +180,24 @@ static void check_method(struct check *c)
         check_hint(c, "writers wait for the whole dump; method = copy lets them go on sooner");
 }
 
+/* How a restore will bring the rows in. */
+static void check_loading(struct check *c)
+{
+    unsigned n = crew_size(c->cfg->restore_connections, c->tables.count);
+    enum db_bulk_way way = db_bulk_way(c->db);
+    static const char *const how[] = {
+        [DB_BULK_NONE] = "as INSERTs, which take several times as long as need be",
+        [DB_BULK_ARRAY] = "as arrays of binary values",
+        [DB_BULK_LOCAL] = "by LOAD DATA LOCAL, fed from memory",
+    };
+    check_add(c, way == DB_BULK_NONE ? CHECK_NOTE : CHECK_OK, "loading",
+              "a restore sends rows %s, over %u connection%s at most", how[way], n,
+              n == 1 ? "" : "s");
+    if (way == DB_BULK_NONE)
+        check_hint(c, "SET GLOBAL local_infile=1, and the same in the server's config file; "
+                      "worldkeeper never reads a file that a server asks for");
+}
+
 static void check_counts(struct check *c)
 {
     size_t memory = 0, durable = 0;
@@ -312,6 +331,7 @@ void check_world(struct check *c)
     check_sentinel(c);
     check_lease(c);
     check_method(c);
+    check_loading(c);
     if (!c->tables_known)
         return;
     check_counts(c);

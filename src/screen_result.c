@@ -221,6 +221,8 @@ void screen_restore(const json_t *o)
     rows_in_tables(&line, o);
     if (!dry)
         buf_printf(&line, ", %s", seconds(o, "seconds", t));
+    if (js_number(o, "connections", 0) > 1)
+        buf_printf(&line, " over %d connections", (int)js_number(o, "connections", 0));
     headline(dry ? "would restore" : "restored", dry ? BOLD : GREEN, line.p);
     show_skipped(json_object_get(o, "skipped"));
     show_losses(o);

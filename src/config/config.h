@@ -86,6 +86,7 @@ struct config {
 
     bool restore_auto, restore_all, restore_new_server;
     unsigned restore_connections; /* 0: auto */
+    bool restore_binlog;          /* a restore's rows go to the server's binary log */
     int64_t restore_stall, restore_lock_wait;
 
     bool journal_auto; /* accepted for the journal to come; nothing reads these two yet */

@@ -87,6 +87,7 @@ const struct config_key config_keys[] = {
     VALUE("restore", "auto", restore_auto, yes_no, "yes", 0, 0),
     CHOICE("restore", "scope", restore_all, flag, "lost", scope),
     VALUE("restore", "connections", restore_connections, connections, "auto", 1, 16),
+    VALUE("restore", "binlog", restore_binlog, yes_no, "yes", 0, 0),
     VALUE("restore", "stall", restore_stall, duration, "60s", S, D),
     VALUE("restore", "lock_wait", restore_lock_wait, duration, "10s", S, D),
     VALUE("restore", "new_server", restore_new_server, yes_no, "no", 0, 0),

@@ -67,6 +67,7 @@ void fault_point(const char *name)
         fault_read();
     for (int i = 0; i < fault_count; i++)
         if (strcmp(faults[i].name, name) == 0 &&
-            (++faults[i].seen == faults[i].nth || faults[i].nth == 0))
+            (__atomic_add_fetch(&faults[i].seen, 1, __ATOMIC_RELAXED) == faults[i].nth ||
+             faults[i].nth == 0))
             fault_act(faults[i].action);
 }

@@ -1,153 +1,385 @@
 #include "core/gzip.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include "core/codec.h"
 #include "core/file.h"
-#include "core/text.h"
+#include "core/gzip_int.h"
 
-#define CHUNK 131072u
-#define GZIP_WINDOW (15 + 16) /* zlib: 32 KiB window, gzip wrapper */
+#define THREADS_MAX 4
+#define RING (2 * THREADS_MAX + 2) /* members on their way at most, with all threads */
+#define BYTES_MAX (32u << 20)      /* of their texts, unless one alone is longer */
+#define KEEP_MAX (4u << 20)        /* a buffer that one long row made larger is given back */
+#define STACK (256u << 10)
 
+struct member {
+    struct buf text; /* between two members: an empty buffer that is handed to the next giver */
+    uint64_t tag;
+};
+
+/* Members have numbers. given >= taken >= turn: those below `turn` are in the file, the next ones
+ * are being packed, the rest waits in the ring. Who packed number `turn` has the turn: it alone
+ * writes, hashes and counts, until it passes it on. */
 struct gzip_writer {
     int fd;
     char *name;
     int level;
-    z_stream z;
-    int open; /* a member is open */
+
+    /* the giving thread's own */
+    struct buf gathered;
+    bool open; /* a member is being gathered */
+    uint64_t plain;
+    bool started;
+    pthread_t threads[THREADS_MAX];
+    unsigned thread_count;
+    unsigned ring_size;
+    struct packer *here; /* where no thread could be started */
+    struct buf here_out;
+
+    /* of who has the turn */
     EVP_MD_CTX *sha;
-    uint64_t plain, packed;
+
+    pthread_mutex_t lock; /* for all that follows */
+    pthread_cond_t work;  /* a member was given, or the threads shall end */
+    pthread_cond_t moved; /* the turn was passed on */
+    struct member ring[RING];
+    uint64_t given, taken, turn;
+    size_t bytes; /* of the texts on their way */
+    uint64_t packed;
     struct err failed;
-    unsigned char out[CHUNK];
+    bool quit;
+    gzip_member_fn *on_member;
+    void *member_arg;
 };
 
-static void sha_hex(EVP_MD_CTX *ctx, char out[SHA256_HEX])
+void gzip_sha_hex(EVP_MD_CTX *sha, char out[SHA256_HEX])
 {
     unsigned char md[EVP_MAX_MD_SIZE];
     unsigned len = 0;
-    EVP_DigestFinal_ex(ctx, md, &len);
+    EVP_DigestFinal_ex(sha, md, &len);
     text_hex(md, 32, out);
 }
 
-static EVP_MD_CTX *sha_new(void)
+EVP_MD_CTX *gzip_sha_new(void)
 {
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    if (!ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1) {
-        EVP_MD_CTX_free(ctx);
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    if (!sha || EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(sha);
         return NULL;
     }
-    return ctx;
+    return sha;
 }
 
-struct gzip_writer *gzip_open(int fd, const char *name, int level, struct err *e)
-{
-    struct gzip_writer *g = xcalloc(1, sizeof *g);
-    g->fd = fd;
-    g->name = xstrdup(name);
-    g->level = level;
-    g->sha = sha_new();
-    if (!g->sha ||
-        deflateInit2(&g->z, level, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-        err_set(e, ERR_SYSTEM, 0, "cannot set up compression of %s", name);
-        EVP_MD_CTX_free(g->sha);
-        free(g->name);
-        free(g);
-        return NULL;
-    }
-    return g;
-}
-
-static int stuck(const struct err *failed, struct err *e)
+int gzip_stuck(const struct err *failed, struct err *e)
 {
     if (e)
         *e = *failed;
     return -1;
 }
 
-static int flush_out(struct gzip_writer *g, struct err *e)
+struct gzip_writer *gzip_open(int fd, const char *name, int level, struct err *e)
 {
-    size_t n = CHUNK - g->z.avail_out;
-    if (n && file_write_all(g->fd, g->out, n) < 0) {
-        err_sys(&g->failed, errno, "cannot write %s", g->name);
-        return stuck(&g->failed, e);
+    struct packer *tried = packer_new(level);
+    EVP_MD_CTX *sha = gzip_sha_new();
+    if (!tried || !sha) {
+        err_set(e, ERR_SYSTEM, 0, "cannot set up compression of %s", name);
+        packer_free(tried);
+        EVP_MD_CTX_free(sha);
+        return NULL;
     }
-    EVP_DigestUpdate(g->sha, g->out, n);
-    g->packed += n;
-    g->z.next_out = g->out;
-    g->z.avail_out = CHUNK;
+    packer_free(tried);
+    struct gzip_writer *g = xcalloc(1, sizeof *g);
+    g->fd = fd;
+    g->name = xstrdup(name);
+    g->level = level;
+    g->sha = sha;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->work, NULL);
+    pthread_cond_init(&g->moved, NULL);
+    return g;
+}
+
+void gzip_on_member(struct gzip_writer *g, gzip_member_fn *fn, void *arg)
+{
+    pthread_mutex_lock(&g->lock);
+    g->on_member = fn;
+    g->member_arg = arg;
+    pthread_mutex_unlock(&g->lock);
+}
+
+static int failed(struct gzip_writer *g, struct err *e)
+{
+    pthread_mutex_lock(&g->lock);
+    int rc = g->failed.cls == ERR_NONE ? 0 : gzip_stuck(&g->failed, e);
+    pthread_mutex_unlock(&g->lock);
+    return rc;
+}
+
+/* ---- who packs ---- */
+
+static int pack(struct gzip_writer *g, struct packer *p, const struct buf *text, struct buf *out,
+                struct err *e)
+{
+    buf_clear(out);
+    if (!p || packer_pack(p, text->p, text->len, out) < 0)
+        return err_set(e, ERR_SYSTEM, 0, "compression of %s failed", g->name);
     return 0;
 }
 
-static int run_deflate(struct gzip_writer *g, int how, struct err *e)
+/* By who has the turn. */
+static int put(struct gzip_writer *g, const struct member *m, const struct buf *out, struct err *e)
 {
-    int rc;
-    do {
-        rc = deflate(&g->z, how);
-        if (rc == Z_STREAM_ERROR) {
-            err_set(&g->failed, ERR_SYSTEM, 0, "compression of %s failed", g->name);
-            return stuck(&g->failed, e);
-        }
-        if ((g->z.avail_out == 0 || rc == Z_STREAM_END) && flush_out(g, e) < 0)
-            return -1;
-    } while (how == Z_FINISH ? rc != Z_STREAM_END : g->z.avail_in > 0);
+    if (file_write_all(g->fd, out->p, out->len) < 0)
+        return err_sys(e, errno, "cannot write %s", g->name);
+    EVP_DigestUpdate(g->sha, out->p, out->len);
+    pthread_mutex_lock(&g->lock);
+    uint64_t offset = g->packed;
+    g->packed += out->len;
+    gzip_member_fn *fn = g->on_member;
+    void *arg = g->member_arg;
+    pthread_mutex_unlock(&g->lock);
+    if (fn)
+        fn(arg, m->tag, offset, out->len, m->text.len);
     return 0;
 }
 
-int gzip_write(struct gzip_writer *g, const void *data, size_t len, struct err *e)
+static void give_back(struct buf *b)
 {
-    if (g->failed.cls != ERR_NONE)
-        return stuck(&g->failed, e);
-    if (!g->open) {
-        deflateReset(&g->z);
-        g->z.next_out = g->out;
-        g->z.avail_out = CHUNK;
-        g->open = 1;
+    if (b->cap > KEEP_MAX)
+        buf_free(b);
+    else if (b->p)
+        buf_clear(b);
+}
+
+/* The next member for a packing thread; false: end. */
+static bool take(struct gzip_writer *g, uint64_t *number, bool *pointless)
+{
+    pthread_mutex_lock(&g->lock);
+    while (!g->quit && g->taken == g->given)
+        pthread_cond_wait(&g->work, &g->lock);
+    bool more = !g->quit;
+    if (more)
+        *number = g->taken++;
+    *pointless = g->failed.cls != ERR_NONE;
+    pthread_mutex_unlock(&g->lock);
+    return more;
+}
+
+/* Waits for the turn, writes, passes the turn on. Nothing is written behind an error: members are
+ * all there up to some place, or not there. */
+static void hand_in(struct gzip_writer *g, uint64_t number, const struct buf *out, struct err *e)
+{
+    struct member *m = &g->ring[number % g->ring_size];
+    pthread_mutex_lock(&g->lock);
+    while (g->turn != number)
+        pthread_cond_wait(&g->moved, &g->lock);
+    bool go_on = e->cls == ERR_NONE && g->failed.cls == ERR_NONE && !g->quit;
+    pthread_mutex_unlock(&g->lock);
+    if (go_on)
+        put(g, m, out, e);
+    pthread_mutex_lock(&g->lock);
+    if (e->cls != ERR_NONE && g->failed.cls == ERR_NONE)
+        g->failed = *e;
+    g->bytes -= m->text.len;
+    give_back(&m->text);
+    g->turn++;
+    pthread_cond_broadcast(&g->moved);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void *packing_thread(void *arg)
+{
+    struct gzip_writer *g = arg;
+    struct packer *p = packer_new(g->level);
+    struct buf out = {0};
+    uint64_t number;
+    bool pointless;
+    while (take(g, &number, &pointless)) {
+        struct err e = {0};
+        if (!pointless)
+            pack(g, p, &g->ring[number % g->ring_size].text, &out, &e);
+        hand_in(g, number, &out, &e);
+        give_back(&out);
     }
-    g->plain += len;
-    const unsigned char *p = data;
-    while (len) {
-        uInt n = len > (1u << 30) ? (1u << 30) : (uInt)len;
-        /* zlib's interface is not const, its behaviour is */
-        memcpy(&g->z.next_in, &p, sizeof p);
-        g->z.avail_in = n;
-        if (run_deflate(g, Z_NO_FLUSH, e) < 0)
-            return -1;
-        p += n;
-        len -= n;
+    buf_free(&out);
+    packer_free(p);
+    return NULL;
+}
+
+static unsigned threads_wanted(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
+}
+
+/* Signals are for the thread that knows what to do with them. */
+static void start(struct gzip_writer *g)
+{
+    if (g->started)
+        return;
+    g->started = true;
+    unsigned want = threads_wanted();
+    g->ring_size = 2 * want + 2;
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    if (pthread_attr_init(&attr) != 0)
+        return;
+    pthread_attr_setstacksize(&attr, STACK);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (; g->thread_count < want; g->thread_count++)
+        if (pthread_create(&g->threads[g->thread_count], &attr, packing_thread, g) != 0)
+            break;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+}
+
+static void stop(struct gzip_writer *g)
+{
+    pthread_mutex_lock(&g->lock);
+    g->quit = true;
+    pthread_cond_broadcast(&g->work);
+    pthread_mutex_unlock(&g->lock);
+    for (unsigned i = 0; i < g->thread_count; i++)
+        pthread_join(g->threads[i], NULL);
+    g->thread_count = 0;
+}
+
+/* ---- who gives ---- */
+
+static int pack_here(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
+{
+    struct member m = {.text = *text, .tag = tag};
+    struct err why = {0};
+    if (failed(g, e) < 0)
+        return -1;
+    if (!g->here)
+        g->here = packer_new(g->level);
+    if (pack(g, g->here, text, &g->here_out, &why) < 0 || put(g, &m, &g->here_out, &why) < 0) {
+        pthread_mutex_lock(&g->lock);
+        g->failed = why;
+        pthread_mutex_unlock(&g->lock);
     }
-    return 0;
+    give_back(&g->here_out);
+    return failed(g, e);
+}
+
+static bool room(const struct gzip_writer *g, size_t len)
+{
+    return g->given - g->turn < g->ring_size &&
+           (g->given == g->turn || (len <= BYTES_MAX && g->bytes <= BYTES_MAX - len));
+}
+
+static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&g->lock);
+    while (g->failed.cls == ERR_NONE && !room(g, text->len))
+        pthread_cond_wait(&g->moved, &g->lock);
+    if (g->failed.cls != ERR_NONE) {
+        rc = gzip_stuck(&g->failed, e);
+    } else {
+        struct member *m = &g->ring[g->given % g->ring_size];
+        struct buf back = m->text;
+        *m = (struct member){.text = *text, .tag = tag};
+        *text = back;
+        g->given++;
+        g->bytes += m->text.len;
+        pthread_cond_signal(&g->work);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return rc;
+}
+
+static int give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
+{
+    g->plain += text->len;
+    start(g);
+    int rc = g->thread_count ? pass_on(g, tag, text, e) : pack_here(g, tag, text, e);
+    give_back(text);
+    buf_reserve(text, GZIP_MEMBER);
+    return rc;
 }
 
 int gzip_member_end(struct gzip_writer *g, struct err *e)
 {
-    if (g->failed.cls != ERR_NONE)
-        return stuck(&g->failed, e);
     if (!g->open)
-        return 0;
-    g->open = 0;
-    g->z.avail_in = 0;
-    return run_deflate(g, Z_FINISH, e);
+        return failed(g, e);
+    g->open = false;
+    return give(g, 0, &g->gathered, e);
+}
+
+int gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
+{
+    if (gzip_member_end(g, e) < 0) {
+        buf_clear(text);
+        return -1;
+    }
+    return give(g, tag, text, e);
+}
+
+int gzip_write(struct gzip_writer *g, const void *data, size_t len, struct err *e)
+{
+    const char *p = data;
+    if (failed(g, e) < 0)
+        return -1;
+    g->open = true;
+    while (len) {
+        size_t n = GZIP_MEMBER - g->gathered.len;
+        if (n > len)
+            n = len;
+        g->open = true;
+        buf_add(&g->gathered, p, n);
+        p += n;
+        len -= n;
+        if (g->gathered.len == GZIP_MEMBER && gzip_member_end(g, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int gzip_flush(struct gzip_writer *g, struct err *e)
+{
+    pthread_mutex_lock(&g->lock);
+    while (g->failed.cls == ERR_NONE && g->turn != g->given)
+        pthread_cond_wait(&g->moved, &g->lock);
+    pthread_mutex_unlock(&g->lock);
+    return failed(g, e);
 }
 
 uint64_t gzip_plain_bytes(const struct gzip_writer *g)
 {
-    return g->plain;
+    return g->plain + g->gathered.len;
 }
 
-uint64_t gzip_packed_bytes(const struct gzip_writer *g)
+uint64_t gzip_packed_bytes(struct gzip_writer *g)
 {
-    return g->packed;
+    pthread_mutex_lock(&g->lock);
+    uint64_t n = g->packed;
+    pthread_mutex_unlock(&g->lock);
+    return n;
 }
 
 void gzip_abort(struct gzip_writer *g)
 {
     if (!g)
         return;
-    deflateEnd(&g->z);
+    stop(g);
+    for (size_t i = 0; i < RING; i++)
+        buf_free(&g->ring[i].text);
+    buf_free(&g->gathered);
+    buf_free(&g->here_out);
+    packer_free(g->here);
+    pthread_cond_destroy(&g->moved);
+    pthread_cond_destroy(&g->work);
+    pthread_mutex_destroy(&g->lock);
     EVP_MD_CTX_free(g->sha);
     free(g->name);
     free(g);
@@ -155,159 +387,9 @@ void gzip_abort(struct gzip_writer *g)
 
 int gzip_close(struct gzip_writer *g, char sha256[SHA256_HEX], struct err *e)
 {
-    int rc = gzip_member_end(g, e);
+    int rc = gzip_member_end(g, e) < 0 || gzip_flush(g, e) < 0 ? -1 : 0;
     if (rc == 0)
-        sha_hex(g->sha, sha256);
+        gzip_sha_hex(g->sha, sha256);
     gzip_abort(g);
     return rc;
-}
-
-struct gunzip {
-    int fd;
-    char *name;
-    int plain_file;
-    z_stream z;
-    int inside; /* a member was begun and has not ended */
-    int eof;
-    EVP_MD_CTX *sha;
-    uint64_t plain, packed;
-    struct err failed;
-    unsigned char in[CHUNK];
-};
-
-struct gunzip *gunzip_open(int fd, const char *name, struct err *e)
-{
-    struct gunzip *g = xcalloc(1, sizeof *g);
-    g->fd = fd;
-    g->name = xstrdup(name);
-    g->sha = sha_new();
-    if (!g->sha || inflateInit2(&g->z, GZIP_WINDOW) != Z_OK) {
-        err_set(e, ERR_SYSTEM, 0, "cannot set up decompression of %s", name);
-        EVP_MD_CTX_free(g->sha);
-        free(g->name);
-        free(g);
-        return NULL;
-    }
-    return g;
-}
-
-struct gunzip *gunzip_open_plain(int fd, const char *name, struct err *e)
-{
-    struct gunzip *g = gunzip_open(fd, name, e);
-    if (g)
-        g->plain_file = 1;
-    return g;
-}
-
-/* More packed bytes; 0 at the end of the file. */
-static int fill(struct gunzip *g, struct err *e)
-{
-    ssize_t n;
-    do
-        n = read(g->fd, g->in, CHUNK);
-    while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        err_sys(e, errno, "cannot read %s", g->name);
-        if (e && e->num == EIO)
-            e->cls = ERR_DAMAGED; /* the disk cannot give it back: as good as damaged */
-        return -1;
-    }
-    EVP_DigestUpdate(g->sha, g->in, (size_t)n);
-    g->packed += (uint64_t)n;
-    g->z.next_in = g->in;
-    g->z.avail_in = (uInt)n;
-    if (n == 0)
-        g->eof = 1;
-    return 0;
-}
-
-static int damaged(const struct gunzip *g, const char *why, struct err *e)
-{
-    return err_set(e, ERR_DAMAGED, 0, "%s: %s near byte %llu", g->name, why,
-                   (unsigned long long)(g->packed - g->z.avail_in));
-}
-
-static int64_t read_plain(struct gunzip *g, void *data, size_t len, struct err *e)
-{
-    if (g->z.avail_in == 0 && !g->eof && fill(g, e) < 0)
-        return -1;
-    size_t n = len < g->z.avail_in ? len : g->z.avail_in;
-    memcpy(data, g->z.next_in, n);
-    g->z.next_in += n;
-    g->z.avail_in -= (uInt)n;
-    g->plain += n;
-    return (int64_t)n;
-}
-
-/* One step of inflate; 1 when the output is full or all is read, 0 to go on, -1. */
-static int step(struct gunzip *g, struct err *e)
-{
-    if (g->z.avail_in == 0) {
-        if (!g->eof && fill(g, e) < 0)
-            return -1;
-        if (g->eof)
-            return g->inside ? damaged(g, "cut short", e) : 1;
-    }
-    if (!g->inside) {
-        inflateReset(&g->z);
-        g->inside = 1;
-    }
-    int rc = inflate(&g->z, Z_NO_FLUSH);
-    if (rc == Z_STREAM_END)
-        g->inside = 0;
-    else if (rc != Z_OK && rc != Z_BUF_ERROR)
-        return damaged(g, g->z.msg ? g->z.msg : "not gzip", e);
-    return g->z.avail_out == 0;
-}
-
-static int64_t read_packed(struct gunzip *g, void *data, size_t len, struct err *e)
-{
-    g->z.next_out = data;
-    g->z.avail_out = (uInt)len;
-    int rc;
-    while ((rc = step(g, e)) == 0)
-        ;
-    if (rc < 0)
-        return -1;
-    int64_t n = (int64_t)(len - g->z.avail_out);
-    g->plain += (uint64_t)n;
-    if (n == 0 && g->packed == 0)
-        return err_set(e, ERR_DAMAGED, 0, "%s is empty", g->name);
-    return n;
-}
-
-int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e)
-{
-    if (g->failed.cls != ERR_NONE)
-        return stuck(&g->failed, e);
-    if (len > (1u << 30))
-        len = 1u << 30;
-    int64_t n = g->plain_file ? read_plain(g, data, len, &g->failed)
-                              : read_packed(g, data, len, &g->failed);
-    return n < 0 ? stuck(&g->failed, e) : n;
-}
-
-uint64_t gunzip_packed_bytes(const struct gunzip *g)
-{
-    return g->packed;
-}
-
-uint64_t gunzip_plain_bytes(const struct gunzip *g)
-{
-    return g->plain;
-}
-
-void gunzip_sha256(struct gunzip *g, char sha256[SHA256_HEX])
-{
-    sha_hex(g->sha, sha256);
-}
-
-void gunzip_close(struct gunzip *g)
-{
-    if (!g)
-        return;
-    inflateEnd(&g->z);
-    EVP_MD_CTX_free(g->sha);
-    free(g->name);
-    free(g);
 }

@@ -1,7 +1,6 @@
-#include "db/conn.h"
+#include "db/conn_int.h"
 
 #include <errno.h>
-#include <mysql.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +8,13 @@
 #include "core/clock.h"
 #include "core/text.h"
 
-struct db {
-    MYSQL *my;
-    int64_t read_timeout;
-};
-
 struct db_rows {
     struct db *db;
     MYSQL_RES *res;
     MYSQL_ROW row;
     unsigned long *lengths;
+    uint64_t count;
+    mono_t began;
 };
 
 static enum err_class class_of(unsigned num)
@@ -72,7 +68,9 @@ static enum err_class class_of(unsigned num)
 
 static void hint_for(unsigned num, struct err *e)
 {
-    if (num == 1040 || num == 1203 || num == 1226)
+    if (!e)
+        return;
+    if (db_no_connection(e))
         err_hint(e,
                  "the server has no free connection for this account; raise the limit or end some");
     else if (num == 1142 || num == 1143 || num == 1044 || num == 1227 || num == 1370)
@@ -102,16 +100,26 @@ static unsigned error_number(MYSQL *my)
     return inner ? inner : mysql_errno(my);
 }
 
-static int fail(struct db *db, mono_t began, const char *what, struct err *e)
+static int fail_with(const struct db *db, unsigned num, const char *text, mono_t began,
+                     const char *what, struct err *e)
 {
-    unsigned num = error_number(db->my);
     enum err_class cls = class_of(num);
     if ((num == 2013 || num == 2006 || num == 2002 || num == 2003) && db->read_timeout > 0 &&
         mono_since(clock_mono(), began) >= db->read_timeout - 100)
         cls = ERR_STALLED;
-    err_set(e, cls, (int)num, "%s: %s (%u)", what, mysql_error(db->my), num);
+    err_set(e, cls, (int)num, "%s: %s (%u)", what, text, num);
     hint_for(num, e);
     return -1;
+}
+
+int db_fail(struct db *db, mono_t began, const char *what, struct err *e)
+{
+    return fail_with(db, error_number(db->my), mysql_error(db->my), began, what, e);
+}
+
+int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what, struct err *e)
+{
+    return fail_with(db, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), began, what, e);
 }
 
 static void set_seconds(MYSQL *my, enum mysql_option opt, int64_t ms)
@@ -123,12 +131,12 @@ static void set_seconds(MYSQL *my, enum mysql_option opt, int64_t ms)
 static void set_options(MYSQL *my, const struct db_params *p)
 {
     my_bool off = 0, on = 1;
-    unsigned no = 0;
+    unsigned local = p->bulk;
     set_seconds(my, MYSQL_OPT_CONNECT_TIMEOUT, p->connect_timeout);
     set_seconds(my, MYSQL_OPT_READ_TIMEOUT, p->read_timeout);
     set_seconds(my, MYSQL_OPT_WRITE_TIMEOUT, p->read_timeout);
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
-    mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &no); /* a rogue server must not ask for our files */
+    mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &local);
     if (p->tls >= 1 && !p->socket) /* without this call the library never offers TLS */
         mysql_ssl_set(my, NULL, NULL, p->tls_ca, NULL, NULL);
     if (p->tls >= 2)
@@ -164,10 +172,12 @@ struct db *db_open(const struct db_params *p, struct err *e)
         goto fail;
     }
     set_options(db->my, p);
+    db_bulk_prepare(db); /* a rogue server must not get at our files */
+    db->bulk = p->bulk;
     db->read_timeout = p->connect_timeout;
     if (!mysql_real_connect(db->my, p->socket ? NULL : p->host, p->user, p->password, p->schema,
                             p->port, p->socket, 0)) {
-        fail(db, began, "cannot connect", e);
+        db_fail(db, began, "cannot connect", e);
         goto fail;
     }
     db->read_timeout = p->read_timeout;
@@ -192,12 +202,12 @@ int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e)
 {
     mono_t began = clock_mono();
     if (mysql_real_query(db->my, sql, len) != 0)
-        return fail(db, began, "statement refused", e);
+        return db_fail(db, began, "statement refused", e);
     MYSQL_RES *res = mysql_store_result(db->my);
     if (res)
         mysql_free_result(res);
     else if (mysql_errno(db->my))
-        return fail(db, began, "statement failed", e);
+        return db_fail(db, began, "statement failed", e);
     return 0;
 }
 
@@ -234,17 +244,37 @@ bool db_is_mariadb(struct db *db)
     return strstr(mysql_get_server_info(db->my), "MariaDB") != NULL;
 }
 
+unsigned long db_session(const struct db *db)
+{
+    return mysql_thread_id(db->my);
+}
+
+bool db_no_connection(const struct err *e)
+{
+    return e->num == 1040 || e->num == 1203 || e->num == 1226;
+}
+
+void db_thread_begin(void)
+{
+    mysql_thread_init();
+}
+
+void db_thread_end(void)
+{
+    mysql_thread_end();
+}
+
 struct db_rows *db_select(struct db *db, const char *sql, struct err *e)
 {
     mono_t began = clock_mono();
     if (mysql_real_query(db->my, sql, strlen(sql)) != 0) {
-        fail(db, began, "query refused", e);
+        db_fail(db, began, "query refused", e);
         return NULL;
     }
     MYSQL_RES *res = mysql_use_result(db->my);
     if (!res) {
         if (mysql_errno(db->my))
-            fail(db, began, "query failed", e);
+            db_fail(db, began, "query failed", e);
         else
             err_set(e, ERR_QUERY, 0, "the query returned no rows set");
         return NULL;
@@ -257,14 +287,23 @@ struct db_rows *db_select(struct db *db, const char *sql, struct err *e)
 
 int db_next(struct db_rows *r, struct err *e)
 {
-    mono_t began = clock_mono();
+    /* When a read began matters only for one that takes seconds, and asking the clock takes as long
+     * as a small row. */
+    if (r->count++ % 64 == 0)
+        r->began = clock_mono();
     r->row = mysql_fetch_row(r->res);
     if (r->row) {
         r->lengths = mysql_fetch_lengths(r->res);
         return 1;
     }
     /* NULL is the end of the rows only when there is no error. */
-    return mysql_errno(r->db->my) ? fail(r->db, began, "reading rows", e) : 0;
+    return mysql_errno(r->db->my) ? db_fail(r->db, r->began, "reading rows", e) : 0;
+}
+
+char **db_row(const struct db_rows *r, const unsigned long **lengths)
+{
+    *lengths = r->lengths;
+    return r->row;
 }
 
 const char *db_value(const struct db_rows *r, unsigned i)

@@ -23,6 +23,7 @@ struct db_params {
     int tls;                               /* 0 off, 1 preferred, 2 required, 3 verify */
     int64_t connect_timeout, read_timeout; /* ms, rounded up to whole seconds */
     const char *schema;                    /* default schema, or NULL */
+    bool bulk;                             /* rows will be loaded through it (bulk.h) */
 };
 
 /* NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the server's number.
@@ -39,6 +40,14 @@ unsigned db_warnings(const struct db *db);
 /* Rows that the last statement changed. */
 uint64_t db_affected(struct db *db);
 bool db_is_mariadb(struct db *db);
+/* The server's number of this session. */
+unsigned long db_session(const struct db *db);
+/* Is it a refusal of db_open() for want of a free connection? */
+bool db_no_connection(const struct err *e);
+
+/* Around the use of connections in a thread other than the process's first. */
+void db_thread_begin(void);
+void db_thread_end(void);
 
 /* A result that is read row by row as the server sends it. Values are bytes, NULL for SQL NULL;
  * they live until the next call. Always end with db_rows_end(), also after an error. */
@@ -49,6 +58,8 @@ int db_next(struct db_rows *r, struct err *e);
 const char *db_value(const struct db_rows *r, unsigned i);
 size_t db_length(const struct db_rows *r, unsigned i);
 unsigned db_fields(const struct db_rows *r);
+/* All values of the row at once. */
+char **db_row(const struct db_rows *r, const unsigned long **lengths);
 void db_rows_end(struct db_rows *r);
 
 /* The first field of the first row as text (malloc), NULL with e->cls ERR_NONE when there is none.

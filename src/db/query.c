@@ -199,8 +199,9 @@ static void column_row(const struct db_rows *r, void *arg)
         t->has_key = true;
 }
 
-static int tables_where(struct db *db, const char *schema, const char *where, struct db_tables *out,
-                        struct err *e)
+/* `columns` narrows the tables whose columns are read: the server opens each of them. */
+static int tables_where(struct db *db, const char *schema, const char *where, const char *columns,
+                        struct db_tables *out, struct err *e)
 {
     *out = (struct db_tables){0};
     struct tables_arg arg = {out, db_is_mariadb(db)};
@@ -220,9 +221,9 @@ static int tables_where(struct db *db, const char *schema, const char *where, st
             db, column_row, &arg, e,
             "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, EXTRA, "
             "COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE='YES' OR EXTRA LIKE '%%auto_increment%%', "
-            "COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=%s "
+            "COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=%s AND %s "
             "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION",
-            s) < 0)
+            s, columns) < 0)
         goto fail;
     free(s);
     return 0;
@@ -237,7 +238,7 @@ int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out
     struct buf w = {0};
     buf_printf(&w, "LEFT(TABLE_NAME,%zu) <> '%s'%s", strlen(DB_OWN_PREFIX), DB_OWN_PREFIX,
                all ? "" : " AND ENGINE='MEMORY'");
-    int rc = tables_where(db, schema, w.p, out, e);
+    int rc = tables_where(db, schema, w.p, "1", out, e);
     buf_free(&w);
     return rc;
 }
@@ -246,7 +247,18 @@ int db_own_tables(struct db *db, const char *schema, struct db_tables *out, stru
 {
     struct buf w = {0};
     buf_printf(&w, "LEFT(TABLE_NAME,%zu) = '%s'", strlen(DB_OWN_PREFIX), DB_OWN_PREFIX);
-    int rc = tables_where(db, schema, w.p, out, e);
+    int rc = tables_where(db, schema, w.p, "1", out, e);
+    buf_free(&w);
+    return rc;
+}
+
+int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
+                   struct err *e)
+{
+    struct buf w = {0};
+    buf_adds(&w, "TABLE_NAME=");
+    sql_string(&w, table, strlen(table));
+    int rc = tables_where(db, schema, w.p, w.p, out, e);
     buf_free(&w);
     return rc;
 }
@@ -516,24 +528,31 @@ out:
     return rc;
 }
 
-static void limit_row(const struct db_rows *r, void *arg)
+static void figures_row(const struct db_rows *r, void *arg)
 {
-    *(uint64_t *)arg = number_value(r, 0);
+    struct db_figures *f = arg;
+    f->rows = number_value(r, 0);
+    f->auto_increment = number_value(r, 1);
+    f->max_data_length = number_value(r, 2);
 }
 
-int db_table_limit(struct db *db, const char *schema, const char *table, uint64_t *max_data_length,
-                   struct err *e)
+int db_figures(struct db *db, const char *schema, const char *table, struct db_figures *out,
+               struct err *e)
 {
     char *s = quoted(schema), *t = quoted(table);
-    *max_data_length = 0;
-    int rc =
-        each_rowf(db, limit_row, max_data_length, e,
-                  "SELECT MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND "
-                  "TABLE_NAME=%s",
-                  s, t);
+    *out = (struct db_figures){0};
+    int rc = each_rowf(db, figures_row, out, e,
+                       "SELECT TABLE_ROWS, AUTO_INCREMENT, MAX_DATA_LENGTH FROM "
+                       "information_schema.TABLES WHERE TABLE_SCHEMA=%s AND TABLE_NAME=%s",
+                       s, t);
     free(s);
     free(t);
     return rc;
+}
+
+static void count_row(const struct db_rows *r, void *arg)
+{
+    *(uint64_t *)arg = number_value(r, 0);
 }
 
 int db_count(struct db *db, const char *schema, const char *table, uint64_t *rows, struct err *e)
@@ -541,29 +560,67 @@ int db_count(struct db *db, const char *schema, const char *table, uint64_t *row
     struct buf b = {0};
     buf_adds(&b, "SELECT COUNT(*) FROM ");
     sql_ident2(&b, schema, table);
-    int rc = each_row(db, b.p, limit_row, rows, e);
+    int rc = each_row(db, b.p, count_row, rows, e);
     buf_free(&b);
     return rc;
 }
 
-int db_lease_lock(struct db *db, const char *schema, unsigned long *holder, struct err *e)
+/* Lock names are 64 characters at most, schema names too: a digest keeps it short. */
+static void lease_name(struct buf *b, const char *schema, unsigned slot)
 {
     char *s = quoted(schema);
-    struct buf name = {0}, sql = {0};
-    /* Lock names are 64 characters at most, schema names too: a digest keeps it short. */
-    buf_printf(&name, "CONCAT('worldkeeper.',LEFT(SHA1(%s),32))", s);
-    buf_printf(&sql, "SELECT IF(GET_LOCK(%s,0)=1,0,IFNULL(IS_USED_LOCK(%s),1))", name.p, name.p);
-    char *v = db_one(db, sql.p, e);
-    int rc = -1;
-    if (v) {
-        *holder = strtoul(v, NULL, 10);
-        rc = *holder == 0;
-        free(v);
-    } else if (e && e->cls == ERR_NONE) {
-        err_set(e, ERR_QUERY, 0, "GET_LOCK gave no answer");
-    }
+    buf_printf(b, "CONCAT('worldkeeper.',LEFT(SHA1(%s),32)", s);
+    if (slot)
+        buf_printf(b, ",'.%u'", slot);
+    buf_addc(b, ')');
     free(s);
+}
+
+/* A statement that answers 0 or the number of a session: 1 for 0, 0 for a session, -1. */
+static int ask_holder(struct db *db, const char *sql, unsigned long *holder, struct err *e)
+{
+    char *v = db_one(db, sql, e);
+    if (!v)
+        return e && e->cls == ERR_NONE ? err_set(e, ERR_QUERY, 0, "GET_LOCK gave no answer") : -1;
+    *holder = strtoul(v, NULL, 10);
+    free(v);
+    return *holder == 0;
+}
+
+int db_lease_lock(struct db *db, const char *schema, unsigned long *holder, struct err *e)
+{
+    struct buf name = {0}, sql = {0};
+    lease_name(&name, schema, 0);
+    buf_printf(&sql, "SELECT IF(GET_LOCK(%s,0)=1,0,IFNULL(IS_USED_LOCK(%s),1))", name.p, name.p);
+    int rc = ask_holder(db, sql.p, holder, e);
+    buf_clear(&sql);
+    buf_adds(&sql, "SELECT COALESCE(");
+    for (unsigned i = 1; i <= DB_LEASE_SLOTS; i++) {
+        buf_adds(&sql, "IS_USED_LOCK(");
+        lease_name(&sql, schema, i);
+        buf_adds(&sql, "),");
+    }
+    buf_adds(&sql, "0)");
+    if (rc == 1)
+        rc = ask_holder(db, sql.p, holder, e);
     buf_free(&name);
     buf_free(&sql);
     return rc;
+}
+
+int db_lease_slot(struct db *db, const char *schema, unsigned slot, const struct db *lease,
+                  struct err *e)
+{
+    struct buf sql = {0};
+    unsigned long holder = 0;
+    buf_adds(&sql, "SELECT IF(GET_LOCK(");
+    lease_name(&sql, schema, slot);
+    buf_adds(&sql, ",0)=1,IF(IS_USED_LOCK(");
+    lease_name(&sql, schema, 0);
+    buf_printf(&sql, ")=%lu,0,1),1)", db_session(lease));
+    int rc = ask_holder(db, sql.p, &holder, e);
+    buf_free(&sql);
+    if (rc == 0)
+        return err_set(e, ERR_BUSY, 0, "another session is restoring this world");
+    return rc < 0 ? -1 : 0;
 }

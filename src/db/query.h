@@ -61,6 +61,9 @@ struct db_tables {
 #define DB_OWN_PREFIX "worldkeeper_tmp_"
 int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out, struct err *e);
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
+/* The one of that name, whatever its engine and name; none when it is not there. */
+int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
+                   struct err *e);
 void db_tables_free(struct db_tables *t);
 /* Takes `t`, which is in the list, out of it. */
 void db_tables_remove(struct db_tables *list, struct db_table *t);
@@ -105,13 +108,22 @@ void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table
 /* Creates it on `table`, whatever table it was read from, with its own sql_mode and charset. */
 int db_trigger_create(struct db *db, const struct db_trigger *t, const char *table, struct err *e);
 
-/* Rows and size limit of one table as the server sees them now. */
-int db_table_limit(struct db *db, const char *schema, const char *table, uint64_t *max_data_length,
-                   struct err *e);
+/* One table as the server sees it now; all zero where it is not there. */
+struct db_figures {
+    uint64_t rows; /* exact for MEMORY */
+    uint64_t auto_increment, max_data_length;
+};
+int db_figures(struct db *db, const char *schema, const char *table, struct db_figures *out,
+               struct err *e);
 int db_count(struct db *db, const char *schema, const char *table, uint64_t *rows, struct err *e);
 
-/* GET_LOCK of the world on this connection: 1 got, 0 somebody else has it (holder's connection id),
- * -1. */
+/* GET_LOCK of the world on this connection: 1 got, 0 somebody else has it, or still loads under it
+ * (holder's connection id), -1. */
 int db_lease_lock(struct db *db, const char *schema, unsigned long *holder, struct err *e);
+/* A further connection that writes under the lease which `lease` holds, 1 … DB_LEASE_SLOTS.
+ * ERR_BUSY when the lease is lost or the slot taken. */
+#define DB_LEASE_SLOTS 15u
+int db_lease_slot(struct db *db, const char *schema, unsigned slot, const struct db *lease,
+                  struct err *e);
 
 #endif

@@ -37,37 +37,56 @@ void db_select_list(struct buf *b, const struct db_table *t)
     }
 }
 
-static void add_value(struct buf *b, enum db_encoding enc, const char *v, size_t len)
+/* Room that any value may need beside twice its bytes: quotes, a comma, "_utf8mb4". */
+#define VALUE_ROOM 16u
+
+static char *put_bytes(char *o, const char *data, size_t len)
 {
-    if (!v) {
-        buf_adds(b, "NULL");
-        return;
-    }
+    memcpy(o, data, len);
+    return o + len;
+}
+
+static char *put_value(char *o, enum db_encoding enc, const char *v, size_t len)
+{
+    if (!v)
+        return put_bytes(o, "NULL", 4);
     switch (enc) {
     case DB_RAW:
     case DB_INDEX:
-        buf_add(b, v, len);
-        break;
+        return put_bytes(o, v, len);
     case DB_DOUBLE:
-        buf_add(b, v, len);
-        if (len == 2 && memcmp(v, "-0", 2) == 0)
-            buf_adds(b, "e0"); /* -0 alone is an integer and loses its sign */
-        break;
+        o = put_bytes(o, v, len);
+        /* -0 alone is an integer and loses its sign */
+        return len == 2 && memcmp(v, "-0", 2) == 0 ? put_bytes(o, "e0", 2) : o;
     case DB_BITS:
-        sql_hex(b, v, len);
-        break;
+        return sql_put_hex(o, v, len);
     case DB_LATIN1:
-        buf_adds(b, "_latin1");
-        sql_string(b, v, len);
-        break;
+        return sql_put_string(put_bytes(o, "_latin1", 7), v, len);
     case DB_UTF8:
-        buf_adds(b, "_utf8mb4");
-        sql_string(b, v, len);
-        break;
+        return sql_put_string(put_bytes(o, "_utf8mb4", 8), v, len);
     case DB_BYTES:
-        sql_string(b, v, len);
         break;
     }
+    return sql_put_string(o, v, len);
+}
+
+/* "(…)" of one row, in place of what is in `tuple`. This runs for each row of a world. */
+static void make_tuple(struct buf *tuple, const enum db_encoding *enc, unsigned n, char **row,
+                       const unsigned long *lengths)
+{
+    size_t room = 4;
+    for (unsigned i = 0; i < n; i++)
+        room += 2 * lengths[i] + VALUE_ROOM;
+    buf_clear(tuple);
+    buf_reserve(tuple, room);
+    char *o = tuple->p;
+    for (unsigned i = 0; i < n; i++) {
+        *o++ = i ? ',' : '(';
+        o = put_value(o, enc[i], row[i], lengths[i]);
+    }
+    *o++ = ')';
+    *o = '\0';
+    tuple->len = (size_t)(o - tuple->p);
 }
 
 static int read_all(struct db_rows *r, const enum db_encoding *enc, db_tuple_fn *fn, void *arg,
@@ -77,12 +96,9 @@ static int read_all(struct db_rows *r, const enum db_encoding *enc, db_tuple_fn 
     unsigned n = db_fields(r);
     int got;
     while ((got = db_next(r, e)) == 1) {
-        buf_clear(&tuple);
-        for (unsigned i = 0; i < n; i++) {
-            buf_addc(&tuple, i ? ',' : '(');
-            add_value(&tuple, enc[i], db_value(r, i), db_length(r, i));
-        }
-        buf_addc(&tuple, ')');
+        const unsigned long *lengths;
+        char **row = db_row(r, &lengths);
+        make_tuple(&tuple, enc, n, row, lengths);
         if (fn(arg, tuple.p, tuple.len, e) < 0) {
             got = -1;
             break;

@@ -26,35 +26,50 @@ static const char escapes[256] = {
     ['\0'] = '0', ['\n'] = 'n', ['\r'] = 'r', ['\\'] = '\\', ['\''] = '\'', ['"'] = '"', [26] = 'Z',
 };
 
-void sql_string(struct buf *b, const char *data, size_t len)
+char *sql_put_string(char *o, const char *data, size_t len)
 {
-    buf_reserve(b, 2 * len + 2);
-    char *o = b->p + b->len;
+    const char *end = data + len;
     *o++ = '\'';
-    for (size_t i = 0; i < len; i++) {
-        char esc = escapes[(unsigned char)data[i]];
+    for (; data < end; data++) {
+        char esc = escapes[(unsigned char)*data];
         if (esc) {
             *o++ = '\\';
             *o++ = esc;
         } else {
-            *o++ = data[i];
+            *o++ = *data;
         }
     }
     *o++ = '\'';
+    return o;
+}
+
+void sql_string(struct buf *b, const char *data, size_t len)
+{
+    buf_reserve(b, 2 * len + 2);
+    char *o = sql_put_string(b->p + b->len, data, len);
     *o = '\0';
     b->len = (size_t)(o - b->p);
 }
 
-void sql_hex(struct buf *b, const char *data, size_t len)
+char *sql_put_hex(char *o, const char *data, size_t len)
 {
     if (len == 0) {
-        buf_adds(b, "''");
-        return;
+        *o++ = '\'';
+        *o++ = '\'';
+        return o;
     }
+    *o++ = '0';
+    *o++ = 'x';
+    text_hex((const unsigned char *)data, len, o);
+    return o + 2 * len;
+}
+
+void sql_hex(struct buf *b, const char *data, size_t len)
+{
     buf_reserve(b, 2 * len + 2);
-    buf_adds(b, "0x");
-    text_hex((const unsigned char *)data, len, b->p + b->len);
-    b->len += 2 * len;
+    char *o = sql_put_hex(b->p + b->len, data, len);
+    *o = '\0';
+    b->len = (size_t)(o - b->p);
 }
 
 const char *sql_read_ident(const char *s, const char *end, struct buf *out)
@@ -74,15 +89,27 @@ const char *sql_read_ident(const char *s, const char *end, struct buf *out)
     return NULL;
 }
 
+/* Ends of a plain run inside a string. */
+static const bool quote_or_escape[256] = {['\''] = true, ['\\'] = true};
+
 static const char *read_string(const char *s, const char *end)
 {
     for (s++; s < end; s++) {
+        while (!quote_or_escape[(unsigned char)*s])
+            if (++s == end)
+                return NULL;
         if (*s == '\'')
             return s + 1;
-        if (*s == '\\' && ++s == end)
+        if (++s == end)
             return NULL;
     }
     return NULL;
+}
+
+/* Not isdigit(): this runs over each byte of a dump. */
+static bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
 }
 
 static const char *read_number(const char *s, const char *end)
@@ -96,7 +123,7 @@ static const char *read_number(const char *s, const char *end)
     if (s < end && *s == '-')
         s++;
     unsigned digits = 0, dots = 0;
-    for (; s < end && (isdigit((unsigned char)*s) || *s == '.'); s++)
+    for (; s < end && (is_digit(*s) || *s == '.'); s++)
         ++*(*s == '.' ? &dots : &digits);
     if (digits == 0 || dots > 1)
         return NULL;
@@ -104,9 +131,9 @@ static const char *read_number(const char *s, const char *end)
         s++;
         if (s < end && (*s == '-' || *s == '+'))
             s++;
-        if (s >= end || !isdigit((unsigned char)*s))
+        if (s >= end || !is_digit(*s))
             return NULL;
-        while (s < end && isdigit((unsigned char)*s))
+        while (s < end && is_digit(*s))
             s++;
     }
     return s;

@@ -22,6 +22,11 @@ void sql_string(struct buf *b, const char *data, size_t len);
 /* 0x0102…; an empty value becomes ''. */
 void sql_hex(struct buf *b, const char *data, size_t len);
 
+/* The same into memory that the caller found large enough: 2 * len + 2 bytes, and one more that may
+ * be overwritten. Return the place behind. */
+char *sql_put_string(char *out, const char *data, size_t len);
+char *sql_put_hex(char *out, const char *data, size_t len);
+
 /* Reads a backticked name at s; returns the place behind it or NULL. `out` gets the name itself. */
 const char *sql_read_ident(const char *s, const char *end, struct buf *out);
 

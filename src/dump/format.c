@@ -49,12 +49,15 @@ void format_trailer(struct buf *b, size_t tables, uint64_t rows)
 }
 
 struct format_reader {
-    struct gunzip *in;
+    struct gunzip *in; /* NULL: all there is is in `text` */
     char *name;
     struct buf text; /* what was read and not yet used begins at `at` */
     size_t at;
     bool eof, begun, definitions;
+    bool one_table; /* a part: it ends without a trailer */
     struct buf delimiter, table, columns;
+    struct buf insert; /* "INSERT INTO … VALUES\n" of the statement before */
+    unsigned column_count;
     size_t tables;
     uint64_t rows;
 };
@@ -68,11 +71,31 @@ struct format_reader *format_open(struct gunzip *in, const char *name)
     return r;
 }
 
+struct format_reader *format_open_table(struct gunzip *in, const char *name)
+{
+    struct format_reader *r = format_open(in, name);
+    r->begun = r->one_table = true;
+    return r;
+}
+
+struct format_reader *format_open_rest(struct buf *text, const char *name, size_t tables,
+                                       uint64_t rows)
+{
+    struct format_reader *r = format_open(NULL, name);
+    r->text = *text;
+    r->eof = true;
+    r->tables = tables;
+    r->rows = rows;
+    *text = (struct buf){0};
+    return r;
+}
+
 void format_close(struct format_reader *r)
 {
     if (!r)
         return;
     free(r->name);
+    buf_free(&r->insert);
     buf_free(&r->text);
     buf_free(&r->delimiter);
     buf_free(&r->table);
@@ -83,10 +106,12 @@ void format_close(struct format_reader *r)
 static int bad(const struct format_reader *r, struct err *e, const char *why)
 {
     const char *from = r->text.p ? r->text.p + r->at : "";
+    uint64_t read = r->in ? gunzip_plain_bytes(r->in) : r->text.len;
     struct buf seen = {0};
     text_clean(&seen, from, 60);
-    err_set(e, ERR_DAMAGED, 0, "%s: %s at byte %" PRIu64 " of its text, before: %s", r->name, why,
-            gunzip_plain_bytes(r->in) - (r->text.len - r->at), seen.p);
+    err_set(e, ERR_DAMAGED, 0, "%s: %s at byte %" PRIu64 " of its text%s%s, before: %s", r->name,
+            why, read - (r->text.len - r->at), r->one_table && r->table.p ? " of table " : "",
+            r->one_table && r->table.p ? r->table.p : "", seen.p);
     buf_free(&seen);
     return -1;
 }
@@ -222,22 +247,22 @@ static int read_create(struct format_reader *r, const char *sql, size_t len,
     if (set_name(&r->table, &s, end) < 0)
         return bad(r, e, "CREATE TABLE without a quoted name");
     r->tables++;
+    buf_clear(&r->insert);
     *item = (struct format_item){
         .type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
     return 0;
 }
 
 /* "(`a`,`b`)" behind the table's name; counts the columns. */
-static const char *read_columns(struct format_reader *r, const char *s, const char *end,
-                                unsigned *count)
+static const char *read_columns(struct format_reader *r, const char *s, const char *end)
 {
     const char *from = s;
     struct buf name = {0};
-    *count = 0;
+    r->column_count = 0;
     do {
         buf_clear(&name);
         s = s < end ? sql_read_ident(s + 1, end, &name) : NULL;
-        ++*count;
+        r->column_count++;
     } while (s && s < end && *s == ',');
     buf_free(&name);
     if (!s || s >= end || *s != ')')
@@ -247,44 +272,91 @@ static const char *read_columns(struct format_reader *r, const char *s, const ch
     return s + 1;
 }
 
-static int count_tuples(const char *s, const char *end, unsigned columns, struct format_item *item)
-{
-    for (;;) {
-        unsigned fields;
-        const char *next = sql_read_tuple(s, end, &fields);
-        if (!next || fields != columns)
-            return -1;
-        item->rows++;
-        item->rows_hash += sql_tuple_hash(s, (size_t)(next - s));
-        if (next == end)
-            return 0;
-        if (end - next < 3 || next[0] != ',' || next[1] != '\n')
-            return -1;
-        s = next + 2;
-    }
-}
-
-static int read_insert(struct format_reader *r, const char *sql, size_t len,
-                       struct format_item *item, struct err *e)
+/* "INSERT INTO `t` (`a`,…) VALUES\n" of the table that CREATE TABLE named; the place behind it. */
+static const char *read_insert_head(struct format_reader *r, const char *sql, const char *end)
 {
     static const char values[] = " VALUES\n";
-    const char *s = sql + strlen("INSERT INTO "), *end = sql + len;
+    const char *s = sql + strlen("INSERT INTO ");
     struct buf name = {0};
-    unsigned columns = 0;
     int ok = set_name(&name, &s, end) == 0 && r->table.p && strcmp(name.p, r->table.p) == 0 &&
              end - s > 2 && s[0] == ' ' && s[1] == '(';
     buf_free(&name);
-    s = ok ? read_columns(r, s + 1, end, &columns) : NULL;
+    s = ok ? read_columns(r, s + 1, end) : NULL;
     if (!s || (size_t)(end - s) < sizeof values || memcmp(s, values, sizeof values - 1) != 0)
-        return bad(r, e, "INSERT that this program did not write");
+        return NULL;
     s += sizeof values - 1;
-    *item = (struct format_item){.type = FORMAT_ROWS,
-                                 .table = r->table.p,
-                                 .columns = r->columns.p,
-                                 .sql = s,
-                                 .sql_len = (size_t)(end - s)};
-    if (count_tuples(s, end, columns, item) < 0)
-        return bad(r, e, "rows that are no plain values");
+    buf_clear(&r->insert);
+    buf_add(&r->insert, sql, (size_t)(s - sql));
+    return s;
+}
+
+/* The statement before had the same head nearly always: then it need not be taken apart again.
+ * Returns its length. */
+static int read_head(struct format_reader *r, size_t *len, struct err *e)
+{
+    const size_t longest = 8u << 20; /* 4096 columns with names of 64 characters, all escaped */
+    for (;;) {
+        size_t have = r->text.len - r->at;
+        const char *from = r->text.p + r->at;
+        *len = r->insert.len;
+        if (*len && have >= *len && memcmp(from, r->insert.p, *len) == 0)
+            return 0;
+        const char *rows = read_insert_head(r, from, from + have);
+        if (rows) {
+            *len = (size_t)(rows - from);
+            return 0;
+        }
+        if (r->eof || have > longest)
+            return bad(r, e, "INSERT that this program did not write");
+        if (more(r, e) < 0)
+            return -1;
+    }
+}
+
+/* One more tuple from `at` on (counted from the statement's begin); 1: and another one follows, 0:
+ * it was the last. The place behind it and behind what divides them goes to `at`. */
+static int read_row(struct format_reader *r, size_t *at, struct format_item *item, struct err *e)
+{
+    for (;;) {
+        unsigned fields;
+        const char *s = r->text.p + r->at + *at, *end = r->text.p + r->text.len;
+        const char *next = sql_read_tuple(s, end, &fields);
+        if (next && end - next >= 2 && next[1] == '\n' && (*next == ',' || *next == ';') &&
+            fields == r->column_count) {
+            item->rows++;
+            item->rows_hash += sql_tuple_hash(s, (size_t)(next - s));
+            *at += (size_t)(next - s) + 2;
+            return *next == ',';
+        }
+        /* It may only have been cut by the end of what was read. Values hold no raw line end, so
+         * that what ends a line and is no row is none however much is read. */
+        size_t have = (size_t)(end - s);
+        if (r->eof || memchr(s, '\n', have))
+            return bad(r, e, "rows that are no plain values");
+        /* Twice as much each time: a long value is not begun anew with each read. */
+        if (more(r, e) < 0 || ensure(r, *at + 2 * have, e) < 0)
+            return -1;
+    }
+}
+
+/* "INSERT INTO …;": its rows are found, checked and counted in one go; nearly all of a dump is
+ * this. */
+static int read_insert(struct format_reader *r, struct format_item *item, struct err *e)
+{
+    size_t head, at;
+    int more_rows;
+    if (read_head(r, &head, e) < 0)
+        return -1;
+    *item = (struct format_item){.type = FORMAT_ROWS, .table = r->table.p, .columns = r->columns.p};
+    at = head;
+    do
+        more_rows = read_row(r, &at, item, e);
+    while (more_rows > 0);
+    if (more_rows < 0)
+        return -1;
+    item->sql = r->text.p + r->at + head;
+    item->sql_len = at - head - 2; /* without ";" and the line end */
+    r->at += at;
     r->rows += item->rows;
     return 0;
 }
@@ -307,6 +379,8 @@ static int read_delimiter(struct format_reader *r, struct err *e)
 static int one_statement(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t len;
+    if (!r->definitions && here(r, "INSERT INTO "))
+        return read_insert(r, item, e) < 0 ? -1 : 1;
     const char *sql = read_statement(r, &len, e);
     if (!sql)
         return -1;
@@ -314,15 +388,9 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
         *item = (struct format_item){.type = FORMAT_DEFINITION, .sql = sql, .sql_len = len};
         return 1;
     }
-    static const struct {
-        const char *prefix;
-        int (*read)(struct format_reader *, const char *, size_t, struct format_item *,
-                    struct err *);
-    } kinds[] = {{"INSERT INTO ", read_insert}, {"CREATE TABLE ", read_create}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (len > strlen(kinds[i].prefix) &&
-            memcmp(sql, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
-            return kinds[i].read(r, sql, len, item, e) < 0 ? -1 : 1;
+    static const char create[] = "CREATE TABLE ";
+    if (len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0)
+        return read_create(r, sql, len, item, e) < 0 ? -1 : 1;
     static const char *const skipped[] = {"SET ", "DROP TABLE IF EXISTS ", "/*M!100201 SET "};
     for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++)
         if (len > strlen(skipped[i]) && memcmp(sql, skipped[i], strlen(skipped[i])) == 0)
@@ -342,8 +410,10 @@ int format_next(struct format_reader *r, struct format_item *item, struct err *e
         }
         int rc = 0;
         size_t len;
-        if (r->at == r->text.len)
-            return bad(r, e, "it ends without a trailer");
+        if (r->at == r->text.len) {
+            *item = (struct format_item){.type = FORMAT_END};
+            return r->one_table ? 0 : bad(r, e, "it ends without a trailer");
+        }
         if (here(r, FORMAT_TRAILER))
             return read_trailer(r, item, e);
         if (here(r, "-- ") || here(r, "\n"))

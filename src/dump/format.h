@@ -43,6 +43,12 @@ struct format_item {
 };
 struct format_reader;
 struct format_reader *format_open(struct gunzip *in, const char *name);
+/* The part of one table: its CREATE TABLE and its rows, and FORMAT_END where the part ends. */
+struct format_reader *format_open_table(struct gunzip *in, const char *name);
+/* What is left of a dump without the parts of its tables; `text` is taken over. The trailer must
+ * count so many tables and rows. */
+struct format_reader *format_open_rest(struct buf *text, const char *name, size_t tables,
+                                       uint64_t rows);
 /* The next item; its text lives until the next call. Anything unexpected is ERR_DAMAGED. */
 int format_next(struct format_reader *r, struct format_item *item, struct err *e);
 void format_close(struct format_reader *r);

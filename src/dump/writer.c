@@ -16,21 +16,28 @@
 #include "db/sql.h"
 #include "dump/definitions.h"
 #include "dump/format.h"
+#include "dump/readback.h"
 #include "dump/shrink.h"
 #include "dump/snapshot.h"
-#include "dump/verify.h"
 #include "store/catalog.h"
 
 /* A world that shrank is believed after this many quarantined dumps in a row that agree. */
 #define SHRINK_BELIEVED_AFTER 3
 
+/* Where a table's members lie in the file. */
+struct place {
+    uint64_t offset, length;
+};
+
 struct writing {
     const struct job *job;
     struct snapshot *snap;
     struct gzip_writer *gz;
+    struct readback *back;
     struct manifest *m;
     struct manifest_table *table; /* being written */
-    struct buf insert;            /* "INSERT INTO … VALUES\n" of it */
+    struct place *places; /* [i]: of table i of the manifest; filled by the packing threads */
+    struct buf insert;    /* "INSERT INTO … VALUES\n" of it */
     struct buf statement;
     uint64_t statement_max, packet_max;
     uint64_t total;
@@ -55,14 +62,33 @@ const char *dump_method_name(enum config_method m)
     return m == METHOD_LOCK ? "lock" : m == METHOD_COPY ? "copy" : "auto";
 }
 
+/* Members are tagged with the number of the table, from 1. */
+static void member_written(void *arg, uint64_t tag, uint64_t offset, uint64_t packed,
+                           uint64_t plain)
+{
+    struct writing *w = arg;
+    (void)plain;
+    if (tag) {
+        struct place *p = &w->places[tag - 1];
+        if (p->length == 0)
+            p->offset = offset;
+        p->length += packed;
+    }
+    readback_grown(w->back, offset + packed);
+}
+
+static uint64_t tag_of(const struct writing *w)
+{
+    return w->table ? (uint64_t)(w->table - w->m->tables) + 1 : 0;
+}
+
+/* A statement is a member: what it holds is packed elsewhere while the next one is read. */
 static int flush_statement(struct writing *w, struct err *e)
 {
     if (w->statement.len == 0)
         return 0;
     buf_adds(&w->statement, ";\n");
-    int rc = gzip_write(w->gz, w->statement.p, w->statement.len, e);
-    buf_clear(&w->statement);
-    return rc;
+    return gzip_give(w->gz, tag_of(w), &w->statement, e);
 }
 
 static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
@@ -88,9 +114,10 @@ static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
     return 0;
 }
 
-static int write_text(struct writing *w, const struct buf *b, struct err *e)
+/* A member of its own. */
+static int write_text(struct writing *w, struct buf *text, struct err *e)
 {
-    return gzip_write(w->gz, b->p, b->len, e);
+    return text->len ? gzip_give(w->gz, tag_of(w), text, e) : 0;
 }
 
 static int write_table(struct writing *w, size_t i, struct err *e)
@@ -98,7 +125,6 @@ static int write_table(struct writing *w, size_t i, struct err *e)
     const struct db_table *t = &snapshot_tables(w->snap)->list[i];
     progress_table(w->job->progress, t->name);
     w->table = manifest_add(w->m, t);
-    w->table->offset = gzip_packed_bytes(w->gz);
     uint64_t before = gzip_plain_bytes(w->gz), rows;
     struct buf head = {0};
     format_table(&head, t->name, snapshot_create(w->snap, i));
@@ -106,10 +132,9 @@ static int write_table(struct writing *w, size_t i, struct err *e)
     format_insert(&w->insert, t->name, t);
     int rc = write_text(w, &head, e) < 0 ||
                      snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0 ||
-                     flush_statement(w, e) < 0 || gzip_member_end(w->gz, e) < 0
+                     flush_statement(w, e) < 0
                  ? -1
                  : 0;
-    w->table->length = gzip_packed_bytes(w->gz) - w->table->offset;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
     /* The server counts the rows of a MEMORY table exactly; what was read under its lock must
      * agree. */
@@ -117,6 +142,7 @@ static int write_table(struct writing *w, size_t i, struct err *e)
         rc = err_set(e, ERR_CHANGED, 0,
                      "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64, t->name,
                      rows, t->rows);
+    w->table = NULL;
     buf_free(&head);
     fault_point("dump.table_read");
     return rc;
@@ -152,22 +178,19 @@ static int write_all(struct writing *w, struct err *e)
     w->statement_max = w->packet_max < FORMAT_STATEMENT ? w->packet_max : FORMAT_STATEMENT;
     progress_phase(w->job->progress, "reading", expected, 0);
     format_header(&b, heap_limit(t, db_variable_number(db, "max_heap_table_size")));
-    if (write_text(w, &b, e) < 0 || gzip_member_end(w->gz, e) < 0)
+    if (write_text(w, &b, e) < 0)
         goto out;
     for (size_t i = 0; i < t->count; i++)
         if (i != last && write_table(w, i, e) < 0)
             goto out;
     buf_clear(&b);
-    if (definitions_write(db, w->job->cfg->schema, &b, e) < 0 || write_text(w, &b, e) < 0 ||
-        gzip_member_end(w->gz, e) < 0)
+    if (definitions_write(db, w->job->cfg->schema, &b, e) < 0 || write_text(w, &b, e) < 0)
         goto out;
     if (last < t->count && write_table(w, last, e) < 0)
         goto out;
     buf_clear(&b);
     format_trailer(&b, w->m->table_count, w->total);
     rc = write_text(w, &b, e);
-    if (rc == 0)
-        rc = gzip_member_end(w->gz, e);
 out:
     buf_free(&b);
     return rc;
@@ -187,12 +210,22 @@ static void fill_manifest(struct writing *w, enum config_method method)
 static int finish_stream(struct writing *w, mono_t began, struct err *e)
 {
     struct gzip_writer *gz = w->gz;
+    struct manifest *m = w->m;
+    int rc = gzip_flush(gz, e);
     w->gz = NULL;
-    w->m->rows = w->total;
-    w->m->bytes = gzip_plain_bytes(gz);
-    w->m->file_size = gzip_packed_bytes(gz);
-    w->m->took_ms = mono_since(clock_mono(), began);
-    return gzip_close(gz, w->m->sha256, e);
+    m->rows = w->total;
+    m->bytes = gzip_plain_bytes(gz);
+    m->file_size = gzip_packed_bytes(gz);
+    m->took_ms = mono_since(clock_mono(), began);
+    for (size_t i = 0; i < m->table_count; i++) {
+        m->tables[i].offset = w->places[i].offset;
+        m->tables[i].length = w->places[i].length;
+    }
+    if (rc < 0) {
+        gzip_abort(gz);
+        return -1;
+    }
+    return gzip_close(gz, m->sha256, e);
 }
 
 /* The world changed under the dump: it is set aside, where nobody restores from it. */
@@ -212,8 +245,13 @@ static int stream(struct writing *w, mono_t began, struct err *e)
     w->snap = snapshot_take(w->job, method, e);
     if (!w->snap)
         return -1;
-    w->gz = gzip_open(w->fd, w->part, w->job->cfg->dump_level, e);
-    if (!w->gz || write_all(w, e) < 0)
+    w->places = xcalloc(snapshot_tables(w->snap)->count, sizeof *w->places);
+    w->back = readback_start(w->job->dirfd, w->part, e);
+    w->gz = w->back ? gzip_open(w->fd, w->part, w->job->cfg->dump_level, e) : NULL;
+    if (!w->gz)
+        return -1;
+    gzip_on_member(w->gz, member_written, w);
+    if (write_all(w, e) < 0)
         return -1;
     fault_point("dump.streamed");
     fill_manifest(w, method);
@@ -233,8 +271,10 @@ static int sync_and_verify(struct writing *w, struct err *e)
     if (fsync(w->fd) < 0)
         return err_sys(e, errno, "cannot fsync %s", w->part);
     fault_point("dump.synced");
-    progress_phase(w->job->progress, "verifying", w->m->rows, w->m->file_size);
-    if (verify_dump(w->job->dirfd, w->part, w->m, NULL, NULL, w->job->progress, e) < 0) {
+    progress_phase(w->job->progress, "verifying", w->m->rows, 0);
+    struct readback *back = w->back;
+    w->back = NULL;
+    if (readback_finish(back, w->m, w->job->progress, e) < 0) {
         err_step(e, "reading the dump back");
         return -1;
     }
@@ -383,8 +423,10 @@ static int open_part(struct writing *w, struct err *e)
 
 static void writing_end(struct writing *w, bool keep_part)
 {
-    gzip_abort(w->gz);
+    gzip_abort(w->gz); /* before the readback, which it tells of members */
+    readback_abort(w->back);
     snapshot_end(w->snap);
+    free(w->places);
     if (w->fd >= 0) {
         close(w->fd);
         if (!keep_part)

@@ -386,7 +386,7 @@ static int load_statement(void *arg, const struct statement *st, struct err *e)
         rc = load_set(p, st, e);
     if (rc < 0)
         err_step(e, "%s, statement %llu", p->file, (unsigned long long)st->number);
-    progress_at(p->l->job->progress, p->l->rows, 0);
+    progress_at(p->l->job->progress, *p->l->rows, 0);
     return rc;
 }
 

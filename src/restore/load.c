@@ -5,13 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "db/rows.h"
 #include "db/sql.h"
 
+#define COUNTER_FIRST_ROWS 20000u
+
 int loader_begin(struct loader *l, struct db *db, const struct job *job, const char *schema,
-                 struct plan *plan, struct err *e)
+                 struct plan *plan, _Atomic uint64_t *rows, struct err *e)
 {
-    *l = (struct loader){.db = db, .job = job, .schema = schema, .plan = plan};
+    *l = (struct loader){.db = db, .job = job, .schema = schema, .plan = plan, .rows = rows};
+    l->way = db_bulk_way(db);
     int64_t packet = db_variable_number(db, "max_allowed_packet");
     l->heap_default = db_variable_number(db, "max_heap_table_size");
     l->packet_max = packet > 0 ? (uint64_t)packet : 1u << 20;
@@ -26,8 +30,8 @@ int loader_begin(struct loader *l, struct db *db, const struct job *job, const c
 
 void loader_end(struct loader *l)
 {
-    buf_free(&l->insert);
-    buf_free(&l->statement);
+    buf_free(&l->head);
+    buf_free(&l->text);
 }
 
 const char *loader_place(const struct loader *l, const struct target *t)
@@ -52,6 +56,17 @@ static int create_like(struct loader *l, const struct target *t, struct err *e)
     return rc;
 }
 
+int loader_takes(const struct plan *plan, const char *table, const char *create, size_t len,
+                 struct err *e)
+{
+    static const char key[] = " FOREIGN KEY ";
+    if (plan->into || !memmem(create, len, key, sizeof key - 1))
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "table %s has foreign keys, which cannot be swapped in", table);
+    err_hint(e, "restore it by hand: gunzip -c DUMP | mysql SCHEMA, or use --into");
+    return -1;
+}
+
 /* CREATE TABLE `name` (…): the same text with our name in it. */
 static int create_from_text(struct loader *l, const struct target *t, const char *create,
                             size_t len, struct err *e)
@@ -69,12 +84,8 @@ static int create_from_text(struct loader *l, const struct target *t, const char
     buf_adds(&sql, prefix);
     sql_ident(&sql, loader_place(l, t));
     buf_add(&sql, rest, (size_t)(create + len - rest));
-    if (!l->plan->into && strstr(sql.p, " FOREIGN KEY ")) {
-        err_set(e, ERR_REFUSED, 0, "table %s has foreign keys, which cannot be swapped in",
-                t->name);
-        err_hint(e, "restore it by hand: gunzip -c DUMP | mysql SCHEMA, or use --into");
+    if (loader_takes(l->plan, t->name, create, len, e) < 0)
         goto out;
-    }
     rc = db_exec(l->db, "SET NAMES utf8mb4", e);
     if (rc == 0)
         rc = db_exec_len(l->db, sql.p, sql.len, e);
@@ -109,17 +120,17 @@ static int create_once(struct loader *l, struct target *t, const char *create, s
 static int create_place(struct loader *l, struct target *t, const char *create, size_t len,
                         struct err *e)
 {
-    uint64_t base = l->heap_default > 0 ? (uint64_t)l->heap_default : 16u << 20, want = base,
-             fresh = 0;
+    uint64_t base = l->heap_default > 0 ? (uint64_t)l->heap_default : 16u << 20, want = base;
+    struct db_figures fresh;
     if (set_heap(l, base, e) < 0 || create_once(l, t, create, len, e) < 0)
         return -1;
     t->created = true;
-    if (db_table_limit(l->db, l->schema, loader_place(l, t), &fresh, e) < 0)
+    if (db_figures(l->db, l->schema, loader_place(l, t), &fresh, e) < 0)
         return -1;
     if (t->heap_need > want)
         want = t->heap_need;
-    if (fresh > 0 && t->max_data_length > fresh) {
-        double scaled = (double)base * (double)t->max_data_length / (double)fresh;
+    if (fresh.max_data_length > 0 && t->max_data_length > fresh.max_data_length) {
+        double scaled = (double)base * (double)t->max_data_length / (double)fresh.max_data_length;
         if (scaled < 1e15 && scaled > (double)want)
             want = (uint64_t)scaled + (64u << 10);
     }
@@ -129,10 +140,8 @@ static int create_place(struct loader *l, struct target *t, const char *create, 
                                                                : create_once(l, t, create, len, e);
 }
 
-static int set_auto_increment(struct loader *l, const struct target *t, struct err *e)
+static int alter_counter(struct loader *l, const struct target *t, struct err *e)
 {
-    if (t->auto_increment == 0)
-        return 0;
     struct buf b = {0};
     buf_adds(&b, "ALTER TABLE ");
     sql_ident(&b, loader_place(l, t));
@@ -142,18 +151,26 @@ static int set_auto_increment(struct loader *l, const struct target *t, struct e
     return rc;
 }
 
+/* ALTER TABLE copies the table, and takes several times as long as making it even where it is
+ * empty. Most counters need none: they stand behind the highest number that was loaded. Only a
+ * table that would take long to copy gets it before it is filled. */
+static bool counter_first(const struct target *t)
+{
+    return t->auto_increment > 1 && (!t->memory || t->expected >= COUNTER_FIRST_ROWS);
+}
+
 int loader_table(struct loader *l, const char *table, const char *create, size_t len, struct err *e)
 {
     l->target = plan_find(l->plan, table);
-    buf_clear(&l->insert);
+    buf_clear(&l->head);
     if (!l->target || l->target->skip) {
         l->target = NULL;
         return 0;
     }
-    progress_table(l->job->progress, table);
     if (l->target->mapped)
         l->target->create = xstrndup(create, len);
-    if (create_place(l, l->target, create, len, e) < 0 || set_auto_increment(l, l->target, e) < 0) {
+    if (create_place(l, l->target, create, len, e) < 0 ||
+        (counter_first(l->target) && alter_counter(l, l->target, e) < 0)) {
         err_step(e, "making room for table %s", table);
         return -1;
     }
@@ -251,28 +268,43 @@ static int check_mapping(const struct target *t, struct err *e)
     return 0;
 }
 
-static int begin_insert(struct loader *l, const char *columns, struct err *e)
+static int begin_insert(struct loader *l, struct err *e)
 {
-    note_columns(l->target, columns);
-    if (l->target->mapped && check_mapping(l->target, e) < 0)
+    struct target *t = l->target;
+    if (t->mapped && check_mapping(t, e) < 0)
         return -1;
-    buf_adds(&l->insert, "INSERT INTO ");
-    sql_ident(&l->insert, loader_place(l, l->target));
-    buf_printf(&l->insert, " %s VALUES\n", columns);
+    buf_adds(&l->head, "INSERT INTO ");
+    sql_ident(&l->head, loader_place(l, t));
+    buf_adds(&l->head, " (");
+    for (size_t i = 0; i < t->column_count; i++) {
+        buf_adds(&l->head, i ? "," : "");
+        sql_ident(&l->head, t->columns[i]);
+    }
+    buf_adds(&l->head, ") VALUES\n");
     return 0;
+}
+
+static void count_rows(struct loader *l, uint64_t rows)
+{
+    l->target->rows += rows;
+    *l->rows += rows;
+}
+
+static int load_failed(const struct loader *l, struct err *e)
+{
+    if (e && e->num == 1114)
+        err_hint(e, "the table is full: raise max_heap_table_size or the memory of the server");
+    err_step(e, "loading table %s", l->target->name);
+    return -1;
 }
 
 static int send_rows(struct loader *l, const char *rows_sql, size_t len, struct err *e)
 {
-    buf_clear(&l->statement);
-    buf_add(&l->statement, l->insert.p, l->insert.len);
-    buf_add(&l->statement, rows_sql, len);
-    if (db_exec_len(l->db, l->statement.p, l->statement.len, e) < 0) {
-        if (e && e->num == 1114)
-            err_hint(e, "the table is full: raise max_heap_table_size or the memory of the server");
-        err_step(e, "loading table %s", l->target->name);
-        return -1;
-    }
+    buf_clear(&l->text);
+    buf_add(&l->text, l->head.p, l->head.len);
+    buf_add(&l->text, rows_sql, len);
+    if (db_exec_len(l->db, l->text.p, l->text.len, e) < 0)
+        return load_failed(l, e);
     l->target->warnings += db_warnings(l->db);
     return 0;
 }
@@ -281,7 +313,7 @@ static int send_rows(struct loader *l, const char *rows_sql, size_t len, struct 
 static int send_pieces(struct loader *l, const char *s, size_t len, struct err *e)
 {
     const char *end = s + len, *from = s;
-    size_t room = l->packet_max - l->insert.len - 1024;
+    size_t room = l->packet_max - l->head.len - 1024;
     while (s < end) {
         unsigned fields;
         const char *next = sql_read_tuple(s, end, &fields);
@@ -299,19 +331,108 @@ static int send_pieces(struct loader *l, const char *s, size_t len, struct err *
     return send_rows(l, from, (size_t)(end - from), e);
 }
 
-int loader_rows(struct loader *l, const char *columns, const char *rows_sql, size_t len,
-                uint64_t rows, uint64_t hash, struct err *e)
+static int insert_rows(struct loader *l, const struct format_item *item, struct err *e)
 {
-    if (!l->target)
-        return 0;
-    if (l->insert.len == 0 && begin_insert(l, columns, e) < 0)
+    if (l->head.len == 0 && begin_insert(l, e) < 0)
         return -1;
-    bool fits = l->insert.len + len + 1024 <= l->packet_max;
-    if ((fits ? send_rows(l, rows_sql, len, e) : send_pieces(l, rows_sql, len, e)) < 0)
+    bool fits = l->head.len + item->sql_len + 1024 <= l->packet_max;
+    if ((fits ? send_rows(l, item->sql, item->sql_len, e)
+              : send_pieces(l, item->sql, item->sql_len, e)) < 0)
         return -1;
-    l->target->rows += rows;
-    l->target->hash += hash;
-    l->rows += rows;
+    count_rows(l, item->rows);
+    return 0;
+}
+
+/* The types decide how values travel: those of the live table, or of the one just made. */
+static struct db_bulk *open_bulk(struct loader *l, struct err *e)
+{
+    const struct target *t = l->target;
+    struct db_tables made = {0};
+    struct db_table place;
+    if (!t->live) {
+        if (db_table_named(l->db, l->schema, loader_place(l, t), &made, e) < 0)
+            return NULL;
+        if (made.count == 0) {
+            err_set(e, ERR_CHANGED, 0, "table %s disappeared while it was being loaded",
+                    loader_place(l, t));
+            return NULL;
+        }
+    }
+    place = t->live ? *t->live : made.list[0];
+    char *name = xstrdup(loader_place(l, t));
+    place.name = name;
+    struct db_bulk *b = db_bulk_open(l->db, l->way, &place, t->columns, t->column_count, e);
+    free(name);
+    db_tables_free(&made);
+    return b;
+}
+
+static int stopped(const struct loader *l, struct err *e)
+{
+    return l->stop && *l->stop ? err_set(e, ERR_BUSY, 0, "stopped") : 0;
+}
+
+/* All rows of the table, from `item` on. */
+static int bulk_rows(struct loader *l, struct db_bulk *b, struct verify_part *part,
+                     struct format_item *item, struct err *e)
+{
+    struct target *t = l->target;
+    while (item->type == FORMAT_ROWS) {
+        if (db_bulk_rows(b, item->sql, item->sql_len, e) < 0)
+            return load_failed(l, e);
+        t->hash += item->rows_hash;
+        count_rows(l, item->rows);
+        if (db_bulk_taken(b) != t->rows)
+            return err_set(e, ERR_QUERY, 0,
+                           "table %s: the server took %" PRIu64 " of %" PRIu64 " rows", t->name,
+                           db_bulk_taken(b), t->rows);
+        if (stopped(l, e) < 0 || verify_part_next(part, item, e) < 0)
+            return -1;
+    }
+    t->warnings += db_bulk_warnings(b);
+    return 0;
+}
+
+/* Durable tables, and those whose columns changed, go row by row through the server's own literals.
+ */
+static bool goes_in_bulk(const struct loader *l)
+{
+    const struct target *t = l->target;
+    return l->way != DB_BULK_NONE && t->memory && !t->mapped;
+}
+
+static int load_rows(struct loader *l, struct verify_part *part, struct format_item *item,
+                     struct err *e)
+{
+    note_columns(l->target, item->columns);
+    if (goes_in_bulk(l)) {
+        struct db_bulk *b = open_bulk(l, e);
+        int rc = b ? bulk_rows(l, b, part, item, e) : -1;
+        db_bulk_close(b);
+        return rc;
+    }
+    while (item->type == FORMAT_ROWS) {
+        l->target->hash += item->rows_hash;
+        if (insert_rows(l, item, e) < 0 || stopped(l, e) < 0 || verify_part_next(part, item, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int loader_part(struct loader *l, struct verify_part *part, struct err *e)
+{
+    struct format_item item = {0};
+    do {
+        if (verify_part_next(part, &item, e) < 0)
+            return -1;
+        if (item.type == FORMAT_CREATE) {
+            if (loader_table(l, item.table, item.sql, item.sql_len, e) < 0)
+                return -1;
+            fault_point("restore.shadows_created");
+        } else if (item.type == FORMAT_ROWS && l->target && load_rows(l, part, &item, e) < 0) {
+            return -1;
+        }
+    } while (item.type != FORMAT_END);
     return 0;
 }
 
@@ -319,19 +440,15 @@ int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, str
 {
     if (!l->target)
         return 0;
-    buf_clear(&l->statement);
-    buf_adds(&l->statement, "INSERT INTO ");
-    sql_ident(&l->statement, loader_place(l, l->target));
-    buf_add(&l->statement, behind_name, len);
-    if (db_exec_len(l->db, l->statement.p, l->statement.len, e) < 0) {
-        err_step(e, "loading table %s", l->target->name);
-        return -1;
-    }
-    uint64_t rows = db_affected(l->db);
+    buf_clear(&l->text);
+    buf_adds(&l->text, "INSERT INTO ");
+    sql_ident(&l->text, loader_place(l, l->target));
+    buf_add(&l->text, behind_name, len);
+    if (db_exec_len(l->db, l->text.p, l->text.len, e) < 0)
+        return load_failed(l, e);
     l->target->raw = true;
     l->target->warnings += db_warnings(l->db);
-    l->target->rows += rows;
-    l->rows += rows;
+    count_rows(l, db_affected(l->db));
     return 0;
 }
 
@@ -347,25 +464,21 @@ static int compare_content(struct loader *l, const struct target *t, struct err 
 {
     struct db_tables own;
     struct db_table picked = {0};
-    int rc = -1;
-    if (l->plan->into ? db_tables(l->db, l->schema, true, &own, e) < 0
-                      : db_own_tables(l->db, l->schema, &own, e) < 0)
+    uint64_t hash = 0, rows = 0;
+    if (t->column_count == 0)
+        return 0; /* no row, so no column list was seen */
+    if (db_table_named(l->db, l->schema, loader_place(l, t), &own, e) < 0)
         return -1;
-    const struct db_table *place = db_table_find(&own, loader_place(l, t));
     picked.columns = xcalloc(t->column_count, sizeof *picked.columns);
-    for (size_t i = 0; place && i < t->column_count; i++) {
-        const struct db_column *c = find_column(place, t->columns[i]);
+    for (size_t i = 0; own.count && i < t->column_count; i++) {
+        const struct db_column *c = find_column(&own.list[0], t->columns[i]);
         if (c)
             picked.columns[picked.column_count++] = *c;
     }
-    uint64_t hash = 0, rows;
     struct buf from = {0};
     sql_ident(&from, loader_place(l, t));
-    if (t->column_count == 0)
-        rc = 0; /* no row, so no column list was seen */
-    else if (db_read_rows(l->db, &picked, from.p, add_hash, &hash, &rows, e) == 0)
-        rc = rows == t->rows && hash == t->hash && picked.column_count == t->column_count ? 0 : 1;
-    if (rc == 1)
+    int rc = db_read_rows(l->db, &picked, from.p, add_hash, &hash, &rows, e);
+    if (rc == 0 && (rows != t->rows || hash != t->hash || picked.column_count != t->column_count))
         rc = err_set(e, ERR_QUERY, 0,
                      "table %s: what the server stored is not what was loaded (%" PRIu64
                      " warnings)",
@@ -376,31 +489,36 @@ static int compare_content(struct loader *l, const struct target *t, struct err 
     return rc;
 }
 
-int loader_check(struct loader *l, bool content, struct err *e)
+/* The counter of a table whose last rows were deleted stands higher than its rows tell. */
+static int check_counter(struct loader *l, const struct target *t, struct err *e)
 {
-    for (size_t i = 0; i < l->plan->count; i++) {
-        const struct target *t = &l->plan->list[i];
-        uint64_t rows = 0;
-        if (t->skip || !t->created)
-            continue;
-        progress_table(l->job->progress, t->name);
-        if (db_count(l->db, l->schema, loader_place(l, t), &rows, e) < 0)
-            return -1;
-        if (rows != t->rows)
-            return err_set(e, ERR_QUERY, 0,
-                           "table %s: %" PRIu64 " rows arrived, %" PRIu64 " were loaded", t->name,
-                           rows, t->rows);
-        if (t->mapped && t->warnings) {
-            err_set(e, ERR_REFUSED, 0,
-                    "table %s changed since the dump and its rows no longer fit (%" PRIu64
-                    " warnings)",
-                    t->name, t->warnings);
-            err_hint(e, "change the table back, or restore with --into another schema and copy "
-                        "what is needed");
-            return -1;
-        }
-        if (!t->raw && !t->mapped && (content || t->warnings) && compare_content(l, t, e) < 0)
-            return -1;
+    struct db_figures now;
+    if (t->auto_increment == 0 || !t->memory)
+        return 0;
+    if (db_figures(l->db, l->schema, loader_place(l, t), &now, e) < 0)
+        return -1;
+    return now.auto_increment == t->auto_increment ? 0 : alter_counter(l, t, e);
+}
+
+int loader_check(struct loader *l, const struct target *t, bool content, struct err *e)
+{
+    uint64_t rows = 0;
+    if (t->skip || !t->created)
+        return 0;
+    if (check_counter(l, t, e) < 0 || db_count(l->db, l->schema, loader_place(l, t), &rows, e) < 0)
+        return -1;
+    if (rows != t->rows)
+        return err_set(e, ERR_QUERY, 0,
+                       "table %s: %" PRIu64 " rows arrived, %" PRIu64 " were loaded", t->name, rows,
+                       t->rows);
+    if (t->mapped && t->warnings) {
+        err_set(e, ERR_REFUSED, 0,
+                "table %s changed since the dump and its rows no longer fit (%" PRIu64 " warnings)",
+                t->name, t->warnings);
+        err_hint(e, "change the table back, or restore with --into another schema and copy "
+                    "what is needed");
+        return -1;
     }
-    return 0;
+    bool compare = !t->raw && !t->mapped && (content || t->warnings);
+    return compare ? compare_content(l, t, e) : 0;
 }

@@ -1,9 +1,14 @@
 /* Loads rows into shadow tables (or, for --into, into the tables of another schema) and proves that
- * what arrived is what was sent. One connection; the caller owns it and its default schema. */
+ * what arrived is what was sent. One loader a connection, used by one thread at a time; several
+ * loaders share a plan, each with other targets of it. The caller owns the connection and its
+ * default schema. */
 #ifndef WK_RESTORE_LOAD_H
 #define WK_RESTORE_LOAD_H
 
 #include "core/text.h"
+#include "db/bulk.h"
+#include "db/bulk.h"
+#include "dump/verify.h"
 #include "restore/plan.h"
 
 struct loader {
@@ -12,28 +17,31 @@ struct loader {
     const char *schema;
     struct plan *plan;
     struct target *target; /* being loaded; NULL: rows are passed over */
-    struct buf insert;     /* "INSERT INTO `shadow` (…) VALUES\n" */
-    struct buf statement;
+    enum db_bulk_way way;  /* how rows of our own dumps go into MEMORY tables */
+    struct buf head;       /* "INSERT INTO `shadow` (…) VALUES\n" */
+    struct buf text;       /* the statement */
     uint64_t packet_max;
     int64_t heap_default;
-    uint64_t rows;
+    _Atomic uint64_t *rows;   /* loaded so far, of all loaders together */
+    const _Atomic bool *stop; /* another loader failed; NULL: there is no other */
 };
 
 int loader_begin(struct loader *l, struct db *db, const struct job *job, const char *schema,
-                 struct plan *plan, struct err *e);
+                 struct plan *plan, _Atomic uint64_t *rows, struct err *e);
 void loader_end(struct loader *l);
 /* The table's place; `create` (create_len bytes) is the dump's CREATE TABLE for it, used where the
  * server has no such table. */
 int loader_table(struct loader *l, const char *table, const char *create, size_t create_len,
                  struct err *e);
-/* `columns` = "(`a`,`b`)"; `rows_sql` = "(…),\n(…)": already proven to be plain values. */
-int loader_rows(struct loader *l, const char *columns, const char *rows_sql, size_t len,
-                uint64_t rows, uint64_t hash, struct err *e);
+/* Can a table of this definition be restored at all? ERR_REFUSED with its name. */
+int loader_takes(const struct plan *plan, const char *table, const char *create, size_t len,
+                 struct err *e);
+/* A table of our own dump, from its CREATE TABLE to its last row. */
+int loader_part(struct loader *l, struct verify_part *part, struct err *e);
 /* One INSERT whose values were not looked at: everything behind the table's name. */
 int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);
-/* Row counts of all shadows; content too where a warning came, where columns were mapped, or
- * always. */
-int loader_check(struct loader *l, bool content, struct err *e);
+/* Row count of the shadow; content too where a warning came, or `content` asks for it. */
+int loader_check(struct loader *l, const struct target *t, bool content, struct err *e);
 const char *loader_place(const struct loader *l, const struct target *t);
 
 #endif

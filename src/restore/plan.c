@@ -13,16 +13,14 @@ int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, s
     return db_tables(db, schema, true, &out->live, e);
 }
 
-static const char *skip_reason(const struct plan *p, const struct job *job, const struct target *t,
-                               const char *engine)
+static const char *skip_reason(const struct plan *p, const struct job *job, const struct target *t)
 {
-    bool memory = t->live ? t->live->memory : strcasecmp(engine, "MEMORY") == 0;
     size_t len = strlen(job->cfg->sentinel);
     if (strcmp(t->name, job->cfg->sentinel) == 0)
         return "the sentinel is made anew";
     if (strncmp(t->name, job->cfg->sentinel, len) == 0 && strcmp(t->name + len, "_lease") == 0)
         return "the lease is not part of the world";
-    if (!p->into && !memory && !job->cfg->restore_all)
+    if (!p->into && !t->memory && !job->cfg->restore_all)
         return "of a durable engine, which a restart does not empty ([restore] scope = lost)";
     return NULL;
 }
@@ -34,7 +32,8 @@ struct target *plan_add(struct plan *p, const struct job *job, const char *name,
     *t = (struct target){.name = xstrdup(name), .live = db_table_find(&p->live, name)};
     if (!p->into)
         snprintf(t->shadow, sizeof t->shadow, DB_OWN_PREFIX "new_%06zu", p->count);
-    t->why = skip_reason(p, job, t, engine);
+    t->memory = t->live ? t->live->memory : strcasecmp(engine, "MEMORY") == 0;
+    t->why = skip_reason(p, job, t);
     t->skip = t->why != NULL;
     p->count++;
     return t;

@@ -15,6 +15,7 @@ struct target {
         *live; /* as it is now; NULL: not there, made from the dump's definition */
     bool skip;
     const char *why; /* why it is skipped (static text) */
+    bool memory;     /* ENGINE=MEMORY, now or in the dump */
     bool mapped;     /* its columns changed since the dump: rows go by column name */
     bool created;    /* the shadow exists */
     bool raw;        /* its rows came as somebody's SQL: there is no content hash of them */

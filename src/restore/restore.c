@@ -16,10 +16,15 @@
 #include "db/sql.h"
 #include "dump/verify.h"
 #include "dump/writer.h"
+#include "restore/crew.h"
 #include "restore/foreign.h"
 #include "restore/load.h"
 #include "restore/swap.h"
 #include "store/catalog.h"
+
+/* Milliseconds: the sessions of a restore that was killed end with the statement that they are at.
+ */
+#define LEASE_PATIENCE 2000
 
 struct run {
     const struct job *job;
@@ -31,10 +36,10 @@ struct run {
     struct plan plan;
     uint64_t generation, lease; /* lease: the generation seen at the start */
     bool content;               /* compare all content (drill) */
+    bool binlog;                /* the sessions of this restore write the binary log */
     bool rebuilt; /* the server has none of the dump's tables: views and routines are gone too */
     char **definitions; /* of the dump, for a rebuilt server */
     size_t definition_count;
-    struct loader loader;
     struct manifest before; /* --force: the dump of the world that is replaced */
     mono_t began;
 };
@@ -51,7 +56,11 @@ static int take_lease(struct run *r, struct err *e)
 {
     const struct config *c = r->job->cfg;
     unsigned long holder = 0;
-    int got = db_lease_lock(r->db, c->schema, &holder, e);
+    mono_t deadline = mono_add(clock_mono(), LEASE_PATIENCE);
+    int got;
+    while ((got = db_lease_lock(r->db, c->schema, &holder, e)) == 0 &&
+           !mono_reached(clock_mono(), deadline))
+        usleep(100000);
     if (got < 0)
         return -1;
     if (got == 0) {
@@ -66,6 +75,18 @@ static int take_lease(struct run *r, struct err *e)
         return -1;
     fault_point("restore.leased");
     return 0;
+}
+
+/* Without the right to it the rows are logged: slower, and nothing else is wrong. */
+static void choose_binlog(struct run *r)
+{
+    struct err e;
+    r->binlog = r->job->cfg->restore_binlog;
+    if (r->binlog || db_exec(r->db, "SET SESSION sql_log_bin=0", &e) == 0)
+        return;
+    r->binlog = true;
+    snprintf(r->out->warning, sizeof r->out->warning,
+             "[restore] binlog = no is not allowed to this account: %.300s", e.text);
 }
 
 static int ensure_schema(struct run *r, const char *schema, struct err *e)
@@ -228,23 +249,15 @@ static void restore_definitions(struct run *r)
         note(r, e.text);
 }
 
-static int see_item(void *arg, const struct format_item *item, struct err *e)
+static int see_definition(void *arg, const struct format_item *item, struct err *e)
 {
     struct run *r = arg;
-    struct loader *l = &r->loader;
+    (void)e;
     if (item->type == FORMAT_DEFINITION && r->rebuilt) {
         r->definitions =
             xrealloc(r->definitions, (r->definition_count + 1) * sizeof *r->definitions);
         r->definitions[r->definition_count++] = xstrndup(item->sql, item->sql_len);
     }
-    if (item->type == FORMAT_CREATE) {
-        int rc = loader_table(l, item->table, item->sql, item->sql_len, e);
-        fault_point("restore.shadows_created");
-        return rc;
-    }
-    if (item->type == FORMAT_ROWS)
-        return loader_rows(l, item->columns, item->sql, item->sql_len, item->rows, item->rows_hash,
-                           e);
     return 0;
 }
 
@@ -256,9 +269,31 @@ static bool none_is_there(const struct plan *p)
     return true;
 }
 
+static int load_planned(struct run *r, const struct manifest *m, const char *file, struct err *e)
+{
+    struct crew_work w = {.job = r->job,
+                          .schema = r->schema,
+                          .db = r->db,
+                          .leased = !r->opt->into,
+                          .binlog = r->binlog,
+                          .plan = &r->plan,
+                          .m = m,
+                          .content = r->content,
+                          .rest = see_definition,
+                          .arg = r};
+    w.connections = crew_size(r->job->cfg->restore_connections, m->table_count);
+    r->rebuilt = !r->opt->into && none_is_there(&r->plan);
+    progress_phase(r->job->progress, "loading", m->rows, 0);
+    int rc = crew_load(&w, file, e);
+    r->out->connections = w.connections;
+    r->out->way = db_bulk_way_name(w.way);
+    if (rc == 0)
+        fault_point("restore.loaded");
+    return rc;
+}
+
 static int load_own(struct run *r, const struct manifest *m, struct err *e)
 {
-    struct loader *l = &r->loader;
     free_definitions(r);
     char *file = xasprintf("%s.sql.gz", m->name);
     int rc = plan_from_manifest(&r->plan, r->job, m, e);
@@ -266,19 +301,9 @@ static int load_own(struct run *r, const struct manifest *m, struct err *e)
         rc = plan_finish(r->db, &r->plan, r->job, r->schema, e);
     if (rc == 0 && r->opt->dry_run) {
         progress_phase(r->job->progress, "verifying", m->rows, m->file_size);
-        rc = verify_dump(r->job->dirfd, file, m, NULL, NULL, r->job->progress, e);
+        rc = verify_dump(r->job->dirfd, file, m, r->job->progress, e);
     } else if (rc == 0) {
-        r->rebuilt = !r->opt->into && none_is_there(&r->plan);
-        progress_phase(r->job->progress, "loading", m->rows, m->file_size);
-        rc = loader_begin(l, r->db, r->job, r->schema, &r->plan, e);
-        if (rc == 0)
-            rc = verify_dump(r->job->dirfd, file, m, see_item, r, r->job->progress, e);
-        if (rc == 0) {
-            fault_point("restore.loaded");
-            progress_phase(r->job->progress, "checking", 0, 0);
-            rc = loader_check(l, r->content, e);
-        }
-        loader_end(l);
+        rc = load_planned(r, m, file, e);
     }
     free(file);
     snprintf(r->out->dump, sizeof r->out->dump, "%s", m->name);
@@ -353,10 +378,36 @@ static int load_named(struct run *r, const char *name, struct err *e)
     return 0;
 }
 
+/* Somebody else's statements: in their order, on one connection. */
+static int load_statements(struct run *r, int fd, const char *path, struct err *e)
+{
+    struct loader l;
+    _Atomic uint64_t rows = 0;
+    progress_phase(r->job->progress, "loading", 0, 0);
+    int rc = loader_begin(&l, r->db, r->job, r->schema, &r->plan, &rows, e);
+    if (rc == 0)
+        rc = foreign_load(fd, path, &l, e);
+    if (rc == 0) {
+        fault_point("restore.loaded");
+        progress_phase(r->job->progress, "checking", 0, 0);
+    }
+    for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
+        const struct target *t = &r->plan.list[i];
+        progress_table(r->job->progress, t->name);
+        rc = loader_check(&l, t, false, e);
+        if (t->warnings)
+            snprintf(r->out->warning, sizeof r->out->warning,
+                     "the server gave %" PRIu64 " warnings while loading table %.200s", t->warnings,
+                     t->name);
+    }
+    loader_end(&l);
+    r->out->connections = 1;
+    return rc;
+}
+
 static int load_file(struct run *r, const char *path, struct err *e)
 {
     struct foreign_report report;
-    struct loader *l = &r->loader;
     struct stat st;
     int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -375,24 +426,7 @@ static int load_file(struct run *r, const char *path, struct err *e)
         goto out;
     }
     snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
-    rc = 0;
-    if (r->opt->dry_run)
-        goto out;
-    progress_phase(r->job->progress, "loading", 0, 0);
-    rc = loader_begin(l, r->db, r->job, r->schema, &r->plan, e);
-    if (rc == 0)
-        rc = foreign_load(fd, path, l, e);
-    if (rc == 0) {
-        fault_point("restore.loaded");
-        progress_phase(r->job->progress, "checking", 0, 0);
-        rc = loader_check(l, false, e);
-    }
-    for (size_t i = 0; i < r->plan.count && rc == 0; i++)
-        if (r->plan.list[i].warnings)
-            snprintf(r->out->warning, sizeof r->out->warning,
-                     "the server gave %" PRIu64 " warnings while loading table %.200s",
-                     r->plan.list[i].warnings, r->plan.list[i].name);
-    loader_end(l);
+    rc = r->opt->dry_run ? 0 : load_statements(r, fd, path, e);
 out:
     if (fd >= 0)
         close(fd);
@@ -436,7 +470,7 @@ static void tell_plan(struct run *r)
     }
     for (size_t i = 0; i < r->plan.not_in_dump.count; i++)
         json_array_append_new(r->out->plan,
-                              json_pack("{s:o, s:i, s:b, s:s}", "table",
+                              json_pack("{s:o, s:i, s:s, s:s}", "table",
                                         js_clean(r->plan.not_in_dump.list[i]), "rows", 0,
                                         "restored", 0, "why", "not in the dump; left as it is"));
 }
@@ -507,7 +541,10 @@ static int run_steps(struct run *r, struct err *e)
     struct db_params p = r->job->db;
     bool swapped;
     progress_phase(r->job->progress, "choosing", 0, 0);
+    p.bulk = true;
     r->db = db_open(&p, e);
+    if (r->db)
+        choose_binlog(r);
     if (!r->db || catalog_load(r->job->dirfd, c->name, &r->catalog, e) < 0 ||
         ensure_schema(r, r->schema, e) < 0)
         return -1;
@@ -559,12 +596,12 @@ void restore_result_free(struct restore_result *r)
 
 json_t *restore_json(const struct restore_result *r)
 {
-    json_t *o =
-        json_pack("{s:o, s:I, s:I, s:f, s:I, s:s, s:I, s:O, s:O}", "dump", js_clean(r->dump),
-                  "rows", (json_int_t)r->rows, "tables", (json_int_t)r->tables, "seconds",
-                  (double)r->took_ms / 1000.0, "generation", (json_int_t)r->generation,
-                  "conflict_file", r->conflict_file, "conflict_rows", (json_int_t)r->conflict_rows,
-                  "skipped", r->skipped, "plan", r->plan);
+    json_t *o = json_pack(
+        "{s:o, s:I, s:I, s:f, s:I, s:i, s:s, s:s, s:I, s:O, s:O}", "dump", js_clean(r->dump),
+        "rows", (json_int_t)r->rows, "tables", (json_int_t)r->tables, "seconds",
+        (double)r->took_ms / 1000.0, "generation", (json_int_t)r->generation, "connections",
+        (int)r->connections, "load", r->way ? r->way : "insert", "conflict_file", r->conflict_file,
+        "conflict_rows", (json_int_t)r->conflict_rows, "skipped", r->skipped, "plan", r->plan);
     if (r->warning[0])
         js_set_clean(o, "warning", r->warning);
     return o;

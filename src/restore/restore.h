@@ -22,9 +22,11 @@ struct restore_result {
     char dump[256];
     uint64_t rows, tables, generation;
     int64_t took_ms;
-    bool over_living; /* --force: nothing was lost, a living world was replaced */
-    wall_t dump_at;   /* ms 0: unknown (a foreign file) */
-    char nonce[33];   /* of the world that is now in; "" for --into and --dry-run */
+    unsigned connections; /* that loaded; 0: none did */
+    const char *way;      /* of rows into tables: array, local, insert (static text) */
+    bool over_living;     /* --force: nothing was lost, a living world was replaced */
+    wall_t dump_at;       /* ms 0: unknown (a foreign file) */
+    char nonce[33];       /* of the world that is now in; "" for --into and --dry-run */
     struct server_id server;
     char conflict_file[128];
     uint64_t conflict_rows;

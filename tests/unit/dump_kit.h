@@ -48,8 +48,7 @@ static inline void kit_table_text(struct buf *b, const struct kit_table *t)
     buf_free(&create);
 }
 
-/* i-th part, which is a gzip member of its own: header, tables, definitions, the last table,
- * trailer. */
+/* i-th part: header, tables, definitions, the last table, trailer. */
 #define KIT_PARTS 6
 static inline void kit_part(struct buf *b, size_t i)
 {
@@ -107,7 +106,30 @@ static inline void kit_manifest(struct manifest *m, const char *world, uint64_t 
         kit_add_table(m, &kit_tables[i]);
 }
 
-/* Writes `parts` texts as gzip members to `file`, and tells the manifest. */
+/* Which table of the manifest the i-th part holds; -1: none. */
+static inline int kit_part_table(size_t i)
+{
+    return i == 1 || i == 2 ? (int)i - 1 : i == 4 ? 2 : -1;
+}
+
+/* A member for each statement with rows, as the program writes them. */
+static inline void kit_members(struct gzip_writer *g, const struct buf *text)
+{
+    static const char border[] = ";\nINSERT INTO ";
+    struct err e = {0};
+    const char *from = text->p, *end = text->p + text->len;
+    while (from < end) {
+        const char *at = memmem(from, (size_t)(end - from), border, sizeof border - 1);
+        const char *to = at ? at + 2 : end;
+        assert_int_equal(gzip_write(g, from, (size_t)(to - from), &e), 0);
+        assert_int_equal(gzip_member_end(g, &e), 0);
+        from = to;
+    }
+    assert_int_equal(gzip_flush(g, &e), 0);
+}
+
+/* Writes `parts` texts to `file`, and tells the manifest; where they are all parts of the small
+ * dump, also where its tables are. */
 static inline void kit_store(struct manifest *m, const char *file, const struct buf *parts,
                              size_t count)
 {
@@ -115,8 +137,14 @@ static inline void kit_store(struct manifest *m, const char *file, const struct 
     int fd = kit_create(file);
     struct gzip_writer *g = gzip_open(fd, file, 6, &e);
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(gzip_write(g, parts[i].p, parts[i].len, &e), 0);
-        assert_int_equal(gzip_member_end(g, &e), 0);
+        uint64_t before = gzip_packed_bytes(g);
+        kit_members(g, &parts[i]);
+        if (count != KIT_PARTS || kit_part_table(i) < 0)
+            continue;
+        struct manifest_table *t = &m->tables[kit_part_table(i)];
+        t->offset = before;
+        t->length = gzip_packed_bytes(g) - before;
+        t->bytes = parts[i].len;
     }
     m->bytes = gzip_plain_bytes(g);
     m->file_size = gzip_packed_bytes(g);
@@ -124,16 +152,28 @@ static inline void kit_store(struct manifest *m, const char *file, const struct 
     close(fd);
 }
 
+static inline void kit_parts(struct buf parts[KIT_PARTS])
+{
+    for (size_t i = 0; i < KIT_PARTS; i++) {
+        parts[i] = (struct buf){0};
+        kit_part(&parts[i], i);
+    }
+}
+
+static inline void kit_parts_free(struct buf parts[KIT_PARTS])
+{
+    for (size_t i = 0; i < KIT_PARTS; i++)
+        buf_free(&parts[i]);
+}
+
 /* The small dump whole, as "dump". */
 static inline void kit_dump(struct manifest *m)
 {
-    struct buf parts[KIT_PARTS] = {{0}};
+    struct buf parts[KIT_PARTS];
     kit_manifest(m, "w", 1, 1);
-    for (size_t i = 0; i < KIT_PARTS; i++)
-        kit_part(&parts[i], i);
+    kit_parts(parts);
     kit_store(m, "dump", parts, KIT_PARTS);
-    for (size_t i = 0; i < KIT_PARTS; i++)
-        buf_free(&parts[i]);
+    kit_parts_free(parts);
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* dump/format: what is written is read back item for item wherever its text is cut into pieces, and
- * text that this program would not write is refused. */
+/* dump/format: what is written is read back item for item wherever its text is cut into pieces, at
+ * once or a table at a time, and text that this program would not write is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,15 +10,16 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "dump_kit.h"
 
-/* Each item as a line; the error's text as the last one. */
-static int log_items(int fd, struct buf *log, struct err *e)
+typedef struct format_reader *opener(struct gunzip *in, const char *name);
+
+/* Each item as a line. */
+static int log_reader(struct format_reader *r, struct buf *log, struct err *e)
 {
     struct format_item item;
-    struct gunzip *in = gunzip_open_plain(fd, "d", e);
-    struct format_reader *r = format_open(in, "d");
     int rc;
     while ((rc = format_next(r, &item, e)) == 0) {
         static const char types[] = "CRDE";
@@ -33,17 +34,29 @@ static int log_items(int fd, struct buf *log, struct err *e)
         buf_addc(log, '\n');
     }
     format_close(r);
+    return rc;
+}
+
+static int log_file(opener *open_as, int fd, struct buf *log, struct err *e)
+{
+    struct gunzip *in = gunzip_open_plain(fd, "d", e);
+    int rc = log_reader(open_as(in, "d"), log, e);
     gunzip_close(in);
+    return rc;
+}
+
+static int log_as(opener *open_as, const char *text, size_t len, struct buf *log, struct err *e)
+{
+    kit_put("t", text, len);
+    int fd = openat(kit_dir, "t", O_RDONLY | O_CLOEXEC);
+    int rc = log_file(open_as, fd, log, e);
+    close(fd);
     return rc;
 }
 
 static int log_text(const char *text, size_t len, struct buf *log, struct err *e)
 {
-    kit_put("t", text, len);
-    int fd = openat(kit_dir, "t", O_RDONLY | O_CLOEXEC);
-    int rc = log_items(fd, log, e);
-    close(fd);
-    return rc;
+    return log_as(format_open, text, len, log, e);
 }
 
 /* ---- round trip ---- */
@@ -100,8 +113,8 @@ static void test_texts(void **state)
 /* ---- pieces ---- */
 
 /* A pipe in packet mode gives one piece a read. */
-static int read_pieces(const char *text, const size_t *cuts, size_t count, struct buf *log,
-                       struct err *e)
+static int read_pieces(opener *open_as, const char *text, const size_t *cuts, size_t count,
+                       struct buf *log, struct err *e)
 {
     int ends[2];
     size_t done = 0;
@@ -112,7 +125,7 @@ static int read_pieces(const char *text, const size_t *cuts, size_t count, struc
         done = cuts[i];
     }
     close(ends[1]);
-    int rc = log_items(ends[0], log, e);
+    int rc = log_file(open_as, ends[0], log, e);
     close(ends[0]);
     return rc;
 }
@@ -126,7 +139,7 @@ static void test_two_pieces(void **state)
     assert_int_equal(log_text(text.p, text.len, &whole, &e), 0);
     for (size_t cut = 1; cut < text.len; cut++) {
         buf_clear(&log);
-        if (read_pieces(text.p, (size_t[]){cut, text.len}, 2, &log, &e) < 0)
+        if (read_pieces(format_open, text.p, (size_t[]){cut, text.len}, 2, &log, &e) < 0)
             fail_msg("cut at %zu: %s", cut, e.text);
         assert_string_equal(log.p, whole.p);
     }
@@ -152,7 +165,7 @@ static void test_bytes(void **state)
         _exit(0);
     }
     close(ends[1]);
-    assert_int_equal(log_items(ends[0], &log, &e), 0);
+    assert_int_equal(log_file(format_open, ends[0], &log, &e), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_string_equal(log.p, whole.p);
     close(ends[0]);
@@ -194,6 +207,278 @@ static void test_long_statements(void **state)
     buf_free(&log);
 }
 
+/* ---- the part of one table, and what is left of a dump without them ---- */
+
+/* Names and values in which a statement, a row or a head of an INSERT seems to begin or to end. */
+static const char *const odd_names[] = {
+    "t",
+    "`",
+    "``",
+    ";",
+    ";\n",
+    "a;\nb",
+    "`;\n",
+    "` (`id`) VALUES\n(1);\n",
+    " VALUES\n(1)",
+    ") VALUES\n",
+    "a`` VALUES\n(",
+    "x` (`id`,`na``me`) VALUES\n",
+    "INSERT INTO `t` (`a`) VALUES\n(1);\nCREATE TABLE `t` (x);\n",
+    "\n-- worldkeeper end tables=1 rows=0\n",
+    "DELIMITER ;;\n",
+    "back\\slash\\",
+    "it's \"q\"",
+    "/* # -- ",
+};
+static const char *const odd_rows[] = {
+    "(1,'')",       "(2,';\\n')",
+    "(3,'),\\n(')", "(4,';\\nINSERT INTO `t` (`a`) VALUES\\n(1);\\n')",
+    "(5,'\\';')",   "(6,'\\\\')",
+    "(7,');')",     "(8,'\\\\\\';\\n')",
+    "(9,'\\n')",    "(10,'`;-- /* # */ \\\"')",
+    "(11,NULL)",    "(12,_latin1';\\n')",
+    "(13,0x3b0a)",  "(-0.5e-300,'x')",
+};
+
+static const struct db_table *odd_columns(const char *name)
+{
+    static char id[] = "id", type[] = "int", second[200];
+    static struct db_column columns[] = {{.name = id, .type = type},
+                                         {.name = second, .type = type}};
+    static const struct db_table t = {.columns = columns, .column_count = 2};
+    snprintf(second, sizeof second, "%s", name);
+    return &t;
+}
+
+/* Three statements, of which the second and third begin as the one before did. */
+static void odd_part(struct buf *text, struct buf *want, const char *table, const char *column)
+{
+    struct buf create = {0}, list = {0};
+    buf_adds(&create, "CREATE TABLE ");
+    sql_ident(&create, table);
+    buf_adds(&create, " (`id` int)");
+    format_table(text, table, create.p);
+    buf_printf(want, "C <%s> %s\n", table, create.p);
+    buf_adds(&list, "(`id`,");
+    sql_ident(&list, column);
+    buf_addc(&list, ')');
+    for (size_t i = 0, n; i < COUNT(odd_rows); i += n) {
+        struct buf rows = {0};
+        uint64_t hash = 0;
+        n = i == 0 ? 1 : (COUNT(odd_rows) - 1) / 2 + (i > 1);
+        n = i + n > COUNT(odd_rows) ? COUNT(odd_rows) - i : n;
+        for (size_t k = i; k < i + n; k++) {
+            buf_printf(&rows, "%s%s", k > i ? ",\n" : "", odd_rows[k]);
+            hash += sql_tuple_hash(odd_rows[k], strlen(odd_rows[k]));
+        }
+        format_insert(text, table, odd_columns(column));
+        buf_printf(text, "%s;\n", rows.p);
+        buf_printf(want, "R %zu %" PRIx64 " %s <%s> %s\n", n, hash, list.p, table, rows.p);
+        buf_free(&rows);
+    }
+    buf_adds(want, "E ");
+    buf_free(&create);
+    buf_free(&list);
+}
+
+static void test_odd_names(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < COUNT(odd_names); t++)
+        for (size_t c = 0; c < COUNT(odd_names); c++) {
+            struct buf text = {0}, want = {0}, log = {0};
+            struct err e = {0};
+            odd_part(&text, &want, odd_names[t], odd_names[c]);
+            if (log_as(format_open_table, text.p, text.len, &log, &e) < 0)
+                fail_msg("table %s, column %s: %s", odd_names[t], odd_names[c], e.text);
+            assert_string_equal(log.p, want.p);
+            buf_free(&text);
+            buf_free(&want);
+            buf_free(&log);
+        }
+}
+
+/* Wherever two reads meet. */
+static void test_odd_names_in_pieces(void **state)
+{
+    (void)state;
+    static const size_t picked[] = {0, 4, 7, 11};
+    for (size_t i = 0; i < COUNT(picked); i++) {
+        struct buf text = {0}, want = {0}, log = {0};
+        const char *name = odd_names[picked[i]];
+        odd_part(&text, &want, name, name);
+        for (size_t cut = 1; cut < text.len; cut++) {
+            struct err e = {0};
+            size_t cuts[] = {cut, cut + 1 < text.len ? cut + 1 : text.len, text.len};
+            buf_clear(&log);
+            if (read_pieces(format_open_table, text.p, cuts, 3, &log, &e) < 0)
+                fail_msg("table %s cut at %zu: %s", name, cut, e.text);
+            assert_string_equal(log.p, want.p);
+        }
+        buf_free(&text);
+        buf_free(&want);
+        buf_free(&log);
+    }
+}
+
+/* What is read of a part that was cut is what the whole one begins with; whether it is all is known
+ * by the manifest. */
+static void test_cut_part(void **state)
+{
+    (void)state;
+    struct buf text = {0}, want = {0}, log = {0};
+    size_t ends = 0;
+    odd_part(&text, &want, "t;\n", "`;\n");
+    for (size_t len = 0; len < text.len; len++) {
+        struct err e = {0};
+        buf_clear(&log);
+        buf_adds(&log, "");
+        if (log_as(format_open_table, text.p, len, &log, &e) == 0) {
+            ends++;
+            log.len -= 2; /* "E " */
+        } else {
+            assert_int_equal(e.cls, ERR_DAMAGED);
+        }
+        if (log.len > want.len || memcmp(log.p, want.p, log.len) != 0)
+            fail_msg("%zu bytes: %s", len, log.p);
+    }
+    /* At most where a statement ends, with and without its line end, and in front of all. */
+    assert_in_range(ends, 1, 2 * 7 + 1);
+    buf_free(&text);
+    buf_free(&want);
+    buf_free(&log);
+}
+
+/* A raw line end was never written by us. It may be read as what it is, but not as the end. */
+static void test_raw_line_ends(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"a\nb", ";\n", ",\n", "),\n(5,", ");\n", "\r\n", "\n"};
+    for (size_t i = 0; i < COUNT(values); i++)
+        for (size_t first = 0; first < 2; first++) {
+            struct buf text = {0}, log = {0};
+            struct err e = {0};
+            format_table(&text, "t", "CREATE TABLE `t` (x)");
+            if (!first) {
+                format_insert(&text, "t", kit_columns());
+                buf_adds(&text, "(0,'');\n");
+            }
+            format_insert(&text, "t", kit_columns());
+            buf_printf(&text, "(1,'%s');\n", values[i]);
+            if (log_as(format_open_table, text.p, text.len, &log, &e) == 0) {
+                struct buf row = {0};
+                buf_printf(&row, "<t> (1,'%s')\nE ", values[i]);
+                assert_true(log.len > row.len);
+                assert_string_equal(log.p + log.len - row.len, row.p);
+                buf_free(&row);
+            } else {
+                assert_int_equal(e.cls, ERR_DAMAGED);
+            }
+            buf_free(&text);
+            buf_free(&log);
+        }
+}
+
+static void test_parts_make_the_whole(void **state)
+{
+    (void)state;
+    struct buf parts[KIT_PARTS], text = {0}, rest = {0}, whole = {0}, log = {0};
+    struct err e = {0};
+    kit_parts(parts);
+    kit_dump_text(&text);
+    assert_int_equal(log_text(text.p, text.len, &whole, &e), 0);
+    for (size_t i = 0; i < KIT_PARTS; i++) {
+        if (kit_part_table(i) < 0) {
+            buf_add(&rest, parts[i].p, parts[i].len);
+            continue;
+        }
+        buf_clear(&log);
+        assert_int_equal(log_as(format_open_table, parts[i].p, parts[i].len, &log, &e), 0);
+        log.p[log.len - 2] = '\0'; /* "E " */
+        assert_non_null(strstr(whole.p, log.p));
+    }
+    buf_clear(&log);
+    assert_int_equal(log_reader(format_open_rest(&rest, "d", KIT_TABLES, KIT_ROWS), &log, &e), 0);
+    assert_null(rest.p);
+    assert_string_equal(log.p, "D SET sql_mode='NO_BACKSLASH_ESCAPES'\n"
+                               "D CREATE TRIGGER `t` BEGIN -- don't;\nSET @a='\\'; SET @b=5--1\n"
+                               "E ");
+    kit_parts_free(parts);
+    buf_free(&text);
+    buf_free(&whole);
+    buf_free(&log);
+}
+
+/* A cut rest never passes, and so does none with other counts. */
+static void test_cut_rest(void **state)
+{
+    (void)state;
+    struct buf parts[KIT_PARTS], text = {0};
+    kit_parts(parts);
+    for (size_t i = 0; i < KIT_PARTS; i++)
+        if (kit_part_table(i) < 0)
+            buf_add(&text, parts[i].p, parts[i].len);
+    for (size_t len = 0; len <= text.len + 3; len++) {
+        struct buf rest = {0}, log = {0};
+        struct err e = {0};
+        size_t over = len > text.len ? len - text.len : 0;
+        buf_add(&rest, text.p, len - over);
+        int rc = log_reader(format_open_rest(&rest, "d", over == 1 ? KIT_TABLES + 1 : KIT_TABLES,
+                                             over == 2   ? KIT_ROWS - 1
+                                             : over == 3 ? UINT64_MAX
+                                                         : KIT_ROWS),
+                            &log, &e);
+        assert_int_equal(rc, len == text.len ? 0 : -1);
+        assert_int_equal(e.cls, len == text.len ? ERR_NONE : ERR_DAMAGED);
+        buf_free(&log);
+    }
+    kit_parts_free(parts);
+    buf_free(&text);
+}
+
+static void test_empty_part(void **state)
+{
+    (void)state;
+    struct buf log = {0};
+    struct err e = {0};
+    assert_int_equal(log_as(format_open_table, "", 0, &log, &e), 0);
+    assert_string_equal(log.p, "E ");
+    buf_free(&log);
+}
+
+/* CPU time of reading one row with a value of so many bytes. */
+static double seconds_for(size_t len)
+{
+    struct buf text = {0}, log = {0};
+    struct err e = {0};
+    struct timespec t[2];
+    format_table(&text, "t", "CREATE TABLE `t` (x)");
+    format_insert(&text, "t", kit_columns());
+    buf_adds(&text, "(1,'");
+    buf_reserve(&text, len);
+    memset(text.p + text.len, 'x', len);
+    text.len += len;
+    buf_adds(&text, "');\n");
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t[0]);
+    if (log_as(format_open_table, text.p, text.len, &log, &e) < 0)
+        fail_msg("%s", e.text);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t[1]);
+    assert_true(log.len > len);
+    buf_free(&text);
+    buf_free(&log);
+    return (double)(t[1].tv_sec - t[0].tv_sec) + (double)(t[1].tv_nsec - t[0].tv_nsec) / 1e9;
+}
+
+/* A value that comes in many reads is not begun anew with each: four times as long a one takes
+ * about four times as long, not sixteen times. */
+static void test_huge_value(void **state)
+{
+    (void)state;
+    double small = seconds_for(16u << 20), large = seconds_for(64u << 20);
+    if (large > 8 * small)
+        fail_msg("16 MiB took %.2f s, 64 MiB %.2f s", small, large);
+}
+
 /* ---- refused ---- */
 
 /* `from` in the small dump becomes `to`. */
@@ -213,9 +498,15 @@ static const struct {
     {"(1,'orc'),\n", "(1,'orc'), ", "rows that are no plain values"},
     {"(1,'orc'),\n", "(1,'orc')\n", "rows that are no plain values"},
     {"(1,'orc'),\n", "(1,'orc'),\n\n", "rows that are no plain values"},
+    {"(1,'orc'),\n", "(1,'orc');;\n", "rows that are no plain values"},
+    {"(1,'orc'),\n", "(1,'orc'); \n", "rows that are no plain values"},
+    {"(1,'orc'),\n", "(1,'orc');", "rows that are no plain values"},
+    {"(1,'orc'),\n", "(1,'orc') ,\n", "rows that are no plain values"},
+    {"(-3,NULL);\n", "(-3,NULL); INSERT INTO `users` (`id`,`na``me`) VALUES\n(4,'');\n",
+     "rows that are no plain values"},
     {"(-3,NULL)", "(-3,NULL),\n", "rows that are no plain values"},
     {"(-3,NULL)", "(-3,NULL) ON DUPLICATE KEY UPDATE id=1", "rows that are no plain values"},
-    {"(-3,NULL)", "", "INSERT that this program did not write"},
+    {"(-3,NULL)", "", "rows that are no plain values"},
     {"INSERT INTO `users` (", "INSERT INTO `user` (", "INSERT that this program did not write"},
     {"INSERT INTO `users` (", "INSERT INTO users (", "INSERT that this program did not write"},
     {"INSERT INTO `users` (", "INSERT INTO `x`.`users` (",
@@ -335,6 +626,14 @@ int main(void)
         cmocka_unit_test(test_two_pieces),
         cmocka_unit_test_teardown(test_bytes, kit_clean),
         cmocka_unit_test_teardown(test_long_statements, kit_clean),
+        cmocka_unit_test_teardown(test_odd_names, kit_clean),
+        cmocka_unit_test(test_odd_names_in_pieces),
+        cmocka_unit_test_teardown(test_cut_part, kit_clean),
+        cmocka_unit_test_teardown(test_raw_line_ends, kit_clean),
+        cmocka_unit_test_teardown(test_parts_make_the_whole, kit_clean),
+        cmocka_unit_test(test_cut_rest),
+        cmocka_unit_test_teardown(test_empty_part, kit_clean),
+        cmocka_unit_test_teardown(test_huge_value, kit_clean),
         cmocka_unit_test_teardown(test_edits, kit_clean),
         cmocka_unit_test_teardown(test_cut, kit_clean),
         cmocka_unit_test_teardown(test_nul_bytes, kit_clean),

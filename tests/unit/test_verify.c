@@ -1,5 +1,5 @@
-/* dump/verify: the small dump is whole, and no cut, no flipped bit, no other text and no other
- * manifest passes for it. */
+/* dump/verify: the small dump is whole, in one go and in parts, and no cut, no flipped bit, no
+ * other text, no other manifest and no other place of a part passes for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 
 #include "dump/verify.h"
 #include "dump_kit.h"
@@ -16,16 +17,7 @@
 static int verify(const struct manifest *m, struct err *e)
 {
     *e = (struct err){0};
-    return verify_dump(kit_dir, "dump", m, NULL, NULL, NULL, e);
-}
-
-static void refused(const struct manifest *m, const char *what, const char *want)
-{
-    struct err e;
-    if (verify(m, &e) == 0)
-        fail_msg("%s passed", what);
-    if (e.cls != ERR_DAMAGED || (want && strcmp(e.text, want) != 0))
-        fail_msg("%s: %s %s", what, err_class_name(e.cls), e.text);
+    return verify_dump(kit_dir, "dump", m, NULL, e);
 }
 
 struct seen {
@@ -43,6 +35,68 @@ static int see(void *arg, const struct format_item *item, struct err *e)
     return ++s->items == s->fail_at ? err_set(e, ERR_QUERY, 1114, "table full") : 0;
 }
 
+/* One table's part to its end, or to `items` of it. */
+static int read_part(struct verify_file *v, size_t table, size_t items, struct seen *s,
+                     struct err *e)
+{
+    struct format_item item = {.type = FORMAT_CREATE};
+    struct verify_part *p = verify_part_open(v, table, e);
+    int rc = p ? 0 : -1;
+    for (size_t i = 0; i < items && rc == 0 && item.type != FORMAT_END; i++)
+        if ((rc = verify_part_next(p, &item, e)) == 0)
+            see(s, &item, e);
+    verify_part_close(p);
+    return rc;
+}
+
+#define ALL SIZE_MAX
+/* All parts, the last table first, so that nothing depends on their order. */
+static int read_parts(struct verify_file *v, const struct manifest *m, struct seen *s,
+                      struct err *e)
+{
+    for (size_t i = m->table_count; i-- > 0;)
+        if (read_part(v, i, ALL, s, e) < 0)
+            return -1;
+    return verify_rest(v, see, s, e);
+}
+
+/* By parts; without `hash` only what they prove themselves. */
+static int verify_parts(const struct manifest *m, bool hash, struct seen *s, struct err *e)
+{
+    *e = (struct err){0};
+    struct verify_file *v = verify_open(kit_dir, "dump", m, e);
+    int rc = v ? read_parts(v, m, s, e) : -1;
+    if (rc == 0 && hash)
+        rc = verify_hash(v, NULL, e);
+    verify_close(v);
+    return rc;
+}
+
+static void check_error(const struct err *e, const char *how, const char *what, const char *want)
+{
+    if (e->cls != ERR_DAMAGED || (want && !strstr(e->text, want)))
+        fail_msg("%s %s: %s %s, not %s", what, how, err_class_name(e->cls), e->text, want);
+}
+
+static void parts_refused(const struct manifest *m, const char *what, const char *want)
+{
+    struct err e;
+    struct seen s = {0};
+    if (verify_parts(m, true, &s, &e) == 0)
+        fail_msg("%s passed in parts", what);
+    check_error(&e, "in parts", what, want);
+}
+
+/* Both ways; the words are those of the reading in one go. */
+static void refused(const struct manifest *m, const char *what, const char *want)
+{
+    struct err e;
+    if (verify(m, &e) == 0)
+        fail_msg("%s passed", what);
+    check_error(&e, "at once", what, want);
+    parts_refused(m, what, NULL);
+}
+
 static void report(struct progress *p)
 {
     ((struct seen *)p->arg)->reports++;
@@ -56,14 +110,16 @@ static void test_whole(void **state)
     struct seen s = {0};
     struct progress p = {.report = report, .arg = &s};
     kit_dump(&m);
-    if (verify_dump(kit_dir, "dump", &m, see, &s, &p, &e) < 0)
+    if (verify_dump(kit_dir, "dump", &m, &p, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_int_equal(p.rows, KIT_ROWS);
+    assert_int_equal(p.bytes, m.file_size);
+    if (verify_parts(&m, true, &s, &e) < 0)
         fail_msg("%s", e.text);
     assert_int_equal(s.creates, KIT_TABLES);
     assert_int_equal(s.rows, KIT_ROWS);
     assert_int_equal(s.definitions, 2);
-    assert_int_equal(s.ends, 1);
-    assert_int_equal(p.rows, KIT_ROWS);
-    assert_int_equal(p.bytes, m.file_size);
+    assert_int_equal(s.ends, KIT_TABLES + 1); /* of each part, and of the trailer */
     manifest_free(&m);
 }
 
@@ -72,14 +128,99 @@ static void test_looker_fails(void **state)
 {
     (void)state;
     struct manifest m;
+    struct err e = {0};
     kit_dump(&m);
-    for (size_t at = 1; at <= 9; at++) {
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    for (size_t at = 1; at <= 3; at++) {
         struct seen s = {.fail_at = at};
-        struct err e = {0};
-        assert_int_equal(verify_dump(kit_dir, "dump", &m, see, &s, NULL, &e), -1);
+        e = (struct err){0};
+        assert_int_equal(verify_rest(v, see, &s, &e), -1);
         assert_int_equal(s.items, at);
         assert_int_equal(e.cls, ERR_QUERY);
     }
+    assert_int_equal(verify_rest(v, NULL, NULL, &e), 0);
+    verify_close(v);
+    verify_close(NULL);
+    verify_part_close(NULL);
+    manifest_free(&m);
+}
+
+/* Who stops in the middle of a part leaves nothing behind and can begin anew. */
+static void test_left_early(void **state)
+{
+    (void)state;
+    struct manifest m;
+    struct err e = {0};
+    kit_dump(&m);
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    for (size_t items = 0; items <= 4; items++)
+        for (size_t t = 0; t < KIT_TABLES; t++) {
+            struct seen s = {0};
+            assert_int_equal(read_part(v, t, items, &s, &e), 0);
+        }
+    verify_close(v);
+    manifest_free(&m);
+}
+
+static void test_hash(void **state)
+{
+    (void)state;
+    struct manifest m;
+    struct err e = {.cls = ERR_QUERY};
+    _Atomic bool stop = true;
+    kit_dump(&m);
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    assert_int_equal(verify_hash(v, &stop, &e), -1);
+    assert_int_equal(e.cls, ERR_NONE);
+    verify_close(v);
+    v = verify_open(kit_dir, "dump", &m, &e);
+    stop = false;
+    assert_int_equal(verify_hash(v, &stop, &e), 0);
+    verify_close(v);
+    manifest_free(&m);
+}
+
+struct reader {
+    struct verify_file *v;
+    pthread_t thread;
+    struct seen seen;
+    struct err e;
+    bool hash;
+    int rc;
+};
+
+static void *reader_main(void *arg)
+{
+    struct reader *r = arg;
+    for (size_t i = 0; i < 20 * KIT_TABLES && r->rc == 0; i++)
+        r->rc = read_part(r->v, i % KIT_TABLES, ALL, &r->seen, &r->e);
+    if (r->rc == 0)
+        r->rc = verify_rest(r->v, NULL, NULL, &r->e);
+    if (r->rc == 0 && r->hash)
+        r->rc = verify_hash(r->v, NULL, &r->e);
+    return NULL;
+}
+
+/* Each reader has places of its own in the file; one of them hashes it. */
+static void test_threads(void **state)
+{
+    (void)state;
+    struct manifest m;
+    struct err e = {0};
+    kit_dump(&m);
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    struct reader r[8] = {{0}};
+    for (size_t i = 0; i < COUNT(r); i++) {
+        r[i] = (struct reader){.v = v, .hash = i == 3};
+        assert_int_equal(pthread_create(&r[i].thread, NULL, reader_main, &r[i]), 0);
+    }
+    for (size_t i = 0; i < COUNT(r); i++) {
+        pthread_join(r[i].thread, NULL);
+        if (r[i].rc < 0)
+            fail_msg("reader %zu: %s", i, r[i].e.text);
+        assert_int_equal(r[i].seen.rows, 20 * KIT_ROWS);
+    }
+    verify_close(v);
     manifest_free(&m);
 }
 
@@ -111,15 +252,20 @@ static void test_flipped_bits(void **state)
     struct manifest m;
     struct err e;
     kit_dump(&m);
-    size_t len = 0;
+    size_t len = 0, unseen = 0;
     char *data = kit_get("dump", &len);
     int fd = openat(kit_dir, "dump", O_WRONLY | O_CLOEXEC);
     for (size_t bit = 0; bit < 8 * len; bit++) {
         char byte = (char)(data[bit / 8] ^ 1 << bit % 8);
+        struct seen s = {0};
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
         refused(&m, "a flipped bit", NULL);
+        unseen += verify_parts(&m, false, &s, &e) == 0;
         assert_int_equal(pwrite(fd, data + bit / 8, 1, (off_t)(bit / 8)), 1);
     }
+    /* What only the hash finds are time, system and flags in the heads of the members, and the bits
+     * that fill the last byte of one. */
+    assert_true(unseen < 8 * len / 4);
     assert_int_equal(verify(&m, &e), 0);
     close(fd);
     free(data);
@@ -148,15 +294,17 @@ static const struct {
     const char *from, *to, *error;
 } edits[] = {
     {"(1,'orc')", "(1,'elf')", "dump: the rows of table users are not the ones of its manifest"},
-    {"(1,'orc')", "(1,'orc '),\n(1,'orc')", "dump: 4 rows in table users, its manifest says 3"},
+    {"(1,'orc')", "(1,'orc '),\n(1,'orc')",
+     "the trailer counts other tables or rows than were read"},
     {"(7,_latin1'x')", "(8,_latin1'x')",
      "dump: the rows of table wk`s are not the ones of its manifest"},
     {"DROP TABLE IF EXISTS `empty`", "CREATE TABLE `x` (y);\nDROP TABLE IF EXISTS `empty`",
-     "dump: table x is not the one its manifest names there"},
-    {"CREATE TABLE `users`", "CREATE TABLE `Users`",
-     "dump: table Users is not the one its manifest names there"},
+     "the trailer counts other tables or rows than were read"},
+    {"CREATE TABLE `users`", "CREATE TABLE `Users`", "INSERT that this program did not write"},
+    {"CREATE TABLE `empty`", "CREATE TABLE `Empty`",
+     "dump: table Empty is not the one its manifest names there"},
     {"-- worldkeeper end", "CREATE TABLE `x` (y);\n-- worldkeeper end",
-     "dump: table x is not the one its manifest names there"},
+     "the trailer counts other tables or rows than were read"},
 };
 
 static void test_other_text(void **state)
@@ -268,17 +416,309 @@ static void test_no_file(void **state)
     manifest_free(&m);
 }
 
+/* ---- parts in other places ---- */
+
+static void overlapping(struct manifest *m)
+{
+    m->tables[1].offset--;
+}
+static void overlapping_tail(struct manifest *m)
+{
+    m->tables[0].length++;
+}
+static void same_place(struct manifest *m)
+{
+    m->tables[1].offset = m->tables[0].offset;
+    m->tables[1].length = m->tables[0].length;
+}
+static void backwards(struct manifest *m)
+{
+    struct manifest_table t = m->tables[0];
+    m->tables[0].offset = m->tables[1].offset;
+    m->tables[0].length = m->tables[1].length;
+    m->tables[1].offset = t.offset;
+    m->tables[1].length = t.length;
+}
+static void empty_part(struct manifest *m)
+{
+    m->tables[1].length = 0;
+}
+static void over_the_end(struct manifest *m)
+{
+    m->tables[2].length = m->file_size - m->tables[2].offset + 1;
+}
+static void behind_the_end(struct manifest *m)
+{
+    m->tables[2].offset = m->file_size;
+}
+static void far_away(struct manifest *m)
+{
+    m->tables[2].offset = UINT64_MAX;
+}
+static void far_too_long(struct manifest *m)
+{
+    m->tables[0].length = UINT64_MAX;
+}
+static void wraps_around(struct manifest *m)
+{
+    m->tables[2].offset = UINT64_MAX - 1;
+    m->tables[2].length = 2;
+}
+static void no_places(struct manifest *m)
+{
+    for (size_t i = 0; i < m->table_count; i++)
+        m->tables[i].offset = m->tables[i].length = 0;
+}
+static void byte_short(struct manifest *m)
+{
+    m->tables[0].length--;
+}
+static void byte_short_in_front(struct manifest *m)
+{
+    m->tables[0].offset++;
+    m->tables[0].length--;
+}
+static void byte_short_last(struct manifest *m)
+{
+    m->tables[2].length--;
+}
+static void byte_into_the_header(struct manifest *m)
+{
+    m->tables[0].offset--;
+    m->tables[0].length++;
+}
+static void with_the_header(struct manifest *m)
+{
+    m->tables[0].length += m->tables[0].offset;
+    m->tables[0].offset = 0;
+}
+static void with_the_trailer(struct manifest *m)
+{
+    m->tables[2].length = m->file_size - m->tables[2].offset;
+}
+static void with_the_definitions(struct manifest *m)
+{
+    m->tables[1].length = m->tables[2].offset - m->tables[1].offset;
+}
+static void with_the_next(struct manifest *m)
+{
+    m->tables[0].length += m->tables[1].length;
+    free(m->tables[1].name);
+    free(m->tables[1].engine);
+    m->tables[1] = m->tables[2];
+    m->table_count = 2;
+}
+static void swapped_names(struct manifest *m)
+{
+    char *name = m->tables[0].name;
+    m->tables[0].name = m->tables[1].name;
+    m->tables[1].name = name;
+}
+static void fewer_bytes(struct manifest *m)
+{
+    m->tables[0].bytes--;
+}
+static void bytes_elsewhere(struct manifest *m)
+{
+    m->tables[0].bytes--;
+    m->tables[1].bytes++;
+}
+
+static const char no_place[] = "no place of its own";
+static const struct {
+    void (*change)(struct manifest *m);
+    const char *what, *error;
+} places[] = {
+    {overlapping, "overlapping", no_place},
+    {overlapping_tail, "overlapping tail", no_place},
+    {same_place, "two at one place", no_place},
+    {backwards, "backwards", no_place},
+    {empty_part, "an empty part", no_place},
+    {over_the_end, "over the end", no_place},
+    {behind_the_end, "behind the end", no_place},
+    {far_away, "far away", no_place},
+    {far_too_long, "far too long", no_place},
+    {wraps_around, "wrapping around", no_place},
+    {no_places, "no places", no_place},
+    {byte_short, "a byte short", NULL},
+    {byte_short_in_front, "a byte short in front", NULL},
+    {byte_short_last, "a byte short at the last", NULL},
+    {byte_into_the_header, "a byte of the header", NULL},
+    {with_the_header, "with the header", "bytes of SQL, its manifest says"},
+    {with_the_trailer, "with the trailer", NULL},
+    {with_the_definitions, "with the definitions", NULL},
+    {with_the_next, "with the next table", "table empty is not the one its manifest names there"},
+    {swapped_names, "swapped names", "is not the one its manifest names there"},
+    {fewer_bytes, "fewer bytes", "bytes of SQL, its manifest says"},
+    {bytes_elsewhere, "bytes elsewhere", "bytes of SQL, its manifest says"},
+    {more_rows, "more rows", "3 rows in table users, its manifest says 4"},
+    {other_rows, "other rows", "the rows of table wk`s are not the ones of its manifest"},
+    {rows_of_empty, "rows of none", "the rows of table empty are not the ones of its manifest"},
+    {more_bytes, "more bytes", "its parts are not as long as its manifest says"},
+    {other_sha, "another hash", "its SHA-256 is not the one of its manifest"},
+};
+
+static void test_places(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(places); i++) {
+        struct manifest m;
+        kit_dump(&m);
+        places[i].change(&m);
+        parts_refused(&m, places[i].what, places[i].error);
+        manifest_free(&m);
+    }
+}
+
+/* A whole statement falls between two parts: what is left of each is plausible by itself. */
+static void test_gap(void **state)
+{
+    (void)state;
+    struct manifest m;
+    struct seen s = {0};
+    struct err e = {0};
+    kit_dump(&m);
+    struct manifest_table *t = &m.tables[0];
+    int fd = openat(kit_dir, "dump", O_RDONLY | O_CLOEXEC);
+    size_t second = 0;
+    for (uint64_t len = t->length - 1; len > 0 && !second; len--) {
+        struct gunzip *in = gunzip_open_part(fd, "dump", t->offset, len, &e);
+        char data[4096];
+        int64_t n = gunzip_read(in, data, sizeof data, &e);
+        gunzip_close(in);
+        if (n > 0 && memcmp(data + n - 2, ";\n", 2) == 0) {
+            second = len;
+            m.tables[0].bytes = (uint64_t)n;
+        }
+    }
+    close(fd);
+    assert_true(second > 0);
+    m.tables[0].length = second;
+    parts_refused(&m, "a lost member", "2 rows in table users, its manifest says 3");
+    m.tables[0].rows = 2;
+    m.tables[0].rows_hash = 0;
+    for (size_t i = 0; i < 2; i++)
+        m.tables[0].rows_hash +=
+            sql_tuple_hash(kit_tables[0].rows[i], strlen(kit_tables[0].rows[i]));
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    assert_int_equal(read_part(v, 0, ALL, &s, &e), 0); /* so far it looks right */
+    verify_close(v);
+    parts_refused(&m, "a member of nobody", "INSERT that this program did not write");
+    manifest_free(&m);
+}
+
+/* ---- other text in a part; size, hash, places and bytes fit it ---- */
+
+static const struct {
+    size_t part;
+    const char *from, *to, *error;
+} part_edits[] = {
+    /* the rest */
+    {0, "SET NAMES binary;\n", "SET NAMES binary;\nINSERT INTO `users` (`id`) VALUES\n(1);\n",
+     "INSERT that this program did not write"},
+    {0, "SET NAMES binary;\n", "SET NAMES binary;\nDELETE FROM `users`;\n",
+     "a statement that this program did not write"},
+    {0, "SET NAMES binary;\n", "CREATE TABLE `x` (y);\n",
+     "table x is not the one its manifest names there"},
+    {0, "-- worldkeeper dump 1\n", "", "not a dump of this program"},
+    {0, "-- worldkeeper dump 1\n", "-- worldkeeper dump 1\n-- worldkeeper end tables=3 rows=4\n",
+     "text behind the trailer"},
+    {3, "DELIMITER ;\n", "DELIMITER ;\nDROP DATABASE x;\n",
+     "a statement that this program did not write"},
+    {3, "DELIMITER ;\n", "DELIMITER ;\nCREATE TABLE `x` (y);\n",
+     "table x is not the one its manifest names there"},
+    {3, "DELIMITER ;\n", "", NULL},
+    {3, "SET NAMES binary;\n", "SET NAMES binary", NULL},
+    {5, "tables=3", "tables=2", "the trailer counts other tables or rows than were read"},
+    {5, "tables=3", "tables=4", "the trailer counts other tables or rows than were read"},
+    {5, "rows=4", "rows=3", "the trailer counts other tables or rows than were read"},
+    {5, "rows=4", "rows=5", "the trailer counts other tables or rows than were read"},
+    {5, "rows=4\n", "rows=4", "a line without an end"},
+    {5, "rows=4\n", "rows=4\n-- worldkeeper end tables=3 rows=4\n", "text behind the trailer"},
+    {5, "-- worldkeeper end tables=3 rows=4\n", "\n", "it ends without a trailer"},
+    /* tables */
+    {1, "DROP TABLE", "CREATE TABLE `x` (y);\nDROP TABLE",
+     "table x is not the one its manifest names there"},
+    {1, "CREATE TABLE `users`", "CREATE TABLE `Users`",
+     "table Users is not the one its manifest names there"},
+    {1, "(1,'orc')", "(1,'elf')", "the rows of table users are not the ones of its manifest"},
+    {1, "(-3,NULL);\n", "(-3,NULL);\nCREATE TABLE `users` (x);\n",
+     "table users is not the one its manifest names there"},
+    {1, "(-3,NULL);\n", "(-3,NULL);\nCREATE TABLE `more` (x);\n",
+     "table more is not the one its manifest names there"},
+    {1, "(-3,NULL);\n", "(-3,NULL);\nINSERT INTO `users` (`id`,`na``me`) VALUES\n(4,'');\n",
+     "4 rows in table users, its manifest says 3"},
+    {1, "(-3,NULL);\n", "(-3,NULL);\nTRUNCATE `users`;\n",
+     "a statement that this program did not write"},
+    {1, "(-3,NULL);\n", "(-3,NULL);\nDELIMITER ;;\nDROP VIEW v;;\nDELIMITER ;\n",
+     "definitions among the rows of table users"},
+    {1, "(-3,NULL);\n", "(-3,NULL)", "rows that are no plain values"},
+    {2, "CREATE TABLE", "SET TABLE", "table empty is not at its place"},
+};
+
+static void edit_part(struct buf *part, const char *from, const char *to)
+{
+    struct buf b = {0};
+    const char *at = strstr(part->p, from);
+    assert_non_null(at);
+    buf_add(&b, part->p, (size_t)(at - part->p));
+    buf_adds(&b, to);
+    buf_adds(&b, at + strlen(from));
+    buf_free(part);
+    *part = b;
+}
+
+static void test_part_text(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(part_edits); i++) {
+        struct manifest m;
+        struct buf parts[KIT_PARTS];
+        kit_manifest(&m, "w", 1, 1);
+        kit_parts(parts);
+        edit_part(&parts[part_edits[i].part], part_edits[i].from, part_edits[i].to);
+        kit_store(&m, "dump", parts, KIT_PARTS);
+        parts_refused(&m, part_edits[i].to, part_edits[i].error);
+        kit_parts_free(parts);
+        manifest_free(&m);
+    }
+}
+
+/* The same two parts, the other way round in the file and in the manifest's places. */
+static void test_swapped_tables(void **state)
+{
+    (void)state;
+    struct manifest m;
+    struct buf parts[KIT_PARTS];
+    kit_manifest(&m, "w", 1, 1);
+    kit_parts(parts);
+    struct buf users = parts[1];
+    parts[1] = parts[4];
+    parts[4] = users;
+    kit_store(&m, "dump", parts, KIT_PARTS);
+    parts_refused(&m, "swapped tables", "table users is not the one its manifest names there");
+    kit_parts_free(parts);
+    manifest_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_whole, kit_clean),
         cmocka_unit_test_teardown(test_looker_fails, kit_clean),
+        cmocka_unit_test_teardown(test_left_early, kit_clean),
+        cmocka_unit_test_teardown(test_hash, kit_clean),
+        cmocka_unit_test_teardown(test_threads, kit_clean),
         cmocka_unit_test_teardown(test_cut, kit_clean),
         cmocka_unit_test_teardown(test_flipped_bits, kit_clean),
         cmocka_unit_test_teardown(test_longer, kit_clean),
         cmocka_unit_test_teardown(test_other_text, kit_clean),
         cmocka_unit_test_teardown(test_other_manifest, kit_clean),
         cmocka_unit_test_teardown(test_no_file, kit_clean),
+        cmocka_unit_test_teardown(test_places, kit_clean),
+        cmocka_unit_test_teardown(test_gap, kit_clean),
+        cmocka_unit_test_teardown(test_part_text, kit_clean),
+        cmocka_unit_test_teardown(test_swapped_tables, kit_clean),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }

@@ -1,0 +1,33 @@
+/* Rows of a dump ("(1,'a'),\n(2,NULL)") into a table, faster than as SQL that the server would have
+ * to parse. Two ways, the better one first:
+ *
+ *   array  a prepared INSERT with whole columns of binary values (COM_STMT_BULK_EXECUTE): MariaDB
+ * with its own client library local  LOAD DATA LOCAL fed from memory: MySQL too, where local_infile
+ * allows it
+ *
+ * Values are literals only, as sql.h reads them; each arrives as an INSERT of the same literal
+ * would store it. A file that a server asks for is never opened: outside db_bulk_rows() it gets
+ * nothing. */
+#ifndef WK_DB_BULK_H
+#define WK_DB_BULK_H
+
+#include "db/query.h"
+
+enum db_bulk_way { DB_BULK_NONE, DB_BULK_ARRAY, DB_BULK_LOCAL };
+/* What server, library and connection (db_params.bulk) allow. */
+enum db_bulk_way db_bulk_way(struct db *db);
+const char *db_bulk_way_name(enum db_bulk_way way); /* "array", "local", "insert" for NONE */
+
+struct db_bulk;
+/* For rows with the columns `names`, in their order, into `place`, which is read for name and types
+ * and may go afterwards. NULL on failure: ERR_CHANGED when it lacks a column. */
+struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, const struct db_table *place,
+                             char *const *names, size_t count, struct err *e);
+/* Sends them and waits for the server. ERR_DAMAGED: these are no plain values for such columns. */
+int db_bulk_rows(struct db_bulk *b, const char *tuples, size_t len, struct err *e);
+/* Rows that the server took, and its warnings, so far. */
+uint64_t db_bulk_taken(const struct db_bulk *b);
+uint64_t db_bulk_warnings(const struct db_bulk *b);
+void db_bulk_close(struct db_bulk *b);
+
+#endif

@@ -1,0 +1,177 @@
+/* Whole columns of binary values for a prepared INSERT: what the server would spend on reading
+ * numbers and strings out of SQL is most of what a plain INSERT costs it beside its indexes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/bulk_int.h"
+#include "db/sql.h"
+
+#if defined(MARIADB_CLIENT_STMT_BULK_OPERATIONS)
+
+/* One execution is one packet: bounded, and below the server's max_allowed_packet. */
+#define ARRAY_BYTES (4u << 20)
+
+struct bulk_array {
+    MYSQL_STMT *stmt;
+    MYSQL_BIND *binds;
+    struct bulk_block block;
+    size_t packet; /* bytes that one execution may take */
+};
+
+_Static_assert(BULK_GIVEN == (int)STMT_INDICATOR_NONE && BULK_NULL == (int)STMT_INDICATOR_NULL,
+               "a block's marks are bound as they are");
+
+bool bulk_array_there(struct db *db)
+{
+    unsigned long more = 0;
+    return db_is_mariadb(db) &&
+           mariadb_get_infov(db->my, MARIADB_CONNECTION_EXTENDED_SERVER_CAPABILITIES, &more) == 0 &&
+           (more & (MARIADB_CLIENT_STMT_BULK_OPERATIONS >> 32));
+}
+
+static int stmt_failed(const struct db_bulk *b, mono_t began, const struct bulk_array *a,
+                       struct err *e)
+{
+    return db_fail_stmt(b->db, a->stmt, began, "rows refused", e);
+}
+
+static enum enum_field_types type_of(enum bulk_kind kind)
+{
+    switch (kind) {
+    case BULK_INT8:
+        return MYSQL_TYPE_TINY;
+    case BULK_INT16:
+        return MYSQL_TYPE_SHORT;
+    case BULK_INT32:
+        return MYSQL_TYPE_LONG;
+    case BULK_INT64:
+        return MYSQL_TYPE_LONGLONG;
+    case BULK_DOUBLE:
+        return MYSQL_TYPE_DOUBLE;
+    case BULK_BYTES:
+        break;
+    }
+    return MYSQL_TYPE_STRING;
+}
+
+static void make_insert(struct buf *sql, const char *table, const struct bulk_column *columns,
+                        size_t count)
+{
+    buf_adds(sql, "INSERT INTO ");
+    sql_ident(sql, table);
+    buf_adds(sql, " (");
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(sql, i ? "," : "");
+        sql_ident(sql, columns[i].name);
+    }
+    buf_adds(sql, ") VALUES (");
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(sql, i ? "," : "");
+        /* a number needs no help to reach an ENUM as a number */
+        bulk_expression(sql, columns[i].encoding == DB_INDEX ? DB_RAW : columns[i].encoding, "?");
+    }
+    buf_addc(sql, ')');
+}
+
+struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *columns,
+                                   size_t count, struct err *e)
+{
+    struct bulk_array *a = xcalloc(1, sizeof *a);
+    mono_t began = clock_mono();
+    int64_t packet = db_variable_number(b->db, "max_allowed_packet");
+    a->packet = packet > 0 && packet / 2 < ARRAY_BYTES ? (size_t)packet / 2 : ARRAY_BYTES;
+    a->binds = xcalloc(count, sizeof *a->binds);
+    bulk_block_init(&a->block, columns, count);
+    struct buf sql = {0};
+    make_insert(&sql, b->table, columns, count);
+    a->stmt = mysql_stmt_init(b->db->my);
+    if (!a->stmt || mysql_stmt_prepare(a->stmt, sql.p, sql.len) != 0) {
+        a->stmt ? stmt_failed(b, began, a, e) : err_set(e, ERR_SYSTEM, 0, "no prepared statement");
+        bulk_array_close(a);
+        a = NULL;
+    }
+    buf_free(&sql);
+    return a;
+}
+
+void bulk_array_close(struct bulk_array *a)
+{
+    if (!a)
+        return;
+    if (a->stmt)
+        mysql_stmt_close(a->stmt);
+    bulk_block_free(&a->block);
+    free(a->binds);
+    free(a);
+}
+
+static void make_binds(struct bulk_array *a)
+{
+    memset(a->binds, 0, a->block.count * sizeof *a->binds);
+    for (size_t i = 0; i < a->block.count; i++) {
+        struct bulk_cells *c = &a->block.columns[i];
+        MYSQL_BIND *b = &a->binds[i];
+        b->buffer_type = type_of(c->kind);
+        b->is_unsigned = c->is_unsigned;
+        b->buffer = c->width ? c->numbers : (void *)c->bytes;
+        b->length = c->lengths;
+        b->u.indicator = c->null;
+    }
+}
+
+static int run(struct db_bulk *b, struct err *e)
+{
+    struct bulk_array *a = b->array;
+    unsigned rows = a->block.rows;
+    mono_t began = clock_mono();
+    make_binds(a);
+    if (mysql_stmt_attr_set(a->stmt, STMT_ATTR_ARRAY_SIZE, &rows) != 0 ||
+        mysql_stmt_bind_param(a->stmt, a->binds) != 0 || mysql_stmt_execute(a->stmt) != 0)
+        return stmt_failed(b, began, a, e);
+    b->taken += mysql_stmt_affected_rows(a->stmt);
+    b->warnings += mysql_warning_count(b->db->my);
+    return 0;
+}
+
+int bulk_array_rows(struct db_bulk *b, const char *s, size_t len, struct err *e)
+{
+    struct bulk_array *a = b->array;
+    const char *end = s + len;
+    while (s < end) {
+        s = bulk_block_read(&a->block, s, end, a->packet);
+        if (!s)
+            return bulk_damaged(b, e);
+        if (run(b, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+#else
+
+bool bulk_array_there(struct db *db)
+{
+    (void)db;
+    return false;
+}
+
+struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *columns,
+                                   size_t count, struct err *e)
+{
+    (void)b, (void)columns, (void)count;
+    err_set(e, ERR_SYSTEM, 0, "this client library has no array binding");
+    return NULL;
+}
+
+int bulk_array_rows(struct db_bulk *b, const char *tuples, size_t len, struct err *e)
+{
+    (void)b, (void)tuples, (void)len;
+    return err_set(e, ERR_SYSTEM, 0, "this client library has no array binding");
+}
+
+void bulk_array_close(struct bulk_array *a)
+{
+    (void)a;
+}
+
+#endif

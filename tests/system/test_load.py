@@ -1,0 +1,730 @@
+"""How rows get back into the server: each way of sending them, several connections at once, what breaks
+among them, what the binary log sees of it, and who else asks for the rows."""
+import gzip
+import hashlib
+import json
+import os
+import random
+import re
+import socket
+import threading
+
+import pymysql
+import pytest
+from wk.crash import go_on, wait_stopped
+from wk.keeper import BINARY, DONE, FAILED, HELD
+from wk.server import stock_restore
+from wk.snapshot import assert_same, snapshot
+from wk.util import ident, wait_for
+from wk.watch import Beside, Game
+
+LOG = ["--log-bin=log", "--log-bin-trust-function-creators=ON"]
+STATEMENT = [*LOG, "--binlog-format=STATEMENT"]  # such a log takes no arrays
+WAYS = {"array": [], "local": STATEMENT, "insert": [*STATEMENT, "--local-infile=OFF"]}
+BY_EACH_WAY = pytest.mark.parametrize("way", WAYS)
+
+# What the zoo has not: lines that are empty, values of hundreds of digits, more rows than one packet has.
+MORE = [
+    "CREATE TABLE m_text (only_column VARCHAR(9)) ENGINE=MEMORY",
+    "INSERT INTO m_text VALUES (''),(NULL),('\\\\N'),('N'),('NULL'),(''),('\\r'),('\\n'),('\\t'),('\\\\')",
+    "CREATE TABLE m_bytes (b VARBINARY(9), e VARBINARY(9)) ENGINE=MEMORY",
+    "INSERT INTO m_bytes VALUES ('',''),(NULL,''),('',NULL),('\\0','\\0'),(x'1a0d0a5c2709',x'5c4e')",
+    "CREATE TABLE m_double (id INT PRIMARY KEY, d DOUBLE(255,30), f FLOAT(255,30)) ENGINE=MEMORY",
+    "INSERT INTO m_double VALUES (1,1e200,1e38),(2,-1e-30,-1e-30),(3,0,-0e0),(4,NULL,NULL)",
+    "CREATE TABLE m_edge (t TINYINT, tu TINYINT UNSIGNED, m MEDIUMINT, mu MEDIUMINT UNSIGNED) ENGINE=MEMORY",
+    "INSERT INTO m_edge VALUES (-128,0,-8388608,0),(127,255,8388607,16777215),(NULL,NULL,NULL,NULL)",
+    "CREATE TABLE m_many (n INT) ENGINE=MEMORY",
+    "INSERT INTO m_many SELECT IF(seq MOD 1000, seq, NULL) FROM seq_1_to_70000",
+]
+
+
+def lose(world):
+    """The world as a restart of the server leaves it, without one."""
+    tables = world.sql("SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() "
+                       "AND engine='MEMORY'")
+    world.sql(*(f"TRUNCATE TABLE {ident(t)}" for (t,) in tables))
+
+
+def sessions(server):
+    return server.sql("SELECT id, info FROM information_schema.processlist WHERE user='keeper'")
+
+
+def nothing_left(keeper):
+    """No shadow, no session, no lock of a restore that is over."""
+    own = keeper.world.sql("SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() "
+                           "AND table_name LIKE 'worldkeeper\\_tmp%'")
+    assert own == (), own
+    wait_for(lambda: not sessions(keeper.server), lambda: f"sessions to end: {sessions(keeper.server)}")
+
+
+def settings(connections):
+    return {"restore": {"connections": str(connections)}}
+
+
+def into(keeper, make_world, on):
+    """A new schema that the keeper may restore into."""
+    other = make_world("empty", on=on)
+    on.grant("keeper@localhost", other.schema)
+    return other
+
+
+def rows_only(picture):
+    return {k: v for k, v in picture.items() if k.startswith("rows ") and k != "rows m_many"}
+
+
+# -- each way -------------------------------------------------------------------------------------
+
+@BY_EACH_WAY
+def test_every_column_type(make_server, make_world, make_keeper, way):
+    """Whatever a column can hold arrives as it was, by each of the ways, in the world and beside it."""
+    server = make_server(*WAYS[way])
+    world = make_world("zoo", on=server)
+    world.sql(*MORE)
+    keeper = make_keeper(world, settings(3)).init()
+    server.sql("GRANT SET USER ON *.* TO keeper@localhost")  # to move root's triggers
+    before, many = world.snapshot(), world.checksums()["m_many"]
+    keeper.dump()
+    lose(world)
+    result = keeper.ok("--restore", "--json")
+    assert (result["load"], result["connections"]) == (way, 3)
+    assert "warning" not in result
+    world.assert_is(before, way)
+    assert world.checksums()["m_many"] == many
+    other = into(keeper, make_world, server)
+    assert keeper.ok("--restore", "--into", other.schema, "--json")["load"] == way
+    assert_same(rows_only(before), rows_only(other.snapshot()), way + ", into another schema")
+    assert other.checksums()["m_many"] == many
+    nothing_left(keeper)
+
+
+# Changes of the living tables since the dump that let no row, or not all rows, in any more.
+SINCE = {"chat": "ALTER TABLE chat ADD UNIQUE (who)", "fleet": "ALTER TABLE fleet MAX_ROWS=10"}
+
+
+@BY_EACH_WAY
+def test_one_of_several_tables_cannot_be_loaded(make_server, make_world, make_keeper, way):
+    """A server's refusal of one table ends the restore with that table's name and the world as it was."""
+    server = make_server(*WAYS[way])
+    world = make_world(on=server)
+    keeper = make_keeper(world, settings(4)).init()
+    world.sql("CREATE TABLE aaa LIKE chat", "INSERT INTO aaa SELECT * FROM chat")
+    before = world.snapshot()
+    keeper.dump()
+    lose(world)
+    world.sql("INSERT INTO mark VALUES (7,7)")
+    for table, change in SINCE.items():
+        old = world.sql(f"SHOW CREATE TABLE {table}")[0][1]
+        world.sql(change)
+        present = world.snapshot()
+        done = keeper.run("--restore", "--force")
+        assert done.rc == FAILED and f"table {table}" in done.err, done
+        world.assert_is(present, table)
+        nothing_left(keeper)
+        world.sql(f"DROP TABLE {table}", old)
+    assert keeper.ok("--restore", "--force", "--json")["load"] == way
+    world.assert_is(before)
+
+
+def test_rows_near_the_size_of_a_packet(make_server, make_world, make_keeper):
+    """A server that takes packets hardly longer than one row gets row after row."""
+    server = make_server()
+    world = make_world("empty", on=server)
+    world.sql("CREATE TABLE wide (id INT PRIMARY KEY, v VARBINARY(15000)) ENGINE=MEMORY",
+              "INSERT INTO wide SELECT seq, REPEAT(CHAR(seq), IF(seq MOD 3, 12000, 3000)) FROM seq_1_to_40",
+              "CREATE TABLE slim (id INT PRIMARY KEY, v VARBINARY(40)) ENGINE=MEMORY",
+              "INSERT INTO slim SELECT seq, REPEAT('x', seq MOD 40) FROM seq_1_to_5000")
+    keeper = make_keeper(world).init()
+    before = world.checksums()
+    keeper.dump()
+    lose(world)
+    server.sql("SET GLOBAL net_buffer_length=8192", "SET GLOBAL max_allowed_packet=16384")
+    result = keeper.ok("--restore", "--json")
+    server.sql("SET GLOBAL max_allowed_packet=16777216")
+    assert result["load"] == "array" and world.checksums() == before
+
+
+# -- several connections -----------------------------------------------------------------------------
+
+def test_as_many_connections_as_there_are_tables(keeper):
+    """One, two, a crowd or automatic: all rows are back, over no more connections than tables."""
+    keeper.world.sql("CREATE TABLE empty_one (n INT) ENGINE=MEMORY")
+    before = keeper.world.checksums()
+    keeper.dump()
+    tables = len(keeper.newest()["tables"])
+    for configured, used in ((1, {1}), (2, {2}), (16, {tables}), ("auto", set(range(1, 5)))):
+        keeper.configure(settings(configured))
+        lose(keeper.world)
+        assert keeper.ok("--restore", "--json")["connections"] in used, configured
+        assert keeper.world.checksums() == before, configured
+        nothing_left(keeper)
+
+
+def test_more_tables_than_connections(make_world, make_keeper):
+    """A world of many small tables, some of them empty, each loaded once by one of a few."""
+    world = make_world("empty")
+    for i in range(40):
+        world.sql(f"CREATE TABLE t{i} (n INT PRIMARY KEY, v VARCHAR(20)) ENGINE=MEMORY",
+                  *([f"INSERT INTO t{i} SELECT seq, {i} FROM seq_1_to_{i * 10}"] if i else []))
+    keeper = make_keeper(world, settings(5)).init()
+    before = world.checksums()
+    keeper.dump()
+    lose(world)
+    assert keeper.ok("--restore", "--json")["connections"] == 5
+    assert world.checksums() == before
+
+
+LIMITS = {
+    "of the account": ("ALTER USER keeper@localhost WITH MAX_USER_CONNECTIONS 3",
+                       "ALTER USER keeper@localhost WITH MAX_USER_CONNECTIONS 0"),
+    "of each account": ("SET GLOBAL max_user_connections=3", "SET GLOBAL max_user_connections=50"),
+    "of the server": ("SET GLOBAL max_connections=10", "SET GLOBAL max_connections=60"),
+}
+
+
+def test_a_server_with_few_connections(make_server, make_world, make_keeper):
+    """A restore that gets fewer connections than it would like makes do with them."""
+    server = make_server("--max-user-connections=50")
+    keeper = make_keeper(make_world(on=server), settings(16)).init()
+    before = keeper.world.checksums()
+    keeper.dump()
+    for what, (less, usual) in LIMITS.items():
+        lose(keeper.world)
+        server.sql(less)
+        others = [server.admin() for _ in range(7 if what == "of the server" else 0)]
+        done = keeper.run("--restore", "--json")
+        for con in others:
+            con.close()
+        server.sql(usual)
+        assert done.rc == DONE, (what, done)
+        assert 1 <= done.result["connections"] <= 3, what
+        assert keeper.world.checksums() == before, what
+        nothing_left(keeper)
+
+
+def test_the_supervisor_needs_a_connection_too(doomed, victim):
+    """A restore that takes the account's last connection is not taken for a world that is out of reach."""
+    doomed.configure(settings(16))
+    doomed.dump()
+    before = doomed.world.checksums()
+    victim.sql("ALTER USER keeper@localhost WITH MAX_USER_CONNECTIONS 3")
+    victim.crash()
+    doomed.start(fault="restore.shadows_created#2=sleep:1500")
+    assert doomed.world.checksums() == before
+    assert doomed.status()["last_restore"]["ok"] is True
+
+
+# -- damage, failures and crashes among several ----------------------------------------------------------
+
+def flip(path, offset):
+    with open(path, "r+b") as f:
+        f.seek(offset)
+        byte = f.read(1)[0]
+        f.seek(offset)
+        f.write(bytes([byte ^ 0x10]))
+
+
+def test_damage_in_one_part(keeper):
+    """A flipped bit in any table's part, or around the parts: the next older dump, and the reason told."""
+    keeper.configure(settings(4))
+    keeper.dump()
+    older, before = keeper.newest()["name"], keeper.world.checksums()
+    keeper.world.mark(2)
+    newest = keeper.newest()["name"] if keeper.dump() else None
+    manifest = keeper.newest()
+    path, places = keeper.path(manifest), {t["name"]: t for t in manifest["tables"]}
+    damaged = {t: places[t]["offset"] + places[t]["length"] // 2 for t in ("player", "fleet", "chat")}
+    damaged["the header"] = places[min(places, key=lambda t: places[t]["offset"])]["offset"] // 2
+    damaged["the trailer"] = manifest["file_size"] - 20
+    for what, offset in damaged.items():
+        lose(keeper.world)
+        flip(path, offset)
+        result = keeper.ok("--restore", "--json")
+        flip(path, offset)
+        assert result["dump"] == older, what
+        (skipped,) = result["skipped"]
+        assert skipped["dump"] == newest and newest in skipped["reason"], (what, skipped)
+        assert keeper.world.checksums() == before, what
+        nothing_left(keeper)
+    lose(keeper.world)
+    result = keeper.ok("--restore", "--json")
+    assert result["dump"] == newest and keeper.world.marked() == 2
+
+
+def exchange(path, manifest, first, second, keys):
+    """The manifest says of one table what is so of the other."""
+    a, b = ({k: t[k] for k in keys} for n in (first, second)
+            for t in manifest["tables"] if t["name"] == n)
+    for t in manifest["tables"]:
+        if t["name"] in (first, second):
+            t.update(b if t["name"] == first else a)
+    with open(path, "w") as f:
+        json.dump(manifest, f)
+
+
+@pytest.mark.parametrize("keys", [("offset", "length"), ("offset", "length", "bytes"), ("rows_hash",)])
+def test_parts_that_are_not_where_the_manifest_says(keeper, keys):
+    """Neither the part of another table nor rows of another one pass, each as good as it may be."""
+    keeper.configure(settings(4))
+    keeper.dump()
+    older, before = keeper.newest()["name"], keeper.world.checksums()
+    keeper.dump()
+    manifest = keeper.newest()
+    exchange(keeper.path(manifest).replace(".sql.gz", ".json"), manifest, "player", "fleet", keys)
+    lose(keeper.world)
+    result = keeper.ok("--restore", "--json")
+    assert result["dump"] == older and result["skipped"][0]["reason"]
+    assert keeper.world.checksums() == before
+    nothing_left(keeper)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 4])
+def test_killed_while_several_load(keeper, nth):
+    """kill -9 of the restore with some tables made, some loaded: the next one does it all."""
+    keeper.configure(settings(3))
+    keeper.dump()
+    before, tables = keeper.world.checksums(), keeper.world.sql("SHOW TABLES")
+    lose(keeper.world)
+    emptied = keeper.world.checksums()
+    assert keeper.run("--restore", fault=f"restore.shadows_created#{nth}=kill").rc != DONE
+    assert keeper.world.checksums() == emptied
+    wait_for(lambda: keeper.run("--restore").rc == DONE, "the sessions of the killed one to end")
+    assert keeper.world.checksums() == before and keeper.world.sql("SHOW TABLES") == tables
+    nothing_left(keeper)
+
+
+@pytest.mark.parametrize("nth", [2, 4])
+def test_server_killed_while_several_load(doomed, victim, nth):
+    """kill -9 of the server in the middle: the restore fails, nothing of it counts, the next one works."""
+    doomed.configure(settings(3))
+    doomed.dump()
+    before, tables = doomed.world.checksums(), doomed.world.sql("SHOW TABLES")
+    victim.grow_old()
+    lose(doomed.world)
+    restoring = doomed.popen("--restore", fault=f"restore.shadows_created#{nth}=stop")
+    at_work = wait_stopped(doomed, "a table that was made")
+    victim.kill9()
+    victim.start()
+    go_on(at_work)
+    assert doomed.finish(restoring).rc != DONE
+    assert doomed.world.rows() == 0
+    doomed.ok("--restore")
+    assert doomed.world.checksums() == before and doomed.world.sql("SHOW TABLES") == tables
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_one_session_is_killed(keeper, which):
+    """A session that an administrator ends never costs a part of the world: the first one, which holds
+    the lease, ends the restore; another one does where it still had something to load."""
+    keeper.configure(settings(3))
+    keeper.dump()
+    before = keeper.world.checksums()
+    lose(keeper.world)
+    emptied = keeper.world.checksums()
+    restoring = keeper.popen("--restore", fault="restore.shadows_created#3=stop")
+    at_work = wait_stopped(keeper, "a table that was made")
+    ids = sorted(i for i, _ in sessions(keeper.server))
+    assert len(ids) == 3
+    keeper.server.sql(f"KILL {ids[which]}")
+    wait_for(lambda: len(sessions(keeper.server)) == 2, "the session to end")
+    go_on(at_work)
+    done = keeper.finish(restoring)
+    assert which or done.rc != DONE
+    assert keeper.world.checksums() == (before if done.rc == DONE else emptied)
+    wait_for(lambda: not sessions(keeper.server), "the other sessions to end")
+    lose(keeper.world)
+    keeper.ok("--restore")
+    assert keeper.world.checksums() == before
+    nothing_left(keeper)
+
+
+def lock_name(schema, slot):
+    return f"CONCAT('worldkeeper.',LEFT(SHA1('{schema}'),32),'{slot}')"
+
+
+@pytest.mark.parametrize("slot", ["", ".1", ".7", ".15"])
+def test_a_stale_loader(keeper, slot):
+    """While a session of an earlier restore could still write, no other restore begins."""
+    keeper.configure(settings(2))
+    keeper.dump()
+    before = keeper.world.checksums()
+    lose(keeper.world)
+    stale = keeper.server.admin()
+    with stale, stale.cursor() as cur:
+        cur.execute(f"SELECT CONNECTION_ID(), GET_LOCK({lock_name(keeper.world.schema, slot)},0)")
+        session, got = cur.fetchone()
+        assert got == 1
+        done = keeper.run("--restore")
+        assert done.rc == HELD and str(session) in done.err and "HINT" in done.err, done
+        assert keeper.world.rows() == 0
+    keeper.ok("--restore")
+    assert keeper.world.checksums() == before
+    nothing_left(keeper)
+
+
+# -- the binary log ------------------------------------------------------------------------------------
+
+def logged(server):
+    """Where the binary log ends."""
+    return server.sql("SHOW MASTER STATUS")[0][:2]
+
+
+def test_nothing_of_a_restore_is_logged_where_the_config_says_so(make_server, make_world, make_keeper):
+    """[restore] binlog = no: not a byte in the log; without the right to that all the same, and told."""
+    server = make_server(*LOG, "--binlog-format=ROW")
+    keeper = make_keeper(make_world(on=server), {"restore": {"binlog": "no", "connections": "4"}}).init()
+    before = keeper.world.checksums()
+    keeper.dump()
+    for allowed in (False, True):
+        if allowed:
+            server.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost")
+        lose(keeper.world)
+        place = logged(server)
+        result = keeper.ok("--restore", "--json")
+        assert keeper.world.checksums() == before
+        if allowed:
+            assert logged(server) == place and "warning" not in result
+        else:
+            assert logged(server) != place and "binlog" in result["warning"], result
+    nothing_left(keeper)
+
+
+def follow(server, other):
+    """Makes `other` a replica of `server` from the first byte of its log, and waits for its end."""
+    server.sql("CREATE USER replica@'127.0.0.1'", "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
+    name, place = logged(server)
+    other.sql(f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={server.port}, MASTER_USER='replica', "
+              "MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4", "START SLAVE")
+
+    def there():
+        con = other.admin(cursorclass=pymysql.cursors.DictCursor)
+        with con, con.cursor() as cur:
+            cur.execute("SHOW SLAVE STATUS")
+            status = cur.fetchone()
+        assert not status["Last_Error"] and not status["Last_IO_Error"], status
+        return (status["Relay_Master_Log_File"], status["Exec_Master_Log_Pos"]) == (name, place)
+    wait_for(there, "the replica to follow")
+
+
+@pytest.mark.parametrize("way, options", [
+    ("array", [*LOG, "--binlog-format=ROW"]), ("array", [*LOG, "--binlog-format=MIXED"]),
+    ("local", STATEMENT)], ids=["row", "mixed", "statement"])
+def test_a_replica_gets_the_same_world(make_server, make_world, make_keeper, way, options):
+    """A replica of the server that saw a dump, a loss and a restore has the same world."""
+    server, other = make_server(*options), make_server("--server-id=2")
+    world = make_world("zoo" if way == "array" else "small", on=server)
+    world.sql("DROP EVENT IF EXISTS z_event")  # a replica's events are other ones
+    keeper = make_keeper(world, settings(4)).init()
+    server.sql("GRANT SET USER ON *.* TO keeper@localhost")
+    before = world.snapshot()
+    keeper.dump()
+    lose(world)
+    assert keeper.ok("--restore", "--json")["load"] == way
+    world.assert_is(before)
+    follow(server, other)
+    assert_same(before, snapshot(other, world.schema), "the replica's world")
+
+
+# -- a server that wants our files ------------------------------------------------------------------------
+
+class Rogue:
+    """Stands between a keeper and its server. Once it sees `trigger` in a command it asks for the file
+    `path`, in place of an answer; a request for rows that the server makes becomes one for that file."""
+
+    def __init__(self, server, path, trigger=None):
+        self.server, self.path, self.trigger = server, path.encode(), trigger
+        self.got, self.asked = bytearray(), 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.listener.close()
+
+    def accept(self):
+        while True:
+            try:
+                con, _ = self.listener.accept()
+            except OSError:
+                return
+            con.settimeout(30)
+            up = socket.socket(socket.AF_UNIX)
+            up.connect(self.server.socket)
+            for work in (self.from_client, self.from_server):
+                threading.Thread(target=self.run, args=(work, con, up), daemon=True).start()
+
+    def run(self, work, con, up):
+        try:
+            work(con, up)
+        except OSError:
+            pass
+        for s in (con, up):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    @staticmethod
+    def read(s, n):
+        data = bytearray()
+        while len(data) < n:
+            more = s.recv(n - len(data))
+            if not more:
+                raise OSError("closed")
+            data += more
+        return bytes(data)
+
+    def packet(self, s):
+        head = self.read(s, 4)
+        return head[3], self.read(s, int.from_bytes(head[:3], "little"))
+
+    @staticmethod
+    def send(s, n, body):
+        s.sendall(len(body).to_bytes(3, "little") + bytes([n & 255]) + body)
+
+    def from_client(self, con, up):
+        while True:
+            n, body = self.packet(con)
+            self.got += body
+            if n == 0 and self.trigger and self.trigger in body:
+                self.asked += 1
+                con.settimeout(1)
+                self.send(con, 1, b"\xfb" + self.path)
+                n, body = self.packet(con)
+                while body:
+                    self.got += body
+                    n, body = self.packet(con)
+                self.send(con, n + 1, b"\xff" + (1105).to_bytes(2, "little") + b"#HY000thank you")
+                return
+            self.send(up, n, body)
+
+    def from_server(self, con, up):
+        while True:
+            n, body = self.packet(up)
+            if n == 1 and body[:1] == b"\xfb" and not self.trigger:
+                self.asked += 1
+                body = b"\xfb" + self.path
+            self.send(con, n, body)
+
+
+def through(keeper, rogue):
+    keeper.configure({"mysql": {"socket": None, "host": "127.0.0.1", "port": str(rogue.port), "tls": "off"}})
+
+
+def straight(keeper):
+    keeper.configure({"mysql": {"socket": keeper.server.socket, "host": None, "port": None, "tls": None}})
+
+
+@pytest.fixture
+def precious(tmp):
+    path = os.path.join(tmp, "precious")
+    with open(path, "w") as f:
+        f.write("precious-content\n")
+    return path
+
+
+@pytest.mark.parametrize("trigger", [
+    b"SET NAMES binary", b"GET_LOCK", b"LIKE `player`", b"\x16INSERT INTO", b"\xfa", b"SELECT COUNT(*)",
+    b"RENAME TABLE"], ids=["first", "lease", "create", "prepare", "execute", "count", "rename"])
+def test_a_rogue_server_gets_no_file_during_a_restore(keeper, precious, trigger):
+    """Whatever the statement, and LOCAL being on: a request for a file is answered with nothing."""
+    before = keeper.world.checksums()
+    keeper.dump()
+    lose(keeper.world)
+    with Rogue(keeper.server, precious, trigger) as rogue:
+        through(keeper, rogue)
+        assert keeper.run("--restore").rc != DONE
+        assert rogue.asked and b"precious-content" not in rogue.got
+    straight(keeper)
+    wait_for(lambda: not sessions(keeper.server), "the sessions to end")
+    assert keeper.world.rows() == 0
+    keeper.ok("--restore")
+    assert keeper.world.checksums() == before
+
+
+def test_a_rogue_server_gets_rows_only(make_server, make_world, make_keeper, precious):
+    """Asked for another file in place of the rows that we offered, we send the rows that we offered;
+    asked when a dump is made, nothing."""
+    server = make_server(*STATEMENT)
+    keeper = make_keeper(make_world(on=server)).init()
+    before = keeper.world.checksums()
+    with Rogue(server, precious, b"SELECT /* worldkeeper */") as rogue:
+        through(keeper, rogue)
+        assert keeper.run("--dump").rc != DONE
+        assert rogue.asked and b"precious-content" not in rogue.got
+    straight(keeper)
+    keeper.dump()
+    for trigger in (b"LOAD DATA LOCAL", None):
+        lose(keeper.world)
+        with Rogue(server, precious, trigger) as rogue:
+            through(keeper, rogue)
+            assert (keeper.run("--restore").rc == DONE) == (trigger is None)
+            assert rogue.asked and b"precious-content" not in rogue.got
+            assert "játékos".encode() in rogue.got
+        straight(keeper)
+    assert keeper.world.checksums() == before
+
+
+# -- a game that does not wait --------------------------------------------------------------------------------
+
+class Attacker(Beside):
+    """Inserts, changes, deletes and locks as fast as it can, in rows that bear its mark."""
+
+    def __init__(self, world, number):
+        super().__init__()
+        self.world, self.number, self.done = world, number, 0
+
+    def statements(self, dice, n):
+        k = self.number
+        return dice.choice([
+            [f"INSERT INTO player (nick,points) VALUES ('attacker {k} {n}',{n})"],
+            [f"UPDATE player SET points=points+1 WHERE nick LIKE 'attacker {k} %'"],
+            [f"DELETE FROM player WHERE nick LIKE 'attacker {k} %'"],
+            [f"INSERT INTO chat VALUES (-{k},'attack'),(-{k},'attack')"],
+            [f"UPDATE chat SET what='changed' WHERE who=-{k} LIMIT 1"],
+            [f"DELETE FROM chat WHERE who=-{k} LIMIT 1"],
+            [f"REPLACE INTO mark VALUES (-{k},{n})"],
+            ["LOCK TABLES player WRITE, fleet READ", "UNLOCK TABLES"],
+            ["LOCK TABLES fleet WRITE, chat WRITE, mark WRITE", "UNLOCK TABLES"],
+            ["START TRANSACTION", f"INSERT INTO chat VALUES (-{k},'in a transaction')",
+             f"REPLACE INTO mark VALUES (-{k},0)", "COMMIT"],
+        ])
+
+    def work(self):
+        dice, con, n = random.Random(self.number), None, 0
+        while not self.ended.is_set():
+            n += 1
+            try:
+                con = con or self.world.server.admin(self.world.schema, read_timeout=60)
+                with con.cursor() as cur:
+                    for statement in self.statements(dice, n):
+                        cur.execute(statement)
+                self.done += 1
+            except (pymysql.err.Error, OSError):
+                con = None
+                self.ended.wait(0.02)
+
+
+PEACE = {"player": "nick NOT LIKE 'attacker%'", "fleet": "id>=0", "chat": "who>=0", "mark": "id>=0"}
+
+
+def peaceful(world):
+    """The rows that no attacker wrote."""
+    return {t: sorted(map(repr, world.sql(f"SELECT * FROM {t} WHERE {where}"))) for t, where in PEACE.items()}
+
+
+def test_under_attack(doomed, victim):
+    """Twenty that write, change, delete and lock all the time hold no restore up, spoil no row of the
+    dump, and lose none that they were told was written."""
+    world = doomed.world
+    doomed.dump()
+    before = peaceful(world)
+    world.sql("CREATE TABLE acks (who INT, n INT, PRIMARY KEY (who,n)) ENGINE=InnoDB")
+    doomed.start()
+    attackers = [Attacker(world, k) for k in range(1, 17)]
+    games = [Game(world, f"INSERT INTO fleet VALUES (-{{n}},{k},NULL)", f"INSERT INTO acks VALUES ({k},{{n}})")
+             for k in range(1001, 1005)]
+    for thread in attackers + games:
+        thread.__enter__()
+    try:
+        wait_for(lambda: all(a.done > 5 for a in attackers), "the attack")
+        victim.crash()
+        last = dict(world.sql("SELECT who, MAX(n) FROM acks GROUP BY who"))
+        doomed.wait(lambda: len(world.sql("SELECT 1 FROM player WHERE nick NOT LIKE 'attacker%'")) == 2000,
+                    "the world under attack")
+        doomed.wait_state("UP")
+        goal = [a.done + 3 for a in attackers]
+        wait_for(lambda: all(a.done > g for a, g in zip(attackers, goal)), "the attack to go on")
+    finally:
+        for thread in attackers + games:
+            thread.ended.set()
+        for thread in attackers + games:
+            thread.__exit__(None)
+    assert not [t.error for t in attackers + games if t.error]
+    assert peaceful(world) == before
+    saved = b"".join(gzip.open(path).read() for path in doomed.conflicts())
+    kept = {(int(k), -int(n)) for n, k in re.findall(rb"\((-\d+),(\d+),", saved)}
+    kept |= {(k, -n) for n, k in world.sql("SELECT id, owner FROM fleet WHERE id<0")}
+    told = {(k, n) for k, n in world.sql("SELECT who, n FROM acks") if n > last.get(k, 0)}
+    assert told - kept == set() and told
+    assert doomed.status()["last_restore"]["ok"] is True
+
+
+# -- dumps of before, and memory ---------------------------------------------------------------------------
+
+def one_member_a_table(keeper, manifest):
+    """The dump as the version before wrote it: each table in one gzip member, all else as it was."""
+    path = keeper.path(manifest)
+    with open(path, "rb") as f:
+        data = f.read()
+    out, at = b"", 0
+    for table in manifest["tables"]:
+        offset, length = table["offset"], table["length"]
+        if offset > at:
+            out += gzip.compress(gzip.decompress(data[at:offset]), 1)
+        table["offset"] = len(out)
+        out += gzip.compress(gzip.decompress(data[offset:offset + length]), 1)
+        table["length"] = len(out) - table["offset"]
+        at = offset + length
+    out += gzip.compress(gzip.decompress(data[at:]), 1)
+    manifest.update(file_size=len(out), sha256=hashlib.sha256(out).hexdigest())
+    for name, content in ((path, out), (path.replace(".sql.gz", ".json"), json.dumps(manifest).encode())):
+        with open(name, "wb") as f:
+            f.write(content)
+
+
+def test_a_dump_of_the_version_before(make_world, make_keeper):
+    """Dumps with one gzip member a table verify, restore, and are read by the stock client."""
+    world = make_world("big")
+    keeper = make_keeper(world, settings(2)).init()
+    before = world.checksums()
+    keeper.dump()
+    manifest = keeper.newest()
+    one_member_a_table(keeper, manifest)
+    assert keeper.run("--verify").rc == DONE
+    lose(world)
+    result = keeper.ok("--restore", "--json")
+    assert result["dump"] == manifest["name"] and result["skipped"] == []
+    assert world.checksums() == before
+    stock = make_world("empty")
+    stock_restore(stock.server, keeper.path(manifest), stock.schema)
+    assert stock.checksums() == before
+
+
+def peak(pids):
+    """Most memory that any of the processes ever held, in MiB."""
+    found = []
+    for pid in pids:
+        with open(f"/proc/{pid}/status") as f:
+            found += [int(line.split()[1]) // 1024 for line in f if line.startswith("VmHWM")]
+    return max(found)
+
+
+def sanitized():
+    with open(BINARY, "rb") as f:
+        return b"__asan_init" in f.read()
+
+
+@pytest.mark.parametrize("action, point", [("--dump", "dump.retained"), ("--restore", "restore.done")])
+def test_memory_of_a_large_table(make_world, make_keeper, action, point):
+    """300,000 rows pass through at most 64 MiB."""
+    world = make_world("empty")
+    world.sql("SET max_heap_table_size=256*1024*1024",
+              "CREATE TABLE planet (id INT PRIMARY KEY, owner INT, name VARCHAR(24) CHARACTER SET latin1, "
+              "size DOUBLE) ENGINE=MEMORY",
+              "INSERT INTO planet SELECT seq, seq*7919 MOD 5003, CONCAT('planet ',seq*31337), seq/7 "
+              "FROM seq_1_to_300000")
+    keeper = make_keeper(world).init()
+    before = world.checksums()
+    if action == "--restore":
+        keeper.dump()
+        lose(world)
+    working = keeper.popen(action, fault=point + "=stop")
+    at_work = wait_stopped(keeper, point)
+    held = peak(at_work)
+    go_on(at_work)
+    assert keeper.finish(working).rc == DONE
+    assert world.checksums() == before
+    assert held < 64 or sanitized(), f"{action} took {held} MiB"
