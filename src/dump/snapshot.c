@@ -6,23 +6,26 @@
 #include <unistd.h>
 
 #include "core/fault.h"
+#include "db/binary.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
+#include "dump/copies.h"
 
 /* Waiting for a lock holds up everybody who comes behind us, so each try is short. */
 #define LOCK_TRY_SECONDS 5
-/* High enough for any table that fitted before; the copy lives only for this dump. */
-#define COPY_HEAP_LIMIT "1099511627776"
+#define LOCK_TIMEOUT 1205
+#define LOCK_DEADLOCK 1213 /* the game locked the same tables in another order, and goes first */
 
 struct snapshot {
-    struct db *db;        /* locks, copies, MEMORY and other unversioned tables */
+    struct db *db;        /* the locks; reads MEMORY and other unversioned tables */
     struct db *versioned; /* consistent snapshot of InnoDB tables; NULL when there are none */
     struct db
         *meta; /* definitions: under LOCK TABLES a session sees nothing but the locked tables */
-    char **creates; /* CREATE TABLE of each table, as of the locks */
+    struct copies *copies;   /* method copy */
+    struct db_tables listed; /* before the lock; what is locked and copied */
+    struct db_tables tables; /* the same tables as of the lock */
+    char **creates;          /* CREATE TABLE of each table, as of the locks */
     char *schema, *sentinel_name;
-    bool copied;
-    struct db_tables tables;
     struct server_id server;
     struct db_point point;
     struct db_sentinel sentinel;
@@ -31,8 +34,8 @@ struct snapshot {
 static int count_unversioned(const struct snapshot *s)
 {
     int n = 0;
-    for (size_t i = 0; i < s->tables.count; i++)
-        n += !s->tables.list[i].transactional;
+    for (size_t i = 0; i < s->listed.count; i++)
+        n += !s->listed.list[i].transactional;
     return n;
 }
 
@@ -40,86 +43,29 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
 {
     struct buf sql = {0};
     const char *comma = "LOCK TABLES ";
-    for (size_t i = 0; i < s->tables.count; i++) {
-        if (s->tables.list[i].transactional)
+    for (size_t i = 0; i < s->listed.count; i++) {
+        if (s->listed.list[i].transactional)
             continue;
         buf_adds(&sql, comma);
-        sql_ident(&sql, s->tables.list[i].name);
+        sql_ident(&sql, s->listed.list[i].name);
         buf_adds(&sql, " READ");
         comma = ", ";
     }
     mono_t deadline = mono_add(clock_mono(), job->cfg->dump_stall);
     int rc;
-    while ((rc = db_exec_len(s->db, sql.p, sql.len, e)) < 0 && e->num == 1205 &&
+    while ((rc = db_exec_len(s->db, sql.p, sql.len, e)) < 0 &&
+           (e->num == LOCK_TIMEOUT || e->num == LOCK_DEADLOCK) &&
            !mono_reached(clock_mono(), deadline)) {
         progress_at(job->progress, 0, 0);
-        sleep(1);
+        usleep(e->num == LOCK_DEADLOCK ? 50000 : 1000000);
     }
-    if (rc < 0 && e->num == 1205)
+    if (rc < 0 && (e->num == LOCK_TIMEOUT || e->num == LOCK_DEADLOCK))
         err_hint(e,
                  "a game session holds LOCK TABLES or a long statement; SHOW PROCESSLIST names it");
     if (rc < 0)
         err_step(e, "locking the tables");
     buf_free(&sql);
     return rc;
-}
-
-static void copy_name(struct buf *b, size_t i)
-{
-    buf_printf(b, "`%scopy_%06zu`", DB_OWN_PREFIX, i);
-}
-
-static int copy_table(struct snapshot *s, size_t i, struct err *e)
-{
-    const struct db_table *t = &s->tables.list[i];
-    struct buf sql = {0};
-    buf_adds(&sql, "CREATE TEMPORARY TABLE ");
-    copy_name(&sql, i);
-    buf_printf(&sql, " ENGINE=%s SELECT ", t->memory ? "MEMORY" : "MyISAM");
-    db_column_list(&sql, t);
-    buf_adds(&sql, " FROM ");
-    sql_ident(&sql, t->name);
-    int rc = db_exec_len(s->db, sql.p, sql.len, e);
-    if (rc < 0)
-        err_step(e, "copying table %s", t->name);
-    buf_free(&sql);
-    return rc;
-}
-
-static int copy_all(struct snapshot *s, const struct job *job, struct err *e)
-{
-    uint64_t total = 0, done = 0;
-    for (size_t i = 0; i < s->tables.count; i++)
-        total += s->tables.list[i].rows;
-    progress_phase(job->progress, "copying", total, 0);
-    if (db_exec(s->db, "SET SESSION max_heap_table_size=" COPY_HEAP_LIMIT, e) < 0)
-        return -1;
-    for (size_t i = 0; i < s->tables.count; i++) {
-        if (s->tables.list[i].transactional)
-            continue;
-        progress_table(job->progress, s->tables.list[i].name);
-        if (copy_table(s, i, e) < 0)
-            return -1;
-        done += s->tables.list[i].rows;
-        progress_at(job->progress, done, 0);
-    }
-    s->copied = true;
-    return db_exec(s->db, "UNLOCK TABLES", e);
-}
-
-static int open_versioned(struct snapshot *s, const struct db_params *p, struct err *e)
-{
-    for (size_t i = 0; i < s->tables.count; i++)
-        if (s->tables.list[i].transactional) {
-            s->versioned = db_open(p, e);
-            if (!s->versioned)
-                return -1;
-            return db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-                           e) < 0
-                       ? -1
-                       : db_exec(s->versioned, "START TRANSACTION WITH CONSISTENT SNAPSHOT", e);
-        }
-    return 0;
 }
 
 /* The lease is not part of the world: an old copy of it would set the generation back. */
@@ -154,18 +100,6 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
                : err_set(e, ERR_CHANGED, 0, "a table was dropped while the dump began");
 }
 
-static int refresh_under_lock(struct snapshot *s, const struct job *job, struct err *e)
-{
-    struct db_tables now;
-    if (list_tables(job, s->db, &now, e) < 0)
-        return -1;
-    int rc = same_tables(&s->tables, &now, e);
-    db_tables_free(&s->tables);
-    s->tables = now;
-    db_point(s->db, &s->point);
-    return rc;
-}
-
 static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
 {
     if (db_sentinel_read(s->db, s->schema, s->sentinel_name, out, e) < 0)
@@ -195,26 +129,72 @@ static int read_creates(struct snapshot *s, struct err *e)
     return 0;
 }
 
+/* What need not be under the lock: connections, and the plan of the copies. */
+static int prepare(struct snapshot *s, const struct job *job, const struct db_params *p,
+                   enum config_method method, struct err *e)
+{
+    int locked = count_unversioned(s);
+    if ((size_t)locked < s->listed.count) {
+        s->versioned = db_open(p, e);
+        if (!s->versioned ||
+            db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0)
+            return -1;
+    }
+    if (db_execf(s->meta, e, "SET SESSION lock_wait_timeout=%d", LOCK_TRY_SECONDS) < 0)
+        return -1;
+    if (method == METHOD_COPY && locked) {
+        s->copies = copies_plan(p, s->db, &s->listed, e);
+        if (!s->copies)
+            return -1;
+    }
+    fault_point("dump.listed");
+    return locked ? lock_tables(s, job, e) : 0;
+}
+
+/* The moment of the picture, told by the connection that holds the locks. */
+static int see_moment(struct snapshot *s, struct err *e)
+{
+    struct db_sentinel again;
+    if (read_sentinel(s, &again, e) < 0)
+        return -1;
+    if (strcmp(again.nonce, s->sentinel.nonce) != 0)
+        return err_set(e, ERR_CHANGED, 0, "the sentinel changed while the dump began");
+    db_point(s->db, &s->point);
+    return s->versioned ? db_exec(s->versioned, "START TRANSACTION WITH CONSISTENT SNAPSHOT", e)
+                        : 0;
+}
+
+/* Exact row counts and definitions. They are read beside the copying: the locks keep all of it as
+ * it is, and hundreds of tables take a while. */
+static int describe(struct snapshot *s, const struct job *job, struct err *e)
+{
+    return list_tables(job, s->meta, &s->tables, e) < 0 ||
+                   same_tables(&s->listed, &s->tables, e) < 0 || read_creates(s, e) < 0 ||
+                   db_exec(s->meta, "SET SESSION lock_wait_timeout=DEFAULT", e) < 0
+               ? -1
+               : 0;
+}
+
 static int take(struct snapshot *s, const struct job *job, const struct db_params *p,
                 enum config_method method, struct err *e)
 {
     progress_phase(job->progress, "locking", 0, 0);
     if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
         db_execf(s->db, e, "SET SESSION lock_wait_timeout=%d", LOCK_TRY_SECONDS) < 0 ||
-        list_tables(job, s->db, &s->tables, e) < 0)
-        return -1;
-    if (count_unversioned(s) && lock_tables(s, job, e) < 0)
+        list_tables(job, s->db, &s->listed, e) < 0 || prepare(s, job, p, method, e) < 0)
         return -1;
     fault_point("dump.locked");
-    struct db_sentinel again;
-    if (refresh_under_lock(s, job, e) < 0 || open_versioned(s, p, e) < 0 ||
-        read_sentinel(s, &again, e) < 0)
+    if (see_moment(s, e) < 0)
         return -1;
-    if (strcmp(again.nonce, s->sentinel.nonce) != 0)
-        return err_set(e, ERR_CHANGED, 0, "the sentinel changed while the dump began");
-    if (read_creates(s, e) < 0)
+    if (!s->copies)
+        return describe(s, job, e);
+    copies_start(s->copies);
+    int rc = describe(s, job, e);
+    /* A table that was changed is the better explanation of a copy that failed. */
+    struct err ignored;
+    if (copies_finish(s->copies, rc < 0, job->progress, rc < 0 ? &ignored : e) < 0)
         return -1;
-    return method == METHOD_COPY ? copy_all(s, job, e) : 0;
+    return db_exec(s->db, "UNLOCK TABLES", e);
 }
 
 struct snapshot *snapshot_take(const struct job *job, enum config_method method, struct err *e)
@@ -262,16 +242,22 @@ const char *snapshot_create(const struct snapshot *s, size_t i)
     return s->creates[i];
 }
 
+unsigned snapshot_connections(const struct snapshot *s)
+{
+    return s->copies ? copies_connections(s->copies) : 1;
+}
+
 int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e)
 {
     const struct db_table *t = &s->tables.list[i];
     struct buf from = {0};
-    if (s->copied && !t->transactional)
-        copy_name(&from, i);
+    int rc;
+    sql_ident(&from, t->name);
+    if (s->copies && !t->transactional)
+        rc = copies_read(s->copies, i, fn, arg, rows, e);
     else
-        sql_ident(&from, t->name);
-    int rc = db_read_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
+        rc = db_binary_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
     if (rc < 0)
         err_step(e, "reading table %s", t->name);
     buf_free(&from);
@@ -283,7 +269,8 @@ int snapshot_check(struct snapshot *s, struct err *e)
     struct db_sentinel now;
     struct server_id server;
     int rc = db_server_id(s->db, &server, e) < 0 || read_sentinel(s, &now, e) < 0 ||
-                     (s->versioned && db_exec(s->versioned, "DO 1", e) < 0)
+                     (s->versioned && db_exec(s->versioned, "DO 1", e) < 0) ||
+                     (s->copies && copies_check(s->copies, e) < 0)
                  ? -1
                  : 0;
     if (rc == 0 && server.start != s->server.start)
@@ -302,9 +289,11 @@ void snapshot_end(struct snapshot *s)
     for (size_t i = 0; s->creates && i < s->tables.count; i++)
         free(s->creates[i]);
     free(s->creates);
+    copies_end(s->copies);
     db_close(s->meta);
     db_close(s->versioned);
-    db_close(s->db); /* ends the locks and drops the copies */
+    db_close(s->db); /* ends the locks and drops its copies */
+    db_tables_free(&s->listed);
     db_tables_free(&s->tables);
     free(s->schema);
     free(s->sentinel_name);

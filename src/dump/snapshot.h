@@ -1,14 +1,17 @@
 /* One consistent picture of the world: which tables, their counters, and their rows as of one
  * moment.
  *
- *   copy  locks all tables for reading, copies each inside the server into a temporary table,
- * unlocks; writers wait for the copies only. Rows are read from the copies. lock  keeps the locks
- * until the last row was read, as mysqldump does. Under the locks the binary log stands still for
- * these tables, so its position belongs to the picture. InnoDB tables (engines = all) are read from
- * a second connection in a consistent snapshot that begins while the locks are held: one moment for
- * all, as far as the engines allow.
+ *   copy  locks all tables for reading, copies each inside the server into a temporary table by
+ *         several connections (copies.h), unlocks; writers wait for the copies only. Rows are read
+ *         from the copies.
+ *   lock  keeps the locks until the last row was read, as mysqldump does.
  *
- * The connections are never replaced: when one is lost, the snapshot is lost (ERR_UNREACHABLE). */
+ * Under the locks the binary log stands still for these tables, so its position belongs to the
+ * picture. InnoDB tables (engines = all) are read from a connection of their own in a consistent
+ * snapshot that begins while the locks are held: one moment for all, as far as the engines allow.
+ *
+ * The connections are never replaced: when one is lost, the snapshot is lost (ERR_UNREACHABLE).
+ * All functions are called by one thread. */
 #ifndef WK_DUMP_SNAPSHOT_H
 #define WK_DUMP_SNAPSHOT_H
 
@@ -31,6 +34,8 @@ struct db *snapshot_db(struct snapshot *s);
 const char *snapshot_create(const struct snapshot *s, size_t table);
 int snapshot_read(struct snapshot *s, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e);
+/* How many connections copied the tables; 1 where nothing was copied. */
+unsigned snapshot_connections(const struct snapshot *s);
 /* Is this still the same server process and the same world? On the same connections. */
 int snapshot_check(struct snapshot *s, struct err *e);
 void snapshot_end(struct snapshot *s);

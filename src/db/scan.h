@@ -1,0 +1,38 @@
+/* Reading a MEMORY table of MariaDB without a lock on it: HANDLER walks through the rows in chunks
+ * of about 2 ms, and writers get in between. A row that is there all the while is read once, as it
+ * is when its chunk is read; what comes, goes or changes meanwhile may be read or not: only a
+ * journal of the changes makes such a scan one moment of the table. ALTER, TRUNCATE and LOCK TABLES
+ * … WRITE wait for the end of the scan of that table.
+ *
+ * The tuples are those of db_read_rows(). Errors as in conn.h; ERR_CHANGED when the table is not
+ * any more what it was. */
+#ifndef WK_DB_SCAN_H
+#define WK_DB_SCAN_H
+
+#include "db/rows.h"
+
+/* What decides beside struct db_table whether a table can be scanned. */
+struct db_scan_fact {
+    enum { DB_SCAN_VERSIONED, DB_SCAN_PARTITIONED, DB_SCAN_INVISIBLE, DB_SCAN_CHOICE } kind;
+    char *table, *column, *charset; /* "" where there is none */
+};
+struct db_scan_facts {
+    bool mariadb;
+    struct db_scan_fact *list;
+    size_t count;
+};
+int db_scan_facts(struct db *db, const char *schema, struct db_scan_facts *out, struct err *e);
+void db_scan_facts_free(struct db_scan_facts *f);
+
+/* Why this table cannot be scanned, as the end of a sentence; NULL: it can. Pure. */
+const char *db_scan_refusal(const struct db_table *t, const struct db_scan_facts *f);
+
+/* After each chunk, when no lock is held: how many rows it had, and the microseconds that the
+ * server needed for it. */
+typedef int db_chunk_fn(void *arg, uint64_t rows, int64_t us, struct err *e);
+/* The whole table, which is in the default schema. `chunk` may be NULL. *rows counts what was read.
+ */
+int db_scan_rows(struct db *db, const struct db_table *t, db_tuple_fn *fn, db_chunk_fn *chunk,
+                 void *arg, uint64_t *rows, struct err *e);
+
+#endif

@@ -1,0 +1,466 @@
+#include "dump/copies.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "db/binary.h"
+#include "db/sql.h"
+
+#define CONNECTIONS_MAX 4
+#define REPORT_NS 200000000
+/* What a copy costs the server: fitted to measurements, good for shares of work, not for clocks. */
+#define COST_TABLE 250000u /* ns */
+#define COST_ROW 60u
+#define COST_COLUMN 15u
+/* Work that is worth one more connection, and one more part of a table. */
+#define COST_WORTH 5000000u
+/* The server takes memory for a table in blocks of an eighth of its size limit, up to 2 GiB, of
+ * which it touches what it fills. A tight limit makes small blocks; a row too many costs a second
+ * try with a limit so much larger. */
+#define LIMIT_MIN (UINT64_C(1) << 20)
+#define LIMIT_MAX (UINT64_C(1) << 50)
+#define LIMIT_GROWS 16u
+#define TABLE_FULL 1114
+#define LOCK_TIMEOUT 1205
+
+/* A table or a part of it: rows from `offset` on, `rows` of them (0: all that follow). */
+struct piece {
+    size_t table;
+    uint64_t offset, rows, cost, memory;
+    enum { PIECE_TODO, PIECE_RUNNING, PIECE_DONE } state;
+    bool holder_only;
+    struct worker *by;
+};
+
+struct worker {
+    struct copies *all;
+    struct db *db;
+    pthread_t thread;
+    bool started, retired;
+    uint64_t limit; /* the session's, as far as set */
+};
+
+struct copies {
+    const struct db_tables *tables;
+    struct piece *pieces; /* the most expensive first; the number is in the copy's name */
+    size_t count;
+    struct worker workers[CONNECTIONS_MAX]; /* [0]: the holder */
+    unsigned connections;
+    bool whole; /* no LIMIT: it would be an unsafe statement in the binary log */
+
+    pthread_mutex_t lock; /* for all below, the pieces' state, and `retired` */
+    pthread_cond_t changed;
+    unsigned running;   /* threads */
+    uint64_t rows_done; /* as planned */
+    const char *latest; /* table begun last */
+    bool stop;
+    struct err err; /* the first */
+};
+
+/* ---- the plan ---- */
+
+static uint64_t row_bytes(const struct db_rows *r)
+{
+    const char *v = db_value(r, 1);
+    return v ? strtoull(v, NULL, 10) : 0;
+}
+
+/* Bytes of a row of each table. */
+static uint64_t *read_row_lengths(struct db *db, const struct db_tables *tables, struct err *e)
+{
+    uint64_t *lengths = xcalloc(tables->count + 1, sizeof *lengths);
+    int got = -1;
+    struct db_rows *r = db_select(db,
+                                  "SELECT TABLE_NAME, AVG_ROW_LENGTH FROM "
+                                  "information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE()",
+                                  e);
+    while (r && (got = db_next(r, e)) == 1) {
+        const struct db_table *t = db_table_find(tables, db_value(r, 0));
+        if (t)
+            lengths[t - tables->list] = row_bytes(r);
+    }
+    db_rows_end(r);
+    if (got == 0)
+        return lengths;
+    free(lengths);
+    return NULL;
+}
+
+static uint64_t row_cost(const struct db_table *t, uint64_t length)
+{
+    return COST_ROW + COST_COLUMN * t->column_count + length;
+}
+
+static void add_pieces(struct copies *c, size_t table, uint64_t length, uint64_t parts)
+{
+    const struct db_table *t = &c->tables->list[table];
+    uint64_t each = (t->rows + parts - 1) / parts;
+    for (uint64_t i = 0; i < parts; i++) {
+        c->pieces = xrealloc(c->pieces, (c->count + 1) * sizeof *c->pieces);
+        c->pieces[c->count++] = (struct piece){.table = table,
+                                               .offset = i * each,
+                                               .rows = i + 1 < parts ? each : 0,
+                                               .cost = COST_TABLE + each * row_cost(t, length),
+                                               /* the copy's rows may be aligned differently */
+                                               .memory = each * (length + 32)};
+    }
+}
+
+static int dearer(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+    if (x->cost != y->cost)
+        return x->cost < y->cost ? 1 : -1;
+    return x->table != y->table ? (x->table > y->table) - (x->table < y->table)
+                                : (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Parts so small that the work can be shared out evenly. Rows of a MEMORY table come in the same
+ * order at each reading while nothing is written, so LIMIT and OFFSET cut it cleanly. */
+static uint64_t parts_of(const struct copies *c, const struct db_table *t, uint64_t length,
+                         uint64_t total)
+{
+    uint64_t part = total / c->connections / 2, cost = t->rows * row_cost(t, length);
+    if (c->whole || !t->memory || c->connections == 1)
+        return 1;
+    part = part < COST_WORTH ? COST_WORTH : part;
+    uint64_t parts = (cost + part - 1) / part;
+    return parts < 1 ? 1 : parts > c->connections ? c->connections : parts;
+}
+
+static uint64_t total_cost(const struct db_tables *tables, const uint64_t *lengths)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < tables->count; i++)
+        if (!tables->list[i].transactional)
+            total += COST_TABLE + tables->list[i].rows * row_cost(&tables->list[i], lengths[i]);
+    return total;
+}
+
+/* A copy that is written to the binary log is made by each replica too, and may not fit there. In
+ * the formats ROW and MIXED it is not, the latter as long as it has a LIMIT. */
+static int keep_from_log(struct copies *c, struct db *db, struct err *e)
+{
+    struct err why = {0};
+    char *format = db_one(db, "SELECT @@session.binlog_format FROM DUAL WHERE @@log_bin", &why);
+    bool quiet = !format || strcmp(format, "ROW") == 0;
+    if (!quiet && db_exec(db, "SET SESSION binlog_format=ROW", &why) < 0)
+        c->whole |= strcmp(format, "STATEMENT") == 0;
+    free(format);
+    if (why.cls != ERR_UNREACHABLE && why.cls != ERR_STALLED)
+        return 0;
+    *e = why;
+    return -1;
+}
+
+static int setup_helper(struct copies *c, struct db *db, struct err *e)
+{
+    return keep_from_log(c, db, e) < 0 || db_exec(db, "SET SESSION lock_wait_timeout=0", e) < 0 ? -1
+                                                                                                : 0;
+}
+
+static void open_helpers(struct copies *c, const struct db_params *p, uint64_t cost)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t want = 1 + cost / COST_WORTH;
+    want = want > CONNECTIONS_MAX ? CONNECTIONS_MAX : want;
+    want = cpus > 0 && want > (uint64_t)cpus ? (uint64_t)cpus : want;
+    for (c->connections = 1; c->connections < want; c->connections++) {
+        struct worker *w = &c->workers[c->connections];
+        struct err refused;
+        w->db = db_open(p, &refused);
+        if (w->db && setup_helper(c, w->db, &refused) < 0) {
+            db_close(w->db);
+            w->db = NULL;
+        }
+        if (!w->db)
+            return;
+        w->all = c;
+    }
+}
+
+struct copies *copies_plan(const struct db_params *p, struct db *holder,
+                           const struct db_tables *tables, struct err *e)
+{
+    uint64_t *lengths = read_row_lengths(holder, tables, e);
+    if (!lengths)
+        return NULL;
+    struct copies *c = xcalloc(1, sizeof *c);
+    uint64_t total = total_cost(tables, lengths);
+    c->tables = tables;
+    c->workers[0] = (struct worker){.all = c, .db = holder};
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (keep_from_log(c, holder, e) < 0) {
+        copies_end(c);
+        c = NULL;
+    } else {
+        open_helpers(c, p, total);
+        for (size_t i = 0; i < tables->count; i++)
+            if (!tables->list[i].transactional)
+                add_pieces(c, i, lengths[i], parts_of(c, &tables->list[i], lengths[i], total));
+        if (c->count)
+            qsort(c->pieces, c->count, sizeof *c->pieces, dearer);
+    }
+    free(lengths);
+    return c;
+}
+
+/* ---- the copying ---- */
+
+static void copy_name(struct buf *b, const struct copies *c, const struct piece *p)
+{
+    buf_printf(b, "`%scopy_%06zu`", DB_OWN_PREFIX, (size_t)(p - c->pieces));
+}
+
+static int set_limit(struct worker *w, uint64_t limit, struct err *e)
+{
+    if (w->limit == limit)
+        return 0;
+    if (db_execf(w->db, e, "SET SESSION max_heap_table_size=%" PRIu64, limit) < 0)
+        return -1;
+    w->limit = limit;
+    return 0;
+}
+
+static void copy_sql(struct buf *sql, const struct worker *w, const struct piece *p)
+{
+    const struct copies *c = w->all;
+    const struct db_table *t = &c->tables->list[p->table];
+    buf_adds(sql, "CREATE TEMPORARY TABLE ");
+    copy_name(sql, c, p);
+    buf_printf(sql, " ENGINE=%s SELECT %s", t->memory ? "MEMORY" : "MyISAM",
+               w == c->workers ? "" : "HIGH_PRIORITY ");
+    db_column_list(sql, t);
+    buf_adds(sql, " FROM ");
+    sql_ident(sql, t->name);
+    if (!c->whole)
+        buf_printf(sql, " LIMIT %" PRIu64 " OFFSET %" PRIu64,
+                   p->rows ? p->rows : (uint64_t)INT64_MAX, p->offset);
+}
+
+static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
+{
+    const struct db_table *t = &w->all->tables->list[p->table];
+    uint64_t need = p->memory + p->memory / 4, limit = LIMIT_MIN;
+    struct buf sql = {0};
+    int rc;
+    while (limit < need)
+        limit *= 2; /* few sizes: setting one takes a round trip */
+    copy_sql(&sql, w, p);
+    do {
+        rc = t->memory ? set_limit(w, limit, e) : 0;
+        rc = rc < 0 ? rc : db_exec_len(w->db, sql.p, sql.len, e);
+        limit *= LIMIT_GROWS;
+    } while (rc < 0 && e->num == TABLE_FULL && t->memory && limit <= LIMIT_MAX);
+    buf_free(&sql);
+    return rc;
+}
+
+/* The next piece for this worker, already marked as running; NULL: none now. */
+static struct piece *take_piece(struct worker *w)
+{
+    struct copies *c = w->all;
+    bool holder = w == c->workers;
+    for (size_t i = 0; i < c->count && !c->stop && !w->retired; i++) {
+        struct piece *p = &c->pieces[i];
+        if (p->state == PIECE_TODO && (holder || !p->holder_only)) {
+            p->state = PIECE_RUNNING;
+            p->by = w;
+            c->latest = c->tables->list[p->table].name;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static bool helpers_run(const struct copies *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->pieces[i].state == PIECE_RUNNING)
+            return true;
+    return false;
+}
+
+static void fail(struct copies *c, const struct piece *p, const struct err *why)
+{
+    if (!c->stop) {
+        c->err = *why;
+        err_step(&c->err, "copying table %s", c->tables->list[p->table].name);
+    }
+    c->stop = true;
+}
+
+/* What a helper could not have, the holder can: it has the locks already. But a connection that is
+ * lost takes its copies with it. */
+static void piece_ended(struct worker *w, struct piece *p, int rc, const struct err *why)
+{
+    struct copies *c = w->all;
+    const struct db_table *t = &c->tables->list[p->table];
+    if (rc == 0) {
+        p->state = PIECE_DONE;
+        c->rows_done += p->rows ? p->rows : t->rows - (p->offset < t->rows ? p->offset : t->rows);
+    } else if (w == c->workers || why->cls == ERR_UNREACHABLE ||
+               (why->cls == ERR_STALLED && why->num != LOCK_TIMEOUT)) {
+        fail(c, p, why);
+    } else {
+        p->state = PIECE_TODO;
+        p->holder_only = true;
+        w->retired = why->num != LOCK_TIMEOUT;
+    }
+    pthread_cond_broadcast(&c->changed);
+}
+
+static void work(struct worker *w)
+{
+    struct copies *c = w->all;
+    pthread_mutex_lock(&c->lock);
+    for (;;) {
+        struct piece *p = take_piece(w);
+        if (p) {
+            struct err why = {0};
+            pthread_mutex_unlock(&c->lock);
+            int rc = copy_piece(w, p, &why);
+            pthread_mutex_lock(&c->lock);
+            piece_ended(w, p, rc, &why);
+        } else if (w == c->workers && !c->stop && helpers_run(c)) {
+            pthread_cond_wait(&c->changed, &c->lock); /* something may be left for the holder */
+        } else {
+            break;
+        }
+    }
+    c->running--;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void *work_aside(void *arg)
+{
+    db_thread_begin();
+    work(arg);
+    db_thread_end();
+    return NULL;
+}
+
+void copies_start(struct copies *c)
+{
+    c->running = c->connections;
+    for (unsigned i = c->connections; i-- > 0;) {
+        struct worker *w = &c->workers[i];
+        w->started = pthread_create(&w->thread, NULL, work_aside, w) == 0;
+        if (w->started)
+            continue;
+        if (i == 0) {
+            work(w); /* no thread: then before all else */
+        } else {
+            pthread_mutex_lock(&c->lock);
+            c->running--;
+            pthread_mutex_unlock(&c->lock);
+        }
+    }
+}
+
+/* Reports what the threads have done so far, as often as a report is wanted. */
+static void wait_for_all(struct copies *c, struct progress *progress)
+{
+    uint64_t told = UINT64_MAX, total = 0;
+    for (size_t i = 0; i < c->tables->count; i++)
+        if (!c->tables->list[i].transactional)
+            total += c->tables->list[i].rows;
+    progress_phase(progress, "copying", total, 0);
+    pthread_mutex_lock(&c->lock);
+    while (c->running) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += REPORT_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        uint64_t rows = c->rows_done;
+        const char *table = c->latest;
+        if (rows != told) { /* a server that does not come forward is not reported as work */
+            told = rows;
+            pthread_mutex_unlock(&c->lock);
+            progress_table(progress, table ? table : "");
+            progress_at(progress, rows, 0);
+            pthread_mutex_lock(&c->lock);
+        }
+        if (c->running)
+            pthread_cond_timedwait(&c->changed, &c->lock, &until);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+int copies_finish(struct copies *c, bool give_up, struct progress *progress, struct err *e)
+{
+    pthread_mutex_lock(&c->lock);
+    if (give_up && !c->stop) {
+        err_set(&c->err, ERR_ABORTED, 0, "the copies were given up");
+        c->stop = true;
+    }
+    pthread_mutex_unlock(&c->lock);
+    wait_for_all(c, progress);
+    for (unsigned i = 0; i < c->connections; i++)
+        if (c->workers[i].started)
+            pthread_join(c->workers[i].thread, NULL);
+    if (c->stop && e)
+        *e = c->err;
+    return c->stop ? -1 : 0;
+}
+
+/* ---- afterwards ---- */
+
+static int read_piece(struct copies *c, const struct piece *p, db_tuple_fn *fn, void *arg,
+                      uint64_t *rows, struct err *e)
+{
+    struct buf name = {0};
+    uint64_t n;
+    copy_name(&name, c, p);
+    int rc = db_binary_rows(p->by->db, &c->tables->list[p->table], name.p, fn, arg, &n, e);
+    *rows += n;
+    buf_free(&name);
+    return rc;
+}
+
+int copies_read(struct copies *c, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
+                struct err *e)
+{
+    *rows = 0;
+    /* Parts have the same cost and stand in their order. */
+    for (size_t i = 0; i < c->count; i++)
+        if (c->pieces[i].table == table && read_piece(c, &c->pieces[i], fn, arg, rows, e) < 0)
+            return -1;
+    return 0;
+}
+
+int copies_check(struct copies *c, struct err *e)
+{
+    for (unsigned i = 1; i < c->connections; i++)
+        if (db_exec(c->workers[i].db, "DO 1", e) < 0)
+            return -1;
+    return 0;
+}
+
+unsigned copies_connections(const struct copies *c)
+{
+    return c->connections;
+}
+
+void copies_end(struct copies *c)
+{
+    if (!c)
+        return;
+    for (unsigned i = 1; i < c->connections; i++)
+        db_close(c->workers[i].db);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c->pieces);
+    free(c);
+}

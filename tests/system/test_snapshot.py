@@ -1,0 +1,322 @@
+"""Copies by several connections, and scans without a lock: one moment, no deadlock, every byte."""
+import fcntl
+import gzip
+import json
+import os
+import re
+import subprocess
+import time
+
+import pymysql
+import pytest
+from wk.crash import go_on, wait_stopped
+from wk.keeper import BINARY, DONE, FAILED
+from wk.util import CANARY, Timeout, ident, wait_for
+from wk.watch import Beside, Game
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+SCAN = os.path.join(os.path.dirname(BINARY), "bench", "scan")
+several = pytest.mark.skipif(os.cpu_count() < 2, reason="one processor: one connection copies")
+# Enough rows that a second connection is worth its while.
+BIG = ["SET max_heap_table_size=512*1024*1024",
+       "CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL, t VARCHAR(20)) ENGINE=MEMORY",
+       "INSERT INTO a SELECT seq, 0, CONCAT('a ',seq) FROM seq_1_to_90000",
+       "CREATE TABLE b LIKE a", "INSERT INTO b SELECT id, n, REPLACE(t,'a','b') FROM a",
+       "CREATE TABLE c (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO c VALUES (1),(2)"]
+
+
+def big_keeper(make_world, make_keeper, on=None, method="copy"):
+    world = make_world("empty", on=on)
+    world.sql(*BIG)
+    return make_keeper(world, {"dump": {"method": method}}).init()
+
+
+def rows_in(path, table):
+    """{id: the other fields as text} of a table in a dump."""
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as f:
+        text = f.read()
+    inserts = re.findall(rf"INSERT INTO `{table}` .*? VALUES\n(.*?);\n", text, re.S)
+    return {int(i): rest for part in inserts for i, rest in
+            re.findall(r"^\((\d+),?(.*?)\),?$", part, re.M)}
+
+
+def sessions(keeper):
+    return [s for (s,) in keeper.server.sql(
+        "SELECT id FROM information_schema.processlist WHERE user='keeper' AND "
+        f"db={ascii(keeper.world.schema)} ORDER BY id")]
+
+
+def dump_stopped_at(keeper, point):
+    dumping = keeper.popen("--dump", "--json", fault=point + "=stop")
+    return dumping, wait_stopped(keeper, point)
+
+
+class Player(Beside):
+    """Plays rounds of statements without end and keeps how long one of them took at most. Where the
+    server finds a deadlock between games, the round begins anew."""
+
+    def __init__(self, world, *statements):
+        super().__init__()
+        self.world, self.statements, self.rounds, self.longest = world, statements, 0, 0.0
+
+    def work(self):
+        con = self.world.server.admin(self.world.schema, read_timeout=60)
+        with con.cursor() as cur:
+            while not self.ended.is_set():
+                try:
+                    for statement in self.statements:
+                        self.play(cur, statement)
+                    self.rounds += 1
+                except pymysql.err.OperationalError as e:
+                    if e.args[0] != 1213:
+                        raise
+                    cur.execute("UNLOCK TABLES")
+        con.close()
+
+    def play(self, cur, statement):
+        began = time.monotonic()
+        cur.execute(statement)
+        self.longest = max(self.longest, time.monotonic() - began)
+
+
+@several
+def test_a_game_that_locks_two_tables_is_no_deadlock(make_world, make_keeper):
+    """Games that take the same two tables by LOCK TABLES, in one statement and through a trigger play
+    on, all dumps succeed, and each of them has the two tables of one moment."""
+    keeper = big_keeper(make_world, make_keeper)
+    world = keeper.world
+    world.sql("CREATE TABLE d LIKE a", "INSERT INTO d SELECT * FROM a LIMIT 10000",
+              "CREATE TRIGGER t AFTER UPDATE ON b FOR EACH ROW UPDATE a SET n=NEW.n WHERE "
+              "id=NEW.id AND id=3")
+    with Player(world, "LOCK TABLES b WRITE, a WRITE", "UPDATE b SET n=n+1 WHERE id=1",
+                "UPDATE a SET n=n+1 WHERE id=1", "UNLOCK TABLES") as locker, \
+            Player(world, "UPDATE a, d SET a.n=a.n+1, d.n=d.n+1 WHERE a.id=2 AND d.id=2") as both, \
+            Player(world, "UPDATE b SET n=n+1 WHERE id=3") as triggering, \
+            Player(world, "TRUNCATE c", "INSERT INTO c VALUES (1)", "DO SLEEP(0.02)") as emptying:
+        players = [locker, both, triggering, emptying]
+        seen = []
+        for _ in range(6):
+            before = [p.rounds for p in players]
+            wait_for(lambda: all(p.rounds > n for p, n in zip(players, before)), "all to play")
+            path = keeper.dump()["path"]
+            a, b, d = (rows_in(path, t) for t in "abd")
+            assert len(a) == len(b) == 90000
+            for i, other in ((1, b), (2, d), (3, b)):
+                assert a[i].split(",")[0] == other[i].split(",")[0], (i, a[i], other[i])
+            seen.append([int(a[i].split(",")[0]) for i in (1, 2, 3)])
+    assert seen == sorted(seen) and seen[0] != seen[-1]
+    assert max(p.longest for p in players) < 5, [p.longest for p in players]
+
+
+def copying_sessions(keeper, limit=0):
+    """How many sessions a dump has while it copies, when the account may have `limit` (0: any)."""
+    account = "GRANT USAGE ON *.* TO keeper@localhost WITH MAX_USER_CONNECTIONS "
+    keeper.server.sql(account + str(limit))
+    try:
+        dumping, at_work = dump_stopped_at(keeper, "dump.locked")
+        n = len(sessions(keeper))
+        go_on(at_work)
+        assert keeper.finish(dumping).rc == DONE
+        return n
+    finally:
+        keeper.server.sql(account + "0")
+
+
+@several
+def test_the_number_of_connections(make_world, make_keeper):
+    """A big world is copied by more than one connection, a small one is not; an account that may have
+    no more than the two that every dump needs gets its dump too."""
+    big = big_keeper(make_world, make_keeper)
+    assert copying_sessions(big) > 2
+    assert copying_sessions(big, 2) == 2
+    assert copying_sessions(make_keeper(make_world("small")).init()) == 2
+
+
+@pytest.mark.parametrize("change", [
+    "INSERT INTO c SELECT seq FROM seq_10_to_200000",  # more than the copy was measured for
+    "INSERT INTO a SELECT seq, 1, 'new' FROM seq_100001_to_150000",
+    "DELETE FROM a WHERE id > 100",
+    "DELETE FROM a",
+], ids=["grown", "more", "shrunk", "emptied"])
+def test_tables_that_change_before_the_lock(make_world, make_keeper, change):
+    """Between the plan of the copies and the lock the world goes on; the dump has what is there then."""
+    keeper = big_keeper(make_world, make_keeper)
+    keeper.dump()
+    dumping, at_work = dump_stopped_at(keeper, "dump.listed")
+    keeper.world.sql("SET max_heap_table_size=512*1024*1024", "ALTER TABLE c ENGINE=MEMORY", change)
+    go_on(at_work)
+    assert keeper.finish(dumping).rc in (DONE, FAILED)  # the shrink guard may set it aside
+    if "DELETE" in change:
+        dump = keeper.dump("--force")
+    else:
+        dump = keeper.newest()
+    dump["path"] = keeper.path(dump)
+    for table in "abc":
+        assert sorted(rows_in(dump["path"], table)) == [i for (i,) in keeper.world.sql(
+            f"SELECT id FROM {table} ORDER BY id")]
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE a ADD more INT", "ALTER TABLE a DROP t", "DROP TABLE b",
+                                    "RENAME TABLE b TO d", "CREATE TABLE d ENGINE=MEMORY SELECT 1"])
+def test_a_definition_that_changes_before_the_lock(make_world, make_keeper, change):
+    """The same with a definition: the dump is given up, and the next one is as good as ever."""
+    keeper = big_keeper(make_world, make_keeper)
+    dumping, at_work = dump_stopped_at(keeper, "dump.listed")
+    keeper.world.sql(change)
+    go_on(at_work)
+    done = keeper.finish(dumping)
+    assert done.rc == FAILED and not keeper.dumps() and not keeper.parts(), done
+    keeper.dump()
+
+
+@several
+@pytest.mark.parametrize("point", ["dump.locked", "dump.table_read#1", "dump.streamed"])
+def test_a_lost_connection_is_a_lost_dump(make_world, make_keeper, point):
+    """Whichever of its connections is killed, before the copying or after the last row: no dump of a
+    moment that nobody can vouch for, and no lock stays."""
+    keeper = big_keeper(make_world, make_keeper)
+    keeper.dump()
+    for which in (0, 2):  # who holds the locks, and who only copies
+        dumping, at_work = dump_stopped_at(keeper, point)
+        keeper.server.sql(f"KILL {sessions(keeper)[which]}")
+        go_on(at_work)
+        done = keeper.finish(dumping)
+        assert done.rc == FAILED and len(keeper.dumps()) == 1 and not keeper.parts(), done
+        keeper.world.sql("SET lock_wait_timeout=5", "UPDATE a, b SET a.n=1, b.n=1 WHERE a.id=b.id AND a.id=1")
+
+
+@several
+def test_what_others_cannot_have_the_holder_copies(make_world, make_keeper):
+    """An ALTER that waits for the lock bars all others from its table: the dump does not wait for it."""
+    keeper = big_keeper(make_world, make_keeper)
+    before = keeper.world.rows("a")
+    dumping, at_work = dump_stopped_at(keeper, "dump.locked")
+    with Player(keeper.world, "ALTER TABLE a COMMENT 'x'", "ALTER TABLE b COMMENT 'x'",
+                "DO SLEEP(1)"):
+        wait_for(lambda: keeper.server.sql(
+            "SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for%lock' AND "
+            f"db={ascii(keeper.world.schema)}"), "the ALTER to wait")
+        go_on(at_work)
+        done = keeper.finish(dumping)
+    assert done.rc == DONE, done
+    assert len(rows_in(keeper.path(keeper.newest()), "a")) == before
+
+
+@pytest.mark.parametrize("log", ["MIXED", "STATEMENT"])
+def test_copies_are_not_written_to_the_binary_log(make_world, make_keeper, make_server, log):
+    """A replica would make each copy too, and stop where it does not fit. In the format STATEMENT it
+    takes the right BINLOG ADMIN to keep them out; without it the dump is as good."""
+    server = make_server("--log-bin=log", "--binlog-format=" + log)
+    keeper = big_keeper(make_world, make_keeper, on=server)
+
+    def logged():
+        keeper.dump()
+        events = server.sql("SHOW BINLOG EVENTS")
+        return [e[5] for e in events if "worldkeeper_tmp" in e[5]]
+    if log == "STATEMENT":
+        assert logged()
+        server.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost", "RESET MASTER")
+    assert not logged()
+    path = keeper.dump()["path"]
+    assert len(rows_in(path, "a")) == len(rows_in(path, "b")) == 90000
+
+
+# ---- scans -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scan():
+    """The benchmark's scanner, built where the daemon was built."""
+    build = os.path.dirname(BINARY)
+    with open(os.path.join(build, "scan.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.access(SCAN, os.X_OK) or os.path.getmtime(SCAN) < os.path.getmtime(BINARY):
+            san = ["SAN=1"] if "san" in os.path.basename(build) else []
+            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *san, SCAN], check=True)
+
+    def run(world, *more, ok=True):
+        done = subprocess.run([SCAN, "--socket", world.server.socket, "--schema", world.schema,
+                               *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
+        assert (done.returncode == 0) == ok, done.stderr
+        return json.loads(done.stdout) if ok else done.stderr
+    return run
+
+
+def test_a_scan_reads_every_byte(make_world, scan):
+    """All ways of reading give the same tuples for every column type; what a scan cannot read is
+    refused by name."""
+    world = make_world("all")
+    found = scan(world, "--compare")
+    assert found["differ"] == []
+    assert {r.split(":")[0] for r in found["refused"] if "no MEMORY table" not in r} == {
+        "z_enum", "z_hidden"}
+
+
+def test_what_a_scan_refuses(make_world, scan):
+    """Members that can be told by their text are read by number; others, partitions and history are
+    refused."""
+    world = make_world("empty")
+    fine = ["e ENUM('a','it''s','back\\\\slash','c,d',' x') CHARACTER SET latin1",
+            "e ENUM('férfi','nő','ő★') CHARACTER SET utf8mb4", "e ENUM('a','A') COLLATE utf8mb4_bin",
+            "e SET('one','two','three') CHARACTER SET sjis",
+            "e SET(" + ",".join(f"'m{i}'" for i in range(64)) + ")"]
+    refused = ["e ENUM('nő') CHARACTER SET latin2", "e ENUM('a','') ", "e SET('','a')",
+               "e ENUM('a','b') CHARACTER SET ucs2", "e ENUM('why?')", "e INT INVISIBLE",
+               "e ENUM('𝄞') CHARACTER SET utf8mb4", "e SET('[') CHARACTER SET swe7"]
+    for i, column in enumerate(fine + refused):
+        world.sql(f"CREATE TABLE t{i:02} (id INT PRIMARY KEY, {column}) ENGINE=MEMORY",
+                  f"INSERT IGNORE INTO t{i:02} (id,e) SELECT seq, seq FROM seq_0_to_9",
+                  f"INSERT IGNORE INTO t{i:02} (id,e) VALUES (20,NULL),(21,0)")
+    world.sql("CREATE TABLE p (id INT PRIMARY KEY) ENGINE=MEMORY PARTITION BY HASH(id) PARTITIONS 2",
+              "CREATE TABLE v (id INT PRIMARY KEY) ENGINE=MEMORY WITH SYSTEM VERSIONING")
+    found = scan(world, "--compare")
+    assert found["differ"] == []
+    assert sorted(r.split(":")[0] for r in found["refused"]) == sorted(
+        ["p", "v"] + [f"t{i:02}" for i in range(len(fine), len(fine) + len(refused))])
+
+
+def test_a_scan_of_many_numbers(make_world, scan):
+    """Floating-point numbers of all sizes come out of both protocols with the same digits."""
+    world = make_world("empty")
+    world.sql("SET max_heap_table_size=512*1024*1024",
+              "CREATE TABLE t (id INT, d DOUBLE, f FLOAT) ENGINE=MEMORY",
+              "INSERT INTO t SELECT seq, (RAND(seq)-0.5)*POW(10,seq MOD 300)/POW(10,seq MOD 290), "
+              "(RAND(seq)-0.5)*POW(10,seq MOD 76)/1e38 FROM seq_1_to_100000",
+              "INSERT INTO t SELECT seq, POW(2,seq)/POW(2,537)/POW(2,537), POW(2,seq)/POW(2,140) FROM seq_1_to_260",
+              "INSERT INTO t SELECT seq, seq/100, seq/8 FROM seq_1_to_20000",
+              "INSERT INTO t SELECT seq, POW(10,seq MOD 300)/1e308, 0 FROM seq_1_to_630")
+    assert scan(world, "--compare")["differ"] == []
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE t ADD v INT", "ALTER TABLE t CHANGE id i INT", "DROP TABLE t"])
+def test_a_table_that_changed_is_not_scanned(make_world, scan, change):
+    """A scan by an old description ends with the table's name, not with wrong rows."""
+    world = make_world("empty")
+    world.sql("CREATE TABLE t (id INT) ENGINE=MEMORY", "INSERT INTO t VALUES (1)")
+    with Later(world, change):
+        said = scan(world, "--pause", "700", ok=False)
+    assert "changed" in said and " t " in said, said
+
+
+class Later(Beside):
+    """One statement, a little later."""
+
+    def __init__(self, world, statement):
+        super().__init__()
+        self.world, self.statement = world, statement
+
+    def work(self):
+        time.sleep(0.3)
+        self.world.sql(self.statement)
+
+
+def test_a_scan_lets_writers_in(make_world, scan):
+    """While a big table is scanned the game goes on; rows that stay are read once each."""
+    world = make_world("empty")
+    world.sql(*BIG)
+    with Game(world, "UPDATE a SET n=n+1 WHERE id={n}", pause=0) as game:
+        rounds = game.rounds
+        found = scan(world)
+        assert game.rounds > rounds
+    assert found["rows"] == 180002 and found["chunks"] > 10
