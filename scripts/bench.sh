@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Measures worldkeeper's dumps and restores beside mysqldump, mariadb-dump, mydumper and what the
+# server itself allows, in one run on one private server. tests/bench/README.md says how, and what
+# each figure means.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+    cat <<'END'
+Usage: scripts/bench.sh [--quick] [--rounds N] [--sizes LIST] [--growth-rounds N] [--no-cron]
+                        [--out DIR]
+
+Installs what is missing from Debian's packages, builds, starts private MariaDB servers in a
+temporary directory and measures. Prints the figures, and writes them to DIR/bench.json with a
+picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not whole.
+
+  --rounds N         rounds of the main size, after one that is thrown away (default: 5)
+  --sizes LIST       sizes of the world, the main one first; 1 is 3.75 million rows and 10 needs
+                     13 GiB of memory and 21 GiB of disk (default: 1,0.1,4,10)
+  --growth-rounds N  rounds of each other size (default: 1)
+  --no-cron          without the whole outage under the old scripts, a minute and more a round
+  --quick            a tiny world, one round, under a minute: whether all of it still works;
+                     its figures mean nothing
+  --out DIR          where to write (default: build/bench)
+  --help             this text
+
+The default run takes about an hour. Nothing else should run on the machine meanwhile.
+BUILD=DIR names a build directory other than build/release, as for make.
+END
+}
+
+wrong() {
+    usage >&2
+    exit 2
+}
+
+options=() out=build/bench
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick) options+=(--sizes 0.02 --rounds 1 --no-warm-up --no-cron --crowd 10) ;;
+    --no-cron) options+=("$1") ;;
+    --rounds | --growth-rounds)
+        [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || wrong
+        options+=("$1" "$2")
+        shift
+        ;;
+    --sizes)
+        [[ ${2:-} =~ ^[0-9.]+(,[0-9.]+)*$ ]] || wrong
+        options+=("$1" "$2")
+        shift
+        ;;
+    --out)
+        [ -n "${2:-}" ] || wrong
+        out=$2
+        shift
+        ;;
+    --help)
+        usage
+        exit 0
+        ;;
+    *) wrong ;;
+    esac
+    shift
+done
+
+build=${BUILD:-build/release}
+scripts/deps.sh build demo bench
+make -s -j2 BUILD="$build" all bench-tools
+PATH=$PATH:/usr/sbin:/sbin # mariadbd lives there, not in everyone's PATH
+# Debian's own python, which has Debian's packages.
+exec /usr/bin/python3 tests/bench/bench.py --build "$build" --out "$out" "${options[@]}"

@@ -1,0 +1,146 @@
+"""Measures dumps, restores and outages beside other tools: see README.md. Started by scripts/bench.sh."""
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../system"))  # wk: servers, accounts, processes
+sys.dont_write_bytecode = True
+
+from wk.server import as_mysql  # noqa: E402
+
+import plot  # noqa: E402
+import report  # noqa: E402
+import world  # noqa: E402
+from contest import Contest  # noqa: E402
+from measure import Failed, Lab, World, environment  # noqa: E402
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="bench.py", description=__doc__)
+    p.add_argument("--build", required=True, help="directory with worldkeeper and bench/")
+    p.add_argument("--out", required=True, help="where bench.json and bench.svg go")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--sizes", default="1,0.1,4,10")
+    p.add_argument("--growth-rounds", type=int, default=1)
+    p.add_argument("--no-warm-up", action="store_true")
+    p.add_argument("--no-cron", action="store_true")
+    p.add_argument("--crowd", type=int, default=50, help="connections of the game that attacks")
+    return p.parse_args()
+
+
+def room_for(size, base):
+    """Why a world of this size does not fit here, or None. The copy doubles it; the stock, two row
+    binary logs and the dumps lie on the disk."""
+    need_memory, need_disk = (1 + 1.2 * size) * 2**30, (1 + 2 * size) * 2**30
+    with open("/proc/meminfo") as f:
+        free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
+    if free < need_memory:
+        return f"needs {need_memory / 2**30:.0f} GiB of memory, {free / 2**30:.0f} are free"
+    disk = shutil.disk_usage(base).free
+    if disk < need_disk:
+        return f"needs {need_disk / 2**30:.0f} GiB of disk, {disk / 2**30:.0f} are free"
+    return None
+
+
+class Run:
+    def __init__(self, args, base):
+        self.args, self.base, self.began = args, base, time.monotonic()
+        # Where an unprivileged user can run them, and where nobody builds them anew meanwhile.
+        tools = os.path.join(base, "bin")
+        shutil.copytree(os.path.join(args.build, "bench"), tools)
+        shutil.copy(os.path.join(args.build, "worldkeeper"), tools)
+        self.lab = Lab(base, tools)
+
+    def say(self, text):
+        minutes, seconds = divmod(int(time.monotonic() - self.began), 60)
+        print(f"{minutes:3d}:{seconds:02d}  {text}", file=sys.stderr, flush=True)
+
+    def size(self, size, rounds, warm_up, few):
+        """All rounds of one size."""
+        why = room_for(size, self.base)
+        if why:
+            self.say(f"size {size:g}: left out, {why}")
+            return {"size": size, "left_out": why, "rounds": []}
+        self.say(f"size {size:g}: {sum(world.counts(size).values()):,} rows")
+        w = World(self.base, size)
+        try:
+            c = Contest(self.lab, w, few, self.args.crowd, say=lambda text: self.say("  " + text))
+            c.quiet_dumps()
+            found = {"size": size, "few": few, "rows": sum(w.counts.values()),
+                     "sql_bytes": w.sql_bytes(c.quiet["old"]), "quiet_dumps": c.quiet_walls, "rounds": []}
+            for number in range(-warm_up, rounds):
+                self.say(f"size {size:g}, " + (f"round {number + 1} of {rounds}" if number >= 0 else "warm-up"))
+                cron = None
+                if not (self.args.no_cron or few or number < 0):
+                    cron = 60 * (number + 0.5) / rounds
+                one = c.round(number + warm_up, attack=not few, outage=not few, cron_second=cron)
+                if number >= 0:
+                    found["rounds"].append(one)
+            return found
+        finally:
+            w.destroy()
+            shutil.rmtree(os.path.join(self.base, "contest"), ignore_errors=True)
+
+    def all(self):
+        results = {"environment": environment(self.lab.tool("worldkeeper")),
+                   "warm_up": 0 if self.args.no_warm_up else 1, "crowd": self.args.crowd, "sizes": []}
+        for i, size in enumerate(float(s) for s in self.args.sizes.split(",")):
+            few = i > 0
+            results["sizes"].append(self.size(
+                size, self.args.growth_rounds if few else self.args.rounds,
+                0 if few else results["warm_up"], few))
+            self.save(results)
+        return results
+
+    def save(self, results):
+        """After each size: a run that is broken off has not been in vain."""
+        path = os.path.join(self.args.out, "bench.json")
+        with open(path + ".new", "w") as f:
+            json.dump(results, f, indent=1)
+            f.write("\n")
+        os.rename(path + ".new", path)
+
+
+def directory():
+    """For everything of this run, where servers and commands get in too: they are somebody else's when
+    we are root, and root's own temporary directory may be closed."""
+    os.umask(0o022)
+    for parent in (None, "/tmp"):
+        base = tempfile.mkdtemp(prefix="wkbench", dir=parent)
+        os.chmod(base, 0o755)
+        if subprocess.run([*as_mysql(), "test", "-x", base]).returncode == 0:
+            return base
+        os.rmdir(base)
+    raise Failed("no temporary directory that an unprivileged user can enter; set TMPDIR to one")
+
+
+def main():
+    args = arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
+    os.makedirs(args.out, exist_ok=True)
+    base = None
+    try:
+        base = directory()
+        results = Run(args, base).all()
+    except Failed as e:
+        print(f"bench: {e}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if base:
+            shutil.rmtree(base, ignore_errors=True)
+    plot.draw(results, os.path.join(args.out, "bench.svg"))
+    report.show(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,352 @@
+"""Who takes part, and what one round of it is."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pymysql
+from wk.server import as_mysql
+from wk.util import CANARY, end_process, wait_for
+
+import world
+from measure import DUMPER, LOG_OPTIONS, LOGGED, PLAIN, Failed, own, size_of
+
+OLD_SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../old-scripts")
+HANG = 60  # seconds after which mydumper is given up, times the size of a larger world
+
+# {name in bench.json: name for people}
+TITLES = {
+    "nobody": "nobody dumps",
+    "old": "mysqldump | gzip --fast",
+    "today": "mariadb-dump | pigz -1",
+    "mydumper": "mydumper, 2 threads",
+    "copy": "worldkeeper, copy",
+    "lock": "worldkeeper, lock",
+    "scan": "HANDLER scan, rows thrown away",
+    "read1": "limit: SELECT, rows thrown away",
+    "read2": "the same on 2 connections",
+    "myloader": "myloader, 2 threads",
+    "worldkeeper": "worldkeeper",
+    "insert": "limit: INSERT ... SELECT inside",
+}
+RESTORE_TITLES = {**TITLES, "old": "gunzip | mysql", "today": "pigz -d | mariadb"}
+
+CONFIG = """[world]
+name = {name}
+schema = {schema}
+[mysql]
+socket = {socket}
+user = keeper
+password_file = {base}/password
+[dump]
+dir = {base}/dumps
+interval = 1d
+method = {method}
+[status]
+dir = {base}/status
+[control]
+dir = {base}/run
+"""
+
+OLD_SETTINGS = """BASE={base}
+DB={schema}
+DBUSER=keeper
+DBPASS={password}
+SOCKET={socket}
+SENTINEL=up_sentinel
+FLAG={base}/flag
+DUMPS={base}/dumps
+ADMIN=admin@example.com
+"""
+
+
+# Of worldkeeper's own answer; the rest of it names files and servers.
+KEPT = ("seconds", "method", "rows", "connections", "load", "conflict_rows")
+
+
+def answer(path):
+    with open(path) as f:
+        return json.load(f)
+
+
+def kept(result):
+    return {key: result[key] for key in KEPT if key in result}
+
+
+class Contest:
+    """One world and all who dump and restore it. `few`: only those of the growth figures."""
+
+    def __init__(self, lab, w, few, crowd, say):
+        self.lab, self.w, self.crowd, self.say = lab, w, crowd, say
+        self.base = os.path.join(lab.base, "contest")
+        self.dir("", "dumps", "status", "run", "other")
+        w.server.account("keeper", [world.SCHEMA])
+        w.server.sql(f"CREATE USER {DUMPER}@localhost", f"GRANT ALL ON *.* TO {DUMPER}@localhost")
+        self.write("password", CANARY + "\n")
+        for method in ("copy", "lock"):
+            self.write(method + ".ini", CONFIG.format(
+                name="bench", schema=world.SCHEMA, socket=w.server.socket, base=self.base,
+                method=method))
+        self.client = ["--no-defaults", "--socket=" + w.server.socket, "--user=root"]
+        self.loader = ["--socket", w.server.socket, "--user", DUMPER, "--threads", "2"]
+        self.dumpers = [d for d in ("nobody", "old", "today", "mydumper", "copy", "lock", "scan",
+                                    "read1", "read2") if d != "scan" or lab.has("scan")]
+        self.loaders = ["old", "today", "myloader", "worldkeeper", "insert"]
+        if few:
+            self.dumpers = [d for d in self.dumpers if d not in ("nobody", "today", "lock", "read2")]
+            self.loaders.remove("today")
+        self.logs = [LOGGED] if few else [LOGGED, PLAIN]
+        self.quiet, self.quiet_walls = {}, {}
+
+    # -- files of whoever runs the commands ---------------------------------------------------
+
+    def dir(self, *names):
+        for name in names:
+            path = os.path.join(self.base, name)
+            os.makedirs(path, exist_ok=True)
+            own(path, 0o700)
+
+    def write(self, name, text, mode=0o600):
+        path = os.path.join(self.base, name)
+        with open(path, "w") as f:
+            f.write(text)
+        own(path, mode)
+
+    def path(self, name):
+        return os.path.join(self.base, "other", name)
+
+    # -- the commands ---------------------------------------------------------------------------
+
+    def keeper(self, *args, method="copy"):
+        return [self.lab.tool("worldkeeper"), "--config", os.path.join(self.base, method + ".ini"), *args]
+
+    def keeper_json(self, *args, method="copy"):
+        """Runs an action of worldkeeper unmeasured and gives its result."""
+        done = subprocess.run([*as_mysql(), *self.keeper(*args, "--json", method=method)],
+                              capture_output=True, text=True, cwd=self.base)
+        if done.returncode != 0:
+            raise Failed(f"worldkeeper {args[0]}: exit status {done.returncode}: {done.stderr}{done.stdout}")
+        return json.loads(done.stdout).get("result")
+
+    def dump_command(self, name, out):
+        """The command and what it writes (None: nothing)."""
+        tool, socket = self.lab.tool, self.w.server.socket
+        if name == "nobody":
+            return ["sleep", "2"], None
+        if name == "old":
+            return ["mysqldump", *self.client, "--net_buffer_length=4096", world.SCHEMA,
+                    "|", "gzip", "--fast", ">", out], out
+        if name == "today":
+            return ["mariadb-dump", *self.client, world.SCHEMA, "|", "pigz", "-1", ">", out], out
+        if name == "mydumper":
+            return ["mydumper", *self.loader, "--compress", "--database", world.SCHEMA,
+                    "--outputdir", out], out
+        if name in ("copy", "lock"):
+            return [*self.keeper("--dump", "--json", method=name), ">", out], None
+        if name == "scan":
+            return [tool("scan"), "--socket", socket, "--user", "root", "--schema", world.SCHEMA,
+                    ">", out], None
+        return [tool("readall"), socket, world.SCHEMA, name[-1], ">", out], None
+
+    def load_command(self, name):
+        schema = world.SCHEMA
+        if name == "old":
+            return ["gunzip", "-c", self.quiet["old"], "|", "mysql", *self.client, schema]
+        if name == "today":
+            return ["pigz", "-d", "-c", self.quiet["today"], "|", "mariadb", *self.client, schema]
+        if name == "myloader":
+            # It leaves the binary log out unless told to write it, as all others do here.
+            return ["myloader", *self.loader, "--overwrite-tables", "--enable-binlog",
+                    "--directory", self.quiet["mydumper"]]
+        if name == "insert":
+            return ["cat", self.quiet["insert"], "|", "mariadb", *self.client]
+        return [*self.keeper("--restore=" + self.quiet["copy"], "--json"), ">", self.path("answer")]
+
+    def dump(self, name):
+        """One measured dump while the game writes."""
+        out = self.path(name)
+        if os.path.isdir(out):
+            shutil.rmtree(out)
+        command, written = self.dump_command(name, out)
+        self.w.tidy()
+        with self.lab.writer(self.w) as writer:
+            limit = HANG * max(1, self.w.size) if name == "mydumper" else 1800
+            sample = self.lab.measure(self.w, TITLES[name], command, limit, may_hang=name == "mydumper")
+        sample.update(writer)
+        if written:
+            sample["bytes"] = size_of(written)
+        if name in ("copy", "lock"):
+            result = answer(out)["result"]
+            sample["bytes"] = size_of(os.path.join(self.base, "dumps", result["name"] + ".sql.gz"))
+            sample["result"] = kept(result)
+        elif name in ("scan", "read1", "read2"):
+            result = answer(out)
+        else:
+            return sample
+        if result["rows"] < sum(self.w.counts.values()):
+            raise Failed(f"{TITLES[name]}: read {result['rows']} rows of {sum(self.w.counts.values())}")
+        return sample
+
+    def quiet_dumps(self):
+        """What restores start from: a dump by each, of the world as it is while nobody plays. Those of
+        the others come first: they must not hold worldkeeper's own tables."""
+        for name in ("old", "mydumper", *(["today"] if "today" in self.loaders else [])):
+            out = self.path("quiet-" + name)
+            command, _ = self.dump_command(name, out)
+            sample = self.lab.measure(self.w, TITLES[name], command)
+            self.quiet[name] = out
+            self.quiet_walls[name] = sample["wall"]
+        self.write("pour.sql", "".join(s + ";\n" for s in world.pour()))
+        self.quiet["insert"] = os.path.join(self.base, "pour.sql")
+        self.adopt()
+        self.quiet["copy"] = self.keeper_json("--dump")["name"]
+
+    def adopt(self):
+        """Whatever happened to the world meanwhile: worldkeeper takes it for what it has to keep."""
+        self.keeper_json("--init", "--force")
+
+    def restore(self, name, log):
+        """One measured restore into a world that was just emptied by kill -9."""
+        w = self.w
+        w.lose(log, old_enough=name == "worldkeeper")
+        if name == "insert":
+            w.run(world.copy())
+            w.tidy(log)
+        sample = self.lab.measure(w, RESTORE_TITLES[name], self.load_command(name))
+        w.check(f"restore by {RESTORE_TITLES[name]}, {log}")
+        if name == "worldkeeper":
+            sample["result"] = kept(answer(self.path("answer"))["result"])
+        if name == "insert":
+            w.run([f"DROP DATABASE {world.COPY}"])
+        return sample
+
+    def attack(self):
+        """A restore while a crowd of connections writes into the emptied tables; what they wrote before the
+        swap is gone, what they write afterwards is theirs."""
+        w = self.w
+        w.lose(old_enough=True)
+        with self.lab.beside(w, "attack", str(self.crowd)) as attack:
+            time.sleep(0.5)
+            sample = self.lab.measure(w, "restore under attack", self.load_command("worldkeeper"), 600)
+        sample["attack"] = attack
+        w.run([f"DELETE FROM {world.SCHEMA}.{table} WHERE {key} >= 3000000000" for table, key in (
+            ("users", "id"), ("planets", "id"), ("factories", "planet"), ("ships", "fleet"))])
+        w.check("restore under attack")
+        sample["result"] = kept(answer(self.path("answer"))["result"])
+        return sample
+
+    # -- whole outages --------------------------------------------------------------------------
+
+    def outage(self, process, flag):
+        """kill -9 and at once a new server; seconds until it answers, until the flag is no longer UP,
+        until it is UP again."""
+        w = self.w
+        killed = time.monotonic()
+        w.server.process.kill()
+        w.server.process.wait()
+        w.server.process = None
+        w.server.start(*LOG_OPTIONS[LOGGED], wait=False)
+        times = {}
+
+        def passed(key):
+            times[key] = round(time.monotonic() - killed, 4)
+        while "up" not in times:
+            if process.poll() is not None:
+                raise Failed(f"the supervisor ended during the outage: {self.lab.said()}")
+            if time.monotonic() - killed > 900:
+                raise Failed("not UP within 900 s")
+            if "answers" not in times:
+                with contextlib.suppress(pymysql.err.Error):
+                    w.server.admin().close()
+                    passed("answers")
+            word = self.read(flag)
+            if "noticed" not in times:
+                if word and word != "UP":
+                    passed("noticed")
+            elif word == "UP":
+                passed("up")
+            time.sleep(0.003)
+        return times
+
+    @staticmethod
+    def read(path):
+        try:
+            with open(path) as f:
+                return f.read().strip()
+        except FileNotFoundError:
+            return ""
+
+    def outage_of_keeper(self):
+        """With the supervisor running, as installed; its newest dump is of the world as it should be."""
+        self.w.lose(old_enough=True)
+        self.w.fill()
+        self.adopt()
+        self.keeper_json("--dump")
+        flag = os.path.join(self.base, "status/index.html")
+        with open(self.lab.log, "w") as log:
+            process = subprocess.Popen([*as_mysql(), *self.keeper("--run")], cwd=self.base,
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            wait_for(lambda: self.read(flag) == "UP", "the flag to be UP")
+            self.w.server.grow_old()
+            times = self.outage(process, flag)
+            self.w.check("outage under worldkeeper")
+            return times
+        finally:
+            end_process(process, signal.SIGTERM)
+
+    def outage_of_scripts(self, second):
+        """The old scripts under a cron that looks once a minute; the kill is at this second of it."""
+        base = os.path.join(self.base, "scripts")
+        shutil.rmtree(base, ignore_errors=True)
+        shutil.copytree(OLD_SCRIPTS, base)
+        self.dir("scripts", "scripts/dumps")
+        self.write("scripts/settings.sh", OLD_SETTINGS.format(
+            base=base, schema=world.SCHEMA, password=CANARY, socket=self.w.server.socket))
+        self.write("scripts/flag", "UP\n")
+        # A dump that falls due meanwhile would only disturb.
+        self.write("scripts/dump.sh", "#!/bin/sh\n", 0o755)
+        os.link(self.quiet["old"], os.path.join(base, "dumps", world.SCHEMA + "-20260101-0000.sql.gz"))
+        self.w.lose()
+        self.w.fill()
+        with open(self.lab.log, "w") as log:
+            process = subprocess.Popen([*as_mysql(), os.path.join(base, "cron.sh"), base], cwd=base,
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            time.sleep((second - time.time()) % 60)
+            times = self.outage(process, os.path.join(base, "flag"))
+            self.w.check("outage under the old scripts")
+            return times
+        finally:
+            end_process(process, signal.SIGTERM)
+
+    # -- rounds -----------------------------------------------------------------------------------
+
+    def round(self, number, attack=True, outage=True, cron_second=None):
+        """Everyone once, each round beginning with another."""
+        def turned(names):
+            return names[number % len(names):] + names[:number % len(names)]
+        found = {"dumps": {}, "restores": {log: {} for log in self.logs}}
+        self.w.lose()
+        self.w.fill()
+        self.adopt()
+        for name in turned(self.dumpers):
+            self.say(f"dump: {TITLES[name]}")
+            found["dumps"][name] = self.dump(name)
+        for log in self.logs:
+            for name in turned(self.loaders):
+                self.say(f"restore, {log}: {RESTORE_TITLES[name]}")
+                found["restores"][log][name] = self.restore(name, log)
+        if attack:
+            self.say("restore under attack")
+            found["attack"] = self.attack()
+        if outage:
+            self.say("outage: worldkeeper")
+            found["outage"] = {"worldkeeper": self.outage_of_keeper()}
+            if cron_second is not None:
+                self.say(f"outage: the old scripts, killed at second {cron_second:.0f} of the minute")
+                found["outage"]["old"] = self.outage_of_scripts(cron_second)
+        return found

@@ -1,0 +1,249 @@
+"""What the samples say: medians, ratios taken within each round, goals, and all of it as text."""
+import statistics
+import textwrap
+
+from contest import HANG, RESTORE_TITLES, TITLES
+from measure import LOGGED, PLAIN
+
+CLIENT_MB = 64
+SCAN_MS = 20
+
+# -- figures --------------------------------------------------------------------------------------
+
+
+class Spread:
+    """Median, least and most of some values."""
+
+    def __init__(self, values):
+        self.n = len(values)
+        self.median = statistics.median(values)
+        self.least, self.most = min(values), max(values)
+
+    def show(self, form, unit=""):
+        text = form.format(self.median) + unit
+        if self.n > 1 and form.format(self.least) != form.format(self.most):
+            text += f" ({form.format(self.least)}–{form.format(self.most)})"
+        return text
+
+
+def dumps(size, name):
+    """Samples of a contender's dumps that ended, in the order of the rounds; None for one that hung."""
+    found = [r["dumps"].get(name) for r in size["rounds"]]
+    return [s if s and not s["hung"] else None for s in found]
+
+
+def restores(size, name, log=LOGGED):
+    return [r["restores"].get(log, {}).get(name) for r in size["rounds"]]
+
+
+def pick(samples, *keys):
+    """The value at a path of keys of each sample; those without it are left out."""
+    found = []
+    for sample in samples:
+        for key in keys:
+            sample = sample.get(key) if sample else None
+        if sample is not None:
+            found.append(sample)
+    return found
+
+
+def spread(samples, *keys):
+    values = pick(samples, *keys)
+    return Spread(values) if values else None
+
+
+def ratio(above, below, *keys):
+    """Quotients within each round: what disturbs the machine for a while disturbs both."""
+    pairs = [(pick([a], *keys), pick([b], *keys)) for a, b in zip(above, below)]
+    values = [a[0] / b[0] for a, b in pairs if a and b and b[0] > 0]
+    return Spread(values) if values else None
+
+
+# -- goals ----------------------------------------------------------------------------------------
+
+
+def goal(text, measured, limit, at_least, form="{:.2f}", unit=""):
+    """One goal; `measured` is a Spread or None when nothing was measured."""
+    reached = None
+    if measured:
+        reached = measured.median >= limit if at_least else measured.median <= limit
+    return {"goal": text, "wanted": ("at least " if at_least else "at most ") + f"{limit:g}" + unit,
+            "measured": measured.show(form) + unit if measured else "not measured",
+            "value": measured.median if measured else None, "limit": limit, "at_least": at_least,
+            "reached": reached}
+
+
+def goals(results):
+    """The card's goals beside what was measured at the first size; memory: at every size."""
+    main = results["sizes"][0]
+    old, read1, myloader = dumps(main, "old"), dumps(main, "read1"), "myloader"
+    copy = dumps(main, "copy")
+    found = [
+        goal("dump: times as fast as the old pipeline", ratio(old, copy, "wall"), 2.3, True),
+        goal("dump: time beside SELECT on one connection", ratio(copy, read1, "wall"), 1.25, False),
+        goal("copy: longest wait beside the old pipeline's",
+             ratio(copy, old, "wait_ms", "longest"), 0.25, False),
+        goal("scan: longest wait", spread(dumps(main, "scan"), "wait_ms", "longest"), SCAN_MS, False,
+             "{:.1f}", " ms"),
+        goal("size on disk beside gzip --fast", ratio(copy, old, "bytes"), 1, False, "{:.3f}"),
+    ]
+    for log in (LOGGED, PLAIN):
+        mine = restores(main, "worldkeeper", log)
+        found += [
+            goal(f"restore, {log}: times as fast as the old pipeline",
+                 ratio(restores(main, "old", log), mine, "wall"), 6, True),
+            goal(f"restore, {log}: times as fast as myloader",
+                 ratio(restores(main, myloader, log), mine, "wall"), 2.5, True),
+            goal(f"restore, {log}: time beside INSERT ... SELECT",
+                 ratio(mine, restores(main, "insert", log), "wall"), 1, False),
+        ]
+    memory = [m for size in results["sizes"] for name in ("copy", "lock")
+              for m in pick(dumps(size, name), "client_memory_mb")]
+    memory += [m for size in results["sizes"] for log in (LOGGED, PLAIN)
+               for m in pick(restores(size, "worldkeeper", log), "client_memory_mb")]
+    memory += [m for size in results["sizes"] for m in pick([r.get("attack") for r in size["rounds"]],
+                                                            "client_memory_mb")]
+    found.append(goal("memory of worldkeeper, most of all sizes",
+                      Spread([max(memory)]) if memory else None, CLIENT_MB, False, "{:.1f}", " MB"))
+    return found
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+def table(head, rows):
+    """Columns as wide as they need be, all but the first to the right."""
+    rows = [[str(cell) for cell in row] for row in [head, *rows]]
+    wide = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = []
+    for i, row in enumerate(rows):
+        cells = [row[0].ljust(wide[0])] + [c.rjust(w) for c, w in zip(row[1:], wide[1:])]
+        lines.append("  " + "  ".join(cells).rstrip())
+        if i == 0:
+            lines.append("  " + "  ".join("-" * w for w in wide))
+    return "\n".join(lines)
+
+
+def shown(measured, form, unit=""):
+    return measured.show(form, unit) if measured else "-"
+
+
+def number(measured, form):
+    """The median alone, where the spread would only fill the line."""
+    return form.format(measured.median) if measured else "-"
+
+
+def hung(size, name):
+    return sum(1 for r in size["rounds"] if r["dumps"].get(name, {}).get("hung"))
+
+
+def dump_rows(size):
+    old = dumps(size, "old")
+    for name, title in TITLES.items():
+        mine = dumps(size, name)
+        if not any(mine) and not hung(size, name):
+            continue
+        if hung(size, name):
+            title += f", hung {hung(size, name)} of {len(mine)}"
+        bytes_ = spread(mine, "bytes")
+        wall = spread(mine, "wall")
+        yield [title, "-" if name == "nobody" else shown(wall, "{:.2f}", " s"),
+               "-" if name == "nobody" else number(ratio(old, mine, "wall"), "{:.2f}"),
+               shown(spread(mine, "wait_ms", "longest"), "{:,.1f}", " ms"),
+               number(spread(mine, "late_ms", "p999"), "{:,.1f} ms"),
+               number(spread(mine, "client_cpu"), "{:.2f} s"), number(spread(mine, "server_cpu"), "{:.2f} s"),
+               number(spread(mine, "client_memory_mb"), "{:.1f} MB"),
+               number(spread(mine, "server_memory_mb"), "{:.0f} MB"),
+               f"{bytes_.median / 1e6:.1f} MB" if bytes_ else "-"]
+
+
+def restore_rows(size, log):
+    old = restores(size, "old", log)
+    for name, title in RESTORE_TITLES.items():
+        mine = restores(size, name, log)
+        if not any(mine):
+            continue
+        yield [title, shown(spread(mine, "wall"), "{:.2f}", " s"), number(ratio(old, mine, "wall"), "{:.2f}"),
+               number(spread(mine, "client_cpu"), "{:.2f} s"), number(spread(mine, "server_cpu"), "{:.2f} s"),
+               number(spread(mine, "client_memory_mb"), "{:.1f} MB"),
+               number(spread(mine, "server_memory_mb"), "{:.0f} MB")]
+
+
+def growth_rows(results):
+    for size in sorted((s for s in results["sizes"] if s["rounds"]), key=lambda s: s["size"]):
+        walls = [dumps(size, n) for n in ("old", "mydumper", "copy", "scan", "read1")]
+        loads = [restores(size, n) for n in ("old", "myloader", "worldkeeper", "insert")]
+        yield [f"{size['rows']:,}",
+               *(number(spread(w, "wall"), "{:.2f} s") for w in walls),
+               number(spread(dumps(size, "copy"), "wait_ms", "longest"), "{:,.0f} ms"),
+               number(spread(dumps(size, "copy"), "client_memory_mb"), "{:.1f} MB"),
+               *(number(spread(w, "wall"), "{:.2f} s") for w in loads),
+               number(spread(restores(size, "worldkeeper"), "client_memory_mb"), "{:.1f} MB")]
+
+
+def outage_rows(size):
+    samples = [r.get("outage", {}) for r in size["rounds"]]
+    for name, title in (("worldkeeper", "worldkeeper --run"), ("old", "the old scripts, cron once a minute")):
+        mine = pick(samples, name)
+        if mine:
+            yield [title, *(shown(spread(mine, key), "{:.2f}", " s") for key in ("answers", "noticed", "up"))]
+
+
+def noise(size):
+    """What else ran on the machine, told by the restores, beside which nothing of ours runs."""
+    found = [s["others"] for r in size["rounds"] for log in r["restores"].values() for s in log.values()]
+    return (f"Other programs had {statistics.median(found):.0%} of the processors during the restores, "
+            f"at most {max(found):.0%}" + (": these figures are disturbed." if max(found) > 0.1 else "."))
+
+
+def paragraphs(results):
+    main, env = results["sizes"][0], results["environment"]
+    n = len(main["rounds"])
+    yield (f"{main['rows']:,} rows, {main['sql_bytes'] / 1e6:.0f} MB as SQL; {env['processors']} processors, "
+           f"{env['processor']}; {env['server']}; {env['mydumper']}; UNIX socket. Medians of {n} "
+           f"round{'s' * (n != 1)} after {results['warm_up']} thrown away, in brackets least and most; "
+           "ratios are taken within each round.")
+    yield "Dumps, row binary log, while a game changes a random row each millisecond"
+    yield table(["", "time", "times as fast", "longest wait", "99.9 % late by", "client CPU", "server CPU",
+                 "client memory", "server memory", "on disk"], list(dump_rows(main)))
+    yield ("Time is the whole command: worldkeeper's has synced its dump and read it back from the disk, row "
+           "by row; the others have not. Longest wait: of one statement. 99.9 % late by: from when an "
+           "order fell due, with those that stood behind a waiting one. The server's processor time is also "
+           f"the game's. A mydumper that has not ended after {HANG} s counts as hung.")
+    yield ("Once, with nobody playing: " + ", ".join(
+        f"{TITLES[name]} {wall:.2f} s" for name, wall in main["quiet_dumps"].items()) + ".")
+    for log in main["rounds"][0]["restores"]:
+        yield f"Restores into the world that kill -9 emptied, {log}"
+        yield table(["", "time", "times as fast", "client CPU", "server CPU", "client memory",
+                     "server memory"], list(restore_rows(main, log)))
+    yield ("After each of them every table had all its rows and the checksum of what was lost. "
+           "worldkeeper's time has the check of the dump, the swap and the end of the old tables in it.")
+    yield noise(main)
+    attack = [r.get("attack") for r in main["rounds"]]
+    if any(attack):
+        yield (f"Restore while {results['crowd']} connections write into the emptied tables without a "
+               f"pause: {shown(spread(attack, 'wall'), '{:.1f}', ' s')}, correct; they wrote "
+               f"{number(spread(attack, 'attack', 'writes'), '{:,.0f}')} times, the longest wait of one was "
+               f"{number(spread(attack, 'attack', 'longest_ms'), '{:,.0f} ms')}.")
+    outages = list(outage_rows(main))
+    if outages:
+        yield "Whole outage: kill -9, the server started again at once; seconds since the kill"
+        yield table(["", "server answers", "noticed", "UP"], outages)
+    if len(results["sizes"]) > 1:
+        yield "Growth (dumps under the game, restores with the binary log)"
+        yield table(["rows", "dump: old", "mydumper", "copy", "scan", "SELECT", "wait, copy", "memory",
+                     "restore: old", "myloader", "worldkeeper", "INSERT", "memory"],
+                    list(growth_rows(results)))
+        for size in results["sizes"]:
+            if size.get("left_out"):
+                yield f"Size {size['size']:g} was left out: it {size['left_out']}."
+    yield "Goals" + ("" if main["size"] == 1 else ", which are meant for a world of size 1")
+    yield table(["", "wanted", "measured", ""], [
+        [g["goal"], g["wanted"], g["measured"],
+         {True: "reached", False: "NOT reached", None: "-"}[g["reached"]]] for g in goals(results)])
+
+
+def show(results):
+    for text in paragraphs(results):
+        print(text if text.startswith("  ") else textwrap.fill(text, 110, break_long_words=False))
+        print()
