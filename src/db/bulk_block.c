@@ -63,8 +63,10 @@ static void grow(struct bulk_block *k)
 /* What does not fit was never in such a column, and must not be narrowed in silence. */
 static uint64_t largest(const struct bulk_cells *c, bool minus)
 {
-    unsigned bits = 8 * c->width;
-    uint64_t all = UINT64_MAX >> (64 - bits);
+    uint64_t all = c->width == 1   ? UINT8_MAX
+                   : c->width == 2 ? UINT16_MAX
+                   : c->width == 4 ? UINT32_MAX
+                                   : UINT64_MAX;
     return c->is_unsigned ? (minus ? 0 : all) : (all >> 1) + minus;
 }
 

@@ -415,7 +415,7 @@ int format_next(struct format_reader *r, struct format_item *item, struct err *e
             return r->one_table ? 0 : bad(r, e, "it ends without a trailer");
         }
         if (here(r, FORMAT_TRAILER))
-            return read_trailer(r, item, e);
+            return r->one_table ? bad(r, e, "a trailer among the rows") : read_trailer(r, item, e);
         if (here(r, "-- ") || here(r, "\n"))
             rc = read_line(r, &len, e) ? 0 : -1;
         else if (here(r, "DELIMITER "))
