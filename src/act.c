@@ -328,13 +328,14 @@ static int act_dump(struct act *a, const struct request *r, json_t **result, str
     return rc;
 }
 
-/* Play lost: from the dump to the last moment the world was seen alive. */
+/* Play lost: from the dump to the last moment the world was seen alive, which may lie before it
+ * where nobody watches. */
 static json_t *lost_seconds(const struct act *a, const struct restore_result *res)
 {
-    if (res->dump_at.ms == 0 || res->over_living || !a->state.known ||
-        a->state.alive_at.ms < res->dump_at.ms)
+    if (res->dump_at.ms == 0 || res->over_living || !a->state.known)
         return json_null();
-    return json_integer((a->state.alive_at.ms - res->dump_at.ms) / 1000);
+    int64_t lost = (a->state.alive_at.ms - res->dump_at.ms) / 1000;
+    return json_integer(lost > 0 ? lost : 0);
 }
 
 static int act_restore(struct act *a, const struct request *r, json_t **result, struct err *e)

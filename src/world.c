@@ -318,9 +318,15 @@ static void reload(struct world *w)
         rc = err_set(&e, ERR_CONFIG, 0, "world name, schema, dump dir or sentinel changed");
         err_hint(&e, "these need a restart of the supervisor");
     }
-    if (rc == 0 && w->job.request.action)
-        rc = err_set(&e, ERR_BUSY, 0, "a %s is running; reload again when it is done",
-                     w->job.request.action);
+    w->reload_due =
+        rc == 0 && w->job.request.action; /* it works with the config that it began with */
+    if (w->reload_due) {
+        log_line(LOG_NOTE_, "config %s is reloaded when the running %s ends", fresh->path,
+                 w->job.request.action);
+        config_free(fresh);
+        notify_send("READY=1");
+        return;
+    }
     if (rc == 0)
         rc = reload_act(w, fresh, &e);
     if (rc < 0) {
@@ -415,6 +421,8 @@ static void save_state(struct world *w, mono_t now)
 
 static void timers(struct world *w)
 {
+    if (w->reload_due && !w->job.request.action)
+        reload(w);
     mono_t now = clock_mono();
     if (mono_since(now, w->last_tick) >= TICK_MS) {
         watch_ourselves(w, now);

@@ -79,6 +79,7 @@ struct world {
     struct trouble discarded, stale, disk_low, publish, state_failed, scribe_failed;
     uint64_t disk_free;
     json_t *last_restore; /* or NULL */
+    bool reload_due;      /* SIGHUP came while a job ran */
     bool tidy_due;
     mono_t tidy_at;
     mono_t state_retry; /* not before: it could not be written */
