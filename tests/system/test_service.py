@@ -5,6 +5,8 @@ import socket
 import time
 
 import pytest
+from wk.crash import go_on, stopped, wait_stopped
+from wk.keeper import DONE
 from wk.util import wait_for
 from wk.watch import Lateness
 
@@ -151,6 +153,22 @@ def test_sighup_takes_a_good_config(keeper):
     keeper.process.send_signal(signal.SIGHUP)
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "a dump by the new interval")
     assert keeper.process.pid == pid and keeper.state() == "UP"
+
+
+def test_sighup_during_a_job_waits_for_its_end(keeper):
+    """A reload while a dump runs is not lost: it is said, and done when the dump is."""
+    keeper.dump()
+    keeper.start(fault="dump.streamed#1=stop")
+    first = keeper.popen("--dump")
+    at_work = wait_stopped(keeper, "dump.streamed")
+    keeper.configure({"dump": {"interval": "1s"}})
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: "reloaded when" in keeper.log(), "word that the reload waits")
+    go_on(at_work)
+    assert keeper.finish(first).rc == DONE
+    keeper.wait(lambda: f"{keeper.config_path} reloaded" in keeper.log(), "the reload")
+    keeper.wait(lambda: stopped(keeper), "a dump by the new interval")
+    go_on(stopped(keeper))
 
 
 def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper):
