@@ -9,8 +9,8 @@
 
 /* A chunk holds writers up as long as it takes, and costs a round trip however short it is. */
 #define CHUNK_US 2000
-#define CHUNK_FIRST 500u
-#define CHUNK_MIN 50u
+#define CHUNK_FIRST 100u
+#define CHUNK_MIN 10u
 #define CHUNK_MAX 50000u /* rows are kept until they are handed on */
 
 static char *copy_of(const struct db_rows *r, unsigned i)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -95,6 +96,12 @@ static uint64_t row_cost(const struct db_table *t, uint64_t length)
     return COST_ROW + COST_COLUMN * t->column_count + length;
 }
 
+/* Engines whose tables the lock of another session keeps as they are. */
+static bool plain_locks(const struct db_table *t)
+{
+    return t->memory || strcasecmp(t->engine, "Aria") == 0 || strcasecmp(t->engine, "MyISAM") == 0;
+}
+
 static void add_pieces(struct copies *c, size_t table, uint64_t length, uint64_t parts)
 {
     const struct db_table *t = &c->tables->list[table];
@@ -104,6 +111,7 @@ static void add_pieces(struct copies *c, size_t table, uint64_t length, uint64_t
         c->pieces[c->count++] = (struct piece){.table = table,
                                                .offset = i * each,
                                                .rows = i + 1 < parts ? each : 0,
+                                               .holder_only = !plain_locks(t),
                                                .cost = COST_TABLE + each * row_cost(t, length),
                                                /* the copy's rows may be aligned differently */
                                                .memory = each * (length + 32)};

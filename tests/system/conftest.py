@@ -92,8 +92,9 @@ def make_server(base):
     """Servers with options of their own, for one test."""
     made = []
 
-    def make(*options):
+    def make(*options, wrapper=()):
         made.append(Server(base, *options))
+        made[-1].wrapper = list(wrapper)
         return made[-1].start()
     yield make
     for server in made:

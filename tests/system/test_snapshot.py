@@ -11,7 +11,7 @@ import pymysql
 import pytest
 from wk.crash import go_on, wait_stopped
 from wk.keeper import BINARY, DONE, FAILED
-from wk.util import CANARY, Timeout, ident, wait_for
+from wk.util import wait_for
 from wk.watch import Beside, Game
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
@@ -98,7 +98,7 @@ def test_a_game_that_locks_two_tables_is_no_deadlock(make_world, make_keeper):
         for _ in range(6):
             before = [p.rounds for p in players]
             wait_for(lambda: all(p.rounds > n for p, n in zip(players, before)), "all to play")
-            path = keeper.dump()["path"]
+            path = keeper.dump("--force")["path"]  # c is empty now and then
             a, b, d = (rows_in(path, t) for t in "abd")
             assert len(a) == len(b) == 90000
             for i, other in ((1, b), (2, d), (3, b)):
@@ -106,6 +106,23 @@ def test_a_game_that_locks_two_tables_is_no_deadlock(make_world, make_keeper):
             seen.append([int(a[i].split(",")[0]) for i in (1, 2, 3)])
     assert seen == sorted(seen) and seen[0] != seen[-1]
     assert max(p.longest for p in players) < 5, [p.longest for p in players]
+
+
+@several
+def test_parts_of_tables_are_whole_together(make_world, make_keeper):
+    """Tables that are copied in parts, with holes where rows were deleted and over partitions, have
+    each row once."""
+    keeper = big_keeper(make_world, make_keeper)
+    keeper.world.sql("SET max_heap_table_size=512*1024*1024",
+                     "CREATE TABLE p LIKE a", "ALTER TABLE p PARTITION BY HASH(id) PARTITIONS 3",
+                     "INSERT INTO p SELECT * FROM a WHERE id MOD 5 > 0", "DELETE FROM p WHERE id < 100",
+                     "DELETE FROM a WHERE id MOD 3=0 OR id BETWEEN 30000 AND 50000",
+                     "INSERT INTO a SELECT id, 7, t FROM b WHERE id MOD 9=0")
+    path = keeper.dump()["path"]
+    for table in "abp":
+        rows = rows_in(path, table)
+        found = [(i, int(rest.split(",")[0])) for i, rest in rows.items()]
+        assert sorted(found) == list(keeper.world.sql(f"SELECT id, n FROM {table} ORDER BY id"))
 
 
 def copying_sessions(keeper, limit=0):
@@ -219,6 +236,26 @@ def test_copies_are_not_written_to_the_binary_log(make_world, make_keeper, make_
     assert not logged()
     path = keeper.dump()["path"]
     assert len(rows_in(path, "a")) == len(rows_in(path, "b")) == 90000
+
+
+def test_copies_ask_for_no_more_memory_than_they_need(make_world, make_keeper, make_server):
+    """A server with little address space can copy its tables: with a size limit far above them it would
+    reserve gigabytes for each."""
+    server = make_server("--loose-innodb-buffer-pool-size-max=32M",
+                         wrapper=["prlimit", f"--as={3 << 30}"])
+    big_keeper(make_world, make_keeper, on=server).dump()
+
+
+def test_a_server_without_prepared_statements(make_world, make_keeper):
+    """Where none can be prepared the rows are read as text, the same ones."""
+    keeper = big_keeper(make_world, make_keeper)
+    before = {t: rows_in(keeper.dump()["path"], t) for t in "ab"}
+    keeper.server.sql("SET GLOBAL max_prepared_stmt_count=0")
+    try:
+        path = keeper.dump()["path"]
+    finally:
+        keeper.server.sql("SET GLOBAL max_prepared_stmt_count=DEFAULT")
+    assert {t: rows_in(path, t) for t in "ab"} == before
 
 
 # ---- scans -----------------------------------------------------------------------------------

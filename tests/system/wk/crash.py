@@ -4,8 +4,8 @@ import signal
 
 from .util import session_pids
 
-DUMP_POINTS = ["dump.chosen", "dump.part_opened", "dump.locked", "dump.table_read", "dump.streamed",
-               "dump.post_checked", "dump.synced", "dump.verified", "dump.renamed",
+DUMP_POINTS = ["dump.chosen", "dump.part_opened", "dump.listed", "dump.locked", "dump.table_read",
+               "dump.streamed", "dump.post_checked", "dump.synced", "dump.verified", "dump.renamed",
                "dump.dir_synced", "dump.manifest_written", "dump.retained"]
 RESTORE_POINTS = ["restore.leased", "restore.chosen", "restore.shadows_created", "restore.loaded",
                   "restore.checked", "restore.conflict_saved", "restore.before_rename",

@@ -75,13 +75,14 @@ class Server:
         self.error_log = os.path.join(self.datadir, "error.log")
         self.port = free_port()
         self.options = list(options)
+        self.wrapper = []  # a command that starts the server, such as prlimit
         self.process = None
         self.count = 0
 
     def start(self, *more, wait=True):
         assert self.process is None, "the server runs already"
         self.process = subprocess.Popen(
-            [*as_mysql(), "mariadbd", "--no-defaults", *SMALL, "--datadir=" + self.datadir,
+            [*as_mysql(), *self.wrapper, "mariadbd", "--no-defaults", *SMALL, "--datadir=" + self.datadir,
              "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}",
              "--log-error=" + self.error_log,
              "--pid-file=" + os.path.join(self.datadir, "pid"), *self.options, *more],
