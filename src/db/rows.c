@@ -119,8 +119,7 @@ int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_t
         if (!t->columns[i].generated)
             enc[n++] = t->columns[i].encoding;
     struct buf sql = {0};
-    /* Writers that come without a pause would keep a reader waiting for ever. */
-    buf_adds(&sql, "SELECT HIGH_PRIORITY /* worldkeeper */ ");
+    buf_adds(&sql, "SELECT /* worldkeeper */ ");
     db_select_list(&sql, t);
     buf_printf(&sql, " FROM %s", from);
     int rc = -1;

@@ -65,7 +65,7 @@ static int any_rows(const struct job *job, struct db *db, const struct conflict_
     *any = false;
     for (size_t i = 0; i < n && !*any; i++) {
         struct buf sql = {0};
-        buf_adds(&sql, "SELECT HIGH_PRIORITY 1 FROM ");
+        buf_adds(&sql, "SELECT 1 FROM ");
         sql_ident(&sql, list[i].from);
         buf_adds(&sql, " LIMIT 1");
         char *one = db_one(db, sql.p, e);

@@ -15,6 +15,7 @@
 #define SHADOW_SENTINEL DB_OWN_PREFIX "new_sentinel"
 #define OLD_SENTINEL DB_OWN_PREFIX "old_sentinel"
 #define RENAME_TRIES 5
+#define LOCK_TRIES 3
 
 static void old_name(char out[64], size_t i)
 {
@@ -40,7 +41,33 @@ static int in_dump(struct swap *s, struct target *t, struct err *e)
     return now.rows == m->rows && now.hash == m->rows_hash;
 }
 
-int swap_save_conflicts(struct swap *s, struct err *e)
+/* Readers wait behind writers that come without a pause, for ever; the lock for writing does not:
+ * no statement begins on these tables any more once it is asked for. RENAME is refused under it, so
+ * that it goes before the swap. */
+static int lock_replaced(struct swap *s, struct err *e)
+{
+    struct buf b = {0};
+    int rc = 0;
+    for (size_t i = 0; i < s->plan->count; i++) {
+        if (!replaces(&s->plan->list[i]))
+            continue;
+        buf_adds(&b, b.len ? ", " : "LOCK TABLES ");
+        sql_ident(&b, s->plan->list[i].name);
+        buf_adds(&b, " WRITE");
+    }
+    for (int i = 0; b.len && i < LOCK_TRIES; i++) {
+        rc = db_exec_len(s->db, b.p, b.len, e);
+        if (rc == 0 || (e->num != 1205 && e->num != 1213)) /* a lock of the game's; its turn ends */
+            break;
+        progress_at(s->job->progress, 0, 0);
+    }
+    if (rc < 0)
+        err_step(e, "locking the tables that are replaced");
+    buf_free(&b);
+    return rc;
+}
+
+static int save_conflicts(struct swap *s, struct err *e)
 {
     size_t n = 0;
     int rc = 0;
@@ -63,6 +90,17 @@ int swap_save_conflicts(struct swap *s, struct err *e)
     }
     free(from);
     free(list);
+    return rc;
+}
+
+int swap_save_conflicts(struct swap *s, struct err *e)
+{
+    struct err ignored;
+    if (lock_replaced(s, e) < 0)
+        return -1;
+    int rc = save_conflicts(s, e);
+    if (db_exec(s->db, "UNLOCK TABLES", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
     return rc;
 }
 

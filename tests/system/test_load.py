@@ -7,6 +7,7 @@ import os
 import random
 import re
 import socket
+import subprocess
 import threading
 
 import pymysql
@@ -687,6 +688,32 @@ def test_under_attack(doomed, victim):
     told = {(k, n) for k, n in world.sql("SELECT who, n FROM acks") if n > last.get(k, 0)}
     assert told - kept == set() and told
     assert doomed.status()["last_restore"]["ok"] is True
+
+
+def test_writers_that_never_pause(make_world, make_keeper, victim):
+    """Forty that update one of the emptied tables without taking breath do not keep the rows in it from
+    being saved, nor the restore from its end."""
+    world = make_world(on=victim)
+    keeper = make_keeper(world, {"restore": {"lock_wait": "2s"}})
+    keeper.init()
+    keeper.dump()
+    before = peaceful(world)
+    victim.crash()
+    world.sql("INSERT INTO chat VALUES (-7,'crowd')")
+    crowd = subprocess.Popen(["mariadb-slap", "--no-defaults", "--socket=" + victim.socket, "--user=root",
+                              "--create-schema=" + world.schema, "--no-drop", "--concurrency=40",
+                              "--number-of-queries=100000000",
+                              "--query=UPDATE chat SET what='still here' WHERE who=-7"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        count = "SELECT VARIABLE_VALUE FROM information_schema.global_status WHERE VARIABLE_NAME='Com_update'"
+        wait_for(lambda: int(world.sql(count)[0][0]) > 1000, "the crowd")
+        result = keeper.ok("--restore", "--json")
+        assert crowd.poll() is None, "the crowd went home"
+    finally:
+        crowd.kill()
+        crowd.wait()
+    assert result["conflict_rows"] == 1 and peaceful(world) == before
 
 
 # -- dumps of before, and memory ---------------------------------------------------------------------------
