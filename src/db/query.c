@@ -213,7 +213,7 @@ static int tables_where(struct db *db, const char *schema, const char *where, co
             db, table_row, &arg, e,
             "SELECT TABLE_NAME, ENGINE, AUTO_INCREMENT, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, "
             "MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND "
-            "TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED') AND ENGINE IS NOT NULL AND %s "
+            "TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED') AND %s "
             "ORDER BY BINARY TABLE_NAME",
             s, where) < 0)
         goto fail;
@@ -236,13 +236,15 @@ fail:
 int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out, struct err *e)
 {
     struct buf w = {0};
-    buf_printf(&w, "LEFT(TABLE_NAME,%zu) <> '%s'%s", strlen(DB_OWN_PREFIX), DB_OWN_PREFIX,
-               all ? "" : " AND ENGINE='MEMORY'");
+    buf_printf(&w, "LEFT(TABLE_NAME,%zu) <> '%s' AND %s", strlen(DB_OWN_PREFIX), DB_OWN_PREFIX,
+               all ? "ENGINE IS NOT NULL" : "ENGINE='MEMORY'");
     int rc = tables_where(db, schema, w.p, "1", out, e);
     buf_free(&w);
     return rc;
 }
 
+/* Also those that the server cannot open: one that was killed while it made a table leaves half a
+ * definition behind, which has no engine, and can only be dropped. */
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)
 {
     struct buf w = {0};

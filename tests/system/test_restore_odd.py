@@ -1,9 +1,11 @@
 """Restores over tables that changed, triggers of others, servers with odd settings, halves of a RENAME."""
 import json
 import os
+import subprocess
 
 import pytest
 from wk.keeper import DONE, REFUSED
+from wk.server import as_mysql
 
 
 def crashed_again(keeper, victim, change):
@@ -113,3 +115,19 @@ def test_the_named_dump_outlives_the_forced_one(keeper):
     keeper.world.mark(3)
     keeper.ok("--restore=" + first, "--force")
     assert keeper.world.marked() == 1
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_half_a_definition_of_a_shadow(make_world, make_keeper, victim, size):
+    """A server that was killed while it made a shadow table leaves part of its file, which it cannot open
+    and will not replace: the next restore drops it."""
+    keeper = make_keeper(make_world(on=victim)).init()
+    before = keeper.world.snapshot()
+    keeper.dump()
+    victim.crash()
+    path = os.path.join(victim.datadir, keeper.world.schema, "worldkeeper_tmp_new_000001.frm")
+    subprocess.run([*as_mysql(), "sh", "-c", f'head -c {size} "$0" > "$1"',
+                    os.path.join(victim.datadir, keeper.world.schema, "player.frm"), path], check=True)
+    keeper.ok("--restore")
+    keeper.world.assert_is(before)
+    assert not os.path.exists(path)
