@@ -8,6 +8,9 @@
 #include "db/bulk_int.h"
 #include "db/sql.h"
 
+/* One execution is one packet, and two of them are in memory. */
+#define UNIT_BYTES (4u << 20)
+
 struct db_feed {
     const char *data;
     size_t left;
@@ -166,19 +169,52 @@ static void local_statement(struct db_bulk *b, const struct bulk_column *columns
     buf_free(&set);
 }
 
-struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, const struct db_table *place,
-                             char *const *names, size_t count, struct err *e)
+static int local_send(struct db_bulk *b, const struct buf *lines, struct err *e)
+{
+    struct db_feed feed = {lines->p, lines->len};
+    b->db->feed = &feed;
+    int rc = db_exec_len(b->db, b->sql.p, b->sql.len, e);
+    b->db->feed = NULL;
+    b->taken += rc < 0 ? 0 : db_affected(b->db);
+    b->warnings += rc < 0 ? 0 : db_warnings(b->db);
+    return rc;
+}
+
+static int send_unit(void *arg, struct bulk_unit *u, struct err *e)
+{
+    struct db_bulk *b = arg;
+    return b->way == DB_BULK_ARRAY ? bulk_array_send(b, &u->block, e) : local_send(b, &u->text, e);
+}
+
+/* The server counts a whole execution against max_allowed_packet, and so does our memory. */
+static size_t unit_bytes(uint64_t packet)
+{
+    return packet > 0 && packet / 2 < UNIT_BYTES ? (size_t)packet / 2 : UNIT_BYTES;
+}
+
+static int prepare(struct db_bulk *b, const struct bulk_column *columns, size_t count,
+                   struct err *e)
+{
+    b->pipe = bulk_pipe_open(columns, count, send_unit, b);
+    if (b->way == DB_BULK_LOCAL) {
+        local_statement(b, columns, count);
+        return 0;
+    }
+    b->array = bulk_array_open(b, columns, count, e);
+    return b->array ? 0 : -1;
+}
+
+struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, uint64_t packet,
+                             const struct db_table *place, char *const *names, size_t count,
+                             struct err *e)
 {
     struct db_bulk *b = xcalloc(1, sizeof *b);
-    *b = (struct db_bulk){.db = db, .way = way, .table = xstrdup(place->name), .count = count};
+    *b = (struct db_bulk){
+        .db = db, .way = way, .table = xstrdup(place->name), .packet = unit_bytes(packet)};
     struct bulk_column *columns = xcalloc(count, sizeof *columns);
     int rc = find_columns(columns, place, names, count, e);
-    if (rc == 0 && way == DB_BULK_ARRAY) {
-        b->array = bulk_array_open(b, columns, count, e);
-        rc = b->array ? 0 : -1;
-    } else if (rc == 0) {
-        local_statement(b, columns, count);
-    }
+    if (rc == 0)
+        rc = prepare(b, columns, count, e);
     free(columns);
     if (rc == 0)
         return b;
@@ -190,31 +226,38 @@ void db_bulk_close(struct db_bulk *b)
 {
     if (!b)
         return;
+    bulk_pipe_close(b->pipe); /* first: it may be sending */
     bulk_array_close(b->array);
     buf_free(&b->sql);
-    buf_free(&b->text);
     free(b->table);
     free(b);
 }
 
-static int local_rows(struct db_bulk *b, const char *tuples, size_t len, struct err *e)
+/* The place behind what the unit took; NULL: no plain values. */
+static const char *fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end)
 {
-    buf_clear(&b->text);
-    if (bulk_lines(&b->text, tuples, len) < 0)
-        return bulk_damaged(b, e);
-    struct db_feed feed = {b->text.p, b->text.len};
-    b->db->feed = &feed;
-    int rc = db_exec_len(b->db, b->sql.p, b->sql.len, e);
-    b->db->feed = NULL;
-    b->taken += rc < 0 ? 0 : db_affected(b->db);
-    b->warnings += rc < 0 ? 0 : db_warnings(b->db);
-    return rc;
+    if (b->way == DB_BULK_ARRAY)
+        return bulk_block_read(&u->block, s, end, b->packet);
+    buf_clear(&u->text);
+    return bulk_lines(&u->text, s, (size_t)(end - s)) < 0 ? NULL : end;
 }
 
-int db_bulk_rows(struct db_bulk *b, const char *tuples, size_t len, struct err *e)
+int db_bulk_rows(struct db_bulk *b, const char *s, size_t len, struct err *e)
 {
-    return b->way == DB_BULK_ARRAY ? bulk_array_rows(b, tuples, len, e)
-                                   : local_rows(b, tuples, len, e);
+    const char *end = s + len;
+    while (s < end) {
+        s = fill(b, bulk_pipe_unit(b->pipe), s, end);
+        if (!s)
+            return bulk_damaged(b, e);
+        if (bulk_pipe_push(b->pipe, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int db_bulk_finish(struct db_bulk *b, struct err *e)
+{
+    return bulk_pipe_finish(b->pipe, e);
 }
 
 uint64_t db_bulk_taken(const struct db_bulk *b)

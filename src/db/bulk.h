@@ -1,9 +1,9 @@
 /* Rows of a dump ("(1,'a'),\n(2,NULL)") into a table, faster than as SQL that the server would have
  * to parse. Two ways, the better one first:
  *
- *   array  a prepared INSERT with whole columns of binary values (COM_STMT_BULK_EXECUTE): MariaDB
- * with its own client library local  LOAD DATA LOCAL fed from memory: MySQL too, where local_infile
- * allows it
+ *   array  a prepared INSERT with whole columns of binary values (COM_STMT_BULK_EXECUTE):
+ *          MariaDB, with its own client library
+ *   local  LOAD DATA LOCAL fed from memory: MySQL too, where local_infile allows it
  *
  * Values are literals only, as sql.h reads them; each arrives as an INSERT of the same literal
  * would store it. A file that a server asks for is never opened: outside db_bulk_rows() it gets
@@ -20,14 +20,22 @@ const char *db_bulk_way_name(enum db_bulk_way way); /* "array", "local", "insert
 
 struct db_bulk;
 /* For rows with the columns `names`, in their order, into `place`, which is read for name and types
- * and may go afterwards. NULL on failure: ERR_CHANGED when it lacks a column. */
-struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, const struct db_table *place,
-                             char *const *names, size_t count, struct err *e);
-/* Sends them and waits for the server. ERR_DAMAGED: these are no plain values for such columns. */
+ * and may go afterwards. A statement takes about half of `packet` bytes (the server's
+ * max_allowed_packet). NULL on failure: ERR_CHANGED when it lacks a column.
+ * Until db_bulk_finish() or db_bulk_close() the connection belongs to it: while a thread sends, the
+ * next rows are made ready. */
+struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, uint64_t packet,
+                             const struct db_table *place, char *const *names, size_t count,
+                             struct err *e);
+/* They are on their way afterwards; a failure may be that of earlier ones. ERR_DAMAGED: these are
+ * no plain values for such columns. */
 int db_bulk_rows(struct db_bulk *b, const char *tuples, size_t len, struct err *e);
-/* Rows that the server took, and its warnings, so far. */
+/* Waits for the server's word on the last ones. No rows afterwards. */
+int db_bulk_finish(struct db_bulk *b, struct err *e);
+/* Rows that the server took, and its warnings, once finished. */
 uint64_t db_bulk_taken(const struct db_bulk *b);
 uint64_t db_bulk_warnings(const struct db_bulk *b);
+/* Without db_bulk_finish(): what is not sent yet is dropped. */
 void db_bulk_close(struct db_bulk *b);
 
 #endif

@@ -8,14 +8,9 @@
 
 #if defined(MARIADB_CLIENT_STMT_BULK_OPERATIONS)
 
-/* One execution is one packet: bounded, and below the server's max_allowed_packet. */
-#define ARRAY_BYTES (4u << 20)
-
 struct bulk_array {
     MYSQL_STMT *stmt;
     MYSQL_BIND *binds;
-    struct bulk_block block;
-    size_t packet; /* bytes that one execution may take */
 };
 
 _Static_assert(BULK_GIVEN == (int)STMT_INDICATOR_NONE && BULK_NULL == (int)STMT_INDICATOR_NULL,
@@ -78,10 +73,7 @@ struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *
 {
     struct bulk_array *a = xcalloc(1, sizeof *a);
     mono_t began = clock_mono();
-    int64_t packet = db_variable_number(b->db, "max_allowed_packet");
-    a->packet = packet > 0 && packet / 2 < ARRAY_BYTES ? (size_t)packet / 2 : ARRAY_BYTES;
     a->binds = xcalloc(count, sizeof *a->binds);
-    bulk_block_init(&a->block, columns, count);
     struct buf sql = {0};
     make_insert(&sql, b->table, columns, count);
     a->stmt = mysql_stmt_init(b->db->my);
@@ -100,17 +92,16 @@ void bulk_array_close(struct bulk_array *a)
         return;
     if (a->stmt)
         mysql_stmt_close(a->stmt);
-    bulk_block_free(&a->block);
     free(a->binds);
     free(a);
 }
 
-static void make_binds(struct bulk_array *a)
+static void make_binds(MYSQL_BIND *binds, struct bulk_block *k)
 {
-    memset(a->binds, 0, a->block.count * sizeof *a->binds);
-    for (size_t i = 0; i < a->block.count; i++) {
-        struct bulk_cells *c = &a->block.columns[i];
-        MYSQL_BIND *b = &a->binds[i];
+    memset(binds, 0, k->count * sizeof *binds);
+    for (size_t i = 0; i < k->count; i++) {
+        struct bulk_cells *c = &k->columns[i];
+        MYSQL_BIND *b = &binds[i];
         b->buffer_type = type_of(c->kind);
         b->is_unsigned = c->is_unsigned;
         b->buffer = c->width ? c->numbers : (void *)c->bytes;
@@ -119,31 +110,17 @@ static void make_binds(struct bulk_array *a)
     }
 }
 
-static int run(struct db_bulk *b, struct err *e)
+int bulk_array_send(struct db_bulk *b, struct bulk_block *k, struct err *e)
 {
     struct bulk_array *a = b->array;
-    unsigned rows = a->block.rows;
+    unsigned rows = k->rows;
     mono_t began = clock_mono();
-    make_binds(a);
+    make_binds(a->binds, k);
     if (mysql_stmt_attr_set(a->stmt, STMT_ATTR_ARRAY_SIZE, &rows) != 0 ||
         mysql_stmt_bind_param(a->stmt, a->binds) != 0 || mysql_stmt_execute(a->stmt) != 0)
         return stmt_failed(b, began, a, e);
     b->taken += mysql_stmt_affected_rows(a->stmt);
     b->warnings += mysql_warning_count(b->db->my);
-    return 0;
-}
-
-int bulk_array_rows(struct db_bulk *b, const char *s, size_t len, struct err *e)
-{
-    struct bulk_array *a = b->array;
-    const char *end = s + len;
-    while (s < end) {
-        s = bulk_block_read(&a->block, s, end, a->packet);
-        if (!s)
-            return bulk_damaged(b, e);
-        if (run(b, e) < 0)
-            return -1;
-    }
     return 0;
 }
 
@@ -163,9 +140,9 @@ struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *
     return NULL;
 }
 
-int bulk_array_rows(struct db_bulk *b, const char *tuples, size_t len, struct err *e)
+int bulk_array_send(struct db_bulk *b, struct bulk_block *k, struct err *e)
 {
-    (void)b, (void)tuples, (void)len;
+    (void)b, (void)k;
     return err_set(e, ERR_SYSTEM, 0, "this client library has no array binding");
 }
 

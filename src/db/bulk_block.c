@@ -114,28 +114,6 @@ static const char *read_double(const char *s, const char *end, struct bulk_cells
     return s + n;
 }
 
-/* What sql_string() puts behind a backslash; -1 for all else, which the server may read as
- * something that does not stand there (\t, \%). */
-static int unescaped(char c)
-{
-    switch (c) {
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case '0':
-        return '\0';
-    case 'Z':
-        return 26;
-    case '\\':
-    case '\'':
-    case '"':
-        return c;
-    default:
-        return -1;
-    }
-}
-
 static const char *read_quoted(const char *s, const char *end, char **out)
 {
     static const bool stop[256] = {['\''] = true, ['\\'] = true};
@@ -150,7 +128,7 @@ static const char *read_quoted(const char *s, const char *end, char **out)
             *out = o;
             return s + 1;
         }
-        int c = ++s == end ? -1 : unescaped(*s);
+        int c = ++s == end ? -1 : bulk_unescaped(*s);
         if (c < 0)
             return NULL;
         *o++ = (char)c;
@@ -158,20 +136,13 @@ static const char *read_quoted(const char *s, const char *end, char **out)
     return NULL;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static const char *read_hex(const char *s, const char *end, char **out)
 {
     char *o = *out;
-    for (; end - s >= 2 && hex_digit(s[0]) >= 0; s += 2) {
-        if (hex_digit(s[1]) < 0)
-            return NULL;
-        *o++ = (char)(hex_digit(s[0]) << 4 | hex_digit(s[1]));
-    }
-    const char *done = o > *out ? s : NULL;
+    int byte;
+    for (; (byte = bulk_hex(s, end)) >= 0; s += 2)
+        *o++ = (char)byte;
+    const char *done = byte == BULK_HEX_END && o > *out ? s : NULL;
     *out = o;
     return done;
 }
@@ -195,51 +166,41 @@ static const char *read_decimal(const char *s, const char *end, char **out)
     return digits ? s : NULL;
 }
 
-static const char *read_bytes(struct buf *scratch, const char *s, const char *end,
-                              struct bulk_cells *c, size_t row)
+static const char *read_bytes(struct buf *scratch, enum bulk_literal is, const char *s,
+                              const char *end, struct bulk_cells *c, size_t row)
 {
-    size_t left = (size_t)(end - s);
     char *from = scratch->p + scratch->len, *out = from;
-    if (left && *s == '\'')
-        s = read_quoted(s + 1, end, &out);
-    else if (left > 2 && s[0] == '0' && s[1] == 'x')
-        s = read_hex(s + 2, end, &out);
-    else if (left > 8 && memcmp(s, "_latin1'", 8) == 0)
-        s = read_quoted(s + 8, end, &out);
-    else if (left > 9 && memcmp(s, "_utf8mb4'", 9) == 0)
-        s = read_quoted(s + 9, end, &out);
-    else
-        s = read_decimal(s, end, &out);
+    s = is == BULK_IS_STRING ? read_quoted(s, end, &out)
+        : is == BULK_IS_HEX  ? read_hex(s, end, &out)
+                             : read_decimal(s, end, &out);
     c->bytes[row] = from;
     c->lengths[row] = (unsigned long)(out - from);
     scratch->len += (size_t)(out - from);
     return s;
 }
 
+static const char *set_null(struct bulk_block *k, struct bulk_cells *c, const char *s, size_t row)
+{
+    c->null[row] = BULK_NULL;
+    if (!c->width) {
+        c->bytes[row] = k->scratch.p;
+        c->lengths[row] = 0;
+    }
+    return s;
+}
+
 static const char *read_value(struct bulk_block *k, struct bulk_cells *c, const char *s,
                               const char *end, size_t row)
 {
-    if (end - s >= 4 && memcmp(s, "NULL", 4) == 0) {
-        c->null[row] = BULK_NULL;
-        if (!c->width) {
-            c->bytes[row] = k->scratch.p;
-            c->lengths[row] = 0;
-        }
-        return s + 4;
-    }
+    enum bulk_literal is = bulk_literal(&s, end);
+    if (is == BULK_IS_NULL)
+        return set_null(k, c, s, row);
     c->null[row] = BULK_GIVEN;
-    switch (c->kind) {
-    case BULK_BYTES:
-        return read_bytes(&k->scratch, s, end, c, row);
-    case BULK_DOUBLE:
-        return read_double(s, end, c, row);
-    case BULK_INT8:
-    case BULK_INT16:
-    case BULK_INT32:
-    case BULK_INT64:
-        break;
-    }
-    return read_integer(s, end, c, row);
+    if (c->kind == BULK_BYTES)
+        return read_bytes(&k->scratch, is, s, end, c, row);
+    if (is != BULK_IS_NUMBER)
+        return NULL;
+    return c->kind == BULK_DOUBLE ? read_double(s, end, c, row) : read_integer(s, end, c, row);
 }
 
 /* One tuple into row `row`; the place behind it. `bytes` grows by what it takes in a packet. */

@@ -7,10 +7,6 @@
 
 /* Ends of a plain run inside a string. A raw field or line end would split the row. */
 static const bool line_stop[256] = {['\''] = true, ['\\'] = true, ['\r'] = true, ['\n'] = true};
-/* What sql_string() puts behind a backslash. The others mean something else to LOAD DATA. */
-static const bool line_escaped[256] = {['0'] = true,  ['n'] = true, ['r'] = true, ['\\'] = true,
-                                       ['\''] = true, ['"'] = true, ['Z'] = true};
-
 /* Copies a string's inside; `s` is behind the opening quote. Returns the place behind the closing
  * one.
  */
@@ -27,7 +23,7 @@ static const char *line_string(const char *s, const char *end, char **out)
             *out = o;
             return s + 1;
         }
-        if (*s != '\\' || ++s == end || !line_escaped[(unsigned char)*s])
+        if (*s != '\\' || ++s == end || bulk_unescaped(*s) < 0)
             return NULL;
         *o++ = '\\';
         *o++ = *s;
@@ -35,23 +31,14 @@ static const char *line_string(const char *s, const char *end, char **out)
     return NULL;
 }
 
-static int line_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 /* 0x…: the bytes themselves. */
 static const char *line_hex(const char *s, const char *end, char **out)
 {
     char *o = *out;
     const char *from = s;
-    int high, low;
-    for (; end - s >= 2 && (high = line_digit(s[0])) >= 0; s += 2) {
-        if ((low = line_digit(s[1])) < 0)
-            return NULL;
-        char byte = (char)(high << 4 | low);
+    int value;
+    for (; (value = bulk_hex(s, end)) >= 0; s += 2) {
+        char byte = (char)value;
         if (byte == '\\' || byte == '\r' || byte == '\n' || byte == '\0') {
             *o++ = '\\';
             byte = byte == '\r' ? 'r' : byte == '\n' ? 'n' : byte == '\0' ? '0' : '\\';
@@ -59,7 +46,7 @@ static const char *line_hex(const char *s, const char *end, char **out)
         *o++ = byte;
     }
     *out = o;
-    return s > from ? s : NULL;
+    return value == BULK_HEX_END && s > from ? s : NULL;
 }
 
 static const char *line_number(const char *s, const char *end, char **out)
@@ -79,22 +66,18 @@ static const char *line_number(const char *s, const char *end, char **out)
 
 static const char *line_value(const char *s, const char *end, char **out)
 {
-    size_t left = (size_t)(end - s);
-    if (left == 0)
-        return NULL;
-    if (*s == '\'')
-        return line_string(s + 1, end, out);
-    if (left > 2 && s[0] == '0' && s[1] == 'x')
-        return line_hex(s + 2, end, out);
-    if (left >= 4 && memcmp(s, "NULL", 4) == 0) {
+    switch (bulk_literal(&s, end)) {
+    case BULK_IS_NULL:
         *(*out)++ = '\\';
         *(*out)++ = 'N';
-        return s + 4;
+        return s;
+    case BULK_IS_STRING:
+        return line_string(s, end, out);
+    case BULK_IS_HEX:
+        return line_hex(s, end, out);
+    case BULK_IS_NUMBER:
+        break;
     }
-    if (left > 8 && memcmp(s, "_latin1'", 8) == 0)
-        return line_string(s + 8, end, out);
-    if (left > 9 && memcmp(s, "_utf8mb4'", 9) == 0)
-        return line_string(s + 9, end, out);
     return line_number(s, end, out);
 }
 

@@ -268,19 +268,16 @@ static int check_mapping(const struct target *t, struct err *e)
     return 0;
 }
 
-static int begin_insert(struct loader *l, struct err *e)
+static int begin_insert(struct loader *l, const char *columns, struct err *e)
 {
     struct target *t = l->target;
     if (t->mapped && check_mapping(t, e) < 0)
         return -1;
     buf_adds(&l->head, "INSERT INTO ");
     sql_ident(&l->head, loader_place(l, t));
-    buf_adds(&l->head, " (");
-    for (size_t i = 0; i < t->column_count; i++) {
-        buf_adds(&l->head, i ? "," : "");
-        sql_ident(&l->head, t->columns[i]);
-    }
-    buf_adds(&l->head, ") VALUES\n");
+    buf_addc(&l->head, ' ');
+    buf_adds(&l->head, columns);
+    buf_adds(&l->head, " VALUES\n");
     return 0;
 }
 
@@ -333,7 +330,7 @@ static int send_pieces(struct loader *l, const char *s, size_t len, struct err *
 
 static int insert_rows(struct loader *l, const struct format_item *item, struct err *e)
 {
-    if (l->head.len == 0 && begin_insert(l, e) < 0)
+    if (l->head.len == 0 && begin_insert(l, item->columns, e) < 0)
         return -1;
     bool fits = l->head.len + item->sql_len + 1024 <= l->packet_max;
     if ((fits ? send_rows(l, item->sql, item->sql_len, e)
@@ -361,7 +358,8 @@ static struct db_bulk *open_bulk(struct loader *l, struct err *e)
     place = t->live ? *t->live : made.list[0];
     char *name = xstrdup(loader_place(l, t));
     place.name = name;
-    struct db_bulk *b = db_bulk_open(l->db, l->way, &place, t->columns, t->column_count, e);
+    struct db_bulk *b =
+        db_bulk_open(l->db, l->way, l->packet_max, &place, t->columns, t->column_count, e);
     free(name);
     db_tables_free(&made);
     return b;
@@ -382,15 +380,16 @@ static int bulk_rows(struct loader *l, struct db_bulk *b, struct verify_part *pa
             return load_failed(l, e);
         t->hash += item->rows_hash;
         count_rows(l, item->rows);
-        if (db_bulk_taken(b) != t->rows)
-            return err_set(e, ERR_QUERY, 0,
-                           "table %s: the server took %" PRIu64 " of %" PRIu64 " rows", t->name,
-                           db_bulk_taken(b), t->rows);
         if (stopped(l, e) < 0 || verify_part_next(part, item, e) < 0)
             return -1;
     }
+    if (db_bulk_finish(b, e) < 0)
+        return load_failed(l, e);
     t->warnings += db_bulk_warnings(b);
-    return 0;
+    if (db_bulk_taken(b) == t->rows)
+        return 0;
+    return err_set(e, ERR_QUERY, 0, "table %s: the server took %" PRIu64 " of %" PRIu64 " rows",
+                   t->name, db_bulk_taken(b), t->rows);
 }
 
 /* Durable tables, and those whose columns changed, go row by row through the server's own literals.
