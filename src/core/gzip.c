@@ -2,16 +2,14 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/codec.h"
 #include "core/file.h"
 #include "core/gzip_int.h"
+#include "core/thread.h"
 
 #define THREADS_MAX 4
 #define RING (2 * THREADS_MAX + 2) /* members on their way at most, with all threads */
@@ -213,32 +211,16 @@ static void *packing_thread(void *arg)
     return NULL;
 }
 
-static unsigned threads_wanted(void)
-{
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
-}
-
-/* Signals are for the thread that knows what to do with them. */
 static void start(struct gzip_writer *g)
 {
     if (g->started)
         return;
     g->started = true;
-    unsigned want = threads_wanted();
+    unsigned want = thread_processors(THREADS_MAX);
     g->ring_size = 2 * want + 2;
-    sigset_t all, before;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    if (pthread_attr_init(&attr) != 0)
-        return;
-    pthread_attr_setstacksize(&attr, STACK);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; g->thread_count < want; g->thread_count++)
-        if (pthread_create(&g->threads[g->thread_count], &attr, packing_thread, g) != 0)
+        if (thread_start(&g->threads[g->thread_count], STACK, packing_thread, g) != 0)
             break;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
 }
 
 static void stop(struct gzip_writer *g)

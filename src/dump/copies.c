@@ -1,18 +1,16 @@
 #include "dump/copies.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "core/thread.h"
 #include "db/binary.h"
 #include "db/sql.h"
 
-#define CONNECTIONS_MAX 4
-#define REPORT_NS 200000000
+#define CONNECTIONS_MAX 4u
+#define REPORT_MS 200
 /* What a copy costs the server: fitted to measurements, good for shares of work, not for clocks. */
 #define COST_TABLE 250000u /* ns */
 #define COST_ROW 60u
@@ -173,11 +171,9 @@ static int setup_helper(struct copies *c, struct db *db, struct err *e)
 
 static void open_helpers(struct copies *c, const struct db_params *p, uint64_t cost)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned most = thread_processors(CONNECTIONS_MAX);
     uint64_t want = 1 + cost / COST_WORTH;
-    want = want > CONNECTIONS_MAX ? CONNECTIONS_MAX : want;
-    want = cpus > 0 && want > (uint64_t)cpus ? (uint64_t)cpus : want;
-    for (c->connections = 1; c->connections < want; c->connections++) {
+    for (c->connections = 1; c->connections < want && c->connections < most; c->connections++) {
         struct worker *w = &c->workers[c->connections];
         struct err refused;
         w->db = db_open(p, &refused);
@@ -202,11 +198,7 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
     c->tables = tables;
     c->workers[0] = (struct worker){.all = c, .db = holder};
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&c->changed);
     if (keep_from_log(c, holder, e) < 0) {
         copies_end(c);
         c = NULL;
@@ -363,7 +355,7 @@ void copies_start(struct copies *c)
     c->running = c->connections;
     for (unsigned i = c->connections; i-- > 0;) {
         struct worker *w = &c->workers[i];
-        w->started = pthread_create(&w->thread, NULL, work_aside, w) == 0;
+        w->started = thread_start(&w->thread, 0, work_aside, w) == 0;
         if (w->started)
             continue;
         if (i == 0) {
@@ -386,11 +378,7 @@ static void wait_for_all(struct copies *c, struct progress *progress)
     progress_phase(progress, "copying", total, 0);
     pthread_mutex_lock(&c->lock);
     while (c->running) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += REPORT_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = thread_deadline(REPORT_MS);
         uint64_t rows = c->rows_done;
         const char *table = c->latest;
         if (rows != told) { /* a server that does not come forward is not reported as work */

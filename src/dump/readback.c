@@ -3,13 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/text.h"
+#include "core/thread.h"
 #include "dump/verify.h"
 
 /* Forced out and read back in steps of this size: small enough to keep up, large enough for a disk.
@@ -108,7 +107,6 @@ static void readback_free(struct readback *r)
 struct readback *readback_start(int dirfd, const char *file, struct err *e)
 {
     struct readback *r = xcalloc(1, sizeof *r);
-    sigset_t all, old;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
     r->name = xstrdup(file);
@@ -119,11 +117,7 @@ struct readback *readback_start(int dirfd, const char *file, struct err *e)
         readback_free(r);
         return NULL;
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&r->thread, NULL, readback_main, r);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    r->running = failed == 0;
+    r->running = thread_start(&r->thread, 0, readback_main, r) == 0;
     return r; /* without a thread the caller's own reads it back at the end */
 }
 
@@ -141,10 +135,7 @@ static void join(struct readback *r, struct progress *progress)
     struct timespec until;
     uint64_t told = 0;
     do {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += TELL_MS * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        until = thread_deadline(TELL_MS);
         uint64_t rows = r->rows;
         if (rows != told)
             progress_at(progress, rows, 0);

@@ -1,11 +1,9 @@
 #include "restore/crew.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "core/thread.h"
 #include "db/query.h"
 
 /* More than these gain little: the server's own work on one table is not divided. */
@@ -41,8 +39,7 @@ struct crew {
 
 unsigned crew_size(unsigned configured, size_t tables)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned want = configured ? configured : cores > CREW_AUTO ? CREW_AUTO : (unsigned)cores;
+    unsigned want = configured ? configured : thread_processors(CREW_AUTO);
     if (want > CREW_MAX)
         want = CREW_MAX;
     if (want > tables)
@@ -172,25 +169,20 @@ static int start(struct crew *c, pthread_t *thread, void *(*run)(void *), void *
     pthread_mutex_lock(&c->lock);
     c->at_work++;
     pthread_mutex_unlock(&c->lock);
-    int failed = pthread_create(thread, NULL, run, arg);
+    int failed = thread_start(thread, 0, run, arg);
     if (failed)
         done(c);
     return failed;
 }
 
-/* Signals are the main thread's; a told end must find it. */
 static int start_threads(struct crew *c, unsigned n, struct err *e)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     int failed = 0;
     for (unsigned i = 0; i < n && !failed; i++) {
         failed = start(c, &c->members[i].thread, member_main, &c->members[i]);
         c->members[i].running = failed == 0;
     }
     c->checking = !failed && start(c, &c->checker, checker_main, c) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return failed && !c->members[0].running ? err_sys(e, failed, "cannot start a thread") : 0;
 }
 
@@ -213,11 +205,7 @@ static void wait_for_all(struct crew *c)
     uint64_t told = 0;
     pthread_mutex_lock(&c->lock);
     while (c->at_work) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += TELL_MS * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        struct timespec until = thread_deadline(TELL_MS);
         pthread_cond_timedwait(&c->changed, &c->lock, &until);
         pthread_mutex_unlock(&c->lock);
         tell(c, &told);
@@ -287,13 +275,9 @@ static int check_definitions(struct crew *c, struct err *e)
 
 static void crew_init(struct crew *c, struct crew_work *w)
 {
-    pthread_condattr_t attr;
     *c = (struct crew){.w = w};
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&c->changed);
 }
 
 int crew_load(struct crew_work *w, const char *file, struct err *e)
