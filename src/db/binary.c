@@ -6,7 +6,7 @@
 
 #include "db/conn_int.h"
 #include "db/real.h"
-#include "db/sql.h"
+#include "db/value.h"
 
 /* Columns may hold up to 4 GiB: a buffer begins with this at most and grows to what arrives. */
 #define BUFFER_FIRST 65536u
@@ -167,12 +167,6 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
     return at_once && mysql_stmt_store_result(b->stmt) ? failed(b, "reading rows", e) : 0;
 }
 
-static char *put(char *o, const char *data, size_t len)
-{
-    memcpy(o, data, len);
-    return o + len;
-}
-
 static char *put_padded(char *o, uint64_t v, unsigned pad)
 {
     char digits[20];
@@ -201,13 +195,11 @@ static char *put_int(char *o, const struct slot *s)
     return put_padded(o, -(uint64_t)v, 0);
 }
 
-static char *put_real(char *o, double v)
+static char *put_real(char *o, const struct slot *s)
 {
     char text[REAL_MAX];
-    size_t len = real_text(v, text);
-    o = put(o, text, len);
-    /* -0 alone is an integer and loses its sign */
-    return len == 2 && memcmp(text, "-0", 2) == 0 ? put(o, "e0", 2) : o;
+    size_t len = real_text(s->kind == KIND_FLOAT ? (double)s->value.f : s->value.d, text);
+    return db_put_value(o, DB_DOUBLE, text, len);
 }
 
 static char *put_time(char *o, const struct slot *s)
@@ -243,32 +235,16 @@ static char *put_time(char *o, const struct slot *s)
 static char *put_bytes(char *o, const struct slot *s, const struct db_binary_field *f)
 {
     uint64_t number;
-    switch (f->encoding) {
-    case DB_INDEX:
-        if (!f->choices)
-            break;
-        return db_choices_find(f->choices, s->bytes, s->length, &number) < 0
-                   ? NULL
-                   : put_padded(o, number, 0);
-    case DB_BITS:
-        return sql_put_hex(o, s->bytes, s->length);
-    case DB_LATIN1:
-        return sql_put_string(put(o, "_latin1", 7), s->bytes, s->length);
-    case DB_UTF8:
-        return sql_put_string(put(o, "_utf8mb4", 8), s->bytes, s->length);
-    case DB_BYTES:
-        return sql_put_string(o, s->bytes, s->length);
-    case DB_RAW:
-    case DB_DOUBLE:
-        break;
-    }
-    return put(o, s->bytes, s->length);
+    if (!f->choices)
+        return db_put_value(o, f->encoding, s->bytes, s->length);
+    return db_choices_find(f->choices, s->bytes, s->length, &number) < 0 ? NULL
+                                                                         : put_padded(o, number, 0);
 }
 
 static char *put_value(char *o, const struct slot *s, const struct db_binary_field *f)
 {
     if (s->null)
-        return put(o, "NULL", 4);
+        return db_put_value(o, f->encoding, NULL, 0);
     if (s->kind == KIND_BYTES)
         return put_bytes(o, s, f);
     bool quoted = f->encoding == DB_BYTES;
@@ -277,7 +253,7 @@ static char *put_value(char *o, const struct slot *s, const struct db_binary_fie
     if (s->kind == KIND_INT)
         o = put_int(o, s);
     else if (s->kind == KIND_FLOAT || s->kind == KIND_DOUBLE)
-        o = put_real(o, s->kind == KIND_FLOAT ? (double)s->value.f : s->value.d);
+        o = put_real(o, s);
     else
         o = put_time(o, s);
     if (quoted)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "db/sql.h"
+#include "db/value.h"
 
 void db_column_list(struct buf *b, const struct db_table *t)
 {
@@ -37,52 +38,19 @@ void db_select_list(struct buf *b, const struct db_table *t)
     }
 }
 
-/* Room that any value may need beside twice its bytes: quotes, a comma, "_utf8mb4". */
-#define VALUE_ROOM 16u
-
-static char *put_bytes(char *o, const char *data, size_t len)
-{
-    memcpy(o, data, len);
-    return o + len;
-}
-
-static char *put_value(char *o, enum db_encoding enc, const char *v, size_t len)
-{
-    if (!v)
-        return put_bytes(o, "NULL", 4);
-    switch (enc) {
-    case DB_RAW:
-    case DB_INDEX:
-        return put_bytes(o, v, len);
-    case DB_DOUBLE:
-        o = put_bytes(o, v, len);
-        /* -0 alone is an integer and loses its sign */
-        return len == 2 && memcmp(v, "-0", 2) == 0 ? put_bytes(o, "e0", 2) : o;
-    case DB_BITS:
-        return sql_put_hex(o, v, len);
-    case DB_LATIN1:
-        return sql_put_string(put_bytes(o, "_latin1", 7), v, len);
-    case DB_UTF8:
-        return sql_put_string(put_bytes(o, "_utf8mb4", 8), v, len);
-    case DB_BYTES:
-        break;
-    }
-    return sql_put_string(o, v, len);
-}
-
 /* "(…)" of one row, in place of what is in `tuple`. This runs for each row of a world. */
 static void make_tuple(struct buf *tuple, const enum db_encoding *enc, unsigned n, char **row,
                        const unsigned long *lengths)
 {
     size_t room = 4;
     for (unsigned i = 0; i < n; i++)
-        room += 2 * lengths[i] + VALUE_ROOM;
+        room += 2 * lengths[i] + DB_VALUE_ROOM;
     buf_clear(tuple);
     buf_reserve(tuple, room);
     char *o = tuple->p;
     for (unsigned i = 0; i < n; i++) {
         *o++ = i ? ',' : '(';
-        o = put_value(o, enc[i], row[i], lengths[i]);
+        o = db_put_value(o, enc[i], row[i], lengths[i]);
     }
     *o++ = ')';
     *o = '\0';

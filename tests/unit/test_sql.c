@@ -1,6 +1,6 @@
 /* db/sql: names and values in and out, the scanner that takes literals only, and the ends of
  * statements wherever their text is cut. Texts are copied to the heap with nothing behind them, so
- * that a look too far is seen by the sanitizers. */
+ * that a look too far is seen by the sanitizers. db/value: each kind of column in a tuple. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "db/sql.h"
+#include "db/value.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -446,6 +447,46 @@ static void test_no_end(void **state)
         check_cuts(cases[i].text, strlen(cases[i].text), cases[i].delimiter, cases[i].text, -1);
 }
 
+/* ---- values ---- */
+
+static void test_values(void **state)
+{
+    (void)state;
+    static const struct {
+        enum db_encoding enc;
+        const char *v, *text;
+        size_t len;
+    } cases[] = {
+        {DB_RAW, "-17", "-17", 3},
+        {DB_RAW, "12.50", "12.50", 5},
+        {DB_INDEX, "0", "0", 1},
+        {DB_DOUBLE, "1e23", "1e23", 4},
+        {DB_DOUBLE, "-0", "-0e0", 2},
+        {DB_DOUBLE, "-0.5", "-0.5", 4},
+        {DB_RAW, "-0", "-0", 2},
+        {DB_BITS, "\0\xff", "0x00ff", 2},
+        {DB_BYTES, "it's", "'it\\'s'", 4},
+        {DB_BYTES, "", "''", 0},
+        {DB_LATIN1, "10.0.0.1", "_latin1'10.0.0.1'", 8},
+        {DB_UTF8, "{\"a\":1}", "_utf8mb4'{\\\"a\\\":1}'", 7},
+    };
+    static const enum db_encoding all[] = {DB_RAW,   DB_DOUBLE, DB_INDEX, DB_BITS,
+                                           DB_BYTES, DB_LATIN1, DB_UTF8};
+    char out[64];
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char *v = exact(cases[i].v, cases[i].len);
+        char *end = db_put_value(out, cases[i].enc, v, cases[i].len);
+        assert_true((size_t)(end - out) <= 2 * cases[i].len + DB_VALUE_ROOM - 1);
+        *end = '\0';
+        assert_string_equal(out, cases[i].text);
+        free(v);
+    }
+    for (size_t i = 0; i < COUNT(all); i++) {
+        *db_put_value(out, all[i], NULL, 0) = '\0';
+        assert_string_equal(out, "NULL");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_tuple_end),
         cmocka_unit_test(test_no_tuples),
         cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_values),
         cmocka_unit_test(test_find_end),
         cmocka_unit_test(test_no_end),
     };

@@ -1,0 +1,35 @@
+#include "db/value.h"
+
+#include <string.h>
+
+#include "db/sql.h"
+
+static char *put_bytes(char *o, const char *data, size_t len)
+{
+    memcpy(o, data, len);
+    return o + len;
+}
+
+char *db_put_value(char *o, enum db_encoding enc, const char *v, size_t len)
+{
+    if (!v)
+        return put_bytes(o, "NULL", 4);
+    switch (enc) {
+    case DB_RAW:
+    case DB_INDEX:
+        return put_bytes(o, v, len);
+    case DB_DOUBLE:
+        o = put_bytes(o, v, len);
+        /* -0 alone is an integer and loses its sign */
+        return len == 2 && memcmp(v, "-0", 2) == 0 ? put_bytes(o, "e0", 2) : o;
+    case DB_BITS:
+        return sql_put_hex(o, v, len);
+    case DB_LATIN1:
+        return sql_put_string(put_bytes(o, "_latin1", 7), v, len);
+    case DB_UTF8:
+        return sql_put_string(put_bytes(o, "_utf8mb4", 8), v, len);
+    case DB_BYTES:
+        break;
+    }
+    return sql_put_string(o, v, len);
+}
