@@ -1,4 +1,4 @@
-/* Rows in the server's binary form, as the same tuples that db_read_rows() makes of its text: the
+/* Rows in the server's binary form, as the same tuples that db_text_rows() makes of its text: the
  * server prints no numbers, which is half of what reading a world costs it, and a FLOAT is exact
  * without a CAST. One statement is prepared and run as often as needed.
  *
@@ -6,8 +6,9 @@
 #ifndef WK_DB_BINARY_H
 #define WK_DB_BINARY_H
 
+#include "core/text.h"
 #include "db/choices.h"
-#include "db/rows.h"
+#include "db/query.h"
 
 /* How one field of the result goes into the tuple. */
 struct db_binary_field {
@@ -27,9 +28,5 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
 /* 1: a tuple is in `out`, in place of what was there; 0: that was all; -1. */
 int db_binary_next(struct db_binary *b, struct buf *out, struct err *e);
 void db_binary_close(struct db_binary *b);
-
-/* db_read_rows() in this way; in the other one where the server prepares no statement. */
-int db_binary_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
-                   void *arg, uint64_t *rows, struct err *e);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "db/binary.h"
 #include "db/sql.h"
 #include "db/value.h"
 
@@ -57,8 +58,17 @@ static void make_tuple(struct buf *tuple, const enum db_encoding *enc, unsigned 
     tuple->len = (size_t)(o - tuple->p);
 }
 
-static int read_all(struct db_rows *r, const enum db_encoding *enc, db_tuple_fn *fn, void *arg,
-                    uint64_t *rows, struct err *e)
+static char *select_sql(const struct db_table *t, const char *from)
+{
+    struct buf sql = {0};
+    buf_adds(&sql, "SELECT /* worldkeeper */ ");
+    db_select_list(&sql, t);
+    buf_printf(&sql, " FROM %s", from);
+    return sql.p;
+}
+
+static int each_text(struct db_rows *r, const enum db_encoding *enc, db_tuple_fn *fn, void *arg,
+                     uint64_t *rows, struct err *e)
 {
     struct buf tuple = {0};
     unsigned n = db_fields(r);
@@ -77,26 +87,61 @@ static int read_all(struct db_rows *r, const enum db_encoding *enc, db_tuple_fn 
     return got;
 }
 
-int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
+int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
                  void *arg, uint64_t *rows, struct err *e)
 {
-    *rows = 0;
     enum db_encoding *enc = xcalloc(t->column_count, sizeof *enc);
+    char *sql = select_sql(t, from);
     size_t n = 0;
+    int rc = -1;
+    *rows = 0;
     for (size_t i = 0; i < t->column_count; i++)
         if (!t->columns[i].generated)
             enc[n++] = t->columns[i].encoding;
-    struct buf sql = {0};
-    buf_adds(&sql, "SELECT /* worldkeeper */ ");
-    db_select_list(&sql, t);
-    buf_printf(&sql, " FROM %s", from);
-    int rc = -1;
-    struct db_rows *r = db_select(db, sql.p, e);
+    struct db_rows *r = db_select(db, sql, e);
     if (r) {
-        rc = read_all(r, enc, fn, arg, rows, e);
+        rc = each_text(r, enc, fn, arg, rows, e);
         db_rows_end(r); /* reads and drops what is left */
     }
-    buf_free(&sql);
+    free(sql);
     free(enc);
+    return rc;
+}
+
+static int each_binary(struct db_binary *b, db_tuple_fn *fn, void *arg, uint64_t *rows,
+                       struct err *e)
+{
+    struct buf tuple = {0};
+    int rc = db_binary_run(b, 0, false, e);
+    while (rc == 0 && (rc = db_binary_next(b, &tuple, e)) == 1) {
+        rc = fn(arg, tuple.p, tuple.len, e);
+        *rows += rc == 0;
+    }
+    buf_free(&tuple);
+    return rc;
+}
+
+int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
+                 void *arg, uint64_t *rows, struct err *e)
+{
+    struct db_binary_field *fields = xcalloc(t->column_count, sizeof *fields);
+    char *sql = select_sql(t, from);
+    struct err why = {0};
+    size_t n = 0;
+    int rc = -1;
+    *rows = 0;
+    for (size_t i = 0; i < t->column_count; i++)
+        if (!t->columns[i].generated)
+            fields[n++].encoding = t->columns[i].encoding;
+    struct db_binary *b = db_binary_open(db, sql, fields, n, &why);
+    if (b)
+        rc = each_binary(b, fn, arg, rows, e);
+    else if (why.cls == ERR_QUERY)
+        rc = db_text_rows(db, t, from, fn, arg, rows, e);
+    else if (e)
+        *e = why;
+    db_binary_close(b);
+    free(sql);
+    free(fields);
     return rc;
 }

@@ -4,8 +4,8 @@
  * journal of the changes makes such a scan one moment of the table. ALTER, TRUNCATE and LOCK TABLES
  * … WRITE wait for the end of the scan of that table.
  *
- * The tuples are those of db_read_rows(). Errors as in conn.h; ERR_CHANGED when the table is not
- * any more what it was. */
+ * The tuples are those of rows.h. Errors as in conn.h; ERR_CHANGED when the table is not any more
+ * what it was. */
 #ifndef WK_DB_SCAN_H
 #define WK_DB_SCAN_H
 

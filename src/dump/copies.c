@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "core/thread.h"
-#include "db/binary.h"
 #include "db/sql.h"
 
 #define CONNECTIONS_MAX 4u
@@ -419,7 +418,7 @@ static int read_piece(struct copies *c, const struct piece *p, db_tuple_fn *fn, 
     struct buf name = {0};
     uint64_t n;
     copy_name(&name, c, p);
-    int rc = db_binary_rows(p->by->db, &c->tables->list[p->table], name.p, fn, arg, &n, e);
+    int rc = db_read_rows(p->by->db, &c->tables->list[p->table], name.p, fn, arg, &n, e);
     *rows += n;
     buf_free(&name);
     return rc;

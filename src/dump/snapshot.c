@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "core/fault.h"
-#include "db/binary.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
 #include "dump/copies.h"
@@ -257,7 +256,7 @@ int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint
     if (s->copies && !t->transactional)
         rc = copies_read(s->copies, i, fn, arg, rows, e);
     else
-        rc = db_binary_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
+        rc = db_read_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
     if (rc < 0)
         err_step(e, "reading table %s", t->name);
     buf_free(&from);

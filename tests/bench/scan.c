@@ -10,7 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "db/binary.h"
 #include "db/scan.h"
 #include "db/sql.h"
 
@@ -78,11 +77,11 @@ static int compare(struct work *w, const struct db_table *t, struct err *e)
     uint64_t rows;
     sql_ident(&from, t->name);
     w->now = (struct sum){0};
-    int rc = db_read_rows(w->db, t, from.p, hash_tuple, w, &rows, e);
+    int rc = db_text_rows(w->db, t, from.p, hash_tuple, w, &rows, e);
     struct sum text = w->now;
     w->now = (struct sum){0};
     if (rc == 0)
-        rc = db_binary_rows(w->db, t, from.p, hash_tuple, w, &rows, e);
+        rc = db_read_rows(w->db, t, from.p, hash_tuple, w, &rows, e);
     if (rc == 0 && memcmp(&text, &w->now, sizeof text) != 0)
         add_text(w->differ, t->name, "binary");
     w->now = (struct sum){0};
