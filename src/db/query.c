@@ -176,6 +176,7 @@ static void table_row(const struct db_rows *r, void *arg)
     t->data_length = number_value(r, 4);
     t->index_length = number_value(r, 5);
     t->max_data_length = number_value(r, 6);
+    t->row_length = number_value(r, 7);
 }
 
 static void column_row(const struct db_rows *r, void *arg)
@@ -212,8 +213,8 @@ static int tables_where(struct db *db, const char *schema, const char *where, co
     if (each_rowf(
             db, table_row, &arg, e,
             "SELECT TABLE_NAME, ENGINE, AUTO_INCREMENT, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, "
-            "MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND "
-            "TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED') AND %s "
+            "MAX_DATA_LENGTH, AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s "
+            "AND TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED') AND %s "
             "ORDER BY BINARY TABLE_NAME",
             s, where) < 0)
         goto fail;

@@ -48,6 +48,7 @@ struct db_table {
     uint64_t auto_increment; /* 0: none */
     uint64_t rows;           /* exact for MEMORY, an estimate elsewhere */
     uint64_t data_length, index_length, max_data_length;
+    uint64_t row_length; /* bytes of a row, on the average */
     struct db_column *columns;
     size_t column_count;
 };

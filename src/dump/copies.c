@@ -61,36 +61,9 @@ struct copies {
 
 /* ---- the plan ---- */
 
-static uint64_t row_bytes(const struct db_rows *r)
+static uint64_t row_cost(const struct db_table *t)
 {
-    const char *v = db_value(r, 1);
-    return v ? strtoull(v, NULL, 10) : 0;
-}
-
-/* Bytes of a row of each table. */
-static uint64_t *read_row_lengths(struct db *db, const struct db_tables *tables, struct err *e)
-{
-    uint64_t *lengths = xcalloc(tables->count + 1, sizeof *lengths);
-    int got = -1;
-    struct db_rows *r = db_select(db,
-                                  "SELECT TABLE_NAME, AVG_ROW_LENGTH FROM "
-                                  "information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE()",
-                                  e);
-    while (r && (got = db_next(r, e)) == 1) {
-        const struct db_table *t = db_table_find(tables, db_value(r, 0));
-        if (t)
-            lengths[t - tables->list] = row_bytes(r);
-    }
-    db_rows_end(r);
-    if (got == 0)
-        return lengths;
-    free(lengths);
-    return NULL;
-}
-
-static uint64_t row_cost(const struct db_table *t, uint64_t length)
-{
-    return COST_ROW + COST_COLUMN * t->column_count + length;
+    return COST_ROW + COST_COLUMN * t->column_count + t->row_length;
 }
 
 /* Engines whose tables the lock of another session keeps as they are. */
@@ -99,7 +72,7 @@ static bool plain_locks(const struct db_table *t)
     return t->memory || strcasecmp(t->engine, "Aria") == 0 || strcasecmp(t->engine, "MyISAM") == 0;
 }
 
-static void add_pieces(struct copies *c, size_t table, uint64_t length, uint64_t parts)
+static void add_pieces(struct copies *c, size_t table, uint64_t parts)
 {
     const struct db_table *t = &c->tables->list[table];
     uint64_t each = (t->rows + parts - 1) / parts;
@@ -109,9 +82,9 @@ static void add_pieces(struct copies *c, size_t table, uint64_t length, uint64_t
                                                .offset = i * each,
                                                .rows = i + 1 < parts ? each : 0,
                                                .holder_only = !plain_locks(t),
-                                               .cost = COST_TABLE + each * row_cost(t, length),
+                                               .cost = COST_TABLE + each * row_cost(t),
                                                /* the copy's rows may be aligned differently */
-                                               .memory = each * (length + 32)};
+                                               .memory = each * (t->row_length + 32)};
     }
 }
 
@@ -126,10 +99,9 @@ static int dearer(const void *a, const void *b)
 
 /* Parts so small that the work can be shared out evenly. Rows of a MEMORY table come in the same
  * order at each reading while nothing is written, so LIMIT and OFFSET cut it cleanly. */
-static uint64_t parts_of(const struct copies *c, const struct db_table *t, uint64_t length,
-                         uint64_t total)
+static uint64_t parts_of(const struct copies *c, const struct db_table *t, uint64_t total)
 {
-    uint64_t part = total / c->connections / 2, cost = t->rows * row_cost(t, length);
+    uint64_t part = total / c->connections / 2, cost = t->rows * row_cost(t);
     if (c->whole || !t->memory || c->connections == 1)
         return 1;
     part = part < COST_WORTH ? COST_WORTH : part;
@@ -137,12 +109,12 @@ static uint64_t parts_of(const struct copies *c, const struct db_table *t, uint6
     return parts < 1 ? 1 : parts > c->connections ? c->connections : parts;
 }
 
-static uint64_t total_cost(const struct db_tables *tables, const uint64_t *lengths)
+static uint64_t total_cost(const struct db_tables *tables)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < tables->count; i++)
         if (!tables->list[i].transactional)
-            total += COST_TABLE + tables->list[i].rows * row_cost(&tables->list[i], lengths[i]);
+            total += COST_TABLE + tables->list[i].rows * row_cost(&tables->list[i]);
     return total;
 }
 
@@ -189,27 +161,22 @@ static void open_helpers(struct copies *c, const struct db_params *p, uint64_t c
 struct copies *copies_plan(const struct db_params *p, struct db *holder,
                            const struct db_tables *tables, struct err *e)
 {
-    uint64_t *lengths = read_row_lengths(holder, tables, e);
-    if (!lengths)
-        return NULL;
     struct copies *c = xcalloc(1, sizeof *c);
-    uint64_t total = total_cost(tables, lengths);
+    uint64_t total = total_cost(tables);
     c->tables = tables;
     c->workers[0] = (struct worker){.all = c, .db = holder};
     pthread_mutex_init(&c->lock, NULL);
     thread_cond_init(&c->changed);
     if (keep_from_log(c, holder, e) < 0) {
         copies_end(c);
-        c = NULL;
-    } else {
-        open_helpers(c, p, total);
-        for (size_t i = 0; i < tables->count; i++)
-            if (!tables->list[i].transactional)
-                add_pieces(c, i, lengths[i], parts_of(c, &tables->list[i], lengths[i], total));
-        if (c->count)
-            qsort(c->pieces, c->count, sizeof *c->pieces, dearer);
+        return NULL;
     }
-    free(lengths);
+    open_helpers(c, p, total);
+    for (size_t i = 0; i < tables->count; i++)
+        if (!tables->list[i].transactional)
+            add_pieces(c, i, parts_of(c, &tables->list[i], total));
+    if (c->count)
+        qsort(c->pieces, c->count, sizeof *c->pieces, dearer);
     return c;
 }
 
