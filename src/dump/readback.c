@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/text.h"
@@ -156,18 +154,6 @@ static void end_thread(struct readback *r, bool whole, struct progress *progress
         readback_main(r);
 }
 
-/* More than was written is as wrong as less, and is behind what was read. */
-static int check_size(const struct readback *r, const struct manifest *m, struct err *e)
-{
-    struct stat st;
-    if (fstat(r->fd, &st) < 0)
-        return err_sys(e, errno, "cannot read %s", r->name);
-    if ((uint64_t)st.st_size == m->file_size)
-        return 0;
-    return err_set(e, ERR_DAMAGED, 0, "%s has %lld bytes, its manifest says %" PRIu64, r->name,
-                   (long long)st.st_size, m->file_size);
-}
-
 int readback_finish(struct readback *r, const struct manifest *m, struct progress *progress,
                     struct err *e)
 {
@@ -176,7 +162,7 @@ int readback_finish(struct readback *r, const struct manifest *m, struct progres
     if (rc < 0)
         *e = r->failed;
     else if ((rc = verify_compare(&r->seen, r->name, m, e)) == 0)
-        rc = check_size(r, m, e);
+        rc = verify_size(r->fd, r->name, m, e); /* what is too much was not read */
     readback_free(r);
     return rc;
 }

@@ -20,6 +20,17 @@ struct verify_file {
     const struct manifest *m;
 };
 
+int verify_size(int fd, const char *name, const struct manifest *m, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return err_sys(e, errno, "cannot read %s", name);
+    if ((uint64_t)st.st_size == m->file_size)
+        return 0;
+    return err_set(e, ERR_DAMAGED, 0, "%s has %lld bytes, its manifest says %" PRIu64, name,
+                   (long long)st.st_size, m->file_size);
+}
+
 static int open_dump(int dirfd, const char *file, const struct manifest *m, struct err *e)
 {
     struct stat st;
@@ -37,10 +48,9 @@ static int open_dump(int dirfd, const char *file, const struct manifest *m, stru
         close(fd);
         return err_set(e, ERR_DAMAGED, 0, "%s is not a regular file", file);
     }
-    if ((uint64_t)st.st_size != m->file_size) {
+    if (verify_size(fd, file, m, e) < 0) {
         close(fd);
-        return err_set(e, ERR_DAMAGED, 0, "%s has %lld bytes, its manifest says %" PRIu64, file,
-                       (long long)st.st_size, m->file_size);
+        return -1;
     }
     /* What the page cache remembers proves nothing about the disk. */
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);

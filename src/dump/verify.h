@@ -32,6 +32,8 @@ int verify_read(struct gunzip *in, const char *name, struct verify_seen *out,
 int verify_compare(const struct verify_seen *seen, const char *name, const struct manifest *m,
                    struct err *e);
 void verify_seen_free(struct verify_seen *seen);
+/* Has the open file as many bytes as the manifest says? ERR_DAMAGED where not. */
+int verify_size(int fd, const char *name, const struct manifest *m, struct err *e);
 
 /* The parts. Any thread may read any part, each at its own pace; `m` must outlive it. The bytes of
  * the file belong to one part each, so that all parts and the hash together prove what verify_dump
