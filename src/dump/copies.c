@@ -410,11 +410,6 @@ int copies_check(struct copies *c, struct err *e)
     return 0;
 }
 
-unsigned copies_connections(const struct copies *c)
-{
-    return c->connections;
-}
-
 void copies_end(struct copies *c)
 {
     if (!c)

@@ -30,8 +30,6 @@ int copies_read(struct copies *c, size_t table, db_tuple_fn *fn, void *arg, uint
                 struct err *e);
 /* Fails when one of the other connections was lost. */
 int copies_check(struct copies *c, struct err *e);
-/* How many connections copy, the holder included. */
-unsigned copies_connections(const struct copies *c);
 /* Drops the copies that the other connections hold. Never while copying goes on. */
 void copies_end(struct copies *c);
 

@@ -241,11 +241,6 @@ const char *snapshot_create(const struct snapshot *s, size_t i)
     return s->creates[i];
 }
 
-unsigned snapshot_connections(const struct snapshot *s)
-{
-    return s->copies ? copies_connections(s->copies) : 1;
-}
-
 int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e)
 {

@@ -34,8 +34,6 @@ struct db *snapshot_db(struct snapshot *s);
 const char *snapshot_create(const struct snapshot *s, size_t table);
 int snapshot_read(struct snapshot *s, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e);
-/* How many connections copied the tables; 1 where nothing was copied. */
-unsigned snapshot_connections(const struct snapshot *s);
 /* Is this still the same server process and the same world? On the same connections. */
 int snapshot_check(struct snapshot *s, struct err *e);
 void snapshot_end(struct snapshot *s);
