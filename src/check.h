@@ -48,7 +48,7 @@ void check_names(struct buf *b, const struct db_names *n, size_t max);
 
 /* check_disk.c */
 void check_dump_dir(struct check *c); /* opens it, with state and catalog */
-void check_dumps(struct check *c);    /* room, age, left-overs */
+void check_dumps(struct check *c);    /* packing, room, age, left-overs */
 void check_status_dir(struct check *c);
 /* check_server.c */
 void check_connect(struct check *c, const char *password);

@@ -25,12 +25,17 @@ static const struct codec_ops *best(void)
     return isal ? isal : &codec_zlib;
 }
 
+static const struct codec_ops *of_level(int level)
+{
+    return level <= ISAL_LEVEL_MAX ? best() : &codec_zlib;
+}
+
 struct packer *packer_new(int level)
 {
     if (level < 1 || level > 9)
         return NULL;
     struct packer *p = xcalloc(1, sizeof *p);
-    p->ops = level <= ISAL_LEVEL_MAX ? best() : &codec_zlib;
+    p->ops = of_level(level);
     p->level = level;
     p->state = p->ops->pack_new(level);
     if (!p->state) {
@@ -90,7 +95,7 @@ void unpacker_free(struct unpacker *u)
     free(u);
 }
 
-const char *codec_name(void)
+const char *codec_name(int level)
 {
-    return best()->name;
+    return of_level(level)->name;
 }

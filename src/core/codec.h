@@ -40,7 +40,7 @@ struct unpacker *unpacker_new(void);
 enum codec_step unpacker_run(struct unpacker *u, struct codec_io *io);
 void unpacker_free(struct unpacker *u);
 
-/* What unpacks, "ISA-L" or "zlib". */
-const char *codec_name(void);
+/* What packs at this level, "ISA-L" or "zlib"; for level 1 also what unpacks. */
+const char *codec_name(int level);
 
 #endif

@@ -113,6 +113,13 @@ def test_the_method_is_told_with_its_reason(keeper):
     assert "copy" in text
 
 
+def test_what_packs_is_told(keeper):
+    """Which library packs the dumps; without the fast one that is a note, never a failure."""
+    found = [c for c in checks(keeper.run("--check", "--json")) if c["name"] == "packing"]
+    assert len(found) == 1 and found[0]["level"] in ("ok", "note"), found
+    assert "level 1, by ISA-L" in found[0]["text"] or found[0]["hint"], found
+
+
 def test_dead_alert_channels_are_found_before_the_night(keeper, http, tarpit):
     """A channel that cannot be reached is a warning now instead of silence later."""
     keeper.configure({**http.settings(), "alert.smtp": {

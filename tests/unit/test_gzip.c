@@ -17,6 +17,7 @@
 #include "core/gzip.h"
 #include "core/text.h"
 #include "dir_kit.h"
+#include "sample_kit.h"
 
 #define CHUNK 131072u /* what the reader takes at a time */
 
@@ -38,20 +39,6 @@ static void sha_of(const void *data, size_t len, char out[SHA256_HEX])
     unsigned char md[EVP_MAX_MD_SIZE];
     assert_int_equal(EVP_Digest(data, len, md, NULL, EVP_sha256(), NULL), 1);
     text_hex(md, 32, out);
-}
-
-/* Bytes that do not pack, or text that does. */
-static char *sample(size_t len, bool noise)
-{
-    char *p = xcalloc(len + 1, 1);
-    uint64_t x = UINT64_C(0x9e3779b97f4a7c15);
-    for (size_t i = 0; i < len; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        p[i] = noise ? (char)x : "(1,'orc'),\n"[i % 11];
-    }
-    return p;
 }
 
 /* Everything from the present place of `fd`: 0 and its bytes, or -1. */
