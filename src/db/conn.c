@@ -36,7 +36,7 @@ static enum err_class class_of(unsigned num)
     case 1927: /* connection was killed */
     case 4031: /* disconnected for inactivity */
         return ERR_UNREACHABLE;
-    case 1205: /* lock wait timeout */
+    case DB_LOCK_TIMEOUT:
     case 1969: /* max_statement_time */
     case 3024: /* max_execution_time */
         return ERR_STALLED;
@@ -252,6 +252,11 @@ unsigned long db_session(const struct db *db)
 bool db_no_connection(const struct err *e)
 {
     return e->num == 1040 || e->num == 1203 || e->num == 1226;
+}
+
+bool db_lock_busy(const struct err *e)
+{
+    return e->num == DB_LOCK_TIMEOUT || e->num == DB_DEADLOCK;
 }
 
 void db_thread_begin(void)

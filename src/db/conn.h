@@ -44,6 +44,10 @@ bool db_is_mariadb(struct db *db);
 unsigned long db_session(const struct db *db);
 /* Is it a refusal of db_open() for want of a free connection? */
 bool db_no_connection(const struct err *e);
+/* Does another session hold what the statement needs, as far as trying again may help? */
+bool db_lock_busy(const struct err *e);
+#define DB_LOCK_TIMEOUT 1205
+#define DB_DEADLOCK 1213 /* the other session took the same locks in another order, and goes on */
 
 /* Around the use of connections in a thread other than the process's first. */
 void db_thread_begin(void);

@@ -23,7 +23,6 @@
 #define LIMIT_MAX (UINT64_C(1) << 50)
 #define LIMIT_GROWS 16u
 #define TABLE_FULL 1114
-#define LOCK_TIMEOUT 1205
 
 /* A table or a part of it: rows from `offset` on, `rows` of them (0: all that follow). */
 struct piece {
@@ -275,12 +274,12 @@ static void piece_ended(struct worker *w, struct piece *p, int rc, const struct 
         p->state = PIECE_DONE;
         c->rows_done += p->rows ? p->rows : t->rows - (p->offset < t->rows ? p->offset : t->rows);
     } else if (w == c->workers || why->cls == ERR_UNREACHABLE ||
-               (why->cls == ERR_STALLED && why->num != LOCK_TIMEOUT)) {
+               (why->cls == ERR_STALLED && why->num != DB_LOCK_TIMEOUT)) {
         fail(c, p, why);
     } else {
         p->state = PIECE_TODO;
         p->holder_only = true;
-        w->retired = why->num != LOCK_TIMEOUT;
+        w->retired = why->num != DB_LOCK_TIMEOUT;
     }
     pthread_cond_broadcast(&c->changed);
 }

@@ -12,8 +12,6 @@
 
 /* Waiting for a lock holds up everybody who comes behind us, so each try is short. */
 #define LOCK_TRY_SECONDS 5
-#define LOCK_TIMEOUT 1205
-#define LOCK_DEADLOCK 1213 /* the game locked the same tables in another order, and goes first */
 
 struct snapshot {
     struct db *db;        /* the locks; reads MEMORY and other unversioned tables */
@@ -52,13 +50,12 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
     }
     mono_t deadline = mono_add(clock_mono(), job->cfg->dump_stall);
     int rc;
-    while ((rc = db_exec_len(s->db, sql.p, sql.len, e)) < 0 &&
-           (e->num == LOCK_TIMEOUT || e->num == LOCK_DEADLOCK) &&
+    while ((rc = db_exec_len(s->db, sql.p, sql.len, e)) < 0 && db_lock_busy(e) &&
            !mono_reached(clock_mono(), deadline)) {
         progress_at(job->progress, 0, 0);
-        usleep(e->num == LOCK_DEADLOCK ? 50000 : 1000000);
+        usleep(e->num == DB_DEADLOCK ? 50000 : 1000000);
     }
-    if (rc < 0 && (e->num == LOCK_TIMEOUT || e->num == LOCK_DEADLOCK))
+    if (rc < 0 && db_lock_busy(e))
         err_hint(e,
                  "a game session holds LOCK TABLES or a long statement; SHOW PROCESSLIST names it");
     if (rc < 0)

@@ -57,7 +57,7 @@ static int lock_replaced(struct swap *s, struct err *e)
     }
     for (int i = 0; b.len && i < LOCK_TRIES; i++) {
         rc = db_exec_len(s->db, b.p, b.len, e);
-        if (rc == 0 || (e->num != 1205 && e->num != 1213)) /* a lock of the game's; its turn ends */
+        if (rc == 0 || !db_lock_busy(e)) /* a lock of the game's; its turn ends */
             break;
         progress_at(s->job->progress, 0, 0);
     }
@@ -236,7 +236,7 @@ static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
     int rc = -1;
     for (int i = 0; i < RENAME_TRIES; i++) {
         rc = db_exec_len(s->db, b.p, b.len, e);
-        if (rc == 0 || e->num != 1205) /* a lock held by the game; its turn ends */
+        if (rc == 0 || e->num != DB_LOCK_TIMEOUT) /* a lock held by the game; its turn ends */
             break;
         progress_at(s->job->progress, 0, 0);
     }
