@@ -11,6 +11,9 @@
 #define CREW_MAX 16u
 #define TELL_MS 100
 
+/* The first connection holds the lease itself. */
+_Static_assert(CREW_MAX - 1 <= DB_LEASE_SLOTS, "each further connection needs a slot of its own");
+
 struct crew;
 struct member {
     struct crew *crew;
