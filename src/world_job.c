@@ -196,11 +196,14 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
 static void adopt_state(struct world *w, const json_t *result)
 {
     const json_t *o = json_object_get(result, "state");
+    struct state *s = &w->a->state;
+    char last_restore[sizeof s->last_restore]; /* a worker may know of an older one only */
     if (!o)
         return;
-    state_from_json(o, &w->a->state);
+    memcpy(last_restore, s->last_restore, sizeof last_restore);
+    state_from_json(o, s);
+    memcpy(s->last_restore, last_restore, sizeof last_restore);
     w->state_dirty = true;
-    const struct state *s = &w->a->state;
     w->expect = (struct expectation){.known = s->known, .server = s->server};
     snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", s->nonce);
     json_object_del(json_object_get(result, "state"), "last_restore");
@@ -255,8 +258,8 @@ static void restore_done(struct world *w, json_t *result, bool ok)
         log_line(LOG_WARN_, "restored, but: %s", js_text(result, "warning"));
         json_object_set(w->last_restore, "warning", json_object_get(result, "warning"));
     }
-    keep_last_restore(w);
     json_object_set(w->last_restore, "conflict_file", json_object_get(result, "conflict_file"));
+    keep_last_restore(w);
 }
 
 static void restore_ended(struct world *w, json_t *result, const struct err *e, bool automatic,

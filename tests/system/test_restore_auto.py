@@ -141,6 +141,20 @@ def test_rows_written_before_the_restore_are_saved(kept, victim):
     assert os.path.basename(path) in str(kept.http.wait_event("restored")[-1])
 
 
+def test_what_is_told_of_a_restore_outlives_the_supervisor(kept, victim):
+    """The next supervisor tells the same of the last restore, the conflict file's name with it."""
+    kept.stop()
+    victim.crash()
+    kept.world.sql("INSERT INTO chat VALUES (1,'written too early')")
+    kept.start()
+    (path,) = kept.conflicts()
+    told = kept.status()["last_restore"]
+    assert told["conflict_file"] == os.path.basename(path)
+    kept.stop()
+    kept.start()
+    assert kept.status()["last_restore"] == told
+
+
 def test_a_game_that_never_stops_writing(kept, victim):
     """Under a game that writes all the time each row is in the world or in the conflict file."""
     kept.world.sql("CREATE TABLE acks (n INT PRIMARY KEY) ENGINE=InnoDB")
