@@ -1,8 +1,8 @@
 /* See bulk_int.h. Units take turns: 0, 1, 0, 1 … A unit is the filler's while it is not full, and
  * the sender's while it is; the lock is for handing over. */
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "core/thread.h"
 #include "db/bulk_int.h"
 
 struct bulk_pipe {
@@ -102,7 +102,7 @@ int bulk_pipe_push(struct bulk_pipe *p, struct err *e)
     bool begin = next->full && !p->started; /* small tables need no thread */
     pthread_mutex_unlock(&p->lock);
     if (begin)
-        p->started = pthread_create(&p->thread, NULL, sender_main, p) == 0;
+        p->started = thread_start(&p->thread, 0, sender_main, p) == 0;
     return begin && !p->started ? send_here(p, next, e) : wait_empty(p, e);
 }
 
