@@ -78,13 +78,13 @@ unit-build: $(UNIT_BIN)
 unit: $(UNIT_BIN)
 	@fail=0; for t in $(UNIT_BIN); do echo "== $$t"; $$t || fail=1; done; exit $$fail
 
-CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch] tests/bench/*.[ch]))
+CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch] tests/bench/*.[ch] tests/tools/*.[ch] tests/fuzz/*.[ch]))
 lint:
 	bash tests/arrows.sh
 	bash tests/arrows.sh --self-check
 	clang-format --dry-run --Werror $(CHECKED)
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
-	  --suppress=missingIncludeSystem --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit tests/bench
+	  --suppress=missingIncludeSystem --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit tests/bench tests/tools tests/fuzz
 	clang-tidy --quiet --warnings-as-errors='*' $(SRC) -- -std=c11 $(CPPFLAGS_ALL) 2>&1 | { grep -vE '^[0-9]+ warnings? generated|^$$' && exit 1 || exit 0; }
 
 format:
@@ -120,3 +120,41 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o
 $(BUILD)/bench/scan: $(BUILD)/tests/bench/scan.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+
+# Reads the binary log as the journal does, for the system tests.
+$(BUILD)/tools/binlog_read: $(BUILD)/tests/tools/binlog_read.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+
+# Decodes a file of the binary log with the program's own code, for the system tests.
+$(BUILD)/tools/row_images: $(BUILD)/tests/tools/row_images.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+-include $(BUILD)/tests/tools/row_images.d
+
+# make fuzz           fuzzes what reads the binary log, FUZZ_SECONDS each (needs clang)
+# make fuzz-replay    the files in tests/fuzz/corpus once, without clang
+FUZZ_SECONDS ?= 120
+FUZZ_CC ?= clang
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SRC := tests/fuzz/synth.c src/core/codec.c src/core/codec_isal.c src/core/codec_zlib.c src/core/err.c src/core/text.c src/db/choices.c src/db/event.c src/db/event_body.c \
+            src/db/image.c src/db/image_time.c src/db/image_type.c src/db/image_value.c src/db/real.c src/db/sql.c \
+            src/db/value.c
+FUZZ_FLAGS := -std=c11 $(CPPFLAGS_ALL) -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
+FUZZ_DEPS := $(FUZZ_SRC) $(wildcard tests/fuzz/*.h src/db/event*.h src/db/image*.h)
+.PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=replay-%)
+fuzz: $(FUZZ_TARGETS:%=fuzz-%)
+fuzz-replay: $(FUZZ_TARGETS:%=replay-%)
+build/fuzz/run_%: tests/fuzz/fuzz_%.c $(FUZZ_DEPS)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(FUZZ_SRC) -lz -lm -ldl -pthread
+build/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(FUZZ_DEPS)
+	@mkdir -p $(@D)
+	$(CC) $(FUZZ_FLAGS) -fsanitize=address,undefined -o $@ $< tests/fuzz/replay.c $(FUZZ_SRC) -lz -lm -ldl -pthread
+# What is found new stays in build/fuzz/corpus.
+$(FUZZ_TARGETS:%=fuzz-%): fuzz-%: build/fuzz/run_%
+	@mkdir -p build/fuzz/corpus/$*
+	$< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 -artifact_prefix=build/fuzz/ \
+	  build/fuzz/corpus/$* tests/fuzz/corpus/$*
+$(FUZZ_TARGETS:%=replay-%): replay-%: build/fuzz/replay_%
+	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))

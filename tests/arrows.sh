@@ -22,9 +22,10 @@ declare -A may=(
     [config]='core config'
     [db]='core db'
     [watch]='core config db watch'
-    [dump]='core config db dump store'
+    [dump]='core config db dump journal store'
+    [journal]='core config db journal store'
     [store]='core config db store dump'
-    [restore]='core config db restore dump store'
+    [restore]='core config db restore dump journal store'
     [report]='core config db report'
 )
 # The database client's headers, whoever ships them.

@@ -95,6 +95,11 @@ void unpacker_free(struct unpacker *u)
     free(u);
 }
 
+uint32_t codec_crc32(uint32_t crc, const void *data, size_t len)
+{
+    return best()->crc(crc, data, len);
+}
+
 const char *codec_name(int level)
 {
     return of_level(level)->name;

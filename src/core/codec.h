@@ -9,6 +9,7 @@
 #define WK_CORE_CODEC_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/text.h"
 
@@ -39,6 +40,9 @@ struct unpacker *unpacker_new(void);
  * Also without any `in` there may be something to come. */
 enum codec_step unpacker_run(struct unpacker *u, struct codec_io *io);
 void unpacker_free(struct unpacker *u);
+
+/* gzip's CRC-32, of `data` behind what `crc` is of (0: nothing). Any thread. */
+uint32_t codec_crc32(uint32_t crc, const void *data, size_t len);
 
 /* What packs at this level, "ISA-L" or "zlib"; for level 1 also what unpacks. */
 const char *codec_name(int level);

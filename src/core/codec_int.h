@@ -13,6 +13,7 @@ struct codec_ops {
     void *(*unpack_new)(void);
     enum codec_step (*unpack)(void *state, struct codec_io *io);
     void (*unpack_free)(void *state);
+    uint32_t (*crc)(uint32_t crc, const unsigned char *data, size_t len);
 };
 
 extern const struct codec_ops codec_zlib;

@@ -23,6 +23,7 @@ static struct {
     void (*inflate_init)(struct inflate_state *);
     void (*inflate_reset)(struct inflate_state *);
     int (*inflate)(struct inflate_state *);
+    uint32_t (*crc)(uint32_t, const unsigned char *, uint64_t);
 } api;
 
 static const struct {
@@ -34,6 +35,7 @@ static const struct {
     {"isal_inflate_init", &api.inflate_init},
     {"isal_inflate_reset", &api.inflate_reset},
     {"isal_inflate", &api.inflate},
+    {"crc32_gzip_refl", &api.crc},
 };
 
 /* ---- packing ---- */
@@ -252,6 +254,11 @@ static enum codec_step unpack(void *state, struct codec_io *io)
     return unpack_body(u, io);
 }
 
+static uint32_t crc(uint32_t before, const unsigned char *data, size_t len)
+{
+    return api.crc(before, data, len);
+}
+
 /* ---- loading ---- */
 
 static const struct codec_ops ops = {
@@ -263,6 +270,7 @@ static const struct codec_ops ops = {
     .unpack_new = unpack_new,
     .unpack = unpack,
     .unpack_free = free,
+    .crc = crc,
 };
 
 static const struct codec_ops *found;

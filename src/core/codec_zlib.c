@@ -104,6 +104,11 @@ static void unpack_free(void *state)
     free(u);
 }
 
+static uint32_t crc(uint32_t before, const unsigned char *data, size_t len)
+{
+    return (uint32_t)crc32_z(before, data, len);
+}
+
 const struct codec_ops codec_zlib = {
     .name = "zlib",
     .pack_max = SIZE_MAX,
@@ -113,4 +118,5 @@ const struct codec_ops codec_zlib = {
     .unpack_new = unpack_new,
     .unpack = unpack,
     .unpack_free = unpack_free,
+    .crc = crc,
 };

@@ -15,7 +15,7 @@ static const struct {
     {ERR_STALLED, "stalled", 1}, {ERR_DENIED, "denied", 1},    {ERR_QUERY, "query", 1},
     {ERR_CHANGED, "changed", 1}, {ERR_DAMAGED, "damaged", 1},  {ERR_REFUSED, "refused", 4},
     {ERR_BUSY, "busy", 3},       {ERR_NOTHING, "nothing", 5},  {ERR_UNWELL, "not-well", 6},
-    {ERR_ABORTED, "aborted", 1},
+    {ERR_ABORTED, "aborted", 1}, {ERR_GAP, "gap", 1},
 };
 
 int err_set(struct err *e, enum err_class cls, int num, const char *fmt, ...)

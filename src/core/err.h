@@ -25,6 +25,7 @@ enum err_class {
     ERR_NOTHING,     /* nothing intact to restore from */
     ERR_UNWELL,      /* status or verify: not well */
     ERR_ABORTED,     /* told to stop */
+    ERR_GAP,         /* changes are missing from the journal, and no retry brings them */
 };
 
 struct err {

@@ -97,16 +97,23 @@ static void point_row(const struct db_rows *r, void *arg)
     p->pos = number_value(r, 1);
 }
 
+static void read_gtid(struct db *db, char *out, size_t size)
+{
+    char *gtid = db_variable(db, db_is_mariadb(db) ? "gtid_binlog_pos" : "gtid_executed");
+    snprintf(out, size, "%s", gtid ? gtid : "");
+    free(gtid);
+}
+
 void db_point(struct db *db, struct db_point *out)
 {
-    *out = (struct db_point){0};
-    if (each_row(db, "SHOW MASTER STATUS", point_row, out, NULL) < 0)
-        each_row(db, "SHOW BINARY LOG STATUS", point_row, out, NULL);
-    if (out->file[0]) {
-        char *gtid = db_variable(db, db_is_mariadb(db) ? "gtid_binlog_pos" : "gtid_executed");
-        snprintf(out->gtid, sizeof out->gtid, "%s", gtid ? gtid : "");
-        free(gtid);
-    }
+    struct db_point p = {0};
+    read_gtid(db, p.gtid, sizeof p.gtid);
+    if (each_row(db, "SHOW MASTER STATUS", point_row, &p, NULL) < 0)
+        each_row(db, "SHOW BINARY LOG STATUS", point_row, &p, NULL);
+    read_gtid(db, p.gtid_after, sizeof p.gtid_after);
+    if (strcmp(p.gtid, p.gtid_after) == 0)
+        p.gtid_after[0] = '\0';
+    *out = p.file[0] ? p : (struct db_point){0};
 }
 
 char *db_variable(struct db *db, const char *name)
@@ -195,6 +202,7 @@ static void column_row(const struct db_rows *r, void *arg)
     c->generated = extra && (strstr(extra, "VIRTUAL GENERATED") ||
                              strstr(extra, "STORED GENERATED") || strstr(extra, "PERSISTENT"));
     c->has_default = number_value(r, 4) != 0;
+    c->counter = extra && strstr(extra, "auto_increment");
     const char *key = db_value(r, 5);
     if (key && strcmp(key, "PRI") == 0)
         t->has_key = true;
@@ -266,6 +274,47 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
     return rc;
 }
 
+/* The place of a column in a tuple; -1: it is not in one. */
+static int place_of(const struct db_table *t, const char *column)
+{
+    int place = 0;
+    for (size_t i = 0; i < t->column_count; i++) {
+        if (strcmp(t->columns[i].name, column) == 0)
+            return t->columns[i].generated ? -1 : place;
+        place += !t->columns[i].generated;
+    }
+    return -1;
+}
+
+static void key_row(const struct db_rows *r, void *arg)
+{
+    struct db_table *t = db_table_find(arg, db_value(r, 0));
+    if (!t)
+        return;
+    int place = place_of(t, db_value(r, 1));
+    bool first = number_value(r, 2) == 1;
+    if (place < 0 || (!first && t->key_count == 0)) {
+        t->key_count = 0;
+        return;
+    }
+    t->key = xrealloc(t->key, (t->key_count + 1) * sizeof *t->key);
+    t->key[t->key_count++] = (unsigned)place;
+}
+
+int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, struct err *e)
+{
+    char *s = quoted(schema);
+    for (size_t i = 0; i < tables->count; i++)
+        tables->list[i].key_count = 0;
+    int rc = each_rowf(db, key_row, tables, e,
+                       "SELECT TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM "
+                       "information_schema.STATISTICS WHERE TABLE_SCHEMA=%s AND "
+                       "INDEX_NAME='PRIMARY' ORDER BY BINARY TABLE_NAME, SEQ_IN_INDEX",
+                       s);
+    free(s);
+    return rc;
+}
+
 static void table_free(struct db_table *t)
 {
     for (size_t c = 0; c < t->column_count; c++) {
@@ -273,6 +322,7 @@ static void table_free(struct db_table *t)
         free(t->columns[c].type);
     }
     free(t->columns);
+    free(t->key);
     free(t->name);
     free(t->engine);
 }

@@ -17,7 +17,9 @@ int db_server_id(struct db *db, struct server_id *out, struct err *e);
 struct db_point {
     char file[256];
     uint64_t pos;
-    char gtid[512];
+    char gtid[512];       /* what was written before it */
+    char gtid_after[512]; /* and before a moment behind it; "": the same. The server tells both
+                             apart from the place, and others write meanwhile */
 };
 void db_point(struct db *db, struct db_point *out);
 
@@ -39,6 +41,7 @@ struct db_column {
     char *name, *type;
     enum db_encoding encoding;
     bool generated, has_default;
+    bool counter; /* AUTO_INCREMENT */
 };
 struct db_table {
     char *name, *engine;
@@ -51,6 +54,8 @@ struct db_table {
     uint64_t row_length; /* bytes of a row, on the average */
     struct db_column *columns;
     size_t column_count;
+    unsigned *key; /* db_table_keys(): places of the primary key's columns in a tuple */
+    size_t key_count;
 };
 struct db_tables {
     struct db_table *list;
@@ -65,6 +70,9 @@ int db_own_tables(struct db *db, const char *schema, struct db_tables *out, stru
 /* The one of that name, whatever its engine and name; none when it is not there. */
 int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
                    struct err *e);
+/* Fills in the keys of tables of this schema; a key with a generated column is none, since no tuple
+ * has it. */
+int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, struct err *e);
 void db_tables_free(struct db_tables *t);
 /* Takes `t`, which is in the list, out of it. */
 void db_tables_remove(struct db_tables *list, struct db_table *t);

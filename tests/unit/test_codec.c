@@ -362,6 +362,23 @@ static void test_noise(void **state)
     free(noise);
 }
 
+/* The same CRC-32 as zlib's, in one piece or in many, at every length and place of a buffer. */
+static void test_crc(void **state)
+{
+    (void)state;
+    unsigned char data[600];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i * 131 + 7);
+    for (size_t from = 0; from < 9; from++)
+        for (size_t len = 0; from + len <= sizeof data; len++) {
+            uint32_t want = (uint32_t)crc32_z(0, data + from, len);
+            size_t half = len / 3;
+            assert_int_equal(codec_crc32(0, data + from, len), want);
+            uint32_t first = codec_crc32(0, data + from, half);
+            assert_int_equal(codec_crc32(first, data + from + half, len - half), want);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,7 +387,7 @@ int main(void)
         cmocka_unit_test(test_full_at_the_end), cmocka_unit_test(test_headers),
         cmocka_unit_test(test_empty_extra),     cmocka_unit_test(test_bad_headers),
         cmocka_unit_test(test_flipped_bits),    cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_noise),           cmocka_unit_test(test_crc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

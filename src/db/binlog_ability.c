@@ -1,0 +1,192 @@
+#include "db/binlog.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "db/doctor.h"
+
+struct ask {
+    struct db *db;
+    const char *schema;
+    struct binlog_ability *out;
+};
+
+/* A question gives 1 when it found a reason, 0 when all is well, -1. */
+static int because(const struct ask *a, const char *reason, ...)
+    __attribute__((format(printf, 2, 3)));
+static int because(const struct ask *a, const char *reason, ...)
+{
+    struct buf b = {0};
+    va_list ap;
+    va_start(ap, reason);
+    buf_vprintf(&b, reason, ap);
+    va_end(ap);
+    a->out->reason = b.p;
+    return 1;
+}
+
+static void way_out(const struct ask *a, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void way_out(const struct ask *a, const char *fmt, ...)
+{
+    struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    a->out->hint = b.p;
+}
+
+/* ---- settings ---- */
+
+static int ask_log_bin(const struct ask *a, struct err *e)
+{
+    char *v = db_one(a->db, "SELECT @@global.log_bin", e);
+    if (!v)
+        return -1;
+    bool on = strcmp(v, "1") == 0;
+    free(v);
+    if (!on) {
+        way_out(a, "log_bin = binlog under [mysqld] in the server's my.cnf, and a restart of it, "
+                   "which empties MEMORY tables: dump first");
+        return because(a, "log_bin is off: the server writes no binary log.");
+    }
+    if (db_variable_number(a->db, "server_id") == 0) {
+        way_out(a,
+                "server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL server_id=1");
+        return because(a, "server_id is 0: the server lets nobody read its binary log.");
+    }
+    return 0;
+}
+
+/* Variables that may be missing: then the server cannot do it any other way. */
+static const struct {
+    const char *name, *good, *line, *because;
+} settings[] = {
+    {"binlog_format", "ROW", "binlog_format = ROW",
+     "changes are logged as statements, not as rows"},
+    {"binlog_row_image", "FULL", "binlog_row_image = FULL",
+     "not all columns of a changed row are logged"},
+    {"log_bin_compress", "0", "log_bin_compress = OFF", "row changes are logged compressed"},
+};
+
+static int ask_setting(const struct ask *a, size_t i)
+{
+    char *v = db_variable(a->db, settings[i].name);
+    bool good = !v || !v[0] || strcasecmp(v, settings[i].good) == 0;
+    if (!good) {
+        const char *shown = strcmp(v, "1") == 0 ? "ON" : v;
+        way_out(a,
+                "%s under [mysqld] in the server's my.cnf, and SET GLOBAL %s now; the game has to "
+                "connect anew, since open sessions keep what they have",
+                settings[i].line, settings[i].line);
+        because(a, "%s is %s: %s.", settings[i].name, shown, settings[i].because);
+    }
+    free(v);
+    return good ? 0 : 1;
+}
+
+/* ---- rights ---- */
+
+static int ask_rights(const struct ask *a, struct err *e)
+{
+    static const char *const maria[] = {"REPLICATION SLAVE", "BINLOG MONITOR"};
+    static const char *const mysql[] = {"REPLICATION SLAVE", "REPLICATION CLIENT"};
+    const char *const *rights = db_is_mariadb(a->db) ? maria : mysql;
+    struct grants grants = {0};
+    struct doctor_session session;
+    struct buf missing = {0}, account = {0};
+    unsigned strange;
+    if (doctor_session(a->db, &session, e) < 0 || doctor_grants(a->db, &grants, &strange, e) < 0)
+        return -1;
+    for (size_t i = 0; i < 2; i++)
+        if (!grants_have(&grants, NULL, rights[i]) &&
+            (i == 0 || !grants_have(&grants, NULL, "SUPER")))
+            buf_printf(&missing, "%s%s", missing.len ? ", " : "", rights[i]);
+    bool good = missing.len == 0;
+    if (!good) {
+        doctor_account(&account, session.account);
+        way_out(a, "GRANT %s ON *.* TO %s;", missing.p, account.p);
+        because(a, "The account may not read the binary log: %s is missing.", missing.p);
+    }
+    grants_free(&grants);
+    buf_free(&missing);
+    buf_free(&account);
+    return good ? 0 : 1;
+}
+
+/* ---- filters ---- */
+
+/* In the server's list of schemas, which has commas between them and no quotes. */
+static bool listed(const char *list, const char *schema)
+{
+    size_t len = strlen(schema);
+    for (const char *at = list; at && *at;) {
+        const char *end = strchrnul(at, ',');
+        if ((size_t)(end - at) == len && memcmp(at, schema, len) == 0)
+            return true;
+        at = *end ? end + 1 : end;
+    }
+    return false;
+}
+
+/* Where there is a list of what is logged, the list of what is not has no effect. */
+static int judge_filters(const struct ask *a, const char *only, const char *without)
+{
+    if (only && *only) {
+        if (listed(only, a->schema))
+            return 0;
+        way_out(a,
+                "binlog_do_db = %s under [mysqld] in the server's my.cnf, or no such line at all; "
+                "and a restart of it, which empties MEMORY tables: dump first",
+                a->schema);
+        return because(a, "The server logs changes of %s only, not of %s.", only, a->schema);
+    }
+    if (!listed(without, a->schema))
+        return 0;
+    way_out(a,
+            "binlog_ignore_db = %s taken out of [mysqld] in the server's my.cnf, and a restart of "
+            "it, which empties MEMORY tables: dump first",
+            a->schema);
+    return because(a, "The server logs no changes of %s (binlog_ignore_db).", a->schema);
+}
+
+static int ask_filters(const struct ask *a, struct err *e)
+{
+    struct db_rows *r = db_select(a->db, "SHOW MASTER STATUS", NULL);
+    if (!r) /* the name since MySQL 8.4 */
+        r = db_select(a->db, "SHOW BINARY LOG STATUS", e);
+    if (!r)
+        return -1;
+    int got, found = 0;
+    while ((got = db_next(r, e)) == 1)
+        if (!found && db_fields(r) >= 4)
+            found = judge_filters(a, db_value(r, 2), db_value(r, 3));
+    db_rows_end(r);
+    return got < 0 ? -1 : found;
+}
+
+int binlog_ability(struct db *db, const char *schema, struct binlog_ability *out, struct err *e)
+{
+    *out = (struct binlog_ability){0};
+    struct ask a = {.db = db, .schema = schema, .out = out};
+    int got = ask_log_bin(&a, e);
+    for (size_t i = 0; got == 0 && i < sizeof settings / sizeof *settings; i++)
+        got = ask_setting(&a, i);
+    if (got == 0)
+        got = ask_rights(&a, e);
+    if (got == 0)
+        got = ask_filters(&a, e);
+    if (got < 0)
+        binlog_ability_free(out);
+    return got < 0 ? -1 : 0;
+}
+
+void binlog_ability_free(struct binlog_ability *a)
+{
+    free(a->reason);
+    free(a->hint);
+    *a = (struct binlog_ability){0};
+}

@@ -1,0 +1,203 @@
+#include "db/binlog_int.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifndef MYSQL_RPL_GTID
+#include <mariadb_rpl.h>
+#endif
+
+#define LEAST_SILENCE 3000 /* ms: a busy server may be late with its heartbeat */
+#define HEARTBEAT 1000     /* where none is asked for: a server's own default is half a minute */
+#define LARGEST_PACKET (1ul << 30)
+
+/* Flags of the protocol. Annotations are asked for only so that no event is left out, since then
+ * each has to begin where the one before it ended. */
+#define DUMP_TO_END 1u
+#define DUMP_ANNOTATIONS 2u
+
+#define NOT_READABLE 1236 /* the server's error for all that goes wrong with reading its log */
+#define SAME_ID 4052
+#define INTERRUPTED 1317
+
+/* ---- the part that is of one library or the other ---- */
+
+#ifdef MYSQL_RPL_GTID
+static int start(struct binlog_wire *w, const struct binlog_ask *ask)
+{
+    w->rpl = (MYSQL_RPL){
+        .file_name = ask->file,
+        .file_name_length = strlen(ask->file),
+        .start_position = ask->pos,
+        .server_id = ask->id,
+        .flags = ask->to_end ? DUMP_TO_END : 0,
+    };
+    return mysql_binlog_open(w->db->my, &w->rpl);
+}
+
+static int fetch(struct binlog_wire *w, const char **packet, size_t *len)
+{
+    if (mysql_binlog_fetch(w->db->my, &w->rpl) != 0)
+        return -1;
+    *packet = (const char *)w->rpl.buffer;
+    *len = w->rpl.size;
+    return w->rpl.size ? 1 : 0;
+}
+
+static void stop(struct binlog_wire *w)
+{
+    mysql_binlog_close(w->db->my, &w->rpl);
+}
+#else
+static int start(struct binlog_wire *w, const struct binlog_ask *ask)
+{
+    MARIADB_RPL *rpl = mariadb_rpl_init(w->db->my);
+    if (!rpl)
+        return -1;
+    mariadb_rpl_optionsv(rpl, MARIADB_RPL_FILENAME, ask->file, strlen(ask->file));
+    mariadb_rpl_optionsv(rpl, MARIADB_RPL_START, (unsigned long)ask->pos);
+    mariadb_rpl_optionsv(rpl, MARIADB_RPL_SERVER_ID, ask->id);
+    mariadb_rpl_optionsv(rpl, MARIADB_RPL_FLAGS,
+                         DUMP_ANNOTATIONS | (ask->to_end ? DUMP_TO_END : 0));
+    int rc = mariadb_rpl_open(rpl);
+    mariadb_rpl_close(rpl); /* what follows are packets, which the library can read without it */
+    return rc;
+}
+
+static int fetch(struct binlog_wire *w, const char **packet, size_t *len)
+{
+    unsigned long n = mysql_net_read_packet(w->db->my);
+    if (n == packet_error)
+        return -1;
+    *packet = (const char *)w->db->my->net.read_pos;
+    *len = n;
+    return n < 9 && (unsigned char)**packet == 0xFE ? 0 : 1;
+}
+
+static void stop(struct binlog_wire *w)
+{
+    (void)w;
+}
+#endif
+
+/* ---- errors ---- */
+
+/* All these have one number; only the text tells them apart, which is not translated. */
+static void judge_unreadable(struct binlog_wire *w, const char *text, struct err *e)
+{
+    if (strstr(text, "same server_")) {
+        w->same_id = true;
+        e->cls = ERR_UNREACHABLE;
+    } else if (strstr(text, "not open")) {
+        e->cls = ERR_REFUSED;
+        err_hint(e, "the server writes no binary log; log_bin in its my.cnf turns it on");
+    } else if (strstr(text, "server id was not set") || strstr(text, "Misconfigured")) {
+        e->cls = ERR_REFUSED;
+        err_hint(e, "the server needs a server_id other than 0 in its my.cnf");
+    } else if (strstr(text, "emory") || strstr(text, "I/O error")) {
+        e->cls = ERR_QUERY; /* it may work the next time */
+    } else {
+        e->cls = ERR_GAP;
+    }
+}
+
+static int fail(struct binlog_wire *w, const char *what, struct err *e)
+{
+    unsigned num = mysql_errno(w->db->my);
+    struct err why = {0};
+    db_fail(w->db, w->began, what, &why);
+    if (num == NOT_READABLE)
+        judge_unreadable(w, mysql_error(w->db->my), &why);
+    else if (num == SAME_ID)
+        w->same_id = true;
+    if (num == SAME_ID || num == INTERRUPTED) /* nothing is wrong with the log */
+        why.cls = ERR_UNREACHABLE;
+    if (num == 1227)
+        err_hint(&why, "GRANT REPLICATION SLAVE, %s ON *.* TO the account of [mysql] user",
+                 db_is_mariadb(w->db) ? "BINLOG MONITOR" : "REPLICATION CLIENT");
+    if (e)
+        *e = why;
+    return -1;
+}
+
+/* ---- the session ---- */
+
+/* Both servers and both generations of names: what one does not know is a variable of no meaning.
+ * A replica says the same: that it knows checksums, GTIDs and holes, and who it is, so that a
+ * session of ours that the server has not missed yet is ended for this one. */
+static int set_up(struct binlog_wire *w, const struct binlog_ask *ask, int64_t heartbeat,
+                  struct err *e)
+{
+    int64_t ns = heartbeat * 1000000;
+    if (db_execf(w->db, e,
+                 "SET @master_heartbeat_period=%" PRId64 ", @source_heartbeat_period=%" PRId64
+                 ", @mariadb_slave_capability=4"
+                 ", @master_binlog_checksum=@@global.binlog_checksum"
+                 ", @source_binlog_checksum=@@global.binlog_checksum"
+                 ", @slave_uuid='%08" PRIx32 "-0000-4000-8000-000000000000'"
+                 ", @replica_uuid=@slave_uuid",
+                 ns, ns, ask->id) < 0)
+        return -1;
+    struct err why = {0};
+    char *sum = db_one(w->db, "SELECT @master_binlog_checksum", &why);
+    w->checksum = sum && strcasecmp(sum, "NONE") != 0;
+    free(sum);
+    if (why.cls == ERR_NONE)
+        return 0;
+    if (e)
+        *e = why;
+    return -1;
+}
+
+int binlog_wire_open(struct binlog_wire *w, const struct db_params *p, const struct binlog_ask *ask,
+                     struct err *e)
+{
+    *w = (struct binlog_wire){0};
+    struct db_params mine = *p;
+    int64_t heartbeat = ask->heartbeat > 0 ? ask->heartbeat : HEARTBEAT;
+    mine.read_timeout = heartbeat * 3 > LEAST_SILENCE ? heartbeat * 3 : LEAST_SILENCE;
+    mine.schema = NULL;
+    mine.bulk = false;
+    w->db = db_open(&mine, e);
+    if (!w->db)
+        return -1;
+    w->db->my->net.max_packet_size = LARGEST_PACKET; /* no event is larger */
+    if (ask->to_end)
+        db_point(w->db, &w->until);
+    w->began = clock_mono();
+    if (set_up(w, ask, heartbeat, e) == 0) {
+        if (start(w, ask) == 0)
+            return 0;
+        fail(w, "asking for the binary log", e);
+    }
+    db_close(w->db);
+    w->db = NULL;
+    return -1;
+}
+
+int binlog_wire_next(struct binlog_wire *w, const char **bytes, size_t *len, struct err *e)
+{
+    const char *packet = NULL;
+    size_t n = 0;
+    w->began = clock_mono();
+    int got = fetch(w, &packet, &n);
+    if (got < 0)
+        return fail(w, "reading the binary log", e);
+    if (got == 0)
+        return 0;
+    if (n < 2 || packet[0] != 0)
+        return err_set(e, ERR_DAMAGED, 0, "the server sends something that is no event");
+    *bytes = packet + 1; /* behind the mark of a good packet */
+    *len = n - 1;
+    return 1;
+}
+
+void binlog_wire_close(struct binlog_wire *w)
+{
+    if (!w->db)
+        return;
+    stop(w);
+    db_close(w->db);
+    w->db = NULL;
+}

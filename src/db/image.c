@@ -1,0 +1,338 @@
+#include "db/image.h"
+
+#include <stdlib.h>
+#include <string.h>
+#define ZLIB_CONST /* what it reads stays as it is */
+#include <zlib.h>
+
+#include "db/event_int.h"
+#include "db/image_int.h"
+#include "db/value.h"
+
+/* Fields of a map's extra metadata. */
+#define EXTRA_SIGNS 1u
+#define EXTRA_NAMES 4u
+
+struct image {
+    char *table;
+    struct field *fields;
+    size_t count;
+    size_t room; /* of a tuple, without what is in fields with a prefix */
+    /* The map, to hold others against it. */
+    uint8_t *map;
+    size_t meta_len, extra_len;
+    /* The columns that the last image had. */
+    uint8_t *present;
+    size_t present_count;
+    bool present_known;
+    /* For compressed columns. */
+    z_stream zlib;
+    bool zlib_open;
+    struct buf plain;
+};
+
+static size_t bit_bytes(size_t bits)
+{
+    return (bits + 7) / 8;
+}
+
+static bool bit(const uint8_t *set, size_t i)
+{
+    return set[i / 8] >> (i % 8) & 1;
+}
+
+/* ---- the map and the table ---- */
+
+static int make_fields(struct image *m, const struct event_map *map, const struct db_table *t,
+                       struct err *e)
+{
+    const uint8_t *types = map->types, *meta = map->meta, *end = map->meta + map->meta_len;
+    size_t read = 0;
+    m->room = 2;
+    for (size_t i = 0; i < t->column_count; i++) {
+        struct logged l;
+        if (logged_next(&types, &meta, end, &l, e) < 0 ||
+            field_make(&m->fields[i], &t->columns[i], &l, e) < 0)
+            return -1;
+        m->room += m->fields[i].room;
+        read += !m->fields[i].skip;
+    }
+    if (meta != end)
+        return err_set(e, ERR_DAMAGED, 0, "there is more metadata than columns");
+    return read ? 0 : err_set(e, ERR_REFUSED, 0, "all its columns are generated");
+}
+
+static bool has_sign(unsigned type, bool year)
+{
+    return type == LOG_TINY || type == LOG_SHORT || type == LOG_INT24 || type == LOG_LONG ||
+           type == LOG_LONGLONG || type == LOG_FLOAT || type == LOG_DOUBLE || type == LOG_DECIMAL ||
+           (year && type == LOG_YEAR);
+}
+
+/* A bit for each number, the highest first. */
+static int check_signs_of(const struct image *m, const struct event_map *map, struct cursor c,
+                          bool year, struct err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        if (!has_sign(map->types[i], year))
+            continue;
+        if (n / 8 >= cursor_left(&c))
+            return err_set(e, ERR_DAMAGED, 0, "the signs of its columns are cut off");
+        bool is_unsigned = c.at[n / 8] >> (7 - n % 8) & 1;
+        n++;
+        if (m->fields[i].put != field_put_int && m->fields[i].put != field_put_decimal)
+            continue; /* where it makes no difference */
+        if (is_unsigned != m->fields[i].is_unsigned)
+            return err_set(e, ERR_CHANGED, 0, "column %s was %s when it was logged",
+                           m->fields[i].name, is_unsigned ? "unsigned" : "signed");
+    }
+    return 0;
+}
+
+/* MariaDB counts YEAR among the numbers, MySQL does not. */
+static int check_signs(const struct image *m, const struct event_map *map, struct cursor c,
+                       struct err *e)
+{
+    struct err why;
+    if (check_signs_of(m, map, c, true, &why) == 0)
+        return 0;
+    return check_signs_of(m, map, c, false, e);
+}
+
+static int check_names(const struct image *m, struct cursor c, struct err *e)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        uint64_t len = cursor_packed(&c);
+        const char *name = (const char *)cursor_bytes(&c, len);
+        if (!name)
+            return err_set(e, ERR_DAMAGED, 0, "the names of its columns are cut off");
+        if (strlen(m->fields[i].name) != len || memcmp(m->fields[i].name, name, len) != 0)
+            return err_set(e, ERR_CHANGED, 0, "column %s was called %.*s when it was logged",
+                           m->fields[i].name, (int)len, name);
+    }
+    return 0;
+}
+
+static int check_extra(const struct image *m, const struct event_map *map, struct err *e)
+{
+    struct cursor c = {map->extra, map->extra + map->extra_len, false};
+    while (cursor_left(&c)) {
+        unsigned what = (unsigned)cursor_number(&c, 1);
+        uint64_t len = cursor_packed(&c);
+        struct cursor value = {c.at, c.at, false};
+        if (!cursor_bytes(&c, len))
+            return err_set(e, ERR_DAMAGED, 0, "what it tells about its columns is cut off");
+        value.end = c.at;
+        if ((what == EXTRA_SIGNS && check_signs(m, map, value, e) < 0) ||
+            (what == EXTRA_NAMES && check_names(m, value, e) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+static void keep_map(struct image *m, const struct event_map *map)
+{
+    m->meta_len = map->meta_len;
+    m->extra_len = map->extra_len;
+    m->map = xcalloc(m->count + m->meta_len + m->extra_len, 1);
+    memcpy(m->map, map->types, m->count);
+    memcpy(m->map + m->count, map->meta, m->meta_len);
+    memcpy(m->map + m->count + m->meta_len, map->extra, m->extra_len);
+}
+
+struct image *image_open(const struct event_map *map, const struct db_table *t, struct err *e)
+{
+    if (map->columns != t->column_count) {
+        err_set(e, ERR_CHANGED, 0, "table %s has %zu columns now, but had %zu when it was logged",
+                t->name, t->column_count, map->columns);
+        return NULL;
+    }
+    struct image *m = xcalloc(1, sizeof *m);
+    m->table = xstrdup(t->name);
+    m->count = t->column_count;
+    m->fields = xcalloc(m->count, sizeof *m->fields);
+    m->present = xcalloc(bit_bytes(m->count), 1);
+    if (make_fields(m, map, t, e) < 0 || check_extra(m, map, e) < 0) {
+        err_step(e, "table %s", t->name);
+        image_close(m);
+        return NULL;
+    }
+    keep_map(m, map);
+    return m;
+}
+
+bool image_fits(const struct image *m, const struct event_map *map)
+{
+    return map->columns == m->count && map->meta_len == m->meta_len &&
+           map->extra_len == m->extra_len && memcmp(m->map, map->types, m->count) == 0 &&
+           memcmp(m->map + m->count, map->meta, m->meta_len) == 0 &&
+           memcmp(m->map + m->count + m->meta_len, map->extra, m->extra_len) == 0;
+}
+
+void image_close(struct image *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->count; i++)
+        free(m->fields[i].name);
+    if (m->zlib_open)
+        inflateEnd(&m->zlib);
+    buf_free(&m->plain);
+    free(m->fields);
+    free(m->present);
+    free(m->map);
+    free(m->table);
+    free(m);
+}
+
+/* ---- rows ---- */
+
+/* Which columns the images have seldom changes from one to the next. */
+static int take_present(struct image *m, const uint8_t *present, struct err *e)
+{
+    if (m->present_known && memcmp(m->present, present, bit_bytes(m->count)) == 0)
+        return 0;
+    m->present_known = false;
+    m->present_count = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        if (!bit(present, i) && !m->fields[i].skip) {
+            err_set(e, ERR_REFUSED, 0, "table %s: column %s is missing in a changed row", m->table,
+                    m->fields[i].name);
+            err_hint(e, "whoever writes to the table must use binlog_row_image=FULL");
+            return -1;
+        }
+        m->present_count += bit(present, i);
+    }
+    memcpy(m->present, present, bit_bytes(m->count));
+    m->present_known = true;
+    return 0;
+}
+
+int image_check(struct image *m, const struct event_rows *r, struct err *e)
+{
+    if (r->columns != m->count)
+        return err_set(e, ERR_DAMAGED, 0, "table %s has %zu columns, but a row event %zu", m->table,
+                       m->count, r->columns);
+    if (take_present(m, r->present, e) < 0)
+        return -1;
+    return r->present_after ? take_present(m, r->present_after, e) : 0;
+}
+
+/* MariaDB's form of a compressed value: 0 and the text; or 0x80, 8 more without a zlib header, and
+ * in the low bits how many bytes behind it tell the length of the text. NULL: something else. */
+static const uint8_t *unpacked(struct image *m, const struct field *f, const uint8_t *v,
+                               size_t *len)
+{
+    if (*len == 0)
+        return v;
+    unsigned mark = v[0], digits = mark & 7;
+    if (mark == 0) {
+        --*len;
+        return v + 1;
+    }
+    if ((mark & 0xf0) != 0x80 || *len < 1 + digits || digits > 4)
+        return NULL;
+    uint64_t size = high_first(v + 1, digits);
+    if (size >= f->size)
+        return NULL;
+    if (!m->zlib_open && inflateInit(&m->zlib) != Z_OK)
+        return NULL;
+    m->zlib_open = true;
+    buf_clear(&m->plain);
+    buf_reserve(&m->plain, size);
+    z_stream *z = &m->zlib;
+    inflateReset2(z, mark & 8 ? -MAX_WBITS : MAX_WBITS);
+    z->next_in = v + 1 + digits;
+    z->avail_in = (uInt)(*len - 1 - digits);
+    z->next_out = (Bytef *)m->plain.p;
+    z->avail_out = (uInt)size;
+    if (inflate(z, Z_FINISH) != Z_STREAM_END || z->avail_out || z->avail_in)
+        return NULL;
+    *len = size;
+    return (const uint8_t *)m->plain.p;
+}
+
+/* One value of `len` bytes behind `o`, for which `out` may have to grow. */
+static char *put_field(struct image *m, const struct field *f, struct buf *out, char *o,
+                       const uint8_t *v, size_t len)
+{
+    if (f->compressed) {
+        v = unpacked(m, f, v, &len);
+        if (!v)
+            return NULL;
+    }
+    if (f->prefix) {
+        out->len = (size_t)(o - out->p);
+        buf_reserve(out, 2 * len + m->room);
+        o = out->p + out->len;
+    }
+    return f->put(f, o, v, len);
+}
+
+/* Where the value at `at` begins, and its length; NULL where it would go beyond `end`. */
+static const uint8_t *find_value(const struct field *f, const uint8_t *at, const uint8_t *end,
+                                 size_t *len)
+{
+    *len = f->size;
+    if (f->prefix) {
+        if ((size_t)(end - at) < f->prefix)
+            return NULL;
+        *len = f->prefix == 1 ? *at : low_first(at, 2);
+        at += f->prefix;
+    }
+    return *len <= f->size && *len <= (size_t)(end - at) ? at : NULL;
+}
+
+/* The tuple of one row behind `out`, whose length is set at the end. NULL with *bad: the column. */
+static const uint8_t *put_row(struct image *m, const uint8_t *at, const uint8_t *end,
+                              struct buf *out, const struct field **bad)
+{
+    const uint8_t *nulls = at;
+    size_t k = 0;
+    at += bit_bytes(m->present_count);
+    char *o = out->p + out->len, before = '(';
+    for (size_t i = 0; i < m->count; i++) {
+        const struct field *f = *bad = &m->fields[i];
+        if (!bit(m->present, i))
+            continue;
+        bool null = bit(nulls, k++);
+        size_t len = 0;
+        if (!null && !(at = find_value(f, at, end, &len)))
+            return NULL;
+        if (!f->skip) {
+            *o++ = before;
+            before = ',';
+            o = null ? db_put_value(o, f->encoding, NULL, 0) : put_field(m, f, out, o, at, len);
+            if (!o)
+                return NULL;
+        }
+        at += len;
+    }
+    *o++ = ')';
+    *o = '\0';
+    out->len = (size_t)(o - out->p);
+    return at;
+}
+
+const char *image_read(struct image *m, const uint8_t *present, const char *at, const char *end,
+                       struct buf *out, struct err *e)
+{
+    const struct field *bad = m->fields;
+    const size_t had = out->len;
+    if (take_present(m, present, e) < 0)
+        return NULL;
+    if ((size_t)(end - at) < bit_bytes(m->present_count)) {
+        err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is cut off", m->table);
+        return NULL;
+    }
+    buf_reserve(out, m->room);
+    const uint8_t *next = put_row(m, (const uint8_t *)at, (const uint8_t *)end, out, &bad);
+    if (next)
+        return (const char *)next;
+    out->len = had;
+    out->p[had] = '\0';
+    err_set(e, ERR_DAMAGED, 0, "table %s, column %s: a changed row is cut off or has a wrong value",
+            m->table, bad->name);
+    return NULL;
+}

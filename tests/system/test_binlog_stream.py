@@ -1,0 +1,689 @@
+"""The binary log over the replication protocol: every event once, in its place, or an error that says why."""
+import fcntl
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import threading
+import time
+import zlib
+
+import pymysql
+import pytest
+from wk.keeper import BINARY
+from wk.server import Server
+from wk.util import CANARY, DIE_WITH_US, end_process, free_port, wait_for
+from wk.watch import Beside
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+TOOL = os.path.join(os.path.dirname(BINARY), "tools", "binlog_read")
+LOGGED = ["--log-bin=binlog", "--binlog-format=ROW", "--max-allowed-packet=256M",
+          "--innodb-buffer-pool-size=64M"]
+FORMAT, HEARTBEAT, CHECKPOINT, GTID = 15, 27, 161, 162
+MADE = ["SET max_heap_table_size=1<<30", "CREATE OR REPLACE DATABASE w", "USE w",
+        "CREATE TABLE m (id INT PRIMARY KEY, t VARCHAR(200)) ENGINE=MEMORY",
+        "CREATE TABLE i (id INT PRIMARY KEY, t LONGBLOB) ENGINE=InnoDB"]
+
+
+@pytest.fixture(scope="module")
+def tool():
+    """The reader, built where the daemon was built."""
+    build = os.path.dirname(BINARY)
+    with open(os.path.join(build, "tools.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.access(TOOL, os.X_OK) or os.path.getmtime(TOOL) < os.path.getmtime(BINARY):
+            san = ["SAN=1"] if "san" in os.path.basename(build) else []
+            if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
+                build = os.path.relpath(build, ROOT)
+            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *san,
+                            os.path.join(build, "tools", "binlog_read")], check=True)
+    return TOOL
+
+
+@pytest.fixture(scope="module")
+def logged(base):
+    """A server with a binary log, which no test ends."""
+    server = Server(base, *LOGGED).start()
+    yield server
+    server.destroy()
+
+
+@pytest.fixture
+def make_reader(tool):
+    """make_reader(server, place, …) -> Reader, ended with the test."""
+    made = []
+
+    def make(*args, **kw):
+        made.append(Reader(*args, **kw))
+        return made[-1]
+    yield make
+    for reader in made:
+        reader.end()
+
+
+class Reader:
+    """binlog_read beside the test: what it told so far is in `lines`."""
+
+    def __init__(self, server, place, *more, port=None, user="root", password=None):
+        where = ["--host=127.0.0.1", f"--port={port}"] if port else ["--socket=" + server.socket]
+        secret = ["--password=" + password] if password else []
+        self.lines = []
+        self.process = subprocess.Popen(
+            [*DIE_WITH_US, TOOL, *where, "--user=" + user, *secret, "--file=" + place[0],
+             f"--pos={place[1]}", *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.thread = threading.Thread(target=self.take, daemon=True)
+        self.thread.start()
+
+    def take(self):
+        for line in self.process.stdout:
+            self.lines.append(json.loads(line))
+
+    def all(self, timeout=60):
+        """Everything, once it has ended."""
+        self.process.wait(timeout)
+        self.thread.join()
+        return self.lines
+
+    def wait(self, key, n=1):
+        """The n-th line with this key."""
+        def found():
+            hits = [x for x in list(self.lines) if key in x]
+            return hits[n - 1] if len(hits) >= n else None
+        return wait_for(found, lambda: f"{key} of the reader: {self.lines[-3:]}")
+
+    def reach(self, place):
+        wait_for(lambda: any(x.get("file") == place[0] and x["pos"] == place[1] for x in list(self.lines)),
+                 lambda: f"{place}, now at {self.lines[-1:]}")
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        end_process(self.process)
+        self.thread.join()
+
+
+class Relay:
+    """Between a reader and the server's port. Changes one byte of what the server sends, behind
+    `marker`; keeps what the client sends."""
+
+    def __init__(self, port, marker=None):
+        self.target, self.marker, self.sent = port, marker, b""
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.target))
+            threading.Thread(target=self.pump, args=(client, server, False), daemon=True).start()
+            threading.Thread(target=self.pump, args=(server, client, True), daemon=True).start()
+
+    def pump(self, source, sink, back):
+        try:
+            while data := source.recv(65536):
+                if not back:
+                    self.sent += data
+                elif self.marker and self.marker in data:
+                    at = data.index(self.marker) + len(self.marker)
+                    data = data[:at] + bytes([data[at] ^ 4]) + data[at + 1:]
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def stop(self):
+        self.socket.close()
+
+
+class Writer(Beside):
+    """Small changes without end, of both engines; goes on after the server was away."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server, self.n = server, 0
+
+    def work(self):
+        while not self.ended.is_set():
+            try:
+                con = self.server.admin("w")
+                with con.cursor() as cur:
+                    while not self.ended.is_set():
+                        self.n += 1
+                        cur.execute(f"REPLACE INTO m VALUES ({self.n % 100}, REPEAT('x', {self.n % 200}))")
+                        cur.execute("BEGIN")
+                        cur.execute(f"REPLACE INTO i VALUES ({self.n % 50}, REPEAT('y', {self.n % 3000}))")
+                        cur.execute(f"REPLACE INTO i VALUES ({self.n % 50 + 50}, 'z')")
+                        cur.execute("COMMIT")
+            except (pymysql.err.Error, OSError):
+                time.sleep(0.05)
+
+
+def place(server):
+    return server.sql("SHOW MASTER STATUS")[0][:2]
+
+
+def files(server):
+    return [f for f, _ in server.sql("SHOW BINARY LOGS")]
+
+
+def on_disk(server, start=None):
+    """(file, place behind it, size, type, sum of its bytes) of each event in the server's files. A
+    format description's bytes say whether the file is open, so they have no fixed sum."""
+    found = []
+    for name in files(server):
+        with open(os.path.join(server.datadir, name), "rb") as f:
+            data = f.read()
+        assert data[:4] == b"\xfebin"
+        at = 4
+        while at < len(data):
+            kind, _, size = struct.unpack_from("<BII", data, at + 4)
+            at += size
+            found.append((name, at, size, kind, 0 if kind == FORMAT else zlib.adler32(data[at - size:at])))
+    return [x for x in found if start is None or x[:2] > tuple(start)]
+
+
+def is_event(line):
+    return "name" in line
+
+
+def is_real(line):
+    return is_event(line) and line["next"] != 0 and line["type"] != HEARTBEAT
+
+
+def told(lines):
+    """The same out of what a reader told; groups that came again are dropped where they were cut."""
+    found = []
+    for x in lines:
+        if x.get("again"):
+            while found and found[-1][:2] > (x["file"], x["pos"]):
+                found.pop()
+        elif is_real(x):
+            found.append((x["file"], x["pos"], x["size"], x["type"],
+                          0 if x["type"] == FORMAT else x["sum"]))
+    return found
+
+
+def assert_exact(lines, server, start):
+    """Each event once and none missing, but for what the server adds on its own in the meantime."""
+    got, disk = told(lines), on_disk(server, start)
+    assert got == disk[:len(got)]
+    assert {x[3] for x in disk[len(got):]} <= {CHECKPOINT}
+
+
+def fill(server):
+    """Groups of every kind."""
+    con = server.admin("w")
+    with con.cursor() as cur:
+        for sql in ["INSERT INTO m SELECT seq, REPEAT('a', seq % 200) FROM seq_1_to_3000",
+                    "UPDATE m SET t='b' WHERE id < 900", "DELETE FROM m WHERE id % 3 = 0",
+                    "BEGIN", "INSERT INTO i VALUES (1,'x')", "SAVEPOINT s", "INSERT INTO i VALUES (2,'x')",
+                    "ROLLBACK TO SAVEPOINT s", "UPDATE i SET t='xx'", "INSERT INTO m VALUES (0,'mixed')",
+                    "COMMIT", "BEGIN", "INSERT INTO i VALUES (9,'gone')", "INSERT INTO m VALUES (90000,'stays')",
+                    "ROLLBACK", "CREATE TABLE c ENGINE=MEMORY SELECT * FROM m LIMIT 5",
+                    "CREATE TABLE ci ENGINE=InnoDB SELECT * FROM m LIMIT 5",
+                    "CREATE TEMPORARY TABLE t (a INT)", "INSERT INTO t VALUES (1)", "DROP TEMPORARY TABLE t",
+                    "CREATE TABLE two (a INT AUTO_INCREMENT PRIMARY KEY, r DOUBLE) ENGINE=MEMORY",
+                    "UPDATE m, c SET m.t='both', c.t='both' WHERE m.id=c.id",
+                    "SET SESSION binlog_format=STATEMENT", "INSERT INTO two (r) VALUES (RAND()), (2)",
+                    "SET @v = 5", "INSERT INTO two (r) VALUES (@v)", "DELETE FROM two",
+                    "SET SESSION binlog_format=ROW", "TRUNCATE TABLE c",
+                    "XA START 'x1'", "INSERT INTO i VALUES (77,'xa')", "XA END 'x1'", "XA PREPARE 'x1'",
+                    "XA COMMIT 'x1'", "XA START 'x2'", "INSERT INTO i VALUES (78,'xa')", "XA END 'x2'",
+                    "XA COMMIT 'x2' ONE PHASE", "ANALYZE TABLE m", "ALTER TABLE m ADD x INT",
+                    "DROP TABLE c, ci, two"]:
+            cur.execute(sql)
+    con.close()
+
+
+@pytest.fixture
+def filled(logged):
+    """A server whose log has three files; gives the place where they begin."""
+    logged.sql("FLUSH BINARY LOGS")
+    start = place(logged)
+    logged.sql(*MADE)
+    fill(logged)
+    logged.sql("FLUSH BINARY LOGS", "INSERT INTO w.m (id, t) VALUES (70000, 'next')", "FLUSH BINARY LOGS",
+               "FLUSH BINARY LOGS", "DELETE FROM w.m")
+    return start
+
+
+# ---- what is read ----------------------------------------------------------------------------
+
+
+def test_reads_what_is_in_the_files(logged, filled, make_reader):
+    lines = make_reader(logged, (filled[0], 4), "--to-end").all()
+    assert lines[-1].get("end"), lines[-1]
+    assert_exact(lines, logged, (filled[0], 4))
+    assert {x["at"] for x in lines if is_event(x) and not is_real(x)} == {0}
+
+
+def test_reads_what_the_stock_tool_lists(logged, filled, make_reader):
+    got = told(make_reader(logged, (filled[0], 4), "--to-end").all())
+    text = subprocess.run(
+        ["mariadb-binlog", "--no-defaults", *[os.path.join(logged.datadir, f) for f in files(logged)
+                                             if f >= filled[0]]],
+        stdout=subprocess.PIPE, check=True).stdout.decode("latin1")
+    listed = [int(p) for p in re.findall(r"^#\d{6} [ \d:]{8} server id \d+\s+end_log_pos (\d+)", text, re.M)]
+    assert [x[1] for x in got] == listed[:len(got)]
+    assert len(listed) - len(got) < 3
+
+
+def test_groups_begin_and_end(logged, filled, make_reader):
+    """Whatever was written: a group begins with its GTID and ends before the next one begins."""
+    lines = [x for x in make_reader(logged, filled, "--to-end").all() if is_event(x)]
+    open_since, groups = None, 0
+    for x in lines:
+        if x["type"] == GTID:
+            assert x["part"] == "begins" and open_since is None, x
+            open_since, groups = x["pos"] - x["size"], groups + 1
+        elif open_since is None:
+            assert x["part"] == "outside", x
+        elif x["next"]:
+            assert x["part"] in ("within", "ends"), x
+        assert x["group"] == (x["pos"] if x["part"] in ("ends", "outside") else open_since), x
+        if x["part"] == "ends":
+            open_since = None
+    assert open_since is None
+    assert groups > 20
+
+
+def test_every_event_is_a_place_to_begin(logged, filled, make_reader):
+    want = on_disk(logged, (filled[0], 4))
+    for at in range(0, len(want), 9):
+        assert_exact(make_reader(logged, want[at][:2], "--to-end").all(), logged, want[at][:2])
+
+
+def test_follows_rotations(logged, make_reader):
+    logged.sql(*MADE)
+    start = place(logged)
+    reader = make_reader(logged, start)
+    for n in range(4):
+        logged.sql(f"INSERT INTO w.m VALUES ({n}, 'x')", "FLUSH BINARY LOGS")
+    logged.sql("INSERT INTO w.m VALUES (9, 'x')")
+    reader.reach(place(logged))
+    assert_exact(reader.lines, logged, start)
+
+
+def test_huge_events(logged, make_reader):
+    """Larger than a packet of the protocol, and than two; the server's limits are for those who write."""
+    logged.sql(*MADE, "SET GLOBAL slave_max_allowed_packet=1024*1024")
+    start = place(logged)
+    con = logged.admin("w", max_allowed_packet=256 << 20)
+    with con.cursor() as cur:
+        for n, mib in enumerate((15.9, 16, 17, 33, 50)):
+            cur.execute("INSERT INTO i VALUES (%s, REPEAT('h', %s))", (n, int(mib * (1 << 20))))
+    con.close()
+    logged.sql("SET GLOBAL max_allowed_packet=1024*1024")
+    try:
+        lines = make_reader(logged, start, "--to-end").all()
+    finally:
+        logged.sql("SET GLOBAL max_allowed_packet=256*1024*1024",
+                   "SET GLOBAL slave_max_allowed_packet=DEFAULT")
+    assert_exact(lines, logged, start)
+    assert sum(x[2] > 32 << 20 for x in told(lines)) == 2
+
+
+def test_packets_of_exactly_the_largest_size(logged, make_reader):
+    """A packet of 2^24-1 bytes is followed by one more, be it empty."""
+    logged.sql(*MADE)
+    start = place(logged)
+    logged.sql("INSERT INTO w.i VALUES (1, REPEAT('h', 1000))")
+    probe = next(x for x in on_disk(logged, start) if x[2] > 1000)
+    rest = probe[2] - 1000 + 1  # of an event around its value, and the protocol's first byte
+    con = logged.admin("w", max_allowed_packet=256 << 20)
+    with con.cursor() as cur:
+        for n, size in enumerate(((1 << 24) - 2, (1 << 24) - 1, 1 << 24)):
+            cur.execute("INSERT INTO i VALUES (%s, REPEAT('h', %s))", (n + 10, size - rest))
+    con.close()
+    lines = make_reader(logged, start, "--to-end").all()
+    assert_exact(lines, logged, start)
+    assert [x[2] for x in told(lines) if x[2] > 1 << 20] == [(1 << 24) - 3, (1 << 24) - 2, (1 << 24) - 1]
+
+
+@pytest.mark.parametrize("first,second", [("CRC32", "NONE"), ("NONE", "CRC32")])
+def test_checksums_turned_on_and_off(logged, make_reader, first, second):
+    logged.sql(*MADE, f"SET GLOBAL binlog_checksum={first}")
+    try:
+        start = place(logged)
+        live = make_reader(logged, start, "--heartbeat=200")
+        logged.sql("INSERT INTO w.m VALUES (1,'x')", f"SET GLOBAL binlog_checksum={second}",
+                   "INSERT INTO w.m VALUES (2,'x')")
+        for want in (2, 4):
+            wait_for(lambda n=want: sum(x.get("type") == HEARTBEAT for x in list(live.lines)) >= n,
+                     lambda: f"heartbeats: {live.lines[-3:]}")
+        logged.sql(f"SET GLOBAL binlog_checksum={first}", "INSERT INTO w.m VALUES (3,'x')")
+        live.reach(place(logged))
+        assert_exact(live.lines, logged, start)
+        assert_exact(make_reader(logged, start, "--to-end").all(), logged, start)
+    finally:
+        logged.sql("SET GLOBAL binlog_checksum=CRC32")
+
+
+def test_two_readers(logged, make_reader):
+    logged.sql(*MADE)
+    start = place(logged)
+    readers = [make_reader(logged, start) for _ in range(3)]
+    with Writer(logged):
+        for reader in readers:
+            wait_for(lambda r=reader: len(r.lines) > 500, "500 events")
+    for reader in readers:
+        reader.reach(place(logged))
+        assert_exact(reader.lines, logged, start)
+
+
+# ---- silence ---------------------------------------------------------------------------------
+
+
+def test_heartbeats_when_idle(logged, make_reader):
+    reader = make_reader(logged, place(logged), "--heartbeat=100")
+    wait_for(lambda: sum(x.get("type") == HEARTBEAT for x in list(reader.lines)) >= 5,
+             lambda: f"heartbeats: {reader.lines[-3:]}")
+    assert {x["part"] for x in reader.lines if is_event(x)} == {"outside"}
+
+
+def test_a_stopped_server_is_stalled(make_server, make_reader):
+    server = make_server(*LOGGED)
+    reader = make_reader(server, place(server), "--heartbeat=500")
+    reader.wait("name", 3)
+    server.sigstop()
+    try:
+        assert reader.all()[-1]["error"] == "stalled"
+    finally:
+        server.sigcont()
+
+
+# ---- connections that end --------------------------------------------------------------------
+
+
+def kill_dumps(server):
+    """KILLs all sessions that read the log; how many these were."""
+    ids = [i for (i,) in server.sql("SELECT id FROM information_schema.processlist WHERE command='Binlog Dump'")]
+    for i in ids:
+        try:
+            server.sql(f"KILL {i}")
+        except pymysql.err.OperationalError:
+            pass  # it is gone
+    return len(ids)
+
+
+def test_a_killed_connection_goes_on(logged, make_reader):
+    logged.sql(*MADE)
+    start = place(logged)
+    reader = make_reader(logged, start, "--again=30000")
+    with Writer(logged):
+        for n in range(1, 6):
+            count = len(reader.lines)
+            wait_for(lambda c=count: len(reader.lines) > c + 200, "200 events")
+            wait_for(lambda: kill_dumps(logged), "a session to kill")
+            reader.wait("again", n)
+    reader.reach(place(logged))
+    assert_exact(reader.lines, logged, start)
+
+
+def test_a_cut_off_group_comes_again(logged, make_reader):
+    """Without its map a row event means nothing."""
+    logged.sql(*MADE)
+    start = place(logged)
+    logged.sql("USE w", "INSERT INTO m VALUES (0,'before')",
+               "INSERT INTO m SELECT seq, REPEAT('x', 200) FROM seq_1_to_200000")
+    reader = make_reader(logged, start, "--again=30000", "--to-end", "--pause-at=300")
+    reader.wait("paused")
+    assert kill_dumps(logged) == 1
+    reader.go_on()
+    lines = reader.all()
+    assert lines[-1].get("end"), lines[-1]
+    again = [x for x in lines if "again" in x]
+    begins = [x["pos"] - x["size"] for x in lines if x.get("part") == "begins"]
+    assert [x["again"] for x in again] == [True]
+    assert again[0]["pos"] == begins[1] == begins[2]
+    assert_exact(lines, logged, start)
+
+
+def test_an_interrupted_dump_is_not_the_end(logged, make_reader):
+    """KILL QUERY makes the server say that this was all."""
+    logged.sql(*MADE)
+    start = place(logged)
+    logged.sql("USE w", "INSERT INTO m SELECT seq, REPEAT('x', 200) FROM seq_1_to_200000")
+    reader = make_reader(logged, start, "--to-end", "--pause-at=300")
+    reader.wait("paused")
+    for (i,) in logged.sql("SELECT id FROM information_schema.processlist WHERE command='Binlog Dump'"):
+        logged.sql(f"KILL QUERY {i}")
+    reader.go_on()
+    assert reader.all()[-1].get("error") == "unreachable"
+
+
+def test_a_killed_server_goes_on(make_server, make_reader):
+    """No event twice, none missing, whatever happened to the server."""
+    server = make_server(*LOGGED)
+    server.sql(*MADE)
+    start = place(server)
+    reader = make_reader(server, start, "--again=60000")
+    with Writer(server):
+        for n in range(1, 4):
+            count = len(reader.lines)
+            wait_for(lambda c=count: len(reader.lines) > c + 300, "300 events")
+            if n == 2:
+                server.stop()
+                server.start()
+            else:
+                server.crash()
+            reader.wait("again", n)
+    reader.reach(place(server))
+    assert_exact(reader.lines, server, start)
+
+
+def test_another_reader_with_our_id(logged, make_reader):
+    """Two that say to be the same end each other: one has to give way."""
+    logged.sql(*MADE, "CREATE OR REPLACE USER 'tcp'@'127.0.0.1'",
+               "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO 'tcp'@'127.0.0.1'")
+    start, relay = place(logged), Relay(logged.port)
+    reader = make_reader(logged, start, "--again=30000", port=relay.port, user="tcp")
+    reader.wait("name", 2)
+
+    def ids():
+        return [struct.unpack_from("<I", m.group(0), 11)[0] for m in
+                re.finditer(rb"...\x00\x12.{4}\x02\x00.{4}" + start[0].encode(), relay.sent, re.S)]
+    first = ids()[0]
+    assert first >= 1 << 31
+    rival = logged.admin()
+    rival._execute_command(0x12, struct.pack("<IHI", start[1], 2, first) + start[0].encode())
+    reader.wait("again")
+    logged.sql("INSERT INTO w.m VALUES (1,'x')")
+    reader.reach(place(logged))
+    assert len(ids()) == 2 and ids()[1] != first
+    assert_exact(reader.lines, logged, start)
+    rival._sock.close()
+    relay.stop()
+
+
+# ---- places that cannot be read on from ------------------------------------------------------
+
+
+def refusal(make_reader, server, where, *more, **kw):
+    last = make_reader(server, where, "--to-end", *more, **kw).all()[-1]
+    assert "error" in last, last
+    return last
+
+
+@pytest.fixture
+def own(make_server):
+    server = make_server(*LOGGED)
+    server.sql(*MADE, "INSERT INTO m VALUES (1,'x')")
+    return server
+
+
+def test_a_purged_log_is_a_gap(own, make_reader):
+    start = place(own)
+    own.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+
+    def purged():  # the server keeps files that InnoDB might need after a crash
+        own.sql(f"PURGE BINARY LOGS TO '{place(own)[0]}'")
+        return start[0] not in files(own)
+    wait_for(purged, "the log to be purged")
+    error = refusal(make_reader, own, start)
+    assert (error["error"], error["num"]) == ("gap", 1236)
+    assert "dump" in error["hint"]
+
+
+def test_a_place_behind_the_log_is_a_gap(own, make_reader):
+    file, pos = place(own)
+    assert refusal(make_reader, own, (file, pos + 1))["error"] == "gap"
+    assert refusal(make_reader, own, (file[:-1] + "9", 4))["error"] == "gap"
+    assert refusal(make_reader, own, ("other.000001", 4))["error"] == "gap"
+    assert refusal(make_reader, own, (file, 3))["error"] == "gap"
+    assert refusal(make_reader, own, (file, pos + (1 << 32)))["error"] == "gap"
+
+
+def test_a_place_within_an_event_is_an_error(own, make_reader):
+    file, pos = place(own)
+    for at in range(5, pos, 7):
+        if (file, at) not in {x[:2] for x in on_disk(own)}:
+            lines = make_reader(own, (file, at), "--to-end").all()
+            assert lines[-1].get("error") in ("gap", "damaged"), (at, lines[-1])
+            assert not told(lines), at
+
+
+def test_a_reset_log_is_a_gap(own, make_reader):
+    """Its new files have the names of the old ones, and events may even lie in the same places."""
+    start = place(own)
+    lines = make_reader(own, start, "--to-end").all()
+    born = next(x["born"] for x in lines if x.get("born"))
+    assert make_reader(own, start, "--to-end", f"--born={born}").all()[-1].get("end")
+    own.grow_old()
+    own.sql("RESET MASTER", *MADE, "INSERT INTO m VALUES (1,'y')")
+    assert place(own)[0] == start[0]
+    assert place(own)[1] >= start[1]
+    error = refusal(make_reader, own, start, f"--born={born}")
+    assert error["error"] == "gap"
+    assert "begun anew" in error["text"]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first-file", "later-file"])
+@pytest.mark.parametrize("rows", [1, 3000], ids=["shorter", "longer"])
+def test_a_log_reset_while_it_is_read(own, make_reader, first, rows):
+    """A server that begins anew with the file that it sends notices late; what it sends then does not
+    follow."""
+    if not first:
+        own.sql("FLUSH BINARY LOGS")
+    start = place(own)
+    reader = make_reader(own, start, "--again=20000", "--heartbeat=100")
+    reader.wait("name", 2)
+    own.grow_old()
+    own.sql("INSERT INTO w.m VALUES (2,'old')")
+    reader.reach(place(own))
+    before = told(reader.lines)
+    own.sql("RESET MASTER", "USE w", f"INSERT INTO m SELECT seq, 'new' FROM seq_100_to_{100 + rows}",
+            "FLUSH BINARY LOGS", "INSERT INTO w.m VALUES (3,'new')")
+    lines = reader.all()
+    assert lines[-1]["error"] in ("gap", "damaged"), lines[-1]
+    assert {x[3] for x in told(lines)[len(before):]} <= {CHECKPOINT}
+
+
+def test_an_idle_reader_of_a_log_that_is_reset(own, make_reader):
+    start = place(own)
+    reader = make_reader(own, start, "--heartbeat=100")
+    wait_for(lambda: any(x.get("type") == HEARTBEAT for x in list(reader.lines)), "a heartbeat")
+    own.sql("RESET MASTER", "INSERT INTO w.m VALUES (3,'new')", "FLUSH BINARY LOGS", "INSERT INTO w.m VALUES (4,'new')")
+    lines = reader.all()
+    assert lines[-1]["error"] == "gap", lines[-1]
+    assert told(lines) == []
+
+
+def test_a_log_that_is_off(server, make_reader):
+    error = refusal(make_reader, server, ("binlog.000001", 4))
+    assert error["error"] == "refused"
+    assert "log_bin" in error["hint"]
+
+
+def test_no_rights(logged, make_reader):
+    logged.account("poor", ["w"], server_rights="BINLOG MONITOR")
+    error = refusal(make_reader, logged, place(logged), user="poor", password=CANARY)
+    assert error["error"] == "denied"
+    assert "GRANT REPLICATION SLAVE, BINLOG MONITOR" in error["hint"]
+
+
+def test_no_server(logged, make_reader):
+    port = free_port()
+    assert refusal(make_reader, logged, place(logged), port=port)["error"] == "unreachable"
+
+
+def test_a_flipped_bit_is_found(logged, make_reader):
+    marker = b"right behind this"
+    logged.sql(*MADE, "CREATE OR REPLACE USER 'tcp'@'127.0.0.1'",
+               "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO 'tcp'@'127.0.0.1'")
+    start = place(logged)
+    logged.sql("INSERT INTO w.m VALUES (1,'fine')", f"INSERT INTO w.m VALUES (2,'{marker.decode()} is it')")
+    relay = Relay(logged.port, marker)
+    lines = make_reader(logged, start, "--to-end", port=relay.port, user="tcp").all()
+    assert lines[-1].get("error") == "damaged", lines[-1]
+    assert told(lines) == on_disk(logged, start)[:len(told(lines))]
+    assert_exact(make_reader(logged, start, "--to-end").all(), logged, start)
+    relay.stop()
+
+
+# ---- can it be read? -------------------------------------------------------------------------
+
+
+def ability(tool, server, schema="w", user="root", password=None):
+    secret = ["--password=" + password] if password else []
+    done = subprocess.run([tool, "--socket=" + server.socket, "--user=" + user, *secret, "--ability=" + schema],
+                          stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    found = json.loads(done.stdout)
+    return found["reason"], found["hint"]
+
+
+def test_ability(tool, logged):
+    assert ability(tool, logged) == (None, None)
+    for name, bad, good in (("binlog_format", "MIXED", "ROW"), ("binlog_format", "STATEMENT", "ROW"),
+                            ("binlog_row_image", "MINIMAL", "FULL"), ("binlog_row_image", "NOBLOB", "FULL"),
+                            ("log_bin_compress", "ON", "OFF")):
+        logged.sql(f"SET GLOBAL {name}={bad}")
+        try:
+            reason, hint = ability(tool, logged)
+        finally:
+            logged.sql(f"SET GLOBAL {name}={good}")
+        assert reason.startswith(f"{name} is {bad}: ")
+        assert f"{name} = {good}" in hint
+    assert ability(tool, logged) == (None, None)
+
+
+def test_ability_of_an_account(tool, logged):
+    logged.account("poor", ["w"], server_rights="")
+    reason, hint = ability(tool, logged, user="poor", password=CANARY)
+    assert "REPLICATION SLAVE, BINLOG MONITOR" in reason
+    logged.sql(hint.rstrip(";"))
+    assert ability(tool, logged, user="poor", password=CANARY) == (None, None)
+    logged.sql("REVOKE BINLOG MONITOR ON *.* FROM 'poor'@'localhost'")
+    reason, hint = ability(tool, logged, user="poor", password=CANARY)
+    assert hint.startswith("GRANT BINLOG MONITOR ON *.* TO")
+
+
+def test_ability_without_a_log(tool, server):
+    reason, hint = ability(tool, server)
+    assert reason.startswith("log_bin is off")
+    assert "log_bin" in hint
+
+
+def test_ability_with_filters(tool, make_server):
+    only = make_server("--log-bin=binlog", "--binlog-format=ROW", "--binlog-do-db=a", "--binlog-do-db=w2")
+    assert ability(tool, only, "a") == (None, None)
+    assert ability(tool, only, "w2") == (None, None)
+    reason, hint = ability(tool, only, "w")
+    assert "a,w2" in reason and "binlog_do_db = w " in hint
+    only.destroy()
+    without = make_server("--log-bin=binlog", "--binlog-format=ROW", "--binlog-ignore-db=w")
+    assert ability(tool, without, "w2") == (None, None)
+    reason, hint = ability(tool, without, "w")
+    assert "binlog_ignore_db" in reason and "binlog_ignore_db = w " in hint

@@ -1,0 +1,224 @@
+/* binlog_read: the binary log as src/db/binlog.h gives it out, one JSON object for each line, for
+ * the system tests. See usage(). Ends with 0 at the end of the log, with 1 after an error that is
+ * not mended by connecting again (--again), which it tells in its last line. */
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zlib.h>
+
+#include "core/clock.h"
+#include "core/text.h"
+#include "db/binlog.h"
+
+struct work {
+    struct db_params params;
+    struct db_point from;
+    struct binlog_options options;
+    const char *ability; /* schema */
+    int64_t again;       /* ms that connecting again may take; 0: an error ends it */
+    uint64_t pause_at;   /* events; then a line on the standard input is waited for */
+    bool quiet;
+    uint64_t events, bytes;
+};
+
+static int usage(void)
+{
+    fprintf(stderr,
+            "usage: binlog_read [--socket PATH | --host NAME --port N] --user NAME\n"
+            "  [--password TEXT] --file NAME --pos N [--born N] [--heartbeat MS] [--to-end]\n"
+            "  [--again MS] [--pause-at EVENTS] [--quiet] | --ability SCHEMA\n");
+    return 2;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void show(json_t *line)
+{
+    char *text = json_dumps(line, JSON_COMPACT);
+    puts(text);
+    fflush(stdout);
+    free(text);
+    json_decref(line);
+}
+
+static void show_error(const struct err *e)
+{
+    show(json_pack("{s:s s:i s:s s:s}", "error", err_class_name(e->cls), "num", e->num, "text",
+                   e->text, "hint", e->hint));
+}
+
+static void show_event(const struct binlog *b, const struct event *ev)
+{
+    static const char *const parts[] = {[BINLOG_OUTSIDE] = "outside",
+                                        [BINLOG_BEGINS] = "begins",
+                                        [BINLOG_WITHIN] = "within",
+                                        [BINLOG_ENDS] = "ends"};
+    uint64_t pos, group;
+    size_t len;
+    const char *bytes = binlog_bytes(b, &len);
+    const char *file = binlog_file(b, &pos);
+    binlog_group(b, &group);
+    /* No CRC32: that of an event with its own CRC32 at the end is always the same. */
+    show(json_pack("{s:s s:I s:I s:i s:s s:I s:I s:I s:I s:s s:I s:i}", "file", file, "pos",
+                   (json_int_t)pos, "size", (json_int_t)ev->size, "type", (int)ev->type, "name",
+                   ev->name, "next", (json_int_t)ev->next, "at", (json_int_t)ev->at, "sum",
+                   (json_int_t)adler32(1, (const unsigned char *)bytes, (unsigned)len), "group",
+                   (json_int_t)group, "part", parts[binlog_part(b)], "born",
+                   (json_int_t)binlog_born(b), "kind", (int)ev->kind));
+}
+
+/* 0: reading goes on. */
+static int mend(struct work *w, struct binlog *b, struct err *e)
+{
+    mono_t began = clock_mono();
+    bool mendable = e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED;
+    while (w->again && mendable && mono_since(clock_mono(), began) < w->again) {
+        struct err why = {0};
+        int back = binlog_again(b, &why);
+        if (back >= 0) {
+            uint64_t pos;
+            const char *file = binlog_file(b, &pos);
+            show(json_pack("{s:b s:s s:I s:s}", "again", back, "file", file, "pos", (json_int_t)pos,
+                           "after", err_class_name(e->cls)));
+            return 0;
+        }
+        *e = why;
+        mendable = e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    return -1;
+}
+
+static void wait_for_line(void)
+{
+    char line[16];
+    show(json_pack("{s:b}", "paused", 1));
+    if (!fgets(line, sizeof line, stdin))
+        exit(2);
+}
+
+static int read_all(struct work *w, struct err *e)
+{
+    struct binlog *b = binlog_open(&w->params, &w->from, &w->options, e);
+    if (!b)
+        return -1;
+    int got;
+    do {
+        struct event ev;
+        size_t len;
+        got = binlog_next(b, &ev, e);
+        if (got == 1) {
+            binlog_bytes(b, &len);
+            w->events++;
+            w->bytes += len;
+            if (!w->quiet)
+                show_event(b, &ev);
+            if (w->events == w->pause_at)
+                wait_for_line();
+        } else if (got < 0 && mend(w, b, e) == 0) {
+            got = 1;
+        }
+    } while (got == 1);
+    binlog_close(b);
+    return got;
+}
+
+static int ability(const struct work *w, struct err *e)
+{
+    struct binlog_ability a;
+    struct db *db = db_open(&w->params, e);
+    int rc = db ? binlog_ability(db, w->ability, &a, e) : -1;
+    if (rc == 0) {
+        show(json_pack("{s:s? s:s?}", "reason", a.reason, "hint", a.hint));
+        binlog_ability_free(&a);
+    }
+    db_close(db);
+    return rc;
+}
+
+static bool parse(struct work *w, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"socket", 1, NULL, 's'},  {"host", 1, NULL, 'h'},  {"port", 1, NULL, 'P'},
+        {"user", 1, NULL, 'u'},    {"file", 1, NULL, 'f'},  {"password", 1, NULL, 'w'},
+        {"pos", 1, NULL, 'p'},     {"born", 1, NULL, 'b'},  {"heartbeat", 1, NULL, 'H'},
+        {"to-end", 0, NULL, 'e'},  {"again", 1, NULL, 'a'}, {"pause-at", 1, NULL, 'n'},
+        {"ability", 1, NULL, 'A'}, {"quiet", 0, NULL, 'q'}, {NULL, 0, NULL, 0}};
+    int c;
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+        switch (c) {
+        case 's':
+            w->params.socket = optarg;
+            break;
+        case 'h':
+            w->params.host = optarg;
+            break;
+        case 'P':
+            w->params.port = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'u':
+            w->params.user = optarg;
+            break;
+        case 'w':
+            w->params.password = optarg;
+            break;
+        case 'f':
+            snprintf(w->from.file, sizeof w->from.file, "%s", optarg);
+            break;
+        case 'p':
+            w->from.pos = strtoull(optarg, NULL, 10);
+            break;
+        case 'b':
+            w->options.born = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
+        case 'H':
+            w->options.heartbeat = strtoll(optarg, NULL, 10);
+            break;
+        case 'e':
+            w->options.to_end = true;
+            break;
+        case 'a':
+            w->again = strtoll(optarg, NULL, 10);
+            break;
+        case 'n':
+            w->pause_at = strtoull(optarg, NULL, 10);
+            break;
+        case 'A':
+            w->ability = optarg;
+            break;
+        case 'q':
+            w->quiet = true;
+            break;
+        default:
+            return false;
+        }
+    return (w->params.socket || w->params.host) && (w->ability || w->from.file[0]);
+}
+
+int main(int argc, char **argv)
+{
+    struct work w = {
+        .params = {.user = "root", .connect_timeout = 5000, .read_timeout = 60000},
+        .options = {.heartbeat = 500},
+    };
+    struct err e = {0};
+    if (!parse(&w, argc, argv))
+        return usage();
+    double began = seconds();
+    int rc = w.ability ? ability(&w, &e) : read_all(&w, &e);
+    double took = seconds() - began;
+    if (rc < 0)
+        show_error(&e);
+    else if (!w.ability)
+        show(json_pack("{s:b s:I s:I s:f}", "end", 1, "events", (json_int_t)w.events, "bytes",
+                       (json_int_t)w.bytes, "seconds", took));
+    return rc < 0;
+}
