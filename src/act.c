@@ -323,32 +323,48 @@ static int act_dump(struct act *a, const struct request *r, json_t **result, str
     if (rc == 0 || m.rejected[0]) {
         *result = manifest_summary(&m);
         json_object_set_new(*result, "nonce", json_string(m.nonce));
+        json_object_set_new(*result, "end_point", manifest_point_json(&m.end));
     }
     manifest_free(&m);
     return rc;
 }
 
-/* Play lost: from the dump to the last moment the world was seen alive, which may lie before it
- * where nobody watches. */
+/* Play lost: from the dump, or from where the journal could not be followed, to the last moment the
+ * world was seen alive, which may lie before it where nobody watches. */
 static json_t *lost_seconds(const struct act *a, const struct restore_result *res)
 {
+    wall_t from = res->dump_at;
     if (res->dump_at.ms == 0 || res->over_living || !a->state.known)
         return json_null();
-    int64_t lost = (a->state.alive_at.ms - res->dump_at.ms) / 1000;
+    if (res->journal.used && !res->journal.gap[0])
+        return json_integer(0);
+    if (res->journal.used && res->journal.gap_at.ms > from.ms)
+        from = res->journal.gap_at;
+    int64_t lost = (a->state.alive_at.ms - from.ms) / 1000;
     return json_integer(lost > 0 ? lost : 0);
+}
+
+static int read_at(const char *text, wall_t *at, struct err *e)
+{
+    wall_t now = clock_wall();
+    if (text_time_parse(text, now, at) == 0 && at->ms <= now.ms) {
+        at->ms = at->ms / 1000 * 1000 + 999; /* the log counts whole seconds */
+        return 0;
+    }
+    err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is no moment of the past", text);
+    err_hint(e, "\"2026-11-21 18:30:05\" (local time, or UTC with a Z behind it), 18:30, or -15m");
+    return -1;
 }
 
 static int act_restore(struct act *a, const struct request *r, json_t **result, struct err *e)
 {
-    if (r->at) {
-        err_set(e, ERR_USAGE, 0, "--at needs the journal, which this version does not have");
-        err_hint(
-            e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows them");
-        return -1;
-    }
     struct restore_result res;
+    wall_t at = {0};
+    if (r->at && read_at(r->at, &at, e) < 0)
+        return -1;
     struct restore_options opt = {.dump = r->dump,
                                   .into = r->into,
+                                  .at = at,
                                   .force = r->force,
                                   .dry_run = r->dry_run,
                                   .automatic = r->automatic,
@@ -360,7 +376,7 @@ static int act_restore(struct act *a, const struct request *r, json_t **result, 
     if (r->into)
         set_string(*result, "into", r->into);
     if (rc == 0 && res.nonce[0]) {
-        json_object_set_new(*result, "lost_seconds", lost_seconds(a, &res));
+        json_object_set_new(*result, "lost_seconds", r->at ? json_null() : lost_seconds(a, &res));
         struct err late;
         if (remember(a, res.nonce, res.generation, &res.server, &late) < 0)
             emit_note(a, late.text);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "db/sql.h"
-#include "dump/writer.h"
 
 /* What is really executed, and where (each was proven by taking it away):
  *   SELECT                   all reading; CREATE TABLE … LIKE
@@ -42,9 +41,8 @@ static bool in_list(const char *const *list, const char *s)
 
 static bool is_needed(const struct check *c, size_t i)
 {
-    const char *why;
     return strcmp(needed[i].right, "CREATE TEMPORARY TABLES") != 0 ||
-           dump_method(c->cfg, &why) == METHOD_COPY;
+           c->cfg->dump_method != METHOD_LOCK;
 }
 
 static bool has(const struct check *c, const char *right)
@@ -227,6 +225,8 @@ static void check_position(struct check *c)
 {
     struct buf sql = {0};
     const char *right = db_is_mariadb(c->db) ? "BINLOG MONITOR" : "REPLICATION CLIENT";
+    if (c->cfg->journal != JOURNAL_OFF) /* the journal needs the same, and says so */
+        return;
     if (db_variable_number(c->db, "log_bin") != 1 || has_globally(c, "BINLOG MONITOR") ||
         has_globally(c, "SUPER"))
         return;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "db/binlog.h"
 #include "db/sql.h"
-#include "dump/writer.h"
 
 #define NEAR_LIMIT_PERCENT 80
 #define CLOCK_LIMIT 2000 /* ms */
@@ -246,28 +246,33 @@ static void check_settings(struct check *c)
                   "nothing in the server's is in the way of dumps and restores");
 }
 
-static void check_binary_log(struct check *c)
+/* With `auto` a server without it is as good as one can have; asked for by name it is missing. */
+static void check_journal(struct check *c)
 {
-    static const char name[] = "binary log";
-    static const char way[] = "SET GLOBAL binlog_format=ROW, binlog_row_image=FULL, and the same "
-                              "in the server's config file";
-    if (!variable_on(c, "log_bin")) {
+    static const char name[] = "journal";
+    struct binlog_ability a;
+    struct err e;
+    if (c->cfg->journal == JOURNAL_OFF) {
         check_add(c, CHECK_NOTE, name,
-                  "off: what happens between two dumps is in no file and cannot come back");
-        check_hint(c,
-                   "a journal will need log_bin with binlog_format=ROW; this version does without");
+                  "[journal] mode = off: a restore brings back the dump and nothing newer");
         return;
     }
-    char *format = db_variable(c->db, "binlog_format"),
-         *image = db_variable(c->db, "binlog_row_image");
-    bool good = format && image && strcasecmp(format, "ROW") == 0 && strcasecmp(image, "FULL") == 0;
-    check_add(c, good ? CHECK_OK : CHECK_NOTE, name, "binlog_format=%s, binlog_row_image=%s%s",
-              format ? format : "?", image ? image : "?",
-              good ? ": a journal can be read from it" : ": a journal will need ROW and FULL");
-    if (!good)
-        check_hint(c, "%s; this version does without", way);
-    free(format);
-    free(image);
+    if (binlog_ability(c->db, c->cfg->schema, &a, &e) < 0) {
+        check_add(c, CHECK_WARN, name, "cannot be asked for: %s", e.text);
+        return;
+    }
+    if (!a.reason) {
+        check_add(c, CHECK_OK, name,
+                  "the server's binary log holds each changed row: a restore brings back all that "
+                  "was acknowledged");
+    } else {
+        bool must = c->cfg->journal == JOURNAL_SERVER;
+        check_add(c, must ? CHECK_FAIL : CHECK_NOTE, name,
+                  "none, so what is played after the last dump is lost with the server: %s",
+                  a.reason);
+        check_hint(c, "%s", a.hint ? a.hint : "see worldkeeper(8), [journal]");
+    }
+    binlog_ability_free(&a);
 }
 
 static void check_packet(struct check *c)
@@ -404,9 +409,8 @@ static int64_t memory_available(void)
 
 static void check_memory(struct check *c)
 {
-    const char *why;
     char need[TEXT_SHORT], have[TEXT_SHORT];
-    if (c->memory_data == 0 || dump_method(c->cfg, &why) != METHOD_COPY)
+    if (c->memory_data == 0 || c->cfg->dump_method == METHOD_LOCK)
         return;
     text_size(c->memory_data, need);
     int64_t available = c->local ? memory_available() : -1;
@@ -432,7 +436,7 @@ void check_server(struct check *c)
     check_heap(c);
     check_memory(c);
     check_packet(c);
-    check_binary_log(c);
+    check_journal(c);
     check_settings(c);
     check_clock(c);
 }

@@ -7,6 +7,7 @@
 
 #include "db/sentinel.h"
 #include "db/sql.h"
+#include "dump/snapshot.h"
 #include "dump/writer.h"
 #include "restore/crew.h"
 
@@ -173,11 +174,29 @@ static void check_lease(struct check *c)
 
 static void check_method(struct check *c)
 {
-    const char *why;
-    enum config_method m = dump_method(c->cfg, &why);
-    check_add(c, CHECK_OK, "method", "%s: %s", dump_method_name(m), why);
-    if (m == METHOD_LOCK)
-        check_hint(c, "writers wait for the whole dump; method = copy lets them go on sooner");
+    static const char name[] = "method";
+    enum config_method m = c->cfg->dump_method;
+    struct err e;
+    if (m == METHOD_COPY || m == METHOD_LOCK) {
+        check_add(c, CHECK_OK, name, "%s: asked for by [dump] method", dump_method_name(m));
+        if (m == METHOD_LOCK)
+            check_hint(c, "writers wait for the whole dump; method = auto lets them go on sooner");
+        return;
+    }
+    char *why = snapshot_no_fuzzy(c->cfg, c->db, &e);
+    if (!why && e.cls != ERR_NONE)
+        check_add(c, CHECK_WARN, name, "cannot be chosen: %s", e.text);
+    else if (!why)
+        check_add(c, CHECK_OK, name, "fuzzy: tables are scanned while the game writes");
+    else if (m == METHOD_FUZZY)
+        check_add(c, CHECK_FAIL, name, "[dump] method = fuzzy cannot be had: %s", why);
+    else
+        check_add(c, CHECK_OK, name,
+                  "copy: writers wait for a copy in memory; not fuzzy, which lets them go on: %s",
+                  why);
+    if (why && m == METHOD_FUZZY)
+        check_hint(c, "method = auto takes the best that there is");
+    free(why);
 }
 
 /* How a restore will bring the rows in. */
@@ -231,9 +250,11 @@ static void check_keys(struct check *c)
             bare.list[bare.count++] = c->tables.list[i].name;
     if (bare.count) {
         check_names(&b, &bare, NAMES_TOLD);
-        check_add(c, CHECK_NOTE, "tables",
-                  "without a primary key: %s. Dumps and restores do without; a journal would not",
-                  b.p);
+        check_add(
+            c, CHECK_NOTE, "tables",
+            "without a primary key: %s. The journal follows them by whole rows, which is exact; "
+            "equal rows come back in any order",
+            b.p);
     }
     free(bare.list); /* the names are the tables' */
     buf_free(&b);

@@ -186,6 +186,19 @@ static void show_skipped(const json_t *list)
     }
 }
 
+static void show_journal(const json_t *o)
+{
+    char n[TEXT_SHORT];
+    struct buf b = {0};
+    if (js_flag(o, "used"))
+        printf("  journal: %s change%s since the dump%s%s\n", text_count(count_of(o, "changes"), n),
+               count_of(o, "changes") == 1 ? "" : "s",
+               js_text(o, "last")[0] ? ", the last one at " : "", js_text(o, "last"));
+    if (js_text(o, "gap")[0])
+        printf("  the journal ends before the loss: %s\n", draw_text(&b, o, "gap"));
+    buf_free(&b);
+}
+
 static void show_losses(const json_t *o)
 {
     char t[TEXT_SHORT];
@@ -196,7 +209,9 @@ static void show_losses(const json_t *o)
         printf("  lost: the last %s of play before the server went down\n",
                text_duration(lost * 1000, t));
     else if (lost == 0)
-        puts("  lost: less than a second of play");
+        puts(js_flag(json_object_get(o, "journal"), "whole")
+                 ? "  lost: nothing that the server had acknowledged"
+                 : "  lost: less than a second of play");
     if (conflicts)
         printf("  %s row%s written since the loss are kept in %s\n", text_count(conflicts, t),
                conflicts == 1 ? "" : "s", draw_text(&b, o, "conflict_file"));
@@ -225,6 +240,7 @@ void screen_restore(const json_t *o)
         buf_printf(&line, " over %d connections", (int)js_number(o, "connections", 0));
     headline(dry ? "would restore" : "restored", dry ? BOLD : GREEN, line.p);
     show_skipped(json_object_get(o, "skipped"));
+    show_journal(json_object_get(o, "journal"));
     show_losses(o);
     show_plan(json_object_get(o, "plan"), dry || screen_mode.verbose);
     buf_free(&b);

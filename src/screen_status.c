@@ -182,6 +182,22 @@ static void show_last_restore(const json_t *r)
     buf_free(&t);
 }
 
+static void show_journal(const json_t *j)
+{
+    struct buf b = {0}, t = {0};
+    if (!json_is_object(j))
+        return;
+    buf_adds(&b, draw_text(&t, j, "state"));
+    add_seconds(&b, j, "behind_seconds", "behind by");
+    if (js_text(j, "file")[0])
+        buf_printf(&b, ", at %s %" PRId64, draw_text(&t, j, "file"), js_number(j, "pos", 0));
+    if (js_text(j, "reason")[0])
+        buf_printf(&b, "%s: %s", js_flag(j, "gap") ? ", gap" : "", draw_text(&t, j, "reason"));
+    line("journal", b.p);
+    buf_free(&b);
+    buf_free(&t);
+}
+
 static void show_alerts(const json_t *a)
 {
     const json_t *channels = json_object_get(a, "channels");
@@ -218,6 +234,7 @@ void screen_status(const json_t *o)
     show_probe(json_object_get(o, "probe"));
     show_running(json_object_get(o, "running"));
     show_dumps(o);
+    show_journal(json_object_get(o, "journal"));
     show_last_restore(json_object_get(o, "last_restore"));
     if (js_number(disk, "free_bytes", -1) >= 0) {
         buf_printf(&b, "%s left, the next dump takes about %s",

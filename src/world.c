@@ -338,6 +338,7 @@ static void reload(struct world *w)
     config_free(w->cfg);
     w->cfg = fresh;
     guard_config_from(fresh, &w->guard_cfg);
+    journal_stop(w);
     worker_stop(&w->probe, SIGKILL);
     worker_end(&w->probe);
     worker_end(&w->scribe); /* it drains, ends, and a new one opens the new directories */
@@ -430,6 +431,7 @@ static void timers(struct world *w)
     }
     probe_timers(w, now);
     job_timers(w, now);
+    journal_timers(w, now);
     tell_timers(w, now);
     save_state(w, now);
 }
@@ -462,6 +464,7 @@ enum {
     POLL_SCRIBE,
     POLL_JOB,
     POLL_BEAT,
+    POLL_JOURNAL,
     POLL_CHANNEL,
     POLL_CLIENT = POLL_CHANNEL + ALERT_CHANNELS,
     POLL_COUNT = POLL_CLIENT + WORLD_CLIENTS
@@ -469,8 +472,8 @@ enum {
 
 static void fill_poll(const struct world *w, struct pollfd *p)
 {
-    const int fds[] = {w->signal_fd, w->listen_fd,     w->probe.fd,
-                       w->scribe.fd, w->job.worker.fd, w->heartbeat.worker.fd};
+    const int fds[] = {w->signal_fd,     w->listen_fd,           w->probe.fd,         w->scribe.fd,
+                       w->job.worker.fd, w->heartbeat.worker.fd, w->journal.worker.fd};
     for (size_t i = 0; i < POLL_COUNT; i++)
         p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
@@ -489,6 +492,8 @@ static void handle_poll(struct world *w, const struct pollfd *p)
         scribe_message(w);
     if (p[POLL_JOB].revents)
         job_message(w);
+    if (p[POLL_JOURNAL].revents)
+        journal_message(w);
     if (p[POLL_BEAT].revents)
         tell_delivery_message(w, &w->heartbeat, ALERT_CHANNELS);
     for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++)
@@ -638,6 +643,7 @@ static int open_all(struct world *w, struct err *e)
 static void close_all(struct world *w)
 {
     job_close_clients(w);
+    journal_stop(w);
     worker_stop(&w->probe, SIGKILL);
     for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++)
         worker_stop(&w->channels[i].worker,
@@ -687,6 +693,7 @@ int world_run(struct act *a, struct config *cfg, struct err *e)
     guard_init(&w->guard, w->last_tick);
     guard_config_from(cfg, &w->guard_cfg);
     job_init(w);
+    journal_init(w);
     tell_init(w);
     int rc = open_all(w, e);
     if (rc == 0) {

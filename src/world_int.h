@@ -1,5 +1,6 @@
 /* The inside of the supervisor, shared by world.c (loop, probe, scribe, signals), world_job.c (jobs
- * and the control socket) and world_tell.c (status, alerts, deliveries). Nobody else includes it.
+ * and the control socket), world_journal.c (who follows the changes) and world_tell.c (status,
+ * alerts, deliveries). Nobody else includes it.
  */
 #ifndef WK_WORLD_INT_H
 #define WK_WORLD_INT_H
@@ -38,11 +39,32 @@ struct job_now {
     bool restores;     /* it replaces the world (not --into, not --dry-run) */
 };
 
+enum journal_state {
+    JOURNAL_IDLE, /* the world is not up, nobody follows */
+    JOURNAL_STARTING,
+    JOURNAL_FOLLOWING,
+    JOURNAL_UNABLE, /* the server or the account does not allow it */
+    JOURNAL_FAILED,
+};
+
 struct trouble {
     bool on;
     char key[64]; /* the same trouble again is no news, whatever numbers are in its text */
     char text[640];
     mono_t told;
+};
+
+struct journal_now {
+    struct worker worker;
+    enum journal_state state;
+    mono_t heard, next_start;
+    int64_t retry;     /* ms to wait after the next failure */
+    int64_t behind_ms; /* as told when it was heard */
+    int64_t changes, pos;
+    char file[256], reason[640];
+    bool lost_place;        /* the log no longer reaches back to the newest dump */
+    uint64_t gaps, covered; /* gaps so far; those before the dump that runs */
+    struct trouble gap, failed, lag;
 };
 
 struct world {
@@ -67,6 +89,7 @@ struct world {
         wall_t at;
     } probed;
     struct job_now job;
+    struct journal_now journal;
     struct client clients[WORLD_CLIENTS];
     struct delivery channels[ALERT_CHANNELS], heartbeat;
     json_t *unsent; /* array of alerts */
@@ -111,6 +134,16 @@ void job_accept(struct world *w);
 void job_client_input(struct world *w, struct client *c);
 void job_close_clients(struct world *w);
 void job_set_last_dump(struct world *w, const struct manifest *m);
+
+/* world_journal.c */
+void journal_init(struct world *w);
+void journal_message(struct world *w);
+void journal_timers(struct world *w, mono_t now);
+void journal_stop(struct world *w);
+void journal_dump_begins(struct world *w);
+void journal_dump_done(struct world *w);
+json_t *journal_status_json(const struct world *w);
+double journal_behind_seconds(const struct world *w); /* -1: nobody follows */
 
 /* world_tell.c */
 void tell_init(struct world *w);

@@ -91,7 +91,7 @@ static int job_child_main(int fd, void *arg)
 
 static bool replaces_world(const struct request *r)
 {
-    return strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run && !r->at;
+    return strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run;
 }
 
 static void restore_started(struct world *w)
@@ -114,6 +114,8 @@ int job_start(struct world *w, struct request *r, struct err *e)
     w->job.restores = replaces_world(r);
     w->job.since = clock_wall();
     w->job.told_stalled = w->job.told_started = false;
+    if (strcmp(r->action, "dump") == 0)
+        journal_dump_begins(w);
     if (worker_start(&w->job.worker, job_child_main, w, false, e) < 0) {
         w->job.request = (struct request){0};
         return -1;
@@ -154,11 +156,13 @@ static void dump_done(struct world *w, const json_t *result)
     m.file_size = (uint64_t)js_number(result, "file_size", 0);
     m.at.ms = js_number(result, "at_unix", 0) * 1000;
     m.took_ms = (int64_t)(json_number_value(json_object_get(result, "seconds")) * 1000);
+    manifest_read_point(json_object_get(result, "end_point"), &m.end);
     job_set_last_dump(w, &m);
     /* The interval counts from the end of this one: a dump longer than it must not follow itself.
      */
     w->next_dump = mono_add(clock_mono(), w->cfg->dump_interval);
     w->dump_failures = 0;
+    journal_dump_done(w);
     w->next_heartbeat = clock_mono();
     char a[TEXT_SHORT], b[TEXT_SHORT];
     log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m.name, text_count(m.rows, a),
@@ -258,6 +262,8 @@ static void restore_done(struct world *w, json_t *result, bool ok)
         log_line(LOG_WARN_, "restored, but: %s", js_text(result, "warning"));
         json_object_set(w->last_restore, "warning", json_object_get(result, "warning"));
     }
+    if (json_object_get(result, "journal"))
+        json_object_set(w->last_restore, "journal", json_object_get(result, "journal"));
     json_object_set(w->last_restore, "conflict_file", json_object_get(result, "conflict_file"));
     keep_last_restore(w);
 }

@@ -122,6 +122,7 @@ json_t *tell_status_json(struct world *w)
     json_object_set_new(o, "last_dump", dump_json(w));
     json_object_set_new(o, "running", running_json(w));
     json_object_set_new(o, "next_dump", next_dump_json(w, now, wall));
+    json_object_set_new(o, "journal", journal_status_json(w));
     json_object_set_new(o, "last_restore", js_or_null(w->last_restore));
     json_object_set_new(o, "disk",
                         json_pack("{s:I, s:I}", "free_bytes", (json_int_t)w->disk_free,
@@ -157,6 +158,9 @@ static void metrics(struct world *w, struct buf *b)
     metric(b, "last_dump_seconds", "how long it took", n, (double)w->last.took_ms / 1000);
     metric(b, "disk_free_bytes", "room in the dump directory", n, (double)w->disk_free);
     metric(b, "alerts_waiting", "alerts not yet delivered", n, (double)waiting);
+    metric(b, "journal_behind_seconds",
+           "age of the last change proven to be in the journal; -1: none", n,
+           journal_behind_seconds(w));
     metric(b, "loop_late_ms_max", "greatest lateness of the loop", n, (double)w->late_ms_max);
     metric(b, "valid_until_seconds", "the supervisor is dead when this is past (unix time)", n,
            (double)(clock_wall().ms + VALID_FOR_MS) / 1000);
@@ -306,7 +310,10 @@ static void restored_words(const struct world *w, char *out, size_t size)
     const json_t *lost = json_object_get(w->last_restore, "lost_seconds");
     char t[TEXT_SHORT];
     size_t n = (size_t)snprintf(out, size, "%.400s", w->guard.reason);
-    if (json_is_integer(lost) && n < size)
+    if (json_is_integer(lost) && json_integer_value(lost) == 0 &&
+        js_flag(json_object_get(w->last_restore, "journal"), "whole"))
+        n += (size_t)snprintf(out + n, size - n, "; nothing that was acknowledged is lost");
+    else if (json_is_integer(lost) && n < size)
         n += (size_t)snprintf(out + n, size - n, "; play of the last %s before the loss is gone",
                               text_duration(json_integer_value(lost) * 1000, t));
     if (warning[0] && n < size)

@@ -15,7 +15,9 @@
 #include "core/err.h"
 
 enum config_tls { TLS_OFF, TLS_PREFERRED, TLS_REQUIRED, TLS_VERIFY };
-enum config_method { METHOD_AUTO, METHOD_COPY, METHOD_LOCK };
+/* The changes since a dump: auto reads them where the server lets us. */
+enum config_journal { JOURNAL_AUTO, JOURNAL_OFF, JOURNAL_SERVER };
+enum config_method { METHOD_AUTO, METHOD_COPY, METHOD_LOCK, METHOD_FUZZY };
 enum config_format { WEBHOOK_JSON, WEBHOOK_SLACK, WEBHOOK_DISCORD };
 enum config_starttls { STARTTLS_REQUIRED, STARTTLS_PREFERRED, STARTTLS_OFF };
 
@@ -30,7 +32,8 @@ enum config_event {
     EVENT_DISK = 1 << 6,
     EVENT_SENTINEL = 1 << 7,
     EVENT_STARTED = 1 << 8,
-    EVENT_ALL = (1 << 9) - 1,
+    EVENT_JOURNAL = 1 << 9,
+    EVENT_ALL = (1 << 10) - 1,
 };
 
 struct config_mysql {
@@ -89,14 +92,15 @@ struct config {
     bool restore_binlog;          /* a restore's rows go to the server's binary log */
     int64_t restore_stall, restore_lock_wait;
 
-    bool journal_auto; /* accepted for the journal to come; nothing reads these two yet */
-    char *journal_dir; /* may be NULL */
+    enum config_journal journal;
+    char *journal_dir; /* accepted for the journal in files; nothing reads it yet. May be NULL */
 
     char *status_dir;                           /* NULL: status is not published */
     char *flag_file, *json_file, *metrics_file; /* names in it; metrics_file may be NULL */
 
     int64_t alert_repeat;
     int64_t max_dump_age; /* not given: 1h, or 4 dump intervals if that is longer */
+    int64_t journal_lag_limit;
     uint64_t disk_low;
     unsigned alert_events; /* bits */
     struct config_smtp smtp;

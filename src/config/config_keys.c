@@ -15,21 +15,22 @@ static const struct config_choice tls[] = {{"off", TLS_OFF, NULL},
                                            {"required", TLS_REQUIRED, NULL},
                                            {"verify", TLS_VERIFY, NULL},
                                            {NULL, 0, NULL}};
-static const struct config_choice method[] = {
-    {"auto", METHOD_AUTO, NULL},
-    {"copy", METHOD_COPY, NULL},
-    {"lock", METHOD_LOCK, NULL},
-    {"fuzzy", 0, "it needs the journal, which is not in this version"},
-    {NULL, 0, NULL}};
+static const struct config_choice method[] = {{"auto", METHOD_AUTO, NULL},
+                                              {"copy", METHOD_COPY, NULL},
+                                              {"lock", METHOD_LOCK, NULL},
+                                              {"fuzzy", METHOD_FUZZY, NULL},
+                                              {NULL, 0, NULL}};
 static const struct config_choice engines[] = {
     {"memory", false, NULL}, {"all", true, NULL}, {NULL, 0, NULL}};
 static const struct config_choice scope[] = {
     {"lost", false, NULL}, {"all", true, NULL}, {NULL, 0, NULL}};
-static const struct config_choice journal[] = {{"auto", true, NULL},
-                                               {"off", false, NULL},
-                                               {"server", 0, "the journal is not in this version"},
-                                               {"follow", 0, "the journal is not in this version"},
-                                               {NULL, 0, NULL}};
+static const struct config_choice journal[] = {
+    {"auto", JOURNAL_AUTO, NULL},
+    {"off", JOURNAL_OFF, NULL},
+    {"server", JOURNAL_SERVER, NULL},
+    {"follow", 0,
+     "a journal in files of its own is not in this version; server reads the server's"},
+    {NULL, 0, NULL}};
 static const struct config_choice starttls[] = {{"required", STARTTLS_REQUIRED, NULL},
                                                 {"preferred", STARTTLS_PREFERRED, NULL},
                                                 {"off", STARTTLS_OFF, NULL},
@@ -92,7 +93,7 @@ const struct config_key config_keys[] = {
     VALUE("restore", "lock_wait", restore_lock_wait, duration, "10s", S, D),
     VALUE("restore", "new_server", restore_new_server, yes_no, "no", 0, 0),
 
-    CHOICE("journal", "mode", journal_auto, flag, "auto", journal),
+    CHOICE("journal", "mode", journal, choice, "auto", journal),
     TEXT("journal", "dir", journal_dir, path, 0, NULL),
 
     TEXT("status", "dir", status_dir, path, 0, NULL),
@@ -103,6 +104,7 @@ const struct config_key config_keys[] = {
     VALUE("alert", "repeat", alert_repeat, duration, "15m", S, YEAR),
     VALUE("alert", "events", alert_events, events, "all", 0, 0),
     VALUE("alert", "max_dump_age", max_dump_age, duration, "1h", S, YEAR),
+    VALUE("alert", "journal_lag_limit", journal_lag_limit, duration, "10s", S, YEAR),
     VALUE("alert", "disk_low", disk_low, size, "1GiB", 0, INT64_MAX),
 
     TEXT("alert.smtp", "url", smtp.url, mail_url, CONFIG_QUIET, NULL),

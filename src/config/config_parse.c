@@ -135,12 +135,17 @@ int config_each(const char *list, int (*each)(const char *part, void *arg), void
     }
 }
 
-static const struct config_choice event_names[] = {
-    {"down", EVENT_DOWN, NULL},           {"restoring", EVENT_RESTORING, NULL},
-    {"restored", EVENT_RESTORED, NULL},   {"waiting", EVENT_WAITING, NULL},
-    {"discarded", EVENT_DISCARDED, NULL}, {"stale", EVENT_STALE, NULL},
-    {"disk", EVENT_DISK, NULL},           {"sentinel", EVENT_SENTINEL, NULL},
-    {"started", EVENT_STARTED, NULL},     {NULL, 0, NULL}};
+static const struct config_choice event_names[] = {{"down", EVENT_DOWN, NULL},
+                                                   {"restoring", EVENT_RESTORING, NULL},
+                                                   {"restored", EVENT_RESTORED, NULL},
+                                                   {"waiting", EVENT_WAITING, NULL},
+                                                   {"discarded", EVENT_DISCARDED, NULL},
+                                                   {"stale", EVENT_STALE, NULL},
+                                                   {"disk", EVENT_DISK, NULL},
+                                                   {"sentinel", EVENT_SENTINEL, NULL},
+                                                   {"started", EVENT_STARTED, NULL},
+                                                   {"journal", EVENT_JOURNAL, NULL},
+                                                   {NULL, 0, NULL}};
 
 struct events {
     int bits;

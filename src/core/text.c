@@ -316,3 +316,57 @@ bool text_starts(const char *s, const char *prefix)
 {
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
+
+/* Behind what `format` reads nothing may be left but a Z. */
+static bool read_time(const char *s, const char *format, struct tm *tm, bool *utc)
+{
+    const char *end = strptime(s, format, tm);
+    *utc = end && *end == 'Z';
+    return end && end[*utc ? 1 : 0] == '\0';
+}
+
+static wall_t time_of(struct tm *tm, bool utc)
+{
+    tm->tm_isdst = -1;
+    return (wall_t){(int64_t)(utc ? timegm(tm) : mktime(tm)) * 1000};
+}
+
+static void today(wall_t now, struct tm *tm)
+{
+    time_t t = (time_t)(now.ms / 1000);
+    localtime_r(&t, tm);
+    tm->tm_sec = 0;
+}
+
+int text_time_parse(const char *s, wall_t now, wall_t *out)
+{
+    static const char *const dated[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
+                                        "%Y-%m-%d %H:%M"};
+    static const char *const timed[] = {"%H:%M:%S", "%H:%M"};
+    int64_t ago;
+    bool utc;
+    if (s[0] == '-' && text_duration_parse(s + 1, &ago) == 0) {
+        *out = (wall_t){now.ms - ago};
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof dated / sizeof *dated; i++) {
+        struct tm tm = {0};
+        if (read_time(s, dated[i], &tm, &utc)) {
+            *out = time_of(&tm, utc);
+            return 0;
+        }
+    }
+    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
+        struct tm tm;
+        today(now, &tm);
+        if (!read_time(s, timed[i], &tm, &utc) || utc)
+            continue;
+        *out = time_of(&tm, false);
+        if (out->ms > now.ms) {
+            tm.tm_mday--;
+            *out = time_of(&tm, false);
+        }
+        return 0;
+    }
+    return -1;
+}

@@ -44,6 +44,10 @@ const char *text_size(uint64_t bytes, char out[TEXT_SHORT]);
 const char *text_count(uint64_t n, char out[TEXT_SHORT]);
 /* "2026-01-31T23:59:59Z" and "20260131T235959" (for file names; UTC). */
 const char *text_utc(wall_t t, char out[TEXT_SHORT]);
+/* A moment as people write it: "2026-11-21 18:30[:05]" in the machine's time zone, with a Z behind
+ * it (and a T or a blank within) in UTC; "18:30[:05]" for the last time it was so late; "-15m" for
+ * so long ago. Returns -1 where it is none of them. */
+int text_time_parse(const char *s, wall_t now, wall_t *out);
 const char *text_utc_name(wall_t t, char out[TEXT_SHORT]);
 
 /* Copies `s` as one printable line: control characters (and broken UTF-8) become '?'; at most `max`

@@ -10,6 +10,9 @@
 #include "core/text.h"
 #include "db/sql.h"
 
+#define BEAT "beat BIGINT UNSIGNED NOT NULL DEFAULT 0"
+#define UNKNOWN_COLUMN 1054
+
 static char *sentinel_name(const char *schema, const char *table, const char *suffix)
 {
     struct buf b = {0};
@@ -53,7 +56,7 @@ int db_sentinel_create(struct db *db, const char *schema, const char *table, boo
         db, e,
         "CREATE TABLE %s%s (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, "
         "nonce CHAR(32) CHARACTER SET ascii NOT NULL, generation BIGINT UNSIGNED NOT NULL, "
-        "dump VARCHAR(128) CHARACTER SET ascii NOT NULL) ENGINE=MEMORY",
+        "dump VARCHAR(128) CHARACTER SET ascii NOT NULL, " BEAT ") ENGINE=MEMORY",
         if_missing ? "IF NOT EXISTS " : "", name);
     free(name);
     return rc;
@@ -70,6 +73,22 @@ int db_sentinel_insert(struct db *db, const char *schema, const char *table, con
     buf_addc(&b, ')');
     int rc = db_exec_len(db, b.p, b.len, e);
     buf_free(&b);
+    free(name);
+    return rc;
+}
+
+int db_sentinel_beat(struct db *db, const char *schema, const char *table, uint64_t beat,
+                     struct err *e)
+{
+    char *name = sentinel_name(schema, table, "");
+    char *sql = xasprintf("UPDATE %s SET beat=%" PRIu64 " WHERE id=1", name, beat);
+    int rc = db_exec(db, sql, e);
+    if (rc < 0 && e->num == UNKNOWN_COLUMN) {
+        rc = db_execf(db, e, "ALTER TABLE %s ADD COLUMN " BEAT, name);
+        if (rc == 0)
+            rc = db_exec(db, sql, e);
+    }
+    free(sql);
     free(name);
     return rc;
 }

@@ -20,6 +20,10 @@ int db_sentinel_create(struct db *db, const char *schema, const char *table, boo
                        struct err *e);
 int db_sentinel_insert(struct db *db, const char *schema, const char *table, const char *nonce,
                        uint64_t generation, const char *dump, struct err *e);
+/* Writes a number into the row, for a journal to see it come by; the last column. A table that an
+ * older version made gets that column first. */
+int db_sentinel_beat(struct db *db, const char *schema, const char *table, uint64_t beat,
+                     struct err *e);
 /* 32 hex digits from the system's random source. */
 int db_nonce(char out[33], struct err *e);
 

@@ -8,7 +8,9 @@
 #include "core/fault.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
+#include "db/binlog.h"
 #include "dump/copies.h"
+#include "dump/fuzzy.h"
 
 /* Waiting for a lock holds up everybody who comes behind us, so each try is short. */
 #define LOCK_TRY_SECONDS 5
@@ -18,7 +20,9 @@ struct snapshot {
     struct db *versioned; /* consistent snapshot of InnoDB tables; NULL when there are none */
     struct db
         *meta; /* definitions: under LOCK TABLES a session sees nothing but the locked tables */
+    enum config_method method;
     struct copies *copies;   /* method copy */
+    struct fuzzy *fuzzy;     /* method fuzzy */
     struct db_tables listed; /* before the lock; what is locked and copied */
     struct db_tables tables; /* the same tables as of the lock */
     char **creates;          /* CREATE TABLE of each table, as of the locks */
@@ -193,19 +197,123 @@ static int take(struct snapshot *s, const struct job *job, const struct db_param
     return db_exec(s->db, "UNLOCK TABLES", e);
 }
 
-struct snapshot *snapshot_take(const struct job *job, enum config_method method, struct err *e)
+/* The same moment twice: before the scan and behind it the sentinel must be ours. */
+static int take_fuzzy(struct snapshot *s, const struct job *job, struct err *e)
+{
+    if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
+        list_tables(job, s->db, &s->listed, e) < 0 ||
+        db_table_keys(s->db, s->schema, &s->listed, e) < 0)
+        return -1;
+    fault_point("dump.listed");
+    s->fuzzy = fuzzy_take(job, s->db, &s->listed, e);
+    if (!s->fuzzy)
+        return -1;
+    s->point = *fuzzy_end_point(s->fuzzy);
+    fault_point("dump.locked");
+    return describe(s, job, e);
+}
+
+char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e)
+{
+    struct binlog_ability able;
+    struct db_tables tables = {0};
+    struct db_scan_facts facts = {0};
+    char *why = NULL;
+    err_clear(e);
+    if (c->dump_all)
+        return xstrdup("durable tables are dumped too ([dump] engines = all)");
+    if (c->journal == JOURNAL_OFF)
+        return xstrdup("[journal] mode = off");
+    if (binlog_ability(db, c->schema, &able, e) < 0)
+        return NULL;
+    if (able.reason)
+        why = xstrdup(able.reason);
+    else if (db_tables(db, c->schema, false, &tables, e) == 0 &&
+             db_table_keys(db, c->schema, &tables, e) == 0 &&
+             db_scan_facts(db, c->schema, &facts, e) == 0)
+        why = fuzzy_refusal(&tables, &facts, c->sentinel);
+    binlog_ability_free(&able);
+    db_tables_free(&tables);
+    db_scan_facts_free(&facts);
+    return why;
+}
+
+static int choose(const struct job *job, struct db *db, enum config_method *method, struct err *e)
+{
+    *method = job->cfg->dump_method;
+    if (*method != METHOD_AUTO && *method != METHOD_FUZZY)
+        return 0;
+    char *why = snapshot_no_fuzzy(job->cfg, db, e);
+    if (!why && e->cls != ERR_NONE)
+        return -1;
+    int rc = 0;
+    if (why && *method == METHOD_FUZZY) {
+        rc = err_set(e, ERR_REFUSED, 0, "[dump] method = fuzzy cannot be had: %s", why);
+        err_hint(e, "method = auto takes the best that there is");
+    }
+    *method = why ? METHOD_COPY : METHOD_FUZZY;
+    free(why);
+    return rc;
+}
+
+static struct snapshot *begin(const struct job *job, struct db_params *p, struct err *e)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);
-    struct db_params p = job->db;
-    p.schema = job->cfg->schema;
+    *p = job->db;
+    p->schema = job->cfg->schema;
     s->schema = xstrdup(job->cfg->schema);
     s->sentinel_name = xstrdup(job->cfg->sentinel);
-    s->db = db_open(&p, e);
-    s->meta = s->db ? db_open(&p, e) : NULL;
-    if (s->meta && take(s, job, &p, method, e) == 0)
+    s->db = db_open(p, e);
+    s->meta = s->db ? db_open(p, e) : NULL;
+    if (s->meta)
         return s;
     snapshot_end(s);
     return NULL;
+}
+
+static struct snapshot *take_by(const struct job *job, enum config_method method, struct err *e)
+{
+    struct db_params p;
+    struct snapshot *s = begin(job, &p, e);
+    if (!s)
+        return NULL;
+    s->method = method;
+    int rc = method == METHOD_FUZZY ? take_fuzzy(s, job, e) : take(s, job, &p, method, e);
+    if (rc == 0)
+        return s;
+    snapshot_end(s);
+    return NULL;
+}
+
+/* What a scan stumbles over (ALTER, TRUNCATE, a gap in the log) holds no lock up. */
+static bool worth_a_copy(const struct err *e)
+{
+    return e->cls == ERR_CHANGED || e->cls == ERR_GAP || e->cls == ERR_NOSPACE ||
+           e->cls == ERR_DAMAGED;
+}
+
+struct snapshot *snapshot_take(const struct job *job, struct err *e)
+{
+    enum config_method method;
+    struct db_params p = job->db;
+    char text[700];
+    struct db *db = db_open(&p, e);
+    int rc = db ? choose(job, db, &method, e) : -1;
+    db_close(db);
+    if (rc < 0)
+        return NULL;
+    struct snapshot *s = take_by(job, method, e);
+    if (s || method != METHOD_FUZZY || !worth_a_copy(e))
+        return s;
+    snprintf(text, sizeof text, "dumped by method copy this time: %.600s", e->text);
+    if (job->note)
+        job->note(job->note_arg, text);
+    return take_by(job, METHOD_COPY, e);
+}
+
+enum config_method snapshot_method(const struct snapshot *s)
+{
+    return s->method;
 }
 
 const struct db_tables *snapshot_tables(const struct snapshot *s)
@@ -221,6 +329,11 @@ const struct server_id *snapshot_server(const struct snapshot *s)
 const struct db_point *snapshot_point(const struct snapshot *s)
 {
     return &s->point;
+}
+
+const struct db_point *snapshot_start(const struct snapshot *s)
+{
+    return s->fuzzy ? fuzzy_start(s->fuzzy) : &s->point;
 }
 
 const char *snapshot_nonce(const struct snapshot *s)
@@ -245,7 +358,9 @@ int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint
     struct buf from = {0};
     int rc;
     sql_ident(&from, t->name);
-    if (s->copies && !t->transactional)
+    if (s->fuzzy)
+        rc = fuzzy_read(s->fuzzy, i, fn, arg, rows, e);
+    else if (s->copies && !t->transactional)
         rc = copies_read(s->copies, i, fn, arg, rows, e);
     else
         rc = db_read_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
@@ -281,6 +396,7 @@ void snapshot_end(struct snapshot *s)
         free(s->creates[i]);
     free(s->creates);
     copies_end(s->copies);
+    fuzzy_free(s->fuzzy);
     db_close(s->meta);
     db_close(s->versioned);
     db_close(s->db); /* ends the locks and drops its copies */

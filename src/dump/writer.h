@@ -20,8 +20,6 @@ struct dump_options {
 int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
              struct err *e);
 
-/* Which method `auto` means on this server, and why; pure text for --check. */
-enum config_method dump_method(const struct config *c, const char **why);
 const char *dump_method_name(enum config_method m);
 
 #endif

@@ -42,6 +42,7 @@ const char *alert_event_name(unsigned event)
         {EVENT_DOWN, "down"},       {EVENT_RESTORING, "restoring"}, {EVENT_RESTORED, "restored"},
         {EVENT_WAITING, "waiting"}, {EVENT_DISCARDED, "discarded"}, {EVENT_STALE, "stale"},
         {EVENT_DISK, "disk"},       {EVENT_SENTINEL, "sentinel"},   {EVENT_STARTED, "started"},
+        {EVENT_JOURNAL, "journal"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].bit == event)

@@ -104,6 +104,7 @@ static void *member_main(void *arg)
     db_thread_begin();
     int rc = loader_begin(&l, m->db, c->w->job, c->w->schema, c->w->plan, &c->rows, &e);
     l.stop = &c->stop;
+    l.fold = c->w->fold;
     while (rc == 0 && next_table(c, &table))
         rc = load_table(c, &l, table, &e);
     if (rc < 0)

@@ -20,8 +20,9 @@ struct crew_work {
     bool binlog; /* false: the sessions write no binary log */
     struct plan *plan;
     const struct manifest *m;
-    bool content;    /* read all rows back and compare */
-    verify_fn *rest; /* sees the definitions, in that other thread; may be NULL */
+    struct fold *fold; /* what changed since the dump; NULL: the dump alone */
+    bool content;      /* read all rows back and compare */
+    verify_fn *rest;   /* sees the definitions, in that other thread; may be NULL */
     void *arg;
     unsigned connections; /* in: at most; out: used */
     enum db_bulk_way way; /* out: how rows went in */

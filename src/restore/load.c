@@ -10,6 +10,7 @@
 #include "db/sql.h"
 
 #define COUNTER_FIRST_ROWS 20000u
+#define FOLD_BLOCK (1u << 20) /* bytes of changed rows that go to the server at once */
 
 int loader_begin(struct loader *l, struct db *db, const struct job *job, const char *schema,
                  struct plan *plan, _Atomic uint64_t *rows, struct err *e)
@@ -32,6 +33,7 @@ void loader_end(struct loader *l)
 {
     buf_free(&l->head);
     buf_free(&l->text);
+    buf_free(&l->kept);
 }
 
 const char *loader_place(const struct loader *l, const struct target *t)
@@ -328,16 +330,10 @@ static int send_pieces(struct loader *l, const char *s, size_t len, struct err *
     return send_rows(l, from, (size_t)(end - from), e);
 }
 
-static int insert_rows(struct loader *l, const struct format_item *item, struct err *e)
+static int insert_rows(struct loader *l, const char *tuples, size_t len, struct err *e)
 {
-    if (l->head.len == 0 && begin_insert(l, item->columns, e) < 0)
-        return -1;
-    bool fits = l->head.len + item->sql_len + 1024 <= l->packet_max;
-    if ((fits ? send_rows(l, item->sql, item->sql_len, e)
-              : send_pieces(l, item->sql, item->sql_len, e)) < 0)
-        return -1;
-    count_rows(l, item->rows);
-    return 0;
+    bool fits = l->head.len + len + 1024 <= l->packet_max;
+    return fits ? send_rows(l, tuples, len, e) : send_pieces(l, tuples, len, e);
 }
 
 /* The types decide how values travel: those of the live table, or of the one just made. */
@@ -370,28 +366,6 @@ static int stopped(const struct loader *l, struct err *e)
     return l->stop && *l->stop ? err_set(e, ERR_BUSY, 0, "stopped") : 0;
 }
 
-/* All rows of the table, from `item` on. */
-static int bulk_rows(struct loader *l, struct db_bulk *b, struct verify_part *part,
-                     struct format_item *item, struct err *e)
-{
-    struct target *t = l->target;
-    while (item->type == FORMAT_ROWS) {
-        if (db_bulk_rows(b, item->sql, item->sql_len, e) < 0)
-            return load_failed(l, e);
-        t->hash += item->rows_hash;
-        count_rows(l, item->rows);
-        if (stopped(l, e) < 0 || verify_part_next(part, item, e) < 0)
-            return -1;
-    }
-    if (db_bulk_finish(b, e) < 0)
-        return load_failed(l, e);
-    t->warnings += db_bulk_warnings(b);
-    if (db_bulk_taken(b) == t->rows)
-        return 0;
-    return err_set(e, ERR_QUERY, 0, "table %s: the server took %" PRIu64 " of %" PRIu64 " rows",
-                   t->name, db_bulk_taken(b), t->rows);
-}
-
 /* Durable tables, and those whose columns changed, go row by row through the server's own literals.
  */
 static bool goes_in_bulk(const struct loader *l)
@@ -400,39 +374,179 @@ static bool goes_in_bulk(const struct loader *l)
     return l->way != DB_BULK_NONE && t->memory && !t->mapped;
 }
 
-static int load_rows(struct loader *l, struct verify_part *part, struct format_item *item,
+/* `columns` as in an INSERT: "(`a`,`b`)". */
+static int open_table(struct loader *l, const char *columns, struct err *e)
+{
+    note_columns(l->target, columns);
+    l->open = true;
+    if (!goes_in_bulk(l))
+        return begin_insert(l, columns, e);
+    l->bulk = open_bulk(l, e);
+    return l->bulk ? 0 : -1;
+}
+
+static int give_rows(struct loader *l, const char *tuples, size_t len, uint64_t rows, uint64_t hash,
                      struct err *e)
 {
-    note_columns(l->target, item->columns);
-    if (goes_in_bulk(l)) {
-        struct db_bulk *b = open_bulk(l, e);
-        int rc = b ? bulk_rows(l, b, part, item, e) : -1;
-        db_bulk_close(b);
-        return rc;
-    }
-    while (item->type == FORMAT_ROWS) {
-        l->target->hash += item->rows_hash;
-        if (insert_rows(l, item, e) < 0 || stopped(l, e) < 0 || verify_part_next(part, item, e) < 0)
-            return -1;
-    }
+    if (rows == 0)
+        return 0;
+    if (l->bulk && db_bulk_rows(l->bulk, tuples, len, e) < 0)
+        return load_failed(l, e);
+    if (!l->bulk && insert_rows(l, tuples, len, e) < 0)
+        return -1;
+    l->target->hash += hash;
+    count_rows(l, rows);
     return 0;
+}
+
+static void add_run(struct buf *b, const char *from, const char *to)
+{
+    if (from == to)
+        return;
+    buf_adds(b, b->len ? ",\n" : "");
+    buf_add(b, from, (size_t)(to - from));
+}
+
+static int misfit(const struct loader *l, struct err *e)
+{
+    if (e->cls == ERR_DAMAGED)
+        e->cls = ERR_GAP;
+    err_step(e, "table %s: the journal does not fit the dump", l->target->name);
+    return -1;
+}
+
+/* Leaves out what went or comes back changed. Whole runs of rows are copied, for most of them stay.
+ */
+static int give_unchanged(struct loader *l, const struct format_item *item, struct err *e)
+{
+    const char *s = item->sql, *end = s + item->sql_len, *run = s, *run_end = s;
+    uint64_t rows = 0, hash = item->rows_hash;
+    buf_clear(&l->kept);
+    while (s < end) {
+        unsigned fields;
+        const char *next = sql_read_tuple(s, end, &fields);
+        int stays = next ? fold_base(l->changes, s, (size_t)(next - s), false, e) : 0;
+        if (!next || stays < 0)
+            return misfit(l, e);
+        rows += stays == 1;
+        if (stays) {
+            run_end = next;
+        } else {
+            hash -= sql_tuple_hash(s, (size_t)(next - s));
+            add_run(&l->kept, run, run_end);
+            run = run_end = next < end ? next + 2 : next;
+        }
+        s = next < end ? next + 2 : next;
+    }
+    if (run == item->sql)
+        return give_rows(l, run, item->sql_len, rows, hash, e);
+    add_run(&l->kept, run, run_end);
+    return give_rows(l, l->kept.p, l->kept.len, rows, hash, e);
+}
+
+static int give_changed(void *arg, const char *tuples, size_t len, uint64_t rows, struct err *e)
+{
+    struct loader *l = arg;
+    const char *s = tuples, *end = tuples + len;
+    uint64_t hash = 0;
+    while (s < end) {
+        unsigned fields;
+        const char *next = sql_read_tuple(s, end, &fields);
+        if (!next)
+            return err_set(e, ERR_DAMAGED, 0, "a changed row is none");
+        hash += sql_tuple_hash(s, (size_t)(next - s));
+        s = next < end ? next + 2 : next;
+    }
+    return give_rows(l, tuples, len, rows, hash, e);
+}
+
+/* A table that was empty in the dump has no list of columns there. */
+static int open_for_changes(struct loader *l, struct err *e)
+{
+    struct buf columns = {0};
+    struct db_tables made;
+    if (db_table_named(l->db, l->schema, loader_place(l, l->target), &made, e) < 0)
+        return -1;
+    int rc = made.count
+                 ? 0
+                 : err_set(e, ERR_CHANGED, 0, "table %s disappeared while it was being loaded",
+                           loader_place(l, l->target));
+    if (rc == 0) {
+        buf_addc(&columns, '(');
+        db_column_list(&columns, &made.list[0]);
+        buf_addc(&columns, ')');
+        rc = open_table(l, columns.p, e);
+    }
+    buf_free(&columns);
+    db_tables_free(&made);
+    return rc;
+}
+
+static int finish_changes(struct loader *l, struct err *e)
+{
+    struct err why = {0};
+    if (!l->open && open_for_changes(l, e) < 0)
+        return -1;
+    if (fold_finish(l->changes, false, FOLD_BLOCK, give_changed, l, &why) == 0)
+        return 0;
+    *e = why;
+    return why.cls == ERR_DAMAGED ? misfit(l, e) : -1;
+}
+
+static int finish_bulk(struct loader *l, struct err *e)
+{
+    struct target *t = l->target;
+    if (db_bulk_finish(l->bulk, e) < 0)
+        return load_failed(l, e);
+    t->warnings += db_bulk_warnings(l->bulk);
+    if (db_bulk_taken(l->bulk) == t->rows)
+        return 0;
+    return err_set(e, ERR_QUERY, 0, "table %s: the server took %" PRIu64 " of %" PRIu64 " rows",
+                   t->name, db_bulk_taken(l->bulk), t->rows);
+}
+
+static int finish_table(struct loader *l, struct err *e)
+{
+    if (l->changes && finish_changes(l, e) < 0)
+        return -1;
+    return l->bulk ? finish_bulk(l, e) : 0;
+}
+
+static int take_item(struct loader *l, const struct format_item *item, struct err *e)
+{
+    if (item->type == FORMAT_CREATE) {
+        if (loader_table(l, item->table, item->sql, item->sql_len, e) < 0)
+            return -1;
+        l->changes = l->fold && l->target ? fold_find(l->fold, item->table) : NULL;
+        fault_point("restore.shadows_created");
+        return 0;
+    }
+    if (item->type != FORMAT_ROWS || !l->target)
+        return 0;
+    if (!l->open && open_table(l, item->columns, e) < 0)
+        return -1;
+    return l->changes ? give_unchanged(l, item, e)
+                      : give_rows(l, item->sql, item->sql_len, item->rows, item->rows_hash, e);
 }
 
 int loader_part(struct loader *l, struct verify_part *part, struct err *e)
 {
     struct format_item item = {0};
+    int rc;
+    l->open = false;
+    l->changes = NULL;
     do {
-        if (verify_part_next(part, &item, e) < 0)
-            return -1;
-        if (item.type == FORMAT_CREATE) {
-            if (loader_table(l, item.table, item.sql, item.sql_len, e) < 0)
-                return -1;
-            fault_point("restore.shadows_created");
-        } else if (item.type == FORMAT_ROWS && l->target && load_rows(l, part, &item, e) < 0) {
-            return -1;
-        }
-    } while (item.type != FORMAT_END);
-    return 0;
+        rc = verify_part_next(part, &item, e);
+        if (rc == 0)
+            rc = take_item(l, &item, e);
+        if (rc == 0)
+            rc = stopped(l, e);
+    } while (rc == 0 && item.type != FORMAT_END);
+    if (rc == 0 && l->target)
+        rc = finish_table(l, e);
+    db_bulk_close(l->bulk);
+    l->bulk = NULL;
+    return rc;
 }
 
 int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e)

@@ -7,8 +7,8 @@
 
 #include "core/text.h"
 #include "db/bulk.h"
-#include "db/bulk.h"
 #include "dump/verify.h"
+#include "journal/fold.h"
 #include "restore/plan.h"
 
 struct loader {
@@ -16,10 +16,15 @@ struct loader {
     const struct job *job;
     const char *schema;
     struct plan *plan;
-    struct target *target; /* being loaded; NULL: rows are passed over */
-    enum db_bulk_way way;  /* how rows of our own dumps go into MEMORY tables */
-    struct buf head;       /* "INSERT INTO `shadow` (…) VALUES\n" */
-    struct buf text;       /* the statement */
+    struct fold *fold;          /* what changed since the dump; NULL: nothing, or nobody knows */
+    struct target *target;      /* being loaded; NULL: rows are passed over */
+    struct fold_table *changes; /* of that table; NULL: none */
+    struct db_bulk *bulk;       /* its rows go this way; NULL: as statements */
+    bool open;                  /* it takes rows */
+    enum db_bulk_way way;       /* how rows of our own dumps go into MEMORY tables */
+    struct buf head;            /* "INSERT INTO `shadow` (…) VALUES\n" */
+    struct buf text;            /* the statement */
+    struct buf kept;            /* rows of the dump that did not change */
     uint64_t packet_max;
     int64_t heap_default;
     _Atomic uint64_t *rows;   /* loaded so far, of all loaders together */
@@ -36,7 +41,8 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
 /* Can a table of this definition be restored at all? ERR_REFUSED with its name. */
 int loader_takes(const struct plan *plan, const char *table, const char *create, size_t len,
                  struct err *e);
-/* A table of our own dump, from its CREATE TABLE to its last row. */
+/* A table of our own dump, from its CREATE TABLE to its last row, with what changed since. ERR_GAP:
+ * the changes are not those of this dump. */
 int loader_part(struct loader *l, struct verify_part *part, struct err *e);
 /* One INSERT whose values were not looked at: everything behind the table's name. */
 int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);

@@ -12,6 +12,7 @@ struct restore_options {
     const char *dump; /* NULL or "latest", a dump's name, or a path to a file (contains '/' or ends
                          in .sql/.gz) */
     const char *into; /* another schema, or NULL */
+    wall_t at;        /* to the last change of this second; ms 0: to the loss */
     bool force, dry_run;
     bool automatic;            /* by the supervisor after a proven loss */
     unsigned skip;             /* newest dumps to pass over */
@@ -26,7 +27,17 @@ struct restore_result {
     const char *way;      /* of rows into tables: array, local, insert (static text) */
     bool over_living;     /* --force: nothing was lost, a living world was replaced */
     wall_t dump_at;       /* ms 0: unknown (a foreign file) */
-    char nonce[33];       /* of the world that is now in; "" for --into and --dry-run */
+    struct {
+        bool used;        /* changes since the dump are in, if there were any */
+        bool whole;       /* up to the loss */
+        uint64_t changes; /* that the binary log held of the world */
+        uint64_t rows;    /* that they came to */
+        wall_t last;      /* of the last one; ms 0: there was none */
+        wall_t gap_at;    /* from when on they are missing; ms 0: from the dump on */
+        struct db_point upto;
+        char gap[640]; /* why it is not whole */
+    } journal;
+    char nonce[33]; /* of the world that is now in; "" for --into and --dry-run */
     struct server_id server;
     char conflict_file[128];
     uint64_t conflict_rows;

@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
+#include "journal/statement.h"
 #include "restore/conflict.h"
 
 #define SHADOW_SENTINEL DB_OWN_PREFIX "new_sentinel"
@@ -217,6 +218,16 @@ static void add_rename(struct buf *b, const char *from, const char *to)
     sql_ident(b, to);
 }
 
+/* Whoever reads the binary log later learns which world came in here. */
+static void add_mark(struct buf *b, const struct swap *s)
+{
+    struct statement_mark m = {.upto = s->upto};
+    char text[STATEMENT_MARK_MAX];
+    snprintf(m.dump, sizeof m.dump, "%s", s->dump);
+    statement_mark(&m, text);
+    buf_printf(b, " %s", text);
+}
+
 static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
 {
     struct buf b = {0};
@@ -233,6 +244,7 @@ static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
     if (sentinel_there)
         add_rename(&b, s->job->cfg->sentinel, OLD_SENTINEL);
     add_rename(&b, SHADOW_SENTINEL, s->job->cfg->sentinel);
+    add_mark(&b, s);
     int rc = -1;
     for (int i = 0; i < RENAME_TRIES; i++) {
         rc = db_exec_len(s->db, b.p, b.len, e);

@@ -15,6 +15,7 @@ struct swap {
     uint64_t generation;
     char nonce[33];
     char dump[129];
+    struct db_point upto;    /* the journal is in up to here; file "": the dump alone */
     char conflict_file[128]; /* "" when the emptied tables held no rows */
     uint64_t conflict_rows;
 };

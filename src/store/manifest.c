@@ -44,12 +44,15 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
     return (size_t)(s + 16 - file);
 }
 
-static json_t *point_json(const struct db_point *p)
+json_t *manifest_point_json(const struct db_point *p)
 {
     if (!p->file[0])
         return json_null();
-    return json_pack("{s:s, s:I, s:s}", "file", p->file, "pos", (json_int_t)p->pos, "gtid",
-                     p->gtid);
+    json_t *o =
+        json_pack("{s:s, s:I, s:s}", "file", p->file, "pos", (json_int_t)p->pos, "gtid", p->gtid);
+    if (p->gtid_after[0])
+        json_object_set_new(o, "gtid_after", json_string(p->gtid_after));
+    return o;
 }
 
 static json_t *table_json(const struct manifest_table *t)
@@ -98,8 +101,8 @@ json_t *manifest_json(const struct manifest *m)
     missing |= json_object_set_new(o, "format", json_integer(MANIFEST_FORMAT));
     missing |= json_object_set_new(o, "schema", json_string(m->schema));
     missing |= json_object_set_new(o, "server", server_json(&m->server));
-    missing |= json_object_set_new(o, "start_point", point_json(&m->start));
-    missing |= json_object_set_new(o, "end_point", point_json(&m->end));
+    missing |= json_object_set_new(o, "start_point", manifest_point_json(&m->start));
+    missing |= json_object_set_new(o, "end_point", manifest_point_json(&m->end));
     missing |= json_object_set_new(o, "nonce", json_string(m->nonce));
     missing |= json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
     missing |= json_object_set_new(o, "sha256", json_string(m->sha256));
@@ -148,10 +151,11 @@ static bool read_hex(const json_t *o, const char *key, char *out, size_t size)
            strspn(out, "0123456789abcdef") == size - 1;
 }
 
-static void read_point(const json_t *o, struct db_point *p)
+void manifest_read_point(const json_t *o, struct db_point *p)
 {
     js_copy(o, "file", p->file, sizeof p->file);
     js_copy(o, "gtid", p->gtid, sizeof p->gtid);
+    js_copy(o, "gtid_after", p->gtid_after, sizeof p->gtid_after);
     p->pos = (uint64_t)js_number(o, "pos", 0);
 }
 
@@ -208,8 +212,8 @@ static void read_telling(const json_t *o, struct manifest *m)
     js_copy(o, "method", m->method, sizeof m->method);
     js_copy(o, "rejected", m->rejected, sizeof m->rejected);
     m->all = strcmp(js_text(o, "engines"), "all") == 0;
-    read_point(json_object_get(o, "start_point"), &m->start);
-    read_point(json_object_get(o, "end_point"), &m->end);
+    manifest_read_point(json_object_get(o, "start_point"), &m->start);
+    manifest_read_point(json_object_get(o, "end_point"), &m->end);
 }
 
 static int read_fields(const json_t *o, const char *name, struct manifest *m, struct err *e)

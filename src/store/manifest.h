@@ -50,6 +50,9 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
                            uint64_t *sequence);
 /* NULL when a text in it is not UTF-8. */
 json_t *manifest_json(const struct manifest *m);
+/* A place in the binary log; null where there is none. */
+json_t *manifest_point_json(const struct db_point *p);
+void manifest_read_point(const json_t *o, struct db_point *p);
 /* What --list, status and alerts show of it. */
 json_t *manifest_summary(const struct manifest *m);
 int manifest_write(int dirfd, const struct manifest *m, struct err *e);

@@ -110,7 +110,17 @@ def test_heap_limit_against_the_world(make_world, make_keeper):
 def test_the_method_is_told_with_its_reason(keeper):
     """method = auto: which one it will be, and why."""
     text = json.dumps(checks(keeper.run("--check", "--json")))
-    assert "copy" in text
+    assert "copy" in text and "log_bin is off" in text
+
+
+def test_a_method_that_cannot_be_had_is_refused(keeper):
+    """method = fuzzy on a server without a binary log: --check and --dump say why, and the way out."""
+    keeper.configure({"dump": {"method": "fuzzy"}})
+    method = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "method")
+    assert method["level"] == "fail" and "log_bin is off" in method["text"]
+    assert "method = auto" in method["hint"]
+    done = keeper.run("--dump")
+    assert done.rc == 4 and "log_bin is off" in done.err and "method = auto" in done.err
 
 
 def test_what_packs_is_told(keeper):
@@ -139,10 +149,21 @@ def test_dump_directory_that_cannot_be_written(keeper):
 
 
 def test_binary_log_is_told(make_server, make_world, make_keeper):
-    """With a binary log in ROW format the doctor says so; a STATEMENT one is noted."""
+    """A binary log that holds no rows is noted with the way out, and missing where a journal was asked
+    for; one in ROW format is good for a journal."""
     server = make_server("--log-bin=log", "--binlog-format=STATEMENT")
     keeper = make_keeper(make_world(on=server)).init()
-    text = json.dumps(checks(keeper.run("--check", "--json")))
-    assert "STATEMENT" in text
+
+    def journal():
+        return next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "journal")
+    assert journal()["level"] == "note" and "STATEMENT" in journal()["text"]
+    assert "binlog_format = ROW" in journal()["hint"]
+    keeper.configure({"journal": {"mode": "server"}})
+    assert journal()["level"] == "fail"
+    keeper.configure({"journal": {"mode": "off"}})
+    assert journal()["level"] == "note" and "off" in journal()["text"]
+    server.sql("SET GLOBAL binlog_format=ROW")
+    keeper.configure({"journal": {"mode": "auto"}})
+    assert journal()["level"] == "ok"
     keeper.dump()
     assert keeper.newest()["start_point"]["file"].startswith("log.")

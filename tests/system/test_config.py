@@ -18,7 +18,6 @@ VALUES = {
     "not a percentage": ("dump", "shrink_limit", "50", ["'50'", "allowed"]),
     "over 100 percent": ("dump", "shrink_limit", "150%", ["'150%'", "allowed"]),
     "not a choice": ("dump", "method", "fast", ["'fast'", "copy", "lock"]),
-    "a choice to come": ("dump", "method", "fuzzy", ["fuzzy", "not in this version"]),
     "journal to come": ("journal", "mode", "follow", ["follow", "not in this version"]),
     "not yes or no": ("restore", "auto", "maybe", ["'maybe'", "yes", "no"]),
     "relative path": ("dump", "dir", "dumps", ["'dumps'", "absolute"]),

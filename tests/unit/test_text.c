@@ -285,9 +285,51 @@ static void test_small_ones(void **state)
     free(c);
 }
 
+/* The same moment however it is written; nothing that is only nearly one. */
+static void test_times(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t seconds; /* UTC */
+    } good[] = {
+        {"2026-11-21 18:30:05", 1795285805},
+        {"2026-11-21T18:30:05", 1795285805},
+        {"2026-11-21T18:30:05Z", 1795285805},
+        {"2026-11-21 18:30", 1795285800},
+        {"2026-11-21 18:30Z", 1795285800},
+        {"18:30", 1795285800},
+        {"18:29:59", 1795285799},
+        {"18:45", 1795285800 + 900 - 86400},
+        {"-15m", 1795286100 - 900},
+        {"-1h30m", 1795286100 - 5400},
+    };
+    static const char *const bad[] = {
+        "",  "now",   "2026-11-21", "18",    "18:30:05x",        "18:30Z",
+        "-", "15m",   "-15",        "25:00", "2026-13-01 00:00", "2026-11-21 18:30:05Zx",
+        " ", "18:30 "};
+    const wall_t now = {INT64_C(1795286100000)}; /* 2026-11-21T18:35:00Z */
+    wall_t t;
+    setenv("TZ", "UTC", 1);
+    tzset();
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(text_time_parse(good[i].text, now, &t), 0);
+        assert_int_equal(t.ms, good[i].seconds * 1000);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(text_time_parse(bad[i], now, &t), -1);
+    setenv("TZ", "Europe/Budapest", 1); /* an hour ahead of UTC in November */
+    tzset();
+    assert_int_equal(text_time_parse("2026-11-21 19:30:05", now, &t), 0);
+    assert_int_equal(t.ms, INT64_C(1795285805000));
+    assert_int_equal(text_time_parse("2026-11-21 18:30:05Z", now, &t), 0);
+    assert_int_equal(t.ms, INT64_C(1795285805000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times),
         cmocka_unit_test(test_duration_parse),
         cmocka_unit_test(test_size_parse),
         cmocka_unit_test(test_duration_words),

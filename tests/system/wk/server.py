@@ -22,7 +22,7 @@ SMALL = INSTALL + [
 # What the daemon's account needs on its schema, and on the server as a whole.
 RIGHTS = ("SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, "
           "TRIGGER, SHOW VIEW, EVENT")
-SERVER_RIGHTS = "BINLOG MONITOR"
+SERVER_RIGHTS = "BINLOG MONITOR, REPLICATION SLAVE"
 
 
 def server_user():

@@ -1,0 +1,261 @@
+#include "dump/fuzzy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/fault.h"
+#include "core/file.h"
+#include "journal/replay.h"
+
+#define SPOOL_BYTES (1u << 20)
+#define BLOCK_BYTES (1u << 20)
+
+struct part {
+    uint64_t from, to; /* in the spool */
+};
+
+struct fuzzy {
+    const struct job *job;
+    const struct db_tables *tables;
+    struct db_point start, end;
+    int fd;
+    struct buf out; /* on its way to the spool */
+    uint64_t written, scanned;
+    struct part *parts; /* i-th: of tables->list[i] */
+    struct replay changes;
+};
+
+char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *facts,
+                    const char *sentinel)
+{
+    for (size_t i = 0; i < tables->count; i++) {
+        const struct db_table *t = &tables->list[i];
+        const char *why = db_scan_refusal(t, facts);
+        if (!why && t->key_count == 0 && strcmp(t->name, sentinel) != 0)
+            why = "it has no primary key, by which a row could be told from what became of it";
+        if (why)
+            return xasprintf("table %s: %s", t->name, why);
+    }
+    return NULL;
+}
+
+/* ---- the spool: tuples, each ended by LF, which none has inside ---- */
+
+static int spool_open(const struct job *job, struct err *e)
+{
+    int fd = openat(job->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    static const char name[] = "scan.part"; /* for file systems that know no nameless files */
+    if (fd < 0) {
+        unlinkat(job->dirfd, name, 0);
+        fd = openat(job->dirfd, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0)
+            unlinkat(job->dirfd, name, 0);
+    }
+    if (fd < 0)
+        err_sys(e, errno, "cannot make a file for the scanned rows");
+    return fd;
+}
+
+static int spool_flush(struct fuzzy *f, struct err *e)
+{
+    if (file_write_all(f->fd, f->out.p, f->out.len) < 0)
+        return err_sys(e, errno, "cannot keep the scanned rows in %s", f->job->cfg->dump_dir);
+    f->written += f->out.len;
+    buf_clear(&f->out);
+    return 0;
+}
+
+static int spool_tuple(void *arg, const char *tuple, size_t len, struct err *e)
+{
+    struct fuzzy *f = arg;
+    if (f->out.len + len + 1 > SPOOL_BYTES && spool_flush(f, e) < 0)
+        return -1;
+    buf_add(&f->out, tuple, len);
+    buf_addc(&f->out, '\n');
+    return 0;
+}
+
+static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
+{
+    struct fuzzy *f = arg;
+    (void)us, (void)e;
+    f->scanned += rows;
+    progress_at(f->job->progress, f->scanned, f->written);
+    return 0;
+}
+
+static int read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, struct err *e)
+{
+    size_t want = to - at < SPOOL_BYTES ? (size_t)(to - at) : SPOOL_BYTES;
+    buf_reserve(in, want);
+    ssize_t n;
+    do
+        n = pread(f->fd, in->p + in->len, want, (off_t)at);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return err_sys(e, n < 0 ? errno : EIO, "cannot read the scanned rows back");
+    in->len += (size_t)n;
+    return (int)n;
+}
+
+/* ---- taking ---- */
+
+static int scan_tables(struct fuzzy *f, struct db *db, struct err *e)
+{
+    for (size_t i = 0; i < f->tables->count; i++) {
+        const struct db_table *t = &f->tables->list[i];
+        uint64_t rows;
+        progress_table(f->job->progress, t->name);
+        f->parts[i].from = f->written;
+        if (db_scan_rows(db, t, spool_tuple, chunk_read, f, &rows, e) < 0 || spool_flush(f, e) < 0)
+            return -1;
+        f->parts[i].to = f->written;
+        fault_point("dump.scanned");
+    }
+    return 0;
+}
+
+static int read_changes(struct fuzzy *f, struct err *e)
+{
+    const struct config *c = f->job->cfg;
+    struct replay_source s = {.db = &f->job->db,
+                              .schema = c->schema,
+                              .sentinel = c->sentinel,
+                              .from = &f->start,
+                              .upto = &f->end,
+                              .tables = f->tables,
+                              .progress = f->job->progress};
+    if (replay_read(&s, &f->changes, e) < 0)
+        return -1;
+    if (f->changes.gap[0])
+        return err_set(e, ERR_CHANGED, 0, "the scan cannot be made one moment: %s", f->changes.gap);
+    if (f->changes.to_loss)
+        return err_set(e, ERR_CHANGED, 0, "the server was restarted during the dump");
+    return 0;
+}
+
+static int place(struct db *db, struct db_point *p, struct err *e)
+{
+    db_point(db, p);
+    return p->file[0]
+               ? 0
+               : err_set(e, ERR_CHANGED, 0, "the server does not tell its place in the binary log");
+}
+
+static int take(struct fuzzy *f, struct db *db, struct err *e)
+{
+    f->fd = spool_open(f->job, e);
+    if (f->fd < 0 || place(db, &f->start, e) < 0)
+        return -1;
+    progress_phase(f->job->progress, "scanning", 0, 0);
+    if (scan_tables(f, db, e) < 0 || place(db, &f->end, e) < 0)
+        return -1;
+    progress_phase(f->job->progress, "reading the journal", 0, 0);
+    return read_changes(f, e);
+}
+
+struct fuzzy *fuzzy_take(const struct job *job, struct db *db, const struct db_tables *tables,
+                         struct err *e)
+{
+    struct fuzzy *f = xcalloc(1, sizeof *f);
+    *f = (struct fuzzy){.job = job, .tables = tables, .fd = -1};
+    f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
+    if (take(f, db, e) == 0)
+        return f;
+    fuzzy_free(f);
+    return NULL;
+}
+
+const struct db_point *fuzzy_start(const struct fuzzy *f)
+{
+    return &f->start;
+}
+
+const struct db_point *fuzzy_end_point(const struct fuzzy *f)
+{
+    return &f->end;
+}
+
+/* ---- reading ---- */
+
+struct giving {
+    struct fold_table *changes; /* NULL: none */
+    db_tuple_fn *fn;
+    void *arg;
+    uint64_t rows;
+};
+
+static int give(struct giving *g, const char *tuple, size_t len, struct err *e)
+{
+    int stays = g->changes ? fold_base(g->changes, tuple, len, true, e) : 1;
+    if (stays <= 0)
+        return stays;
+    g->rows++;
+    return g->fn(g->arg, tuple, len, e);
+}
+
+/* Whole tuples of `in`; what is left of the last one moves to its beginning. */
+static int give_whole(struct giving *g, struct buf *in, struct err *e)
+{
+    char *s = in->p, *end = in->p + in->len, *lf;
+    while (s < end && (lf = memchr(s, '\n', (size_t)(end - s)))) {
+        if (give(g, s, (size_t)(lf - s), e) < 0)
+            return -1;
+        s = lf + 1;
+    }
+    in->len = (size_t)(end - s);
+    memmove(in->p, s, in->len);
+    return 0;
+}
+
+/* A block of "(…),\n(…)". */
+static int give_block(void *arg, const char *s, size_t len, uint64_t rows, struct err *e)
+{
+    struct giving *g = arg;
+    const char *end = s + len;
+    (void)rows;
+    while (s < end) {
+        const char *lf = memchr(s, '\n', (size_t)(end - s));
+        const char *behind = lf ? lf - 1 : end; /* before the comma */
+        if (g->fn(g->arg, s, (size_t)(behind - s), e) < 0)
+            return -1;
+        g->rows++;
+        s = lf ? lf + 1 : end;
+    }
+    return 0;
+}
+
+int fuzzy_read(struct fuzzy *f, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
+               struct err *e)
+{
+    struct giving g = {
+        .changes = fold_find(f->changes.fold, f->tables->list[table].name), .fn = fn, .arg = arg};
+    struct buf in = {0};
+    int rc = 0;
+    for (uint64_t at = f->parts[table].from; rc == 0 && at < f->parts[table].to;) {
+        int n = read_part(f, at, &in, f->parts[table].to, e);
+        rc = n < 0 ? -1 : give_whole(&g, &in, e);
+        at += n > 0 ? (uint64_t)n : 0;
+    }
+    if (rc == 0 && g.changes)
+        rc = fold_finish(g.changes, true, BLOCK_BYTES, give_block, &g, e);
+    *rows = g.rows;
+    buf_free(&in);
+    return rc;
+}
+
+void fuzzy_free(struct fuzzy *f)
+{
+    if (!f)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    replay_free(&f->changes);
+    buf_free(&f->out);
+    free(f->parts);
+    free(f);
+}

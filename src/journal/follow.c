@@ -1,0 +1,307 @@
+#include "journal/follow.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/worker.h"
+#include "db/binlog.h"
+#include "db/image.h"
+#include "db/query.h"
+#include "db/sentinel.h"
+#include "journal/statement.h"
+
+#define BEAT_MS 1000
+#define HEARTBEAT_MS 500 /* the server's word when nothing happens: our clock ticks by it */
+#define BEATS 64u        /* on their way at most */
+#define OTHERS 64u
+#define ELSEWHERE 10u /* a rotation may take a while to come through */
+
+struct seen {
+    const struct db_table *t;
+    struct image *image; /* NULL: no row of it came yet */
+};
+
+struct follower {
+    int fd;
+    const struct follow_args *a;
+    struct db *db; /* asks, and writes the beat */
+    struct binlog *log;
+    struct db_tables tables;
+    struct seen *seen;       /* i-th: of tables.list[i] */
+    uint64_t others[OTHERS]; /* ids of tables that are none of the world's, by id modulo OTHERS */
+    uint64_t sentinel_id;
+    struct image *sentinel; /* of the map that is in force */
+    uint64_t beat;          /* written last */
+    mono_t beats[BEATS];    /* when; by number modulo BEATS */
+    mono_t through;         /* when the last one was written that came back */
+    mono_t next_beat;
+    uint64_t changes;
+    unsigned elsewhere; /* beats in a row at which the server wrote another file */
+    struct buf tuple;
+};
+
+static void say(struct follower *f, json_t *o)
+{
+    worker_send(f->fd, o);
+    json_decref(o);
+}
+
+static void say_gap(struct follower *f, const char *why)
+{
+    struct buf clean = {0};
+    text_clean(&clean, why, 500);
+    say(f, json_pack("{s:s}", "gap", clean.p));
+    buf_free(&clean);
+}
+
+static void forget_tables(struct follower *f)
+{
+    for (size_t i = 0; f->seen && i < f->tables.count; i++)
+        image_close(f->seen[i].image);
+    free(f->seen);
+    f->seen = NULL;
+    image_close(f->sentinel);
+    f->sentinel = NULL;
+    db_tables_free(&f->tables);
+}
+
+static int list_tables(struct follower *f, struct err *e)
+{
+    forget_tables(f);
+    if (db_tables(f->db, f->a->cfg->schema, false, &f->tables, e) < 0)
+        return -1;
+    f->seen = xcalloc(f->tables.count + 1, sizeof *f->seen);
+    for (size_t i = 0; i < f->tables.count; i++)
+        f->seen[i].t = &f->tables.list[i];
+    return 0;
+}
+
+/* ---- the beat ---- */
+
+static int beat(struct follower *f, struct err *e)
+{
+    const struct config *c = f->a->cfg;
+    f->beat++;
+    f->beats[f->beat % BEATS] = clock_mono();
+    return db_sentinel_beat(f->db, c->schema, c->sentinel, f->beat, e);
+}
+
+/* The beat is the sentinel's last column. */
+static void beat_came(struct follower *f, const struct event_rows *rows, struct err *e)
+{
+    const char *at = rows->data, *end = at + rows->len;
+    while (rows->op == EVENT_UPDATE && at && at < end) {
+        buf_clear(&f->tuple);
+        at = image_read(f->sentinel, rows->present, at, end, &f->tuple, e);
+        buf_clear(&f->tuple);
+        if (at)
+            at = image_read(f->sentinel, rows->present_after, at, end, &f->tuple, e);
+    }
+    const char *comma = at && f->tuple.len ? strrchr(f->tuple.p, ',') : NULL;
+    uint64_t n = comma ? strtoull(comma + 1, NULL, 10) : 0;
+    if (n && n <= f->beat && n + BEATS > f->beat)
+        f->through = f->beats[n % BEATS];
+}
+
+static void tell(struct follower *f)
+{
+    uint64_t pos;
+    const char *file = binlog_file(f->log, &pos);
+    say(f, json_pack("{s:s, s:I, s:I, s:s, s:I}", "state", "following", "behind_ms",
+                     (json_int_t)mono_since(clock_mono(), f->through), "changes",
+                     (json_int_t)f->changes, "file", file, "pos", (json_int_t)pos));
+}
+
+/* A log that was begun anew (RESET MASTER) says nothing to who reads the old one. */
+static int check_place(struct follower *f, struct err *e)
+{
+    struct db_point now;
+    uint64_t pos;
+    const char *file = binlog_file(f->log, &pos);
+    db_point(f->db, &now);
+    bool other = now.file[0] && strcmp(now.file, file) != 0;
+    bool before = now.file[0] && !other && now.pos < pos;
+    f->elsewhere = other ? f->elsewhere + 1 : 0;
+    if (!before && f->elsewhere < ELSEWHERE)
+        return 0;
+    return err_set(e, ERR_GAP, 0, "the binary log was begun anew: the server writes %s, not %s",
+                   now.file, file);
+}
+
+static int tick(struct follower *f, struct err *e)
+{
+    mono_t now = clock_mono();
+    if (!mono_reached(now, f->next_beat))
+        return 0;
+    f->next_beat = mono_add(now, BEAT_MS);
+    if (check_place(f, e) < 0 || beat(f, e) < 0)
+        return -1;
+    tell(f);
+    return 0;
+}
+
+/* ---- events ---- */
+
+static int definitions_changed(struct follower *f, const char *why, struct err *e)
+{
+    say_gap(f, why);
+    return list_tables(f, e);
+}
+
+static struct seen *find_seen(struct follower *f, const char *name)
+{
+    struct db_table *t = db_table_find(&f->tables, name);
+    return t ? &f->seen[t - f->tables.list] : NULL;
+}
+
+/* A table that was not there when the tables were listed: new in the world, or of another engine.
+ */
+static int unknown_table(struct follower *f, const struct event_map *map, struct err *e)
+{
+    uint64_t *other = &f->others[map->table_id % OTHERS];
+    char text[200];
+    if (*other == map->table_id)
+        return 0;
+    *other = map->table_id;
+    if (list_tables(f, e) < 0)
+        return -1;
+    if (!find_seen(f, map->table))
+        return 0;
+    snprintf(text, sizeof text, "rows of table %.100s, which is in no dump yet", map->table);
+    say_gap(f, text);
+    return 0;
+}
+
+static int take_map(struct follower *f, const struct event_map *map, struct err *e)
+{
+    struct err why = {0};
+    if (strcmp(map->schema, f->a->cfg->schema) != 0 ||
+        strncmp(map->table, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) == 0)
+        return 0;
+    struct seen *s = find_seen(f, map->table);
+    if (!s)
+        return unknown_table(f, map, e);
+    if (s->image && image_fits(s->image, map))
+        goto known;
+    image_close(s->image);
+    s->image = image_open(map, s->t, &why);
+    if (!s->image)
+        return definitions_changed(f, why.text, e);
+known:
+    if (strcmp(map->table, f->a->cfg->sentinel) != 0)
+        return 0;
+    f->sentinel_id = map->table_id;
+    image_close(f->sentinel);
+    f->sentinel = image_open(map, s->t, &why);
+    return 0;
+}
+
+static int take_query(struct follower *f, const struct event *ev, struct err *e)
+{
+    struct statement st;
+    char text[200], brief[120];
+    const struct statement_world w = {f->a->cfg->schema, f->a->cfg->sentinel, &f->tables};
+    statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
+    if (st.kind == STATEMENT_SWAP)
+        return list_tables(f, e); /* the supervisor knows, and dumps by itself */
+    if (st.kind != STATEMENT_CHANGE)
+        return 0;
+    statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
+    snprintf(text, sizeof text, "a statement that row changes do not follow: %s", brief);
+    return definitions_changed(f, text, e);
+}
+
+static int take(struct follower *f, const struct event *ev, struct err *e)
+{
+    char text[200];
+    switch (ev->kind) {
+    case EVENT_MAP:
+        return take_map(f, &ev->map, e);
+    case EVENT_ROWS:
+        if (f->sentinel && ev->rows.table_id == f->sentinel_id)
+            beat_came(f, &ev->rows, e);
+        f->changes++;
+        return 0;
+    case EVENT_QUERY:
+        return take_query(f, ev, e);
+    case EVENT_UNREADABLE:
+        snprintf(text, sizeof text, "an event of type %.100s, which cannot be read", ev->name);
+        say_gap(f, text);
+        return 0;
+    case EVENT_LOST:
+        say_gap(f, "the server says that changes are missing from its log");
+        return 0;
+    case EVENT_SKIPPED:
+    case EVENT_FORMAT:
+    case EVENT_ROTATE:
+    case EVENT_STOP:
+    case EVENT_GTID:
+    case EVENT_XID:
+    case EVENT_HEARTBEAT:
+        return 0;
+    }
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static int able(struct follower *f, bool *yes, struct err *e)
+{
+    struct binlog_ability a;
+    if (binlog_ability(f->db, f->a->cfg->schema, &a, e) < 0)
+        return -1;
+    *yes = a.reason == NULL;
+    if (a.reason)
+        say(f, json_pack("{s:s, s:s}", "unable", a.reason, "hint", a.hint ? a.hint : ""));
+    binlog_ability_free(&a);
+    return 0;
+}
+
+static int open_log(struct follower *f, struct err *e)
+{
+    struct binlog_options o = {.heartbeat = HEARTBEAT_MS};
+    struct db_point from = f->a->from;
+    if (!from.file[0])
+        db_point(f->db, &from);
+    if (!from.file[0])
+        return err_set(e, ERR_DENIED, 0, "the server does not tell its place in the binary log");
+    f->log = binlog_open(&f->a->db, &from, &o, e);
+    return f->log ? 0 : -1;
+}
+
+static int follow(struct follower *f, struct err *e)
+{
+    struct event ev;
+    bool yes;
+    f->db = db_open(&f->a->db, e);
+    if (!f->db || able(f, &yes, e) < 0)
+        return -1;
+    if (!yes)
+        return 0;
+    if (list_tables(f, e) < 0 || open_log(f, e) < 0)
+        return -1;
+    f->through = clock_mono();
+    int got;
+    do {
+        got = binlog_next(f->log, &ev, e);
+        if (got == 1 && (take(f, &ev, e) < 0 || tick(f, e) < 0))
+            got = -1;
+    } while (got == 1);
+    return got;
+}
+
+int follow_worker(int fd, void *arg)
+{
+    struct follower f = {.fd = fd, .a = arg};
+    struct err e = {0};
+    if (follow(&f, &e) < 0)
+        say(&f, json_pack("{s:o}", "error", worker_err_json(&e)));
+    forget_tables(&f);
+    buf_free(&f.tuple);
+    binlog_close(f.log);
+    db_close(f.db);
+    return 0;
+}

@@ -1,0 +1,27 @@
+/* Follows the server's binary log while the world lives, so that what a restore will need of it is
+ * known to be there now and not found missing after the loss: that the log can be read at all, that
+ * every change of the world is in it as rows, and how far behind the reader is.
+ *
+ * A worker of the supervisor. Each second it writes a number (the beat) into the sentinel's row and
+ * waits for it to come back through the log. It tells, one JSON object a second and at once for
+ * what is news:
+ *   {"state":"following", "behind_ms": age of the last beat that came through, "changes": rows
+ *    changed since it began, "file", "pos"}
+ *   {"gap": "why"}            something that row changes cannot follow: only a new dump ends it
+ *   {"unable": "why", "hint"} the server or the account does not allow it; the worker ends
+ *   {"error": {…}}            the connection is lost, …; the worker ends */
+#ifndef WK_JOURNAL_FOLLOW_H
+#define WK_JOURNAL_FOLLOW_H
+
+#include "config/config.h"
+#include "db/query.h"
+
+struct follow_args {
+    const struct config *cfg;
+    struct db_params db;  /* without a default schema */
+    struct db_point from; /* of the newest dump: what came after it must be in the log; file "":
+                             from now on */
+};
+int follow_worker(int fd, void *arg /* struct follow_args */);
+
+#endif

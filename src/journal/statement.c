@@ -1,0 +1,291 @@
+#include "journal/statement.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "db/sql.h"
+
+#define MARK_OPENS "/* worldkeeper restored "
+#define MARK_CLOSES " */"
+#define WORD_MAX 80u /* a name has 64 characters; longer words are nobody's keyword */
+
+struct words {
+    const char *s, *end;
+    char word[4 * WORD_MAX]; /* the last one, without its quotes */
+    bool quoted;
+};
+
+static const char *skip_comment(const char *s, const char *end)
+{
+    const char *close = memmem(s + 2, (size_t)(end - s - 2), "*/", 2);
+    return close ? close + 2 : end;
+}
+
+static const char *skip_blank(const char *s, const char *end)
+{
+    while (s < end) {
+        if (isspace((unsigned char)*s))
+            s++;
+        else if (end - s > 3 && s[0] == '/' && s[1] == '*' && s[2] != '!' && s[2] != 'M')
+            s = skip_comment(s, end);
+        else
+            break;
+    }
+    return s;
+}
+
+static bool word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || (c & 0x80);
+}
+
+/* The next word, name in backticks, or single character; false at the end. */
+static bool next_word(struct words *w)
+{
+    size_t n = 0;
+    w->s = skip_blank(w->s, w->end);
+    w->quoted = w->s < w->end && *w->s == '`';
+    if (w->s == w->end)
+        return false;
+    if (w->quoted) {
+        struct buf name = {0};
+        const char *behind = sql_read_ident(w->s, w->end, &name);
+        snprintf(w->word, sizeof w->word, "%s", behind ? name.p : "");
+        buf_free(&name);
+        w->s = behind ? behind : w->end;
+        return true;
+    }
+    do {
+        if (n < sizeof w->word - 1)
+            w->word[n++] = *w->s;
+        w->s++;
+    } while (w->s < w->end && word_char(w->s[-1]) && word_char(*w->s));
+    w->word[n] = '\0';
+    return true;
+}
+
+static bool is_word(const struct words *w, const char *word)
+{
+    return !w->quoted && strcasecmp(w->word, word) == 0;
+}
+
+static bool is_any(const struct words *w, const char *const *list)
+{
+    for (; *list; list++)
+        if (is_word(w, *list))
+            return true;
+    return false;
+}
+
+/* A table's name at `w`, perhaps behind its schema's; false when it is none of the world. */
+static const struct db_table *world_table(const struct statement_world *world, struct words *w,
+                                          const char *from)
+{
+    char first[sizeof w->word];
+    if (!next_word(w))
+        return NULL;
+    snprintf(first, sizeof first, "%s", w->word);
+    const char *behind = skip_blank(w->s, w->end);
+    if (behind == w->end || *behind != '.')
+        return strcmp(from, world->schema) == 0 ? db_table_find(world->tables, first) : NULL;
+    next_word(w); /* the point */
+    if (!next_word(w) || strcmp(first, world->schema) != 0)
+        return NULL;
+    return db_table_find(world->tables, w->word);
+}
+
+static bool holds(const char *sql, size_t len, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; n && i + n <= len; i++)
+        if (strncasecmp(sql + i, name, n) == 0)
+            return true;
+    return false;
+}
+
+static bool is_ours(const struct statement_world *w, const char *table)
+{
+    size_t n = strlen(w->sentinel);
+    return strncmp(table, w->sentinel, n) == 0 &&
+           (table[n] == '\0' || strcmp(table + n, "_lease") == 0);
+}
+
+static bool names_a_table(const struct statement_world *w, const char *sql, size_t len)
+{
+    for (size_t i = 0; i < w->tables->count; i++) {
+        const char *name = w->tables->list[i].name;
+        if (!is_ours(w, name) && holds(sql, len, name))
+            return true;
+    }
+    return false;
+}
+
+/* Definitions beside tables: rows stay what they are. The kind of thing is among the first words,
+ * behind OR REPLACE, DEFINER=…, ALGORITHM=… */
+static bool about_tables(const char *sql, size_t len)
+{
+    static const char *const verbs[] = {"CREATE", "ALTER", "DROP", NULL};
+    static const char *const others[] = {"VIEW",    "TRIGGER",  "PROCEDURE", "FUNCTION",
+                                         "EVENT",   "USER",     "ROLE",      "SERVER",
+                                         "PACKAGE", "SEQUENCE", "TEMPORARY", NULL};
+    static const char *const tables[] = {"TABLE", "DATABASE", "SCHEMA", "INDEX", NULL};
+    static const char *const harmless[] = {"GRANT", "REVOKE", "SET", "ANALYZE", "FLUSH", NULL};
+    struct words w = {.s = sql, .end = sql + len};
+    if (!next_word(&w) || is_any(&w, harmless))
+        return false;
+    if (!is_any(&w, verbs))
+        return true;
+    for (int i = 0; i < 24 && next_word(&w); i++) {
+        if (is_any(&w, tables))
+            return true;
+        if (is_any(&w, others))
+            return false;
+    }
+    return true;
+}
+
+static bool own_name(const struct words *w)
+{
+    return w->quoted && strncmp(w->word, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) == 0;
+}
+
+/* CREATE, ALTER or DROP TABLE of shadows of ours and of nothing else. */
+static bool about_our_own(const char *sql, size_t len)
+{
+    static const char *const verbs[] = {"CREATE", "ALTER", "DROP", NULL};
+    static const char *const fill[] = {"IF", "NOT", "EXISTS", NULL};
+    struct words w = {.s = sql, .end = sql + len};
+    if (!next_word(&w) || !is_any(&w, verbs))
+        return false;
+    bool drops = is_word(&w, "DROP");
+    if (!next_word(&w) || !is_word(&w, "TABLE"))
+        return false;
+    bool more;
+    do
+        more = next_word(&w);
+    while (more && is_any(&w, fill));
+    bool own = more && own_name(&w);
+    while (own && drops && next_word(&w))
+        own = strcmp(w.word, ",") == 0 && !w.quoted && next_word(&w) && own_name(&w);
+    return own;
+}
+
+/* Rows that a statement changes are named by their schema, or by none where it is the default; a
+ * definition is named itself. */
+static bool concerns(const struct statement_world *world, const char *from, const char *sql,
+                     size_t len)
+{
+    static const char *const changes[] = {"INSERT", "UPDATE",  "DELETE", "REPLACE",
+                                          "LOAD",   "EXECUTE", NULL};
+    struct words w = {.s = sql, .end = sql + len};
+    if (strcmp(from, world->schema) != 0 && !holds(sql, len, world->schema))
+        return false;
+    if (!next_word(&w))
+        return false;
+    if (is_any(&w, changes)) /* a view may hide the table's name */
+        return true;
+    if (!about_tables(sql, len))
+        return false;
+    struct words again = {.s = sql, .end = sql + len};
+    bool drops_all = next_word(&again) && is_word(&again, "DROP") && next_word(&again) &&
+                     (is_word(&again, "DATABASE") || is_word(&again, "SCHEMA"));
+    return drops_all || names_a_table(world, sql, len);
+}
+
+static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
+{
+    const char *at = memmem(sql, len, MARK_OPENS, sizeof MARK_OPENS - 1);
+    char text[STATEMENT_MARK_MAX];
+    *m = (struct statement_mark){0};
+    if (!at)
+        return false;
+    at += sizeof MARK_OPENS - 1;
+    const char *close = memmem(at, (size_t)(sql + len - at), MARK_CLOSES, sizeof MARK_CLOSES - 1);
+    if (!close || (size_t)(close - at) >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)(close - at), at);
+    return sscanf(text, "%128s upto %255s %" SCNu64, m->dump, m->upto.file, &m->upto.pos) == 3 ||
+           (sscanf(text, "%128s", m->dump) == 1 && !strchr(text, ' '));
+}
+
+void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX])
+{
+    out[0] = '\0';
+    if (!m->dump[0] || strpbrk(m->dump, "*/ \t\r\n") || strpbrk(m->upto.file, "* \t\r\n"))
+        return;
+    int n = snprintf(out, STATEMENT_MARK_MAX, MARK_OPENS "%s", m->dump);
+    if (m->upto.file[0])
+        n += snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, " upto %s %" PRIu64, m->upto.file,
+                      m->upto.pos);
+    snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, MARK_CLOSES);
+}
+
+static bool judge_edge(const char *sql, size_t len, struct statement *out)
+{
+    static const char *const begins[] = {"BEGIN", "START", NULL};
+    static const char *const ends[] = {"COMMIT", "ROLLBACK", NULL};
+    static const char *const between[] = {"SAVEPOINT", "XA", "RELEASE", NULL};
+    struct words w = {.s = sql, .end = sql + len};
+    if (!next_word(&w))
+        return true;
+    if (is_any(&w, begins)) {
+        out->kind = STATEMENT_BEGIN;
+        return true;
+    }
+    if (is_any(&w, ends)) {
+        bool to = next_word(&w) && is_word(&w, "TO"); /* a savepoint */
+        out->kind = to ? STATEMENT_NONE : STATEMENT_END;
+        return true;
+    }
+    return is_any(&w, between);
+}
+
+/* TRUNCATE [TABLE] name, and the server's own word after a restart, which older ones say as DELETE.
+ */
+static bool judge_emptied(const struct statement_world *world, const char *from, const char *sql,
+                          size_t len, struct statement *out)
+{
+    static const char comment[] = "/* generated by server";
+    bool by_server = memmem(sql, len, comment, sizeof comment - 1) != NULL;
+    struct words w = {.s = sql, .end = sql + len};
+    if (!next_word(&w) || (!is_word(&w, "TRUNCATE") && !(by_server && is_word(&w, "DELETE"))))
+        return false;
+    struct words name = w;
+    if (next_word(&w) && (is_word(&w, "TABLE") || is_word(&w, "FROM")))
+        name = w;
+    out->table = world_table(world, &name, from);
+    if (out->table)
+        out->kind = by_server ? STATEMENT_EMPTIED : STATEMENT_TRUNCATE;
+    return true;
+}
+
+void statement_judge(const struct statement_world *world, const char *from, const char *sql,
+                     size_t len, struct statement *out)
+{
+    *out = (struct statement){.kind = STATEMENT_NONE};
+    if (judge_edge(sql, len, out) || judge_emptied(world, from, sql, len, out) ||
+        about_our_own(sql, len) || !concerns(world, from, sql, len))
+        return;
+    struct words w = {.s = sql, .end = sql + len};
+    bool renames = next_word(&w) && is_word(&w, "RENAME");
+    out->kind = renames && strcmp(from, world->schema) == 0 && read_mark(sql, len, &out->mark)
+                    ? STATEMENT_SWAP
+                    : STATEMENT_CHANGE;
+}
+
+void statement_brief(const char *sql, size_t len, char *out, size_t room)
+{
+    size_t n = 0;
+    bool cut = len >= room;
+    for (size_t i = 0; i < len && n + 1 < room; i++) {
+        unsigned char c = (unsigned char)sql[i];
+        out[n++] = c < ' ' ? ' ' : (char)c;
+    }
+    out[n] = '\0';
+    if (cut && room > 4)
+        memcpy(out + room - 4, "...", 4);
+}

@@ -1,0 +1,256 @@
+/* The journal as the supervisor sees it: a worker that follows the binary log while the world is up
+ * (journal/follow.h), how far behind it is, and what to do about changes that it cannot follow. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/js.h"
+#include "core/log.h"
+#include "journal/follow.h"
+#include "world_int.h"
+
+#define RETRY_FIRST_MS 1000
+#define RETRY_MAX_MS 60000
+#define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
+
+void journal_init(struct world *w)
+{
+    worker_init(&w->journal.worker, "journal");
+    w->journal.state = JOURNAL_IDLE;
+    w->journal.retry = RETRY_FIRST_MS;
+}
+
+static const char *state_name(enum journal_state s)
+{
+    switch (s) {
+    case JOURNAL_IDLE:
+        return "idle";
+    case JOURNAL_STARTING:
+        return "starting";
+    case JOURNAL_FOLLOWING:
+        return "following";
+    case JOURNAL_UNABLE:
+        return "off";
+    case JOURNAL_FAILED:
+        break;
+    }
+    return "failed";
+}
+
+static bool wanted(const struct world *w)
+{
+    return w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
+}
+
+/* The age of the last change that was proven to have come through; -1: nobody follows. */
+static int64_t behind(const struct world *w, mono_t now)
+{
+    const struct journal_now *j = &w->journal;
+    return j->state == JOURNAL_FOLLOWING ? j->behind_ms + mono_since(now, j->heard) : -1;
+}
+
+json_t *journal_status_json(const struct world *w)
+{
+    const struct journal_now *j = &w->journal;
+    int64_t ms = behind(w, clock_mono());
+    if (w->cfg->journal == JOURNAL_OFF)
+        return json_null();
+    json_t *o = json_pack("{s:s, s:o, s:b, s:o}", "state", state_name(j->state), "behind_seconds",
+                          ms < 0 ? json_null() : json_real((double)ms / 1000), "gap", j->gap.on,
+                          "reason", js_clean(j->gap.on ? j->gap.text : j->reason));
+    if (j->state == JOURNAL_FOLLOWING) {
+        js_set_clean(o, "file", j->file);
+        js_set_int(o, "pos", j->pos);
+        js_set_int(o, "changes", j->changes);
+    }
+    return o;
+}
+
+double journal_behind_seconds(const struct world *w)
+{
+    int64_t ms = behind(w, clock_mono());
+    return ms < 0 ? -1 : (double)ms / 1000;
+}
+
+/* ---- the worker ---- */
+
+static void stop_worker(struct world *w, enum journal_state state)
+{
+    worker_stop(&w->journal.worker, SIGKILL);
+    worker_end(&w->journal.worker); /* its death is reaped without a name */
+    w->journal.state = state;
+    w->status_dirty = true;
+}
+
+static void start_worker(struct world *w, mono_t now)
+{
+    static struct follow_args args; /* read by the child after the fork */
+    struct err e;
+    struct journal_now *j = &w->journal;
+    args = (struct follow_args){.cfg = w->cfg, .db = w->a->job.db};
+    if (w->have_dump && !j->lost_place)
+        args.from = w->last.end;
+    j->next_start = mono_add(now, j->retry);
+    if (worker_start(&j->worker, follow_worker, &args, false, &e) < 0) {
+        log_err(LOG_ERROR_, "journal", &e);
+        return;
+    }
+    j->state = JOURNAL_STARTING;
+    j->heard = now;
+}
+
+static void heard(struct world *w, const json_t *o)
+{
+    struct journal_now *j = &w->journal;
+    if (j->state != JOURNAL_FOLLOWING) {
+        log_line(LOG_NOTE_, "the journal is followed from %s %" PRId64, js_text(o, "file"),
+                 js_number(o, "pos", 0));
+        w->status_dirty = true;
+    }
+    j->state = JOURNAL_FOLLOWING;
+    j->retry = RETRY_FIRST_MS;
+    j->heard = clock_mono();
+    j->behind_ms = js_number(o, "behind_ms", 0);
+    j->changes = js_number(o, "changes", 0);
+    j->pos = js_number(o, "pos", 0);
+    js_copy(o, "file", j->file, sizeof j->file);
+    j->reason[0] = '\0';
+    tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
+                 "nothing");
+}
+
+/* What came before a gap is safe with the last dump; what comes after it with the next one. */
+static void gap(struct world *w, const char *why)
+{
+    struct journal_now *j = &w->journal;
+    char what[640];
+    j->gaps++;
+    snprintf(what, sizeof what, "the journal cannot go on behind %.550s", why);
+    tell_trouble(w, &j->gap, EVENT_JOURNAL, true, NULL, what,
+                 "a dump is taken at once; until it is stored, a loss takes the world back to the "
+                 "moment before",
+                 "nothing, when the dump is stored");
+    w->next_dump = clock_mono();
+}
+
+static void unable(struct world *w, const json_t *o)
+{
+    struct journal_now *j = &w->journal;
+    const char *why = js_text(o, "unable"), *hint = js_text(o, "hint");
+    char what[640];
+    bool news = strncmp(j->reason, why, sizeof j->reason - 1) != 0;
+    snprintf(j->reason, sizeof j->reason, "%s", why);
+    stop_worker(w, JOURNAL_UNABLE);
+    j->next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
+    if (w->cfg->journal == JOURNAL_SERVER) {
+        snprintf(what, sizeof what, "no journal: %.600s", why);
+        tell_trouble(w, &j->failed, EVENT_JOURNAL, true, "unable", what,
+                     "dumping on; what is played between two dumps is lost with the server",
+                     hint[0] ? hint : "worldkeeper --check says more");
+    } else if (news) {
+        log_line(LOG_NOTE_, "no journal: %s", why);
+    }
+}
+
+static void failed(struct world *w, const struct err *e)
+{
+    struct journal_now *j = &w->journal;
+    char what[640], key[64];
+    stop_worker(w, JOURNAL_FAILED);
+    snprintf(j->reason, sizeof j->reason, "%.500s", e->text);
+    j->next_start = mono_add(clock_mono(), j->retry);
+    j->retry = j->retry * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : j->retry * 2;
+    if (e->cls == ERR_GAP) {
+        gap(w, e->text);
+        j->lost_place = true; /* until there is another dump */
+    }
+    if (e->cls == ERR_UNREACHABLE || e->cls == ERR_GAP)
+        return; /* the server's own trouble is told by the guard */
+    snprintf(what, sizeof what, "the journal is not followed: %.560s", e->text);
+    snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
+    tell_trouble(w, &j->failed, EVENT_JOURNAL, true, key, what, "trying on",
+                 e->hint[0] ? e->hint : "worldkeeper --check says more");
+}
+
+void journal_message(struct world *w)
+{
+    bool closed;
+    struct err e;
+    json_t *o = worker_receive(w->journal.worker.fd, &closed);
+    if (closed) {
+        err_set(&e, ERR_SYSTEM, 0, "its process died");
+        failed(w, &e);
+        return;
+    }
+    if (js_text(o, "state")[0]) {
+        heard(w, o);
+    } else if (js_text(o, "gap")[0]) {
+        gap(w, js_text(o, "gap"));
+    } else if (js_text(o, "unable")[0]) {
+        unable(w, o);
+    } else if (json_object_get(o, "error")) {
+        worker_err_from(json_object_get(o, "error"), &e);
+        failed(w, &e);
+    }
+    json_decref(o);
+}
+
+/* ---- dumps end a gap ---- */
+
+void journal_dump_begins(struct world *w)
+{
+    w->journal.covered = w->journal.gaps;
+}
+
+void journal_dump_done(struct world *w)
+{
+    struct journal_now *j = &w->journal;
+    j->lost_place = false;
+    if (j->covered == j->gaps)
+        tell_trouble(w, &j->gap, EVENT_JOURNAL, false, NULL,
+                     "a dump was stored; the journal goes on from it", "", "nothing");
+    else
+        w->next_dump = clock_mono(); /* it began before the gap */
+}
+
+/* ---- time ---- */
+
+static void check_lag(struct world *w, mono_t now)
+{
+    struct journal_now *j = &w->journal;
+    int64_t ms = behind(w, now);
+    char what[200], t[TEXT_SHORT], limit[TEXT_SHORT];
+    bool late = ms > w->cfg->journal_lag_limit;
+    if (!late && !j->lag.on)
+        return;
+    if (ms < 0)
+        ms = 0;
+    snprintf(what, sizeof what,
+             late ? "the journal is %s behind (journal_lag_limit %s)"
+                  : "the journal is %s behind, within its limit of %s again",
+             text_duration(ms, t), text_duration(w->cfg->journal_lag_limit, limit));
+    tell_trouble(w, &j->lag, EVENT_JOURNAL, late, NULL, what,
+                 "reading on; nothing is lost while the server keeps its log",
+                 late ? "see what keeps the server or this machine busy" : "nothing");
+}
+
+void journal_timers(struct world *w, mono_t now)
+{
+    struct journal_now *j = &w->journal;
+    if (!wanted(w)) {
+        if (j->worker.pid)
+            stop_worker(w, JOURNAL_IDLE);
+        j->next_start = now;
+        return;
+    }
+    if (!j->worker.pid && mono_reached(now, j->next_start))
+        start_worker(w, now);
+    check_lag(w, now);
+}
+
+void journal_stop(struct world *w)
+{
+    if (w->journal.worker.pid)
+        stop_worker(w, JOURNAL_IDLE);
+}

@@ -1,0 +1,550 @@
+"""The journal: what the server acknowledged since the last dump is in the world again after a loss, once
+and nothing else; where the changes cannot be followed, the world is exactly that of an earlier moment,
+and it is said why."""
+import os
+import random
+import subprocess
+import time
+
+import pytest
+from wk.crash import go_on, stopped, wait_stopped
+from wk.keeper import USER
+from wk.ledger import TABLES, Ledger
+from wk.server import RIGHTS, client, stock_restore
+from wk.util import ident, wait_for
+
+LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
+ROUNDS = int(os.environ.get("WK_LEDGER_ROUNDS", "5"))
+SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
+
+
+@pytest.fixture
+def logged(make_server):
+    return make_server(*LOG)
+
+
+def keep(make_world, make_keeper, server, kind="small", settings=None):
+    return make_keeper(make_world(kind, server), settings).init()
+
+
+def crash(keeper, **more):
+    """The server dies and comes back; the world is UP again. What was told of the restore."""
+    before = keeper.status().get("last_restore") or {}
+    keeper.server.kill9()
+    keeper.server.process = None
+    keeper.server.start()
+    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("at") != before.get("at")
+                and keeper.state() == "UP", "the world again", **more)
+    return keeper.status()["last_restore"]
+
+
+# -- nothing is lost --------------------------------------------------------------------------
+
+
+def test_ledger(make_world, make_keeper, logged):
+    """kill -9 at random moments, also right after a restore, before its dump: each acknowledged change
+    is there, once."""
+    print("seed", SEED)
+    rand = random.Random(SEED)
+    world = make_world("empty", logged)
+    world.sql(*TABLES)
+    keeper = make_keeper(world, {"probe": {"interval": "100ms"}}).init()
+    keeper.dump()
+    keeper.start()
+    ledger = Ledger(world, SEED)
+    for n in range(ROUNDS):
+        with ledger:
+            ledger.wait_changes(1)
+            time.sleep(rand.choice((0, 0.02, 0.3, 1.0)) * rand.random())
+            keeper.server.kill9()
+        keeper.server.process = None
+        keeper.server.start()
+        keeper.wait(lambda: keeper.flag() == "UP" and world.sql("SHOW TABLES LIKE '%sentinel'") and
+                    alive(keeper), f"the world after kill {n}")
+        ledger.audit()
+        told = keeper.wait(lambda: keeper.status().get("last_restore"), "what was told")
+        assert told["ok"] and told["lost_seconds"] == 0, told
+    print(ledger.changes, "changes acknowledged")
+    assert ledger.changes > ROUNDS
+
+
+def alive(keeper):
+    table = keeper.settings.get("probe", {}).get("table", "worldkeeper_sentinel")
+    return keeper.world.value(f"SELECT COUNT(*) FROM {ident(table)}") == 1
+
+
+def test_changes_since_the_dump(make_world, make_keeper, logged):
+    """Insert, update and delete in tables with and without a key; counters go on where they were."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    world.sql("UPDATE player SET points=points+1 WHERE id%3=0", "DELETE FROM player WHERE id%7=0",
+              "INSERT INTO player (nick,points) VALUES ('new',1),('gone',2)",
+              "DELETE FROM player WHERE nick='gone'", "UPDATE player SET id=id+100000 WHERE id<50",
+              "UPDATE fleet SET x=NULL", "DELETE FROM chat WHERE who=3 LIMIT 5",
+              "INSERT INTO chat SELECT * FROM chat LIMIT 20", "UPDATE chat SET what='x' WHERE who=4")
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0 and told["ok"]
+
+
+def test_every_type(make_world, make_keeper, logged):
+    """All rows of every column type, deleted and written again after the dump."""
+    keeper = keep(make_world, make_keeper, logged, "zoo")
+    world = keeper.world
+    logged.sql("GRANT SET USER ON *.* TO keeper@localhost")  # the triggers belong to root
+    tables = [t for (t,) in world.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND "
+        "engine='MEMORY' AND table_name NOT LIKE 'worldkeeper%'")]
+    keeper.dump()
+    keeper.start()
+    for table in tables:
+        columns = ",".join(ident(c) for (c,) in world.sql(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema=DATABASE() AND "
+            "table_name='" + table.replace("\\", "\\\\").replace("'", "''") + "' AND "
+            "extra NOT LIKE '%GENERATED%' ORDER BY ordinal_position"))
+        t = ident(table)
+        world.sql("SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', check_constraint_checks=0",
+                  f"CREATE TEMPORARY TABLE kept ENGINE=InnoDB AS SELECT {columns} FROM {t}",
+                  f"DELETE FROM {t}", f"INSERT INTO {t} ({columns}) SELECT {columns} FROM kept")
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0, told
+
+
+def test_two_losses_with_one_dump(make_world, make_keeper, logged):
+    """The dump after the first restore fails, so the second one needs the first dump and both
+    stretches of the log."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    for v in range(2, 5):
+        world.mark(v)
+        before = world.snapshot()
+        crash(keeper)
+        world.assert_is(before, f"after loss {v - 1}")
+    assert len(keeper.dumps()) == 1
+
+
+def test_rows_written_into_the_emptied_world_stay_out(make_world, make_keeper, logged):
+    """They are no part of the world, not in the next restore either: they are in the conflict file."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    world.mark(5)
+    before = world.snapshot()
+    keeper.server.kill9()
+    keeper.server.process = None
+    keeper.server.start()
+    world.sql("INSERT INTO chat VALUES (1,'into the void')", "INSERT INTO mark VALUES (2,2)")
+    keeper.start(state="UP", fault="dump.locked=kill")
+    world.assert_is(before)
+    assert len(keeper.conflicts()) == 1
+    world.mark(6)
+    before = world.snapshot()
+    crash(keeper)
+    world.assert_is(before)
+
+
+def test_truncate_is_followed(make_world, make_keeper, logged):
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    world.sql("INSERT INTO player (nick,points) VALUES ('x',1)", "TRUNCATE TABLE player",
+              "INSERT INTO player (nick,points) VALUES ('first',1)", "TRUNCATE chat")
+    before = world.snapshot()
+    assert crash(keeper)["lost_seconds"] == 0
+    world.assert_is(before)
+
+
+def test_a_statement_that_was_cut_off(make_world, make_keeper, logged):
+    """A long statement is killed with the server while its rows are being written: all of its rows
+    are there, or none."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    for n in range(4):
+        rows = world.rows("chat")
+        con = keeper.server.admin(world.schema)
+        with con.cursor() as cur:
+            cur.execute("SELECT CONNECTION_ID()")
+            try:
+                con._execute_command(3, "INSERT INTO chat SELECT seq, REPEAT('x',80) FROM "
+                                        f"seq_1_to_{10000 * (n + 1)}")
+            except OSError:
+                pass
+        time.sleep(0.02 * n)
+        crash(keeper)
+        assert world.rows("chat") in (rows, rows + 10000 * (n + 1))
+        world.sql("DELETE FROM chat WHERE who>10")
+
+
+# -- what cannot be followed ------------------------------------------------------------------
+
+
+def crash_unwatched(keeper):
+    """Without a supervisor, which would take a dump as soon as it saw the gap."""
+    keeper.server.crash()
+    return keeper.ok("--restore")
+
+
+@pytest.mark.parametrize("change", [
+    "ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3",
+    "RENAME TABLE mark TO mark2, mark2 TO mark",
+    "CREATE INDEX i ON mark (v)",
+])
+def test_definitions_end_the_journal(make_world, make_keeper, logged, change):
+    """The world is that of the moment before, and told is why."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    world.mark(5)
+    keeper.dump()
+    world.sql("UPDATE player SET points=points+1")
+    before = world.sql("SELECT * FROM player ORDER BY id")
+    world.sql(change, "UPDATE player SET points=0")
+    done = crash_unwatched(keeper)
+    assert world.sql("SELECT * FROM player ORDER BY id") == before
+    assert world.marked() == 5
+    assert "the journal ends before the loss" in done.out
+
+
+def test_statement_format_ends_the_journal(make_world, make_keeper, logged):
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    world.mark(5)
+    before = world.snapshot()
+    world.sql("SET SESSION binlog_format=STATEMENT", "UPDATE player SET points=0")
+    done = crash_unwatched(keeper)
+    world.assert_is(before)
+    assert "UPDATE player SET points=0" in done.out
+
+
+@pytest.mark.parametrize("what, said", [
+    ("PURGE BINARY LOGS", "journal ends before the loss"),
+    ("RESET MASTER", "journal ends before the loss"),
+])
+def test_a_log_that_is_gone(make_world, make_keeper, logged, what, said):
+    """The dump alone comes back, and nothing of another log."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    before = world.snapshot()
+    world.mark(5)
+    if what == "RESET MASTER":
+        world.sql("RESET MASTER")
+        for v in range(300):  # past the place of the dump
+            world.sql(f"UPDATE mark SET v={v}")
+    else:
+        world.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+        newest = world.sql("SHOW BINARY LOGS")[-1][0]
+        wait_for(lambda: world.sql(f"PURGE BINARY LOGS TO '{newest}'", "SHOW BINARY LOGS")[0][0] ==
+                 newest, "the end of the old logs")
+    done = crash_unwatched(keeper)
+    world.assert_is(before)
+    assert said in done.out
+
+
+def test_the_supervisor_finds_a_gap_that_it_did_not_see(make_world, make_keeper, logged):
+    """An ALTER while no supervisor ran: the next one reads the log from the newest dump on, and takes
+    a dump at once."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.dump()
+    keeper.world.sql("ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "UPDATE player SET points=0")
+    before = keeper.world.snapshot()
+    keeper.start()
+    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+    assert crash(keeper)["lost_seconds"] == 0
+    keeper.world.assert_is(before)
+
+
+def test_without_the_right(make_world, make_keeper, logged):
+    """The dump comes back, and the right is named."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.server.account(USER, [world.schema], RIGHTS, "BINLOG MONITOR")
+    keeper.dump()
+    before = world.snapshot()
+    world.mark(5)
+    done = crash_unwatched(keeper)
+    world.assert_is(before)
+    assert "REPLICATION SLAVE" in done.out
+
+
+def test_a_dump_by_name_and_journal_off_bring_the_dump(make_world, make_keeper, logged):
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    before = world.snapshot()
+    world.mark(5)
+    keeper.server.crash()
+    keeper.ok("--restore=" + keeper.newest()["name"])
+    world.assert_is(before)
+    world.mark(6)
+    keeper.configure({"journal": {"mode": "off"}})
+    keeper.server.crash()
+    keeper.ok("--restore")
+    world.assert_is(before)
+
+
+def test_rows_that_somebody_deleted(make_world, make_keeper, logged):
+    """Without a restart of the server nothing tells the mistake from the changes before it: the dump
+    comes back, and --at is named."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    before = world.snapshot()
+    world.sql("UPDATE player SET points=0",
+              *(f"DELETE FROM {ident(t)}" for (t,) in world.sql("SHOW TABLES")
+                if not t.endswith("lease")))
+    done = keeper.ok("--restore")
+    world.assert_is(before)
+    assert "--at" in done.out
+
+
+# -- any moment --------------------------------------------------------------------------------
+
+
+def clock(server):
+    """The server's whole second now, once it is over: what comes later has another one."""
+    now = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')")
+    wait_for(lambda: server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')") != now,
+             "the next second")
+    return now
+
+
+def test_any_moment(make_world, make_keeper, logged):
+    """Into another schema: the world as it was at each of several moments, before and after a dump and
+    after a loss; the living world is not touched."""
+    keeper = keep(make_world, make_keeper, logged)
+    world, moments = keeper.world, []
+
+    def moment():
+        moments.append((clock(logged), tables_of(world)))
+    keeper.dump()
+    clock(logged)
+    for v in range(2, 5):
+        world.mark(v)
+        moment()
+    world.sql("DELETE FROM player")  # an admin's mistake
+    moment()
+    keeper.start()
+    keeper.dump("--force")  # it has lost a table's rows
+    world.mark(7)
+    moment()
+    crash(keeper)
+    world.mark(8)
+    moment()
+    living = tables_of(world)
+    for at, picture in moments:
+        into = world.schema + "_then"
+        logged.sql(f"DROP DATABASE IF EXISTS {ident(into)}")
+        logged.account(USER, [world.schema, into])
+        keeper.ok("--restore", "--at", at, "--into", into)
+        then = {t: logged.sql(f"CHECKSUM TABLE {ident(t)}", schema=into)[0][1] for t in picture}
+        assert then == picture, at
+    assert tables_of(world) == living
+    logged.sql(f"DROP DATABASE {ident(into)}")
+
+
+def tables_of(world):
+    return {t: world.sql(f"CHECKSUM TABLE {ident(t)}")[0][1]
+            for t in ("player", "fleet", "chat", "mark")}
+
+
+def test_undo_a_mistake(make_world, make_keeper, logged):
+    """--restore --at over the living world needs --force, and brings the moment before the mistake."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    clock(logged)
+    world.mark(5)
+    before, at = world.snapshot(), clock(logged)
+    world.sql("DELETE FROM player WHERE id>100")
+    refused = keeper.run("--restore", "--at", at)
+    assert refused.rc == 4 and "--force" in refused.err
+    keeper.ok("--restore", "--at", at, "--force")
+    world.assert_is(before)
+
+
+@pytest.mark.parametrize("at, rc, said", [
+    ("yesterday", 2, "no moment of the past"),
+    ("2999-01-01 00:00", 2, "no moment of the past"),
+    ("2001-01-01 00:00", 5, "as old as"),
+])
+def test_moments_that_cannot_be(make_world, make_keeper, logged, at, rc, said):
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.dump()
+    logged.account(USER, [keeper.world.schema, keeper.world.schema + "_x"])
+    done = keeper.run("--restore", "--at", at, "--into", keeper.world.schema + "_x")
+    assert done.rc == rc and said in done.err, done
+
+
+# -- while the world lives ---------------------------------------------------------------------
+
+
+def journal(keeper):
+    return keeper.status().get("journal") or {}
+
+
+def test_followed_and_measured(make_world, make_keeper, logged):
+    """The beat comes through the log, and its age is told; a stopped server makes it grow."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    first = journal(keeper)["changes"]
+    keeper.wait(lambda: journal(keeper)["changes"] > first + 1, "beats that come through")
+    assert journal(keeper)["behind_seconds"] < 30
+    assert "following" in keeper.ok("--status").out
+
+
+@pytest.mark.parametrize("change", [
+    "ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3",
+    "CREATE TABLE fresh LIKE mark",
+    "CREATE TABLE fresh (a INT PRIMARY KEY) ENGINE=MEMORY",
+    "RENAME TABLE mark TO mark2",
+])
+def test_a_gap_is_closed_by_a_dump_at_once(make_world, make_keeper, logged, change):
+    """Reported, a dump is taken, and what comes behind it is safe again."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    world.sql(change, "UPDATE player SET points=1")
+    if "fresh" in change:
+        world.sql("INSERT INTO fresh (" + ("id,v" if "LIKE" in change else "a") + ") VALUES (1" +
+                  (",1)" if "LIKE" in change else ")"))
+    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+    keeper.wait(lambda: not journal(keeper)["gap"], "the end of the gap")
+    keeper.wait_log("the journal cannot go on")
+    world.sql("UPDATE player SET points=2")
+    before = world.snapshot()
+    assert crash(keeper)["lost_seconds"] == 0
+    world.assert_is(before)
+
+
+def test_a_log_that_is_begun_anew_is_a_gap(make_world, make_keeper, logged):
+    """RESET MASTER under a reader, which the server tells it nothing of."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    logged.sql("FLUSH BINARY LOGS", "RESET MASTER")
+    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+    keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"],
+                "the journal again")
+    keeper.world.mark(5)
+    before = keeper.world.snapshot()
+    assert crash(keeper)["lost_seconds"] == 0
+    keeper.world.assert_is(before)
+
+
+def test_a_server_without_log_is_no_trouble_unless_asked_for(make_world, make_keeper, server):
+    keeper = keep(make_world, make_keeper, server)
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "off", "the state off")
+    assert "log_bin" in journal(keeper)["reason"]
+    assert keeper.stop() == 0
+    keeper.configure({"journal": {"mode": "server"}})
+    keeper.start()
+    keeper.wait_log("no journal: log_bin is off")
+
+
+# -- dumps without locks -----------------------------------------------------------------------
+
+
+def test_a_fuzzy_dump_is_one_moment(make_world, make_keeper, logged):
+    """Taken while writers write as fast as they can; what we and the stock client restore of it is the
+    world at the dump's end point, which the log, replayed onto an older picture, tells as well."""
+    world = make_world("empty", logged)
+    world.sql(*TABLES[:2])
+    world.sql("INSERT INTO bank SELECT seq+900000000, 99, CONCAT('filler ',seq), seq FROM seq_1_to_60000")
+    keeper = make_keeper(world, {"dump": {"method": "fuzzy"}}).init()
+    keeper.dump()
+    first = keeper.newest()
+    ledger = Ledger(world, SEED, tables=("bank", "ship"))
+    with ledger:
+        ledger.wait_changes(200)
+        dumps = [(keeper.dump(), keeper.newest())[1] for _ in range(3)]
+    assert all(d["method"] == "fuzzy" for d in dumps), keeper.log()
+    for dump in dumps:
+        again = replayed(keeper, first, dump)
+        for how in ("ours", "stock"):
+            assert restored(keeper, world, dump, how) == again, (SEED, how)
+
+
+def replayed(keeper, first, dump):
+    """The tables at the dump's end point: a dump from before anybody wrote, and on it the log from
+    there on as the server's own tools read it."""
+    server, then = keeper.server, keeper.world.schema + "_log"
+    server.sql(f"DROP DATABASE IF EXISTS {ident(then)}", f"CREATE DATABASE {ident(then)}")
+    stock_restore(server, keeper.path(first), then)
+    start, end = first["end_point"], dump["end_point"]
+    assert start["file"] == end["file"]
+    sql = subprocess.run(
+        ["mariadb-binlog", "--no-defaults", f"--rewrite-db={keeper.world.schema}->{then}",
+         f"--start-position={start['pos']}", f"--stop-position={end['pos']}",
+         os.path.join(server.datadir, end["file"])], stdout=subprocess.PIPE, check=True).stdout
+    done = subprocess.run(client(server, then, "mariadb", "--binary-mode"), stderr=subprocess.PIPE,
+                          input=b"SET sql_log_bin=0;\n" + sql)
+    assert done.returncode == 0, done.stderr
+    return sums(server, then)
+
+
+def restored(keeper, world, dump, how):
+    into = f"{world.schema}_{how}"
+    keeper.server.sql(f"DROP DATABASE IF EXISTS {ident(into)}")
+    keeper.server.account(USER, [world.schema, into])
+    if how == "ours":
+        keeper.ok("--restore=" + dump["name"], "--into", into)
+    else:
+        keeper.server.sql(f"CREATE DATABASE {ident(into)}")
+        stock_restore(keeper.server, keeper.path(dump), into)
+    return sums(keeper.server, into)
+
+
+def sums(server, schema):
+    rows = {}
+    for table in ("bank", "ship"):
+        rows[table] = sorted(server.sql(f"SELECT * FROM {table}", schema=schema), key=repr)
+    server.sql(f"DROP DATABASE {ident(schema)}")
+    return rows
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE player ADD w INT", "TRUNCATE TABLE player"])
+def test_a_scan_that_is_disturbed(make_world, make_keeper, logged, change):
+    """An ALTER while tables are scanned: that dump is made by method copy, and says so. A TRUNCATE is
+    either followed or the same."""
+    keeper = keep(make_world, make_keeper, logged,
+                  settings={"dump": {"method": "auto"}})
+    world = keeper.world
+    world.sql("DROP TABLE chat")  # it has no key
+    process = keeper.popen("--dump", "--json", fault="dump.scanned=stop")
+    at_work = wait_stopped(keeper, "dump.scanned")
+    world.sql(change)
+    done = None
+    for _ in range(20):
+        go_on(at_work)
+        try:
+            done = keeper.finish(process, timeout=2)
+            break
+        except subprocess.TimeoutExpired:
+            at_work = stopped(keeper)
+    assert done is not None and done.rc == 0, done
+    dump = keeper.newest()
+    assert dump["method"] == "copy" or "TRUNCATE" in change
+    into = world.schema + "_x"
+    keeper.server.account(USER, [world.schema, into])
+    keeper.ok("--restore=" + dump["name"], "--into", into)
+    for table in ("player", "fleet", "mark"):
+        assert logged.sql(f"CHECKSUM TABLE {table}", schema=into)[0][1] == \
+            world.sql(f"CHECKSUM TABLE {table}")[0][1], table
+    logged.sql(f"DROP DATABASE {ident(into)}")
