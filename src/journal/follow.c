@@ -17,6 +17,7 @@
 #define HEARTBEAT_MS 500 /* the server's word when nothing happens: our clock ticks by it */
 #define BEATS 64u        /* on their way at most */
 #define OTHERS 64u
+#define MAPS 64u
 #define ELSEWHERE 10u /* a rotation may take a while to come through */
 
 struct seen {
@@ -32,11 +33,14 @@ struct follower {
     struct db_tables tables;
     struct seen *seen;       /* i-th: of tables.list[i] */
     uint64_t others[OTHERS]; /* ids of tables that are none of the world's, by id modulo OTHERS */
-    uint64_t sentinel_id;
-    struct image *sentinel; /* of the map that is in force */
-    uint64_t beat;          /* written last */
-    mono_t beats[BEATS];    /* when; by number modulo BEATS */
-    mono_t through;         /* when the last one was written that came back */
+    struct map {
+        uint64_t id;
+        const struct seen *seen;
+    } maps[MAPS]; /* of the world's tables, in the statement that is being read */
+    size_t map_count;
+    uint64_t beat;       /* written last */
+    mono_t beats[BEATS]; /* when; by number modulo BEATS */
+    mono_t through;      /* when the last one was written that came back */
     mono_t next_beat;
     uint64_t changes;
     unsigned elsewhere; /* beats in a row at which the server wrote another file */
@@ -63,8 +67,7 @@ static void forget_tables(struct follower *f)
         image_close(f->seen[i].image);
     free(f->seen);
     f->seen = NULL;
-    image_close(f->sentinel);
-    f->sentinel = NULL;
+    f->map_count = 0;
     db_tables_free(&f->tables);
 }
 
@@ -90,15 +93,16 @@ static int beat(struct follower *f, struct err *e)
 }
 
 /* The beat is the sentinel's last column. */
-static void beat_came(struct follower *f, const struct event_rows *rows, struct err *e)
+static void beat_came(struct follower *f, struct image *sentinel, const struct event_rows *rows)
 {
+    struct err *e = NULL; /* beats that do not come are told by their age */
     const char *at = rows->data, *end = at + rows->len;
     while (rows->op == EVENT_UPDATE && at && at < end) {
         buf_clear(&f->tuple);
-        at = image_read(f->sentinel, rows->present, at, end, &f->tuple, e);
+        at = image_read(sentinel, rows->present, at, end, &f->tuple, e);
         buf_clear(&f->tuple);
         if (at)
-            at = image_read(f->sentinel, rows->present_after, at, end, &f->tuple, e);
+            at = image_read(sentinel, rows->present_after, at, end, &f->tuple, e);
     }
     const char *comma = at && f->tuple.len ? strrchr(f->tuple.p, ',') : NULL;
     uint64_t n = comma ? strtoull(comma + 1, NULL, 10) : 0;
@@ -184,19 +188,33 @@ static int take_map(struct follower *f, const struct event_map *map, struct err 
     struct seen *s = find_seen(f, map->table);
     if (!s)
         return unknown_table(f, map, e);
-    if (s->image && image_fits(s->image, map))
-        goto known;
-    image_close(s->image);
-    s->image = image_open(map, s->t, &why);
-    if (!s->image)
-        return definitions_changed(f, why.text, e);
-known:
-    if (strcmp(map->table, f->a->cfg->sentinel) != 0)
-        return 0;
-    f->sentinel_id = map->table_id;
-    image_close(f->sentinel);
-    f->sentinel = image_open(map, s->t, &why);
+    if (!s->image || !image_fits(s->image, map)) {
+        image_close(s->image);
+        s->image = image_open(map, s->t, &why);
+        if (!s->image)
+            return definitions_changed(f, why.text, e);
+    }
+    if (f->map_count < MAPS)
+        f->maps[f->map_count++] = (struct map){map->table_id, s};
     return 0;
+}
+
+static void take_rows(struct follower *f, const struct event_rows *rows)
+{
+    struct err why = {0};
+    size_t i = 0;
+    while (i < f->map_count && f->maps[i].id != rows->table_id)
+        i++;
+    if (i < f->map_count) {
+        const struct seen *s = f->maps[i].seen;
+        if (image_check(s->image, rows, &why) < 0)
+            say_gap(f, why.text);
+        else if (strcmp(s->t->name, f->a->cfg->sentinel) == 0)
+            beat_came(f, s->image, rows);
+        f->changes++;
+    }
+    if (rows->ends)
+        f->map_count = 0;
 }
 
 static int take_query(struct follower *f, const struct event *ev, struct err *e)
@@ -221,9 +239,7 @@ static int take(struct follower *f, const struct event *ev, struct err *e)
     case EVENT_MAP:
         return take_map(f, &ev->map, e);
     case EVENT_ROWS:
-        if (f->sentinel && ev->rows.table_id == f->sentinel_id)
-            beat_came(f, &ev->rows, e);
-        f->changes++;
+        take_rows(f, &ev->rows);
         return 0;
     case EVENT_QUERY:
         return take_query(f, ev, e);

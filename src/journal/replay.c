@@ -47,9 +47,10 @@ struct run {
     enum phase phase;
 
     struct {
-        struct db_point begins; /* file "": outside of any */
-        wall_t at;              /* when it was committed */
-        uint64_t before;        /* changes that were taken before it */
+        bool open; /* we are within one */
+        struct db_point begins;
+        wall_t at;       /* when it was committed */
+        uint64_t before; /* changes that were taken before it */
         bool passed_over;
     } group;
     /* Groups that turned out not to count when a part of them was folded already. The log is read
@@ -71,7 +72,7 @@ static bool same_place(const struct db_point *a, const struct db_point *b)
 
 static bool partly_taken(const struct run *r)
 {
-    return r->group.begins.file[0] && r->out->changes > r->group.before;
+    return r->group.open && r->out->changes > r->group.before;
 }
 
 static void gap(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -242,6 +243,8 @@ static void take_rows(struct run *r, const struct event_rows *rows, struct err *
     else if (rows->len)
         gap(r, "changed rows of an unknown table");
     const char *at = rows->data, *end = at + rows->len;
+    if (f && image_check(f->image, rows, e) < 0)
+        at = NULL;
     while (f && at && at < end)
         at = one_change(r, f, rows, at, end, e);
     if (!at && f)
@@ -278,11 +281,19 @@ static void lose(struct run *r, uint32_t at)
     r->out->lost_at = (wall_t){(int64_t)at * 1000};
 }
 
+/* What ends nearly all groups. */
+static bool is_commit(const struct event *ev)
+{
+    return ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0;
+}
+
 static void take_query(struct run *r, const struct event *ev)
 {
     struct statement st;
     const struct statement_world w = {r->s->schema, r->s->sentinel, r->s->tables};
     char text[120];
+    if (is_commit(ev))
+        return;
     statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
     if (st.kind == STATEMENT_SWAP) {
         take_swap(r, &st.mark);
@@ -309,7 +320,8 @@ static void take_query(struct run *r, const struct event *ev)
 
 static void keep_place(struct db_point *p, const char *file, uint64_t pos)
 {
-    snprintf(p->file, sizeof p->file, "%s", file);
+    if (strcmp(p->file, file) != 0) /* three times a group */
+        snprintf(p->file, sizeof p->file, "%s", file);
     p->pos = pos;
 }
 
@@ -347,6 +359,7 @@ static void begin_group(struct run *r, const struct event *ev)
     uint64_t pos;
     const char *file = binlog_group(r->log, &pos);
     keep_place(&r->group.begins, file, pos);
+    r->group.open = true;
     r->group.at = (wall_t){(int64_t)ev->at * 1000};
     r->group.before = r->out->changes;
     r->group.passed_over = false;
@@ -369,7 +382,7 @@ static void end_group(struct run *r)
         keep_place(&r->out->upto, file, pos);
         r->out->last = r->group.at;
     }
-    r->group.begins.file[0] = '\0';
+    r->group.open = false;
 }
 
 /* The log goes on without the end of the group: it did not happen. */
@@ -380,7 +393,7 @@ static void cut_off(struct run *r)
         r->again = true;
         r->phase = PHASE_OVER;
     }
-    r->group.begins.file[0] = '\0';
+    r->group.open = false;
 }
 
 static void take_event(struct run *r, const struct event *ev, struct err *e)
@@ -423,7 +436,7 @@ static void take_event(struct run *r, const struct event *ev, struct err *e)
 static void take(struct run *r, const struct event *ev, struct err *e)
 {
     enum binlog_part part = binlog_part(r->log);
-    bool within = r->group.begins.file[0] != '\0';
+    bool within = r->group.open;
     bool restarts = ev->kind == EVENT_FORMAT && ev->next != 0;
     if (within && (part == BINLOG_BEGINS || restarts))
         cut_off(r);
@@ -482,7 +495,7 @@ static void forget(struct run *r)
     keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
     r->phase = PHASE_WORLD;
     r->again = r->first_gtid_seen = false;
-    r->group.begins.file[0] = '\0';
+    r->group.open = false;
     r->map_count = 0;
 }
 

@@ -25,6 +25,12 @@ static const char *skip_comment(const char *s, const char *end)
     return close ? close + 2 : end;
 }
 
+static const char *skip_line(const char *s, const char *end)
+{
+    const char *lf = memchr(s, '\n', (size_t)(end - s));
+    return lf ? lf + 1 : end;
+}
+
 static const char *skip_blank(const char *s, const char *end)
 {
     while (s < end) {
@@ -32,6 +38,8 @@ static const char *skip_blank(const char *s, const char *end)
             s++;
         else if (end - s > 3 && s[0] == '/' && s[1] == '*' && s[2] != '!' && s[2] != 'M')
             s = skip_comment(s, end);
+        else if (*s == '#')
+            s = skip_line(s, end);
         else
             break;
     }
@@ -81,21 +89,38 @@ static bool is_any(const struct words *w, const char *const *list)
     return false;
 }
 
-/* A table's name at `w`, perhaps behind its schema's; false when it is none of the world. */
-static const struct db_table *world_table(const struct statement_world *world, struct words *w,
-                                          const char *from)
+static bool is_name(const struct words *w)
 {
-    char first[sizeof w->word];
-    if (!next_word(w))
-        return NULL;
-    snprintf(first, sizeof first, "%s", w->word);
+    return w->quoted || word_char(w->word[0]);
+}
+
+/* A table's name at `w`, perhaps behind its schema's. False where it is not clear which table that
+ * is: quoted in another way, or the same but for the case of its letters, which may not matter
+ * here. */
+static bool read_table(const struct statement_world *world, struct words *w, const char *from,
+                       const struct db_table **table)
+{
+    char schema[sizeof w->word], name[sizeof w->word];
+    *table = NULL;
+    if (!next_word(w) || !is_name(w))
+        return false;
+    snprintf(schema, sizeof schema, "%s", from);
+    snprintf(name, sizeof name, "%s", w->word);
     const char *behind = skip_blank(w->s, w->end);
-    if (behind == w->end || *behind != '.')
-        return strcmp(from, world->schema) == 0 ? db_table_find(world->tables, first) : NULL;
-    next_word(w); /* the point */
-    if (!next_word(w) || strcmp(first, world->schema) != 0)
-        return NULL;
-    return db_table_find(world->tables, w->word);
+    if (behind < w->end && *behind == '.') {
+        next_word(w); /* the point */
+        if (!next_word(w) || !is_name(w))
+            return false;
+        memcpy(schema, name, sizeof schema);
+        snprintf(name, sizeof name, "%s", w->word);
+    }
+    if (strcmp(schema, world->schema) != 0)
+        return strcasecmp(schema, world->schema) != 0;
+    *table = db_table_find(world->tables, name);
+    for (size_t i = 0; i < world->tables->count && !*table; i++)
+        if (strcasecmp(world->tables->list[i].name, name) == 0)
+            return false;
+    return true;
 }
 
 static bool holds(const char *sql, size_t len, const char *name)
@@ -105,6 +130,18 @@ static bool holds(const char *sql, size_t len, const char *name)
         if (strncasecmp(sql + i, name, n) == 0)
             return true;
     return false;
+}
+
+/* With its backticks doubled. */
+static bool holds_quoted(const char *sql, size_t len, const char *name)
+{
+    struct buf b = {0};
+    if (!strchr(name, '`'))
+        return false;
+    sql_ident(&b, name);
+    bool there = holds(sql, len, b.p);
+    buf_free(&b);
+    return there;
 }
 
 static bool is_ours(const struct statement_world *w, const char *table)
@@ -118,31 +155,24 @@ static bool names_a_table(const struct statement_world *w, const char *sql, size
 {
     for (size_t i = 0; i < w->tables->count; i++) {
         const char *name = w->tables->list[i].name;
-        if (!is_ours(w, name) && holds(sql, len, name))
+        if (!is_ours(w, name) && (holds(sql, len, name) || holds_quoted(sql, len, name)))
             return true;
     }
     return false;
 }
 
-/* Definitions beside tables: rows stay what they are. The kind of thing is among the first words,
- * behind OR REPLACE, DEFINER=…, ALGORITHM=… */
-static bool about_tables(const char *sql, size_t len)
+/* CREATE, ALTER and DROP of something else: rows stay what they are. The kind of thing is among the
+ * first words, behind OR REPLACE, DEFINER=…, ALGORITHM=… */
+static bool defines_tables(struct words *w)
 {
-    static const char *const verbs[] = {"CREATE", "ALTER", "DROP", NULL};
     static const char *const others[] = {"VIEW",    "TRIGGER",  "PROCEDURE", "FUNCTION",
                                          "EVENT",   "USER",     "ROLE",      "SERVER",
                                          "PACKAGE", "SEQUENCE", "TEMPORARY", NULL};
     static const char *const tables[] = {"TABLE", "DATABASE", "SCHEMA", "INDEX", NULL};
-    static const char *const harmless[] = {"GRANT", "REVOKE", "SET", "ANALYZE", "FLUSH", NULL};
-    struct words w = {.s = sql, .end = sql + len};
-    if (!next_word(&w) || is_any(&w, harmless))
-        return false;
-    if (!is_any(&w, verbs))
-        return true;
-    for (int i = 0; i < 24 && next_word(&w); i++) {
-        if (is_any(&w, tables))
+    for (int i = 0; i < 24 && next_word(w); i++) {
+        if (is_any(w, tables))
             return true;
-        if (is_any(&w, others))
+        if (is_any(w, others))
             return false;
     }
     return true;
@@ -174,26 +204,32 @@ static bool about_our_own(const char *sql, size_t len)
     return own;
 }
 
-/* Rows that a statement changes are named by their schema, or by none where it is the default; a
- * definition is named itself. */
+static bool drops_schema(const char *sql, size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    return next_word(&w) && is_word(&w, "DROP") && next_word(&w) &&
+           (is_word(&w, "DATABASE") || is_word(&w, "SCHEMA"));
+}
+
+/* What a statement reaches is named by its schema, or by none where that is the default one. A
+ * definition names its table as well; rows may be changed through a view that hides it. */
 static bool concerns(const struct statement_world *world, const char *from, const char *sql,
                      size_t len)
 {
-    static const char *const changes[] = {"INSERT", "UPDATE",  "DELETE", "REPLACE",
-                                          "LOAD",   "EXECUTE", NULL};
+    static const char *const verbs[] = {"CREATE", "ALTER", "DROP", NULL};
+    static const char *const named[] = {"RENAME", "TRUNCATE", NULL};
+    static const char *const harmless[] = {"GRANT", "REVOKE", "SET", "ANALYZE", "FLUSH", NULL};
     struct words w = {.s = sql, .end = sql + len};
-    if (strcmp(from, world->schema) != 0 && !holds(sql, len, world->schema))
+    if (strcasecmp(from, world->schema) != 0 && !holds(sql, len, world->schema))
         return false;
-    if (!next_word(&w))
+    if (!next_word(&w) || is_any(&w, harmless))
         return false;
-    if (is_any(&w, changes)) /* a view may hide the table's name */
+    bool defines = is_any(&w, verbs);
+    if (!defines && !is_any(&w, named))
         return true;
-    if (!about_tables(sql, len))
+    if (defines && !defines_tables(&w))
         return false;
-    struct words again = {.s = sql, .end = sql + len};
-    bool drops_all = next_word(&again) && is_word(&again, "DROP") && next_word(&again) &&
-                     (is_word(&again, "DATABASE") || is_word(&again, "SCHEMA"));
-    return drops_all || names_a_table(world, sql, len);
+    return drops_schema(sql, len) || names_a_table(world, sql, len);
 }
 
 static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
@@ -257,7 +293,8 @@ static bool judge_emptied(const struct statement_world *world, const char *from,
     struct words name = w;
     if (next_word(&w) && (is_word(&w, "TABLE") || is_word(&w, "FROM")))
         name = w;
-    out->table = world_table(world, &name, from);
+    if (!read_table(world, &name, from, &out->table))
+        return false;
     if (out->table)
         out->kind = by_server ? STATEMENT_EMPTIED : STATEMENT_TRUNCATE;
     return true;

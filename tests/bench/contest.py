@@ -25,13 +25,14 @@ TITLES = {
     "mydumper": "mydumper, 2 threads",
     "copy": "worldkeeper, copy",
     "lock": "worldkeeper, lock",
-    "scan": "HANDLER scan, rows thrown away",
+    "fuzzy": "worldkeeper, fuzzy",
     "read1": "limit: SELECT, rows thrown away",
     "read2": "the same on 2 connections",
     "myloader": "myloader, 2 threads",
     "worldkeeper": "worldkeeper",
     "insert": "limit: INSERT ... SELECT inside",
 }
+METHODS = ("fuzzy", "copy", "lock")
 RESTORE_TITLES = {**TITLES, "old": "gunzip | mysql", "today": "pigz -d | mariadb"}
 
 CONFIG = """[world]
@@ -86,14 +87,13 @@ class Contest:
         w.server.account("keeper", [world.SCHEMA])
         w.server.sql(f"CREATE USER {DUMPER}@localhost", f"GRANT ALL ON *.* TO {DUMPER}@localhost")
         self.write("password", CANARY + "\n")
-        for method in ("copy", "lock"):
+        for method in METHODS:
             self.write(method + ".ini", CONFIG.format(
                 name="bench", schema=world.SCHEMA, socket=w.server.socket, base=self.base,
                 method=method))
         self.client = ["--no-defaults", "--socket=" + w.server.socket, "--user=root"]
         self.loader = ["--socket", w.server.socket, "--user", DUMPER, "--threads", "2"]
-        self.dumpers = [d for d in ("nobody", "old", "today", "mydumper", "copy", "lock", "scan",
-                                    "read1", "read2") if d != "scan" or lab.has("scan")]
+        self.dumpers = ["nobody", "old", "today", "mydumper", *METHODS, "read1", "read2"]
         self.loaders = ["old", "today", "myloader", "worldkeeper", "insert"]
         if few:
             self.dumpers = [d for d in self.dumpers if d not in ("nobody", "today", "lock", "read2")]
@@ -144,11 +144,8 @@ class Contest:
         if name == "mydumper":
             return ["mydumper", *self.loader, "--compress", "--database", world.SCHEMA,
                     "--outputdir", out], out
-        if name in ("copy", "lock"):
+        if name in METHODS:
             return [*self.keeper("--dump", "--json", method=name), ">", out], None
-        if name == "scan":
-            return [tool("scan"), "--socket", socket, "--user", "root", "--schema", world.SCHEMA,
-                    ">", out], None
         return [tool("readall"), socket, world.SCHEMA, name[-1], ">", out], None
 
     def load_command(self, name):
@@ -178,11 +175,13 @@ class Contest:
         sample.update(writer)
         if written:
             sample["bytes"] = size_of(written)
-        if name in ("copy", "lock"):
+        if name in METHODS:
             result = answer(out)["result"]
+            if result["method"] != name:
+                raise Failed(f"{TITLES[name]}: method {result['method']} was used")
             sample["bytes"] = size_of(os.path.join(self.base, "dumps", result["name"] + ".sql.gz"))
             sample["result"] = kept(result)
-        elif name in ("scan", "read1", "read2"):
+        elif name in ("read1", "read2"):
             result = answer(out)
         else:
             return sample

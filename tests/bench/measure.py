@@ -168,9 +168,6 @@ class Lab:
     def tool(self, name):
         return os.path.join(self.bin, name)
 
-    def has(self, name):
-        return os.access(self.tool(name), os.X_OK)
-
     def said(self):
         with open(self.log, errors="replace") as f:
             return f.read()[-2000:].strip()

@@ -259,7 +259,7 @@ def test_the_supervisor_finds_a_gap_that_it_did_not_see(make_world, make_keeper,
     keeper.world.sql("ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "UPDATE player SET points=0")
     before = keeper.world.snapshot()
     keeper.start()
-    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     assert crash(keeper)["lost_seconds"] == 0
     keeper.world.assert_is(before)
 
@@ -410,6 +410,8 @@ def test_followed_and_measured(make_world, make_keeper, logged):
     "CREATE TABLE fresh LIKE mark",
     "CREATE TABLE fresh (a INT PRIMARY KEY) ENGINE=MEMORY",
     "RENAME TABLE mark TO mark2",
+    "SET SESSION binlog_row_image=MINIMAL",
+    "SET SESSION binlog_format=STATEMENT",
 ])
 def test_a_gap_is_closed_by_a_dump_at_once(make_world, make_keeper, logged, change):
     """Reported, a dump is taken, and what comes behind it is safe again."""
@@ -422,7 +424,7 @@ def test_a_gap_is_closed_by_a_dump_at_once(make_world, make_keeper, logged, chan
     if "fresh" in change:
         world.sql("INSERT INTO fresh (" + ("id,v" if "LIKE" in change else "a") + ") VALUES (1" +
                   (",1)" if "LIKE" in change else ")"))
-    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     keeper.wait(lambda: not journal(keeper)["gap"], "the end of the gap")
     keeper.wait_log("the journal cannot go on")
     world.sql("UPDATE player SET points=2")
@@ -438,7 +440,7 @@ def test_a_log_that_is_begun_anew_is_a_gap(make_world, make_keeper, logged):
     keeper.start()
     keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
     logged.sql("FLUSH BINARY LOGS", "RESET MASTER")
-    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"],
                 "the journal again")
     keeper.world.mark(5)

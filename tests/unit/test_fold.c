@@ -302,6 +302,24 @@ static void test_keys_apart(void **state)
     comes_to(t, "(3,2)|");
 }
 
+/* Each key begins all those before it. So many that some of them look alike in their hashes. */
+static void test_keys_begin_alike(void **state)
+{
+    (void)state;
+    enum { LONGEST = 1500 };
+    char row[LONGEST + 8];
+    struct fold_figures f;
+    struct fold_table *t = begin(1);
+    for (int len = LONGEST; len > 0; len--) {
+        memset(row, '1', sizeof row);
+        row[0] = '(';
+        memcpy(row + 1 + len, ",NULL)", 7);
+        ins(t, row);
+    }
+    fold_figures(t, &f);
+    assert_int_equal(f.rows, LONGEST);
+}
+
 static void test_changes_contradict(void **state)
 {
     (void)state;
@@ -1234,6 +1252,7 @@ int main(void)
         cmocka_unit_test_teardown(test_keys_are_bytes, stop),
         cmocka_unit_test_teardown(test_keys_of_columns, stop),
         cmocka_unit_test_teardown(test_keys_apart, stop),
+        cmocka_unit_test_teardown(test_keys_begin_alike, stop),
         cmocka_unit_test_teardown(test_changes_contradict, stop),
         cmocka_unit_test_teardown(test_base_contradicts, stop),
         cmocka_unit_test_teardown(test_loose, stop),

@@ -104,6 +104,15 @@ static void test_changes(void **state)
         "DELETE FROM x",
         "LOAD DATA INFILE 'x' INTO TABLE y",
         "LOCK ME UP planets",
+        "WITH x AS (SELECT 1) UPDATE v SET a=1",
+        "/*!50000 INSERT INTO v VALUES (1) */",
+        "TRUNCATE TABLE \"planets\"",
+        "TRUNCATE TABLE Planets",
+        "TRUNCATE TABLE World.planets",
+        "/*!50000 TRUNCATE TABLE planets */",
+        "ALTER TABLE `a``b c` ADD x INT",
+        "ALTER TABLE \"a`b c\" ADD x INT",
+        "alter table PLANETS add x int",
         "DROP TABLE `worldkeeper_tmp_new_000001`, planets",
         "RENAME TABLE planets TO x /* worldkeeper restored  */",
     };
@@ -112,6 +121,8 @@ static void test_changes(void **state)
     expect(STATEMENT_CHANGE, "other", "ALTER TABLE world.planets ADD x INT");
     expect(STATEMENT_CHANGE, "other", "INSERT INTO `world`.v VALUES (1)");
     expect(STATEMENT_CHANGE, "other", "DROP DATABASE `world`");
+    expect(STATEMENT_CHANGE, "World", "ALTER TABLE planets ADD x INT");
+    expect(STATEMENT_CHANGE, "World", "TRUNCATE TABLE planets");
 }
 
 static void test_nothing(void **state)
@@ -127,6 +138,8 @@ static void test_nothing(void **state)
         "CREATE DEFINER=`root`@`localhost` TRIGGER t BEFORE INSERT ON planets FOR EACH ROW SET "
         "@a=1",
         "DROP TRIGGER t /* on planets */",
+        "# Dummy event",
+        "# planets\nCREATE VIEW v AS SELECT * FROM planets",
         "CREATE PROCEDURE p() DELETE FROM planets",
         "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM planets",
         "CREATE TEMPORARY TABLE t LIKE planets",
