@@ -85,7 +85,11 @@ lint:
 	clang-format --dry-run --Werror $(CHECKED)
 	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Isrc -D_GNU_SOURCE -DWK_VERSION='""' src tests/unit tests/bench tests/tools tests/fuzz
-	clang-tidy --quiet --warnings-as-errors='*' $(SRC) -- -std=c11 $(CPPFLAGS_ALL) 2>&1 | { grep -vE '^[0-9]+ warnings? generated|^$$' && exit 1 || exit 0; }
+	+$(MAKE) --no-print-directory -s -k -j$$(nproc) $(SRC:%=tidy/%)
+
+.PHONY: $(SRC:%=tidy/%)
+$(SRC:%=tidy/%): tidy/%:
+	clang-tidy --quiet --warnings-as-errors='*' $* -- -std=c11 $(CPPFLAGS_ALL) 2>&1 | { grep -vE '^[0-9]+ warnings? generated|^$$' && exit 1 || exit 0; }
 
 format:
 	clang-format -i $(CHECKED)
@@ -158,3 +162,10 @@ $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: build/fuzz/run_%
 	  build/fuzz/corpus/$* tests/fuzz/corpus/$*
 $(FUZZ_TARGETS:%=replay-%): replay-%: build/fuzz/replay_%
 	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))
+
+# make ledger         kills a server LEDGER_ROUNDS times under writers that keep books, and audits the world
+LEDGER_ROUNDS ?= 100
+.PHONY: ledger
+ledger: $(BIN)
+	cd tests/system && WORLDKEEPER=$(CURDIR)/$(BIN) WK_LEDGER_ROUNDS=$(LEDGER_ROUNDS) \
+	  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider test_journal.py -k test_ledger

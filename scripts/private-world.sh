@@ -108,7 +108,8 @@ pw_start_server() {
     pw_as_user mariadbd --no-defaults --datadir="$PW_DIR/data" --socket="$PW_SOCKET" \
         --bind-address=127.0.0.1 --port="$PW_PORT" --pid-file="$PW_DIR/data/pid" \
         --log-error="$PW_DIR/data/error.log" --innodb-buffer-pool-size=16M --innodb-log-file-size=4M \
-        --performance-schema=off --skip-name-resolve >/dev/null 2>&1 </dev/null &
+        --performance-schema=off --skip-name-resolve --server-id=1 --log-bin=binlog \
+        --binlog-format=ROW >/dev/null 2>&1 </dev/null &
     PW_SERVER=$!
     disown "$PW_SERVER"
 }
@@ -146,6 +147,7 @@ CREATE TABLE orders (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, fleet INT UNSIG
 CREATE USER worldkeeper@localhost IDENTIFIED BY '$PW_PASSWORD';
 GRANT SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, TRIGGER, SHOW VIEW,
     EVENT ON galaxy.* TO worldkeeper@localhost;
+GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO worldkeeper@localhost;
 GRANT SELECT, INSERT, CREATE, DROP, ALTER ON \`worldkeeper\\_drill\\_demo\`.* TO worldkeeper@localhost;
 END
 }

@@ -23,11 +23,12 @@ declare -A title=(
     [systemd]='unit: verify, security at most 1.5'
     [unit]='unit tests, release'
     [unit-san]='unit tests, sanitizers'
+    [fuzz]='what the fuzzers found, once'
     [system]='system tests, release'
     [system-san]='system tests, sanitizers'
     [scripts]='tests of the scripts, demo'
 )
-order=(build build-san lint shell man install systemd unit unit-san system system-san scripts)
+order=(build build-san lint shell man install systemd unit unit-san fuzz system system-san scripts)
 
 case ${1:-} in
 --help)
@@ -103,6 +104,7 @@ count_tap() {
     if [ "$ran" = 0 ] && [ "$bad" = 0 ]; then bad=1; fi
 }
 run_unit() { CMOCKA_MESSAGE_OUTPUT=TAP make unit; }
+run_fuzz() { make fuzz-replay; }
 run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make unit SAN=1; }
 
 pytest() {

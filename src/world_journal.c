@@ -12,6 +12,8 @@
 
 #define RETRY_FIRST_MS 1000
 #define RETRY_MAX_MS 60000
+#define PASSING_MS 8000        /* three failures in a row are no server that is just going away */
+#define DUMP_SHARE 10          /* the part of the time, inverted, that dumps for gaps may take */
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
 
 void journal_init(struct world *w)
@@ -120,6 +122,14 @@ static void heard(struct world *w, const json_t *o)
                  "nothing");
 }
 
+/* At once, but a game that changes definitions all the time must not be dumped all the time. */
+static mono_t soon(const struct world *w)
+{
+    mono_t now = clock_mono();
+    mono_t next = mono_add(w->last_dump_mono, w->last.took_ms * DUMP_SHARE);
+    return w->have_dump && !mono_reached(now, next) ? next : now;
+}
+
 /* What came before a gap is safe with the last dump; what comes after it with the next one. */
 static void gap(struct world *w, const char *why)
 {
@@ -131,7 +141,7 @@ static void gap(struct world *w, const char *why)
                  "a dump is taken at once; until it is stored, a loss takes the world back to the "
                  "moment before",
                  "nothing, when the dump is stored");
-    w->next_dump = clock_mono();
+    w->next_dump = soon(w);
 }
 
 static void unable(struct world *w, const json_t *o)
@@ -165,8 +175,9 @@ static void failed(struct world *w, const struct err *e)
         gap(w, e->text);
         j->lost_place = true; /* until there is another dump */
     }
-    if (e->cls == ERR_UNREACHABLE || e->cls == ERR_GAP)
-        return; /* the server's own trouble is told by the guard */
+    bool passing = e->cls == ERR_UNREACHABLE && j->retry < PASSING_MS;
+    if (passing || e->cls == ERR_GAP)
+        return; /* a server that goes away is told by the guard */
     snprintf(what, sizeof what, "the journal is not followed: %.560s", e->text);
     snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
     tell_trouble(w, &j->failed, EVENT_JOURNAL, true, key, what, "trying on",
@@ -211,7 +222,7 @@ void journal_dump_done(struct world *w)
         tell_trouble(w, &j->gap, EVENT_JOURNAL, false, NULL,
                      "a dump was stored; the journal goes on from it", "", "nothing");
     else
-        w->next_dump = clock_mono(); /* it began before the gap */
+        w->next_dump = soon(w); /* it began before the gap */
 }
 
 /* ---- time ---- */

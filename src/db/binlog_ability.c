@@ -119,38 +119,20 @@ static int ask_rights(const struct ask *a, struct err *e)
 
 /* ---- filters ---- */
 
-/* In the server's list of schemas, which has commas between them and no quotes. */
-static bool listed(const char *list, const char *schema)
-{
-    size_t len = strlen(schema);
-    for (const char *at = list; at && *at;) {
-        const char *end = strchrnul(at, ',');
-        if ((size_t)(end - at) == len && memcmp(at, schema, len) == 0)
-            return true;
-        at = *end ? end + 1 : end;
-    }
-    return false;
-}
-
-/* Where there is a list of what is logged, the list of what is not has no effect. */
+/* A filter looks at the table's schema for rows and at the default one for statements: a TRUNCATE
+ * of the world from elsewhere would be in no log, whatever schema is let through. */
 static int judge_filters(const struct ask *a, const char *only, const char *without)
 {
-    if (only && *only) {
-        if (listed(only, a->schema))
-            return 0;
-        way_out(a,
-                "binlog_do_db = %s under [mysqld] in the server's my.cnf, or no such line at all; "
-                "and a restart of it, which empties MEMORY tables: dump first",
-                a->schema);
-        return because(a, "The server logs changes of %s only, not of %s.", only, a->schema);
-    }
-    if (!listed(without, a->schema))
+    bool kept = only && *only, dropped = without && *without;
+    if (!kept && !dropped)
         return 0;
+    const char *which = kept ? "binlog_do_db" : "binlog_ignore_db";
     way_out(a,
-            "binlog_ignore_db = %s taken out of [mysqld] in the server's my.cnf, and a restart of "
-            "it, which empties MEMORY tables: dump first",
-            a->schema);
-    return because(a, "The server logs no changes of %s (binlog_ignore_db).", a->schema);
+            "%s taken out of [mysqld] in the server's my.cnf, and a restart of it, which empties "
+            "MEMORY tables: dump first; replicas have filters of their own (replicate_do_db)",
+            which);
+    return because(a, "%s is set (%s): statements on %s may be missing from the log.", which,
+                   kept ? only : without, a->schema);
 }
 
 static int ask_filters(const struct ask *a, struct err *e)

@@ -48,11 +48,12 @@ def test_the_flag_goes_up_waiting_restoring_up(demo):
     flags = re.findall(r"^  +-?\d+\.\d\d s   (\S+)", done.stdout, re.M)
     seen = [flag for i, flag in enumerate(flags) if i == 0 or flag != flags[i - 1]]
     assert seen == ["UP", "WAITING", "RESTORING", "UP"], done.stdout
-    assert "bit for bit" in done.stdout and "Lost: " in done.stdout
-    rows = dict(re.findall(r"^  (\w+) +[\d,]+ +([\d,]+ +[\d,]+)$", done.stdout, re.M))
+    assert "bit for bit" in done.stdout and "Lost: nothing" in done.stdout
+    rows = dict(re.findall(r"^  (\w+) +([\d,]+ +[\d,]+ +[\d,]+)$", done.stdout, re.M))
     assert set(rows) == {"players", "planets", "fleets", "orders"}
-    for table, (in_dump, afterwards) in ((t, v.split()) for t, v in rows.items()):
-        assert in_dump == afterwards, table
+    for table, (before, in_dump, afterwards) in ((t, v.split()) for t, v in rows.items()):
+        assert before == afterwards, table
+        assert (in_dump != before) == (table == "orders"), table
 
 
 def test_a_world_that_does_not_come_back_is_a_failure(demo):

@@ -147,7 +147,8 @@ static void test_more_defaults(void **state)
     assert_int_equal(c->restore_connections, 0);
     assert_int_equal(c->restore_stall, 60000);
     assert_int_equal(c->restore_lock_wait, 10000);
-    assert_true(c->journal_auto);
+    assert_int_equal(c->journal, JOURNAL_AUTO);
+    assert_int_equal(c->journal_lag_limit, 10000);
     assert_null(c->status_dir);
     assert_string_equal(c->flag_file, "index.html");
     assert_string_equal(c->json_file, "status.json");
@@ -199,7 +200,7 @@ static void test_every_key(void **state)
     assert_true(c->restore_all);
     assert_int_equal(c->restore_connections, 16);
     assert_true(c->restore_new_server);
-    assert_false(c->journal_auto);
+    assert_int_equal(c->journal, JOURNAL_OFF);
     assert_string_equal(c->journal_dir, "/j");
     assert_string_equal(c->status_dir, "/www/status");
     assert_string_equal(c->metrics_file, "m.prom");
@@ -500,32 +501,25 @@ static void test_bad_words(void **state)
          ":10: [restore] auto: value '0' is not yes or no; allowed: yes, no", "write no"},
         {BASE "[restore]\nauto = maybe\n",
          ":10: [restore] auto: value 'maybe' is not yes or no; allowed: yes, no", ""},
-        {BASE "method = fuzzy\n",
-         ":9: [dump] method: value 'fuzzy' is not available: it needs the journal, which is not in "
-         "this version; allowed: auto, copy, lock",
-         ""},
         {BASE "method = COPY\n",
-         ":9: [dump] method: value 'COPY' is not known; allowed: auto, copy, lock", "write copy"},
-        {BASE "[journal]\nmode = server\n",
-         ":10: [journal] mode: value 'server' is not available: the journal is not in this "
-         "version; "
-         "allowed: auto, off",
-         ""},
+         ":9: [dump] method: value 'COPY' is not known; allowed: auto, copy, lock, fuzzy",
+         "write copy"},
         {BASE "[journal]\nmode = follow\n",
-         ":10: [journal] mode: value 'follow' is not available: the journal is not in this "
-         "version; "
-         "allowed: auto, off",
+         ":10: [journal] mode: value 'follow' is not available: a journal in files of its own is "
+         "not "
+         "in this version; server reads the server's; allowed: auto, off, server",
          ""},
         {BASE "[restore]\nscope = some\n",
          ":10: [restore] scope: value 'some' is not known; allowed: lost, all", ""},
         {BASE "[alert]\nevents = down, restord\n",
          ":10: [alert] events: value 'down, restord' is not 'all' or a list of events; allowed: "
          "all, or some of down, restoring, restored, waiting, discarded, stale, disk, sentinel, "
-         "started",
+         "started, journal",
          "write restored"},
         {BASE "[alert]\nevents = down,\n",
          ":10: [alert] events: value 'down,' is not 'all' or a list of events; allowed: all, or "
-         "some of down, restoring, restored, waiting, discarded, stale, disk, sentinel, started",
+         "some of down, restoring, restored, waiting, discarded, stale, disk, sentinel, started, "
+         "journal",
          ""},
         {BASE "[alert.webhook]\nformat = xml\n",
          ":10: [alert.webhook] format: value 'xml' is not known; allowed: json, slack, discord",
