@@ -344,16 +344,14 @@ static json_t *lost_seconds(const struct act *a, const struct restore_result *re
     return json_integer(lost > 0 ? lost : 0);
 }
 
+/* In UTC, as main.c hands it over. */
 static int read_at(const char *text, wall_t *at, struct err *e)
 {
     wall_t now = clock_wall();
-    if (text_time_parse(text, now, at) == 0 && at->ms <= now.ms) {
-        at->ms = at->ms / 1000 * 1000 + 999; /* the log counts whole seconds */
-        return 0;
-    }
-    err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is no moment of the past", text);
-    err_hint(e, "\"2026-11-21 18:30:05\" (local time, or UTC with a Z behind it), 18:30, or -15m");
-    return -1;
+    if (text_time_parse(text, now, at) < 0 || at->ms > now.ms)
+        return err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is no moment of the past", text);
+    at->ms = at->ms / 1000 * 1000 + 999; /* the log counts whole seconds */
+    return 0;
 }
 
 static int act_restore(struct act *a, const struct request *r, json_t **result, struct err *e)
@@ -375,6 +373,8 @@ static int act_restore(struct act *a, const struct request *r, json_t **result, 
     json_object_set_new(*result, "dry_run", json_boolean(r->dry_run));
     if (r->into)
         set_string(*result, "into", r->into);
+    if (r->at)
+        set_string(*result, "moment", r->at);
     if (rc == 0 && res.nonce[0]) {
         json_object_set_new(*result, "lost_seconds", r->at ? json_null() : lost_seconds(a, &res));
         struct err late;

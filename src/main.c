@@ -162,6 +162,22 @@ static int set_config(struct options *o, char *path, struct err *e)
     return 0;
 }
 
+/* Where and when it was typed is what it is meant by: a supervisor may have another time zone. */
+static int set_at(struct options *o, const char *text, struct err *e)
+{
+    char utc[TEXT_SHORT];
+    wall_t at, now = clock_wall();
+    if (text_time_parse(text, now, &at) < 0 || at.ms > now.ms) {
+        err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is no moment of the past", text);
+        err_hint(e,
+                 "\"2026-11-21 18:30:05\" (local time, or UTC with a Z behind it), 18:30, or -15m");
+        return -1;
+    }
+    free(o->request.at);
+    o->request.at = xstrdup(text_utc(at, utc));
+    return 0;
+}
+
 static int one_option(struct options *o, int opt, int index, struct err *e)
 {
     switch (opt) {
@@ -177,9 +193,7 @@ static int one_option(struct options *o, int opt, int index, struct err *e)
         o->request.into = xstrdup(optarg);
         return 0;
     case OPT_AT:
-        free(o->request.at);
-        o->request.at = xstrdup(optarg);
-        return 0;
+        return set_at(o, optarg, e);
     case OPT_ACTION:
         return set_action(o, longs[index].name, optarg, e);
     case '?':

@@ -195,7 +195,9 @@ static void show_journal(const json_t *o)
                count_of(o, "changes") == 1 ? "" : "s",
                js_text(o, "last")[0] ? ", the last one at " : "", js_text(o, "last"));
     if (js_text(o, "gap")[0])
-        printf("  the journal ends before the loss: %s\n", draw_text(&b, o, "gap"));
+        printf("  the journal %s: %s\n",
+               js_flag(o, "used") ? "ends before the loss" : "is left out",
+               draw_text(&b, o, "gap"));
     buf_free(&b);
 }
 
@@ -232,6 +234,8 @@ void screen_restore(const json_t *o)
     buf_adds(&line, draw_text(&b, o, "dump"));
     if (js_text(o, "into")[0])
         buf_printf(&line, " into schema %s", draw_text(&b, o, "into"));
+    if (js_text(o, "moment")[0])
+        buf_printf(&line, " as of %s", js_text(o, "moment"));
     buf_adds(&line, ": ");
     rows_in_tables(&line, o);
     if (!dry)

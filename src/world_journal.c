@@ -13,7 +13,7 @@
 #define RETRY_FIRST_MS 1000
 #define RETRY_MAX_MS 60000
 #define PASSING_MS 8000        /* three failures in a row are no server that is just going away */
-#define DUMP_SHARE 10          /* the part of the time, inverted, that dumps for gaps may take */
+#define GAP_PAUSE_MS 10000     /* between two dumps that gaps asked for, at first */
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
 
 void journal_init(struct world *w)
@@ -95,12 +95,16 @@ static void start_worker(struct world *w, mono_t now)
         args.from = w->last.end;
     j->next_start = mono_add(now, j->retry);
     if (worker_start(&j->worker, follow_worker, &args, false, &e) < 0) {
-        log_err(LOG_ERROR_, "journal", &e);
+        j->retry = j->retry * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : j->retry * 2;
+        tell_trouble(w, &j->failed, EVENT_JOURNAL, true, "start", e.text, "trying on",
+                     "see the limits of processes and memory");
         return;
     }
     j->state = JOURNAL_STARTING;
     j->heard = now;
 }
+
+static void gap(struct world *w, const char *why);
 
 static void heard(struct world *w, const json_t *o)
 {
@@ -118,16 +122,29 @@ static void heard(struct world *w, const json_t *o)
     j->pos = js_number(o, "pos", 0);
     js_copy(o, "file", j->file, sizeof j->file);
     j->reason[0] = '\0';
+    if (w->have_dump && !w->last.end.file[0] && !j->gap.on)
+        gap(w, "the newest dump, which does not know its place in the log");
     tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
                  "nothing");
 }
 
-/* At once, but a game that changes definitions all the time must not be dumped all the time. */
-static mono_t soon(const struct world *w)
+/* At once, unless dumps for gaps follow each other: then with growing pauses, and not in front of
+ * the next try of one that failed. */
+static mono_t soon(struct world *w, bool first)
 {
+    struct journal_now *j = &w->journal;
     mono_t now = clock_mono();
-    mono_t next = mono_add(w->last_dump_mono, w->last.took_ms * DUMP_SHARE);
-    return w->have_dump && !mono_reached(now, next) ? next : now;
+    if (w->dump_failures && !mono_reached(now, w->next_dump))
+        return w->next_dump;
+    if (j->dumped.ms == 0)
+        return now;
+    bool often = mono_since(now, j->dumped) < 2 * j->pause;
+    if (first)
+        j->pause = !often                                 ? GAP_PAUSE_MS
+                   : 2 * j->pause > w->cfg->dump_interval ? w->cfg->dump_interval
+                                                          : 2 * j->pause;
+    mono_t next = mono_add(j->dumped, j->pause);
+    return mono_reached(now, next) ? now : next;
 }
 
 /* What came before a gap is safe with the last dump; what comes after it with the next one. */
@@ -135,13 +152,15 @@ static void gap(struct world *w, const char *why)
 {
     struct journal_now *j = &w->journal;
     char what[640];
+    bool first = j->gaps == j->covered;
     j->gaps++;
+    j->gap_at.file[0] = '\0';
     snprintf(what, sizeof what, "the journal cannot go on behind %.550s", why);
     tell_trouble(w, &j->gap, EVENT_JOURNAL, true, NULL, what,
                  "a dump is taken at once; until it is stored, a loss takes the world back to the "
                  "moment before",
                  "nothing, when the dump is stored");
-    w->next_dump = soon(w);
+    w->next_dump = soon(w, first);
 }
 
 static void unable(struct world *w, const json_t *o)
@@ -198,6 +217,8 @@ void journal_message(struct world *w)
         heard(w, o);
     } else if (js_text(o, "gap")[0]) {
         gap(w, js_text(o, "gap"));
+        js_copy(o, "file", w->journal.gap_at.file, sizeof w->journal.gap_at.file);
+        w->journal.gap_at.pos = (uint64_t)js_number(o, "pos", 0);
     } else if (js_text(o, "unable")[0]) {
         unable(w, o);
     } else if (json_object_get(o, "error")) {
@@ -214,15 +235,28 @@ void journal_dump_begins(struct world *w)
     w->journal.covered = w->journal.gaps;
 }
 
+/* One that began before the gap may have come to its moment behind it. Files are numbered. */
+static bool covers(const struct db_point *end, const struct db_point *gap_at)
+{
+    int order = strcmp(end->file, gap_at->file);
+    if (!end->file[0] || !gap_at->file[0])
+        return false;
+    return order == 0 ? end->pos >= gap_at->pos
+                      : strlen(end->file) == strlen(gap_at->file) && order > 0;
+}
+
 void journal_dump_done(struct world *w)
 {
     struct journal_now *j = &w->journal;
     j->lost_place = false;
+    j->dumped = clock_mono();
+    if (covers(&w->last.end, &j->gap_at))
+        j->covered = j->gaps;
     if (j->covered == j->gaps)
         tell_trouble(w, &j->gap, EVENT_JOURNAL, false, NULL,
                      "a dump was stored; the journal goes on from it", "", "nothing");
     else
-        w->next_dump = soon(w); /* it began before the gap */
+        w->next_dump = soon(w, true); /* it began before the gap */
 }
 
 /* ---- time ---- */

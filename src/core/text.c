@@ -352,8 +352,9 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
     for (size_t i = 0; i < sizeof dated / sizeof *dated; i++) {
         struct tm tm = {0};
         if (read_time(s, dated[i], &tm, &utc)) {
+            int day = tm.tm_mday; /* the 31st of a short month becomes another day */
             *out = time_of(&tm, utc);
-            return 0;
+            return tm.tm_mday == day ? 0 : -1;
         }
     }
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {

@@ -116,6 +116,17 @@ void db_point(struct db *db, struct db_point *out)
     *out = p.file[0] ? p : (struct db_point){0};
 }
 
+char *db_schema_name(struct db *db, const char *schema, struct err *e)
+{
+    struct buf b = {0};
+    err_clear(e);
+    buf_adds(&b, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=");
+    sql_string(&b, schema, strlen(schema));
+    char *name = db_one(db, b.p, e);
+    buf_free(&b);
+    return name;
+}
+
 char *db_variable(struct db *db, const char *name)
 {
     struct buf b = {0};

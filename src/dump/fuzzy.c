@@ -22,6 +22,7 @@ struct fuzzy {
     const struct job *job;
     const struct db_tables *tables;
     struct db_point start, end;
+    char *schema; /* as the server writes it */
     int fd;
     struct buf out; /* on its way to the spool */
     uint64_t written, scanned;
@@ -123,7 +124,7 @@ static int read_changes(struct fuzzy *f, struct err *e)
 {
     const struct config *c = f->job->cfg;
     struct replay_source s = {.db = &f->job->db,
-                              .schema = c->schema,
+                              .schema = f->schema,
                               .sentinel = c->sentinel,
                               .from = &f->start,
                               .upto = &f->end,
@@ -149,7 +150,10 @@ static int place(struct db *db, struct db_point *p, struct err *e)
 static int take(struct fuzzy *f, struct db *db, struct err *e)
 {
     f->fd = spool_open(f->job, e);
-    if (f->fd < 0 || place(db, &f->start, e) < 0)
+    f->schema = db_schema_name(db, f->job->cfg->schema, e);
+    if (f->fd >= 0 && !f->schema && e->cls == ERR_NONE)
+        err_set(e, ERR_CHANGED, 0, "schema %s is not there", f->job->cfg->schema);
+    if (f->fd < 0 || !f->schema || place(db, &f->start, e) < 0)
         return -1;
     progress_phase(f->job->progress, "scanning", 0, 0);
     if (scan_tables(f, db, e) < 0 || place(db, &f->end, e) < 0)
@@ -257,5 +261,6 @@ void fuzzy_free(struct fuzzy *f)
     replay_free(&f->changes);
     buf_free(&f->out);
     free(f->parts);
+    free(f->schema);
     free(f);
 }

@@ -16,13 +16,14 @@
 #define BEAT_MS 1000
 #define HEARTBEAT_MS 500 /* the server's word when nothing happens: our clock ticks by it */
 #define BEATS 64u        /* on their way at most */
-#define OTHERS 64u
+#define OTHERS 1024u
 #define MAPS 64u
 #define ELSEWHERE 10u /* a rotation may take a while to come through */
 
 struct seen {
     const struct db_table *t;
     struct image *image; /* NULL: no row of it came yet */
+    bool misfit;         /* its rows are of another definition; told */
 };
 
 struct follower {
@@ -30,6 +31,7 @@ struct follower {
     const struct follow_args *a;
     struct db *db; /* asks, and writes the beat */
     struct binlog *log;
+    char *schema; /* as the server writes it */
     struct db_tables tables;
     struct seen *seen;       /* i-th: of tables.list[i] */
     uint64_t others[OTHERS]; /* ids of tables that are none of the world's, by id modulo OTHERS */
@@ -43,6 +45,7 @@ struct follower {
     mono_t through;      /* when the last one was written that came back */
     mono_t next_beat;
     uint64_t changes;
+    uint64_t last_pos;  /* at the last beat */
     unsigned elsewhere; /* beats in a row at which the server wrote another file */
     struct buf tuple;
 };
@@ -56,8 +59,10 @@ static void say(struct follower *f, json_t *o)
 static void say_gap(struct follower *f, const char *why)
 {
     struct buf clean = {0};
+    uint64_t pos;
+    const char *file = binlog_file(f->log, &pos);
     text_clean(&clean, why, 500);
-    say(f, json_pack("{s:s}", "gap", clean.p));
+    say(f, json_pack("{s:s, s:s, s:I}", "gap", clean.p, "file", file, "pos", (json_int_t)pos));
     buf_free(&clean);
 }
 
@@ -74,7 +79,13 @@ static void forget_tables(struct follower *f)
 static int list_tables(struct follower *f, struct err *e)
 {
     forget_tables(f);
-    if (db_tables(f->db, f->a->cfg->schema, false, &f->tables, e) < 0)
+    free(f->schema);
+    f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
+    if (!f->schema)
+        return e->cls == ERR_NONE
+                   ? err_set(e, ERR_REFUSED, 0, "schema %s is not there", f->a->cfg->schema)
+                   : -1;
+    if (db_tables(f->db, f->schema, false, &f->tables, e) < 0)
         return -1;
     f->seen = xcalloc(f->tables.count + 1, sizeof *f->seen);
     for (size_t i = 0; i < f->tables.count; i++)
@@ -128,7 +139,9 @@ static int check_place(struct follower *f, struct err *e)
     db_point(f->db, &now);
     bool other = now.file[0] && strcmp(now.file, file) != 0;
     bool before = now.file[0] && !other && now.pos < pos;
-    f->elsewhere = other ? f->elsewhere + 1 : 0;
+    bool still = f->last_pos == pos; /* who still catches up is in older files rightly */
+    f->elsewhere = other && still ? f->elsewhere + 1 : 0;
+    f->last_pos = pos;
     if (!before && f->elsewhere < ELSEWHERE)
         return 0;
     return err_set(e, ERR_GAP, 0, "the binary log was begun anew: the server writes %s, not %s",
@@ -182,7 +195,7 @@ static int unknown_table(struct follower *f, const struct event_map *map, struct
 static int take_map(struct follower *f, const struct event_map *map, struct err *e)
 {
     struct err why = {0};
-    if (strcmp(map->schema, f->a->cfg->schema) != 0 ||
+    if (strcmp(map->schema, f->schema) != 0 ||
         strncmp(map->table, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) == 0)
         return 0;
     struct seen *s = find_seen(f, map->table);
@@ -190,9 +203,12 @@ static int take_map(struct follower *f, const struct event_map *map, struct err 
         return unknown_table(f, map, e);
     if (!s->image || !image_fits(s->image, map)) {
         image_close(s->image);
-        s->image = image_open(map, s->t, &why);
+        s->image = s->misfit ? NULL : image_open(map, s->t, &why);
+        if (!s->image && !s->misfit)
+            say_gap(f, why.text);
+        s->misfit = !s->image; /* until the statement that changed it comes by */
         if (!s->image)
-            return definitions_changed(f, why.text, e);
+            return 0;
     }
     if (f->map_count < MAPS)
         f->maps[f->map_count++] = (struct map){map->table_id, s};
@@ -221,7 +237,7 @@ static int take_query(struct follower *f, const struct event *ev, struct err *e)
 {
     struct statement st;
     char text[200], brief[120];
-    const struct statement_world w = {f->a->cfg->schema, f->a->cfg->sentinel, &f->tables};
+    const struct statement_world w = {f->schema, f->a->cfg->sentinel, &f->tables};
     statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
     if (st.kind == STATEMENT_SWAP)
         return list_tables(f, e); /* the supervisor knows, and dumps by itself */
@@ -316,6 +332,7 @@ int follow_worker(int fd, void *arg)
     if (follow(&f, &e) < 0)
         say(&f, json_pack("{s:o}", "error", worker_err_json(&e)));
     forget_tables(&f);
+    free(f.schema);
     buf_free(&f.tuple);
     binlog_close(f.log);
     db_close(f.db);

@@ -7,7 +7,8 @@
  * what is news:
  *   {"state":"following", "behind_ms": age of the last beat that came through, "changes": rows
  *    changed since it began, "file", "pos"}
- *   {"gap": "why"}            something that row changes cannot follow: only a new dump ends it
+ *   {"gap": "why", "file", "pos"}  something that row changes cannot follow: only a dump of a
+ * moment behind that place ends it
  *   {"unable": "why", "hint"} the server or the account does not allow it; the worker ends
  *   {"error": {…}}            the connection is lost, …; the worker ends */
 #ifndef WK_JOURNAL_FOLLOW_H

@@ -5,15 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "db/binlog.h"
 #include "db/image.h"
+#include "db/sql.h"
 #include "journal/fold_int.h"
 #include "journal/statement.h"
 
 #define HEARTBEAT_MS 1000
 #define TRIES 20 /* each crash of the server may leave one group that is half there */
 #define KNOWN_IDS 64u
+#define FULL_PAUSE_US 500000
 #define TELL_BYTES (1u << 20)
 
 /* A table of the world. */
@@ -37,6 +41,7 @@ struct run {
     const struct replay_source *s;
     struct replay *out;
     struct binlog *log;
+    struct db_tables judged; /* the tables of now and those of the dump that are gone; borrowed */
     struct follow *follows;
     size_t count;
     struct {
@@ -122,15 +127,33 @@ static void find_counter(struct follow *f)
     }
 }
 
+/* A table of the dump that is not there any more cannot be followed, but is no stranger: what
+ * happened to it is in the log. */
+static void add_gone_tables(struct run *r)
+{
+    const struct manifest *m = r->s->m;
+    for (size_t i = 0; m && i < m->table_count; i++) {
+        const struct manifest_table *t = &m->tables[i];
+        if (strcasecmp(t->engine, "MEMORY") == 0 && !db_table_find(r->s->tables, t->name))
+            r->judged.list[r->judged.count++] = (struct db_table){.name = t->name, .memory = true};
+    }
+}
+
 static void list_tables(struct run *r)
 {
-    const struct db_tables *all = r->s->tables;
-    r->follows = xcalloc(all->count + 1, sizeof *r->follows);
-    for (size_t i = 0; i < all->count; i++) {
-        if (!followed(r->s, &all->list[i]))
+    const struct db_tables *now = r->s->tables;
+    size_t most = now->count + (r->s->m ? r->s->m->table_count : 0) + 1;
+    r->judged.list = xcalloc(most, sizeof *r->judged.list);
+    r->judged.count = now->count;
+    if (now->count)
+        memcpy(r->judged.list, now->list, now->count * sizeof *now->list);
+    add_gone_tables(r);
+    r->follows = xcalloc(most, sizeof *r->follows);
+    for (size_t i = 0; i < r->judged.count; i++) {
+        if (!followed(r->s, &r->judged.list[i]))
             continue;
         struct follow *f = &r->follows[r->count++];
-        f->t = &all->list[i];
+        f->t = &r->judged.list[i];
         find_counter(f);
     }
 }
@@ -151,7 +174,9 @@ static bool in_dump(struct run *r, const struct follow *f)
         return true;
     const struct manifest_table *mt = manifest_table(r->s->m, f->t->name);
     db_columns_hash(f->t, now);
-    if (!mt)
+    if (f->t->column_count == 0)
+        gap(r, "table %s, which changed, is not there any more", f->t->name);
+    else if (!mt)
         gap(r, "table %s is not in the dump", f->t->name);
     else if (strcmp(mt->columns_hash, now) != 0)
         gap(r, "the columns of table %s are not those of the dump", f->t->name);
@@ -268,6 +293,7 @@ static void take_swap(struct run *r, const struct statement_mark *mark)
         r->phase = PHASE_WORLD;
         r->out->to_loss = false;
         r->out->gap[0] = '\0';
+        memcpy(r->out->nonce, mark->nonce, sizeof r->out->nonce);
     } else {
         gap(r, "dump %s was restored meanwhile", mark->dump);
     }
@@ -290,7 +316,7 @@ static bool is_commit(const struct event *ev)
 static void take_query(struct run *r, const struct event *ev)
 {
     struct statement st;
-    const struct statement_world w = {r->s->schema, r->s->sentinel, r->s->tables};
+    const struct statement_world w = {r->s->schema, r->s->sentinel, &r->judged};
     char text[120];
     if (is_commit(ev))
         return;
@@ -338,6 +364,24 @@ static uint64_t seq_of(const char *gtid, uint32_t want)
     return 0;
 }
 
+/* A session may jump (gtid_seq_no), and so does a replica that leaves groups out. The server then
+ * reads its file up to the place, which takes its time, and tells what was written before it. */
+static bool same_history(const struct run *r)
+{
+    struct err ignored;
+    struct buf sql = {0};
+    struct db *db = db_open(r->s->db, &ignored);
+    buf_adds(&sql, "SELECT BINLOG_GTID_POS(");
+    sql_string(&sql, r->s->from->file, strlen(r->s->from->file));
+    buf_printf(&sql, ",%" PRIu64 ")", r->s->from->pos);
+    char *told = db ? db_one(db, sql.p, &ignored) : NULL;
+    bool same = told && !r->s->from->gtid_after[0] && strcmp(told, r->s->from->gtid) == 0;
+    free(told);
+    buf_free(&sql);
+    db_close(db);
+    return same;
+}
+
 /* MariaDB numbers the groups of a domain one by one; a log that was begun anew starts at 1. */
 static void check_first_gtid(struct run *r, const struct event_gtid *g)
 {
@@ -345,7 +389,7 @@ static void check_first_gtid(struct run *r, const struct event_gtid *g)
     uint64_t least = seq_of(p->gtid, g->domain);
     uint64_t most = p->gtid_after[0] ? seq_of(p->gtid_after, g->domain) : least;
     r->first_gtid_seen = true;
-    if (most == 0 || (g->seq > least && g->seq <= most + 1))
+    if (most == 0 || (g->seq > least && g->seq <= most + 1) || (g->seq > most && same_history(r)))
         return;
     gap(r,
         "the binary log is not the one of the dump: it goes on with number %" PRIu64
@@ -388,8 +432,9 @@ static void end_group(struct run *r)
 /* The log goes on without the end of the group: it did not happen. */
 static void cut_off(struct run *r)
 {
-    if (r->phase == PHASE_WORLD && partly_taken(r) && r->half_count < TRIES) {
-        r->half[r->half_count++] = r->group.begins;
+    if (r->phase == PHASE_WORLD && partly_taken(r)) {
+        if (r->half_count < TRIES)
+            r->half[r->half_count++] = r->group.begins;
         r->again = true;
         r->phase = PHASE_OVER;
     }
@@ -493,6 +538,8 @@ static void forget(struct run *r)
     }
     *r->out = (struct replay){.fold = fold_new()};
     keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
+    if (r->s->m)
+        snprintf(r->out->nonce, sizeof r->out->nonce, "%s", r->s->m->nonce);
     r->phase = PHASE_WORLD;
     r->again = r->first_gtid_seen = false;
     r->group.open = false;
@@ -512,17 +559,20 @@ static int read_once(struct run *r, struct err *e)
     return rc;
 }
 
-/* The wire may have been at fault. */
+/* The wire may have been at fault, or a crowd that comes back after the restart took all
+ * connections. */
 static bool worth_another(const struct err *e)
 {
-    return e->cls == ERR_UNREACHABLE || e->cls == ERR_DAMAGED;
+    if (db_no_connection(e))
+        usleep(FULL_PAUSE_US);
+    return e->cls == ERR_UNREACHABLE || e->cls == ERR_DAMAGED || db_no_connection(e);
 }
 
 /* A log that cannot be read is no reason not to restore; a server that is gone is. */
 static int as_gap(struct run *r, const struct err *e)
 {
     if (e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED || e->cls == ERR_ABORTED ||
-        e->cls == ERR_SYSTEM)
+        e->cls == ERR_SYSTEM || db_no_connection(e))
         return -1;
     bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* the way out is short */
     gap(r, "%s%s%s", e->text, ours && e->hint[0] ? "; " : "", ours ? e->hint : "");
@@ -530,6 +580,13 @@ static int as_gap(struct run *r, const struct err *e)
         return 0;
     struct err ignored; /* half a group is in: once more, up to it */
     return read_once(r, &ignored) < 0 && !r->out->gap[0] ? -1 : 0;
+}
+
+/* Each reading found another group that does not count. */
+static void give_up(struct run *r)
+{
+    forget(r);
+    gap(r, "too many groups in it were cut off");
 }
 
 /* They outlive the run. */
@@ -548,6 +605,7 @@ static void run_free(struct run *r)
     for (size_t i = 0; i < r->count; i++)
         image_close(r->follows[i].image);
     free(r->follows);
+    free(r->judged.list);
     buf_free(&r->before);
     buf_free(&r->after);
 }
@@ -564,6 +622,8 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
         while (++tries < TRIES && (rc < 0 ? worth_another(e) : r.again));
         if (rc < 0)
             rc = as_gap(&r, e);
+        else if (r.again)
+            give_up(&r);
     } else {
         forget(&r);
         gap(&r, "the dump does not know its place in a binary log");

@@ -39,6 +39,7 @@ struct replay {
     wall_t last;          /* of the last group that counts, to the second; ms 0: none */
     uint64_t changes;
     uint64_t bytes; /* of the log, read */
+    char nonce[33]; /* of the world that this is */
     bool at_end;    /* the log was read to its end */
     bool to_loss;   /* a restart of the server ended it */
     wall_t lost_at; /* when that was, to the second */

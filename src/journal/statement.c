@@ -89,6 +89,14 @@ static bool is_any(const struct words *w, const char *const *list)
     return false;
 }
 
+static bool holds_other_letters(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] >= 0x80)
+            return true;
+    return false;
+}
+
 static bool is_name(const struct words *w)
 {
     return w->quoted || word_char(w->word[0]);
@@ -117,17 +125,21 @@ static bool read_table(const struct statement_world *world, struct words *w, con
     if (strcmp(schema, world->schema) != 0)
         return strcasecmp(schema, world->schema) != 0;
     *table = db_table_find(world->tables, name);
+    if (!*table && holds_other_letters(name, strlen(name)))
+        return false;
     for (size_t i = 0; i < world->tables->count && !*table; i++)
         if (strcasecmp(world->tables->list[i].name, name) == 0)
             return false;
     return true;
 }
 
+/* As a word, or words: `s1` is not in `s10`. */
 static bool holds(const char *sql, size_t len, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; n && i + n <= len; i++)
-        if (strncasecmp(sql + i, name, n) == 0)
+        if (strncasecmp(sql + i, name, n) == 0 && (i == 0 || !word_char(sql[i - 1])) &&
+            (i + n == len || !word_char(sql[i + n])))
             return true;
     return false;
 }
@@ -151,10 +163,14 @@ static bool is_ours(const struct statement_world *w, const char *table)
            (table[n] == '\0' || strcmp(table + n, "_lease") == 0);
 }
 
+/* The log has a statement in the character set of who sent it, and names are in UTF-8. */
 static bool names_a_table(const struct statement_world *w, const char *sql, size_t len)
 {
+    bool strange = holds_other_letters(sql, len);
     for (size_t i = 0; i < w->tables->count; i++) {
         const char *name = w->tables->list[i].name;
+        if (strange && holds_other_letters(name, strlen(name)))
+            return true;
         if (!is_ours(w, name) && (holds(sql, len, name) || holds_quoted(sql, len, name)))
             return true;
     }
@@ -204,11 +220,26 @@ static bool about_our_own(const char *sql, size_t len)
     return own;
 }
 
-static bool drops_schema(const char *sql, size_t len)
+/* DROP DATABASE [IF EXISTS] of the world's, or of one that is not clearly another. */
+static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
 {
+    static const char *const fill[] = {"IF", "EXISTS", NULL};
     struct words w = {.s = sql, .end = sql + len};
-    return next_word(&w) && is_word(&w, "DROP") && next_word(&w) &&
-           (is_word(&w, "DATABASE") || is_word(&w, "SCHEMA"));
+    if (!next_word(&w) || !is_word(&w, "DROP") || !next_word(&w) ||
+        (!is_word(&w, "DATABASE") && !is_word(&w, "SCHEMA")))
+        return false;
+    bool more;
+    do
+        more = next_word(&w);
+    while (more && is_any(&w, fill));
+    return !more || !is_name(&w) || strcasecmp(w.word, world->schema) == 0;
+}
+
+/* SET STATEMENT … FOR hides another one. */
+static bool only_sets(const struct words *verb)
+{
+    struct words w = *verb;
+    return is_word(verb, "SET") && next_word(&w) && !is_word(&w, "STATEMENT");
 }
 
 /* What a statement reaches is named by its schema, or by none where that is the default one. A
@@ -217,19 +248,19 @@ static bool concerns(const struct statement_world *world, const char *from, cons
                      size_t len)
 {
     static const char *const verbs[] = {"CREATE", "ALTER", "DROP", NULL};
-    static const char *const named[] = {"RENAME", "TRUNCATE", NULL};
-    static const char *const harmless[] = {"GRANT", "REVOKE", "SET", "ANALYZE", "FLUSH", NULL};
+    static const char *const named[] = {"RENAME", "TRUNCATE", "OPTIMIZE", "REPAIR", NULL};
+    static const char *const harmless[] = {"GRANT", "REVOKE", "ANALYZE", "FLUSH", NULL};
     struct words w = {.s = sql, .end = sql + len};
     if (strcasecmp(from, world->schema) != 0 && !holds(sql, len, world->schema))
         return false;
-    if (!next_word(&w) || is_any(&w, harmless))
+    if (!next_word(&w) || is_any(&w, harmless) || only_sets(&w))
         return false;
     bool defines = is_any(&w, verbs);
     if (!defines && !is_any(&w, named))
         return true;
     if (defines && !defines_tables(&w))
         return false;
-    return drops_schema(sql, len) || names_a_table(world, sql, len);
+    return drops_schema(world, sql, len) || names_a_table(world, sql, len);
 }
 
 static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
@@ -244,17 +275,25 @@ static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
     if (!close || (size_t)(close - at) >= sizeof text)
         return false;
     snprintf(text, sizeof text, "%.*s", (int)(close - at), at);
-    return sscanf(text, "%128s upto %255s %" SCNu64, m->dump, m->upto.file, &m->upto.pos) == 3 ||
-           (sscanf(text, "%128s", m->dump) == 1 && !strchr(text, ' '));
+    int n = 0;
+    if (sscanf(text, "%128s as %32s%n", m->dump, m->nonce, &n) != 2)
+        return false;
+    if (text[n] == '\0')
+        return true;
+    return sscanf(text + n, " upto %255s %" SCNu64 "%n", m->upto.file, &m->upto.pos, &n) == 2;
+}
+
+/* What cannot stand in a comment, or would end it. */
+static bool speakable(const char *name)
+{
+    return name[0] && !strpbrk(name, "*/ \t\r\n");
 }
 
 void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX])
 {
-    out[0] = '\0';
-    if (!m->dump[0] || strpbrk(m->dump, "*/ \t\r\n") || strpbrk(m->upto.file, "* \t\r\n"))
-        return;
-    int n = snprintf(out, STATEMENT_MARK_MAX, MARK_OPENS "%s", m->dump);
-    if (m->upto.file[0])
+    int n = snprintf(out, STATEMENT_MARK_MAX, MARK_OPENS "%s as %s",
+                     speakable(m->dump) ? m->dump : "(file)", m->nonce);
+    if (speakable(m->upto.file))
         n += snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, " upto %s %" PRIu64, m->upto.file,
                       m->upto.pos);
     snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, MARK_CLOSES);
@@ -300,18 +339,29 @@ static bool judge_emptied(const struct statement_world *world, const char *from,
     return true;
 }
 
+/* A RENAME that swapped a world in, or the DROP of nothing that stands in the log for one that was
+ * not logged. */
+static bool judge_swap(const struct statement_world *world, const char *from, const char *sql,
+                       size_t len, struct statement *out)
+{
+    static const char *const verbs[] = {"RENAME", "DROP", NULL};
+    struct words w = {.s = sql, .end = sql + len};
+    if (strcasecmp(from, world->schema) != 0 || !next_word(&w) || !is_any(&w, verbs) ||
+        !read_mark(sql, len, &out->mark))
+        return false;
+    out->kind = STATEMENT_SWAP;
+    return true;
+}
+
 void statement_judge(const struct statement_world *world, const char *from, const char *sql,
                      size_t len, struct statement *out)
 {
     *out = (struct statement){.kind = STATEMENT_NONE};
-    if (judge_edge(sql, len, out) || judge_emptied(world, from, sql, len, out) ||
-        about_our_own(sql, len) || !concerns(world, from, sql, len))
+    if (judge_edge(sql, len, out) || judge_swap(world, from, sql, len, out) ||
+        judge_emptied(world, from, sql, len, out) || about_our_own(sql, len))
         return;
-    struct words w = {.s = sql, .end = sql + len};
-    bool renames = next_word(&w) && is_word(&w, "RENAME");
-    out->kind = renames && strcmp(from, world->schema) == 0 && read_mark(sql, len, &out->mark)
-                    ? STATEMENT_SWAP
-                    : STATEMENT_CHANGE;
+    if (concerns(world, from, sql, len))
+        out->kind = STATEMENT_CHANGE;
 }
 
 void statement_brief(const char *sql, size_t len, char *out, size_t room)

@@ -20,10 +20,13 @@ enum statement_kind {
     STATEMENT_CHANGE,   /* definitions changed, or rows by a statement: not to be followed */
 };
 
-/* Where a restored world came from; written into the RENAME that swaps it in, as a comment. */
+/* Where a restored world came from; written as a comment into the RENAME that swaps it in, or,
+ * where that is not logged, into STATEMENT_MARK_CARRIER before it. */
+#define STATEMENT_MARK_CARRIER "DROP TABLE IF EXISTS `worldkeeper_tmp_mark`"
 #define STATEMENT_MARK_MAX 640u
 struct statement_mark {
     char dump[129];       /* a file's name where it was none of ours */
+    char nonce[33];       /* of the world that came in */
     struct db_point upto; /* and the journal up to here; file "" for the dump alone; no GTID */
 };
 
@@ -42,7 +45,7 @@ struct statement_world {
 /* `from` is the default schema that the statement ran with. */
 void statement_judge(const struct statement_world *w, const char *from, const char *sql, size_t len,
                      struct statement *out);
-/* A comment that stands in the statement; empty where a name cannot stand in one. */
+/* The comment that stands in the statement. */
 void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX]);
 /* The beginning of the statement for a message: one line, at most `room` bytes with the NUL. */
 void statement_brief(const char *sql, size_t len, char *out, size_t room);

@@ -16,7 +16,7 @@
 #include "db/sql.h"
 #include "dump/verify.h"
 #include "dump/writer.h"
-#include "journal/replay.h"
+#include "restore/catchup.h"
 #include "restore/crew.h"
 #include "restore/foreign.h"
 #include "restore/load.h"
@@ -37,12 +37,11 @@ struct run {
     struct plan plan;
     uint64_t generation, lease; /* lease: the generation seen at the start */
     bool content;               /* compare all content (drill) */
-    bool no_journal;            /* it did not fit the dump */
     bool binlog;                /* the sessions of this restore write the binary log */
     bool rebuilt; /* the server has none of the dump's tables: views and routines are gone too */
     char **definitions; /* of the dump, for a rebuilt server */
     size_t definition_count;
-    struct replay journal;  /* since the dump that is being loaded */
+    struct catchup changes; /* since the dump that is being loaded */
     struct manifest before; /* --force: the dump of the world that is replaced */
     mono_t began;
 };
@@ -272,146 +271,6 @@ static bool none_is_there(const struct plan *p)
     return true;
 }
 
-/* A dump that was asked for by name is wanted as it is, and so is the one that replaces a living
- * world. */
-static bool wants_journal(const struct run *r, const struct manifest *m)
-{
-    const char *d = r->opt->dump;
-    enum config_journal mode = r->job->cfg->journal;
-    if (r->opt->at.ms)
-        return true;
-    return (mode == JOURNAL_SERVER || (mode == JOURNAL_AUTO && m->end.file[0])) && !r->opt->into &&
-           !r->out->over_living && !r->no_journal && (!d || strcmp(d, "latest") == 0);
-}
-
-/* TRUNCATE sets a counter back, and nothing else does. */
-static void set_counter(struct run *r, struct target *t)
-{
-    struct fold_figures f = {0};
-    const struct fold_table *ft = fold_find(r->journal.fold, t->name);
-    uint64_t next = replay_counter(&r->journal, t->name);
-    if (!ft)
-        return;
-    fold_figures(ft, &f);
-    if (t->auto_increment && f.truncated)
-        t->auto_increment = next ? next : 1;
-    else if (next > t->auto_increment)
-        t->auto_increment = next;
-    t->heap_need += 4 * f.bytes;
-    r->out->journal.rows += f.rows;
-}
-
-static void keep_figures(struct run *r)
-{
-    const struct replay *j = &r->journal;
-    r->out->journal.used = true;
-    r->out->journal.whole = !j->gap[0] && j->to_loss;
-    r->out->journal.changes = j->changes;
-    r->out->journal.rows = 0;
-    r->out->journal.last = j->last;
-    r->out->journal.gap_at = j->gap_at;
-    r->out->journal.upto = j->upto;
-    memcpy(r->out->journal.gap, j->gap, sizeof j->gap);
-    for (size_t i = 0; i < r->plan.count; i++)
-        set_counter(r, &r->plan.list[i]);
-}
-
-static void forget_journal(struct run *r)
-{
-    replay_free(&r->journal);
-    r->out->journal.used = r->out->journal.whole = false;
-}
-
-/* The log speaks of the world's own schema, whatever is restored into. */
-static int replay_world(struct run *r, const struct manifest *m, struct err *e)
-{
-    const struct config *c = r->job->cfg;
-    struct db_tables tables;
-    struct replay_source s = {.db = &r->job->db,
-                              .schema = c->schema,
-                              .sentinel = c->sentinel,
-                              .from = &m->end,
-                              .m = m,
-                              .tables = &tables,
-                              .until = r->opt->at,
-                              .progress = r->job->progress};
-    if (db_tables(r->db, c->schema, false, &tables, e) < 0)
-        return -1;
-    int rc = db_table_keys(r->db, c->schema, &tables, e);
-    if (rc == 0)
-        rc = replay_read(&s, &r->journal, e);
-    db_tables_free(&tables);
-    return rc;
-}
-
-/* Whoever emptied the tables of a server that was not restarted is in the log too, and nothing
- * tells his changes from those that are wanted. */
-static bool loss_unknown(const struct run *r)
-{
-    return !r->opt->at.ms && r->journal.at_end && !r->journal.to_loss;
-}
-
-static void leave_journal_out(struct run *r)
-{
-    forget_journal(r);
-    snprintf(
-        r->out->journal.gap, sizeof r->out->journal.gap,
-        "the server was not restarted since the dump, so nothing tells where the loss was; --at "
-        "TIME goes to a moment before it");
-}
-
-/* A moment that was asked for is that moment or nothing. */
-static int refuse_gap(const struct run *r, struct err *e)
-{
-    char t[TEXT_SHORT];
-    if (!r->opt->at.ms)
-        return 0;
-    if (r->journal.to_loss && r->journal.lost_at.ms < r->opt->at.ms) {
-        err_set(e, ERR_REFUSED, 0, "at that moment there was no world: it was lost at %s",
-                text_utc(r->journal.lost_at, t));
-        err_hint(e, "a moment before that, or after the first dump behind it");
-        return -1;
-    }
-    if (!r->journal.gap[0])
-        return 0;
-    err_set(e, ERR_REFUSED, 0, "the journal does not reach that moment from dump %s: %s",
-            r->out->dump, r->journal.gap);
-    if (r->journal.last.ms)
-        err_hint(e,
-                 "--at %s is the last moment before the gap; a dump taken behind it reaches "
-                 "further",
-                 text_utc(r->journal.last, t));
-    else
-        err_hint(e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows "
-                    "them");
-    return -1;
-}
-
-static int read_journal(struct run *r, const struct manifest *m, struct err *e)
-{
-    char text[900];
-    forget_journal(r);
-    if (!wants_journal(r, m))
-        return 0;
-    progress_phase(r->job->progress, "reading the journal", 0, 0);
-    if (replay_world(r, m, e) < 0) {
-        err_step(e, "reading the journal");
-        return -1;
-    }
-    if (loss_unknown(r))
-        leave_journal_out(r);
-    else
-        keep_figures(r);
-    if (refuse_gap(r, e) < 0)
-        return -1;
-    fault_point("restore.journal_read");
-    if (r->out->journal.gap[0]) {
-        snprintf(text, sizeof text, "the journal ends before the loss: %s", r->out->journal.gap);
-        note(r, text);
-    }
-    return 0;
-}
-
 static int load_planned(struct run *r, const struct manifest *m, const char *file, struct err *e)
 {
     struct crew_work w = {.job = r->job,
@@ -421,7 +280,7 @@ static int load_planned(struct run *r, const struct manifest *m, const char *fil
                           .binlog = r->binlog,
                           .plan = &r->plan,
                           .m = m,
-                          .fold = r->journal.fold,
+                          .fold = r->changes.journal.fold,
                           .content = r->content,
                           .rest = see_definition,
                           .arg = r};
@@ -436,6 +295,16 @@ static int load_planned(struct run *r, const struct manifest *m, const char *fil
     return rc;
 }
 
+static int catch_up(struct run *r, const struct manifest *m, struct err *e)
+{
+    r->changes.job = r->job;
+    r->changes.opt = r->opt;
+    r->changes.out = r->out;
+    r->changes.db = r->db;
+    r->changes.plan = &r->plan;
+    return catchup_read(&r->changes, m, e);
+}
+
 static int load_own(struct run *r, const struct manifest *m, struct err *e)
 {
     free_definitions(r);
@@ -446,7 +315,7 @@ static int load_own(struct run *r, const struct manifest *m, struct err *e)
     if (rc == 0)
         rc = plan_finish(r->db, &r->plan, r->job, r->schema, e);
     if (rc == 0)
-        rc = read_journal(r, m, e);
+        rc = catch_up(r, m, e);
     if (rc == 0 && r->opt->dry_run) {
         progress_phase(r->job->progress, "verifying", m->rows, m->file_size);
         rc = verify_dump(r->job->dirfd, file, m, r->job->progress, e);
@@ -489,7 +358,7 @@ static int load_with_journal(struct run *r, const struct manifest *m, struct err
         return rc;
     note(r, e->text);
     drop_places(r);
-    r->no_journal = true;
+    r->changes.off = true;
     if (fresh_plan(r, e) < 0)
         return -1;
     snprintf(r->out->journal.gap, sizeof r->out->journal.gap, "%.600s", e->text);
@@ -507,8 +376,8 @@ static int load_newest(struct run *r, struct err *e)
             skipped(r, c->m.name, c->reason);
             continue;
         }
-        if (r->opt->at.ms && c->m.at.ms > r->opt->at.ms)
-            continue; /* the world of then was not yet that of this dump */
+        if (r->opt->at.ms && c->m.at.ms + c->m.took_ms > r->opt->at.ms)
+            continue; /* its moment is not yet over by then */
         if (skip) {
             skip--;
             skipped(r, c->m.name, "two restores of it made no progress");
@@ -615,6 +484,9 @@ static int load(struct run *r, struct err *e)
     const char *d = r->opt->dump;
     if (!d || strcmp(d, "latest") == 0)
         return load_newest(r, e);
+    if (is_path(d) && r->opt->at.ms)
+        return err_set(e, ERR_USAGE, 0,
+                       "--at needs a dump of ours; %s does not know its place in a log", d);
     return is_path(d) ? load_file(r, d, e) : load_named(r, d, e);
 }
 
@@ -670,7 +542,8 @@ static int swap_world(struct run *r, struct err *e)
                      .job = r->job,
                      .plan = &r->plan,
                      .generation = r->generation,
-                     .upto = r->journal.upto,
+                     .upto = r->changes.journal.upto,
+                     .unlogged = !r->binlog,
                      .dumped = &r->before};
     struct err late;
     char text[400];
@@ -752,7 +625,7 @@ int restore_run(const struct job *job, const struct restore_options *opt,
     out->took_ms = mono_since(clock_mono(), r.began);
     free_definitions(&r);
     manifest_free(&r.before);
-    replay_free(&r.journal);
+    catchup_free(&r.changes);
     plan_free(&r.plan);
     catalog_free(&r.catalog);
     db_close(r.db);
@@ -766,19 +639,6 @@ void restore_result_free(struct restore_result *r)
     *r = (struct restore_result){0};
 }
 
-static json_t *journal_json(const struct restore_result *r)
-{
-    char last[TEXT_SHORT];
-    json_t *o = json_pack(
-        "{s:b, s:b, s:I, s:I, s:o, s:s, s:I}", "used", r->journal.used, "whole", r->journal.whole,
-        "changes", (json_int_t)r->journal.changes, "rows", (json_int_t)r->journal.rows, "last",
-        r->journal.last.ms ? json_string(text_utc(r->journal.last, last)) : json_null(), "file",
-        r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
-    if (r->journal.gap[0])
-        js_set_clean(o, "gap", r->journal.gap);
-    return o;
-}
-
 json_t *restore_json(const struct restore_result *r)
 {
     json_t *o = json_pack(
@@ -790,7 +650,7 @@ json_t *restore_json(const struct restore_result *r)
     if (r->warning[0])
         js_set_clean(o, "warning", r->warning);
     if (r->journal.used || r->journal.gap[0])
-        json_object_set_new(o, "journal", journal_json(r));
+        json_object_set_new(o, "journal", catchup_json(r));
     return o;
 }
 

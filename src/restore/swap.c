@@ -224,8 +224,28 @@ static void add_mark(struct buf *b, const struct swap *s)
     struct statement_mark m = {.upto = s->upto};
     char text[STATEMENT_MARK_MAX];
     snprintf(m.dump, sizeof m.dump, "%s", s->dump);
+    snprintf(m.nonce, sizeof m.nonce, "%s", s->nonce);
     statement_mark(&m, text);
     buf_printf(b, " %s", text);
+}
+
+/* A swap that is not logged can be followed by nobody; that there was one is. It stands before it:
+ * the first change of the new world must not be taken for one of the old. */
+static int log_mark(const struct swap *s, struct err *e)
+{
+    struct swap alone = *s;
+    struct buf b = {0};
+    alone.upto.file[0] = '\0';
+    buf_adds(&b, STATEMENT_MARK_CARRIER);
+    add_mark(&b, &alone);
+    int rc = db_exec(s->db, "SET SESSION sql_log_bin=1", e);
+    if (rc == 0)
+        rc = db_exec_len(s->db, b.p, b.len, e);
+    struct err ignored;
+    if (db_exec(s->db, "SET SESSION sql_log_bin=0", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    buf_free(&b);
+    return rc;
 }
 
 static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
@@ -297,7 +317,9 @@ int swap_in(struct swap *s, struct err *e)
     if (s->job->swapping)
         s->job->swapping(s->job->note_arg, s->nonce, s->generation);
     fault_point("restore.before_rename");
-    rc = triggers_move(s, &triggers, e);
+    rc = s->unlogged ? log_mark(s, e) : 0;
+    if (rc == 0)
+        rc = triggers_move(s, &triggers, e);
     if (rc == 0)
         rc = rename_all(s, sentinel_there, e);
     if (rc < 0 && triggers_put(s->db, c->schema, &triggers, &ignored) == 0)

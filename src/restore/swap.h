@@ -16,6 +16,7 @@ struct swap {
     char nonce[33];
     char dump[129];
     struct db_point upto;    /* the journal is in up to here; file "": the dump alone */
+    bool unlogged;           /* the session keeps what it does out of the binary log */
     char conflict_file[128]; /* "" when the emptied tables held no rows */
     uint64_t conflict_rows;
 };

@@ -264,6 +264,133 @@ def test_the_supervisor_finds_a_gap_that_it_did_not_see(make_world, make_keeper,
     keeper.world.assert_is(before)
 
 
+@pytest.mark.parametrize("change", ["DROP TABLE mark", "RENAME TABLE mark TO {other}.mark",
+                                    "ALTER TABLE mark ENGINE=InnoDB"])
+def test_a_table_that_is_gone(make_world, make_keeper, logged, change):
+    """Its changes cannot be read any more: the world is that of before the first of them, and --at
+    refuses to pass over them."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    other, into = world.schema + "_o", world.schema + "_x"
+    logged.sql(f"CREATE DATABASE {ident(other)}")
+    logged.account(USER, [world.schema, into])
+    keeper.dump()
+    clock(logged)
+    before = world.sql("SELECT * FROM player ORDER BY id")
+    world.sql("UPDATE mark SET v=5", "UPDATE player SET points=0")
+    at = clock(logged)
+    world.sql(change.format(other=ident(other)), "UPDATE player SET points=1")
+    refused = keeper.run("--restore", "--at", at, "--into", into)
+    assert refused.rc == 4 and "mark" in refused.err, refused
+    done = crash_unwatched(keeper)
+    assert "the journal ends before the loss" in done.out and "mark" in done.out
+    assert world.sql("SELECT * FROM player ORDER BY id") == before
+    logged.sql(f"DROP DATABASE {ident(other)}", f"DROP DATABASE IF EXISTS {ident(into)}")
+
+
+def test_durable_tables_and_the_journal_do_not_mix(make_world, make_keeper, logged):
+    """[restore] scope = all brings durable tables as the dump has them: with the changes of the others,
+    what was moved from one to the other would be there twice."""
+    world = make_world("small", logged)
+    world.sql("CREATE TABLE acc (gold INT) ENGINE=InnoDB", "INSERT INTO acc VALUES (100)",
+              "CREATE TABLE bag (gold INT) ENGINE=MEMORY", "INSERT INTO bag VALUES (0)")
+    keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
+    keeper.dump()
+    world.sql("BEGIN", "UPDATE acc SET gold=gold-60", "UPDATE bag SET gold=gold+60", "COMMIT")
+    done = crash_unwatched(keeper)
+    assert world.sql("SELECT acc.gold+bag.gold FROM acc, bag")[0][0] == 100
+    assert "durable tables" in done.out
+
+
+@pytest.mark.parametrize("how", ["forced", "adopted", "file"])
+def test_another_world_in_between(make_world, make_keeper, logged, how, tmp):
+    """A world that came in by a way that the log does not tell: what it wrote is never mixed with a dump
+    of the one before."""
+    keeper = keep(make_world, make_keeper, logged, settings={"restore": {"binlog": "no"}})
+    logged.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost")
+    world = keeper.world
+    first = keeper.dump()
+    world.mark(2)
+    second = keeper.dump()
+    if how == "forced":
+        keeper.ok("--restore=" + first["name"], "--force")
+    elif how == "adopted":
+        logged.crash()
+        world.sql("INSERT INTO mark VALUES (1,77)")
+        keeper.ok("--init", "--force")
+    else:
+        logged.crash()
+        path = os.path.join(tmp, "my old.sql.gz")
+        os.link(keeper.path(first), path)
+        keeper.ok("--restore=" + path)
+    held = keeper.newest()
+    world.sql("UPDATE player SET points=-1", "INSERT INTO chat VALUES (5,'new world')")
+    done = crash_unwatched(keeper)
+    assert "journal" in done.out and "another" in done.out, done
+    assert world.sql("SELECT COUNT(*) FROM player WHERE points=-1")[0][0] == 0
+    assert world.sql("SELECT COUNT(*) FROM chat WHERE who=5 AND what='new world'")[0][0] == 0
+    assert held["name"] in done.out and second
+
+
+def test_a_jump_in_the_numbers_of_groups(make_world, make_keeper, logged):
+    """SET gtid_seq_no is no other log."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    world.sql("SET SESSION gtid_seq_no=1000000", "UPDATE mark SET v=9")
+    world.mark(5)
+    before = world.snapshot()
+    crash_unwatched(keeper)
+    world.assert_is(before)
+
+
+def test_no_free_connection_is_waited_for(make_world, make_keeper, logged):
+    """A crowd that takes all connections after the restart does not cost the journal."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    world.mark(5)
+    before = world.snapshot()
+    logged.crash()
+    logged.sql("ALTER USER keeper@localhost WITH MAX_USER_CONNECTIONS 1")
+    restoring = keeper.popen("--restore")
+    time.sleep(1)
+    logged.sql("ALTER USER keeper@localhost WITH MAX_USER_CONNECTIONS 0")
+    done = keeper.finish(restoring)
+    if done.rc != 0:  # it gave up waiting, which the supervisor would not
+        keeper.ok("--restore")
+    world.assert_is(before)
+
+
+def test_lower_case_names(make_world, make_keeper, make_server):
+    """lower_case_table_names=1 and a schema that the config writes in capitals."""
+    server = make_server(*LOG, "--lower-case-table-names=1")
+    world = make_world("small", server)
+    keeper = make_keeper(world, {"world": {"schema": world.schema.upper()}}).init()
+    keeper.dump()
+    world.mark(5)
+    before = world.snapshot()
+    crash_unwatched(keeper)
+    world.assert_is(before)
+
+
+def test_gaps_in_a_row_do_not_dump_without_pause(make_world, make_keeper, logged):
+    """A session in STATEMENT format: a dump at once, and the next ones with growing pauses."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    con = logged.admin(keeper.world.schema)
+    with con.cursor() as cur:
+        cur.execute("SET SESSION binlog_format=STATEMENT")
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            cur.execute("UPDATE mark SET v=v+1")
+            time.sleep(0.02)
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    assert len(keeper.dumps()) <= 4
+
+
 def test_without_the_right(make_world, make_keeper, logged):
     """The dump comes back, and the right is named."""
     keeper = keep(make_world, make_keeper, logged)
@@ -371,6 +498,14 @@ def test_undo_a_mistake(make_world, make_keeper, logged):
     assert refused.rc == 4 and "--force" in refused.err
     keeper.ok("--restore", "--at", at, "--force")
     world.assert_is(before)
+
+
+def test_at_needs_a_dump_of_ours(make_world, make_keeper, logged, tmp):
+    keeper = keep(make_world, make_keeper, logged)
+    path = os.path.join(tmp, "x.sql.gz")
+    os.link(keeper.path(keeper.dump()), path)
+    done = keeper.run("--restore=" + path, "--at", "-1s", "--dry-run")
+    assert done.rc == 2 and "--at" in done.err, done
 
 
 @pytest.mark.parametrize("at, rc, said", [

@@ -104,6 +104,8 @@ static void test_changes(void **state)
         "DELETE FROM x",
         "LOAD DATA INFILE 'x' INTO TABLE y",
         "LOCK ME UP planets",
+        "SET STATEMENT lock_wait_timeout=5 FOR TRUNCATE TABLE planets",
+        "SET STATEMENT max_statement_time=1 FOR ALTER TABLE planets ADD x INT",
         "WITH x AS (SELECT 1) UPDATE v SET a=1",
         "/*!50000 INSERT INTO v VALUES (1) */",
         "TRUNCATE TABLE \"planets\"",
@@ -139,6 +141,11 @@ static void test_nothing(void **state)
         "@a=1",
         "DROP TRIGGER t /* on planets */",
         "# Dummy event",
+        "SET PASSWORD FOR x = 'y'",
+        "DROP DATABASE IF EXISTS `worldkeeper_drill_world`",
+        "DROP DATABASE world_then",
+        "CREATE TABLE planets2 (a INT)",
+        "OPTIMIZE TABLE log",
         "# planets\nCREATE VIEW v AS SELECT * FROM planets",
         "CREATE PROCEDURE p() DELETE FROM planets",
         "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM planets",
@@ -155,45 +162,67 @@ static void test_nothing(void **state)
         expect(STATEMENT_NONE, "world", nothing[i]);
     expect(STATEMENT_NONE, "other", "ALTER TABLE planets ADD x INT");
     expect(STATEMENT_NONE, "other", "INSERT INTO planets VALUES (1)");
+    expect(STATEMENT_NONE, "world2", "ALTER TABLE world2.planets ADD x INT");
+}
+
+static void expect_mark(const char *verb, const struct statement_mark *m, const char *dump)
+{
+    char text[STATEMENT_MARK_MAX], sql[1024];
+    statement_mark(m, text);
+    snprintf(sql, sizeof sql, "%s %s", verb, text);
+    struct statement st = judged("world", sql);
+    assert_int_equal(st.kind, STATEMENT_SWAP);
+    assert_string_equal(st.mark.dump, dump);
+    assert_string_equal(st.mark.nonce, m->nonce);
+    assert_string_equal(st.mark.upto.file, m->upto.file);
+    assert_int_equal(st.mark.upto.pos, m->upto.pos);
+    /* cut anywhere nobody vouches for it, and a RENAME is one of somebody */
+    bool renames = strncmp(verb, "RENAME", 6) == 0;
+    size_t whole = strlen(sql);
+    for (size_t n = strlen(verb); n < whole; n++) {
+        sql[n] = '\0';
+        assert_int_equal(judged("world", sql).kind, renames ? STATEMENT_CHANGE : STATEMENT_NONE);
+        sql[n] = ' ';
+    }
 }
 
 static void test_marks(void **state)
 {
     (void)state;
-    static const struct {
-        const char *dump, *file;
-        uint64_t pos;
-    } cases[] = {
-        {"world-000001-00000002-20261121T120000Z", "mariadb-bin.000003", UINT64_C(5000000000)},
-        {"world-000001-00000002-20261121T120000Z", "", 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct statement_mark m = {.upto = {.pos = cases[i].pos}};
-        char text[STATEMENT_MARK_MAX], sql[1024];
-        snprintf(m.dump, sizeof m.dump, "%s", cases[i].dump);
-        snprintf(m.upto.file, sizeof m.upto.file, "%s", cases[i].file);
-        statement_mark(&m, text);
-        snprintf(sql, sizeof sql, "RENAME TABLE `planets` TO `worldkeeper_tmp_old_000000` %s",
-                 text);
-        struct statement st = judged("world", sql);
-        assert_int_equal(st.kind, STATEMENT_SWAP);
-        assert_string_equal(st.mark.dump, cases[i].dump);
-        assert_string_equal(st.mark.upto.file, cases[i].file);
-        assert_int_equal(st.mark.upto.pos, cases[i].pos);
-        /* cut anywhere it is a RENAME that nobody vouches for */
-        size_t whole = strlen(sql);
-        for (size_t n = strlen("RENAME TABLE `planets`"); n < whole; n++) {
-            sql[n] = '\0';
-            assert_int_equal(judged("world", sql).kind, STATEMENT_CHANGE);
-            sql[n] = ' ';
-        }
+    static const char renames[] = "RENAME TABLE `planets` TO `worldkeeper_tmp_old_000000`";
+    static const char name[] = "world-000001-00000002-20261121T120000Z";
+    static const char *const files[] = {"mariadb-bin.000003", ""};
+    for (size_t i = 0; i < 2; i++) {
+        struct statement_mark m = {.nonce = "0123456789abcdef0123456789abcdef",
+                                   .upto = {.pos = i ? 0 : UINT64_C(5000000000)}};
+        snprintf(m.dump, sizeof m.dump, "%s", name);
+        snprintf(m.upto.file, sizeof m.upto.file, "%s", files[i]);
+        expect_mark(renames, &m, name);
+        expect_mark(STATEMENT_MARK_CARRIER, &m, name);
+        snprintf(m.dump, sizeof m.dump, "%s", "my old.sql */ DROP TABLE y /*");
+        expect_mark(renames, &m, "(file)");
     }
-    char text[STATEMENT_MARK_MAX];
-    struct statement_mark evil = {.dump = "x */ DROP TABLE y /*"};
-    statement_mark(&evil, text);
-    assert_string_equal(text, "");
-    statement_mark(&(struct statement_mark){.dump = ""}, text);
-    assert_string_equal(text, "");
+}
+
+/* The log has bytes of whatever character set the sender had; ours are UTF-8. */
+static void test_other_letters(void **state)
+{
+    (void)state;
+    static char house[] = "Geb\xc3\xa4ude";
+    struct db_table one = {.name = house, .memory = true};
+    const struct db_tables german = {&one, 1};
+    const struct statement_world w = {"world", "worldkeeper_sentinel", &german};
+    static const char *const changes[] = {
+        "TRUNCATE TABLE Geb\xe4ude", "ALTER TABLE `Geb\xe4ude` ADD x INT",
+        "RENAME TABLE `Geb\xe4ude` TO x", "TRUNCATE TABLE `Geb\xe4ude`"};
+    struct statement st;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        statement_judge(&w, "world", changes[i], strlen(changes[i]), &st);
+        assert_int_equal(st.kind, STATEMENT_CHANGE);
+    }
+    static const char exact[] = "TRUNCATE TABLE `Geb\xc3\xa4ude`";
+    statement_judge(&w, "world", exact, sizeof exact - 1, &st);
+    assert_int_equal(st.kind, STATEMENT_TRUNCATE);
 }
 
 static void test_brief(void **state)
@@ -211,7 +240,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),  cmocka_unit_test(test_emptied),
         cmocka_unit_test(test_changes), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_marks),   cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_marks),   cmocka_unit_test(test_other_letters),
+        cmocka_unit_test(test_brief),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
