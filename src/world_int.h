@@ -62,7 +62,7 @@ struct journal_now {
     int64_t behind_ms; /* as told when it was heard */
     int64_t changes, pos;
     char file[256], reason[640];
-    mono_t dumped;          /* the last one ended; ms 0: none since we began */
+    mono_t dumped;          /* the last one for a gap ended; ms 0: none since we began */
     int64_t pause;          /* ms between dumps that gaps ask for */
     bool lost_place;        /* the log no longer reaches back to the newest dump */
     struct db_point gap_at; /* the last gap; file "": its place is not known */

@@ -13,6 +13,7 @@
 #define RETRY_FIRST_MS 1000
 #define RETRY_MAX_MS 60000
 #define PASSING_MS 8000        /* three failures in a row are no server that is just going away */
+#define HEARD_MS 2000          /* between two words of the worker, at most */
 #define GAP_PAUSE_MS 10000     /* between two dumps that gaps asked for, at first */
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
 
@@ -45,11 +46,13 @@ static bool wanted(const struct world *w)
     return w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
 }
 
-/* The age of the last change that was proven to have come through; -1: nobody follows. */
+/* How old a change may be that is not proven to be in the journal; -1: nobody follows. A worker
+ * that is well is heard each second. */
 static int64_t behind(const struct world *w, mono_t now)
 {
     const struct journal_now *j = &w->journal;
-    return j->state == JOURNAL_FOLLOWING ? j->behind_ms + mono_since(now, j->heard) : -1;
+    int64_t silent = mono_since(now, j->heard) - HEARD_MS;
+    return j->state != JOURNAL_FOLLOWING ? -1 : j->behind_ms + (silent > 0 ? silent : 0);
 }
 
 json_t *journal_status_json(const struct world *w)
@@ -249,7 +252,8 @@ void journal_dump_done(struct world *w)
 {
     struct journal_now *j = &w->journal;
     j->lost_place = false;
-    j->dumped = clock_mono();
+    if (j->gap.on)
+        j->dumped = clock_mono();
     if (covers(&w->last.end, &j->gap_at))
         j->covered = j->gaps;
     if (j->covered == j->gaps)

@@ -159,7 +159,7 @@ static void metrics(struct world *w, struct buf *b)
     metric(b, "disk_free_bytes", "room in the dump directory", n, (double)w->disk_free);
     metric(b, "alerts_waiting", "alerts not yet delivered", n, (double)waiting);
     metric(b, "journal_behind_seconds",
-           "age of the last change proven to be in the journal; -1: none", n,
+           "how old a change may be that is not proven to be in the journal; -1: nobody follows", n,
            journal_behind_seconds(w));
     metric(b, "loop_late_ms_max", "greatest lateness of the loop", n, (double)w->late_ms_max);
     metric(b, "valid_until_seconds", "the supervisor is dead when this is past (unix time)", n,

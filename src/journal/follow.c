@@ -1,9 +1,11 @@
 #include "journal/follow.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "core/clock.h"
 #include "core/worker.h"
@@ -42,7 +44,9 @@ struct follower {
     size_t map_count;
     uint64_t beat;       /* written last */
     mono_t beats[BEATS]; /* when; by number modulo BEATS */
-    mono_t through;      /* when the last one was written that came back */
+    uint64_t through;    /* the last one that came back */
+    int64_t latency;     /* ms that it took */
+    bool told;
     mono_t next_beat;
     uint64_t changes;
     uint64_t last_pos;  /* at the last beat */
@@ -95,12 +99,40 @@ static int list_tables(struct follower *f, struct err *e)
 
 /* ---- the beat ---- */
 
+/* Those of an earlier follower stand in the log too, and must not be taken for ours. */
+static int first_beat(struct follower *f, struct err *e)
+{
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        return err_sys(e, errno, "no random bytes for the beat");
+    f->beat = f->through = random >> 1;
+    return 0;
+}
+
 static int beat(struct follower *f, struct err *e)
 {
     const struct config *c = f->a->cfg;
     f->beat++;
     f->beats[f->beat % BEATS] = clock_mono();
     return db_sentinel_beat(f->db, c->schema, c->sentinel, f->beat, e);
+}
+
+/* How old a change may be that is not proven to be in the journal. */
+static int64_t behind(const struct follower *f)
+{
+    if (f->through == f->beat)
+        return f->latency;
+    uint64_t oldest = f->beat < f->through + BEATS ? f->through + 1 : f->beat - BEATS + 1;
+    return mono_since(clock_mono(), f->beats[oldest % BEATS]);
+}
+
+static void tell(struct follower *f)
+{
+    uint64_t pos;
+    const char *file = binlog_file(f->log, &pos);
+    say(f, json_pack("{s:s, s:I, s:I, s:s, s:I}", "state", "following", "behind_ms",
+                     (json_int_t)behind(f), "changes", (json_int_t)f->changes, "file", file, "pos",
+                     (json_int_t)pos));
 }
 
 /* The beat is the sentinel's last column. */
@@ -117,17 +149,11 @@ static void beat_came(struct follower *f, struct image *sentinel, const struct e
     }
     const char *comma = at && f->tuple.len ? strrchr(f->tuple.p, ',') : NULL;
     uint64_t n = comma ? strtoull(comma + 1, NULL, 10) : 0;
-    if (n && n <= f->beat && n + BEATS > f->beat)
-        f->through = f->beats[n % BEATS];
-}
-
-static void tell(struct follower *f)
-{
-    uint64_t pos;
-    const char *file = binlog_file(f->log, &pos);
-    say(f, json_pack("{s:s, s:I, s:I, s:s, s:I}", "state", "following", "behind_ms",
-                     (json_int_t)mono_since(clock_mono(), f->through), "changes",
-                     (json_int_t)f->changes, "file", file, "pos", (json_int_t)pos));
+    if (n <= f->through || n > f->beat || n + BEATS <= f->beat)
+        return;
+    f->through = n;
+    f->latency = mono_since(clock_mono(), f->beats[n % BEATS]);
+    tell(f);
 }
 
 /* A log that was begun anew (RESET MASTER) says nothing to who reads the old one. */
@@ -154,10 +180,10 @@ static int tick(struct follower *f, struct err *e)
     if (!mono_reached(now, f->next_beat))
         return 0;
     f->next_beat = mono_add(now, BEAT_MS);
-    if (check_place(f, e) < 0 || beat(f, e) < 0)
-        return -1;
-    tell(f);
-    return 0;
+    if (f->through < f->beat || !f->told)
+        tell(f); /* one that comes through tells by itself */
+    f->told = true;
+    return check_place(f, e) < 0 || beat(f, e) < 0 ? -1 : 0;
 }
 
 /* ---- events ---- */
@@ -313,9 +339,8 @@ static int follow(struct follower *f, struct err *e)
         return -1;
     if (!yes)
         return 0;
-    if (list_tables(f, e) < 0 || open_log(f, e) < 0)
+    if (first_beat(f, e) < 0 || list_tables(f, e) < 0 || open_log(f, e) < 0)
         return -1;
-    f->through = clock_mono();
     int got;
     do {
         got = binlog_next(f->log, &ev, e);

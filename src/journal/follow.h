@@ -5,7 +5,7 @@
  * A worker of the supervisor. Each second it writes a number (the beat) into the sentinel's row and
  * waits for it to come back through the log. It tells, one JSON object a second and at once for
  * what is news:
- *   {"state":"following", "behind_ms": age of the last beat that came through, "changes": rows
+ *   {"state":"following", "behind_ms": how long a beat took, or has been awaited, "changes": rows
  *    changed since it began, "file", "pos"}
  *   {"gap": "why", "file", "pos"}  something that row changes cannot follow: only a dump of a
  * moment behind that place ends it

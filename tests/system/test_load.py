@@ -407,7 +407,8 @@ def logged(server):
 
 
 def test_nothing_of_a_restore_is_logged_where_the_config_says_so(make_server, make_world, make_keeper):
-    """[restore] binlog = no: not a byte in the log; without the right to that all the same, and told."""
+    """[restore] binlog = no: nothing in the log but the word that there was one, which changes nothing on
+    a replica; without the right to that all the same, and told."""
     server = make_server(*LOG, "--binlog-format=ROW")
     keeper = make_keeper(make_world(on=server), {"restore": {"binlog": "no", "connections": "4"}}).init()
     before = keeper.world.checksums()
@@ -420,7 +421,12 @@ def test_nothing_of_a_restore_is_logged_where_the_config_says_so(make_server, ma
         result = keeper.ok("--restore", "--json")
         assert keeper.world.checksums() == before
         if allowed:
-            assert logged(server) == place and "warning" not in result
+            name, at = place
+            events = server.sql(f"SHOW BINLOG EVENTS IN '{name}' FROM {at}")
+            assert [e[5] for e in events if e[2] == "Query"] == [
+                s for s in (e[5] for e in events) if "DROP TABLE IF EXISTS `worldkeeper_tmp_mark`" in s]
+            assert len([e for e in events if e[2] != "Gtid"]) == 1, events
+            assert "warning" not in result
         else:
             assert logged(server) != place and "binlog" in result["warning"], result
     nothing_left(keeper)
