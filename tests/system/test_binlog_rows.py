@@ -1,7 +1,6 @@
 """Rows of the binary log: what a real server writes, decoded from its files, must come to the very
 tuples that are read of the same tables."""
 import collections
-import fcntl
 import glob
 import json
 import os
@@ -13,12 +12,11 @@ import uuid
 
 import pytest
 from wk import zoo
-from wk.keeper import BINARY
+from wk.keeper import BINARY, built
 from wk.server import Server
 from wk.util import ident
 from wk.zoo import q
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 TOOL = os.path.join(os.path.dirname(BINARY), "tools", "row_images")
 LOGGING = ("--log-bin=log", "--binlog-format=ROW")
 
@@ -26,15 +24,7 @@ LOGGING = ("--log-bin=log", "--binlog-format=ROW")
 @pytest.fixture(scope="module", autouse=True)
 def tool():
     """The decoder, built where the daemon was built."""
-    build = os.path.dirname(BINARY)
-    with open(os.path.join(build, "row_images.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.access(TOOL, os.X_OK) or os.path.getmtime(TOOL) < os.path.getmtime(BINARY):
-            san = ["SAN=1"] if "san" in os.path.basename(build) else []
-            if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
-                build = os.path.relpath(build, ROOT)
-            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *san,
-                            os.path.join(build, "tools", "row_images")], check=True)
+    built("tools", "row_images")
 
 
 @pytest.fixture(scope="module")

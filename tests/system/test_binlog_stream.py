@@ -1,5 +1,4 @@
 """The binary log over the replication protocol: every event once, in its place, or an error that says why."""
-import fcntl
 import json
 import os
 import re
@@ -12,12 +11,11 @@ import zlib
 
 import pymysql
 import pytest
-from wk.keeper import BINARY
+from wk.keeper import BINARY, built
 from wk.server import Server
 from wk.util import CANARY, DIE_WITH_US, end_process, free_port, wait_for
 from wk.watch import Beside
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 TOOL = os.path.join(os.path.dirname(BINARY), "tools", "binlog_read")
 LOGGED = ["--log-bin=binlog", "--binlog-format=ROW", "--max-allowed-packet=256M",
           "--innodb-buffer-pool-size=64M"]
@@ -30,16 +28,7 @@ MADE = ["SET max_heap_table_size=1<<30", "CREATE OR REPLACE DATABASE w", "USE w"
 @pytest.fixture(scope="module")
 def tool():
     """The reader, built where the daemon was built."""
-    build = os.path.dirname(BINARY)
-    with open(os.path.join(build, "tools.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.access(TOOL, os.X_OK) or os.path.getmtime(TOOL) < os.path.getmtime(BINARY):
-            san = ["SAN=1"] if "san" in os.path.basename(build) else []
-            if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
-                build = os.path.relpath(build, ROOT)
-            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *san,
-                            os.path.join(build, "tools", "binlog_read")], check=True)
-    return TOOL
+    return built("tools", "binlog_read")
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,4 @@
 """Copies by several connections, and scans without a lock: one moment, no deadlock, every byte."""
-import fcntl
 import gzip
 import json
 import os
@@ -10,11 +9,10 @@ import time
 import pymysql
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import BINARY, DONE, FAILED
+from wk.keeper import BINARY, DONE, FAILED, built
 from wk.util import wait_for
 from wk.watch import Beside, Game
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 SCAN = os.path.join(os.path.dirname(BINARY), "bench", "scan")
 several = pytest.mark.skipif(os.cpu_count() < 2, reason="one processor: one connection copies")
 # Enough rows that a second connection is worth its while.
@@ -264,15 +262,7 @@ def test_a_server_without_prepared_statements(make_world, make_keeper):
 @pytest.fixture(scope="module")
 def scan():
     """The benchmark's scanner, built where the daemon was built."""
-    build = os.path.dirname(BINARY)
-    with open(os.path.join(build, "scan.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.access(SCAN, os.X_OK) or os.path.getmtime(SCAN) < os.path.getmtime(BINARY):
-            san = ["SAN=1"] if "san" in os.path.basename(build) else []
-            if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
-                build = os.path.relpath(build, ROOT)
-            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *san, os.path.join(build, "bench", "scan")],
-                           check=True)
+    built("bench", "scan")
 
     def run(world, *more, ok=True):
         done = subprocess.run([SCAN, "--socket", world.server.socket, "--schema", world.schema,

@@ -1,5 +1,6 @@
 """The real daemon: its config, its actions, its supervisor, and what it publishes."""
 import calendar
+import fcntl
 import glob
 import json
 import os
@@ -11,9 +12,26 @@ from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, session_pids, tail
 
 BINARY = os.path.abspath(os.environ.get("WORLDKEEPER") or os.path.join(
     os.path.dirname(__file__), "../../../build/release/worldkeeper"))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 USER = "keeper"
 # Exit codes of the contract.
 DONE, FAILED, USAGE, HELD, REFUSED, NOTHING, NOT_WELL = range(7)
+
+
+def built(folder, name):
+    """A test's own program (bench/scan, tools/…), made where the daemon was built. One make at a time:
+    they share objects."""
+    build = os.path.dirname(BINARY)
+    path = os.path.join(build, folder, name)
+    with open(os.path.join(build, "tools.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.access(path, os.X_OK) or os.path.getmtime(path) < os.path.getmtime(BINARY):
+            san = ["SAN=1"] if "san" in os.path.basename(build) else []
+            if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
+                build = os.path.relpath(build, ROOT)
+            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *san,
+                            os.path.join(build, folder, name)], check=True)
+    return path
 
 
 class Result:
