@@ -88,6 +88,11 @@ static void stop_worker(struct world *w, enum journal_state state)
     w->status_dirty = true;
 }
 
+static void back_off(struct journal_now *j)
+{
+    j->retry = j->retry * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : j->retry * 2;
+}
+
 static void start_worker(struct world *w, mono_t now)
 {
     static struct follow_args args; /* read by the child after the fork */
@@ -98,7 +103,7 @@ static void start_worker(struct world *w, mono_t now)
         args.from = w->last.end;
     j->next_start = mono_add(now, j->retry);
     if (worker_start(&j->worker, follow_worker, &args, false, &e) < 0) {
-        j->retry = j->retry * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : j->retry * 2;
+        back_off(j);
         tell_trouble(w, &j->failed, EVENT_JOURNAL, true, "start", e.text, "trying on",
                      "see the limits of processes and memory");
         return;
@@ -192,7 +197,7 @@ static void failed(struct world *w, const struct err *e)
     stop_worker(w, JOURNAL_FAILED);
     snprintf(j->reason, sizeof j->reason, "%.500s", e->text);
     j->next_start = mono_add(clock_mono(), j->retry);
-    j->retry = j->retry * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : j->retry * 2;
+    back_off(j);
     if (e->cls == ERR_GAP) {
         gap(w, e->text);
         j->lost_place = true; /* until there is another dump */

@@ -167,20 +167,6 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
     return at_once && mysql_stmt_store_result(b->stmt) ? failed(b, "reading rows", e) : 0;
 }
 
-static char *put_padded(char *o, uint64_t v, unsigned pad)
-{
-    char digits[20];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    for (; pad > n; pad--)
-        *o++ = '0';
-    while (n)
-        *o++ = digits[--n];
-    return o;
-}
-
 static char *put_int(char *o, const struct slot *s)
 {
     int64_t v = s->width == 1   ? s->value.i8
@@ -188,11 +174,11 @@ static char *put_int(char *o, const struct slot *s)
                 : s->width == 4 ? s->value.i32
                                 : s->value.i64;
     if (s->is_unsigned)
-        return put_padded(o, (uint64_t)v << (64 - 8 * s->width) >> (64 - 8 * s->width), s->pad);
+        return db_put_digits(o, (uint64_t)v << (64 - 8 * s->width) >> (64 - 8 * s->width), s->pad);
     if (v >= 0)
-        return put_padded(o, (uint64_t)v, 0);
+        return db_put_digits(o, (uint64_t)v, 0);
     *o++ = '-';
-    return put_padded(o, -(uint64_t)v, 0);
+    return db_put_digits(o, -(uint64_t)v, 0);
 }
 
 static char *put_real(char *o, const struct slot *s)
@@ -208,27 +194,27 @@ static char *put_time(char *o, const struct slot *s)
     if (s->kind == KIND_TIME) {
         if (t->neg)
             *o++ = '-';
-        o = put_padded(o, t->day * 24u + t->hour, 2);
+        o = db_put_digits(o, t->day * 24u + t->hour, 2);
     } else {
-        o = put_padded(o, t->year, 4);
+        o = db_put_digits(o, t->year, 4);
         *o++ = '-';
-        o = put_padded(o, t->month, 2);
+        o = db_put_digits(o, t->month, 2);
         *o++ = '-';
-        o = put_padded(o, t->day, 2);
+        o = db_put_digits(o, t->day, 2);
         if (s->kind == KIND_DATE)
             return o;
         *o++ = ' ';
-        o = put_padded(o, t->hour, 2);
+        o = db_put_digits(o, t->hour, 2);
     }
     *o++ = ':';
-    o = put_padded(o, t->minute, 2);
+    o = db_put_digits(o, t->minute, 2);
     *o++ = ':';
-    o = put_padded(o, t->second, 2);
+    o = db_put_digits(o, t->second, 2);
     if (s->decimals == 0)
         return o;
     static const unsigned parts[] = {1000000, 100000, 10000, 1000, 100, 10, 1};
     *o++ = '.';
-    return put_padded(o, t->second_part / parts[s->decimals], s->decimals);
+    return db_put_digits(o, t->second_part / parts[s->decimals], s->decimals);
 }
 
 /* NULL: a text that is no member of the column. */
@@ -237,8 +223,9 @@ static char *put_bytes(char *o, const struct slot *s, const struct db_binary_fie
     uint64_t number;
     if (!f->choices)
         return db_put_value(o, f->encoding, s->bytes, s->length);
-    return db_choices_find(f->choices, s->bytes, s->length, &number) < 0 ? NULL
-                                                                         : put_padded(o, number, 0);
+    return db_choices_find(f->choices, s->bytes, s->length, &number) < 0
+               ? NULL
+               : db_put_digits(o, number, 0);
 }
 
 static char *put_value(char *o, const struct slot *s, const struct db_binary_field *f)

@@ -97,19 +97,4 @@ static inline uint64_t high_first(const uint8_t *p, size_t n)
     return v;
 }
 
-/* At least `pad` digits. */
-static inline char *put_digits(char *o, uint64_t v, unsigned pad)
-{
-    char digits[20];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    for (; pad > n; pad--)
-        *o++ = '0';
-    while (n)
-        *o++ = digits[--n];
-    return o;
-}
-
 #endif

@@ -3,25 +3,26 @@
  * lowest byte first) and with one ("hires": a count of the smallest part, the highest byte first).
  */
 #include "db/image_int.h"
+#include "db/value.h"
 
 static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
 
 static char *put_ymd(char *o, uint64_t year, uint64_t month, uint64_t day)
 {
-    o = put_digits(o, year, 4);
+    o = db_put_digits(o, year, 4);
     *o++ = '-';
-    o = put_digits(o, month, 2);
+    o = db_put_digits(o, month, 2);
     *o++ = '-';
-    return put_digits(o, day, 2);
+    return db_put_digits(o, day, 2);
 }
 
 static char *put_hms(char *o, uint64_t hour, uint64_t minute, uint64_t second)
 {
-    o = put_digits(o, hour, 2);
+    o = db_put_digits(o, hour, 2);
     *o++ = ':';
-    o = put_digits(o, minute, 2);
+    o = db_put_digits(o, minute, 2);
     *o++ = ':';
-    return put_digits(o, second, 2);
+    return db_put_digits(o, second, 2);
 }
 
 /* `fraction` in units of the last digit. */
@@ -30,7 +31,7 @@ static char *put_fraction(char *o, const struct field *f, uint64_t fraction)
     if (f->decimals == 0)
         return o;
     *o++ = '.';
-    return put_digits(o, fraction, f->decimals);
+    return db_put_digits(o, fraction, f->decimals);
 }
 
 /* What two bytes hold for each four digits, in units of the last digit that is printed. */
@@ -49,8 +50,8 @@ char *field_put_year(const struct field *f, char *o, const uint8_t *v, size_t le
 {
     (void)len;
     unsigned year = *v ? 1900u + *v : 0;
-    return quote(f->size == 1 && f->pad == 2 ? put_digits(quote(o), year % 100, 2)
-                                             : put_digits(quote(o), year, 4));
+    return quote(f->size == 1 && f->pad == 2 ? db_put_digits(quote(o), year % 100, 2)
+                                             : db_put_digits(quote(o), year, 4));
 }
 
 char *field_put_date(const struct field *f, char *o, const uint8_t *v, size_t len)

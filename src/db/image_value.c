@@ -10,19 +10,19 @@ char *field_put_int(const struct field *f, char *o, const uint8_t *v, size_t len
 {
     uint64_t n = low_first(v, len);
     if (f->is_unsigned)
-        return put_digits(o, n, f->pad);
+        return db_put_digits(o, n, f->pad);
     unsigned unused = 64 - 8 * (unsigned)len;
     int64_t s = (int64_t)(n << unused) >> unused;
     if (s >= 0)
-        return put_digits(o, (uint64_t)s, 0);
+        return db_put_digits(o, (uint64_t)s, 0);
     *o++ = '-';
-    return put_digits(o, -(uint64_t)s, 0);
+    return db_put_digits(o, -(uint64_t)s, 0);
 }
 
 char *field_put_number(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     (void)f;
-    return put_digits(o, low_first(v, len), 0);
+    return db_put_digits(o, low_first(v, len), 0);
 }
 
 static char *put_real(char *o, double value)
@@ -67,7 +67,7 @@ static char *put_group(char *o, const uint8_t **v, unsigned digits, uint8_t flip
     uint32_t n = 0;
     for (unsigned i = 0; i < group_size[digits]; i++)
         n = n << 8 | (*(*v)++ ^ flip);
-    return n < group_limit[digits] ? put_digits(o, n, digits) : NULL;
+    return n < group_limit[digits] ? db_put_digits(o, n, digits) : NULL;
 }
 
 /* Groups of nine digits on both sides of the point, what is left over at the outer ends. The sign
@@ -178,7 +178,7 @@ static char *put_dotted(char *o, const uint8_t *v)
     for (int i = 0; i < 4; i++) {
         if (i)
             *o++ = '.';
-        o = put_digits(o, v[i], 0);
+        o = db_put_digits(o, v[i], 0);
     }
     return o;
 }

@@ -123,6 +123,8 @@ char *db_schema_name(struct db *db, const char *schema, struct err *e)
     buf_adds(&b, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=");
     sql_string(&b, schema, strlen(schema));
     char *name = db_one(db, b.p, e);
+    if (!name && e->cls == ERR_NONE)
+        err_set(e, ERR_REFUSED, 0, "schema %s is not there", schema);
     buf_free(&b);
     return name;
 }

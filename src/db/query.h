@@ -24,7 +24,7 @@ struct db_point {
 void db_point(struct db *db, struct db_point *out);
 
 /* The schema's name as the server writes it (malloc), which may differ from ours in the case of its
- * letters; NULL: there is none, or on failure (then e->cls is set). */
+ * letters. ERR_REFUSED: there is none. */
 char *db_schema_name(struct db *db, const char *schema, struct err *e);
 
 /* A server variable as number / text; -1 / "" when it is not there. */

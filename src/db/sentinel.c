@@ -22,6 +22,13 @@ static char *sentinel_name(const char *schema, const char *table, const char *su
     return b.p;
 }
 
+bool db_sentinel_own(const char *sentinel, const char *table)
+{
+    size_t n = strlen(sentinel);
+    return strncmp(table, sentinel, n) == 0 &&
+           (table[n] == '\0' || strcmp(table + n, "_lease") == 0);
+}
+
 int db_sentinel_read(struct db *db, const char *schema, const char *table, struct db_sentinel *out,
                      struct err *e)
 {

@@ -12,6 +12,8 @@ struct db_sentinel {
     uint64_t generation;
     char dump[129];
 };
+/* Is this table the sentinel or its lease? */
+bool db_sentinel_own(const char *sentinel, const char *table);
 /* num 1146 or 1049 when the table or the schema is not there. */
 int db_sentinel_read(struct db *db, const char *schema, const char *table, struct db_sentinel *out,
                      struct err *e);

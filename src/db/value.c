@@ -33,3 +33,17 @@ char *db_put_value(char *o, enum db_encoding enc, const char *v, size_t len)
     }
     return sql_put_string(o, v, len);
 }
+
+char *db_put_digits(char *o, uint64_t v, unsigned pad)
+{
+    char digits[20];
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    for (; pad > n; pad--)
+        *o++ = '0';
+    while (n)
+        *o++ = digits[--n];
+    return o;
+}

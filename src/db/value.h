@@ -12,5 +12,7 @@
 /* `v` as the server tells it, NULL for SQL NULL, into memory that the caller found large enough.
  * Returns the place behind. */
 char *db_put_value(char *out, enum db_encoding enc, const char *v, size_t len);
+/* A number in at least `pad` digits, 20 at most. Returns the place behind. */
+char *db_put_digits(char *out, uint64_t v, unsigned pad);
 
 #endif

@@ -150,10 +150,10 @@ static int place(struct db *db, struct db_point *p, struct err *e)
 static int take(struct fuzzy *f, struct db *db, struct err *e)
 {
     f->fd = spool_open(f->job, e);
+    if (f->fd < 0)
+        return -1;
     f->schema = db_schema_name(db, f->job->cfg->schema, e);
-    if (f->fd >= 0 && !f->schema && e->cls == ERR_NONE)
-        err_set(e, ERR_CHANGED, 0, "schema %s is not there", f->job->cfg->schema);
-    if (f->fd < 0 || !f->schema || place(db, &f->start, e) < 0)
+    if (!f->schema || place(db, &f->start, e) < 0)
         return -1;
     progress_phase(f->job->progress, "scanning", 0, 0);
     if (scan_tables(f, db, e) < 0 || place(db, &f->end, e) < 0)

@@ -271,18 +271,11 @@ static struct snapshot *begin(const struct job *job, struct db_params *p, struct
     return NULL;
 }
 
-static struct snapshot *take_by(const struct job *job, enum config_method method, struct err *e)
+static int take_by(struct snapshot *s, const struct job *job, const struct db_params *p,
+                   enum config_method method, struct err *e)
 {
-    struct db_params p;
-    struct snapshot *s = begin(job, &p, e);
-    if (!s)
-        return NULL;
     s->method = method;
-    int rc = method == METHOD_FUZZY ? take_fuzzy(s, job, e) : take(s, job, &p, method, e);
-    if (rc == 0)
-        return s;
-    snapshot_end(s);
-    return NULL;
+    return method == METHOD_FUZZY ? take_fuzzy(s, job, e) : take(s, job, p, method, e);
 }
 
 /* What a scan stumbles over (ALTER, TRUNCATE, a gap in the log) holds no lock up. */
@@ -292,23 +285,33 @@ static bool worth_a_copy(const struct err *e)
            e->cls == ERR_DAMAGED;
 }
 
-struct snapshot *snapshot_take(const struct job *job, struct err *e)
+static void note_copy(const struct job *job, const struct err *e)
 {
-    enum config_method method;
-    struct db_params p = job->db;
     char text[700];
-    struct db *db = db_open(&p, e);
-    int rc = db ? choose(job, db, &method, e) : -1;
-    db_close(db);
-    if (rc < 0)
-        return NULL;
-    struct snapshot *s = take_by(job, method, e);
-    if (s || method != METHOD_FUZZY || !worth_a_copy(e))
-        return s;
     snprintf(text, sizeof text, "dumped by method copy this time: %.600s", e->text);
     if (job->note)
         job->note(job->note_arg, text);
-    return take_by(job, METHOD_COPY, e);
+}
+
+struct snapshot *snapshot_take(const struct job *job, struct err *e)
+{
+    enum config_method method;
+    struct db_params p;
+    struct snapshot *s = begin(job, &p, e);
+    int rc = s ? choose(job, s->db, &method, e) : -1;
+    if (rc == 0) {
+        rc = take_by(s, job, &p, method, e);
+        if (rc < 0 && method == METHOD_FUZZY && worth_a_copy(e)) {
+            note_copy(job, e);
+            snapshot_end(s); /* a scan leaves a HANDLER open, or a connection that was lost */
+            s = begin(job, &p, e);
+            rc = s ? take_by(s, job, &p, METHOD_COPY, e) : -1;
+        }
+    }
+    if (rc == 0)
+        return s;
+    snapshot_end(s);
+    return NULL;
 }
 
 enum config_method snapshot_method(const struct snapshot *s)

@@ -85,11 +85,7 @@ static int list_tables(struct follower *f, struct err *e)
     forget_tables(f);
     free(f->schema);
     f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
-    if (!f->schema)
-        return e->cls == ERR_NONE
-                   ? err_set(e, ERR_REFUSED, 0, "schema %s is not there", f->a->cfg->schema)
-                   : -1;
-    if (db_tables(f->db, f->schema, false, &f->tables, e) < 0)
+    if (!f->schema || db_tables(f->db, f->schema, false, &f->tables, e) < 0)
         return -1;
     f->seen = xcalloc(f->tables.count + 1, sizeof *f->seen);
     for (size_t i = 0; i < f->tables.count; i++)

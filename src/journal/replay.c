@@ -10,6 +10,7 @@
 
 #include "db/binlog.h"
 #include "db/image.h"
+#include "db/sentinel.h"
 #include "db/sql.h"
 #include "journal/fold_int.h"
 #include "journal/statement.h"
@@ -109,9 +110,7 @@ static void gap(struct run *r, const char *fmt, ...)
 
 static bool followed(const struct replay_source *s, const struct db_table *t)
 {
-    char lease[256];
-    snprintf(lease, sizeof lease, "%s_lease", s->sentinel);
-    return t->memory && strcmp(t->name, s->sentinel) != 0 && strcmp(t->name, lease) != 0;
+    return t->memory && !db_sentinel_own(s->sentinel, t->name);
 }
 
 static void find_counter(struct follow *f)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "db/sentinel.h"
 #include "db/sql.h"
 
 #define MARK_OPENS "/* worldkeeper restored "
@@ -156,13 +157,6 @@ static bool holds_quoted(const char *sql, size_t len, const char *name)
     return there;
 }
 
-static bool is_ours(const struct statement_world *w, const char *table)
-{
-    size_t n = strlen(w->sentinel);
-    return strncmp(table, w->sentinel, n) == 0 &&
-           (table[n] == '\0' || strcmp(table + n, "_lease") == 0);
-}
-
 /* The log has a statement in the character set of who sent it, and names are in UTF-8. */
 static bool names_a_table(const struct statement_world *w, const char *sql, size_t len)
 {
@@ -171,7 +165,8 @@ static bool names_a_table(const struct statement_world *w, const char *sql, size
         const char *name = w->tables->list[i].name;
         if (strange && holds_other_letters(name, strlen(name)))
             return true;
-        if (!is_ours(w, name) && (holds(sql, len, name) || holds_quoted(sql, len, name)))
+        if (!db_sentinel_own(w->sentinel, name) &&
+            (holds(sql, len, name) || holds_quoted(sql, len, name)))
             return true;
     }
     return false;
