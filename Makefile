@@ -130,6 +130,11 @@ $(BUILD)/tools/binlog_read: $(BUILD)/tests/tools/binlog_read.o $(filter-out $(BU
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
+# Prints journal segments, for the system tests.
+$(BUILD)/tools/segment_read: $(BUILD)/tests/tools/segment_read.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+
 # Decodes a file of the binary log with the program's own code, for the system tests.
 $(BUILD)/tools/row_images: $(BUILD)/tests/tools/row_images.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
 	@mkdir -p $(@D)

@@ -514,7 +514,7 @@ static bool finished(struct world *w)
     if (!w->stopping)
         return false;
     if (w->job.request.action == NULL)
-        return true;
+        return !journal_busy(w) || mono_reached(now, w->stop_deadline);
     if (mono_reached(now, w->stop_deadline))
         job_stop(w, SIGKILL);
     return mono_reached(now, mono_add(w->stop_deadline, STOP_ALL_MS - STOP_JOB_MS));

@@ -65,6 +65,9 @@ struct journal_now {
     mono_t dumped;          /* the last one for a gap ended; ms 0: none since we began */
     int64_t pause;          /* ms between dumps that gaps ask for */
     bool lost_place;        /* the log no longer reaches back to the newest dump */
+    bool unwritten;         /* its files cannot be written; told */
+    mono_t end_by;          /* the worker was told to end */
+    bool restore_waits;     /* for what it still writes */
     struct db_point gap_at; /* the last gap; file "": its place is not known */
     uint64_t gaps, covered; /* gaps so far; those before the dump that runs */
     struct trouble gap, failed, lag;
@@ -143,6 +146,8 @@ void journal_init(struct world *w);
 void journal_message(struct world *w);
 void journal_timers(struct world *w, mono_t now);
 void journal_stop(struct world *w);
+/* Does a worker still write what it has read of a server that is gone? A restore needs it. */
+bool journal_busy(const struct world *w);
 void journal_dump_begins(struct world *w);
 void journal_dump_done(struct world *w);
 json_t *journal_status_json(const struct world *w);

@@ -306,6 +306,11 @@ void job_restore(struct world *w)
     struct request r = {
         .action = xstrdup("restore"), .automatic = true, .skip = guard_skip(&w->guard)};
     struct err e;
+    w->journal.restore_waits = journal_busy(w);
+    if (w->journal.restore_waits) {
+        request_free(&r);
+        return;
+    }
     if (job_start(w, &r, &e) == 0)
         return;
     request_free(&r);

@@ -16,6 +16,7 @@
 #define HEARD_MS 2000          /* between two words of the worker, at most */
 #define GAP_PAUSE_MS 10000     /* between two dumps that gaps asked for, at first */
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
+#define END_MS 3000            /* for what was read to be written */
 
 void journal_init(struct world *w)
 {
@@ -61,7 +62,9 @@ json_t *journal_status_json(const struct world *w)
     int64_t ms = behind(w, clock_mono());
     if (w->cfg->journal == JOURNAL_OFF)
         return json_null();
-    json_t *o = json_pack("{s:s, s:o, s:b, s:o}", "state", state_name(j->state), "behind_seconds",
+    json_t *o = json_pack("{s:s, s:s, s:o, s:b, s:o}", "mode",
+                          w->cfg->journal == JOURNAL_FOLLOW ? "follow" : "server", "state",
+                          state_name(j->state), "behind_seconds",
                           ms < 0 ? json_null() : json_real((double)ms / 1000), "gap", j->gap.on,
                           "reason", js_clean(j->gap.on ? j->gap.text : j->reason));
     if (j->state == JOURNAL_FOLLOWING) {
@@ -88,6 +91,23 @@ static void stop_worker(struct world *w, enum journal_state state)
     w->status_dirty = true;
 }
 
+/* In order: what it has read may be all that there is of a server that is gone. */
+static void end_worker(struct world *w, mono_t now)
+{
+    struct journal_now *j = &w->journal;
+    if (!j->worker.told_to_stop) {
+        worker_stop(&j->worker, SIGTERM);
+        j->end_by = mono_add(now, END_MS);
+    } else if (mono_reached(now, j->end_by)) {
+        stop_worker(w, JOURNAL_IDLE);
+    }
+}
+
+bool journal_busy(const struct world *w)
+{
+    return w->cfg->journal == JOURNAL_FOLLOW && w->journal.worker.pid;
+}
+
 static void back_off(struct journal_now *j)
 {
     j->retry = j->retry * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : j->retry * 2;
@@ -98,7 +118,7 @@ static void start_worker(struct world *w, mono_t now)
     static struct follow_args args; /* read by the child after the fork */
     struct err e;
     struct journal_now *j = &w->journal;
-    args = (struct follow_args){.cfg = w->cfg, .db = w->a->job.db};
+    args = (struct follow_args){.cfg = w->cfg, .db = w->a->job.db, .dump_dirfd = w->a->job.dirfd};
     if (w->have_dump && !j->lost_place)
         args.from = w->last.end;
     j->next_start = mono_add(now, j->retry);
@@ -130,6 +150,7 @@ static void heard(struct world *w, const json_t *o)
     j->pos = js_number(o, "pos", 0);
     js_copy(o, "file", j->file, sizeof j->file);
     j->reason[0] = '\0';
+    j->unwritten = false;
     if (w->have_dump && !w->last.end.file[0] && !j->gap.on)
         gap(w, "the newest dump, which does not know its place in the log");
     tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
@@ -180,7 +201,7 @@ static void unable(struct world *w, const json_t *o)
     snprintf(j->reason, sizeof j->reason, "%s", why);
     stop_worker(w, JOURNAL_UNABLE);
     j->next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
-    if (w->cfg->journal == JOURNAL_SERVER) {
+    if (w->cfg->journal != JOURNAL_AUTO) {
         snprintf(what, sizeof what, "no journal: %.600s", why);
         tell_trouble(w, &j->failed, EVENT_JOURNAL, true, "unable", what,
                      "dumping on; what is played between two dumps is lost with the server",
@@ -190,7 +211,17 @@ static void unable(struct world *w, const json_t *o)
     }
 }
 
-static void failed(struct world *w, const struct err *e)
+/* Of the follower's own files: the server still has all that is missing in them, as long as its
+ * own disk lives. */
+static void files_failed(struct world *w, const struct err *e)
+{
+    struct journal_now *j = &w->journal;
+    if (!j->unwritten)
+        gap(w, e->text);
+    j->unwritten = true;
+}
+
+static void failed(struct world *w, const struct err *e, bool files)
 {
     struct journal_now *j = &w->journal;
     char what[640], key[64];
@@ -198,6 +229,8 @@ static void failed(struct world *w, const struct err *e)
     snprintf(j->reason, sizeof j->reason, "%.500s", e->text);
     j->next_start = mono_add(clock_mono(), j->retry);
     back_off(j);
+    if (files)
+        files_failed(w, e);
     if (e->cls == ERR_GAP) {
         gap(w, e->text);
         j->lost_place = true; /* until there is another dump */
@@ -216,9 +249,13 @@ void journal_message(struct world *w)
     bool closed;
     struct err e;
     json_t *o = worker_receive(w->journal.worker.fd, &closed);
+    if (closed && w->journal.worker.told_to_stop) {
+        stop_worker(w, JOURNAL_IDLE);
+        return;
+    }
     if (closed) {
         err_set(&e, ERR_SYSTEM, 0, "its process died");
-        failed(w, &e);
+        failed(w, &e, false);
         return;
     }
     if (js_text(o, "state")[0]) {
@@ -231,7 +268,7 @@ void journal_message(struct world *w)
         unable(w, o);
     } else if (json_object_get(o, "error")) {
         worker_err_from(json_object_get(o, "error"), &e);
-        failed(w, &e);
+        failed(w, &e, js_flag(o, "files"));
     }
     json_decref(o);
 }
@@ -243,20 +280,25 @@ void journal_dump_begins(struct world *w)
     w->journal.covered = w->journal.gaps;
 }
 
-/* One that began before the gap may have come to its moment behind it. Files are numbered. */
+/* One that began before the gap may have come to its moment behind it. */
 static bool covers(const struct db_point *end, const struct db_point *gap_at)
 {
-    int order = strcmp(end->file, gap_at->file);
-    if (!end->file[0] || !gap_at->file[0])
-        return false;
-    return order == 0 ? end->pos >= gap_at->pos
-                      : strlen(end->file) == strlen(gap_at->file) && order > 0;
+    return end->file[0] && gap_at->file[0] && db_point_compare(end, gap_at) >= 0;
+}
+
+static void tell_dump(struct journal_now *j)
+{
+    json_t *o = json_pack("{s:b}", "dump", 1);
+    worker_send(j->worker.fd, o); /* one that cannot take it now is told of the next one */
+    json_decref(o);
 }
 
 void journal_dump_done(struct world *w)
 {
     struct journal_now *j = &w->journal;
     j->lost_place = false;
+    if (j->worker.pid && w->cfg->journal == JOURNAL_FOLLOW)
+        tell_dump(j);
     if (j->gap.on)
         j->dumped = clock_mono();
     if (covers(&w->last.end, &j->gap_at))
@@ -294,7 +336,10 @@ void journal_timers(struct world *w, mono_t now)
     struct journal_now *j = &w->journal;
     if (!wanted(w)) {
         if (j->worker.pid)
-            stop_worker(w, JOURNAL_IDLE);
+            end_worker(w, now);
+        if (j->restore_waits && !journal_busy(w) && !w->job.request.action &&
+            w->guard.state == GUARD_LOST)
+            job_restore(w);
         j->next_start = now;
         return;
     }

@@ -15,8 +15,9 @@
 #include "core/err.h"
 
 enum config_tls { TLS_OFF, TLS_PREFERRED, TLS_REQUIRED, TLS_VERIFY };
-/* The changes since a dump: auto reads them where the server lets us. */
-enum config_journal { JOURNAL_AUTO, JOURNAL_OFF, JOURNAL_SERVER };
+/* The changes since a dump: auto reads them from the server's log where it lets us; follow keeps
+ * them in files of our own too. */
+enum config_journal { JOURNAL_AUTO, JOURNAL_OFF, JOURNAL_SERVER, JOURNAL_FOLLOW };
 enum config_method { METHOD_AUTO, METHOD_COPY, METHOD_LOCK, METHOD_FUZZY };
 enum config_format { WEBHOOK_JSON, WEBHOOK_SLACK, WEBHOOK_DISCORD };
 enum config_starttls { STARTTLS_REQUIRED, STARTTLS_PREFERRED, STARTTLS_OFF };
@@ -93,7 +94,9 @@ struct config {
     int64_t restore_stall, restore_lock_wait;
 
     enum config_journal journal;
-    char *journal_dir; /* accepted for the journal in files; nothing reads it yet. May be NULL */
+    char *journal_dir;                          /* absolute; not given: "journal" in dump_dir */
+    uint64_t journal_segment, journal_max_size; /* of one file, of all */
+    int64_t journal_keep;
 
     char *status_dir;                           /* NULL: status is not published */
     char *flag_file, *json_file, *metrics_file; /* names in it; metrics_file may be NULL */

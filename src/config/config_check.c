@@ -106,22 +106,47 @@ static bool inside(const char *path, const char *dir)
     return text_starts(path, dir) && (path[len] == '/' || path[len] == '\0');
 }
 
-/* What lies in the status directory is for everyone to read; dumps are not. */
-static int check_dirs(const struct config *c, const struct config_source *src, struct err *e)
+/* What lies in the status directory is for everyone to read; dumps and changes are not. */
+static int check_apart(const struct config *c, const struct config_source *src, struct err *e,
+                       const char *section, const char *dir)
 {
-    if (!c->status_dir)
-        return 0;
-    const char *how = strcmp(c->status_dir, c->dump_dir) == 0 ? "the same as"
-                      : inside(c->status_dir, c->dump_dir)    ? "inside"
-                      : inside(c->dump_dir, c->status_dir)    ? "around"
-                                                              : NULL;
+    const char *how = strcmp(c->status_dir, dir) == 0 ? "the same as"
+                      : inside(c->status_dir, dir)    ? "inside"
+                      : inside(dir, c->status_dir)    ? "around"
+                                                      : NULL;
     if (!how)
         return 0;
     complain(src, e, "status", "dir",
-             "value '%s' is %s [dump] dir '%s'; allowed: two directories apart", c->status_dir, how,
-             c->dump_dir);
-    err_hint(e, "the status is public, dumps are not: put them side by side");
+             "value '%s' is %s [%s] dir '%s'; allowed: two directories apart", c->status_dir, how,
+             section, dir);
+    err_hint(e, "the status is public, %s are not: put them side by side",
+             strcmp(section, "dump") == 0 ? "dumps" : "changes");
     return -1;
+}
+
+/* Segments have a directory of their own. */
+static int check_journal(struct config *c, const struct config_source *src, struct err *e)
+{
+    if (!c->journal_dir)
+        c->journal_dir = xasprintf("%s/journal", c->dump_dir);
+    if (strcmp(c->journal_dir, c->dump_dir) != 0)
+        return 0;
+    complain(src, e, "journal", "dir",
+             "value '%s' is [dump] dir too; allowed: a directory of its own", c->journal_dir);
+    err_hint(e, "such as %s/journal, or one on another disk or machine", c->dump_dir);
+    return -1;
+}
+
+static int check_dirs(struct config *c, const struct config_source *src, struct err *e)
+{
+    if (check_journal(c, src, e) < 0)
+        return -1;
+    if (!c->status_dir)
+        return 0;
+    return check_apart(c, src, e, "dump", c->dump_dir) < 0 ||
+                   check_apart(c, src, e, "journal", c->journal_dir) < 0
+               ? -1
+               : 0;
 }
 
 static int check_status(const struct config *c, const struct config_source *src, struct err *e)
@@ -145,7 +170,7 @@ static int check_status(const struct config *c, const struct config_source *src,
             err_hint(e, "one file would overwrite the other");
             return -1;
         }
-    return check_dirs(c, src, e);
+    return 0;
 }
 
 static int check_smtp(const struct config *c, const struct config_source *src, struct err *e)
@@ -194,7 +219,7 @@ static int check_web(const struct config *c, const struct config_source *src, st
 int config_check(struct config *c, const struct config_source *src, struct err *e)
 {
     if (check_required(src, e) < 0 || check_mysql(c, src, e) < 0 || check_status(c, src, e) < 0 ||
-        check_smtp(c, src, e) < 0 || check_web(c, src, e) < 0)
+        check_dirs(c, src, e) < 0 || check_smtp(c, src, e) < 0 || check_web(c, src, e) < 0)
         return -1;
     int64_t patience = STALE_INTERVALS * c->dump_interval;
     if (!line_of(src, "alert", "max_dump_age") && c->max_dump_age < patience)

@@ -10,35 +10,29 @@
 #define D (24 * H)
 #define YEAR (52 * 7 * D)
 
-static const struct config_choice tls[] = {{"off", TLS_OFF, NULL},
-                                           {"preferred", TLS_PREFERRED, NULL},
-                                           {"required", TLS_REQUIRED, NULL},
-                                           {"verify", TLS_VERIFY, NULL},
-                                           {NULL, 0, NULL}};
-static const struct config_choice method[] = {{"auto", METHOD_AUTO, NULL},
-                                              {"copy", METHOD_COPY, NULL},
-                                              {"lock", METHOD_LOCK, NULL},
-                                              {"fuzzy", METHOD_FUZZY, NULL},
-                                              {NULL, 0, NULL}};
-static const struct config_choice engines[] = {
-    {"memory", false, NULL}, {"all", true, NULL}, {NULL, 0, NULL}};
-static const struct config_choice scope[] = {
-    {"lost", false, NULL}, {"all", true, NULL}, {NULL, 0, NULL}};
-static const struct config_choice journal[] = {
-    {"auto", JOURNAL_AUTO, NULL},
-    {"off", JOURNAL_OFF, NULL},
-    {"server", JOURNAL_SERVER, NULL},
-    {"follow", 0,
-     "a journal in files of its own is not in this version; server reads the server's"},
-    {NULL, 0, NULL}};
-static const struct config_choice starttls[] = {{"required", STARTTLS_REQUIRED, NULL},
-                                                {"preferred", STARTTLS_PREFERRED, NULL},
-                                                {"off", STARTTLS_OFF, NULL},
-                                                {NULL, 0, NULL}};
-static const struct config_choice format[] = {{"json", WEBHOOK_JSON, NULL},
-                                              {"slack", WEBHOOK_SLACK, NULL},
-                                              {"discord", WEBHOOK_DISCORD, NULL},
-                                              {NULL, 0, NULL}};
+static const struct config_choice tls[] = {{"off", TLS_OFF},
+                                           {"preferred", TLS_PREFERRED},
+                                           {"required", TLS_REQUIRED},
+                                           {"verify", TLS_VERIFY},
+                                           {NULL, 0}};
+static const struct config_choice method[] = {{"auto", METHOD_AUTO},
+                                              {"copy", METHOD_COPY},
+                                              {"lock", METHOD_LOCK},
+                                              {"fuzzy", METHOD_FUZZY},
+                                              {NULL, 0}};
+static const struct config_choice engines[] = {{"memory", false}, {"all", true}, {NULL, 0}};
+static const struct config_choice scope[] = {{"lost", false}, {"all", true}, {NULL, 0}};
+static const struct config_choice journal[] = {{"auto", JOURNAL_AUTO},
+                                               {"off", JOURNAL_OFF},
+                                               {"server", JOURNAL_SERVER},
+                                               {"follow", JOURNAL_FOLLOW},
+                                               {NULL, 0}};
+static const struct config_choice starttls[] = {{"required", STARTTLS_REQUIRED},
+                                                {"preferred", STARTTLS_PREFERRED},
+                                                {"off", STARTTLS_OFF},
+                                                {NULL, 0}};
+static const struct config_choice format[] = {
+    {"json", WEBHOOK_JSON}, {"slack", WEBHOOK_SLACK}, {"discord", WEBHOOK_DISCORD}, {NULL, 0}};
 
 #define KEY(section, name, field, parse, ...)                                                      \
     {                                                                                              \
@@ -95,6 +89,9 @@ const struct config_key config_keys[] = {
 
     CHOICE("journal", "mode", journal, choice, "auto", journal),
     TEXT("journal", "dir", journal_dir, path, 0, NULL),
+    VALUE("journal", "segment", journal_segment, size, "64MiB", 64 * 1024, 1024 * 1024 * 1024),
+    VALUE("journal", "keep", journal_keep, duration, "24h", 0, 100 * YEAR),
+    VALUE("journal", "max_size", journal_max_size, size, "8GiB", 1024 * 1024, INT64_MAX),
 
     TEXT("status", "dir", status_dir, path, 0, NULL),
     TEXT("status", "flag", flag_file, file, 0, "index.html"),

@@ -22,7 +22,6 @@ struct config_bad {
 struct config_choice {
     const char *name; /* NULL ends a list */
     int value;
-    const char *refused; /* a known word that this version refuses, and why */
 };
 
 struct config_key;

@@ -74,8 +74,6 @@ static int refuse_choice(const struct config_choice *list, const char *value,
     const struct config_choice *near = NULL;
     buf_adds(&allowed, "");
     for (const struct config_choice *c = list; c->name; c++) {
-        if (c->refused)
-            continue;
         buf_printf(&allowed, "%s%s", allowed.len ? ", " : "", c->name);
         if (config_near(low, c->name) &&
             (!near || config_distance(low, c->name) < config_distance(low, near->name)))
@@ -83,11 +81,6 @@ static int refuse_choice(const struct config_choice *list, const char *value,
     }
     config_refuse(bad, "known", allowed.p);
     buf_free(&allowed);
-    for (const struct config_choice *c = list; c->name; c++)
-        if (c->refused && strcmp(c->name, value) == 0) {
-            snprintf(bad->what, sizeof bad->what, "available: %s", c->refused);
-            return -1;
-        }
     return near ? config_hint(bad, "write %s", near->name) : -1;
 }
 
@@ -95,7 +88,7 @@ static const struct config_choice *choose(const struct config_choice *list, cons
                                           struct config_bad *bad)
 {
     for (const struct config_choice *c = list; c->name; c++)
-        if (!c->refused && strcmp(c->name, value) == 0)
+        if (strcmp(c->name, value) == 0)
             return c;
     refuse_choice(list, value, bad);
     return NULL;
@@ -135,17 +128,17 @@ int config_each(const char *list, int (*each)(const char *part, void *arg), void
     }
 }
 
-static const struct config_choice event_names[] = {{"down", EVENT_DOWN, NULL},
-                                                   {"restoring", EVENT_RESTORING, NULL},
-                                                   {"restored", EVENT_RESTORED, NULL},
-                                                   {"waiting", EVENT_WAITING, NULL},
-                                                   {"discarded", EVENT_DISCARDED, NULL},
-                                                   {"stale", EVENT_STALE, NULL},
-                                                   {"disk", EVENT_DISK, NULL},
-                                                   {"sentinel", EVENT_SENTINEL, NULL},
-                                                   {"started", EVENT_STARTED, NULL},
-                                                   {"journal", EVENT_JOURNAL, NULL},
-                                                   {NULL, 0, NULL}};
+static const struct config_choice event_names[] = {{"down", EVENT_DOWN},
+                                                   {"restoring", EVENT_RESTORING},
+                                                   {"restored", EVENT_RESTORED},
+                                                   {"waiting", EVENT_WAITING},
+                                                   {"discarded", EVENT_DISCARDED},
+                                                   {"stale", EVENT_STALE},
+                                                   {"disk", EVENT_DISK},
+                                                   {"sentinel", EVENT_SENTINEL},
+                                                   {"started", EVENT_STARTED},
+                                                   {"journal", EVENT_JOURNAL},
+                                                   {NULL, 0}};
 
 struct events {
     int bits;
@@ -290,16 +283,33 @@ int config_parse_duration(const struct config_key *k, const char *value, void *f
     return parsed ? -1 : config_hint(bad, "units: ms, s, m, h, d, w; such as %s or 1h30m", example);
 }
 
+static void size_range(const struct config_key *k, struct config_bad *bad)
+{
+    char from[TEXT_SHORT], to[TEXT_SHORT];
+    text_size((uint64_t)k->min, from);
+    if (k->max == INT64_MAX)
+        snprintf(bad->allowed, sizeof bad->allowed, "%s and more", from);
+    else
+        snprintf(bad->allowed, sizeof bad->allowed, "%s to %s", from,
+                 text_size((uint64_t)k->max, to));
+}
+
 int config_parse_size(const struct config_key *k, const char *value, void *field,
                       struct config_bad *bad)
 {
     uint64_t bytes = 0;
-    if (text_size_parse(value, &bytes) == 0) {
+    bool parsed = text_size_parse(value, &bytes) == 0;
+    if (parsed && bytes >= (uint64_t)k->min && bytes <= (uint64_t)k->max) {
         memcpy(field, &bytes, sizeof bytes);
         return 0;
     }
     const char *example = k->def ? k->def : "1GiB";
     char meant[32];
+    if (parsed) {
+        config_refuse(bad, bytes < (uint64_t)k->min ? "large enough" : "small enough", "");
+        size_range(k, bad);
+        return -1;
+    }
     guess_unit(value, example, meant);
     config_refuse(bad, "a size with a unit",
                   "0, or a number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB");

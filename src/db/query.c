@@ -356,6 +356,27 @@ void db_tables_remove(struct db_tables *list, struct db_table *t)
     list->count--;
 }
 
+int db_point_compare(const struct db_point *a, const struct db_point *b)
+{
+    size_t x = strlen(a->file), y = strlen(b->file);
+    int order = strcmp(a->file, b->file);
+    if (order != 0)
+        return x != y ? (x > y) - (x < y) : order > 0 ? 1 : -1;
+    return (a->pos > b->pos) - (a->pos < b->pos);
+}
+
+uint64_t db_gtid_seq(const char *gtid, uint32_t domain)
+{
+    uint32_t d, server;
+    uint64_t seq;
+    int n;
+    for (; sscanf(gtid, "%" SCNu32 "-%" SCNu32 "-%" SCNu64 "%n", &d, &server, &seq, &n) == 3;
+         gtid += n + (gtid[n] == ','))
+        if (d == domain)
+            return seq;
+    return 0;
+}
+
 struct db_table *db_table_find(const struct db_tables *t, const char *name)
 {
     for (size_t i = 0; i < t->count; i++)

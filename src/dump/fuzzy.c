@@ -129,6 +129,7 @@ static int read_changes(struct fuzzy *f, struct err *e)
                               .from = &f->start,
                               .upto = &f->end,
                               .tables = f->tables,
+                              .archive_fd = -1,
                               .progress = f->job->progress};
     if (replay_read(&s, &f->changes, e) < 0)
         return -1;

@@ -359,6 +359,20 @@ int fold_update(struct fold_table *t, const char *before, size_t before_len, con
     return changed(t);
 }
 
+int fold_replace(struct fold_table *t, const char *tuple, size_t len, struct err *e)
+{
+    struct fold_key k;
+    if (fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
+        return -1;
+    if (t->form == FOLD_WHOLE)
+        return err_set(e, ERR_DAMAGED, 0, "table %s: a row without key was replaced", t->name);
+    struct fold_row *r = fold_rows_find(t, &k);
+    if (!is_there(t, r))
+        return went_twice(t, &k, e);
+    come(t, r, &k, true, tuple, len);
+    return changed(t);
+}
+
 void fold_truncate(struct fold_table *t)
 {
     fold_rows_clear(t);

@@ -49,6 +49,8 @@ int fold_insert(struct fold_table *t, const char *tuple, size_t len, struct err 
 int fold_delete(struct fold_table *t, const char *tuple, size_t len, struct err *e);
 int fold_update(struct fold_table *t, const char *before, size_t before_len, const char *after,
                 size_t after_len, struct err *e);
+/* The row with the key of this one became this one. Needs a primary key. */
+int fold_replace(struct fold_table *t, const char *tuple, size_t len, struct err *e);
 /* All rows went, whatever they were. */
 void fold_truncate(struct fold_table *t);
 

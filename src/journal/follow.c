@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,49 +12,54 @@
 #include "core/clock.h"
 #include "core/worker.h"
 #include "db/binlog.h"
-#include "db/image.h"
 #include "db/query.h"
 #include "db/sentinel.h"
-#include "journal/statement.h"
+#include "journal/decode.h"
+#include "journal/history.h"
+#include "journal/keep.h"
 
 #define BEAT_MS 1000
 #define HEARTBEAT_MS 500 /* the server's word when nothing happens: our clock ticks by it */
 #define BEATS 64u        /* on their way at most */
-#define OTHERS 1024u
-#define MAPS 64u
-#define ELSEWHERE 10u /* a rotation may take a while to come through */
-
-struct seen {
-    const struct db_table *t;
-    struct image *image; /* NULL: no row of it came yet */
-    bool misfit;         /* its rows are of another definition; told */
-};
+#define ELSEWHERE 10u    /* a rotation may take a while to come through */
 
 struct follower {
     int fd;
     const struct follow_args *a;
     struct db *db; /* asks, and writes the beat */
     struct binlog *log;
+    struct decode *decode;
+    struct statement_world world;
     char *schema; /* as the server writes it */
     struct db_tables tables;
-    struct seen *seen;       /* i-th: of tables.list[i] */
-    uint64_t others[OTHERS]; /* ids of tables that are none of the world's, by id modulo OTHERS */
-    struct map {
-        uint64_t id;
-        const struct seen *seen;
-    } maps[MAPS]; /* of the world's tables, in the statement that is being read */
-    size_t map_count;
+    struct keep *keep; /* NULL: no segments are written */
+    struct segment_place from;
+    bool first_group;   /* is still to come: it must be the one behind `from` */
+    bool list_again;    /* definitions changed in the group that is being read */
+    char stranger[256]; /* rows of an unknown table are in it; "": none */
+    struct err *e;      /* why a change could not be taken */
+    bool files;         /* segments are the trouble */
+
     uint64_t beat;       /* written last */
     mono_t beats[BEATS]; /* when; by number modulo BEATS */
-    uint64_t through;    /* the last one that came back */
+    uint64_t came;       /* the last one that came back, */
+    uint64_t whole;      /* whose group is whole, */
+    uint64_t through;    /* and that is safe */
     int64_t latency;     /* ms that it took */
     bool told;
     mono_t next_beat;
     uint64_t changes;
     uint64_t last_pos;  /* at the last beat */
     unsigned elsewhere; /* beats in a row at which the server wrote another file */
-    struct buf tuple;
 };
+
+static volatile sig_atomic_t told_to_end;
+
+static void on_term(int sig)
+{
+    (void)sig;
+    told_to_end = 1;
+}
 
 static void say(struct follower *f, json_t *o)
 {
@@ -63,33 +70,28 @@ static void say(struct follower *f, json_t *o)
 static void say_gap(struct follower *f, const char *why)
 {
     struct buf clean = {0};
-    uint64_t pos;
-    const char *file = binlog_file(f->log, &pos);
+    uint64_t pos = f->from.point.pos;
+    const char *file = f->log ? binlog_file(f->log, &pos) : f->from.point.file;
     text_clean(&clean, why, 500);
     say(f, json_pack("{s:s, s:s, s:I}", "gap", clean.p, "file", file, "pos", (json_int_t)pos));
     buf_free(&clean);
 }
 
-static void forget_tables(struct follower *f)
-{
-    for (size_t i = 0; f->seen && i < f->tables.count; i++)
-        image_close(f->seen[i].image);
-    free(f->seen);
-    f->seen = NULL;
-    f->map_count = 0;
-    db_tables_free(&f->tables);
-}
-
 static int list_tables(struct follower *f, struct err *e)
 {
-    forget_tables(f);
-    free(f->schema);
-    f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
-    if (!f->schema || db_tables(f->db, f->schema, false, &f->tables, e) < 0)
+    struct db_tables now;
+    if (db_tables(f->db, f->schema, false, &now, e) < 0)
         return -1;
-    f->seen = xcalloc(f->tables.count + 1, sizeof *f->seen);
-    for (size_t i = 0; i < f->tables.count; i++)
-        f->seen[i].t = &f->tables.list[i];
+    if (db_table_keys(f->db, f->schema, &now, e) < 0) {
+        db_tables_free(&now);
+        return -1;
+    }
+    struct db_tables before = f->tables;
+    f->tables = now;
+    f->world = (struct statement_world){f->schema, f->a->cfg->sentinel, &f->tables};
+    if (f->decode)
+        decode_tables(f->decode, &f->tables);
+    db_tables_free(&before);
     return 0;
 }
 
@@ -101,7 +103,7 @@ static int first_beat(struct follower *f, struct err *e)
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return err_sys(e, errno, "no random bytes for the beat");
-    f->beat = f->through = random >> 1;
+    f->beat = f->came = f->whole = f->through = random >> 1;
     return 0;
 }
 
@@ -131,25 +133,23 @@ static void tell(struct follower *f)
                      (json_int_t)pos));
 }
 
-/* The beat is the sentinel's last column. */
-static void beat_came(struct follower *f, struct image *sentinel, const struct event_rows *rows)
+static void beat_through(struct follower *f, uint64_t n)
 {
-    struct err *e = NULL; /* beats that do not come are told by their age */
-    const char *at = rows->data, *end = at + rows->len;
-    while (rows->op == EVENT_UPDATE && at && at < end) {
-        buf_clear(&f->tuple);
-        at = image_read(sentinel, rows->present, at, end, &f->tuple, e);
-        buf_clear(&f->tuple);
-        if (at)
-            at = image_read(sentinel, rows->present_after, at, end, &f->tuple, e);
-    }
-    const char *comma = at && f->tuple.len ? strrchr(f->tuple.p, ',') : NULL;
-    uint64_t n = comma ? strtoull(comma + 1, NULL, 10) : 0;
-    if (n <= f->through || n > f->beat || n + BEATS <= f->beat)
-        return;
     f->through = n;
     f->latency = mono_since(clock_mono(), f->beats[n % BEATS]);
     tell(f);
+}
+
+/* The beat is the sentinel's last column. */
+static void beat_came(struct follower *f, const struct change *c)
+{
+    const char *comma = c->len ? memrchr(c->tuple, ',', c->len) : NULL;
+    uint64_t n = comma ? strtoull(comma + 1, NULL, 10) : 0;
+    if (n <= f->came || n > f->beat || n + BEATS <= f->beat)
+        return;
+    f->came = n;
+    if (!f->keep)
+        beat_through(f, n); /* else when its group is on the disk */
 }
 
 /* A log that was begun anew (RESET MASTER) says nothing to who reads the old one. */
@@ -170,134 +170,112 @@ static int check_place(struct follower *f, struct err *e)
                    now.file, file);
 }
 
+/* ---- segments ---- */
+
+static int sync_files(struct follower *f, struct err *e)
+{
+    int done = f->keep ? keep_sync(f->keep, e) : 0;
+    f->files |= done < 0;
+    if (done == 1 && f->whole != f->through)
+        beat_through(f, f->whole);
+    return done < 0 ? -1 : 0;
+}
+
+static int put(struct follower *f, const struct change *c)
+{
+    if (!f->keep || keep_put(f->keep, c, f->e) == 0)
+        return 0;
+    f->files = true;
+    return -1;
+}
+
+/* The supervisor has only one thing to say. */
+static int listen_to_it(struct follower *f, struct err *e)
+{
+    struct pollfd p = {.fd = f->fd, .events = POLLIN};
+    bool closed;
+    if (poll(&p, 1, 0) <= 0)
+        return 0;
+    json_t *o = worker_receive(f->fd, &closed);
+    bool dumped = o && f->keep;
+    json_decref(o);
+    if (!dumped || keep_dumped(f->keep, e) == 0)
+        return 0;
+    f->files = true;
+    return -1;
+}
+
 static int tick(struct follower *f, struct err *e)
 {
     mono_t now = clock_mono();
+    if (sync_files(f, e) < 0)
+        return -1;
     if (!mono_reached(now, f->next_beat))
         return 0;
     f->next_beat = mono_add(now, BEAT_MS);
     if (f->through < f->beat || !f->told)
         tell(f); /* one that comes through tells by itself */
     f->told = true;
-    return check_place(f, e) < 0 || beat(f, e) < 0 ? -1 : 0;
+    return listen_to_it(f, e) < 0 || check_place(f, e) < 0 || beat(f, e) < 0 ? -1 : 0;
 }
 
-/* ---- events ---- */
-
-static int definitions_changed(struct follower *f, const char *why, struct err *e)
-{
-    say_gap(f, why);
-    return list_tables(f, e);
-}
-
-static struct seen *find_seen(struct follower *f, const char *name)
-{
-    struct db_table *t = db_table_find(&f->tables, name);
-    return t ? &f->seen[t - f->tables.list] : NULL;
-}
+/* ---- changes ---- */
 
 /* A table that was not there when the tables were listed: new in the world, or of another engine.
  */
-static int unknown_table(struct follower *f, const struct event_map *map, struct err *e)
+static int end_group(struct follower *f)
 {
-    uint64_t *other = &f->others[map->table_id % OTHERS];
-    char text[200];
-    if (*other == map->table_id)
+    char text[400];
+    f->whole = f->came;
+    if (!f->list_again && !f->stranger[0])
         return 0;
-    *other = map->table_id;
-    if (list_tables(f, e) < 0)
+    if (list_tables(f, f->e) < 0)
         return -1;
-    if (!find_seen(f, map->table))
-        return 0;
-    snprintf(text, sizeof text, "rows of table %.100s, which is in no dump yet", map->table);
-    say_gap(f, text);
-    return 0;
-}
-
-static int take_map(struct follower *f, const struct event_map *map, struct err *e)
-{
-    struct err why = {0};
-    if (strcmp(map->schema, f->schema) != 0 ||
-        strncmp(map->table, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) == 0)
-        return 0;
-    struct seen *s = find_seen(f, map->table);
-    if (!s)
-        return unknown_table(f, map, e);
-    if (!s->image || !image_fits(s->image, map)) {
-        image_close(s->image);
-        s->image = s->misfit ? NULL : image_open(map, s->t, &why);
-        if (!s->image && !s->misfit)
-            say_gap(f, why.text);
-        s->misfit = !s->image; /* until the statement that changed it comes by */
-        if (!s->image)
-            return 0;
-    }
-    if (f->map_count < MAPS)
-        f->maps[f->map_count++] = (struct map){map->table_id, s};
-    return 0;
-}
-
-static void take_rows(struct follower *f, const struct event_rows *rows)
-{
-    struct err why = {0};
-    size_t i = 0;
-    while (i < f->map_count && f->maps[i].id != rows->table_id)
-        i++;
-    if (i < f->map_count) {
-        const struct seen *s = f->maps[i].seen;
-        if (image_check(s->image, rows, &why) < 0)
-            say_gap(f, why.text);
-        else if (strcmp(s->t->name, f->a->cfg->sentinel) == 0)
-            beat_came(f, s->image, rows);
-        f->changes++;
-    }
-    if (rows->ends)
-        f->map_count = 0;
-}
-
-static int take_query(struct follower *f, const struct event *ev, struct err *e)
-{
-    struct statement st;
-    char text[200], brief[120];
-    const struct statement_world w = {f->schema, f->a->cfg->sentinel, &f->tables};
-    statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
-    if (st.kind == STATEMENT_SWAP)
-        return list_tables(f, e); /* the supervisor knows, and dumps by itself */
-    if (st.kind != STATEMENT_CHANGE)
-        return 0;
-    statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
-    snprintf(text, sizeof text, "a statement that row changes do not follow: %s", brief);
-    return definitions_changed(f, text, e);
-}
-
-static int take(struct follower *f, const struct event *ev, struct err *e)
-{
-    char text[200];
-    switch (ev->kind) {
-    case EVENT_MAP:
-        return take_map(f, &ev->map, e);
-    case EVENT_ROWS:
-        take_rows(f, &ev->rows);
-        return 0;
-    case EVENT_QUERY:
-        return take_query(f, ev, e);
-    case EVENT_UNREADABLE:
-        snprintf(text, sizeof text, "an event of type %.100s, which cannot be read", ev->name);
+    snprintf(text, sizeof text, "rows of table %.100s, which is in no dump yet", f->stranger);
+    if (f->stranger[0] && db_table_find(&f->tables, f->stranger))
         say_gap(f, text);
-        return 0;
-    case EVENT_LOST:
-        say_gap(f, "the server says that changes are missing from its log");
-        return 0;
-    case EVENT_SKIPPED:
-    case EVENT_FORMAT:
-    case EVENT_ROTATE:
-    case EVENT_STOP:
-    case EVENT_GTID:
-    case EVENT_XID:
-    case EVENT_HEARTBEAT:
-        return 0;
-    }
+    f->list_again = false;
+    f->stranger[0] = '\0';
     return 0;
+}
+
+static int take(void *arg, const struct change *c)
+{
+    struct follower *f = arg;
+    switch (c->kind) {
+    case CHANGE_BEGIN:
+        if (f->first_group && history_goes_on(&f->a->db, &f->from.point, &c->gtid, f->e) < 0)
+            return -1;
+        f->first_group = false;
+        break;
+    case CHANGE_INSERT:
+    case CHANGE_DELETE:
+    case CHANGE_UPDATE:
+    case CHANGE_REPLACE:
+    case CHANGE_TRUNCATE:
+        f->changes++;
+        break;
+    case CHANGE_BEAT:
+        beat_came(f, c);
+        return 0;
+    case CHANGE_GAP:
+        say_gap(f, c->why);
+        f->list_again |= c->definitions;
+        break;
+    case CHANGE_SWAP:
+        f->list_again = true; /* the supervisor knows, and dumps by itself */
+        break;
+    case CHANGE_STRANGER:
+        snprintf(f->stranger, sizeof f->stranger, "%s", c->why);
+        return 0;
+    case CHANGE_END:
+        return put(f, c) < 0 || end_group(f) < 0 ? -1 : 0;
+    case CHANGE_TABLE:
+    case CHANGE_CUT:
+    case CHANGE_LOST:
+        break;
+    }
+    return put(f, c);
 }
 
 /* ---- the whole ---- */
@@ -314,47 +292,123 @@ static int able(struct follower *f, bool *yes, struct err *e)
     return 0;
 }
 
-static int open_log(struct follower *f, struct err *e)
+static int open_keep(struct follower *f, struct err *e)
 {
-    struct binlog_options o = {.heartbeat = HEARTBEAT_MS};
-    struct db_point from = f->a->from;
-    if (!from.file[0])
-        db_point(f->db, &from);
-    if (!from.file[0])
-        return err_set(e, ERR_DENIED, 0, "the server does not tell its place in the binary log");
-    f->log = binlog_open(&f->a->db, &from, &o, e);
+    struct server_id server;
+    char damage[512];
+    if (f->a->cfg->journal != JOURNAL_FOLLOW)
+        return 0;
+    if (db_server_id(f->db, &server, e) < 0)
+        return -1;
+    f->keep = keep_open(f->a->cfg, f->a->dump_dirfd, &server, f->schema, damage, e);
+    if (!f->keep) {
+        f->files = true;
+        return -1;
+    }
+    if (damage[0])
+        say_gap(f, damage);
+    return 0;
+}
+
+static int open_log(struct follower *f, const struct segment_place *from, struct err *e)
+{
+    struct binlog_options o = {.heartbeat = HEARTBEAT_MS, .born = from->born};
+    f->from = *from;
+    f->first_group = true;
+    f->log = binlog_open(&f->a->db, &from->point, &o, e);
     return f->log ? 0 : -1;
+}
+
+/* Where segments end, so that they go on without a gap; else where the newest dump ends, so that
+ * nothing since then is missed; and when that was lost too, here and now. */
+static int begin(struct follower *f, struct err *e)
+{
+    struct segment_place from = {.point = f->a->from, .at = clock_wall()};
+    const struct segment_place *end = f->keep ? keep_end(f->keep) : NULL;
+    struct err why = {0};
+    if (f->a->from.file[0] && end) {
+        if (open_log(f,
+                     &(struct segment_place){.point = end->point, .born = end->born, .at = end->at},
+                     &why) == 0) {
+            keep_begin(f->keep, &f->from, NULL);
+            return 0;
+        }
+        if (why.cls != ERR_GAP) {
+            *e = why;
+            return -1;
+        }
+    }
+    if (!from.point.file[0])
+        db_point(f->db, &from.point);
+    if (!from.point.file[0])
+        return err_set(e, ERR_DENIED, 0, "the server does not tell its place in the binary log");
+    if (open_log(f, &from, e) < 0)
+        return -1;
+    if (f->keep)
+        keep_begin(f->keep, &from,
+                   why.text[0] ? why.text
+                   : end       ? "the log that came before was not read to its end"
+                               : "it is the first one");
+    return 0;
+}
+
+static int prepare(struct follower *f, struct err *e)
+{
+    f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
+    if (!f->schema || first_beat(f, e) < 0 || list_tables(f, e) < 0 || open_keep(f, e) < 0 ||
+        begin(f, e) < 0)
+        return -1;
+    f->decode = decode_new(&f->world, &f->from.point, true, take, f);
+    return 0;
 }
 
 static int follow(struct follower *f, struct err *e)
 {
     struct event ev;
     bool yes;
+    f->e = e;
     f->db = db_open(&f->a->db, e);
     if (!f->db || able(f, &yes, e) < 0)
         return -1;
     if (!yes)
         return 0;
-    if (first_beat(f, e) < 0 || list_tables(f, e) < 0 || open_log(f, e) < 0)
+    if (prepare(f, e) < 0)
         return -1;
     int got;
     do {
         got = binlog_next(f->log, &ev, e);
-        if (got == 1 && (take(f, &ev, e) < 0 || tick(f, e) < 0))
+        if (got == 1 && (decode_event(f->decode, f->log, &ev) < 0 || tick(f, e) < 0))
             got = -1;
-    } while (got == 1);
+    } while (got == 1 && !told_to_end);
     return got;
+}
+
+/* What was read is kept, whatever ended the reading. */
+static int end_keep(struct follower *f, struct err *e)
+{
+    int rc = keep_close(f->keep, e);
+    f->keep = NULL;
+    f->files |= rc < 0;
+    return rc;
 }
 
 int follow_worker(int fd, void *arg)
 {
     struct follower f = {.fd = fd, .a = arg};
     struct err e = {0};
-    if (follow(&f, &e) < 0)
-        say(&f, json_pack("{s:o}", "error", worker_err_json(&e)));
-    forget_tables(&f);
+    signal(SIGTERM, on_term);
+    int rc = follow(&f, &e);
+    struct err last;
+    if (!f.files && end_keep(&f, &last) < 0 && rc >= 0) {
+        e = last;
+        rc = -1;
+    }
+    if (rc < 0)
+        say(&f, json_pack("{s:o, s:b}", "error", worker_err_json(&e), "files", f.files));
+    keep_close(f.keep, &last);
+    decode_free(f.decode);
+    db_tables_free(&f.tables);
     free(f.schema);
-    buf_free(&f.tuple);
     binlog_close(f.log);
     db_close(f.db);
     return 0;

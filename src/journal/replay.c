@@ -9,29 +9,26 @@
 #include <unistd.h>
 
 #include "db/binlog.h"
-#include "db/image.h"
-#include "db/sentinel.h"
-#include "db/sql.h"
+#include "journal/archive.h"
+#include "journal/decode.h"
 #include "journal/fold_int.h"
-#include "journal/statement.h"
+#include "journal/history.h"
 
 #define HEARTBEAT_MS 1000
 #define TRIES 20 /* each crash of the server may leave one group that is half there */
-#define KNOWN_IDS 64u
 #define FULL_PAUSE_US 500000
 #define TELL_BYTES (1u << 20)
+#define TELL_GROUPS 4096u
 
-/* A table of the world. */
-struct follow {
-    const struct db_table *t;
-    struct image *image;     /* NULL: no row of it came yet */
-    struct fold_table *fold; /* the same */
-    bool counts;             /* has an AUTO_INCREMENT column */
-    unsigned counter_at;     /* its place in a tuple */
-    uint64_t counter;        /* the highest value that was seen in it */
+/* A table of the world whose rows changed. */
+struct folded {
+    char *name;
+    struct fold_table *fold;
+    int counter_at;   /* place of the AUTO_INCREMENT column in a tuple; -1: there is none */
+    uint64_t counter; /* the highest value that was seen in it */
 };
 
-/* What the events that come now mean. */
+/* What the changes that come now mean. */
 enum phase {
     PHASE_WORLD, /* changes of the world */
     PHASE_LOST,  /* a restart emptied it, or it cannot be followed: until somebody restores it */
@@ -41,16 +38,15 @@ enum phase {
 struct run {
     const struct replay_source *s;
     struct replay *out;
-    struct binlog *log;
     struct db_tables judged; /* the tables of now and those of the dump that are gone; borrowed */
-    struct follow *follows;
+    struct folded **tables;
     size_t count;
-    struct {
-        uint64_t id;
-        struct follow *follow; /* NULL: another table */
-    } maps[KNOWN_IDS];         /* of the statement that is being read */
-    size_t map_count;
     enum phase phase;
+
+    struct binlog *log;         /* the two sources of changes */
+    struct decode *decode;      /* of the log */
+    bool filed;                 /* the changes that come now are from segments */
+    struct segment_place place; /* where the log is to be read from */
 
     struct {
         bool open; /* we are within one */
@@ -59,8 +55,8 @@ struct run {
         uint64_t before; /* changes that were taken before it */
         bool passed_over;
     } group;
-    /* Groups that turned out not to count when a part of them was folded already. The log is read
-     * again without them. */
+    /* Groups that turned out not to count when a part of them was folded already. All is read again
+     * without them. */
     struct db_point half[TRIES];
     size_t half_count;
     struct db_point stop; /* one that cannot be followed; file "": there is none */
@@ -68,7 +64,6 @@ struct run {
     bool again;
 
     bool first_gtid_seen;
-    struct buf before, after;
 };
 
 static bool same_place(const struct db_point *a, const struct db_point *b)
@@ -81,13 +76,21 @@ static bool partly_taken(const struct run *r)
     return r->group.open && r->out->changes > r->group.before;
 }
 
+/* Rows are looked at only where they count. */
+static void set_phase(struct run *r, enum phase phase)
+{
+    r->phase = phase;
+    if (r->decode)
+        decode_rows(r->decode, phase == PHASE_WORLD);
+}
+
 static void gap(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void tell_gap(struct run *r)
 {
     memcpy(r->out->gap, r->why, sizeof r->why);
     r->out->gap_at = r->group.at;
-    r->phase = PHASE_LOST;
+    set_phase(r, PHASE_LOST);
 }
 
 /* What comes behind it cannot be trusted, what came before it can: whole groups. */
@@ -103,28 +106,10 @@ static void gap(struct run *r, const char *fmt, ...)
     }
     tell_gap(r);
     if (r->again)
-        r->phase = PHASE_OVER;
+        set_phase(r, PHASE_OVER);
 }
 
 /* ---- tables ---- */
-
-static bool followed(const struct replay_source *s, const struct db_table *t)
-{
-    return t->memory && !db_sentinel_own(s->sentinel, t->name);
-}
-
-static void find_counter(struct follow *f)
-{
-    unsigned place = 0;
-    for (size_t i = 0; i < f->t->column_count; i++) {
-        const struct db_column *c = &f->t->columns[i];
-        if (c->counter && !c->generated) {
-            f->counts = true;
-            f->counter_at = place;
-        }
-        place += !c->generated;
-    }
-}
 
 /* A table of the dump that is not there any more cannot be followed, but is no stranger: what
  * happened to it is in the log. */
@@ -147,137 +132,119 @@ static void list_tables(struct run *r)
     if (now->count)
         memcpy(r->judged.list, now->list, now->count * sizeof *now->list);
     add_gone_tables(r);
-    r->follows = xcalloc(most, sizeof *r->follows);
-    for (size_t i = 0; i < r->judged.count; i++) {
-        if (!followed(r->s, &r->judged.list[i]))
-            continue;
-        struct follow *f = &r->follows[r->count++];
-        f->t = &r->judged.list[i];
-        find_counter(f);
-    }
 }
 
-static struct follow *find_table(const struct run *r, const char *name)
+/* The dump must hold the table as it was when it changed; else a definition changed in between. */
+static bool in_dump(struct run *r, const struct change_table *t)
 {
-    for (size_t i = 0; i < r->count; i++)
-        if (strcmp(r->follows[i].t->name, name) == 0)
-            return &r->follows[i];
-    return NULL;
-}
-
-/* The dump must hold the table as it is now; else a definition changed in between. */
-static bool in_dump(struct run *r, const struct follow *f)
-{
-    char now[17];
     if (!r->s->m)
         return true;
-    const struct manifest_table *mt = manifest_table(r->s->m, f->t->name);
-    db_columns_hash(f->t, now);
-    if (f->t->column_count == 0)
-        gap(r, "table %s, which changed, is not there any more", f->t->name);
+    const struct manifest_table *mt = manifest_table(r->s->m, t->name);
+    if (t->gone)
+        gap(r, "table %s, which changed, is not there any more", t->name);
     else if (!mt)
-        gap(r, "table %s is not in the dump", f->t->name);
-    else if (strcmp(mt->columns_hash, now) != 0)
-        gap(r, "the columns of table %s are not those of the dump", f->t->name);
+        gap(r, "table %s is not in the dump", t->name);
+    else if (strcmp(mt->columns_hash, t->columns) != 0)
+        gap(r, "the columns of table %s are not those of the dump", t->name);
     else
         return true;
     return false;
 }
 
-static int begin_table(struct run *r, struct follow *f, const struct event_map *map, struct err *e)
+/* NULL: there is a gap. Another segment brings the same table once more. */
+static struct folded *find_table(struct run *r, struct change_table *t)
 {
-    if (!in_dump(r, f))
-        return -1;
-    image_close(f->image);
-    f->image = image_open(map, f->t, e);
-    if (!f->image) {
-        gap(r, "%s", e->text);
-        return -1;
+    struct folded *f = t->user;
+    if (f)
+        return f;
+    if (!in_dump(r, t))
+        return NULL;
+    for (size_t i = 0; i < r->count && !f; i++)
+        f = strcmp(r->tables[i]->name, t->name) == 0 ? r->tables[i] : NULL;
+    if (!f) {
+        f = xcalloc(1, sizeof *f);
+        r->tables = xrealloc(r->tables, (r->count + 1) * sizeof *r->tables);
+        r->tables[r->count++] = f;
+        f->name = xstrdup(t->name);
+        f->counter_at = t->counter;
+        f->fold = fold_table(r->out->fold, t->name, t->key, t->key_count);
     }
-    if (!f->fold)
-        f->fold = fold_table(r->out->fold, f->t->name, f->t->key, f->t->key_count);
-    return 0;
+    t->user = f;
+    return f;
 }
 
-static void take_map(struct run *r, const struct event_map *map, struct err *e)
+static void forget_tables(struct run *r)
 {
-    struct follow *f = strcmp(map->schema, r->s->schema) == 0 ? find_table(r, map->table) : NULL;
-    if (r->map_count == KNOWN_IDS) {
-        gap(r, "a statement changes more than %u tables", KNOWN_IDS);
-        return;
+    for (size_t i = 0; i < r->count; i++) {
+        free(r->tables[i]->name);
+        free(r->tables[i]);
     }
-    if (f && !(f->image && image_fits(f->image, map)) && begin_table(r, f, map, e) < 0)
-        return;
-    r->maps[r->map_count].id = map->table_id;
-    r->maps[r->map_count++].follow = f;
+    free(r->tables);
+    r->tables = NULL;
+    r->count = 0;
 }
 
 /* ---- rows ---- */
 
-static void see_counter(struct follow *f, const struct buf *tuple)
+static void see_counter(struct folded *f, const char *tuple, size_t len)
 {
     size_t ends[256];
-    size_t want = f->counter_at;
-    if (want > sizeof ends / sizeof *ends || fold_split(tuple->p, tuple->len, ends, want) == 0)
+    size_t want = (size_t)f->counter_at;
+    if (want > sizeof ends / sizeof *ends || fold_split(tuple, len, ends, want) == 0)
         return;
-    const char *at = tuple->p + (want ? ends[want - 1] + 1 : 1);
+    const char *at = tuple + (want ? ends[want - 1] + 1 : 1);
     uint64_t value = *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
     if (value > f->counter)
         f->counter = value;
 }
 
-static const char *one_image(struct follow *f, const uint8_t *present, const char *at,
-                             const char *end, struct buf *out, struct err *e)
+static int fold_change(struct fold_table *t, const struct change *c, struct err *e)
 {
-    buf_clear(out);
-    return image_read(f->image, present, at, end, out, e);
-}
-
-static const char *one_change(struct run *r, struct follow *f, const struct event_rows *rows,
-                              const char *at, const char *end, struct err *e)
-{
-    struct buf *b = &r->before, *a = &r->after;
-    int rc;
-    at = one_image(f, rows->present, at, end, b, e);
-    if (!at)
-        return NULL;
-    if (rows->op == EVENT_UPDATE) {
-        at = one_image(f, rows->present_after, at, end, a, e);
-        if (!at)
-            return NULL;
-        rc = fold_update(f->fold, b->p, b->len, a->p, a->len, e);
-    } else {
-        rc = rows->op == EVENT_INSERT ? fold_insert(f->fold, b->p, b->len, e)
-                                      : fold_delete(f->fold, b->p, b->len, e);
+    switch (c->kind) {
+    case CHANGE_INSERT:
+        return fold_insert(t, c->tuple, c->len, e);
+    case CHANGE_DELETE:
+        return fold_delete(t, c->tuple, c->len, e);
+    case CHANGE_UPDATE:
+        return fold_update(t, c->before, c->before_len, c->tuple, c->len, e);
+    case CHANGE_REPLACE:
+        return fold_replace(t, c->tuple, c->len, e);
+    case CHANGE_TRUNCATE:
+        fold_truncate(t);
+        return 0;
+    case CHANGE_BEGIN:
+    case CHANGE_TABLE:
+    case CHANGE_END:
+    case CHANGE_CUT:
+    case CHANGE_LOST:
+    case CHANGE_SWAP:
+    case CHANGE_GAP:
+    case CHANGE_BEAT:
+    case CHANGE_STRANGER:
+        break;
     }
-    if (f->counts && rows->op != EVENT_DELETE)
-        see_counter(f, rows->op == EVENT_UPDATE ? a : b);
-    r->out->changes++;
-    return rc < 0 ? NULL : at;
+    return 0;
 }
 
-static void take_rows(struct run *r, const struct event_rows *rows, struct err *e)
+static void take_row(struct run *r, const struct change *c)
 {
-    struct follow *f = NULL;
-    size_t i = 0;
-    while (i < r->map_count && r->maps[i].id != rows->table_id)
-        i++;
-    if (i < r->map_count)
-        f = r->maps[i].follow;
-    else if (rows->len)
-        gap(r, "changed rows of an unknown table");
-    const char *at = rows->data, *end = at + rows->len;
-    if (f && image_check(f->image, rows, e) < 0)
-        at = NULL;
-    while (f && at && at < end)
-        at = one_change(r, f, rows, at, end, e);
-    if (!at && f)
-        gap(r, "table %s: %s", f->t->name, e->text);
-    if (rows->ends)
-        r->map_count = 0;
+    struct err e;
+    if (r->phase != PHASE_WORLD || r->group.passed_over)
+        return;
+    struct folded *f = find_table(r, c->table);
+    if (!f)
+        return;
+    int rc = fold_change(f->fold, c, &e);
+    if (c->kind == CHANGE_TRUNCATE)
+        f->counter = 0;
+    else if (c->kind != CHANGE_DELETE && f->counter_at >= 0)
+        see_counter(f, c->tuple, c->len);
+    r->out->changes++;
+    if (rc < 0)
+        gap(r, "table %s: %s", f->name, e.text);
 }
 
-/* ---- statements ---- */
+/* ---- the edges of the world ---- */
 
 static bool goes_on(const struct run *r, const struct statement_mark *mark)
 {
@@ -289,7 +256,7 @@ static bool goes_on(const struct run *r, const struct statement_mark *mark)
 static void take_swap(struct run *r, const struct statement_mark *mark)
 {
     if (r->phase == PHASE_LOST && goes_on(r, mark)) {
-        r->phase = PHASE_WORLD;
+        set_phase(r, PHASE_WORLD);
         r->out->to_loss = false;
         r->out->gap[0] = '\0';
         memcpy(r->out->nonce, mark->nonce, sizeof r->out->nonce);
@@ -298,47 +265,12 @@ static void take_swap(struct run *r, const struct statement_mark *mark)
     }
 }
 
-static void lose(struct run *r, uint32_t at)
+static void lose(struct run *r, wall_t at)
 {
     if (r->phase == PHASE_WORLD)
-        r->phase = PHASE_LOST;
+        set_phase(r, PHASE_LOST);
     r->out->to_loss = true;
-    r->out->lost_at = (wall_t){(int64_t)at * 1000};
-}
-
-/* What ends nearly all groups. */
-static bool is_commit(const struct event *ev)
-{
-    return ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0;
-}
-
-static void take_query(struct run *r, const struct event *ev)
-{
-    struct statement st;
-    const struct statement_world w = {r->s->schema, r->s->sentinel, &r->judged};
-    char text[120];
-    if (is_commit(ev))
-        return;
-    statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
-    if (st.kind == STATEMENT_SWAP) {
-        take_swap(r, &st.mark);
-    } else if (r->phase != PHASE_WORLD) {
-        return; /* nobody's world */
-    } else if (st.kind == STATEMENT_EMPTIED) {
-        if (followed(r->s, st.table))
-            lose(r, ev->at);
-    } else if (st.kind == STATEMENT_TRUNCATE) {
-        struct follow *f = find_table(r, st.table->name);
-        if (!f || !in_dump(r, f))
-            return;
-        if (!f->fold)
-            f->fold = fold_table(r->out->fold, f->t->name, f->t->key, f->t->key_count);
-        fold_truncate(f->fold);
-        f->counter = 0;
-    } else if (st.kind == STATEMENT_CHANGE) {
-        statement_brief(ev->query.sql, ev->query.len, text, sizeof text);
-        gap(r, "a statement that row changes do not follow: %s", text);
-    }
+    r->out->lost_at = at;
 }
 
 /* ---- groups ---- */
@@ -350,149 +282,158 @@ static void keep_place(struct db_point *p, const char *file, uint64_t pos)
     p->pos = pos;
 }
 
-/* The sequence number of a domain in "0-1-7,1-1-3"; 0: there is none. */
-static uint64_t seq_of(const char *gtid, uint32_t want)
+/* A segment was proven to go on when it was written, and may hold a jump. */
+static void check_first_gtid(struct run *r, const struct change_gtid *g)
 {
-    uint32_t domain, server;
-    uint64_t seq;
-    int n;
-    for (; sscanf(gtid, "%" SCNu32 "-%" SCNu32 "-%" SCNu64 "%n", &domain, &server, &seq, &n) == 3;
-         gtid += n + (gtid[n] == ','))
-        if (domain == want)
-            return seq;
-    return 0;
-}
-
-/* A session may jump (gtid_seq_no), and so does a replica that leaves groups out. The server then
- * reads its file up to the place, which takes its time, and tells what was written before it. */
-static bool same_history(const struct run *r)
-{
-    struct err ignored;
-    struct buf sql = {0};
-    struct db *db = db_open(r->s->db, &ignored);
-    buf_adds(&sql, "SELECT BINLOG_GTID_POS(");
-    sql_string(&sql, r->s->from->file, strlen(r->s->from->file));
-    buf_printf(&sql, ",%" PRIu64 ")", r->s->from->pos);
-    char *told = db ? db_one(db, sql.p, &ignored) : NULL;
-    bool same = told && !r->s->from->gtid_after[0] && strcmp(told, r->s->from->gtid) == 0;
-    free(told);
-    buf_free(&sql);
-    db_close(db);
-    return same;
-}
-
-/* MariaDB numbers the groups of a domain one by one; a log that was begun anew starts at 1. */
-static void check_first_gtid(struct run *r, const struct event_gtid *g)
-{
-    const struct db_point *p = r->s->from;
-    uint64_t least = seq_of(p->gtid, g->domain);
-    uint64_t most = p->gtid_after[0] ? seq_of(p->gtid_after, g->domain) : least;
+    struct err e;
     r->first_gtid_seen = true;
-    if (most == 0 || (g->seq > least && g->seq <= most + 1) || (g->seq > most && same_history(r)))
+    if (r->filed || history_goes_on(r->s->db, &r->place.point, g, &e) == 0)
         return;
-    gap(r,
-        "the binary log is not the one of the dump: it goes on with number %" PRIu64
-        " behind %" PRIu64,
-        g->seq, most);
-    r->phase = PHASE_OVER; /* nothing in it can mend that */
+    gap(r, "%s", e.text);
+    set_phase(r, PHASE_OVER); /* nothing in it can mend that */
 }
 
-static void begin_group(struct run *r, const struct event *ev)
+static void begin_group(struct run *r, const struct change *c)
 {
-    uint64_t pos;
-    const char *file = binlog_group(r->log, &pos);
-    keep_place(&r->group.begins, file, pos);
+    keep_place(&r->group.begins, c->file, c->pos);
     r->group.open = true;
-    r->group.at = (wall_t){(int64_t)ev->at * 1000};
+    r->group.at = c->at;
     r->group.before = r->out->changes;
     r->group.passed_over = false;
-    r->map_count = 0;
-    if (ev->kind == EVENT_GTID && ev->gtid.mariadb && !r->first_gtid_seen)
-        check_first_gtid(r, &ev->gtid);
+    if (c->gtid.seq && !r->first_gtid_seen)
+        check_first_gtid(r, &c->gtid);
     for (size_t i = 0; i < r->half_count; i++)
         r->group.passed_over |= same_place(&r->half[i], &r->group.begins);
     if (r->stop.file[0] && same_place(&r->stop, &r->group.begins))
         tell_gap(r);
     if (r->s->until.ms && r->group.at.ms > r->s->until.ms)
-        r->phase = PHASE_OVER;
+        set_phase(r, PHASE_OVER);
 }
 
-static void end_group(struct run *r)
+static void end_group(struct run *r, const struct change *c)
 {
-    uint64_t pos;
-    const char *file = binlog_file(r->log, &pos);
     if (r->phase == PHASE_WORLD && !r->group.passed_over) {
-        keep_place(&r->out->upto, file, pos);
+        keep_place(&r->out->upto, c->file, c->pos);
         r->out->last = r->group.at;
     }
     r->group.open = false;
 }
 
-/* The log goes on without the end of the group: it did not happen. */
+/* It goes on without the end of the group: that did not happen. */
 static void cut_off(struct run *r)
 {
     if (r->phase == PHASE_WORLD && partly_taken(r)) {
         if (r->half_count < TRIES)
             r->half[r->half_count++] = r->group.begins;
         r->again = true;
-        r->phase = PHASE_OVER;
+        set_phase(r, PHASE_OVER);
     }
     r->group.open = false;
 }
 
-static void take_event(struct run *r, const struct event *ev, struct err *e)
+static int take(void *arg, const struct change *c)
 {
-    switch (ev->kind) {
-    case EVENT_FORMAT:
-        if (ev->next && ev->format.created &&
-            strcmp(binlog_file(r->log, &(uint64_t){0}), r->s->from->file) != 0)
-            lose(r, ev->at);
+    struct run *r = arg;
+    if (r->phase == PHASE_OVER)
+        return 0;
+    switch (c->kind) {
+    case CHANGE_BEGIN:
+        begin_group(r, c);
         break;
-    case EVENT_MAP:
+    case CHANGE_TABLE:
         if (r->phase == PHASE_WORLD)
-            take_map(r, &ev->map, e);
+            find_table(r, c->table);
         break;
-    case EVENT_ROWS:
+    case CHANGE_INSERT:
+    case CHANGE_DELETE:
+    case CHANGE_UPDATE:
+    case CHANGE_REPLACE:
+    case CHANGE_TRUNCATE:
+        take_row(r, c);
+        break;
+    case CHANGE_END:
+        end_group(r, c);
+        break;
+    case CHANGE_CUT:
+        cut_off(r);
+        break;
+    case CHANGE_LOST:
+        lose(r, c->at);
+        break;
+    case CHANGE_SWAP:
+        take_swap(r, c->mark);
+        break;
+    case CHANGE_GAP:
         if (r->phase == PHASE_WORLD && !r->group.passed_over)
-            take_rows(r, &ev->rows, e);
+            gap(r, "%s", c->why);
         break;
-    case EVENT_QUERY:
-        take_query(r, ev);
-        break;
-    case EVENT_UNREADABLE:
-        if (r->phase == PHASE_WORLD)
-            gap(r, "an event of type %s, which cannot be read", ev->name);
-        break;
-    case EVENT_LOST:
-        if (r->phase == PHASE_WORLD)
-            gap(r, "the server says that changes are missing from its log");
-        break;
-    case EVENT_SKIPPED:
-    case EVENT_ROTATE:
-    case EVENT_STOP:
-    case EVENT_GTID:
-    case EVENT_XID:
-    case EVENT_HEARTBEAT:
+    case CHANGE_BEAT:
+    case CHANGE_STRANGER:
         break;
     }
+    return 0;
 }
 
-static void take(struct run *r, const struct event *ev, struct err *e)
+/* ---- the segments ---- */
+
+static bool before(const struct change *c, const struct db_point *from)
 {
-    enum binlog_part part = binlog_part(r->log);
-    bool within = r->group.open;
-    bool restarts = ev->kind == EVENT_FORMAT && ev->next != 0;
-    if (within && (part == BINLOG_BEGINS || restarts))
-        cut_off(r);
-    if (r->phase != PHASE_OVER && (part == BINLOG_BEGINS || (part == BINLOG_ENDS && !within)))
-        begin_group(r, ev);
-    if (r->phase != PHASE_OVER)
-        take_event(r, ev, e);
-    if (r->phase != PHASE_OVER && part == BINLOG_ENDS)
-        end_group(r);
+    struct db_point p = {.pos = c->pos};
+    if (strcmp(c->file, from->file) == 0)
+        return c->pos < from->pos;
+    snprintf(p.file, sizeof p.file, "%s", c->file);
+    return db_point_compare(&p, from) < 0;
 }
 
-/* ---- the whole ---- */
+/* True: it was read to its end, or far enough. What cannot be read is damage, which is told. */
+static bool read_segment(struct run *r, const struct archive_segment *s)
+{
+    struct change c;
+    struct err e;
+    bool skip = true; /* what the dump holds already */
+    int got = 1;
+    struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
+    while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1) {
+        if (c.kind == CHANGE_BEGIN || !r->group.open)
+            skip = c.kind == CHANGE_END ? skip : before(&c, r->s->from);
+        if (!skip)
+            take(r, &c);
+        if (c.kind == CHANGE_END && segment_sum(reader)->groups % TELL_GROUPS == 0)
+            progress_at(r->s->progress, r->out->changes, r->out->bytes + segment_whole(reader));
+    }
+    if (reader) {
+        r->place = segment_sum(reader)->to;
+        r->out->bytes += segment_whole(reader);
+    }
+    segment_reader_close(reader);
+    if (reader && got >= 0)
+        return true;
+    snprintf(r->out->damage, sizeof r->out->damage, "%.500s", e.text);
+    return false;
+}
+
+/* As far as they go; what is behind them the log may still have. */
+static void read_segments(struct run *r)
+{
+    struct archive a;
+    struct err e;
+    if (r->s->archive_fd < 0 || !r->s->m)
+        return;
+    if (archive_load(r->s->archive_fd, r->s->m->world, &a, &e) < 0) {
+        snprintf(r->out->damage, sizeof r->out->damage, "%.500s", e.text);
+        return;
+    }
+    int i = archive_find(&a, r->s->from, r->s->m->server.uid);
+    r->filed = i >= 0;
+    while (i >= 0 && read_segment(r, &a.list[i]) && r->phase != PHASE_OVER)
+        i = archive_goes_on(&a, (size_t)i) ? i + 1 : -1;
+    r->out->filed = r->out->changes;
+    r->out->files_end = r->filed ? r->place.at : (wall_t){0};
+    r->filed = false;
+    archive_free(&a);
+}
+
+/* ---- the log ---- */
 
 /* Places are those between groups. A file that comes after the one of `upto` is behind it too, but
  * none is read that far. */
@@ -504,14 +445,14 @@ static bool there(const struct run *r)
     return to && strcmp(file, to->file) == 0 && pos >= to->pos;
 }
 
-static int read_log(struct run *r, struct err *e)
+static int read_events(struct run *r, struct err *e)
 {
     struct event ev;
-    uint64_t told = 0;
+    uint64_t told = r->out->bytes;
     int got = 1;
     while (r->phase != PHASE_OVER && (got = binlog_next(r->log, &ev, e)) == 1) {
         r->out->bytes += ev.size;
-        take(r, &ev, e);
+        decode_event(r->decode, r->log, &ev);
         if (there(r))
             break;
         if (r->out->bytes - told < TELL_BYTES)
@@ -520,42 +461,53 @@ static int read_log(struct run *r, struct err *e)
         progress_at(r->s->progress, r->out->changes, told);
     }
     if (got == 0)
-        cut_off(r);
+        decode_end(r->decode);
     r->out->at_end = got == 0;
     return got < 0 ? -1 : 0;
 }
 
+static int read_log(struct run *r, struct err *e)
+{
+    struct binlog_options o = {.heartbeat = HEARTBEAT_MS, .to_end = true, .born = r->place.born};
+    const struct statement_world w = {r->s->schema, r->s->sentinel, &r->judged};
+    r->log = binlog_open(r->s->db, &r->place.point, &o, e);
+    if (!r->log)
+        return -1;
+    r->decode = decode_new(&w, &r->place.point, false, take, r);
+    set_phase(r, r->phase);
+    int rc = read_events(r, e);
+    decode_free(r->decode);
+    binlog_close(r->log);
+    r->decode = NULL;
+    r->log = NULL;
+    return rc;
+}
+
+/* ---- the whole ---- */
+
 static void forget(struct run *r)
 {
     fold_free(r->out->fold);
-    for (size_t i = 0; i < r->count; i++) {
-        struct follow *f = &r->follows[i];
-        image_close(f->image);
-        f->image = NULL;
-        f->fold = NULL;
-        f->counter = 0;
-    }
+    forget_tables(r);
     *r->out = (struct replay){.fold = fold_new()};
     keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
     if (r->s->m)
         snprintf(r->out->nonce, sizeof r->out->nonce, "%s", r->s->m->nonce);
+    r->place = (struct segment_place){.point = *r->s->from};
     r->phase = PHASE_WORLD;
-    r->again = r->first_gtid_seen = false;
-    r->group.open = false;
-    r->map_count = 0;
+    r->again = r->first_gtid_seen = r->group.open = false;
 }
 
 static int read_once(struct run *r, struct err *e)
 {
-    struct binlog_options o = {.heartbeat = HEARTBEAT_MS, .to_end = true};
     forget(r);
     if (r->s->upto && same_place(r->s->from, r->s->upto))
         return 0;
-    r->log = binlog_open(r->s->db, r->s->from, &o, e);
-    int rc = r->log ? read_log(r, e) : -1;
-    binlog_close(r->log);
-    r->log = NULL;
-    return rc;
+    read_segments(r);
+    if (r->phase == PHASE_OVER)
+        return 0;
+    r->first_gtid_seen = false; /* the log must go on where the segments end */
+    return read_log(r, e);
 }
 
 /* The wire may have been at fault, or a crowd that comes back after the restart took all
@@ -567,14 +519,27 @@ static bool worth_another(const struct err *e)
     return e->cls == ERR_UNREACHABLE || e->cls == ERR_DAMAGED || db_no_connection(e);
 }
 
+static void gap_in_log(struct run *r, const struct err *e)
+{
+    char t[TEXT_SHORT];
+    bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* the way out is short */
+    const char *sep = ours && e->hint[0] ? "; " : "", *hint = ours ? e->hint : "";
+    if (r->out->damage[0])
+        gap(r, "%.300s; and of the server's log: %.200s%s%s", r->out->damage, e->text, sep, hint);
+    else if (r->out->files_end.ms)
+        gap(r, "its files end at %s; and of the server's log: %.400s%s%s",
+            text_utc(r->out->files_end, t), e->text, sep, hint);
+    else
+        gap(r, "%s%s%s", e->text, sep, hint);
+}
+
 /* A log that cannot be read is no reason not to restore; a server that is gone is. */
 static int as_gap(struct run *r, const struct err *e)
 {
     if (e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED || e->cls == ERR_ABORTED ||
         e->cls == ERR_SYSTEM || db_no_connection(e))
         return -1;
-    bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* the way out is short */
-    gap(r, "%s%s%s", e->text, ours && e->hint[0] ? "; " : "", ours ? e->hint : "");
+    gap_in_log(r, e);
     if (!r->again)
         return 0;
     struct err ignored; /* half a group is in: once more, up to it */
@@ -594,19 +559,15 @@ static void keep_counters(struct run *r)
     struct replay *out = r->out;
     out->counters = xcalloc(r->count + 1, sizeof *out->counters);
     for (size_t i = 0; i < r->count; i++)
-        if (r->follows[i].counter)
+        if (r->tables[i]->counter)
             out->counters[out->counter_count++] =
-                (struct replay_counter){xstrdup(r->follows[i].t->name), r->follows[i].counter + 1};
+                (struct replay_counter){xstrdup(r->tables[i]->name), r->tables[i]->counter + 1};
 }
 
 static void run_free(struct run *r)
 {
-    for (size_t i = 0; i < r->count; i++)
-        image_close(r->follows[i].image);
-    free(r->follows);
+    forget_tables(r);
     free(r->judged.list);
-    buf_free(&r->before);
-    buf_free(&r->after);
 }
 
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e)

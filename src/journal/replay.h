@@ -1,5 +1,6 @@
 /* From one moment to another, that of a loss as a rule: the changes of the world's MEMORY tables,
- * read from the server's binary log and folded (fold.h). Nothing is written anywhere.
+ * read from segments (archive.h) as far as they go and then from the server's binary log, and
+ * folded (fold.h). Nothing is written anywhere.
  *
  * What ends it: a restart of the server, which empties the tables (its format description says so,
  * and nobody can say it by mistake), the time that was asked for, or the end of the log. A restart
@@ -25,7 +26,8 @@ struct replay_source {
     const struct db_point *upto;    /* no further than this place; NULL: to the end of the log */
     const struct db_tables *tables; /* of the schema, as they are now, with their keys read */
     wall_t until;                   /* ms 0: up to the loss, or the end */
-    struct progress *progress;      /* counts bytes of the log; may be NULL */
+    int archive_fd;                 /* directory of segments; -1: none. Needs `m` */
+    struct progress *progress;      /* counts bytes of both; may be NULL */
 };
 
 struct replay_counter {
@@ -38,15 +40,18 @@ struct replay {
     struct db_point upto; /* behind the last group that counts; no GTID */
     wall_t last;          /* of the last group that counts, to the second; ms 0: none */
     uint64_t changes;
-    uint64_t bytes; /* of the log, read */
-    char nonce[33]; /* of the world that this is */
-    bool at_end;    /* the log was read to its end */
-    bool to_loss;   /* a restart of the server ended it */
-    wall_t lost_at; /* when that was, to the second */
+    uint64_t filed;   /* of these, from segments */
+    wall_t files_end; /* how far segments went; ms 0: there were none */
+    uint64_t bytes;   /* read */
+    char nonce[33];   /* of the world that this is */
+    bool at_end;      /* the log was read to its end */
+    bool to_loss;     /* a restart of the server ended it */
+    wall_t lost_at;   /* when that was, to the second */
     struct replay_counter *counters;
     size_t counter_count;
-    char gap[640]; /* why it ends earlier than it should; "": it does not */
-    wall_t gap_at; /* of the group that could not be followed; ms 0: before any */
+    char damage[512]; /* of a segment; "": none was met */
+    char gap[640];    /* why it ends earlier than it should; "": it does not */
+    wall_t gap_at;    /* of the group that could not be followed; ms 0: before any */
 };
 
 /* 0 also where there is a gap. -1: the server is gone, or told to stop. */

@@ -1,11 +1,14 @@
 #include "restore/catchup.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/fault.h"
 #include "core/js.h"
+#include "journal/archive.h"
 
 /* A dump that was asked for by name is wanted as it is, and so is the one that replaces a living
  * world. */
@@ -15,8 +18,9 @@ static bool wants_journal(const struct catchup *c, const struct manifest *m)
     enum config_journal mode = c->job->cfg->journal;
     if (c->opt->at.ms)
         return true;
-    return (mode == JOURNAL_SERVER || (mode == JOURNAL_AUTO && m->end.file[0])) && !c->opt->into &&
-           !c->out->over_living && !c->off && (!d || strcmp(d, "latest") == 0);
+    bool any = mode == JOURNAL_AUTO ? m->end.file[0] != '\0' : mode != JOURNAL_OFF;
+    return any && !c->opt->into && !c->out->over_living && !c->off &&
+           (!d || strcmp(d, "latest") == 0);
 }
 
 /* TRUNCATE sets a counter back, and nothing else does. */
@@ -42,6 +46,7 @@ static void keep_figures(struct catchup *c)
     c->out->journal.used = true;
     c->out->journal.whole = !j->gap[0] && j->to_loss;
     c->out->journal.changes = j->changes;
+    c->out->journal.filed = j->filed;
     c->out->journal.rows = 0;
     c->out->journal.last = j->last;
     c->out->journal.gap_at = j->gap_at;
@@ -57,7 +62,23 @@ static void forget_journal(struct catchup *c)
     c->out->journal.used = c->out->journal.whole = false;
 }
 
-/* The log speaks of the world's own schema, whatever is restored into. */
+static void note(const struct catchup *c, const char *text)
+{
+    if (c->job->note)
+        c->job->note(c->job->note_arg, text);
+}
+
+/* -1: there are none. */
+static int open_segments(const struct catchup *c)
+{
+    struct err e = {0};
+    int fd = archive_dir(c->job->cfg, false, &e);
+    if (fd < 0 && e.num != ENOENT)
+        note(c, e.text);
+    return fd;
+}
+
+/* Both sources speak of the world's own schema, whatever is restored into. */
 static int replay_world(struct catchup *c, const struct manifest *m, struct err *e)
 {
     const struct config *cfg = c->job->cfg;
@@ -72,12 +93,15 @@ static int replay_world(struct catchup *c, const struct manifest *m, struct err 
                               .m = m,
                               .tables = &tables,
                               .until = c->opt->at,
+                              .archive_fd = open_segments(c),
                               .progress = c->job->progress};
     int rc = db_tables(c->db, schema, false, &tables, e);
     if (rc == 0)
         rc = db_table_keys(c->db, schema, &tables, e);
     if (rc == 0)
         rc = replay_read(&s, &c->journal, e);
+    if (s.archive_fd >= 0)
+        close(s.archive_fd);
     db_tables_free(&tables);
     free(schema);
     return rc;
@@ -150,8 +174,7 @@ static void note_gap(const struct catchup *c)
     snprintf(text, sizeof text, "%s: %s",
              c->out->journal.used ? "the journal ends before the loss" : "the journal is left out",
              c->out->journal.gap);
-    if (c->job->note)
-        c->job->note(c->job->note_arg, text);
+    note(c, text);
 }
 
 static int use_journal(struct catchup *c, const struct manifest *m, struct err *e)
@@ -161,6 +184,8 @@ static int use_journal(struct catchup *c, const struct manifest *m, struct err *
         err_step(e, "reading the journal");
         return -1;
     }
+    if (c->journal.damage[0] && !c->journal.gap[0]) /* else the gap says so */
+        note(c, c->journal.damage);
     const char *why = no_use(c);
     if (why)
         leave_journal_out(c, why);
@@ -194,11 +219,12 @@ void catchup_free(struct catchup *c)
 json_t *catchup_json(const struct restore_result *r)
 {
     char last[TEXT_SHORT];
-    json_t *o = json_pack(
-        "{s:b, s:b, s:I, s:I, s:o, s:s, s:I}", "used", r->journal.used, "whole", r->journal.whole,
-        "changes", (json_int_t)r->journal.changes, "rows", (json_int_t)r->journal.rows, "last",
-        r->journal.last.ms ? json_string(text_utc(r->journal.last, last)) : json_null(), "file",
-        r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
+    json_t *o =
+        json_pack("{s:b, s:b, s:I, s:I, s:I, s:o, s:s, s:I}", "used", r->journal.used, "whole",
+                  r->journal.whole, "changes", (json_int_t)r->journal.changes, "filed",
+                  (json_int_t)r->journal.filed, "rows", (json_int_t)r->journal.rows, "last",
+                  r->journal.last.ms ? json_string(text_utc(r->journal.last, last)) : json_null(),
+                  "file", r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
     if (r->journal.gap[0])
         js_set_clean(o, "gap", r->journal.gap);
     return o;

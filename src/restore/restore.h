@@ -30,7 +30,8 @@ struct restore_result {
     struct {
         bool used;        /* changes since the dump are in, if there were any */
         bool whole;       /* up to the loss */
-        uint64_t changes; /* that the binary log held of the world */
+        uint64_t changes; /* that the journal held of the world */
+        uint64_t filed;   /* of these, from segments */
         uint64_t rows;    /* that they came to */
         wall_t last;      /* of the last one; ms 0: there was none */
         wall_t gap_at;    /* from when on they are missing; ms 0: from the dump on */

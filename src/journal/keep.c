@@ -1,0 +1,179 @@
+#include "journal/keep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "store/catalog.h"
+
+#define SYNC_MS 400 /* a change is on the disk within a second, the slow disk's time included */
+
+struct keep {
+    const struct config *c;
+    int dirfd, dump_dirfd;
+    struct segment_head head;   /* of the segment that is written, or of the next one */
+    struct segment_writer *out; /* NULL: none is begun */
+    struct segment_place end;   /* of the segments so far; file "": none of this server */
+    uint64_t number;            /* the highest so far */
+    bool within;                /* a group */
+    mono_t next_sync;
+};
+
+static void adopt(struct keep *k, const struct archive *a, char damage[512])
+{
+    const struct archive_segment *last = a->count ? &a->list[a->count - 1] : NULL;
+    k->number = a->number;
+    if (!last)
+        return;
+    snprintf(damage, 512, "%s", last->damage);
+    if (strcmp(last->head.server, k->head.server) == 0 &&
+        strcmp(last->head.schema, k->head.schema) == 0)
+        k->end = last->sum.to;
+}
+
+struct keep *keep_open(const struct config *c, int dump_dirfd, const struct server_id *server,
+                       const char *schema, char damage[512], struct err *e)
+{
+    struct keep *k = xcalloc(1, sizeof *k);
+    struct archive a = {0};
+    k->c = c;
+    k->dump_dirfd = dump_dirfd;
+    snprintf(k->head.world, sizeof k->head.world, "%s", c->name);
+    snprintf(k->head.schema, sizeof k->head.schema, "%s", schema);
+    snprintf(k->head.server, sizeof k->head.server, "%s", server->uid);
+    snprintf(k->head.hostname, sizeof k->head.hostname, "%s", server->hostname);
+    damage[0] = '\0';
+    k->dirfd = archive_dir(c, true, e);
+    if (k->dirfd >= 0 && archive_recover(k->dirfd, c->name, &a, e) == 0) {
+        adopt(k, &a, damage);
+        archive_free(&a);
+        return k;
+    }
+    if (k->dirfd >= 0)
+        close(k->dirfd);
+    free(k);
+    return NULL;
+}
+
+const struct segment_place *keep_end(const struct keep *k)
+{
+    return k->end.point.file[0] ? &k->end : NULL;
+}
+
+void keep_begin(struct keep *k, const struct segment_place *from, const char *why)
+{
+    k->end = *from;
+    k->head.follows = why == NULL;
+    snprintf(k->head.why, sizeof k->head.why, "%s", why ? why : "");
+}
+
+/* ---- one segment ---- */
+
+static int begin_segment(struct keep *k, struct err *e)
+{
+    k->head.number = k->number + 1;
+    k->head.from = k->end;
+    k->head.made = clock_wall();
+    k->out = segment_create(k->dirfd, &k->head, e);
+    if (!k->out)
+        return -1;
+    k->number++;
+    return 0;
+}
+
+/* What follows a failed write would be taken for damage. */
+static int broken(struct keep *k)
+{
+    segment_close(k->out);
+    k->out = NULL;
+    return -1;
+}
+
+/* Only between groups. */
+static int end_segment(struct keep *k, struct err *e)
+{
+    if (!k->out)
+        return 0;
+    if (segment_sync(k->out, e) < 0)
+        return broken(k);
+    struct segment_writer *w = k->out;
+    k->out = NULL;
+    k->end = segment_written(w)->to;
+    k->head.follows = true;
+    k->head.why[0] = '\0';
+    return segment_seal(w, e);
+}
+
+int keep_put(struct keep *k, const struct change *c, struct err *e)
+{
+    if (!k->out && begin_segment(k, e) < 0)
+        return -1;
+    if (c->kind == CHANGE_BEGIN)
+        k->within = true;
+    else if (c->kind == CHANGE_END || c->kind == CHANGE_CUT)
+        k->within = false;
+    if (segment_put(k->out, c, e) < 0)
+        return broken(k);
+    return !k->within && segment_bytes(k->out) >= k->c->journal_segment ? end_segment(k, e) : 0;
+}
+
+int keep_sync(struct keep *k, struct err *e)
+{
+    if (!k->out || !mono_reached(clock_mono(), k->next_sync) || !segment_dirty(k->out))
+        return 0;
+    if (segment_sync(k->out, e) < 0)
+        return broken(k);
+    k->next_sync = mono_add(clock_mono(), SYNC_MS);
+    return 1;
+}
+
+/* ---- all of them ---- */
+
+static int need_of(const struct archive *a, const struct catalog_entry *c)
+{
+    return c ? archive_find(a, &c->m.end, c->m.server.uid) : -1;
+}
+
+static const struct catalog_entry *oldest(const struct catalog *c)
+{
+    for (size_t i = c->count; i-- > 0;)
+        if (c->list[i].intact)
+            return &c->list[i];
+    return NULL;
+}
+
+static int drop_needless(struct keep *k, struct err *e)
+{
+    struct archive a;
+    struct catalog c = {0};
+    if (archive_load(k->dirfd, k->c->name, &a, e) < 0)
+        return -1;
+    int rc = catalog_load(k->dump_dirfd, k->c->name, &c, e);
+    if (rc == 0) {
+        size_t n = archive_spare(&a, need_of(&a, oldest(&c)), need_of(&a, catalog_newest(&c, 0)),
+                                 k->c->journal_keep, k->c->journal_max_size, clock_wall());
+        rc = archive_drop(k->dirfd, &a, n, e);
+    }
+    catalog_free(&c);
+    archive_free(&a);
+    return rc;
+}
+
+int keep_dumped(struct keep *k, struct err *e)
+{
+    return (k->within ? 0 : end_segment(k, e)) < 0 || drop_needless(k, e) < 0 ? -1 : 0;
+}
+
+int keep_close(struct keep *k, struct err *e)
+{
+    int rc = 0;
+    if (!k)
+        return 0;
+    if (k->out)
+        rc = segment_seal(k->out, e);
+    close(k->dirfd);
+    free(k);
+    return rc;
+}

@@ -1,0 +1,84 @@
+/* What the files of segment.h share. Nobody else includes it. */
+#ifndef WK_JOURNAL_SEGMENT_INT_H
+#define WK_JOURNAL_SEGMENT_INT_H
+
+#include <jansson.h>
+
+#include "journal/segment.h"
+
+#define SEGMENT_MAGIC "WKJF"
+#define SEGMENT_FRAME 16u
+#define SEGMENT_WITHIN (UINT32_C(1) << 31)
+#define SEGMENT_BODY (256u << 10)    /* a frame is ended when it is longer */
+#define SEGMENT_BODY_MAX (16u << 20) /* and is never longer than this */
+#define SEGMENT_SEAL_BODY 8192u      /* a seal has this length, so that it is found from the end */
+
+/* Operations. Numbers are base 128, the lowest seven bits first; a text is its length and its
+ * bytes; a difference is a number whose lowest bit is its sign. */
+enum segment_op {
+    SEGMENT_HEAD = 1, /* text: JSON */
+    SEGMENT_DEFINE,   /* text: JSON of a table; tables are counted from 0 in this order */
+    SEGMENT_FILE,     /* born, text: the log's file that places are in from now on, from 0 */
+    SEGMENT_BEGIN,    /* flags, difference of seconds; domain, server, seq where flag GTID */
+    SEGMENT_END,      /* how far the place is behind that of the last END or FILE */
+    SEGMENT_INSERT,   /* table, text: the tuple */
+    SEGMENT_DELETE,
+    SEGMENT_REPLACE,
+    SEGMENT_TRUNCATE, /* table */
+    SEGMENT_LOST,     /* seconds since 1970 */
+    SEGMENT_SWAP,     /* seconds, text: JSON of the mark */
+    SEGMENT_GAP,      /* seconds, text: why */
+    SEGMENT_SEAL,     /* text: JSON, ended by blanks */
+};
+#define SEGMENT_GTID 1u /* the number of the group is here, */
+#define SEGMENT_NEXT 2u /* or is the one after that of the group before */
+
+/* What one operation means depends on those before it. */
+struct segment_state {
+    bool open; /* within a group */
+    struct change_gtid gtid, last_gtid;
+    struct segment_place place; /* behind the last whole group */
+    int64_t second;             /* of the last BEGIN */
+    struct segment_sum sum;
+};
+
+/* segment_op.c: pure. */
+
+void segment_put_number(struct buf *b, uint64_t n);
+void segment_put_difference(struct buf *b, int64_t n);
+void segment_put_text(struct buf *b, const char *s, size_t len);
+
+struct segment_table {
+    struct change_table pub;
+    char *name;
+    unsigned *key;
+};
+struct segment_parser {
+    struct segment_state s;
+    struct segment_table **tables;
+    size_t count;
+    struct segment_head head;
+    bool have_head, sealed;
+    struct statement_mark mark;
+    char text[640];
+};
+/* One operation from `*at`. 1: a change, in `c`; 2: nothing to tell; 0: it is none. */
+int segment_parse(struct segment_parser *p, const char **at, const char *end, struct change *c);
+void segment_parser_free(struct segment_parser *p);
+
+json_t *segment_head_json(const struct segment_head *h);
+bool segment_head_read(const char *text, size_t len, struct segment_head *h);
+json_t *segment_sum_json(const struct segment_sum *s);
+bool segment_sum_read(const char *text, size_t len, struct segment_sum *s);
+json_t *segment_table_json(const struct change_table *t);
+json_t *segment_mark_json(const struct statement_mark *m);
+void segment_note(struct segment_sum *s, const struct change *c);
+
+/* segment_write.c: cuts the file at `at` and ends it there. */
+int segment_append_seal(int fd, const char *file, uint64_t number, uint64_t at,
+                        const struct segment_sum *sum, struct err *e);
+
+/* CRC of a frame's first 12 bytes. */
+uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char head[SEGMENT_FRAME]);
+
+#endif

@@ -1,0 +1,469 @@
+/* The operations of a segment, and the texts in them. Pure; nothing in the bytes is trusted. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/codec.h"
+#include "core/js.h"
+#include "journal/segment_int.h"
+#include "store/manifest.h"
+
+#define TABLES_MAX 100000u
+#define KEY_MAX 64u
+#define COLUMNS_MAX 65536
+#define SECONDS_MAX (INT64_C(1) << 32) /* as many as an event can tell */
+
+/* ---- names ---- */
+
+void segment_name(const char *world, uint64_t number, char out[SEGMENT_NAME_MAX])
+{
+    snprintf(out, SEGMENT_NAME_MAX, "%.32s-%010" PRIu64 SEGMENT_SUFFIX, world, number);
+}
+
+uint64_t segment_number(const char *file, const char *world)
+{
+    char again[SEGMENT_NAME_MAX];
+    size_t w = strlen(world);
+    if (strncmp(file, world, w) != 0 || file[w] != '-')
+        return 0;
+    size_t digits = strspn(file + w + 1, "0123456789");
+    uint64_t n = digits <= 18 ? strtoull(file + w + 1, NULL, 10) : 0;
+    segment_name(world, n, again);
+    return strcmp(again, file) == 0 ? n : 0;
+}
+
+void segment_gtid(const struct change_gtid *g, struct db_point *p)
+{
+    if (g->seq)
+        snprintf(p->gtid, sizeof p->gtid, "%" PRIu32 "-%" PRIu32 "-%" PRIu64, g->domain, g->server,
+                 g->seq);
+}
+
+uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char head[SEGMENT_FRAME])
+{
+    unsigned char b[16 + SEGMENT_FRAME - 4];
+    for (unsigned i = 0; i < 8; i++) {
+        b[i] = (unsigned char)(number >> (8 * i));
+        b[8 + i] = (unsigned char)(at >> (8 * i));
+    }
+    memcpy(b + 16, head, SEGMENT_FRAME - 4);
+    return codec_crc32(0, b, sizeof b);
+}
+
+/* ---- JSON ---- */
+
+static json_t *place_json(const struct segment_place *p)
+{
+    json_t *o = manifest_point_json(&p->point);
+    if (json_is_object(o)) {
+        js_set_int(o, "born", p->born);
+        js_set_int(o, "at", p->at.ms);
+    }
+    return o;
+}
+
+static void read_place(const json_t *o, struct segment_place *p)
+{
+    *p = (struct segment_place){0};
+    if (!json_is_object(o))
+        return;
+    manifest_read_point(o, &p->point);
+    p->born = (uint32_t)js_number(o, "born", 0);
+    p->at.ms = js_number(o, "at", 0);
+}
+
+json_t *segment_head_json(const struct segment_head *h)
+{
+    return json_pack("{s:i, s:s, s:s, s:I, s:s, s:o, s:o, s:I, s:b, s:o}", "worldkeeper journal",
+                     SEGMENT_FORMAT, "world", h->world, "schema", h->schema, "number",
+                     (json_int_t)h->number, "server", h->server, "hostname", js_clean(h->hostname),
+                     "from", place_json(&h->from), "made", (json_int_t)h->made.ms, "follows",
+                     h->follows, "why", js_clean(h->why));
+}
+
+bool segment_head_read(const char *text, size_t len, struct segment_head *h)
+{
+    json_t *o = json_loadb(text, len, 0, NULL);
+    *h = (struct segment_head){0};
+    bool ok = js_number(o, "worldkeeper journal", 0) == SEGMENT_FORMAT;
+    js_copy(o, "world", h->world, sizeof h->world);
+    js_copy(o, "schema", h->schema, sizeof h->schema);
+    h->number = (uint64_t)js_number(o, "number", 0);
+    js_copy(o, "server", h->server, sizeof h->server);
+    js_copy(o, "hostname", h->hostname, sizeof h->hostname);
+    read_place(json_object_get(o, "from"), &h->from);
+    h->made.ms = js_number(o, "made", 0);
+    h->follows = js_flag(o, "follows");
+    js_copy(o, "why", h->why, sizeof h->why);
+    json_decref(o);
+    return ok && h->from.point.file[0];
+}
+
+json_t *segment_sum_json(const struct segment_sum *s)
+{
+    json_t *marks = json_array();
+    size_t n = s->mark_count < SEGMENT_MARKS ? s->mark_count : SEGMENT_MARKS;
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(marks, json_pack("{s:i, s:I, s:o}", "kind", (int)s->marks[i].kind,
+                                               "at", (json_int_t)s->marks[i].at.ms, "text",
+                                               js_clean(s->marks[i].text)));
+    return json_pack("{s:o, s:I, s:I, s:o, s:I}", "to", place_json(&s->to), "groups",
+                     (json_int_t)s->groups, "changes", (json_int_t)s->changes, "marks", marks,
+                     "mark_count", (json_int_t)s->mark_count);
+}
+
+bool segment_sum_read(const char *text, size_t len, struct segment_sum *s)
+{
+    json_t *o = json_loadb(text, len, 0, NULL), *m;
+    size_t i;
+    *s = (struct segment_sum){0};
+    read_place(json_object_get(o, "to"), &s->to);
+    s->groups = (uint64_t)js_number(o, "groups", 0);
+    s->changes = (uint64_t)js_number(o, "changes", 0);
+    s->mark_count = (size_t)js_number(o, "mark_count", 0);
+    json_array_foreach(json_object_get(o, "marks"), i, m)
+    {
+        if (i == SEGMENT_MARKS)
+            break;
+        int64_t kind = js_number(m, "kind", -1);
+        if (kind < 0 || kind > CHANGE_STRANGER)
+            break;
+        s->marks[i].kind = (enum change_kind)kind;
+        s->marks[i].at.ms = js_number(m, "at", 0);
+        js_copy(m, "text", s->marks[i].text, sizeof s->marks[i].text);
+    }
+    bool ok =
+        json_is_object(o) && s->to.point.file[0] && (s->mark_count <= i || i == SEGMENT_MARKS);
+    json_decref(o);
+    return ok;
+}
+
+json_t *segment_table_json(const struct change_table *t)
+{
+    json_t *key = json_array();
+    for (size_t i = 0; i < t->key_count; i++)
+        json_array_append_new(key, json_integer((json_int_t)t->key[i]));
+    return json_pack("{s:s, s:s, s:o, s:i}", "name", t->name, "columns", t->columns, "key", key,
+                     "counter", t->counter);
+}
+
+json_t *segment_mark_json(const struct statement_mark *m)
+{
+    return json_pack("{s:o, s:s, s:s, s:I}", "dump", js_clean(m->dump), "nonce", m->nonce, "file",
+                     m->upto.file, "pos", (json_int_t)m->upto.pos);
+}
+
+static bool read_mark(const char *text, size_t len, struct statement_mark *m)
+{
+    json_t *o = json_loadb(text, len, 0, NULL);
+    *m = (struct statement_mark){0};
+    js_copy(o, "dump", m->dump, sizeof m->dump);
+    js_copy(o, "nonce", m->nonce, sizeof m->nonce);
+    js_copy(o, "file", m->upto.file, sizeof m->upto.file);
+    m->upto.pos = (uint64_t)js_number(o, "pos", 0);
+    bool ok = json_is_object(o);
+    json_decref(o);
+    return ok;
+}
+
+/* ---- what happened, for who does not read all of it ---- */
+
+void segment_note(struct segment_sum *s, const struct change *c)
+{
+    if (s->mark_count < SEGMENT_MARKS) {
+        struct segment_mark *m = &s->marks[s->mark_count];
+        m->kind = c->kind;
+        m->at = c->at;
+        snprintf(m->text, sizeof m->text, "%s",
+                 c->kind == CHANGE_SWAP  ? c->mark->dump
+                 : c->kind == CHANGE_GAP ? c->why
+                                         : "");
+    }
+    s->mark_count++;
+}
+
+/* ---- writing ---- */
+
+void segment_put_number(struct buf *b, uint64_t n)
+{
+    while (n >= 128) {
+        buf_addc(b, (char)(n | 128));
+        n >>= 7;
+    }
+    buf_addc(b, (char)n);
+}
+
+void segment_put_difference(struct buf *b, int64_t n)
+{
+    segment_put_number(b, n < 0 ? ((uint64_t)-n << 1) | 1 : (uint64_t)n << 1);
+}
+
+void segment_put_text(struct buf *b, const char *s, size_t len)
+{
+    segment_put_number(b, len);
+    buf_add(b, s, len);
+}
+
+/* ---- reading ---- */
+
+struct in {
+    const char *at, *end;
+    bool broken;
+};
+
+static uint64_t number(struct in *in)
+{
+    uint64_t n = 0;
+    for (unsigned shift = 0; shift < 64 && in->at < in->end; shift += 7) {
+        unsigned char c = (unsigned char)*in->at++;
+        n |= (uint64_t)(c & 127) << shift;
+        if (c < 128)
+            return n;
+    }
+    in->broken = true;
+    return 0;
+}
+
+static int64_t difference(struct in *in)
+{
+    uint64_t n = number(in);
+    int64_t half = (int64_t)(n >> 1);
+    return n & 1 ? -half : half;
+}
+
+static const char *text(struct in *in, size_t *len)
+{
+    uint64_t n = number(in);
+    const char *s = in->at;
+    if (n > (uint64_t)(in->end - in->at)) {
+        in->broken = true;
+        n = 0;
+    }
+    *len = (size_t)n;
+    in->at += n;
+    return s;
+}
+
+static void put_place(const struct segment_parser *p, struct change *c)
+{
+    c->file = p->s.place.point.file;
+    c->pos = p->s.place.point.pos;
+    c->born = p->s.place.born;
+    c->at.ms = p->s.second * 1000;
+    c->gtid = p->s.gtid;
+}
+
+static int read_head(struct segment_parser *p, struct in *in)
+{
+    size_t len;
+    const char *s = text(in, &len);
+    if (in->broken || p->have_head || !segment_head_read(s, len, &p->head))
+        return 0;
+    p->have_head = true;
+    p->s.place = p->s.sum.to = p->head.from;
+    p->s.second = p->head.from.at.ms / 1000;
+    return 2;
+}
+
+static bool read_table(const char *s, size_t len, struct segment_table *t)
+{
+    json_t *o = json_loadb(s, len, 0, NULL), *key = json_object_get(o, "key"), *k;
+    size_t i;
+    int64_t counter = js_number(o, "counter", -2);
+    bool ok = js_text(o, "name")[0] && json_array_size(key) <= KEY_MAX && counter >= -1 &&
+              counter < COLUMNS_MAX;
+    t->name = xstrdup(js_text(o, "name"));
+    t->pub.name = t->name;
+    js_copy(o, "columns", t->pub.columns, sizeof t->pub.columns);
+    t->key = xcalloc(json_array_size(key) + 1, sizeof *t->key);
+    json_array_foreach(key, i, k)
+    {
+        json_int_t n = json_integer_value(k);
+        ok = ok && n >= 0 && n < COLUMNS_MAX;
+        t->key[i] = ok ? (unsigned)n : 0;
+    }
+    t->pub.key = t->key;
+    t->pub.key_count = json_array_size(key);
+    t->pub.counter = ok ? (int)counter : -1;
+    json_decref(o);
+    return ok;
+}
+
+static void free_table(struct segment_table *t)
+{
+    free(t->name);
+    free(t->key);
+    free(t);
+}
+
+static int read_define(struct segment_parser *p, struct in *in, struct change *c)
+{
+    size_t len;
+    const char *s = text(in, &len);
+    if (in->broken || p->count == TABLES_MAX)
+        return 0;
+    struct segment_table *t = xcalloc(1, sizeof *t);
+    if (!read_table(s, len, t)) {
+        free_table(t);
+        return 0;
+    }
+    p->tables = xrealloc(p->tables, (p->count + 1) * sizeof *p->tables);
+    p->tables[p->count++] = t;
+    c->kind = CHANGE_TABLE;
+    c->table = &t->pub;
+    return 1;
+}
+
+static int read_file(struct segment_parser *p, struct in *in)
+{
+    struct segment_place *at = &p->s.place;
+    size_t len;
+    uint64_t born = number(in);
+    const char *s = text(in, &len);
+    if (in->broken || len == 0 || len >= sizeof at->point.file || memchr(s, 0, len))
+        return 0;
+    snprintf(at->point.file, sizeof at->point.file, "%.*s", (int)len, s);
+    at->point.pos = 0;
+    at->born = (uint32_t)born;
+    return 2;
+}
+
+static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
+{
+    uint64_t flags = number(in);
+    int64_t by = difference(in);
+    struct change_gtid g = {0};
+    if (flags & SEGMENT_GTID) {
+        g.domain = (uint32_t)number(in);
+        g.server = (uint32_t)number(in);
+        g.seq = number(in);
+    } else if (flags & SEGMENT_NEXT)
+        g = (struct change_gtid){p->s.last_gtid.domain, p->s.last_gtid.server,
+                                 p->s.last_gtid.seq + 1};
+    if (in->broken || p->s.open || flags > SEGMENT_NEXT || by > SECONDS_MAX || by < -SECONDS_MAX)
+        return 0;
+    p->s.open = true;
+    p->s.second += by;
+    p->s.gtid = g;
+    if (g.seq)
+        p->s.last_gtid = g;
+    c->kind = CHANGE_BEGIN;
+    return 1;
+}
+
+static int read_end(struct segment_parser *p, struct in *in, struct change *c)
+{
+    struct segment_place *at = &p->s.place;
+    uint64_t by = number(in);
+    if (in->broken || !p->s.open || by > INT64_MAX - at->point.pos)
+        return 0;
+    p->s.open = false;
+    at->point.pos += by;
+    at->at.ms = p->s.second * 1000;
+    segment_gtid(&p->s.last_gtid, &at->point);
+    p->s.sum.to = *at;
+    p->s.sum.groups++;
+    c->kind = CHANGE_END;
+    return 1;
+}
+
+static int read_row(struct segment_parser *p, enum segment_op op, struct in *in, struct change *c)
+{
+    uint64_t n = number(in);
+    if (op != SEGMENT_TRUNCATE)
+        c->tuple = text(in, &c->len);
+    if (in->broken || !p->s.open || n >= p->count)
+        return 0;
+    c->kind = op == SEGMENT_INSERT    ? CHANGE_INSERT
+              : op == SEGMENT_DELETE  ? CHANGE_DELETE
+              : op == SEGMENT_REPLACE ? CHANGE_REPLACE
+                                      : CHANGE_TRUNCATE;
+    c->table = &p->tables[n]->pub;
+    p->s.sum.changes++;
+    return 1;
+}
+
+static int read_event(struct segment_parser *p, enum segment_op op, struct in *in, struct change *c)
+{
+    uint64_t second = number(in);
+    size_t len = 0;
+    const char *s = op == SEGMENT_LOST ? "" : text(in, &len);
+    if (in->broken || second > UINT32_MAX)
+        return 0;
+    c->at.ms = (int64_t)second * 1000;
+    c->kind = op == SEGMENT_LOST ? CHANGE_LOST : op == SEGMENT_SWAP ? CHANGE_SWAP : CHANGE_GAP;
+    c->mark = &p->mark;
+    snprintf(p->text, sizeof p->text, "%.*s", (int)(len < sizeof p->text ? len : 0), s);
+    c->why = p->text;
+    if (op == SEGMENT_SWAP && !read_mark(s, len, &p->mark))
+        return 0;
+    segment_note(&p->s.sum, c);
+    return 1;
+}
+
+static int read_seal(struct segment_parser *p, struct in *in)
+{
+    struct segment_sum sum;
+    size_t len;
+    const char *s = text(in, &len);
+    if (in->broken || p->s.open || !segment_sum_read(s, len, &sum))
+        return 0;
+    p->sealed = true;
+    return 2;
+}
+
+static int parse(struct segment_parser *p, enum segment_op op, struct in *in, struct change *c)
+{
+    switch (op) {
+    case SEGMENT_HEAD:
+        return read_head(p, in);
+    case SEGMENT_DEFINE:
+        return read_define(p, in, c);
+    case SEGMENT_FILE:
+        return read_file(p, in);
+    case SEGMENT_BEGIN:
+        return read_begin(p, in, c);
+    case SEGMENT_END:
+        return read_end(p, in, c);
+    case SEGMENT_INSERT:
+    case SEGMENT_DELETE:
+    case SEGMENT_REPLACE:
+    case SEGMENT_TRUNCATE:
+        return read_row(p, op, in, c);
+    case SEGMENT_LOST:
+    case SEGMENT_SWAP:
+    case SEGMENT_GAP:
+        return read_event(p, op, in, c);
+    case SEGMENT_SEAL:
+        return read_seal(p, in);
+    }
+    return 0;
+}
+
+int segment_parse(struct segment_parser *p, const char **at, const char *end, struct change *c)
+{
+    struct in in = {*at, end, false};
+    *c = (struct change){0};
+    unsigned char op = (unsigned char)*in.at++;
+    if (p->sealed || (!p->have_head && op != SEGMENT_HEAD))
+        return 0;
+    put_place(p, c);
+    int rc = parse(p, (enum segment_op)op, &in, c);
+    if (rc == 1 && c->kind == CHANGE_END)
+        put_place(p, c);
+    else if (rc == 1 && c->kind == CHANGE_BEGIN) {
+        c->at.ms = p->s.second * 1000;
+        c->gtid = p->s.gtid;
+    }
+    *at = in.at;
+    return in.broken ? 0 : rc;
+}
+
+void segment_parser_free(struct segment_parser *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        free_table(p->tables[i]);
+    free(p->tables);
+    *p = (struct segment_parser){0};
+}
