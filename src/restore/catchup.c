@@ -180,12 +180,14 @@ static void note_gap(const struct catchup *c)
 static int use_journal(struct catchup *c, const struct manifest *m, struct err *e)
 {
     progress_phase(c->job->progress, "reading the journal", 0, 0);
+    mono_t began = clock_mono();
     if (replay_world(c, m, e) < 0) {
         err_step(e, "reading the journal");
         return -1;
     }
     if (c->journal.damage[0] && !c->journal.gap[0]) /* else the gap says so */
         note(c, c->journal.damage);
+    c->out->journal.took_ms = mono_since(clock_mono(), began);
     const char *why = no_use(c);
     if (why)
         leave_journal_out(c, why);
@@ -220,9 +222,10 @@ json_t *catchup_json(const struct restore_result *r)
 {
     char last[TEXT_SHORT];
     json_t *o =
-        json_pack("{s:b, s:b, s:I, s:I, s:I, s:o, s:s, s:I}", "used", r->journal.used, "whole",
+        json_pack("{s:b, s:b, s:I, s:I, s:I, s:f, s:o, s:s, s:I}", "used", r->journal.used, "whole",
                   r->journal.whole, "changes", (json_int_t)r->journal.changes, "filed",
-                  (json_int_t)r->journal.filed, "rows", (json_int_t)r->journal.rows, "last",
+                  (json_int_t)r->journal.filed, "rows", (json_int_t)r->journal.rows, "seconds",
+                  (double)r->journal.took_ms / 1000.0, "last",
                   r->journal.last.ms ? json_string(text_utc(r->journal.last, last)) : json_null(),
                   "file", r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
     if (r->journal.gap[0])

@@ -33,6 +33,7 @@ struct restore_result {
         uint64_t changes; /* that the journal held of the world */
         uint64_t filed;   /* of these, from segments */
         uint64_t rows;    /* that they came to */
+        int64_t took_ms;  /* to read and fold them */
         wall_t last;      /* of the last one; ms 0: there was none */
         wall_t gap_at;    /* from when on they are missing; ms 0: from the dump on */
         struct db_point upto;
