@@ -1,5 +1,5 @@
-/* writer SOCKET SCHEMA: a game with one connection that changes a random row each millisecond,
- * until SIGTERM. Prints how long its statements took.
+/* writer SOCKET SCHEMA [RATE ROWS]: a game with one connection that changes RATE rows a second
+ * (1000), ROWS (1) with each statement, until SIGTERM. Prints how long its statements took.
  *
  * The schedule is absolute: what fell due while a statement waited is sent as soon as that one has
  * ended, as orders of players queue up behind a lock. `wait` counts from sending a statement to its
@@ -10,10 +10,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "bench.h"
+#include "game.h"
 
-#define INTERVAL_NS 1000000LL
-#define KINDS 5
+#define RATE 1000
 
 static volatile sig_atomic_t begin, stop;
 
@@ -24,10 +23,6 @@ static void on_signal(int sig)
     else
         stop = 1;
 }
-
-struct world {
-    uint32_t users, planets, fleets;
-};
 
 struct samples {
     uint32_t *us;
@@ -43,47 +38,6 @@ static void add(struct samples *s, int64_t ns)
             abort();
     }
     s->us[s->count++] = (uint32_t)(ns / NS_PER_US);
-}
-
-static uint32_t count_rows(MYSQL *db, const char *table)
-{
-    char sql[128];
-    snprintf(sql, sizeof sql, "SELECT COUNT(*) FROM %s", table);
-    run_sql(db, sql);
-    MYSQL_RES *res = mysql_store_result(db);
-    MYSQL_ROW row = res ? mysql_fetch_row(res) : NULL;
-    if (!row || strtoul(row[0], NULL, 10) == 0) {
-        fprintf(stderr, "table %s has no rows\n", table);
-        exit(1);
-    }
-    uint32_t n = (uint32_t)strtoul(row[0], NULL, 10);
-    mysql_free_result(res);
-    return n;
-}
-
-/* One order of the game: each table in its turn, by its primary key; now and then a B-tree key
- * moves. */
-static int next_order(char *sql, size_t size, const struct world *w, uint64_t i, uint64_t *seed)
-{
-    uint32_t user = 1 + random_below(seed, w->users), planet = 1 + random_below(seed, w->planets);
-    uint32_t fleet = 1 + random_below(seed, w->fleets), v = random_below(seed, 100000);
-    switch (i % KINDS) {
-    case 0:
-        return snprintf(sql, size, "UPDATE planets SET iron = %u, owner = %u WHERE id = %u", v,
-                        user, planet);
-    case 1:
-        return snprintf(sql, size, "UPDATE fleets SET x = %u, status = %u WHERE id = %u", v, v % 4,
-                        fleet);
-    case 2:
-        return snprintf(sql, size, "UPDATE users SET points = %u WHERE id = %u", v, user);
-    case 3:
-        return snprintf(sql, size,
-                        "UPDATE factories SET stock = %u WHERE planet = %u AND type = %u", v,
-                        planet, v % 12);
-    default:
-        return snprintf(sql, size, "UPDATE ships SET many = %u WHERE fleet = %u AND type = %u", v,
-                        fleet, v % 10);
-    }
 }
 
 static void sleep_until(int64_t ns)
@@ -114,29 +68,37 @@ static void print(const char *name, struct samples *s, const char *end)
            quantile(s, 0.5), quantile(s, 0.99), quantile(s, 0.999), quantile(s, 1), end);
 }
 
-/* What fell due before SIGTERM is played to its end, however late. */
-static void play(MYSQL *db, const struct world *w, struct samples *wait, struct samples *late)
+struct pace {
+    int64_t interval_ns;
+    uint32_t rows;
+};
+
+/* What fell due before SIGTERM is played to its end, however late. Gives the rows that changed. */
+static uint64_t play(MYSQL *db, const struct pace *p, struct samples *wait, struct samples *late)
 {
-    char sql[256];
-    uint64_t seed = 0x9e3779b97f4a7c15;
+    static char sql[BATCH_BYTES];
+    struct world w = see_world(db);
+    uint64_t seed = 0x9e3779b97f4a7c15, changes = 0;
     int64_t due = now_ns(), end = 0;
-    for (uint64_t i = 0;; i++, due += INTERVAL_NS) {
+    for (uint64_t i = 0;; i++, due += p->interval_ns) {
         sleep_until(due);
         if (stop && !end)
             end = now_ns();
         if (end && due >= end)
-            return;
+            return changes;
         if (begin) {
             begin = 0;
-            wait->count = late->count = 0;
+            wait->count = late->count = changes = 0;
         }
-        int n = next_order(sql, sizeof sql, w, i, &seed);
+        int n = p->rows == 1 ? next_order(sql, sizeof sql, &w, i, &seed)
+                             : next_batch(sql, sizeof sql, &w, i, &seed, p->rows);
         int64_t sent = now_ns();
         if (mysql_real_query(db, sql, (unsigned long)n) != 0)
             die_sql(db, sql);
         int64_t done = now_ns();
         add(wait, done - sent);
         add(late, done - due);
+        changes += mysql_affected_rows(db);
         if (i == 0) {
             puts("playing");
             fflush(stdout);
@@ -148,19 +110,19 @@ int main(int argc, char **argv)
 {
     struct sigaction act = {.sa_handler = on_signal};
     struct samples wait = {0}, late = {0};
-    if (argc != 3) {
-        fprintf(stderr, "usage: writer SOCKET SCHEMA\n");
+    uint32_t rate = argc == 5 ? (uint32_t)strtoul(argv[3], NULL, 10) : RATE;
+    struct pace pace = {.rows = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1};
+    if ((argc != 3 && argc != 5) || rate == 0 || pace.rows == 0 || pace.rows > BATCH_MAX) {
+        fprintf(stderr, "usage: writer SOCKET SCHEMA [RATE ROWS]\n");
         return 2;
     }
+    pace.interval_ns = NS_PER_S * pace.rows / rate;
     sigaction(SIGUSR1, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
     MYSQL *db = connect_to(argv[1], argv[2]);
-    struct world w = {.users = count_rows(db, "users"),
-                      .planets = count_rows(db, "planets"),
-                      .fleets = count_rows(db, "fleets")};
-    play(db, &w, &wait, &late);
+    uint64_t changes = play(db, &pace, &wait, &late);
     mysql_close(db);
-    printf("{\"statements\": %zu, ", wait.count);
+    printf("{\"statements\": %zu, \"changes\": %" PRIu64 ", ", wait.count, changes);
     print("wait_ms", &wait, ", ");
     print("late_ms", &late, "}\n");
     return 0;
