@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
     cat <<'END'
 Usage: scripts/bench.sh [--quick] [--rounds N] [--sizes LIST] [--growth-rounds N] [--no-cron]
-                        [--out DIR]
+                        [--journal MODES] [--journal-rounds N] [--only journal] [--out DIR]
 
 Installs what is missing from Debian's packages, builds, starts private MariaDB servers in a
 temporary directory and measures. Prints the figures, and writes them to DIR/bench.json with a
@@ -19,12 +19,16 @@ picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not
                      13 GiB of memory and 21 GiB of disk (default: 1,0.1,4,10)
   --growth-rounds N  rounds of each other size (default: 1)
   --no-cron          without the whole outage under the old scripts, a minute and more a round
-  --quick            a tiny world, one round, under a minute: whether all of it still works;
+  --journal MODES    modes of the journal to measure, server or follow or both with a comma, or none
+                     (default: server)
+  --journal-rounds N rounds of them, on the world of the main size (default: 3)
+  --only journal     nothing but these, a quarter of an hour, half an hour for both; draws no picture
+  --quick            a tiny world, one round, a minute: whether all of it still works;
                      its figures mean nothing
   --out DIR          where to write (default: build/bench)
   --help             this text
 
-The default run takes about an hour. Nothing else should run on the machine meanwhile.
+The default run takes about an hour and a quarter. Nothing else should run on the machine meanwhile.
 BUILD=DIR names a build directory other than build/release, as for make.
 END
 }
@@ -37,15 +41,28 @@ wrong() {
 options=() out=build/bench
 while [ $# -gt 0 ]; do
     case $1 in
-    --quick) options+=(--sizes 0.02 --rounds 1 --no-warm-up --no-cron --crowd 10) ;;
+    --quick)
+        options+=(--sizes 0.02 --rounds 1 --no-warm-up --no-cron --crowd 10)
+        options+=(--journal-rounds 1 --journal-seconds 1)
+        ;;
     --no-cron) options+=("$1") ;;
-    --rounds | --growth-rounds)
+    --rounds | --growth-rounds | --journal-rounds)
         [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || wrong
         options+=("$1" "$2")
         shift
         ;;
     --sizes)
         [[ ${2:-} =~ ^[0-9.]+(,[0-9.]+)*$ ]] || wrong
+        options+=("$1" "$2")
+        shift
+        ;;
+    --journal)
+        [[ ${2:-} =~ ^(none|server|follow|server,follow)$ ]] || wrong
+        options+=("$1" "$2")
+        shift
+        ;;
+    --only)
+        [ "${2:-}" = journal ] || wrong
         options+=("$1" "$2")
         shift
         ;;

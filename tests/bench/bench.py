@@ -19,6 +19,7 @@ import plot  # noqa: E402
 import report  # noqa: E402
 import world  # noqa: E402
 from contest import Contest  # noqa: E402
+from journal import MODES, Journal  # noqa: E402
 from measure import Failed, Lab, World, environment  # noqa: E402
 
 
@@ -32,13 +33,23 @@ def arguments():
     p.add_argument("--no-warm-up", action="store_true")
     p.add_argument("--no-cron", action="store_true")
     p.add_argument("--crowd", type=int, default=50, help="connections of the game that attacks")
-    return p.parse_args()
+    p.add_argument("--journal", default="server", help="modes of the journal to measure, or none")
+    p.add_argument("--journal-rounds", type=int, default=3)
+    p.add_argument("--journal-seconds", type=float, default=20, help="of each pace of the game")
+    p.add_argument("--only", choices=["journal"], help="leave everything else out")
+    args = p.parse_args()
+    args.journal = [] if args.journal == "none" else args.journal.split(",")
+    if not set(args.journal) <= set(MODES) or (args.only and not args.journal):
+        p.error("no such mode of the journal")
+    return args
 
 
-def room_for(size, base):
+def room_for(size, base, journal):
     """Why a world of this size does not fit here, or None. The copy doubles it; the stock, two row
-    binary logs and the dumps lie on the disk."""
-    need_memory, need_disk = (1 + 1.2 * size) * 2**30, (1 + 2 * size) * 2**30
+    binary logs and the dumps lie on the disk. The journal's many changes are as much again in memory,
+    and a larger log."""
+    need_memory = (1 + (2 if journal else 1.2) * size) * 2**30
+    need_disk = (1 + (6 if journal else 2) * size) * 2**30
     with open("/proc/meminfo") as f:
         free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
     if free < need_memory:
@@ -64,7 +75,8 @@ class Run:
 
     def size(self, size, rounds, warm_up, few):
         """All rounds of one size."""
-        why = room_for(size, self.base)
+        modes = [] if few else self.args.journal
+        why = room_for(size, self.base, modes)
         if why:
             self.say(f"size {size:g}: left out, {why}")
             return {"size": size, "left_out": why, "rounds": []}
@@ -72,26 +84,43 @@ class Run:
         w = World(self.base, size)
         try:
             c = Contest(self.lab, w, few, self.args.crowd, say=lambda text: self.say("  " + text))
-            c.quiet_dumps()
-            found = {"size": size, "few": few, "rows": sum(w.counts.values()),
-                     "sql_bytes": w.sql_bytes(c.quiet["old"]), "quiet_dumps": c.quiet_walls, "rounds": []}
-            for number in range(-warm_up, rounds):
-                self.say(f"size {size:g}, " + (f"round {number + 1} of {rounds}" if number >= 0 else "warm-up"))
-                cron = None
-                if not (self.args.no_cron or few or number < 0):
-                    cron = 60 * (number + 0.5) / rounds
-                one = c.round(number + warm_up, attack=not few, outage=not few, cron_second=cron)
-                if number >= 0:
-                    found["rounds"].append(one)
+            found = {"size": size, "few": few, "rows": sum(w.counts.values()), "rounds": []}
+            if not self.args.only:
+                self.rounds(c, found, rounds, warm_up)
+            if modes:
+                found["journal"] = self.journal(c, modes)
             return found
         finally:
             w.destroy()
             shutil.rmtree(os.path.join(self.base, "contest"), ignore_errors=True)
 
+    def rounds(self, c, found, rounds, warm_up):
+        """Dumps, restores and outages."""
+        few, size = found["few"], found["size"]
+        c.quiet_dumps()
+        found.update(sql_bytes=c.w.sql_bytes(c.quiet["old"]), quiet_dumps=c.quiet_walls)
+        for number in range(-warm_up, rounds):
+            self.say(f"size {size:g}, " + (f"round {number + 1} of {rounds}" if number >= 0 else "warm-up"))
+            cron = None
+            if not (self.args.no_cron or few or number < 0):
+                cron = 60 * (number + 0.5) / rounds
+            one = c.round(number + warm_up, attack=not few, outage=not few, cron_second=cron)
+            if number >= 0:
+                found["rounds"].append(one)
+
+    def journal(self, c, modes):
+        j = Journal(c, modes, self.args.journal_seconds, say=c.say)
+        found = {"rounds": []}
+        for number in range(self.args.journal_rounds):
+            self.say(f"journal, round {number + 1} of {self.args.journal_rounds}")
+            found["rounds"].append(j.round(number))
+        return found
+
     def all(self):
         results = {"environment": environment(self.lab.tool("worldkeeper")),
                    "warm_up": 0 if self.args.no_warm_up else 1, "crowd": self.args.crowd, "sizes": []}
-        for i, size in enumerate(float(s) for s in self.args.sizes.split(",")):
+        sizes = [float(s) for s in self.args.sizes.split(",")]
+        for i, size in enumerate(sizes[:1] if self.args.only else sizes):
             few = i > 0
             results["sizes"].append(self.size(
                 size, self.args.growth_rounds if few else self.args.rounds,
@@ -137,7 +166,8 @@ def main():
     finally:
         if base:
             shutil.rmtree(base, ignore_errors=True)
-    plot.draw(results, os.path.join(args.out, "bench.svg"))
+    if not args.only:
+        plot.draw(results, os.path.join(args.out, "bench.svg"))
     report.show(results)
     return 0
 

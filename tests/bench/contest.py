@@ -50,6 +50,8 @@ method = {method}
 dir = {base}/status
 [control]
 dir = {base}/run
+[journal]
+{journal}
 """
 
 OLD_SETTINGS = """BASE={base}
@@ -88,9 +90,7 @@ class Contest:
         w.server.sql(f"CREATE USER {DUMPER}@localhost", f"GRANT ALL ON *.* TO {DUMPER}@localhost")
         self.write("password", CANARY + "\n")
         for method in METHODS:
-            self.write(method + ".ini", CONFIG.format(
-                name="bench", schema=world.SCHEMA, socket=w.server.socket, base=self.base,
-                method=method))
+            self.configure(method, method=method)
         self.client = ["--no-defaults", "--socket=" + w.server.socket, "--user=root"]
         self.loader = ["--socket", w.server.socket, "--user", DUMPER, "--threads", "2"]
         self.dumpers = ["nobody", "old", "today", "mydumper", *METHODS, "read1", "read2"]
@@ -118,14 +118,20 @@ class Contest:
     def path(self, name):
         return os.path.join(self.base, "other", name)
 
+    def configure(self, config, method="copy", journal="mode = auto"):
+        """Writes a config of worldkeeper; `config` is its name for keeper() and the like."""
+        self.write(config + ".ini", CONFIG.format(
+            name="bench", schema=world.SCHEMA, socket=self.w.server.socket, base=self.base, method=method,
+            journal=journal))
+
     # -- the commands ---------------------------------------------------------------------------
 
-    def keeper(self, *args, method="copy"):
-        return [self.lab.tool("worldkeeper"), "--config", os.path.join(self.base, method + ".ini"), *args]
+    def keeper(self, *args, config="copy"):
+        return [self.lab.tool("worldkeeper"), "--config", os.path.join(self.base, config + ".ini"), *args]
 
-    def keeper_json(self, *args, method="copy"):
+    def keeper_json(self, *args, config="copy"):
         """Runs an action of worldkeeper unmeasured and gives its result."""
-        done = subprocess.run([*as_mysql(), *self.keeper(*args, "--json", method=method)],
+        done = subprocess.run([*as_mysql(), *self.keeper(*args, "--json", config=config)],
                               capture_output=True, text=True, cwd=self.base)
         if done.returncode != 0:
             raise Failed(f"worldkeeper {args[0]}: exit status {done.returncode}: {done.stderr}{done.stdout}")
@@ -145,7 +151,7 @@ class Contest:
             return ["mydumper", *self.loader, "--compress", "--database", world.SCHEMA,
                     "--outputdir", out], out
         if name in METHODS:
-            return [*self.keeper("--dump", "--json", method=name), ">", out], None
+            return [*self.keeper("--dump", "--json", config=name), ">", out], None
         return [tool("readall"), socket, world.SCHEMA, name[-1], ">", out], None
 
     def load_command(self, name):
@@ -160,7 +166,15 @@ class Contest:
                     "--directory", self.quiet["mydumper"]]
         if name == "insert":
             return ["cat", self.quiet["insert"], "|", "mariadb", *self.client]
-        return [*self.keeper("--restore=" + self.quiet["copy"], "--json"), ">", self.path("answer")]
+        return self.restore_command("=" + self.quiet["copy"])
+
+    def restore_command(self, dump="", config="copy"):
+        """`dump` "": the newest, and the journal that the config wants."""
+        return [*self.keeper("--restore" + dump, "--json", config=config), ">", self.path("answer")]
+
+    def restored(self):
+        """What the restore that was run last says of itself."""
+        return answer(self.path("answer"))["result"]
 
     def dump(self, name):
         """One measured dump while the game writes."""
@@ -217,7 +231,7 @@ class Contest:
         sample = self.lab.measure(w, RESTORE_TITLES[name], self.load_command(name))
         w.check(f"restore by {RESTORE_TITLES[name]}, {log}")
         if name == "worldkeeper":
-            sample["result"] = kept(answer(self.path("answer"))["result"])
+            sample["result"] = kept(self.restored())
         if name == "insert":
             w.run([f"DROP DATABASE {world.COPY}"])
         return sample
@@ -234,7 +248,7 @@ class Contest:
         w.run([f"DELETE FROM {world.SCHEMA}.{table} WHERE {key} >= 3000000000" for table, key in (
             ("users", "id"), ("planets", "id"), ("factories", "planet"), ("ships", "fleet"))])
         w.check("restore under attack")
-        sample["result"] = kept(answer(self.path("answer"))["result"])
+        sample["result"] = kept(self.restored())
         return sample
 
     # -- whole outages --------------------------------------------------------------------------
@@ -278,24 +292,43 @@ class Contest:
         except FileNotFoundError:
             return ""
 
+    @contextlib.contextmanager
+    def supervisor(self, config="copy"):
+        """worldkeeper --run as installed, UP when the block begins; yields its process."""
+        with open(self.lab.log, "w") as log:
+            process = subprocess.Popen([*as_mysql(), *self.keeper("--run", config=config)], cwd=self.base,
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       start_new_session=True)
+        try:
+            wait_for(lambda: self.status(process).get("state") == "UP", lambda: "UP; " + self.lab.said())
+            yield process
+        finally:
+            end_process(process, signal.SIGTERM)
+
+    def flag(self):
+        return os.path.join(self.base, "status/index.html")
+
+    def status(self, process):
+        """status.json, once this supervisor has written it."""
+        text = self.read(os.path.join(self.base, "status/status.json"))
+        status = json.loads(text) if text else {}
+        return status if status.get("pid") == process.pid else {}
+
     def outage_of_keeper(self):
-        """With the supervisor running, as installed; its newest dump is of the world as it should be."""
+        """With the supervisor running; its newest dump is of the world as it should be."""
+        self.begin_anew()
+        with self.supervisor() as process:
+            self.w.server.grow_old()
+            times = self.outage(process, self.flag())
+            self.w.check("outage under worldkeeper")
+            return times
+
+    def begin_anew(self):
+        """The world is the stock's, and so is the newest dump."""
         self.w.lose(old_enough=True)
         self.w.fill()
         self.adopt()
         self.keeper_json("--dump")
-        flag = os.path.join(self.base, "status/index.html")
-        with open(self.lab.log, "w") as log:
-            process = subprocess.Popen([*as_mysql(), *self.keeper("--run")], cwd=self.base,
-                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        try:
-            wait_for(lambda: self.read(flag) == "UP", "the flag to be UP")
-            self.w.server.grow_old()
-            times = self.outage(process, flag)
-            self.w.check("outage under worldkeeper")
-            return times
-        finally:
-            end_process(process, signal.SIGTERM)
 
     def outage_of_scripts(self, second):
         """The old scripts under a cron that looks once a minute; the kill is at this second of it."""

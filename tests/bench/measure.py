@@ -9,7 +9,7 @@ import time
 
 import pymysql
 from wk.server import Server, as_mysql, server_user
-from wk.util import end_process
+from wk.util import end_process, session_pids
 
 import world
 
@@ -48,10 +48,10 @@ class World:
     def fill(self):
         self.run(world.fill())
 
-    def lose(self, log=LOGGED, old_enough=False):
-        """kill -9 and start: the world is empty. Old binary logs go, and what is still to be written
-        to the disk is written now, not while the next one is measured. `old_enough`: worldkeeper tells
-        two servers apart by the second in which they started."""
+    def lose(self, log=LOGGED, old_enough=False, keep_log=False):
+        """kill -9 and start: the world is empty. Old binary logs go, unless the journal needs them, and
+        what is still to be written to the disk is written now, not while the next one is measured.
+        `old_enough`: worldkeeper tells two servers apart by the second in which they started."""
         if old_enough:
             self.server.grow_old()
         self.server.process.kill()
@@ -63,12 +63,19 @@ class World:
             self.server.start(*LOG_OPTIONS[LOGGED])
             self.server.stop()
         self.server.start(*LOG_OPTIONS[log])
-        self.tidy(log)
+        self.tidy(log, keep_log)
 
-    def tidy(self, log=LOGGED):
-        if log == LOGGED:
+    def tidy(self, log=LOGGED, keep_log=False):
+        if log == LOGGED and not keep_log:
             self.server.sql("RESET MASTER")
         os.sync()
+
+    def log_end(self):
+        """The place in the binary log behind all that was written."""
+        return self.server.sql("SHOW MASTER STATUS")[0][:2]
+
+    def log_bytes(self):
+        return sum(row[1] for row in self.server.sql("SHOW BINARY LOGS"))
 
     def checksums(self, schema):
         """{table: (rows, checksum of all that is in them)}"""
@@ -92,12 +99,12 @@ class World:
             if found != rows:
                 raise Failed(f"{who}: table {table} has {found} rows, not {rows}")
 
-    def check(self, who):
-        """The world is the stock's, all of it."""
+    def check(self, who, truth=None):
+        """The world is the stock's, or as checksums() found it before, all of it."""
         found = self.checksums(world.SCHEMA)
-        for table, truth in self.truth.items():
-            if found[table] != truth:
-                raise Failed(f"{who}: table {table} has (rows, checksum) {found[table]}, not {truth}")
+        for table, wanted in (truth or self.truth).items():
+            if found[table] != wanted:
+                raise Failed(f"{who}: table {table} has (rows, checksum) {found[table]}, not {wanted}")
 
     def sql_bytes(self, path):
         """How large the old pipeline's dump is before it is packed."""
@@ -120,27 +127,76 @@ class World:
         self.server.destroy()
 
 
+def cpu_of(pid, dead_children=False):
+    """Processor seconds of a process so far; of the children that it has seen die, too."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return sum(int(ticks) for ticks in fields[11:15 if dead_children else 13]) / TICKS
+
+
+def kb_of(pid, key, file="status"):
+    with open(f"/proc/{pid}/{file}") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(key + ":"))
+
+
 class ServerUse:
     """Processor time and memory of the server process between two moments."""
 
     def __init__(self, pid):
-        self.proc = f"/proc/{pid}"
-        with contextlib.suppress(OSError), open(self.proc + "/clear_refs", "w") as f:
+        self.pid = pid
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/clear_refs", "w") as f:
             f.write("5")  # the peak begins anew
-        self.cpu, self.memory = self.cpu_now(), self.status("VmRSS")
-
-    def cpu_now(self):
-        with open(self.proc + "/stat") as f:
-            fields = f.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def status(self, key):
-        with open(self.proc + "/status") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith(key + ":"))
+        self.cpu, self.memory = cpu_of(pid), kb_of(pid, "VmRSS")
 
     def end(self):
-        return {"server_cpu": round(self.cpu_now() - self.cpu, 3),
-                "server_memory_mb": round(max(0, self.status("VmHWM") - self.memory) / 1024, 1)}
+        return {"server_cpu": round(cpu_of(self.pid) - self.cpu, 3),
+                "server_memory_mb": round(max(0, kb_of(self.pid, "VmHWM") - self.memory) / 1024, 1)}
+
+
+class KeeperUse:
+    """Processor time of a running supervisor with all its workers, and of the one that follows the
+    binary log alone, between two moments, and their memory at the end."""
+
+    FOLLOWER = "wk-journal"  # the process's name
+
+    def __init__(self, process):
+        self.process = process
+        self.follower, self.began = self.find_follower(), time.monotonic()
+        self.cpu, self.follower_cpu = self.cpu_now()
+
+    def find_follower(self):
+        for pid in session_pids(self.process.pid):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as f:
+                if f.read().strip() == self.FOLLOWER:
+                    return pid
+        return None
+
+    def cpu_now(self):
+        everyone = 0
+        for pid in session_pids(self.process.pid):
+            with contextlib.suppress(OSError):  # a short-lived worker; its parent knows what it took
+                everyone += cpu_of(pid, dead_children=True)
+        return everyone, cpu_of(self.follower) if self.follower else 0
+
+    def memory(self):
+        found = {}
+        for pid in session_pids(self.process.pid):
+            with contextlib.suppress(OSError):
+                found[pid] = kb_of(pid, "Pss", "smaps_rollup"), kb_of(pid, "VmRSS")
+        return found
+
+    def end(self):
+        if self.find_follower() != self.follower:
+            raise Failed("the process that follows the binary log was replaced by another")
+        seconds, (everyone, follower) = time.monotonic() - self.began, self.cpu_now()
+        memory = self.memory()
+        sample = {"seconds": round(seconds, 3), "keeper_cpu": round(everyone - self.cpu, 3),
+                  "keeper_pss_mb": round(sum(pss for pss, _ in memory.values()) / 1024, 2)}
+        if self.follower:
+            pss, rss = memory[self.follower]
+            sample.update(follower_cpu=round(follower - self.follower_cpu, 3),
+                          follower_pss_mb=round(pss / 1024, 2), follower_rss_mb=round(rss / 1024, 2))
+        return sample
 
 
 def own(path, mode):
@@ -220,9 +276,9 @@ class Lab:
             process.stdout.close()
 
     @contextlib.contextmanager
-    def writer(self, w):
+    def writer(self, w, *pace):
         """The game; it has played for a moment when the block begins."""
-        with self.beside(w, "writer") as answer:
+        with self.beside(w, "writer", *pace) as answer:
             time.sleep(0.3)
             answer["process"].send_signal(signal.SIGUSR1)
             yield answer

@@ -3,10 +3,14 @@ import statistics
 import textwrap
 
 from contest import HANG, METHODS, RESTORE_TITLES, TITLES
+from journal import MODES, PACES
 from measure import LOGGED, PLAIN
 
 CLIENT_MB = 64
 FUZZY_MS = 20
+CATCH_UP = 1.5
+JOURNAL_TITLES = {"alone": "the dump alone", "off": "off", "server": "journal server",
+                  "follow": "journal follow"}
 
 # -- figures --------------------------------------------------------------------------------------
 
@@ -36,6 +40,19 @@ def restores(size, name, log=LOGGED):
     return [r["restores"].get(log, {}).get(name) for r in size["rounds"]]
 
 
+def journal_rounds(size):
+    return size.get("journal", {}).get("rounds", [])
+
+
+def catch_ups(size, name):
+    """Restores with a mode of the journal, or of the dump alone."""
+    return [r["restores"].get(name) for r in journal_rounds(size)]
+
+
+def costs(size, mode, pace):
+    return [r["cost"].get(mode, {}).get(pace) for r in journal_rounds(size)]
+
+
 def pick(samples, *keys):
     """The value at a path of keys of each sample; those without it are left out."""
     found = []
@@ -56,6 +73,16 @@ def ratio(above, below, *keys):
     """Quotients within each round: what disturbs the machine for a while disturbs both."""
     pairs = [(pick([a], *keys), pick([b], *keys)) for a, b in zip(above, below)]
     values = [a[0] / b[0] for a, b in pairs if a and b and b[0] > 0]
+    return Spread(values) if values else None
+
+
+def quotients(samples, above, below, factor=1):
+    """Of two figures of each sample, in the order of the rounds; None where there are none."""
+    return [factor * s[above] / s[below] if s and above in s and s.get(below) else None for s in samples]
+
+
+def known(values):
+    values = [v for v in values if v is not None]
     return Spread(values) if values else None
 
 
@@ -106,6 +133,13 @@ def goals(results):
     found.append(goal("memory of worldkeeper, most of all sizes",
                       Spread([max(memory)]) if memory else None, CLIENT_MB, False, "{:.1f}", " MB"))
     return found
+
+
+def journal_goals(results):
+    main = results["sizes"][0]
+    return [goal(f"restore, {JOURNAL_TITLES[mode]}: time beside the dump alone",
+                 ratio(catch_ups(main, mode), catch_ups(main, "alone"), "wall"), CATCH_UP, False)
+            for mode in MODES if any(catch_ups(main, mode))]
 
 
 # -- text -----------------------------------------------------------------------------------------
@@ -189,21 +223,72 @@ def outage_rows(size):
             yield [title, *(shown(spread(mine, key), "{:.2f}", " s") for key in ("answers", "noticed", "up"))]
 
 
-def noise(size):
-    """What else ran on the machine, told by the restores, beside which nothing of ours runs."""
-    found = [s["others"] for r in size["rounds"] for log in r["restores"].values() for s in log.values()]
+def catch_up_rows(size):
+    alone = catch_ups(size, "alone")
+    for name in ("alone", *MODES):
+        mine = catch_ups(size, name)
+        if not any(mine):
+            continue
+        log = spread(mine, "made", "bytes")
+        yield [JOURNAL_TITLES[name], shown(spread(mine, "wall"), "{:.2f}", " s"),
+               shown(ratio(mine, alone, "wall"), "{:.2f}"), number(spread(mine, "read", "seconds"), "{:.2f} s"),
+               number(spread(mine, "made", "changes"), "{:,.0f}"), number(spread(mine, "read", "rows"), "{:,.0f}"),
+               f"{log.median / 1e6:,.0f} MB" if log else "-",
+               number(spread(mine, "client_cpu"), "{:.2f} s"), number(spread(mine, "server_cpu"), "{:.2f} s"),
+               number(spread(mine, "client_memory_mb"), "{:.1f} MB")]
+
+
+def cost_row(size, mode, pace):
+    """Processor time is in percent of one processor."""
+    mine, off = costs(size, mode, pace), costs(size, "off", pace)
+    follower, keeper, server = (quotients(mine, key, "seconds", 100)
+                                for key in ("follower_cpu", "keeper_cpu", "server_cpu"))
+    extra = [a - b if mode != "off" and a is not None and b is not None else None
+             for a, b in zip(server, quotients(off, "server_cpu", "seconds", 100))]
+    return [JOURNAL_TITLES[mode], number(known(quotients(mine, "changes", "seconds")), "{:,.0f}"),
+            number(known(quotients(mine, "statements", "seconds")), "{:,.0f}"),
+            number(known(follower), "{:.1f} %"), number(known(keeper), "{:.1f} %"),
+            number(known(server), "{:.1f} %"), number(known(extra), "{:+.1f} %"),
+            number(spread(mine, "follower_pss_mb"), "{:.1f} MB"),
+            number(spread(mine, "follower_rss_mb"), "{:.1f} MB"),
+            number(spread(mine, "keeper_pss_mb"), "{:.1f} MB"),
+            shown(spread(mine, "wait_ms", "longest"), "{:,.1f}", " ms"),
+            number(spread(mine, "late_ms", "p999"), "{:,.1f} ms"),
+            number(spread(mine, "behind_seconds"), "{:.2f} s"),
+            number(known(quotients(mine, "log_bytes", "changes")), "{:.0f}"),
+            number(known(quotients(mine, "segment_bytes", "changes")), "{:.0f}")]
+
+
+def cost_rows(size):
+    for pace in PACES:
+        for mode in ("off", *MODES):
+            if any(costs(size, mode, pace)):
+                yield cost_row(size, mode, pace)
+
+
+def noise(found):
+    """What else ran on the machine, told by restores, beside which nothing of ours runs."""
+    found = [s["others"] for s in found]
     return (f"Other programs had {statistics.median(found):.0%} of the processors during the restores, "
             f"at most {max(found):.0%}" + (": these figures are disturbed." if max(found) > 0.1 else "."))
 
 
-def paragraphs(results):
+def heading(results):
     main, env = results["sizes"][0], results["environment"]
-    n = len(main["rounds"])
-    yield (f"{main['rows']:,} rows, {main['sql_bytes'] / 1e6:.0f} MB as SQL; {env['processors']} processors, "
-           f"{env['processor']}; {env['server']}; {env['mydumper']}; UNIX socket. Medians of {n} "
-           f"round{'s' * (n != 1)} after {results['warm_up']} thrown away, in brackets least and most; "
-           "ratios are taken within each round.")
-    yield "Dumps, row binary log, while a game changes a random row each millisecond"
+    sql = f", {main['sql_bytes'] / 1e6:.0f} MB as SQL" if "sql_bytes" in main else ""
+    return (f"{main['rows']:,} rows{sql}; {env['processors']} processors, {env['processor']}; "
+            f"{env['server']}; {env['mydumper']}; UNIX socket. Figures are medians of the rounds, with least "
+            "and most in brackets; ratios are taken within each round.")
+
+
+def rounds(n, warm_up=0):
+    return f"{n} round{'s' * (n != 1)}" + (f" after {warm_up} thrown away" if warm_up else "")
+
+
+def dump_and_restore_paragraphs(results):
+    main = results["sizes"][0]
+    n = rounds(len(main["rounds"]), results["warm_up"])
+    yield f"Dumps, row binary log, while a game changes a random row each millisecond; {n}"
     yield table(["", "time", "times as fast", "longest wait", "99.9 % late by", "client CPU", "server CPU",
                  "client memory", "server memory", "on disk"], list(dump_rows(main)))
     yield ("Time is the whole command: worldkeeper's has synced its dump and read it back from the disk, row "
@@ -213,12 +298,16 @@ def paragraphs(results):
     yield ("Once, with nobody playing: " + ", ".join(
         f"{TITLES[name]} {wall:.2f} s" for name, wall in main["quiet_dumps"].items()) + ".")
     for log in main["rounds"][0]["restores"]:
-        yield f"Restores into the world that kill -9 emptied, {log}"
+        yield f"Restores into the world that kill -9 emptied, {log}; {n}"
         yield table(["", "time", "times as fast", "client CPU", "server CPU", "client memory",
                      "server memory"], list(restore_rows(main, log)))
     yield ("After each of them every table had all its rows and the checksum of what was lost. "
            "worldkeeper's time has the check of the dump, the swap and the end of the old tables in it.")
-    yield noise(main)
+    yield noise([s for r in main["rounds"] for log in r["restores"].values() for s in log.values()])
+
+
+def outage_paragraphs(results):
+    main = results["sizes"][0]
     attack = [r.get("attack") for r in main["rounds"]]
     if any(attack):
         yield (f"Restore while {results['crowd']} connections write into the emptied tables without a "
@@ -229,18 +318,52 @@ def paragraphs(results):
     if outages:
         yield "Whole outage: kill -9, the server started again at once; seconds since the kill"
         yield table(["", "server answers", "noticed", "UP"], outages)
+
+
+def growth_paragraphs(results):
+    yield "Growth (dumps under the game, restores with the binary log)"
+    yield table(["rows", "dump: old", "mydumper", "fuzzy", "copy", "SELECT", "wait, fuzzy", "memory",
+                 "restore: old", "myloader", "worldkeeper", "INSERT", "memory"],
+                list(growth_rows(results)))
+    for size in results["sizes"]:
+        if size.get("left_out"):
+            yield f"Size {size['size']:g} was left out: it {size['left_out']}."
+
+
+def journal_paragraphs(size):
+    n = rounds(len(journal_rounds(size)))
+    yield f"Restores that catch up with what was played behind the dump; {n}"
+    yield table(["", "time", "beside the dump alone", "reading", "changes", "of rows", "log", "client CPU",
+                 "server CPU", "client memory"], list(catch_up_rows(size)))
+    yield ("As many changes as 15 minutes of 5,000 a second come to in a world of size 1, made as fast as the "
+           "server takes them. Reading: the part of the time before the first row is loaded. After each "
+           "restore every table had the checksum of the moment before the kill.")
+    yield noise([s for r in journal_rounds(size) for s in r["restores"].values()])
+    yield f"A supervisor runs while the game plays at its pace; {n}"
+    yield table(["", "changes/s", "statements/s", "follower CPU", "supervisor CPU", "server CPU", "more than off",
+                 "follower PSS", "RSS", "supervisor PSS", "longest wait", "99.9 % late by", "behind",
+                 "log, bytes a change", "own files"], list(cost_rows(size)))
+    yield ("Processor time in percent of one processor; the supervisor's and its PSS with all its workers in "
+           "it; the server's with the game's statements. Behind: what the status said at the end.")
+
+
+def paragraphs(results):
+    main = results["sizes"][0]
+    reached = []
+    yield heading(results)
+    if main["rounds"]:
+        yield from dump_and_restore_paragraphs(results)
+        yield from outage_paragraphs(results)
+        reached += goals(results)
     if len(results["sizes"]) > 1:
-        yield "Growth (dumps under the game, restores with the binary log)"
-        yield table(["rows", "dump: old", "mydumper", "fuzzy", "copy", "SELECT", "wait, fuzzy", "memory",
-                     "restore: old", "myloader", "worldkeeper", "INSERT", "memory"],
-                    list(growth_rows(results)))
-        for size in results["sizes"]:
-            if size.get("left_out"):
-                yield f"Size {size['size']:g} was left out: it {size['left_out']}."
+        yield from growth_paragraphs(results)
+    if journal_rounds(main):
+        yield from journal_paragraphs(main)
+        reached += journal_goals(results)
     yield "Goals" + ("" if main["size"] == 1 else ", which are meant for a world of size 1")
     yield table(["", "wanted", "measured", ""], [
         [g["goal"], g["wanted"], g["measured"],
-         {True: "reached", False: "NOT reached", None: "-"}[g["reached"]]] for g in goals(results)])
+         {True: "reached", False: "NOT reached", None: "-"}[g["reached"]]] for g in reached])
 
 
 def show(results):

@@ -31,7 +31,7 @@ def run(*command, base):
 def careless(base):
     """A build directory whose worldkeeper is not to be trusted."""
     build = os.path.join(base, "build")
-    shutil.copytree(os.path.join(BUILD, "bench"), os.path.join(build, "bench"))
+    shutil.copytree(os.path.join(BUILD, "bench"), os.path.join(build, "bench"), dirs_exist_ok=True)
     shutil.copy(os.path.join(BUILD, "worldkeeper"), os.path.join(build, "bench/careful"))
     with open(os.path.join(build, "worldkeeper"), "w") as f:
         f.write(CARELESS)
@@ -53,7 +53,13 @@ def quick_run(base, out):
         assert set(loads) == {"old", "today", "myloader", "worldkeeper", "insert"}
     assert len(only["restores"]) == 2 and only["attack"]["attack"]["writes"] > 0
     assert only["outage"]["worldkeeper"]["up"] > 0
-    for word in ("Dumps", "Restores", "outage", "Goals", "reached"):
+    journal = results["sizes"][0]["journal"]["rounds"][0]
+    caught_up = journal["restores"]["server"]
+    assert caught_up["read"]["changes"] == caught_up["made"]["changes"] >= 90000
+    assert set(journal["restores"]) == {"alone", "server"} and set(journal["cost"]) == {"off", "server"}
+    for pace, sample in journal["cost"]["server"].items():
+        assert sample["follower_pss_mb"] > 0 and (pace == "idle" or sample["changes"] > 0), pace
+    for word in ("Dumps", "Restores", "outage", "journal server", "Goals", "reached"):
         assert word in done.stdout
     with open(os.path.join(out, "bench.svg")) as f:
         assert "</svg>" in f.read()
@@ -62,11 +68,11 @@ def quick_run(base, out):
         assert private not in json.dumps(results)
 
 
-def careless_run(base, out):
+def careless_run(base, out, what, *more):
     done = run("/usr/bin/python3", os.path.join(ROOT, "tests/bench/bench.py"), "--build", careless(base),
-               "--out", out, *TINY, base=base)
+               "--out", out, *TINY, *more, base=base)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "restore by worldkeeper" in done.stderr and "table ships" in done.stderr, done.stderr
+    assert what in done.stderr and "table ships" in done.stderr, done.stderr
 
 
 @pytest.fixture
@@ -79,7 +85,8 @@ def base():
 
 
 def test_all_take_part_and_a_row_that_is_missing_is_seen(base):
-    """One test: both halves need what scripts/bench.sh builds."""
+    """One test: all parts need what scripts/bench.sh builds."""
     quick_run(base, os.path.join(base, "quick"))
-    careless_run(base, os.path.join(base, "careless"))
+    careless_run(base, os.path.join(base, "careless"), "restore by worldkeeper")
+    careless_run(base, os.path.join(base, "careless"), "restore with journal", "--only", "journal")
     assert [f for f in os.listdir(base) if f.startswith("wkbench")] == []
