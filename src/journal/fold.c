@@ -15,11 +15,24 @@
 /* Bytes of a key or a tuple that a message shows. */
 #define SHOWN 120u
 
+/* So many places of a large memory are fetched at the same time. */
+#define LATER 32u
+struct later {
+    struct fold_table *t;
+    enum fold_op op;
+    const char *tuple;
+    size_t len;
+    struct fold_key key;
+    struct buf joined;
+};
+
 struct fold {
     struct fold_secret secret;
     struct fold_table **list; /* in the order in which they were begun */
     size_t count;
     struct fold_table *buckets[BUCKETS];
+    struct later later[LATER];
+    size_t waiting;
 };
 
 /* ---- tables ---- */
@@ -52,6 +65,8 @@ void fold_free(struct fold *f)
         return;
     for (size_t i = 0; i < f->count; i++)
         free_table(f->list[i]);
+    for (size_t i = 0; i < LATER; i++)
+        buf_free(&f->later[i].joined);
     free(f->list);
     free(f);
 }
@@ -278,39 +293,93 @@ static int changed(struct fold_table *t)
     return 0;
 }
 
-int fold_insert(struct fold_table *t, const char *tuple, size_t len, struct err *e)
+static int insert_row(struct fold_table *t, const struct fold_key *k, const char *tuple, size_t len,
+                      struct err *e)
 {
-    struct fold_key k;
-    if (fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
-        return -1;
     if (t->form == FOLD_WHOLE) {
-        add_copies(t, &k, 1);
+        add_copies(t, k, 1);
         return changed(t);
     }
-    struct fold_row *r = fold_rows_find(t, &k);
+    struct fold_row *r = fold_rows_find(t, k);
     if (r && r->live)
-        return came_twice(t, &k, e);
-    come(t, r, &k, false, tuple, len);
+        return came_twice(t, k, e);
+    come(t, r, k, false, tuple, len);
     return changed(t);
 }
 
-int fold_delete(struct fold_table *t, const char *tuple, size_t len, struct err *e)
+static int delete_row(struct fold_table *t, const struct fold_key *k, struct err *e)
+{
+    if (t->form == FOLD_WHOLE) {
+        if (none_left(t, k))
+            return went_twice(t, k, e);
+        add_copies(t, k, -1);
+        return changed(t);
+    }
+    struct fold_row *r = fold_rows_find(t, k);
+    if (!is_there(t, r))
+        return went_twice(t, k, e);
+    go(t, r, k);
+    return changed(t);
+}
+
+static int replace_row(struct fold_table *t, const struct fold_key *k, const char *tuple,
+                       size_t len, struct err *e)
+{
+    if (t->form == FOLD_WHOLE)
+        return err_set(e, ERR_DAMAGED, 0, "table %s: a row without key was replaced", t->name);
+    struct fold_row *r = fold_rows_find(t, k);
+    if (!is_there(t, r))
+        return went_twice(t, k, e);
+    come(t, r, k, true, tuple, len);
+    return changed(t);
+}
+
+static int change_row(struct fold_table *t, enum fold_op op, const struct fold_key *k,
+                      const char *tuple, size_t len, struct err *e)
+{
+    return op == FOLD_INSERT   ? insert_row(t, k, tuple, len, e)
+           : op == FOLD_DELETE ? delete_row(t, k, e)
+                               : replace_row(t, k, tuple, len, e);
+}
+
+int fold_change(struct fold_table *t, enum fold_op op, const char *tuple, size_t len, struct err *e)
 {
     struct fold_key k;
     if (fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
         return -1;
-    if (t->form == FOLD_WHOLE) {
-        if (none_left(t, &k))
-            return went_twice(t, &k, e);
-        add_copies(t, &k, -1);
-        return changed(t);
-    }
-    struct fold_row *r = fold_rows_find(t, &k);
-    if (!is_there(t, r))
-        return went_twice(t, &k, e);
-    go(t, r, &k);
-    return changed(t);
+    return change_row(t, op, &k, tuple, len, e);
 }
+
+/* ---- changes, some of them at a time ---- */
+
+int fold_later(struct fold *f, struct fold_table *t, enum fold_op op, const char *tuple, size_t len,
+               struct err *e)
+{
+    struct later *l = &f->later[f->waiting];
+    if (fold_read_key(t, tuple, len, &l->joined, &l->key, e) < 0)
+        return -1;
+    fold_rows_ahead(t, &l->key);
+    l->t = t;
+    l->op = op;
+    l->tuple = tuple;
+    l->len = len;
+    return ++f->waiting < LATER ? 0 : fold_now(f, e);
+}
+
+int fold_now(struct fold *f, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < f->waiting; i++)
+        fold_rows_near(f->later[i].t, &f->later[i].key);
+    for (size_t i = 0; i < f->waiting && rc == 0; i++) {
+        struct later *l = &f->later[i];
+        rc = change_row(l->t, l->op, &l->key, l->tuple, l->len, e);
+    }
+    f->waiting = 0;
+    return rc;
+}
+
+/* ---- changes of the key ---- */
 
 /* The keys differ: one row goes, another one comes. */
 static int update_key(struct fold_table *t, struct fold_row *r, const struct fold_key *before,
@@ -356,20 +425,6 @@ int fold_update(struct fold_table *t, const char *before, size_t before_len, con
     if (!same_key(&old, &new))
         return update_key(t, r, &old, &new, after, after_len, e);
     come(t, r, &new, true, after, after_len);
-    return changed(t);
-}
-
-int fold_replace(struct fold_table *t, const char *tuple, size_t len, struct err *e)
-{
-    struct fold_key k;
-    if (fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
-        return -1;
-    if (t->form == FOLD_WHOLE)
-        return err_set(e, ERR_DAMAGED, 0, "table %s: a row without key was replaced", t->name);
-    struct fold_row *r = fold_rows_find(t, &k);
-    if (!is_there(t, r))
-        return went_twice(t, &k, e);
-    come(t, r, &k, true, tuple, len);
     return changed(t);
 }
 

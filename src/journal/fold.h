@@ -45,12 +45,21 @@ const char *fold_name(const struct fold_table *t);
 
 /* ERR_DAMAGED: no tuple with these columns (or not as many as those before), or a change that
  * contradicts those before it: an insert of a key that is there, a delete of one that is gone. */
-int fold_insert(struct fold_table *t, const char *tuple, size_t len, struct err *e);
-int fold_delete(struct fold_table *t, const char *tuple, size_t len, struct err *e);
+enum fold_op {
+    FOLD_INSERT,
+    FOLD_DELETE,
+    FOLD_REPLACE, /* the row with this key became this one; needs a primary key */
+};
+int fold_change(struct fold_table *t, enum fold_op op, const char *tuple, size_t len,
+                struct err *e);
 int fold_update(struct fold_table *t, const char *before, size_t before_len, const char *after,
                 size_t after_len, struct err *e);
-/* The row with the key of this one became this one. Needs a primary key. */
-int fold_replace(struct fold_table *t, const char *tuple, size_t len, struct err *e);
+/* The same as fold_change(), but it may be done later, together with others, which is faster by far
+ * for a fold that is larger than the processor's caches: `tuple` must stay where it is until
+ * fold_now(), and a contradiction may be told by a later call. In between no other function. */
+int fold_later(struct fold *f, struct fold_table *t, enum fold_op op, const char *tuple, size_t len,
+               struct err *e);
+int fold_now(struct fold *f, struct err *e);
 /* All rows went, whatever they were. */
 void fold_truncate(struct fold_table *t);
 

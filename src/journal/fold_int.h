@@ -79,7 +79,9 @@ struct fold_table {
 struct fold_row *fold_rows_at(const struct fold_table *t, size_t number);
 /* NULL: no change touched it. A row stays where it is until the next fold_rows_put() or _tidy(). */
 struct fold_row *fold_rows_find(const struct fold_table *t, const struct fold_key *k);
-void fold_rows_ahead(const struct fold_table *t, const struct fold_key *k); /* find comes soon */
+/* A find comes soon: fetch where it begins, and then the row itself. */
+void fold_rows_ahead(const struct fold_table *t, const struct fold_key *k);
+void fold_rows_near(const struct fold_table *t, const struct fold_key *k);
 /* Its bytes: the key, where `with_key`, and a tuple behind it. NULL as `r`: a new row, the rest of
  * it zero. Returns the row, which may have moved. */
 struct fold_row *fold_rows_put(struct fold_table *t, struct fold_row *r, const struct fold_key *k,

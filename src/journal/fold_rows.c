@@ -134,6 +134,18 @@ void fold_rows_ahead(const struct fold_table *t, const struct fold_key *k)
     __builtin_prefetch(&t->slots[k->hash & t->mask]);
 }
 
+void fold_rows_near(const struct fold_table *t, const struct fold_key *k)
+{
+    if (t->count == 0)
+        return;
+    uint8_t tag = tag_of(k->hash);
+    for (size_t i = k->hash & t->mask; t->tags[i]; i = (i + 1) & t->mask)
+        if (t->tags[i] == tag) {
+            __builtin_prefetch(row_at(t, t->slots[i]));
+            return;
+        }
+}
+
 /* ---- bytes ---- */
 
 static size_t size_of(size_t len)

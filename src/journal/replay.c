@@ -62,6 +62,7 @@ struct run {
     struct db_point stop; /* one that cannot be followed; file "": there is none */
     char why[sizeof((struct replay *)0)->gap];
     bool again;
+    bool plain; /* changes of segments are folded one at a time */
 
     bool first_gtid_seen;
 };
@@ -198,32 +199,34 @@ static void see_counter(struct folded *f, const char *tuple, size_t len)
         f->counter = value;
 }
 
-static int fold_change(struct fold_table *t, const struct change *c, struct err *e)
+/* Changes of segments stay in memory until the next frame is read. */
+static int fold_row(struct run *r, struct folded *f, const struct change *c, struct err *e)
 {
-    switch (c->kind) {
-    case CHANGE_INSERT:
-        return fold_insert(t, c->tuple, c->len, e);
-    case CHANGE_DELETE:
-        return fold_delete(t, c->tuple, c->len, e);
-    case CHANGE_UPDATE:
-        return fold_update(t, c->before, c->before_len, c->tuple, c->len, e);
-    case CHANGE_REPLACE:
-        return fold_replace(t, c->tuple, c->len, e);
-    case CHANGE_TRUNCATE:
-        fold_truncate(t);
-        return 0;
-    case CHANGE_BEGIN:
-    case CHANGE_TABLE:
-    case CHANGE_END:
-    case CHANGE_CUT:
-    case CHANGE_LOST:
-    case CHANGE_SWAP:
-    case CHANGE_GAP:
-    case CHANGE_BEAT:
-    case CHANGE_STRANGER:
-        break;
-    }
+    enum fold_op op = c->kind == CHANGE_INSERT   ? FOLD_INSERT
+                      : c->kind == CHANGE_DELETE ? FOLD_DELETE
+                                                 : FOLD_REPLACE;
+    if (r->filed && !r->plain && c->kind != CHANGE_UPDATE && c->kind != CHANGE_TRUNCATE)
+        return fold_later(r->out->fold, f->fold, op, c->tuple, c->len, e);
+    if (r->filed && fold_now(r->out->fold, e) < 0)
+        return -1;
+    if (c->kind == CHANGE_UPDATE)
+        return fold_update(f->fold, c->before, c->before_len, c->tuple, c->len, e);
+    if (c->kind != CHANGE_TRUNCATE)
+        return fold_change(f->fold, op, c->tuple, c->len, e);
+    fold_truncate(f->fold);
     return 0;
+}
+
+/* A contradiction that was told late says nothing about where it is: all is read again, one change
+ * at a time. */
+static void contradiction(struct run *r, const struct err *e)
+{
+    if (r->filed && !r->plain) {
+        r->plain = r->again = true;
+        set_phase(r, PHASE_OVER);
+    } else {
+        gap(r, "%s", e->text);
+    }
 }
 
 static void take_row(struct run *r, const struct change *c)
@@ -234,14 +237,14 @@ static void take_row(struct run *r, const struct change *c)
     struct folded *f = find_table(r, c->table);
     if (!f)
         return;
-    int rc = fold_change(f->fold, c, &e);
+    int rc = fold_row(r, f, c, &e);
     if (c->kind == CHANGE_TRUNCATE)
         f->counter = 0;
     else if (c->kind != CHANGE_DELETE && f->counter_at >= 0)
         see_counter(f, c->tuple, c->len);
     r->out->changes++;
     if (rc < 0)
-        gap(r, "table %s: %s", f->name, e.text);
+        contradiction(r, &e);
 }
 
 /* ---- the edges of the world ---- */
@@ -385,6 +388,13 @@ static bool before(const struct change *c, const struct db_point *from)
     return db_point_compare(&p, from) < 0;
 }
 
+static void fold_waiting(struct run *r)
+{
+    struct err e;
+    if (fold_now(r->out->fold, &e) < 0)
+        contradiction(r, &e);
+}
+
 /* True: it was read to its end, or far enough. What cannot be read is damage, which is told. */
 static bool read_segment(struct run *r, const struct archive_segment *s)
 {
@@ -398,9 +408,12 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
             skip = c.kind == CHANGE_END ? skip : before(&c, r->s->from);
         if (!skip)
             take(r, &c);
+        if (segment_frame_ends(reader))
+            fold_waiting(r);
         if (c.kind == CHANGE_END && segment_sum(reader)->groups % TELL_GROUPS == 0)
             progress_at(r->s->progress, r->out->changes, r->out->bytes + segment_whole(reader));
     }
+    fold_waiting(r);
     if (reader) {
         r->place = segment_sum(reader)->to;
         r->out->bytes += segment_whole(reader);

@@ -188,6 +188,11 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e)
     return 0;
 }
 
+bool segment_frame_ends(const struct segment_reader *r)
+{
+    return !r->next || r->next == r->body.p + r->body.len;
+}
+
 /* ---- opening ---- */
 
 static int open_file(struct segment_reader *r, int dirfd, int flags, struct err *e)

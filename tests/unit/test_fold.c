@@ -54,8 +54,8 @@ static int give_len(struct fold_table *t, enum op op, const char *a, size_t a_le
     size_t b_len = b ? strlen(b) : 0;
     char *row = exact(a, a_len), *after = exact(b ? b : "", b_len);
     err_clear(e);
-    int rc = op == INSERT   ? fold_insert(t, row, a_len, e)
-             : op == DELETE ? fold_delete(t, row, a_len, e)
+    int rc = op == INSERT   ? fold_change(t, FOLD_INSERT, row, a_len, e)
+             : op == DELETE ? fold_change(t, FOLD_DELETE, row, a_len, e)
                             : fold_update(t, row, a_len, after, b_len, e);
     free(row);
     free(after);
@@ -562,7 +562,7 @@ static void test_errors(void **state)
         buf_adds(&row, "%s%n");
     buf_adds(&row, "',1)");
     ins(t, row.p);
-    assert_int_equal(fold_insert(t, row.p, row.len, NULL), -1);
+    assert_int_equal(fold_change(t, FOLD_INSERT, row.p, row.len, NULL), -1);
     assert_int_equal(give_len(t, INSERT, row.p, row.len, NULL, &e), -1);
     assert_non_null(strstr(e.text, "%s%n%s%... came although"));
     assert_int_equal(give_len(t, INSERT, row.p, row.len - 1, NULL, &e), -1);
