@@ -8,7 +8,6 @@
 /* Types that matter here beyond what their kind says. */
 enum {
     TYPE_LOAD_QUERY = 18,
-    TYPE_XA_PREPARE = 38,
     TYPE_PAYLOAD = 40, /* a whole transaction, compressed */
     TYPE_ENCRYPTION = 164,
     TYPE_QUERY_COMPRESSED = 165,
@@ -112,12 +111,11 @@ static void step_query(struct binlog_place *p, const struct event *ev, uint64_t 
     }
 }
 
-/* By type, for those whose kind does not tell. */
-static void step_other(struct binlog_place *p, const struct event *ev)
+/* What cannot be read may still be a statement, or a whole transaction. */
+static void step_unreadable(struct binlog_place *p, const struct event *ev)
 {
     bool single = ev->type == TYPE_LOAD_QUERY || ev->type == TYPE_QUERY_COMPRESSED;
-    if (ev->type == TYPE_XA_PREPARE || ev->type == TYPE_PAYLOAD ||
-        (single && p->group == PLACE_STATEMENT))
+    if (ev->type == TYPE_PAYLOAD || (single && p->group == PLACE_STATEMENT))
         end_group(p);
 }
 
@@ -153,10 +151,11 @@ static void step_group(struct binlog_place *p, const struct event *ev, uint64_t 
         if (p->group != PLACE_BETWEEN)
             end_group(p);
         break;
-    case EVENT_SKIPPED:
     case EVENT_UNREADABLE:
+        step_unreadable(p, ev);
+        break;
+    case EVENT_SKIPPED:
     case EVENT_HEARTBEAT:
-        step_other(p, ev);
         break;
     }
 }
@@ -192,13 +191,12 @@ static int check_born(struct binlog_place *p, const struct event *ev, struct err
 
 static int step_made_up(struct binlog_place *p, const struct event *ev, struct err *e)
 {
+    if ((ev->kind == EVENT_ROTATE && enter_file(p, ev, e) < 0) ||
+        (ev->kind == EVENT_FORMAT && check_born(p, ev, e) < 0))
+        return -1;
     p->part = BINLOG_OUTSIDE;
     if (ev->kind == EVENT_HEARTBEAT && p->end == PLACE_UNKNOWN) /* the server waits for more */
         p->end = PLACE_GOES_ON;
-    if (ev->kind == EVENT_ROTATE)
-        return enter_file(p, ev, e);
-    if (ev->kind == EVENT_FORMAT)
-        return check_born(p, ev, e);
     /* Sent ahead when reading begins behind it; when reading begins right at it, it is not sent a
      * second time. */
     if (ev->type == TYPE_ENCRYPTION)
@@ -211,7 +209,7 @@ int binlog_place_step(struct binlog_place *p, const struct event *ev, struct err
     if (made_up(p, ev))
         return step_made_up(p, ev, e);
     uint32_t at = ev->next - ev->size, want = (uint32_t)p->pos;
-    if (!p->confirmed || (at != want && (p->hole == 0 || at != want + p->hole)))
+    if (!p->confirmed || (at != want && at != want + p->hole))
         return err_set(e, ERR_DAMAGED, 0,
                        "%s: a %s event of %u bytes ends at %u (modulo 2^32), but %" PRIu64
                        " is where the next event begins",
