@@ -141,6 +141,11 @@ $(BUILD)/tools/row_images: $(BUILD)/tests/tools/row_images.o $(filter-out $(BUIL
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 -include $(BUILD)/tests/tools/row_images.d
 
+# A server loads this one, whatever the rest is built with.
+$(BUILD)/tools/%.so: tests/tools/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(WARN) -fPIC -shared -O2 -o $@ $<
+
 # make fuzz           fuzzes what reads the binary log, FUZZ_SECONDS each (needs clang)
 # make fuzz-replay    the files in tests/fuzz/corpus once, without clang
 FUZZ_SECONDS ?= 120

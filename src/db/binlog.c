@@ -7,6 +7,8 @@
 
 #include "core/text.h"
 
+#define HEAD 512u /* the format description ends before this place */
+
 struct binlog {
     struct db_params params;
     struct {
@@ -78,14 +80,20 @@ static int end_of_log(struct binlog *b, struct err *e)
     return b->ended ? 0 : -1;
 }
 
-/* The first packet is waited for here: only then has the server said yes or no.
- *
- * The protocol's places have 32 bits. A file is longer when a huge group was written to it, and
- * then a place behind that is reached by reading the file from its beginning. */
+/* Some places are reached by reading the file from its beginning. The protocol's places have 32
+ * bits, and a file is longer when a huge group was written to it. And who asks a MariaDB for what
+ * is right behind the format description of an encrypted file gets noise: there the server decrypts
+ * what tells of the encryption, which is not encrypted itself. */
+static bool must_skip(uint64_t pos)
+{
+    return (pos > BINLOG_FIRST && pos < HEAD) || pos > UINT32_MAX;
+}
+
+/* The first packet is waited for here: only then has the server said yes or no. */
 static int connect_from(struct binlog *b, struct err *e)
 {
-    bool far = b->from.pos > UINT32_MAX;
-    uint32_t pos = far ? BINLOG_FIRST : (uint32_t)b->from.pos;
+    bool skip = must_skip(b->from.pos);
+    uint32_t pos = skip ? BINLOG_FIRST : (uint32_t)b->from.pos;
     struct binlog_ask ask = {
         .file = b->from.file,
         .pos = pos,
@@ -94,8 +102,8 @@ static int connect_from(struct binlog *b, struct err *e)
         .to_end = b->options.to_end,
     };
     binlog_place_set(&b->place, b->from.file, pos, b->from.born);
-    b->place.end = far ? PLACE_UNKNOWN : b->from.end;
-    b->skip = far ? b->from.pos : 0;
+    b->place.end = skip ? PLACE_UNKNOWN : b->from.end;
+    b->skip = skip ? b->from.pos : 0;
     b->given = false;
     b->ended = false;
     if (pos < BINLOG_FIRST || !b->from.file[0]) {

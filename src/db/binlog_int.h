@@ -43,7 +43,6 @@ struct binlog_place {
     char file[256];
     uint64_t pos;   /* behind the last event */
     uint32_t born;  /* of the file; 0: not known */
-    uint32_t hole;  /* bytes that the server may leave out before the next event */
     bool confirmed; /* the server said that it sends from here */
     enum place_end end;
     bool cut_off; /* the file before it had not ended */

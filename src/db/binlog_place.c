@@ -9,7 +9,6 @@
 enum {
     TYPE_LOAD_QUERY = 18,
     TYPE_PAYLOAD = 40, /* a whole transaction, compressed */
-    TYPE_ENCRYPTION = 164,
     TYPE_QUERY_COMPRESSED = 165,
 };
 
@@ -197,10 +196,6 @@ static int step_made_up(struct binlog_place *p, const struct event *ev, struct e
     p->part = BINLOG_OUTSIDE;
     if (ev->kind == EVENT_HEARTBEAT && p->end == PLACE_UNKNOWN) /* the server waits for more */
         p->end = PLACE_GOES_ON;
-    /* Sent ahead when reading begins behind it; when reading begins right at it, it is not sent a
-     * second time. */
-    if (ev->type == TYPE_ENCRYPTION)
-        p->hole = ev->size;
     return 0;
 }
 
@@ -208,18 +203,16 @@ int binlog_place_step(struct binlog_place *p, const struct event *ev, struct err
 {
     if (made_up(p, ev))
         return step_made_up(p, ev, e);
-    uint32_t at = ev->next - ev->size, want = (uint32_t)p->pos;
-    if (!p->confirmed || (at != want && at != want + p->hole))
+    if (!p->confirmed || ev->next - ev->size != (uint32_t)p->pos)
         return err_set(e, ERR_DAMAGED, 0,
                        "%s: a %s event of %u bytes ends at %u (modulo 2^32), but %" PRIu64
                        " is where the next event begins",
                        p->file, ev->name, ev->size, ev->next, p->pos);
     if (ev->kind == EVENT_FORMAT && check_born(p, ev, e) < 0)
         return -1;
-    uint64_t begins = p->pos + (at == want ? 0 : p->hole);
-    p->hole = 0;
+    uint64_t begins = p->pos;
     p->end = ev->kind == EVENT_ROTATE || ev->kind == EVENT_STOP ? PLACE_ENDED : PLACE_GOES_ON;
-    p->pos = begins + ev->size;
+    p->pos += ev->size;
     step_group(p, ev, begins);
     return 0;
 }

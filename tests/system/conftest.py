@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from wk.keeper import BINARY, Keeper  # noqa: E402
+from wk.keeper import BINARY, Keeper, built  # noqa: E402
 from wk.server import Server  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
 from wk.util import tail  # noqa: E402
@@ -99,6 +99,14 @@ def make_server(base):
     yield make
     for server in made:
         server.destroy()
+
+
+@pytest.fixture
+def log_keys(tmp):
+    """Options of a server that can encrypt its binary log: --encrypt-binlog=ON makes it do so."""
+    os.chmod(tmp, 0o755)
+    shutil.copy(built("tools", "log_keys.so"), tmp)
+    return ["--plugin-dir=" + tmp, "--plugin-load-add=log_keys"]
 
 
 @pytest.fixture

@@ -294,6 +294,21 @@ def test_every_event_is_a_place_to_begin(logged, filled, make_reader):
         assert_exact(make_reader(logged, want[at][:2], "--to-end").all(), logged, want[at][:2])
 
 
+def test_every_event_of_encrypted_files_is_a_place_to_begin(make_server, make_reader, log_keys):
+    """Also the one that tells of the encryption, which is not encrypted itself."""
+    server = make_server(*LOGGED, *log_keys, "--encrypt-binlog=ON")
+    server.sql(*MADE)
+    fill(server)
+    server.sql("FLUSH BINARY LOGS", "INSERT INTO w.m (id, t) VALUES (70000, 'next')")
+    want = [(f, end, end - pos, kind) for name in files(server)
+            for f, pos, kind, _, end, _ in server.sql(f"SHOW BINLOG EVENTS IN '{name}'")]
+    first = files(server)[0]
+    for start in [(first, 4), *[x[:2] for x in want[:8] + want[8::9]]]:
+        got = told(make_reader(server, start, "--to-end").all())
+        assert [x[:3] for x in got] == [x[:3] for x in want if x[:2] > start], start
+    assert len({x[0] for x in want if x[3] == "Start_encryption"}) == 2
+
+
 def test_follows_rotations(logged, make_reader):
     logged.sql(*MADE)
     start = place(logged)
