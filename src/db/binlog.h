@@ -12,6 +12,9 @@
  * one binlog_again() is worth a try. ERR_REFUSED: the server does not write a log. ERR_DENIED:
  * `hint` is the GRANT. A binlog belongs to one thread of one process.
  *
+ * A killed server leaves half an event at the end of its file, and begins another one when it comes
+ * back: reading goes on there, behind the last whole event.
+ *
  * A log that is reset while its first file is read: the server says that it has nothing more until
  * the new file is as long as the old one, or is ended; only then comes ERR_GAP. Who wants to know
  * sooner compares binlog_file() with db_point(). */

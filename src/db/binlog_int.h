@@ -20,6 +20,7 @@ struct binlog_wire {
     struct db *db;         /* NULL: closed */
     bool checksum;         /* of events that come before the first format description */
     bool same_id;          /* it ended because another reader came with our id */
+    bool half;             /* it ended at an event that the file has only a part of */
     struct db_point until; /* to_end: where the log ended before reading began, if we may know */
     uint64_t packets;
     mono_t began; /* waiting for a packet */
@@ -33,6 +34,14 @@ int binlog_wire_open(struct binlog_wire *w, const struct db_params *p, const str
 /* 1: an event's bytes, until the next call. 0: the server says that this is all. -1. */
 int binlog_wire_next(struct binlog_wire *w, const char **bytes, size_t *len, struct err *e);
 void binlog_wire_close(struct binlog_wire *w);
+/* What the server's list of its files says, asked on a connection of its own. 1; 0: the file is not
+ * in it, or the last one; -1. */
+struct binlog_after {
+    uint64_t size;  /* of the file */
+    char file[256]; /* the one behind it */
+};
+int binlog_wire_after(const struct db_params *p, const char *file, struct binlog_after *out,
+                      struct err *e);
 
 /* binlog_place.c: where in the log the events are, and what they are to their groups. Pure. */
 

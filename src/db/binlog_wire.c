@@ -98,6 +98,7 @@ static void judge_unreadable(struct binlog_wire *w, const char *text, struct err
     } else if (strstr(text, "emory") || strstr(text, "I/O error")) {
         e->cls = ERR_QUERY; /* it may work the next time */
     } else {
+        w->half = strstr(text, "truncated in the middle of event") != NULL;
         e->cls = ERR_GAP;
     }
 }
@@ -200,4 +201,23 @@ void binlog_wire_close(struct binlog_wire *w)
     stop(w);
     db_close(w->db);
     w->db = NULL;
+}
+
+int binlog_wire_after(const struct db_params *p, const char *file, struct binlog_after *out,
+                      struct err *e)
+{
+    struct db *db = db_open(p, e);
+    struct db_rows *r = db ? db_select(db, "SHOW BINARY LOGS", e) : NULL;
+    bool found = false;
+    int got = -1;
+    while (r && (got = db_next(r, e)) == 1 && !found)
+        if (strcmp(db_value(r, 0), file) == 0) {
+            found = true;
+            out->size = strtoull(db_value(r, 1), NULL, 10);
+        }
+    if (got == 1)
+        snprintf(out->file, sizeof out->file, "%s", db_value(r, 0));
+    db_rows_end(r);
+    db_close(db);
+    return got;
 }

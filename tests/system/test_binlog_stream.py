@@ -20,6 +20,7 @@ TOOL = os.path.join(os.path.dirname(BINARY), "tools", "binlog_read")
 LOGGED = ["--log-bin=binlog", "--binlog-format=ROW", "--max-allowed-packet=256M",
           "--innodb-buffer-pool-size=64M"]
 FORMAT, HEARTBEAT, CHECKPOINT, GTID = 15, 27, 161, 162
+HEADER = 19
 MADE = ["SET max_heap_table_size=1<<30", "CREATE OR REPLACE DATABASE w", "USE w",
         "CREATE TABLE m (id INT PRIMARY KEY, t VARCHAR(200)) ENGINE=MEMORY",
         "CREATE TABLE i (id INT PRIMARY KEY, t LONGBLOB) ENGINE=InnoDB"]
@@ -168,7 +169,7 @@ def files(server):
 
 
 def on_disk(server, start=None):
-    """(file, place behind it, size, type, sum of its bytes) of each event in the server's files. A
+    """(file, place behind it, size, type, sum of its bytes) of each whole event in the server's files. A
     format description's bytes say whether the file is open, so they have no fixed sum."""
     found = []
     for name in files(server):
@@ -176,9 +177,11 @@ def on_disk(server, start=None):
             data = f.read()
         assert data[:4] == b"\xfebin"
         at = 4
-        while at < len(data):
+        while at + HEADER <= len(data):
             kind, _, size = struct.unpack_from("<BII", data, at + 4)
             at += size
+            if at > len(data):
+                break  # a killed server had no time for more
             found.append((name, at, size, kind, 0 if kind == FORMAT else zlib.adler32(data[at - size:at])))
     return [x for x in found if start is None or x[:2] > tuple(start)]
 
@@ -486,6 +489,39 @@ def test_a_killed_server_goes_on(make_server, make_reader):
             reader.wait("again", n)
     reader.reach(place(server))
     assert_exact(reader.lines, server, start)
+
+
+@pytest.mark.parametrize("event", [-1, -2])
+@pytest.mark.parametrize("left", [1, HEADER, -1])
+def test_half_an_event(own, make_reader, event, left):
+    """Where a server was killed while it wrote, its log goes on in the next file."""
+    start = place(own)
+    own.sql("INSERT INTO w.m VALUES (2,'whole')", "INSERT INTO w.m VALUES (3,'half')")
+    file, end, size = on_disk(own)[event][:3]
+    own.kill9()
+    os.truncate(os.path.join(own.datadir, file), end - (size - left if left > 0 else -left))
+    own.start()
+    own.sql("INSERT INTO w.m VALUES (4,'later')", "FLUSH BINARY LOGS")
+    lines = make_reader(own, start, "--to-end").all()
+    assert lines[-1].get("end"), lines[-1]
+    assert_exact(lines, own, start)
+    assert len({x["file"] for x in lines if is_event(x)}) == 3
+
+
+def test_more_than_half_an_event(own, make_reader):
+    """A length that is wrong is no half event: what it hides is not passed over."""
+    own.sql("USE w", "INSERT INTO m SELECT seq, REPEAT('x',200) FROM seq_100_to_3100")
+    start = place(own)
+    own.sql("USE w", "INSERT INTO m VALUES (2,'hides')",
+            "INSERT INTO m SELECT seq, REPEAT('x',200) FROM seq_10100_to_13100")
+    file, end, size = next(x for x in on_disk(own, start) if x[3] == GTID)[:3]
+    own.kill9()
+    with open(os.path.join(own.datadir, file), "r+b") as f:
+        f.seek(end - size + 9)
+        f.write(struct.pack("<I", 50 << 20))
+    own.start()
+    error = refusal(make_reader, own, start)
+    assert error["error"] == "gap", error
 
 
 def test_another_reader_with_our_id(logged, make_reader):

@@ -1,5 +1,5 @@
 """The journal for a long time: hundreds of thousands of changes and dozens of lost connections cost neither
-descriptors nor memory; logs that only the server can read."""
+descriptors nor memory; logs that only the server can read, and logs that end in half an event."""
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -38,6 +38,37 @@ def test_encrypted_logs(make_world, make_keeper, make_server, log_keys):
     plain = [secret in open(os.path.join(server.datadir, name), "rb").read()
              for name, _ in server.sql("SHOW BINARY LOGS")]
     assert any(plain) and not all(plain), plain
+    assert "cannot go on" not in keeper.log()
+
+
+# -- logs that a killed server left -----------------------------------------------------------
+
+
+def test_half_an_event(make_world, make_keeper, make_server):
+    """The server dies while it writes what nobody was told of yet. That is gone, and nothing else, after
+    the next loss as well, when the log before this one is needed again."""
+    server = make_server(*LOG)
+    keeper = keep(make_world, make_keeper, server)
+    world = keeper.world
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    for v in (2, 3):
+        keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+        world.mark(v)
+        before = world.snapshot()
+        world.sql("INSERT INTO chat VALUES (1,'half')")
+        after = world.snapshot()  # if the journal's own beat was the last that was written
+        last = os.path.join(server.datadir, server.sql("SHOW MASTER STATUS")[0][0])
+        told_before = keeper.status().get("last_restore")
+        server.kill9()
+        os.truncate(last, os.path.getsize(last) - 3)
+        server.start()
+        keeper.wait(lambda: keeper.status().get("last_restore") != told_before and
+                    keeper.state() == "UP", "the world again")
+        told = keeper.status()["last_restore"]
+        assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
+        assert world.snapshot() in (before, after)
+    assert len(keeper.dumps()) == 1
     assert "cannot go on" not in keeper.log()
 
 
