@@ -56,6 +56,9 @@ static void free_table(struct fold_table *t)
     free(t->ends);
     buf_free(&t->key_of[0]);
     buf_free(&t->key_of[1]);
+    for (size_t i = 0; t->keys_of && i < FOLD_SPANS; i++)
+        buf_free(&t->keys_of[i]);
+    free(t->keys_of);
     free(t);
 }
 

@@ -27,24 +27,53 @@ static int base_whole(struct fold_table *t, struct fold_row *r)
     return drop(t);
 }
 
-int fold_base(struct fold_table *t, const char *tuple, size_t len, bool loose, struct err *e)
+static int base_row(struct fold_table *t, const struct fold_key *k, bool loose, struct err *e)
 {
-    struct fold_key k;
-    if (refuse_loose(t, loose, e) < 0 || fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
-        return -1;
     if (t->truncated)
         return drop(t);
-    struct fold_row *r = fold_rows_find(t, &k);
+    struct fold_row *r = fold_rows_find(t, k);
     if (t->form == FOLD_WHOLE)
         return base_whole(t, r);
     if (!r)
         return 1;
     if (!loose && !r->base)
-        return fold_contradiction(t, k.p, k.len, "is in the base, but came later", e);
+        return fold_contradiction(t, k->p, k->len, "is in the base, but came later", e);
     if (!loose && r->seen)
-        return fold_contradiction(t, k.p, k.len, "is in the base twice", e);
+        return fold_contradiction(t, k->p, k->len, "is in the base twice", e);
     r->seen = true;
     return drop(t);
+}
+
+int fold_base(struct fold_table *t, const char *tuple, size_t len, bool loose, struct err *e)
+{
+    struct fold_key k;
+    if (refuse_loose(t, loose, e) < 0 || fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
+        return -1;
+    return base_row(t, &k, loose, e);
+}
+
+int fold_bases(struct fold_table *t, const struct fold_span *rows, size_t n, bool loose,
+               bool *stays, struct err *e)
+{
+    struct fold_key keys[FOLD_SPANS];
+    if (!t->keys_of)
+        t->keys_of = xcalloc(FOLD_SPANS, sizeof *t->keys_of);
+    if (refuse_loose(t, loose, e) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (fold_read_key(t, rows[i].p, rows[i].len, &t->keys_of[i], &keys[i], e) < 0)
+            return -1;
+        fold_rows_ahead(t, &keys[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        fold_rows_near(t, &keys[i]);
+    for (size_t i = 0; i < n; i++) {
+        int rc = base_row(t, &keys[i], loose, e);
+        if (rc < 0)
+            return -1;
+        stays[i] = rc == 1;
+    }
+    return 0;
 }
 
 /* Did the base have all that went or changed? */

@@ -63,6 +63,7 @@ struct fold_table {
     size_t want, *ends;   /* literals up to the key's last one */
     size_t fields;        /* of each tuple; 0: none was seen */
     struct buf key_of[2]; /* keys whose columns stand apart, put together */
+    struct buf *keys_of;  /* FOLD_SPANS of them; NULL: not needed yet */
     char *bytes;          /* all rows; ended by nothing */
     size_t bytes_len, bytes_room;
     uint32_t *places; /* of the rows, by their numbers */

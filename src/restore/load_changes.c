@@ -21,33 +21,51 @@ static int misfit(const struct loader *l, struct err *e)
     return -1;
 }
 
+/* The next rows of a statement; 0: what stands there is none. */
+static size_t next_rows(const char *s, const char *end, struct fold_span rows[FOLD_SPANS])
+{
+    size_t n = 0;
+    while (n < FOLD_SPANS && s < end) {
+        unsigned fields;
+        const char *next = sql_read_tuple(s, end, &fields);
+        if (!next)
+            return 0;
+        rows[n++] = (struct fold_span){s, (size_t)(next - s)};
+        s = load_rows_behind(next, end);
+    }
+    return n;
+}
+
 /* Leaves out what went or comes back changed. Whole runs of rows are copied, for most of them stay.
  */
 int load_changes_base(struct loader *l, const struct format_item *item, struct err *e)
 {
     const char *s = item->sql, *end = s + item->sql_len, *run = s, *run_end = s;
-    uint64_t rows = 0, hash = item->rows_hash;
+    struct fold_span rows[FOLD_SPANS];
+    bool stays[FOLD_SPANS];
+    uint64_t kept = 0, hash = item->rows_hash;
     buf_clear(&l->kept);
     while (s < end) {
-        unsigned fields;
-        const char *next = sql_read_tuple(s, end, &fields);
-        int stays = next ? fold_base(l->changes, s, (size_t)(next - s), false, e) : 0;
-        if (!next || stays < 0)
+        size_t n = next_rows(s, end, rows);
+        if (n == 0 || fold_bases(l->changes, rows, n, false, stays, e) < 0)
             return misfit(l, e);
-        rows += stays == 1;
-        if (stays) {
-            run_end = next;
-        } else {
-            hash -= sql_tuple_hash(s, (size_t)(next - s));
+        for (size_t i = 0; i < n; i++) {
+            const char *next = rows[i].p + rows[i].len;
+            kept += stays[i];
+            s = load_rows_behind(next, end);
+            if (stays[i]) {
+                run_end = next;
+                continue;
+            }
+            hash -= sql_tuple_hash(rows[i].p, rows[i].len);
             add_run(&l->kept, run, run_end);
-            run = run_end = load_rows_behind(next, end);
+            run = run_end = s;
         }
-        s = load_rows_behind(next, end);
     }
     if (run == item->sql)
-        return load_rows_give(l, run, item->sql_len, rows, hash, e);
+        return load_rows_give(l, run, item->sql_len, kept, hash, e);
     add_run(&l->kept, run, run_end);
-    return load_rows_give(l, l->kept.p, l->kept.len, rows, hash, e);
+    return load_rows_give(l, l->kept.p, l->kept.len, kept, hash, e);
 }
 
 static int give_changed(void *arg, const char *tuples, size_t len, uint64_t rows, struct err *e)
