@@ -15,6 +15,7 @@
 #include "db/sentinel.h"
 #include "dump/verify.h"
 #include "dump/writer.h"
+#include "journal/cover.h"
 #include "report/alert.h"
 #include "restore/restore.h"
 #include "store/catalog.h"
@@ -421,6 +422,64 @@ static json_t *catalog_json(const struct catalog *c)
     return list;
 }
 
+/* Which moments can be had of the past, by what is known without asking the server. */
+static size_t known_gaps(const struct act *a, struct cover_gap *out, size_t room)
+{
+    json_t *list = a->state.gaps[0] ? json_loads(a->state.gaps, 0, NULL) : NULL, *o;
+    size_t i, n = 0;
+    json_array_foreach(list, i, o)
+    {
+        if (n == room)
+            break;
+        out[n] = (struct cover_gap){.at.ms = js_number(o, "at", 0),
+                                    .place.pos = (uint64_t)js_number(o, "pos", 0)};
+        js_copy(o, "file", out[n].place.file, sizeof out[n].place.file);
+        js_copy(o, "why", out[n].why, sizeof out[n].why);
+        n++;
+    }
+    json_decref(list);
+    return n;
+}
+
+static void find_cover(const struct act *a, const struct catalog *c, bool *files, struct cover *out)
+{
+    struct cover_gap gaps[32];
+    struct archive segments;
+    struct err e;
+    int fd = a->cfg->journal == JOURNAL_FOLLOW ? archive_dir(a->cfg, false, &e) : -1;
+    *files = fd >= 0 && archive_load(fd, a->cfg->name, &segments, &e) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (*files) {
+        cover_segments(c, &segments, clock_wall(), out);
+        archive_free(&segments);
+    } else {
+        cover_log(c, gaps, known_gaps(a, gaps, sizeof gaps / sizeof *gaps), out);
+    }
+}
+
+static json_t *cover_json(const struct act *a, const struct catalog *c)
+{
+    struct cover cover;
+    bool files;
+    char from[TEXT_SHORT], to[TEXT_SHORT];
+    json_t *list = json_array();
+    if (a->cfg->journal == JOURNAL_OFF) {
+        json_decref(list);
+        return json_null();
+    }
+    find_cover(a, c, &files, &cover);
+    for (size_t i = 0; i < cover.count; i++) {
+        const struct cover_span *s = &cover.list[i];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o, s:o}", "from", text_utc(s->from, from), "to",
+                                        s->open ? json_null() : json_string(text_utc(s->to, to)),
+                                        "gap", s->open ? json_null() : js_clean(s->why)));
+    }
+    cover_free(&cover);
+    return json_pack("{s:s, s:o}", "source", files ? "segments" : "server", "ranges", list);
+}
+
 static int act_list(struct act *a, json_t **result, struct err *e)
 {
     struct catalog c, rejected;
@@ -430,8 +489,8 @@ static int act_list(struct act *a, json_t **result, struct err *e)
         catalog_free(&c);
         return -1;
     }
-    *result =
-        json_pack("{s:o, s:o}", "dumps", catalog_json(&c), "rejected", catalog_json(&rejected));
+    *result = json_pack("{s:o, s:o, s:o}", "dumps", catalog_json(&c), "rejected",
+                        catalog_json(&rejected), "journal", cover_json(a, &c));
     catalog_free(&c);
     catalog_free(&rejected);
     return 0;

@@ -104,6 +104,33 @@ static void list_table(const json_t *list, bool rejected)
     cells_free(&t);
 }
 
+/* The moments that --restore --at can have. */
+static void list_journal(const json_t *journal)
+{
+    const json_t *ranges = json_object_get(journal, "ranges");
+    struct cells t = {.columns = 3, .align = "lll"};
+    struct buf b = {0};
+    if (!json_array_size(ranges))
+        return;
+    printf("\nthe journal, by %s, for --restore --at:\n",
+           strcmp(js_text(journal, "source"), "segments") == 0
+               ? "its segments"
+               : "the server's binary log as far back as that is kept");
+    cells_add(&t, "FROM");
+    cells_add(&t, "TO");
+    cells_add(&t, "WHY NOT FURTHER");
+    for (size_t i = 0; i < json_array_size(ranges); i++) {
+        const json_t *r = json_array_get(ranges, i);
+        bool open = json_is_null(json_object_get(r, "to"));
+        cells_add(&t, js_text(r, "from"));
+        cells_add(&t, open ? "now" : js_text(r, "to"));
+        cells_add(&t, open ? "" : draw_text(&b, r, "gap"));
+    }
+    cells_print(&t, true);
+    cells_free(&t);
+    buf_free(&b);
+}
+
 void screen_list(const json_t *o)
 {
     const json_t *dumps = json_object_get(o, "dumps"), *rejected = json_object_get(o, "rejected");
@@ -115,6 +142,7 @@ void screen_list(const json_t *o)
         puts("\nset aside, never restored by itself:");
         list_table(rejected, true);
     }
+    list_journal(json_object_get(o, "journal"));
 }
 
 static void show_verify(const json_t *o)

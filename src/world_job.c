@@ -201,12 +201,12 @@ static void adopt_state(struct world *w, const json_t *result)
 {
     const json_t *o = json_object_get(result, "state");
     struct state *s = &w->a->state;
-    char last_restore[sizeof s->last_restore]; /* a worker may know of an older one only */
+    struct state ours = *s; /* a worker may know of older ones only */
     if (!o)
         return;
-    memcpy(last_restore, s->last_restore, sizeof last_restore);
     state_from_json(o, s);
-    memcpy(s->last_restore, last_restore, sizeof last_restore);
+    memcpy(s->last_restore, ours.last_restore, sizeof s->last_restore);
+    memcpy(s->gaps, ours.gaps, sizeof s->gaps);
     w->state_dirty = true;
     w->expect = (struct expectation){.known = s->known, .server = s->server};
     snprintf(w->expect.nonce, sizeof w->expect.nonce, "%s", s->nonce);

@@ -16,6 +16,7 @@
 #define HEARD_MS 2000          /* between two words of the worker, at most */
 #define GAP_PAUSE_MS 10000     /* between two dumps that gaps asked for, at first */
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
+#define GAPS_KEPT 12u          /* their texts must fit into the state */
 #define END_MS 3000            /* for what was read to be written */
 
 void journal_init(struct world *w)
@@ -132,7 +133,7 @@ static void start_worker(struct world *w, mono_t now)
     j->heard = now;
 }
 
-static void gap(struct world *w, const char *why);
+static void gap(struct world *w, const char *why, const struct db_point *place);
 
 static void heard(struct world *w, const json_t *o)
 {
@@ -152,7 +153,7 @@ static void heard(struct world *w, const json_t *o)
     j->reason[0] = '\0';
     j->unwritten = false;
     if (w->have_dump && !w->last.end.file[0] && !j->gap.on)
-        gap(w, "the newest dump, which does not know its place in the log");
+        gap(w, "the newest dump, which does not know its place in the log", &(struct db_point){0});
     tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
                  "nothing");
 }
@@ -176,14 +177,41 @@ static mono_t soon(struct world *w, bool first)
     return mono_reached(now, next) ? now : next;
 }
 
+/* For who asks later which moments can be had (--list). */
+static void keep_gap(struct world *w, const char *why, const struct db_point *place)
+{
+    struct state *s = &w->a->state;
+    json_t *list = s->gaps[0] ? json_loads(s->gaps, 0, NULL) : NULL;
+    struct buf brief = {0};
+    char *text;
+    if (!json_is_array(list)) {
+        json_decref(list);
+        list = json_array();
+    }
+    text_clean(&brief, why, 150);
+    json_array_append_new(list, json_pack("{s:I, s:s, s:I, s:s}", "at", (json_int_t)clock_wall().ms,
+                                          "file", place->file, "pos", (json_int_t)place->pos, "why",
+                                          brief.p));
+    while (json_array_size(list) > GAPS_KEPT)
+        json_array_remove(list, 0);
+    text = json_dumps(list, JSON_COMPACT);
+    if (text && strlen(text) < sizeof s->gaps)
+        snprintf(s->gaps, sizeof s->gaps, "%s", text);
+    w->state_dirty = true;
+    free(text);
+    buf_free(&brief);
+    json_decref(list);
+}
+
 /* What came before a gap is safe with the last dump; what comes after it with the next one. */
-static void gap(struct world *w, const char *why)
+static void gap(struct world *w, const char *why, const struct db_point *place)
 {
     struct journal_now *j = &w->journal;
     char what[640];
     bool first = j->gaps == j->covered;
     j->gaps++;
-    j->gap_at.file[0] = '\0';
+    j->gap_at = *place;
+    keep_gap(w, why, place);
     snprintf(what, sizeof what, "the journal cannot go on behind %.550s", why);
     tell_trouble(w, &j->gap, EVENT_JOURNAL, true, NULL, what,
                  "a dump is taken at once; until it is stored, a loss takes the world back to the "
@@ -217,7 +245,7 @@ static void files_failed(struct world *w, const struct err *e)
 {
     struct journal_now *j = &w->journal;
     if (!j->unwritten)
-        gap(w, e->text);
+        gap(w, e->text, &(struct db_point){0});
     j->unwritten = true;
 }
 
@@ -232,7 +260,7 @@ static void failed(struct world *w, const struct err *e, bool files)
     if (files)
         files_failed(w, e);
     if (e->cls == ERR_GAP) {
-        gap(w, e->text);
+        gap(w, e->text, &(struct db_point){0});
         j->lost_place = true; /* until there is another dump */
     }
     bool passing = e->cls == ERR_UNREACHABLE && j->retry < PASSING_MS;
@@ -261,9 +289,9 @@ void journal_message(struct world *w)
     if (js_text(o, "state")[0]) {
         heard(w, o);
     } else if (js_text(o, "gap")[0]) {
-        gap(w, js_text(o, "gap"));
-        js_copy(o, "file", w->journal.gap_at.file, sizeof w->journal.gap_at.file);
-        w->journal.gap_at.pos = (uint64_t)js_number(o, "pos", 0);
+        struct db_point place = {.pos = (uint64_t)js_number(o, "pos", 0)};
+        js_copy(o, "file", place.file, sizeof place.file);
+        gap(w, js_text(o, "gap"), &place);
     } else if (js_text(o, "unable")[0]) {
         unable(w, o);
     } else if (json_object_get(o, "error")) {

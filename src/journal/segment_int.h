@@ -11,7 +11,7 @@
 #define SEGMENT_WITHIN (UINT32_C(1) << 31)
 #define SEGMENT_BODY (256u << 10)    /* a frame is ended when it is longer */
 #define SEGMENT_BODY_MAX (16u << 20) /* and is never longer than this */
-#define SEGMENT_SEAL_BODY 8192u      /* a seal has this length, so that it is found from the end */
+#define SEGMENT_SEAL_BODY 12288u     /* a seal has this length, so that it is found from the end */
 
 /* Operations. Numbers are base 128, the lowest seven bits first; a text is its length and its
  * bytes; a difference is a number whose lowest bit is its sign. */

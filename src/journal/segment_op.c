@@ -105,9 +105,11 @@ json_t *segment_sum_json(const struct segment_sum *s)
     json_t *marks = json_array();
     size_t n = s->mark_count < SEGMENT_MARKS ? s->mark_count : SEGMENT_MARKS;
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(marks, json_pack("{s:i, s:I, s:o}", "kind", (int)s->marks[i].kind,
-                                               "at", (json_int_t)s->marks[i].at.ms, "text",
-                                               js_clean(s->marks[i].text)));
+        json_array_append_new(
+            marks,
+            json_pack("{s:i, s:I, s:s, s:I, s:o}", "kind", (int)s->marks[i].kind, "at",
+                      (json_int_t)s->marks[i].at.ms, "file", s->marks[i].place.file, "pos",
+                      (json_int_t)s->marks[i].place.pos, "text", js_clean(s->marks[i].text)));
     return json_pack("{s:o, s:I, s:I, s:o, s:I}", "to", place_json(&s->to), "groups",
                      (json_int_t)s->groups, "changes", (json_int_t)s->changes, "marks", marks,
                      "mark_count", (json_int_t)s->mark_count);
@@ -131,6 +133,8 @@ bool segment_sum_read(const char *text, size_t len, struct segment_sum *s)
             break;
         s->marks[i].kind = (enum change_kind)kind;
         s->marks[i].at.ms = js_number(m, "at", 0);
+        js_copy(m, "file", s->marks[i].place.file, sizeof s->marks[i].place.file);
+        s->marks[i].place.pos = (uint64_t)js_number(m, "pos", 0);
         js_copy(m, "text", s->marks[i].text, sizeof s->marks[i].text);
     }
     bool ok =
@@ -175,6 +179,8 @@ void segment_note(struct segment_sum *s, const struct change *c)
         struct segment_mark *m = &s->marks[s->mark_count];
         m->kind = c->kind;
         m->at = c->at;
+        m->place.pos = c->pos;
+        snprintf(m->place.file, sizeof m->place.file, "%s", c->file ? c->file : "");
         snprintf(m->text, sizeof m->text, "%s",
                  c->kind == CHANGE_SWAP  ? c->mark->dump
                  : c->kind == CHANGE_GAP ? c->why

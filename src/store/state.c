@@ -57,13 +57,14 @@ static int save(int dirfd, const char *name, size_t limit, json_t *o, struct err
 
 json_t *state_json(const struct state *s)
 {
-    return json_pack("{s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o}", "known",
-                     s->known, "nonce", js_clean(s->nonce), "generation", (json_int_t)s->generation,
-                     "server", "start", (json_int_t)s->server.start, "uid", js_clean(s->server.uid),
-                     "hostname", js_clean(s->server.hostname), "datadir",
-                     js_clean(s->server.datadir), "version", js_clean(s->server.version),
+    return json_pack("{s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o, s:o}",
+                     "known", s->known, "nonce", js_clean(s->nonce), "generation",
+                     (json_int_t)s->generation, "server", "start", (json_int_t)s->server.start,
+                     "uid", js_clean(s->server.uid), "hostname", js_clean(s->server.hostname),
+                     "datadir", js_clean(s->server.datadir), "version", js_clean(s->server.version),
                      "alive_at", (json_int_t)s->alive_at.ms, "paused", s->paused, "pause_until",
-                     (json_int_t)s->pause_until.ms, "last_restore", js_clean(s->last_restore));
+                     (json_int_t)s->pause_until.ms, "last_restore", js_clean(s->last_restore),
+                     "gaps", js_clean(s->gaps));
 }
 
 static uint64_t read_generation(const json_t *o)
@@ -78,6 +79,7 @@ void state_from_json(const json_t *o, struct state *out)
     *out = (struct state){.known = js_flag(o, "known"), .paused = js_flag(o, "paused")};
     js_copy(o, "nonce", out->nonce, sizeof out->nonce);
     js_copy(o, "last_restore", out->last_restore, sizeof out->last_restore);
+    js_copy(o, "gaps", out->gaps, sizeof out->gaps);
     out->generation = read_generation(o);
     out->alive_at.ms = js_number(o, "alive_at", 0);
     out->pause_until.ms = js_number(o, "pause_until", 0);

@@ -19,6 +19,7 @@ struct state {
     bool paused;
     wall_t pause_until;      /* ms 0: not limited */
     char last_restore[2048]; /* JSON text of the last restore's figures, or "" */
+    char gaps[4096];         /* the same of the journal's last gaps: [{at, file, pos, why}] */
 };
 
 /* A missing file gives an empty state; a damaged one too, with the reason in `e` and -1. */

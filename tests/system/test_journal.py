@@ -564,6 +564,9 @@ def test_a_gap_is_closed_by_a_dump_at_once(make_world, make_keeper, logged, chan
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     keeper.wait(lambda: not journal(keeper)["gap"], "the end of the gap")
     keeper.wait_log("the journal cannot go on")
+    ranges = keeper.ok("--list", "--json")["journal"]["ranges"]
+    assert len(ranges) == 2 and ranges[0]["gap"] and ranges[1]["to"] is None, ranges
+    assert ranges[0]["gap"] in keeper.ok("--list").out
     world.sql("UPDATE player SET points=2")
     before = world.snapshot()
     assert crash(keeper)["lost_seconds"] == 0
