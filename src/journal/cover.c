@@ -6,20 +6,25 @@
 
 #define LIVELY_MS 10000 /* one that is being followed is written each second */
 
-/* Spans come in the order of their beginnings. */
+/* Spans come in the order of their beginnings. Those of dumps before the same end are one. A dump
+ * that was taken because of an end has a name by the second, which may be the end's own. */
 static void add(struct cover *c, const struct cover_span *s)
 {
     struct cover_span *last = c->count ? &c->list[c->count - 1] : NULL;
-    if (last && (last->open || s->from.ms <= last->to.ms)) {
-        if (!last->open && (s->open || s->to.ms > last->to.ms)) {
-            wall_t from = last->from;
+    bool same = last && last->open == s->open && (s->open || last->to.ms == s->to.ms);
+    if (same || (last && last->open))
+        return;
+    if (last && s->from.ms + 1000 <= last->to.ms) { /* over the end of the one before */
+        wall_t from = last->from;
+        if (s->open || s->to.ms > last->to.ms)
             *last = *s;
-            last->from = from;
-        }
+        last->from = from;
         return;
     }
+    wall_t from = last && s->from.ms < last->to.ms ? last->to : s->from;
     c->list = xrealloc(c->list, (c->count + 1) * sizeof *c->list);
-    c->list[c->count++] = *s;
+    c->list[c->count] = *s;
+    c->list[c->count++].from = from;
 }
 
 static wall_t moment_of(const struct catalog_entry *d)

@@ -42,7 +42,7 @@ struct segment_head {
 struct segment_mark {
     enum change_kind kind; /* CHANGE_GAP, CHANGE_LOST, CHANGE_SWAP */
     wall_t at;
-    struct db_point place; /* no GTID */
+    struct db_point place; /* where its group begins; no GTID */
     char text[160];        /* why; the dump that was put in */
 };
 #define SEGMENT_MARKS 12u
