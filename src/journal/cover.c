@@ -125,8 +125,8 @@ void cover_log(const struct catalog *dumps, const struct cover_gap *gaps, size_t
         if (!d->intact || !d->m.end.file[0])
             continue;
         for (size_t g = 0; g < count && span.open; g++) {
-            /* one without a place is told by its time alone */
-            bool before = gaps[g].place.file[0] ? db_point_compare(&gaps[g].place, &d->m.end) < 0
+            /* its place is behind it; one without is told by its time alone */
+            bool before = gaps[g].place.file[0] ? db_point_compare(&gaps[g].place, &d->m.end) <= 0
                                                 : gaps[g].at.ms < d->m.at.ms;
             if (before)
                 continue;
