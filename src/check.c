@@ -186,6 +186,7 @@ int check_run(struct act *a, json_t **result, struct err *e)
         check_add(&c, CHECK_NOTE, "not looked at",
                   "rights, tables and settings of the server: that needs a connection");
     check_dumps(&c);
+    check_journal_dir(&c);
     check_status_dir(&c);
     progress_phase(p, "trying alert channels", 0, 0);
     check_alerts(&c);

@@ -50,6 +50,7 @@ void check_names(struct buf *b, const struct db_names *n, size_t max);
 void check_dump_dir(struct check *c); /* opens it, with state and catalog */
 void check_dumps(struct check *c);    /* packing, room, age, left-overs */
 void check_status_dir(struct check *c);
+void check_journal_dir(struct check *c); /* [journal] mode = follow */
 /* check_server.c */
 void check_connect(struct check *c, const char *password);
 void check_server(struct check *c); /* clock, settings, size limits, memory */

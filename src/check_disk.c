@@ -421,3 +421,45 @@ void check_status_dir(struct check *c)
     }
     close(fd);
 }
+
+/* Segments */
+
+/* A disk that is lost should not take both the world and what it could be rebuilt from. */
+static bool beside_the_server(struct check *c, int fd)
+{
+    struct stat ours, theirs;
+    char *datadir = c->db && c->cfg->mysql.socket ? db_variable(c->db, "datadir") : NULL;
+    bool same = datadir && fstat(fd, &ours) == 0 && stat(datadir, &theirs) == 0 &&
+                ours.st_dev == theirs.st_dev;
+    free(datadir);
+    return same;
+}
+
+void check_journal_dir(struct check *c)
+{
+    static const char name[] = "segments";
+    const char *dir = c->cfg->journal_dir;
+    struct err e = {0};
+    if (c->cfg->journal != JOURNAL_FOLLOW)
+        return;
+    if (access(dir, F_OK) < 0 && errno == ENOENT) {
+        check_missing_dir(c, name, dir, "0700");
+        return;
+    }
+    int fd = file_dir(dir, 0, 0, &e);
+    if (fd < 0) {
+        check_error(c, CHECK_FAIL, name, &e);
+        return;
+    }
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+        check_add(c, CHECK_FAIL, name, "%s cannot be written by uid %u", dir, (unsigned)geteuid());
+        check_hint(c, "chown USER %s, with the user that worldkeeper runs as", dir);
+    } else if (beside_the_server(c, fd)) {
+        check_add(c, CHECK_NOTE, name,
+                  "%s is on the disk of the server's data: who loses that disk loses both", dir);
+        check_hint(c, "a directory on another disk or machine in [journal] dir");
+    } else {
+        check_add(c, CHECK_OK, name, "%s", dir);
+    }
+    close(fd);
+}

@@ -266,7 +266,7 @@ static void check_journal(struct check *c)
                   "the server's binary log holds each changed row: a restore brings back all that "
                   "was acknowledged");
     } else {
-        bool must = c->cfg->journal == JOURNAL_SERVER;
+        bool must = c->cfg->journal != JOURNAL_AUTO;
         check_add(c, must ? CHECK_FAIL : CHECK_NOTE, name,
                   "none, so what is played after the last dump is lost with the server: %s",
                   a.reason);
