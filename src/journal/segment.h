@@ -7,7 +7,8 @@
  * bytes each), so that no frame is taken for another one. The body is a row of operations
  * (segment_int.h), the first of them the head, the last one of a sealed segment the seal. Tuples
  * are those of a dump. Only the last segment of a directory may be without a seal: it is being
- * written, or its writer was killed; what is behind its last whole group did not happen.
+ * written, or its writer was killed; what is behind its last whole group did not happen, and may be
+ * cut off and written anew while others read.
  *
  * Mode 0600. A writer or reader belongs to one thread; one process writes a directory (it holds the
  * world's lock), any number read. ERR_DAMAGED names file and place. */
@@ -65,15 +66,16 @@ struct segment_writer;
 /* Makes the file, which is on the disk with its name when this returns. */
 struct segment_writer *segment_create(int dirfd, const struct segment_head *h, struct err *e);
 /* Any change as it came; what does not belong into a segment is passed over. A group that is cut,
- * or in which there is a gap, leaves none of its changes. After an error the writer is good for
- * segment_close() only. */
+ * or in which there is a gap, leaves none of its changes, and of gaps in one group the first. After
+ * an error the writer is good for segment_close() only. */
 int segment_put(struct segment_writer *w, const struct change *c, struct err *e);
 /* What was put so far is on the disk, up to the last whole group. */
 int segment_sync(struct segment_writer *w, struct err *e);
 /* Is there anything that segment_sync() would write? */
 bool segment_dirty(const struct segment_writer *w);
 uint64_t segment_bytes(const struct segment_writer *w);
-const struct segment_sum *segment_written(const struct segment_writer *w);
+/* Between groups: what was put. The place is that of the last segment_sync(). */
+const struct segment_sum *segment_written(struct segment_writer *w);
 /* Ends the file for good. Closes in any case. */
 int segment_seal(struct segment_writer *w, struct err *e);
 void segment_close(struct segment_writer *w);

@@ -19,8 +19,9 @@ enum segment_op {
     SEGMENT_HEAD = 1, /* text: JSON */
     SEGMENT_DEFINE,   /* text: JSON of a table; tables are counted from 0 in this order */
     SEGMENT_FILE,     /* born, text: the log's file that places are in from now on, from 0 */
-    SEGMENT_BEGIN,    /* flags, difference of seconds; domain, server, seq where flag GTID */
-    SEGMENT_END,      /* how far the place is behind that of the last END or FILE */
+    SEGMENT_BEGIN,    /* flags, difference of seconds; by how much it is behind the last END or
+                         FILE where flag BEHIND; domain, server, seq where flag GTID */
+    SEGMENT_END,      /* by how much it is behind the last BEGIN or FILE */
     SEGMENT_INSERT,   /* table, text: the tuple */
     SEGMENT_DELETE,
     SEGMENT_REPLACE,
@@ -32,6 +33,7 @@ enum segment_op {
 };
 #define SEGMENT_GTID 1u /* the number of the group is here, */
 #define SEGMENT_NEXT 2u /* or is the one after that of the group before */
+#define SEGMENT_BEHIND 4u
 
 /* What one operation means depends on those before it. */
 struct segment_state {

@@ -9,7 +9,6 @@
 #include "journal/segment_int.h"
 #include "store/manifest.h"
 
-#define TABLES_MAX 100000u
 #define KEY_MAX 64u
 #define COLUMNS_MAX 65536
 #define SECONDS_MAX (INT64_C(1) << 32) /* as many as an event can tell */
@@ -154,8 +153,8 @@ json_t *segment_table_json(const struct change_table *t)
 
 json_t *segment_mark_json(const struct statement_mark *m)
 {
-    return json_pack("{s:o, s:s, s:s, s:I}", "dump", js_clean(m->dump), "nonce", m->nonce, "file",
-                     m->upto.file, "pos", (json_int_t)m->upto.pos);
+    return json_pack("{s:o, s:o, s:o, s:I}", "dump", js_clean(m->dump), "nonce", js_clean(m->nonce),
+                     "file", js_clean(m->upto.file), "pos", (json_int_t)m->upto.pos);
 }
 
 static bool read_mark(const char *text, size_t len, struct statement_mark *m)
@@ -251,6 +250,11 @@ static const char *text(struct in *in, size_t *len)
     return s;
 }
 
+static bool is_second(int64_t second)
+{
+    return second >= 0 && second < SECONDS_MAX;
+}
+
 static void put_place(const struct segment_parser *p, struct change *c)
 {
     c->file = p->s.place.point.file;
@@ -264,7 +268,8 @@ static int read_head(struct segment_parser *p, struct in *in)
 {
     size_t len;
     const char *s = text(in, &len);
-    if (in->broken || p->have_head || !segment_head_read(s, len, &p->head))
+    if (in->broken || p->have_head || !segment_head_read(s, len, &p->head) ||
+        p->head.from.point.pos > INT64_MAX || !is_second(p->head.from.at.ms / 1000))
         return 0;
     p->have_head = true;
     p->s.place = p->s.sum.to = p->head.from;
@@ -277,15 +282,15 @@ static bool read_table(const char *s, size_t len, struct segment_table *t)
     json_t *o = json_loadb(s, len, 0, NULL), *key = json_object_get(o, "key"), *k;
     size_t i;
     int64_t counter = js_number(o, "counter", -2);
-    bool ok = js_text(o, "name")[0] && json_array_size(key) <= KEY_MAX && counter >= -1 &&
-              counter < COLUMNS_MAX;
+    bool ok = js_text(o, "name")[0] && json_is_array(key) && json_array_size(key) <= KEY_MAX &&
+              counter >= -1 && counter < COLUMNS_MAX;
     t->name = xstrdup(js_text(o, "name"));
     t->pub.name = t->name;
     js_copy(o, "columns", t->pub.columns, sizeof t->pub.columns);
     t->key = xcalloc(json_array_size(key) + 1, sizeof *t->key);
     json_array_foreach(key, i, k)
     {
-        json_int_t n = json_integer_value(k);
+        json_int_t n = json_is_integer(k) ? json_integer_value(k) : -1;
         ok = ok && n >= 0 && n < COLUMNS_MAX;
         t->key[i] = ok ? (unsigned)n : 0;
     }
@@ -307,14 +312,15 @@ static int read_define(struct segment_parser *p, struct in *in, struct change *c
 {
     size_t len;
     const char *s = text(in, &len);
-    if (in->broken || p->count == TABLES_MAX)
+    if (in->broken || !p->s.open)
         return 0;
     struct segment_table *t = xcalloc(1, sizeof *t);
     if (!read_table(s, len, t)) {
         free_table(t);
         return 0;
     }
-    p->tables = xrealloc(p->tables, (p->count + 1) * sizeof *p->tables);
+    if ((p->count & (p->count - 1)) == 0) /* at 0, 1, 2, 4, 8 … */
+        p->tables = xrealloc(p->tables, (2 * p->count + 1) * sizeof(struct segment_table *));
     p->tables[p->count++] = t;
     c->kind = CHANGE_TABLE;
     c->table = &t->pub;
@@ -335,22 +341,41 @@ static int read_file(struct segment_parser *p, struct in *in)
     return 2;
 }
 
-static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
+/* Moves the place on; false: to where no log goes. */
+static bool move_place(struct segment_place *p, uint64_t by)
 {
-    uint64_t flags = number(in);
-    int64_t by = difference(in);
+    if (by > INT64_MAX - p->point.pos)
+        return false;
+    p->point.pos += by;
+    return true;
+}
+
+static struct change_gtid read_gtid(const struct segment_parser *p, uint64_t flags, struct in *in)
+{
+    const struct change_gtid *last = &p->s.last_gtid;
     struct change_gtid g = {0};
+    if (flags & SEGMENT_NEXT)
+        return (struct change_gtid){last->domain, last->server, last->seq + 1};
     if (flags & SEGMENT_GTID) {
         g.domain = (uint32_t)number(in);
         g.server = (uint32_t)number(in);
         g.seq = number(in);
-    } else if (flags & SEGMENT_NEXT)
-        g = (struct change_gtid){p->s.last_gtid.domain, p->s.last_gtid.server,
-                                 p->s.last_gtid.seq + 1};
-    if (in->broken || p->s.open || flags > SEGMENT_NEXT || by > SECONDS_MAX || by < -SECONDS_MAX)
+    }
+    return g;
+}
+
+static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
+{
+    uint64_t flags = number(in);
+    int64_t at = difference(in);
+    uint64_t behind = flags & SEGMENT_BEHIND ? number(in) : 0;
+    struct change_gtid g = read_gtid(p, flags, in);
+    if (in->broken || p->s.open || flags >= 2 * SEGMENT_BEHIND ||
+        (flags & SEGMENT_GTID && flags & SEGMENT_NEXT) || at > SECONDS_MAX || at < -SECONDS_MAX ||
+        !is_second(p->s.second + at) || !move_place(&p->s.place, behind))
         return 0;
     p->s.open = true;
-    p->s.second += by;
+    p->s.second += at;
     p->s.gtid = g;
     if (g.seq)
         p->s.last_gtid = g;
@@ -362,10 +387,9 @@ static int read_end(struct segment_parser *p, struct in *in, struct change *c)
 {
     struct segment_place *at = &p->s.place;
     uint64_t by = number(in);
-    if (in->broken || !p->s.open || by > INT64_MAX - at->point.pos)
+    if (in->broken || !p->s.open || !move_place(at, by))
         return 0;
     p->s.open = false;
-    at->point.pos += by;
     at->at.ms = p->s.second * 1000;
     segment_gtid(&p->s.last_gtid, &at->point);
     p->s.sum.to = *at;
@@ -395,7 +419,7 @@ static int read_event(struct segment_parser *p, enum segment_op op, struct in *i
     uint64_t second = number(in);
     size_t len = 0;
     const char *s = op == SEGMENT_LOST ? "" : text(in, &len);
-    if (in->broken || second > UINT32_MAX)
+    if (in->broken || second >= (uint64_t)SECONDS_MAX)
         return 0;
     c->at.ms = (int64_t)second * 1000;
     c->kind = op == SEGMENT_LOST ? CHANGE_LOST : op == SEGMENT_SWAP ? CHANGE_SWAP : CHANGE_GAP;
@@ -411,10 +435,15 @@ static int read_event(struct segment_parser *p, enum segment_op op, struct in *i
 static int read_seal(struct segment_parser *p, struct in *in)
 {
     struct segment_sum sum;
+    const struct segment_sum *was = &p->s.sum;
     size_t len;
     const char *s = text(in, &len);
     if (in->broken || p->s.open || !segment_sum_read(s, len, &sum))
         return 0;
+    if (sum.groups != was->groups || sum.changes != was->changes ||
+        sum.mark_count != was->mark_count || sum.to.born != was->to.born ||
+        db_point_compare(&sum.to.point, &was->to.point) != 0)
+        return 0; /* what it ends is not what was read */
     p->sealed = true;
     return 2;
 }
@@ -456,12 +485,8 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
         return 0;
     put_place(p, c);
     int rc = parse(p, (enum segment_op)op, &in, c);
-    if (rc == 1 && c->kind == CHANGE_END)
+    if (rc == 1 && (c->kind == CHANGE_BEGIN || c->kind == CHANGE_END))
         put_place(p, c);
-    else if (rc == 1 && c->kind == CHANGE_BEGIN) {
-        c->at.ms = p->s.second * 1000;
-        c->gtid = p->s.gtid;
-    }
     *at = in.at;
     return in.broken ? 0 : rc;
 }

@@ -28,11 +28,12 @@ struct segment_writer {
     bool empty;   /* the open group holds nothing yet, and is not begun in the file */
     bool dropped; /* nothing more of the open group is taken */
     struct {
-        uint64_t at;         /* where its first frame begins, */
-        size_t body, tables; /* and what stood before it */
+        uint64_t at;                /* where its first frame begins, */
+        size_t body, tables, marks; /* and what stood before it */
         uint64_t changes;
-    } group;                   /* what it takes to take it back */
-    struct segment_place seen; /* behind groups that hold nothing: the file does not say so yet */
+    } group;                     /* what it takes to take it back */
+    struct segment_place begins; /* where it begins in the log */
+    struct segment_place seen;   /* behind groups that hold nothing: the file does not say so yet */
     struct change_gtid seen_gtid;
 };
 
@@ -52,6 +53,9 @@ static int write_frame(int fd, uint64_t number, uint64_t at, const char *body, s
 /* A frame of the first `len` bytes of the body. */
 static int write_bytes(struct segment_writer *w, size_t len, bool within, struct err *e)
 {
+    if (len > SEGMENT_BODY_MAX)
+        return err_set(e, ERR_REFUSED, 0,
+                       "a change of %zu bytes is too long for journal segment %s", len, w->file);
     fault_point("journal.write");
     if (write_frame(w->fd, w->number, w->at, w->body.p, len, within) < 0)
         return err_sys(e, errno, "cannot write journal segment %s", w->file);
@@ -90,17 +94,22 @@ static void put_op(struct segment_writer *w, enum segment_op op)
     buf_addc(&w->body, (char)op);
 }
 
-static void put_json(struct buf *b, enum segment_op op, json_t *o, size_t room)
+static int put_json(struct buf *b, const char *file, enum segment_op op, json_t *o, size_t room,
+                    struct err *e)
 {
     char *s = json_dumps(o, JSON_COMPACT);
     size_t len = s ? strlen(s) : 0;
+    json_decref(o);
+    if (!s)
+        return err_set(e, ERR_SYSTEM, 0, "cannot write journal segment %s: a name is not UTF-8",
+                       file);
     buf_addc(b, (char)op);
     segment_put_number(b, room > len ? room : len);
-    buf_add(b, s ? s : "", len);
+    buf_add(b, s, len);
     for (; len < room; len++)
         buf_addc(b, ' ');
     free(s);
-    json_decref(o);
+    return 0;
 }
 
 /* ---- beginning ---- */
@@ -108,8 +117,8 @@ static void put_json(struct buf *b, enum segment_op op, json_t *o, size_t room)
 static int begin_file(struct segment_writer *w, int dirfd, const struct segment_head *h,
                       struct err *e)
 {
-    put_json(&w->body, SEGMENT_HEAD, segment_head_json(h), 0);
-    if (write_bytes(w, w->body.len, false, e) < 0)
+    if (put_json(&w->body, w->file, SEGMENT_HEAD, segment_head_json(h), 0, e) < 0 ||
+        write_bytes(w, w->body.len, false, e) < 0)
         return -1;
     if (fsync(w->fd) < 0)
         return err_sys(e, errno, "cannot bring journal segment %s to the disk", w->file);
@@ -142,14 +151,49 @@ static int64_t second_of(const struct change *c)
     return c->at.ms / 1000;
 }
 
-static void put_begin(struct segment_writer *w)
+static void keep_place(struct segment_place *p, const char *file, uint64_t pos, uint32_t born)
+{
+    if (strcmp(p->point.file, file) != 0) /* three times a group */
+        snprintf(p->point.file, sizeof p->point.file, "%s", file);
+    p->point.pos = pos;
+    p->born = born;
+}
+
+/* Is `p` behind the place that the file says? */
+static bool ahead(const struct segment_writer *w, const struct segment_place *p)
+{
+    return p->point.pos > w->s.place.point.pos ||
+           strcmp(p->point.file, w->s.place.point.file) != 0 || p->born != w->s.place.born;
+}
+
+static void put_file(struct segment_writer *w, const struct segment_place *in)
+{
+    struct segment_place *p = &w->s.place;
+    if (strcmp(p->point.file, in->point.file) == 0 && p->born == in->born)
+        return;
+    put_op(w, SEGMENT_FILE);
+    segment_put_number(&w->body, in->born);
+    segment_put_text(&w->body, in->point.file, strlen(in->point.file));
+    keep_place(p, in->point.file, 0, in->born);
+}
+
+/* `from`: where it begins, when that is not where the last one ended. */
+static void put_begin(struct segment_writer *w, const struct segment_place *from, wall_t at)
 {
     const struct change_gtid *g = &w->s.gtid, *last = &w->s.last_gtid;
     bool next =
         g->seq && g->seq == last->seq + 1 && g->domain == last->domain && g->server == last->server;
+    if (from)
+        put_file(w, from);
     put_op(w, SEGMENT_BEGIN);
-    segment_put_number(&w->body, next ? SEGMENT_NEXT : g->seq ? SEGMENT_GTID : 0);
-    segment_put_difference(&w->body, w->s.place.at.ms / 1000 - w->s.second);
+    segment_put_number(&w->body, (from ? SEGMENT_BEHIND : 0) | (next     ? SEGMENT_NEXT
+                                                                : g->seq ? SEGMENT_GTID
+                                                                         : 0));
+    segment_put_difference(&w->body, at.ms / 1000 - w->s.second);
+    if (from) {
+        segment_put_number(&w->body, from->point.pos - w->s.place.point.pos);
+        w->s.place.point.pos = from->point.pos;
+    }
     if (g->seq && !next) {
         segment_put_number(&w->body, g->domain);
         segment_put_number(&w->body, g->server);
@@ -163,7 +207,8 @@ static void begin_group(struct segment_writer *w, const struct change *c)
     w->s.open = w->empty = true;
     w->dropped = false;
     w->s.gtid = c->gtid;
-    w->s.place.at.ms = second_of(c) * 1000;
+    keep_place(&w->begins, c->file, c->pos, c->born);
+    w->begins.at.ms = second_of(c) * 1000;
 }
 
 /* The first change of a group begins it in the file too. */
@@ -175,26 +220,17 @@ static void open_group(struct segment_writer *w)
     w->group.body = w->body.len;
     w->group.tables = w->count;
     w->group.changes = w->s.sum.changes;
-    put_begin(w);
+    w->group.marks = w->s.sum.mark_count;
+    put_begin(w, ahead(w, &w->begins) ? &w->begins : NULL, w->begins.at);
 }
 
-static void put_file(struct segment_writer *w, const char *file, uint32_t born)
+static int put_end(struct segment_writer *w, const struct segment_place *to,
+                   const struct change_gtid *g, struct err *e)
 {
-    struct segment_place *p = &w->s.place;
-    if (strcmp(p->point.file, file) == 0 && p->born == born)
-        return;
-    put_op(w, SEGMENT_FILE);
-    segment_put_number(&w->body, born);
-    segment_put_text(&w->body, file, strlen(file));
-    snprintf(p->point.file, sizeof p->point.file, "%s", file);
-    p->point.pos = 0;
-    p->born = born;
-}
-
-static void put_end(struct segment_writer *w, const struct segment_place *to,
-                    const struct change_gtid *g)
-{
-    put_file(w, to->point.file, to->born);
+    put_file(w, to);
+    if (to->point.pos < w->s.place.point.pos)
+        return err_set(e, ERR_DAMAGED, 0, "the log goes back from %s:%" PRIu64 " to %" PRIu64,
+                       to->point.file, w->s.place.point.pos, to->point.pos);
     put_op(w, SEGMENT_END);
     segment_put_number(&w->body, to->point.pos - w->s.place.point.pos);
     w->s.place.point.pos = to->point.pos;
@@ -205,6 +241,7 @@ static void put_end(struct segment_writer *w, const struct segment_place *to,
     w->s.sum.groups++;
     w->s.sum.to = w->s.place;
     w->s.open = false;
+    return 0;
 }
 
 /* Also where it holds nothing the place behind it must be known some time: but not for each of
@@ -212,9 +249,7 @@ static void put_end(struct segment_writer *w, const struct segment_place *to,
 static int end_group(struct segment_writer *w, const struct change *c, struct err *e)
 {
     bool empty = w->empty;
-    w->seen.point.pos = c->pos;
-    snprintf(w->seen.point.file, sizeof w->seen.point.file, "%s", c->file);
-    w->seen.born = c->born;
+    keep_place(&w->seen, c->file, c->pos, c->born);
     w->seen.at.ms = second_of(c) * 1000;
     w->seen_gtid = c->gtid;
     w->dropped = false;
@@ -222,14 +257,21 @@ static int end_group(struct segment_writer *w, const struct change *c, struct er
         w->s.open = w->empty = false;
         return 0;
     }
-    put_end(w, &w->seen, &w->seen_gtid);
-    return flush_large(w, e);
+    return put_end(w, &w->seen, &w->seen_gtid, e) < 0 ? -1 : flush_large(w, e);
 }
 
 static bool place_due(const struct segment_writer *w)
 {
-    return !w->s.open && (w->seen.point.pos != w->s.place.point.pos ||
-                          strcmp(w->seen.point.file, w->s.place.point.file) != 0);
+    return !w->s.open && ahead(w, &w->seen);
+}
+
+static int put_due(struct segment_writer *w, struct err *e)
+{
+    if (!place_due(w))
+        return 0;
+    w->s.gtid = w->seen_gtid;
+    put_begin(w, NULL, w->seen.at);
+    return put_end(w, &w->seen, &w->seen_gtid, e);
 }
 
 /* Nothing of it happened. */
@@ -240,6 +282,8 @@ static int drop_group(struct segment_writer *w, struct err *e)
     w->empty = true;
     w->count = w->group.tables;
     w->s.sum.changes = w->group.changes;
+    w->s.sum.mark_count = w->group.marks;
+    keep_place(&w->s.place, w->s.sum.to.point.file, w->s.sum.to.point.pos, w->s.sum.to.born);
     if (w->group.at == w->at) {
         w->body.len = w->group.body;
         return 0;
@@ -255,27 +299,33 @@ static int drop_group(struct segment_writer *w, struct err *e)
 
 /* ---- changes ---- */
 
-static uint64_t number_of(struct segment_writer *w, struct change_table *t)
+static int number_of(struct segment_writer *w, struct change_table *t, uint64_t *out, struct err *e)
 {
-    size_t n = (size_t)t->user - 1; /* NULL: the largest of all */
-    if (n < w->count && w->tables[n] == t)
-        return n;
-    put_json(&w->body, SEGMENT_DEFINE, segment_table_json(t), 0);
-    w->tables = xrealloc(w->tables, (w->count + 1) * sizeof *w->tables);
-    w->tables[w->count] = t;
-    t->user = (void *)(w->count + 1);
-    return w->count++;
+    *out = (uint64_t)t->user - 1; /* NULL: the largest of all */
+    if (*out < w->count && w->tables[*out] == t)
+        return 0;
+    if (put_json(&w->body, w->file, SEGMENT_DEFINE, segment_table_json(t), 0, e) < 0)
+        return -1;
+    if ((w->count & (w->count - 1)) == 0) /* at 0, 1, 2, 4, 8 … */
+        w->tables = xrealloc(w->tables, (2 * w->count + 1) * sizeof(struct change_table *));
+    *out = w->count++;
+    w->tables[*out] = t;
+    t->user = (void *)(*out + 1);
+    return 0;
 }
 
-static void put_row(struct segment_writer *w, enum segment_op op, const struct change *c,
-                    const char *tuple, size_t len)
+static int put_row(struct segment_writer *w, enum segment_op op, const struct change *c,
+                   const char *tuple, size_t len, struct err *e)
 {
-    uint64_t n = number_of(w, c->table);
+    uint64_t n;
+    if (number_of(w, c->table, &n, e) < 0)
+        return -1;
     put_op(w, op);
     segment_put_number(&w->body, n);
     if (op != SEGMENT_TRUNCATE)
         segment_put_text(&w->body, tuple, len);
     w->s.sum.changes++;
+    return 0;
 }
 
 /* Does the row keep its key? Then that is all there is to know of the row before. */
@@ -286,8 +336,8 @@ static bool same_key(const struct change *c)
     for (size_t i = 0; i < t->key_count; i++)
         want = t->key[i] + 1 > want ? t->key[i] + 1 : want;
     if (want == 0 || want > sizeof a / sizeof *a ||
-        fold_split(c->before, c->before_len, a, want) == 0 ||
-        fold_split(c->tuple, c->len, b, want) == 0)
+        fold_split(c->before, c->before_len, a, want) < want ||
+        fold_split(c->tuple, c->len, b, want) < want)
         return false;
     for (size_t i = 0; i < t->key_count; i++) {
         unsigned k = t->key[i];
@@ -299,44 +349,24 @@ static bool same_key(const struct change *c)
     return true;
 }
 
-static int put_rows(struct segment_writer *w, const struct change *c, struct err *e)
+static int put_update(struct segment_writer *w, const struct change *c, struct err *e)
+{
+    if (same_key(c))
+        return put_row(w, SEGMENT_REPLACE, c, c->tuple, c->len, e);
+    return put_row(w, SEGMENT_DELETE, c, c->before, c->before_len, e) < 0
+               ? -1
+               : put_row(w, SEGMENT_INSERT, c, c->tuple, c->len, e);
+}
+
+static int put_rows(struct segment_writer *w, const struct change *c, enum segment_op op,
+                    struct err *e)
 {
     if (w->dropped)
         return 0;
     open_group(w);
-    switch (c->kind) {
-    case CHANGE_INSERT:
-        put_row(w, SEGMENT_INSERT, c, c->tuple, c->len);
-        break;
-    case CHANGE_DELETE:
-        put_row(w, SEGMENT_DELETE, c, c->tuple, c->len);
-        break;
-    case CHANGE_TRUNCATE:
-        put_row(w, SEGMENT_TRUNCATE, c, NULL, 0);
-        break;
-    case CHANGE_REPLACE:
-        put_row(w, SEGMENT_REPLACE, c, c->tuple, c->len);
-        break;
-    case CHANGE_UPDATE:
-        if (same_key(c)) {
-            put_row(w, SEGMENT_REPLACE, c, c->tuple, c->len);
-        } else {
-            put_row(w, SEGMENT_DELETE, c, c->before, c->before_len);
-            put_row(w, SEGMENT_INSERT, c, c->tuple, c->len);
-        }
-        break;
-    case CHANGE_BEGIN:
-    case CHANGE_TABLE:
-    case CHANGE_END:
-    case CHANGE_CUT:
-    case CHANGE_LOST:
-    case CHANGE_SWAP:
-    case CHANGE_GAP:
-    case CHANGE_BEAT:
-    case CHANGE_STRANGER:
-        break;
-    }
-    return flush_large(w, e);
+    int rc =
+        c->kind == CHANGE_UPDATE ? put_update(w, c, e) : put_row(w, op, c, c->tuple, c->len, e);
+    return rc < 0 ? -1 : flush_large(w, e);
 }
 
 static void put_reason(struct segment_writer *w, const char *why)
@@ -356,23 +386,38 @@ static void put_mark(struct segment_writer *w, const struct statement_mark *m)
     json_decref(o);
 }
 
-static int put_event(struct segment_writer *w, const struct change *c, struct err *e)
+/* Between groups it stands behind all that came before it. Within one a gap takes back what the
+ * group held, and only the first one tells why. */
+static int put_event(struct segment_writer *w, const struct change *c, enum segment_op op,
+                     struct err *e)
 {
     if (c->kind == CHANGE_GAP && w->s.open) {
+        if (w->dropped)
+            return 0;
         if (drop_group(w, e) < 0)
             return -1;
         w->dropped = true;
     }
+    if (put_due(w, e) < 0)
+        return -1;
     open_group(w);
-    put_op(w, c->kind == CHANGE_LOST   ? SEGMENT_LOST
-              : c->kind == CHANGE_SWAP ? SEGMENT_SWAP
-                                       : SEGMENT_GAP);
+    put_op(w, op);
     segment_put_number(&w->body, (uint64_t)second_of(c));
     if (c->kind == CHANGE_GAP)
         put_reason(w, c->why);
     else if (c->kind == CHANGE_SWAP)
         put_mark(w, c->mark);
     segment_note(&w->s.sum, c);
+    return 0;
+}
+
+static int cut_group(struct segment_writer *w, struct err *e)
+{
+    if (!w->s.open)
+        return 0;
+    if (drop_group(w, e) < 0)
+        return -1;
+    w->s.open = w->empty = w->dropped = false;
     return 0;
 }
 
@@ -385,20 +430,22 @@ int segment_put(struct segment_writer *w, const struct change *c, struct err *e)
     case CHANGE_END:
         return end_group(w, c, e);
     case CHANGE_CUT:
-        if (drop_group(w, e) < 0)
-            return -1;
-        w->s.open = w->empty = w->dropped = false;
-        return 0;
+        return cut_group(w, e);
     case CHANGE_INSERT:
+        return put_rows(w, c, SEGMENT_INSERT, e);
     case CHANGE_DELETE:
+        return put_rows(w, c, SEGMENT_DELETE, e);
     case CHANGE_UPDATE:
     case CHANGE_REPLACE:
+        return put_rows(w, c, SEGMENT_REPLACE, e);
     case CHANGE_TRUNCATE:
-        return put_rows(w, c, e);
+        return put_rows(w, c, SEGMENT_TRUNCATE, e);
     case CHANGE_LOST:
+        return put_event(w, c, SEGMENT_LOST, e);
     case CHANGE_SWAP:
+        return put_event(w, c, SEGMENT_SWAP, e);
     case CHANGE_GAP:
-        return put_event(w, c, e);
+        return put_event(w, c, SEGMENT_GAP, e);
     case CHANGE_TABLE:
     case CHANGE_BEAT:
     case CHANGE_STRANGER:
@@ -417,13 +464,7 @@ bool segment_dirty(const struct segment_writer *w)
 /* A group that is open stays in memory, unless it is too large for that. */
 int segment_sync(struct segment_writer *w, struct err *e)
 {
-    if (place_due(w)) {
-        w->s.gtid = w->seen_gtid;
-        w->s.place.at = w->seen.at;
-        put_begin(w);
-        put_end(w, &w->seen, &w->seen_gtid);
-    }
-    if (write_whole(w, e) < 0)
+    if (put_due(w, e) < 0 || write_whole(w, e) < 0)
         return -1;
     fault_point("journal.written");
     if (w->sync < w->at && fdatasync(w->fd) < 0)
@@ -437,23 +478,22 @@ uint64_t segment_bytes(const struct segment_writer *w)
     return w->at + w->body.len;
 }
 
-const struct segment_sum *segment_written(const struct segment_writer *w)
+const struct segment_sum *segment_written(struct segment_writer *w)
 {
+    segment_gtid(&w->s.last_gtid, &w->s.sum.to.point); /* not for each group */
     return &w->s.sum;
 }
 
-static void put_seal(struct buf *b, const struct segment_sum *sum)
+static int put_seal(struct buf *b, const char *file, const struct segment_sum *sum, struct err *e)
 {
     /* the operation, and two bytes of length */
-    put_json(b, SEGMENT_SEAL, segment_sum_json(sum), SEGMENT_SEAL_BODY - 3);
+    return put_json(b, file, SEGMENT_SEAL, segment_sum_json(sum), SEGMENT_SEAL_BODY - 3, e);
 }
 
 static int write_seal(struct segment_writer *w, struct err *e)
 {
-    struct segment_sum sum = w->s.sum;
-    segment_gtid(&w->s.last_gtid, &sum.to.point);
-    put_seal(&w->body, &sum);
-    if (write_bytes(w, w->body.len, false, e) < 0)
+    if (put_seal(&w->body, w->file, segment_written(w), e) < 0 ||
+        write_bytes(w, w->body.len, false, e) < 0)
         return -1;
     if (fsync(w->fd) < 0)
         return err_sys(e, errno, "cannot bring journal segment %s to the disk", w->file);
@@ -464,19 +504,17 @@ int segment_append_seal(int fd, const char *file, uint64_t number, uint64_t at,
                         const struct segment_sum *sum, struct err *e)
 {
     struct buf b = {0};
-    put_seal(&b, sum);
-    int rc = ftruncate(fd, (off_t)at) < 0 || lseek(fd, (off_t)at, SEEK_SET) < 0 ||
-                     write_frame(fd, number, at, b.p, b.len, false) < 0 || fsync(fd) < 0
-                 ? err_sys(e, errno, "cannot end journal segment %s", file)
-                 : 0;
+    int rc = put_seal(&b, file, sum, e);
+    if (rc == 0 && (ftruncate(fd, (off_t)at) < 0 || lseek(fd, (off_t)at, SEEK_SET) < 0 ||
+                    write_frame(fd, number, at, b.p, b.len, false) < 0 || fsync(fd) < 0))
+        rc = err_sys(e, errno, "cannot end journal segment %s", file);
     buf_free(&b);
     return rc;
 }
 
 int segment_seal(struct segment_writer *w, struct err *e)
 {
-    int rc = w->s.open ? drop_group(w, e) : 0;
-    w->s.open = false;
+    int rc = cut_group(w, e);
     if (rc == 0)
         rc = segment_sync(w, e);
     if (rc == 0)
