@@ -98,6 +98,8 @@ void segment_reader_close(struct segment_reader *r);
 /* What a sealed segment says of itself, without reading it. 1: it does; 0: it has no seal. */
 int segment_peek(int dirfd, const char *file, struct segment_head *h, struct segment_sum *sum,
                  struct err *e);
+/* 1: its writer was killed when it had just made the file, and nothing is in it; 0; -1. */
+int segment_blank(int dirfd, const char *file, struct err *e);
 /* Seals a segment that its writer left: what is behind its last whole group is cut off. Damage
  * before that is told in `damage` (a text, "" for none), and what is behind it is cut off too. */
 int segment_recover(int dirfd, const char *file, char damage[512], struct err *e);

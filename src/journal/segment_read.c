@@ -13,6 +13,7 @@
 #include "journal/segment_int.h"
 
 #define SCAN_BYTES (1u << 20)
+#define LOOKS 4u /* at a frame that is not whole: its writer may be at it just now */
 
 struct segment_reader {
     int fd;
@@ -22,14 +23,19 @@ struct segment_reader {
     uint64_t at;    /* the frame behind the one in `body` */
     uint64_t whole; /* frames before this one ended outside of groups, or belong to a whole one */
     struct buf body;
-    const char *next; /* operation; NULL: the next frame is due */
+    bool within;      /* a group goes on behind it */
+    const char *next; /* operation */
     bool ended;
+
+    /* What would remain if the frames from here on were cut off. */
+    uint64_t cut;
+    struct segment_sum cut_sum;
 };
 
 struct frame {
     uint32_t len;
     uint32_t crc;
-    bool within; /* a group goes on behind it */
+    bool within;
 };
 
 /* 1: so many bytes are there; 0: the file ends before. */
@@ -83,8 +89,8 @@ static int read_frame(const struct segment_reader *r, uint64_t at, struct frame 
     return codec_crc32(0, body->p, f->len) == f->crc;
 }
 
-/* Is any frame of this segment behind this place? What was written but is not on the disk ends
- * anyhow; what is damaged has something whole behind it. */
+/* Does any frame of this segment begin behind this place? What was written but is not on the disk
+ * ends anyhow; what is damaged has something whole behind it. */
 static int frame_behind(const struct segment_reader *r, uint64_t at, struct err *e)
 {
     struct stat st;
@@ -92,8 +98,10 @@ static int frame_behind(const struct segment_reader *r, uint64_t at, struct err 
     int found = 0;
     if (fstat(r->fd, &st) < 0)
         return err_sys(e, errno, "cannot look at journal segment %s", r->file);
-    char *block = xcalloc(1, SCAN_BYTES);
     uint64_t size = (uint64_t)st.st_size;
+    if (++at + SEGMENT_FRAME > size)
+        return 0;
+    char *block = xcalloc(1, size - at < SCAN_BYTES ? (size_t)(size - at) : SCAN_BYTES);
     while (found == 0 && at + SEGMENT_FRAME <= size) {
         size_t n = size - at < SCAN_BYTES ? (size_t)(size - at) : SCAN_BYTES;
         found = read_bytes(r, at, block, n, e) < 0 ? -1 : 0;
@@ -144,17 +152,16 @@ static int group_ends(struct segment_reader *r, uint64_t at, struct err *e)
     return got;
 }
 
-static int next_frame(struct segment_reader *r, struct err *e)
+static int look_at_frame(struct segment_reader *r, struct err *e)
 {
     struct frame f;
-    uint64_t at = r->at;
-    int got = read_frame(r, at, &f, &r->body, e);
+    int got = read_frame(r, r->at, &f, &r->body, e);
     if (got == 0)
-        return end_or_damage(r, at, e);
+        return end_or_damage(r, r->at, e);
     if (got < 0)
         return -1;
-    uint64_t behind = at + SEGMENT_FRAME + f.len;
-    if (at >= r->whole) {
+    uint64_t behind = r->at + SEGMENT_FRAME + f.len;
+    if (r->at >= r->whole) {
         got = f.within ? group_ends(r, behind, e) : 1;
         if (got <= 0)
             return got;
@@ -162,15 +169,35 @@ static int next_frame(struct segment_reader *r, struct err *e)
             r->whole = behind;
     }
     r->at = behind;
+    r->within = f.within;
     r->next = r->body.p;
     return 1;
+}
+
+/* What its writer takes back and writes anew while we read looks like damage: a group that we are
+ * in the middle of, or a frame that was not there yet before those that it just wrote. */
+static int next_frame(struct segment_reader *r, struct err *e)
+{
+    int got = -1;
+    if (r->parser.s.open != r->within)
+        return damaged(r, r->at, "its groups are not where its frames say", e);
+    if (!r->within) {
+        r->cut = r->at;
+        r->cut_sum = r->parser.s.sum;
+    }
+    for (unsigned i = 0; i < LOOKS && got < 0; i++) {
+        got = look_at_frame(r, e);
+        if (got < 0 && e->cls != ERR_DAMAGED)
+            break;
+    }
+    return got;
 }
 
 int segment_next(struct segment_reader *r, struct change *c, struct err *e)
 {
     while (!r->ended) {
         const char *end = r->body.p + r->body.len;
-        if (!r->next || r->next == end) {
+        if (r->next == end) {
             int got = r->parser.sealed ? 0 : next_frame(r, e);
             r->ended = got <= 0;
             if (got <= 0)
@@ -225,7 +252,8 @@ static int read_head(struct segment_reader *r, struct err *e)
         segment_parse(&r->parser, &r->next, r->body.p + r->body.len, &c) != 2 ||
         r->parser.head.number != r->number)
         return damaged(r, 0, "it has no head", e);
-    r->at = r->whole = SEGMENT_FRAME + f.len;
+    r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;
+    r->cut_sum = r->parser.s.sum;
     return 0;
 }
 
@@ -308,9 +336,26 @@ int segment_peek(int dirfd, const char *file, struct segment_head *h, struct seg
 
 /* ---- what a writer left ---- */
 
+/* The head is the first thing of all on the disk: what is behind a damaged one was there, too. */
+int segment_blank(int dirfd, const char *file, struct err *e)
+{
+    struct segment_reader r = {.number = number_in_name(file)};
+    struct frame f;
+    snprintf(r.file, sizeof r.file, "%s", file);
+    int got = open_file(&r, dirfd, O_RDONLY, e);
+    if (got == 0)
+        got = read_frame(&r, 0, &f, &r.body, e);
+    if (got == 0)
+        got = frame_behind(&r, 0, e);
+    if (r.fd >= 0)
+        close(r.fd);
+    buf_free(&r.body);
+    return got < 0 ? -1 : !got;
+}
+
 static int append_seal(struct segment_reader *r, struct err *e)
 {
-    return segment_append_seal(r->fd, r->file, r->number, r->whole, segment_sum(r), e);
+    return segment_append_seal(r->fd, r->file, r->number, r->cut, &r->cut_sum, e);
 }
 
 int segment_recover(int dirfd, const char *file, char damage[512], struct err *e)

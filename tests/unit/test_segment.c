@@ -826,6 +826,54 @@ static void test_walks(void **state)
     }
 }
 
+/* ---- a reader beside the writer ---- */
+
+static unsigned written, stride;
+
+static void write_meanwhile(void)
+{
+    if (kit_io.reads % stride || written++ % 100 > 40)
+        return;
+    for (unsigned n = 1 + dice(4); n; n--)
+        walk_step();
+    if (dice(3) == 0 && seg.within)
+        for (unsigned i = 0; i < 8; i++)
+            insert_big(i, 60000);
+    if (dice(3) == 0)
+        kit_sync(&seg);
+}
+
+/* While the reader reads, anything may come behind, also into the place of what it just read: it
+ * stops at one of the ends, and takes none of this for damage. */
+static void test_growing(void **state)
+{
+    (void)state;
+    struct buf began = {0}; /* what was whole when the reader began */
+    for (unsigned round = 1; round <= 150; round++) {
+        struct kit_read k = {0};
+        walk_anew(round);
+        for (unsigned n = dice(60); n; n--)
+            walk_step();
+        kit_sync(&seg);
+        buf_clear(&began);
+        buf_add(&began, seg.whole.p, seg.whole.len);
+        stride = 1 + dice(4);
+        written = 0;
+        kit_io.meanwhile = write_meanwhile;
+        struct segment_reader *r = segment_open(kit_dir, seg.file, &k.e);
+        assert_non_null(r);
+        kit_read_from(r, &k);
+        kit_io.meanwhile = NULL;
+        if (k.got < 0)
+            fail_msg("round %u: %s", round, k.e.text);
+        assert_in_range(k.text.len, began.len, seg.whole.len);
+        assert_memory_equal(k.text.p, seg.whole.p, k.text.len);
+        segment_reader_close(r);
+        buf_free(&k.text);
+    }
+    buf_free(&began);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -850,6 +898,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_marks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_marks_taken_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_walks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_growing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }
