@@ -36,15 +36,15 @@ static int list_names(int dirfd, const char *world, struct archive *out, struct 
             close(fd);
         return err_sys(e, why, "cannot list the journal");
     }
-    while (errno = 0, (ent = readdir(d)) && out->count < SEGMENTS_MAX) {
+    while (errno = 0, (ent = readdir(d))) {
         uint64_t n = segment_number(ent->d_name, world);
-        if (n == 0)
+        out->number = n > out->number ? n : out->number; /* no other one gets it */
+        if (n == 0 || out->count == SEGMENTS_MAX)
             continue;
         out->list = xrealloc(out->list, (out->count + 1) * sizeof *out->list);
         struct archive_segment *s = &out->list[out->count++];
         *s = (struct archive_segment){.number = n};
         snprintf(s->file, sizeof s->file, "%.63s", ent->d_name);
-        out->number = n > out->number ? n : out->number;
     }
     int rc = errno ? err_sys(e, errno, "cannot list the journal") : 0;
     closedir(d);
@@ -74,8 +74,9 @@ static int read_through(int dirfd, struct archive_segment *s, struct err *e)
     return -1;
 }
 
-/* Damage is a fact about the segment, and so is what the disk does not give back. */
-static int look_at(int dirfd, struct archive_segment *s, struct err *e)
+/* Damage is a fact about the segment, and so is what the disk does not give back, and that somebody
+ * copied another world's to here. */
+static int look_at(int dirfd, const char *world, struct archive_segment *s, struct err *e)
 {
     struct stat st;
     if (fstatat(dirfd, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -88,6 +89,11 @@ static int look_at(int dirfd, struct archive_segment *s, struct err *e)
         snprintf(s->damage, sizeof s->damage, "%s", e->text);
         got = 0;
     }
+    if (got >= 0 && s->head.number && strcmp(s->head.world, world) != 0) {
+        snprintf(s->damage, sizeof s->damage, "journal segment %s is one of world %s", s->file,
+                 s->head.world);
+        s->head = (struct segment_head){0}; /* nothing is ever found in it */
+    }
     return got < 0 ? -1 : 0;
 }
 
@@ -96,7 +102,7 @@ int archive_load(int dirfd, const char *world, struct archive *out, struct err *
     *out = (struct archive){0};
     int rc = list_names(dirfd, world, out, e);
     for (size_t i = 0; rc == 0 && i < out->count; i++) {
-        rc = look_at(dirfd, &out->list[i], e);
+        rc = look_at(dirfd, world, &out->list[i], e);
         if (rc < 0 && e->num == ENOENT) { /* deleted meanwhile, being the oldest */
             memmove(&out->list[i], &out->list[i + 1], (out->count - i - 1) * sizeof *out->list);
             out->count--;
@@ -115,34 +121,51 @@ void archive_free(struct archive *a)
     *a = (struct archive){0};
 }
 
-int archive_recover(int dirfd, const char *world, struct archive *out, struct err *e)
+/* The last ones, in which nothing is. */
+static int remove_blank(int dirfd, struct archive *a, struct err *e)
+{
+    int blank = 1;
+    while (blank == 1 && a->count && a->list[a->count - 1].head.number == 0) {
+        const char *file = a->list[a->count - 1].file;
+        blank = segment_blank(dirfd, file, NULL); /* what it is else is told */
+        if (blank == 1 && file_remove(dirfd, file, e) < 0)
+            return -1;
+        a->count -= blank == 1;
+    }
+    return 0;
+}
+
+static int recover_last(int dirfd, const char *world, struct archive_segment *s, struct err *e)
 {
     char damage[512];
+    if (segment_recover(dirfd, s->file, damage, e) < 0 || look_at(dirfd, world, s, e) < 0)
+        return -1;
+    snprintf(s->damage, sizeof s->damage, "%s", damage);
+    return 0;
+}
+
+int archive_recover(int dirfd, const char *world, struct archive *out, struct err *e)
+{
     if (archive_load(dirfd, world, out, e) < 0)
         return -1;
-    struct archive_segment *last = out->count ? &out->list[out->count - 1] : NULL;
-    if (!last || last->sealed)
-        return 0;
-    if (last->head.number == 0) { /* without a head nobody knows what it would be */
-        out->count--;
-        return file_remove(dirfd, last->file, e);
-    }
-    if (segment_recover(dirfd, last->file, damage, e) < 0) {
+    int rc = remove_blank(dirfd, out, e);
+    struct archive_segment *last = rc == 0 && out->count ? &out->list[out->count - 1] : NULL;
+    if (last && !last->sealed && last->head.number)
+        rc = recover_last(dirfd, world, last, e);
+    if (rc < 0)
         archive_free(out);
-        return -1;
-    }
-    last->sealed = true;
-    return 0;
+    return rc;
 }
 
 /* ---- what covers what ---- */
 
 bool archive_goes_on(const struct archive *a, size_t i)
 {
-    if (i + 1 >= a->count)
+    if (i >= a->count || i + 1 == a->count)
         return false;
     const struct archive_segment *s = &a->list[i], *next = &a->list[i + 1];
     return !s->damage[0] && next->head.follows && strcmp(s->head.server, next->head.server) == 0 &&
+           strcmp(s->head.schema, next->head.schema) == 0 &&
            db_point_compare(&s->sum.to.point, &next->head.from.point) == 0;
 }
 
@@ -177,6 +200,15 @@ int archive_find(const struct archive *a, const struct db_point *from, const cha
     return -1;
 }
 
+/* What is in segment i is older than the beginning of the next one, where that is known. */
+static bool is_old(const struct archive *a, size_t i, int64_t keep, wall_t now)
+{
+    do
+        i++;
+    while (i < a->count && a->list[i].head.made.ms == 0);
+    return i < a->count && now.ms - a->list[i].head.made.ms > keep;
+}
+
 size_t archive_spare(const struct archive *a, int oldest_need, int newest_need, int64_t keep,
                      uint64_t max_size, wall_t now)
 {
@@ -185,9 +217,8 @@ size_t archive_spare(const struct archive *a, int oldest_need, int newest_need, 
     for (size_t i = 0; i < a->count; i++)
         size += a->list[i].size;
     while (n < most && n + 1 < a->count) {
-        /* what is in it is older than the beginning of the next one */
-        bool old = now.ms - a->list[n + 1].head.made.ms > keep;
-        if (!old && size <= max_size && (oldest_need < 0 || n >= (size_t)oldest_need))
+        bool needless = oldest_need >= 0 && n < (size_t)oldest_need;
+        if (!needless && size <= max_size && !is_old(a, n, keep, now))
             break;
         size -= a->list[n].size;
         n++;
