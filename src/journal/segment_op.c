@@ -34,9 +34,11 @@ uint64_t segment_number(const char *file, const char *world)
 
 void segment_gtid(const struct change_gtid *g, struct db_point *p)
 {
-    if (g->seq)
-        snprintf(p->gtid, sizeof p->gtid, "%" PRIu32 "-%" PRIu32 "-%" PRIu64, g->domain, g->server,
-                 g->seq);
+    if (!g->seq)
+        return;
+    snprintf(p->gtid, sizeof p->gtid, "%" PRIu32 "-%" PRIu32 "-%" PRIu64, g->domain, g->server,
+             g->seq);
+    p->gtid_after[0] = '\0'; /* that was of another place */
 }
 
 uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char head[SEGMENT_FRAME])
