@@ -1,0 +1,45 @@
+"""The journal in files: where a dump ends between two of its groups."""
+import os
+import signal
+import time
+
+import pytest
+from test_journal import LOG, crash, journal, keep
+from test_journal_life import follower
+
+
+@pytest.fixture
+def logged(make_server):
+    return make_server(*LOG)
+
+
+def files(base):
+    return {"journal": {"mode": "follow", "dir": os.path.join(base, "journal")}}
+
+
+@pytest.mark.parametrize("between", ["a group of no world", "another file of the log"])
+def test_a_dump_that_ends_between_two_groups(make_world, make_keeper, logged, between):
+    """What lies between holds no change of the world; the group behind it is in the world again."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.configure(files(keeper.base))
+    world = keeper.world
+    world.sql("CREATE TABLE book (id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB")
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    reader = follower(keeper)
+    os.kill(reader, signal.SIGSTOP)
+    world.sql("UPDATE player SET points=1 WHERE id=1")
+    if "file" in between:
+        logged.sql("FLUSH BINARY LOGS")
+    else:
+        world.sql("INSERT INTO book VALUES ()", "INSERT INTO book VALUES ()")
+    keeper.dump()
+    world.sql("UPDATE player SET points=7 WHERE id=2")
+    before = world.snapshot()
+    os.kill(reader, signal.SIGCONT)
+    time.sleep(2)
+    told = crash(keeper)
+    print(told)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0, told
