@@ -191,7 +191,7 @@ static void see_counter(struct folded *f, const char *tuple, size_t len)
 {
     size_t ends[256];
     size_t want = (size_t)f->counter_at;
-    if (want > sizeof ends / sizeof *ends || fold_split(tuple, len, ends, want) == 0)
+    if (want > sizeof ends / sizeof *ends || fold_split(tuple, len, ends, want) <= want)
         return;
     const char *at = tuple + (want ? ends[want - 1] + 1 : 1);
     uint64_t value = *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
@@ -415,9 +415,12 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     }
     fold_waiting(r);
     if (reader) {
-        r->place = segment_sum(reader)->to;
+        if (db_point_compare(&segment_sum(reader)->to.point, r->s->from) >= 0)
+            r->place = segment_sum(reader)->to; /* else the log must not tell what the dump holds */
         r->out->bytes += segment_whole(reader);
     }
+    if (got < 0 && partly_taken(r))
+        gap(r, "%.500s", e.text);
     segment_reader_close(reader);
     if (reader && got >= 0)
         return true;

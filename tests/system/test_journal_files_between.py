@@ -43,3 +43,34 @@ def test_a_dump_that_ends_between_two_groups(make_world, make_keeper, logged, be
     print(told)
     world.assert_is(before)
     assert told["lost_seconds"] == 0, told
+
+
+def test_damage_in_front_of_the_end_of_the_dump(make_world, make_keeper, logged):
+    """The log is read from the end of the dump on then, not from the damage on: what the dump holds
+    does not come a second time."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.configure(files(keeper.base))
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    world.sql("INSERT INTO chat SELECT * FROM chat LIMIT 20")
+    time.sleep(1.5)
+    world.sql("INSERT INTO chat SELECT * FROM chat LIMIT 20")
+    reader = follower(keeper)
+    os.kill(reader, signal.SIGSTOP)
+    keeper.dump()
+    world.sql("INSERT INTO chat SELECT * FROM chat LIMIT 3")
+    os.kill(reader, signal.SIGCONT)
+    folder = os.path.join(keeper.base, "journal")
+    keeper.wait(lambda: len(os.listdir(folder)) == 2, "the next segment")
+    path = os.path.join(folder, sorted(os.listdir(folder))[0])
+    with open(path, "r+b") as f:
+        text = f.read()
+        f.seek(text.index(b"WKJF", 100) + 40)
+        f.write(b"\xff")
+    before = world.snapshot()
+    told = crash(keeper)
+    print(told)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0, told
