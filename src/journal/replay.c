@@ -65,6 +65,7 @@ struct run {
     bool plain; /* changes of segments are folded one at a time */
 
     bool first_gtid_seen;
+    struct change_gtid skipped; /* the last group of a segment that the dump holds already */
 };
 
 static bool same_place(const struct db_point *a, const struct db_point *b)
@@ -285,12 +286,26 @@ static void keep_place(struct db_point *p, const char *file, uint64_t pos)
     p->pos = pos;
 }
 
-/* A segment was proven to go on when it was written, and may hold a jump. */
+/* A segment was proven to go on when it was written, and may hold a jump: but it may be of a log
+ * that was begun anew since the dump, with the same names. The dump then lies between two groups
+ * whose numbers do not lie around its own. */
+static int segment_fits(const struct run *r, const struct change_gtid *g, struct err *e)
+{
+    const struct db_point *p = &r->place.point;
+    uint64_t least = db_gtid_seq(p->gtid, g->domain);
+    uint64_t most = p->gtid_after[0] ? db_gtid_seq(p->gtid_after, g->domain) : least;
+    bool ahead = r->skipped.seq > most && r->skipped.domain == g->domain;
+    if (least == 0 || (g->seq > least && !ahead))
+        return 0;
+    return err_set(e, ERR_GAP, 0, "its files are of another binary log than the dump");
+}
+
 static void check_first_gtid(struct run *r, const struct change_gtid *g)
 {
     struct err e;
     r->first_gtid_seen = true;
-    if (r->filed || history_goes_on(r->s->db, &r->place.point, g, &e) == 0)
+    if (r->filed ? segment_fits(r, g, &e) == 0
+                 : history_goes_on(r->s->db, &r->place.point, g, &e) == 0)
         return;
     gap(r, "%s", e.text);
     set_phase(r, PHASE_OVER); /* nothing in it can mend that */
@@ -379,13 +394,13 @@ static int take(void *arg, const struct change *c)
 
 /* ---- the segments ---- */
 
-static bool before(const struct change *c, const struct db_point *from)
+static int compare(const struct change *c, const struct db_point *from)
 {
     struct db_point p = {.pos = c->pos};
     if (strcmp(c->file, from->file) == 0)
-        return c->pos < from->pos;
+        return (c->pos > from->pos) - (c->pos < from->pos);
     snprintf(p.file, sizeof p.file, "%s", c->file);
-    return db_point_compare(&p, from) < 0;
+    return db_point_compare(&p, from);
 }
 
 static void fold_waiting(struct run *r)
@@ -405,9 +420,11 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
     while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1) {
         if (c.kind == CHANGE_BEGIN || !r->group.open)
-            skip = c.kind == CHANGE_END ? skip : before(&c, r->s->from);
+            skip = c.kind == CHANGE_END ? skip : compare(&c, r->s->from) < 0;
         if (!skip)
             take(r, &c);
+        else if (c.kind == CHANGE_END && c.gtid.seq && compare(&c, r->s->from) <= 0)
+            r->skipped = c.gtid;
         if (segment_frame_ends(reader))
             fold_waiting(r);
         if (c.kind == CHANGE_END && segment_sum(reader)->groups % TELL_GROUPS == 0)
@@ -512,6 +529,7 @@ static void forget(struct run *r)
     r->place = (struct segment_place){.point = *r->s->from};
     r->phase = PHASE_WORLD;
     r->again = r->first_gtid_seen = r->group.open = false;
+    r->skipped = (struct change_gtid){0};
 }
 
 static int read_once(struct run *r, struct err *e)

@@ -74,3 +74,30 @@ def test_damage_in_front_of_the_end_of_the_dump(make_world, make_keeper, logged)
     print(told)
     world.assert_is(before)
     assert told["lost_seconds"] == 0, told
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_two_losses_after_groups_of_no_world(make_world, make_keeper, logged, mixed):
+    """The follower is gone when the server dies, so the restore reads the end of the log itself. The
+    follower that reads it later comes to the same place, whatever is in it."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.configure(files(keeper.base))
+    world = keeper.world
+    world.sql("CREATE TABLE book (id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB")
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    world.sql("UPDATE player SET points=1 WHERE id=1")
+    time.sleep(1.5)
+    for v in range(2, 5):
+        os.kill(follower(keeper), signal.SIGKILL)
+        world.mark(v)
+        world.sql(*["INSERT INTO book VALUES ()"] * 30)
+        if mixed:
+            world.sql(f"UPDATE player SET points=1 WHERE id={v}")
+        before = world.snapshot()
+        crash(keeper)
+        world.assert_is(before, f"after loss {v - 1}")
+        keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+        time.sleep(1.5)
+    assert len(keeper.dumps()) == 1
