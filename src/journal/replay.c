@@ -66,6 +66,8 @@ struct run {
 
     bool first_gtid_seen;
     struct change_gtid skipped; /* the last group of a segment that the dump holds already */
+    uint64_t begun;             /* number of the segment that reading began in, */
+    uint64_t unfit;             /* and of the oldest that was of another log; 0: none was */
 };
 
 static bool same_place(const struct db_point *a, const struct db_point *b)
@@ -289,25 +291,27 @@ static void keep_place(struct db_point *p, const char *file, uint64_t pos)
 /* A segment was proven to go on when it was written, and may hold a jump: but it may be of a log
  * that was begun anew since the dump, with the same names. The dump then lies between two groups
  * whose numbers do not lie around its own. */
-static int segment_fits(const struct run *r, const struct change_gtid *g, struct err *e)
+static bool segment_fits(const struct run *r, const struct change_gtid *g)
 {
     const struct db_point *p = &r->place.point;
     uint64_t least = db_gtid_seq(p->gtid, g->domain);
     uint64_t most = p->gtid_after[0] ? db_gtid_seq(p->gtid_after, g->domain) : least;
     bool ahead = r->skipped.seq > most && r->skipped.domain == g->domain;
-    if (least == 0 || (g->seq > least && !ahead))
-        return 0;
-    return err_set(e, ERR_GAP, 0, "its files are of another binary log than the dump");
+    return least == 0 || (g->seq > least && !ahead);
 }
 
 static void check_first_gtid(struct run *r, const struct change_gtid *g)
 {
     struct err e;
     r->first_gtid_seen = true;
-    if (r->filed ? segment_fits(r, g, &e) == 0
-                 : history_goes_on(r->s->db, &r->place.point, g, &e) == 0)
+    if (r->filed ? segment_fits(r, g) : history_goes_on(r->s->db, &r->place.point, g, &e) == 0)
         return;
-    gap(r, "%s", e.text);
+    if (r->filed) {
+        r->unfit = r->begun;
+        r->again = true; /* without it: older ones may be those of the dump */
+    } else {
+        gap(r, "%s", e.text);
+    }
     set_phase(r, PHASE_OVER); /* nothing in it can mend that */
 }
 
@@ -456,8 +460,12 @@ static void read_segments(struct run *r)
         snprintf(r->out->damage, sizeof r->out->damage, "%.500s", e.text);
         return;
     }
-    int i = archive_find(&a, r->s->from, r->s->m->server.uid);
+    struct archive fit = a;
+    while (r->unfit && fit.count && fit.list[fit.count - 1].number >= r->unfit)
+        fit.count--;
+    int i = archive_find(&fit, r->s->from, r->s->m->server.uid);
     r->filed = i >= 0;
+    r->begun = i >= 0 ? a.list[i].number : 0;
     while (i >= 0 && read_segment(r, &a.list[i]) && r->phase != PHASE_OVER)
         i = archive_goes_on(&a, (size_t)i) ? i + 1 : -1;
     r->out->filed = r->out->changes;

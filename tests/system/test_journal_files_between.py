@@ -1,4 +1,5 @@
 """The journal in files: where a dump ends between two of its groups."""
+import datetime
 import os
 import signal
 import time
@@ -6,6 +7,7 @@ import time
 import pytest
 from test_journal import LOG, crash, journal, keep
 from test_journal_life import follower
+from wk.keeper import USER
 
 
 @pytest.fixture
@@ -101,3 +103,33 @@ def test_two_losses_after_groups_of_no_world(make_world, make_keeper, logged, mi
         keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
         time.sleep(1.5)
     assert len(keeper.dumps()) == 1
+
+
+def test_a_moment_before_the_log_was_begun_anew(make_world, make_keeper, logged):
+    """The newer log has the same names, places and, in the end, numbers."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.configure(files(keeper.base))
+    world = keeper.world
+    world.sql("UPDATE player SET points=points+1")
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    world.sql("UPDATE player SET points=5 WHERE id=5")
+    time.sleep(2.1)
+    at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = world.rows("player"), world.sql("SELECT id,points FROM player ORDER BY id")
+    time.sleep(2.1)
+    logged.sql("FLUSH BINARY LOGS", "RESET MASTER")
+    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump for the gap")
+    keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"],
+                "the journal again")
+    time.sleep(2)
+    world.sql("UPDATE player SET points=points+2", *["UPDATE mark SET v=v+1"] * 600,
+              *["UPDATE player SET points=points+3"] * 20)
+    time.sleep(2)
+    keeper.stop()
+    logged.sql("CREATE DATABASE other")
+    logged.grant(USER, "other")
+    keeper.ok("--restore", "--at", at, "--into", "other")
+    assert (logged.value("SELECT COUNT(*) FROM other.player"),
+            logged.sql("SELECT id,points FROM other.player ORDER BY id")) == before
