@@ -10,6 +10,7 @@
 
 #define MAPS 64u
 #define OTHERS 1024u
+#define STRANGERS 4096u
 
 struct seen {
     const struct db_table *t;
@@ -26,6 +27,9 @@ struct decode {
     struct seen *seen; /* i-th: of tables->list[i] */
     size_t count;
     uint64_t others[OTHERS]; /* ids of tables that are none of the world's, by id modulo OTHERS */
+    /* and hashes of their names, by hash modulo STRANGERS: the server gives a table another id each
+     * time it opens it */
+    uint64_t strangers[STRANGERS];
     struct map {
         uint64_t id;
         struct seen *seen; /* NULL: rows that do not matter */
@@ -121,14 +125,26 @@ static struct seen *find_table(const struct decode *d, const char *name)
     return t ? &d->seen[t - d->tables->list] : NULL;
 }
 
-/* A table that is not in the list: of another engine, or new in the world. A table that is defined
- * anew gets another id. */
+static uint64_t hash_of(const char *name)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a; 0 is nobody's */
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return h ? h : 1;
+}
+
+/* A table that is not in the list: of another engine, or new in the world. Told once, until a
+ * statement may have made it another one. */
 static int meet_stranger(struct decode *d, const struct event_map *map)
 {
     uint64_t *other = &d->others[map->table_id % OTHERS];
     if (*other == map->table_id)
         return 0;
     *other = map->table_id;
+    uint64_t hash = hash_of(map->table), *known = &d->strangers[hash % STRANGERS];
+    if (*known == hash)
+        return 0;
+    *known = hash;
     return give(d, CHANGE_STRANGER, &(struct change){.why = map->table});
 }
 
@@ -269,6 +285,8 @@ static int take_query(struct decode *d, const struct event *ev)
         return 0;
     w.tables = d->tables;
     statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
+    if (st.kind != STATEMENT_BEGIN && st.kind != STATEMENT_END)
+        memset(d->strangers, 0, sizeof d->strangers);
     switch (st.kind) {
     case STATEMENT_SWAP:
         return give(d, CHANGE_SWAP, &(struct change){.mark = &st.mark});

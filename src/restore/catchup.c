@@ -84,8 +84,10 @@ static int replay_world(struct catchup *c, const struct manifest *m, struct err 
     const struct config *cfg = c->job->cfg;
     struct db_tables tables;
     char *schema = db_schema_name(c->db, cfg->schema, e);
-    if (!schema)
+    if (!schema && e->cls != ERR_REFUSED)
         return -1;
+    if (!schema) /* a new server, on which the past is looked at: segments need no schema */
+        schema = xstrdup(cfg->schema);
     struct replay_source s = {.db = &c->job->db,
                               .schema = schema,
                               .sentinel = cfg->sentinel,
