@@ -82,16 +82,12 @@ static void test_places(void **state)
     expect(r, CHANGE_BEGIN, "log.000001", 100);
     expect(r, CHANGE_INSERT, "log.000001", 100);
     expect(r, CHANGE_END, "log.000001", 200);
-    expect(r, CHANGE_BEGIN, "log.000001", 200);
-    expect(r, CHANGE_END, "log.000001", 300);
     expect(r, CHANGE_BEGIN, "log.000001", 300);
     expect(r, CHANGE_INSERT, "log.000001", 300);
     expect(r, CHANGE_END, "log.000001", 400);
     expect(r, CHANGE_BEGIN, "log.000001", 400);
     expect(r, CHANGE_END, "log.000001", 500);
     expect(r, CHANGE_LOST, "log.000001", 500);
-    expect(r, CHANGE_BEGIN, "log.000001", 500);
-    expect(r, CHANGE_END, "log.000002", 300);
     expect(r, CHANGE_BEGIN, "log.000002", 300);
     expect(r, CHANGE_INSERT, "log.000002", 300);
     expect(r, CHANGE_END, "log.000002", 400);
