@@ -146,25 +146,32 @@ $(BUILD)/tools/%.so: tests/tools/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -fPIC -shared -O2 -o $@ $<
 
-# make fuzz           fuzzes what reads the binary log, FUZZ_SECONDS each (needs clang)
+# make fuzz           fuzzes what reads the binary log and segments, FUZZ_SECONDS each (needs clang)
 # make fuzz-replay    the files in tests/fuzz/corpus once, without clang
 FUZZ_SECONDS ?= 120
 FUZZ_CC ?= clang
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SRC := tests/fuzz/synth.c src/core/codec.c src/core/codec_isal.c src/core/codec_zlib.c src/core/err.c src/core/text.c src/db/choices.c src/db/event.c src/db/event_body.c \
-            src/db/image.c src/db/image_time.c src/db/image_type.c src/db/image_value.c src/db/real.c src/db/sql.c \
-            src/db/value.c
+FUZZ_CORE := $(patsubst %,src/core/%.c,codec codec_isal codec_zlib err text)
+FUZZ_LOG  := tests/fuzz/synth.c $(FUZZ_CORE) src/db/choices.c src/db/event.c src/db/event_body.c src/db/image.c \
+             src/db/image_time.c src/db/image_type.c src/db/image_value.c src/db/real.c src/db/sql.c src/db/value.c
+FUZZ_SEGMENT := tests/fuzz/changes.c $(FUZZ_CORE) $(patsubst %,src/core/%.c,fault file js) src/store/manifest.c \
+             src/journal/fold_split.c $(wildcard src/journal/segment_*.c)
+FUZZ_SRC_event   := $(FUZZ_LOG)
+FUZZ_SRC_image   := $(FUZZ_LOG)
+FUZZ_SRC_segment := $(FUZZ_SEGMENT)
+FUZZ_SRC_frames  := $(FUZZ_SEGMENT)
 FUZZ_FLAGS := -std=c11 $(CPPFLAGS_ALL) -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
-FUZZ_DEPS := $(FUZZ_SRC) $(wildcard tests/fuzz/*.h src/db/event*.h src/db/image*.h)
+FUZZ_LIBS := $(shell pkg-config --libs jansson) -lz -lm -ldl -pthread
+FUZZ_DEPS := $(sort $(FUZZ_LOG) $(FUZZ_SEGMENT)) $(wildcard tests/fuzz/*.h src/db/*.h src/journal/*.h)
 .PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=replay-%)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%)
 fuzz-replay: $(FUZZ_TARGETS:%=replay-%)
 build/fuzz/run_%: tests/fuzz/fuzz_%.c $(FUZZ_DEPS)
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(FUZZ_SRC) -lz -lm -ldl -pthread
+	$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(FUZZ_SRC_$*) $(FUZZ_LIBS)
 build/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(FUZZ_DEPS)
 	@mkdir -p $(@D)
-	$(CC) $(FUZZ_FLAGS) -fsanitize=address,undefined -o $@ $< tests/fuzz/replay.c $(FUZZ_SRC) -lz -lm -ldl -pthread
+	$(CC) $(FUZZ_FLAGS) -fsanitize=address,undefined -o $@ $< tests/fuzz/replay.c $(FUZZ_SRC_$*) $(FUZZ_LIBS)
 # What is found new stays in build/fuzz/corpus.
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: build/fuzz/run_%
 	@mkdir -p build/fuzz/corpus/$*

@@ -232,6 +232,13 @@ static uint64_t number(struct in *in)
     return 0;
 }
 
+static uint32_t number32(struct in *in)
+{
+    uint64_t n = number(in);
+    in->broken |= n > UINT32_MAX;
+    return (uint32_t)n;
+}
+
 static int64_t difference(struct in *in)
 {
     uint64_t n = number(in);
@@ -329,17 +336,24 @@ static int read_define(struct segment_parser *p, struct in *in, struct change *c
     return 1;
 }
 
+static bool is_in(const struct segment_place *p, const char *file, size_t len, uint32_t born)
+{
+    return p->born == born && strlen(p->point.file) == len && memcmp(p->point.file, file, len) == 0;
+}
+
+/* Another one than so far, or places in it would go back. */
 static int read_file(struct segment_parser *p, struct in *in)
 {
     struct segment_place *at = &p->s.place;
     size_t len;
-    uint64_t born = number(in);
+    uint32_t born = number32(in);
     const char *s = text(in, &len);
-    if (in->broken || len == 0 || len >= sizeof at->point.file || memchr(s, 0, len))
+    if (in->broken || len == 0 || len >= sizeof at->point.file || memchr(s, 0, len) ||
+        !text_utf8_valid(s, len) || is_in(at, s, len, born) || is_in(&p->s.sum.to, s, len, born))
         return 0;
     snprintf(at->point.file, sizeof at->point.file, "%.*s", (int)len, s);
     at->point.pos = 0;
-    at->born = (uint32_t)born;
+    at->born = born;
     return 2;
 }
 
@@ -359,8 +373,8 @@ static struct change_gtid read_gtid(const struct segment_parser *p, uint64_t fla
     if (flags & SEGMENT_NEXT)
         return (struct change_gtid){last->domain, last->server, last->seq + 1};
     if (flags & SEGMENT_GTID) {
-        g.domain = (uint32_t)number(in);
-        g.server = (uint32_t)number(in);
+        g.domain = number32(in);
+        g.server = number32(in);
         g.seq = number(in);
     }
     return g;
@@ -444,7 +458,7 @@ static int read_seal(struct segment_parser *p, struct in *in)
         return 0;
     if (sum.groups != was->groups || sum.changes != was->changes ||
         sum.mark_count != was->mark_count || sum.to.born != was->to.born ||
-        db_point_compare(&sum.to.point, &was->to.point) != 0)
+        sum.to.point.pos != was->to.point.pos || strcmp(sum.to.point.file, was->to.point.file) != 0)
         return 0; /* what it ends is not what was read */
     p->sealed = true;
     return 2;

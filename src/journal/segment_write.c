@@ -94,6 +94,11 @@ static void put_op(struct segment_writer *w, enum segment_op op)
     buf_addc(&w->body, (char)op);
 }
 
+static int no_text(const char *file, struct err *e)
+{
+    return err_set(e, ERR_SYSTEM, 0, "cannot write journal segment %s: a name is not UTF-8", file);
+}
+
 static int put_json(struct buf *b, const char *file, enum segment_op op, json_t *o, size_t room,
                     struct err *e)
 {
@@ -101,8 +106,7 @@ static int put_json(struct buf *b, const char *file, enum segment_op op, json_t 
     size_t len = s ? strlen(s) : 0;
     json_decref(o);
     if (!s)
-        return err_set(e, ERR_SYSTEM, 0, "cannot write journal segment %s: a name is not UTF-8",
-                       file);
+        return no_text(file, e);
     buf_addc(b, (char)op);
     segment_put_number(b, room > len ? room : len);
     buf_add(b, s, len);
@@ -202,13 +206,23 @@ static void put_begin(struct segment_writer *w, const struct segment_place *from
     w->empty = false;
 }
 
-static void begin_group(struct segment_writer *w, const struct change *c)
+/* The place of a change. */
+static int take_place(const struct segment_writer *w, struct segment_place *p,
+                      const struct change *c, struct err *e)
+{
+    if (strcmp(p->point.file, c->file) != 0 && !text_utf8_valid(c->file, strlen(c->file)))
+        return no_text(w->file, e);
+    keep_place(p, c->file, c->pos, c->born);
+    p->at.ms = second_of(c) * 1000;
+    return 0;
+}
+
+static int begin_group(struct segment_writer *w, const struct change *c, struct err *e)
 {
     w->s.open = w->empty = true;
     w->dropped = false;
     w->s.gtid = c->gtid;
-    keep_place(&w->begins, c->file, c->pos, c->born);
-    w->begins.at.ms = second_of(c) * 1000;
+    return take_place(w, &w->begins, c, e);
 }
 
 /* The first change of a group begins it in the file too. */
@@ -249,8 +263,8 @@ static int put_end(struct segment_writer *w, const struct segment_place *to,
 static int end_group(struct segment_writer *w, const struct change *c, struct err *e)
 {
     bool empty = w->empty;
-    keep_place(&w->seen, c->file, c->pos, c->born);
-    w->seen.at.ms = second_of(c) * 1000;
+    if (take_place(w, &w->seen, c, e) < 0)
+        return -1;
     w->seen_gtid = c->gtid;
     w->dropped = false;
     if (empty) {
@@ -425,8 +439,7 @@ int segment_put(struct segment_writer *w, const struct change *c, struct err *e)
 {
     switch (c->kind) {
     case CHANGE_BEGIN:
-        begin_group(w, c);
-        return 0;
+        return begin_group(w, c, e);
     case CHANGE_END:
         return end_group(w, c, e);
     case CHANGE_CUT:

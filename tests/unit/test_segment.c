@@ -402,6 +402,8 @@ static void test_names_that_are_no_text(void **state)
     assert_int_equal(segment_put(seg.w, &c, &e), -1);
     assert_string_equal(e.text, "cannot write journal segment world-0000000001.journal: a name is "
                                 "not UTF-8");
+    c = (struct change){.kind = CHANGE_BEGIN, .file = "l\xf6g.000002"};
+    assert_int_equal(segment_put(seg.w, &c, &e), -1);
     struct segment_head h = kit_head(2);
     memcpy(h.from.point.file, "\xff.000001", 9);
     assert_null(segment_create(kit_dir, &h, &e));
