@@ -46,7 +46,7 @@ static int stop(void **state)
     return 0;
 }
 
-enum op { INSERT, DELETE, UPDATE };
+enum op { INSERT, DELETE, UPDATE, REPLACE };
 
 static int give_len(struct fold_table *t, enum op op, const char *a, size_t a_len, const char *b,
                     struct err *e)
@@ -54,9 +54,10 @@ static int give_len(struct fold_table *t, enum op op, const char *a, size_t a_le
     size_t b_len = b ? strlen(b) : 0;
     char *row = exact(a, a_len), *after = exact(b ? b : "", b_len);
     err_clear(e);
-    int rc = op == INSERT   ? fold_change(t, FOLD_INSERT, row, a_len, e)
-             : op == DELETE ? fold_change(t, FOLD_DELETE, row, a_len, e)
-                            : fold_update(t, row, a_len, after, b_len, e);
+    int rc = op == INSERT    ? fold_change(t, FOLD_INSERT, row, a_len, e)
+             : op == DELETE  ? fold_change(t, FOLD_DELETE, row, a_len, e)
+             : op == REPLACE ? fold_change(t, FOLD_REPLACE, row, a_len, e)
+                             : fold_update(t, row, a_len, after, b_len, e);
     free(row);
     free(after);
     return rc;
@@ -82,6 +83,12 @@ static void del(struct fold_table *t, const char *row)
 static void upd(struct fold_table *t, const char *before, const char *after)
 {
     give(t, UPDATE, before, after);
+}
+
+/* The row with this key became this one. */
+static void rep(struct fold_table *t, const char *row)
+{
+    give(t, REPLACE, row, NULL);
 }
 
 /* The change is refused, and changes nothing. */
@@ -205,6 +212,105 @@ static void test_last_one_wins(void **state)
     assert_int_equal(f.rows, 3);
     assert_int_equal(f.dropped, 3);
     assert_false(f.truncated);
+}
+
+/* What it was before is not said, and does not matter. */
+static void test_replace(void **state)
+{
+    (void)state;
+    struct fold_table *t = begin(1);
+    struct fold_figures f;
+    rep(t, "(1,'b')");
+    rep(t, "(1,'a much longer one')");
+    rep(t, "(1,'c')");
+    ins(t, "(3,'new')");
+    rep(t, "(3,NULL)");
+    upd(t, "(4,'x')", "(5,'x')");
+    rep(t, "(5,'y')");
+    rep(t, "(6,'z')");
+    del(t, "(6,'z')");
+    del(t, "(7,'gone')");
+    ins(t, "(7,'came back')");
+    rep(t, "(7,'and changed')");
+    static const char went[] = "table t: row 6 went or changed although it was not there";
+    refused(t, REPLACE, "(6,'z')", NULL, went);
+    refused(t, REPLACE, "(4,'x')", NULL,
+            "table t: row 4 went or changed although it was not there");
+    base_refused(t, "(3,'new')", "table t: row 3 is in the base, but came later");
+    finish_refused(t, false, ERR_DAMAGED, "table t: row 1 went or changed, but is not in the base");
+    dropped(t, "(1,'a')");
+    base_refused(t, "(1,'a')", "table t: row 1 is in the base twice");
+    dropped(t, "(4,'x')");
+    dropped(t, "(6,'what it was')");
+    dropped(t, "(7,'gone')");
+    stays(t, "(10,'not the key 1')");
+    comes_to(t, "(1,'c'),\n(3,NULL),\n(5,'y'),\n(7,'and changed')|");
+    fold_figures(t, &f);
+    assert_int_equal(f.changes, 12);
+    assert_int_equal(f.rows, 4);
+    assert_int_equal(f.dropped, 4);
+}
+
+static void test_replace_of_other_forms(void **state)
+{
+    (void)state;
+    struct err e;
+    struct fold_table *t = begin(0);
+    refused(t, REPLACE, "(1,'a')", NULL, "table t: a row without key was replaced");
+    ins(t, "(1,'a')");
+    refused(t, REPLACE, "(1,'a')", NULL, "table t: a row without key was replaced");
+    assert_int_equal(give_len(t, REPLACE, "(1,'a'", 6, NULL, &e), -1);
+    assert_string_equal(e.text, "table t: (1,'a' is not a row of it");
+    comes_to(t, "(1,'a')|");
+
+    t = fold_table(fold, "apart", (const unsigned[]){3, 1}, 2);
+    rep(t, "('v',1,NULL,'x')");
+    rep(t, "('longer than it was',1,'(2),(','x')");
+    rep(t, "('w',1,NULL,'y')");
+    rep(t, "('s',1,NULL,'y')");
+    refused(t, REPLACE, "('w',1,NULL)", NULL, "table apart: ('w',1,NULL) is not a row of it");
+    refused(t, REPLACE, "('w',NULL,NULL,'y')", NULL,
+            "table apart: ('w',NULL,NULL,'y') is not a row of it");
+    stays(t, "('v',2,NULL,'x')");
+    dropped(t, "('anything',1,0,'x')");
+    dropped(t, "('anything',1,0,'y')");
+    comes_to(t, "('longer than it was',1,'(2),(','x'),\n('s',1,NULL,'y')|");
+}
+
+static void test_replace_and_truncate(void **state)
+{
+    (void)state;
+    struct fold_table *t = begin(1);
+    rep(t, "(1,'a')");
+    fold_truncate(t);
+    static const char went[] = "table t: row 1 went or changed although it was not there";
+    refused(t, REPLACE, "(1,'a')", NULL, went);
+    ins(t, "(1,'b')");
+    rep(t, "(1,'c')");
+    ins(t, "(2,'d')");
+    rep(t, "(2,'e')");
+    del(t, "(2,'e')");
+    refused(t, REPLACE, "(2,'f')", NULL,
+            "table t: row 2 went or changed although it was not there");
+    dropped(t, "(1,'whatever')");
+    comes_to(t, "(1,'c')|");
+}
+
+/* Of a base that is of no single moment. */
+static void test_replace_loosely(void **state)
+{
+    (void)state;
+    struct err e;
+    struct fold_table *t = begin(1);
+    rep(t, "(1,'a')");
+    rep(t, "(2,'b')");
+    ins(t, "(3,'c')");
+    rep(t, "(3,'d')");
+    assert_int_equal(base_row(t, "(1,'a')", true, &e), 0);
+    assert_int_equal(base_row(t, "(1,'older')", true, &e), 0);
+    assert_int_equal(base_row(t, "(3,'c')", true, &e), 0);
+    assert_int_equal(base_row(t, "(4,'e')", true, &e), 1);
+    finish(t, true, 1000, "(1,'a'),\n(2,'b'),\n(3,'d')|");
 }
 
 static void test_came_and_went(void **state)
@@ -898,6 +1004,14 @@ static void model_give(struct model *m, enum op op, const struct buf *a, const s
     give(m->twin_t, op, a->p, b ? b->p : NULL);
 }
 
+/* An update that leaves the key as it is comes from a segment without what was before. */
+static void model_update(struct model *m, const struct buf *a, const struct buf *b, bool same)
+{
+    bool short_one = same && m->shape->keys && dice(2);
+    give(m->t, short_one ? REPLACE : UPDATE, short_one ? b->p : a->p, short_one ? NULL : b->p);
+    give(m->twin_t, UPDATE, a->p, b->p);
+}
+
 static struct model_row *any_row(struct model *m, bool there)
 {
     size_t from = dice((unsigned)m->count);
@@ -955,7 +1069,7 @@ static void step_update(struct model *m)
     if (!r || !to)
         return;
     make_tuple(m, to, &tuple);
-    model_give(m, UPDATE, &r->now, &tuple);
+    model_update(m, &r->now, &tuple, r == to);
     row_goes(r);
     row_comes(to, &tuple);
     buf_free(&tuple);
@@ -1247,6 +1361,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_last_one_wins, stop),
+        cmocka_unit_test_teardown(test_replace, stop),
+        cmocka_unit_test_teardown(test_replace_of_other_forms, stop),
+        cmocka_unit_test_teardown(test_replace_and_truncate, stop),
+        cmocka_unit_test_teardown(test_replace_loosely, stop),
         cmocka_unit_test_teardown(test_came_and_went, stop),
         cmocka_unit_test_teardown(test_key_changes, stop),
         cmocka_unit_test_teardown(test_keys_are_bytes, stop),
