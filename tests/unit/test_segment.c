@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "io_kit.h"
+#include "journal/fold.h"
 #include "segment_kit.h"
 
 static uint64_t seed;
@@ -828,6 +829,172 @@ static void test_walks(void **state)
     }
 }
 
+/* ---- what changes come to ---- */
+
+#define ROWS 40u
+
+/* A table's rows, by keys: where one is NULL there is none. Without a primary key all rows are. */
+struct world {
+    struct change_table *t;
+    struct some_row now[ROWS], base[ROWS];
+    bool there[ROWS], in_base[ROWS];
+    struct fold *direct, *filed;
+};
+
+static struct fold_table *fold_of(struct fold *f, const struct change_table *t)
+{
+    return fold_table(f, t->name, t->key, t->key_count);
+}
+
+static void fold_one(struct fold *f, const struct change *c)
+{
+    struct err e = {0};
+    struct fold_table *t = c->table ? fold_of(f, c->table) : NULL;
+    int rc = c->kind == CHANGE_INSERT    ? fold_insert(t, c->tuple, c->len, &e)
+             : c->kind == CHANGE_DELETE  ? fold_delete(t, c->tuple, c->len, &e)
+             : c->kind == CHANGE_REPLACE ? fold_replace(t, c->tuple, c->len, &e)
+             : c->kind == CHANGE_UPDATE
+                 ? fold_update(t, c->before, c->before_len, c->tuple, c->len, &e)
+                 : 0;
+    if (c->kind == CHANGE_TRUNCATE)
+        fold_truncate(t);
+    if (rc < 0)
+        fail_msg("%s: %s", kit_kinds[c->kind], e.text);
+}
+
+/* Row `i` with its key, which no other one has, and anything else. */
+static void make_keyed(struct world *w, unsigned i, struct some_row *r)
+{
+    static char keys[ROWS][16];
+    snprintf(keys[i], sizeof keys[i], i % 2 ? "%u" : "'%u,\\''", i / 2);
+    for (unsigned c = 0; c < 3; c++)
+        r->columns[c] = some_text();
+    r->columns[w->t->key_count ? w->t->key[0] : 0] = keys[i];
+    if (w->t->key_count > 1)
+        r->columns[w->t->key[1]] = "'same'";
+    buf_clear(&r->tuple);
+    buf_printf(&r->tuple, "(%s,%s,%s)", r->columns[0], r->columns[1], r->columns[2]);
+}
+
+static void both(struct world *w, enum change_kind kind, const struct buf *before,
+                 const struct buf *tuple, bool same)
+{
+    struct change c = {.kind = kind, .table = w->t};
+    c.before = before ? before->p : NULL;
+    c.before_len = before ? before->len : 0;
+    c.tuple = tuple ? tuple->p : NULL;
+    c.len = tuple ? tuple->len : 0;
+    fold_one(w->direct, &c);
+    kit_row(&seg, kind, w->t, before, tuple, same);
+}
+
+static void world_step(struct world *w)
+{
+    unsigned i = dice(ROWS), to = dice(3) ? i : dice(ROWS);
+    struct some_row row = {0};
+    if (dice(60) == 0) {
+        both(w, CHANGE_TRUNCATE, NULL, NULL, false);
+        memset(w->there, 0, sizeof w->there);
+    } else if (!w->there[i]) {
+        make_keyed(w, i, &w->now[i]);
+        both(w, CHANGE_INSERT, NULL, &w->now[i].tuple, false);
+        w->there[i] = true;
+    } else if (dice(3) == 0) {
+        both(w, CHANGE_DELETE, NULL, &w->now[i].tuple, false);
+        w->there[i] = false;
+    } else if (to == i || !w->there[to]) {
+        make_keyed(w, to, &row);
+        both(w, CHANGE_UPDATE, &w->now[i].tuple, &row.tuple, to == i && w->t->key_count);
+        w->there[i] = false;
+        w->there[to] = true;
+        buf_clear(&w->now[to].tuple);
+        buf_add(&w->now[to].tuple, row.tuple.p, row.tuple.len);
+    }
+    buf_free(&row.tuple);
+}
+
+static int take_rows(void *arg, const char *tuples, size_t len, uint64_t rows, struct err *e)
+{
+    (void)rows;
+    (void)e;
+    buf_add(arg, tuples, len);
+    return 0;
+}
+
+/* The rows that stay, those that are dropped, and those that are written. */
+static void comes_to(struct world *w, struct fold *f, struct buf *out)
+{
+    struct err e = {0};
+    struct fold_table *t = fold_of(f, w->t);
+    for (unsigned i = 0; i < ROWS; i++)
+        if (w->in_base[i]) {
+            int stays = fold_base(t, w->base[i].tuple.p, w->base[i].tuple.len, false, &e);
+            buf_printf(out, "%d %s\n", stays, w->base[i].tuple.p);
+        }
+    if (fold_finish(t, false, 4000, take_rows, out, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+static void world_begin(struct world *w, unsigned table)
+{
+    *w = (struct world){.t = &kit_tables[table], .direct = fold_new(), .filed = fold_new()};
+    for (unsigned i = 0; i < ROWS; i++) {
+        w->there[i] = w->in_base[i] = dice(2);
+        make_keyed(w, i, &w->now[i]);
+        buf_add(&w->base[i].tuple, w->now[i].tuple.p, w->now[i].tuple.len);
+    }
+}
+
+static void world_end(struct world *w)
+{
+    struct buf direct = {0}, filed = {0};
+    comes_to(w, w->direct, &direct);
+    comes_to(w, w->filed, &filed);
+    assert_int_equal(direct.len, filed.len);
+    assert_memory_equal(direct.p, filed.p, direct.len);
+    for (unsigned i = 0; i < ROWS; i++) {
+        buf_free(&w->now[i].tuple);
+        buf_free(&w->base[i].tuple);
+    }
+    fold_free(w->direct);
+    fold_free(w->filed);
+    buf_free(&direct);
+    buf_free(&filed);
+}
+
+static void read_into(struct fold *f)
+{
+    struct change c;
+    struct err e;
+    int got;
+    struct segment_reader *r = segment_open(kit_dir, seg.file, &e);
+    assert_non_null(r);
+    while ((got = segment_next(r, &c, &e)) == 1)
+        fold_one(f, &c);
+    assert_int_equal(got, 0);
+    segment_reader_close(r);
+}
+
+/* A segment does not keep what was before a change: what it comes to is the same. */
+static void test_folded(void **state)
+{
+    (void)state;
+    for (unsigned round = 1; round <= 200; round++) {
+        struct world w;
+        walk_anew(round);
+        world_begin(&w, round % 4);
+        for (unsigned n = dice(20); n; n--) {
+            kit_begin(&seg, 1700000000, NULL);
+            for (unsigned i = dice(20); i; i--)
+                world_step(&w);
+            kit_end(&seg, 100);
+        }
+        kit_seal(&seg);
+        read_into(w.filed);
+        world_end(&w);
+    }
+}
+
 /* ---- a reader beside the writer ---- */
 
 static unsigned written, stride;
@@ -900,6 +1067,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_marks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_marks_taken_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_walks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_folded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_growing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
