@@ -850,9 +850,9 @@ static void fold_one(struct fold *f, const struct change *c)
 {
     struct err e = {0};
     struct fold_table *t = c->table ? fold_of(f, c->table) : NULL;
-    int rc = c->kind == CHANGE_INSERT    ? fold_insert(t, c->tuple, c->len, &e)
-             : c->kind == CHANGE_DELETE  ? fold_delete(t, c->tuple, c->len, &e)
-             : c->kind == CHANGE_REPLACE ? fold_replace(t, c->tuple, c->len, &e)
+    int rc = c->kind == CHANGE_INSERT    ? fold_change(t, FOLD_INSERT, c->tuple, c->len, &e)
+             : c->kind == CHANGE_DELETE  ? fold_change(t, FOLD_DELETE, c->tuple, c->len, &e)
+             : c->kind == CHANGE_REPLACE ? fold_change(t, FOLD_REPLACE, c->tuple, c->len, &e)
              : c->kind == CHANGE_UPDATE
                  ? fold_update(t, c->before, c->before_len, c->tuple, c->len, &e)
                  : 0;
