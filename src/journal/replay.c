@@ -420,6 +420,7 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     struct change c;
     struct err e;
     bool skip = true; /* what the dump holds already */
+    uint64_t groups = 0;
     int got = 1;
     struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
     while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1) {
@@ -431,7 +432,7 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
             r->skipped = c.gtid;
         if (segment_frame_ends(reader))
             fold_waiting(r);
-        if (c.kind == CHANGE_END && segment_sum(reader)->groups % TELL_GROUPS == 0)
+        if (c.kind == CHANGE_END && ++groups % TELL_GROUPS == 0)
             progress_at(r->s->progress, r->out->changes, r->out->bytes + segment_whole(reader));
     }
     fold_waiting(r);

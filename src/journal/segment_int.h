@@ -39,6 +39,8 @@ enum segment_op {
 struct segment_state {
     bool open; /* within a group */
     struct change_gtid gtid, last_gtid;
+    struct change_gtid to_gtid; /* of sum.to, which does not have it as text yet */
+    bool moved;                 /* place.point.file is not that of sum.to */
     struct segment_place place; /* behind the last whole group */
     int64_t second;             /* of the last BEGIN */
     struct segment_sum sum;
@@ -66,6 +68,8 @@ struct segment_parser {
 };
 /* One operation from `*at`. 1: a change, in `c`; 2: nothing to tell; 0: it is none. */
 int segment_parse(struct segment_parser *p, const char **at, const char *end, struct change *c);
+/* The sum with all its texts. */
+const struct segment_sum *segment_told(struct segment_parser *p);
 void segment_parser_free(struct segment_parser *p);
 
 json_t *segment_head_json(const struct segment_head *h);

@@ -354,6 +354,7 @@ static int read_file(struct segment_parser *p, struct in *in)
     snprintf(at->point.file, sizeof at->point.file, "%.*s", (int)len, s);
     at->point.pos = 0;
     at->born = born;
+    p->s.moved = true;
     return 2;
 }
 
@@ -399,6 +400,27 @@ static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
     return 1;
 }
 
+/* The place is behind a whole group. Millions come: its texts are looked at only when they change,
+ * or when somebody asks (segment_told()). */
+static void settle(struct segment_state *s)
+{
+    struct segment_place *to = &s->sum.to;
+    to->point.pos = s->place.point.pos;
+    to->at = s->place.at;
+    s->to_gtid = s->last_gtid;
+    if (!s->moved)
+        return;
+    memcpy(to->point.file, s->place.point.file, sizeof to->point.file);
+    to->born = s->place.born;
+    s->moved = false;
+}
+
+const struct segment_sum *segment_told(struct segment_parser *p)
+{
+    segment_gtid(&p->s.to_gtid, &p->s.sum.to.point);
+    return &p->s.sum;
+}
+
 static int read_end(struct segment_parser *p, struct in *in, struct change *c)
 {
     struct segment_place *at = &p->s.place;
@@ -407,8 +429,7 @@ static int read_end(struct segment_parser *p, struct in *in, struct change *c)
         return 0;
     p->s.open = false;
     at->at.ms = p->s.second * 1000;
-    segment_gtid(&p->s.last_gtid, &at->point);
-    p->s.sum.to = *at;
+    settle(&p->s);
     p->s.sum.groups++;
     c->kind = CHANGE_END;
     return 1;

@@ -183,7 +183,7 @@ static int next_frame(struct segment_reader *r, struct err *e)
         return damaged(r, r->at, "its groups are not where its frames say", e);
     if (!r->within) {
         r->cut = r->at;
-        r->cut_sum = r->parser.s.sum;
+        r->cut_sum = *segment_told(&r->parser);
     }
     for (unsigned i = 0; i < LOOKS && got < 0; i++) {
         got = look_at_frame(r, e);
@@ -253,7 +253,7 @@ static int read_head(struct segment_reader *r, struct err *e)
         r->parser.head.number != r->number)
         return damaged(r, 0, "it has no head", e);
     r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;
-    r->cut_sum = r->parser.s.sum;
+    r->cut_sum = *segment_told(&r->parser);
     return 0;
 }
 
@@ -278,9 +278,9 @@ const struct segment_head *segment_head(const struct segment_reader *r)
     return &r->parser.head;
 }
 
-const struct segment_sum *segment_sum(const struct segment_reader *r)
+const struct segment_sum *segment_sum(struct segment_reader *r)
 {
-    return &r->parser.s.sum;
+    return segment_told(&r->parser);
 }
 
 bool segment_sealed(const struct segment_reader *r)

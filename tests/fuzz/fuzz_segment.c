@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *bytes = malloc(size - 1); /* of its very size, so that reading behind it is found */
     memcpy(bytes, data + 1, size - 1);
     if (parse(&p, &m, bytes, bytes + size - 1) > 0)
-        changes_sum(&m, &p.s.sum);
+        changes_sum(&m, segment_told(&p));
     free(bytes);
     buf_free(&own);
     segment_parser_free(&p);
