@@ -70,15 +70,17 @@ void fold_truncate(struct fold_table *t);
  * exact.
  */
 int fold_base(struct fold_table *t, const char *tuple, size_t len, bool loose, struct err *e);
-/* The same for some rows at a time, FOLD_SPANS at most: stays[i] is what fold_base() would return.
- */
+/* The same for some rows at a time, FOLD_SPANS at most, each with what is to be written in its
+ * place: itself, what became of it, or nothing (p NULL). What was given out here does not come at
+ * the end, where only rows that are new are left: so the writing goes on while the base goes
+ * through. Tuples stay where they are as long as no change comes. */
 #define FOLD_SPANS 32u
 struct fold_span {
     const char *p;
     size_t len;
 };
 int fold_bases(struct fold_table *t, const struct fold_span *rows, size_t n, bool loose,
-               bool *stays, struct err *e);
+               struct fold_span *instead, struct err *e);
 /* When all base rows went through: everything that had to be among them must have been (unless
  * `loose`), ERR_DAMAGED names the first that was not. Then the rows to be written behind them, in
  * the order in which they were first changed, in blocks "(…),\n(…)" of at most `block` bytes or one

@@ -27,8 +27,11 @@ static int base_whole(struct fold_table *t, struct fold_row *r)
     return drop(t);
 }
 
-static int base_row(struct fold_table *t, const struct fold_key *k, bool loose, struct err *e)
+/* `changed`: the row that it became one of, where there is a key. */
+static int base_row(struct fold_table *t, const struct fold_key *k, bool loose,
+                    struct fold_row **changed, struct err *e)
 {
+    *changed = NULL;
     if (t->truncated)
         return drop(t);
     struct fold_row *r = fold_rows_find(t, k);
@@ -41,19 +44,36 @@ static int base_row(struct fold_table *t, const struct fold_key *k, bool loose, 
     if (!loose && r->seen)
         return fold_contradiction(t, k->p, k->len, "is in the base twice", e);
     r->seen = true;
+    *changed = r;
     return drop(t);
 }
 
 int fold_base(struct fold_table *t, const char *tuple, size_t len, bool loose, struct err *e)
 {
     struct fold_key k;
+    struct fold_row *changed;
     if (refuse_loose(t, loose, e) < 0 || fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
         return -1;
-    return base_row(t, &k, loose, e);
+    return base_row(t, &k, loose, &changed, e);
+}
+
+static struct fold_span tuple_of(const struct fold_table *t, const struct fold_row *r)
+{
+    size_t key = t->form == FOLD_APART ? r->key_len : 0;
+    return (struct fold_span){r->bytes + key, r->len - key};
+}
+
+/* A loose base may hold a row twice. */
+static struct fold_span give(const struct fold_table *t, struct fold_row *r)
+{
+    if (!r || !r->live || r->given)
+        return (struct fold_span){NULL, 0};
+    r->given = true;
+    return tuple_of(t, r);
 }
 
 int fold_bases(struct fold_table *t, const struct fold_span *rows, size_t n, bool loose,
-               bool *stays, struct err *e)
+               struct fold_span *instead, struct err *e)
 {
     struct fold_key keys[FOLD_SPANS];
     if (!t->keys_of)
@@ -68,10 +88,11 @@ int fold_bases(struct fold_table *t, const struct fold_span *rows, size_t n, boo
     for (size_t i = 0; i < n; i++)
         fold_rows_near(t, &keys[i]);
     for (size_t i = 0; i < n; i++) {
-        int rc = base_row(t, &keys[i], loose, e);
+        struct fold_row *changed;
+        int rc = base_row(t, &keys[i], loose, &changed, e);
         if (rc < 0)
             return -1;
-        stays[i] = rc == 1;
+        instead[i] = rc == 1 ? rows[i] : give(t, changed);
     }
     return 0;
 }
@@ -120,10 +141,10 @@ static int write_rows(const struct fold_table *t, struct block *b, struct err *e
 {
     for (size_t i = 0; i < t->count; i++) {
         const struct fold_row *r = fold_rows_at(t, i);
-        int64_t copies = t->form == FOLD_WHOLE ? r->count : r->live;
-        size_t key = t->form == FOLD_APART ? r->key_len : 0;
+        int64_t copies = t->form == FOLD_WHOLE ? r->count : r->live && !r->given;
+        struct fold_span s = tuple_of(t, r);
         for (; copies > 0; copies--)
-            if (write_row(b, r->bytes + key, r->len - key, e) < 0)
+            if (write_row(b, s.p, s.len, e) < 0)
                 return -1;
     }
     return hand_out(b, e);

@@ -35,9 +35,10 @@ struct fold_row {
     union {
         int64_t count; /* no primary key: how many came, less those that went */
         struct {
-            bool live; /* it is there now */
-            bool base; /* it was there before the first change */
-            bool seen; /* in the base */
+            bool live;  /* it is there now */
+            bool base;  /* it was there before the first change */
+            bool seen;  /* in the base */
+            bool given; /* in its place */
         };
     };
     char bytes[];

@@ -91,7 +91,7 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e);
 /* Tuples stay where they are until this is true and the next change is asked for. */
 bool segment_frame_ends(const struct segment_reader *r);
 const struct segment_sum *segment_sum(struct segment_reader *r); /* so far */
-bool segment_sealed(const struct segment_reader *r);                   /* its seal was read */
+bool segment_sealed(const struct segment_reader *r);             /* its seal was read */
 /* Where whole groups end, in the file. */
 uint64_t segment_whole(const struct segment_reader *r);
 void segment_reader_close(struct segment_reader *r);

@@ -36,29 +36,31 @@ static size_t next_rows(const char *s, const char *end, struct fold_span rows[FO
     return n;
 }
 
-/* Leaves out what went or comes back changed. Whole runs of rows are copied, for most of them stay.
- */
+/* A row that changed is written in its place, so that rows flow all the time and keep their order;
+ * what went is left out. Whole runs of rows are copied, for most of them stay as they are. */
 int load_changes_base(struct loader *l, const struct format_item *item, struct err *e)
 {
     const char *s = item->sql, *end = s + item->sql_len, *run = s, *run_end = s;
-    struct fold_span rows[FOLD_SPANS];
-    bool stays[FOLD_SPANS];
+    struct fold_span rows[FOLD_SPANS], now[FOLD_SPANS];
     uint64_t kept = 0, hash = item->rows_hash;
     buf_clear(&l->kept);
     while (s < end) {
         size_t n = next_rows(s, end, rows);
-        if (n == 0 || fold_bases(l->changes, rows, n, false, stays, e) < 0)
+        if (n == 0 || fold_bases(l->changes, rows, n, false, now, e) < 0)
             return misfit(l, e);
         for (size_t i = 0; i < n; i++) {
             const char *next = rows[i].p + rows[i].len;
-            kept += stays[i];
+            kept += now[i].p != NULL;
             s = load_rows_behind(next, end);
-            if (stays[i]) {
+            if (now[i].p == rows[i].p) {
                 run_end = next;
                 continue;
             }
             hash -= sql_tuple_hash(rows[i].p, rows[i].len);
+            hash += now[i].p ? sql_tuple_hash(now[i].p, now[i].len) : 0;
             add_run(&l->kept, run, run_end);
+            if (now[i].p)
+                add_run(&l->kept, now[i].p, now[i].p + now[i].len);
             run = run_end = s;
         }
     }

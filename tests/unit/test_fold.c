@@ -863,6 +863,175 @@ static unsigned dice(unsigned below)
     return (unsigned)((seed >> 20) % below);
 }
 
+/* ---- some at a time: the same as one at a time ---- */
+
+#define IDS 3000u
+#define BATCHES_STEPS 20000u
+
+struct pair {
+    struct fold *one, *some;
+    struct fold_table *t[2];
+    unsigned form; /* 0: the key is first, 1: apart, 2: none */
+    bool base[IDS], there[IDS];
+    unsigned version[IDS];
+    char *late[FOLD_SPANS * 2]; /* tuples that must stay until fold_now() */
+    size_t late_count;
+};
+
+static char *tuple_of(const struct pair *p, unsigned id, unsigned version)
+{
+    return p->form == 1
+               ? xasprintf("('v%u',%u,'x\\'%s',%u)", version, id, version % 7 ? "" : "long", id % 5)
+               : xasprintf("(%u,'v%u')", id, version);
+}
+
+static void forget_late(struct pair *p)
+{
+    while (p->late_count)
+        free(p->late[--p->late_count]);
+}
+
+static void later(struct pair *p, enum fold_op op, char *tuple)
+{
+    struct err e;
+    assert_int_equal(fold_change(p->t[0], op, tuple, strlen(tuple), &e), 0);
+    assert_int_equal(fold_later(p->some, p->t[1], op, tuple, strlen(tuple), &e), 0);
+    p->late[p->late_count++] = tuple;
+    if (p->late_count == sizeof p->late / sizeof *p->late || dice(50) == 0) {
+        assert_int_equal(fold_now(p->some, &e), 0);
+        forget_late(p);
+    }
+}
+
+static void step_pair(struct pair *p)
+{
+    unsigned id = dice(IDS);
+    if (!p->there[id]) {
+        p->version[id]++;
+        later(p, FOLD_INSERT, tuple_of(p, id, p->version[id]));
+        p->there[id] = true;
+    } else if (dice(3) == 0 || p->form == 2) {
+        later(p, FOLD_DELETE, tuple_of(p, id, p->version[id]));
+        p->there[id] = false;
+    } else {
+        p->version[id]++;
+        later(p, FOLD_REPLACE, tuple_of(p, id, p->version[id]));
+    }
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* All rows that are written in the end, sorted. */
+static void sorted_rows(struct buf *b)
+{
+    size_t n = 0;
+    char **rows = xcalloc(2 * IDS, sizeof *rows), *save = NULL;
+    for (char *r = strtok_r(b->p, "\n|", &save); r; r = strtok_r(NULL, "\n|", &save)) {
+        size_t len = strlen(r);
+        r[r[len - 1] == ',' ? len - 1 : len] = '\0';
+        rows[n++] = r;
+    }
+    qsort(rows, n, sizeof *rows, by_bytes);
+    struct buf out = {0};
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&out, "%s\n", rows[i]);
+    free(rows);
+    buf_free(b);
+    *b = out;
+}
+
+static void base_of_one(struct pair *p, struct collected *c)
+{
+    struct err e;
+    for (unsigned id = 0; id < IDS; id++) {
+        if (!p->base[id])
+            continue;
+        char *row = tuple_of(p, id, 0);
+        int rc = fold_base(p->t[0], row, strlen(row), false, &e);
+        assert_true(rc >= 0);
+        if (rc)
+            buf_printf(&c->text, "%s\n", row);
+        free(row);
+    }
+    assert_int_equal(fold_finish(p->t[0], false, 500, collect, c, &e), 0);
+}
+
+static void some_bases(struct pair *p, struct collected *c, const struct fold_span *rows, size_t n)
+{
+    struct fold_span now[FOLD_SPANS];
+    struct err e;
+    assert_int_equal(fold_bases(p->t[1], rows, n, false, now, &e), 0);
+    for (size_t i = 0; i < n; i++)
+        if (now[i].p)
+            buf_printf(&c->text, "%.*s\n", (int)now[i].len, now[i].p);
+}
+
+static void base_of_some(struct pair *p, struct collected *c)
+{
+    struct fold_span rows[FOLD_SPANS];
+    struct err e;
+    size_t n = 0;
+    for (unsigned id = 0; id <= IDS; id++) {
+        if (n == FOLD_SPANS || (n && (id == IDS || dice(40) == 0))) {
+            some_bases(p, c, rows, n);
+            forget_late(p);
+            n = 0;
+        }
+        if (id == IDS || !p->base[id])
+            continue;
+        char *row = p->late[p->late_count++] = tuple_of(p, id, 0);
+        rows[n++] = (struct fold_span){row, strlen(row)};
+    }
+    assert_int_equal(fold_finish(p->t[1], false, 500, collect, c, &e), 0);
+}
+
+static void test_some_at_a_time(void **state)
+{
+    static const unsigned keys[3][1] = {{0}, {1}, {0}};
+    (void)state;
+    seed = 88172645463325252u;
+    for (unsigned form = 0; form < 3; form++) {
+        struct pair p = {.one = fold_new(), .some = fold_new(), .form = form};
+        struct collected a = {0}, b = {0};
+        struct err e;
+        p.t[0] = fold_table(p.one, "t", keys[form], form < 2);
+        p.t[1] = fold_table(p.some, "t", keys[form], form < 2);
+        for (unsigned id = 0; id < IDS; id++)
+            p.base[id] = p.there[id] = dice(2);
+        for (unsigned i = 0; i < BATCHES_STEPS; i++)
+            step_pair(&p);
+        assert_int_equal(fold_now(p.some, &e), 0);
+        forget_late(&p);
+        base_of_one(&p, &a);
+        base_of_some(&p, &b);
+        sorted_rows(&a.text);
+        sorted_rows(&b.text);
+        assert_string_equal(a.text.p, b.text.p);
+        buf_free(&a.text);
+        buf_free(&b.text);
+        fold_free(p.one);
+        fold_free(p.some);
+    }
+}
+
+/* A contradiction is told, if late. */
+static void test_late_contradiction(void **state)
+{
+    struct err e;
+    (void)state;
+    fold = fold_new();
+    unsigned key = 0;
+    struct fold_table *t = fold_table(fold, "t", &key, 1);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'a')", 7, &e), 0);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'b')", 7, &e), 0);
+    assert_int_equal(fold_now(fold, &e), -1);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2", 2, &e), -1);
+}
+
 #define COLUMNS 4u
 #define ROWS_MAX 40u
 
@@ -1387,6 +1556,8 @@ int main(void)
         cmocka_unit_test_teardown(test_other_columns, stop),
         cmocka_unit_test_teardown(test_space_is_used_again, stop),
         cmocka_unit_test_teardown(test_queue, stop),
+        cmocka_unit_test(test_some_at_a_time),
+        cmocka_unit_test_teardown(test_late_contradiction, stop),
         cmocka_unit_test_teardown(test_walks, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
