@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "core/thread.h"
+#include "db/choices.h"
 #include "db/sql.h"
 
 #define CONNECTIONS_MAX 4u
@@ -196,6 +197,39 @@ static int set_limit(struct worker *w, uint64_t limit, struct err *e)
     return 0;
 }
 
+/* The server moves a SET from one table to another as text, in which a member without letters is
+ * lost. */
+static bool loses_members(const struct db_column *column)
+{
+    struct db_choices choices;
+    if (column->encoding != DB_INDEX)
+        return false;
+    bool loses = db_choices_parse(column->type, &choices) < 0;
+    for (size_t i = 0; choices.set && i < choices.count; i++)
+        loses |= choices.lengths[i] == 0;
+    db_choices_free(&choices);
+    return loses;
+}
+
+/* Under their names: a number is read like the SET that it stands for. */
+static void copy_columns(struct buf *sql, const struct db_table *t)
+{
+    const char *comma = "";
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *column = &t->columns[i];
+        bool number = loses_members(column);
+        if (column->generated)
+            continue;
+        buf_adds(sql, comma);
+        comma = ",";
+        buf_adds(sql, number ? "CAST(" : "");
+        sql_ident(sql, column->name);
+        buf_adds(sql, number ? " AS UNSIGNED) AS " : "");
+        if (number)
+            sql_ident(sql, column->name);
+    }
+}
+
 static void copy_sql(struct buf *sql, const struct worker *w, const struct piece *p)
 {
     const struct copies *c = w->all;
@@ -204,7 +238,7 @@ static void copy_sql(struct buf *sql, const struct worker *w, const struct piece
     copy_name(sql, c, p);
     buf_printf(sql, " ENGINE=%s SELECT %s", t->memory ? "MEMORY" : "MyISAM",
                w == c->workers ? "" : "HIGH_PRIORITY ");
-    db_column_list(sql, t);
+    copy_columns(sql, t);
     buf_adds(sql, " FROM ");
     sql_ident(sql, t->name);
     if (!c->whole)

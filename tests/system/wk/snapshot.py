@@ -5,7 +5,7 @@ from .util import ident
 
 OWN = "worldkeeper_"  # the daemon's own tables are not part of the world
 TEXT = {"char", "varchar", "binary", "varbinary", "tinytext", "text", "mediumtext", "longtext",
-        "tinyblob", "blob", "mediumblob", "longblob", "bit", "set"}
+        "tinyblob", "blob", "mediumblob", "longblob", "bit"}
 SPATIAL = {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
            "multipolygon", "geometrycollection"}
 
@@ -24,8 +24,8 @@ def expression(column, kind):
         return f"HEX({c})"
     if kind in SPATIAL:
         return f"HEX(AsWKB({c}))"
-    if kind == "enum":
-        return f"CONCAT({c}+0,':',HEX({c}))"
+    if kind in ("enum", "set"):  # a member may be no text at all
+        return f"CONCAT(CAST({c} AS UNSIGNED),':',HEX({c}))"
     return f"CAST({c} AS CHAR)"
 
 
