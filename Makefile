@@ -180,9 +180,13 @@ $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: build/fuzz/run_%
 $(FUZZ_TARGETS:%=replay-%): replay-%: build/fuzz/replay_%
 	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))
 
-# make ledger         kills a server LEDGER_ROUNDS times under writers that keep books, and audits the world
+# make ledger         kills a server LEDGER_ROUNDS times under writers that keep books, and audits the world;
+# make ledger-follow  throws its disk away too, and tells how much of the newest play that costs
 LEDGER_ROUNDS ?= 100
-.PHONY: ledger
+LEDGER := cd tests/system && WORLDKEEPER=$(CURDIR)/$(BIN) WK_LEDGER_ROUNDS=$(LEDGER_ROUNDS) \
+  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider -k test_ledger
+.PHONY: ledger ledger-follow
 ledger: $(BIN)
-	cd tests/system && WORLDKEEPER=$(CURDIR)/$(BIN) WK_LEDGER_ROUNDS=$(LEDGER_ROUNDS) \
-	  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider test_journal.py -k test_ledger
+	$(LEDGER) test_journal.py
+ledger-follow: $(BIN)
+	$(LEDGER) test_journal_follow.py

@@ -2,6 +2,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -12,7 +13,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from wk.keeper import BINARY, Keeper, built  # noqa: E402
 from wk.server import Server  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
-from wk.util import tail  # noqa: E402
+from wk.util import end_process, tail, wait_for  # noqa: E402
 from wk.world import World  # noqa: E402
 
 
@@ -53,6 +54,26 @@ def base(request):
 def tmp(base):
     """A directory of the test's own."""
     return tempfile.mkdtemp(dir=base, prefix="t")
+
+
+@pytest.fixture
+def small_disk(tmp):
+    """A tmpfs of a few hundred KiB: (its path for the daemon, its path for us, how to run the daemon).
+    Root mounts it; anybody else in a name space of its own."""
+    path = os.path.join(tmp, "disk")
+    os.mkdir(path)
+    mount = "mount -t tmpfs -o size=400k,mode=0700 tmpfs "
+    if os.geteuid() == 0:
+        subprocess.run([*mount.split(), path], check=True)
+        yield path, path, []
+        subprocess.run(["umount", "-l", path], check=True)
+        return
+    holder = subprocess.Popen(["unshare", "-Urm", "sh", "-c", f"{mount} {path} && exec sleep 600"])
+    seen = f"/proc/{holder.pid}/root{path}"
+    wait_for(lambda: os.path.exists(seen) and os.statvfs(seen).f_blocks < 1000, "the small disk")
+    yield path, seen, ["nsenter", f"--target={holder.pid}", "--user", "--mount",
+                       "--preserve-credentials", "--"]
+    end_process(holder)
 
 
 @pytest.fixture(scope="session")

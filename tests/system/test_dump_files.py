@@ -11,7 +11,7 @@ import time
 
 import pytest
 from wk.keeper import DONE, NOTHING, unix
-from wk.util import end_process, wait_for
+from wk.util import wait_for
 
 TABLE_KEYS = {"name", "engine", "rows", "bytes", "columns_hash", "rows_hash", "offset", "length",
               "auto_increment"}
@@ -238,26 +238,6 @@ def test_sequence_never_goes_back(keeper):
     keeper.stop()
     assert second["name"] > first["name"]
     assert second["name"].rsplit("-", 1)[0] > first["name"].rsplit("-", 1)[0]
-
-
-@pytest.fixture
-def small_disk(tmp):
-    """A tmpfs of a few hundred KiB: (its path for the daemon, its path for us, how to run the daemon).
-    Root mounts it; anybody else in a name space of its own."""
-    path = os.path.join(tmp, "disk")
-    os.mkdir(path)
-    mount = "mount -t tmpfs -o size=400k,mode=0700 tmpfs "
-    if os.geteuid() == 0:
-        subprocess.run([*mount.split(), path], check=True)
-        yield path, path, []
-        subprocess.run(["umount", "-l", path], check=True)
-        return
-    holder = subprocess.Popen(["unshare", "-Urm", "sh", "-c", f"{mount} {path} && exec sleep 600"])
-    seen = f"/proc/{holder.pid}/root{path}"
-    wait_for(lambda: os.path.exists(seen) and os.statvfs(seen).f_blocks < 1000, "the small disk")
-    yield path, seen, ["nsenter", f"--target={holder.pid}", "--user", "--mount",
-                       "--preserve-credentials", "--"]
-    end_process(holder)
 
 
 def test_disk_full_during_a_dump(make_keeper, world, http, small_disk):

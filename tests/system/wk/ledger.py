@@ -3,7 +3,9 @@ audit of a world against it.
 
 Each writer owns the rows whose `who` is its number, so the last acknowledged state of a row is known.
 A change that was on its way when the server died may have happened or not; all others must be there,
-once, and nothing else."""
+once, and nothing else. A world that is allowed to have lost the newest changes must still be one that
+there was."""
+import copy
 import random
 import threading
 import time
@@ -31,11 +33,16 @@ class Writer(threading.Thread):
         super().__init__(daemon=True)
         self.tables = tables
         self.world, self.who, self.random = world, who, random.Random(seed)
-        self.book = {"bank": {}, "ship": {}, "news": {}}  # acknowledged
-        self.pending = None  # (table, key, what it would be; None: gone)
+        self.begin({"bank": {}, "ship": {}, "news": {}})
         self.ended = threading.Event()
         self.changes = 0
         self.serial = 0
+
+    def begin(self, book):
+        self.book = book  # acknowledged
+        self.base = copy.deepcopy(book)  # before the first of these:
+        self.told = []  # (when it was sent, when it was acknowledged, table, key, after)
+        self.pending = None  # (table, key, what it would be; None: gone)
 
     def run(self):
         con = None
@@ -52,7 +59,9 @@ class Writer(threading.Thread):
         table = self.random.choice(self.tables)
         sql, args, key, after = getattr(self, table)(self.book[table])
         self.pending = (table, key, after)
+        self.sent = time.monotonic()
         cur.execute(sql, args)
+        self.told.append((self.sent, time.monotonic(), table, key, after))
         self.acknowledge(table, key, after)
         self.pending = None
         self.changes += 1
@@ -63,6 +72,22 @@ class Writer(threading.Thread):
             rows.pop(key)
         else:
             rows[key] = after
+
+    def kept(self, found):
+        """How many of the changes are in what was found: all before these and none behind, or None.
+        The one on its way counts as one more."""
+        def differs(book, table, key):
+            return (book[table].get(key) or None) != (found[table].get(key) or None)
+        book, best = copy.deepcopy(self.base), None
+        wrong = {(t, key) for t in book for key in book[t].keys() | found[t].keys()
+                 if differs(book, t, key)}
+        changes = [told[2:] for told in self.told] + ([self.pending] if self.pending else [])
+        for n, (table, key, after) in enumerate([(None, None, None), *changes]):
+            if table:
+                self.acknowledge(table, key, after, book)
+                (wrong.add if differs(book, table, key) else wrong.discard)((table, key))
+            best = n if not wrong else best
+        return best
 
     def text(self):
         return self.random.choice(("it's", 'a "q"', "nul\0l", "back\\slash", "tűz ★", "", "(1,2)"))
@@ -116,7 +141,7 @@ class Ledger:
         self.writers = [Writer(self.world, i, f"{self.seed}/{i}/{self.changes}", self.tables)
                         for i in range(self.count)]
         for writer, book in zip(self.writers, self.book):
-            writer.book = book
+            writer.begin(book)
             writer.serial = self.changes + 1  # names stay new
             writer.start()
         return self
@@ -178,3 +203,19 @@ class Ledger:
                     wrong.append(f"{table} of {who}: {key!r} is {is_there!r}, not {should!r}")
             self.book[who] = have
         assert not wrong, f"seed {self.seed}: {len(wrong)} rows wrong: {wrong[:8]}"
+
+    def audit_cut(self, killed):
+        """For a world that may have lost the newest changes: it must be one that there was at one moment.
+        Gives how old the oldest lost change was at the time `killed` (0: nothing is lost), and how many
+        are lost; takes over what is left."""
+        found, twice = self.read()
+        assert not twice, (self.seed, twice)
+        kept = [writer.kept(have) for writer, have in zip(self.writers, found)]
+        assert None not in kept, f"seed {self.seed}: no state of writer {kept.index(None)}: {kept}"
+        lost = [told for writer, n in zip(self.writers, kept) for told in writer.told[n:]]
+        first = min((told[1] for told in lost), default=None)
+        for writer, n in zip(self.writers, kept):
+            later = [told for told in writer.told[:n] if first and told[0] > first]
+            assert not later, f"seed {self.seed}: lost at {first}, and {len(later)} later ones kept"
+        self.book = found
+        return max(0.0, killed - first) if lost else 0.0, len(lost)

@@ -68,9 +68,9 @@ class Server:
         self.dir = tempfile.mkdtemp(dir=base, prefix="db")
         os.chmod(self.dir, 0o755)
         self.datadir = os.path.join(self.dir, "d")
-        subprocess.run(["cp", "-a", template(base), self.datadir], check=True)
+        self.template = template(base)
         self.tmpdir = os.path.join(self.datadir, "#tmp")  # a server clears its tmpdir at its start
-        subprocess.run([*as_mysql(), "mkdir", self.tmpdir], check=True)
+        self.install()
         self.socket = os.path.join(self.datadir, "s")
         self.error_log = os.path.join(self.datadir, "error.log")
         self.port = free_port()
@@ -78,6 +78,12 @@ class Server:
         self.wrapper = []  # a command that starts the server, such as prlimit
         self.process = None
         self.count = 0
+
+    def install(self):
+        """A fresh datadir; what was there is gone."""
+        shutil.rmtree(self.datadir, ignore_errors=True)
+        subprocess.run(["cp", "-a", self.template, self.datadir], check=True)
+        subprocess.run([*as_mysql(), "mkdir", self.tmpdir], check=True)
 
     def start(self, *more, wait=True):
         assert self.process is None, "the server runs already"
