@@ -114,14 +114,27 @@ static void back_off(struct journal_now *j)
     j->retry = j->retry * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : j->retry * 2;
 }
 
+/* Does the log lead from the newest dump to the world of now? Not over a restore that did not come
+ * up to the loss: on a new server the same names stand for another log. */
+static const char *no_way(const struct world *w)
+{
+    const json_t *restored = json_object_get(w->last_restore, "journal");
+    if (!w->last.end.file[0])
+        return "the newest dump, which does not know its place in the log";
+    if (w->last.generation < w->a->state.generation && !js_flag(restored, "whole"))
+        return "the newest dump, from which the log does not lead over the last restore";
+    return NULL;
+}
+
 static void start_worker(struct world *w, mono_t now)
 {
     static struct follow_args args; /* read by the child after the fork */
     struct err e;
     struct journal_now *j = &w->journal;
     args = (struct follow_args){.cfg = w->cfg, .db = w->a->job.db, .dump_dirfd = w->a->job.dirfd};
-    if (w->have_dump && !j->lost_place)
+    if (w->have_dump && !j->lost_place && !no_way(w))
         args.from = w->last.end;
+    j->blind = !args.from.file[0];
     j->next_start = mono_add(now, j->retry);
     if (worker_start(&j->worker, follow_worker, &args, false, &e) < 0) {
         back_off(j);
@@ -133,7 +146,7 @@ static void start_worker(struct world *w, mono_t now)
     j->heard = now;
 }
 
-static void gap(struct world *w, const char *why, const struct db_point *place);
+static void gap(struct world *w, const char *why, const json_t *at);
 
 static void heard(struct world *w, const json_t *o)
 {
@@ -152,8 +165,9 @@ static void heard(struct world *w, const json_t *o)
     js_copy(o, "file", j->file, sizeof j->file);
     j->reason[0] = '\0';
     j->unwritten = false;
-    if (w->have_dump && !w->last.end.file[0] && !j->gap.on)
-        gap(w, "the newest dump, which does not know its place in the log", &(struct db_point){0});
+    const char *why = w->have_dump && !j->gap.on ? no_way(w) : NULL;
+    if (why)
+        gap(w, why, o);
     tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
                  "nothing");
 }
@@ -203,15 +217,17 @@ static void keep_gap(struct world *w, const char *why, const struct db_point *pl
     json_decref(list);
 }
 
-/* What came before a gap is safe with the last dump; what comes after it with the next one. */
-static void gap(struct world *w, const char *why, const struct db_point *place)
+/* What came before a gap is safe with the last dump; what comes after it with the next one. `at`
+ * has its place in the log, NULL: it is not known. */
+static void gap(struct world *w, const char *why, const json_t *at)
 {
     struct journal_now *j = &w->journal;
     char what[640];
     bool first = j->gaps == j->covered;
     j->gaps++;
-    j->gap_at = *place;
-    keep_gap(w, why, place);
+    js_copy(at, "file", j->gap_at.file, sizeof j->gap_at.file);
+    j->gap_at.pos = (uint64_t)js_number(at, "pos", 0);
+    keep_gap(w, why, &j->gap_at);
     snprintf(what, sizeof what, "the journal cannot go on behind %.550s", why);
     tell_trouble(w, &j->gap, EVENT_JOURNAL, true, NULL, what,
                  "a dump is taken at once; until it is stored, a loss takes the world back to the "
@@ -245,7 +261,7 @@ static void files_failed(struct world *w, const struct err *e)
 {
     struct journal_now *j = &w->journal;
     if (!j->unwritten)
-        gap(w, e->text, &(struct db_point){0});
+        gap(w, e->text, NULL);
     j->unwritten = true;
 }
 
@@ -260,7 +276,7 @@ static void failed(struct world *w, const struct err *e, bool files)
     if (files)
         files_failed(w, e);
     if (e->cls == ERR_GAP) {
-        gap(w, e->text, &(struct db_point){0});
+        gap(w, e->text, NULL);
         j->lost_place = true; /* until there is another dump */
     }
     bool passing = e->cls == ERR_UNREACHABLE && j->retry < PASSING_MS;
@@ -289,9 +305,7 @@ void journal_message(struct world *w)
     if (js_text(o, "state")[0]) {
         heard(w, o);
     } else if (js_text(o, "gap")[0]) {
-        struct db_point place = {.pos = (uint64_t)js_number(o, "pos", 0)};
-        js_copy(o, "file", place.file, sizeof place.file);
-        gap(w, js_text(o, "gap"), &place);
+        gap(w, js_text(o, "gap"), o);
     } else if (js_text(o, "unable")[0]) {
         unable(w, o);
     } else if (json_object_get(o, "error")) {
@@ -321,11 +335,23 @@ static void tell_dump(struct journal_now *j)
     json_decref(o);
 }
 
+/* Who began to follow at any place begins again at this one, and tells what is behind it. */
+static void begin_again(struct world *w)
+{
+    struct journal_now *j = &w->journal;
+    if (!j->worker.told_to_stop)
+        end_worker(w, clock_mono());
+    j->next_start = clock_mono();
+    j->covered = j->gaps;
+}
+
 void journal_dump_done(struct world *w)
 {
     struct journal_now *j = &w->journal;
     j->lost_place = false;
-    if (j->worker.pid && w->cfg->journal == JOURNAL_FOLLOW)
+    if (j->worker.pid && j->blind && w->last.end.file[0])
+        begin_again(w);
+    else if (j->worker.pid && w->cfg->journal == JOURNAL_FOLLOW)
         tell_dump(j);
     if (j->gap.on)
         j->dumped = clock_mono();
@@ -362,9 +388,9 @@ static void check_lag(struct world *w, mono_t now)
 void journal_timers(struct world *w, mono_t now)
 {
     struct journal_now *j = &w->journal;
+    if (j->worker.pid && (!wanted(w) || j->worker.told_to_stop))
+        end_worker(w, now);
     if (!wanted(w)) {
-        if (j->worker.pid)
-            end_worker(w, now);
         if (j->restore_waits && !journal_busy(w) && !w->job.request.action &&
             w->guard.state == GUARD_LOST)
             job_restore(w);
@@ -376,8 +402,12 @@ void journal_timers(struct world *w, mono_t now)
     check_lag(w, now);
 }
 
+/* Two must not write the same file: the next one begins when this one has ended. */
 void journal_stop(struct world *w)
 {
-    if (w->journal.worker.pid)
+    if (w->journal.worker.pid && w->stopping)
         stop_worker(w, JOURNAL_IDLE);
+    else if (w->journal.worker.pid && !w->journal.worker.told_to_stop)
+        end_worker(w, clock_mono());
+    w->journal.next_start = clock_mono();
 }

@@ -319,14 +319,15 @@ static int open_log(struct follower *f, const struct segment_place *from, struct
     return f->log ? 0 : -1;
 }
 
-/* Where segments end, so that they go on without a gap; else where the newest dump ends, so that
- * nothing since then is missed; and when that was lost too, here and now. */
+/* Where segments end, so that they go on without a gap, when they serve the newest dump; else where
+ * the newest dump ends, so that nothing since then is missed; and when that was lost too, here and
+ * now. */
 static int begin(struct follower *f, struct err *e)
 {
     struct segment_place from = {.point = f->a->from, .at = clock_wall()};
     const struct segment_place *end = f->keep ? keep_end(f->keep) : NULL;
     struct err why = {0};
-    if (f->a->from.file[0] && end) {
+    if (f->a->from.file[0] && end && keep_reaches(f->keep, &f->a->from)) {
         if (open_log(f,
                      &(struct segment_place){.point = end->point, .born = end->born, .at = end->at},
                      &why) == 0) {
@@ -347,7 +348,7 @@ static int begin(struct follower *f, struct err *e)
     if (f->keep)
         keep_begin(f->keep, &from,
                    why.text[0] ? why.text
-                   : end       ? "the log that came before was not read to its end"
+                   : end       ? "those before it do not lead from the newest dump to here"
                                : "it is the first one");
     return 0;
 }

@@ -62,6 +62,21 @@ const struct segment_place *keep_end(const struct keep *k)
     return k->end.point.file[0] ? &k->end : NULL;
 }
 
+bool keep_reaches(const struct keep *k, const struct db_point *from)
+{
+    struct archive a;
+    struct err ignored; /* then they do not serve */
+    if (db_point_compare(from, &k->end.point) > 0)
+        return true;
+    if (archive_load(k->dirfd, k->c->name, &a, &ignored) < 0)
+        return false;
+    int i = archive_find(&a, from, k->head.server);
+    while (i >= 0 && (size_t)i + 1 < a.count)
+        i = archive_goes_on(&a, (size_t)i) ? i + 1 : -1;
+    archive_free(&a);
+    return i >= 0;
+}
+
 void keep_begin(struct keep *k, const struct segment_place *from, const char *why)
 {
     k->end = *from;

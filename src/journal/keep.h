@@ -13,6 +13,8 @@ struct keep *keep_open(const struct config *c, int dump_dirfd, const struct serv
                        const char *schema, char damage[512], struct err *e);
 /* Where the segments end, in the log of this server; NULL: nowhere. */
 const struct segment_place *keep_end(const struct keep *k);
+/* Is everything in them from this place to their end? Also where it is behind their end. */
+bool keep_reaches(const struct keep *k, const struct db_point *from);
 /* Reading begins here; `why` it is not at keep_end(), NULL: it is. */
 void keep_begin(struct keep *k, const struct segment_place *from, const char *why);
 int keep_put(struct keep *k, const struct change *c, struct err *e);
