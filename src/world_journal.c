@@ -18,6 +18,7 @@
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
 #define GAPS_KEPT 12u          /* their texts must fit into the state */
 #define END_MS 3000            /* for what was read to be written */
+#define SETTLED_MS 10000       /* a full disk takes a little now and then */
 
 void journal_init(struct world *w)
 {
@@ -147,27 +148,34 @@ static void start_worker(struct world *w, mono_t now)
 }
 
 static void gap(struct world *w, const char *why, const json_t *at);
+static void end_gap(struct world *w, const char *what);
 
 static void heard(struct world *w, const json_t *o)
 {
     struct journal_now *j = &w->journal;
     if (j->state != JOURNAL_FOLLOWING) {
-        log_line(LOG_NOTE_, "the journal is followed from %s %" PRId64, js_text(o, "file"),
-                 js_number(o, "pos", 0));
+        if (!j->unwritten)
+            log_line(LOG_NOTE_, "the journal is followed from %s %" PRId64, js_text(o, "file"),
+                     js_number(o, "pos", 0));
         w->status_dirty = true;
     }
     j->state = JOURNAL_FOLLOWING;
-    j->retry = RETRY_FIRST_MS;
     j->heard = clock_mono();
     j->behind_ms = js_number(o, "behind_ms", 0);
     j->changes = js_number(o, "changes", 0);
     j->pos = js_number(o, "pos", 0);
     js_copy(o, "file", j->file, sizeof j->file);
     j->reason[0] = '\0';
-    j->unwritten = false;
     const char *why = w->have_dump && !j->gap.on ? no_way(w) : NULL;
     if (why)
         gap(w, why, o);
+    if (j->unwritten && mono_since(j->heard, j->worker.started) < SETTLED_MS)
+        return;
+    j->retry = RETRY_FIRST_MS;
+    if (j->unwritten) {
+        j->unwritten = false;
+        end_gap(w, "the journal is written again");
+    }
     tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
                  "nothing");
 }
@@ -234,6 +242,14 @@ static void gap(struct world *w, const char *why, const json_t *at)
                  "moment before",
                  "nothing, when the dump is stored");
     w->next_dump = soon(w, first);
+}
+
+/* A dump is not enough where what comes after it is not written either. */
+static void end_gap(struct world *w, const char *what)
+{
+    struct journal_now *j = &w->journal;
+    if (j->covered == j->gaps && !j->unwritten)
+        tell_trouble(w, &j->gap, EVENT_JOURNAL, false, NULL, what, "", "nothing");
 }
 
 static void unable(struct world *w, const json_t *o)
@@ -357,10 +373,8 @@ void journal_dump_done(struct world *w)
         j->dumped = clock_mono();
     if (covers(&w->last.end, &j->gap_at))
         j->covered = j->gaps;
-    if (j->covered == j->gaps)
-        tell_trouble(w, &j->gap, EVENT_JOURNAL, false, NULL,
-                     "a dump was stored; the journal goes on from it", "", "nothing");
-    else
+    end_gap(w, "a dump was stored; the journal goes on from it");
+    if (j->covered != j->gaps)
         w->next_dump = soon(w, true); /* it began before the gap */
 }
 

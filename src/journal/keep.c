@@ -1,8 +1,11 @@
 #include "journal/keep.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file.h"
@@ -20,6 +23,44 @@ struct keep {
     bool within;                /* a group */
     mono_t next_sync;
 };
+
+/* The first segment that it needs, of a dump behind all of them the last one; -1: they do not tell.
+ */
+static int need_of(const struct archive *a, const struct catalog_entry *c)
+{
+    int i = c ? archive_find(a, &c->m.end, c->m.server.uid) : -1;
+    if (!c || i >= 0 || a->count == 0)
+        return i;
+    const struct archive_segment *last = &a->list[a->count - 1];
+    bool behind = strcmp(last->head.server, c->m.server.uid) == 0 &&
+                  db_point_compare(&c->m.end, &last->sum.to.point) > 0;
+    return behind ? (int)a->count - 1 : -1;
+}
+
+static const struct catalog_entry *oldest(const struct catalog *c)
+{
+    for (size_t i = c->count; i-- > 0;)
+        if (c->list[i].intact)
+            return &c->list[i];
+    return NULL;
+}
+
+static int drop_needless(struct keep *k, struct err *e)
+{
+    struct archive a;
+    struct catalog c = {0};
+    if (archive_load(k->dirfd, k->c->name, &a, e) < 0)
+        return -1;
+    int rc = catalog_load(k->dump_dirfd, k->c->name, &c, e);
+    if (rc == 0) {
+        size_t n = archive_spare(&a, need_of(&a, oldest(&c)), need_of(&a, catalog_newest(&c, 0)),
+                                 k->c->journal_keep, k->c->journal_max_size, clock_wall());
+        rc = archive_drop(k->dirfd, &a, n, e);
+    }
+    catalog_free(&c);
+    archive_free(&a);
+    return rc;
+}
 
 static void adopt(struct keep *k, const struct archive *a, char damage[512])
 {
@@ -49,6 +90,8 @@ struct keep *keep_open(const struct config *c, int dump_dirfd, const struct serv
     if (k->dirfd >= 0 && archive_recover(k->dirfd, c->name, &a, e) == 0) {
         adopt(k, &a, damage);
         archive_free(&a);
+        struct err ignored;         /* it is tried again */
+        drop_needless(k, &ignored); /* dumps may have been stored while nobody wrote */
         return k;
     }
     if (k->dirfd >= 0)
@@ -134,46 +177,32 @@ int keep_put(struct keep *k, const struct change *c, struct err *e)
     return !k->within && segment_bytes(k->out) >= k->c->journal_segment ? end_segment(k, e) : 0;
 }
 
+/* A file without its name takes what is written, and nobody will ever read it. */
+static int named(const struct keep *k, struct err *e)
+{
+    char name[SEGMENT_NAME_MAX];
+    struct stat here, there = {0};
+    segment_name(k->c->name, k->number, name);
+    char *path = xasprintf("%s/%s", k->c->journal_dir, name);
+    int rc = fstatat(k->dirfd, name, &here, AT_SYMLINK_NOFOLLOW);
+    if (rc == 0)
+        rc = lstat(path, &there);
+    if (rc < 0)
+        err_sys(e, errno, "journal segment %s was taken away", path);
+    else if (here.st_dev != there.st_dev || here.st_ino != there.st_ino)
+        rc = err_set(e, ERR_SYSTEM, 0, "%s is not the journal segment that is written", path);
+    free(path);
+    return rc;
+}
+
 int keep_sync(struct keep *k, struct err *e)
 {
     if (!k->out || !mono_reached(clock_mono(), k->next_sync) || !segment_dirty(k->out))
         return 0;
-    if (segment_sync(k->out, e) < 0)
+    if (segment_sync(k->out, e) < 0 || named(k, e) < 0)
         return broken(k);
     k->next_sync = mono_add(clock_mono(), SYNC_MS);
     return 1;
-}
-
-/* ---- all of them ---- */
-
-static int need_of(const struct archive *a, const struct catalog_entry *c)
-{
-    return c ? archive_find(a, &c->m.end, c->m.server.uid) : -1;
-}
-
-static const struct catalog_entry *oldest(const struct catalog *c)
-{
-    for (size_t i = c->count; i-- > 0;)
-        if (c->list[i].intact)
-            return &c->list[i];
-    return NULL;
-}
-
-static int drop_needless(struct keep *k, struct err *e)
-{
-    struct archive a;
-    struct catalog c = {0};
-    if (archive_load(k->dirfd, k->c->name, &a, e) < 0)
-        return -1;
-    int rc = catalog_load(k->dump_dirfd, k->c->name, &c, e);
-    if (rc == 0) {
-        size_t n = archive_spare(&a, need_of(&a, oldest(&c)), need_of(&a, catalog_newest(&c, 0)),
-                                 k->c->journal_keep, k->c->journal_max_size, clock_wall());
-        rc = archive_drop(k->dirfd, &a, n, e);
-    }
-    catalog_free(&c);
-    archive_free(&a);
-    return rc;
 }
 
 int keep_dumped(struct keep *k, struct err *e)
