@@ -567,6 +567,8 @@ static void gap_in_log(struct run *r, const struct err *e)
     char t[TEXT_SHORT];
     bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* the way out is short */
     const char *sep = ours && e->hint[0] ? "; " : "", *hint = ours ? e->hint : "";
+    if (r->out->gap[0])
+        return; /* an earlier one, at which the world ends */
     if (r->out->damage[0])
         gap(r, "%.300s; and of the server's log: %.200s%s%s", r->out->damage, e->text, sep, hint);
     else if (r->out->files_end.ms)
