@@ -586,6 +586,8 @@ def test_a_server_without_a_log(make_world, make_keeper, server, http):
     http.wait_event("journal")
     assert live(keeper)["state"] == "off" and "log_bin" in live(keeper)["reason"]
     assert live(keeper)["mode"] == "follow"
+    found = [c for c in keeper.run("--check", "--json").result["checks"] if c["name"] == "journal"]
+    assert found[0]["level"] == "fail", found
     keeper.dump()
 
 
