@@ -13,6 +13,7 @@
 #include "core/file.h"
 
 #define SEGMENTS_MAX 100000u
+#define SLACK_S 1 /* both are whole seconds of one clock */
 
 int archive_dir(const struct config *c, bool create, struct err *e)
 {
@@ -183,14 +184,27 @@ static bool numbers_fit(const struct archive_segment *s, const struct db_point *
     return least == 0 || (least <= seq && most >= begins);
 }
 
-static bool holds(const struct archive_segment *s, const struct db_point *p, const char *server)
+/* A new server in the place of an old one has its name, and the names and numbers of its log. But
+ * no process writes a file that was begun before it. */
+static bool begun_in_time(const struct archive_segment *s, const struct db_point *p, int64_t start)
 {
-    return s->head.number && strcmp(s->head.server, server) == 0 &&
-           db_point_compare(&s->head.from.point, p) <= 0 &&
-           db_point_compare(p, &s->sum.to.point) <= 0 && numbers_fit(s, p);
+    const struct segment_place *from = &s->head.from, *to = &s->sum.to;
+    bool first = strcmp(p->file, from->point.file) == 0 && from->born;
+    uint32_t born = first ? from->born : to->born;
+    return start == 0 || born == 0 || born + SLACK_S >= start;
 }
 
-int archive_find(const struct archive *a, const struct db_point *from, const char *server)
+static bool holds(const struct archive_segment *s, const struct db_point *p,
+                  const struct server_id *server)
+{
+    return s->head.number && strcmp(s->head.server, server->uid) == 0 &&
+           db_point_compare(&s->head.from.point, p) <= 0 &&
+           db_point_compare(p, &s->sum.to.point) <= 0 && numbers_fit(s, p) &&
+           begun_in_time(s, p, server->start);
+}
+
+int archive_find(const struct archive *a, const struct db_point *from,
+                 const struct server_id *server)
 {
     if (!from->file[0])
         return -1;

@@ -7,6 +7,7 @@
 #define WK_JOURNAL_ARCHIVE_H
 
 #include "config/config.h"
+#include "db/server.h"
 #include "journal/segment.h"
 
 struct archive_segment {
@@ -33,9 +34,10 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
 
 /* Does segment i + 1 go on where segment i ends? */
 bool archive_goes_on(const struct archive *a, size_t i);
-/* The segment with what comes behind this place in the log of that server (server_id.uid); -1:
- * there is none. */
-int archive_find(const struct archive *a, const struct db_point *from, const char *server);
+/* The segment with what comes behind this place in the log of that server (its uid; the place was
+ * its log's end when the process of that start wrote it, 0: any); -1: there is none. */
+int archive_find(const struct archive *a, const struct db_point *from,
+                 const struct server_id *server);
 /* How many of the oldest may go: those before the first one that the oldest dump needs, those older
  * than the rule says, those over the size it says; but none that the newest dump needs. Pure. */
 size_t archive_spare(const struct archive *a, int oldest_need, int newest_need, int64_t keep,

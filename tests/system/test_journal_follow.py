@@ -536,6 +536,35 @@ def test_the_first_dump_and_the_first_segment_meet(make_followed):
     ledger.audit()
 
 
+def test_segments_of_another_log(make_followed):
+    """A new server in the place of the old one has the same name and the same names of files. What lies
+    there of the old one is not taken for changes of the new one."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    for n in range(300):
+        world.sql(f"UPDATE player SET points={n} WHERE id<20")
+    keeper.segments.wait_all()
+    old = keeper.segments.end()
+    reload(keeper, {"journal": {"mode": "server"}})
+    uid = keeper.server.value("SELECT @@server_uid")
+    wait_for(lambda: time.monotonic() - keeper.server.started > 4, "a server that is no twin in its age")
+    lose_disk(keeper)
+    assert keeper.server.value("SELECT @@server_uid") == uid
+    following(keeper)
+    for n in range(100):
+        world.sql(f"UPDATE player SET points=-{n} WHERE id<20")
+    keeper.dump()
+    assert keeper.server.sql("SHOW MASTER STATUS")[0][:2] < old
+    world.mark(5)
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
+
+
 # -- trouble with the files --------------------------------------------------------------------
 
 

@@ -118,7 +118,7 @@ static int find(const char *file, uint64_t pos, const char *gtid, const char *af
 {
     struct db_point p = place(file, pos, gtid).point;
     snprintf(p.gtid_after, sizeof p.gtid_after, "%s", after);
-    return archive_find(&a, &p, "uid");
+    return archive_find(&a, &p, &(struct server_id){.uid = "uid"});
 }
 
 static void test_run(void **state)
@@ -450,6 +450,37 @@ static struct archive_segment segment(const char *file, uint64_t from, uint64_t 
     return s;
 }
 
+static int find_by(const char *file, int64_t start)
+{
+    struct db_point p = place(file, 150, "").point;
+    return archive_find(&a, &p, &(struct server_id){.uid = "uid", .start = start});
+}
+
+/* A server that was set up anew has the old one's name: its dumps are not followed by the old one's
+ * files, which were begun before it was started. */
+static void test_a_new_server(void **state)
+{
+    (void)state;
+    list[0] = segment("log.000001", 100, 200, "", "");
+    list[0].head.from.born = 1000;
+    list[0].sum.to = place("log.000003", 200, "");
+    list[0].sum.to.born = 3000;
+    pure(1);
+    assert_int_equal(find_by("log.000001", 0), 0); /* not known */
+    assert_int_equal(find_by("log.000001", 900), 0);
+    assert_int_equal(find_by("log.000001", 1001), 0);
+    assert_int_equal(find_by("log.000001", 1002), -1);
+    assert_int_equal(find_by("log.000002", 2000), 0); /* begun some time before the last one */
+    assert_int_equal(find_by("log.000002", 3002), -1);
+    assert_int_equal(find_by("log.000003", 2999), 0);
+    assert_int_equal(find_by("log.000003", 3002), -1);
+    a.list[0].head.from.born = 0;
+    assert_int_equal(find_by("log.000001", 2000), 0);
+    assert_int_equal(find_by("log.000001", 3002), -1);
+    a.list[0].sum.to.born = 0;
+    assert_int_equal(find_by("log.000001", 3002), 0);
+}
+
 static void test_edges(void **state)
 {
     (void)state;
@@ -472,8 +503,8 @@ static void test_edges(void **state)
     assert_int_equal(find("log.000100", 150, "", ""), -1);
     assert_int_equal(find("", 0, "", ""), -1);
     struct db_point p = place("log.000009", 150, "").point;
-    assert_int_equal(archive_find(&a, &p, "other"), -1);
-    assert_int_equal(archive_find(&a, &p, ""), -1);
+    assert_int_equal(archive_find(&a, &p, &(struct server_id){.uid = "other"}), -1);
+    assert_int_equal(archive_find(&a, &p, &(struct server_id){.uid = ""}), -1);
     a.list[1].head.number = 0; /* nobody knows what it is */
     assert_int_equal(find("log.000009", 200, "", ""), 0);
     assert_int_equal(find("log.000009", 201, "", ""), -1);
@@ -663,6 +694,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deleted_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_drop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_edges, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_new_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs_in_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_goes_on, set_up, tear_down),
