@@ -167,7 +167,7 @@ static struct folded *find_table(struct run *r, struct change_table *t)
         f = strcmp(r->tables[i]->name, t->name) == 0 ? r->tables[i] : NULL;
     if (!f) {
         f = xcalloc(1, sizeof *f);
-        r->tables = xrealloc(r->tables, (r->count + 1) * sizeof *r->tables);
+        r->tables = xrealloc(r->tables, (r->count + 1) * sizeof(struct folded *));
         r->tables[r->count++] = f;
         f->name = xstrdup(t->name);
         f->counter_at = t->counter;
