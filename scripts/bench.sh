@@ -19,8 +19,7 @@ picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not
                      13 GiB of memory and 21 GiB of disk (default: 1,0.1,4,10)
   --growth-rounds N  rounds of each other size (default: 1)
   --no-cron          without the whole outage under the old scripts, a minute and more a round
-  --journal MODES    modes of the journal to measure, server or follow or both with a comma, or none
-                     (default: server)
+  --journal MODES    modes of the journal to measure, server or follow, or none (default: server,follow)
   --journal-rounds N rounds of them, on the world of the main size (default: 3)
   --only journal     nothing but these, a quarter of an hour, half an hour for both; draws no picture
   --quick            a tiny world, one round, a minute: whether all of it still works;

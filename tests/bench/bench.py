@@ -33,7 +33,7 @@ def arguments():
     p.add_argument("--no-warm-up", action="store_true")
     p.add_argument("--no-cron", action="store_true")
     p.add_argument("--crowd", type=int, default=50, help="connections of the game that attacks")
-    p.add_argument("--journal", default="server", help="modes of the journal to measure, or none")
+    p.add_argument("--journal", default="server,follow", help="modes of the journal to measure, or none")
     p.add_argument("--journal-rounds", type=int, default=3)
     p.add_argument("--journal-seconds", type=float, default=20, help="of each pace of the game")
     p.add_argument("--only", choices=["journal"], help="leave everything else out")
