@@ -285,7 +285,7 @@ const struct segment_sum *segment_sum(struct segment_reader *r)
 
 bool segment_sealed(const struct segment_reader *r)
 {
-    return r->parser.sealed;
+    return r->parser.sealed && r->next == r->body.p + r->body.len; /* nothing is behind it */
 }
 
 uint64_t segment_whole(const struct segment_reader *r)

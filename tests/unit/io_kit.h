@@ -5,30 +5,37 @@
 #define WK_TESTS_IO_KIT_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 static struct {
     unsigned reads, syncs;
     unsigned read_fails;     /* the how manieth pread() fails; 0: none */
-    void (*meanwhile)(void); /* before each pread() */
+    void (*meanwhile)(void); /* before each pread() and fstat() */
     bool full;
     size_t room; /* where `full`: so many bytes more can be written */
     bool sync_fails, cut_fails;
 } kit_io;
 
+static void go_on_meanwhile(void)
+{
+    void (*fn)(void) = kit_io.meanwhile;
+    if (!fn)
+        return;
+    kit_io.meanwhile = NULL; /* it reads itself, perhaps */
+    fn();
+    kit_io.meanwhile = fn;
+}
+
 ssize_t pread(int fd, void *out, size_t len, off_t at)
 {
     kit_io.reads++;
-    if (kit_io.meanwhile) {
-        void (*fn)(void) = kit_io.meanwhile;
-        kit_io.meanwhile = NULL; /* it reads itself, perhaps */
-        fn();
-        kit_io.meanwhile = fn;
-    }
+    go_on_meanwhile();
     if (kit_io.read_fails && kit_io.read_fails == kit_io.reads) {
         errno = EIO;
         return -1;
@@ -57,6 +64,12 @@ ssize_t write(int fd, const void *data, size_t len)
     if (kit_io.full)
         kit_io.room -= len;
     return syscall(SYS_write, fd, data, len);
+}
+
+int fstat(int fd, struct stat *st)
+{
+    go_on_meanwhile();
+    return fstatat(fd, "", st, AT_EMPTY_PATH);
 }
 
 static int sync_it(void)

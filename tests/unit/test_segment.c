@@ -263,6 +263,9 @@ static void test_files(void **state)
         }
         kit_rotate(&seg, i == 2 ? 0 : 1700000000 + i);
     }
+    kit_begin(&seg, 1700000000, NULL);
+    kit_insert(&seg, 0, "(1,'a',0)");
+    kit_end(&seg, 10);
     kit_sync(&seg);
     kit_check_open(&seg);
     seg.now.born++; /* the same name again, of another log */
@@ -584,6 +587,39 @@ static void test_sync(void **state)
             kit_event(&seg, CHANGE_LOST, 1700000000, "");
     }
     kit_seal(&seg);
+}
+
+/* Frames that were full are in the file before anybody asks for it, but not on the disk. */
+static void test_sync_of_full_frames(void **state)
+{
+    (void)state;
+    unsigned full = 0; /* with the end of a group in it */
+    for (unsigned i = 0; size_of(seg.file) < 8 * SEGMENT_BODY; i++) {
+        uint64_t was = size_of(seg.file);
+        kit_begin(&seg, 1700000000, NULL);
+        insert_big(i, 5); /* an end is as likely as a row to fill it */
+        kit_end(&seg, UINT64_C(1) << (i % 40));
+        assert_true(segment_dirty(seg.w));
+        if (size_of(seg.file) == was || size_of(seg.file) != segment_bytes(seg.w))
+            continue;
+        unsigned syncs = kit_io.syncs;
+        kit_sync(&seg);
+        assert_int_equal(kit_io.syncs, syncs + 1);
+        full++;
+    }
+    assert_true(full > 0);
+    /* What takes the place of a group that was on the disk is not there yet. */
+    kit_begin(&seg, 1700000000, NULL);
+    for (unsigned i = 0; i < 8; i++)
+        insert_big(i, 100000);
+    kit_sync(&seg);
+    kit_cut(&seg);
+    kit_begin(&seg, 1700000000, NULL);
+    kit_insert(&seg, 0, "(1,'a',0)");
+    kit_end(&seg, 10);
+    unsigned syncs = kit_io.syncs;
+    kit_sync(&seg);
+    assert_int_equal(kit_io.syncs, syncs + 1);
 }
 
 /* The next segment begins where this one says that it ends, with the number of the group before. */
@@ -1043,6 +1079,75 @@ static void test_growing(void **state)
     buf_free(&began);
 }
 
+static unsigned wait; /* so many calls more */
+
+/* The group that is open goes, and others come in its place. */
+static void take_back(void)
+{
+    if (wait-- != 1)
+        return;
+    kit_cut(&seg);
+    for (unsigned i = 0; i < 9; i++) {
+        kit_begin(&seg, 1700000000, NULL);
+        insert_big(i, 40000 + 7000 * i);
+        kit_end(&seg, 10);
+        kit_sync(&seg);
+    }
+}
+
+static void test_taken_back_meanwhile(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; n < 60; n++) {
+        walk_anew(n);
+        kit_begin(&seg, 1700000000, NULL);
+        kit_insert(&seg, 0, "(1,'a',0)");
+        kit_end(&seg, 10);
+        kit_sync(&seg);
+        kit_begin(&seg, 1700000000, NULL);
+        for (unsigned i = 0; i < 20; i++)
+            insert_big(i, 60000);
+        wait = n;
+        kit_io.meanwhile = take_back;
+        struct kit_read k = kit_read_segment(seg.file);
+        kit_io.meanwhile = NULL;
+        if (k.got < 0)
+            fail_msg("call %u: %s", n, k.e.text);
+        assert_true(k.text.len <= seg.whole.len);
+        assert_memory_equal(k.text.p, seg.whole.p, k.text.len);
+        buf_free(&k.text);
+    }
+}
+
+/* Just when the end was there, more is. */
+static void append_two(void)
+{
+    if (wait-- != 1)
+        return;
+    for (unsigned i = 0; i < 2; i++) {
+        kit_begin(&seg, 1700000000, NULL);
+        kit_insert(&seg, 0, "(1,'a',0)");
+        kit_end(&seg, 10);
+        kit_sync(&seg);
+    }
+}
+
+static void test_appended_meanwhile(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; n < 12; n++) {
+        walk_anew(n);
+        wait = n;
+        kit_io.meanwhile = append_two;
+        struct kit_read k = kit_read_segment(seg.file);
+        kit_io.meanwhile = NULL;
+        if (k.got < 0)
+            fail_msg("call %u: %s", n, k.e.text);
+        assert_true(k.text.len == 0 || k.text.len == seg.whole.len);
+        buf_free(&k.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1063,12 +1168,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_long, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sync, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sync_of_full_frames, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_next_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_marks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_marks_taken_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_walks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_folded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_growing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_taken_back_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_appended_meanwhile, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }

@@ -514,8 +514,9 @@ static void test_operations_that_are_none(void **state)
         OPS("\x09\x00"),                            /* the same */
         OPS("\x05\x01"),                            /* an end of none */
         OPS("\x04\x00\x00\x04\x00\x00"),            /* a group within one */
-        OPS("\x04\x00\x00\x06\x63\x03(1)\x05\x01"), /* no such table */
-        OPS("\x04\x00\x00\x06\x00\x04(1)"),         /* a text that is cut off */
+        OPS("\x04\x00\x00\x06\x02\x03(1)\x05\x01"), /* no such table */
+        OPS("\x04\x00\x00\x06\x63\x03(1)\x05\x01"),
+        OPS("\x04\x00\x00\x06\x00\x04(1)"), /* a text that is cut off */
         OPS("\x04\x00\x00\x06\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f(1)"),
         OPS("\x04\x00\x00\x06\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01(1)"),
         OPS("\x04\x00\x00\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00\x00"),
@@ -528,6 +529,10 @@ static void test_operations_that_are_none(void **state)
         OPS("\x04\x01\x00\x01\x01"), /* cut off in each operation */
         OPS("\x04\x00"),
         OPS("\x04"),
+        OPS("\x03\x4d\x0alog.000002"), /* it is there already */
+        OPS("\x03\x00\x01x\x03\x4d\x0alog.000002"),
+        OPS("\x03\x80\x80\x80\x80\x10\x01x"),
+        OPS("\x03\x00\x01\xff"),
         OPS("\x03\x00\x00"),    /* no name */
         OPS("\x03\x00\x02w\0"), /* half a name */
         OPS("\x03\x00\x03w"),
@@ -599,6 +604,47 @@ static void test_texts_that_are_none(void **state)
     }
 }
 
+/* A group of which a later frame makes no sense is not there, and so is all of it cut off. */
+static void test_large_group_with_nonsense(void **state)
+{
+    (void)state;
+    fill_unsealed();
+    struct buf b = {0};
+    buf_add(&b, file.bytes, file.len);
+    put_frame(&b, "\x0a\x01", 2, 2);
+    size_t good = b.len;
+    put_frame(&b, "\x04\x00\x00\x06\x00\x03(1)", 9, 9 | SEGMENT_WITHIN);
+    put_frame(&b, "\x06\x00\x03(2)", 6, 6 | SEGMENT_WITHIN);
+    put_frame(&b, "\x06\x63\x03(2)\x05\x01", 8, 8);
+    put_frame(&b, "\x0a\x01", 2, 2);
+    kit_put(seg.file, b.p, b.len);
+    buf_adds(&seg.whole, "lost at 1\n");
+    recovers(seg.whole.len, true);
+    assert_int_equal(size_of(seg.file), good + SEGMENT_FRAME + SEGMENT_SEAL_BODY);
+    buf_free(&b);
+}
+
+/* The frame that proves the damage may be far away, and anywhere. */
+static void test_far_behind(void **state)
+{
+    (void)state;
+    fill_unsealed();
+    for (size_t i = 0; i < 40; i++) {
+        struct buf b = {0};
+        struct kit_read k;
+        buf_add(&b, file.bytes, file.len);
+        buf_reserve(&b, 2 << 20);
+        memset(b.p + b.len, "WKJF"[i % 5], (2 << 20));
+        b.len += i == 39 ? 1000 : (1 << 20) - 20 + i;
+        put_frame(&b, "\x0a\x01", 2, 2);
+        kit_put(seg.file, b.p, b.len);
+        assert_int_equal(length_read(&k), seg.whole.len);
+        assert_int_equal(k.got, -1);
+        assert_int_equal(k.e.cls, ERR_DAMAGED);
+        buf_free(&b);
+    }
+}
+
 /* A seal that does not say what was read ends another segment. */
 static void test_other_seals(void **state)
 {
@@ -606,7 +652,7 @@ static void test_other_seals(void **state)
     fill_unsealed();
     struct kit_read k = kit_read_segment(seg.file);
     buf_free(&k.text);
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 10; i++) {
         struct segment_sum sum = k.sum;
         sum.groups += i == 1;
         sum.changes += i == 2;
@@ -617,8 +663,12 @@ static void test_other_seals(void **state)
         json_t *o = i == 7 ? json_array() : segment_sum_json(&sum);
         char *s = json_dumps(o, JSON_COMPACT);
         struct buf body = {0}, b = {0};
+        if (i == 8) /* within a group */
+            buf_add(&body, "\x04\x00\x00", 3);
         buf_addc(&body, SEGMENT_SEAL);
         segment_put_text(&body, s, strlen(s));
+        if (i == 9) /* not the last thing */
+            buf_add(&body, "\x0a\x01", 2);
         if (i) {
             frame_is_no_good(&body, false);
         } else {
@@ -699,6 +749,16 @@ static void test_heads(void **state)
     head_is_no_good("[]", false);
     head_is_no_good("", false);
     head_is_no_good("{\"worldkeeper journal\":1", false);
+}
+
+static void test_second_head(void **state)
+{
+    (void)state;
+    fill_unsealed();
+    struct buf b = {0};
+    buf_add(&b, file.bytes + SEGMENT_FRAME, file.ends[0].at - SEGMENT_FRAME);
+    frame_is_no_good(&b, false);
+    buf_free(&b);
 }
 
 /* ---- what is no segment ---- */
@@ -899,9 +959,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_frames_of_another_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operations_that_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_texts_that_are_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_large_group_with_nonsense, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_far_behind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_seals, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lengths, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_heads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_second_head, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_read_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
