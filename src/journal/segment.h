@@ -66,8 +66,9 @@ struct segment_writer;
 /* Makes the file, which is on the disk with its name when this returns. */
 struct segment_writer *segment_create(int dirfd, const struct segment_head *h, struct err *e);
 /* Any change as it came; what does not belong into a segment is passed over. A group that is cut,
- * or in which there is a gap, leaves none of its changes, and of gaps in one group the first. After
- * an error the writer is good for segment_close() only. */
+ * or in which there is a gap, leaves none of its changes, and of gaps in one group the first. Of
+ * groups in a row that hold nothing the last one stands for all, so that the place behind them is
+ * known. After an error the writer is good for segment_close() only. */
 int segment_put(struct segment_writer *w, const struct change *c, struct err *e);
 /* What was put so far is on the disk, up to the last whole group. */
 int segment_sync(struct segment_writer *w, struct err *e);

@@ -33,8 +33,10 @@ struct segment_writer {
         uint64_t changes;
     } group;                     /* what it takes to take it back */
     struct segment_place begins; /* where it begins in the log */
-    struct segment_place seen;   /* behind groups that hold nothing: the file does not say so yet */
-    struct change_gtid seen_gtid;
+    struct {
+        struct segment_place from, to;
+        struct change_gtid gtid;
+    } seen; /* the last group that ended: the file does not say so yet where it held nothing */
 };
 
 static int write_frame(int fd, uint64_t number, uint64_t at, const char *body, size_t len,
@@ -135,7 +137,7 @@ struct segment_writer *segment_create(int dirfd, const struct segment_head *h, s
     struct segment_writer *w = xcalloc(1, sizeof *w);
     segment_name(h->world, h->number, w->file);
     w->number = h->number;
-    w->s.place = w->s.sum.to = w->seen = h->from;
+    w->s.place = w->s.sum.to = w->seen.to = h->from;
     w->s.second = h->from.at.ms / 1000;
     w->fd = openat(dirfd, w->file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (w->fd < 0)
@@ -181,9 +183,10 @@ static void put_file(struct segment_writer *w, const struct segment_place *in)
     keep_place(p, in->point.file, 0, in->born);
 }
 
-/* `from`: where it begins, when that is not where the last one ended. */
 static void put_begin(struct segment_writer *w, const struct segment_place *from, wall_t at)
 {
+    if (!ahead(w, from)) /* where the last one ended */
+        from = NULL;
     const struct change_gtid *g = &w->s.gtid, *last = &w->s.last_gtid;
     bool next =
         g->seq && g->seq == last->seq + 1 && g->domain == last->domain && g->server == last->server;
@@ -235,7 +238,7 @@ static void open_group(struct segment_writer *w)
     w->group.tables = w->count;
     w->group.changes = w->s.sum.changes;
     w->group.marks = w->s.sum.mark_count;
-    put_begin(w, ahead(w, &w->begins) ? &w->begins : NULL, w->begins.at);
+    put_begin(w, &w->begins, w->begins.at);
 }
 
 static int put_end(struct segment_writer *w, const struct segment_place *to,
@@ -258,34 +261,36 @@ static int put_end(struct segment_writer *w, const struct segment_place *to,
     return 0;
 }
 
-/* Also where it holds nothing the place behind it must be known some time: but not for each of
- * another schema's. */
+/* Also where it holds nothing the place behind it must be known some time: the last one of those
+ * of other schemas stands for them all. */
 static int end_group(struct segment_writer *w, const struct change *c, struct err *e)
 {
+    const struct segment_place *from = &w->begins;
     bool empty = w->empty;
-    if (take_place(w, &w->seen, c, e) < 0)
+    if (take_place(w, &w->seen.to, c, e) < 0)
         return -1;
-    w->seen_gtid = c->gtid;
+    keep_place(&w->seen.from, from->point.file, from->point.pos, from->born);
+    w->seen.gtid = c->gtid;
     w->dropped = false;
     if (empty) {
         w->s.open = w->empty = false;
         return 0;
     }
-    return put_end(w, &w->seen, &w->seen_gtid, e) < 0 ? -1 : flush_large(w, e);
+    return put_end(w, &w->seen.to, &w->seen.gtid, e) < 0 ? -1 : flush_large(w, e);
 }
 
 static bool place_due(const struct segment_writer *w)
 {
-    return !w->s.open && ahead(w, &w->seen);
+    return !w->s.open && ahead(w, &w->seen.to);
 }
 
 static int put_due(struct segment_writer *w, struct err *e)
 {
     if (!place_due(w))
         return 0;
-    w->s.gtid = w->seen_gtid;
-    put_begin(w, NULL, w->seen.at);
-    return put_end(w, &w->seen, &w->seen_gtid, e);
+    w->s.gtid = w->seen.gtid;
+    put_begin(w, &w->seen.from, w->seen.to.at);
+    return put_end(w, &w->seen.to, &w->seen.gtid, e);
 }
 
 /* Nothing of it happened. */

@@ -161,6 +161,7 @@ struct kit_segment {
     struct buf whole, open;      /* what is read of whole groups, and would be of the open one */
     struct kit_place now;        /* where the log is */
     struct kit_place told, seen; /* behind the last group in the segment, and behind any */
+    struct kit_place seen_begins;
     int64_t told_at, seen_at;
     struct change_gtid seen_gtid, last_gtid;
     struct change begin; /* of the open group; file is `begins.file` */
@@ -281,9 +282,9 @@ static inline void kit_due(struct kit_segment *m)
     if (m->within || (strcmp(m->seen.file, m->told.file) == 0 && m->seen.pos == m->told.pos))
         return;
     struct change c = {.kind = CHANGE_BEGIN,
-                       .file = m->told.file,
-                       .pos = m->told.pos,
-                       .born = m->told.born,
+                       .file = m->seen_begins.file,
+                       .pos = m->seen_begins.pos,
+                       .born = m->seen_begins.born,
                        .at = {m->seen_at * 1000},
                        .gtid = m->seen_gtid};
     kit_show(&m->whole, &c);
@@ -414,6 +415,7 @@ static inline void kit_end(struct kit_segment *m, uint64_t by)
 {
     m->now.pos += by;
     m->seen = m->now;
+    m->seen_begins = m->begins;
     m->seen_at = m->begin.at.ms / 1000;
     m->seen_gtid = m->begin.gtid;
     m->within = false;

@@ -307,6 +307,34 @@ static void test_groups_begin_where_they_begin(void **state)
     kit_seal(&seg);
 }
 
+/* Groups that hold nothing come in their places too, but only the last one of many. */
+static void test_empty_groups(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned n = 0; n <= i; n++) {
+            kit_begin(&seg, 1700000000 + n, gtid(0, 1, 10 * i + n + 1));
+            kit_end(&seg, 100);
+        }
+        if (i == 2) { /* one that did not happen is none of them */
+            kit_begin(&seg, 1700000009, gtid(0, 1, 99));
+            kit_insert(&seg, 0, "(1,'a',0)");
+            kit_cut(&seg);
+        }
+        kit_sync(&seg);
+        kit_sync(&seg);
+        if (i == 1)
+            kit_rotate(&seg, 5);
+    }
+    assert_string_equal(seg.whole.p, "begin log.000001:1000 born 0 0-1-1 at 1700000000\n"
+                                     "end log.000001:1100 born 0 0-1-1 at 1700000000\n"
+                                     "begin log.000001:1200 born 0 0-1-12 at 1700000001\n"
+                                     "end log.000001:1300 born 0 0-1-12 at 1700000001\n"
+                                     "begin log.000002:456 born 5 0-1-23 at 1700000002\n"
+                                     "end log.000002:556 born 5 0-1-23 at 1700000002\n");
+    kit_seal(&seg);
+}
+
 /* A loss stands behind the groups that came before it, also behind those that hold nothing: a
  * restore is told from another one by the place at which the world was lost. */
 static void test_loss_behind_empty_groups(void **state)
@@ -1158,6 +1186,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_times, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_groups_begin_where_they_begin, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_empty_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_loss_behind_empty_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gaps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reasons, set_up, tear_down),
