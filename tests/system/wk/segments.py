@@ -17,6 +17,16 @@ class Segments:
     def paths(self):
         return sorted(glob.glob(os.path.join(glob.escape(self.dir), self.world + "-*.journal")))
 
+    def size(self):
+        """Of all together; one may be deleted meanwhile."""
+        total = 0
+        for path in self.paths():
+            try:
+                total += os.path.getsize(path)
+            except FileNotFoundError:
+                pass
+        return total
+
     def lines(self, *names):
         """What the reader says of some, by default of all; a file that is deleted meanwhile is an error."""
         names = names or [os.path.basename(path) for path in self.paths()]
