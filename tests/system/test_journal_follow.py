@@ -265,6 +265,31 @@ def test_ledger_with_segments(make_followed):
         assert told["journal"]["changes"] >= told["journal"]["filed"] > 0, told
 
 
+def test_a_dump_while_they_write(make_followed):
+    """Its place is known with the numbers of groups around it only; behind it they are exact again, for
+    who goes on to write, and for a restore that goes on in the log."""
+    keeper = make_followed("empty", {"dump": {"method": "fuzzy"}},
+                           [*TABLES[:2], TABLES[2].replace("MEMORY", "InnoDB")])
+    ledger = Ledger(keeper.world, SEED, tables=("bank", "ship"))
+    with ledger:
+        keeper.dump()
+        keeper.start()
+        following(keeper)
+        pid = follower(keeper)
+        os.kill(pid, signal.SIGKILL)
+        keeper.wait(lambda: follower(keeper) not in (None, pid), "another follower")
+        following(keeper)
+        keeper.dump()
+        ledger.wait_changes(2000)
+        earlier = keeper.status().get("last_restore")
+        keeper.server.kill9()
+    keeper.server.start()
+    told = restored(keeper, earlier)
+    ledger.audit()
+    assert told["journal"]["whole"] and keeper.segments.gaps() == [], (told, keeper.log())
+    assert "cannot go on" not in keeper.log()
+
+
 def test_changes_in_both(make_followed):
     """What the follower has not written yet when the server dies is in the log. The restore waits for
     who still writes, and not for ever: the follower is stopped here."""
