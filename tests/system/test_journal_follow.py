@@ -419,6 +419,87 @@ def test_killed_while_it_writes(make_followed, how):
     ledger.audit()
 
 
+class Trouble:
+    """What may happen while people play."""
+    KINDS = ("kill_follower", "hang_follower", "kill_supervisor", "stop_supervisor", "reload", "dump",
+             "flush", "other_schema")
+
+    def __init__(self, keeper, rand):
+        self.keeper, self.rand = keeper, rand
+
+    def signal_follower(self, *signs):
+        pid = follower(self.keeper)
+        for sign in signs if pid else ():
+            try:
+                os.kill(pid, sign)  # it may just end
+            except ProcessLookupError:
+                pass
+            time.sleep(self.rand.random() * 0.5)
+
+    def kill_follower(self):
+        self.signal_follower(signal.SIGKILL)
+
+    def hang_follower(self):
+        self.signal_follower(signal.SIGSTOP, signal.SIGCONT)
+
+    def kill_supervisor(self):
+        self.keeper.kill9()
+        self.keeper.start()
+
+    def stop_supervisor(self):
+        self.keeper.stop()
+        time.sleep(self.rand.random() * 0.3)
+        self.keeper.start()
+
+    def dump(self):
+        self.keeper.dump()
+
+    def flush(self):
+        self.keeper.server.sql("FLUSH BINARY LOGS")
+
+    def other_schema(self):
+        self.keeper.server.sql("CREATE OR REPLACE TABLE mysql.noise (a INT)",
+                               "INSERT INTO mysql.noise SELECT seq FROM mysql.seq_1_to_2000")
+
+    def reload(self):
+        self.keeper.process.send_signal(signal.SIGHUP)
+
+
+def test_ledger_at_random(make_followed):
+    """Rounds of anything in any order, and then a loss: of the server, cleanly or not, nothing is lost;
+    of its disk too, a second at most."""
+    print("seed", SEED)
+    rand = random.Random(SEED)
+    keeper = make_followed("empty", {"journal": {"segment": "64KiB"}, **ONE_DUMP}, TABLES)
+    keeper.dump()
+    keeper.start()
+    ledger, trouble = Ledger(keeper.world, SEED, count=2), Trouble(keeper, rand)
+    for n in range(ROUNDS):
+        following(keeper)
+        story = rand.choices(Trouble.KINDS, k=rand.randrange(1, 4))
+        loss = rand.choice(["kill", "stop", "disk"])
+        with Lateness() as late, ledger:
+            for name in story:
+                ledger.wait_changes(sum(w.changes for w in ledger.writers) + rand.randrange(1, 300))
+                getattr(trouble, name)()
+            if loss == "disk":
+                following(keeper)
+                time.sleep(rand.random() * 1.5)
+            before = keeper.status().get("last_restore")
+            keeper.server.grow_old()
+            killed = time.monotonic()
+            keeper.server.stop() if loss == "stop" else keeper.server.kill9()
+        print(n, story, loss)
+        another_server(keeper) if loss == "disk" else keeper.server.start()
+        told = restored(keeper, before)
+        if loss == "disk":
+            age, _ = ledger.audit_cut(killed)
+            assert age < NOW + late.worst_ms / 1000, (SEED, n, story, age)
+        else:
+            ledger.audit()
+            assert told["journal"]["whole"], (SEED, n, story, told)
+
+
 # -- gaps --------------------------------------------------------------------------------------
 
 CHANGES = ["ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "RENAME TABLE mark TO mark2",
