@@ -54,12 +54,14 @@ def quick_run(base, out):
     assert len(only["restores"]) == 2 and only["attack"]["attack"]["writes"] > 0
     assert only["outage"]["worldkeeper"]["up"] > 0
     journal = results["sizes"][0]["journal"]["rounds"][0]
-    caught_up = journal["restores"]["server"]
-    assert caught_up["read"]["changes"] == caught_up["made"]["changes"] >= 90000
-    assert set(journal["restores"]) == {"alone", "server"} and set(journal["cost"]) == {"off", "server"}
-    for pace, sample in journal["cost"]["server"].items():
-        assert sample["follower_pss_mb"] > 0 and (pace == "idle" or sample["changes"] > 0), pace
-    for word in ("Dumps", "Restores", "outage", "journal server", "Goals", "reached"):
+    assert set(journal["restores"]) == {"alone", "server", "follow"}
+    assert set(journal["cost"]) == {"off", "server", "follow"}
+    for mode in ("server", "follow"):
+        caught_up = journal["restores"][mode]
+        assert caught_up["read"]["changes"] == caught_up["made"]["changes"] >= 90000
+        for pace, sample in journal["cost"][mode].items():
+            assert sample["follower_pss_mb"] > 0 and (pace == "idle" or sample["changes"] > 0), pace
+    for word in ("Dumps", "Restores", "outage", "journal server", "journal follow", "Goals", "reached"):
         assert word in done.stdout
     with open(os.path.join(out, "bench.svg")) as f:
         assert "</svg>" in f.read()
