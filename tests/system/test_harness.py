@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from wk.ledger import Ledger, Writer
 from wk.server import mysqldump, stock_restore
 from wk.snapshot import diff
 from wk.util import CANARY, session_pids
@@ -126,3 +127,34 @@ def test_tarpit_takes_and_never_answers(tarpit):
         s.settimeout(0.3)
         with pytest.raises(TimeoutError):
             s.recv(1)
+
+
+BOOKS = [{}, {1: "a"}, {1: "a", 2: "b"}, {1: "a"}, {1: "a", 3: "c"}]  # the third change is undone
+
+
+def wrote(*times):
+    """A writer whose n-th change was on its way during the n-th (from, to)."""
+    writer = Writer(None, 0, 0, ())
+    for n, (sent, acknowledged) in enumerate(times):
+        key = {1: 1, 2: 2, 3: 2, 4: 3}[n + 1]
+        writer.told.append((sent, acknowledged, "bank", key, BOOKS[n + 1].get(key)))
+    return writer
+
+
+def book(rows):
+    return {"bank": rows, "ship": {}, "news": {}}
+
+
+def test_the_ledger_knows_a_moment_from_a_muddle():
+    """All changes up to one and none behind it; of several writers up to the same time."""
+    writer = wrote((1, 2), (3, 4), (5, 6), (7, 8))
+    assert [writer.kept(book(rows)) for rows in BOOKS] == [[0], [1, 3], [2], [1, 3], [4]]
+    assert writer.kept(book({2: "b"})) == [] and writer.kept(book({3: "c"})) == []
+    ledger = Ledger(None, "x")
+    ledger.writers = [writer, wrote((1.5, 2.5), (4.5, 5.5))]
+    assert ledger.cut([[4], [2]]) == ([], float("inf"))
+    assert ledger.cut([[3], [1]]) == ([writer.told[3], ledger.writers[1].told[1]], 5.5)
+    lost, first = ledger.cut([[1, 3], [0]])  # of what looks the same, what was there at that time
+    assert len(lost) == 5 and first == 2.5
+    with pytest.raises(AssertionError, match="no moment"):
+        ledger.cut([[4], [1]])

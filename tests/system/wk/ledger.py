@@ -74,11 +74,11 @@ class Writer(threading.Thread):
             rows[key] = after
 
     def kept(self, found):
-        """How many of the changes are in what was found: all before these and none behind, or None.
-        The one on its way counts as one more."""
+        """How many of the changes may be in what was found, all before these and none behind: some undo
+        each other. The one on its way counts as one more."""
         def differs(book, table, key):
             return (book[table].get(key) or None) != (found[table].get(key) or None)
-        book, best = copy.deepcopy(self.base), None
+        book, fits = copy.deepcopy(self.base), []
         wrong = {(t, key) for t in book for key in book[t].keys() | found[t].keys()
                  if differs(book, t, key)}
         changes = [told[2:] for told in self.told] + ([self.pending] if self.pending else [])
@@ -86,8 +86,8 @@ class Writer(threading.Thread):
             if table:
                 self.acknowledge(table, key, after, book)
                 (wrong.add if differs(book, table, key) else wrong.discard)((table, key))
-            best = n if not wrong else best
-        return best
+            fits += [] if wrong else [n]
+        return fits
 
     def text(self):
         return self.random.choice(("it's", 'a "q"', "nul\0l", "back\\slash", "tűz ★", "", "(1,2)"))
@@ -210,12 +210,19 @@ class Ledger:
         are lost; takes over what is left."""
         found, twice = self.read()
         assert not twice, (self.seed, twice)
-        kept = [writer.kept(have) for writer, have in zip(self.writers, found)]
-        assert None not in kept, f"seed {self.seed}: no state of writer {kept.index(None)}: {kept}"
-        lost = [told for writer, n in zip(self.writers, kept) for told in writer.told[n:]]
-        first = min((told[1] for told in lost), default=None)
-        for writer, n in zip(self.writers, kept):
-            later = [told for told in writer.told[:n] if first and told[0] > first]
-            assert not later, f"seed {self.seed}: lost at {first}, and {len(later)} later ones kept"
+        lost, first = self.cut([writer.kept(have) for writer, have in zip(self.writers, found)])
         self.book = found
         return max(0.0, killed - first) if lost else 0.0, len(lost)
+
+    def cut(self, fits):
+        """The latest moment that fits for all of them: the changes behind it, and when the first of these
+        was acknowledged."""
+        while True:
+            assert all(fits), f"seed {self.seed}: no moment at which that was the world: {fits}"
+            lost = [told for writer, n in zip(self.writers, fits) for told in writer.told[n[-1]:]]
+            first = min((told[1] for told in lost), default=float("inf"))
+            late = [any(told[0] > first for told in writer.told[:n[-1]])
+                    for writer, n in zip(self.writers, fits)]
+            if not any(late):
+                return lost, first
+            fits = [n[:-1] if is_late else n for n, is_late in zip(fits, late)]
