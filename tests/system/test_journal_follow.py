@@ -306,9 +306,8 @@ def test_changes_in_both(make_followed):
     before = world.snapshot()
     earlier = keeper.status().get("last_restore")
     keeper.server.crash()
-    while follower(keeper) == pid:
-        assert "restore begins" not in keeper.log()
-        time.sleep(0.01)
+    wait_for(lambda: "restore begins" in keeper.log(), "the restore")
+    assert follower(keeper) != pid, keeper.log()
     told = restored(keeper, earlier)
     world.assert_is(before)
     assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
