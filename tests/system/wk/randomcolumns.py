@@ -122,7 +122,8 @@ def bits(rand, name):
 
 def texts(rand, name):
     charset = rand.choice(list(COLLATIONS))
-    kind, length, packed = rand.choice(("CHAR", "VARCHAR", "VARCHAR")), rand.choice((1, 5, 20, 60, 60, 200, 255)), ""
+    kind, packed = rand.choice(("CHAR", "VARCHAR", "VARCHAR")), ""
+    length = rand.choice((1, 5, 20, 60, 60, 200, 255))
     more = rand.random()
     if more < 0.02:
         kind, length = "CHAR", 0
@@ -135,9 +136,10 @@ def texts(rand, name):
         pool += [f"_{charset} x'ff8100'", f"_{charset} x'985c27'"]
     if charset == "ucs2":
         pool.append("_ucs2 x'd8000061'")
+    short = length * WIDTH.get(charset, 1) <= 500
     return Column(
         name, f"{kind}({length}){packed} CHARACTER SET {charset} COLLATE {rand.choice(COLLATIONS[charset])}",
-        "text", pool, keyed=length > 0 and not packed, prefix=0 if length * WIDTH.get(charset, 1) <= 500 else 10)
+        "text", pool, keyed=length > 0 and not packed, prefix=0 if short else 10)
 
 
 def blobs(rand, name):
@@ -182,7 +184,8 @@ def dates(rand, name):
     days = DATES[:5] if which == "DATETIME" else ["1970-01-01", "2038-01-19", "2001-09-09", "2024-02-29"]
     clocks = "00:00:01", "03:14:07.999999", "01:30:00.5", "02:30:00.123456"
     return Column(name, f"{which}({digits})", "datetime",
-                  [f"'{d} {rand.choice(clocks)}'" for d in days for _ in range(4)] + ["'0000-00-00 00:00:00'"])
+                  [f"'{d} {rand.choice(clocks)}'" for d in days for _ in range(4)] +
+                  ["'0000-00-00 00:00:00'"])
 
 
 def nets(rand, name):
@@ -198,5 +201,5 @@ def nets(rand, name):
     return Column(name, kind, "net", [f"'{v}'" for v in pool])
 
 
-KINDS = [integers, integers, integers, decimals, reals, bits, texts, texts, texts, blobs, choices, dates, dates,
-         nets]
+KINDS = [integers, integers, integers, decimals, reals, bits, texts, texts, texts, blobs, choices, dates,
+         dates, nets]

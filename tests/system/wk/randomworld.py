@@ -81,8 +81,8 @@ class RandomWorld:
 
     def table(self, number):
         rand = self.rand
-        kinds = KINDS + [strange_choices] if self.strange else KINDS
-        columns = [rand.choice(kinds)(rand, self.name(f"c{i}")) for i in range(rand.choice((1, 2, 3, 4, 5, 8, 20)))]
+        kinds, count = KINDS + [strange_choices] * self.strange, rand.choice((1, 2, 3, 4, 5, 8, 20))
+        columns = [rand.choice(kinds)(rand, self.name(f"c{i}")) for i in range(count)]
         for c in columns:
             c.null = rand.random() < 0.5
             c.dress(rand, self.invisible)
@@ -195,7 +195,9 @@ class RandomWorld:
         r = self.rand.random()
         if r < 0.45:
             return self.value(c)
-        return self.rand.choice(t.columns).sql if r < 0.55 else self.rand.choice(BECOMES[c.family]).format(c.sql)
+        if r < 0.55:
+            return self.rand.choice(t.columns).sql
+        return self.rand.choice(BECOMES[c.family]).format(c.sql)
 
     def sets(self, t, most):
         changed = self.rand.sample(t.columns, self.rand.randrange(1, min(most, len(t.columns)) + 1))
@@ -283,7 +285,8 @@ class RandomWorld:
         """Two rows change their unique values, by way of a third one."""
         c = self.rand.choice(t.unique or t.columns)
         a, b, free = (self.rand.choice(c.pool) for _ in range(3))
-        return [f"UPDATE {t.sql} SET {c.sql}={x} WHERE {c.sql}={y}" for x, y in ((free, a), (a, b), (b, free))]
+        return [f"UPDATE {t.sql} SET {c.sql}={to} WHERE {c.sql}={was}"
+                for to, was in ((free, a), (a, b), (b, free))]
 
     def delete(self, t):
         rand, where = self.rand, self.where(t)
@@ -323,7 +326,8 @@ class RandomWorld:
         return self.rand.choice((
             f"INSERT INTO durable VALUES ({n},'new')", f"UPDATE durable SET v=CONCAT('y',id) WHERE id<{n}",
             f"DELETE FROM durable WHERE id={n}",
-            f"UPDATE durable d JOIN {t.sql} x ON d.id={n} SET d.v='both', x.{c.sql}={self.rand.choice(c.pool)}"))
+            f"UPDATE durable d JOIN {t.sql} x ON d.id={n} SET d.v='both', "
+            f"x.{c.sql}={self.rand.choice(c.pool)}"))
 
     def transaction(self, t):
         rand, out = self.rand, [self.rand.choice(("BEGIN", "START TRANSACTION"))]
@@ -466,11 +470,10 @@ class Player:
             con.query("ROLLBACK")
 
     def one(self, session, sql):
-        number, con = 0, self.sessions[session]
+        number = 0
         try:
-            con.query(sql)
-            while con._result is not None and con._result.has_next:
-                con.next_result()
+            with self.sessions[session].cursor() as cur:
+                cur.execute(sql)
         except pymysql.err.Error as e:
             number = e.args[0]
             assert number in MAY_FAIL, (e, sql)
