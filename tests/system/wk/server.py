@@ -1,7 +1,9 @@
-"""Private MariaDB servers: own datadir, own port, own socket, ended by their pid."""
+"""Private servers: own datadir, own port, own socket, ended by their pid. WK_KIND says which (a kind
+of scripts/servers.sh; mariadb when nothing is said)."""
 import fcntl
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -12,17 +14,35 @@ import pymysql
 
 from .util import CANARY, DIE_WITH_US, end_process, free_port, ident, tail, wait_for
 
-INSTALL = ["--innodb-log-file-size=4M", "--innodb-data-file-path=ibdata1:12M:autoextend"]
-SMALL = INSTALL + [
+KIND = os.environ.get("WK_KIND") or "mariadb"
+MYSQL = KIND == "mysql"
+SERVERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../scripts/servers.sh")
+FILES = ["--innodb-data-file-path=ibdata1:12M:autoextend",
+         "--innodb-redo-log-capacity=8M" if MYSQL else "--innodb-log-file-size=4M"]
+SMALL = FILES + [
     "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--key-buffer-size=1M",
-    "--aria-pagecache-buffer-size=8M", "--sync-binlog=0",
-    "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
+    "--sync-binlog=0", "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
     "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
 ]
+if MYSQL:  # its log is on when nothing is said, and it flushes all that InnoDB writes twice
+    SMALL += ["--skip-log-bin", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=0"]
+else:
+    SMALL += ["--aria-pagecache-buffer-size=8M"]
 # What the daemon's account needs on its schema, and on the server as a whole.
 RIGHTS = ("SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, "
           "TRIGGER, SHOW VIEW, EVENT")
-SERVER_RIGHTS = "BINLOG MONITOR, REPLICATION SLAVE"
+SERVER_RIGHTS = "REPLICATION SLAVE, " + ("REPLICATION CLIENT" if MYSQL else "BINLOG MONITOR")
+
+
+def in_its_words(statement):
+    """The tests speak MariaDB; this is how MySQL says the same."""
+    if not MYSQL:
+        return statement
+    statement = re.sub(
+        r"\bseq_(\d+)_to_(\d+)\b",
+        r"(WITH RECURSIVE s (seq) AS (SELECT \1 UNION ALL SELECT seq+1 FROM s WHERE seq<\2) "
+        r"SELECT seq FROM s) seq_\1_to_\2", statement)
+    return statement
 
 
 def server_user():
@@ -53,10 +73,8 @@ def template(base):
             os.chmod(new, 0o755)
             if os.geteuid() == 0:
                 shutil.chown(new, server_user())
-            subprocess.run(
-                [*as_mysql(), "mariadb-install-db", "--no-defaults", "--skip-test-db", "--force",
-                 "--auth-root-authentication-method=normal", "--datadir=" + new, *INSTALL],
-                check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=base)
+            subprocess.run([*as_mysql(), SERVERS, "install", KIND, new, *FILES],
+                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=base)
             os.rename(new, path)
     return path
 
@@ -88,7 +106,7 @@ class Server:
     def start(self, *more, wait=True):
         assert self.process is None, "the server runs already"
         self.process = subprocess.Popen(
-            [*as_mysql(), *self.wrapper, "mariadbd", "--no-defaults", *SMALL, "--datadir=" + self.datadir,
+            [*as_mysql(), *self.wrapper, SERVERS, "run", KIND, *SMALL, "--datadir=" + self.datadir,
              "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}",
              "--log-error=" + self.error_log,
              "--pid-file=" + os.path.join(self.datadir, "pid"), *self.options, *more],
@@ -115,7 +133,8 @@ class Server:
         args = dict(unix_socket=self.socket, user="root", password="", charset="utf8mb4",
                     autocommit=True, connect_timeout=5, read_timeout=120, database=schema,
                     init_command="SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
-                                 "time_zone='+00:00'")
+                                 "time_zone='+00:00'"
+                                 + (",cte_max_recursion_depth=10000000" if MYSQL else ""))
         return pymysql.connect(**{**args, **more})
 
     def sql(self, *statements, schema=None):
@@ -124,7 +143,7 @@ class Server:
         try:
             with con.cursor() as cur:
                 for statement in statements:
-                    cur.execute(statement)
+                    cur.execute(in_its_words(statement))
                 return cur.fetchall()
         finally:
             con.close()
@@ -136,7 +155,7 @@ class Server:
         """Makes an account with the canary password and `rights` on each of `schemas`."""
         for host in ("localhost", "127.0.0.1"):
             who = f"'{name}'@'{host}'"
-            self.sql(f"CREATE OR REPLACE USER {who} IDENTIFIED BY '{CANARY}'")
+            self.sql(f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'")
             if server_rights:
                 self.sql(f"GRANT {server_rights} ON *.* TO {who}")
             for schema in schemas:
@@ -148,8 +167,8 @@ class Server:
 
     def start_time(self):
         """When the server process started, by its own clock, to the second."""
-        return int(self.value("SELECT UNIX_TIMESTAMP()-variable_value FROM "
-                              "information_schema.global_status WHERE variable_name='uptime'"))
+        up = self.sql("SHOW GLOBAL STATUS LIKE 'uptime'")[0][1]
+        return int(self.value("SELECT UNIX_TIMESTAMP()")) - int(up)
 
     def grow_old(self):
         """Start times have a resolution of a second: two processes in a row must differ in theirs."""
