@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 from wk.keeper import BINARY, Keeper, built  # noqa: E402
-from wk.server import Server  # noqa: E402
+from wk.server import KIND, Server  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
 from wk.util import end_process, tail, wait_for  # noqa: E402
 from wk.world import World  # noqa: E402
@@ -33,6 +33,16 @@ def pytest_configure_node(node):
 def pytest_unconfigure(config):
     if hasattr(config, "wk_base"):
         shutil.rmtree(config.wk_base, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config, items):
+    """A test that cannot be about this kind of server is not there, and nobody counts it as skipped."""
+    def meant(item):
+        return all(KIND.partition("-")[0] in mark.args for mark in item.iter_markers("only"))
+    out = [item for item in items if not meant(item)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if meant(item)]
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -212,4 +222,4 @@ def tarpit():
 
 
 def pytest_report_header(config):
-    return f"worldkeeper: {BINARY}" + ("" if os.access(BINARY, os.X_OK) else " (not built)")
+    return f"worldkeeper: {BINARY} on {KIND}" + ("" if os.access(BINARY, os.X_OK) else " (not built)")
