@@ -9,31 +9,10 @@
 #include "core/clock.h"
 #include "journal/fold_int.h"
 
-#define BUCKETS 256u
 /* No server sends a longer one. */
 #define TUPLE_MAX ((size_t)1 << 30)
 /* Bytes of a key or a tuple that a message shows. */
 #define SHOWN 120u
-
-/* So many places of a large memory are fetched at the same time. */
-#define LATER 32u
-struct later {
-    struct fold_table *t;
-    enum fold_op op;
-    const char *tuple;
-    size_t len;
-    struct fold_key key;
-    struct buf joined;
-};
-
-struct fold {
-    struct fold_secret secret;
-    struct fold_table **list; /* in the order in which they were begun */
-    size_t count;
-    struct fold_table *buckets[BUCKETS];
-    struct later later[LATER];
-    size_t waiting;
-};
 
 /* ---- tables ---- */
 
@@ -66,17 +45,16 @@ void fold_free(struct fold *f)
 {
     if (!f)
         return;
+    fold_pipe_free(f->pipe); /* first: its thread may be at work */
     for (size_t i = 0; i < f->count; i++)
         free_table(f->list[i]);
-    for (size_t i = 0; i < LATER; i++)
-        buf_free(&f->later[i].joined);
     free(f->list);
     free(f);
 }
 
 static size_t bucket_of(const struct fold *f, const char *name)
 {
-    return fold_hash(&f->secret, name, strlen(name)) % BUCKETS;
+    return fold_hash(&f->secret, name, strlen(name)) % FOLD_BUCKETS;
 }
 
 struct fold_table *fold_find(const struct fold *f, const char *name)
@@ -181,29 +159,25 @@ static bool null_in_key(const struct fold_table *t, const char *tuple)
     return false;
 }
 
-/* Is it a row of the table, with room for what a change makes of it? */
-static bool is_row(struct fold_table *t, const char *tuple, size_t len, struct err *e)
+static int no_row(const struct fold_table *t, const char *tuple, size_t len, struct err *e)
 {
-    size_t fields = len <= TUPLE_MAX ? fold_split(tuple, len, t->ends, t->want) : 0;
-    if (fields == 0 || fields < t->want || (t->fields && fields != t->fields) ||
-        null_in_key(t, tuple)) {
-        err_set(e, ERR_DAMAGED, 0, "table %s: %.*s%s is not a row of it", t->name,
-                (int)(len < SHOWN ? len : SHOWN), tuple, len < SHOWN ? "" : "...");
+    err_set(e, ERR_DAMAGED, 0, "table %s: %.*s%s is not a row of it", t->name,
+            (int)(len < SHOWN ? len : SHOWN), tuple, len < SHOWN ? "" : "...");
+    return -1;
+}
+
+/* How many literals a row of the table has is learned from the first one. */
+static bool right_fields(struct fold_table *t, size_t fields)
+{
+    if (fields == 0 || fields < t->want || (t->fields && fields != t->fields))
         return false;
-    }
-    if (t->bytes_len > FOLD_BYTES_MAX - 4 * TUPLE_MAX) {
-        err_set(e, ERR_REFUSED, 0, "table %s: too many rows changed", t->name);
-        return false;
-    }
     t->fields = fields;
     return true;
 }
 
-int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
-                  struct fold_key *out, struct err *e)
+static void take_key(const struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
+                     struct fold_key *out)
 {
-    if (!is_row(t, tuple, len, e))
-        return -1;
     switch (t->form) {
     case FOLD_WHOLE:
         *out = (struct fold_key){.p = tuple, .len = len};
@@ -217,7 +191,31 @@ int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct bu
         break;
     }
     out->hash = fold_hash(t->secret, out->p, out->len);
+}
+
+int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
+                  struct fold_key *out, struct err *e)
+{
+    size_t fields = len <= TUPLE_MAX ? fold_split(tuple, len, t->ends, t->want) : 0;
+    if (!right_fields(t, fields) || null_in_key(t, tuple))
+        return no_row(t, tuple, len, e);
+    take_key(t, tuple, len, joined, out);
     return 0;
+}
+
+int fold_find_key(const struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
+                  struct fold_key *out, struct err *e)
+{
+    if (len > TUPLE_MAX || fold_split_first(tuple, len, t->ends, t->want) < t->want ||
+        null_in_key(t, tuple))
+        return no_row(t, tuple, len, e);
+    take_key(t, tuple, len, joined, out);
+    return 0;
+}
+
+int fold_check_row(struct fold_table *t, const char *tuple, size_t len, struct err *e)
+{
+    return right_fields(t, fold_split(tuple, len, NULL, 0)) ? 0 : no_row(t, tuple, len, e);
 }
 
 /* ---- changes of a table with a primary key ---- */
@@ -337,9 +335,19 @@ static int replace_row(struct fold_table *t, const struct fold_key *k, const cha
     return changed(t);
 }
 
-static int change_row(struct fold_table *t, enum fold_op op, const struct fold_key *k,
-                      const char *tuple, size_t len, struct err *e)
+/* For what any change makes of a row. */
+static int need_room(const struct fold_table *t, struct err *e)
 {
+    if (t->bytes_len <= FOLD_BYTES_MAX - 4 * TUPLE_MAX)
+        return 0;
+    return err_set(e, ERR_REFUSED, 0, "table %s: too many rows changed", t->name);
+}
+
+int fold_change_row(struct fold_table *t, enum fold_op op, const struct fold_key *k,
+                    const char *tuple, size_t len, struct err *e)
+{
+    if (need_room(t, e) < 0)
+        return -1;
     return op == FOLD_INSERT   ? insert_row(t, k, tuple, len, e)
            : op == FOLD_DELETE ? delete_row(t, k, e)
                                : replace_row(t, k, tuple, len, e);
@@ -350,36 +358,7 @@ int fold_change(struct fold_table *t, enum fold_op op, const char *tuple, size_t
     struct fold_key k;
     if (fold_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
         return -1;
-    return change_row(t, op, &k, tuple, len, e);
-}
-
-/* ---- changes, some of them at a time ---- */
-
-int fold_later(struct fold *f, struct fold_table *t, enum fold_op op, const char *tuple, size_t len,
-               struct err *e)
-{
-    struct later *l = &f->later[f->waiting];
-    if (fold_read_key(t, tuple, len, &l->joined, &l->key, e) < 0)
-        return -1;
-    fold_rows_ahead(t, &l->key);
-    l->t = t;
-    l->op = op;
-    l->tuple = tuple;
-    l->len = len;
-    return ++f->waiting < LATER ? 0 : fold_now(f, e);
-}
-
-int fold_now(struct fold *f, struct err *e)
-{
-    int rc = 0;
-    for (size_t i = 0; i < f->waiting; i++)
-        fold_rows_near(f->later[i].t, &f->later[i].key);
-    for (size_t i = 0; i < f->waiting && rc == 0; i++) {
-        struct later *l = &f->later[i];
-        rc = change_row(l->t, l->op, &l->key, l->tuple, l->len, e);
-    }
-    f->waiting = 0;
-    return rc;
+    return fold_change_row(t, op, &k, tuple, len, e);
 }
 
 /* ---- changes of the key ---- */
@@ -418,7 +397,7 @@ int fold_update(struct fold_table *t, const char *before, size_t before_len, con
     if (fold_read_key(t, before, before_len, &t->key_of[0], &old, e) < 0)
         return -1;
     fold_rows_ahead(t, &old);
-    if (fold_read_key(t, after, after_len, &t->key_of[1], &new, e) < 0)
+    if (fold_read_key(t, after, after_len, &t->key_of[1], &new, e) < 0 || need_room(t, e) < 0)
         return -1;
     if (t->form == FOLD_WHOLE)
         return update_whole(t, &old, &new, e);

@@ -18,8 +18,8 @@
  * Memory: the length of the changed rows, once more that of their keys where these are not the
  * first columns, and 40 to 48 bytes each; for a moment half as much again, when rows that grew are
  * moved together. After an error from a change or from the base a table is of no use any more.
- * Folding is for one thread; while a table's base rows go through fold_base() nobody else may touch
- * that table, but other tables may be loaded at the same time. */
+ * Folding is for one caller's thread; while a table's base rows go through fold_base() nobody else
+ * may touch that table, but other tables may be loaded at the same time. */
 #ifndef WK_JOURNAL_FOLD_H
 #define WK_JOURNAL_FOLD_H
 
@@ -54,11 +54,16 @@ int fold_change(struct fold_table *t, enum fold_op op, const char *tuple, size_t
                 struct err *e);
 int fold_update(struct fold_table *t, const char *before, size_t before_len, const char *after,
                 size_t after_len, struct err *e);
-/* The same as fold_change(), but it may be done later, together with others, which is faster by far
- * for a fold that is larger than the processor's caches: `tuple` must stay where it is until
- * fold_now(), and a contradiction may be told by a later call. In between no other function. */
+/* The same as fold_change(), but done later, in a thread of the fold, which is faster by far for a
+ * fold that is larger than the processor's caches. What is wrong with it may be told
+ * by a later call. `tuple`
+ * must stay where it is until fold_now(), or until the second fold_turn() from now. In between none
+ * of the other functions that take changes or base rows. */
 int fold_later(struct fold *f, struct fold_table *t, enum fold_op op, const char *tuple, size_t len,
                struct err *e);
+/* What came before the last turn is done, and what came since is begun. */
+int fold_turn(struct fold *f, struct err *e);
+/* All of it is done. */
 int fold_now(struct fold *f, struct err *e);
 /* All rows went, whatever they were. */
 void fold_truncate(struct fold_table *t);

@@ -1,6 +1,6 @@
 /* What the files of fold.h share: the literals of a tuple (fold_split.c), the rows of a table and
- * their bytes (fold_rows.c), what changes do to them (fold.c), and what the base makes of them
- * (fold_base.c). */
+ * their bytes (fold_rows.c), what changes do to them (fold.c) at once or in a thread of its own
+ * (fold_later.c), and what the base makes of them (fold_base.c). */
 #ifndef WK_JOURNAL_FOLD_INT_H
 #define WK_JOURNAL_FOLD_INT_H
 
@@ -11,6 +11,8 @@
  * equal when their bytes are. Returns how many literals it holds, 0: it is not one. ends[i] is the
  * place behind literal i, for the first `want` of them. */
 size_t fold_split(const char *tuple, size_t len, size_t *ends, size_t want);
+/* The same for the first `want` literals alone; fewer: it has not so many. */
+size_t fold_split_first(const char *tuple, size_t len, size_t *ends, size_t want);
 
 /* SipHash-1-3: players choose the bytes of keys, and must not be able to choose keys that collide.
  */
@@ -78,6 +80,16 @@ struct fold_table {
     uint64_t changes, written, dropped;
 };
 
+#define FOLD_BUCKETS 256u
+struct fold_pipe;
+struct fold {
+    struct fold_secret secret;
+    struct fold_table **list; /* in the order in which they were begun */
+    size_t count;
+    struct fold_table *buckets[FOLD_BUCKETS];
+    struct fold_pipe *pipe; /* NULL: nothing was done later yet */
+};
+
 struct fold_row *fold_rows_at(const struct fold_table *t, size_t number);
 /* NULL: no change touched it. A row stays where it is until the next fold_rows_put() or _tidy(). */
 struct fold_row *fold_rows_find(const struct fold_table *t, const struct fold_key *k);
@@ -100,6 +112,16 @@ void fold_rows_clear(struct fold_table *t);
 /* The key of a tuple, or ERR_DAMAGED. `joined`: memory that it may need. */
 int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
                   struct fold_key *out, struct err *e);
+/* The two halves of it: the key of what looks like a row of the table as far as the key goes; and
+ * is the whole of it one? The first half touches nothing but `ends`, so that the second one, and
+ * the change, may be another thread's. */
+int fold_find_key(const struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
+                  struct fold_key *out, struct err *e);
+int fold_check_row(struct fold_table *t, const char *tuple, size_t len, struct err *e);
+/* The change of a row whose key was read. */
+int fold_change_row(struct fold_table *t, enum fold_op op, const struct fold_key *k,
+                    const char *tuple, size_t len, struct err *e);
+void fold_pipe_free(struct fold_pipe *p);
 /* ERR_DAMAGED: `what` the row does that it cannot do. */
 int fold_contradiction(const struct fold_table *t, const char *p, size_t len, const char *what,
                        struct err *e);

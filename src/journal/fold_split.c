@@ -94,18 +94,37 @@ static const char *read_literal(const char *s, const char *end)
     }
 }
 
-size_t fold_split(const char *tuple, size_t len, size_t *ends, size_t want)
+/* Behind literal after literal, `most` at most. Returns the place behind the last one, NULL: it is
+ * no tuple. */
+static const char *split(const char *tuple, size_t len, size_t *ends, size_t want, size_t most,
+                         size_t *count)
 {
     const char *s = tuple, *end = tuple + len;
     size_t n = 0;
+    *count = 0;
     if (len == 0 || *s != '(')
-        return 0;
+        return NULL;
     do {
         if (++s == end || !(s = read_literal(s, end)) || s == end)
-            return 0;
+            return NULL;
         if (n < want)
             ends[n] = (size_t)(s - tuple);
-        n++;
-    } while (*s == ',');
-    return *s == ')' && s + 1 == end ? n : 0;
+        *count = ++n;
+    } while (*s == ',' && n < most);
+    return s;
+}
+
+size_t fold_split(const char *tuple, size_t len, size_t *ends, size_t want)
+{
+    size_t n;
+    const char *s = split(tuple, len, ends, want, SIZE_MAX, &n);
+    return s && *s == ')' && s + 1 == tuple + len ? n : 0;
+}
+
+size_t fold_split_first(const char *tuple, size_t len, size_t *ends, size_t want)
+{
+    size_t n = 0;
+    if (want)
+        split(tuple, len, ends, want, want, &n);
+    return n;
 }

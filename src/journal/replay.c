@@ -194,7 +194,7 @@ static void see_counter(struct folded *f, const char *tuple, size_t len)
 {
     size_t ends[256];
     size_t want = (size_t)f->counter_at;
-    if (want > sizeof ends / sizeof *ends || fold_split(tuple, len, ends, want) <= want)
+    if (want >= sizeof ends / sizeof *ends || fold_split_first(tuple, len, ends, want + 1) <= want)
         return;
     const char *at = tuple + (want ? ends[want - 1] + 1 : 1);
     uint64_t value = *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
@@ -202,7 +202,7 @@ static void see_counter(struct folded *f, const char *tuple, size_t len)
         f->counter = value;
 }
 
-/* Changes of segments stay in memory until the next frame is read. */
+/* Changes of segments stay in memory until the second frame behind theirs is read. */
 static int fold_row(struct run *r, struct folded *f, const struct change *c, struct err *e)
 {
     enum fold_op op = c->kind == CHANGE_INSERT   ? FOLD_INSERT
@@ -407,10 +407,10 @@ static int compare(const struct change *c, const struct db_point *from)
     return db_point_compare(&p, from);
 }
 
-static void fold_waiting(struct run *r)
+static void fold_waiting(struct run *r, int (*how)(struct fold *, struct err *))
 {
     struct err e;
-    if (fold_now(r->out->fold, &e) < 0)
+    if (how(r->out->fold, &e) < 0)
         contradiction(r, &e);
 }
 
@@ -424,18 +424,18 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     int got = 1;
     struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
     while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1) {
-        if (c.kind == CHANGE_BEGIN || !r->group.open)
-            skip = c.kind == CHANGE_END ? skip : compare(&c, r->s->from) < 0;
+        if (skip && c.kind != CHANGE_END && (c.kind == CHANGE_BEGIN || !r->group.open))
+            skip = compare(&c, r->s->from) < 0;
         if (!skip)
             take(r, &c);
         else if (c.kind == CHANGE_END && c.gtid.seq && compare(&c, r->s->from) <= 0)
             r->skipped = c.gtid;
         if (segment_frame_ends(reader))
-            fold_waiting(r);
+            fold_waiting(r, fold_turn);
         if (c.kind == CHANGE_END && ++groups % TELL_GROUPS == 0)
             progress_at(r->s->progress, r->out->changes, r->out->bytes + segment_whole(reader));
     }
-    fold_waiting(r);
+    fold_waiting(r, fold_now);
     if (reader) {
         if (db_point_compare(&segment_sum(reader)->to.point, r->s->from) >= 0)
             r->place = segment_sum(reader)->to; /* else the log must not tell what the dump holds */

@@ -89,7 +89,8 @@ const struct segment_head *segment_head(const struct segment_reader *r);
 /* 1: a change, with a table that lives as long as the reader. 0: the end, of whole groups all. -1:
  * the segment is damaged behind what was given out so far. */
 int segment_next(struct segment_reader *r, struct change *c, struct err *e);
-/* Tuples stay where they are until this is true and the next change is asked for. */
+/* Tuples stay where they are until this was true twice, that of their own frame included, and the
+ * next change is asked for. */
 bool segment_frame_ends(const struct segment_reader *r);
 const struct segment_sum *segment_sum(struct segment_reader *r); /* so far */
 bool segment_sealed(const struct segment_reader *r);             /* its seal was read */

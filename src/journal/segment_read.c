@@ -22,9 +22,9 @@ struct segment_reader {
     struct segment_parser parser;
     uint64_t at;    /* the frame behind the one in `body` */
     uint64_t whole; /* frames before this one ended outside of groups, or belong to a whole one */
-    struct buf body;
-    bool within;      /* a group goes on behind it */
-    const char *next; /* operation */
+    struct buf bodies[2], *body; /* that of the frame before stays */
+    bool within;                 /* a group goes on behind it */
+    const char *next;            /* operation */
     bool ended;
 
     /* What would remain if the frames from here on were cut off. */
@@ -155,7 +155,7 @@ static int group_ends(struct segment_reader *r, uint64_t at, struct err *e)
 static int look_at_frame(struct segment_reader *r, struct err *e)
 {
     struct frame f;
-    int got = read_frame(r, r->at, &f, &r->body, e);
+    int got = read_frame(r, r->at, &f, r->body, e);
     if (got == 0)
         return end_or_damage(r, r->at, e);
     if (got < 0)
@@ -170,7 +170,7 @@ static int look_at_frame(struct segment_reader *r, struct err *e)
     }
     r->at = behind;
     r->within = f.within;
-    r->next = r->body.p;
+    r->next = r->body->p;
     return 1;
 }
 
@@ -185,6 +185,7 @@ static int next_frame(struct segment_reader *r, struct err *e)
         r->cut = r->at;
         r->cut_sum = *segment_told(&r->parser);
     }
+    r->body = &r->bodies[r->body == r->bodies];
     for (unsigned i = 0; i < LOOKS && got < 0; i++) {
         got = look_at_frame(r, e);
         if (got < 0 && e->cls != ERR_DAMAGED)
@@ -196,13 +197,13 @@ static int next_frame(struct segment_reader *r, struct err *e)
 int segment_next(struct segment_reader *r, struct change *c, struct err *e)
 {
     while (!r->ended) {
-        const char *end = r->body.p + r->body.len;
+        const char *end = r->body->p + r->body->len;
         if (r->next == end) {
             int got = r->parser.sealed ? 0 : next_frame(r, e);
             r->ended = got <= 0;
             if (got <= 0)
                 return got;
-            end = r->body.p + r->body.len;
+            end = r->body->p + r->body->len;
         }
         int got = segment_parse(&r->parser, &r->next, end, c);
         if (got == 1)
@@ -217,7 +218,7 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e)
 
 bool segment_frame_ends(const struct segment_reader *r)
 {
-    return !r->next || r->next == r->body.p + r->body.len;
+    return !r->next || r->next == r->body->p + r->body->len;
 }
 
 /* ---- opening ---- */
@@ -244,12 +245,12 @@ static int read_head(struct segment_reader *r, struct err *e)
 {
     struct frame f;
     struct change c;
-    int got = read_frame(r, 0, &f, &r->body, e);
+    int got = read_frame(r, 0, &f, r->body, e);
     if (got < 0)
         return -1;
-    r->next = r->body.p;
+    r->next = r->body->p;
     if (got == 0 || f.within ||
-        segment_parse(&r->parser, &r->next, r->body.p + r->body.len, &c) != 2 ||
+        segment_parse(&r->parser, &r->next, r->body->p + r->body->len, &c) != 2 ||
         r->parser.head.number != r->number)
         return damaged(r, 0, "it has no head", e);
     r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;
@@ -262,6 +263,7 @@ static struct segment_reader *open_reader(int dirfd, const char *file, int flags
     struct segment_reader *r = xcalloc(1, sizeof *r);
     snprintf(r->file, sizeof r->file, "%s", file);
     r->number = number_in_name(file);
+    r->body = r->bodies;
     if (open_file(r, dirfd, flags, e) == 0 && read_head(r, e) == 0)
         return r;
     segment_reader_close(r);
@@ -285,7 +287,7 @@ const struct segment_sum *segment_sum(struct segment_reader *r)
 
 bool segment_sealed(const struct segment_reader *r)
 {
-    return r->parser.sealed && r->next == r->body.p + r->body.len; /* nothing is behind it */
+    return r->parser.sealed && r->next == r->body->p + r->body->len; /* nothing is behind it */
 }
 
 uint64_t segment_whole(const struct segment_reader *r)
@@ -300,7 +302,8 @@ void segment_reader_close(struct segment_reader *r)
     if (r->fd >= 0)
         close(r->fd);
     segment_parser_free(&r->parser);
-    buf_free(&r->body);
+    buf_free(&r->bodies[0]);
+    buf_free(&r->bodies[1]);
     free(r);
 }
 
@@ -316,10 +319,10 @@ static int read_seal(struct segment_reader *r, struct segment_sum *sum, struct e
     if ((uint64_t)st.st_size < SEGMENT_FRAME + SEGMENT_SEAL_BODY)
         return 0;
     uint64_t at = (uint64_t)st.st_size - SEGMENT_FRAME - SEGMENT_SEAL_BODY;
-    int got = read_frame(r, at, &f, &r->body, e);
-    if (got <= 0 || f.len != SEGMENT_SEAL_BODY || (unsigned char)r->body.p[0] != SEGMENT_SEAL)
+    int got = read_frame(r, at, &f, r->body, e);
+    if (got <= 0 || f.len != SEGMENT_SEAL_BODY || (unsigned char)r->body->p[0] != SEGMENT_SEAL)
         return got < 0 ? -1 : 0;
-    return segment_sum_read(r->body.p + 3, SEGMENT_SEAL_BODY - 3, sum);
+    return segment_sum_read(r->body->p + 3, SEGMENT_SEAL_BODY - 3, sum);
 }
 
 int segment_peek(int dirfd, const char *file, struct segment_head *h, struct segment_sum *sum,
@@ -341,15 +344,16 @@ int segment_blank(int dirfd, const char *file, struct err *e)
 {
     struct segment_reader r = {.number = number_in_name(file)};
     struct frame f;
+    struct buf body = {0};
     snprintf(r.file, sizeof r.file, "%s", file);
     int got = open_file(&r, dirfd, O_RDONLY, e);
     if (got == 0)
-        got = read_frame(&r, 0, &f, &r.body, e);
+        got = read_frame(&r, 0, &f, &body, e);
     if (got == 0)
         got = frame_behind(&r, 0, e);
     if (r.fd >= 0)
         close(r.fd);
-    buf_free(&r.body);
+    buf_free(&body);
     return got < 0 ? -1 : !got;
 }
 

@@ -866,16 +866,17 @@ static unsigned dice(unsigned below)
 /* ---- some at a time: the same as one at a time ---- */
 
 #define IDS 3000u
-#define BATCHES_STEPS 20000u
+#define BATCHES_STEPS 30000u
 
 struct pair {
     struct fold *one, *some;
     struct fold_table *t[2];
     unsigned form; /* 0: the key is first, 1: apart, 2: none */
+    bool seldom;   /* more changes than one batch holds between two turns */
     bool base[IDS], there[IDS];
     unsigned version[IDS];
-    char *late[FOLD_SPANS * 2]; /* tuples that must stay until fold_now() */
-    size_t late_count;
+    char **late; /* tuples that must stay until fold_now(), or the second fold_turn() */
+    size_t late_count, before; /* of them from before the last turn */
 };
 
 static char *tuple_of(const struct pair *p, unsigned id, unsigned version)
@@ -885,10 +886,30 @@ static char *tuple_of(const struct pair *p, unsigned id, unsigned version)
                : xasprintf("(%u,'v%u')", id, version);
 }
 
+static void keep_late(struct pair *p, char *tuple)
+{
+    p->late = xrealloc(p->late, (p->late_count + 1) * sizeof *p->late);
+    p->late[p->late_count++] = tuple;
+}
+
 static void forget_late(struct pair *p)
 {
     while (p->late_count)
         free(p->late[--p->late_count]);
+    p->before = 0;
+    free(p->late);
+    p->late = NULL;
+}
+
+static void turn(struct pair *p)
+{
+    struct err e;
+    assert_int_equal(fold_turn(p->some, &e), 0);
+    for (size_t i = 0; i < p->before; i++)
+        free(p->late[i]);
+    p->late_count -= p->before;
+    memmove(p->late, p->late + p->before, p->late_count * sizeof *p->late);
+    p->before = p->late_count;
 }
 
 static void later(struct pair *p, enum fold_op op, char *tuple)
@@ -896,10 +917,12 @@ static void later(struct pair *p, enum fold_op op, char *tuple)
     struct err e;
     assert_int_equal(fold_change(p->t[0], op, tuple, strlen(tuple), &e), 0);
     assert_int_equal(fold_later(p->some, p->t[1], op, tuple, strlen(tuple), &e), 0);
-    p->late[p->late_count++] = tuple;
-    if (p->late_count == sizeof p->late / sizeof *p->late || dice(50) == 0) {
+    keep_late(p, tuple);
+    if (dice(3000) == 0) {
         assert_int_equal(fold_now(p->some, &e), 0);
         forget_late(p);
+    } else if (dice(p->seldom ? 10000 : 50) == 0) {
+        turn(p);
     }
 }
 
@@ -982,7 +1005,8 @@ static void base_of_some(struct pair *p, struct collected *c)
         }
         if (id == IDS || !p->base[id])
             continue;
-        char *row = p->late[p->late_count++] = tuple_of(p, id, 0);
+        char *row = tuple_of(p, id, 0);
+        keep_late(p, row);
         rows[n++] = (struct fold_span){row, strlen(row)};
     }
     assert_int_equal(fold_finish(p->t[1], false, 500, collect, c, &e), 0);
@@ -993,15 +1017,16 @@ static void test_some_at_a_time(void **state)
     static const unsigned keys[3][1] = {{0}, {1}, {0}};
     (void)state;
     seed = 88172645463325252u;
-    for (unsigned form = 0; form < 3; form++) {
-        struct pair p = {.one = fold_new(), .some = fold_new(), .form = form};
+    for (unsigned i = 0; i < 6; i++) {
+        unsigned form = i % 3;
+        struct pair p = {.one = fold_new(), .some = fold_new(), .form = form, .seldom = i >= 3};
         struct collected a = {0}, b = {0};
         struct err e;
         p.t[0] = fold_table(p.one, "t", keys[form], form < 2);
         p.t[1] = fold_table(p.some, "t", keys[form], form < 2);
         for (unsigned id = 0; id < IDS; id++)
             p.base[id] = p.there[id] = dice(2);
-        for (unsigned i = 0; i < BATCHES_STEPS; i++)
+        for (unsigned step = 0; step < BATCHES_STEPS; step++)
             step_pair(&p);
         assert_int_equal(fold_now(p.some, &e), 0);
         forget_late(&p);
@@ -1030,6 +1055,47 @@ static void test_late_contradiction(void **state)
     assert_int_equal(fold_now(fold, &e), -1);
     assert_int_equal(e.cls, ERR_DAMAGED);
     assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2", 2, &e), -1);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2,'x'", 6, &e), 0);
+    assert_int_equal(fold_now(fold, &e), -1);
+    assert_string_equal(e.text, "table t: (2,'x' is not a row of it");
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2,'x',3)", 9, &e), 0);
+    assert_int_equal(fold_now(fold, &e), -1); /* the others have two */
+}
+
+/* It is told at the turn behind the one at which it was begun, and what came behind it is not done.
+ */
+static void test_contradiction_behind_a_turn(void **state)
+{
+    struct err e;
+    struct fold_figures got;
+    (void)state;
+    fold = fold_new();
+    unsigned key = 0;
+    struct fold_table *t = fold_table(fold, "t", &key, 1);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'a')", 7, &e), 0);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'b')", 7, &e), 0);
+    assert_int_equal(fold_turn(fold, &e), 0);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2,'c')", 7, &e), 0);
+    assert_int_equal(fold_turn(fold, &e), -1);
+    assert_int_equal(e.cls, ERR_DAMAGED);
+    assert_int_equal(fold_now(fold, &e), 0);
+    fold_figures(t, &got);
+    assert_int_equal(got.changes, 1);
+}
+
+/* A fold that is thrown away in the middle. */
+static void test_work_not_waited_for(void **state)
+{
+    struct err e;
+    (void)state;
+    struct fold *f = fold_new();
+    unsigned key = 0;
+    struct fold_table *t = fold_table(f, "t", &key, 1);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(fold_later(f, t, i % 2 ? FOLD_DELETE : FOLD_INSERT, "(1,'a')", 7, &e), 0);
+        assert_int_equal(fold_turn(f, &e), 0);
+    }
+    fold_free(f);
 }
 
 #define COLUMNS 4u
@@ -1558,6 +1624,8 @@ int main(void)
         cmocka_unit_test_teardown(test_queue, stop),
         cmocka_unit_test(test_some_at_a_time),
         cmocka_unit_test_teardown(test_late_contradiction, stop),
+        cmocka_unit_test_teardown(test_contradiction_behind_a_turn, stop),
+        cmocka_unit_test(test_work_not_waited_for),
         cmocka_unit_test_teardown(test_walks, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
