@@ -74,9 +74,12 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(UNIT
 
 unit-build: $(UNIT_BIN)
 
-# Every program is run, also after one failed; any failure makes the whole red.
+# Every program is run, also after one failed; any failure makes the whole red. Some at a time: each
+# says what it has to say when it is over.
 unit: $(UNIT_BIN)
-	@fail=0; for t in $(UNIT_BIN); do echo "== $$t"; $$t || fail=1; done; exit $$fail
+	@printf '%s\n' $(UNIT_BIN) | xargs -P 4 -I{} sh -c \
+	  '{} >{}.out 2>&1; rc=$$?; echo "== {}"; cat {}.out; [ $$rc = 0 ]' >$(BUILD)/unit/said; rc=$$?; \
+	  cat $(BUILD)/unit/said; exit $$rc
 
 CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch] tests/bench/*.[ch] tests/tools/*.[ch] tests/fuzz/*.[ch]))
 lint:

@@ -103,9 +103,9 @@ count_tap() {
     if [ "$rc" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
     if [ "$ran" = 0 ] && [ "$bad" = 0 ]; then bad=1; fi
 }
-run_unit() { CMOCKA_MESSAGE_OUTPUT=TAP make unit; }
+run_unit() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit; }
 run_fuzz() { make fuzz-replay; }
-run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make unit SAN=1; }
+run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit SAN=1; }
 
 pytest() {
     local name=$1
