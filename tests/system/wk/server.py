@@ -75,6 +75,8 @@ def template(base):
                 shutil.chown(new, server_user())
             subprocess.run([*as_mysql(), SERVERS, "install", KIND, new, *FILES],
                            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=base)
+            if MYSQL:  # who the server is: each makes its own
+                os.unlink(os.path.join(new, "auto.cnf"))
             os.rename(new, path)
     return path
 

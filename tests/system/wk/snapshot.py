@@ -1,13 +1,14 @@
 """Exact pictures of a schema, taken without worldkeeper's help, and what differs between two."""
 import struct
 
+from .server import MYSQL
 from .util import ident
 
 OWN = "worldkeeper_"  # the daemon's own tables are not part of the world
 TEXT = {"char", "varchar", "binary", "varbinary", "tinytext", "text", "mediumtext", "longtext",
-        "tinyblob", "blob", "mediumblob", "longblob", "bit"}
+        "tinyblob", "blob", "mediumblob", "longblob", "bit", "vector"}
 SPATIAL = {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
-           "multipolygon", "geometrycollection"}
+           "multipolygon", "geometrycollection", "geomcollection"}
 
 
 def rows_of(cur, sql, *args):
@@ -23,7 +24,7 @@ def expression(column, kind):
     if kind in TEXT:
         return f"HEX({c})"
     if kind in SPATIAL:
-        return f"HEX(AsWKB({c}))"
+        return f"HEX({c})" if MYSQL else f"HEX(AsWKB({c}))"  # there with its reference system
     if kind in ("enum", "set"):  # a member may be no text at all
         return f"CONCAT(CAST({c} AS UNSIGNED),':',HEX({c}))"
     return f"CAST({c} AS CHAR)"
@@ -38,7 +39,7 @@ def exact(value):
 def table_rows(cur, schema, table):
     columns = rows_of(
         cur, "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema=%s "
-        "AND table_name=%s AND is_generated='NEVER' ORDER BY ordinal_position", schema, table)
+        "AND table_name=%s AND COALESCE(generation_expression,'')='' ORDER BY ordinal_position", schema, table)
     shown = ",".join(expression(name, kind) for name, kind in columns)
     rows = rows_of(cur, f"SELECT {shown} FROM {ident(schema)}.{ident(table)}")
     rows = [tuple(exact(v) for v in row) for row in rows]

@@ -91,7 +91,8 @@ class World:
     def drop(self):
         """Ends whoever still holds a lock, then drops the schema."""
         for (other,) in self.server.sql("SELECT id FROM information_schema.processlist WHERE "
-                                        "id<>CONNECTION_ID() AND user<>'system user'"):
+                                        "id<>CONNECTION_ID() AND user NOT IN "
+                                        "('system user','event_scheduler')"):
             try:
                 self.server.sql(f"KILL {other}")
             except pymysql.err.Error:

@@ -1,4 +1,6 @@
-"""The zoo: a world with every column type that a MEMORY table can have, at its limits."""
+"""The zoo: a world with every column type that a MEMORY table can have, at its limits. What only one
+kind of server has stands on the other beside what that one has instead."""
+from .server import MYSQL
 from .util import ident
 
 MEMORY = "ENGINE=MEMORY"
@@ -9,6 +11,8 @@ CHARSETS = {  # a text that each of them can hold; the East Asian ones with 0x5C
     "utf16": "Ő 𝄞 日本", "utf16le": "Ő 𝄞", "utf32": "Ő 𝄞", "ascii": "plain \\ '\"`", "hebrew": "שלום",
     "gb2312": "中文", "euckr": "한글", "tis620": "ไทย", "cp932": "表ソ①", "eucjpms": "日本①",
 }
+if MYSQL:
+    CHARSETS["gb18030"] = "縗 Ő 𝄞 \u200b"
 # Names that break tools: quotes, comments, client commands, statement ends, format signs, controls.
 NAMES = [
     "select", "a`b", "a'b", 'a"b', "a;b", "a-- b", "a*/b", "/*!a", "a%s%n", "a\\!b", "a\\", "a\nb",
@@ -59,24 +63,26 @@ def numbers():
         [[i, f, d, f.lstrip("-"), f"{i}.125", f"{i}.00001", d, i]
          for i, (f, d) in enumerate(zip(floats, doubles))] + [[99] + ["NULL"] * 7])
     nines = "9" * 35 + "." + "9" * 30
+    digits = 30 if MYSQL else 38  # behind the point
     yield from table(
         "z_dec", ["id INT PRIMARY KEY", "a DECIMAL(65,30)", "b DECIMAL(65,0)", "c DECIMAL(1,0)",
-                  "d DECIMAL(38,38)", "e DECIMAL(10,3) UNSIGNED ZEROFILL"],
-        [[1, nines, "9" * 65, 9, "0." + "9" * 38, "0.001"],
-         [2, "-" + nines, "-" + "9" * 65, -9, "-0." + "9" * 38, "9999999.999"],
+                  f"d DECIMAL({digits},{digits})", "e DECIMAL(10,3) UNSIGNED ZEROFILL"],
+        [[1, nines, "9" * 65, 9, "0." + "9" * digits, "0.001"],
+         [2, "-" + nines, "-" + "9" * 65, -9, "-0." + "9" * digits, "9999999.999"],
          [3, "0." + "0" * 29 + "1", 0, 0, 0, 0], [4] + ["NULL"] * 5])
 
 
 def times():
+    top = "838:59:58.999999" if MYSQL else "838:59:59.999999"  # the highest with all its digits
     yield from table(
         "z_time", ["id INT PRIMARY KEY", "d DATE", "dt DATETIME", "dt6 DATETIME(6)", "t TIME",
                    "t6 TIME(6)", "t3 TIME(3)", "y YEAR", "ts TIMESTAMP NULL",
                    "ts6 TIMESTAMP(6) NULL"],
         [[1, "'0000-00-00'", "'0000-00-00 00:00:00'", "'0000-00-00 00:00:00.000000'", "'00:00:00'",
-          "'-838:59:59.999999'", "'-00:00:00.001'", 0, "'0000-00-00 00:00:00'",
+          f"'-{top}'", "'-00:00:00.001'", 0, "'0000-00-00 00:00:00'",
           "'0000-00-00 00:00:00'"],
          [2, "'2024-02-30'", "'2024-02-31 23:59:59'", "'2024-04-31 12:00:00.000001'", "'838:59:59'",
-          "'838:59:59.999999'", "'838:59:59.999'", 1901, "'1970-01-01 00:00:01'",
+          f"'{top}'", f"'{top[:-3]}'", 1901, "'1970-01-01 00:00:01'",
           "'2038-01-19 03:14:07.999999'"],
          [3, "'9999-12-31'", "'9999-12-31 23:59:59'", "'9999-12-31 23:59:59.999999'",
           "'-838:59:59'", "'-00:00:00.000001'", "'00:00:00'", 2155, "'2024-10-27 01:30:00'",
@@ -144,6 +150,9 @@ def bytes_and_text():
     yield from table("z_ctl", ["id INT PRIMARY KEY", "t VARCHAR(20) CHARACTER SET utf8mb4"
                                                      " COLLATE utf8mb4_bin", "b VARBINARY(20)"],
                      [[i, q(c), q(c.encode())] for i, c in enumerate(controls)])
+    if MYSQL:
+        yield from collations()
+        return
     yield from table("z_net", ["id INT PRIMARY KEY", "u UUID", "i4 INET4", "i6 INET6"],
                      [[1, "'00000000-0000-0000-0000-000000000000'", "'0.0.0.0'", "'::'"],
                       [2, "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "'255.255.255.255'",
@@ -153,17 +162,35 @@ def bytes_and_text():
                        "'::ffff:92.39.13.10'"]])
 
 
+def collations():
+    """MySQL's own: they do not pad, and tell apart what others take for the same key."""
+    texts = ["", " ", "a", "a ", "Á", "ß", "Ő★", "\\'\"", "𝄞", "\0x", "\u200by"]
+    yield from table(
+        "z_net", ["id INT PRIMARY KEY", "ai VARCHAR(20) COLLATE utf8mb4_0900_ai_ci",
+                  "u VARCHAR(20) COLLATE utf8mb4_0900_as_cs NOT NULL UNIQUE",
+                  "h CHAR(20) COLLATE utf8mb4_hu_0900_as_cs", "b VARCHAR(20) COLLATE utf8mb4_0900_bin",
+                  "ja VARCHAR(20) COLLATE utf8mb4_ja_0900_as_cs_ks", "KEY (ai) USING BTREE", "KEY (b)",
+                  "KEY (ja,h) USING BTREE"],
+        [[i, *[q(t)] * 5] for i, t in enumerate(texts)]
+        + [[99, "NULL", "'only'", "NULL", "NULL", "NULL"]])
+
+
 def shapes():
+    # Row 3 breaks both checks.
+    late, e, u = (" NOT ENFORCED", "2", "'u'") if MYSQL else ("", "(1 + 1)", "(uuid())")
     yield from table(
         "z_hidden", ["id INT PRIMARY KEY", "shown INT", "hidden INT INVISIBLE DEFAULT 7",
-                     "checked INT CHECK (checked > 0)", "e INT DEFAULT (1 + 1)",
-                     "u VARCHAR(36) DEFAULT (uuid())",
-                     "CONSTRAINT `why not?` CHECK (shown <> hidden)"],
+                     f"checked INT CHECK (checked > 0){late}", f"e INT DEFAULT {e}",
+                     f"u VARCHAR(36) DEFAULT {u}",
+                     f"CONSTRAINT `why not?` CHECK (shown <> hidden){late}",
+                     "CONSTRAINT `does``;` CHECK (id < 10000 and u <> 'it''s; -- no')"],
         [[1, 2, 3, 4, 5, "'x'"], [2, "NULL", "NULL", "NULL", "NULL", "NULL"]],
         into="(id,shown,hidden,checked,e,u)")
-    yield "SET check_constraint_checks=0"
-    yield "INSERT INTO z_hidden (id,shown,hidden,checked) VALUES (3,5,5,-1)"  # breaks both checks
-    yield "SET check_constraint_checks=1"
+    if not MYSQL:
+        yield "SET check_constraint_checks=0"
+    yield "INSERT INTO z_hidden (id,shown,hidden,checked) VALUES (3,5,5,-1)"
+    if not MYSQL:
+        yield "SET check_constraint_checks=1"
     yield from table("z_auto", ["id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY", "v INT"],
                      [[0, 1], [5, 2], [4000000000, 3]])
     yield from table("z_auto_above", ["id BIGINT AUTO_INCREMENT PRIMARY KEY", "v INT"],
@@ -182,20 +209,40 @@ def shapes():
                    "KEY `odd ``name` (d) USING BTREE COMMENT 'it''s; -- */'"],
         [[i, 1000 - i, f"'row {i % 7}'", q(bytes([i])), i % 3] for i in range(50)])
     yield from table("z_empty", ["id INT PRIMARY KEY", "v VARCHAR(10)"])
-    yield from table(
-        "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "PERIOD FOR p (a,b)",
-                     "c VARCHAR(500) COMPRESSED", "d VARBINARY(500) COMPRESSED", "n INT",
-                     "KEY down (n DESC) USING BTREE", "KEY unused (n) IGNORED"],
-        [[1, "'2024-01-01'", "'2024-02-01'", q("long " * 90), q(b"\0\xff" * 200), 3],
-         [2, "'2024-01-01'", "'2024-01-02'", "NULL", "''", "NULL"]])
+    yield from modern()
     yield from table("z_one", ["only_column TINYINT NULL"], [["NULL"], [1]])
     yield from table("z_wide", [f"c{i} INT" for i in range(400)], [range(400), ["NULL"] * 400])
     yield from table("z_long_row", ["id INT PRIMARY KEY", "t VARCHAR(16000) CHARACTER SET utf8mb4"],
                      [[1, q("𝄞" * 16000)], [2, q("\0'\\" * 5333)]])
+    if MYSQL:
+        yield from table("z_options2", ["id INT PRIMARY KEY"], [[1]],
+                         "ENGINE=MEMORY PACK_KEYS=1 STATS_PERSISTENT=0 CHECKSUM=1 DELAY_KEY_WRITE=1 "
+                         "ROW_FORMAT=DYNAMIC KEY_BLOCK_SIZE=8 CHARACTER SET sjis")
     yield from table("z_options", ["id INT PRIMARY KEY COMMENT 'a column''s \"*/ -- comment'"],
                      [[1]], "ENGINE=MEMORY MAX_ROWS=5000 MIN_ROWS=10 AVG_ROW_LENGTH=20 "
                             "CHARACTER SET latin2 COLLATE latin2_hungarian_ci "
                             "COMMENT='ends */ ; -- it''s \\\\ \"here\"\n and there'")
+
+
+def modern():
+    rows = [["'2024-01-01'", "'2024-02-01'", q("long " * 90), q(b"\0\xff" * 200), 3],
+            ["'2024-01-01'", "'2024-01-02'", "NULL", "''", "NULL"]]
+    if not MYSQL:
+        yield from table(
+            "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "PERIOD FOR p (a,b)",
+                         "c VARCHAR(500) COMPRESSED", "d VARBINARY(500) COMPRESSED", "n INT",
+                         "KEY down (n DESC) USING BTREE", "KEY unused (n) IGNORED"],
+            [[i, *row] for i, row in enumerate(rows, 1)])
+        return
+    yield from table(  # a key that nobody uses, and one column that only those see who ask for it
+        "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "c VARCHAR(500)", "d VARBINARY(500)", "n INT",
+                     "my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE INVISIBLE",
+                     "KEY unused (n) INVISIBLE", "UNIQUE KEY `still; one` (c(9),n) USING BTREE INVISIBLE"],
+        [[i, *row, 2 ** 64 - 10 + i] for i, row in enumerate(rows, 1)],
+        into="(id,a,b,c,d,n,my_row_id)")
+    yield "SET sql_generate_invisible_primary_key=1"  # means durable tables alone
+    yield from table("z_still_no_key", ["a INT"], [[1], [1]])
+    yield "SET sql_generate_invisible_primary_key=0"
 
 
 def names():
@@ -236,7 +283,7 @@ def durable_zoo():
     yield from table(
         "d_inno", ["id INT AUTO_INCREMENT PRIMARY KEY", "b LONGBLOB", "t LONGTEXT", "j JSON",
                    "g GEOMETRY", "p POINT", "n INT", "n2 INT AS (n*2) VIRTUAL",
-                   "n3 INT AS (n*3) PERSISTENT", "KEY (n3)", "FULLTEXT KEY (t)"],
+                   "n3 INT AS (n*3) STORED", "KEY (n3)", "FULLTEXT KEY (t)"],
         [[1, q(big), q("Ő" * 70000), "'{\"a\": [1, null, \"é\"]}'", "ST_GeomFromText('POINT(1 -2.5)')",
           "POINT(0.1, 1e300)", 5],
          [2, "NULL", "NULL", "NULL", "NULL", "NULL", "NULL"],
@@ -250,8 +297,36 @@ def durable_zoo():
     yield "INSERT INTO a_child VALUES (10,1),(20,2),(30,NULL)"
     yield "UPDATE d_parent SET best=id*10"
     yield from table("d_aria", ["id INT PRIMARY KEY", "v TEXT"], [[1, q("Ária\0\\")], [2, "NULL"]],
-                     "ENGINE=Aria")
+                     "ENGINE=InnoDB" if MYSQL else "ENGINE=Aria")
+    if MYSQL:
+        yield from durable_mysql()
     yield from table("d_myisam", ["a INT NOT NULL", "id INT AUTO_INCREMENT", "v BLOB",
                                   "PRIMARY KEY (a,id)"],
                      [[1, 1, q(b"\0\xff")], [1, 2, "NULL"], [2, 1, "''"]], "ENGINE=MyISAM")
     yield "FLUSH TABLES d_myisam"  # so that kill -9 finds it closed: MyISAM has no recovery
+
+
+def durable_mysql():
+    """What InnoDB of MySQL alone has."""
+    yield from table(
+        "d_modern", ["id INT PRIMARY KEY", "v VECTOR(3)", "j JSON DEFAULT (JSON_ARRAY('it''s'))",
+                     "u VARCHAR(36) DEFAULT (uuid())", "t TEXT DEFAULT ('x;')", "n INT DEFAULT (1 + 1)",
+                     "hidden INT AS (n * 2) STORED INVISIBLE", "g GEOMETRY SRID 4326",
+                     "p POINT NOT NULL SRID 0", "SPATIAL KEY (p)", "KEY down (n DESC, id)",
+                     "KEY f ((n + 1), (CAST(j->'$.a' AS CHAR(20))) DESC)",
+                     "KEY many ((CAST(j->'$.x' AS UNSIGNED ARRAY)))", "KEY unused (n) INVISIBLE"],
+        [[1, "x'0000803f000000c0ffff7f7f'", "'{\"a\":1.0,\"x\":[3,1],\"é\":\"\\\\u0000\"}'", "'u'", "''", 5,
+          "ST_GeomFromText('POINT(10.5 -20)',4326)", "POINT(1,-2)"],
+         [2, "NULL", "'18446744073709551615'", "NULL", "NULL", "NULL", "NULL", "POINT(0,0)"],
+         [3, "NULL", "'null'", "NULL", "NULL", "NULL",
+          "ST_GeomFromText('MULTIPOINT((0 0),(1 2))',4326)", "POINT(0.1,1e300)"],
+         [4] + ["DEFAULT"] * 6 + ["POINT(3,3)"]],
+        "ENGINE=InnoDB COMMENT='/*!80016 */ ;'", "(id,v,j,u,t,n,g,p)")
+    yield "SET sql_generate_invisible_primary_key=1"
+    yield from table("d_no_key", ["a INT"], [[1], [1], ["NULL"]], "ENGINE=InnoDB")
+    yield "DELETE FROM d_no_key WHERE a IS NULL"
+    yield "SET sql_generate_invisible_primary_key=0"
+    yield from table("d_parts", ["id INT PRIMARY KEY", "v VARCHAR(9)"], [[1, "'a'"], [99, "NULL"]],
+                     "ENGINE=InnoDB PARTITION BY RANGE (id) (PARTITION `p;0` VALUES LESS THAN (10), "
+                     "PARTITION p1 VALUES LESS THAN MAXVALUE)")
+    yield "CREATE JSON DUALITY VIEW z_duality AS SELECT JSON_DUALITY_OBJECT('_id': id, 'v;': v) FROM d_parts"
