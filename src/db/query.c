@@ -656,7 +656,7 @@ int db_count(struct db *db, const char *schema, const char *table, uint64_t *row
 static void lease_name(struct buf *b, const char *schema, unsigned slot)
 {
     char *s = quoted(schema);
-    buf_printf(b, "CONCAT('worldkeeper.',LEFT(SHA1(%s),32)", s);
+    buf_printf(b, "CONCAT('worldkeeper.',LEFT(SHA2(%s,256),32)", s);
     if (slot)
         buf_printf(b, ",'.%u'", slot);
     buf_addc(b, ')');

@@ -376,7 +376,7 @@ def test_one_session_is_killed(keeper, which):
 
 
 def lock_name(schema, slot):
-    return f"CONCAT('worldkeeper.',LEFT(SHA1('{schema}'),32),'{slot}')"
+    return f"CONCAT('worldkeeper.',LEFT(SHA2('{schema}',256),32),'{slot}')"
 
 
 @pytest.mark.parametrize("slot", ["", ".1", ".7", ".15"])
