@@ -19,8 +19,11 @@ void format_header(struct buf *b, uint64_t heap_limit)
                 "SET SESSION time_zone='+00:00', "
                 "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks=0, "
                 "unique_checks=0;\n");
+    /* MySQL's GREATEST() of these is a decimal, which its variable does not take. */
     buf_printf(
-        b, "SET SESSION max_heap_table_size=GREATEST(@@SESSION.max_heap_table_size,%" PRIu64 ");\n",
+        b,
+        "SET SESSION max_heap_table_size=CAST(GREATEST(@@SESSION.max_heap_table_size,%" PRIu64
+        ") AS UNSIGNED);\n",
         heap_limit);
     buf_adds(b, "/*M!100201 SET SESSION check_constraint_checks=0 */;\n");
 }

@@ -96,7 +96,8 @@ static void test_texts(void **state)
     format_header(&b, 12345);
     assert_true(text_starts(b.p, FORMAT_MAGIC));
     assert_non_null(
-        strstr(b.p, "max_heap_table_size=GREATEST(@@SESSION.max_heap_table_size,12345);\n"));
+        strstr(b.p, "max_heap_table_size=CAST(GREATEST(@@SESSION.max_heap_table_size,12345) AS "
+                    "UNSIGNED);\n"));
     buf_clear(&b);
     format_table(&b, "a`b", "CREATE TABLE `a``b` (x)");
     assert_string_equal(b.p, "DROP TABLE IF EXISTS `a``b`;\nSET NAMES utf8mb4;\n"
