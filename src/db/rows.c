@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "db/binary.h"
 #include "db/sql.h"
 #include "db/value.h"
@@ -19,6 +20,16 @@ void db_column_list(struct buf *b, const struct db_table *t)
     }
 }
 
+/* What a column is read as; NULL: as it is. Not every client library knows the type VECTOR. */
+static const char *cast_of(const struct db_column *c)
+{
+    if (c->encoding == DB_DOUBLE)
+        return "DOUBLE";
+    if (c->encoding == DB_INDEX)
+        return "UNSIGNED";
+    return text_starts(c->type, "vector(") ? "BINARY" : NULL;
+}
+
 void db_select_list(struct buf *b, const struct db_table *t)
 {
     const char *comma = "";
@@ -28,9 +39,7 @@ void db_select_list(struct buf *b, const struct db_table *t)
             continue;
         buf_adds(b, comma);
         comma = ",";
-        const char *as = c->encoding == DB_DOUBLE  ? "DOUBLE"
-                         : c->encoding == DB_INDEX ? "UNSIGNED"
-                                                   : NULL;
+        const char *as = cast_of(c);
         if (as)
             buf_adds(b, "CAST(");
         sql_ident(b, c->name);

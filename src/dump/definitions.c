@@ -115,7 +115,10 @@ static int view_stand_in(struct db *db, const char *schema, const char *name, co
     if (!r)
         return -1;
     size_t start = b->len;
-    buf_adds(b, "CREATE OR REPLACE VIEW ");
+    /* Not OR REPLACE: MySQL replaces a JSON duality view by one of its kind only. */
+    buf_adds(b, "DROP VIEW IF EXISTS ");
+    sql_ident(b, name);
+    buf_printf(b, "%s\nCREATE VIEW ", delimiter);
     sql_ident(b, name);
     const char *comma = " AS SELECT ";
     int got;

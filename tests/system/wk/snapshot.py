@@ -38,8 +38,8 @@ def exact(value):
 
 def table_rows(cur, schema, table):
     columns = rows_of(
-        cur, "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema=%s "
-        "AND table_name=%s AND COALESCE(generation_expression,'')='' ORDER BY ordinal_position", schema, table)
+        cur, "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema=%s AND "
+        "table_name=%s AND COALESCE(generation_expression,'')='' ORDER BY ordinal_position", schema, table)
     shown = ",".join(expression(name, kind) for name, kind in columns)
     rows = rows_of(cur, f"SELECT {shown} FROM {ident(schema)}.{ident(table)}")
     rows = [tuple(exact(v) for v in row) for row in rows]
