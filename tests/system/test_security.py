@@ -64,7 +64,7 @@ def test_no_secret_anywhere(doomed, victim, make_smtp, http):
         doomed.wait(lambda: doomed.world.rows() == 2000, "the world")
         doomed.wait_state("UP")
         victim.sql(f"ALTER USER keeper@localhost IDENTIFIED BY '{CANARY}2'")
-        victim.sql("KILL USER keeper@localhost")
+        victim.end_sessions("user='keeper'")
         doomed.wait_verdict("DENIED")
         said.append(doomed.run("--check"))
         sink.wait(n=2)

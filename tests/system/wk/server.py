@@ -181,6 +181,15 @@ class Server:
         pattern = schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
         self.sql(f"GRANT {rights} ON {ident(pattern)}.* TO {who}")
 
+    def end_sessions(self, which):
+        """Kills those of the others for whose row in the list of processes this is true."""
+        for (other,) in self.sql("SELECT id FROM information_schema.processlist WHERE "
+                                 f"id<>CONNECTION_ID() AND ({which})"):
+            try:
+                self.sql(f"KILL {other}")
+            except pymysql.err.Error:
+                pass
+
     def start_time(self):
         """When the server process started, by its own clock, to the second."""
         up = self.sql("SHOW GLOBAL STATUS LIKE 'uptime'")[0][1]

@@ -2,8 +2,6 @@
 import itertools
 import os
 
-import pymysql
-
 from . import zoo
 from .snapshot import assert_same, checksums, snapshot
 from .util import CANARY, ident
@@ -90,11 +88,5 @@ class World:
 
     def drop(self):
         """Ends whoever still holds a lock, then drops the schema."""
-        for (other,) in self.server.sql("SELECT id FROM information_schema.processlist WHERE "
-                                        "id<>CONNECTION_ID() AND user NOT IN "
-                                        "('system user','event_scheduler')"):
-            try:
-                self.server.sql(f"KILL {other}")
-            except pymysql.err.Error:
-                pass
+        self.server.end_sessions("user NOT IN ('system user','event_scheduler')")
         self.server.sql(f"DROP DATABASE IF EXISTS {ident(self.schema)}")
