@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Database servers to try things with: fetched into a directory of their own where Debian 12 has
+# Database servers to try things with: fetched into a directory of their own where this Debian has
 # them not, run privately, never installed as a service.
 set -euo pipefail
 
@@ -13,11 +13,14 @@ Usage: scripts/servers.sh COMMAND KIND [DIR] [OPTION...]
   fetch KIND              get the server, when it is not there yet (as root)
   start KIND DIR [OPTION...]
                           a server with its data in DIR, made when it is not there; root has no
-                          password, the socket is DIR/socket, the port is said
-  stop KIND DIR           ends it in order
+                          password, the socket is DIR/socket, the port is said. Options are the
+                          server's own, such as --log-bin=log --max-heap-table-size=1G
+  stop KIND DIR           ends it in order; its data stays
   install KIND DATADIR [OPTION...]
                           only an empty data directory
   run KIND [OPTION...]    only the server's program, in the foreground, with these options
+  tool KIND NAME [ARGUMENT...]
+                          another program that comes with it
 
 Kinds:
   mariadb       MariaDB of this Debian
@@ -53,6 +56,16 @@ mariadb-new) packages=mariadb-server-core ;;
 esac
 root=$roots/$kind
 
+# What a fetch that was broken off left: debootstrap may have had these mounted in it.
+remove_root() {
+    [ -e "$1" ] || return 0
+    local mounted
+    for mounted in dev/pts dev proc sys; do
+        ! mountpoint -q "$1/$mounted" || umount -l "$1/$mounted"
+    done
+    rm -rf --one-file-system "$1"
+}
+
 # The root is made beside its place and put there whole: who finds it may use it. One at a time.
 fetch() {
     if [ "$kind" = mariadb ]; then
@@ -66,77 +79,253 @@ fetch() {
     exec 9>"$roots/$kind.lock"
     flock 9
     [ ! -e "$root/.complete" ] || return 0
-    rm -rf --one-file-system "$root"
-    debootstrap --variant=minbase --include="$packages" sid "$root" >"$roots/$kind.log" 2>&1 || {
-        tail -n 20 "$roots/$kind.log" >&2
+    new=$root.new
+    remove_root "$root"
+    remove_root "$new"
+    # Without a network this is to fail, not to try for half an hour.
+    printf 'timeout = 30\ntries = 3\n' >"$roots/wgetrc"
+    trap 'remove_root "$new"' EXIT
+    trap 'exit 1' HUP INT TERM
+    # The lock is not for what it starts: a process left behind would keep everybody out.
+    WGETRC=$roots/wgetrc debootstrap --variant=minbase --include="$packages" sid "$new" \
+        >"$root.log" 2>&1 9>&- || {
+        tail -n 20 "$root.log" >&2
         die "debootstrap could not fetch $kind; its output ends as above"
     }
-    rm -rf "$root/var/cache/apt/archives"
-    : >"$root/.complete"
+    rm -rf "$new/var/cache/apt/archives"
+    mkdir -p "$new/usr/lib/mysql/plugin" # MariaDB's core package has none
+    : >"$new/.complete"
+    mv "$new" "$root"
+    trap - EXIT HUP INT TERM
+}
+
+first_of() {
+    local found
+    found=$(compgen -G "$1") && printf '%s\n' "${found%%$'\n'*}"
 }
 
 # A program of the root, run in this system's name space by the root's own loader: sockets, data and
 # pids are where everybody else sees them, and no mount is needed.
 program() {
-    local lib=$root/usr/lib/x86_64-linux-gnu
-    words=("$root/lib64/ld-linux-x86-64.so.2" --library-path "$lib:$root/usr/lib/mysql/private" "$root$1"
-        --no-defaults)
+    local lib loader
+    lib=$(first_of "$root/usr/lib/*/libc.so.6") || die "$root has no C library: remove it and fetch again"
+    lib=${lib%/libc.so.6}
+    loader=$(first_of "$lib/ld*.so.[0-9]") || die "$lib has no loader: remove $root and fetch again"
+    [ -x "$root$1" ] || die "$kind comes without ${1##*/}"
+    words=("$loader" --library-path "$lib:$root/usr/lib/mysql/private" "$root$1" --no-defaults)
+}
+
+must_be_there() {
+    if [ "$kind" = mariadb ]; then
+        command -v mariadbd >/dev/null
+    else
+        [ -e "$root/.complete" ]
+    fi || die "not there yet: scripts/servers.sh fetch $kind"
 }
 
 server_words() {
+    local share
+    must_be_there
     case $kind in
-    mariadb) words=(mariadbd --no-defaults) ;;
+    mariadb)
+        words=(mariadbd --no-defaults)
+        return
+        ;;
     mysql)
         program /usr/sbin/mysqld
-        words+=(--lc-messages-dir="$root/usr/share/mysql" --plugin-dir="$root/usr/lib/mysql/plugin"
-            --character-sets-dir="$root/usr/share/mysql/charsets" --mysqlx=OFF --secure-file-priv=)
+        share=$root/usr/share/mysql
+        words+=(--mysqlx=OFF --secure-file-priv=)
         ;;
     mariadb-new)
         program /usr/sbin/mariadbd
-        words+=(--lc-messages-dir="$root/usr/share/mariadb" --plugin-dir="$root/usr/lib/mysql/plugin"
-            --character-sets-dir="$root/usr/share/mariadb/charsets")
+        share=$root/usr/share/mariadb
         ;;
     esac
+    words+=(--lc-messages-dir="$share" --character-sets-dir="$share/charsets"
+        --plugin-dir="$root/usr/lib/mysql/plugin")
 }
 
 run() {
-    [ "$kind" = mariadb ] || [ -e "$root/.complete" ] || die "not there yet: scripts/servers.sh fetch $kind"
     local words
     server_words
     exec "${words[@]}" "$@"
 }
 
+tool() {
+    local words=("$1" --no-defaults)
+    must_be_there
+    [ "$kind" = mariadb ] || program "/usr/bin/$1"
+    shift
+    exec "${words[@]}" "$@"
+}
+
+# An account without a password is not for the network.
+root_is_local="DELETE FROM mysql.global_priv WHERE User='root' AND Host<>'localhost';"
+
 install() {
     local data=$1 words
     shift
-    [ "$kind" = mariadb ] || [ -e "$root/.complete" ] || die "not there yet: scripts/servers.sh fetch $kind"
+    server_words
+    # Its own: MariaDB servers that start clear theirs of tables that others use.
+    tmp=$(mktemp -d)
+    trap 'rm -rf "$tmp"' EXIT
+    set -- --tmpdir="$tmp" "$@"
     case $kind in
     mariadb)
         mariadb-install-db --no-defaults --skip-test-db --force --auth-root-authentication-method=normal \
             --datadir="$data" "$@"
+        printf '%s\n' "$root_is_local" | "${words[@]}" --bootstrap --datadir="$data" "$@"
         ;;
     mysql)
-        server_words
-        "${words[@]}" --initialize-insecure --datadir="$data" "$@"
+        "${words[@]}" --initialize-insecure --skip-log-bin --datadir="$data" "$@"
         ;;
     mariadb-new)
-        server_words
         mkdir -p "$data/mysql"
         local sql=$root/usr/share/mariadb
         {
             printf 'use mysql;\nSET @auth_root_socket=NULL;\n'
             cat "$sql/mariadb_system_tables.sql" "$sql/mariadb_performance_tables.sql" \
                 "$sql/mariadb_system_tables_data.sql" "$sql/maria_add_gis_sp_bootstrap.sql"
+            printf '%s\n' "$root_is_local"
         } | "${words[@]}" --bootstrap --datadir="$data" --enforce-storage-engine= "$@"
         ;;
     esac
 }
 
+# ---- for a person: start and stop ---------------------------------------------------------------
+
+# Servers refuse to be root; a machine with the core packages alone has no user mysql.
+choose_user() {
+    as=()
+    [ "$(id -u)" = 0 ] || return 0
+    user=nobody
+    ! id mysql >/dev/null 2>&1 || user=mysql
+    as=(setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups --)
+}
+
+# The pid of the server whose data is in $dir, if it runs.
+server_pid() {
+    local pid
+    pid=$(cat "$dir/pid" 2>/dev/null) && [ -e "/proc/$pid/cmdline" ] &&
+        tr '\0' '\n' <"/proc/$pid/cmdline" | grep -qxF -- "--datadir=$dir/data" && printf '%s\n' "$pid"
+}
+
+# A server that lives greets whoever comes.
+greets() {
+    perl -MIO::Socket::UNIX -e 'alarm 5; my $s = IO::Socket::UNIX->new($ARGV[0]) or exit 1;
+        exit(sysread($s, my $greeting, 5) == 5 ? 0 : 1)' "$dir/socket" 2>/dev/null
+}
+
+is_taken() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# A server keeps its port; a new one gets the first where nobody listens.
+choose_port() {
+    port=3310
+    if [ -s "$dir/port" ]; then
+        port=$(cat "$dir/port")
+    else
+        while is_taken "$port"; do port=$((port + 1)); done
+        printf '%s\n' "$port" >"$dir/port"
+    fi
+}
+
+# $dir/kind is written when all is there: what was broken off before is made anew.
+make_data() {
+    if [ -e "$dir/kind" ]; then
+        [ "$(cat "$dir/kind")" = "$kind" ] || die "$dir holds the data of another kind: $(cat "$dir/kind")"
+        return
+    fi
+    [ -e "$dir/making" ] || [ -z "$(ls -A "$dir")" ] || die "$dir is not empty, and no data of ours"
+    # Root has no password: nobody else is to reach the socket.
+    chmod 0700 "$dir"
+    [ ${#as[@]} = 0 ] || chown "$user:" "$dir"
+    : >"$dir/making"
+    rm -rf --one-file-system "$dir/data" "$dir/tmp"
+    "${as[@]}" mkdir "$dir/data" "$dir/tmp" ||
+        die "the server will run as $user, who cannot reach $dir: choose a directory elsewhere"
+    "${as[@]}" "$here/scripts/servers.sh" install "$kind" "$dir/data" >"$dir/install.log" 2>&1 || {
+        tail -n 20 "$dir/install.log" >&2
+        die "cannot make $dir/data; $dir/install.log ends as above"
+    }
+    rm -f "$dir/data/auto.cnf"
+    printf '%s\n' "$kind" >"$dir/kind"
+    rm "$dir/making"
+}
+
+start() {
+    local port user='' words as n
+    must_be_there
+    mkdir -p "$1"
+    dir=$(cd "$1" && pwd)
+    shift
+    # sockaddr_un has room for so much
+    [ ${#dir} -lt 100 ] || die "$dir: that name is too long for a socket in it"
+    ! server_pid >/dev/null || die "it runs already, as process $(server_pid)"
+    choose_user
+    make_data
+    choose_port
+    [ ! -e "$dir/error.log" ] || mv "$dir/error.log" "$dir/error.log.old"
+    "${as[@]}" touch "$dir/error.log"
+    (
+        cd /
+        umask 077
+        exec setsid "${as[@]}" "$here/scripts/servers.sh" run "$kind" --bind-address=127.0.0.1 \
+            --skip-name-resolve --port="$port" --tmpdir="$dir/tmp" "$@" --datadir="$dir/data" --socket="$dir/socket" \
+            --pid-file="$dir/pid" --log-error="$dir/error.log"
+    ) </dev/null >>"$dir/error.log" 2>&1 &
+    for ((n = 0; n < 600; n++)); do
+        ! greets || break
+        [ -n "$(jobs -r)" ] || {
+            tail -n 20 "$dir/error.log" >&2
+            die "the server ended; $dir/error.log ends as above"
+        }
+        sleep 0.2
+    done
+    greets || die "no answer after two minutes, see $dir/error.log; it still runs, as process $!"
+    server_words
+    printf '%s\n' "$("${words[@]}" --version | sed 's/^.*Ver /Ver /')" \
+        "answers on the socket $dir/socket and on port $port, root has no password there" \
+        "scripts/servers.sh stop $kind $dir ends it"
+}
+
+stop() {
+    local pid n
+    dir=$(cd "$1" 2>/dev/null && pwd) || die "$1: no such directory"
+    [ -e "$dir/kind" ] || die "$dir is nothing that start made"
+    [ "$(cat "$dir/kind")" = "$kind" ] || die "$dir holds the data of another kind: $(cat "$dir/kind")"
+    pid=$(server_pid) || die "no server runs on $dir"
+    kill "$pid" || die "process $pid is somebody else's: stop it as who started it"
+    for ((n = 0; n < 600; n++)); do
+        server_pid >/dev/null || return 0
+        sleep 0.2
+    done
+    die "process $pid has not ended in two minutes, see $dir/error.log"
+}
+
+needs() {
+    [ "$1" -ge 1 ] || {
+        printf 'servers: %s wants %s\n' "$command" "$2" >&2
+        exit 2
+    }
+}
+
 case $command in
 fetch) fetch ;;
+start)
+    needs $# 'a directory'
+    start "$@"
+    ;;
+stop)
+    needs $# 'a directory'
+    stop "$@"
+    ;;
 run) run "$@" ;;
+tool)
+    needs $# "the program's name"
+    tool "$@"
+    ;;
 install)
-    [ $# -ge 1 ] || die "install wants the data directory"
+    needs $# 'the data directory'
     install "$@"
     ;;
 *)

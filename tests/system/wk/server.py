@@ -87,8 +87,9 @@ def template(base):
             os.chmod(new, 0o755)
             if os.geteuid() == 0:
                 shutil.chown(new, server_user())
-            subprocess.run([*as_mysql(), SERVERS, "install", KIND, new, *FILES],
-                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=base)
+            done = subprocess.run([*as_mysql(), SERVERS, "install", KIND, new, *FILES], text=True, cwd=base,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
+            assert done.returncode == 0, done.stdout[-2000:]
             if MYSQL:  # who the server is: each makes its own
                 os.unlink(os.path.join(new, "auto.cnf"))
             os.rename(new, path)

@@ -1,0 +1,212 @@
+"""scripts/servers.sh: servers to try things with, fetched whole or not at all, started and stopped."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pymysql
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPT = os.path.join(ROOT, "scripts/servers.sh")
+# In the place of debootstrap: each call leaves a line, and half a root, before it goes on or does not.
+FAKE = """#!/bin/bash
+dir=${@: -1}
+echo "$@" >>"$FAKE_BASE/calls"
+mkdir -p "$dir/usr/lib/somewhere"
+: >"$dir/half"
+case $(cat "$FAKE_BASE/how") in
+fail) echo 'E: Failed getting release file http://deb.debian.org/debian/dists/sid/Release'; exit 1 ;;
+hang) sleep 100 ;;
+slow) sleep 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def base():
+    path = tempfile.mkdtemp(prefix="servers")
+    os.chmod(path, 0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def run(*args, **env):
+    return subprocess.run([SCRIPT, *args], capture_output=True, text=True, timeout=150, cwd="/",
+                          stdin=subprocess.DEVNULL, env={**os.environ, **env})
+
+
+class Shop:
+    """Where servers are fetched from a debootstrap that is none."""
+
+    def __init__(self, base):
+        self.base, self.roots = base, os.path.join(base, "roots")
+        bin = os.path.join(base, "bin")
+        os.mkdir(bin)
+        for name, text in (("debootstrap", FAKE), ("id", "#!/bin/sh\necho ${FAKE_ID:-0}\n"),
+                           ("dpkg-query", "#!/bin/sh\necho 'ii debootstrap '\n")):
+            with open(os.path.join(bin, name), "w") as f:
+                f.write(text)
+            os.chmod(os.path.join(bin, name), 0o755)
+        self.env = {"PATH": bin + ":" + os.environ["PATH"], "FAKE_BASE": base,
+                    "WORLDKEEPER_SERVERS": self.roots}
+        self.does("well")
+
+    def does(self, how):
+        with open(os.path.join(self.base, "how"), "w") as f:
+            f.write(how)
+
+    def fetch(self, **env):
+        return run("fetch", "mysql", **self.env, **env)
+
+    def begin(self):
+        """A fetch that is under way, in a process group of its own."""
+        self.does("hang")
+        before = self.calls()
+        fetching = subprocess.Popen([SCRIPT, "fetch", "mysql"], env={**os.environ, **self.env},
+                                    start_new_session=True)
+        while self.calls() == before or not os.path.exists(os.path.join(self.roots, "mysql.new/half")):
+            assert fetching.poll() is None
+            time.sleep(0.02)
+        self.does("well")
+        return fetching
+
+    def calls(self):
+        try:
+            with open(os.path.join(self.base, "calls")) as f:
+                return len(f.readlines())
+        except FileNotFoundError:
+            return 0
+
+    def is_there(self):
+        return os.path.exists(os.path.join(self.roots, "mysql"))
+
+
+@pytest.fixture
+def shop(base):
+    return Shop(base)
+
+
+def test_a_fetch_that_fails_is_a_failure(shop):
+    """Without a network: the reason is shown, nothing looks fetched, and the next one may succeed."""
+    shop.does("fail")
+    done = shop.fetch()
+    assert done.returncode == 1 and "could not fetch mysql" in done.stderr, done
+    assert "Failed getting release file" in done.stderr and done.stdout == ""
+    assert not shop.is_there() and not os.path.exists(shop.roots + "/mysql.new")
+    for args in (["run", "mysql"], ["install", "mysql", shop.base + "/d"],
+                 ["start", "mysql", shop.base + "/s"], ["tool", "mysql", "mysqlbinlog"]):
+        done = run(*args, **shop.env)
+        assert done.returncode == 1 and "servers.sh fetch mysql" in done.stderr, done
+    assert not os.path.exists(shop.base + "/s")
+    shop.does("well")
+    assert shop.fetch().returncode == 0 and shop.is_there()
+    assert shop.fetch().returncode == 0 and shop.calls() == 2  # it is there
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_fetch_that_is_broken_off(shop, sign):
+    """Whoever ends it, half a root is nobody's server, and the next fetch begins anew."""
+    fetching = shop.begin()
+    os.killpg(fetching.pid, sign)
+    assert fetching.wait(20) != 0
+    assert not shop.is_there()
+    assert os.path.exists(shop.roots + "/mysql.new") == (sign == signal.SIGKILL)
+    done = shop.fetch()
+    assert done.returncode == 0 and shop.is_there() and not os.path.exists(shop.roots + "/mysql.new"), done
+
+
+def test_two_fetches_at_once_are_one(shop):
+    shop.does("slow")
+    both = [subprocess.Popen([SCRIPT, "fetch", "mysql"], env={**os.environ, **shop.env}) for _ in range(2)]
+    assert [p.wait(30) for p in both] == [0, 0]
+    assert shop.calls() == 1 and shop.is_there()
+
+
+def test_a_fetch_needs_root(shop):
+    done = shop.fetch(FAKE_ID="1000")
+    assert done.returncode == 1 and "needs root" in done.stderr and shop.calls() == 0, done
+
+
+def test_a_root_that_is_damaged_is_told(shop):
+    """A program that is missing is no riddle of the loader's."""
+    assert shop.fetch().returncode == 0
+    done = run("run", "mysql", **shop.env)
+    assert done.returncode == 1 and shop.roots + "/mysql has no C library" in done.stderr, done
+
+
+def test_what_it_does_not_know():
+    for args in (["fetch", "oracle"], ["start", "postgres", "/nowhere"]):
+        done = run(*args)
+        assert done.returncode == 1 and "no kind" in done.stderr and "mariadb-new" in done.stderr, done
+    for args in (["start", "mariadb"], ["stop", "mariadb"], ["install", "mariadb"], ["tool", "mariadb"],
+                 ["frob", "mariadb"]):
+        assert run(*args).returncode == 2, args
+
+
+@pytest.fixture
+def where(base):
+    """A directory for a server, which is ended."""
+    path = os.path.join(base, "a server")
+    yield path
+    run("stop", "mariadb", path)
+
+
+def rows(path, *statements):
+    con = pymysql.connect(unix_socket=path + "/socket", user="root", autocommit=True)
+    with con, con.cursor() as cur:
+        for statement in statements:
+            cur.execute(statement)
+        return cur.fetchall()
+
+
+def test_start_and_stop(where):
+    """A server that answers when start returns, on the port that it says, for its owner alone, with its
+    data when it is started again."""
+    done = run("start", "mariadb", where, "--max-heap-table-size=33554432")
+    assert done.returncode == 0 and done.stderr == "", done
+    port = int(re.search(r"port (\d+)", done.stdout)[1])
+    assert where + "/socket" in done.stdout and os.stat(where).st_mode & 0o777 == 0o700
+    assert rows(where, "SELECT @@port, @@max_heap_table_size, @@bind_address") == (
+        (port, 33554432, "127.0.0.1"),)
+    rows(where, "CREATE DATABASE d", "CREATE TABLE d.t ENGINE=InnoDB SELECT 7 AS n")
+    with pytest.raises(pymysql.err.OperationalError):  # root without a password is not on the network
+        pymysql.connect(host="127.0.0.1", port=port, user="root")
+    again = run("start", "mariadb", where)
+    assert again.returncode == 1 and "runs already" in again.stderr, again
+    assert run("stop", "mariadb", where).returncode == 0
+    with pytest.raises(pymysql.err.OperationalError):
+        rows(where, "SELECT 1")
+    ended = run("stop", "mariadb", where)
+    assert ended.returncode == 1 and "no server runs" in ended.stderr, ended
+    assert run("start", "mariadb", where).returncode == 0
+    assert rows(where, "SELECT n, @@port FROM d.t") == ((7, port),)
+
+
+def test_starts_that_fail(where, base):
+    """Each says why, and touches nobody's files."""
+    done = run("start", "mariadb", where, "--no-such-option")
+    assert done.returncode == 1 and "no-such-option" in done.stderr, done
+    assert "the server ended" in done.stderr
+    assert run("start", "mariadb", where).returncode == 0
+    port = rows(where, "SELECT @@port")[0][0]
+    other = run("start", "mariadb", os.path.join(base, "other"), f"--port={port}")
+    assert other.returncode == 1 and "already in use" in other.stderr, other
+    precious = os.path.join(base, "home")
+    os.mkdir(precious)
+    with open(precious + "/letter", "w") as f:
+        f.write("dear")
+    done = run("start", "mariadb", precious)
+    assert done.returncode == 1 and "not empty" in done.stderr and os.listdir(precious) == ["letter"], done
+    with open(where + "/kind", "w") as f:
+        f.write("mysql\n")
+    for command in ("start", "stop"):
+        done = run(command, "mariadb", where)
+        assert done.returncode == 1 and re.search("another kind: mysql|already", done.stderr), done
+    with open(where + "/kind", "w") as f:
+        f.write("mariadb\n")
+    long = os.path.join(base, "x" * 100)
+    assert "too long" in run("start", "mariadb", long).stderr
