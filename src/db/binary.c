@@ -31,7 +31,7 @@ struct slot {
     } value;
     char *bytes;
     unsigned long length;
-    my_bool null;
+    client_bool null;
 };
 
 struct db_binary {

@@ -24,9 +24,7 @@ struct binlog_wire {
     struct db_point until; /* to_end: where the log ended before reading began, if we may know */
     uint64_t packets;
     mono_t began; /* waiting for a packet */
-#ifdef MYSQL_RPL_GTID
-    MYSQL_RPL rpl;
-#endif
+    struct client_log log;
 };
 /* Leaves it closed after an error. */
 int binlog_wire_open(struct binlog_wire *w, const struct db_params *p, const struct binlog_ask *ask,

@@ -4,82 +4,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifndef MYSQL_RPL_GTID
-#include <mariadb_rpl.h>
-#endif
 
 #define LEAST_SILENCE 3000 /* ms: a busy server may be late with its heartbeat */
 #define HEARTBEAT 1000     /* where none is asked for: a server's own default is half a minute */
 #define LARGEST_PACKET (1ul << 30)
 
-/* Flags of the protocol. Annotations are asked for only so that no event is left out, since then
- * each has to begin where the one before it ended. */
+/* Flags of the protocol. What the second one asks for is, of a MariaDB, annotations: only so that
+ * no event is left out, since then each has to begin where the one before it ended; of a MySQL,
+ * heartbeats that tell places beyond 4 GiB. */
 #define DUMP_TO_END 1u
-#define DUMP_ANNOTATIONS 2u
+#define DUMP_ALL 2u
 
 #define NOT_READABLE 1236 /* the server's error for all that goes wrong with reading its log */
 #define SAME_ID 4052
 #define INTERRUPTED 1317
-
-/* ---- the part that is of one library or the other ---- */
-
-#ifdef MYSQL_RPL_GTID
-static int start(struct binlog_wire *w, const struct binlog_ask *ask)
-{
-    w->rpl = (MYSQL_RPL){
-        .file_name = ask->file,
-        .file_name_length = strlen(ask->file),
-        .start_position = ask->pos,
-        .server_id = ask->id,
-        .flags = ask->to_end ? DUMP_TO_END : 0,
-    };
-    return mysql_binlog_open(w->db->my, &w->rpl);
-}
-
-static int fetch(struct binlog_wire *w, const char **packet, size_t *len)
-{
-    if (mysql_binlog_fetch(w->db->my, &w->rpl) != 0)
-        return -1;
-    *packet = (const char *)w->rpl.buffer;
-    *len = w->rpl.size;
-    return w->rpl.size ? 1 : 0;
-}
-
-static void stop(struct binlog_wire *w)
-{
-    mysql_binlog_close(w->db->my, &w->rpl);
-}
-#else
-static int start(struct binlog_wire *w, const struct binlog_ask *ask)
-{
-    MARIADB_RPL *rpl = mariadb_rpl_init(w->db->my);
-    if (!rpl)
-        return -1;
-    mariadb_rpl_optionsv(rpl, MARIADB_RPL_FILENAME, ask->file, strlen(ask->file));
-    mariadb_rpl_optionsv(rpl, MARIADB_RPL_START, (unsigned long)ask->pos);
-    mariadb_rpl_optionsv(rpl, MARIADB_RPL_SERVER_ID, ask->id);
-    mariadb_rpl_optionsv(rpl, MARIADB_RPL_FLAGS,
-                         DUMP_ANNOTATIONS | (ask->to_end ? DUMP_TO_END : 0));
-    int rc = mariadb_rpl_open(rpl);
-    mariadb_rpl_close(rpl); /* what follows are packets, which the library can read without it */
-    return rc;
-}
-
-static int fetch(struct binlog_wire *w, const char **packet, size_t *len)
-{
-    unsigned long n = mysql_net_read_packet(w->db->my);
-    if (n == packet_error)
-        return -1;
-    *packet = (const char *)w->db->my->net.read_pos;
-    *len = n;
-    return n < 9 && (unsigned char)**packet == 0xFE ? 0 : 1;
-}
-
-static void stop(struct binlog_wire *w)
-{
-    (void)w;
-}
-#endif
 
 /* ---- errors ---- */
 
@@ -168,7 +106,8 @@ int binlog_wire_open(struct binlog_wire *w, const struct db_params *p, const str
         db_point(w->db, &w->until);
     w->began = clock_mono();
     if (set_up(w, ask, heartbeat, e) == 0) {
-        if (start(w, ask) == 0)
+        if (client_log_open(&w->log, w->db->my, ask->file, ask->pos, ask->id,
+                            DUMP_ALL | (ask->to_end ? DUMP_TO_END : 0)) == 0)
             return 0;
         fail(w, "asking for the binary log", e);
     }
@@ -182,7 +121,7 @@ int binlog_wire_next(struct binlog_wire *w, const char **bytes, size_t *len, str
     const char *packet = NULL;
     size_t n = 0;
     w->began = clock_mono();
-    int got = fetch(w, &packet, &n);
+    int got = client_log_next(&w->log, &packet, &n);
     if (got < 0)
         return fail(w, "reading the binary log", e);
     if (got == 0)
@@ -198,7 +137,7 @@ void binlog_wire_close(struct binlog_wire *w)
 {
     if (!w->db)
         return;
-    stop(w);
+    client_log_close(&w->log);
     db_close(w->db);
     w->db = NULL;
 }

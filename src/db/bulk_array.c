@@ -6,7 +6,7 @@
 #include "db/bulk_int.h"
 #include "db/sql.h"
 
-#if defined(MARIADB_CLIENT_STMT_BULK_OPERATIONS)
+#if CLIENT_ARRAYS
 
 struct bulk_array {
     MYSQL_STMT *stmt;

@@ -85,6 +85,8 @@ static void hint_for(unsigned num, struct err *e)
         err_hint(e, "the TLS handshake failed; check [mysql] tls and tls_ca");
     else if (num == 1290)
         err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
+    else if (client_hint(num))
+        err_hint(e, "%s", client_hint(num));
 }
 
 /* A lost connection that took as long as the read timeout was no loss: the server gave no answer.
@@ -130,19 +132,13 @@ static void set_seconds(MYSQL *my, enum mysql_option opt, int64_t ms)
 
 static void set_options(MYSQL *my, const struct db_params *p)
 {
-    my_bool off = 0, on = 1;
     unsigned local = p->bulk;
     set_seconds(my, MYSQL_OPT_CONNECT_TIMEOUT, p->connect_timeout);
     set_seconds(my, MYSQL_OPT_READ_TIMEOUT, p->read_timeout);
     set_seconds(my, MYSQL_OPT_WRITE_TIMEOUT, p->read_timeout);
-    mysql_options(my, MYSQL_OPT_RECONNECT, &off);
+    client_no_reconnect(my);
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &local);
-    if (p->tls >= 1 && !p->socket) /* without this call the library never offers TLS */
-        mysql_ssl_set(my, NULL, NULL, p->tls_ca, NULL, NULL);
-    if (p->tls >= 2)
-        mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);
-    if (p->tls == 3)
-        mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
+    client_tls(my, p->tls, p->socket != NULL, p->tls_ca);
 }
 
 /* Nothing that a global setting says may change what we read or write: a sql_select_limit would

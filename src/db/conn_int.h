@@ -2,9 +2,8 @@
 #ifndef WK_DB_CONN_INT_H
 #define WK_DB_CONN_INT_H
 
-#include <mysql.h>
-
 #include "core/clock.h"
+#include "db/client.h"
 #include "db/conn.h"
 
 struct db_feed;

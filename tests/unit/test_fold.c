@@ -38,7 +38,7 @@ static struct fold_table *begin(size_t keys)
     return fold_table(fold, "t", key, keys);
 }
 
-static int stop(void **state)
+static int halt(void **state)
 {
     (void)state;
     fold_free(fold);
@@ -1595,38 +1595,38 @@ static void test_walks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_last_one_wins, stop),
-        cmocka_unit_test_teardown(test_replace, stop),
-        cmocka_unit_test_teardown(test_replace_of_other_forms, stop),
-        cmocka_unit_test_teardown(test_replace_and_truncate, stop),
-        cmocka_unit_test_teardown(test_replace_loosely, stop),
-        cmocka_unit_test_teardown(test_came_and_went, stop),
-        cmocka_unit_test_teardown(test_key_changes, stop),
-        cmocka_unit_test_teardown(test_keys_are_bytes, stop),
-        cmocka_unit_test_teardown(test_keys_of_columns, stop),
-        cmocka_unit_test_teardown(test_keys_apart, stop),
-        cmocka_unit_test_teardown(test_keys_begin_alike, stop),
-        cmocka_unit_test_teardown(test_changes_contradict, stop),
-        cmocka_unit_test_teardown(test_base_contradicts, stop),
-        cmocka_unit_test_teardown(test_loose, stop),
-        cmocka_unit_test_teardown(test_truncate, stop),
-        cmocka_unit_test_teardown(test_no_key, stop),
-        cmocka_unit_test_teardown(test_no_key_loose, stop),
-        cmocka_unit_test_teardown(test_no_key_truncate, stop),
-        cmocka_unit_test_teardown(test_blocks, stop),
-        cmocka_unit_test_teardown(test_tables, stop),
-        cmocka_unit_test_teardown(test_errors, stop),
-        cmocka_unit_test_teardown(test_cut_tuples, stop),
-        cmocka_unit_test_teardown(test_no_tuples, stop),
-        cmocka_unit_test_teardown(test_bytes_of_strings, stop),
-        cmocka_unit_test_teardown(test_other_columns, stop),
-        cmocka_unit_test_teardown(test_space_is_used_again, stop),
-        cmocka_unit_test_teardown(test_queue, stop),
+        cmocka_unit_test_teardown(test_last_one_wins, halt),
+        cmocka_unit_test_teardown(test_replace, halt),
+        cmocka_unit_test_teardown(test_replace_of_other_forms, halt),
+        cmocka_unit_test_teardown(test_replace_and_truncate, halt),
+        cmocka_unit_test_teardown(test_replace_loosely, halt),
+        cmocka_unit_test_teardown(test_came_and_went, halt),
+        cmocka_unit_test_teardown(test_key_changes, halt),
+        cmocka_unit_test_teardown(test_keys_are_bytes, halt),
+        cmocka_unit_test_teardown(test_keys_of_columns, halt),
+        cmocka_unit_test_teardown(test_keys_apart, halt),
+        cmocka_unit_test_teardown(test_keys_begin_alike, halt),
+        cmocka_unit_test_teardown(test_changes_contradict, halt),
+        cmocka_unit_test_teardown(test_base_contradicts, halt),
+        cmocka_unit_test_teardown(test_loose, halt),
+        cmocka_unit_test_teardown(test_truncate, halt),
+        cmocka_unit_test_teardown(test_no_key, halt),
+        cmocka_unit_test_teardown(test_no_key_loose, halt),
+        cmocka_unit_test_teardown(test_no_key_truncate, halt),
+        cmocka_unit_test_teardown(test_blocks, halt),
+        cmocka_unit_test_teardown(test_tables, halt),
+        cmocka_unit_test_teardown(test_errors, halt),
+        cmocka_unit_test_teardown(test_cut_tuples, halt),
+        cmocka_unit_test_teardown(test_no_tuples, halt),
+        cmocka_unit_test_teardown(test_bytes_of_strings, halt),
+        cmocka_unit_test_teardown(test_other_columns, halt),
+        cmocka_unit_test_teardown(test_space_is_used_again, halt),
+        cmocka_unit_test_teardown(test_queue, halt),
         cmocka_unit_test(test_some_at_a_time),
-        cmocka_unit_test_teardown(test_late_contradiction, stop),
-        cmocka_unit_test_teardown(test_contradiction_behind_a_turn, stop),
+        cmocka_unit_test_teardown(test_late_contradiction, halt),
+        cmocka_unit_test_teardown(test_contradiction_behind_a_turn, halt),
         cmocka_unit_test(test_work_not_waited_for),
-        cmocka_unit_test_teardown(test_walks, stop),
+        cmocka_unit_test_teardown(test_walks, halt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
