@@ -116,7 +116,7 @@ class Keeper:
 
     def environment(self, fault=None, **more):
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNTIME_DIRECTORY": self.control_dir}
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+        for name in ("LIBMYSQL_PLUGIN_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
         if fault:
