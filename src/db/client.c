@@ -5,7 +5,7 @@
 #ifdef LIBMARIADB
 #include <mariadb_rpl.h>
 
-void client_no_reconnect(MYSQL *my)
+void client_prepare(MYSQL *my)
 {
     my_bool off = 0;
     mysql_options(my, MYSQL_OPT_RECONNECT, &off);
@@ -64,10 +64,12 @@ void client_log_close(struct client_log *log)
 #include <openssl/x509.h>
 #include <unistd.h>
 
-/* It never does, unless it is asked to; to forbid it is deprecated, and it says so on stderr. */
-void client_no_reconnect(MYSQL *my)
+/* It never reconnects, unless it is asked to; to forbid it is deprecated, and it says so on stderr.
+ * By itself it says to the server that names are in utf8mb4_0900_ai_ci, of which a MariaDB knows
+ * nothing: it would read them as latin1. No name has characters that are not in utf8mb3. */
+void client_prepare(MYSQL *my)
 {
-    (void)my;
+    mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb3");
 }
 
 /* Without authorities it does not look for the system's, as others do, but gives up. */

@@ -16,8 +16,8 @@ typedef bool client_bool;
 #define CLIENT_ARRAYS 0
 #endif
 
-/* Before the connection is made. A connection that was lost must stay lost. */
-void client_no_reconnect(MYSQL *my);
+/* Before the connection is made: once lost it must stay lost; names are in UTF-8 for any server. */
+void client_prepare(MYSQL *my);
 /* The same. tls: as in struct db_params; ca: NULL for the system's authorities. */
 void client_tls(MYSQL *my, int tls, bool socket, const char *ca);
 /* What to do about an error of the library's own, beside what is true of any library; NULL: no

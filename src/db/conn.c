@@ -136,7 +136,7 @@ static void set_options(MYSQL *my, const struct db_params *p)
     set_seconds(my, MYSQL_OPT_CONNECT_TIMEOUT, p->connect_timeout);
     set_seconds(my, MYSQL_OPT_READ_TIMEOUT, p->read_timeout);
     set_seconds(my, MYSQL_OPT_WRITE_TIMEOUT, p->read_timeout);
-    client_no_reconnect(my);
+    client_prepare(my);
     mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &local);
     client_tls(my, p->tls, p->socket != NULL, p->tls_ca);
 }
