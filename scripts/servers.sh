@@ -20,7 +20,8 @@ Usage: scripts/servers.sh COMMAND KIND [DIR] [OPTION...]
                           only an empty data directory
   run KIND [OPTION...]    only the server's program, in the foreground, with these options
   tool KIND NAME [ARGUMENT...]
-                          another program that comes with it
+                          another program that comes with it, such as mysqldump
+  root KIND               says the directory that it was fetched into
 
 Kinds:
   mariadb       MariaDB of this Debian
@@ -50,11 +51,17 @@ command=$1 kind=$2
 shift 2
 case $kind in
 mariadb) packages='' ;;
-mysql) packages=mysql-server-core ;;
+mysql) # and what scripts/oracle-client.sh builds with: fetching twice would take twice as long
+    packages=mysql-server-core,mysql-client-core,gcc,libc6-dev,make,pkg-config,libmysqlclient-dev
+    packages+=,zlib1g-dev,libcurl4-openssl-dev,libisal-dev,libinih-dev,libjansson-dev,libssl-dev
+    packages+=,libcmocka-dev
+    ;;
 mariadb-new) packages=mariadb-server-core ;;
 *) die "no kind '$kind': there are mariadb, mysql and mariadb-new" ;;
 esac
 root=$roots/$kind
+
+fetched() { [ "$(cat "$root/.complete" 2>/dev/null)" = "$packages" ]; }
 
 # What a fetch that was broken off left: debootstrap may have had these mounted in it.
 remove_root() {
@@ -72,15 +79,14 @@ fetch() {
         "$here/scripts/deps.sh" demo
         return
     fi
-    [ ! -e "$root/.complete" ] || return 0
+    ! fetched || return 0
     [ "$(id -u)" = 0 ] || die "fetching $kind needs root (debootstrap)"
     "$here/scripts/deps.sh" clean-root
     mkdir -p "$roots"
     exec 9>"$roots/$kind.lock"
     flock 9
-    [ ! -e "$root/.complete" ] || return 0
+    ! fetched || return 0
     new=$root.new
-    remove_root "$root"
     remove_root "$new"
     # Without a network this is to fail, not to try for half an hour.
     printf 'timeout = 30\ntries = 3\n' >"$roots/wgetrc"
@@ -94,7 +100,8 @@ fetch() {
     }
     rm -rf "$new/var/cache/apt/archives"
     mkdir -p "$new/usr/lib/mysql/plugin" # MariaDB's core package has none
-    : >"$new/.complete"
+    printf '%s\n' "$packages" >"$new/.complete"
+    remove_root "$root"
     mv "$new" "$root"
     trap - EXIT HUP INT TERM
 }
@@ -324,6 +331,7 @@ tool)
     needs $# "the program's name"
     tool "$@"
     ;;
+root) printf '%s\n' "$root" ;;
 install)
     needs $# 'the data directory'
     install "$@"

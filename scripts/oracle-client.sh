@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Builds worldkeeper with Oracle's client library and runs the unit tests with it, in the Debian sid
+# that Oracle's server comes from (scripts/servers.sh): this Debian has MariaDB's library only.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=build/oracle
+
+usage() {
+    cat <<'END_USAGE'
+Usage: scripts/oracle-client.sh [--no-unit]
+
+Fetches Debian sid into a directory of its own when it is not there yet (scripts/servers.sh fetch
+mysql), builds there with libmysqlclient, warnings as errors, and runs the unit tests there. Needs
+root, for debootstrap and chroot.
+
+Leaves build/oracle/worldkeeper, which runs here too, by sid's own loader and libraries:
+
+    WK_KIND=mysql WORLDKEEPER=build/oracle/worldkeeper /usr/bin/python3 -m pytest tests/system
+
+  --no-unit   only build
+END_USAGE
+}
+
+die() {
+    printf 'oracle-client: %s\n' "$*" >&2
+    exit 1
+}
+
+unit=yes
+while [ $# -gt 0 ]; do
+    case $1 in
+    --no-unit) unit=no ;;
+    --help)
+        usage
+        exit 0
+        ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+[ "$(id -u)" = 0 ] || die "needs root, for debootstrap and chroot"
+
+# A mount namespace of its own: whatever happens, nothing stays mounted.
+if [ -z "${ORACLE_CLIENT_INSIDE:-}" ]; then
+    "$here/scripts/servers.sh" fetch mysql
+    args=()
+    [ "$unit" = yes ] || args+=(--no-unit)
+    ORACLE_CLIENT_INSIDE=yes exec unshare --mount --pid --fork --kill-child "$0" "${args[@]}"
+fi
+
+root=$("$here/scripts/servers.sh" root mysql)
+tree=/usr/src/worldkeeper
+mkdir -p "$root$tree" "$here/build"
+mount --make-rprivate /
+mount --bind "$here" "$root$tree"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+
+inside() {
+    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+        CMOCKA_MESSAGE_OUTPUT="${CMOCKA_MESSAGE_OUTPUT:-STDOUT}" \
+        make --no-print-directory -s -j2 -C "$tree" BUILD="$build" "$@"
+}
+
+# The programs that run outside: by the root's loader, with the root's libraries alone, those too
+# that libraries need.
+tools=("$build/bench/scan" "$build/tools/binlog_read" "$build/tools/segment_read" "$build/tools/row_images")
+inside LDFLAGS="-Wl,--dynamic-linker=$root/lib64/ld-linux-x86-64.so.2 \
+-Wl,--disable-new-dtags,-rpath,$root/usr/lib/x86_64-linux-gnu" all "${tools[@]}"
+[ "$unit" = no ] || inside unit
