@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ static enum err_class class_of(unsigned num)
     case 2054: /* authentication protocol refused */
     case 2059: /* authentication plugin cannot be loaded */
     case 2061:
+    case 3032: /* offline_mode, MySQL */
     case 3118: /* account locked, MySQL */
     case 4151: /* account locked, MariaDB */
         return ERR_DENIED;
@@ -87,6 +89,12 @@ static void hint_for(unsigned num, struct err *e)
         err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
     else if (client_hint(num))
         err_hint(e, "%s", client_hint(num));
+    else if (num == 3032)
+        err_hint(e,
+                 "its administrator keeps everybody out: SET GLOBAL offline_mode=OFF lets them in");
+    else if (num == 3750)
+        err_hint(e, "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the "
+                    "account, or SET GLOBAL sql_require_primary_key=OFF");
 }
 
 /* A lost connection that took as long as the read timeout was no loss: the server gave no answer.
@@ -141,6 +149,25 @@ static void set_options(MYSQL *my, const struct db_params *p)
     client_tls(my, p->tls, p->socket != NULL, p->tls_ca);
 }
 
+/* MySQL may ask for a key that a table of the game has not, or make one up. Without the right to
+ * have it otherwise such a table is refused when it comes to it, and others are not. */
+static int tables_as_told(struct db *db, struct err *e)
+{
+    struct err why = {0};
+    char *on = db_one(
+        db,
+        "SELECT @@SESSION.sql_require_primary_key OR @@SESSION.sql_generate_invisible_primary_key",
+        &why);
+    if (on && strcmp(on, "0") != 0)
+        db_exec(db, "SET SESSION sql_require_primary_key=0, sql_generate_invisible_primary_key=0",
+                &why);
+    free(on);
+    if (why.cls != ERR_UNREACHABLE && why.cls != ERR_STALLED)
+        return 0;
+    *e = why;
+    return -1;
+}
+
 /* Nothing that a global setting says may change what we read or write: a sql_select_limit would
  * make half a table look whole. A session idle in wait_timeout loses the lease. */
 static int session_setup(struct db *db, struct err *e)
@@ -154,8 +181,9 @@ static int session_setup(struct db *db, struct err *e)
             "wait_timeout=86400, net_write_timeout=600",
             e) < 0)
         return -1;
-    return db_is_mariadb(db) ? db_exec(db, "SET SESSION max_statement_time=0", e)
-                             : db_exec(db, "SET SESSION max_execution_time=0", e);
+    if (db_is_mariadb(db))
+        return db_exec(db, "SET SESSION max_statement_time=0", e);
+    return db_exec(db, "SET SESSION max_execution_time=0", e) < 0 ? -1 : tables_as_told(db, e);
 }
 
 struct db *db_open(const struct db_params *p, struct err *e)

@@ -47,6 +47,7 @@ bool db_no_connection(const struct err *e);
 /* Does another session hold what the statement needs, as far as trying again may help? */
 bool db_lock_busy(const struct err *e);
 #define DB_LOCK_TIMEOUT 1205
+#define DB_LOG_NEEDS_SUPER 1419 /* to make a trigger where changes are logged */
 #define DB_DEADLOCK 1213 /* the other session took the same locks in another order, and goes on */
 
 /* Around the use of connections in a thread other than the process's first. */

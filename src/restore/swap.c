@@ -143,6 +143,22 @@ static int triggers_put(struct db *db, const char *schema, const struct db_trigg
     return rc;
 }
 
+/* What lets this account make somebody's trigger anew. */
+static void trigger_hint(struct db *db, struct err *e)
+{
+    if (e->num == DB_LOG_NEEDS_SUPER)
+        err_hint(e,
+                 "SET GLOBAL log_bin_trust_function_creators=ON; worldkeeper --check tells more");
+    else if (e->cls == ERR_DENIED && db_is_mariadb(db))
+        err_hint(e, "GRANT SET USER ON *.* TO it, or drop the trigger; worldkeeper --check "
+                    "names each");
+    else if (e->cls == ERR_DENIED)
+        err_hint(e,
+                 "GRANT SET_ANY_DEFINER ON *.* TO it, with SYSTEM_USER when the definer has that "
+                 "and ALLOW_NONEXISTENT_DEFINER when there is none, or drop the trigger; "
+                 "worldkeeper --check names each");
+}
+
 /* Every trigger is made once, under a name of ours, before the first real one is touched: a definer
  * that we may not use, or a body that no longer compiles, must not cost the game its trigger. */
 static int triggers_prove(struct swap *s, const struct db_triggers *list, struct err *e)
@@ -156,9 +172,7 @@ static int triggers_prove(struct swap *s, const struct db_triggers *list, struct
         if (trigger_drop(s->db, proof, e) < 0 || db_trigger_create(s->db, &t, to->shadow, e) < 0 ||
             trigger_drop(s->db, proof, e) < 0) {
             err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
-            if (e && e->cls == ERR_DENIED)
-                err_hint(e, "GRANT SET USER ON *.* to it, or drop the trigger; worldkeeper --check "
-                            "names each");
+            trigger_hint(s->db, e);
             return -1;
         }
     }
