@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "db/sql.h"
+#include "restore/constraints.h"
 #include "restore/load_int.h"
 
 #define COUNTER_FIRST_ROWS 20000u
@@ -69,7 +70,10 @@ static int create_from_text(struct loader *l, const struct target *t, const char
     }
     buf_adds(&sql, prefix);
     sql_ident(&sql, loader_place(l, t));
-    buf_add(&sql, rest, (size_t)(create + len - rest));
+    if (t->live && !db_is_mariadb(l->db)) /* which has constraints of these names */
+        constraints_unnamed(&sql, rest, (size_t)(create + len - rest));
+    else
+        buf_add(&sql, rest, (size_t)(create + len - rest));
     if (loader_takes(l->plan, t->name, create, len, e) < 0)
         goto out;
     rc = db_exec(l->db, "SET NAMES utf8mb4", e);
@@ -111,6 +115,7 @@ static int create_place(struct loader *l, struct target *t, const char *create, 
     if (set_heap(l, base, e) < 0 || create_once(l, t, create, len, e) < 0)
         return -1;
     t->created = true;
+    t->heap = t->memory ? base : 0;
     if (db_figures(l->db, l->schema, loader_place(l, t), &fresh, e) < 0)
         return -1;
     if (t->heap_need > want)
@@ -122,6 +127,7 @@ static int create_place(struct loader *l, struct target *t, const char *create, 
     }
     if (want <= base)
         return 0;
+    t->heap = t->memory ? want : 0;
     return drop_place(l, t, e) < 0 || set_heap(l, want, e) < 0 ? -1
                                                                : create_once(l, t, create, len, e);
 }

@@ -1,5 +1,6 @@
 #include "restore/swap.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "db/sql.h"
 #include "journal/statement.h"
 #include "restore/conflict.h"
+#include "restore/constraints.h"
 
 #define SHADOW_SENTINEL DB_OWN_PREFIX "new_sentinel"
 #define OLD_SENTINEL DB_OWN_PREFIX "old_sentinel"
@@ -305,6 +307,20 @@ static int save_pending(struct swap *s, struct db_triggers *triggers, struct err
     return rc;
 }
 
+/* How the tables that go are defined: their constraints' names are to come back. */
+static int note_names(struct swap *s, struct err *e)
+{
+    for (size_t i = 0; i < s->plan->count && !db_is_mariadb(s->db); i++) {
+        struct target *t = &s->plan->list[i];
+        if (!replaces(t))
+            continue;
+        t->was = db_create_table(s->db, s->job->cfg->schema, t->name, e);
+        if (!t->was)
+            return -1;
+    }
+    return 0;
+}
+
 /* A told end waits until the few statements of the swap are through. */
 static void hold_signals(sigset_t *old)
 {
@@ -325,8 +341,9 @@ int swap_in(struct swap *s, struct err *e)
     bool sentinel_there = db_sentinel_read(s->db, c->schema, c->sentinel, &now, &ignored) == 0;
     int rc = -1;
     hold_signals(&old);
-    if (triggers_of_plan(s, &triggers, e) < 0 || triggers_prove(s, &triggers, e) < 0 ||
-        make_sentinel(s, e) < 0 || save_pending(s, &triggers, e) < 0)
+    if (note_names(s, e) < 0 || triggers_of_plan(s, &triggers, e) < 0 ||
+        triggers_prove(s, &triggers, e) < 0 || make_sentinel(s, e) < 0 ||
+        save_pending(s, &triggers, e) < 0)
         goto out;
     if (s->job->swapping)
         s->job->swapping(s->job->note_arg, s->nonce, s->generation);
@@ -436,6 +453,47 @@ static int raise_lease(struct db *db, const struct config *c, uint64_t generatio
     return rc;
 }
 
+/* ALTER copies the table, and a MEMORY table gets the size limit of the session that does. */
+static int rename_constraints(struct swap *s, const struct target *t, const char *change,
+                              struct err *e)
+{
+    struct buf b = {0};
+    struct err ignored;
+    buf_adds(&b, "ALTER TABLE ");
+    sql_ident(&b, t->name);
+    buf_printf(&b, " %s", change);
+    int rc = db_exec(s->db, "SET NAMES utf8mb4", e);
+    if (rc == 0 && t->heap)
+        rc = db_execf(s->db, e, "SET SESSION max_heap_table_size=%" PRIu64, t->heap);
+    if (rc == 0)
+        rc = db_exec_len(s->db, b.p, b.len, e);
+    if (db_exec(s->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    buf_free(&b);
+    if (rc < 0)
+        err_step(e, "giving the constraints of table %s their names back", t->name);
+    return rc;
+}
+
+static int names_back(struct swap *s, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < s->plan->count && rc == 0; i++) {
+        const struct target *t = &s->plan->list[i];
+        struct buf change = {0};
+        if (!t->was || !strstr(t->was, " CHECK ("))
+            continue;
+        char *now = db_create_table(s->db, s->job->cfg->schema, t->name, e);
+        if (!now)
+            rc = -1;
+        else if (constraints_rename(&change, t->was, now))
+            rc = rename_constraints(s, t, change.p, e);
+        buf_free(&change);
+        free(now);
+    }
+    return rc;
+}
+
 int swap_tidy(struct swap *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
@@ -450,6 +508,8 @@ int swap_tidy(struct swap *s, struct err *e)
         rc = remember_world(s->db, s->job, s->nonce, s->generation, e);
     if (rc == 0)
         rc = pending_remove(s->job->dirfd, e);
+    if (rc == 0) /* last, for the game waits for the copy of a table */
+        rc = names_back(s, e);
     if (rc < 0)
         err_step(e, "the world is restored, but tidying up failed");
     return rc;

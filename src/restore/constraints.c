@@ -1,0 +1,126 @@
+#include "restore/constraints.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/sql.h"
+
+struct line {
+    char *name;
+    const char *check; /* CHECK (…) and what else stands on the line, without the comma */
+    size_t len;
+    bool met;
+};
+struct lines {
+    struct line *list;
+    size_t count;
+};
+
+/* "  CONSTRAINT `name` CHECK (…)": the place of CHECK, or NULL. */
+static const char *check_of(const char *s, const char *end, struct buf *name)
+{
+    static const char head[] = "  CONSTRAINT ", check[] = " CHECK (";
+    size_t n = sizeof head - 1, m = sizeof check - 1;
+    buf_clear(name);
+    if ((size_t)(end - s) < n || memcmp(s, head, n) != 0)
+        return NULL;
+    const char *behind = sql_read_ident(s + n, end, name);
+    bool is = behind && (size_t)(end - behind) > m && memcmp(behind, check, m) == 0;
+    return is ? behind + 1 : NULL;
+}
+
+static const char *line_end(const char *s, const char *end)
+{
+    const char *nl = memchr(s, '\n', (size_t)(end - s));
+    return nl ? nl : end;
+}
+
+void constraints_unnamed(struct buf *out, const char *create, size_t len)
+{
+    const char *end = create + len, *next;
+    struct buf name = {0};
+    for (const char *s = create; s < end; s = next) {
+        const char *e = line_end(s, end), *check = check_of(s, e, &name);
+        next = e < end ? e + 1 : end;
+        buf_adds(out, check ? "  " : "");
+        buf_add(out, check ? check : s, (size_t)(next - (check ? check : s)));
+    }
+    buf_free(&name);
+}
+
+static struct lines read_lines(const char *create)
+{
+    const char *end = create + strlen(create), *next;
+    struct lines out = {0};
+    struct buf name = {0};
+    for (const char *s = create; s < end; s = next) {
+        const char *e = line_end(s, end), *check = check_of(s, e, &name);
+        next = e < end ? e + 1 : end;
+        if (!check)
+            continue;
+        size_t len = (size_t)(e - check);
+        len -= check[len - 1] == ',';
+        out.list = xrealloc(out.list, (out.count + 1) * sizeof *out.list);
+        out.list[out.count++] = (struct line){xstrdup(name.p), check, len, false};
+    }
+    buf_free(&name);
+    return out;
+}
+
+static void free_lines(struct lines *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        free(l->list[i].name);
+    free(l->list);
+}
+
+static bool same_check(const struct line *a, const struct line *b)
+{
+    return a->len == b->len && memcmp(a->check, b->check, a->len) == 0;
+}
+
+static void meet(struct lines *was, struct lines *now)
+{
+    for (size_t i = 0; i < was->count; i++)
+        for (size_t k = 0; k < now->count; k++)
+            if (strcmp(was->list[i].name, now->list[k].name) == 0 &&
+                same_check(&was->list[i], &now->list[k]))
+                was->list[i].met = now->list[k].met = true;
+}
+
+/* One that says the same under another name. */
+static struct line *stand_in(struct lines *now, const struct line *w)
+{
+    for (size_t k = 0; k < now->count; k++)
+        if (!now->list[k].met && same_check(&now->list[k], w))
+            return &now->list[k];
+    return NULL;
+}
+
+size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_sql)
+{
+    struct lines was = read_lines(was_sql), now = read_lines(now_sql);
+    struct buf add = {0};
+    size_t n = 0;
+    meet(&was, &now);
+    for (size_t i = 0; i < was.count; i++) {
+        const struct line *w = &was.list[i];
+        struct line *have = w->met ? NULL : stand_in(&now, w);
+        if (!have)
+            continue;
+        have->met = true;
+        buf_adds(out, n ? ", DROP CHECK " : "DROP CHECK ");
+        sql_ident(out, have->name);
+        buf_adds(&add, ", ADD CONSTRAINT ");
+        sql_ident(&add, w->name);
+        buf_addc(&add, ' ');
+        buf_add(&add, w->check, w->len);
+        n++;
+    }
+    if (n)
+        buf_add(out, add.p, add.len);
+    buf_free(&add);
+    free_lines(&was);
+    free_lines(&now);
+    return n;
+}

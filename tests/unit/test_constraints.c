@@ -1,0 +1,80 @@
+/* restore/constraints: names of CHECK constraints out of a definition and back into one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "restore/constraints.h"
+
+#define HEAD "CREATE TABLE `a` (\n  `v` int COMMENT '  CONSTRAINT `x` CHECK (1)',\n"
+#define TAIL "\n) ENGINE=MEMORY"
+#define POSITIVE " CHECK ((`v` > 0))"
+#define SMALL " CHECK ((`v` < 9)) /*!80016 NOT ENFORCED */"
+
+static void expect_unnamed(const char *create, const char *want)
+{
+    struct buf b = {0};
+    buf_adds(&b, ""); /* makes it a string */
+    constraints_unnamed(&b, create, strlen(create));
+    assert_string_equal(b.p, want);
+    buf_free(&b);
+}
+
+static void test_unnamed(void **state)
+{
+    (void)state;
+    expect_unnamed(HEAD "  CONSTRAINT `o``k` " POSITIVE TAIL,
+                   HEAD "  CONSTRAINT `o``k` " POSITIVE TAIL);
+    expect_unnamed(HEAD "  CONSTRAINT `o``k`" POSITIVE ",\n  CONSTRAINT `b`" SMALL TAIL,
+                   HEAD "  CHECK ((`v` > 0)),\n  CHECK ((`v` < 9)) /*!80016 NOT ENFORCED */" TAIL);
+    expect_unnamed(
+        HEAD "  KEY `k` (`v`),\n  CONSTRAINT `f` FOREIGN KEY (`v`) REFERENCES `p` (`v`)" TAIL,
+        HEAD "  KEY `k` (`v`),\n  CONSTRAINT `f` FOREIGN KEY (`v`) REFERENCES `p` (`v`)" TAIL);
+    expect_unnamed("  CONSTRAINT `cut", "  CONSTRAINT `cut");
+    expect_unnamed("  CONSTRAINT `cut`", "  CONSTRAINT `cut`");
+}
+
+static void expect_rename(const char *was, const char *now, size_t count, const char *want)
+{
+    struct buf b = {0};
+    buf_adds(&b, "");
+    assert_int_equal(constraints_rename(&b, was, now), count);
+    assert_string_equal(b.p, want);
+    buf_free(&b);
+}
+
+static void test_rename(void **state)
+{
+    (void)state;
+    const char *was = HEAD "  CONSTRAINT `a_chk_1`" POSITIVE ",\n  CONSTRAINT `it's``` " TAIL;
+    expect_rename(was, was, 0, "");
+    expect_rename(HEAD TAIL, HEAD TAIL, 0, "");
+    /* only what has another name now */
+    expect_rename(HEAD "  CONSTRAINT `a_chk_1`" POSITIVE ",\n  CONSTRAINT `b``b`" SMALL TAIL,
+                  HEAD "  CONSTRAINT `a_chk_1`" POSITIVE ",\n  CONSTRAINT `a_chk_2`" SMALL TAIL, 1,
+                  "DROP CHECK `a_chk_2`, ADD CONSTRAINT `b``b`" SMALL);
+    /* two that say the same, and two that changed their names with each other */
+    expect_rename(HEAD "  CONSTRAINT `x`" SMALL ",\n  CONSTRAINT `y`" SMALL TAIL,
+                  HEAD "  CONSTRAINT `c1`" SMALL ",\n  CONSTRAINT `c2`" SMALL TAIL, 2,
+                  "DROP CHECK `c1`, DROP CHECK `c2`, ADD CONSTRAINT `x`" SMALL
+                  ", ADD CONSTRAINT `y`" SMALL);
+    expect_rename(HEAD "  CONSTRAINT `x`" SMALL ",\n  CONSTRAINT `y`" POSITIVE TAIL,
+                  HEAD "  CONSTRAINT `x`" POSITIVE ",\n  CONSTRAINT `y`" SMALL TAIL, 2,
+                  "DROP CHECK `y`, DROP CHECK `x`, ADD CONSTRAINT `x`" SMALL
+                  ", ADD CONSTRAINT `y`" POSITIVE);
+    /* what is not there any more is not made anew */
+    expect_rename(HEAD "  CONSTRAINT `x`" SMALL TAIL, HEAD "  CONSTRAINT `c1`" POSITIVE TAIL, 0,
+                  "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unnamed),
+                                       cmocka_unit_test(test_rename)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
