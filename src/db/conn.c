@@ -25,6 +25,7 @@ static enum err_class class_of(unsigned num)
     case 2003:
     case 2005: /* unknown host */
     case 2006: /* gone away */
+    case 2007: /* another protocol */
     case 2013: /* lost */
     case 2014: /* out of sync: the stream broke */
     case 2026: /* TLS */
@@ -186,6 +187,15 @@ static int session_setup(struct db *db, struct err *e)
     return db_exec(db, "SET SESSION max_execution_time=0", e) < 0 ? -1 : tables_as_told(db, e);
 }
 
+/* A greeting in another protocol is a lost connection to Connector/C, but it words it like none. */
+static void hint_for_greeting(const struct db *db, struct err *e)
+{
+    unsigned num = mysql_errno(db->my);
+    if (e && (num == 2007 || (num == 2013 && text_starts(mysql_error(db->my), "Can't connect"))))
+        err_hint(e, "what answers there is no MySQL or MariaDB, or its X protocol (port 33060): "
+                    "check [mysql] socket, or host and port");
+}
+
 struct db *db_open(const struct db_params *p, struct err *e)
 {
     struct db *db = xcalloc(1, sizeof *db);
@@ -202,6 +212,7 @@ struct db *db_open(const struct db_params *p, struct err *e)
     if (!mysql_real_connect(db->my, p->socket ? NULL : p->host, p->user, p->password, p->schema,
                             p->port, p->socket, 0)) {
         db_fail(db, began, "cannot connect", e);
+        hint_for_greeting(db, e);
         goto fail;
     }
     db->read_timeout = p->read_timeout;
