@@ -1,0 +1,232 @@
+"""What an administrator of MySQL may have set, and of MariaDB not: the product lives with it, or refuses
+by name what it cannot do, with the way out, before anything is touched."""
+import pytest
+from wk.keeper import DONE, FAILED
+from wk.server import RIGHTS, SERVER_RIGHTS
+from wk.util import CANARY, free_port, ident
+
+pytestmark = pytest.mark.only("mysql", why="MariaDB has none of these settings")
+
+
+def lose(world):
+    """The world as a restart of the server leaves it, without one."""
+    tables = world.sql("SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() "
+                       "AND engine='MEMORY'")
+    world.sql(*(f"TRUNCATE TABLE {ident(t)}" for (t,) in tables))
+
+
+def again(server, *statements):
+    """Settings of sessions that are yet to come."""
+    server.sql(*(f"SET GLOBAL {s}" for s in statements))
+
+
+def test_tables_must_have_a_key(make_server, make_world, make_keeper):
+    """sql_require_primary_key: a table without one is named, with the ways out; the world stays as it is.
+    With the right to have it otherwise nobody notices."""
+    server = make_server()
+    world = make_world(on=server)
+    keeper = make_keeper(world, {"restore": {"scope": "all"}, "dump": {"engines": "all"}})
+    world.sql("CREATE TABLE durable (v INT) ENGINE=InnoDB", "INSERT INTO durable VALUES (1),(1)",
+              "CREATE TABLE odd (v INT, id INT AUTO_INCREMENT, UNIQUE KEY (id)) ENGINE=MEMORY",
+              "INSERT INTO odd VALUES (1,1)", "ALTER TABLE odd AUTO_INCREMENT=70")
+    again(server, "sql_require_primary_key=ON", "sql_generate_invisible_primary_key=ON")
+    keeper.init()
+    again(server, "sql_require_primary_key=OFF", "sql_generate_invisible_primary_key=OFF")
+    before = world.snapshot()
+    keeper.dump()
+    again(server, "sql_require_primary_key=ON", "sql_generate_invisible_primary_key=ON")
+    lose(world)
+    empty = world.snapshot()
+    done = keeper.run("--restore")
+    assert done.rc == FAILED and "SESSION_VARIABLES_ADMIN" in done.err, done
+    assert "table chat" in done.err or "table odd" in done.err or "table durable" in done.err, done
+    world.assert_is(empty)
+    server.sql("GRANT SESSION_VARIABLES_ADMIN ON *.* TO keeper@localhost")
+    keeper.ok("--restore")
+    world.assert_is(before)
+    keeper.dump()
+
+
+def test_names_of_constraints(make_server, make_world, make_keeper):
+    """Two tables of a schema have no two constraints of one name: those of the world come back, as the
+    room of its tables and what is not enforced do."""
+    world = make_world(on=make_server())
+    world.sql("SET max_heap_table_size=64*1024*1024",
+              "CREATE TABLE bound (id INT PRIMARY KEY, v INT, w VARCHAR(200), CONSTRAINT `pos``itive` "
+              "CHECK (v>0), CONSTRAINT off1 CHECK (v<9) NOT ENFORCED, CHECK (w<>'it''s \\n ő'), "
+              "CONSTRAINT 0_first CHECK (v<100)) ENGINE=MEMORY",
+              "INSERT INTO bound SELECT seq, 10+seq MOD 80, 'x' FROM seq_1_to_30000",
+              "CREATE TABLE kept (id INT PRIMARY KEY, v INT, CONSTRAINT few CHECK (v<3), CHECK (v>0)) "
+              "ENGINE=InnoDB", "INSERT INTO kept VALUES (1,1)")
+    keeper = make_keeper(world, {"restore": {"scope": "all"}, "dump": {"engines": "all"}}).init()
+    before, room = world.snapshot(), "SELECT max_data_length FROM information_schema.tables WHERE " \
+        "table_schema=DATABASE() AND table_name='bound'"
+    limit = world.value(room)
+    keeper.dump()
+    for _ in range(2):
+        lose(world)
+        world.sql("DELETE FROM kept")
+        assert "warning" not in keeper.ok("--restore", "--json")
+        world.assert_is(before)
+        assert limit <= world.value(room) < 1.1 * limit
+    other = make_world("empty", on=world.server)
+    world.server.grant("keeper@localhost", other.schema)
+    keeper.ok("--restore", "--into", other.schema)
+    other.assert_is(before)
+    world.sql("DROP TABLE bound, kept, player, fleet, chat, mark")
+    keeper.ok("--restore", "--force")
+    world.assert_is(before, "on a server that has none of the tables")
+
+
+def test_read_only(make_server, make_world, make_keeper):
+    """A server that takes no writes, as one that waits to become a primary again, is told by name; once
+    it takes them the world comes back."""
+    server = make_server()
+    world = make_world(on=server)
+    keeper = make_keeper(world).init()
+    before = world.snapshot()
+    keeper.dump()
+    lose(world)
+    empty = world.snapshot()
+    for setting in ("super_read_only", "read_only"):
+        again(server, setting + "=ON")
+        done = keeper.run("--restore")
+        assert done.rc == FAILED and "read-only" in done.err and "HINT" in done.err, done
+        again(server, "super_read_only=OFF", "read_only=OFF")
+        world.assert_is(empty, setting)
+    keeper.ok("--restore")
+    world.assert_is(before)
+
+
+def test_read_only_after_a_crash(doomed, victim):
+    """Servers of a group come up read-only, and are let in later."""
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.start()
+    victim.crash("--super-read-only=ON")
+    doomed.wait_state("WAITING")
+    doomed.wait_log("read-only")
+    assert doomed.flag() in ("WAITING", "RESTORING")
+    again(victim, "super_read_only=OFF", "read_only=OFF")
+    doomed.wait_state("UP")
+    doomed.world.assert_is(before)
+
+
+def test_offline_mode(doomed, victim):
+    """Everybody kept out is no loss, and no reason to restore."""
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.start()
+    again(victim, "offline_mode=ON")
+    doomed.wait_verdict("DENIED")
+    assert "offline mode" in doomed.log()
+    again(victim, "offline_mode=OFF")
+    doomed.wait_verdict("ALIVE")
+    doomed.wait_state("UP")
+    doomed.world.assert_is(before)
+    assert doomed.status().get("last_restore") is None
+
+
+@pytest.mark.parametrize("rights", ["of the account", "of a role", "of a mandatory role", "partial"])
+def test_rights_by_other_ways(make_server, make_world, make_keeper, rights):
+    """Rights that come by a default role, by a role for all, or with partial revokes, where a schema's
+    name in a GRANT is no pattern."""
+    server = make_server("--activate-all-roles-on-login=" + str(int("mandatory" in rights)),
+                         "--partial-revokes=" + str(int(rights == "partial")))
+    world = make_world(on=server)
+    keeper = make_keeper(world, account=rights == "of the account")
+    if rights != "of the account":
+        server.sql(f"CREATE USER keeper@localhost IDENTIFIED BY '{CANARY}'", "CREATE ROLE kept")
+        who = "keeper@localhost" if rights == "partial" else "kept"
+        schema = ident(world.schema) if rights == "partial" else ident(world.schema.replace("_", "\\_"))
+        server.sql(f"GRANT {SERVER_RIGHTS} ON *.* TO {who}", f"GRANT {RIGHTS} ON {schema}.* TO {who}")
+    if rights == "of a role":
+        server.sql("GRANT kept TO keeper@localhost", "SET DEFAULT ROLE kept TO keeper@localhost")
+    if rights == "of a mandatory role":
+        again(server, "mandatory_roles='kept'")
+    keeper.init()
+    before = world.snapshot()
+    keeper.dump()
+    lose(world)
+    keeper.ok("--restore")
+    world.assert_is(before)
+
+
+def test_global_transaction_ids(make_server, make_world, make_keeper):
+    """With GTIDs, and statements refused that they cannot bear, a dump and a restore go as ever."""
+    server = make_server("--log-bin=log", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
+                         "--log-bin-trust-function-creators=ON")
+    world = make_world(on=server)
+    keeper = make_keeper(world, {"journal": {"mode": "off"}}).init()
+    before = world.snapshot()
+    keeper.dump()
+    lose(world)
+    keeper.ok("--restore")
+    world.assert_is(before)
+    server.sql("GRANT SESSION_VARIABLES_ADMIN ON *.* TO keeper@localhost")
+    keeper.configure({"restore": {"binlog": "no"}})
+    lose(world)
+    assert "warning" not in keeper.ok("--restore", "--json")
+    world.assert_is(before)
+
+
+DEFINERS = {  # whose trigger -> the rights to make it anew
+    "root@localhost": ("SET_ANY_DEFINER", "SYSTEM_USER"),
+    "game@localhost": ("SET_ANY_DEFINER",),
+    "nobody@nowhere": ("ALLOW_NONEXISTENT_DEFINER", "SET_ANY_DEFINER"),
+}
+
+
+@pytest.mark.parametrize("definer", DEFINERS)
+def test_triggers_of_others(make_server, make_world, make_keeper, definer):
+    """Without the rights to make it anew the trigger is named, and stays; with them it is moved."""
+    server = make_server("--log-bin=log")
+    world = make_world(on=server)
+    server.account("game", [world.schema])
+    keeper = make_keeper(world, {"journal": {"mode": "off"}}).init()
+    world.sql(f"CREATE DEFINER={definer} TRIGGER watch BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=7")
+    before = world.snapshot()
+    keeper.dump()
+    lose(world)
+    empty = world.snapshot()
+
+    def refused(words):
+        done = keeper.run("--restore")
+        assert done.rc != DONE and "trigger watch" in done.err and words in done.err, done
+        world.assert_is(empty)
+    refused("log_bin_trust_function_creators")
+    again(server, "log_bin_trust_function_creators=ON")
+    for right in DEFINERS[definer]:
+        refused("SET_ANY_DEFINER")
+        server.sql(f"GRANT {right} ON *.* TO keeper@localhost")
+    keeper.ok("--restore")
+    world.assert_is(before)
+
+
+def test_room_for_temporary_tables(make_server, make_world, make_keeper):
+    """A copy of a table is no internal temporary table: neither TempTable's limits nor tmp_table_size cap
+    it."""
+    server = make_server("--temptable-max-ram=2M", "--temptable-max-mmap=0", "--tmp-table-size=1024",
+                         "--internal-tmp-mem-storage-engine=TempTable")
+    world = make_world("big", on=server)
+    keeper = make_keeper(world).init()
+    before = world.checksums()
+    keeper.dump()
+    lose(world)
+    keeper.ok("--restore")
+    assert world.checksums() == before
+
+
+def test_the_port_of_the_other_protocol(make_server, make_world, make_keeper):
+    """The X protocol's port answers, and is not a database server that we could speak to."""
+    server = make_server()
+    port = free_port()
+    server.stop()
+    server.start("--mysqlx=ON", f"--mysqlx-port={port}", "--mysqlx-bind-address=127.0.0.1",
+                 f"--mysqlx-socket={server.dir}/d/x")
+    keeper = make_keeper(make_world(on=server))
+    for place in ({"socket": None, "host": "127.0.0.1", "port": str(port), "tls": "off"},
+                  {"socket": f"{server.dir}/d/x", "host": None, "port": None, "tls": None}):
+        keeper.configure({"mysql": place})
+        done = keeper.run("--init")
+        assert done.rc == FAILED and "X protocol" in done.err and "HINT" in done.err, done
