@@ -1,8 +1,10 @@
 """Random worlds and random changes: what a dump and the server's binary log come to is what the server
-itself had, row for row, when it was killed and at a second before that.
+itself had, row for row, when it was killed and at a second before that; or the dump and our own files, when
+the server's disk is gone.
 
 WK_SEED=N repeats the worlds and statements of a run, WK_CASES says how many worlds there are. Case number n
-has the seed N+n, so that it can be had alone; WK_SERVER says with which options of SERVERS.
+has the seed N+n, so that it can be had alone; WK_SERVER says with which options of SERVERS, and WK_HOW where
+the journal is, in the server's log or in files as well.
 WK_TRACE=DIRECTORY keeps the statements of each case there, and the dumps and logs of those that failed."""
 import glob
 import os
@@ -14,8 +16,9 @@ import threading
 
 import pymysql
 import pytest
-from wk.keeper import DONE, USER
+from wk.keeper import DONE, HELD, USER
 from wk.randomworld import MAY_BE_REFUSED, Player, RandomWorld
+from wk.segments import Segments
 from wk.snapshot import diff, snapshot
 from wk.util import ident, wait_for
 
@@ -36,13 +39,16 @@ SCHEMAS = ["w{}", "w {}`q", "wört★{}", "w-{}.x%", "WORLD_{}"]
 class Case:
     """One world: its keeper, its statements, and what was told of them."""
 
-    def __init__(self, seed, make_world, make_keeper, server):
+    def __init__(self, seed, make_world, make_keeper, server, follow):
         self.seed, self.rand, self.server = seed, random.Random(f"{seed}/case"), server
         self.script = RandomWorld(seed)
         self.world = make_world("empty", server, self.rand.choice(SCHEMAS).format(seed))
         self.into = f"then {seed}"
         method = self.rand.choice(("auto", "auto", "fuzzy", "copy", "lock"))
-        self.keeper = make_keeper(self.world, {"dump": {"method": method}}, account=False)
+        self.keeper = make_keeper(self.world, {
+            "dump": {"method": method, "shrink_limit": "100%"}, "restore": {"auto": "no"},
+            "journal": {"mode": "follow" if follow else "server", "segment": "64KiB"}}, account=False)
+        self.segments = Segments(self.keeper) if follow else None  # a supervisor writes the journal
         self.player = Player(self.world)
         self.changes = self.rows = 0
         self.gap = None  # what the journal cannot follow
@@ -65,9 +71,27 @@ class Case:
         return True
 
     def about(self):
-        return f"WK_SEED={self.seed} WK_CASES=1 (schema {self.world.schema!r}, dumps {self.methods})"
+        how = "files" if self.segments else "log"
+        return f"WK_SEED={self.seed} WK_CASES=1 WK_HOW={how} (schema {self.world.schema!r}, dumps {self.methods})"
 
     # -- what happens to it ---------------------------------------------------------------------
+
+    def begin(self):
+        """Someone writes the journal while changes run, and dumps are made by him."""
+        if self.segments:
+            self.keeper.start()
+            self.keeper.wait(lambda: (lambda j: j and j.get("state") == "following" and not j["gap"])(
+                self.keeper.status().get("journal")), "the journal")
+            if self.rand.random() < 0.5:
+                self.dump()
+
+    def halt(self):
+        if self.segments:
+            self.segments.wait_all()
+            if self.rand.random() < 0.5:
+                self.keeper.kill9()
+            else:
+                assert self.keeper.stop() == 0
 
     def dump(self):
         """Every second one while changes run."""
@@ -90,7 +114,8 @@ class Case:
         assert not failed and not thread.is_alive(), (self.about(), failed)
 
     def one_dump(self):
-        done = self.keeper.run("--dump", "--json", "--force")
+        done = wait_for(lambda: (lambda d: d if d.rc != HELD else None)(
+            self.keeper.run("--dump", "--json", "--force")), "another dump to end")
         if done.rc != DONE and "fuzzy cannot be had" in done.out:
             self.keeper.configure({"dump": {"method": "auto"}})
             done = self.keeper.run("--dump", "--json", "--force")
@@ -103,28 +128,32 @@ class Case:
         self.player.run(self.script.settle())
         self.world.sql(self.script.note("'the last one'"))
 
-    def end(self):
+    def end(self, may_stumble):
         """What the server had when it is killed, or before something that the journal cannot follow."""
         self.change()
         picture, self.gap = self.picture(), None
-        if self.rand.random() < 0.15:
+        self.halt()
+        if may_stumble and self.rand.random() < 0.15:
             self.gap = self.script.gap()
             self.world.sql(*self.gap)
             self.change()
         self.player.close()
         return picture
 
-    def restore(self, before):
-        void = self.rand.random() < 0.15
+    def restore(self, before, on_new_server=False):
+        void = not on_new_server and self.rand.random() < 0.15
         if void:
             self.world.sql(self.script.note("'into the void'"))
         done = self.keeper.run("--restore", "--json")
         assert done.rc == DONE, (self.about(), done)
         journal = done.result.get("journal", {})
+        gap = "its files end at" if on_new_server else self.gap  # another server's log goes on from nowhere
         told = bool(journal.get("whole")), bool(journal.get("gap"))
-        assert journal.get("used") and told == (not self.gap, bool(self.gap)), (self.about(), self.gap, done)
+        assert journal.get("used") and told == (not gap, bool(gap)), (self.about(), gap, done)
+        assert not on_new_server or journal["gap"].startswith(gap), (self.about(), done)
         assert journal["changes"] > 0 and not done.result["skipped"], (self.about(), done)
         assert done.result["conflict_rows"] == void, (self.about(), done)
+        assert (journal["filed"] > 0) == bool(self.segments), (self.about(), done)
         self.changes += journal["changes"]
         self.same(before, self.picture(), f"after the loss, with the gap {self.gap}")
 
@@ -188,25 +217,44 @@ def crash(server):
         server.sql(f"XA ROLLBACK {row[3]}")
 
 
-def play(cases, server, rand):
+def account(server, cases):
+    server.account(USER, [name for case in cases for name in (case.world.schema, case.into)])
+    for host in ("localhost", "127.0.0.1"):
+        server.sql(f"GRANT SET USER ON *.* TO {USER}@'{host}'")  # triggers belong to root
+
+
+def another_server(server, cases):
+    """In the place of one whose disk is gone."""
+    server.kill9()
+    server.install()
+    server.start()
+    for case in cases:
+        server.sql(f"CREATE DATABASE {ident(case.world.schema)} CHARACTER SET utf8mb4")
+    account(server, cases)
+
+
+def play(cases, server, rand, follow):
     """Dumps, changes, a moment, changes, the loss; the second time some of the worlds have no new dump."""
     for number in range(2):
+        lost = follow and number == 1
         for case in cases:
             if number == 0 or rand.random() < 0.5:
                 case.dump()
+            case.begin()
         clock(server)
         for case in cases:
             case.change()
         moments = [case.picture() for case in cases]
         moment = clock(server)
-        ends = [case.end() for case in cases]
-        crash(server)
+        ends = [case.end(not lost) for case in cases]
+        another_server(server, cases) if lost else crash(server)
         for case, picture in zip(cases, ends):
-            case.restore(picture)
+            case.restore(picture, lost)
         for case, picture in zip(cases, moments):
             if rand.random() < 0.5:
                 case.at(moment, picture)
-            case.player.connect()
+            if not lost:
+                case.player.connect()
 
 
 @pytest.mark.parametrize("first", range(0, CASES, TOGETHER))
@@ -214,15 +262,14 @@ def test_what_the_server_had(make_server, make_world, make_keeper, first):
     seeds = range(SEED + first, SEED + min(first + TOGETHER, CASES))
     rand = random.Random(f"{seeds[0]}/together")
     number = int(os.environ.get("WK_SERVER") or rand.randrange(len(SERVERS)))
-    print("seeds", *seeds, f"WK_SERVER={number}", SERVERS[number])
+    follow = (os.environ.get("WK_HOW") or rand.choice(("files", "log"))) == "files"
+    print("seeds", *seeds, f"WK_SERVER={number}", SERVERS[number], "files" if follow else "log")
     server = make_server(*LOG, *SERVERS[number])
-    cases = [Case(seed, make_world, make_keeper, server) for seed in seeds]
-    server.account(USER, [name for case in cases for name in (case.world.schema, case.into)])
-    for host in ("localhost", "127.0.0.1"):
-        server.sql(f"GRANT SET USER ON *.* TO {USER}@'{host}'")  # triggers belong to root
+    cases = [Case(seed, make_world, make_keeper, server, follow) for seed in seeds]
+    account(server, cases)
     try:
         cases = [case for case in cases if case.build()]
-        play(cases, server, rand)
+        play(cases, server, rand, follow)
         for case in cases:
             print(case.about(), case.changes, "changes", case.rows, "rows")
         assert cases and all(case.changes > 0 and case.rows > 0 for case in cases)
