@@ -21,8 +21,9 @@ enum statement_kind {
 };
 
 /* Where a restored world came from; written as a comment into the RENAME that swaps it in, or,
- * where that is not logged, into STATEMENT_MARK_CARRIER before it. */
-#define STATEMENT_MARK_CARRIER "DROP TABLE IF EXISTS `worldkeeper_tmp_mark`"
+ * where that is not logged, into STATEMENT_MARK_CARRIER before it: servers write a DROP TABLE in words
+ * of their own, without comments. */
+#define STATEMENT_MARK_CARRIER "DROP VIEW IF EXISTS `worldkeeper_tmp_mark`"
 #define STATEMENT_MARK_MAX 640u
 struct statement_mark {
     char dump[129];       /* a file's name where it was none of ours */
