@@ -110,11 +110,11 @@ static void step_query(struct binlog_place *p, const struct event *ev, uint64_t 
     }
 }
 
-/* What cannot be read may still be a statement, or a whole transaction. */
+/* What cannot be read may still be a statement. */
 static void step_unreadable(struct binlog_place *p, const struct event *ev)
 {
     bool single = ev->type == TYPE_LOAD_QUERY || ev->type == TYPE_QUERY_COMPRESSED;
-    if (ev->type == TYPE_PAYLOAD || (single && p->group == PLACE_STATEMENT))
+    if (single && p->group == PLACE_STATEMENT)
         end_group(p);
 }
 
@@ -154,6 +154,9 @@ static void step_group(struct binlog_place *p, const struct event *ev, uint64_t 
         step_unreadable(p, ev);
         break;
     case EVENT_SKIPPED:
+        if (ev->type == TYPE_PAYLOAD)
+            end_group(p);
+        break;
     case EVENT_HEARTBEAT:
         break;
     }

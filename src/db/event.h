@@ -29,7 +29,7 @@ enum event_kind {
     EVENT_MAP,        /* a table that the following row events belong to */
     EVENT_ROWS,       /* changed rows */
     EVENT_HEARTBEAT,  /* nothing happened; carries the place of the sender */
-    EVENT_UNREADABLE, /* changes that this program does not read: compressed, partial … */
+    EVENT_UNREADABLE, /* changes that this program does not read: compressed, loads of files … */
     EVENT_LOST,       /* the server says that changes are missing (incident) */
 };
 
@@ -70,6 +70,7 @@ struct event_rows {
     size_t columns;
     const uint8_t *present, *present_after; /* bit sets of the columns in the images; _after: of an
                                                update's second image, else NULL */
+    bool options; /* each second image has options of MySQL's in front of it */
     const char *data;                       /* the images, one behind the other */
     size_t len;
 };

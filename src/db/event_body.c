@@ -258,3 +258,12 @@ const char *event_body_delete(const struct event_format *f, struct cursor *post,
     (void)f;
     return rows_body(post, body, EVENT_DELETE, out);
 }
+
+/* With binlog_row_value_options: changed parts of JSON; also where a table has none of that. */
+const char *event_body_partial(const struct event_format *f, struct cursor *post,
+                               struct cursor *body, struct event *out)
+{
+    (void)f;
+    out->rows.options = true;
+    return rows_body(post, body, EVENT_UPDATE, out);
+}

@@ -57,6 +57,6 @@ typedef const char *event_body_fn(const struct event_format *f, struct cursor *p
 
 event_body_fn event_body_query, event_body_rotate, event_body_heartbeat, event_body_heartbeat2,
     event_body_gtid_mysql, event_body_gtid_tagged, event_body_gtid_mariadb, event_body_map,
-    event_body_insert, event_body_update, event_body_delete;
+    event_body_insert, event_body_update, event_body_delete, event_body_partial;
 
 #endif

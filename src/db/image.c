@@ -336,3 +336,27 @@ const char *image_read(struct image *m, const uint8_t *present, const char *at, 
             m->table, bad->name);
     return NULL;
 }
+
+/* The only option there is says that some JSON may be told by its differences, and is followed by a
+ * bit for each column of that type: no MEMORY table has one. */
+static const char *skip_options(const struct image *m, const char *at, const char *end,
+                                struct err *e)
+{
+    struct cursor c = {(const uint8_t *)at, (const uint8_t *)end, false};
+    uint64_t options = cursor_packed(&c);
+    if (!c.broken && options <= 1)
+        return (const char *)c.at;
+    if (c.broken)
+        err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is cut off", m->table);
+    else
+        err_set(e, ERR_REFUSED, 0, "table %s: a changed row in a form that is not known", m->table);
+    return NULL;
+}
+
+const char *image_read_after(struct image *m, const struct event_rows *r, const char *at,
+                             const char *end, struct buf *out, struct err *e)
+{
+    if (r->options && !(at = skip_options(m, at, end, e)))
+        return NULL;
+    return image_read(m, r->present_after, at, end, out, e);
+}

@@ -27,6 +27,10 @@ int image_check(struct image *m, const struct event_rows *r, struct err *e);
  * ERR_DAMAGED, or ERR_REFUSED when a column is not in `present` (binlog_row_image is not FULL). */
 const char *image_read(struct image *m, const uint8_t *present, const char *at, const char *end,
                        struct buf *out, struct err *e);
+/* The second image of an update: the same, by what `r` says of it. ERR_REFUSED too where it is told
+ * by its differences from the first. */
+const char *image_read_after(struct image *m, const struct event_rows *r, const char *at,
+                             const char *end, struct buf *out, struct err *e);
 void image_close(struct image *m);
 
 #endif

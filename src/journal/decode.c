@@ -195,13 +195,6 @@ static int take_map(struct decode *d, const struct event_map *map)
 
 /* ---- rows ---- */
 
-static const char *read_image(struct seen *s, const uint8_t *present, const char *at,
-                              const char *end, struct buf *out, struct err *e)
-{
-    buf_clear(out);
-    return image_read(s->image, present, at, end, out, e);
-}
-
 /* Returns the place behind it; NULL: it cannot be read. */
 static const char *take_change(struct decode *d, struct seen *s, const struct event_rows *rows,
                                const char *at, const char *end, int *rc, struct err *e)
@@ -211,9 +204,11 @@ static const char *take_change(struct decode *d, struct seen *s, const struct ev
                                              [EVENT_DELETE] = CHANGE_DELETE};
     struct change c = {.table = &s->pub};
     bool update = rows->op == EVENT_UPDATE;
-    at = read_image(s, rows->present, at, end, update ? &d->before : &d->tuple, e);
+    buf_clear(&d->before);
+    buf_clear(&d->tuple);
+    at = image_read(s->image, rows->present, at, end, update ? &d->before : &d->tuple, e);
     if (at && update)
-        at = read_image(s, rows->present_after, at, end, &d->tuple, e);
+        at = image_read_after(s->image, rows, at, end, &d->tuple, e);
     if (!at)
         return NULL;
     c.before = d->before.p;

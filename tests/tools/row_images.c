@@ -80,7 +80,8 @@ static int each_row(struct work *w, ssize_t t, const struct event_rows *r, struc
     for (bool after = false; at && at < end; after = r->op == EVENT_UPDATE && !after) {
         bool came = r->op == EVENT_INSERT || after;
         buf_clear(&out);
-        at = image_read(m, after ? r->present_after : r->present, at, end, &out, e);
+        at = after ? image_read_after(m, r, at, end, &out, e)
+                   : image_read(m, r->present, at, end, &out, e);
         if (at)
             print(w, w->tables.list[t].name, came ? '+' : '-', out.p, out.len);
         w->rows++;

@@ -425,7 +425,7 @@ static void test_map(void **state)
     }
 }
 
-/* All three kinds, in both versions. */
+/* All three kinds, in both versions, and updates with options. */
 static struct buf rows_event(unsigned type, uint64_t table, const char *rows)
 {
     struct buf b = begin_event(type, 0);
@@ -437,7 +437,7 @@ static struct buf rows_event(unsigned type, uint64_t table, const char *rows)
     }
     put(&b, 9, 1);
     put(&b, 0x1ff, 2);
-    if (type % 3 == (type >= 30 ? 1 : 0))
+    if (type == 39 || type % 3 == (type >= 30 ? 1 : 0))
         put(&b, 0x101, 2);
     buf_adds(&b, rows);
     end_event(&b, false);
@@ -448,19 +448,21 @@ static void test_rows(void **state)
 {
     (void)state;
     struct event_format f = mysql_format(false);
-    static const unsigned types[] = {23, 24, 25, 30, 31, 32};
+    static const unsigned types[] = {23, 24, 25, 30, 31, 32, 39};
     struct event ev;
     char *copy;
     for (size_t i = 0; i < COUNT(types); i++) {
+        size_t op = types[i] == 39 ? EVENT_UPDATE : i % 3;
         struct buf b = rows_event(types[i], 77, "rows");
         assert_int_equal(read_copy(&f, b.p, b.len, &ev, &copy), 0);
         assert_int_equal(ev.kind, EVENT_ROWS);
-        assert_int_equal(ev.rows.op, (enum event_op)(i % 3));
+        assert_int_equal(ev.rows.op, (enum event_op)op);
+        assert_int_equal(ev.rows.options, types[i] == 39);
         assert_int_equal(ev.rows.table_id, 77);
         assert_true(ev.rows.ends);
         assert_int_equal(ev.rows.columns, 9);
         assert_memory_equal(ev.rows.present, "\xff\x01", 2);
-        assert_int_equal(ev.rows.present_after != NULL, i % 3 == 1);
+        assert_int_equal(ev.rows.present_after != NULL, op == EVENT_UPDATE);
         if (ev.rows.present_after)
             assert_memory_equal(ev.rows.present_after, "\x01\x01", 2);
         assert_int_equal(ev.rows.len, 4);
@@ -536,8 +538,7 @@ static void test_kinds(void **state)
         {36, EVENT_SKIPPED, "TRANSACTION_CONTEXT"},
         {37, EVENT_SKIPPED, "VIEW_CHANGE"},
         {38, EVENT_XID, "XA_PREPARE"},
-        {39, EVENT_UNREADABLE, "PARTIAL_UPDATE_ROWS"},
-        {40, EVENT_UNREADABLE, "TRANSACTION_PAYLOAD"},
+        {40, EVENT_SKIPPED, "TRANSACTION_PAYLOAD"},
         {43, EVENT_UNREADABLE, "of an unknown type"},
         {160, EVENT_SKIPPED, "ANNOTATE_ROWS"},
         {161, EVENT_SKIPPED, "BINLOG_CHECKPOINT"},

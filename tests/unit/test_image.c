@@ -541,6 +541,44 @@ static void test_present(void **state)
     image_close(m);
 }
 
+/* The second image of an update may have options in front of it. */
+static void test_options(void **state)
+{
+    (void)state;
+    static const uint8_t all[] = {0xff, 0xff, 0xff}, none[] = {0, 0, 0};
+    struct event_map map;
+    struct err e = {0};
+    struct image *m = open_wide(&map);
+    const struct {
+        const char *options;
+        size_t len;
+        enum err_class want;
+    } cases[] = {{"\x00", 1, ERR_NONE},    {"\x01", 1, ERR_NONE},    {"\xfc\x01\x00", 3, ERR_NONE},
+                 {"\x02", 1, ERR_REFUSED}, {"\xfb", 1, ERR_DAMAGED}, {"\xfc\x00", 2, ERR_DAMAGED},
+                 {"", 0, ERR_DAMAGED}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct buf row = wide_row(all, none), b = {0}, out = {0};
+        bool whole = cases[i].want == ERR_NONE;
+        struct event_rows r = {
+            .columns = WIDE, .present = all, .present_after = all, .options = true};
+        buf_add(&b, cases[i].options, cases[i].len);
+        if (cases[i].want != ERR_DAMAGED)
+            buf_add(&b, row.p, row.len);
+        const char *end = b.p + b.len, *next = image_read_after(m, &r, b.p, end, &out, &e);
+        assert_true(next == (whole ? end : NULL));
+        if (!whole)
+            assert_int_equal(e.cls, cases[i].want);
+        r.options = false;
+        buf_clear(&out);
+        next = image_read_after(m, &r, row.p, row.p + row.len, &out, &e);
+        assert_true(next == row.p + row.len);
+        buf_free(&row);
+        buf_free(&b);
+        buf_free(&out);
+    }
+    image_close(m);
+}
+
 static void test_only_generated(void **state)
 {
     (void)state;
@@ -558,11 +596,11 @@ static void test_only_generated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),         cmocka_unit_test(test_uuid),
-        cmocka_unit_test(test_compressed),     cmocka_unit_test(test_misfits),
-        cmocka_unit_test(test_wrong_values),   cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_sign_of_year),   cmocka_unit_test(test_present),
-        cmocka_unit_test(test_only_generated),
+        cmocka_unit_test(test_values),       cmocka_unit_test(test_uuid),
+        cmocka_unit_test(test_compressed),   cmocka_unit_test(test_misfits),
+        cmocka_unit_test(test_wrong_values), cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_sign_of_year), cmocka_unit_test(test_present),
+        cmocka_unit_test(test_options),      cmocka_unit_test(test_only_generated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
