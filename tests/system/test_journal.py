@@ -10,7 +10,7 @@ import pytest
 from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import USER
 from wk.ledger import TABLES, Ledger
-from wk.server import MYSQL, RIGHTS, client, stock_restore
+from wk.server import LOG_READER, MYSQL, RIGHTS, client, stock_restore
 from wk.util import ident, wait_for
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
@@ -633,7 +633,7 @@ def replayed(keeper, first, dump):
     start, end = first["end_point"], dump["end_point"]
     assert start["file"] == end["file"]
     sql = subprocess.run(
-        ["mariadb-binlog", "--no-defaults", f"--rewrite-db={keeper.world.schema}->{then}",
+        [*LOG_READER, f"--rewrite-db={keeper.world.schema}->{then}",
          f"--start-position={start['pos']}", f"--stop-position={end['pos']}",
          os.path.join(server.datadir, end["file"])], stdout=subprocess.PIPE, check=True).stdout
     done = subprocess.run(client(server, then, "mariadb", "--binary-mode"), stderr=subprocess.PIPE,

@@ -234,6 +234,12 @@ class Server:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+# Makes SQL of a binary log: the server's own, since logs differ. What the server knows by its GTID it
+# would pass by.
+LOG_READER = [SERVERS, "tool", KIND, "mysqlbinlog", "--skip-gtids"] if MYSQL else [
+    "mariadb-binlog", "--no-defaults"]
+
+
 def client(server, schema, command="mariadb", *more):
     """The stock client's command line for this server."""
     return [command, "--no-defaults", "--socket=" + server.socket, "--user=root", *more, schema]
