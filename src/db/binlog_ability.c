@@ -92,9 +92,9 @@ static int ask_setting(const struct ask *a, size_t i)
 
 static int ask_rights(const struct ask *a, struct err *e)
 {
-    static const char *const maria[] = {"REPLICATION SLAVE", "BINLOG MONITOR"};
-    static const char *const mysql[] = {"REPLICATION SLAVE", "REPLICATION CLIENT"};
-    const char *const *rights = db_is_mariadb(a->db) ? maria : mysql;
+    static const char *const rights[] = {"REPLICATION SLAVE", "BINLOG MONITOR"};
+    static const char *const in_mysql[] = {"REPLICATION SLAVE", "REPLICATION CLIENT"};
+    const char *const *words = db_is_mariadb(a->db) ? rights : in_mysql;
     struct grants grants = {0};
     struct doctor_session session;
     struct buf missing = {0}, account = {0};
@@ -104,7 +104,7 @@ static int ask_rights(const struct ask *a, struct err *e)
     for (size_t i = 0; i < 2; i++)
         if (!grants_have(&grants, NULL, rights[i]) &&
             (i == 0 || !grants_have(&grants, NULL, "SUPER")))
-            buf_printf(&missing, "%s%s", missing.len ? ", " : "", rights[i]);
+            buf_printf(&missing, "%s%s", missing.len ? ", " : "", words[i]);
     bool good = missing.len == 0;
     if (!good) {
         doctor_account(&account, session.account);
