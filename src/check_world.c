@@ -187,7 +187,11 @@ static void check_method(struct check *c)
     if (!why && e.cls != ERR_NONE)
         check_add(c, CHECK_WARN, name, "cannot be chosen: %s", e.text);
     else if (!why)
-        check_add(c, CHECK_OK, name, "fuzzy: tables are scanned while the game writes");
+        check_add(c, CHECK_OK, name,
+                  db_is_mariadb(c->db)
+                      ? "fuzzy: tables are scanned while the game writes"
+                      : "fuzzy: tables are copied in the server one by one, a big one in shares, "
+                        "while the game writes; a writer waits for one copy");
     else if (m == METHOD_FUZZY)
         check_add(c, CHECK_FAIL, name, "[dump] method = fuzzy cannot be had: %s", why);
     else

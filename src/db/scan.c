@@ -1,4 +1,4 @@
-#include "db/scan.h"
+#include "db/scan_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,33 +102,38 @@ static const char *choice_refusal(const struct db_table *t, const struct db_scan
     return NULL;
 }
 
-const char *db_scan_refusal(const struct db_table *t, const struct db_scan_facts *f)
+static const char *handler_refusal(const struct db_table *t, const struct db_scan_fact *f)
 {
-    const char *why = !f->mariadb  ? "only MariaDB scans MEMORY tables"
-                      : !t->memory ? "it is no MEMORY table"
-                                   : NULL;
-    for (size_t i = 0; i < f->count && !why; i++) {
-        if (strcmp(f->list[i].table, t->name) != 0)
-            continue;
-        switch (f->list[i].kind) {
-        case DB_SCAN_VERSIONED:
-            why = "it is system versioned, and a scan would bring its history";
-            break;
-        case DB_SCAN_PARTITIONED:
-            why = "it is partitioned, and rows may move from one partition to another";
-            break;
-        case DB_SCAN_INVISIBLE:
-            why = "it has an INVISIBLE column, which a scan does not bring";
-            break;
-        case DB_SCAN_CHOICE:
-            why = choice_refusal(t, &f->list[i]);
-            break;
-        }
+    switch (f->kind) {
+    case DB_SCAN_VERSIONED:
+        return "it is system versioned, and a scan would bring its history";
+    case DB_SCAN_PARTITIONED:
+        return "it is partitioned, and rows may move from one partition to another";
+    case DB_SCAN_INVISIBLE:
+        return "it has an INVISIBLE column, which a scan does not bring";
+    case DB_SCAN_CHOICE:
+        return choice_refusal(t, f);
     }
-    return why;
+    return NULL;
 }
 
-/* ---- the scan ---- */
+enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_facts *f,
+                             const char **why)
+{
+    bool versioned = false;
+    *why = !t->memory ? "it is no MEMORY table" : f->mariadb ? NULL : "only MariaDB has HANDLER";
+    for (size_t i = 0; i < f->count; i++) {
+        if (strcmp(f->list[i].table, t->name) != 0)
+            continue;
+        versioned |= f->list[i].kind == DB_SCAN_VERSIONED;
+        if (!*why)
+            *why = handler_refusal(t, &f->list[i]);
+    }
+    /* What the log tells of a versioned table is its history. */
+    return !*why ? DB_SCAN_HANDLER : t->memory && !versioned ? DB_SCAN_COPIES : DB_SCAN_NONE;
+}
+
+/* ---- HANDLER ---- */
 
 struct scan {
     struct db *db;
@@ -141,7 +146,7 @@ struct scan {
     uint64_t limit, rows;
 };
 
-static int64_t microseconds(void)
+int64_t scan_clock(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -149,16 +154,16 @@ static int64_t microseconds(void)
 }
 
 /* The server's words for a table that is gone, emptied by TRUNCATE or built anew. */
-static int changed(const struct scan *s, struct err *e)
+int scan_failed(const struct db_table *t, struct err *e)
 {
-    static const int numbers[] = {1020, 1031, 1032, 1109, 1146, 1412, 1615};
+    static const int numbers[] = {1020, 1031, 1032, 1054, 1109, 1146, 1412, 1615};
     bool yes = e && e->cls == ERR_CHANGED;
     for (size_t i = 0; e && i < sizeof numbers / sizeof *numbers; i++)
         yes |= e->num == numbers[i];
     if (yes)
-        err_set(e, ERR_CHANGED, e->num, "table %s was changed while it was read", s->t->name);
+        err_set(e, ERR_CHANGED, e->num, "table %s was changed while it was read", t->name);
     else
-        err_step(e, "scanning table %s", s->t->name);
+        err_step(e, "scanning table %s", t->name);
     return -1;
 }
 
@@ -172,10 +177,10 @@ static uint64_t next_limit(uint64_t limit, int64_t us)
 /* One chunk: 1 when there may be more, 0 at the end, -1. */
 static int read_chunk(struct scan *s, struct db_binary *b, struct buf *tuple, struct err *e)
 {
-    int64_t began = microseconds();
+    int64_t began = scan_clock();
     if (db_binary_run(b, s->limit, true, e) < 0)
-        return changed(s, e);
-    int64_t took = microseconds() - began;
+        return scan_failed(s->t, e);
+    int64_t took = scan_clock() - began;
     uint64_t n = 0;
     int got;
     while ((got = db_binary_next(b, tuple, e)) == 1) {
@@ -185,7 +190,7 @@ static int read_chunk(struct scan *s, struct db_binary *b, struct buf *tuple, st
     }
     s->rows += n;
     if (got < 0)
-        return changed(s, e);
+        return scan_failed(s->t, e);
     if (s->chunk && s->chunk(s->arg, n, took, e) < 0)
         return -1;
     bool more = n == s->limit;
@@ -206,7 +211,7 @@ static int walk(struct scan *s, struct err *e)
 {
     struct buf tuple = {0};
     struct db_binary *first = prepare(s, "FIRST", e), *next = first ? prepare(s, "NEXT", e) : NULL;
-    int more = next ? read_chunk(s, first, &tuple, e) : changed(s, e);
+    int more = next ? read_chunk(s, first, &tuple, e) : scan_failed(s->t, e);
     while (more == 1)
         more = read_chunk(s, next, &tuple, e);
     db_binary_close(first);
@@ -226,8 +231,8 @@ static void describe(struct scan *s)
     }
 }
 
-int db_scan_rows(struct db *db, const struct db_table *t, db_tuple_fn *fn, db_chunk_fn *chunk,
-                 void *arg, uint64_t *rows, struct err *e)
+static int scan_by_handler(struct db *db, const struct db_table *t, db_tuple_fn *fn,
+                           db_chunk_fn *chunk, void *arg, uint64_t *rows, struct err *e)
 {
     struct scan s = {.db = db, .t = t, .fn = fn, .chunk = chunk, .arg = arg, .limit = CHUNK_FIRST};
     struct buf sql = {0};
@@ -240,7 +245,7 @@ int db_scan_rows(struct db *db, const struct db_table *t, db_tuple_fn *fn, db_ch
     buf_adds(&sql, " OPEN AS worldkeeper_scan");
     int rc = db_exec_len(db, sql.p, sql.len, e);
     if (rc < 0) {
-        changed(&s, e);
+        scan_failed(t, e);
     } else {
         rc = walk(&s, e);
         if (db_exec(db, "HANDLER worldkeeper_scan CLOSE", rc < 0 ? &ignored : e) < 0)
@@ -253,4 +258,11 @@ int db_scan_rows(struct db *db, const struct db_table *t, db_tuple_fn *fn, db_ch
     free(s.choices);
     free(s.fields);
     return rc;
+}
+
+int db_scan_rows(struct db *db, const struct db_table *t, enum db_scan_way way, db_tuple_fn *fn,
+                 db_chunk_fn *chunk, void *arg, uint64_t *rows, struct err *e)
+{
+    return way == DB_SCAN_HANDLER ? scan_by_handler(db, t, fn, chunk, arg, rows, e)
+                                  : scan_by_copies(db, t, fn, chunk, arg, rows, e);
 }

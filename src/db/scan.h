@@ -1,8 +1,11 @@
-/* Reading a MEMORY table of MariaDB without a lock on it: HANDLER walks through the rows in chunks
- * of about 2 ms, and writers get in between. A row that is there all the while is read once, as it
- * is when its chunk is read; what comes, goes or changes meanwhile may be read or not: only a
- * journal of the changes makes such a scan one moment of the table. ALTER, TRUNCATE and LOCK TABLES
- * … WRITE wait for the end of the scan of that table.
+/* Reading a MEMORY table without a lock that lasts: writers get in between. A row that is there all
+ * the while is read once, as it is when its chunk is read; what comes, goes or changes meanwhile
+ * may be read or not: only a journal of the changes makes such a scan one moment of the table.
+ *
+ *   HANDLER  of MariaDB walks through the rows in chunks of about 2 ms. ALTER, TRUNCATE and LOCK
+ *            TABLES … WRITE wait for the end of the scan of that table.
+ *   copies   of the table inside the server (copy.h), each read when it is there: of all of it, or,
+ *            where it is big, of one share of its keys after another. Writers wait for one copy.
  *
  * The tuples are those of rows.h. Errors as in conn.h; ERR_CHANGED when the table is not any more
  * what it was. */
@@ -11,7 +14,7 @@
 
 #include "db/rows.h"
 
-/* What decides beside struct db_table whether a table can be scanned. */
+/* What decides beside struct db_table how a table can be scanned. */
 struct db_scan_fact {
     enum { DB_SCAN_VERSIONED, DB_SCAN_PARTITIONED, DB_SCAN_INVISIBLE, DB_SCAN_CHOICE } kind;
     char *table, *column, *charset; /* "" where there is none */
@@ -24,15 +27,17 @@ struct db_scan_facts {
 int db_scan_facts(struct db *db, const char *schema, struct db_scan_facts *out, struct err *e);
 void db_scan_facts_free(struct db_scan_facts *f);
 
-/* Why this table cannot be scanned, as the end of a sentence; NULL: it can. Pure. */
-const char *db_scan_refusal(const struct db_table *t, const struct db_scan_facts *f);
+enum db_scan_way { DB_SCAN_NONE, DB_SCAN_HANDLER, DB_SCAN_COPIES };
+/* How this table is scanned. *why it is not by HANDLER, as the end of a sentence. Pure. */
+enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_facts *f,
+                             const char **why);
 
 /* After each chunk, when no lock is held: how many rows it had, and the microseconds that the
  * server needed for it. */
 typedef int db_chunk_fn(void *arg, uint64_t rows, int64_t us, struct err *e);
-/* The whole table, which is in the default schema. `chunk` may be NULL. *rows counts what was read.
- */
-int db_scan_rows(struct db *db, const struct db_table *t, db_tuple_fn *fn, db_chunk_fn *chunk,
-                 void *arg, uint64_t *rows, struct err *e);
+/* The whole table, which is in the default schema; copies take shares only where its keys were read
+ * (db_table_keys()). `chunk` may be NULL. *rows counts what was read. */
+int db_scan_rows(struct db *db, const struct db_table *t, enum db_scan_way way, db_tuple_fn *fn,
+                 db_chunk_fn *chunk, void *arg, uint64_t *rows, struct err *e);
 
 #endif

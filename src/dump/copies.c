@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "core/thread.h"
-#include "db/choices.h"
+#include "db/copy.h"
 #include "db/sql.h"
 
 #define CONNECTIONS_MAX 4u
@@ -17,13 +17,6 @@
 #define COST_COLUMN 15u
 /* Work that is worth one more connection, and one more part of a table. */
 #define COST_WORTH 5000000u
-/* The server takes memory for a table in blocks of an eighth of its size limit, up to 2 GiB, of
- * which it touches what it fills. A tight limit makes small blocks; a row too many costs a second
- * try with a limit so much larger. */
-#define LIMIT_MIN (UINT64_C(1) << 20)
-#define LIMIT_MAX (UINT64_C(1) << 50)
-#define LIMIT_GROWS 16u
-#define TABLE_FULL 1114
 
 /* A table or a part of it: rows from `offset` on, `rows` of them (0: all that follow). */
 struct piece {
@@ -39,7 +32,7 @@ struct worker {
     struct db *db;
     pthread_t thread;
     bool started, retired;
-    uint64_t limit; /* the session's, as far as set */
+    struct db_copier copier;
 };
 
 struct copies {
@@ -48,7 +41,7 @@ struct copies {
     size_t count;
     struct worker workers[CONNECTIONS_MAX]; /* [0]: the holder */
     unsigned connections;
-    bool whole; /* no LIMIT: it would be an unsafe statement in the binary log */
+    bool whole; /* no LIMIT: copies are written to the binary log */
 
     pthread_mutex_t lock; /* for all below, the pieces' state, and `retired` */
     pthread_cond_t changed;
@@ -118,26 +111,12 @@ static uint64_t total_cost(const struct db_tables *tables)
     return total;
 }
 
-/* A copy that is written to the binary log is made by each replica too, and may not fit there. In
- * the formats ROW and MIXED it is not, the latter as long as it has a LIMIT. */
-static int keep_from_log(struct copies *c, struct db *db, struct err *e)
+static int setup(struct copies *c, struct worker *w, struct db *db, struct err *e)
 {
-    struct err why = {0};
-    char *format = db_one(db, "SELECT @@session.binlog_format FROM DUAL WHERE @@log_bin", &why);
-    bool quiet = !format || strcmp(format, "ROW") == 0;
-    if (!quiet && db_exec(db, "SET SESSION binlog_format=ROW", &why) < 0)
-        c->whole |= strcmp(format, "STATEMENT") == 0;
-    free(format);
-    if (why.cls != ERR_UNREACHABLE && why.cls != ERR_STALLED)
-        return 0;
-    *e = why;
-    return -1;
-}
-
-static int setup_helper(struct copies *c, struct db *db, struct err *e)
-{
-    return keep_from_log(c, db, e) < 0 || db_exec(db, "SET SESSION lock_wait_timeout=0", e) < 0 ? -1
-                                                                                                : 0;
+    *w = (struct worker){.all = c, .db = db};
+    int rc = db_copier_begin(&w->copier, db, e);
+    c->whole |= w->copier.logged;
+    return rc;
 }
 
 static void open_helpers(struct copies *c, const struct db_params *p, uint64_t cost)
@@ -147,14 +126,12 @@ static void open_helpers(struct copies *c, const struct db_params *p, uint64_t c
     for (c->connections = 1; c->connections < want && c->connections < most; c->connections++) {
         struct worker *w = &c->workers[c->connections];
         struct err refused;
-        w->db = db_open(p, &refused);
-        if (w->db && setup_helper(c, w->db, &refused) < 0) {
-            db_close(w->db);
-            w->db = NULL;
-        }
-        if (!w->db)
+        struct db *db = db_open(p, &refused);
+        if (!db || setup(c, w, db, &refused) < 0 ||
+            db_exec(db, "SET SESSION lock_wait_timeout=0", &refused) < 0) {
+            db_close(db);
             return;
-        w->all = c;
+        }
     }
 }
 
@@ -164,10 +141,9 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
     struct copies *c = xcalloc(1, sizeof *c);
     uint64_t total = total_cost(tables);
     c->tables = tables;
-    c->workers[0] = (struct worker){.all = c, .db = holder};
     pthread_mutex_init(&c->lock, NULL);
     thread_cond_init(&c->changed);
-    if (keep_from_log(c, holder, e) < 0) {
+    if (setup(c, &c->workers[0], holder, e) < 0) {
         copies_end(c);
         return NULL;
     }
@@ -187,80 +163,24 @@ static void copy_name(struct buf *b, const struct copies *c, const struct piece 
     buf_printf(b, "`%scopy_%06zu`", DB_OWN_PREFIX, (size_t)(p - c->pieces));
 }
 
-static int set_limit(struct worker *w, uint64_t limit, struct err *e)
-{
-    if (w->limit == limit)
-        return 0;
-    if (db_execf(w->db, e, "SET SESSION max_heap_table_size=%" PRIu64, limit) < 0)
-        return -1;
-    w->limit = limit;
-    return 0;
-}
-
-/* The server moves a SET from one table to another as text, in which a member without letters is
- * lost. */
-static bool loses_members(const struct db_column *column)
-{
-    struct db_choices choices;
-    if (column->encoding != DB_INDEX)
-        return false;
-    bool loses = db_choices_parse(column->type, &choices) < 0;
-    for (size_t i = 0; choices.set && i < choices.count; i++)
-        loses |= choices.lengths[i] == 0;
-    db_choices_free(&choices);
-    return loses;
-}
-
-/* Under their names: a number is read like the SET that it stands for. */
-static void copy_columns(struct buf *sql, const struct db_table *t)
-{
-    const char *comma = "";
-    for (size_t i = 0; i < t->column_count; i++) {
-        const struct db_column *column = &t->columns[i];
-        bool number = loses_members(column);
-        if (column->generated)
-            continue;
-        buf_adds(sql, comma);
-        comma = ",";
-        buf_adds(sql, number ? "CAST(" : "");
-        sql_ident(sql, column->name);
-        buf_adds(sql, number ? " AS UNSIGNED) AS " : "");
-        if (number)
-            sql_ident(sql, column->name);
-    }
-}
-
-static void copy_sql(struct buf *sql, const struct worker *w, const struct piece *p)
-{
-    const struct copies *c = w->all;
-    const struct db_table *t = &c->tables->list[p->table];
-    buf_adds(sql, "CREATE TEMPORARY TABLE ");
-    copy_name(sql, c, p);
-    buf_printf(sql, " ENGINE=%s SELECT %s", t->memory ? "MEMORY" : "MyISAM",
-               w == c->workers ? "" : "HIGH_PRIORITY ");
-    copy_columns(sql, t);
-    buf_adds(sql, " FROM ");
-    sql_ident(sql, t->name);
-    if (!c->whole)
-        buf_printf(sql, " LIMIT %" PRIu64 " OFFSET %" PRIu64,
-                   p->rows ? p->rows : (uint64_t)INT64_MAX, p->offset);
-}
-
 static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
 {
-    const struct db_table *t = &w->all->tables->list[p->table];
-    uint64_t need = p->memory + p->memory / 4, limit = LIMIT_MIN;
-    struct buf sql = {0};
-    int rc;
-    while (limit < need)
-        limit *= 2; /* few sizes: setting one takes a round trip */
-    copy_sql(&sql, w, p);
-    do {
-        rc = t->memory ? set_limit(w, limit, e) : 0;
-        rc = rc < 0 ? rc : db_exec_len(w->db, sql.p, sql.len, e);
-        limit *= LIMIT_GROWS;
-    } while (rc < 0 && e->num == TABLE_FULL && t->memory && limit <= LIMIT_MAX);
-    buf_free(&sql);
+    const struct copies *c = w->all;
+    struct buf name = {0}, rest = {0};
+    copy_name(&name, c, p);
+    buf_adds(&rest, "");
+    if (!c->whole)
+        buf_printf(&rest, " LIMIT %" PRIu64 " OFFSET %" PRIu64,
+                   p->rows ? p->rows : (uint64_t)INT64_MAX, p->offset);
+    int rc = db_copy_make(&w->copier,
+                          &(struct db_copy){.name = name.p,
+                                            .t = &c->tables->list[p->table],
+                                            .rest = rest.p,
+                                            .bytes = p->memory,
+                                            .passes_by = w != c->workers},
+                          e);
+    buf_free(&name);
+    buf_free(&rest);
     return rc;
 }
 

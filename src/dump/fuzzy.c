@@ -21,6 +21,7 @@ struct part {
 struct fuzzy {
     const struct job *job;
     const struct db_tables *tables;
+    struct db_scan_facts facts;
     struct db_point start, end;
     char *schema; /* as the server writes it */
     int fd;
@@ -35,7 +36,9 @@ char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *
 {
     for (size_t i = 0; i < tables->count; i++) {
         const struct db_table *t = &tables->list[i];
-        const char *why = db_scan_refusal(t, facts);
+        const char *why;
+        if (db_scan_way(t, facts, &why) != DB_SCAN_NONE)
+            why = NULL;
         if (!why && t->key_count == 0 && strcmp(t->name, sentinel) != 0)
             why = "it has no primary key, by which a row could be told from what became of it";
         if (why)
@@ -109,10 +112,13 @@ static int scan_tables(struct fuzzy *f, struct db *db, struct err *e)
 {
     for (size_t i = 0; i < f->tables->count; i++) {
         const struct db_table *t = &f->tables->list[i];
+        const char *why;
+        enum db_scan_way way = db_scan_way(t, &f->facts, &why);
         uint64_t rows;
         progress_table(f->job->progress, t->name);
         f->parts[i].from = f->written;
-        if (db_scan_rows(db, t, spool_tuple, chunk_read, f, &rows, e) < 0 || spool_flush(f, e) < 0)
+        if (db_scan_rows(db, t, way, spool_tuple, chunk_read, f, &rows, e) < 0 ||
+            spool_flush(f, e) < 0)
             return -1;
         f->parts[i].to = f->written;
         fault_point("dump.scanned");
@@ -154,7 +160,7 @@ static int take(struct fuzzy *f, struct db *db, struct err *e)
     if (f->fd < 0)
         return -1;
     f->schema = db_schema_name(db, f->job->cfg->schema, e);
-    if (!f->schema || place(db, &f->start, e) < 0)
+    if (!f->schema || db_scan_facts(db, f->schema, &f->facts, e) < 0 || place(db, &f->start, e) < 0)
         return -1;
     progress_phase(f->job->progress, "scanning", 0, 0);
     if (scan_tables(f, db, e) < 0 || place(db, &f->end, e) < 0)
@@ -260,6 +266,7 @@ void fuzzy_free(struct fuzzy *f)
     if (f->fd >= 0)
         close(f->fd);
     replay_free(&f->changes);
+    db_scan_facts_free(&f->facts);
     buf_free(&f->out);
     free(f->parts);
     free(f->schema);

@@ -1,7 +1,8 @@
 /* The world without a lock on it: its tables are scanned while the game writes (db/scan.h), and
  * what changed meanwhile is read from the server's binary log and folded in (journal/replay.h). The
  * rows are then exactly those of the moment at which the scan ended, whatever the game did; a
- * writer waits for one chunk of the scan at most.
+ * writer waits for one chunk of the scan at most, which is the copy of its table, or of a share of
+ * it, where there is no HANDLER.
  *
  * The scanned rows wait in a file without a name in the dump directory, about as large as the
  * dump's SQL, until the changes are known. All functions are called by one thread. */

@@ -4,7 +4,8 @@
  *   copy  locks all tables for reading, copies each inside the server into a temporary table by
  *         several connections (copies.h), unlocks; writers wait for the copies only. Rows are read
  *         from the copies.
- *   fuzzy locks nothing: scans while the game writes, and folds in what changed (fuzzy.h).
+ *   fuzzy locks nothing for long: scans while the game writes, and folds in what changed
+ *         (fuzzy.h).
  *   lock  keeps the locks until the last row was read, as mysqldump does.
  *
  * Under the locks the binary log stands still for these tables, so its position belongs to the

@@ -15,6 +15,7 @@
 
 struct sum {
     uint64_t rows, hash;
+    uint64_t in_order;
 };
 
 struct work {
@@ -24,7 +25,7 @@ struct work {
     struct sum now;
     double *chunks; /* milliseconds */
     size_t chunk_count;
-    json_t *refused, *differ; /* "table: why" */
+    json_t *refused, *copied, *differ; /* "table: why" */
 };
 
 static double seconds(void)
@@ -53,7 +54,8 @@ static int hash_tuple(void *arg, const char *tuple, size_t len, struct err *e)
     struct work *w = arg;
     (void)e;
     w->now.rows++;
-    w->now.hash = w->now.hash * 31 + sql_tuple_hash(tuple, len); /* the order matters too */
+    w->now.hash += sql_tuple_hash(tuple, len);
+    w->now.in_order = w->now.in_order * 31 + sql_tuple_hash(tuple, len);
     return 0;
 }
 
@@ -71,7 +73,7 @@ static void add_text(json_t *list, const char *table, const char *what)
     json_array_append_new(list, json_sprintf("%s: %s", table, what));
 }
 
-static int compare(struct work *w, const struct db_table *t, struct err *e)
+static int compare(struct work *w, const struct db_table *t, enum db_scan_way way, struct err *e)
 {
     struct buf from = {0};
     uint64_t rows;
@@ -85,8 +87,10 @@ static int compare(struct work *w, const struct db_table *t, struct err *e)
     if (rc == 0 && memcmp(&text, &w->now, sizeof text) != 0)
         add_text(w->differ, t->name, "binary");
     w->now = (struct sum){0};
-    if (rc == 0 && !db_scan_refusal(t, &w->facts)) {
-        rc = db_scan_rows(w->db, t, hash_tuple, take_chunk, w, &rows, e);
+    if (rc == 0 && way != DB_SCAN_NONE) {
+        rc = db_scan_rows(w->db, t, way, hash_tuple, take_chunk, w, &rows, e);
+        if (way == DB_SCAN_COPIES) /* share by share */
+            w->now.in_order = text.in_order;
         if (rc == 0 && memcmp(&text, &w->now, sizeof text) != 0)
             add_text(w->differ, t->name, "scan");
     }
@@ -98,12 +102,14 @@ static int read_tables(struct work *w, bool comparing, uint64_t *total, struct e
 {
     for (size_t i = 0; i < w->tables.count; i++) {
         const struct db_table *t = &w->tables.list[i];
-        const char *why = db_scan_refusal(t, &w->facts);
+        const char *why;
+        enum db_scan_way way = db_scan_way(t, &w->facts, &why);
         uint64_t rows = 0;
         if (why)
-            add_text(w->refused, t->name, why);
-        if (comparing ? compare(w, t, e) < 0
-                      : !why && db_scan_rows(w->db, t, take_tuple, take_chunk, w, &rows, e) < 0)
+            add_text(way == DB_SCAN_NONE ? w->refused : w->copied, t->name, why);
+        if (comparing ? compare(w, t, way, e) < 0
+                      : way != DB_SCAN_NONE &&
+                            db_scan_rows(w->db, t, way, take_tuple, take_chunk, w, &rows, e) < 0)
             return -1;
         *total += comparing ? w->now.rows : rows;
     }
@@ -134,7 +140,7 @@ int main(int argc, char **argv)
                                             {"schema", 1, NULL, 'd'}, {"compare", 0, NULL, 'c'},
                                             {"pause", 1, NULL, 'p'},  {NULL, 0, NULL, 0}};
     struct db_params p = {.user = "root", .connect_timeout = 5000, .read_timeout = 60000};
-    struct work w = {.refused = json_array(), .differ = json_array()};
+    struct work w = {.refused = json_array(), .copied = json_array(), .differ = json_array()};
     struct err e = {0};
     bool comparing = false;
     long pause = 0;
@@ -166,6 +172,7 @@ int main(int argc, char **argv)
     if (!w.db)
         return die("connect", &e);
     if (db_tables(w.db, p.schema, comparing, &w.tables, &e) < 0 ||
+        db_table_keys(w.db, p.schema, &w.tables, &e) < 0 ||
         db_scan_facts(w.db, p.schema, &w.facts, &e) < 0)
         return die("list", &e);
     nanosleep(&(struct timespec){pause / 1000, pause % 1000 * 1000000}, NULL);
@@ -175,10 +182,10 @@ int main(int argc, char **argv)
     double took = seconds() - began;
     qsort(w.chunks, w.chunk_count, sizeof *w.chunks, by_size);
     json_t *out =
-        json_pack("{sI sI sf sI s{sf sf sf} so so}", "tables", (json_int_t)w.tables.count, "rows",
-                  (json_int_t)total, "seconds", took, "chunks", (json_int_t)w.chunk_count,
+        json_pack("{sI sI sf sI s{sf sf sf} so so so}", "tables", (json_int_t)w.tables.count,
+                  "rows", (json_int_t)total, "seconds", took, "chunks", (json_int_t)w.chunk_count,
                   "chunk_ms", "median", part(&w, 0.5), "p99", part(&w, 0.99), "max", part(&w, 1),
-                  "refused", w.refused, "differ", w.differ);
+                  "refused", w.refused, "copied", w.copied, "differ", w.differ);
     json_dumpf(out, stdout, JSON_REAL_PRECISION(5));
     printf("\n");
     json_decref(out);

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from wk.keeper import DONE, USER
+from wk.server import MYSQL
 
 
 def checks(done):
@@ -111,6 +112,19 @@ def test_the_method_is_told_with_its_reason(keeper):
     """method = auto: which one it will be, and why."""
     text = json.dumps(checks(keeper.run("--check", "--json")))
     assert "copy" in text and "log_bin is off" in text
+
+
+def test_fuzzy_is_told_with_what_writers_wait_for(make_server, make_world, make_keeper):
+    """With a log of rows it is the method on both servers, and it says what it is there."""
+    server = make_server("--log-bin=log", "--binlog-format=ROW")
+    world = make_world("empty", on=server)
+    world.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY")
+    keeper = make_keeper(world).init()
+    method = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "method")
+    assert method["level"] == "ok" and method["text"].startswith("fuzzy: "), method
+    assert ("copied" if MYSQL else "scanned") in method["text"]
+    keeper.dump()
+    assert keeper.newest()["method"] == "fuzzy"
 
 
 def test_a_method_that_cannot_be_had_is_refused(keeper):

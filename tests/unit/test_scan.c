@@ -1,4 +1,4 @@
-/* db/choices: members of ENUM and SET, and their numbers. db/scan: which tables are refused. */
+/* db/choices: members of ENUM and SET, and their numbers. db/scan: how tables are read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,28 +70,29 @@ static void test_numbers(void **state)
 }
 
 /* One table `t` with one column `e`, and at most one fact. */
-static void test_refusal(void **state)
+static void test_way(void **state)
 {
     (void)state;
     static const struct {
         const char *type, *charset;
         int kind; /* of the fact; -1: none */
-        bool memory, mariadb, fine;
+        bool memory, mariadb;
+        enum db_scan_way way;
     } cases[] = {
-        {"int(11)", "", -1, true, true, true},
-        {"int(11)", "", -1, false, true, false},
-        {"int(11)", "", -1, true, false, false},
-        {"int(11)", "", DB_SCAN_VERSIONED, true, true, false},
-        {"int(11)", "", DB_SCAN_PARTITIONED, true, true, false},
-        {"int(11)", "", DB_SCAN_INVISIBLE, true, true, false},
-        {"enum('a','b')", "latin1", DB_SCAN_CHOICE, true, true, true},
-        {"set('a','b')", "sjis", DB_SCAN_CHOICE, true, true, true},
-        {"enum('n\xc5\x91')", "utf8mb4", DB_SCAN_CHOICE, true, true, true},
-        {"enum('n\xc5\x91')", "latin2", DB_SCAN_CHOICE, true, true, false},
-        {"enum('?')", "utf8mb4", DB_SCAN_CHOICE, true, true, false},
-        {"enum('a','')", "utf8mb4", DB_SCAN_CHOICE, true, true, false},
-        {"enum('a')", "utf16le", DB_SCAN_CHOICE, true, true, false},
-        {"set('a')", "swe7", DB_SCAN_CHOICE, true, true, false},
+        {"int(11)", "", -1, true, true, DB_SCAN_HANDLER},
+        {"int(11)", "", -1, false, true, DB_SCAN_NONE},
+        {"int(11)", "", -1, true, false, DB_SCAN_COPIES},
+        {"int(11)", "", DB_SCAN_VERSIONED, true, true, DB_SCAN_NONE},
+        {"int(11)", "", DB_SCAN_PARTITIONED, true, true, DB_SCAN_COPIES},
+        {"int(11)", "", DB_SCAN_INVISIBLE, true, true, DB_SCAN_COPIES},
+        {"enum('a','b')", "latin1", DB_SCAN_CHOICE, true, true, DB_SCAN_HANDLER},
+        {"set('a','b')", "sjis", DB_SCAN_CHOICE, true, true, DB_SCAN_HANDLER},
+        {"enum('n\xc5\x91')", "utf8mb4", DB_SCAN_CHOICE, true, true, DB_SCAN_HANDLER},
+        {"enum('n\xc5\x91')", "latin2", DB_SCAN_CHOICE, true, true, DB_SCAN_COPIES},
+        {"enum('?')", "utf8mb4", DB_SCAN_CHOICE, true, true, DB_SCAN_COPIES},
+        {"enum('a','')", "utf8mb4", DB_SCAN_CHOICE, true, true, DB_SCAN_COPIES},
+        {"enum('a')", "utf16le", DB_SCAN_CHOICE, true, true, DB_SCAN_COPIES},
+        {"set('a')", "swe7", DB_SCAN_CHOICE, true, true, DB_SCAN_COPIES},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char name[] = "e", other[] = "other", table[] = "t";
@@ -106,8 +107,9 @@ static void test_refusal(void **state)
             {.kind = (unsigned)cases[i].kind, .table = table, .column = name, .charset = charset}};
         struct db_scan_facts f = {
             .mariadb = cases[i].mariadb, .list = list, .count = cases[i].kind < 0 ? 1 : 2};
-        const char *why = db_scan_refusal(&t, &f);
-        assert_int_equal(why == NULL, cases[i].fine);
+        const char *why;
+        assert_int_equal(db_scan_way(&t, &f, &why), cases[i].way);
+        assert_int_equal(why == NULL, cases[i].way == DB_SCAN_HANDLER);
         free(type);
         free(charset);
     }
@@ -118,7 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_refusal),
+        cmocka_unit_test(test_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
