@@ -1,6 +1,6 @@
 """The zoo: a world with every column type that a MEMORY table can have, at its limits. What only one
 kind of server has stands on the other beside what that one has instead."""
-from .server import MYSQL
+from .server import KIND, MYSQL
 from .util import ident
 
 MEMORY = "ENGINE=MEMORY"
@@ -160,6 +160,11 @@ def bytes_and_text():
                       [3, "NULL", "NULL", "NULL"],
                       [4, "'5c275c27-1a0d-0a00-2260-0123456789ab'", "'92.39.13.10'",
                        "'::ffff:92.39.13.10'"]])
+    if KIND == "mariadb-new":
+        yield from table(
+            "z_vector", ["id INT PRIMARY KEY", "v VECTOR(3)", "w VECTOR(1) NOT NULL DEFAULT x'0000803f'"],
+            [[1, q(b"\0\0\x80\x7f\0\0\xc0\xff\x5c\x27\x0a\x00"), "DEFAULT"],
+             [2, "NULL", "VEC_FromText('[-0.0]')"], [3, "VEC_FromText('[1,2.5,-3e38]')", q(b"\1\0\0\0")]])
 
 
 def collations():
@@ -303,6 +308,9 @@ def durable_zoo():
                      "ENGINE=InnoDB" if MYSQL else "ENGINE=Aria")
     if MYSQL:
         yield from durable_mysql()
+    if KIND == "mariadb-new":
+        yield from table("d_vector", ["id INT PRIMARY KEY", "v VECTOR(2) NOT NULL", "VECTOR KEY (v) M=8 "
+                                      "DISTANCE=cosine"], [[1, "VEC_FromText('[1,2]')"]], "ENGINE=InnoDB")
     yield from table("d_myisam", ["a INT NOT NULL", "id INT AUTO_INCREMENT", "v BLOB",
                                   "PRIMARY KEY (a,id)"],
                      [[1, 1, q(b"\0\xff")], [1, 2, "NULL"], [2, 1, "''"]], "ENGINE=MyISAM")
