@@ -16,6 +16,8 @@ typedef bool client_bool;
 #define CLIENT_ARRAYS 0
 #endif
 
+#define CLIENT_TLS_FAILED 2026 /* the libraries' number */
+
 /* Before the connection is made: once lost it must stay lost; names are in UTF-8 for any server. */
 void client_prepare(MYSQL *my);
 /* The same. tls: as in struct db_params; ca: NULL for the system's authorities. */

@@ -28,7 +28,7 @@ static enum err_class class_of(unsigned num)
     case 2007: /* another protocol */
     case 2013: /* lost */
     case 2014: /* out of sync: the stream broke */
-    case 2026: /* TLS */
+    case CLIENT_TLS_FAILED:
     case 2027: /* malformed packet */
     case 2055:
     case 1053: /* shutdown in progress */
@@ -84,7 +84,7 @@ static void hint_for(unsigned num, struct err *e)
         err_hint(e, "ALTER USER … ACCOUNT UNLOCK");
     else if (num == 2002 || num == 2003 || num == 2005)
         err_hint(e, "is the server running? check [mysql] socket, or host and port");
-    else if (num == 2026)
+    else if (num == CLIENT_TLS_FAILED)
         err_hint(e, "the TLS handshake failed; check [mysql] tls and tls_ca");
     else if (num == 1290)
         err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
@@ -213,6 +213,10 @@ struct db *db_open(const struct db_params *p, struct err *e)
                             p->port, p->socket, 0)) {
         db_fail(db, began, "cannot connect", e);
         hint_for_greeting(db, e);
+        goto fail;
+    }
+    if (p->tls >= 2 && !mysql_get_ssl_cipher(db->my)) { /* Connector/C takes it without */
+        fail_with(db, CLIENT_TLS_FAILED, "the server offers no TLS", began, "cannot connect", e);
         goto fail;
     }
     db->read_timeout = p->read_timeout;

@@ -18,8 +18,8 @@ from .util import CANARY, free_port, wait_for
 HOST = "127.0.0.1"
 
 
-def certificate(base):
-    """A certificate authority and a certificate for 127.0.0.1 signed by it: (ca, cert, key)."""
+def certificate(base, names="IP:127.0.0.1,DNS:localhost"):
+    """A certificate authority and a certificate for this machine signed by it: (ca, cert, key)."""
     ca, key, cert = (os.path.join(base, n) for n in ("ca.pem", "key.pem", "cert.pem"))
     if os.path.exists(cert):
         return ca, cert, key
@@ -31,7 +31,7 @@ def certificate(base):
             "-addext", "keyUsage=critical,keyCertSign")
     openssl("req", *new, "-keyout", key, "-out", "csr", "-subj", "/CN=localhost")
     with open(os.path.join(base, "ext"), "w") as f:
-        f.write("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        f.write(f"subjectAltName={names}\n")
     openssl("x509", "-req", "-in", "csr", "-CA", ca, "-CAkey", "ca.key", "-CAcreateserial",
             "-out", cert, "-days", "2", "-extfile", "ext")
     return ca, cert, key

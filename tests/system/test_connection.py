@@ -1,0 +1,141 @@
+"""The ways to the server: TLS in its modes, passwords in their forms, with either client library."""
+import os
+import shutil
+import tempfile
+
+import pytest
+from wk.keeper import BINARY, DONE, FAILED, USER
+from wk.server import MYSQL, Server, server_user
+from wk.sinks import certificate
+from wk.util import CANARY
+
+with open(BINARY, "rb") as program:
+    ORACLE = b"libmysqlclient.so" in program.read()  # Oracle's library, not MariaDB's
+
+
+def checked(keeper, **mysql):
+    """What --check says by the name of the check, through a connection with these settings."""
+    keeper.configure({"mysql": {**dict.fromkeys(("socket", "host", "port", "tls", "tls_ca")), **mysql}})
+    return {c["name"]: c for c in keeper.run("--check", "--json").result["checks"]}
+
+
+def by_tcp(keeper, **mysql):
+    return checked(keeper, host="127.0.0.1", port=str(keeper.server.port), **mysql)
+
+
+def refused(checks, *words):
+    found = checks["connection"]
+    assert found["level"] == "fail" and found["hint"], found
+    assert all(word in found["text"] + found["hint"] for word in words), found
+
+
+def with_certificate(base, **names):
+    """A server with a certificate, and the file of the authority that signed it."""
+    where = tempfile.mkdtemp(dir=base, prefix="tls")
+    os.chmod(where, 0o755)
+    ca, cert, key = certificate(where, **names)
+    for path in (cert, key):
+        if os.geteuid() == 0:
+            shutil.chown(path, server_user())
+    return Server(base, "--ssl-ca=" + ca, "--ssl-cert=" + cert, "--ssl-key=" + key), ca
+
+
+@pytest.fixture(scope="module")
+def secured(base):
+    """A server with a certificate of an authority of its own."""
+    server, ca = with_certificate(base)
+    yield server.start(), ca
+    server.destroy()
+
+
+def test_tls_in_its_modes(secured, make_world, make_keeper, tmp):
+    server, ca = secured
+    keeper = make_keeper(make_world(on=server)).init()
+    assert by_tcp(keeper, tls="off")["encryption"]["text"].startswith("none")
+    for tls in ("preferred", "required"):
+        assert by_tcp(keeper, tls=tls)["encryption"]["text"].startswith("TLSv1."), tls
+    assert "certificate checked" in by_tcp(keeper, tls="verify", tls_ca=ca)["encryption"]["text"]
+    refused(by_tcp(keeper, tls="verify"), "tls_ca")  # the system's authorities do not know it
+    other, *_ = certificate(tmp)
+    refused(by_tcp(keeper, tls="verify", tls_ca=other), "tls_ca")
+
+
+def test_certificate_of_another_host(base, make_world, make_keeper):
+    """Signed by the right authority, but not for the host of the config."""
+    server, ca = with_certificate(base, names="DNS:db.example.com")
+    try:
+        keeper = make_keeper(make_world(on=server.start())).init()
+        refused(by_tcp(keeper, tls="verify", tls_ca=ca), "tls_ca")
+        assert by_tcp(keeper, tls="required")["encryption"]["text"].startswith("TLSv1.")
+    finally:
+        server.destroy()
+
+
+def test_server_without_tls(make_server, make_world, make_keeper):
+    """Who asks for TLS gets no connection without; who prefers it does."""
+    keeper = make_keeper(make_world(on=make_server("--tls-version=" if MYSQL else "--skip-ssl"))).init()
+    for tls in ("off", "preferred"):
+        assert by_tcp(keeper, tls=tls)["encryption"]["text"].startswith("none"), tls
+    for tls in ("required", "verify"):
+        refused(by_tcp(keeper, tls=tls), "2026")
+
+
+def test_tls_through_the_socket(secured, make_world, make_keeper):
+    """Nobody listens there: TLS only for who insists on it."""
+    server, _ = secured
+    keeper = make_keeper(make_world(on=server)).init()
+    assert checked(keeper, socket=server.socket)["encryption"]["text"].startswith("none")
+    assert checked(keeper, socket=server.socket, tls="required")["encryption"]["text"].startswith("TLSv1.")
+
+
+@pytest.mark.only("mysql", why="MariaDB has no caching_sha2_password")
+@pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
+def test_sha2_passwords(secured, make_world, make_keeper, plugin):
+    """Each time the server has forgotten the account's hash: then the password itself must reach it, by a
+    socket, by TLS, or by the server's public key."""
+    server, ca = secured
+    keeper = make_keeper(make_world(on=server)).init()
+    if plugin not in [p for (p,) in server.sql("SELECT plugin_name FROM information_schema.plugins")]:
+        pytest.fail(f"this server has no {plugin}")
+    for host in ("localhost", "127.0.0.1"):
+        server.sql(f"ALTER USER '{USER}'@'{host}' IDENTIFIED WITH {plugin} BY '{CANARY}'")
+    for way in (dict(socket=server.socket), dict(tls="off"), dict(tls="preferred"), dict(tls="required"),
+                dict(tls="verify", tls_ca=ca)):
+        server.sql("FLUSH PRIVILEGES")
+        for _ in range(2):  # the second one by the hash that the server has now
+            checks = checked(keeper, **way) if "socket" in way else by_tcp(keeper, **way)
+            assert checks["connection"]["level"] == "ok", (way, checks["connection"])
+    keeper.secret("password", "wrong")
+    refused(by_tcp(keeper, tls="off"), "password_file")
+
+
+@pytest.mark.only("mariadb", why="MySQL 9 has no mysql_native_password")
+def test_a_way_to_log_in_that_the_library_has_not(keeper):
+    """Oracle's library has MariaDB's passwords in a file of its own. Without it: what is missing, by name,
+    and the way out."""
+    keeper.env["LIBMYSQL_PLUGIN_DIR"] = keeper.base
+    checks = checked(keeper, socket=keeper.server.socket)
+    if not ORACLE:
+        assert checks["connection"]["level"] == "ok"
+        return
+    refused(checks, "mysql_native_password", "mysql-client-core", "libmariadb", "unix_socket")
+    assert keeper.run("--dump").rc == FAILED
+
+
+def test_names_beyond_ascii(keeper, make_world, make_keeper):
+    """Schema and account, whatever the library says its character set is."""
+    world = make_world(schema="világ ★")
+    keeper.server.account("őr", [world.schema])
+    try:
+        other = make_keeper(world, name="w2")
+        other.configure({"mysql": {"user": "őr"}})
+        assert other.init().run("--dump").rc == DONE
+    finally:
+        for host in ("localhost", "127.0.0.1"):
+            keeper.server.sql(f"DROP USER 'őr'@'{host}'")
+
+
+def test_nothing_on_stderr(keeper):
+    """A library that complains of what it is told would do so at each connection."""
+    for action in ("--dump", "--list", "--verify", "--check"):
+        assert keeper.run(action, "--quiet").err == ""
