@@ -66,9 +66,11 @@ inside() {
         make --no-print-directory -s -j2 -C "$tree" BUILD="$build" "$@"
 }
 
-# The programs that run outside: by the root's loader, with the root's libraries alone, those too
-# that libraries need.
+# What runs outside does so by the root's loader, with the root's libraries alone: those too that
+# libraries need.
+libc=$(compgen -G "$root/usr/lib/*/libc.so.6")
+lib=${libc%/*}
+loader=$(compgen -G "$lib/ld*.so.[0-9]")
 tools=("$build/bench/scan" "$build/tools/binlog_read" "$build/tools/segment_read" "$build/tools/row_images")
-inside LDFLAGS="-Wl,--dynamic-linker=$root/lib64/ld-linux-x86-64.so.2 \
--Wl,--disable-new-dtags,-rpath,$root/usr/lib/x86_64-linux-gnu" all "${tools[@]}"
+inside LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" all "${tools[@]}"
 [ "$unit" = no ] || inside unit
