@@ -42,7 +42,6 @@ WORDS = {  # of rights: root's triggers need the second one as well
     "SHOW MASTER STATUS": "SHOW BINARY LOG STATUS",
     "CHANGE MASTER TO MASTER_HOST": "CHANGE REPLICATION SOURCE TO SOURCE_HOST",
     "START SLAVE": "START REPLICA",
-    "information_schema.global_status": "performance_schema.global_status",
 }
 
 
