@@ -123,8 +123,8 @@ def make_server(base):
     """Servers with options of their own, for one test."""
     made = []
 
-    def make(*options, wrapper=()):
-        made.append(Server(base, *options))
+    def make(*options, wrapper=(), **kind):
+        made.append(Server(base, *options, **kind))
         made[-1].wrapper = list(wrapper)
         return made[-1].start()
     yield make

@@ -17,21 +17,32 @@ from .util import CANARY, DIE_WITH_US, end_process, free_port, ident, tail, wait
 KIND = os.environ.get("WK_KIND") or "mariadb"
 MYSQL = KIND == "mysql"
 SERVERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../scripts/servers.sh")
-FILES = ["--innodb-data-file-path=ibdata1:12M:autoextend",
-         "--innodb-redo-log-capacity=8M" if MYSQL else "--innodb-log-file-size=4M"]
-SMALL = FILES + [
-    "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--key-buffer-size=1M",
-    "--sync-binlog=0", "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
-    "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
-]
-if MYSQL:  # its log is on when nothing is said, and it flushes all that InnoDB writes twice
-    SMALL += ["--skip-log-bin", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=2"]
-else:
-    SMALL += ["--aria-pagecache-buffer-size=8M"]
+
+
+def files(mysql):
+    return ["--innodb-data-file-path=ibdata1:12M:autoextend",
+            "--innodb-redo-log-capacity=8M" if mysql else "--innodb-log-file-size=4M"]
+
+
+def small(mysql):
+    return files(mysql) + [
+        "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--key-buffer-size=1M",
+        "--sync-binlog=0", "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
+        "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
+    ] + (["--skip-log-bin", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=2"] if mysql
+         else ["--aria-pagecache-buffer-size=8M"])  # MySQL's log is on, and it flushes all twice
+
+
 # What the daemon's account needs on its schema, and on the server as a whole.
 RIGHTS = ("SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, "
           "TRIGGER, SHOW VIEW, EVENT")
-SERVER_RIGHTS = "REPLICATION SLAVE, " + ("REPLICATION CLIENT" if MYSQL else "BINLOG MONITOR")
+
+
+def usual_on_server(mysql):
+    return "REPLICATION SLAVE, " + ("REPLICATION CLIENT" if mysql else "BINLOG MONITOR")
+
+
+SERVER_RIGHTS = usual_on_server(MYSQL)
 
 WORDS = {  # of rights: root's triggers need the second one as well
     "GRANT SET USER": "GRANT SET_ANY_DEFINER, SYSTEM_USER",
@@ -45,9 +56,9 @@ WORDS = {  # of rights: root's triggers need the second one as well
 }
 
 
-def in_its_words(statement):
+def in_its_words(statement, mysql=MYSQL):
     """The tests speak MariaDB; this is how MySQL says the same."""
-    if not MYSQL:
+    if not mysql:
         return statement
     statement = re.sub(
         r"\bseq_(\d+)_to_(\d+)\b",
@@ -76,9 +87,10 @@ def as_mysql():
     return [*DIE_WITH_US[:-1], *who, "--"]
 
 
-def template(base):
-    """One freshly installed datadir for the whole session: made by whoever comes first."""
-    path = os.path.join(base, "template")
+def template(base, kind):
+    """One freshly installed datadir of a kind for the whole session: made by whoever comes first."""
+    mysql = kind == "mysql"
+    path = os.path.join(base, "template-" + kind)
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.isdir(path):
@@ -86,10 +98,10 @@ def template(base):
             os.chmod(new, 0o755)
             if os.geteuid() == 0:
                 shutil.chown(new, server_user())
-            done = subprocess.run([*as_mysql(), SERVERS, "install", KIND, new, *FILES], text=True, cwd=base,
+            done = subprocess.run([*as_mysql(), SERVERS, "install", kind, new, *files(mysql)], text=True, cwd=base,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
             assert done.returncode == 0, done.stdout[-2000:]
-            if MYSQL:  # who the server is: each makes its own
+            if mysql:  # who the server is: each makes its own
                 os.unlink(os.path.join(new, "auto.cnf"))
             os.rename(new, path)
     return path
@@ -98,11 +110,12 @@ def template(base):
 class Server:
     """One server. `options` are added to a small set of defaults; restart keeps the datadir."""
 
-    def __init__(self, base, *options):
+    def __init__(self, base, *options, kind=KIND):
+        self.kind, self.mysql = kind, kind == "mysql"
         self.dir = tempfile.mkdtemp(dir=base, prefix="db")
         os.chmod(self.dir, 0o755)
         self.datadir = os.path.join(self.dir, "d")
-        self.template = template(base)
+        self.template = template(base, kind)
         self.tmpdir = os.path.join(self.datadir, "#tmp")  # a server clears its tmpdir at its start
         self.install()
         self.socket = os.path.join(self.datadir, "s")
@@ -122,7 +135,7 @@ class Server:
     def start(self, *more, wait=True):
         assert self.process is None, "the server runs already"
         self.process = subprocess.Popen(
-            [*as_mysql(), *self.wrapper, SERVERS, "run", KIND, *SMALL, "--datadir=" + self.datadir,
+            [*as_mysql(), *self.wrapper, SERVERS, "run", self.kind, *small(self.mysql), "--datadir=" + self.datadir,
              "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}",
              "--log-error=" + self.error_log,
              "--pid-file=" + os.path.join(self.datadir, "pid"), *self.options, *more],
@@ -150,7 +163,7 @@ class Server:
                     autocommit=True, connect_timeout=5, read_timeout=120, database=schema,
                     init_command="SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
                                  "time_zone='+00:00'"
-                                 + (",cte_max_recursion_depth=10000000" if MYSQL else ""))
+                                 + (",cte_max_recursion_depth=10000000" if self.mysql else ""))
         return pymysql.connect(**{**args, **more})
 
     def sql(self, *statements, schema=None):
@@ -159,7 +172,7 @@ class Server:
         try:
             with con.cursor() as cur:
                 for statement in statements:
-                    cur.execute(in_its_words(statement))
+                    cur.execute(in_its_words(statement, self.mysql))
                 return cur.fetchall()
         finally:
             con.close()
@@ -167,8 +180,10 @@ class Server:
     def value(self, statement, schema=None):
         return self.sql(statement, schema=schema)[0][0]
 
-    def account(self, name, schemas, rights=RIGHTS, server_rights=SERVER_RIGHTS):
+    def account(self, name, schemas, rights=RIGHTS, server_rights="usual"):
         """Makes an account with the canary password and `rights` on each of `schemas`."""
+        if server_rights == "usual":
+            server_rights = usual_on_server(self.mysql)
         for host in ("localhost", "127.0.0.1"):
             who = f"'{name}'@'{host}'"
             self.sql(f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'")
