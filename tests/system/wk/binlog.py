@@ -4,7 +4,8 @@ import struct
 from .server import MYSQL
 
 HEADER = 19  # bytes in front of each event
-FORMAT, HEARTBEAT, CHECKPOINT = 15, 27, 161  # types of events
+FORMAT, PREVIOUS_GTIDS, CHECKPOINT = 15, 35, 161  # types of events
+HEARTBEATS = 27, 41
 GTIDS = (33, 34, 42) if MYSQL else (162,)
 RESET = "RESET BINARY LOGS AND GTIDS" if MYSQL else "RESET MASTER"
 STATUS = "SHOW BINARY LOG STATUS" if MYSQL else "SHOW MASTER STATUS"
