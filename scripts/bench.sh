@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # Measures worldkeeper's dumps and restores beside mysqldump, mariadb-dump, mydumper and what the
-# server itself allows, in one run on one private server. tests/bench/README.md says how, and what
+# server itself allows, in one run on one private server of each kind. tests/bench/README.md says how, and what
 # each figure means.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'END'
-Usage: scripts/bench.sh [--quick] [--rounds N] [--sizes LIST] [--growth-rounds N] [--no-cron]
+Usage: scripts/bench.sh [--server KIND] [--quick] [--rounds N] [--sizes LIST] [--growth-rounds N] [--no-cron]
                         [--journal MODES] [--journal-rounds N] [--only journal] [--out DIR]
 
 Installs what is missing from Debian's packages, builds, starts private MariaDB servers in a
 temporary directory and measures. Prints the figures, and writes them to DIR/bench.json with a
 picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not whole.
 
+  --server KIND      mariadb (this Debian's), mysql (Oracle's, of Debian sid, fetched by
+                     scripts/servers.sh) or both, one after the other, with a table that has both;
+                     figures of MySQL are in DIR/bench-mysql.json (default: mariadb)
   --rounds N         rounds of the main size, after one that is thrown away (default: 5)
   --sizes LIST       sizes of the world, the main one first; 1 is 3.75 million rows and 10 needs
                      13 GiB of memory and 21 GiB of disk (default: 1,0.1,4,10)
@@ -37,7 +40,7 @@ wrong() {
     exit 2
 }
 
-options=() out=build/bench
+options=() out=build/bench kinds=(mariadb)
 while [ $# -gt 0 ]; do
     case $1 in
     --quick)
@@ -65,6 +68,14 @@ while [ $# -gt 0 ]; do
         options+=("$1" "$2")
         shift
         ;;
+    --server)
+        case ${2:-} in
+        mariadb | mysql) kinds=("$2") ;;
+        both) kinds=(mariadb mysql) ;;
+        *) wrong ;;
+        esac
+        shift
+        ;;
     --out)
         [ -n "${2:-}" ] || wrong
         out=$2
@@ -83,5 +94,13 @@ build=${BUILD:-build/release}
 scripts/deps.sh build demo bench
 make -s -j2 BUILD="$build" all bench-tools
 PATH=$PATH:/usr/sbin:/sbin # mariadbd lives there, not in everyone's PATH
+for kind in "${kinds[@]}"; do
+    scripts/servers.sh fetch "$kind"
+done
 # Debian's own python, which has Debian's packages.
-exec /usr/bin/python3 tests/bench/bench.py --build "$build" --out "$out" "${options[@]}"
+for kind in "${kinds[@]}"; do
+    WK_KIND=$kind /usr/bin/python3 tests/bench/bench.py --build "$build" --out "$out" "${options[@]}"
+done
+if [ ${#kinds[@]} -gt 1 ] && [[ " ${options[*]} " != *' --only '* ]]; then
+    /usr/bin/python3 tests/bench/report.py "$out/bench.json" "$out/bench-mysql.json"
+fi

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../system"))  # wk: servers, accounts, processes
 sys.dont_write_bytecode = True
 
-from wk.server import as_mysql  # noqa: E402
+from wk.server import KIND, as_mysql  # noqa: E402
 
 import plot  # noqa: E402
 import report  # noqa: E402
@@ -22,11 +22,13 @@ from contest import Contest  # noqa: E402
 from journal import MODES, Journal  # noqa: E402
 from measure import Failed, Lab, World, environment  # noqa: E402
 
+NAME = "bench" if KIND == "mariadb" else "bench-" + KIND  # of the files with the figures
+
 
 def arguments():
     p = argparse.ArgumentParser(prog="bench.py", description=__doc__)
     p.add_argument("--build", required=True, help="directory with worldkeeper and bench/")
-    p.add_argument("--out", required=True, help="where bench.json and bench.svg go")
+    p.add_argument("--out", required=True, help="where the figures and the picture go")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--sizes", default="1,0.1,4,10")
     p.add_argument("--growth-rounds", type=int, default=1)
@@ -98,7 +100,7 @@ class Run:
         """Dumps, restores and outages."""
         few, size = found["few"], found["size"]
         c.quiet_dumps()
-        found.update(sql_bytes=c.w.sql_bytes(c.quiet["old"]), quiet_dumps=c.quiet_walls)
+        found.update(sql_bytes=c.w.sql_bytes(c.quiet["old"]), quiet_dumps=c.quiet_walls, absent=c.absent)
         for number in range(-warm_up, rounds):
             self.say(f"size {size:g}, " + (f"round {number + 1} of {rounds}" if number >= 0 else "warm-up"))
             cron = None
@@ -117,7 +119,7 @@ class Run:
         return found
 
     def all(self):
-        results = {"environment": environment(self.lab.tool("worldkeeper")),
+        results = {"kind": KIND, "environment": environment(self.lab.tool("worldkeeper")),
                    "warm_up": 0 if self.args.no_warm_up else 1, "crowd": self.args.crowd, "sizes": []}
         sizes = [float(s) for s in self.args.sizes.split(",")]
         for i, size in enumerate(sizes[:1] if self.args.only else sizes):
@@ -130,7 +132,7 @@ class Run:
 
     def save(self, results):
         """After each size: a run that is broken off has not been in vain."""
-        path = os.path.join(self.args.out, "bench.json")
+        path = os.path.join(self.args.out, NAME + ".json")
         with open(path + ".new", "w") as f:
             json.dump(results, f, indent=1)
             f.write("\n")
@@ -167,7 +169,7 @@ def main():
         if base:
             shutil.rmtree(base, ignore_errors=True)
     if not args.only:
-        plot.draw(results, os.path.join(args.out, "bench.svg"))
+        plot.draw(results, os.path.join(args.out, NAME + ".svg"))
     report.show(results)
     return 0
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pymysql
-from wk.server import Server, as_mysql, server_user
+from wk.server import KIND, SERVERS, Server, as_mysql, in_its_words, server_user
 from wk.util import end_process, session_pids
 
 import world
@@ -41,7 +41,7 @@ class World:
         try:
             with con.cursor() as cur:
                 for statement in statements:
-                    cur.execute(statement)
+                    cur.execute(in_its_words(statement))
         finally:
             con.close()
 
@@ -307,6 +307,11 @@ def first_line(*command):
     return (done.stdout or done.stderr).strip().partition("\n")[0]
 
 
+def tool(name, *args):
+    """The command line of a program that comes with the server."""
+    return [SERVERS, "tool", KIND, name, *args]
+
+
 def environment(binary):
     """What a reader must know of where this was measured; nothing that names the machine."""
     with open("/proc/cpuinfo") as f:
@@ -316,7 +321,7 @@ def environment(binary):
     return {
         "processor": model, "processors": os.cpu_count(), "memory_gib": round(kb / 2**20, 1),
         "kernel": os.uname().release.partition("-")[0], "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "worldkeeper": first_line(binary, "--version"), "server": first_line("mariadbd", "--version"),
-        "mysqldump": first_line("mysqldump", "--version"), "mydumper": first_line("mydumper", "--version"),
+        "worldkeeper": first_line(binary, "--version"), "server": first_line(SERVERS, "run", KIND, "--version"),
+        "mysqldump": first_line(*tool("mysqldump", "--version")), "mydumper": first_line("mydumper", "--version"),
         "gzip": first_line("gzip", "--version"), "pigz": first_line("pigz", "--version"),
     }

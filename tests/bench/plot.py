@@ -21,11 +21,11 @@ FONT = "Helvetica,Arial,sans-serif"
 TICKS = f"scale 0 nomirror textcolor '{INK}'"
 
 # Of bench.json, the name for people, colour.
-DUMPS = [("old", "mysqldump | gzip", OTHERS), ("today", "mariadb-dump | pigz", OTHERS),
+DUMPS = [("old", "mysqldump | gzip", OTHERS), ("today", "mysqldump | pigz", OTHERS),
          ("mydumper", "mydumper, 2 threads", OTHERS), ("lock", "worldkeeper, lock", OURS),
          ("copy", "worldkeeper, copy", OURS), ("fuzzy", "worldkeeper, fuzzy", OURS),
          ("read1", "limit: SELECT only", LIMIT)]
-LOADS = [("old", "gunzip | mysql", OTHERS), ("today", "pigz | mariadb", OTHERS),
+LOADS = [("old", "gunzip | mysql", OTHERS), ("today", "pigz | mysql", OTHERS),
          ("myloader", "myloader, 2 threads", OTHERS), ("worldkeeper", "worldkeeper", OURS),
          ("insert", "limit: INSERT … SELECT", LIMIT)]
 OUTAGES = [("old", "cron and gunzip | mysql", OTHERS), ("worldkeeper", "worldkeeper", OURS)]

@@ -122,7 +122,8 @@ def fill():
 def copy():
     """Statements that make the MEMORY copy beside the world."""
     yield "SET sql_log_bin = 0"
-    yield f"CREATE OR REPLACE DATABASE {COPY}"
+    yield f"DROP DATABASE IF EXISTS {COPY}"
+    yield f"CREATE DATABASE {COPY}"
     for table in TABLES:
         yield f"CREATE TABLE {COPY}.{table} ENGINE=MEMORY AS SELECT * FROM {STOCK}.{table}"
 
