@@ -4,6 +4,7 @@
 # make unit       build and run the unit tests (SAN=1: with sanitizers)
 # make lint       clang-format, cppcheck, clang-tidy: quiet or red
 # make bench      measure dumps and restores beside other tools (tests/bench/README.md): an hour
+# make oracle     build/oracle/worldkeeper, with Oracle's client library, in Debian sid (as root)
 # make install    PREFIX, DESTDIR
 
 VERSION := 0.1.0
@@ -22,6 +23,7 @@ BUILD := build/release
 MODE  := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
 endif
 
+# The client library: mysqlclient is Oracle's or stands for MariaDB's, whichever is installed.
 MYSQL_PC ?= $(shell pkg-config --exists mysqlclient && echo mysqlclient || echo libmariadb)
 PKGS  := $(MYSQL_PC) zlib inih jansson libcrypto
 # libcurl is loaded when a message is sent (src/report/curl.c): linked, it would cost each supervisor 4 MB.
@@ -151,6 +153,10 @@ $(BUILD)/tools/row_images: $(BUILD)/tests/tools/row_images.o $(filter-out $(BUIL
 $(BUILD)/tools/%.so: tests/tools/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -fPIC -shared -O2 -o $@ $<
+
+.PHONY: oracle
+oracle:
+	scripts/oracle-client.sh
 
 # make fuzz           fuzzes what reads the binary log and segments, FUZZ_SECONDS each (needs clang)
 # make fuzz-replay    the files in tests/fuzz/corpus once, without clang

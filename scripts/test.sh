@@ -23,13 +23,16 @@ declare -A title=(
     [systemd]='unit: verify, security at most 1.5'
     [unit]='unit tests, release'
     [unit-san]='unit tests, sanitizers'
+    [unit-oracle]="unit tests, Oracle's client library"
     [fuzz]='what the fuzzers found, once'
     [system]='system tests, release'
     [system-san]='system tests, sanitizers'
     [system-mysql]='system tests on MySQL, release'
+    [system-oracle]="system tests, Oracle's library"
     [scripts]='tests of the scripts, demo'
 )
-order=(build build-san lint shell man install systemd unit unit-san fuzz system system-mysql system-san scripts)
+order=(build build-san lint shell man install systemd unit unit-san unit-oracle fuzz system system-mysql
+    system-oracle system-san scripts)
 
 case ${1:-} in
 --help)
@@ -132,6 +135,18 @@ run_system_mysql() {
     rm -f "$out/system-mysql.xml"
     scripts/servers.sh fetch mysql || return 1
     WK_KIND=mysql WORLDKEEPER=$PWD/build/release/worldkeeper pytest system-mysql tests/system
+}
+# In Debian sid, which has Oracle's client library; what is built there runs here too.
+run_unit_oracle() { CMOCKA_MESSAGE_OUTPUT=TAP scripts/oracle-client.sh; }
+# A share: connecting, reading rows and logs, writing rows, who hangs or is denied.
+run_system_oracle() {
+    local file files=()
+    rm -f "$out/system-oracle.xml"
+    scripts/oracle-client.sh --no-unit || return 1
+    for file in connection binlog_stream binlog_rows dump_exact load verdicts; do
+        files+=("tests/system/test_$file.py")
+    done
+    WK_KIND=mysql WORLDKEEPER=$PWD/build/oracle/worldkeeper pytest system-oracle "${files[@]}"
 }
 run_scripts() { pytest scripts tests/scripts; }
 

@@ -9,7 +9,8 @@ Usage: tests/arrows.sh [DIRECTORY]     check the tree there (default: the one th
        tests/arrows.sh --self-check    prove that each kind of violation is found
 
   includes  each folder of src includes only the folders that it may see; at the top of src only
-            main, world*, act*, check*, control and scribe see all; only src/db sees the client library
+            main, world*, act*, check*, control and scribe see all; only src/db/client.* see the
+            client library's headers
   READMEs   what README.md and src/README.md name in `backticks`, files and functions, exists
 END
 }
@@ -76,14 +77,16 @@ check_include() { # file, line, folder of the file, rest of the line behind "inc
         header=${BASH_REMATCH[1]}
         if [[ $header =~ $client ]]; then
             violation "$file" "$line" "$header: a system header belongs in angle brackets"
-            [ "$from" = db ] || violation "$file" "$line" "$header: only src/db knows the client library"
+            [[ $file == src/db/client.[ch] ]] ||
+                violation "$file" "$line" "$header: only src/db/client knows the client library"
         else
             check_own "$file" "$line" "$from" "$header"
         fi
     elif [[ $rest =~ ^[[:space:]]*\<([^\>]+)\> ]]; then
         header=${BASH_REMATCH[1]}
         if [[ $header =~ $client ]]; then
-            [ "$from" = db ] || violation "$file" "$line" "$header: only src/db knows the client library"
+            [[ $file == src/db/client.[ch] ]] ||
+                violation "$file" "$line" "$header: only src/db/client knows the client library"
         elif [ -f "src/$header" ]; then
             violation "$file" "$line" "$header: a header of ours in angle brackets"
         fi
@@ -169,7 +172,8 @@ clean_tree() { # directory: a small tree without fault
     for folder in core config db watch dump store restore report; do
         printf '#include <stdio.h>\nint %s_one(int n);\n' "$folder" >"$1/src/$folder/one.h"
     done
-    printf '#include "core/one.h"\n#include <mysql.h>\n' >"$1/src/db/one.c"
+    printf '#include "core/one.h"\n#include "db/client.h"\n' >"$1/src/db/one.c"
+    printf '#include <mysql.h>\n' >"$1/src/db/client.h"
     printf '#include "dump/one.h"\n#include "store/one.h"\n' >"$1/src/restore/one.c"
     printf '#include "report/one.h"\n#include "world.h"\n' >"$1/src/world.c"
     printf '#include "watch/one.h"\n' >"$1/src/world.h"
@@ -207,7 +211,8 @@ self_check() {
     expect 'src/dump/two.c:1: mysql.h: only src/db' src/dump/two.c '#include <mysql.h>'
     expect 'src/world.c:3: mysql/mysql.h: only src/db' src/world.c '#include <mysql/mysql.h>'
     expect 'src/core/two.c:1: errmsg.h: only src/db' src/core/two.c '#include <errmsg.h>'
-    expect 'src/db/one.c:3: mysql.h: a system header' src/db/one.c '#include "mysql.h"'
+    expect 'src/db/one.c:3: mysql.h: only src/db/client' src/db/one.c '#include <mysql.h>'
+    expect 'src/db/client.h:2: mysql.h: a system header' src/db/client.h '#include "mysql.h"'
     expect 'src/watch/two.c:1: core/one.h: a header of ours' src/watch/two.c '#include <core/one.h>'
     expect 'src/watch/two.c:1: ../core/one.h: named by a way up' src/watch/two.c '#include "../core/one.h"'
     expect 'src/watch/two.c:1: one.h: no such file' src/watch/two.c '#include "one.h"'

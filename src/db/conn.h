@@ -1,6 +1,6 @@
 /* One connection to the server, and the statements that return nothing or a few small rows.
- * Only src/db includes mysql.h. Auto-reconnect is off, always: a connection that was lost stays
- * lost, which is what fences a stale writer. A connection belongs to one thread of one process.
+ * Auto-reconnect is off, always: a connection that was lost stays lost, which is what fences a
+ * stale writer. A connection belongs to one thread of one process.
  *
  * Sessions are set up for exact bytes: SET NAMES binary, sql_mode without strictness but with
  * NO_AUTO_VALUE_ON_ZERO and ALLOW_INVALID_DATES, time_zone '+00:00'. */
