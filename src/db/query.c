@@ -216,6 +216,7 @@ static void column_row(const struct db_rows *r, void *arg)
                              strstr(extra, "STORED GENERATED") || strstr(extra, "PERSISTENT"));
     c->has_default = number_value(r, 4) != 0;
     c->counter = extra && strstr(extra, "auto_increment");
+    t->counts |= c->counter;
     const char *key = db_value(r, 5);
     if (key && strcmp(key, "PRI") == 0)
         t->has_key = true;
@@ -247,6 +248,10 @@ static int tables_where(struct db *db, const char *schema, const char *where, co
             "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION",
             s, columns) < 0)
         goto fail;
+    /* MySQL tells 1 for each MEMORY table. */
+    for (size_t i = 0; i < out->count; i++)
+        if (!out->list[i].counts)
+            out->list[i].auto_increment = 0;
     free(s);
     return 0;
 fail:

@@ -56,6 +56,7 @@ struct db_table {
     bool memory;             /* ENGINE=MEMORY: what a restart empties */
     bool transactional;      /* read in a consistent snapshot instead of a lock */
     bool has_key;            /* a primary key */
+    bool counts;             /* a column counts up by itself */
     uint64_t auto_increment; /* 0: none */
     uint64_t rows;           /* exact for MEMORY, an estimate elsewhere */
     uint64_t data_length, index_length, max_data_length;
