@@ -28,6 +28,8 @@ struct crew_work {
     enum db_bulk_way way; /* out: how rows went in */
 };
 int crew_load(struct crew_work *w, const char *file, struct err *e);
+/* Only whether the server takes the dump's definitions, as crew_load() begins; changes nothing. */
+int crew_look(struct crew_work *w, const char *file, struct err *e);
 /* `auto`: as many as help on a machine with so many processors. */
 unsigned crew_size(unsigned configured, size_t tables);
 

@@ -41,6 +41,11 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
 /* Can a table of this definition be restored at all? ERR_REFUSED with its name. */
 int loader_takes(const struct plan *plan, const char *table, const char *create, size_t len,
                  struct err *e);
+/* Is the table made from the dump's definition? */
+bool loader_defines(const struct loader *l, const struct target *t);
+/* Does the server take this definition of a MEMORY table? Leaves nothing behind. */
+int loader_prove(struct loader *l, const struct target *t, const char *create, size_t len,
+                 struct err *e);
 /* A table of our own dump, from its CREATE TABLE to its last row, with what changed since. ERR_GAP:
  * the changes are not those of this dump. */
 int loader_part(struct loader *l, struct verify_part *part, struct err *e);

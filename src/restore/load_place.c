@@ -54,9 +54,9 @@ int loader_takes(const struct plan *plan, const char *table, const char *create,
     return -1;
 }
 
-/* CREATE TABLE `name` (…): the same text with our name in it. */
-static int create_from_text(struct loader *l, const struct target *t, const char *create,
-                            size_t len, struct err *e)
+/* CREATE TABLE `name` (…): the same text with our name in it, behind `how`. */
+static int create_from_text(struct loader *l, const struct target *t, const char *how,
+                            const char *create, size_t len, struct err *e)
 {
     static const char prefix[] = "CREATE TABLE ";
     struct buf name = {0}, sql = {0};
@@ -68,7 +68,7 @@ static int create_from_text(struct loader *l, const struct target *t, const char
         err_set(e, ERR_DAMAGED, 0, "the definition of table %s is not one", t->name);
         goto out;
     }
-    buf_adds(&sql, prefix);
+    buf_adds(&sql, how);
     sql_ident(&sql, loader_place(l, t));
     if (t->live && !db_is_mariadb(l->db)) /* which has constraints of these names */
         constraints_unnamed(&sql, rest, (size_t)(create + len - rest));
@@ -98,11 +98,32 @@ static int drop_place(struct loader *l, const struct target *t, struct err *e)
     return rc;
 }
 
+bool loader_defines(const struct loader *l, const struct target *t)
+{
+    return !t->live || !t->live->memory || l->plan->into;
+}
+
 static int create_once(struct loader *l, struct target *t, const char *create, size_t len,
                        struct err *e)
 {
-    bool copy_live = t->live && t->live->memory && !l->plan->into;
-    return copy_live ? create_like(l, t, e) : create_from_text(l, t, create, len, e);
+    return loader_defines(l, t) ? create_from_text(l, t, "CREATE TABLE ", create, len, e)
+                                : create_like(l, t, e);
+}
+
+/* A temporary one is seen by nobody. */
+int loader_prove(struct loader *l, const struct target *t, const char *create, size_t len,
+                 struct err *e)
+{
+    struct buf b = {0};
+    int rc = create_from_text(l, t, "CREATE TEMPORARY TABLE ", create, len, e);
+    buf_adds(&b, "DROP TEMPORARY TABLE ");
+    sql_ident(&b, loader_place(l, t));
+    if (rc == 0)
+        rc = db_exec_len(l->db, b.p, b.len, e);
+    buf_free(&b);
+    if (rc < 0)
+        err_step(e, "this server does not take the definition (CREATE TABLE) of table %s", t->name);
+    return rc;
 }
 
 /* A MEMORY table keeps the size limit of the session that made it. It gets at least the server's

@@ -20,6 +20,7 @@
 #include "restore/crew.h"
 #include "restore/foreign.h"
 #include "restore/load.h"
+#include "restore/redefine.h"
 #include "restore/swap.h"
 #include "store/catalog.h"
 
@@ -39,10 +40,9 @@ struct run {
     bool content;               /* compare all content (drill) */
     bool binlog;                /* the sessions of this restore write the binary log */
     bool rebuilt; /* the server has none of the dump's tables: views and routines are gone too */
-    char **definitions; /* of the dump, for a rebuilt server */
-    size_t definition_count;
-    struct catchup changes; /* since the dump that is being loaded */
-    struct manifest before; /* --force: the dump of the world that is replaced */
+    struct redefine definitions; /* of the dump, for a rebuilt server */
+    struct catchup changes;      /* since the dump that is being loaded */
+    struct manifest before;      /* --force: the dump of the world that is replaced */
     mono_t began;
 };
 
@@ -224,42 +224,23 @@ static void drop_places(struct run *r)
     }
 }
 
-static void free_definitions(struct run *r)
-{
-    for (size_t i = 0; i < r->definition_count; i++)
-        free(r->definitions[i]);
-    free(r->definitions);
-    r->definitions = NULL;
-    r->definition_count = 0;
-}
-
 /* Views, routines, triggers and events outlive a restart; only a rebuilt server has lost them as
  * well. The world is in already, so that a refusal (a definer that is not there any more) is only
  * told. */
 static void restore_definitions(struct run *r)
 {
-    struct err e;
-    size_t failed = 0;
-    for (size_t i = 0; i < r->definition_count; i++)
-        if (db_exec(r->db, r->definitions[i], &e) < 0 && failed++ == 0)
-            snprintf(r->out->warning, sizeof r->out->warning,
-                     "a definition was not restored: %.400s", e.text);
-    if (r->definition_count &&
-        (db_exec(r->db, "SET NAMES binary", &e) < 0 ||
-         db_exec(r->db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", &e) <
-             0))
-        note(r, e.text);
+    char told[sizeof r->out->warning];
+    redefine_run(r->db, &r->definitions, told, sizeof told);
+    if (told[0])
+        snprintf(r->out->warning, sizeof r->out->warning, "%s", told);
 }
 
 static int see_definition(void *arg, const struct format_item *item, struct err *e)
 {
     struct run *r = arg;
     (void)e;
-    if (item->type == FORMAT_DEFINITION && r->rebuilt) {
-        r->definitions =
-            xrealloc(r->definitions, (r->definition_count + 1) * sizeof *r->definitions);
-        r->definitions[r->definition_count++] = xstrndup(item->sql, item->sql_len);
-    }
+    if (item->type == FORMAT_DEFINITION && r->rebuilt)
+        redefine_note(&r->definitions, item->sql, item->sql_len);
     return 0;
 }
 
@@ -271,19 +252,24 @@ static bool none_is_there(const struct plan *p)
     return true;
 }
 
+static struct crew_work work_of(struct run *r, const struct manifest *m)
+{
+    return (struct crew_work){.job = r->job,
+                              .schema = r->schema,
+                              .db = r->db,
+                              .leased = !r->opt->into,
+                              .binlog = r->binlog,
+                              .plan = &r->plan,
+                              .m = m,
+                              .fold = r->changes.journal.fold,
+                              .content = r->content,
+                              .rest = see_definition,
+                              .arg = r};
+}
+
 static int load_planned(struct run *r, const struct manifest *m, const char *file, struct err *e)
 {
-    struct crew_work w = {.job = r->job,
-                          .schema = r->schema,
-                          .db = r->db,
-                          .leased = !r->opt->into,
-                          .binlog = r->binlog,
-                          .plan = &r->plan,
-                          .m = m,
-                          .fold = r->changes.journal.fold,
-                          .content = r->content,
-                          .rest = see_definition,
-                          .arg = r};
+    struct crew_work w = work_of(r, m);
     w.connections = crew_size(r->job->cfg->restore_connections, m->table_count);
     r->rebuilt = !r->opt->into && none_is_there(&r->plan);
     progress_phase(r->job->progress, "loading", m->rows, 0);
@@ -307,7 +293,7 @@ static int catch_up(struct run *r, const struct manifest *m, struct err *e)
 
 static int load_own(struct run *r, const struct manifest *m, struct err *e)
 {
-    free_definitions(r);
+    redefine_free(&r->definitions);
     char *file = xasprintf("%s.sql.gz", m->name);
     snprintf(r->out->dump, sizeof r->out->dump, "%s", m->name);
     r->out->dump_at = m->at;
@@ -318,7 +304,10 @@ static int load_own(struct run *r, const struct manifest *m, struct err *e)
         rc = catch_up(r, m, e);
     if (rc == 0 && r->opt->dry_run) {
         progress_phase(r->job->progress, "verifying", m->rows, m->file_size);
+        struct crew_work w = work_of(r, m);
         rc = verify_dump(r->job->dirfd, file, m, r->job->progress, e);
+        if (rc == 0)
+            rc = crew_look(&w, file, e);
     } else if (rc == 0) {
         rc = load_planned(r, m, file, e);
     }
@@ -623,7 +612,7 @@ int restore_run(const struct job *job, const struct restore_options *opt,
     if (rc < 0)
         err_step(e, "restore");
     out->took_ms = mono_since(clock_mono(), r.began);
-    free_definitions(&r);
+    redefine_free(&r.definitions);
     manifest_free(&r.before);
     catchup_free(&r.changes);
     plan_free(&r.plan);

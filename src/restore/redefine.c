@@ -1,0 +1,127 @@
+#include "restore/redefine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "journal/statement.h"
+
+#define UNKNOWN_COLLATION 1273
+#define OLD_MODE "NO_AUTO_CREATE_USER"
+#define BRIEF 80
+
+struct telling {
+    char *told;
+    size_t room, failed;
+};
+
+void redefine_note(struct redefine *r, const char *sql, size_t len)
+{
+    r->list = xrealloc(r->list, (r->count + 1) * sizeof *r->list);
+    r->list[r->count++] = xstrndup(sql, len);
+}
+
+void redefine_free(struct redefine *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        free(r->list[i]);
+    free(r->list);
+    *r = (struct redefine){0};
+}
+
+char *redefine_mode(const char *sql)
+{
+    char *out = xstrdup(sql), *at = strstr(out, OLD_MODE);
+    size_t n = strlen(OLD_MODE);
+    if (!at)
+        return out;
+    if (at[n] == ',')
+        n++;
+    else if (at > out && at[-1] == ',')
+        at--, n++;
+    memmove(at, at + n, strlen(at + n) + 1);
+    return out;
+}
+
+static bool sets(const char *sql)
+{
+    return text_starts(sql, "SET ");
+}
+
+/* A collation that this server has not compares literals of the text, and nothing that is stored.
+ */
+static int set_charset_only(struct db *db, const char *sql, struct err *e)
+{
+    const char *comma = strstr(sql, ", collation_connection=");
+    return comma ? db_exec_len(db, sql, (size_t)(comma - sql), e) : -1;
+}
+
+static void tell_collation(struct telling *t, const struct err *e)
+{
+    if (!t->told[0])
+        snprintf(t->told, t->room,
+                 "definitions compare texts of their own by this server's default: %.200s",
+                 e->text);
+}
+
+static int run_set(struct db *db, const char *sql, struct telling *t, struct err *e)
+{
+    struct err first;
+    char *mode =
+        text_starts(sql, "SET sql_mode=") && !db_is_mariadb(db) ? redefine_mode(sql) : NULL;
+    int rc = db_exec(db, mode ? mode : sql, e);
+    free(mode);
+    if (rc == 0 || e->num != UNKNOWN_COLLATION)
+        return rc;
+    first = *e;
+    rc = set_charset_only(db, sql, e);
+    if (rc == 0)
+        tell_collation(t, &first);
+    return rc;
+}
+
+/* The statement that makes what the settings from `i` on are for. */
+static const char *made_behind(const struct redefine *r, size_t i)
+{
+    while (i + 1 < r->count && (sets(r->list[i]) || text_starts(r->list[i], "DROP ")))
+        i++;
+    return r->list[i];
+}
+
+static void tell_failed(struct telling *t, const char *sql, const struct err *e)
+{
+    char brief[BRIEF];
+    if (t->failed++ > 0)
+        return;
+    statement_brief(sql, strlen(sql), brief, sizeof brief);
+    snprintf(t->told, t->room, "a definition was not restored: %s: %.300s", brief, e->text);
+}
+
+/* Each thing has its settings in front, the first of them SET NAMES: without them it would be made
+ * as something else, and is not. */
+void redefine_run(struct db *db, const struct redefine *r, char *told, size_t room)
+{
+    struct telling t = {told, room, 0};
+    struct err e;
+    bool skip = false;
+    told[0] = '\0';
+    for (size_t i = 0; i < r->count; i++) {
+        const char *sql = r->list[i];
+        if (text_starts(sql, "SET NAMES "))
+            skip = false;
+        if (skip)
+            continue;
+        int rc = sets(sql) ? run_set(db, sql, &t, &e) : db_exec(db, sql, &e);
+        if (rc < 0)
+            tell_failed(&t, made_behind(r, i), &e);
+        skip = rc < 0 && sets(sql);
+    }
+    size_t n = strlen(told);
+    if (t.failed > 1)
+        snprintf(told + n, room - n, " (and %zu more)", t.failed - 1);
+    if (r->count &&
+        (db_exec(db, "SET NAMES binary", &e) < 0 ||
+         db_exec(db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", &e) < 0))
+        tell_failed(&t, "the session's settings", &e);
+}
