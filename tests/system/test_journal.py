@@ -7,14 +7,14 @@ import subprocess
 import time
 
 import pytest
+from wk.binlog import MIXED, RESET
 from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import USER
 from wk.ledger import TABLES, Ledger
-from wk.server import LOG_READER, MYSQL, RIGHTS, client, stock_restore
+from wk.server import FILES, KIND, LOG_READER, MYSQL, RIGHTS, SERVERS, as_mysql, client, stock_restore
 from wk.util import ident, wait_for
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
-UNLOGGED = "SYSTEM_VARIABLES_ADMIN" if MYSQL else "BINLOG ADMIN"  # the right to sql_log_bin
 ROUNDS = int(os.environ.get("WK_LEDGER_ROUNDS", "5"))
 SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
 
@@ -107,7 +107,8 @@ def test_every_type(make_world, make_keeper, logged):
             "table_name='" + table.replace("\\", "\\\\").replace("'", "''") + "' AND "
             "extra NOT LIKE '%GENERATED%' ORDER BY ordinal_position"))
         t = ident(table)
-        world.sql("SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', check_constraint_checks=0",
+        world.sql("SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+                  + ("" if MYSQL else ", check_constraint_checks=0"),
                   f"CREATE TEMPORARY TABLE kept ENGINE=InnoDB AS SELECT {columns} FROM {t}",
                   f"DELETE FROM {t}", f"INSERT INTO {t} ({columns}) SELECT {columns} FROM kept")
     before = world.snapshot()
@@ -229,7 +230,7 @@ def test_statement_format_ends_the_journal(make_world, make_keeper, logged):
 
 @pytest.mark.parametrize("what, said", [
     ("PURGE BINARY LOGS", "journal ends before the loss"),
-    ("RESET MASTER", "journal ends before the loss"),
+    (RESET, "journal ends before the loss"),
 ])
 def test_a_log_that_is_gone(make_world, make_keeper, logged, what, said):
     """The dump alone comes back, and nothing of another log."""
@@ -238,8 +239,8 @@ def test_a_log_that_is_gone(make_world, make_keeper, logged, what, said):
     keeper.dump()
     before = world.snapshot()
     world.mark(5)
-    if what == "RESET MASTER":
-        world.sql("RESET MASTER")
+    if what == RESET:
+        world.sql(RESET)
         for v in range(300):  # past the place of the dump
             world.sql(f"UPDATE mark SET v={v}")
     else:
@@ -289,10 +290,10 @@ def test_a_table_that_is_gone(make_world, make_keeper, logged, change):
     logged.sql(f"DROP DATABASE {ident(other)}", f"DROP DATABASE IF EXISTS {ident(into)}")
 
 
-def test_durable_tables_and_the_journal_do_not_mix(make_world, make_keeper, logged):
+def test_durable_tables_and_the_journal_do_not_mix(make_world, make_keeper, make_server):
     """[restore] scope = all brings durable tables as the dump has them: with the changes of the others,
     what was moved from one to the other would be there twice."""
-    world = make_world("small", logged)
+    world = make_world("small", make_server(*LOG, *MIXED))
     world.sql("CREATE TABLE acc (gold INT) ENGINE=InnoDB", "INSERT INTO acc VALUES (100)",
               "CREATE TABLE bag (gold INT) ENGINE=MEMORY", "INSERT INTO bag VALUES (0)")
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
@@ -308,7 +309,7 @@ def test_another_world_in_between(make_world, make_keeper, logged, how, tmp):
     """A world that came in by a way that the log does not tell: what it wrote is never mixed with a dump
     of the one before."""
     keeper = keep(make_world, make_keeper, logged, settings={"restore": {"binlog": "no"}})
-    logged.sql(f"GRANT {UNLOGGED} ON *.* TO keeper@localhost")
+    logged.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost")
     world = keeper.world
     first = keeper.dump()
     world.mark(2)
@@ -333,12 +334,17 @@ def test_another_world_in_between(make_world, make_keeper, logged, how, tmp):
     assert held["name"] in done.out and second
 
 
-def test_a_jump_in_the_numbers_of_groups(make_world, make_keeper, logged):
-    """SET gtid_seq_no is no other log."""
+NUMBERED = ["gtid_next='aaaaaaaa-1111-2222-3333-444444444444:7'", "gtid_next='AUTOMATIC:tag'",
+            "gtid_next='aaaaaaaa-1111-2222-3333-444444444444:tag:7'"] if MYSQL else ["gtid_seq_no=1000000"]
+
+
+@pytest.mark.parametrize("setting", NUMBERED)
+def test_a_jump_in_the_numbers_of_groups(make_world, make_keeper, logged, setting):
+    """A group that a session gives a number of its own is no other log."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
-    world.sql("SET SESSION gtid_seq_no=1000000", "UPDATE mark SET v=9")
+    world.sql(f"SET SESSION {setting}", "UPDATE mark SET v=9")
     world.mark(5)
     before = world.snapshot()
     crash_unwatched(keeper)
@@ -363,9 +369,24 @@ def test_no_free_connection_is_waited_for(make_world, make_keeper, logged):
     world.assert_is(before)
 
 
+def lower_case(make_server):
+    """MySQL has to know when it makes its data directory."""
+    option = "--lower-case-table-names=1"
+    if not MYSQL:
+        return make_server(*LOG, option)
+    server = make_server(*LOG)
+    server.kill9()
+    subprocess.run(["find", server.datadir, "-mindepth", "1", "-delete"], check=True)
+    subprocess.run([*as_mysql(), SERVERS, "install", KIND, server.datadir, *FILES, option], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=server.dir)
+    subprocess.run([*as_mysql(), "mkdir", server.tmpdir], check=True)
+    server.options.append(option)
+    return server.start()
+
+
 def test_lower_case_names(make_world, make_keeper, make_server):
     """lower_case_table_names=1 and a schema that the config writes in capitals."""
-    server = make_server(*LOG, "--lower-case-table-names=1")
+    server = lower_case(make_server)
     world = make_world("small", server)
     keeper = make_keeper(world, {"world": {"schema": world.schema.upper()}}).init()
     keeper.dump()
@@ -580,7 +601,7 @@ def test_a_log_that_is_begun_anew_is_a_gap(make_world, make_keeper, logged):
     keeper.dump()
     keeper.start()
     keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
-    logged.sql("FLUSH BINARY LOGS", "RESET MASTER")
+    logged.sql("FLUSH BINARY LOGS", RESET)
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"],
                 "the journal again")

@@ -7,6 +7,7 @@ import time
 import pytest
 from test_journal import LOG, crash, journal, keep
 from test_journal_life import follower
+from wk.binlog import RESET
 from wk.keeper import USER
 
 
@@ -119,7 +120,7 @@ def test_a_moment_before_the_log_was_begun_anew(make_world, make_keeper, logged)
     at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     before = world.rows("player"), world.sql("SELECT id,points FROM player ORDER BY id")
     time.sleep(2.1)
-    logged.sql("FLUSH BINARY LOGS", "RESET MASTER")
+    logged.sql("FLUSH BINARY LOGS", RESET)
     keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump for the gap")
     keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"],
                 "the journal again")
@@ -129,7 +130,7 @@ def test_a_moment_before_the_log_was_begun_anew(make_world, make_keeper, logged)
     time.sleep(2)
     keeper.stop()
     logged.sql("CREATE DATABASE other")
-    logged.grant(USER, "other")
+    logged.grant(USER + "@localhost", "other")
     keeper.ok("--restore", "--at", at, "--into", "other")
     assert (logged.value("SELECT COUNT(*) FROM other.player"),
             logged.sql("SELECT id,points FROM other.player ORDER BY id")) == before

@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from wk.binlog import RESET
 from wk.keeper import USER
 from wk.ledger import TABLES, Ledger
 from wk.segments import Segments
@@ -457,8 +458,8 @@ class Trouble:
         self.keeper.server.sql("FLUSH BINARY LOGS")
 
     def other_schema(self):
-        self.keeper.server.sql("CREATE OR REPLACE TABLE mysql.noise (a INT)",
-                               "INSERT INTO mysql.noise SELECT seq FROM mysql.seq_1_to_2000")
+        self.keeper.server.sql("USE mysql", "DROP TABLE IF EXISTS noise", "CREATE TABLE noise (a INT)",
+                               "INSERT INTO noise SELECT seq FROM seq_1_to_2000")
 
     def reload(self):
         self.keeper.process.send_signal(signal.SIGHUP)
@@ -549,7 +550,7 @@ def test_a_log_that_is_begun_anew(make_followed):
     keeper.dump()
     keeper.start()
     following(keeper)
-    world.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS", "RESET MASTER")
+    world.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS", RESET)
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     following(keeper)
     world.mark(5)

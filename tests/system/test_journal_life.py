@@ -142,7 +142,9 @@ def play(worlds, rows):
         world.sql("INSERT INTO chat SELECT seq+100, CONCAT('what is said the ', seq, 'th time') FROM "
                   f"seq_1_to_{rows}", "UPDATE chat SET who=who+1 WHERE who>100",
                   "DELETE FROM chat WHERE who>100",
-                  f"BEGIN NOT ATOMIC FOR i IN 1..{rows} DO UPDATE mark SET v=v+1; END FOR; END")
+                  "DROP PROCEDURE IF EXISTS often",
+                  f"CREATE PROCEDURE often() BEGIN DECLARE i INT DEFAULT 0; WHILE i<{rows} DO "
+                  "UPDATE mark SET v=v+1; SET i=i+1; END WHILE; END", "CALL often()")
     with ThreadPoolExecutor(len(worlds)) as pool:
         list(pool.map(one, worlds))
 
