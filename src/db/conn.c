@@ -54,6 +54,7 @@ static enum err_class class_of(unsigned num)
     case 1227: /* needs a privilege */
     case 1251: /* authentication protocol */
     case 1370: /* routine rights */
+    case 1524: /* the server has not the plugin that the account logs in by */
     case 1698:
     case 1820: /* password must be changed */
     case 1862: /* password expired */
@@ -62,6 +63,7 @@ static enum err_class class_of(unsigned num)
     case 2061:
     case 3032: /* offline_mode, MySQL */
     case 3118: /* account locked, MySQL */
+    case 3159: /* only over TLS or a socket */
     case 4151: /* account locked, MariaDB */
         return ERR_DENIED;
     default:
@@ -80,6 +82,15 @@ static void hint_for(unsigned num, struct err *e)
         err_hint(e, "worldkeeper --check prints the GRANT to type");
     else if (num == 1045 || num == 1698)
         err_hint(e, "check [mysql] user and password_file");
+    else if (num == 1820 || num == 1862)
+        err_hint(e, "ALTER USER … IDENTIFIED BY … PASSWORD EXPIRE NEVER");
+    else if (num == 1524)
+        err_hint(e, "ALTER USER … IDENTIFIED WITH caching_sha2_password BY …: this server knows no "
+                    "other passwords");
+    else if (num == 3032)
+        err_hint(e, "SET GLOBAL offline_mode=OFF");
+    else if (num == 3159)
+        err_hint(e, "[mysql] tls = verify, or the server's socket");
     else if (num == 4151 || num == 3118)
         err_hint(e, "ALTER USER … ACCOUNT UNLOCK");
     else if (num == 2002 || num == 2003 || num == 2005)
