@@ -11,7 +11,7 @@ from wk.binlog import MIXED, RESET
 from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import USER
 from wk.ledger import TABLES, Ledger
-from wk.server import FILES, KIND, LOG_READER, MYSQL, RIGHTS, SERVERS, as_mysql, client, stock_restore
+from wk.server import KIND, LOG_READER, MYSQL, RIGHTS, SERVERS, as_mysql, client, files, stock_restore
 from wk.util import ident, wait_for
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
@@ -377,7 +377,7 @@ def lower_case(make_server):
     server = make_server(*LOG)
     server.kill9()
     subprocess.run(["find", server.datadir, "-mindepth", "1", "-delete"], check=True)
-    subprocess.run([*as_mysql(), SERVERS, "install", KIND, server.datadir, *FILES, option], check=True,
+    subprocess.run([*as_mysql(), SERVERS, "install", KIND, server.datadir, *files(MYSQL), option], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=server.dir)
     subprocess.run([*as_mysql(), "mkdir", server.tmpdir], check=True)
     server.options.append(option)
