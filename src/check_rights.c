@@ -149,11 +149,26 @@ static bool foreign_definer(const struct check *c, const struct db_trigger **whi
     return false;
 }
 
-static const char *definer_right(const struct check *c)
+/* MySQL lets none but system users make what belongs to one. Who else is one it does not tell. */
+static bool roots_definer(const struct check *c)
 {
+    bool found = false;
+    for (size_t i = 0; i < c->triggers.count; i++)
+        found |= text_starts(c->triggers.list[i].definer, "root@");
+    return found;
+}
+
+/* What it takes to make a trigger that belongs to somebody else; ended by NULL. */
+static const char *const *definer_rights(const struct check *c)
+{
+    static const char *const maria[] = {"SET USER", NULL}, *const old[] = {"SET_USER_ID", NULL},
+                             *const mysql[] = {"SET_ANY_DEFINER", NULL},
+                             *const system[] = {"SET_ANY_DEFINER", "SYSTEM_USER", NULL};
     if (db_is_mariadb(c->db))
-        return "SET USER";
-    return strtod(c->server.version, NULL) >= 8.2 ? "SET_ANY_DEFINER" : "SET_USER_ID";
+        return maria;
+    if (strtod(c->server.version, NULL) < 8.2)
+        return old;
+    return roots_definer(c) ? system : mysql;
 }
 
 static void check_trigger_right(struct check *c)
@@ -184,10 +199,35 @@ static bool log_forbids(const struct check *c)
            !has_globally(c, "SUPER");
 }
 
+/* Returns whether all is well. */
+static bool check_definers(struct check *c)
+{
+    struct buf missing = {0}, account = {0};
+    const struct db_trigger *t = NULL;
+    if (!foreign_definer(c, &t))
+        return true;
+    for (const char *const *r = definer_rights(c); *r; r++)
+        if (!has_globally(c, *r) && (strcmp(*r, "SYSTEM_USER") == 0 || !has_globally(c, "SUPER")))
+            add_word(&missing, *r);
+    bool good = missing.len == 0;
+    if (!good) {
+        doctor_account(&account, c->session.account);
+        check_add(c, CHECK_FAIL, "triggers",
+                  "trigger %s belongs to %s; a restore makes it anew under that name, which "
+                  "takes the right %s%s",
+                  t->name, t->definer, missing.p,
+                  db_is_mariadb(c->db) ? ""
+                                       : " (SYSTEM_USER too where that account has it, "
+                                         "ALLOW_NONEXISTENT_DEFINER where there is none)");
+        check_hint(c, "GRANT %s ON *.* TO %s;", missing.p, account.p);
+    }
+    buf_free(&missing);
+    buf_free(&account);
+    return good;
+}
+
 static void check_triggers(struct check *c)
 {
-    struct buf sql = {0};
-    const struct db_trigger *t = NULL;
     check_trigger_right(c);
     if (!has(c, "TRIGGER") || c->triggers.count == 0)
         return;
@@ -201,22 +241,11 @@ static void check_triggers(struct check *c)
         check_hint(c, "SET GLOBAL log_bin_trust_function_creators=1, and the same in the server's "
                       "config file");
     }
-    const char *right = definer_right(c);
-    if (foreign_definer(c, &t) && !has_globally(c, right) && !has_globally(c, "SUPER")) {
-        good = false;
-        buf_printf(&sql, "GRANT %s ON *.* TO ", right);
-        doctor_account(&sql, c->session.account);
-        check_add(c, CHECK_FAIL, "triggers",
-                  "trigger %s belongs to %s; a restore makes it anew under that name, which "
-                  "takes the right %s",
-                  t->name, t->definer, right);
-        check_hint(c, "%s;", sql.p);
-    }
+    good = check_definers(c) && good;
     if (good)
         check_add(c, CHECK_OK, "triggers",
                   "%zu on tables that a restore replaces; they move over at the swap",
                   c->triggers.count);
-    buf_free(&sql);
 }
 
 /* What is nice to have */
@@ -241,14 +270,19 @@ static void check_position(struct check *c)
 /* What lets a session leave the binary log out. */
 static const char *log_right(const struct check *c)
 {
-    return db_is_mariadb(c->db) ? "BINLOG ADMIN" : "SYSTEM_VARIABLES_ADMIN";
+    return db_is_mariadb(c->db) ? "BINLOG ADMIN" : "SESSION_VARIABLES_ADMIN";
+}
+
+bool check_may_set(const struct check *c)
+{
+    return has_globally(c, log_right(c)) || has_globally(c, "SUPER") ||
+           has_globally(c, "SYSTEM_VARIABLES_ADMIN");
 }
 
 static void check_unlogged(struct check *c)
 {
     struct buf sql = {0};
-    if (c->cfg->restore_binlog || db_variable_number(c->db, "log_bin") != 1 ||
-        has_globally(c, log_right(c)) || has_globally(c, "SUPER"))
+    if (c->cfg->restore_binlog || db_variable_number(c->db, "log_bin") != 1 || check_may_set(c))
         return;
     buf_printf(&sql, "GRANT %s ON *.* TO ", log_right(c));
     doctor_account(&sql, c->session.account);
@@ -291,10 +325,12 @@ static bool welcome_globally(const struct check *c, const char *right)
         return c->triggers.count && db_variable_number(c->db, "log_bin") == 1 &&
                db_variable_number(c->db, "log_bin_trust_function_creators") == 0;
     if (strcmp(right, log_right(c)) == 0)
-        return !c->cfg->restore_binlog;
+        return !c->cfg->restore_binlog || db_variable_number(c->db, "sql_require_primary_key") == 1;
     if (strcmp(right, "SHOW_ROUTINE") == 0 || strcmp(right, "SHOW CREATE ROUTINE") == 0)
         return true;
-    return strcmp(right, definer_right(c)) == 0 && foreign_definer(c, &t);
+    return (in_list(definer_rights(c), right) || strcmp(right, "SYSTEM_USER") == 0 ||
+            strcmp(right, "ALLOW_NONEXISTENT_DEFINER") == 0) &&
+           foreign_definer(c, &t);
 }
 
 static bool useful_here(const struct check *c, const struct grant *g, const char *right)
@@ -339,25 +375,37 @@ static void add_object(struct buf *b, const struct grant *g)
 
 struct excess {
     struct buf text, sql;
+    struct buf last; /* SQL too: without the option MySQL takes no more dynamic rights away, and it
+                        says nothing of it */
 };
+
+/* MySQL's rights with a _ have each an option of its own, which goes with the right only. */
+static bool is_dynamic(const struct grant *g)
+{
+    return g->on == GRANT_GLOBAL && g->count && strchr(g->rights[0], '_');
+}
 
 /* Rights of one row that nothing needs, as text for people and as REVOKEs. */
 static void weigh(const struct check *c, const struct grant *g, struct excess *x)
 {
-    struct buf list = {0}, object = {0};
+    struct buf list = {0}, kept = {0}, object = {0};
     for (size_t i = 0; i < g->count; i++)
-        if (!useful_here(c, g, g->rights[i]))
-            add_word(&list, g->rights[i]);
+        add_word(useful_here(c, g, g->rights[i]) ? &kept : &list, g->rights[i]);
     add_object(&object, g);
     if (list.len)
         buf_printf(&x->text, "%s%s%s", x->text.len ? "; " : "", list.p, object.p);
     if (list.len)
         buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", list.p, object.p, g->grantee);
-    if (g->option) {
+    if (g->option)
         buf_printf(&x->text, "%sGRANT OPTION%s", x->text.len ? "; " : "", object.p);
-        buf_printf(&x->sql, "REVOKE GRANT OPTION%s FROM %s; ", object.p, g->grantee);
+    if (g->option && !is_dynamic(g)) {
+        buf_printf(&x->last, "REVOKE GRANT OPTION%s FROM %s; ", object.p, g->grantee);
+    } else if (g->option && kept.len) {
+        buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", kept.p, object.p, g->grantee);
+        buf_printf(&x->last, "GRANT %s%s TO %s; ", kept.p, object.p, g->grantee);
     }
     buf_free(&list);
+    buf_free(&kept);
     buf_free(&object);
 }
 
@@ -386,11 +434,19 @@ static void tell_excess(struct check *c, enum check_level level, const char *wha
     if (!x->text.len)
         return;
     buf_adds(&sql, x->sql.len ? x->sql.p : "");
+    buf_adds(&sql, x->last.len ? x->last.p : "");
     if (!row_suffices(c)) /* after taking away comes giving back */
         schema_grant(c, &sql, true);
     check_add(c, level, "rights", "%s: %s", what, x->text.p);
     check_hint(c, "%s", sql.p);
     buf_free(&sql);
+}
+
+static void excess_free(struct excess *x)
+{
+    buf_free(&x->text);
+    buf_free(&x->sql);
+    buf_free(&x->last);
 }
 
 static void check_superfluous(struct check *c)
@@ -407,10 +463,8 @@ static void check_superfluous(struct check *c)
     }
     tell_excess(c, CHECK_WARN, "superfluous", &wide);
     tell_excess(c, CHECK_NOTE, "more than needed", &here);
-    buf_free(&wide.text);
-    buf_free(&wide.sql);
-    buf_free(&here.text);
-    buf_free(&here.sql);
+    excess_free(&wide);
+    excess_free(&here);
 }
 
 static void check_limits(struct check *c)
@@ -426,24 +480,40 @@ static void check_limits(struct check *c)
         }
 }
 
+static void idle_role(struct check *c, const char *role, const char *account)
+{
+    check_add(c, CHECK_NOTE, "account", "role %s is granted, but not active at login", role);
+    check_hint(c, "SET DEFAULT ROLE %s %s %s, if its rights are meant", role,
+               db_is_mariadb(c->db) ? "FOR" : "TO", account);
+}
+
+static void idle_roles_of_mysql(struct check *c, const char *account)
+{
+    struct db_names idle;
+    if (doctor_idle_roles(c->db, &idle, NULL) < 0)
+        return;
+    for (size_t i = 0; i < idle.count; i++)
+        idle_role(c, idle.list[i], account);
+    db_names_free(&idle);
+}
+
 /* A role that is not active gives nothing. */
 static void check_roles(struct check *c)
 {
     struct buf account = {0};
+    bool mariadb = db_is_mariadb(c->db);
     doctor_account(&account, c->session.account);
-    for (size_t i = 0; i < c->grants.count; i++) {
+    if (!mariadb)
+        idle_roles_of_mysql(c, account.p);
+    for (size_t i = 0; i < c->grants.count && mariadb; i++) {
         const struct grant *g = &c->grants.list[i];
         bool active = false;
-        if (g->on != GRANT_ROLE || !db_is_mariadb(c->db) || strcmp(g->grantee, account.p) != 0)
+        if (g->on != GRANT_ROLE || strcmp(g->grantee, account.p) != 0)
             continue;
         for (size_t k = 0; k < c->grants.count; k++)
             active = active || strcmp(c->grants.list[k].grantee, g->schema) == 0;
-        if (!active) {
-            check_add(c, CHECK_NOTE, "account", "role %s is granted, but not active at login",
-                      g->schema);
-            check_hint(c, "SET DEFAULT ROLE %s FOR %s, if its rights are meant", g->schema,
-                       account.p);
-        }
+        if (!active)
+            idle_role(c, g->schema, account.p);
     }
     buf_free(&account);
 }

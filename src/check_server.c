@@ -13,6 +13,7 @@
 #define CLOCK_LIMIT 2000 /* ms */
 /* A row of a MEMORY table has at most 64 KiB, twice that when every byte is escaped. */
 #define PACKET_WANTED (256u << 10)
+#define X_PORT 33060u
 #define EPOCH_2024 1704067200000
 
 /* Connection */
@@ -29,6 +30,17 @@ static void where(const struct config_mysql *m, char out[300])
         snprintf(out, 300, "socket %s", m->socket);
     else
         snprintf(out, 300, "%s port %u", m->host, m->port);
+}
+
+static void tell_version(struct check *c)
+{
+    enum check_level level;
+    bool mariadb = db_is_mariadb(c->db);
+    const char *said = check_version(mariadb, c->server.version, &level);
+    check_add(c, level, "version", "%s %s: %s", mariadb ? "MariaDB" : "MySQL", c->server.version,
+              said);
+    if (level == CHECK_WARN)
+        check_hint(c, "upgrade the server; --drill shows whether dumps and restores work with it");
 }
 
 static void check_encryption(struct check *c)
@@ -103,10 +115,18 @@ void check_connect(struct check *c, const char *password)
     c->db = db_open(&p, &e);
     if (!c->db || db_server_id(c->db, &c->server, &e) < 0 ||
         doctor_session(c->db, &c->session, &e) < 0 || doctor_latency(c->db, &ms, &e) < 0) {
-        if (e.num == 2026)
+        if (m->port == X_PORT && !m->socket)
             err_hint(&e,
-                     "tls_ca names the authority of the server's certificate, which must be made "
-                     "out to the very host of the config");
+                     "%u is the port of MySQL's X protocol; the one of the classic protocol is "
+                     "3306 when nothing else is said",
+                     X_PORT);
+        else if (e.num == 2026 && m->tls == TLS_VERIFY)
+            err_hint(
+                &e,
+                "the server's certificate must be made out to %s (ssl_cert and ssl_key; what a "
+                "server makes for itself is made out to nobody), by an authority that "
+                "[mysql] tls_ca names; tls = required encrypts without knowing who answers",
+                m->host);
         else if (e.cls == ERR_UNREACHABLE && !e.hint[0])
             err_hint(&e, "is the server running, and is it at %s ([mysql] in the config)?", at);
         check_error(c, CHECK_FAIL, "connection", &e);
@@ -121,6 +141,7 @@ void check_connect(struct check *c, const char *password)
               "%s %.*s on %s (%s), %.2f ms there and back%s",
               db_is_mariadb(c->db) ? "MariaDB" : "MySQL", version, c->server.version,
               c->server.hostname, at, ms, slow ? ": near [probe] timeout" : "");
+    tell_version(c);
     check_encryption(c);
     check_account(c);
 }
@@ -185,7 +206,7 @@ static bool check_read_only(struct check *c)
     bool super = variable_on(c, "super_read_only"), read_only = variable_on(c, "read_only");
     if (!super && !read_only)
         return false;
-    if (!super && may(c, "READ_ONLY ADMIN")) {
+    if (!super && may(c, db_is_mariadb(c->db) ? "READ_ONLY ADMIN" : "CONNECTION_ADMIN")) {
         check_add(c, CHECK_NOTE, "settings",
                   "read_only is on; this account may write all the same");
         return true;
@@ -208,14 +229,46 @@ static bool check_engine_rules(struct check *c)
         found = true;
     }
     free(engine);
-    if (variable_on(c, "sql_require_primary_key")) {
-        check_add(c, CHECK_FAIL, "settings",
-                  "sql_require_primary_key is on: the copies that a dump reads from have no key");
-        check_hint(c, "SET GLOBAL sql_require_primary_key=OFF, or [dump] method = lock where every "
-                      "table has a key");
-        found = true;
-    }
     return found;
+}
+
+/* Copies get a key of their own where they must; the world's tables are made as they are. */
+static bool check_key_rule(struct check *c)
+{
+    struct buf account = {0};
+    const struct db_table *bare = NULL;
+    if (!variable_on(c, "sql_require_primary_key"))
+        return false;
+    for (size_t i = 0; i < c->tables.count && !bare; i++)
+        if (!c->tables.list[i].has_key && (c->tables.list[i].memory || c->cfg->restore_all))
+            bare = &c->tables.list[i];
+    bool slower = !bare && c->grants_known && !check_may_set(c);
+    doctor_account(&account, c->session.account);
+    if (bare) {
+        check_add(c, CHECK_FAIL, "settings",
+                  "sql_require_primary_key is on, and table %s has no key: a restore could not "
+                  "make it",
+                  bare->name);
+        check_hint(c, "ALTER TABLE … ADD a primary key, or SET GLOBAL sql_require_primary_key=OFF, "
+                      "and the same in the server's config file");
+    } else if (slower) {
+        check_add(c, CHECK_NOTE, "settings",
+                  "sql_require_primary_key is on: the copies that a dump reads from get a key, and "
+                  "writers wait two or three times as long for them");
+        check_hint(c, "GRANT SESSION_VARIABLES_ADMIN ON *.* TO %s;", account.p);
+    }
+    buf_free(&account);
+    return bare || slower;
+}
+
+static bool check_offline(struct check *c)
+{
+    if (!variable_on(c, "offline_mode"))
+        return false;
+    check_add(c, CHECK_WARN, "settings",
+              "offline_mode is on: none but administrators get in, so no game runs");
+    check_hint(c, "SET GLOBAL offline_mode=OFF");
+    return true;
 }
 
 static void check_settings(struct check *c)
@@ -241,6 +294,8 @@ static void check_settings(struct check *c)
     }
     free(file);
     found = check_engine_rules(c) || found;
+    found = check_key_rule(c) || found;
+    found = check_offline(c) || found;
     if (!found)
         check_add(c, CHECK_OK, "settings",
                   "nothing in the server's is in the way of dumps and restores");

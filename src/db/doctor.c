@@ -181,13 +181,10 @@ static const char *const odd[] = {
         "('longtext','longblob','mediumtext','mediumblob','json') AND TABLE_SCHEMA=",
 };
 
-int doctor_odd_tables(struct db *db, const char *schema, enum doctor_oddity which,
-                      struct db_names *out, struct err *e)
+static int read_names(struct db *db, const char *sql, struct db_names *out, struct err *e)
 {
     *out = (struct db_names){0};
-    char *sql = with_schema(odd[which], schema);
     struct db_rows *r = db_select(db, sql, e);
-    free(sql);
     if (!r)
         return -1;
     int got;
@@ -199,4 +196,23 @@ int doctor_odd_tables(struct db *db, const char *schema, enum doctor_oddity whic
     if (got < 0)
         db_names_free(out);
     return got;
+}
+
+int doctor_odd_tables(struct db *db, const char *schema, enum doctor_oddity which,
+                      struct db_names *out, struct err *e)
+{
+    char *sql = with_schema(odd[which], schema);
+    int rc = read_names(db, sql, out, e);
+    free(sql);
+    return rc;
+}
+
+int doctor_idle_roles(struct db *db, struct db_names *out, struct err *e)
+{
+    return read_names(db,
+                      "SELECT CONCAT('`', REPLACE(ROLE_NAME,'`','``'), '`@`', "
+                      "REPLACE(ROLE_HOST,'`','``'), '`') FROM information_schema.APPLICABLE_ROLES "
+                      "WHERE (ROLE_NAME, ROLE_HOST) NOT IN "
+                      "(SELECT ROLE_NAME, ROLE_HOST FROM information_schema.ENABLED_ROLES)",
+                      out, e);
 }

@@ -22,6 +22,9 @@ int doctor_clock(struct db *db, int64_t *ahead, int64_t *error, struct err *e);
 /* The account's rights, those of its active roles with them. *strange counts lines not understood.
  */
 int doctor_grants(struct db *db, struct grants *out, unsigned *strange, struct err *e);
+/* Roles, quoted, that MySQL's account has been granted and has not at its login; MariaDB's grants
+ * tell that themselves. */
+int doctor_idle_roles(struct db *db, struct db_names *out, struct err *e);
 /* user@host in quotes, as GRANT takes it. */
 void doctor_account(struct buf *b, const char *account);
 

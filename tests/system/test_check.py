@@ -5,7 +5,7 @@ import re
 
 import pytest
 from wk.keeper import DONE, USER
-from wk.server import MYSQL
+from wk.server import MYSQL, RIGHTS
 
 
 def checks(done):
@@ -181,3 +181,194 @@ def test_binary_log_is_told(make_server, make_world, make_keeper):
     assert journal()["level"] == "ok"
     keeper.dump()
     assert keeper.newest()["start_point"]["file"].startswith("log.")
+
+
+def found(keeper, *names):
+    """The findings of these names that are not ok, and the statements that they tell a person to type."""
+    bad = [c for c in checks(keeper.run("--check", "--json"))
+           if c["name"] in names and c["level"] != "ok"]
+    typed = [s.strip() for c in bad for s in re.findall(
+        r"(?:GRANT|REVOKE|SET GLOBAL|SET DEFAULT ROLE) [^;\n,]+(?:, [A-Z_ ]+[^;\n,]*)*", c["hint"])]
+    return bad, typed
+
+
+def a_way_in(server, *more):
+    """The account's name for statements, made with nothing but what `more` gives."""
+    server.account(USER, [], server_rights=None)
+    server.sql(*more)
+    return f"{USER}@localhost"
+
+
+def test_what_is_too_much_can_be_taken_away_as_told(keeper):
+    """The printed REVOKEs and GRANTs, typed, leave an account that has all it needs and nothing more."""
+    keeper.server.sql(f"GRANT ALL ON *.* TO {USER}@localhost WITH GRANT OPTION",
+                      f"GRANT SELECT, DELETE ON mysql.* TO {USER}@localhost")
+    bad, _ = found(keeper, "rights")
+    assert bad, bad
+    keeper.server.sql(*[s for c in bad for s in c["hint"].split(";") if s.strip()])
+    bad, _ = found(keeper, "rights")
+    assert not [c for c in bad if "GRANT" in c["hint"] or "REVOKE" in c["hint"]], bad
+    keeper.dump()
+
+
+def test_rights_by_a_role(make_keeper, world):
+    """A role that is active at login counts; one that is not is named with the way out."""
+    server, schema = world.server, world.schema.replace("_", "\\_")
+    keeper = make_keeper(world, account=False)
+    account = a_way_in(server, "DROP ROLE IF EXISTS wk_rows, `wk odd`", "CREATE ROLE wk_rows, `wk odd`",
+                       f"GRANT {RIGHTS} ON `{schema}`.* TO wk_rows", f"GRANT wk_rows TO {USER}@localhost",
+                       f"GRANT `wk odd` TO {USER}@localhost")
+    bad, typed = found(keeper, "account")
+    told = [c["text"] for c in bad]
+    assert len(told) == 2 and any("wk_rows" in t for t in told) and any("wk odd" in t for t in told), told
+    assert any(c["level"] == "fail" for c in found(keeper, "rights")[0])
+    server.sql(next(s for s in typed if "wk_rows" in s))
+    bad, _ = found(keeper, "account", "rights")
+    assert not [c for c in bad if c["level"] == "fail"], bad
+    assert not any("wk_rows" in c["text"] for c in bad if c["name"] == "account"), bad
+    keeper.init()
+    keeper.dump()
+    server.sql("DROP ROLE wk_rows, `wk odd`", f"DROP USER {account}")
+
+
+@pytest.mark.only("mysql", why="only MySQL takes back parts of a right")
+def test_a_right_that_is_taken_back_for_the_world(make_server, make_world, make_keeper):
+    """partial_revokes: what is had everywhere but in the world's schema is missing, and can be given."""
+    server = make_server("--partial-revokes=ON")
+    world = make_world("small", on=server)
+    keeper = make_keeper(world, account=False)
+    account = a_way_in(server, f"GRANT {RIGHTS} ON *.* TO {USER}@localhost",
+                       f"REVOKE INSERT, DROP ON `{world.schema}`.* FROM {USER}@localhost")
+    bad, typed = found(keeper, "rights")
+    missing = next(c for c in bad if c["level"] == "fail")
+    assert "INSERT" in missing["text"] and "DROP" in missing["text"] and "ALTER" not in missing["text"]
+    server.sql(*[s for s in typed if s.startswith("GRANT") and "drill" not in s])
+    assert not [c for c in found(keeper, "rights")[0] if c["level"] == "fail"], account
+    keeper.init()
+    keeper.dump()
+
+
+def test_triggers_of_others(make_server, make_world, make_keeper):
+    """Triggers that belong to others, under a binary log: what --check says, typed, is enough for a
+    restore."""
+    server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=OFF")
+    world = make_world("small", on=server)
+    server.sql("CREATE USER somebody@localhost", "GRANT TRIGGER ON *.* TO somebody@localhost")
+    for who, when in (("somebody", "INSERT"), ("root", "UPDATE")):
+        world.sql(f"CREATE DEFINER={who}@localhost TRIGGER on_{when} BEFORE {when} ON mark FOR EACH ROW "
+                  "SET NEW.v=NEW.v")
+    keeper = make_keeper(world).init()
+    keeper.dump()
+    bad, typed = found(keeper, "triggers")
+    assert len(bad) == 2 and all(c["level"] == "fail" for c in bad), bad
+    assert any("1419" in c["text"] for c in bad)
+    server.sql(*typed)
+    assert not found(keeper, "triggers")[0]
+    before = world.snapshot()
+    world.sql("DELETE FROM fleet WHERE id>2000")
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
+
+
+def settings(keeper):
+    return [c for c in checks(keeper.run("--check", "--json")) if c["name"] == "settings"]
+
+
+def test_servers_that_take_no_writes(make_keeper, world):
+    """read_only is told as what it is for this account, with the way out."""
+    keeper = make_keeper(world).init()
+    server = world.server
+    try:
+        server.sql("SET GLOBAL read_only=ON")
+        assert settings(keeper)[0]["level"] == "fail" and "read_only" in settings(keeper)[0]["text"]
+        assert "SET GLOBAL read_only=OFF" in settings(keeper)[0]["hint"]
+        server.sql(f"GRANT {'CONNECTION_ADMIN' if MYSQL else 'READ_ONLY ADMIN'} ON *.* TO {USER}@localhost")
+        assert settings(keeper)[0]["level"] == "note"
+        keeper.dump()
+        if MYSQL:
+            server.sql("SET GLOBAL super_read_only=ON")
+            assert settings(keeper)[0]["level"] == "fail"
+            server.sql("SET GLOBAL super_read_only=OFF", "SET GLOBAL offline_mode=ON")
+            assert "offline_mode" in json.dumps(settings(keeper))
+            server.sql(f"REVOKE CONNECTION_ADMIN ON *.* FROM {USER}@localhost")
+            refused, _ = found(keeper, "connection")
+            assert "3032" in refused[0]["text"] and "offline_mode=OFF" in refused[0]["hint"]
+    finally:
+        server.sql("SET GLOBAL read_only=OFF", *(["SET GLOBAL offline_mode=OFF"] if MYSQL else []))
+
+
+@pytest.mark.only("mysql", why="a setting of MySQL")
+def test_tables_that_must_have_a_key(make_server, make_world, make_keeper):
+    """sql_require_primary_key: only a table without one is in a restore's way; else copies take longer,
+    unless the account may set it aside."""
+    server = make_server("--sql-require-primary-key=ON")
+    world = make_world("empty", on=server)
+    world.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY")
+    keeper = make_keeper(world).init()
+    assert settings(keeper)[0]["level"] == "note"
+    server.sql(*found(keeper, "settings")[1])
+    assert settings(keeper)[0]["level"] == "ok"
+    assert not any("superfluous" in c["text"] for c in found(keeper, "rights")[0])
+    world.sql("INSERT INTO t VALUES (1),(2)")
+    keeper.dump()
+    world.sql("DELETE FROM t WHERE id=2")
+    keeper.ok("--restore", "--force")
+    assert world.rows("t") == 2
+    world.sql("SET sql_require_primary_key=OFF", "CREATE TABLE bare (id INT) ENGINE=MEMORY")
+    bad = settings(keeper)[0]
+    assert bad["level"] == "fail" and "bare" in bad["text"] and "PRIMARY" in bad["hint"].upper()
+
+
+def over_tcp(keeper, **more):
+    keeper.configure({"mysql": {"socket": None, "host": "127.0.0.1", "port": str(keeper.server.port),
+                                **more}})
+    return next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "connection")
+
+
+@pytest.mark.only("mysql", why="caching_sha2_password; certificates that the server makes for itself")
+def test_ways_to_log_in(make_server, make_world, make_keeper):
+    """caching_sha2_password over TLS and, with the server's public key, without; each time with nothing
+    cached. A certificate of the server's own making is refused where it is to be verified."""
+    server = make_server()
+    keeper = make_keeper(make_world("empty", on=server))
+    for tls in ("required", "preferred", "off", None):
+        server.sql("FLUSH PRIVILEGES")
+        assert over_tcp(keeper, tls=tls)["level"] == "ok", tls
+    for ca in (None, os.path.join(server.datadir, "ca.pem")):
+        refused = over_tcp(keeper, tls="verify", tls_ca=ca)
+        assert refused["level"] == "fail" and "2026" in refused["text"], refused
+        assert "made out to 127.0.0.1" in refused["hint"] and "tls_ca" in refused["hint"]
+    server.sql("SET GLOBAL require_secure_transport=ON")
+    refused = over_tcp(keeper, tls="off", tls_ca=None)
+    assert "3159" in refused["text"] and "tls = verify" in refused["hint"]
+    assert over_tcp(keeper, tls="required")["level"] == "ok"
+
+
+@pytest.mark.only("mysql", why="what MySQL took away, and passwords that end")
+def test_logins_that_cannot_be(make_server, make_world, make_keeper):
+    """An account of an old server whose way to log in is gone, and one whose password has run out: what
+    to type is said."""
+    server = make_server()
+    keeper = make_keeper(make_world("empty", on=server))
+    server.sql(f"ALTER USER {USER}@localhost PASSWORD EXPIRE")
+    refused, _ = found(keeper, "connection")
+    assert "1862" in refused[0]["text"] and "PASSWORD EXPIRE NEVER" in refused[0]["hint"]
+    server.sql(f"UPDATE mysql.user SET plugin='mysql_native_password' WHERE user='{USER}'",
+               "FLUSH PRIVILEGES")
+    refused, _ = found(keeper, "connection")
+    assert "1524" in refused[0]["text"] and "IDENTIFIED WITH caching_sha2_password" in refused[0]["hint"]
+
+
+@pytest.mark.only("mysql", why="its X protocol")
+def test_the_port_of_the_x_protocol_is_named(make_keeper, world):
+    keeper = make_keeper(world)
+    keeper.configure({"mysql": {"socket": None, "host": "127.0.0.1", "port": "33060",
+                                "connect_timeout": "1s"}})
+    refused, _ = found(keeper, "connection")
+    assert refused and "X protocol" in refused[0]["hint"], refused
+
+
+def test_the_version_is_told(keeper):
+    """The servers of the tests are those that are said to be tested."""
+    version = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "version")
+    assert version["level"] == "ok" and "tested with this version" in version["text"], version
