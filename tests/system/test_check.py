@@ -6,6 +6,7 @@ import re
 import pytest
 from wk.keeper import DONE, USER
 from wk.server import MYSQL, RIGHTS
+from wk.sinks import certificate
 
 
 def checks(done):
@@ -342,6 +343,20 @@ def test_ways_to_log_in(make_server, make_world, make_keeper):
     refused = over_tcp(keeper, tls="off", tls_ca=None)
     assert "3159" in refused["text"] and "tls = verify" in refused["hint"]
     assert over_tcp(keeper, tls="required")["level"] == "ok"
+
+
+def test_a_certificate_that_is_verified(make_server, make_world, make_keeper, tmp):
+    """Made out to the host of the config, by an authority that tls_ca names: the way out of a refusal."""
+    ca, cert, key = certificate(tmp)
+    os.chmod(tmp, 0o755)
+    os.chmod(key, 0o644)  # the server is somebody else
+    server = make_server(f"--ssl-ca={ca}", f"--ssl-cert={cert}", f"--ssl-key={key}")
+    keeper = make_keeper(make_world("empty", on=server))
+    assert over_tcp(keeper, tls="verify", tls_ca=ca)["level"] == "ok"
+    said = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "encryption")
+    assert said["level"] == "ok" and "certificate checked" in said["text"]
+    refused = over_tcp(keeper, tls="verify", tls_ca=None)
+    assert "2026" in refused["text"] and "tls_ca" in refused["hint"]
 
 
 @pytest.mark.only("mysql", why="what MySQL took away, and passwords that end")
