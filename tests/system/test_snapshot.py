@@ -202,6 +202,25 @@ def test_a_lost_connection_is_a_lost_dump(make_world, make_keeper, point):
         keeper.world.sql("SET lock_wait_timeout=5", "UPDATE a, b SET a.n=1, b.n=1 WHERE a.id=b.id AND a.id=1")
 
 
+@pytest.mark.parametrize("method", ["copy", "fuzzy"])
+def test_a_game_that_keeps_a_table_for_a_while(make_world, make_keeper, make_server, method):
+    """A lock that is held for longer than one try of ours is waited for, however the dump is made."""
+    keeper = big_keeper(make_world, make_keeper, method=method,
+                        on=make_server("--log-bin=log", "--binlog-format=ROW"))
+    con = keeper.server.admin(keeper.world.schema)
+    with con.cursor() as cur:
+        cur.execute("LOCK TABLES b WRITE")
+        dumping = keeper.popen("--dump", "--json")
+        time.sleep(7)
+        assert dumping.poll() is None
+        cur.execute("UPDATE b SET n=5 WHERE id=1")
+        cur.execute("UNLOCK TABLES")
+    con.close()
+    assert keeper.finish(dumping).rc == DONE
+    dump = keeper.newest()
+    assert dump["method"] == method and rows_in(keeper.path(dump), "b")[1].startswith("5,")
+
+
 @several
 def test_what_others_cannot_have_the_holder_copies(make_world, make_keeper):
     """An ALTER that waits for the lock bars all others from its table: the dump does not wait for it."""
