@@ -11,7 +11,7 @@ from wk.binlog import MIXED, RESET
 from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import USER
 from wk.ledger import TABLES, Ledger
-from wk.server import KIND, LOG_READER, MYSQL, RIGHTS, SERVERS, as_mysql, client, files, stock_restore
+from wk.server import LOG_READER, MYSQL, RIGHTS, client, stock_restore
 from wk.util import ident, wait_for
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
@@ -369,24 +369,9 @@ def test_no_free_connection_is_waited_for(make_world, make_keeper, logged):
     world.assert_is(before)
 
 
-def lower_case(make_server):
-    """MySQL has to know when it makes its data directory."""
-    option = "--lower-case-table-names=1"
-    if not MYSQL:
-        return make_server(*LOG, option)
-    server = make_server(*LOG)
-    server.kill9()
-    subprocess.run(["find", server.datadir, "-mindepth", "1", "-delete"], check=True)
-    subprocess.run([*as_mysql(), SERVERS, "install", KIND, server.datadir, *files(MYSQL), option], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=server.dir)
-    subprocess.run([*as_mysql(), "mkdir", server.tmpdir], check=True)
-    server.options.append(option)
-    return server.start()
-
-
 def test_lower_case_names(make_world, make_keeper, make_server):
     """lower_case_table_names=1 and a schema that the config writes in capitals."""
-    server = lower_case(make_server)
+    server = make_server(*LOG, "--lower-case-table-names=1")
     world = make_world("small", server)
     keeper = make_keeper(world, {"world": {"schema": world.schema.upper()}}).init()
     keeper.dump()

@@ -87,10 +87,11 @@ def as_mysql():
     return [*DIE_WITH_US[:-1], *who, "--"]
 
 
-def template(base, kind):
-    """One freshly installed datadir of a kind for the whole session: made by whoever comes first."""
+def template(base, kind, *options):
+    """One freshly installed datadir of a kind for the whole session: made by whoever comes first. With
+    `options` that a server must be born with, one for each set of these."""
     mysql = kind == "mysql"
-    path = os.path.join(base, "template-" + kind)
+    path = os.path.join(base, "template-" + kind + "".join(options))
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.isdir(path):
@@ -98,8 +99,9 @@ def template(base, kind):
             os.chmod(new, 0o755)
             if os.geteuid() == 0:
                 shutil.chown(new, server_user())
-            done = subprocess.run([*as_mysql(), SERVERS, "install", kind, new, *files(mysql)], text=True, cwd=base,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
+            done = subprocess.run([*as_mysql(), SERVERS, "install", kind, new, *files(mysql), *options],
+                                  cwd=base, text=True, errors="replace", stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
             assert done.returncode == 0, done.stdout[-2000:]
             if mysql:  # who the server is: each makes its own
                 os.unlink(os.path.join(new, "auto.cnf"))
@@ -115,7 +117,8 @@ class Server:
         self.dir = tempfile.mkdtemp(dir=base, prefix="db")
         os.chmod(self.dir, 0o755)
         self.datadir = os.path.join(self.dir, "d")
-        self.template = template(base, kind)
+        born = [o for o in options if self.mysql and o.startswith("--lower-case-table-names=")]
+        self.template = template(base, kind, *born)
         self.tmpdir = os.path.join(self.datadir, "#tmp")  # a server clears its tmpdir at its start
         self.install()
         self.socket = os.path.join(self.datadir, "s")
