@@ -11,6 +11,7 @@
 #include "core/gzip.h"
 #include "db/sql.h"
 #include "dump/format.h"
+#include "restore/values.h"
 
 #define CHUNK 262144u
 #define STATEMENT_MAX (1u << 30)
@@ -226,7 +227,10 @@ static void note_columns(struct target *t, const struct statement *st)
             continue;
         const char *line_end = memchr(behind, '\n', (size_t)(end - behind));
         size_t len = (size_t)((line_end ? line_end : end) - behind);
-        if (memmem(behind, len, " GENERATED ALWAYS AS ", 21))
+        bool generated = memmem(behind, len, " GENERATED ALWAYS AS ", 21) != NULL;
+        t->generated = xrealloc(t->generated, (t->defined + 1) * sizeof *t->generated);
+        t->generated[t->defined++] = generated;
+        if (generated)
             continue;
         t->columns = xrealloc(t->columns, (t->column_count + 1) * sizeof *t->columns);
         t->columns[t->column_count++] = xstrdup(name.p);
@@ -340,14 +344,17 @@ static int load_insert(struct loading *p, const struct statement *st, struct err
         p->l->target = t;
         while (rest < end && isspace((unsigned char)*rest))
             rest++;
-        if (*rest != '(') {
+        bool listed = *rest == '(';
+        if (!listed) {
             for (size_t i = 0; i < t->column_count; i++) {
                 buf_adds(&behind, i ? "," : " (");
                 sql_ident(&behind, t->columns[i]);
             }
             buf_adds(&behind, ") ");
         }
-        buf_add(&behind, rest, (size_t)(end - rest));
+        if (listed || t->defined == t->column_count ||
+            values_pick(&behind, rest, (size_t)(end - rest), t->generated, t->defined) <= 0)
+            buf_add(&behind, rest, (size_t)(end - rest));
         rc = loader_insert_raw(p->l, behind.p, behind.len, e);
     }
     buf_free(&name);

@@ -124,6 +124,7 @@ void plan_free(struct plan *p)
         free(p->list[i].columns);
         free(p->list[i].create);
         free(p->list[i].was);
+        free(p->list[i].generated);
         free(p->list[i].name);
     }
     free(p->list);

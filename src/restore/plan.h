@@ -30,6 +30,8 @@ struct target {
     char *create;   /* mapped: the dump's CREATE TABLE, which tells the types of then */
     char **columns; /* of the INSERTs of this table, in their order */
     size_t column_count;
+    bool *generated; /* a foreign file: of each column of its definition */
+    size_t defined;  /* so many columns has that */
 };
 
 struct plan {
