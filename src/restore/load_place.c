@@ -3,12 +3,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "db/sql.h"
 #include "restore/constraints.h"
 #include "restore/load_int.h"
 
 #define COUNTER_FIRST_ROWS 20000u
+#define TURNS 100
 
 const char *loader_place(const struct loader *l, const struct target *t)
 {
@@ -24,6 +26,20 @@ int load_place_read(struct loader *l, const struct target *t, struct db_tables *
         return 0;
     db_tables_free(out);
     return err_set(e, ERR_CHANGED, 0, "table %s disappeared while it was being loaded", place);
+}
+
+/* MySQL locks the tables at both ends of a foreign key, in the order in which it meets them: two
+ * sessions that make or change such tables at once may be in each other's way. */
+static int exec_in_turn(struct loader *l, const struct buf *sql, struct err *e)
+{
+    int rc = -1;
+    for (int i = 0; i < TURNS; i++) {
+        rc = db_exec_len(l->db, sql->p, sql->len, e);
+        if (rc == 0 || e->num != DB_DEADLOCK)
+            break;
+        usleep((useconds_t)(1000 * (i + 1)));
+    }
+    return rc;
 }
 
 static int set_heap(struct loader *l, uint64_t bytes, struct err *e)
@@ -78,7 +94,7 @@ static int create_from_text(struct loader *l, const struct target *t, const char
         goto out;
     rc = db_exec(l->db, "SET NAMES utf8mb4", e);
     if (rc == 0)
-        rc = db_exec_len(l->db, sql.p, sql.len, e);
+        rc = exec_in_turn(l, &sql, e);
     struct err ignored;
     if (db_exec(l->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
         rc = -1;
@@ -93,7 +109,7 @@ static int drop_place(struct loader *l, const struct target *t, struct err *e)
     struct buf b = {0};
     buf_adds(&b, "DROP TABLE ");
     sql_ident(&b, loader_place(l, t));
-    int rc = db_exec_len(l->db, b.p, b.len, e);
+    int rc = exec_in_turn(l, &b, e);
     buf_free(&b);
     return rc;
 }
@@ -159,7 +175,7 @@ int load_place_counter(struct loader *l, const struct target *t, struct err *e)
     buf_adds(&b, "ALTER TABLE ");
     sql_ident(&b, loader_place(l, t));
     buf_printf(&b, " AUTO_INCREMENT=%" PRIu64, t->auto_increment);
-    int rc = db_exec_len(l->db, b.p, b.len, e);
+    int rc = exec_in_turn(l, &b, e);
     buf_free(&b);
     return rc;
 }
