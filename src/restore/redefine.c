@@ -9,7 +9,7 @@
 
 #define UNKNOWN_COLLATION 1273
 #define OLD_MODE "NO_AUTO_CREATE_USER"
-#define BRIEF 80
+#define NAME_ROOM 280 /* a kind and a name of 64 characters */
 
 struct telling {
     char *told;
@@ -81,21 +81,36 @@ static int run_set(struct db *db, const char *sql, struct telling *t, struct err
     return rc;
 }
 
-/* The statement that makes what the settings from `i` on are for. */
-static const char *made_behind(const struct redefine *r, size_t i)
+static bool drops(const char *sql)
 {
-    while (i + 1 < r->count && (sets(r->list[i]) || text_starts(r->list[i], "DROP ")))
-        i++;
-    return r->list[i];
+    return text_starts(sql, "DROP ");
 }
 
-static void tell_failed(struct telling *t, const char *sql, const struct err *e)
+/* What the statement is about, as the DROP in front of each CREATE has it: VIEW `name`. */
+static void name_of(const struct redefine *r, size_t i, char *out, size_t room)
 {
-    char brief[BRIEF];
+    static const char if_exists[] = " IF EXISTS";
+    const char *at;
+    while (i + 1 < r->count && sets(r->list[i]))
+        i++;
+    if (i > 0 && !drops(r->list[i]) && drops(r->list[i - 1]))
+        i--;
+    const char *sql = r->list[i];
+    if (drops(sql) && (at = strstr(sql, if_exists))) {
+        const char *kind = sql + strlen("DROP "), *name = at + strlen(if_exists);
+        snprintf(out, room, "%.*s%s", (int)(at - kind), kind, name);
+    } else {
+        statement_brief(sql, strlen(sql), out, room);
+    }
+}
+
+static void tell_failed(struct telling *t, const struct redefine *r, size_t i, const struct err *e)
+{
+    char name[NAME_ROOM];
     if (t->failed++ > 0)
         return;
-    statement_brief(sql, strlen(sql), brief, sizeof brief);
-    snprintf(t->told, t->room, "a definition was not restored: %s: %.300s", brief, e->text);
+    name_of(r, i, name, sizeof name);
+    snprintf(t->told, t->room, "a definition was not restored: %s: %.200s", name, e->text);
 }
 
 /* Each thing has its settings in front, the first of them SET NAMES: without them it would be made
@@ -114,7 +129,7 @@ void redefine_run(struct db *db, const struct redefine *r, char *told, size_t ro
             continue;
         int rc = sets(sql) ? run_set(db, sql, &t, &e) : db_exec(db, sql, &e);
         if (rc < 0)
-            tell_failed(&t, made_behind(r, i), &e);
+            tell_failed(&t, r, i, &e);
         skip = rc < 0 && sets(sql);
     }
     size_t n = strlen(told);
@@ -123,5 +138,5 @@ void redefine_run(struct db *db, const struct redefine *r, char *told, size_t ro
     if (r->count &&
         (db_exec(db, "SET NAMES binary", &e) < 0 ||
          db_exec(db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", &e) < 0))
-        tell_failed(&t, "the session's settings", &e);
+        snprintf(told, room, "%.400s", e.text);
 }
