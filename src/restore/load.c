@@ -1,3 +1,6 @@
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/fault.h"
 #include "restore/load_int.h"
 
@@ -15,7 +18,11 @@ int loader_begin(struct loader *l, struct db *db, const struct job *job, const c
     /* MariaDB only; MySQL checks constraints always, and dumped rows passed them once. */
     if (db_is_mariadb(db))
         return db_exec(db, "SET SESSION check_constraint_checks=0", e);
-    return 0;
+    char *logged = db_one(db, "SELECT @@GLOBAL.log_bin AND @@SESSION.sql_log_bin", e);
+    l->small = logged && strcmp(logged, "0") == 0;
+    int rc = logged ? 0 : -1;
+    free(logged);
+    return rc;
 }
 
 void loader_end(struct loader *l)

@@ -25,6 +25,7 @@ struct loader {
     struct buf head;            /* "INSERT INTO `shadow` (…) VALUES\n" */
     struct buf text;            /* the statement */
     struct buf kept;            /* rows of the dump that did not change */
+    bool small;                 /* statements go faster when they are small */
     uint64_t packet_max;
     int64_t heap_default;
     _Atomic uint64_t *rows;   /* loaded so far, of all loaders together */
