@@ -97,20 +97,35 @@ static void point_row(const struct db_rows *r, void *arg)
     p->pos = number_value(r, 1);
 }
 
-static void read_gtid(struct db *db, char *out, size_t size)
+/* MySQL counts a group as done a little after its log holds it; until then a session owns it. What
+ * is asked first moves on into the other. */
+static void read_gtid(struct db *db, bool after, char *out, size_t size)
 {
-    char *gtid = db_variable(db, db_is_mariadb(db) ? "gtid_binlog_pos" : "gtid_executed");
-    snprintf(out, size, "%s", gtid ? gtid : "");
+    struct err ignored;
+    char *gtid = NULL;
+    if (db_is_mariadb(db))
+        gtid = db_variable(db, "gtid_binlog_pos");
+    else if (after)
+        gtid = db_one(db,
+                      "SELECT CONCAT_WS(',',NULLIF(@@global.gtid_owned,''),"
+                      "@@global.gtid_executed)",
+                      &ignored);
+    else
+        gtid = db_variable(db, "gtid_executed");
+    size_t n = (size_t)snprintf(out, size, "%s", gtid ? gtid : "");
+    char *last = n >= size ? strrchr(out, ',') : NULL;
+    if (last) /* half a number is another one */
+        *last = '\0';
     free(gtid);
 }
 
 void db_point(struct db *db, struct db_point *out)
 {
     struct db_point p = {0};
-    read_gtid(db, p.gtid, sizeof p.gtid);
+    read_gtid(db, false, p.gtid, sizeof p.gtid);
     if (each_row(db, "SHOW MASTER STATUS", point_row, &p, NULL) < 0)
         each_row(db, "SHOW BINARY LOG STATUS", point_row, &p, NULL);
-    read_gtid(db, p.gtid_after, sizeof p.gtid_after);
+    read_gtid(db, true, p.gtid_after, sizeof p.gtid_after);
     if (strcmp(p.gtid, p.gtid_after) == 0)
         p.gtid_after[0] = '\0';
     *out = p.file[0] ? p : (struct db_point){0};
@@ -368,18 +383,6 @@ int db_point_compare(const struct db_point *a, const struct db_point *b)
     if (order != 0)
         return x != y ? (x > y) - (x < y) : order > 0 ? 1 : -1;
     return (a->pos > b->pos) - (a->pos < b->pos);
-}
-
-uint64_t db_gtid_seq(const char *gtid, uint32_t domain)
-{
-    uint32_t d, server;
-    uint64_t seq;
-    int n;
-    for (; sscanf(gtid, "%" SCNu32 "-%" SCNu32 "-%" SCNu64 "%n", &d, &server, &seq, &n) == 3;
-         gtid += n + (gtid[n] == ','))
-        if (d == domain)
-            return seq;
-    return 0;
 }
 
 struct db_table *db_table_find(const struct db_tables *t, const char *name)

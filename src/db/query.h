@@ -24,8 +24,6 @@ struct db_point {
 void db_point(struct db *db, struct db_point *out);
 /* -1, 0, 1: which of two places of one log comes first. Its files are numbered. */
 int db_point_compare(const struct db_point *a, const struct db_point *b);
-/* The sequence number of a domain in MariaDB's "0-1-7,1-1-3"; 0: there is none. */
-uint64_t db_gtid_seq(const char *gtid, uint32_t domain);
 
 /* The schema's name as the server writes it (malloc), which may differ from ours in the case of its
  * letters. ERR_REFUSED: there is none. */

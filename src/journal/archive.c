@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "db/gtid.h"
 
 #define SEGMENTS_MAX 100000u
 #define SLACK_S 1 /* both are whole seconds of one clock */
@@ -170,7 +171,7 @@ bool archive_goes_on(const struct archive *a, size_t i)
            db_point_compare(&s->sum.to.point, &next->head.from.point) == 0;
 }
 
-/* The log may have been begun anew, with the same names: MariaDB's numbers of groups tell. */
+/* The log may have been begun anew, with the same names: the numbers of groups tell. */
 static bool numbers_fit(const struct archive_segment *s, const struct db_point *p)
 {
     uint32_t domain, server;
@@ -178,10 +179,9 @@ static bool numbers_fit(const struct archive_segment *s, const struct db_point *
     const char *to = s->sum.to.point.gtid;
     if (sscanf(to, "%" SCNu32 "-%" SCNu32 "-%" SCNu64, &domain, &server, &seq) != 3)
         return true;
-    uint64_t least = db_gtid_seq(p->gtid, domain);
+    struct db_gtid_range had = db_gtid_range(p, domain);
     uint64_t begins = db_gtid_seq(s->head.from.point.gtid, domain);
-    uint64_t most = p->gtid_after[0] ? db_gtid_seq(p->gtid_after, domain) : least;
-    return least == 0 || (least <= seq && most >= begins);
+    return had.least == 0 || (had.least <= seq && had.most >= begins);
 }
 
 /* A new server in the place of an old one has its name, and the names and numbers of its log. But

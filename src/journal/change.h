@@ -24,7 +24,7 @@ struct change_table {
     void *user;  /* of who takes the changes in; NULL at first */
 };
 
-/* MariaDB's number of a group; seq 0: there is none. */
+/* The number of a group, MySQL's as gtid.h makes it one of a domain; seq 0: there is none. */
 struct change_gtid {
     uint32_t domain, server;
     uint64_t seq;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "db/gtid.h"
 #include "db/image.h"
 #include "db/sentinel.h"
 
@@ -318,8 +319,10 @@ static int begin_group(struct decode *d, const struct binlog *log, const struct 
     set_place(d, file, pos, log);
     d->at.at = (wall_t){(int64_t)ev->at * 1000};
     d->at.gtid = (struct change_gtid){0};
-    if (ev->kind == EVENT_GTID && ev->gtid.mariadb)
-        d->at.gtid = (struct change_gtid){ev->gtid.domain, ev->server_id, ev->gtid.seq};
+    if (ev->kind == EVENT_GTID)
+        d->at.gtid = (struct change_gtid){
+            ev->gtid.mariadb ? ev->gtid.domain : db_gtid_domain(ev->gtid.uuid, ev->gtid.tag),
+            ev->server_id, ev->gtid.seq};
     d->open = true;
     d->map_count = 0;
     return give(d, CHANGE_BEGIN, &(struct change){0});

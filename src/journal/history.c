@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "db/gtid.h"
 #include "db/sql.h"
 
 /* A session may jump (gtid_seq_no), and so does a replica that leaves groups out. The server then
@@ -27,13 +28,12 @@ static bool same_numbers(const struct db_params *p, const struct db_point *point
 int history_goes_on(const struct db_params *p, const struct db_point *point,
                     const struct change_gtid *first, struct err *e)
 {
-    uint64_t least = db_gtid_seq(point->gtid, first->domain);
-    uint64_t most = point->gtid_after[0] ? db_gtid_seq(point->gtid_after, first->domain) : least;
-    if (!first->seq || most == 0 || (first->seq > least && first->seq <= most + 1) ||
-        (first->seq > most && same_numbers(p, point)))
+    struct db_gtid_range had = db_gtid_range(point, first->domain);
+    if (!first->seq || had.most == 0 || (first->seq > had.least && first->seq <= had.most + 1) ||
+        (first->seq > had.most && same_numbers(p, point)))
         return 0;
     return err_set(e, ERR_GAP, 0,
                    "the binary log is another one than before: it goes on with number %" PRIu64
                    " behind %" PRIu64,
-                   first->seq, most);
+                   first->seq, had.most);
 }

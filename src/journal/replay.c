@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "db/binlog.h"
+#include "db/gtid.h"
 #include "journal/archive.h"
 #include "journal/decode.h"
 #include "journal/fold_int.h"
@@ -294,10 +295,9 @@ static void keep_place(struct db_point *p, const char *file, uint64_t pos)
 static bool segment_fits(const struct run *r, const struct change_gtid *g)
 {
     const struct db_point *p = &r->place.point;
-    uint64_t least = db_gtid_seq(p->gtid, g->domain);
-    uint64_t most = p->gtid_after[0] ? db_gtid_seq(p->gtid_after, g->domain) : least;
-    bool ahead = r->skipped.seq > most && r->skipped.domain == g->domain;
-    return least == 0 || (g->seq > least && !ahead);
+    struct db_gtid_range had = db_gtid_range(p, g->domain);
+    bool ahead = r->skipped.seq > had.most && r->skipped.domain == g->domain;
+    return had.least == 0 || (g->seq > had.least && !ahead);
 }
 
 static void check_first_gtid(struct run *r, const struct change_gtid *g)

@@ -1,0 +1,94 @@
+/* db/gtid: up to which number the groups of a domain were written, in the words of both servers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "db/gtid.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define A "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+#define B "12345678-1234-1234-1234-123456789012" /* begins as a number of MariaDB's does */
+
+static const uint8_t a[16] = {0x3e, 0x11, 0xfa, 0x47, 0x71, 0xca, 0x11, 0xe1,
+                              0x9e, 0x33, 0xc8, 0x0a, 0xa9, 0x42, 0x95, 0x62};
+static const uint8_t b[16] = {0x12, 0x34, 0x56, 0x78, 0x12, 0x34, 0x12, 0x34,
+                              0x12, 0x34, 0x12, 0x34, 0x56, 0x78, 0x90, 0x12};
+
+static void test_mariadb(void **state)
+{
+    (void)state;
+    assert_int_equal(db_gtid_seq("0-1-7,1-1-3", 0), 7);
+    assert_int_equal(db_gtid_seq("0-1-7,1-1-3", 1), 3);
+    assert_int_equal(db_gtid_seq("0-1-7,1-1-3", 2), 0);
+    assert_int_equal(db_gtid_seq("", 0), 0);
+    assert_int_equal(db_gtid_seq("anything", 0), 0);
+}
+
+static void test_mysql(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t a, tagged, b;
+    } cases[] = {
+        {A ":1-5", 5, 0, 0},
+        {A ":1", 1, 0, 0},
+        {A ":1-5:9-1000000", 5, 0, 0}, /* somebody gave numbers himself */
+        {A ":7-9", 0, 0, 0},
+        {A ":1-5,\n" B ":1-18446744073709551614", 5, 0, UINT64_MAX - 1},
+        {B ":1-2:4," A ":1-5", 5, 0, 2},
+        {A ":1-5:tag:1-8:10", 5, 8, 0},
+        {A ":tag:1-8,\n" B ":other:1-7:tag:1-3:9", 0, 8, 0},
+        {A ":TAG:1-8", 0, 8, 0},
+        {A ": tag : 1-8", 0, 0, 0}, /* the server writes no blanks there */
+        {A ":", 0, 0, 0},
+        {A ":10#44:12#9," A ":1-9:11", 12, 0, 0}, /* on their way */
+        {B ":7#1:tag:9#2," A ":3#9," A ":1-2," B ":1-6", 3, 0, 7},
+        {A ":1-", 1, 0, 0},
+        {":1-5", 0, 0, 0},
+        {"3e11fa47-71ca-11e1-9e33:1-5", 0, 0, 0},
+        {A ":a_tag_that_is_longer_than_they_may_be:1-5," B ":1", 0, 0, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_equal(db_gtid_seq(cases[i].text, db_gtid_domain(a, "")), cases[i].a);
+        assert_int_equal(db_gtid_seq(cases[i].text, db_gtid_domain(a, "tag")), cases[i].tagged);
+        assert_int_equal(db_gtid_seq(cases[i].text, db_gtid_domain(b, "")), cases[i].b);
+    }
+}
+
+/* Both are asked while others write. */
+static void test_range(void **state)
+{
+    (void)state;
+    struct db_point p = {.gtid = "0-1-7"};
+    struct db_gtid_range r = db_gtid_range(&p, 0);
+    assert_int_equal(r.least, 7);
+    assert_int_equal(r.most, 7);
+    snprintf(p.gtid_after, sizeof p.gtid_after, "0-1-9");
+    r = db_gtid_range(&p, 0);
+    assert_int_equal(r.least, 7);
+    assert_int_equal(r.most, 9);
+    snprintf(p.gtid, sizeof p.gtid, A ":1-7");
+    snprintf(p.gtid_after, sizeof p.gtid_after, A ":1-9");
+    r = db_gtid_range(&p, db_gtid_domain(a, ""));
+    assert_int_equal(r.least, 7);
+    assert_int_equal(r.most, 9);
+    r = db_gtid_range(&p, db_gtid_domain(b, ""));
+    assert_int_equal(r.least, 0);
+    assert_int_equal(r.most, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mariadb),
+        cmocka_unit_test(test_mysql),
+        cmocka_unit_test(test_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
