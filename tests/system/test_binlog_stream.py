@@ -289,6 +289,7 @@ def test_every_event_is_a_place_to_begin(logged, filled, make_reader):
         assert_exact(make_reader(logged, want[at][:2], "--to-end").all(), logged, want[at][:2])
 
 
+@pytest.mark.only("mariadb", why="the component that has MySQL's keys is set up beside its program, for all")
 def test_every_event_of_encrypted_files_is_a_place_to_begin(make_server, make_reader, log_keys):
     """Also the one that tells of the encryption, which is not encrypted itself."""
     server = make_server(*LOGGED, *log_keys, "--encrypt-binlog=ON")

@@ -12,6 +12,7 @@ from wk.binlog import RESET
 from wk.keeper import USER
 from wk.ledger import TABLES, Ledger
 from wk.segments import Segments
+from wk.server import MYSQL
 from wk.snapshot import assert_same, snapshot
 from wk.util import ident, wait_for
 from wk.watch import Beside, Lateness
@@ -664,7 +665,7 @@ def test_the_first_dump_and_the_first_segment_meet(make_followed):
 
 
 def test_segments_of_another_log(make_followed):
-    """A new server in the place of the old one has the same name and the same names of files. What lies
+    """A new server in the place of the old one has MariaDB's same name and the same names of files. What lies
     there of the old one is not taken for changes of the new one."""
     keeper = make_followed()
     world = keeper.world
@@ -676,10 +677,11 @@ def test_segments_of_another_log(make_followed):
     keeper.segments.wait_all()
     old = keeper.segments.end()
     reload(keeper, {"journal": {"mode": "server"}})
-    uid = keeper.server.value("SELECT @@server_uid")
+    name = "SELECT @@server_uuid" if MYSQL else "SELECT @@server_uid"
+    uid = keeper.server.value(name)
     wait_for(lambda: time.monotonic() - keeper.server.started > 4, "a server that is no twin in its age")
     lose_disk(keeper)
-    assert keeper.server.value("SELECT @@server_uid") == uid
+    assert (keeper.server.value(name) == uid) == (not MYSQL)
     following(keeper)
     for n in range(100):
         world.sql(f"UPDATE player SET points=-{n} WHERE id<20")

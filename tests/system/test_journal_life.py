@@ -15,6 +15,7 @@ MIB = 1 << 20
 # -- encrypted logs ---------------------------------------------------------------------------
 
 
+@pytest.mark.only("mariadb", why="the component that has MySQL's keys is set up beside its program, for all")
 def test_encrypted_logs(make_world, make_keeper, make_server, log_keys):
     """Followed while they are written, and read again after each of two losses, the second of which
     takes an encrypted stretch, a plain one and another encrypted one."""
