@@ -54,8 +54,8 @@ void check_journal_dir(struct check *c); /* [journal] mode = follow */
 /* check_server.c */
 void check_connect(struct check *c, const char *password);
 void check_server(struct check *c); /* clock, settings, size limits, memory */
-/* check_version.c: how well this server's version is known, as a sentence of static text. Pure. */
-const char *check_version(bool mariadb, const char *version, enum check_level *level);
+/* check_version.c: how well this server's version is known, in words (malloc). Pure. */
+char *check_version(bool mariadb, const char *version, enum check_level *level);
 /* check_rights.c: what the account lacks, and what it has too much */
 void check_rights(struct check *c);
 /* May the account set what MySQL keeps back from sessions, or on MariaDB leave the binary log out?

@@ -36,11 +36,12 @@ static void tell_version(struct check *c)
 {
     enum check_level level;
     bool mariadb = db_is_mariadb(c->db);
-    const char *said = check_version(mariadb, c->server.version, &level);
+    char *said = check_version(mariadb, c->server.version, &level);
     check_add(c, level, "version", "%s %s: %s", mariadb ? "MariaDB" : "MySQL", c->server.version,
               said);
     if (level == CHECK_WARN)
         check_hint(c, "upgrade the server; --drill shows whether dumps and restores work with it");
+    free(said);
 }
 
 static void check_encryption(struct check *c)
