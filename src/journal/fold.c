@@ -213,11 +213,6 @@ int fold_find_key(const struct fold_table *t, const char *tuple, size_t len, str
     return 0;
 }
 
-int fold_check_row(struct fold_table *t, const char *tuple, size_t len, struct err *e)
-{
-    return right_fields(t, fold_split(tuple, len, NULL, 0)) ? 0 : no_row(t, tuple, len, e);
-}
-
 /* ---- changes of a table with a primary key ---- */
 
 /* `base`: it was there all along, if this is the first change that it sees. */

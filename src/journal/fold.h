@@ -55,8 +55,8 @@ int fold_change(struct fold_table *t, enum fold_op op, const char *tuple, size_t
 int fold_update(struct fold_table *t, const char *before, size_t before_len, const char *after,
                 size_t after_len, struct err *e);
 /* The same as fold_change(), but done later, in a thread of the fold, which is faster by far for a
- * fold that is larger than the processor's caches. What is wrong with it may be told
- * by a later call. `tuple`
+ * fold that is larger than the processor's caches. A contradiction is told by a
+ * later call. `tuple`
  * must stay where it is until fold_now(), or until the second fold_turn() from now. In between none
  * of the other functions that take changes or base rows. */
 int fold_later(struct fold *f, struct fold_table *t, enum fold_op op, const char *tuple, size_t len,
@@ -78,7 +78,8 @@ int fold_base(struct fold_table *t, const char *tuple, size_t len, bool loose, s
 /* The same for some rows at a time, FOLD_SPANS at most, each with what is to be written in its
  * place: itself, what became of it, or nothing (p NULL). What was given out here does not come at
  * the end, where only rows that are new are left: so the writing goes on while the base goes
- * through. Tuples stay where they are as long as no change comes. */
+ * through. Of a table with a key no more than that is looked at in a row: who writes it finds what
+ * is wrong with the rest. Tuples stay where they are as long as no change comes. */
 #define FOLD_SPANS 32u
 struct fold_span {
     const char *p;

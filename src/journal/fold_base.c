@@ -81,7 +81,7 @@ int fold_bases(struct fold_table *t, const struct fold_span *rows, size_t n, boo
     if (refuse_loose(t, loose, e) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        if (fold_read_key(t, rows[i].p, rows[i].len, &t->keys_of[i], &keys[i], e) < 0)
+        if (fold_find_key(t, rows[i].p, rows[i].len, &t->keys_of[i], &keys[i], e) < 0)
             return -1;
         fold_rows_ahead(t, &keys[i]);
     }

@@ -112,13 +112,11 @@ void fold_rows_clear(struct fold_table *t);
 /* The key of a tuple, or ERR_DAMAGED. `joined`: memory that it may need. */
 int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
                   struct fold_key *out, struct err *e);
-/* The two halves of it: the key of what looks like a row of the table as far as the key goes; and
- * is the whole of it one? The first half touches nothing but `ends`, so that the second one, and
- * the change, may be another thread's. */
+/* The same for a tuple of which only the literals up to the key's last one matter. */
 int fold_find_key(const struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
                   struct fold_key *out, struct err *e);
-int fold_check_row(struct fold_table *t, const char *tuple, size_t len, struct err *e);
-/* The change of a row whose key was read. */
+/* The change of a row whose key was read: all that touches what a table keeps of its rows, and
+ * nothing that fold_read_key() touches, so that it may be another thread's. */
 int fold_change_row(struct fold_table *t, enum fold_op op, const struct fold_key *k,
                     const char *tuple, size_t len, struct err *e);
 void fold_pipe_free(struct fold_pipe *p);

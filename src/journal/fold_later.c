@@ -1,5 +1,5 @@
 /* Changes that are folded behind the caller's back. What a change costs are two halves of about the
- * same size: to find its key, and to fetch the row from a memory that is larger than the
+ * same size: to read its key, and to fetch the row from a memory that is larger than the
  * processor's caches. The caller's thread does the first one, and a thread of the fold the other
  * one, for many rows at a time. */
 #include <pthread.h>
@@ -52,9 +52,7 @@ static int fold_batch(const struct batch *b, struct err *e)
         if (i < FAR)
             continue;
         const struct later *l = &b->list[i - FAR];
-        rc = fold_check_row(l->t, l->tuple, l->len, e);
-        if (rc == 0)
-            rc = fold_change_row(l->t, l->op, &l->key, l->tuple, l->len, e);
+        rc = fold_change_row(l->t, l->op, &l->key, l->tuple, l->len, e);
     }
     return rc;
 }
@@ -168,7 +166,7 @@ int fold_later(struct fold *f, struct fold_table *t, enum fold_op op, const char
     struct fold_pipe *p = pipe_of(f);
     struct batch *b = &p->batches[p->filled];
     struct later *l = &b->list[b->count];
-    if (fold_find_key(t, tuple, len, &l->joined, &l->key, e) < 0)
+    if (fold_read_key(t, tuple, len, &l->joined, &l->key, e) < 0)
         return -1;
     l->t = t;
     l->op = op;

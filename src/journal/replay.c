@@ -26,6 +26,7 @@ struct folded {
     char *name;
     struct fold_table *fold;
     int counter_at;   /* place of the AUTO_INCREMENT column in a tuple; -1: there is none */
+    bool counter_key; /* it is part of the key: rows do not change it */
     uint64_t counter; /* the highest value that was seen in it */
 };
 
@@ -172,6 +173,8 @@ static struct folded *find_table(struct run *r, struct change_table *t)
         r->tables[r->count++] = f;
         f->name = xstrdup(t->name);
         f->counter_at = t->counter;
+        for (size_t i = 0; i < t->key_count; i++)
+            f->counter_key |= t->counter >= 0 && t->key[i] == (unsigned)t->counter;
         f->fold = fold_table(r->out->fold, t->name, t->key, t->key_count);
     }
     t->user = f;
@@ -190,6 +193,12 @@ static void forget_tables(struct run *r)
 }
 
 /* ---- rows ---- */
+
+static bool may_count(const struct folded *f, enum change_kind kind)
+{
+    return f->counter_at >= 0 && kind != CHANGE_DELETE &&
+           !(kind == CHANGE_REPLACE && f->counter_key);
+}
 
 static void see_counter(struct folded *f, const char *tuple, size_t len)
 {
@@ -244,7 +253,7 @@ static void take_row(struct run *r, const struct change *c)
     int rc = fold_row(r, f, c, &e);
     if (c->kind == CHANGE_TRUNCATE)
         f->counter = 0;
-    else if (c->kind != CHANGE_DELETE && f->counter_at >= 0)
+    else if (may_count(f, c->kind))
         see_counter(f, c->tuple, c->len);
     r->out->changes++;
     if (rc < 0)

@@ -1055,11 +1055,6 @@ static void test_late_contradiction(void **state)
     assert_int_equal(fold_now(fold, &e), -1);
     assert_int_equal(e.cls, ERR_DAMAGED);
     assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2", 2, &e), -1);
-    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2,'x'", 6, &e), 0);
-    assert_int_equal(fold_now(fold, &e), -1);
-    assert_string_equal(e.text, "table t: (2,'x' is not a row of it");
-    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2,'x',3)", 9, &e), 0);
-    assert_int_equal(fold_now(fold, &e), -1); /* the others have two */
 }
 
 /* It is told at the turn behind the one at which it was begun, and what came behind it is not done.
