@@ -4,13 +4,10 @@ import shutil
 import tempfile
 
 import pytest
-from wk.keeper import BINARY, DONE, FAILED, USER
+from wk.keeper import DONE, FAILED, ORACLE, USER
 from wk.server import MYSQL, Server, server_user
 from wk.sinks import certificate
 from wk.util import CANARY
-
-with open(BINARY, "rb") as program:
-    ORACLE = b"libmysqlclient.so" in program.read()  # Oracle's library, not MariaDB's
 
 
 def checked(keeper, **mysql):

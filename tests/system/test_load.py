@@ -13,7 +13,7 @@ import threading
 import pymysql
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import BINARY, DONE, FAILED, HELD
+from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same, snapshot
 from wk.util import ident, wait_for
@@ -589,7 +589,9 @@ def precious(tmp):
     return path
 
 
-ROWS = {"insert": b"\x03INSERT INTO"} if MYSQL else {"prepare": b"\x16INSERT INTO", "execute": b"\xfa"}
+# Oracle's library says in between that a statement has no attributes.
+QUERY = b"\x03\x00\x01" if ORACLE and MYSQL else b"\x03"
+ROWS = {"insert": QUERY + b"INSERT INTO"} if MYSQL else {"prepare": b"\x16INSERT INTO", "execute": b"\xfa"}
 TRIGGERS = {"first": b"SET NAMES binary", "lease": b"GET_LOCK", "create": b"LIKE `player`", **ROWS,
             "count": b"SELECT COUNT(*)", "rename": b"RENAME TABLE"}
 

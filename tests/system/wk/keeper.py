@@ -12,6 +12,8 @@ from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, session_pids, tail
 
 BINARY = os.path.abspath(os.environ.get("WORLDKEEPER") or os.path.join(
     os.path.dirname(__file__), "../../../build/release/worldkeeper"))
+with open(BINARY, "rb") as program:
+    ORACLE = b"libmysqlclient.so" in program.read()  # linked with Oracle's client library
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 USER = "keeper"
 # Exit codes of the contract.
