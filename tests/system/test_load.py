@@ -173,7 +173,8 @@ def test_rows_near_the_size_of_a_packet(make_server, make_world, make_keeper):
     world = make_world("empty", on=server)
     longest = 7000 if MYSQL else 12000
     world.sql("CREATE TABLE wide (id INT PRIMARY KEY, v VARBINARY(15000)) ENGINE=MEMORY",
-              f"INSERT INTO wide SELECT seq, REPEAT(CHAR(seq), IF(seq MOD 2, 7000, {longest})) FROM seq_1_to_40",
+              f"INSERT INTO wide SELECT seq, REPEAT(CHAR(seq), IF(seq MOD 2, 7000, {longest})) FROM "
+              "seq_1_to_40",
               "CREATE TABLE slim (id INT PRIMARY KEY, v VARBINARY(40)) ENGINE=MEMORY",
               "INSERT INTO slim SELECT seq, REPEAT('x', seq MOD 40) FROM seq_1_to_5000")
     keeper = make_keeper(world).init()

@@ -25,15 +25,19 @@ TABLES = [
     "ENGINE=MEMORY DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci COMMENT='it''s Ő'",
     "INSERT INTO texts VALUES (1,'Ő ★ 𝄞','játékos','x',x'000d0a1a5c2227ff','\\0a'),(2,'','','','',''),"
     "(3,NULL,NULL,NULL,NULL,NULL),(4,'back\\\\slash','ÿ','\\\\','\\'','\"')",
-    "CREATE TABLE times (id INT PRIMARY KEY, d DATE, t TIME(3), dt DATETIME(6), ts TIMESTAMP NULL) ENGINE=MEMORY",
-    "INSERT INTO times VALUES (1,'1000-01-01','-838:59:59','9999-12-31 23:59:59.999999','2037-12-31 00:00:00'),"
+    "CREATE TABLE times (id INT PRIMARY KEY, d DATE, t TIME(3), dt DATETIME(6), ts TIMESTAMP NULL) "
+    "ENGINE=MEMORY",
+    "INSERT INTO times VALUES (1,'1000-01-01','-838:59:59','9999-12-31 23:59:59.999999','2037-12-31 "
+    "00:00:00'),"
     "(2,'0000-00-00','00:00:00.001','0000-00-00 00:00:00',NULL)",
     f"CREATE TABLE choices (id INT PRIMARY KEY, e ENUM('a','it''s','Ő') {TEXT}, s SET('x','y','z') {TEXT}, "
     "h INT INVISIBLE DEFAULT 3) ENGINE=MEMORY",
     "INSERT INTO choices (id,e,s,h) VALUES (1,'Ő','x,z',1),(2,'it''s','',2),(3,NULL,NULL,NULL)",
-    "CREATE TABLE pair (a INT, b INT, c INT, CONSTRAINT pair_sum CHECK (a+b<100), PRIMARY KEY (a,b)) ENGINE=MEMORY",
+    "CREATE TABLE pair (a INT, b INT, c INT, CONSTRAINT pair_sum CHECK (a+b<100), PRIMARY KEY (a,b)) "
+    "ENGINE=MEMORY",
     "INSERT INTO pair SELECT seq MOD 90, 9, seq FROM seq_1_to_89",
-    f"CREATE TABLE many (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(30) {TEXT} NOT NULL, who INT) ENGINE=MEMORY",
+    f"CREATE TABLE many (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(30) {TEXT} NOT NULL, who INT) "
+    f"ENGINE=MEMORY",
     "INSERT INTO many SELECT seq, CONCAT('Bolygó ',seq), seq MOD 77 FROM seq_1_to_20000",
     "CREATE TABLE keyless (n INT) ENGINE=MEMORY", "INSERT INTO keyless VALUES (1),(1),(NULL)",
 ]
@@ -44,9 +48,11 @@ MODES = {
 }
 COLLATIONS = {"mariadb": "utf8mb4_general_ci", "mysql": "utf8mb4_0900_ai_ci"}
 DEFINITIONS = [
-    "CREATE DEFINER=keeper@localhost TRIGGER named BEFORE INSERT ON many FOR EACH ROW SET NEW.name=TRIM(NEW.name)",
+    "CREATE DEFINER=keeper@localhost TRIGGER named BEFORE INSERT ON many FOR EACH ROW SET "
+    "NEW.name=TRIM(NEW.name)",
     "CREATE DEFINER=keeper@localhost VIEW top AS SELECT id, name FROM many WHERE who=7 ORDER BY id",
-    "CREATE DEFINER=keeper@localhost EVENT tick ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01 00:00:00' DISABLE DO "
+    "CREATE DEFINER=keeper@localhost EVENT tick ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01 00:00:00' "
+    "DISABLE DO "
     "DELETE FROM many WHERE id=0",
 ]
 
@@ -125,13 +131,16 @@ def test_over_the_same_tables_and_beside(servers, make_keeper, source, goal):
 
 
 REFUSED_THERE = {  # what only one of them has -> where it is, and what the other says
-    "uca1400": ("mariadb-new", "mysql", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_uca1400_ai_ci)", "uca1400"),
-    "nopad": ("mariadb", "mysql", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_nopad_bin)", "utf8mb4_nopad_bin"),
+    "uca1400": ("mariadb-new", "mysql", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_uca1400_ai_ci)",
+             "uca1400"),
+    "nopad": ("mariadb", "mysql", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_nopad_bin)",
+             "utf8mb4_nopad_bin"),
     "uuid": ("mariadb", "mysql", "CREATE TABLE z (v UUID)", "uuid"),
     "inet6": ("mariadb", "mysql", "CREATE TABLE z (v INET6)", "inet6"),
     "ignored": ("mariadb", "mysql", "CREATE TABLE z (v INT, KEY k (v) IGNORED)", "IGNORED"),
     "default": ("mariadb", "mysql", "CREATE TABLE z (v INT DEFAULT (1+1))", "default"),
-    "0900": ("mysql", "mariadb", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_0900_ai_ci)", "utf8mb4_0900_ai_ci"),
+    "0900": ("mysql", "mariadb", "CREATE TABLE z (v VARCHAR(9) COLLATE utf8mb4_0900_ai_ci)",
+             "utf8mb4_0900_ai_ci"),
 }
 
 
