@@ -1,4 +1,5 @@
 """Columns of every type that a MEMORY table can have, with values that they can hold, more or less."""
+from .server import MYSQL
 from .util import ident
 from .zoo import CHARSETS, q
 
@@ -11,6 +12,10 @@ COLLATIONS = {
     "ucs2": ["ucs2_general_ci", "ucs2_bin"], "utf16": ["utf16_unicode_ci"], "utf32": ["utf32_general_ci"],
     "sjis": ["sjis_japanese_ci"], "gbk": ["gbk_chinese_ci"], "ascii": ["ascii_general_ci"],
 }
+if MYSQL:
+    COLLATIONS["utf8mb4"] = ["utf8mb4_general_ci", "utf8mb4_0900_ai_ci", "utf8mb4_bin", "utf8mb4_0900_bin",
+                             "utf8mb4_0900_as_cs", "utf8mb4_hu_0900_ai_ci", "utf8mb4_ja_0900_as_cs_ks"]
+    COLLATIONS["utf8mb3"] = ["utf8mb3_general_ci", "utf8mb3_bin", "utf8mb3_unicode_ci"]
 WIDTH = {"utf8mb4": 4, "utf8mb3": 3, "ucs2": 2, "utf16": 4, "utf32": 4, "sjis": 2, "gbk": 2}
 TEXTS = ["", " ", "a", "A", "a ", "á", "Á", "ab", "AB", "ß", "ss", "\\'\"\n", "\0", "0", "-1", "NULL",
          "2024-02-29", "Ő ★ 日本", "it's", "x" * 40, "\u200b", "a\0", "\t\r\x1a"]
@@ -19,12 +24,13 @@ FLOATS = ["0", "-0e0", "0.1", "1e-45", "3.4028234663852886e38", "16777215", "123
 DOUBLES = ["0", "-0e0", "0.1", "5e-324", "1.7976931348623157e308", "9007199254740993", "1e23",
            "-123456789012345678", "1", "2", "3"]
 DATES = ["0000-00-00", "2024-02-30", "9999-12-31", "1000-01-01", "2024-02-29", "2024-00-00", "2001-09-09"]
-CLOCKS = ["00:00:00", "-00:00:01", "838:59:59.999999", "-838:59:59.999999", "12:34:56.789012",
+TOP = 8 if MYSQL else 9  # the last second that can have digits behind the point
+CLOCKS = ["00:00:00", "-00:00:01", f"838:59:5{TOP}.999999", f"-838:59:5{TOP}.999999", "12:34:56.789012",
           "-00:00:00.1", "00:00:00.000001", "-12:34:56.999999"]
 MEMBERS = ["a", "B c", "it''s", "say \"x\"", "%", "0", "NULL", "zz", "-", "\\\\", "_", "q1", "q2", "q3"]
 # The server lets a compressed column have more characters than it was made for, where an UPDATE or a
 # literal of the same character set brings them, and takes no such value back from another one.
-LONG_ENOUGH = 1000, " COMPRESSED"
+LONG_ENOUGH = 1000, "" if MYSQL else " COMPRESSED"
 # What a column of a family may become, beside one of its values; {0} is itself.
 BECOMES = {
     "number": ["{0}+1", "{0}-1", "{0}*2", "{0} DIV 2", "-{0}", "{0}+1000", "{0}^1"],
@@ -61,7 +67,7 @@ class Column:
         """Gives it a default, and hides it."""
         default, r = DEFAULTS.get(self.family), rand.random()
         if self.family == "text" and "(255)" in self.kind and rand.random() < 0.5:
-            default = "(UUID())"
+            default = "'it''s'" if MYSQL else "(UUID())"
         if r < 0.15 and default and "COMPRESSED" not in self.kind and "(0)" not in self.kind:
             self.more = f" DEFAULT {default}"
         elif r < 0.5 and self.family == "datetime":
@@ -96,7 +102,7 @@ def integers(rand, name):
 
 def decimals(rand, name):
     digits = rand.choice((1, 5, 9, 10, 18, 19, 30, 65))
-    scale = rand.randrange(min(digits, 38) + 1) if rand.random() < 0.7 else 0
+    scale = rand.randrange(min(digits, 30 if MYSQL else 38) + 1) if rand.random() < 0.7 else 0
     sign = rand.choice(("", "", " UNSIGNED", " ZEROFILL"))
     pool = ["0", "1", "9" * digits, "-0.4", "0.5", "1.5", "-1", "2", "3", "4"]
     for _ in range(12):
@@ -202,4 +208,4 @@ def nets(rand, name):
 
 
 KINDS = [integers, integers, integers, decimals, reals, bits, texts, texts, texts, blobs, choices, dates,
-         dates, nets]
+         dates, *([] if MYSQL else [nets])]

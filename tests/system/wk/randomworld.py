@@ -8,6 +8,7 @@ import random
 import pymysql
 
 from .randomcolumns import BECOMES, KINDS, Column, strange_choices
+from .server import MYSQL, in_its_words
 from .util import ident
 from .zoo import NAMES, q
 
@@ -20,6 +21,9 @@ MAY_FAIL = {
     1243, 1264, 1265, 1267, 1270, 1271, 1292, 1364, 1365, 1366, 1397, 1398, 1399, 1400, 1402, 1406, 1411,
     1416, 1423, 1426, 1441, 1442, 1443, 1467, 1525, 1526, 1644, 1690, 1748, 1916, 1918, 1969, 4025, 4078,
 }
+if MYSQL:
+    MAY_BE_REFUSED |= {1064, 3507, 4089}
+    MAY_FAIL |= {1032, 1305, 1785, 1869, 3819, 3854, 6039}
 PORTION = " FOR PORTION OF span FROM '2024-02-01' TO '2024-02-15'"
 
 
@@ -40,10 +44,12 @@ class RandomWorld:
     some; fill(): first rows; changes(n): n changes, each (0 or 1 of SESSIONS, its statements)."""
 
     # An UPDATE IGNORE that stumbles over a key may run for ever in a MEMORY table with a BTREE.
+    MORE = (", binlog_transaction_compression=ON", ", binlog_row_value_options=PARTIAL_JSON") if MYSQL else (
+        ", max_statement_time=3",) * 2
     SESSIONS = [
-        "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00', max_statement_time=3",
+        "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00'" + MORE[0],
         "sql_mode='STRICT_ALL_TABLES,ANSI_QUOTES,PIPES_AS_CONCAT', time_zone='-03:30', "
-        "collation_connection=utf8mb4_bin, binlog_row_image=NOBLOB, max_statement_time=3",
+        "collation_connection=utf8mb4_bin, binlog_row_image=NOBLOB" + MORE[1],
     ]
 
     def __init__(self, seed):
@@ -60,6 +66,8 @@ class RandomWorld:
     def create(self):
         yield f"CREATE TABLE {self.log.sql} (n BIGINT{self.log_key}, what VARCHAR(60)) ENGINE=MEMORY"
         yield "CREATE TABLE durable (id INT PRIMARY KEY, v VARCHAR(60)) ENGINE=InnoDB"
+        if MYSQL:
+            yield "CREATE TABLE durable_json (id INT PRIMARY KEY, v JSON) ENGINE=InnoDB"
         yield "INSERT INTO durable SELECT seq, 'x' FROM seq_1_to_20"
         for t in self.tables:
             yield t.ddl
@@ -88,7 +96,7 @@ class RandomWorld:
             c.dress(rand, self.invisible)
         t = Table(self.name(f"t{number}"), columns)
         parts = self.keys(t)
-        if rand.random() < 0.05:
+        if rand.random() < 0.05 and not MYSQL:
             t.period = True
             columns += [Column("from", "DATE", "date", ["'2024-01-01'", "'2024-02-01'"], keyed=False),
                         Column("to", "DATE", "date", ["'2024-03-01'", "'2024-06-01'"], keyed=False)]
@@ -353,8 +361,10 @@ class RandomWorld:
         rand = self.rand
         inner = "; ".join(self.simple(rand.choice(self.tables)) for _ in range(rand.randrange(1, 4)))
         handler = rand.choice(("", "DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; "))
-        return (f"BEGIN NOT ATOMIC DECLARE i INT DEFAULT 0; {handler}WHILE i<{rand.randrange(1, 4)} DO "
+        body = (f"DECLARE i INT DEFAULT 0; {handler}WHILE i<{rand.randrange(1, 4)} DO "
                 f"{inner}; SET i=i+1; END WHILE; END")
+        return [f"CREATE PROCEDURE once() BEGIN {body}", "CALL once()", "DROP PROCEDURE once"] if MYSQL \
+            else f"BEGIN NOT ATOMIC {body}"
 
     def called(self, t):
         """A function that writes."""
@@ -372,23 +382,35 @@ class RandomWorld:
     def harmless(self, t):
         """What is logged, and keeps nobody from following."""
         n = self.rand.randrange(1000)
-        return self.rand.choice((
+        both = [
             ["FLUSH BINARY LOGS"], ["FLUSH TABLES"], [f"ANALYZE TABLE {t.sql}"], [f"CHECK TABLE {t.sql}"],
-            [f"INSERT DELAYED INTO {t.sql} SET {t.columns[0].sql}={t.columns[0].pool[0]}",
-             f"FLUSH TABLES {t.sql}"],
             [f"CREATE OR REPLACE VIEW v{n} AS SELECT * FROM {t.sql}"],
             [f"CREATE TEMPORARY TABLE tmp{n} SELECT * FROM {t.sql}",
              f"INSERT INTO {t.sql} SELECT * FROM tmp{n}", f"DROP TEMPORARY TABLE tmp{n}"],
             [f"CREATE TEMPORARY TABLE tmp{n} (id INT PRIMARY KEY) ENGINE=MEMORY",
              f"INSERT INTO tmp{n} VALUES (1)", f"TRUNCATE tmp{n}", f"DROP TABLE tmp{n}"],
-            [f"CREATE OR REPLACE PROCEDURE p{n}() DELETE FROM {t.sql} LIMIT 1", f"CALL p{n}()",
-             f"DROP PROCEDURE p{n}"],
-            ["SET gtid_domain_id=7", self.simple(t), "SET gtid_domain_id=0"],
+            [f"DROP PROCEDURE IF EXISTS p{n}", f"CREATE PROCEDURE p{n}() DELETE FROM {t.sql} LIMIT 1",
+             f"CALL p{n}()", f"DROP PROCEDURE p{n}"],
             ["SET auto_increment_increment=5, auto_increment_offset=3", self.insert(t),
              "SET auto_increment_increment=1, auto_increment_offset=1"],
+            [f"SET @p={q(self.simple(t))}", "PREPARE p FROM @p", "EXECUTE p", "DEALLOCATE PREPARE p"],
+        ]
+        return self.rand.choice(both + (self.of_mysql(t, n) if MYSQL else self.of_mariadb(t)))
+
+    def of_mysql(self, t, n):
+        return [
+            [f"INSERT INTO durable_json VALUES ({n},'{{\"a\":1}}')",
+             "UPDATE durable_json SET v=JSON_SET(v,'$.a',2)"],
+            ["SET gtid_next='AUTOMATIC:other'", self.simple(t), "SET gtid_next='AUTOMATIC'"],
+        ]
+
+    def of_mariadb(self, t):
+        return [
+            [f"INSERT DELAYED INTO {t.sql} SET {t.columns[0].sql}={t.columns[0].pool[0]}",
+             f"FLUSH TABLES {t.sql}"],
+            ["SET gtid_domain_id=7", self.simple(t), "SET gtid_domain_id=0"],
             [f"SET STATEMENT lock_wait_timeout=50 FOR {self.simple(t)}"],
-            [f"PREPARE p FROM {q(self.simple(t))}", "EXECUTE p", "DEALLOCATE PREPARE p"],
-        ))
+        ]
 
     def gap(self):
         """Statements of one session that end the journal: what changes behind the first of them cannot be
@@ -473,7 +495,7 @@ class Player:
         number = 0
         try:
             with self.sessions[session].cursor() as cur:
-                cur.execute(sql)
+                cur.execute(in_its_words(sql))
         except pymysql.err.Error as e:
             number = e.args[0]
             assert number in MAY_FAIL, (e, sql)
