@@ -70,8 +70,8 @@ struct event_rows {
     size_t columns;
     const uint8_t *present, *present_after; /* bit sets of the columns in the images; _after: of an
                                                update's second image, else NULL */
-    bool options; /* each second image has options of MySQL's in front of it */
-    const char *data;                       /* the images, one behind the other */
+    bool options;     /* each second image has options of MySQL's in front of it */
+    const char *data; /* the images, one behind the other */
     size_t len;
 };
 

@@ -21,8 +21,8 @@ enum statement_kind {
 };
 
 /* Where a restored world came from; written as a comment into the RENAME that swaps it in, or,
- * where that is not logged, into STATEMENT_MARK_CARRIER before it: servers write a DROP TABLE in words
- * of their own, without comments. */
+ * where that is not logged, into STATEMENT_MARK_CARRIER before it: servers write a DROP TABLE in
+ * words of their own, without comments. */
 #define STATEMENT_MARK_CARRIER "DROP VIEW IF EXISTS `worldkeeper_tmp_mark`"
 #define STATEMENT_MARK_MAX 640u
 struct statement_mark {
