@@ -35,9 +35,9 @@ static void free_table(struct fold_table *t)
     free(t->ends);
     buf_free(&t->key_of[0]);
     buf_free(&t->key_of[1]);
-    for (size_t i = 0; t->keys_of && i < FOLD_SPANS; i++)
-        buf_free(&t->keys_of[i]);
-    free(t->keys_of);
+    for (size_t i = 0; t->taken && i < FOLD_SPANS; i++)
+        buf_free(&t->taken[i].joined);
+    free(t->taken);
     free(t);
 }
 
@@ -193,24 +193,23 @@ static void take_key(const struct fold_table *t, const char *tuple, size_t len, 
     out->hash = fold_hash(t->secret, out->p, out->len);
 }
 
-int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
-                  struct fold_key *out, struct err *e)
+int fold_read_front(struct fold_table *t, const char *text, size_t len, size_t *tuple_len,
+                    struct buf *joined, struct fold_key *out, struct err *e)
 {
-    size_t fields = len <= TUPLE_MAX ? fold_split(tuple, len, t->ends, t->want) : 0;
-    if (!right_fields(t, fields) || null_in_key(t, tuple))
-        return no_row(t, tuple, len, e);
-    take_key(t, tuple, len, joined, out);
+    size_t fields = fold_split_front(text, len, t->ends, t->want, tuple_len);
+    if (!right_fields(t, fields) || *tuple_len > TUPLE_MAX || null_in_key(t, text))
+        return no_row(t, text, len, e);
+    take_key(t, text, *tuple_len, joined, out);
     return 0;
 }
 
-int fold_find_key(const struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
+int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
                   struct fold_key *out, struct err *e)
 {
-    if (len > TUPLE_MAX || fold_split_first(tuple, len, t->ends, t->want) < t->want ||
-        null_in_key(t, tuple))
-        return no_row(t, tuple, len, e);
-    take_key(t, tuple, len, joined, out);
-    return 0;
+    size_t tuple_len;
+    if (fold_read_front(t, tuple, len, &tuple_len, joined, out, e) < 0)
+        return -1;
+    return tuple_len == len ? 0 : no_row(t, tuple, len, e);
 }
 
 /* ---- changes of a table with a primary key ---- */

@@ -75,18 +75,19 @@ void fold_truncate(struct fold_table *t);
  * exact.
  */
 int fold_base(struct fold_table *t, const char *tuple, size_t len, bool loose, struct err *e);
-/* The same for some rows at a time, FOLD_SPANS at most, each with what is to be written in its
+/* The same for some rows at a time: FOLD_SPANS of them at most are taken, from text that more may
+ * follow (*tuple_len is the row's length in it); then each is told what is to be written in its
  * place: itself, what became of it, or nothing (p NULL). What was given out here does not come at
  * the end, where only rows that are new are left: so the writing goes on while the base goes
- * through. Of a table with a key no more than that is looked at in a row: who writes it finds what
- * is wrong with the rest. Tuples stay where they are as long as no change comes. */
+ * through. Tuples stay where they are as long as no change comes. */
 #define FOLD_SPANS 32u
 struct fold_span {
     const char *p;
     size_t len;
 };
-int fold_bases(struct fold_table *t, const struct fold_span *rows, size_t n, bool loose,
-               struct fold_span *instead, struct err *e);
+int fold_base_take(struct fold_table *t, const char *text, size_t len, size_t *tuple_len,
+                   struct err *e);
+int fold_bases(struct fold_table *t, bool loose, struct fold_span *instead, struct err *e);
 /* When all base rows went through: everything that had to be among them must have been (unless
  * `loose`), ERR_DAMAGED names the first that was not. Then the rows to be written behind them, in
  * the order in which they were first changed, in blocks "(…),\n(…)" of at most `block` bytes or one

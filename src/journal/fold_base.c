@@ -72,27 +72,34 @@ static struct fold_span give(const struct fold_table *t, struct fold_row *r)
     return tuple_of(t, r);
 }
 
-int fold_bases(struct fold_table *t, const struct fold_span *rows, size_t n, bool loose,
-               struct fold_span *instead, struct err *e)
+int fold_base_take(struct fold_table *t, const char *text, size_t len, size_t *tuple_len,
+                   struct err *e)
 {
-    struct fold_key keys[FOLD_SPANS];
-    if (!t->keys_of)
-        t->keys_of = xcalloc(FOLD_SPANS, sizeof *t->keys_of);
+    if (!t->taken)
+        t->taken = xcalloc(FOLD_SPANS, sizeof *t->taken);
+    struct fold_taken *k = &t->taken[t->taken_count];
+    if (fold_read_front(t, text, len, tuple_len, &k->joined, &k->key, e) < 0)
+        return -1;
+    k->row = (struct fold_span){text, *tuple_len};
+    fold_rows_ahead(t, &k->key);
+    t->taken_count++;
+    return 0;
+}
+
+int fold_bases(struct fold_table *t, bool loose, struct fold_span *instead, struct err *e)
+{
+    size_t n = t->taken_count;
+    t->taken_count = 0;
     if (refuse_loose(t, loose, e) < 0)
         return -1;
-    for (size_t i = 0; i < n; i++) {
-        if (fold_find_key(t, rows[i].p, rows[i].len, &t->keys_of[i], &keys[i], e) < 0)
-            return -1;
-        fold_rows_ahead(t, &keys[i]);
-    }
     for (size_t i = 0; i < n; i++)
-        fold_rows_near(t, &keys[i]);
+        fold_rows_near(t, &t->taken[i].key);
     for (size_t i = 0; i < n; i++) {
         struct fold_row *changed;
-        int rc = base_row(t, &keys[i], loose, &changed, e);
+        int rc = base_row(t, &t->taken[i].key, loose, &changed, e);
         if (rc < 0)
             return -1;
-        instead[i] = rc == 1 ? rows[i] : give(t, changed);
+        instead[i] = rc == 1 ? t->taken[i].row : give(t, changed);
     }
     return 0;
 }

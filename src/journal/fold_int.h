@@ -11,6 +11,8 @@
  * equal when their bytes are. Returns how many literals it holds, 0: it is not one. ends[i] is the
  * place behind literal i, for the first `want` of them. */
 size_t fold_split(const char *tuple, size_t len, size_t *ends, size_t want);
+/* The same for one that more text may follow. */
+size_t fold_split_front(const char *text, size_t len, size_t *ends, size_t want, size_t *tuple_len);
 /* The same for the first `want` literals alone; fewer: it has not so many. */
 size_t fold_split_first(const char *tuple, size_t len, size_t *ends, size_t want);
 
@@ -56,6 +58,13 @@ enum fold_form {
     FOLD_APART,
 };
 
+/* A row of the base that waits. */
+struct fold_taken {
+    struct fold_span row;
+    struct fold_key key;
+    struct buf joined;
+};
+
 struct fold_table {
     const struct fold_secret *secret;
     struct fold_table *next; /* with the same hash of its name, more or less */
@@ -63,11 +72,12 @@ struct fold_table {
     enum fold_form form;
     unsigned *key; /* in the order of the columns */
     size_t keys;
-    size_t want, *ends;   /* literals up to the key's last one */
-    size_t fields;        /* of each tuple; 0: none was seen */
-    struct buf key_of[2]; /* keys whose columns stand apart, put together */
-    struct buf *keys_of;  /* FOLD_SPANS of them; NULL: not needed yet */
-    char *bytes;          /* all rows; ended by nothing */
+    size_t want, *ends;       /* literals up to the key's last one */
+    size_t fields;            /* of each tuple; 0: none was seen */
+    struct buf key_of[2];     /* keys whose columns stand apart, put together */
+    struct fold_taken *taken; /* FOLD_SPANS of them; NULL: not needed yet */
+    size_t taken_count;
+    char *bytes; /* all rows; ended by nothing */
     size_t bytes_len, bytes_room;
     uint32_t *places; /* of the rows, by their numbers */
     size_t count, room;
@@ -112,9 +122,9 @@ void fold_rows_clear(struct fold_table *t);
 /* The key of a tuple, or ERR_DAMAGED. `joined`: memory that it may need. */
 int fold_read_key(struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
                   struct fold_key *out, struct err *e);
-/* The same for a tuple of which only the literals up to the key's last one matter. */
-int fold_find_key(const struct fold_table *t, const char *tuple, size_t len, struct buf *joined,
-                  struct fold_key *out, struct err *e);
+/* The same for a tuple that more text may follow. */
+int fold_read_front(struct fold_table *t, const char *text, size_t len, size_t *tuple_len,
+                    struct buf *joined, struct fold_key *out, struct err *e);
 /* The change of a row whose key was read: all that touches what a table keeps of its rows, and
  * nothing that fold_read_key() touches, so that it may be another thread's. */
 int fold_change_row(struct fold_table *t, enum fold_op op, const struct fold_key *k,

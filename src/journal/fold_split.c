@@ -114,11 +114,20 @@ static const char *split(const char *tuple, size_t len, size_t *ends, size_t wan
     return s;
 }
 
-size_t fold_split(const char *tuple, size_t len, size_t *ends, size_t want)
+size_t fold_split_front(const char *text, size_t len, size_t *ends, size_t want, size_t *tuple_len)
 {
     size_t n;
-    const char *s = split(tuple, len, ends, want, SIZE_MAX, &n);
-    return s && *s == ')' && s + 1 == tuple + len ? n : 0;
+    const char *s = split(text, len, ends, want, SIZE_MAX, &n);
+    if (!s || *s != ')')
+        return 0;
+    *tuple_len = (size_t)(s + 1 - text);
+    return n;
+}
+
+size_t fold_split(const char *tuple, size_t len, size_t *ends, size_t want)
+{
+    size_t tuple_len, n = fold_split_front(tuple, len, ends, want, &tuple_len);
+    return n && tuple_len == len ? n : 0;
 }
 
 size_t fold_split_first(const char *tuple, size_t len, size_t *ends, size_t want)

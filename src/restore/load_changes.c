@@ -22,16 +22,16 @@ static int misfit(const struct loader *l, struct err *e)
 }
 
 /* The next rows of a statement; 0: what stands there is none. */
-static size_t next_rows(const char *s, const char *end, struct fold_span rows[FOLD_SPANS])
+static size_t next_rows(struct loader *l, const char *s, const char *end,
+                        struct fold_span rows[FOLD_SPANS], struct err *e)
 {
     size_t n = 0;
     while (n < FOLD_SPANS && s < end) {
-        unsigned fields;
-        const char *next = sql_read_tuple(s, end, &fields);
-        if (!next)
+        size_t len;
+        if (fold_base_take(l->changes, s, (size_t)(end - s), &len, e) < 0)
             return 0;
-        rows[n++] = (struct fold_span){s, (size_t)(next - s)};
-        s = load_rows_behind(next, end);
+        rows[n++] = (struct fold_span){s, len};
+        s = load_rows_behind(s + len, end);
     }
     return n;
 }
@@ -45,8 +45,8 @@ int load_changes_base(struct loader *l, const struct format_item *item, struct e
     uint64_t kept = 0, hash = item->rows_hash;
     buf_clear(&l->kept);
     while (s < end) {
-        size_t n = next_rows(s, end, rows);
-        if (n == 0 || fold_bases(l->changes, rows, n, false, now, e) < 0)
+        size_t n = next_rows(l, s, end, rows, e);
+        if (n == 0 || fold_bases(l->changes, false, now, e) < 0)
             return misfit(l, e);
         for (size_t i = 0; i < n; i++) {
             const char *next = rows[i].p + rows[i].len;

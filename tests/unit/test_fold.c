@@ -986,7 +986,14 @@ static void some_bases(struct pair *p, struct collected *c, const struct fold_sp
 {
     struct fold_span now[FOLD_SPANS];
     struct err e;
-    assert_int_equal(fold_bases(p->t[1], rows, n, false, now, &e), 0);
+    size_t len;
+    for (size_t i = 0; i < n; i++) { /* with something behind it */
+        char *more = xasprintf("%.*s,\n(7", (int)rows[i].len, rows[i].p);
+        keep_late(p, more);
+        assert_int_equal(fold_base_take(p->t[1], more, strlen(more), &len, &e), 0);
+        assert_int_equal(len, rows[i].len);
+    }
+    assert_int_equal(fold_bases(p->t[1], false, now, &e), 0);
     for (size_t i = 0; i < n; i++)
         if (now[i].p)
             buf_printf(&c->text, "%.*s\n", (int)now[i].len, now[i].p);
