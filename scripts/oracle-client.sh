@@ -11,8 +11,8 @@ usage() {
 Usage: scripts/oracle-client.sh [--no-unit]
 
 Fetches Debian sid into a directory of its own when it is not there yet (scripts/servers.sh fetch
-mysql), builds there with libmysqlclient, warnings as errors, and runs the unit tests there. Needs
-root, for debootstrap and chroot.
+mysql), builds there with libmysqlclient, warnings as errors, and runs the unit tests there. As root
+or by sudo, for debootstrap and chroot.
 
 Leaves build/oracle/worldkeeper, which runs here too, by sid's own loader and libraries:
 
@@ -42,7 +42,13 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$(id -u)" = 0 ] || die "needs root, for debootstrap and chroot"
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "needs root, for debootstrap and chroot, and there is no sudo"
+    args=()
+    [ "$unit" = yes ] || args+=(--no-unit)
+    exec sudo env CMOCKA_MESSAGE_OUTPUT="${CMOCKA_MESSAGE_OUTPUT:-STDOUT}" \
+        WORLDKEEPER_SERVERS="${WORLDKEEPER_SERVERS:-}" "$here/scripts/oracle-client.sh" "${args[@]}"
+fi
 
 # A mount namespace of its own: whatever happens, nothing stays mounted.
 if [ -z "${ORACLE_CLIENT_INSIDE:-}" ]; then
@@ -59,6 +65,12 @@ mount --make-rprivate /
 mount --bind "$here" "$root$tree"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
+
+# Who called sudo goes on with what was built.
+give_back() {
+    [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:" "$here/$build"
+}
+trap give_back EXIT
 
 inside() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \

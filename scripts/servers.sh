@@ -10,7 +10,7 @@ usage() {
     cat <<'END'
 Usage: scripts/servers.sh COMMAND KIND [DIR] [OPTION...]
 
-  fetch KIND              get the server, when it is not there yet (as root)
+  fetch KIND              get the server, when it is not there yet (as root or by sudo)
   start KIND DIR [OPTION...]
                           a server with its data in DIR, made when it is not there; root has no
                           password, the socket is DIR/socket, the port is said. Options are the
@@ -80,7 +80,10 @@ fetch() {
         return
     fi
     ! fetched || return 0
-    [ "$(id -u)" = 0 ] || die "fetching $kind needs root (debootstrap)"
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || die "fetching $kind needs root (debootstrap), and there is no sudo"
+        exec sudo env WORLDKEEPER_SERVERS="$roots" "$here/scripts/servers.sh" fetch "$kind"
+    fi
     "$here/scripts/deps.sh" clean-root
     mkdir -p "$roots"
     exec 9>"$roots/$kind.lock"
