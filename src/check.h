@@ -58,9 +58,6 @@ void check_server(struct check *c); /* clock, settings, size limits, memory */
 char *check_version(bool mariadb, const char *version, enum check_level *level);
 /* check_rights.c: what the account lacks, and what it has too much */
 void check_rights(struct check *c);
-/* May the account set what MySQL keeps back from sessions, or on MariaDB leave the binary log out?
- */
-bool check_may_set(const struct check *c);
 /* The GRANT of all that is missing on the schema, in one piece; something must be. */
 void check_schema_grant(const struct check *c, struct buf *b);
 /* check_definitions.c: views, triggers, events, routines */

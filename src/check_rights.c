@@ -273,7 +273,7 @@ static const char *log_right(const struct check *c)
     return db_is_mariadb(c->db) ? "BINLOG ADMIN" : "SESSION_VARIABLES_ADMIN";
 }
 
-bool check_may_set(const struct check *c)
+static bool may_leave_log(const struct check *c)
 {
     return has_globally(c, log_right(c)) || has_globally(c, "SUPER") ||
            has_globally(c, "SYSTEM_VARIABLES_ADMIN");
@@ -282,7 +282,7 @@ bool check_may_set(const struct check *c)
 static void check_unlogged(struct check *c)
 {
     struct buf sql = {0};
-    if (c->cfg->restore_binlog || db_variable_number(c->db, "log_bin") != 1 || check_may_set(c))
+    if (c->cfg->restore_binlog || db_variable_number(c->db, "log_bin") != 1 || may_leave_log(c))
         return;
     buf_printf(&sql, "GRANT %s ON *.* TO ", log_right(c));
     doctor_account(&sql, c->session.account);

@@ -87,8 +87,6 @@ static void hint_for(unsigned num, struct err *e)
     else if (num == 1524)
         err_hint(e, "ALTER USER … IDENTIFIED WITH caching_sha2_password BY …: this server knows no "
                     "other passwords");
-    else if (num == 3032)
-        err_hint(e, "SET GLOBAL offline_mode=OFF");
     else if (num == 3159)
         err_hint(e, "[mysql] tls = verify, or the server's socket");
     else if (num == 4151 || num == 3118)
