@@ -541,6 +541,57 @@ static void trigger_row(const struct db_rows *r, void *arg)
         *fields[i] = dup_value(r, i);
 }
 
+static void original_row(const struct db_rows *r, void *arg)
+{
+    char **out = arg;
+    free(*out);
+    *out = dup_value(r, 2);
+}
+
+/* What stands behind the head that every trigger's statement has; else the body stays as it is. */
+static void take_body(struct db_trigger *t, const char *original)
+{
+    char nothing[] = "";
+    struct db_trigger empty = *t;
+    struct buf head = {0};
+    empty.body = nothing;
+    db_trigger_sql(&head, &empty, t->table);
+    if (original && strncmp(original, head.p, head.len) == 0) {
+        free(t->body);
+        t->body = xstrdup(original + head.len);
+    }
+    buf_free(&head);
+}
+
+static int original_body(struct db *db, const char *schema, struct db_trigger *t, struct err *e)
+{
+    char *original = NULL;
+    struct buf sql = {0};
+    buf_adds(&sql, "SHOW CREATE TRIGGER ");
+    sql_ident2(&sql, schema, t->name);
+    int rc = each_row(db, sql.p, original_row, &original, e);
+    if (rc == 0)
+        take_body(t, original);
+    free(original);
+    buf_free(&sql);
+    return rc;
+}
+
+/* MySQL's information_schema spoils names with a backtick in them: `a``b` is `aa`bb` there. */
+static int original_bodies(struct db *db, const char *schema, struct db_triggers *out,
+                           struct err *e)
+{
+    struct err ignored;
+    if (db_is_mariadb(db) || out->count == 0)
+        return 0;
+    int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
+    for (size_t i = 0; i < out->count && rc == 0; i++)
+        rc = original_body(db, schema, &out->list[i], e);
+    if (db_exec(db, "SET SESSION character_set_results=binary", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    return rc;
+}
+
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
 {
     *out = (struct db_triggers){0};
@@ -553,6 +604,7 @@ int db_triggers(struct db *db, const char *schema, struct db_triggers *out, stru
                   "EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
                   s);
     free(s);
+    rc = rc < 0 ? rc : original_bodies(db, schema, out, e);
     if (rc < 0)
         db_triggers_free(out);
     return rc;

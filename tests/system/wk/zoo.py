@@ -267,6 +267,9 @@ def definitions():
            "INSERT INTO z_trigger_log (what) VALUES ('insert;'); END")
     yield ("CREATE TRIGGER z_delete AFTER DELETE ON z_trigger FOR EACH ROW "
            "INSERT INTO z_trigger_log (what) VALUES ('delete')")
+    yield from table("z_trigger_odd", ["id INT PRIMARY KEY", "`a``b; \n-- ``` INT"])
+    yield ("CREATE TRIGGER `z``odd` AFTER DELETE ON z_trigger FOR EACH ROW "
+           "INSERT INTO z_trigger_odd (id,`a``b; \n-- ```) VALUES (OLD.id, '1')")
     yield "INSERT INTO z_trigger_log (what) VALUES ('old')"
     yield "CREATE VIEW z_view AS SELECT k.id, k.b, t.v FROM z_keys k LEFT JOIN z_trigger t USING (id)"
     yield "CREATE VIEW `z view of ``a view;` AS SELECT COUNT(*) AS `n``` FROM z_view"
