@@ -70,6 +70,8 @@ static const struct {
     {"binlog_row_image", "FULL", "binlog_row_image = FULL",
      "not all columns of a changed row are logged"},
     {"log_bin_compress", "0", "log_bin_compress = OFF", "row changes are logged compressed"},
+    {"binlog_transaction_compression", "0", "binlog_transaction_compression = OFF",
+     "transactions are logged compressed"},
 };
 
 static int ask_setting(const struct ask *a, size_t i)

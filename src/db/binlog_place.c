@@ -110,11 +110,11 @@ static void step_query(struct binlog_place *p, const struct event *ev, uint64_t 
     }
 }
 
-/* What cannot be read may still be a statement. */
+/* What cannot be read may still be a statement, or a whole transaction. */
 static void step_unreadable(struct binlog_place *p, const struct event *ev)
 {
     bool single = ev->type == TYPE_LOAD_QUERY || ev->type == TYPE_QUERY_COMPRESSED;
-    if (single && p->group == PLACE_STATEMENT)
+    if (ev->type == TYPE_PAYLOAD || (single && p->group == PLACE_STATEMENT))
         end_group(p);
 }
 
@@ -154,9 +154,6 @@ static void step_group(struct binlog_place *p, const struct event *ev, uint64_t 
         step_unreadable(p, ev);
         break;
     case EVENT_SKIPPED:
-        if (ev->type == TYPE_PAYLOAD)
-            end_group(p);
-        break;
     case EVENT_HEARTBEAT:
         break;
     }

@@ -580,6 +580,32 @@ def test_a_gap_is_closed_by_a_dump_at_once(make_world, make_keeper, logged, chan
     world.assert_is(before)
 
 
+@pytest.mark.only("mysql", why="MariaDB compresses single events")
+def test_a_compressed_transaction_is_a_gap(make_world, make_keeper, logged):
+    """It may hold what a statement did to MEMORY tables before it failed."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    logged.sql("CREATE DATABASE other", "CREATE TABLE other.t (id INT PRIMARY KEY, v VARCHAR(99)) ENGINE=InnoDB")
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    world.sql("SET SESSION binlog_transaction_compression=ON", "INSERT INTO other.t VALUES (1,REPEAT('a',99))")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    keeper.wait(lambda: not journal(keeper)["gap"], "the end of the gap")
+    keeper.wait_log("TRANSACTION_PAYLOAD")
+    world.mark(7)
+    before = world.snapshot()
+    assert crash(keeper)["lost_seconds"] == 0
+    world.assert_is(before)
+    logged.sql("SET GLOBAL binlog_transaction_compression=ON")
+    try:
+        told = keeper.run("--check").out
+        assert "binlog_transaction_compression is ON" in told, told
+        assert "binlog_transaction_compression = OFF" in told, told
+    finally:
+        logged.sql("SET GLOBAL binlog_transaction_compression=OFF")
+
+
 def test_a_log_that_is_begun_anew_is_a_gap(make_world, make_keeper, logged):
     """RESET MASTER under a reader, which the server tells it nothing of."""
     keeper = keep(make_world, make_keeper, logged)

@@ -38,7 +38,7 @@ SERVERS = [
 if MYSQL:
     SERVERS = [
         [], ["--max-binlog-size=8192"], ["--binlog-row-metadata=FULL", "--binlog-row-event-max-size=1024"],
-        ["--binlog-checksum=NONE", *MIXED], [*MIXED, "--binlog-transaction-compression=ON"],
+        ["--binlog-checksum=NONE", *MIXED], [*MIXED],
         ["--sql-mode=PAD_CHAR_TO_FULL_LENGTH,ANSI", "--character-set-server=ucs2", "--collation-server=ucs2_bin"],
         ["--default-time-zone=+05:45", "--sql-mode="],
         ["--binlog-row-value-options=PARTIAL_JSON", "--sync-binlog=1", "--binlog-rows-query-log-events=ON"],

@@ -583,9 +583,9 @@ static void test_single_statements(void **state)
         ends(&p, event(EVENT_XID));
         outside(&p, typed(EVENT_UNREADABLE, single[i]));
     }
-    ends(&p, typed(EVENT_SKIPPED, PAYLOAD)); /* a transaction by itself */
+    ends(&p, typed(EVENT_UNREADABLE, PAYLOAD)); /* a transaction by itself */
     begins(&p, gtid(false, false));
-    ends(&p, typed(EVENT_SKIPPED, PAYLOAD));
+    ends(&p, typed(EVENT_UNREADABLE, PAYLOAD));
     begins(&p, gtid(true, true)); /* rows of a single statement: up to its last ones */
     within(&p, event(EVENT_MAP));
     within(&p, event(EVENT_MAP));

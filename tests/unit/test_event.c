@@ -538,7 +538,7 @@ static void test_kinds(void **state)
         {36, EVENT_SKIPPED, "TRANSACTION_CONTEXT"},
         {37, EVENT_SKIPPED, "VIEW_CHANGE"},
         {38, EVENT_XID, "XA_PREPARE"},
-        {40, EVENT_SKIPPED, "TRANSACTION_PAYLOAD"},
+        {40, EVENT_UNREADABLE, "TRANSACTION_PAYLOAD"},
         {43, EVENT_UNREADABLE, "of an unknown type"},
         {160, EVENT_SKIPPED, "ANNOTATE_ROWS"},
         {161, EVENT_SKIPPED, "BINLOG_CHECKPOINT"},
