@@ -9,6 +9,7 @@
 enum {
     TYPE_LOAD_QUERY = 18,
     TYPE_PAYLOAD = 40, /* a whole transaction, compressed */
+    TYPE_GTID_LIST = 163,
     TYPE_QUERY_COMPRESSED = 165,
 };
 
@@ -161,10 +162,36 @@ static void step_group(struct binlog_place *p, const struct event *ev, uint64_t 
 
 /* ---- places ---- */
 
-/* Not part of the file? The place behind a real event is 0 only where 4 GiB end. */
+/* MariaDB 11.8 writes what a group consists of before it knows where it will lie. */
+static bool unplaced(const struct binlog_place *p, const struct event *ev)
+{
+    if (ev->next != 0 || p->group == PLACE_BETWEEN)
+        return false;
+    switch (ev->kind) {
+    case EVENT_QUERY:
+    case EVENT_MAP:
+    case EVENT_ROWS:
+    case EVENT_XID:
+    case EVENT_UNREADABLE:
+        return true;
+    case EVENT_SKIPPED:
+        return ev->type != TYPE_GTID_LIST;
+    case EVENT_FORMAT:
+    case EVENT_ROTATE:
+    case EVENT_STOP:
+    case EVENT_GTID:
+    case EVENT_HEARTBEAT:
+    case EVENT_LOST:
+        break;
+    }
+    return false;
+}
+
+/* Not part of the file? The place behind any other real event is 0 only where 4 GiB end. */
 static bool made_up(const struct binlog_place *p, const struct event *ev)
 {
-    return ev->kind == EVENT_HEARTBEAT || (ev->next == 0 && (uint32_t)(p->pos + ev->size) != 0);
+    return ev->kind == EVENT_HEARTBEAT ||
+           (ev->next == 0 && (uint32_t)(p->pos + ev->size) != 0 && !unplaced(p, ev));
 }
 
 /* A reset log begins anew under the same names, and a server may notice only at the end of a file
@@ -203,7 +230,7 @@ int binlog_place_step(struct binlog_place *p, const struct event *ev, struct err
 {
     if (made_up(p, ev))
         return step_made_up(p, ev, e);
-    if (!p->confirmed || ev->next - ev->size != (uint32_t)p->pos)
+    if (!p->confirmed || (ev->next - ev->size != (uint32_t)p->pos && !unplaced(p, ev)))
         return err_set(e, ERR_DAMAGED, 0,
                        "%s: a %s event of %u bytes ends at %u (modulo 2^32), but %" PRIu64
                        " is where the next event begins",

@@ -15,7 +15,13 @@
 #define BORN 1700000000u
 #define GIB4 (UINT64_C(1) << 32)
 enum { LOAD_QUERY = 18, HEARTBEAT_V1 = 27, HEARTBEAT_V2 = 41, XA_PREPARE = 38, PAYLOAD = 40 };
-enum { ANNOTATE = 160, ENCRYPTION = 164, QUERY_COMPRESSED = 165, ROWS_COMPRESSED = 169 };
+enum {
+    ANNOTATE = 160,
+    GTID_LIST = 163,
+    ENCRYPTION = 164,
+    QUERY_COMPRESSED = 165,
+    ROWS_COMPRESSED = 169
+};
 
 /* ---- events ---- */
 
@@ -201,7 +207,8 @@ static void test_beyond_4_gib(void **state)
 {
     (void)state;
     struct binlog_place p = begun("log.000001", GIB4 - 60);
-    struct event made_up = event(EVENT_SKIPPED), ev = lies(gtid(true, false), GIB4 - 60);
+    struct event made_up = typed(EVENT_SKIPPED, GTID_LIST);
+    struct event ev = lies(gtid(true, false), GIB4 - 60);
     assert_int_equal(ev.next, 0);
     takes(&p, &ev); /* a real one, although it says that the next place is 0 */
     grown(&p, "log.000001", GIB4);
@@ -560,6 +567,30 @@ static void test_what_a_statement_is(void **state)
     ends(&p, query_of(text + 35, 7));
 }
 
+/* MariaDB 11.8: the events of a group do not say where they lie, those outside of groups do. */
+static void test_events_without_a_place(void **state)
+{
+    (void)state;
+    struct binlog_place p = begun("log.000001", 4);
+    struct event head = lies(gtid(true, false), 4), map = event(EVENT_MAP), last = event(EVENT_XID);
+    struct event turn = rotation("log.000002", 4);
+    takes(&p, &head);
+    takes(&p, &map);
+    assert_int_equal(p.part, BINLOG_WITHIN);
+    assert_int_equal(p.pos, 4 + 2 * 60);
+    takes(&p, &last);
+    assert_int_equal(p.part, BINLOG_ENDS);
+    assert_int_equal(p.pos, 4 + 3 * 60);
+    takes(&p, &map); /* outside of one it is no part of the file */
+    assert_int_equal(p.part, BINLOG_OUTSIDE);
+    assert_int_equal(p.pos, 4 + 3 * 60);
+    head = lies(gtid(true, false), p.pos);
+    takes(&p, &head);
+    takes(&p, &turn); /* the group was cut off */
+    assert_string_equal(p.file, "log.000002");
+    assert_int_equal(p.pos, 4);
+}
+
 static void test_single_statements(void **state)
 {
     (void)state;
@@ -661,8 +692,8 @@ static void test_cut_off_groups(void **state)
 static void test_made_up_within_a_group(void **state)
 {
     (void)state;
-    struct event made_up[] = {format(BORN, 0), event(EVENT_SKIPPED), event(EVENT_XID),
-                              query("COMMIT"), gtid(true, true),     event(EVENT_STOP)};
+    struct event made_up[] = {format(BORN, 0), typed(EVENT_SKIPPED, GTID_LIST), gtid(true, true),
+                              event(EVENT_STOP)};
     struct binlog_place p = begun("log.000001", 400);
     begins(&p, gtid(true, false));
     for (size_t i = 0; i < sizeof made_up / sizeof *made_up; i++) {
@@ -694,6 +725,7 @@ int main(void)
         cmocka_unit_test(test_encryption),
         cmocka_unit_test(test_transactions),
         cmocka_unit_test(test_what_a_statement_is),
+        cmocka_unit_test(test_events_without_a_place),
         cmocka_unit_test(test_single_statements),
         cmocka_unit_test(test_xa),
         cmocka_unit_test(test_cut_off_groups),
