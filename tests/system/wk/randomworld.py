@@ -44,7 +44,7 @@ class RandomWorld:
     some; fill(): first rows; changes(n): n changes, each (0 or 1 of SESSIONS, its statements)."""
 
     # An UPDATE IGNORE that stumbles over a key may run for ever in a MEMORY table with a BTREE.
-    MORE = (", binlog_transaction_compression=ON", ", binlog_row_value_options=PARTIAL_JSON") if MYSQL else (
+    MORE = ("", ", binlog_row_value_options=PARTIAL_JSON") if MYSQL else (
         ", max_statement_time=3",) * 2
     SESSIONS = [
         "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00'" + MORE[0],
