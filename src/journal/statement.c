@@ -189,13 +189,19 @@ static bool defines_tables(struct words *w)
     return true;
 }
 
-static bool own_name(const struct words *w)
+/* `w` is at a table's name, or at its schema's. */
+static bool own_name(const struct statement_world *world, struct words *w)
 {
-    return w->quoted && strncmp(w->word, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) == 0;
+    const char *behind = skip_blank(w->s, w->end);
+    if (behind < w->end && *behind == '.' && !(next_word(w) && next_word(w)))
+        return false;
+    return w->quoted && (strncmp(w->word, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) == 0 ||
+                         db_sentinel_own(world->sentinel, w->word));
 }
 
-/* CREATE, ALTER or DROP TABLE of shadows of ours and of nothing else. */
-static bool about_our_own(const char *sql, size_t len)
+/* CREATE, ALTER or DROP TABLE of shadows of ours, the sentinel and its lease, and of nothing else.
+ */
+static bool about_our_own(const struct statement_world *world, const char *sql, size_t len)
 {
     static const char *const verbs[] = {"CREATE", "ALTER", "DROP", NULL};
     static const char *const fill[] = {"IF", "NOT", "EXISTS", NULL};
@@ -209,9 +215,9 @@ static bool about_our_own(const char *sql, size_t len)
     do
         more = next_word(&w);
     while (more && is_any(&w, fill));
-    bool own = more && own_name(&w);
+    bool own = more && own_name(world, &w);
     while (own && drops && next_word(&w))
-        own = strcmp(w.word, ",") == 0 && !w.quoted && next_word(&w) && own_name(&w);
+        own = strcmp(w.word, ",") == 0 && !w.quoted && next_word(&w) && own_name(world, &w);
     return own;
 }
 
@@ -353,7 +359,7 @@ void statement_judge(const struct statement_world *world, const char *from, cons
 {
     *out = (struct statement){.kind = STATEMENT_NONE};
     if (judge_edge(sql, len, out) || judge_swap(world, from, sql, len, out) ||
-        judge_emptied(world, from, sql, len, out) || about_our_own(sql, len))
+        judge_emptied(world, from, sql, len, out) || about_our_own(world, sql, len))
         return;
     if (concerns(world, from, sql, len))
         out->kind = STATEMENT_CHANGE;

@@ -223,6 +223,14 @@ static void test_other_letters(void **state)
     static const char exact[] = "TRUNCATE TABLE `Geb\xc3\xa4ude`";
     statement_judge(&w, "world", exact, sizeof exact - 1, &st);
     assert_int_equal(st.kind, STATEMENT_TRUNCATE);
+    static const char *const ours[] = {
+        "CREATE TABLE IF NOT EXISTS `w\xc3\xb6rt`.`worldkeeper_sentinel_lease` (id INT)",
+        "ALTER TABLE `worldkeeper_sentinel` COMMENT '\xc3\xb6'",
+        "DROP TABLE IF EXISTS `w\xc3\xb6rt`.`worldkeeper_tmp_new_000000`, `worldkeeper_sentinel`"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        statement_judge(&w, "world", ours[i], strlen(ours[i]), &st);
+        assert_int_equal(st.kind, STATEMENT_NONE);
+    }
 }
 
 static void test_brief(void **state)
