@@ -193,9 +193,9 @@ class Case:
         return rows, counters
 
     def same(self, before, after, what):
-        """A counter that has no next number may be lost."""
+        """A counter that has no next number may be lost: MySQL tells 1 then."""
         counters = {t: (n, after[1].get(t)) for t, n in before[1].items()
-                    if after[1].get(t) != n and n < 2 ** 64 - 1}
+                    if after[1].get(t) != n and n < 2 ** 64 - 1 and not (MYSQL and n == 1)}
         difference = diff(before[0], after[0])
         assert not difference and not counters, \
             f"{self.about()}: {what}:\n{difference}\nAUTO_INCREMENT before and after: {counters}"
