@@ -27,6 +27,7 @@ die() {
     exit 1
 }
 
+args=("$@")
 unit=yes
 while [ $# -gt 0 ]; do
     case $1 in
@@ -44,8 +45,6 @@ while [ $# -gt 0 ]; do
 done
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || die "needs root, for debootstrap and chroot, and there is no sudo"
-    args=()
-    [ "$unit" = yes ] || args+=(--no-unit)
     exec sudo env CMOCKA_MESSAGE_OUTPUT="${CMOCKA_MESSAGE_OUTPUT:-STDOUT}" \
         WORLDKEEPER_SERVERS="${WORLDKEEPER_SERVERS:-}" "$here/scripts/oracle-client.sh" "${args[@]}"
 fi
@@ -53,8 +52,6 @@ fi
 # A mount namespace of its own: whatever happens, nothing stays mounted.
 if [ -z "${ORACLE_CLIENT_INSIDE:-}" ]; then
     "$here/scripts/servers.sh" fetch mysql
-    args=()
-    [ "$unit" = yes ] || args+=(--no-unit)
     ORACLE_CLIENT_INSIDE=yes exec unshare --mount --pid --fork --kill-child "$0" "${args[@]}"
 fi
 

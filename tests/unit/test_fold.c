@@ -1049,16 +1049,23 @@ static void test_some_at_a_time(void **state)
     }
 }
 
+static struct fold_table *row_that_comes_twice(void)
+{
+    struct err e;
+    unsigned key = 0;
+    fold = fold_new();
+    struct fold_table *t = fold_table(fold, "t", &key, 1);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'a')", 7, &e), 0);
+    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'b')", 7, &e), 0);
+    return t;
+}
+
 /* A contradiction is told, if late. */
 static void test_late_contradiction(void **state)
 {
     struct err e;
     (void)state;
-    fold = fold_new();
-    unsigned key = 0;
-    struct fold_table *t = fold_table(fold, "t", &key, 1);
-    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'a')", 7, &e), 0);
-    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'b')", 7, &e), 0);
+    struct fold_table *t = row_that_comes_twice();
     assert_int_equal(fold_now(fold, &e), -1);
     assert_int_equal(e.cls, ERR_DAMAGED);
     assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2", 2, &e), -1);
@@ -1071,11 +1078,7 @@ static void test_contradiction_behind_a_turn(void **state)
     struct err e;
     struct fold_figures got;
     (void)state;
-    fold = fold_new();
-    unsigned key = 0;
-    struct fold_table *t = fold_table(fold, "t", &key, 1);
-    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'a')", 7, &e), 0);
-    assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(1,'b')", 7, &e), 0);
+    struct fold_table *t = row_that_comes_twice();
     assert_int_equal(fold_turn(fold, &e), 0);
     assert_int_equal(fold_later(fold, t, FOLD_INSERT, "(2,'c')", 7, &e), 0);
     assert_int_equal(fold_turn(fold, &e), -1);
