@@ -139,9 +139,7 @@ static int judge_filters(const struct ask *a, const char *only, const char *with
 
 static int ask_filters(const struct ask *a, struct err *e)
 {
-    struct db_rows *r = db_select(a->db, "SHOW MASTER STATUS", NULL);
-    if (!r) /* the name since MySQL 8.4 */
-        r = db_select(a->db, "SHOW BINARY LOG STATUS", e);
+    struct db_rows *r = db_log_status(a->db, e);
     if (!r)
         return -1;
     int got, found = 0;

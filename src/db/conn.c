@@ -178,6 +178,13 @@ static int tables_as_told(struct db *db, struct err *e)
     return -1;
 }
 
+#define USUAL_MODE "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+
+int db_as_usual(struct db *db, struct err *e)
+{
+    return db_exec(db, "SET NAMES binary", e) < 0 ? -1 : db_exec(db, "SET SESSION " USUAL_MODE, e);
+}
+
 /* Nothing that a global setting says may change what we read or write: a sql_select_limit would
  * make half a table look whole. A session idle in wait_timeout loses the lease. */
 static int session_setup(struct db *db, struct err *e)
@@ -185,7 +192,7 @@ static int session_setup(struct db *db, struct err *e)
     if (db_exec(db, "SET NAMES binary", e) < 0 ||
         db_exec(
             db,
-            "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00', "
+            "SET SESSION " USUAL_MODE ", time_zone='+00:00', "
             "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "
             "sql_select_limit=18446744073709551615, sql_big_selects=1, sql_quote_show_create=1, "
             "wait_timeout=86400, net_write_timeout=600",

@@ -33,6 +33,8 @@ void db_close(struct db *db);
 
 int db_exec(struct db *db, const char *sql, struct err *e);
 int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e);
+/* Character set and sql_mode are again what each session begins with. */
+int db_as_usual(struct db *db, struct err *e);
 int db_execf(struct db *db, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Warnings of the last statement. */

@@ -119,12 +119,29 @@ static void read_gtid(struct db *db, bool after, char *out, size_t size)
     free(gtid);
 }
 
+#define PARSE_ERROR 1064
+
+struct db_rows *db_log_status(struct db *db, struct err *e)
+{
+    struct err why = {0};
+    struct db_rows *r = NULL;
+    if (!db_is_mariadb(db))
+        r = db_select(db, "SHOW BINARY LOG STATUS", &why);
+    if (!r && (db_is_mariadb(db) || why.num == PARSE_ERROR))
+        r = db_select(db, "SHOW MASTER STATUS", &why);
+    if (!r && e)
+        *e = why;
+    return r;
+}
+
 void db_point(struct db *db, struct db_point *out)
 {
     struct db_point p = {0};
     read_gtid(db, false, p.gtid, sizeof p.gtid);
-    if (each_row(db, "SHOW MASTER STATUS", point_row, &p, NULL) < 0)
-        each_row(db, "SHOW BINARY LOG STATUS", point_row, &p, NULL);
+    struct db_rows *r = db_log_status(db, NULL);
+    while (r && db_next(r, NULL) == 1)
+        point_row(r, &p);
+    db_rows_end(r);
     read_gtid(db, true, p.gtid_after, sizeof p.gtid_after);
     if (strcmp(p.gtid, p.gtid_after) == 0)
         p.gtid_after[0] = '\0';
@@ -665,9 +682,7 @@ int db_trigger_create(struct db *db, const struct db_trigger *t, const char *tab
         goto out;
     db_trigger_sql(&b, t, table);
     rc = db_exec_len(db, b.p, b.len, e);
-    if (db_exec(db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0 ||
-        db_exec(db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'",
-                rc < 0 ? &ignored : e) < 0)
+    if (db_as_usual(db, rc < 0 ? &ignored : e) < 0)
         rc = -1;
 out:
     free(mode);

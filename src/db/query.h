@@ -22,6 +22,9 @@ struct db_point {
                              apart from the place, and others write meanwhile */
 };
 void db_point(struct db *db, struct db_point *out);
+/* What that is read from: file, position, and the filters of what is logged. MySQL has a word of
+ * its own for it. */
+struct db_rows *db_log_status(struct db *db, struct err *e);
 /* -1, 0, 1: which of two places of one log comes first. Its files are numbered. */
 int db_point_compare(const struct db_point *a, const struct db_point *b);
 

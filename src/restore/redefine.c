@@ -135,8 +135,6 @@ void redefine_run(struct db *db, const struct redefine *r, char *told, size_t ro
     size_t n = strlen(told);
     if (t.failed > 1)
         snprintf(told + n, room - n, " (and %zu more)", t.failed - 1);
-    if (r->count &&
-        (db_exec(db, "SET NAMES binary", &e) < 0 ||
-         db_exec(db, "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", &e) < 0))
+    if (r->count && db_as_usual(db, &e) < 0)
         snprintf(told, room, "%.400s", e.text);
 }
