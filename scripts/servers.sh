@@ -228,15 +228,12 @@ greets() {
 
 is_taken() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# A server keeps its port; a new one gets the first where nobody listens.
+# A server keeps its port as long as nobody else has it; a new one gets the first where nobody listens.
 choose_port() {
     port=3310
-    if [ -s "$dir/port" ]; then
-        port=$(cat "$dir/port")
-    else
-        while is_taken "$port"; do port=$((port + 1)); done
-        printf '%s\n' "$port" >"$dir/port"
-    fi
+    [ ! -s "$dir/port" ] || port=$(cat "$dir/port")
+    while is_taken "$port"; do port=$((port + 1)); done
+    printf '%s\n' "$port" >"$dir/port"
 }
 
 # $dir/kind is written when all is there: what was broken off before is made anew.
@@ -273,7 +270,25 @@ start() {
     ! server_pid >/dev/null || die "it runs already, as process $(server_pid)"
     choose_user
     make_data
-    choose_port
+    # Another server may take the port between the look and the start.
+    for ((n = 0; n < 5; n++)); do
+        choose_port
+        ! begin "$@" || break
+        is_taken "$port" || break
+    done
+    greets || {
+        tail -n 20 "$dir/error.log" >&2
+        die "the server ended; $dir/error.log ends as above"
+    }
+    server_words
+    printf '%s\n' "$("${words[@]}" --version | sed 's/^.*Ver /Ver /')" \
+        "answers on the socket $dir/socket and on port $port, root has no password there" \
+        "scripts/servers.sh stop $kind $dir ends it"
+}
+
+# Waits until it answers; 1: it has ended.
+begin() {
+    local n
     [ ! -e "$dir/error.log" ] || mv "$dir/error.log" "$dir/error.log.old"
     "${as[@]}" touch "$dir/error.log"
     (
@@ -285,17 +300,10 @@ start() {
     ) </dev/null >>"$dir/error.log" 2>&1 &
     for ((n = 0; n < 600; n++)); do
         ! greets || break
-        [ -n "$(jobs -r)" ] || {
-            tail -n 20 "$dir/error.log" >&2
-            die "the server ended; $dir/error.log ends as above"
-        }
+        [ -n "$(jobs -r)" ] || return 1
         sleep 0.2
     done
     greets || die "no answer after two minutes, see $dir/error.log; it still runs, as process $!"
-    server_words
-    printf '%s\n' "$("${words[@]}" --version | sed 's/^.*Ver /Ver /')" \
-        "answers on the socket $dir/socket and on port $port, root has no password there" \
-        "scripts/servers.sh stop $kind $dir ends it"
 }
 
 stop() {

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -189,8 +190,28 @@ def test_start_and_stop(where):
         rows(where, "SELECT 1")
     ended = run("stop", "mariadb", where)
     assert ended.returncode == 1 and "no server runs" in ended.stderr, ended
-    assert run("start", "mariadb", where).returncode == 0
+    again = run("start", "mariadb", where)  # the port it had, unless another test's server has that now
+    assert again.returncode == 0, again
+    port = int(re.search(r"port (\d+)", again.stdout)[1])
     assert rows(where, "SELECT n, @@port FROM d.t") == ((7, port),)
+
+
+def test_a_port_that_is_taken_meanwhile(where):
+    """Somebody else listens where it did: it takes another, and says which."""
+    assert run("start", "mariadb", where).returncode == 0
+    port = rows(where, "SELECT @@port")[0][0]
+    assert run("stop", "mariadb", where).returncode == 0
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("127.0.0.1", port))
+            s.listen()
+        except OSError:
+            pass  # another test's server took it: as well
+        done = run("start", "mariadb", where)
+    assert done.returncode == 0 and done.stderr == "", done
+    other = int(re.search(r"port (\d+)", done.stdout)[1])
+    assert other != port and rows(where, "SELECT @@port") == ((other,),)
 
 
 def test_starts_that_fail(where, base):

@@ -596,7 +596,7 @@ def test_a_reset_log_is_a_gap(own, make_reader):
     lines = make_reader(own, start, "--to-end").all()
     born = next(x["born"] for x in lines if x.get("born"))
     assert make_reader(own, start, "--to-end", f"--born={born}").all()[-1].get("end")
-    own.grow_old()
+    wait_for(lambda: time.time() >= born + 1, "a second in which no log was born yet")
     own.sql(RESET, *MADE, "INSERT INTO m VALUES (1,'y')")
     assert place(own)[0] == start[0]
     assert place(own)[1] >= start[1]

@@ -309,7 +309,7 @@ def test_changes_in_both(make_followed):
     earlier = keeper.status().get("last_restore")
     keeper.server.crash()
     wait_for(lambda: "restore begins" in keeper.log(), "the restore")
-    assert follower(keeper) != pid, keeper.log()
+    wait_for(lambda: follower(keeper) != pid, "the end of the follower that hangs")
     told = restored(keeper, earlier)
     world.assert_is(before)
     assert told["lost_seconds"] == 0 and told["journal"]["whole"], told

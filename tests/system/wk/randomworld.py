@@ -61,6 +61,7 @@ class RandomWorld:
         self.log_key = " AUTO_INCREMENT PRIMARY KEY" if self.all_keyed or rand.random() < 0.5 else ""
         self.tables = [self.table(i) for i in range(rand.randrange(1, 6))]
         self.views = []  # (name, table)
+        self.signals = False  # does a trigger fail at times?
         self.rand = random.Random(f"{seed}/changes")
 
     def create(self):
@@ -184,6 +185,7 @@ class RandomWorld:
             does.append(("BEFORE", "BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; "
                                    f"{self.simple(other)}; END"))
         time, body = rand.choice(does)
+        self.signals |= "SIGNAL" in body
         return f"CREATE TRIGGER {name} {time} {when} ON {t.sql} FOR EACH ROW {body}"
 
     # -- parts of statements --------------------------------------------------------------------
@@ -311,7 +313,10 @@ class RandomWorld:
         join = f"{t.sql} x JOIN {other.sql} y ON CRC32(HEX({x})) % 5 = CRC32(HEX({y})) % 5"
         where = f"WHERE CRC32(HEX({x})) % 7 = {rand.randrange(7)}"
         if rand.random() < 0.4:
-            return f"DELETE {rand.choice(('x', 'y', 'x,y'))} FROM {join} {where}"
+            whose = rand.choice(("x", "y", "x,y"))
+            if MYSQL and self.signals:  # test_mysql_ways.py::test_deletes_that_are_not_in_the_log
+                whose = whose[0]
+            return f"DELETE {whose} FROM {join} {where}"
         return (f"UPDATE{rand.choice(('', ' IGNORE'))} {join} SET {x}={rand.choice(a.pool)}, "
                 f"{y}={rand.choice((rand.choice(b.pool), y, x))} {where}")
 
