@@ -177,12 +177,12 @@ def test_deletes_that_are_not_in_the_log(make_server, make_world, make_keeper):
     dump comes back alone, and it is told why."""
     server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON")
     world = make_world(on=server)
-    server.sql("GRANT SET_ANY_DEFINER, SYSTEM_USER ON *.* TO keeper@localhost")
     world.sql("CREATE TABLE a (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO a VALUES (1),(2),(3)",
               "CREATE TABLE b (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO b VALUES (1),(2),(3)",
               "CREATE TRIGGER third BEFORE DELETE ON a FOR EACH ROW BEGIN IF OLD.id=3 THEN "
               "SIGNAL SQLSTATE '45000'; END IF; END")
     keeper = make_keeper(world).init()
+    server.sql("GRANT SET_ANY_DEFINER, SYSTEM_USER ON *.* TO keeper@localhost")
     keeper.dump()
     before = world.snapshot()
     with pytest.raises(pymysql.err.OperationalError):
