@@ -202,3 +202,9 @@ ledger: $(BIN)
 	$(LEDGER) test_journal.py
 ledger-follow: $(BIN)
 	$(LEDGER) test_journal_follow.py
+
+# make soak           a game that writes for SOAK_SECONDS, and faults at random
+SOAK_SECONDS ?= 28800
+.PHONY: soak
+soak: $(BIN)
+	WORLDKEEPER=$(CURDIR)/$(BIN) tests/soak/soak.py --seconds $(SOAK_SECONDS)

@@ -535,6 +535,8 @@ static void loop(struct world *w)
         /* Lateness: over-sleeping plus the time this round took. */
         int64_t late = n == 0 ? mono_since(woke, before) - ms : 0;
         late += mono_since(clock_mono(), woke);
+        if (late > w->late_ms)
+            w->late_ms = late;
         if (late > w->late_ms_max)
             w->late_ms_max = late;
         if (w->next_watchdog.ms && mono_reached(woke, w->next_watchdog)) {

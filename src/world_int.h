@@ -118,7 +118,8 @@ struct world {
     mono_t next_publish, next_look, next_state_save, next_heartbeat, next_watchdog;
     bool state_dirty, status_dirty, ready, stopping;
     mono_t stop_deadline;
-    int64_t late_ms_max, wall_offset;
+    int64_t late_ms, late_ms_max; /* of the loop: since the last status, and ever */
+    int64_t wall_offset;
     mono_t last_tick;
     char told_status[700];
 };

@@ -128,7 +128,9 @@ json_t *tell_status_json(struct world *w)
                         json_pack("{s:I, s:I}", "free_bytes", (json_int_t)w->disk_free,
                                   "needed_bytes", (json_int_t)w->last.file_size));
     json_object_set_new(o, "alerts", alerts_json(w));
-    json_object_set_new(o, "loop", json_pack("{s:I}", "late_ms_max", (json_int_t)w->late_ms_max));
+    json_object_set_new(o, "loop",
+                        json_pack("{s:I, s:I}", "late_ms", (json_int_t)w->late_ms, "late_ms_max",
+                                  (json_int_t)w->late_ms_max));
     return o;
 }
 
@@ -210,6 +212,8 @@ void tell_publish(struct world *w)
     json_decref(status);
     if (world_scribe(w, json_pack("{s:o}", "publish", files)) < 0)
         w->next_publish = mono_add(clock_mono(), 1000); /* a newer one will do */
+    else
+        w->late_ms = 0;
 }
 
 /* ---- alerts ---- */

@@ -27,6 +27,7 @@ DUMPS = [("old", "mysqldump | gzip", OTHERS), ("today", "mysqldump | pigz", OTHE
          ("read1", "limit: SELECT only", LIMIT)]
 LOADS = [("old", "gunzip | mysql", OTHERS), ("today", "pigz | mysql", OTHERS),
          ("myloader", "myloader, 2 threads", OTHERS), ("worldkeeper", "worldkeeper", OURS),
+         ("local", "worldkeeper, local_infile", OURS),
          ("insert", "limit: INSERT … SELECT", LIMIT)]
 OUTAGES = [("old", "cron and gunzip | mysql", OTHERS), ("worldkeeper", "worldkeeper", OURS)]
 # Dash types tell the lines apart where colours do not.

@@ -133,6 +133,10 @@ def goals(results):
     ]
     for log in (LOGGED, PLAIN):
         mine = restores(main, "worldkeeper", log)
+        if any(restores(main, "local", log)):
+            found.append(goal(f"restore, {log}, local_infile=ON: times as fast as the old pipeline",
+                              ratio(restores(main, "old", log), restores(main, "local", log), "wall"),
+                              TIMES[kind], True))
         found += [
             goal(f"restore, {log}: times as fast as the old pipeline",
                  ratio(restores(main, "old", log), mine, "wall"), TIMES[kind], True),

@@ -29,9 +29,9 @@ EACH = 40  # rows of each table that a writer moves about
 class Writer(threading.Thread):
     """Changes its own rows as fast as it can until the server is gone."""
 
-    def __init__(self, world, who, seed, tables):
+    def __init__(self, world, who, seed, tables, pause=0):
         super().__init__(daemon=True)
-        self.tables = tables
+        self.tables, self.pause = tables, pause
         self.world, self.who, self.random = world, who, random.Random(seed)
         self.begin({"bank": {}, "ship": {}, "news": {}})
         self.ended = threading.Event()
@@ -65,6 +65,8 @@ class Writer(threading.Thread):
         self.acknowledge(table, key, after)
         self.pending = None
         self.changes += 1
+        if self.pause:
+            time.sleep(self.pause)
 
     def acknowledge(self, table, key, after, book=None):
         rows = (book or self.book)[table]
@@ -132,27 +134,36 @@ class Ledger:
 
     def __init__(self, world, seed, count=3, tables=("bank", "bank", "ship", "news")):
         self.tables = tables
+        self.pause = 0  # seconds that a writer rests after each change
         self.world, self.seed, self.count = world, seed, count
         self.book = [{"bank": {}, "ship": {}, "news": {}} for _ in range(count)]
         self.writers = []
-        self.changes = 0
+        self.changes, self.running = 0, False
 
     def start(self):
-        self.writers = [Writer(self.world, i, f"{self.seed}/{i}/{self.changes}", self.tables)
+        self.writers = [Writer(self.world, i, f"{self.seed}/{i}/{self.changes}", self.tables, self.pause)
                         for i in range(self.count)]
         for writer, book in zip(self.writers, self.book):
             writer.begin(book)
             writer.serial = self.changes + 1  # names stay new
             writer.start()
+        self.running = True
         return self
 
     def stop(self):
+        if not self.running:
+            return
         for writer in self.writers:
             writer.ended.set()
         for writer in self.writers:
             writer.join(60)
             assert not writer.is_alive()
         self.changes += sum(w.changes for w in self.writers)
+        self.running = False
+
+    def told(self):
+        """How many changes were acknowledged so far."""
+        return self.changes + (sum(w.changes for w in self.writers) if self.running else 0)
 
     def __enter__(self):
         return self.start()

@@ -1,0 +1,330 @@
+#!/usr/bin/python3
+"""A game that writes for hours, and faults at random: is all of it there after each loss, and do memory,
+descriptors and lateness of the supervisor stay what they were?
+
+Two worlds on one server. The supervisor of the first lives from start to end, and is what is measured; that
+of the second is killed, too. Prints one line for each fault, a picture and a verdict, and writes soak.json.
+
+  tests/soak/soak.py --seconds 28800     make soak; scripts/test.sh takes five minutes of it
+"""
+import argparse
+import collections
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../system"))
+
+from wk.keeper import DONE, USER, Keeper  # noqa: E402
+from wk.ledger import TABLES, Ledger  # noqa: E402
+from wk.server import KIND, Server  # noqa: E402
+from wk.sinks import Http  # noqa: E402
+from wk.util import wait_for  # noqa: E402
+from wk.world import World  # noqa: E402
+
+LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON", "--max-binlog-size=16M"]
+WIDTH = 72  # columns of the picture
+BARS = " ▁▂▃▄▅▆▇█"
+# What may have grown between the second sixth of the run and the last.
+GROWTH_KIB, GROWTH = 1024, 1.1
+LATE_MS = 100  # the supervisor promises it under every fault; the machine's own part is not counted
+
+
+class Kept:
+    """A world, its keeper and those who play in it."""
+
+    def __init__(self, base, name, server, seed, http):
+        self.world = World(server, "empty", f"soak_{name}")
+        self.world.sql(*TABLES)
+        where = os.path.join(base, name)
+        os.makedirs(where)
+        os.chmod(where, 0o755)
+        self.keeper = Keeper(where, self.world, name, {
+            "dump": {"interval": "20s"}, "journal": {"mode": "follow", "segment": "1MiB", "max_size": "64MiB"},
+            "retention": {"keep_last": "3", "keep_within": "1m", "keep_hourly": "0", "keep_daily": "0",
+                          "keep_weekly": "0"},
+            **http.settings(), "alert": {"repeat": "1m"}}, account=False)
+        self.ledger = Ledger(self.world, f"{seed}/{name}", count=2)
+        self.ledger.pause = 0.002
+        self.kills = 0
+
+    def is_there(self):
+        return (self.keeper.flag() == "UP" and self.keeper.alive() and self.keeper.state() == "UP"
+                and self.world.value("SELECT COUNT(*) FROM worldkeeper_sentinel") == 1)
+
+    def wait_there(self, what):
+        def there():
+            try:
+                return self.is_there()
+            except Exception:
+                return False
+        self.keeper.wait(there, what, timeout=120)
+
+    def die(self):
+        self.keeper.kill9()
+        self.kills += 1
+
+
+class Sampler(threading.Thread):
+    """Once a second: (seconds, KiB of the supervisor, KiB of it and its workers, descriptors, ms late)."""
+
+    def __init__(self, keeper):
+        super().__init__(daemon=True)
+        self.keeper, self.samples, self.over = keeper, [], threading.Event()
+        self.begun, self.machine_ms = time.monotonic(), 0.0
+
+    def run(self):
+        while not self.over.is_set():
+            slept = time.monotonic()
+            self.over.wait(1)
+            self.machine_ms = max(self.machine_ms, (time.monotonic() - slept - 1) * 1000)
+            try:
+                pid = self.keeper.process.pid
+                late = self.keeper.status().get("loop", {}).get("late_ms")
+                if late is not None:
+                    self.samples.append((time.monotonic() - self.begun, pss(pid),
+                                         sum(pss(p) for p in self.keeper.pids()),
+                                         len(os.listdir(f"/proc/{pid}/fd")), late))
+            except (OSError, ValueError):
+                pass
+
+
+def pss(pid):
+    """KiB; pages that processes share count for each by its part. 0: it is gone."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+class Soak:
+    def __init__(self, base, seed):
+        self.rand = random.Random(seed)
+        self.http = Http().start()
+        self.server = Server(base, *LOG).start()
+        self.worlds = [Kept(base, name, self.server, seed, self.http) for name in ("lived", "killed")]
+        self.server.account(USER, [w.world.schema for w in self.worlds])
+        self.done, self.audits, self.begun = [], 0, time.monotonic()
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def play(self):
+        for w in self.worlds:
+            w.ledger.start()
+
+    def audit(self):
+        """When the writers have ended: nothing acknowledged is lost, nothing is there twice."""
+        for w in self.worlds:
+            w.ledger.stop()
+            w.ledger.audit()
+        self.audits += 1
+
+    def lose(self):
+        self.server.kill9()
+        for w in self.worlds:
+            w.ledger.stop()
+        self.server.start()
+
+    def server_killed(self):
+        self.lose()
+        self.come_back()
+
+    def both_killed(self):
+        self.worlds[1].die()
+        self.lose()
+        self.worlds[1].keeper.start(state=None)
+        self.come_back()
+
+    def killed_while_restoring(self):
+        self.lose()
+        time.sleep(self.rand.random() * 2)
+        if self.rand.random() < 0.5:
+            self.worlds[1].die()
+            self.worlds[1].keeper.start(state=None)
+        else:
+            self.lose()
+        self.come_back()
+
+    def come_back(self):
+        for w in self.worlds:
+            w.wait_there("the world again")
+            told = w.keeper.wait(lambda: w.keeper.status().get("last_restore"), "what was told of it")
+            assert told["ok"], told
+        self.audit()
+        self.play()
+
+    def server_stopped(self):
+        """Alive and silent: nothing is restored."""
+        before = [w.keeper.status().get("last_restore") for w in self.worlds]
+        self.server.sigstop()
+        time.sleep(self.rand.uniform(0.5, 5))
+        self.server.sigcont()
+        for w, was in zip(self.worlds, before):
+            w.wait_there("UP again")
+            assert w.keeper.status().get("last_restore") == was, (was, w.keeper.status())
+
+    def supervisor_killed(self):
+        self.worlds[1].die()
+        time.sleep(self.rand.random())
+        self.worlds[1].keeper.start(state=None)
+        self.worlds[1].wait_there("UP again")
+
+    def worker_killed(self):
+        keeper = self.rand.choice(self.worlds).keeper
+        workers = [pid for pid in keeper.pids() if pid != keeper.process.pid]
+        if workers:
+            try:
+                os.kill(self.rand.choice(workers), 9)
+            except ProcessLookupError:
+                pass
+
+    def connections_killed(self):
+        for number, in self.server.sql(f"SELECT id FROM information_schema.processlist WHERE user='{USER}'"):
+            try:
+                self.server.sql(f"KILL {number}")
+            except Exception:
+                pass  # it has gone by itself
+
+    def webhook_fails(self):
+        self.http.mode = self.rand.choice((500, 429, "slow", "redirect"))
+        self.worlds[1].keeper.run("--test-alert")
+        time.sleep(1)
+        self.http.mode = "ok"
+
+    def log_rotated(self):
+        self.server.sql("FLUSH BINARY LOGS")
+
+    def dump_asked_for(self):
+        self.rand.choice(self.worlds).keeper.dump()
+
+    FAULTS = {"server_killed": 6, "both_killed": 2, "killed_while_restoring": 2, "server_stopped": 2,
+              "supervisor_killed": 3, "worker_killed": 4, "connections_killed": 2, "webhook_fails": 1,
+              "log_rotated": 1, "dump_asked_for": 1}
+
+    # -- the run --------------------------------------------------------------------------------
+
+    def run(self, seconds):
+        for w in self.worlds:
+            w.keeper.init().dump()
+            w.keeper.start()
+        sampler = Sampler(self.worlds[0].keeper)
+        sampler.start()
+        self.play()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(self.rand.uniform(0.2, 8))
+            name = self.rand.choices(list(self.FAULTS), self.FAULTS.values())[0]
+            at = time.monotonic() - self.begun
+            getattr(self, name)()
+            self.done.append((at, name))
+            print(f"{at:8.1f} s  {name:24} {time.monotonic() - self.begun - at:5.1f} s  "
+                  f"{sum(w.ledger.told() for w in self.worlds):11,} changes", flush=True)
+        self.audit()
+        sampler.over.set()
+        sampler.join()
+        for w in self.worlds:
+            assert w.keeper.run("--verify").rc == DONE, w.keeper.about()
+            assert not chatter(w.keeper.log()), chatter(w.keeper.log())
+            assert w.keeper.stop() == 0
+        return sampler
+
+    def end(self):
+        for w in self.worlds:
+            w.keeper.destroy()
+        self.server.destroy()
+        self.http.stop()
+
+
+def chatter(log):
+    """{line: how often}: what a log says more than twice within one second, its numbers aside."""
+    said = collections.Counter((line[:20], re.sub(r"\d+", "#", line[20:])) for line in log.splitlines()
+                               if line[:2] == "20")
+    return {line: n for line, n in said.items() if n > 2}
+
+
+# -- what it came to ----------------------------------------------------------------------------
+
+
+def bars(values):
+    """One character for each of WIDTH stretches: its greatest value."""
+    top = max(values) or 1
+    cut = [values[i * len(values) // WIDTH:max((i + 1) * len(values) // WIDTH, i * len(values) // WIDTH + 1)]
+           for i in range(WIDTH)]
+    return "".join(BARS[round(max(part) / top * (len(BARS) - 1))] for part in cut)
+
+
+def part(values, first, last):
+    """Those of the sixths [first, last) of the run."""
+    return values[len(values) * first // 6:len(values) * last // 6]
+
+
+def picture(samples, done, seconds):
+    yield f"{'faults':24} |" + bars([sum(1 for at, _ in done if i <= at * WIDTH / seconds < i + 1)
+                                      for i in range(WIDTH)]) + f"| {len(done)}"
+    for n, title, unit in ((1, "supervisor's memory", "KiB"), (2, "with its workers", "KiB"),
+                           (3, "descriptors", ""), (4, "loop late by", "ms")):
+        values = [s[n] for s in samples]
+        yield f"{title:24} |{bars(values)}| {min(values):,} to {max(values):,} {unit}"
+
+
+def flat(samples, machine_ms):
+    """[(what, early, late, allowed, ok)]: medians of the second sixth and of the last."""
+    found = []
+    for n, what in ((1, "KiB of the supervisor"), (3, "descriptors"), (4, "ms late")):
+        values = [s[n] for s in samples]
+        early, late = statistics.median(part(values, 1, 2)), statistics.median(part(values, 5, 6))
+        allowed = {1: early * GROWTH + GROWTH_KIB, 3: early + 2, 4: LATE_MS + machine_ms}[n]
+        found.append((what, early, late, allowed, late <= allowed))
+    return found
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--seconds", type=int, default=300)
+    args.add_argument("--seed", default=str(random.randrange(10 ** 9)))
+    args.add_argument("--out", default="build/soak")
+    args = args.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    print(f"seed {args.seed}, {KIND}, {args.seconds} s", flush=True)
+    base = tempfile.mkdtemp(prefix="wk")
+    os.chmod(base, 0o755)
+    soak = None
+    try:
+        soak = Soak(base, args.seed)
+        sampler = soak.run(args.seconds)
+        samples, machine = sampler.samples, sampler.machine_ms
+        verdict = flat(samples, machine)
+        print()
+        for line in picture(samples, soak.done, samples[-1][0]):
+            print(line)
+        changes = sum(w.ledger.changes for w in soak.worlds)
+        print(f"\n{len(soak.done)} faults, {changes:,} acknowledged changes, {soak.audits} audits of both worlds: "
+              "lost 0, resurrected 0, duplicated 0")
+        for what, early, late, allowed, ok in verdict:
+            print(f"{what}: {early:,.0f} early, {late:,.0f} late, at most {allowed:,.0f}: {'flat' if ok else 'NOT FLAT'}")
+        with open(os.path.join(args.out, "soak.json"), "w") as f:
+            json.dump({"seed": args.seed, "kind": KIND, "seconds": args.seconds, "faults": soak.done,
+                       "changes": changes, "audits": soak.audits, "samples": samples}, f)
+        return 0 if all(v[-1] for v in verdict) else 1
+    except Exception:
+        traceback.print_exc()
+        for w in soak.worlds if soak else []:
+            print(w.keeper.about())
+        return 1
+    finally:
+        if soak:
+            soak.end()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
