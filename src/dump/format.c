@@ -37,6 +37,14 @@ void format_table(struct buf *b, const char *name, const char *create)
     buf_adds(b, ";\nSET NAMES binary;\n");
 }
 
+void format_alter(struct buf *b, const char *name, const char *change)
+{
+    buf_adds(b, "SET NAMES utf8mb4;\nALTER TABLE ");
+    sql_ident(b, name);
+    buf_adds(b, change);
+    buf_adds(b, ";\nSET NAMES binary;\n");
+}
+
 void format_insert(struct buf *b, const char *table, const struct db_table *columns)
 {
     buf_adds(b, "INSERT INTO ");
@@ -394,7 +402,8 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
     static const char create[] = "CREATE TABLE ";
     if (len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0)
         return read_create(r, sql, len, item, e) < 0 ? -1 : 1;
-    static const char *const skipped[] = {"SET ", "DROP TABLE IF EXISTS ", "/*M!100201 SET "};
+    static const char *const skipped[] = {"SET ", "DROP TABLE IF EXISTS ", "ALTER TABLE ",
+                                          "/*M!100201 SET "};
     for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++)
         if (len > strlen(skipped[i]) && memcmp(sql, skipped[i], strlen(skipped[i])) == 0)
             return 0;

@@ -1,9 +1,10 @@
 /* The text of a dump: plain SQL that the stock client runs, and that we read back as data.
  *
  *   header member     -- worldkeeper dump 1, SET …
- *   a member a table  DROP TABLE IF EXISTS, CREATE TABLE, INSERT INTO `t` (`a`,…)
- * VALUES\n(…),\n(…); definitions       DELIMITER, views, routines, triggers, events (may be
- * missing) trailer member    -- worldkeeper end tables=N rows=M
+ *   members a table   DROP TABLE IF EXISTS, CREATE TABLE, INSERT INTO `t` (`a`,…)
+ *                     VALUES\n(…),\n(…); ALTER TABLE before and behind them: db/digits.h
+ *   definitions       DELIMITER, views, routines, triggers, events (may be missing)
+ *   trailer member    -- worldkeeper end tables=N rows=M
  *
  * The sentinel's table is the last one, so that a half-run restore by hand never looks alive.
  * Statements hold at most FORMAT_STATEMENT bytes, or one row. Numbers of bytes are of plain SQL. */
@@ -21,6 +22,8 @@
 /* Writing: each adds text to `b`. */
 void format_header(struct buf *b, uint64_t heap_limit);
 void format_table(struct buf *b, const char *name, const char *create);
+/* ALTER TABLE, which we pass over; `change` is UTF-8. */
+void format_alter(struct buf *b, const char *name, const char *change);
 /* "INSERT INTO `t` (`a`,…) VALUES\n" */
 void format_insert(struct buf *b, const char *table, const struct db_table *columns);
 void format_trailer(struct buf *b, size_t tables, uint64_t rows);

@@ -12,6 +12,7 @@
 
 #include "core/fault.h"
 #include "core/file.h"
+#include "db/digits.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
 #include "dump/definitions.h"
@@ -118,19 +119,34 @@ static int write_text(struct writing *w, struct buf *text, struct err *e)
     return text->len ? gzip_give(w->gz, tag_of(w), text, e) : 0;
 }
 
+/* What stands before and behind the rows of a table. */
+static void put_around(const struct db_table *t, const char *create, struct buf *head,
+                       struct buf *tail)
+{
+    struct buf off = {0}, on = {0};
+    format_table(head, t->name, create);
+    db_digits(t, create, create, &off, &on);
+    if (off.len) {
+        format_alter(head, t->name, off.p);
+        format_alter(tail, t->name, on.p);
+    }
+    buf_free(&off);
+    buf_free(&on);
+}
+
 static int write_table(struct writing *w, size_t i, struct err *e)
 {
     const struct db_table *t = &snapshot_tables(w->snap)->list[i];
     progress_table(w->job->progress, t->name);
     w->table = manifest_add(w->m, t);
     uint64_t before = gzip_plain_bytes(w->gz), rows;
-    struct buf head = {0};
-    format_table(&head, t->name, snapshot_create(w->snap, i));
+    struct buf head = {0}, tail = {0};
+    put_around(t, snapshot_create(w->snap, i), &head, &tail);
     buf_clear(&w->insert);
     format_insert(&w->insert, t->name, t);
     int rc = write_text(w, &head, e) < 0 ||
                      snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0 ||
-                     flush_statement(w, e) < 0
+                     flush_statement(w, e) < 0 || write_text(w, &tail, e) < 0
                  ? -1
                  : 0;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
@@ -143,6 +159,7 @@ static int write_table(struct writing *w, size_t i, struct err *e)
                      rows, t->rows);
     w->table = NULL;
     buf_free(&head);
+    buf_free(&tail);
     fault_point("dump.table_read");
     return rc;
 }

@@ -30,6 +30,7 @@ void loader_end(struct loader *l)
     buf_free(&l->head);
     buf_free(&l->text);
     buf_free(&l->kept);
+    buf_free(&l->digits);
 }
 
 static int stopped(const struct loader *l, struct err *e)
@@ -41,7 +42,7 @@ static int finish_table(struct loader *l, struct err *e)
 {
     if (l->changes && load_changes_finish(l, e) < 0)
         return -1;
-    return load_rows_finish(l, e);
+    return load_rows_finish(l, e) < 0 ? -1 : load_digits_on(l, e);
 }
 
 static int take_item(struct loader *l, const struct format_item *item, struct err *e)
@@ -50,6 +51,8 @@ static int take_item(struct loader *l, const struct format_item *item, struct er
         if (loader_table(l, item->table, item->sql, item->sql_len, e) < 0)
             return -1;
         l->changes = l->fold && l->target ? fold_find(l->fold, item->table) : NULL;
+        if (l->target && load_digits_off(l, item->sql, item->sql_len, e) < 0)
+            return -1;
         fault_point("restore.shadows_created");
         return 0;
     }

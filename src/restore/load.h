@@ -25,6 +25,7 @@ struct loader {
     struct buf head;            /* "INSERT INTO `shadow` (…) VALUES\n" */
     struct buf text;            /* the statement */
     struct buf kept;            /* rows of the dump that did not change */
+    struct buf digits;          /* " MODIFY …": gives columns their digits back */
     bool small;                 /* statements go faster when they are small */
     uint64_t packet_max;
     int64_t heap_default;

@@ -43,23 +43,13 @@ static int compare_content(struct loader *l, const struct target *t, struct err 
     return rc;
 }
 
-/* The counter of a table whose last rows were deleted stands higher than its rows tell. */
-static int check_counter(struct loader *l, const struct target *t, struct err *e)
-{
-    struct db_figures now;
-    if (t->auto_increment == 0 || !t->memory)
-        return 0;
-    if (db_figures(l->db, l->schema, loader_place(l, t), &now, e) < 0)
-        return -1;
-    return now.auto_increment == t->auto_increment ? 0 : load_place_counter(l, t, e);
-}
-
 int loader_check(struct loader *l, const struct target *t, bool content, struct err *e)
 {
     uint64_t rows = 0;
     if (t->skip || !t->created)
         return 0;
-    if (check_counter(l, t, e) < 0 || db_count(l->db, l->schema, loader_place(l, t), &rows, e) < 0)
+    if (load_place_counter(l, t, e) < 0 ||
+        db_count(l->db, l->schema, loader_place(l, t), &rows, e) < 0)
         return -1;
     if (rows != t->rows)
         return err_set(e, ERR_QUERY, 0,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "db/digits.h"
 #include "db/sql.h"
 #include "restore/load_int.h"
 
@@ -28,19 +29,6 @@ const struct db_column *load_columns_find(const struct db_table *t, const char *
     return NULL;
 }
 
-/* The type of a column in a CREATE TABLE as the server prints it: a line "  `name` type …". */
-static const char *type_in(const char *create, const char *column)
-{
-    struct buf line = {0};
-    buf_adds(&line, "\n  ");
-    sql_ident(&line, column);
-    buf_addc(&line, ' ');
-    const char *at = strstr(create, line.p);
-    const char *type = at ? at + line.len : NULL;
-    buf_free(&line);
-    return type;
-}
-
 /* ENUM and SET values travel by number: the old list must be the beginning of the new one. */
 static bool index_fits(const char *was, const struct db_column *now)
 {
@@ -65,7 +53,7 @@ int load_columns_advise(struct err *e)
 static int check_column(const struct target *t, const char *name, struct err *e)
 {
     const struct db_column *c = load_columns_find(t->live, name);
-    const char *was = t->create ? type_in(t->create, name) : NULL;
+    const char *was = t->create ? db_digits_type(t->create, name) : NULL;
     if (!c || c->generated) {
         err_set(e, ERR_REFUSED, 0, "table %s has no column %s any more; its values would be lost",
                 t->name, name);

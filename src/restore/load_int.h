@@ -1,7 +1,7 @@
 /* What the files of load.h share: the table that rows are loaded into (load_place.c), whether its
- * columns take them (load_columns.c), how they go in (load_rows.c), what the journal makes of them
- * on their way (load_changes.c), the order of all that (load.c), and whether they arrived
- * (load_check.c). */
+ * columns take them (load_columns.c) to the last digit (load_digits.c), how they go in
+ * (load_rows.c), what the journal makes of them on their way (load_changes.c), the order of all
+ * that (load.c), and whether they arrived (load_check.c). */
 #ifndef WK_RESTORE_LOAD_INT_H
 #define WK_RESTORE_LOAD_INT_H
 
@@ -11,7 +11,10 @@
 
 /* As the server has it now; ERR_CHANGED when it is not there any more. */
 int load_place_read(struct loader *l, const struct target *t, struct db_tables *out, struct err *e);
+/* AUTO_INCREMENT as the dump has it, set where the rows did not bring it there. */
 int load_place_counter(struct loader *l, const struct target *t, struct err *e);
+/* ALTER TABLE … `change`, which is UTF-8. */
+int load_place_alter(struct loader *l, const struct target *t, const char *change, struct err *e);
 
 /* load_columns.c: names as in an INSERT, whatever the case of their letters. */
 
@@ -23,6 +26,10 @@ const struct db_column *load_columns_find(const struct db_table *t, const char *
 int load_columns_check(const struct target *t, struct err *e);
 /* What to do when not; -1. */
 int load_columns_advise(struct err *e);
+
+/* load_digits.c: around the rows of l->target, which `create` (len bytes) defines in the dump. */
+int load_digits_off(struct loader *l, const char *create, size_t len, struct err *e);
+int load_digits_on(struct loader *l, struct err *e);
 
 /* load_rows.c */
 

@@ -42,6 +42,17 @@ static int exec_in_turn(struct loader *l, const struct buf *sql, struct err *e)
     return rc;
 }
 
+static int exec_utf8(struct loader *l, const struct buf *sql, struct err *e)
+{
+    struct err ignored;
+    int rc = db_exec(l->db, "SET NAMES utf8mb4", e);
+    if (rc == 0)
+        rc = exec_in_turn(l, sql, e);
+    if (db_exec(l->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    return rc;
+}
+
 static int set_heap(struct loader *l, uint64_t bytes, struct err *e)
 {
     return db_execf(l->db, e, "SET SESSION max_heap_table_size=%" PRIu64, bytes);
@@ -92,12 +103,7 @@ static int create_from_text(struct loader *l, const struct target *t, const char
         buf_add(&sql, rest, (size_t)(create + len - rest));
     if (loader_takes(l->plan, t->name, create, len, e) < 0)
         goto out;
-    rc = db_exec(l->db, "SET NAMES utf8mb4", e);
-    if (rc == 0)
-        rc = exec_in_turn(l, &sql, e);
-    struct err ignored;
-    if (db_exec(l->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
-        rc = -1;
+    rc = exec_utf8(l, &sql, e);
 out:
     buf_free(&name);
     buf_free(&sql);
@@ -169,7 +175,18 @@ static int create_place(struct loader *l, struct target *t, const char *create, 
                                                                : create_once(l, t, create, len, e);
 }
 
-int load_place_counter(struct loader *l, const struct target *t, struct err *e)
+int load_place_alter(struct loader *l, const struct target *t, const char *change, struct err *e)
+{
+    struct buf b = {0};
+    buf_adds(&b, "ALTER TABLE ");
+    sql_ident(&b, loader_place(l, t));
+    buf_adds(&b, change);
+    int rc = exec_utf8(l, &b, e);
+    buf_free(&b);
+    return rc;
+}
+
+static int set_counter(struct loader *l, const struct target *t, struct err *e)
 {
     struct buf b = {0};
     buf_adds(&b, "ALTER TABLE ");
@@ -178,6 +195,17 @@ int load_place_counter(struct loader *l, const struct target *t, struct err *e)
     int rc = exec_in_turn(l, &b, e);
     buf_free(&b);
     return rc;
+}
+
+/* The counter of a table whose last rows were deleted stands higher than its rows tell. */
+int load_place_counter(struct loader *l, const struct target *t, struct err *e)
+{
+    struct db_figures now;
+    if (t->auto_increment == 0 || !t->memory)
+        return 0;
+    if (db_figures(l->db, l->schema, loader_place(l, t), &now, e) < 0)
+        return -1;
+    return now.auto_increment == t->auto_increment ? 0 : set_counter(l, t, e);
 }
 
 /* ALTER TABLE copies the table, and takes several times as long as making it even where it is
@@ -198,7 +226,7 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
     if (l->target->mapped)
         l->target->create = xstrndup(create, len);
     if (create_place(l, l->target, create, len, e) < 0 ||
-        (counter_first(l->target) && load_place_counter(l, l->target, e) < 0)) {
+        (counter_first(l->target) && set_counter(l, l->target, e) < 0)) {
         err_step(e, "making room for table %s", table);
         return -1;
     }

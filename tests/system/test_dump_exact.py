@@ -97,6 +97,54 @@ def test_worldkeeper_restores_durable_tables_when_asked(make_world, make_keeper,
     keeper.world.assert_is(before, "restored with scope = all")
 
 
+# FLOAT(M,D) and DOUBLE(M,D) with values that no literal writes: the server keeps as it is what an ALTER
+# TABLE, and in MySQL what another column, brings there, and rounds to D digits what is given to it.
+DIGITS = [
+    "CREATE TABLE fine (id INT AUTO_INCREMENT PRIMARY KEY, f FLOAT NOT NULL DEFAULT 1.5, d DOUBLE UNSIGNED "
+    "DEFAULT NULL COMMENT 'it''s (7,3), `and` more', `na``me\n  d` DOUBLE, e FLOAT, p FLOAT, q DOUBLE, "
+    "KEY (f) USING BTREE, UNIQUE KEY (d)) ENGINE=MEMORY",
+    "INSERT INTO fine VALUES (0,1.23456789,1.23456789,-0e0,NULL,1/3,1e300),(2,16777215,1.23456788,5e-324,"
+    "1e-30,-1e-7,-1/3),(3,-1e-7,1e300,-1e300,3e38,0.1,2/3),(40,0.1,NULL,NULL,0.1,1.5,1e15/7)",
+    "ALTER TABLE fine MODIFY f FLOAT(7,3) NOT NULL DEFAULT 1.5, MODIFY d DOUBLE(20,5) UNSIGNED ZEROFILL "
+    "COMMENT 'it''s (7,3), `and` more', MODIFY `na``me\n  d` DOUBLE(9,0), MODIFY e FLOAT(10,2) INVISIBLE",
+    "INSERT INTO fine (id,f,d,`na``me\n  d`,e,p,q) SELECT id+4,q*0,NULL,q/1e290,p,p,q FROM fine WHERE id<40 "
+    "AND ABS(q)<1e9", "DELETE FROM fine WHERE id=40",
+    "CREATE TABLE `fi``ner` (v FLOAT PRIMARY KEY, k INT) ENGINE=MEMORY",
+    "INSERT INTO `fi``ner` VALUES (1.0001,1),(1.0002,2),(1,3)", "ALTER TABLE `fi``ner` MODIFY v FLOAT(4,1)",
+]
+
+
+@pytest.mark.parametrize("way", ["restore", "into", "stock", "other columns", "made anew"])
+def test_more_digits_than_a_column_shows(make_world, make_keeper, way):
+    """Columns that round what is written to them get back what they had, to the last bit."""
+    world = make_world("empty")
+    keeper = make_keeper(world).init()
+    world.sql(*DIGITS)
+    before = world.snapshot()
+    assert "1.23456789" in str(world.sql("SELECT CAST(d AS DOUBLE) FROM fine WHERE id=0"))
+    dump = keeper.dump()
+    if way in ("into", "stock"):
+        other = make_world("empty")
+        other.server.grant("keeper@localhost", other.schema)
+        if way == "into":
+            keeper.ok("--restore", "--into", other.schema)
+        else:
+            stock_restore(other.server, dump["path"], other.schema)
+        assert_same(before, other.snapshot(), way)
+        return
+    if way == "made anew":
+        world.sql("DROP TABLE fine, `fi``ner`")
+    if way == "other columns":
+        rows = "SELECT id, CAST(f AS DOUBLE), CAST(d AS DOUBLE), CAST(e AS DOUBLE), q FROM fine ORDER BY id"
+        were = world.sql(rows)
+        world.sql("DELETE FROM fine", "ALTER TABLE fine ADD more INT DEFAULT 7 FIRST, DROP KEY f")
+        keeper.ok("--restore", "--force")
+        assert world.sql(rows) == were
+        return
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
+
+
 def test_foreign_keys_are_restored_or_refused_by_name(make_world, make_keeper):
     """scope = all with tables that refer to each other: whole, or nothing changed and the table named,
     by --check as well."""

@@ -117,6 +117,24 @@ def test_every_type(make_world, make_keeper, logged):
     assert told["lost_seconds"] == 0, told
 
 
+def test_more_digits_than_a_column_shows(make_world, make_keeper, logged):
+    """Changes bring to a FLOAT(M,D) and a DOUBLE(M,D) what no literal can."""
+    keeper = keep(make_world, make_keeper, logged, "empty")
+    world = keeper.world
+    world.sql("CREATE TABLE fine (id INT PRIMARY KEY, f FLOAT(7,3), d DOUBLE(20,5), p FLOAT, q DOUBLE) "
+              "ENGINE=MEMORY",
+              "INSERT INTO fine SELECT seq, seq/7, seq/9, seq/7, seq/9 FROM seq_1_to_100")
+    keeper.dump()
+    keeper.start()
+    world.sql("UPDATE fine SET f=p, d=q WHERE id%3=0", "DELETE FROM fine WHERE id%5=0",
+              "INSERT INTO fine SELECT id+1000, p, q, p/3, q/3 FROM fine",
+              "UPDATE fine SET f=f/3, d=d/3 WHERE id%2")
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0, told
+
+
 def test_two_losses_with_one_dump(make_world, make_keeper, logged):
     """The dump after the first restore fails, so the second one needs the first dump and both
     stretches of the log."""

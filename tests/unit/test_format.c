@@ -103,6 +103,10 @@ static void test_texts(void **state)
     assert_string_equal(b.p, "DROP TABLE IF EXISTS `a``b`;\nSET NAMES utf8mb4;\n"
                              "CREATE TABLE `a``b` (x);\nSET NAMES binary;\n");
     buf_clear(&b);
+    format_alter(&b, "a`b", " MODIFY `x` float");
+    assert_string_equal(b.p, "SET NAMES utf8mb4;\nALTER TABLE `a``b` MODIFY `x` float;\n"
+                             "SET NAMES binary;\n");
+    buf_clear(&b);
     format_insert(&b, "a`b", kit_columns());
     assert_string_equal(b.p, "INSERT INTO `a``b` (`id`,`na``me`) VALUES\n");
     buf_clear(&b);

@@ -113,10 +113,8 @@ def decimals(rand, name):
 
 
 def reals(rand, name):
-    # MySQL keeps in FLOAT(M,D) what it copied or added up without rounding it, and rounds it when it is
-    # written again: no statement puts such a value back.
-    rounded = ("DOUBLE", "DOUBLE") if MYSQL else ("FLOAT(7,3)", "DOUBLE(20,5)")
-    kind = rand.choice(("FLOAT", "DOUBLE", "DOUBLE", *rounded, "FLOAT UNSIGNED", "FLOAT(53)"))
+    kind = rand.choice(("FLOAT", "DOUBLE", "DOUBLE", "FLOAT(7,3)", "DOUBLE(20,5)", "FLOAT UNSIGNED",
+                        "FLOAT(53)"))
     pool = FLOATS if kind.startswith("FLOAT") and "53" not in kind else DOUBLES
     return Column(name, kind, "real",
                   pool + [repr(rand.random() * 10 ** rand.randrange(-9, 20)) for _ in range(12)])

@@ -1,0 +1,66 @@
+#include "db/digits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/sql.h"
+
+const char *db_digits_type(const char *create, const char *column)
+{
+    struct buf line = {0};
+    buf_adds(&line, "\n  ");
+    sql_ident(&line, column);
+    buf_addc(&line, ' ');
+    const char *at = strstr(create, line.p);
+    const char *type = at ? at + line.len : NULL;
+    buf_free(&line);
+    return type;
+}
+
+static bool is_real(const char *type)
+{
+    return type && (text_starts(type, "float") || text_starts(type, "double"));
+}
+
+/* "(7,3)" behind FLOAT or DOUBLE, or NULL. */
+static const char *digits_of(const char *type)
+{
+    const char *open = is_real(type) ? type + strcspn(type, "( ,\n") : "";
+    return *open == '(' && strchr(open, ')') ? open : NULL;
+}
+
+bool db_digits_any(const struct db_table *t)
+{
+    bool any = false, generated = false;
+    for (size_t i = 0; i < t->column_count; i++) {
+        any |= digits_of(t->columns[i].type) != NULL;
+        generated |= t->columns[i].generated;
+    }
+    return any && t->memory && !generated;
+}
+
+/* A column's line without the comma at its end, and without what stands from `from` to `to`. */
+static void add_modify(struct buf *b, const char *column, const char *type, const char *from,
+                       const char *to)
+{
+    const char *end = type + strcspn(type, "\n");
+    end -= end > to && end[-1] == ',';
+    buf_adds(b, b->len ? ", MODIFY " : " MODIFY ");
+    sql_ident(b, column);
+    buf_addc(b, ' ');
+    buf_add(b, type, (size_t)(from - type));
+    buf_add(b, to, (size_t)(end - to));
+}
+
+void db_digits(const struct db_table *t, const char *create, const char *then, struct buf *off,
+               struct buf *on)
+{
+    for (size_t i = 0; db_digits_any(t) && i < t->column_count; i++) {
+        const char *name = t->columns[i].name, *type = db_digits_type(create, name);
+        const char *digits = digits_of(type);
+        if (!digits || !is_real(db_digits_type(then, name)))
+            continue;
+        add_modify(off, name, type, digits, strchr(digits, ')') + 1);
+        add_modify(on, name, type, digits, digits);
+    }
+}

@@ -1,0 +1,101 @@
+/* db/digits: columns that round what is written to them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "db/digits.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static const char create[] =
+    "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `f` float(7,3) NOT NULL DEFAULT '1.500',\n"
+    "  `na``m\n  e` double(20,5) unsigned zerofill DEFAULT NULL COMMENT '(1,2), it''s',\n"
+    "  `p` float DEFAULT NULL,\n  `last` double(9,0) DEFAULT NULL\n) ENGINE=MEMORY";
+
+#define COLUMN(n, t)                                                                               \
+    {                                                                                              \
+        .name = (char[]){n}, .type = (char[])                                                      \
+        {                                                                                          \
+            t                                                                                      \
+        }                                                                                          \
+    }
+static struct db_column columns[] = {
+    COLUMN("id", "int"),
+    COLUMN("f", "float(7,3)"),
+    COLUMN("na`m\n  e", "double(20,5) unsigned zerofill"),
+    COLUMN("p", "float"),
+    COLUMN("last", "double(9,0)"),
+};
+static struct db_table table = {.memory = true, .columns = columns, .column_count = COUNT(columns)};
+
+static void expect(const char *then, const char *want_off, const char *want_on)
+{
+    struct buf off = {0}, on = {0};
+    buf_adds(&off, "");
+    buf_adds(&on, "");
+    db_digits(&table, create, then, &off, &on);
+    assert_string_equal(off.p, want_off);
+    assert_string_equal(on.p, want_on);
+    buf_free(&off);
+    buf_free(&on);
+}
+
+static void test_both_ways(void **state)
+{
+    (void)state;
+    expect(create,
+           " MODIFY `f` float NOT NULL DEFAULT '1.500', MODIFY `na``m\n  e` double unsigned "
+           "zerofill DEFAULT NULL COMMENT '(1,2), it''s', MODIFY `last` double DEFAULT NULL",
+           " MODIFY `f` float(7,3) NOT NULL DEFAULT '1.500', MODIFY `na``m\n  e` double(20,5) "
+           "unsigned zerofill DEFAULT NULL COMMENT '(1,2), it''s', MODIFY `last` double(9,0) "
+           "DEFAULT NULL");
+}
+
+static void test_rows_of_another_definition(void **state)
+{
+    (void)state;
+    expect("CREATE TABLE `t` (\n  `last` float,\n  `f` varchar(9)\n)",
+           " MODIFY `last` double DEFAULT NULL", " MODIFY `last` double(9,0) DEFAULT NULL");
+    expect("", "", "");
+}
+
+static void test_nothing_to_do(void **state)
+{
+    (void)state;
+    assert_true(db_digits_any(&table));
+    table.memory = false;
+    assert_false(db_digits_any(&table));
+    table.memory = true;
+    columns[0].generated = true;
+    assert_false(db_digits_any(&table));
+    expect(create, "", "");
+    columns[0].generated = false;
+    table.column_count = 1;
+    assert_false(db_digits_any(&table));
+    table.column_count = COUNT(columns);
+}
+
+static void test_type(void **state)
+{
+    (void)state;
+    assert_true(text_starts(db_digits_type(create, "na`m\n  e"), "double(20,5) unsigned"));
+    assert_true(text_starts(db_digits_type(create, "p"), "float DEFAULT NULL,\n"));
+    assert_null(db_digits_type(create, "e"));
+    assert_null(db_digits_type(create, "na"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_ways),
+        cmocka_unit_test(test_rows_of_another_definition),
+        cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_type),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
