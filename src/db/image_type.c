@@ -259,6 +259,13 @@ static bool fit_varchar(struct field *f, const struct column_type *t, const stru
            prefixed(f, field_put_text, l->meta);
 }
 
+/* MariaDB's: four bytes a number, as they are in memory. */
+static bool fit_vector(struct field *f, const struct column_type *t, const struct logged *l)
+{
+    return l->type == LOG_VARCHAR && l->meta == 4 * t->first &&
+           prefixed(f, field_put_text, l->meta);
+}
+
 static bool fit_fixed_binary(struct field *f, const struct column_type *t, const struct logged *l)
 {
     static const struct {
@@ -286,6 +293,7 @@ static const struct {
     {"datetime", fit_datetime}, {"timestamp", fit_timestamp}, {"char", fit_char},
     {"binary", fit_char},       {"varchar", fit_varchar},     {"varbinary", fit_varchar},
     {"uuid", fit_fixed_binary}, {"inet4", fit_fixed_binary},  {"inet6", fit_fixed_binary},
+    {"vector", fit_vector},
 };
 
 /* By the number of members, which may only have grown within the same number of bytes. */
