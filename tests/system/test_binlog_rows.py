@@ -57,7 +57,7 @@ class Logged:
 
     def logs(self):
         self.server.sql("FLUSH BINARY LOGS")
-        return sorted(glob.glob(os.path.join(self.server.datadir, "log.[0-9]*")))[:-1]
+        return sorted(glob.glob(os.path.join(self.server.datadir, "log." + 6 * "[0-9]")))[:-1]
 
     def changes(self):
         return [line for log in self.logs() for line in self.tool("--log", log)[0]]

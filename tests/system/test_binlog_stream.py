@@ -11,8 +11,8 @@ import zlib
 
 import pymysql
 import pytest
-from wk.binlog import (CHECKPOINT, FORMAT, GTIDS, HEADER, HEARTBEATS, MIXED, PREVIOUS_GTIDS, RESET, events, files,
-                       place)
+from wk.binlog import (CHECKPOINT, FORMAT, GTIDS, HEADER, HEARTBEATS, MIXED, PREVIOUS_GTIDS, RESET,
+                       START_ENCRYPTION, events, files, place)
 from wk.keeper import BINARY, built
 from wk.server import LOG_READER, MYSQL, SERVER_RIGHTS, Server, in_its_words
 from wk.util import CANARY, DIE_WITH_US, end_process, free_port, wait_for
@@ -182,7 +182,10 @@ def is_event(line):
 
 
 def is_real(line):
-    return is_event(line) and line["next"] != 0 and line["type"] not in HEARTBEATS
+    """Of a file. What a server makes up has no time, or tells how to read the file; MariaDB 11.8 leaves out
+    where the events of a group lie."""
+    placed = line.get("next") or (line.get("at") and line["type"] not in (FORMAT, START_ENCRYPTION))
+    return is_event(line) and placed and line["type"] not in HEARTBEATS
 
 
 def told(lines):
@@ -249,7 +252,7 @@ def test_reads_what_is_in_the_files(logged, filled, make_reader):
     lines = make_reader(logged, (filled[0], 4), "--to-end").all()
     assert lines[-1].get("end"), lines[-1]
     assert_exact(lines, logged, (filled[0], 4))
-    assert {x["at"] for x in lines if is_event(x) and not is_real(x)} == {0}
+    assert {x["at"] for x in lines if is_event(x) and not is_real(x) and x["type"] != FORMAT} == {0}
 
 
 def test_reads_what_the_stock_tool_lists(logged, filled, make_reader):
@@ -260,7 +263,8 @@ def test_reads_what_the_stock_tool_lists(logged, filled, make_reader):
                                              if f >= filled[0]]],
         stdout=subprocess.PIPE, check=True).stdout.decode("latin1")
     listed = [int(p) for p in re.findall(r"^#\d{6} [ \d:]{8} server id \d+\s+end_log_pos (\d+)", text, re.M)]
-    assert [x[1] for x in got] == listed[:len(got)]
+    assert all(said in (at, 0) for said, (_, at, *_) in zip(listed, got))  # MariaDB 11.8: 0 within groups
+    assert len(set(listed)) > 20
     assert len(listed) - len(got) < 3
 
 
@@ -283,10 +287,19 @@ def test_groups_begin_and_end(logged, filled, make_reader):
     assert groups > 20
 
 
+def begins(lines):
+    """Places where a reader may begin: all of them, and where events of a group do not say their place,
+    as those of MariaDB 11.8, none within one."""
+    real = [x for x in lines if is_real(x)]
+    anywhere = all(x["next"] for x in real)
+    return [(x["file"], x["pos"]) for x in real if anywhere or x["part"] in ("ends", "outside")]
+
+
 def test_every_event_is_a_place_to_begin(logged, filled, make_reader):
-    want = on_disk(logged, (filled[0], 4))
-    for at in range(0, len(want), 9):
-        assert_exact(make_reader(logged, want[at][:2], "--to-end").all(), logged, want[at][:2])
+    places = begins(make_reader(logged, (filled[0], 4), "--to-end").all())
+    assert len(places) > 40
+    for start in places[::5]:
+        assert_exact(make_reader(logged, start, "--to-end").all(), logged, start)
 
 
 @pytest.mark.only("mariadb", why="the component that has MySQL's keys is set up beside its program, for all")
@@ -298,8 +311,9 @@ def test_every_event_of_encrypted_files_is_a_place_to_begin(make_server, make_re
     server.sql("FLUSH BINARY LOGS", "INSERT INTO w.m (id, t) VALUES (70000, 'next')")
     want = [(f, end, end - pos, kind) for name in files(server)
             for f, pos, kind, _, end, _ in server.sql(f"SHOW BINLOG EVENTS IN '{name}'")]
-    first = files(server)[0]
-    for start in [(first, 4), *[x[:2] for x in want[:8] + want[8::9]]]:
+    first = (files(server)[0], 4)
+    places = begins(make_reader(server, first, "--to-end").all())
+    for start in [first, *places[:8], *places[8::9]]:
         got = told(make_reader(server, start, "--to-end").all())
         assert [x[:3] for x in got] == [x[:3] for x in want if x[:2] > start], start
     assert len({x[0] for x in want if x[3] == "Start_encryption"}) == 2

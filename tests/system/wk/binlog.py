@@ -4,7 +4,7 @@ import struct
 from .server import MYSQL
 
 HEADER = 19  # bytes in front of each event
-FORMAT, PREVIOUS_GTIDS, CHECKPOINT = 15, 35, 161  # types of events
+FORMAT, PREVIOUS_GTIDS, CHECKPOINT, START_ENCRYPTION = 15, 35, 161, 164  # types of events
 HEARTBEATS = 27, 41
 GTIDS = (33, 34, 42) if MYSQL else (162,)
 RESET = "RESET BINARY LOGS AND GTIDS" if MYSQL else "RESET MASTER"
