@@ -48,6 +48,20 @@ void constraints_unnamed(struct buf *out, const char *create, size_t len)
     buf_free(&name);
 }
 
+void constraints_lines(struct buf *out, const char *create)
+{
+    const char *end = create + strlen(create), *next;
+    struct buf name = {0};
+    buf_adds(out, "");
+    for (const char *s = create; s < end; s = next) {
+        const char *e = line_end(s, end);
+        next = e < end ? e + 1 : end;
+        if (check_of(s, e, &name))
+            buf_add(out, s, (size_t)(next - s));
+    }
+    buf_free(&name);
+}
+
 static struct lines read_lines(const char *create)
 {
     const char *end = create + strlen(create), *next;

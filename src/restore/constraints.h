@@ -13,6 +13,8 @@
 
 /* The definition without these names: the server makes some up. */
 void constraints_unnamed(struct buf *out, const char *create, size_t len);
+/* Only the lines of `create` that hold constraints; "" of none. To be used as `was` below. */
+void constraints_lines(struct buf *out, const char *create);
 /* "DROP CHECK …, ADD CONSTRAINT …": what makes the constraints of `now` be called as in `was`.
  * Returns how many that are; with 0 nothing is added. */
 size_t constraints_rename(struct buf *out, const char *was, const char *now);

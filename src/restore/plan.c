@@ -123,7 +123,7 @@ void plan_free(struct plan *p)
             free(p->list[i].columns[c]);
         free(p->list[i].columns);
         free(p->list[i].create);
-        free(p->list[i].was);
+        free(p->list[i].checks);
         free(p->list[i].generated);
         free(p->list[i].name);
     }

@@ -22,7 +22,7 @@ struct target {
     bool triggers;   /* live has triggers, which move over at the swap */
     uint64_t auto_increment, heap_need, max_data_length;
     uint64_t heap;       /* the max_heap_table_size that the shadow was made with; 0: durable */
-    char *was;           /* MySQL: how live is defined, with the names of its constraints */
+    char *checks;        /* MySQL: the constraints of live, with their names; NULL: none */
     uint64_t expected;   /* rows the manifest names */
     uint64_t rows, hash; /* loaded so far */
     uint64_t warnings;

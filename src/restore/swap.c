@@ -294,29 +294,49 @@ static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
     return rc;
 }
 
-static int save_pending(struct swap *s, struct db_triggers *triggers, struct err *e)
+/* The names and lines in it are the plan's. */
+static struct pending pending_of(const struct swap *s, const struct db_triggers *triggers)
 {
     struct pending p = {.generation = s->generation, .triggers = *triggers};
     snprintf(p.nonce, sizeof p.nonce, "%s", s->nonce);
     snprintf(p.dump, sizeof p.dump, "%s", s->dump);
     p.tables.list = xcalloc(s->plan->count, sizeof *p.tables.list);
-    for (size_t i = 0; i < s->plan->count; i++)
-        p.tables.list[p.tables.count++] = s->plan->list[i].name;
+    p.checks = xcalloc(s->plan->count, sizeof *p.checks);
+    for (size_t i = 0; i < s->plan->count; i++) {
+        const struct target *t = &s->plan->list[i];
+        p.tables.list[p.tables.count++] = t->name;
+        if (t->checks)
+            p.checks[p.check_count++] = (struct pending_checks){t->name, t->checks, t->heap};
+    }
+    return p;
+}
+
+static int save_pending(struct swap *s, struct db_triggers *triggers, struct err *e)
+{
+    struct pending p = pending_of(s, triggers);
     int rc = pending_save(s->job->dirfd, &p, e);
-    free(p.tables.list); /* the names in it are the plan's */
+    free(p.tables.list);
+    free(p.checks);
     return rc;
 }
 
-/* How the tables that go are defined: their constraints' names are to come back. */
+/* How the constraints of the tables that go are called: their names are to come back. */
 static int note_names(struct swap *s, struct err *e)
 {
     for (size_t i = 0; i < s->plan->count && !db_is_mariadb(s->db); i++) {
         struct target *t = &s->plan->list[i];
+        struct buf lines = {0};
         if (!replaces(t))
             continue;
-        t->was = db_create_table(s->db, s->job->cfg->schema, t->name, e);
-        if (!t->was)
+        char *was = db_create_table(s->db, s->job->cfg->schema, t->name, e);
+        if (!was)
             return -1;
+        constraints_lines(&lines, was);
+        free(was);
+        free(t->checks);
+        t->checks = lines.len ? lines.p : NULL;
+        if (!t->checks)
+            buf_free(&lines);
     }
     return 0;
 }
@@ -454,42 +474,47 @@ static int raise_lease(struct db *db, const struct config *c, uint64_t generatio
 }
 
 /* ALTER copies the table, and a MEMORY table gets the size limit of the session that does. */
-static int rename_constraints(struct swap *s, const struct target *t, const char *change,
+static int rename_constraints(struct db *db, const struct pending_checks *c, const char *change,
                               struct err *e)
 {
     struct buf b = {0};
     struct err ignored;
     buf_adds(&b, "ALTER TABLE ");
-    sql_ident(&b, t->name);
+    sql_ident(&b, c->table);
     buf_printf(&b, " %s", change);
-    int rc = db_exec(s->db, "SET NAMES utf8mb4", e);
-    if (rc == 0 && t->heap)
-        rc = db_execf(s->db, e, "SET SESSION max_heap_table_size=%" PRIu64, t->heap);
+    int rc = db_exec(db, "SET NAMES utf8mb4", e);
+    if (rc == 0 && c->heap)
+        rc = db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap);
     if (rc == 0)
-        rc = db_exec_len(s->db, b.p, b.len, e);
-    if (db_exec(s->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
+        rc = db_exec_len(db, b.p, b.len, e);
+    if (db_exec(db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
         rc = -1;
     buf_free(&b);
     if (rc < 0)
-        err_step(e, "giving the constraints of table %s their names back", t->name);
+        err_step(e, "giving the constraints of table %s their names back", c->table);
     return rc;
 }
 
-static int names_back(struct swap *s, struct err *e)
+static int names_back(struct db *db, const char *schema, const struct pending_checks *c,
+                      struct err *e)
+{
+    struct buf change = {0};
+    char *now = db_create_table(db, schema, c->table, e);
+    int rc = now ? 0 : -1;
+    if (now && constraints_rename(&change, c->lines, now))
+        rc = rename_constraints(db, c, change.p, e);
+    buf_free(&change);
+    free(now);
+    return rc;
+}
+
+static int all_names_back(struct swap *s, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; i < s->plan->count && rc == 0; i++) {
         const struct target *t = &s->plan->list[i];
-        struct buf change = {0};
-        if (!t->was || !strstr(t->was, " CHECK ("))
-            continue;
-        char *now = db_create_table(s->db, s->job->cfg->schema, t->name, e);
-        if (!now)
-            rc = -1;
-        else if (constraints_rename(&change, t->was, now))
-            rc = rename_constraints(s, t, change.p, e);
-        buf_free(&change);
-        free(now);
+        struct pending_checks c = {t->name, t->checks, t->heap};
+        rc = c.lines ? names_back(s->db, s->job->cfg->schema, &c, e) : 0;
     }
     return rc;
 }
@@ -506,10 +531,12 @@ int swap_tidy(struct swap *s, struct err *e)
         rc = raise_lease(s->db, c, s->generation, e);
     if (rc == 0)
         rc = remember_world(s->db, s->job, s->nonce, s->generation, e);
+    if (rc == 0) /* late, for the game waits for the copy of a table */
+        rc = all_names_back(s, e);
+    if (rc == 0)
+        fault_point("restore.named");
     if (rc == 0)
         rc = pending_remove(s->job->dirfd, e);
-    if (rc == 0) /* last, for the game waits for the copy of a table */
-        rc = names_back(s, e);
     if (rc < 0)
         err_step(e, "the world is restored, but tidying up failed");
     return rc;
@@ -626,6 +653,24 @@ static int recover_triggers(struct db *db, const struct job *job, const struct d
     return rc;
 }
 
+/* A name that cannot be had must not keep the world down. */
+static int recover_names(struct db *db, const struct job *job, const struct pending *p,
+                         struct err *e)
+{
+    for (size_t i = 0; i < p->check_count; i++) {
+        struct err why;
+        if (names_back(db, job->cfg->schema, &p->checks[i], &why) == 0)
+            continue;
+        if (why.cls == ERR_UNREACHABLE || why.cls == ERR_STALLED) {
+            *e = why;
+            return -1;
+        }
+        if (job->note)
+            job->note(job->note_arg, why.text);
+    }
+    return 0;
+}
+
 static int recover_pending(struct db *db, const struct job *job, const struct pending *p,
                            bool *swapped, struct err *e)
 {
@@ -658,6 +703,8 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
         rc = raise_lease(db, c, p.generation, e);
     if (rc == 0 && *swapped)
         rc = remember_world(db, job, p.nonce, p.generation, e);
+    if (rc == 0 && *swapped)
+        rc = recover_names(db, job, &p, e);
     if (rc == 0 && p.there)
         rc = pending_remove(job->dirfd, e);
     if (rc < 0)

@@ -143,6 +143,17 @@ static json_t *triggers_json(const struct db_triggers *triggers, struct err *e)
     return list;
 }
 
+/* What is not UTF-8 text stays under the names that the server made up. */
+static json_t *checks_json(const struct pending *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < p->check_count; i++)
+        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "table", p->checks[i].table,
+                                                    "lines", p->checks[i].lines, "heap",
+                                                    (json_int_t)p->checks[i].heap));
+    return list;
+}
+
 int pending_save(int dirfd, const struct pending *p, struct err *e)
 {
     json_t *tables = names_json(&p->tables, e);
@@ -152,9 +163,9 @@ int pending_save(int dirfd, const struct pending *p, struct err *e)
         return -1;
     }
     return save(dirfd, "pending.json", PENDING_MAX,
-                json_pack("{s:s, s:I, s:o, s:o, s:o}", "nonce", p->nonce, "generation",
+                json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "nonce", p->nonce, "generation",
                           (json_int_t)p->generation, "dump", js_clean(p->dump), "tables", tables,
-                          "triggers", triggers),
+                          "triggers", triggers, "checks", checks_json(p)),
                 e);
 }
 
@@ -191,6 +202,22 @@ static bool read_triggers(const json_t *list, struct db_triggers *out)
     return whole;
 }
 
+static bool read_checks(const json_t *list, struct pending *out)
+{
+    bool whole = true;
+    out->checks = xcalloc(json_array_size(list), sizeof *out->checks);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        json_int_t heap = json_integer_value(json_object_get(o, "heap"));
+        struct pending_checks *c = &out->checks[out->check_count++];
+        *c = (struct pending_checks){.table = xstrdup(js_text(o, "table")),
+                                     .lines = xstrdup(js_text(o, "lines")),
+                                     .heap = heap > 0 ? (uint64_t)heap : 0};
+        whole = whole && c->table[0] && c->lines[0];
+    }
+    return whole;
+}
+
 /* A half-read one would drop tables and triggers that wait to be put back. */
 static bool read_pending(const json_t *o, struct pending *out)
 {
@@ -200,7 +227,9 @@ static bool read_pending(const json_t *o, struct pending *out)
     out->generation = read_generation(o);
     bool names = read_names(json_object_get(o, "tables"), &out->tables);
     bool triggers = read_triggers(json_object_get(o, "triggers"), &out->triggers);
-    return names && triggers && out->generation > 0 && strlen(out->nonce) == sizeof out->nonce - 1;
+    bool checks = read_checks(json_object_get(o, "checks"), out);
+    return names && triggers && checks && out->generation > 0 &&
+           strlen(out->nonce) == sizeof out->nonce - 1;
 }
 
 int pending_load(int dirfd, struct pending *out, struct err *e)
@@ -225,5 +254,10 @@ void pending_free(struct pending *p)
 {
     db_names_free(&p->tables);
     db_triggers_free(&p->triggers);
+    for (size_t i = 0; i < p->check_count; i++) {
+        free(p->checks[i].table);
+        free(p->checks[i].lines);
+    }
+    free(p->checks);
     *p = (struct pending){0};
 }

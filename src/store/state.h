@@ -35,6 +35,11 @@ struct pending {
     char dump[129];
     struct db_names tables; /* i-th: swapped with shadow i */
     struct db_triggers triggers;
+    struct pending_checks {
+        char *table, *lines; /* how its constraints were called: constraints.h */
+        uint64_t heap;       /* the max_heap_table_size that it was made with; 0: durable */
+    } * checks;
+    size_t check_count;
 };
 /* A missing file gives there = false; one that is not whole gives -1, and nothing of it. */
 int pending_load(int dirfd, struct pending *out, struct err *e);

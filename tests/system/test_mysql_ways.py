@@ -1,10 +1,13 @@
 """What an administrator of MySQL may have set, and of MariaDB not: the product lives with it, or refuses
 by name what it cannot do, with the way out, before anything is touched."""
+import os
+
 import pymysql
 import pytest
+from wk.crash import SWAPPED
 from wk.keeper import DONE, FAILED
 from wk.server import RIGHTS, SERVER_RIGHTS
-from wk.util import CANARY, free_port, ident
+from wk.util import CANARY, free_port, ident, wait_for
 
 pytestmark = pytest.mark.only("mysql", why="MariaDB has none of these settings")
 
@@ -77,6 +80,28 @@ def test_names_of_constraints(make_server, make_world, make_keeper):
     world.sql("DROP TABLE bound, kept, player, fleet, chat, mark")
     keeper.ok("--restore", "--force")
     world.assert_is(before, "on a server that has none of the tables")
+
+
+@pytest.mark.parametrize("point", SWAPPED[:-1])
+def test_names_of_constraints_after_a_kill(make_server, make_world, make_keeper, point):
+    """Killed between the swap and the end: who tidies up gives the constraints their names back, and the
+    table keeps its room."""
+    world = make_world(on=make_server())
+    world.sql("SET max_heap_table_size=64*1024*1024",
+              "CREATE TABLE `bo``und` (id INT PRIMARY KEY, v INT, w VARCHAR(200), CONSTRAINT `pos``itive` "
+              "CHECK (v>0), CONSTRAINT off1 CHECK (v<9) NOT ENFORCED, CHECK (w<>'it''s \\n ő')) ENGINE=MEMORY",
+              "INSERT INTO `bo``und` SELECT seq, 10+seq MOD 80, 'x' FROM seq_1_to_30000")
+    keeper = make_keeper(world).init()
+    before, room = world.snapshot(), "SELECT max_data_length FROM information_schema.tables WHERE " \
+        "table_schema=DATABASE() AND table_name='bo`und'"
+    limit = world.value(room)
+    keeper.dump()
+    lose(world)
+    assert keeper.run("--restore", fault=point + "=kill").rc != DONE
+    keeper.start()
+    wait_for(lambda: not os.path.exists(os.path.join(keeper.dumps_dir, "pending.json")), "the tidying up")
+    world.assert_is(before)
+    assert limit <= world.value(room) < 1.1 * limit
 
 
 def test_read_only(make_server, make_world, make_keeper):

@@ -39,6 +39,18 @@ static void test_unnamed(void **state)
     expect_unnamed("  CONSTRAINT `cut`", "  CONSTRAINT `cut`");
 }
 
+static void test_lines(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    constraints_lines(&b, HEAD TAIL);
+    assert_string_equal(b.p, "");
+    constraints_lines(&b, HEAD "  CONSTRAINT `o``k`" POSITIVE ",\n  KEY `k` (`v`),\n"
+                               "  CONSTRAINT `b`" SMALL TAIL);
+    assert_string_equal(b.p, "  CONSTRAINT `o``k`" POSITIVE ",\n  CONSTRAINT `b`" SMALL "\n");
+    buf_free(&b);
+}
+
 static void expect_rename(const char *was, const char *now, size_t count, const char *want)
 {
     struct buf b = {0};
@@ -54,6 +66,9 @@ static void test_rename(void **state)
     const char *was = HEAD "  CONSTRAINT `a_chk_1`" POSITIVE ",\n  CONSTRAINT `it's``` " TAIL;
     expect_rename(was, was, 0, "");
     expect_rename(HEAD TAIL, HEAD TAIL, 0, "");
+    expect_rename("", HEAD "  CONSTRAINT `x`" SMALL TAIL, 0, "");
+    expect_rename("  CONSTRAINT `x`" SMALL "\n", HEAD "  CONSTRAINT `c1`" SMALL TAIL, 1,
+                  "DROP CHECK `c1`, ADD CONSTRAINT `x`" SMALL);
     /* only what has another name now */
     expect_rename(HEAD "  CONSTRAINT `a_chk_1`" POSITIVE ",\n  CONSTRAINT `b``b`" SMALL TAIL,
                   HEAD "  CONSTRAINT `a_chk_1`" POSITIVE ",\n  CONSTRAINT `a_chk_2`" SMALL TAIL, 1,
@@ -74,7 +89,7 @@ static void test_rename(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unnamed),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unnamed), cmocka_unit_test(test_lines),
                                        cmocka_unit_test(test_rename)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,9 @@ static struct db_trigger trigger(void)
     return (struct db_trigger){name, table, event, timing, body, definer, mode, charset, collation};
 }
 
+static char bound[] = "bo`und \xc5\x91", lines[] = "  CONSTRAINT `a``b` CHECK ((`v` > 0)),\n";
+static struct pending_checks checks[] = {{bound, lines, UINT64_C(1) << 40}, {lines, bound, 0}};
+
 /* Nothing in it is owned. */
 static struct pending sample(struct db_trigger triggers[2])
 {
@@ -190,7 +193,9 @@ static struct pending sample(struct db_trigger triggers[2])
                             .generation = 9,
                             .dump = "w-000001-00000001-20231114T221320Z",
                             .tables = {names, COUNT(names)},
-                            .triggers = {triggers, 2}};
+                            .triggers = {triggers, 2},
+                            .checks = checks,
+                            .check_count = COUNT(checks)};
 }
 
 static void same_trigger(const struct db_trigger *a, const struct db_trigger *b)
@@ -222,6 +227,12 @@ static void pending_round_trip(const struct pending *p)
     assert_int_equal(back.triggers.count, p->triggers.count);
     for (size_t i = 0; i < back.triggers.count; i++)
         same_trigger(&back.triggers.list[i], &p->triggers.list[i]);
+    assert_int_equal(back.check_count, p->check_count);
+    for (size_t i = 0; i < back.check_count; i++) {
+        assert_string_equal(back.checks[i].table, p->checks[i].table);
+        assert_string_equal(back.checks[i].lines, p->checks[i].lines);
+        assert_int_equal(back.checks[i].heap, p->checks[i].heap);
+    }
     pending_free(&back);
     assert_false(back.there);
 }

@@ -9,7 +9,8 @@ DUMP_POINTS = ["dump.chosen", "dump.part_opened", "dump.listed", "dump.locked", 
                "dump.dir_synced", "dump.manifest_written", "dump.retained"]
 RESTORE_POINTS = ["restore.leased", "restore.chosen", "restore.shadows_created", "restore.loaded",
                   "restore.checked", "restore.conflict_saved", "restore.before_rename",
-                  "restore.renamed", "restore.sentinel_known", "restore.dropped", "restore.done"]
+                  "restore.renamed", "restore.sentinel_known", "restore.dropped", "restore.named",
+                  "restore.done"]
 SWAPPED = RESTORE_POINTS[RESTORE_POINTS.index("restore.renamed"):]
 
 
