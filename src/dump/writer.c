@@ -176,6 +176,14 @@ static uint64_t heap_limit(const struct db_tables *t, int64_t server_limit)
     return limit;
 }
 
+static bool any_keyless(const struct writing *w)
+{
+    bool any = false;
+    for (size_t i = 0; i < snapshot_tables(w->snap)->count; i++)
+        any |= !strstr(snapshot_create(w->snap, i), "\n  PRIMARY KEY (");
+    return any;
+}
+
 static int write_all(struct writing *w, struct err *e)
 {
     const struct db_tables *t = snapshot_tables(w->snap);
@@ -194,6 +202,8 @@ static int write_all(struct writing *w, struct err *e)
     w->statement_max = w->packet_max < FORMAT_STATEMENT ? w->packet_max : FORMAT_STATEMENT;
     progress_phase(w->job->progress, "reading", expected, 0);
     format_header(&b, heap_limit(t, db_variable_number(db, "max_heap_table_size")));
+    if (any_keyless(w))
+        format_keyless(&b);
     if (write_text(w, &b, e) < 0)
         goto out;
     for (size_t i = 0; i < t->count; i++)

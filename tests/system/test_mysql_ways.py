@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from wk.crash import SWAPPED
 from wk.keeper import DONE, FAILED
-from wk.server import RIGHTS, SERVER_RIGHTS
+from wk.server import RIGHTS, SERVER_RIGHTS, stock_restore
 from wk.util import CANARY, free_port, ident, wait_for
 
 pytestmark = pytest.mark.only("mysql", why="MariaDB has none of these settings")
@@ -80,6 +80,23 @@ def test_names_of_constraints(make_server, make_world, make_keeper):
     world.sql("DROP TABLE bound, kept, player, fleet, chat, mark")
     keeper.ok("--restore", "--force")
     world.assert_is(before, "on a server that has none of the tables")
+
+
+@pytest.mark.parametrize("rights", ["root", "none needed"])
+def test_the_stock_client_where_tables_must_have_a_key(make_server, make_world, make_keeper, rights):
+    """A dump with a table that has none sets what is in its way aside, where something is: an account that
+    may not is not asked to."""
+    server = make_server()
+    world, other = make_world(on=server), make_world("empty", on=server)
+    before = world.snapshot()
+    dump = make_keeper(world).init().dump()
+    if rights == "root":
+        again(server, "sql_require_primary_key=ON", "sql_generate_invisible_primary_key=ON")
+        stock_restore(server, dump["path"], other.schema)
+    else:
+        server.account("poor", [other.schema], rights="ALL", server_rights=None)
+        stock_restore(server, dump["path"], other.schema, "--user=poor", "--password=" + CANARY)
+    other.assert_is(before)
 
 
 @pytest.mark.parametrize("point", SWAPPED[:-1])

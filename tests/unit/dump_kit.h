@@ -52,9 +52,10 @@ static inline void kit_table_text(struct buf *b, const struct kit_table *t)
 #define KIT_PARTS 6
 static inline void kit_part(struct buf *b, size_t i)
 {
-    if (i == 0)
+    if (i == 0) {
         format_header(b, 16777216);
-    else if (i == 3)
+        format_keyless(b);
+    } else if (i == 3)
         buf_adds(b, kit_definitions);
     else if (i == 5)
         format_trailer(b, KIT_TABLES, KIT_ROWS);

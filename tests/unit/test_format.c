@@ -99,6 +99,11 @@ static void test_texts(void **state)
         strstr(b.p, "max_heap_table_size=CAST(GREATEST(@@SESSION.max_heap_table_size,12345) AS "
                     "UNSIGNED);\n"));
     buf_clear(&b);
+    format_keyless(&b);
+    assert_true(text_starts(
+        b.p, "/*!80013 SET @worldkeeper=IF(@@SESSION.sql_require_primary_key,'SET SESSION "
+             "sql_require_primary_key=0','DO 0') */;\n/*!80013 PREPARE "));
+    buf_clear(&b);
     format_table(&b, "a`b", "CREATE TABLE `a``b` (x)");
     assert_string_equal(b.p, "DROP TABLE IF EXISTS `a``b`;\nSET NAMES utf8mb4;\n"
                              "CREATE TABLE `a``b` (x);\nSET NAMES binary;\n");

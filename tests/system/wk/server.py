@@ -262,10 +262,10 @@ def client(server, schema, command="mariadb", *more):
     return [command, "--no-defaults", "--socket=" + server.socket, "--user=root", *more, schema]
 
 
-def stock_restore(server, path, schema):
+def stock_restore(server, path, schema, *more):
     """gunzip -c DUMP | mariadb SCHEMA, as a person without worldkeeper would do it."""
     unzip = subprocess.Popen(["gunzip", "-c", path], stdout=subprocess.PIPE)
-    load = subprocess.run(client(server, schema), stdin=unzip.stdout, stderr=subprocess.PIPE)
+    load = subprocess.run(client(server, schema, "mariadb", *more), stdin=unzip.stdout, stderr=subprocess.PIPE)
     unzip.stdout.close()
     assert load.returncode == 0, load.stderr.decode("utf-8", "replace")[:2000]
     assert unzip.wait() == 0, "gunzip failed"
