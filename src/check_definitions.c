@@ -2,15 +2,15 @@
 
 #include <stdlib.h>
 
-/* Views, triggers, events and routines: what of them a dump holds, and what the account may not
- * see. */
+/* Views, triggers, events, routines and libraries: what of them a dump holds, and what the account
+ * may not see. */
 static const struct {
     enum db_kind kind;
     const char *many, *right; /* right: on the schema; NULL: see routine_grant() */
 } kinds[] = {
-    {DB_VIEW, "views", "SHOW VIEW"},    {DB_TRIGGER, "triggers", "TRIGGER"},
-    {DB_EVENT, "events", "EVENT"},      {DB_FUNCTION, "functions", NULL},
-    {DB_PROCEDURE, "procedures", NULL},
+    {DB_VIEW, "views", "SHOW VIEW"}, {DB_TRIGGER, "triggers", "TRIGGER"},
+    {DB_EVENT, "events", "EVENT"},   {DB_FUNCTION, "functions", NULL},
+    {DB_LIBRARY, "libraries", NULL}, {DB_PROCEDURE, "procedures", NULL},
 };
 
 static bool has(const struct check *c, const char *right)
@@ -82,7 +82,8 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
         return true;
     size_t bad = unreadable(c, kinds[i].kind, &names, &first);
     *total += names.count - bad;
-    bool quiet = kinds[i].kind == DB_FUNCTION; /* procedures say it for both */
+    bool quiet =
+        kinds[i].kind == DB_FUNCTION || kinds[i].kind == DB_LIBRARY; /* procedures say it */
     if (bad) {
         check_add(c, CHECK_WARN, "definitions",
                   "%zu of %zu %s are not in dumps, such as %s: they cannot be read", bad,

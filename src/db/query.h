@@ -97,7 +97,7 @@ struct db_names {
     char **list;
     size_t count;
 };
-enum db_kind { DB_TRIGGER, DB_VIEW, DB_FUNCTION, DB_PROCEDURE, DB_EVENT };
+enum db_kind { DB_TRIGGER, DB_VIEW, DB_FUNCTION, DB_PROCEDURE, DB_EVENT, DB_LIBRARY };
 int db_names(struct db *db, const char *schema, enum db_kind kind, struct db_names *out,
              struct err *e);
 void db_names_free(struct db_names *n);

@@ -147,7 +147,8 @@ static void add_item(struct buf *b, const struct item *it, const char *delimiter
 
 int definitions_write(struct db *db, const char *schema, struct buf *b, struct err *e)
 {
-    static const enum db_kind order[] = {DB_FUNCTION, DB_PROCEDURE, DB_VIEW, DB_TRIGGER, DB_EVENT};
+    static const enum db_kind order[] = {DB_LIBRARY, DB_FUNCTION, DB_PROCEDURE,
+                                         DB_VIEW,    DB_TRIGGER,  DB_EVENT};
     struct items all = {0};
     int rc = 0;
     char delimiter[16];

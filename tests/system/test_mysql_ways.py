@@ -121,6 +121,34 @@ def test_names_of_constraints_after_a_kill(make_server, make_world, make_keeper,
     assert limit <= world.value(room) < 1.1 * limit
 
 
+def test_libraries(make_server, make_world, make_keeper):
+    """CREATE LIBRARY: in dumps like the functions that may use it, and --check tells where it cannot be."""
+    server = make_server("--log-bin-trust-function-creators=ON")
+    world, other = make_world(on=server), make_world("empty", on=server)
+    world.sql(r"""CREATE LIBRARY `li``b` COMMENT 'it''s' LANGUAGE JAVASCRIPT AS
+              'export function f(n) { return n + "ő;;\\n" }'""")
+    keeper = make_keeper(world).init()
+
+    def libraries(schema):
+        return server.sql("SELECT library_name, library_definition, language, sql_mode FROM "
+                          f"information_schema.libraries WHERE library_schema='{schema}'")
+
+    def check():
+        told = keeper.run("--check", "--json").result["checks"]
+        return [c for c in told if c["name"] == "definitions"]
+    before = libraries(world.schema)
+    assert before and any("SHOW_ROUTINE" in c.get("hint", "") for c in check()), check()
+    server.sql("GRANT SHOW_ROUTINE ON *.* TO keeper@localhost")
+    assert [c["level"] for c in check()] == ["ok"], check()
+    dump = keeper.dump()
+    stock_restore(server, dump["path"], other.schema)
+    assert libraries(other.schema) == before
+    server.sql(f"DROP DATABASE {world.schema}", f"CREATE DATABASE {world.schema}")
+    server.grant("keeper@localhost", world.schema, RIGHTS + ", CREATE ROUTINE, ALTER ROUTINE, EXECUTE")
+    keeper.ok("--restore", "--force")
+    assert libraries(world.schema) == before
+
+
 def test_read_only(make_server, make_world, make_keeper):
     """A server that takes no writes, as one that waits to become a primary again, is told by name; once
     it takes them the world comes back."""
