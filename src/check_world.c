@@ -217,8 +217,10 @@ static void check_loading(struct check *c)
               "a restore sends rows %s, over %u connection%s at most", how[way], n,
               n == 1 ? "" : "s");
     if (way == DB_BULK_NONE)
-        check_hint(c, "SET GLOBAL local_infile=1, and the same in the server's config file; "
-                      "worldkeeper never reads a file that a server asks for");
+        check_hint(c, "%s; worldkeeper never reads a file that a server asks for",
+                   db_is_mariadb(c->db)
+                       ? "SET GLOBAL local_infile=1, and the same in the server's config file"
+                       : "SET PERSIST local_infile=ON");
 }
 
 static void check_counts(struct check *c)
