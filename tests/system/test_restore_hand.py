@@ -1,9 +1,12 @@
 """Restores that a person asks for."""
+import glob
 import gzip
 import os
 import stat
+import time
 
 import pytest
+from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import mysqldump, stock_restore
 from wk.snapshot import assert_same
@@ -89,6 +92,41 @@ def test_an_older_dump_by_name(keeper):
     keeper.dump()
     assert keeper.ok("--restore=" + first["name"], "--force", "--json")["dump"] == first["name"]
     keeper.world.assert_is(before)
+
+
+def test_the_newest_is_so_by_number_not_by_time(doomed, victim):
+    """Copied back from elsewhere an old dump has the newest file; a clock that was set back gives a new one
+    an old file. Neither changes which is restored, listed first and kept."""
+    doomed.configure({"retention": {"keep_last": "2", "keep_within": "0s", "keep_hourly": "0",
+                                    "keep_daily": "0", "keep_weekly": "0"}})
+    names = [doomed.dump()["name"]]
+    for v in (2, 3):
+        doomed.world.mark(v)
+        before = doomed.world.snapshot()
+        now = time.time()
+        for n, path in enumerate(sorted(glob.glob(os.path.join(doomed.dumps_dir, "w1-*")), reverse=True)):
+            os.utime(path, (now + n * 1000, now + n * 1000))  # the older, the later
+        names.append(doomed.dump()["name"])
+        os.utime(os.path.join(doomed.dumps_dir, names[-1] + ".sql.gz"), (1e9, 1e9))
+    assert [d["name"] for d in doomed.ok("--list", "--json")["dumps"]] == names[:0:-1]
+    victim.crash()
+    assert doomed.ok("--restore", "--json")["dump"] == names[-1]
+    doomed.world.assert_is(before)
+
+
+@pytest.mark.parametrize("moment", ["restore.loaded", "restore.conflict_saved"])
+def test_another_who_took_the_world_over(lost, moment):
+    """A restore that stood still while somebody else restored the world finds the generation raised, and
+    swaps nothing in."""
+    process = lost.popen("--restore", fault=moment + "=stop")
+    wait_stopped(lost, moment)
+    lost.world.sql("UPDATE worldkeeper_sentinel_lease SET generation=generation+1")
+    go_on(stopped(lost))
+    done = lost.finish(process)
+    assert done.rc == REFUSED and "raised the generation" in done.err, done
+    assert lost.world.value("SELECT COUNT(*) FROM player") == 0
+    lost.ok("--restore")
+    lost.world.assert_is(lost.before)
 
 
 def test_an_unknown_name_is_said(lost):
