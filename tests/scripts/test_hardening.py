@@ -1,0 +1,73 @@
+"""The program is built with what a compiler can do against a fault that is still in it."""
+import os
+import platform
+import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("WORLDKEEPER", os.path.join(ROOT, "build/release/worldkeeper"))
+
+
+def readelf(*args):
+    return subprocess.run(["readelf", "--wide", *args], capture_output=True, text=True, check=True).stdout
+
+
+def symbols():
+    return set(re.findall(r" UND ([\w.]+)", readelf("--dyn-syms", BINARY)))
+
+
+def built_with():
+    """What the compiler says it was told, by the debug information of each of our files."""
+    said = readelf("--debug-dump=info", "--dwarf-depth=1", BINARY)
+    return re.findall(r"DW_AT_producer\s*:.*?: (GNU C.*)", said)
+
+
+def test_it_lies_anywhere_in_memory():
+    assert "Type:" in readelf("-h", BINARY) and "DYN" in readelf("-h", BINARY)
+    assert re.search(r"FLAGS_1.*PIE", readelf("-d", BINARY))
+
+
+def test_its_tables_cannot_be_written_once_it_runs():
+    """Full RELRO: all functions are found at the start, then their table is read-only."""
+    assert "GNU_RELRO" in readelf("-l", BINARY)
+    assert re.search(r"FLAGS_1.*NOW", readelf("-d", BINARY))
+
+
+def test_nothing_is_both_written_and_executed():
+    flags = [line.split()[6:-1] for line in readelf("-l", BINARY).splitlines()
+             if re.match(r"\s+(LOAD|GNU_STACK)\s", line)]
+    assert len(flags) > 3
+    for f in flags:
+        assert not ("W" in "".join(f) and "E" in "".join(f)), flags
+    assert not re.search(r"TEXTREL", readelf("-d", BINARY))
+
+
+def test_no_library_is_looked_for_in_odd_places():
+    assert not re.search(r"RPATH|RUNPATH", readelf("-d", BINARY))
+
+
+def test_stack_and_copies_are_guarded():
+    found = symbols()
+    assert any(s.startswith("__stack_chk_fail") for s in found)
+    assert {"__memcpy_chk", "__snprintf_chk"} <= {s.split("@")[0] for s in found}, found
+
+
+def test_every_file_was_built_so():
+    told = built_with()
+    assert len(told) > 50
+    for line in told:
+        for flag in ("-fstack-protector-strong", "-fstack-clash-protection", "-fPIE", "-O2"):
+            assert flag in line, (flag, line)
+    # The level of _FORTIFY_SOURCE is no flag that stays; it is asked of the build.
+    shown = subprocess.run(["make", "-n", "-B", "-C", ROOT, "build/release/src/main.o"],
+                           capture_output=True, text=True, check=True).stdout
+    assert "-D_FORTIFY_SOURCE=3" in shown
+
+
+def test_jumps_are_guarded():
+    """CET: the mark for shadow stacks on the whole; functions begin where an indirect jump may land."""
+    if platform.machine() not in ("x86_64", "i686"):  # which alone have it
+        return
+    assert re.search(r"x86 feature:.*SHSTK", readelf("-n", BINARY))
+    for line in built_with():
+        assert "-fcf-protection" in line
