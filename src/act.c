@@ -126,7 +126,7 @@ int act_open(struct act *a, const struct config *cfg, struct err *e)
 {
     *a = (struct act){.cfg = cfg};
     a->job.dirfd = -1;
-    a->job.dirfd = file_dir(cfg->dump_dir, 1, 0700, e);
+    a->job.dirfd = file_dir(cfg->dump_dir, FILE_MAKE, 0700, e);
     /* Dumps hold all that players have; nobody else looks into them. */
     struct stat st;
     if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() &&
@@ -192,9 +192,11 @@ static int held_by(struct act *a, struct err *e)
 
 int act_lock(struct act *a, struct err *e)
 {
-    int fd = openat(a->job.dirfd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_sys(e, errno, "cannot open %s/lock", a->cfg->dump_dir);
+    int fd = file_open(a->job.dirfd, "lock", O_RDWR | O_CREAT, e);
+    if (fd < 0) {
+        err_step(e, "%s", a->cfg->dump_dir);
+        return -1;
+    }
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         int why = errno;
         close(fd);

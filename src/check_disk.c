@@ -397,7 +397,7 @@ void check_status_dir(struct check *c)
         check_missing_dir(c, name, dir, "0755");
         return;
     }
-    int fd = file_dir(dir, 0, 0, &e);
+    int fd = file_dir(dir, FILE_PUBLIC, 0, &e);
     if (fd < 0) {
         check_error(c, CHECK_FAIL, name, &e);
         return;

@@ -25,7 +25,7 @@ static int control_dir(const struct config *cfg, char path[256], struct err *e)
     int fd;
     if (cfg->control_dir || (run && run[0] == '/')) {
         snprintf(path, 256, "%s", cfg->control_dir ? cfg->control_dir : run);
-        return file_dir(path, 1, 0755, e);
+        return file_dir(path, FILE_MAKE, 0755, e);
     }
     snprintf(path, 256, "/run/worldkeeper/%s", cfg->name);
     struct stat st;
@@ -33,7 +33,7 @@ static int control_dir(const struct config *cfg, char path[256], struct err *e)
         (fd = file_dir(path, 0, 0755, &ignored)) >= 0)
         return fd;
     snprintf(path, 256, "%s", cfg->dump_dir);
-    return file_dir(path, 1, 0700, e);
+    return file_dir(path, FILE_MAKE, 0700, e);
 }
 
 /* Paths of sockets are 107 bytes at most; through the directory's descriptor any place fits. */

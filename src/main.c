@@ -260,20 +260,21 @@ static bool acts_on_files(const char *action)
     return false;
 }
 
-/* Files that root makes are files that the service cannot read. */
+/* Files that root makes are files that the service cannot read, and so is a directory. */
 static int check_root(const struct options *o, const struct config *c, struct err *e)
 {
     struct stat st;
     if (geteuid() != 0 || o->allow_root || !acts_on_files(o->request.action))
         return 0;
-    bool run = strcmp(o->request.action, "run") == 0;
-    bool other = stat(c->dump_dir, &st) == 0 && st.st_uid != 0;
-    if (!run && !other)
+    if (strcmp(o->request.action, "run") == 0)
+        err_set(e, ERR_REFUSED, 0, "refusing to supervise as root");
+    else if (stat(c->dump_dir, &st) < 0)
+        err_set(e, ERR_REFUSED, 0, "refusing to make directory %s as root", c->dump_dir);
+    else if (st.st_uid != 0)
+        err_set(e, ERR_REFUSED, 0, "refusing to act as root on the dumps of uid %u",
+                (unsigned)st.st_uid);
+    else
         return 0;
-    err_set(e, ERR_REFUSED, 0,
-            run ? "refusing to supervise as root"
-                : "refusing to act as root on the dumps of uid %u",
-            (unsigned)st.st_uid);
     err_hint(
         e,
         "run it as the service's user (systemctl start worldkeeper@%s, or runuser -u USER), or add "

@@ -31,7 +31,7 @@ static int open_dirs(struct scribe *s, struct err *e)
     const char *const names[] = {c->flag_file, c->json_file, c->metrics_file};
     if (!c->status_dir || s->status_dirfd >= 0)
         return 0;
-    s->status_dirfd = file_dir(c->status_dir, 1, 0755, e);
+    s->status_dirfd = file_dir(c->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, e);
     for (size_t i = 0; s->status_dirfd >= 0 && i < sizeof names / sizeof *names; i++)
         if (names[i])
             file_sweep(s->status_dirfd, names[i], NULL);

@@ -5,11 +5,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* By descriptor: what stands at a path may be another thing a moment later. */
+static int set_mode(const char *path, mode_t mode, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc =
+        fd < 0 || fchmod(fd, mode) < 0 ? err_sys(e, errno, "cannot make directory %s", path) : 0;
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
 
 static int make_parents(const char *path, mode_t mode, struct err *e)
 {
@@ -20,9 +32,9 @@ static int make_parents(const char *path, mode_t mode, struct err *e)
             continue;
         char was = *p;
         *p = '\0';
-        /* chmod: what the umask takes away is not meant for a directory that others must read */
+        /* what the umask takes away is not meant for a directory that others must read */
         if (mkdir(copy, 0700) == 0)
-            chmod(copy, was ? 0755 : mode);
+            rc = set_mode(copy, was ? 0755 : mode, e);
         else if (errno != EEXIST)
             rc = err_sys(e, errno, "cannot make directory %s", copy);
         *p = was;
@@ -33,36 +45,98 @@ static int make_parents(const char *path, mode_t mode, struct err *e)
     return rc;
 }
 
-int file_dir(const char *path, int create, mode_t mode, struct err *e)
+/* Who owns a file or a directory can do with it what they want, whatever its mode is. */
+static bool trusted(uid_t owner)
 {
-    if (create && access(path, F_OK) < 0 && make_parents(path, mode, e) < 0)
+    return owner == 0 || owner == geteuid() || geteuid() == 0;
+}
+
+static int not_opened(int dirfd, const char *name, const char *what, struct err *e)
+{
+    int why = errno;
+    struct stat st;
+    if ((why != ELOOP && why != ENOTDIR) || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISLNK(st.st_mode))
+        return err_sys(e, why, "cannot open %s%s", what, name);
+    err_set(e, ERR_REFUSED, why, "%s%s is a symbolic link", what, name);
+    err_hint(e, "links are not followed here: put the thing itself there, or name its own path");
+    return -1;
+}
+
+static int check_dir(const char *path, const struct stat *st, unsigned flags, struct err *e)
+{
+    bool public = flags & FILE_PUBLIC;
+    if ((st->st_mode & 022) && !(public && (st->st_mode & S_ISVTX))) {
+        err_set(e, ERR_REFUSED, 0, "directory %s can be written by others (mode %04o)", path,
+                (unsigned)st->st_mode & 07777);
+        err_hint(e, "chmod go-w %s", path);
+        return -1;
+    }
+    if (!public && !trusted(st->st_uid)) {
+        err_set(e, ERR_REFUSED, 0, "directory %s belongs to another user (uid %u)", path,
+                (unsigned)st->st_uid);
+        err_hint(e, "chown %u %s, or run this as the user that it belongs to", (unsigned)geteuid(),
+                 path);
+        return -1;
+    }
+    return 0;
+}
+
+int file_dir(const char *path, unsigned flags, mode_t mode, struct err *e)
+{
+    if ((flags & FILE_MAKE) && access(path, F_OK) < 0 && make_parents(path, mode, e) < 0)
         return -1;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return err_sys(e, errno, "cannot open directory %s", path);
+        return not_opened(AT_FDCWD, path, "directory ", e);
     struct stat st;
-    if (fstat(fd, &st) < 0) {
-        err_sys(e, errno, "cannot look at directory %s", path);
-        goto fail;
-    }
-    if ((st.st_mode & 022) && !(st.st_mode & S_ISVTX)) {
-        err_set(e, ERR_REFUSED, 0, "directory %s can be written by others (mode %04o)", path,
-                (unsigned)st.st_mode & 07777);
-        err_hint(e, "chmod go-w %s", path);
-        goto fail;
-    }
-    return fd;
-fail:
+    int rc = fstat(fd, &st) < 0 ? err_sys(e, errno, "cannot look at directory %s", path)
+                                : check_dir(path, &st, flags, e);
+    if (rc == 0)
+        return fd;
     close(fd);
     return -1;
 }
 
 int file_subdir(int dirfd, const char *name, struct err *e)
 {
+    struct stat st;
     if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
         return err_sys(e, errno, "cannot make directory %s", name);
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? err_sys(e, errno, "cannot open directory %s", name) : fd;
+    if (fd < 0)
+        return not_opened(dirfd, name, "directory ", e);
+    int rc = fstat(fd, &st) < 0 ? err_sys(e, errno, "cannot look at directory %s", name) : 0;
+    if (rc == 0 && (st.st_mode & 077) && (st.st_uid == geteuid() || geteuid() == 0) &&
+        fchmod(fd, 0700) == 0)
+        st.st_mode &= ~(mode_t)077;
+    if (rc == 0)
+        rc = check_dir(name, &st, 0, e);
+    if (rc == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int file_open(int dirfd, const char *name, int flags, struct err *e)
+{
+    static const char away[] = "remove it: it is made anew";
+    struct stat st;
+    int fd = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        not_opened(dirfd, name, "", e);
+        if (e && e->num == ELOOP)
+            err_hint(e, "%s", away);
+        return -1;
+    }
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1)
+        return fd;
+    err_set(e, ERR_REFUSED, 0, "%s is %s", name,
+            S_ISREG(st.st_mode) ? "a file with another name too (a hard link)"
+                                : "not a regular file");
+    err_hint(e, "%s", away);
+    close(fd);
+    return -1;
 }
 
 int file_write_all(int fd, const void *data, size_t len)
@@ -206,7 +280,7 @@ int file_remove(int dirfd, const char *name, struct err *e)
 
 static int open_regular(int dirfd, const char *name, struct stat *st, struct err *e)
 {
-    int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(e, errno, "cannot open %s", name);
     if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
@@ -265,12 +339,21 @@ int file_read_secret(const char *path, struct buf *out, struct err *e)
     }
     struct stat st = {0};
     fd = open_regular(AT_FDCWD, full, &st, e);
-    if (fd < 0)
+    if (fd < 0) {
+        if (e && e->num == ELOOP)
+            err_hint(e, "it is a symbolic link, which is not followed: name the file itself");
         goto out;
+    }
     if (st.st_mode & 077 && full[0] && !text_starts(path, "credential:")) {
         err_set(e, ERR_CONFIG, 0, "secret file %s can be read by others (mode %04o)", full,
                 (unsigned)st.st_mode & 07777);
         err_hint(e, "chmod 0600 %s", full);
+        goto out;
+    }
+    if (!trusted(st.st_uid)) {
+        err_set(e, ERR_CONFIG, 0, "secret file %s belongs to another user (uid %u)", full,
+                (unsigned)st.st_uid);
+        err_hint(e, "chown %u %s", (unsigned)geteuid(), full);
         goto out;
     }
     if (read_fd(fd, full, 4096, out, e) < 0)

@@ -14,12 +14,19 @@
 #include "core/err.h"
 #include "core/text.h"
 
-/* Opens a directory (no symbolic link as last part). With `create` it and missing parents are made,
- * mode `mode`. Refuses one that group or others may write to, unless it is sticky. Returns fd or
- * -1. */
-int file_dir(const char *path, int create, mode_t mode, struct err *e);
-/* A directory inside an open one, made (mode 0700) when missing. */
+enum file_dir_flag {
+    FILE_MAKE = 1,   /* it and missing parents are made, mode `mode` */
+    FILE_PUBLIC = 2, /* for what is only published: of another owner, or sticky, will do */
+};
+/* Opens a directory (no symbolic link as last part). Refuses (ERR_REFUSED) one in which others
+ * could put files of theirs: that group or others may write to, or that belongs to neither root nor
+ * us. Root itself works in anybody's. Returns fd or -1. */
+int file_dir(const char *path, unsigned flags, mode_t mode, struct err *e);
+/* A directory of our own inside an open one, made when missing; its mode is set to 0700. */
 int file_subdir(int dirfd, const char *name, struct err *e);
+/* Opens a file of our own to be written in place, `flags` as open(2) has them, with O_CREAT mode
+ * 0600. Never through a link of either kind, never anything but a file: ERR_REFUSED. */
+int file_open(int dirfd, const char *name, int flags, struct err *e);
 
 int file_publish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                  struct err *e);
@@ -38,7 +45,8 @@ int file_remove(int dirfd, const char *name, struct err *e);
  * Returns 0, or -1 with num ENOENT when it is not there. */
 int file_read(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
 /* A secret: like file_read (limit 4 KiB), first line only, refused when group or others can read
- * the file; `path` may be relative to $CREDENTIALS_DIRECTORY as "credential:NAME". */
+ * the file or when it belongs to neither root nor us; `path` may be relative to
+ * $CREDENTIALS_DIRECTORY as "credential:NAME". */
 int file_read_secret(const char *path, struct buf *out, struct err *e);
 
 int file_write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */

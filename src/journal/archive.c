@@ -18,7 +18,7 @@
 
 int archive_dir(const struct config *c, bool create, struct err *e)
 {
-    return file_dir(c->journal_dir, create, 0700, e);
+    return file_dir(c->journal_dir, create ? FILE_MAKE : 0, 0700, e);
 }
 
 static int by_number(const void *a, const void *b)

@@ -94,11 +94,16 @@ static void file_name(char out[NAME_MAX_], uint64_t v, const char *suffix)
 /* Waits for the lock a few seconds at most: its holder may have been stopped. */
 static int lock_queue(int dirfd, struct err *e)
 {
-    int fd = openat(dirfd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EROFS)) /* the next best thing */
+    struct err why;
+    int fd = file_open(dirfd, "lock", O_RDWR | O_CREAT, &why);
+    if (fd < 0 && (why.cls == ERR_NOSPACE || why.num == EROFS)) /* the next best thing */
         fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(e, errno, "cannot open the lock of the alert queue");
+    if (fd < 0) {
+        err_step(&why, "the lock of the alert queue");
+        if (e)
+            *e = why;
+        return -1;
+    }
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
             return fd;
@@ -149,7 +154,8 @@ static int mark_read(int dirfd, enum alert_channel ch, enum mark *what, uint64_t
  * that the same mail would go out again and again for as long as the disk is full. */
 static int mark_overwrite(int dirfd, const char *name, const char *text, size_t len, struct err *e)
 {
-    int fd = openat(dirfd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct err why;
+    int fd = file_open(dirfd, name, O_WRONLY, &why);
     if (fd < 0)
         return -1;
     int rc = pwrite(fd, text, len, 0) == (ssize_t)len && fsync(fd) == 0 ? 0 : -1;

@@ -6,6 +6,8 @@ import stat
 import subprocess
 import threading
 
+import pytest
+
 from wk.keeper import DONE, REFUSED
 from wk.util import CANARY
 
@@ -101,6 +103,101 @@ def test_a_dump_directory_for_others(keeper):
     assert f"chmod 0700 {keeper.dumps_dir}" in keeper.run("--check").out
 
 
+def plant(kind, path, precious):
+    """Puts something else where a file of ours will be, or is."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    if kind == "symlink":
+        os.symlink(precious, path)
+    elif kind == "hardlink":
+        os.link(precious, path)
+    else:
+        os.mkfifo(path, 0o666)
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hardlink", "fifo"])
+def test_planted_files(keeper, http, tmp, kind):
+    """Whatever stands at a name of ours is replaced or refused with the way out, never written through."""
+    precious = os.path.join(tmp, "precious")
+    with open(precious, "w") as f:
+        f.write("precious")
+    keeper.configure({**http.settings(), "status": {"metrics": "metrics.prom"}})
+    keeper.dump()
+    lock = os.path.join(keeper.dumps_dir, "lock")
+    plant(kind, lock, precious)
+    done = keeper.run("--dump")
+    assert done.rc == REFUSED and "lock is " in done.err and "HINT: remove it" in done.err, done
+    os.unlink(lock)
+    os.makedirs(os.path.join(keeper.dumps_dir, "alerts"), exist_ok=True)
+    for path in ("alerts/lock", "alerts/webhook.done"):
+        plant(kind, os.path.join(keeper.dumps_dir, path), precious)
+    for name in ("index.html", "status.json", "metrics.prom"):
+        plant(kind, os.path.join(keeper.status_dir, name), precious)
+    keeper.start(state=None)  # who reads the status now reads what was planted
+    names = [os.path.join(keeper.status_dir, n) for n in ("index.html", "status.json", "metrics.prom")]
+    keeper.wait(lambda: all(stat.S_ISREG(os.lstat(n).st_mode) and os.lstat(n).st_nlink == 1
+                            for n in names), "files of our own")
+    keeper.wait_state("UP")
+    keeper.stop()
+    with open(precious) as f:
+        assert f.read() == "precious"
+
+
+@pytest.mark.parametrize("name", ["alerts", "rejected"])
+def test_planted_directories(keeper, tmp, name):
+    """A link in place of a directory of ours leads nowhere."""
+    elsewhere = os.path.join(tmp, "elsewhere")
+    os.mkdir(elsewhere, 0o777)
+    os.symlink(elsewhere, os.path.join(keeper.dumps_dir, name))
+    done = keeper.run("--dump")
+    if name == "rejected":
+        assert done.rc != DONE and "rejected" in done.err, done
+    assert os.listdir(elsewhere) == []
+
+
+@pytest.mark.parametrize("which", ["dumps", "run", "journal"])
+def test_directories_that_others_can_write(keeper, which):
+    """Refused before anything is done, with the command that mends it; sticky is no better."""
+    path = os.path.join(keeper.base, which)
+    os.makedirs(path, exist_ok=True)
+    if which == "journal":
+        keeper.configure({"journal": {"mode": "follow", "dir": path}})
+    for mode in (0o777, 0o1777, 0o770):
+        os.chmod(path, mode)
+        if which == "journal":
+            said = keeper.run("--check").out
+        else:
+            done = keeper.run("--run") if which == "run" else keeper.run("--dump")
+            assert done.rc == REFUSED, done
+            said = done.err
+        assert f"{path} can be written by others (mode {mode:04o})" in said and "chmod go-w" in said
+    os.chmod(path, 0o700)
+
+
+def test_nothing_is_made_for_others(doomed, victim, http):
+    """Started with umask 000: dumps, state, queue and segments are ours alone; only the status is public."""
+    http.mode = 500
+    doomed.configure({**http.settings(), "journal": {"mode": "auto"}})
+    doomed.prefix = ["sh", "-c", 'umask 000; exec "$@"', "sh"]
+    doomed.start()
+    doomed.dump()
+    victim.crash()
+    doomed.wait(lambda: doomed.world.rows() == 2000, "the world")
+    doomed.wait_state("UP")
+    doomed.stop()
+    seen = 0
+    for where, dirs, files in os.walk(doomed.dumps_dir):
+        for name in [".", *dirs, *files]:
+            mode = os.lstat(os.path.join(where, name)).st_mode
+            assert not mode & 0o077, (where, name, oct(mode))
+            seen += 1
+    assert seen > 8
+    for name in os.listdir(doomed.status_dir):
+        assert stat.S_IMODE(os.stat(os.path.join(doomed.status_dir, name)).st_mode) == 0o644, name
+
+
 def test_a_dump_directory_that_is_a_link(keeper, tmp):
     """A link planted in place of the part file is not written through."""
     target = os.path.join(tmp, "precious")
@@ -127,6 +224,27 @@ def test_root_is_refused_unless_allowed(keeper):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60,
                           env=keeper.environment())
     assert done.returncode == REFUSED and "--allow-root" in done.stderr, done
+
+
+def test_root_leaves_nothing_that_the_service_cannot_use(keeper):
+    """Root's actions on the files of another user, or where there are none yet, need --allow-root too;
+    looking never does."""
+    if os.geteuid() != 0:
+        return
+
+    def as_root(*args):
+        return subprocess.run([a for a in keeper.command(*args) if a != "--allow-root"],
+                              capture_output=True, text=True, timeout=60, env=keeper.environment())
+    assert as_root("--dump").returncode == DONE  # all of it is root's: nobody else's service
+    os.chown(keeper.dumps_dir, 65534, 65534)
+    for action in ("--dump", "--init", "--restore", "--drill"):
+        done = as_root(action)
+        assert done.returncode == REFUSED and "the dumps of uid 65534" in done.stderr, done
+    assert as_root("--list").returncode == DONE and as_root("--verify").returncode == DONE
+    gone = os.path.join(keeper.base, "gone")
+    keeper.configure({"dump": {"dir": gone}})
+    done = as_root("--init")
+    assert done.returncode == REFUSED and gone in done.stderr and not os.path.exists(gone), done
 
 
 def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):

@@ -220,6 +220,28 @@ static void test_publish_and_commit(void **state)
     drop("data");
 }
 
+/* The same for what else may stand at either name: another file's second name, or a FIFO, which
+ * would keep who opens it waiting. */
+static void test_plants_are_replaced(void **state)
+{
+    (void)state;
+    put("victim", "precious", 8, 0600);
+    char *temp = temp_name("data", getpid());
+    assert_int_equal(linkat(topfd, "victim", topfd, "data", 0), 0);
+    assert_int_equal(linkat(topfd, "victim", topfd, temp, 0), 0);
+    assert_int_equal(file_commit(topfd, "data", "one", 3, 0600, NULL), 0);
+    drop("data");
+    assert_int_equal(mkfifoat(topfd, "data", 0666), 0);
+    assert_int_equal(mkfifoat(topfd, temp, 0666), 0);
+    assert_int_equal(file_commit(topfd, "data", "two", 3, 0600, NULL), 0);
+    assert_int_equal(mode_of("data"), S_IFREG | 0600);
+    expect_content("data", "two");
+    expect_content("victim", "precious");
+    drop("data");
+    drop("victim");
+    free(temp);
+}
+
 /* A planted link is replaced; what it points to stays. The same for the temporary name. */
 static void test_links_are_replaced(void **state)
 {
@@ -366,6 +388,10 @@ static void test_dir(void **state)
     assert_int_equal(mode_of("a/b") & 07777, 0700);
     assert_int_equal(symlink("a", link), 0);
     assert_int_equal(file_dir(link, 0, 0, &e), -1);
+    char *is_link = xasprintf("directory %s is a symbolic link", link);
+    assert_string_equal(e.text, is_link);
+    assert_true(e.hint[0]);
+    free(is_link);
     assert_int_equal(file_dir(none, 0, 0, &e), -1);
     assert_int_equal(e.num, ENOENT);
     assert_int_equal(chmod(a, 0775), 0);
@@ -375,7 +401,9 @@ static void test_dir(void **state)
     assert_string_equal(e.text, text);
     free(text);
     assert_int_equal(chmod(a, 01777), 0);
-    fd = file_dir(a, 0, 0, &e);
+    assert_int_equal(file_dir(a, 0, 0, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    fd = file_dir(a, FILE_PUBLIC, 0, &e);
     assert_true(fd >= 0);
     close(fd);
     unlink(link);
@@ -385,6 +413,98 @@ static void test_dir(void **state)
     free(a);
     free(link);
     free(none);
+}
+
+/* Runs as nobody what only root can set up; as anybody else there is nothing to try. */
+static int as_nobody(int (*what)(void))
+{
+    if (geteuid() != 0)
+        return 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(seteuid(65534) == 0 ? what() : 99);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WEXITSTATUS(status);
+}
+
+static int try_foreign(void)
+{
+    struct err e = {0};
+    char *mine = in_top("mine"), *foreign = in_top("foreign");
+    int wrong = file_dir(mine, 0, 0, &e) < 0;
+    wrong |= (file_dir(foreign, 0, 0, &e) != -1 || e.cls != ERR_REFUSED ||
+              !strstr(e.text, "belongs to another user (uid 12345)") || !strstr(e.hint, "chown"))
+             << 1;
+    wrong |= (file_dir(foreign, FILE_PUBLIC, 0, &e) < 0) << 2;
+    wrong |= (file_subdir(topfd, "foreign", &e) != -1 || e.cls != ERR_REFUSED) << 3;
+    free(mine);
+    free(foreign);
+    return wrong;
+}
+
+/* A directory of somebody else's is no place for our files, whatever its mode is. */
+static void test_of_another_owner(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdirat(topfd, "mine", 0700), 0);
+    assert_int_equal(mkdirat(topfd, "foreign", 0755), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(fchownat(topfd, "mine", 65534, 65534, 0), 0);
+        assert_int_equal(fchownat(topfd, "foreign", 12345, 12345, 0), 0);
+        assert_int_equal(fchmod(topfd, 0755), 0);
+    }
+    assert_int_equal(as_nobody(try_foreign), 0);
+    assert_int_equal(fchmod(topfd, 0700), 0);
+    assert_int_equal(unlinkat(topfd, "mine", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(topfd, "foreign", AT_REMOVEDIR), 0);
+}
+
+static void test_subdir_is_closed_to_others(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_int_equal(mkdirat(topfd, "alerts", 0700), 0);
+    assert_int_equal(fchmodat(topfd, "alerts", 0777, 0), 0);
+    int fd = file_subdir(topfd, "alerts", &e);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(mode_of("alerts") & 07777, 0700);
+    assert_int_equal(unlinkat(topfd, "alerts", AT_REMOVEDIR), 0);
+    assert_int_equal(symlinkat(".", topfd, "alerts"), 0);
+    assert_int_equal(file_subdir(topfd, "alerts", &e), -1);
+    assert_string_equal(e.text, "directory alerts is a symbolic link");
+    drop("alerts");
+}
+
+/* What is written in place (a lock) is a file of our own, and has one name. */
+static void test_open_in_place(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    mode_t old = umask(0);
+    int fd = file_open(topfd, "lock", O_RDWR | O_CREAT, &e);
+    umask(old);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(mode_of("lock") & 07777, 0600);
+    assert_int_equal(linkat(topfd, "lock", topfd, "other", 0), 0);
+    assert_int_equal(file_open(topfd, "lock", O_RDWR | O_CREAT, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    assert_string_equal(e.text, "lock is a file with another name too (a hard link)");
+    drop("lock");
+    assert_int_equal(symlinkat("other", topfd, "lock"), 0);
+    assert_int_equal(file_open(topfd, "lock", O_RDWR | O_CREAT, &e), -1);
+    assert_string_equal(e.text, "lock is a symbolic link");
+    assert_string_equal(e.hint, "remove it: it is made anew");
+    drop("lock");
+    assert_int_equal(mkfifoat(topfd, "lock", 0600), 0);
+    assert_int_equal(file_open(topfd, "lock", O_RDWR | O_CREAT, &e), -1);
+    assert_string_equal(e.text, "lock is not a regular file");
+    drop("lock");
+    assert_int_equal(file_open(topfd, "lock", O_WRONLY, &e), -1);
+    assert_int_equal(e.num, ENOENT);
+    drop("other");
 }
 
 static void test_read(void **state)
@@ -482,6 +602,7 @@ int main(void)
     const struct CMUnitTest file_tests[] = {
         cmocka_unit_test(test_publish_and_commit),
         cmocka_unit_test(test_links_are_replaced),
+        cmocka_unit_test(test_plants_are_replaced),
         cmocka_unit_test(test_stale_temporary),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_failed_write),
@@ -489,6 +610,9 @@ int main(void)
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_rename_and_remove),
         cmocka_unit_test(test_dir),
+        cmocka_unit_test(test_of_another_owner),
+        cmocka_unit_test(test_subdir_is_closed_to_others),
+        cmocka_unit_test(test_open_in_place),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_secret),
         cmocka_unit_test(test_credential),
