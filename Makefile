@@ -172,14 +172,14 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_CORE := $(patsubst %,src/core/%.c,codec codec_isal codec_zlib err text)
 FUZZ_LOG  := tests/fuzz/synth.c $(FUZZ_CORE) src/db/choices.c src/db/event.c src/db/event_body.c src/db/image.c \
              src/db/image_time.c src/db/image_type.c src/db/image_value.c src/db/real.c src/db/sql.c src/db/value.c
-FUZZ_SEGMENT := tests/fuzz/changes.c $(FUZZ_CORE) $(patsubst %,src/core/%.c,fault file js) src/store/manifest.c \
+FUZZ_SEGMENT := tests/fuzz/changes.c $(FUZZ_CORE) $(patsubst %,src/core/%.c,fault file js) src/store/manifest.c src/store/seal.c \
              src/journal/fold_split.c $(wildcard src/journal/segment_*.c)
 FUZZ_SRC_event   := $(FUZZ_LOG)
 FUZZ_SRC_image   := $(FUZZ_LOG)
 FUZZ_SRC_segment := $(FUZZ_SEGMENT)
 FUZZ_SRC_frames  := $(FUZZ_SEGMENT)
 FUZZ_FLAGS := -std=c11 $(CPPFLAGS_ALL) -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
-FUZZ_LIBS := $(shell pkg-config --libs jansson) -lz -lm -ldl -pthread
+FUZZ_LIBS := $(shell pkg-config --libs jansson libcrypto) -lz -lm -ldl -pthread
 FUZZ_DEPS := $(sort $(FUZZ_LOG) $(FUZZ_SEGMENT)) $(wildcard tests/fuzz/*.h src/db/*.h src/journal/*.h)
 .PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=replay-%)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%)

@@ -13,8 +13,8 @@
 
 /* What somebody wants. Strings are owned; NULL when not given. */
 struct request {
-    char *action; /* "dump", "restore", "init", "list", "verify", "drill", "check", "test-alert",
-                     "tidy", "status", "pause", "resume" */
+    char *action; /* "dump", "restore", "init", "list", "verify", "drill", "seal", "check",
+                     "test-alert", "tidy", "status", "pause", "resume" */
     char *dump, *into, *at;
     bool force, dry_run, automatic;
     unsigned skip;

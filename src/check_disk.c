@@ -171,7 +171,9 @@ void check_dump_dir(struct check *c)
         check_hint(c, "remove %s/state.json; the next contact with the world makes it anew",
                    c->cfg->dump_dir);
     }
-    if (catalog_load(c->dirfd, c->cfg->name, &c->catalog, &e) < 0)
+    if (seal_open(c->cfg, &e) < 0)
+        check_error(c, CHECK_FAIL, "dumps", &e);
+    else if (catalog_load(c->dirfd, c->cfg->name, &c->catalog, &e) < 0)
         check_error(c, CHECK_FAIL, "dumps", &e);
     check_running(c);
 }
@@ -315,8 +317,10 @@ static void check_broken_dumps(struct check *c)
     if (first) {
         check_add(c, CHECK_WARN, "dumps", "%zu not intact, such as %s: %s", broken, first->m.name,
                   first->reason);
-        check_hint(c, "worldkeeper --verify reads every dump; a restore passes over those that are "
-                      "not whole");
+        check_hint(c, first->unproven
+                          ? "those that you know to be yours: worldkeeper --seal=DUMP"
+                          : "worldkeeper --verify reads every dump; a restore passes over those "
+                            "that are not whole");
     }
     if (catalog_load_rejected(c->dirfd, c->cfg->name, &rejected, NULL) < 0)
         return;

@@ -13,6 +13,7 @@
 #include "control.h"
 #include "core/log.h"
 #include "screen.h"
+#include "store/seal.h"
 #include "world.h"
 
 struct options {
@@ -41,6 +42,8 @@ static const char usage[] =
     "       --dry-run        say what would be done\n"
     "       --at TIME        to that moment, by dump and journal: \"2026-11-21 18:30:05\", 18:30, "
     "-15m\n"
+    "  --seal[=DUMP]      take dumps without a good HMAC for ours, after reading them back\n"
+    "                     (default: all that have none)\n"
     "  --status           state of the running supervisor\n"
     "  --pause[=DURATION], --resume     planned work on the server\n"
     "  --test-alert       one message through each channel\n"
@@ -90,6 +93,7 @@ static const struct option longs[] = {
     {"verify", optional_argument, NULL, OPT_ACTION},
     {"drill", optional_argument, NULL, OPT_ACTION},
     {"restore", optional_argument, NULL, OPT_ACTION},
+    {"seal", optional_argument, NULL, OPT_ACTION},
     {"status", no_argument, NULL, OPT_ACTION},
     {"pause", optional_argument, NULL, OPT_ACTION},
     {"resume", no_argument, NULL, OPT_ACTION},
@@ -253,7 +257,7 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 
 static bool acts_on_files(const char *action)
 {
-    static const char *const words[] = {"run", "dump", "restore", "drill", "init", NULL};
+    static const char *const words[] = {"run", "dump", "restore", "drill", "init", "seal", NULL};
     for (const char *const *w = words; *w; w++)
         if (strcmp(*w, action) == 0)
             return true;
@@ -367,7 +371,7 @@ static int one_action(struct options *o, struct config *cfg, struct err *e)
     if (o->json)
         screen_json(action, result, rc < 0 ? e : NULL, status);
     else if (result && (rc == 0 || e->cls == ERR_UNWELL || strcmp(action, "check") == 0 ||
-                        strcmp(action, "test-alert") == 0))
+                        strcmp(action, "seal") == 0 || strcmp(action, "test-alert") == 0))
         screen_result(action, result);
     json_decref(result);
     act_close(&a);
@@ -394,6 +398,8 @@ static int run(struct options *o, struct err *e)
         rc = act_open(&a, cfg, e);
         if (rc == 0)
             rc = act_password(&a, e);
+        if (rc == 0)
+            rc = seal_open(cfg, e);
         return rc == 0 ? world_run(&a, cfg, e) : -1;
     }
     if (rc == 0)

@@ -166,6 +166,25 @@ static void show_verify(const json_t *o)
         printf("%zu of %zu dumps are whole\n", whole, n);
 }
 
+static void show_seal(const json_t *o)
+{
+    const json_t *list = json_object_get(o, "dumps");
+    if (json_array_size(list) == 0)
+        printf("every dump has its HMAC\n");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *d = json_array_get(list, i);
+        struct buf name = {0}, why = {0}, line = {0};
+        bool done = js_flag(d, "whole");
+        buf_adds(&line, draw_text(&name, d, "name"));
+        if (!done)
+            buf_printf(&line, ": %s", draw_text(&why, d, "reason"));
+        headline(done ? "sealed" : "DAMAGED", done ? GREEN : RED, line.p);
+        buf_free(&name);
+        buf_free(&why);
+        buf_free(&line);
+    }
+}
+
 /* Restore and drill */
 
 static void show_plan(const json_t *plan, bool all)
@@ -372,7 +391,7 @@ void screen_result(const char *action, const json_t *result)
         {"drill", screen_drill, false},      {"status", screen_status, true},
         {"check", screen_check, true},       {"init", show_init, false},
         {"test-alert", show_channels, true}, {"pause", show_state, false},
-        {"resume", show_state, false},
+        {"resume", show_state, false},       {"seal", show_seal, false},
     };
     screen_done();
     if (!json_is_object(result))

@@ -293,7 +293,7 @@ static int reload_act(struct world *w, struct config *fresh, struct err *e)
     struct act next;
     if (act_open(&next, fresh, e) < 0)
         return -1;
-    if (act_password(&next, e) < 0) {
+    if (act_password(&next, e) < 0 || seal_open(fresh, e) < 0) {
         act_close(&next);
         return -1;
     }

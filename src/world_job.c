@@ -556,7 +556,7 @@ static void start_queued(struct world *w)
 
 static bool is_job(const char *action)
 {
-    static const char *const jobs[] = {"dump", "restore", "drill", "init"};
+    static const char *const jobs[] = {"dump", "restore", "drill", "init", "seal"};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         if (strcmp(action, jobs[i]) == 0)
             return true;

@@ -80,6 +80,8 @@ struct config {
     char *sentinel; /* table name, 1 to 58 characters; the lease table is "<sentinel>_lease" */
 
     char *dump_dir; /* absolute */
+    /* Keys that manifests are sealed with (store/seal.h); NULL: none. */
+    char *hmac_key_file, *hmac_old_key_file;
     int64_t dump_interval, dump_stall;
     enum config_method dump_method;
     int dump_level;        /* zlib 1..9 */

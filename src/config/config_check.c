@@ -216,10 +216,18 @@ static int check_web(const struct config *c, const struct config_source *src, st
     return 0;
 }
 
+static int check_keys(const struct config *c, const struct config_source *src, struct err *e)
+{
+    if (c->hmac_old_key_file && !c->hmac_key_file)
+        return useless(src, e, "dump", "hmac_old_key_file", "hmac_key_file",
+                       "new dumps need a key too: add hmac_key_file");
+    return 0;
+}
+
 int config_check(struct config *c, const struct config_source *src, struct err *e)
 {
     if (check_required(src, e) < 0 || check_mysql(c, src, e) < 0 || check_status(c, src, e) < 0 ||
-        check_dirs(c, src, e) < 0 || check_smtp(c, src, e) < 0 || check_web(c, src, e) < 0)
+        check_dirs(c, src, e) < 0 || check_smtp(c, src, e) < 0 || check_web(c, src, e) < 0 || check_keys(c, src, e) < 0)
         return -1;
     int64_t patience = STALE_INTERVALS * c->dump_interval;
     if (!line_of(src, "alert", "max_dump_age") && c->max_dump_age < patience)

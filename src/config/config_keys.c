@@ -72,6 +72,8 @@ const struct config_key config_keys[] = {
     CHOICE("dump", "engines", dump_all, flag, "memory", engines),
     VALUE("dump", "shrink_limit", shrink_limit, percent, "50%", 1, 100),
     VALUE("dump", "stall", dump_stall, duration, "60s", S, D),
+    TEXT("dump", "hmac_key_file", hmac_key_file, secret, CONFIG_QUIET, NULL),
+    TEXT("dump", "hmac_old_key_file", hmac_old_key_file, secret, CONFIG_QUIET, NULL),
 
     VALUE("retention", "keep_last", retention.keep_last, number, "8", 1, 100000),
     VALUE("retention", "keep_within", retention.keep_within, duration, "24h", 0, 100 * YEAR),

@@ -60,6 +60,23 @@ static void check_file(int dirfd, struct catalog_entry *ent)
     free(file);
 }
 
+static void check_seal(struct catalog_entry *ent)
+{
+    enum seal seal = ent->m.seal;
+    if (!ent->intact || seal == SEAL_UNASKED || seal == SEAL_GOOD)
+        return;
+    ent->intact = false;
+    ent->unproven = true;
+    snprintf(
+        ent->reason, sizeof ent->reason,
+        seal == SEAL_MISSING
+            ? "%s.json has no HMAC: made before [dump] hmac_key_file was set, or not by us; "
+              "worldkeeper --seal=%s takes it for ours"
+            : "the HMAC of %s.json is by none of our keys: it was changed, or made under "
+              "another one ([dump] hmac_old_key_file); worldkeeper --seal=%s takes it for ours",
+        ent->m.name, ent->m.name);
+}
+
 static int load_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     (void)e;
@@ -88,6 +105,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
         ent->m.sequence = sequence;
     } else {
         check_file(dirfd, ent);
+        check_seal(ent);
     }
     return 0;
 }
@@ -246,7 +264,7 @@ int catalog_retain(int dirfd, const char *world, const struct config_retention *
     retention_choose(items, c.count, rule, clock_wall());
     int rc = 0;
     for (size_t i = 0; i < c.count && rc == 0; i++)
-        if (!items[i].keep && !c.list[i].unread) {
+        if (!items[i].keep && !c.list[i].unread && !c.list[i].unproven) {
             rc = remove_dump(dirfd, c.list[i].m.name, e);
             ++*removed;
         }

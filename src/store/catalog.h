@@ -10,6 +10,7 @@ struct catalog_entry {
     struct manifest m; /* m.name is set also when it could not be read */
     bool intact;       /* manifest readable, file there with its size; content is not read */
     bool unread;       /* not intact only because the system would not let us look */
+    bool unproven;     /* not intact only for want of a good seal: neither taken nor deleted */
     char reason[512];  /* why not */
 };
 

@@ -112,13 +112,23 @@ json_t *manifest_json(const struct manifest *m)
     return NULL;
 }
 
+static bool add_seal(json_t *o)
+{
+    char hex[SEAL_HEX];
+    return !seal_on() ||
+           (seal_make(o, hex) == 0 && json_object_set_new(o, "hmac", json_string(hex)) == 0);
+}
+
 int manifest_write(int dirfd, const struct manifest *m, struct err *e)
 {
     json_t *o = manifest_json(m);
+    bool sealed = o && add_seal(o);
     char *s = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     char *file = xasprintf("%s.json", m->name);
     int rc;
-    if (!s)
+    if (s && !sealed)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: libcrypto makes no HMAC");
+    else if (!s)
         rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
     else if (strlen(s) > MANIFEST_MAX)
         rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: %zu tables are too many for it",
@@ -263,6 +273,7 @@ int manifest_read(int dirfd, const char *name, struct manifest *m, struct err *e
         goto out;
     }
     rc = read_fields(o, name, m, e);
+    m->seal = seal_check(o);
     if (rc < 0)
         err_step(e, "manifest %s", file);
 out:

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/gzip.h"
 #include "db/query.h"
+#include "store/seal.h"
 
 #define MANIFEST_FORMAT 1
 #define MANIFEST_MAX (16u << 20) /* bytes read of one at most */
@@ -40,6 +41,7 @@ struct manifest {
     uint64_t rows, bytes, file_size;
     char sha256[SHA256_HEX];
     char rejected[512]; /* why it is in rejected/, or "" */
+    enum seal seal;     /* of the file that it was read from */
 };
 
 /* <world>-<generation>-<sequence>-<UTC>Z */
@@ -55,6 +57,7 @@ json_t *manifest_point_json(const struct db_point *p);
 void manifest_read_point(const json_t *o, struct db_point *p);
 /* What --list, status and alerts show of it. */
 json_t *manifest_summary(const struct manifest *m);
+/* Sealed where there is a key. */
 int manifest_write(int dirfd, const struct manifest *m, struct err *e);
 /* Reads dirfd/`name`.json. A file that is not what it should be is ERR_DAMAGED with the reason. */
 int manifest_read(int dirfd, const char *name, struct manifest *m, struct err *e);

@@ -375,7 +375,8 @@ static void test_unknown(void **state)
     static const char sections[] =
         "[world], [mysql], [probe], [dump], [retention], [restore], [journal], [status], [alert], "
         "[alert.smtp], [alert.webhook], [heartbeat], [control]";
-    static const char keys[] = "dir, interval, method, level, engines, shrink_limit, stall";
+    static const char keys[] = "dir, interval, method, level, engines, shrink_limit, stall, "
+                               "hmac_key_file, hmac_old_key_file";
     static const char mysql[] = "socket, host, port, user, password_file, tls, tls_ca, "
                                 "connect_timeout, read_timeout";
     const struct {

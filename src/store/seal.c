@@ -1,0 +1,119 @@
+#include "store/seal.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/js.h"
+
+#define FRONT "worldkeeper manifest 1\n" /* the same key may seal other things one day */
+#define FIELD "hmac"
+
+static struct {
+    const struct config *from;
+    struct buf key, old; /* empty: none */
+} keys;
+
+static void forget(struct buf *key)
+{
+    if (key->p)
+        explicit_bzero(key->p, key->cap);
+    buf_free(key);
+}
+
+static int read_key(const char *name, const char *file, struct buf *out, struct err *e)
+{
+    if (!file)
+        return 0;
+    int rc = file_read_secret(file, out, e);
+    if (rc == 0 && out->len < SEAL_KEY_MIN) {
+        rc = err_set(e, ERR_CONFIG, 0, "the key has %zu characters; allowed: at least %d", out->len,
+                     SEAL_KEY_MIN);
+        err_hint(e, "openssl rand -hex 32 makes one");
+    }
+    if (rc < 0)
+        err_step(e, "[dump] %s", name);
+    return rc;
+}
+
+int seal_open(const struct config *c, struct err *e)
+{
+    struct buf key = {0}, old = {0};
+    if (keys.from == c)
+        return 0;
+    if (read_key("hmac_key_file", c->hmac_key_file, &key, e) < 0 ||
+        read_key("hmac_old_key_file", c->hmac_old_key_file, &old, e) < 0) {
+        forget(&key);
+        forget(&old);
+        return -1;
+    }
+    forget(&keys.key);
+    forget(&keys.old);
+    keys.from = c;
+    keys.key = key;
+    keys.old = old;
+    return 0;
+}
+
+bool seal_on(void)
+{
+    return keys.key.len > 0;
+}
+
+/* The bytes that are sealed; NULL for what is no manifest. */
+static char *canonical(const json_t *manifest)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)manifest);
+    json_object_del(copy, FIELD);
+    char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
+    json_decref(copy);
+    return text;
+}
+
+static int digest(const struct buf *key, const char *text, char hex[SEAL_HEX])
+{
+    struct buf b = {0};
+    unsigned char md[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    buf_adds(&b, FRONT);
+    buf_adds(&b, text);
+    bool done = HMAC(EVP_sha256(), key->p, (int)key->len, (unsigned char *)b.p, b.len, md, &len);
+    buf_free(&b);
+    if (!done || 2 * len != SEAL_HEX - 1)
+        return -1;
+    for (unsigned i = 0; i < len; i++)
+        snprintf(hex + 2 * (size_t)i, 3, "%02x", md[i]);
+    return 0;
+}
+
+int seal_make(const json_t *manifest, char hex[SEAL_HEX])
+{
+    char *text = canonical(manifest);
+    int rc = text && seal_on() ? digest(&keys.key, text, hex) : -1;
+    free(text);
+    return rc;
+}
+
+/* Takes as long for a wrong one as for a right one. */
+static bool made_by(const struct buf *key, const char *text, const char *seal)
+{
+    char hex[SEAL_HEX];
+    return key->len && digest(key, text, hex) == 0 && CRYPTO_memcmp(hex, seal, SEAL_HEX - 1) == 0;
+}
+
+enum seal seal_check(const json_t *manifest)
+{
+    const char *seal = js_text(manifest, FIELD);
+    if (!seal_on())
+        return SEAL_UNASKED;
+    if (!json_object_get(manifest, FIELD))
+        return SEAL_MISSING;
+    char *text = strlen(seal) == SEAL_HEX - 1 ? canonical(manifest) : NULL;
+    bool good = text && (made_by(&keys.key, text, seal) | made_by(&keys.old, text, seal));
+    free(text);
+    return good ? SEAL_GOOD : SEAL_WRONG;
+}

@@ -1,0 +1,31 @@
+/* The seal of a manifest: an HMAC-SHA256 under a key that is not where the dumps are. The manifest
+ * holds the dump's own SHA-256, so that both are proven to be ours, and unchanged.
+ *
+ * It is taken over the manifest's content without its "hmac", as JSON without blanks and with
+ * sorted keys, behind a line of its own: who copies or indents a manifest does not break it.
+ *
+ * A process works for one world and has one set of keys, set before the first manifest is read:
+ * a caller that forgot to hand them on would take any dump. Not to be set while threads run. */
+#ifndef WK_STORE_SEAL_H
+#define WK_STORE_SEAL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "config/config.h"
+
+#define SEAL_HEX 65
+#define SEAL_KEY_MIN 32 /* characters */
+
+enum seal { SEAL_UNASKED /* no key is configured */, SEAL_GOOD, SEAL_MISSING, SEAL_WRONG };
+
+/* Reads the keys that the config names, once for a config. On failure (ERR_CONFIG) those from
+ * before stay. */
+int seal_open(const struct config *c, struct err *e);
+bool seal_on(void);
+/* By the present key, which there must be. -1 when libcrypto fails. */
+int seal_make(const json_t *manifest, char hex[SEAL_HEX]);
+/* By the present key or the old one. */
+enum seal seal_check(const json_t *manifest);
+
+#endif

@@ -1,0 +1,194 @@
+"""With a key configured a dump is ours only by its HMAC: what was changed on a disk that is not ours,
+or put there, is never restored."""
+import glob
+import hashlib
+import hmac
+import json
+import os
+import shutil
+
+import pytest
+
+from wk.keeper import DONE, NOT_WELL, NOTHING, USAGE
+
+KEY = "3f" * 32
+
+
+@pytest.fixture
+def sealed(keeper):
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    return keeper
+
+
+def manifest_of(keeper, name):
+    with open(os.path.join(keeper.dumps_dir, name + ".json")) as f:
+        return json.load(f)
+
+
+def write_manifest(keeper, manifest):
+    with open(os.path.join(keeper.dumps_dir, manifest["name"] + ".json"), "w") as f:
+        json.dump(manifest, f)
+
+
+def hmac_of(manifest, key=KEY):
+    """As SECURITY.md describes it, by somebody else's code."""
+    text = json.dumps({k: v for k, v in manifest.items() if k != "hmac"}, sort_keys=True,
+                      separators=(",", ":"), ensure_ascii=False)
+    return hmac.new(key.encode(), b"worldkeeper manifest 1\n" + text.encode(), hashlib.sha256).hexdigest()
+
+
+def listed(keeper):
+    return {d["name"]: d for d in keeper.ok("--list", "--json")["dumps"]}
+
+
+def test_a_sealed_dump_is_restored(sealed):
+    first = sealed.dump()["name"]
+    manifest = manifest_of(sealed, first)
+    assert manifest["hmac"] == hmac_of(manifest)
+    write_manifest(sealed, manifest)  # indented otherwise, in another order: the same content
+    assert sealed.ok("--verify").rc == DONE
+    done = sealed.ok("--restore", "--force", "--json")
+    assert sealed.world.rows() > 0 and done["dump"].startswith("w1-"), done
+
+
+@pytest.mark.parametrize("how", ["changed", "none", "another key", "of another dump", "no text"])
+def test_a_wrong_hmac_is_never_taken(sealed, how):
+    good, bad = sealed.dump()["name"], sealed.dump()["name"]
+    manifest = manifest_of(sealed, bad)
+    if how == "changed":
+        manifest["seconds"] += 1
+    elif how == "none":
+        del manifest["hmac"]
+    elif how == "another key":
+        manifest["hmac"] = hmac_of(manifest, "4e" * 32)
+    elif how == "of another dump":
+        manifest["hmac"] = manifest_of(sealed, good)["hmac"]
+    else:
+        manifest["hmac"] = 7
+    write_manifest(sealed, manifest)
+    now = listed(sealed)
+    assert now[good]["intact"] and not now[bad]["intact"] and "HMAC" in now[bad]["reason"]
+    assert f"--seal={bad}" in now[bad]["reason"]
+    assert sealed.run("--verify").rc == NOT_WELL and sealed.run("--verify=" + good).rc == DONE
+    assert sealed.run("--restore=" + bad, "--dry-run").rc == NOTHING
+    check = sealed.run("--check").out
+    assert "--seal=DUMP" in check and "HMAC" in check, check
+    done = sealed.ok("--restore", "--dry-run", "--json")
+    assert done["dump"] == good and done["skipped"][0]["dump"] == bad, done
+    sealed.server.sql("GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@'localhost'")
+    assert sealed.ok("--drill", "--json")["dump"] == good
+
+
+def test_a_loss_with_nothing_but_strange_dumps(make_keeper, make_world, victim):
+    """Nobody's rows come in by themselves, and it is told why."""
+    keeper = make_keeper(make_world("small", victim), {"restore": {"auto": "yes"}}).init()
+    name = keeper.dump()["name"]
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    manifest = manifest_of(keeper, name)
+    manifest["hmac"] = "0" * 64
+    write_manifest(keeper, manifest)
+    victim.crash()
+    keeper.start(state=None)
+    keeper.wait_state("WAITING")
+    keeper.wait(lambda: "by none of our keys" in keeper.log(), "the reason in the log")
+    assert keeper.world.rows() == 0
+
+
+def test_dumps_from_before_the_key(keeper):
+    """They are neither used nor deleted until somebody says that they are ours; then they are read back."""
+    old, broken = keeper.dump()["name"], keeper.dump()["name"]
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)},
+                      "retention": {"keep_last": "1", "keep_within": "0h", "keep_daily": "0",
+                                    "keep_weekly": "0"}})
+    assert keeper.run("--restore", "--force").rc == NOTHING
+    new = keeper.dump()["name"]
+    keeper.dump()
+    assert set(listed(keeper)) >= {old, broken} and new not in listed(keeper)
+    path = os.path.join(keeper.dumps_dir, broken + ".sql.gz")
+    with open(path, "r+b") as f:
+        f.seek(os.path.getsize(path) // 2)
+        f.write(b"\0\0\0\0")
+    done = keeper.run("--seal", "--json")
+    assert done.rc == NOT_WELL, done
+    assert {d["name"]: d["whole"] for d in done.result["dumps"]} == {old: True, broken: False}
+    assert listed(keeper)[old]["intact"] and not listed(keeper)[broken]["intact"]
+    assert manifest_of(keeper, old)["hmac"] == hmac_of(manifest_of(keeper, old))
+    assert keeper.run("--seal=" + old).rc == NOTHING  # it has one
+    assert keeper.ok("--restore=" + old, "--force").rc == DONE
+
+
+def test_seal_through_the_supervisor(keeper):
+    old = keeper.dump()["name"]
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    keeper.start()
+    done = keeper.ok("--seal", "--json")
+    assert [d["name"] for d in done["dumps"]] == [old]
+    assert listed(keeper)[old]["intact"]
+    said = keeper.ok("--seal").out
+    assert "every dump has its HMAC" in said
+
+
+def test_a_wrong_seal_is_replaced_by_name_only(sealed):
+    name = sealed.dump()["name"]
+    manifest = manifest_of(sealed, name)
+    manifest["hmac"] = "0" * 64
+    write_manifest(sealed, manifest)
+    assert sealed.ok("--seal", "--json")["dumps"] == []
+    assert not listed(sealed)[name]["intact"]
+    assert sealed.ok("--seal=" + name + ".sql.gz").rc == DONE
+    assert listed(sealed)[name]["intact"]
+
+
+def test_change_of_keys(sealed):
+    """The old key goes on to be good as hmac_old_key_file; new dumps have the new one."""
+    old = sealed.dump()["name"]
+    other = "5d" * 32
+    sealed.configure({"dump": {"hmac_key_file": sealed.secret("key2", other)}})
+    assert not listed(sealed)[old]["intact"]
+    sealed.configure({"dump": {"hmac_old_key_file": os.path.join(sealed.base, "key")}})
+    assert listed(sealed)[old]["intact"]
+    new = sealed.dump()["name"]
+    assert manifest_of(sealed, new)["hmac"] == hmac_of(manifest_of(sealed, new), other)
+
+
+def test_a_reload_takes_the_key(keeper):
+    old = keeper.dump()["name"]
+    keeper.start()
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", "short")}})
+    keeper.process.send_signal(1)
+    keeper.wait(lambda: "reload refused" in keeper.log() and "hmac_key_file" in keeper.log(), "a refusal")
+    keeper.secret("key", KEY)
+    keeper.process.send_signal(1)
+    keeper.wait(lambda: "reloaded" in keeper.log(), "the reload")
+    name = keeper.dump()["name"]
+    assert "hmac" in manifest_of(keeper, name) and "hmac" not in manifest_of(keeper, old)
+
+
+@pytest.mark.parametrize("case", ["mode", "missing", "short", "old alone"])
+def test_bad_keys(keeper, case):
+    path = keeper.secret("key", "abc" if case == "short" else KEY, 0o640 if case == "mode" else 0o600)
+    name = "hmac_old_key_file" if case == "old alone" else "hmac_key_file"
+    keeper.configure({"dump": {name: path + ("x" if case == "missing" else "")}})
+    for action in ("--dump", "--list", "--verify", "--run"):
+        done = keeper.run(action)
+        assert done.rc == USAGE and name in done.err, done
+        assert KEY not in done.err
+    assert keeper.run("--check").rc != DONE
+
+
+def test_seal_without_a_key(keeper):
+    done = keeper.run("--seal")
+    assert done.rc == USAGE and "hmac_key_file" in done.err, done
+
+
+def test_a_key_as_a_credential(keeper):
+    """As systemd hands it over."""
+    where = os.path.join(keeper.base, "credentials")
+    os.mkdir(where, 0o700)
+    shutil.move(keeper.secret("key", KEY), os.path.join(where, "dumps"))
+    keeper.configure({"dump": {"hmac_key_file": "credential:dumps"}})
+    assert "CREDENTIALS_DIRECTORY" in keeper.run("--list").err
+    keeper.env["CREDENTIALS_DIRECTORY"] = where
+    name = keeper.dump()["name"]
+    assert manifest_of(keeper, name)["hmac"] == hmac_of(manifest_of(keeper, name))
+    assert KEY not in "".join(open(p).read() for p in glob.glob(keeper.dumps_dir + "/*.json"))

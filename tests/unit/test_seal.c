@@ -1,0 +1,144 @@
+/* store/seal: what it is taken over, which keys are good, and what a catalog makes of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "catalog_kit.h"
+#include "store/retention.h"
+
+#define KEY_A "0123456789abcdef0123456789abcdef"
+#define KEY_B "fedcba9876543210fedcba9876543210"
+
+static struct config cfgs[32];
+static unsigned turn;
+
+/* Each time another config, as after a reload; NULL: no such key. */
+static int use(const char *key, const char *old, struct err *e)
+{
+    struct config *c = &cfgs[turn++ % COUNT(cfgs)];
+    static char files[4][200];
+    char **at[] = {&c->hmac_key_file, &c->hmac_old_key_file};
+    const char *text[] = {key, old};
+    for (size_t i = 0; i < 2; i++) {
+        char *file = files[2 * (turn % 2) + i], name[20];
+        snprintf(name, sizeof name, "key%zu", i);
+        snprintf(file, sizeof files[0], "%s/%s", kit_path, name);
+        *at[i] = text[i] ? file : NULL;
+        if (text[i])
+            kit_text(name, text[i]);
+        if (text[i])
+            assert_int_equal(chmod(file, 0600), 0);
+    }
+    return seal_open(c, e);
+}
+
+static void test_over_what(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char hex[SEAL_HEX], other[SEAL_HEX];
+    json_t *o = json_loads("{\"b\": [1, \"x\"], \"a\": 0.5}", 0, NULL);
+    assert_int_equal(use(NULL, NULL, &e), 0);
+    assert_false(seal_on());
+    assert_int_equal(seal_make(o, hex), -1);
+    assert_int_equal(seal_check(o), SEAL_UNASKED);
+    assert_int_equal(use(KEY_A "\n", NULL, &e), 0);
+    assert_int_equal(seal_make(o, hex), 0);
+    /* printf 'worldkeeper manifest 1\n{"a":0.5,"b":[1,"x"]}' | openssl dgst -sha256 -hmac KEY */
+    assert_string_equal(hex, "14996e7a004f184a2e6cf704300dfcd30cd47e5b37ff7574ba535f03d8491282");
+    assert_int_equal(seal_check(o), SEAL_MISSING);
+    json_object_set_new(o, "hmac", json_string(hex));
+    assert_int_equal(seal_check(o), SEAL_GOOD);
+    assert_int_equal(seal_make(o, other), 0); /* of what is beside it */
+    assert_string_equal(hex, other);
+    static const char *const wrong[] = {
+        "", "x", "14996e7a004f184a2e6cf704300dfcd30cd47e5b37ff7574ba535f03d84912820"};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        json_object_set_new(o, "hmac", json_string(wrong[i]));
+        assert_int_equal(seal_check(o), SEAL_WRONG);
+    }
+    json_object_set_new(o, "hmac", json_integer(1));
+    assert_int_equal(seal_check(o), SEAL_WRONG);
+    for (size_t i = 0; i < SEAL_HEX - 1; i++) {
+        char bad[SEAL_HEX];
+        memcpy(bad, hex, sizeof bad);
+        bad[i] = bad[i] == '0' ? '1' : '0';
+        json_object_set_new(o, "hmac", json_string(bad));
+        assert_int_equal(seal_check(o), SEAL_WRONG);
+    }
+    json_object_set_new(o, "hmac", json_string(hex));
+    json_object_set_new(o, "c", json_null());
+    assert_int_equal(seal_check(o), SEAL_WRONG);
+    json_decref(o);
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char hex[SEAL_HEX];
+    json_t *o = json_loads("{\"a\": 1}", 0, NULL);
+    assert_int_equal(use(KEY_A, NULL, &e), 0);
+    assert_int_equal(seal_make(o, hex), 0);
+    json_object_set_new(o, "hmac", json_string(hex));
+    assert_int_equal(use(KEY_B, NULL, &e), 0);
+    assert_int_equal(seal_check(o), SEAL_WRONG);
+    assert_int_equal(use(KEY_B, KEY_A, &e), 0); /* a change of keys */
+    assert_int_equal(seal_check(o), SEAL_GOOD);
+    assert_int_equal(use("too short", NULL, &e), -1);
+    assert_int_equal(e.cls, ERR_CONFIG);
+    assert_string_equal(e.text,
+                        "[dump] hmac_key_file: the key has 9 characters; allowed: at least 32");
+    assert_int_equal(seal_check(o), SEAL_GOOD); /* those from before stay */
+    assert_int_equal(use(KEY_B, "short", &e), -1);
+    assert_true(text_starts(e.text, "[dump] hmac_old_key_file: "));
+    assert_int_equal(use(NULL, NULL, &e), 0);
+    json_decref(o);
+}
+
+/* Neither taken nor deleted: somebody may know it for ours. */
+static void test_catalog(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct config_retention rule = {.keep_last = 1};
+    unsigned removed;
+    assert_int_equal(use(NULL, NULL, &e), 0);
+    add(1, 1);
+    assert_int_equal(use(KEY_B, NULL, &e), 0);
+    add(1, 2);
+    assert_int_equal(use(KEY_A, NULL, &e), 0);
+    add(1, 3);
+    add(1, 4);
+    struct catalog c = load();
+    assert_int_equal(c.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(c.list[i].intact, i < 2);
+        assert_int_equal(c.list[i].unproven, i >= 2);
+    }
+    assert_non_null(strstr(c.list[2].reason, "is by none of our keys"));
+    assert_non_null(strstr(c.list[3].reason, "has no HMAC"));
+    assert_non_null(strstr(c.list[3].reason, "--seal=w-000001-00000001"));
+    assert_ptr_equal(catalog_newest(&c, 2), NULL);
+    catalog_free(&c);
+    fake_wall_ms += 1000LL * 86400 * 400;
+    assert_int_equal(catalog_retain(kit_dir, "w", &rule, &removed, &e), 0);
+    assert_int_equal(removed, 1);
+    c = load();
+    assert_int_equal(c.count, 3);
+    catalog_free(&c);
+    assert_int_equal(use(NULL, NULL, &e), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_over_what, kit_clean),
+        cmocka_unit_test_teardown(test_keys, kit_clean),
+        cmocka_unit_test_teardown(test_catalog, kit_clean),
+    };
+    return cmocka_run_group_tests_name("seal", tests, kit_set_up, kit_tear_down);
+}
