@@ -81,6 +81,7 @@ struct format_reader {
     struct buf text; /* what was read and not yet used begins at `at` */
     size_t at;
     bool eof, begun, definitions;
+    bool rowless;   /* definitions were read: what follows is no rows of the table before them */
     bool one_table; /* a part: it ends without a trailer */
     struct buf delimiter, table, columns;
     struct buf insert; /* "INSERT INTO … VALUES\n" of the statement before */
@@ -274,6 +275,7 @@ static int read_create(struct format_reader *r, const char *sql, size_t len,
     if (set_name(&r->table, &s, end) < 0)
         return bad(r, e, "CREATE TABLE without a quoted name");
     r->tables++;
+    r->rowless = false;
     buf_clear(&r->insert);
     *item = (struct format_item){
         .type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
@@ -372,6 +374,8 @@ static int read_insert(struct format_reader *r, struct format_item *item, struct
 {
     size_t head, at;
     int more_rows;
+    if (r->rowless)
+        return bad(r, e, "rows behind definitions");
     if (read_head(r, &head, e) < 0)
         return -1;
     *item = (struct format_item){.type = FORMAT_ROWS, .table = r->table.p, .columns = r->columns.p};
@@ -399,6 +403,7 @@ static int read_delimiter(struct format_reader *r, struct err *e)
     if (r->delimiter.len == 0 || memchr(r->delimiter.p, '\0', r->delimiter.len))
         return bad(r, e, "DELIMITER without a delimiter");
     r->definitions = strcmp(r->delimiter.p, ";") != 0;
+    r->rowless = true;
     return 0;
 }
 

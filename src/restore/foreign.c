@@ -11,6 +11,7 @@
 #include "core/gzip.h"
 #include "db/sql.h"
 #include "dump/format.h"
+#include "restore/allowed.h"
 #include "restore/values.h"
 
 #define CHUNK 262144u
@@ -289,7 +290,9 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
             note_columns(t, st);
         }
     } else if (is(st, "INSERT INTO ")) {
-        if (!name_behind(st, "INSERT INTO ", &name) || !plan_find(p->plan, name.p))
+        const char *rows = name_behind(st, "INSERT INTO ", &name);
+        if (!rows || !plan_find(p->plan, name.p) ||
+            !allowed_rows(rows, (size_t)(st->sql + st->len - rows)))
             rc = refuse(st, p->file, e);
     } else if (passed_over(st)) {
         p->report->passed_over++;
@@ -320,13 +323,15 @@ static int load_set(struct loading *p, const struct statement *st, struct err *e
     static const char *const wanted[] = {"SET NAMES ", "SET character_set_client", NULL};
     for (const char *const *w = wanted; *w; w++)
         if (is(st, *w) && !memchr(st->sql, ',', st->len) && !memchr(st->sql, '@', st->len)) {
-            /* the end of a conditional comment may still be there */
-            char *sql = xstrndup(st->sql, st->len), *tail = strstr(sql, "*/");
-            if (tail)
-                *tail = '\0';
-            int rc = db_exec(p->l->db, sql, e);
-            free(sql);
-            return rc;
+            const char *name = st->sql + strlen(*w), *end = st->sql + st->len;
+            while (name < end && strchr(" ='\"", *name))
+                name++;
+            size_t len = 0; /* the end of a conditional comment may still be there */
+            while (name + len < end && (isalnum((unsigned char)name[len]) || name[len] == '_'))
+                len++;
+            return allowed_charset(name, len) ? db_execf(p->l->db, e, "%s%s%.*s", *w,
+                                                         strchr(*w, '_') ? "=" : "", (int)len, name)
+                                              : refuse(st, p->file, e);
         }
     return 0;
 }
@@ -342,6 +347,11 @@ static int load_insert(struct loading *p, const struct statement *st, struct err
         p->l->target = NULL;
     } else {
         p->l->target = t;
+        /* Once more: the file may have been changed since it was planned. */
+        if (!allowed_rows(rest, (size_t)(end - rest))) {
+            rc = refuse(st, p->file, e);
+            goto out;
+        }
         while (rest < end && isspace((unsigned char)*rest))
             rest++;
         bool listed = *rest == '(';
@@ -357,6 +367,7 @@ static int load_insert(struct loading *p, const struct statement *st, struct err
             buf_add(&behind, rest, (size_t)(end - rest));
         rc = loader_insert_raw(p->l, behind.p, behind.len, e);
     }
+out:
     buf_free(&name);
     buf_free(&behind);
     return rc;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "db/sql.h"
+#include "restore/allowed.h"
 #include "restore/constraints.h"
 #include "restore/load_int.h"
 
@@ -93,6 +94,10 @@ static int create_from_text(struct loader *l, const struct target *t, const char
         rest = sql_read_ident(create + sizeof prefix - 1, create + len, &name);
     if (!rest || strcmp(name.p, t->name) != 0) {
         err_set(e, ERR_DAMAGED, 0, "the definition of table %s is not one", t->name);
+        goto out;
+    }
+    if (!allowed_table(rest, (size_t)(create + len - rest))) {
+        err_set(e, ERR_DAMAGED, 0, "the definition of table %s is more than one", t->name);
         goto out;
     }
     buf_adds(&sql, how);

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "journal/statement.h"
+#include "restore/allowed.h"
 
 #define UNKNOWN_COLLATION 1273
 #define OLD_MODE "NO_AUTO_CREATE_USER"
@@ -113,6 +114,11 @@ static void tell_failed(struct telling *t, const struct redefine *r, size_t i, c
     snprintf(t->told, t->room, "a definition was not restored: %s: %.200s", name, e->text);
 }
 
+static int refused(struct err *e)
+{
+    return err_set(e, ERR_REFUSED, 0, "not a definition that a dump of ours holds");
+}
+
 /* Each thing has its settings in front, the first of them SET NAMES: without them it would be made
  * as something else, and is not. */
 void redefine_run(struct db *db, const struct redefine *r, char *told, size_t room)
@@ -127,7 +133,9 @@ void redefine_run(struct db *db, const struct redefine *r, char *told, size_t ro
             skip = false;
         if (skip)
             continue;
-        int rc = sets(sql) ? run_set(db, sql, &t, &e) : db_exec(db, sql, &e);
+        int rc = !allowed_definition(sql) ? refused(&e)
+                 : sets(sql)              ? run_set(db, sql, &t, &e)
+                                          : db_exec(db, sql, &e);
         if (rc < 0)
             tell_failed(&t, r, i, &e);
         skip = rc < 0 && sets(sql);

@@ -1,0 +1,195 @@
+"""What lies in the dump directory is data: somebody who can put files there, with manifests that fit
+them, gets no statement of theirs to the server."""
+import glob
+import gzip
+import hashlib
+import json
+import os
+
+import pytest
+
+from wk.keeper import DONE, NOTHING, REFUSED
+
+OTHER = "wk_other_people"
+
+
+class Forger:
+    """Changes a dump so that size, hash and all sums of its manifest fit again."""
+
+    def __init__(self, keeper):
+        self.keeper = keeper
+        self.name = keeper.dump()["name"]
+        self.path = os.path.join(keeper.dumps_dir, self.name)
+        with open(self.path + ".json") as f:
+            self.manifest = json.load(f)
+        with open(self.path + ".sql.gz", "rb") as f:
+            data = f.read()
+        at, self.parts = 0, []  # (table or None, text)
+        for table in self.manifest["tables"]:
+            self.parts.append((None, data[at:table["offset"]]))
+            at = table["offset"] + table["length"]
+            self.parts.append((table, data[table["offset"]:at]))
+        self.parts.append((None, data[at:]))
+        self.parts = [(t, gzip.decompress(d) if d else b"") for t, d in self.parts]
+
+    def table(self, change):
+        """Changes the text of the first table that has rows; gives its name."""
+        for i, (table, text) in enumerate(self.parts):
+            if table and table["rows"]:
+                self.parts[i] = (table, change(text))
+                assert self.parts[i][1] != text
+                return self.write(table["name"])
+        raise AssertionError("no rows")
+
+    def definitions(self, text):
+        """Adds text before the last table, where definitions stand."""
+        for i in range(len(self.parts) - 1, -1, -1):
+            if self.parts[i][0]:
+                self.parts[i - 1] = (None, self.parts[i - 1][1] + text)
+                break
+        return self.write(self.name)
+
+    def write(self, result):
+        out = b""
+        for table, text in self.parts:
+            packed = gzip.compress(text, 1) if text else b""
+            if table:
+                table.update(offset=len(out), length=len(packed), bytes=len(text))
+            out += packed
+        self.manifest.update(file_size=len(out), sha256=hashlib.sha256(out).hexdigest(),
+                             bytes=sum(len(t) for _, t in self.parts))
+        with open(self.path + ".sql.gz", "wb") as f:
+            f.write(out)
+        with open(self.path + ".json", "w") as f:
+            json.dump(self.manifest, f)
+        return result
+
+
+@pytest.fixture
+def other(keeper):
+    """A schema of somebody else's that the account could do anything with, and a file that must not be."""
+    server = keeper.server
+    server.sql(f"CREATE DATABASE {OTHER}", f"CREATE TABLE {OTHER}.t (a int)",
+               f"INSERT INTO {OTHER}.t VALUES (1)", "GRANT ALL ON *.* TO keeper@localhost")
+    yield os.path.join(keeper.base, "made-by-a-dump")
+    server.sql(f"DROP DATABASE IF EXISTS {OTHER}", "DROP DATABASE IF EXISTS wk_into")
+
+
+def unharmed(keeper, path):
+    assert keeper.server.sql(f"SELECT * FROM {OTHER}.t") == ((1,),)
+    assert not os.path.exists(path) and not glob.glob(keeper.base + "/made*")
+
+
+def behind_create(text):
+    return lambda part: part.replace(b";\nSET NAMES binary;\n", b";\nSET NAMES binary;\n" + text, 1)
+
+
+# Where dumps of ours hold rows or the definition of a table.
+STATEMENTS = {
+    "another statement": f"DROP DATABASE {OTHER};\n",
+    "one for some servers": f"/*!40000 DROP DATABASE {OTHER} */;\n",
+    "one for MariaDB": f"/*M!100100 DROP DATABASE {OTHER} */;\n",
+    "one as a setting": f"/*M!100201 SET @a=1 */; DROP DATABASE {OTHER};\n",
+    "a client's command": "\\! touch made-by-a-dump\n",
+    "another delimiter": f"DELIMITER //\nDROP DATABASE {OTHER}//\nDELIMITER ;\n",
+    "a file of the client's": f"LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE {OTHER}.t;\n",
+    "a file of the server's": "SELECT 1 INTO OUTFILE 'made-by-a-dump';\n",
+    "rows of others": f"INSERT INTO `{OTHER}`.`t` (`a`) VALUES\n(2);\n",
+    "a query as rows": f"INSERT INTO `t` (`a`) VALUES\n((SELECT a FROM {OTHER}.t));\n",
+    "a call": f"CALL {OTHER}.p();\n",
+    "a grant": "GRANT ALL ON *.* TO nobody@nowhere;\n",
+}
+
+
+@pytest.mark.parametrize("how", STATEMENTS)
+def test_statements_among_rows(keeper, other, how):
+    forger = Forger(keeper)
+    forger.table(behind_create(STATEMENTS[how].encode()))
+    done = keeper.run("--restore=" + forger.name, "--into=wk_into")
+    assert done.rc == NOTHING, done
+    assert keeper.run("--restore=" + forger.name, "--force").rc == NOTHING
+    if "setting" not in how:
+        assert keeper.run("--verify=" + forger.name).rc != DONE
+    unharmed(keeper, other)
+
+
+@pytest.mark.parametrize("tail", [
+    f"/*!50000 SELECT * FROM {OTHER}.t */", f"AS SELECT * FROM {OTHER}.t", f"SELECT * FROM {OTHER}.t",
+    "DATA DIRECTORY='/tmp'", "CONNECTION='mysql://elsewhere/x/y'", f"TABLE {OTHER}.t"])
+def test_more_than_a_definition(keeper, other, tail):
+    """A definition that is made as it stands there holds columns and options."""
+    forger = Forger(keeper)
+    forger.table(lambda part: part.replace(b";\nSET NAMES binary;\n",
+                                           b"\n" + tail.encode() + b";\nSET NAMES binary;\n", 1))
+    done = keeper.run("--restore=" + forger.name, "--into=wk_into")
+    assert done.rc == NOTHING and "is more than one" in done.err, done
+    unharmed(keeper, other)
+
+
+def test_a_definition_that_is_another_table(keeper, other):
+    forger = Forger(keeper)
+
+    def like(part):
+        head, _, rest = part.partition(b"CREATE TABLE ")
+        name = rest.split(b" (", 1)[0]
+        tail = rest.split(b";\nSET NAMES binary;\n", 1)[1]
+        return head + b"CREATE TABLE " + name + f" LIKE `{OTHER}`.`t`".encode() + b";\nSET NAMES binary;\n" + tail
+    forger.table(like)
+    done = keeper.run("--restore=" + forger.name, "--into=wk_into")
+    assert done.rc == NOTHING, done
+    unharmed(keeper, other)
+
+
+@pytest.mark.parametrize("sql", [
+    f"DROP DATABASE {OTHER}", f"DELETE FROM {OTHER}.t", f"INSERT INTO {OTHER}.t VALUES (2)",
+    "SELECT 1 INTO OUTFILE 'made-by-a-dump'", f"CREATE VIEW `{OTHER}`.`v` AS SELECT 1",
+    "CREATE FUNCTION `evil` RETURNS STRING SONAME 'evil.so'", "SET GLOBAL max_connections=1"])
+def test_definitions_are_definitions(keeper, other, sql):
+    """A rebuilt server gets the views and routines of a dump, and nothing else that stands there."""
+    forger = Forger(keeper)
+    forger.definitions(f"DELIMITER ;;\nSET NAMES utf8mb4;;\n{sql};;\nSET NAMES utf8mb4;;\n"
+                       "DROP VIEW IF EXISTS `wk_good`;;\nCREATE VIEW `wk_good` AS SELECT 1 AS `a`;;\n"
+                       "DELIMITER ;\n".encode())
+    keeper.server.sql(f"DROP DATABASE `{keeper.world.schema}`", f"CREATE DATABASE `{keeper.world.schema}`")
+    done = keeper.ok("--restore=" + forger.name, "--force", "--json")
+    assert "not a definition that a dump of ours holds" in json.dumps(done), done
+    assert keeper.server.sql(f"SELECT a FROM `{keeper.world.schema}`.wk_good") == ((1,),)
+    assert keeper.server.sql("SELECT @@GLOBAL.max_connections")[0][0] > 1
+    unharmed(keeper, other)
+
+
+@pytest.mark.parametrize("sql", [
+    "INSERT INTO `t` VALUES ((SELECT a FROM wk_other_people.t LIMIT 1))",
+    "INSERT INTO `t` SELECT * FROM wk_other_people.t",
+    "INSERT INTO `t` VALUES (1) ON DUPLICATE KEY UPDATE a=(SELECT 1)",
+    "INSERT INTO `t` VALUES (load_file('/etc/hostname'))",
+    "INSERT INTO `wk_other_people`.`t` VALUES (2)",
+    "REPLACE INTO `wk_other_people`.`t` VALUES (2)",
+    "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE `t`",
+    "SELECT 1 INTO OUTFILE 'made-by-a-dump'",
+    "DELETE FROM wk_other_people.t",
+    "SET NAMES gbk",
+    "CALL wk_other_people.p()",
+    "\\! touch made-by-a-dump\n"])
+def test_files_of_others(keeper, other, tmp, sql):
+    """A mysqldump file that somebody got from somewhere: tables and rows of literals, or refused."""
+    path = os.path.join(tmp, "got.sql")
+    with open(path, "w") as f:
+        f.write(f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `t` VALUES (1);\n{sql};\n"
+                f"DROP DATABASE {OTHER};\n-- Dump completed\n")
+    done = keeper.run("--restore=" + path, "--into=wk_into")
+    assert done.rc == REFUSED and "not one that mysqldump writes" in done.err, done
+    unharmed(keeper, other)
+
+
+def test_what_is_passed_over_in_files_of_others(keeper, other, tmp):
+    """DROP, USE, LOCK and their like are left out, not run."""
+    path = os.path.join(tmp, "got.sql")
+    with open(path, "w") as f:
+        f.write(f"DROP DATABASE {OTHER};\nUSE {OTHER};\n/*!40000 DROP TABLE {OTHER}.t */;\n"
+                f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nLOCK TABLES `t` WRITE;\n"
+                f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\nCREATE USER nobody@nowhere;\n-- Dump completed\n")
+    keeper.ok("--restore=" + path, "--into=wk_into")
+    assert keeper.server.sql("SELECT * FROM wk_into.t") == ((7,),)
+    assert keeper.server.sql("SELECT COUNT(*) FROM mysql.user WHERE user='nobody'") == ((0,),)
+    unharmed(keeper, other)
