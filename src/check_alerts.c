@@ -59,9 +59,20 @@ static void check_heartbeat(struct check *c)
     }
 }
 
+/* Not only of alerts: what the config allows in so many words is still to be seen. */
+static void check_exposed(struct check *c)
+{
+    const char *text;
+    for (unsigned i = 0; (text = config_exposed(c->cfg, i)); i++) {
+        check_add(c, CHECK_WARN, "insecure", "%s", text);
+        check_hint(c, "it is meant for tests and for networks of your own");
+    }
+}
+
 void check_alerts(struct check *c)
 {
     unsigned on = 0;
+    check_exposed(c);
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
         if (alert_channel_on(c->cfg, ch)) {
             check_channel(c, ch);

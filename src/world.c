@@ -307,6 +307,13 @@ static int reload_act(struct world *w, struct config *fresh, struct err *e)
     return 0;
 }
 
+static void warn_of_exposed(const struct config *c)
+{
+    const char *text;
+    for (unsigned i = 0; (text = config_exposed(c, i)); i++)
+        log_line(LOG_WARN_, "INSECURE: %s", text);
+}
+
 /* A broken config changes nothing: the old one stays in force, and that is said. */
 static void reload(struct world *w)
 {
@@ -349,6 +356,7 @@ static void reload(struct world *w)
     if (w->have_dump)
         w->next_dump = mono_add(w->last_dump_mono, fresh->dump_interval);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
+    warn_of_exposed(fresh);
     notify_send("READY=1");
 }
 
@@ -703,6 +711,7 @@ int world_run(struct act *a, struct config *cfg, struct err *e)
         log_line(LOG_NOTE_, "worldkeeper %s keeps world %s (schema %s), a dump every %s into %s",
                  WK_VERSION, cfg->name, cfg->schema, text_duration(cfg->dump_interval, t),
                  cfg->dump_dir);
+        warn_of_exposed(cfg);
         tell_alert(w, EVENT_STARTED, "new", "supervisor started", "probing the world", "nothing",
                    NULL);
         if (notify_watchdog_ms())

@@ -100,6 +100,16 @@ static json_t *probe_status_json(const struct world *w)
                      (json_int_t)p->last.latency_ms, "history", p->history);
 }
 
+/* What the config lets cross a network unprotected, so that it is not forgotten. */
+static json_t *insecure_json(const struct config *c)
+{
+    json_t *list = json_array();
+    const char *text;
+    for (unsigned i = 0; (text = config_exposed(c, i)); i++)
+        json_array_append_new(list, json_string(text));
+    return list;
+}
+
 json_t *tell_status_json(struct world *w)
 {
     mono_t now = clock_mono();
@@ -128,6 +138,7 @@ json_t *tell_status_json(struct world *w)
                         json_pack("{s:I, s:I}", "free_bytes", (json_int_t)w->disk_free,
                                   "needed_bytes", (json_int_t)w->last.file_size));
     json_object_set_new(o, "alerts", alerts_json(w));
+    json_object_set_new(o, "insecure", insecure_json(w->cfg));
     json_object_set_new(o, "loop",
                         json_pack("{s:I, s:I}", "late_ms", (json_int_t)w->late_ms, "late_ms_max",
                                   (json_int_t)w->late_ms_max));

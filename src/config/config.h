@@ -44,6 +44,7 @@ struct config_mysql {
     char *user, *password_file; /* password_file NULL: no password */
     char *tls_ca;               /* NULL: system's */
     enum config_tls tls;
+    bool insecure; /* tls may be less than verify, to another host */
     int64_t connect_timeout, read_timeout;
 };
 
@@ -53,6 +54,7 @@ struct config_smtp {
     char **to;
     unsigned to_count;
     enum config_starttls starttls;
+    bool insecure; /* starttls may be less than required, to another host */
     int64_t timeout;
 };
 
@@ -60,6 +62,7 @@ struct config_webhook {
     char *url, *url_file; /* both NULL: channel off; never both */
     char *tls_ca;
     enum config_format format;
+    bool insecure; /* http:// to another host */
     int64_t timeout;
 };
 
@@ -111,6 +114,7 @@ struct config {
     struct config_smtp smtp;
     struct config_webhook webhook;
     char *heartbeat_url, *heartbeat_url_file; /* NULL: none */
+    bool heartbeat_insecure;
     int64_t heartbeat_timeout;
 
     char *control_dir; /* NULL: chosen at start */
@@ -122,5 +126,16 @@ struct config {
  * that one. */
 int config_load(const char *path, struct config **out, struct err *e);
 void config_free(struct config *c);
+
+/* Is it this machine, by its name or address alone? */
+bool config_is_here(const char *host);
+/* Does the URL have this scheme, and a host that is another machine? */
+bool config_plain_to_others(const char *url, const char *scheme);
+/* Does this go over a network without being encrypted and proven? The config allows it where it
+ * says insecure = yes. */
+bool config_mysql_exposed(const struct config *c);
+bool config_smtp_exposed(const struct config *c);
+/* The i-th such thing in this config, in words; NULL behind the last. To be told loudly. */
+const char *config_exposed(const struct config *c, unsigned i);
 
 #endif

@@ -80,12 +80,6 @@ static int check_required(const struct config_source *src, struct err *e)
     return -1;
 }
 
-static bool loopback(const char *host)
-{
-    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
-           (text_starts(host, "127.") && strspn(host, "0123456789.") == strlen(host));
-}
-
 static int check_mysql(struct config *c, const struct config_source *src, struct err *e)
 {
     if (check_either(src, e, "mysql", "socket", "host") < 0)
@@ -93,10 +87,22 @@ static int check_mysql(struct config *c, const struct config_source *src, struct
     if (!c->mysql.host && line_of(src, "mysql", "port"))
         return useless(src, e, "mysql", "port", "host", "a socket has no port: take port out");
     if (!line_of(src, "mysql", "tls"))
-        c->mysql.tls = c->mysql.host && !loopback(c->mysql.host) ? TLS_VERIFY : TLS_PREFERRED;
+        c->mysql.tls = !c->mysql.host || config_is_here(c->mysql.host) ? TLS_PREFERRED
+                       : c->mysql.insecure                             ? TLS_REQUIRED
+                                                                       : TLS_VERIFY;
     if (c->mysql.tls_ca && c->mysql.tls != TLS_VERIFY)
         return useless(src, e, "mysql", "tls_ca", "tls = verify",
                        "write tls = verify, or take tls_ca out");
+    if (config_mysql_exposed(c) && !c->mysql.insecure) {
+        complain(src, e, "mysql", "tls",
+                 "less than verify, to another host; allowed: verify, or insecure = yes beside it");
+        err_hint(e, "tls = verify, with tls_ca for an authority of your own; insecure = yes trusts "
+                    "everybody on the way");
+        return -1;
+    }
+    if (c->mysql.insecure && !config_mysql_exposed(c))
+        return useless(src, e, "mysql", "insecure", "another host and less than tls = verify",
+                       "the connection is safe without it: take it out");
     return 0;
 }
 
@@ -197,15 +203,40 @@ static int check_smtp(const struct config *c, const struct config_source *src, s
     if (c->smtp.tls_ca && c->smtp.starttls == STARTTLS_OFF &&
         strncasecmp(c->smtp.url, "smtps:", 6) != 0)
         return useless(src, e, section, "tls_ca", "TLS", "write starttls = required");
+    if (config_smtp_exposed(c) && !c->smtp.insecure) {
+        complain(src, e, section, "starttls",
+                 "less than required, to another host; allowed: required, or insecure = yes beside "
+                 "it");
+        err_hint(e, "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the "
+                    "way read");
+        return -1;
+    }
+    if (c->smtp.insecure && !config_smtp_exposed(c))
+        return useless(src, e, section, "insecure", "another host and starttls = preferred or off",
+                       "the mail is safe without it: take it out");
     return 0;
 }
 
-static int check_web(const struct config *c, const struct config_source *src, struct err *e)
+/* Of a URL in a file it is asked when that is read. */
+static int check_plain(const struct config_source *src, struct err *e, const char *section,
+                       const char *url, bool insecure)
+{
+    bool exposed = url && config_plain_to_others(url, "http");
+    if (exposed && !insecure) {
+        complain(src, e, section, "url",
+                 "http:// to another host; allowed: https://, or insecure = yes beside it");
+        err_hint(e, "insecure = yes lets everybody on the way read it, and use it");
+        return -1;
+    }
+    if (insecure && !exposed && !line_of(src, section, "url_file"))
+        return useless(src, e, section, "insecure", "an http:// URL of another host",
+                       "it is safe without it: take it out");
+    return 0;
+}
+
+static int check_web_ca(const struct config *c, const struct config_source *src, struct err *e)
 {
     static const char section[] = "alert.webhook";
-    if (check_either(src, e, section, "url", "url_file") < 0 ||
-        check_either(src, e, "heartbeat", "url", "url_file") < 0)
-        return -1;
     if (!c->webhook.tls_ca || c->webhook.url_file)
         return 0;
     if (!c->webhook.url)
@@ -214,6 +245,15 @@ static int check_web(const struct config *c, const struct config_source *src, st
     if (strncasecmp(c->webhook.url, "https:", 6) != 0)
         return useless(src, e, section, "tls_ca", "an https:// URL", "write url = https://...");
     return 0;
+}
+
+static int check_web(const struct config *c, const struct config_source *src, struct err *e)
+{
+    if (check_either(src, e, "alert.webhook", "url", "url_file") < 0 ||
+        check_either(src, e, "heartbeat", "url", "url_file") < 0 || check_web_ca(c, src, e) < 0 ||
+        check_plain(src, e, "alert.webhook", c->webhook.url, c->webhook.insecure) < 0)
+        return -1;
+    return check_plain(src, e, "heartbeat", c->heartbeat_url, c->heartbeat_insecure);
 }
 
 static int check_keys(const struct config *c, const struct config_source *src, struct err *e)
@@ -227,7 +267,8 @@ static int check_keys(const struct config *c, const struct config_source *src, s
 int config_check(struct config *c, const struct config_source *src, struct err *e)
 {
     if (check_required(src, e) < 0 || check_mysql(c, src, e) < 0 || check_status(c, src, e) < 0 ||
-        check_dirs(c, src, e) < 0 || check_smtp(c, src, e) < 0 || check_web(c, src, e) < 0 || check_keys(c, src, e) < 0)
+        check_dirs(c, src, e) < 0 || check_smtp(c, src, e) < 0 || check_web(c, src, e) < 0 ||
+        check_keys(c, src, e) < 0)
         return -1;
     int64_t patience = STALE_INTERVALS * c->dump_interval;
     if (!line_of(src, "alert", "max_dump_age") && c->max_dump_age < patience)

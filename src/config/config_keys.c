@@ -57,6 +57,7 @@ const struct config_key config_keys[] = {
     TEXT("mysql", "password_file", mysql.password_file, secret, CONFIG_QUIET, NULL),
     CHOICE("mysql", "tls", mysql.tls, choice, NULL, tls),
     TEXT("mysql", "tls_ca", mysql.tls_ca, path, 0, NULL),
+    VALUE("mysql", "insecure", mysql.insecure, yes_no, "no", 0, 0),
     VALUE("mysql", "connect_timeout", mysql.connect_timeout, duration, "5s", S, H),
     VALUE("mysql", "read_timeout", mysql.read_timeout, duration, "30s", S, H),
 
@@ -113,16 +114,19 @@ const struct config_key config_keys[] = {
     TEXT("alert.smtp", "password_file", smtp.password_file, secret, CONFIG_QUIET, NULL),
     CHOICE("alert.smtp", "starttls", smtp.starttls, choice, "required", starttls),
     TEXT("alert.smtp", "tls_ca", smtp.tls_ca, path, 0, NULL),
+    VALUE("alert.smtp", "insecure", smtp.insecure, yes_no, "no", 0, 0),
     VALUE("alert.smtp", "timeout", smtp.timeout, duration, "30s", S, H),
 
     TEXT("alert.webhook", "url", webhook.url, web_url, CONFIG_QUIET, NULL),
     TEXT("alert.webhook", "url_file", webhook.url_file, secret, CONFIG_QUIET, NULL),
     CHOICE("alert.webhook", "format", webhook.format, choice, "json", format),
     TEXT("alert.webhook", "tls_ca", webhook.tls_ca, path, 0, NULL),
+    VALUE("alert.webhook", "insecure", webhook.insecure, yes_no, "no", 0, 0),
     VALUE("alert.webhook", "timeout", webhook.timeout, duration, "10s", S, H),
 
     TEXT("heartbeat", "url", heartbeat_url, web_url, CONFIG_QUIET, NULL),
     TEXT("heartbeat", "url_file", heartbeat_url_file, secret, CONFIG_QUIET, NULL),
+    VALUE("heartbeat", "insecure", heartbeat_insecure, yes_no, "no", 0, 0),
     VALUE("heartbeat", "timeout", heartbeat_timeout, duration, "10s", S, H),
 
     TEXT("control", "dir", control_dir, path, 0, NULL),

@@ -83,6 +83,7 @@ int reach_channel(const struct config *c, enum alert_channel ch, struct err *e)
                                   .url = c->webhook.url,
                                   .protocols = "http,https",
                                   .tls_ca = c->webhook.tls_ca,
+                                  .insecure = c->webhook.insecure,
                                   .timeout = patience(c->webhook.timeout)};
     return reach_web(&t, c->webhook.url_file, e);
 }
@@ -92,6 +93,7 @@ int reach_heartbeat(const struct config *c, struct err *e)
     const struct wire_target t = {.key = "[heartbeat] url",
                                   .url = c->heartbeat_url,
                                   .protocols = "http,https",
+                                  .insecure = c->heartbeat_insecure,
                                   .timeout = patience(c->heartbeat_timeout)};
     return reach_web(&t, c->heartbeat_url_file, e);
 }

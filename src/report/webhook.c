@@ -217,6 +217,7 @@ static int webhook_open(struct wire *w, const struct config_webhook *c, struct e
                                   .url = c->url,
                                   .protocols = "http,https",
                                   .tls_ca = c->tls_ca,
+                                  .insecure = c->insecure,
                                   .timeout = c->timeout};
     if (!c->url && !c->url_file)
         return err_set(e, ERR_CONFIG, 0, "[alert.webhook] has no url");
@@ -266,6 +267,7 @@ int webhook_heartbeat(const struct config *c, struct err *e)
                                                                : "[heartbeat] url",
                                   .url = c->heartbeat_url,
                                   .protocols = "http,https",
+                                  .insecure = c->heartbeat_insecure,
                                   .timeout = c->heartbeat_timeout};
     if (!c->heartbeat_url && !c->heartbeat_url_file)
         return err_set(e, ERR_CONFIG, 0, "[heartbeat] has no url");

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "config/config.h"
+
 #define PIECE 8 /* so many characters of a secret in a row are a leak */
 
 static bool protocol_allowed(const char *list, const char *scheme)
@@ -75,6 +77,12 @@ static int url_parts(struct wire *w, const struct wire_target *t, struct err *e)
     url_part(w, u, CURLUPART_HOST, take_host);
     if (!protocol_allowed(t->protocols, scheme) || !w->host[0]) {
         err_set(e, ERR_CONFIG, 0, "%s: the protocol must be one of: %s", t->key, t->protocols);
+        goto out;
+    }
+    if (!t->insecure && config_plain_to_others(t->url, "http")) {
+        err_set(e, ERR_CONFIG, 0, "%s: http:// to another host, for everybody on the way to read",
+                t->key);
+        err_hint(e, "write https://, or insecure = yes into the section");
         goto out;
     }
     url_part(w, u, CURLUPART_PORT, take_port);

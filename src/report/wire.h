@@ -20,6 +20,7 @@ struct wire_target {
     const char *tls_ca;    /* file, or NULL: the system's */
     int64_t timeout;       /* ms, for everything from the name look-up to the last answer */
     bool no_login;         /* a user or password in the URL is refused */
+    bool insecure;         /* http:// to another machine will do */
 };
 
 struct wire {

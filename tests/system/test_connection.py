@@ -1,10 +1,13 @@
 """The ways to the server: TLS in its modes, passwords in their forms, with either client library."""
 import os
+import select
 import shutil
+import socket
 import tempfile
+import threading
 
 import pytest
-from wk.keeper import DONE, FAILED, ORACLE, USER
+from wk.keeper import DONE, FAILED, ORACLE, USAGE, USER
 from wk.server import MYSQL, Server, server_user
 from wk.sinks import certificate
 from wk.util import CANARY
@@ -136,3 +139,79 @@ def test_nothing_on_stderr(keeper):
     """A library that complains of what it is told would do so at each connection."""
     for action in ("--dump", "--list", "--verify", "--check"):
         assert keeper.run(action, "--quiet").err == ""
+
+
+class Downgrade(threading.Thread):
+    """A relay that takes the offer of TLS out of the server's greeting, and notes what the client says."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.to, self.said = port, b""
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            with client, socket.create_connection(("127.0.0.1", self.to)) as server:
+                try:
+                    self.relay(client, server)
+                except OSError:
+                    pass
+
+    def relay(self, client, server):
+        greeting = bytearray(server.recv(65536))
+        at = greeting.index(b"\0", 5) + 1 + 4 + 8 + 1  # behind version, thread and the salt's first part
+        assert greeting[at + 1] & 0x08
+        greeting[at + 1] &= ~0x08
+        client.sendall(greeting)
+        while True:
+            for end in select.select([client, server], [], [], 10)[0]:
+                data = end.recv(65536)
+                if not data:
+                    return
+                if end is client:
+                    self.said += data
+                (server if end is client else client).sendall(data)
+
+
+@pytest.mark.parametrize("tls", ["verify", "required"])
+def test_tls_is_never_stripped(secured, make_world, make_keeper, tls):
+    """Who takes the offer of TLS away gets neither the account's name nor a login."""
+    server, ca = secured
+    keeper = make_keeper(make_world(on=server)).init()
+    relay = Downgrade(server.port)
+    found = checked(keeper, host="127.0.0.1", port=str(relay.port), tls=tls,
+                    **({"tls_ca": ca} if tls == "verify" else {}))
+    refused(found, "tls")
+    assert USER.encode() not in relay.said
+    found = checked(keeper, host="127.0.0.1", port=str(relay.port), tls="preferred")
+    assert found["encryption"]["text"].startswith("none") and USER.encode() in relay.said
+    relay.listener.close()
+
+
+def test_another_host_is_proven_or_refused(keeper):
+    """Less than verify needs its own word, which is told wherever somebody looks."""
+    keeper.configure({"mysql": {"socket": None, "host": "192.0.2.1", "connect_timeout": "1s"}})
+    for tls in ("off", "preferred", "required"):
+        keeper.configure({"mysql": {"tls": tls, "insecure": None}})
+        done = keeper.run("--check")
+        assert done.rc == USAGE and "insecure = yes" in done.err, done
+        keeper.configure({"mysql": {"insecure": "yes"}})
+        said = {c["name"]: c for c in keeper.run("--check", "--json").result["checks"]}
+        assert said["insecure"]["level"] == "warn" and "[mysql]" in said["insecure"]["text"]
+    keeper.configure({"mysql": {"tls": "verify"}})
+    assert keeper.run("--check").rc == USAGE
+
+
+def test_what_is_insecure_is_told(keeper):
+    keeper.configure({"heartbeat": {"url_file": keeper.secret("beat", "http://192.0.2.1/x")}})
+    assert "http:// to another host" in keeper.run("--check").out
+    keeper.configure({"heartbeat": {"insecure": "yes", "timeout": "1s"}})
+    keeper.start()
+    assert "INSECURE: [heartbeat] insecure = yes" in keeper.log()
+    assert len(keeper.status()["insecure"]) == 1

@@ -252,9 +252,59 @@ static void test_tls_default(void **state)
         config_free(c);
         free(text);
     }
-    struct config *c = load(TCP "tls = off\n");
+    struct config *c = load(TCP "tls = off\ninsecure = yes\n");
     assert_int_equal(c->mysql.tls, TLS_OFF);
     config_free(c);
+    c = load(TCP "insecure = yes\n"); /* encrypted at least */
+    assert_int_equal(c->mysql.tls, TLS_REQUIRED);
+    config_free(c);
+}
+
+/* What is not encrypted and proven over a network is named; on this machine it needs nothing. */
+static void test_exposed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *told;
+    } cases[] = {
+        {BASE "", NULL},
+        {TCP "", NULL},
+        {TCP "tls = off\ninsecure = yes\n", "[mysql] tls = off: "},
+        {TCP "tls = required\ninsecure = yes\n", "[mysql] insecure = yes: "},
+        {BASE "[alert.smtp]\nurl = smtp://localhost\nfrom = a@b\nto = c@d\nstarttls = off\n", NULL},
+        {SMTP "starttls = preferred\ninsecure = yes\n", "[alert.smtp] insecure = yes: "},
+        {BASE "[alert.webhook]\nurl = http://127.0.0.1:80/x\n", NULL},
+        {BASE "[alert.webhook]\nurl = http://[::1]/x\n", NULL},
+        {BASE "[alert.webhook]\nurl = http://h/x\ninsecure = yes\n", "[alert.webhook] insecure"},
+        {BASE "[heartbeat]\nurl = HTTP://h/x\ninsecure = yes\n", "[heartbeat] insecure = yes: "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config *c = load(cases[i].file);
+        const char *told = config_exposed(c, 0);
+        if (!told != !cases[i].told || (told && !text_starts(told, cases[i].told)))
+            fail_msg("%s: %s", cases[i].file, told ? told : "nothing");
+        assert_null(config_exposed(c, told ? 1 : 0));
+        config_free(c);
+    }
+}
+
+static void test_host_of_a_url(void **state)
+{
+    (void)state;
+    static const char *const here[] = {"http://localhost",   "http://LOCALHOST:1/x",
+                                       "http://127.0.0.1?a", "http://[::1]:8/",
+                                       "https://h",          "http://u:p@127.0.0.2/x@y"};
+    static const char *const away[] = {"http://h",
+                                       "http://localhost.example.net",
+                                       "http://127.0.0.1@h/",
+                                       "http://127.0.0.1.example.net/",
+                                       "http://[::2]/",
+                                       "HTTP://10.0.0.1",
+                                       "http://"};
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++)
+        assert_false(config_plain_to_others(here[i], "http"));
+    for (size_t i = 0; i < sizeof away / sizeof *away; i++)
+        assert_true(config_plain_to_others(away[i], "http"));
 }
 
 static void test_max_dump_age_follows_interval(void **state)
@@ -377,7 +427,7 @@ static void test_unknown(void **state)
         "[alert.smtp], [alert.webhook], [heartbeat], [control]";
     static const char keys[] = "dir, interval, method, level, engines, shrink_limit, stall, "
                                "hmac_key_file, hmac_old_key_file";
-    static const char mysql[] = "socket, host, port, user, password_file, tls, tls_ca, "
+    static const char mysql[] = "socket, host, port, user, password_file, tls, tls_ca, insecure, "
                                 "connect_timeout, read_timeout";
     const struct {
         const char *file, *text, *allowed, *hint;
@@ -753,6 +803,23 @@ static void test_channel_checks(void **state)
         {SMTP "password_file = /p\n",
          ":13: [alert.smtp] password_file: has no effect; allowed: only with user",
          "a login needs both user and password_file"},
+        {SMTP "starttls = preferred\n",
+         ":13: [alert.smtp] starttls: less than required, to another host; allowed: required, or "
+         "insecure = yes beside it",
+         "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the way read"},
+        {SMTP "insecure = yes\n",
+         ":13: [alert.smtp] insecure: has no effect; allowed: only with another host and starttls "
+         "= "
+         "preferred or off",
+         "the mail is safe without it: take it out"},
+        {BASE "[alert.webhook]\nurl = http://h/\n",
+         ":10: [alert.webhook] url: http:// to another host; allowed: https://, or insecure = yes "
+         "beside it",
+         "insecure = yes lets everybody on the way read it, and use it"},
+        {BASE "[heartbeat]\nurl = https://h/\ninsecure = yes\n",
+         ":11: [heartbeat] insecure: has no effect; allowed: only with an http:// URL of another "
+         "host",
+         "it is safe without it: take it out"},
         {SMTP "tls_ca = /ca\nstarttls = off\n",
          ":13: [alert.smtp] tls_ca: has no effect; allowed: only with TLS",
          "write starttls = required"},
@@ -1059,6 +1126,8 @@ int main(void)
         cmocka_unit_test(test_every_key),
         cmocka_unit_test(test_channels),
         cmocka_unit_test(test_tls_default),
+        cmocka_unit_test(test_exposed),
+        cmocka_unit_test(test_host_of_a_url),
         cmocka_unit_test(test_max_dump_age_follows_interval),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_longest_line),
