@@ -20,6 +20,12 @@ void client_tls(MYSQL *my, int tls, bool socket, const char *ca)
         mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);
     if (tls == 3)
         mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
+    /* It comes with plugins that give the password as it is to a server that asks for it. Who is
+     * neither behind a socket nor proven must not have it. */
+    if (!socket && tls != 3)
+        mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH,
+                       "mysql_native_password,client_ed25519,parsec,caching_sha2_password,"
+                       "sha256_password,auth_gssapi_client");
 }
 
 const char *client_hint(unsigned num)

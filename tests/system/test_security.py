@@ -275,6 +275,46 @@ def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
     assert done.rc != DONE and b"precious-content" not in got
 
 
+@pytest.mark.parametrize("tls", ["off", "preferred", "required"])
+def test_the_server_cannot_ask_for_the_password(make_world, make_keeper, tls):
+    """Who is not proven to be the server is never told the password itself, though the client library
+    has a plugin that would."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    got = bytearray()
+
+    def rogue():
+        while True:
+            try:
+                con, _ = listener.accept()
+            except OSError:
+                return
+            con.settimeout(3)
+            try:
+                ask_for_password(con, got)
+            except OSError:
+                pass
+            con.close()
+    threading.Thread(target=rogue, daemon=True).start()
+    keeper = make_keeper(make_world("empty"), {"mysql": {
+        "socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1]), "tls": tls}})
+    done = keeper.run("--dump")
+    listener.close()
+    assert done.rc != DONE and CANARY.encode() not in got
+
+
+def ask_for_password(con, got):
+    """A server without TLS that wants the password as it is."""
+    def packet(n, body):
+        con.sendall(len(body).to_bytes(3, "little") + bytes([n]) + body)
+    greeting = (b"\x0a5.5.5-10.11.0-MariaDB\0" + b"\1\0\0\0" + b"a" * 8 + b"\0" + b"\xff\xf7" + b"\x2d"
+                + b"\2\0" + b"\xff\x81" + b"\x15" + b"\0" * 10 + b"b" * 12 + b"\0"
+                + b"mysql_native_password\0")
+    packet(0, greeting)
+    got += con.recv(65536)
+    packet(2, b"\xfemysql_clear_password\0")
+    got += con.recv(65536)
+
+
 def serve_rogue(con, path, got):
     """The handshake of a MariaDB server, then a request for a file as the answer to each query."""
     def packet(n, body):
