@@ -8,7 +8,7 @@
 #include "report/wire.h"
 
 #define ALERTS_BYTES 262144 /* of alerts in one request, as JSON */
-#define ANSWER_CAP 65536    /* an answer is read so far and no further */
+#define ANSWER_CAP 65536    /* an answer is read so far and no further, and so are its headers */
 #define ANSWER_TOLD 200     /* a whole answer of at most so many bytes may be repeated in a text */
 #define DISCORD_MAX 2000
 #define SLACK_MAX 3500
@@ -107,8 +107,16 @@ char *webhook_body(enum config_format format, const struct message *m)
 
 struct answer {
     struct buf told; /* the first bytes, for texts */
-    size_t size;
+    size_t size, headers;
 };
+
+static size_t on_header(char *data, size_t size, size_t n, void *arg)
+{
+    struct answer *a = arg;
+    (void)data;
+    a->headers += size * n;
+    return a->headers > ANSWER_CAP ? 0 : size * n;
+}
 
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
@@ -142,6 +150,7 @@ static int request_open(struct wire *w, const struct wire_target *t, const char 
         WIRE_SET(w, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
         WIRE_SET(w, CURLOPT_USERAGENT, "worldkeeper/" WK_VERSION);
         WIRE_SET(w, CURLOPT_WRITEFUNCTION, on_body);
+        WIRE_SET(w, CURLOPT_HEADERFUNCTION, on_header);
     }
     return rc;
 }
@@ -192,12 +201,14 @@ static int request_run(struct wire *w, int64_t *wait, struct buf *reply, struct 
     struct buf told = {0};
     long status = 0;
     WIRE_SET(w, CURLOPT_WRITEDATA, &a);
+    WIRE_SET(w, CURLOPT_HEADERDATA, &a);
     CURLcode rc = wire_run(w);
     w->api->easy_getinfo(w->h, CURLINFO_RESPONSE_CODE, &status);
     *wait = retry_after(w);
     /* We ended an answer that is too long ourselves; its status counts. */
     int result = 0;
-    if (rc != CURLE_OK && !(rc == CURLE_WRITE_ERROR && a.size > ANSWER_CAP)) {
+    bool ended = rc == CURLE_WRITE_ERROR && (a.size > ANSWER_CAP || a.headers > ANSWER_CAP);
+    if (rc != CURLE_OK && !ended) {
         result = wire_fail(w, rc, e);
     } else {
         tell_answer(&told, w, status, &a);

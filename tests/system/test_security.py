@@ -51,15 +51,48 @@ def everything_written(*roots):
                         yield path, f.read()
 
 
-def test_no_secret_anywhere(doomed, victim, make_smtp, http):
-    """The canary password is in no argument, environment, log, status, dump, alert, queue or answer."""
+class Sessions(threading.Thread):
+    """Reads the server's list of sessions, with the statements that they are at."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.ended, self.found, self.read = server, threading.Event(), [], 0
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *args):
+        self.ended.set()
+        self.join()
+
+    def run(self):
+        while not self.ended.wait(0.02):
+            try:
+                rows = self.server.sql("SHOW FULL PROCESSLIST")
+            except Exception:  # the server is down, on purpose
+                continue
+            self.read += 1
+            self.found += [r for r in rows if CANARY in str(r) and "IDENTIFIED" not in str(r)]
+
+
+def test_no_secret_anywhere(make_keeper, make_world, victim, make_smtp, http, tmp):
+    """The canary password is in no argument, environment, log, status, dump, alert, queue, answer, session
+    list or write to a file, from --init to a refused login: a whole life."""
     sink = make_smtp(tls="smtps", login="bot")
-    doomed.configure({**sink.settings(user="bot", password_file=doomed.secret("mailpw", CANARY)),
-                      "alert.webhook": {"url_file": doomed.secret("hook", f"{http.url}?{CANARY}")}})
+    doomed = make_keeper(make_world(on=victim), {**sink.settings(user="bot")})
+    doomed.configure({"alert.smtp": {"password_file": doomed.secret("mailpw", CANARY)},
+                      "alert.webhook": {"url_file": doomed.secret("hook", f"{http.url}?{CANARY}")},
+                      "dump": {"hmac_key_file": doomed.secret("key", CANARY * 2)}})
     said = []
-    doomed.start(fault=None)
-    with Spy(doomed) as spy:
-        said += [doomed.run(*a) for a in (["--check", "--verbose"], ["--dump", "--verbose"],
+    trace = os.path.join(tmp, "trace")
+    with Sessions(victim) as sessions, Spy(doomed) as spy:
+        said.append(doomed.run("--init", "--verbose"))
+        doomed.prefix = ["strace", "-D", "-f", "-qq", "-s", "65536", "-o", trace,
+                         "-e", "trace=write,writev,pwrite64,prctl,setrlimit,prlimit64,execve"]
+        doomed.start()
+        doomed.prefix = []
+        said += [doomed.run(*a) for a in (["--check", "--verbose"], ["--dump", "--verbose"], ["--list", "--json"],
                                           ["--status", "--json"], ["--test-alert", "--verbose"])]
         http.mode = 500
         victim.crash()
@@ -70,12 +103,20 @@ def test_no_secret_anywhere(doomed, victim, make_smtp, http):
         doomed.wait_verdict("DENIED")
         said.append(doomed.run("--check"))
         sink.wait(n=2)
+    doomed.kill9()
     assert spy.read > 50 and not spy.found
+    assert sessions.read > 5 and not sessions.found
     for done in said:
         assert CANARY not in done.out + done.err, done.args
     assert any("--dump" in d.args and d.rc == DONE for d in said)
-    secrets = {doomed.password_file, os.path.join(doomed.base, "mailpw"),
-               os.path.join(doomed.base, "hook")}
+    with open(trace, errors="replace") as f:
+        calls = f.read()
+    assert calls.count("write(") > 20 and CANARY not in calls
+    # Before anything is read: no other process of this user looks into the memory, and no core is written.
+    start = calls[:calls.index("PR_SET_DUMPABLE") + 100]
+    assert "prctl(PR_SET_DUMPABLE, SUID_DUMP_DISABLE" in start and "RLIMIT_CORE" in start, start[-500:]
+    os.unlink(trace)
+    secrets = {doomed.password_file, *(os.path.join(doomed.base, n) for n in ("mailpw", "hook", "key"))}
     for path, data in everything_written(doomed.base):
         if path in secrets:
             continue

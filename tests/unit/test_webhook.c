@@ -104,6 +104,10 @@ static void http_serve(FILE *in, int conn, int log, const char *mode)
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
         if (strcmp(mode, answers[i].mode) == 0)
             tiny_say(conn, answers[i].answer);
+    if (strcmp(mode, "headers") == 0)
+        tiny_say(conn, "HTTP/1.1 200 OK\r\n");
+    while (strcmp(mode, "headers") == 0)
+        tiny_say(conn, "X-Again: and again\r\n");
     if (strcmp(mode, "huge") == 0 || strcmp(mode, "huge 500") == 0)
         tiny_say(conn,
                  strcmp(mode, "huge") == 0 ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 500 O\r\n\r\n");
@@ -149,6 +153,7 @@ static void test_answers(void **state)
     expect("ok", 0, ERR_NONE, "HTTP 200, ok", 0);
     expect("no content", 0, ERR_NONE, "HTTP 204", 0);
     expect("huge", 0, ERR_NONE, "HTTP 200", 0);
+    expect("headers", 0, ERR_NONE, "HTTP 200", 0);
     expect("429", -1, ERR_UNREACHABLE, ": not now: HTTP 429", 7000);
     expect("429 long", -1, ERR_UNREACHABLE, ": not now: HTTP 429", ALERT_RETRY_AFTER_MAX);
     expect("500", -1, ERR_UNREACHABLE, ": not now: HTTP 500, try ?[1m lat", 0);
