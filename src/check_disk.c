@@ -171,9 +171,7 @@ void check_dump_dir(struct check *c)
         check_hint(c, "remove %s/state.json; the next contact with the world makes it anew",
                    c->cfg->dump_dir);
     }
-    if (seal_open(c->cfg, &e) < 0)
-        check_error(c, CHECK_FAIL, "dumps", &e);
-    else if (catalog_load(c->dirfd, c->cfg->name, &c->catalog, &e) < 0)
+    if (seal_open(c->cfg, &e) < 0 || catalog_load(c->dirfd, c->cfg->name, &c->catalog, &e) < 0)
         check_error(c, CHECK_FAIL, "dumps", &e);
     check_running(c);
 }
