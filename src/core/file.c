@@ -283,11 +283,14 @@ static int open_regular(int dirfd, const char *name, struct stat *st, struct err
     int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(e, errno, "cannot open %s", name);
-    if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
-        close(fd);
-        return err_set(e, ERR_SYSTEM, 0, "%s is not a regular file", name);
-    }
-    return fd;
+    if (fstat(fd, st) < 0)
+        err_sys(e, errno, "cannot look at %s", name);
+    else if (!S_ISREG(st->st_mode))
+        err_set(e, ERR_SYSTEM, 0, "%s is not a regular file", name);
+    else
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static int read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e)

@@ -316,7 +316,8 @@ static int publish(struct writing *w, struct err *e)
         return -1;
     fault_point("dump.dir_synced");
     if (manifest_write(w->job->dirfd, w->m, e) < 0) {
-        unlinkat(w->job->dirfd, w->file, 0);
+        /* It may stand there all the same, where only its directory could not be synced. */
+        catalog_remove(w->job->dirfd, w->m->name, NULL);
         return -1;
     }
     fault_point("dump.manifest_written");

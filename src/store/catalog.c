@@ -235,9 +235,7 @@ int catalog_sweep(int dirfd, const char *world, struct err *e)
     return rc;
 }
 
-/* The manifest goes first: a dump without one is none, so a crash in between leaves only a
- * left-over. */
-static int remove_dump(int dirfd, const char *name, struct err *e)
+int catalog_remove(int dirfd, const char *name, struct err *e)
 {
     char *json = xasprintf("%s.json", name), *gz = xasprintf("%s.sql.gz", name);
     int rc = file_remove(dirfd, json, e);
@@ -265,7 +263,7 @@ int catalog_retain(int dirfd, const char *world, const struct config_retention *
     int rc = 0;
     for (size_t i = 0; i < c.count && rc == 0; i++)
         if (!items[i].keep && !c.list[i].unread && !c.list[i].unproven) {
-            rc = remove_dump(dirfd, c.list[i].m.name, e);
+            rc = catalog_remove(dirfd, c.list[i].m.name, e);
             ++*removed;
         }
     if (rc == 0 && *removed)
@@ -282,7 +280,7 @@ static int trim_rejected(int fd, const char *world, struct err *e)
         return -1;
     int rc = 0;
     for (size_t i = REJECTED_KEPT; i < c.count && rc == 0; i++)
-        rc = remove_dump(fd, c.list[i].m.name, e);
+        rc = catalog_remove(fd, c.list[i].m.name, e);
     catalog_free(&c);
     return rc;
 }

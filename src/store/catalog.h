@@ -34,7 +34,10 @@ bool catalog_knows_nonce(const struct catalog *c, const char *nonce);
 /* Left-overs of killed workers, here and in rejected/: temporary files, .part files, dump files
  * that never got a manifest and are older than the newest dump. Only called while no dump runs. */
 int catalog_sweep(int dirfd, const char *world, struct err *e);
-/* Deletes what retention.h lets go, manifest first; *removed counts. What could not be read stays.
+/* One dump, its manifest first: a dump without one is none, so a crash in between leaves only a
+ * left-over. */
+int catalog_remove(int dirfd, const char *name, struct err *e);
+/* Deletes what retention.h lets go; *removed counts. What could not be read stays.
  */
 int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
                    unsigned *removed, struct err *e);

@@ -1,0 +1,66 @@
+"""The fixtures of the system tests, the long tests kept apart, and the table at the end of a run."""
+import importlib.util
+import os
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SYSTEM = os.path.join(os.path.dirname(HERE), "system")
+sys.path.insert(0, SYSTEM)
+sys.path.insert(0, HERE)
+spec = importlib.util.spec_from_file_location("system_conftest", os.path.join(SYSTEM, "conftest.py"))
+sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[spec.name])
+from system_conftest import *  # noqa: E402,F401,F403
+
+
+class Tally:
+    """What one test has to say in the table: of each fault how many points, and what was violated."""
+
+    def __init__(self, record):
+        self.record, self.lines = record, {}
+
+    def point(self, fault, violations=()):
+        """One fault that was made, and what did not hold after it."""
+        line = self.lines.setdefault(fault, [0, []])
+        line[0] += 1
+        line[1] += violations
+
+    def close(self):
+        for fault, (points, violations) in self.lines.items():
+            self.record("fault", (fault, points, len(violations)))
+
+    def assert_clean(self):
+        bad = [v for _, violations in self.lines.values() for v in violations]
+        assert not bad, f"{len(bad)} violations:\n" + "\n".join(str(v) for v in bad[:20])
+        assert self.lines, "no fault was made at all"
+
+
+@pytest.fixture
+def tally(record_property):
+    made = Tally(record_property)
+    yield made
+    made.close()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line per fault: what, how many points, violations."""
+    sums = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) != "teardown":
+                continue
+            for name, value in report.user_properties:
+                if name == "fault":
+                    seen = sums.setdefault(value[0], [0, 0])
+                    seen[0] += value[1]
+                    seen[1] += value[2]
+    if not sums:
+        return
+    width = max(len(fault) for fault in sums)
+    terminalreporter.write_line(f"\n{'fault':{width}} {'points':>8} {'violations':>11}")
+    for fault, (points, violations) in sorted(sums.items()):
+        terminalreporter.write_line(f"{fault:{width}} {points:8} {violations:11}")
+    terminalreporter.write_line(f"{'all':{width}} {sum(p for p, _ in sums.values()):8} "
+                                f"{sum(v for _, v in sums.values()):11}")

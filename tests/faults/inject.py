@@ -1,0 +1,112 @@
+"""System calls that fail, or kill: strace's injection, one call of one run at a time.
+
+A run without any fault tells which calls touch the world's files and its server; each of them is a point,
+named by its system call and by the how manieth of its thread it is, which is how strace counts."""
+import collections
+import os
+import random
+import re
+
+POINTS = int(os.environ.get("WK_FAULT_POINTS", "40"))  # of each sweep; 0: all there are
+SEED = os.environ.get("WK_FAULT_SEED") or str(random.randrange(10**9))
+
+# What a kernel may answer. What only asks (fstat, lseek, fcntl) fails on a broken disk as well.
+ERRORS = {
+    "openat": ["EIO", "EMFILE", "ENOSPC", "EACCES"], "read": ["EIO", "EINTR"], "pread64": ["EIO", "EINTR"],
+    "write": ["ENOSPC", "EIO", "EINTR"], "pwrite64": ["ENOSPC", "EIO"], "fsync": ["EIO", "ENOSPC"],
+    "fdatasync": ["EIO", "ENOSPC"], "close": ["EIO"], "renameat": ["EIO", "ENOSPC"], "renameat2": ["EIO", "ENOSPC"],
+    "rename": ["EIO", "ENOSPC"], "unlinkat": ["EIO", "EROFS"], "unlink": ["EIO", "EROFS"], "ftruncate": ["EIO", "ENOSPC"],
+    "fallocate": ["ENOSPC"], "mkdirat": ["ENOSPC", "EIO"], "mkdir": ["ENOSPC"], "getdents64": ["EIO"],
+    "newfstatat": ["EIO"], "fstatfs": ["EIO"], "fchmod": ["EIO"], "fchmodat": ["EIO"], "flock": ["EIO"],
+    "linkat": ["EIO"], "socket": ["EMFILE", "ENOBUFS"], "connect": ["ECONNREFUSED", "EINTR"],
+    "sendto": ["EPIPE", "EINTR"], "recvfrom": ["ECONNRESET", "EINTR"], "sendmsg": ["EPIPE"],
+    "recvmsg": ["ECONNRESET"], "poll": ["EINTR", "ENOMEM"], "lseek": ["EIO"], "faccessat2": ["EACCES"],
+}
+KILLED = ["fcntl", "bind", "shutdown", "setsockopt"]  # nothing to tell of their errors: only killed there
+ALL = sorted({*ERRORS, *KILLED})
+
+Call = collections.namedtuple("Call", "name nth what")
+Point = collections.namedtuple("Point", "call how")
+
+LINE = re.compile(r"^(\d+) +(\w+)\((.*)")
+
+
+def strace(trace, *args, names=ALL):
+    """The command line that runs what follows it under strace."""
+    return ["strace", "-f", "-qq", "--seccomp-bpf", "-o", trace, "-e", "trace=" + ",".join(names), *args]
+
+
+def read_calls(trace, ours):
+    """The calls of a run that touch one of `ours` (pieces of paths), each once."""
+    counts, found = collections.Counter(), {}
+    with open(trace, errors="replace") as f:
+        for line in f:
+            match = LINE.match(line)
+            if not match:
+                continue
+            pid, name, rest = match.groups()
+            counts[pid, name] += 1
+            if any(piece in rest for piece in ours):
+                found.setdefault((name, counts[pid, name]), Call(name, counts[pid, name], rest[:120]))
+    return [found[key] for key in sorted(found)]
+
+
+def watch(keeper, run):
+    """Runs run() with all its calls written down, and gives those that touch this keeper's files and server."""
+    trace = os.path.join(keeper.base, "trace")
+    keeper.prefix = strace(trace, "-y")
+    try:
+        run()
+    finally:
+        keeper.prefix = []
+    return read_calls(trace, [keeper.base, "socket:[", keeper.server.socket])
+
+
+def kills(calls):
+    return [Point(call, "kill") for call in calls]
+
+
+def errors(calls):
+    return [Point(call, error) for call in calls for error in ERRORS.get(call.name, [])]
+
+
+def spread(points, count=None):
+    """`count` of them, evenly spread, beginning somewhere; all of them for 0."""
+    count = POINTS if count is None else count
+    if not count or count >= len(points):
+        return list(points)
+    step = len(points) / count
+    start = random.Random(SEED).random() * step
+    return [points[int(start + i * step)] for i in range(count)]
+
+
+def fault_of(point):
+    """What strace is told."""
+    name, nth = point.call.name, point.call.nth
+    how = "signal=KILL" if point.how == "kill" else "error=" + point.how
+    return f"inject={name}:{how}:when={nth}"
+
+
+class Injected:
+    """with Injected(keeper, point): what the keeper runs meets that fault."""
+
+    def __init__(self, keeper, point):
+        self.keeper = keeper
+        self.prefix = strace(os.path.join(keeper.base, "trace"), "-y", "-e", fault_of(point),
+                             names=[point.call.name])
+
+    def __enter__(self):
+        self.keeper.prefix = self.prefix
+        return self
+
+    def __exit__(self, *args):
+        self.keeper.prefix = []
+
+    def made(self):
+        """The calls that met it: each thread's own."""
+        with open(os.path.join(self.keeper.base, "trace"), errors="replace") as f:
+            return [line.strip() for line in f if "(INJECTED)" in line or "killed by SIGKILL" in line]
+
+    def mute(self):
+        """Has it met what the program says?"""
+        return any(re.match(r"\d+ +write\(2[<,]", line) for line in self.made())

@@ -1,0 +1,78 @@
+"""What must hold after any fault, looked at from outside: with nothing of the program but its exit status and words."""
+import glob
+import gzip
+import hashlib
+import os
+
+from wk.keeper import DONE, HELD
+from wk.util import wait_for
+
+
+def whole(keeper, manifest):
+    """Is the file what its manifest says, and gzip to its end?"""
+    try:
+        with open(keeper.path(manifest), "rb") as f:
+            data = f.read()
+    except OSError as e:
+        return str(e)
+    if len(data) != manifest["file_size"] or hashlib.sha256(data).hexdigest() != manifest["sha256"]:
+        return "not the bytes of its manifest"
+    try:
+        text = gzip.decompress(data)
+    except (OSError, EOFError) as e:
+        return f"gzip: {e}"
+    return "" if len(text) == manifest["bytes"] else "not the text of its manifest"
+
+
+def names(keeper):
+    return [m["name"] for m in keeper.dumps()]
+
+
+def broken_dumps(keeper):
+    """What counts as a dump and is none; manifests that are none, too: nothing may be half there."""
+    bad = [f"{m['name']}: {why}" for m in keeper.dumps() if (why := whole(keeper, m))]
+    known = set(names(keeper))
+    for path in glob.glob(os.path.join(keeper.dumps_dir, keeper.name + "-*.json")):
+        if os.path.basename(path)[:-5] not in known:
+            bad.append("a manifest that is none: " + os.path.basename(path))
+    return bad
+
+
+def again(keeper, *args):
+    """An action without faults; after one that was killed its lock may still be held by the server."""
+    return wait_for(lambda: (lambda d: d if d.rc != HELD else None)(keeper.run(*args)), "the world to be free")
+
+
+def after_a_dump(keeper, before, done, mute=False):
+    """Names before it, and what it answered (`mute`: it could not speak) -> what was violated."""
+    bad = broken_dumps(keeper)
+    now = names(keeper)
+    if before and before[0] not in now:
+        bad.append(f"the newest dump {before[0]} is gone")
+    if len(now) < min(len(before), 3):
+        bad.append(f"{len(before)} dumps have become {len(now)}")
+    if done.rc == DONE and (not now or now[0] in before):
+        bad.append("it says done, and there is no new dump")
+    return bad + ([] if mute else unnamed(done))
+
+
+def unnamed(done):
+    """A failure that says nothing. What the loader says is its own."""
+    if 0 < done.rc < 127 and not any(line.startswith("worldkeeper: ") and line.count(": ") > 1
+                               for line in done.err.splitlines()):
+        return [f"exit status {done.rc}, and no word why: {done.err[-300:]}"]
+    return []
+
+
+def dumps_again(keeper):
+    """The next dump without any fault is stored, and nothing is left of the one before."""
+    before = names(keeper)
+    done = again(keeper, "--dump")
+    if done.rc != DONE:
+        return [f"the next dump fails: {done}"]
+    bad = broken_dumps(keeper)
+    if names(keeper)[0] in before:
+        bad.append("the next dump is not there")
+    if keeper.parts():
+        bad.append(f"left behind: {keeper.parts()}")
+    return bad
