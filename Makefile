@@ -149,6 +149,11 @@ $(BUILD)/tools/segment_read: $(BUILD)/tests/tools/segment_read.o $(filter-out $(
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
+# Flips and cuts what is stored, for the fault campaign.
+$(BUILD)/tools/flips: $(BUILD)/tests/tools/flips.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+
 # Decodes a file of the binary log with the program's own code, for the system tests.
 $(BUILD)/tools/row_images: $(BUILD)/tests/tools/row_images.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
 	@mkdir -p $(@D)
@@ -214,3 +219,13 @@ SOAK_SECONDS ?= 28800
 .PHONY: soak
 soak: $(BIN)
 	WORLDKEEPER=$(CURDIR)/$(BIN) tests/soak/soak.py --seconds $(SOAK_SECONDS)
+
+# make faults   every fault of tests/faults at every point: hours; FAULT_TESTS names some of its files,
+#               WK_FAULT_POINTS=40 takes so many points of each sweep. As root: it mounts disks.
+FAULT_JOBS ?= 4
+FAULT_TESTS ?= .
+.PHONY: faults
+faults: $(BIN)
+	cd tests/faults && WORLDKEEPER=$(CURDIR)/$(BIN) WK_FAULT_POINTS=$${WK_FAULT_POINTS:-0} \
+	  WK_FAULT_CUTS=$${WK_FAULT_CUTS:-1000} /usr/bin/python3 -m pytest -q -n $(FAULT_JOBS) \
+	  -m "long or not long" $(FAULT_TESTS)

@@ -48,6 +48,16 @@ void js_set_int(json_t *o, const char *key, int64_t n)
     json_object_set_new(o, key, json_integer(n));
 }
 
+char *js_canonical(const json_t *o, const char *const *without)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)o);
+    for (; *without; without++)
+        json_object_del(copy, *without);
+    char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
+    json_decref(copy);
+    return text;
+}
+
 json_t *js_or_null(json_t *borrowed)
 {
     return borrowed ? json_incref(borrowed) : json_null();

@@ -17,6 +17,9 @@ int js_flag(const json_t *o, const char *key);
 void js_copy(const json_t *o, const char *key, char *out, size_t size);
 void js_set_clean(json_t *o, const char *key, const char *s);
 void js_set_int(json_t *o, const char *key, int64_t n);
+/* What `o` says, whatever spaces and order it is written with, without the keys named (to NULL);
+ * the caller frees. NULL: not to be had. */
+char *js_canonical(const json_t *o, const char *const *without);
 /* JSON null for NULL: a new reference in every case. */
 json_t *js_or_null(json_t *borrowed);
 

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,22 +113,38 @@ json_t *manifest_json(const struct manifest *m)
     return NULL;
 }
 
-static bool add_seal(json_t *o)
+/* Of all that it says, whatever spaces and order it is written with. */
+static bool checksum_of(const json_t *o, char out[SHA256_HEX])
 {
-    char hex[SEAL_HEX];
-    return !seal_on() ||
-           (seal_make(o, hex) == 0 && json_object_set_new(o, "hmac", json_string(hex)) == 0);
+    static const char *const without[] = {"checksum", "hmac", NULL};
+    char *s = js_canonical(o, without);
+    unsigned char md[EVP_MAX_MD_SIZE];
+    bool ok = s && EVP_Digest(s, strlen(s), md, NULL, EVP_sha256(), NULL) == 1;
+    for (size_t i = 0; ok && i < SHA256_HEX / 2; i++)
+        snprintf(out + 2 * i, 3, "%02x", md[i]);
+    free(s);
+    return ok;
+}
+
+int manifest_sign(json_t *o)
+{
+    char sum[SHA256_HEX], hex[SEAL_HEX];
+    if (!checksum_of(o, sum) || json_object_set_new(o, "checksum", json_string(sum)) < 0)
+        return -1;
+    if (!seal_on())
+        return 0;
+    return seal_make(o, hex) == 0 ? json_object_set_new(o, "hmac", json_string(hex)) : -1;
 }
 
 int manifest_write(int dirfd, const struct manifest *m, struct err *e)
 {
     json_t *o = manifest_json(m);
-    bool sealed = o && add_seal(o);
+    bool is_signed = o && manifest_sign(o) == 0;
     char *s = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     char *file = xasprintf("%s.json", m->name);
     int rc;
-    if (s && !sealed)
-        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: libcrypto makes no HMAC");
+    if (s && !is_signed)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: libcrypto hashes nothing");
     else if (!s)
         rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
     else if (strlen(s) > MANIFEST_MAX)
@@ -226,12 +243,28 @@ static void read_telling(const json_t *o, struct manifest *m)
     manifest_read_point(json_object_get(o, "end_point"), &m->end);
 }
 
+/* The number of the format is in the checksum too, and no single bit makes of it that of the format
+ * which had none. */
+static int check_format(const json_t *o, struct err *e)
+{
+    char told[SHA256_HEX], is[SHA256_HEX];
+    int64_t format = js_number(o, "format", 0);
+    if (format == MANIFEST_UNCHECKED)
+        return 0;
+    if (format != MANIFEST_FORMAT)
+        return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d", format,
+                       MANIFEST_FORMAT);
+    if (!read_hex(o, "checksum", told, sizeof told) || !checksum_of(o, is) || strcmp(told, is) != 0)
+        return err_set(e, ERR_DAMAGED, 0,
+                       "it does not say what was written: its checksum is wrong");
+    return 0;
+}
+
 static int read_fields(const json_t *o, const char *name, struct manifest *m, struct err *e)
 {
     uint64_t generation, sequence, at;
-    if (js_number(o, "format", 0) != MANIFEST_FORMAT)
-        return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d",
-                       js_number(o, "format", 0), MANIFEST_FORMAT);
+    if (check_format(o, e) < 0)
+        return -1;
     bool named = read_text(o, "name", m->name, sizeof m->name) &&
                  read_text(o, "world", m->world, sizeof m->world) &&
                  read_count(o, "generation", &m->generation) &&

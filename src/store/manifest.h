@@ -12,7 +12,8 @@
 #include "db/query.h"
 #include "store/seal.h"
 
-#define MANIFEST_FORMAT 1
+#define MANIFEST_FORMAT 2
+#define MANIFEST_UNCHECKED 1     /* the format before, without a checksum: still read */
 #define MANIFEST_MAX (16u << 20) /* bytes read of one at most */
 #define DUMP_NAME_MAX 128
 #define NONCE_HEX 33
@@ -52,12 +53,14 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
                            uint64_t *sequence);
 /* NULL when a text in it is not UTF-8. */
 json_t *manifest_json(const struct manifest *m);
+/* Puts in SHA-256 of the rest, so that no bit of it changes unseen, and the seal where there is a
+ * key; -1: not to be had. */
+int manifest_sign(json_t *o);
 /* A place in the binary log; null where there is none. */
 json_t *manifest_point_json(const struct db_point *p);
 void manifest_read_point(const json_t *o, struct db_point *p);
 /* What --list, status and alerts show of it. */
 json_t *manifest_summary(const struct manifest *m);
-/* Sealed where there is a key. */
 int manifest_write(int dirfd, const struct manifest *m, struct err *e);
 /* Reads dirfd/`name`.json. A file that is not what it should be is ERR_DAMAGED with the reason. */
 int manifest_read(int dirfd, const char *name, struct manifest *m, struct err *e);

@@ -67,11 +67,8 @@ bool seal_on(void)
 /* The bytes that are sealed; NULL for what is no manifest. */
 static char *canonical(const json_t *manifest)
 {
-    json_t *copy = json_copy((json_t *)(uintptr_t)manifest);
-    json_object_del(copy, FIELD);
-    char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
-    json_decref(copy);
-    return text;
+    static const char *const without[] = {FIELD, NULL};
+    return js_canonical(manifest, without);
 }
 
 static int digest(const struct buf *key, const char *text, char hex[SEAL_HEX])

@@ -21,20 +21,25 @@ class Tally:
     def __init__(self, record):
         self.record, self.lines = record, {}
 
+    def points(self, fault, points, violations, told):
+        """So many points of one fault, how many did not end well, and what there is to say of these."""
+        line = self.lines.setdefault(fault, [0, 0, []])
+        line[0] += points
+        line[1] += violations
+        line[2] += told if violations else []
+
     def point(self, fault, violations=()):
         """One fault that was made, and what did not hold after it."""
-        line = self.lines.setdefault(fault, [0, []])
-        line[0] += 1
-        line[1] += violations
+        self.points(fault, 1, len(violations), list(violations))
 
     def close(self):
-        for fault, (points, violations) in self.lines.items():
-            self.record("fault", (fault, points, len(violations)))
+        for fault, (points, violations, _) in self.lines.items():
+            self.record("fault", (fault, points, violations))
 
     def assert_clean(self):
-        bad = [v for _, violations in self.lines.values() for v in violations]
-        assert not bad, f"{len(bad)} violations:\n" + "\n".join(str(v) for v in bad[:20])
         assert self.lines, "no fault was made at all"
+        told = [line for _, _, told in self.lines.values() for line in told]
+        assert not told, f"{sum(v for _, v, _ in self.lines.values())} violations:\n" + "\n".join(told[:40])
 
 
 @pytest.fixture

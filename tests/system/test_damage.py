@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from wk.keeper import DONE, NOT_WELL, NOTHING
+from wk.keeper import DONE, NOT_WELL, NOTHING, signed
 from wk.snapshot import assert_same
 
 
@@ -98,7 +98,7 @@ def edit(change):
             manifest = json.load(f)
         change(manifest)
         with open(path, "w") as f:
-            json.dump(manifest, f)
+            json.dump(signed(manifest), f)
     return damage
 
 

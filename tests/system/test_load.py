@@ -13,7 +13,7 @@ import threading
 import pymysql
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE
+from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE, signed
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same, snapshot
 from wk.util import ident, wait_for
@@ -311,7 +311,7 @@ def exchange(path, manifest, first, second, keys):
         if t["name"] in (first, second):
             t.update(b if t["name"] == first else a)
     with open(path, "w") as f:
-        json.dump(manifest, f)
+        json.dump(signed(manifest), f)
 
 
 @pytest.mark.parametrize("keys", [("offset", "length"), ("offset", "length", "bytes"), ("rows_hash",)])
@@ -765,6 +765,8 @@ def one_member_a_table(keeper, manifest):
         at = offset + length
     out += gzip.compress(gzip.decompress(data[at:]), 1)
     manifest.update(file_size=len(out), sha256=hashlib.sha256(out).hexdigest())
+    manifest["format"] = 1
+    del manifest["checksum"]  # that version had none
     for name, content in ((path, out), (path.replace(".sql.gz", ".json"), json.dumps(manifest).encode())):
         with open(name, "wb") as f:
             f.write(content)

@@ -258,9 +258,10 @@ static void test_limit(void **state)
 static const struct {
     const char *path, *value, *error; /* error NULL: read all the same */
 } fields[] = {
-    {"format", NULL, "format 0, this version reads 1"},
-    {"format", "2", "format 2, this version reads 1"},
-    {"format", "\"1\"", "format 0, this version reads 1"},
+    {"format", NULL, "format 0, this version reads 2"},
+    {"format", "3", "format 3, this version reads 2"},
+    {"format", "\"1\"", "format 0, this version reads 2"},
+    {"format", "1", NULL},
     {"name", NULL, DISAGREE},
     {"name", "1", DISAGREE},
     {"name", "\"w-000001-00000002-20231114T221320Z\"", DISAGREE},
@@ -360,6 +361,7 @@ static void check_field(json_t *whole, const char *name, size_t i)
         json_object_set_new(in, key, json_loads(value, JSON_DECODE_ANY, NULL));
     else
         assert_int_equal(json_object_del(in, key), 0);
+    assert_int_equal(manifest_sign(o), 0);
     char *s = json_dumps(o, 0);
     kit_text("w-000001-00000001-20231114T221320Z.json", s);
     int rc = manifest_read(kit_dir, name, &m, &e);
@@ -385,6 +387,36 @@ static void test_fields(void **state)
     for (size_t i = 0; i < COUNT(fields); i++)
         check_field(whole, m.name, i);
     json_decref(whole);
+    manifest_free(&m);
+}
+
+/* What was changed without a new checksum, or has none, is refused; the format before had none. */
+static void test_checksum(void **state)
+{
+    (void)state;
+    struct manifest m, back;
+    struct err e = {0};
+    kit_manifest(&m, "w", 1, 1);
+    json_t *o = manifest_json(&m);
+    for (int i = 0; i < 6; i++) {
+        json_object_set_new(o, "format", json_integer(i == 5 ? 1 : 2));
+        json_object_set_new(o, "schema", json_string(i == 1 ? "other" : "game"));
+        if (i == 0 || i == 4)
+            assert_int_equal(manifest_sign(o), 0);
+        if (i == 2)
+            json_object_set_new(o, "checksum", json_string(HEX64));
+        if (i == 3)
+            json_object_del(o, "checksum");
+        char *s = json_dumps(o, i == 4 ? JSON_INDENT(7) : JSON_SORT_KEYS);
+        kit_text("w-000001-00000001-20231114T221320Z.json", s);
+        int rc = manifest_read(kit_dir, m.name, &back, &e);
+        assert_int_equal(rc, i == 0 || i > 3 ? 0 : -1);
+        if (rc < 0)
+            assert_non_null(strstr(e.text, "its checksum is wrong"));
+        manifest_free(&back);
+        free(s);
+    }
+    json_decref(o);
     manifest_free(&m);
 }
 
@@ -459,6 +491,7 @@ int main(void)
         cmocka_unit_test_teardown(test_not_utf8, kit_clean),
         cmocka_unit_test_teardown(test_limit, kit_clean),
         cmocka_unit_test_teardown(test_fields, kit_clean),
+        cmocka_unit_test_teardown(test_checksum, kit_clean),
         cmocka_unit_test_teardown(test_files, kit_clean),
         cmocka_unit_test_teardown(test_cut, kit_clean),
     };

@@ -2,6 +2,7 @@
 import calendar
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import signal
@@ -313,6 +314,13 @@ class Keeper:
 
     def conflicts(self):
         return glob.glob(os.path.join(glob.escape(self.dumps_dir), "conflict-*.sql.gz"))
+
+
+def signed(manifest):
+    """A manifest that was changed on purpose, with the checksum that its writer would have put on it."""
+    manifest = {k: v for k, v in manifest.items() if k not in ("checksum", "hmac")}
+    said = json.dumps(manifest, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return {**manifest, "checksum": hashlib.sha256(said.encode()).hexdigest()}
 
 
 def sanitizer(text):
