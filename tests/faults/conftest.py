@@ -12,6 +12,7 @@ sys.path.insert(0, HERE)
 spec = importlib.util.spec_from_file_location("system_conftest", os.path.join(SYSTEM, "conftest.py"))
 sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules[spec.name])
+from disks import Disk  # noqa: E402
 from system_conftest import *  # noqa: E402,F401,F403
 
 
@@ -19,7 +20,7 @@ class Tally:
     """What one test has to say in the table: of each fault how many points, and what was violated."""
 
     def __init__(self, record):
-        self.record, self.lines = record, {}
+        self.record, self.lines, self.missed = record, {}, 0
 
     def points(self, fault, points, violations, told):
         """So many points of one fault, how many did not end well, and what there is to say of these."""
@@ -28,16 +29,18 @@ class Tally:
         line[1] += violations
         line[2] += told if violations else []
 
-    def point(self, fault, violations=()):
-        """One fault that was made, and what did not hold after it."""
-        self.points(fault, 1, len(violations), list(violations))
+    def point(self, fault, violations=(), made=True):
+        """One fault, what did not hold after it, and was it made at all?"""
+        self.missed += not made
+        self.points(fault, bool(made), len(violations), list(violations))
 
     def close(self):
         for fault, (points, violations, _) in self.lines.items():
             self.record("fault", (fault, points, violations))
 
     def assert_clean(self):
-        assert self.lines, "no fault was made at all"
+        made = sum(points for points, _, _ in self.lines.values())
+        assert made > self.missed, f"{made} faults were made, {self.missed} were not"
         told = [line for _, _, told in self.lines.values() for line in told]
         assert not told, f"{sum(v for _, v, _ in self.lines.values())} violations:\n" + "\n".join(told[:40])
 
@@ -47,6 +50,20 @@ def tally(record_property):
     made = Tally(record_property)
     yield made
     made.close()
+
+
+@pytest.fixture
+def make_disk(tmp):
+    """make_disk(at) -> a disk mounted there, with a place for what a cut leaves of it."""
+    made = []
+
+    def make(at, **kind):
+        made.append(Disk(os.path.join(tmp, f"disk{len(made)}"), at, **kind))
+        made[-1].left = os.path.join(tmp, f"left{len(made)}")
+        return made[-1]
+    yield make
+    for disk in made:
+        disk.close()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -32,8 +32,9 @@ LINE = re.compile(r"^(\d+) +(\w+)\((.*)")
 
 
 def strace(trace, *args, names=ALL):
-    """The command line that runs what follows it under strace."""
-    return ["strace", "-f", "-qq", "--seccomp-bpf", "-o", trace, "-e", "trace=" + ",".join(names), *args]
+    """The command line that runs what follows it under strace. Not with --seccomp-bpf: signals would not be
+    injected."""
+    return ["strace", "-f", "-q", "-o", trace, "-e", "trace=" + ",".join(names), *args]
 
 
 def read_calls(trace, ours):
@@ -103,7 +104,7 @@ class Injected:
         self.keeper.prefix = []
 
     def made(self):
-        """The calls that met it: each thread's own."""
+        """The calls that met it: each thread's own. None at all for one that was killed by something else."""
         with open(os.path.join(self.keeper.base, "trace"), errors="replace") as f:
             return [line.strip() for line in f if "(INJECTED)" in line or "killed by SIGKILL" in line]
 

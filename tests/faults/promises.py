@@ -56,6 +56,12 @@ def after_a_dump(keeper, before, done, mute=False):
     return bad + ([] if mute else unnamed(done))
 
 
+def settled(keeper):
+    """Waits for the server to see that who was killed is gone: it ends the statement first."""
+    wait_for(lambda: not keeper.server.value("SELECT COUNT(*) FROM information_schema.processlist WHERE user='keeper'"),
+             "the sessions to end")
+
+
 def unnamed(done):
     """A failure that says nothing. What the loader says is its own."""
     if 0 < done.rc < 127 and not any(line.startswith("worldkeeper: ") and line.count(": ") > 1

@@ -1,0 +1,47 @@
+"""Disks of a file: what stands on one after the power was cut, one that has no room behind it, a small one.
+Only root may mount them; whoever may not gets an error, never a test that says nothing."""
+import os
+import shutil
+import subprocess
+
+
+class Disk:
+    """An ext4 in a file, that the kernel writes to as late as it can. `backing` may be too small for it."""
+
+    def __init__(self, where, at, size="24M", features=(), options="commit=600,noauto_da_alloc",
+                 backing=None):
+        os.makedirs(where, exist_ok=True)
+        self.image, self.at, self.where, self.mounts = os.path.join(where, "image"), at, where, []
+        if backing:
+            self.mount("-t", "tmpfs", "-o", "size=" + backing, "tmpfs", where)
+        run("truncate", "-s", size, self.image)
+        run("mkfs.ext4", "-q", "-F", *features, self.image)
+        self.mount("-o", "loop," + options, self.image, at)
+        shutil.rmtree(os.path.join(at, "lost+found"))
+        os.chmod(at, 0o700)
+
+    def mount(self, *args):
+        run("mount", *args)
+        self.mounts.append(args[-1])
+
+    def cut(self, at):
+        """The power is cut now: what would be there after it, mounted on `at`. Who writes has to be stopped."""
+        image = self.image + ".cut"
+        run("cp", "--sparse=always", self.image, image)
+        os.makedirs(at, exist_ok=True)
+        self.mount("-o", "loop", image, at)
+        return at
+
+    def put_away(self, at):
+        run("umount", at)
+        self.mounts.remove(at)
+        os.unlink(self.image + ".cut")
+
+    def close(self):
+        while self.mounts:
+            run("umount", "-l", self.mounts.pop())
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout.strip()} (disks are mounted by root only)"

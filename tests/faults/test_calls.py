@@ -1,0 +1,120 @@
+"""Each system call of a dump and of a restore that touches files or server: killed there, and each error it
+can answer. A sweep takes WK_FAULT_POINTS of them, evenly spread (WK_FAULT_SEED), 0 for all."""
+import pytest
+from inject import Injected, errors, kills, spread, watch
+from promises import after_a_dump, again, broken_dumps, dumps_again, names, settled, unnamed
+from wk.keeper import DONE
+
+FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
+POINTS = {"kill": kills, "error": errors}
+
+
+def told(point, bad, done, fault):
+    met = (fault.made() or ["nothing met it"])[0][:200]
+    return [f"{point.call.name}#{point.call.nth} {point.how}, rc {done.rc} ({met}): {b}" for b in bad]
+
+
+@pytest.mark.parametrize("how", POINTS)
+def test_dump(keeper, tally, how):
+    """A dump: the newest intact one stays, no half one counts, the next one works; done means done."""
+    keeper.configure(FEW)
+    for _ in range(4):
+        keeper.dump()
+    points = spread(POINTS[how](watch(keeper, keeper.dump)))
+    for point in points:
+        before = names(keeper)
+        with Injected(keeper, point) as fault:
+            done = keeper.run("--dump")
+        bad = after_a_dump(keeper, before, done, fault.mute()) + dumps_again(keeper)
+        tally.point(f"dump: {how} at {point.call.name}", told(point, bad, done, fault),
+                    fault.made())
+    keeper.ok("--verify")
+    tally.assert_clean()
+
+
+def restores_again(keeper, dump, full):
+    """Said again without a fault, the world is there, and nothing beside it."""
+    done = again(keeper, "--restore=" + dump, "--force")
+    if done.rc != DONE:
+        return [f"the next restore fails: {done}"]
+    bad = []
+    if keeper.world.checksums() != full:
+        bad.append("the next restore brings another world")
+    tables = [row[0] for row in keeper.world.sql("SHOW TABLES")]
+    if tables != keeper.tables:
+        bad.append(f"left in the schema: {tables}")
+    if keeper.parts():
+        bad.append(f"left behind: {keeper.parts()}")
+    return bad
+
+
+def after_a_restore(keeper, done, states, mute):
+    """Which of the states {name: rows} the world may be in, and what it answered -> what was violated."""
+    settled(keeper)
+    rows, bad = keeper.world.checksums(), broken_dumps(keeper)
+    now = [name for name, state in states.items() if state == rows]
+    if not now:
+        bad.append(f"the world is neither {' nor '.join(states)}: {rows}")
+    if done.rc == DONE and now != ["restored"]:
+        bad.append(f"it says done, and the world is {now}")
+    return bad + ([] if mute else unnamed(done))
+
+
+def lose(keeper):
+    """Empties the world as a restart of the server does."""
+    keeper.world.sql(*[f"TRUNCATE {table}" for table in keeper.memory])
+
+
+@pytest.fixture
+def restorable(keeper):
+    """Its dump is the first of the states of keeper.states."""
+    keeper.configure({"retention": {"keep_last": 100000}})
+    keeper.tables = [row[0] for row in keeper.world.sql("SHOW TABLES")]
+    keeper.memory = [row[0] for row in keeper.world.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")]
+    keeper.first = keeper.dump()["name"]
+    keeper.restored = keeper.world.checksums()
+    return keeper
+
+
+@pytest.mark.parametrize("how", POINTS)
+def test_restore(restorable, tally, how):
+    """A restore of a world that was lost: whole or empty, never half; said again it is there."""
+    keeper = restorable
+    lose(keeper)
+    states = {"restored": keeper.restored, "empty": keeper.world.checksums()}
+    calls = watch(keeper, lambda: keeper.ok("--restore=" + keeper.first))
+    for point in spread(POINTS[how](calls)):
+        lose(keeper)
+        with Injected(keeper, point) as fault:
+            done = keeper.run("--restore=" + keeper.first)
+        bad = after_a_restore(keeper, done, states, fault.mute())
+        bad += restores_again(keeper, keeper.first, keeper.restored)
+        tally.point(f"restore: {how} at {point.call.name}", told(point, bad, done, fault),
+                    fault.made())
+    tally.assert_clean()
+
+
+@pytest.mark.parametrize("how", POINTS)
+def test_restore_over_a_living_world(restorable, tally, how):
+    """The same with --force: the old world or the new one, and what was there is in a dump."""
+    keeper = restorable
+    keeper.world.mark(2)
+    states = {"restored": keeper.restored, "as before": keeper.world.checksums()}
+
+    def living():
+        keeper.ok("--restore=" + keeper.first, "--force")
+        keeper.world.mark(2)
+    calls = watch(keeper, living)
+    for point in spread(POINTS[how](calls)):
+        before = names(keeper)
+        with Injected(keeper, point) as fault:
+            done = keeper.run("--restore=" + keeper.first, "--force")
+        bad = after_a_restore(keeper, done, states, fault.mute())
+        if keeper.world.checksums() == keeper.restored and names(keeper)[0] in before:
+            bad.append("what was there is in no dump")
+        bad += restores_again(keeper, keeper.first, keeper.restored)
+        keeper.world.mark(2)
+        tally.point(f"restore --force: {how} at {point.call.name}", told(point, bad, done, fault),
+                    fault.made())
+    tally.assert_clean()

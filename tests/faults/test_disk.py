@@ -1,0 +1,121 @@
+"""Disks that are full, that break, that take nothing any more: what was stored stays, and it is said."""
+import os
+import subprocess
+
+from disks import run
+from inject import POINTS
+from promises import after_a_dump, broken_dumps, names
+from wk.keeper import DONE, FAILED
+
+FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
+NOISE = ("CREATE TABLE noise (id INT PRIMARY KEY, v BINARY(255) NOT NULL) ENGINE=MEMORY",
+         "INSERT INTO noise SELECT seq, CONCAT(" + ",".join(["RANDOM_BYTES(50)"] * 5) + ",'12345') FROM seq_1_to_3000")
+
+
+def noisy(world):
+    """What nobody can pack: 750 KiB of it."""
+    world.sql(NOISE[0], *[NOISE[1].replace("RANDOM_BYTES(50)", "UNHEX(CONCAT(" + ",".join(["MD5(RAND())"] * 3) + "))")
+                          .replace("'12345'", "'1'")])
+    return world
+
+
+def test_full_at_any_size(world, make_keeper, tally, request):
+    """The disk is full after so many bytes: the dump fails or is whole; with room again the next one works."""
+    keeper = make_keeper(world, FEW)
+    run("mount", "-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs", keeper.dumps_dir)
+    request.addfinalizer(lambda: run("umount", "-l", keeper.dumps_dir))
+    keeper.init()
+    for _ in range(3):
+        keeper.dump()
+    filler = os.path.join(keeper.dumps_dir, "filler")
+    count = POINTS or 400
+    for i in range(count):
+        room = os.statvfs(keeper.dumps_dir)
+        size = room.f_bavail * room.f_bsize - 65536 * i // count
+        with open(filler, "wb") as f:
+            os.posix_fallocate(f.fileno(), 0, size)
+        before = names(keeper)
+        done = keeper.run("--dump")
+        bad = after_a_dump(keeper, before, done)
+        if done.rc != DONE and "room" not in done.err and "space" not in done.err:
+            bad.append(f"the disk is not named: {done.err[-200:]}")
+        os.unlink(filler)
+        if i % 10 == 0:
+            bad += [] if keeper.run("--dump").rc == DONE else ["the next dump fails"]
+        tally.point("a full disk", bad)
+    tally.assert_clean()
+
+
+def test_an_error_that_only_fsync_reports(make_world, make_keeper, make_disk, tally):
+    """All write() succeed, and the disk behind has no room for it; this kernel's fsync() says so or, without
+    a journal, not even that: then the reading back does. What is stored is there when it is read past the
+    cache; a failure is a failure, and the next dump is another file."""
+    world = noisy(make_world())
+    keeper = make_keeper(world, {"retention": {"keep_last": 50}})
+    disk = make_disk(keeper.dumps_dir, size="48M", backing="6m",
+                     features=("-O", "^has_journal", "-e", "continue"), options="noatime")
+    keeper.init()
+    stored, failed = [], []
+    for _ in range(12):
+        before = names(keeper)
+        done = keeper.run("--dump")
+        bad = after_a_dump(keeper, before, done)
+        if done.rc == DONE:
+            stored.append(names(keeper)[0])
+        else:
+            assert done.rc == FAILED, done
+            failed.append(done.err)
+        tally.point("an error that only fsync reports", bad)
+    print(stored, failed)
+    assert stored and failed, (stored, failed)
+    assert all("cannot fsync" in said or "reading the dump back" in said for said in failed), failed
+    with open("/proc/sys/vm/drop_caches", "w") as f:
+        f.write("3\n")
+    assert not broken_dumps(keeper) and stored == names(keeper)[::-1]
+    run("mount", "-o", "remount,size=64m", disk.where)
+    tally.point("an error that only fsync reports", after_a_dump(keeper, names(keeper), keeper.run("--dump")))
+    keeper.ok("--verify")
+    tally.assert_clean()
+
+
+def test_a_disk_that_becomes_read_only(doomed, victim, make_disk):
+    """The kernel gives up on it: no dump can be written, and the log and the status name the disk. A world
+    that is lost then is not put back by halves: a restore that cannot be noted is none, and that is said."""
+    keeper = doomed
+    disk = make_disk(keeper.dumps_dir, options="errors=remount-ro")
+    keeper.configure(FEW)
+    keeper.init()
+    keeper.dump()
+    keeper.start()
+    subprocess.run(["mount", "-o", "remount,abort", disk.at], stderr=subprocess.DEVNULL)
+    done = keeper.run("--dump")
+    assert done.rc == FAILED and "Read-only file system" in done.err, done
+    assert not broken_dumps(keeper) and keeper.state() == "UP"
+    victim.crash()
+    keeper.wait_state("WAITING")
+    keeper.wait(lambda: "Read-only file system" in keeper.status().get("reason", ""), "the reason")
+    assert keeper.world.rows("player") == 0 and keeper.world.rows("fleet") == 0
+
+
+def test_a_loss_while_the_disk_is_full(doomed, victim, http, request):
+    """Nobody can write to it any more when the world is lost: people hear of it, and it is put back."""
+    keeper = doomed
+    run("mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", keeper.dumps_dir)
+    request.addfinalizer(lambda: run("umount", "-l", keeper.dumps_dir))
+    keeper.configure({**FEW, **http.settings()})
+    keeper.init()
+    keeper.dump()
+    before = keeper.world.checksums()
+    keeper.start()
+    http.wait_event("started")
+    with open(os.path.join(keeper.dumps_dir, "filler"), "wb", buffering=0) as f:
+        try:
+            while f.write(b"x" * 4096) == 4096:
+                pass
+        except OSError:
+            pass
+    assert os.statvfs(keeper.dumps_dir).f_bavail == 0
+    victim.crash()
+    keeper.wait(lambda: keeper.world.checksums() == before, "the world")
+    keeper.wait_state("UP")
+    http.wait_event("restoring")
