@@ -11,6 +11,7 @@
 
 #include "act.h"
 #include "control.h"
+#include "core/js.h"
 #include "core/log.h"
 #include "screen.h"
 #include "store/seal.h"
@@ -413,6 +414,7 @@ int main(int argc, char **argv)
     struct options o = {0};
     struct err e = {0};
     harden();
+    js_begin();
     int rc = parse(argc, argv, &o, &e);
     log_open(o.verbose ? LOG_DEBUG_ : o.quiet ? LOG_WARN_ : LOG_INFO_);
     screen_open(o.quiet || o.json, o.verbose);

@@ -1,8 +1,19 @@
 #include "core/js.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/text.h"
+
+static void *allocate(size_t size)
+{
+    return xrealloc(NULL, size);
+}
+
+void js_begin(void)
+{
+    json_set_alloc_funcs(allocate, free);
+}
 
 json_t *js_clean(const char *s)
 {

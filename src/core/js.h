@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Before any other use: memory that cannot be had for JSON ends the program, as it does elsewhere.
+ * Text that was not taken apart for want of memory would else pass for damaged, and a dump be
+ * removed. */
+void js_begin(void);
 /* A string for people: control characters and broken UTF-8 replaced. */
 json_t *js_clean(const char *s);
 /* "" when missing; valid as long as `o` is. */

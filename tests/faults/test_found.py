@@ -3,7 +3,7 @@ import os
 
 from inject import Injected, Point, watch
 from promises import broken_dumps, names
-from wk.keeper import FAILED
+from wk.keeper import FAILED, built
 
 
 def meets(keeper, name, how, piece, *args):
@@ -29,3 +29,20 @@ def test_a_file_that_cannot_be_looked_at(keeper):
     """The disk's error was called a wrong kind of file."""
     done = meets(keeper, "newfstatat", "EIO", os.path.basename(keeper.password_file), "--dump")
     assert "cannot look at" in done.err and "Input/output error" in done.err, done
+
+
+def test_a_dump_that_was_removed_for_want_of_memory(keeper):
+    """A manifest that could not be taken apart was believed to be damaged, and retention removed the dump:
+    any request for memory of a dump may fail, the ones of its retention among them."""
+    keeper.configure({"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}})
+    shim = {"LD_PRELOAD": built("tools", "shim.so")}
+    counted = os.path.join(keeper.base, "count")
+    for _ in range(4):
+        keeper.ok("--dump", **shim, WK_SHIM_COUNT=counted)
+    with open(counted) as f:
+        last = int(f.read())
+    for nth in range(last - 1500, last, 50):
+        before = names(keeper)
+        keeper.run("--dump", **shim, WK_SHIM_MALLOC=str(nth))
+        assert before[0] in names(keeper) and len(names(keeper)) >= 3, nth
+        keeper.dump()
