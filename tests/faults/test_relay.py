@@ -1,0 +1,108 @@
+"""The network between the program and its server: slow, dripping, cut at any byte, silent."""
+import pytest
+from inject import POINTS
+from promises import after_a_dump, again, broken_dumps, dumps_again, names, settled, unnamed
+from relay import Relay
+from wk.keeper import DONE
+
+FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
+
+
+@pytest.fixture
+def relayed(world, make_keeper):
+    """A keeper behind a relay."""
+    keeper = make_keeper(world, FEW)
+    keeper.relay = Relay(world.server.port)
+    keeper.configure(keeper.relay.settings())
+    yield keeper.init()
+    keeper.relay.stop()
+
+
+def cuts(keeper, run):
+    """So many numbers of bytes of what run() gets from the server, evenly spread."""
+    keeper.relay.passed, keeper.relay.cut_after = 0, None
+    run()
+    count = POINTS or 300
+    return [keeper.relay.passed * i // count for i in range(count)]
+
+
+def cut(keeper, after, *args):
+    keeper.relay.passed, keeper.relay.cut_after = 0, after
+    done = keeper.run(*args)
+    keeper.relay.cut_after = None
+    settled(keeper)
+    return done
+
+
+def test_cut_in_a_dump(relayed, tally):
+    for _ in range(4):
+        relayed.dump()
+    for after in cuts(relayed, relayed.dump):
+        before = names(relayed)
+        done = cut(relayed, after, "--dump")
+        bad = after_a_dump(relayed, before, done) + dumps_again(relayed)
+        tally.point("connection cut in a dump", [f"after {after} bytes: {b}" for b in bad], done.rc != DONE)
+    tally.assert_clean()
+
+
+def test_cut_in_a_restore(relayed, tally):
+    """Of a world that was lost: whole, or empty as it was."""
+    keeper = relayed
+    keeper.configure({"retention": {"keep_last": 1000}})
+    first, full = keeper.dump()["name"], keeper.world.checksums()
+    memory = [row[0] for row in keeper.world.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")]
+
+    def lose():
+        keeper.world.sql(*[f"TRUNCATE {table}" for table in memory])
+
+    lose()
+    empty = keeper.world.checksums()
+    for after in cuts(keeper, lambda: keeper.ok("--restore=" + first)):
+        lose()
+        done = cut(keeper, after, "--restore=" + first)
+        rows = keeper.world.checksums()
+        bad = broken_dumps(keeper) + unnamed(done)
+        if rows not in (empty, full) or (done.rc == DONE and rows != full):
+            bad.append(f"exit status {done.rc}, and the world is {rows}")
+        done_again = again(keeper, "--restore=" + first, "--force")
+        if done_again.rc != DONE or keeper.world.checksums() != full:
+            bad.append(f"said again: {done_again}")
+        tally.point("connection cut in a restore", [f"after {after} bytes: {b}" for b in bad], done.rc != DONE)
+    tally.assert_clean()
+
+
+def test_slow_and_dripping(relayed):
+    """Slow is not dead: a dump through a line that drips is whole."""
+    relayed.relay.piece, relayed.relay.pause = 500, 0.001
+    relayed.dump()
+    relayed.relay.piece, relayed.relay.pause, relayed.relay.delay = 65536, 0, 0.02
+    relayed.dump()
+    assert len(names(relayed)) == 2 and not broken_dumps(relayed)
+
+
+def test_a_line_that_swallows_everything(relayed):
+    """Nobody closes the connection, and nothing comes any more: doubt, never a restore; then all is well."""
+    relayed.dump()
+    before = relayed.world.checksums()
+    relayed.start()
+    relayed.relay.hole = True
+    relayed.wait_verdict("STALLED")
+    relayed.wait_state("SUSPECT")
+    relayed.relay.hole = False
+    relayed.wait_state("UP")
+    assert relayed.world.checksums() == before
+    assert "restore begins" not in relayed.log()
+
+
+def test_a_line_that_swallows_a_dump(relayed):
+    """A dump that gets no answer any more ends by itself, and says so."""
+    relayed.configure({"mysql": {"read_timeout": "2s"}})
+    relayed.dump()
+    process = relayed.popen("--dump", fault="dump.locked=sleep:700")
+    relayed.wait(lambda: relayed.parts(), "the dump")
+    relayed.relay.hole = True
+    done = relayed.finish(process)
+    relayed.relay.hole = False
+    assert done.rc not in (0, -9) and not unnamed(done), done
+    assert not broken_dumps(relayed) and not dumps_again(relayed)
