@@ -304,6 +304,16 @@ int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out
     return rc;
 }
 
+int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)
+{
+    struct buf w = {0};
+    buf_printf(&w, "LEFT(TABLE_NAME,%zu) <> '%s' AND ENGINE IS NULL", strlen(DB_OWN_PREFIX),
+               DB_OWN_PREFIX);
+    int rc = tables_where(db, schema, w.p, "0", out, e);
+    buf_free(&w);
+    return rc;
+}
+
 /* Also those that the server cannot open: one that was killed while it made a table leaves half a
  * definition behind, which has no engine, and can only be dropped. */
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)

@@ -76,6 +76,9 @@ struct db_tables {
  * only. */
 #define DB_OWN_PREFIX "worldkeeper_tmp_"
 int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out, struct err *e);
+/* Those that the server cannot open, so that it does not know their engine: db_tables() has them
+ * not. No columns. */
+int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
 /* The one of that name, whatever its engine and name; none when it is not there. */
 int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,

@@ -68,11 +68,27 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
     return rc;
 }
 
+/* A dump of all tables without one that only cannot be opened now would not be one of all. */
+static int all_can_be_opened(const struct config *c, struct db *db, struct err *e)
+{
+    struct db_tables closed;
+    if (db_closed_tables(db, c->schema, &closed, e) < 0)
+        return -1;
+    int rc = 0;
+    if (closed.count) {
+        rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s", closed.list[0].name);
+        err_hint(e, "CHECK TABLE tells why; repair or drop it");
+    }
+    db_tables_free(&closed);
+    return rc;
+}
+
 /* The lease is not part of the world: an old copy of it would set the generation back. */
 static int list_tables(const struct job *job, struct db *db, struct db_tables *out, struct err *e)
 {
     const struct config *c = job->cfg;
-    if (db_tables(db, c->schema, c->dump_all, out, e) < 0)
+    if ((c->dump_all && all_can_be_opened(c, db, e) < 0) ||
+        db_tables(db, c->schema, c->dump_all, out, e) < 0)
         return -1;
     char *lease = xasprintf("%s_lease", c->sentinel);
     struct db_table *t = db_table_find(out, lease);
