@@ -221,7 +221,7 @@ soak: $(BIN)
 	WORLDKEEPER=$(CURDIR)/$(BIN) tests/soak/soak.py --seconds $(SOAK_SECONDS)
 
 # make faults   every fault of tests/faults at every point: hours; FAULT_TESTS names some of its files,
-#               WK_FAULT_POINTS=40 takes so many points of each sweep. As root: it mounts disks.
+#               WK_FAULT_POINTS=30 takes so many points of each sweep. As root: it mounts disks.
 FAULT_JOBS ?= 4
 FAULT_TESTS ?= .
 .PHONY: faults

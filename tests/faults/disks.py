@@ -25,7 +25,7 @@ class Disk:
         self.mounts.append(args[-1])
 
     def cut(self, at):
-        """The power is cut now: what would be there after it, mounted on `at`. Who writes has to be stopped."""
+        """The power is cut now: what would be there after it, mounted on `at`. Who writes must stand still."""
         image = self.image + ".cut"
         run("cp", "--sparse=always", self.image, image)
         os.makedirs(at, exist_ok=True)
@@ -43,5 +43,6 @@ class Disk:
 
 
 def run(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout.strip()} (disks are mounted by root only)"
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace")
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout.strip()} (root only)"

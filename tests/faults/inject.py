@@ -7,16 +7,16 @@ import os
 import random
 import re
 
-POINTS = int(os.environ.get("WK_FAULT_POINTS", "40"))  # of each sweep; 0: all there are
+POINTS = int(os.environ.get("WK_FAULT_POINTS", "30"))  # of each sweep; 0: all there are
 SEED = os.environ.get("WK_FAULT_SEED") or str(random.randrange(10**9))
 
 # What a kernel may answer. What only asks (fstat, lseek, fcntl) fails on a broken disk as well.
 ERRORS = {
     "openat": ["EIO", "EMFILE", "ENOSPC", "EACCES"], "read": ["EIO", "EINTR"], "pread64": ["EIO", "EINTR"],
     "write": ["ENOSPC", "EIO", "EINTR"], "pwrite64": ["ENOSPC", "EIO"], "fsync": ["EIO", "ENOSPC"],
-    "fdatasync": ["EIO", "ENOSPC"], "close": ["EIO"], "renameat": ["EIO", "ENOSPC"], "renameat2": ["EIO", "ENOSPC"],
-    "rename": ["EIO", "ENOSPC"], "unlinkat": ["EIO", "EROFS"], "unlink": ["EIO", "EROFS"], "ftruncate": ["EIO", "ENOSPC"],
-    "fallocate": ["ENOSPC"], "mkdirat": ["ENOSPC", "EIO"], "mkdir": ["ENOSPC"], "getdents64": ["EIO"],
+    "fdatasync": ["EIO", "ENOSPC"], "close": ["EIO"], "renameat": ["EIO", "ENOSPC"],
+    "renameat2": ["EIO", "ENOSPC"], "rename": ["EIO", "ENOSPC"], "unlinkat": ["EIO", "EROFS"], "unlink": ["EIO", "EROFS"],
+    "ftruncate": ["EIO", "ENOSPC"], "fallocate": ["ENOSPC"], "mkdirat": ["ENOSPC", "EIO"], "mkdir": ["ENOSPC"], "getdents64": ["EIO"],
     "newfstatat": ["EIO"], "fstatfs": ["EIO"], "fchmod": ["EIO"], "fchmodat": ["EIO"], "flock": ["EIO"],
     "linkat": ["EIO"], "socket": ["EMFILE", "ENOBUFS"], "connect": ["ECONNREFUSED", "EINTR"],
     "sendto": ["EPIPE", "EINTR"], "recvfrom": ["ECONNRESET", "EINTR"], "sendmsg": ["EPIPE"],
@@ -53,7 +53,7 @@ def read_calls(trace, ours):
 
 
 def watch(keeper, run):
-    """Runs run() with all its calls written down, and gives those that touch this keeper's files and server."""
+    """Runs run() with all its calls written down, and gives those that touch this keeper's files or server."""
     trace = os.path.join(keeper.base, "trace")
     keeper.prefix = strace(trace, "-y")
     try:

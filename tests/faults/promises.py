@@ -1,4 +1,4 @@
-"""What must hold after any fault, looked at from outside: with nothing of the program but its exit status and words."""
+"""What must hold after any fault, looked at from outside: of the program only its exit status and its words."""
 import glob
 import gzip
 import hashlib
@@ -40,7 +40,8 @@ def broken_dumps(keeper):
 
 def again(keeper, *args):
     """An action without faults; after one that was killed its lock may still be held by the server."""
-    return wait_for(lambda: (lambda d: d if d.rc != HELD else None)(keeper.run(*args)), "the world to be free")
+    return wait_for(lambda: (lambda d: d if d.rc != HELD else None)(keeper.run(*args)),
+                    "the world to be free")
 
 
 def after_a_dump(keeper, before, done, mute=False):
@@ -58,8 +59,8 @@ def after_a_dump(keeper, before, done, mute=False):
 
 def settled(keeper):
     """Waits for the server to see that who was killed is gone: it ends the statement first."""
-    wait_for(lambda: not keeper.server.value("SELECT COUNT(*) FROM information_schema.processlist WHERE user='keeper'"),
-             "the sessions to end")
+    wait_for(lambda: not keeper.server.value(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE user='keeper'"), "the sessions to end")
 
 
 def unnamed(done):

@@ -14,7 +14,7 @@ from inject import SEED, Point, strace, watch
 from promises import broken_dumps, names
 from wk.keeper import Keeper
 from wk.segments import Segments
-from wk.util import session_pids, wait_for
+from wk.util import Timeout, session_pids, wait_for
 
 CUTS = int(os.environ.get("WK_FAULT_CUTS", "24"))
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
@@ -45,11 +45,17 @@ def states(pids):
     return found
 
 
-def stop(keeper, process):
-    """Stops all of it where it is, a tracer first, and waits for what a disk still has to do for it."""
-    for pid in sorted(session_pids(process.pid)):
-        send(pid, signal.SIGSTOP)
-    wait_for(lambda: all(s in "TtXZ" for s in states(session_pids(process.pid))), "all to stop", every=0.002)
+def stop(process):
+    """Stops all of it where it is, a tracer first, and waits for what a disk still has to do for it. False: a
+    thread that its tracer let go on meanwhile runs still."""
+    def stopped():
+        for pid in sorted(session_pids(process.pid)):
+            send(pid, signal.SIGSTOP)
+        return all(s in "TtXZ" for s in states(session_pids(process.pid)))
+    try:
+        return wait_for(stopped, "all to stop", timeout=10, every=0.005)
+    except Timeout:
+        return False
 
 
 def send(pid, sign):
@@ -66,8 +72,8 @@ def end(process):
 
 
 def at_call(keeper, point, fake=""):
-    """A dump that stops where it makes this call (once it was made); its process, None: it did not get
-    there."""
+    """A dump that stops where it makes this call (once it was made); its process, None: it did not get there, or
+    did not stand still."""
     keeper.prefix = strace(os.path.join(keeper.base, "trace"), "-e", f"inject={point.call.name}:signal=STOP:when={point.call.nth}",
                            *(["-e", fake] if fake else []), names=sorted({point.call.name, "fsync"}))
     try:
@@ -77,8 +83,10 @@ def at_call(keeper, point, fake=""):
     while process.poll() is None:
         with open(os.path.join(keeper.base, "trace"), errors="replace") as f:
             if "stopped by SIGSTOP" in f.read():
-                stop(keeper, process)
-                return process
+                if stop(process):
+                    return process
+                end(process)
+                return None
         time.sleep(0.002)
     process.communicate()
     return None
@@ -223,7 +231,7 @@ def test_at_any_moment(make_world, make_server, make_keeper, make_disk, http, ta
         for _ in range(CUTS):
             time.sleep(some.random())
             stored = names(keeper)[:1]
-            stop(keeper, keeper.process)
+            assert stop(keeper.process)
             oldest = min(numbers(Segments(keeper).lines()), default=0)
             keeper.played_from, played = oldest, play.older_than(LOST_AT_MOST)
             bad = supervised_left(keeper, stored, played)

@@ -18,7 +18,7 @@ def points():
     """Kills and errors, in turn; a supervisor's life takes seconds, so that there are few in a short run."""
     found = [Point(Call(name, nth, ""), how) for nth in range(1, DEEPEST + 1) for name in CALLS
              for how in ["kill", *ERRORS[name]]]
-    return spread(found, max(POINTS // 8, 1) if POINTS else 0)
+    return spread(found, max(POINTS // 10, 1) if POINTS else 0)
 
 
 def unreadable(keeper):
