@@ -156,7 +156,7 @@ static void test_damaged(void **state)
     put(1, 2, ".json", "");
     reason(2, "manifest ", ".json: not JSON: '[' or '{' expected near end of file");
     put(1, 2, ".json", "{}");
-    reason(2, "manifest ", ".json: format 0, this version reads 1");
+    reason(2, "manifest ", ".json: format 0, this version reads 2");
     expect("1.2! 1.1 ");
     free(from);
     free(to);
