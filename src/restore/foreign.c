@@ -254,9 +254,21 @@ static int refuse(const struct statement *st, const char *file, struct err *e)
 
 static bool passed_over(const struct statement *st)
 {
-    static const char *const words[] = {"DROP ",  "LOCK ",     "UNLOCK ", "ALTER ",
-                                        "USE ",   "COMMIT",    "CREATE",  "BEGIN",
-                                        "FLUSH ", "DELIMITER", "SET ",    "START TRANSACTION",
+    static const char *const words[] = {"DROP ",
+                                        "LOCK ",
+                                        "UNLOCK ",
+                                        "ALTER ",
+                                        "USE ",
+                                        "COMMIT",
+                                        "CREATE",
+                                        "BEGIN",
+                                        "FLUSH ",
+                                        "DELIMITER",
+                                        "SET ",
+                                        "START TRANSACTION",
+                                        "PREPARE worldkeeper ",
+                                        "EXECUTE worldkeeper",
+                                        "DEALLOCATE PREPARE worldkeeper",
                                         NULL};
     for (const char *const *w = words; *w; w++)
         if (is(st, *w))
