@@ -229,3 +229,8 @@ faults: $(BIN)
 	cd tests/faults && WORLDKEEPER=$(CURDIR)/$(BIN) WK_FAULT_POINTS=$${WK_FAULT_POINTS:-0} \
 	  WK_FAULT_CUTS=$${WK_FAULT_CUTS:-1000} /usr/bin/python3 -m pytest -q -n $(FAULT_JOBS) \
 	  -m "long or not long" $(FAULT_TESTS)
+
+# make mutants        does the suite notice seven mistakes? each is built and tested
+.PHONY: mutants
+mutants: $(BIN)
+	tests/mutants/mutants.py

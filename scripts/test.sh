@@ -30,10 +30,11 @@ declare -A title=(
     [system-mysql]='system tests on MySQL, release'
     [system-oracle]="system tests, Oracle's library"
     [soak]='soak, five minutes of it'
+    [faults]='faults, a share of each kind'
     [scripts]='tests of the scripts, demo'
 )
 order=(build build-san lint shell man install systemd unit unit-san unit-oracle fuzz system system-mysql
-    soak system-oracle system-san scripts)
+    soak faults system-oracle system-san scripts)
 
 case ${1:-} in
 --help)
@@ -165,6 +166,13 @@ run_soak() {
     cat "$out/soak-beside.log"
     return "$rc"
 }
+# Disks that break have to be mounted.
+run_faults() {
+    local as=()
+    [ "$(id -u)" = 0 ] || as=(sudo env "PYTHONDONTWRITEBYTECODE=1" "PATH=$PATH")
+    "${as[@]}" env WORLDKEEPER="$PWD/build/release/worldkeeper" bash -c "out='$out'; $(declare -f pytest)"'
+        pytest faults tests/faults'
+}
 run_scripts() { pytest scripts tests/scripts; }
 
 scripts/deps.sh test || {
@@ -189,7 +197,7 @@ for name in "${order[@]}"; do
     ran=0 bad=0
     case $name in
     unit*) count_tap "$log" "$rc" ;;
-    system | system-* | scripts) count_junit "$name" "$rc" ;;
+    system | system-* | faults | scripts) count_junit "$name" "$rc" ;;
     *) if [ "$rc" = 0 ]; then ran=1; else bad=1; fi ;;
     esac
     passed=$((passed + ran)) failed=$((failed + bad))
