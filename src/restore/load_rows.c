@@ -5,10 +5,6 @@
 #include "db/sql.h"
 #include "restore/load_int.h"
 
-/* MySQL spends a quarter less on a row in statements of this size than in those of a dump; one that
- * is logged costs a flush of the log, which takes that back. */
-#define SMALL_PIECE 32768u
-
 static int begin_insert(struct loader *l, const char *columns, struct err *e)
 {
     struct target *t = l->target;
@@ -73,7 +69,7 @@ static int send_pieces(struct loader *l, const char *s, size_t len, size_t piece
 
 static int insert_rows(struct loader *l, const char *tuples, size_t len, struct err *e)
 {
-    size_t piece = l->target->memory && l->small ? SMALL_PIECE : SIZE_MAX;
+    size_t piece = l->target->memory && l->piece ? l->piece : SIZE_MAX;
     bool fits = l->head.len + len + 1024 <= l->packet_max && len <= piece;
     return fits ? send_rows(l, tuples, len, e) : send_pieces(l, tuples, len, piece, e);
 }
