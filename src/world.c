@@ -232,12 +232,13 @@ static void scribe_failed(struct world *w, json_t *j)
         w->state_dirty = true;
         w->state_retry = again;
     } else if (alert) {
-        w->alerts_at = again;
-        json_array_insert(w->unsent, 0, alert);
+        tell_past_queue(w, alert);
     }
     snprintf(key, sizeof key, "%s %d", failed, e.num);
     snprintf(what, sizeof what, "%s cannot be written: %.500s", failed, e.text);
-    if (strcmp(failed, "alert") == 0) { /* an alert about alerts would not get out either */
+    if (strcmp(failed, "alert") ==
+        0) { /* it goes out all the same; the disk is told of elsewhere */
+        err_step(&e, "an alert cannot be stored and goes out from memory");
         if (strcmp(w->scribe_failed.key, key) != 0)
             log_err(LOG_ERROR_, failed, &e);
         snprintf(w->scribe_failed.key, sizeof w->scribe_failed.key, "%s", key);
@@ -674,8 +675,10 @@ static void free_all(struct world *w)
     worker_end(&w->scribe);
     worker_end(&w->job.worker);
     worker_end(&w->heartbeat.worker);
-    for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++)
+    for (enum alert_channel i = 0; i < ALERT_CHANNELS; i++) {
         worker_end(&w->channels[i].worker);
+        json_decref(w->channels[i].past);
+    }
     json_decref(w->unsent);
     json_decref(w->last_restore);
     json_decref(w->job.progress);

@@ -25,7 +25,9 @@ struct client {
 struct delivery {
     struct worker worker;
     struct alert_pace pace;
-    unsigned waiting;
+    unsigned waiting; /* in the queue on the disk */
+    json_t *past;     /* alerts that could not get into it: they wait here, and go first */
+    unsigned sending; /* how many of these the worker sends now */
     char last_error[256];
 };
 
@@ -113,7 +115,6 @@ struct world {
     bool tidy_due;
     mono_t tidy_at;
     mono_t state_retry; /* not before: it could not be written */
-    mono_t alerts_at;   /* not before: the queue could not be written */
 
     mono_t next_publish, next_look, next_state_save, next_heartbeat, next_watchdog;
     bool state_dirty, status_dirty, ready, stopping;
@@ -160,6 +161,8 @@ void tell_init(struct world *w);
 json_t *tell_status_json(struct world *w);
 void tell_publish(struct world *w);
 void tell_guard(struct world *w, const struct guard_answer *a);
+/* An alert that the queue could not take: it waits in memory, and is sent from there. */
+void tell_past_queue(struct world *w, json_t *alert);
 void tell_alert(struct world *w, unsigned event, const char *kind, const char *what,
                 const char *doing, const char *todo, json_t *facts /* taken, may be NULL */);
 /* Turns a trouble on or off; an alert and a log line only when that is news, and reminders. `key`

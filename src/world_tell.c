@@ -82,9 +82,10 @@ static json_t *alerts_json(const struct world *w)
         const struct delivery *d = &w->channels[ch];
         if (!alert_channel_on(w->cfg, ch))
             continue;
-        waiting = d->waiting > waiting ? d->waiting : waiting;
+        int64_t here = (int64_t)d->waiting + (int64_t)json_array_size(d->past);
+        waiting = here > waiting ? here : waiting;
         json_object_set_new(channels, alert_channel_name(ch),
-                            json_pack("{s:i, s:o}", "waiting", (int)d->waiting, "last_error",
+                            json_pack("{s:I, s:o}", "waiting", (json_int_t)here, "last_error",
                                       js_clean(d->last_error)));
     }
     return json_pack("{s:I, s:o}", "waiting",
@@ -231,10 +232,24 @@ void tell_publish(struct world *w)
 
 static void flush_unsent(struct world *w)
 {
-    while (json_array_size(w->unsent) && mono_reached(clock_mono(), w->alerts_at)) {
+    while (json_array_size(w->unsent)) {
         if (world_scribe(w, json_pack("{s:O}", "alert", json_array_get(w->unsent, 0))) < 0)
             return;
         json_array_remove(w->unsent, 0);
+    }
+}
+
+void tell_past_queue(struct world *w, json_t *alert)
+{
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        struct delivery *d = &w->channels[ch];
+        if (!alert_channel_on(w->cfg, ch))
+            continue;
+        if (!d->past)
+            d->past = json_array();
+        if (json_array_size(d->past) >= WORLD_UNSENT)
+            json_array_remove(d->past, d->sending < WORLD_UNSENT ? d->sending : 0);
+        json_array_append(d->past, alert);
     }
 }
 
@@ -373,6 +388,7 @@ struct delivery_args {
     const struct config *cfg;
     int dump_dirfd;
     enum alert_channel channel; /* ALERT_CHANNELS: the heartbeat */
+    const json_t *past;         /* to be sent instead of the queue, when there are any */
 };
 
 static int delivery_child(int fd, void *arg)
@@ -383,6 +399,8 @@ static int delivery_child(int fd, void *arg)
     int rc;
     if (d->channel == ALERT_CHANNELS) {
         rc = alert_heartbeat(d->cfg, &e);
+    } else if (json_array_size(d->past)) {
+        rc = alert_send(d->cfg, d->channel, d->past, &r, &e);
     } else {
         int dir = file_subdir(d->dump_dirfd, "alerts", &e);
         rc = dir < 0 ? -1 : alert_deliver(d->cfg, dir, d->channel, &r, &e);
@@ -399,7 +417,8 @@ static void start_delivery(struct world *w, struct delivery *d, enum alert_chann
 {
     static struct delivery_args args;
     struct err e;
-    args = (struct delivery_args){w->cfg, w->a->job.dirfd, ch};
+    args = (struct delivery_args){w->cfg, w->a->job.dirfd, ch, d->past};
+    d->sending = (unsigned)json_array_size(d->past);
     if (worker_start(&d->worker, delivery_child, &args, false, &e) < 0)
         log_err(LOG_ERROR_, d->worker.name, &e);
 }
@@ -412,6 +431,12 @@ static void delivery_failed(struct world *w, struct delivery *d, int64_t retry_a
     snprintf(d->last_error, sizeof d->last_error, "%s", text);
     alert_pace_failed(&d->pace, retry_after, clock_mono());
     w->status_dirty = true;
+}
+
+static void drop_sent(struct delivery *d)
+{
+    for (; d->sending; d->sending--)
+        json_array_remove(d->past, 0);
 }
 
 void tell_delivery_message(struct world *w, struct delivery *d, enum alert_channel ch)
@@ -433,7 +458,10 @@ void tell_delivery_message(struct world *w, struct delivery *d, enum alert_chann
     if (js_flag(o, "ok") || sent) {
         if (ch < ALERT_CHANNELS && sent)
             alert_pace_sent(&d->pace, clock_mono());
-        d->waiting = d->waiting > sent ? d->waiting - sent : 0;
+        if (d->sending)
+            drop_sent(d);
+        else
+            d->waiting = d->waiting > sent ? d->waiting - sent : 0;
         if (!js_flag(o, "ok"))
             log_err(LOG_WARN_, d->worker.name, &e);
         else if (d->last_error[0])
@@ -520,7 +548,8 @@ static void deliver(struct world *w, mono_t now)
             (ch == ALERT_SMTP ? w->cfg->smtp.timeout : w->cfg->webhook.timeout) + DELIVERY_EXTRA_MS;
         if (d->worker.pid && mono_since(now, d->worker.started) > limit)
             kill(d->worker.pid, SIGKILL);
-        else if (!d->worker.pid && d->waiting && !w->stopping && alert_pace_may(&d->pace, now))
+        else if (!d->worker.pid && (d->waiting || json_array_size(d->past)) && !w->stopping &&
+                 alert_pace_may(&d->pace, now))
             start_delivery(w, d, ch);
     }
     struct delivery *h = &w->heartbeat;

@@ -179,16 +179,13 @@ int alert_deliver(const struct config *c, int dirfd, enum alert_channel ch, stru
     return rc;
 }
 
-int alert_send(const struct config *c, enum alert_channel ch, const json_t *alert,
+int alert_send(const struct config *c, enum alert_channel ch, const json_t *alerts,
                struct alert_result *r, struct err *e)
 {
-    json_t *list = json_array();
-    json_array_append_new(list, json_deep_copy(alert));
-    struct message m = {list, 0, 0};
+    struct message m = {alerts, 0, 0};
     bool accepted;
     int rc = send_message(c, ch, &m, &accepted, r, e);
-    r->sent = accepted ? 1 : 0;
-    json_decref(list);
+    r->sent = accepted ? (unsigned)json_array_size(alerts) : 0;
     return rc;
 }
 
@@ -201,9 +198,10 @@ int alert_test(const struct config *c, enum alert_channel ch, struct alert_resul
         .doing = "nothing: the world is not concerned",
         .todo = "nothing: that you can read this is the proof",
     };
-    json_t *j = alert_compose(c, &a, clock_wall());
-    int rc = alert_send(c, ch, j, r, e);
-    json_decref(j);
+    json_t *list = json_array();
+    json_array_append_new(list, alert_compose(c, &a, clock_wall()));
+    int rc = alert_send(c, ch, list, r, e);
+    json_decref(list);
     return rc;
 }
 

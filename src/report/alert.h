@@ -67,9 +67,9 @@ void alert_result_free(struct alert_result *r);
  * again. */
 int alert_deliver(const struct config *c, int dirfd, enum alert_channel ch, struct alert_result *r,
                   struct err *e);
-/* One composed alert straight through a channel, past the queue: when the queue cannot be written.
- */
-int alert_send(const struct config *c, enum alert_channel ch, const json_t *alert,
+/* Composed alerts (an array) as one message straight through a channel, past the queue: when that
+ * cannot be written. */
+int alert_send(const struct config *c, enum alert_channel ch, const json_t *alerts,
                struct alert_result *r, struct err *e);
 /* The same with a test message (--test-alert). */
 int alert_test(const struct config *c, enum alert_channel ch, struct alert_result *r,

@@ -26,7 +26,7 @@ struct loader {
     struct buf text;            /* the statement */
     struct buf kept;            /* rows of the dump that did not change */
     struct buf digits;          /* " MODIFY …": gives columns their digits back */
-    size_t piece;               /* bytes that a statement of rows takes best; 0: as many as it may */
+    size_t piece; /* bytes that a statement of rows takes best; 0: as many as it may */
     uint64_t packet_max;
     int64_t heap_default;
     _Atomic uint64_t *rows;   /* loaded so far, of all loaders together */

@@ -77,15 +77,17 @@ def test_an_error_that_only_fsync_reports(make_world, make_keeper, make_disk, ta
     tally.assert_clean()
 
 
-def test_a_disk_that_becomes_read_only(doomed, victim, make_disk):
+def test_a_disk_that_becomes_read_only(doomed, victim, make_disk, http):
     """The kernel gives up on it: no dump can be written, and the log and the status name the disk. A world
-    that is lost then is not put back by halves: a restore that cannot be noted is none, and that is said."""
+    that is lost then is not put back by halves: a restore that cannot be noted is none, and that is said, by
+    alerts that go out although they cannot be stored."""
     keeper = doomed
     disk = make_disk(keeper.dumps_dir, options="errors=remount-ro")
-    keeper.configure(FEW)
+    keeper.configure({**FEW, **http.settings()})
     keeper.init()
     keeper.dump()
     keeper.start()
+    http.wait_event("started")
     subprocess.run(["mount", "-o", "remount,abort", disk.at], stderr=subprocess.DEVNULL)
     done = keeper.run("--dump")
     assert done.rc == FAILED and "Read-only file system" in done.err, done
@@ -94,6 +96,10 @@ def test_a_disk_that_becomes_read_only(doomed, victim, make_disk):
     keeper.wait_state("WAITING")
     keeper.wait(lambda: "Read-only file system" in keeper.status().get("reason", ""), "the reason")
     assert keeper.world.rows("player") == 0 and keeper.world.rows("fleet") == 0
+    for event in ("restoring", "waiting"):
+        http.wait_event(event)
+    keeper.wait(lambda: keeper.status()["alerts"]["waiting"] == 0, "nothing more to tell")
+    assert keeper.log().count("cannot be stored") == 1, keeper.log()
 
 
 def test_a_loss_while_the_disk_is_full(doomed, victim, http, request):
