@@ -104,7 +104,7 @@ static void add_left(struct buf *b, const struct measure *m)
     if (m->ms < LEFT_AFTER_MS || m->part <= 0.01 || m->part >= 1)
         return;
     double left = (double)m->ms * (1 - m->part) / m->part;
-    buf_printf(b, "%s left", draw_age((int64_t)(left / 1000) + 1, t));
+    buf_printf(b, "%s left", draw_age(draw_ms(left / 1000) / 1000 + 1, t));
 }
 
 static void add_label(struct buf *b, const json_t *p)

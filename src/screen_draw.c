@@ -193,10 +193,18 @@ void cells_free(struct cells *t)
     t->count = 0;
 }
 
+int64_t draw_ms(double seconds)
+{
+    const double most = 1e15; /* of milliseconds: nothing of ours is so old */
+    if (!(seconds > 0))       /* and what is no number */
+        return 0;
+    return seconds * 1000 < most ? (int64_t)(seconds * 1000) : (int64_t)most;
+}
+
 const char *draw_age(int64_t seconds, char out[TEXT_SHORT])
 {
     if (seconds >= 60)
-        return text_duration(seconds * 1000, out);
+        return text_duration(draw_ms((double)seconds), out);
     snprintf(out, TEXT_SHORT, "%d s", seconds > 0 ? (int)seconds : 0);
     return out;
 }

@@ -46,6 +46,9 @@ void cells_free(struct cells *t);
 /* "0 s", "59 s", "3m 05s", …: an age in whole seconds. */
 const char *draw_age(int64_t seconds, char out[TEXT_SHORT]);
 
+/* Milliseconds for text_duration(), of seconds that may be anything. */
+int64_t draw_ms(double seconds);
+
 /* Clean text of a JSON field: control characters are made harmless again, wherever it came from. */
 const char *draw_text(struct buf *b, const json_t *o, const char *key);
 

@@ -15,8 +15,7 @@ static uint64_t count_of(const json_t *o, const char *key)
 
 static const char *seconds(const json_t *o, const char *key, char out[TEXT_SHORT])
 {
-    const json_t *v = json_object_get(o, key);
-    return text_duration((int64_t)(json_number_value(v) * 1000.0), out);
+    return text_duration(draw_ms(json_number_value(json_object_get(o, key))), out);
 }
 
 static const char *age(const json_t *o, char out[TEXT_SHORT])
@@ -122,8 +121,8 @@ static void list_journal(const json_t *journal)
     for (size_t i = 0; i < json_array_size(ranges); i++) {
         const json_t *r = json_array_get(ranges, i);
         bool open = json_is_null(json_object_get(r, "to"));
-        cells_add(&t, js_text(r, "from"));
-        cells_add(&t, open ? "now" : js_text(r, "to"));
+        cells_add(&t, draw_text(&b, r, "from"));
+        cells_add(&t, open ? "now" : draw_text(&b, r, "to"));
         cells_add(&t, open ? "" : draw_text(&b, r, "gap"));
     }
     cells_print(&t, true);
@@ -240,7 +239,7 @@ static void show_journal(const json_t *o)
     if (js_flag(o, "used"))
         printf("  journal: %s change%s since the dump%s%s\n", text_count(count_of(o, "changes"), n),
                count_of(o, "changes") == 1 ? "" : "s",
-               js_text(o, "last")[0] ? ", the last one at " : "", js_text(o, "last"));
+               js_text(o, "last")[0] ? ", the last one at " : "", draw_text(&b, o, "last"));
     if (js_text(o, "gap")[0])
         printf("  the journal %s: %s\n",
                js_flag(o, "used") ? "ends before the loss" : "is left out",
@@ -256,7 +255,7 @@ static void show_losses(const json_t *o)
     uint64_t conflicts = count_of(o, "conflict_rows");
     if (lost > 0)
         printf("  lost: the last %s of play before the server went down\n",
-               text_duration(lost * 1000, t));
+               text_duration(draw_ms((double)lost), t));
     else if (lost == 0)
         puts(js_flag(json_object_get(o, "journal"), "whole")
                  ? "  lost: nothing that the server had acknowledged"
@@ -282,7 +281,7 @@ void screen_restore(const json_t *o)
     if (js_text(o, "into")[0])
         buf_printf(&line, " into schema %s", draw_text(&b, o, "into"));
     if (js_text(o, "moment")[0])
-        buf_printf(&line, " as of %s", js_text(o, "moment"));
+        buf_printf(&line, " as of %s", draw_text(&b, o, "moment"));
     buf_adds(&line, ": ");
     rows_in_tables(&line, o);
     if (!dry)

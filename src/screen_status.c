@@ -35,7 +35,7 @@ static void add_time(struct buf *b, const json_t *o, const char *key)
 static void add_duration(struct buf *b, double seconds)
 {
     char t[TEXT_SHORT];
-    buf_adds(b, text_duration((int64_t)((seconds < 0 ? 0 : seconds) * 1000.0), t));
+    buf_adds(b, text_duration(draw_ms(seconds), t));
 }
 
 static void add_figures(struct buf *b, const json_t *o)
@@ -75,7 +75,7 @@ static void show_head(const json_t *o)
     if (js_text(o, "reason")[0])
         line("reason", draw_text(&b, o, "reason"));
     int64_t valid = js_number(o, "valid_until_unix", 0), now = clock_wall().ms / 1000;
-    if (valid && now > valid) {
+    if (valid > 0 && now > valid) {
         buf_clear(&head);
         buf_adds(&head, "this status ran out ");
         buf_adds(&head, draw_age(now - valid, t));
@@ -217,7 +217,8 @@ static void show_alerts(const json_t *a)
         if (!js_text(v, "last_error")[0])
             continue;
         buf_clear(&b);
-        buf_printf(&b, "%s: %s", key, draw_text(&t, v, "last_error"));
+        text_clean(&b, key, 100);
+        buf_printf(&b, ": %s", draw_text(&t, v, "last_error"));
         line("", b.p);
     }
     json_decref(same);

@@ -506,6 +506,20 @@ static void test_small_ones(void **state)
     SEES("drill passed d: 1 row in 1 table came back as they were dumped, 500 ms\n");
 }
 
+/* Times come from somebody else too. */
+static void test_times_are_cleaned(void **state)
+{
+    (void)state;
+    result_of("restore", "{\"dump\":\"d\",\"moment\":\"\\u001b[2J\",\"journal\":{\"used\":true,"
+                         "\"changes\":1,\"last\":\"\\u0007\"}}");
+    SEES(" as of ?[2J");
+    SEES("the last one at ?\n");
+    result_of("list", "{\"journal\":{\"ranges\":[{\"from\":\"\\u001b[2J\",\"to\":\"\\u0007\"}]}}");
+    SEES("?[2J  ?\n");
+    result_of("status", "{\"alerts\":{\"channels\":{\"\\u001b[2J\":{\"last_error\":\"x\"}}}}");
+    SEES("?[2J: x\n");
+}
+
 /* Whatever is missing or of a wrong type: no crash, some line or none. */
 static void test_holes(void **state)
 {
@@ -523,6 +537,9 @@ static void test_holes(void **state)
         "\"channels\":[{}],\"probe\":{},\"last_dump\":{},\"running\":{},\"next_dump\":{},"
         "\"last_restore\":{},\"alerts\":{\"channels\":{\"x\":null}},\"disk\":{},\"loop\":{},"
         "\"rows\":-5,\"file_size\":-1,\"lost_seconds\":-3,\"conflict_rows\":-1}",
+        "{\"seconds\":1e300,\"lost_seconds\":9223372036854775807,\"at_unix\":-9,"
+        "\"valid_until_unix\":-9223372036854775807,\"next_dump\":{\"in_seconds\":"
+        "9223372036854775807},\"last_restore\":{\"outage_seconds\":-1e300}}",
     };
     for (size_t a = 0; a < sizeof actions / sizeof *actions; a++)
         for (size_t r = 0; r < sizeof results / sizeof *results; r++) {
@@ -633,6 +650,7 @@ int main(void)
         TEST(test_check),
         TEST(test_check_wraps),
         TEST(test_small_ones),
+        TEST(test_times_are_cleaned),
         TEST(test_holes),
         TEST(test_error),
         TEST(test_json),
