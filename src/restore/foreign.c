@@ -84,16 +84,20 @@ static int skip_front(struct source *s, struct err *e)
     }
 }
 
-static bool take_delimiter(struct source *s)
+/* 1: one was there. Every place would be the end of a statement for an empty one. */
+static int take_delimiter(struct source *s, struct err *e)
 {
     const char *from = s->text.p + s->at;
     if (strncasecmp(from, "DELIMITER ", 10) != 0)
-        return false;
+        return 0;
     size_t len = strcspn(from, "\r\n");
+    if (len == 10)
+        return err_set(e, ERR_DAMAGED, 0, "%s: DELIMITER without a delimiter before statement %llu",
+                       s->name, (unsigned long long)s->number + 1);
     buf_clear(&s->delimiter);
     buf_add(&s->delimiter, from + 10, len - 10);
     s->at += len;
-    return true;
+    return 1;
 }
 
 /* "/ *!40101 SET … * /" is a statement for a server of that version: look inside. */
@@ -143,7 +147,10 @@ static int each_statement(struct source *s, statement_fn *fn, void *arg, struct 
     for (;;) {
         if (skip_front(s, e) < 0)
             return -1;
-        if (take_delimiter(s))
+        got = take_delimiter(s, e);
+        if (got < 0)
+            return -1;
+        if (got > 0)
             continue;
         if (s->at == s->text.len && s->eof)
             return 0;
