@@ -31,7 +31,7 @@ struct talk {
     char rcpt[256];          /* the last recipient told, or "" */
     unsigned taken, refused; /* recipients */
     struct buf list;         /* the refused ones with the answers */
-    const struct wire *wire;
+    struct wire *wire;
 };
 
 static int letter_open(struct letter *l, const struct config_smtp *s, struct err *e)
@@ -120,6 +120,21 @@ int mail_compose(const struct config *c, const struct message *m, struct buf *ou
 
 /* The talk */
 
+/* The password as it went over the line, in base64 mostly: a server may repeat that, too. */
+static void login_line(struct talk *t, const char *line)
+{
+    const char *s = line;
+    if (text_starts(line, "AUTH ")) { /* the name of a method is no secret */
+        s += strlen("AUTH ");
+        s += strcspn(s, " \r\n");
+    }
+    s += strspn(s, " ");
+    char *said = xstrndup(s, strcspn(s, "\r\n"));
+    wire_secret(t->wire, said);
+    explicit_bzero(said, strlen(said));
+    free(said);
+}
+
 static void talk_command(struct talk *t, const char *line)
 {
     static const struct {
@@ -151,6 +166,7 @@ static void talk_command(struct talk *t, const char *line)
         }
     t->step = "the login";
     t->login = true;
+    login_line(t, line);
 }
 
 static void talk_recipient(struct talk *t)
