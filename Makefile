@@ -14,10 +14,15 @@ SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 CC ?= gcc
+FUZZ_CC ?= clang
 
 ifdef SAN
 BUILD := build/san
 MODE  := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+else ifdef FUZZ
+BUILD := build/fuzz
+CC    := $(FUZZ_CC)
+MODE  := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 else
 BUILD := build/release
 MODE  := -O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
@@ -39,6 +44,9 @@ WARN  := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototy
          -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef -Wvla \
          -Wswitch-enum -Wnull-dereference -Wlogical-op -Wduplicated-cond \
          -Wno-format-truncation
+ifdef FUZZ
+WARN  := # of another compiler
+endif
 HARD  := -fstack-protector-strong -fstack-clash-protection -fPIE
 # Only x86 has it. The linker marks a program for shadow stacks when all its parts are, and Debian's first
 # and last ones are not; they need nothing for it, so the mark is set. For IBT they would.
@@ -169,39 +177,42 @@ $(BUILD)/tools/%.so: tests/tools/%.c
 oracle:
 	scripts/oracle-client.sh
 
-# make fuzz           fuzzes what reads the binary log and segments, FUZZ_SECONDS each (needs clang)
-# make fuzz-replay    the files in tests/fuzz/corpus once, without clang
+# make fuzz           fuzzes what reads bytes of others, FUZZ_SECONDS each target (needs clang)
+# make fuzz-NAME      one target
+# make fuzz-replay    the files in tests/fuzz/corpus once, with the sanitizers of any compiler
 FUZZ_SECONDS ?= 120
-FUZZ_CC ?= clang
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_CORE := $(patsubst %,src/core/%.c,codec codec_isal codec_zlib err text)
-FUZZ_LOG  := tests/fuzz/synth.c $(FUZZ_CORE) src/db/choices.c src/db/event.c src/db/event_body.c src/db/image.c \
-             src/db/image_time.c src/db/image_type.c src/db/image_value.c src/db/real.c src/db/sql.c src/db/value.c
-FUZZ_SEGMENT := tests/fuzz/changes.c $(FUZZ_CORE) $(patsubst %,src/core/%.c,fault file js) src/store/manifest.c src/store/seal.c \
-             src/journal/fold_split.c $(wildcard src/journal/segment_*.c)
-FUZZ_SRC_event   := $(FUZZ_LOG)
-FUZZ_SRC_image   := $(FUZZ_LOG)
-FUZZ_SRC_segment := $(FUZZ_SEGMENT)
-FUZZ_SRC_frames  := $(FUZZ_SEGMENT)
-FUZZ_FLAGS := -std=c11 $(CPPFLAGS_ALL) -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
-FUZZ_LIBS := $(shell pkg-config --libs jansson libcrypto) -lz -lm -ldl -pthread
-FUZZ_DEPS := $(sort $(FUZZ_LOG) $(FUZZ_SEGMENT)) $(wildcard tests/fuzz/*.h src/db/*.h src/journal/*.h)
-.PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=replay-%)
+FUZZ_HELP := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/fuzz_% tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
+# What a target stands in for: the server that a restore talks to.
+FUZZ_LINK_dump := -Wl,--wrap=db_exec -Wl,--wrap=loader_table -Wl,--wrap=loader_insert_raw
+FUZZ_LINK_answer := -lcurl
+.PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=run-%) $(FUZZ_TARGETS:%=replay-%)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%)
-fuzz-replay: $(FUZZ_TARGETS:%=replay-%)
-build/fuzz/run_%: tests/fuzz/fuzz_%.c $(FUZZ_DEPS)
+fuzz-replay:
+	+$(MAKE) --no-print-directory SAN=1 $(FUZZ_TARGETS:%=replay-%)
+$(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
+	+$(MAKE) --no-print-directory FUZZ=1 run-$*
+
+# Of it each target takes what it needs.
+$(BUILD)/worldkeeper.a: $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	rm -f $@
+	ar rcs $@ $^
+.PRECIOUS: $(BUILD)/tests/fuzz/%.o
+$(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_HELP) $(BUILD)/worldkeeper.a
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(FUZZ_SRC_$*) $(FUZZ_LIBS)
-build/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(FUZZ_DEPS)
+	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(LIBS) $(FUZZ_LINK_$*)
+$(BUILD)/replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(FUZZ_HELP) $(BUILD)/worldkeeper.a
 	@mkdir -p $(@D)
-	$(CC) $(FUZZ_FLAGS) -fsanitize=address,undefined -o $@ $< tests/fuzz/replay.c $(FUZZ_SRC_$*) $(FUZZ_LIBS)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS) $(FUZZ_LINK_$*)
 # What is found new stays in build/fuzz/corpus.
-$(FUZZ_TARGETS:%=fuzz-%): fuzz-%: build/fuzz/run_%
+$(FUZZ_TARGETS:%=run-%): run-%: $(BUILD)/fuzzer/%
 	@mkdir -p build/fuzz/corpus/$*
-	$< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 -artifact_prefix=build/fuzz/ \
+	$< -max_total_time=$(FUZZ_SECONDS) -max_len=9000 -timeout=10 -malloc_limit_mb=512 -print_final_stats=1 \
+	  $(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) -artifact_prefix=build/fuzz/$*- \
 	  build/fuzz/corpus/$* tests/fuzz/corpus/$*
-$(FUZZ_TARGETS:%=replay-%): replay-%: build/fuzz/replay_%
+$(FUZZ_TARGETS:%=replay-%): replay-%: $(BUILD)/replay/%
 	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))
+-include $(wildcard $(BUILD)/tests/fuzz/*.d)
 
 # make ledger         kills a server LEDGER_ROUNDS times under writers that keep books, and audits the world;
 # make ledger-follow  throws its disk away too, and tells how much of the newest play that costs

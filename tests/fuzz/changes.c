@@ -104,11 +104,3 @@ void changes_sum(const struct changes *m, const struct segment_sum *s)
 {
     promise(s->groups == m->groups && s->changes == m->rows && s->mark_count == m->marks);
 }
-
-/* The manifest's code has this of a server's tables; nobody calls it here. */
-void db_columns_hash(const struct db_table *t, char out[17])
-{
-    (void)t;
-    (void)out;
-    abort();
-}

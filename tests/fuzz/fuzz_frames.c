@@ -1,7 +1,6 @@
 /* Fuzzing of segment_next() and segment_recover(). The bytes are a row of pieces: two bytes of
  * length, one that says what becomes of the piece, and so many bytes, of which a frame with right
  * checksums is made, or nearly that. The first frame is a head. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "changes.h"
 #include "core/codec.h"
+#include "scratch.h"
 
 #define NAME "w-0000000001.journal"
 
@@ -21,28 +21,6 @@ int fsync(int fd)
 {
     (void)fd;
     return 0;
-}
-
-static char path[40];
-static int dirfd_, fd;
-
-static void remove_it(void)
-{
-    unlinkat(dirfd_, NAME, 0);
-    rmdir(path);
-}
-
-static void set_up(void)
-{
-    snprintf(path, sizeof path, "%s/wk-fuzz.XXXXXX",
-             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-    if (!mkdtemp(path))
-        abort();
-    dirfd_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    fd = openat(dirfd_, NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-        abort();
-    atexit(remove_it);
 }
 
 static void put_frame(struct buf *b, const void *body, size_t len, unsigned how)
@@ -92,8 +70,7 @@ static void make_file(const uint8_t *data, size_t size)
             put_frame(&b, data + at, len, how);
         at += len;
     }
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, b.p, b.len, 0) != (ssize_t)b.len)
-        abort();
+    scratch_put(NAME, b.p, b.len);
     buf_free(&b);
 }
 
@@ -105,12 +82,12 @@ struct reading {
     size_t count;
 };
 
-static struct reading read_it(void)
+static struct reading read_it(int dirfd)
 {
     struct reading out = {.got = -1};
     struct err e = {0};
     struct change c;
-    struct segment_reader *r = segment_open(dirfd_, NAME, &e);
+    struct segment_reader *r = segment_open(dirfd, NAME, &e);
     if (!r)
         abort(); /* its head is whole */
     while ((out.got = segment_next(r, &c, &e)) == 1) {
@@ -138,19 +115,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct segment_head h;
     struct segment_sum sum;
     char damage[512];
-    if (fd == 0)
-        set_up();
+    int dirfd = scratch_dir();
     make_file(data, size);
-    struct reading before = read_it();
-    segment_peek(dirfd_, NAME, &h, &sum, &e);
-    if (segment_recover(dirfd_, NAME, damage, &e) < 0 || (before.got < 0) != (damage[0] != '\0'))
+    struct reading before = read_it(dirfd);
+    segment_peek(dirfd, NAME, &h, &sum, &e);
+    if (segment_recover(dirfd, NAME, damage, &e) < 0 || (before.got < 0) != (damage[0] != '\0'))
         abort();
-    struct reading after = read_it();
+    struct reading after = read_it(dirfd);
     if (after.got != 0 || !after.sealed || after.count > before.count ||
         (before.got == 0 && after.count != before.count) ||
         (after.count && before.hashes[after.count - 1] != after.m.hash))
         abort();
-    if (segment_peek(dirfd_, NAME, &h, &sum, &e) == 1)
+    if (segment_peek(dirfd, NAME, &h, &sum, &e) == 1)
         changes_sum(&after.m, &sum);
     free(before.hashes);
     free(after.hashes);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "changes.h"
+#include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -45,8 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (parse(&p, &m, own.p, own.p + own.len) != 2 || !p.have_head)
             abort();
     }
-    char *bytes = malloc(size - 1); /* of its very size, so that reading behind it is found */
-    memcpy(bytes, data + 1, size - 1);
+    char *bytes = scratch_copy(data + 1, size - 1);
     if (parse(&p, &m, bytes, bytes + size - 1) > 0)
         changes_sum(&m, segment_told(&p));
     free(bytes);

@@ -1,0 +1,304 @@
+/* Fuzzing of what servers answer to alerts, as far as it reaches us: a libcurl that carries nothing
+ * and gives out pieces of the input instead. The first byte chooses the channel, the second how the
+ * request ends; then two bytes of status, eight of Retry-After, and lines: of an SMTP server, or of
+ * the body of an HTTP answer.
+ *
+ * Nothing that we repeat holds a piece of a secret; it is one line, and short; a wait has a limit.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/alert.h"
+#include "report/mail.h"
+#include "report/reach.h"
+#include "report/webhook.h"
+#include "report/curl.h"
+#include "scratch.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char password[] = "SEKRITpass0rd",
+            hook[] = "http://chat.example.org:80/hooks/T0CANARY1/xxCANARYxx2?key=CANARY4",
+            mail_url[] = "smtp://mail.example.org:25", user[] = "keeper", from[] = "wk@example.org",
+            to_a[] = "a@example.org", to_b[] = "b@example.net";
+/* In base64 the login goes over the line. */
+static const char login[] = "AGtlZXBlcgBTRUtSSVRwYXNzMHJk";
+static const char *const secrets[] = {password, "/hooks/T0CANARY1/xxCANARYxx2", "key=CANARY4",
+                                      login};
+
+static void demand(bool kept)
+{
+    if (!kept)
+        abort();
+}
+
+/* ---- a libcurl ---- */
+
+struct fake {
+    const char *rest, *end; /* what the server still says */
+    long status;
+    curl_off_t retry;
+    CURLcode ends;
+    char *why;
+    curl_write_callback body;
+    void *body_arg;
+    curl_read_callback read;
+    void *read_arg;
+    curl_debug_callback debug;
+    void *debug_arg;
+    char said[CURL_ERROR_SIZE];
+};
+static struct fake f;
+static int handle; /* its address is one */
+
+static CURL *easy_init(void)
+{
+    return (CURL *)&handle;
+}
+
+static CURLcode easy_setopt(CURL *h, CURLoption option, ...)
+{
+    va_list ap;
+    (void)h;
+    va_start(ap, option);
+    switch ((int)option) {
+    case CURLOPT_ERRORBUFFER:
+        f.why = va_arg(ap, char *);
+        break;
+    case CURLOPT_WRITEFUNCTION:
+        f.body = va_arg(ap, curl_write_callback);
+        break;
+    case CURLOPT_WRITEDATA:
+        f.body_arg = va_arg(ap, void *);
+        break;
+    case CURLOPT_READFUNCTION:
+        f.read = va_arg(ap, curl_read_callback);
+        break;
+    case CURLOPT_READDATA:
+        f.read_arg = va_arg(ap, void *);
+        break;
+    case CURLOPT_DEBUGFUNCTION:
+        f.debug = va_arg(ap, curl_debug_callback);
+        break;
+    case CURLOPT_DEBUGDATA:
+        f.debug_arg = va_arg(ap, void *);
+        break;
+    default:
+        break;
+    }
+    va_end(ap);
+    return CURLE_OK;
+}
+
+static CURLcode easy_getinfo(CURL *h, CURLINFO info, ...)
+{
+    va_list ap;
+    (void)h;
+    va_start(ap, info);
+    CURLcode rc = CURLE_OK;
+    if (info == CURLINFO_RESPONSE_CODE)
+        *va_arg(ap, long *) = f.status;
+    else if (info == CURLINFO_RETRY_AFTER)
+        *va_arg(ap, curl_off_t *) = f.retry;
+    else
+        rc = CURLE_UNKNOWN_OPTION;
+    va_end(ap);
+    return rc;
+}
+
+static void easy_cleanup(CURL *h)
+{
+    (void)h;
+}
+
+static CURLcode global_init(long flags)
+{
+    (void)flags;
+    return CURLE_OK;
+}
+
+/* The next line of the server with its end, "" when it says no more. */
+static size_t next_line(const char **line)
+{
+    const char *nl = memchr(f.rest, '\n', (size_t)(f.end - f.rest));
+    size_t len = (size_t)((nl ? nl + 1 : f.end) - f.rest);
+    *line = f.rest;
+    f.rest += len;
+    return len;
+}
+
+static void debug(curl_infotype type, const char *s, size_t len)
+{
+    char *copy = scratch_copy(s, len);
+    f.debug((CURL *)&handle, type, copy, len, f.debug_arg);
+    free(copy);
+}
+
+/* We say something; the server answers with lines up to one that has no '-' behind its number. */
+static void say(const char *command)
+{
+    const char *line;
+    size_t len;
+    if (command)
+        debug(CURLINFO_HEADER_OUT, command, strlen(command));
+    do {
+        len = next_line(&line);
+        if (len)
+            debug(CURLINFO_HEADER_IN, line, len);
+    } while (len > 3 && line[3] == '-');
+}
+
+static void talk_smtp(void)
+{
+    static const char *const commands[] = {NULL, "EHLO host\r\n", "STARTTLS\r\n", "EHLO host\r\n",
+                                           "AUTH PLAIN\r\n"};
+    char letter[256], auth[64];
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        say(commands[i]);
+    snprintf(auth, sizeof auth, "%s\r\n", login);
+    say(auth);
+    say("MAIL FROM:<wk@example.org>\r\n");
+    say("RCPT TO:<a@example.org>\r\n");
+    say("RCPT TO:<b@example.net>\r\n");
+    say("DATA\r\n");
+    while (f.read(letter, 1, sizeof letter, f.read_arg) > 0)
+        ;
+    say(NULL);
+    say("QUIT\r\n");
+}
+
+static CURLcode talk_http(void)
+{
+    while (f.rest < f.end) {
+        const char *piece;
+        size_t len = next_line(&piece);
+        char *copy = scratch_copy(piece, len);
+        size_t took = f.body(copy, 1, len, f.body_arg);
+        free(copy);
+        if (took != len)
+            return CURLE_WRITE_ERROR;
+    }
+    return f.ends;
+}
+
+static CURLcode easy_perform(CURL *h)
+{
+    (void)h;
+    if (f.ends != CURLE_OK && f.why)
+        snprintf(f.why, CURL_ERROR_SIZE, "%s", f.said);
+    if (!f.debug)
+        return talk_http();
+    talk_smtp();
+    return f.ends;
+}
+
+const struct curl_api *curl_api(struct err *e)
+{
+    static const struct curl_api api = {
+        .global_init = global_init,
+        .easy_init = easy_init,
+        .easy_setopt = easy_setopt,
+        .easy_perform = easy_perform,
+        .easy_getinfo = easy_getinfo,
+        .easy_cleanup = easy_cleanup,
+        .easy_strerror = curl_easy_strerror,
+        .slist_append = curl_slist_append,
+        .slist_free_all = curl_slist_free_all,
+        .url = curl_url,
+        .url_set = curl_url_set,
+        .url_get = curl_url_get,
+        .url_cleanup = curl_url_cleanup,
+        .free = curl_free,
+    };
+    (void)e;
+    return &api;
+}
+
+/* ---- what is told of it ---- */
+
+/* Eight characters of a secret in a row are a leak. */
+static bool leaks(const char *text)
+{
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+        for (const char *s = secrets[i]; strlen(s) >= 8; s++)
+            if (memmem(text, strlen(text), s, 8))
+                return true;
+    return false;
+}
+
+static void judge_text(const char *text, size_t max)
+{
+    demand(strlen(text) <= max && !leaks(text) && text_utf8_valid(text, strlen(text)));
+    for (const char *s = text; *s; s++)
+        demand((unsigned char)*s >= 0x20 && *s != 0x7f);
+}
+
+static struct config config(void)
+{
+    static char name[] = "w", *to[] = {to_a, to_b}, secret[48];
+    struct config c = {.name = name, .alert_events = EVENT_ALL};
+    if (!secret[0]) {
+        scratch_put("password", password, strlen(password));
+        snprintf(secret, sizeof secret, "/proc/self/fd/%d/password", scratch_dir());
+    }
+    c.webhook.url = c.heartbeat_url = hook;
+    c.webhook.timeout = c.heartbeat_timeout = c.smtp.timeout = 1000;
+    c.smtp.url = mail_url;
+    c.smtp.from = from;
+    c.smtp.to = to;
+    c.smtp.to_count = 2;
+    c.smtp.user = user;
+    c.smtp.password_file = secret;
+    c.smtp.starttls = STARTTLS_REQUIRED;
+    return c;
+}
+
+static void send_one(const struct config *c, unsigned channel)
+{
+    struct alert_result r = {0};
+    struct err e = {0};
+    int rc = channel == 2 ? alert_heartbeat(c, &e)
+                          : alert_test(c, channel ? ALERT_WEBHOOK : ALERT_SMTP, &r, &e);
+    demand(rc == 0 || e.cls != ERR_NONE);
+    judge_text(e.text, sizeof e.text - 1);
+    judge_text(e.hint, sizeof e.hint - 1);
+    judge_text(r.reply.p ? r.reply.p : "", 300);
+    demand(r.retry_after >= 0 && r.retry_after <= ALERT_RETRY_AFTER_MAX);
+    if (channel == 1 && rc == 0)
+        demand(f.status >= 200 && f.status <= 299);
+    alert_result_free(&r);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const CURLcode ends[] = {CURLE_OK,
+                                    CURLE_OK,
+                                    CURLE_OK,
+                                    CURLE_OK,
+                                    CURLE_OPERATION_TIMEDOUT,
+                                    CURLE_LOGIN_DENIED,
+                                    CURLE_WEIRD_SERVER_REPLY,
+                                    CURLE_RECV_ERROR};
+    uint64_t retry = 0;
+    if (size < 12)
+        return 0;
+    for (size_t i = 0; i < 8; i++)
+        retry = retry << 8 | data[4 + i];
+    f = (struct fake){.status = (data[2] << 8 | data[3]) % 1000,
+                      .retry = (curl_off_t)retry,
+                      .ends = ends[data[1] % 8]};
+    char *rest = scratch_copy(data + 12, size - 12);
+    f.rest = rest;
+    f.end = rest + size - 12;
+    if (data[1] & 8) { /* libcurl's own words begin with the first line */
+        const char *why;
+        size_t len = next_line(&why);
+        snprintf(f.said, sizeof f.said, "%.*s", (int)len, why);
+    }
+    struct config c = config();
+    send_one(&c, data[0] % 3);
+    free(rest);
+    return 0;
+}

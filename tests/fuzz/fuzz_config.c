@@ -1,0 +1,153 @@
+/* Fuzzing of config_load(): a file that is refused says why, in one line and without a secret; what
+ * is taken obeys the table of keys, whatever the file looked like. A secret here is what holds the
+ * word below. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/config_keys.h"
+#include "core/text.h"
+#include "scratch.h"
+
+#define SECRET "CANARY"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(bool kept)
+{
+    if (!kept)
+        abort();
+}
+
+/* Stored is what its own parser takes, and would store again as it is. */
+static void judge_text(const struct config_key *k, const char *value)
+{
+    char *again = NULL;
+    struct config_bad bad;
+    if (!value)
+        return;
+    demand(value[0] && text_utf8_valid(value, strlen(value)));
+    demand(k->parse(k, value, &again, &bad) == 0 && strcmp(again, value) == 0);
+    free(again);
+}
+
+static void judge_choice(const struct config_key *k, int value)
+{
+    const struct config_choice *c = k->choices;
+    while (c->name && c->value != value)
+        c++;
+    demand(c->name != NULL);
+}
+
+static void judge_value(const struct config_key *k, const void *field)
+{
+    if (k->flags & CONFIG_STRING) {
+        judge_text(k, *(char *const *)field);
+    } else if (k->parse == config_parse_choice) {
+        judge_choice(k, *(const int *)field);
+    } else if (k->parse == config_parse_number || k->parse == config_parse_percent) {
+        demand(*(const int *)field >= k->min && *(const int *)field <= k->max);
+    } else if (k->parse == config_parse_connections) {
+        int n = *(const int *)field;
+        demand(n == 0 || (n >= k->min && n <= k->max));
+    } else if (k->parse == config_parse_duration) {
+        demand(*(const int64_t *)field >= k->min && *(const int64_t *)field <= k->max);
+    } else if (k->parse == config_parse_size) {
+        uint64_t n = *(const uint64_t *)field;
+        demand(n >= (uint64_t)k->min && n <= (uint64_t)k->max);
+    } else if (k->parse == config_parse_events) {
+        demand((*(const unsigned *)field & ~(unsigned)EVENT_ALL) == 0);
+    }
+}
+
+static bool inside(const char *path, const char *dir)
+{
+    size_t len = strlen(dir);
+    return strncmp(path, dir, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+static bool apart(const char *a, const char *b)
+{
+    return !inside(a, b) && !inside(b, a);
+}
+
+/* What config.h and example.ini promise of several keys together. */
+static void judge_whole(const struct config *c)
+{
+    struct config_bad bad;
+    demand(c->name && c->schema && c->mysql.user && c->dump_dir && c->journal_dir);
+    demand(!c->mysql.socket != !c->mysql.host);
+    demand(strcmp(c->journal_dir, c->dump_dir) != 0);
+    demand(!c->status_dir ||
+           (apart(c->status_dir, c->dump_dir) && apart(c->status_dir, c->journal_dir)));
+    demand(strcmp(c->flag_file, c->json_file) != 0);
+    demand(!c->metrics_file || (strcmp(c->metrics_file, c->flag_file) != 0 &&
+                                strcmp(c->metrics_file, c->json_file) != 0));
+    demand(!c->smtp.url || (c->smtp.from && c->smtp.to_count));
+    demand(!c->smtp.user == !c->smtp.password_file);
+    demand(!(c->webhook.url && c->webhook.url_file));
+    demand(!(c->heartbeat_url && c->heartbeat_url_file));
+    demand(c->retention.keep_last > 0);
+    for (unsigned i = 0; i < c->smtp.to_count; i++) {
+        char *to = NULL;
+        demand(config_parse_mail(NULL, c->smtp.to[i], &to, &bad) == 0);
+        free(to);
+    }
+}
+
+static bool holds_secret(const char *s, size_t len)
+{
+    return memmem(s, len, SECRET, strlen(SECRET)) != NULL;
+}
+
+/* Is the word nowhere but in the values of keys that may hold a secret? */
+static bool only_secret(const char *s, size_t len)
+{
+    static const char *const keys[] = {"url", "url_file", "password_file"};
+    for (const char *end = s + len; s < end;) {
+        const char *nl = memchr(s, '\n', (size_t)(end - s)), *stop = nl ? nl : end;
+        size_t key = 0;
+        bool quiet = false;
+        while (s + key < stop && s[key] != '=' && s[key] != ':' && s[key] != ' ' && s[key])
+            key++;
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+            quiet |= key == strlen(keys[i]) && memcmp(s, keys[i], key) == 0;
+        while (s + key < stop && s[key] == ' ')
+            key++;
+        quiet &= s + key < stop && (s[key] == '=' || s[key] == ':');
+        if (!quiet && holds_secret(s, (size_t)(stop - s)))
+            return false;
+        s = stop + (nl != NULL);
+    }
+    return true;
+}
+
+static void judge_error(const struct err *e, const char *path, const char *data, size_t size)
+{
+    demand(e->cls == ERR_CONFIG && text_starts(e->text, path) && !strpbrk(e->text, "\n\r\033"));
+    demand(!strpbrk(e->hint, "\n\r\033"));
+    if (holds_secret(e->text, strlen(e->text)) || holds_secret(e->hint, strlen(e->hint)))
+        demand(!only_secret(data, size));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct config untouched;
+    struct config *c = &untouched;
+    struct err e = {0};
+    char path[40];
+    int fd = scratch_file(data, size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (config_load(path, &c, &e) < 0) {
+        demand(c == &untouched);
+        judge_error(&e, path, (const char *)data, size);
+    } else {
+        for (size_t i = 0; i < config_key_count; i++)
+            judge_value(&config_keys[i], (const char *)c + config_keys[i].offset);
+        judge_whole(c);
+        config_free(c);
+    }
+    close(fd);
+    return 0;
+}

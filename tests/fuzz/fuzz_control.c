@@ -1,0 +1,171 @@
+/* Fuzzing of what goes over the control socket. The first byte says what the rest is: a request as
+ * a supervisor gets it, or the lines that a supervisor answers with to one action, a packet each.
+ * What a person sees of an answer is text, whatever was in it. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "core/worker.h"
+#include "scratch.h"
+#include "screen.h"
+#include "screen_draw.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(bool kept)
+{
+    if (!kept)
+        abort();
+}
+
+/* ---- the supervisor ---- */
+
+static int listener;
+static const char *lines, *lines_end;
+
+static void *supervisor(void *arg)
+{
+    static char request[WORKER_MESSAGE_MAX];
+    for (;;) {
+        int fd = accept(listener, NULL, NULL);
+        demand(fd >= 0 && recv(fd, request, sizeof request, 0) > 0);
+        for (const char *s = lines; s < lines_end;) {
+            const char *nl = memchr(s, '\n', (size_t)(lines_end - s));
+            size_t len = (size_t)((nl ? nl : lines_end) - s);
+            if (len) /* an empty packet is an end to whoever reads it */
+                send(fd, s, len, MSG_NOSIGNAL);
+            s += len + 1;
+        }
+        close(fd);
+    }
+    return arg;
+}
+
+static void start_supervisor(void)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    char place[64], lock[128];
+    pthread_t thread;
+    snprintf(place, sizeof place, "/proc/self/fd/%d", scratch_dir());
+    snprintf(sa.sun_path, sizeof sa.sun_path, "%s/control.sock", place);
+    snprintf(lock, sizeof lock, "{\"socket\":\"%s\"}", sa.sun_path);
+    scratch_put("lock", lock, strlen(lock));
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    demand(listener >= 0 && bind(listener, (struct sockaddr *)&sa, sizeof sa) == 0);
+    demand(listen(listener, 8) == 0 && pthread_create(&thread, NULL, supervisor, NULL) == 0);
+}
+
+/* ---- what a person sees ---- */
+
+/* Sanitizers write to the descriptors. */
+static FILE *memory_stream(void)
+{
+    FILE *f = fdopen(memfd_create("screen", MFD_CLOEXEC), "w");
+    demand(f != NULL);
+    return f;
+}
+
+static void judge_screen(FILE *f)
+{
+    demand(fflush(f) == 0);
+    off_t size = lseek(fileno(f), 0, SEEK_END);
+    char *s = xcalloc((size_t)size + 1, 1);
+    demand(pread(fileno(f), s, (size_t)size, 0) == size && strlen(s) == (size_t)size);
+    for (const char *p = s; *p; p++) /* a bar is drawn with these */
+        demand((unsigned char)*p >= 0x20 || *p == '\n' || (f == stderr && strchr("\r\033", *p)));
+    demand(!strchr(s, 0x7f) && text_utf8_valid(s, (size_t)size));
+    free(s);
+    demand(ftruncate(fileno(f), 0) == 0);
+    rewind(f);
+}
+
+static void ask(const char *action, const char *s, size_t len)
+{
+    static struct config cfg;
+    static char name[] = "w";
+    struct act a = {.cfg = &cfg, .job = {.dirfd = scratch_dir()}};
+    struct request r = {.action = xstrdup(action)};
+    struct err e = {0};
+    json_t *result = NULL;
+    cfg.name = name;
+    lines = s;
+    lines_end = s + len;
+    int rc = control_ask(&a, &r, screen_event, &result, &e);
+    demand(rc == 0 || (e.cls != ERR_NONE && e.cls != ERR_UNREACHABLE) || result ||
+           strstr(s, "\"error\""));
+    screen_result(action, result);
+    if (rc < 0)
+        screen_error(&e);
+    screen_json(action, result, rc < 0 ? &e : NULL, rc < 0 ? err_exit(e.cls) : 0);
+    judge_screen(stdout);
+    judge_screen(stderr);
+    json_decref(result);
+    request_free(&r);
+}
+
+/* ---- requests ---- */
+
+static bool same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void take_request(const char *s, size_t len)
+{
+    int pair[2];
+    bool closed;
+    struct request r, again;
+    demand(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+    demand(send(pair[0], s, len, 0) == (ssize_t)len);
+    json_t *o = worker_receive(pair[1], &closed);
+    demand(closed == (len == 0));
+    request_from_json(o, &r);
+    json_decref(o);
+    o = request_json(&r);
+    demand(o && worker_send(pair[0], o) == 0);
+    json_decref(o);
+    o = worker_receive(pair[1], &closed);
+    demand(o && !closed);
+    request_from_json(o, &again);
+    json_decref(o);
+    demand(same(r.action, again.action) && same(r.dump, again.dump) && same(r.into, again.into) &&
+           same(r.at, again.at));
+    demand(r.force == again.force && r.dry_run == again.dry_run && r.skip == again.skip &&
+           r.pause_ms == again.pause_ms && !r.automatic && !again.automatic);
+    request_free(&r);
+    request_free(&again);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const actions[] = {"dump",       "list",   "verify", "restore",
+                                          "drill",      "status", "check",  "init",
+                                          "test-alert", "pause",  "resume", "other"};
+    const size_t count = sizeof actions / sizeof *actions;
+    if (size == 0)
+        return 0;
+    if (!listener) {
+        start_supervisor();
+        stdout = memory_stream();
+        stderr = memory_stream();
+    }
+    char *rest = scratch_copy(data + 1, size - 1);
+    size_t what = (data[0] & 31) % (count + 1);
+    screen_mode = (struct screen){
+        .verbose = data[0] & 32, .utf8 = data[0] & 64, .bar = data[0] & 128, .quiet = false};
+    if (what == count)
+        take_request(rest, size - 1);
+    else
+        ask(actions[what], rest, size - 1);
+    free(rest);
+    return 0;
+}

@@ -1,0 +1,294 @@
+/* Fuzzing of what reads dumps. The first byte says how the others are read: as the text of a dump
+ * of ours, as a gzip file, as the part of one table, or as somebody else's (mysqldump). What is
+ * told of a text does not depend on how it comes: whole, in pieces, packed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/text.h"
+#include "db/sql.h"
+#include "dump/verify.h"
+#include "restore/foreign.h"
+#include "restore/values.h"
+#include "scratch.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(bool kept)
+{
+    if (!kept)
+        abort();
+}
+
+/* Pieces of a file that grows: so many bytes a read. */
+struct pieces {
+    uint64_t piece, size;
+};
+static uint64_t next_piece(void *arg, uint64_t from)
+{
+    const struct pieces *p = arg;
+    return p->size - from < p->piece ? p->size : from + p->piece;
+}
+
+enum kind { PLAIN, PACKED, PART };
+
+struct source {
+    int fd;
+    struct gunzip *in;
+    struct pieces pieces;
+};
+
+static void source_open(struct source *s, const void *data, size_t size, bool plain, size_t piece)
+{
+    *s = (struct source){.fd = scratch_file(data, size), .pieces = {piece, size}};
+    s->in = plain ? gunzip_open_plain(s->fd, "input", NULL) : gunzip_open(s->fd, "input", NULL);
+    if (piece)
+        gunzip_on_wait(s->in, next_piece, &s->pieces);
+}
+
+static void source_close(struct source *s)
+{
+    gunzip_close(s->in);
+    close(s->fd);
+}
+
+/* ---- items ---- */
+
+/* Rows by their parentheses, with no more than quotes understood. */
+static uint64_t count_rows(const char *s, size_t len)
+{
+    uint64_t rows = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        if (quoted && s[i] == '\\')
+            i++;
+        else if (s[i] == '\'')
+            quoted = !quoted;
+        else if (!quoted && s[i] == '(')
+            rows++;
+    }
+    return rows;
+}
+
+static void judge_item(const struct format_item *item, bool named)
+{
+    if (item->type == FORMAT_END)
+        return;
+    demand(item->sql != NULL);
+    if (item->type == FORMAT_DEFINITION)
+        return;
+    demand(item->table && item->table[0] && (item->type == FORMAT_CREATE || named));
+    if (item->type == FORMAT_CREATE) {
+        demand(strncmp(item->sql, "CREATE TABLE `", 14) == 0);
+        return;
+    }
+    demand(item->columns[0] == '(' && item->sql[0] == '(' && item->sql[item->sql_len - 1] == ')');
+    demand(item->rows > 0 && item->rows == count_rows(item->sql, item->sql_len));
+}
+
+struct told {
+    int rc;
+    enum err_class cls;
+    uint64_t items, rows, hash, tables, plain;
+};
+
+static struct told tell(const void *data, size_t size, enum kind kind, size_t piece)
+{
+    struct told t = {0};
+    struct source s;
+    struct err e = {0};
+    struct format_item item = {.type = FORMAT_CREATE};
+    bool end = false;
+    source_open(&s, data, size, kind != PACKED, piece);
+    struct format_reader *r =
+        kind == PART ? format_open_table(s.in, "input") : format_open(s.in, "input");
+    while (!end && (t.rc = format_next(r, &item, &e)) == 0) {
+        t.tables += item.type == FORMAT_CREATE;
+        judge_item(&item, t.tables > 0);
+        t.items++;
+        t.rows += item.type == FORMAT_ROWS ? item.rows : 0;
+        t.hash += item.type == FORMAT_ROWS ? item.rows_hash : 0;
+        end = item.type == FORMAT_END;
+    }
+    t.plain = gunzip_plain_bytes(s.in);
+    t.cls = e.cls;
+    demand(t.rc == 0 || (e.cls == ERR_DAMAGED && !strpbrk(e.text, "\n\r\033")));
+    format_close(r);
+    source_close(&s);
+    return t;
+}
+
+static void same(const struct told *a, const struct told *b)
+{
+    demand(a->rc == b->rc && a->items == b->items && a->rows == b->rows && a->hash == b->hash);
+    demand(a->tables == b->tables && (a->rc < 0 || a->plain == b->plain));
+}
+
+/* ---- one dump ---- */
+
+static void *pack(const void *data, size_t size, size_t *packed)
+{
+    z_stream z = {0};
+    demand(deflateInit2(&z, 1, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+    *packed = deflateBound(&z, size);
+    unsigned char *out = malloc(*packed);
+    char *in = scratch_copy(data, size);
+    z.next_in = (unsigned char *)in;
+    z.avail_in = (uInt)size;
+    z.next_out = out;
+    z.avail_out = (uInt)*packed;
+    demand(deflate(&z, Z_FINISH) == Z_STREAM_END);
+    *packed = z.total_out;
+    deflateEnd(&z);
+    free(in);
+    return out;
+}
+
+/* Its end is the trailer, which counts what was read. */
+static void judge_end(const struct told *t, const char *data, size_t size)
+{
+    struct buf b = {0};
+    format_trailer(&b, t->tables, t->rows);
+    demand(t->plain == size && size > b.len && memcmp(data + size - b.len, b.p, b.len) == 0);
+    buf_free(&b);
+}
+
+static void judge_seen(const void *data, size_t size, const struct told *t)
+{
+    struct source s;
+    struct verify_seen seen;
+    uint64_t rows = 0, hash = 0;
+    source_open(&s, data, size, true, 0);
+    int rc = verify_read(s.in, "input", &seen, NULL, NULL);
+    demand(rc == t->rc);
+    for (size_t i = 0; i < seen.count; i++) {
+        rows += seen.tables[i].rows;
+        hash += seen.tables[i].hash;
+    }
+    if (rc == 0)
+        demand(seen.count == t->tables && seen.rows == t->rows && rows == t->rows &&
+               hash == t->hash && seen.bytes == size);
+    verify_seen_free(&seen);
+    source_close(&s);
+}
+
+static void try_text(const char *data, size_t size, enum kind kind, size_t piece)
+{
+    struct told whole = tell(data, size, kind, 0), cut = tell(data, size, kind, piece);
+    same(&whole, &cut);
+    if (kind == PART)
+        return;
+    if (size) { /* an empty file is none of gzip's */
+        size_t packed;
+        void *p = pack(data, size, &packed);
+        struct told unpacked = tell(p, packed, PACKED, piece);
+        same(&whole, &unpacked);
+        free(p);
+    }
+    judge_seen(data, size, &whole);
+    if (whole.rc == 0)
+        judge_end(&whole, data, size);
+}
+
+static void try_packed(const char *data, size_t size, size_t piece)
+{
+    struct told whole = tell(data, size, PACKED, 0), cut = tell(data, size, PACKED, piece);
+    same(&whole, &cut);
+}
+
+/* ---- somebody else's ---- */
+
+int __wrap_db_exec(struct db *db, const char *sql, struct err *e);
+int __wrap_loader_table(struct loader *l, const char *table, const char *create, size_t len,
+                        struct err *e);
+int __wrap_loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);
+
+/* Nothing but the character set of a file's text is taken over into the session. */
+int __wrap_db_exec(struct db *db, const char *sql, struct err *e)
+{
+    (void)db;
+    (void)e;
+    demand(strncasecmp(sql, "SET NAMES ", 10) == 0 ||
+           strncasecmp(sql, "SET character_set_client", 24) == 0);
+    return 0;
+}
+
+int __wrap_loader_table(struct loader *l, const char *table, const char *create, size_t len,
+                        struct err *e)
+{
+    struct target *t = plan_find(l->plan, table);
+    (void)e;
+    demand(t && !t->created && len > 14 && strncmp(create, "CREATE TABLE `", 14) == 0);
+    t->created = !t->skip;
+    return 0;
+}
+
+int __wrap_loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e)
+{
+    (void)e;
+    demand(l->target && l->target->created && strlen(behind_name) <= len);
+    return 0;
+}
+
+static void try_foreign(const char *data, size_t size)
+{
+    static struct config cfg;
+    static char sentinel[] = "worldkeeper_sentinel";
+    struct job job = {.cfg = &cfg};
+    struct plan plan = {0};
+    struct foreign_report report;
+    struct err e = {0};
+    _Atomic uint64_t rows = 0;
+    struct loader l = {.job = &job, .plan = &plan, .rows = &rows};
+    cfg.sentinel = sentinel;
+    int fd = scratch_file(data, size);
+    int rc = foreign_plan(fd, "input", &plan, &job, &report, &e);
+    demand(rc == 0 || e.cls == ERR_DAMAGED || e.cls == ERR_REFUSED);
+    demand(report.passed_over <= report.statements && report.statements <= size);
+    /* The second pass understands what the first one did. */
+    if (rc == 0)
+        demand(foreign_load(fd, "input", &l, &e) == 0);
+    plan_free(&plan);
+    close(fd);
+}
+
+/* Rows without their second value: those it gives are shorter, and as many. */
+static void try_values(const char *data, size_t size)
+{
+    static const bool generated[] = {false, true, false};
+    struct buf out = {0};
+    char *s = scratch_copy(data, size);
+    int rc = values_pick(&out, s, size, generated, 3);
+    demand(rc == 1 || out.len == 0);
+    demand(out.len <= size);
+    buf_free(&out);
+    free(s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    const char *rest = (const char *)data + 1;
+    size_t piece = 1 + data[0] / 5;
+    size--;
+    switch (data[0] % 5) {
+    case 0:
+        try_text(rest, size, PLAIN, piece);
+        break;
+    case 1:
+        try_packed(rest, size, piece);
+        break;
+    case 2:
+        try_text(rest, size, PART, piece);
+        break;
+    case 3:
+        try_foreign(rest, size);
+        break;
+    default:
+        try_values(rest, size);
+    }
+    return 0;
+}
