@@ -1,7 +1,7 @@
 #include "core/js.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/text.h"
 
@@ -46,7 +46,13 @@ int js_flag(const json_t *o, const char *key)
 
 void js_copy(const json_t *o, const char *key, char *out, size_t size)
 {
-    snprintf(out, size, "%s", js_text(o, key));
+    const char *s = js_text(o, key);
+    size_t len = strlen(s);
+    if (len >= size) /* between characters: half of one is no text that JSON takes again */
+        for (len = size - 1; len > 0 && ((unsigned char)s[len] & 0xc0) == 0x80;)
+            len--;
+    memcpy(out, s, len);
+    out[len] = '\0';
 }
 
 void js_set_clean(json_t *o, const char *key, const char *s)

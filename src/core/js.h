@@ -17,7 +17,7 @@ json_t *js_clean(const char *s);
 const char *js_text(const json_t *o, const char *key);
 int64_t js_number(const json_t *o, const char *key, int64_t missing);
 int js_flag(const json_t *o, const char *key);
-/* Copies into a fixed field. */
+/* Copies into a fixed field: as far as it fits, cut between characters. */
 void js_copy(const json_t *o, const char *key, char *out, size_t size);
 void js_set_clean(json_t *o, const char *key, const char *s);
 void js_set_int(json_t *o, const char *key, int64_t n);

@@ -234,7 +234,7 @@ static bool read_tables(const json_t *list, struct manifest *m)
 static void read_telling(const json_t *o, struct manifest *m)
 {
     double seconds = json_number_value(json_object_get(o, "seconds"));
-    m->took_ms = seconds > 0 && seconds < 1e12 ? (int64_t)(seconds * 1000) : 0;
+    m->took_ms = seconds > 0 && seconds < 1e12 ? (int64_t)(seconds * 1000 + 0.5) : 0;
     js_copy(o, "schema", m->schema, sizeof m->schema);
     js_copy(o, "method", m->method, sizeof m->method);
     js_copy(o, "rejected", m->rejected, sizeof m->rejected);
