@@ -89,8 +89,9 @@ const char *sql_read_ident(const char *s, const char *end, struct buf *out)
     return NULL;
 }
 
-/* Ends of a plain run inside a string. */
-static const bool quote_or_escape[256] = {['\''] = true, ['\\'] = true};
+/* Ends of a plain run inside a string. A raw line end is in no value of ours (sql_put_string), so
+ * that a line that is cut off is known for one wherever the text is cut. */
+static const bool quote_or_escape[256] = {['\''] = true, ['\\'] = true, ['\n'] = true};
 
 static const char *read_string(const char *s, const char *end)
 {
@@ -100,7 +101,7 @@ static const char *read_string(const char *s, const char *end)
                 return NULL;
         if (*s == '\'')
             return s + 1;
-        if (++s == end)
+        if (*s == '\n' || ++s == end || *s == '\n')
             return NULL;
     }
     return NULL;

@@ -299,6 +299,8 @@ static const char *const no_tuples[] = {
     "(NaN)",
     "(1\\,2)",
     "(\\N)",
+    "('a\nb')",
+    "('a\\\nb')",
     "{1}",
     " (1)",
 };
