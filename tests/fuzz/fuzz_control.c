@@ -72,18 +72,37 @@ static FILE *memory_stream(void)
     return f;
 }
 
-static void judge_screen(FILE *f)
+/* All that was written since; the caller frees. */
+static char *take(FILE *f, size_t *size)
 {
     demand(fflush(f) == 0);
-    off_t size = lseek(fileno(f), 0, SEEK_END);
-    char *s = xcalloc((size_t)size + 1, 1);
-    demand(pread(fileno(f), s, (size_t)size, 0) == size && strlen(s) == (size_t)size);
-    for (const char *p = s; *p; p++) /* a bar is drawn with these */
-        demand((unsigned char)*p >= 0x20 || *p == '\n' || (f == stderr && strchr("\r\033", *p)));
-    demand(!strchr(s, 0x7f) && text_utf8_valid(s, (size_t)size));
-    free(s);
+    *size = (size_t)lseek(fileno(f), 0, SEEK_END);
+    char *s = xcalloc(*size + 1, 1);
+    demand(pread(fileno(f), s, *size, 0) == (ssize_t)*size && strlen(s) == *size);
     demand(ftruncate(fileno(f), 0) == 0);
     rewind(f);
+    return s;
+}
+
+static void judge_screen(FILE *f)
+{
+    size_t size;
+    char *s = take(f, &size);
+    for (const char *p = s; *p; p++) /* a bar is drawn with these */
+        demand((unsigned char)*p >= 0x20 || *p == '\n' || (f == stderr && strchr("\r\033", *p)));
+    demand(!strchr(s, 0x7f) && text_utf8_valid(s, size));
+    free(s);
+}
+
+/* For programs: one line. */
+static void judge_json(void)
+{
+    size_t size;
+    char *s = take(stdout, &size);
+    json_t *o = json_loadb(s, size, 0, NULL);
+    demand(json_is_object(o) && strchr(s, '\n') == s + size - 1);
+    json_decref(o);
+    free(s);
 }
 
 static void ask(const char *action, const char *s, size_t len)
@@ -103,9 +122,10 @@ static void ask(const char *action, const char *s, size_t len)
     screen_result(action, result);
     if (rc < 0)
         screen_error(&e);
-    screen_json(action, result, rc < 0 ? &e : NULL, rc < 0 ? err_exit(e.cls) : 0);
     judge_screen(stdout);
     judge_screen(stderr);
+    screen_json(action, result, rc < 0 ? &e : NULL, rc < 0 ? err_exit(e.cls) : 0);
+    judge_json();
     json_decref(result);
     request_free(&r);
 }
