@@ -124,7 +124,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     size_t len = size * n;
     a->size += len;
     if (a->told.len <= ANSWER_TOLD)
-        buf_add(&a->told, data, len < ANSWER_TOLD ? len : ANSWER_TOLD + 1);
+        buf_add(&a->told, data, len <= ANSWER_TOLD ? len : ANSWER_TOLD + 1);
     return a->size > ANSWER_CAP ? 0 : len;
 }
 
