@@ -29,10 +29,10 @@ def built(folder, name):
     with open(os.path.join(build, "tools.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.access(path, os.X_OK) or os.path.getmtime(path) < os.path.getmtime(BINARY):
-            san = ["SAN=1"] if "san" in os.path.basename(build) else []
+            mode = {"san": ["SAN=1"], "cov": ["COV=1"]}.get(os.path.basename(build), [])
             if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
                 build = os.path.relpath(build, ROOT)
-            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *san,
+            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *mode,
                             os.path.join(build, folder, name)], check=True)
     return path
 
