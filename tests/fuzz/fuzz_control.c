@@ -3,6 +3,7 @@
  * What a person sees of an answer is text, whatever was in it. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static void demand(bool kept)
 
 static int listener;
 static const char *lines, *lines_end;
+static sem_t served; /* it needs the lines no more */
 
 static void *supervisor(void *arg)
 {
@@ -44,6 +46,7 @@ static void *supervisor(void *arg)
             s += len + 1;
         }
         close(fd);
+        sem_post(&served);
     }
     return arg;
 }
@@ -59,7 +62,8 @@ static void start_supervisor(void)
     scratch_put("lock", lock, strlen(lock));
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     demand(listener >= 0 && bind(listener, (struct sockaddr *)&sa, sizeof sa) == 0);
-    demand(listen(listener, 8) == 0 && pthread_create(&thread, NULL, supervisor, NULL) == 0);
+    demand(listen(listener, 8) == 0 && sem_init(&served, 0, 0) == 0);
+    demand(pthread_create(&thread, NULL, supervisor, NULL) == 0);
 }
 
 /* ---- what a person sees ---- */
@@ -117,6 +121,8 @@ static void ask(const char *action, const char *s, size_t len)
     lines = s;
     lines_end = s + len;
     int rc = control_ask(&a, &r, screen_event, &result, &e);
+    while (sem_wait(&served) < 0)
+        ;
     demand(rc == 0 || (e.cls != ERR_NONE && e.cls != ERR_UNREACHABLE) || result ||
            strstr(s, "\"error\""));
     screen_result(action, result);
