@@ -135,6 +135,8 @@ static int answer(const json_t *done, json_t **result, struct err *e)
     if (!error)
         return 0;
     worker_err_from(error, e);
+    if (e && e->cls == ERR_NONE) /* or a failure would end as a success */
+        e->cls = ERR_SYSTEM;
     return -1;
 }
 
