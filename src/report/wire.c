@@ -100,6 +100,12 @@ out:
     return rc;
 }
 
+void wire_note(struct wire *w, CURLcode rc)
+{
+    if (rc != CURLE_OK && w->refused == CURLE_OK)
+        w->refused = rc;
+}
+
 static void common_options(struct wire *w, const struct wire_target *t)
 {
     WIRE_SET(w, CURLOPT_URL, t->url);

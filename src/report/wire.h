@@ -33,12 +33,8 @@ struct wire {
 };
 
 /* Options beyond the common ones; a refusal is remembered and told by wire_run(). */
-#define WIRE_SET(w, option, value)                                                                 \
-    do {                                                                                           \
-        CURLcode rc_ = (w)->api->easy_setopt((w)->h, (option), (value));                           \
-        if (rc_ != CURLE_OK && (w)->refused == CURLE_OK)                                           \
-            (w)->refused = rc_;                                                                    \
-    } while (0)
+#define WIRE_SET(w, option, value) wire_note((w), (w)->api->easy_setopt((w)->h, (option), (value)))
+void wire_note(struct wire *w, CURLcode rc);
 
 /* `w` is {0}. Call wire_close() also after an error. */
 int wire_open(struct wire *w, const struct wire_target *t, struct err *e);
