@@ -3,6 +3,7 @@
 # make ISAL=no    without ISA-L, also where it is installed (default: with it where it is found)
 # make unit       build and run the unit tests (SAN=1: with sanitizers)
 # make lint       clang-format, cppcheck, clang-tidy: quiet or red
+# make coverage   which lines and branches the tests reach (COVERAGE="unit system", scripts/coverage.sh)
 # make bench      measure dumps and restores beside other tools (tests/bench/README.md): an hour
 # make oracle     build/oracle/worldkeeper, with Oracle's client library, in Debian sid (as root)
 # make install    PREFIX, DESTDIR
@@ -23,6 +24,10 @@ else ifdef FUZZ
 BUILD := build/fuzz
 CC    := $(FUZZ_CC)
 MODE  := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+else ifdef COV
+BUILD := build/cov
+MODE  := -O0 -g --coverage -fprofile-update=atomic
+COV_OBJ := $(BUILD)/tests/tools/coverage.o
 else
 BUILD := build/release
 MODE  := -O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
@@ -70,8 +75,8 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 .PHONY: all unit unit-build lint format install clean
 all: $(BIN)
 
-$(BIN): $(OBJ)
-	$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ) $(LIBS)
+$(BIN): $(OBJ) $(COV_OBJ)
+	$(CC) $(LDFLAGS_ALL) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -213,6 +218,10 @@ $(FUZZ_TARGETS:%=run-%): run-%: $(BUILD)/fuzzer/%
 $(FUZZ_TARGETS:%=replay-%): replay-%: $(BUILD)/replay/%
 	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))
 -include $(wildcard $(BUILD)/tests/fuzz/*.d)
+
+.PHONY: coverage
+coverage:
+	scripts/coverage.sh $(COVERAGE)
 
 # make ledger         kills a server LEDGER_ROUNDS times under writers that keep books, and audits the world;
 # make ledger-follow  throws its disk away too, and tells how much of the newest play that costs

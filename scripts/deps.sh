@@ -5,7 +5,7 @@ set -euo pipefail
 
 usage() {
     cat <<'END'
-Usage: scripts/deps.sh [build|demo|test|bench|clean-root]...
+Usage: scripts/deps.sh [build|demo|test|bench|coverage|clean-root]...
 
 Installs what is missing of the named sets (default: build), with apt-get, as root or by sudo.
 Nothing is ever removed, no service is installed or started.
@@ -14,6 +14,7 @@ Nothing is ever removed, no service is installed or started.
   demo        a MariaDB server and its clients, without the system's own database service
   test        what the tests, the linters and the checks use (brings build, demo and bench)
   bench       what scripts/bench.sh measures beside worldkeeper, and draws with
+  coverage    what scripts/coverage.sh uses (brings test)
   clean-root  what scripts/clean-root.sh uses
 END
 }
@@ -39,6 +40,7 @@ for set in "$@"; do
     demo) list=$demo ;;
     test) list="$build $demo $bench $tests" ;;
     bench) list=$bench ;;
+    coverage) list="$build $demo $bench $tests gcovr" ;;
     clean-root) list='debootstrap' ;;
     --help)
         usage
