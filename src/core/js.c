@@ -47,10 +47,9 @@ int js_flag(const json_t *o, const char *key)
 void js_copy(const json_t *o, const char *key, char *out, size_t size)
 {
     const char *s = js_text(o, key);
-    size_t len = strlen(s);
-    if (len >= size) /* between characters: half of one is no text that JSON takes again */
-        for (len = size - 1; len > 0 && ((unsigned char)s[len] & 0xc0) == 0x80;)
-            len--;
+    size_t len = strnlen(s, size - 1);
+    while (len > 0 && ((unsigned char)s[len] & 0xc0) == 0x80) /* half of a character is no text */
+        len--;
     memcpy(out, s, len);
     out[len] = '\0';
 }

@@ -238,7 +238,7 @@ static void try_foreign(const char *data, size_t size)
     static char sentinel[] = "worldkeeper_sentinel";
     struct job job = {.cfg = &cfg};
     struct plan plan = {0};
-    struct foreign_report report;
+    struct foreign_report report = {0};
     struct err e = {0};
     _Atomic uint64_t rows = 0;
     struct loader l = {.job = &job, .plan = &plan, .rows = &rows};
