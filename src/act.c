@@ -51,6 +51,8 @@ void request_from_json(const json_t *o, struct request *out)
                             .dry_run = js_flag(o, "dry_run"),
                             .skip = (unsigned)js_number(o, "skip", 0),
                             .pause_ms = js_number(o, "pause_ms", 0)};
+    if (out->pause_ms < 0 || out->pause_ms > INT64_MAX / 4) /* as a duration on the command line */
+        out->pause_ms = 0;
     out->action = xstrdup(js_text(o, "action"));
     out->dump = get_string(o, "dump");
     out->into = get_string(o, "into");

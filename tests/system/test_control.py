@@ -216,7 +216,8 @@ def test_garbage_on_the_socket_harms_nobody(keeper):
     keeper.start()
     path = control_socket(keeper)
     for data in (b"", b"\0" * 70000, b"{}\n", b'{"action":"nosuch"}\n', b"[" * 5000 + b"\n",
-                 b'{"action":{}}\n', b"GET / HTTP/1.0\r\n\r\n"):
+                 b'{"action":{}}\n', b"GET / HTTP/1.0\r\n\r\n",
+                 b'{"action":"pause","pause_ms":9223372036854775807}', b'{"action":"resume"}'):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             s.connect(path)
             s.settimeout(2)
