@@ -189,7 +189,7 @@ FUZZ_SECONDS ?= 120
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_HELP := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/fuzz_% tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 # What a target stands in for: the server that a restore talks to.
-FUZZ_LINK_dump := -Wl,--wrap=db_exec -Wl,--wrap=loader_table -Wl,--wrap=loader_insert_raw
+FUZZ_LINK_dump := -Wl,--wrap=db_exec -Wl,--wrap=db_execf -Wl,--wrap=loader_table -Wl,--wrap=loader_insert_raw
 FUZZ_LINK_answer := -lcurl
 .PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=run-%) $(FUZZ_TARGETS:%=replay-%)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%)

@@ -1,6 +1,7 @@
 /* Fuzzing of what reads dumps. The first byte says how the others are read: as the text of a dump
  * of ours, as a gzip file, as the part of one table, or as somebody else's (mysqldump). What is
  * told of a text does not depend on how it comes: whole, in pieces, packed. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,8 @@ static void try_packed(const char *data, size_t size, size_t piece)
 /* ---- somebody else's ---- */
 
 int __wrap_db_exec(struct db *db, const char *sql, struct err *e);
+int __wrap_db_execf(struct db *db, struct err *e, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 int __wrap_loader_table(struct loader *l, const char *table, const char *create, size_t len,
                         struct err *e);
 int __wrap_loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);
@@ -213,6 +216,17 @@ int __wrap_db_exec(struct db *db, const char *sql, struct err *e)
     demand(strncasecmp(sql, "SET NAMES ", 10) == 0 ||
            strncasecmp(sql, "SET character_set_client", 24) == 0);
     return 0;
+}
+
+int __wrap_db_execf(struct db *db, struct err *e, const char *format, ...)
+{
+    char sql[128];
+    va_list more;
+    va_start(more, format);
+    int len = vsnprintf(sql, sizeof sql, format, more);
+    va_end(more);
+    demand(len > 0 && (size_t)len < sizeof sql);
+    return __wrap_db_exec(db, sql, e);
 }
 
 int __wrap_loader_table(struct loader *l, const char *table, const char *create, size_t len,

@@ -27,6 +27,7 @@ static int read_it(const char *name, struct manifest *m, struct err *e)
 static char *text_of(const struct manifest *m)
 {
     json_t *o = manifest_json(m);
+    demand(o && manifest_sign(o) == 0);
     char *s = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     json_decref(o);
     return s;

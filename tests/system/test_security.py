@@ -12,12 +12,12 @@ from wk.keeper import DONE, REFUSED
 from wk.util import CANARY
 
 
-class Spy(threading.Thread):
-    """Reads argv and environment of all processes of a keeper, again and again."""
+class Looker(threading.Thread):
+    """Looks again and again: how often something was read, and where the secret was found."""
 
-    def __init__(self, keeper):
+    def __init__(self, subject):
         super().__init__(daemon=True)
-        self.keeper, self.ended, self.found, self.read = keeper, threading.Event(), [], 0
+        self.subject, self.ended, self.found, self.read = subject, threading.Event(), [], 0
 
     def __enter__(self):
         self.start()
@@ -29,16 +29,35 @@ class Spy(threading.Thread):
 
     def run(self):
         while not self.ended.wait(0.01):
-            for pid in self.keeper.pids():
-                for name in ("cmdline", "environ", "comm", "status"):
-                    try:
-                        with open(f"/proc/{pid}/{name}", "rb") as f:
-                            data = f.read()
-                    except OSError:
-                        continue
-                    self.read += 1
-                    if CANARY.encode() in data:
-                        self.found.append((pid, name))
+            self.look()
+
+
+class Spy(Looker):
+    """At argv and environment of all processes of a keeper."""
+
+    def look(self):
+        for pid in self.subject.pids():
+            for name in ("cmdline", "environ", "comm", "status"):
+                try:
+                    with open(f"/proc/{pid}/{name}", "rb") as f:
+                        data = f.read()
+                except OSError:
+                    continue
+                self.read += 1
+                if CANARY.encode() in data:
+                    self.found.append((pid, name))
+
+
+class Sessions(Looker):
+    """At a server's list of sessions, with the statements that they are at."""
+
+    def look(self):
+        try:
+            rows = self.subject.sql("SHOW FULL PROCESSLIST")
+        except Exception:  # the server is down, on purpose
+            return
+        self.read += 1
+        self.found += [r for r in rows if CANARY in str(r) and "IDENTIFIED" not in str(r)]
 
 
 def everything_written(*roots):
@@ -49,31 +68,6 @@ def everything_written(*roots):
                 if stat.S_ISREG(os.lstat(path).st_mode):
                     with open(path, "rb") as f:
                         yield path, f.read()
-
-
-class Sessions(threading.Thread):
-    """Reads the server's list of sessions, with the statements that they are at."""
-
-    def __init__(self, server):
-        super().__init__(daemon=True)
-        self.server, self.ended, self.found, self.read = server, threading.Event(), [], 0
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *args):
-        self.ended.set()
-        self.join()
-
-    def run(self):
-        while not self.ended.wait(0.02):
-            try:
-                rows = self.server.sql("SHOW FULL PROCESSLIST")
-            except Exception:  # the server is down, on purpose
-                continue
-            self.read += 1
-            self.found += [r for r in rows if CANARY in str(r) and "IDENTIFIED" not in str(r)]
 
 
 def test_no_secret_anywhere(make_keeper, make_world, victim, make_smtp, http, tmp):
