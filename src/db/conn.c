@@ -203,11 +203,14 @@ static int session_setup(struct db *db, struct err *e)
     return db_exec(db, "SET SESSION max_execution_time=0", e) < 0 ? -1 : tables_as_told(db, e);
 }
 
-/* A greeting in another protocol is a lost connection to Connector/C, but it words it like none. */
+/* A greeting in another protocol is a lost connection to Connector/C, but it words it like none, or
+ * one in which the password has the oldest form. */
 static void hint_for_greeting(const struct db *db, struct err *e)
 {
     unsigned num = mysql_errno(db->my);
-    if (e && (num == 2007 || (num == 2013 && text_starts(mysql_error(db->my), "Can't connect"))))
+    const char *text = mysql_error(db->my);
+    if (e && (num == 2007 || (num == 2013 && text_starts(text, "Can't connect")) ||
+              strstr(text, "'mysql_old_password'")))
         err_hint(e, "what answers there is no MySQL or MariaDB, or its X protocol (port 33060): "
                     "check [mysql] socket, or host and port");
 }

@@ -303,7 +303,8 @@ static bool setting(const char *sql)
     return true;
 }
 
-static const char *const kinds[] = {"VIEW", "TRIGGER", "FUNCTION", "PROCEDURE", "EVENT", NULL};
+static const char *const kinds[] = {"VIEW",  "TRIGGER", "FUNCTION", "PROCEDURE",
+                                    "EVENT", "LIBRARY", NULL};
 
 static bool dropping(const char *sql)
 {

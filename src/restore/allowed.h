@@ -17,7 +17,7 @@ bool allowed_table(const char *s, size_t len);
  * VALUES and rows of literals, as any mysqldump writes them. */
 bool allowed_rows(const char *s, size_t len);
 /* One statement of a dump's definitions: a setting that is made for them, DROP … IF EXISTS, or
- * CREATE of a view, trigger, routine or event in the session's own schema. */
+ * CREATE of a view, trigger, routine, library or event in the session's own schema. */
 bool allowed_definition(const char *sql);
 /* Of a character set's name: do its characters leave ASCII alone, so that a quote is a quote? */
 bool allowed_charset(const char *name, size_t len);

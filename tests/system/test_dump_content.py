@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from wk.keeper import DONE, NOTHING, REFUSED
+from wk.keeper import DONE, NOTHING, REFUSED, signed
 
 OTHER = "wk_other_people"
 
@@ -61,7 +61,7 @@ class Forger:
         with open(self.path + ".sql.gz", "wb") as f:
             f.write(out)
         with open(self.path + ".json", "w") as f:
-            json.dump(self.manifest, f)
+            json.dump(signed(self.manifest), f)
         return result
 
 

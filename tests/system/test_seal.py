@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from wk.keeper import DONE, NOT_WELL, NOTHING, USAGE
+from wk.keeper import DONE, NOT_WELL, NOTHING, USAGE, signed
 
 KEY = "3f" * 32
 
@@ -56,7 +56,7 @@ def test_a_wrong_hmac_is_never_taken(sealed, how):
     good, bad = sealed.dump()["name"], sealed.dump()["name"]
     manifest = manifest_of(sealed, bad)
     if how == "changed":
-        manifest["seconds"] += 1
+        manifest = {**signed({**manifest, "seconds": manifest["seconds"] + 1}), "hmac": manifest["hmac"]}
     elif how == "none":
         del manifest["hmac"]
     elif how == "another key":

@@ -148,6 +148,8 @@ static void test_definitions(void **state)
         "CREATE DEFINER=admin@localhost PROCEDURE `p`() SELECT 1",
         "CREATE AGGREGATE FUNCTION `f`(a int) RETURNS int RETURN 1",
         "CREATE DEFINER=`r`@`l` EVENT `e` ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+        "CREATE LIBRARY `l` LANGUAGE JAVASCRIPT AS $$export function f() { return 1; }$$",
+        "DROP LIBRARY IF EXISTS `l`",
         "CREATE DEFINER=`r`@`l` JSON RELATIONAL DUALITY VIEW `v` AS SELECT 1",
     };
     static const char *const bad[] = {

@@ -1,4 +1,5 @@
 """Where alerts go: a real SMTP server, an HTTP server, and a server that never answers."""
+import errno
 import http.server
 import json
 import os
@@ -125,6 +126,18 @@ class Smtp:
         return [m for m in self.mails if predicate(m)]
 
 
+def listening(make):
+    """For a moment the port may be the other end of somebody's connection."""
+    def made():
+        try:
+            return make()
+        except OSError as e:
+            if e.errno != errno.EADDRINUSE:
+                raise
+            return None
+    return wait_for(made, "the sink's port")
+
+
 class Http:
     """An HTTP server for webhooks and heartbeats. `mode` may change at any time: "ok", a number
     (status), "redirect" (in a loop), "slow" (answers after the client gave up), "huge" (endless body)."""
@@ -187,7 +200,7 @@ class Http:
                 pass
 
         self.released = threading.Event()
-        self.server = Threading((HOST, self.port), Handler)
+        self.server = listening(lambda: Threading((HOST, self.port), Handler))
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
