@@ -28,6 +28,7 @@ struct delivery {
     unsigned waiting; /* in the queue on the disk */
     json_t *past;     /* alerts that could not get into it: they wait here, and go first */
     unsigned sending; /* how many of these the worker sends now */
+    uint64_t upto;    /* what of the queue was sent and could not be noted there */
     char last_error[256];
 };
 

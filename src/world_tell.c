@@ -389,13 +389,14 @@ struct delivery_args {
     int dump_dirfd;
     enum alert_channel channel; /* ALERT_CHANNELS: the heartbeat */
     const json_t *past;         /* to be sent instead of the queue, when there are any */
+    uint64_t upto;
 };
 
 static int delivery_child(int fd, void *arg)
 {
     const struct delivery_args *d = arg;
     struct err e = {0};
-    struct alert_result r = {0};
+    struct alert_result r = {.upto = d->upto};
     int rc;
     if (d->channel == ALERT_CHANNELS) {
         rc = alert_heartbeat(d->cfg, &e);
@@ -405,8 +406,9 @@ static int delivery_child(int fd, void *arg)
         int dir = file_subdir(d->dump_dirfd, "alerts", &e);
         rc = dir < 0 ? -1 : alert_deliver(d->cfg, dir, d->channel, &r, &e);
     }
-    json_t *o = json_pack("{s:b, s:i, s:I, s:o}", "ok", rc == 0, "sent", (int)r.sent, "retry_after",
-                          (json_int_t)r.retry_after, "error", worker_err_json(&e));
+    json_t *o = json_pack("{s:b, s:i, s:I, s:I, s:o}", "ok", rc == 0, "sent", (int)r.sent,
+                          "retry_after", (json_int_t)r.retry_after, "upto", (json_int_t)r.upto,
+                          "error", worker_err_json(&e));
     worker_send(fd, o);
     json_decref(o);
     alert_result_free(&r);
@@ -417,7 +419,7 @@ static void start_delivery(struct world *w, struct delivery *d, enum alert_chann
 {
     static struct delivery_args args;
     struct err e;
-    args = (struct delivery_args){w->cfg, w->a->job.dirfd, ch, d->past};
+    args = (struct delivery_args){w->cfg, w->a->job.dirfd, ch, d->past, d->upto};
     d->sending = (unsigned)json_array_size(d->past);
     if (worker_start(&d->worker, delivery_child, &args, false, &e) < 0)
         log_err(LOG_ERROR_, d->worker.name, &e);
@@ -455,6 +457,7 @@ void tell_delivery_message(struct world *w, struct delivery *d, enum alert_chann
     unsigned sent = (unsigned)js_number(o, "sent", 0);
     worker_err_from(json_object_get(o, "error"), &e);
     d->worker.told_to_stop = true; /* it said its word; its death is no failure */
+    d->upto = (uint64_t)js_number(o, "upto", 0);
     if (js_flag(o, "ok") || sent) {
         if (ch < ALERT_CHANNELS && sent)
             alert_pace_sent(&d->pace, clock_mono());

@@ -153,17 +153,19 @@ static int deliver_batch(const struct config *c, int dirfd, enum alert_channel c
 {
     struct message m = {b->alerts, b->dropped, b->damaged};
     struct err mark = {0};
-    bool accepted;
-    int rc = send_message(c, ch, &m, &accepted, r, e);
+    bool accepted = r->upto == b->upto;
+    int rc = accepted ? 0 : send_message(c, ch, &m, &accepted, r, e);
     if (!accepted)
         return rc;
+    r->upto = b->upto;
     fault_point("alert.sent");
     if (queue_done(c, dirfd, ch, b->upto, &mark) < 0) {
         if (e)
             *e = mark;
-        err_step(e, "sent, but it cannot be noted and will be sent again");
+        err_step(e, "sent, but it cannot be noted: a restart would send it again");
         return -1;
     }
+    r->upto = 0;
     r->sent = (unsigned)json_array_size(b->alerts);
     return rc;
 }

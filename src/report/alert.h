@@ -52,10 +52,12 @@ int alert_queue_add(const struct config *c, int dirfd, const json_t *alert, stru
 /* How many wait for channel `ch`; -1 on error. */
 int alert_queue_waiting(int dirfd, enum alert_channel ch, struct err *e);
 
-/* What became of one delivery. Init with {0}, free with alert_result_free(). */
+/* What became of one delivery. Init with {0}, but with the `upto` of the one before: what that says
+ * is noted and not sent again. Free with alert_result_free(). */
 struct alert_result {
     unsigned sent; /* alerts in the message that was accepted; 0: nothing waited, or it failed */
     int64_t retry_after; /* ms that the server asked us to wait (at most one hour), or 0 */
+    uint64_t upto;       /* the queue's last that was accepted and could not be noted, or 0 */
     struct buf reply;    /* the server's answer, one clean line without secrets; empty when none */
 };
 void alert_result_free(struct alert_result *r);

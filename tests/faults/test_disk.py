@@ -98,8 +98,9 @@ def test_a_disk_that_becomes_read_only(doomed, victim, make_disk, http):
     assert keeper.world.rows("player") == 0 and keeper.world.rows("fleet") == 0
     for event in ("restoring", "waiting"):
         http.wait_event(event)
-    keeper.wait(lambda: keeper.status()["alerts"]["waiting"] == 0, "nothing more to tell")
     assert keeper.log().count("cannot be stored") == 1, keeper.log()
+    told = [m["id"] for m in http.messages()]
+    assert len(told) == len(set(told)), http.messages()
 
 
 def test_a_loss_while_the_disk_is_full(doomed, victim, http, request):
