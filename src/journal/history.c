@@ -7,9 +7,6 @@
 #include "db/gtid.h"
 #include "db/sql.h"
 
-/* Of the server's clock and ours, and of what both round. */
-#define SLACK_MS 2000
-
 /* A session may jump (gtid_seq_no), and so does a replica that leaves groups out. The server then
  * reads its file up to the place, which takes its time, and tells what was written before it. */
 static bool same_numbers(const struct db_params *p, const struct db_point *point)
@@ -39,16 +36,4 @@ int history_goes_on(const struct db_params *p, const struct db_point *point,
                    "the binary log is another one than before: it goes on with number %" PRIu64
                    " behind %" PRIu64,
                    first->seq, had.most);
-}
-
-int history_was_there(uint32_t born, wall_t dump_began, int64_t dump_took_ms, struct err *e)
-{
-    char at[TEXT_SHORT];
-    wall_t birth = {(int64_t)born * 1000};
-    if (born == 0 || birth.ms <= dump_began.ms + 1000 + dump_took_ms + SLACK_MS)
-        return 0;
-    return err_set(e, ERR_GAP, 0,
-                   "the binary log is another one than before: its file was begun at %s, after the "
-                   "dump",
-                   text_utc(birth, at));
 }

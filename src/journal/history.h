@@ -9,9 +9,5 @@
  * numbers for the point. True also where there are no numbers. ERR_GAP. */
 int history_goes_on(const struct db_params *p, const struct db_point *point,
                     const struct change_gtid *first, struct err *e);
-/* A file that was born (binlog_born()) after the dump ended is not the one of its point, though it
- * bears the name: the log was begun anew and has grown beyond it. Numbers of groups may have grown
- * with it, and MySQL may write none. ERR_GAP. */
-int history_was_there(uint32_t born, wall_t dump_began, int64_t dump_took_ms, struct err *e);
 
 #endif

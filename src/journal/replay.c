@@ -324,21 +324,8 @@ static void check_first_gtid(struct run *r, const struct change_gtid *g)
     set_phase(r, PHASE_OVER); /* nothing in it can mend that */
 }
 
-/* A place that a dump tells, unlike one of a segment, does not say which file it lies in. */
-static void check_birth(struct run *r, const struct change *c)
-{
-    struct err e;
-    const struct manifest *m = r->s->m;
-    if (r->filed || r->place.born || !m || strcmp(c->file, r->place.point.file) != 0 ||
-        history_was_there(c->born, m->at, m->took_ms, &e) == 0)
-        return;
-    gap(r, "%s", e.text);
-    set_phase(r, PHASE_OVER);
-}
-
 static void begin_group(struct run *r, const struct change *c)
 {
-    check_birth(r, c);
     keep_place(&r->group.begins, c->file, c->pos);
     r->group.open = true;
     r->group.at = c->at;
