@@ -1,6 +1,7 @@
 #include "db/binlog_int.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -272,6 +273,21 @@ enum binlog_part binlog_part(const struct binlog *b)
 uint32_t binlog_born(const struct binlog *b)
 {
     return b->place.born;
+}
+
+uint32_t binlog_birth(const struct db_params *p, const char *file)
+{
+    const struct binlog_options o = {.heartbeat = 1000, .to_end = true};
+    struct db_point from = {.pos = 4};
+    struct event ev;
+    struct err ignored;
+    uint32_t born = 0;
+    snprintf(from.file, sizeof from.file, "%s", file);
+    struct binlog *b = binlog_open(p, &from, &o, &ignored);
+    while (b && born == 0 && binlog_next(b, &ev, &ignored) == 1)
+        born = binlog_born(b);
+    binlog_close(b);
+    return born;
 }
 
 const struct event_format *binlog_format(const struct binlog *b)

@@ -66,6 +66,8 @@ enum binlog_part binlog_part(const struct binlog *b);
 /* When the file was begun, by its format description (seconds since 1970); 0: that did not come
  * yet. */
 uint32_t binlog_born(const struct binlog *b);
+/* The same of a file that nobody reads; 0: not to be had. */
+uint32_t binlog_birth(const struct db_params *p, const char *file);
 const struct event_format *binlog_format(const struct binlog *b);
 void binlog_close(struct binlog *b);
 

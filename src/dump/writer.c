@@ -12,6 +12,7 @@
 
 #include "core/fault.h"
 #include "core/file.h"
+#include "db/binlog.h"
 #include "db/digits.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
@@ -283,6 +284,8 @@ static int stream(struct writing *w, mono_t began, struct err *e)
     int checked = snapshot_check(w->snap, e);
     snapshot_end(w->snap);
     w->snap = NULL;
+    if (w->m->end.file[0] && w->job->cfg->journal != JOURNAL_OFF)
+        w->m->log_born = binlog_birth(&w->job->db, w->m->end.file);
     fault_point("dump.post_checked");
     struct err failed;
     if (finish_stream(w, began, checked < 0 ? &failed : e) < 0)

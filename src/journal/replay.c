@@ -545,6 +545,8 @@ static void forget(struct run *r)
     if (r->s->m)
         snprintf(r->out->nonce, sizeof r->out->nonce, "%s", r->s->m->nonce);
     r->place = (struct segment_place){.point = *r->s->from};
+    if (r->s->m && strcmp(r->s->m->end.file, r->s->from->file) == 0)
+        r->place.born = r->s->m->log_born;
     r->phase = PHASE_WORLD;
     r->again = r->first_gtid_seen = r->group.open = false;
     r->skipped = (struct change_gtid){0};

@@ -104,6 +104,8 @@ json_t *manifest_json(const struct manifest *m)
     missing |= json_object_set_new(o, "server", server_json(&m->server));
     missing |= json_object_set_new(o, "start_point", manifest_point_json(&m->start));
     missing |= json_object_set_new(o, "end_point", manifest_point_json(&m->end));
+    if (m->log_born)
+        missing |= json_object_set_new(o, "log_born", json_integer(m->log_born));
     missing |= json_object_set_new(o, "nonce", json_string(m->nonce));
     missing |= json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
     missing |= json_object_set_new(o, "sha256", json_string(m->sha256));
@@ -241,6 +243,8 @@ static void read_telling(const json_t *o, struct manifest *m)
     m->all = strcmp(js_text(o, "engines"), "all") == 0;
     manifest_read_point(json_object_get(o, "start_point"), &m->start);
     manifest_read_point(json_object_get(o, "end_point"), &m->end);
+    int64_t born = js_number(o, "log_born", 0);
+    m->log_born = born > 0 && born <= UINT32_MAX ? (uint32_t)born : 0;
 }
 
 /* The number of the format is in the checksum too, and no single bit makes of it that of the format

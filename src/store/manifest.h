@@ -34,6 +34,7 @@ struct manifest {
     int64_t took_ms;
     struct server_id server;
     struct db_point start, end;
+    uint32_t log_born; /* of the file of `end` (binlog_born()); 0: not known */
     char nonce[NONCE_HEX];
     char method[16];
     bool all; /* engines = all */

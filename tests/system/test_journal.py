@@ -624,6 +624,30 @@ def test_a_compressed_transaction_is_a_gap(make_world, make_keeper, logged):
         logged.sql("SET GLOBAL binlog_transaction_compression=OFF")
 
 
+def test_a_log_that_is_begun_anew_while_nobody_looks(make_world, make_keeper, make_server):
+    """Its files have the names of the old ones and grew beyond the dump's place, and its groups may have no
+    numbers: what stands behind that place is not mixed with the dump."""
+    server = make_server(*LOG, *MIXED)
+    world = make_world("small", server)
+    keeper = make_keeper(world).init()
+
+    def begin_anew():
+        world.sql("UPDATE mark SET v=3")
+        server.sql(RESET)
+        world.sql("UPDATE mark SET v=2")
+        return server.sql("SHOW MASTER STATUS")[0][:2]
+    place = begin_anew()
+    keeper.dump()
+    held = world.snapshot()
+    born = time.time()
+    wait_for(lambda: time.time() >= int(born) + 1, "a second in which no log was born yet")
+    assert begin_anew() == place
+    world.sql("UPDATE player SET points=-1", "DELETE FROM fleet")
+    done = crash_unwatched(keeper)
+    assert "journal" in done.out and "another" in done.out, done
+    world.assert_is(held)
+
+
 def test_a_log_that_is_begun_anew_is_a_gap(make_world, make_keeper, logged):
     """RESET MASTER under a reader, which the server tells it nothing of."""
     keeper = keep(make_world, make_keeper, logged)
