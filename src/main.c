@@ -399,9 +399,13 @@ static int run(struct options *o, struct err *e)
         rc = act_open(&a, cfg, e);
         if (rc == 0)
             rc = act_password(&a, e);
+        if (rc == 0 && seal_open(cfg, e) < 0)
+            rc = -1;
         if (rc == 0)
-            rc = seal_open(cfg, e);
-        return rc == 0 ? world_run(&a, cfg, e) : -1;
+            return world_run(&a, cfg, e);
+        act_close(&a);
+        config_free(cfg);
+        return -1;
     }
     if (rc == 0)
         rc = one_action(o, cfg, e);

@@ -236,8 +236,8 @@ static void scribe_failed(struct world *w, json_t *j)
     }
     snprintf(key, sizeof key, "%s %d", failed, e.num);
     snprintf(what, sizeof what, "%s cannot be written: %.500s", failed, e.text);
-    if (strcmp(failed, "alert") ==
-        0) { /* it goes out all the same; the disk is told of elsewhere */
+    /* It goes out all the same; what ails the disk is told of elsewhere. */
+    if (strcmp(failed, "alert") == 0) {
         err_step(&e, "an alert cannot be stored and goes out from memory");
         if (strcmp(w->scribe_failed.key, key) != 0)
             log_err(LOG_ERROR_, failed, &e);
@@ -289,12 +289,14 @@ static bool same_identity(const struct config *a, const struct config *b)
            strcmp(a->dump_dir, b->dump_dir) == 0 && strcmp(a->sentinel, b->sentinel) == 0;
 }
 
+/* 1: stored dumps are not sealed by the key that counts from now on. */
 static int reload_act(struct world *w, struct config *fresh, struct err *e)
 {
     struct act next;
     if (act_open(&next, fresh, e) < 0)
         return -1;
-    if (act_password(&next, e) < 0 || seal_open(fresh, e) < 0) {
+    int rc = act_password(&next, e) < 0 ? -1 : seal_open(fresh, e);
+    if (rc < 0) {
         act_close(&next);
         return -1;
     }
@@ -305,7 +307,7 @@ static int reload_act(struct world *w, struct config *fresh, struct err *e)
     w->a->progress.arg = w->a;
     w->a->job.progress = &w->a->progress;
     w->a->job.note_arg = w->a;
-    return 0;
+    return rc && fresh->hmac_key_file;
 }
 
 static void warn_of_exposed(const struct config *c)
@@ -357,6 +359,12 @@ static void reload(struct world *w)
     if (w->have_dump)
         w->next_dump = mono_add(w->last_dump_mono, fresh->dump_interval);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
+    if (rc) {
+        log_line(LOG_NOTE_,
+                 "the key of [dump] hmac_key_file is another one: a dump that it seals is taken at "
+                 "once");
+        w->next_dump = clock_mono();
+    }
     warn_of_exposed(fresh);
     notify_send("READY=1");
 }
@@ -665,7 +673,7 @@ static void close_all(struct world *w)
     save_state(w, clock_mono());
     pid_t scribe = w->scribe.pid;
     worker_end(&w->scribe); /* it writes what it has and ends */
-    for (int i = 0; scribe > 0 && i < 100 && waitpid(scribe, NULL, WNOHANG) == 0; i++)
+    for (int i = 0; scribe > 0 && i < 250 && waitpid(scribe, NULL, WNOHANG) == 0; i++)
         usleep(20000);
 }
 

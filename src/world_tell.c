@@ -247,8 +247,8 @@ void tell_past_queue(struct world *w, json_t *alert)
             continue;
         if (!d->past)
             d->past = json_array();
-        if (json_array_size(d->past) >= WORLD_UNSENT)
-            json_array_remove(d->past, d->sending < WORLD_UNSENT ? d->sending : 0);
+        if (json_array_size(d->past) >= (size_t)WORLD_UNSENT + d->sending)
+            json_array_remove(d->past, d->sending); /* the oldest that is not under way */
         json_array_append(d->past, alert);
     }
 }
@@ -473,6 +473,7 @@ void tell_delivery_message(struct world *w, struct delivery *d, enum alert_chann
         w->status_dirty = true;
         w->next_look = clock_mono();
     } else {
+        d->sending = 0;
         delivery_failed(w, d, js_number(o, "retry_after", 0), e.text);
     }
     json_decref(o);

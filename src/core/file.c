@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,22 +119,39 @@ int file_subdir(int dirfd, const char *name, struct err *e)
     return -1;
 }
 
+/* A copy of a directory made of hard links shares its locks with it. Whoever holds this one keeps
+ * it; else the name gets a file of its own, so that nothing is written through the other one. */
+static int open_alone(int dirfd, const char *name, int flags, int fd)
+{
+    struct stat there, ours;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return fd;
+    if (fstat(fd, &ours) == 0 && fstatat(dirfd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        there.st_ino == ours.st_ino && there.st_dev == ours.st_dev)
+        unlinkat(dirfd, name, 0);
+    int own = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    close(fd);
+    return own;
+}
+
 int file_open(int dirfd, const char *name, int flags, struct err *e)
 {
     static const char away[] = "remove it: it is made anew";
     struct stat st;
     int fd = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    bool is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (is_file && st.st_nlink > 1 && (flags & O_CREAT))
+        fd = open_alone(dirfd, name, flags, fd);
     if (fd < 0) {
         not_opened(dirfd, name, "", e);
         if (e && e->num == ELOOP)
             err_hint(e, "%s", away);
         return -1;
     }
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1)
+    if (is_file && (st.st_nlink <= 1 || (flags & O_CREAT)))
         return fd;
     err_set(e, ERR_REFUSED, 0, "%s is %s", name,
-            S_ISREG(st.st_mode) ? "a file with another name too (a hard link)"
-                                : "not a regular file");
+            is_file ? "a file with another name too (a hard link)" : "not a regular file");
     err_hint(e, "%s", away);
     close(fd);
     return -1;

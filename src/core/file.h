@@ -25,7 +25,8 @@ int file_dir(const char *path, unsigned flags, mode_t mode, struct err *e);
 /* A directory of our own inside an open one, made when missing; its mode is set to 0700. */
 int file_subdir(int dirfd, const char *name, struct err *e);
 /* Opens a file of our own to be written in place, `flags` as open(2) has them, with O_CREAT mode
- * 0600. Never through a link of either kind, never anything but a file: ERR_REFUSED. */
+ * 0600. Never through a link of either kind, never anything but a file: ERR_REFUSED; with O_CREAT
+ * one that has another name too is made anew, unless somebody holds a lock (flock) on it. */
 int file_open(int dirfd, const char *name, int flags, struct err *e);
 
 int file_publish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,

@@ -51,12 +51,14 @@ int seal_open(const struct config *c, struct err *e)
         forget(&old);
         return -1;
     }
+    bool same =
+        key.len == keys.key.len && (key.len == 0 || memcmp(key.p, keys.key.p, key.len) == 0);
     forget(&keys.key);
     forget(&keys.old);
     keys.from = c;
     keys.key = key;
     keys.old = old;
-    return 0;
+    return same ? 0 : 1;
 }
 
 bool seal_on(void)

@@ -19,8 +19,8 @@
 
 enum seal { SEAL_UNASKED /* no key is configured */, SEAL_GOOD, SEAL_MISSING, SEAL_WRONG };
 
-/* Reads the keys that the config names, once for a config. On failure (ERR_CONFIG) those from
- * before stay. */
+/* Reads the keys that the config names, once for a config. 1: the present key is another one than
+ * before. On failure (-1, ERR_CONFIG) those from before stay. */
 int seal_open(const struct config *c, struct err *e);
 bool seal_on(void);
 /* By the present key, which there must be. -1 when libcrypto fails. */

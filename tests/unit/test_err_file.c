@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -489,9 +490,19 @@ static void test_open_in_place(void **state)
     close(fd);
     assert_int_equal(mode_of("lock") & 07777, 0600);
     assert_int_equal(linkat(topfd, "lock", topfd, "other", 0), 0);
-    assert_int_equal(file_open(topfd, "lock", O_RDWR | O_CREAT, &e), -1);
+    assert_int_equal(file_open(topfd, "lock", O_WRONLY, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
     assert_string_equal(e.text, "lock is a file with another name too (a hard link)");
+    int held = openat(topfd, "other", O_RDONLY | O_CLOEXEC), theirs;
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    assert_true((theirs = file_open(topfd, "lock", O_RDWR | O_CREAT, &e)) >= 0);
+    assert_int_equal(flock(theirs, LOCK_EX | LOCK_NB), -1); /* it is the one that somebody holds */
+    close(theirs);
+    close(held);
+    assert_true((fd = file_open(topfd, "lock", O_RDWR | O_CREAT, &e)) >= 0);
+    struct stat st;
+    assert_true(fstat(fd, &st) == 0 && st.st_nlink == 1);
+    close(fd);
     drop("lock");
     assert_int_equal(symlinkat("other", topfd, "lock"), 0);
     assert_int_equal(file_open(topfd, "lock", O_RDWR | O_CREAT, &e), -1);
