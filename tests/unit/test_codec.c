@@ -1,5 +1,6 @@
 /* core/codec: each member is one for zlib too, comes back byte by byte however it is cut into
- * pieces, and nothing else is taken for one. */
+ * pieces, and nothing else is taken for one. All of it twice: with the libraries of this machine,
+ * and as on one that has zlib only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +8,11 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "core/codec.h"
@@ -16,6 +20,21 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define MIB (1u << 20)
+
+static bool zlib_only;
+
+/* Stands before the system's. */
+void *dlopen(const char *name, int how)
+{
+    static void *(*real)(const char *, int);
+    if (zlib_only && name && strstr(name, "libisal"))
+        return NULL;
+    if (!real) {
+        void *p = dlsym(RTLD_NEXT, "dlopen");
+        memcpy(&real, &p, sizeof p);
+    }
+    return real ? real(name, how) : NULL;
+}
 
 /* All members in `data`, `in` bytes and `out` bytes at a time: 0, or -1 (then `b` is what came
  * before). An end inside a member is bad too. */
@@ -87,11 +106,12 @@ static void test_which(void **state)
 {
     (void)state;
 #ifdef WK_ISAL
-    assert_string_equal(codec_name(1), "ISA-L");
-    assert_string_equal(codec_name(3), "ISA-L");
+    const char *quick = zlib_only ? "zlib" : "ISA-L";
 #else
-    assert_string_equal(codec_name(1), "zlib");
+    const char *quick = "zlib";
 #endif
+    assert_string_equal(codec_name(1), quick);
+    assert_string_equal(codec_name(3), quick);
     assert_string_equal(codec_name(4), "zlib");
     assert_string_equal(codec_name(9), "zlib");
 }
@@ -389,5 +409,13 @@ int main(void)
         cmocka_unit_test(test_flipped_bits),    cmocka_unit_test(test_cut),
         cmocka_unit_test(test_noise),           cmocka_unit_test(test_crc),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* Which libraries there are is asked once in a process. */
+    pid_t pid = fork();
+    if (pid == 0) {
+        zlib_only = true;
+        exit(cmocka_run_group_tests_name("with zlib only", tests, NULL, NULL));
+    }
+    int status = 1;
+    bool good = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL) || !good;
 }
