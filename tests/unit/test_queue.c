@@ -11,18 +11,34 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/file.h"
 #include "fake_clock.h"
+#include "open_kit.h"
 #include "report/alert.h"
 #include "report/queue.h"
 
 static char world[] = "s8", url[] = "x";
 static char path[64];
 static int dir = -1;
+
+/* Where this is set, who waits for a lock waits no time, and this happens meanwhile. */
+static void (*meanwhile)(void);
+static unsigned naps;
+
+int nanosleep(const struct timespec *t, struct timespec *rest)
+{
+    naps++;
+    if (!meanwhile)
+        return (int)syscall(SYS_nanosleep, t, rest);
+    meanwhile();
+    return 0;
+}
 
 static void empty_dir(const char *name)
 {
@@ -49,6 +65,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    kit_refuse(NULL, 0, 0);
+    meanwhile = NULL;
     empty_dir(path);
     close(dir);
     return rmdir(path);
@@ -350,17 +368,242 @@ static void test_many_writers(void **state)
     assert_int_equal(waiting(ALERT_SMTP), 0);
 }
 
+/* ---- what the disk refuses ---- */
+
+static int try_add(const struct config *c, const char *what, struct err *e)
+{
+    struct alert a = {.event = EVENT_DOWN, .what = what};
+    json_t *j = alert_compose(c, &a, (wall_t){1769903999000});
+    *e = (struct err){0};
+    int rc = alert_queue_add(c, dir, j, e);
+    json_decref(j);
+    return rc;
+}
+
+static int try_load(const struct config *c, struct err *e)
+{
+    struct queue_batch b;
+    *e = (struct err){0};
+    int rc = queue_load(c, dir, ALERT_SMTP, &b, e);
+    queue_batch_free(&b);
+    return rc;
+}
+
+#define ALWAYS 1000u
+
+/* The room that was kept is for one alert; after that the disk is full. */
+static void test_full_disk(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    struct err e;
+    add(c, "one");
+    assert_true(there("reserve"));
+    kit_refuse(".000000000002.json.", ENOSPC, 1);
+    add(c, "two");
+    assert_true(there("reserve")); /* there is room again, it seems */
+    kit_refuse(".000000000003.json.", ENOSPC, ALWAYS);
+    assert_int_equal(try_add(c, "three", &e), -1);
+    assert_int_equal(e.cls, ERR_NOSPACE);
+    assert_non_null(strstr(e.text, "alert not queued"));
+    assert_false(there("reserve"));
+    kit_refuse(".000000000003.json.", ENOSPC, 1);
+    assert_int_equal(try_add(c, "three", &e), -1); /* nothing left to give up */
+    kit_refuse("reserve", ENOSPC, ALWAYS);
+    add(c, "three"); /* an alert without room for the next is an alert all the same */
+    assert_false(there("reserve"));
+    expect(c, ALERT_SMTP, "one two three", 0, 0);
+}
+
+/* What went out must not go out again for as long as the disk is full. */
+static void test_mark_on_a_full_disk(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    struct err e = {0};
+    add(c, "one");
+    uint64_t upto = expect(c, ALERT_SMTP, "one", 0, 0);
+    kit_refuse(".smtp.done.", ENOSPC, ALWAYS);
+    done(c, ALERT_SMTP, upto);
+    expect(c, ALERT_SMTP, "", 0, 0);
+    assert_int_equal(unlinkat(dir, "smtp.done", 0), 0);
+    assert_int_equal(queue_done(c, dir, ALERT_SMTP, upto, &e), -1);
+    assert_int_equal(e.cls, ERR_NOSPACE);
+    assert_int_equal(queue_done(c, dir, ALERT_SMTP, upto, NULL), -1);
+}
+
+static void test_mark_in_the_way(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    struct err e = {0};
+    assert_int_equal(mkdirat(dir, "smtp.done", 0700), 0);
+    assert_int_equal(try_add(c, "one", &e), -1);
+    assert_int_equal(e.num, EISDIR);
+    assert_int_equal(try_load(c, &e), -1);
+    assert_int_equal(queue_done(c, dir, ALERT_SMTP, 1, &e), -1);
+}
+
+/* That a mark cannot be read now is no reason to send all anew, or to remove what it covers. */
+static void test_mark_unreadable(void **state)
+{
+    (void)state;
+    static const int nums[] = {EMFILE, ENFILE, EACCES};
+    const struct config *c = config(true, false);
+    struct err e = {0};
+    add(c, "one");
+    add(c, "two");
+    done(c, ALERT_SMTP, 1);
+    for (size_t i = 0; i < 3; i++) {
+        kit_refuse("smtp.done", nums[i], ALWAYS);
+        assert_int_equal(try_load(c, &e), -1);
+        assert_int_equal(e.num, nums[i]);
+        assert_int_equal(try_add(c, "three", &e), -1);
+        assert_int_equal(alert_queue_waiting(dir, ALERT_SMTP, NULL), -1);
+    }
+    kit_refuse("smtp.done", EMFILE, ALWAYS);
+    done(c, ALERT_SMTP, 2);
+    assert_true(there("000000000002.json")); /* tidied away the next time */
+    kit_refuse(NULL, 0, 0);
+    expect(c, ALERT_SMTP, "", 0, 0);
+    assert_false(there("000000000002.json"));
+}
+
+/* The first alert of a channel makes its mark; the other's may be what cannot be read. */
+static void test_other_mark_unreadable(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const struct config *c = config(true, true);
+    kit_refuse("webhook.done", EMFILE, ALWAYS);
+    assert_int_equal(try_load(c, &e), -1);
+    assert_int_equal(e.num, EMFILE);
+    assert_false(there("smtp.done"));
+    c = config(true, false);
+    kit_refuse(NULL, 0, 0);
+    add(c, "one");
+    kit_refuse("webhook.done", EMFILE, ALWAYS);
+    assert_int_equal(try_add(c, "two", &e), -1);
+    assert_false(there("000000000002.json"));
+}
+
+/* Out of descriptors: the alert is whole, and waits. */
+static void test_alert_unreadable_now(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    add(c, "one");
+    add(c, "two");
+    kit_refuse("000000000001.json", EMFILE, 1);
+    expect(c, ALERT_SMTP, "two", 1, 0);
+    assert_true(there("000000000001.json"));
+    expect(c, ALERT_SMTP, "one two", 0, 0);
+}
+
+static void test_lock_on_a_full_disk(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    struct err e = {0};
+    kit_refuse("lock", ENOSPC, ALWAYS);
+    add(c, "one"); /* the directory is locked instead */
+    kit_refuse("lock", EROFS, ALWAYS);
+    expect(c, ALERT_SMTP, "one", 0, 0);
+    kit_refuse("lock", EACCES, ALWAYS);
+    assert_int_equal(try_add(c, "two", &e), -1);
+    assert_non_null(strstr(e.text, "the lock of the alert queue"));
+    assert_int_equal(try_load(c, &e), -1);
+}
+
+static void test_lock_of_another_kind(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    struct err e = {0};
+    assert_int_equal(mkdirat(dir, "lock", 0700), 0);
+    assert_int_equal(try_add(c, "one", &e), -1);
+    assert_int_equal(unlinkat(dir, "lock", AT_REMOVEDIR), 0);
+    assert_int_equal(symlinkat("/tmp/wk-queue-elsewhere", dir, "lock"), 0);
+    assert_int_equal(try_add(c, "one", &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    assert_int_equal(access("/tmp/wk-queue-elsewhere", F_OK), -1);
+}
+
+static int held = -1;
+
+static void let_go(void)
+{
+    if (naps == 100)
+        flock(held, LOCK_UN);
+}
+
+static void test_lock_held(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    struct err e = {0};
+    add(c, "one");
+    held = openat(dir, "lock", O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    meanwhile = let_go;
+    naps = 1000;
+    assert_int_equal(try_add(c, "two", &e), -1);
+    assert_int_equal(e.cls, ERR_BUSY);
+    assert_int_equal(try_load(c, &e), -1);
+    assert_int_equal(e.cls, ERR_BUSY);
+    naps = 0;
+    add(c, "two");
+    assert_int_equal(naps, 100);
+    close(held);
+    expect(c, ALERT_SMTP, "one two", 0, 0);
+}
+
+static void test_directory_unreadable(void **state)
+{
+    (void)state;
+    const struct config *c = config(true, false);
+    struct err e = {0};
+    add(c, "one");
+    kit_refuse(".", EMFILE, 1);
+    assert_int_equal(try_load(c, &e), -1);
+    assert_int_equal(e.num, EMFILE);
+    kit_refuse(".", EMFILE, 1);
+    assert_int_equal(try_add(c, "two", &e), -1);
+    kit_refuse(".", EMFILE, 1);
+    assert_int_equal(waiting(ALERT_SMTP), -1);
+    int file = openat(dir, "lock", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(alert_queue_waiting(file, ALERT_SMTP, &e), -1);
+    assert_int_equal(e.num, ENOTDIR);
+    close(file);
+    expect(c, ALERT_SMTP, "one", 0, 0);
+}
+
 #define QUEUE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        QUEUE_TEST(test_killed_after_queued), QUEUE_TEST(test_order_and_marks),
-        QUEUE_TEST(test_no_channel),          QUEUE_TEST(test_new_channel),
-        QUEUE_TEST(test_full_queue),          QUEUE_TEST(test_damaged_files),
-        QUEUE_TEST(test_damaged_alone),       QUEUE_TEST(test_few_bad_ones_stay),
-        QUEUE_TEST(test_leftovers),           QUEUE_TEST(test_strange_marks),
+        QUEUE_TEST(test_killed_after_queued),
+        QUEUE_TEST(test_order_and_marks),
+        QUEUE_TEST(test_no_channel),
+        QUEUE_TEST(test_new_channel),
+        QUEUE_TEST(test_full_queue),
+        QUEUE_TEST(test_damaged_files),
+        QUEUE_TEST(test_damaged_alone),
+        QUEUE_TEST(test_few_bad_ones_stay),
+        QUEUE_TEST(test_leftovers),
+        QUEUE_TEST(test_strange_marks),
         QUEUE_TEST(test_many_writers),
+        QUEUE_TEST(test_full_disk),
+        QUEUE_TEST(test_mark_on_a_full_disk),
+        QUEUE_TEST(test_mark_in_the_way),
+        QUEUE_TEST(test_mark_unreadable),
+        QUEUE_TEST(test_other_mark_unreadable),
+        QUEUE_TEST(test_alert_unreadable_now),
+        QUEUE_TEST(test_lock_on_a_full_disk),
+        QUEUE_TEST(test_lock_of_another_kind),
+        QUEUE_TEST(test_lock_held),
+        QUEUE_TEST(test_directory_unreadable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
