@@ -1,0 +1,168 @@
+/* A set-up for the parts of --check: a config, a server that is all right, and what they said. */
+#ifndef WK_TESTS_CHECK_KIT_H
+#define WK_TESTS_CHECK_KIT_H
+
+#include "check.h"
+#include "fake_clock.h"
+#include "told_server.h"
+
+/* What the lists of tables and of columns are asked by, and rows of them. */
+#define ALL_TABLES "ENGINE IS NOT NULL ORDER BY BINARY TABLE_NAME"
+#define OWN_TABLES "= 'worldkeeper_tmp_' ORDER BY BINARY TABLE_NAME"
+#define ALL_COLUMNS "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION"
+#define BAG "bag\tMEMORY\t\\N\t10\t1000\t200\t16000000\t100"
+#define BAG_KEYED "bag\tid\tint(11)\t\t0\tPRI"
+#define BAG_BARE "bag\tid\tint(11)\t\t0\t"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+enum kind { MARIA, MYSQL_9, MYSQL_8 };
+
+static struct config kit_cfg;
+static char kit_host[] = "localhost", kit_user[] = "keeper", kit_schema[] = "game",
+            kit_name[] = "game1", kit_sentinel[] = "worldkeeper", kit_none[] = "/nonexistent/wk";
+
+#define KIT_SCHEMA_RIGHTS                                                                          \
+    "SELECT, INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, TRIGGER, " \
+    "SHOW VIEW, EVENT"
+
+static inline void kit_config(void)
+{
+    kit_cfg = (struct config){.name = kit_name,
+                              .schema = kit_schema,
+                              .sentinel = kit_sentinel,
+                              .dump_dir = kit_none,
+                              .journal_dir = kit_none,
+                              .dump_level = 1,
+                              .dump_interval = 60000,
+                              .probe_timeout = 5000,
+                              .max_dump_age = 3600000,
+                              .restore_binlog = true,
+                              .retention = {.keep_last = 1}};
+    kit_cfg.mysql = (struct config_mysql){.host = kit_host, .port = 3306, .user = kit_user};
+}
+
+static inline void kit_sound_server(enum kind kind)
+{
+    static const char *const versions[] = {
+        [MARIA] = "10.11.19-MariaDB-log", [MYSQL_9] = "9.7.4", [MYSQL_8] = "8.0.43"};
+    static const char *const ids[] = {[MARIA] =
+                                          "1700000000\tdb1\t/var/lib/mysql/\t10.11.19-MariaDB-log",
+                                      [MYSQL_9] = "1700000000\tdb1\t/var/lib/mysql/\t9.7.4",
+                                      [MYSQL_8] = "1700000000\tdb1\t/var/lib/mysql/\t8.0.43"};
+    told_nothing();
+    told_server.version = versions[kind];
+    told("VARIABLE_NAME='Uptime'", ids[kind]);
+    told("SELECT CURRENT_USER()", "keeper@localhost\tas told\t0");
+    told("SELECT UNIX_TIMESTAMP(NOW(6))", "1770000000.0");
+    told("SELECT @@global.max_heap_table_size", "16777216");
+    told("SELECT @@global.max_allowed_packet", "16777216");
+    told("SELECT @@global.log_bin", "1");
+    told("SELECT @@global.server_id", "1");
+    told("SELECT @@global.binlog_format", "ROW");
+    told("SELECT @@global.binlog_row_image", "FULL");
+    told("SELECT @@global.log_bin_trust_function_creators", "1");
+    told("SELECT @@global.local_infile", "1");
+    told("SHOW GRANTS", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`"
+                        "\nGRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`");
+    told("FROM information_schema.SCHEMATA", "1");
+    told("SELECT nonce, generation, dump FROM `game`.`worldkeeper`",
+         "0123456789abcdef0123456789abcdef\t3\td");
+    told("SELECT generation FROM `game`.`worldkeeper_lease`", "3");
+    told(kind == MARIA ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", "bin.000001\t4\t\t");
+    fake_wall_ms = 1770000000000;
+}
+
+static inline struct check kit_check(void)
+{
+    return (struct check){.cfg = &kit_cfg, .list = json_array(), .dirfd = -1};
+}
+
+static inline void kit_check_free(struct check *c)
+{
+    json_decref(c->list);
+    db_close(c->db);
+    grants_free(&c->grants);
+    db_tables_free(&c->tables);
+    db_triggers_free(&c->triggers);
+    catalog_free(&c->catalog);
+}
+
+/* All that asks the server, as check_run() does it. */
+static inline void kit_ask(struct check *c)
+{
+    check_connect(c, NULL);
+    assert_non_null(c->db);
+    check_load_world(c);
+    check_rights(c);
+    check_world(c);
+    check_server(c);
+}
+
+static inline const char *kit_text(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+/* Is there a finding of that name and level with these words in it (NULL: any), and as a hint? */
+static inline bool kit_said(const struct check *c, enum check_level level, const char *name,
+                            const char *text, const char *hint)
+{
+    static const char *const words[] = {"ok", "note", "warn", "fail"};
+    size_t i;
+    json_t *o;
+    json_array_foreach(c->list, i, o) if (strcmp(kit_text(o, "name"), name) == 0 &&
+                                          strcmp(kit_text(o, "level"), words[level]) == 0 &&
+                                          (!text || strstr(kit_text(o, "text"), text)) &&
+                                          (!hint || strstr(kit_text(o, "hint"), hint))) return true;
+    return false;
+}
+
+static inline void kit_expect(const struct check *c, enum check_level level, const char *name,
+                              const char *text, const char *hint)
+{
+    size_t i;
+    json_t *o;
+    struct buf all = {0};
+    if (kit_said(c, level, name, text, hint))
+        return;
+    json_array_foreach(c->list, i, o) if (strcmp(kit_text(o, "name"), name) == 0) buf_printf(
+        &all, "\n%s: %s (%s)", kit_text(o, "level"), kit_text(o, "text"), kit_text(o, "hint"));
+    fail_msg("%s: \"%s\" (%s) was not said, but:%s", name, text ? text : "", hint ? hint : "",
+             all.p ? all.p : "");
+}
+
+/* What a case of a table leaves out is zero. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+/* One question answered otherwise than by the sound server, and what is to be said then. */
+struct kit_case {
+    enum kind kind;
+    const char *ask, *rows;
+    unsigned num; /* instead of rows: this error */
+    enum check_level level;
+    const char *name, *text, *hint;
+    const char *ask2, *rows2;
+    void (*change)(void); /* of kit_cfg */
+};
+
+static inline void kit_case_run(const struct kit_case *k, void (*run)(struct check *))
+{
+    kit_config();
+    kit_sound_server(k->kind);
+    if (k->ask && k->num)
+        told_error(k->ask, k->num);
+    else if (k->ask)
+        told(k->ask, k->rows);
+    if (k->ask2)
+        told(k->ask2, k->rows2);
+    if (k->change)
+        k->change();
+    struct check c = kit_check();
+    run(&c);
+    kit_expect(&c, k->level, k->name, k->text, k->hint);
+    kit_check_free(&c);
+}
+
+#endif

@@ -1,0 +1,324 @@
+/* What --check says of servers, accounts and settings: one thing is wrong at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "check_kit.h"
+
+static void connect_only(struct check *c)
+{
+    check_connect(c, NULL);
+}
+
+static void test_sound(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"connection", "encryption", "account", "rights",
+                                        "drill",      "sentinel",   "lease",   "packet size",
+                                        "journal",    "settings",   "clock",   "loading"};
+    for (enum kind k = MARIA; k <= MYSQL_9; k++) {
+        kit_config();
+        kit_sound_server(k);
+        told("SHOW GRANTS",
+             "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`\n"
+             "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`\n"
+             "GRANT SELECT, INSERT, CREATE, DROP, ALTER ON `worldkeeper\\_drill\\_game1`.* TO "
+             "`keeper`@`localhost`");
+        struct check c = kit_check();
+        kit_ask(&c);
+        for (size_t i = 0; i < COUNT(names); i++)
+            kit_expect(&c, CHECK_OK, names[i], NULL, NULL);
+        assert_int_equal(c.failed, 0);
+        kit_check_free(&c);
+    }
+}
+
+/* ---- connection ---- */
+
+static char far_host[] = "db.example", near_v6[] = "::1", sock[] = "/run/mysqld/mysqld.sock",
+            secret[] = "/etc/secret";
+
+static void far_away(void)
+{
+    kit_cfg.mysql.host = far_host;
+}
+
+static void far_and_off(void)
+{
+    far_away();
+    kit_cfg.mysql.tls = TLS_OFF;
+}
+
+static void far_and_preferred(void)
+{
+    far_away();
+    kit_cfg.mysql.tls = TLS_PREFERRED;
+}
+
+static void far_and_verified(void)
+{
+    far_away();
+    kit_cfg.mysql.tls = TLS_VERIFY;
+    told_server.cipher = "AES";
+}
+
+static void far_and_required(void)
+{
+    far_away();
+    kit_cfg.mysql.tls = TLS_REQUIRED;
+    told_server.cipher = "AES";
+}
+
+static void required_without(void)
+{
+    far_away();
+    kit_cfg.mysql.tls = TLS_REQUIRED;
+}
+
+static void by_socket(void)
+{
+    kit_cfg.mysql.host = NULL;
+    kit_cfg.mysql.socket = sock;
+    kit_cfg.mysql.password_file = secret;
+}
+
+static void by_v6(void)
+{
+    kit_cfg.mysql.host = near_v6;
+}
+
+static void x_port(void)
+{
+    kit_cfg.mysql.port = 33060;
+    told_server.refused = 2007;
+}
+
+static void refused(void)
+{
+    told_server.refused = 2003;
+}
+
+static void wrong_certificate(void)
+{
+    far_away();
+    kit_cfg.mysql.tls = TLS_VERIFY;
+    told_server.refused = 2026;
+}
+
+static void wrong_password(void)
+{
+    told_server.refused = 1045;
+}
+
+static void hurried(void)
+{
+    kit_cfg.probe_timeout = 0;
+}
+
+#define TLS_ON "Ssl_cipher\tAES\nSsl_version\tTLSv1.3"
+
+static void test_connection(void **state)
+{
+    (void)state;
+    static const struct kit_case cases[] = {
+        {.level = CHECK_OK, .name = "connection", .text = "MariaDB 10.11.19 on db1"},
+        {MYSQL_9, .level = CHECK_OK, .name = "connection", .text = "MySQL 9.7.4 on db1"},
+        {.level = CHECK_OK, .name = "connection", .text = "socket /run", .change = by_socket},
+        {.level = CHECK_WARN, .name = "connection", .text = "near [probe]", .change = hurried},
+        {.level = CHECK_FAIL, .name = "connection", .hint = "X protocol", .change = x_port},
+        {.level = CHECK_FAIL, .name = "connection", .hint = "running?", .change = refused},
+        {.level = CHECK_FAIL, .name = "connection", .hint = "user", .change = wrong_password},
+        {.level = CHECK_FAIL,
+         .name = "connection",
+         .hint = "made out to db.example",
+         .change = wrong_certificate},
+        {.level = CHECK_FAIL, .name = "connection", .text = "no TLS", .change = required_without},
+        {MARIA, "VARIABLE_NAME='Uptime'", "", 0, CHECK_FAIL, "connection", "uptime"},
+        {MARIA, "VARIABLE_NAME='Uptime'", NULL, TOLD_LOST, CHECK_FAIL, "connection", NULL, "is it"},
+        {MARIA, "SELECT CURRENT_USER()", NULL, 1227, CHECK_FAIL, "connection"},
+        {MARIA, "DO 1", NULL, 1053, CHECK_FAIL, "connection"},
+        {MYSQL_8, .level = CHECK_WARN, .name = "version", .text = "too old", .hint = "upgrade"},
+        {MARIA, "SHOW SESSION STATUS", TLS_ON, 0, CHECK_OK, "encryption", "TLSv1.3, AES"},
+        {MARIA, "SHOW SESSION STATUS", NULL, 1227, CHECK_OK, "encryption", "none is needed"},
+        {.level = CHECK_OK, .name = "encryption", .text = "this machine", .change = by_v6},
+        {MARIA, "SHOW SESSION STATUS", TLS_ON, 0, CHECK_NOTE, "encryption", "not looked at",
+         "verify", .change = far_and_required},
+        {MARIA, "SHOW SESSION STATUS", TLS_ON, 0, CHECK_OK, "encryption", "certificate checked",
+         .change = far_and_verified},
+        {.level = CHECK_WARN, .name = "encryption", .text = "tls = off", .change = far_and_off},
+        {MARIA, "SELECT @@global.have_ssl", "YES", 0, CHECK_WARN, "encryption", "offers TLS",
+         .change = far_and_preferred},
+        {MYSQL_9, .level = CHECK_WARN, .name = "encryption", .text = "offers TLS",
+         .change = far_and_preferred},
+        {MARIA, "SELECT @@global.have_ssl", "DISABLED", 0, CHECK_WARN, "encryption",
+         "offers no TLS", "ssl_cert", .change = far_and_preferred},
+        {MARIA, "SELECT CURRENT_USER()", "@localhost\tx\t0", 0, CHECK_WARN, "account",
+         "has no name"},
+        {MARIA, "SELECT CURRENT_USER()", "keeper@%\tx\t0", 0, CHECK_NOTE, "account", "every host"},
+        {MARIA, "SELECT CURRENT_USER()", "keeper@%\tx\t0", 0, CHECK_OK, "account", "`keeper`@`%`",
+         .change = far_away},
+        {MARIA, "SELECT CURRENT_USER()", "keeper@localhost\tx\t4", 0, CHECK_WARN, "account",
+         "at most 4 connections"},
+        {MARIA, "SELECT CURRENT_USER()", "\\N\t\\N\t\\N", 0, CHECK_OK, "account", NULL},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        kit_case_run(&cases[i], connect_only);
+}
+
+/* ---- settings ---- */
+
+static void journal_off(void)
+{
+    kit_cfg.journal = JOURNAL_OFF;
+}
+
+static void journal_wanted(void)
+{
+    kit_cfg.journal = JOURNAL_SERVER;
+}
+
+static void dump_all(void)
+{
+    kit_cfg.dump_all = true;
+}
+
+static void method_lock(void)
+{
+    kit_cfg.dump_method = METHOD_LOCK;
+}
+
+static void in_1970(void)
+{
+    fake_wall_ms = 1000;
+}
+
+#define GLOBAL(rights)                                                                             \
+    "GRANT " rights " ON *.* TO `keeper`@`localhost`\n"                                            \
+    "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`"
+
+static void test_settings(void **state)
+{
+    (void)state;
+    static const struct kit_case cases[] = {
+        {MARIA, "SELECT @@global.read_only", "1", 0, CHECK_FAIL, "settings", "read_only is on"},
+        {MARIA, "SELECT @@global.read_only", "ON", 0, CHECK_NOTE, "settings", "all the same", NULL,
+         "SHOW GRANTS", GLOBAL("READ_ONLY ADMIN")},
+        {MYSQL_9, "SELECT @@global.read_only", "1", 0, CHECK_NOTE, "settings", "all the same", NULL,
+         "SHOW GRANTS", GLOBAL("CONNECTION_ADMIN")},
+        {MYSQL_9, "SELECT @@global.super_read_only", "1", 0, CHECK_FAIL, "settings",
+         "super_read_only is on", "SET GLOBAL super_read_only=OFF", "SHOW GRANTS",
+         GLOBAL("CONNECTION_ADMIN")},
+        {MARIA, "SELECT @@session.max_statement_time", "2.5", 0, CHECK_WARN, "settings", "= 2.5"},
+        {MARIA, "SELECT @@session.max_statement_time", "0", 0, CHECK_OK, "settings"},
+        {MARIA, "SELECT @@global.init_file", "/etc/init.sql", 0, CHECK_NOTE, "settings",
+         "/etc/init.sql"},
+        {MARIA, "SELECT @@global.init_file", "", 0, CHECK_OK, "settings"},
+        {MARIA, "SELECT @@global.enforce_storage_engine", "InnoDB", 0, CHECK_FAIL, "settings",
+         "no MEMORY table"},
+        {MARIA, "SELECT @@global.enforce_storage_engine", "memory", 0, CHECK_OK, "settings"},
+        {MARIA, "SELECT @@global.enforce_storage_engine", "", 0, CHECK_OK, "settings"},
+        {MYSQL_9, "SELECT @@session.sql_require_primary_key", "1", 0, CHECK_NOTE, "settings",
+         "copies that a dump reads", "SESSION_VARIABLES_ADMIN ON *.* TO `keeper`@`localhost`;"},
+        {MYSQL_9, "SELECT @@session.sql_require_primary_key", "0", 0, CHECK_OK, "settings"},
+        {MYSQL_9, "SELECT @@global.offline_mode", "1", 0, CHECK_WARN, "settings", "offline_mode"},
+        {MARIA, "SELECT @@global.max_allowed_packet", "65536", 0, CHECK_WARN, "packet size",
+         "64 KiB", "16777216"},
+        {MARIA, "DATA_TYPE IN", "letters\nbooks", 0, CHECK_NOTE, "packet size",
+         "`letters`, `books`", .change = dump_all},
+        {MARIA, "DATA_TYPE IN", "a\nb\nc\nd\ne\nf\ng", 0, CHECK_NOTE, "packet size", "and 2 more",
+         .change = dump_all},
+        {MARIA, "DATA_TYPE IN", "", 0, CHECK_OK, "packet size", .change = dump_all},
+        {.level = CHECK_NOTE, .name = "journal", .text = "mode = off", .change = journal_off},
+        {MARIA, "SELECT @@global.log_bin", "0", 0, CHECK_NOTE, "journal", "log_bin is off",
+         "my.cnf"},
+        {MARIA, "SELECT @@global.log_bin", "0", 0, CHECK_FAIL, "journal", "log_bin is off",
+         .change = journal_wanted},
+        {MARIA, "SELECT @@global.log_bin", NULL, 1227, CHECK_WARN, "journal", "cannot be asked"},
+        {MARIA, "SELECT @@global.server_id", "0", 0, CHECK_NOTE, "journal", "server_id is 0"},
+        {MARIA, "SELECT @@global.binlog_format", "MIXED", 0, CHECK_NOTE, "journal",
+         "binlog_format is MIXED"},
+        {MARIA, "SELECT @@global.binlog_row_image", "MINIMAL", 0, CHECK_NOTE, "journal",
+         "not all columns"},
+        {MARIA, "SELECT @@global.log_bin_compress", "1", 0, CHECK_NOTE, "journal",
+         "log_bin_compress is ON"},
+        {MYSQL_9, "SELECT @@global.binlog_transaction_compression", "1", 0, CHECK_NOTE, "journal",
+         "transactions are logged compressed"},
+        {MARIA, "SHOW MASTER STATUS", "b\t4\tgame\t", 0, CHECK_NOTE, "journal",
+         "binlog_do_db is set (game)"},
+        {MYSQL_9, "SHOW BINARY LOG STATUS", "b\t4\t\tother", 0, CHECK_NOTE, "journal",
+         "binlog_ignore_db is set (other)"},
+        {MYSQL_8, "SHOW BINARY LOG STATUS", NULL, 1064, CHECK_OK, "journal",
+         .ask2 = "SHOW MASTER STATUS", .rows2 = "b\t4\t\t"},
+        {MYSQL_9, "SHOW BINARY LOG STATUS", NULL, 1227, CHECK_WARN, "journal", "cannot be asked"},
+        {MARIA, "SHOW GRANTS", "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`", 0,
+         CHECK_NOTE, "journal", "REPLICATION SLAVE, BINLOG MONITOR is missing"},
+        {MYSQL_9, "SHOW GRANTS", "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`",
+         0, CHECK_NOTE, "journal", "REPLICATION SLAVE, REPLICATION CLIENT is missing"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        kit_case_run(&cases[i], kit_ask);
+}
+
+static void test_clock(void **state)
+{
+    (void)state;
+    static const struct kit_case cases[] = {
+        {MARIA, "SELECT UNIX_TIMESTAMP(NOW(6))", "1770000005.0", 0, CHECK_WARN, "clock",
+         "5.0 s ahead of"},
+        {MYSQL_9, "SELECT UNIX_TIMESTAMP(NOW(6))", "1769999990.5", 0, CHECK_WARN, "clock",
+         "behind"},
+        {MARIA, "SELECT UNIX_TIMESTAMP(NOW(6))", "1770000001.9", 0, CHECK_OK, "clock"},
+        {MARIA, "SELECT UNIX_TIMESTAMP(NOW(6))", "\\N", 0, CHECK_WARN, "clock", "does not tell"},
+        {MARIA, "SELECT UNIX_TIMESTAMP(NOW(6))", NULL, 1227, CHECK_WARN, "clock"},
+        {.level = CHECK_WARN, .name = "clock", .text = "1970", .change = in_1970},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        kit_case_run(&cases[i], kit_ask);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct kit_case cases[] = {
+        {MARIA, ALL_TABLES, BAG, 0, CHECK_OK, "table size", "the largest table, `bag`", NULL,
+         ALL_COLUMNS, BAG_KEYED},
+        {MARIA, ALL_TABLES, "bag\tMEMORY\t\\N\t10\t20000000\t1000000\t80000000\t100", 0, CHECK_WARN,
+         "table size", "takes 20.0 MiB", "max_heap_table_size=67108864", ALL_COLUMNS, BAG_KEYED},
+        {MYSQL_9, ALL_TABLES,
+         "bag\tMEMORY\t\\N\t10\t13000000\t200\t16000000\t100\n"
+         "box\tMEMORY\t\\N\t10\t15000000\t200\t16000000\t100",
+         0, CHECK_WARN, "table size", "`bag` (and 1 more) is 80 %", NULL, ALL_COLUMNS, BAG_KEYED},
+        {MARIA, ALL_TABLES, "bag\tMEMORY\t\\N\t10\t10000000000000000\t200\t\\N\t100", 0, CHECK_WARN,
+         "memory", "is available", "method = lock", ALL_COLUMNS, BAG_KEYED},
+        {MARIA, ALL_TABLES, BAG, 0, CHECK_OK, "memory", "is available", NULL, ALL_COLUMNS,
+         BAG_KEYED},
+        {MARIA, ALL_TABLES, BAG, 0, CHECK_NOTE, "memory", "cannot be seen from here", NULL,
+         ALL_COLUMNS, BAG_KEYED, far_away},
+        {MARIA, ALL_TABLES, BAG, 0, CHECK_OK, "method", "lock: asked for", "auto", ALL_COLUMNS,
+         BAG_KEYED, method_lock},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        kit_case_run(&cases[i], kit_ask);
+    kit_config();
+    kit_sound_server(MYSQL_9);
+    told(ALL_TABLES, BAG);
+    told(ALL_COLUMNS, BAG_BARE);
+    told("SELECT @@session.sql_require_primary_key", "1");
+    struct check c = kit_check();
+    kit_ask(&c);
+    kit_expect(&c, CHECK_FAIL, "settings", "table bag has no key", "or give that table");
+    kit_expect(&c, CHECK_NOTE, "tables", "without a primary key: `bag`", NULL);
+    kit_check_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sound),    cmocka_unit_test(test_connection),
+        cmocka_unit_test(test_settings), cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* Stands before the client library: a server that answers with what the test told it, and fails
+ * where the test says so. What is asked with prepared statements is refused.
+ *
+ *   told("SELECT @@global.log_bin", "1");          rows by \n, values by \t, \N is NULL
+ *   told_error("SHOW GRANTS", 1227);
+ *
+ * The last one told whose words are in a statement answers it. Of the rest, a variable is not
+ * there, a question has no rows, and a statement is done. */
+#ifndef WK_TESTS_TOLD_SERVER_H
+#define WK_TESTS_TOLD_SERVER_H
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "db/client.h"
+#include "db/conn.h"
+
+#define TOLD_MAX 128
+#define TOLD_LOST 2013
+#define TOLD_NO_VARIABLE 1193
+
+struct told {
+    const char *ask, *rows;
+    unsigned num; /* of an error; 0: none */
+};
+
+static struct {
+    struct told list[TOLD_MAX];
+    size_t count;
+    const char *version, *cipher;
+    unsigned refused; /* the login's error */
+    unsigned asked;   /* statements so far */
+    unsigned fails;   /* the how manieth fails (0: none), with `fail_num` */
+    unsigned fail_num;
+    bool cut;     /* it fails with its rows on their way: behind the first */
+    unsigned num; /* error of the last call */
+    const struct told *answer;
+    struct buf log; /* statements, a line each */
+} told_server;
+
+struct told_rows {
+    char *text, *next; /* a copy, taken apart as it is read */
+    char *row[32];
+    unsigned long lengths[32];
+    unsigned fields;
+    bool cut;
+};
+
+static inline void told(const char *ask, const char *rows)
+{
+    if (told_server.count == TOLD_MAX)
+        abort();
+    told_server.list[told_server.count++] = (struct told){ask, rows, 0};
+}
+
+static inline void told_error(const char *ask, unsigned num)
+{
+    told(ask, NULL);
+    told_server.list[told_server.count - 1].num = num;
+}
+
+static inline void told_nothing(void)
+{
+    buf_free(&told_server.log);
+    memset(&told_server, 0, sizeof told_server);
+}
+
+static inline struct db *told_open(void)
+{
+    struct err e = {0};
+    struct db_params p = {.socket = "/none", .user = "keeper", .bulk = true};
+    struct db *db = db_open(&p, &e);
+    told_server.asked = 0;
+    buf_clear(&told_server.log);
+    return db;
+}
+
+static inline bool told_was_asked(const char *words)
+{
+    return told_server.log.len && strstr(told_server.log.p, words);
+}
+
+static inline const struct told *told_find(const char *sql)
+{
+    for (size_t i = told_server.count; i-- > 0;) {
+        const char *at = strstr(sql, told_server.list[i].ask);
+        unsigned char behind = at ? (unsigned char)at[strlen(told_server.list[i].ask)] : 0;
+        if (at && !isalnum(behind) && behind != '_')
+            return &told_server.list[i];
+    }
+    return NULL;
+}
+
+static inline bool told_is_question(const char *sql)
+{
+    return text_starts(sql, "SELECT") || text_starts(sql, "SHOW");
+}
+
+int mysql_real_query(MYSQL *my, const char *sql, unsigned long len)
+{
+    static struct told other;
+    char *text = xstrndup(sql, len);
+    (void)my;
+    buf_printf(&told_server.log, "%s\n", text);
+    told_server.answer = told_find(text);
+    if (!told_server.answer) {
+        bool variable = strstr(text, "SELECT @@") != NULL;
+        other = (struct told){"", told_is_question(text) && !variable ? "" : NULL,
+                              variable ? TOLD_NO_VARIABLE : 0};
+        told_server.answer = &other;
+    }
+    free(text);
+    told_server.num = told_server.answer->num;
+    if (++told_server.asked == told_server.fails && !told_server.cut)
+        told_server.num = told_server.fail_num;
+    return told_server.num != 0;
+}
+
+MYSQL_RES *mysql_use_result(MYSQL *my)
+{
+    (void)my;
+    const char *rows = told_server.answer->rows;
+    if (!rows)
+        return NULL;
+    struct told_rows *r = xcalloc(1, sizeof *r);
+    r->text = xstrdup(rows);
+    r->next = *r->text ? r->text : NULL;
+    r->fields = 1;
+    for (const char *s = rows; *s && *s != '\n'; s++)
+        r->fields += *s == '\t';
+    r->cut = told_server.cut && told_server.asked == told_server.fails;
+    return (MYSQL_RES *)r;
+}
+
+MYSQL_RES *mysql_store_result(MYSQL *my)
+{
+    return mysql_use_result(my);
+}
+
+void mysql_free_result(MYSQL_RES *res)
+{
+    struct told_rows *r = (struct told_rows *)res;
+    free(r->text);
+    free(r);
+}
+
+MYSQL_ROW mysql_fetch_row(MYSQL_RES *res)
+{
+    struct told_rows *r = (struct told_rows *)res;
+    if (!r->next || (r->cut && r->next != r->text)) {
+        told_server.num = r->cut ? told_server.fail_num : 0;
+        return NULL;
+    }
+    char *line = r->next, *end = strchr(line, '\n');
+    r->next = end ? end + 1 : NULL;
+    if (end)
+        *end = '\0';
+    for (unsigned i = 0; i < r->fields; i++) {
+        char *tab = line ? strchr(line, '\t') : NULL;
+        if (tab)
+            *tab = '\0';
+        r->row[i] = line && strcmp(line, "\\N") != 0 ? line : NULL;
+        r->lengths[i] = r->row[i] ? strlen(line) : 0;
+        line = tab ? tab + 1 : NULL;
+    }
+    return r->row;
+}
+
+unsigned long *mysql_fetch_lengths(MYSQL_RES *res)
+{
+    return ((struct told_rows *)res)->lengths;
+}
+
+unsigned mysql_num_fields(MYSQL_RES *res)
+{
+    return ((struct told_rows *)res)->fields;
+}
+
+unsigned mysql_errno(MYSQL *my)
+{
+    (void)my;
+    return told_server.num;
+}
+
+const char *mysql_error(MYSQL *my)
+{
+    (void)my;
+    return told_server.num ? "as told" : "";
+}
+
+unsigned mysql_warning_count(MYSQL *my)
+{
+    (void)my;
+    return 0;
+}
+
+my_ulonglong mysql_affected_rows(MYSQL *my)
+{
+    (void)my;
+    return 1;
+}
+
+unsigned long mysql_thread_id(MYSQL *my)
+{
+    (void)my;
+    return 7;
+}
+
+const char *mysql_get_ssl_cipher(MYSQL *my)
+{
+    (void)my;
+    return told_server.cipher;
+}
+
+#ifdef LIBMARIADB
+char *mysql_get_server_info(MYSQL *my)
+#else
+const char *mysql_get_server_info(MYSQL *my)
+#endif
+{
+    static char none[] = "";
+    (void)my;
+    return told_server.version ? (char *)(uintptr_t)told_server.version : none;
+}
+
+MYSQL *mysql_real_connect(MYSQL *my, const char *host, const char *user, const char *password,
+                          const char *schema, unsigned port, const char *path, unsigned long flags)
+{
+    (void)host;
+    (void)user;
+    (void)password;
+    (void)schema;
+    (void)port;
+    (void)path;
+    (void)flags;
+    told_server.num = told_server.refused;
+    return told_server.refused ? NULL : my;
+}
+
+int mysql_stmt_prepare(MYSQL_STMT *stmt, const char *sql, unsigned long len)
+{
+    (void)stmt;
+    buf_printf(&told_server.log, "%.*s\n", (int)len, sql);
+    return 1;
+}
+
+unsigned mysql_stmt_errno(MYSQL_STMT *stmt)
+{
+    (void)stmt;
+    return 1295;
+}
+
+const char *mysql_stmt_error(MYSQL_STMT *stmt)
+{
+    (void)stmt;
+    return "as told";
+}
+
+#endif
