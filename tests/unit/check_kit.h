@@ -99,7 +99,7 @@ static inline void kit_ask(struct check *c)
     check_server(c);
 }
 
-static inline const char *kit_text(const json_t *o, const char *key)
+static inline const char *kit_key(const json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "";
@@ -112,10 +112,10 @@ static inline bool kit_said(const struct check *c, enum check_level level, const
     static const char *const words[] = {"ok", "note", "warn", "fail"};
     size_t i;
     json_t *o;
-    json_array_foreach(c->list, i, o) if (strcmp(kit_text(o, "name"), name) == 0 &&
-                                          strcmp(kit_text(o, "level"), words[level]) == 0 &&
-                                          (!text || strstr(kit_text(o, "text"), text)) &&
-                                          (!hint || strstr(kit_text(o, "hint"), hint))) return true;
+    json_array_foreach(c->list, i, o) if (strcmp(kit_key(o, "name"), name) == 0 &&
+                                          strcmp(kit_key(o, "level"), words[level]) == 0 &&
+                                          (!text || strstr(kit_key(o, "text"), text)) &&
+                                          (!hint || strstr(kit_key(o, "hint"), hint))) return true;
     return false;
 }
 
@@ -127,8 +127,8 @@ static inline void kit_expect(const struct check *c, enum check_level level, con
     struct buf all = {0};
     if (kit_said(c, level, name, text, hint))
         return;
-    json_array_foreach(c->list, i, o) if (strcmp(kit_text(o, "name"), name) == 0) buf_printf(
-        &all, "\n%s: %s (%s)", kit_text(o, "level"), kit_text(o, "text"), kit_text(o, "hint"));
+    json_array_foreach(c->list, i, o) if (strcmp(kit_key(o, "name"), name) == 0) buf_printf(
+        &all, "\n%s: %s (%s)", kit_key(o, "level"), kit_key(o, "text"), kit_key(o, "hint"));
     fail_msg("%s: \"%s\" (%s) was not said, but:%s", name, text ? text : "", hint ? hint : "",
              all.p ? all.p : "");
 }

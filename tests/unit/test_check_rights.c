@@ -72,7 +72,8 @@ static void test_needed(void **state)
     (void)state;
     static const struct kit_case cases[] = {
         {MARIA, "SHOW GRANTS", NULL, 1227, CHECK_WARN, "rights", "cannot be read (SHOW GRANTS)"},
-        {MARIA, "SHOW GRANTS", OURS "\nGRANT SELECT ON", 0, CHECK_NOTE, "rights", "1 lines of SHOW GRANTS"},
+        {MARIA, "SHOW GRANTS", OURS "\nGRANT SELECT ON", 0, CHECK_NOTE, "rights",
+         "1 lines of SHOW GRANTS"},
         {MARIA, "SHOW GRANTS", "GRANT SELECT ON `game`.* TO " US, 0, CHECK_FAIL, "rights",
          "INSERT (loading rows), UPDATE (raising",
          "GRANT INSERT, UPDATE, CREATE, DROP, ALTER, LOCK TABLES, CREATE TEMPORARY TABLES, "
