@@ -341,6 +341,17 @@ static int note_names(struct swap *s, struct err *e)
     return 0;
 }
 
+/* Everything is as before, and proven to be: the session that answers is the one that was refused.
+ * A lost one may have been lost behind the swap, with or without triggers to put back; then what is
+ * noted stays, by which the next restore knows the world that came in. */
+static void take_back(struct swap *s, const struct db_triggers *triggers)
+{
+    struct err ignored;
+    if (db_exec(s->db, "DO 1", &ignored) == 0 &&
+        triggers_put(s->db, s->job->cfg->schema, triggers, &ignored) == 0)
+        pending_remove(s->job->dirfd, &ignored);
+}
+
 /* A told end waits until the few statements of the swap are through. */
 static void hold_signals(sigset_t *old)
 {
@@ -373,8 +384,8 @@ int swap_in(struct swap *s, struct err *e)
         rc = triggers_move(s, &triggers, e);
     if (rc == 0)
         rc = rename_all(s, sentinel_there, e);
-    if (rc < 0 && triggers_put(s->db, c->schema, &triggers, &ignored) == 0)
-        pending_remove(s->job->dirfd, &ignored);
+    if (rc < 0)
+        take_back(s, &triggers);
     if (rc == 0)
         fault_point("restore.renamed");
 out:

@@ -7,12 +7,13 @@ import time
 
 class Relay:
     """Listens on a port of its own and passes everything to `port`. What it does to it may be changed while
-    connections live: `cut_after` bytes to the client end its connection, `hole` passes nothing any more,
-    `delay` seconds before each piece, `piece` bytes at most at a time, with `pause` seconds between them."""
+    connections live: `cut_after` bytes to the client end its connection, `unanswered` is what a request holds
+    whose answer ends it, `hole` passes nothing any more, `delay` seconds before each piece, `piece` bytes at most at a time, with `pause` seconds between them."""
 
     def __init__(self, port):
         self.target, self.passed = port, 0
         self.cut_after, self.hole, self.delay, self.piece, self.pause = None, False, 0, 65536, 0
+        self.unanswered = None
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.ended = False
@@ -59,6 +60,9 @@ class Relay:
                 client.sendall(data[:max(left, 0)])
                 return False
         (server if source is client else client).sendall(data)
+        if source is client and self.unanswered and self.unanswered in data:
+            server.recv(1)
+            return False
         return True
 
     def stop(self):

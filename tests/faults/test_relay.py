@@ -45,16 +45,20 @@ def test_cut_in_a_dump(relayed, tally):
     tally.assert_clean()
 
 
+def lose_rows(world):
+    memory = world.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")
+    world.sql(*[f"TRUNCATE {row[0]}" for row in memory])
+
+
 def test_cut_in_a_restore(relayed, tally):
     """Of a world that was lost: whole, or empty as it was."""
     keeper = relayed
     keeper.configure({"retention": {"keep_last": 1000}})
     first, full = keeper.dump()["name"], keeper.world.checksums()
-    memory = [row[0] for row in keeper.world.sql(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")]
 
     def lose():
-        keeper.world.sql(*[f"TRUNCATE {table}" for table in memory])
+        lose_rows(keeper.world)
 
     lose()
     empty = keeper.world.checksums()
@@ -70,6 +74,22 @@ def test_cut_in_a_restore(relayed, tally):
             bad.append(f"said again: {done_again}")
         tally.point("connection cut in a restore", [f"after {after} bytes: {b}" for b in bad], done.rc != DONE)
     tally.assert_clean()
+
+
+def test_answer_to_the_swap_lost(relayed):
+    """The server did it, and nobody was told: the world that came in is ours all the same."""
+    keeper = relayed
+    keeper.dump()
+    full = keeper.world.checksums()
+    lose_rows(keeper.world)
+    keeper.relay.unanswered = b"RENAME TABLE"
+    done = keeper.run("--restore")
+    keeper.relay.unanswered = None
+    assert done.rc != DONE and keeper.world.checksums() == full, done
+    settled(keeper)
+    again(keeper, "--restore")
+    assert keeper.run("--dump").rc == DONE
+    assert keeper.world.checksums() == full
 
 
 def test_slow_and_dripping(relayed):

@@ -1,11 +1,12 @@
 /* Stands before the client library: a server that answers with what the test told it, and fails
  * where the test says so. What is asked with prepared statements is refused.
  *
- *   told("SELECT @@global.log_bin", "1");          rows by \n, values by \t, \N is NULL
+ *   told("SELECT @@global.log_bin", "1");          rows by \n, values by \t; in one, \N is
+ *                                                  NULL and \n written out a new line
  *   told_error("SHOW GRANTS", 1227);
  *
  * The last one told whose words are in a statement answers it. Of the rest, a variable is not
- * there, a question has no rows, and a statement is done. */
+ * there, a question has no rows, and a statement is done. A connection that was lost stays lost. */
 #ifndef WK_TESTS_TOLD_SERVER_H
 #define WK_TESTS_TOLD_SERVER_H
 
@@ -37,7 +38,8 @@ static struct {
     bool cut;     /* it fails with its rows on their way: behind the first */
     unsigned num; /* error of the last call */
     const struct told *answer;
-    struct buf log; /* statements, a line each */
+    struct buf log;                /* statements, a line each */
+    void (*done)(const char *sql); /* called for each that did not fail; may be NULL */
 } told_server;
 
 struct told_rows {
@@ -65,6 +67,15 @@ static inline void told_nothing(void)
 {
     buf_free(&told_server.log);
     memset(&told_server, 0, sizeof told_server);
+}
+
+/* The n-th statement from now on fails; `cut`: while its rows are read, if it has any. */
+static inline void told_fail(unsigned n, unsigned num, bool cut)
+{
+    told_server.asked = 0;
+    told_server.fails = n;
+    told_server.fail_num = num;
+    told_server.cut = cut;
 }
 
 static inline struct db *told_open(void)
@@ -98,6 +109,14 @@ static inline bool told_is_question(const char *sql)
     return text_starts(sql, "SELECT") || text_starts(sql, "SHOW");
 }
 
+/* Another statement: is it the one that fails, or behind one that lost the connection? */
+static inline bool told_fails_now(void)
+{
+    bool lost = told_server.fails && told_server.fail_num == TOLD_LOST &&
+                told_server.asked >= told_server.fails;
+    return (++told_server.asked == told_server.fails && !told_server.cut) || lost;
+}
+
 int mysql_real_query(MYSQL *my, const char *sql, unsigned long len)
 {
     static struct told other;
@@ -111,17 +130,19 @@ int mysql_real_query(MYSQL *my, const char *sql, unsigned long len)
                               variable ? TOLD_NO_VARIABLE : 0};
         told_server.answer = &other;
     }
-    free(text);
     told_server.num = told_server.answer->num;
-    if (++told_server.asked == told_server.fails && !told_server.cut)
+    if (told_fails_now())
         told_server.num = told_server.fail_num;
+    else if (told_server.done && !told_server.num)
+        told_server.done(text);
+    free(text);
     return told_server.num != 0;
 }
 
 MYSQL_RES *mysql_use_result(MYSQL *my)
 {
     (void)my;
-    const char *rows = told_server.answer->rows;
+    const char *rows = told_server.num ? NULL : told_server.answer->rows;
     if (!rows)
         return NULL;
     struct told_rows *r = xcalloc(1, sizeof *r);
@@ -146,6 +167,15 @@ void mysql_free_result(MYSQL_RES *res)
     free(r);
 }
 
+static inline void told_new_lines(char *value)
+{
+    char *at = value ? strstr(value, "\\n") : NULL;
+    for (; at; at = strstr(at, "\\n")) {
+        *at = '\n';
+        memmove(at + 1, at + 2, strlen(at + 2) + 1);
+    }
+}
+
 MYSQL_ROW mysql_fetch_row(MYSQL_RES *res)
 {
     struct told_rows *r = (struct told_rows *)res;
@@ -162,6 +192,7 @@ MYSQL_ROW mysql_fetch_row(MYSQL_RES *res)
         if (tab)
             *tab = '\0';
         r->row[i] = line && strcmp(line, "\\N") != 0 ? line : NULL;
+        told_new_lines(r->row[i]);
         r->lengths[i] = r->row[i] ? strlen(line) : 0;
         line = tab ? tab + 1 : NULL;
     }
