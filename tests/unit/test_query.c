@@ -1,0 +1,462 @@
+/* db/conn, db/query and what asks through them: what errors are taken for, and that an answer that
+ * did not come, or broke off, is never taken for one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "db/binlog.h"
+#include "db/doctor.h"
+#include "db/query.h"
+#include "db/scan.h"
+#include "db/sentinel.h"
+#include "fake_clock.h"
+#include "told_server.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define REFUSED 1064
+
+static void server(bool mariadb)
+{
+    told_nothing();
+    told_server.version = mariadb ? "10.11.19-MariaDB" : "9.7.4";
+}
+
+/* ---- errors ---- */
+
+static void test_errors_of_a_login(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned num;
+        enum err_class cls;
+        const char *hint;
+    } cases[] = {
+        {1040, ERR_DENIED, "no free connection"},
+        {1203, ERR_DENIED, "no free connection"},
+        {1226, ERR_DENIED, "no free connection"},
+        {1044, ERR_DENIED, "--check prints the GRANT"},
+        {1227, ERR_DENIED, "--check prints the GRANT"},
+        {1045, ERR_DENIED, "password_file"},
+        {1698, ERR_DENIED, "password_file"},
+        {1820, ERR_DENIED, "PASSWORD EXPIRE NEVER"},
+        {1862, ERR_DENIED, "PASSWORD EXPIRE NEVER"},
+        {1524, ERR_DENIED, "caching_sha2_password"},
+        {3159, ERR_DENIED, "tls = verify"},
+        {4151, ERR_DENIED, "ACCOUNT UNLOCK"},
+        {3118, ERR_DENIED, "ACCOUNT UNLOCK"},
+        {3032, ERR_DENIED, "offline_mode=OFF"},
+        {2002, ERR_UNREACHABLE, "is the server running?"},
+        {2003, ERR_UNREACHABLE, "is the server running?"},
+        {2005, ERR_UNREACHABLE, "is the server running?"},
+        {2007, ERR_UNREACHABLE, "X protocol"},
+        {2026, ERR_UNREACHABLE, "TLS handshake"},
+        {1053, ERR_UNREACHABLE, ""},
+        {1205, ERR_STALLED, ""},
+        {1969, ERR_STALLED, ""},
+        {3024, ERR_STALLED, ""},
+        {1290, ERR_QUERY, "read-only"},
+        {3750, ERR_QUERY, "primary key"},
+        {1064, ERR_QUERY, ""},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct err e = {0};
+        struct db_params p = {.host = "x", .tls = 1};
+        server(true);
+        told_server.refused = cases[i].num;
+        assert_null(db_open(&p, &e));
+        assert_int_equal(e.cls, cases[i].cls);
+        assert_int_equal(e.num, cases[i].num);
+        assert_non_null(strstr(e.text, "cannot connect: as told"));
+        assert_non_null(strstr(e.hint, cases[i].hint));
+        assert_null(db_open(&p, NULL));
+    }
+}
+
+/* A loss that took as long as the time to read was no loss. */
+static void slowly(const char *sql)
+{
+    (void)sql;
+    fake_mono_ms += 5000;
+}
+
+static void test_stalled(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct db_params p = {.host = "x", .read_timeout = 5000};
+    for (int slow = 0; slow < 2; slow++) {
+        server(true);
+        struct db *db = db_open(&p, &e);
+        assert_non_null(db);
+        told("SELECT 1", "1\n2");
+        told_fail(1, TOLD_LOST, true);
+        struct db_rows *r = db_select(db, "SELECT 1", &e);
+        assert_int_equal(db_next(r, &e), 1);
+        if (slow)
+            slowly(NULL);
+        assert_int_equal(db_next(r, &e), -1);
+        assert_int_equal(e.cls, slow ? ERR_STALLED : ERR_UNREACHABLE);
+        db_rows_end(r);
+        db_close(db);
+    }
+}
+
+/* MySQL may not let us have tables without keys; that is no reason not to begin. */
+static void test_session(void **state)
+{
+    (void)state;
+    struct db_params p = {.host = "x"};
+    for (int kind = 0; kind < 2; kind++)
+        for (unsigned n = 1; n <= (kind ? 5 : 3); n++)
+            for (int lost = 0; lost < 2; lost++) {
+                struct err e = {0};
+                server(!kind);
+                told("SELECT @@SESSION.sql_require_primary_key OR", "1");
+                told_fail(n, lost ? TOLD_LOST : REFUSED, false);
+                struct db *db = db_open(&p, &e);
+                bool wanted = n > 3 && !lost;
+                assert_int_equal(db != NULL, wanted);
+                assert_int_equal(e.cls == ERR_NONE, wanted);
+                db_close(db);
+            }
+}
+
+static void test_one(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    server(true);
+    struct db *db = told_open();
+    told("SELECT a", "x\ny");
+    told("SELECT b", "\\N");
+    char *v = db_one(db, "SELECT a", &e);
+    assert_string_equal(v, "x");
+    free(v);
+    assert_null(db_one(db, "SELECT b", &e));
+    assert_int_equal(e.cls, ERR_NONE);
+    assert_null(db_one(db, "SELECT none", &e));
+    assert_int_equal(e.cls, ERR_NONE);
+    told_fail(1, TOLD_LOST, true);
+    assert_null(db_one(db, "SELECT a", &e)); /* the rest may have been anything */
+    assert_int_equal(e.cls, ERR_UNREACHABLE);
+    told_fail(0, 0, false);
+    assert_null(db_select(db, "DO 1", &e));
+    assert_non_null(strstr(e.text, "no rows"));
+    db_close(db);
+}
+
+/* ---- each question, and each statement of it ---- */
+
+static int tables(struct db *db, struct err *e)
+{
+    struct db_tables t;
+    int rc = db_tables(db, "game", true, &t, e);
+    rc = rc < 0 ? rc : db_table_keys(db, "game", &t, e);
+    db_tables_free(&t);
+    return rc;
+}
+
+static int own_tables(struct db *db, struct err *e)
+{
+    struct db_tables t;
+    int rc = db_own_tables(db, "game", &t, e);
+    db_tables_free(&t);
+    rc = rc < 0 ? rc : db_closed_tables(db, "game", &t, e);
+    db_tables_free(&t);
+    rc = rc < 0 ? rc : db_table_named(db, "game", "bag", &t, e);
+    db_tables_free(&t);
+    return rc;
+}
+
+static int names(struct db *db, struct err *e)
+{
+    int rc = 0;
+    for (int k = DB_TRIGGER; k <= DB_LIBRARY && rc == 0; k++) {
+        struct db_names n;
+        struct db_definition d = {0};
+        rc = db_names(db, "game", (enum db_kind)k, &n, e);
+        rc = rc < 0 ? rc : db_definition(db, "game", (enum db_kind)k, "x", &d, e);
+        db_names_free(&n);
+        db_definition_free(&d);
+    }
+    return rc;
+}
+
+static int triggers(struct db *db, struct err *e)
+{
+    struct db_triggers t;
+    int rc = db_triggers(db, "game", &t, e);
+    if (rc == 0 && t.count)
+        rc = db_trigger_create(db, t.list, "bag", e);
+    db_triggers_free(&t);
+    return rc;
+}
+
+static int figures(struct db *db, struct err *e)
+{
+    struct db_figures f;
+    uint64_t rows;
+    char *create = NULL, *schema = NULL;
+    int rc = db_figures(db, "game", "bag", &f, e);
+    rc = rc < 0 ? rc : db_count(db, "game", "bag", &rows, e);
+    if (rc == 0) {
+        create = db_create_table(db, "game", "bag", e);
+        rc = create ? 0 : -1;
+    }
+    if (rc == 0) {
+        schema = db_schema_name(db, "GAME", e);
+        rc = schema ? 0 : -1;
+    }
+    free(create);
+    free(schema);
+    return rc;
+}
+
+static int lease(struct db *db, struct err *e)
+{
+    unsigned long holder;
+    uint64_t generation;
+    int rc = db_lease_create(db, "game", "wk", e);
+    rc = rc < 0 ? rc : db_lease_read(db, "game", "wk", &generation, e);
+    rc = rc < 0 ? rc : db_lease_raise(db, "game", "wk", 3, "us", e);
+    rc = rc < 0 ? rc : db_lease_lock(db, "game", &holder, e);
+    return rc < 0 ? rc : db_lease_slot(db, "game", 1, db, e);
+}
+
+static int sentinel(struct db *db, struct err *e)
+{
+    struct db_sentinel s;
+    int rc = db_sentinel_create(db, "game", "wk", true, e);
+    rc = rc < 0 ? rc : db_sentinel_insert(db, "game", "wk", "n", 3, "d", e);
+    rc = rc < 0 ? rc : db_sentinel_beat(db, "game", "wk", 3, e);
+    return rc < 0 ? rc : db_sentinel_read(db, "game", "wk", &s, e);
+}
+
+static int doctor(struct db *db, struct err *e)
+{
+    double ms;
+    int64_t ahead, error;
+    bool there;
+    struct db_names n;
+    int rc = doctor_latency(db, &ms, e);
+    rc = rc < 0 ? rc : doctor_clock(db, &ahead, &error, e);
+    rc = rc < 0 ? rc : doctor_schema(db, "game", &there, e);
+    rc = rc < 0 ? rc : doctor_odd_tables(db, "game", DOCTOR_PARTITIONED, &n, e);
+    if (rc == 0)
+        db_names_free(&n);
+    rc = rc < 0 ? rc : doctor_idle_roles(db, &n, e);
+    if (rc == 0)
+        db_names_free(&n);
+    return rc;
+}
+
+static int scan_facts(struct db *db, struct err *e)
+{
+    struct db_scan_facts f;
+    int rc = db_scan_facts(db, "game", &f, e);
+    if (rc == 0)
+        db_scan_facts_free(&f);
+    return rc;
+}
+
+static void tell_all(bool mariadb)
+{
+    server(mariadb);
+    told("FROM information_schema.TABLES WHERE", "bag\tMEMORY\t7\t1\t2\t3\t4\t5");
+    told("TABLE_ROWS, AUTO_INCREMENT, MAX_DATA_LENGTH FROM information_schema.TABLES WHERE",
+         "1\t7\t1000");
+    told("FROM information_schema.COLUMNS WHERE",
+         "bag\tid\tint(11)\tauto_increment\t1\tPRI\nbag\tg\tint(11)\tVIRTUAL GENERATED\t0\t\n"
+         "gone\tid\tint(11)\t\t1\tPRI");
+    told("FROM information_schema.STATISTICS WHERE", "bag\tid\t1\ngone\tid\t1");
+    told("SHOW CREATE TABLE", "bag\tCREATE TABLE bag");
+    told("SELECT SCHEMA_NAME", "game");
+    told("FROM information_schema.TRIGGERS WHERE",
+         "t1\tbag\tINSERT\tAFTER\tSET @a=1\tann@%\t\tutf8mb4\tutf8mb4_bin");
+    told("SELECT TRIGGER_NAME FROM", "x");
+    told("FROM information_schema.VIEWS WHERE", "x\ny");
+    told("SHOW CREATE VIEW", "x\tCREATE VIEW x\tutf8mb4\tutf8mb4_bin");
+    told("SHOW CREATE TRIGGER", "t1\t\tCREATE DEFINER=`ann`@`%` TRIGGER `t1` AFTER INSERT ON `bag` "
+                                "FOR EACH ROW SET @a=2\tutf8mb4\tutf8mb4_bin");
+    told("SELECT IF(GET_LOCK", "0");
+    told("SELECT COALESCE", "0");
+    told("SELECT COUNT(*)", "1");
+    told("SELECT generation FROM", "3");
+    told("SELECT nonce, generation, dump", "n\t3\td");
+    told("SELECT UNIX_TIMESTAMP(NOW(6))", "1700000000.5");
+    told("FROM information_schema.SCHEMATA WHERE", "1");
+    told("FROM information_schema.APPLICABLE_ROLES WHERE", "`r`@`%`\n\\N");
+    told("LIKE '%partitioned%' AND ENGINE='MEMORY' AND TABLE_SCHEMA=", "bag");
+}
+
+static void test_each_statement(void **state)
+{
+    (void)state;
+    static int (*const calls[])(struct db *, struct err *) = {
+        tables, own_tables, names, triggers, figures, lease, sentinel, doctor, scan_facts};
+    for (size_t i = 0; i < COUNT(calls); i++)
+        for (unsigned k = 0; k < 8; k++) {
+            struct err e = {0};
+            tell_all(k & 1);
+            struct db *db = told_open();
+            assert_int_equal(calls[i](db, &e), 0);
+            unsigned all = told_server.asked;
+            assert_true(all > 0);
+            for (unsigned n = 1; n <= all; n++) {
+                e = (struct err){0};
+                told_fail(n, k & 2 ? REFUSED : TOLD_LOST, k & 4);
+                int rc = calls[i](db, &e);
+                /* what has no rows cannot break off in them */
+                if (rc == 0 && !(k & 4))
+                    fail_msg("call %zu: statement %u of %u failed unseen", i, n, all);
+                assert_int_equal(rc < 0, e.cls != ERR_NONE);
+            }
+            db_close(db);
+        }
+}
+
+/* ---- what answers mean ---- */
+
+static void test_place_in_the_log(void **state)
+{
+    (void)state;
+    struct db_point p;
+    for (int mariadb = 0; mariadb < 2; mariadb++) {
+        server(mariadb);
+        told(mariadb ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", "bin.000007\t4711\t\t");
+        told(mariadb ? "SELECT @@global.gtid_binlog_pos" : "SELECT @@global.gtid_executed",
+             "0-1-9");
+        told("SELECT CONCAT_WS", "0-1-9");
+        struct db *db = told_open();
+        db_point(db, &p);
+        assert_string_equal(p.file, "bin.000007");
+        assert_int_equal(p.pos, 4711);
+        assert_string_equal(p.gtid, "0-1-9");
+        assert_string_equal(p.gtid_after, "");
+        told("SELECT CONCAT_WS", "0-1-10");
+        db_point(db, &p);
+        assert_string_equal(p.gtid_after, mariadb ? "" : "0-1-10");
+        told_error(mariadb ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", 1227);
+        db_point(db, &p);
+        assert_string_equal(p.file, "");
+        assert_string_equal(p.gtid, "");
+        db_close(db);
+    }
+}
+
+/* Cut where it is too long, but never inside of a number. */
+static void test_long_gtid(void **state)
+{
+    (void)state;
+    struct db_point p;
+    struct buf b = {0};
+    for (int i = 0; i < 100; i++)
+        buf_printf(&b, "%s0-1-1%03d", i ? "," : "", i);
+    server(true);
+    told("SHOW MASTER STATUS", "bin.000007\t4\t\t");
+    told("SELECT @@global.gtid_binlog_pos", b.p);
+    struct db *db = told_open();
+    db_point(db, &p);
+    assert_int_equal(strncmp(b.p, p.gtid, strlen(p.gtid)), 0);
+    assert_int_equal(b.p[strlen(p.gtid)], ',');
+    db_close(db);
+    buf_free(&b);
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    server(true);
+    told("SELECT @@global.small", "17");
+    told("SELECT @@global.huge", "18446744073709551615");
+    told("SELECT @@global.empty", "");
+    told("SELECT @@global.nothing", "\\N");
+    struct db *db = told_open();
+    assert_int_equal(db_variable_number(db, "small"), 17);
+    assert_true(db_variable_number(db, "huge") == INT64_MAX);
+    assert_int_equal(db_variable_number(db, "empty"), -1);
+    assert_int_equal(db_variable_number(db, "nothing"), -1);
+    assert_int_equal(db_variable_number(db, "missing"), -1);
+    db_close(db);
+}
+
+static void test_locks(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    unsigned long holder = 0;
+    server(true);
+    told("SELECT IF(GET_LOCK", "0");
+    told("SELECT COALESCE", "42"); /* it still loads under the lease that it lost */
+    struct db *db = told_open();
+    assert_int_equal(db_lease_lock(db, "game", &holder, &e), 0);
+    assert_int_equal(holder, 42);
+    told("SELECT IF(GET_LOCK", "17");
+    assert_int_equal(db_lease_lock(db, "game", &holder, &e), 0);
+    assert_int_equal(holder, 17);
+    assert_int_equal(db_lease_slot(db, "game", 1, db, &e), -1);
+    assert_int_equal(e.cls, ERR_BUSY);
+    told("SELECT IF(GET_LOCK", "\\N");
+    assert_int_equal(db_lease_lock(db, "game", &holder, &e), -1);
+    assert_int_equal(e.cls, ERR_QUERY);
+    assert_int_equal(db_lease_slot(db, "game", 1, db, &e), -1);
+    assert_int_equal(e.cls, ERR_QUERY);
+    db_close(db);
+}
+
+/* A sentinel of an older version gets the column for the beat. */
+static void test_beat_of_an_old_sentinel(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    server(true);
+    told_error("UPDATE LOW_PRIORITY `game`.`wk` SET beat=3", 1054);
+    struct db *db = told_open();
+    assert_int_equal(db_sentinel_beat(db, "game", "wk", 3, &e), -1);
+    assert_true(told_was_asked("ALTER TABLE `game`.`wk` ADD COLUMN beat"));
+    told_error("ALTER TABLE `game`.`wk` ADD COLUMN beat", 1142);
+    assert_int_equal(db_sentinel_beat(db, "game", "wk", 3, &e), -1);
+    assert_int_equal(e.num, 1142);
+    db_close(db);
+}
+
+static void test_missing_lease(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    uint64_t generation = 7;
+    struct db_sentinel s;
+    server(true);
+    told_error("SELECT generation FROM", 1146);
+    told_error("SELECT nonce, generation, dump FROM", 1146);
+    struct db *db = told_open();
+    assert_int_equal(db_lease_read(db, "game", "wk", &generation, &e), 0);
+    assert_int_equal(generation, 0);
+    assert_int_equal(db_sentinel_read(db, "game", "wk", &s, &e), -1);
+    assert_non_null(strstr(e.hint, "--init"));
+    assert_int_equal(db_sentinel_read(db, "game", "wk", &s, NULL), -1);
+    told_error("SELECT generation FROM", 1142);
+    assert_int_equal(db_lease_read(db, "game", "wk", &generation, NULL), -1);
+    db_close(db);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors_of_a_login),
+        cmocka_unit_test(test_stalled),
+        cmocka_unit_test(test_session),
+        cmocka_unit_test(test_one),
+        cmocka_unit_test(test_each_statement),
+        cmocka_unit_test(test_place_in_the_log),
+        cmocka_unit_test(test_long_gtid),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_locks),
+        cmocka_unit_test(test_beat_of_an_old_sentinel),
+        cmocka_unit_test(test_missing_lease),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
