@@ -150,6 +150,9 @@ static void test_definitions(void **state)
         "CREATE DEFINER=`r`@`l` EVENT `e` ON SCHEDULE EVERY 1 DAY DO SELECT 1",
         "CREATE LIBRARY `l` LANGUAGE JAVASCRIPT AS $$export function f() { return 1; }$$",
         "DROP LIBRARY IF EXISTS `l`",
+        "DROP PROCEDURE IF EXISTS \"p\"",
+        "CREATE DEFINER=\"root\"@\"localhost\" PROCEDURE \"p\"()\nSELECT 1",
+        "CREATE DEFINER=\"root\"@\"localhost\" FUNCTION \"f\"\"x\"(a int) RETURNS int\nRETURN 1",
         "CREATE DEFINER=`r`@`l` JSON RELATIONAL DUALITY VIEW `v` AS SELECT 1",
     };
     static const char *const bad[] = {
@@ -177,6 +180,13 @@ static void test_definitions(void **state)
         "CREATE VIEW `other`.`v` AS SELECT 1",
         "CREATE PROCEDURE `other`.`p`() SELECT 1",
         "CREATE VIEW v AS SELECT 1",
+        "CREATE PROCEDURE 'p'() SELECT 1",
+        "CREATE PROCEDURE \"other\".\"p\"() SELECT 1",
+        "CREATE FUNCTION \"evil\" RETURNS STRING SONAME 'evil.so'",
+        "CREATE FUNCTION \"f\\\" RETURNS STRING SONAME 'x' -- \"(",
+        "CREATE DEFINER='a\\' USER x '@`h` VIEW `v` AS SELECT 1",
+        "DROP VIEW IF EXISTS \"v\", \"w\"",
+        "DROP VIEW IF EXISTS \"v\\\", \"",
         "CREATE VIEW `v`",
         "SET GLOBAL read_only=1",
         "SET PASSWORD='x'",
