@@ -44,10 +44,40 @@ static bool passes_over_quotes(const char *s, const char *end)
     return s != NULL;
 }
 
+/* Is the comment at s text for every server that we know? MySQL writes partitions into one of
+ * 5.1 or 5.5; MariaDB passes over those from 5.7 on. */
+static bool for_all(const char *s, const char *end)
+{
+    if (end - s < 9 || s[2] != '!' || s[3] != '5' || s[4] != '0' || s[5] > '6')
+        return false;
+    for (size_t i = 5; i < 8; i++)
+        if (!isdigit((unsigned char)s[i]))
+            return false;
+    return isspace((unsigned char)s[8]);
+}
+
+/* Its end, as those find it who read what is in it: not in quotes. NULL: another one in it, or no
+ * end. */
+static const char *read_to_close(const char *s, const char *end)
+{
+    while (s && end - s > 1) {
+        if (s[0] == '*' && s[1] == '/')
+            return s;
+        if (s[0] == '/' && s[1] == '*')
+            return NULL;
+        s = *s && strchr("'\"`", *s) ? behind_quotes(s, end) : s + 1;
+    }
+    return NULL;
+}
+
 /* A comment for some servers only is text for them: it is read as such, and what is quoted in it
  * has to end in it, so that it ends at the same place for those who pass over it. */
 static bool enter_comment(struct scan *sc)
 {
+    if (for_all(sc->s, sc->end)) {
+        sc->s += 8;
+        return read_to_close(sc->s, sc->end) != NULL;
+    }
     const char *close = memmem(sc->s + 2, (size_t)(sc->end - sc->s) - 2, "*/", 2);
     if (!close)
         return false;
@@ -129,43 +159,78 @@ static bool one_of(const char *word, size_t len, const char *const *list)
 
 /* Tables */
 
-/* What an option says of a file or of another server, and the engines that are about those. */
-static bool reaches_out(enum token t, const char *from, size_t len, const char *before, size_t n)
-{
-    static const char *const options[] = {"CONNECTION", "DIRECTORY", NULL};
-    static const char *const queries[] = {"SELECT", "TABLE", "LIKE", NULL};
-    if (t == STRING || (t == OTHER && *from == '='))
-        return one_of(before, n, options);
-    return t == WORD && one_of(from, len, queries);
-}
+/* What stands behind the columns, as far as it was read. */
+struct options {
+    const char *word; /* the last one; "" behind anything else */
+    size_t len;
+    bool engine; /* the next word or text is the name of one */
+    bool near, other, connection;
+};
 
-static bool far_engine(const char *from, size_t len)
+static bool is_far(const char *engine, size_t len)
 {
     static const char *const engines[] = {"CONNECT", "FEDERATED", "FEDERATEDX", "SPIDER",
                                           "SPHINX",  "S3",        NULL};
-    if (len > 1 && strchr("`'\"", *from))
-        from++, len -= 2;
-    return one_of(from, len, engines);
+    return one_of(engine, len, engines);
+}
+
+/* Those that keep their rows themselves: CONNECTION is a mere text for them. */
+static bool is_near(const char *engine, size_t len)
+{
+    static const char *const engines[] = {"MEMORY",  "InnoDB",    "MyISAM",  "Aria", "CSV",
+                                          "ARCHIVE", "BLACKHOLE", "ROCKSDB", NULL};
+    return one_of(engine, len, engines);
+}
+
+static bool take_engine(struct options *o, const char *name, size_t len)
+{
+    if (len > 1 && strchr("`'\"", *name))
+        name++, len -= 2;
+    bool near = is_near(name, len);
+    o->near = o->near || near;
+    o->other = o->other || !near;
+    return !is_far(name, len);
+}
+
+/* No query, and no file of the server's disk. A comment within an option may hide a part of it from
+ * the server, or from us. */
+static bool take_option(struct options *o, enum token t, const char *from, size_t len, bool comment)
+{
+    static const char *const queries[] = {"SELECT", "TABLE", "LIKE", NULL};
+    static const char *const watched[] = {"CONNECTION", "DIRECTORY", "ENGINE", NULL};
+    static const char *const directory[] = {"DIRECTORY", NULL},
+                             *const link[] = {"CONNECTION", NULL},
+                             *const engine[] = {"ENGINE", NULL};
+    bool value = t == STRING || (t == OTHER && *from == '=');
+    if (t == WORD && one_of(from, len, queries))
+        return false;
+    if (comment && (o->engine || one_of(o->word, o->len, watched)))
+        return false;
+    if (value && one_of(o->word, o->len, directory))
+        return false;
+    o->connection = o->connection || (value && one_of(o->word, o->len, link));
+    if (t != OTHER) {
+        if (o->engine && !take_engine(o, from, len))
+            return false;
+        o->engine = t == WORD && one_of(from, len, engine);
+    }
+    o->word = t == WORD ? from : "";
+    o->len = t == WORD ? len : 0;
+    return true;
 }
 
 static bool options_allowed(struct scan *sc)
 {
-    const char *from = "", *before = "";
-    size_t len = 0, n = 0;
-    bool engine = false;
+    struct options o = {.word = ""};
     for (;;) {
+        const char *behind = sc->s, *from = "";
+        size_t len = 0;
         enum token t = next(sc, &from, &len);
         if (t == END)
-            return sc->depth == 0;
-        if (t == BAD || reaches_out(t, from, len, before, n))
+            return sc->depth == 0 && (!o.connection || (o.near && !o.other));
+        if (t == BAD ||
+            !take_option(&o, t, from, len, memchr(behind, '*', (size_t)(from - behind)) != NULL))
             return false;
-        if (t != OTHER) {
-            if (engine && far_engine(from, len))
-                return false;
-            engine = t == WORD && len == 6 && strncasecmp(from, "ENGINE", 6) == 0;
-        }
-        before = t == WORD ? from : "";
-        n = t == WORD ? len : 0;
     }
 }
 

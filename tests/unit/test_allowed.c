@@ -38,6 +38,12 @@ static void test_tables(void **state)
         " (id int, name text)", /* --skip-quote-names */
         " (`a` double DEFAULT 5--1)",
         " (`a` int) UNION=(`b`)",
+        " (`a` int) ENGINE=MEMORY DEFAULT CHARSET=utf8mb4 CONNECTION='x'",
+        " (`a` int) CONNECTION='x' ENGINE = InnoDB",
+        " (`a` int) ENGINE=Aria CONNECTION 'x' COMMENT='y'",
+        " (`a` int) ENGINE=InnoDB\n/*!50500 PARTITION BY LIST  COLUMNS(`a`)\n"
+        "(PARTITION p VALUES IN ('*/') COMMENT = 'nightly */5 * * * *' ENGINE = InnoDB,\n"
+        " PARTITION `q*/` VALUES IN ('/*','it''s \\'*/') ENGINE = InnoDB) */",
     };
     static const char *const bad[] = {
         "",
@@ -65,6 +71,21 @@ static void test_tables(void **state)
         " (`a` int) ENGINE `CONNECT` TABLE_TYPE=DOS FILE_NAME='/etc/passwd'",
         " (`a` int) ENGINE='Spider'",
         " (`a` int) CONNECTION='mysql://elsewhere/x'",
+        " (`a` int) ENGINE=MRG_MyISAM CONNECTION='x'",
+        " (`a` int) ENGINE=MEMORY CONNECTION='x' ENGINE=OQGRAPH",
+        " (`a` int) CONNECTION /*!999999 COMMENT */ = 'x' ENGINE=OQGRAPH",
+        " (`a` int) ENGINE=InnoDB DATA DIRECTORY /*!999999 COMMENT */ = '/tmp'",
+        " (`a` int) ENGINE /*!999999 MEMORY */ CONNECT",
+        " (`a` int) ENGINE= /*!999999 MEMORY ENGINE= */ CONNECT",
+        " (`a` int) /*!50500 COMMENT='*/ SELECT 1 */",
+        " (`a` int) /*!50700 COMMENT='*/ SELECT 1 /*!50700 ' */",
+        " (`a` int) /*!80000 COMMENT='*/ SELECT 1 /*!80000 ' */",
+        " (`a` int) /*!505000 COMMENT='*/ SELECT 1 /*!505000 ' */",
+        " (`a` int) /*M!50500 COMMENT='*/ SELECT 1 /*M!50500 ' */",
+        " (`a` int) /*!50500 COMMENT='*/' DATA DIRECTORY='/x' */",
+        " (`a` int) /*!50500 COMMENT='*/' SELECT 1 */",
+        " (`a` int) /*!50500 /* */ */",
+        " (`a` int) /*!50500",
         " (`a` int",
         " (`a` int))",
         " (`a` int) COMMENT='",
