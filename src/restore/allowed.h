@@ -13,6 +13,10 @@
 /* What stands behind the name in CREATE TABLE: columns in parentheses and options, nothing that
  * reads another table, names a file or reaches another server. */
 bool allowed_table(const char *s, size_t len);
+/* Why a durable table is left out whose definition is another. */
+#define ALLOWED_NOT_TABLE                                                                          \
+    "left as it is: its definition holds more than columns and options of a table (such as a "     \
+    "directory of the server's)"
 /* What stands behind the table's name in somebody else's INSERT: an optional list of columns, then
  * VALUES and rows of literals, as any mysqldump writes them. */
 bool allowed_rows(const char *s, size_t len);

@@ -5,6 +5,7 @@
 
 #include "core/thread.h"
 #include "db/query.h"
+#include "restore/allowed.h"
 
 /* More than these gain little: the server's own work on one table is not divided. */
 #define CREW_AUTO 4u
@@ -258,10 +259,27 @@ static void make_order(struct crew *c)
     qsort_r(c->order, c->count, sizeof *c->order, bigger_first, c->w->m->tables);
 }
 
+/* The world does not wait for a durable table, which a restart did not empty. */
+static int look_at_durable(struct crew *c, struct target *t, const struct format_item *item,
+                           struct err *e)
+{
+    const char *rest;
+    if (loader_takes(c->w->plan, t->name, item->sql, item->sql_len, e) < 0)
+        return -1;
+    int rc = loader_reads(t, item->sql, item->sql_len, &rest, e);
+    if (rc == 0 || e->cls != ERR_REFUSED)
+        return rc;
+    plan_leave_out(c->w->plan, t, ALLOWED_NOT_TABLE);
+    if (!plan_wants_any(c->w->plan))
+        return -1;
+    err_clear(e);
+    return 0;
+}
+
 /* `l` NULL: nothing is to be proven. */
 static int look_at(struct crew *c, struct loader *l, size_t i, struct err *e)
 {
-    const struct target *t = plan_find(c->w->plan, c->w->m->tables[i].name);
+    struct target *t = plan_find(c->w->plan, c->w->m->tables[i].name);
     struct format_item item;
     if (!t || t->skip || (t->memory && !(l && loader_defines(l, t))))
         return 0;
@@ -269,7 +287,7 @@ static int look_at(struct crew *c, struct loader *l, size_t i, struct err *e)
     int rc = part ? verify_part_next(part, &item, e) : -1;
     if (rc == 0 && item.type == FORMAT_CREATE)
         rc = t->memory ? loader_prove(l, t, item.sql, item.sql_len, e)
-                       : loader_takes(c->w->plan, t->name, item.sql, item.sql_len, e);
+                       : look_at_durable(c, t, &item, e);
     verify_part_close(part);
     return rc;
 }

@@ -298,7 +298,8 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
     int rc = 0;
     p->report->statements++;
     if (is(st, "CREATE TABLE ")) {
-        if (!name_behind(st, "CREATE TABLE ", &name)) {
+        const char *rest = name_behind(st, "CREATE TABLE ", &name);
+        if (!rest) {
             rc = refuse(st, p->file, e);
         } else if (!plan_find(p->plan, name.p)) {
             struct target *t =
@@ -307,6 +308,8 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
             if (find_option(st, "AUTO_INCREMENT=", option, sizeof option))
                 t->auto_increment = strtoull(option, NULL, 10);
             note_columns(t, st);
+            if (!t->skip && !t->memory && !allowed_table(rest, (size_t)(st->sql + st->len - rest)))
+                plan_leave_out(p->plan, t, ALLOWED_NOT_TABLE);
         }
     } else if (is(st, "INSERT INTO ")) {
         const char *rows = name_behind(st, "INSERT INTO ", &name);

@@ -82,35 +82,43 @@ int loader_takes(const struct plan *plan, const char *table, const char *create,
     return -1;
 }
 
+int loader_reads(const struct target *t, const char *create, size_t len, const char **behind_name,
+                 struct err *e)
+{
+    static const char prefix[] = "CREATE TABLE ";
+    struct buf name = {0};
+    const char *rest = NULL;
+    if (len > sizeof prefix && memcmp(create, prefix, sizeof prefix - 1) == 0)
+        rest = sql_read_ident(create + sizeof prefix - 1, create + len, &name);
+    bool own = rest && strcmp(name.p, t->name) == 0;
+    buf_free(&name);
+    if (!own)
+        return err_set(e, ERR_DAMAGED, 0, "the definition of table %s is not one", t->name);
+    *behind_name = rest;
+    if (allowed_table(rest, (size_t)(create + len - rest)))
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "the definition of table %s holds more than columns and options of a table", t->name);
+    err_hint(e, "gunzip -c DUMP.sql.gz shows it; mysql SCHEMA runs it if you trust it");
+    return -1;
+}
+
 /* CREATE TABLE `name` (…): the same text with our name in it, behind `how`. */
 static int create_from_text(struct loader *l, const struct target *t, const char *how,
                             const char *create, size_t len, struct err *e)
 {
-    static const char prefix[] = "CREATE TABLE ";
-    struct buf name = {0}, sql = {0};
-    const char *rest = NULL;
-    int rc = -1;
-    if (len > sizeof prefix && memcmp(create, prefix, sizeof prefix - 1) == 0)
-        rest = sql_read_ident(create + sizeof prefix - 1, create + len, &name);
-    if (!rest || strcmp(name.p, t->name) != 0) {
-        err_set(e, ERR_DAMAGED, 0, "the definition of table %s is not one", t->name);
-        goto out;
-    }
-    if (!allowed_table(rest, (size_t)(create + len - rest))) {
-        err_set(e, ERR_DAMAGED, 0, "the definition of table %s is more than one", t->name);
-        goto out;
-    }
+    struct buf sql = {0};
+    const char *rest;
+    if (loader_reads(t, create, len, &rest, e) < 0 ||
+        loader_takes(l->plan, t->name, create, len, e) < 0)
+        return -1;
     buf_adds(&sql, how);
     sql_ident(&sql, loader_place(l, t));
     if (t->live && !db_is_mariadb(l->db)) /* which has constraints of these names */
         constraints_unnamed(&sql, rest, (size_t)(create + len - rest));
     else
         buf_add(&sql, rest, (size_t)(create + len - rest));
-    if (loader_takes(l->plan, t->name, create, len, e) < 0)
-        goto out;
-    rc = exec_utf8(l, &sql, e);
-out:
-    buf_free(&name);
+    int rc = exec_utf8(l, &sql, e);
     buf_free(&sql);
     return rc;
 }

@@ -76,13 +76,25 @@ static int mark_triggers(struct db *db, struct plan *p, const char *schema, stru
     return 0;
 }
 
+void plan_leave_out(struct plan *p, struct target *t, const char *why)
+{
+    t->skip = true;
+    t->why = why;
+    p->rows -= t->expected;
+}
+
+bool plan_wants_any(const struct plan *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->list[i].skip)
+            return true;
+    return false;
+}
+
 int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
                 struct err *e)
 {
-    size_t wanted = 0;
-    for (size_t i = 0; i < p->count; i++)
-        wanted += !p->list[i].skip;
-    if (wanted == 0) {
+    if (!plan_wants_any(p)) {
         err_set(e, ERR_REFUSED, 0, "the dump holds no table that this restore would replace");
         err_hint(e, "[restore] scope = all restores tables of durable engines too");
         return -1;

@@ -53,6 +53,10 @@ int plan_from_manifest(struct plan *p, const struct job *job, const struct manif
 /* After the last plan_add: names what the dump does not know; refuses what cannot work. */
 int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
                 struct err *e);
+/* Leaves a table out that was in the plan. `why`: static text. */
+void plan_leave_out(struct plan *p, struct target *t, const char *why);
+/* Is any table left to be restored? */
+bool plan_wants_any(const struct plan *p);
 struct target *plan_find(const struct plan *p, const char *name);
 void plan_free(struct plan *p);
 

@@ -115,14 +115,46 @@ def test_statements_among_rows(keeper, other, how):
 
 @pytest.mark.parametrize("tail", [
     f"/*!50000 SELECT * FROM {OTHER}.t */", f"AS SELECT * FROM {OTHER}.t", f"SELECT * FROM {OTHER}.t",
-    "DATA DIRECTORY='/tmp'", "CONNECTION='mysql://elsewhere/x/y'", f"TABLE {OTHER}.t"])
+    "DATA DIRECTORY='/tmp'", "ENGINE=FEDERATED CONNECTION='mysql://elsewhere/x/y'", f"TABLE {OTHER}.t"])
 def test_more_than_a_definition(keeper, other, tail):
     """A definition that is made as it stands there holds columns and options."""
     forger = Forger(keeper)
     forger.table(lambda part: part.replace(b";\nSET NAMES binary;\n",
                                            b"\n" + tail.encode() + b";\nSET NAMES binary;\n", 1))
     done = keeper.run("--restore=" + forger.name, "--into=wk_into")
-    assert done.rc == NOTHING and "is more than one" in done.err, done
+    assert done.rc == REFUSED and "holds more than columns and options" in done.err, done
+    unharmed(keeper, other)
+
+
+def test_a_durable_table_that_holds_more(keeper, other, tmp):
+    """It is left out, by name; the others are restored all the same."""
+    path = os.path.join(tmp, "got.sql")
+    with open(path, "w") as f:
+        f.write("CREATE TABLE `d` (\n  `a` int\n) ENGINE=InnoDB DATA DIRECTORY='/tmp/made-by-a-dump';\n"
+                "INSERT INTO `d` VALUES (1);\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\n"
+                "INSERT INTO `t` VALUES (7);\n-- Dump completed\n")
+    done = keeper.ok("--restore=" + path, "--into=wk_into", "--json")
+    assert [(t["table"], t["restored"]) for t in done["plan"]] == [("d", False), ("t", True)], done
+    assert "more than columns and options" in done["plan"][0]["why"]
+    assert keeper.server.sql("SELECT * FROM wk_into.t") == ((7,),)
+    unharmed(keeper, other)
+
+
+def test_a_durable_table_of_a_dump_that_holds_more(keeper, other):
+    keeper.server.sql(f"CREATE TABLE `{keeper.world.schema}`.`durable` (a int) ENGINE=InnoDB",
+                      f"INSERT INTO `{keeper.world.schema}`.`durable` VALUES (1)")
+    keeper.configure({"dump": {"engines": "all"}})
+    forger = Forger(keeper)
+    for i, (table, text) in enumerate(forger.parts):
+        if table and table["name"] == "durable":
+            forger.parts[i] = (table, text.replace(b";\nSET NAMES binary;\n",
+                                                   b" DATA DIRECTORY='/tmp';\nSET NAMES binary;\n", 1))
+            assert forger.parts[i][1] != text
+    forger.write(forger.name)
+    done = keeper.ok("--restore=" + forger.name, "--into=wk_into", "--json")
+    told = {t["table"]: t for t in done["plan"]}
+    assert not told["durable"]["restored"] and "more than columns" in told["durable"]["why"], done
+    assert any(t["restored"] for t in done["plan"])
     unharmed(keeper, other)
 
 
@@ -136,7 +168,7 @@ def test_a_definition_that_is_another_table(keeper, other):
         return head + b"CREATE TABLE " + name + f" LIKE `{OTHER}`.`t`".encode() + b";\nSET NAMES binary;\n" + tail
     forger.table(like)
     done = keeper.run("--restore=" + forger.name, "--into=wk_into")
-    assert done.rc == NOTHING, done
+    assert done.rc == REFUSED and "holds more than columns" in done.err, done
     unharmed(keeper, other)
 
 
