@@ -297,12 +297,15 @@ static const char *behind_literal(const char *s, const char *end)
     return s < end && *s == '\'' ? behind_quotes(s, end) : bare_literal(s, end);
 }
 
-/* "( item, item, … )" */
+/* "( item, item, … )", or none: a row of nothing but defaults. */
 static const char *behind_list(const char *s, const char *end,
                                const char *(*item)(const char *, const char *))
 {
     if (s == end || *s != '(')
         return NULL;
+    const char *first = blanks(s + 1, end);
+    if (first < end && *first == ')')
+        return first + 1;
     do {
         s = item(blanks(s + 1, end), end);
         s = s ? blanks(s, end) : NULL;

@@ -259,6 +259,18 @@ static int refuse(const struct statement *st, const char *file, struct err *e)
     return -1;
 }
 
+static int refuse_charset(const char *name, size_t len, struct err *e)
+{
+    struct buf b = {0};
+    char *copy = xstrndup(name, len);
+    text_clean(&b, copy, 40);
+    err_set(e, ERR_REFUSED, 0, "its character set %s cannot be read safely", b.p);
+    err_hint(e, "dump it again with --default-character-set=utf8mb4");
+    free(copy);
+    buf_free(&b);
+    return -1;
+}
+
 static bool passed_over(const struct statement *st)
 {
     static const char *const words[] = {"DROP ",
@@ -273,6 +285,9 @@ static bool passed_over(const struct statement *st)
                                         "DELIMITER",
                                         "SET ",
                                         "START TRANSACTION",
+                                        "CHANGE MASTER ",
+                                        "CHANGE REPLICATION SOURCE ",
+                                        "DO SETVAL(",
                                         "PREPARE worldkeeper ",
                                         "EXECUTE worldkeeper",
                                         "DEALLOCATE PREPARE worldkeeper",
@@ -353,9 +368,18 @@ static int load_set(struct loading *p, const struct statement *st, struct err *e
                 len++;
             return allowed_charset(name, len) ? db_execf(p->l->db, e, "%s%s%.*s", *w,
                                                          strchr(*w, '_') ? "=" : "", (int)len, name)
-                                              : refuse(st, p->file, e);
+                                              : refuse_charset(name, len, e);
         }
     return 0;
+}
+
+/* "VALUES ()": all columns have their defaults, whatever their order is. */
+static bool empty_row(const char *rest, const char *end)
+{
+    const char *s = memchr(rest, '(', (size_t)(end - rest));
+    while (s && ++s < end && isspace((unsigned char)*s))
+        ;
+    return s && s < end && *s == ')';
 }
 
 /* Without a column list the values are in the order of the file's own definition. */
@@ -376,7 +400,7 @@ static int load_insert(struct loading *p, const struct statement *st, struct err
         }
         while (rest < end && isspace((unsigned char)*rest))
             rest++;
-        bool listed = *rest == '(';
+        bool listed = *rest == '(' || empty_row(rest, end);
         if (!listed) {
             for (size_t i = 0; i < t->column_count; i++) {
                 buf_adds(&behind, i ? "," : " (");

@@ -200,7 +200,6 @@ def test_definitions_are_definitions(keeper, other, sql):
     "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE `t`",
     "SELECT 1 INTO OUTFILE 'made-by-a-dump'",
     "DELETE FROM wk_other_people.t",
-    "SET NAMES gbk",
     "CALL wk_other_people.p()",
     "\\! touch made-by-a-dump\n"])
 def test_files_of_others(keeper, other, tmp, sql):
@@ -214,14 +213,29 @@ def test_files_of_others(keeper, other, tmp, sql):
     unharmed(keeper, other)
 
 
+def test_character_sets_that_hide_quotes(keeper, other, tmp):
+    path = os.path.join(tmp, "got.sql")
+    with open(path, "w") as f:
+        f.write("/*!40101 SET NAMES gbk */;\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\n"
+                "INSERT INTO `t` VALUES (1);\n-- Dump completed\n")
+    done = keeper.run("--restore=" + path, "--into=wk_into")
+    assert done.rc == REFUSED and "its character set gbk cannot be read safely" in done.err, done
+    assert "--default-character-set=utf8mb4" in done.err, done
+    unharmed(keeper, other)
+
+
 def test_what_is_passed_over_in_files_of_others(keeper, other, tmp):
     """DROP, USE, LOCK and their like are left out, not run."""
     path = os.path.join(tmp, "got.sql")
     with open(path, "w") as f:
         f.write(f"DROP DATABASE {OTHER};\nUSE {OTHER};\n/*!40000 DROP TABLE {OTHER}.t */;\n"
                 f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nLOCK TABLES `t` WRITE;\n"
-                f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\nCREATE USER nobody@nowhere;\n-- Dump completed\n")
+                f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\nCREATE USER nobody@nowhere;\n"
+                "CHANGE MASTER TO MASTER_LOG_FILE='no.000001', MASTER_LOG_POS=4;\n"
+                "CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='no.000001', SOURCE_LOG_POS=4;\n"
+                "DO SETVAL(`s`, 1, 0);\nINSERT INTO `t` () VALUES ();\nINSERT INTO `t` VALUES ();\n"
+                "-- Dump completed\n")
     keeper.ok("--restore=" + path, "--into=wk_into")
-    assert keeper.server.sql("SELECT * FROM wk_into.t") == ((7,),)
+    assert keeper.server.sql("SELECT * FROM wk_into.t") == ((7,), (None,), (None,))
     assert keeper.server.sql("SELECT COUNT(*) FROM mysql.user WHERE user='nobody'") == ((0,),)
     unharmed(keeper, other)

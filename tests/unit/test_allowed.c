@@ -106,6 +106,8 @@ static void test_rows(void **state)
         " VALUES (x'00',b'01',X'ff',N'x',0b01,1E+308)",
         "(`a``b`) VALUES(1) ",
         " VALUES ('/*! in a text */','SELECT')",
+        " () VALUES ()",
+        " VALUES (),( )",
     };
     static const char *const bad[] = {
         "",
@@ -113,6 +115,9 @@ static void test_rows(void **state)
         " VALUES ",
         " VALUES (1",
         " VALUES (1,)",
+        " VALUES (,)",
+        " VALUES (",
+        " () SELECT 1",
         " VALUES (1)(2)",
         " VALUES (1),",
         " VALUES (a)",
