@@ -27,9 +27,12 @@ sets=("$@")
 for set in "${sets[@]}"; do
     case $set in
     unit | system | mysql | again) ;;
-    *)
+    --help)
         usage
-        [ "$set" = --help ] && exit 0
+        exit 0
+        ;;
+    *)
+        usage >&2
         exit 2
         ;;
     esac

@@ -118,7 +118,7 @@ pytest() {
     shift
     rm -f "$out/$name.xml"
     timeout --kill-after=30 1200 /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX \
-        --junitxml="$out/$name.xml" -n 6 "$@"
+        --junitxml="$out/$name.xml" -n 8 "$@"
 }
 count_junit() {
     local suite tests failures errors skipped
@@ -145,12 +145,12 @@ run_system_mysql() {
 }
 # In Debian sid, which has Oracle's client library; what is built there runs here too.
 run_unit_oracle() { CMOCKA_MESSAGE_OUTPUT=TAP scripts/oracle-client.sh; }
-# A share: connecting, reading rows and logs, who hangs or is denied.
+# A share: connecting, reading rows and logs.
 run_system_oracle() {
     rm -f "$out/system-oracle.xml"
     scripts/oracle-client.sh --no-unit || return 1
     WK_KIND=mysql WORLDKEEPER=$PWD/build/oracle/worldkeeper pytest system-oracle \
-        tests/system/test_{connection,binlog_stream,dump_exact,verdicts}.py
+        tests/system/test_{connection,binlog_stream,dump_exact}.py
 }
 # Begun beside the system tests before it: it waits more than it works.
 soak=

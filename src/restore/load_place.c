@@ -108,7 +108,7 @@ static int create_from_text(struct loader *l, const struct target *t, const char
                             const char *create, size_t len, struct err *e)
 {
     struct buf sql = {0};
-    const char *rest;
+    const char *rest = create;
     if (loader_reads(t, create, len, &rest, e) < 0 ||
         loader_takes(l->plan, t->name, create, len, e) < 0)
         return -1;

@@ -7,7 +7,7 @@ import os
 import random
 import re
 
-POINTS = int(os.environ.get("WK_FAULT_POINTS", "30"))  # of each sweep; 0: all there are
+POINTS = int(os.environ.get("WK_FAULT_POINTS", "16"))  # of each sweep; 0: all there are
 SEED = os.environ.get("WK_FAULT_SEED") or str(random.randrange(10**9))
 
 # What a kernel may answer. What only asks (fstat, lseek, fcntl) fails on a broken disk as well.

@@ -16,7 +16,7 @@ from wk.keeper import Keeper
 from wk.segments import Segments
 from wk.util import Timeout, session_pids, wait_for
 
-CUTS = int(os.environ.get("WK_FAULT_CUTS", "24"))
+CUTS = int(os.environ.get("WK_FAULT_CUTS", "12"))
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
 FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
 LOST_AT_MOST = 3.0  # s of the newest play: one, and what a busy machine adds
