@@ -224,6 +224,27 @@ def test_character_sets_that_hide_quotes(keeper, other, tmp):
     unharmed(keeper, other)
 
 
+def test_worlds_that_look_odd(keeper, other):
+    """Comments and options of a table, and names, that are legitimate however they look."""
+    schema = keeper.world.schema
+    keeper.configure({"dump": {"engines": "all"}, "restore": {"scope": "all"}})
+    keeper.server.sql(
+        f"CREATE TABLE `{schema}`.`linked` (a int) ENGINE=MEMORY CONNECTION='x'",
+        f"CREATE TABLE `{schema}`.`parts` (a varchar(9)) ENGINE=InnoDB PARTITION BY LIST COLUMNS (a) "
+        "(PARTITION p VALUES IN ('*/', '/*') COMMENT='nightly */5 * * * *', PARTITION q VALUES IN ('b'))",
+        f"INSERT INTO `{schema}`.`linked` VALUES (3)", f"INSERT INTO `{schema}`.`parts` VALUES ('*/'), ('b')",
+        "SET @was=@@sql_mode", "SET sql_mode='ANSI_QUOTES'",
+        f'CREATE PROCEDURE "{schema}"."wk_ansi"() SELECT 1 AS "a"', "SET sql_mode=@was")
+    keeper.dump()
+    keeper.server.sql(f"DROP DATABASE `{schema}`", f"CREATE DATABASE `{schema}`")
+    done = keeper.ok("--restore", "--force", "--json")
+    assert "not a definition" not in json.dumps(done), done
+    assert keeper.server.sql(f"SELECT a FROM `{schema}`.linked") == ((3,),)
+    assert keeper.server.sql(f"SELECT a FROM `{schema}`.parts ORDER BY a") == (("*/",), ("b",))
+    assert keeper.server.sql("SELECT COUNT(*) FROM information_schema.routines WHERE routine_name='wk_ansi' "
+                             f"AND routine_schema='{schema}'") == ((1,),)
+
+
 def test_what_is_passed_over_in_files_of_others(keeper, other, tmp):
     """DROP, USE, LOCK and their like are left out, not run."""
     path = os.path.join(tmp, "got.sql")
