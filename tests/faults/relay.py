@@ -7,8 +7,9 @@ import time
 
 class Relay:
     """Listens on a port of its own and passes everything to `port`. What it does to it may be changed while
-    connections live: `cut_after` bytes to the client end its connection, `unanswered` is what a request holds
-    whose answer ends it, `hole` passes nothing any more, `delay` seconds before each piece, `piece` bytes at most at a time, with `pause` seconds between them."""
+    connections live: `cut_after` bytes to the client end its connection, as does the answer to a request that
+    holds `unanswered`; `hole` passes nothing any more, `delay` seconds before each piece, `piece` bytes at
+    most at a time, with `pause` seconds between them."""
 
     def __init__(self, port):
         self.target, self.passed = port, 0
