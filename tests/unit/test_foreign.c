@@ -52,7 +52,7 @@ static void test_whole(void **state)
         "DELIMITER ;;\nCREATE TRIGGER t BEFORE INSERT ON bag FOR EACH ROW BEGIN SET @a=1; END ;;\n"
         "DELIMITER ;\nUNLOCK TABLES;\n-- Dump completed on 2026-01-01\n";
     struct plan p;
-    struct foreign_report r;
+    struct foreign_report r = {0};
     struct err e;
     assert_int_equal(plan_text(text, &p, &r, &e), 0);
     assert_true(r.ends);
@@ -96,7 +96,7 @@ static void test_refused(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct plan p;
-        struct foreign_report r;
+        struct foreign_report r = {0};
         struct err e;
         assert_int_equal(plan_text(cases[i].text, &p, &r, &e), -1);
         if (!strstr(e.text, cases[i].says))
@@ -115,7 +115,7 @@ static void test_empty(void **state)
                                         ";;", "/* open", "USE x;COMMIT;"};
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct plan p;
-        struct foreign_report r;
+        struct foreign_report r = {0};
         struct err e;
         int rc = plan_text(texts[i], &p, &r, &e);
         assert_int_equal(rc, i == 4 ? -1 : 0);
@@ -131,7 +131,7 @@ static void test_long(void **state)
     (void)state;
     struct buf b = {0};
     struct plan p;
-    struct foreign_report r;
+    struct foreign_report r = {0};
     struct err e;
     for (int i = 0; i < 20000; i++)
         buf_adds(&b, "-- the same line again and again\n");
@@ -155,7 +155,7 @@ static void test_packed(void **state)
     static const char text[] = BAG "INSERT INTO `bag` VALUES (1,2);\n-- Dump completed\n";
     char name[64];
     struct plan p;
-    struct foreign_report r;
+    struct foreign_report r = {0};
     struct err e;
     snprintf(name, sizeof name, "%s/x.gz", kit_path);
     gzFile gz = gzopen(name, "wb");
@@ -176,7 +176,7 @@ static void test_no_file(void **state)
 {
     (void)state;
     struct plan p;
-    struct foreign_report r;
+    struct foreign_report r = {0};
     struct err e;
     int pipes[2];
     assert_int_equal(plan(openat(kit_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &p, &r, &e),
