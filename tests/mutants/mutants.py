@@ -36,12 +36,12 @@ class Mutant:
 
 
 MUTANTS = [
-    Mutant("file-not-synced", "a dump's file is not synced before it is renamed",
+    Mutant("file-not-synced", "a dump and its manifest are not synced before they are renamed",
            # Reading it back writes its pages out early; what a file's size is, only a sync tells the disk.
            [("src/dump/writer.c", "    if (fsync(w->fd) < 0)\n", "    if (w->fd < 0)\n"),
-            ("src/dump/readback.c",
-             "sync_file_range(r->fd, (off_t)start, (off_t)(to - start), (unsigned)how) < 0",
-             "r->fd < 0 || (off_t)start > (off_t)(to + how)")],
+            ("src/core/file.c", "    if (durable && fsync(fd) < 0) {", "    if (durable && fd < 0) {"),
+            ("src/dump/readback.c", "    int how = SYNC_FILE_RANGE_WAIT_BEFORE",
+             "    if (to >= from)\n        return 0;\n    int how = SYNC_FILE_RANGE_WAIT_BEFORE")],
            ["tests/faults/test_power.py"]),
     Mutant("directory-not-synced", "a directory is not synced after a rename in it",
            [("src/core/file.c", "    return fsync(dirfd) < 0 ? ", "    return dirfd < 0 ? ")],
