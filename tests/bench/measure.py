@@ -325,7 +325,7 @@ def environment(binary):
     return {
         "processor": model, "processors": os.cpu_count(), "memory_gib": round(kb / 2**20, 1),
         "kernel": os.uname().release.partition("-")[0], "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "worldkeeper": first_line(binary, "--version"), "server": first_line(SERVERS, "run", KIND, "--version"),
+        "worldkeeper": first_line(binary, "--version"), "server": first_line(SERVERS, "run", KIND, "--version").split("/")[-1],
         "mysqldump": first_line(*tool("mysqldump", "--version")), "mydumper": first_line("mydumper", "--version"),
         "gzip": first_line("gzip", "--version"), "pigz": first_line("pigz", "--version"),
     }
