@@ -286,11 +286,11 @@ class Keeper:
         """Manifests of the stored dumps, newest first by (generation, sequence)."""
         found = []
         for path in glob.glob(os.path.join(glob.escape(self.dumps_dir), "*.json")):
-            with open(path) as f:
-                try:
+            try:
+                with open(path) as f:
                     manifest = json.load(f)
-                except ValueError:
-                    continue
+            except (ValueError, FileNotFoundError):  # retention may just have removed it
+                continue
             if "generation" in manifest and "sha256" in manifest:
                 found.append(manifest)
         return sorted(found, key=lambda m: (m["generation"], m["sequence"]), reverse=True)
