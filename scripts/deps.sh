@@ -29,7 +29,8 @@ build='gcc libc6-dev make pkg-config default-libmysqlclient-dev zlib1g-dev libcu
 # The server's core package has no service and no system database: nothing starts, now or at boot.
 demo='mariadb-server-core mariadb-client'
 tests='libcmocka-dev clang-format clang-tidy cppcheck shellcheck mandoc groff-base systemd openssl
-       strace procps python3 python3-pytest python3-pytest-xdist python3-pymysql python3-aiosmtpd'
+       strace procps binutils e2fsprogs mount util-linux
+       python3 python3-pytest python3-pytest-xdist python3-pymysql python3-aiosmtpd'
 bench='python3 python3-pymysql mydumper pigz gnuplot-nox'
 
 [ $# -gt 0 ] || set -- build

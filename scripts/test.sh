@@ -114,11 +114,13 @@ run_unit() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit; }
 run_fuzz() { make fuzz-replay; }
 run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit SAN=1; }
 
+# As whom `as` says.
+as=()
 pytest() {
     local name=$1
     shift
     rm -f "$out/$name.xml"
-    timeout --kill-after=30 1200 /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX \
+    timeout --kill-after=30 1200 "${as[@]}" /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX \
         --junitxml="$out/$name.xml" -n 8 "$@"
 }
 count_junit() {
@@ -165,10 +167,9 @@ run_soak() {
 }
 # Disks that break have to be mounted.
 run_faults() {
-    local as=()
-    [ "$(id -u)" = 0 ] || as=(sudo env "PYTHONDONTWRITEBYTECODE=1" "PATH=$PATH")
-    "${as[@]}" env WORLDKEEPER="$PWD/build/release/worldkeeper" bash -c "out='$out'; $(declare -f pytest)"'
-        pytest faults tests/faults'
+    local binary=$PWD/build/release/worldkeeper as=()
+    [ "$(id -u)" = 0 ] || as=(sudo env "PATH=$PATH" PYTHONDONTWRITEBYTECODE=1 "WORLDKEEPER=$binary")
+    WORLDKEEPER=$binary pytest faults tests/faults
 }
 run_scripts() { pytest scripts tests/scripts; }
 

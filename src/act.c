@@ -500,20 +500,32 @@ static int act_list(struct act *a, json_t **result, struct err *e)
     return 0;
 }
 
+static bool named(const char *name, const char *asked)
+{
+    size_t len = strcspn(asked, "."); /* NAME.sql.gz is meant too */
+    return strlen(name) == len && strncmp(name, asked, len) == 0;
+}
+
+static int read_back(struct act *a, const struct manifest *m, struct err *e)
+{
+    char *file = xasprintf("%s.sql.gz", m->name);
+    progress_phase(&a->progress, "verifying", m->rows, m->file_size);
+    int rc = verify_dump(a->job.dirfd, file, m, &a->progress, e);
+    free(file);
+    return rc;
+}
+
+static void add_verdict(json_t *list, const char *name, bool whole, const char *why)
+{
+    json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", name, "whole", whole, "reason",
+                                          js_clean(whole ? "" : why)));
+}
+
 static bool verify_one(struct act *a, const struct catalog_entry *c, json_t *list)
 {
     struct err why = {0};
-    char *file = xasprintf("%s.sql.gz", c->m.name);
-    bool whole = c->intact;
-    if (!whole)
-        err_set(&why, ERR_DAMAGED, 0, "%s", c->reason);
-    if (whole) {
-        progress_phase(&a->progress, "verifying", c->m.rows, c->m.file_size);
-        whole = verify_dump(a->job.dirfd, file, &c->m, &a->progress, &why) == 0;
-    }
-    json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", c->m.name, "whole", whole,
-                                          "reason", js_clean(whole ? "" : why.text)));
-    free(file);
+    bool whole = c->intact && read_back(a, &c->m, &why) == 0;
+    add_verdict(list, c->m.name, whole, c->intact ? why.text : c->reason);
     return whole;
 }
 
@@ -524,13 +536,11 @@ static int act_verify(struct act *a, const struct request *r, json_t **result, s
         return -1;
     json_t *list = json_array();
     size_t seen = 0, bad = 0;
-    char plain[DUMP_NAME_MAX];
-    snprintf(plain, sizeof plain, "%.*s", r->dump ? (int)strcspn(r->dump, ".") : 0,
-             r->dump ? r->dump : "");
+    bool latest = r->dump && strcmp(r->dump, "latest") == 0;
     for (size_t i = 0; i < c.count; i++) {
-        if (r->dump && strcmp(r->dump, "latest") != 0 && strcmp(c.list[i].m.name, plain) != 0)
+        if (r->dump && !latest && !named(c.list[i].m.name, r->dump))
             continue;
-        if (r->dump && strcmp(r->dump, "latest") == 0 && seen)
+        if (latest && seen)
             break;
         seen++;
         bad += !verify_one(a, &c.list[i], list);
@@ -543,24 +553,13 @@ static int act_verify(struct act *a, const struct request *r, json_t **result, s
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
 
-static bool named(const char *name, const char *asked)
-{
-    size_t len = strcspn(asked, "."); /* NAME.sql.gz is meant too */
-    return strlen(name) == len && strncmp(name, asked, len) == 0;
-}
-
 /* What is in the file is what was read back: the manifest of what else may lie there is not sealed.
  */
-static bool seal_one(struct act *a, struct catalog_entry *c, json_t *list)
+static bool seal_one(struct act *a, const struct catalog_entry *c, json_t *list)
 {
     struct err why = {0};
-    char *file = xasprintf("%s.sql.gz", c->m.name);
-    progress_phase(&a->progress, "verifying", c->m.rows, c->m.file_size);
-    bool done = verify_dump(a->job.dirfd, file, &c->m, &a->progress, &why) == 0 &&
-                manifest_write(a->job.dirfd, &c->m, &why) == 0;
-    json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", c->m.name, "whole", done,
-                                          "reason", js_clean(done ? "" : why.text)));
-    free(file);
+    bool done = read_back(a, &c->m, &why) == 0 && manifest_write(a->job.dirfd, &c->m, &why) == 0;
+    add_verdict(list, c->m.name, done, why.text);
     return done;
 }
 
@@ -623,19 +622,13 @@ static int act_test_alert(struct act *a, json_t **result, struct err *e)
 static bool needs_server(const char *action)
 {
     static const char *const words[] = {"init", "dump", "restore", "drill", "tidy", NULL};
-    for (const char *const *w = words; *w; w++)
-        if (strcmp(*w, action) == 0)
-            return true;
-    return false;
+    return text_among(action, words);
 }
 
 static bool needs_dumps(const char *action)
 {
     static const char *const words[] = {"list", "verify", "seal", NULL};
-    for (const char *const *w = words; *w; w++)
-        if (strcmp(*w, action) == 0)
-            return true;
-    return needs_server(action);
+    return text_among(action, words) || needs_server(action);
 }
 
 int act_run(struct act *a, const struct request *r, json_t **result, struct err *e)

@@ -31,14 +31,6 @@ static const struct {
 static const char *const welcome[] = {"TRIGGER", "SHOW VIEW", "EVENT", "SHOW CREATE ROUTINE", NULL};
 static const char *const drill[] = {"SELECT", "INSERT", "CREATE", "DROP", "ALTER", NULL};
 
-static bool in_list(const char *const *list, const char *s)
-{
-    for (; *list; list++)
-        if (strcmp(*list, s) == 0)
-            return true;
-    return false;
-}
-
 static bool is_needed(const struct check *c, size_t i)
 {
     return strcmp(needed[i].right, "CREATE TEMPORARY TABLES") != 0 ||
@@ -328,7 +320,7 @@ static bool welcome_globally(const struct check *c, const char *right)
         return !c->cfg->restore_binlog || db_variable_number(c->db, "sql_require_primary_key") == 1;
     if (strcmp(right, "SHOW_ROUTINE") == 0 || strcmp(right, "SHOW CREATE ROUTINE") == 0)
         return true;
-    return (in_list(definer_rights(c), right) || strcmp(right, "SYSTEM_USER") == 0 ||
+    return (text_among(right, definer_rights(c)) || strcmp(right, "SYSTEM_USER") == 0 ||
             strcmp(right, "ALLOW_NONEXISTENT_DEFINER") == 0) &&
            foreign_definer(c, &t);
 }
@@ -347,7 +339,7 @@ static bool useful_here(const struct check *c, const struct grant *g, const char
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (strcmp(needed[i].right, right) == 0)
             return true;
-    return in_list(welcome, right);
+    return text_among(right, welcome);
 }
 
 /* The word itself, not what it stands for. */

@@ -259,10 +259,7 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 static bool acts_on_files(const char *action)
 {
     static const char *const words[] = {"run", "dump", "restore", "drill", "init", "seal", NULL};
-    for (const char *const *w = words; *w; w++)
-        if (strcmp(*w, action) == 0)
-            return true;
-    return false;
+    return text_among(action, words);
 }
 
 /* Files that root makes are files that the service cannot read, and so is a directory. */

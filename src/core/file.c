@@ -119,6 +119,11 @@ int file_subdir(int dirfd, const char *name, struct err *e)
     return -1;
 }
 
+static int open_file(int dirfd, const char *name, int flags)
+{
+    return openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+}
+
 /* A copy of a directory made of hard links shares its locks with it. Whoever holds this one keeps
  * it; else the name gets a file of its own, so that nothing is written through the other one. */
 static int open_alone(int dirfd, const char *name, int flags, int fd)
@@ -129,7 +134,7 @@ static int open_alone(int dirfd, const char *name, int flags, int fd)
     if (fstat(fd, &ours) == 0 && fstatat(dirfd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
         there.st_ino == ours.st_ino && there.st_dev == ours.st_dev)
         unlinkat(dirfd, name, 0);
-    int own = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    int own = open_file(dirfd, name, flags);
     close(fd);
     return own;
 }
@@ -138,7 +143,7 @@ int file_open(int dirfd, const char *name, int flags, struct err *e)
 {
     static const char away[] = "remove it: it is made anew";
     struct stat st;
-    int fd = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    int fd = open_file(dirfd, name, flags);
     bool is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     if (is_file && st.st_nlink > 1 && (flags & O_CREAT))
         fd = open_alone(dirfd, name, flags, fd);
@@ -298,7 +303,7 @@ int file_remove(int dirfd, const char *name, struct err *e)
 
 static int open_regular(int dirfd, const char *name, struct stat *st, struct err *e)
 {
-    int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = open_file(dirfd, name, O_RDONLY);
     if (fd < 0)
         return err_sys(e, errno, "cannot open %s", name);
     if (fstat(fd, st) < 0)

@@ -312,6 +312,14 @@ void text_hex(const unsigned char *data, size_t len, char *out)
     out[2 * len] = '\0';
 }
 
+bool text_among(const char *s, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(*list, s) == 0)
+            return true;
+    return false;
+}
+
 bool text_starts(const char *s, const char *prefix)
 {
     return strncmp(s, prefix, strlen(prefix)) == 0;

@@ -56,5 +56,6 @@ void text_clean(struct buf *out, const char *s, size_t max);
 bool text_utf8_valid(const char *s, size_t len);
 void text_hex(const unsigned char *data, size_t len, char *out /* 2*len+1 */);
 bool text_starts(const char *s, const char *prefix);
+bool text_among(const char *s, const char *const *list); /* ended by NULL */
 
 #endif

@@ -62,22 +62,15 @@ void db_scan_facts_free(struct db_scan_facts *f)
     *f = (struct db_scan_facts){0};
 }
 
-static bool one_of(const char *name, const char *const *list)
-{
-    while (*list && strcmp(*list, name) != 0)
-        list++;
-    return *list != NULL;
-}
-
 /* HANDLER delivers ENUM and SET as text in the column's own character set; information_schema tells
  * the members in UTF-8, and what does not exist there as '?'. No text is number 0, or a member. */
 static bool ambiguous(const struct db_choices *c, const char *charset)
 {
     static const char *const not_ascii[] = {"ucs2", "utf16", "utf16le", "utf32", "swe7", NULL};
     static const char *const utf8[] = {"utf8", "utf8mb3", "utf8mb4", NULL};
-    if (one_of(charset, not_ascii))
+    if (text_among(charset, not_ascii))
         return true;
-    bool same = one_of(charset, utf8);
+    bool same = text_among(charset, utf8);
     for (size_t i = 0; i < c->count; i++) {
         if (c->lengths[i] == 0)
             return true;

@@ -1,7 +1,6 @@
 #include "restore/allowed.h"
 
 #include <ctype.h>
-#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -342,9 +341,9 @@ bool allowed_rows(const char *s, size_t len)
 
 /* Definitions */
 
-static bool words_only(const char *s, size_t most)
+static bool words_only(const char *s, size_t len)
 {
-    for (size_t i = 0; i < most && s[i]; i++)
+    for (size_t i = 0; i < len; i++)
         if (!isalnum((unsigned char)s[i]) && s[i] != '_')
             return false;
     return true;
@@ -359,9 +358,9 @@ static bool setting(const char *sql)
         if (text_starts(sql, *f)) {
             const char *rest = sql + strlen(*f);
             const char *comma = strstr(rest, ", collation_connection=");
+            const char *value = comma ? strchr(comma, '=') + 1 : "";
             size_t first = comma ? (size_t)(comma - rest) : strlen(rest);
-            return first > 0 && words_only(rest, first) &&
-                   (!comma || words_only(strchr(comma, '=') + 1, SIZE_MAX));
+            return first > 0 && words_only(rest, first) && words_only(value, strlen(value));
         }
     if (!text_starts(sql, mode) || n <= sizeof mode - 1 || sql[n - 1] != '\'')
         return false;
@@ -446,8 +445,5 @@ bool allowed_charset(const char *name, size_t len)
      * no client's. */
     static const char *const unsafe[] = {"big5",  "cp932", "gbk",     "sjis",    "ucs2",
                                          "utf16", "utf32", "utf16le", "gb18030", NULL};
-    for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)name[i]) && name[i] != '_')
-            return false;
-    return len > 0 && !one_of(name, len, unsafe);
+    return len > 0 && words_only(name, len) && !one_of(name, len, unsafe);
 }

@@ -122,15 +122,15 @@ static bool checksum_of(const json_t *o, char out[SHA256_HEX])
     char *s = js_canonical(o, without);
     unsigned char md[EVP_MAX_MD_SIZE];
     bool ok = s && EVP_Digest(s, strlen(s), md, NULL, EVP_sha256(), NULL) == 1;
-    for (size_t i = 0; ok && i < SHA256_HEX / 2; i++)
-        snprintf(out + 2 * i, 3, "%02x", md[i]);
+    if (ok)
+        text_hex(md, SHA256_HEX / 2, out);
     free(s);
     return ok;
 }
 
 int manifest_sign(json_t *o)
 {
-    char sum[SHA256_HEX], hex[SEAL_HEX];
+    char sum[SHA256_HEX], hex[SHA256_HEX];
     if (!checksum_of(o, sum) || json_object_set_new(o, "checksum", json_string(sum)) < 0)
         return -1;
     if (!seal_on())

@@ -3,12 +3,12 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/file.h"
 #include "core/js.h"
+#include "core/text.h"
 
 #define FRONT "worldkeeper manifest 1\n" /* the same key may seal other things one day */
 #define FIELD "hmac"
@@ -73,7 +73,7 @@ static char *canonical(const json_t *manifest)
     return js_canonical(manifest, without);
 }
 
-static int digest(const struct buf *key, const char *text, char hex[SEAL_HEX])
+static int digest(const struct buf *key, const char *text, char hex[SHA256_HEX])
 {
     struct buf b = {0};
     unsigned char md[EVP_MAX_MD_SIZE];
@@ -82,14 +82,13 @@ static int digest(const struct buf *key, const char *text, char hex[SEAL_HEX])
     buf_adds(&b, text);
     bool done = HMAC(EVP_sha256(), key->p, (int)key->len, (unsigned char *)b.p, b.len, md, &len);
     buf_free(&b);
-    if (!done || 2 * len != SEAL_HEX - 1)
+    if (!done || 2 * len != SHA256_HEX - 1)
         return -1;
-    for (unsigned i = 0; i < len; i++)
-        snprintf(hex + 2 * (size_t)i, 3, "%02x", md[i]);
+    text_hex(md, len, hex);
     return 0;
 }
 
-int seal_make(const json_t *manifest, char hex[SEAL_HEX])
+int seal_make(const json_t *manifest, char hex[SHA256_HEX])
 {
     char *text = canonical(manifest);
     int rc = text && seal_on() ? digest(&keys.key, text, hex) : -1;
@@ -100,8 +99,8 @@ int seal_make(const json_t *manifest, char hex[SEAL_HEX])
 /* Takes as long for a wrong one as for a right one. */
 static bool made_by(const struct buf *key, const char *text, const char *seal)
 {
-    char hex[SEAL_HEX];
-    return key->len && digest(key, text, hex) == 0 && CRYPTO_memcmp(hex, seal, SEAL_HEX - 1) == 0;
+    char hex[SHA256_HEX];
+    return key->len && digest(key, text, hex) == 0 && CRYPTO_memcmp(hex, seal, SHA256_HEX - 1) == 0;
 }
 
 enum seal seal_check(const json_t *manifest)
@@ -111,7 +110,7 @@ enum seal seal_check(const json_t *manifest)
         return SEAL_UNASKED;
     if (!json_object_get(manifest, FIELD))
         return SEAL_MISSING;
-    char *text = strlen(seal) == SEAL_HEX - 1 ? canonical(manifest) : NULL;
+    char *text = strlen(seal) == SHA256_HEX - 1 ? canonical(manifest) : NULL;
     bool good = text && (made_by(&keys.key, text, seal) | made_by(&keys.old, text, seal));
     free(text);
     return good ? SEAL_GOOD : SEAL_WRONG;

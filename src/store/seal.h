@@ -13,8 +13,8 @@
 #include <stdbool.h>
 
 #include "config/config.h"
+#include "core/gzip.h"
 
-#define SEAL_HEX 65
 #define SEAL_KEY_MIN 32 /* characters */
 
 enum seal { SEAL_UNASKED /* no key is configured */, SEAL_GOOD, SEAL_MISSING, SEAL_WRONG };
@@ -24,7 +24,7 @@ enum seal { SEAL_UNASKED /* no key is configured */, SEAL_GOOD, SEAL_MISSING, SE
 int seal_open(const struct config *c, struct err *e);
 bool seal_on(void);
 /* By the present key, which there must be. -1 when libcrypto fails. */
-int seal_make(const json_t *manifest, char hex[SEAL_HEX]);
+int seal_make(const json_t *manifest, char hex[SHA256_HEX]);
 /* By the present key or the old one. */
 enum seal seal_check(const json_t *manifest);
 

@@ -30,12 +30,6 @@ static const char *const secrets[][2] = {{password, login},
                                          {"/hooks/T0CANARY1/xxCANARYxx2", "key=CANARY4"},
                                          {"/hooks/T0CANARY1/xxCANARYxx2", "key=CANARY4"}};
 
-static void demand(bool kept)
-{
-    if (!kept)
-        abort();
-}
-
 /* ---- a libcurl ---- */
 
 struct fake {

@@ -14,12 +14,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void demand(bool kept)
-{
-    if (!kept)
-        abort();
-}
-
 /* Stored is what its own parser takes, and would store again as it is. */
 static void judge_text(const struct config_key *k, const char *value)
 {

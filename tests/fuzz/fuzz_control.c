@@ -20,12 +20,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void demand(bool kept)
-{
-    if (!kept)
-        abort();
-}
-
 /* ---- the supervisor ---- */
 
 static int listener;

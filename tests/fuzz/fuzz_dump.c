@@ -17,12 +17,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void demand(bool kept)
-{
-    if (!kept)
-        abort();
-}
-
 /* Pieces of a file that grows: so many bytes a read. */
 struct pieces {
     uint64_t piece, size;

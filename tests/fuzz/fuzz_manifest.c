@@ -12,12 +12,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void demand(bool kept)
-{
-    if (!kept)
-        abort();
-}
-
 /* The two calls that this is about. */
 static int read_it(const char *name, struct manifest *m, struct err *e)
 {

@@ -73,3 +73,9 @@ void *scratch_copy(const void *data, size_t len)
     memcpy(p, data, len);
     return p;
 }
+
+void demand(bool kept)
+{
+    if (!kept)
+        abort();
+}

@@ -3,6 +3,7 @@
 #ifndef WK_FUZZ_SCRATCH_H
 #define WK_FUZZ_SCRATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Made at the first call. */
@@ -15,5 +16,8 @@ void scratch_remove(const char *name);
 int scratch_file(const void *data, size_t len);
 /* `data` in memory of its very size, so that reading behind it is found. The caller frees. */
 void *scratch_copy(const void *data, size_t len);
+
+/* A promise that a target looks after. */
+void demand(bool kept);
 
 #endif

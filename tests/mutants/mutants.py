@@ -24,15 +24,20 @@ class Mutant:
     def __init__(self, name, mistake, edits, tests):
         self.name, self.mistake, self.edits, self.tests = name, mistake, edits, tests
 
-    def apply(self, root):
+    def places(self, root):
+        """(path, text with the mistake) of each edit."""
         for file, old, new in self.edits:
             path = os.path.join(root, file)
             with open(path) as f:
                 text = f.read()
             if text.count(old) != 1:
                 raise SystemExit(f"mutants: {self.name}: {file} holds {text.count(old)} times, not once:\n{old}")
+            yield path, text.replace(old, new)
+
+    def apply(self, root):
+        for path, text in self.places(root):
             with open(path, "w") as f:
-                f.write(text.replace(old, new))
+                f.write(text)
 
 
 MUTANTS = [
@@ -130,11 +135,7 @@ def build(mutant, where):
 
 def check(mutants):
     for mutant in mutants:
-        for file, old, _ in mutant.edits:
-            with open(os.path.join(ROOT, file)) as f:
-                found = f.read().count(old)
-            if found != 1:
-                raise SystemExit(f"mutants: {mutant.name}: {file} holds {found} times, not once:\n{old}")
+        list(mutant.places(ROOT))
         missing = [t for t in mutant.tests if not os.path.exists(os.path.join(ROOT, t.partition("::")[0]))]
         if missing:
             raise SystemExit(f"mutants: {mutant.name}: there is no {', '.join(missing)}")

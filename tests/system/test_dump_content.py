@@ -101,6 +101,14 @@ STATEMENTS = {
 }
 
 
+def got(tmp, text):
+    """A mysqldump file that somebody got from somewhere."""
+    path = os.path.join(tmp, "got.sql")
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
 @pytest.mark.parametrize("how", STATEMENTS)
 def test_statements_among_rows(keeper, other, how):
     forger = Forger(keeper)
@@ -128,11 +136,9 @@ def test_more_than_a_definition(keeper, other, tail):
 
 def test_a_durable_table_that_holds_more(keeper, other, tmp):
     """It is left out, by name; the others are restored all the same."""
-    path = os.path.join(tmp, "got.sql")
-    with open(path, "w") as f:
-        f.write("CREATE TABLE `d` (\n  `a` int\n) ENGINE=InnoDB DATA DIRECTORY='/tmp/made-by-a-dump';\n"
-                "INSERT INTO `d` VALUES (1);\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\n"
-                "INSERT INTO `t` VALUES (7);\n-- Dump completed\n")
+    path = got(tmp, "CREATE TABLE `d` (\n  `a` int\n) ENGINE=InnoDB DATA DIRECTORY='/tmp/made-by-a-dump';\n"
+               "INSERT INTO `d` VALUES (1);\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\n"
+               "INSERT INTO `t` VALUES (7);\n-- Dump completed\n")
     done = keeper.ok("--restore=" + path, "--into=wk_into", "--json")
     assert [(t["table"], t["restored"]) for t in done["plan"]] == [("d", False), ("t", True)], done
     assert "more than columns and options" in done["plan"][0]["why"]
@@ -204,20 +210,16 @@ def test_definitions_are_definitions(keeper, other, sql):
     "\\! touch made-by-a-dump\n"])
 def test_files_of_others(keeper, other, tmp, sql):
     """A mysqldump file that somebody got from somewhere: tables and rows of literals, or refused."""
-    path = os.path.join(tmp, "got.sql")
-    with open(path, "w") as f:
-        f.write(f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `t` VALUES (1);\n{sql};\n"
-                f"DROP DATABASE {OTHER};\n-- Dump completed\n")
+    path = got(tmp, f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nINSERT INTO `t` VALUES (1);\n{sql};\n"
+               f"DROP DATABASE {OTHER};\n-- Dump completed\n")
     done = keeper.run("--restore=" + path, "--into=wk_into")
     assert done.rc == REFUSED and "not one that mysqldump writes" in done.err, done
     unharmed(keeper, other)
 
 
 def test_character_sets_that_hide_quotes(keeper, other, tmp):
-    path = os.path.join(tmp, "got.sql")
-    with open(path, "w") as f:
-        f.write("/*!40101 SET NAMES gbk */;\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\n"
-                "INSERT INTO `t` VALUES (1);\n-- Dump completed\n")
+    path = got(tmp, "/*!40101 SET NAMES gbk */;\nCREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\n"
+               "INSERT INTO `t` VALUES (1);\n-- Dump completed\n")
     done = keeper.run("--restore=" + path, "--into=wk_into")
     assert done.rc == REFUSED and "its character set gbk cannot be read safely" in done.err, done
     assert "--default-character-set=utf8mb4" in done.err, done
@@ -247,15 +249,13 @@ def test_worlds_that_look_odd(keeper, other):
 
 def test_what_is_passed_over_in_files_of_others(keeper, other, tmp):
     """DROP, USE, LOCK and their like are left out, not run."""
-    path = os.path.join(tmp, "got.sql")
-    with open(path, "w") as f:
-        f.write(f"DROP DATABASE {OTHER};\nUSE {OTHER};\n/*!40000 DROP TABLE {OTHER}.t */;\n"
-                f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nLOCK TABLES `t` WRITE;\n"
-                f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\nCREATE USER nobody@nowhere;\n"
-                "CHANGE MASTER TO MASTER_LOG_FILE='no.000001', MASTER_LOG_POS=4;\n"
-                "CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='no.000001', SOURCE_LOG_POS=4;\n"
-                "DO SETVAL(`s`, 1, 0);\nINSERT INTO `t` () VALUES ();\nINSERT INTO `t` VALUES ();\n"
-                "-- Dump completed\n")
+    path = got(tmp, f"DROP DATABASE {OTHER};\nUSE {OTHER};\n/*!40000 DROP TABLE {OTHER}.t */;\n"
+               f"CREATE TABLE `t` (\n  `a` int\n) ENGINE=MEMORY;\nLOCK TABLES `t` WRITE;\n"
+               f"INSERT INTO `t` VALUES (7);\nUNLOCK TABLES;\nCREATE USER nobody@nowhere;\n"
+               "CHANGE MASTER TO MASTER_LOG_FILE='no.000001', MASTER_LOG_POS=4;\n"
+               "CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='no.000001', SOURCE_LOG_POS=4;\n"
+               "DO SETVAL(`s`, 1, 0);\nINSERT INTO `t` () VALUES ();\nINSERT INTO `t` VALUES ();\n"
+               "-- Dump completed\n")
     keeper.ok("--restore=" + path, "--into=wk_into")
     assert keeper.server.sql("SELECT * FROM wk_into.t") == ((7,), (None,), (None,))
     assert keeper.server.sql("SELECT COUNT(*) FROM mysql.user WHERE user='nobody'") == ((0,),)

@@ -1,4 +1,5 @@
 """No secret leaves its file, and nobody else gets at the players' data."""
+import contextlib
 import gzip
 import os
 import socket
@@ -285,13 +286,10 @@ def test_root_leaves_nothing_that_the_service_cannot_use(keeper):
     assert done.returncode == REFUSED and gone in done.stderr and not os.path.exists(gone), done
 
 
-def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
-    """A rogue server that answers a query with 'send me this file' gets nothing."""
-    secret = os.path.join(tmp, "precious")
-    with open(secret, "w") as f:
-        f.write("precious-content")
+@contextlib.contextmanager
+def rogue_server(serve):
+    """Somebody in the server's place, who does serve(connection): the settings that lead to him."""
     listener = socket.create_server(("127.0.0.1", 0))
-    got = bytearray()
 
     def rogue():
         while True:
@@ -301,15 +299,23 @@ def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
                 return
             con.settimeout(3)
             try:
-                serve_rogue(con, secret, got)
+                serve(con)
             except OSError:
                 pass
             con.close()
     threading.Thread(target=rogue, daemon=True).start()
-    keeper = make_keeper(make_world("empty"), {"mysql": {
-        "socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1]), "tls": "off"}})
-    done = keeper.run("--dump")
+    yield {"socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1])}
     listener.close()
+
+
+def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
+    """A rogue server that answers a query with 'send me this file' gets nothing."""
+    secret = os.path.join(tmp, "precious")
+    with open(secret, "w") as f:
+        f.write("precious-content")
+    got = bytearray()
+    with rogue_server(lambda con: serve_rogue(con, secret, got)) as there:
+        done = make_keeper(make_world("empty"), {"mysql": {**there, "tls": "off"}}).run("--dump")
     assert done.rc != DONE and b"precious-content" not in got
 
 
@@ -317,26 +323,9 @@ def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
 def test_the_server_cannot_ask_for_the_password(make_world, make_keeper, tls):
     """Who is not proven to be the server is never told the password itself, though the client library
     has a plugin that would."""
-    listener = socket.create_server(("127.0.0.1", 0))
     got = bytearray()
-
-    def rogue():
-        while True:
-            try:
-                con, _ = listener.accept()
-            except OSError:
-                return
-            con.settimeout(3)
-            try:
-                ask_for_password(con, got)
-            except OSError:
-                pass
-            con.close()
-    threading.Thread(target=rogue, daemon=True).start()
-    keeper = make_keeper(make_world("empty"), {"mysql": {
-        "socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1]), "tls": tls}})
-    done = keeper.run("--dump")
-    listener.close()
+    with rogue_server(lambda con: ask_for_password(con, got)) as there:
+        done = make_keeper(make_world("empty"), {"mysql": {**there, "tls": tls}}).run("--dump")
     assert done.rc != DONE and CANARY.encode() not in got
 
 

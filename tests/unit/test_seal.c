@@ -39,7 +39,7 @@ static void test_over_what(void **state)
 {
     (void)state;
     struct err e = {0};
-    char hex[SEAL_HEX], other[SEAL_HEX];
+    char hex[SHA256_HEX], other[SHA256_HEX];
     json_t *o = json_loads("{\"b\": [1, \"x\"], \"a\": 0.5}", 0, NULL);
     assert_int_equal(use(NULL, NULL, &e), 0);
     assert_false(seal_on());
@@ -62,8 +62,8 @@ static void test_over_what(void **state)
     }
     json_object_set_new(o, "hmac", json_integer(1));
     assert_int_equal(seal_check(o), SEAL_WRONG);
-    for (size_t i = 0; i < SEAL_HEX - 1; i++) {
-        char bad[SEAL_HEX];
+    for (size_t i = 0; i < SHA256_HEX - 1; i++) {
+        char bad[SHA256_HEX];
         memcpy(bad, hex, sizeof bad);
         bad[i] = bad[i] == '0' ? '1' : '0';
         json_object_set_new(o, "hmac", json_string(bad));
@@ -79,7 +79,7 @@ static void test_keys(void **state)
 {
     (void)state;
     struct err e = {0};
-    char hex[SEAL_HEX];
+    char hex[SHA256_HEX];
     json_t *o = json_loads("{\"a\": 1}", 0, NULL);
     assert_int_equal(use(KEY_A, NULL, &e), 0);
     assert_int_equal(seal_make(o, hex), 0);
