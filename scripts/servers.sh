@@ -270,11 +270,12 @@ start() {
     ! server_pid >/dev/null || die "it runs already, as process $(server_pid)"
     choose_user
     make_data
-    # Another server may take the port between the look and the start.
+    # Another server may take the port between the look and the start, and be gone again by now.
     for ((n = 0; n < 5; n++)); do
         choose_port
         ! begin "$@" || break
-        is_taken "$port" || break
+        grep -qi 'address already in use' "$dir/error.log" || break
+        [[ " $*" != *" --port="* ]] || break
     done
     greets || {
         tail -n 20 "$dir/error.log" >&2

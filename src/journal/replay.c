@@ -208,7 +208,8 @@ static void see_counter(struct folded *f, const char *tuple, size_t len)
         return;
     const char *at = tuple + (want ? ends[want - 1] + 1 : 1);
     uint64_t value = *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
-    if (value > f->counter)
+    /* Behind the highest there is no next number: a restore leaves the counter behind the rows. */
+    if (value > f->counter && value < UINT64_MAX)
         f->counter = value;
 }
 

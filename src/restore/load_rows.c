@@ -29,6 +29,11 @@ static int load_failed(const struct loader *l, struct err *e)
 {
     if (e && e->num == 1114)
         err_hint(e, "the table is full: raise max_heap_table_size or the memory of the server");
+    /* MySQL finds equal keys by a hash that is not always equal for them. */
+    if (e && e->num == 1062)
+        err_hint(e, "the world held two rows whose keys are equal to the server, though it had let "
+                    "both in: restore an older dump (--restore=NAME), or all rows but one by hand "
+                    "(gunzip -c FILE | mysql --force SCHEMA)");
     err_step(e, "loading table %s", l->target->name);
     return -1;
 }

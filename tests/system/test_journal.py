@@ -150,6 +150,24 @@ def test_two_losses_with_one_dump(make_world, make_keeper, logged):
     assert len(keeper.dumps()) == 1
 
 
+def test_a_counter_that_came_to_its_end(make_world, make_keeper, logged):
+    """Behind the highest number there is no next one: a restore begins behind the rows there are, and so the
+    counter of the life after it is that life's."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    world.sql("CREATE TABLE ticket (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY) ENGINE=MEMORY",
+              "INSERT INTO ticket VALUES (1),(2),(3)")
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    world.sql("INSERT INTO ticket VALUES (18446744073709551615)", "DELETE FROM ticket WHERE id>3")
+    crash(keeper)
+    world.sql("INSERT INTO ticket VALUES (NULL),(NULL)", "DELETE FROM ticket WHERE id>3")
+    before = world.snapshot()
+    crash(keeper)
+    world.assert_is(before)
+    assert len(keeper.dumps()) == 1
+
+
 def test_rows_written_into_the_emptied_world_stay_out(make_world, make_keeper, logged):
     """They are no part of the world, not in the next restore either: they are in the conflict file."""
     keeper = keep(make_world, make_keeper, logged)

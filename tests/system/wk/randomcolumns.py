@@ -143,9 +143,11 @@ def texts(rand, name):
     if charset == "ucs2":
         pool.append("_ucs2 x'd8000061'")
     short = length * WIDTH.get(charset, 1) <= 500
-    return Column(
-        name, f"{kind}({length}){packed} CHARACTER SET {charset} COLLATE {rand.choice(COLLATIONS[charset])}",
-        "text", pool, keyed=length > 0 and not packed, prefix=0 if short else 10)
+    collation = rand.choice(COLLATIONS[charset])
+    # By a hash of these MySQL does not find all that is equal: see test_rows_that_share_a_key().
+    hashed = not (MYSQL and collation.endswith("_unicode_ci"))
+    return Column(name, f"{kind}({length}){packed} CHARACTER SET {charset} COLLATE {collation}", "text", pool,
+                  keyed=length > 0 and not packed and hashed, prefix=0 if short else 10)
 
 
 def blobs(rand, name):
