@@ -9,7 +9,7 @@ usage() {
 Usage: scripts/test.sh [STEP...]
 
 Installs what is missing from Debian's packages and runs all steps but "system" (what "system-san" runs
-more slowly), or the named ones:
+more slowly), or the named ones. WK_SEED=N takes other random worlds, kills and faults:
 END
     printf '  %s\n' "${!title[@]}" | sort
 }
@@ -114,14 +114,18 @@ run_unit() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit; }
 run_fuzz() { make fuzz-replay; }
 run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit SAN=1; }
 
+# The same random worlds, kills and faults in each run, so that what fails is what was changed;
+# `make ledger`, `make faults` and `make soak` take others each time.
+seed=${WK_SEED:-20261127}
+
 # As whom `as` says.
 as=()
 pytest() {
     local name=$1
     shift
     rm -f "$out/$name.xml"
-    timeout --kill-after=30 1200 "${as[@]}" /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX \
-        --junitxml="$out/$name.xml" -n 8 "$@"
+    timeout --kill-after=30 1200 "${as[@]}" env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
+        /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX --junitxml="$out/$name.xml" -n 8 "$@"
 }
 count_junit() {
     local suite tests failures errors skipped
@@ -155,7 +159,7 @@ run_system_oracle() {
 soak=
 begin_soak() {
     WORLDKEEPER=$PWD/build/release/worldkeeper timeout --kill-after=30 900 \
-        tests/soak/soak.py --seconds 300 --out "$out" >"$out/soak-beside.log" 2>&1 </dev/null &
+        tests/soak/soak.py --seconds 300 --seed "$seed" --out "$out" >"$out/soak-beside.log" 2>&1 </dev/null &
     soak=$!
 }
 run_soak() {
