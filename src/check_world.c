@@ -212,11 +212,13 @@ static void check_loading(struct check *c)
         [DB_BULK_NONE] = "as INSERTs, which take several times as long as need be",
         [DB_BULK_ARRAY] = "as arrays of binary values",
         [DB_BULK_LOCAL] = "by LOAD DATA LOCAL, fed from memory",
+        [DB_BULK_ROWS] = "as prepared INSERTs, which take twice as long as need be",
     };
-    check_add(c, way == DB_BULK_NONE ? CHECK_NOTE : CHECK_OK, "loading",
+    bool slow = way == DB_BULK_NONE || way == DB_BULK_ROWS;
+    check_add(c, slow ? CHECK_NOTE : CHECK_OK, "loading",
               "a restore sends rows %s, over %u connection%s at most", how[way], n,
               n == 1 ? "" : "s");
-    if (way == DB_BULK_NONE)
+    if (slow)
         check_hint(c, "%s; worldkeeper never reads a file that a server asks for",
                    db_is_mariadb(c->db)
                        ? "SET GLOBAL local_infile=1, and the same in the server's config file"

@@ -55,25 +55,34 @@ void db_bulk_prepare(struct db *db)
     mysql_set_local_infile_handler(db->my, feed_open, feed_read, feed_close, feed_error, db);
 }
 
-/* A binary log in statement format takes no arrays (error 4033). */
-static bool logs_statements(struct db *db)
+static bool logs_as(struct db *db, const char *format)
 {
-    char *format = db_variable(db, "binlog_format");
-    bool statements = format && strcmp(format, "STATEMENT") == 0;
-    free(format);
-    return statements && db_variable_number(db, "log_bin") == 1;
+    char *is = db_variable(db, "binlog_format");
+    bool same = is && strcmp(is, format) == 0;
+    free(is);
+    return same && db_variable_number(db, "log_bin") == 1;
 }
 
+/* A binary log of statements takes no arrays (error 4033), and of other prepared ones what the
+ * server writes their values as, in which MySQL leaves bytes that are no text as they are. */
 enum db_bulk_way db_bulk_way(struct db *db)
 {
-    if (bulk_array_there(db) && !logs_statements(db))
+    if (bulk_array_there(db) && !logs_as(db, "STATEMENT"))
         return DB_BULK_ARRAY;
-    return db->bulk && db_variable_number(db, "local_infile") == 1 ? DB_BULK_LOCAL : DB_BULK_NONE;
+    if (db->bulk && db_variable_number(db, "local_infile") == 1)
+        return DB_BULK_LOCAL;
+    bool prepared = db_variable_number(db, "max_prepared_stmt_count") > 0 &&
+                    !logs_as(db, "STATEMENT") && !logs_as(db, "MIXED");
+    return prepared ? DB_BULK_ROWS : DB_BULK_NONE;
 }
 
 const char *db_bulk_way_name(enum db_bulk_way way)
 {
-    return way == DB_BULK_ARRAY ? "array" : way == DB_BULK_LOCAL ? "local" : "insert";
+    static const char *const names[] = {[DB_BULK_NONE] = "insert",
+                                        [DB_BULK_ARRAY] = "array",
+                                        [DB_BULK_LOCAL] = "local",
+                                        [DB_BULK_ROWS] = "rows"};
+    return names[way];
 }
 
 void bulk_expression(struct buf *b, enum db_encoding enc, const char *value)
@@ -183,7 +192,9 @@ static int local_send(struct db_bulk *b, const struct buf *lines, struct err *e)
 static int send_unit(void *arg, struct bulk_unit *u, struct err *e)
 {
     struct db_bulk *b = arg;
-    return b->way == DB_BULK_ARRAY ? bulk_array_send(b, &u->block, e) : local_send(b, &u->text, e);
+    if (b->way == DB_BULK_LOCAL)
+        return local_send(b, &u->text, e);
+    return b->array ? bulk_array_send(b, &u->block, e) : bulk_rows_send(b, &u->block, e);
 }
 
 /* The server counts a whole execution against max_allowed_packet, and so does our memory. */
@@ -200,6 +211,8 @@ static int prepare(struct db_bulk *b, const struct bulk_column *columns, size_t 
         local_statement(b, columns, count);
         return 0;
     }
+    if (b->way == DB_BULK_ROWS)
+        return bulk_rows_open(b, columns, count, e);
     b->array = bulk_array_open(b, columns, count, e);
     return b->array ? 0 : -1;
 }
@@ -228,6 +241,7 @@ void db_bulk_close(struct db_bulk *b)
         return;
     bulk_pipe_close(b->pipe); /* first: it may be sending */
     bulk_array_close(b->array);
+    bulk_rows_close(b->rows);
     buf_free(&b->sql);
     free(b->table);
     free(b);
@@ -236,7 +250,7 @@ void db_bulk_close(struct db_bulk *b)
 /* The place behind what the unit took; NULL: no plain values. */
 static const char *fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end)
 {
-    if (b->way == DB_BULK_ARRAY)
+    if (b->way != DB_BULK_LOCAL)
         return bulk_block_read(&u->block, s, end, b->packet);
     buf_clear(&u->text);
     return bulk_lines(&u->text, s, (size_t)(end - s)) < 0 ? NULL : end;

@@ -1,9 +1,11 @@
 /* Rows of a dump ("(1,'a'),\n(2,NULL)") into a table, faster than as SQL that the server would have
- * to parse. Two ways, the better one first:
+ * to parse. Three ways, the best one first:
  *
  *   array  a prepared INSERT with whole columns of binary values (COM_STMT_BULK_EXECUTE):
  *          MariaDB, with its own client library
  *   local  LOAD DATA LOCAL fed from memory: MySQL too, where local_infile allows it
+ *   rows   a prepared INSERT with some hundred rows of binary values: everywhere, unless
+ *          max_prepared_stmt_count is 0 or the binary log may hold statements
  *
  * Values are literals only, as sql.h reads them; each arrives as an INSERT of the same literal
  * would store it. A file that a server asks for is never opened: outside db_bulk_rows() it gets
@@ -13,10 +15,10 @@
 
 #include "db/query.h"
 
-enum db_bulk_way { DB_BULK_NONE, DB_BULK_ARRAY, DB_BULK_LOCAL };
+enum db_bulk_way { DB_BULK_NONE, DB_BULK_ARRAY, DB_BULK_LOCAL, DB_BULK_ROWS };
 /* What server, library and connection (db_params.bulk) allow. */
 enum db_bulk_way db_bulk_way(struct db *db);
-const char *db_bulk_way_name(enum db_bulk_way way); /* "array", "local", "insert" for NONE */
+const char *db_bulk_way_name(enum db_bulk_way way); /* "array", "local", "rows"; "insert" */
 
 struct db_bulk;
 /* For rows with the columns `names`, in their order, into `place`, which is read for name and types

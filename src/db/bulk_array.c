@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "db/bulk_int.h"
-#include "db/sql.h"
 
 #if CLIENT_ARRAYS
 
@@ -30,44 +29,6 @@ static int stmt_failed(const struct db_bulk *b, mono_t began, const struct bulk_
     return db_fail_stmt(b->db, a->stmt, began, "rows refused", e);
 }
 
-static enum enum_field_types type_of(enum bulk_kind kind)
-{
-    switch (kind) {
-    case BULK_INT8:
-        return MYSQL_TYPE_TINY;
-    case BULK_INT16:
-        return MYSQL_TYPE_SHORT;
-    case BULK_INT32:
-        return MYSQL_TYPE_LONG;
-    case BULK_INT64:
-        return MYSQL_TYPE_LONGLONG;
-    case BULK_DOUBLE:
-        return MYSQL_TYPE_DOUBLE;
-    case BULK_BYTES:
-        break;
-    }
-    return MYSQL_TYPE_STRING;
-}
-
-static void make_insert(struct buf *sql, const char *table, const struct bulk_column *columns,
-                        size_t count)
-{
-    buf_adds(sql, "INSERT INTO ");
-    sql_ident(sql, table);
-    buf_adds(sql, " (");
-    for (size_t i = 0; i < count; i++) {
-        buf_adds(sql, i ? "," : "");
-        sql_ident(sql, columns[i].name);
-    }
-    buf_adds(sql, ") VALUES (");
-    for (size_t i = 0; i < count; i++) {
-        buf_adds(sql, i ? "," : "");
-        /* a number needs no help to reach an ENUM as a number */
-        bulk_expression(sql, columns[i].encoding == DB_INDEX ? DB_RAW : columns[i].encoding, "?");
-    }
-    buf_addc(sql, ')');
-}
-
 struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *columns,
                                    size_t count, struct err *e)
 {
@@ -75,7 +36,7 @@ struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *
     mono_t began = clock_mono();
     a->binds = xcalloc(count, sizeof *a->binds);
     struct buf sql = {0};
-    make_insert(&sql, b->table, columns, count);
+    bulk_insert(&sql, b->table, columns, count, 1);
     a->stmt = mysql_stmt_init(b->db->my);
     if (!a->stmt || mysql_stmt_prepare(a->stmt, sql.p, sql.len) != 0) {
         a->stmt ? stmt_failed(b, began, a, e) : err_set(e, ERR_SYSTEM, 0, "no prepared statement");
@@ -102,7 +63,7 @@ static void make_binds(MYSQL_BIND *binds, struct bulk_block *k)
     for (size_t i = 0; i < k->count; i++) {
         struct bulk_cells *c = &k->columns[i];
         MYSQL_BIND *b = &binds[i];
-        b->buffer_type = type_of(c->kind);
+        b->buffer_type = bulk_field_type(c->kind);
         b->is_unsigned = c->is_unsigned;
         b->buffer = c->width ? c->numbers : (void *)c->bytes;
         b->length = c->lengths;

@@ -1,4 +1,4 @@
-/* The two ways behind bulk.h, and their parts that need no server: literals, blocks, lines. */
+/* The ways behind bulk.h, and their parts that need no server: literals, blocks, lines. */
 #ifndef WK_DB_BULK_INT_H
 #define WK_DB_BULK_INT_H
 
@@ -52,12 +52,13 @@ int bulk_lines(struct buf *out, const char *tuples, size_t len);
 
 /* One statement's worth of rows, made ready while the one before is with the server. */
 struct bulk_unit {
-    struct bulk_block block; /* array */
+    struct bulk_block block; /* array, rows */
     struct buf text;         /* local: lines */
     bool full;
 };
 
 struct bulk_array;
+struct bulk_rows;
 struct bulk_pipe;
 struct db_bulk {
     struct db *db;
@@ -67,6 +68,7 @@ struct db_bulk {
     uint64_t taken, warnings; /* of who sends */
     struct buf sql;           /* local: the statement */
     struct bulk_array *array;
+    struct bulk_rows *rows;
     struct bulk_pipe *pipe;
 };
 
@@ -75,12 +77,23 @@ struct db_bulk {
 void bulk_expression(struct buf *b, enum db_encoding enc, const char *value);
 int bulk_damaged(const struct db_bulk *b, struct err *e);
 
+/* A prepared INSERT of so many rows, and the type as which a kind of values is bound. */
+void bulk_insert(struct buf *sql, const char *table, const struct bulk_column *columns,
+                 size_t count, unsigned rows);
+enum enum_field_types bulk_field_type(enum bulk_kind kind);
+
 /* Arrays: false where library or server have none. */
 bool bulk_array_there(struct db *db);
 struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *columns,
                                    size_t count, struct err *e);
 int bulk_array_send(struct db_bulk *b, struct bulk_block *k, struct err *e);
 void bulk_array_close(struct bulk_array *a);
+
+/* Fills b->rows, also where it fails. */
+int bulk_rows_open(struct db_bulk *b, const struct bulk_column *columns, size_t count,
+                   struct err *e);
+int bulk_rows_send(struct db_bulk *b, struct bulk_block *k, struct err *e);
+void bulk_rows_close(struct bulk_rows *r);
 
 /* Two units and, from the second one on, a thread that sends one while the other is being filled:
  * the server's work on a table and ours are about as long as 4 to 1, and one after the other they

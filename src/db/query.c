@@ -182,6 +182,14 @@ int64_t db_variable_number(struct db *db, const char *name)
     return n;
 }
 
+int db_logs(struct db *db, struct err *e)
+{
+    char *logged = db_one(db, "SELECT @@GLOBAL.log_bin AND @@SESSION.sql_log_bin", e);
+    int rc = logged ? strcmp(logged, "0") != 0 : -1;
+    free(logged);
+    return rc;
+}
+
 static bool starts_any(const char *type, const char *const *list)
 {
     for (; *list; list++)

@@ -24,11 +24,9 @@ int loader_begin(struct loader *l, struct db *db, const struct job *job, const c
     /* MariaDB only; MySQL checks constraints always, and dumped rows passed them once. */
     if (db_is_mariadb(db))
         return db_exec(db, "SET SESSION check_constraint_checks=0", e);
-    char *logged = db_one(db, "SELECT @@GLOBAL.log_bin AND @@SESSION.sql_log_bin", e);
-    l->piece = logged && strcmp(logged, "0") == 0 ? PIECE : PIECE_LOGGED;
-    int rc = logged ? 0 : -1;
-    free(logged);
-    return rc;
+    int logged = db_logs(db, e);
+    l->piece = logged == 0 ? PIECE : PIECE_LOGGED;
+    return logged < 0 ? -1 : 0;
 }
 
 void loader_end(struct loader *l)

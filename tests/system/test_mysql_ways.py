@@ -69,6 +69,22 @@ def test_rows_that_share_a_key(world, keeper):
     world.assert_is(empty)
 
 
+def test_no_prepared_statement_is_left(make_server, make_world, make_keeper):
+    """The game holds all that the server allows: rows go in as plain statements then."""
+    server = make_server()
+    world = make_world(on=server)
+    keeper = make_keeper(world).init()
+    before = world.snapshot()
+    keeper.dump()
+    again(server, "max_prepared_stmt_count=3")
+    with server.admin() as game, game.cursor() as cur:
+        for n in range(3):
+            cur.execute(f"PREPARE s{n} FROM 'SELECT 1'")
+        lose(world)
+        keeper.ok("--restore")
+    world.assert_is(before)
+
+
 def test_names_of_constraints(make_server, make_world, make_keeper):
     """Two tables of a schema have no two constraints of one name: those of the world come back, as the
     room of its tables and what is not enforced do."""

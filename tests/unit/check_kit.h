@@ -63,6 +63,7 @@ static inline void kit_sound_server(enum kind kind)
     told("SELECT @@global.binlog_row_image", "FULL");
     told("SELECT @@global.log_bin_trust_function_creators", "1");
     told("SELECT @@global.local_infile", "1");
+    told("SELECT @@global.max_prepared_stmt_count", "16382");
     told("SHOW GRANTS", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`"
                         "\nGRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`");
     told("FROM information_schema.SCHEMATA", "1");

@@ -686,6 +686,7 @@ static void test_expressions(void **state)
     }
     assert_string_equal(db_bulk_way_name(DB_BULK_ARRAY), "array");
     assert_string_equal(db_bulk_way_name(DB_BULK_LOCAL), "local");
+    assert_string_equal(db_bulk_way_name(DB_BULK_ROWS), "rows");
     assert_string_equal(db_bulk_way_name(DB_BULK_NONE), "insert");
 }
 

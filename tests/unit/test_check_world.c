@@ -67,10 +67,12 @@ static void test_world(void **state)
         {MARIA, "SELECT @@global.log_bin", "0", 0, CHECK_FAIL, "method", "cannot be had",
          "method = auto", .change = fuzzy},
 
-        {MARIA, "SELECT @@global.local_infile", "0", 0, CHECK_NOTE, "loading", "as INSERTs",
-         "SET GLOBAL local_infile=1"},
+        {MARIA, "SELECT @@global.local_infile", "0", 0, CHECK_NOTE, "loading",
+         "as prepared INSERTs", "SET GLOBAL local_infile=1"},
+        {MYSQL_9, "SELECT @@global.local_infile", "0", 0, CHECK_NOTE, "loading",
+         "as prepared INSERTs", "SET PERSIST local_infile=ON"},
         {MYSQL_9, "SELECT @@global.local_infile", "0", 0, CHECK_NOTE, "loading", "as INSERTs",
-         "SET PERSIST local_infile=ON"},
+         "SET PERSIST local_infile=ON", "SELECT @@global.max_prepared_stmt_count", "0"},
 
         {.level = CHECK_WARN, .name = "tables", .text = "no MEMORY table"},
         {MARIA, ALL_TABLES, NULL, 1227, CHECK_OK, "lease"},
