@@ -19,6 +19,8 @@ Usage: scripts/servers.sh COMMAND KIND [DIR] [OPTION...]
   install KIND DATADIR [OPTION...]
                           only an empty data directory
   run KIND [OPTION...]    only the server's program, in the foreground, with these options
+                          (MySQL has keys to encrypt with when --keys=DIR is one of them, as with
+                          --keys=DIR --binlog-encryption=ON; start takes it as well)
   tool KIND NAME [ARGUMENT...]
                           another program that comes with it, such as mysqldump
   root KIND               says the directory that it was fetched into
@@ -155,10 +157,36 @@ server_words() {
         --plugin-dir="$root/usr/lib/mysql/plugin")
 }
 
+# MySQL loads the component that keeps its keys only when a file beside its program says so, and the
+# component looks into the directory of plugins for its own settings: here the program and the plugins
+# are links in a directory of who asks, and the root stays as it is for all the others.
+with_keys() {
+    local dir=$1 n
+    [ "$kind" = mysql ] || die "--keys is for mysql"
+    [[ $dir == /* && $dir != *[\"\\]* ]] || die "--keys wants an absolute path without quotes"
+    if [ ! -e "$dir/mysqld.my" ]; then
+        mkdir -p "$dir"
+        ln -sf "$root/usr/sbin/mysqld" "$root"/usr/lib/mysql/plugin/*.so "$dir"
+        printf '{"path": "%s/keyring", "read_only": false}\n' "$dir" >"$dir/component_keyring_file.cnf"
+        printf '{"components": "file://component_keyring_file"}\n' >"$dir/mysqld.my"
+        chmod 0444 "$dir/component_keyring_file.cnf" "$dir/mysqld.my"
+    fi
+    for n in "${!words[@]}"; do
+        [ "${words[n]}" != "$root/usr/sbin/mysqld" ] || words[n]=$dir/mysqld
+    done
+    words+=(--plugin-dir="$dir")
+}
+
 run() {
-    local words
+    local words option options=()
     server_words
-    exec "${words[@]}" "$@"
+    for option in "$@"; do
+        case $option in
+        --keys=*) with_keys "${option#--keys=}" ;;
+        *) options+=("$option") ;;
+        esac
+    done
+    exec "${words[@]}" "${options[@]}"
 }
 
 tool() {

@@ -155,6 +155,22 @@ def test_what_it_does_not_know():
         assert run(*args).returncode == 2, args
 
 
+def test_keys_that_it_does_not_give(shop):
+    """Only MySQL's are a matter of files beside its program, and those are named in JSON."""
+    assert shop.fetch().returncode == 0
+    done = run("run", "mariadb", "--keys=/nowhere", **shop.env)
+    assert done.returncode == 1 and "--keys is for mysql" in done.stderr, done
+    lib = shop.roots + "/mysql/usr/lib/x/"
+    os.makedirs(lib)
+    os.makedirs(shop.roots + "/mysql/usr/sbin")
+    for name in (lib + "libc.so.6", lib + "ld.so.2", shop.roots + "/mysql/usr/sbin/mysqld"):
+        open(name, "w").close()
+        os.chmod(name, 0o755)
+    for bad in ("keys", '/k"k', "/k\\k"):
+        done = run("run", "mysql", "--keys=" + bad, **shop.env)
+        assert done.returncode == 1 and "an absolute path" in done.stderr, done
+
+
 @pytest.fixture
 def where(base):
     """A directory for a server, which is ended."""

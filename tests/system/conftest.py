@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 from wk.keeper import BINARY, Keeper, built  # noqa: E402
-from wk.server import KIND, Server  # noqa: E402
+from wk.server import KIND, MYSQL, Server, server_user  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
 from wk.util import end_process, tail, wait_for  # noqa: E402
 from wk.world import World  # noqa: E402
@@ -134,8 +134,14 @@ def make_server(base):
 
 @pytest.fixture
 def log_keys(tmp):
-    """Options of a server that can encrypt its binary log: --encrypt-binlog=ON makes it do so."""
+    """Options of a server that can encrypt its binary log: LOG_ENCRYPTED + "ON" makes it do so."""
     os.chmod(tmp, 0o755)
+    if MYSQL:
+        keys = os.path.join(tmp, "keys")
+        os.mkdir(keys)
+        if os.geteuid() == 0:
+            shutil.chown(keys, server_user())
+        return ["--keys=" + keys]
     shutil.copy(built("tools", "log_keys.so"), tmp)
     return ["--plugin-dir=" + tmp, "--plugin-load-add=log_keys"]
 

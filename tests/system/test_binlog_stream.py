@@ -14,7 +14,7 @@ import pytest
 from wk.binlog import (CHECKPOINT, FORMAT, GTIDS, HEADER, HEARTBEATS, MIXED, PREVIOUS_GTIDS, RESET,
                        START_ENCRYPTION, events, files, place)
 from wk.keeper import BINARY, built
-from wk.server import LOG_READER, MYSQL, SERVER_RIGHTS, Server, in_its_words
+from wk.server import LOG_ENCRYPTED, LOG_READER, MYSQL, SERVER_RIGHTS, Server, in_its_words
 from wk.util import CANARY, DIE_WITH_US, end_process, free_port, wait_for
 from wk.watch import Beside
 
@@ -302,10 +302,10 @@ def test_every_event_is_a_place_to_begin(logged, filled, make_reader):
         assert_exact(make_reader(logged, start, "--to-end").all(), logged, start)
 
 
-@pytest.mark.only("mariadb", why="the component that has MySQL's keys is set up beside its program, for all")
 def test_every_event_of_encrypted_files_is_a_place_to_begin(make_server, make_reader, log_keys):
-    """Also the one that tells of the encryption, which is not encrypted itself."""
-    server = make_server(*LOGGED, *log_keys, "--encrypt-binlog=ON")
+    """MariaDB's also the one that tells of the encryption, which is not encrypted itself. MySQL has the
+    events of its own files and not the noise around them."""
+    server = make_server(*LOGGED, *log_keys, LOG_ENCRYPTED + "ON")
     server.sql(*MADE)
     fill(server)
     server.sql("FLUSH BINARY LOGS", "INSERT INTO w.m (id, t) VALUES (70000, 'next')")
@@ -316,7 +316,9 @@ def test_every_event_of_encrypted_files_is_a_place_to_begin(make_server, make_re
     for start in [first, *places[:8], *places[8::9]]:
         got = told(make_reader(server, start, "--to-end").all())
         assert [x[:3] for x in got] == [x[:3] for x in want if x[:2] > start], start
-    assert len({x[0] for x in want if x[3] == "Start_encryption"}) == 2
+    assert len({x[0] for x in want if x[3] == "Start_encryption"}) == (0 if MYSQL else 2)
+    raw = open(os.path.join(server.datadir, files(server)[0]), "rb").read()
+    assert (b"CREATE TABLE" not in raw) and raw[:4] == (b"\xfdbin" if MYSQL else b"\xfebin"), raw[:4]
 
 
 def test_follows_rotations(logged, make_reader):

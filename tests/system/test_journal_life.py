@@ -3,9 +3,9 @@ descriptors nor memory; logs that only the server can read, and logs that end in
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from test_journal import LOG, crash, journal, keep
 from wk.keeper import BINARY, USER
+from wk.server import LOG_ENCRYPTED
 from wk.util import wait_for
 
 SANITIZED = "san" in os.path.basename(os.path.dirname(BINARY))  # it keeps freed memory for a while
@@ -15,12 +15,11 @@ MIB = 1 << 20
 # -- encrypted logs ---------------------------------------------------------------------------
 
 
-@pytest.mark.only("mariadb", why="the component that has MySQL's keys is set up beside its program, for all")
 def test_encrypted_logs(make_world, make_keeper, make_server, log_keys):
     """Followed while they are written, and read again after each of two losses, the second of which
     takes an encrypted stretch, a plain one and another encrypted one."""
     secret = b"a word that stands in the log"
-    server = make_server(*LOG, *log_keys, "--encrypt-binlog=ON")
+    server = make_server(*LOG, *log_keys, LOG_ENCRYPTED + "ON")
     keeper = keep(make_world, make_keeper, server)
     world = keeper.world
     server.sql("FLUSH BINARY LOGS")
@@ -31,13 +30,13 @@ def test_encrypted_logs(make_world, make_keeper, make_server, log_keys):
         world.sql(f"INSERT INTO chat VALUES (1,'{secret.decode()}')", "FLUSH BINARY LOGS",
                   "UPDATE player SET points=points+1", "DELETE FROM fleet WHERE id%5=0")
         before = world.snapshot()
-        server.options.append("--encrypt-binlog=" + way)
+        server.options.append(LOG_ENCRYPTED + way)
         told = crash(keeper)
         assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
         world.assert_is(before, f"before {way}")
     assert len(keeper.dumps()) == 1
     plain = [secret in open(os.path.join(server.datadir, name), "rb").read()
-             for name, _ in server.sql("SHOW BINARY LOGS")]
+             for name, *_ in server.sql("SHOW BINARY LOGS")]
     assert any(plain) and not all(plain), plain
     assert "cannot go on" not in keeper.log()
 

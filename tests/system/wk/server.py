@@ -44,6 +44,9 @@ def usual_on_server(mysql):
 
 SERVER_RIGHTS = usual_on_server(MYSQL)
 
+# Behind it ON or OFF; the fixture log_keys has what else a server needs.
+LOG_ENCRYPTED = "--binlog-encryption=" if MYSQL else "--encrypt-binlog="
+
 WORDS = {  # of rights: root's triggers need the second one as well
     "GRANT SET USER": "GRANT SET_ANY_DEFINER, SYSTEM_USER",
     "GRANT BINLOG ADMIN": "GRANT SESSION_VARIABLES_ADMIN",
