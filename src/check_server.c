@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "db/binlog.h"
+#include "db/packet.h"
 #include "db/sql.h"
 
 #define NEAR_LIMIT_PERCENT 80
@@ -338,6 +339,7 @@ static void check_packet(struct check *c)
     int64_t packet = db_variable_number(c->db, "max_allowed_packet");
     struct db_names wide = {0};
     struct buf b = {0};
+    struct err way_out = {0};
     char t[TEXT_SHORT];
     if (packet <= 0)
         return;
@@ -346,17 +348,20 @@ static void check_packet(struct check *c)
         check_add(c, CHECK_WARN, name,
                   "max_allowed_packet is %s; a row of a MEMORY table may need twice 64 KiB as SQL",
                   t);
-        check_hint(
-            c, "SET GLOBAL max_allowed_packet=16777216, and the same in the server's config file");
+        db_packet_hint(&way_out, 0);
     } else if (c->cfg->dump_all &&
                doctor_odd_tables(c->db, c->cfg->schema, DOCTOR_LONG_ROWS, &wide, NULL) == 0 &&
                wide.count) {
         check_names(&b, &wide, 5);
         check_add(c, CHECK_NOTE, name,
                   "max_allowed_packet is %s; a longer row in %s would make dumps fail", t, b.p);
+        if (packet < DB_PACKET_LARGEST)
+            db_packet_hint(&way_out, DB_PACKET_UNKNOWN);
     } else {
         check_add(c, CHECK_OK, name, "max_allowed_packet is %s", t);
     }
+    if (way_out.hint[0])
+        check_hint(c, "%s", way_out.hint);
     db_names_free(&wide);
     buf_free(&b);
 }

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "db/bulk_int.h"
+#include "db/packet.h"
 #include "db/sql.h"
 
 /* One execution is one packet, and two of them are in memory. */
@@ -222,8 +223,11 @@ struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, uint64_t packe
                              struct err *e)
 {
     struct db_bulk *b = xcalloc(1, sizeof *b);
-    *b = (struct db_bulk){
-        .db = db, .way = way, .table = xstrdup(place->name), .packet = unit_bytes(packet)};
+    *b = (struct db_bulk){.db = db,
+                          .way = way,
+                          .table = xstrdup(place->name),
+                          .packet_max = packet,
+                          .packet = unit_bytes(packet)};
     struct bulk_column *columns = xcalloc(count, sizeof *columns);
     int rc = find_columns(columns, place, names, count, e);
     if (rc == 0)
@@ -247,23 +251,39 @@ void db_bulk_close(struct db_bulk *b)
     free(b);
 }
 
-/* The place behind what the unit took; NULL: no plain values. */
-static const char *fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end)
+/* LOAD DATA cuts what it sends wherever it likes. */
+static bool too_long(const struct db_bulk *b, const struct bulk_unit *u)
 {
-    if (b->way != DB_BULK_LOCAL)
-        return bulk_block_read(&u->block, s, end, b->packet);
-    buf_clear(&u->text);
-    return bulk_lines(&u->text, s, (size_t)(end - s)) < 0 ? NULL : end;
+    size_t head = 4 * u->block.count; /* a type for each value, and whether it is NULL */
+    return b->way != DB_BULK_LOCAL && b->packet_max > 0 &&
+           u->block.bytes > db_packet_room(b->packet_max, head, DB_PACKET_SPARE);
+}
+
+/* The place behind what the unit took. */
+static const char *fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end,
+                        struct err *e)
+{
+    if (b->way != DB_BULK_LOCAL) {
+        s = bulk_block_read(&u->block, s, end, b->packet);
+    } else {
+        buf_clear(&u->text);
+        s = bulk_lines(&u->text, s, (size_t)(end - s)) < 0 ? NULL : end;
+    }
+    if (!s) {
+        bulk_damaged(b, e);
+    } else if (too_long(b, u)) {
+        db_packet_too_long(e, "a row", NULL, u->block.bytes, b->packet_max);
+        s = NULL;
+    }
+    return s;
 }
 
 int db_bulk_rows(struct db_bulk *b, const char *s, size_t len, struct err *e)
 {
     const char *end = s + len;
     while (s < end) {
-        s = fill(b, bulk_pipe_unit(b->pipe), s, end);
-        if (!s)
-            return bulk_damaged(b, e);
-        if (bulk_pipe_push(b->pipe, e) < 0)
+        s = fill(b, bulk_pipe_unit(b->pipe), s, end, e);
+        if (!s || bulk_pipe_push(b->pipe, e) < 0)
             return -1;
     }
     return 0;

@@ -223,6 +223,7 @@ const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end
 {
     size_t bytes = 0;
     k->rows = 0;
+    k->bytes = 0;
     k->scratch.len = 0;
     buf_reserve(&k->scratch, (size_t)(end - s)); /* no value is longer than its literal */
     while (s < end && k->rows < BULK_BLOCK_ROWS) {
@@ -234,6 +235,7 @@ const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end
         if (bytes > packet && k->rows > 0)
             break; /* the next packet begins with it */
         k->rows++;
+        k->bytes = bytes;
         s = next == end ? next : next + 2;
     }
     return s;

@@ -39,6 +39,7 @@ struct bulk_block {
     struct bulk_cells *columns;
     size_t count, room; /* columns; rows that fit in them */
     unsigned rows;
+    size_t bytes;       /* that they take in a packet */
     struct buf scratch; /* strings without their quotes and escapes */
 };
 void bulk_block_init(struct bulk_block *k, const struct bulk_column *columns, size_t count);
@@ -64,7 +65,8 @@ struct db_bulk {
     struct db *db;
     enum db_bulk_way way;
     char *table;
-    size_t packet;            /* the largest that a unit may take in a packet */
+    uint64_t packet_max;      /* the largest packet */
+    size_t packet;            /* the largest that a unit of several rows may take in it */
     uint64_t taken, warnings; /* of who sends */
     struct buf sql;           /* local: the statement */
     struct bulk_array *array;

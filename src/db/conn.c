@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/text.h"
+#include "db/packet.h"
 
 struct db_rows {
     struct db *db;
@@ -95,6 +96,8 @@ static void hint_for(unsigned num, struct err *e)
         err_hint(e, "is the server running? check [mysql] socket, or host and port");
     else if (num == CLIENT_TLS_FAILED)
         err_hint(e, "the TLS handshake failed; check [mysql] tls and tls_ca");
+    else if (num == 1153)
+        db_packet_hint(e, DB_PACKET_UNKNOWN);
     else if (num == 1290)
         err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
     else if (client_hint(num))

@@ -14,6 +14,7 @@
 #include "core/file.h"
 #include "db/binlog.h"
 #include "db/digits.h"
+#include "db/packet.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
 #include "dump/definitions.h"
@@ -94,10 +95,8 @@ static int flush_statement(struct writing *w, struct err *e)
 static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
-    if (w->insert.len + len + 4 > w->packet_max)
-        return err_set(e, ERR_QUERY, 0,
-                       "a row of table %s takes %zu bytes, max_allowed_packet is %" PRIu64,
-                       w->table->name, len, w->packet_max);
+    if (len > db_packet_room(w->packet_max, w->insert.len, DB_PACKET_SPARE_KEPT))
+        return db_packet_too_long(e, "a row", w->table->name, w->insert.len + len, w->packet_max);
     if (w->statement.len && w->statement.len + len + 4 > w->statement_max &&
         flush_statement(w, e) < 0)
         return -1;

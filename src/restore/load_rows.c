@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "db/packet.h"
 #include "db/sql.h"
 #include "restore/load_int.h"
 
@@ -54,14 +55,14 @@ static int send_rows(struct loader *l, const char *rows_sql, size_t len, struct 
 static int send_pieces(struct loader *l, const char *s, size_t len, size_t piece, struct err *e)
 {
     const char *end = s + len, *from = s;
-    size_t room = l->packet_max - l->head.len - 1024;
+    size_t room = db_packet_room(l->packet_max, l->head.len, DB_PACKET_SPARE);
     while (s < end) {
         unsigned fields;
         const char *next = sql_read_tuple(s, end, &fields);
-        if (!next || (size_t)(next - s) > room)
-            return err_set(e, ERR_QUERY, 0,
-                           "a row of table %s takes %zu bytes, max_allowed_packet is %" PRIu64,
-                           l->target->name, next ? (size_t)(next - s) : len, l->packet_max);
+        size_t row = (size_t)((next ? next : end) - s);
+        if (!next || row > room)
+            return db_packet_too_long(e, "a row", l->target->name, l->head.len + row,
+                                      l->packet_max);
         if (s > from && (size_t)(next - from) > (piece < room ? piece : room)) {
             if (send_rows(l, from, (size_t)(s - 2 - from), e) < 0)
                 return -1;
@@ -75,7 +76,7 @@ static int send_pieces(struct loader *l, const char *s, size_t len, size_t piece
 static int insert_rows(struct loader *l, const char *tuples, size_t len, struct err *e)
 {
     size_t piece = l->target->memory && l->piece ? l->piece : SIZE_MAX;
-    bool fits = l->head.len + len + 1024 <= l->packet_max && len <= piece;
+    bool fits = len <= db_packet_room(l->packet_max, l->head.len, DB_PACKET_SPARE) && len <= piece;
     return fits ? send_rows(l, tuples, len, e) : send_pieces(l, tuples, len, piece, e);
 }
 
@@ -163,6 +164,8 @@ int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, str
     buf_adds(&l->text, "INSERT INTO ");
     sql_ident(&l->text, loader_place(l, l->target));
     buf_add(&l->text, behind_name, len);
+    if (l->text.len > db_packet_room(l->packet_max, 0, DB_PACKET_SPARE))
+        return db_packet_too_long(e, "a statement", l->target->name, l->text.len, l->packet_max);
     if (db_exec_len(l->db, l->text.p, l->text.len, e) < 0)
         return load_failed(l, e);
     l->target->raw = true;

@@ -1,0 +1,28 @@
+/* Statements that are too long for a server (max_allowed_packet): one decision, and one way out,
+ * for all who send rows or write down what is to be sent later. A server ends the connection on
+ * such a statement, so that it must not be tried. Pure. */
+#ifndef WK_DB_PACKET_H
+#define WK_DB_PACKET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+#define DB_PACKET_LARGEST (1u << 30) /* of any server */
+/* What is left free in a statement that is sent, and in one that a dump keeps for later: the table
+ * may have a longer name then. */
+#define DB_PACKET_SPARE 1024
+#define DB_PACKET_SPARE_KEPT 2048
+
+/* How long the rows of a statement may be behind its first `head` bytes. */
+size_t db_packet_room(uint64_t max, size_t head, size_t spare);
+/* "a row of table t takes … bytes …, max_allowed_packet is …", with the way out; `what` is "a row",
+ * `table` NULL where the caller's step names it. */
+int db_packet_too_long(struct err *e, const char *what, const char *table, uint64_t bytes,
+                       uint64_t max);
+/* What to type so that statements of so many bytes fit. */
+#define DB_PACKET_UNKNOWN (1u << 29)
+void db_packet_hint(struct err *e, uint64_t bytes);
+
+#endif
