@@ -29,14 +29,27 @@ static const char *digits_of(const char *type)
     return *open == '(' && strchr(open, ')') ? open : NULL;
 }
 
+/* What is generated is not written, and rounded when it is made. */
+static bool has_digits(const struct db_column *c)
+{
+    return !c->generated && digits_of(c->type);
+}
+
 bool db_digits_any(const struct db_table *t)
 {
-    bool any = false, generated = false;
-    for (size_t i = 0; i < t->column_count; i++) {
-        any |= digits_of(t->columns[i].type) != NULL;
-        generated |= t->columns[i].generated;
-    }
-    return any && t->memory && !generated;
+    bool any = false;
+    for (size_t i = 0; i < t->column_count; i++)
+        any |= has_digits(&t->columns[i]);
+    return any;
+}
+
+/* Such a table takes no ALTER that is not to be part of its history. */
+static bool is_versioned(const char *create)
+{
+    const char *options = NULL;
+    for (const char *s = create; (s = strstr(s, "\n) ")); s++)
+        options = s;
+    return options && strstr(options, " WITH SYSTEM VERSIONING");
 }
 
 /* A column's line without the comma at its end, and without what stands from `from` to `to`. */
@@ -55,7 +68,9 @@ static void add_modify(struct buf *b, const char *column, const char *type, cons
 void db_digits(const struct db_table *t, const char *create, const char *then, struct buf *off,
                struct buf *on)
 {
-    for (size_t i = 0; db_digits_any(t) && i < t->column_count; i++) {
+    for (size_t i = 0; i < t->column_count; i++) {
+        if (!has_digits(&t->columns[i]) || is_versioned(create))
+            continue;
         const char *name = t->columns[i].name, *type = db_digits_type(create, name);
         const char *digits = digits_of(type);
         if (!digits || !is_real(db_digits_type(then, name)))

@@ -9,12 +9,12 @@
 
 #include "db/query.h"
 
-/* Has a MEMORY table such columns? None where others are generated of what stands in them. */
+/* Has a table such columns? Generated ones are not counted: nobody writes them. */
 bool db_digits_any(const struct db_table *t);
 /* " MODIFY …, MODIFY …": what takes the digits of `t` off and what gives them back, both as behind
  * ALTER TABLE and its name; left as they are where there is nothing to do. `create` is its
  * definition, in UTF-8; `then` that of the table whose rows are coming: what was something else
- * than a FLOAT or DOUBLE there keeps its digits. */
+ * than a FLOAT or DOUBLE there keeps its digits, and so do tables with system versioning. */
 void db_digits(const struct db_table *t, const char *create, const char *then, struct buf *off,
                struct buf *on);
 /* The type of a column in a definition, and what else stands behind it; NULL when not there. */

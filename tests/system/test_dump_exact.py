@@ -6,7 +6,7 @@ import re
 
 import pytest
 from wk.keeper import DONE
-from wk.server import stock_restore
+from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same
 from wk.util import wait_for
 from wk.watch import Game
@@ -18,6 +18,7 @@ HOSTILE = ["--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ZER
            "--collation-server=latin1_general_cs", "--explicit-defaults-for-timestamp=OFF",
            "--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
 METHODS = pytest.mark.parametrize("method", ["copy", "lock"])
+DURABLE = ["InnoDB", "MyISAM"] if MYSQL else ["InnoDB", "MyISAM", "Aria"]
 ENGINES = pytest.mark.parametrize("engines", ["memory", "all"])
 
 
@@ -144,12 +145,14 @@ DIGITS = [
 ]
 
 
+@pytest.mark.parametrize("engine", ["MEMORY", *DURABLE])
 @pytest.mark.parametrize("way", ["restore", "into", "stock", "other columns", "made anew"])
-def test_more_digits_than_a_column_shows(make_world, make_keeper, way):
+def test_more_digits_than_a_column_shows(make_world, make_keeper, way, engine):
     """Columns that round what is written to them get back what they had, to the last bit."""
     world = make_world("empty")
-    keeper = make_keeper(world).init()
-    world.sql(*DIGITS)
+    settings = {"dump": {"engines": "all"}, "restore": {"scope": "all"}} if engine != "MEMORY" else {}
+    keeper = make_keeper(world, settings).init()
+    world.sql(*(s.replace("ENGINE=MEMORY", "ENGINE=" + engine) for s in DIGITS))
     before = world.snapshot()
     assert "1.23456789" in str(world.sql("SELECT CAST(d AS DOUBLE) FROM fine WHERE id=0"))
     dump = keeper.dump()
@@ -171,6 +174,39 @@ def test_more_digits_than_a_column_shows(make_world, make_keeper, way):
         keeper.ok("--restore", "--force")
         assert world.sql(rows) == were
         return
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
+
+
+@pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])
+def test_digits_beside_generated_columns(make_world, make_keeper, kind):
+    """What is generated of such a column is right again, and rounded where it says so."""
+    world = make_world("empty")
+    keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
+    world.sql(f"CREATE TABLE fine (v DOUBLE, k INT PRIMARY KEY, twice DOUBLE AS (v*2) {kind}, rough DOUBLE(6,1) AS "
+              f"(v*2) {kind}, other INT AS (k+1) {kind}) ENGINE=InnoDB",
+              "INSERT INTO fine (v,k) VALUES (1.0001,1),(1.2345,2)", "ALTER TABLE fine MODIFY v DOUBLE(6,1)")
+    rows = "SELECT CAST(v AS DOUBLE), CAST(twice AS DOUBLE), CAST(rough AS DOUBLE), other FROM fine ORDER BY k"
+    before, were = world.snapshot(), world.sql(rows)
+    assert were == ((1.0001, 2.0002, 2.0, 2), (1.2345, 2.469, 2.5, 3))
+    dump = keeper.dump()
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
+    assert world.sql(rows) == were
+    other = make_world("empty")
+    stock_restore(other.server, dump["path"], other.schema)
+    assert other.sql(rows) == were
+
+
+@pytest.mark.only("mariadb", why="system versioning")
+def test_digits_of_versioned_tables(make_world, make_keeper):
+    """They take no ALTER once they have rows: they are restored as the server writes them."""
+    world = make_world("empty")
+    keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
+    world.sql("CREATE TABLE fine (v DOUBLE(6,1), k INT PRIMARY KEY) ENGINE=InnoDB WITH SYSTEM VERSIONING",
+              "INSERT INTO fine VALUES (1.1,1),(1.2,2)", "UPDATE fine SET v=4 WHERE k=2")
+    before = world.snapshot()
+    keeper.dump()
     keeper.ok("--restore", "--force")
     world.assert_is(before)
 
