@@ -206,11 +206,14 @@ static bool check_definers(struct check *c)
         doctor_account(&account, c->session.account);
         check_add(c, CHECK_FAIL, "triggers",
                   "trigger %s belongs to %s; a restore makes it anew under that name, which "
-                  "takes the right %s%s",
+                  "takes %s%s%s",
                   t->name, t->definer, missing.p,
-                  db_is_mariadb(c->db) ? ""
-                                       : " (SYSTEM_USER too where that account has it, "
-                                         "ALLOW_NONEXISTENT_DEFINER where there is none)");
+                  db_is_mariadb(c->db) || strstr(missing.p, "SYSTEM_USER")
+                      ? ""
+                      : "; SYSTEM_USER too where that account has it",
+                  strstr(missing.p, "SET_ANY_DEFINER")
+                      ? "; ALLOW_NONEXISTENT_DEFINER too where there is no such account"
+                      : "");
         check_hint(c, "GRANT %s ON *.* TO %s;", missing.p, account.p);
     }
     buf_free(&missing);

@@ -304,6 +304,15 @@ static void check_settings(struct check *c)
                   "nothing in the server's is in the way of dumps and restores");
 }
 
+/* What a log of the world's MEMORY tables cannot bring back goes with them in one swap. */
+static bool restores_durable(const struct check *c)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->tables.count; i++)
+        any |= !c->tables.list[i].memory;
+    return any && c->cfg->dump_all && c->cfg->restore_all;
+}
+
 /* With `auto` a server without it is as good as one can have; asked for by name it is missing. */
 static void check_journal(struct check *c)
 {
@@ -319,7 +328,13 @@ static void check_journal(struct check *c)
         check_add(c, CHECK_WARN, name, "cannot be asked for: %s", e.text);
         return;
     }
-    if (!a.reason) {
+    if (!a.reason && restores_durable(c)) {
+        check_add(
+            c, CHECK_WARN, name,
+            "left out of restores, which bring durable tables back too, whose changes are not "
+            "followed: what is played after the last dump is lost with the server");
+        check_hint(c, "[restore] scope = lost; --restore --into SCHEMA brings durable tables back");
+    } else if (!a.reason) {
         check_add(c, CHECK_OK, name,
                   "the server's binary log holds each changed row: a restore brings back all that "
                   "was acknowledged");

@@ -111,7 +111,7 @@ static int ask_rights(const struct ask *a, struct err *e)
     if (!good) {
         doctor_account(&account, session.account);
         way_out(a, "GRANT %s ON *.* TO %s;", missing.p, account.p);
-        because(a, "The account may not read the binary log: %s is missing.", missing.p);
+        because(a, "The account may not read the binary log: it lacks %s.", missing.p);
     }
     grants_free(&grants);
     buf_free(&missing);

@@ -106,6 +106,10 @@ def test_durable_tables_where_changes_are_logged(make_server, make_world, make_k
     world = make_world("small", on=server)
     world.sql("CREATE TABLE book (id INT PRIMARY KEY, t VARCHAR(99)) ENGINE=InnoDB", "INSERT INTO book VALUES (1,'x')")
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
+    server.sql("SET GLOBAL binlog_format=ROW")
+    checked = keeper.run("--check").out
+    assert "left out of restores" in checked and "scope = lost; --restore --into SCHEMA" in checked, checked
+    assert "brings back all that was acknowledged" not in checked
     before = world.snapshot()
     keeper.dump()
     server.crash()
