@@ -32,13 +32,14 @@ void doctor_account(struct buf *b, const char *account);
 int doctor_schema(struct db *db, const char *schema, bool *there, struct err *e);
 
 enum doctor_oddity {
-    DOCTOR_PARTITIONED, /* MEMORY tables with partitions */
-    DOCTOR_FOREIGN_KEY, /* tables with a foreign key of their own */
-    DOCTOR_REFERENCED,  /* tables that a foreign key of another one points to */
-    DOCTOR_SEQUENCE,    /* sequences: neither dumped nor restored */
-    DOCTOR_VERSIONED,   /* system-versioned tables: their history is not dumped */
-    DOCTOR_FEDERATED,   /* tables whose rows live elsewhere (FEDERATED, CONNECT, SPIDER, MERGE) */
-    DOCTOR_LONG_ROWS,   /* tables with LONGTEXT, LONGBLOB, MEDIUMTEXT or MEDIUMBLOB columns */
+    DOCTOR_PARTITIONED,      /* MEMORY tables with partitions */
+    DOCTOR_FOREIGN_KEY,      /* tables with a foreign key of their own */
+    DOCTOR_REFERENCED,       /* tables that a foreign key of another one points to */
+    DOCTOR_SEQUENCE,         /* sequences: neither dumped nor restored */
+    DOCTOR_VERSIONED,        /* system-versioned tables: their history is not dumped */
+    DOCTOR_VERSIONED_MEMORY, /* those of engine MEMORY: neither dumped nor followed */
+    DOCTOR_FEDERATED, /* tables whose rows live elsewhere (FEDERATED, CONNECT, SPIDER, MERGE) */
+    DOCTOR_LONG_ROWS, /* tables with LONGTEXT, LONGBLOB, MEDIUMTEXT or MEDIUMBLOB columns */
 };
 int doctor_odd_tables(struct db *db, const char *schema, enum doctor_oddity which,
                       struct db_names *out, struct err *e);

@@ -153,10 +153,12 @@ static int write_table(struct writing *w, size_t i, struct err *e)
     /* The server counts the rows of a MEMORY table exactly; what was read under its lock must
      * agree. Without a lock the count is of another moment. */
     bool counted = t->memory && snapshot_method(w->snap) != METHOD_FUZZY;
-    if (rc == 0 && counted && rows != t->rows)
+    if (rc == 0 && counted && rows != t->rows) {
         rc = err_set(e, ERR_CHANGED, 0,
                      "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64, t->name,
                      rows, t->rows);
+        err_hint(e, "worldkeeper --check names tables that cannot be dumped, and what to do");
+    }
     w->table = NULL;
     buf_free(&head);
     buf_free(&tail);

@@ -5,7 +5,7 @@ import os
 import re
 
 import pytest
-from wk.keeper import DONE
+from wk.keeper import DONE, FAILED
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same
 from wk.util import wait_for
@@ -213,6 +213,23 @@ def test_digits_of_versioned_tables(make_world, make_keeper):
     keeper.dump()
     keeper.ok("--restore", "--force")
     world.assert_is(before)
+
+
+@pytest.mark.only("mariadb", why="system versioning")
+def test_versioned_memory_tables_are_named(make_world, make_keeper):
+    """The server counts their history as rows: --check says what to do before a dump fails for it."""
+    world = make_world("empty")
+    keeper = make_keeper(world).init()
+    world.sql("CREATE TABLE past (v INT, k INT PRIMARY KEY) ENGINE=MEMORY WITH SYSTEM VERSIONING",
+              "INSERT INTO past (v,k) VALUES (1,1),(1,2)", "UPDATE past SET v=2")
+    done = keeper.run("--dump")
+    assert done.rc == FAILED and "table past" in done.err and "--check names" in done.err, done
+    checked = keeper.run("--check")
+    assert checked.rc == FAILED and "system versioning" in checked.out and "`past`" in checked.out, checked
+    assert "ALTER TABLE … DROP SYSTEM VERSIONING" in checked.out
+    world.sql("ALTER TABLE past DROP SYSTEM VERSIONING")
+    keeper.dump()
+    assert "system versioning" not in keeper.run("--check").out
 
 
 def test_foreign_keys_are_restored_or_refused_by_name(make_world, make_keeper):
