@@ -1,8 +1,9 @@
-"""System calls that fail, or kill: strace's injection, one call of one run at a time.
+"""System calls that fail, kill, or stop who makes them: strace's injection, one call of one run at a time.
 
 A run without any fault tells which calls touch the world's files and its server; each of them is a point,
 named by its system call and by the how manieth of its thread it is, which is how strace counts."""
 import collections
+import contextlib
 import os
 import random
 import re
@@ -67,8 +68,18 @@ def kills(calls):
     return [Point(call, "kill") for call in calls]
 
 
+def stops(calls):
+    """Whoever makes the call stands still behind it."""
+    return [Point(call, "stop") for call in calls]
+
+
 def errors(calls):
     return [Point(call, error) for call in calls for error in ERRORS.get(call.name, [])]
+
+
+def share(part):
+    """How many points a sweep takes whose points are slow: one in so many of the others'."""
+    return max(POINTS // part, 1) if POINTS else 0
 
 
 def spread(points, count=None):
@@ -84,7 +95,7 @@ def spread(points, count=None):
 def fault_of(point):
     """What strace is told."""
     name, nth = point.call.name, point.call.nth
-    how = "signal=KILL" if point.how == "kill" else "error=" + point.how
+    how = {"kill": "signal=KILL", "stop": "signal=STOP"}.get(point.how, "error=" + point.how)
     return f"inject={name}:{how}:when={nth}"
 
 
@@ -93,20 +104,29 @@ class Injected:
 
     def __init__(self, keeper, point):
         self.keeper = keeper
-        self.prefix = strace(os.path.join(keeper.base, "trace"), "-y", "-e", fault_of(point),
-                             names=[point.call.name])
+        self.trace = os.path.join(keeper.base, "trace")
+        self.prefix = strace(self.trace, "-y", "-e", fault_of(point), names=[point.call.name])
 
     def __enter__(self):
+        with contextlib.suppress(FileNotFoundError):  # what the run before it was told
+            os.unlink(self.trace)
         self.keeper.prefix = self.prefix
         return self
 
     def __exit__(self, *args):
         self.keeper.prefix = []
 
+    def told(self):
+        """What strace has told so far."""
+        try:
+            with open(self.trace, errors="replace") as f:
+                return [line.strip() for line in f]
+        except FileNotFoundError:
+            return []
+
     def made(self):
         """The calls that met it: each thread's own. None at all for one that was killed by something else."""
-        with open(os.path.join(self.keeper.base, "trace"), errors="replace") as f:
-            return [line.strip() for line in f if "(INJECTED)" in line or "killed by SIGKILL" in line]
+        return [line for line in self.told() if "(INJECTED)" in line or "killed by SIGKILL" in line]
 
     def mute(self):
         """Has it met what the program says?"""

@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from inject import ERRORS, POINTS, Call, Point, fault_of, spread, strace
+from inject import ERRORS, Call, Point, fault_of, share, spread, strace
 from promises import broken_dumps, names
 from wk.util import Timeout
 
@@ -18,7 +18,7 @@ def points():
     """Kills and errors, in turn; a supervisor's life takes seconds, so that there are few in a short run."""
     found = [Point(Call(name, nth, ""), how) for nth in range(1, DEEPEST + 1) for name in CALLS
              for how in ["kill", *ERRORS[name]]]
-    return spread(found, max(POINTS // 10, 1) if POINTS else 0)
+    return spread(found, share(10))
 
 
 def unreadable(keeper):

@@ -3,10 +3,16 @@ of it, the second does the work and the game goes on. Then the first wakes up.""
 import shutil
 
 import pytest
-from promises import broken_dumps
+from inject import Injected, share, spread, stops, watch
+from promises import broken_dumps, settled, unnamed
 from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, go_on, wait_stopped
-from wk.keeper import DONE, HELD
-from wk.util import wait_for
+from wk.keeper import DONE, HELD, REFUSED
+from wk.util import session_pids, wait_for
+
+# What writes, as the server counts it.
+WRITES = ["insert", "insert_select", "replace", "load", "update", "delete", "truncate", "create_table", "drop_table",
+          "alter_table", "rename_table", "create_trigger", "drop_trigger"]
+SLOTS = 16  # names of locks that a restore holds: the first is the world's, the others its further sessions'
 
 
 @pytest.fixture
@@ -87,3 +93,115 @@ def test_while_the_server_still_holds_it(pair):
     assert other.run("--restore=" + first.first).rc == HELD
     go_on(pids)
     assert first.finish(process).rc == DONE
+
+
+# -- at any call -------------------------------------------------------------------------------
+
+
+def holders(keeper):
+    """The sessions under whose locks this world is being restored; the first one is who may swap."""
+    name = f"CONCAT('worldkeeper.',LEFT(SHA2('{keeper.world.schema}',256),32)"
+    asked = [f"IS_USED_LOCK({name}{extra}))" for extra in ["", *[f",'.{i}'" for i in range(1, SLOTS)]]]
+    return list(keeper.server.sql("SELECT " + ", ".join(asked))[0])
+
+
+def writes(keeper):
+    """How many statements that write the server has been asked for, by anybody."""
+    counted = dict(keeper.server.sql("SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
+    return {name: int(counted["Com_" + name]) for name in WRITES}
+
+
+def stands_still(fault, process):
+    """Waits until it stands, every thread of it; False: it ended before it came there."""
+    def still():
+        if process.poll() is not None:
+            return "ended"
+        return any("--- stopped by SIGSTOP ---" in line for line in fault.told()) and "stands"
+    return wait_for(still, "the first to stand still") == "stands"
+
+
+def wakes_up(keeper, process):
+    """To its end: each of its threads may be stopped by itself, for each counts its own calls."""
+    def ended():
+        go_on(session_pids(process.pid))
+        return process.poll() is not None
+    wait_for(ended, "the first to end")
+    return keeper.finish(process)
+
+
+def forget(keeper, sessions=None):
+    """The server lets go of these sessions of the first one, None: of all."""
+    which = "user='keeper'" + (f" AND id IN ({','.join(map(str, sessions))})" if sessions else "")
+    keeper.server.end_sessions(which)
+    wait_for(lambda: not keeper.server.value(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE " + which), "the sessions to end")
+
+
+def taken_over(pair, forgotten, full):
+    """The other one restores as soon as it may; what was wrong until then."""
+    first, other = pair
+    bad, held = [], holders(first)
+    if forgotten == "nothing yet" and any(held):
+        if (done := other.run("--restore=" + first.first)).rc != HELD:
+            bad.append(f"two hold the world: {done}")
+    if forgotten == "its lock" and held[0]:
+        forget(first, held[:1])
+        done = other.run("--restore=" + first.first)
+        if any(held[1:]) and done.rc != HELD:
+            bad.append(f"two write into the world: {done}")
+    forget(first)
+    done = other.run("--restore=" + first.first)
+    if done.rc == REFUSED and first.world.checksums() == full:  # whole: the first one's last word was its swap
+        done = other.run("--restore=" + first.first, "--force")
+    if done.rc != DONE or first.world.checksums() != full:
+        bad.append(f"the other one has not restored it: {done}")
+    return bad
+
+
+def written(before, after):
+    return {name: after[name] - n for name, n in before.items() if after[name] != n}
+
+
+def after_it_woke(pair, process):
+    """The game goes on with what the other one restored; then the first one wakes up."""
+    first, other = pair
+    first.world.mark(2)
+    now, tables, count = first.world.checksums(), first.world.sql("SHOW TABLES"), writes(first)
+    woken = wakes_up(first, process)
+    settled(first)
+    bad = unnamed(woken)
+    if written(count, writes(first)):
+        bad.append(f"it writes: {written(count, writes(first))}")
+    if first.world.checksums() != now or first.world.sql("SHOW TABLES") != tables:
+        bad.append(f"the world is not what it was: {first.world.sql('SHOW TABLES')}")
+    if (done := other.run("--dump")).rc != DONE:
+        bad.append(f"the other one cannot go on: {done}")
+    return [f"woken ({woken.rc}): {b}" for b in bad]
+
+
+@pytest.mark.parametrize("forgotten", ["everything", "its lock", "nothing yet"])
+def test_a_restore_that_stands_still_anywhere(pair, tally, forgotten):
+    """Behind any call of it, while the server forgets all its sessions, or at first only the one that holds
+    the lock, or nothing: one writer at a time, the world of the dump, and none of it twice. Woken, it does not
+    write once."""
+    first, other = pair
+    for keeper in pair:
+        keeper.configure({"retention": {"keep_last": 100000}})
+    full, tables = first.world.checksums(), first.world.sql("SHOW TABLES")
+    lose(first)
+    for point in spread(stops(watch(first, lambda: first.ok("--restore=" + first.first))), share(4)):
+        shutil.copytree(first.dumps_dir, other.dumps_dir, dirs_exist_ok=True)  # as both know what is stored
+        lose(first)
+        with Injected(first, point) as fault:
+            process = first.popen("--restore=" + first.first)
+            stood = stands_still(fault, process)
+        if stood:
+            bad = taken_over(pair, forgotten, full) + after_it_woke(pair, process)
+        else:
+            bad = unnamed(first.finish(process))
+        first.ok("--restore=" + first.first, "--force")
+        if first.world.sql("SHOW TABLES") != tables:
+            bad.append(f"left in the schema: {first.world.sql('SHOW TABLES')}")
+        tally.point(f"two keepers: one stands still in a restore, the server forgets {forgotten}",
+                    [f"{point.call.name}#{point.call.nth}: {b}" for b in bad], stood)
+    tally.assert_clean()
