@@ -7,6 +7,10 @@ import contextlib
 import os
 import random
 import re
+import signal
+import subprocess
+
+from wk.util import DIE_WITH_US, end_process, wait_for
 
 POINTS = int(os.environ.get("WK_FAULT_POINTS", "16"))  # of each sweep; 0: all there are
 SEED = os.environ.get("WK_FAULT_SEED") or str(random.randrange(10**9))
@@ -53,6 +57,11 @@ def read_calls(trace, ours):
     return [found[key] for key in sorted(found)]
 
 
+def touched(keeper, trace):
+    """Those of a run's calls that touch this keeper's files or server."""
+    return read_calls(trace, [keeper.base, "socket:[", keeper.server.socket])
+
+
 def watch(keeper, run):
     """Runs run() with all its calls written down, and gives those that touch this keeper's files or server."""
     trace = os.path.join(keeper.base, "trace")
@@ -61,7 +70,7 @@ def watch(keeper, run):
         run()
     finally:
         keeper.prefix = []
-    return read_calls(trace, [keeper.base, "socket:[", keeper.server.socket])
+    return touched(keeper, trace)
 
 
 def kills(calls):
@@ -131,3 +140,35 @@ class Injected:
     def mute(self):
         """Has it met what the program says?"""
         return any(re.match(r"\d+ +write\(2[<,]", line) for line in self.made())
+
+
+class Attached:
+    """with Attached(keeper, pid, point): a process that stands still goes on under strace, and meets the fault;
+    its calls are counted from here. Without a point they are written down, for touched()."""
+
+    def __init__(self, keeper, pid, point=None):
+        self.pid, self.trace = pid, os.path.join(keeper.base, "trace")
+        more, names = (["-e", fault_of(point)], [point.call.name]) if point else ([], ALL)
+        self.tracer = subprocess.Popen(
+            [*DIE_WITH_US, *strace(self.trace, "-y", *more, "-p", str(pid), names=names)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        def attached():
+            with open(f"/proc/{self.pid}/status") as f:
+                return "TracerPid:\t0\n" not in f.read()
+        wait_for(attached, "strace")
+        os.kill(self.pid, signal.SIGCONT)
+        return self
+
+    def __exit__(self, *args):
+        end_process(self.tracer, signal.SIGINT)
+
+    def ended(self):
+        """Whom it watched is gone."""
+        return self.tracer.poll() is not None
+
+    def stands(self):
+        """It stands still again."""
+        with open(self.trace, errors="replace") as f:
+            return "stopped by SIGSTOP" in f.read().partition("--- SIGCONT ")[2]
