@@ -67,9 +67,12 @@ int control_listen(const struct config *cfg, char path[256], struct err *e)
     return err_sys(e, why, "cannot listen on %s", path);
 }
 
-int control_accept(int listener)
+int control_accept(int listener, struct err *e)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    *e = (struct err){0};
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        err_sys(e, errno, "cannot take a call on the control socket");
     if (fd < 0)
         return -1;
     struct ucred who;

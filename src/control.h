@@ -9,8 +9,9 @@
 
 /* Supervisor: where the socket lives; `path` gets it. Listening fd (non-blocking) or -1. */
 int control_listen(const struct config *cfg, char path[256], struct err *e);
-/* A client's uid is ours or root's. */
-int control_accept(int listener);
+/* The next client, whose uid is ours or root's; -1: it is gone, or nobody that we listen to, or it
+ * could not be taken and waits on. Only then `e` is filled: the next try would be no better. */
+int control_accept(int listener, struct err *e);
 
 /* Client: sends the request to the supervisor named in the lock file, gives every event to `event`,
  * and returns its answer like act_run(). ERR_UNREACHABLE when there is no supervisor to talk to. */

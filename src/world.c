@@ -24,6 +24,7 @@
 #define RETRY_FIRST_MS 10000
 #define RETRY_MAX_MS 300000
 #define TICK_MS 1000
+#define ONE_BY_ONE_MS 50
 /* A tick this much too late, or clocks that moved this much apart, make us doubt ourselves. */
 #define DOUBT_LATE_MS 5000
 #define DOUBT_DRIFT_MS 2000
@@ -487,10 +488,12 @@ enum {
     POLL_COUNT = POLL_CLIENT + WORLD_CLIENTS
 };
 
-static void fill_poll(const struct world *w, struct pollfd *p)
+static void fill_poll(const struct world *w, mono_t now, struct pollfd *p)
 {
-    const int fds[] = {w->signal_fd,     w->listen_fd,           w->probe.fd,         w->scribe.fd,
-                       w->job.worker.fd, w->heartbeat.worker.fd, w->journal.worker.fd};
+    int listen_fd = mono_reached(now, w->listen_after) ? w->listen_fd : -1;
+    const int fds[] = {w->signal_fd,        listen_fd,        w->probe.fd,
+                       w->scribe.fd,        w->job.worker.fd, w->heartbeat.worker.fd,
+                       w->journal.worker.fd};
     for (size_t i = 0; i < POLL_COUNT; i++)
         p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
@@ -499,6 +502,21 @@ static void fill_poll(const struct world *w, struct pollfd *p)
         p[POLL_CHANNEL + i].fd = w->channels[i].worker.fd;
     for (size_t i = 0; i < WORLD_CLIENTS; i++)
         p[POLL_CLIENT + i].fd = w->clients[i].fd;
+}
+
+/* More places than the process may have descriptors are refused, whatever is in them: then each is
+ * looked at by itself. */
+static int wait_poll(struct pollfd *p, int64_t ms)
+{
+    int n = poll(p, POLL_COUNT, (int)ms);
+    if (n >= 0 || errno == EINTR)
+        return n;
+    usleep((useconds_t)smaller(ms, ONE_BY_ONE_MS) * 1000);
+    n = 0;
+    for (size_t i = 0; i < POLL_COUNT; i++)
+        if (p[i].fd >= 0 && poll(&p[i], 1, 0) > 0)
+            n++;
+    return n;
 }
 
 static void handle_poll(struct world *w, const struct pollfd *p)
@@ -543,8 +561,8 @@ static void loop(struct world *w)
     while (!finished(w)) {
         mono_t before = clock_mono();
         int64_t ms = sleep_ms(w, before);
-        fill_poll(w, p);
-        int n = poll(p, POLL_COUNT, (int)ms);
+        fill_poll(w, before, p);
+        int n = wait_poll(p, ms);
         mono_t woke = clock_mono();
         if (n > 0)
             handle_poll(w, p);

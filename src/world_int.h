@@ -89,6 +89,7 @@ struct world {
     char lost_reason[640];
 
     int lock_fd, listen_fd, signal_fd;
+    mono_t listen_after; /* nobody can be taken before; 0: nothing is in the way */
     struct worker probe, scribe;
     struct probe_state {
         bool asked;

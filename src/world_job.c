@@ -17,6 +17,7 @@
 #define DUMP_RETRY_FIRST_MS 10000
 #define DUMP_RETRY_MAX_MS 300000
 #define TIDY_RETRY_MS 5000
+#define LISTEN_AGAIN_MS 1000
 
 void job_init(struct world *w)
 {
@@ -459,7 +460,15 @@ static void start_simple(struct world *w, const char *action)
 
 void job_accept(struct world *w)
 {
-    int fd = control_accept(w->listen_fd);
+    struct err e;
+    int fd = control_accept(w->listen_fd, &e);
+    if (fd < 0 && e.cls != ERR_NONE) {
+        if (!w->listen_after.ms)
+            log_line(LOG_ERROR_, "%s; who calls waits", e.text);
+        w->listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
+        return;
+    }
+    w->listen_after = (mono_t){0};
     if (fd < 0)
         return;
     for (size_t i = 0; i < WORLD_CLIENTS; i++)
