@@ -66,6 +66,18 @@ def make_disk(tmp):
         disk.close()
 
 
+@pytest.fixture
+def restorable(keeper):
+    """A keeper with a dump: its name in .first, the world's rows in .restored."""
+    keeper.configure({"retention": {"keep_last": 100000}})
+    keeper.tables = [row[0] for row in keeper.world.sql("SHOW TABLES")]
+    keeper.memory = [row[0] for row in keeper.world.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")]
+    keeper.first = keeper.dump()["name"]
+    keeper.restored = keeper.world.checksums()
+    return keeper
+
+
 def pytest_terminal_summary(terminalreporter):
     """One line per fault: what, how many points, violations."""
     sums = {}

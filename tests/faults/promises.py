@@ -83,3 +83,36 @@ def dumps_again(keeper):
     if keeper.parts():
         bad.append(f"left behind: {keeper.parts()}")
     return bad
+
+
+def lose(keeper):
+    """Empties the world as a restart of the server does."""
+    keeper.world.sql(*[f"TRUNCATE {table}" for table in keeper.memory])
+
+
+def after_a_restore(keeper, done, states, mute):
+    """Which of the states {name: rows} the world may be in, and what it answered -> what was violated."""
+    settled(keeper)
+    rows, bad = keeper.world.checksums(), broken_dumps(keeper)
+    now = [name for name, state in states.items() if state == rows]
+    if not now:
+        bad.append(f"the world is neither {' nor '.join(states)}: {rows}")
+    if done.rc == DONE and now != ["restored"]:
+        bad.append(f"it says done, and the world is {now}")
+    return bad + ([] if mute else unnamed(done))
+
+
+def restores_again(keeper, dump, full):
+    """Said again without a fault, the world is there, and nothing beside it."""
+    done = again(keeper, "--restore=" + dump, "--force")
+    if done.rc != DONE:
+        return [f"the next restore fails: {done}"]
+    bad = []
+    if keeper.world.checksums() != full:
+        bad.append("the next restore brings another world")
+    tables = [row[0] for row in keeper.world.sql("SHOW TABLES")]
+    if tables != keeper.tables:
+        bad.append(f"left in the schema: {tables}")
+    if keeper.parts():
+        bad.append(f"left behind: {keeper.parts()}")
+    return bad

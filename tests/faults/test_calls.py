@@ -2,8 +2,7 @@
 can answer. A sweep takes WK_FAULT_POINTS of them, evenly spread (WK_FAULT_SEED), 0 for all."""
 import pytest
 from inject import Injected, errors, kills, spread, watch
-from promises import after_a_dump, again, broken_dumps, dumps_again, names, settled, unnamed
-from wk.keeper import DONE
+from promises import after_a_dump, after_a_restore, dumps_again, lose, names, restores_again
 
 FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
 POINTS = {"kill": kills, "error": errors}
@@ -30,51 +29,6 @@ def test_dump(keeper, tally, how):
                     fault.made())
     keeper.ok("--verify")
     tally.assert_clean()
-
-
-def restores_again(keeper, dump, full):
-    """Said again without a fault, the world is there, and nothing beside it."""
-    done = again(keeper, "--restore=" + dump, "--force")
-    if done.rc != DONE:
-        return [f"the next restore fails: {done}"]
-    bad = []
-    if keeper.world.checksums() != full:
-        bad.append("the next restore brings another world")
-    tables = [row[0] for row in keeper.world.sql("SHOW TABLES")]
-    if tables != keeper.tables:
-        bad.append(f"left in the schema: {tables}")
-    if keeper.parts():
-        bad.append(f"left behind: {keeper.parts()}")
-    return bad
-
-
-def after_a_restore(keeper, done, states, mute):
-    """Which of the states {name: rows} the world may be in, and what it answered -> what was violated."""
-    settled(keeper)
-    rows, bad = keeper.world.checksums(), broken_dumps(keeper)
-    now = [name for name, state in states.items() if state == rows]
-    if not now:
-        bad.append(f"the world is neither {' nor '.join(states)}: {rows}")
-    if done.rc == DONE and now != ["restored"]:
-        bad.append(f"it says done, and the world is {now}")
-    return bad + ([] if mute else unnamed(done))
-
-
-def lose(keeper):
-    """Empties the world as a restart of the server does."""
-    keeper.world.sql(*[f"TRUNCATE {table}" for table in keeper.memory])
-
-
-@pytest.fixture
-def restorable(keeper):
-    """Its dump is the first of the states of keeper.states."""
-    keeper.configure({"retention": {"keep_last": 100000}})
-    keeper.tables = [row[0] for row in keeper.world.sql("SHOW TABLES")]
-    keeper.memory = [row[0] for row in keeper.world.sql(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")]
-    keeper.first = keeper.dump()["name"]
-    keeper.restored = keeper.world.checksums()
-    return keeper
 
 
 @pytest.mark.parametrize("how", POINTS)

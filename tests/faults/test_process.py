@@ -1,21 +1,29 @@
 """What the machine may refuse or mix up: memory, descriptors, whole reads and writes, the time."""
 import os
+import resource
+import time
 
 import pytest
-from inject import POINTS, spread
-from promises import after_a_dump, broken_dumps, dumps_again, names, unnamed
+from inject import POINTS, share, spread
+from promises import (after_a_dump, after_a_restore, again, broken_dumps, dumps_again, lose, names, restores_again,
+                      unnamed)
 from wk.keeper import DONE, built
+from wk.util import wait_for
 
 FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
 DAY = 86400
 
 
+def shim(**how):
+    """The environment of a run with the shim of tests/tools/shim.c."""
+    return {"LD_PRELOAD": built("tools", "shim.so"), **{"WK_SHIM_" + k.upper(): str(v) for k, v in how.items()}}
+
+
 @pytest.fixture
 def shimmed(keeper):
-    """A keeper that may run with the shim of tests/tools/shim.c."""
-    shim = built("tools", "shim.so")
+    """A keeper that may run with it."""
     keeper.configure(FEW)
-    keeper.shim = lambda **how: {"LD_PRELOAD": shim, **{"WK_SHIM_" + k.upper(): str(v) for k, v in how.items()}}
+    keeper.shim = shim
     return keeper
 
 
@@ -51,6 +59,124 @@ def test_no_descriptors(keeper, tally):
         bad = after_a_dump(keeper, before, done) + dumps_again(keeper)
         tally.point("no descriptors", [f"{limit} of them, rc {done.rc}: {b}" for b in bad])
     tally.assert_clean()
+
+
+def restores_without(keeper, tally, fault, what, prefix=(), **env):
+    """One restore of a lost world that is refused something: whole or empty, and a word why. Gives what it
+    answered."""
+    lose(keeper)
+    states = {"restored": keeper.restored, "empty": keeper.world.checksums()}
+    keeper.prefix = list(prefix)
+    done = keeper.run("--restore=" + keeper.first, **env)
+    keeper.prefix = []
+    bad = after_a_restore(keeper, done, states, False) + restores_again(keeper, keeper.first, keeper.restored)
+    tally.point(fault, [f"{what}, rc {done.rc}: {b}" for b in bad])
+    return done
+
+
+def test_no_memory_for_a_restore(restorable, tally):
+    """The N-th request for memory of a restore fails."""
+    counted = os.path.join(restorable.base, "count")
+    lose(restorable)
+    restorable.ok("--restore=" + restorable.first, **shim(count=counted))
+    with open(counted) as f:
+        requests = int(f.read())
+    points = spread(range(1, requests + 1), share(4) or 2000)
+    died = sum(restores_without(restorable, tally, "no memory for a restore", f"request {nth} of {requests}",
+                                **shim(malloc=nth)).rc < 0 for nth in points)
+    tally.assert_clean()
+    assert died <= 1 + len(points) // 40
+
+
+def test_no_descriptors_for_a_restore(restorable, tally):
+    for limit in spread(range(3, 40), share(4)):
+        restores_without(restorable, tally, "no descriptors for a restore", f"{limit} of them",
+                         prefix=["prlimit", f"--nofile={limit}:{limit}", "--"])
+    tally.assert_clean()
+
+
+# -- the supervisor ----------------------------------------------------------------------------
+
+
+def lives_with(keeper, **env):
+    """A life of the supervisor: it may be refused what it asks for, and end of it, with a word why. Gives what
+    was wrong, and whether it lived."""
+    where, until = len(keeper.log()), time.monotonic() + 3  # who cannot be taken waits
+    keeper.start(state=None, **env)
+    wait_for(lambda: not keeper.alive() or "state STARTING" in keeper.log()[where:], "its first probe, or its end")
+    asked = keeper.popen("--dump")
+    wait_for(lambda: asked.poll() is not None or not keeper.alive() or time.monotonic() > until, "a dump")
+    lived = keeper.alive()
+    rc = keeper.stop() if lived else keeper.process.wait()
+    bad = broken_dumps(keeper) + unnamed(keeper.finish(asked))
+    said = keeper.log()[where:]
+    if not lived and (rc <= 0 or "worldkeeper: " not in said):
+        bad.append(f"it ended with {rc}: {said[-600:]}")
+    if lived and rc:
+        bad.append(f"told to end it answers {rc}: {said[-600:]}")
+    return bad, lived
+
+
+def all_is_well(keeper, before):
+    """The next supervisor: UP, with the same world, which is dumped."""
+    keeper.start()
+    bad = [] if keeper.world.checksums() == before else ["the world is not what it was"]
+    bad += dumps_again(keeper)
+    keeper.stop()
+    return bad
+
+
+def test_no_memory_for_the_supervisor(shimmed, tally):
+    """The N-th request for memory of it, or of a child that was born before, fails: whoever it was says so and
+    ends, and the next one goes on."""
+    counted, before = os.path.join(shimmed.base, "count"), shimmed.world.checksums()
+    assert lives_with(shimmed, **shim(count=counted)) == ([], True)
+    with open(counted) as f:
+        requests = int(f.read())
+    for nth in spread(range(1, requests + 1), share(4) or 500):
+        bad, lived = lives_with(shimmed, **shim(malloc=nth))
+        bad += all_is_well(shimmed, before)
+        tally.point("no memory for the supervisor", [f"request {nth} of {requests}: {b}" for b in bad])
+    tally.assert_clean()
+
+
+def test_no_descriptors_for_the_supervisor(shimmed, tally):
+    """From its beginning so few of them: it works, or ends, and says why."""
+    before = shimmed.world.checksums()
+    for limit in spread(range(3, 40), share(4)):
+        shimmed.prefix = ["prlimit", f"--nofile={limit}:{limit}", "--"]
+        bad, lived = lives_with(shimmed)
+        shimmed.prefix = []
+        bad += all_is_well(shimmed, before)
+        tally.point("no descriptors for the supervisor", [f"{limit} of them: {b}" for b in bad])
+    tally.assert_clean()
+
+
+def cpu_seconds(keeper):
+    """What the supervisor itself has used."""
+    with open(f"/proc/{keeper.process.pid}/stat") as f:
+        user, system = f.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_descriptors_run_out_under_the_supervisor(shimmed):
+    """They are gone while it lives: it says so, does not spin, restores nothing; with some again all is well."""
+    shimmed.start()
+    shimmed.dump()
+    before, pid = shimmed.world.checksums(), shimmed.process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
+    used, began = cpu_seconds(shimmed), time.monotonic()
+    asked = shimmed.popen("--dump")  # nobody can take the call
+    shimmed.wait_log("Too many open files")
+    time.sleep(max(0, began + 2 - time.monotonic()))
+    assert cpu_seconds(shimmed) - used < 0.2 * (time.monotonic() - began)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert not unnamed(shimmed.finish(asked))
+    shimmed.probes_pass("A", 3)
+    shimmed.wait_state("UP")
+    assert again(shimmed, "--dump").rc == DONE and not broken_dumps(shimmed)
+    assert shimmed.world.checksums() == before and "restore begins" not in shimmed.log()
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096])

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from inject import Attached, Injected, share, spread, stops, touched, watch
-from promises import broken_dumps, settled, unnamed
+from promises import broken_dumps, lose, settled, unnamed
 from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, go_on, wait_stopped
 from wk.keeper import DONE, HELD, REFUSED
 from wk.util import session_pids, wait_for
@@ -27,10 +27,6 @@ def pair(keeper, make_keeper):
     shutil.rmtree(other.dumps_dir)
     shutil.copytree(keeper.dumps_dir, other.dumps_dir)
     return keeper, other
-
-
-def lose(keeper):
-    keeper.world.sql(*[f"TRUNCATE {table}" for table in keeper.memory])
 
 
 def stand_still(keeper, point, *args):
