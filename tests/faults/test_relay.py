@@ -1,9 +1,14 @@
 """The network between the program and its server: slow, dripping, cut at any byte, silent."""
+import os
+
 import pytest
-from inject import POINTS
+from inject import POINTS, SEED, share, spread
 from promises import after_a_dump, again, broken_dumps, dumps_again, names, settled, unnamed
 from relay import Relay
-from wk.keeper import DONE
+from wk.keeper import DONE, USER
+from wk.ledger import TABLES, Ledger
+from wk.segments import Segments
+from wk.util import ident, wait_for
 
 FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
 
@@ -126,3 +131,111 @@ def test_a_line_that_swallows_a_dump(relayed):
     relayed.relay.hole = False
     assert done.rc not in (0, -9) and not unnamed(done), done
     assert not broken_dumps(relayed) and not dumps_again(relayed)
+
+
+# -- the follower of the binary log ------------------------------------------------------------
+
+LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
+START = 3000  # bytes: the log's head, and many events
+LATE = 1.5  # s: behind, and not by the way
+
+
+@pytest.fixture
+def followed(make_server, make_world, make_keeper):
+    """A supervisor whose follower reads the log of a world with a ledger through a relay."""
+    world = make_world("empty", make_server(*LOG))
+    world.sql(*TABLES)
+    relay = Relay(world.server.port)
+    relay.log_only = True
+    keeper = make_keeper(world, {**relay.settings(), "journal": {"mode": "follow"},
+                                 "restore": {"new_server": "yes"}, "probe": {"interval": "100ms"}})
+    keeper.configure({"mysql": {"read_timeout": "2s"}})
+    keeper.relay, keeper.segments = relay, Segments(keeper)
+    keeper.init().dump()
+    keeper.start()
+    follows(keeper)
+    yield keeper
+    relay.stop()
+
+
+def journal(keeper):
+    return keeper.status().get("journal") or {}
+
+
+def behind(keeper):
+    """Does the status tell so?"""
+    now = journal(keeper)
+    return now.get("state") != "following" or (now["behind_seconds"] or 0) > LATE
+
+
+def follows(keeper):
+    """Waits until all is in the segments that the server has done by now, and the status says so."""
+    keeper.segments.wait_all()
+    keeper.wait(lambda: not behind(keeper), "the journal")
+    return journal(keeper)
+
+
+def descriptors(keeper):
+    """Those of the supervisor and of each of its children."""
+    return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in keeper.pids())
+
+
+def cuts_in_the_log(keeper, tally):
+    """A connection that ends in the middle of an event, again and again."""
+    for after in spread(range(1, START), share(16) or 100):
+        relay, before = keeper.relay, keeper.relay.log_cuts
+        relay.log_cut = 0  # whoever reads now
+        keeper.wait(lambda: relay.log_cuts > before, "the cut")
+        relay.log_cut = after
+        keeper.wait(lambda: relay.log_cuts > before + 1, "the cut of the next one")
+        relay.log_cut = None
+        bad = [f"a gap: {now}"] if (now := follows(keeper))["gap"] else []
+        tally.point("the log's connection is cut", [f"after {after} bytes: {b}" for b in bad])
+
+
+def drips_in_the_log(keeper, tally):
+    """Slower than the game writes."""
+    keeper.relay.piece, keeper.relay.pause = 64, 0.01
+    keeper.wait(lambda: behind(keeper), "the status to tell that it is behind")
+    keeper.relay.piece, keeper.relay.pause, keeper.relay.delay = 65536, 0, 0.05
+    assert not follows(keeper)["gap"]
+    keeper.relay.delay = 0
+    tally.point("the log drips, and comes late")
+
+
+def hole_in_the_log(keeper, tally):
+    """Nobody ends the connection, and nothing comes on it."""
+    keeper.relay.hole = True
+    keeper.wait(lambda: behind(keeper), "the status to tell that it is behind")
+    assert keeper.state() == "UP"
+    keeper.relay.hole = False
+    assert not follows(keeper)["gap"]
+    tally.point("the log is swallowed")
+
+
+def on_a_new_server(keeper):
+    """The server is lost with its disk: what comes back stood in the segments."""
+    server, schema = keeper.server, keeper.world.schema
+    server.kill9()
+    server.install()
+    server.start()
+    server.sql(f"CREATE DATABASE {ident(schema)} CHARACTER SET utf8mb4")
+    server.account(USER, [schema])
+    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("ok") and keeper.state() == "UP", "the world")
+
+
+def test_a_bad_line_to_the_log(followed, tally):
+    """Cut, dripping, late, silent: the status tells that it is behind, and then all is in the segments, once,
+    and no descriptor is left open."""
+    keeper = followed
+    ledger = Ledger(keeper.world, SEED)
+    ledger.pause = 0.01
+    with ledger:
+        had = descriptors(keeper)
+        for fault in (cuts_in_the_log, drips_in_the_log, hole_in_the_log):
+            fault(keeper, tally)
+        wait_for(lambda: descriptors(keeper) <= had, lambda: f"{had} descriptors, not {descriptors(keeper)}", 10)
+    follows(keeper)
+    on_a_new_server(keeper)
+    ledger.audit()
+    tally.assert_clean()
