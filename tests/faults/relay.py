@@ -9,8 +9,8 @@ class Relay:
     """Listens on a port of its own and passes everything to `port`. What it does to it may be changed while
     connections live: `cut_after` bytes to the client end its connection, as does the answer to a request that
     holds `unanswered`; `hole` passes nothing any more, `delay` seconds before each piece, `piece` bytes at
-    most at a time, with `pause` seconds between them. With `log_only` all this befalls those connections alone on
-    which the binary log is read, each of which `log_cut` ends after so many bytes of it."""
+    most at a time, with `pause` seconds between them. With `log_only` all this befalls those connections alone
+    on which the binary log is read, each of which `log_cut` ends after so many bytes of it."""
 
     def __init__(self, port):
         self.target, self.passed = port, 0

@@ -57,8 +57,9 @@ def test_a_dump_that_was_removed_for_want_of_memory(keeper):
 def calls_of(keeper, what, seconds, *more):
     """How many of these calls the supervisor makes in so many seconds; strace may do something to them."""
     trace = os.path.join(keeper.base, "trace")
-    tracer = subprocess.Popen([*DIE_WITH_US, *strace(trace, *more, "-p", str(keeper.process.pid), names=[what])],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    tracer = subprocess.Popen(
+        [*DIE_WITH_US, *strace(trace, *more, "-p", str(keeper.process.pid), names=[what])],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     end_process(tracer, signal.SIGINT)
     with open(trace) as f:

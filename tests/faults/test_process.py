@@ -6,8 +6,8 @@ import time
 
 import pytest
 from inject import POINTS, share, spread
-from promises import (after_a_dump, after_a_restore, again, broken_dumps, dumps_again, lose, names, restores_again,
-                      unnamed)
+from promises import (after_a_dump, after_a_restore, again, broken_dumps, dumps_again, lose, names,
+                      restores_again, unnamed)
 from wk.keeper import DONE, built
 from wk.util import wait_for
 
@@ -17,7 +17,8 @@ DAY = 86400
 
 def shim(**how):
     """The environment of a run with the shim of tests/tools/shim.c."""
-    return {"LD_PRELOAD": built("tools", "shim.so"), **{"WK_SHIM_" + k.upper(): str(v) for k, v in how.items()}}
+    return {"LD_PRELOAD": built("tools", "shim.so"),
+            **{"WK_SHIM_" + what.upper(): str(value) for what, value in how.items()}}
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def lives_with(keeper, **env):
     was wrong, and whether it died in OpenSSL's beginnings, before it could say a word."""
     where, until = len(keeper.log()), time.monotonic() + 3  # who cannot be taken waits
     keeper.start(state=None, **env)
-    wait_for(lambda: not keeper.alive() or "state STARTING" in keeper.log()[where:], "its first probe, or its end")
+    wait_for(lambda: not keeper.alive() or "state STARTING" in keeper.log()[where:], "a probe, or its end")
     asked = keeper.popen("--dump")
     wait_for(lambda: asked.poll() is not None or not keeper.alive() or time.monotonic() > until, "a dump")
     lived = keeper.alive()
@@ -165,7 +166,7 @@ def cpu_seconds(keeper):
 
 
 def test_descriptors_run_out_under_the_supervisor(shimmed):
-    """They are gone while it lives: it says so, does not spin, restores nothing; with some again all is well."""
+    """They are gone while it lives: it says so, does not spin, restores nothing; then all is well again."""
     shimmed.start()
     shimmed.dump()
     before, pid = shimmed.world.checksums(), shimmed.process.pid

@@ -221,7 +221,8 @@ def on_a_new_server(keeper):
     server.start()
     server.sql(f"CREATE DATABASE {ident(schema)} CHARACTER SET utf8mb4")
     server.account(USER, [schema])
-    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("ok") and keeper.state() == "UP", "the world")
+    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("ok") and keeper.state() == "UP",
+                "the world")
 
 
 def test_a_bad_line_to_the_log(followed, tally):
@@ -234,7 +235,7 @@ def test_a_bad_line_to_the_log(followed, tally):
         had = descriptors(keeper)
         for fault in (cuts_in_the_log, drips_in_the_log, hole_in_the_log):
             fault(keeper, tally)
-        wait_for(lambda: descriptors(keeper) <= had, lambda: f"{had} descriptors, not {descriptors(keeper)}", 10)
+        wait_for(lambda: descriptors(keeper) <= had, f"no more than {had} descriptors", 10)
     follows(keeper)
     on_a_new_server(keeper)
     ledger.audit()
