@@ -143,8 +143,8 @@ class Injected:
 
 
 class Attached:
-    """with Attached(keeper, pid, point): a process that stands still goes on under strace, and meets the fault;
-    its calls are counted from here. Without a point they are written down, for touched()."""
+    """with Attached(keeper, pid, point): a process goes on under strace, also one that stands still, and meets
+    the fault; its calls are counted from here. Without a point they are written down, for touched()."""
 
     def __init__(self, keeper, pid, point=None):
         self.pid, self.trace = pid, os.path.join(keeper.base, "trace")
@@ -168,7 +168,14 @@ class Attached:
         """Whom it watched is gone."""
         return self.tracer.poll() is not None
 
+    def told(self):
+        with open(self.trace, errors="replace") as f:
+            return f.read()
+
     def stands(self):
         """It stands still again."""
-        with open(self.trace, errors="replace") as f:
-            return "stopped by SIGSTOP" in f.read().partition("--- SIGCONT ")[2]
+        return "stopped by SIGSTOP" in self.told().partition("--- SIGCONT ")[2]
+
+    def calls(self, name):
+        """How many of that name it has made."""
+        return self.told().count(name + "(")

@@ -1,15 +1,11 @@
 """What this campaign has found, each by itself: the fault, and what it did before."""
 import os
 import resource
-import signal
-import subprocess
-import threading
 import time
 
-from inject import Injected, Point, strace, watch
+from inject import Attached, Call, Injected, Point, watch
 from promises import broken_dumps, names
 from wk.keeper import DONE, FAILED, built
-from wk.util import DIE_WITH_US, end_process
 
 
 def meets(keeper, name, how, piece, *args):
@@ -54,25 +50,15 @@ def test_a_dump_that_was_removed_for_want_of_memory(keeper):
         keeper.dump()
 
 
-def calls_of(keeper, what, seconds, *more):
-    """How many of these calls the supervisor makes in so many seconds; strace may do something to them."""
-    trace = os.path.join(keeper.base, "trace")
-    tracer = subprocess.Popen(
-        [*DIE_WITH_US, *strace(trace, *more, "-p", str(keeper.process.pid), names=[what])],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(seconds)
-    end_process(tracer, signal.SIGINT)
-    with open(trace) as f:
-        return f.read().count(what + "(")
-
-
 def test_a_supervisor_deaf_with_few_descriptors(keeper):
     """With a limit below the places that its loop looks at, poll() refuses them all, whatever they hold: it
     turned round and round, heard nobody, and did not end when it was told to."""
     keeper.start()
     _, hard = resource.prlimit(keeper.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(keeper.process.pid, resource.RLIMIT_NOFILE, (10, hard))
-    assert calls_of(keeper, "poll", 0.5) < 500
+    with Attached(keeper, keeper.process.pid) as watched:
+        time.sleep(0.5)
+    assert 0 < watched.calls("poll") < 500
     keeper.probes_pass("A", 8)
     assert keeper.stop() == 0
 
@@ -81,11 +67,10 @@ def test_a_call_that_nobody_could_take(keeper):
     """A client waits while there is no descriptor for it: the loop took it up again and again, without a
     pause. It is told once, and the client gets its answer."""
     keeper.start()
-    waiting = []
-
-    def ask():
-        waiting.append(keeper.popen("--dump"))
-    threading.Timer(0.3, ask).start()
-    assert 0 < calls_of(keeper, "accept4", 2, "-e", "inject=accept4:error=EMFILE") < 10
-    assert keeper.finish(waiting[0]).rc == DONE
+    with Attached(keeper, keeper.process.pid, Point(Call("accept4", "1+", ""), "EMFILE")) as watched:
+        asked = keeper.popen("--dump")
+        keeper.wait_log("Too many open files")
+        time.sleep(1.5)
+    assert 1 < watched.calls("accept4") < 10
+    assert keeper.finish(asked).rc == DONE
     assert keeper.log().count("Too many open files") == 1
