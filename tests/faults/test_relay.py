@@ -122,8 +122,8 @@ def test_a_line_that_swallows_everything(relayed):
 
 def test_a_line_that_swallows_a_dump(relayed):
     """A dump that gets no answer any more ends by itself, and says so."""
-    relayed.configure({"mysql": {"read_timeout": "2s"}})
     relayed.dump()
+    relayed.configure({"mysql": {"read_timeout": "2s"}, "dump": {"stall": "5s"}, "restore": {"stall": "5s"}})
     process = relayed.popen("--dump", fault="dump.locked=sleep:700")
     relayed.wait(lambda: relayed.parts(), "the dump")
     relayed.relay.hole = True
