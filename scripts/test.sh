@@ -124,7 +124,7 @@ pytest() {
     local name=$1
     shift
     rm -f "$out/$name.xml"
-    timeout --kill-after=30 1200 "${as[@]}" env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
+    "${as[@]}" timeout --kill-after=30 1200 env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
         /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX --junitxml="$out/$name.xml" -n 8 "$@"
 }
 count_junit() {

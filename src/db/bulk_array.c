@@ -36,7 +36,7 @@ struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *
     mono_t began = clock_mono();
     a->binds = xcalloc(count, sizeof *a->binds);
     struct buf sql = {0};
-    bulk_insert(&sql, b->table, columns, count, 1);
+    bulk_insert(&sql, b->table, columns, count, 1, false);
     a->stmt = mysql_stmt_init(b->db->my);
     if (!a->stmt || mysql_stmt_prepare(a->stmt, sql.p, sql.len) != 0) {
         a->stmt ? stmt_failed(b, began, a, e) : err_set(e, ERR_SYSTEM, 0, "no prepared statement");

@@ -79,9 +79,10 @@ struct db_bulk {
 void bulk_expression(struct buf *b, enum db_encoding enc, const char *value);
 int bulk_damaged(const struct db_bulk *b, struct err *e);
 
-/* A prepared INSERT of so many rows, and the type as which a kind of values is bound. */
+/* A prepared INSERT of so many rows, and the type as which a kind of values is bound. `typed`: the
+ * server gives each place a type of its own. */
 void bulk_insert(struct buf *sql, const char *table, const struct bulk_column *columns,
-                 size_t count, unsigned rows);
+                 size_t count, unsigned rows, bool typed);
 enum enum_field_types bulk_field_type(enum bulk_kind kind);
 
 /* Arrays: false where library or server have none. */

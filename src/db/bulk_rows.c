@@ -18,12 +18,14 @@ struct prepared {
     unsigned rows;
 };
 
+#define NONE_LEFT 1461 /* max_prepared_stmt_count is reached */
+
 struct bulk_rows {
     struct bulk_column *columns;
     char **names; /* the columns' own */
     size_t count;
-    unsigned most;              /* rows of a statement */
-    struct prepared full, rest; /* of so many, and of what is left at a unit's end */
+    unsigned most;                   /* rows of a statement */
+    struct prepared one, full, rest; /* of 1 row, of so many, of what is left at a unit's end */
     MYSQL_BIND *binds;
 };
 
@@ -46,8 +48,18 @@ enum enum_field_types bulk_field_type(enum bulk_kind kind)
     return MYSQL_TYPE_STRING;
 }
 
+/* MySQL takes a place for what its column is: bytes for a BIT would be read as a number, and a
+ * number for an ENUM would have the statement prepared again each time. */
+static void add_place(struct buf *sql, enum db_encoding encoding, bool typed)
+{
+    if (typed && encoding == DB_BITS)
+        buf_adds(sql, "CAST(? AS BINARY)");
+    else
+        bulk_expression(sql, !typed && encoding == DB_INDEX ? DB_RAW : encoding, "?");
+}
+
 void bulk_insert(struct buf *sql, const char *table, const struct bulk_column *columns,
-                 size_t count, unsigned rows)
+                 size_t count, unsigned rows, bool typed)
 {
     buf_adds(sql, "INSERT INTO ");
     sql_ident(sql, table);
@@ -61,9 +73,7 @@ void bulk_insert(struct buf *sql, const char *table, const struct bulk_column *c
         buf_adds(sql, row ? ",(" : "(");
         for (size_t i = 0; i < count; i++) {
             buf_adds(sql, i ? "," : "");
-            /* a number needs no help to reach an ENUM as a number */
-            bulk_expression(sql, columns[i].encoding == DB_INDEX ? DB_RAW : columns[i].encoding,
-                            "?");
+            add_place(sql, columns[i].encoding, typed);
         }
         buf_addc(sql, ')');
     }
@@ -89,7 +99,7 @@ static int prepare(struct db_bulk *b, struct prepared *p, unsigned rows, struct 
     unprepare(p);
     struct buf sql = {0};
     mono_t began = clock_mono();
-    bulk_insert(&sql, b->table, r->columns, r->count, rows);
+    bulk_insert(&sql, b->table, r->columns, r->count, rows, true);
     p->stmt = mysql_stmt_init(b->db->my);
     int rc = p->stmt ? mysql_stmt_prepare(p->stmt, sql.p, sql.len)
                      : err_set(e, ERR_SYSTEM, 0, "no prepared statement");
@@ -117,8 +127,8 @@ static unsigned rows_at_most(const struct db_bulk *b, const struct bulk_column *
                              size_t count, size_t places)
 {
     struct buf one = {0}, two = {0};
-    bulk_insert(&one, b->table, columns, count, 1);
-    bulk_insert(&two, b->table, columns, count, 2);
+    bulk_insert(&one, b->table, columns, count, 1, true);
+    bulk_insert(&two, b->table, columns, count, 2, true);
     size_t row = two.len - one.len, fit = b->packet / row, n = places / count;
     buf_free(&one);
     buf_free(&two);
@@ -136,13 +146,14 @@ int bulk_rows_open(struct db_bulk *b, const struct bulk_column *columns, size_t 
         return -1;
     r->most = rows_at_most(b, columns, count, logged ? PLACES_LOGGED : PLACES);
     r->binds = xcalloc(r->most * count, sizeof *r->binds);
-    return prepare(b, &r->rest, 1, e);
+    return prepare(b, &r->one, 1, e);
 }
 
 void bulk_rows_close(struct bulk_rows *r)
 {
     if (!r)
         return;
+    unprepare(&r->one);
     unprepare(&r->full);
     unprepare(&r->rest);
     for (size_t i = 0; i < r->count; i++)
@@ -181,17 +192,28 @@ static int execute(struct db_bulk *b, struct prepared *p, struct bulk_block *k, 
     return 0;
 }
 
-int bulk_rows_send(struct db_bulk *b, struct bulk_block *k, struct err *e)
+/* The statement for so many rows, or for one where the server takes no more statements: rows are on
+ * their way, and the first one is there. */
+static struct prepared *statement(struct db_bulk *b, unsigned rows, struct err *e)
 {
     struct bulk_rows *r = b->rows;
-    size_t row = 0;
-    if (k->rows >= r->most && prepare(b, &r->full, r->most, e) < 0)
-        return -1;
-    for (; k->rows - row >= r->most; row += r->most)
-        if (execute(b, &r->full, k, row, e) < 0)
+    struct prepared *p = rows == 1 ? &r->one : rows == r->most ? &r->full : &r->rest;
+    if (prepare(b, p, rows, e) == 0)
+        return p;
+    if (e->num != NONE_LEFT)
+        return NULL;
+    r->most = 1;
+    return &r->one;
+}
+
+int bulk_rows_send(struct db_bulk *b, struct bulk_block *k, struct err *e)
+{
+    for (unsigned row = 0; row < k->rows;) {
+        unsigned left = k->rows - row, most = b->rows->most;
+        struct prepared *p = statement(b, left < most ? left : most, e);
+        if (!p || execute(b, p, k, row, e) < 0)
             return -1;
-    if (row == k->rows)
-        return 0;
-    return prepare(b, &r->rest, k->rows - (unsigned)row, e) < 0 ? -1
-                                                                : execute(b, &r->rest, k, row, e);
+        row += p->rows;
+    }
+    return 0;
 }

@@ -49,7 +49,9 @@ static bool is_versioned(const char *create)
     const char *options = NULL;
     for (const char *s = create; (s = strstr(s, "\n) ")); s++)
         options = s;
-    return options && strstr(options, " WITH SYSTEM VERSIONING");
+    const char *comment = options ? strstr(options, " COMMENT='") : NULL;
+    const char *versioned = options ? strstr(options, " WITH SYSTEM VERSIONING") : NULL;
+    return versioned && !(comment && comment < versioned && strchr(versioned, '\''));
 }
 
 /* A column's line without the comma at its end, and without what stands from `from` to `to`. */

@@ -32,9 +32,11 @@ static int load_failed(const struct loader *l, struct err *e)
         err_hint(e, "the table is full: raise max_heap_table_size or the memory of the server");
     /* MySQL finds equal keys by a hash that is not always equal for them. */
     if (e && e->num == 1062)
-        err_hint(e, "the world held two rows whose keys are equal to the server, though it had let "
-                    "both in: restore an older dump (--restore=NAME), or all rows but one by hand "
-                    "(gunzip -c FILE | mysql --force SCHEMA)");
+        err_hint(e,
+                 "drop a unique key that is newer than the dump; else the world held two rows "
+                 "whose keys are equal to the server, though it had let both in: restore an older "
+                 "dump (--restore=NAME), or all rows but one by hand (gunzip -c FILE | sed "
+                 "'s/^INSERT INTO /INSERT IGNORE INTO /' | mysql SCHEMA)");
     err_step(e, "loading table %s", l->target->name);
     return -1;
 }
@@ -59,8 +61,10 @@ static int send_pieces(struct loader *l, const char *s, size_t len, size_t piece
     while (s < end) {
         unsigned fields;
         const char *next = sql_read_tuple(s, end, &fields);
-        size_t row = (size_t)((next ? next : end) - s);
-        if (!next || row > room)
+        if (!next)
+            return err_set(e, ERR_DAMAGED, 0, "table %s: a row is none", l->target->name);
+        size_t row = (size_t)(next - s);
+        if (row > room)
             return db_packet_too_long(e, "a row", l->target->name, l->head.len + row,
                                       l->packet_max);
         if (s > from && (size_t)(next - from) > (piece < room ? piece : room)) {
@@ -164,7 +168,7 @@ int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, str
     buf_adds(&l->text, "INSERT INTO ");
     sql_ident(&l->text, loader_place(l, l->target));
     buf_add(&l->text, behind_name, len);
-    if (l->text.len > db_packet_room(l->packet_max, 0, DB_PACKET_SPARE))
+    if (l->text.len > db_packet_room(l->packet_max, 0, DB_PACKET_COMMAND))
         return db_packet_too_long(e, "a statement", l->target->name, l->text.len, l->packet_max);
     if (db_exec_len(l->db, l->text.p, l->text.len, e) < 0)
         return load_failed(l, e);

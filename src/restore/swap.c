@@ -62,16 +62,17 @@ static void locks_of_plan(const struct plan *plan, const char *memory, const cha
     }
 }
 
-static int lock_plan(struct swap *s, struct err *e)
+/* By the first way, from `*way` on, that the server takes. */
+static int lock_plan(struct swap *s, size_t *way, struct err *e)
 {
     static const char *const ways[][2] = {
         {" WRITE", " WRITE"}, {" WRITE", " READ"}, {" READ", " READ"}};
     struct buf b = {0};
     int rc = -1;
-    for (size_t i = 0; rc < 0 && i < sizeof ways / sizeof *ways; i++) {
-        locks_of_plan(s->plan, ways[i][0], ways[i][1], &b);
+    for (; *way < sizeof ways / sizeof *ways; ++*way) {
+        locks_of_plan(s->plan, ways[*way][0], ways[*way][1], &b);
         rc = b.len ? db_exec_len(s->db, b.p, b.len, e) : 0;
-        if (rc < 0 && e->num != GTID_MIXED)
+        if (rc == 0 || e->num != GTID_MIXED)
             break;
     }
     buf_free(&b);
@@ -79,13 +80,15 @@ static int lock_plan(struct swap *s, struct err *e)
 }
 
 /* Readers wait behind writers that come without a pause, for ever; the lock for writing does not:
- * no statement begins on these tables any more once it is asked for. RENAME is refused under it, so
- * that it goes before the swap. */
+ * no statement begins on these tables any more once it is asked for. Where it cannot be had,
+ * readers it is, and a pause must come. RENAME is refused under it, so that it goes before the
+ * swap. */
 static int lock_replaced(struct swap *s, struct err *e)
 {
     int rc = 0;
+    size_t way = 0;
     for (int i = 0; i < LOCK_TRIES; i++) {
-        rc = lock_plan(s, e);
+        rc = lock_plan(s, &way, e);
         if (rc == 0 || !db_lock_busy(e)) /* a lock of the game's; its turn ends */
             break;
         progress_at(s->job->progress, 0, 0);

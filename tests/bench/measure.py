@@ -169,7 +169,7 @@ class KeeperUse:
         self.cpu, self.follower_cpu = self.cpu_now()
 
     def find_follower(self):
-        for pid in session_pids(self.process.pid):
+        for pid in session_pids(self.process):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as f:
                 if f.read().strip() == self.FOLLOWER:
                     return pid
@@ -177,14 +177,14 @@ class KeeperUse:
 
     def cpu_now(self):
         everyone = 0
-        for pid in session_pids(self.process.pid):
+        for pid in session_pids(self.process):
             with contextlib.suppress(OSError):  # a short-lived worker; its parent knows what it took
                 everyone += cpu_of(pid, dead_children=True)
         return everyone, cpu_of(self.follower) if self.follower else 0
 
     def memory(self):
         found = {}
-        for pid in session_pids(self.process.pid):
+        for pid in session_pids(self.process):
             with contextlib.suppress(OSError):
                 found[pid] = kb_of(pid, "Pss", "smaps_rollup"), kb_of(pid, "VmRSS")
         return found

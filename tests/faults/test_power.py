@@ -49,9 +49,9 @@ def stop(process):
     """Stops all of it where it is, a tracer first, and waits for what a disk still has to do for it. False: a
     thread that its tracer let go on meanwhile runs still."""
     def stopped():
-        for pid in sorted(session_pids(process.pid)):
+        for pid in sorted(session_pids(process)):
             send(pid, signal.SIGSTOP)
-        return all(s in "TtXZ" for s in states(session_pids(process.pid)))
+        return all(s in "TtXZ" for s in states(session_pids(process)))
     try:
         return wait_for(stopped, "all to stop", timeout=10, every=0.005)
     except Timeout:
@@ -66,7 +66,7 @@ def send(pid, sign):
 
 
 def end(process):
-    for pid in session_pids(process.pid):
+    for pid in session_pids(process):
         send(pid, signal.SIGKILL)
     process.communicate()
 
@@ -235,7 +235,7 @@ def test_at_any_moment(make_world, make_server, make_keeper, make_disk, http, ta
             oldest = min(numbers(Segments(keeper).lines()), default=0)
             keeper.played_from, played = oldest, play.older_than(LOST_AT_MOST + behind)
             bad = supervised_left(keeper, stored, played)
-            for pid in session_pids(keeper.process.pid):
+            for pid in session_pids(keeper.process):
                 send(pid, signal.SIGCONT)
             keeper.probes_pass("A", 3)
             tally.point("power cut: under the supervisor", bad)

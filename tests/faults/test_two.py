@@ -121,7 +121,7 @@ def stands_still(fault, process):
 def wakes_up(keeper, process):
     """To its end: each of its threads may be stopped by itself, for each counts its own calls."""
     def ended():
-        go_on(session_pids(process.pid))
+        go_on(session_pids(process))
         return process.poll() is not None
     wait_for(ended, "the first to end")
     return keeper.finish(process)

@@ -1,8 +1,11 @@
 """The harness tested alone: what the other tests rely on must itself tell the truth."""
 import json
+import os
+import signal
 import smtplib
 import socket
 import ssl
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -10,7 +13,7 @@ import pytest
 from wk.ledger import Ledger, Writer
 from wk.server import mysqldump, stock_restore
 from wk.snapshot import diff
-from wk.util import CANARY, session_pids
+from wk.util import CANARY, session_pids, wait_for
 from wk.zoo import NAMES
 
 
@@ -76,7 +79,27 @@ def test_stopped_server_does_not_answer(victim):
         victim.admin(read_timeout=1, connect_timeout=1)
     victim.sigcont()
     assert victim.value("SELECT 1") == 1
-    assert session_pids(victim.process.pid) == [victim.process.pid]
+    assert session_pids(victim.process) == [victim.process.pid]
+
+
+def test_a_number_that_is_somebody_elses_by_now():
+    """Of a session whose leader has ended only what it left behind is ours: not who has its number now."""
+    class Ended:
+        def __init__(self, pid):
+            self.pid = pid
+
+        def poll(self):
+            return 0
+    leader = subprocess.Popen(["bash", "-c", "sleep 60 & sleep 60 & wait"], start_new_session=True)
+    try:
+        wait_for(lambda: len(session_pids(leader)) == 3, "its children")
+        assert session_pids(Ended(leader.pid)) == []
+        leader.kill()
+        leader.wait()
+        assert len(session_pids(leader)) == 2
+    finally:
+        for pid in session_pids(leader):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("tls", [None, "starttls", "smtps"])

@@ -30,6 +30,13 @@ BY_EACH_WAY = pytest.mark.parametrize("way", WAYS)
 # What the zoo has not: lines that are empty, values of hundreds of digits, more rows than one packet has.
 MORE = [
     "CREATE TABLE m_text (only_column VARCHAR(9)) ENGINE=MEMORY",
+    # bits that would be a number as text, one that fits no column
+    "CREATE TABLE m_bits (id INT PRIMARY KEY, a BIT(16), b BIT(24), c BIT(32), d BIT(64)) ENGINE=MEMORY",
+    "INSERT INTO m_bits VALUES (1,0x2d31,0x2d3130,0x31653230,0x2d31323334353637),(2,0x3939,0x202d31,0x2d312e35,"
+    "0x3965393920202020),(3,NULL,0,0x20202d31,0x7fffffffffffffff),(4,1,NULL,0x2d312020,0x3131313131313131)",
+    "CREATE TABLE m_choice (id INT PRIMARY KEY, e ENUM('a','b'), s SET('x','y','z')) ENGINE=MEMORY",
+    "INSERT INTO m_choice SELECT seq, IF(seq MOD 3, 1+seq MOD 2, NULL), IF(seq MOD 5, seq MOD 8, NULL) "
+    "FROM seq_1_to_3000",
     "INSERT INTO m_text VALUES (''),(NULL),('\\\\N'),('N'),('NULL'),(''),('\\r'),('\\n'),('\\t'),('\\\\')",
     "CREATE TABLE m_bytes (b VARBINARY(9), e VARBINARY(9)) ENGINE=MEMORY",
     "INSERT INTO m_bytes VALUES ('',''),(NULL,''),('',NULL),('\\0','\\0'),(x'1a0d0a5c2709',x'5c4e')",

@@ -51,7 +51,7 @@ def stopped(keeper):
     """Pids of the keeper's processes that a fault point has stopped."""
     found = []
     for process in keeper.old_sessions:
-        for pid in session_pids(process.pid):
+        for pid in session_pids(process):
             try:
                 with open(f"/proc/{pid}/stat") as f:
                     if f.read().rpartition(")")[2].split()[0] == "T":

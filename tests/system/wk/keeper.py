@@ -201,7 +201,7 @@ class Keeper:
 
     def pids(self):
         """The supervisor and every worker of it that still lives."""
-        return session_pids(self.process.pid) if self.process is not None else []
+        return session_pids(self.process) if self.process is not None else []
 
     def alive(self):
         return self.process is not None and self.process.poll() is None
@@ -209,7 +209,7 @@ class Keeper:
     def destroy(self):
         """Ends everything this keeper ever started, by pid."""
         for process in self.old_sessions:
-            for pid in session_pids(process.pid):
+            for pid in session_pids(process):
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:

@@ -122,7 +122,7 @@ def reals(rand, name):
 
 def bits(rand, name):
     width = rand.choice((1, 2, 7, 8, 9, 16, 31, 33, 63, 64))
-    values = [0, 1, 2, 3, 2 ** 64 - 1, 0x5C27000D0A1A2260, *(rand.getrandbits(64) for _ in range(8))]
+    values = [0, 1, 2, 3, 2 ** 64 - 1, 0x5C27000D0A1A2260, 0x2D31, 0x2D3130, 0x31653230, *(rand.getrandbits(64) for _ in range(8))]
     return Column(name, f"BIT({width})", "bit", [str(v & (2 ** width - 1)) for v in values])
 
 

@@ -59,9 +59,12 @@ def end_process(process, sign=None, timeout=20):
     process.wait()
 
 
-def session_pids(sid):
-    """Living processes of a session, zombies left out: the supervisor and all its workers."""
-    found = []
+def session_pids(leader):
+    """Living processes of a session, zombies left out: the supervisor and all its workers. No process gets the
+    number of a leader that has ended as long as anything of its session lives: who has it is somebody else."""
+    found, sid = [], leader.pid
+    if leader.poll() is not None and os.path.exists(f"/proc/{sid}"):
+        return []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
