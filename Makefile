@@ -99,10 +99,11 @@ $(BUILD)/tests/unit/%.o: CFLAGS_ALL += -Wno-deprecated-declarations
 unit-build: $(UNIT_BIN)
 
 # Every program is run, also after one failed; any failure makes the whole red. Some at a time: each
-# says what it has to say when it is over.
+# says what it has to say when it is over, appended: two that write at one place lose what one said.
 unit: $(UNIT_BIN)
+	@rm -f $(BUILD)/unit/said
 	@printf '%s\n' $(UNIT_BIN) | xargs -P 4 -I{} sh -c \
-	  '{} >{}.out 2>&1; rc=$$?; echo "== {}"; cat {}.out; [ $$rc = 0 ]' >$(BUILD)/unit/said; rc=$$?; \
+	  '{} >{}.out 2>&1; rc=$$?; echo "== {}"; cat {}.out; [ $$rc = 0 ]' >>$(BUILD)/unit/said; rc=$$?; \
 	  cat $(BUILD)/unit/said; exit $$rc
 
 CHECKED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/unit/*.[ch] tests/bench/*.[ch] tests/tools/*.[ch] tests/fuzz/*.[ch]))
