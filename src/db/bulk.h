@@ -21,6 +21,9 @@ enum db_bulk_way db_bulk_way(struct db *db);
 const char *db_bulk_way_name(enum db_bulk_way way); /* "array", "local", "rows"; "insert" */
 
 struct db_bulk;
+/* The server's number (e->num) where max_prepared_stmt_count is reached: plain INSERTs need none.
+ */
+#define DB_BULK_NONE_LEFT 1461
 /* For rows with the columns `names`, in their order, into `place`, which is read for name and types
  * and may go afterwards. A statement takes about half of `packet` bytes (the server's
  * max_allowed_packet). NULL on failure: ERR_CHANGED when it lacks a column.

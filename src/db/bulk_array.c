@@ -23,28 +23,21 @@ bool bulk_array_there(struct db *db)
            (more & (MARIADB_CLIENT_STMT_BULK_OPERATIONS >> 32));
 }
 
-static int stmt_failed(const struct db_bulk *b, mono_t began, const struct bulk_array *a,
-                       struct err *e)
-{
-    return db_fail_stmt(b->db, a->stmt, began, "rows refused", e);
-}
-
 struct bulk_array *bulk_array_open(struct db_bulk *b, const struct bulk_column *columns,
                                    size_t count, struct err *e)
 {
     struct bulk_array *a = xcalloc(1, sizeof *a);
-    mono_t began = clock_mono();
     a->binds = xcalloc(count, sizeof *a->binds);
-    struct buf sql = {0};
-    bulk_insert(&sql, b->table, columns, count, 1, false);
-    a->stmt = mysql_stmt_init(b->db->my);
-    if (!a->stmt || mysql_stmt_prepare(a->stmt, sql.p, sql.len) != 0) {
-        a->stmt ? stmt_failed(b, began, a, e) : err_set(e, ERR_SYSTEM, 0, "no prepared statement");
-        bulk_array_close(a);
-        a = NULL;
-    }
+    struct buf sql = {0}, row = {0};
+    bulk_insert(&sql, &row, b->table, columns, count, false);
+    buf_add(&sql, row.p, row.len);
+    a->stmt = bulk_prepare(b, &sql, e);
     buf_free(&sql);
-    return a;
+    buf_free(&row);
+    if (a->stmt)
+        return a;
+    bulk_array_close(a);
+    return NULL;
 }
 
 void bulk_array_close(struct bulk_array *a)
@@ -79,7 +72,7 @@ int bulk_array_send(struct db_bulk *b, struct bulk_block *k, struct err *e)
     make_binds(a->binds, k);
     if (mysql_stmt_attr_set(a->stmt, STMT_ATTR_ARRAY_SIZE, &rows) != 0 ||
         mysql_stmt_bind_param(a->stmt, a->binds) != 0 || mysql_stmt_execute(a->stmt) != 0)
-        return stmt_failed(b, began, a, e);
+        return bulk_refused(b, a->stmt, began, e);
     b->taken += mysql_stmt_affected_rows(a->stmt);
     b->warnings += mysql_warning_count(b->db->my);
     return 0;

@@ -79,11 +79,14 @@ struct db_bulk {
 void bulk_expression(struct buf *b, enum db_encoding enc, const char *value);
 int bulk_damaged(const struct db_bulk *b, struct err *e);
 
-/* A prepared INSERT of so many rows, and the type as which a kind of values is bound. `typed`: the
- * server gives each place a type of its own. */
-void bulk_insert(struct buf *sql, const char *table, const struct bulk_column *columns,
-                 size_t count, unsigned rows, bool typed);
+/* A prepared INSERT: what stands before its rows, and one of them; the type as which a kind of
+ * values is bound. `typed`: the server gives each place a type of its own. */
+void bulk_insert(struct buf *head, struct buf *row, const char *table,
+                 const struct bulk_column *columns, size_t count, bool typed);
 enum enum_field_types bulk_field_type(enum bulk_kind kind);
+/* The caller closes it; NULL on failure. */
+MYSQL_STMT *bulk_prepare(const struct db_bulk *b, const struct buf *sql, struct err *e);
+int bulk_refused(const struct db_bulk *b, MYSQL_STMT *stmt, mono_t began, struct err *e);
 
 /* Arrays: false where library or server have none. */
 bool bulk_array_there(struct db *db);

@@ -18,12 +18,8 @@ struct prepared {
     unsigned rows;
 };
 
-#define NONE_LEFT 1461 /* max_prepared_stmt_count is reached */
-
 struct bulk_rows {
-    struct bulk_column *columns;
-    char **names; /* the columns' own */
-    size_t count;
+    struct buf head, row;            /* of the statement: before its rows, and each of them */
     unsigned most;                   /* rows of a statement */
     struct prepared one, full, rest; /* of 1 row, of so many, of what is left at a unit's end */
     MYSQL_BIND *binds;
@@ -58,25 +54,38 @@ static void add_place(struct buf *sql, enum db_encoding encoding, bool typed)
         bulk_expression(sql, !typed && encoding == DB_INDEX ? DB_RAW : encoding, "?");
 }
 
-void bulk_insert(struct buf *sql, const char *table, const struct bulk_column *columns,
-                 size_t count, unsigned rows, bool typed)
+void bulk_insert(struct buf *head, struct buf *row, const char *table,
+                 const struct bulk_column *columns, size_t count, bool typed)
 {
-    buf_adds(sql, "INSERT INTO ");
-    sql_ident(sql, table);
-    buf_adds(sql, " (");
+    buf_adds(head, "INSERT INTO ");
+    sql_ident(head, table);
     for (size_t i = 0; i < count; i++) {
-        buf_adds(sql, i ? "," : "");
-        sql_ident(sql, columns[i].name);
+        buf_adds(head, i ? "," : " (");
+        sql_ident(head, columns[i].name);
+        buf_adds(row, i ? "," : "(");
+        add_place(row, columns[i].encoding, typed);
     }
-    buf_adds(sql, ") VALUES ");
-    for (unsigned row = 0; row < rows; row++) {
-        buf_adds(sql, row ? ",(" : "(");
-        for (size_t i = 0; i < count; i++) {
-            buf_adds(sql, i ? "," : "");
-            add_place(sql, columns[i].encoding, typed);
-        }
-        buf_addc(sql, ')');
+    buf_adds(head, ") VALUES ");
+    buf_addc(row, ')');
+}
+
+int bulk_refused(const struct db_bulk *b, MYSQL_STMT *stmt, mono_t began, struct err *e)
+{
+    return db_fail_stmt(b->db, stmt, began, "rows refused", e);
+}
+
+MYSQL_STMT *bulk_prepare(const struct db_bulk *b, const struct buf *sql, struct err *e)
+{
+    mono_t began = clock_mono();
+    MYSQL_STMT *stmt = mysql_stmt_init(b->db->my);
+    if (!stmt) {
+        err_set(e, ERR_SYSTEM, 0, "no prepared statement");
+    } else if (mysql_stmt_prepare(stmt, sql->p, sql->len) != 0) {
+        bulk_refused(b, stmt, began, e);
+        mysql_stmt_close(stmt);
+        stmt = NULL;
     }
+    return stmt;
 }
 
 static void unprepare(struct prepared *p)
@@ -86,11 +95,6 @@ static void unprepare(struct prepared *p)
     *p = (struct prepared){0};
 }
 
-static int failed(const struct db_bulk *b, MYSQL_STMT *stmt, mono_t began, struct err *e)
-{
-    return db_fail_stmt(b->db, stmt, began, "rows refused", e);
-}
-
 static int prepare(struct db_bulk *b, struct prepared *p, unsigned rows, struct err *e)
 {
     const struct bulk_rows *r = b->rows;
@@ -98,41 +102,21 @@ static int prepare(struct db_bulk *b, struct prepared *p, unsigned rows, struct 
         return 0;
     unprepare(p);
     struct buf sql = {0};
-    mono_t began = clock_mono();
-    bulk_insert(&sql, b->table, r->columns, r->count, rows, true);
-    p->stmt = mysql_stmt_init(b->db->my);
-    int rc = p->stmt ? mysql_stmt_prepare(p->stmt, sql.p, sql.len)
-                     : err_set(e, ERR_SYSTEM, 0, "no prepared statement");
-    if (rc != 0 && p->stmt)
-        failed(b, p->stmt, began, e);
-    buf_free(&sql);
-    if (rc == 0)
-        p->rows = rows;
-    return rc == 0 ? 0 : -1;
-}
-
-static void keep_columns(struct bulk_rows *r, const struct bulk_column *columns, size_t count)
-{
-    r->count = count;
-    r->columns = xcalloc(count, sizeof *r->columns);
-    r->names = xcalloc(count, sizeof *r->names);
-    for (size_t i = 0; i < count; i++) {
-        r->columns[i] = columns[i];
-        r->columns[i].name = r->names[i] = xstrdup(columns[i].name);
+    buf_add(&sql, r->head.p, r->head.len);
+    for (unsigned i = 0; i < rows; i++) {
+        buf_adds(&sql, i ? "," : "");
+        buf_add(&sql, r->row.p, r->row.len);
     }
+    p->stmt = bulk_prepare(b, &sql, e);
+    buf_free(&sql);
+    p->rows = p->stmt ? rows : 0;
+    return p->stmt ? 0 : -1;
 }
 
-/* As many as have no more values than `places`, in a statement that fits a packet. */
-static unsigned rows_at_most(const struct db_bulk *b, const struct bulk_column *columns,
-                             size_t count, size_t places)
+/* As many as are wanted, in a statement that fits a packet. */
+static unsigned rows_at_most(size_t wanted, size_t packet, size_t row)
 {
-    struct buf one = {0}, two = {0};
-    bulk_insert(&one, b->table, columns, count, 1, true);
-    bulk_insert(&two, b->table, columns, count, 2, true);
-    size_t row = two.len - one.len, fit = b->packet / row, n = places / count;
-    buf_free(&one);
-    buf_free(&two);
-    n = n < fit ? n : fit;
+    size_t fit = packet / (row + 1), n = wanted < fit ? wanted : fit;
     return n ? (unsigned)n : 1;
 }
 
@@ -141,10 +125,10 @@ int bulk_rows_open(struct db_bulk *b, const struct bulk_column *columns, size_t 
 {
     struct bulk_rows *r = b->rows = xcalloc(1, sizeof *r);
     int logged = db_logs(b->db, e);
-    keep_columns(r, columns, count);
     if (logged < 0)
         return -1;
-    r->most = rows_at_most(b, columns, count, logged ? PLACES_LOGGED : PLACES);
+    bulk_insert(&r->head, &r->row, b->table, columns, count, true);
+    r->most = rows_at_most((logged ? PLACES_LOGGED : PLACES) / count, b->packet, r->row.len);
     r->binds = xcalloc(r->most * count, sizeof *r->binds);
     return prepare(b, &r->one, 1, e);
 }
@@ -156,10 +140,8 @@ void bulk_rows_close(struct bulk_rows *r)
     unprepare(&r->one);
     unprepare(&r->full);
     unprepare(&r->rest);
-    for (size_t i = 0; i < r->count; i++)
-        free(r->names[i]);
-    free(r->names);
-    free(r->columns);
+    buf_free(&r->head);
+    buf_free(&r->row);
     free(r->binds);
     free(r);
 }
@@ -186,7 +168,7 @@ static int execute(struct db_bulk *b, struct prepared *p, struct bulk_block *k, 
         for (size_t i = 0; i < k->count; i++)
             bind(at++, &k->columns[i], row);
     if (mysql_stmt_bind_param(p->stmt, b->rows->binds) != 0 || mysql_stmt_execute(p->stmt) != 0)
-        return failed(b, p->stmt, began, e);
+        return bulk_refused(b, p->stmt, began, e);
     b->taken += mysql_stmt_affected_rows(p->stmt);
     b->warnings += mysql_warning_count(b->db->my);
     return 0;
@@ -200,7 +182,7 @@ static struct prepared *statement(struct db_bulk *b, unsigned rows, struct err *
     struct prepared *p = rows == 1 ? &r->one : rows == r->most ? &r->full : &r->rest;
     if (prepare(b, p, rows, e) == 0)
         return p;
-    if (e->num != NONE_LEFT)
+    if (e->num != DB_BULK_NONE_LEFT)
         return NULL;
     r->most = 1;
     return &r->one;

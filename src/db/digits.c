@@ -70,8 +70,10 @@ static void add_modify(struct buf *b, const char *column, const char *type, cons
 void db_digits(const struct db_table *t, const char *create, const char *then, struct buf *off,
                struct buf *on)
 {
+    if (is_versioned(create))
+        return;
     for (size_t i = 0; i < t->column_count; i++) {
-        if (!has_digits(&t->columns[i]) || is_versioned(create))
+        if (!has_digits(&t->columns[i]))
             continue;
         const char *name = t->columns[i].name, *type = db_digits_type(create, name);
         const char *digits = digits_of(type);

@@ -10,9 +10,9 @@
 #include "core/err.h"
 
 #define DB_PACKET_LARGEST (1u << 30) /* of any server */
-/* What is left free in a statement that is sent, and in one that a dump keeps for later: the table
- * may have a longer name then. */
-#define DB_PACKET_COMMAND 2 /* nothing but what stands before each statement */
+/* What is left free: in a statement that is sent as it is, in one that is put together, and in one
+ * that a dump keeps for later, when the table may have a longer name. */
+#define DB_PACKET_COMMAND 2
 #define DB_PACKET_SPARE 1024
 #define DB_PACKET_SPARE_KEPT 2048
 

@@ -34,9 +34,9 @@ char *db_schema_name(struct db *db, const char *schema, struct err *e);
 
 /* A server variable as number / text; -1 / "" when it is not there. */
 int64_t db_variable_number(struct db *db, const char *name);
+char *db_variable(struct db *db, const char *name);
 /* 1: what this session changes goes to the binary log; 0, -1. */
 int db_logs(struct db *db, struct err *e);
-char *db_variable(struct db *db, const char *name);
 
 /* How a column travels through a dump: see rows.h. */
 enum db_encoding {

@@ -120,7 +120,7 @@ int load_rows_open(struct loader *l, const char *columns, struct err *e)
     if (l->bulk)
         return 0;
     /* The game may hold all prepared statements that the server allows. */
-    return e->num == 1461 ? begin_insert(l, columns, e) : -1;
+    return e->num == DB_BULK_NONE_LEFT ? begin_insert(l, columns, e) : -1;
 }
 
 int load_rows_give(struct loader *l, const char *tuples, size_t len, uint64_t rows, uint64_t hash,
