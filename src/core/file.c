@@ -64,20 +64,35 @@ static int not_opened(int dirfd, const char *name, const char *what, struct err 
     return -1;
 }
 
+void file_hint(struct err *e, const char *command, const char *path)
+{
+    struct buf word = {0};
+    buf_shell(&word, path);
+    err_hint(e, "%s %s", command, word.p);
+    buf_free(&word);
+}
+
+static void hint_owner(struct err *e, const char *path, const char *or_else)
+{
+    struct buf word = {0};
+    buf_shell(&word, path);
+    err_hint(e, "chown %u %s%s", (unsigned)geteuid(), word.p, or_else);
+    buf_free(&word);
+}
+
 static int check_dir(const char *path, const struct stat *st, unsigned flags, struct err *e)
 {
     bool public = flags & FILE_PUBLIC;
     if ((st->st_mode & 022) && !(public && (st->st_mode & S_ISVTX))) {
         err_set(e, ERR_REFUSED, 0, "directory %s can be written by others (mode %04o)", path,
                 (unsigned)st->st_mode & 07777);
-        err_hint(e, "chmod go-w %s", path);
+        file_hint(e, "chmod go-w", path);
         return -1;
     }
     if (!public && !trusted(st->st_uid)) {
         err_set(e, ERR_REFUSED, 0, "directory %s belongs to another user (uid %u)", path,
                 (unsigned)st->st_uid);
-        err_hint(e, "chown %u %s, or run this as the user that it belongs to", (unsigned)geteuid(),
-                 path);
+        hint_owner(e, path, ", or run this as the user that it belongs to");
         return -1;
     }
     return 0;
@@ -348,6 +363,23 @@ int file_read(int dirfd, const char *name, size_t limit, struct buf *out, struct
     return rc;
 }
 
+/* What an editor put before the text, or between its letters, is not seen in it. */
+static int first_line(const char *name, struct buf *b, struct err *e)
+{
+    size_t len = 0;
+    while (len < b->len && b->p[len] != '\r' && b->p[len] != '\n')
+        len++;
+    if (memchr(b->p, '\0', len) || text_starts(b->p, "\xef\xbb\xbf")) {
+        err_set(e, ERR_CONFIG, 0, "secret file %s is not plain text", name);
+        err_hint(e, "save it as UTF-8 without a byte order mark, the secret alone on the first "
+                    "line; a key can be made by openssl rand -hex 32");
+        return -1;
+    }
+    b->len = len;
+    b->p[len] = '\0';
+    return 0;
+}
+
 int file_read_secret(const char *path, struct buf *out, struct err *e)
 {
     char *full = NULL;
@@ -373,20 +405,16 @@ int file_read_secret(const char *path, struct buf *out, struct err *e)
     if (st.st_mode & 077 && full[0] && !text_starts(path, "credential:")) {
         err_set(e, ERR_CONFIG, 0, "secret file %s can be read by others (mode %04o)", full,
                 (unsigned)st.st_mode & 07777);
-        err_hint(e, "chmod 0600 %s", full);
+        file_hint(e, "chmod 0600", full);
         goto out;
     }
     if (!trusted(st.st_uid)) {
         err_set(e, ERR_CONFIG, 0, "secret file %s belongs to another user (uid %u)", full,
                 (unsigned)st.st_uid);
-        err_hint(e, "chown %u %s", (unsigned)geteuid(), full);
+        hint_owner(e, full, "");
         goto out;
     }
-    if (read_fd(fd, full, 4096, out, e) < 0)
-        goto out;
-    out->len = strcspn(out->p, "\r\n");
-    out->p[out->len] = '\0';
-    rc = 0;
+    rc = read_fd(fd, full, 4096, out, e) < 0 ? -1 : first_line(full, out, e);
 out:
     if (fd >= 0)
         close(fd);

@@ -45,9 +45,11 @@ int file_remove(int dirfd, const char *name, struct err *e);
 /* Whole regular file (no symbolic link, no FIFO), at most `limit` bytes; appended to `out`.
  * Returns 0, or -1 with num ENOENT when it is not there. */
 int file_read(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
+/* The hint to type `command` with `path`, as a shell reads it. */
+void file_hint(struct err *e, const char *command, const char *path);
 /* A secret: like file_read (limit 4 KiB), first line only, refused when group or others can read
- * the file or when it belongs to neither root nor us; `path` may be relative to
- * $CREDENTIALS_DIRECTORY as "credential:NAME". */
+ * the file, when it belongs to neither root nor us or when the line is no plain text; `path` may be
+ * relative to $CREDENTIALS_DIRECTORY as "credential:NAME". */
 int file_read_secret(const char *path, struct buf *out, struct err *e);
 
 int file_write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */

@@ -1,5 +1,6 @@
 #include "core/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,52 @@
 
 static enum log_level max_level = LOG_INFO_;
 static int to_journal;
+static unsigned long unsaid; /* lines, since the last one that was said */
 
 void log_open(enum log_level max)
 {
     max_level = max;
     to_journal = getenv("JOURNAL_STREAM") != NULL;
+}
+
+/* Who reads a pipe or a socket may stand still, and the supervisor must not stand with him. A line
+ * is shorter than what poll() answers for. */
+static int has_room(void)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&p, 1, 0) != 0;
+}
+
+static void begin_line(struct buf *line, enum log_level level)
+{
+    char t[TEXT_SHORT];
+    if (to_journal)
+        buf_printf(line, "<%d>", (int)level);
+    else
+        buf_printf(line, "%s ", text_utc(clock_wall(), t));
+}
+
+static void say(const struct buf *line)
+{
+    if (!has_room()) {
+        unsaid++;
+        return;
+    }
+    ssize_t ignored = write(STDERR_FILENO, line->p, line->len); /* one call: lines never mix */
+    (void)ignored;
+}
+
+static void tell_unsaid(void)
+{
+    struct buf line = {0};
+    unsigned long count = unsaid;
+    if (!count || !has_room())
+        return;
+    unsaid = 0;
+    begin_line(&line, LOG_WARN_);
+    buf_printf(&line, "%lu lines were not said before this: nobody read the log\n", count);
+    say(&line);
+    buf_free(&line);
 }
 
 void log_line(enum log_level level, const char *fmt, ...)
@@ -26,15 +68,11 @@ void log_line(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vprintf(&raw, fmt, ap);
     va_end(ap);
-    char t[TEXT_SHORT];
-    if (to_journal)
-        buf_printf(&line, "<%d>", (int)level);
-    else
-        buf_printf(&line, "%s ", text_utc(clock_wall(), t));
+    begin_line(&line, level);
     text_clean(&line, raw.p, 4000);
     buf_addc(&line, '\n');
-    ssize_t ignored = write(STDERR_FILENO, line.p, line.len); /* one call: lines never mix */
-    (void)ignored;
+    tell_unsaid();
+    say(&line);
     buf_free(&raw);
     buf_free(&line);
 }

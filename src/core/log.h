@@ -9,6 +9,8 @@ enum log_level { LOG_ERROR_ = 3, LOG_WARN_ = 4, LOG_NOTE_ = 5, LOG_INFO_ = 6, LO
 
 /* Lines above `max` are dropped. Called once at start. */
 void log_open(enum log_level max);
+/* Never waits for who reads the log: a line that he has no room for is counted, and the next one
+ * that he takes says so. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "what: text", and a second line "HINT: ..." where there is one. */
 void log_err(enum log_level level, const char *what, const struct err *e);

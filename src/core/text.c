@@ -84,6 +84,23 @@ void buf_addc(struct buf *b, char c)
     buf_add(b, &c, 1);
 }
 
+void buf_shell(struct buf *b, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "@%+=:,./_-";
+    if (word[0] && word[strspn(word, plain)] == '\0') {
+        buf_adds(b, word);
+        return;
+    }
+    buf_addc(b, '\'');
+    for (const char *p = word; *p; p++)
+        if (*p == '\'')
+            buf_adds(b, "'\\''");
+        else
+            buf_addc(b, *p);
+    buf_addc(b, '\'');
+}
+
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
     va_list again;
@@ -189,6 +206,16 @@ int text_size_parse(const char *s, uint64_t *bytes)
     return number_with_unit(&s, units, bytes) < 0 || *s ? -1 : 0;
 }
 
+/* "1h 05m", and "1h": a whole number of units is what a config says. */
+static void two_units(char out[TEXT_SHORT], int64_t n, const char *unit, int64_t rest,
+                      const char *small)
+{
+    if (rest)
+        snprintf(out, TEXT_SHORT, "%" PRId64 "%s %02" PRId64 "%s", n, unit, rest, small);
+    else
+        snprintf(out, TEXT_SHORT, "%" PRId64 "%s", n, unit);
+}
+
 const char *text_duration(int64_t ms, char out[TEXT_SHORT])
 {
     int64_t s = ms / 1000;
@@ -197,11 +224,11 @@ const char *text_duration(int64_t ms, char out[TEXT_SHORT])
     else if (s < 60)
         snprintf(out, TEXT_SHORT, "%" PRId64 ".%" PRId64 " s", s, ms % 1000 / 100);
     else if (s < 3600)
-        snprintf(out, TEXT_SHORT, "%" PRId64 "m %02" PRId64 "s", s / 60, s % 60);
+        two_units(out, s / 60, "m", s % 60, "s");
     else if (s < 86400)
-        snprintf(out, TEXT_SHORT, "%" PRId64 "h %02" PRId64 "m", s / 3600, s % 3600 / 60);
+        two_units(out, s / 3600, "h", s % 3600 / 60, "m");
     else
-        snprintf(out, TEXT_SHORT, "%" PRId64 "d %02" PRId64 "h", s / 86400, s % 86400 / 3600);
+        two_units(out, s / 86400, "d", s % 86400 / 3600, "h");
     return out;
 }
 
@@ -282,6 +309,19 @@ bool text_utf8_valid(const char *s, size_t len)
     return true;
 }
 
+/* A control character, U+2028 and U+2029, which end a line too, or U+202A to U+202E and U+2066 to
+ * U+2069, which turn round what stands behind them. */
+static bool unprintable(const unsigned char *c, size_t len)
+{
+    if (len == 1)
+        return c[0] < 0x20 || c[0] == 0x7f;
+    if (len == 2)
+        return c[0] == 0xc2 && c[1] < 0xa0;
+    return len == 3 && c[0] == 0xe2 &&
+           ((c[1] == 0x80 && c[2] >= 0xa8 && c[2] <= 0xae) ||
+            (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+}
+
 void text_clean(struct buf *out, const char *s, size_t max)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -293,7 +333,7 @@ void text_clean(struct buf *out, const char *s, size_t max)
             buf_adds(out, "...");
             return;
         }
-        if (n == 0 || p[i] < 0x20 || p[i] == 0x7f || (p[i] == 0xc2 && p[i + 1] < 0xa0))
+        if (n == 0 || unprintable(p + i, n))
             buf_addc(out, '?');
         else
             buf_add(out, p + i, n);

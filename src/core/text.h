@@ -26,6 +26,8 @@ void buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_adds(struct buf *b, const char *s);
 void buf_addc(struct buf *b, char c);
+/* A word as a shell must be told it: as it is, or in quotes. */
+void buf_shell(struct buf *b, const char *word);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 void buf_clear(struct buf *b);
@@ -50,8 +52,9 @@ const char *text_utc(wall_t t, char out[TEXT_SHORT]);
 int text_time_parse(const char *s, wall_t now, wall_t *out);
 const char *text_utc_name(wall_t t, char out[TEXT_SHORT]);
 
-/* Copies `s` as one printable line: control characters (and broken UTF-8) become '?'; at most `max`
- * bytes, cut between characters with "..." at the end. */
+/* Copies `s` as one printable line: control characters, also those for the direction of writing,
+ * and broken UTF-8 become '?'; at most `max` bytes, cut between characters with "..." at the end.
+ */
 void text_clean(struct buf *out, const char *s, size_t max);
 bool text_utf8_valid(const char *s, size_t len);
 void text_hex(const unsigned char *data, size_t len, char *out /* 2*len+1 */);

@@ -570,6 +570,19 @@ static void test_secret(void **state)
         assert_int_equal(e.cls, ERR_CONFIG);
         assert_true(text_starts(e.hint, "chmod 0600 "));
     }
+    /* else half of it counted, or what an editor put before it */
+    static const char *const no_text[] = {"\xef\xbb\xbfpass", "\xff\xfep\0a\0", "p\0ass", "\0\0\0"};
+    static const size_t sizes[] = {7, 6, 5, 3};
+    for (size_t i = 0; i < 4; i++) {
+        put("s", no_text[i], sizes[i], 0600);
+        assert_int_equal(secret(s, &b, &e), -1);
+        assert_int_equal(e.cls, ERR_CONFIG);
+        assert_non_null(strstr(e.text, " is not plain text"));
+        assert_null(strstr(e.text, "ass"));
+    }
+    put("s", "pass\n\0", 6, 0600); /* behind its line anything may stand */
+    assert_int_equal(secret(s, &b, &e), 0);
+    assert_string_equal(b.p, "pass");
     memset(big, 'x', 5000);
     put("s", big, 5000, 0600);
     assert_int_equal(secret(s, &b, &e), -1);
@@ -581,6 +594,30 @@ static void test_secret(void **state)
     buf_free(&b);
     free(s);
     free(big);
+}
+
+/* As a shell reads it: a blank in a path ends no word, and nothing in it is a command. */
+static void test_hints_for_a_shell(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    struct err e = {0};
+    char *dir = in_top("my dir"), *file = in_top("my $(key)");
+    char *dir_hint = xasprintf("chmod go-w '%s'", dir), *hint = xasprintf("chmod 0600 '%s'", file);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_int_equal(file_dir(dir, 0, 0, &e), -1);
+    assert_string_equal(e.hint, dir_hint);
+    put("my $(key)", "x", 1, 0644);
+    assert_int_equal(secret(file, &b, &e), -1);
+    assert_string_equal(e.hint, hint);
+    drop("my $(key)");
+    assert_int_equal(rmdir(dir), 0);
+    free(dir);
+    free(file);
+    free(dir_hint);
+    free(hint);
+    buf_free(&b);
 }
 
 static void test_credential(void **state)
@@ -626,6 +663,7 @@ int main(void)
         cmocka_unit_test(test_open_in_place),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_secret),
+        cmocka_unit_test(test_hints_for_a_shell),
         cmocka_unit_test(test_credential),
     };
     return cmocka_run_group_tests_name("err", err_tests, NULL, NULL) +

@@ -120,9 +120,9 @@ static void test_duration_words(void **state)
         const char *text;
     } cases[] = {
         {0, "0 ms"},          {250, "250 ms"},       {999, "999 ms"},     {1000, "1.0 s"},
-        {12345, "12.3 s"},    {59999, "59.9 s"},     {60000, "1m 00s"},   {185000, "3m 05s"},
-        {3599999, "59m 59s"}, {3600000, "1h 00m"},   {3720000, "1h 02m"}, {86399999, "23h 59m"},
-        {86400000, "1d 00h"}, {608400000, "7d 01h"},
+        {12345, "12.3 s"},    {59999, "59.9 s"},     {60000, "1m"},       {185000, "3m 05s"},
+        {3599999, "59m 59s"}, {3600000, "1h"},       {3720000, "1h 02m"}, {86399999, "23h 59m"},
+        {86400000, "1d"},     {608400000, "7d 01h"},
     };
     char out[TEXT_SHORT];
     for (size_t i = 0; i < COUNT(cases); i++)
@@ -215,6 +215,13 @@ static void test_clean(void **state)
     expect_clean("\xc2\x9b"
                  "31m\xc2\xa0",
                  20, "?31m\xc2\xa0"); /* a control character of two bytes; a space of two */
+    /* ends a line in a mail or a chat, and turns the rest of it round */
+    expect_clean("a\xe2\x80\xa8z\xe2\x80\xae"
+                 "b\xe2\x81\xa6"
+                 "c\xe2\x81\xa9\xe2\x80\xaa",
+                 40, "a?z?b?c??");
+    expect_clean("\xe2\x80\xa6\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa", 40,
+                 "\xe2\x80\xa6\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa");
     expect_clean("\xff\xc3_", 10, "??_");
     expect_clean("tail\xe2\x82", 10, "tail??");
     expect_clean("0123456789", 10, "0123456789");
