@@ -111,7 +111,7 @@ static int ask_rights(const struct ask *a, struct err *e)
     if (!good) {
         doctor_account(&account, session.account);
         way_out(a, "GRANT %s ON *.* TO %s;", missing.p, account.p);
-        because(a, "The account may not read the binary log: it lacks %s.", missing.p);
+        because(a, "the account may not read the binary log: it lacks %s.", missing.p);
     }
     grants_free(&grants);
     buf_free(&missing);
@@ -150,6 +150,39 @@ static int ask_filters(const struct ask *a, struct err *e)
     return got < 0 ? -1 : found;
 }
 
+/* ---- replicas ---- */
+
+/* 1: it is fed by another server, as far as this account is told; 0, -1. */
+static int is_replica(struct db *db, struct err *e)
+{
+    struct db_rows *r =
+        db_select(db,
+                  db_is_mariadb(db) ? "SELECT 1 FROM information_schema.GLOBAL_STATUS WHERE "
+                                      "VARIABLE_NAME='SLAVES_RUNNING' AND VARIABLE_VALUE<>'0'"
+                                    : "SHOW REPLICA STATUS",
+                  e);
+    int got = -1, found = 0;
+    while (r && (got = db_next(r, e)) == 1)
+        found = 1;
+    db_rows_end(r);
+    return got < 0 ? -1 : found;
+}
+
+/* What a replica is told by its source is in its own log only when it is asked for. */
+static int ask_replica(const struct ask *a, struct err *e)
+{
+    const char *name = db_is_mariadb(a->db) ? "log_slave_updates" : "log_replica_updates";
+    int replica = db_variable_number(a->db, name) == 0 ? is_replica(a->db, e) : 0;
+    if (replica <= 0)
+        return replica;
+    way_out(a,
+            "%s = ON under [mysqld] in the server's my.cnf, and a restart of it, which empties "
+            "MEMORY tables: dump first",
+            name);
+    return because(a, "%s is OFF on a replica: what its source sends it is not in its binary log.",
+                   name);
+}
+
 int binlog_ability(struct db *db, const char *schema, struct binlog_ability *out, struct err *e)
 {
     *out = (struct binlog_ability){0};
@@ -161,6 +194,8 @@ int binlog_ability(struct db *db, const char *schema, struct binlog_ability *out
         got = ask_rights(&a, e);
     if (got == 0)
         got = ask_filters(&a, e);
+    if (got == 0)
+        got = ask_replica(&a, e);
     if (got < 0)
         binlog_ability_free(out);
     return got < 0 ? -1 : 0;

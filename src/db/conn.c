@@ -82,7 +82,9 @@ static void hint_for(unsigned num, struct err *e)
     else if (num == 1142 || num == 1143 || num == 1044 || num == 1227 || num == 1370)
         err_hint(e, "worldkeeper --check prints the GRANT to type");
     else if (num == 1045 || num == 1698)
-        err_hint(e, "check [mysql] user and password_file");
+        err_hint(e, "check [mysql] user and password_file; an account with unix_socket or "
+                    "auth_socket lets in only the system's user of its name; worldkeeper(8) shows "
+                    "under EXAMPLES how one is made");
     else if (num == 1820 || num == 1862)
         err_hint(e, "ALTER USER … IDENTIFIED BY … PASSWORD EXPIRE NEVER");
     else if (num == 1524)
@@ -93,11 +95,15 @@ static void hint_for(unsigned num, struct err *e)
     else if (num == 4151 || num == 3118)
         err_hint(e, "ALTER USER … ACCOUNT UNLOCK");
     else if (num == 2002 || num == 2003 || num == 2005)
-        err_hint(e, "is the server running? check [mysql] socket, or host and port");
+        err_hint(e, "is the server running? check [mysql] socket, or host and port; with (13) the "
+                    "server is there, and this user may not reach its socket");
     else if (num == CLIENT_TLS_FAILED)
         err_hint(e, "the TLS handshake failed; check [mysql] tls and tls_ca");
     else if (num == 1153)
         db_packet_hint(e, DB_PACKET_UNKNOWN);
+    else if (num == 1286 || num == 3161 ||
+             (num == 1290 && strstr(e->text, "NO_ENGINE_SUBSTITUTION"))) /* it is enforced */
+        err_hint(e, DB_ENGINE_HINT);
     else if (num == 1290)
         err_hint(e, "the server is read-only; worldkeeper needs the one that takes writes");
     else if (client_hint(num))
@@ -175,13 +181,13 @@ static int tables_as_told(struct db *db, struct err *e)
         db_exec(db, "SET SESSION sql_require_primary_key=0, sql_generate_invisible_primary_key=0",
                 &why);
     free(on);
-    if (why.cls != ERR_UNREACHABLE && why.cls != ERR_STALLED)
+    if (!db_unanswered(&why))
         return 0;
     *e = why;
     return -1;
 }
 
-#define USUAL_MODE "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+#define USUAL_MODE "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00'"
 
 int db_as_usual(struct db *db, struct err *e)
 {
@@ -195,11 +201,12 @@ static int session_setup(struct db *db, struct err *e)
     if (db_exec(db, "SET NAMES binary", e) < 0 ||
         db_exec(
             db,
-            "SET SESSION " USUAL_MODE ", time_zone='+00:00', "
+            "SET SESSION " USUAL_MODE ", "
             "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "
             "sql_select_limit=18446744073709551615, sql_big_selects=1, sql_quote_show_create=1, "
             "wait_timeout=86400, net_write_timeout=600",
-            e) < 0)
+            e) < 0 ||
+        db_exec(db, "SET SESSION TRANSACTION READ WRITE", e) < 0)
         return -1;
     if (db_is_mariadb(db))
         return db_exec(db, "SET SESSION max_statement_time=0", e);
@@ -318,6 +325,16 @@ bool db_no_connection(const struct err *e)
 bool db_lock_busy(const struct err *e)
 {
     return e->num == DB_LOCK_TIMEOUT || e->num == DB_DEADLOCK;
+}
+
+bool db_unanswered(const struct err *e)
+{
+    return e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED;
+}
+
+bool db_table_missing(const struct err *e)
+{
+    return e->num == DB_NO_TABLE || e->num == DB_NO_SCHEMA;
 }
 
 void db_thread_begin(void)

@@ -29,6 +29,11 @@ struct db_params {
 /* NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the server's number.
  */
 struct db *db_open(const struct db_params *p, struct err *e);
+/* What keeps a server from making MEMORY tables. */
+#define DB_ENGINE_HINT                                                                             \
+    "take MEMORY out of disabled_storage_engines (MySQL), or SET GLOBAL "                          \
+    "enforce_storage_engine=NULL (MariaDB)"
+
 void db_close(struct db *db);
 
 int db_exec(struct db *db, const char *sql, struct err *e);
@@ -48,6 +53,12 @@ unsigned long db_session(const struct db *db);
 bool db_no_connection(const struct err *e);
 /* Does another session hold what the statement needs, as far as trying again may help? */
 bool db_lock_busy(const struct err *e);
+/* Did no answer come, or not in time? That says nothing of what was asked for. */
+bool db_unanswered(const struct err *e);
+/* Is the table, or its schema, not there? */
+bool db_table_missing(const struct err *e);
+#define DB_NO_SCHEMA 1049
+#define DB_NO_TABLE 1146
 #define DB_LOCK_TIMEOUT 1205
 #define DB_LOG_NEEDS_SUPER 1419 /* to make a trigger where changes are logged */
 #define DB_DEADLOCK 1213 /* the other session took the same locks in another order, and goes on */

@@ -19,7 +19,7 @@
 
 static bool lost(const struct err *why, struct err *e)
 {
-    if (why->cls != ERR_UNREACHABLE && why->cls != ERR_STALLED)
+    if (!db_unanswered(why))
         return false;
     if (e)
         *e = *why;

@@ -17,6 +17,14 @@ const char *db_digits_type(const char *create, const char *column)
     return type;
 }
 
+const char *db_digits_options(const char *create)
+{
+    const char *options = NULL;
+    for (const char *s = create; (s = strstr(s, "\n) ")); s++)
+        options = s + 1;
+    return options;
+}
+
 static bool is_real(const char *type)
 {
     return type && (text_starts(type, "float") || text_starts(type, "double"));
@@ -43,15 +51,23 @@ bool db_digits_any(const struct db_table *t)
     return any;
 }
 
+/* A quote within a text is there twice. */
+static bool within_quotes(const char *from, const char *at)
+{
+    bool within = false;
+    for (const char *s = from; s < at; s++)
+        within ^= *s == '\'';
+    return within;
+}
+
 /* Such a table takes no ALTER that is not to be part of its history. */
 static bool is_versioned(const char *create)
 {
-    const char *options = NULL;
-    for (const char *s = create; (s = strstr(s, "\n) ")); s++)
-        options = s;
-    const char *comment = options ? strstr(options, " COMMENT='") : NULL;
-    const char *versioned = options ? strstr(options, " WITH SYSTEM VERSIONING") : NULL;
-    return versioned && !(comment && comment < versioned && strchr(versioned, '\''));
+    const char *options = db_digits_options(create);
+    for (const char *s = options; s && (s = strstr(s, " WITH SYSTEM VERSIONING")); s++)
+        if (!within_quotes(options, s))
+            return true;
+    return false;
 }
 
 /* A column's line without the comma at its end, and without what stands from `from` to `to`. */

@@ -19,5 +19,7 @@ void db_digits(const struct db_table *t, const char *create, const char *then, s
                struct buf *on);
 /* The type of a column in a definition, and what else stands behind it; NULL when not there. */
 const char *db_digits_type(const char *create, const char *column);
+/* The line behind the columns, with the table's options; NULL when not there. */
+const char *db_digits_options(const char *create);
 
 #endif

@@ -134,6 +134,18 @@ void doctor_account(struct buf *b, const char *account)
     free(user);
 }
 
+void doctor_target(struct buf *b, const struct grants *g, const char *schema, const char *account)
+{
+    struct buf pattern = {0};
+    buf_adds(&pattern, "");
+    grants_pattern(g, &pattern, schema);
+    buf_adds(b, " ON ");
+    sql_ident(b, pattern.p);
+    buf_adds(b, ".* TO ");
+    doctor_account(b, account);
+    buf_free(&pattern);
+}
+
 static char *with_schema(const char *sql, const char *schema)
 {
     struct buf b = {0};

@@ -27,6 +27,10 @@ int doctor_grants(struct db *db, struct grants *out, unsigned *strange, struct e
 int doctor_idle_roles(struct db *db, struct db_names *out, struct err *e);
 /* user@host in quotes, as GRANT takes it. */
 void doctor_account(struct buf *b, const char *account);
+/* What a restore takes in a schema beside the world's (--drill, --into), and where a GRANT goes:
+ * " ON `pattern`.* TO `user`@`host`". */
+#define DOCTOR_SCRATCH_RIGHTS "SELECT, INSERT, CREATE, DROP, ALTER"
+void doctor_target(struct buf *b, const struct grants *g, const char *schema, const char *account);
 
 /* Is there such a schema, as far as the account may see? */
 int doctor_schema(struct db *db, const char *schema, bool *there, struct err *e);

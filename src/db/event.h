@@ -16,6 +16,9 @@
 
 #define EVENT_HEADER 19u /* bytes of the common header */
 #define EVENT_TYPES 256u
+/* Flag of a statement that means something in its own session only: it may be about a temporary
+ * table, or came after such a one in a procedure. */
+#define EVENT_OF_SESSION 0x04u
 
 enum event_kind {
     EVENT_SKIPPED,    /* of no concern to row changes: annotations, user variables … */

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "db/sql.h"
 
+#define EVENT_ZONE 2      /* of what SHOW CREATE EVENT answers */
 #define NO_SUCH_LIST 1109 /* a table that information_schema has not */
 
 static char *dup_value(const struct db_rows *r, unsigned i)
@@ -262,6 +263,7 @@ static void column_row(const struct db_rows *r, void *arg)
     const char *key = db_value(r, 5);
     if (key && strcmp(key, "PRI") == 0)
         t->has_key = true;
+    copy_value(c->charset, sizeof c->charset, r, 6);
 }
 
 /* `columns` narrows the tables whose columns are read: the server opens each of them. */
@@ -286,7 +288,8 @@ static int tables_where(struct db *db, const char *schema, const char *where, co
             db, column_row, &arg, e,
             "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, EXTRA, "
             "COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE='YES' OR EXTRA LIKE '%%auto_increment%%', "
-            "COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=%s AND %s "
+            "COLUMN_KEY, CHARACTER_SET_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=%s "
+            "AND %s "
             "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION",
             s, columns) < 0)
         goto fail;
@@ -430,6 +433,15 @@ struct db_table *db_table_find(const struct db_tables *t, const char *name)
     return NULL;
 }
 
+bool db_rows_elsewhere(const struct db_table *t)
+{
+    static const char *const engines[] = {"MRG_MYISAM", "FEDERATED", "CONNECT", "SPIDER", NULL};
+    bool found = false;
+    for (const char *const *s = engines; *s; s++)
+        found |= strcasecmp(t->engine, *s) == 0;
+    return found;
+}
+
 void db_columns_hash(const struct db_table *t, char out[17])
 {
     uint64_t h = 0;
@@ -472,6 +484,16 @@ static const struct {
                     "SELECT LIBRARY_NAME FROM information_schema.LIBRARIES WHERE LIBRARY_SCHEMA=%s "
                     "ORDER BY 1",
                     2, 1, 0}, /* of code that MySQL 9 runs; its text has no charset of its own */
+    [DB_PACKAGE] =
+        {"PACKAGE",
+         "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=%s AND "
+         "ROUTINE_TYPE='PACKAGE' ORDER BY 1",
+         2, 1, 3}, /* of MariaDB's SQL mode ORACLE */
+    [DB_PACKAGE_BODY] =
+        {"PACKAGE BODY",
+         "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=%s AND "
+         "ROUTINE_TYPE='PACKAGE BODY' ORDER BY 1",
+         2, 1, 3},
 };
 
 const char *db_kind_name(enum db_kind kind)
@@ -534,6 +556,7 @@ static void definition_row(const struct db_rows *r, void *arg)
         kinds[a->kind].mode_column ? dup_value(r, kinds[a->kind].mode_column) : xstrdup("");
     a->out->charset = cs ? dup_value(r, cs) : xstrdup("utf8mb4");
     a->out->collation = cs ? dup_value(r, cs + 1) : xstrdup("utf8mb4_bin");
+    a->out->zone = a->kind == DB_EVENT ? dup_value(r, EVENT_ZONE) : NULL;
 }
 
 int db_definition(struct db *db, const char *schema, enum db_kind kind, const char *name,
@@ -555,6 +578,7 @@ void db_definition_free(struct db_definition *d)
     free(d->sql_mode);
     free(d->charset);
     free(d->collation);
+    free(d->zone);
     *d = (struct db_definition){0};
 }
 
@@ -726,6 +750,7 @@ static void figures_row(const struct db_rows *r, void *arg)
     f->rows = number_value(r, 0);
     f->auto_increment = number_value(r, 1);
     f->max_data_length = number_value(r, 2);
+    f->memory = db_value(r, 3) && strcasecmp(db_value(r, 3), "MEMORY") == 0;
 }
 
 int db_figures(struct db *db, const char *schema, const char *table, struct db_figures *out,
@@ -734,7 +759,7 @@ int db_figures(struct db *db, const char *schema, const char *table, struct db_f
     char *s = quoted(schema), *t = quoted(table);
     *out = (struct db_figures){0};
     int rc = each_rowf(db, figures_row, out, e,
-                       "SELECT TABLE_ROWS, AUTO_INCREMENT, MAX_DATA_LENGTH FROM "
+                       "SELECT TABLE_ROWS, AUTO_INCREMENT, MAX_DATA_LENGTH, ENGINE FROM "
                        "information_schema.TABLES WHERE TABLE_SCHEMA=%s AND TABLE_NAME=%s",
                        s, t);
     free(s);

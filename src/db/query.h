@@ -52,7 +52,8 @@ struct db_column {
     char *name, *type;
     enum db_encoding encoding;
     bool generated, has_default;
-    bool counter; /* AUTO_INCREMENT */
+    bool counter;     /* AUTO_INCREMENT */
+    char charset[33]; /* of text; "": it has none */
 };
 struct db_table {
     char *name, *engine;
@@ -93,6 +94,9 @@ void db_tables_free(struct db_tables *t);
 void db_tables_remove(struct db_tables *list, struct db_table *t);
 /* NULL when not there. */
 struct db_table *db_table_find(const struct db_tables *t, const char *name);
+/* Are its rows those of other tables, or of another server (MERGE, FEDERATED, CONNECT, SPIDER)?
+ * They are no part of a dump: put back, they would be there twice. */
+bool db_rows_elsewhere(const struct db_table *t);
 /* Column names, types and encodings in one number: equal when rows fit without mapping. 16 hex
  * digits. */
 void db_columns_hash(const struct db_table *t, char out[17]);
@@ -102,7 +106,16 @@ struct db_names {
     char **list;
     size_t count;
 };
-enum db_kind { DB_TRIGGER, DB_VIEW, DB_FUNCTION, DB_PROCEDURE, DB_EVENT, DB_LIBRARY };
+enum db_kind {
+    DB_TRIGGER,
+    DB_VIEW,
+    DB_FUNCTION,
+    DB_PROCEDURE,
+    DB_EVENT,
+    DB_LIBRARY,
+    DB_PACKAGE,
+    DB_PACKAGE_BODY
+};
 int db_names(struct db *db, const char *schema, enum db_kind kind, struct db_names *out,
              struct err *e);
 void db_names_free(struct db_names *n);
@@ -111,6 +124,7 @@ const char *db_kind_name(enum db_kind kind); /* "TRIGGER" … as SQL writes it *
 /* SHOW CREATE …: the statement, or NULL with e->cls ERR_NONE when the account may not read it. */
 struct db_definition {
     char *sql, *sql_mode, *charset, *collation;
+    char *zone; /* an event's, in which its times are; NULL: of something else */
 };
 int db_definition(struct db *db, const char *schema, enum db_kind kind, const char *name,
                   struct db_definition *out, struct err *e);
@@ -136,6 +150,7 @@ int db_trigger_create(struct db *db, const struct db_trigger *t, const char *tab
 struct db_figures {
     uint64_t rows; /* exact for MEMORY */
     uint64_t auto_increment, max_data_length;
+    bool memory; /* its engine is that */
 };
 int db_figures(struct db *db, const char *schema, const char *table, struct db_figures *out,
                struct err *e);

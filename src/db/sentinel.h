@@ -14,7 +14,7 @@ struct db_sentinel {
 };
 /* Is this table the sentinel or its lease? */
 bool db_sentinel_own(const char *sentinel, const char *table);
-/* num 1146 or 1049 when the table or the schema is not there. */
+/* db_table_missing() when the table or the schema is not there. */
 int db_sentinel_read(struct db *db, const char *schema, const char *table, struct db_sentinel *out,
                      struct err *e);
 /* Creates a table (any name: also a shadow) and its row. */

@@ -196,7 +196,7 @@ static size_t scan_inside(struct sql_scan *st, const char *s, size_t left)
     if (st->escaped) {
         st->escaped = false;
     } else if (st->quote) {
-        if (*s == '\\' && st->quote != '`')
+        if (*s == '\\' && st->quote != '`' && !st->plain)
             st->escaped = true;
         else if (*s == st->quote)
             st->quote = 0;

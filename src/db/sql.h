@@ -46,6 +46,7 @@ struct sql_scan {
     char quote;     /* ' " ` or 0 */
     char comment;   /* '-' to the end of the line, '*' to its end, or 0 */
     bool escaped;   /* the next byte belongs to a backslash */
+    bool plain;     /* to be set before: a backslash is a character like others */
     size_t waiting; /* bytes in front of `end` that could not be judged without those behind it */
 };
 const char *sql_find_end(const char *s, const char *end, const char *delimiter,
