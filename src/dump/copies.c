@@ -149,7 +149,7 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
     }
     open_helpers(c, p, total);
     for (size_t i = 0; i < tables->count; i++)
-        if (!tables->list[i].transactional)
+        if (!tables->list[i].transactional && !db_rows_elsewhere(&tables->list[i]))
             add_pieces(c, i, parts_of(c, &tables->list[i], total));
     if (c->count)
         qsort(c->pieces, c->count, sizeof *c->pieces, dearer);

@@ -16,6 +16,16 @@ struct items {
     size_t count;
 };
 
+/* The asking was ended, or found no memory: that says nothing of what was asked for. */
+static bool in_vain(const struct err *e)
+{
+    static const int nums[] = {1037 /* out of memory */, 1038, 1041, 1317 /* interrupted */};
+    for (size_t i = 0; i < sizeof nums / sizeof *nums; i++)
+        if (e->num == nums[i])
+            return true;
+    return db_unanswered(e) || db_lock_busy(e);
+}
+
 static int collect(struct db *db, const char *schema, enum db_kind kind, struct items *out,
                    struct err *e)
 {
@@ -29,7 +39,7 @@ static int collect(struct db *db, const char *schema, enum db_kind kind, struct 
         if (db_definition(db, schema, kind, names.list[i], &it.def, &why) < 0) {
             /* A view whose table is gone, or no right to read it: the rest of the dump is still
              * good. */
-            if (why.cls == ERR_UNREACHABLE || why.cls == ERR_STALLED) {
+            if (in_vain(&why)) {
                 *e = why;
                 rc = -1;
             }
@@ -46,8 +56,10 @@ static int collect(struct db *db, const char *schema, enum db_kind kind, struct 
 }
 
 /* Triggers are put together from their parts: SHOW CREATE repeats them as they were typed, with the
- * name of their schema, and such a dump could not be restored anywhere else. */
-static int collect_triggers(struct db *db, const char *schema, struct items *out, struct err *e)
+ * name of their schema, and such a dump could not be restored anywhere else. One of a table that is
+ * not in the dump stays with that table. */
+static int collect_triggers(struct db *db, const char *schema, const struct db_tables *tables,
+                            struct items *out, struct err *e)
 {
     struct db_triggers triggers;
     if (db_triggers(db, schema, &triggers, e) < 0)
@@ -55,6 +67,8 @@ static int collect_triggers(struct db *db, const char *schema, struct items *out
     for (size_t i = 0; i < triggers.count; i++) {
         const struct db_trigger *t = &triggers.list[i];
         struct buf sql = {0};
+        if (!db_table_find(tables, t->table))
+            continue;
         db_trigger_sql(&sql, t, t->table);
         out->list = xrealloc(out->list, (out->count + 1) * sizeof *out->list);
         out->list[out->count++] = (struct item){.kind = DB_TRIGGER,
@@ -91,6 +105,11 @@ static void add_settings(struct buf *b, const struct db_definition *d, const cha
                delimiter, cs,
                strcmp(d->collation, "binary") == 0 ? "utf8mb4_general_ci" : d->collation,
                delimiter);
+    if (d->zone) {
+        buf_adds(b, "SET time_zone=");
+        sql_string(b, d->zone, strlen(d->zone));
+        buf_printf(b, "%s\n", delimiter);
+    }
     if (d->sql_mode[0]) {
         buf_adds(b, "SET sql_mode=");
         sql_string(b, d->sql_mode, strlen(d->sql_mode));
@@ -145,15 +164,17 @@ static void add_item(struct buf *b, const struct item *it, const char *delimiter
     buf_printf(b, "%s\n%s\n%s\n", delimiter, it->def.sql, delimiter);
 }
 
-int definitions_write(struct db *db, const char *schema, struct buf *b, struct err *e)
+int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
+                      struct buf *b, struct err *e)
 {
-    static const enum db_kind order[] = {DB_LIBRARY, DB_FUNCTION, DB_PROCEDURE,
-                                         DB_VIEW,    DB_TRIGGER,  DB_EVENT};
+    /* a package is dropped with its body */
+    static const enum db_kind order[] = {DB_LIBRARY,      DB_FUNCTION, DB_PROCEDURE, DB_PACKAGE,
+                                         DB_PACKAGE_BODY, DB_VIEW,     DB_TRIGGER,   DB_EVENT};
     struct items all = {0};
     int rc = 0;
     char delimiter[16];
     for (size_t i = 0; i < sizeof order / sizeof *order && rc == 0; i++)
-        rc = order[i] == DB_TRIGGER ? collect_triggers(db, schema, &all, e)
+        rc = order[i] == DB_TRIGGER ? collect_triggers(db, schema, tables, &all, e)
                                     : collect(db, schema, order[i], &all, e);
     if (rc < 0 || all.count == 0)
         goto out;
@@ -165,7 +186,8 @@ int definitions_write(struct db *db, const char *schema, struct buf *b, struct e
     for (size_t i = 0; i < all.count; i++)
         add_item(b, &all.list[i], delimiter);
     buf_printf(b, "DELIMITER ;\nSET NAMES binary;\n"
-                  "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n");
+                  "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', "
+                  "time_zone='+00:00';\n");
 out:
     for (size_t i = 0; i < all.count; i++) {
         free(all.list[i].name);

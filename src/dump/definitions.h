@@ -6,8 +6,9 @@
 #include "core/text.h"
 #include "db/query.h"
 
-/* Adds the section to `b` (nothing when the schema has none). `db` has the schema as its default.
- */
-int definitions_write(struct db *db, const char *schema, struct buf *b, struct err *e);
+/* Adds the section to `b` (nothing when the schema has none). `db` has the schema as its default;
+ * `tables` are those of the dump: triggers of others are not in it. */
+int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
+                      struct buf *b, struct err *e);
 
 #endif

@@ -28,20 +28,27 @@ void format_header(struct buf *b, uint64_t heap_limit)
     buf_adds(b, "/*M!100201 SET SESSION check_constraint_checks=0 */;\n");
 }
 
-/* Only where it is on: setting it takes a right. MariaDB passes over what is for such versions. */
-static void set_off(struct buf *b, unsigned since, const char *variable)
+/* Only where it is otherwise: setting it takes a right. MariaDB passes over what is for such
+ * versions. */
+static void set_to(struct buf *b, unsigned since, const char *variable, int value)
 {
     buf_printf(b,
-               "/*!%u SET @worldkeeper=IF(@@SESSION.%s,'SET SESSION %s=0','DO 0') */;\n"
+               "/*!%u SET @worldkeeper=IF(@@SESSION.%s=%d,'DO 0','SET SESSION %s=%d') */;\n"
                "/*!%u PREPARE worldkeeper FROM @worldkeeper */;\n"
                "/*!%u EXECUTE worldkeeper */;\n/*!%u DEALLOCATE PREPARE worldkeeper */;\n",
-               since, variable, variable, since, since, since);
+               since, variable, value, variable, value, since, since, since);
+}
+
+void format_timestamps(struct buf *b)
+{
+    buf_adds(b, "/*M!101002 SET SESSION explicit_defaults_for_timestamp=1 */;\n");
+    set_to(b, 80000, "explicit_defaults_for_timestamp", 1);
 }
 
 void format_keyless(struct buf *b)
 {
-    set_off(b, 80013, "sql_require_primary_key");
-    set_off(b, 80030, "sql_generate_invisible_primary_key");
+    set_to(b, 80013, "sql_require_primary_key", 0);
+    set_to(b, 80030, "sql_generate_invisible_primary_key", 0);
 }
 
 void format_table(struct buf *b, const char *name, const char *create)
@@ -423,9 +430,14 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
     static const char create[] = "CREATE TABLE ";
     if (len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0)
         return read_create(r, sql, len, item, e) < 0 ? -1 : 1;
-    static const char *const skipped[] = {"SET ",         "DROP TABLE IF EXISTS ",
-                                          "ALTER TABLE ", "/*M!100201 SET ",
-                                          "/*!80013 ",    "/*!80030 "};
+    static const char *const skipped[] = {"SET ",
+                                          "DROP TABLE IF EXISTS ",
+                                          "ALTER TABLE ",
+                                          "/*M!100201 SET ",
+                                          "/*M!101002 SET ",
+                                          "/*!80000 ",
+                                          "/*!80013 ",
+                                          "/*!80030 "};
     for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++)
         if (len > strlen(skipped[i]) && memcmp(sql, skipped[i], strlen(skipped[i])) == 0)
             return 0;

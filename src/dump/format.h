@@ -23,6 +23,9 @@
 void format_header(struct buf *b, uint64_t heap_limit);
 /* Behind the header, for tables without a primary key: MySQL may have been told to want one. */
 void format_keyless(struct buf *b);
+/* Behind the header, for a TIMESTAMP that has neither NULL nor a default: a server may have been
+ * told to give it one, and to change it with each row. */
+void format_timestamps(struct buf *b);
 void format_table(struct buf *b, const char *name, const char *create);
 /* ALTER TABLE, which we pass over; `change` is UTF-8. */
 void format_alter(struct buf *b, const char *name, const char *change);

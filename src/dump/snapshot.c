@@ -132,17 +132,66 @@ static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err
     return 0;
 }
 
-static int read_creates(struct snapshot *s, struct err *e)
+static void free_creates(char **creates, size_t count)
 {
-    s->creates = xcalloc(s->tables.count, sizeof *s->creates);
-    for (size_t i = 0; i < s->tables.count; i++) {
-        s->creates[i] = db_create_table(s->meta, s->schema, s->tables.list[i].name, e);
-        if (!s->creates[i]) {
-            err_step(e, "reading the definition of table %s", s->tables.list[i].name);
-            return -1;
+    for (size_t i = 0; creates && i < count; i++)
+        free(creates[i]);
+    free(creates);
+}
+
+/* [i]: of table i; NULL on error. */
+static char **read_creates(struct snapshot *s, const struct db_tables *tables, struct err *e)
+{
+    char **creates = xcalloc(tables->count + 1, sizeof *creates);
+    for (size_t i = 0; i < tables->count; i++) {
+        creates[i] = db_create_table(s->meta, s->schema, tables->list[i].name, e);
+        if (!creates[i]) {
+            if (e->num == DB_NO_TABLE)
+                e->cls = ERR_CHANGED;
+            err_step(e, "reading the definition of table %s", tables->list[i].name);
+            free_creates(creates, i);
+            return NULL;
         }
     }
-    return 0;
+    return creates;
+}
+
+/* Counters grow with the rows. */
+static char *without_counters(const char *create)
+{
+    static const char counter[] = " AUTO_INCREMENT=";
+    struct buf b = {0};
+    const char *at;
+    for (; (at = strstr(create, counter)); create = at) {
+        buf_add(&b, create, (size_t)(at - create));
+        at += sizeof counter - 1;
+        at += strspn(at, "0123456789");
+    }
+    buf_adds(&b, create);
+    return b.p;
+}
+
+/* What was read of the tables, and what will be made of them, must be of one definition. */
+static int same_creates(const struct snapshot *s, char *const *before, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < s->tables.count && rc == 0; i++) {
+        char *was = without_counters(before[i]), *is = without_counters(s->creates[i]);
+        if (strcmp(was, is) != 0)
+            rc = err_set(e, ERR_CHANGED, 0, "table %s was changed while it was read",
+                         s->tables.list[i].name);
+        free(was);
+        free(is);
+    }
+    return rc;
+}
+
+/* While we describe our tables the world waits, and MariaDB opens each table of the schema for it:
+ * one that another session is making (CREATE TABLE … SELECT) is none of ours. Durable tables are
+ * not locked, and may be another's for a moment. */
+static int describe_seconds(const struct snapshot *s, const struct job *job)
+{
+    return db_is_mariadb(s->meta) && !job->cfg->dump_all ? 0 : 1;
 }
 
 /* What need not be under the lock: connections, and the plan of the copies. */
@@ -156,7 +205,7 @@ static int prepare(struct snapshot *s, const struct job *job, const struct db_pa
             db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0)
             return -1;
     }
-    if (db_execf(s->meta, e, "SET SESSION lock_wait_timeout=%d", LOCK_TRY_SECONDS) < 0)
+    if (db_execf(s->meta, e, "SET SESSION lock_wait_timeout=%d", describe_seconds(s, job)) < 0)
         return -1;
     if (method == METHOD_COPY && locked) {
         s->copies = copies_plan(p, s->db, &s->listed, e);
@@ -185,7 +234,8 @@ static int see_moment(struct snapshot *s, struct err *e)
 static int describe(struct snapshot *s, const struct job *job, struct err *e)
 {
     return list_tables(job, s->meta, &s->tables, e) < 0 ||
-                   same_tables(&s->listed, &s->tables, e) < 0 || read_creates(s, e) < 0 ||
+                   same_tables(&s->listed, &s->tables, e) < 0 ||
+                   !(s->creates = read_creates(s, &s->tables, e)) ||
                    db_exec(s->meta, "SET SESSION lock_wait_timeout=DEFAULT", e) < 0
                ? -1
                : 0;
@@ -213,20 +263,33 @@ static int take(struct snapshot *s, const struct job *job, const struct db_param
     return db_exec(s->db, "UNLOCK TABLES", e);
 }
 
-/* The same moment twice: before the scan and behind it the sentinel must be ours. */
-static int take_fuzzy(struct snapshot *s, const struct job *job, struct err *e)
+/* No lock keeps the tables as they are until they are described: the log tells what became of them
+ * during the scan, and their definitions whether anything did before or behind it. */
+static int scan_and_describe(struct snapshot *s, const struct job *job, struct err *e)
 {
-    if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
-        list_tables(job, s->db, &s->listed, e) < 0 ||
-        db_table_keys(s->db, s->schema, &s->listed, e) < 0)
+    char **before = read_creates(s, &s->listed, e);
+    if (!before)
         return -1;
     fault_point("dump.listed");
     s->fuzzy = fuzzy_take(job, s->db, &s->listed, e);
-    if (!s->fuzzy)
-        return -1;
-    s->point = *fuzzy_end_point(s->fuzzy);
-    fault_point("dump.locked");
-    return describe(s, job, e);
+    int rc = s->fuzzy ? 0 : -1;
+    if (rc == 0) {
+        s->point = *fuzzy_end_point(s->fuzzy);
+        fault_point("dump.locked");
+        rc = describe(s, job, e) < 0 ? -1 : same_creates(s, before, e);
+    }
+    free_creates(before, s->listed.count);
+    return rc;
+}
+
+/* The same moment twice: before the scan and behind it the sentinel must be ours. */
+static int take_fuzzy(struct snapshot *s, const struct job *job, struct err *e)
+{
+    return db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
+                   list_tables(job, s->db, &s->listed, e) < 0 ||
+                   db_table_keys(s->db, s->schema, &s->listed, e) < 0
+               ? -1
+               : scan_and_describe(s, job, e);
 }
 
 char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e)
@@ -411,9 +474,7 @@ void snapshot_end(struct snapshot *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; s->creates && i < s->tables.count; i++)
-        free(s->creates[i]);
-    free(s->creates);
+    free_creates(s->creates, s->tables.count);
     copies_end(s->copies);
     fuzzy_free(s->fuzzy);
     db_close(s->meta);

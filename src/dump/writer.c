@@ -39,6 +39,7 @@ struct writing {
     struct readback *back;
     struct manifest *m;
     struct manifest_table *table; /* being written */
+    struct db_sentinel sentinel;  /* as it was when the name was chosen */
     struct place *places; /* [i]: of table i of the manifest; filled by the packing threads */
     struct buf insert;    /* "INSERT INTO … VALUES\n" of it */
     struct buf statement;
@@ -139,13 +140,14 @@ static int write_table(struct writing *w, size_t i, struct err *e)
     const struct db_table *t = &snapshot_tables(w->snap)->list[i];
     progress_table(w->job->progress, t->name);
     w->table = manifest_add(w->m, t);
-    uint64_t before = gzip_plain_bytes(w->gz), rows;
+    uint64_t before = gzip_plain_bytes(w->gz), rows = 0;
     struct buf head = {0}, tail = {0};
     put_around(t, snapshot_create(w->snap, i), &head, &tail);
     buf_clear(&w->insert);
     format_insert(&w->insert, t->name, t);
     int rc = write_text(w, &head, e) < 0 ||
-                     snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0 ||
+                     (!db_rows_elsewhere(t) &&
+                      snapshot_read(w->snap, i, write_tuple, w, &rows, e) < 0) ||
                      flush_statement(w, e) < 0 || write_text(w, &tail, e) < 0
                  ? -1
                  : 0;
@@ -186,6 +188,18 @@ static bool any_keyless(const struct writing *w)
     return any;
 }
 
+static bool any_bare_timestamp(const struct writing *w)
+{
+    const struct db_tables *tables = snapshot_tables(w->snap);
+    bool any = false;
+    for (size_t i = 0; i < tables->count; i++)
+        for (size_t k = 0; k < tables->list[i].column_count; k++) {
+            const struct db_column *c = &tables->list[i].columns[k];
+            any |= text_starts(c->type, "timestamp") && !c->has_default && !c->generated;
+        }
+    return any;
+}
+
 static int write_all(struct writing *w, struct err *e)
 {
     const struct db_tables *t = snapshot_tables(w->snap);
@@ -206,13 +220,15 @@ static int write_all(struct writing *w, struct err *e)
     format_header(&b, heap_limit(t, db_variable_number(db, "max_heap_table_size")));
     if (any_keyless(w))
         format_keyless(&b);
+    if (any_bare_timestamp(w))
+        format_timestamps(&b);
     if (write_text(w, &b, e) < 0)
         goto out;
     for (size_t i = 0; i < t->count; i++)
         if (i != last && write_table(w, i, e) < 0)
             goto out;
     buf_clear(&b);
-    if (definitions_write(db, w->job->cfg->schema, &b, e) < 0 || write_text(w, &b, e) < 0)
+    if (definitions_write(db, w->job->cfg->schema, t, &b, e) < 0 || write_text(w, &b, e) < 0)
         goto out;
     if (last < t->count && write_table(w, last, e) < 0)
         goto out;
@@ -348,6 +364,17 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
     return n;
 }
 
+/* What a world is measured by: the newest dump, or the one that a restore has made the world of
+ * since. What that one had not, newer dumps, and the one before a forced restore, are no measure
+ * for. NULL: nothing. */
+static const struct catalog_entry *shrink_measure(const struct writing *w, const struct catalog *c)
+{
+    const struct catalog_entry *newest = catalog_newest(c, 0);
+    const struct db_sentinel *s = &w->sentinel;
+    return newest && s->generation > newest->m.generation && s->dump[0] ? catalog_find(c, s->dump)
+                                                                        : newest;
+}
+
 /* 0: fine; 1: quarantined (e says why); -1: error. */
 static int shrink_guard(struct writing *w, const struct dump_options *opt, struct err *e)
 {
@@ -358,10 +385,10 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
         return 0;
     if (catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
         return -1;
-    const struct catalog_entry *good = catalog_newest(&c, 0);
+    const struct catalog_entry *newest = catalog_newest(&c, 0), *good = shrink_measure(w, &c);
     int rc = good && shrink_suspicious(&good->m, w->m, job->cfg->shrink_limit, job->cfg->sentinel,
                                        reason, sizeof reason);
-    if (rc && agreeing_rejects(job, &good->m, w->m) >= SHRINK_BELIEVED_AFTER)
+    if (rc && agreeing_rejects(job, &newest->m, w->m) >= SHRINK_BELIEVED_AFTER)
         rc = 0;
     catalog_free(&c);
     if (rc == 0)
@@ -388,7 +415,29 @@ static int check_nonce(const struct db_sentinel *s, const struct catalog *c, con
     return -1;
 }
 
-static int choose_name(struct writing *w, const char *nonce, struct err *e)
+/* A table that the server cannot open now is in no list of its MEMORY tables. Where the newest dump
+ * has it, those without it would take the place of all that do. */
+static int none_is_missed(const struct catalog *c, struct db *db, const char *schema, struct err *e)
+{
+    const struct catalog_entry *newest = catalog_newest(c, 0);
+    struct db_tables closed;
+    if (!newest)
+        return 0;
+    if (db_closed_tables(db, schema, &closed, e) < 0)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; i < closed.count && rc == 0; i++)
+        if (manifest_table(&newest->m, closed.list[i].name)) {
+            rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s, which dump %s has",
+                         closed.list[i].name, newest->m.name);
+            err_hint(e, "CHECK TABLE tells why; repair or drop it, or dump what is left: "
+                        "worldkeeper --dump --force");
+        }
+    db_tables_free(&closed);
+    return rc;
+}
+
+static int choose_name(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     const struct job *job = w->job;
     struct catalog c;
@@ -397,15 +446,17 @@ static int choose_name(struct writing *w, const char *nonce, struct err *e)
         return -1;
     struct db_params p = job->db;
     struct db *db = db_open(&p, e);
-    struct db_sentinel s;
-    int rc = db ? db_sentinel_read(db, job->cfg->schema, job->cfg->sentinel, &s, e) : -1;
+    struct db_sentinel *s = &w->sentinel;
+    int rc = db ? db_sentinel_read(db, job->cfg->schema, job->cfg->sentinel, s, e) : -1;
     uint64_t lease = 0;
     if (rc == 0)
-        rc = check_nonce(&s, &c, nonce, e);
+        rc = check_nonce(s, &c, opt->nonce, e);
+    if (rc == 0 && !opt->accept_shrink)
+        rc = none_is_missed(&c, db, job->cfg->schema, e);
     if (rc == 0)
         rc = db_lease_read(db, job->cfg->schema, job->cfg->sentinel, &lease, e);
     db_close(db);
-    w->m->generation = rc == 0 && s.generation > c.generation ? s.generation : c.generation;
+    w->m->generation = rc == 0 && s->generation > c.generation ? s->generation : c.generation;
     if (lease > w->m->generation)
         w->m->generation = lease;
     if (w->m->generation == 0)
@@ -486,7 +537,7 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     mono_t began = clock_mono();
     *out = (struct manifest){0};
     int rc = -1, stored = 0;
-    if (choose_name(&w, opt->nonce, e) < 0)
+    if (choose_name(&w, opt, e) < 0)
         goto out;
     fault_point("dump.chosen");
     if (check_room(&w, e) < 0 || open_part(&w, e) < 0 || stream(&w, began, e) < 0)

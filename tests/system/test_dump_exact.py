@@ -5,7 +5,7 @@ import os
 import re
 
 import pytest
-from wk.keeper import DONE, FAILED
+from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same
 from wk.util import wait_for
@@ -57,6 +57,110 @@ def test_stock_client_restores_on_an_empty_schema(make_world, make_keeper, metho
     empty = make_world("empty")
     stock_restore(empty.server, dump["path"], empty.schema)
     assert_same(without_comments(before), empty.snapshot(), "restored by the stock client")
+
+
+def test_events_in_the_zone_of_their_maker(make_server, make_world, make_keeper):
+    """An event's times are times of a zone: the one of the session that made it."""
+    server = make_server("--default-time-zone=+03:00", "--event-scheduler=ON")
+    world = make_world(on=server)
+    keeper = make_keeper(world).init()
+    mine = "CREATE DEFINER=keeper@localhost EVENT "
+    world.sql("SET time_zone=SYSTEM", mine + "daily ON SCHEDULE EVERY 1 DAY STARTS '2037-01-01 03:00:00' DO DO 1",
+              "SET time_zone='-05:30'", mine + "once ON SCHEDULE AT '2037-01-01 03:00:00' DO DO 1")
+    told = ("SELECT event_name, time_zone, CAST(starts AS CHAR), CAST(execute_at AS CHAR) FROM "
+            "information_schema.events WHERE event_schema=DATABASE() ORDER BY 1")
+    before = world.sql(told)
+    assert [row[1] for row in before] == ["SYSTEM", "-05:30"]
+    empty = make_world("empty", on=server)
+    stock_restore(server, keeper.dump()["path"], empty.schema)
+    assert empty.sql(told) == before
+    world.sql("DROP EVENT daily", "DROP EVENT once", *(f"DROP TABLE {t}" for t, in world.sql("SHOW TABLES")))
+    assert "warning" not in keeper.ok("--restore", "--json")
+    assert world.sql(told) == before
+
+
+@pytest.mark.only("mariadb", why="packages of routines")
+def test_packages_of_routines(make_world, make_keeper):
+    """Both halves of what the SQL mode ORACLE makes: by the stock client, by worldkeeper, and in --check."""
+    world = make_world()
+    keeper = make_keeper(world).init()
+    world.server.sql("GRANT SELECT ON mysql.proc TO keeper@localhost", "GRANT SET USER ON *.* TO keeper@localhost")
+    world.sql("SET sql_mode=ORACLE", "CREATE PACKAGE pk AS FUNCTION f RETURN INT; END",
+              "CREATE PACKAGE BODY pk AS FUNCTION f RETURN INT AS `x;;` INT := 7; BEGIN RETURN `x;;`; END; END")
+    called = "SET sql_mode=ORACLE", "SELECT pk.f()"
+    assert world.sql(*called) == ((7,),)
+    assert "2 views, triggers, events, functions and procedures are in dumps" in keeper.run("--check").out
+    path = keeper.dump()["path"]
+    empty = make_world("empty")
+    stock_restore(empty.server, path, empty.schema)
+    assert empty.sql(*called) == ((7,),)
+    world.server.grant("keeper@localhost", world.schema, "CREATE ROUTINE, ALTER ROUTINE")
+    world.sql("SET sql_mode=ORACLE", "DROP PACKAGE pk", *(f"DROP TABLE {t}" for t, in world.sql("SHOW TABLES")))
+    result = keeper.ok("--restore", "--json")
+    assert "warning" not in result, result["warning"]
+    assert world.sql(*called) == ((7,),)
+
+
+def test_timestamps_without_a_default(make_server, make_world, make_keeper):
+    """On a server with explicit_defaults_for_timestamp=OFF too they have none, and change by themselves no
+    more than before: by the stock client, and in place of a world that is gone."""
+    servers = [make_server(f"--explicit-defaults-for-timestamp={on}") for on in ("ON", "OFF")]
+    world = make_world(on=servers[0], schema="stamps")
+    keeper = make_keeper(world).init()
+    world.sql("CREATE TABLE stamp (id INT PRIMARY KEY, t TIMESTAMP NOT NULL, u TIMESTAMP NULL) ENGINE=MEMORY",
+              "INSERT INTO stamp VALUES (1,'2020-01-01',NULL)")
+    before = world.snapshot()
+    path = keeper.dump()["path"]
+    there = make_world("empty", on=servers[1], schema="stamps")
+    moved = make_keeper(there, where=keeper.base)
+    if MYSQL:
+        servers[1].sql("GRANT SESSION_VARIABLES_ADMIN ON *.* TO keeper@localhost")
+    moved.ok("--restore")
+    there.assert_is(before)
+    empty = make_world("empty", on=servers[1])
+    stock_restore(servers[1], path, empty.schema)
+    assert_same(before, empty.snapshot(), "restored by the stock client")
+
+
+@pytest.mark.parametrize("insert", ["INSERT_METHOD=LAST", ""])
+def test_tables_whose_rows_are_those_of_others(make_world, make_keeper, victim, insert):
+    """A MERGE table comes back as a view of its tables: their rows are not put into them again."""
+    world = make_world(on=victim)
+    keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
+    victim.grant("keeper@localhost", world.schema, "DELETE")  # MERGE asks for all that its tables allow
+    world.sql("CREATE TABLE a (n INT) ENGINE=MyISAM", "CREATE TABLE b (n INT) ENGINE=MyISAM",
+              "INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (2)",
+              f"CREATE TABLE both_of_them (n INT) ENGINE=MERGE UNION=(a,b) {insert}")
+    before = world.snapshot()
+    path = keeper.dump()["path"]
+    empty = make_world("empty", on=victim)
+    stock_restore(victim, path, empty.schema)
+    assert_same(before, empty.snapshot(), "restored by the stock client")
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
+
+
+def test_what_stands_on_tables_that_are_not_in_the_dump(make_world, make_keeper):
+    """A durable table's triggers stay with it, so that a dump of the others can be loaded where it is not; a
+    view of it needs it, and stops nothing else when the client is told to go on."""
+    world = make_world()
+    world.sql("CREATE TABLE account (id INT PRIMARY KEY) ENGINE=InnoDB",
+              "CREATE TRIGGER counted AFTER INSERT ON account FOR EACH ROW SET @accounts=@accounts+1",
+              "CREATE TRIGGER heard AFTER INSERT ON chat FOR EACH ROW SET @heard=1")
+    keeper = make_keeper(world).init()
+    before = {k: v for k, v in world.snapshot().items() if "account" not in k and "counted" not in k}
+    empty = make_world("empty")
+    stock_restore(empty.server, keeper.dump()["path"], empty.schema)
+    assert_same(before, empty.snapshot(), "restored by the stock client")
+    third = make_world("empty")
+    third.server.grant("keeper@localhost", third.schema)
+    third.server.sql("GRANT SET USER ON *.* TO keeper@localhost")
+    assert "not restored" not in str(keeper.ok("--restore", "--into", third.schema, "--json"))
+    world.sql("CREATE VIEW accounts AS SELECT id FROM account", "CREATE VIEW said AS SELECT * FROM chat")
+    before = {k: v for k, v in world.snapshot().items() if "account" not in k and "counted" not in k}
+    other = make_world("empty")
+    stock_restore(other.server, keeper.dump()["path"], other.schema, "--force")
+    assert_same(before, other.snapshot(), "restored by the stock client")
 
 
 @METHODS
@@ -368,3 +472,24 @@ def test_nothing_temporary_stays_on_the_server(keeper):
     assert keeper.world.sql("SHOW TABLES") == tables
     assert not keeper.server.sql("SELECT id FROM information_schema.processlist WHERE user='keeper'")
     assert not glob.glob(os.path.join(keeper.dumps_dir, "*.part"))
+
+
+@pytest.mark.only("mariadb", why="MySQL keeps definitions in a dictionary")
+def test_a_table_that_cannot_be_opened_now(make_world, make_keeper, victim):
+    """It is in no list of the server's MEMORY tables: dumps without it do not take the place of those with
+    it, unless somebody says so; a restore says what is in its way."""
+    keeper = make_keeper(make_world(on=victim)).init()
+    whole, before = keeper.dump()["name"], keeper.world.snapshot()
+    path = os.path.join(victim.datadir, keeper.world.schema, "chat.frm")
+    os.truncate(path, 100)
+    keeper.world.sql("FLUSH TABLES")
+    done = keeper.run("--dump")
+    assert done.rc == FAILED and "cannot open table chat" in done.err and whole in done.err, done
+    assert keeper.newest()["name"] == whole
+    keeper.ok("--dump", "--force")
+    assert "chat" not in [t["name"] for t in keeper.newest()["tables"]]
+    done = keeper.run("--restore=" + whole, "--force")
+    assert done.rc == REFUSED and "cannot open table chat" in done.err, done
+    keeper.world.sql(done.err.split("its rows are gone with it: ")[1].strip().rstrip(";"))
+    keeper.ok("--restore=" + whole, "--force")
+    keeper.world.assert_is(before)

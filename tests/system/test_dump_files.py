@@ -136,6 +136,26 @@ def test_shrink_guard_puts_a_dump_in_quarantine(keeper, http):
     assert keeper.ok("--restore", "--dry-run", "--force", "--json")["dump"] == good["name"]
 
 
+def test_a_world_is_measured_by_the_dump_it_was_restored_from(doomed, victim):
+    """An operator puts an older, smaller world back: what was there is no measure for it, and does not come
+    back at the next loss. From then on the guard is as strict as ever."""
+    doomed.world.sql("DELETE FROM player WHERE id>300")
+    old = doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.world.sql("INSERT INTO player SELECT seq, CONCAT('cheat ',seq), 0, 0 FROM seq_9001_to_19000")
+    doomed.dump()
+    doomed.ok("--restore=" + old["name"], "--force")
+    new = doomed.dump()
+    assert not doomed.rejected() and new["generation"] > old["generation"]
+    doomed.world.sql("DELETE FROM player WHERE id>9")
+    assert doomed.run("--dump").rc != DONE and len(doomed.rejected()) == 1
+    victim.crash()
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+    doomed.world.sql("DELETE FROM player WHERE id>9")
+    assert doomed.run("--dump").rc != DONE, "measured by what it was restored from"
+
+
 def test_a_little_shrinking_is_normal(keeper):
     """Rows that go within the limit make no alarm."""
     keeper.dump()

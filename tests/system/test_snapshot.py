@@ -10,7 +10,7 @@ import pymysql
 import pytest
 from wk.crash import go_on, wait_stopped
 from wk.keeper import BINARY, DONE, FAILED, built
-from wk.server import MYSQL
+from wk.server import MYSQL, stock_restore
 from wk.util import wait_for
 from wk.watch import Beside, Game
 
@@ -186,6 +186,30 @@ def test_a_definition_that_changes_before_the_lock(make_world, make_keeper, chan
     keeper.dump()
 
 
+@pytest.mark.parametrize("point", ["dump.listed#1", "dump.scanned#1", "dump.locked#1"])
+@pytest.mark.parametrize("change", [
+    ["ALTER TABLE t MODIFY v VARCHAR(9) CHARACTER SET utf8mb4"],
+    ["DELETE FROM t WHERE id=2", "ALTER TABLE t ADD UNIQUE KEY (v)"],
+], ids=["another character set", "a new key"])
+def test_a_definition_that_changes_beside_a_scan(make_world, make_keeper, make_server, change, point):
+    """Before it, during it and behind it: rows are not put into a table that they were not read from."""
+    world = make_world("empty", on=make_server("--log-bin=log", "--binlog-format=ROW"))
+    world.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1) ENGINE=MEMORY",
+              "INSERT INTO t VALUES (1,_latin1 x'e9'),(2,_latin1 x'e9')")
+    keeper = make_keeper(world, {"dump": {"method": "fuzzy"}}).init()
+    dumping, at_work = dump_stopped_at(keeper, point)
+    world.sql(*change)
+    go_on(at_work)
+    done = keeper.finish(dumping)
+    assert done.rc == DONE, done
+    dump = keeper.newest()
+    assert dump["method"] == "copy", dump
+    empty = make_world("empty", on=world.server)
+    stock_restore(world.server, keeper.path(dump), empty.schema)
+    there = "SELECT id, HEX(CONVERT(v USING utf8mb4)) FROM t ORDER BY id"
+    assert empty.sql(there) == world.sql(there) and empty.sql(there)[0] == (1, "C3A9")
+
+
 @several
 @pytest.mark.parametrize("point", ["dump.locked", "dump.table_read#1", "dump.streamed"])
 def test_a_lost_connection_is_a_lost_dump(make_world, make_keeper, point):
@@ -236,6 +260,26 @@ def test_what_others_cannot_have_the_holder_copies(make_world, make_keeper):
         done = keeper.finish(dumping)
     assert done.rc == DONE, done
     assert len(rows_in(keeper.path(keeper.newest()), "a")) == before
+
+
+@pytest.mark.parametrize("point", ["dump.listed", "dump.locked"])
+def test_a_table_in_the_making_holds_nobody_up(make_world, make_keeper, make_server, point):
+    """Another session makes a table of the same schema, which takes it long: the world is not kept waiting
+    until that table can be looked at."""
+    keeper = big_keeper(make_world, make_keeper, on=make_server())
+    dumping, at_work = dump_stopped_at(keeper, point)
+    con = keeper.server.admin(keeper.world.schema)
+    with Player(keeper.world, "CREATE TABLE making ENGINE=InnoDB SELECT SLEEP(12) a", "DROP TABLE making"):
+        time.sleep(1)
+        go_on(at_work)
+        began = time.monotonic()
+        with con.cursor() as cur:
+            time.sleep(0.3)
+            cur.execute("UPDATE a SET n=1 WHERE id=1")
+        waited = time.monotonic() - began
+        done = keeper.finish(dumping)
+    con.close()
+    assert done.rc == DONE and waited < 4, (waited, done)
 
 
 @pytest.mark.parametrize("log", ["MIXED", "STATEMENT"])

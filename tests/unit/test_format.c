@@ -100,9 +100,13 @@ static void test_texts(void **state)
                     "UNSIGNED);\n"));
     buf_clear(&b);
     format_keyless(&b);
-    assert_true(text_starts(
-        b.p, "/*!80013 SET @worldkeeper=IF(@@SESSION.sql_require_primary_key,'SET SESSION "
-             "sql_require_primary_key=0','DO 0') */;\n/*!80013 PREPARE "));
+    assert_true(
+        text_starts(b.p, "/*!80013 SET @worldkeeper=IF(@@SESSION.sql_require_primary_key=0,'DO 0',"
+                         "'SET SESSION sql_require_primary_key=0') */;\n/*!80013 PREPARE "));
+    buf_clear(&b);
+    format_timestamps(&b);
+    assert_true(text_starts(b.p, "/*M!101002 SET SESSION explicit_defaults_for_timestamp=1 */;\n"));
+    assert_non_null(strstr(b.p, "explicit_defaults_for_timestamp=1,'DO 0',"));
     buf_clear(&b);
     format_table(&b, "a`b", "CREATE TABLE `a``b` (x)");
     assert_string_equal(b.p, "DROP TABLE IF EXISTS `a``b`;\nSET NAMES utf8mb4;\n"
