@@ -44,7 +44,7 @@ enum change_kind {
     CHANGE_SWAP,     /* a restore of ours put a world in: mark, at */
     CHANGE_GAP,      /* what row changes cannot follow: why, at */
     CHANGE_BEAT,     /* the sentinel's row was written: tuple (only where it was asked for) */
-    CHANGE_STRANGER, /* rows of a table that is not listed: why is its name */
+    CHANGE_STRANGER, /* rows of a table that is not listed, or one may have come into the world */
 };
 
 struct change {
@@ -59,7 +59,7 @@ struct change {
     struct change_gtid gtid;
     const struct statement_mark *mark;
     const char *why;
-    bool definitions; /* GAP: those of tables changed */
+    bool definitions; /* GAP: those of tables are not what was listed */
 };
 
 /* -1 ends it: the taker knows why. */

@@ -146,7 +146,7 @@ static int meet_stranger(struct decode *d, const struct event_map *map)
     if (*known == hash)
         return 0;
     *known = hash;
-    return give(d, CHANGE_STRANGER, &(struct change){.why = map->table});
+    return give(d, CHANGE_STRANGER, &(struct change){0});
 }
 
 static int introduce(struct decode *d, struct seen *s)
@@ -169,8 +169,10 @@ static int begin_table(struct decode *d, struct seen *s, const struct event_map 
         return 0;
     image_close(s->image);
     s->image = image_open(map, s->t, &e);
-    s->misfit = !s->image; /* until definitions change */
-    return s->misfit ? gap(d, false, "%s", e.text) : 0;
+    s->misfit = !s->image;
+    /* As the table was listed it is not any more, and the log may not have told: until it is listed
+     * again nothing of it can be read. */
+    return s->misfit ? gap(d, true, "%s", e.text) : 0;
 }
 
 static int take_map(struct decode *d, const struct event_map *map)
@@ -281,6 +283,8 @@ static int take_query(struct decode *d, const struct event *ev)
         return 0;
     w.tables = d->tables;
     statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
+    if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
+        st.kind = STATEMENT_CHANGE; /* a temporary table may have the name of the world's */
     if (st.kind != STATEMENT_BEGIN && st.kind != STATEMENT_END)
         memset(d->strangers, 0, sizeof d->strangers);
     switch (st.kind) {
@@ -295,6 +299,8 @@ static int take_query(struct decode *d, const struct event *ev)
     case STATEMENT_CHANGE:
         statement_brief(ev->query.sql, ev->query.len, text, sizeof text);
         return gap(d, true, "a statement that row changes do not follow: %s", text);
+    case STATEMENT_ARRIVAL:
+        return give(d, CHANGE_STRANGER, &(struct change){0});
     case STATEMENT_NONE:
     case STATEMENT_BEGIN:
     case STATEMENT_END:

@@ -34,18 +34,18 @@ struct follower {
     struct db_tables tables;
     struct keep *keep; /* NULL: no segments are written */
     struct segment_place from;
-    bool first_group;   /* is still to come: it must be the one behind `from` */
-    bool list_again;    /* definitions changed in the group that is being read */
-    char stranger[256]; /* rows of an unknown table are in it; "": none */
-    struct err *e;      /* why a change could not be taken */
-    bool files;         /* segments are the trouble */
+    bool first_group; /* is still to come: it must be the one behind `from` */
+    bool list_again;  /* definitions changed in the group that is being read */
+    bool strangers;   /* rows of unknown tables are in it, or such tables came with it */
+    struct err *e;    /* why a change could not be taken */
+    bool files;       /* segments are the trouble */
 
     uint64_t beat;       /* written last */
     mono_t beats[BEATS]; /* when; by number modulo BEATS */
     uint64_t came;       /* the last one that came back, */
     uint64_t whole;      /* whose group is whole, */
     uint64_t through;    /* and that is safe */
-    int64_t latency;     /* ms that it took */
+    mono_t proven;       /* when it was written: no change from before is missing */
     bool told;
     mono_t next_beat;
     uint64_t changes;
@@ -77,7 +77,19 @@ static void say_gap(struct follower *f, const char *why)
     buf_free(&clean);
 }
 
-static int list_tables(struct follower *f, struct err *e)
+/* One that is in `now` alone; "": there is none. */
+static void find_newcomer(const struct follower *f, const struct db_tables *now, char out[256])
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < now->count && !out[0]; i++) {
+        const char *name = now->list[i].name;
+        if (!db_table_find(&f->tables, name) && !db_sentinel_own(f->a->cfg->sentinel, name))
+            snprintf(out, 256, "%s", name);
+    }
+}
+
+/* `newcomer`: one that was not there the last time. */
+static int list_tables(struct follower *f, char newcomer[256], struct err *e)
 {
     struct db_tables now;
     if (db_tables(f->db, f->schema, false, &now, e) < 0)
@@ -86,6 +98,7 @@ static int list_tables(struct follower *f, struct err *e)
         db_tables_free(&now);
         return -1;
     }
+    find_newcomer(f, &now, newcomer);
     struct db_tables before = f->tables;
     f->tables = now;
     f->world = (struct statement_world){f->schema, f->a->cfg->sentinel, &f->tables};
@@ -104,6 +117,7 @@ static int first_beat(struct follower *f, struct err *e)
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return err_sys(e, errno, "no random bytes for the beat");
     f->beat = f->came = f->whole = f->through = random >> 1;
+    f->proven = clock_mono();
     return 0;
 }
 
@@ -115,28 +129,19 @@ static int beat(struct follower *f, struct err *e)
     return db_sentinel_beat(f->db, c->schema, c->sentinel, f->beat, e);
 }
 
-/* How old a change may be that is not proven to be in the journal. */
-static int64_t behind(const struct follower *f)
-{
-    if (f->through == f->beat)
-        return f->latency;
-    uint64_t oldest = f->beat < f->through + BEATS ? f->through + 1 : f->beat - BEATS + 1;
-    return mono_since(clock_mono(), f->beats[oldest % BEATS]);
-}
-
 static void tell(struct follower *f)
 {
     uint64_t pos;
     const char *file = binlog_file(f->log, &pos);
-    say(f, json_pack("{s:s, s:I, s:I, s:s, s:I}", "state", "following", "behind_ms",
-                     (json_int_t)behind(f), "changes", (json_int_t)f->changes, "file", file, "pos",
-                     (json_int_t)pos));
+    say(f, json_pack("{s:s, s:I, s:I, s:s, s:I}", "state", "following", "proven_ms",
+                     (json_int_t)f->proven.ms, "changes", (json_int_t)f->changes, "file", file,
+                     "pos", (json_int_t)pos));
 }
 
 static void beat_through(struct follower *f, uint64_t n)
 {
     f->through = n;
-    f->latency = mono_since(clock_mono(), f->beats[n % BEATS]);
+    f->proven = f->beats[n % BEATS];
     tell(f);
 }
 
@@ -221,22 +226,26 @@ static int tick(struct follower *f, struct err *e)
 
 /* ---- changes ---- */
 
-/* A table that was not there when the tables were listed: new in the world, or of another engine.
- */
-static int end_group(struct follower *f)
+/* Before the end of the group is put: a table that was not there when the tables were listed, new
+ * in the world or of another engine then, takes the whole group back. */
+static int end_group(struct follower *f, const struct change *c)
 {
-    char text[400];
+    char newcomer[256], text[400];
+    bool strangers = f->strangers;
     f->whole = f->came;
-    if (!f->list_again && !f->stranger[0])
+    if (!f->list_again && !strangers)
         return 0;
-    if (list_tables(f, f->e) < 0)
+    f->list_again = f->strangers = false;
+    if (list_tables(f, newcomer, f->e) < 0)
         return -1;
-    snprintf(text, sizeof text, "rows of table %.100s, which is in no dump yet", f->stranger);
-    if (f->stranger[0] && db_table_find(&f->tables, f->stranger))
-        say_gap(f, text);
-    f->list_again = false;
-    f->stranger[0] = '\0';
-    return 0;
+    if (!strangers || !newcomer[0])
+        return 0;
+    struct change gap = *c;
+    gap.kind = CHANGE_GAP;
+    gap.why = text;
+    snprintf(text, sizeof text, "the coming of table %.255s, which is in no dump yet", newcomer);
+    say_gap(f, text);
+    return put(f, &gap);
 }
 
 static int take(void *arg, const struct change *c)
@@ -266,10 +275,10 @@ static int take(void *arg, const struct change *c)
         f->list_again = true; /* the supervisor knows, and dumps by itself */
         break;
     case CHANGE_STRANGER:
-        snprintf(f->stranger, sizeof f->stranger, "%s", c->why);
+        f->strangers = true;
         return 0;
     case CHANGE_END:
-        return put(f, c) < 0 || end_group(f) < 0 ? -1 : 0;
+        return end_group(f, c) < 0 ? -1 : put(f, c);
     case CHANGE_TABLE:
     case CHANGE_CUT:
     case CHANGE_LOST:
@@ -295,7 +304,7 @@ static int able(struct follower *f, bool *yes, struct err *e)
 static int open_keep(struct follower *f, struct err *e)
 {
     struct server_id server;
-    char damage[512];
+    char damage[512], what[600];
     if (f->a->cfg->journal != JOURNAL_FOLLOW)
         return 0;
     if (db_server_id(f->db, &server, e) < 0)
@@ -305,8 +314,9 @@ static int open_keep(struct follower *f, struct err *e)
         f->files = true;
         return -1;
     }
+    snprintf(what, sizeof what, "a file of its own: %s", damage);
     if (damage[0])
-        say_gap(f, damage);
+        say_gap(f, what);
     return 0;
 }
 
@@ -355,9 +365,10 @@ static int begin(struct follower *f, struct err *e)
 
 static int prepare(struct follower *f, struct err *e)
 {
+    char ignored[256];
     f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
-    if (!f->schema || first_beat(f, e) < 0 || list_tables(f, e) < 0 || open_keep(f, e) < 0 ||
-        begin(f, e) < 0)
+    if (!f->schema || first_beat(f, e) < 0 || list_tables(f, ignored, e) < 0 ||
+        open_keep(f, e) < 0 || begin(f, e) < 0)
         return -1;
     f->decode = decode_new(&f->world, &f->from.point, true, take, f);
     return 0;

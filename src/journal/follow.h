@@ -7,8 +7,8 @@
  * A worker of the supervisor. Each second it writes a number (the beat) into the sentinel's row and
  * waits for it to come back through the log, and to be on the disk where segments are written. It
  * tells, one JSON object a second and at once for what is news:
- *   {"state":"following", "behind_ms": how long a beat took, or has been awaited, "changes": rows
- *    changed since it began, "file", "pos"}
+ *   {"state":"following", "proven_ms": when the last beat that came was written, by
+ *    clock_mono(), "changes": rows changed since it began, "file", "pos"}
  *   {"gap": "why", "file", "pos"}  something that row changes cannot follow: only a dump of a
  * moment behind that place ends it
  *   {"unable": "why", "hint"} the server or the account does not allow it; the worker ends

@@ -593,8 +593,7 @@ static void gap_in_log(struct run *r, const struct err *e)
 /* A log that cannot be read is no reason not to restore; a server that is gone is. */
 static int as_gap(struct run *r, const struct err *e)
 {
-    if (e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED || e->cls == ERR_ABORTED ||
-        e->cls == ERR_SYSTEM || db_no_connection(e))
+    if (db_unanswered(e) || e->cls == ERR_ABORTED || e->cls == ERR_SYSTEM || db_no_connection(e))
         return -1;
     gap_in_log(r, e);
     if (!r->again)

@@ -6,9 +6,12 @@
  * CRC-32 of the body; CRC-32 of these 12 bytes behind the segment's number and the frame's place (8
  * bytes each), so that no frame is taken for another one. The body is a row of operations
  * (segment_int.h), the first of them the head, the last one of a sealed segment the seal. Tuples
- * are those of a dump. Only the last segment of a directory may be without a seal: it is being
- * written, or its writer was killed; what is behind its last whole group did not happen, and may be
- * cut off and written anew while others read.
+ * are those of a dump. With [dump] hmac_key_file each frame's body ends in a MAC (segment_int.h),
+ * and a segment without these is damaged: not ours, or from before the key.
+ *
+ * Only the last segment of a directory may be without a seal: it is being written, or its writer
+ * was killed; what is behind its last whole group did not happen, and may be cut off and written
+ * anew while others read.
  *
  * Mode 0600. A writer or reader belongs to one thread; one process writes a directory (it holds the
  * world's lock), any number read. ERR_DAMAGED names file and place. */
@@ -19,6 +22,7 @@
 #include "journal/change.h"
 
 #define SEGMENT_FORMAT 1
+#define SEGMENT_FORMAT_MAC 2 /* frames end in MACs */
 #define SEGMENT_NAME_MAX 64
 #define SEGMENT_SUFFIX ".journal"
 
@@ -37,6 +41,7 @@ struct segment_head {
     wall_t made;   /* by our clock */
     bool follows;  /* begins where the segment before it ends */
     char why[512]; /* it does not, because */
+    bool mac;      /* format 2; of a new one the writer decides */
 };
 
 /* What happened in a segment that matters to who looks for a moment. */

@@ -12,6 +12,7 @@
 #define SEGMENT_BODY (256u << 10)    /* a frame is ended when it is longer */
 #define SEGMENT_BODY_MAX (16u << 20) /* and is never longer than this */
 #define SEGMENT_SEAL_BODY 12288u     /* a seal has this length, so that it is found from the end */
+#define SEGMENT_MAC_LEN 33u          /* with its operation */
 
 /* Operations. Numbers are base 128, the lowest seven bits first; a text is its length and its
  * bytes; a difference is a number whose lowest bit is its sign. */
@@ -30,6 +31,7 @@ enum segment_op {
     SEGMENT_SWAP,     /* seconds, text: JSON of the mark */
     SEGMENT_GAP,      /* seconds, text: why */
     SEGMENT_SEAL,     /* text: JSON, ended by blanks */
+    SEGMENT_MAC,      /* 32 bytes, the end of its frame's body: no reader of operations sees it */
 };
 #define SEGMENT_GTID 1u /* the number of the group is here, */
 #define SEGMENT_NEXT 2u /* or is the one after that of the group before */
@@ -80,9 +82,29 @@ json_t *segment_table_json(const struct change_table *t);
 json_t *segment_mark_json(const struct statement_mark *m);
 void segment_note(struct segment_sum *s, const struct change *c);
 
+/* What frames of a file have in common. */
+struct segment_file {
+    int fd; /* to read, and to write where that is asked for */
+    const char *name;
+    uint64_t number;
+    bool mac;
+};
+
 /* segment_write.c: cuts the file at `at` and ends it there. */
-int segment_append_seal(int fd, const char *file, uint64_t number, uint64_t at,
-                        const struct segment_sum *sum, struct err *e);
+int segment_append_seal(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,
+                        struct err *e);
+
+/* segment_mac.c. The MAC of a frame is an HMAC-SHA256 (store/seal.h) of the segment's number, the
+ * frame's place, its length as it is written, the MAC of the frame before it (zeros before the
+ * first) and the body in front of the MAC: no frame can be changed, left out, moved, or taken from
+ * another segment or from what was taken back. The one before is read from the file. */
+
+/* Puts it behind the body of a frame whose length `word` counts it. */
+int segment_mac_add(const struct segment_file *f, uint64_t at, uint32_t word, struct buf *body,
+                    struct err *e);
+/* Takes it off. Without a key it is not looked at. */
+int segment_mac_take(const struct segment_file *f, uint64_t at, uint32_t word, struct buf *body,
+                     struct err *e);
 
 /* CRC of a frame's first 12 bytes. */
 uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char head[SEGMENT_FRAME]);

@@ -77,17 +77,18 @@ static void read_place(const json_t *o, struct segment_place *p)
 json_t *segment_head_json(const struct segment_head *h)
 {
     return json_pack("{s:i, s:s, s:s, s:I, s:s, s:o, s:o, s:I, s:b, s:o}", "worldkeeper journal",
-                     SEGMENT_FORMAT, "world", h->world, "schema", h->schema, "number",
-                     (json_int_t)h->number, "server", h->server, "hostname", js_clean(h->hostname),
-                     "from", place_json(&h->from), "made", (json_int_t)h->made.ms, "follows",
-                     h->follows, "why", js_clean(h->why));
+                     h->mac ? SEGMENT_FORMAT_MAC : SEGMENT_FORMAT, "world", h->world, "schema",
+                     h->schema, "number", (json_int_t)h->number, "server", h->server, "hostname",
+                     js_clean(h->hostname), "from", place_json(&h->from), "made",
+                     (json_int_t)h->made.ms, "follows", h->follows, "why", js_clean(h->why));
 }
 
 bool segment_head_read(const char *text, size_t len, struct segment_head *h)
 {
     json_t *o = json_loadb(text, len, 0, NULL);
     *h = (struct segment_head){0};
-    bool ok = js_number(o, "worldkeeper journal", 0) == SEGMENT_FORMAT;
+    int64_t format = js_number(o, "worldkeeper journal", 0);
+    h->mac = format == SEGMENT_FORMAT_MAC;
     js_copy(o, "world", h->world, sizeof h->world);
     js_copy(o, "schema", h->schema, sizeof h->schema);
     h->number = (uint64_t)js_number(o, "number", 0);
@@ -98,7 +99,7 @@ bool segment_head_read(const char *text, size_t len, struct segment_head *h)
     h->follows = js_flag(o, "follows");
     js_copy(o, "why", h->why, sizeof h->why);
     json_decref(o);
-    return ok && h->from.point.file[0];
+    return (h->mac || format == SEGMENT_FORMAT) && h->from.point.file[0];
 }
 
 json_t *segment_sum_json(const struct segment_sum *s)
@@ -509,6 +510,8 @@ static int parse(struct segment_parser *p, enum segment_op op, struct in *in, st
         return read_event(p, op, in, c);
     case SEGMENT_SEAL:
         return read_seal(p, in);
+    case SEGMENT_MAC: /* taken off before */
+        break;
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "core/codec.h"
 #include "core/file.h"
 #include "journal/segment_int.h"
+#include "store/seal.h"
 
 #define SCAN_BYTES (1u << 20)
 #define LOOKS 4u /* at a frame that is not whole: its writer may be at it just now */
@@ -33,6 +34,7 @@ struct segment_reader {
 };
 
 struct frame {
+    uint32_t word; /* its length, as it is written */
     uint32_t len;
     uint32_t crc;
     bool within;
@@ -65,14 +67,21 @@ static uint32_t number_at(const unsigned char *p)
 
 static bool is_frame(uint64_t number, uint64_t at, const unsigned char *h, struct frame *f)
 {
-    f->len = number_at(h + 4) & ~SEGMENT_WITHIN;
-    f->within = number_at(h + 4) & SEGMENT_WITHIN;
+    f->word = number_at(h + 4);
+    f->len = f->word & ~SEGMENT_WITHIN;
+    f->within = f->word & SEGMENT_WITHIN;
     f->crc = number_at(h + 8);
     return memcmp(h, SEGMENT_MAGIC, 4) == 0 && f->len > 0 && f->len <= SEGMENT_BODY_MAX &&
            number_at(h + 12) == segment_frame_crc(number, at, h);
 }
 
-/* 1: the frame is whole, its body in `body`; 0: it is not; -1: it could not be read. */
+static struct segment_file file_of(const struct segment_reader *r)
+{
+    return (struct segment_file){r->fd, r->file, r->number, r->parser.head.mac};
+}
+
+/* 1: the frame is whole, its body in `body`; 0: it is not; -1: it could not be read, or is whole
+ * and not ours. */
 static int read_frame(const struct segment_reader *r, uint64_t at, struct frame *f,
                       struct buf *body, struct err *e)
 {
@@ -86,7 +95,10 @@ static int read_frame(const struct segment_reader *r, uint64_t at, struct frame 
     if (got <= 0)
         return got;
     body->len = f->len;
-    return codec_crc32(0, body->p, f->len) == f->crc;
+    if (codec_crc32(0, body->p, f->len) != f->crc)
+        return 0;
+    struct segment_file file = file_of(r);
+    return file.mac && segment_mac_take(&file, at, f->word, body, e) < 0 ? -1 : 1;
 }
 
 /* Does any frame of this segment begin behind this place? What was written but is not on the disk
@@ -241,6 +253,20 @@ static uint64_t number_in_name(const char *file)
     return dash ? strtoull(dash + 1, NULL, 10) : 0;
 }
 
+/* Only the head tells whether there are MACs, its own included. */
+static int head_is_ours(struct segment_reader *r, const struct frame *f, struct err *e)
+{
+    struct segment_file file = file_of(r);
+    if (file.mac)
+        return segment_mac_take(&file, 0, f->word, r->body, e);
+    if (seal_on())
+        return err_set(e, ERR_DAMAGED, 0,
+                       "journal segment %s has no HMAC: written before [dump] hmac_key_file was "
+                       "set, or not by us",
+                       r->file);
+    return 0;
+}
+
 static int read_head(struct segment_reader *r, struct err *e)
 {
     struct frame f;
@@ -252,6 +278,10 @@ static int read_head(struct segment_reader *r, struct err *e)
     if (got == 0 || f.within ||
         segment_parse(&r->parser, &r->next, r->body->p + r->body->len, &c) != 2 ||
         r->parser.head.number != r->number)
+        return damaged(r, 0, "it has no head", e);
+    if (head_is_ours(r, &f, e) < 0)
+        return -1;
+    if (r->next > r->body->p + r->body->len)
         return damaged(r, 0, "it has no head", e);
     r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;
     r->cut_sum = *segment_told(&r->parser);
@@ -316,11 +346,13 @@ static int read_seal(struct segment_reader *r, struct segment_sum *sum, struct e
     struct stat st;
     if (fstat(r->fd, &st) < 0)
         return err_sys(e, errno, "cannot look at journal segment %s", r->file);
-    if ((uint64_t)st.st_size < SEGMENT_FRAME + SEGMENT_SEAL_BODY)
+    uint64_t behind = SEGMENT_FRAME + SEGMENT_SEAL_BODY;
+    behind += r->parser.head.mac ? SEGMENT_MAC_LEN : 0;
+    if ((uint64_t)st.st_size < behind)
         return 0;
-    uint64_t at = (uint64_t)st.st_size - SEGMENT_FRAME - SEGMENT_SEAL_BODY;
-    int got = read_frame(r, at, &f, r->body, e);
-    if (got <= 0 || f.len != SEGMENT_SEAL_BODY || (unsigned char)r->body->p[0] != SEGMENT_SEAL)
+    int got = read_frame(r, (uint64_t)st.st_size - behind, &f, r->body, e);
+    if (got <= 0 || r->body->len != SEGMENT_SEAL_BODY ||
+        (unsigned char)r->body->p[0] != SEGMENT_SEAL)
         return got < 0 ? -1 : 0;
     return segment_sum_read(r->body->p + 3, SEGMENT_SEAL_BODY - 3, sum);
 }
@@ -359,7 +391,8 @@ int segment_blank(int dirfd, const char *file, struct err *e)
 
 static int append_seal(struct segment_reader *r, struct err *e)
 {
-    return segment_append_seal(r->fd, r->file, r->number, r->cut, &r->cut_sum, e);
+    struct segment_file f = file_of(r);
+    return segment_append_seal(&f, r->cut, &r->cut_sum, e);
 }
 
 int segment_recover(int dirfd, const char *file, char damage[512], struct err *e)

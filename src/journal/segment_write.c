@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "journal/fold_int.h"
 #include "journal/segment_int.h"
+#include "store/seal.h"
 
 #define KEY_COLUMNS 64u
 
@@ -19,6 +20,7 @@ struct segment_writer {
     int fd;
     char file[SEGMENT_NAME_MAX];
     uint64_t number;
+    bool mac;
     struct segment_state s;
     const struct change_table **tables; /* i-th: as it was defined */
     size_t count;
@@ -39,29 +41,58 @@ struct segment_writer {
     } seen; /* the last group that ended: the file does not say so yet where it held nothing */
 };
 
-static int write_frame(int fd, uint64_t number, uint64_t at, const char *body, size_t len,
-                       bool within)
+static struct segment_file file_of(const struct segment_writer *w)
+{
+    return (struct segment_file){w->fd, w->file, w->number, w->mac};
+}
+
+/* The whole body, and the word with its length in front of it. */
+static int write_body(const struct segment_file *f, uint64_t at, uint32_t word, const char *body,
+                      size_t len, struct err *e)
 {
     unsigned char h[SEGMENT_FRAME] = SEGMENT_MAGIC;
-    uint32_t n[3] = {(uint32_t)len | (within ? SEGMENT_WITHIN : 0), codec_crc32(0, body, len), 0};
+    uint32_t n[3] = {word, codec_crc32(0, body, len), 0};
     for (unsigned i = 0; i < 12; i++) {
         if (i == 8)
-            n[2] = segment_frame_crc(number, at, h);
+            n[2] = segment_frame_crc(f->number, at, h);
         h[4 + i] = (unsigned char)(n[i / 4] >> (8 * (i % 4)));
     }
-    return file_write_all(fd, h, sizeof h) < 0 || file_write_all(fd, body, len) < 0 ? -1 : 0;
+    if (file_write_all(f->fd, h, sizeof h) < 0 || file_write_all(f->fd, body, len) < 0)
+        return err_sys(e, errno, "cannot write journal segment %s", f->name);
+    return 0;
+}
+
+/* How long it has become; -1. */
+static int64_t write_frame(const struct segment_file *f, uint64_t at, const char *body, size_t len,
+                           bool within, struct err *e)
+{
+    uint32_t flag = within ? SEGMENT_WITHIN : 0;
+    if (!f->mac)
+        return write_body(f, at, (uint32_t)len | flag, body, len, e) < 0
+                   ? -1
+                   : (int64_t)(SEGMENT_FRAME + len);
+    struct buf b = {0};
+    uint32_t word = (uint32_t)(len + SEGMENT_MAC_LEN) | flag;
+    buf_add(&b, body, len);
+    int64_t rc = segment_mac_add(f, at, word, &b, e);
+    if (rc == 0)
+        rc = write_body(f, at, word, b.p, b.len, e) < 0 ? -1 : (int64_t)(SEGMENT_FRAME + b.len);
+    buf_free(&b);
+    return rc;
 }
 
 /* A frame of the first `len` bytes of the body. */
 static int write_bytes(struct segment_writer *w, size_t len, bool within, struct err *e)
 {
-    if (len > SEGMENT_BODY_MAX)
+    struct segment_file f = file_of(w);
+    if (len > SEGMENT_BODY_MAX - SEGMENT_MAC_LEN)
         return err_set(e, ERR_REFUSED, 0,
                        "a change of %zu bytes is too long for journal segment %s", len, w->file);
     fault_point("journal.write");
-    if (write_frame(w->fd, w->number, w->at, w->body.p, len, within) < 0)
-        return err_sys(e, errno, "cannot write journal segment %s", w->file);
-    w->at += SEGMENT_FRAME + len;
+    int64_t n = write_frame(&f, w->at, w->body.p, len, within, e);
+    if (n < 0)
+        return -1;
+    w->at += (uint64_t)n;
     w->body.len -= len;
     memmove(w->body.p, w->body.p + len, w->body.len);
     return 0;
@@ -135,14 +166,16 @@ static int begin_file(struct segment_writer *w, int dirfd, const struct segment_
 struct segment_writer *segment_create(int dirfd, const struct segment_head *h, struct err *e)
 {
     struct segment_writer *w = xcalloc(1, sizeof *w);
+    struct segment_head own = *h;
+    own.mac = w->mac = seal_on();
     segment_name(h->world, h->number, w->file);
     w->number = h->number;
     w->s.place = w->s.sum.to = w->seen.to = h->from;
     w->s.second = h->from.at.ms / 1000;
-    w->fd = openat(dirfd, w->file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    w->fd = openat(dirfd, w->file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (w->fd < 0)
         err_sys(e, errno, "cannot make journal segment %s", w->file);
-    else if (begin_file(w, dirfd, h, e) == 0)
+    else if (begin_file(w, dirfd, &own, e) == 0)
         return w;
     else
         unlinkat(dirfd, w->file, 0); /* nothing is in it */
@@ -518,14 +551,17 @@ static int write_seal(struct segment_writer *w, struct err *e)
     return 0;
 }
 
-int segment_append_seal(int fd, const char *file, uint64_t number, uint64_t at,
-                        const struct segment_sum *sum, struct err *e)
+int segment_append_seal(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,
+                        struct err *e)
 {
     struct buf b = {0};
-    int rc = put_seal(&b, file, sum, e);
-    if (rc == 0 && (ftruncate(fd, (off_t)at) < 0 || lseek(fd, (off_t)at, SEEK_SET) < 0 ||
-                    write_frame(fd, number, at, b.p, b.len, false) < 0 || fsync(fd) < 0))
-        rc = err_sys(e, errno, "cannot end journal segment %s", file);
+    int rc = put_seal(&b, f->name, sum, e);
+    if (rc == 0 && (ftruncate(f->fd, (off_t)at) < 0 || lseek(f->fd, (off_t)at, SEEK_SET) < 0))
+        rc = err_sys(e, errno, "cannot end journal segment %s", f->name);
+    if (rc == 0)
+        rc = write_frame(f, at, b.p, b.len, false, e) < 0 ? -1 : 0;
+    if (rc == 0 && fsync(f->fd) < 0)
+        rc = err_sys(e, errno, "cannot end journal segment %s", f->name);
     buf_free(&b);
     return rc;
 }

@@ -103,6 +103,19 @@ static bool is_name(const struct words *w)
     return w->quoted || word_char(w->word[0]);
 }
 
+/* The log has a statement in the character set of who sent it, and names are in UTF-8. */
+static bool other_set(const char *name)
+{
+    return !text_utf8_valid(name, strlen(name));
+}
+
+/* May a schema that a statement names be the world's? */
+static bool may_be_ours(const struct statement_world *world, const char *schema)
+{
+    return strcasecmp(schema, world->schema) == 0 ||
+           (other_set(schema) && holds_other_letters(world->schema, strlen(world->schema)));
+}
+
 /* A table's name at `w`, perhaps behind its schema's. False where it is not clear which table that
  * is: quoted in another way, or the same but for the case of its letters, which may not matter
  * here. */
@@ -113,7 +126,6 @@ static bool read_table(const struct statement_world *world, struct words *w, con
     *table = NULL;
     if (!next_word(w) || !is_name(w))
         return false;
-    snprintf(schema, sizeof schema, "%s", from);
     snprintf(name, sizeof name, "%s", w->word);
     const char *behind = skip_blank(w->s, w->end);
     if (behind < w->end && *behind == '.') {
@@ -122,9 +134,10 @@ static bool read_table(const struct statement_world *world, struct words *w, con
             return false;
         memcpy(schema, name, sizeof schema);
         snprintf(name, sizeof name, "%s", w->word);
+        from = schema;
     }
-    if (strcmp(schema, world->schema) != 0)
-        return strcasecmp(schema, world->schema) != 0;
+    if (strcmp(from, world->schema) != 0)
+        return from == schema ? !may_be_ours(world, schema) : strcasecmp(from, world->schema) != 0;
     *table = db_table_find(world->tables, name);
     if (!*table && holds_other_letters(name, strlen(name)))
         return false;
@@ -157,7 +170,29 @@ static bool holds_quoted(const char *sql, size_t len, const char *name)
     return there;
 }
 
-/* The log has a statement in the character set of who sent it, and names are in UTF-8. */
+/* Does it name anything in a schema whose name cannot be read? In texts no letter follows a full
+ * stop. */
+static bool names_in_other_set(const char *sql, size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    bool name = false;
+    while (next_word(&w)) {
+        bool follows = w.s < w.end && (word_char(*w.s) || *w.s == '`' || *w.s == '"');
+        if (name && follows && is_word(&w, "."))
+            return true;
+        if (!is_word(&w, "\""))
+            name = other_set(w.word);
+    }
+    return false;
+}
+
+static bool names_the_schema(const struct statement_world *w, const char *sql, size_t len)
+{
+    return holds(sql, len, w->schema) || holds_quoted(sql, len, w->schema) ||
+           (holds_other_letters(w->schema, strlen(w->schema)) && names_in_other_set(sql, len));
+}
+
+/* One with other letters may stand there in the character set of who sent it. */
 static bool names_a_table(const struct statement_world *w, const char *sql, size_t len)
 {
     bool strange = holds_other_letters(sql, len);
@@ -233,7 +268,7 @@ static bool drops_schema(const struct statement_world *world, const char *sql, s
     do
         more = next_word(&w);
     while (more && is_any(&w, fill));
-    return !more || !is_name(&w) || strcasecmp(w.word, world->schema) == 0;
+    return !more || !is_name(&w) || may_be_ours(world, w.word);
 }
 
 /* SET STATEMENT … FOR hides another one. */
@@ -243,6 +278,14 @@ static bool only_sets(const struct words *verb)
     return is_word(verb, "SET") && next_word(&w) && !is_word(&w, "STATEMENT");
 }
 
+/* ANALYZE in front of another statement runs that one. */
+static bool only_analyzes(const struct words *verb)
+{
+    static const char *const tables[] = {"TABLE", "TABLES", NULL};
+    struct words w = *verb;
+    return is_word(verb, "ANALYZE") && next_word(&w) && is_any(&w, tables);
+}
+
 /* What a statement reaches is named by its schema, or by none where that is the default one. A
  * definition names its table as well; rows may be changed through a view that hides it. */
 static bool concerns(const struct statement_world *world, const char *from, const char *sql,
@@ -250,18 +293,31 @@ static bool concerns(const struct statement_world *world, const char *from, cons
 {
     static const char *const verbs[] = {"CREATE", "ALTER", "DROP", NULL};
     static const char *const named[] = {"RENAME", "TRUNCATE", "OPTIMIZE", "REPAIR", NULL};
-    static const char *const harmless[] = {"GRANT", "REVOKE", "ANALYZE", "FLUSH", NULL};
+    static const char *const harmless[] = {"GRANT", "REVOKE", "FLUSH", NULL};
     struct words w = {.s = sql, .end = sql + len};
-    if (strcasecmp(from, world->schema) != 0 && !holds(sql, len, world->schema))
+    bool drops = drops_schema(world, sql, len);
+    if (strcasecmp(from, world->schema) != 0 && !drops && !names_the_schema(world, sql, len))
         return false;
-    if (!next_word(&w) || is_any(&w, harmless) || only_sets(&w))
+    if (!next_word(&w) || is_any(&w, harmless) || only_analyzes(&w) || only_sets(&w))
         return false;
     bool defines = is_any(&w, verbs);
     if (!defines && !is_any(&w, named))
         return true;
     if (defines && !defines_tables(&w))
         return false;
-    return drops_schema(world, sql, len) || names_a_table(world, sql, len);
+    return drops || names_a_table(world, sql, len);
+}
+
+/* RENAME and ALTER TABLE take tables from other schemas and other engines. One that was made is in
+ * no dump, also while it is empty. */
+static bool brings_tables(const struct statement_world *world, const char *from, const char *sql,
+                          size_t len)
+{
+    static const char *const verbs[] = {"RENAME", "ALTER", "CREATE", NULL};
+    struct words w = {.s = sql, .end = sql + len};
+    if (strcasecmp(from, world->schema) != 0 && !names_the_schema(world, sql, len))
+        return false;
+    return next_word(&w) && is_any(&w, verbs) && defines_tables(&w);
 }
 
 static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
@@ -363,6 +419,8 @@ void statement_judge(const struct statement_world *world, const char *from, cons
         return;
     if (concerns(world, from, sql, len))
         out->kind = STATEMENT_CHANGE;
+    else if (brings_tables(world, from, sql, len))
+        out->kind = STATEMENT_ARRIVAL;
 }
 
 void statement_brief(const char *sql, size_t len, char *out, size_t room)

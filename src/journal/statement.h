@@ -17,6 +17,8 @@ enum statement_kind {
     STATEMENT_TRUNCATE, /* all rows of `table` went, because somebody said so */
     STATEMENT_EMPTIED,  /* the server's own word that a restart emptied `table` */
     STATEMENT_SWAP,     /* a restore of ours put another world in: `mark` */
+    STATEMENT_ARRIVAL,  /* a table that is not listed may have become one of the world's, with rows
+                         */
     STATEMENT_CHANGE,   /* definitions changed, or rows by a statement: not to be followed */
 };
 

@@ -10,7 +10,7 @@
 #include "core/js.h"
 #include "core/text.h"
 
-#define FRONT "worldkeeper manifest 1\n" /* the same key may seal other things one day */
+#define FRONT "worldkeeper manifest 1\n"
 #define FIELD "hmac"
 
 static struct {
@@ -73,34 +73,42 @@ static char *canonical(const json_t *manifest)
     return js_canonical(manifest, without);
 }
 
-static int digest(const struct buf *key, const char *text, char hex[SHA256_HEX])
+static int digest(const struct buf *key, const char *front, const void *p, size_t n,
+                  unsigned char seal[SEAL_BYTES])
 {
     struct buf b = {0};
     unsigned char md[EVP_MAX_MD_SIZE];
     unsigned len = 0;
-    buf_adds(&b, FRONT);
-    buf_adds(&b, text);
+    buf_adds(&b, front);
+    buf_add(&b, p, n);
     bool done = HMAC(EVP_sha256(), key->p, (int)key->len, (unsigned char *)b.p, b.len, md, &len);
     buf_free(&b);
-    if (!done || 2 * len != SHA256_HEX - 1)
+    if (!done || len != SEAL_BYTES)
         return -1;
-    text_hex(md, len, hex);
+    memcpy(seal, md, SEAL_BYTES);
     return 0;
 }
 
 int seal_make(const json_t *manifest, char hex[SHA256_HEX])
 {
+    unsigned char seal[SEAL_BYTES];
     char *text = canonical(manifest);
-    int rc = text && seal_on() ? digest(&keys.key, text, hex) : -1;
+    int rc = text && seal_on() ? digest(&keys.key, FRONT, text, strlen(text), seal) : -1;
+    if (rc == 0)
+        text_hex(seal, sizeof seal, hex);
     free(text);
     return rc;
 }
 
 /* Takes as long for a wrong one as for a right one. */
-static bool made_by(const struct buf *key, const char *text, const char *seal)
+static bool made_by(const struct buf *key, const char *text, const char *hex)
 {
-    char hex[SHA256_HEX];
-    return key->len && digest(key, text, hex) == 0 && CRYPTO_memcmp(hex, seal, SHA256_HEX - 1) == 0;
+    unsigned char seal[SEAL_BYTES];
+    char made[SHA256_HEX];
+    if (!key->len || digest(key, FRONT, text, strlen(text), seal) < 0)
+        return false;
+    text_hex(seal, sizeof seal, made);
+    return CRYPTO_memcmp(made, hex, SHA256_HEX - 1) == 0;
 }
 
 enum seal seal_check(const json_t *manifest)
@@ -114,4 +122,23 @@ enum seal seal_check(const json_t *manifest)
     bool good = text && (made_by(&keys.key, text, seal) | made_by(&keys.old, text, seal));
     free(text);
     return good ? SEAL_GOOD : SEAL_WRONG;
+}
+
+int seal_bytes(const char *front, const void *p, size_t len, unsigned char seal[SEAL_BYTES])
+{
+    return seal_on() ? digest(&keys.key, front, p, len, seal) : -1;
+}
+
+static bool bytes_by(const struct buf *key, const char *front, const void *p, size_t len,
+                     const unsigned char seal[SEAL_BYTES])
+{
+    unsigned char made[SEAL_BYTES];
+    return key->len && digest(key, front, p, len, made) == 0 &&
+           CRYPTO_memcmp(made, seal, SEAL_BYTES) == 0;
+}
+
+bool seal_bytes_good(const char *front, const void *p, size_t len,
+                     const unsigned char seal[SEAL_BYTES])
+{
+    return bytes_by(&keys.key, front, p, len, seal) || bytes_by(&keys.old, front, p, len, seal);
 }

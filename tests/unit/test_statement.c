@@ -117,6 +117,8 @@ static void test_changes(void **state)
         "alter table PLANETS add x int",
         "DROP TABLE `worldkeeper_tmp_new_000001`, planets",
         "RENAME TABLE planets TO x /* worldkeeper restored  */",
+        "ANALYZE UPDATE planets SET a=1",
+        "analyze format=json DELETE FROM v",
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         expect(STATEMENT_CHANGE, "world", changes[i]);
@@ -131,7 +133,6 @@ static void test_nothing(void **state)
 {
     (void)state;
     static const char *const nothing[] = {
-        "CREATE TABLE log (a INT)",
         "ALTER TABLE `world`.`worldkeeper_sentinel` ADD COLUMN beat BIGINT",
         "CREATE TABLE IF NOT EXISTS `world`.`worldkeeper_sentinel_lease` (id INT)",
         "CREATE VIEW v AS SELECT * FROM planets",
@@ -144,7 +145,6 @@ static void test_nothing(void **state)
         "SET PASSWORD FOR x = 'y'",
         "DROP DATABASE IF EXISTS `worldkeeper_drill_world`",
         "DROP DATABASE world_then",
-        "CREATE TABLE planets2 (a INT)",
         "OPTIMIZE TABLE log",
         "# planets\nCREATE VIEW v AS SELECT * FROM planets",
         "CREATE PROCEDURE p() DELETE FROM planets",
@@ -163,6 +163,22 @@ static void test_nothing(void **state)
     expect(STATEMENT_NONE, "other", "ALTER TABLE planets ADD x INT");
     expect(STATEMENT_NONE, "other", "INSERT INTO planets VALUES (1)");
     expect(STATEMENT_NONE, "world2", "ALTER TABLE world2.planets ADD x INT");
+}
+
+static void test_arrivals(void **state)
+{
+    (void)state;
+    expect(STATEMENT_ARRIVAL, "world", "RENAME TABLE other.x TO x");
+    expect(STATEMENT_ARRIVAL, "other", "RENAME TABLE x TO world.x");
+    expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE log ENGINE=MEMORY");
+    expect(STATEMENT_ARRIVAL, "other", "alter table x rename to `world`.x");
+    expect(STATEMENT_ARRIVAL, "world", "CREATE TABLE x ENGINE=MEMORY AS SELECT 1");
+    expect(STATEMENT_ARRIVAL, "world", "CREATE TABLE planets2 (a INT)");
+    expect(STATEMENT_NONE, "world", "CREATE TEMPORARY TABLE x (a INT)");
+    expect(STATEMENT_NONE, "other", "RENAME TABLE x TO y");
+    expect(STATEMENT_NONE, "other", "ALTER TABLE x ENGINE=MEMORY");
+    expect(STATEMENT_NONE, "world", "ALTER VIEW v AS SELECT 1");
+    expect(STATEMENT_NONE, "world", "RENAME USER a TO b");
 }
 
 static void expect_mark(const char *verb, const struct statement_mark *m, const char *dump)
@@ -233,6 +249,43 @@ static void test_other_letters(void **state)
     }
 }
 
+/* Named by somebody who is in another schema. */
+static void test_odd_names_of_the_schema(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *sql;
+        enum statement_kind kind;
+    } cases[] = {
+        {"wo`rld", "ALTER TABLE `wo``rld`.planets ADD x INT", STATEMENT_CHANGE},
+        {"wo`rld", "INSERT INTO `wo``rld`.v VALUES (1)", STATEMENT_CHANGE},
+        {"wo`rld", "TRUNCATE TABLE `wo``rld`.planets", STATEMENT_TRUNCATE},
+        {"wo`rld", "ALTER TABLE `world`.planets ADD x INT", STATEMENT_NONE},
+        {"w\xc3\xb6rld", "ALTER TABLE `w\xf6rld`.planets ADD x INT", STATEMENT_CHANGE},
+        {"w\xc3\xb6rld", "DELETE FROM w\xf6rld.v", STATEMENT_CHANGE},
+        {"w\xc3\xb6rld", "TRUNCATE TABLE w\xf6rld.planets", STATEMENT_CHANGE},
+        {"w\xc3\xb6rld", "DROP DATABASE `w\xf6rld`", STATEMENT_CHANGE},
+        {"w\xc3\xb6rld", "TRUNCATE TABLE `w\xc3\xb6rld`.planets", STATEMENT_TRUNCATE},
+        {"w\xc3\xb6rld", "TRUNCATE TABLE other.planets", STATEMENT_NONE},
+        {"w\xc3\xb6rld", "TRUNCATE TABLE `w\xc3\xb6rld2`.planets", STATEMENT_NONE},
+        {"w\xc3\xb6rld", "ALTER TABLE `w\xc3\xb6rld2`.planets ADD x INT", STATEMENT_NONE},
+        {"w\xc3\xb6rld", "TRUNCATE TABLE planets", STATEMENT_NONE},
+        {"w\xc3\xb6rld", "ALTER TABLE \"w\xf6rld\".planets ADD x INT", STATEMENT_CHANGE},
+        {"w\xc3\xb6rld", "DELETE FROM `w\xf6rld`.`v`", STATEMENT_CHANGE},
+        /* letters of others alone are no schema of ours */
+        {"w\xc3\xb6rld", "CREATE TABLE planets (a ENUM('\xc5\x90','b.c'))", STATEMENT_NONE},
+        {"w\xc3\xb6rld", "INSERT INTO t VALUES ('a\xc3\xb6. b','\xc3\xb6.')", STATEMENT_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct statement_world w = {cases[i].schema, "worldkeeper_sentinel", &tables};
+        struct statement st;
+        statement_judge(&w, "\xc3\xb6ther", cases[i].sql, strlen(cases[i].sql), &st);
+        if (st.kind != cases[i].kind)
+            print_error("%s: %d, not %d\n", cases[i].sql, (int)st.kind, (int)cases[i].kind);
+        assert_int_equal(st.kind, cases[i].kind);
+    }
+}
+
 static void test_brief(void **state)
 {
     (void)state;
@@ -246,10 +299,15 @@ static void test_brief(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups),  cmocka_unit_test(test_emptied),
-        cmocka_unit_test(test_changes), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_marks),   cmocka_unit_test(test_other_letters),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_emptied),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_arrivals),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_other_letters),
         cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_odd_names_of_the_schema),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
