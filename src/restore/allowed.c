@@ -349,11 +349,22 @@ static bool words_only(const char *s, size_t len)
     return true;
 }
 
+/* `front` and a text of nothing but capitals or `letters`, digits and `others`, and its quote. */
+static bool sets_text(const char *sql, const char *front, bool letters, const char *others)
+{
+    size_t n = strlen(sql), from = strlen(front);
+    if (!text_starts(sql, front) || n <= from || sql[n - 1] != '\'')
+        return false;
+    for (const char *s = sql + from; s < sql + n - 1; s++)
+        if (!isupper((unsigned char)*s) && !(letters && islower((unsigned char)*s)) &&
+            !isdigit((unsigned char)*s) && !strchr(others, *s))
+            return false;
+    return true;
+}
+
 static bool setting(const char *sql)
 {
     static const char *const fronts[] = {"SET NAMES ", "SET character_set_client=", NULL};
-    static const char mode[] = "SET sql_mode='";
-    size_t n = strlen(sql);
     for (const char *const *f = fronts; *f; f++)
         if (text_starts(sql, *f)) {
             const char *rest = sql + strlen(*f);
@@ -362,16 +373,21 @@ static bool setting(const char *sql)
             size_t first = comma ? (size_t)(comma - rest) : strlen(rest);
             return first > 0 && words_only(rest, first) && words_only(value, strlen(value));
         }
-    if (!text_starts(sql, mode) || n <= sizeof mode - 1 || sql[n - 1] != '\'')
-        return false;
-    for (const char *s = sql + sizeof mode - 1; s < sql + n - 1; s++)
-        if (!isupper((unsigned char)*s) && !isdigit((unsigned char)*s) && !strchr("_,", *s))
-            return false;
-    return true;
+    return sets_text(sql, "SET sql_mode='", false, "_,") ||
+           sets_text(sql, "SET time_zone='", true, "_/+-:");
 }
 
 static const char *const kinds[] = {"VIEW",  "TRIGGER", "FUNCTION", "PROCEDURE",
-                                    "EVENT", "LIBRARY", NULL};
+                                    "EVENT", "LIBRARY", "PACKAGE",  NULL};
+
+/* The token behind the word of a kind; that of a package's body is two words. */
+static enum token behind_kind(struct scan *sc, const char **from, size_t *n)
+{
+    static const char *const packages[] = {"PACKAGE", NULL}, *const body[] = {"BODY", NULL};
+    bool package = one_of(*from, *n, packages);
+    enum token t = next(sc, from, n);
+    return package && t == WORD && one_of(*from, *n, body) ? next(sc, from, n) : t;
+}
 
 /* Routines come quoted as their own sql_mode has it: "p" under ANSI_QUOTES. A backslash is the only
  * thing in it that the modes read in different ways, and nobody's name holds one. */
@@ -393,11 +409,10 @@ static bool dropping(const char *sql)
     size_t n;
     if (next(&sc, &from, &n) != WORD || next(&sc, &from, &n) != WORD || !one_of(from, n, kinds))
         return false;
-    for (size_t i = 0; i < 2; i++)
-        if (next(&sc, &from, &n) != WORD || n != strlen(exists[i]) ||
-            strncasecmp(from, exists[i], n) != 0)
+    enum token t = behind_kind(&sc, &from, &n);
+    for (size_t i = 0; i < 2; i++, t = next(&sc, &from, &n))
+        if (t != WORD || n != strlen(exists[i]) || strncasecmp(from, exists[i], n) != 0)
             return false;
-    enum token t = next(&sc, &from, &n);
     return named(t, from, n) && next(&sc, &from, &n) == END;
 }
 
@@ -423,7 +438,7 @@ static bool making(const char *sql)
         whose = t == OTHER;
     }
     bool called = n == strlen("FUNCTION") && strncasecmp(from, "FUNCTION", n) == 0;
-    enum token t = next(&sc, &from, &n);
+    enum token t = behind_kind(&sc, &from, &n);
     if (!named(t, from, n))
         return false;
     enum token behind = next(&sc, &from, &n);

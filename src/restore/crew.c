@@ -281,7 +281,7 @@ static int look_at(struct crew *c, struct loader *l, size_t i, struct err *e)
 {
     struct target *t = plan_find(c->w->plan, c->w->m->tables[i].name);
     struct format_item item;
-    if (!t || t->skip || (t->memory && !(l && loader_defines(l, t))))
+    if (!t || t->skip || (t->memory && !(l && plan_defines(l->plan, t))))
         return 0;
     struct verify_part *part = verify_part_open(c->file, i, e);
     int rc = part ? verify_part_next(part, &item, e) : -1;

@@ -21,6 +21,7 @@ struct statement {
     const char *sql; /* without comments in front; conditional comments are opened up */
     size_t len;
     uint64_t number;
+    bool plain; /* the sql_mode that the file set before has NO_BACKSLASH_ESCAPES */
 };
 typedef int statement_fn(void *arg, const struct statement *st, struct err *e);
 
@@ -29,7 +30,9 @@ struct source {
     const char *name;
     struct buf text, delimiter;
     size_t at;
-    bool eof, ends;
+    bool eof, ends, plain;
+    const char *only; /* the schema whose statements are wanted; NULL: whatever there is */
+    bool elsewhere;   /* behind USE of another one */
     uint64_t number;
 };
 
@@ -116,7 +119,7 @@ static void open_comment(struct statement *st)
 
 static int next_statement(struct source *s, struct statement *st, struct err *e)
 {
-    struct sql_scan scan = {0};
+    struct sql_scan scan = {.plain = s->plain};
     size_t done = 0, hold = s->delimiter.len + 1;
     for (;;) {
         size_t have = s->text.len - s->at, upto = s->eof ? have : have > hold ? have - hold : 0;
@@ -124,7 +127,8 @@ static int next_statement(struct source *s, struct statement *st, struct err *e)
         if (upto > done)
             end = sql_find_end(from + done, from + upto, s->delimiter.p, &scan);
         if (end || (s->eof && have && strspn(from, " \r\n\t") < have)) {
-            *st = (struct statement){from, end ? (size_t)(end - from) : have, ++s->number};
+            *st =
+                (struct statement){from, end ? (size_t)(end - from) : have, ++s->number, s->plain};
             s->at += st->len + (end ? s->delimiter.len : 0);
             if (!end)
                 return err_set(e, ERR_DAMAGED, 0, "%s: statement %llu is cut off", s->name,
@@ -140,50 +144,27 @@ static int next_statement(struct source *s, struct statement *st, struct err *e)
     }
 }
 
-static int each_statement(struct source *s, statement_fn *fn, void *arg, struct err *e)
-{
-    struct statement st;
-    int got;
-    for (;;) {
-        if (skip_front(s, e) < 0)
-            return -1;
-        got = take_delimiter(s, e);
-        if (got < 0)
-            return -1;
-        if (got > 0)
-            continue;
-        if (s->at == s->text.len && s->eof)
-            return 0;
-        got = next_statement(s, &st, e);
-        if (got <= 0)
-            return got;
-        if (fn(arg, &st, e) < 0)
-            return -1;
-    }
-}
-
-static int run_source(int fd, const char *name, statement_fn *fn, void *arg, bool *ends,
-                      struct err *e)
-{
-    unsigned char magic[2] = {0};
-    if (lseek(fd, 0, SEEK_SET) < 0 || read(fd, magic, 2) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return err_sys(e, errno, "cannot read %s", name);
-    struct source s = {.name = name};
-    buf_adds(&s.delimiter, ";");
-    s.in = magic[0] == 0x1f && magic[1] == 0x8b ? gunzip_open(fd, name, e)
-                                                : gunzip_open_plain(fd, name, e);
-    int rc = s.in ? each_statement(&s, fn, arg, e) : -1;
-    *ends = s.ends;
-    gunzip_close(s.in);
-    buf_free(&s.text);
-    buf_free(&s.delimiter);
-    return rc;
-}
-
 static bool is(const struct statement *st, const char *word)
 {
     size_t n = strlen(word);
     return st->len >= n && strncasecmp(st->sql, word, n) == 0;
+}
+
+/* The place behind a word of the statement, NULL where it is not there. */
+static const char *behind_word(const struct statement *st, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *s = st->sql; s + n <= st->sql + st->len; s++)
+        if (strncasecmp(s, word, n) == 0)
+            return s + n;
+    return NULL;
+}
+
+/* A trigger's body is written under its own mode, which tells what a backslash in it is. */
+static void note_mode(struct source *s, const struct statement *st)
+{
+    if (is(st, "SET ") && behind_word(st, "sql_mode"))
+        s->plain = behind_word(st, "NO_BACKSLASH_ESCAPES") != NULL;
 }
 
 /* The table's name behind `word`; NULL where it is not a plain (quoted or bare) name. */
@@ -205,20 +186,84 @@ static const char *name_behind(const struct statement *st, const char *word, str
     return s > from && s < end && *s != '.' ? s : NULL;
 }
 
+/* The name behind USE, or what stands there. */
+static void used_schema(const struct statement *st, struct buf *name)
+{
+    buf_clear(name);
+    if (!name_behind(st, "USE ", name) && name->len == 0)
+        buf_add(name, st->sql, st->len);
+}
+
+static void note_schema(struct source *s, const struct statement *st)
+{
+    struct buf name = {0};
+    if (!s->only || !is(st, "USE "))
+        return;
+    used_schema(st, &name);
+    s->elsewhere = strcmp(name.p, s->only) != 0;
+    buf_free(&name);
+}
+
+static int each_statement(struct source *s, statement_fn *fn, void *arg, struct err *e)
+{
+    struct statement st;
+    int got;
+    for (;;) {
+        if (skip_front(s, e) < 0)
+            return -1;
+        got = take_delimiter(s, e);
+        if (got < 0)
+            return -1;
+        if (got > 0)
+            continue;
+        if (s->at == s->text.len && s->eof)
+            return 0;
+        got = next_statement(s, &st, e);
+        if (got <= 0)
+            return got;
+        note_mode(s, &st);
+        note_schema(s, &st);
+        if (s->elsewhere && !is(&st, "SET "))
+            continue;
+        if (fn(arg, &st, e) < 0)
+            return -1;
+    }
+}
+
+static int run_source(int fd, const char *name, const char *only, statement_fn *fn, void *arg,
+                      bool *ends, struct err *e)
+{
+    unsigned char magic[2] = {0};
+    if (lseek(fd, 0, SEEK_SET) < 0 || read(fd, magic, 2) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return err_sys(e, errno, "cannot read %s", name);
+    struct source s = {.name = name, .only = only, .elsewhere = only != NULL};
+    buf_adds(&s.delimiter, ";");
+    s.in = magic[0] == 0x1f && magic[1] == 0x8b ? gunzip_open(fd, name, e)
+                                                : gunzip_open_plain(fd, name, e);
+    int rc = s.in ? each_statement(&s, fn, arg, e) : -1;
+    *ends = s.ends;
+    gunzip_close(s.in);
+    buf_free(&s.text);
+    buf_free(&s.delimiter);
+    return rc;
+}
+
+/* Options stand outside the parentheses of the columns; a text among them may hold anything. */
 static const char *find_option(const struct statement *st, const char *word, char *out, size_t size)
 {
-    /* Options stand behind the last parenthesis of the columns. */
-    const char *s = memrchr(st->sql, ')', st->len), *end = st->sql + st->len;
-    size_t n = strlen(word);
-    for (; s && s + n < end; s++)
-        if (strncasecmp(s, word, n) == 0) {
-            size_t len = 0;
-            for (s += n; s + len < end && isalnum((unsigned char)s[len]) && len + 1 < size; len++)
-                out[len] = s[len];
-            out[len] = '\0';
-            return out;
-        }
-    return NULL;
+    const char *s = st->sql, *end = s + st->len;
+    size_t n = strlen(word), depth = 0, len = 0;
+    while (s < end && (depth || (size_t)(end - s) <= n || strncasecmp(s, word, n) != 0)) {
+        depth += *s == '(';
+        depth -= *s == ')' && depth;
+        s = *s && strchr("'\"`", *s) ? values_behind_quoted(s, end) : s + 1;
+    }
+    if (s >= end)
+        return NULL;
+    for (s += n; s + len < end && isalnum((unsigned char)s[len]) && len + 1 < size; len++)
+        out[len] = s[len];
+    out[len] = '\0';
+    return out;
 }
 
 /* Column names in their order: the lines of the definition that begin with a quoted name. */
@@ -303,61 +348,179 @@ struct planning {
     const struct job *job;
     const char *file;
     struct foreign_report *report;
+    struct buf schema, first; /* behind USE: now, and where the first table was */
+    bool tables;              /* one was there */
+    bool ours, several;       /* tables of the world's own schema; of more than one */
+    bool header;              /* mysqldump's own, in which it tells the time zone */
 };
 
-static int plan_statement(void *arg, const struct statement *st, struct err *e)
+/* SET TIME_ZONE='+00:00', which mysqldump writes unless it was told not to. */
+static void note_zone(struct planning *p, const struct statement *st)
 {
-    struct planning *p = arg;
+    struct foreign_report *r = p->report;
+    const char *s = behind_word(st, "TIME_ZONE"), *end = st->sql + st->len;
+    p->header |= behind_word(st, "@OLD_UNIQUE_CHECKS") != NULL;
+    while (s && s < end && strchr(" =", *s))
+        s++;
+    if (!s || s >= end || !strchr("'\"", *s))
+        return;
+    size_t len = 0;
+    for (s++; s + len < end && (isalnum((unsigned char)s[len]) || strchr("+-:/_", s[len]));)
+        len++;
+    if (len && len < sizeof r->zone)
+        snprintf(r->zone, sizeof r->zone, "%.*s", (int)len, s);
+}
+
+static void note_place(struct planning *p)
+{
+    const char *schema = p->schema.p ? p->schema.p : "";
+    if (!p->tables)
+        buf_adds(&p->first, schema);
+    p->several |= p->tables && strcmp(schema, p->first.p) != 0;
+    p->ours |= p->job->cfg->schema && strcmp(schema, p->job->cfg->schema) == 0;
+    p->tables = true;
+}
+
+static int refuse_twice(const struct planning *p, const struct statement *st, const char *name,
+                        struct err *e)
+{
+    err_set(e, ERR_REFUSED, 0, "%s: statement %llu makes table %s a second time", p->file,
+            (unsigned long long)st->number, name);
+    err_hint(e, "these are several dumps in one file: take them apart, and restore one");
+    return -1;
+}
+
+static int plan_table(struct planning *p, const struct statement *st, struct err *e)
+{
     struct buf name = {0};
     char option[32];
+    const char *rest = name_behind(st, "CREATE TABLE ", &name);
     int rc = 0;
-    p->report->statements++;
-    if (is(st, "CREATE TABLE ")) {
-        const char *rest = name_behind(st, "CREATE TABLE ", &name);
-        if (!rest) {
-            rc = refuse(st, p->file, e);
-        } else if (!plan_find(p->plan, name.p)) {
-            struct target *t =
-                plan_add(p->plan, p->job, name.p,
-                         find_option(st, "ENGINE=", option, sizeof option) ? option : "");
-            if (find_option(st, "AUTO_INCREMENT=", option, sizeof option))
-                t->auto_increment = strtoull(option, NULL, 10);
-            note_columns(t, st);
-            if (!t->skip && !t->memory && !allowed_table(rest, (size_t)(st->sql + st->len - rest)))
-                plan_leave_out(p->plan, t, ALLOWED_NOT_TABLE);
-        }
-    } else if (is(st, "INSERT INTO ")) {
-        const char *rows = name_behind(st, "INSERT INTO ", &name);
-        if (!rows || !plan_find(p->plan, name.p) ||
-            !allowed_rows(rows, (size_t)(st->sql + st->len - rows)))
-            rc = refuse(st, p->file, e);
-    } else if (passed_over(st)) {
-        p->report->passed_over++;
-    } else {
+    note_place(p);
+    if (!rest) {
         rc = refuse(st, p->file, e);
+    } else if (plan_find(p->plan, name.p)) {
+        rc = p->several ? 0 : refuse_twice(p, st, name.p, e);
+    } else {
+        struct target *t =
+            plan_add(p->plan, p->job, name.p,
+                     find_option(st, "ENGINE=", option, sizeof option) ? option : "");
+        if (find_option(st, "AUTO_INCREMENT=", option, sizeof option))
+            t->auto_increment = strtoull(option, NULL, 10);
+        note_columns(t, st);
+        if (!t->skip && !t->memory && !allowed_table(rest, (size_t)(st->sql + st->len - rest)))
+            plan_leave_out(p->plan, t, ALLOWED_NOT_TABLE);
     }
     buf_free(&name);
     return rc;
 }
 
+/* mysqldump defines a table with all it has. Others add its keys behind its rows; one that is there
+ * has them. */
+static int refuse_keys(const struct planning *p, const struct statement *st, struct err *e)
+{
+    static const char add[] = "ADD ";
+    struct buf name = {0};
+    const char *rest = name_behind(st, "ALTER TABLE ", &name), *end = st->sql + st->len;
+    const struct target *t = rest ? plan_find(p->plan, name.p) : NULL;
+    int rc = 0;
+    while (t && rest < end && isspace((unsigned char)*rest))
+        rest++;
+    if (t && !t->skip && plan_defines(p->plan, t) && (size_t)(end - rest) > strlen(add) &&
+        strncasecmp(rest, add, strlen(add)) == 0) {
+        rc = refuse(st, p->file, e);
+        err_hint(e, "restore such a file by hand with the mysql client, or make the table first: "
+                    "into one that is there its rows go as they are");
+    }
+    buf_free(&name);
+    return rc;
+}
+
+static int plan_rows(const struct planning *p, const struct statement *st, struct err *e)
+{
+    struct buf name = {0};
+    const char *rows = name_behind(st, "INSERT INTO ", &name);
+    bool fits = rows && !st->plain && plan_find(p->plan, name.p) &&
+                allowed_rows(rows, (size_t)(st->sql + st->len - rows));
+    buf_free(&name);
+    return fits ? 0 : refuse(st, p->file, e);
+}
+
+static int plan_statement(void *arg, const struct statement *st, struct err *e)
+{
+    struct planning *p = arg;
+    p->report->statements++;
+    if (is(st, "CREATE TABLE "))
+        return plan_table(p, st, e);
+    if (is(st, "INSERT INTO "))
+        return plan_rows(p, st, e);
+    if (is(st, "ALTER TABLE ") && refuse_keys(p, st, e) < 0)
+        return -1;
+    if (!passed_over(st))
+        return refuse(st, p->file, e);
+    p->report->passed_over++;
+    if (is(st, "USE "))
+        used_schema(st, &p->schema);
+    if (is(st, "SET ") && !p->tables)
+        note_zone(p, st);
+    return 0;
+}
+
+static int refuse_several(const struct planning *p, struct err *e)
+{
+    struct buf b = {0};
+    text_clean(&b, p->first.p, 64);
+    err_set(e, ERR_REFUSED, 0, "%s holds tables of several schemas (%s and more), none called %s",
+            p->file, b.p, p->job->cfg->schema);
+    err_hint(e, "dump the one that is wanted alone: mysqldump SCHEMA");
+    buf_free(&b);
+    return -1;
+}
+
+static int plan_pass(int fd, struct planning *p, struct err *e)
+{
+    struct foreign_report *r = p->report;
+    const char *only = r->schema[0] ? r->schema : NULL;
+    buf_adds(&p->schema, "");
+    int rc = run_source(fd, p->file, only, plan_statement, p, &r->ends, e);
+    r->server_zone = p->header && !r->zone[0];
+    if (rc == 0 && p->several && !p->ours)
+        rc = refuse_several(p, e);
+    buf_free(&p->schema);
+    buf_free(&p->first);
+    return rc;
+}
+
+/* Tables of several schemas may have the same name, and are not one world: the world's own is
+ * taken. */
 int foreign_plan(int fd, const char *name, struct plan *plan, const struct job *job,
                  struct foreign_report *report, struct err *e)
 {
-    struct planning p = {plan, job, name, report};
+    struct planning p = {.plan = plan, .job = job, .file = name, .report = report};
     *report = (struct foreign_report){0};
-    return run_source(fd, name, plan_statement, &p, &report->ends, e);
+    int rc = plan_pass(fd, &p, e);
+    if (rc < 0 || !p.several)
+        return rc;
+    p = (struct planning){.plan = plan, .job = job, .file = name, .report = report};
+    *report = (struct foreign_report){0};
+    snprintf(report->schema, sizeof report->schema, "%s", job->cfg->schema);
+    plan_clear(plan);
+    return plan_pass(fd, &p, e);
 }
 
 struct loading {
     struct loader *l;
     const char *file;
-    char *table; /* of the last INSERT or CREATE */
+    char *table;    /* of the last INSERT or CREATE */
+    char names[32]; /* the character set that the file has for rows */
 };
 
-/* Only what tells the character set of the text that follows. */
+/* Only what tells the character set of the text that follows. A file has one for its rows and, in
+ * front of each definition, another one for that. */
 static int load_set(struct loading *p, const struct statement *st, struct err *e)
 {
-    static const char *const wanted[] = {"SET NAMES ", "SET character_set_client", NULL};
+    static const char rows[] = "SET NAMES ";
+    static const char *const wanted[] = {rows, "SET character_set_client", NULL};
     for (const char *const *w = wanted; *w; w++)
         if (is(st, *w) && !memchr(st->sql, ',', st->len) && !memchr(st->sql, '@', st->len)) {
             const char *name = st->sql + strlen(*w), *end = st->sql + st->len;
@@ -366,9 +529,11 @@ static int load_set(struct loading *p, const struct statement *st, struct err *e
             size_t len = 0; /* the end of a conditional comment may still be there */
             while (name + len < end && (isalnum((unsigned char)name[len]) || name[len] == '_'))
                 len++;
-            return allowed_charset(name, len) ? db_execf(p->l->db, e, "%s%s%.*s", *w,
-                                                         strchr(*w, '_') ? "=" : "", (int)len, name)
-                                              : refuse_charset(name, len, e);
+            if (len >= sizeof p->names || !allowed_charset(name, len))
+                return refuse_charset(name, len, e);
+            if (*w == rows)
+                snprintf(p->names, sizeof p->names, "%.*s", (int)len, name);
+            return db_execf(p->l->db, e, "%s%s%.*s", *w, *w == rows ? "" : "=", (int)len, name);
         }
     return 0;
 }
@@ -431,7 +596,7 @@ static int load_create(struct loading *p, const struct statement *st, struct err
         buf_add(&sql, rest, (size_t)(st->sql + st->len - rest));
         rc = loader_table(p->l, name.p, sql.p, sql.len, e);
         if (rc == 0)
-            rc = db_exec(p->l->db, "SET NAMES utf8mb4", e);
+            rc = db_execf(p->l->db, e, "SET NAMES %s", p->names);
     }
     buf_free(&name);
     buf_free(&sql);
@@ -454,13 +619,27 @@ static int load_statement(void *arg, const struct statement *st, struct err *e)
     return rc;
 }
 
-int foreign_load(int fd, const char *name, struct loader *l, struct err *e)
+/* The times of a file that tells no zone are those of the server that it was made on, as far as
+ * anybody knows the one that it is put back to: so reads it the stock client. */
+static int set_zone(struct db *db, const struct foreign_report *r, struct err *e)
 {
-    struct loading p = {.l = l, .file = name};
+    if (r->server_zone)
+        return db_exec(db, "SET SESSION time_zone=@@GLOBAL.time_zone", e);
+    return r->zone[0] ? db_execf(db, e, "SET SESSION time_zone='%s'", r->zone) : 0;
+}
+
+int foreign_load(int fd, const char *name, const struct foreign_report *report, struct loader *l,
+                 struct err *e)
+{
+    struct loading p = {.l = l, .file = name, .names = "utf8mb4"};
+    const char *only = report->schema[0] ? report->schema : NULL;
     bool ends;
-    int rc = run_source(fd, name, load_statement, &p, &ends, e);
+    int rc = set_zone(l->db, report, e);
+    if (rc == 0)
+        rc = run_source(fd, name, only, load_statement, &p, &ends, e);
     struct err ignored;
-    if (db_exec(l->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
+    if (db_exec(l->db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0 ||
+        db_exec(l->db, "SET SESSION time_zone='+00:00'", rc < 0 ? &ignored : e) < 0)
         rc = -1;
     return rc;
 }

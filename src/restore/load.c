@@ -10,6 +10,22 @@
 #define PIECE (32u << 10)
 #define PIECE_LOGGED (128u << 10)
 
+/* A TIMESTAMP without a default is to have none. Without the right to it only what is made of a
+ * dump's text, on a server that is told so, is made as that server makes it. */
+static int bare_timestamps(struct db *db, struct err *e)
+{
+    struct err why = {0};
+    char *off =
+        db_one(db, "SELECT 1 FROM DUAL WHERE NOT @@SESSION.explicit_defaults_for_timestamp", &why);
+    if (off)
+        db_exec(db, "SET SESSION explicit_defaults_for_timestamp=1", &why);
+    free(off);
+    if (!db_unanswered(&why))
+        return 0;
+    *e = why;
+    return -1;
+}
+
 int loader_begin(struct loader *l, struct db *db, const struct job *job, const char *schema,
                  struct plan *plan, _Atomic uint64_t *rows, struct err *e)
 {
@@ -19,7 +35,7 @@ int loader_begin(struct loader *l, struct db *db, const struct job *job, const c
     l->heap_default = db_variable_number(db, "max_heap_table_size");
     l->packet_max = packet > 0 ? (uint64_t)packet : 1u << 20;
     /* A rounded decimal is only a note, and still another value. */
-    if (db_exec(db, "SET SESSION sql_notes=1", e) < 0)
+    if (db_exec(db, "SET SESSION sql_notes=1", e) < 0 || bare_timestamps(db, e) < 0)
         return -1;
     /* MariaDB only; MySQL checks constraints always, and dumped rows passed them once. */
     if (db_is_mariadb(db))
@@ -53,6 +69,9 @@ static int take_item(struct loader *l, const struct format_item *item, struct er
 {
     if (item->type == FORMAT_CREATE) {
         if (loader_table(l, item->table, item->sql, item->sql_len, e) < 0)
+            return -1;
+        if (l->target && !plan_defines(l->plan, l->target) &&
+            load_columns_letters(l->target, item->sql, item->sql_len, e) < 0)
             return -1;
         l->changes = l->fold && l->target ? fold_find(l->fold, item->table) : NULL;
         if (l->target && load_digits_off(l, item->sql, item->sql_len, e) < 0)

@@ -46,8 +46,6 @@ int loader_takes(const struct plan *plan, const char *table, const char *create,
 /* Does this CREATE TABLE of the dump hold a table and nothing else? ERR_DAMAGED, ERR_REFUSED. */
 int loader_reads(const struct target *t, const char *create, size_t len, const char **behind_name,
                  struct err *e);
-/* Is the table made from the dump's definition? */
-bool loader_defines(const struct loader *l, const struct target *t);
 /* Does the server take this definition of a MEMORY table? Leaves nothing behind. */
 int loader_prove(struct loader *l, const struct target *t, const char *create, size_t len,
                  struct err *e);

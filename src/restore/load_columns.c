@@ -1,4 +1,5 @@
 /* Whether the columns of a table take the rows of a dump, and what they mean there. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,4 +87,53 @@ int load_columns_check(const struct target *t, struct err *e)
                            t->name, c->name);
     }
     return 0;
+}
+
+/* The word behind `front` in a line, "" where that is not in front of all quotes. */
+static void word_behind(const char *line, const char *front, char out[33])
+{
+    size_t len = strcspn(line, "'\n");
+    const char *s = memmem(line, len, front, strlen(front));
+    s = s ? s + strlen(front) : "";
+    snprintf(out, 33, "%.*s", (int)strcspn(s, " ,\n"), s);
+    if (strcmp(out, "utf8") == 0)
+        snprintf(out, 33, "utf8mb3");
+}
+
+static bool letters_fit(const char *was, const char *now)
+{
+    return strcmp(was, now) == 0 || strcmp(was, "ascii") == 0 ||
+           (strcmp(was, "utf8mb3") == 0 && strcmp(now, "utf8mb4") == 0);
+}
+
+/* What a line does not tell, the last one does, for all columns. */
+static void letters_of(const char *create, const char *column, char out[33])
+{
+    const char *type = db_digits_type(create, column), *last = db_digits_options(create);
+    out[0] = '\0';
+    if (!type)
+        return;
+    word_behind(type, " CHARACTER SET ", out);
+    if (!out[0] && last)
+        word_behind(last, " DEFAULT CHARSET=", out);
+}
+
+int load_columns_letters(const struct target *t, const char *create, size_t len, struct err *e)
+{
+    char was[33], *text = xstrndup(create, len);
+    int rc = 0;
+    for (size_t i = 0; i < t->live->column_count && rc == 0; i++) {
+        const struct db_column *c = &t->live->columns[i];
+        if (!c->charset[0] || c->generated || c->encoding == DB_INDEX)
+            continue;
+        letters_of(text, c->name, was);
+        if (!was[0] || letters_fit(was, c->charset))
+            continue;
+        err_set(e, ERR_REFUSED, 0,
+                "column %s of table %s is in character set %s now, and its texts are in %s",
+                c->name, t->name, c->charset, was);
+        rc = load_columns_advise(e);
+    }
+    free(text);
+    return rc;
 }

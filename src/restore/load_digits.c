@@ -26,7 +26,7 @@ static int take_off(struct loader *l, const struct db_table *place, struct err *
 /* Nearly always no, and then nobody is asked for more. */
 static bool may_have_digits(const struct loader *l, const char *create, size_t len)
 {
-    if (!loader_defines(l, l->target))
+    if (!plan_defines(l->plan, l->target))
         return db_digits_any(l->target->live);
     return memmem(create, len, " float(", 7) || memmem(create, len, " double(", 8);
 }

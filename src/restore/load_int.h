@@ -24,6 +24,9 @@ void load_columns_note(struct target *t, const char *columns);
 const struct db_column *load_columns_find(const struct db_table *t, const char *name);
 /* Can rows of a table whose columns changed go by name, with nothing lost? ERR_REFUSED. */
 int load_columns_check(const struct target *t, struct err *e);
+/* Are the texts of a table that is there in the character sets that the dump's definition tells?
+ * The bytes are put back, which are other letters in another one. ERR_REFUSED. */
+int load_columns_letters(const struct target *t, const char *create, size_t len, struct err *e);
 /* What to do when not; -1. */
 int load_columns_advise(struct err *e);
 

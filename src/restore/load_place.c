@@ -133,16 +133,11 @@ static int drop_place(struct loader *l, const struct target *t, struct err *e)
     return rc;
 }
 
-bool loader_defines(const struct loader *l, const struct target *t)
-{
-    return !t->live || !t->live->memory || l->plan->into;
-}
-
 static int create_once(struct loader *l, struct target *t, const char *create, size_t len,
                        struct err *e)
 {
-    return loader_defines(l, t) ? create_from_text(l, t, "CREATE TABLE ", create, len, e)
-                                : create_like(l, t, e);
+    return plan_defines(l->plan, t) ? create_from_text(l, t, "CREATE TABLE ", create, len, e)
+                                    : create_like(l, t, e);
 }
 
 /* A temporary one is seen by nobody. */
@@ -174,6 +169,12 @@ static int create_place(struct loader *l, struct target *t, const char *create, 
     t->heap = t->memory ? base : 0;
     if (db_figures(l->db, l->schema, loader_place(l, t), &fresh, e) < 0)
         return -1;
+    if (t->memory && !fresh.memory) {
+        err_set(e, ERR_REFUSED, 0, "the server makes table %s of another engine than MEMORY",
+                t->name);
+        err_hint(e, DB_ENGINE_HINT);
+        return -1;
+    }
     if (t->heap_need > want)
         want = t->heap_need;
     if (fresh.max_data_length > 0 && t->max_data_length > fresh.max_data_length) {

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "core/text.h"
+#include "db/sql.h"
 
 int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, struct err *e)
 {
@@ -76,6 +77,11 @@ static int mark_triggers(struct db *db, struct plan *p, const char *schema, stru
     return 0;
 }
 
+bool plan_defines(const struct plan *p, const struct target *t)
+{
+    return !t->live || !t->live->memory || p->into;
+}
+
 void plan_leave_out(struct plan *p, struct target *t, const char *why)
 {
     t->skip = true;
@@ -91,6 +97,31 @@ bool plan_wants_any(const struct plan *p)
     return false;
 }
 
+/* Half a definition stands where a table is to come; what rows it had, nobody can tell any more. */
+static int refuse_closed(struct db *db, const struct plan *p, const char *schema, struct err *e)
+{
+    struct db_tables closed;
+    if (db_closed_tables(db, schema, &closed, e) < 0)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; i < closed.count && rc == 0; i++) {
+        const struct target *t = plan_find(p, closed.list[i].name);
+        if (!t || t->skip)
+            continue;
+        struct buf drop = {0};
+        buf_adds(&drop, "DROP TABLE ");
+        sql_ident2(&drop, schema, t->name);
+        rc = err_set(e, ERR_REFUSED, 0,
+                     "the server cannot open table %s of schema %s, in whose place the restore "
+                     "would put its own",
+                     t->name, schema);
+        err_hint(e, "if it was a MEMORY table its rows are gone with it: %s;", drop.p);
+        buf_free(&drop);
+    }
+    db_tables_free(&closed);
+    return rc;
+}
+
 int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
                 struct err *e)
 {
@@ -99,6 +130,8 @@ int plan_finish(struct db *db, struct plan *p, const struct job *job, const char
         err_hint(e, "[restore] scope = all restores tables of durable engines too");
         return -1;
     }
+    if (refuse_closed(db, p, schema, e) < 0)
+        return -1;
     for (size_t i = 0; i < p->live.count; i++) {
         const struct db_table *t = &p->live.list[i];
         if (!t->memory || plan_find(p, t->name) || strcmp(t->name, job->cfg->sentinel) == 0)
@@ -128,7 +161,7 @@ struct target *plan_find(const struct plan *p, const char *name)
     return NULL;
 }
 
-void plan_free(struct plan *p)
+void plan_clear(struct plan *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         for (size_t c = 0; c < p->list[i].column_count; c++)
@@ -140,6 +173,14 @@ void plan_free(struct plan *p)
         free(p->list[i].name);
     }
     free(p->list);
+    p->list = NULL;
+    p->count = 0;
+    p->rows = 0;
+}
+
+void plan_free(struct plan *p)
+{
+    plan_clear(p);
     db_tables_free(&p->live);
     db_names_free(&p->not_in_dump);
     *p = (struct plan){0};

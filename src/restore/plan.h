@@ -50,6 +50,8 @@ struct target *plan_add(struct plan *p, const struct job *job, const char *name,
                         const char *engine);
 int plan_from_manifest(struct plan *p, const struct job *job, const struct manifest *m,
                        struct err *e);
+/* Is it made from the dump's definition, and not like the one that is there? */
+bool plan_defines(const struct plan *p, const struct target *t);
 /* After the last plan_add: names what the dump does not know; refuses what cannot work. */
 int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
                 struct err *e);
@@ -58,6 +60,8 @@ void plan_leave_out(struct plan *p, struct target *t, const char *why);
 /* Is any table left to be restored? */
 bool plan_wants_any(const struct plan *p);
 struct target *plan_find(const struct plan *p, const char *name);
+/* No tables are planned any more; what the server has is still known. */
+void plan_clear(struct plan *p);
 void plan_free(struct plan *p);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "db/sql.h"
 #include "journal/statement.h"
 #include "restore/allowed.h"
 
@@ -29,6 +30,45 @@ void redefine_free(struct redefine *r)
         free(r->list[i]);
     free(r->list);
     *r = (struct redefine){0};
+}
+
+/* The table's name in "CREATE DEFINER=`…`@`…` TRIGGER `…` BEFORE INSERT ON `…`"; false: no trigger.
+ */
+static bool trigger_table(const char *sql, struct buf *out)
+{
+    static const char front[] = "CREATE DEFINER=", kind[] = " TRIGGER ";
+    const char *end = sql + strlen(sql), *s = sql + sizeof front - 1;
+    struct buf name = {0};
+    if (!text_starts(sql, front))
+        return false;
+    s = sql_read_ident(s, end, &name);
+    if (s && *s == '@')
+        s = sql_read_ident(s + 1, end, &name);
+    s = s && text_starts(s, kind) ? sql_read_ident(s + sizeof kind - 1, end, &name) : NULL;
+    s = s ? strstr(s, " ON `") : NULL;
+    buf_free(&name);
+    buf_clear(out);
+    return s && sql_read_ident(s + strlen(" ON "), end, out);
+}
+
+void redefine_triggers(struct redefine *r, bool (*of)(const void *arg, const char *table),
+                       const void *arg)
+{
+    struct redefine out = {0};
+    struct buf table = {0};
+    size_t group = 0; /* its settings begin there */
+    for (size_t i = 0; i < r->count; i++) {
+        if (text_starts(r->list[i], "SET NAMES "))
+            group = i;
+        if (!trigger_table(r->list[i], &table) || !of(arg, table.p))
+            continue;
+        for (; group <= i; group++)
+            if (!text_starts(r->list[group], "DROP "))
+                redefine_note(&out, r->list[group], strlen(r->list[group]));
+    }
+    buf_free(&table);
+    redefine_free(r);
+    *r = out;
 }
 
 char *redefine_mode(const char *sql)

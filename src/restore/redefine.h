@@ -12,6 +12,10 @@ struct redefine {
 };
 /* `sql` is copied. */
 void redefine_note(struct redefine *r, const char *sql, size_t len);
+/* Leaves the triggers of those tables for which `of` is true, without what would drop one of the
+ * same name. */
+void redefine_triggers(struct redefine *r, bool (*of)(const void *arg, const char *table),
+                       const void *arg);
 /* `db` has the world's schema as its default, and has its usual settings again afterwards. What was
  * not made, or not as it was, is in `told`; "" when there is nothing to tell. */
 void redefine_run(struct db *db, const struct redefine *r, char *told, size_t room);

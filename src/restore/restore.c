@@ -12,6 +12,8 @@
 #include "core/fault.h"
 #include "core/file.h"
 #include "core/js.h"
+#include "db/doctor.h"
+#include "db/grants.h"
 #include "db/sentinel.h"
 #include "db/sql.h"
 #include "dump/verify.h"
@@ -27,6 +29,7 @@
 /* Milliseconds: the sessions of a restore that was killed end with the statement that they are at.
  */
 #define LEASE_PATIENCE 2000
+#define SKIPPED_MAX 20 /* dumps that were passed over and are named */
 
 struct run {
     const struct job *job;
@@ -43,6 +46,7 @@ struct run {
     struct redefine definitions; /* of the dump, for a rebuilt server */
     struct catchup changes;      /* since the dump that is being loaded */
     struct manifest before;      /* --force: the dump of the world that is replaced */
+    bool skipped_more;           /* dumps were passed over that are not named */
     mono_t began;
 };
 
@@ -97,7 +101,9 @@ static int ensure_schema(struct run *r, const char *schema, struct err *e)
     buf_adds(&b, "USE ");
     sql_ident(&b, schema);
     int rc = db_exec_len(r->db, b.p, b.len, e);
-    if (rc < 0 && e->num == 1049 && !r->opt->dry_run) {
+    if (rc < 0 && e->num == DB_NO_SCHEMA && r->opt->dry_run) {
+        rc = 0; /* it would be made, and holds nothing */
+    } else if (rc < 0 && e->num == DB_NO_SCHEMA) {
         buf_clear(&b);
         buf_adds(&b, "CREATE DATABASE ");
         sql_ident(&b, schema);
@@ -134,7 +140,7 @@ static int world_lives(struct run *r, bool *lives, const char **why, struct err 
     const struct state *st = r->opt->state;
     struct db_sentinel s = {0};
     *lives = false;
-    if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && e->num != 1146)
+    if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && !db_table_missing(e))
         return -1;
     if (db_server_id(r->db, &r->out->server, e) < 0)
         return -1;
@@ -200,9 +206,17 @@ static int guard_world(struct run *r, struct err *e)
     return dump_before_force(r, e);
 }
 
+/* After a change of the key hundreds may be none: a log and an answer of all of them help nobody.
+ */
 static void skipped(struct run *r, const char *dump, const char *reason)
 {
     char text[1200];
+    size_t told = json_array_size(r->out->skipped);
+    if (told == SKIPPED_MAX && !r->skipped_more)
+        note(r, "further dumps are passed over without a word; --verify names each");
+    r->skipped_more = told == SKIPPED_MAX;
+    if (r->skipped_more)
+        return;
     json_array_append_new(r->out->skipped,
                           json_pack("{s:s, s:o}", "dump", dump, "reason", js_clean(reason)));
     snprintf(text, sizeof text, "dump %s passed over: %.1000s", dump, reason);
@@ -224,12 +238,20 @@ static void drop_places(struct run *r)
     }
 }
 
+static bool comes_anew(const void *arg, const char *table)
+{
+    const struct target *t = plan_find(arg, table);
+    return t && !t->live && t->created;
+}
+
 /* Views, routines, triggers and events outlive a restart; only a rebuilt server has lost them as
- * well. The world is in already, so that a refusal (a definer that is not there any more) is only
- * told. */
+ * well, and a table that was dropped its triggers. The world is in already, so that a refusal (a
+ * definer that is not there any more) is only told. */
 static void restore_definitions(struct run *r)
 {
     char told[sizeof r->out->warning];
+    if (!r->rebuilt)
+        redefine_triggers(&r->definitions, comes_anew, &r->plan);
     redefine_run(r->db, &r->definitions, told, sizeof told);
     if (told[0])
         snprintf(r->out->warning, sizeof r->out->warning, "%s", told);
@@ -239,7 +261,7 @@ static int see_definition(void *arg, const struct format_item *item, struct err 
 {
     struct run *r = arg;
     (void)e;
-    if (item->type == FORMAT_DEFINITION && r->rebuilt)
+    if (item->type == FORMAT_DEFINITION)
         redefine_note(&r->definitions, item->sql, item->sql_len);
     return 0;
 }
@@ -334,8 +356,12 @@ static int nothing_intact(const struct run *r, struct err *e)
     err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu looked at%s%s%s%.300s)",
             r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
             js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
-    err_hint(e, "worldkeeper --verify says what is wrong with each; --restore=PATH takes any "
-                "mysqldump file");
+    if (r->catalog.count)
+        err_hint(e, "worldkeeper --verify says what is wrong with each; --restore=PATH takes any "
+                    "mysqldump file");
+    else
+        err_hint(e, "worldkeeper --dump takes one of a living world; --restore=PATH takes any "
+                    "mysqldump file");
     return -1;
 }
 
@@ -385,7 +411,8 @@ static int load_newest(struct run *r, struct err *e)
     return nothing_intact(r, e);
 }
 
-static int load_named(struct run *r, const char *name, struct err *e)
+/* NULL: not there, or not whole. */
+static const struct catalog_entry *find_named(const struct run *r, const char *name, struct err *e)
 {
     char plain[DUMP_NAME_MAX];
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "."), name);
@@ -393,10 +420,18 @@ static int load_named(struct run *r, const char *name, struct err *e)
     if (!c) {
         err_set(e, ERR_NOTHING, 0, "no dump %s in %s", name, r->job->cfg->dump_dir);
         err_hint(e, "worldkeeper --list shows them; a path has a / in it");
-        return -1;
+    } else if (!c->intact) {
+        err_set(e, ERR_NOTHING, 0, "dump %s is not intact: %s", name, c->reason);
+        c = NULL;
     }
-    if (!c->intact)
-        return err_set(e, ERR_NOTHING, 0, "dump %s is not intact: %s", name, c->reason);
+    return c;
+}
+
+static int load_named(struct run *r, const char *name, struct err *e)
+{
+    const struct catalog_entry *c = find_named(r, name, e);
+    if (!c)
+        return -1;
     fault_point("restore.chosen");
     if (fresh_plan(r, e) < 0 || load_own(r, &c->m, e) < 0) {
         if (e->cls == ERR_DAMAGED)
@@ -407,14 +442,15 @@ static int load_named(struct run *r, const char *name, struct err *e)
 }
 
 /* Somebody else's statements: in their order, on one connection. */
-static int load_statements(struct run *r, int fd, const char *path, struct err *e)
+static int load_statements(struct run *r, int fd, const char *path,
+                           const struct foreign_report *report, struct err *e)
 {
     struct loader l;
     _Atomic uint64_t rows = 0;
     progress_phase(r->job->progress, "loading", 0, 0);
     int rc = loader_begin(&l, r->db, r->job, r->schema, &r->plan, &rows, e);
     if (rc == 0)
-        rc = foreign_load(fd, path, &l, e);
+        rc = foreign_load(fd, path, report, &l, e);
     if (rc == 0) {
         fault_point("restore.loaded");
         progress_phase(r->job->progress, "checking", 0, 0);
@@ -454,7 +490,7 @@ static int load_file(struct run *r, const char *path, struct err *e)
         goto out;
     }
     snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
-    rc = r->opt->dry_run ? 0 : load_statements(r, fd, path, e);
+    rc = r->opt->dry_run ? 0 : load_statements(r, fd, path, &report, e);
 out:
     if (fd >= 0)
         close(fd);
@@ -468,10 +504,27 @@ static bool is_path(const char *s)
            (n > 3 && strcmp(s + n - 3, ".gz") == 0 && access(s, F_OK) == 0);
 }
 
+static bool is_newest(const char *dump)
+{
+    return !dump || strcmp(dump, "latest") == 0;
+}
+
+/* A name that was mistyped is told before anything is done for it: --force would dump the living
+ * world, and that dump could be the one too many that pushes out what was meant. */
+static int look_for_dump(const struct run *r, struct err *e)
+{
+    const char *d = r->opt->dump;
+    if (is_newest(d))
+        return 0;
+    if (!is_path(d))
+        return find_named(r, d, e) ? 0 : -1;
+    return access(d, R_OK) == 0 ? 0 : err_sys(e, errno, "cannot open %s", d);
+}
+
 static int load(struct run *r, struct err *e)
 {
     const char *d = r->opt->dump;
-    if (!d || strcmp(d, "latest") == 0)
+    if (is_newest(d))
         return load_newest(r, e);
     if (is_path(d) && r->opt->at.ms)
         return err_set(e, ERR_USAGE, 0,
@@ -518,7 +571,7 @@ static int last_look(struct run *r, struct err *e)
     if (lease != r->lease)
         return err_set(e, ERR_REFUSED, 0,
                        "somebody else raised the generation to %" PRIu64 " meanwhile", lease);
-    if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && e->num != 1146)
+    if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && e->num != DB_NO_TABLE)
         return -1;
     if (s.rows && !r->opt->force)
         return err_set(e, ERR_REFUSED, 0, "the world came alive while it was being restored");
@@ -589,13 +642,28 @@ static int run_steps(struct run *r, struct err *e)
     if (r->opt->state && r->opt->state->generation > r->generation)
         r->generation = r->opt->state->generation;
     r->generation++;
-    if (!r->opt->into && guard_world(r, e) < 0)
+    if (look_for_dump(r, e) < 0 || (!r->opt->into && guard_world(r, e) < 0))
         return -1;
     if (load(r, e) < 0)
         return -1;
     if (r->opt->into || r->opt->dry_run)
         return 0;
     return swap_world(r, e);
+}
+
+/* --check knows the world's schema only, so the GRANT for another one is told here. */
+static void hint_into(struct run *r, struct err *e)
+{
+    struct err ignored;
+    struct buf b = {0};
+    struct doctor_session session;
+    struct grants g = {.literal = db_variable_number(r->db, "partial_revokes") == 1};
+    if (doctor_session(r->db, &session, &ignored) < 0)
+        return;
+    buf_adds(&b, "GRANT " DOCTOR_SCRATCH_RIGHTS);
+    doctor_target(&b, &g, r->schema, session.account);
+    err_hint(e, "%s;", b.p);
+    buf_free(&b);
 }
 
 int restore_run(const struct job *job, const struct restore_options *opt,
@@ -607,6 +675,8 @@ int restore_run(const struct job *job, const struct restore_options *opt,
     int rc = run_steps(&r, e);
     if (rc < 0 && r.db)
         drop_places(&r);
+    if (rc < 0 && r.db && opt->into && e->cls == ERR_DENIED && strstr(e->hint, "GRANT"))
+        hint_into(&r, e);
     if (rc == 0)
         tell_plan(&r);
     if (rc < 0)

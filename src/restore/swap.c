@@ -145,7 +145,14 @@ static int trigger_drop(struct db *db, const char *name, struct err *e)
     return rc;
 }
 
-/* Each trigger of `list` ends on the table it names, made anew where it is not. */
+static bool same_moment(const struct db_trigger *a, const struct db_trigger *b)
+{
+    return strcmp(a->table, b->table) == 0 && strcmp(a->timing, b->timing) == 0 &&
+           strcmp(a->event, b->event) == 0;
+}
+
+/* Each trigger of `list` ends on the table it names, made anew where it is not. Those behind it, of
+ * the same moment, are made anew as well: one that is made comes last. */
 static int triggers_put(struct db *db, const char *schema, const struct db_triggers *list,
                         struct err *e)
 {
@@ -155,12 +162,15 @@ static int triggers_put(struct db *db, const char *schema, const struct db_trigg
     if (db_triggers(db, schema, &now, e) < 0)
         return -1;
     int rc = 0;
+    bool made = false; /* the one before */
     for (size_t i = 0; i < list->count && rc == 0; i++) {
         const struct db_trigger *want = &list->list[i], *have = NULL;
         for (size_t k = 0; k < now.count && !have; k++)
             if (strcmp(now.list[k].name, want->name) == 0)
                 have = &now.list[k];
-        if (have && strcmp(have->table, want->table) == 0)
+        bool moved = i > 0 && made && same_moment(&list->list[i - 1], want);
+        made = moved || !have || strcmp(have->table, want->table) != 0;
+        if (!made)
             continue;
         if (have)
             rc = trigger_drop(db, have->name, e);
@@ -674,20 +684,34 @@ static int keep_trigger(const struct job *job, const struct db_trigger *t, const
     return rc;
 }
 
+static int recover_trigger(struct db *db, const struct job *job, struct db_trigger *t,
+                           struct err *e)
+{
+    struct db_triggers one = {t, 1};
+    struct err why;
+    if (triggers_put(db, job->cfg->schema, &one, &why) == 0)
+        return 0;
+    if (!db_unanswered(&why))
+        return keep_trigger(job, t, &why, e);
+    *e = why;
+    return -1;
+}
+
+/* Those of one moment together, for their order; one by one where that cannot be. */
 static int recover_triggers(struct db *db, const struct job *job, const struct db_triggers *list,
                             struct err *e)
 {
     int rc = 0;
-    for (size_t i = 0; i < list->count && rc == 0; i++) {
-        struct db_triggers one = {&list->list[i], 1};
-        struct err why;
-        if (triggers_put(db, job->cfg->schema, &one, &why) == 0)
+    size_t end;
+    for (size_t i = 0; i < list->count && rc == 0; i = end) {
+        struct err ignored;
+        for (end = i + 1; end < list->count && same_moment(&list->list[i], &list->list[end]);)
+            end++;
+        struct db_triggers group = {&list->list[i], end - i};
+        if (triggers_put(db, job->cfg->schema, &group, &ignored) == 0)
             continue;
-        if (why.cls == ERR_UNREACHABLE || why.cls == ERR_STALLED) {
-            *e = why;
-            return -1;
-        }
-        rc = keep_trigger(job, one.list, &why, e);
+        for (size_t k = i; k < end && rc == 0; k++)
+            rc = recover_trigger(db, job, &list->list[k], e);
     }
     return rc;
 }
@@ -700,7 +724,7 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
         struct err why;
         if (names_back(db, job->cfg->schema, &p->checks[i], &why) == 0)
             continue;
-        if (why.cls == ERR_UNREACHABLE || why.cls == ERR_STALLED) {
+        if (db_unanswered(&why)) {
             *e = why;
             return -1;
         }
@@ -715,7 +739,7 @@ static int recover_pending(struct db *db, const struct job *job, const struct pe
 {
     const struct config *c = job->cfg;
     struct db_sentinel now = {0};
-    if (db_sentinel_read(db, c->schema, c->sentinel, &now, e) < 0 && e->num != 1146)
+    if (db_sentinel_read(db, c->schema, c->sentinel, &now, e) < 0 && e->num != DB_NO_TABLE)
         return -1;
     *swapped = now.rows == 1 && strcmp(now.nonce, p->nonce) == 0;
     if (!*swapped && undo_half_rename(db, job, p, e) < 0)

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* Behind the quoted text that begins at s. */
-static const char *behind_quoted(const char *s, const char *end)
+const char *values_behind_quoted(const char *s, const char *end)
 {
     char quote = *s++;
     for (; s < end && *s != quote; s++)
@@ -18,7 +17,7 @@ static const char *value_end(const char *s, const char *end)
     size_t depth = 0;
     while (s < end) {
         if (*s == '\'' || *s == '"' || *s == '`') {
-            s = behind_quoted(s, end);
+            s = values_behind_quoted(s, end);
             continue;
         }
         if (depth == 0 && (*s == ',' || *s == ')'))

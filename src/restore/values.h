@@ -12,5 +12,7 @@
  * (…),(…)". `generated` says it of each of `count` columns. 1: `out` has the rows without them; 0:
  * they are without them already, `out` is as it was; -1: some row has another number of values. */
 int values_pick(struct buf *out, const char *s, size_t len, const bool *generated, size_t count);
+/* The place behind the text or name whose quote is at s: `end` where it does not end. */
+const char *values_behind_quoted(const char *s, const char *end);
 
 #endif

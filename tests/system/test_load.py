@@ -496,6 +496,38 @@ def test_a_replica_gets_the_same_world(make_server, make_world, make_keeper, way
     assert_same(before, snapshot(other, world.schema), "the replica's world")
 
 
+@pytest.mark.parametrize("logs", ["OFF", "ON"])
+def test_a_replica_is_dumped_with_what_its_source_sends(make_server, make_world, make_keeper, logs):
+    """A replica's own binary log has it only where the server is told so: else the log is not believed, for
+    dumps or for a journal."""
+    option = "log-replica-updates" if MYSQL else "log-slave-updates"
+    row = [*LOG, "--binlog-format=ROW"]
+    source, other = make_server(*row), make_server(*row, "--server-id=2", f"--{option}={logs}")
+    keeper = make_keeper(make_world("empty", on=other, schema="fed")).init()
+    source.sql("CREATE DATABASE IF NOT EXISTS fed", "CREATE TABLE fed.t (id INT PRIMARY KEY, n INT) ENGINE=MEMORY",
+               "INSERT INTO fed.t VALUES (1,1),(2,2)")
+    follow(source, other)
+    point = "dump.locked#1" if logs == "OFF" else "dump.scanned#2"  # the sentinel is the second table
+    dumping = keeper.popen("--dump", "--json", fault=point + "=stop")
+    at_work = wait_stopped(keeper, point)
+    source.sql("UPDATE fed.t SET n=9 WHERE id=1", "INSERT INTO fed.t VALUES (3,3)")
+    if logs == "ON":
+        wait_for(lambda: keeper.world.rows("t") == 3, "the replica to have it")
+    go_on(at_work)
+    done = keeper.finish(dumping)
+    assert done.rc == DONE, done
+    with gzip.open(keeper.path(keeper.newest()), "rt") as f:
+        (rows,) = re.findall(r"INSERT INTO `t` .*? VALUES\n(.*?);\n", f.read(), re.S)
+    checked = keeper.run("--check").out
+    if logs == "ON":
+        assert keeper.newest()["method"] == "fuzzy"
+        assert sorted(re.findall(r"\d,\d", rows)) == ["1,9", "2,2", "3,3"], rows
+        assert "OFF on a replica" not in checked
+    else:
+        assert keeper.newest()["method"] == "copy" and rows == "(1,1),\n(2,2)", rows
+        assert f"{option.replace('-', '_')} is OFF on a replica" in checked, checked
+
+
 # -- a server that wants our files ------------------------------------------------------------------------
 
 class Rogue:

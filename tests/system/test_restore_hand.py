@@ -7,7 +7,7 @@ import time
 
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
-from wk.keeper import DONE, FAILED, REFUSED
+from wk.keeper import DONE, FAILED, REFUSED, USAGE
 from wk.server import mysqldump, stock_restore
 from wk.snapshot import assert_same
 from wk.util import wait_for
@@ -66,6 +66,23 @@ def test_force_saves_the_present_world_first(keeper):
     keeper.world.assert_is(present)
 
 
+def test_a_name_that_is_none_is_told_before_anything_is_done(keeper, tmp_path):
+    """A mistyped dump: exit 5 or 1, and --force has not dumped the living world for nothing."""
+    keeper.dump()
+    before = [d["name"] for d in keeper.dumps()]
+    done = keeper.run("--restore=s8-nope", "--force")
+    assert done.rc == 5 and "no dump s8-nope" in done.err and "--list" in done.err, done
+    done = keeper.run(f"--restore={tmp_path}/nope.sql.gz", "--force")
+    assert done.rc == FAILED and "cannot open" in done.err, done
+    assert [d["name"] for d in keeper.dumps()] == before
+
+
+def test_without_any_dump_the_hint_says_how_to_get_one(keeper):
+    """--verify of no dumps would say nothing."""
+    done = keeper.run("--restore", "--dry-run")
+    assert done.rc == 5 and "--dump takes one" in done.err and "--verify" not in done.err, done
+
+
 def test_force_without_a_dump_of_the_present_does_nothing(keeper):
     """When the present world cannot be saved first, a forced restore does not go on."""
     keeper.dump()
@@ -82,6 +99,20 @@ def test_dry_run_says_and_does_nothing(lost):
     result = lost.ok("--restore", "--dry-run", "--json")
     assert result["dump"] == lost.newest()["name"]
     lost.world.assert_is(emptied)
+
+
+def test_dry_run_of_what_would_make_its_schema(keeper, make_world):
+    """A schema that is not there is no reason against: the restore itself makes it."""
+    keeper.dump()
+    other = make_world("empty")
+    keeper.server.grant("keeper@localhost", other.schema)
+    for schema, args in ((other.schema, ["--into", other.schema]), (keeper.world.schema, [])):
+        keeper.server.sql(f"DROP DATABASE `{schema}`")
+        done = keeper.run("--restore", "--dry-run", *args)
+        assert done.rc == DONE and "would restore" in done.out, done
+        there = f"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '{schema}'"
+        assert keeper.server.value(there) == 0
+        keeper.server.sql(f"CREATE DATABASE `{schema}`")
 
 
 def test_an_older_dump_by_name(keeper):
@@ -147,6 +178,28 @@ def test_into_another_schema(keeper, make_world):
     keeper.ok("--restore", "--into", other.schema)
     assert_same(before, other.snapshot(), "restored into another schema")
     keeper.world.assert_is(present)
+
+
+def test_into_a_schema_without_rights_tells_the_grant(keeper):
+    """--check knows nothing of that schema: what is printed is all that has to be typed."""
+    keeper.dump()
+    then = keeper.world.schema + "_then"
+    refused = keeper.run("--restore", "--into", then)
+    assert refused.rc == FAILED and "HINT: GRANT" in refused.err, refused
+    keeper.server.sql(refused.err.split("HINT: ")[1].strip().rstrip(";"))
+    keeper.ok("--restore", "--into", then)
+    keeper.server.sql(f"DROP DATABASE `{then}`")
+
+
+@pytest.mark.parametrize("name", ["mysql", "SYS", "information_schema", "", "x" * 65])
+@pytest.mark.parametrize("supervised", [False, True])
+def test_into_what_can_be_no_world(keeper, name, supervised):
+    """Rights to write into the server's own tables are rights to be anybody: no hint tells to give them."""
+    keeper.dump()
+    if supervised:
+        keeper.start()
+    done = keeper.run("--restore", "--into", name)
+    assert done.rc == USAGE and f"--into '{name[:40]}" in done.err and "GRANT" not in done.err, done
 
 
 def test_into_a_schema_with_rows_needs_force(keeper, make_world):

@@ -9,6 +9,7 @@ from wk.server import MYSQL, as_mysql
 
 DEFINER_RIGHT = "SET_ANY_DEFINER" if MYSQL else "SET USER"
 SHORT = "max_execution_time=1" if MYSQL else "max_statement_time=0.001"
+READ_ONLY = "transaction_read_only=1" if MYSQL else "tx_read_only=1"
 
 
 def crashed_again(keeper, victim, change):
@@ -41,6 +42,23 @@ def test_half_a_rename_is_undone(half_renamed):
     """No table stays without its name, no trigger is lost, and the restore then succeeds."""
     half_renamed.ok("--restore")
     half_renamed.world.assert_is(half_renamed.before)
+
+
+def test_triggers_keep_their_order_through_a_kill(doomed, victim):
+    """A restore that was killed while it moved the first of three triggers of one moment: put back, it is the
+    first again."""
+    mine = ("CREATE DEFINER=keeper@localhost TRIGGER %s BEFORE INSERT ON %s FOR EACH ROW "
+            "SET NEW.points=NEW.points%s")
+    doomed.world.sql(*(mine % (name, "player", does) for name, does in (("c", "+1"), ("a", "*2"), ("b", "+5"))))
+    doomed.dump()
+    before = doomed.world.snapshot()
+    victim.crash()
+    assert doomed.run("--restore", fault="restore.before_rename=kill").rc != DONE
+    with open(os.path.join(doomed.dumps_dir, "pending.json")) as f:
+        shadow = "worldkeeper_tmp_new_%06d" % json.load(f)["tables"].index("player")
+    doomed.world.sql("DROP TRIGGER c", mine % ("c", shadow, "+1"))
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
 
 
 def test_enum_with_other_numbers_is_refused(doomed, victim):
@@ -91,9 +109,45 @@ def test_a_trigger_of_another_definer_is_not_lost(doomed, victim):
     assert doomed.world.rows() == 2000
 
 
+@pytest.mark.parametrize("was, now, fits", [("utf8mb4", "latin1", False), ("latin1", "utf8mb4", False),
+                                            ("utf8mb3", "utf8mb4", True), ("latin1", "latin1", True)])
+def test_texts_in_another_character_set(doomed, victim, was, now, fits):
+    """Texts travel as bytes: under another character set they would be other letters, and are refused."""
+    column = "nick VARCHAR(40) CHARACTER SET %s NOT NULL"
+    doomed.world.sql(f"ALTER TABLE player MODIFY {column % was}")
+    crashed_again(doomed, victim, f"ALTER TABLE player MODIFY {column % now} COMMENT 'CHARACTER SET x'")
+    done = doomed.run("--restore")
+    if not fits:
+        assert done.rc == REFUSED and "column nick of table player" in done.err and "--into" in done.err, done
+        doomed.world.sql(f"ALTER TABLE player MODIFY {column % was}")
+        doomed.ok("--restore")
+    assert doomed.world.value("SELECT nick FROM player WHERE id=7") == "játékos 7"
+
+
+def test_triggers_of_a_table_that_was_dropped(keeper):
+    """A table that comes back has its triggers again, in their order; those of others stay as they are,
+    also one that has the name of one that went."""
+    mine = "CREATE DEFINER=keeper@localhost TRIGGER "
+    keeper.world.sql(*(f"{mine}{name} BEFORE INSERT ON {table} FOR EACH ROW SET NEW.{column}={value}"
+                       for name, table, column, value in (("z", "player", "points", "NEW.points+1"),
+                                                          ("`a``b`", "player", "points", "NEW.points*2"),
+                                                          ("seen", "mark", "v", "9"))))
+    before = keeper.world.snapshot()
+    keeper.dump()
+    again = "--restore=" + keeper.newest()["name"]
+    keeper.world.sql("DROP TABLE player")
+    assert "warning" not in keeper.ok(again, "--force", "--json")
+    keeper.world.assert_is(before)
+    keeper.world.sql("DROP TABLE player", "DROP TRIGGER seen",
+                     mine + "z AFTER INSERT ON chat FOR EACH ROW DO 0")
+    assert "not restored" in keeper.ok(again, "--force", "--json")["warning"]
+    assert keeper.world.sql("SELECT trigger_name, event_object_table FROM information_schema.triggers WHERE "
+                            "trigger_schema=DATABASE() ORDER BY 1") == (("a`b", "player"), ("z", "chat"))
+
+
 @pytest.mark.parametrize("setting, usual", [("sql_select_limit=3", "DEFAULT"), ("autocommit=0", "1"),
                                             ("sql_quote_show_create=0", "1"),
-                                            (SHORT, "0")])
+                                            (READ_ONLY, "0"), (SHORT, "0")])
 def test_global_settings_change_no_dump(make_server, make_world, make_keeper, setting, usual):
     """What a server gives new sessions by default does not reach into dumps and restores."""
     server = make_server()
@@ -105,6 +159,21 @@ def test_global_settings_change_no_dump(make_server, make_world, make_keeper, se
     keeper.ok("--restore", "--force")
     keeper.world.sql("SET GLOBAL " + setting.split("=")[0] + "=" + usual)
     keeper.world.assert_is(before)
+
+
+@pytest.mark.only("mariadb", why="enforce_storage_engine")
+def test_an_engine_that_is_enforced(make_server, make_world, make_keeper):
+    """Without MEMORY tables there is no sentinel and no restore: what is in their way is told, and not that
+    the server takes no writes."""
+    server = make_server()
+    keeper = make_keeper(make_world(on=server)).init()
+    keeper.dump()
+    server.sql("SET GLOBAL enforce_storage_engine=InnoDB")
+    done = keeper.run("--restore", "--force")
+    assert done.rc == REFUSED and "enforce_storage_engine" in done.err, done
+    keeper.world.sql("DROP TABLE worldkeeper_sentinel")
+    done = keeper.run("--init", "--force")
+    assert done.rc != DONE and "enforce_storage_engine" in done.err and "read-only" not in done.err, done
 
 
 def test_the_named_dump_outlives_the_forced_one(keeper):

@@ -1,0 +1,147 @@
+"""Files of mysqldump, by path: what its options and a server's settings put into them."""
+import os
+import subprocess
+
+import pytest
+from wk.keeper import DONE, REFUSED
+from wk.server import client
+
+
+def written(server, path, *words):
+    """The file of a mysqldump with these options and names."""
+    with open(path, "wb") as f:
+        subprocess.run([*client(server, words[0], "mysqldump"), *words[1:]], stdout=f, check=True)
+    return path
+
+
+@pytest.fixture
+def path(tmp):
+    return os.path.join(tmp, "old.sql")
+
+
+def test_triggers_in_which_a_backslash_is_a_character(doomed, victim, path):
+    """NO_BACKSLASH_ESCAPES: what follows such a trigger in the file is no part of its text."""
+    world = doomed.world
+    victim.sql("GRANT SET USER ON *.* TO keeper@localhost")
+    world.sql("ALTER TABLE player DROP ratio",  # mysqldump rounds it
+              "SET sql_mode='NO_BACKSLASH_ESCAPES'",
+              "CREATE TRIGGER a BEFORE INSERT ON chat FOR EACH ROW BEGIN SET NEW.what='\\'; "
+              "SET NEW.who=1; END",
+              "CREATE TRIGGER b BEFORE INSERT ON player FOR EACH ROW BEGIN SET NEW.points=1; END")
+    before = world.snapshot()
+    written(victim, path, "--triggers", world.schema)
+    victim.crash()
+    doomed.ok("--restore=" + path)
+    world.assert_is(before)
+
+
+@pytest.mark.parametrize("comment", ["all (of them) :)", "ENGINE=InnoDB AUTO_INCREMENT=7 it''s", "("])
+def test_comments_that_look_like_options(doomed, victim, path, comment):
+    """A table and its counter come back whatever its comment says: over the one that is there, in place of
+    one that was dropped."""
+    world = doomed.world
+    world.sql("ALTER TABLE player DROP ratio",
+              f"CREATE TABLE told (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=MEMORY COMMENT='{comment}'",
+              "INSERT INTO told VALUES (1)", "ALTER TABLE told AUTO_INCREMENT=500")
+    before = world.snapshot()
+    written(victim, path, world.schema)
+    world.sql("DROP TABLE told")
+    for _ in range(2):
+        victim.crash()
+        doomed.ok("--restore=" + path)
+        world.assert_is(before)
+
+
+def test_several_schemas_in_one_file(doomed, victim, path, make_world):
+    """--databases: only the tables of the world's own schema are its tables, whatever those of others are
+    called; a file with none of its name is refused."""
+    world, other = doomed.world, make_world("empty", on=victim)
+    world.sql("ALTER TABLE player DROP ratio")
+    namesake = ["CREATE TABLE chat (who INT, what VARCHAR(80)) ENGINE=MEMORY", "INSERT INTO chat VALUES (77,'x')"]
+    other.sql(*namesake, "CREATE TABLE stray (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO stray VALUES (1)")
+    third = make_world("small", on=victim)
+    third.sql("DELETE FROM chat", "INSERT INTO mark VALUES (2,2)")
+    before = world.snapshot()
+    for order in ([other, world, third], [world, third, other], [third, other]):
+        written(victim, path, "--databases", *(w.schema for w in order))
+        victim.crash()
+        done = doomed.run("--restore=" + path)
+        if world in order:
+            assert done.rc == DONE, done
+            world.assert_is(before)
+        else:
+            assert done.rc == REFUSED and "several schemas" in done.err and "HINT" in done.err, done
+        for w in (other, third):
+            w.drop()
+            w.server.sql(f"CREATE DATABASE `{w.schema}`")
+        other.sql(*namesake)
+        third.fill("small")
+
+
+def test_two_dumps_in_one_file(doomed, victim, path, tmp):
+    """One behind the other: the rows of both would be in each table."""
+    with open(path, "ab") as f:
+        for part in "ab":
+            f.write(open(written(victim, os.path.join(tmp, part), doomed.world.schema), "rb").read())
+    victim.crash()
+    empty = doomed.world.snapshot()
+    done = doomed.run("--restore=" + path)
+    assert done.rc == REFUSED and "second time" in done.err and "HINT" in done.err, done
+    doomed.world.assert_is(empty)
+
+
+@pytest.mark.parametrize("options", [(), ("--skip-tz-utc",), ("--compact",)], ids=str)
+def test_times_of_a_server_elsewhere(make_server, make_world, make_keeper, path, options):
+    """TIMESTAMPs are the same moments again, whether the file has them in UTC, says so or not, or in the
+    server's own zone."""
+    server = make_server("--default-time-zone=+03:00")
+    keeper = make_keeper(make_world(on=server)).init()
+    keeper.world.sql("ALTER TABLE player DROP ratio",
+                     "CREATE TABLE times (id INT PRIMARY KEY, t TIMESTAMP NULL, d TIMESTAMP NOT NULL DEFAULT "
+                     "'2020-02-02 02:02:02') ENGINE=MEMORY",
+                     "INSERT INTO times (id,t) VALUES (1,'2020-01-01 10:00:00')")
+    before = keeper.world.snapshot()
+    written(server, path, *options, keeper.world.schema)
+    server.crash()
+    keeper.world.sql("DROP TABLE times")
+    keeper.ok("--restore=" + path, *(["--force"] if "--compact" in options else []))
+    keeper.world.assert_is(before)
+
+
+@pytest.mark.parametrize("charset", ["latin1", "binary", "utf8mb3"])
+def test_texts_in_the_character_set_of_the_file(doomed, victim, path, charset):
+    """What a file says about its texts at its head holds for the rows of each table in it, behind their
+    definitions, which are in UTF-8, too."""
+    world = doomed.world
+    world.sql("ALTER TABLE player DROP ratio", "ALTER TABLE player COMMENT 'árvíz'",
+              "CREATE VIEW seen AS SELECT 'é' AS é FROM chat",
+              "CREATE TABLE wide (a VARCHAR(20) CHARACTER SET utf8mb4, b VARCHAR(20) CHARACTER SET latin1, "
+              "c VARBINARY(20)) ENGINE=MEMORY", "INSERT INTO wide VALUES ('árvíz','árvíz',x'E1E9FF00')")
+    before = world.snapshot()
+    written(victim, path, "--hex-blob", "--default-character-set=" + charset, world.schema)
+    victim.crash()
+    assert "warning" not in doomed.ok("--restore=" + path, "--json")
+    world.assert_is(before)
+
+
+def test_keys_that_stand_behind_the_rows(doomed, victim, path, make_world):
+    """Other programs than mysqldump add a table's keys with a statement of their own. A table that is there
+    has them, and its rows come back; one that would be made without them is refused."""
+    world, other = doomed.world, make_world("empty", on=victim)
+    victim.grant("keeper@localhost", other.schema)
+    world.sql("CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MEMORY",
+              "INSERT INTO keyed VALUES (1,2)")
+    before = world.snapshot()
+    with open(path, "w") as f:
+        f.write("SET time_zone = \"+00:00\";\nCREATE TABLE `keyed` (\n  `id` int NOT NULL,\n  `v` int\n"
+                ") ENGINE=MEMORY;\nINSERT INTO `keyed` (`id`, `v`) VALUES\n(1, 2);\n"
+                "ALTER TABLE `keyed`\n  ADD PRIMARY KEY (`id`);\n"
+                "ALTER TABLE `keyed`\n  MODIFY `id` int NOT NULL AUTO_INCREMENT;\n")
+    world.sql("DELETE FROM keyed")
+    doomed.ok("--restore=" + path, "--force")
+    world.assert_is(before)
+    world.sql("DROP TABLE keyed")
+    for goal in ((), ("--into", other.schema)):
+        done = doomed.run("--restore=" + path, "--force", *goal)
+        assert done.rc == REFUSED and "ADD PRIMARY KEY" in done.err and "HINT" in done.err, done
+    assert other.sql("SHOW TABLES") == ()
