@@ -67,31 +67,43 @@ static json_t *clean_json(const char *s, size_t max)
     return j;
 }
 
-/* Figures stay figures; whatever has parts becomes one string. */
+/* Figures stay figures; a list becomes one string. */
 static json_t *clean_fact(const json_t *value)
 {
     if (json_is_string(value))
         return clean_json(json_string_value(value), FACT_MAX);
     if (!json_is_array(value) && !json_is_object(value))
         return json_deep_copy(value);
-    char *s = json_dumps(value, JSON_COMPACT);
+    char *s = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_t *j = clean_json(s, FACT_MAX);
     free(s);
     return j;
 }
 
+static void add_fact(json_t *out, const char *key, const json_t *value)
+{
+    struct buf b = {0};
+    text_clean(&b, key, 40);
+    if (json_object_size(out) < FACTS_MAX)
+        json_object_set_new(out, b.p, clean_fact(value));
+    buf_free(&b);
+}
+
+/* What has parts is told part by part, for people to read: "journal_changes". */
 static json_t *clean_facts(json_t *facts)
 {
-    json_t *out = json_object(), *value;
-    const char *key;
+    json_t *out = json_object(), *value, *part;
+    const char *key, *name;
     json_object_foreach(facts, key, value)
     {
-        if (json_object_size(out) >= FACTS_MAX)
-            break;
-        struct buf b = {0};
-        text_clean(&b, key, 40);
-        json_object_set_new(out, b.p, clean_fact(value));
-        buf_free(&b);
+        if (!json_is_object(value))
+            add_fact(out, key, value);
+        json_object_foreach(value, name, part)
+        {
+            char *whole = xasprintf("%s_%s", key, name);
+            add_fact(out, whole, part);
+            free(whole);
+        }
     }
     return out;
 }

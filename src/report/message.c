@@ -137,6 +137,12 @@ static void field_row(struct buf *out, size_t width, const char *label, const js
     buf_free(&v);
 }
 
+/* What is not known, or is not, is no fact for people. */
+static bool is_empty(const json_t *v)
+{
+    return json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0);
+}
+
 static void add_facts(struct buf *out, size_t width, const json_t *facts)
 {
     const char *key;
@@ -144,6 +150,8 @@ static void add_facts(struct buf *out, size_t width, const json_t *facts)
     size_t seen = 0;
     json_object_foreach((json_t *)(uintptr_t)facts, key, v)
     {
+        if (is_empty(v))
+            continue;
         struct buf label = {0}, value = {0};
         text_clean(&label, key, 40);
         fact_value(&value, v);
@@ -271,6 +279,8 @@ static void chat_facts(struct buf *out, size_t max, const json_t *facts)
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)facts, key, v)
     {
+        if (is_empty(v))
+            continue;
         struct buf line = {0};
         text_clean(&line, key, 40);
         buf_adds(&line, ": ");

@@ -30,6 +30,38 @@ static void slack_escape(struct buf *out, const char *s)
     }
 }
 
+/* Discord shows marked up text: a link under other words, what is hidden until it is touched, and
+ * commands without their backticks. Returns how many characters that adds. */
+static size_t discord_escape(struct buf *out, const char *s)
+{
+    size_t added = 0;
+    buf_clear(out);
+    for (; *s; s++) {
+        if (strchr("\\`*_~|[]<", *s)) {
+            buf_addc(out, '\\');
+            added++;
+        }
+        buf_addc(out, *s);
+    }
+    return added;
+}
+
+/* As much of the message as still fits when it is escaped. */
+static void discord_text(struct buf *out, const struct message *m)
+{
+    struct buf text = {0};
+    size_t room = DISCORD_MAX, added;
+    for (;;) {
+        buf_clear(&text);
+        message_chat(&text, m, room);
+        added = discord_escape(out, text.p);
+        if (room + added <= DISCORD_MAX)
+            break;
+        room = room * DISCORD_MAX / (room + added);
+    }
+    buf_free(&text);
+}
+
 static json_t *string_field(const struct message *m, const char *key)
 {
     struct buf b = {0};
@@ -78,26 +110,31 @@ static json_t *generic_json(const struct message *m)
     return j;
 }
 
-static json_t *chat_json(enum config_format format, const struct message *m)
+static json_t *slack_json(const struct message *m)
 {
     struct buf text = {0}, escaped = {0};
-    json_t *j = json_object();
-    message_chat(&text, m, format == WEBHOOK_SLACK ? SLACK_MAX : DISCORD_MAX);
-    if (format == WEBHOOK_SLACK) {
-        slack_escape(&escaped, text.p);
-        json_object_set_new(j, "text", json_string(escaped.p));
-    } else {
-        json_object_set_new(j, "content", json_string(text.p));
-        json_object_set_new(j, "allowed_mentions", json_pack("{s:[]}", "parse"));
-    }
+    message_chat(&text, m, SLACK_MAX);
+    slack_escape(&escaped, text.p);
+    json_t *j = json_pack("{s:s}", "text", escaped.p);
     buf_free(&text);
     buf_free(&escaped);
     return j;
 }
 
+static json_t *discord_json(const struct message *m)
+{
+    struct buf text = {0};
+    discord_text(&text, m);
+    json_t *j = json_pack("{s:s, s:{s:[]}}", "content", text.p, "allowed_mentions", "parse");
+    buf_free(&text);
+    return j;
+}
+
 char *webhook_body(enum config_format format, const struct message *m)
 {
-    json_t *j = format == WEBHOOK_JSON ? generic_json(m) : chat_json(format, m);
+    json_t *j = format == WEBHOOK_JSON    ? generic_json(m)
+                : format == WEBHOOK_SLACK ? slack_json(m)
+                                          : discord_json(m);
     char *s = json_dumps(j, JSON_COMPACT);
     json_decref(j);
     return s ? s : xstrdup("{}");

@@ -1,5 +1,6 @@
 """Alerts by webhook, the queue, folding, reminders, and the heartbeat."""
 import os
+import re
 import time
 
 import pytest
@@ -32,6 +33,17 @@ def test_generic_json(told, victim, http):
     posts = [r for r in http.requests if r.method == "POST"]
     assert all(r.headers["Content-Type"].startswith("application/json") for r in posts)
     assert len({r.json.get("id") for r in posts}) == len(posts)
+
+
+def test_what_to_type_names_the_world(told, victim, http):
+    """Whoever is woken copies it out of the message, or of the log."""
+    told.configure({"restore": {"auto": "no"}})
+    told.start()
+    victim.crash()
+    todo = http.wait_event("waiting")[0]["todo"]
+    typed = re.findall(r"worldkeeper --config (\S+) --(\w+)", todo)
+    assert typed == [(told.config_path, action) for action in ("list", "verify", "restore")], todo
+    assert "HINT: " + todo in told.log()
 
 
 @pytest.mark.parametrize("format, key, limit", [("slack", "text", 40000), ("discord", "content", 2000)])

@@ -32,7 +32,8 @@ static json_t *make(const char *what, const char *kind)
                       .what = what,
                       .doing = "probing every second",
                       .todo = "nothing"};
-    a.facts = json_pack("{s:s, s:i, s:b}", "dump", "s8-000002-00000043", "rows", 50000, "whole", 1);
+    a.facts = json_pack("{s:s, s:i, s:b, s:n, s:s}", "dump", "s8-000002-00000043", "rows", 50000,
+                        "whole", 1, "lost_seconds", "conflict_file", "");
     json_t *j = alert_compose(config(), &a, (wall_t){1769903999000});
     json_decref(a.facts);
     return j;
@@ -94,6 +95,7 @@ static void test_compose_untrusted(void **state)
     a.facts = json_object();
     json_object_set_new(a.facts, "k\n\x01", json_string("v\r\nInjected: yes"));
     json_object_set_new(a.facts, "list", json_pack("[s, s]", "one", "two"));
+    json_object_set_new(a.facts, "journal", json_pack("{s:i, s:s}", "changes", 3, "gap", ""));
     json_object_set_new(a.facts, "big", json_string(big));
     for (int i = 0; i < 200; i++) {
         char key[32];
@@ -108,6 +110,9 @@ static void test_compose_untrusted(void **state)
     assert_int_equal(json_object_size(facts), 40);
     assert_string_equal(field(facts, "k??"), "v  Injected: yes");
     assert_string_equal(field(facts, "list"), "[\"one\",\"two\"]");
+    assert_null(json_object_get(facts, "journal"));
+    assert_int_equal(json_integer_value(json_object_get(facts, "journal_changes")), 3);
+    assert_string_equal(field(facts, "journal_gap"), "");
     char *s = json_dumps(j, 0);
     assert_in_range(strlen(s), 1, 32768);
     free(s);
@@ -348,6 +353,35 @@ static void test_webhook_discord(void **state)
     json_decref(list);
 }
 
+/* What the server repeats of a player's name is shown as it is: no link under other words, no code,
+ * nothing hidden. */
+static void test_webhook_discord_markup(void **state)
+{
+    (void)state;
+    char full[1001] = "";
+    json_t *list =
+        json_pack("[o]", make("'[log in](http://x) ||a|| *b* _c_ ~d~ `e` \\ <#1>'", NULL));
+    json_t *j = body(WEBHOOK_DISCORD, list);
+    assert_non_null(strstr(field(j, "content"),
+                           ": '\\[log in\\](http://x) \\|\\|a\\|\\| \\*b\\* \\_c\\_ \\~d\\~ "
+                           "\\`e\\` \\\\ \\<#1>'\nTime: "));
+    json_decref(j);
+    json_decref(list);
+    memset(full, '*', sizeof full - 1);
+    list = json_pack("[o, o]", make(full, NULL), make(full, NULL));
+    for (int i = 0; i < 10; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "f%d", i);
+        json_object_set_new(json_object_get(json_array_get(list, 1), "facts"), key,
+                            json_string(full));
+    }
+    j = body(WEBHOOK_DISCORD, list);
+    assert_in_range(strlen(field(j, "content")), 1000, 2000);
+    assert_non_null(strstr(field(j, "content"), "\nTo do: nothing\n"));
+    json_decref(j);
+    json_decref(list);
+}
+
 /* A large fold is limited in every format; the newest are what stays. */
 static void test_webhook_capped(void **state)
 {
@@ -454,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_webhook_json),
         cmocka_unit_test(test_webhook_slack),
         cmocka_unit_test(test_webhook_discord),
+        cmocka_unit_test(test_webhook_discord_markup),
         cmocka_unit_test(test_webhook_capped),
         cmocka_unit_test(test_pace),
         cmocka_unit_test(test_pace_limit),
