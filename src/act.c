@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/fault.h"
 #include "core/file.h"
 #include "core/js.h"
 #include "db/sentinel.h"
@@ -22,10 +23,10 @@
 
 #define LOCK_MAX 4096
 
-static void set_string(json_t *o, const char *key, const char *s)
+/* -1: JSON has no words for it. */
+static int set_string(json_t *o, const char *key, const char *s)
 {
-    if (s)
-        json_object_set_new(o, key, json_string(s));
+    return s ? json_object_set_new(o, key, json_string(s)) : 0;
 }
 
 json_t *request_json(const struct request *r)
@@ -33,10 +34,11 @@ json_t *request_json(const struct request *r)
     json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I}", "action", r->action, "force", r->force,
                           "dry_run", r->dry_run, "automatic", r->automatic, "skip",
                           (json_int_t)r->skip, "pause_ms", (json_int_t)r->pause_ms);
-    set_string(o, "dump", r->dump);
-    set_string(o, "into", r->into);
-    set_string(o, "at", r->at);
-    return o;
+    if (o && set_string(o, "dump", r->dump) == 0 && set_string(o, "into", r->into) == 0 &&
+        set_string(o, "at", r->at) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 static char *get_string(const json_t *o, const char *key)
@@ -45,8 +47,36 @@ static char *get_string(const json_t *o, const char *key)
     return s ? xstrdup(s) : NULL;
 }
 
-void request_from_json(const json_t *o, struct request *out)
+/* What is left out of a restore, because it is not known here or no string, turns it into another
+ * one: of the latest dump, of the world itself. */
+static int check_request(const json_t *o, struct err *e)
 {
+    static const char *const strings[] = {"action", "dump", "into", "at", NULL};
+    static const char *const others[] = {"force", "dry_run", "automatic", "skip", "pause_ms", NULL};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)o, key, value)
+    {
+        bool good = text_among(key, strings) ? json_is_string(value)
+                                             : text_among(key, others) && !json_is_string(value);
+        if (good)
+            continue;
+        struct buf shown = {0};
+        text_clean(&shown, key, 40);
+        err_set(e, ERR_USAGE, 0, "the running supervisor does not understand '%s' of the request",
+                shown.p);
+        err_hint(e, "it may be of another version: restart it");
+        buf_free(&shown);
+        return -1;
+    }
+    return 0;
+}
+
+int request_from_json(const json_t *o, struct request *out, struct err *e)
+{
+    *out = (struct request){0};
+    if (check_request(o, e) < 0)
+        return -1;
     *out = (struct request){.force = js_flag(o, "force"),
                             .dry_run = js_flag(o, "dry_run"),
                             .skip = (unsigned)js_number(o, "skip", 0),
@@ -57,6 +87,7 @@ void request_from_json(const json_t *o, struct request *out)
     out->dump = get_string(o, "dump");
     out->into = get_string(o, "into");
     out->at = get_string(o, "at");
+    return 0;
 }
 
 void request_free(struct request *r)
@@ -124,11 +155,11 @@ static void fill_params(struct act *a)
         a->job.db.read_timeout = a->cfg->restore_stall;
 }
 
-int act_open(struct act *a, const struct config *cfg, struct err *e)
+int act_open(struct act *a, const struct config *cfg, bool make, struct err *e)
 {
     *a = (struct act){.cfg = cfg};
     a->job.dirfd = -1;
-    a->job.dirfd = file_dir(cfg->dump_dir, FILE_MAKE, 0700, e);
+    a->job.dirfd = file_dir(cfg->dump_dir, make ? FILE_MAKE : 0, 0700, e);
     /* Dumps hold all that players have; nobody else looks into them. */
     struct stat st;
     if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() &&
@@ -288,7 +319,7 @@ static int init_steps(struct act *a, struct init *in, bool force, const char **d
         if (!ours && !force) {
             err_set(e, ERR_REFUSED, 0,
                     "the sentinel holds a nonce that is not ours: another world or keeper");
-            err_hint(e, "--init --force adopts it");
+            err_hint(e, "worldkeeper --init --force adopts it");
             return -1;
         }
         *did = "already there";
@@ -363,7 +394,7 @@ static int act_restore(struct act *a, const struct request *r, json_t **result, 
 {
     struct restore_result res;
     wall_t at = {0};
-    if (r->at && read_at(r->at, &at, e) < 0)
+    if ((r->at && read_at(r->at, &at, e) < 0) || (r->into && config_check_into(r->into, e) < 0))
         return -1;
     struct restore_options opt = {.dump = r->dump,
                                   .into = r->into,
@@ -377,9 +408,9 @@ static int act_restore(struct act *a, const struct request *r, json_t **result, 
     *result = restore_json(&res);
     json_object_set_new(*result, "dry_run", json_boolean(r->dry_run));
     if (r->into)
-        set_string(*result, "into", r->into);
+        js_set_clean(*result, "into", r->into);
     if (r->at)
-        set_string(*result, "moment", r->at);
+        js_set_clean(*result, "moment", r->at);
     if (rc == 0 && res.nonce[0]) {
         json_object_set_new(*result, "lost_seconds", r->at ? json_null() : lost_seconds(a, &res));
         struct err late;
@@ -558,6 +589,7 @@ static int act_verify(struct act *a, const struct request *r, json_t **result, s
 static bool seal_one(struct act *a, const struct catalog_entry *c, json_t *list)
 {
     struct err why = {0};
+    fault_point("seal.begun");
     bool done = read_back(a, &c->m, &why) == 0 && manifest_write(a->job.dirfd, &c->m, &why) == 0;
     add_verdict(list, c->m.name, done, why.text);
     return done;

@@ -20,8 +20,10 @@ struct request {
     unsigned skip;
     int64_t pause_ms;
 };
+/* NULL: a string of it is no UTF-8. */
 json_t *request_json(const struct request *r);
-void request_from_json(const json_t *o, struct request *out);
+/* -1, with `out` empty: it says what is not understood here, which must not be left out. */
+int request_from_json(const json_t *o, struct request *out, struct err *e);
 void request_free(struct request *r);
 
 /* Everything an action works with. */
@@ -36,8 +38,8 @@ struct act {
     void (*emit)(void *arg, const json_t *o);
     void *emit_arg;
 };
-/* Opens the dump directory (made when missing) and reads state.json. */
-int act_open(struct act *a, const struct config *cfg, struct err *e);
+/* Opens the dump directory (`make`: made when missing) and reads state.json. */
+int act_open(struct act *a, const struct config *cfg, bool make, struct err *e);
 /* Reads the database password, once; act_run() does it for the actions that talk to the server. A
  * systemd credential can be read by the service only, so that what needs no password must not ask
  * for it. */
@@ -54,7 +56,7 @@ void act_lock_tell(int fd, const char *socket);
 int act_run(struct act *a, const struct request *r, json_t **result, struct err *e);
 
 /* The doctor (check.c): {"checks":[{"name","level":"ok|note|warn|fail","text","hint"}]}; -1 with
- * class ERR_UNWELL when something fails. */
+ * class ERR_SYSTEM when something fails. */
 int check_run(struct act *a, json_t **result, struct err *e);
 
 #endif

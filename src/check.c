@@ -13,6 +13,8 @@
 #include "core/file.h"
 #include "core/js.h"
 #include "db/sql.h"
+#include "store/seal.h"
+#include "typed.h"
 
 /* Findings */
 
@@ -32,13 +34,32 @@ void check_add(struct check *c, enum check_level level, const char *name, const 
 
 void check_hint(struct check *c, const char *fmt, ...)
 {
-    struct buf b = {0};
+    struct buf b = {0}, whole = {0};
     va_list ap;
     va_start(ap, fmt);
     buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    js_set_clean(json_array_get(c->list, json_array_size(c->list) - 1), "hint", b.p);
+    typed_hint(c->cfg, b.p, &whole);
+    js_set_clean(json_array_get(c->list, json_array_size(c->list) - 1), "hint", whole.p);
     buf_free(&b);
+    buf_free(&whole);
+}
+
+void check_hint_file(struct check *c, const char *command, const char *path)
+{
+    struct buf word = {0};
+    buf_shell(&word, path);
+    check_hint(c, "%s %s", command, word.p);
+    buf_free(&word);
+}
+
+void check_hint_user(struct check *c, const char *command, const char *path)
+{
+    char *user = typed_user(c->cfg);
+    char *whole = xasprintf("%s %s", command, user);
+    check_hint_file(c, whole, path);
+    free(whole);
+    free(user);
 }
 
 void check_error(struct check *c, enum check_level level, const char *name, const struct err *e)
@@ -73,7 +94,7 @@ static void user_name(uid_t uid, char out[64])
 
 static void check_config(struct check *c)
 {
-    struct stat st, dumps;
+    struct stat st;
     char owner[64];
     if (stat(c->cfg->path, &st) < 0) {
         check_add(c, CHECK_WARN, "config", "%s: %s", c->cfg->path, strerror(errno));
@@ -87,16 +108,13 @@ static void check_config(struct check *c)
                   ? ": everybody can read the URL in it, which may be a secret"
                   : "");
     if (secret && (st.st_mode & 04))
-        check_hint(c, "chmod o-r %s, or put the URL into a file of its own (url_file)",
-                   c->cfg->path);
+        check_hint_file(c, "put the URL into a file of its own (url_file), or: chmod o-r",
+                        c->cfg->path);
     if (geteuid() != 0)
         return;
-    bool known = stat(c->cfg->dump_dir, &dumps) == 0 && dumps.st_uid != 0;
-    user_name(known ? dumps.st_uid : 0, owner);
     check_add(c, CHECK_NOTE, "user",
               "root looks at this: what the service's own user may read and write is not proven");
-    check_hint(c, "runuser -u %s -- worldkeeper --config %s --check", known ? owner : "USER",
-               c->cfg->path);
+    check_hint(c, "as the service's user: worldkeeper --check");
 }
 
 /* Root reads everything; the service's user, to whom the dumps belong, may not. */
@@ -109,11 +127,27 @@ static bool service_can_read(const struct check *c, const char *path)
     return dumps.st_uid == 0 || st.st_uid == dumps.st_uid;
 }
 
+/* Of one that could be read. */
+static void tell_secret(struct check *c, const char *key, const char *path, bool empty)
+{
+    struct stat st;
+    if (empty)
+        check_add(c, CHECK_WARN, "secrets", "%s: the first line of %s is empty", key, path);
+    else if (!service_can_read(c, path)) {
+        check_add(c, CHECK_WARN, "secrets", "%s: %s belongs to another user than the dumps", key,
+                  path);
+        check_hint_user(c, "chown", path);
+    } else if (text_starts(path, "credential:") || stat(path, &st) < 0)
+        check_add(c, CHECK_OK, "secrets", "%s: %s", key, path);
+    else
+        check_add(c, CHECK_OK, "secrets", "%s: %s (mode %04o)", key, path,
+                  (unsigned)st.st_mode & 07777);
+}
+
 /* 0: readable; what is in it goes to `out`. */
 static int check_secret(struct check *c, const char *key, const char *path, struct buf *out)
 {
     struct err e = {0};
-    struct stat st;
     if (!path)
         return 0;
     if (file_read_secret(path, out, &e) < 0) {
@@ -121,18 +155,21 @@ static int check_secret(struct check *c, const char *key, const char *path, stru
         check_error(c, CHECK_FAIL, "secrets", &e);
         return -1;
     }
-    if (out->len == 0)
-        check_add(c, CHECK_WARN, "secrets", "%s: the first line of %s is empty", key, path);
-    else if (!service_can_read(c, path)) {
-        check_add(c, CHECK_WARN, "secrets", "%s: %s belongs to another user than the dumps", key,
-                  path);
-        check_hint(c, "chown --reference=%s %s", c->cfg->dump_dir, path);
-    } else if (text_starts(path, "credential:") || stat(path, &st) < 0)
-        check_add(c, CHECK_OK, "secrets", "%s: %s", key, path);
-    else
-        check_add(c, CHECK_OK, "secrets", "%s: %s (mode %04o)", key, path,
-                  (unsigned)st.st_mode & 07777);
+    tell_secret(c, key, path, out->len == 0);
     return 0;
+}
+
+static void check_keys(struct check *c)
+{
+    struct err e = {0};
+    if (seal_open(c->cfg, &e) < 0) {
+        check_error(c, CHECK_FAIL, "secrets", &e);
+        return;
+    }
+    if (c->cfg->hmac_key_file)
+        tell_secret(c, "[dump] hmac_key_file", c->cfg->hmac_key_file, false);
+    if (c->cfg->hmac_old_key_file)
+        tell_secret(c, "[dump] hmac_old_key_file", c->cfg->hmac_old_key_file, false);
 }
 
 static void forget(struct buf *secret)
@@ -156,6 +193,7 @@ static int check_secrets(struct check *c, struct buf *password)
         check_secret(c, others[i].key, others[i].path, &other);
         forget(&other);
     }
+    check_keys(c);
     return rc;
 }
 
@@ -183,8 +221,9 @@ int check_run(struct act *a, json_t **result, struct err *e)
     if (c.db)
         ask_server(&c);
     else
-        check_add(&c, CHECK_NOTE, "not looked at",
-                  "rights, tables and settings of the server: that needs a connection");
+        check_add(
+            &c, CHECK_NOTE, "not looked at",
+            "rights, tables and settings of the server: that needs a connection as [mysql] user");
     check_dumps(&c);
     check_journal_dir(&c);
     check_status_dir(&c);

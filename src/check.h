@@ -41,6 +41,10 @@ struct check {
 void check_add(struct check *c, enum check_level level, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void check_hint(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A hint that is one command of the shell on one file or directory. */
+void check_hint_file(struct check *c, const char *command, const char *path);
+/* The same, with the user that worldkeeper runs as before it. */
+void check_hint_user(struct check *c, const char *command, const char *path);
 /* A finding out of an error, with the error's hint. */
 void check_error(struct check *c, enum check_level level, const char *name, const struct err *e);
 /* "`a`, `b` and 3 more": at most `max` of the names. */

@@ -10,7 +10,8 @@
 /* Alerts that could not be delivered so far; 0 where there is no queue yet. */
 static int waiting(const struct check *c, enum alert_channel ch)
 {
-    int fd = c->dirfd < 0 ? -1 : openat(c->dirfd, "alerts", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int fd = c->dirfd < 0 ? -1 : openat(c->dirfd, "alerts", flags);
     if (fd < 0)
         return 0;
     int n = alert_queue_waiting(fd, ch, NULL);

@@ -8,9 +8,14 @@ static const struct {
     enum db_kind kind;
     const char *many, *right; /* right: on the schema; NULL: see routine_grant() */
 } kinds[] = {
-    {DB_VIEW, "views", "SHOW VIEW"}, {DB_TRIGGER, "triggers", "TRIGGER"},
-    {DB_EVENT, "events", "EVENT"},   {DB_FUNCTION, "functions", NULL},
-    {DB_LIBRARY, "libraries", NULL}, {DB_PROCEDURE, "procedures", NULL},
+    {DB_VIEW, "views", "SHOW VIEW"},
+    {DB_TRIGGER, "triggers", "TRIGGER"},
+    {DB_EVENT, "events", "EVENT"},
+    {DB_FUNCTION, "functions", NULL},
+    {DB_LIBRARY, "libraries", NULL},
+    {DB_PACKAGE, "packages", NULL},
+    {DB_PACKAGE_BODY, "bodies of packages", NULL},
+    {DB_PROCEDURE, "procedures", NULL},
 };
 
 static bool has(const struct check *c, const char *right)
@@ -82,8 +87,7 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
         return true;
     size_t bad = unreadable(c, kinds[i].kind, &names, &first);
     *total += names.count - bad;
-    bool quiet =
-        kinds[i].kind == DB_FUNCTION || kinds[i].kind == DB_LIBRARY; /* procedures say it */
+    bool quiet = !kinds[i].right && kinds[i].kind != DB_PROCEDURE; /* which say it for all */
     if (bad) {
         check_add(c, CHECK_WARN, "definitions",
                   "%zu of %zu %s are not in dumps, such as %s: they cannot be read", bad,

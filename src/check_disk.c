@@ -17,6 +17,7 @@
 #include "core/codec.h"
 #include "core/file.h"
 #include "core/js.h"
+#include "typed.h"
 
 #define DISK "disk"
 #define DUMP_DIR "dump directory"
@@ -48,9 +49,11 @@ static void check_missing_dir(struct check *c, const char *name, const char *pat
               can ? "%s is not there yet; the first start makes it"
                   : "%s is not there and cannot be made in %s",
               path, parent);
-    if (!can || geteuid() == 0)
-        check_hint(c, "install -d -m %s -o USER %s, with the user that worldkeeper runs as", mode,
-                   path);
+    if (!can || geteuid() == 0) {
+        char *command = xasprintf("%sinstall -d -m %s -o", geteuid() == 0 ? "" : "as root: ", mode);
+        check_hint_user(c, command, path);
+        free(command);
+    }
     free(parent);
 }
 
@@ -89,12 +92,12 @@ static void judge_dump_dir(struct check *c)
     } else if (faccessat(c->dirfd, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0) {
         check_add(c, CHECK_FAIL, DUMP_DIR, "%s belongs to uid %u and cannot be written by uid %u",
                   dir, (unsigned)st.st_uid, (unsigned)geteuid());
-        check_hint(c, "run this as the user that it belongs to, or: chown USER %s", dir);
+        check_hint_user(c, "run this as the user that it belongs to, or, as root: chown", dir);
     } else if (st.st_mode & 077) {
         check_add(c, CHECK_WARN, DUMP_DIR,
                   "%s can be looked into by others (mode %04o): names and sizes of dumps", dir,
                   (unsigned)st.st_mode & 07777);
-        check_hint(c, "chmod 0700 %s", dir);
+        check_hint_file(c, "chmod 0700", dir);
     } else if (weak) {
         check_add(c, CHECK_WARN, DUMP_DIR, "%s: %s", dir, weak);
         check_hint(c, "name a directory on a disk in [dump] dir");
@@ -129,11 +132,13 @@ static void check_running(struct check *c)
     c->running = is_locked(c->dirfd, "lock");
     if (c->state.paused) {
         check_add(c, CHECK_NOTE, "supervisor", "paused on request: nothing is restored by itself");
-        check_hint(c, "worldkeeper --resume goes on");
+        check_hint(c, "to go on: worldkeeper --resume");
     }
     if (!c->running) {
         check_add(c, CHECK_NOTE, "supervisor", "none is running: nobody watches this world now");
-        check_hint(c, "systemctl enable --now worldkeeper@%s", c->cfg->name);
+        char *start = typed_start(c->cfg);
+        check_hint(c, "%s", start);
+        free(start);
         return;
     }
     json_t *o = NULL;
@@ -171,7 +176,8 @@ void check_dump_dir(struct check *c)
         check_hint(c, "remove %s/state.json; the next contact with the world makes it anew",
                    c->cfg->dump_dir);
     }
-    if (seal_open(c->cfg, &e) < 0 || catalog_load(c->dirfd, c->cfg->name, &c->catalog, &e) < 0)
+    if (seal_open(c->cfg, &e) >= 0 && /* else it was said of the key */
+        catalog_load(c->dirfd, c->cfg->name, &c->catalog, &e) < 0)
         check_error(c, CHECK_FAIL, "dumps", &e);
     check_running(c);
 }
@@ -336,7 +342,7 @@ static void check_newest(struct check *c)
     char age[TEXT_SHORT], rows[TEXT_SHORT], size[TEXT_SHORT], limit[TEXT_SHORT];
     if (!last) {
         check_add(c, CHECK_WARN, "dumps", "none yet: a loss now would be final");
-        check_hint(c, "worldkeeper --dump takes one; a supervisor does so by itself");
+        check_hint(c, "a supervisor takes one by itself; or now: worldkeeper --dump");
         return;
     }
     int64_t ms = clock_wall().ms - last->m.at.ms;
@@ -406,7 +412,7 @@ void check_status_dir(struct check *c)
     }
     if (fstat(fd, &st) < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
         check_add(c, CHECK_FAIL, name, "%s cannot be written by uid %u", dir, (unsigned)geteuid());
-        check_hint(c, "chown USER %s, with the user that worldkeeper runs as", dir);
+        check_hint_user(c, "as root: chown", dir);
     } else if (st.st_mode & 022) {
         check_add(c, CHECK_WARN, name,
                   "%s can be written by everybody (mode %04o): others can take our names in it",
@@ -417,7 +423,7 @@ void check_status_dir(struct check *c)
             c, CHECK_NOTE, name,
             "%s is closed to others (mode %04o): a web server of another user cannot read the flag",
             dir, (unsigned)st.st_mode & 07777);
-        check_hint(c, "chmod 0755 %s, if a homepage is to read it", dir);
+        check_hint_file(c, "if a homepage is to read it: chmod 0755", dir);
     } else {
         check_add(c, CHECK_OK, name, "%s (mode %04o)", dir, (unsigned)st.st_mode & 07777);
     }
@@ -455,7 +461,7 @@ void check_journal_dir(struct check *c)
     }
     if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
         check_add(c, CHECK_FAIL, name, "%s cannot be written by uid %u", dir, (unsigned)geteuid());
-        check_hint(c, "chown USER %s, with the user that worldkeeper runs as", dir);
+        check_hint_user(c, "as root: chown", dir);
     } else if (beside_the_server(c, fd)) {
         check_add(c, CHECK_NOTE, name,
                   "%s is on the disk of the server's data: who loses that disk loses both", dir);

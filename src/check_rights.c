@@ -47,17 +47,9 @@ static bool has_globally(const struct check *c, const char *right)
     return grants_have(&c->grants, NULL, right);
 }
 
-/* " ON `pattern`.* TO `user`@`host`" */
 static void add_target(const struct check *c, struct buf *b, const char *schema)
 {
-    struct buf pattern = {0};
-    buf_adds(&pattern, "");
-    grants_pattern(&c->grants, &pattern, schema);
-    buf_adds(b, " ON ");
-    sql_ident(b, pattern.p);
-    buf_adds(b, ".* TO ");
-    doctor_account(b, c->session.account);
-    buf_free(&pattern);
+    doctor_target(b, &c->grants, schema, c->session.account);
 }
 
 /* A new row for this very schema hides what a wider one (`game%`, `my_world` with its wildcard)
@@ -298,7 +290,7 @@ static void check_drill(struct check *c)
     if (list.len) {
         check_add(c, CHECK_NOTE, "drill", "--drill could not use its scratch schema %s: %s missing",
                   schema, list.p);
-        buf_adds(&sql, "GRANT SELECT, INSERT, CREATE, DROP, ALTER");
+        buf_adds(&sql, "GRANT " DOCTOR_SCRATCH_RIGHTS);
         add_target(c, &sql, schema);
         check_hint(c, "%s;", sql.p);
     } else {

@@ -72,16 +72,40 @@ static void check_encryption(struct check *c)
     }
 }
 
+/* Who has no account is let in as nobody where the server has an account without a name. A GRANT to
+ * that one would be a GRANT to everybody. */
+static bool is_nobody(const struct check *c)
+{
+    return c->session.account[0] == '@';
+}
+
+static void check_nobody(struct check *c)
+{
+    const struct config_mysql *m = &c->cfg->mysql;
+    struct buf taken = {0}, wanted = {0};
+    char *name = xasprintf("%s%s", m->user, c->session.account);
+    const char *by_name =
+        db_is_mariadb(c->db) ? "IDENTIFIED VIA unix_socket;" : "IDENTIFIED WITH auth_socket;";
+    doctor_account(&taken, c->session.account);
+    doctor_account(&wanted, name);
+    check_add(c, CHECK_FAIL, "account",
+              "the server has no account %s and took us for %s, which has no name and is anybody's",
+              wanted.p, taken.p);
+    check_hint(c, "CREATE USER %s %s", wanted.p,
+               m->socket && !m->password_file
+                   ? by_name
+                   : "IDENTIFIED BY '…'; with the password that is in [mysql] password_file");
+    buf_free(&taken);
+    buf_free(&wanted);
+    free(name);
+}
+
 static void check_account(struct check *c)
 {
     struct buf b = {0};
     const char *account = c->session.account, *at = strrchr(account, '@');
     doctor_account(&b, account);
-    if (at == account) {
-        check_add(c, CHECK_WARN, "account",
-                  "the server took us for %s, which has no name: is there a user %s?", b.p,
-                  c->cfg->mysql.user);
-    } else if (at && strcmp(at, "@%") == 0 && c->local) {
+    if (at && strcmp(at, "@%") == 0 && c->local) {
         check_add(c, CHECK_NOTE, "account", "%s: it may log in from every host", b.p);
         check_hint(c, "an account for this machine only is safer: 'NAME'@'localhost'");
     } else {
@@ -145,7 +169,13 @@ void check_connect(struct check *c, const char *password)
               c->server.hostname, at, ms, slow ? ": near [probe] timeout" : "");
     tell_version(c);
     check_encryption(c);
-    check_account(c);
+    if (!is_nobody(c)) {
+        check_account(c);
+        return;
+    }
+    check_nobody(c);
+    db_close(c->db);
+    c->db = NULL;
 }
 
 /* Clocks */
@@ -231,6 +261,14 @@ static bool check_engine_rules(struct check *c)
         found = true;
     }
     free(engine);
+    char *disabled = db_is_mariadb(c->db) ? NULL : db_variable(c->db, "disabled_storage_engines");
+    if (disabled && strcasestr(disabled, "MEMORY")) {
+        check_add(c, CHECK_FAIL, "settings",
+                  "disabled_storage_engines = %s: no MEMORY table can be made", disabled);
+        check_hint(c, "take MEMORY out of it in the server's option file, and restart the server");
+        found = true;
+    }
+    free(disabled);
     return found;
 }
 

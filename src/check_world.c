@@ -113,7 +113,7 @@ static void sentinel_gone(struct check *c, const char *what)
 
 static void sentinel_unreadable(struct check *c, const struct err *e)
 {
-    if (e->num == 1146 || e->num == 1049) {
+    if (db_table_missing(e)) {
         sentinel_gone(c, "its table");
     } else if (e->num == 1054) {
         check_add(c, CHECK_FAIL, "sentinel", "table %s is there, but it is not one of ours",
@@ -294,7 +294,7 @@ static void check_odd(struct check *c)
          "of engine MEMORY with system versioning: once a row of theirs has changed, dumps fail",
          "ALTER TABLE … DROP SYSTEM VERSIONING"},
         {DOCTOR_FEDERATED, all, CHECK_WARN,
-         "whose rows are elsewhere (FEDERATED, CONNECT, MERGE …): what a dump reads is a copy",
+         "whose rows are elsewhere (FEDERATED, CONNECT, MERGE …): they are dumped without them",
          "[dump] engines = memory leaves them out"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

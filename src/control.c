@@ -2,19 +2,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "core/file.h"
 #include "core/js.h"
 #include "core/worker.h"
+#include "typed.h"
 
 #define SOCKET_NAME "control.sock"
+#define PATIENCE 10 /* seconds, with a supervisor that should answer at once */
 
 /* A directory that can hold the socket: configured, systemd's, our own under /run, or the dump
  * directory. */
@@ -24,7 +28,10 @@ static int control_dir(const struct config *cfg, char path[256], struct err *e)
     const char *run = getenv("RUNTIME_DIRECTORY");
     int fd;
     if (cfg->control_dir || (run && run[0] == '/')) {
-        snprintf(path, 256, "%s", cfg->control_dir ? cfg->control_dir : run);
+        if (cfg->control_dir)
+            snprintf(path, 256, "%s", cfg->control_dir);
+        else /* a unit may have several, ours is the first of them */
+            snprintf(path, 256, "%.*s", (int)strcspn(run, ":"), run);
         return file_dir(path, FILE_MAKE, 0755, e);
     }
     snprintf(path, 256, "/run/worldkeeper/%s", cfg->name);
@@ -86,6 +93,13 @@ int control_accept(int listener, struct err *e)
     return -1;
 }
 
+static void hint_start(const struct act *a, struct err *e)
+{
+    char *start = typed_start(a->cfg);
+    err_hint(e, "%s", start);
+    free(start);
+}
+
 /* The directory of the socket that the lock file names. */
 static int find_supervisor(struct act *a, struct err *e)
 {
@@ -103,7 +117,7 @@ static int find_supervisor(struct act *a, struct err *e)
     }
     if (fd < 0) {
         err_set(e, ERR_UNREACHABLE, 0, "no supervisor runs for world %s", a->cfg->name);
-        err_hint(e, "systemctl start worldkeeper@%s", a->cfg->name);
+        hint_start(a, e);
     }
     free(path);
     json_decref(o);
@@ -117,8 +131,10 @@ static int connect_supervisor(struct act *a, struct err *e)
     int dirfd = find_supervisor(a, e);
     if (dirfd < 0)
         return -1;
+    struct timeval limit = {PATIENCE, 0};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     address(dirfd, &sa);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* of connect() as well */
     int rc = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&sa, sizeof sa);
     close(dirfd);
     if (rc == 0)
@@ -126,7 +142,7 @@ static int connect_supervisor(struct act *a, struct err *e)
     if (fd >= 0)
         close(fd);
     err_set(e, ERR_UNREACHABLE, errno, "no supervisor answers for world %s", a->cfg->name);
-    err_hint(e, "systemctl start worldkeeper@%s", a->cfg->name);
+    hint_start(a, e);
     return -1;
 }
 
@@ -143,22 +159,49 @@ static int answer(const json_t *done, json_t **result, struct err *e)
     return -1;
 }
 
+/* What it knows by itself it answers at once, unless it stands still; a job takes its time. */
+static int wait_answer(int fd, const struct act *a, const struct request *r, struct err *e)
+{
+    static const char *const at_once[] = {"status", "pause", "resume", NULL};
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    mono_t began = clock_mono();
+    int n = -1;
+    while (n < 0) { /* a signal came */
+        int64_t left = PATIENCE * 1000 - mono_since(clock_mono(), began);
+        n = poll(&p, 1, !text_among(r->action, at_once) ? -1 : left > 0 ? (int)left : 0);
+    }
+    if (n > 0)
+        return 0;
+    err_set(e, ERR_UNREACHABLE, 0, "the supervisor of world %s does not answer within %d s",
+            a->cfg->name, PATIENCE);
+    err_hint(e, "it stands still: see the machine's load and disks; its pid is in %s/lock",
+             a->cfg->dump_dir);
+    return -1;
+}
+
 int control_ask(struct act *a, const struct request *r, void (*event)(const json_t *o),
                 json_t **result, struct err *e)
 {
     *result = NULL;
-    int fd = connect_supervisor(a, e);
-    if (fd < 0)
-        return -1;
     json_t *o = request_json(r);
-    int rc = worker_send(fd, o);
+    if (!o) {
+        err_set(e, ERR_USAGE, 0, "the supervisor cannot be told a name that is no UTF-8");
+        err_hint(e, "write it in UTF-8; a file can be renamed");
+        return -1;
+    }
+    int fd = connect_supervisor(a, e);
+    if (fd < 0) {
+        json_decref(o);
+        return CONTROL_NOBODY;
+    }
+    int rc = worker_send(fd, o), why = errno;
     json_decref(o);
-    if (rc < 0) {
+    if (rc < 0 && why != EPIPE) { /* EPIPE: it may have said why it does not listen */
         close(fd);
-        return err_sys(e, errno, "cannot send to the supervisor");
+        return err_sys(e, why, "cannot send to the supervisor");
     }
     bool closed = false;
-    for (;;) {
+    while ((rc = wait_answer(fd, a, r, e)) == 0) {
         json_t *msg = worker_receive(fd, &closed);
         if (closed) {
             rc = err_set(e, ERR_ABORTED, 0, "the supervisor ended before it answered");

@@ -14,7 +14,9 @@ int control_listen(const struct config *cfg, char path[256], struct err *e);
 int control_accept(int listener, struct err *e);
 
 /* Client: sends the request to the supervisor named in the lock file, gives every event to `event`,
- * and returns its answer like act_run(). ERR_UNREACHABLE when there is no supervisor to talk to. */
+ * and returns its answer like act_run(). CONTROL_NOBODY, with ERR_UNREACHABLE, when there is no
+ * supervisor to talk to: the class alone may be the answer's, of a job that found no server. */
+#define CONTROL_NOBODY (-2)
 int control_ask(struct act *a, const struct request *r, void (*event)(const json_t *o),
                 json_t **result, struct err *e);
 

@@ -1,4 +1,5 @@
 /* Options and the choice of an action; everything else is elsewhere. */
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,12 +16,14 @@
 #include "core/log.h"
 #include "screen.h"
 #include "store/seal.h"
+#include "typed.h"
 #include "world.h"
 
 struct options {
     struct request request;
     char *config;
     bool json, quiet, verbose, allow_root;
+    bool told; /* how it ended was said */
 };
 
 static const char usage[] =
@@ -31,7 +34,7 @@ static const char usage[] =
     "actions (one):\n"
     "  --run              supervise in the foreground (default; systemd Type=notify)\n"
     "  --check            what is right, what is missing, how to mend it\n"
-    "  --init             create the sentinel and lease tables\n"
+    "  --init             create the sentinel and lease tables (--force: adopt what is there)\n"
     "  --dump             one dump now (--force: also when the world shrank)\n"
     "  --list             dumps, newest first\n"
     "  --verify[=DUMP]    read dumps back and say whether they are whole (default: all)\n"
@@ -277,11 +280,14 @@ static int check_root(const struct options *o, const struct config *c, struct er
                 (unsigned)st.st_uid);
     else
         return 0;
-    err_hint(
-        e,
-        "run it as the service's user (systemctl start worldkeeper@%s, or runuser -u USER), or add "
-        "--allow-root",
-        c->name);
+    if (strcmp(o->request.action, "run") == 0) {
+        char *start = typed_start(c);
+        err_hint(e, "add --allow-root, or: %s", start);
+        free(start);
+    } else {
+        err_hint(e, "add --allow-root, or as the service's user: worldkeeper --%s",
+                 o->request.action);
+    }
     return -1;
 }
 
@@ -305,7 +311,7 @@ static bool needs_supervisor(const char *action)
 /* Directly where the world is free, else through the supervisor that has it. */
 static int carry_out(struct act *a, const struct request *r, json_t **result, struct err *e)
 {
-    struct err asked;
+    struct err asked = {0};
     if (needs_supervisor(r->action))
         return control_ask(a, r, on_control_event, result, e);
     if (!acts_on_files(r->action))
@@ -319,7 +325,7 @@ static int carry_out(struct act *a, const struct request *r, json_t **result, st
     if (e->cls != ERR_BUSY)
         return -1;
     int rc = control_ask(a, r, on_control_event, result, &asked);
-    if (rc == 0 || asked.cls != ERR_UNREACHABLE)
+    if (rc != CONTROL_NOBODY) /* else who holds the world is no supervisor */
         *e = asked;
     return rc;
 }
@@ -333,7 +339,10 @@ static int judge_status(const char *action, const json_t *result, struct err *e)
     bool stale = json_is_true(json_object_get(result, "stale"));
     if (strcmp(state, "UP") == 0 && !stale)
         return 0;
-    return err_set(e, ERR_UNWELL, 0, stale ? "no good dump for too long" : "the world is not up");
+    return err_set(e, ERR_UNWELL, 0, "%s",
+                   stale                          ? "no good dump for too long"
+                   : strcmp(state, "PAUSED") == 0 ? "the supervisor is paused"
+                                                  : "the world is not up");
 }
 
 /* A path is meant as seen from here, also when the supervisor opens it. */
@@ -346,34 +355,61 @@ static void absolute_path(struct request *r)
     r->dump = full;
 }
 
-static int one_action(struct options *o, struct config *cfg, struct err *e)
+/* The doctor looks at what may keep act_open() from working. Who only looks makes no directory: one
+ * of root's making is no use to the service. */
+static int open_for(struct act *a, const char *action, const struct config *cfg, struct err *e)
 {
-    struct act a;
-    json_t *result = NULL;
+    static const char *const without[] = {"check", "test-alert", NULL};
+    bool makes = acts_on_files(action);
+    *a = (struct act){.cfg = cfg, .job.dirfd = -1};
+    if (text_among(action, without))
+        return 0;
+    if (needs_supervisor(action) && access(cfg->dump_dir, F_OK) < 0 && errno == ENOENT)
+        return 0; /* nobody can be running */
+    return act_open(a, cfg, makes, e);
+}
+
+static void tell_result(struct options *o, const json_t *result, int rc, const struct err *e)
+{
     const char *action = o->request.action;
-    absolute_path(&o->request);
-    /* The doctor looks at what may keep act_open() from working, and must not make what is missing.
-     */
-    if (strcmp(action, "check") == 0)
-        a = (struct act){.cfg = cfg, .job.dirfd = -1};
-    else if (act_open(&a, cfg, e) < 0)
-        return -1;
-    a.emit = on_event;
-    int rc = carry_out(&a, &o->request, &result, e);
-    if (rc == 0 && result)
-        rc = judge_status(action, result, e);
-    screen_done();
-    int status = rc < 0 ? err_exit(e->cls) : 0;
-    if (strcmp(action, "status") == 0 && rc < 0 && e->cls == ERR_UNREACHABLE)
-        status = err_exit(ERR_UNWELL), e->cls = ERR_UNWELL;
     if (o->json)
-        screen_json(action, result, rc < 0 ? e : NULL, status);
+        screen_json(action, result, rc < 0 ? e : NULL, rc < 0 ? err_exit(e->cls) : 0);
     else if (result && (rc == 0 || e->cls == ERR_UNWELL || strcmp(action, "check") == 0 ||
                         strcmp(action, "seal") == 0 || strcmp(action, "test-alert") == 0))
         screen_result(action, result);
-    json_decref(result);
+    o->told = o->json;
+}
+
+static int one_action(struct options *o, struct config *cfg, json_t **result, struct err *e)
+{
+    struct act a;
+    const char *action = o->request.action;
+    absolute_path(&o->request);
+    if (open_for(&a, action, cfg, e) < 0)
+        return -1;
+    a.emit = on_event;
+    int rc = carry_out(&a, &o->request, result, e);
+    if (rc == 0 && *result)
+        rc = judge_status(action, *result, e);
+    screen_done();
+    if (strcmp(action, "status") == 0 && rc < 0 && e->cls == ERR_UNREACHABLE)
+        e->cls = ERR_UNWELL;
     act_close(&a);
     return rc;
+}
+
+static int open_to_supervise(struct act *a, struct config *cfg, struct err *e)
+{
+    if (act_open(a, cfg, true, e) < 0 || act_password(a, e) < 0)
+        return -1;
+    return seal_open(cfg, e) < 0 ? -1 : 0;
+}
+
+static const struct config *screen_world; /* whose commands are shown */
+
+static void make_whole(const char *hint, struct buf *out)
+{
+    typed_hint(screen_world, hint, out);
 }
 
 static void harden(void)
@@ -388,24 +424,28 @@ static void harden(void)
 static int run(struct options *o, struct err *e)
 {
     struct config *cfg = NULL;
+    json_t *result = NULL;
+    bool supervise = strcmp(o->request.action, "run") == 0;
     if (config_load(o->config, &cfg, e) < 0)
         return -1;
+    screen_world = cfg;
+    screen_typed(make_whole);
     int rc = check_root(o, cfg, e);
-    if (rc == 0 && strcmp(o->request.action, "run") == 0) {
+    if (rc == 0 && supervise) {
         struct act a;
-        rc = act_open(&a, cfg, e);
-        if (rc == 0)
-            rc = act_password(&a, e);
-        if (rc == 0 && seal_open(cfg, e) < 0)
-            rc = -1;
+        rc = open_to_supervise(&a, cfg, e);
         if (rc == 0)
             return world_run(&a, cfg, e);
         act_close(&a);
-        config_free(cfg);
-        return -1;
+    } else if (rc == 0) {
+        rc = one_action(o, cfg, &result, e);
     }
-    if (rc == 0)
-        rc = one_action(o, cfg, e);
+    if (rc < 0)
+        typed_err(cfg, e);
+    if (!supervise)
+        tell_result(o, result, rc, e);
+    json_decref(result);
+    screen_typed(NULL);
     config_free(cfg);
     return rc;
 }
@@ -421,9 +461,11 @@ int main(int argc, char **argv)
     screen_open(o.quiet || o.json, o.verbose);
     if (rc == 0)
         rc = run(&o, &e);
-    if (rc < 0 && (!o.json || !o.request.action || strcmp(o.request.action, "run") == 0 ||
-                   e.cls == ERR_USAGE || e.cls == ERR_CONFIG))
+    bool action = o.request.action && strcmp(o.request.action, "run") != 0;
+    if (rc < 0 && (!o.json || !action || e.cls == ERR_USAGE || e.cls == ERR_CONFIG))
         screen_error(&e);
+    if (rc < 0 && o.json && action && !o.told)
+        tell_result(&o, NULL, rc, &e);
     free(o.config);
     request_free(&o.request);
     return rc < 0 ? err_exit(e.cls) : 0;

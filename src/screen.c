@@ -55,6 +55,11 @@ void screen_open(int quiet, int verbose)
                                   .wrap = isatty(1) != 0};
 }
 
+void screen_typed(void (*typed)(const char *hint, struct buf *out))
+{
+    screen_mode.typed = typed;
+}
+
 /* Progress */
 
 struct measure {

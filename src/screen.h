@@ -7,9 +7,13 @@
 #include <jansson.h>
 
 #include "core/err.h"
+#include "core/text.h"
 
 /* quiet: no progress, no notes; verbose: more detail. Once at start. */
 void screen_open(int quiet, int verbose);
+/* Who makes commands that are told to type whole, as typed_hint() does; NULL: they are told as they
+ * are. */
+void screen_typed(void (*typed)(const char *hint, struct buf *out));
 /* {"progress":{"job","phase","table","rows","rows_total","bytes","bytes_total","percent","phase_ms"}}
  * or
  * {"note":"…"}: a bar on a terminal that is redrawn, a plain line per phase and per ten seconds

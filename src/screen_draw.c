@@ -209,6 +209,16 @@ const char *draw_age(int64_t seconds, char out[TEXT_SHORT])
     return out;
 }
 
+const char *draw_typed(struct buf *b, const char *hint)
+{
+    buf_clear(b);
+    if (screen_mode.typed)
+        screen_mode.typed(hint, b);
+    else
+        buf_adds(b, hint);
+    return b->p;
+}
+
 const char *draw_text(struct buf *b, const json_t *o, const char *key)
 {
     buf_clear(b);

@@ -15,6 +15,7 @@ struct screen {
         err_colour; /* standard output / standard error is a terminal that shows colours */
     bool bar;       /* standard error is a terminal that can redraw a line */
     bool wrap;      /* standard output is a terminal: long texts are broken */
+    void (*typed)(const char *hint, struct buf *out); /* NULL: none */
 };
 extern struct screen screen_mode;
 
@@ -51,6 +52,9 @@ int64_t draw_ms(double seconds);
 
 /* Clean text of a JSON field: control characters are made harmless again, wherever it came from. */
 const char *draw_text(struct buf *b, const json_t *o, const char *key);
+
+/* The hint with its commands made whole. */
+const char *draw_typed(struct buf *b, const char *hint);
 
 /* screen_status.c, screen_result.c */
 void screen_status(const json_t *o);

@@ -133,10 +133,12 @@ static void list_journal(const json_t *journal)
 void screen_list(const json_t *o)
 {
     const json_t *dumps = json_object_get(o, "dumps"), *rejected = json_object_get(o, "rejected");
+    struct buf b = {0};
     if (json_array_size(dumps))
         list_table(dumps, false);
     else
-        puts("no dumps yet; worldkeeper --dump takes one");
+        printf("no dumps yet; to take one: %s\n", draw_typed(&b, "worldkeeper --dump"));
+    buf_free(&b);
     if (json_array_size(rejected)) {
         puts("\nset aside, never restored by itself:");
         list_table(rejected, true);
@@ -238,8 +240,8 @@ static void show_journal(const json_t *o)
     struct buf b = {0};
     if (js_flag(o, "used"))
         printf("  journal: %s change%s since the dump%s%s\n", text_count(count_of(o, "changes"), n),
-               count_of(o, "changes") == 1 ? "" : "s",
-               js_text(o, "last")[0] ? ", the last one at " : "", draw_text(&b, o, "last"));
+               count_of(o, "changes") == 1 ? "" : "s", js_text(o, "last")[0] ? ", up to " : "",
+               draw_text(&b, o, "last"));
     if (js_text(o, "gap")[0])
         printf("  the journal %s: %s\n",
                js_flag(o, "used") ? "ends before the loss" : "is left out",

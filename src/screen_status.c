@@ -83,7 +83,7 @@ static void show_head(const json_t *o)
         line("STALE", head.p);
     }
     if (strcmp(js_text(o, "wanted"), "paused") == 0)
-        line("wanted", "paused; worldkeeper --resume goes on");
+        line("wanted", draw_typed(&b, "paused; to go on: worldkeeper --resume"));
     buf_free(&b);
     buf_free(&head);
 }
@@ -188,7 +188,7 @@ static void show_journal(const json_t *j)
     if (!json_is_object(j))
         return;
     buf_adds(&b, draw_text(&t, j, "state"));
-    add_seconds(&b, j, "behind_seconds", "behind by");
+    add_seconds(&b, j, "behind_seconds", "proven but for the last");
     if (js_text(j, "file")[0])
         buf_printf(&b, ", at %s %" PRId64, draw_text(&t, j, "file"), js_number(j, "pos", 0));
     if (js_text(j, "reason")[0])
@@ -226,6 +226,20 @@ static void show_alerts(const json_t *a)
     buf_free(&t);
 }
 
+static void show_troubles(const json_t *list)
+{
+    struct buf b = {0}, t = {0};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        buf_clear(&b);
+        add_time(&b, o, "since");
+        buf_printf(&b, ": %s", draw_text(&t, o, "what"));
+        line(i ? "" : "trouble", b.p);
+    }
+    buf_free(&b);
+    buf_free(&t);
+}
+
 void screen_status(const json_t *o)
 {
     const json_t *disk = json_object_get(o, "disk"), *loop = json_object_get(o, "loop");
@@ -233,6 +247,7 @@ void screen_status(const json_t *o)
     char x[TEXT_SHORT], y[TEXT_SHORT];
     show_head(o);
     show_probe(json_object_get(o, "probe"));
+    show_troubles(json_object_get(o, "troubles"));
     show_running(json_object_get(o, "running"));
     show_dumps(o);
     show_journal(json_object_get(o, "journal"));
@@ -307,7 +322,8 @@ void screen_check(const json_t *o)
             show_finding(c, width);
     }
     if (!screen_mode.quiet)
-        printf("\n%zu ok, %zu notes, %zu warnings, %zu failed\n", seen[0], seen[1], seen[2],
+        printf("\n%zu ok, %zu %s, %zu %s, %zu failed\n", seen[0], seen[1],
+               seen[1] == 1 ? "note" : "notes", seen[2], seen[2] == 1 ? "warning" : "warnings",
                seen[3]);
     buf_free(&b);
 }

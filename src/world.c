@@ -30,7 +30,10 @@
 #define DOUBT_DRIFT_MS 2000
 #define STATE_SAVE_MS 60000
 #define SCRIBE_RETRY_MS 10000
+#define SCRIBE_AGAIN_MS 1000   /* between two of them */
+#define SCRIBE_SILENT_MS 20000 /* a look that is answered no sooner: its disk hangs */
 #define STOP_JOB_MS 5000
+#define READY_MS 10000 /* systemd waits no longer for the first answer */
 #define STOP_ALL_MS 8000
 
 static void guard_config_from(const struct config *c, struct guard_config *out)
@@ -53,10 +56,12 @@ int world_scribe(struct world *w, json_t *msg)
 
 static void start_restore(struct world *w)
 {
+    /* A dump of an empty world is worth nothing; a seal is of files alone and may take long. */
+    static const char *const give_way[] = {"dump", "seal", NULL};
     if (!w->job.request.action)
         job_restore(w);
-    else if (strcmp(w->job.request.action, "dump") == 0)
-        job_stop(w, SIGKILL); /* a dump of an empty world is worth nothing; it makes way */
+    else if (text_among(w->job.request.action, give_way))
+        job_stop(w, SIGKILL);
 }
 
 /* The only place that changes the state: decide, log, publish, alert, act. */
@@ -123,6 +128,15 @@ static void remember_probe(struct world *w, const struct observation *o, const s
     p->history[n + 1] = '\0';
 }
 
+static void tell_ready(struct world *w)
+{
+    if (w->ready)
+        return;
+    w->ready = true;
+    notify_send("READY=1");
+    w->status_dirty = true;
+}
+
 static void probe_result(struct world *w, const struct observation *o)
 {
     struct judgement j;
@@ -138,11 +152,7 @@ static void probe_result(struct world *w, const struct observation *o)
         seen_alive(w, o);
     world_event(w, &(struct guard_event){.type = GUARD_PROBED, .judgement = &j});
     w->probed.next = guard_next_probe(&w->guard, w->cfg->probe_interval, now);
-    if (!w->ready) {
-        w->ready = true;
-        notify_send("READY=1");
-        w->status_dirty = true;
-    }
+    tell_ready(w);
 }
 
 static int start_probe(struct world *w, struct err *e)
@@ -217,7 +227,38 @@ static int start_scribe(struct world *w, struct err *e)
 {
     static struct scribe_args args;
     args = (struct scribe_args){.cfg = w->cfg, .dump_dirfd = w->a->job.dirfd};
+    w->next_scribe = mono_add(clock_mono(), SCRIBE_AGAIN_MS);
+    w->looked = (mono_t){0};
     return worker_start(&w->scribe, scribe_worker, &args, true, e);
+}
+
+static void scribe_away(struct world *w, const char *key, const char *why, const char *todo)
+{
+    char what[640];
+    snprintf(what, sizeof what, "status, state and alerts are not written: %.500s", why);
+    tell_trouble(w, &w->scribe_away, EVENT_DISK, true, key, what,
+                 "trying on; alerts go out from memory, and the world is watched all the same",
+                 todo);
+}
+
+/* One that is killed while its disk hangs dies when that goes on; there is no second one before. */
+static void scribe_timers(struct world *w, mono_t now)
+{
+    struct err e;
+    if (w->stopping)
+        return;
+    if (w->scribe.pid && w->looked.ms && mono_since(now, w->looked) > SCRIBE_SILENT_MS) {
+        w->hung_scribe = w->scribe.pid;
+        worker_stop(&w->scribe, SIGKILL);
+        worker_end(&w->scribe);
+        tell_given_back(w);
+        scribe_away(w, "silent", "their disk does not answer",
+                    "see the disks of [dump] dir and [status] dir, and the kernel's log");
+    }
+    if (w->scribe.pid || w->hung_scribe || !mono_reached(now, w->next_scribe))
+        return;
+    if (start_scribe(w, &e) < 0)
+        scribe_away(w, "start", e.text, "see the limits of processes, descriptors and memory");
 }
 
 /* What could not be written is tried again after a while; said once for each kind of failure. */
@@ -233,6 +274,7 @@ static void scribe_failed(struct world *w, json_t *j)
         w->state_dirty = true;
         w->state_retry = again;
     } else if (alert) {
+        tell_taken(w);
         tell_past_queue(w, alert);
     }
     snprintf(key, sizeof key, "%s %d", failed, e.num);
@@ -241,7 +283,7 @@ static void scribe_failed(struct world *w, json_t *j)
     if (strcmp(failed, "alert") == 0) {
         err_step(&e, "an alert cannot be stored and goes out from memory");
         if (strcmp(w->scribe_failed.key, key) != 0)
-            log_err(LOG_ERROR_, failed, &e);
+            tell_err(w, LOG_ERROR_, failed, &e);
         snprintf(w->scribe_failed.key, sizeof w->scribe_failed.key, "%s", key);
         return;
     }
@@ -254,13 +296,15 @@ static void scribe_message(struct world *w)
 {
     bool closed;
     json_t *j = worker_receive(w->scribe.fd, &closed);
-    if (closed) {
-        struct err e;
+    if (closed) { /* the next one is started in its time */
         worker_end(&w->scribe);
-        if (!w->stopping && start_scribe(w, &e) < 0)
-            log_err(LOG_ERROR_, "scribe", &e);
+        tell_given_back(w);
+        if (!w->stopping)
+            scribe_away(w, "died", "their process died",
+                        "nothing, if it stays at this; the kernel's log may say who killed it");
         return;
     }
+    w->looked = (mono_t){0};
     if (js_text(j, "failed")[0])
         scribe_failed(w, j);
     else
@@ -280,6 +324,8 @@ static void reap(struct world *w)
                 tell_delivery_ended(w, &w->channels[ch], status);
         if (pid == w->heartbeat.worker.pid)
             tell_delivery_ended(w, &w->heartbeat, status);
+        if (pid == w->hung_scribe)
+            w->hung_scribe = 0;
         /* probe and scribe are noticed by the end of their sockets */
     }
 }
@@ -294,7 +340,7 @@ static bool same_identity(const struct config *a, const struct config *b)
 static int reload_act(struct world *w, struct config *fresh, struct err *e)
 {
     struct act next;
-    if (act_open(&next, fresh, e) < 0)
+    if (act_open(&next, fresh, true, e) < 0)
         return -1;
     int rc = act_password(&next, e) < 0 ? -1 : seal_open(fresh, e);
     if (rc < 0) {
@@ -341,7 +387,7 @@ static void reload(struct world *w)
     if (rc == 0)
         rc = reload_act(w, fresh, &e);
     if (rc < 0) {
-        log_err(LOG_ERROR_, "reload refused, the old config stays", &e);
+        tell_err(w, LOG_ERROR_, "reload refused, the old config stays", &e);
         config_free(fresh);
         notify_send("READY=1");
         return;
@@ -353,8 +399,8 @@ static void reload(struct world *w)
     worker_stop(&w->probe, SIGKILL);
     worker_end(&w->probe);
     worker_end(&w->scribe); /* it drains, ends, and a new one opens the new directories */
-    if (start_scribe(w, &e) < 0)
-        log_err(LOG_ERROR_, "scribe", &e);
+    tell_drained(w);
+    w->next_scribe = clock_mono();
     w->probed.asked = false;
     w->probed.next = clock_mono();
     if (w->have_dump)
@@ -390,10 +436,10 @@ static void on_signals(struct world *w)
     while (read(w->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
         if (si.ssi_signo == SIGCHLD)
             reap(w);
-        else if (si.ssi_signo == SIGHUP)
-            reload(w);
-        else
+        else if (si.ssi_signo != SIGHUP)
             begin_stop(w);
+        else if (!w->stopping)
+            reload(w);
     }
 }
 
@@ -447,9 +493,12 @@ static void timers(struct world *w)
         watch_ourselves(w, now);
         world_event(w, &(struct guard_event){.type = GUARD_TICK});
     }
+    if (mono_since(now, w->began) > READY_MS)
+        tell_ready(w);
     probe_timers(w, now);
     job_timers(w, now);
     journal_timers(w, now);
+    scribe_timers(w, now);
     tell_timers(w, now);
     save_state(w, now);
 }
@@ -706,6 +755,7 @@ static void free_all(struct world *w)
         json_decref(w->channels[i].past);
     }
     json_decref(w->unsent);
+    json_decref(w->given);
     json_decref(w->last_restore);
     json_decref(w->job.progress);
     db_names_free(&w->nonces);
@@ -727,7 +777,7 @@ int world_run(struct act *a, struct config *cfg, struct err *e)
     w->lock_fd = w->listen_fd = w->signal_fd = -1;
     worker_init(&w->probe, "probe");
     worker_init(&w->scribe, "scribe");
-    w->last_tick = clock_mono();
+    w->began = w->last_tick = clock_mono();
     w->wall_offset = clock_wall().ms - w->last_tick.ms;
     guard_init(&w->guard, w->last_tick);
     guard_config_from(cfg, &w->guard_cfg);

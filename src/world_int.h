@@ -12,7 +12,7 @@
 #include "store/manifest.h"
 #include "watch/guard.h"
 
-#define WORLD_CLIENTS 8
+#define WORLD_CLIENTS 16
 #define WORLD_UNSENT 64 /* alerts the scribe could not take yet */
 
 struct client {
@@ -30,6 +30,7 @@ struct delivery {
     unsigned sending; /* how many of these the worker sends now */
     uint64_t upto;    /* what of the queue was sent and could not be noted there */
     char last_error[256];
+    char failed[64]; /* what kind of failure that was */
 };
 
 struct job_now {
@@ -54,6 +55,7 @@ struct trouble {
     bool on;
     char key[64]; /* the same trouble again is no news, whatever numbers are in its text */
     char text[640];
+    wall_t since;
     mono_t told;
 };
 
@@ -61,8 +63,8 @@ struct journal_now {
     struct worker worker;
     enum journal_state state;
     mono_t heard, next_start;
-    int64_t retry;     /* ms to wait after the next failure */
-    int64_t behind_ms; /* as told when it was heard */
+    int64_t retry; /* ms to wait after the next failure */
+    mono_t proven; /* no change from before is missing in it */
     int64_t changes, pos;
     char file[256], reason[640];
     mono_t dumped;          /* the last one for a gap ended; ms 0: none since we began */
@@ -104,13 +106,17 @@ struct world {
     struct client clients[WORLD_CLIENTS];
     struct delivery channels[ALERT_CHANNELS], heartbeat;
     json_t *unsent; /* array of alerts */
+    json_t *given;  /* those that the scribe has and does not yet say to be on the disk */
+    mono_t looked;  /* it was asked to look and has said nothing since; ms 0: it was not */
+    mono_t next_scribe;
+    pid_t hung_scribe; /* killed, and not yet dead */
 
     /* what is known of dumps */
     bool have_dump;
     struct manifest last; /* without its tables */
     mono_t next_dump, last_dump_mono;
     unsigned dump_failures;
-    struct trouble discarded, stale, disk_low, publish, state_failed, scribe_failed;
+    struct trouble discarded, stale, disk_low, publish, state_failed, scribe_failed, scribe_away;
     uint64_t disk_free;
     json_t *last_restore; /* or NULL */
     bool reload_due;      /* SIGHUP came while a job ran */
@@ -123,7 +129,7 @@ struct world {
     mono_t stop_deadline;
     int64_t late_ms, late_ms_max; /* of the loop: since the last status, and ever */
     int64_t wall_offset;
-    mono_t last_tick;
+    mono_t began, last_tick;
     char told_status[700];
 };
 
@@ -165,8 +171,15 @@ void tell_publish(struct world *w);
 void tell_guard(struct world *w, const struct guard_answer *a);
 /* An alert that the queue could not take: it waits in memory, and is sent from there. */
 void tell_past_queue(struct world *w, json_t *alert);
+/* Of the alerts that the scribe was given: the first one is done with; none is heard of again,
+ * though all are written; it is gone, and all have to be told anew. */
+void tell_taken(struct world *w);
+void tell_drained(struct world *w);
+void tell_given_back(struct world *w);
 void tell_alert(struct world *w, unsigned event, const char *kind, const char *what,
                 const char *doing, const char *todo, json_t *facts /* taken, may be NULL */);
+/* A line of the log, and how to type what its hint names. */
+void tell_err(struct world *w, enum log_level level, const char *what, const struct err *e);
 /* Turns a trouble on or off; an alert and a log line only when that is news, and reminders. `key`
  * names the trouble; NULL: there is only one of its kind. */
 void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *key,

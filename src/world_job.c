@@ -82,7 +82,10 @@ static int job_child_main(int fd, void *arg)
     if (worker_send(fd, o) < 0 &&
         result) { /* too large for one packet: the plan of very many tables */
         json_object_del(result, "plan");
-        worker_send(fd, o);
+        if (worker_send(fd, o) < 0) { /* or the list of very many dumps: how it ended says enough */
+            json_object_del(done, "result");
+            worker_send(fd, o);
+        }
     }
     json_decref(o);
     return 0;
@@ -93,6 +96,17 @@ static int job_child_main(int fd, void *arg)
 static bool replaces_world(const struct request *r)
 {
     return strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run;
+}
+
+/* For the log: what does not touch the world must not read like what does. */
+static void job_words(const struct request *r, char *out, size_t size)
+{
+    if (r->dry_run)
+        snprintf(out, size, "dry run of a %s", r->action);
+    else if (r->into)
+        snprintf(out, size, "%s into schema %.80s", r->action, r->into);
+    else
+        snprintf(out, size, "%s", r->action);
 }
 
 static void restore_started(struct world *w)
@@ -122,7 +136,9 @@ int job_start(struct world *w, struct request *r, struct err *e)
         return -1;
     }
     w->status_dirty = true;
-    log_line(strcmp(r->action, "dump") == 0 ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", r->action,
+    char words[128];
+    job_words(r, words, sizeof words);
+    log_line(strcmp(r->action, "dump") == 0 ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", words,
              r->automatic ? " by itself" : "");
     if (w->job.restores && r->automatic)
         restore_started(w);
@@ -182,7 +198,7 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
         wait = w->cfg->dump_interval;
     w->dump_failures++;
     w->next_dump = mono_add(clock_mono(), wait);
-    log_err(LOG_ERROR_, rejected[0] ? "dump discarded" : "dump failed", e);
+    tell_err(w, LOG_ERROR_, rejected[0] ? "dump discarded" : "dump failed", e);
     if (e->cls == ERR_UNREACHABLE || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
         return; /* the world's own trouble is told by the guard */
     char what[700], t[TEXT_SHORT];
@@ -227,15 +243,24 @@ static void add_skipped(struct world *w, const json_t *skipped)
     buf_free(&b);
 }
 
-/* For the status of the next supervisor. */
+/* For the status of the next supervisor, and for what it decides: without its longest texts rather
+ * than not at all. */
 static void keep_last_restore(struct world *w)
 {
+    static const char *const texts[] = {"passed_over", "warning", NULL};
     struct state *s = &w->a->state;
-    char *text = json_dumps(w->last_restore, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_t *o = json_copy(w->last_restore);
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    for (size_t i = 0; texts[i] && text && strlen(text) >= sizeof s->last_restore; i++) {
+        json_object_del(o, texts[i]);
+        free(text);
+        text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    }
     if (text && strlen(text) < sizeof s->last_restore)
         snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
     w->state_dirty = true;
     free(text);
+    json_decref(o);
 }
 
 static void restore_done(struct world *w, json_t *result, bool ok)
@@ -284,7 +309,7 @@ static void restore_ended(struct world *w, json_t *result, const struct err *e, 
     }
     if (e) {
         restore_done(w, result, false);
-        log_err(LOG_ERROR_, "restore failed", e);
+        tell_err(w, LOG_ERROR_, "restore failed", e);
         if (!started)
             return;
         ev.type = GUARD_RESTORE_FAILED;
@@ -318,10 +343,29 @@ void job_restore(struct world *w)
     world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &e});
 }
 
+/* The action stands at the head of what its error says, for who typed it; here it is told before.
+ */
+static struct err without_action(const struct err *e, const char *action)
+{
+    struct err plain = *e;
+    size_t n = strlen(action);
+    if (text_starts(plain.text, action) && strncmp(plain.text + n, ": ", 2) == 0)
+        memmove(plain.text, plain.text + n + 2, strlen(plain.text + n + 2) + 1);
+    return plain;
+}
+
 /* The worker's last word, or what its silent death amounts to. */
 static void job_result(struct world *w, json_t *result, const struct err *e)
 {
     struct request r = w->job.request;
+    struct err plain;
+    char words[128], failed[144];
+    if (e) {
+        plain = without_action(e, r.action);
+        e = &plain;
+    }
+    job_words(&r, words, sizeof words);
+    snprintf(failed, sizeof failed, "%s failed", words);
     bool restores = w->job.restores, started = w->job.told_started;
     w->job.request = (struct request){0};
     json_decref(w->job.progress);
@@ -329,7 +373,7 @@ static void job_result(struct world *w, json_t *result, const struct err *e)
     w->job.restores = false;
     w->status_dirty = true;
     if (e && !restores && strcmp(r.action, "dump") != 0)
-        log_err(LOG_ERROR_, r.action, e);
+        tell_err(w, LOG_ERROR_, failed, e);
     if (e && strcmp(r.action, "tidy") == 0) {
         w->tidy_due = true;
         w->tidy_at = mono_add(clock_mono(), 12 * TIDY_RETRY_MS);
@@ -342,6 +386,8 @@ static void job_result(struct world *w, json_t *result, const struct err *e)
         restore_ended(w, result, e, r.automatic, started);
     else if (strcmp(r.action, "init") == 0)
         w->probed.next = clock_mono();
+    if (!e && !restores && strcmp(r.action, "dump") != 0)
+        log_line(LOG_NOTE_, "%s done", words);
     request_free(&r);
     if (w->guard.state == GUARD_LOST) /* it had to wait for this job */
         job_restore(w);
@@ -451,34 +497,17 @@ static void start_simple(struct world *w, const char *action)
     struct err e;
     if (job_start(w, &r, &e) == 0)
         return;
-    log_err(LOG_ERROR_, action, &e);
     request_free(&r);
-    w->next_dump = mono_add(clock_mono(), DUMP_RETRY_FIRST_MS);
+    if (strcmp(action, "dump") == 0) {
+        dump_failed(w, NULL, &e);
+        return;
+    }
+    tell_err(w, LOG_ERROR_, action, &e);
+    w->tidy_due = true;
+    w->tidy_at = mono_add(clock_mono(), 12 * TIDY_RETRY_MS);
 }
 
 /* ---- clients ---- */
-
-void job_accept(struct world *w)
-{
-    struct err e;
-    int fd = control_accept(w->listen_fd, &e);
-    if (fd < 0 && e.cls != ERR_NONE) {
-        if (!w->listen_after.ms)
-            log_line(LOG_ERROR_, "%s; who calls waits", e.text);
-        w->listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
-        return;
-    }
-    w->listen_after = (mono_t){0};
-    if (fd < 0)
-        return;
-    for (size_t i = 0; i < WORLD_CLIENTS; i++)
-        if (w->clients[i].fd < 0) {
-            w->clients[i] = (struct client){.fd = fd};
-            worker_close_in_child(fd);
-            return;
-        }
-    close(fd);
-}
 
 static void client_close(struct client *c)
 {
@@ -499,6 +528,31 @@ static void answer(struct client *c, json_t *result, const struct err *e)
     worker_send(c->fd, o);
     json_decref(o);
     client_close(c);
+}
+
+void job_accept(struct world *w)
+{
+    struct err e;
+    int fd = control_accept(w->listen_fd, &e);
+    if (fd < 0 && e.cls != ERR_NONE) {
+        if (!w->listen_after.ms)
+            log_line(LOG_ERROR_, "%s; who calls waits", e.text);
+        w->listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
+        return;
+    }
+    w->listen_after = (mono_t){0};
+    if (fd < 0)
+        return;
+    for (size_t i = 0; i < WORLD_CLIENTS; i++)
+        if (w->clients[i].fd < 0) {
+            w->clients[i] = (struct client){.fd = fd};
+            worker_close_in_child(fd);
+            return;
+        }
+    struct client none = {.fd = fd}; /* --status asks nothing that takes a place for long */
+    err_set(&e, ERR_BUSY, 0, "%d requests wait already", WORLD_CLIENTS);
+    err_hint(&e, "one job at a time; who waits is ended with Ctrl-C");
+    answer(&none, NULL, &e);
 }
 
 static void client_pause(struct world *w, struct client *c, const struct request *r)
@@ -605,8 +659,11 @@ void job_client_input(struct world *w, struct client *c)
     if (!o)
         return;
     struct request r;
-    request_from_json(o, &r);
-    client_request(w, c, &r);
+    struct err e;
+    if (request_from_json(o, &r, &e) < 0)
+        answer(c, NULL, &e);
+    else
+        client_request(w, c, &r);
     request_free(&r);
     json_decref(o);
 }

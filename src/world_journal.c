@@ -13,7 +13,7 @@
 #define RETRY_FIRST_MS 1000
 #define RETRY_MAX_MS 60000
 #define PASSING_MS 8000        /* three failures in a row are no server that is just going away */
-#define HEARD_MS 2000          /* between two words of the worker, at most */
+#define LAG_MIN_MS 2000        /* a beat a second, and its way */
 #define GAP_PAUSE_MS 10000     /* between two dumps that gaps asked for, at first */
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
 #define GAPS_KEPT 12u          /* their texts must fit into the state */
@@ -49,13 +49,11 @@ static bool wanted(const struct world *w)
     return w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
 }
 
-/* How old a change may be that is not proven to be in the journal; -1: nobody follows. A worker
- * that is well is heard each second. */
+/* How old a change may be that is not proven to be in the journal; -1: nobody follows. */
 static int64_t behind(const struct world *w, mono_t now)
 {
     const struct journal_now *j = &w->journal;
-    int64_t silent = mono_since(now, j->heard) - HEARD_MS;
-    return j->state != JOURNAL_FOLLOWING ? -1 : j->behind_ms + (silent > 0 ? silent : 0);
+    return j->state != JOURNAL_FOLLOWING ? -1 : mono_since(now, j->proven);
 }
 
 json_t *journal_status_json(const struct world *w)
@@ -123,7 +121,7 @@ static const char *no_way(const struct world *w)
     if (!w->last.end.file[0])
         return "the newest dump, which does not know its place in the log";
     if (w->last.generation < w->a->state.generation && !js_flag(restored, "whole"))
-        return "the newest dump, from which the log does not lead over the last restore";
+        return "a restore since the newest dump, over which the log does not lead";
     return NULL;
 }
 
@@ -147,7 +145,7 @@ static void start_worker(struct world *w, mono_t now)
     j->heard = now;
 }
 
-static void gap(struct world *w, const char *why, const json_t *at);
+static void gap(struct world *w, const char *link, const char *why, const json_t *at);
 static void end_gap(struct world *w, const char *what);
 
 static void heard(struct world *w, const json_t *o)
@@ -161,14 +159,14 @@ static void heard(struct world *w, const json_t *o)
     }
     j->state = JOURNAL_FOLLOWING;
     j->heard = clock_mono();
-    j->behind_ms = js_number(o, "behind_ms", 0);
+    j->proven.ms = js_number(o, "proven_ms", j->heard.ms);
     j->changes = js_number(o, "changes", 0);
     j->pos = js_number(o, "pos", 0);
     js_copy(o, "file", j->file, sizeof j->file);
     j->reason[0] = '\0';
     const char *why = w->have_dump && !j->gap.on ? no_way(w) : NULL;
     if (why)
-        gap(w, why, o);
+        gap(w, " behind", why, o);
     if (j->unwritten && mono_since(j->heard, j->worker.started) < SETTLED_MS)
         return;
     j->retry = RETRY_FIRST_MS;
@@ -225,9 +223,10 @@ static void keep_gap(struct world *w, const char *why, const struct db_point *pl
     json_decref(list);
 }
 
-/* What came before a gap is safe with the last dump; what comes after it with the next one. `at`
- * has its place in the log, NULL: it is not known. */
-static void gap(struct world *w, const char *why, const json_t *at)
+/* What came before a gap is safe with the last dump; what comes after it with the next one. `why`
+ * is what it cannot go on behind, or, with ':' for a link, what is in its way. `at` has its place
+ * in the log, NULL: it is not known. */
+static void gap(struct world *w, const char *link, const char *why, const json_t *at)
 {
     struct journal_now *j = &w->journal;
     char what[640];
@@ -236,7 +235,7 @@ static void gap(struct world *w, const char *why, const json_t *at)
     js_copy(at, "file", j->gap_at.file, sizeof j->gap_at.file);
     j->gap_at.pos = (uint64_t)js_number(at, "pos", 0);
     keep_gap(w, why, &j->gap_at);
-    snprintf(what, sizeof what, "the journal cannot go on behind %.550s", why);
+    snprintf(what, sizeof what, "the journal cannot go on%s %.550s", link, why);
     tell_trouble(w, &j->gap, EVENT_JOURNAL, true, NULL, what,
                  "a dump is taken at once; until it is stored, a loss takes the world back to the "
                  "moment before",
@@ -277,7 +276,7 @@ static void files_failed(struct world *w, const struct err *e)
 {
     struct journal_now *j = &w->journal;
     if (!j->unwritten)
-        gap(w, e->text, NULL);
+        gap(w, ":", e->text, NULL);
     j->unwritten = true;
 }
 
@@ -292,7 +291,7 @@ static void failed(struct world *w, const struct err *e, bool files)
     if (files)
         files_failed(w, e);
     if (e->cls == ERR_GAP) {
-        gap(w, e->text, NULL);
+        gap(w, " behind", e->text, NULL);
         j->lost_place = true; /* until there is another dump */
     }
     bool passing = e->cls == ERR_UNREACHABLE && j->retry < PASSING_MS;
@@ -321,7 +320,7 @@ void journal_message(struct world *w)
     if (js_text(o, "state")[0]) {
         heard(w, o);
     } else if (js_text(o, "gap")[0]) {
-        gap(w, js_text(o, "gap"), o);
+        gap(w, " behind", js_text(o, "gap"), o);
     } else if (js_text(o, "unable")[0]) {
         unable(w, o);
     } else if (json_object_get(o, "error")) {
@@ -385,7 +384,8 @@ static void check_lag(struct world *w, mono_t now)
     struct journal_now *j = &w->journal;
     int64_t ms = behind(w, now);
     char what[200], t[TEXT_SHORT], limit[TEXT_SHORT];
-    bool late = ms > w->cfg->journal_lag_limit;
+    int64_t limit_ms = w->cfg->journal_lag_limit;
+    bool late = ms > (limit_ms > LAG_MIN_MS ? limit_ms : LAG_MIN_MS);
     if (!late && !j->lag.on)
         return;
     if (ms < 0)
@@ -393,7 +393,7 @@ static void check_lag(struct world *w, mono_t now)
     snprintf(what, sizeof what,
              late ? "the journal is %s behind (journal_lag_limit %s)"
                   : "the journal is %s behind, within its limit of %s again",
-             text_duration(ms, t), text_duration(w->cfg->journal_lag_limit, limit));
+             text_duration(ms, t), text_duration(limit_ms, limit));
     tell_trouble(w, &j->lag, EVENT_JOURNAL, late, NULL, what,
                  "reading on; nothing is lost while the server keeps its log",
                  late ? "see what keeps the server or this machine busy" : "nothing");

@@ -11,6 +11,7 @@
 #include "core/js.h"
 #include "core/log.h"
 #include "report/notify.h"
+#include "typed.h"
 #include "world_int.h"
 
 #define PUBLISH_EVERY_MS 5000
@@ -29,6 +30,7 @@ void tell_init(struct world *w)
     }
     worker_init(&w->heartbeat.worker, "heartbeat");
     w->unsent = json_array();
+    w->given = json_array();
     w->next_look = now;
     w->next_heartbeat = mono_add(now, HEARTBEAT_EVERY_MS);
 }
@@ -111,6 +113,20 @@ static json_t *insecure_json(const struct config *c)
     return list;
 }
 
+/* What ails besides the world's own state, in the words of the log and the alerts. */
+static json_t *troubles_json(const struct world *w)
+{
+    const struct trouble *const all[] = {
+        &w->discarded,   &w->stale,       &w->disk_low,       &w->publish,     &w->state_failed,
+        &w->scribe_away, &w->journal.gap, &w->journal.failed, &w->journal.lag, NULL};
+    json_t *list = json_array();
+    for (size_t i = 0; all[i]; i++)
+        if (all[i]->on)
+            json_array_append_new(list, json_pack("{s:o, s:o}", "what", js_clean(all[i]->text),
+                                                  "since", time_json(all[i]->since.ms)));
+    return list;
+}
+
 json_t *tell_status_json(struct world *w)
 {
     mono_t now = clock_mono();
@@ -139,6 +155,7 @@ json_t *tell_status_json(struct world *w)
                         json_pack("{s:I, s:I}", "free_bytes", (json_int_t)w->disk_free,
                                   "needed_bytes", (json_int_t)w->last.file_size));
     json_object_set_new(o, "alerts", alerts_json(w));
+    json_object_set_new(o, "troubles", troubles_json(w));
     json_object_set_new(o, "insecure", insecure_json(w->cfg));
     json_object_set_new(o, "loop",
                         json_pack("{s:I, s:I}", "late_ms", (json_int_t)w->late_ms, "late_ms_max",
@@ -230,13 +247,39 @@ void tell_publish(struct world *w)
 
 /* ---- alerts ---- */
 
+/* While nothing can be written they go out from memory. */
 static void flush_unsent(struct world *w)
 {
     while (json_array_size(w->unsent)) {
-        if (world_scribe(w, json_pack("{s:O}", "alert", json_array_get(w->unsent, 0))) < 0)
+        json_t *alert = json_array_get(w->unsent, 0);
+        if (w->scribe_away.on)
+            tell_past_queue(w, alert);
+        else if (world_scribe(w, json_pack("{s:O}", "alert", alert)) < 0)
             return;
+        else
+            json_array_append(w->given, alert);
         json_array_remove(w->unsent, 0);
     }
+}
+
+void tell_taken(struct world *w)
+{
+    json_array_remove(w->given, 0);
+}
+
+void tell_drained(struct world *w)
+{
+    json_array_clear(w->given);
+}
+
+/* One that was being written may go out twice, under the same number. */
+void tell_given_back(struct world *w)
+{
+    json_array_extend(w->given, w->unsent);
+    json_array_clear(w->unsent);
+    json_t *all = w->given;
+    w->given = w->unsent;
+    w->unsent = all;
 }
 
 void tell_past_queue(struct world *w, json_t *alert)
@@ -256,7 +299,9 @@ void tell_past_queue(struct world *w, json_t *alert)
 void tell_alert(struct world *w, unsigned event, const char *kind, const char *what,
                 const char *doing, const char *todo, json_t *facts)
 {
-    struct alert al = {event, kind, what, doing, todo, facts};
+    struct buf whole = {0};
+    typed_hint(w->cfg, todo, &whole);
+    struct alert al = {event, kind, what, doing, whole.p, facts};
     if (alert_wanted(w->cfg, event) &&
         (alert_channel_on(w->cfg, ALERT_SMTP) || alert_channel_on(w->cfg, ALERT_WEBHOOK))) {
         if (json_array_size(w->unsent) >= WORLD_UNSENT)
@@ -264,7 +309,15 @@ void tell_alert(struct world *w, unsigned event, const char *kind, const char *w
         json_array_append_new(w->unsent, alert_compose(w->cfg, &al, clock_wall()));
         flush_unsent(w);
     }
+    buf_free(&whole);
     json_decref(facts);
+}
+
+void tell_err(struct world *w, enum log_level level, const char *what, const struct err *e)
+{
+    struct err whole = *e;
+    typed_err(w->cfg, &whole);
+    log_err(level, what, &whole);
 }
 
 void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, const char *key,
@@ -276,6 +329,8 @@ void tell_trouble(struct world *w, struct trouble *t, unsigned event, bool on, c
         on && same && w->cfg->alert_repeat > 0 && mono_since(now, t->told) >= w->cfg->alert_repeat;
     if (same && !remind)
         return;
+    if (!remind)
+        t->since = clock_wall();
     t->on = on;
     t->told = now;
     snprintf(t->key, sizeof t->key, "%s", key ? key : "");
@@ -313,11 +368,13 @@ static struct words words_for(const struct world *w)
     case VERDICT_FOREIGN:
         return (struct words){
             "nothing: no dump and no restore until the sentinel is ours again",
-            "find out who changed the sentinel table; --init --force adopts what is there"};
+            "find out who changed the sentinel table; worldkeeper --init --force adopts what is "
+            "there"};
     case VERDICT_MISSING:
         return (struct words){
             "nothing is restored by itself",
-            "worldkeeper --init for a new world, --restore for one that was lost"};
+            "for a world that is new, or still there: worldkeeper --init; for one that was lost: "
+            "worldkeeper --restore"};
     case VERDICT_EMPTY:
         return (struct words){"see the reason",
                               "if the world is still there, worldkeeper --init puts the row back; "
@@ -365,7 +422,7 @@ void tell_guard(struct world *w, const struct guard_answer *a)
         words = (struct words){"the newest intact dump is being restored; players wait", "nothing"};
     } else if (a->alert_event == EVENT_RESTORED) {
         restored_words(w, what, sizeof what);
-        words = (struct words){"probing and dumping on", "read what was lost; nothing else"};
+        words = (struct words){"probing and dumping on", "nothing"};
         facts = restore_facts(w);
     } else if (a->alert == GUARD_ALERT_RECOVERED) {
         snprintf(what, sizeof what, "the world is up again: %.600s", w->guard.reason);
@@ -373,12 +430,15 @@ void tell_guard(struct world *w, const struct guard_answer *a)
     } else if (a->alert_event == EVENT_WAITING) {
         words.doing = w->guard_cfg.restore_auto ? "waiting, and trying again with growing pauses"
                                                 : "waiting: [restore] auto = no";
-        words.todo =
-            "worldkeeper --list and --verify show what can be restored; --restore=DUMP takes a "
-            "certain one";
+        words.todo = "worldkeeper --list and worldkeeper --verify show what can be restored; "
+                     "worldkeeper --restore=DUMP takes a certain one";
     }
-    if (a->alert == GUARD_ALERT_NEW && strcmp(words.todo, "nothing") != 0)
-        log_line(LOG_NOTE_, "HINT: %s", words.todo);
+    if (a->alert == GUARD_ALERT_NEW && strcmp(words.todo, "nothing") != 0) {
+        struct buf todo = {0};
+        typed_hint(w->cfg, words.todo, &todo);
+        log_line(LOG_NOTE_, "HINT: %s", todo.p);
+        buf_free(&todo);
+    }
     tell_alert(w, a->alert_event, kinds[a->alert], what, words.doing, words.todo, facts);
 }
 
@@ -415,24 +475,31 @@ static int delivery_child(int fd, void *arg)
     return 0;
 }
 
+/* Told by its kind: the words may hold how long it took, or the number of a mail that was refused.
+ */
+static void delivery_failed(struct world *w, struct delivery *d, int64_t retry_after,
+                            const struct err *e)
+{
+    char key[sizeof d->failed];
+    snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
+    if (strcmp(d->failed, key) != 0)
+        log_line(LOG_WARN_, "%s not delivered: %s", d->worker.name, e->text);
+    snprintf(d->failed, sizeof d->failed, "%s", key);
+    snprintf(d->last_error, sizeof d->last_error, "%s", e->text);
+    alert_pace_failed(&d->pace, retry_after, clock_mono());
+    w->status_dirty = true;
+}
+
 static void start_delivery(struct world *w, struct delivery *d, enum alert_channel ch)
 {
     static struct delivery_args args;
     struct err e;
     args = (struct delivery_args){w->cfg, w->a->job.dirfd, ch, d->past, d->upto};
     d->sending = (unsigned)json_array_size(d->past);
-    if (worker_start(&d->worker, delivery_child, &args, false, &e) < 0)
-        log_err(LOG_ERROR_, d->worker.name, &e);
-}
-
-static void delivery_failed(struct world *w, struct delivery *d, int64_t retry_after,
-                            const char *text)
-{
-    if (strncmp(d->last_error, text, sizeof d->last_error - 1) != 0)
-        log_line(LOG_WARN_, "%s not delivered: %s", d->worker.name, text);
-    snprintf(d->last_error, sizeof d->last_error, "%s", text);
-    alert_pace_failed(&d->pace, retry_after, clock_mono());
-    w->status_dirty = true;
+    if (worker_start(&d->worker, delivery_child, &args, false, &e) == 0)
+        return;
+    d->sending = 0;
+    delivery_failed(w, d, 0, &e);
 }
 
 static void drop_sent(struct delivery *d)
@@ -466,15 +533,16 @@ void tell_delivery_message(struct world *w, struct delivery *d, enum alert_chann
         else
             d->waiting = d->waiting > sent ? d->waiting - sent : 0;
         if (!js_flag(o, "ok"))
-            log_err(LOG_WARN_, d->worker.name, &e);
+            tell_err(w, LOG_WARN_, d->worker.name, &e);
         else if (d->last_error[0])
             log_line(LOG_NOTE_, "%s is delivered again", d->worker.name);
         snprintf(d->last_error, sizeof d->last_error, "%s", js_flag(o, "ok") ? "" : e.text);
+        d->failed[0] = '\0';
         w->status_dirty = true;
         w->next_look = clock_mono();
     } else {
         d->sending = 0;
-        delivery_failed(w, d, js_number(o, "retry_after", 0), e.text);
+        delivery_failed(w, d, js_number(o, "retry_after", 0), &e);
     }
     json_decref(o);
 }
@@ -483,9 +551,12 @@ void tell_delivery_ended(struct world *w, struct delivery *d, int wait_status)
 {
     if (!d->worker.told_to_stop && d->worker.fd >= 0)
         tell_delivery_message(w, d, d == &w->heartbeat ? ALERT_CHANNELS : ALERT_SMTP);
-    if (!d->worker.told_to_stop)
-        delivery_failed(w, d, 0,
-                        WIFSIGNALED(wait_status) ? "its worker was killed" : "its worker died");
+    if (!d->worker.told_to_stop) {
+        struct err e;
+        err_set(&e, ERR_ABORTED, 0,
+                WIFSIGNALED(wait_status) ? "its worker was killed" : "its worker died");
+        delivery_failed(w, d, 0, &e);
+    }
     worker_end(&d->worker);
 }
 
@@ -493,22 +564,28 @@ void tell_look(struct world *w, const json_t *o)
 {
     const json_t *waiting = json_object_get(o, "waiting");
     if (json_object_get(o, "queued")) {
+        tell_taken(w);
         w->next_look = clock_mono();
         return;
     }
+    tell_trouble(w, &w->scribe_away, EVENT_DISK, false, NULL,
+                 "status, state and alerts are written again", "", "nothing");
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
         unsigned n = (unsigned)json_integer_value(json_array_get(waiting, ch));
         if (n != w->channels[ch].waiting)
             w->status_dirty = true;
         w->channels[ch].waiting = n;
     }
-    w->disk_free = (uint64_t)js_number(o, "disk_free", 0);
+    w->disk_free = (uint64_t)js_number(o, "disk_free", (int64_t)w->disk_free);
     if (js_flag(o, "status_ok"))
         tell_trouble(w, &w->publish, EVENT_DISK, false, NULL, "the status is written again", "",
                      "nothing");
     if (js_flag(o, "state_ok"))
         tell_trouble(w, &w->state_failed, EVENT_DISK, false, NULL, "the state is written again", "",
                      "nothing");
+    if (!json_object_get(o,
+                         "disk_free")) /* a disk that does not say is told of by what fails on it */
+        return;
     char what[200], a[TEXT_SHORT], b[TEXT_SHORT];
     uint64_t need = w->cfg->disk_low > w->last.file_size ? w->cfg->disk_low : w->last.file_size;
     /* A dump being written must not toggle it. */
@@ -541,7 +618,7 @@ static void check_stale(struct world *w, mono_t now)
     else
         snprintf(what, sizeof what, "there is a good dump again");
     tell_trouble(w, &w->stale, EVENT_STALE, old, NULL, what, "trying on",
-                 old ? "see why dumps fail: the log, --check" : "nothing");
+                 old ? "see why dumps fail: the log, worldkeeper --check" : "nothing");
 }
 
 static void deliver(struct world *w, mono_t now)
@@ -552,8 +629,8 @@ static void deliver(struct world *w, mono_t now)
             (ch == ALERT_SMTP ? w->cfg->smtp.timeout : w->cfg->webhook.timeout) + DELIVERY_EXTRA_MS;
         if (d->worker.pid && mono_since(now, d->worker.started) > limit)
             kill(d->worker.pid, SIGKILL);
-        else if (!d->worker.pid && (d->waiting || json_array_size(d->past)) && !w->stopping &&
-                 alert_pace_may(&d->pace, now))
+        else if (!d->worker.pid && !w->stopping && alert_pace_may(&d->pace, now) &&
+                 ((d->waiting && !w->scribe_away.on) || json_array_size(d->past)))
             start_delivery(w, d, ch);
     }
     struct delivery *h = &w->heartbeat;
@@ -574,7 +651,8 @@ void tell_timers(struct world *w, mono_t now)
     check_stale(w, now);
     if (mono_reached(now, w->next_look) && !w->stopping) {
         w->next_look = mono_add(now, LOOK_EVERY_MS);
-        world_scribe(w, json_pack("{s:i}", "look", 1));
+        if (world_scribe(w, json_pack("{s:i}", "look", 1)) == 0 && !w->looked.ms)
+            w->looked = now;
     }
     deliver(w, now);
     if (w->status_dirty || mono_reached(now, w->next_publish))

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/config_keys.h"
+#include "core/file.h"
 #include "core/text.h"
 
 #define FILE_BYTES_MAX 65536
@@ -307,13 +308,13 @@ static int check_file(int fd, const char *path, struct err *e)
     if (st.st_mode & 022) {
         err_set(e, ERR_CONFIG, 0, "%s: others can write it (mode %04o); allowed: at most 0755",
                 path, (unsigned)st.st_mode & 07777);
-        err_hint(e, "chmod go-w %s", path);
+        file_hint(e, "chmod go-w", path);
         return -1;
     }
     if (st.st_uid != 0 && st.st_uid != geteuid() && geteuid() != 0) {
         err_set(e, ERR_CONFIG, 0, "%s: belongs to another user (uid %u); allowed: root or uid %u",
                 path, (unsigned)st.st_uid, (unsigned)geteuid());
-        err_hint(e, "chown root %s", path);
+        file_hint(e, "chown root", path);
         return -1;
     }
     return 0;

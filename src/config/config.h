@@ -127,6 +127,9 @@ struct config {
 int config_load(const char *path, struct config **out, struct err *e);
 void config_free(struct config *c);
 
+/* Can a restore --into it be meant? -1 with ERR_USAGE where [world] schema could not be that. */
+int config_check_into(const char *schema, struct err *e);
+
 /* Is it this machine, by its name or address alone? */
 bool config_is_here(const char *host);
 /* Does the URL have this scheme, and a host that is another machine? */

@@ -53,17 +53,34 @@ static bool beyond_bmp(const char *s)
     return false;
 }
 
+/* NULL: a world can be there. */
+static const char *schema_fault(const char *name, const char **allowed)
+{
+    static const char *const own[] = {"mysql", "information_schema", "performance_schema", "sys"};
+    *allowed = "the schema of a game";
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcasecmp(name, own[i]) == 0)
+            return "a world: it belongs to the server";
+    *allowed = "1 to 64 characters, none beyond U+FFFF";
+    return name[0] && characters(name) <= NAME_CHARS_MAX && !beyond_bmp(name) ? NULL
+                                                                              : "a schema name";
+}
+
 int config_parse_schema(const struct config_key *k, const char *value, void *field,
                         struct config_bad *bad)
 {
     (void)k;
-    static const char *const own[] = {"mysql", "information_schema", "performance_schema", "sys"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcasecmp(value, own[i]) == 0)
-            return config_refuse(bad, "a world: it belongs to the server", "the schema of a game");
-    if (characters(value) <= NAME_CHARS_MAX && !beyond_bmp(value))
-        return config_store(field, value);
-    return config_refuse(bad, "a schema name", "1 to 64 characters, none beyond U+FFFF");
+    const char *allowed, *fault = schema_fault(value, &allowed);
+    return fault ? config_refuse(bad, fault, allowed) : config_store(field, value);
+}
+
+int config_check_into(const char *schema, struct err *e)
+{
+    const char *allowed, *fault = schema_fault(schema, &allowed);
+    if (!fault)
+        return 0;
+    return err_set(e, ERR_USAGE, 0, "--into '%.200s' is not %s; allowed: %s", schema, fault,
+                   allowed);
 }
 
 int config_parse_table(const struct config_key *k, const char *value, void *field,

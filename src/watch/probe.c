@@ -17,7 +17,7 @@ struct prober {
 
 static enum verdict verdict_of_error(const struct err *e)
 {
-    if (e->num == 1146 || e->num == 1049)
+    if (db_table_missing(e))
         return VERDICT_MISSING;
     if (e->cls == ERR_DENIED)
         return VERDICT_DENIED;
@@ -33,7 +33,7 @@ static void look_at_schema(struct prober *p, struct observation *o)
 {
     struct db_tables t;
     const char *schema = p->args->cfg->schema;
-    o->schema_there = o->error != 1049;
+    o->schema_there = o->error != DB_NO_SCHEMA;
     o->privileges_proven = !o->schema_there;
     if (!o->schema_there || db_tables(p->db, schema, true, &t, NULL) < 0)
         return;

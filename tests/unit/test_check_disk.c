@@ -110,7 +110,7 @@ static void test_dump_dir(void **state)
         {0xff534d42, 0, false, 0700, CHECK_WARN, "Windows share", NULL},
         {0xfe534d42, 0, false, 0700, CHECK_WARN, "Windows share", NULL},
         {TMPFS_MAGIC, ST_RDONLY, false, 0700, CHECK_FAIL, "mounted read-only", NULL},
-        {0xef53, 0, true, 0700, CHECK_FAIL, "cannot be written by uid", "chown USER"},
+        {0xef53, 0, true, 0700, CHECK_FAIL, "cannot be written by uid", "chown "},
         {0xef53, 0, false, 0770, CHECK_FAIL, "can be written by others", "chmod go-w"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -142,13 +142,13 @@ static void test_missing_dir(void **state)
     kit_cfg.dump_dir = under("a/b");
     disk.uid = 0;
     check_dump_dir(&c);
-    kit_expect(&c, CHECK_NOTE, "dump directory", "makes it", "install -d -m 0700 -o USER");
+    kit_expect(&c, CHECK_NOTE, "dump directory", "makes it", "install -d -m 0700 -o ");
     end(&c);
     c = begin();
     kit_cfg.dump_dir = under("a/b");
     disk.closed = true;
     check_dump_dir(&c);
-    kit_expect(&c, CHECK_FAIL, "dump directory", kit_path, "install -d -m 0700 -o USER");
+    kit_expect(&c, CHECK_FAIL, "dump directory", kit_path, "install -d -m 0700 -o ");
     end(&c);
     c = begin();
     kit_cfg.dump_dir = kit_none;
@@ -185,14 +185,16 @@ static void test_what_is_in_it(void **state)
     kit_expect(&c, CHECK_FAIL, "state", NULL, "state.json; the next contact");
     kit_expect(&c, CHECK_NOTE, "supervisor", "none is running", "worldkeeper@game1");
     end(&c);
-    static struct config sealed; /* one that the key of is not known yet */
+    /* with a key that cannot be read, of which check_run() tells before */
+    static struct config sealed;
     c = begin();
     sealed = kit_cfg;
     sealed.hmac_key_file = kit_none;
     c.cfg = &sealed;
     assert_int_equal(state_save(kit_dir, &was, NULL), 0);
     check_dump_dir(&c);
-    kit_expect(&c, CHECK_FAIL, "dumps", NULL, NULL);
+    assert_false(kit_said(&c, CHECK_FAIL, "dumps", NULL, NULL));
+    assert_int_equal(c.catalog.count, 0);
     kit_expect(&c, CHECK_NOTE, "supervisor", "paused on request", "--resume");
     end(&c);
 }
@@ -394,7 +396,7 @@ static void test_status_dir(void **state)
         {0700, false, CHECK_NOTE, "closed to others", "chmod 0755"},
         {01777, false, CHECK_WARN, "by everybody", "of its own"},
         {0777, false, CHECK_FAIL, "can be written by others", NULL},
-        {0755, true, CHECK_FAIL, "cannot be written by uid", "chown USER"},
+        {0755, true, CHECK_FAIL, "cannot be written by uid", "chown "},
     };
     struct check c = begin();
     check_status_dir(&c);
@@ -455,7 +457,7 @@ static void test_journal_dir(void **state)
     c = with_journal();
     disk.closed = true;
     check_journal_dir(&c);
-    kit_expect(&c, CHECK_FAIL, "segments", "cannot be written", "chown USER");
+    kit_expect(&c, CHECK_FAIL, "segments", "cannot be written", "chown ");
     end(&c);
     c = with_journal();
     told("SELECT @@global.datadir", kit_path);

@@ -45,6 +45,12 @@ static void far_away(void)
     kit_cfg.mysql.host = far_host;
 }
 
+static void by_name(void)
+{
+    kit_cfg.mysql.host = NULL;
+    kit_cfg.mysql.socket = sock;
+}
+
 static void far_and_off(void)
 {
     far_away();
@@ -154,8 +160,13 @@ static void test_connection(void **state)
          .change = far_and_preferred},
         {MARIA, "SELECT @@global.have_ssl", "DISABLED", 0, CHECK_WARN, "encryption",
          "offers no TLS", "ssl_cert", .change = far_and_preferred},
-        {MARIA, "SELECT CURRENT_USER()", "@localhost\tx\t0", 0, CHECK_WARN, "account",
-         "has no name"},
+        {MARIA, "SELECT CURRENT_USER()", "@localhost\tx\t0", 0, CHECK_FAIL, "account",
+         "has no account `keeper`@`localhost` and took us for ``@`localhost`",
+         "CREATE USER `keeper`@`localhost` IDENTIFIED BY"},
+        {MARIA, "SELECT CURRENT_USER()", "@localhost\tx\t0", 0, CHECK_FAIL, "account", NULL,
+         "CREATE USER `keeper`@`localhost` IDENTIFIED VIA unix_socket;", .change = by_name},
+        {MYSQL_9, "SELECT CURRENT_USER()", "@localhost\tx\t0", 0, CHECK_FAIL, "account", NULL,
+         "CREATE USER `keeper`@`localhost` IDENTIFIED WITH auth_socket;", .change = by_name},
         {MARIA, "SELECT CURRENT_USER()", "keeper@%\tx\t0", 0, CHECK_NOTE, "account", "every host"},
         {MARIA, "SELECT CURRENT_USER()", "keeper@%\tx\t0", 0, CHECK_OK, "account", "`keeper`@`%`",
          .change = far_away},
@@ -219,6 +230,9 @@ static void test_settings(void **state)
          "no MEMORY table"},
         {MARIA, "SELECT @@global.enforce_storage_engine", "memory", 0, CHECK_OK, "settings"},
         {MARIA, "SELECT @@global.enforce_storage_engine", "", 0, CHECK_OK, "settings"},
+        {MYSQL_9, "SELECT @@global.disabled_storage_engines", "MyISAM,MEMORY", 0, CHECK_FAIL,
+         "settings", "no MEMORY table"},
+        {MYSQL_9, "SELECT @@global.disabled_storage_engines", "MyISAM", 0, CHECK_OK, "settings"},
         {MYSQL_9, "SELECT @@session.sql_require_primary_key", "1", 0, CHECK_NOTE, "settings",
          "copies that a dump reads", "SESSION_VARIABLES_ADMIN ON *.* TO `keeper`@`localhost`;"},
         {MYSQL_9, "SELECT @@session.sql_require_primary_key", "0", 0, CHECK_OK, "settings"},

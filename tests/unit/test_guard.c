@@ -450,7 +450,7 @@ static void failures_wait_longer_and_longer(void **state)
         {40000, EMPTY,   WAITING,   "",              "WAITING",    NULL},
         {    0, EMPTY,   LOST,      "START",         "RESTORING",  NULL},
         {    0, STARTED, RESTORING, "",              "RESTORING.", NULL},
-        { 1000, FAILED,  WAITING,   "",              "WAITING",    "next try in 1m 00s"},
+        { 1000, FAILED,  WAITING,   "",              "WAITING",    "next try in 1m"},
         { 1000, DYING,   WAITING,   "new down",      "WAITING",    NULL},
         { 1000, EMPTY,   WAITING,   "",              "WAITING",    "1 of 2"},
         { 1000, EMPTY,   WAITING,   "",              "WAITING",    "restores failed: 5, next try in 57.0 s"},

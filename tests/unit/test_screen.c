@@ -389,7 +389,7 @@ static void test_list(void **state)
         "\nset aside, never restored by itself:\n"
         "NAME  AGE  ROWS  SIZE  TOOK  METHOD  WHY\n"
         "bad     ?     0   0 B  0 ms          0 rows\n");
-    assert_string_equal(result_of("list", "{}"), "no dumps yet; worldkeeper --dump takes one\n");
+    assert_string_equal(result_of("list", "{}"), "no dumps yet; to take one: worldkeeper --dump\n");
 }
 
 static void test_verify(void **state)
@@ -513,7 +513,7 @@ static void test_times_are_cleaned(void **state)
     result_of("restore", "{\"dump\":\"d\",\"moment\":\"\\u001b[2J\",\"journal\":{\"used\":true,"
                          "\"changes\":1,\"last\":\"\\u0007\"}}");
     SEES(" as of ?[2J");
-    SEES("the last one at ?\n");
+    SEES("up to ?\n");
     result_of("list", "{\"journal\":{\"ranges\":[{\"from\":\"\\u001b[2J\",\"to\":\"\\u0007\"}]}}");
     SEES("?[2J  ?\n");
     result_of("status", "{\"alerts\":{\"channels\":{\"\\u001b[2J\":{\"last_error\":\"x\"}}}}");

@@ -208,8 +208,8 @@ static void test_last_words(void **state)
     for (int asked = 0; asked < 2; asked++) {
         struct worker w = start(speaker, &n);
         json_t *o = json_object();
-        if (asked)
-            assert_int_equal(worker_send(w.fd, o), 0);
+        if (asked) /* it may be dead already, on a busy machine */
+            worker_send(w.fd, o);
         json_decref(o);
         siginfo_t info;
         assert_int_equal(waitid(P_PID, (id_t)w.pid, &info, WEXITED | WNOWAIT), 0);
