@@ -393,7 +393,11 @@ simple_command() {
     gzip | pigz) gzip_command "$@" ;;
     find) find_command "$@" ;;
     . | source) if [ $# -gt 0 ]; then read_script "$1"; fi ;;
-    curl | wget | rsync | scp | sftp | ssh | rclone | s3cmd | aws | systemctl | service | kill | killall | \
+    curl | wget)
+        note 'left out' "$place" \
+            "$command: for a chat there is [alert.webhook] url_file, for a watchdog elsewhere [heartbeat] url_file"
+        ;;
+    rsync | scp | sftp | ssh | rclone | s3cmd | aws | systemctl | service | kill | killall | \
         pkill | mysqladmin | mariadb-admin | mysqlcheck | mysqld_safe | bzip2 | xz | zstd | logger | \
         gpg | openssl)
         note 'left out' "$place" "$command: worldkeeper does nothing in its place"
@@ -522,6 +526,10 @@ dump_command() {
             --lock-tables | --single-transaction | --hex-blob | --databases)
             note 'left out' "$place" "${option%%=*}: not needed"
             ;;
+        --routines | --triggers | --events | --skip-triggers)
+            note 'left out' "$place" "$option: what the account may see is in each dump (worldkeeper --check tells)"
+            ;;
+        --) ;;
         --ignore-table*)
             note 'left out' "$place" "$option: all MEMORY tables of the schema are dumped"
             ;;
@@ -679,6 +687,11 @@ read_script() {
             text+=${line%\\}
             continue
         fi
+        # A pipeline goes on behind its bar.
+        if [[ $line =~ \|[[:space:]]*$ && ! $line =~ ^[[:space:]]*# ]]; then
+            text+="$line "
+            continue
+        fi
         text+=$line
         place=${path##*/}:$started
         raw_line "$text"
@@ -719,9 +732,56 @@ raw_line() {
     fi
 }
 
+# cnf_line LINE: without a comment behind the value, as the client reads it, in REPLY.
+cnf_line() {
+    local line=$1 i c quote='' escaped=no
+    for ((i = 0; i < ${#line}; i++)); do
+        c=${line:i:1}
+        if [ "$c" = '#' ] && [ -z "$quote" ]; then
+            line=${line:0:i}
+            break
+        fi
+        case $c in
+        \' | \")
+            if [ "$escaped" = no ]; then
+                if [ -z "$quote" ]; then quote=$c; elif [ "$quote" = "$c" ]; then quote=''; fi
+            fi
+            ;;
+        esac
+        if [ "$c" = \\ ] && [ -n "$quote" ] && [ "$escaped" = no ]; then escaped=yes; else escaped=no; fi
+    done
+    REPLY=${line%"${line##*[![:space:]]}"}
+}
+
+# cnf_value TEXT: without its quotes and escapes, in REPLY.
+cnf_value() {
+    local text=$1 i c
+    case $text in
+    \"*\" | \'*\') if [ ${#text} -gt 1 ]; then text=${text:1:-1}; fi ;;
+    esac
+    REPLY=''
+    for ((i = 0; i < ${#text}; i++)); do
+        c=${text:i:1}
+        if [ "$c" = \\ ] && [ $((i + 1)) -lt ${#text} ]; then
+            i=$((i + 1))
+            c=${text:i:1}
+            case $c in
+            n) c=$'\n' ;;
+            t) c=$'\t' ;;
+            r) c=$'\r' ;;
+            b) c=$'\b' ;;
+            s) c=' ' ;;
+            \" | \' | \\) ;;
+            *) c=\\$c ;;
+            esac
+        fi
+        REPLY+=$c
+    done
+}
+
 # read_cnf FILE: [client] and what belongs to the dump and the client, of an option file.
 read_cnf() {
-    local file=$1 line section='' key value number=0 here=$place
+    local file=$1 line section='' key value number=0 here=$place REPLY
     case $file in
     *"$unknown"*)
         note 'left out' "$place" 'an option file whose name is made when the script runs'
@@ -750,16 +810,16 @@ read_cnf() {
             continue
             ;;
         esac
+        cnf_line "$line"
+        line=$REPLY
         case $section in client | mysqldump | mysql | client-mariadb | mariadb-dump) ;; *) continue ;; esac
         key=${line%%=*}
         key=${key%"${key##*[![:space:]]}"}
         value=${line#*=}
         [ "$value" != "$line" ] || value=''
         value=${value#"${value%%[![:space:]]*}"}
-        value=${value%"${value##*[![:space:]]}"}
-        case $value in
-        \"*\" | \'*\') value=${value:1:-1} ;;
-        esac
+        cnf_value "$value"
+        value=$REPLY
         case ${key//_/-} in
         user | host | port | socket) connection_option "--$key" "$value" ;;
         password) password "$value" ;;
@@ -773,7 +833,7 @@ read_cnf() {
 
 # find_cron: the lines that start these scripts, for a person to remove.
 find_cron() {
-    local file line number any=no
+    local file line number started any=no
     if [ ${#crontabs[@]} = 0 ]; then
         crontabs=(/etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/*)
     fi
@@ -786,8 +846,11 @@ find_cron() {
             '#'*) ;;
             *"$dir"/*)
                 any=yes
-                note 'by hand' "$file:$number" "remove this line: $line"
-                if [[ $line =~ ^[[:space:]]*\*/([0-9]+)[[:space:]] && ${line##*/} == *dump* ]]; then
+                # The line itself is not shown: a password may stand in it that is nowhere else.
+                started=${line#*"$dir"/}
+                started=${started%%[!A-Za-z0-9._/-]*}
+                note 'by hand' "$file:$number" "remove this line, which starts $started"
+                if [[ $line =~ ^[[:space:]]*\*/([0-9]+)[[:space:]] && $started == *dump* ]]; then
                     keep interval "${BASH_REMATCH[1]}m" "$file:$number" \
                         "a dump each ${BASH_REMATCH[1]} minutes"
                 fi
@@ -862,7 +925,7 @@ if [ -n "${found[flag]:-}" ]; then
 else
     note 'by hand' "$config" 'no flag file found: name its directory in [status] if a homepage polls it'
 fi
-note 'left out' check 'the limit of five minutes for a restore: worldkeeper ends one that makes no progress'
+note 'left out' restore 'a limit of its time, where there was one: worldkeeper ends one that makes no progress'
 
 config_text() {
     cat <<END
@@ -961,7 +1024,8 @@ echo "Written, mode 0600$owner: ${files[*]}"
 if [ -z "$owner" ]; then echo "Give them to the user that worldkeeper runs as: chown worldkeeper: ${files[*]}"; fi
 cat <<END
 Next:
-  worldkeeper --config $config --check
-  worldkeeper --config $config --init
+  install -d -m 0700 -o worldkeeper -g worldkeeper $dumps_to
+  runuser -u worldkeeper -- worldkeeper --config $config --check
+  runuser -u worldkeeper -- worldkeeper --config $config --init
   remove the cron lines named above, then: systemctl enable --now worldkeeper@$name
 END

@@ -72,3 +72,25 @@ def test_the_exit_statuses_are_the_same():
     assert numbers == list("0123456")
     for number in numbers:
         assert number in helped
+    assert options(helped.split("6 ")[-1]) == {"status", "verify"}
+    assert set(re.findall(r"Fl -([a-z-]+)", man.split(".It 6")[1])) == {"status", "verify"}
+
+
+def test_the_states_and_verdicts_are_the_same():
+    man = read("etc/worldkeeper.8")
+    for section, source, names in (
+            ("STATES", "src/watch/guard.c", r"\[GUARD_[A-Z]+\] = \"([A-Z]+)\""),
+            ("VERDICTS", "src/watch/verdict.c", r"\{\"([A-Z]{3,})\", '[A-Z]'\}")):
+        told = re.findall(r"^\.It Li ([A-Z]+)$", man.split(f".Sh {section}\n")[1].split(".Sh")[0], re.M)
+        assert sorted(told) == sorted(re.findall(names, read(source))), section
+
+
+def test_force_is_told_for_each_action_that_takes_it():
+    """An action that takes no --force refuses it as bad usage."""
+    helped = subprocess.run([BINARY, "--help"], capture_output=True, text=True, check=True).stdout
+    entry = read("etc/worldkeeper.8").split(".It Fl -force\n")[1].split("\n.It")[0]
+    told = set(re.findall(r"Fl -([a-z]+)", entry))
+    for action in re.findall(r"^  --([a-z-]+)", helped.split("options:")[0], re.M):
+        done = subprocess.run([BINARY, "--world", "none-such", f"--{action}", "--force"],
+                              capture_output=True, text=True, check=False)
+        assert ("does not go with" not in done.stderr) == (action in told), (action, done.stderr)

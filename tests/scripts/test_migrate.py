@@ -93,7 +93,7 @@ def test_the_three_scripts(m):
     for path in (m.to + "/galaxy.ini", m.to + "/galaxy.password"):
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     for words in ("settings.sh", "sentinel up_sentinel", "old dumps in /home/game/keeper/dumps",
-                  "--net_buffer_length: not needed", "limit of five minutes"):
+                  "--net_buffer_length: not needed", "a limit of its time"):
         assert words in said or words == "settings.sh", said
 
 
@@ -160,6 +160,45 @@ def test_my_cnf(m, tmp_path, line):
     assert m.password() == CANARY + "\n"
 
 
+@pytest.mark.parametrize("line, password", [
+    ('password = "' + CANARY + '\\"w d"  # a note', CANARY + '"w d'),
+    ("password='" + CANARY + "#y'", CANARY + "#y"),
+    ("password=" + CANARY + " # a note", CANARY),
+    ("password=" + CANARY + "\\sx\\\\y\\q", CANARY + " x\\y\\q"),
+    ('password="' + CANARY + "'\"", CANARY + "'"),
+])
+def test_values_of_an_option_file_are_read_as_the_client_reads_them(m, tmp_path, line, password):
+    """Quotes, escapes and comments behind a value: my_print_defaults is the judge."""
+    cnf = tmp_path / ".my.cnf"
+    cnf.write_text(f"[client]\nuser=game # who\n{line}\n")
+    judge = shutil.which("my_print_defaults")
+    if judge:
+        told = subprocess.run([judge, f"--defaults-file={cnf}", "client"], capture_output=True, text=True,
+                              check=True).stdout
+        assert told == f"--user=game\n--password={password}\n"
+    minimal(m, "mysqldump galaxy | gzip > /b/x.gz")
+    m.run("--my-cnf", str(cnf))
+    assert m.config()["mysql"]["user"] == "game"
+    assert m.password() == password + "\n"
+
+
+def test_a_pipeline_over_lines_is_one(m):
+    minimal(m, f"""
+mysqldump -ugame -p{CANARY} --routines galaxy -- |  
+    nice -n 19 gzip -6 > /backup/uni/x.gz.tmp
+""")
+    said = m.run()
+    assert m.config()["dump"]["level"] == "6"
+    assert "old dumps in /backup/uni" in said and "no such setting" not in said, said
+
+
+def test_what_it_says_to_type_next_root_can_type(m):
+    minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x")
+    said = m.run()
+    assert "install -d -m 0700 -o worldkeeper -g worldkeeper /var/lib/worldkeeper/galaxy" in said
+    assert said.count("runuser -u worldkeeper -- worldkeeper --config") == 2
+
+
 def test_defaults_file_named_by_the_scripts(m, tmp_path):
     cnf = m.write("db.cnf", f"[client]\nuser=game\npassword={CANARY}\nsocket=/srv/db.sock\n", 0o600)
     minimal(m, 'mysqldump --defaults-extra-file="$D/db.cnf" galaxy | gzip > /b/x.gz',
@@ -214,12 +253,15 @@ def test_two_accounts_are_told(m):
     assert "account root: differs from dump.sh:2" in m.run()
 
 
-def test_cron_lines_are_named_without_their_secrets(m, tmp_path):
-    minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x")
+@pytest.mark.parametrize("line", ["{}/dump.sh {}", "MYSQL_PWD={1} {0}/dump.sh", "{}/dump.sh -p{}x"])
+def test_cron_lines_are_named_without_their_secrets(m, tmp_path, line):
+    """Also a password that stands nowhere else."""
+    minimal(m, "mysqldump -ugame galaxy > /b/x")
     cron = tmp_path / "cron"
-    cron.write_text(f"# {m.old}/off.sh\n*/10 * * * * root {m.old}/dump.sh {CANARY}\n5 * * * * root other\n")
+    cron.write_text(f"# {m.old}/off.sh\n*/10 * * * * root {line.format(m.old, CANARY)} >/dev/null 2>&1\n"
+                    "5 * * * * root other\n")
     said = m.run("--crontab", str(cron))
-    assert f"{cron}:2" in said and "remove this line" in said and "****" in said
+    assert f"{cron}:2" in said and "remove this line, which starts dump.sh\n" in said
     assert f"{cron}:1 " not in said and f"{cron}:3" not in said
     assert m.config()["dump"]["interval"] == "10m"
 
