@@ -10,7 +10,9 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+from wk.follow import LOG  # noqa: E402
 from wk.keeper import BINARY, Keeper, built  # noqa: E402
+from wk.segments import Segments  # noqa: E402
 from wk.server import KIND, MYSQL, Server, server_user  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
 from wk.util import end_process, tail, wait_for  # noqa: E402
@@ -43,6 +45,22 @@ def pytest_collection_modifyitems(config, items):
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if meant(item)]
+    items[:] = spread([item for item in items if item.get_closest_marker("slow")],
+                      [item for item in items if not item.get_closest_marker("slow")])
+
+
+def spread(slow, others):
+    """Each of pytest-xdist's workers begins with a chunk of neighbours, a quarter of its share: the slow tests are
+    dealt out to these chunks, so that none is left for the end and no worker has them all."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    size = max((len(slow) + len(others)) // workers // 4, 2)
+    dealt, others = [], list(others)
+    for i in range(workers):
+        first = slow[i::workers]
+        room = max(size - len(first), 0)
+        dealt += first + others[:room]
+        others = others[room:]
+    return dealt + others
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -187,6 +205,24 @@ def world(make_world):
 def keeper(make_keeper, world):
     """A keeper of that world, sentinel made."""
     return make_keeper(world).init()
+
+
+@pytest.fixture
+def make_followed(make_world, make_keeper, make_server):
+    """make_followed(kind, settings) -> a keeper that writes segments and restores on a new server too."""
+    def make(kind="small", settings=None, tables=(), seen=None, prefix=()):
+        world = make_world(kind, make_server(*LOG))
+        if tables:
+            world.sql(*tables)
+        mine = {"journal": {"mode": "follow"}, "restore": {"new_server": "yes"},
+                "probe": {"interval": "100ms"}}
+        for section, values in (settings or {}).items():
+            mine.setdefault(section, {}).update(values)
+        keeper = make_keeper(world, mine)
+        keeper.prefix = list(prefix)
+        keeper.segments = Segments(keeper, seen or mine["journal"].get("dir"))
+        return keeper.init()
+    return make
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import stat
 import time
 
 from wk.crash import go_on, stopped, wait_stopped
-from wk.keeper import DONE, HELD, NOT_WELL, REFUSED, unix
+from wk.keeper import DONE, FAILED, HELD, NOT_WELL, REFUSED, unix
 from wk.util import wait_for
 from wk.watch import Watcher
 
@@ -25,6 +25,17 @@ def test_status_without_a_supervisor_is_not_well(keeper):
     """Nobody is keeping the world: exit 6 and a word about it."""
     done = keeper.run("--status")
     assert done.rc == NOT_WELL and (done.out + done.err).strip()
+
+
+def test_what_is_told_to_type_names_the_world(keeper):
+    """A config elsewhere is none of the service's; what is pasted must mean this world."""
+    told = f"--config {keeper.config_path} "
+    assert f"{told}--run" in keeper.run("--status").err
+    assert f"{told}--run" in keeper.run("--check").out
+    assert f"worldkeeper {told}--dump" in keeper.run("--list").out
+    keeper.start()
+    keeper.ok("--pause")
+    assert f"{told}--resume" in keeper.run("--status").out
 
 
 def test_status_of_a_world_in_trouble_is_not_well(doomed, victim):
@@ -54,12 +65,40 @@ def test_list_and_verify_work_beside_a_supervisor(keeper):
     assert keeper.ok("--verify", "--json")["dumps"][0]["whole"] is True
 
 
+def test_the_log_says_how_each_job_ended(keeper):
+    """A drill that passed must not look like one that hangs."""
+    keeper.start()
+    keeper.wait_state("UP")
+    keeper.wait(keeper.dumps, "a dump")
+    keeper.ok("--restore", "--dry-run")
+    keeper.wait_log("dry run of a restore done")
+    keeper.ok("--init")
+    keeper.wait_log("init done")
+    assert keeper.run("--restore=none-such").rc != DONE
+    keeper.wait_log("restore failed: no dump none-such")
+    assert "Z restore done" not in keeper.log()
+
+
+def test_what_a_job_said_is_what_who_asked_reads(doomed, victim):
+    """A server that is gone is the job's answer, not that somebody else has the world."""
+    doomed.start()
+    doomed.dump()
+    victim.kill9()
+    doomed.wait_state("WAITING")
+    for action in (["--dump"], ["--drill"], ["--restore", "--force"], ["--init"]):
+        asked = doomed.run(*action)
+        assert asked.rc == FAILED and "cannot connect" in asked.err, asked
+        assert "held by" not in asked.err, asked
+
+
 def test_pause_and_resume(keeper):
     """--pause shows WAITING to the players and wanted = paused in the status; --resume goes on."""
     keeper.start()
     keeper.ok("--pause")
     status = keeper.wait_state("PAUSED")
     assert status["wanted"] == "paused"
+    asked = keeper.run("--status")
+    assert asked.rc == NOT_WELL and "the supervisor is paused" in asked.err, asked
     keeper.wait(lambda: keeper.flag() == "WAITING", "the flag WAITING")
     keeper.ok("--resume")
     assert keeper.wait_state("UP")["wanted"] == "up"
@@ -209,6 +248,15 @@ def test_the_socket_is_for_its_owner_only(keeper):
     path = control_socket(keeper)
     closed = os.stat(os.path.dirname(path)).st_mode & 0o077 == 0
     assert closed or os.stat(path).st_mode & 0o077 == 0, path
+
+
+def test_a_unit_with_several_runtime_directories(keeper):
+    """As systemd names them when somebody adds one."""
+    first = keeper.control_dir
+    keeper.control_dir = first + ":/run/another"
+    keeper.start()
+    assert os.path.dirname(control_socket(keeper)) == first
+    keeper.ok("--status")
 
 
 def test_garbage_on_the_socket_harms_nobody(keeper):

@@ -102,6 +102,16 @@ def test_a_number_that_is_somebody_elses_by_now():
             os.kill(pid, signal.SIGKILL)
 
 
+def test_a_killed_servers_number_given_to_another(victim, server):
+    """The next server starts although another server has the process id of the killed one by now."""
+    victim.kill9()
+    if victim.mysql:
+        with open(victim.socket + ".lock", "w") as lock:  # what a killed server leaves, with another's number
+            lock.write(f"{server.process.pid}\n")
+    victim.start()
+    assert victim.value("SELECT 1") == 1
+
+
 @pytest.mark.parametrize("tls", [None, "starttls", "smtps"])
 def test_smtp_sink(make_smtp, tls):
     """The mail server takes a mail with login, over each kind of transport, and can refuse one."""

@@ -200,6 +200,22 @@ def test_truncate_is_followed(make_world, make_keeper, logged):
     world.assert_is(before)
 
 
+@pytest.mark.parametrize("form", ["STATEMENT", "ROW"])
+def test_a_temporary_table_of_the_same_name(make_world, make_keeper, logged, form):
+    """Its TRUNCATE is in the log where the session logs statements, and is none of the world's table: that
+    one is not emptied by the journal."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    keeper.dump()
+    world.mark(5)
+    before = world.snapshot()
+    world.sql(f"SET SESSION binlog_format={form}", "CREATE TEMPORARY TABLE chat (a INT)",
+              "TRUNCATE TABLE chat", "DROP TEMPORARY TABLE chat")
+    done = crash_unwatched(keeper)
+    world.assert_is(before)
+    assert ("the journal ends before the loss" in done.out) == (form == "STATEMENT"), done
+
+
 def test_a_statement_that_was_cut_off(make_world, make_keeper, logged):
     """A long statement is killed with the server while its rows are being written: all of its rows
     are there, or none."""
@@ -252,16 +268,21 @@ def test_definitions_end_the_journal(make_world, make_keeper, logged, change):
     assert "the journal ends before the loss" in done.out
 
 
-def test_statement_format_ends_the_journal(make_world, make_keeper, logged):
+@pytest.mark.parametrize("how, change", [
+    ("STATEMENT", "UPDATE player SET points=0"),
+    pytest.param("MIXED", "ANALYZE UPDATE player SET points=0",
+                 marks=pytest.mark.only("mariadb", why="ANALYZE in front of a statement runs it")),
+])
+def test_statement_format_ends_the_journal(make_world, make_keeper, logged, how, change):
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
     world.mark(5)
     before = world.snapshot()
-    world.sql("SET SESSION binlog_format=STATEMENT", "UPDATE player SET points=0")
+    world.sql(f"SET SESSION binlog_format={how}", change)
     done = crash_unwatched(keeper)
     world.assert_is(before)
-    assert "UPDATE player SET points=0" in done.out
+    assert change in done.out
 
 
 @pytest.mark.parametrize("what, said", [
@@ -590,6 +611,7 @@ def test_followed_and_measured(make_world, make_keeper, logged):
     "CREATE TABLE fresh LIKE mark",
     "CREATE TABLE fresh (a INT PRIMARY KEY) ENGINE=MEMORY",
     "RENAME TABLE mark TO mark2",
+    "CREATE TABLE later (a INT PRIMARY KEY) ENGINE=MEMORY",
     "SET SESSION binlog_row_image=MINIMAL",
     "SET SESSION binlog_format=STATEMENT",
 ])
@@ -696,6 +718,7 @@ def test_a_server_without_log_is_no_trouble_unless_asked_for(make_world, make_ke
 # -- dumps without locks -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_fuzzy_dump_is_one_moment(make_world, make_keeper, logged):
     """Taken while writers write as fast as they can; what we and the stock client restore of it is the
     world at the dump's end point, which the log, replayed onto an older picture, tells as well."""

@@ -3,7 +3,9 @@ descriptors nor memory; logs that only the server can read, and logs that end in
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from test_journal import LOG, crash, journal, keep
+from wk.follow import follower
 from wk.keeper import BINARY, USER
 from wk.server import LOG_ENCRYPTED
 from wk.util import wait_for
@@ -79,20 +81,6 @@ ROUNDS = 8  # times WORLDS: so many reconnects
 PLAYS, ROWS = 3, 8000  # times WORLDS, times 4: so many changes
 
 
-def follower(keeper):
-    """The process that reads the log, once it is there."""
-    def found():
-        for pid in keeper.pids():
-            try:
-                with open(f"/proc/{pid}/comm") as f:
-                    if f.read().strip() == "wk-journal":
-                        return pid
-            except OSError:
-                pass
-        return None
-    return keeper.wait(found, "the follower")
-
-
 def memory(pid):
     """Bytes of its own."""
     with open(f"/proc/{pid}/status") as f:
@@ -102,7 +90,8 @@ def memory(pid):
 def used(keepers):
     """What each supervisor and each follower has open and in memory, for itself. Probes and status
     files come and go: counted is what is always open."""
-    pids = [pid for keeper in keepers for pid in (keeper.process.pid, follower(keeper))]
+    pids = [pid for keeper in keepers
+            for pid in (keeper.process.pid, keeper.wait(lambda k=keeper: follower(k), "the follower"))]
     samples = []
     wait_for(lambda: samples.append([len(os.listdir(f"/proc/{pid}/fd")) for pid in pids]) or
              len(samples) == 20, "samples", every=0.02)
@@ -149,6 +138,7 @@ def play(worlds, rows):
         list(pool.map(one, worlds))
 
 
+@pytest.mark.slow
 def test_a_long_life(make_world, make_keeper, make_server):
     """As much as was changed and however often they had to connect again: supervisors and followers have
     no more open than at first, and hardly more in memory."""

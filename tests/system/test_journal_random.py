@@ -168,7 +168,7 @@ class Case:
         assert done.result["conflict_rows"] == void, (self.about(), done)
         assert (journal["filed"] > 0) == bool(self.segments), (self.about(), done)
         self.changes += journal["changes"]
-        self.same(before, self.picture(), f"after the loss, with the gap {self.gap}")
+        self.same(before, self.picture(), f"after the loss, with the gap {self.gap}, told {journal.get('gap')}")
 
     def at(self, moment, before):
         done = self.keeper.run("--restore", "--at", moment, "--into", self.into, "--json")
@@ -270,6 +270,7 @@ def play(cases, server, rand, follow):
                 case.player.connect()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, CASES, TOGETHER))
 def test_what_the_server_had(make_server, make_world, make_keeper, first):
     seeds = range(SEED + first, SEED + min(first + TOGETHER, CASES))

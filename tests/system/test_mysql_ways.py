@@ -7,7 +7,7 @@ import subprocess
 import pymysql
 import pytest
 from wk.crash import SWAPPED
-from wk.keeper import DONE, FAILED
+from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import RIGHTS, SERVER_RIGHTS, client, stock_restore
 from wk.util import CANARY, free_port, ident, wait_for
 
@@ -51,6 +51,30 @@ def test_tables_must_have_a_key(make_server, make_world, make_keeper):
     keeper.ok("--restore")
     world.assert_is(before)
     keeper.dump()
+
+
+def test_an_engine_that_is_disabled(make_server, make_world, make_keeper):
+    """disabled_storage_engines: tables that the server would make of another engine are not swapped in, no
+    sentinel that would outlive a loss is made, and the message says what to do."""
+    server = make_server()
+    world = make_world(on=server)
+    keeper = make_keeper(world).init()
+    before = world.snapshot()
+    keeper.dump()
+    server.crash("--disabled-storage-engines=MyISAM,MEMORY")
+    empty = world.snapshot()
+    for schema in ((), ("--into", "beside")):
+        server.grant("keeper@localhost", "beside")
+        done = keeper.run("--restore", *schema)
+        assert done.rc == REFUSED and "disabled_storage_engines" in done.err, done
+    world.assert_is(empty)
+    assert "disabled_storage_engines" in keeper.run("--check").out
+    world.sql("DROP TABLE worldkeeper_sentinel")
+    done = keeper.run("--init")
+    assert done.rc != DONE and "disabled_storage_engines" in done.err, done
+    server.crash()
+    keeper.ok("--restore")
+    world.assert_is(before)
 
 
 def test_rows_that_share_a_key(world, keeper):

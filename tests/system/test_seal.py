@@ -56,7 +56,7 @@ def test_a_wrong_hmac_is_never_taken(sealed, how):
     good, bad = sealed.dump()["name"], sealed.dump()["name"]
     manifest = manifest_of(sealed, bad)
     if how == "changed":
-        manifest = {**signed({**manifest, "seconds": manifest["seconds"] + 1}), "hmac": manifest["hmac"]}
+        manifest = {**signed({**manifest, "seconds": 0.5}), "hmac": manifest["hmac"]}
     elif how == "none":
         del manifest["hmac"]
     elif how == "another key":
@@ -174,6 +174,24 @@ def test_bad_keys(keeper, case):
         assert done.rc == USAGE and name in done.err, done
         assert KEY not in done.err
     assert keeper.run("--check").rc != DONE
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_doctor_looks_at_the_keys(keeper, first):
+    """Also before there is a directory of dumps, and as root for the one who will read them."""
+    def told():
+        return [line for line in keeper.run("--check").out.splitlines() if "hmac_key_file" in line]
+    path = keeper.secret("key", KEY)
+    keeper.configure({"dump": {"hmac_key_file": path, **({"dir": keeper.base + "/later"} if first else {})}})
+    assert [line.split()[:2] for line in told()] == [["ok", "secrets"]], told()
+    for text, mode in ((KEY, 0o640), ("short", 0o600)):
+        keeper.secret("key", text, mode)
+        assert [line.split()[:2] for line in told()] == [["FAIL", "secrets"]], told()
+    keeper.secret("key", KEY)
+    if os.geteuid() == 0 and not first:
+        os.chown(keeper.dumps_dir, 65534, 65534)
+        assert "warn" in told()[0] and "belongs to another user than the dumps" in told()[0]
+        os.chown(keeper.dumps_dir, 0, 0)
 
 
 def test_seal_without_a_key(keeper):

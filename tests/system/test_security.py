@@ -196,6 +196,22 @@ def test_planted_directories(keeper, tmp, name):
     assert os.listdir(elsewhere) == []
 
 
+def test_a_planted_queue_is_not_looked_into(keeper, tmp, http):
+    """Nor does the doctor go through a link."""
+    elsewhere = os.path.join(tmp, "elsewhere")
+    os.mkdir(elsewhere, 0o700)
+    keeper.configure(http.settings())
+    for name, text in (("webhook.done", "000000000000\n"), ("000000000001.json", '{"what": "x"}')):
+        with open(os.path.join(elsewhere, name), "w") as f:
+            f.write(text)
+    keeper.dump()
+    os.rename(elsewhere, os.path.join(keeper.dumps_dir, "alerts"))
+    assert "1 alerts wait" in keeper.run("--check").out
+    os.rename(os.path.join(keeper.dumps_dir, "alerts"), elsewhere)
+    os.symlink(elsewhere, os.path.join(keeper.dumps_dir, "alerts"))
+    assert "alerts wait" not in keeper.run("--check").out
+
+
 @pytest.mark.parametrize("which", ["dumps", "run", "journal"])
 def test_directories_that_others_can_write(keeper, which):
     """Refused before anything is done, with the command that mends it; sticky is no better."""

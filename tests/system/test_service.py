@@ -61,6 +61,15 @@ def test_ready_also_when_the_server_is_away(doomed, victim, notify):
     assert doomed.status()["ready"] is False or doomed.state() != "UP"
 
 
+def test_ready_also_when_no_answer_comes(doomed, victim, notify):
+    """A server that stands still and a patient [probe] timeout: systemd does not give up on the start."""
+    doomed.configure({"probe": {"timeout": "50s"}, "mysql": {"connect_timeout": "50s"}})
+    victim.sigstop()
+    doomed.start(state=None, NOTIFY_SOCKET=notify.path)
+    wait_for(lambda: "READY=1" in notify.read(), "READY", 25)
+    victim.sigcont()
+
+
 def test_watchdog_stops_when_the_loop_does(keeper, notify):
     """The watchdog message comes from the loop itself: a stopped daemon sends none."""
     keeper.start(NOTIFY_SOCKET=notify.path, WATCHDOG_USEC="400000")

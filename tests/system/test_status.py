@@ -27,6 +27,10 @@ def test_status_has_everything(keeper):
                          and keeper.status()["last_dump"]["name"] == dump["name"]
                          and keeper.status()["next_dump"] else None, "the dump in the status")
     assert KEYS <= set(status)
+    with open(os.path.join(os.path.dirname(__file__), "../../etc/worldkeeper.8"), encoding="utf-8") as f:
+        told = f.read().split("\nsays more, and is")[1].split("\n.El")[0]
+    told = [w for line in re.findall(r"^\.It Li (.*)$", told, re.M) for w in line.split(" , ")]
+    assert sorted(told) == sorted(status)
     assert status["last_dump"]["rows"] == keeper.newest()["rows"]
     assert status["last_dump"]["file_size"] == os.path.getsize(dump["path"])
     assert status["last_dump"]["age_seconds"] >= 0

@@ -38,6 +38,10 @@ class Segments:
         return [(int(line.split()[1]), line.endswith("follows 1")) for line in self.lines()
                 if line.startswith("segment ")]
 
+    def numbers(self):
+        """In their names."""
+        return [int(os.path.basename(path).split("-")[-1].split(".")[0]) for path in self.paths()]
+
     def gaps(self):
         """Numbers of those that do not go on where the one before ends; the first never does."""
         return [number for number, follows in self.heads()[1:] if not follows]

@@ -1,5 +1,6 @@
 """Private servers: own datadir, own port, own socket, ended by their pid. WK_KIND says which (a kind
 of scripts/servers.sh; mariadb when nothing is said)."""
+import contextlib
 import fcntl
 import os
 import pwd
@@ -29,7 +30,8 @@ def small(mysql):
         "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--key-buffer-size=1M",
         "--sync-binlog=0", "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
         "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
-    ] + (["--skip-log-bin", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=2"] if mysql
+    ] + (["--skip-log-bin", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=2",
+          "--innodb-log-writer-threads=OFF"] if mysql
          else ["--aria-pagecache-buffer-size=8M"])  # MySQL's log is on, and it flushes all twice
 
 
@@ -140,6 +142,9 @@ class Server:
 
     def start(self, *more, wait=True):
         assert self.process is None, "the server runs already"
+        with contextlib.suppress(FileNotFoundError):
+            # MySQL's, left by a killed server: it ends the next one if its process id is another's by now.
+            os.unlink(self.socket + ".lock")
         self.process = subprocess.Popen(
             [*as_mysql(), *self.wrapper, SERVERS, "run", self.kind, *small(self.mysql), "--datadir=" + self.datadir,
              "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}",

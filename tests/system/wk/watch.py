@@ -1,4 +1,5 @@
 """Threads that run beside a test: a watcher of what players see, games that write, lateness of the machine."""
+import os
 import subprocess
 import sys
 import threading
@@ -152,3 +153,23 @@ class Lateness:
         """The daemon's loop was at most `limit` ms late, beyond what the machine made everybody wait."""
         assert late_ms < limit + self.worst_ms, (
             f"the loop was {late_ms} ms late; the machine itself {self.worst_ms:.0f} ms")
+
+
+class DiskPace(Beside):
+    """How long the disk takes meanwhile for a page of somebody else; `busy`: for so many more, without
+    a pause."""
+
+    def __init__(self, path, busy=False):
+        super().__init__()
+        self.path, self.busy, self.worst_ms = os.path.join(path, "pace"), busy, 0.0
+
+    def work(self):
+        with open(self.path, "wb") as f:
+            while not self.ended.is_set():
+                began = time.monotonic()
+                f.seek(0)
+                f.write(b"x" * (16 << 20 if self.busy else 4096))
+                f.flush()
+                os.fdatasync(f.fileno())
+                self.worst_ms = max(self.worst_ms, (time.monotonic() - began) * 1000)
+                time.sleep(0 if self.busy else 0.05)

@@ -1,0 +1,420 @@
+"""Where the journal's files cannot go on: what ends them is named, a dump closes the gap, and all that came before
+it is safe; files that are damaged, deleted, or cannot be written."""
+import os
+import random
+import re
+import shutil
+import time
+
+import pytest
+from wk.binlog import RESET
+from wk.follow import ONE_DUMP, all_comes_back, crash, following, journal, live, lose_disk, purge, reload
+from wk.ledger import TABLES, Ledger
+from wk.server import MYSQL
+from wk.util import ident, wait_for
+from wk.watch import Beside
+
+SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
+
+# -- gaps --------------------------------------------------------------------------------------
+
+CHANGES = ["ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "RENAME TABLE mark TO mark2",
+           "CREATE TABLE fresh LIKE mark", "SET SESSION binlog_format=STATEMENT"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_gap_is_closed_by_a_dump_at_once(make_followed, change):
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    world.sql(change, "UPDATE player SET points=1")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.sql("UPDATE player SET points=2 WHERE id<9")
+    all_comes_back(keeper)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_before_the_dump_that_closes_a_gap(make_followed, change):
+    """The world is that of the moment before the change, and it is told why."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    following(keeper)
+    world.mark(2)
+    before = world.snapshot()
+    world.sql(change, "UPDATE player SET points=1")
+    world.sql("UPDATE player SET points=2")
+    keeper.wait(lambda: journal(keeper)["gap"], "the gap")
+    keeper.segments.wait_all()
+    told = lose_disk(keeper)
+    world.assert_is(before)
+    said = "UPDATE player" if "STATEMENT" in change else change.split("=")[0]
+    assert said in told["journal"]["gap"] and told["journal"]["filed"] > 0, told
+
+
+def test_a_definition_that_changed_without_a_word(make_followed):
+    """ALTER with sql_log_bin=0: the first row in the new form is a gap, and what comes behind the dump that
+    closes it is written again, as the table is now."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    world.sql("SET sql_log_bin=0", "ALTER TABLE player ADD w INT NOT NULL DEFAULT 3")
+    world.sql("UPDATE player SET points=1")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.sql("UPDATE player SET points=2, w=4 WHERE id<9")
+    all_comes_back(keeper)
+
+
+# -- tables that are new -----------------------------------------------------------------------
+
+FRESH = "CREATE TABLE fresh (id INT PRIMARY KEY) ENGINE=MEMORY"
+ASIDE = ["SET sql_log_bin=0", "CREATE TABLE aside (id INT PRIMARY KEY) ENGINE=MyISAM",
+         "INSERT INTO fresh VALUES (1)", "INSERT INTO aside VALUES (1)", "SET sql_log_bin=1",
+         "UPDATE fresh, aside SET fresh.id=2, aside.id=2", "DROP TABLE aside"]
+NEW = {
+    "no rows": [FRESH],
+    "rows": [FRESH, "INSERT INTO fresh VALUES (1)"],
+    "rows of two": [FRESH, *ASIDE],
+    "another engine": ["CREATE TABLE fresh (id INT PRIMARY KEY) ENGINE=InnoDB",
+                       "INSERT INTO fresh VALUES (1)", "ALTER TABLE fresh ENGINE=MEMORY"],
+    "from elsewhere": ["CREATE TABLE {o}.fresh (id INT PRIMARY KEY) ENGINE=MEMORY",
+                       "INSERT INTO {o}.fresh VALUES (1)", "RENAME TABLE {o}.fresh TO fresh"],
+}
+# No dump is begun at its CREATE, before its row is there.
+SEEN = {**NEW, "rows of two": ["SET sql_log_bin=0", FRESH, *ASIDE]}
+
+
+@pytest.fixture
+def new_table(make_followed):
+    """new_table(statements) -> (keeper, statements)"""
+    made = []
+
+    def make(how):
+        keeper = make_followed()
+        made.append((keeper.server, ident(keeper.world.schema + "_o")))
+        keeper.server.sql(f"CREATE DATABASE {made[-1][1]}")
+        return keeper, [s.format(o=made[-1][1]) for s in how]
+    yield make
+    for server, schema in made:
+        if server.process:
+            server.sql(f"DROP DATABASE IF EXISTS {schema}")
+
+
+@pytest.mark.parametrize("how", SEEN)
+def test_a_new_table_is_a_gap(new_table, how):
+    """It is in no dump, however it came into the world: one is taken at once."""
+    keeper, statements = new_table(SEEN[how])
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    world.sql(*statements)
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.mark(3)
+    all_comes_back(keeper)
+
+
+@pytest.mark.parametrize("how", NEW)
+def test_before_the_dump_of_a_new_table(new_table, how):
+    """The world is that of the moment before, and it is told why."""
+    keeper, statements = new_table(NEW[how])
+    world = keeper.world
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    following(keeper)
+    world.mark(2)
+    before = world.snapshot()
+    world.sql(*statements)
+    world.mark(3)
+    keeper.wait(lambda: journal(keeper)["gap"], "the gap")
+    keeper.segments.wait_all()
+    told = lose_disk(keeper)
+    world.assert_is(before)
+    assert "fresh" in told["journal"]["gap"] and not told["journal"]["whole"], told
+
+
+@pytest.mark.parametrize("how", NEW)
+def test_a_table_that_came_while_nobody_followed(new_table, how):
+    """Whoever begins to follow finds it, and a dump is taken at once."""
+    keeper, statements = new_table(NEW[how])
+    world = keeper.world
+    keeper.dump()
+    world.sql(*statements)
+    keeper.start()
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.mark(3)
+    before = world.snapshot()
+    assert crash(keeper)["lost_seconds"] == 0
+    world.assert_is(before)
+
+
+def test_a_log_that_is_begun_anew(make_followed):
+    """RESET MASTER: a dump at once, and the segments begin again behind it."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    world.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS", RESET)
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.mark(5)
+    all_comes_back(keeper)
+
+
+@pytest.fixture
+def damaged(make_followed):
+    """A keeper with four segments since its dump and a ledger that wrote them; in the second one a byte
+    is not what was written. (keeper, ledger, its path)"""
+    keeper = make_followed("empty", {"journal": {"segment": "64KiB"}}, TABLES)
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    with Ledger(keeper.world, SEED, count=2) as ledger:
+        keeper.wait(lambda: len(keeper.segments.paths()) >= 4, "four segments")
+    keeper.segments.wait_all()
+    path = keeper.segments.paths()[1]
+    with open(path, "r+b") as f:
+        f.seek(os.path.getsize(path) // 2)
+        byte = f.read(1)[0]
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte ^ 0x40]))
+    return keeper, ledger, path
+
+
+def test_damage_where_the_log_is_there(damaged):
+    """Nothing is lost: behind the damage the log is read. It is told all the same."""
+    keeper, ledger, path = damaged
+    told = crash(keeper)
+    ledger.audit()
+    assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
+    assert f"{os.path.basename(path)} is damaged at byte" in keeper.log()
+
+
+def test_damage_where_the_log_is_gone(damaged):
+    """The world is that of before the damage, all of it, and file and byte are named."""
+    keeper, ledger, path = damaged
+    names = [os.path.basename(p) for p in keeper.segments.paths()]
+    lines = keeper.segments.lines(*names[:2])
+    assert lines[-1].startswith("error ")
+    good = sum(line.split()[0] in ("insert", "update", "delete", "replace") for line in lines)
+    told = lose_disk(keeper)
+    _, lost = ledger.audit_cut(time.monotonic())
+    assert lost > 0 and told["journal"]["filed"] == told["journal"]["changes"] == good, (told, good)
+    assert f"{names[1]} is damaged at byte" in told["journal"]["gap"], told
+    assert not told["journal"]["whole"]
+
+
+def test_an_end_that_was_purged_meanwhile(make_followed):
+    """Nobody followed, and the log of that time is gone: known when the supervisor starts, a dump at
+    once, and everything behind it is safe."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    assert keeper.stop() == 0
+    world.mark(2)
+    purge(keeper.server)
+    keeper.start()
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.mark(3)
+    all_comes_back(keeper)
+
+
+def test_segments_that_somebody_deleted(make_followed):
+    """They must reach back to the newest dump: else they are begun anew from there."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    world.mark(2)
+    keeper.segments.wait_all()
+    assert keeper.stop() == 0
+    first = keeper.segments.paths()
+    keeper.start()
+    following(keeper)
+    world.mark(3)
+    keeper.segments.wait_all()
+    assert keeper.stop() == 0
+    for path in first:
+        os.unlink(path)
+    keeper.start()
+    following(keeper)
+    all_comes_back(keeper)
+
+
+def test_the_first_dump_and_the_first_segment_meet(make_followed):
+    """Whichever of both comes first when a supervisor starts without a dump."""
+    keeper = make_followed("empty", tables=TABLES)
+    with Ledger(keeper.world, SEED, count=2) as ledger:
+        keeper.start()
+        keeper.wait(lambda: keeper.dumps(), "the first dump")
+        following(keeper)
+        ledger.wait_changes(100)
+    keeper.segments.wait_all()
+    lose_disk(keeper)
+    ledger.audit()
+
+
+def test_segments_of_another_log(make_followed):
+    """A new server in the place of the old one has MariaDB's same name and the same names of files. What lies
+    there of the old one is not taken for changes of the new one."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    for n in range(300):
+        world.sql(f"UPDATE player SET points={n} WHERE id<20")
+    keeper.segments.wait_all()
+    old = keeper.segments.end()
+    reload(keeper, {"journal": {"mode": "server"}})
+    name = "SELECT @@server_uuid" if MYSQL else "SELECT @@server_uid"
+    uid = keeper.server.value(name)
+    wait_for(lambda: time.monotonic() - keeper.server.started > 4, "a server that is no twin in its age")
+    lose_disk(keeper)
+    assert (keeper.server.value(name) == uid) == (not MYSQL)
+    following(keeper)
+    for n in range(100):
+        world.sql(f"UPDATE player SET points=-{n} WHERE id<20")
+    keeper.dump()
+    assert keeper.server.sql("SHOW MASTER STATUS")[0][:2] < old
+    world.mark(5)
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
+
+
+# -- trouble with the files --------------------------------------------------------------------
+
+
+def quiet(keeper, seconds):
+    """(lines of the log, dumps, alerts) of so long a time."""
+    before = keeper.log().count("\n"), len(keeper.dumps())
+    time.sleep(seconds)
+    return keeper.log().count("\n") - before[0], len(keeper.dumps()) - before[1]
+
+
+@pytest.mark.slow
+def test_a_full_disk(make_followed, small_disk, http):
+    """Told once, a dump at once, the dumps go on; while it lasts neither dumps nor log lines pour, and
+    when there is room again the segments go on without a hole."""
+    path, seen, prefix = small_disk
+    keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments"),
+                                                 "segment": "64KiB"}, **http.settings()},
+                           seen=os.path.join(seen, "segments"), prefix=prefix)
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    room = os.statvfs(seen)
+    with open(os.path.join(seen, "filler"), "wb") as f:
+        f.write(b"x" * (room.f_bavail * room.f_bsize - 8 * 1024))
+    world.sql("UPDATE player SET points=points+1")
+    keeper.wait(lambda: journal(keeper).get("gap"), "the gap")
+    assert re.match("the journal cannot go on: cannot .*space", journal(keeper)["reason"]), journal(keeper)
+    http.wait_event("journal")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    with Beating(world):
+        lines, dumps = quiet(keeper, 8)
+    assert dumps <= 1 and lines <= 12, keeper.log()
+    assert len([e for e in http.events() if e == "journal"]) <= 4, http.messages()
+    os.unlink(os.path.join(seen, "filler"))
+    following(keeper)
+    world.mark(7)
+    all_comes_back(keeper)
+
+
+def test_a_server_without_a_log(make_world, make_keeper, server, http):
+    """It was asked for by name: a trouble that is told, and dumps go on."""
+    keeper = make_keeper(make_world("small", server), {"journal": {"mode": "follow"},
+                                                       **http.settings()}).init()
+    keeper.start()
+    http.wait_event("journal")
+    assert live(keeper)["state"] == "off" and "log_bin" in live(keeper)["reason"]
+    assert live(keeper)["mode"] == "follow"
+    found = [c for c in keeper.run("--check", "--json").result["checks"] if c["name"] == "journal"]
+    assert found[0]["level"] == "fail", found
+    keeper.dump()
+
+
+def test_a_disk_that_is_full_of_segments(make_followed, small_disk):
+    """The dump that is taken at once makes the old ones needless: they go, and nobody has to come."""
+    path, seen, prefix = small_disk
+    keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments"),
+                                                 "segment": "64KiB"}, **ONE_DUMP},
+                           seen=os.path.join(seen, "segments"), prefix=prefix)
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    with Beating(world, 600):
+        keeper.wait(lambda: len(keeper.dumps()) == 1 and keeper.newest()["sequence"] > 1,
+                    "the dump at once")
+    keeper.wait(lambda: keeper.segments.numbers()[0] > 1, "the old ones to go")
+    following(keeper)
+    world.mark(7)
+    all_comes_back(keeper)
+
+
+class Beating(Beside):
+    """Somebody plays, slowly, with so many rows at a time."""
+
+    def __init__(self, world, rows=8):
+        super().__init__()
+        self.world, self.rows = world, rows
+
+    def work(self):
+        n = 0
+        while not self.ended.is_set():
+            n += 1
+            self.world.sql(f"UPDATE player SET points={n} WHERE id<={self.rows}")
+            time.sleep(0.1)
+
+
+def test_the_directory_is_removed(make_followed):
+    """Nobody tells who writes that his file has no name any more."""
+    keeper = make_followed()
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    world.mark(2)
+    keeper.segments.wait_all()
+    shutil.rmtree(keeper.segments.dir)
+    world.mark(3)
+    keeper.wait(keeper.segments.paths, "segments again")
+    world.mark(4)
+    all_comes_back(keeper)
+
+
+def test_no_directory_at_all(make_followed, tmp, http):
+    """It cannot be made: told, dumps go on, and it is tried again until it can."""
+    path = os.path.join(tmp, "journal")
+    with open(path, "w"):
+        pass
+    keeper = make_followed(settings={"journal": {"dir": path}, **http.settings()})
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "failed" and path in journal(keeper)["reason"],
+                "the trouble")
+    http.wait_event("journal")
+    keeper.dump()
+    os.unlink(path)
+    keeper.wait(keeper.segments.paths, "segments")
+    world.mark(3)
+    all_comes_back(keeper)

@@ -1,0 +1,124 @@
+"""The journal's files under the key of [dump] hmac_key_file: what somebody else has put into them, with all sums
+put right, is never taken for play."""
+import os
+import struct
+import zlib
+
+import pytest
+from wk.follow import crash, following, journal, lose_disk, reload
+from wk.segments import Segments
+
+KEY = "3f" * 32
+LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
+FRAME = 16  # bytes in front of a frame's body: magic, length, checksum of the body, checksum of these
+
+
+@pytest.fixture
+def make_sealed(make_world, make_server, make_keeper):
+    """make_sealed(key) -> a keeper that follows, from its dump on; the key is in force where asked for."""
+    def make(key=True):
+        keeper = make_keeper(make_world("small", make_server(*LOG)), {
+            "journal": {"mode": "follow"}, "restore": {"new_server": "yes"}, "probe": {"interval": "100ms"}})
+        keeper.segments = Segments(keeper)
+        if key:
+            keeper.configure(with_key(keeper))
+        keeper.init()
+        keeper.dump()
+        keeper.start()
+        following(keeper)
+        return keeper
+    return make
+
+
+def with_key(keeper):
+    return {"dump": {"hmac_key_file": keeper.secret("key", KEY)}}
+
+
+def frames(data):
+    """[(begins, ends)] of a segment's frames."""
+    found, at = [], 0
+    while at < len(data):
+        length = struct.unpack_from("<I", data, at + 4)[0] & 0x7fffffff
+        found.append((at, at + FRAME + length))
+        at += FRAME + length
+    return found
+
+
+def forge(path, old, new):
+    """Puts `new` where `old` stands, which is as long, and all sums right."""
+    number = int(os.path.basename(path).split("-")[-1].split(".")[0])
+    with open(path, "rb") as f:
+        data = bytearray(f.read())
+    assert data.count(old) == 1 and len(old) == len(new)
+    data = data.replace(old, new)
+    for begins, ends in frames(data):
+        struct.pack_into("<I", data, begins + 8, zlib.crc32(data[begins + FRAME:ends]))
+        head = struct.pack("<QQ", number, begins) + data[begins:begins + 12]
+        struct.pack_into("<I", data, begins + 12, zlib.crc32(head))
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def play(keeper):
+    """Two rows in the journal's files; the world with the first one alone, and with both."""
+    seen = []
+    for text in ("honest", "stolen"):
+        keeper.world.sql(f"INSERT INTO chat VALUES (77,'{text}')")
+        keeper.segments.wait_all()
+        seen.append(keeper.world.snapshot())
+    return seen
+
+
+def test_ours_comes_back(make_sealed):
+    keeper = make_sealed()
+    _, both = play(keeper)
+    told = lose_disk(keeper)
+    keeper.world.assert_is(both)
+    assert told["journal"]["filed"] == 2 and "HMAC" not in keeper.log(), told
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_a_row_that_somebody_changed(make_sealed, key):
+    """Without a key nothing tells it from play; with one nothing from there on is taken, and it is said."""
+    keeper = make_sealed(key)
+    first, _ = play(keeper)
+    assert keeper.stop() == 0
+    forge(keeper.segments.paths()[-1], b"'stolen'", b"'forged'")
+    keeper.start(state=None)
+    told = lose_disk(keeper)
+    found = keeper.world.sql("SELECT what FROM chat WHERE who=77 ORDER BY 1")
+    if not key:
+        assert found == (("forged",), ("honest",))
+        return
+    keeper.world.assert_is(first)
+    assert not told["journal"]["whole"] and "hmac_key_file" in told["journal"]["gap"], told
+
+
+def test_the_key_comes_later(make_sealed):
+    """A dump that it seals is made at once, and from there on all is proven; what is older is not taken."""
+    keeper = make_sealed(key=False)
+    play(keeper)
+    reload(keeper, with_key(keeper))
+    keeper.wait(lambda: len(keeper.dumps()) == 2 and "hmac" in keeper.newest(), "the dump at once")
+    keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"], "the journal")
+    keeper.world.sql("INSERT INTO chat VALUES (78,'proven')")
+    keeper.segments.wait_all()
+    before = keeper.world.snapshot()
+    told = lose_disk(keeper)
+    keeper.world.assert_is(before)
+    assert told["journal"]["filed"] == 1, told
+    assert "cannot go on behind a file of its own: journal segment w1-0000000001.journal has no HMAC" in keeper.log()
+
+
+def test_a_killed_writer_goes_on(make_sealed):
+    """What it left is sealed by the next one, under the same key; the log makes up for the rest."""
+    keeper = make_sealed()
+    play(keeper)
+    keeper.kill9()
+    keeper.start()
+    following(keeper)
+    keeper.world.sql("INSERT INTO chat VALUES (79,'afterwards')")
+    keeper.segments.wait_all()
+    before = keeper.world.snapshot()
+    assert crash(keeper)["journal"]["whole"]
+    keeper.world.assert_is(before)

@@ -1,0 +1,92 @@
+"""A keeper that follows: its journal as others see it, and losses."""
+import signal
+
+from .keeper import USER
+from .util import ident, wait_for
+
+LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
+ONE_DUMP = {"retention": {"keep_last": 1, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
+
+
+def journal(keeper):
+    return keeper.status().get("journal") or {}
+
+
+def live(keeper):
+    """The same without waiting for the next status.json."""
+    return keeper.run("--status", "--json").json["journal"]
+
+
+def following(keeper):
+    """Waits until the journal is written, and nothing is missing in it."""
+    return keeper.wait(lambda: (lambda j: j.get("state") == "following" and not j["gap"] and j)(
+        journal(keeper)), "the journal")
+
+
+def follower(keeper):
+    """The pid of the process that writes the segments, None: there is none."""
+    for pid in keeper.pids():
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read().strip() == "wk-journal":
+                    return pid
+        except OSError:
+            pass
+    return None
+
+
+def another_server(keeper):
+    """The server's disk is lost; an admin sets up another one in its place."""
+    server, schema = keeper.server, keeper.world.schema
+    if server.process:
+        server.kill9()
+    server.install()
+    server.start()
+    server.sql(f"CREATE DATABASE {ident(schema)} CHARACTER SET utf8mb4")
+    server.account(USER, [schema])
+
+
+def restored(keeper, before):
+    """Waits for the restore that comes after `before` in status.json, and for the world."""
+    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("at") not in
+                (None, (before or {}).get("at")) and keeper.state() == "UP", "the world again")
+    return keeper.status()["last_restore"]
+
+
+def lose_disk(keeper):
+    """What was told of the restore on the new server."""
+    before = keeper.status().get("last_restore")
+    another_server(keeper)
+    return restored(keeper, before)
+
+
+def all_comes_back(keeper):
+    """The server's disk is lost, and the world is what it was. What was told of the restore."""
+    before = keeper.world.snapshot()
+    keeper.segments.wait_all()
+    told = lose_disk(keeper)
+    keeper.world.assert_is(before)
+    return told
+
+
+def crash(keeper):
+    """The same for a server that only dies."""
+    before = keeper.status().get("last_restore")
+    keeper.server.crash()
+    return restored(keeper, before)
+
+
+def reload(keeper, settings):
+    n, pid = keeper.log().count(" reloaded"), follower(keeper)
+    keeper.configure(settings)
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: keeper.log().count(" reloaded") > n and follower(keeper) not in (None, pid),
+                "the new config")
+
+
+def purge(server):
+    """The log of before is gone."""
+    server.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+    newest = server.sql("SHOW BINARY LOGS")[-1][0]
+    wait_for(lambda: server.sql(f"PURGE BINARY LOGS TO '{newest}'", "SHOW BINARY LOGS")[0][0] == newest,
+             "the end of the old logs")
