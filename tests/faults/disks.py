@@ -27,10 +27,19 @@ class Disk:
     def cut(self, at):
         """The power is cut now: what would be there after it, mounted on `at`. Who writes must stand still."""
         image = self.image + ".cut"
-        run("cp", "--sparse=always", self.image, image)
+        self.copy(image)
         os.makedirs(at, exist_ok=True)
         self.mount("-o", "loop", image, at)
         return at
+
+    def copy(self, image, tries=100):
+        """The kernel writes to it whenever it likes, and may have moved its journal on between two pieces of a
+        copy: one that is equal afterwards is of one moment."""
+        for _ in range(tries):
+            run("cp", "--sparse=always", self.image, image)
+            if subprocess.run(["cmp", "-s", self.image, image]).returncode == 0:
+                return
+        raise AssertionError(f"{self.image} never stands still")
 
     def put_away(self, at):
         run("umount", at)

@@ -101,6 +101,18 @@ def spread(points, count=None):
     return [points[int(start + i * step)] for i in range(count)]
 
 
+def sweep(points, tally, count=None):
+    """The same points, one after the other. No two runs poll and receive equally often: in place of one whose
+    fault was not made, as the tally was told, the same call comes earlier in its thread."""
+    for point in spread(points, count):
+        missed = tally.missed
+        yield point
+        while tally.missed > missed and point.call.nth > 1:
+            tally.missed = missed
+            point = point._replace(call=point.call._replace(nth=point.call.nth // 2))
+            yield point
+
+
 def fault_of(point):
     """What strace is told."""
     name, nth = point.call.name, point.call.nth

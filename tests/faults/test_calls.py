@@ -1,7 +1,7 @@
 """Each system call of a dump and of a restore that touches files or server: killed there, and each error it
 can answer. A sweep takes WK_FAULT_POINTS of them, evenly spread (WK_FAULT_SEED), 0 for all."""
 import pytest
-from inject import Injected, errors, kills, spread, watch
+from inject import Injected, errors, kills, sweep, watch
 from promises import after_a_dump, after_a_restore, dumps_again, lose, names, restores_again
 
 FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
@@ -19,8 +19,7 @@ def test_dump(keeper, tally, how):
     keeper.configure(FEW)
     for _ in range(4):
         keeper.dump()
-    points = spread(POINTS[how](watch(keeper, keeper.dump)))
-    for point in points:
+    for point in sweep(POINTS[how](watch(keeper, keeper.dump)), tally):
         before = names(keeper)
         with Injected(keeper, point) as fault:
             done = keeper.run("--dump")
@@ -38,7 +37,7 @@ def test_restore(restorable, tally, how):
     lose(keeper)
     states = {"restored": keeper.restored, "empty": keeper.world.checksums()}
     calls = watch(keeper, lambda: keeper.ok("--restore=" + keeper.first))
-    for point in spread(POINTS[how](calls)):
+    for point in sweep(POINTS[how](calls), tally):
         lose(keeper)
         with Injected(keeper, point) as fault:
             done = keeper.run("--restore=" + keeper.first)
@@ -60,7 +59,7 @@ def test_restore_over_a_living_world(restorable, tally, how):
         keeper.ok("--restore=" + keeper.first, "--force")
         keeper.world.mark(2)
     calls = watch(keeper, living)
-    for point in spread(POINTS[how](calls)):
+    for point in sweep(POINTS[how](calls), tally):
         before = names(keeper)
         with Injected(keeper, point) as fault:
             done = keeper.run("--restore=" + keeper.first, "--force")

@@ -1,11 +1,15 @@
 """Disks that are full, that break, that take nothing any more: what was stored stays, and it is said."""
 import os
 import subprocess
+import time
 
+import pytest
 from disks import run
 from inject import POINTS
 from promises import after_a_dump, broken_dumps, names
 from wk.keeper import DONE, FAILED
+from wk.util import wait_for
+from wk.watch import Lateness
 
 FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
 NOISE = "UNHEX(CONCAT(" + ",".join(["MD5(RAND())"] * 3) + "))"  # 48 bytes
@@ -101,6 +105,41 @@ def test_a_disk_that_becomes_read_only(doomed, victim, make_disk, http):
     assert keeper.log().count("cannot be stored") == 1, keeper.log()
     told = [m["id"] for m in http.messages()]
     assert len(told) == len(set(told)), http.messages()
+
+
+@pytest.fixture
+def frozen(doomed, make_disk, http):
+    """A supervised world whose dump directory takes no write and answers none, until it is thawed."""
+    disk = make_disk(doomed.dumps_dir)
+    doomed.configure({**FEW, **http.settings(), "alert": {"disk_low": "1MiB"}})
+    doomed.init()
+    doomed.dump()
+    doomed.start()
+    http.wait_event("started")
+    run("fsfreeze", "-f", disk.at)
+    yield doomed
+    subprocess.run(["fsfreeze", "-u", disk.at], stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_a_disk_that_does_not_answer(frozen, victim, http):
+    """Nothing written there comes back: people hear of it and of the server all the same, the loop is never
+    late, one process waits for it and not one more each time; with its answer the world is put back."""
+    with Lateness() as lateness:
+        victim.kill9()  # the alert is the first that is written
+        http.wait_event("disk", timeout=120)
+        http.wait_event("down")
+        time.sleep(25)
+        assert len(frozen.pids()) < 8, frozen.pids()
+        status = frozen.run("--status", "--json").json
+        assert status["state"] == "WAITING", status
+        lateness.assert_quick(status["loop"]["late_ms_max"], 1000)
+    run("fsfreeze", "-u", frozen.dumps_dir)
+    frozen.wait_state("WAITING")
+    wait_for(lambda: any(m["event"] == "disk" and m["kind"] == "recovered" for m in http.messages()), "its end")
+    victim.start()
+    frozen.wait_state("UP")
+    assert frozen.world.rows("player") and not broken_dumps(frozen)
 
 
 def test_a_loss_while_the_disk_is_full(doomed, victim, http, request):

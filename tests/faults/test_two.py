@@ -5,7 +5,7 @@ import shutil
 import signal
 
 import pytest
-from inject import Attached, Injected, share, spread, stops, touched, watch
+from inject import Attached, Injected, share, stops, sweep, touched, watch
 from promises import broken_dumps, lose, settled, unnamed
 from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, go_on, wait_stopped
 from wk.keeper import DONE, HELD, REFUSED
@@ -192,7 +192,7 @@ def test_a_restore_that_stands_still_anywhere(pair, tally, forgotten):
         keeper.configure({"retention": {"keep_last": 100000}})
     full, tables = first.world.checksums(), first.world.sql("SHOW TABLES")
     lose(first)
-    for point in spread(stops(watch(first, lambda: first.ok("--restore=" + first.first))), share(4)):
+    for point in sweep(stops(watch(first, lambda: first.ok("--restore=" + first.first))), tally, share(4)):
         shutil.copytree(first.dumps_dir, other.dumps_dir, dirs_exist_ok=True)  # as both know what is stored
         lose(first)
         with Injected(first, point) as fault:
@@ -282,7 +282,7 @@ def test_a_host_that_stands_still_anywhere(hosts, tally):
         wait_for(watched.ended, "the worker's end")
     other.start(state=None)
     ours_again(first, other, full)
-    for point in spread(stops(touched(first, watched.trace)), share(16)):
+    for point in sweep(stops(touched(first, watched.trace)), tally, share(16)):
         with Attached(first, begins_to_restore(first, other), point) as fault:
             wait_for(lambda: fault.ended() or fault.stands(), "the first to stand still")
             stood = not fault.ended()

@@ -141,18 +141,25 @@ static void take_request(const char *s, size_t len)
     int pair[2];
     bool closed;
     struct request r, again;
+    struct err e;
     demand(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
     demand(send(pair[0], s, len, 0) == (ssize_t)len);
     json_t *o = worker_receive(pair[1], &closed);
     demand(closed == (len == 0));
-    request_from_json(o, &r);
+    int rc = request_from_json(o, &r, &e);
     json_decref(o);
+    if (rc < 0) {
+        demand(!r.action && !r.dump && !r.into && !r.at && e.text[0]);
+        close(pair[0]);
+        close(pair[1]);
+        return;
+    }
     o = request_json(&r);
     demand(o && worker_send(pair[0], o) == 0);
     json_decref(o);
     o = worker_receive(pair[1], &closed);
     demand(o && !closed);
-    request_from_json(o, &again);
+    demand(request_from_json(o, &again, &e) == 0);
     json_decref(o);
     demand(same(r.action, again.action) && same(r.dump, again.dump) && same(r.into, again.into) &&
            same(r.at, again.at));

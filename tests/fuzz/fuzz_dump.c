@@ -202,13 +202,28 @@ int __wrap_loader_table(struct loader *l, const char *table, const char *create,
                         struct err *e);
 int __wrap_loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);
 
-/* Nothing but the character set of a file's text is taken over into the session. */
+/* A zone is one word in quotes. */
+static bool sets_zone(const char *sql)
+{
+    static const char set[] = "SET SESSION time_zone='";
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/+-:";
+    if (strcmp(sql, "SET SESSION time_zone=@@GLOBAL.time_zone") == 0)
+        return true;
+    if (strncmp(sql, set, sizeof set - 1) != 0)
+        return false;
+    sql += sizeof set - 1;
+    return strcmp(sql + strspn(sql, letters), "'") == 0;
+}
+
+/* Nothing but the character set of a file's text and the zone of its times is taken over into the
+ * session. */
 int __wrap_db_exec(struct db *db, const char *sql, struct err *e)
 {
     (void)db;
     (void)e;
     demand(strncasecmp(sql, "SET NAMES ", 10) == 0 ||
-           strncasecmp(sql, "SET character_set_client", 24) == 0);
+           strncasecmp(sql, "SET character_set_client", 24) == 0 || sets_zone(sql));
     return 0;
 }
 
@@ -243,7 +258,7 @@ int __wrap_loader_insert_raw(struct loader *l, const char *behind_name, size_t l
 static void try_foreign(const char *data, size_t size)
 {
     static struct config cfg;
-    static char sentinel[] = "worldkeeper_sentinel";
+    static char sentinel[] = "worldkeeper_sentinel", schema[] = "game";
     struct job job = {.cfg = &cfg};
     struct plan plan = {0};
     struct foreign_report report = {0};
@@ -251,13 +266,14 @@ static void try_foreign(const char *data, size_t size)
     _Atomic uint64_t rows = 0;
     struct loader l = {.job = &job, .plan = &plan, .rows = &rows};
     cfg.sentinel = sentinel;
+    cfg.schema = schema;
     int fd = scratch_file(data, size);
     int rc = foreign_plan(fd, "input", &plan, &job, &report, &e);
     demand(rc == 0 || e.cls == ERR_DAMAGED || e.cls == ERR_REFUSED);
     demand(report.passed_over <= report.statements && report.statements <= size);
     /* The second pass understands what the first one did. */
     if (rc == 0)
-        demand(foreign_load(fd, "input", &l, &e) == 0);
+        demand(foreign_load(fd, "input", &report, &l, &e) == 0);
     plan_free(&plan);
     close(fd);
 }

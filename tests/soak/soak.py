@@ -53,7 +53,7 @@ class Kept:
                           "keep_weekly": "0"},
             **http.settings(), "alert": {"repeat": "1m"}}, account=False)
         self.ledger = Ledger(self.world, f"{seed}/{name}", count=2)
-        self.ledger.pause = 0.002
+        self.ledger.pause = 0.005
         self.kills = 0
 
     def is_there(self):
