@@ -102,7 +102,7 @@ check_includes() {
         case $from in
         */*/*) violation "$file" 1 'a folder in a folder: the arrows know one level' && continue ;;
         */*) from=${from%%/*} ;;
-        main.[ch] | world*.[ch] | act*.[ch] | check*.[ch] | control.[ch] | scribe.[ch]) from=all ;;
+        main.[ch] | world*.[ch] | act*.[ch] | check*.[ch] | control.[ch] | scribe.[ch] | typed.[ch]) from=all ;;
         *) from=top ;;
         esac
         if [ "$from" != all ] && [ -z "${may[$from]:-}" ]; then
