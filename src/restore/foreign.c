@@ -167,6 +167,19 @@ static void note_mode(struct source *s, const struct statement *st)
         s->plain = behind_word(st, "NO_BACKSLASH_ESCAPES") != NULL;
 }
 
+/* Quoted, or of letters that need no quotes (--skip-quote-names). */
+static const char *read_name(const char *s, const char *end, struct buf *name)
+{
+    if (s < end && *s == '`')
+        return sql_read_ident(s, end, name);
+    const char *from = s;
+    while (s < end &&
+           (isalnum((unsigned char)*s) || *s == '_' || *s == '$' || (unsigned char)*s >= 0x80))
+        s++;
+    buf_add(name, from, (size_t)(s - from));
+    return s > from ? s : NULL;
+}
+
 /* The table's name behind `word`; NULL where it is not a plain (quoted or bare) name. */
 static const char *name_behind(const struct statement *st, const char *word, struct buf *name)
 {
@@ -176,14 +189,8 @@ static const char *name_behind(const struct statement *st, const char *word, str
     if (s + 13 < end && strncasecmp(s, "IF NOT EXISTS", 13) == 0)
         for (s += 13; s < end && isspace((unsigned char)*s);)
             s++;
-    if (s < end && *s == '`')
-        return sql_read_ident(s, end, name);
-    const char *from = s;
-    while (s < end &&
-           (isalnum((unsigned char)*s) || *s == '_' || *s == '$' || (unsigned char)*s >= 0x80))
-        s++;
-    buf_add(name, from, (size_t)(s - from));
-    return s > from && s < end && *s != '.' ? s : NULL;
+    s = read_name(s, end, name);
+    return s && s < end && *s != '.' ? s : NULL;
 }
 
 /* The name behind USE, or what stands there. */
@@ -266,7 +273,20 @@ static const char *find_option(const struct statement *st, const char *word, cha
     return out;
 }
 
-/* Column names in their order: the lines of the definition that begin with a quoted name. */
+/* Keys and constraints: reserved words, which as a column's name stand in quotes, and one that is
+ * none. */
+static bool no_column(const char *s, const char *end)
+{
+    static const char *const words[] = {"PRIMARY ",    "UNIQUE ",     "KEY ",     "FULLTEXT ",
+                                        "SPATIAL ",    "CONSTRAINT ", "FOREIGN ", "CHECK ",
+                                        "PERIOD FOR ", NULL};
+    for (const char *const *w = words; *w; w++)
+        if ((size_t)(end - s) > strlen(*w) && strncmp(s, *w, strlen(*w)) == 0)
+            return true;
+    return false;
+}
+
+/* Column names in their order: the lines of the definition that begin with one. */
 static void note_columns(struct target *t, const struct statement *st)
 {
     const char *s = st->sql, *end = st->sql + st->len;
@@ -275,7 +295,7 @@ static void note_columns(struct target *t, const struct statement *st)
         for (s++; s < end && *s == ' ';)
             s++;
         buf_clear(&name);
-        const char *behind = sql_read_ident(s, end, &name);
+        const char *behind = no_column(s, end) ? NULL : read_name(s, end, &name);
         if (!behind)
             continue;
         const char *line_end = memchr(behind, '\n', (size_t)(end - behind));

@@ -14,13 +14,18 @@ int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, s
     return db_tables(db, schema, true, &out->live, e);
 }
 
-static const char *skip_reason(const struct plan *p, const struct job *job, const struct target *t)
+static const char no_engine[] = "it is not there, and the dump does not say of which ENGINE it was";
+
+static const char *skip_reason(const struct plan *p, const struct job *job, const struct target *t,
+                               const char *engine)
 {
     size_t len = strlen(job->cfg->sentinel);
     if (strcmp(t->name, job->cfg->sentinel) == 0)
         return "the sentinel is made anew";
     if (strncmp(t->name, job->cfg->sentinel, len) == 0 && strcmp(t->name + len, "_lease") == 0)
         return "the lease is not part of the world";
+    if (!p->into && !t->memory && !job->cfg->restore_all && !t->live && !engine[0])
+        return no_engine;
     if (!p->into && !t->memory && !job->cfg->restore_all)
         return "of a durable engine, which a restart does not empty ([restore] scope = lost)";
     return NULL;
@@ -34,7 +39,7 @@ struct target *plan_add(struct plan *p, const struct job *job, const char *name,
     if (!p->into)
         snprintf(t->shadow, sizeof t->shadow, DB_OWN_PREFIX "new_%06zu", p->count);
     t->memory = t->live ? t->live->memory : strcasecmp(engine, "MEMORY") == 0;
-    t->why = skip_reason(p, job, t);
+    t->why = skip_reason(p, job, t, engine);
     t->skip = t->why != NULL;
     p->count++;
     return t;
@@ -122,13 +127,26 @@ static int refuse_closed(struct db *db, const struct plan *p, const char *schema
     return rc;
 }
 
+/* A file without engines makes tables of the server's default one: not what was lost. */
+static int refuse_empty(const struct plan *p, struct err *e)
+{
+    const struct target *unknown = NULL;
+    for (size_t i = 0; i < p->count && !unknown; i++)
+        if (p->list[i].why == no_engine)
+            unknown = &p->list[i];
+    err_set(e, ERR_REFUSED, 0, "the dump holds no table that this restore would replace%s%s%s%s",
+            unknown ? "; table " : "", unknown ? unknown->name : "", unknown ? ": " : "",
+            unknown ? unknown->why : "");
+    err_hint(e, unknown ? "make its MEMORY tables first: its rows go into those"
+                        : "[restore] scope = all restores tables of durable engines too");
+    return -1;
+}
+
 int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
                 struct err *e)
 {
     if (!plan_wants_any(p)) {
-        err_set(e, ERR_REFUSED, 0, "the dump holds no table that this restore would replace");
-        err_hint(e, "[restore] scope = all restores tables of durable engines too");
-        return -1;
+        return refuse_empty(p, e);
     }
     if (refuse_closed(db, p, schema, e) < 0)
         return -1;
