@@ -116,8 +116,6 @@ static void hint_for(unsigned num, struct err *e)
                     "account, or SET GLOBAL sql_require_primary_key=OFF");
 }
 
-/* A lost connection that took as long as the read timeout was no loss: the server gave no answer.
- */
 /* An error that the server sends instead of a TLS handshake is wrapped into one of the library's
  * own: "… cannot be verified: 1040 - Too many connections". It is no proof, but what else it is, is
  * a refusal. */
@@ -129,15 +127,23 @@ static unsigned error_number(MYSQL *my)
     return inner ? inner : mysql_errno(my);
 }
 
+/* A lost connection that took as long as the read timeout was no loss: the server gave no answer.
+ */
 static int fail_with(const struct db *db, unsigned num, const char *text, mono_t began,
                      const char *what, struct err *e)
 {
-    enum err_class cls = class_of(num);
-    if ((num == 2013 || num == 2006 || num == 2002 || num == 2003) && db->read_timeout > 0 &&
-        mono_since(clock_mono(), began) >= db->read_timeout - 100)
-        cls = ERR_STALLED;
-    err_set(e, cls, (int)num, "%s: %s (%u)", what, text, num);
+    char limit[TEXT_SHORT];
+    bool lost = num == 2013 || num == 2006;
+    bool late = (lost || num == 2002 || num == 2003) && db->read_timeout > 0 &&
+                mono_since(clock_mono(), began) >= db->read_timeout - 100;
+    if (late && lost)
+        err_set(e, ERR_STALLED, (int)num, "%s: no answer within %s: %s (%u)", what,
+                text_duration(db->read_timeout, limit), text, num);
+    else
+        err_set(e, late ? ERR_STALLED : class_of(num), (int)num, "%s: %s (%u)", what, text, num);
     hint_for(num, e);
+    if (late && lost)
+        err_hint(e, "SHOW PROCESSLIST in the server tells what it waits for");
     return -1;
 }
 

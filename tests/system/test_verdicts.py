@@ -2,6 +2,8 @@
 import signal
 
 import pytest
+from wk.crash import go_on, wait_stopped
+from wk.keeper import FAILED
 from wk.server import MYSQL
 from wk.util import CANARY
 from wk.watch import Lateness
@@ -241,3 +243,16 @@ def test_world_without_sentinel_is_not_adopted_silently(make_keeper, world):
     assert keeper.flag() == "WAITING"
     keeper.ok("--init")
     keeper.wait_state("UP")
+
+
+def test_no_answer_is_no_lost_connection(doomed, victim):
+    """A server that stands still was not lost: that is said, how long it was waited for, and what to do."""
+    doomed.configure({"mysql": {"read_timeout": "1s"}, "dump": {"stall": "1s"},
+                      "restore": {"stall": "1s"}})
+    process = doomed.popen("--dump", fault="dump.locked=stop")
+    at_work = wait_stopped(doomed, "dump.locked")
+    victim.sigstop()
+    go_on(at_work)
+    done = doomed.finish(process)
+    victim.sigcont()
+    assert done.rc == FAILED and "no answer within 1.0 s" in done.err and "SHOW PROCESSLIST" in done.err, done
