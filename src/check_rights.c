@@ -425,7 +425,7 @@ static void tell_excess(struct check *c, enum check_level level, const char *wha
     if (!row_suffices(c)) /* after taking away comes giving back */
         schema_grant(c, &sql, true);
     check_add(c, level, "rights", "%s: %s", what, x->text.p);
-    check_hint(c, "%s", sql.p);
+    check_hint(c, "%.*s", (int)(sql.len - (sql.len && sql.p[sql.len - 1] == ' ')), sql.p);
     buf_free(&sql);
 }
 

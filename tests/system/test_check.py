@@ -205,7 +205,7 @@ def test_what_is_too_much_can_be_taken_away_as_told(keeper):
     keeper.server.sql(f"GRANT ALL ON *.* TO {USER}@localhost WITH GRANT OPTION",
                       f"GRANT SELECT, DELETE ON mysql.* TO {USER}@localhost")
     bad, _ = found(keeper, "rights")
-    assert bad, bad
+    assert bad and not any(c["hint"].endswith(" ") for c in bad), bad
     keeper.server.sql(*[s for c in bad for s in c["hint"].split(";") if s.strip()])
     bad, _ = found(keeper, "rights")
     assert not [c for c in bad if "GRANT" in c["hint"] or "REVOKE" in c["hint"]], bad
