@@ -255,58 +255,69 @@ static int run_source(int fd, const char *name, const char *only, statement_fn *
     return rc;
 }
 
-/* Options stand outside the parentheses of the columns; a text among them may hold anything. */
-static const char *find_option(const struct statement *st, const char *word, char *out, size_t size)
+/* Behind the word, which stands outside of parentheses and quotes: a text may hold anything. NULL:
+ * it does not. */
+static const char *find_word(const char *s, const char *end, const char *word)
 {
-    const char *s = st->sql, *end = s + st->len;
-    size_t n = strlen(word), depth = 0, len = 0;
+    size_t n = strlen(word), depth = 0;
     while (s < end && (depth || (size_t)(end - s) <= n || strncasecmp(s, word, n) != 0)) {
         depth += *s == '(';
         depth -= *s == ')' && depth;
         s = *s && strchr("'\"`", *s) ? values_behind_quoted(s, end) : s + 1;
     }
-    if (s >= end)
+    return s < end ? s + n : NULL;
+}
+
+static const char *find_option(const struct statement *st, const char *word, char *out, size_t size)
+{
+    const char *end = st->sql + st->len, *s = find_word(st->sql, end, word);
+    size_t len = 0;
+    if (!s)
         return NULL;
-    for (s += n; s + len < end && isalnum((unsigned char)s[len]) && len + 1 < size; len++)
+    for (; s + len < end && isalnum((unsigned char)s[len]) && len + 1 < size; len++)
         out[len] = s[len];
     out[len] = '\0';
     return out;
 }
 
-/* Keys and constraints: reserved words, which as a column's name stand in quotes, and one that is
- * none. */
-static bool no_column(const char *s, const char *end)
+/* Reserved words, which as the name of a column stand in quotes, and one that is none. */
+static bool begins_key(const char *word, const char *behind, const char *end)
 {
-    static const char *const words[] = {"PRIMARY ",    "UNIQUE ",     "KEY ",     "FULLTEXT ",
-                                        "SPATIAL ",    "CONSTRAINT ", "FOREIGN ", "CHECK ",
-                                        "PERIOD FOR ", NULL};
+    static const char *const words[] = {"PRIMARY", "UNIQUE",     "KEY",     "INDEX", "FULLTEXT",
+                                        "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", NULL};
     for (const char *const *w = words; *w; w++)
-        if ((size_t)(end - s) > strlen(*w) && strncmp(s, *w, strlen(*w)) == 0)
+        if (strcasecmp(word, *w) == 0)
             return true;
-    return false;
+    static const char period[] = " FOR ";
+    return strcasecmp(word, "PERIOD") == 0 && (size_t)(end - behind) > strlen(period) &&
+           strncasecmp(behind, period, strlen(period)) == 0;
 }
 
-/* Column names in their order: the lines of the definition that begin with one. */
-static void note_columns(struct target *t, const struct statement *st)
+static void note_column(struct target *t, const char *name, bool generated)
 {
-    const char *s = st->sql, *end = st->sql + st->len;
+    t->generated = xrealloc(t->generated, (t->defined + 1) * sizeof *t->generated);
+    t->generated[t->defined++] = generated;
+    if (generated)
+        return;
+    t->columns = xrealloc(t->columns, (t->column_count + 1) * sizeof *t->columns);
+    t->columns[t->column_count++] = xstrdup(name);
+}
+
+/* Column names in their order: what begins with a name between the parentheses of a definition.
+ * `s`: behind the table's name. */
+static void note_columns(struct target *t, const char *s, const char *end)
+{
     struct buf name = {0};
-    while (s && s < end && (s = memchr(s, '\n', (size_t)(end - s)))) {
-        for (s++; s < end && *s == ' ';)
+    s = memchr(s, '(', (size_t)(end - s));
+    while (s && s < end && *s != ')') {
+        for (s++; s < end && isspace((unsigned char)*s);)
             s++;
         buf_clear(&name);
-        const char *behind = no_column(s, end) ? NULL : read_name(s, end, &name);
-        if (!behind)
-            continue;
-        const char *line_end = memchr(behind, '\n', (size_t)(end - behind));
-        size_t len = (size_t)((line_end ? line_end : end) - behind);
-        bool generated = memmem(behind, len, " GENERATED ALWAYS AS ", 21) != NULL;
-        t->generated = xrealloc(t->generated, (t->defined + 1) * sizeof *t->generated);
-        t->generated[t->defined++] = generated;
-        if (generated)
-            continue;
-        t->columns = xrealloc(t->columns, (t->column_count + 1) * sizeof *t->columns);
-        t->columns[t->column_count++] = xstrdup(name.p);
+        bool quoted = s < end && *s == '`';
+        const char *behind = read_name(s, end, &name), *next = values_end(s, end);
+        if (behind && (quoted || !begins_key(name.p, behind, end)))
+            note_column(t, name.p, find_word(behind, next, " GENERATED ALWAYS AS ") != NULL);
+        s = next;
     }
     buf_free(&name);
 }
@@ -427,7 +438,7 @@ static int plan_table(struct planning *p, const struct statement *st, struct err
                      find_option(st, "ENGINE=", option, sizeof option) ? option : "");
         if (find_option(st, "AUTO_INCREMENT=", option, sizeof option))
             t->auto_increment = strtoull(option, NULL, 10);
-        note_columns(t, st);
+        note_columns(t, rest, st->sql + st->len);
         if (!t->skip && !t->memory && !allowed_table(rest, (size_t)(st->sql + st->len - rest)))
             plan_leave_out(p->plan, t, ALLOWED_NOT_TABLE);
     }

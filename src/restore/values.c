@@ -11,8 +11,7 @@ const char *values_behind_quoted(const char *s, const char *end)
     return s < end ? s + 1 : end;
 }
 
-/* The comma or the parenthesis that ends the value at s; `end` where there is none. */
-static const char *value_end(const char *s, const char *end)
+const char *values_end(const char *s, const char *end)
 {
     size_t depth = 0;
     while (s < end) {
@@ -38,7 +37,7 @@ static size_t take_row(struct buf *out, const char **at, const char *end, const 
     bool any = false;
     do {
         const char *from = s + 1;
-        s = value_end(from, end);
+        s = values_end(from, end);
         if (s == end)
             return 0;
         if (n < count && !drop[n]) {

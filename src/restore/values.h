@@ -14,5 +14,8 @@
 int values_pick(struct buf *out, const char *s, size_t len, const bool *generated, size_t count);
 /* The place behind the text or name whose quote is at s: `end` where it does not end. */
 const char *values_behind_quoted(const char *s, const char *end);
+/* The comma or the parenthesis that ends the value, or the column's definition, at s; `end` where
+ * there is none. */
+const char *values_end(const char *s, const char *end);
 
 #endif

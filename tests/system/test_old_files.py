@@ -171,9 +171,13 @@ def test_tables_without_their_engines(doomed, victim, path):
 
 
 def test_names_without_quotes(doomed, victim, path):
-    """--skip-quote-names: tables and columns whose names need no quotes."""
+    """--skip-quote-names: tables and columns whose names need no quotes, among texts that look like some."""
     world = doomed.world
-    world.sql("ALTER TABLE player DROP ratio")
+    world.sql("ALTER TABLE player DROP ratio",
+              "CREATE TABLE odd (id INT PRIMARY KEY, period INT COMMENT "
+              "'a (,\n  b int,\n  `c` int GENERATED ALWAYS AS (1),', said VARCHAR(9) DEFAULT ',\nd', "
+              "share DECIMAL(4,1), partition_ ENUM('x,','\ny)'), KEY (period,partition_)) ENGINE=MEMORY",
+              "INSERT INTO odd (id,period,said,share,partition_) VALUES (1,2,'e',4.5,'\ny)'),(6,7,'f',9,'x,')")
     before = world.snapshot()
     written(victim, path, "--skip-quote-names", world.schema)
     victim.crash()
