@@ -15,8 +15,9 @@ KEYS = {"format", "world", "host", "pid", "version", "state", "since", "reason",
 
 
 def files(keeper):
+    """What is published: one that is just being written has a name of its own."""
     return {name: os.stat(os.path.join(keeper.status_dir, name), follow_symlinks=False)
-            for name in os.listdir(keeper.status_dir)}
+            for name in os.listdir(keeper.status_dir) if not name.startswith(".")}
 
 
 def test_status_has_everything(keeper):
@@ -75,6 +76,8 @@ def test_published_whole_and_for_everybody(keeper):
     for _ in range(300):
         with open(os.path.join(keeper.status_dir, "status.json")) as f:
             json.load(f)
+    keeper.stop()
+    assert sorted(os.listdir(keeper.status_dir)) == sorted(before)
 
 
 def test_a_planted_link_is_replaced_not_followed(keeper, tmp):
