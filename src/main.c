@@ -308,6 +308,17 @@ static bool needs_supervisor(const char *action)
            strcmp(action, "resume") == 0;
 }
 
+/* A supervisor dumps what it restored. Here nobody does, and the newest dump may be of what the
+ * restore was to replace. */
+static void advise_dump(const struct request *r, json_t *result)
+{
+    bool newest = (!r->dump || strcmp(r->dump, "latest") == 0) && !r->at && !r->force;
+    if (strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run && !newest)
+        json_object_set_new(result, "hint",
+                            json_string("the newest dump is of another world than this, and would "
+                                        "be restored after the next loss; worldkeeper --dump"));
+}
+
 /* Directly where the world is free, else through the supervisor that has it. */
 static int carry_out(struct act *a, const struct request *r, json_t **result, struct err *e)
 {
@@ -319,6 +330,8 @@ static int carry_out(struct act *a, const struct request *r, json_t **result, st
     int lock = act_lock(a, e);
     if (lock >= 0) {
         int rc = act_run(a, r, result, e);
+        if (rc == 0)
+            advise_dump(r, *result);
         close(lock);
         return rc;
     }

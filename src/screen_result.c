@@ -271,6 +271,8 @@ static void show_losses(const json_t *o)
         printf("  %s %s\n", w.p, draw_text(&b, o, "warning"));
         buf_free(&w);
     }
+    if (js_text(o, "hint")[0])
+        printf("  HINT: %s\n", draw_typed(&b, js_text(o, "hint")));
     buf_free(&b);
 }
 

@@ -66,6 +66,24 @@ def test_force_saves_the_present_world_first(keeper):
     keeper.world.assert_is(present)
 
 
+def test_what_is_not_the_newest_world_wants_a_dump(doomed, victim):
+    """Without a supervisor nobody dumps what was restored: where the newest dump is of another world, which
+    the next loss would bring, that is told."""
+    def told(*words):
+        done = doomed.run(*words)
+        assert done.rc == DONE, done
+        return "HINT: " in done.out and "--dump" in done.out
+    doomed.dump()
+    doomed.world.mark(2)
+    oldest = "--restore=" + doomed.newest()["name"]
+    assert told("--restore", "--force") and told(oldest, "--force")
+    assert not told("--restore", "--force", "--dry-run")
+    victim.crash()
+    assert told(oldest)
+    victim.crash()
+    assert not told("--restore")
+
+
 def test_a_name_that_is_none_is_told_before_anything_is_done(keeper, tmp_path):
     """A mistyped dump: exit 5 or 1, and --force has not dumped the living world for nothing."""
     keeper.dump()
