@@ -155,6 +155,15 @@ static void fill_params(struct act *a)
         a->job.db.read_timeout = a->cfg->restore_stall;
 }
 
+static int load_state(struct act *a, struct err *e)
+{
+    if (state_load(a->job.dirfd, &a->state, e) < 0 ||
+        state_is_of(&a->state, a->cfg->name, a->cfg->dump_dir, e) < 0)
+        return -1;
+    snprintf(a->state.world, sizeof a->state.world, "%s", a->cfg->name);
+    return 0;
+}
+
 int act_open(struct act *a, const struct config *cfg, bool make, struct err *e)
 {
     *a = (struct act){.cfg = cfg};
@@ -165,7 +174,7 @@ int act_open(struct act *a, const struct config *cfg, bool make, struct err *e)
     if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() &&
         (st.st_mode & 077))
         fchmod(a->job.dirfd, 0700);
-    if (a->job.dirfd < 0 || state_load(a->job.dirfd, &a->state, e) < 0) {
+    if (a->job.dirfd < 0 || load_state(a, e) < 0) {
         if (e->cls == ERR_DAMAGED)
             err_hint(e, "remove %s/state.json; the next contact with the world makes it anew",
                      cfg->dump_dir);
@@ -425,7 +434,7 @@ static int act_restore(struct act *a, const struct request *r, json_t **result, 
 /* It may have found a restore that had taken effect: then state.json is newer than what we know. */
 static int act_tidy(struct act *a, json_t **result, struct err *e)
 {
-    if (restore_tidy(&a->job, e) < 0 || state_load(a->job.dirfd, &a->state, e) < 0)
+    if (restore_tidy(&a->job, e) < 0 || load_state(a, e) < 0)
         return -1;
     *result = json_pack("{s:o}", "state", state_result(a));
     return 0;

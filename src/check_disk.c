@@ -175,6 +175,12 @@ void check_dump_dir(struct check *c)
         check_error(c, CHECK_FAIL, "state", &e);
         check_hint(c, "remove %s/state.json; the next contact with the world makes it anew",
                    c->cfg->dump_dir);
+    } else if (state_is_of(&c->state, c->cfg->name, c->cfg->dump_dir, &e) < 0) {
+        check_error(c, CHECK_FAIL, DUMP_DIR, &e);
+        c->state = (struct state){0};
+        close(c->dirfd);
+        c->dirfd = -1;
+        return;
     }
     if (seal_open(c->cfg, &e) >= 0 && /* else it was said of the key */
         catalog_load(c->dirfd, c->cfg->name, &c->catalog, &e) < 0)

@@ -57,14 +57,14 @@ static int save(int dirfd, const char *name, size_t limit, json_t *o, struct err
 
 json_t *state_json(const struct state *s)
 {
-    return json_pack("{s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o, s:o}",
-                     "known", s->known, "nonce", js_clean(s->nonce), "generation",
-                     (json_int_t)s->generation, "server", "start", (json_int_t)s->server.start,
-                     "uid", js_clean(s->server.uid), "hostname", js_clean(s->server.hostname),
-                     "datadir", js_clean(s->server.datadir), "version", js_clean(s->server.version),
-                     "alive_at", (json_int_t)s->alive_at.ms, "paused", s->paused, "pause_until",
-                     (json_int_t)s->pause_until.ms, "last_restore", js_clean(s->last_restore),
-                     "gaps", js_clean(s->gaps));
+    return json_pack("{s:s, s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o, s:o}",
+                     "world", s->world, "known", s->known, "nonce", js_clean(s->nonce),
+                     "generation", (json_int_t)s->generation, "server", "start",
+                     (json_int_t)s->server.start, "uid", js_clean(s->server.uid), "hostname",
+                     js_clean(s->server.hostname), "datadir", js_clean(s->server.datadir),
+                     "version", js_clean(s->server.version), "alive_at", (json_int_t)s->alive_at.ms,
+                     "paused", s->paused, "pause_until", (json_int_t)s->pause_until.ms,
+                     "last_restore", js_clean(s->last_restore), "gaps", js_clean(s->gaps));
 }
 
 static uint64_t read_generation(const json_t *o)
@@ -77,6 +77,7 @@ void state_from_json(const json_t *o, struct state *out)
 {
     const json_t *server = json_object_get(o, "server");
     *out = (struct state){.known = js_flag(o, "known"), .paused = js_flag(o, "paused")};
+    js_copy(o, "world", out->world, sizeof out->world);
     js_copy(o, "nonce", out->nonce, sizeof out->nonce);
     js_copy(o, "last_restore", out->last_restore, sizeof out->last_restore);
     js_copy(o, "gaps", out->gaps, sizeof out->gaps);
@@ -88,6 +89,18 @@ void state_from_json(const json_t *o, struct state *out)
     js_copy(server, "hostname", out->server.hostname, sizeof out->server.hostname);
     js_copy(server, "datadir", out->server.datadir, sizeof out->server.datadir);
     js_copy(server, "version", out->server.version, sizeof out->server.version);
+}
+
+int state_is_of(const struct state *s, const char *world, const char *dir, struct err *e)
+{
+    if (!s->world[0] || strcmp(s->world, world) == 0)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "%s is the directory of world %s, not of %s", dir, s->world, world);
+    err_hint(e,
+             "[dump] dir: a directory of its own for each world; where world %s was renamed: "
+             "remove %s/state.json",
+             s->world, dir);
+    return -1;
 }
 
 int state_load(int dirfd, struct state *out, struct err *e)

@@ -11,7 +11,8 @@
 #include "db/query.h"
 
 struct state {
-    bool known; /* an ALIVE was seen under this nonce */
+    char world[33]; /* whose it is; "": not known yet */
+    bool known;     /* an ALIVE was seen under this nonce */
     char nonce[33];
     uint64_t generation;
     struct server_id server; /* at the last ALIVE */
@@ -22,6 +23,8 @@ struct state {
     char gaps[4096];         /* the same of the journal's last gaps: [{at, file, pos, why}] */
 };
 
+/* -1: the directory is another world's, whose dumps, locks and supervisor one would meet there. */
+int state_is_of(const struct state *s, const char *world, const char *dir, struct err *e);
 /* A missing file gives an empty state; a damaged one too, with the reason in `e` and -1. */
 int state_load(int dirfd, struct state *out, struct err *e);
 json_t *state_json(const struct state *s);

@@ -302,3 +302,26 @@ def test_client_that_goes_away(keeper):
                 "the job to end")
     assert keeper.alive() and keeper.state() == "UP"
     assert keeper.run("--status").rc == DONE
+
+
+def test_the_directory_of_another_world(keeper, make_keeper, make_world):
+    """A config that was copied, and its [dump] dir with it: what is asked of one world never happens to the other,
+    whose supervisor, lock and state are there."""
+    keeper.dump()
+    other = make_keeper(make_world(), name="w2", account=False)
+    keeper.server.account("keeper", [keeper.world.schema, other.world.schema])
+    other.configure({"dump": {"dir": keeper.dumps_dir}})
+    for running in (True, False):
+        if running:
+            keeper.start()
+        for action in ("--init", "--dump", "--restore", "--pause", "--status", "--list", "--verify", "--drill", "--run"):
+            done = other.run(action, *(["--force"] if action == "--restore" else []))
+            assert done.rc == REFUSED and "directory of world w1" in done.err, done
+        assert "directory of world w1" in other.run("--check").out.replace("\n" + " " * 24, " ")
+        assert not running or keeper.state() == "UP"
+        assert len(keeper.dumps()) == 1 and keeper.status()["generation"] == 1
+        if running:
+            keeper.stop()
+    keeper.configure({"world": {"name": "w3"}})  # renamed, as told
+    os.unlink(os.path.join(keeper.dumps_dir, "state.json"))
+    keeper.ok("--init")
