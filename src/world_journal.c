@@ -152,7 +152,7 @@ static void heard(struct world *w, const json_t *o)
 {
     struct journal_now *j = &w->journal;
     if (j->state != JOURNAL_FOLLOWING) {
-        if (!j->unwritten)
+        if (!j->unwritten && !j->failed.on)
             log_line(LOG_NOTE_, "the journal is followed from %s %" PRId64, js_text(o, "file"),
                      js_number(o, "pos", 0));
         w->status_dirty = true;
@@ -167,7 +167,9 @@ static void heard(struct world *w, const json_t *o)
     const char *why = w->have_dump && !j->gap.on ? no_way(w) : NULL;
     if (why)
         gap(w, " behind", why, o);
-    if (j->unwritten && mono_since(j->heard, j->worker.started) < SETTLED_MS)
+    /* Who has begun can still fail at the first beat, as on a server that takes no writes. */
+    if (!js_flag(o, "beaten") ||
+        (j->unwritten && mono_since(j->heard, j->worker.started) < SETTLED_MS))
         return;
     j->retry = RETRY_FIRST_MS;
     if (j->unwritten) {

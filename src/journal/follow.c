@@ -46,7 +46,7 @@ struct follower {
     uint64_t whole;      /* whose group is whole, */
     uint64_t through;    /* and that is safe */
     mono_t proven;       /* when it was written: no change from before is missing */
-    bool told;
+    bool told, beaten;   /* beaten: one came through */
     mono_t next_beat;
     uint64_t changes;
     uint64_t last_pos;  /* at the last beat */
@@ -133,14 +133,15 @@ static void tell(struct follower *f)
 {
     uint64_t pos;
     const char *file = binlog_file(f->log, &pos);
-    say(f, json_pack("{s:s, s:I, s:I, s:s, s:I}", "state", "following", "proven_ms",
-                     (json_int_t)f->proven.ms, "changes", (json_int_t)f->changes, "file", file,
-                     "pos", (json_int_t)pos));
+    say(f, json_pack("{s:s, s:b, s:I, s:I, s:s, s:I}", "state", "following", "beaten", f->beaten,
+                     "proven_ms", (json_int_t)f->proven.ms, "changes", (json_int_t)f->changes,
+                     "file", file, "pos", (json_int_t)pos));
 }
 
 static void beat_through(struct follower *f, uint64_t n)
 {
     f->through = n;
+    f->beaten = true;
     f->proven = f->beats[n % BEATS];
     tell(f);
 }

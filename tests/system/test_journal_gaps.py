@@ -8,7 +8,8 @@ import time
 
 import pytest
 from wk.binlog import RESET
-from wk.follow import ONE_DUMP, all_comes_back, crash, following, journal, live, lose_disk, purge, reload
+from wk.follow import (ONE_DUMP, all_comes_back, crash, follower, following, journal, live, lose_disk, purge,
+                       reload)
 from wk.ledger import TABLES, Ledger
 from wk.server import MYSQL
 from wk.util import ident, wait_for
@@ -418,3 +419,24 @@ def test_no_directory_at_all(make_followed, tmp, http):
     keeper.wait(keeper.segments.paths, "segments")
     world.mark(3)
     all_comes_back(keeper)
+
+
+def test_a_server_that_takes_no_writes(make_followed, http):
+    """Each follower begins, and fails at its first beat: one trouble, told once, until a beat comes through."""
+    keeper = make_followed(settings=http.settings())
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    keeper.server.sql("SET GLOBAL read_only=1")
+    keeper.wait(lambda: keeper.log().count("1290") == 1, "the trouble")
+    failures = keeper.log().count("journal")
+    gone = []
+    for _ in range(2):
+        gone.append(keeper.wait(lambda: (lambda pid: pid not in gone and pid)(follower(keeper)), "the next follower"))
+    keeper.wait(lambda: follower(keeper) is None, "its end")
+    assert keeper.log().count("journal") == failures and "followed again" not in keeper.log()
+    keeper.server.sql("SET GLOBAL read_only=0")
+    keeper.wait_log("followed again")
+    told = wait_for(lambda: (lambda m: m[1:] and m)([m["kind"] for m in http.messages() if m["event"] == "journal"]),
+                    "its end to be told")
+    assert told == ["new", "recovered"], told
