@@ -65,6 +65,7 @@ struct journal_now {
     mono_t heard, next_start;
     int64_t retry; /* ms to wait after the next failure */
     mono_t proven; /* no change from before is missing in it */
+    bool beaten;   /* that is by a change of our own that came by */
     int64_t changes, pos;
     char file[256], reason[640];
     mono_t dumped;          /* the last one for a gap ended; ms 0: none since we began */

@@ -162,14 +162,14 @@ static void heard(struct world *w, const json_t *o)
     j->proven.ms = js_number(o, "proven_ms", j->heard.ms);
     j->changes = js_number(o, "changes", 0);
     j->pos = js_number(o, "pos", 0);
+    j->beaten = js_flag(o, "beaten");
     js_copy(o, "file", j->file, sizeof j->file);
     j->reason[0] = '\0';
     const char *why = w->have_dump && !j->gap.on ? no_way(w) : NULL;
     if (why)
         gap(w, " behind", why, o);
     /* Who has begun can still fail at the first beat, as on a server that takes no writes. */
-    if (!js_flag(o, "beaten") ||
-        (j->unwritten && mono_since(j->heard, j->worker.started) < SETTLED_MS))
+    if (!j->beaten || (j->unwritten && mono_since(j->heard, j->worker.started) < SETTLED_MS))
         return;
     j->retry = RETRY_FIRST_MS;
     if (j->unwritten) {
@@ -261,6 +261,7 @@ static void unable(struct world *w, const json_t *o)
     bool news = strncmp(j->reason, why, sizeof j->reason - 1) != 0;
     snprintf(j->reason, sizeof j->reason, "%s", why);
     stop_worker(w, JOURNAL_UNABLE);
+    j->lag.on = false; /* nobody is behind any more */
     j->next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
     if (w->cfg->journal != JOURNAL_AUTO) {
         snprintf(what, sizeof what, "no journal: %.600s", why);
@@ -388,10 +389,9 @@ static void check_lag(struct world *w, mono_t now)
     char what[200], t[TEXT_SHORT], limit[TEXT_SHORT];
     int64_t limit_ms = w->cfg->journal_lag_limit;
     bool late = ms > (limit_ms > LAG_MIN_MS ? limit_ms : LAG_MIN_MS);
-    if (!late && !j->lag.on)
+    /* A follower that has gone, or has just begun, has not caught up. */
+    if (!late && (!j->lag.on || ms < 0 || !j->beaten))
         return;
-    if (ms < 0)
-        ms = 0;
     snprintf(what, sizeof what,
              late ? "the journal is %s behind (journal_lag_limit %s)"
                   : "the journal is %s behind, within its limit of %s again",

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import time
 
 import pytest
@@ -440,3 +441,19 @@ def test_a_server_that_takes_no_writes(make_followed, http):
     told = wait_for(lambda: (lambda m: m[1:] and m)([m["kind"] for m in http.messages() if m["event"] == "journal"]),
                     "its end to be told")
     assert told == ["new", "recovered"], told
+
+
+def test_behind_until_a_beat_comes_through(make_followed):
+    """A follower that dies while it is behind, and the next one that has just begun, have not caught up."""
+    keeper = make_followed(settings={"alert": {"journal_lag_limit": "2s"}})
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    with keeper.server.admin() as con, con.cursor() as cur:
+        cur.execute("FLUSH TABLES WITH READ LOCK")
+        keeper.wait_log("behind (journal_lag_limit")
+        old = follower(keeper)
+        os.kill(old, signal.SIGKILL)
+        keeper.wait(lambda: follower(keeper) not in (None, old) and live(keeper)["state"] == "following", "another one")
+        assert "within its limit" not in keeper.log()
+    keeper.wait_log("within its limit")
