@@ -24,11 +24,21 @@ static void tell_failure(struct scribe *s, const char *what, const struct err *e
     json_decref(o);
 }
 
-/* Opened again after a failure: the directory may have been mounted or mended meanwhile. */
+static void close_status(struct scribe *s)
+{
+    if (s->status_dirfd >= 0)
+        close(s->status_dirfd);
+    s->status_dirfd = -1;
+}
+
+/* Opened again after a failure, and where there is another one now: it may have been mounted,
+ * mended, or put in place with a new version of the homepage. */
 static int open_dirs(struct scribe *s, struct err *e)
 {
     const struct config *c = s->args->cfg;
     const char *const names[] = {c->flag_file, c->json_file, c->metrics_file};
+    if (s->status_dirfd >= 0 && file_dir_moved(s->status_dirfd, c->status_dir))
+        close_status(s);
     if (!c->status_dir || s->status_dirfd >= 0)
         return 0;
     s->status_dirfd = file_dir(c->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, e);
@@ -51,9 +61,7 @@ static void publish(struct scribe *s, const json_t *files)
             rc = file_publish(s->status_dirfd, js_text(f, "name"), data, strlen(data), 0644, &e);
     }
     if (rc < 0) {
-        if (s->status_dirfd >= 0)
-            close(s->status_dirfd);
-        s->status_dirfd = -1;
+        close_status(s);
         tell_failure(s, "status", &e);
         s->status_failed = true;
     } else {

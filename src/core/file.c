@@ -114,6 +114,14 @@ int file_dir(const char *path, unsigned flags, mode_t mode, struct err *e)
     return -1;
 }
 
+bool file_dir_moved(int dirfd, const char *path)
+{
+    struct stat mine, there;
+    if (stat(path, &there) < 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    return fstat(dirfd, &mine) == 0 && (mine.st_dev != there.st_dev || mine.st_ino != there.st_ino);
+}
+
 int file_subdir(int dirfd, const char *name, struct err *e)
 {
     struct stat st;

@@ -156,3 +156,13 @@ def test_hostile_names_stay_json(make_world, make_keeper):
     with open(os.path.join(keeper.status_dir, "status.json")) as f:
         json.load(f)
     assert keeper.run("--list", "--json").json["ok"] is True
+
+
+def test_another_directory_in_the_place_of_the_old_one(keeper):
+    """A new version of the homepage is put in place, and its status directory with it: the files are in that one."""
+    keeper.start()
+    os.rename(keeper.status_dir, keeper.status_dir + ".old")
+    os.mkdir(keeper.status_dir, 0o755)
+    keeper.wait(lambda: keeper.flag() == "UP" and keeper.state() == "UP", "the flag in the new directory")
+    os.rename(keeper.status_dir, keeper.status_dir + ".older")
+    keeper.wait(lambda: keeper.flag() == "UP", "the directory made anew")
