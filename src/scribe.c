@@ -118,8 +118,9 @@ static void look(struct scribe *s)
                     : 0;
         json_array_append_new(waiting, json_integer(n > 0 ? n : 0));
     }
-    json_t *o = json_pack("{s:o, s:b, s:b}", "waiting", waiting, "status_ok", !s->status_failed,
-                          "state_ok", !s->state_failed);
+    bool moved = file_dir_moved(s->args->dump_dirfd, s->args->cfg->dump_dir);
+    json_t *o = json_pack("{s:o, s:b, s:b, s:b}", "waiting", waiting, "status_ok",
+                          !s->status_failed, "state_ok", !s->state_failed, "moved", moved);
     if (fstatvfs(s->args->dump_dirfd, &v) == 0)
         js_set_int(o, "disk_free", (int64_t)((uint64_t)v.f_bavail * v.f_frsize));
     worker_send(s->fd, o);

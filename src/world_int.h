@@ -117,7 +117,8 @@ struct world {
     struct manifest last; /* without its tables */
     mono_t next_dump, last_dump_mono;
     unsigned dump_failures;
-    struct trouble discarded, stale, disk_low, publish, state_failed, scribe_failed, scribe_away;
+    struct trouble discarded, stale, disk_low, publish, state_failed, scribe_failed, scribe_away,
+        dir_moved;
     uint64_t disk_free;
     json_t *last_restore; /* or NULL */
     bool reload_due;      /* SIGHUP came while a job ran */

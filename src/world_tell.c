@@ -117,8 +117,9 @@ static json_t *insecure_json(const struct config *c)
 static json_t *troubles_json(const struct world *w)
 {
     const struct trouble *const all[] = {
-        &w->discarded,   &w->stale,       &w->disk_low,       &w->publish,     &w->state_failed,
-        &w->scribe_away, &w->journal.gap, &w->journal.failed, &w->journal.lag, NULL};
+        &w->discarded,      &w->stale,       &w->disk_low,  &w->publish,
+        &w->state_failed,   &w->scribe_away, &w->dir_moved, &w->journal.gap,
+        &w->journal.failed, &w->journal.lag, NULL};
     json_t *list = json_array();
     for (size_t i = 0; all[i]; i++)
         if (all[i]->on)
@@ -560,6 +561,23 @@ void tell_delivery_ended(struct world *w, struct delivery *d, int wait_status)
     worker_end(&d->worker);
 }
 
+/* Who works by hand, and the next supervisor, use the one that the config names. */
+static void tell_moved(struct world *w, bool moved)
+{
+    char what[640];
+    snprintf(what, sizeof what,
+             moved ? "%.500s is not the directory any more that dumps go into: it was moved or "
+                     "removed"
+                   : "%.500s is the directory of the dumps again",
+             w->cfg->dump_dir);
+    tell_trouble(w, &w->dir_moved, EVENT_DISK, moved, NULL, what,
+                 moved ? "dumping on into the old one; what is done by hand knows nothing of it"
+                       : "",
+                 moved ? "put it back in its place; where it is to stay where it is, stop the "
+                         "supervisor, name it in [dump] dir and start the supervisor again"
+                       : "nothing");
+}
+
 void tell_look(struct world *w, const json_t *o)
 {
     const json_t *waiting = json_object_get(o, "waiting");
@@ -583,6 +601,7 @@ void tell_look(struct world *w, const json_t *o)
     if (js_flag(o, "state_ok"))
         tell_trouble(w, &w->state_failed, EVENT_DISK, false, NULL, "the state is written again", "",
                      "nothing");
+    tell_moved(w, js_flag(o, "moved"));
     if (!json_object_get(o,
                          "disk_free")) /* a disk that does not say is told of by what fails on it */
         return;

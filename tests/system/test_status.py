@@ -166,3 +166,13 @@ def test_another_directory_in_the_place_of_the_old_one(keeper):
     keeper.wait(lambda: keeper.flag() == "UP" and keeper.state() == "UP", "the flag in the new directory")
     os.rename(keeper.status_dir, keeper.status_dir + ".older")
     keeper.wait(lambda: keeper.flag() == "UP", "the directory made anew")
+
+
+def test_the_dumps_are_moved_away(keeper):
+    """Actions by hand find no supervisor and no dump there: whose dumps go on into the old place, and that is told."""
+    keeper.dump()
+    keeper.start()
+    os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
+    keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "moved or removed" in t["what"]], "the trouble")
+    os.rename(keeper.dumps_dir + ".old", keeper.dumps_dir)
+    keeper.wait(lambda: keeper.status()["troubles"] == [], "its end")
