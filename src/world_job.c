@@ -199,8 +199,11 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
     w->dump_failures++;
     w->next_dump = mono_add(clock_mono(), wait);
     tell_err(w, LOG_ERROR_, rejected[0] ? "dump discarded" : "dump failed", e);
-    if (e->cls == ERR_UNREACHABLE || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
-        return; /* the world's own trouble is told by the guard */
+    /* The world's own trouble is told by the guard; what probes do not meet stays with the dumps.
+     */
+    bool passing = e->cls == ERR_UNREACHABLE && w->dump_failures == 1;
+    if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
+        return;
     char what[700], t[TEXT_SHORT];
     snprintf(what, sizeof what, "%s: %.600s", rejected[0] ? "dump discarded" : "dump failed",
              e->text);

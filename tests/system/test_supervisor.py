@@ -210,6 +210,20 @@ def test_a_dump_that_cannot_start_is_told(keeper):
     keeper.wait(lambda: keeper.status()["troubles"] == [], "the next dump")
 
 
+def test_dumps_that_cannot_connect_are_told(doomed, victim):
+    """The server's socket is gone, and the probe's connection is an old one: the world is UP, and without dumps."""
+    doomed.dump()
+    doomed.configure({"dump": {"interval": "3s"}})
+    doomed.start()
+    os.rename(victim.socket, victim.socket + ".gone")
+    try:
+        doomed.wait(lambda: any("cannot connect" in t["what"] for t in doomed.status()["troubles"]), "the trouble")
+        assert doomed.state() == "UP"
+    finally:
+        os.rename(victim.socket + ".gone", victim.socket)
+    doomed.wait(lambda: doomed.status()["troubles"] == [], "the next dump")
+
+
 def test_hundreds_of_dumps_that_are_passed_over(doomed, victim):
     """All of them for the same reason: some are named. The last restore is kept for the next supervisor all the
     same, which would else show, and trust, the one before it."""
