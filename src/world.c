@@ -71,6 +71,8 @@ void world_event(struct world *w, const struct guard_event *ev)
     char before[640];
     snprintf(before, sizeof before, "%s", w->guard.reason);
     guard_step(&w->guard, &w->guard_cfg, ev, clock_mono(), &a);
+    if (a.changed && w->guard.state == GUARD_UP)
+        w->lost_reason[0] = '\0';
     if (a.changed && w->guard.state == GUARD_LOST)
         snprintf(w->lost_reason, sizeof w->lost_reason, "%s", w->guard.reason);
     if (a.changed)

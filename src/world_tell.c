@@ -420,7 +420,10 @@ void tell_guard(struct world *w, const struct guard_answer *a)
     if (a->alert_event == EVENT_RESTORING) {
         snprintf(what, sizeof what, "restoring the world: %.600s",
                  w->lost_reason[0] ? w->lost_reason : w->guard.reason);
-        words = (struct words){"the newest intact dump is being restored; players wait", "nothing"};
+        words = (struct words){w->guard.by_hand
+                                   ? "what was asked for is being restored; players wait"
+                                   : "the newest intact dump is being restored; players wait",
+                               "nothing"};
     } else if (a->alert_event == EVENT_RESTORED) {
         restored_words(w, what, sizeof what);
         words = (struct words){"probing and dumping on", "nothing"};

@@ -197,6 +197,22 @@ def test_a_refused_restore_is_nobodys_business(keeper, http):
     assert not {"restoring", "restored", "waiting"} & set(http.events())
 
 
+def test_a_restore_by_hand_tells_its_own_reason(doomed, victim, http):
+    """Not that of a loss that is over."""
+    doomed.configure(http.settings())
+    first = doomed.dump()["name"]
+    doomed.start()
+    victim.crash()
+    http.wait_event("restored")
+    doomed.wait(lambda: len(doomed.dumps()) == 2, "its dump")
+    doomed.ok("--restore=" + first, "--force")
+    loss, by_hand = wait_for(lambda: (lambda m: m[1:] and m)(
+        [m for m in http.messages() if m["event"] == "restoring"]), "both restores")
+    assert "sentinel empty" in loss["what"] and "newest intact" in loss["doing"], loss
+    assert "by hand" in by_hand["what"] and "sentinel" not in by_hand["what"], by_hand
+    assert "newest" not in by_hand["doing"], by_hand
+
+
 def test_leftovers_of_a_killed_supervisor_do_not_block(keeper):
     """Lock file and socket of a killed supervisor stop nobody."""
     keeper.start()
