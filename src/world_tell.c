@@ -365,7 +365,9 @@ static struct words words_for(const struct world *w)
             "see what holds the server or the sentinel table: SHOW PROCESSLIST"};
     case VERDICT_DENIED:
         return (struct words){"probing on; nothing is restored on a refusal",
-                              "worldkeeper --check names the right or limit that is missing"};
+                              "worldkeeper --check names the right or limit that is missing; where "
+                              "it finds none, the password was changed: SIGHUP (systemctl reload) "
+                              "makes this supervisor read it again"};
     case VERDICT_FOREIGN:
         return (struct words){
             "nothing: no dump and no restore until the sentinel is ours again",

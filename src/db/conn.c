@@ -82,9 +82,11 @@ static void hint_for(unsigned num, struct err *e)
     else if (num == 1142 || num == 1143 || num == 1044 || num == 1227 || num == 1370)
         err_hint(e, "worldkeeper --check prints the GRANT to type");
     else if (num == 1045 || num == 1698)
-        err_hint(e, "check [mysql] user and password_file; an account with unix_socket or "
-                    "auth_socket lets in only the system's user of its name; worldkeeper(8) shows "
-                    "under EXAMPLES how one is made");
+        err_hint(e,
+                 "check [mysql] user and password_file, which a running supervisor reads again at "
+                 "SIGHUP only; an account with unix_socket or "
+                 "auth_socket lets in only the system's user of its name; worldkeeper(8) shows "
+                 "under EXAMPLES how one is made");
     else if (num == 1820 || num == 1862)
         err_hint(e, "ALTER USER … IDENTIFIED BY … PASSWORD EXPIRE NEVER");
     else if (num == 1524)

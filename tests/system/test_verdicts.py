@@ -109,8 +109,10 @@ def test_password_wrong(calm, victim):
     other_connections_end(victim)
     calm.wait_verdict("DENIED")
     assert "1045" in calm.status()["probe"]["text"]
-    calm.http.wait_event("down")
+    assert "SIGHUP" in calm.http.wait_event("down")[0]["todo"]
     calm.secret("password", CANARY + "2")
+    found = calm.run("--dump")
+    assert "1045" in found.err and "SIGHUP" in found.err, found
     calm.process.send_signal(signal.SIGHUP)
     recovers_untouched(calm)
 
