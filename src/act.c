@@ -306,17 +306,26 @@ static int init_empty(struct act *a, struct init *in, bool force, char nonce[33]
     return db_nonce(nonce, e);
 }
 
-static int init_steps(struct act *a, struct init *in, bool force, const char **did, struct err *e)
+/* A sentinel table that is not there is one without a row: it is not made before that is known to
+ * be right, since an empty one tells a running supervisor that the world is lost. */
+static int init_look(struct act *a, struct init *in, struct err *e)
 {
     const struct config *c = a->cfg;
-    char nonce[33];
     in->db = db_open(&a->job.db, e);
     if (!in->db || catalog_load(a->job.dirfd, c->name, &in->catalog, e) < 0 ||
         db_server_id(in->db, &in->server, e) < 0 ||
         db_lease_create(in->db, c->schema, c->sentinel, e) < 0 ||
-        db_sentinel_create(in->db, c->schema, c->sentinel, true, e) < 0 ||
-        db_lease_read(in->db, c->schema, c->sentinel, &in->lease, e) < 0 ||
-        db_sentinel_read(in->db, c->schema, c->sentinel, &in->sentinel, e) < 0)
+        db_lease_read(in->db, c->schema, c->sentinel, &in->lease, e) < 0)
+        return -1;
+    int rc = db_sentinel_read(in->db, c->schema, c->sentinel, &in->sentinel, e);
+    return rc < 0 && !db_table_missing(e) ? -1 : 0;
+}
+
+static int init_steps(struct act *a, struct init *in, bool force, const char **did, struct err *e)
+{
+    const struct config *c = a->cfg;
+    char nonce[33];
+    if (init_look(a, in, e) < 0)
         return -1;
     if (in->sentinel.rows > 1)
         return err_set(e, ERR_REFUSED, 0, "table %s holds %u rows; it is not a sentinel of ours",
@@ -337,6 +346,7 @@ static int init_steps(struct act *a, struct init *in, bool force, const char **d
     if (generation == 0)
         generation = 1;
     if (init_empty(a, in, force, nonce, e) < 0 ||
+        db_sentinel_create(in->db, c->schema, c->sentinel, true, e) < 0 ||
         db_sentinel_insert(in->db, c->schema, c->sentinel, nonce, generation, "", e) < 0)
         return -1;
     *did = "created";

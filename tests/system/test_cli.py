@@ -7,7 +7,7 @@ import select
 import subprocess
 
 import pytest
-from wk.keeper import BINARY, DONE, FAILED, NOTHING, USAGE
+from wk.keeper import BINARY, DONE, FAILED, NOTHING, REFUSED, USAGE
 
 
 def plain(*args):
@@ -55,6 +55,25 @@ def test_init_twice_is_no_harm(keeper):
     keeper.ok("--init")
     assert keeper.world.sql("SELECT * FROM worldkeeper_sentinel") == before
     assert keeper.world.sql("SHOW TABLES LIKE 'worldkeeper\\_%'")
+
+
+def test_a_refused_init_changes_nothing(doomed, victim):
+    """The world was made by hand after a loss, from a dump without our tables: an --init that is refused leaves no
+    empty sentinel, by which the supervisor would take the world for lost."""
+    doomed.dump()
+    doomed.start()
+    doomed.ok("--pause")
+    victim.crash()
+    doomed.world.sql("DROP TABLE worldkeeper_sentinel", "INSERT INTO mark VALUES (1,77)")
+    doomed.ok("--resume")
+    doomed.wait_state("WAITING")
+    done = doomed.run("--init")
+    assert done.rc == REFUSED and "--init --force" in done.err, done
+    doomed.probes_pass("M", 6)
+    assert doomed.world.marked() == 77 and doomed.status()["last_restore"] is None
+    doomed.ok("--init", "--force")
+    doomed.wait_state("UP")
+    assert doomed.world.marked() == 77 and doomed.status()["last_restore"] is None
 
 
 def test_init_never_adopts_an_emptied_world(doomed, victim):
