@@ -128,7 +128,7 @@ static void check_sentinel(struct check *c)
 {
     struct err e = {0};
     struct db_sentinel s;
-    char count[TEXT_SHORT];
+    char count[TEXT_SHORT], engine[65];
     if (db_sentinel_read(c->db, c->cfg->schema, c->cfg->sentinel, &s, &e) < 0) {
         sentinel_unreadable(c, &e);
     } else if (s.rows == 0) {
@@ -137,6 +137,13 @@ static void check_sentinel(struct check *c)
         check_add(c, CHECK_FAIL, "sentinel", "table %s holds more than one row; it is not ours",
                   c->cfg->sentinel);
         check_hint(c, "[probe] table names another one");
+    } else if (db_sentinel_durable(c->db, c->cfg->schema, c->cfg->sentinel, engine, &e) == 0 &&
+               engine[0]) {
+        check_add(c, CHECK_FAIL, "sentinel",
+                  "its table is of engine %s instead of MEMORY: its row outlasts a loss and proves "
+                  "nothing",
+                  engine);
+        check_hint(c, "where the world is there: ALTER TABLE %s ENGINE=MEMORY", c->cfg->sentinel);
     } else if (!nonce_known(c, s.nonce)) {
         check_add(
             c, CHECK_FAIL, "sentinel",

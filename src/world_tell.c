@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/js.h"
 #include "core/log.h"
+#include "db/sql.h"
 #include "report/notify.h"
 #include "typed.h"
 #include "world_int.h"
@@ -350,9 +351,26 @@ struct words {
     const char *doing, *todo;
 };
 
+/* A row that outlasts a restart tells neither of a world that is there nor of a loss. */
+static struct words durable_words(const struct world *w)
+{
+    static char todo[512];
+    struct buf name = {0};
+    sql_ident2(&name, w->cfg->schema, w->cfg->sentinel);
+    snprintf(todo, sizeof todo,
+             "where the world is still there: ALTER TABLE %.140s ENGINE=MEMORY; where it was lost: "
+             "TRUNCATE TABLE %.140s, and it is restored",
+             name.p, name.p);
+    buf_free(&name);
+    return (struct words){"probing on; no dump and no restore while nothing proves which it is",
+                          todo};
+}
+
 static struct words words_for(const struct world *w)
 {
     const struct guard *g = &w->guard;
+    if (g->verdict == VERDICT_FOREIGN && w->probed.last.engine[0])
+        return durable_words(w);
     switch (g->verdict) {
     case VERDICT_UNREACHABLE:
         return (struct words){

@@ -55,6 +55,23 @@ int db_sentinel_read(struct db *db, const char *schema, const char *table, struc
     return got;
 }
 
+int db_sentinel_durable(struct db *db, const char *schema, const char *table, char engine[65],
+                        struct err *e)
+{
+    struct buf b = {0};
+    buf_adds(&b, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA=");
+    sql_string(&b, schema, strlen(schema));
+    buf_adds(&b, " AND TABLE_NAME=");
+    sql_string(&b, table, strlen(table));
+    buf_adds(&b, " AND ENGINE<>'MEMORY'");
+    char *found = db_one(db, b.p, e);
+    snprintf(engine, 65, "%s", found ? found : "");
+    int rc = found || e->cls == ERR_NONE ? 0 : -1;
+    free(found);
+    buf_free(&b);
+    return rc;
+}
+
 /* One that lasts would tell of no loss. */
 int db_sentinel_create(struct db *db, const char *schema, const char *table, bool if_missing,
                        struct err *e)

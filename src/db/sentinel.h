@@ -17,6 +17,9 @@ bool db_sentinel_own(const char *sentinel, const char *table);
 /* db_table_missing() when the table or the schema is not there. */
 int db_sentinel_read(struct db *db, const char *schema, const char *table, struct db_sentinel *out,
                      struct err *e);
+/* Its engine where that is another than MEMORY, and the row so no sign of the world's; else "". */
+int db_sentinel_durable(struct db *db, const char *schema, const char *table, char engine[65],
+                        struct err *e);
 /* Creates a table (any name: also a shadow) and its row. */
 int db_sentinel_create(struct db *db, const char *schema, const char *table, bool if_missing,
                        struct err *e);

@@ -112,6 +112,13 @@ static void judge_row(const struct observation *seen, const struct expectation *
         say(out, "sentinel holds %u rows instead of one", seen->rows);
         return;
     }
+    if (seen->engine[0]) {
+        say(out,
+            "sentinel table is of engine %s instead of MEMORY: its row outlasts a loss and proves "
+            "nothing",
+            seen->engine);
+        return;
+    }
     if (!is_nonce(seen->nonce)) {
         say(out, "sentinel row is not ours: its nonce is not %d hex digits", NONCE_LEN);
         return;

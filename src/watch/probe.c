@@ -13,6 +13,7 @@ struct prober {
     const struct probe_args *args;
     struct db *db;
     struct server_id server;
+    bool memory; /* the sentinel was seen to be of that engine, over this connection */
 };
 
 static enum verdict verdict_of_error(const struct err *e)
@@ -61,6 +62,7 @@ static int connect_server(struct prober *p, struct err *e)
 {
     struct db_params params = p->args->db;
     params.connect_timeout = params.read_timeout = p->args->cfg->probe_timeout;
+    p->memory = false;
     p->db = db_open(&params, e);
     if (p->db && db_server_id(p->db, &p->server, e) == 0)
         return 0;
@@ -69,42 +71,56 @@ static int connect_server(struct prober *p, struct err *e)
     return -1;
 }
 
-static int ask(struct prober *p, struct db_sentinel *s, struct err *e)
+struct answer {
+    struct db_sentinel s;
+    char engine[65];
+};
+
+static int ask(struct prober *p, struct answer *a, struct err *e)
 {
     const struct config *c = p->args->cfg;
+    *a = (struct answer){0};
     if (!p->db && connect_server(p, e) < 0)
         return -1;
-    return db_sentinel_read(p->db, c->schema, c->sentinel, s, e);
+    if (db_sentinel_read(p->db, c->schema, c->sentinel, &a->s, e) < 0)
+        return -1;
+    /* A row that was there before the server's restart says nothing after it. */
+    if (a->s.rows && !p->memory &&
+        db_sentinel_durable(p->db, c->schema, c->sentinel, a->engine, e) < 0)
+        return -1;
+    p->memory = a->s.rows && !a->engine[0];
+    return 0;
 }
 
 /* An old connection may have been ended by wait_timeout or KILL: only a new one tells about the
  * server. */
-static int ask_again(struct prober *p, struct db_sentinel *s, struct err *e)
+static int ask_again(struct prober *p, struct answer *a, struct err *e)
 {
     bool old = p->db != NULL;
-    int rc = ask(p, s, e);
+    int rc = ask(p, a, e);
     if (rc == 0 || !old || e->cls != ERR_UNREACHABLE)
         return rc;
     db_close(p->db);
     p->db = NULL;
-    return ask(p, s, e);
+    return ask(p, a, e);
 }
 
 static void probe_once(struct prober *p, struct observation *o)
 {
     struct err e = {0};
-    struct db_sentinel s;
+    struct answer a;
     mono_t began = clock_mono();
     *o = (struct observation){0};
-    int rc = ask_again(p, &s, &e);
+    int rc = ask_again(p, &a, &e);
     if (p->db)
         o->server = p->server;
     if (rc < 0) {
         failed(p, &e, o);
     } else {
-        o->rows = s.rows;
-        o->generation = s.generation;
-        snprintf(o->nonce, sizeof o->nonce, "%s", s.nonce);
+        o->rows = a.s.rows;
+        o->generation = a.s.generation;
+        snprintf(o->nonce, sizeof o->nonce, "%s", a.s.nonce);
+        snprintf(o->engine, sizeof o->engine, "%s", a.engine);
     }
     o->latency_ms = mono_since(clock_mono(), began);
 }
@@ -132,12 +148,13 @@ int probe_worker(int fd, void *arg)
 json_t *probe_json(const struct observation *o)
 {
     return json_pack(
-        "{s:s, s:i, s:o, s:b, s:b, s:b, s:i, s:o, s:I, s:I, s:{s:I, s:o, s:o, s:o, s:o}}", "failed",
-        verdict_name(o->failed), "error", o->error, "text", js_clean(o->text), "schema_there",
-        o->schema_there, "has_rows", o->schema_has_rows, "proven", o->privileges_proven, "rows",
-        (int)o->rows, "nonce", js_clean(o->nonce), "generation", (json_int_t)o->generation,
-        "latency_ms", (json_int_t)o->latency_ms, "server", "start", (json_int_t)o->server.start,
-        "uid", js_clean(o->server.uid), "hostname", js_clean(o->server.hostname), "datadir",
+        "{s:s, s:i, s:o, s:b, s:b, s:b, s:i, s:o, s:o, s:I, s:I, s:{s:I, s:o, s:o, s:o, s:o}}",
+        "failed", verdict_name(o->failed), "error", o->error, "text", js_clean(o->text),
+        "schema_there", o->schema_there, "has_rows", o->schema_has_rows, "proven",
+        o->privileges_proven, "rows", (int)o->rows, "nonce", js_clean(o->nonce), "engine",
+        js_clean(o->engine), "generation", (json_int_t)o->generation, "latency_ms",
+        (json_int_t)o->latency_ms, "server", "start", (json_int_t)o->server.start, "uid",
+        js_clean(o->server.uid), "hostname", js_clean(o->server.hostname), "datadir",
         js_clean(o->server.datadir), "version", js_clean(o->server.version));
 }
 
@@ -154,6 +171,7 @@ void probe_from_json(const json_t *j, struct observation *o)
                               .latency_ms = js_number(j, "latency_ms", 0)};
     js_copy(j, "text", o->text, sizeof o->text);
     js_copy(j, "nonce", o->nonce, sizeof o->nonce);
+    js_copy(j, "engine", o->engine, sizeof o->engine);
     o->server.start = js_number(s, "start", 0);
     js_copy(s, "uid", o->server.uid, sizeof o->server.uid);
     js_copy(s, "hostname", o->server.hostname, sizeof o->server.hostname);

@@ -39,6 +39,7 @@ struct observation {
     bool schema_has_rows;   /* for MISSING: some table of the schema holds a row */
     bool privileges_proven; /* for MISSING: we may see the tables of the schema */
     unsigned rows;          /* rows of the sentinel */
+    char engine[65];        /* of a sentinel that is not of engine MEMORY, else "" */
     char nonce[NONCE_LEN + 1];
     uint64_t generation; /* of the sentinel row */
     struct server_id server;

@@ -226,6 +226,28 @@ def test_sentinel_table_dropped(calm):
     calm.world.assert_is(calm.before)
 
 
+def test_a_sentinel_that_outlasts_a_loss(calm, victim):
+    """Somebody has made a durable table of it: after a loss its row is still there, and is not believed. Both ways
+    out are told, and work."""
+    calm.world.sql("ALTER TABLE worldkeeper_sentinel ENGINE=InnoDB")
+    (found,) = [c for c in calm.run("--check", "--json").result["checks"] if c["name"] == "sentinel"]
+    assert found["level"] == "fail" and "InnoDB" in found["text"], found
+    victim.crash()
+    calm.wait_verdict("FOREIGN")
+    calm.wait(lambda: calm.flag() == "WAITING", "the flag")
+    todo = calm.http.wait_event("sentinel")[0]["todo"]
+    assert calm.world.rows() == 0 and "TRUNCATE TABLE" in todo, todo
+    calm.world.sql("TRUNCATE TABLE worldkeeper_sentinel")
+    calm.wait_state("UP")
+    calm.world.assert_is(calm.before)
+    calm.world.sql("ALTER TABLE worldkeeper_sentinel ENGINE=InnoDB")
+    other_connections_end(victim)
+    calm.wait_verdict("FOREIGN")
+    calm.world.sql("ALTER TABLE worldkeeper_sentinel ENGINE=MEMORY")
+    calm.wait_state("UP")
+    calm.world.assert_is(calm.before)
+
+
 def test_our_own_connection_killed(calm, victim):
     """KILL of our connection in a healthy world is nothing: reconnect, still UP, no alert."""
     for _ in range(3):
