@@ -366,6 +366,19 @@ static void warn_of_exposed(const struct config *c)
         log_line(LOG_WARN_, "INSECURE: %s", text);
 }
 
+/* Whoever asked for it was told that it is done: systemctl only sends the signal. */
+static void reload_refused(struct world *w, const struct err *e)
+{
+    char what[640];
+    snprintf(what, sizeof what, "reload refused, the old config stays: %.580s", e->text);
+    w->refused.on = false; /* each one is news */
+    tell_trouble(w, &w->refused, EVENT_STARTED, true, NULL, what,
+                 "keeping the world by the old config",
+                 e->hint[0] ? e->hint : "mend the config and reload it again");
+    if (e->hint[0])
+        log_line(LOG_NOTE_, "HINT: %s", e->hint);
+}
+
 /* A broken config changes nothing: the old one stays in force, and that is said. */
 static void reload(struct world *w)
 {
@@ -389,7 +402,7 @@ static void reload(struct world *w)
     if (rc == 0)
         rc = reload_act(w, fresh, &e);
     if (rc < 0) {
-        tell_err(w, LOG_ERROR_, "reload refused, the old config stays", &e);
+        reload_refused(w, &e);
         config_free(fresh);
         notify_send("READY=1");
         return;
@@ -408,6 +421,8 @@ static void reload(struct world *w)
     if (w->have_dump)
         w->next_dump = mono_add(w->last_dump_mono, fresh->dump_interval);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
+    tell_trouble(w, &w->refused, EVENT_STARTED, false, NULL, "the config is taken again", "",
+                 "nothing");
     if (rc) {
         log_line(LOG_NOTE_,
                  "the key of [dump] hmac_key_file is another one: a dump that it seals is taken at "

@@ -118,7 +118,7 @@ struct world {
     mono_t next_dump, last_dump_mono;
     unsigned dump_failures;
     struct trouble discarded, stale, disk_low, publish, state_failed, scribe_failed, scribe_away,
-        dir_moved;
+        dir_moved, refused;
     uint64_t disk_free;
     json_t *last_restore; /* or NULL */
     bool reload_due;      /* SIGHUP came while a job ran */

@@ -117,10 +117,10 @@ static json_t *insecure_json(const struct config *c)
 /* What ails besides the world's own state, in the words of the log and the alerts. */
 static json_t *troubles_json(const struct world *w)
 {
-    const struct trouble *const all[] = {
-        &w->discarded,      &w->stale,       &w->disk_low,  &w->publish,
-        &w->state_failed,   &w->scribe_away, &w->dir_moved, &w->journal.gap,
-        &w->journal.failed, &w->journal.lag, NULL};
+    const struct trouble *const all[] = {&w->discarded,      &w->stale,        &w->disk_low,
+                                         &w->publish,        &w->state_failed, &w->scribe_away,
+                                         &w->dir_moved,      &w->refused,      &w->journal.gap,
+                                         &w->journal.failed, &w->journal.lag,  NULL};
     json_t *list = json_array();
     for (size_t i = 0; all[i]; i++)
         if (all[i]->on)

@@ -180,9 +180,10 @@ def test_sighup_during_a_job_waits_for_its_end(keeper):
     go_on(stopped(keeper))
 
 
-def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper):
-    """A typo does not end the keeping: the error is in the log with its line, the old config goes on."""
-    keeper.configure({"dump": {"interval": "2s"}})
+def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper, http):
+    """A typo does not end the keeping: the error is in the log with its line, in the status and in an alert, the old
+    config goes on."""
+    keeper.configure({"dump": {"interval": "2s"}, **http.settings()})
     keeper.dump()
     keeper.start()
     with open(keeper.config_path) as f:
@@ -195,6 +196,11 @@ def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper):
     n = len(keeper.dumps())
     keeper.wait(lambda: len(keeper.dumps()) > n, "a further dump by the old interval")
     assert keeper.state() == "UP"
+    keeper.wait(lambda: any("intervall" in t["what"] for t in keeper.status()["troubles"]), "the trouble")
+    keeper.wait(lambda: any("intervall" in m["what"] for m in http.messages()), "the alert")
+    keeper.write(good)
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: keeper.status()["troubles"] == [], "its end")
 
 
 def test_sighup_never_changes_which_world_it_is(keeper, make_world):
