@@ -89,8 +89,34 @@ static bool nonce_known(const struct check *c, const char *nonce)
            catalog_knows_nonce(&c->catalog, nonce);
 }
 
+static bool holds_rows(const struct check *c)
+{
+    for (size_t i = 0; i < c->tables.count; i++)
+        if (c->tables.list[i].memory && c->tables.list[i].rows > 0)
+            return true;
+    return false;
+}
+
+/* Behind a restart of the server. A table that is not there is nobody's proof: what is in the
+ * others may have been put there by hand. */
+static void sentinel_lost(struct check *c, const char *what, bool table)
+{
+    if (table && holds_rows(c)) {
+        check_add(c, CHECK_FAIL, "sentinel",
+                  "%s is gone, and the server was restarted; other tables hold rows", what);
+        check_hint(c, "where these are the world, made by hand: worldkeeper --init --force; where "
+                      "it was lost: worldkeeper --restore");
+        return;
+    }
+    check_add(c, CHECK_FAIL, "sentinel",
+              "%s is gone: the server was restarted and the world with it", what);
+    check_hint(c, "worldkeeper --restore brings it back%s",
+               table && !c->cfg->restore_new_server ? ""
+                                                    : "; a running supervisor does so by itself");
+}
+
 /* Table or row gone: what that means follows from what was known of the world before. */
-static void sentinel_gone(struct check *c, const char *what)
+static void sentinel_gone(struct check *c, const char *what, bool table)
 {
     const struct catalog_entry *last = catalog_newest(&c->catalog, 0);
     int64_t start = c->state.known ? c->state.server.start : last ? last->m.server.start : 0;
@@ -104,17 +130,14 @@ static void sentinel_gone(struct check *c, const char *what)
         check_hint(c,
                    "if the world's tables are as they should be, worldkeeper --init puts it back");
     } else {
-        check_add(c, CHECK_FAIL, "sentinel",
-                  "%s is gone: the server was restarted and the world with it", what);
-        check_hint(c,
-                   "worldkeeper --restore brings it back; a running supervisor does so by itself");
+        sentinel_lost(c, what, table);
     }
 }
 
 static void sentinel_unreadable(struct check *c, const struct err *e)
 {
     if (db_table_missing(e)) {
-        sentinel_gone(c, "its table");
+        sentinel_gone(c, "its table", true);
     } else if (e->num == 1054) {
         check_add(c, CHECK_FAIL, "sentinel", "table %s is there, but it is not one of ours",
                   c->cfg->sentinel);
@@ -132,7 +155,7 @@ static void check_sentinel(struct check *c)
     if (db_sentinel_read(c->db, c->cfg->schema, c->cfg->sentinel, &s, &e) < 0) {
         sentinel_unreadable(c, &e);
     } else if (s.rows == 0) {
-        sentinel_gone(c, "its row");
+        sentinel_gone(c, "its row", false);
     } else if (s.rows > 1) {
         check_add(c, CHECK_FAIL, "sentinel", "table %s holds more than one row; it is not ours",
                   c->cfg->sentinel);
