@@ -71,6 +71,7 @@ struct journal_now {
     mono_t dumped;          /* the last one for a gap ended; ms 0: none since we began */
     int64_t pause;          /* ms between dumps that gaps ask for */
     bool lost_place;        /* the log no longer reaches back to the newest dump */
+    bool anew;              /* nor does it lead on from where segments end */
     bool blind;             /* the worker began where it could, not at the newest dump */
     bool unwritten;         /* its files cannot be written; told */
     mono_t end_by;          /* the worker was told to end */

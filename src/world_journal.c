@@ -18,7 +18,7 @@
 #define UNABLE_RETRY_MS 300000 /* a server's settings change seldom */
 #define GAPS_KEPT 12u          /* their texts must fit into the state */
 #define END_MS 3000            /* for what was read to be written */
-#define SETTLED_MS 10000       /* a full disk takes a little now and then */
+#define SETTLED_MS 10000       /* a full disk takes a little, a log is read to the bad place */
 
 void journal_init(struct world *w)
 {
@@ -133,6 +133,7 @@ static void start_worker(struct world *w, mono_t now)
     args = (struct follow_args){.cfg = w->cfg, .db = w->a->job.db, .dump_dirfd = w->a->job.dirfd};
     if (w->have_dump && !j->lost_place && !no_way(w))
         args.from = w->last.end;
+    args.anew = j->anew;
     j->blind = !args.from.file[0];
     j->next_start = mono_add(now, j->retry);
     if (worker_start(&j->worker, follow_worker, &args, false, &e) < 0) {
@@ -158,6 +159,7 @@ static void heard(struct world *w, const json_t *o)
         w->status_dirty = true;
     }
     j->state = JOURNAL_FOLLOWING;
+    j->anew = false;
     j->heard = clock_mono();
     j->proven.ms = js_number(o, "proven_ms", j->heard.ms);
     j->changes = js_number(o, "changes", 0);
@@ -168,8 +170,9 @@ static void heard(struct world *w, const json_t *o)
     const char *why = w->have_dump && !j->gap.on ? no_way(w) : NULL;
     if (why)
         gap(w, " behind", why, o);
+    bool told = j->unwritten || j->failed.on;
     /* Who has begun can still fail at the first beat, as on a server that takes no writes. */
-    if (!j->beaten || (j->unwritten && mono_since(j->heard, j->worker.started) < SETTLED_MS))
+    if (!j->beaten || (told && mono_since(j->heard, j->worker.started) < SETTLED_MS))
         return;
     j->retry = RETRY_FIRST_MS;
     if (j->unwritten) {
@@ -283,9 +286,17 @@ static void files_failed(struct world *w, const struct err *e)
     j->unwritten = true;
 }
 
+/* Behind a damaged event nothing of the log can be had from before it, and no reading again mends
+ * that. */
+static bool ends_here(const struct err *e, bool files)
+{
+    return e->cls == ERR_GAP || (e->cls == ERR_DAMAGED && !files);
+}
+
 static void failed(struct world *w, const struct err *e, bool files)
 {
     struct journal_now *j = &w->journal;
+    bool ends = ends_here(e, files);
     char what[640], key[64];
     stop_worker(w, JOURNAL_FAILED);
     snprintf(j->reason, sizeof j->reason, "%.500s", e->text);
@@ -293,12 +304,13 @@ static void failed(struct world *w, const struct err *e, bool files)
     back_off(j);
     if (files)
         files_failed(w, e);
-    if (e->cls == ERR_GAP) {
+    if (ends) {
         gap(w, " behind", e->text, NULL);
         j->lost_place = true; /* until there is another dump */
+        j->anew = true;
     }
     bool passing = e->cls == ERR_UNREACHABLE && j->retry < PASSING_MS;
-    if (passing || e->cls == ERR_GAP)
+    if (passing || ends)
         return; /* a server that goes away is told by the guard */
     snprintf(what, sizeof what, "the journal is not followed: %.560s", e->text);
     snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);

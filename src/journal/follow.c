@@ -338,7 +338,7 @@ static int begin(struct follower *f, struct err *e)
     struct segment_place from = {.point = f->a->from, .at = clock_wall()};
     const struct segment_place *end = f->keep ? keep_end(f->keep) : NULL;
     struct err why = {0};
-    if (f->a->from.file[0] && end && keep_reaches(f->keep, &f->a->from)) {
+    if (f->a->from.file[0] && end && !f->a->anew && keep_reaches(f->keep, &f->a->from)) {
         if (open_log(f,
                      &(struct segment_place){.point = end->point, .born = end->born, .at = end->at},
                      &why) == 0) {

@@ -28,6 +28,7 @@ struct follow_args {
     int dump_dirfd;       /* what dumps there are says which segments are needed */
     struct db_point from; /* of the newest dump: what came after it must be in the log; file "":
                              from now on, wherever segments end */
+    bool anew;            /* the log does not lead on from where segments end */
 };
 int follow_worker(int fd, void *arg /* struct follow_args */);
 

@@ -216,6 +216,33 @@ def test_damage_where_the_log_is_gone(damaged):
     assert not told["journal"]["whole"]
 
 
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_damaged_log(make_followed, mode):
+    """What nobody can read is a gap as well: said once, and a dump behind it closes it, also where segments end
+    in front of it."""
+    keeper = make_followed(settings={"journal": {"mode": mode}})
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    assert keeper.stop() == 0
+    world.sql("INSERT INTO chat VALUES (1,'a byte of this changes')")
+    log = os.path.join(keeper.server.datadir, world.sql("SHOW MASTER STATUS")[0][0])
+    with open(log, "r+b") as f:
+        f.seek(f.read().rindex(b"a byte of this"))
+        f.write(b"X")
+    keeper.start()
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.mark(3)
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
+    assert keeper.log().count("the journal cannot go on") == 1, keeper.log()
+    assert "the journal is not followed" not in keeper.log()
+
+
 def test_an_end_that_was_purged_meanwhile(make_followed):
     """Nobody followed, and the log of that time is gone: known when the supervisor starts, a dump at
     once, and everything behind it is safe."""
