@@ -387,7 +387,8 @@ void journal_dump_done(struct world *w)
         j->dumped = clock_mono();
     if (covers(&w->last.end, &j->gap_at))
         j->covered = j->gaps;
-    end_gap(w, "a dump was stored; the journal goes on from it");
+    end_gap(w, w->last.end.file[0] ? "a dump was stored; the journal goes on from it"
+                                   : "a dump was stored, but no journal goes on from it");
     if (j->covered != j->gaps)
         w->next_dump = soon(w, true); /* it began before the gap */
 }

@@ -58,7 +58,11 @@ static int ask_log_bin(const struct ask *a, struct err *e)
                 "server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL server_id=1");
         return because(a, "server_id is 0: the server lets nobody read its binary log.");
     }
-    return 0;
+    if (!db_log_closed(a->db))
+        return 0;
+    way_out(a, "see the server's error log, make room where its binary log lies, and restart the "
+               "server, which empties MEMORY tables: dump first");
+    return because(a, "the server has closed its binary log after an error and writes none.");
 }
 
 /* Variables that may be missing: then the server cannot do it any other way. */

@@ -137,6 +137,14 @@ struct db_rows *db_log_status(struct db *db, struct err *e)
     return r;
 }
 
+bool db_log_closed(struct db *db)
+{
+    struct db_rows *r = db_log_status(db, NULL);
+    bool closed = r && db_next(r, NULL) == 0;
+    db_rows_end(r);
+    return closed;
+}
+
 void db_point(struct db *db, struct db_point *out)
 {
     struct db_point p = {0};

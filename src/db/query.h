@@ -25,6 +25,8 @@ void db_point(struct db *db, struct db_point *out);
 /* What that is read from: file, position, and the filters of what is logged. MySQL has a word of
  * its own for it. */
 struct db_rows *db_log_status(struct db *db, struct err *e);
+/* Does it write none? Then also where log_bin is ON: an error of the disk made it close its log. */
+bool db_log_closed(struct db *db);
 /* -1, 0, 1: which of two places of one log comes first. Its files are numbered. */
 int db_point_compare(const struct db_point *a, const struct db_point *b);
 

@@ -40,6 +40,7 @@ struct decode {
     void *arg;
     bool rows, beats;
     char from[256]; /* the file in which reading began */
+    bool rotated;   /* the last event of the file before was that it goes on in another one */
 
     bool open;        /* within a group */
     struct change at; /* what all changes of the group have in common */
@@ -350,7 +351,8 @@ static int cut_off(struct decode *d)
     return give(d, CHANGE_CUT, &(struct change){0});
 }
 
-/* The server was started with this file. */
+/* The server was started with this file. One that was killed or stopped before has not gone on to
+ * it: then it could not write it, and went on without a log. */
 static int take_format(struct decode *d, const struct binlog *log, const struct event *ev)
 {
     uint64_t pos;
@@ -359,6 +361,9 @@ static int take_format(struct decode *d, const struct binlog *log, const struct 
         return 0;
     set_place(d, file, pos, log);
     d->at.at = (wall_t){(int64_t)ev->at * 1000};
+    if (d->rotated &&
+        gap(d, false, "the server had closed its binary log and wrote none until its restart") < 0)
+        return -1;
     return give(d, CHANGE_LOST, &(struct change){0});
 }
 
@@ -399,6 +404,8 @@ int decode_event(struct decode *d, const struct binlog *log, const struct event 
         return -1;
     if (take_event(d, log, ev) < 0)
         return -1;
+    if (ev->next && ev->kind != EVENT_HEARTBEAT)
+        d->rotated = ev->kind == EVENT_ROTATE;
     return part == BINLOG_ENDS ? end_group(d, log) : 0;
 }
 

@@ -158,13 +158,16 @@ static void beat_came(struct follower *f, const struct change *c)
         beat_through(f, n); /* else when its group is on the disk */
 }
 
-/* A log that was begun anew (RESET MASTER) says nothing to who reads the old one. */
+/* A log that was begun anew (RESET MASTER) says nothing to who reads the old one, and nor does one
+ * that the server closed, which it does when it cannot write the next file. */
 static int check_place(struct follower *f, struct err *e)
 {
     struct db_point now;
     uint64_t pos;
     const char *file = binlog_file(f->log, &pos);
     db_point(f->db, &now);
+    if (!now.file[0] && db_log_closed(f->db))
+        return err_set(e, ERR_GAP, 0, "the server has closed its binary log and writes none");
     bool other = now.file[0] && strcmp(now.file, file) != 0;
     bool before = now.file[0] && !other && now.pos < pos;
     bool still = f->last_pos == pos; /* who still catches up is in older files rightly */

@@ -210,8 +210,8 @@ def keeper(make_keeper, world):
 @pytest.fixture
 def make_followed(make_world, make_keeper, make_server):
     """make_followed(kind, settings) -> a keeper that writes segments and restores on a new server too."""
-    def make(kind="small", settings=None, tables=(), seen=None, prefix=()):
-        world = make_world(kind, make_server(*LOG))
+    def make(kind="small", settings=None, tables=(), seen=None, prefix=(), options=()):
+        world = make_world(kind, make_server(*LOG, *options))
         if tables:
             world.sql(*tables)
         mine = {"journal": {"mode": "follow"}, "restore": {"new_server": "yes"},

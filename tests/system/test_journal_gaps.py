@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 
+import pymysql
 import pytest
 from wk.binlog import RESET
 from wk.follow import (ONE_DUMP, all_comes_back, crash, follower, following, journal, live, lose_disk, purge,
@@ -241,6 +242,62 @@ def test_a_damaged_log(make_followed, mode):
     assert told["lost_seconds"] == 0 and told["journal"]["whole"], told
     assert keeper.log().count("the journal cannot go on") == 1, keeper.log()
     assert "the journal is not followed" not in keeper.log()
+
+
+def close_log(server):
+    """Makes the server close its log for good, as a full disk does when the next file is to be begun."""
+    os.chmod(server.datadir, 0o555)
+    try:
+        with pytest.raises(pymysql.err.Error):
+            server.sql("FLUSH BINARY LOGS")
+    finally:
+        os.chmod(server.datadir, 0o755)
+    assert not server.sql("SHOW MASTER STATUS") and server.value("SELECT @@log_bin") == 1
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_log_that_the_server_closes(make_followed, mode):
+    """The game goes on without one: a dump at once, and what is played behind it is not said to be safe."""
+    keeper = make_followed(settings={"journal": {"mode": mode}},
+                           options=["--binlog-error-action=IGNORE_ERROR"] if MYSQL else [])
+    world = keeper.world
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    close_log(keeper.server)
+    world.mark(3)
+    dumped = world.snapshot()
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    keeper.wait(lambda: journal(keeper)["state"] == "off", "the end of the journal")
+    assert "closed its binary log" in journal(keeper)["reason"]
+    checked = keeper.run("--check")
+    assert checked.rc == 1 and "closed its binary log" in checked.out, checked
+    assert "the journal goes on from it" not in keeper.log()
+    world.mark(4)
+    told = crash(keeper)
+    world.assert_is(dumped)
+    assert not told["journal"]["whole"] and "place in a binary log" in told["journal"]["gap"], told
+    following(keeper)
+    world.mark(5)
+    before = world.snapshot()
+    assert crash(keeper)["journal"]["whole"]
+    world.assert_is(before)
+
+
+@pytest.mark.only("mariadb", why="a MySQL that closes its log says nothing of it there, and ends as a rule")
+def test_a_log_that_was_closed_while_nobody_looked(make_followed):
+    """Its end shows it."""
+    keeper = make_followed(settings={"journal": {"mode": "server"}})
+    world = keeper.world
+    keeper.dump()
+    world.mark(3)
+    before = world.snapshot()
+    close_log(keeper.server)
+    world.mark(4)
+    keeper.server.crash()
+    done = keeper.ok("--restore", "--json")
+    world.assert_is(before)
+    assert "closed its binary log" in done["journal"]["gap"] and not done["journal"]["whole"], done
 
 
 def test_an_end_that_was_purged_meanwhile(make_followed):
