@@ -28,6 +28,7 @@ struct folded {
     int counter_at;   /* place of the AUTO_INCREMENT column in a tuple; -1: there is none */
     bool counter_key; /* it is part of the key: rows do not change it */
     uint64_t counter; /* the highest value that was seen in it */
+    size_t *ends;     /* room for the ends of the columns up to it */
 };
 
 /* What the changes that come now mean. */
@@ -173,6 +174,7 @@ static struct folded *find_table(struct run *r, struct change_table *t)
         r->tables[r->count++] = f;
         f->name = xstrdup(t->name);
         f->counter_at = t->counter;
+        f->ends = t->counter >= 0 ? xcalloc((size_t)t->counter + 1, sizeof *f->ends) : NULL;
         for (size_t i = 0; i < t->key_count; i++)
             f->counter_key |= t->counter >= 0 && t->key[i] == (unsigned)t->counter;
         f->fold = fold_table(r->out->fold, t->name, t->key, t->key_count);
@@ -185,6 +187,7 @@ static void forget_tables(struct run *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         free(r->tables[i]->name);
+        free(r->tables[i]->ends);
         free(r->tables[i]);
     }
     free(r->tables);
@@ -202,11 +205,10 @@ static bool may_count(const struct folded *f, enum change_kind kind)
 
 static void see_counter(struct folded *f, const char *tuple, size_t len)
 {
-    size_t ends[256];
     size_t want = (size_t)f->counter_at;
-    if (want >= sizeof ends / sizeof *ends || fold_split_first(tuple, len, ends, want + 1) <= want)
+    if (fold_split_first(tuple, len, f->ends, want + 1) <= want)
         return;
-    const char *at = tuple + (want ? ends[want - 1] + 1 : 1);
+    const char *at = tuple + (want ? f->ends[want - 1] + 1 : 1);
     uint64_t value = *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
     /* Behind the highest there is no next number: a restore leaves the counter behind the rows. */
     if (value > f->counter && value < UINT64_MAX)

@@ -150,6 +150,19 @@ def test_two_losses_with_one_dump(make_world, make_keeper, logged):
     assert len(keeper.dumps()) == 1
 
 
+def test_a_counter_behind_many_columns(make_world, make_keeper, logged):
+    """Of a row that came and went nothing is left but the next number."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    world.sql("CREATE TABLE wide (" + "".join(f"c{n} TINYINT," for n in range(300)) +
+              "id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO wide (c1) VALUES (1)")
+    keeper.dump()
+    world.sql("INSERT INTO wide (c1) VALUES (2),(3)", "DELETE FROM wide WHERE c1=3")
+    before = world.snapshot()
+    crash_unwatched(keeper)
+    world.assert_is(before)
+
+
 def test_a_counter_that_came_to_its_end(make_world, make_keeper, logged):
     """Behind the highest number there is no next one: a restore begins behind the rows there are, and so the
     counter of the life after it is that life's."""
