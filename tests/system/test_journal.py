@@ -562,6 +562,25 @@ def tables_of(world):
             for t in ("player", "fleet", "chat", "mark")}
 
 
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_session_whose_clock_is_ahead(make_world, make_keeper, logged, mode):
+    """Its changes bear the time that it set, and end no moment."""
+    keeper = keep(make_world, make_keeper, logged, settings={"journal": {"mode": mode}})
+    world, into = keeper.world, keeper.world.schema + "_then"
+    logged.account(USER, [world.schema, into])
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    world.sql("SET timestamp=UNIX_TIMESTAMP()+86400*30", "INSERT INTO mark VALUES (50,1)")
+    world.mark(2)
+    now, at = tables_of(world), clock(logged)
+    world.mark(3)
+    keeper.ok("--restore", "--at", at, "--into", into)
+    then = {t: logged.sql(f"CHECKSUM TABLE {ident(t)}", schema=into)[0][1] for t in now}
+    logged.sql(f"DROP DATABASE {ident(into)}")
+    assert then == now
+
+
 def test_undo_a_mistake(make_world, make_keeper, logged):
     """--restore --at over the living world needs --force, and brings the moment before the mistake."""
     keeper = keep(make_world, make_keeper, logged)
