@@ -170,17 +170,18 @@ static void heard(struct world *w, const json_t *o)
     const char *why = w->have_dump && !j->gap.on ? no_way(w) : NULL;
     if (why)
         gap(w, " behind", why, o);
-    bool told = j->unwritten || j->failed.on;
+    bool settled = mono_since(j->heard, j->worker.started) >= SETTLED_MS;
     /* Who has begun can still fail at the first beat, as on a server that takes no writes. */
-    if (!j->beaten || (told && mono_since(j->heard, j->worker.started) < SETTLED_MS))
+    if (!j->beaten || (j->unwritten && !settled))
         return;
     j->retry = RETRY_FIRST_MS;
     if (j->unwritten) {
         j->unwritten = false;
         end_gap(w, "the journal is written again");
     }
-    tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
-                 "nothing");
+    if (settled)
+        tell_trouble(w, &j->failed, EVENT_JOURNAL, false, NULL, "the journal is followed again", "",
+                     "nothing");
 }
 
 /* At once, unless dumps for gaps follow each other: then with growing pauses, and not in front of
