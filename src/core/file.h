@@ -22,9 +22,9 @@ enum file_dir_flag {
  * could put files of theirs: that group or others may write to, or that belongs to neither root nor
  * us. Root itself works in anybody's. Returns fd or -1. */
 int file_dir(const char *path, unsigned flags, mode_t mode, struct err *e);
-/* A directory of our own inside an open one, made when missing; its mode is set to 0700. */
 /* Is another directory, or none, where this one was opened? */
 bool file_dir_moved(int dirfd, const char *path);
+/* A directory of our own inside an open one, made when missing; its mode is set to 0700. */
 int file_subdir(int dirfd, const char *name, struct err *e);
 /* Opens a file of our own to be written in place, `flags` as open(2) has them, with O_CREAT mode
  * 0600. Never through a link of either kind, never anything but a file: ERR_REFUSED; with O_CREAT
