@@ -70,7 +70,7 @@ def test_an_engine_that_is_disabled(make_server, make_world, make_keeper):
     world.assert_is(empty)
     assert "disabled_storage_engines" in keeper.run("--check").out
     world.sql("DROP TABLE worldkeeper_sentinel")
-    done = keeper.run("--init")
+    done = keeper.run("--init", "--force")
     assert done.rc != DONE and "disabled_storage_engines" in done.err, done
     server.crash()
     keeper.ok("--restore")
