@@ -101,6 +101,10 @@ static void hint_for(unsigned num, struct err *e)
                     "server is there, and this user may not reach its socket");
     else if (num == CLIENT_TLS_FAILED)
         err_hint(e, "the TLS handshake failed; check [mysql] tls and tls_ca");
+    else if (num == DB_TABLE_FULL)
+        err_hint(e, "the server has no room for so large a table: raise max_heap_table_size, the "
+                    "maximum_max_heap_table_size that it may have been started with, or its memory "
+                    "or disk");
     else if (num == 1153)
         db_packet_hint(e, DB_PACKET_UNKNOWN);
     else if (num == 1286 || num == 3161 ||

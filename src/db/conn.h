@@ -59,6 +59,7 @@ bool db_unanswered(const struct err *e);
 bool db_table_missing(const struct err *e);
 #define DB_NO_SCHEMA 1049
 #define DB_NO_TABLE 1146
+#define DB_TABLE_FULL 1114
 #define DB_LOCK_TIMEOUT 1205
 #define DB_LOG_NEEDS_SUPER 1419 /* to make a trigger where changes are logged */
 #define DB_DEADLOCK 1213 /* the other session took the same locks in another order, and goes on */

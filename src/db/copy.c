@@ -13,7 +13,6 @@
 #define LIMIT_MIN (UINT64_C(1) << 20)
 #define LIMIT_MAX (UINT64_C(1) << 50)
 #define LIMIT_GROWS 16u
-#define TABLE_FULL 1114
 
 /* ---- the session ---- */
 
@@ -126,7 +125,7 @@ int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
         rc = copy->t->memory ? set_limit(c, limit, e) : 0;
         rc = rc < 0 ? rc : db_exec_len(c->db, sql.p, sql.len, e);
         limit *= LIMIT_GROWS;
-    } while (rc < 0 && e->num == TABLE_FULL && copy->t->memory && limit <= LIMIT_MAX);
+    } while (rc < 0 && e->num == DB_TABLE_FULL && copy->t->memory && limit <= LIMIT_MAX);
     buf_free(&sql);
     return rc;
 }

@@ -28,8 +28,6 @@ static void count_rows(struct loader *l, uint64_t rows)
 
 static int load_failed(const struct loader *l, struct err *e)
 {
-    if (e && e->num == 1114)
-        err_hint(e, "the table is full: raise max_heap_table_size or the memory of the server");
     /* MySQL finds equal keys by a hash that is not always equal for them. */
     if (e && e->num == 1062)
         err_hint(e,

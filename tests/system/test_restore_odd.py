@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from wk.keeper import DONE, REFUSED
+from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import MYSQL, as_mysql
 
 DEFINER_RIGHT = "SET_ANY_DEFINER" if MYSQL else "SET USER"
@@ -204,3 +204,21 @@ def test_half_a_definition_of_a_shadow(make_world, make_keeper, victim, size):
     keeper.ok("--restore")
     keeper.world.assert_is(before)
     assert not os.path.exists(path)
+
+
+def test_a_server_that_caps_its_tables(make_server, make_world, make_keeper):
+    """One that was started with maximum_max_heap_table_size gives a session less than it asks for, in silence: the
+    way out is told."""
+    server = make_server()
+    world = make_world("empty", on=server)
+    world.sql("SET max_heap_table_size=64*1024*1024", "CREATE TABLE big (id INT PRIMARY KEY, t CHAR(100)) ENGINE=MEMORY",
+              "INSERT INTO big SELECT seq, 'x' FROM seq_1_to_30000")
+    keeper = make_keeper(world).init()
+    before = world.snapshot()
+    keeper.dump()
+    server.crash("--maximum-max-heap-table-size=1M")
+    done = keeper.run("--restore")
+    assert done.rc == FAILED and "1114" in done.err and "maximum_max_heap_table_size" in done.err, done
+    server.crash()
+    keeper.ok("--restore")
+    world.assert_is(before)
