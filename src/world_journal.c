@@ -267,14 +267,14 @@ static void unable(struct world *w, const json_t *o)
     stop_worker(w, JOURNAL_UNABLE);
     j->lag.on = false; /* nobody is behind any more */
     j->next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
-    if (w->cfg->journal != JOURNAL_AUTO) {
-        snprintf(what, sizeof what, "no journal: %.600s", why);
-        tell_trouble(w, &j->failed, EVENT_JOURNAL, true, "unable", what,
-                     "dumping on; what is played between two dumps is lost with the server",
-                     hint[0] ? hint : "worldkeeper --check says more");
-    } else if (news) {
-        log_line(LOG_NOTE_, "no journal: %s", why);
-    }
+    snprintf(what, sizeof what, "no journal: %.600s", why);
+    bool must = w->cfg->journal != JOURNAL_AUTO;
+    if (!must && news && !j->failed.on)
+        log_line(LOG_NOTE_, "%s", what);
+    /* Who does without one is not failing any more, whatever failed before that was known. */
+    tell_trouble(w, &j->failed, EVENT_JOURNAL, must, must ? "unable" : NULL, what,
+                 "dumping on; what is played between two dumps is lost with the server",
+                 hint[0] ? hint : "worldkeeper --check says more");
 }
 
 /* Of the follower's own files: the server still has all that is missing in them, as long as its

@@ -528,6 +528,29 @@ def test_a_server_that_takes_no_writes(make_followed, http):
     assert told == ["new", "recovered"], told
 
 
+def test_a_journal_that_failed_and_cannot_be(make_followed, http):
+    """mode = auto does without one: what failed before that was known is over."""
+    keeper = make_followed(settings={"journal": {"mode": "auto"}, **http.settings()})
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    socket = keeper.server.socket
+    with keeper.server.admin() as con, con.cursor() as cur:
+        os.rename(socket, socket + ".gone")
+        try:
+            os.kill(follower(keeper), signal.SIGKILL)
+            keeper.wait(lambda: any("not followed: cannot connect" in t["what"] for t in keeper.status()["troubles"]),
+                        "the trouble")
+            cur.execute("SET GLOBAL binlog_format=STATEMENT")
+        finally:
+            os.rename(socket + ".gone", socket)
+    keeper.wait(lambda: keeper.status()["troubles"] == [], "its end")
+    assert "binlog_format" in journal(keeper)["reason"] and keeper.log().count("no journal: ") == 1
+    (over,) = wait_for(lambda: [m for m in http.messages() if m["event"] == "journal" and m["kind"] == "recovered"],
+                       "its end to be told")
+    assert "no journal: " in over["what"] and "lost with the server" in over["doing"], over
+
+
 def test_behind_until_a_beat_comes_through(make_followed):
     """A follower that dies while it is behind, and the next one that has just begun, have not caught up."""
     keeper = make_followed(settings={"alert": {"journal_lag_limit": "2s"}})
