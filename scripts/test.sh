@@ -158,7 +158,7 @@ run_system_oracle() {
 }
 run_soak() {
     WORLDKEEPER=$PWD/build/release/worldkeeper timeout --kill-after=30 900 \
-        tests/soak/soak.py --seconds 300 --seed "$seed" --out "$out"
+        tests/soak/soak.py --seconds 300 --pause 0.02 --seed "$seed" --out "$out"
 }
 # Disks that break have to be mounted.
 run_faults() {

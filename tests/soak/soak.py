@@ -27,7 +27,6 @@ from wk.keeper import DONE, USER, Keeper  # noqa: E402
 from wk.ledger import TABLES, Ledger  # noqa: E402
 from wk.server import KIND, Server  # noqa: E402
 from wk.sinks import Http  # noqa: E402
-from wk.util import wait_for  # noqa: E402
 from wk.world import World  # noqa: E402
 
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON", "--max-binlog-size=16M"]
@@ -53,7 +52,6 @@ class Kept:
                           "keep_weekly": "0"},
             **http.settings(), "alert": {"repeat": "1m"}}, account=False)
         self.ledger = Ledger(self.world, f"{seed}/{name}", count=2)
-        self.ledger.pause = 0.005
         self.kills = 0
 
     def is_there(self):
@@ -291,6 +289,7 @@ def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--seconds", type=int, default=300)
     args.add_argument("--seed", default=str(random.randrange(10 ** 9)))
+    args.add_argument("--pause", type=float, default=0.005, help="seconds between two changes of a writer")
     args.add_argument("--out", default="build/soak")
     args = args.parse_args()
     os.makedirs(args.out, exist_ok=True)
@@ -300,6 +299,8 @@ def main():
     soak = None
     try:
         soak = Soak(base, args.seed)
+        for w in soak.worlds:
+            w.ledger.pause = args.pause
         sampler = soak.run(args.seconds)
         samples, machine = sampler.samples, sampler.machine_ms
         verdict = flat(samples, machine)
