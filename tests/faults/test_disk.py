@@ -1,4 +1,5 @@
 """Disks that are full, that break, that take nothing any more: what was stored stays, and it is said."""
+import contextlib
 import os
 import subprocess
 import time
@@ -107,6 +108,16 @@ def test_a_disk_that_becomes_read_only(doomed, victim, make_disk, http):
     assert len(told) == len(set(told)), http.messages()
 
 
+def delivering(keeper):
+    """Is an alert on its way, or to be marked as sent?"""
+    names = set()
+    for pid in keeper.pids():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as f:
+            names.add(f.read().strip())
+    waiting = [f for f in os.listdir(os.path.join(keeper.dumps_dir, "alerts")) if f.endswith(".json")]
+    return waiting or names & {"wk-webhook", "wk-smtp"}
+
+
 @pytest.fixture
 def frozen(doomed, make_disk, http):
     """A supervised world whose dump directory takes no write and answers none, until it is thawed."""
@@ -116,6 +127,7 @@ def frozen(doomed, make_disk, http):
     doomed.dump()
     doomed.start()
     http.wait_event("started")
+    wait_for(lambda: not delivering(doomed), "its mark on the disk")
     run("fsfreeze", "-f", disk.at)
     yield doomed
     subprocess.run(["fsfreeze", "-u", disk.at], stderr=subprocess.DEVNULL)
