@@ -14,6 +14,7 @@
 #include "control.h"
 #include "core/js.h"
 #include "core/log.h"
+#include "restore/restore.h"
 #include "screen.h"
 #include "store/seal.h"
 #include "typed.h"
@@ -312,7 +313,7 @@ static bool needs_supervisor(const char *action)
  * restore was to replace. */
 static void advise_dump(const struct request *r, json_t *result)
 {
-    bool newest = (!r->dump || strcmp(r->dump, "latest") == 0) && !r->at && !r->force;
+    bool newest = restore_newest(r->dump) && !r->at && !r->force;
     if (strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run && !newest)
         json_object_set_new(result, "hint",
                             json_string("the newest dump is of another world than this, and would "

@@ -14,13 +14,11 @@
  * world. */
 static bool wants_journal(const struct catchup *c, const struct manifest *m)
 {
-    const char *d = c->opt->dump;
     enum config_journal mode = c->job->cfg->journal;
     if (c->opt->at.ms)
         return true;
     bool any = mode == JOURNAL_AUTO ? m->end.file[0] != '\0' : mode != JOURNAL_OFF;
-    return any && !c->opt->into && !c->out->over_living && !c->off &&
-           (!d || strcmp(d, "latest") == 0);
+    return any && !c->opt->into && !c->out->over_living && !c->off && restore_newest(c->opt->dump);
 }
 
 /* TRUNCATE sets a counter back, and nothing else does. */

@@ -504,7 +504,7 @@ static bool is_path(const char *s)
            (n > 3 && strcmp(s + n - 3, ".gz") == 0 && access(s, F_OK) == 0);
 }
 
-static bool is_newest(const char *dump)
+bool restore_newest(const char *dump)
 {
     return !dump || strcmp(dump, "latest") == 0;
 }
@@ -514,7 +514,7 @@ static bool is_newest(const char *dump)
 static int look_for_dump(const struct run *r, struct err *e)
 {
     const char *d = r->opt->dump;
-    if (is_newest(d))
+    if (restore_newest(d))
         return 0;
     if (!is_path(d))
         return find_named(r, d, e) ? 0 : -1;
@@ -524,7 +524,7 @@ static int look_for_dump(const struct run *r, struct err *e)
 static int load(struct run *r, struct err *e)
 {
     const char *d = r->opt->dump;
-    if (is_newest(d))
+    if (restore_newest(d))
         return load_newest(r, e);
     if (is_path(d) && r->opt->at.ms)
         return err_set(e, ERR_USAGE, 0,

@@ -48,6 +48,8 @@ struct restore_result {
     char warning[512]; /* restored, but … */
 };
 
+/* Does this name of a dump mean the newest one? */
+bool restore_newest(const char *dump);
 int restore_run(const struct job *job, const struct restore_options *opt,
                 struct restore_result *out, struct err *e);
 void restore_result_free(struct restore_result *r);

@@ -2,7 +2,7 @@
 import os
 
 import pytest
-from wk.follow import ONE_DUMP, all_comes_back, following, lose_disk, purge
+from wk.follow import ONE_DUMP, all_comes_back, dump_and_follow, following, lose_disk, purge
 from wk.keeper import USER
 from wk.util import ident, wait_for
 
@@ -28,9 +28,7 @@ def test_any_moment(make_followed):
     keeper = make_followed()
     world, moments = keeper.world, []
     schema, into = world.schema, world.schema + "_then"
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
 
     def moment():
         moments.append((clock(keeper.server), sums(keeper.server, schema)))
@@ -72,9 +70,7 @@ def fill(keeper, kib):
 
 def test_a_segment_is_ended_by_its_size_and_by_a_dump(make_followed):
     keeper = make_followed(settings={"journal": {"segment": "64KiB"}})
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     fill(keeper, 180)
     paths = keeper.segments.paths()
     assert len(paths) >= 3
@@ -94,9 +90,7 @@ def test_what_is_old_goes_with_a_dump(make_followed, rule):
     for section, values in rule.items():
         settings.setdefault(section, {}).update(values)
     keeper = make_followed(settings=settings)
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     fill(keeper, 150)
     assert keeper.segments.numbers()[0] == 1, "the only dump needs them all"
     end = keeper.segments.numbers()[-1]
@@ -109,9 +103,7 @@ def test_what_is_old_goes_with_a_dump(make_followed, rule):
 def test_max_size(make_followed):
     """All together are no larger, as long as the newest dump does not need them."""
     keeper = make_followed(settings={"journal": {"segment": "64KiB", "max_size": "1MiB"}})
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     fill(keeper, 1300)
     assert keeper.segments.numbers()[0] == 1, "the only dump needs them all"
     keeper.dump()

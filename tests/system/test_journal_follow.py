@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 from wk.crash import stopped, wait_stopped
-from wk.follow import (ONE_DUMP, all_comes_back, another_server, crash, follower, following, journal, live,
-                       lose_disk, purge, reload, restored)
+from wk.follow import (ONE_DUMP, all_comes_back, another_server, crash, dump_and_follow, follower, following,
+                       journal, live, lose_disk, purge, reload, restored)
 from wk.ledger import TABLES, Ledger
 from wk.segments import Segments
 from wk.snapshot import assert_same, snapshot
@@ -92,9 +92,7 @@ def test_in_another_place(make_followed, make_keeper, make_server, when):
     a binary log; also when they were copied while the last segment was being written."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     for v in range(2, 5):
         world.mark(v)
     world.sql("UPDATE player SET id=id+100000 WHERE id<50", "DELETE FROM chat WHERE who=3 LIMIT 5",
@@ -118,9 +116,7 @@ def test_in_another_place(make_followed, make_keeper, make_server, when):
 def test_by_hand_on_a_new_server(make_followed):
     """Where nobody allowed it, it waits for a person; what he restores is the same."""
     keeper = make_followed(settings={"restore": {"new_server": "no"}})
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     keeper.world.mark(2)
     before = keeper.world.snapshot()
     keeper.segments.wait_all()
@@ -191,9 +187,7 @@ def test_changes_in_both(make_followed):
     who still writes, and not for ever: the follower is stopped here."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.mark(2)
     keeper.segments.wait_all()
     pid = follower(keeper)
@@ -241,9 +235,7 @@ def test_losses_in_a_row_with_one_dump(make_followed):
 def test_segments_make_a_purged_log_whole(make_followed):
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.mark(2)
     keeper.segments.wait_all()
     purge(keeper.server)
@@ -418,9 +410,7 @@ def test_another_directory(make_followed, tmp):
     """SIGHUP: the segments there begin where the newest dump ends."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.mark(2)
     keeper.segments.wait_all()
     path = os.path.join(tmp, "elsewhere")
@@ -435,9 +425,7 @@ def test_a_stop_seals(make_followed):
     """SIGTERM: what was read is on the disk, behind a seal; nobody else may read it; it goes on later."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     assert [oct(os.stat(keeper.segments.dir).st_mode & 0o7777)] == ["0o700"]
     world.mark(2)
     keeper.wait(lambda: live(keeper)["changes"] > 0, "the change")

@@ -10,8 +10,8 @@ import time
 import pymysql
 import pytest
 from wk.binlog import RESET
-from wk.follow import (ONE_DUMP, all_comes_back, crash, follower, following, journal, live, lose_disk, purge,
-                       reload)
+from wk.follow import (ONE_DUMP, all_comes_back, crash, dump_and_follow, follower, following, journal, live,
+                       lose_disk, purge, reload)
 from wk.ledger import TABLES, Ledger
 from wk.server import MYSQL
 from wk.util import ident, wait_for
@@ -29,9 +29,7 @@ CHANGES = ["ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3", "RENAME TABLE mark T
 def test_a_gap_is_closed_by_a_dump_at_once(make_followed, change):
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.sql(change, "UPDATE player SET points=1")
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     following(keeper)
@@ -64,9 +62,7 @@ def test_a_definition_that_changed_without_a_word(make_followed):
     closes it is written again, as the table is now."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.sql("SET sql_log_bin=0", "ALTER TABLE player ADD w INT NOT NULL DEFAULT 3")
     world.sql("UPDATE player SET points=1")
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
@@ -115,9 +111,7 @@ def test_a_new_table_is_a_gap(new_table, how):
     """It is in no dump, however it came into the world: one is taken at once."""
     keeper, statements = new_table(SEEN[how])
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.sql(*statements)
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     following(keeper)
@@ -164,9 +158,7 @@ def test_a_log_that_is_begun_anew(make_followed):
     """RESET MASTER: a dump at once, and the segments begin again behind it."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS", RESET)
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
     following(keeper)
@@ -179,9 +171,7 @@ def damaged(make_followed):
     """A keeper with four segments since its dump and a ledger that wrote them; in the second one a byte
     is not what was written. (keeper, ledger, its path)"""
     keeper = make_followed("empty", {"journal": {"segment": "64KiB"}}, TABLES)
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     with Ledger(keeper.world, SEED, count=2) as ledger:
         keeper.wait(lambda: len(keeper.segments.paths()) >= 4, "four segments")
     keeper.segments.wait_all()
@@ -223,9 +213,7 @@ def test_a_damaged_log(make_followed, mode):
     in front of it."""
     keeper = make_followed(settings={"journal": {"mode": mode}})
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     assert keeper.stop() == 0
     world.sql("INSERT INTO chat VALUES (1,'a byte of this changes')")
     log = os.path.join(keeper.server.datadir, world.sql("SHOW MASTER STATUS")[0][0])
@@ -261,9 +249,7 @@ def test_a_log_that_the_server_closes(make_followed, mode):
     keeper = make_followed(settings={"journal": {"mode": mode}},
                            options=["--binlog-error-action=IGNORE_ERROR"] if MYSQL else [])
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     close_log(keeper.server)
     world.mark(3)
     dumped = world.snapshot()
@@ -305,9 +291,7 @@ def test_an_end_that_was_purged_meanwhile(make_followed):
     once, and everything behind it is safe."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     assert keeper.stop() == 0
     world.mark(2)
     purge(keeper.server)
@@ -322,9 +306,7 @@ def test_segments_that_somebody_deleted(make_followed):
     """They must reach back to the newest dump: else they are begun anew from there."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.mark(2)
     keeper.segments.wait_all()
     assert keeper.stop() == 0
@@ -359,9 +341,7 @@ def test_segments_of_another_log(make_followed):
     there of the old one is not taken for changes of the new one."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     for n in range(300):
         world.sql(f"UPDATE player SET points={n} WHERE id<20")
     keeper.segments.wait_all()
@@ -403,9 +383,7 @@ def test_a_full_disk(make_followed, small_disk, http):
                                                  "segment": "64KiB"}, **http.settings()},
                            seen=os.path.join(seen, "segments"), prefix=prefix)
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     room = os.statvfs(seen)
     with open(os.path.join(seen, "filler"), "wb") as f:
         f.write(b"x" * (room.f_bavail * room.f_bsize - 8 * 1024))
@@ -444,9 +422,7 @@ def test_a_disk_that_is_full_of_segments(make_followed, small_disk):
                                                  "segment": "64KiB"}, **ONE_DUMP},
                            seen=os.path.join(seen, "segments"), prefix=prefix)
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     with Beating(world, 600):
         keeper.wait(lambda: len(keeper.dumps()) == 1 and keeper.newest()["sequence"] > 1,
                     "the dump at once")
@@ -475,9 +451,7 @@ def test_the_directory_is_removed(make_followed):
     """Nobody tells who writes that his file has no name any more."""
     keeper = make_followed()
     world = keeper.world
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     world.mark(2)
     keeper.segments.wait_all()
     shutil.rmtree(keeper.segments.dir)
@@ -509,9 +483,7 @@ def test_no_directory_at_all(make_followed, tmp, http):
 def test_a_server_that_takes_no_writes(make_followed, http):
     """Each follower begins, and fails at its first beat: one trouble, told once, until a beat comes through."""
     keeper = make_followed(settings=http.settings())
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     with keeper.server.admin() as con, con.cursor() as cur:
         def connections():
             cur.execute("SHOW GLOBAL STATUS LIKE 'Connections'")
@@ -531,9 +503,7 @@ def test_a_server_that_takes_no_writes(make_followed, http):
 def test_a_journal_that_failed_and_cannot_be(make_followed, http):
     """mode = auto does without one: what failed before that was known is over."""
     keeper = make_followed(settings={"journal": {"mode": "auto"}, **http.settings()})
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     socket = keeper.server.socket
     with keeper.server.admin() as con, con.cursor() as cur:
         os.rename(socket, socket + ".gone")
@@ -554,9 +524,7 @@ def test_a_journal_that_failed_and_cannot_be(make_followed, http):
 def test_behind_until_a_beat_comes_through(make_followed):
     """A follower that dies while it is behind, and the next one that has just begun, have not caught up."""
     keeper = make_followed(settings={"alert": {"journal_lag_limit": "2s"}})
-    keeper.dump()
-    keeper.start()
-    following(keeper)
+    dump_and_follow(keeper)
     with keeper.server.admin() as con, con.cursor() as cur:
         cur.execute("FLUSH TABLES WITH READ LOCK")
         keeper.wait_log("behind (journal_lag_limit")

@@ -23,6 +23,13 @@ def following(keeper):
         journal(keeper)), "the journal")
 
 
+def dump_and_follow(keeper):
+    """A dump, a supervisor, and its journal behind that dump."""
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+
+
 def follower(keeper):
     """The pid of the process that writes the segments, None: there is none."""
     for pid in keeper.pids():
