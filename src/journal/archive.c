@@ -194,22 +194,29 @@ static bool begun_in_time(const struct archive_segment *s, const struct db_point
     return start == 0 || born == 0 || born + SLACK_S >= start;
 }
 
-static bool holds(const struct archive_segment *s, const struct db_point *p,
+/* Nor is a file of the same name that was begun at another time the file of that place. */
+static bool same_file(const struct segment_place *is, const struct db_point *p, uint32_t born)
+{
+    return born == 0 || is->born == 0 || is->born == born || strcmp(is->point.file, p->file) != 0;
+}
+
+static bool holds(const struct archive_segment *s, const struct db_point *p, uint32_t born,
                   const struct server_id *server)
 {
     return s->head.number && strcmp(s->head.server, server->uid) == 0 &&
            db_point_compare(&s->head.from.point, p) <= 0 &&
            db_point_compare(p, &s->sum.to.point) <= 0 && numbers_fit(s, p) &&
+           same_file(&s->head.from, p, born) && same_file(&s->sum.to, p, born) &&
            begun_in_time(s, p, server->start);
 }
 
-int archive_find(const struct archive *a, const struct db_point *from,
+int archive_find(const struct archive *a, const struct db_point *from, uint32_t born,
                  const struct server_id *server)
 {
     if (!from->file[0])
         return -1;
     for (size_t i = a->count; i-- > 0;)
-        if (holds(&a->list[i], from, server))
+        if (holds(&a->list[i], from, born, server))
             return (int)i;
     return -1;
 }

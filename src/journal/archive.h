@@ -35,8 +35,9 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
 /* Does segment i + 1 go on where segment i ends? */
 bool archive_goes_on(const struct archive *a, size_t i);
 /* The segment with what comes behind this place in the log of that server (its uid; the place was
- * its log's end when the process of that start wrote it, 0: any); -1: there is none. */
-int archive_find(const struct archive *a, const struct db_point *from,
+ * its log's end when the process of that start wrote it, 0: any), in the file that was begun at
+ * `born` (binlog_born(); 0: not known); -1: there is none. */
+int archive_find(const struct archive *a, const struct db_point *from, uint32_t born,
                  const struct server_id *server);
 /* How many of the oldest may go: those before the first one that the oldest dump needs, those older
  * than the rule says, those over the size it says; but none that the newest dump needs. Pure. */

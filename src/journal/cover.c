@@ -90,7 +90,7 @@ static void reach(const struct archive *a, const struct catalog_entry *d, wall_t
                   struct cover *out)
 {
     struct cover_span span = {.from = moment_of(d)};
-    int first = archive_find(a, &d->m.end, &d->m.server);
+    int first = archive_find(a, &d->m.end, d->m.log_born, &d->m.server);
     if (first < 0)
         return;
     size_t i = (size_t)first;

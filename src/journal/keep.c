@@ -28,7 +28,7 @@ struct keep {
  */
 static int need_of(const struct archive *a, const struct catalog_entry *c)
 {
-    int i = c ? archive_find(a, &c->m.end, &c->m.server) : -1;
+    int i = c ? archive_find(a, &c->m.end, c->m.log_born, &c->m.server) : -1;
     if (!c || i >= 0 || a->count == 0)
         return i;
     const struct archive_segment *last = &a->list[a->count - 1];
@@ -115,7 +115,7 @@ bool keep_reaches(const struct keep *k, const struct db_point *from)
         return false;
     struct server_id server = {.start = 0}; /* whose dump it was is not known here */
     snprintf(server.uid, sizeof server.uid, "%s", k->head.server);
-    int i = archive_find(&a, from, &server);
+    int i = archive_find(&a, from, 0, &server);
     while (i >= 0 && (size_t)i + 1 < a.count)
         i = archive_goes_on(&a, (size_t)i) ? i + 1 : -1;
     archive_free(&a);

@@ -486,7 +486,7 @@ static void read_segments(struct run *r)
     struct archive fit = a;
     while (r->unfit && fit.count && fit.list[fit.count - 1].number >= r->unfit)
         fit.count--;
-    int i = archive_find(&fit, r->s->from, &r->s->m->server);
+    int i = archive_find(&fit, r->s->from, r->place.born, &r->s->m->server);
     r->filed = i >= 0;
     r->begun = i >= 0 ? a.list[i].number : 0;
     while (i >= 0 && read_segment(r, &a.list[i]) && r->phase != PHASE_OVER)

@@ -118,7 +118,7 @@ static int find(const char *file, uint64_t pos, const char *gtid, const char *af
 {
     struct db_point p = place(file, pos, gtid).point;
     snprintf(p.gtid_after, sizeof p.gtid_after, "%s", after);
-    return archive_find(&a, &p, &(struct server_id){.uid = "uid"});
+    return archive_find(&a, &p, 0, &(struct server_id){.uid = "uid"});
 }
 
 static void test_run(void **state)
@@ -452,7 +452,7 @@ static struct archive_segment segment(const char *file, uint64_t from, uint64_t 
 static int find_by(const char *file, int64_t start)
 {
     struct db_point p = place(file, 150, "").point;
-    return archive_find(&a, &p, &(struct server_id){.uid = "uid", .start = start});
+    return archive_find(&a, &p, 0, &(struct server_id){.uid = "uid", .start = start});
 }
 
 /* A server that was set up anew has the old one's name: its dumps are not followed by the old one's
@@ -480,6 +480,28 @@ static void test_a_new_server(void **state)
     assert_int_equal(find_by("log.000001", 3002), 0);
 }
 
+/* A dump of the old server is not followed by the new one's files, though these reach over its
+ * place: they were begun later. */
+static void test_an_old_server(void **state)
+{
+    (void)state;
+    struct server_id server = {.uid = "uid", .start = 900};
+    struct db_point first = place("log.000001", 150, "").point, second = first;
+    snprintf(second.file, sizeof second.file, "log.000002");
+    list[0] = segment("log.000001", 100, 160, "", "");
+    list[0].head.from.born = list[0].sum.to.born = 1000;
+    list[1] = segment("log.000001", 120, 200, "", "");
+    list[1].sum.to = place("log.000002", 200, "");
+    list[1].head.from.born = 5000;
+    list[1].sum.to.born = 6000;
+    pure(2);
+    assert_int_equal(archive_find(&a, &first, 0, &server), 1); /* not known */
+    assert_int_equal(archive_find(&a, &first, 1000, &server), 0);
+    assert_int_equal(archive_find(&a, &first, 5000, &server), 1);
+    assert_int_equal(archive_find(&a, &second, 6000, &server), 1);
+    assert_int_equal(archive_find(&a, &second, 2000, &server), -1);
+}
+
 static void test_edges(void **state)
 {
     (void)state;
@@ -502,8 +524,8 @@ static void test_edges(void **state)
     assert_int_equal(find("log.000100", 150, "", ""), -1);
     assert_int_equal(find("", 0, "", ""), -1);
     struct db_point p = place("log.000009", 150, "").point;
-    assert_int_equal(archive_find(&a, &p, &(struct server_id){.uid = "other"}), -1);
-    assert_int_equal(archive_find(&a, &p, &(struct server_id){.uid = ""}), -1);
+    assert_int_equal(archive_find(&a, &p, 0, &(struct server_id){.uid = "other"}), -1);
+    assert_int_equal(archive_find(&a, &p, 0, &(struct server_id){.uid = ""}), -1);
     a.list[1].head.number = 0; /* nobody knows what it is */
     assert_int_equal(find("log.000009", 200, "", ""), 0);
     assert_int_equal(find("log.000009", 201, "", ""), -1);
@@ -694,6 +716,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_drop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_edges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_new_server, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_old_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs_in_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_goes_on, set_up, tear_down),
