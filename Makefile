@@ -1,25 +1,30 @@
-# make            build/release/worldkeeper
-# make SAN=1      build/san/worldkeeper, with AddressSanitizer and UndefinedBehaviorSanitizer
-# make ISAL=no    without ISA-L, also where it is installed (default: with it where it is found)
-# make unit       build and run the unit tests (SAN=1: with sanitizers)
-# make lint       clang-format, cppcheck, clang-tidy: quiet or red
-# make coverage   which lines and branches the tests reach (COVERAGE="unit system", scripts/coverage.sh)
-# make bench      measure dumps and restores beside other tools (tests/bench/README.md): an hour
-# make oracle     build/oracle/worldkeeper, with Oracle's client library, in Debian sid (as root)
-# make install    PREFIX, DESTDIR (SYSCONFDIR: where an empty worldkeeper/ is made; --world reads /etc/worldkeeper)
+# make help lists the targets: those lines below that begin with "## ".
+## make             build/release/worldkeeper
+## make SAN=1       build/san/worldkeeper, with AddressSanitizer and UndefinedBehaviorSanitizer
+## make ISAL=no     without ISA-L, also where it is installed (default: with it where it is found)
+## make unit        build and run the unit tests (SAN=1: with sanitizers)
+## make lint        include rules, clang-format, cppcheck, clang-tidy: silent or red
+## make format      clang-format over all C files
+## make install     PREFIX, DESTDIR; SYSCONFDIR: where worldkeeper/ is made (--world reads /etc/worldkeeper)
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
 SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 FUZZ_CC ?= clang
 
+PIE   := -fPIE
 ifdef SAN
 BUILD := build/san
 MODE  := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+# The tests start it thousands of times: what need not be loaded, or moved to where it was loaded, costs nothing.
+PIE   := -fno-pie
+BIN_SAN := $(if $(findstring gcc,$(CC)),-static-libasan -static-libubsan)
 else ifdef FUZZ
 BUILD := build/fuzz
 CC    := $(FUZZ_CC)
@@ -36,15 +41,15 @@ endif
 # The client library: mysqlclient is Oracle's or stands for MariaDB's, whichever is installed.
 MYSQL_PC ?= $(shell pkg-config --exists mysqlclient && echo mysqlclient || echo libmariadb)
 PKGS  := $(MYSQL_PC) zlib inih jansson libcrypto
-# libcurl is loaded when a message is sent (src/report/curl.c): linked, it would cost each supervisor 4 MB.
+# libcurl is loaded when a message is sent (src/net/curl.c): linked, it would cost each supervisor 4 MB.
 HEADER_PKGS := $(PKGS) libcurl
-# ISA-L is loaded by who packs or unpacks (src/core/codec_isal.c): it too would cost each supervisor.
+# ISA-L is loaded by who packs or unpacks (src/base/codec_isal.c): it too would cost each supervisor.
 ISAL ?= $(shell pkg-config --exists libisal && echo yes || echo no)
 ifeq ($(ISAL),yes)
 HEADER_PKGS += libisal
 ISAL_DEF := -DWK_ISAL
 endif
-# Texts for people are cut where they are too long, on purpose (src/core/err.h).
+# Texts for people are cut where they are too long, on purpose (src/base/err.h).
 WARN  := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototypes \
          -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef -Wvla \
          -Wswitch-enum -Wnull-dereference -Wlogical-op -Wduplicated-cond \
@@ -52,55 +57,72 @@ WARN  := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototy
 ifdef FUZZ
 WARN  := # of another compiler
 endif
-HARD  := -fstack-protector-strong -fstack-clash-protection -fPIE
+HARD  := -fstack-protector-strong -fstack-clash-protection $(PIE)
 # Only x86 has it. The linker marks a program for shadow stacks when all its parts are, and Debian's first
 # and last ones are not; they need nothing for it, so the mark is set. For IBT they would.
 ifneq ($(filter x86_64% i686%,$(shell $(CC) -dumpmachine)),)
 HARD  += -fcf-protection
 CET   := -Wl,-z,shstk
 endif
-CPPFLAGS_ALL := -D_GNU_SOURCE -DWK_VERSION='"$(VERSION)"' $(ISAL_DEF) -Isrc $(shell pkg-config --cflags $(HEADER_PKGS) | sed 's/-I/-isystem /g') $(CPPFLAGS)
+# Where the client library looks for its plugins, if not where it was built to.
+ifdef PLUGIN_DIR
+PLUGIN_DEF := -DWK_PLUGIN_DIR='"$(PLUGIN_DIR)"'
+endif
+CPPFLAGS_ALL := -D_GNU_SOURCE $(PLUGIN_DEF) -DWK_VERSION='"$(VERSION)"' $(ISAL_DEF) -Isrc $(shell pkg-config --cflags $(HEADER_PKGS) | sed 's/-I/-isystem /g') $(CPPFLAGS)
 CFLAGS_ALL   := -std=c11 $(WARN) $(HARD) $(MODE) $(CFLAGS)
-LDFLAGS_ALL  := -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack $(CET) -Wl,--as-needed $(MODE) $(LDFLAGS)
+LDFLAGS_ALL  := $(if $(filter -fPIE,$(PIE)),-pie,-no-pie) -Wl,-z,relro,-z,now -Wl,-z,noexecstack $(CET) -Wl,--as-needed $(MODE) $(LDFLAGS)
 LIBS  := $(shell pkg-config --libs $(PKGS)) -ldl -pthread
 
 SRC  := $(sort $(wildcard src/*.c src/*/*.c))
 OBJ  := $(SRC:%.c=$(BUILD)/%.o)
 BIN  := $(BUILD)/worldkeeper
 # Unit tests bring a clock of their own and no main.
-UNIT_OBJ := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/core/clock.o,$(OBJ))
+UNIT_OBJ := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/base/clock.o,$(OBJ))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
-.PHONY: all unit unit-build lint format install clean
+.PHONY: all help unit unit-build unit-run lint format install clean
 all: $(BIN)
 
+help:
+	@sed -n 's/^## //p' Makefile
+
 $(BIN): $(OBJ) $(COV_OBJ)
-	$(CC) $(LDFLAGS_ALL) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
+	$(CC) $(LDFLAGS_ALL) $(BIN_SAN) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 # What asks whether ISA-L is there is built anew when the answer changes.
-$(BUILD)/src/core/codec_isal.o $(BUILD)/tests/unit/test_codec.o: $(BUILD)/isal.$(ISAL)
+$(BUILD)/src/base/codec_isal.o $(BUILD)/tests/unit/test_codec.o: $(BUILD)/isal.$(ISAL)
 $(BUILD)/isal.$(ISAL):
 	@mkdir -p $(@D)
 	@rm -f $(BUILD)/isal.*
 	@touch $@
 
-$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(UNIT_OBJ)
+$(BUILD)/src/progress/central_sql.o: src/progress/central.sql
+$(BUILD)/src/page/assets.o: $(wildcard src/page/*.html src/page/*.js src/page/*.css src/page/*.svg src/page/*.atom)
+
+# Of the program each takes what it needs.
+$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(BUILD)/unit.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS) -lcmocka
+$(BUILD)/unit.a: $(UNIT_OBJ)
+	rm -f $@
+	ar rcs $@ $^
 
 # cmocka 2 deprecates names whose successors cmocka 1 has not. Optimizing what runs once takes longer than it saves.
 $(BUILD)/tests/unit/%.o: CFLAGS_ALL += -Wno-deprecated-declarations -U_FORTIFY_SOURCE -O0
 
 unit-build: $(UNIT_BIN)
 
+unit: $(UNIT_BIN)
+	+$(MAKE) --no-print-directory -s unit-run
+
 # Every program is run, also after one failed; any failure makes the whole red. Some at a time: each
 # says what it has to say when it is over, appended: two that write at one place lose what one said.
-unit: $(UNIT_BIN)
+unit-run:
 	@rm -f $(BUILD)/unit/said
 	@printf '%s\n' $(UNIT_BIN) | xargs -P 4 -I{} sh -c \
 	  '{} >{}.out 2>&1; rc=$$?; echo "== {}"; cat {}.out; [ $$rc = 0 ]' >>$(BUILD)/unit/said; rc=$$?; \
@@ -120,8 +142,7 @@ ANALYZER_NODES ?= 225000
 
 .PHONY: $(SRC:%=tidy/%)
 $(SRC:%=tidy/%): tidy/%:
-	clang-tidy --quiet --warnings-as-errors='*' $* -- -std=c11 $(CPPFLAGS_ALL) \
-	  -Xclang -analyzer-config -Xclang max-nodes=$(ANALYZER_NODES) 2>&1 | { grep -vE '^[0-9]+ warnings? generated|^$$' && exit 1 || exit 0; }
+	@tests/tidy.sh $* -std=c11 $(CPPFLAGS_ALL) -Xclang -analyzer-config -Xclang max-nodes=$(ANALYZER_NODES)
 
 format:
 	clang-format -i $(CHECKED)
@@ -129,12 +150,35 @@ format:
 install: $(BIN)
 	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/worldkeeper
 	install -D -m 0644 etc/worldkeeper.8 $(DESTDIR)$(PREFIX)/share/man/man8/worldkeeper.8
+	install -D -m 0644 etc/worldkeeper-ledger.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-ledger.7
+	install -D -m 0644 etc/worldkeeper-progress.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-progress.7
+	install -D -m 0644 etc/worldkeeper-offsite.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-offsite.7
+	install -D -m 0644 etc/worldkeeper-standby.7 $(DESTDIR)$(PREFIX)/share/man/man7/worldkeeper-standby.7
 	install -D -m 0644 etc/example.ini $(DESTDIR)$(PREFIX)/share/doc/worldkeeper/example.ini
 	install -D -m 0755 scripts/migrate.sh $(DESTDIR)$(PREFIX)/share/worldkeeper/migrate.sh
+	install -D -m 0644 src/progress/central.sql $(DESTDIR)$(PREFIX)/share/worldkeeper/progress-central.sql
 	install -d -m 0755 $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSUSERSDIR) $(DESTDIR)$(SYSCONFDIR)/worldkeeper
 	sed 's|@PREFIX@|$(PREFIX)|g' systemd/worldkeeper@.service > $(DESTDIR)$(UNITDIR)/worldkeeper@.service
 	chmod 0644 $(DESTDIR)$(UNITDIR)/worldkeeper@.service
+	install -m 0644 systemd/worldkeeper.target $(DESTDIR)$(UNITDIR)/worldkeeper.target
 	install -m 0644 systemd/worldkeeper.sysusers $(DESTDIR)$(SYSUSERSDIR)/worldkeeper.conf
+	install -m 0755 systemd/restart-worlds $(DESTDIR)$(PREFIX)/share/worldkeeper/restart-worlds
+	install -D -m 0644 etc/completion/worldkeeper.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/worldkeeper
+	install -D -m 0644 etc/completion/_worldkeeper $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_worldkeeper
+	install -D -m 0644 etc/prometheus/worldkeeper.rules.yml $(DESTDIR)$(PREFIX)/share/worldkeeper/prometheus/worldkeeper.rules.yml
+	install -D -m 0644 etc/grafana/worldkeeper.json $(DESTDIR)$(PREFIX)/share/worldkeeper/grafana/worldkeeper.json
+	install -D -m 0755 etc/ocf/world $(DESTDIR)$(PREFIX)/lib/ocf/resource.d/worldkeeper/world
+	for f in etc/failover/*; do install -D -m 0644 "$$f" $(DESTDIR)$(PREFIX)/share/doc/worldkeeper/failover/$${f##*/} || exit 1; done
+	install -D -m 0644 etc/apparmor/worldkeeper $(DESTDIR)$(PREFIX)/share/doc/worldkeeper/apparmor/worldkeeper
+
+## make deb          the Debian package, into build/package (scripts/deps.sh package)
+.PHONY: deb
+deb:
+	rm -rf build/package
+	mkdir -p build/package/worldkeeper-$(VERSION)
+	tar -c --exclude=./build --exclude=./.git --exclude=__pycache__ . | tar -x -C build/package/worldkeeper-$(VERSION)
+	cd build/package/worldkeeper-$(VERSION) && dpkg-buildpackage -b -us -uc -j$$(nproc)
+	rm -rf build/package/worldkeeper-$(VERSION)
 
 clean:
 	rm -rf build
@@ -143,6 +187,7 @@ clean:
 
 # Everything in tests/bench is a program of one file.
 BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
+## make bench       measure dumps and restores beside other tools (tests/bench/README.md): an hour
 .PHONY: bench bench-tools
 bench:
 	scripts/bench.sh
@@ -167,6 +212,16 @@ $(BUILD)/tools/segment_read: $(BUILD)/tests/tools/segment_read.o $(filter-out $(
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
+# Calls a store for copies off the machine, for the system tests.
+$(BUILD)/tools/remote_call: $(BUILD)/tests/tools/remote_call.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+-include $(BUILD)/tests/tools/remote_call.d
+$(BUILD)/tools/lease_call: $(BUILD)/tests/tools/lease_call.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+-include $(BUILD)/tests/tools/lease_call.d
+
 # Flips and cuts what is stored, for the fault campaign.
 $(BUILD)/tools/flips: $(BUILD)/tests/tools/flips.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
 	@mkdir -p $(@D)
@@ -178,24 +233,40 @@ $(BUILD)/tools/row_images: $(BUILD)/tests/tools/row_images.o $(filter-out $(BUIL
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 -include $(BUILD)/tests/tools/row_images.d
 
+# Reads definitions of tables and writes what a restore would send, for the system tests.
+$(BUILD)/tools/table_rewrite: $(BUILD)/tests/tools/table_rewrite.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+-include $(BUILD)/tests/tools/table_rewrite.d
+
+# What src/restore/code.h lets through, for the system tests.
+$(BUILD)/tools/code_make: $(BUILD)/tests/tools/code_make.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+-include $(BUILD)/tests/tools/code_make.d
+
 # A server loads this one, whatever the rest is built with.
 $(BUILD)/tools/%.so: tests/tools/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -fPIC -shared -O2 -o $@ $<
 
+## make oracle      build/oracle/worldkeeper, with Oracle's client library, in Debian sid (as root)
 .PHONY: oracle
 oracle:
 	scripts/oracle-client.sh
 
-# make fuzz           fuzzes what reads bytes of others, FUZZ_SECONDS each target (needs clang)
-# make fuzz-NAME      one target
-# make fuzz-replay    the files in tests/fuzz/corpus once, with the sanitizers of any compiler
+## make fuzz        fuzz what reads bytes of others, FUZZ_SECONDS for each target (needs clang)
+## make fuzz-NAME   one target
+## make fuzz-replay the files in tests/fuzz/corpus once, with the sanitizers of any compiler
 FUZZ_SECONDS ?= 120
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_HELP := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/fuzz_% tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 # What a target stands in for: the server that a restore talks to.
-FUZZ_LINK_dump := -Wl,--wrap=db_exec -Wl,--wrap=db_execf -Wl,--wrap=loader_table -Wl,--wrap=loader_insert_raw
+FUZZ_LINK_dump := -Wl,--wrap=mysql_real_query -Wl,--wrap=mysql_use_result -Wl,--wrap=mysql_errno -Wl,--wrap=db_is_mariadb -Wl,--wrap=loader_table -Wl,--wrap=loader_insert_raw
 FUZZ_LINK_answer := -lcurl
+FUZZ_LINK_list := -lcurl
+# Leaks would be looked for each time, since a thread of the target's own allocates too; the replay finds them.
+FUZZ_FLAGS_server := -detect_leaks=0
 .PHONY: fuzz fuzz-replay $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_TARGETS:%=run-%) $(FUZZ_TARGETS:%=replay-%)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%)
 fuzz-replay:
@@ -217,45 +288,98 @@ $(BUILD)/replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(F
 # What is found new stays in build/fuzz/corpus.
 $(FUZZ_TARGETS:%=run-%): run-%: $(BUILD)/fuzzer/%
 	@mkdir -p build/fuzz/corpus/$*
-	$< -max_total_time=$(FUZZ_SECONDS) -max_len=9000 -timeout=10 -malloc_limit_mb=512 -print_final_stats=1 \
+	$< -max_total_time=$(FUZZ_SECONDS) -max_len=9000 -timeout=10 -malloc_limit_mb=512 -print_final_stats=1 $(FUZZ_FLAGS_$*) \
 	  $(patsubst %,-dict=%,$(wildcard tests/fuzz/$*.dict)) -artifact_prefix=build/fuzz/$*- \
 	  build/fuzz/corpus/$* tests/fuzz/corpus/$*
 $(FUZZ_TARGETS:%=replay-%): replay-%: $(BUILD)/replay/%
 	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))
 -include $(wildcard $(BUILD)/tests/fuzz/*.d)
 
+## make coverage    which lines and branches the tests reach (COVERAGE="unit system", scripts/coverage.sh)
 .PHONY: coverage
 coverage:
 	scripts/coverage.sh $(COVERAGE)
 
-# make ledger         kills a server LEDGER_ROUNDS times under writers that keep books, and audits the world;
-# make ledger-follow  throws its disk away too, and tells how much of the newest play that costs
+## make kills       kill a server KILL_ROUNDS times under writers that record what was acknowledged, and audit the world
+## make kills-follow   the same, and its disk is lost too: how much of the newest play does that cost?
 LEDGER_ROUNDS ?= 100
-LEDGER := cd tests/system && WORLDKEEPER=$(CURDIR)/$(BIN) WK_LEDGER_ROUNDS=$(LEDGER_ROUNDS) \
-  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider -k test_ledger
-.PHONY: ledger ledger-follow
-ledger: $(BIN)
-	$(LEDGER) test_journal.py
-ledger-follow: $(BIN)
-	$(LEDGER) test_journal_follow.py
+KILL_ROUNDS ?= $(LEDGER_ROUNDS)
+KILLS := cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_KILL_ROUNDS=$(KILL_ROUNDS) \
+  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider -k test_kills
+.PHONY: kills kills-follow ledger ledger-follow
+kills: $(BIN)
+	$(KILLS) test_journal.py
+kills-follow: $(BIN)
+	$(KILLS) test_journal_follow.py
+# Their names before "ledger" was a kind of table.
+ledger: kills
+ledger-follow: kills-follow
 
-# make soak           a game that writes for SOAK_SECONDS, and faults at random
+## make ledger-torture  totals that are read while writers write and rollups run: LEDGER_ROWS rows and LEDGER_ROLLUPS rollups
+##                  of each kind of ledger, on both kinds of server, the same again with LEDGER_SEED
+LEDGER_ROWS ?= 1700000
+LEDGER_ROLLUPS ?= 1700
+LEDGER_SERVERS ?= mariadb mysql
+LEDGER_SEED ?=
+.PHONY: ledger-torture
+ledger-torture: $(BIN)
+	for kind in $(LEDGER_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
+	  WK_LEDGER_ROWS=$(LEDGER_ROWS) WK_LEDGER_ROLLUPS=$(LEDGER_ROLLUPS) WK_LEDGER_SEED=$(LEDGER_SEED) \
+	  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider -o faulthandler_timeout=0 test_ledger_torture.py) || exit 1; done
+## make progress-torture   game servers over one central store of progress, killed, stopped and cut off, PROGRESS_ROUNDS times
+##                  30 seconds
+PROGRESS_ROUNDS ?= 100
+.PHONY: progress-torture
+progress-torture: $(BIN)
+	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_PROGRESS_ROUNDS=$(PROGRESS_ROUNDS) \
+	  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider -o faulthandler_timeout=0 -k test_torture test_progress_torture.py
+
+## make takeover-torture   two machines that may keep one world, disturbed TAKEOVER_ROUNDS times with the lease in a store, in
+##                  one etcd and in three; the same again with TAKEOVER_SEED
+TAKEOVER_ROUNDS ?= 170
+TAKEOVER_SEED ?=
+TAKEOVER_KINDS ?= s3 etcd etcd3
+.PHONY: takeover-torture
+takeover-torture: $(BIN)
+	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_TAKEOVER_ROUNDS=$(TAKEOVER_ROUNDS) WK_TAKEOVER_SEED=$(TAKEOVER_SEED) \
+	  WK_TAKEOVER_KINDS="$(TAKEOVER_KINDS)" \
+	  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider -o faulthandler_timeout=0 -k test_torture test_takeover_torture.py
+
+## make soak        a game that writes for SOAK_SECONDS, and faults at random
 SOAK_SECONDS ?= 28800
 .PHONY: soak
 soak: $(BIN)
-	WORLDKEEPER=$(CURDIR)/$(BIN) tests/soak/soak.py --seconds $(SOAK_SECONDS)
+	WORLDKEEPER="$(CURDIR)/$(BIN)" tests/soak/soak.py --seconds $(SOAK_SECONDS)
 
-# make faults   every fault of tests/faults at every point: hours; FAULT_TESTS names some of its files,
-#               WK_FAULT_POINTS=30 takes so many points of each sweep (tests/faults/README.md). As root: it mounts disks.
+## make definitions definitions of tables and of code that were tampered with, DEFINITIONS of each, against a real server
+DEFINITIONS ?= 1000000
+.PHONY: definitions
+definitions: $(BIN)
+	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_DEFINITIONS=$(DEFINITIONS) WK_CASES=$(DEFINITIONS) \
+	  /usr/bin/python3 -m pytest -q -s -p no:cacheprovider -o faulthandler_timeout=0 -k "tampered or test_fuzz_of_definitions" test_dump_text.py test_code.py
+
+## make faults      every fault of tests/faults at every point: hours, as root. FAULT_TESTS names some of its files,
+##                  WK_FAULT_POINTS=30 takes so many points of each sweep (tests/faults/README.md)
 FAULT_JOBS ?= 4
 FAULT_TESTS ?= .
 .PHONY: faults
 faults: $(BIN)
-	cd tests/faults && WORLDKEEPER=$(CURDIR)/$(BIN) WK_FAULT_POINTS=$${WK_FAULT_POINTS:-0} \
+	cd tests/faults && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_FAULT_POINTS=$${WK_FAULT_POINTS:-0} \
 	  WK_FAULT_CUTS=$${WK_FAULT_CUTS:-1000} WK_FAULT_KILLS=$${WK_FAULT_KILLS:-1000} \
 	  /usr/bin/python3 -m pytest -q -n $(FAULT_JOBS) -m "long or not long" $(FAULT_TESTS)
 
-# make mutants        does the suite notice seven mistakes? each is built and tested
+## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine, every state of the
+##                  analyzer, and all of the tests of which each run takes a share
+.PHONY: nightly
+nightly:
+	scripts/clean-root.sh
+	scripts/clean-root.sh --container
+	scripts/clean-root.sh --user
+	+$(MAKE) lint
+	WK_WHOLE=yes scripts/test.sh build unit system system-mysql unit-oracle system-oracle
+	+$(MAKE) kills kills-follow ledger-torture progress-torture takeover-torture faults soak mutants
+
+## make mutants     does the suite notice the mistakes of tests/mutants? each is built and tested
 .PHONY: mutants
 mutants: $(BIN)
 	tests/mutants/mutants.py

@@ -8,7 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
     cat <<'END'
 Usage: scripts/bench.sh [--server KIND] [--quick] [--rounds N] [--sizes LIST] [--growth-rounds N] [--no-cron]
-                        [--journal MODES] [--journal-rounds N] [--only journal] [--out DIR]
+                        [--journal MODES] [--journal-rounds N] [--only journal|ledger|progress|offsite]
+                        [--ledger-rounds N] [--ledger-size N] [--ledger-flat ROWS] [--out DIR]
 
 Installs what is missing from Debian's packages, builds, starts private MariaDB servers in a
 temporary directory and measures. Prints the figures, and writes them to DIR/bench.json with a
@@ -25,6 +26,12 @@ picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not
   --journal MODES    modes of the journal to measure, server or follow, or none (default: server,follow)
   --journal-rounds N rounds of them, on the world of the main size (default: 3)
   --only journal     nothing but these, a quarter of an hour, half an hour for both; draws no picture
+  --only ledger      ledgers with rollups, ten minutes; nothing of the above
+  --only progress    players' progress: the central store, and writing back to it; minutes
+  --only offsite     copies on another machine, by SFTP and S3 on this one; minutes
+  --ledger-rounds N  rounds of it (default: 3)
+  --ledger-size N    1 is 2 million rows of 100,000 keys (default: 1)
+  --ledger-flat ROWS that pass through one MEMORY table, to see whether its memory stays what it is (default: 10000000)
   --quick            a tiny world, one round, a minute: whether all of it still works;
                      its figures mean nothing
   --out DIR          where to write (default: build/bench)
@@ -40,16 +47,24 @@ wrong() {
     exit 2
 }
 
-options=() out=build/bench kinds=(mariadb)
+options=() out=build/bench kinds=(mariadb) packages=(build demo bench)
 while [ $# -gt 0 ]; do
     case $1 in
     --quick)
         options+=(--sizes 0.02 --rounds 1 --no-warm-up --no-cron --crowd 10)
         options+=(--journal-rounds 1 --journal-seconds 1)
+        options+=(--progress-rounds 1 --progress-blobs 1000)
+        options+=(--offsite-rounds 1 --offsite-rows 2000)
+        options+=(--ledger-rounds 1 --ledger-size 0.02 --ledger-seconds 1 --ledger-flat 200000)
         ;;
     --no-cron) options+=("$1") ;;
-    --rounds | --growth-rounds | --journal-rounds)
+    --rounds | --growth-rounds | --journal-rounds | --ledger-rounds | --ledger-flat)
         [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || wrong
+        options+=("$1" "$2")
+        shift
+        ;;
+    --ledger-size)
+        [[ ${2:-} =~ ^[0-9.]+$ ]] || wrong
         options+=("$1" "$2")
         shift
         ;;
@@ -64,7 +79,8 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --only)
-        [ "${2:-}" = journal ] || wrong
+        [[ ${2:-} =~ ^(journal|ledger|progress|offsite)$ ]] || wrong
+        [ "$2" != offsite ] || packages+=(test)
         options+=("$1" "$2")
         shift
         ;;
@@ -91,7 +107,7 @@ while [ $# -gt 0 ]; do
 done
 
 build=${BUILD:-build/release}
-scripts/deps.sh build demo bench
+scripts/deps.sh "${packages[@]}"
 make -s -j2 BUILD="$build" all bench-tools
 PATH=$PATH:/usr/sbin:/sbin # mariadbd lives there, not in everyone's PATH
 for kind in "${kinds[@]}"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries the project's two commands on a fresh Debian 12: debootstrap into a directory, a clone of
-# this repository inside, then scripts/demo.sh and scripts/test.sh in a chroot.
+# Tries the project's two commands on a fresh Debian 12: debootstrap into a directory, a clone of this repository
+# inside, below a home that nobody else may enter, then scripts/demo.sh and scripts/test.sh in a chroot.
 #
 # Everything runs in a mount and process namespace of its own: whatever happens, the mounts and the
 # processes of the chroot are gone when this script ends.
@@ -14,6 +14,9 @@ mirror=
 commands=()
 worktree=no
 fresh=no
+container=no
+user=root
+where=/root/worldkeeper
 
 usage() {
     cat <<END
@@ -27,6 +30,8 @@ in a fresh Debian 12. Needs root; installs debootstrap when it is missing.
   --tar FILE      keep the bare root in FILE, and start from it when it is there
   --fresh         throw away what is in DIR and begin again
   --worktree      take the files as they are here, committed or not, in place of a clone
+  --container     without the capabilities that a container has not: no mounts, no tracing
+  --user          as an ordinary user with sudo, in a directory with blanks and other letters in its name
   --mirror URL    Debian mirror (default: the one that this machine's apt uses)
   --help          this text
 END
@@ -51,6 +56,8 @@ while [ $# -gt 0 ]; do
         ;;
     --fresh) fresh=yes ;;
     --worktree) worktree=yes ;;
+    --container) container=yes ;;
+    --user) user=admin where='/home/admin/meine Welten/világőr' ;;
     --help)
         usage
         exit 0
@@ -73,6 +80,8 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     [ -z "$mirror" ] || args+=(--mirror "$mirror")
     [ "$worktree" = no ] || args+=(--worktree)
     [ "$fresh" = no ] || args+=(--fresh)
+    [ "$container" = no ] || args+=(--container)
+    [ "$user" = root ] || args+=(--user)
     temporary=
     if [ -z "$root" ]; then
         temporary=$(mktemp -d)
@@ -175,9 +184,23 @@ mount_root() {
     ln -s /proc/self/fd/2 "$root/dev/stderr"
 }
 
+# A user whose home is closed to others, as root's is.
+make_user() {
+    [ "$user" != root ] || return 0
+    chroot "$root" /bin/bash -ec "export DEBIAN_FRONTEND=noninteractive
+        apt-get -qq update && apt-get -qq install --yes --no-install-recommends sudo
+        id $user || useradd --create-home --shell /bin/bash $user
+        chmod 0700 /home/$user
+        echo '$user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/$user" >"$work/user.log" 2>&1 </dev/null || {
+        tail -n 20 "$work/user.log" >&2
+        die "user $user could not be made; the output ends as above"
+    }
+}
+
 copy_tree() {
-    local to=$root/root/worldkeeper
+    local to=$root$where
     rm -rf "$to"
+    mkdir -p "${to%/*}"
     if [ "$worktree" = yes ]; then
         mkdir "$to"
         (cd "$here" && git ls-files -z --cached --others --exclude-standard |
@@ -192,8 +215,22 @@ copy_tree() {
 }
 
 make_root
-copy_tree
 mount_root
+make_user
+copy_tree
+[ "$user" = root ] || chroot "$root" chown -R "$user:" "/home/$user"
+
+# A login's environment and nothing of ours. What a container runtime usually leaves is Docker's default.
+enter=(chroot "$root")
+kept=chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot,mknod,audit_write,setfcap
+[ "$container" = no ] || enter+=(setpriv --bounding-set="-all,+${kept//,/,+}" --inh-caps=-all)
+if [ "$user" = root ]; then
+    enter+=(/usr/bin/env -i HOME=/root USER=root LOGNAME=root SHELL=/bin/bash)
+else
+    enter+=(setpriv --reuid="$user" --regid="$user" --init-groups /usr/bin/env -i "HOME=/home/$user" "USER=$user"
+        "LOGNAME=$user" SHELL=/bin/bash)
+fi
+enter+=(TERM="${TERM:-dumb}" LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 
 failed=0
 for command in "${commands[@]}"; do
@@ -201,10 +238,8 @@ for command in "${commands[@]}"; do
     say "--- $command"
     start=$SECONDS
     rc=0
-    # A login shell's environment and nothing of ours.
-    chroot "$root" /usr/bin/env -i HOME=/root USER=root LOGNAME=root SHELL=/bin/bash \
-        TERM="${TERM:-dumb}" LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        /bin/bash -c "cd /root/worldkeeper && $command" </dev/null || rc=$?
+    # shellcheck disable=SC2016 # the inner shell's
+    "${enter[@]}" /bin/bash -c 'cd "$0" && eval "$1"' "$where" "$command" </dev/null || rc=$?
     say "--- $command: exit $rc after $((SECONDS - start)) s"
     [ "$rc" = 0 ] || failed=1
 done

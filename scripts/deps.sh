@@ -8,13 +8,14 @@ usage() {
 Usage: scripts/deps.sh [build|demo|test|bench|coverage|clean-root]...
 
 Installs what is missing of the named sets (default: build), with apt-get, as root or by sudo.
-Nothing is ever removed, no service is installed or started.
+Nothing is ever removed, no service is started, now or at boot.
 
   build       compiler and libraries
   demo        a MariaDB server and its clients, without the system's own database service
   test        what the tests, the linters and the checks use (brings build, demo and bench)
   bench       what scripts/bench.sh measures beside worldkeeper, and draws with
   coverage    what scripts/coverage.sh uses (brings test)
+  package     what make deb uses (brings build)
   clean-root  what scripts/clean-root.sh uses
 END
 }
@@ -29,19 +30,31 @@ build='gcc libc6-dev make pkg-config default-libmysqlclient-dev zlib1g-dev libcu
 # The server's core package has no service and no system database: nothing starts, now or at boot.
 demo='mariadb-server-core mariadb-client'
 tests='libcmocka-dev clang-format clang-tidy cppcheck shellcheck mandoc groff-base systemd openssl
-       strace procps binutils e2fsprogs mount util-linux
-       python3 python3-pytest python3-pytest-xdist python3-pymysql python3-aiosmtpd'
+       strace libxml2-utils procps binutils e2fsprogs mount util-linux chromium
+       python3 python3-pytest python3-pytest-xdist python3-pymysql python3-yaml python3-aiosmtpd galera-4
+       php-cli php-mysql age apache2-bin'
+# These come with services, which stay off: tests start the programs on ports of their own.
+services='openssh-server etcd-server prometheus prometheus-node-exporter prometheus-alertmanager'
+# Unpacked where the tests look for them (tests/system/wk/stores.py): installed, some thirty more packages come with
+# them, with services that watch and change disks, or a cluster.
+stores='ceph-mon ceph-osd ceph-common radosgw resource-agents'
+unpacked=${WORLDKEEPER_SERVERS:-/var/cache/worldkeeper/servers}/stores
+package='build-essential debhelper libcmocka-dev lintian'
 bench='python3 python3-pymysql mydumper pigz gnuplot-nox'
 
 [ $# -gt 0 ] || set -- build
-wanted=()
+wanted=() with_stores='' unpack=''
 for set in "$@"; do
     case $set in
     build) list=$build ;;
     demo) list=$demo ;;
-    test) list="$build $demo $bench $tests" ;;
+    test)
+        with_stores=yes
+        list="$build $demo $bench $tests $services $package"
+        ;;
     bench) list=$bench ;;
     coverage) list="$build $demo $bench $tests gcovr" ;;
+    package) list="$build $package" ;;
     clean-root) list='debootstrap' ;;
     --help)
         usage
@@ -67,23 +80,63 @@ for package in "${wanted[@]}"; do
     *) missing+=("$package") ;;
     esac
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+[ -z "$with_stores" ] || [ "$(cat "$unpacked/.complete" 2>/dev/null)" = "$stores" ] || unpack=yes
+[ ${#missing[@]} -gt 0 ] || [ -n "$unpack" ] || exit 0
 
 as_root=()
 if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "missing, and neither root nor sudo to install them: ${missing[*]}"
+    command -v sudo >/dev/null || die "missing, and neither root nor sudo to install them: ${missing[*]}${unpack:+ $stores}"
     as_root=(sudo)
 fi
 
-printf 'Installing from Debian: %s\n' "${missing[*]}"
+[ ${#missing[@]} = 0 ] || printf 'Installing from Debian: %s\n' "${missing[*]}"
+[ -z "$unpack" ] || printf 'Unpacking from Debian into %s: %s\n' "$unpacked" "$stores"
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# What packages ask before they start a service. One that is there already says what this machine wants.
+policy=/usr/sbin/policy-rc.d
+own_policy=''
+finish() {
+    rm -f "$log"
+    [ -z "$own_policy" ] || "${as_root[@]}" rm -f "$policy"
+}
+trap finish EXIT
+if [ ! -e "$policy" ]; then
+    own_policy=yes
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+    "${as_root[@]}" chmod 755 "$policy"
+fi
 # --no-remove: better an error than somebody's other packages gone.
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" \
         >>"$log" 2>&1 </dev/null
 }
-if ! { apt update && apt install --yes --no-remove --no-install-recommends "${missing[@]}"; }; then
+if ! { apt update && { [ ${#missing[@]} = 0 ] ||
+    apt install --yes --no-remove --no-install-recommends "${missing[@]}"; }; }; then
     tail -n 25 "$log" >&2
     die "apt-get could not install them; its output ends as above"
 fi
+for package in "${missing[@]}"; do
+    case " $services " in
+    *" $package "*)
+        # Not always of the package's name: openssh-server brings ssh.service.
+        mapfile -t units < <(dpkg -L "$package" | sed -n 's|^\(/usr\)\?/lib/systemd/system/\([^@/]*\.service\)$|\2|p')
+        "${as_root[@]}" systemctl --quiet disable "${units[@]}" >>"$log" 2>&1 ||
+            die "$package is installed, but would start at boot: systemctl disable ${units[*]}"
+        ;;
+    esac
+done
+[ -n "$unpack" ] || exit 0
+new=$unpacked.new
+read -ra packages <<<"$stores"
+"${as_root[@]}" rm -rf "$new"
+"${as_root[@]}" mkdir -p "$new/debs/partial"
+apt install --yes --download-only --no-install-recommends -o Dir::Cache::archives="$new/debs" "${packages[@]}" || {
+    tail -n 25 "$log" >&2
+    die "apt-get could not fetch what S3 and the agent of Pacemaker are tested with; its output ends as above"
+}
+for package in "$new"/debs/*.deb; do
+    "${as_root[@]}" dpkg-deb -x "$package" "$new"
+done
+"${as_root[@]}" rm -rf "$new/debs" "$unpacked"
+"${as_root[@]}" tee "$new/.complete" <<<"$stores" >/dev/null
+"${as_root[@]}" mv "$new" "$unpacked"

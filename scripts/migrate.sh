@@ -12,14 +12,19 @@ usage() {
     cat <<'END'
 Usage: migrate.sh [OPTIONS] DIRECTORY
 
-Reads the old scripts in DIRECTORY and writes a config and a password file for
-worldkeeper. Says for each thing where it was found and whether it was carried over.
+Reads the old scripts in DIRECTORY, with the arguments that the crontab gives them,
+and writes a config and a password file for worldkeeper; where cron starts them with
+several sets of arguments, for each. Says for each thing where it was found and whether
+it was carried over. The newest old dump is copied to where a restore can read it.
 Never overwrites a file, never prints a password, changes nothing of the old.
 
   --to DIR        where NAME.ini and NAME.password go (default: /etc/worldkeeper)
   --name NAME     name of the world (default: made from the schema's)
   --dumps DIR     where worldkeeper's dumps will be
                   (default: /var/lib/worldkeeper/NAME)
+  --schema, --user, --host, --socket, --flag, --interval VALUE
+                  what the scripts do not say, or not so that it is understood
+  --old-dumps DIR where the scripts put their dumps
   --my-cnf FILE   the client's option file that the scripts rely on
                   (default: .my.cnf of the scripts' owner)
   --crontab FILE  where to look for cron lines, may be repeated
@@ -34,13 +39,17 @@ die() {
     exit 1
 }
 
-to=/etc/worldkeeper name='' dumps_to='' my_cnf='' dry_run=no dir=''
+to=/etc/worldkeeper name='' dumps_to='' my_cnf='' dry_run=no dir='' old_given=''
 crontabs=()
+declare -A given=() # by config key: what an option says
 while [ $# -gt 0 ]; do
     case $1 in
-    --to | --name | --dumps | --my-cnf | --crontab)
+    --to | --name | --dumps | --my-cnf | --crontab | --schema | --user | --host | --socket | --flag | \
+        --interval | --old-dumps)
         [ $# -ge 2 ] || die "$1 wants a value"
         case $1 in
+        --schema | --user | --host | --socket | --flag | --interval) given[${1#--}]=$2 ;;
+        --old-dumps) old_given=$2 ;;
         --to) to=$2 ;;
         --name) name=$2 ;;
         --dumps) dumps_to=$2 ;;
@@ -103,6 +112,7 @@ keep() {
 # Reading shell text
 # ---------------------------------------------------------------------------------------------------
 
+args=() # of the script that is read
 unknown=$'\x01' # stands for what is known only when the script runs
 sep=$'\x1f'     # between the words of a command
 
@@ -162,6 +172,8 @@ expand() {
         inner=${inner:2}
         if [[ $inner =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]]; then
             lookup "$inner"
+        elif [[ $inner =~ ^[1-9]$ ]]; then
+            REPLY=${args[inner-1]-$unknown}
         elif [[ $inner =~ ^([A-Za-z_][A-Za-z0-9_]*):?-(.*)$ ]]; then
             local default=${BASH_REMATCH[2]}
             lookup "${BASH_REMATCH[1]}"
@@ -178,6 +190,10 @@ expand() {
         if [[ $text =~ ^\$([A-Za-z_][A-Za-z0-9_]*) ]]; then
             used=${#BASH_REMATCH[0]}
             lookup "${BASH_REMATCH[1]}"
+        elif [[ $text =~ ^\$[1-9] ]]; then
+            used=2 REPLY=${args[${text:1:1}-1]-$unknown}
+        elif [[ $text =~ ^\$[@*] ]] && [ ${#args[@]} -gt 0 ]; then
+            used=2 REPLY=${args[*]}
         elif [[ $text =~ ^\$[0-9?#@*\$!-] ]]; then
             used=2 REPLY=$unknown
         else
@@ -393,6 +409,7 @@ simple_command() {
     gzip | pigz) gzip_command "$@" ;;
     find) find_command "$@" ;;
     . | source) if [ $# -gt 0 ]; then read_script "$1"; fi ;;
+    php | php[0-9]* | php-cgi | php-cli) php_command "$@" ;;
     curl | wget)
         note 'left out' "$place" \
             "$command: for a chat there is [alert.webhook] url_file, for a watchdog elsewhere [heartbeat] url_file"
@@ -409,7 +426,12 @@ simple_command() {
         bash | sh | function | *"$unknown"* | *'()' | *')' | '*') ;;
     *)
         case $path in
-        "$dir"/*) ;; # one of the scripts itself
+        "$dir"/*) # one of the scripts itself
+            if [ -z "${seen_file[$path]:-}" ] && is_script "$path"; then
+                local -a args=("$@")
+                read_script "$path"
+            fi
+            ;;
         *)
             if [ ! -e "$dir/$command" ] && [[ $command =~ ^[A-Za-z_./][A-Za-z0-9_./+-]*$ ]] &&
                 [ -z "${functions[$command]:-}" ]; then
@@ -509,6 +531,216 @@ connection_option() {
     esac
 }
 
+# ---- a probe in PHP: its connection and its query, read like the shell's, one line at a time ----
+
+# php_value TEXT: of 'text', "text with $name and {$name}", $name, $argv[1], NAME, joined by dots, in REPLY.
+php_value() {
+    local text=$1 out='' piece
+    while [ -n "$text" ]; do
+        text=${text#"${text%%[![:space:].]*}"}
+        if [[ $text =~ ^\'([^\']*)\' ]]; then
+            out+=${BASH_REMATCH[1]}
+        elif [[ $text =~ ^\"([^\"]*)\" ]]; then
+            local whole=${BASH_REMATCH[0]} inner=${BASH_REMATCH[1]}
+            while [[ $inner =~ ^([^\$\{]*)(\{?)\$([A-Za-z_][A-Za-z0-9_]*)(\[([0-9])\])?\}?(.*)$ ]]; do
+                out+=${BASH_REMATCH[1]}
+                inner=${BASH_REMATCH[6]}
+                php_variable "${BASH_REMATCH[3]}" "${BASH_REMATCH[5]}"
+                out+=$REPLY
+            done
+            out+=$inner
+            text=${text#"$whole"}
+            continue
+        elif [[ $text =~ ^\$([A-Za-z_][A-Za-z0-9_]*)(\[([0-9])\])? ]]; then
+            piece=${BASH_REMATCH[0]}
+            php_variable "${BASH_REMATCH[1]}" "${BASH_REMATCH[3]}"
+            out+=$REPLY
+            text=${text#"$piece"}
+            continue
+        elif [[ $text =~ ^[A-Za-z_][A-Za-z0-9_]* ]] && [ -n "${php_var[:${BASH_REMATCH[0]}]+set}" ]; then
+            out+=${php_var[:${BASH_REMATCH[0]}]}
+        elif [ -n "$text" ]; then
+            out+=$unknown
+            break
+        fi
+        text=${text#"${BASH_REMATCH[0]}"}
+    done
+    REPLY=$out
+}
+php_variable() {
+    if [ "$1" = argv ] && [ -n "$2" ] && [ "$2" -gt 0 ]; then
+        REPLY=${args[$2-1]-$unknown}
+    else
+        REPLY=${php_var[$1]-$unknown}
+    fi
+}
+
+# php_arguments TEXT: "(a, b)" and what follows, its parts in `parts`. Returns 1 where the text ends first.
+php_arguments() {
+    local text=${1#*\(} i c quote='' part='' depth=0 closed=1
+    parts=()
+    for ((i = 0; i < ${#text}; i++)); do
+        c=${text:i:1}
+        if [ -n "$quote" ]; then
+            if [ "$c" = "$quote" ]; then quote=''; fi
+        else
+            case $depth$c in
+            *\' | *\") quote=$c ;;
+            0,)
+                parts+=("$part")
+                part=''
+                continue
+                ;;
+            '0)')
+                closed=0
+                break
+                ;;
+            *[\(\[]) depth=$((depth + 1)) ;;
+            *[\)\]]) depth=$((depth - 1)) ;;
+            esac
+        fi
+        part+=$c
+    done
+    parts+=("$part")
+    return $closed
+}
+
+# php_connect TEXT KEY...: the arguments of a connection, and what each of them is.
+php_connect() {
+    local i parts
+    php_arguments "$1" || true
+    shift
+    uses_client=yes
+    for ((i = 0; i < ${#parts[@]} && i < $#; i++)); do
+        php_value "${parts[i]}"
+        php_option "${@:i+1:1}" "$REPLY"
+    done
+}
+php_option() {
+    case $1:$2 in
+    host:localhost | *:) ;;
+    host:* | user:* | port:*) connection_option "--$1" "$2" ;;
+    unix_socket:*) connection_option --socket "$2" ;;
+    password:*) password "$2" ;;
+    schema:* | dbname:*) keep schema "$2" "$place" "schema $2" ;;
+    dsn:mysql:*)
+        local IFS=';' one
+        for one in ${2#mysql:}; do
+            one=${one#"${one%%[![:space:]]*}"}
+            php_option "${one%%=*}" "${one#*=}"
+        done
+        ;;
+    dsn:*) note 'left out' "$place" 'PDO: its DSN is not understood; --schema, --host and --socket name what it says' ;;
+    esac
+}
+
+# php_known TEXT: what a line makes known to those after it: variables, constants, other files.
+php_known() {
+    local name='[A-Za-z_][A-Za-z0-9_]*' parts
+    local assigned="^\\\$($name)[[:space:]]*=[[:space:]]*([^=].*);[[:space:]]*\$"
+    local constant="^const[[:space:]]+($name)[[:space:]]*=[[:space:]]*(.*);[[:space:]]*\$"
+    local included='^(require|include)(_once)?[[:space:]]*\(?[[:space:]]*([^)]*)\)?[[:space:]]*;'
+    if [[ $1 =~ $assigned ]]; then
+        name=${BASH_REMATCH[1]}
+    elif [[ $1 =~ $constant ]]; then
+        name=:${BASH_REMATCH[1]}
+    elif [[ $1 =~ ^define[[:space:]]*\( ]] && php_arguments "$1" && [ ${#parts[@]} = 2 ]; then
+        php_value "${parts[0]}"
+        name=:$REPLY
+        php_value "${parts[1]}"
+        php_var[$name]=$REPLY
+        return 0
+    elif [[ $1 =~ $included ]]; then
+        php_value "${BASH_REMATCH[3]}"
+        case $REPLY in /*) ;; *) REPLY=${path%/*}/$REPLY ;; esac
+        if [ -r "$REPLY" ] && [ -z "${seen_file[$REPLY]:-}" ]; then php_lines "$REPLY"; fi
+        return 0
+    else
+        return 0
+    fi
+    php_value "${BASH_REMATCH[2]}"
+    php_var[$name]=$REPLY
+}
+
+php_from='[Ff][Rr][Oo][Mm][[:space:]]+`?([]A-Za-z0-9_.{}$[]+)'
+read_php() {
+    local -A php_var=()
+    php_lines "$1"
+}
+php_lines() {
+    local path=$1 line more text number=0 here=$place table parts
+    php_var[:__DIR__]=${path%/*}
+    seen_file[$path]=yes
+    while IFS= read -r line || [ -n "$line" ]; do
+        number=$((number + 1))
+        place=${path##*/}:$number
+        line=${line#"${line%%[![:space:]]*}"}
+        case $line in '//'* | '#'* | '*'* | '/*'*) continue ;; esac
+        php_known "$line"
+        if [[ $line =~ (mysqli?_p?connect|new[[:space:]]+mysqli|new[[:space:]]+\\?PDO)[[:space:]]*(\(.*)$ ]]; then
+            table=${BASH_REMATCH[1]} text=${BASH_REMATCH[2]}
+            until php_arguments "$text" || ! IFS= read -r more; do # its arguments are on several lines
+                number=$((number + 1))
+                text+=" $more"
+            done
+            case $table in
+            *PDO) php_connect "$text" dsn user password ;;
+            *) php_connect "$text" host user password schema ;;
+            esac
+        fi
+        case $line in
+        *mysql_select_db*\(* | *select_db*\(*)
+            php_arguments "${line#*select_db}"
+            for table in "${parts[@]}"; do
+                php_value "$table"
+                case $REPLY in '' | *"$unknown"*) ;; *) keep schema "$REPLY" "$place" "schema $REPLY" ;; esac
+            done
+            ;;
+        esac
+        if [[ ${line^^} == *SELECT* && $line =~ $php_from ]]; then
+            php_value "\"${BASH_REMATCH[1]}\""
+            sentinel_found "$REPLY"
+        fi
+    done <"$path"
+    place=$here
+}
+
+php_command() {
+    local file=''
+    while [ $# -gt 0 ]; do
+        case $1 in
+        -d) shift ;;
+        -*) ;;
+        *)
+            file=$1
+            shift
+            break
+            ;;
+        esac
+        shift
+    done
+    case $file in /*) ;; *) file=$script_dir/$file ;; esac
+    case $file in
+    *"$unknown"*) note 'left out' "$place" 'php: which file it runs is known only when the script runs' ;;
+    *)
+        if [ ! -r "$file" ]; then
+            note 'left out' "$place" "$file: cannot be read"
+        elif [ -z "${seen_file[$file]:-}" ]; then
+            local -a args=("$@")
+            read_php "$file"
+        fi
+        ;;
+    esac
+}
+
+sentinel_found() {
+    local table=${1##*.}
+    if [ -z "${old_sentinel:-}" ]; then
+        old_sentinel=$table
+        note 'left out' "$place" "sentinel $table: worldkeeper has its own; this one stays a table of the game"
+    fi
+}
+
 dump_command() {
     local plain others query option
     connection mysqldump "$@"
@@ -542,7 +774,7 @@ dump_command() {
         /*"$unknown"* | [!/]*) note 'left out' "$place" "directory of the dumps: not understood" ;;
         *)
             if [ -z "${old_dumps:-}" ]; then
-                old_dumps=$old
+                old_dumps=$old old_pattern=${redirect##*/}
                 note 'left out' "$place" "old dumps in $old: they stay, worldkeeper --restore=PATH reads them"
             fi
             ;;
@@ -561,11 +793,7 @@ client_command() {
         at=${text,,}
         at=${at%%"$offset"*}
         table=${text:${#at}+${#offset}-${#BASH_REMATCH[2]}:${#BASH_REMATCH[2]}}
-        table=${table##*.}
-        if [ -z "${old_sentinel:-}" ]; then
-            old_sentinel=$table
-            note 'left out' "$place" "sentinel $table: worldkeeper has its own; this one stays a table of the game"
-        fi
+        sentinel_found "$table"
     fi
 }
 
@@ -653,7 +881,7 @@ find_command() {
 # ---------------------------------------------------------------------------------------------------
 
 declare -A seen_file=()
-uses_client=no old_dumps='' old_sentinel=''
+uses_client=no old_dumps='' old_pattern='' old_sentinel=''
 
 # read_script PATH: line by line, with sourced files read where they are sourced.
 read_script() {
@@ -711,10 +939,16 @@ read_script() {
     place=$outer_place script=$outer_script script_dir=$outer_dir
 }
 
+minutes='' # variables with the minute of the hour
 # What is easier to see in the line as it stands.
 raw_line() {
     local line=$1
     case $line in '#'*) return 0 ;; esac
+    if [[ $line =~ ([A-Za-z_][A-Za-z0-9_]*)=.*date[^\|]*%M ]]; then minutes+=" ${BASH_REMATCH[1]} "; fi
+    if [[ $line =~ (expr|let|\(\()[^%]*[^A-Za-z0-9_]([A-Za-z_][A-Za-z0-9_]*)[^%A-Za-z0-9_]*%[[:space:]]*([0-9]+) ]] &&
+        [[ $minutes == *" ${BASH_REMATCH[2]} "* ]] && [[ $line != *mail* ]]; then
+        keep interval "${BASH_REMATCH[3]}m" "$place" "a dump each ${BASH_REMATCH[3]} minutes"
+    fi
     if [[ $line =~ %[[:space:]]*([0-9]+) ]]; then
         local every=${BASH_REMATCH[1]}
         case ${line,,} in
@@ -831,9 +1065,12 @@ read_cnf() {
     place=$here
 }
 
-# find_cron: the lines that start these scripts, for a person to remove.
+# find_cron: the lines that start these scripts, for a person to remove, and with which arguments.
+cron_sets=()                  # different lists of arguments, with $sep between them
+declare -A cron_scripts=()    # by list: the scripts that are started with it
+cron_notes=()                 # of all sets
 find_cron() {
-    local file line number started any=no
+    local file line number started rest list
     if [ ${#crontabs[@]} = 0 ]; then
         crontabs=(/etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/*)
     fi
@@ -845,87 +1082,172 @@ find_cron() {
             case $line in
             '#'*) ;;
             *"$dir"/*)
-                any=yes
                 # The line itself is not shown: a password may stand in it that is nowhere else.
-                started=${line#*"$dir"/}
-                started=${started%%[!A-Za-z0-9._/-]*}
-                note 'by hand' "$file:$number" "remove this line, which starts $started"
+                rest=${line#*"$dir"/}
+                started=${rest%%[!A-Za-z0-9._/-]*}
+                cron_notes+=("$file:$number"$'\t'"remove this line, which starts $started")
                 if [[ $line =~ ^[[:space:]]*\*/([0-9]+)[[:space:]] && $started == *dump* ]]; then
-                    keep interval "${BASH_REMATCH[1]}m" "$file:$number" \
-                        "a dump each ${BASH_REMATCH[1]} minutes"
+                    cron_every=${BASH_REMATCH[1]} cron_interval=$file:$number
                 fi
+                case $rest in *[\"\']*) ;; *) rest=${rest%%[;|&]*} ;; esac
+                scan_words "$rest"
+                list=''
+                if [ ${#scanned[@]} -gt 1 ]; then list=$(IFS=$sep && printf '%s' "${scanned[*]:1}"); fi
+                case $list in *"$unknown"*) list='' ;; esac
+                if [ -z "${cron_scripts[x$list]:-}" ] && [ -n "$list" ]; then cron_sets+=("$list"); fi
+                cron_scripts[x$list]+="$started$sep"
                 ;;
             esac
         done <"$file"
     done
-    if [ "$any" = no ]; then
-        note 'by hand' cron "no line that starts these scripts was found: look for it, and remove it"
-    fi
+}
+cron_every='' cron_interval=''
+
+# is_script FILE
+is_script() {
+    [ -f "$1" ] && [ -r "$1" ] || return 1
+    case $1 in *.sh | *.bash) return 0 ;; esac
+    case $(head -c 64 "$1" | tr -d '\0' | head -n 1) in '#!'*sh*) return 0 ;; esac
+    return 1
 }
 
-place='' script='' script_dir=$dir
-for file in "$dir"/*; do
-    if [ ! -f "$file" ] || [ ! -r "$file" ]; then continue; fi
-    case $file in
-    *.sh | *.bash) ;;
-    *) case $(head -c 64 "$file" | tr -d '\0' | head -n 1) in '#!'*sh*) ;; *) continue ;; esac ;;
-    esac
-    [ -z "${seen_file[$file]:-}" ] || continue
-    var=()
-    read_script "$file"
-done
-[ ${#seen_file[@]} -gt 0 ] || die "no shell scripts in $dir"
-[ "$uses_client" = yes ] || die "no mysqldump and no mysql is called in $dir: are these the scripts?"
-if [ -n "$my_cnf" ]; then
-    [ -r "$my_cnf" ] || die "$my_cnf cannot be read"
-    read_cnf "$my_cnf"
-elif [ -z "${found[password]:-}" ] && [ -r "$owner_home/.my.cnf" ]; then
-    read_cnf "$owner_home/.my.cnf"
-fi
-if [ -z "${found[flag]:-}" ] && [ -n "$maybe_flag" ]; then
-    keep flag "$maybe_flag" 'a variable' "flag file $maybe_flag, from the name of a variable: is it the one?"
-fi
-find_cron
+# read_all SET: the scripts as they are started with these arguments; where there is but one such set,
+# those that cron does not start as well.
+read_all() {
+    local file one
+    local -a args=() first=()
+    IFS=$sep read -ra args <<<"$1"
+    IFS=$sep read -ra first <<<"${cron_scripts[x$1]:-}"
+    for one in "${first[@]}"; do
+        if is_script "$dir/$one" && [ -z "${seen_file[$dir/$one]:-}" ]; then
+            var=()
+            read_script "$dir/$one"
+        fi
+    done
+    [ ${#cron_sets[@]} -lt 2 ] || return 0
+    for file in "$dir"/*; do
+        if ! is_script "$file" || [ -n "${seen_file[$file]:-}" ]; then continue; fi
+        var=()
+        read_script "$file"
+    done
+}
+
+# other_schema FILE: what it holds, as its first lines tell, in REPLY; empty: they do not, or it is ours.
+other_schema() {
+    local file=$1 line
+    REPLY=''
+    while IFS= read -r line; do
+        if [[ $line =~ ^--\ Host:.*Database:\ *([^[:space:]]+) ]]; then REPLY=${BASH_REMATCH[1]}; fi
+    done < <(case $file in *.gz) gzip -dc -- "$file" 2>/dev/null ;; *) cat -- "$file" ;; esac | head -c 2000 | tr -d '\0')
+    [ "$REPLY" != "${found[schema]:-}" ] || REPLY=''
+}
+
+# newest_whole_dump: of the old dumps, in old_dump; each newer one that is not whole, or another world's,
+# is named.
+old_dump=''
+newest_whole_dump() {
+    local place_of=${old_given:-$old_dumps} pattern=${old_pattern//"$unknown"/*} file last REPLY
+    if [ -z "$place_of" ] || [ ! -d "$place_of" ]; then return 0; fi
+    [ -z "$old_given" ] || pattern='*'
+    while IFS= read -rd '' file; do
+        file=${file#* }
+        case $file in *.gz) last=$(gzip -dc -- "$file" 2>/dev/null | tail -c 400) || last='' ;; *) last=$(tail -c 400 -- "$file") ;; esac
+        other_schema "$file"
+        if [ -n "$REPLY" ]; then
+            note 'left out' "$file" "an old dump of $REPLY, which is another schema"
+            continue
+        fi
+        case $last in
+        *'-- Dump completed'*)
+            old_dump=$file
+            note carried "$file" 'the newest old dump that is whole: it is copied'
+            return 0
+            ;;
+        *) note 'left out' "$file" 'an old dump that is not whole: it has no closing line, or gzip does not unpack it' ;;
+        esac
+    done < <(find "$place_of" -maxdepth 1 -type f -name "$pattern" \( -name '*.sql' -o -name '*.sql.gz' -o -name '*.gz' \) \
+        -printf '%T@ %p\0' | sort -zrn | head -zn 20)
+    note 'by hand' "$place_of" 'no whole old dump: nothing can be restored before the first own one'
+}
+
+# ---------------------------------------------------------------------------------------------------
+# One world
+# ---------------------------------------------------------------------------------------------------
+
+# understand SET: what the scripts say, into `found`.
+understand() {
+    local key file one line
+    for key in "${!given[@]}"; do keep "$key" "${given[$key]}" "--$key" "$key ${given[$key]}"; done
+    if [ -n "$cron_every" ]; then keep interval "${cron_every}m" "$cron_interval" "a dump each $cron_every minutes"; fi
+    place='' script='' script_dir=$dir
+    read_all "$1"
+    [ ${#seen_file[@]} -gt 0 ] || die "no shell scripts in $dir"
+    [ "$uses_client" = yes ] || die "no mysqldump and no mysql is called in $dir: are these the scripts?"
+    if [ -n "$my_cnf" ]; then
+        [ -r "$my_cnf" ] || die "$my_cnf cannot be read"
+        read_cnf "$my_cnf"
+    elif [ -z "${found[password]:-}" ] && [ -r "$owner_home/.my.cnf" ]; then
+        read_cnf "$owner_home/.my.cnf"
+    fi
+    if [ -z "${found[flag]:-}" ] && [ -n "$maybe_flag" ]; then
+        keep flag "$maybe_flag" 'a variable' "flag file $maybe_flag, from the name of a variable: is it the one?"
+    fi
+    for one in "${cron_notes[@]}"; do note 'by hand' "${one%%$'\t'*}" "${one#*$'\t'}"; done
+    if [ ${#cron_notes[@]} = 0 ]; then
+        note 'by hand' cron "no line that starts these scripts was found: look for it, and remove it"
+    fi
+    newest_whole_dump
+}
 
 # ---------------------------------------------------------------------------------------------------
 # The config
 # ---------------------------------------------------------------------------------------------------
 
-missing=''
-[ -n "${found[schema]:-}" ] || missing+=' the schema'
-[ -n "${found[user]:-}" ] || missing+=' the account'
-if [ -z "$name" ]; then
-    name=${found[schema]:-world}
-    name=${name,,}
-    name=${name//[^a-z0-9_-]/-}
-    name=${name#[-_]}
-    name=${name:0:32}
-fi
-[[ $name =~ ^[a-z0-9][a-z0-9_-]{0,31}$ ]] || die "name '$name': lower-case letters, digits, _ and -, at most 32"
-config=$to/$name.ini
-secret=$to/$name.password
-[ -n "$dumps_to" ] || dumps_to=/var/lib/worldkeeper/$name
+# settle: names and files of the world, and what is left to a person.
+settle() {
+    missing=''
+    [ -n "${found[schema]:-}" ] || missing+=' the schema (--schema NAME)'
+    [ -n "${found[user]:-}" ] || missing+=' the account (--user NAME)'
+    if [ -z "$name" ]; then
+        name=${found[schema]:-world}
+        name=${name,,}
+        name=${name//[^a-z0-9_-]/-}
+        name=${name#[-_]}
+        name=${name:0:32}
+    fi
+    [[ $name =~ ^[a-z0-9][a-z0-9_-]{0,31}$ ]] || die "name '$name': lower-case letters, digits, _ and -, at most 32"
+    config=$to/$name.ini
+    secret=$to/$name.password
+    if [ -z "$dumps_to" ]; then
+        dumps_to=/var/lib/worldkeeper/$name
+    elif [ ${#cron_sets[@]} -gt 1 ]; then
+        dumps_to=$dumps_to/$name
+    fi
 
-if [ -z "${found[host]:-}" ] && [ -z "${found[socket]:-}" ]; then
-    found[socket]=/run/mysqld/mysqld.sock
-    note 'by hand' "$config" "no host and no socket found: /run/mysqld/mysqld.sock is taken, Debian's"
-fi
-if [ -z "${found[password]:-}" ]; then
-    note 'by hand' "$config" 'no password found: put it into a file (chmod 0600) and name it as password_file'
-fi
-if [ -n "${found[to]:-}" ]; then
-    [ -n "${found[from]:-}" ] || found[from]=worldkeeper@$(hostname -f 2>/dev/null || hostname)
-    note 'by hand' "$config" "mail goes to port 25 of this host, from ${found[from]}: check [alert.smtp]"
-else
-    note 'by hand' "$config" 'no mail address found: fill in [alert.smtp] or [alert.webhook], else nobody is told'
-fi
-if [ -n "${found[flag]:-}" ]; then
-    note 'by hand' "${found[flag]%/*}" \
-        'user worldkeeper must be able to write here, and the service must be allowed to (ReadWritePaths)'
-else
-    note 'by hand' "$config" 'no flag file found: name its directory in [status] if a homepage polls it'
-fi
-note 'left out' restore 'a limit of its time, where there was one: worldkeeper ends one that makes no progress'
+    if [ -z "${found[host]:-}" ] && [ -z "${found[socket]:-}" ]; then
+        found[socket]=/run/mysqld/mysqld.sock
+        note 'by hand' "$config" "no host and no socket found: /run/mysqld/mysqld.sock is taken, Debian's (--host, --socket)"
+    fi
+    if [ -z "${found[password]:-}" ]; then
+        note 'by hand' "$config" 'no password found: put it into a file (chmod 0600) and name it as password_file'
+    fi
+    if [ -n "${found[to]:-}" ]; then
+        [ -n "${found[from]:-}" ] || found[from]=worldkeeper@$(hostname -f 2>/dev/null || hostname)
+        note 'by hand' "$config" "mail goes to port 25 of this host, from ${found[from]}: check [alert.smtp]"
+    else
+        note 'by hand' "$config" 'no mail address found: fill in [alert.smtp] or [alert.webhook], else nobody is told'
+    fi
+    if [ -n "${found[flag]:-}" ]; then
+        note 'by hand' "${found[flag]%/*}" \
+            'user worldkeeper must be able to write here, and the service must be allowed to (ReadWritePaths)'
+    else
+        note 'by hand' "$config" 'no flag file found: --flag FILE, if a homepage polls it'
+    fi
+    if [ -z "${found[interval]:-}" ]; then
+        note 'by hand' "$config" 'how often the scripts dump was not understood: 15m is taken (--interval)'
+    fi
+    note 'left out' restore 'a limit of its time, where there was one: worldkeeper ends one that makes no progress'
+}
 
 config_text() {
     cat <<END
@@ -982,50 +1304,115 @@ print_report() {
     done
 }
 
-print_report
-echo
-[ -z "$missing" ] || die "not found in the scripts:$missing; no config written"
-for key in "${!found[@]}"; do
-    case ${found[$key]} in
-    *$'\n'* | *$'\r'*) die "the value of $key holds a line break; no config written" ;;
-    esac
-    [ "$key" != password ] || continue
-    case ${found[$key]} in
-    *' ;'* | *' #'* | ' '* | *' ') die "the value of $key cannot be written in a config; no config written" ;;
-    esac
-done
-if config_text | LC_ALL=C grep -E '^.{200}' >/dev/null; then
-    die "a value is longer than a line of the config may be (199 bytes); no config written"
-fi
-for file in "$config" "$secret"; do
-    if [ -e "$file" ] || [ -L "$file" ]; then die "$file is there already; nothing written"; fi
-done
-if [ "$dry_run" = yes ]; then
-    echo "Would write $config:"
-    config_text | sed 's/^./  &/'
-    exit 0
-fi
+# refuse_unwritable: a config that could not be written, or would not be read.
+refuse_unwritable() {
+    [ -z "$missing" ] || die "not found in the scripts:$missing; no config written"
+    for key in "${!found[@]}"; do
+        case ${found[$key]} in
+        *$'\n'* | *$'\r'*) die "the value of $key holds a line break; no config written" ;;
+        esac
+        [ "$key" != password ] || continue
+        case ${found[$key]} in
+        *' ;'* | *' #'* | ' '* | *' ') die "the value of $key cannot be written in a config; no config written" ;;
+        esac
+    done
+    if [ -d "$dumps_to" ] && [ "$dumps_to" -ef "${old_given:-${old_dumps:-/}}" ]; then
+        die "$dumps_to is where the old dumps are; --dumps needs a directory of its own; no config written"
+    fi
+    if config_text | LC_ALL=C grep -E '^.{200}' >/dev/null; then
+        die "a value is longer than a line of the config may be (199 bytes); no config written"
+    fi
+    for file in "$config" "$secret" ${old_dump:+"$dumps_to/imported/${old_dump##*/}"}; do
+        if [ -e "$file" ] || [ -L "$file" ]; then die "$file is there already; nothing written"; fi
+    done
+}
 
-mkdir -p "$to"
-umask 077
-set -o noclobber
-files=("$config")
-if [ -n "${found[password]:-}" ]; then
-    printf '%s\n' "${found[password]}" >"$secret"
-    files+=("$secret")
-fi
-config_text >"$config"
-owner=''
-if [ "$(id -u)" = 0 ] && id -u worldkeeper >/dev/null 2>&1; then
-    chown worldkeeper: "${files[@]}"
-    owner=', owned by user worldkeeper'
-fi
-echo "Written, mode 0600$owner: ${files[*]}"
-if [ -z "$owner" ]; then echo "Give them to the user that worldkeeper runs as: chown worldkeeper: ${files[*]}"; fi
-cat <<END
-Next:
-  install -d -m 0700 -o worldkeeper -g worldkeeper $dumps_to
+write_files() {
+    local place_is=new
+    if [ -e "$dumps_to" ]; then place_is=old; fi
+    mkdir -p "$to"
+    umask 077
+    set -o noclobber
+    files=("$config")
+    if [ -n "${found[password]:-}" ]; then
+        printf '%s\n' "${found[password]}" >"$secret"
+        files+=("$secret")
+    fi
+    config_text >"$config"
+    old_copy=''
+    if [ -n "$old_dump" ]; then
+        # Of directories that are there already, the owner and the mode stay as they are.
+        local one
+        mkdir -p "${dumps_to%/*}"
+        for one in "$dumps_to" "$dumps_to/imported"; do
+            if mkdir -m 0700 "$one" 2>/dev/null; then files+=("$one"); fi
+        done
+        old_copy=$dumps_to/imported/${old_dump##*/}
+        cat -- "$old_dump" >"$old_copy"
+        files+=("$old_copy")
+    fi
+    owner=''
+    if [ "$(id -u)" = 0 ] && id -u worldkeeper >/dev/null 2>&1; then
+        chown worldkeeper: "${files[@]}"
+        owner=', owned by user worldkeeper'
+    fi
+    echo "Written, mode 0600$owner: ${files[*]}"
+    if [ -z "$owner" ]; then echo "Give them to the user that worldkeeper runs as: chown worldkeeper: ${files[*]}"; fi
+    echo Next:
+    if [ "$place_is" = new ]; then
+        echo "  install -d -m 0700 -o worldkeeper -g worldkeeper $dumps_to"
+    else
+        echo "  $dumps_to is there already, and stays as it is: user worldkeeper must be able to write in it"
+    fi
+    cat <<END
   runuser -u worldkeeper -- worldkeeper --config $config --check
   runuser -u worldkeeper -- worldkeeper --config $config --init
   remove the cron lines named above, then: systemctl enable --now worldkeeper@$name
 END
+    if [ -n "$old_copy" ]; then
+        cat <<END
+A world that is lost before its first own dump comes back from the old one:
+  runuser -u worldkeeper -- worldkeeper --config $config --restore=$(printf '%q' "$old_copy")
+END
+    fi
+}
+
+migrate_world() {
+    understand "$1"
+    settle
+    print_report
+    echo
+    refuse_unwritable
+    if [ "$dry_run" = yes ]; then
+        echo "Would write $config:"
+        config_text | sed 's/^./  &/'
+        return 0
+    fi
+    write_files
+}
+
+find_cron
+if [ ${#cron_sets[@]} -lt 2 ]; then
+    migrate_world "${cron_sets[0]:-}"
+    exit 0
+fi
+[ -z "$old_given" ] || die "--old-dumps is for one world, and cron starts the scripts for ${#cron_sets[@]}"
+for option in schema user flag; do
+    [ -z "${given[$option]:-}" ] || die "--$option is for one world, and cron starts the scripts for ${#cron_sets[@]}"
+done
+[ -z "$name" ] || die "--name is for one world, and cron starts the scripts for ${#cron_sets[@]}"
+status=0 count=0
+for set in "${cron_sets[@]}"; do
+    printf '== Arguments %s of %s, which cron gives to %s\n' "$((++count))" "${#cron_sets[@]}" \
+        "$(tr "$sep" ' ' <<<"${cron_scripts[x$set]}")"
+    set +e # what fails for one world does not end the others
+    (
+        set -e
+        migrate_world "$set"
+    )
+    result=$?
+    set -e
+    [ "$result" = 0 ] || status=$result
+    echo
+done
+exit "$status"

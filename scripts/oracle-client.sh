@@ -8,17 +8,18 @@ build=build/oracle
 
 usage() {
     cat <<'END_USAGE'
-Usage: scripts/oracle-client.sh [--no-unit]
+Usage: scripts/oracle-client.sh [--no-unit | --client]
 
 Fetches Debian sid into a directory of its own when it is not there yet (scripts/servers.sh fetch
-mysql), builds there with libmysqlclient, warnings as errors, and runs the unit tests there. As root
-or by sudo, for debootstrap and chroot.
+mysql), builds there with libmysqlclient, warnings as errors, and runs the unit tests. As root or by sudo,
+for debootstrap and chroot.
 
-Leaves build/oracle/worldkeeper, which runs here too, by sid's own loader and libraries:
+Leaves build/oracle/worldkeeper, which runs here, by sid's own loader and libraries:
 
     WK_KIND=mysql WORLDKEEPER=build/oracle/worldkeeper /usr/bin/python3 -m pytest tests/system
 
   --no-unit   only build
+  --client    of the unit tests only those that the library is linked into
 END_USAGE
 }
 
@@ -32,6 +33,7 @@ unit=yes
 while [ $# -gt 0 ]; do
     case $1 in
     --no-unit) unit=no ;;
+    --client) unit=client ;;
     --help)
         usage
         exit 0
@@ -49,37 +51,41 @@ if [ "$(id -u)" != 0 ]; then
         WORLDKEEPER_SERVERS="${WORLDKEEPER_SERVERS:-}" "$here/scripts/oracle-client.sh" "${args[@]}"
 fi
 
-# A mount namespace of its own: whatever happens, nothing stays mounted.
-if [ -z "${ORACLE_CLIENT_INSIDE:-}" ]; then
-    "$here/scripts/servers.sh" fetch mysql
-    ORACLE_CLIENT_INSIDE=yes exec unshare --mount --pid --fork --kill-child "$0" "${args[@]}"
-fi
-
+"$here/scripts/servers.sh" fetch mysql
 root=$("$here/scripts/servers.sh" root mysql)
-tree=/usr/src/worldkeeper
-mkdir -p "$root$tree" "$here/build"
-mount --make-rprivate /
-mount --bind "$here" "$root$tree"
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
 
-# Who called sudo goes on with what was built.
-give_back() {
-    [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:" "$here/$build"
-}
-trap give_back EXIT
+# A copy is built, in a directory of its own: to mount the checkout there takes a right that a container has not.
+# What is built comes back with its times, so that the next run builds only what has changed.
+tree=$(mktemp -d "$root/usr/src/worldkeeper-XXXXXX")
+trap 'rm -rf --one-file-system "$tree"' EXIT
+trap 'exit 1' HUP INT TERM
+mkdir -p "$here/$build"
+tar -C "$here" -c Makefile src tests "$build" | tar -C "$tree" -x --no-same-owner
 
 inside() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-        CMOCKA_MESSAGE_OUTPUT="${CMOCKA_MESSAGE_OUTPUT:-STDOUT}" \
-        make --no-print-directory -s -j2 -C "$tree" BUILD="$build" "$@"
+        make --no-print-directory -s -j2 -C "${tree#"$root"}" BUILD="$build" \
+        PLUGIN_DIR="$root/usr/lib/mysql/plugin" "$@"
 }
 
-# What runs outside does so by the root's loader, with the root's libraries alone: those too that
-# libraries need.
+# It runs outside by the root's loader, with the root's libraries alone: those too that libraries need.
 libc=$(compgen -G "$root/usr/lib/*/libc.so.6")
 lib=${libc%/*}
 loader=$(compgen -G "$lib/ld*.so.[0-9]")
-tools=("$build/bench/scan" "$build/tools/binlog_read" "$build/tools/segment_read" "$build/tools/row_images")
-inside LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" all "${tools[@]}"
-[ "$unit" = no ] || inside unit
+what=(all "$build/bench/scan" "$build/tools/binlog_read" "$build/tools/segment_read" "$build/tools/row_images")
+[ "$unit" = no ] || what+=(unit-build)
+inside LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" "${what[@]}"
+tar -C "$tree" -c "$build" | tar -C "$here" -x --no-same-owner
+# Who called sudo goes on with what was built.
+[ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:?}" "$here/$build"
+[ "$unit" != no ] || exit 0
+which=()
+if [ "$unit" = client ]; then
+    # As-needed: a test that calls nothing of the library does not name it.
+    for test in "$here/$build"/unit/test_*; do
+        [[ $test == *.out ]] || ! readelf -d "$test" | grep -q libmysqlclient || which+=("${test#"$here/"}")
+    done
+    [ ${#which[@]} -gt 0 ] || die "no unit test is linked with libmysqlclient"
+    which=("UNIT_BIN=${which[*]}")
+fi
+make --no-print-directory -s -C "$here" BUILD="$build" "${which[@]}" unit-run

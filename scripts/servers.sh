@@ -4,7 +4,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-roots=${WORLDKEEPER_SERVERS:-$here/build/servers}
+# Not in the checkout: the servers run as a user who may not be able to reach that, as in root's home.
+roots=${WORLDKEEPER_SERVERS:-/var/cache/worldkeeper/servers}
 
 usage() {
     cat <<'END'
@@ -21,6 +22,7 @@ Usage: scripts/servers.sh COMMAND KIND [DIR] [OPTION...]
   run KIND [OPTION...]    only the server's program, in the foreground, with these options
                           (MySQL has keys to encrypt with when --keys=DIR is one of them, as with
                           --keys=DIR --binlog-encryption=ON; start takes it as well)
+  words KIND              says the command that runs the server's program, one word on each line
   tool KIND NAME [ARGUMENT...]
                           another program that comes with it, such as mysqldump
   root KIND               says the directory that it was fetched into
@@ -30,7 +32,8 @@ Kinds:
   mysql         Oracle's MySQL of Debian sid
   mariadb-new   MariaDB of Debian sid
 
-What is fetched lies under build/servers, or where WORLDKEEPER_SERVERS says.
+What is fetched lies under /var/cache/worldkeeper/servers, or where WORLDKEEPER_SERVERS says. Started by
+root, servers run as user mysql where there is one, else as nobody; the data directory has to be theirs.
 END
 }
 
@@ -177,6 +180,17 @@ with_keys() {
     words+=(--plugin-dir="$dir")
 }
 
+# Servers refuse to be root; a machine with the core packages alone has no user mysql. This script itself stays
+# root until the program is started: the user may have no way to where the script lies. Whoever wants the server
+# to end with him (PR_SET_PDEATHSIG) still has that.
+choose_user() {
+    as=()
+    [ "$(id -u)" = 0 ] || return 0
+    user=nobody
+    ! id mysql >/dev/null 2>&1 || user=mysql
+    as=(setpriv --pdeathsig keep --reuid="$user" --regid="$(id -g "$user")" --clear-groups --)
+}
+
 run() {
     local words option options=()
     server_words
@@ -186,7 +200,8 @@ run() {
         *) options+=("$option") ;;
         esac
     done
-    exec "${words[@]}" "${options[@]}"
+    choose_user
+    exec "${as[@]}" "${words[@]}" "${options[@]}"
 }
 
 tool() {
@@ -204,42 +219,36 @@ install() {
     local data=$1 words
     shift
     server_words
+    choose_user
+    cd / # where this was started may be closed to the server's user
     # Its own: MariaDB servers that start clear theirs of tables that others use.
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
+    [ ${#as[@]} = 0 ] || chown "$user:" "$tmp"
     set -- --tmpdir="$tmp" "$@"
     case $kind in
     mariadb)
-        mariadb-install-db --no-defaults --skip-test-db --force --auth-root-authentication-method=normal \
+        "${as[@]}" mariadb-install-db --no-defaults --skip-test-db --force --auth-root-authentication-method=normal \
             --datadir="$data" "$@"
-        printf '%s\n' "$root_is_local" | "${words[@]}" --bootstrap --datadir="$data" "$@"
+        printf '%s\n' "$root_is_local" | "${as[@]}" "${words[@]}" --bootstrap --datadir="$data" "$@"
         ;;
     mysql)
-        "${words[@]}" --initialize-insecure --skip-log-bin --datadir="$data" "$@"
+        "${as[@]}" "${words[@]}" --initialize-insecure --skip-log-bin --datadir="$data" "$@"
         ;;
     mariadb-new)
-        mkdir -p "$data/mysql"
+        "${as[@]}" mkdir -p "$data/mysql"
         local sql=$root/usr/share/mariadb
         {
             printf 'use mysql;\nSET @auth_root_socket=NULL;\n'
             cat "$sql/mariadb_system_tables.sql" "$sql/mariadb_performance_tables.sql" \
                 "$sql/mariadb_system_tables_data.sql" "$sql/maria_add_gis_sp_bootstrap.sql"
             printf '%s\n' "$root_is_local"
-        } | "${words[@]}" --bootstrap --datadir="$data" --enforce-storage-engine= "$@"
+        } | "${as[@]}" "${words[@]}" --bootstrap --datadir="$data" --enforce-storage-engine= "$@"
         ;;
     esac
 }
 
 # ---- for a person: start and stop ---------------------------------------------------------------
-
-# Servers refuse to be root; a machine with the core packages alone has no user mysql.
-choose_user() {
-    as=()
-    [ "$(id -u)" = 0 ] || return 0
-    user=nobody
-    ! id mysql >/dev/null 2>&1 || user=mysql
-    as=(setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups --)
-}
 
 # The pid of the server whose data is in $dir, if it runs.
 server_pid() {
@@ -278,7 +287,7 @@ make_data() {
     rm -rf --one-file-system "$dir/data" "$dir/tmp"
     "${as[@]}" mkdir "$dir/data" "$dir/tmp" ||
         die "the server will run as $user, who cannot reach $dir: choose a directory elsewhere"
-    "${as[@]}" "$here/scripts/servers.sh" install "$kind" "$dir/data" >"$dir/install.log" 2>&1 || {
+    "$here/scripts/servers.sh" install "$kind" "$dir/data" >"$dir/install.log" 2>&1 || {
         tail -n 20 "$dir/install.log" >&2
         die "cannot make $dir/data; $dir/install.log ends as above"
     }
@@ -323,7 +332,7 @@ begin() {
     (
         cd /
         umask 077
-        exec setsid "${as[@]}" "$here/scripts/servers.sh" run "$kind" --bind-address=127.0.0.1 \
+        exec setsid "$here/scripts/servers.sh" run "$kind" --bind-address=127.0.0.1 \
             --skip-name-resolve --port="$port" --tmpdir="$dir/tmp" "$@" --datadir="$dir/data" --socket="$dir/socket" \
             --pid-file="$dir/pid" --log-error="$dir/error.log"
     ) </dev/null >>"$dir/error.log" 2>&1 &
@@ -367,6 +376,10 @@ stop)
     stop "$@"
     ;;
 run) run "$@" ;;
+words)
+    server_words
+    printf '%s\n' "${words[@]}"
+    ;;
 tool)
     needs $# "the program's name"
     tool "$@"

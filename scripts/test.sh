@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every check there is, goes on after a failure, and closes with one line: N passed, N failed.
-# A skipped test counts as failed, and so does a step that did not say how many tests it ran.
+# Runs every check there is, goes on after a failure, and closes with one line: N passed, N failed, and how many were
+# skipped, where this machine does not allow some (tests/machine.py). A test that is skipped for any other reason
+# counts as failed, and so does a step that did not say how many tests it ran.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
@@ -9,7 +10,9 @@ usage() {
 Usage: scripts/test.sh [STEP...]
 
 Installs what is missing from Debian's packages and runs all steps but "system" and "unit" (what "system-san"
-and "unit-san" run more slowly), or the named ones. WK_SEED=N takes other random worlds, kills and faults:
+and "unit-san" run more slowly), or the named ones. WK_SEED=N takes other random worlds, kills and faults.
+Where system tests run on both kinds of server, each kind runs its share of them (tests/system/README.md).
+WK_WHOLE=yes runs everything on each, and all unit tests with Oracle's library, as make nightly does:
 END
     printf '  %s\n' "${!title[@]}" | sort
 }
@@ -30,7 +33,7 @@ declare -A title=(
     [system-san]='system tests, sanitizers'
     [system-mysql]='system tests on MySQL, release'
     [system-oracle]="system tests, Oracle's library"
-    [soak]='soak, five minutes of it'
+    [soak]='soak, two minutes of it'
     [faults]='faults, a share of each kind'
     [scripts]='tests of the scripts, demo'
 )
@@ -52,17 +55,57 @@ done
 [ $# -eq 0 ] || order=("$@")
 
 out=$PWD/build/test
-stage=$PWD/build/stage
 mkdir -p "$out"
 
 # Sanitizers: any finding ends the program with an exit status that no test expects.
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-export PYTHONDONTWRITEBYTECODE=1
+# A compiler that remembers, where there is one and it has a place to: what has not changed since another run is not
+# compiled again.
+if [ -z "${CC:-}" ] && ccache gcc -c -x c /dev/null -o "$out/probe.o" 2>/dev/null; then
+    export CC='ccache gcc' CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+fi
+# Each of pytest's workers reads all tests: compiled once before they begin, not by each of them at the same time. Not
+# below tests, which stays clean.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX=$out/pycache
+compile_tests() {
+    [ ! -e "$out/pycache/compiled" ] || return 0
+    mkdir -p "$out/pycache"
+    WORLDKEEPER=$PWD/build/release/worldkeeper /usr/bin/python3 -m pytest -q -p no:cacheprovider --collect-only \
+        tests/system >/dev/null 2>&1
+    touch "$out/pycache/compiled"
+}
 
-# Each step writes to its log and leaves in `ran` and `bad` how many tests passed and failed; a step
-# that is no set of tests is one test.
-ran=0 bad=0
+# Each new server is a copy of the first one of its kind, which is made while other steps run.
+WK_TEMPLATES=$(mktemp -d) && chmod 0755 "$WK_TEMPLATES" || exit 1
+export WK_TEMPLATES
+trap 'rm -rf --one-file-system "$WK_TEMPLATES"' EXIT
+make_template() {
+    PYTHONPATH=tests/system /usr/bin/python3 -c 'import sys, wk.server; wk.server.template(*sys.argv[1:])' \
+        "$WK_TEMPLATES" "$1"
+}
+
+# Each step writes to its log and leaves in `ran`, `bad` and `not` how many tests passed, failed and were skipped; a
+# step that is no set of tests is one test.
+ran=0 bad=0 not=0
+
+# What this machine lacks; for what runs as root, faults, what root may not do.
+lacking=''
+lacks() { grep -q "^$1:" <<<"$lacking"; }
+look_at_machine() {
+    lacking=$(tests/machine.py)
+    # Each run of the tests needs the same answer.
+    WK_MACHINE=$(cut -d: -f1 <<<"$lacking")
+    export WK_MACHINE
+    lacking=$(grep -E '^(strace|processors|root|chroot|galera|mount|loop):' <<<"$lacking")
+    if [ "$(id -u)" != 0 ]; then
+        lacking=$(sed '/^loop:/d' <<<"$lacking")
+        lacks root || lacking+=$'\n'$(sudo tests/machine.py mount loop strace)
+    fi
+    lacking=$(sort -u <<<"$lacking" | sed '/^$/d')
+    [ -z "$lacking" ] || sed 's/^/this machine lacks /; s/$/ (skipped)/' <<<"$lacking"
+}
 
 run_build() { make -j2; }
 run_build_san() { make -j2 SAN=1; }
@@ -70,26 +113,28 @@ run_build_san() { make -j2 SAN=1; }
 run_lint() { make lint ANALYZER_NODES=50000; }
 run_shell() {
     local files
-    mapfile -t files < <(find scripts .ci tests/scripts -type f \( -name '*.sh' -o -path .ci/run \) | sort)
+    mapfile -t files < <(find scripts .ci tests/scripts debian systemd etc -type f \( -name '*.sh' -o -path .ci/run -o -name 'worldkeeper.p[or]*' -o -name restart-worlds -o -path debian/tests/world -o -name '*.bash' \) | sort)
     shellcheck -x -P SCRIPTDIR "${files[@]}" && echo "clean: ${files[*]}"
 }
 run_man() {
     local said
-    mandoc -T lint -W warning etc/worldkeeper.8 || return 1
-    said=$(groff -mandoc -ww -T utf8 etc/worldkeeper.8 2>&1 >/dev/null)
+    mandoc -T lint -W warning etc/worldkeeper*.[78] || return 1
+    said=$(groff -mandoc -ww -T utf8 etc/worldkeeper*.[78] 2>&1 >/dev/null)
     [ -z "$said" ] || {
         printf '%s\n' "$said"
         return 1
     }
 }
+# Not below the checkout: neither make nor systemd has a way to name a place with blanks.
+stage=''
 run_install() {
-    rm -rf "$stage"
-    make install PREFIX="$stage" SYSCONFDIR="$stage/etc" && "$stage/bin/worldkeeper" --version &&
-        find "$stage" -type f | sort
+    stage=$(mktemp -d) && make install PREFIX="$stage" SYSCONFDIR="$stage/etc" &&
+        "$stage/bin/worldkeeper" --version && find "$stage" -type f | sort
 }
 run_systemd() {
-    local unit="$stage/lib/systemd/system/worldkeeper@.service"
-    [ -f "$unit" ] || run_install || return 1
+    local unit
+    [ -n "$stage" ] || run_install || return 1
+    unit=$stage/lib/systemd/system/worldkeeper@.service
     grep -n '@PREFIX@' "$unit" && return 1
     local said
     said=$(systemd-analyze verify --man=no "$unit" 2>&1)
@@ -116,7 +161,7 @@ run_fuzz() { make fuzz-replay; }
 run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit SAN=1; }
 
 # The same random worlds, kills and faults in each run, so that what fails is what was changed;
-# `make ledger`, `make faults` and `make soak` take others each time.
+# `make kills`, `make faults`, `make soak` and the tortures take others each time.
 seed=${WK_SEED:-20261127}
 
 # As whom `as` says.
@@ -125,40 +170,52 @@ pytest() {
     local name=$1
     shift
     rm -f "$out/$name.xml"
+    compile_tests
     "${as[@]}" timeout --kill-after=30 1200 env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
+        "WK_LEDGER_SEED=$seed" "WK_PROGRESS_SEED=$seed" "WK_TAKEOVER_SEED=$seed" \
         /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX --junitxml="$out/$name.xml" -n 8 "$@"
 }
 count_junit() {
     local suite tests failures errors skipped
+    not=$(grep -o '<skipped type="pytest.skip" message="this machine: ' "$out/$1.xml" 2>/dev/null | wc -l)
     suite=$(grep -o '<testsuite [^>]*' "$out/$1.xml" 2>/dev/null | head -n 1)
     number() { sed -n "s/.* $1=\"\([0-9]*\)\".*/\1/p" <<<"$suite"; }
     tests=$(number tests) failures=$(number failures) errors=$(number errors) skipped=$(number skipped)
-    bad=$((${failures:-0} + ${errors:-0} + ${skipped:-0}))
-    ran=$((${tests:-0} - bad))
+    bad=$((${failures:-0} + ${errors:-0} + ${skipped:-0} - not))
+    ran=$((${tests:-0} - bad - not))
     if [ "$2" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
-    if [ "$ran" = 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+    if [ "$ran" = 0 ] && [ "$bad" = 0 ] && [ "$not" = 0 ]; then bad=1; fi
 }
-# Everything runs once on each server, on one of them with sanitizers.
-run_system_san() { WORLDKEEPER=$PWD/build/san/worldkeeper pytest system-san tests/system; }
+# Tests of what depends on the kind of server run on both, on MariaDB with sanitizers; the others, and each case of a test,
+# on one of them (tests/system/README.md), unless all is wanted, or the other kind does not run.
+share=()
+case " ${order[*]} " in
+*" system-mysql "*" system-san "* | *" system-san "*" system-mysql "*) [ "${WK_WHOLE:-}" = yes ] || share=(--share) ;;
+esac
+run_system_san() { WORLDKEEPER=$PWD/build/san/worldkeeper pytest system-san "${share[@]}" tests/system; }
 run_system() { WORLDKEEPER=$PWD/build/release/worldkeeper pytest system tests/system; }
 # What cannot be fetched fails, and what an earlier run found does not count for this one.
 run_system_mysql() {
     rm -f "$out/system-mysql.xml"
     scripts/servers.sh fetch mysql || return 1
-    WK_KIND=mysql WORLDKEEPER=$PWD/build/release/worldkeeper pytest system-mysql tests/system
+    WK_KIND=mysql WORLDKEEPER=$PWD/build/release/worldkeeper pytest system-mysql "${share[@]}" tests/system
 }
-# In Debian sid, which has Oracle's client library; what is built there runs here too.
-run_unit_oracle() { CMOCKA_MESSAGE_OUTPUT=TAP scripts/oracle-client.sh; }
+# In Debian sid, which has Oracle's client library; what is built there runs here.
+run_unit_oracle() {
+    local some=(--client)
+    [ "${WK_WHOLE:-}" != yes ] || some=()
+    CMOCKA_MESSAGE_OUTPUT=TAP scripts/oracle-client.sh "${some[@]}"
+}
 # A share: connecting, reading rows.
 run_system_oracle() {
     rm -f "$out/system-oracle.xml"
     scripts/oracle-client.sh --no-unit || return 1
-    WK_KIND=mysql WORLDKEEPER=$PWD/build/oracle/worldkeeper pytest system-oracle \
+    WK_KIND=mysql WORLDKEEPER=$PWD/build/oracle/worldkeeper pytest system-oracle "${share[@]}" \
         tests/system/test_{connection,dump_exact}.py
 }
 run_soak() {
-    WORLDKEEPER=$PWD/build/release/worldkeeper timeout --kill-after=30 900 \
-        tests/soak/soak.py --seconds 300 --pause 0.02 --seed "$seed" --out "$out"
+    WORLDKEEPER=$PWD/build/release/worldkeeper timeout --kill-after=30 600 \
+        tests/soak/soak.py --seconds 120 --pause 0.02 --seed "$seed" --out "$out"
 }
 # Disks that break have to be mounted.
 run_faults() {
@@ -176,7 +233,12 @@ scripts/deps.sh test || {
 # Debian sid, which the steps of MySQL and of Oracle's library wait for, comes while others run. Whether it
 # could be had they say themselves.
 case " ${order[*]} " in
-*" system-mysql "* | *oracle*) scripts/servers.sh fetch mysql >"$out/fetch.log" 2>&1 </dev/null & ;;
+*" system-mysql "* | *oracle*)
+    { scripts/servers.sh fetch mysql && make_template mysql; } >"$out/fetch.log" 2>&1 </dev/null &
+    ;;
+esac
+case " ${order[*]} " in
+*" system "* | *" system-san "*) make_template mariadb >"$out/template.log" 2>&1 </dev/null & ;;
 esac
 
 # These wait more than they work: begun beside another step, when both are asked for.
@@ -191,31 +253,42 @@ begin_beside() {
     done
 }
 
-passed=0 failed=0
-printf '%-36s %7s %7s %8s\n' step passed failed time
+look_at_machine
+# A step as a whole cannot be had.
+declare -A needs=([unit-oracle]=chroot [system-oracle]=chroot [faults]=root)
+
+passed=0 failed=0 skipped=0
+printf '%-36s %7s %7s %7s %8s\n' step passed failed skipped time
 for name in "${order[@]}"; do
     log=$out/$name.log
     start=$SECONDS
     begin_beside "$name"
-    rc=0
+    rc=0 ran=0 bad=0 not=0
+    if [ -n "${needs[$name]:-}" ] && lacks "${needs[$name]}"; then
+        printf '%-36s %7d %7d %7d %6d s\n' "${title[$name]}" 0 0 1 0
+        skipped=$((skipped + 1))
+        continue
+    fi
     if [ -n "${begun[$name]:-}" ]; then
         wait "${begun[$name]}" || rc=$?
     else
         "run_${name//-/_}" >"$log" 2>&1 </dev/null || rc=$?
     fi
-    ran=0 bad=0
     case $name in
     unit*) count_tap "$log" "$rc" ;;
     system | system-* | faults | scripts) count_junit "$name" "$rc" ;;
     *) if [ "$rc" = 0 ]; then ran=1; else bad=1; fi ;;
     esac
-    passed=$((passed + ran)) failed=$((failed + bad))
-    printf '%-36s %7d %7d %6d s\n' "${title[$name]}" "$ran" "$bad" $((SECONDS - start))
+    passed=$((passed + ran)) failed=$((failed + bad)) skipped=$((skipped + not))
+    printf '%-36s %7d %7d %7d %6d s\n' "${title[$name]}" "$ran" "$bad" "$not" $((SECONDS - start))
     if [ "$bad" != 0 ]; then
         printf '  %s ends:\n' "${log#"$PWD/"}"
         tail -n 40 "$log" | sed 's/^/  | /'
     fi
 done
 wait
-printf '\n%d passed, %d failed\n' "$passed" "$failed"
+[ -z "$stage" ] || rm -rf --one-file-system "$stage"
+printf '\n%d passed, %d failed' "$passed" "$failed"
+[ "$skipped" = 0 ] || printf ', %d skipped' "$skipped"
+echo
 [ "$failed" = 0 ]

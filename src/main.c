@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,155 +11,129 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "act.h"
-#include "control.h"
-#include "core/js.h"
-#include "core/log.h"
+#include "actions/history.h"
+#include "actions/run.h"
+#include "check/check.h"
+#include "actions/control.h"
+#include "base/environment.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "base/log.h"
+#include "progress/central_sql.h"
 #include "restore/restore.h"
-#include "screen.h"
-#include "store/seal.h"
-#include "typed.h"
-#include "world.h"
+#include "cli/help.h"
+#include "cli/screen.h"
+#include "store/signature.h"
+#include "actions/hint_command.h"
+#include "supervisor/loop.h"
+#include "actions/worlds.h"
 
 struct options {
     struct request request;
     char *config;
-    bool json, quiet, verbose, allow_root;
-    bool told; /* how it ended was said */
+    bool json, quiet, verbose, allow_root, help;
+    bool shown; /* the outcome was already printed, as JSON */
 };
 
-static const char usage[] =
-    "worldkeeper keeps the MEMORY tables of one game world alive.\n"
-    "\n"
-    "usage: worldkeeper [--config FILE | --world NAME] [ACTION] [OPTIONS]\n"
-    "\n"
-    "actions (one):\n"
-    "  --run              supervise in the foreground (default; systemd Type=notify)\n"
-    "  --check            what is right, what is missing, how to mend it\n"
-    "  --init             create the sentinel and lease tables (--force: adopt what is there)\n"
-    "  --dump             one dump now (--force: also when the world shrank)\n"
-    "  --list             dumps, newest first\n"
-    "  --verify[=DUMP]    read dumps back and say whether they are whole (default: all)\n"
-    "  --drill[=DUMP]     restore a dump into a scratch schema, compare, drop it\n"
-    "  --restore[=DUMP]   restore now; DUMP is a name, 'latest' (default), or a path\n"
-    "                     to any mysqldump .sql or .sql.gz\n"
-    "       --into SCHEMA    somewhere else\n"
-    "       --force          also over a living world, after a dump of it\n"
-    "       --dry-run        say what would be done\n"
-    "       --at TIME        to that moment, by dump and journal: \"2026-11-21 18:30:05\", 18:30, "
-    "-15m\n"
-    "  --seal[=DUMP]      take dumps without a good HMAC for ours, after reading them back\n"
-    "                     (default: all that have none)\n"
-    "  --status           state of the running supervisor\n"
-    "  --pause[=DURATION], --resume     planned work on the server\n"
-    "  --test-alert       one message through each channel\n"
-    "\n"
-    "options:\n"
-    "  --config FILE      the config of the world\n"
-    "  --world NAME       the same as --config /etc/worldkeeper/NAME.ini\n"
-    "  --json  --quiet  --verbose  --allow-root  --version  --help\n"
-    "\n"
-    "exit status: 0 done; 1 failed; 2 bad usage or config; 3 another instance has the world;\n"
-    "4 refused for safety; 5 nothing intact to restore from; 6 --status, --verify: not well\n";
-
-enum {
-    OPT_CONFIG = 256,
+enum option_kind {
+    OPT_ACTION,
+    OPT_CONFIG,
     OPT_WORLD,
-    OPT_INTO,
-    OPT_AT,
-    OPT_FORCE,
-    OPT_DRY_RUN,
-    OPT_JSON,
-    OPT_QUIET,
-    OPT_VERBOSE,
-    OPT_ALLOW_ROOT,
-    OPT_VERSION,
-    OPT_HELP,
-    OPT_ACTION, /* the first of the actions; the rest follow in the order of the table */
+    OPT_TABLE, /* may be repeated, unlike others */
+    OPT_TIME,  /* a moment, into the char * at `offset` */
+    OPT_SINCE, /* the same; "7d" is a week ago */
+    OPT_UNTIL, /* a moment that depends on the action: read_until() */
+    OPT_TEXT,  /* into the char * at `offset` */
+    OPT_FLAG,  /* sets the bool there */
+    OPT_SQL,
+    OPT_LETTER, /* the same as the letter at `offset` */
 };
 
-static const struct option longs[] = {
-    {"config", required_argument, NULL, OPT_CONFIG},
-    {"world", required_argument, NULL, OPT_WORLD},
-    {"into", required_argument, NULL, OPT_INTO},
-    {"at", required_argument, NULL, OPT_AT},
-    {"force", no_argument, NULL, OPT_FORCE},
-    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"quiet", no_argument, NULL, OPT_QUIET},
-    {"verbose", no_argument, NULL, OPT_VERBOSE},
-    {"allow-root", no_argument, NULL, OPT_ALLOW_ROOT},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {"help", no_argument, NULL, OPT_HELP},
-    {"run", no_argument, NULL, OPT_ACTION},
-    {"check", no_argument, NULL, OPT_ACTION},
-    {"init", no_argument, NULL, OPT_ACTION},
-    {"dump", no_argument, NULL, OPT_ACTION},
-    {"list", no_argument, NULL, OPT_ACTION},
-    {"verify", optional_argument, NULL, OPT_ACTION},
-    {"drill", optional_argument, NULL, OPT_ACTION},
-    {"restore", optional_argument, NULL, OPT_ACTION},
-    {"seal", optional_argument, NULL, OPT_ACTION},
-    {"status", no_argument, NULL, OPT_ACTION},
-    {"pause", optional_argument, NULL, OPT_ACTION},
-    {"resume", no_argument, NULL, OPT_ACTION},
-    {"test-alert", no_argument, NULL, OPT_ACTION},
-    {NULL, 0, NULL, 0},
+/* In the order in which check_combination() looks for those that the action does not take. */
+static const struct option_row {
+    const char *name;
+    int argument; /* as getopt_long() has it */
+    enum option_kind kind;
+    size_t offset;           /* in struct options */
+    enum action_trait trait; /* of the actions that take it; 0: all do */
+} rows[] = {
+#define AT(member) offsetof(struct options, member)
+    {"from", required_argument, OPT_TEXT, AT(request.from), ACTION_FROM},
+    {"into", required_argument, OPT_TEXT, AT(request.into), ACTION_INTO},
+    {"table", required_argument, OPT_TABLE, AT(request.tables), ACTION_TABLE},
+    {"at", required_argument, OPT_TIME, AT(request.at), ACTION_AT},
+    {"until", required_argument, OPT_UNTIL, AT(request.until), ACTION_UNTIL},
+    {"since", required_argument, OPT_SINCE, AT(request.since), ACTION_SINCE},
+    {"accept-cut", no_argument, OPT_FLAG, AT(request.accept_cut), ACTION_ACCEPT_CUT},
+    {"with-code", no_argument, OPT_FLAG, AT(request.with_code), ACTION_WITH_CODE},
+    {"dry-run", no_argument, OPT_FLAG, AT(request.dry_run), ACTION_DRY_RUN},
+    {"apply", no_argument, OPT_FLAG, AT(request.apply), ACTION_APPLY},
+    {"renumber", no_argument, OPT_FLAG, AT(request.renumber), ACTION_APPLY},
+    {"force", no_argument, OPT_FLAG, AT(request.force), ACTION_FORCE},
+    {"by-hand", no_argument, OPT_FLAG, AT(request.by_hand), ACTION_BY_HAND},
+    {"unlock", no_argument, OPT_FLAG, AT(request.unlock), ACTION_UNLOCK},
+    {"config", required_argument, OPT_CONFIG, 0, 0},
+    {"world", required_argument, OPT_WORLD, 0, 0},
+    {"json", no_argument, OPT_FLAG, AT(json), 0},
+    {"quiet", no_argument, OPT_FLAG, AT(quiet), 0},
+    {"verbose", no_argument, OPT_FLAG, AT(verbose), 0},
+    {"allow-root", no_argument, OPT_FLAG, AT(allow_root), 0},
+    {"sql", required_argument, OPT_SQL, 0, 0},
+    {"version", no_argument, OPT_LETTER, 'V', 0},
+    {"help", no_argument, OPT_LETTER, 'h', 0},
+    {"run", no_argument, OPT_ACTION, 0, 0},
+    {"check", no_argument, OPT_ACTION, 0, 0},
+    {"init", no_argument, OPT_ACTION, 0, 0},
+    {"dump", no_argument, OPT_ACTION, 0, 0},
+    {"list", no_argument, OPT_ACTION, 0, 0},
+    {"verify", optional_argument, OPT_ACTION, 0, 0},
+    {"drill", optional_argument, OPT_ACTION, 0, 0},
+    {"restore", optional_argument, OPT_ACTION, 0, 0},
+    {"conflicts", optional_argument, OPT_ACTION, 0, 0},
+    {"rollup", optional_argument, OPT_ACTION, 0, 0},
+    {"history", no_argument, OPT_ACTION, 0, 0},
+    {"write-back", no_argument, OPT_ACTION, 0, 0},
+    {"locks", no_argument, OPT_ACTION, 0, 0},
+    {"release", required_argument, OPT_ACTION, 0, 0},
+    {"seal", optional_argument, OPT_ACTION, 0, 0},
+    {"status", no_argument, OPT_ACTION, 0, 0},
+    {"pause", optional_argument, OPT_ACTION, 0, 0},
+    {"resume", no_argument, OPT_ACTION, 0, 0},
+    {"test-alert", no_argument, OPT_ACTION, 0, 0},
+    {"promote", no_argument, OPT_ACTION, 0, 0},
+    {"demote", no_argument, OPT_ACTION, 0, 0},
+    {"switch-over", no_argument, OPT_ACTION, 0, 0},
+#undef AT
 };
+#define ROWS (sizeof rows / sizeof *rows)
+#define FIRST_ROW 256 /* what getopt_long() returns for it: no character */
 
 static int set_action(struct options *o, const char *name, const char *arg, struct err *e)
 {
     struct request *r = &o->request;
-    if (r->action && strcmp(r->action, name) != 0) {
-        err_set(e, ERR_USAGE, 0, "--%s and --%s together: one action at a time", r->action, name);
-        err_hint(e, "worldkeeper --help lists the actions");
-        return -1;
+    enum action action = action_find(name);
+    bool pair = (action == ACTION_VERIFY && r->action == ACTION_ROLLUP && !arg) ||
+                (action == ACTION_ROLLUP && r->action == ACTION_VERIFY && !r->dump);
+    if (pair) { /* --rollup --verify */
+        r->verify = true;
+        action = r->action = ACTION_ROLLUP;
     }
-    free(r->action);
-    r->action = xstrdup(name);
-    if (arg && strcmp(name, "pause") == 0) {
+    if (r->action != ACTION_NONE && r->action != action) {
+        err_set(e, ERR_USAGE, 0, "--%s and --%s together: one action at a time",
+                action_name(r->action), name);
+        return err_hint(e, "worldkeeper --help lists the actions");
+    }
+    r->action = action;
+    if (arg && action == ACTION_PAUSE) {
         if (text_duration_parse(arg, &r->pause_ms) < 0 || r->pause_ms <= 0) {
             err_set(e, ERR_USAGE, 0, "--pause=%s is not a duration", arg);
-            err_hint(e, "write it with a unit: --pause=30m, --pause=2h");
-            return -1;
+            return err_hint(e, "write it with a unit: --pause=30m, --pause=2h");
         }
     } else if (arg) {
         free(r->dump);
         r->dump = xstrdup(arg);
     }
     return 0;
-}
-
-static void set_flag(struct options *o, int opt)
-{
-    switch (opt) {
-    case OPT_FORCE:
-        o->request.force = true;
-        break;
-    case OPT_DRY_RUN:
-        o->request.dry_run = true;
-        break;
-    case OPT_JSON:
-        o->json = true;
-        break;
-    case OPT_QUIET:
-        o->quiet = true;
-        break;
-    case OPT_VERBOSE:
-        o->verbose = true;
-        break;
-    case OPT_ALLOW_ROOT:
-        o->allow_root = true;
-        break;
-    case OPT_VERSION:
-        puts("worldkeeper " WK_VERSION);
-        exit(0);
-    case OPT_HELP:
-        fputs(usage, stdout);
-        exit(0);
-    default:
-        break;
-    }
 }
 
 static int set_config(struct options *o, char *path, struct err *e)
@@ -171,123 +146,212 @@ static int set_config(struct options *o, char *path, struct err *e)
     return 0;
 }
 
-/* Where and when it was typed is what it is meant by: a supervisor may have another time zone. */
-static int set_at(struct options *o, const char *text, struct err *e)
+/* Resolved here, to UTC: a supervisor may have another time zone and runs the request later. */
+static int set_time(const char *option, char **out, const char *text, struct err *e)
 {
     char utc[TEXT_SHORT];
     wall_t at, now = clock_wall();
     if (text_time_parse(text, now, &at) < 0 || at.ms > now.ms) {
-        err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is no moment of the past", text);
-        err_hint(e,
-                 "\"2026-11-21 18:30:05\" (local time, or UTC with a Z behind it), 18:30, or -15m");
-        return -1;
+        err_set(e, ERR_USAGE, 0, "--%s \"%.100s\" is no moment of the past", option, text);
+        return err_hint(
+            e, "\"2026-11-21 18:30:05\" (local time, or UTC with a Z after it), 2026-11-21 for the "
+               "beginning of that day, 18:30, or -15m");
     }
-    free(o->request.at);
-    o->request.at = xstrdup(text_utc(at, utc));
+    free(*out);
+    *out = xstrdup(text_utc(at, utc));
     return 0;
 }
 
-static int one_option(struct options *o, int opt, int index, struct err *e)
+/* Needs neither a config nor a server. Does not return but with an error. */
+static int print_sql(const char *name, struct err *e)
 {
-    switch (opt) {
+    if (strcmp(name, "progress-central") != 0)
+        return err_set(e, ERR_USAGE, 0, "--sql=%.100s: there is progress-central", name);
+    bool written = fputs(progress_central_sql, stdout) >= 0 && fflush(stdout) == 0;
+    if (!written)
+        return err_sys(e, errno, "cannot write to the standard output");
+    exit(0);
+}
+
+static int set_since(const char *option, char **out, const char *text, struct err *e)
+{
+    int64_t ago;
+    SCOPED(xfree) char *moment =
+        xasprintf("%s%s", text_duration_parse(text, &ago) == 0 ? "-" : "", text);
+    return set_time(option, out, moment, e);
+}
+
+static int set_option(struct options *o, const struct option_row *row, struct err *e)
+{
+    void *member = (char *)o + row->offset;
+    char *before;
+    switch (row->kind) {
+    case OPT_ACTION:
+        return set_action(o, row->name, optarg, e);
     case OPT_CONFIG:
         return set_config(o, xstrdup(optarg), e);
     case OPT_WORLD:
         if (strchr(optarg, '/') || optarg[0] == '.')
             return err_set(e, ERR_USAGE, 0, "--world %s: a name, not a path (see --config)",
                            optarg);
-        return set_config(o, xasprintf("/etc/worldkeeper/%s.ini", optarg), e);
-    case OPT_INTO:
-        free(o->request.into);
-        o->request.into = xstrdup(optarg);
+        return set_config(o, xasprintf(WORLDS_DIR "/%s.ini", optarg), e);
+    case OPT_TIME:
+        return set_time(row->name, (char **)member, optarg, e);
+    case OPT_SINCE:
+        return set_since(row->name, (char **)member, optarg, e);
+    case OPT_TABLE:
+        before = o->request.tables;
+        o->request.tables = before ? xasprintf("%s,%s", before, optarg) : xstrdup(optarg);
+        free(before);
         return 0;
-    case OPT_AT:
-        return set_at(o, optarg, e);
-    case OPT_ACTION:
-        return set_action(o, longs[index].name, optarg, e);
-    case '?':
-    case ':':
-        err_set(e, ERR_USAGE, 0, "bad option");
-        err_hint(e, "worldkeeper --help lists the options");
-        return -1;
-    default:
-        set_flag(o, opt);
+    case OPT_UNTIL:
+    case OPT_TEXT:
+        free(*(char **)member);
+        *(char **)member = xstrdup(optarg);
         return 0;
-    }
-}
-
-/* Options that belong to certain actions only: silence about a misplaced one could cost a world. */
-static int check_combination(const struct options *o, struct err *e)
-{
-    const struct request *r = &o->request;
-    bool restore = strcmp(r->action, "restore") == 0;
-    const char *wrong = NULL;
-    if (!restore && r->into)
-        wrong = "--into";
-    else if (!restore && r->at)
-        wrong = "--at";
-    else if (!restore && r->dry_run)
-        wrong = "--dry-run";
-    else if (r->force && !restore && strcmp(r->action, "dump") != 0 &&
-             strcmp(r->action, "init") != 0)
-        wrong = "--force";
-    if (wrong)
-        return err_set(e, ERR_USAGE, 0, "%s does not go with --%s", wrong, r->action);
-    if (!o->config) {
-        err_set(e, ERR_USAGE, 0, "which world? neither --config nor --world is given");
-        err_hint(e, "worldkeeper --world NAME reads /etc/worldkeeper/NAME.ini");
-        return -1;
+    case OPT_FLAG:
+        *(bool *)member = true;
+        return 0;
+    case OPT_SQL:
+        return print_sql(optarg, e);
+    case OPT_LETTER:
+        break;
     }
     return 0;
 }
 
+/* Refuses options that the action does not take: ignoring one could cost a world. */
+static int check_combination(const struct options *o, struct err *e)
+{
+    const struct request *r = &o->request;
+    for (size_t i = 0; i < ROWS; i++) {
+        const void *member = (const char *)o + rows[i].offset;
+        bool given = rows[i].kind == OPT_FLAG ? *(const bool *)member
+                                              : rows[i].trait && *(char *const *)member;
+        if (given && rows[i].trait && !action_is(r->action, rows[i].trait))
+            return err_set(e, ERR_USAGE, 0, "--%s does not go with --%s", rows[i].name,
+                           action_name(r->action));
+    }
+    if ((r->renumber || (r->action == ACTION_CONFLICTS && r->dry_run)) && !r->apply)
+        return err_set(e, ERR_USAGE, 0, "%s goes with --apply",
+                       r->renumber ? "--renumber" : "--dry-run");
+    if (r->from && r->dry_run)
+        return err_set(e, ERR_USAGE, 0,
+                       "--dry-run does not go with --from: the dump would be "
+                       "fetched; --list --from offsite shows what is there");
+    if (r->apply && !r->dump) {
+        err_set(e, ERR_USAGE, 0, "--apply of which file? --conflicts=FILE --apply");
+        return err_hint(e, "worldkeeper --conflicts lists them");
+    }
+    if (!o->config && r->action != ACTION_STATUS) {
+        err_set(e, ERR_USAGE, 0, "which world? neither --config nor --world is given");
+        return err_hint(e, "worldkeeper --world NAME reads /etc/worldkeeper/NAME.ini");
+    }
+    return 0;
+}
+
+/* The end of a pause lies ahead, that of what is rolled up does not. */
+static int read_until(struct request *r, struct err *e)
+{
+    SCOPED(xfree) char *text = r->until;
+    wall_t at, now = clock_wall();
+    char utc[TEXT_SHORT];
+    r->until = NULL;
+    if (!text)
+        return 0;
+    if (r->action != ACTION_PAUSE)
+        return set_time("until", &r->until, text, e);
+    if (r->pause_ms)
+        return err_set(e, ERR_USAGE, 0, "--pause=DURATION and --until: one of the two");
+    if (text_time_to_come(text, now, &at) < 0) {
+        err_set(e, ERR_USAGE, 0, "--until \"%.100s\" is no moment that is to come", text);
+        return err_hint(e, "\"2027-01-31 04:30\" (local time, or UTC with a Z after it), or 04:30");
+    }
+    r->pause_ms = at.ms - now.ms;
+    r->until = xstrdup(text_utc(at, utc)); /* the supervisor keeps to it if the clock is set */
+    return 0;
+}
+
+/* `word`: what follows the options, as in --help drill; or NULL. Does not return but with an error. */
+static int print_help(const struct options *o, const char *word, struct err *e)
+{
+    bool known = word == NULL;
+    for (size_t i = 0; i < ROWS && !known; i++)
+        known = rows[i].kind == OPT_ACTION && strcmp(rows[i].name, word) == 0;
+    if (known) {
+        help_print(word ? action_find(word) : o->request.action);
+        exit(0);
+    }
+    err_set(e, ERR_USAGE, 0, "--help %.100s: no such action", word);
+    return err_hint(e, "worldkeeper --help lists the actions");
+}
+
 static int parse(int argc, char **argv, struct options *o, struct err *e)
 {
-    int opt, index = 0;
-    while ((opt = getopt_long(argc, argv, "", longs, &index)) != -1)
-        if (one_option(o, opt, index, e) < 0)
+    struct option longs[ROWS + 1] = {{0}};
+    int opt;
+    for (size_t i = 0; i < ROWS; i++)
+        longs[i] = (struct option){.name = rows[i].name,
+                                   .has_arg = rows[i].argument,
+                                   .val = rows[i].kind == OPT_LETTER ? (int)rows[i].offset
+                                                                     : FIRST_ROW + (int)i};
+    while ((opt = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
+        if (opt == 'V') {
+            puts("worldkeeper " WK_VERSION);
+            exit(0);
+        }
+        if (opt == 'h') {
+            o->help = true;
+            continue;
+        }
+        if (opt < FIRST_ROW) {
+            err_set(e, ERR_USAGE, 0, "bad option");
+            return err_hint(e, "worldkeeper --help lists the options");
+        }
+        if (set_option(o, &rows[opt - FIRST_ROW], e) < 0)
             return -1;
-    /* `--restore NAME` with a space reads as a stray word; say so instead of restoring the latest.
-     */
+    }
+    if (o->help)
+        return print_help(o, argv[optind], e);
+    /* `--restore NAME` with a space is an error: it must not restore the latest dump. */
     if (optind < argc) {
         err_set(e, ERR_USAGE, 0, "stray word '%s'", argv[optind]);
-        err_hint(
+        return err_hint(
             e, "values of actions are joined with '=': --restore=DUMP, --verify=DUMP, --pause=30m");
-        return -1;
     }
-    if (!o->request.action)
-        o->request.action = xstrdup("run");
-    return check_combination(o, e);
+    if (o->request.action == ACTION_NONE)
+        o->request.action = ACTION_RUN;
+    return check_combination(o, e) < 0 ? -1 : read_until(&o->request, e);
 }
 
-static bool acts_on_files(const char *action)
-{
-    static const char *const words[] = {"run", "dump", "restore", "drill", "init", "seal", NULL};
-    return text_among(action, words);
-}
-
-/* Files that root makes are files that the service cannot read, and so is a directory. */
+/* The service cannot read files and directories that root creates. */
 static int check_root(const struct options *o, const struct config *c, struct err *e)
 {
-    struct stat st;
-    if (geteuid() != 0 || o->allow_root || !acts_on_files(o->request.action))
+    struct stat st = {0};
+    if (geteuid() != 0 || o->allow_root || !request_writes(&o->request))
         return 0;
-    if (strcmp(o->request.action, "run") == 0)
+    bool run = o->request.action == ACTION_RUN;
+    int fd = run ? -1 : file_dir(c->dump_dir, 0, 0, e);
+    bool known = fd >= 0 && fstat(fd, &st) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (run)
         err_set(e, ERR_REFUSED, 0, "refusing to supervise as root");
-    else if (stat(c->dump_dir, &st) < 0)
+    else if (!known && e->num != ENOENT)
+        return -1;
+    else if (!known)
         err_set(e, ERR_REFUSED, 0, "refusing to make directory %s as root", c->dump_dir);
     else if (st.st_uid != 0)
         err_set(e, ERR_REFUSED, 0, "refusing to act as root on the dumps of uid %u",
                 (unsigned)st.st_uid);
     else
         return 0;
-    if (strcmp(o->request.action, "run") == 0) {
-        char *start = typed_start(c);
+    if (o->request.action == ACTION_RUN) {
+        SCOPED(xfree) char *start = hint_start(c);
         err_hint(e, "add --allow-root, or: %s", start);
-        free(start);
     } else {
         err_hint(e, "add --allow-root, or as the service's user: worldkeeper --%s",
-                 o->request.action);
+                 action_name(o->request.action));
     }
     return -1;
 }
@@ -298,39 +362,43 @@ static void on_event(void *arg, const json_t *o)
     screen_event(o);
 }
 
-static void on_control_event(const json_t *o)
-{
-    screen_event(o);
-}
-
-static bool needs_supervisor(const char *action)
-{
-    return strcmp(action, "status") == 0 || strcmp(action, "pause") == 0 ||
-           strcmp(action, "resume") == 0;
-}
-
-/* A supervisor dumps what it restored. Here nobody does, and the newest dump may be of what the
- * restore was to replace. */
+/* A supervisor dumps after a restore. Without one no dump follows, and the newest dump may be of
+ * the world that the restore replaced. */
 static void advise_dump(const struct request *r, json_t *result)
 {
-    bool newest = restore_newest(r->dump) && !r->at && !r->force;
-    if (strcmp(r->action, "restore") == 0 && !r->into && !r->dry_run && !newest)
+    bool newest = restore_newest(r->dump) && !r->at && !r->tables && !r->force;
+    if (request_swaps(r) && !newest)
         json_object_set_new(result, "hint",
                             json_string("the newest dump is of another world than this, and would "
                                         "be restored after the next loss; worldkeeper --dump"));
 }
 
-/* Directly where the world is free, else through the supervisor that has it. */
-static int carry_out(struct act *a, const struct request *r, json_t **result, struct err *e)
+static int run_here(struct action_context *a, const struct request *r, json_t **result,
+                    struct err *e)
+{
+    int rc = action_run(a, r, result, e);
+    history_by_hand(a, r, *result, rc < 0 ? e : NULL);
+    return rc;
+}
+
+/* Runs the action here if the world's lock is free, else in the supervisor that holds it. */
+static int carry_out(struct action_context *a, const struct request *r, json_t **result,
+                     struct err *e)
 {
     struct err asked = {0};
-    if (needs_supervisor(r->action))
-        return control_ask(a, r, on_control_event, result, e);
-    if (!acts_on_files(r->action))
-        return act_run(a, r, result, e);
-    int lock = act_lock(a, e);
+    if (r->action == ACTION_CHECK)
+        return check_run(a->cfg, a->job.progress, result, e);
+    if (action_is(r->action, ACTION_SUPERVISOR))
+        return control_ask(a, r, result, e);
+    if (!request_writes(r))
+        return run_here(a, r, result, e);
+    int lock = action_lock(a, e);
+    if (lock >= 0 && control_elsewhere(a)) {
+        close(lock); /* the supervisor takes it when it switches to this directory */
+        return control_ask(a, r, result, e);
+    }
     if (lock >= 0) {
-        int rc = act_run(a, r, result, e);
+        int rc = run_here(a, r, result, e);
         if (rc == 0)
             advise_dump(r, *result);
         close(lock);
@@ -338,94 +406,80 @@ static int carry_out(struct act *a, const struct request *r, json_t **result, st
     }
     if (e->cls != ERR_BUSY)
         return -1;
-    int rc = control_ask(a, r, on_control_event, result, &asked);
-    if (rc != CONTROL_NOBODY) /* else who holds the world is no supervisor */
+    int rc = control_ask(a, r, result, &asked);
+    if (rc != CONTROL_NOBODY) /* else the lock's holder is no supervisor: keep ERR_BUSY */
         *e = asked;
     return rc;
 }
 
-/* The status answer carries its own judgement. */
-static int judge_status(const char *action, const json_t *result, struct err *e)
-{
-    const char *state = json_string_value(json_object_get(result, "state"));
-    if (strcmp(action, "status") != 0 || !state)
-        return 0;
-    bool stale = json_is_true(json_object_get(result, "stale"));
-    if (strcmp(state, "UP") == 0 && !stale)
-        return 0;
-    return err_set(e, ERR_UNWELL, 0, "%s",
-                   stale                          ? "no good dump for too long"
-                   : strcmp(state, "PAUSED") == 0 ? "the supervisor is paused"
-                                                  : "the world is not up");
-}
-
-/* A path is meant as seen from here, also when the supervisor opens it. */
+/* A relative path is resolved here, even if the supervisor opens it; links in it are resolved by
+ * the process that opens it. */
 static void absolute_path(struct request *r)
 {
-    char *full = r->dump && strchr(r->dump, '/') ? realpath(r->dump, NULL) : NULL;
-    if (!full)
+    SCOPED(xfree) char *here =
+        r->dump && r->dump[0] != '/' && strchr(r->dump, '/') ? getcwd(NULL, 0) : NULL;
+    if (!here)
         return;
+    char *full = xasprintf("%s/%s", here, r->dump);
     free(r->dump);
     r->dump = full;
 }
 
-/* The doctor looks at what may keep act_open() from working. Who only looks makes no directory: one
- * of root's making is no use to the service. */
-static int open_for(struct act *a, const char *action, const struct config *cfg, struct err *e)
+static void show_result(struct options *o, const json_t *result, int rc, const struct err *e)
 {
-    static const char *const without[] = {"check", "test-alert", NULL};
-    bool makes = acts_on_files(action);
-    *a = (struct act){.cfg = cfg, .job.dirfd = -1};
-    if (text_among(action, without))
-        return 0;
-    if (needs_supervisor(action) && access(cfg->dump_dir, F_OK) < 0 && errno == ENOENT)
-        return 0; /* nobody can be running */
-    return act_open(a, cfg, makes, e);
-}
-
-static void tell_result(struct options *o, const json_t *result, int rc, const struct err *e)
-{
-    const char *action = o->request.action;
+    enum action action = o->request.action;
     if (o->json)
         screen_json(action, result, rc < 0 ? e : NULL, rc < 0 ? err_exit(e->cls) : 0);
-    else if (result && (rc == 0 || e->cls == ERR_UNWELL || strcmp(action, "check") == 0 ||
-                        strcmp(action, "seal") == 0 || strcmp(action, "test-alert") == 0))
+    else if (result && (rc == 0 || e->cls == ERR_UNWELL || e->cls == ERR_CONDITION ||
+                        action_is(action, ACTION_SHOWN_FAILED)))
         screen_result(action, result);
-    o->told = o->json;
+    o->shown = o->json;
+}
+
+/* Without a known state no loss can be proven, so each run warns once. */
+static void warn_ignored(const struct action_context *a)
+{
+    if (a->ignored.cls != ERR_NONE)
+        log_line(LOG_WARN_,
+                 "%s: it is ignored, with the pause that may be in it, and what was last seen of "
+                 "the world is taken from the newest dump; the next contact with the world "
+                 "writes it, and --seal takes the one that is there for ours",
+                 a->ignored.text);
 }
 
 static int one_action(struct options *o, struct config *cfg, json_t **result, struct err *e)
 {
-    struct act a;
-    const char *action = o->request.action;
-    absolute_path(&o->request);
-    if (open_for(&a, action, cfg, e) < 0)
+    struct action_context a;
+    struct request *r = &o->request;
+    /* worlds_ask() opens the world itself, or reads the published status. */
+    if (r->action == ACTION_STATUS)
+        return worlds_ask(cfg, result, e) < 0 ? -1 : worlds_judge(*result, e);
+    absolute_path(r);
+    struct err later; /* action_run() refuses actions that need the key */
+    (void)signature_open(cfg, &later);
+    a = (struct action_context){.cfg = cfg, .job.dirfd = -1};
+    /* Actions that write nothing do not create the directory: one that root created is no use to the
+     * service. Without one no supervisor can be running, which control_ask() says. */
+    if (!action_is(r->action, ACTION_NO_DIR) && action_open(&a, cfg, request_writes(r), e) < 0 &&
+        !(action_is(r->action, ACTION_SUPERVISOR) && e->num == ENOENT))
         return -1;
+    err_clear(e);
+    warn_ignored(&a);
     a.emit = on_event;
-    int rc = carry_out(&a, &o->request, result, e);
-    if (rc == 0 && *result)
-        rc = judge_status(action, *result, e);
+    int rc = carry_out(&a, r, result, e);
     screen_done();
-    if (strcmp(action, "status") == 0 && rc < 0 && e->cls == ERR_UNREACHABLE)
-        e->cls = ERR_UNWELL;
-    act_close(&a);
+    action_close(&a);
     return rc;
 }
 
-static int open_to_supervise(struct act *a, struct config *cfg, struct err *e)
-{
-    if (act_open(a, cfg, true, e) < 0 || act_password(a, e) < 0)
-        return -1;
-    return seal_open(cfg, e) < 0 ? -1 : 0;
-}
-
-static const struct config *screen_world; /* whose commands are shown */
+static const struct config *screen_world; /* the world that hints name */
 
 static void make_whole(const char *hint, struct buf *out)
 {
-    typed_hint(screen_world, hint, out);
+    hint_command(screen_world, HINT_HERE, hint, out);
 }
 
+/* Keeps secrets in memory out of core dumps and debuggers, and new files private. */
 static void harden(void)
 {
     struct rlimit none = {0, 0};
@@ -435,29 +489,61 @@ static void harden(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static int run(struct options *o, struct err *e)
+/* A config that this user may not read: the hint names a user who may. */
+static int load_config(const struct options *o, char *const *argv, struct config **cfg,
+                       struct err *e)
+{
+    int rc = config_load(o->config, cfg, e);
+    if (rc == 0 || e->num != EACCES)
+        return rc;
+    SCOPED(xfree) char *retype = hint_retype(o->config, argv);
+    err_hint(e, "%s", retype);
+    return rc;
+}
+
+/* --status without a world, or of a directory: all worlds with a config there. */
+static bool asks_for_all(const struct options *o)
+{
+    struct stat st;
+    return o->request.action == ACTION_STATUS &&
+           (!o->config || (stat(o->config, &st) == 0 && S_ISDIR(st.st_mode)));
+}
+
+static int show_all(struct options *o, struct err *e)
+{
+    json_auto_t *result = NULL;
+    int rc = worlds_status(o->config ? o->config : WORLDS_DIR, &result, e);
+    show_result(o, result, rc, e);
+    return rc;
+}
+
+static int run(struct options *o, char *const *argv, struct err *e)
 {
     struct config *cfg = NULL;
     json_t *result = NULL;
-    bool supervise = strcmp(o->request.action, "run") == 0;
-    if (config_load(o->config, &cfg, e) < 0)
+    bool supervise = o->request.action == ACTION_RUN;
+    if (load_config(o, argv, &cfg, e) < 0)
         return -1;
     screen_world = cfg;
     screen_typed(make_whole);
     int rc = check_root(o, cfg, e);
     if (rc == 0 && supervise) {
-        struct act a;
-        rc = open_to_supervise(&a, cfg, e);
-        if (rc == 0)
+        struct action_context a = {.job.dirfd = -1};
+        if (signature_open(cfg, e) == -1 || action_open(&a, cfg, true, e) < 0 ||
+            action_password(&a, e) < 0) {
+            action_close(&a);
+            rc = -1;
+        } else {
+            warn_ignored(&a);
             return world_run(&a, cfg, e);
-        act_close(&a);
+        }
     } else if (rc == 0) {
         rc = one_action(o, cfg, &result, e);
     }
     if (rc < 0)
-        typed_err(cfg, e);
+        hint_error(cfg, HINT_HERE, e);
     if (!supervise)
-        tell_result(o, result, rc, e);
+        show_result(o, result, rc, e);
     json_decref(result);
     screen_typed(NULL);
     config_free(cfg);
@@ -468,18 +554,19 @@ int main(int argc, char **argv)
 {
     struct options o = {0};
     struct err e = {0};
+    environment_keep();
     harden();
     js_begin();
     int rc = parse(argc, argv, &o, &e);
     log_open(o.verbose ? LOG_DEBUG_ : o.quiet ? LOG_WARN_ : LOG_INFO_);
     screen_open(o.quiet || o.json, o.verbose);
     if (rc == 0)
-        rc = run(&o, &e);
-    bool action = o.request.action && strcmp(o.request.action, "run") != 0;
+        rc = asks_for_all(&o) ? show_all(&o, &e) : run(&o, argv, &e);
+    bool action = o.request.action != ACTION_NONE && o.request.action != ACTION_RUN;
     if (rc < 0 && (!o.json || !action || e.cls == ERR_USAGE || e.cls == ERR_CONFIG))
         screen_error(&e);
-    if (rc < 0 && o.json && action && !o.told)
-        tell_result(&o, NULL, rc, &e);
+    if (rc < 0 && o.json && action && !o.shown)
+        show_result(&o, NULL, rc, &e);
     free(o.config);
     request_free(&o.request);
     return rc < 0 ? err_exit(e.cls) : 0;

@@ -8,27 +8,16 @@ usage() {
 Usage: tests/arrows.sh [DIRECTORY]     check the tree there (default: the one this script is in)
        tests/arrows.sh --self-check    prove that each kind of violation is found
 
-  includes  each folder of src includes only the folders that it may see; at the top of src only
-            main, world*, act*, check*, control and scribe see all; only src/db/client.* see the
-            client library's headers
-  READMEs   what README.md and src/README.md name in `backticks`, files and functions, exists
+  matrix    the table in src/README.md that says which folder of src may include which: it names
+            each folder once, in an order in which none includes a later one, and allows nothing
+            that no file makes use of
+  includes  each folder of src includes only what the matrix allows; src/main.c sees all; only
+            src/mysql/client.* includes the client library's headers
+  READMEs   what README.md, CONTRIBUTING.md and src/README.md name in `backticks`, files and
+            functions, exists
 END
 }
 
-# The arrows. A stage sees core, config, db, itself, and the stage whose result it reads. "top" is a
-# file at the top of src other than these: what a person sees (screen).
-declare -A may=(
-    [top]='core'
-    [core]='core'
-    [config]='core config'
-    [db]='core db'
-    [watch]='core config db watch'
-    [dump]='core config db dump journal store'
-    [journal]='core config db journal store'
-    [store]='core config db store dump'
-    [restore]='core config db restore dump journal store'
-    [report]='core config db report'
-)
 # The database client's headers, whoever ships them.
 client='^((mysql|mariadb)/|(mysql|mysqld_error|errmsg|ma_common|mariadb_[a-z_]*)\.h$)'
 
@@ -38,36 +27,58 @@ violation() { # file, line, what
     found=$((found + 1))
 }
 
-# ---- includes ----
+# ---- the matrix ----
 
-may_see() { # folder of the file, folder that it includes
-    case " ${may[$1]} " in
-    *" $2 "*) return 0 ;;
-    *) return 1 ;;
-    esac
+declare -A may=() used=() # may[folder]: the folders that it may include; used["a b"]: an include
+matrix=src/README.md
+
+# "| from | base | config |" and, for each folder, "| config | x | |".
+read_matrix() {
+    local number line folder i cells=() columns=() seen=' '
+    while IFS=: read -r number line; do
+        IFS='|' read -ra cells <<<"${line//[[:space:]\`]/}"
+        if [ "${cells[1]:-}" = from ]; then
+            columns=("${cells[@]:2}")
+            continue
+        fi
+        folder=${cells[1]}
+        [[ $seen != *" $folder "* ]] || violation "$matrix" "$number" "$folder stands there twice"
+        may[$folder]=
+        for ((i = 0; i < ${#columns[@]}; i++)); do
+            [ "${cells[i + 2]:-}" = x ] || continue
+            may[$folder]+="${columns[i]} "
+            [[ $seen == *" ${columns[i]} "* ]] ||
+                violation "$matrix" "$number" "$folder may include ${columns[i]}, which stands at or below it"
+        done
+        seen+="$folder "
+    done < <(awk '/^\| from / { on = 1 } on && !/^\|/ { exit } on && !/^\|[-| ]*$/ { print FNR ":" $0 }' "$matrix")
+    [ "${#may[@]}" -gt 0 ] || violation "$matrix" 1 'no table "| from | … |": whom may each folder include?'
 }
 
+check_unused() {
+    local from to
+    for from in "${!may[@]}"; do
+        [ -d "src/$from" ] || violation "$matrix" 1 "the matrix names src/$from, which does not exist"
+        for to in ${may[$from]}; do
+            [ "$from" = "$to" ] || [ -n "${used["$from $to"]:-}" ] || violation "$matrix" 1 "$from may include $to, and no file does"
+        done
+    done
+}
+
+# ---- includes ----
+
 check_own() { # file, line, folder of the file, header inside src
-    local file=$1 line=$2 from=$3 header=$4 to
+    local file=$1 line=$2 from=$3 header=$4 to=${4%%/*}
     case $header in
     *..*) violation "$file" "$line" "$header: named by a way up, not from src" && return ;;
     *.c) violation "$file" "$line" "$header: a source file is no interface" && return ;;
     esac
     if [ ! -f "src/$header" ]; then
         violation "$file" "$line" "$header: no such file in src"
-        return
-    fi
-    case $header in
-    */*) to=${header%%/*} ;;
-    *) to='' ;; # at the top of src
-    esac
-    [ "$from" != all ] || return 0
-    if [ -z "$to" ]; then
-        # its own, or another of the screen's
-        [ "src/$header" = "${file%.c}.h" ] || [[ $file == src/screen* && $header == screen* ]] ||
-            violation "$file" "$line" "$from includes $header: nothing below may know the top"
-    elif ! may_see "$from" "$to"; then
-        violation "$file" "$line" "$from includes $header: it may see only ${may[$from]}"
+    elif [ "$from" != main ] && [ "$from" != "$to" ]; then
+        used["$from $to"]=1
+        [[ " ${may[$from]}" == *" $to "* ]] ||
+            violation "$file" "$line" "$from includes $header: it may include only ${may[$from]:-its own}"
     fi
 }
 
@@ -75,18 +86,18 @@ check_include() { # file, line, folder of the file, rest of the line behind "inc
     local file=$1 line=$2 from=$3 rest=$4 header
     if [[ $rest =~ ^[[:space:]]*\"([^\"]+)\" ]]; then
         header=${BASH_REMATCH[1]}
-        if [[ $header =~ $client ]]; then
+        if [[ $header =~ $client && ! -f src/$header ]]; then
             violation "$file" "$line" "$header: a system header belongs in angle brackets"
-            [[ $file == src/db/client.[ch] ]] ||
-                violation "$file" "$line" "$header: only src/db/client knows the client library"
+            [[ $file == src/mysql/client.[ch] ]] ||
+                violation "$file" "$line" "$header: only src/mysql/client knows the client library"
         else
             check_own "$file" "$line" "$from" "$header"
         fi
     elif [[ $rest =~ ^[[:space:]]*\<([^\>]+)\> ]]; then
         header=${BASH_REMATCH[1]}
         if [[ $header =~ $client ]]; then
-            [[ $file == src/db/client.[ch] ]] ||
-                violation "$file" "$line" "$header: only src/db/client knows the client library"
+            [[ $file == src/mysql/client.[ch] ]] ||
+                violation "$file" "$line" "$header: only src/mysql/client knows the client library"
         elif [ -f "src/$header" ]; then
             violation "$file" "$line" "$header: a header of ours in angle brackets"
         fi
@@ -100,13 +111,13 @@ check_includes() {
     while IFS= read -r file; do
         from=${file#src/}
         case $from in
-        */*/*) violation "$file" 1 'a folder in a folder: the arrows know one level' && continue ;;
+        */*/*) violation "$file" 1 'a folder in a folder: the matrix knows one level' && continue ;;
         */*) from=${from%%/*} ;;
-        main.[ch] | world*.[ch] | act*.[ch] | check*.[ch] | control.[ch] | scribe.[ch] | typed.[ch]) from=all ;;
-        *) from=top ;;
+        main.c) from=main ;;
+        *) violation "$file" 1 'at the top of src lies nothing but main.c' && continue ;;
         esac
-        if [ "$from" != all ] && [ -z "${may[$from]:-}" ]; then
-            violation "$file" 1 "src/$from has no arrows: say in tests/arrows.sh whom it may see"
+        if [ "$from" != main ] && [ -z "${may[$from]+set}" ]; then
+            violation "$file" 1 "src/$from is not in the matrix of src/README.md"
             continue
         fi
         while IFS=: read -r line rest; do
@@ -134,7 +145,7 @@ check_name() { # file, line, what stood between two backticks
     src/* | tests/* | scripts/* | etc/* | systemd/* | .ci/*) ;;
     *)
         # In src/README.md the paths may start below src.
-        [[ $file == src/README.md && $name == [a-z]*/* && -n ${may[${name%%/*}]:-} ]] || return 0
+        [[ $file == src/README.md && $name == [a-z]*/* && -n ${may[${name%%/*}]+set} ]] || return 0
         name=src/$name
         ;;
     esac
@@ -143,7 +154,7 @@ check_name() { # file, line, what stood between two backticks
 
 check_readmes() {
     local file line name
-    for file in README.md src/README.md; do
+    for file in README.md CONTRIBUTING.md src/README.md; do
         [ -f "$file" ] || continue
         # Fenced blocks are commands and pictures, not names.
         while IFS=: read -r line name; do
@@ -156,7 +167,9 @@ check_readmes() {
 check_tree() { # directory
     cd "$1"
     [ -d src ] || { echo "arrows: no src in $PWD" >&2 && exit 2; }
+    read_matrix
     check_includes
+    check_unused
     check_readmes
     [ "$found" = 0 ] || exit 1
 }
@@ -167,66 +180,68 @@ self=$(realpath "$0")
 here=$(dirname "$(dirname "$self")")
 
 clean_tree() { # directory: a small tree without fault
-    mkdir -p "$1"/src/{core,config,db,watch,dump,store,restore,report} "$1"/tests
+    mkdir -p "$1"/src/{base,mysql,dump,restore} "$1"/tests
     local folder
-    for folder in core config db watch dump store restore report; do
+    for folder in base mysql dump restore; do
         printf '#include <stdio.h>\nint %s_one(int n);\n' "$folder" >"$1/src/$folder/one.h"
     done
-    printf '#include "core/one.h"\n#include "db/client.h"\n' >"$1/src/db/one.c"
-    printf '#include <mysql.h>\n' >"$1/src/db/client.h"
-    printf '#include "dump/one.h"\n#include "store/one.h"\n' >"$1/src/restore/one.c"
-    printf '#include "report/one.h"\n#include "world.h"\n' >"$1/src/world.c"
-    printf '#include "watch/one.h"\n' >"$1/src/world.h"
-    printf 'Read `src/core/one.h`, `src/db/*.c`, `core_one()`.\n```\n`src/no`\n```\n' >"$1/README.md"
-    printf 'See `core/one.h`, `watch_one(n)`, `/etc/x`, `mysqldump`.\n' >"$1/src/README.md"
+    printf '#include "base/one.h"\n#include "mysql/client.h"\n' >"$1/src/mysql/one.c"
+    printf '#include <mysql.h>\n' >"$1/src/mysql/client.h"
+    printf '#include "mysql/one.h"\n' >"$1/src/dump/one.c"
+    printf '#include "dump/one.h"\n' >"$1/src/restore/one.c"
+    printf '#include "restore/one.h"\n' >"$1/src/main.c"
+    printf 'Read `src/base/one.h`, `src/mysql/*.c`, `base_one()`.\n```\n`src/no`\n```\n' >"$1/README.md"
+    printf '%s\n' 'See `base/one.h`, `dump_one(n)`, `/etc/x`, `mysqldump`.' '' \
+        '| from | base | mysql | dump | restore | shop |' '|---|---|---|---|---|---|' '| base | | | | |' \
+        '| mysql | x | | | |' '| dump | | x | | |' '| restore | | | x | |' >"$1/src/README.md"
 }
 
-expect() { # what is expected ("clean", or the start of a line), file to append to, line to append
-    local want=$1 tree got
+expect() { # what is expected ("clean", or the start of a line), then pairs: file, line to append to it
+    local want=$1 tree got ok
     tree=$(mktemp -d)
     clean_tree "$tree"
-    if [ "$want" != clean ]; then
-        mkdir -p "$(dirname "$tree/$2")"
-        printf '%s\n' "$3" >>"$tree/$2"
-    fi
+    shift
+    while [ $# -gt 0 ]; do
+        mkdir -p "$(dirname "$tree/$1")"
+        printf '%s\n' "$2" >>"$tree/$1"
+        shift 2
+    done
     got=$("$self" "$tree" 2>&1) && [ "$want" = clean ] && [ -z "$got" ] && ok=1 || ok=0
     [ "$want" != clean ] && [[ $got == "$want"* ]] && [[ $got != *$'\n'* ]] && ok=1
     rm -rf "$tree"
     [ "$ok" = 1 ] && return
-    printf 'self-check: %s: %s gave: %s\n' "${2:-}" "${3:-clean tree}" "$got"
+    printf 'self-check: expected %s, got: %s\n' "$want" "$got"
     found=$((found + 1))
 }
 
 self_check() {
     expect clean
-    expect 'src/core/two.c:1: core includes config/one.h' src/core/two.c '#include "config/one.h"'
-    expect 'src/config/one.h:3: config includes db/one.h' src/config/one.h '#include "db/one.h"'
-    expect 'src/db/one.c:3: db includes config/one.h' src/db/one.c '  #  include "config/one.h"'
-    expect 'src/watch/one.h:3: watch includes store/one.h' src/watch/one.h '#include "store/one.h"'
-    expect 'src/dump/one.h:3: dump includes watch/one.h' src/dump/one.h '#include "watch/one.h"'
-    expect 'src/store/one.h:3: store includes restore/one.h' src/store/one.h '#include "restore/one.h"'
-    expect 'src/restore/one.c:3: restore includes report/one.h' src/restore/one.c '#include "report/one.h"'
-    expect 'src/report/one.h:3: report includes watch/one.h' src/report/one.h '#include "watch/one.h"'
-    expect 'src/report/one.h:3: report includes world.h' src/report/one.h '#include "world.h"'
-    expect 'src/dump/two.c:1: mysql.h: only src/db' src/dump/two.c '#include <mysql.h>'
-    expect 'src/world.c:3: mysql/mysql.h: only src/db' src/world.c '#include <mysql/mysql.h>'
-    expect 'src/core/two.c:1: errmsg.h: only src/db' src/core/two.c '#include <errmsg.h>'
-    expect 'src/db/one.c:3: mysql.h: only src/db/client' src/db/one.c '#include <mysql.h>'
-    expect 'src/db/client.h:2: mysql.h: a system header' src/db/client.h '#include "mysql.h"'
-    expect 'src/watch/two.c:1: core/one.h: a header of ours' src/watch/two.c '#include <core/one.h>'
-    expect 'src/watch/two.c:1: ../core/one.h: named by a way up' src/watch/two.c '#include "../core/one.h"'
-    expect 'src/watch/two.c:1: one.h: no such file' src/watch/two.c '#include "one.h"'
+    expect 'src/base/two.c:1: base includes mysql/one.h' src/base/two.c '#include "mysql/one.h"'
+    expect 'src/mysql/one.c:3: mysql includes dump/one.h' src/mysql/one.c '  #  include "dump/one.h"'
+    expect 'src/dump/one.h:3: dump includes restore/one.h' src/dump/one.h '#include "restore/one.h"'
+    expect 'src/dump/two.c:1: mysql.h: only src/mysql/client' src/dump/two.c '#include <mysql.h>'
+    expect 'src/main.c:2: mysql/mysql.h: only src/mysql' src/main.c '#include <mysql/mysql.h>'
+    expect 'src/base/two.c:1: errmsg.h: only src/mysql' src/base/two.c '#include <errmsg.h>'
+    expect 'src/mysql/one.c:3: mysql.h: only src/mysql/client' src/mysql/one.c '#include <mysql.h>'
+    expect 'src/mysql/client.h:2: mysql.h: a system header' src/mysql/client.h '#include "mysql.h"'
+    expect 'src/mysql/two.c:1: base/one.h: a header of ours' src/mysql/two.c '#include <base/one.h>'
+    expect 'src/mysql/two.c:1: ../base/one.h: named by a way up' src/mysql/two.c '#include "../base/one.h"'
+    expect 'src/mysql/two.c:1: one.h: no such file' src/mysql/two.c '#include "one.h"'
     expect 'src/restore/two.c:1: restore/one.c: a source file' src/restore/two.c '#include "restore/one.c"'
-    expect 'src/watch/two.c:1: an include that cannot be read' src/watch/two.c '#include HEADER'
-    expect 'src/shop/one.c:1: src/shop has no arrows' src/shop/one.c 'int a;'
-    expect 'src/two.c:1: top includes db/one.h' src/two.c '#include "db/one.h"'
-    expect 'src/two.c:1: top includes world.h' src/two.c '#include "world.h"'
-    expect 'src/core/sub/one.c:1: a folder in a folder' src/core/sub/one.c 'int a;'
-    expect 'README.md:5: src/core/gone.c: no such file' README.md 'then `src/core/gone.c`'
-    expect 'README.md:5: src/core/one.h:2: no such file' README.md 'never a line: `src/core/one.h:2`'
+    expect 'src/mysql/two.c:1: an include that cannot be read' src/mysql/two.c '#include HEADER'
+    expect 'src/shop/one.c:1: src/shop is not in the matrix' src/shop/one.c 'int a;'
+    expect 'src/two.c:1: at the top of src' src/two.c 'int a;'
+    expect 'src/base/sub/one.c:1: a folder in a folder' src/base/sub/one.c 'int a;'
+    expect 'src/README.md:9: shop may include shop, which stands' src/README.md '| shop | | | | | x |' \
+        src/shop/one.h 'int a;'
+    expect 'src/README.md:9: mysql stands there twice' src/README.md '| mysql | x | | | |'
+    expect 'src/README.md:1: the matrix names src/shop' src/README.md '| shop | | | | |'
+    expect 'README.md:5: src/base/gone.c: no such file' README.md 'then `src/base/gone.c`'
+    expect 'README.md:5: src/base/one.h:2: no such file' README.md 'never a line: `src/base/one.h:2`'
     expect 'README.md:5: scripts/gone.sh: no such file' README.md 'run `scripts/gone.sh --all`'
-    expect 'README.md:5: core_two(): no such function' README.md 'and `core_two()`, `core_one()`'
-    expect 'src/README.md:2: src/db/gone.h: no such file' src/README.md '`core/one.h` `db/gone.h`'
+    expect 'README.md:5: base_two(): no such function' README.md 'and `base_two()`, `base_one()`'
+    expect 'src/README.md:1: shop may include base, and no file does' src/README.md '| shop | x | | | |' \
+        src/shop/one.c 'int a;'
     [ "$found" = 0 ] || exit 1
     echo 'arrows: each kind of violation is found'
 }

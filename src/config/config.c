@@ -1,7 +1,7 @@
-/* The config file, line by line. libinih splits the lines; the reader below hands them to it,
- * counts them, and stops at whatever libinih would take for something else than what was written:
- * it cuts long lines, ends a value at " ;", repeats the key above for an indented line, reports no
- * line numbers, and may return 0 in spite of an error. */
+/* Reads the config file line by line. libinih parses the lines; the reader below passes them to it,
+ * counts them, and stops at anything libinih would misread: it truncates long lines, ends a value
+ * at " ;", repeats the previous key for an indented line, reports no line numbers, and may return 0
+ * despite an error. */
 #include "config/config.h"
 
 #include <errno.h>
@@ -14,34 +14,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/config_keys.h"
-#include "core/file.h"
-#include "core/text.h"
+#include "config/keys.h"
+#include "base/file.h"
+#include "base/text.h"
 
 #define FILE_BYTES_MAX 65536
 #define VALUE_SHOWN_MAX 80
+#define LEDGER "ledger "
 
 struct reading {
     struct config_source src;
     const char *at, *end; /* what is left of the file */
-    unsigned line;        /* number of the line that libinih has now */
+    unsigned line;        /* number of the line that libinih is parsing */
     int line_size;        /* of libinih's buffer, with the NUL; 0 before the first line */
     struct config *c;
-    bool failed; /* `e` is filled: nothing more is read */
+    bool failed; /* `e` is filled, and reading ends */
     struct err *e;
 };
 
-/* The first error counts. "FILE:LINE: ..." */
+/* Sets "FILE:LINE: ..."; only the first error is kept. */
 static int fail(struct reading *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int fail(struct reading *r, const char *fmt, ...)
 {
-    struct buf text = {0};
+    SCOPED(buf_free) struct buf text = {0};
     va_list ap;
     va_start(ap, fmt);
     buf_vprintf(&text, fmt, ap);
     va_end(ap);
     err_set(r->e, ERR_CONFIG, 0, "%s:%u: %s", r->src.path, r->line, text.p);
-    buf_free(&text);
     r->failed = true;
     return -1;
 }
@@ -53,7 +53,7 @@ static bool blank(char ch)
     return ch == ' ' || ch == '\t';
 }
 
-/* A blank and then `mark`: the begin of what may be meant as a comment. */
+/* Does it contain a blank followed by `mark`, which may be meant as a comment? */
 static bool has_late_comment(const char *s, size_t len, char mark)
 {
     for (size_t i = 1; i < len; i++)
@@ -64,10 +64,10 @@ static bool has_late_comment(const char *s, size_t len, char mark)
 
 static int fail_late_comment(struct reading *r, char mark)
 {
-    fail(r, "' %c' behind other text; allowed: a comment on a line of its own", mark);
-    err_hint(r->e, "move what follows it to a line above, after '%c'; a value cannot hold ' %c'",
-             mark, mark);
-    return -1;
+    fail(r, "' %c' after other text; allowed: a comment on a line of its own", mark);
+    return err_hint(r->e,
+                    "move what follows it to a line above, after '%c'; a value cannot hold ' %c'",
+                    mark, mark);
 }
 
 static int check_bytes(struct reading *r, const char *s, size_t len)
@@ -78,13 +78,32 @@ static int check_bytes(struct reading *r, const char *s, size_t len)
             continue;
         fail(r, "%s (0x%02x) in column %zu; allowed: text in UTF-8",
              ch ? "control character" : "NUL byte", ch, i + 1);
-        err_hint(r->e, ch == '\r' ? "save the file with LF or CRLF line ends"
-                                  : "is this a text file? Save it as UTF-8");
-        return -1;
+        return err_hint(r->e, ch == '\r' ? "save the file with LF or CRLF line ends"
+                                         : "is this a text file? Save it as UTF-8");
     }
     return 0;
 }
 
+/* Begins the section "ledger NAME": its keys may come once more. */
+static int begin_ledger(struct reading *r, const char *name)
+{
+    size_t len = strlen(name);
+    struct config *c = r->c;
+    if (len == 0 || len > 40 || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != len)
+        return fail(r, "[ledger NAME]: not a ledger's name; allowed: 1 to 40 of a-z, 0-9 and _");
+    for (unsigned i = 0; i < c->ledger_count; i++)
+        if (strcmp(c->ledgers[i].name, name) == 0)
+            return fail(r, "[ledger %s]: given twice; allowed: once", name);
+    if (c->ledger_count == CONFIG_LEDGERS)
+        return fail(r, "[ledger %s]: one ledger too many; allowed: %d", name, CONFIG_LEDGERS);
+    config_ledger_defaults(&c->ledgers[c->ledger_count++], xstrdup(name));
+    for (size_t i = 0; i < config_key_count; i++)
+        if (config_is_ledger(&config_keys[i]))
+            r->src.line[i] = 0;
+    return 0;
+}
+
+/* "[section]" alone on its line, from the table of keys. */
 static int check_section(struct reading *r, const char *s, size_t len)
 {
     const char *close = memchr(s, ']', len);
@@ -93,19 +112,21 @@ static int check_section(struct reading *r, const char *s, size_t len)
     if (has_late_comment(s, len, ';') || has_late_comment(s, len, '#'))
         return fail_late_comment(r, has_late_comment(s, len, ';') ? ';' : '#');
     if (close + 1 < s + len)
-        return fail(r, "text behind a section; allowed: [section] alone on its line");
-    char *name = xstrndup(s + 1, len - 2);
-    bool known = config_section_known(name);
-    struct buf shown = {0}, allowed = {0};
+        return fail(r, "text after a section; allowed: [section] alone on its line");
+    SCOPED(xfree) char *name = xstrndup(s + 1, len - 2);
+    SCOPED(buf_free) struct buf shown = {0}, allowed = {0};
     const char *near = NULL;
+    bool known = false;
+    if (text_starts(name, LEDGER))
+        return begin_ledger(r, name + sizeof LEDGER - 1);
     for (size_t i = 0; i < config_key_count; i++) {
         const char *section = config_keys[i].section;
         if (i && strcmp(section, config_keys[i - 1].section) == 0)
             continue;
-        buf_printf(&allowed, "%s[%s]", i ? ", " : "", section);
-        if (config_near(name, section) &&
-            (!near || config_distance(name, section) < config_distance(name, near)))
-            near = section;
+        bool ledger = config_is_ledger(&config_keys[i]);
+        known |= !ledger && strcmp(section, name) == 0;
+        buf_printf(&allowed, "%s[%s%s]", i ? ", " : "", section, ledger ? " NAME" : "");
+        config_nearer(name, section, &near);
     }
     if (!known) {
         text_clean(&shown, name, VALUE_SHOWN_MAX);
@@ -113,21 +134,17 @@ static int check_section(struct reading *r, const char *s, size_t len)
         if (near)
             err_hint(r->e, "did you mean [%s]?", near);
     }
-    buf_free(&shown);
-    buf_free(&allowed);
-    free(name);
     return known ? 0 : -1;
 }
 
-/* `s` has no blanks at its end. `size`: of libinih's buffer. */
+/* `s` has no trailing blanks; `size` is that of libinih's buffer. */
 static int check_line(struct reading *r, const char *s, size_t len, int size)
 {
     if (check_bytes(r, s, len) < 0)
         return -1;
     if (len >= (size_t)size) {
         fail(r, "a line of %zu bytes; allowed: at most %d", len, size - 1);
-        err_hint(r->e, "the INI library reads no more in one line: shorten it");
-        return -1;
+        return err_hint(r->e, "the INI library reads no more in one line: shorten it");
     }
     size_t indent = 0;
     while (indent < len && blank(s[indent]))
@@ -136,13 +153,11 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
         return 0;
     if (indent) {
         fail(r, "an indented line; allowed: text from the first column on");
-        err_hint(r->e, "take the blanks out; one value cannot go over several lines");
-        return -1;
+        return err_hint(r->e, "take the blanks out; one value cannot go over several lines");
     }
     if (!text_utf8_valid(s, len)) {
         fail(r, "not UTF-8; allowed: text in UTF-8");
-        err_hint(r->e, "save the file as UTF-8");
-        return -1;
+        return err_hint(r->e, "save the file as UTF-8");
     }
     if (s[0] == '[')
         return check_section(r, s, len);
@@ -154,8 +169,7 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
     if (key == len || key == 0) /* the text is not shown: it may be a secret */
     {
         fail(r, "neither [section] nor key = value nor a comment");
-        err_hint(r->e, "a comment begins with ; or # in the first column");
-        return -1;
+        return err_hint(r->e, "a comment begins with ; or # in the first column");
     }
     return 0;
 }
@@ -166,8 +180,8 @@ static char *next_line(char *out, int size, void *arg)
     struct reading *r = arg;
     if (r->line_size == 0)
         r->line_size = size;
-    /* A smaller buffer asks for the rest of a line that libinih takes for cut because no line end
-     * came with it (versions after Debian's do): there is none. */
+    /* With a smaller buffer libinih (versions newer than Debian's) asks for the rest of a line that
+     * it believes truncated, since it got no line end: there is none. */
     if (r->failed || size < r->line_size || r->at >= r->end)
         return NULL;
     const char *s = r->at, *nl = memchr(s, '\n', (size_t)(r->end - s));
@@ -187,18 +201,24 @@ static char *next_line(char *out, int size, void *arg)
 
 /* ---- keys ---- */
 
-static void hint_unknown_key(struct reading *r, const char *section, const char *name)
+static void fail_unknown_key(struct reading *r, const char *section, const char *name)
 {
-    struct buf others = {0};
+    SCOPED(buf_free) struct buf shown = {0}, allowed = {0}, others = {0};
     const char *near = NULL;
+    text_clean(&shown, name, VALUE_SHOWN_MAX);
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
         if (strcmp(k->name, name) == 0)
             buf_printf(&others, "%s[%s]", others.len ? ", " : "", k->section);
-        if (strcmp(k->section, section) == 0 && config_near(name, k->name) &&
-            (!near || config_distance(name, k->name) < config_distance(name, near)))
-            near = k->name;
+        if (strcmp(k->section, section) != 0)
+            continue;
+        buf_printf(&allowed, "%s%s", allowed.len ? ", " : "", k->name);
+        config_nearer(name, k->name, &near);
     }
+    if (section[0])
+        fail(r, "[%s] %s: not a known key; allowed: %s", section, shown.p, allowed.p);
+    else
+        fail(r, "%s: a key before the first [section]", shown.p);
     if (others.len)
         err_hint(r->e, "'%s' belongs to %s", name, others.p);
     else if (near)
@@ -206,33 +226,13 @@ static void hint_unknown_key(struct reading *r, const char *section, const char 
     else if (text_starts(name, "pass") || text_starts(name, "secret"))
         err_hint(r->e,
                  "a password stands in a file of its own (mode 0600), named by password_file");
-    buf_free(&others);
 }
 
-static int fail_unknown_key(struct reading *r, const char *section, const char *name)
+static void fail_value(struct reading *r, const struct config_key *k, const char *value,
+                       const struct config_bad *bad)
 {
-    struct buf shown = {0}, allowed = {0};
-    text_clean(&shown, name, VALUE_SHOWN_MAX);
-    for (size_t i = 0; i < config_key_count; i++)
-        if (strcmp(config_keys[i].section, section) == 0)
-            buf_printf(&allowed, "%s%s", allowed.len ? ", " : "", config_keys[i].name);
-    if (section[0]) {
-        fail(r, "[%s] %s: not a known key; allowed: %s", section, shown.p, allowed.p);
-        hint_unknown_key(r, section, name);
-    } else {
-        fail(r, "%s: a key before the first [section]", shown.p);
-        hint_unknown_key(r, section, name);
-    }
-    buf_free(&shown);
-    buf_free(&allowed);
-    return -1;
-}
-
-static int fail_value(struct reading *r, const struct config_key *k, const char *value,
-                      const struct config_bad *bad)
-{
-    struct buf shown = {0};
-    if (k->flags & CONFIG_QUIET) {
+    SCOPED(buf_free) struct buf shown = {0};
+    if (config_is_secret(k->kind)) {
         buf_adds(&shown, "(not shown)");
     } else {
         buf_addc(&shown, '\'');
@@ -243,39 +243,35 @@ static int fail_value(struct reading *r, const struct config_key *k, const char 
          bad->allowed);
     if (bad->hint[0])
         err_hint(r->e, "%s", bad->hint);
-    buf_free(&shown);
-    return -1;
 }
 
-static int take(struct reading *r, const char *section, const char *name, const char *value)
-{
-    int i = config_key_find(section, name);
-    if (i < 0)
-        return fail_unknown_key(r, section, name);
-    const struct config_key *k = &config_keys[i];
-    if (r->src.line[i]) {
-        fail(r, "[%s] %s: given twice; allowed: once", section, name);
-        err_hint(r->e, "the first one is in line %u", r->src.line[i]);
-        return -1;
-    }
-    if (value[0] == '\0') {
-        fail(r, "[%s] %s: no value", section, name);
-        err_hint(r->e, "put '#' before the key to leave it out");
-        return -1;
-    }
-    if (!(k->flags & CONFIG_ANY_NAME) && has_late_comment(value, strlen(value), '#'))
-        return fail_late_comment(r, '#');
-    struct config_bad bad = {0};
-    if (k->parse(k, value, (char *)r->c + k->offset, &bad) < 0)
-        return fail_value(r, k, value, &bad);
-    r->src.line[i] = r->line;
-    return 0;
-}
-
+/* libinih's handler: checks and stores one key. The reader has checked the line itself. */
 static int on_key(void *arg, const char *section, const char *name, const char *value)
 {
     struct reading *r = arg;
-    return !r->failed && take(r, section, name, value) == 0;
+    struct config_bad bad = {0};
+    bool ledger = text_starts(section, LEDGER);
+    int i = config_key_find(ledger ? "ledger" : section, name);
+    if (r->failed)
+        return 0;
+    void *object = ledger ? (void *)&r->c->ledgers[r->c->ledger_count - 1] : r->c;
+    if (i < 0) {
+        fail_unknown_key(r, ledger ? "ledger" : section, name);
+    } else if (r->src.line[i]) {
+        fail(r, "[%s] %s: given twice; allowed: once", section, name);
+        err_hint(r->e, "the first one is in line %u", r->src.line[i]);
+    } else if (value[0] == '\0') {
+        fail(r, "[%s] %s: no value", section, name);
+        err_hint(r->e, "put '#' before the key to leave it out");
+    } else if (!config_is_any_name(config_keys[i].kind) &&
+               has_late_comment(value, strlen(value), '#')) {
+        fail_late_comment(r, '#');
+    } else if (config_set(object, &config_keys[i], value, &bad) < 0) {
+        fail_value(r, &config_keys[i], value, &bad);
+    } else {
+        r->src.line[i] = r->line;
+    }
+    return !r->failed;
 }
 
 /* ---- the file ---- */
@@ -285,8 +281,7 @@ static int fail_open(const char *path, int num, struct err *e)
     struct stat st;
     if (num == ENOENT && lstat(path, &st) == 0) {
         err_set(e, ERR_CONFIG, num, "%s: a symbolic link to nothing", path);
-        err_hint(e, "mend the link, or name the file itself");
-        return -1;
+        return err_hint(e, "mend the link, or name the file itself");
     }
     err_set(e, ERR_CONFIG, num, "%s: cannot be opened: %s", path, strerror(num));
     if (num == ENOENT)
@@ -294,7 +289,8 @@ static int fail_open(const char *path, int num, struct err *e)
     return -1;
 }
 
-/* Whoever can write the config can have this program write files and send data elsewhere. */
+/* Write access to the config means control over which files this program writes and where it sends
+ * data. */
 static int check_file(int fd, const char *path, struct err *e)
 {
     struct stat st;
@@ -322,62 +318,63 @@ static int check_file(int fd, const char *path, struct err *e)
 
 static int read_file(const char *path, struct buf *out, struct err *e)
 {
-    int rc = -1, fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    SCOPED(file_close) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return fail_open(path, errno, e);
     if (check_file(fd, path, e) < 0)
-        goto out;
+        return -1;
     buf_reserve(out, FILE_BYTES_MAX + 1);
     while (out->len <= FILE_BYTES_MAX) {
         ssize_t n = read(fd, out->p + out->len, FILE_BYTES_MAX + 1 - out->len);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) {
-            err_set(e, ERR_CONFIG, errno, "%s: cannot be read: %s", path, strerror(errno));
-            goto out;
-        }
+        if (n < 0)
+            return err_set(e, ERR_CONFIG, errno, "%s: cannot be read: %s", path, strerror(errno));
         if (n == 0)
             break;
         out->len += (size_t)n;
     }
-    if (out->len > FILE_BYTES_MAX) {
-        err_set(e, ERR_CONFIG, 0, "%s: too large; allowed: at most %d bytes", path, FILE_BYTES_MAX);
-        goto out;
-    }
+    if (out->len > FILE_BYTES_MAX)
+        return err_set(e, ERR_CONFIG, 0, "%s: too large; allowed: at most %d bytes", path,
+                       FILE_BYTES_MAX);
     out->p[out->len] = '\0';
-    rc = 0;
-out:
-    close(fd);
-    return rc;
+    return 0;
 }
 
 int config_load(const char *path, struct config **out, struct err *e)
 {
     static const char bom[] = "\xef\xbb\xbf";
-    struct buf file = {0};
+    SCOPED(buf_free) struct buf file = {.secret = true}; /* URLs may contain tokens */
     struct reading r = {.src.path = path, .e = e};
-    int rc = -1;
     if (read_file(path, &file, e) < 0)
-        goto out;
+        return -1;
     r.at = file.p + (text_starts(file.p, bom) ? sizeof bom - 1 : 0);
     r.end = file.p + file.len;
     r.c = xcalloc(1, sizeof *r.c);
     r.c->path = xstrdup(path);
     config_set_defaults(r.c);
     int bad = ini_parse_stream(next_line, &r, on_key, &r);
-    if (bad != 0 && !r.failed) { /* a quirk that next_line() does not know: better no config */
+    if (bad != 0 && !r.failed) { /* libinih rejects what next_line() accepted: no config */
         r.line = bad > 0 ? (unsigned)bad : r.line;
         fail(&r, "not understood by the INI library");
     }
-    if (r.failed || config_check(r.c, &r.src, e) < 0)
-        goto out;
+    if (r.failed || config_check(r.c, &r.src, e) < 0) {
+        config_free(r.c);
+        return -1;
+    }
     *out = r.c;
-    r.c = NULL;
-    rc = 0;
-out:
-    config_free(r.c);
-    buf_free(&file);
-    return rc;
+    return 0;
+}
+
+/* In a ledger's section, that of each ledger. */
+static void free_text(struct config *c, const struct config_key *k)
+{
+    bool ledger = config_is_ledger(k);
+    unsigned count = k->kind < CONFIG_TEXTS ? 0 : ledger ? c->ledger_count : 1;
+    for (unsigned n = 0; n < count; n++) {
+        char *object = ledger ? (char *)&c->ledgers[n] : (char *)c;
+        free(*(char **)(void *)(object + k->offset));
+    }
 }
 
 void config_free(struct config *c)
@@ -385,8 +382,12 @@ void config_free(struct config *c)
     if (!c)
         return;
     for (size_t i = 0; i < config_key_count; i++)
-        if (config_keys[i].flags & CONFIG_STRING)
-            free(*(char **)(void *)((char *)c + config_keys[i].offset));
+        free_text(c, &config_keys[i]);
+    for (unsigned n = 0; n < c->ledger_count; n++) {
+        free(c->ledgers[n].name);
+        config_columns_free(&c->ledgers[n].key);
+        config_columns_free(&c->ledgers[n].value);
+    }
     for (unsigned i = 0; i < c->smtp.to_count; i++)
         free(c->smtp.to[i]);
     free(c->smtp.to);

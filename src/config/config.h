@@ -1,10 +1,10 @@
-/* The configuration of one world, read from an INI file through inih with guards of our own:
- * unknown section or key, a key twice, a line over the limit, a bad value or a missing unit is an
- * error that names file, line, value and what is allowed. Nothing is read half: a config that fails
+/* The configuration of one world, read from an INI file by inih, with stricter checks of our own:
+ * an unknown section or key, a duplicate key, a line over the limit, a bad value or a missing unit
+ * is an error that names file, line, value and what is allowed. All or nothing: a config that fails
  * leaves `*out` untouched, so that a running supervisor keeps the old one on reload.
  *
- * Strings are owned by the config and never NULL unless said; durations are milliseconds, sizes are
- * bytes. Secrets are not in here: only where they stand (file_read_secret() reads them when
+ * Strings are owned by the config and never NULL unless noted; durations are milliseconds, sizes
+ * bytes. It holds no secrets, only where they are stored (file_read_secret() reads them when
  * needed). etc/example.ini shows every key; a test loads it. */
 #ifndef WK_CONFIG_CONFIG_H
 #define WK_CONFIG_CONFIG_H
@@ -12,14 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "base/err.h"
 
 enum config_tls { TLS_OFF, TLS_PREFERRED, TLS_REQUIRED, TLS_VERIFY };
-/* The changes since a dump: auto reads them from the server's log where it lets us; follow keeps
- * them in files of our own too. */
+/* Source of the changes since a dump: auto reads them from the server's binary log if possible;
+ * follow also keeps them in files of our own. */
 enum config_journal { JOURNAL_AUTO, JOURNAL_OFF, JOURNAL_SERVER, JOURNAL_FOLLOW };
 enum config_method { METHOD_AUTO, METHOD_COPY, METHOD_LOCK, METHOD_FUZZY };
 enum config_format { WEBHOOK_JSON, WEBHOOK_SLACK, WEBHOOK_DISCORD };
+/* Who decides which machine keeps the world. */
+enum config_lease { LEASE_NONE, LEASE_S3, LEASE_ETCD };
 enum config_starttls { STARTTLS_REQUIRED, STARTTLS_PREFERRED, STARTTLS_OFF };
 
 /* Bits of [alert] events. */
@@ -34,7 +36,14 @@ enum config_event {
     EVENT_SENTINEL = 1 << 7,
     EVENT_STARTED = 1 << 8,
     EVENT_JOURNAL = 1 << 9,
-    EVENT_ALL = (1 << 10) - 1,
+    EVENT_CHECK = 1 << 10,
+    EVENT_PROGRESS = 1 << 11,
+    EVENT_LEDGER = 1 << 12,
+    EVENT_DRILL = 1 << 13, /* verifies too */
+    EVENT_OFFSITE = 1 << 14,
+    EVENT_PAUSE = 1 << 15, /* one without an end */
+    EVENT_STANDBY = 1 << 16,
+    EVENT_ALL = (1 << 17) - 1,
 };
 
 struct config_mysql {
@@ -42,9 +51,9 @@ struct config_mysql {
     char *host;   /* NULL: socket */
     unsigned port;
     char *user, *password_file; /* password_file NULL: no password */
-    char *tls_ca;               /* NULL: system's */
+    char *tls_ca;               /* NULL: the system's authorities */
     enum config_tls tls;
-    bool insecure; /* tls may be less than verify, to another host */
+    bool insecure; /* allows tls below verify to another host */
     int64_t connect_timeout, read_timeout;
 };
 
@@ -54,7 +63,7 @@ struct config_smtp {
     char **to;
     unsigned to_count;
     enum config_starttls starttls;
-    bool insecure; /* starttls may be less than required, to another host */
+    bool insecure; /* allows starttls below required to another host */
     int64_t timeout;
 };
 
@@ -62,7 +71,7 @@ struct config_webhook {
     char *url, *url_file; /* both NULL: channel off; never both */
     char *tls_ca;
     enum config_format format;
-    bool insecure; /* http:// to another host */
+    bool insecure; /* allows http:// to another host */
     int64_t timeout;
 };
 
@@ -70,6 +79,73 @@ struct config_retention {
     unsigned keep_last; /* at least 1 */
     int64_t keep_within;
     unsigned keep_hourly, keep_daily, keep_weekly;
+};
+
+/* One [ledger NAME] section. */
+#define CONFIG_LEDGERS 16
+#define CONFIG_LEDGER_COLUMNS 8
+struct config_columns {
+    char *list[CONFIG_LEDGER_COLUMNS];
+    unsigned count;
+};
+struct config_ledger {
+    char *name;              /* letters, digits and "_", 1 to 40 */
+    char *table, *id, *time; /* the ledger and its columns */
+    char *levels;            /* NULL: none */
+    char *request;           /* column of request ids; NULL: none */
+    struct config_columns key, value;
+    int64_t rollup_after, interval;
+    int64_t keep; /* of rolled-up rows, in files; 0: none */
+    int64_t request_keep;
+    unsigned late_limit; /* rows of one run; 0: none */
+};
+
+/* Players' progress in a central store. */
+struct config_progress {
+    struct config_mysql server; /* the central one */
+    char *schema;
+    char *lock_id; /* NULL: there is no [progress] */
+    bool innodb;   /* the local store's engine, else MEMORY */
+    int64_t write_back;
+    unsigned max_rate; /* blobs a second; 0: no limit */
+};
+
+/* Where copies go that outlive this machine. */
+struct config_offsite {
+    char *url;                                 /* config/store_url.h; NULL: nowhere */
+    char *recipient, *recipients_file;         /* age; both NULL only with plain */
+    bool plain;                                /* not encrypted, on purpose */
+    char *identity_file;                       /* to read the copies; NULL: they are only written */
+    char *key_file, *known_hosts;              /* sftp */
+    char *endpoint, *region, *access_key_file; /* s3; endpoint NULL: AWS's of the region */
+    char *user, *password_file;                /* https; NULL: no login */
+    char *tls_ca;
+    bool insecure; /* allows http:// to another host */
+    bool segments; /* with [journal] mode = follow: these too */
+    bool delete_never;
+    uint64_t max_rate;   /* bytes a second; 0: no limit */
+    int64_t object_lock; /* 0: none */
+    int64_t timeout;     /* without any progress */
+};
+
+/* A second machine that takes the world over. */
+struct config_standby {
+    bool given; /* there is a [standby] */
+    bool warm;  /* the copy is loaded too, not only fetched */
+    enum config_lease lease;
+    char *etcd;                 /* URLs of the members, separated by ","; NULL: none */
+    char *user, *password_file; /* of etcd; NULL: no login */
+    char *tls_ca;
+    bool insecure; /* allows http:// to another host */
+    int64_t ttl;   /* of the lease */
+};
+
+/* Work by the clock: [drill], [verify]. */
+struct config_work {
+    int64_t interval;  /* 0: none */
+    int at;            /* local time, 1 + minutes after midnight; 0: at any time */
+    unsigned max_load; /* percent of the machine's processors */
+    bool offsite;      /* of a drill: of the copy in the store */
 };
 
 struct config {
@@ -83,7 +159,7 @@ struct config {
     char *sentinel; /* table name, 1 to 58 characters; the lease table is "<sentinel>_lease" */
 
     char *dump_dir; /* absolute */
-    /* Keys that manifests are sealed with (store/seal.h); NULL: none. */
+    /* Keys that sign manifests; NULL: none. */
     char *hmac_key_file, *hmac_old_key_file;
     int64_t dump_interval, dump_stall;
     enum config_method dump_method;
@@ -95,50 +171,82 @@ struct config {
 
     bool restore_auto, restore_all, restore_new_server;
     unsigned restore_connections; /* 0: auto */
-    bool restore_binlog;          /* a restore's rows go to the server's binary log */
+    bool restore_binlog;          /* the server logs a restore's rows in its binary log */
     int64_t restore_stall, restore_lock_wait;
+    unsigned restore_priority; /* among the worlds of a server */
+#define CONFIG_PRIORITY_MAX 9
 
     enum config_journal journal;
-    char *journal_dir;                          /* absolute; not given: "journal" in dump_dir */
-    uint64_t journal_segment, journal_max_size; /* of one file, of all */
+    char *journal_dir;                          /* absolute; default: "journal" in dump_dir */
+    uint64_t journal_segment, journal_max_size; /* bytes of one segment, of all */
     int64_t journal_keep;
 
     char *status_dir;                           /* NULL: status is not published */
-    char *flag_file, *json_file, *metrics_file; /* names in it; metrics_file may be NULL */
+    char *flag_file, *json_file, *metrics_file; /* names in status_dir; metrics_file may be NULL */
+
+    bool page;          /* of page/site.h */
+    char *title;        /* NULL: the world's name */
+    char *logo;         /* a file in status_dir; NULL: none */
+    char *announcement; /* NULL: none */
+    char *message_up, *message_restoring, *message_waiting;
 
     int64_t alert_repeat;
-    int64_t max_dump_age; /* not given: 1h, or 4 dump intervals if that is longer */
+    int64_t max_dump_age; /* default: 1h, or 4 dump intervals if that is longer */
     int64_t journal_lag_limit;
+    int64_t max_pause; /* of one without an end; 0: none */
     uint64_t disk_low;
-    unsigned alert_events; /* bits */
+    unsigned alert_events; /* EVENT_ bits */
     struct config_smtp smtp;
     struct config_webhook webhook;
     char *heartbeat_url, *heartbeat_url_file; /* NULL: none */
+    char *heartbeat_start,
+        *heartbeat_failure; /* ends of the URL's path; NULL: these are not told */
     bool heartbeat_insecure;
     int64_t heartbeat_timeout;
 
     char *control_dir; /* NULL: chosen at start */
+
+    struct config_ledger ledgers[CONFIG_LEDGERS];
+    unsigned ledger_count;
+
+    struct config_progress progress;
+    struct config_offsite offsite;
+    struct config_standby standby;
+    struct config_work drill, verify;
+    unsigned drill_connections; /* that it loads over */
 };
 
-/* Reads `path`: a regular file (or a symbolic link to one), at most 64 KiB, that belongs to root or
- * to the user we run as and that nobody else can write. On success *out is a new config
- * (config_free), else -1 with an error of class ERR_CONFIG that tells the first fault, and only
- * that one. */
+/* Reads `path`: a regular file (or a symbolic link to one) of at most 64 KiB that belongs to root
+ * or to the user we run as (root accepts any owner) and that nobody else can write. On success *out
+ * is a new config (config_free()), else -1 with ERR_CONFIG and the first fault only. */
 int config_load(const char *path, struct config **out, struct err *e);
 void config_free(struct config *c);
 
-/* Can a restore --into it be meant? -1 with ERR_USAGE where [world] schema could not be that. */
+/* The value of a key, "dump.interval": text as it is, numbers in digits (durations in milliseconds,
+ * sizes in bytes, yes and no as 1 and 0), a choice by its name; "" if it is not set. malloc; NULL:
+ * there is no such key, or it is a list. */
+char *config_value(const struct config *c, const char *key);
+
+/* Schemas of our own, which are dropped whatever is in them: one of these, and the world's name, which may have as
+ * many characters as a schema's. */
+#define CONFIG_DRILL_SCHEMA "worldkeeper_drill_" /* the scratch schema of a drill */
+#define CONFIG_WARM_SCHEMA "worldkeeper_warm_"   /* a standby's copy of the world */
+#define CONFIG_OWN_SCHEMA_MAX 64
+void config_own_schema(const char *prefix, const struct config *c, char out[CONFIG_OWN_SCHEMA_MAX]);
+/* Is `schema` a valid target of --into? -1 with ERR_USAGE if [world] schema would not accept it. */
 int config_check_into(const char *schema, struct err *e);
 
-/* Is it this machine, by its name or address alone? */
+/* Is it this machine, going by the name or address alone? No look-up is made. */
 bool config_is_here(const char *host);
-/* Does the URL have this scheme, and a host that is another machine? */
+/* The next part of "a, b, c", without surrounding blanks (malloc); NULL: there is none, or no list. */
+char *config_next_part(const char **list);
+/* Does the URL have this scheme and name another machine? */
 bool config_plain_to_others(const char *url, const char *scheme);
-/* Does this go over a network without being encrypted and proven? The config allows it where it
- * says insecure = yes. */
-bool config_mysql_exposed(const struct config *c);
+/* Does this connection cross a network without encryption and a verified server? Only allowed with
+ * insecure = yes. */
+bool config_mysql_exposed(const struct config_mysql *m);
 bool config_smtp_exposed(const struct config *c);
-/* The i-th such thing in this config, in words; NULL behind the last. To be told loudly. */
+/* The i-th such connection of this config, as a sentence for a warning; NULL after the last. */
 const char *config_exposed(const struct config *c, unsigned i);
 
 #endif

@@ -1,36 +1,36 @@
-/* Copies of tables inside the server, made by several connections at a time while one of them holds
- * the tables locked.
+/* Copies tables inside the server over several connections at once, while one of them (the holder)
+ * keeps the tables locked.
  *
  * The holder locks all tables in one statement, which the server does without deadlock whatever the
- * game locks. The other connections lock nothing: they read with HIGH_PRIORITY, which passes by
- * the writers that wait for the holder. What they cannot have at once (a waiting ALTER or TRUNCATE
- * bars new readers of its table) the holder copies itself. Big tables are copied in parts.
+ * game locks. The other connections take no locks: they read with HIGH_PRIORITY, which goes ahead
+ * of the writers waiting for the holder. Tables that they cannot read at once (a waiting ALTER or
+ * TRUNCATE blocks new readers) are copied by the holder. Large tables are copied in parts.
  *
- * All functions are called by one thread; the threads in between are the module's own. */
+ * All functions are called by one thread; the module starts its own worker threads. */
 #ifndef WK_DUMP_COPIES_H
 #define WK_DUMP_COPIES_H
 
-#include "core/progress.h"
-#include "db/rows.h"
+#include "base/progress.h"
+#include "mysql/rows.h"
 
 struct copies;
 
-/* Before the lock: plans the copies of all tables that are not transactional, and opens the other
- * connections, fewer where the server refuses them. `holder` (its default schema is the tables')
- * and `tables` are borrowed until the end. */
+/* Call before locking: plans the copies of all tables that are not transactional, and opens the
+ * other connections, fewer if the server refuses some. `holder` (whose default schema is that of
+ * the tables) and `tables` are borrowed until copies_end(). */
 struct copies *copies_plan(const struct db_params *p, struct db *holder,
                            const struct db_tables *tables, struct err *e);
-/* With the lock held: begins to copy, in the background. The holder is in use from now on. */
+/* With the lock held: starts copying in the background. `holder` is busy until copies_finish(). */
 void copies_start(struct copies *c);
-/* Waits for the end of it; then the lock may go. With `give_up` no further table is begun and the
- * copies are of no use. */
+/* Waits until copying has finished; then the lock can be released. With `give_up` no further copy
+ * is started, and the copies must not be used. */
 int copies_finish(struct copies *c, bool give_up, struct progress *progress, struct err *e);
-/* The rows of tables->list[table], from its copy. */
+/* Reads the rows of tables->list[table] from its copy. */
 int copies_read(struct copies *c, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                 struct err *e);
 /* Fails when one of the other connections was lost. */
 int copies_check(struct copies *c, struct err *e);
-/* Drops the copies that the other connections hold. Never while copying goes on. */
+/* Drops the copies held by the other connections. Not to be called while copying is running. */
 void copies_end(struct copies *c);
 
 #endif

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/rows.h"
-#include "db/sql.h"
+#include "mysql/rows.h"
+#include "sql/literal.h"
+#include "sql/token.h"
 
 #define READ_CHUNK 262144u
-/* No statement of ours is longer than one row, and no row than the largest max_allowed_packet. */
+/* None of our statements is longer, as no row exceeds the largest possible max_allowed_packet. */
 #define STATEMENT_MAX ((1u << 30) + FORMAT_STATEMENT)
 
 void format_header(struct buf *b, uint64_t heap_limit)
@@ -19,7 +20,7 @@ void format_header(struct buf *b, uint64_t heap_limit)
                 "SET SESSION time_zone='+00:00', "
                 "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks=0, "
                 "unique_checks=0;\n");
-    /* MySQL's GREATEST() of these is a decimal, which its variable does not take. */
+    /* In MySQL GREATEST() of these is a decimal, which the variable does not accept. */
     buf_printf(
         b,
         "SET SESSION max_heap_table_size=CAST(GREATEST(@@SESSION.max_heap_table_size,%" PRIu64
@@ -28,8 +29,8 @@ void format_header(struct buf *b, uint64_t heap_limit)
     buf_adds(b, "/*M!100201 SET SESSION check_constraint_checks=0 */;\n");
 }
 
-/* Only where it is otherwise: setting it takes a right. MariaDB passes over what is for such
- * versions. */
+/* Sets it only if it differs, because setting it requires a privilege. MariaDB skips conditional
+ * comments for these versions. */
 static void set_to(struct buf *b, unsigned since, const char *variable, int value)
 {
     buf_printf(b,
@@ -83,15 +84,17 @@ void format_trailer(struct buf *b, size_t tables, uint64_t rows)
 }
 
 struct format_reader {
-    struct gunzip *in; /* NULL: all there is is in `text` */
+    struct gunzip *in; /* NULL: the whole input is in `text` */
     char *name;
-    struct buf text; /* what was read and not yet used begins at `at` */
+    struct buf text; /* consumed up to `at` */
     size_t at;
     bool eof, begun, definitions;
-    bool rowless;   /* definitions were read: what follows is no rows of the table before them */
-    bool one_table; /* a part: it ends without a trailer */
+    bool rowless;   /* after the definitions: rows of the table before them are not allowed */
+    bool one_table; /* a single table's region: it ends without a trailer */
+    bool rows_only; /* no CREATE TABLE: each INSERT names its table */
+    bool uncounted; /* it may end without a trailer */
     struct buf delimiter, table, columns;
-    struct buf insert; /* "INSERT INTO … VALUES\n" of the statement before */
+    struct buf insert; /* "INSERT INTO … VALUES\n" of the previous statement */
     unsigned column_count;
     size_t tables;
     uint64_t rows;
@@ -109,7 +112,15 @@ struct format_reader *format_open(struct gunzip *in, const char *name)
 struct format_reader *format_open_table(struct gunzip *in, const char *name)
 {
     struct format_reader *r = format_open(in, name);
-    r->begun = r->one_table = true;
+    r->begun = r->one_table = r->uncounted = true;
+    return r;
+}
+
+struct format_reader *format_open_rows(struct gunzip *in, const char *name, bool counted)
+{
+    struct format_reader *r = format_open(in, name);
+    r->begun = r->rows_only = true;
+    r->uncounted = !counted;
     return r;
 }
 
@@ -142,16 +153,15 @@ static int bad(const struct format_reader *r, struct err *e, const char *why)
 {
     const char *from = r->text.p ? r->text.p + r->at : "";
     uint64_t read = r->in ? gunzip_plain_bytes(r->in) : r->text.len;
-    struct buf seen = {0};
+    SCOPED(buf_free) struct buf seen = {0};
     text_clean(&seen, from, 60);
     err_set(e, ERR_DAMAGED, 0, "%s: %s at byte %" PRIu64 " of its text%s%s, before: %s", r->name,
             why, read - (r->text.len - r->at), r->one_table && r->table.p ? " of table " : "",
             r->one_table && r->table.p ? r->table.p : "", seen.p);
-    buf_free(&seen);
     return -1;
 }
 
-/* More text behind what is there; used text in front is dropped first. */
+/* Reads more text after what is there; drops the consumed text first. */
 static int more(struct format_reader *r, struct err *e)
 {
     if (r->at) {
@@ -171,7 +181,7 @@ static int more(struct format_reader *r, struct err *e)
     return 0;
 }
 
-/* At least `n` bytes of text in front of us, or the end of the file. */
+/* Makes at least `n` unread bytes available, unless the file ends before. */
 static int ensure(struct format_reader *r, size_t n, struct err *e)
 {
     while (r->text.len - r->at < n && !r->eof)
@@ -186,7 +196,7 @@ static bool here(const struct format_reader *r, const char *s)
     return r->text.len - r->at >= n && memcmp(r->text.p + r->at, s, n) == 0;
 }
 
-/* The rest of a line, without its end; NULL when the file ends first or it is absurdly long. */
+/* The rest of a line, without its end; NULL if the file ends first or the line is too long. */
 static const char *read_line(struct format_reader *r, size_t *len, struct err *e)
 {
     for (size_t want = 256; want <= 65536; want *= 2) {
@@ -206,19 +216,19 @@ static const char *read_line(struct format_reader *r, size_t *len, struct err *e
     return NULL;
 }
 
-/* The delimiter of the definitions stands in no body (definitions.c sees to that), so that quotes
- * and comments, which mean other things under other SQL modes, need not be understood there. */
+/* The delimiter of the definitions occurs in no body (definitions.c ensures that), so quotes and
+ * comments, whose meaning depends on the SQL mode, need not be parsed there. */
 static const char *find_end(const struct format_reader *r, const char *s, size_t done, size_t have,
                             struct sql_scan *scan)
 {
-    size_t hold = r->delimiter.len - 1; /* it may have been cut there */
+    size_t hold = r->delimiter.len - 1; /* the text may end within a delimiter */
     if (!r->definitions)
         return sql_find_end(s + done, s + have, r->delimiter.p, scan);
     size_t from = done > hold ? done - hold : 0;
     return memmem(s + from, have - from, r->delimiter.p, r->delimiter.len);
 }
 
-/* One statement without its delimiter and the line end behind it. */
+/* One statement, without its delimiter and the line end after it. */
 static const char *read_statement(struct format_reader *r, size_t *len, struct err *e)
 {
     struct sql_scan scan = {0};
@@ -253,16 +263,15 @@ static int read_trailer(struct format_reader *r, struct format_item *item, struc
     const char *line = read_line(r, &len, e);
     if (!line)
         return -1;
-    struct buf want = {0};
+    SCOPED(buf_free) struct buf want = {0};
     format_trailer(&want, r->tables, r->rows);
     bool right = len + 1 == want.len && memcmp(line, want.p, len) == 0;
-    buf_free(&want);
     if (!right)
         return bad(r, e, "the trailer counts other tables or rows than were read");
     if (ensure(r, 1, e) < 0)
         return -1;
     if (r->at != r->text.len)
-        return bad(r, e, "text behind the trailer");
+        return bad(r, e, "text after the trailer");
     item->type = FORMAT_END;
     return 0;
 }
@@ -274,7 +283,7 @@ static int set_name(struct buf *out, const char **s, const char *end)
     return *s && !memchr(out->p, '\0', out->len) ? 0 : -1;
 }
 
-/* CREATE TABLE `name` … for the table that DROP TABLE named just before. */
+/* CREATE TABLE `name` …, for the table of the preceding DROP TABLE. */
 static int read_create(struct format_reader *r, const char *sql, size_t len,
                        struct format_item *item, struct err *e)
 {
@@ -289,18 +298,19 @@ static int read_create(struct format_reader *r, const char *sql, size_t len,
     return 0;
 }
 
-/* "(`a`,`b`)" behind the table's name; counts the columns. */
+/* "(`a`,`b`)" after the table's name; counts the columns. */
 static const char *read_columns(struct format_reader *r, const char *s, const char *end)
 {
     const char *from = s;
-    struct buf name = {0};
+    SCOPED(buf_free) struct buf name = {0};
     r->column_count = 0;
     do {
         buf_clear(&name);
         s = s < end ? sql_read_ident(s + 1, end, &name) : NULL;
+        if (s && memchr(name.p, '\0', name.len))
+            s = NULL;
         r->column_count++;
     } while (s && s < end && *s == ',');
-    buf_free(&name);
     if (!s || s >= end || *s != ')')
         return NULL;
     buf_clear(&r->columns);
@@ -308,15 +318,27 @@ static const char *read_columns(struct format_reader *r, const char *s, const ch
     return s + 1;
 }
 
-/* "INSERT INTO `t` (`a`,…) VALUES\n" of the table that CREATE TABLE named; the place behind it. */
+/* The table of an INSERT: that of the last CREATE TABLE or, with rows_only, a new one. */
+static bool take_table(struct format_reader *r, const struct buf *name)
+{
+    if (r->table.p && strcmp(name->p, r->table.p) == 0)
+        return true;
+    if (!r->rows_only)
+        return false;
+    buf_clear(&r->table);
+    buf_add(&r->table, name->p, name->len);
+    r->tables++;
+    return true;
+}
+
+/* Parses "INSERT INTO `t` (`a`,…) VALUES\n"; returns the position after it. */
 static const char *read_insert_head(struct format_reader *r, const char *sql, const char *end)
 {
     static const char values[] = " VALUES\n";
     const char *s = sql + strlen("INSERT INTO ");
-    struct buf name = {0};
-    int ok = set_name(&name, &s, end) == 0 && r->table.p && strcmp(name.p, r->table.p) == 0 &&
-             end - s > 2 && s[0] == ' ' && s[1] == '(';
-    buf_free(&name);
+    SCOPED(buf_free) struct buf name = {0};
+    bool ok = set_name(&name, &s, end) == 0 && end - s > 2 && s[0] == ' ' && s[1] == '(' &&
+              take_table(r, &name);
     s = ok ? read_columns(r, s + 1, end) : NULL;
     if (!s || (size_t)(end - s) < sizeof values || memcmp(s, values, sizeof values - 1) != 0)
         return NULL;
@@ -326,7 +348,7 @@ static const char *read_insert_head(struct format_reader *r, const char *sql, co
     return s;
 }
 
-/* The statement before had the same head nearly always: then it need not be taken apart again.
+/* Nearly always the previous statement had the same head: then it need not be parsed again.
  * Returns its length. */
 static int read_head(struct format_reader *r, size_t *len, struct err *e)
 {
@@ -335,9 +357,13 @@ static int read_head(struct format_reader *r, size_t *len, struct err *e)
         size_t have = r->text.len - r->at;
         const char *from = r->text.p + r->at;
         *len = r->insert.len;
-        if (*len && have >= *len && memcmp(from, r->insert.p, *len) == 0)
+        size_t same = have < *len ? have : *len;
+        bool known = *len && memcmp(from, r->insert.p, same) == 0;
+        if (known && same == *len)
             return 0;
-        const char *rows = read_insert_head(r, from, from + have);
+        /* What may be the beginning of the known head is not parsed: some of its columns would
+         * be taken for all of them. */
+        const char *rows = known ? NULL : read_insert_head(r, from, from + have);
         if (rows) {
             *len = (size_t)(rows - from);
             return 0;
@@ -349,8 +375,8 @@ static int read_head(struct format_reader *r, size_t *len, struct err *e)
     }
 }
 
-/* One more tuple from `at` on (counted from the statement's begin); 1: and another one follows, 0:
- * it was the last. The place behind it and behind what divides them goes to `at`. */
+/* Reads the tuple at offset `at` from the beginning of the statement; 1: another one follows, 0: it
+ * was the last. Moves `at` after the tuple and its separator. */
 static int read_row(struct format_reader *r, size_t *at, struct format_item *item, struct err *e)
 {
     for (;;) {
@@ -364,25 +390,25 @@ static int read_row(struct format_reader *r, size_t *at, struct format_item *ite
             *at += (size_t)(next - s) + 2;
             return *next == ',';
         }
-        /* It may only have been cut by the end of what was read. Values hold no raw line end, so
-         * that what ends a line and is no row is none however much is read. */
+        /* It may be incomplete only because no more was read yet. Values hold no raw line end, so
+         * a complete line that is not a row stays malformed however much is read. */
         size_t have = (size_t)(end - s);
         if (r->eof || memchr(s, '\n', have))
             return bad(r, e, "rows that are no plain values");
-        /* Twice as much each time: a long value is not begun anew with each read. */
+        /* Twice as much each time, so that a long value is not rescanned with each read. */
         if (more(r, e) < 0 || ensure(r, *at + 2 * have, e) < 0)
             return -1;
     }
 }
 
-/* "INSERT INTO …;": its rows are found, checked and counted in one go; nearly all of a dump is
- * this. */
+/* "INSERT INTO …;": finds, checks and counts its rows in a single pass, because nearly all of a
+ * dump is rows. */
 static int read_insert(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t head, at;
     int more_rows;
     if (r->rowless)
-        return bad(r, e, "rows behind definitions");
+        return bad(r, e, "rows after definitions");
     if (read_head(r, &head, e) < 0)
         return -1;
     *item = (struct format_item){.type = FORMAT_ROWS, .table = r->table.p, .columns = r->columns.p};
@@ -414,7 +440,7 @@ static int read_delimiter(struct format_reader *r, struct err *e)
     return 0;
 }
 
-/* One statement: 1 when it is an item for the caller, 0 to go on. */
+/* Reads one statement: 1 if it is an item for the caller, 0 if not. */
 static int one_statement(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t len;
@@ -428,7 +454,7 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
         return 1;
     }
     static const char create[] = "CREATE TABLE ";
-    if (len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0)
+    if (!r->rows_only && len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0)
         return read_create(r, sql, len, item, e) < 0 ? -1 : 1;
     static const char *const skipped[] = {"SET ",
                                           "DROP TABLE IF EXISTS ",
@@ -458,13 +484,13 @@ int format_next(struct format_reader *r, struct format_item *item, struct err *e
         size_t len;
         if (r->at == r->text.len) {
             *item = (struct format_item){.type = FORMAT_END};
-            return r->one_table ? 0 : bad(r, e, "it ends without a trailer");
+            return r->uncounted ? 0 : bad(r, e, "it ends without a trailer");
         }
         if (here(r, FORMAT_TRAILER))
             return r->one_table ? bad(r, e, "a trailer among the rows") : read_trailer(r, item, e);
         if (here(r, "-- ") || here(r, "\n"))
             rc = read_line(r, &len, e) ? 0 : -1;
-        else if (here(r, "DELIMITER "))
+        else if (!r->rows_only && here(r, "DELIMITER "))
             rc = read_delimiter(r, e);
         else
             rc = one_statement(r, item, e);

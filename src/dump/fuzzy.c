@@ -2,13 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/fault.h"
-#include "core/file.h"
+#include "base/fault.h"
+#include "base/file.h"
 #include "journal/replay.h"
 
 #define SPOOL_BYTES (1u << 20)
@@ -16,17 +15,16 @@
 
 struct part {
     uint64_t from, to; /* in the spool */
+    uint64_t counter;  /* AUTO_INCREMENT at some moment during the scan */
 };
 
 struct fuzzy {
     const struct job *job;
     const struct db_tables *tables;
-    struct db_scan_facts facts;
-    struct db_point start, end;
-    char *schema; /* as the server writes it */
     int fd;
     struct buf out; /* on its way to the spool */
     uint64_t written, scanned;
+    int64_t longest_us; /* chunk */
     struct part *parts; /* i-th: of tables->list[i] */
     struct replay changes;
 };
@@ -40,7 +38,7 @@ char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *
         if (db_scan_way(t, facts, &why) != DB_SCAN_NONE)
             why = NULL;
         if (!why && t->key_count == 0 && strcmp(t->name, sentinel) != 0)
-            why = "it has no primary key, by which a row could be told from what became of it";
+            why = "it has no primary key, by which a row could be matched with what became of it";
         if (why)
             return xasprintf("table %s: %s", t->name, why);
     }
@@ -52,7 +50,7 @@ char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *
 static int spool_open(const struct job *job, struct err *e)
 {
     int fd = openat(job->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    static const char name[] = "scan.part"; /* for file systems that know no nameless files */
+    static const char name[] = "scan.part"; /* for file systems without O_TMPFILE */
     if (fd < 0) {
         unlinkat(job->dirfd, name, 0);
         fd = openat(job->dirfd, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -86,8 +84,9 @@ static int spool_tuple(void *arg, const char *tuple, size_t len, struct err *e)
 static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
 {
     struct fuzzy *f = arg;
-    (void)us, (void)e;
+    (void)e;
     f->scanned += rows;
+    f->longest_us = us > f->longest_us ? us : f->longest_us;
     progress_at(f->job->progress, f->scanned, f->written);
     return 0;
 }
@@ -108,12 +107,14 @@ static int read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, 
 
 /* ---- taking ---- */
 
-static int scan_tables(struct fuzzy *f, struct db *db, struct err *e)
+static int scan_tables(struct fuzzy *f, struct db *db, const struct db_scan_facts *facts,
+                       struct err *e)
 {
+    progress_phase(f->job->progress, "scanning", 0, 0);
     for (size_t i = 0; i < f->tables->count; i++) {
         const struct db_table *t = &f->tables->list[i];
         const char *why;
-        enum db_scan_way way = db_scan_way(t, &f->facts, &why);
+        enum db_scan_way way = db_scan_way(t, facts, &why);
         uint64_t rows;
         progress_table(f->job->progress, t->name);
         f->parts[i].from = f->written;
@@ -126,17 +127,20 @@ static int scan_tables(struct fuzzy *f, struct db *db, struct err *e)
     return 0;
 }
 
-static int read_changes(struct fuzzy *f, struct err *e)
+/* The changes must be complete up to the end of the scan: a gap or a restart makes the scanned rows
+ * useless. `schema`: as the server writes it. */
+static int read_changes(struct fuzzy *f, const char *schema, const struct db_binlog_pos *from,
+                        const struct db_binlog_pos *upto, struct err *e)
 {
-    const struct config *c = f->job->cfg;
     struct replay_source s = {.db = &f->job->db,
-                              .schema = f->schema,
-                              .sentinel = c->sentinel,
-                              .from = &f->start,
-                              .upto = &f->end,
+                              .schema = schema,
+                              .sentinel = f->job->cfg->sentinel,
+                              .from = from,
+                              .upto = upto,
                               .tables = f->tables,
                               .archive_fd = -1,
                               .progress = f->job->progress};
+    progress_phase(f->job->progress, "reading the journal", 0, 0);
     if (replay_read(&s, &f->changes, e) < 0)
         return -1;
     if (f->changes.gap[0])
@@ -146,70 +150,77 @@ static int read_changes(struct fuzzy *f, struct err *e)
     return 0;
 }
 
-static int place(struct db *db, struct db_point *p, struct err *e)
+/* The current binlog position of the server. */
+static int read_position(struct db *db, struct db_binlog_pos *p, struct err *e)
 {
-    db_point(db, p);
-    return p->file[0]
-               ? 0
-               : err_set(e, ERR_CHANGED, 0, "the server does not tell its place in the binary log");
+    db_binlog_pos(db, p);
+    return p->file[0] ? 0
+                      : err_set(e, ERR_CHANGED, 0,
+                                "the server does not report its position in the binary log");
 }
 
-static int take(struct fuzzy *f, struct db *db, struct err *e)
+/* Read after the beginning of the scan: what raised them since then is among the changes. */
+static int read_counters(struct fuzzy *f, struct db *db, struct err *e)
 {
-    f->fd = spool_open(f->job, e);
-    if (f->fd < 0)
+    SCOPED(db_tables_free) struct db_tables now = {0};
+    if (db_tables(db, f->job->cfg->schema, false, &now, e) < 0)
         return -1;
-    f->schema = db_schema_name(db, f->job->cfg->schema, e);
-    if (!f->schema || db_scan_facts(db, f->schema, &f->facts, e) < 0 || place(db, &f->start, e) < 0)
-        return -1;
-    progress_phase(f->job->progress, "scanning", 0, 0);
-    if (scan_tables(f, db, e) < 0 || place(db, &f->end, e) < 0)
-        return -1;
-    progress_phase(f->job->progress, "reading the journal", 0, 0);
-    return read_changes(f, e);
+    for (size_t i = 0; i < f->tables->count; i++) {
+        const struct db_table *t = db_table_find(&now, f->tables->list[i].name);
+        f->parts[i].counter = t ? t->auto_increment : 0;
+    }
+    return 0;
 }
 
+uint64_t fuzzy_counter(const struct fuzzy *f, size_t table)
+{
+    return replay_counter_after(&f->changes, f->tables->list[table].name, f->parts[table].counter);
+}
+
+/* The start position is read before the scan and the end position after it, so that every change
+ * made during the scan lies between them. */
 struct fuzzy *fuzzy_take(const struct job *job, struct db *db, const struct db_tables *tables,
+                         struct db_binlog_pos *start, struct db_binlog_pos *end, int64_t *wait_ms,
                          struct err *e)
 {
     struct fuzzy *f = xcalloc(1, sizeof *f);
-    *f = (struct fuzzy){.job = job, .tables = tables, .fd = -1};
+    SCOPED(db_scan_facts_free) struct db_scan_facts facts = {0};
+    *f = (struct fuzzy){.job = job, .tables = tables, .fd = spool_open(job, e)};
     f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
-    if (take(f, db, e) == 0)
+    SCOPED(xfree) char *schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e);
+    int rc = schema && db_scan_facts(db, schema, &facts, e) == 0 &&
+                     read_position(db, start, e) == 0 && read_counters(f, db, e) == 0 &&
+                     scan_tables(f, db, &facts, e) == 0 && read_position(db, end, e) == 0
+                 ? read_changes(f, schema, start, end, e)
+                 : -1;
+    *wait_ms = (f->longest_us + 999) / 1000;
+    if (rc == 0)
         return f;
     fuzzy_free(f);
     return NULL;
 }
 
-const struct db_point *fuzzy_start(const struct fuzzy *f)
-{
-    return &f->start;
-}
-
-const struct db_point *fuzzy_end_point(const struct fuzzy *f)
-{
-    return &f->end;
-}
-
 /* ---- reading ---- */
 
 struct giving {
-    struct fold_table *changes; /* NULL: none */
+    struct delta_table *changes; /* NULL: none */
     db_tuple_fn *fn;
     void *arg;
     uint64_t rows;
 };
 
+/* Passes on a scanned row unless it was changed or deleted since; delta_finish() adds the changed
+ * and new ones. */
 static int give(struct giving *g, const char *tuple, size_t len, struct err *e)
 {
-    int stays = g->changes ? fold_base(g->changes, tuple, len, true, e) : 1;
+    int stays = g->changes ? delta_base(g->changes, tuple, len, true, e) : 1;
     if (stays <= 0)
         return stays;
     g->rows++;
     return g->fn(g->arg, tuple, len, e);
 }
 
-/* Whole tuples of `in`; what is left of the last one moves to its beginning. */
+/* Passes on the complete tuples of `in`; an incomplete last one moves to its beginning. */
 static int give_whole(struct giving *g, struct buf *in, struct err *e)
 {
     char *s = in->p, *end = in->p + in->len, *lf;
@@ -231,8 +242,8 @@ static int give_block(void *arg, const char *s, size_t len, uint64_t rows, struc
     (void)rows;
     while (s < end) {
         const char *lf = memchr(s, '\n', (size_t)(end - s));
-        const char *behind = lf ? lf - 1 : end; /* before the comma */
-        if (g->fn(g->arg, s, (size_t)(behind - s), e) < 0)
+        const char *tuple_end = lf ? lf - 1 : end; /* before the comma */
+        if (g->fn(g->arg, s, (size_t)(tuple_end - s), e) < 0)
             return -1;
         g->rows++;
         s = lf ? lf + 1 : end;
@@ -244,8 +255,8 @@ int fuzzy_read(struct fuzzy *f, size_t table, db_tuple_fn *fn, void *arg, uint64
                struct err *e)
 {
     struct giving g = {
-        .changes = fold_find(f->changes.fold, f->tables->list[table].name), .fn = fn, .arg = arg};
-    struct buf in = {0};
+        .changes = delta_find(f->changes.delta, f->tables->list[table].name), .fn = fn, .arg = arg};
+    SCOPED(buf_free) struct buf in = {0};
     int rc = 0;
     for (uint64_t at = f->parts[table].from; rc == 0 && at < f->parts[table].to;) {
         int n = read_part(f, at, &in, f->parts[table].to, e);
@@ -253,9 +264,8 @@ int fuzzy_read(struct fuzzy *f, size_t table, db_tuple_fn *fn, void *arg, uint64
         at += n > 0 ? (uint64_t)n : 0;
     }
     if (rc == 0 && g.changes)
-        rc = fold_finish(g.changes, true, BLOCK_BYTES, give_block, &g, e);
+        rc = delta_finish(g.changes, true, BLOCK_BYTES, give_block, &g, e);
     *rows = g.rows;
-    buf_free(&in);
     return rc;
 }
 
@@ -266,9 +276,7 @@ void fuzzy_free(struct fuzzy *f)
     if (f->fd >= 0)
         close(f->fd);
     replay_free(&f->changes);
-    db_scan_facts_free(&f->facts);
     buf_free(&f->out);
     free(f->parts);
-    free(f->schema);
     free(f);
 }

@@ -1,22 +1,25 @@
-/* What every job (dump, restore, verify, drill) is given by whoever starts it. All borrowed. */
+/* The context that the caller passes to every job (dump, restore, verify, drill). All borrowed. */
 #ifndef WK_DUMP_JOB_H
 #define WK_DUMP_JOB_H
 
 #include "config/config.h"
-#include "core/progress.h"
-#include "db/conn.h"
+#include "base/progress.h"
+#include "mysql/conn.h"
 
 struct job {
     const struct config *cfg;
     struct db_params db; /* without a default schema */
     int dirfd;           /* the dump directory */
     struct progress *progress;
-    /* One line for people while the job goes on ("dump X skipped: …"); may be NULL. */
+    /* Called by job_note(); may be NULL. */
     void (*note)(void *arg, const char *text);
     void *note_arg;
-    /* A restore is about to swap a world with this nonce in: who watches must expect it from now
-     * on. */
+    /* Called when a restore is about to swap in a world with this nonce: the supervisor must expect
+     * it from now on. */
     void (*swapping)(void *arg, const char *nonce, uint64_t generation);
 };
+
+/* Shows a line of text while the job runs. */
+void job_note(const struct job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -3,36 +3,38 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "core/text.h"
-#include "core/thread.h"
+#include "base/text.h"
+#include "base/thread_group.h"
 #include "dump/verify.h"
 
-/* Forced out and read back in steps of this size: small enough to keep up, large enough for a disk.
- */
+/* Data is synced and read back in steps of this size: small enough to keep up with the writer,
+ * large enough to be efficient on a disk. */
 #define STEP (4u << 20)
 #define PAGE 4096u
-#define TELL_MS 100
+#define REPORT_MS 100
 
 struct readback {
     int fd;
     char *name;
-    pthread_t thread;
-    bool running;
     struct verify_seen seen;
-    struct progress progress; /* of the thread; what it reports is `rows` */
+    struct progress progress; /* of the thread; it only updates `rows` */
     _Atomic uint64_t rows;
     struct err failed;
     int rc;
-    pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t changed;
+    struct progress *reader; /* of the caller that waits for the end */
+    uint64_t reported;
+    struct thread_group threads; /* one; its lock guards what follows */
+    struct gunzip_part *parts;
+    size_t part_count, part_next;
     uint64_t size;
     bool whole, aborted, no_sync;
 };
 
-/* May the file be read on from `from`, and up to where? Before its end only whole pages, which will
- * be on the disk and nowhere else. */
+/* Can the file be read from `from` on, and up to where? While it grows only in whole pages, because
+ * a page can be dropped from the cache only as a whole. */
 static bool readable(const struct readback *r, uint64_t from, uint64_t *to)
 {
     *to = r->aborted ? from : r->whole ? r->size : r->size & ~(uint64_t)(PAGE - 1);
@@ -50,40 +52,53 @@ static int force_out(const struct readback *r, uint64_t from, uint64_t to)
     return 0;
 }
 
-static uint64_t wait_for_file(void *arg, uint64_t from)
+static int wait_for_file(void *arg, uint64_t from, uint64_t *to, struct err *e)
 {
     struct readback *r = arg;
-    uint64_t to;
-    pthread_mutex_lock(&r->lock);
+    (void)e;
+    pthread_mutex_lock(&r->threads.lock);
     for (;;) {
-        while (!readable(r, from, &to))
-            pthread_cond_wait(&r->changed, &r->lock);
+        while (!readable(r, from, to))
+            pthread_cond_wait(&r->threads.changed, &r->threads.lock);
         bool synced = r->whole || r->aborted;
-        pthread_mutex_unlock(&r->lock);
-        if (to == from)
-            return from;
-        int failed = synced ? 0 : force_out(r, from, to);
+        pthread_mutex_unlock(&r->threads.lock);
+        if (*to == from)
+            return 0;
+        int failed = synced ? 0 : force_out(r, from, *to);
         if (synced)
             posix_fadvise(r->fd, (off_t)from, 0, POSIX_FADV_DONTNEED);
         if (!failed)
-            return to;
-        /* A file system that knows no ranges, or a write that failed: fsync() tells which. */
-        pthread_mutex_lock(&r->lock);
+            return 0;
+        /* The file system cannot sync ranges, or a write failed: fsync() will show which. */
+        pthread_mutex_lock(&r->threads.lock);
         r->no_sync = true;
     }
 }
 
-static void *readback_main(void *arg)
+/* Waits for the next part from the writer; leaves `part` empty if there will be none. */
+static void wait_for_part(void *arg, uint64_t from, struct gunzip_part *part)
+{
+    struct readback *r = arg;
+    (void)from;
+    pthread_mutex_lock(&r->threads.lock);
+    while (r->part_next == r->part_count && !r->whole && !r->aborted)
+        pthread_cond_wait(&r->threads.changed, &r->threads.lock);
+    if (r->part_next < r->part_count)
+        *part = r->parts[r->part_next++];
+    pthread_mutex_unlock(&r->threads.lock);
+}
+
+static void read_it(void *arg)
 {
     struct readback *r = arg;
     struct gunzip *in = gunzip_open(r->fd, r->name, &r->failed);
     r->rc = -1;
     if (!in)
-        return NULL;
+        return;
     gunzip_on_wait(in, wait_for_file, r);
+    gunzip_prove(in, wait_for_part, r);
     r->rc = verify_read(in, r->name, &r->seen, &r->progress, &r->failed);
     gunzip_close(in);
-    return NULL;
 }
 
 static void note_rows(struct progress *p)
@@ -94,8 +109,8 @@ static void note_rows(struct progress *p)
 static void readback_free(struct readback *r)
 {
     verify_seen_free(&r->seen);
-    pthread_cond_destroy(&r->changed);
-    pthread_mutex_destroy(&r->lock);
+    free(r->parts);
+    thread_group_end(&r->threads);
     if (r->fd >= 0)
         close(r->fd);
     free(r->name);
@@ -105,8 +120,7 @@ static void readback_free(struct readback *r)
 struct readback *readback_start(int dirfd, const char *file, struct err *e)
 {
     struct readback *r = xcalloc(1, sizeof *r);
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->changed, NULL);
+    thread_group_init(&r->threads);
     r->name = xstrdup(file);
     r->progress = (struct progress){.report = note_rows, .arg = r};
     r->fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -115,43 +129,51 @@ struct readback *readback_start(int dirfd, const char *file, struct err *e)
         readback_free(r);
         return NULL;
     }
-    r->running = thread_start(&r->thread, 0, readback_main, r) == 0;
-    return r; /* without a thread the caller's own reads it back at the end */
+    thread_group_start(&r->threads, read_it, r); /* without one, readback_finish() reads the file */
+    return r;
+}
+
+void readback_part(struct readback *r, uint32_t length, const unsigned char sha256[SHA256_BYTES])
+{
+    struct gunzip_part part = {.length = length};
+    memcpy(part.sha256, sha256, SHA256_BYTES);
+    pthread_mutex_lock(&r->threads.lock);
+    r->parts = xgrow(r->parts, r->part_count, sizeof *r->parts);
+    r->parts[r->part_count++] = part;
+    pthread_cond_broadcast(&r->threads.changed);
+    pthread_mutex_unlock(&r->threads.lock);
 }
 
 void readback_grown(struct readback *r, uint64_t size)
 {
-    pthread_mutex_lock(&r->lock);
+    pthread_mutex_lock(&r->threads.lock);
     r->size = size;
-    pthread_cond_signal(&r->changed);
-    pthread_mutex_unlock(&r->lock);
+    pthread_cond_broadcast(&r->threads.changed);
+    pthread_mutex_unlock(&r->threads.lock);
 }
 
-/* Told only when there was some: who watches takes silence for a stall. */
-static void join(struct readback *r, struct progress *progress)
+/* Reports progress only if there was some: the supervisor treats silence as a stall. */
+static void report(void *arg)
 {
-    struct timespec until;
-    uint64_t told = 0;
-    do {
-        until = thread_deadline(TELL_MS);
-        uint64_t rows = r->rows;
-        if (rows != told)
-            progress_at(progress, rows, 0);
-        told = rows;
-    } while (pthread_clockjoin_np(r->thread, NULL, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
+    struct readback *r = arg;
+    uint64_t rows = r->rows;
+    if (rows != r->reported)
+        progress_at(r->reader, rows, 0);
+    r->reported = rows;
 }
 
 static void end_thread(struct readback *r, bool whole, struct progress *progress)
 {
-    pthread_mutex_lock(&r->lock);
+    pthread_mutex_lock(&r->threads.lock);
     r->whole = whole;
     r->aborted = !whole;
-    pthread_cond_signal(&r->changed);
-    pthread_mutex_unlock(&r->lock);
-    if (r->running)
-        join(r, progress);
-    else if (whole)
-        readback_main(r);
+    pthread_cond_broadcast(&r->threads.changed);
+    pthread_mutex_unlock(&r->threads.lock);
+    r->reader = progress;
+    bool started = r->threads.count > 0;
+    thread_group_wait(&r->threads, REPORT_MS, report, r);
+    if (!started && whole)
+        read_it(r);
 }
 
 int readback_finish(struct readback *r, const struct manifest *m, struct progress *progress,
@@ -162,7 +184,7 @@ int readback_finish(struct readback *r, const struct manifest *m, struct progres
     if (rc < 0)
         *e = r->failed;
     else if ((rc = verify_compare(&r->seen, r->name, m, e)) == 0)
-        rc = verify_size(r->fd, r->name, m, e); /* what is too much was not read */
+        rc = verify_size(r->fd, r->name, m, e); /* surplus bytes were not read */
     readback_free(r);
     return rc;
 }

@@ -1,18 +1,22 @@
-/* Reads a dump back from the disk while it is still being written, in a thread of its own: what was
- * written is forced out and dropped from the page cache, then read, unpacked and parsed like any
- * dump. */
+/* Reads a dump back from the disk in a separate thread while it is still being written: the data is
+ * synced and dropped from the page cache, then read, decompressed and parsed like any dump. So a
+ * stored dump has passed every check that a restore makes. */
 #ifndef WK_DUMP_READBACK_H
 #define WK_DUMP_READBACK_H
 
-#include "core/progress.h"
+#include "base/progress.h"
 #include "store/manifest.h"
 
 struct readback;
-/* `file` inside dirfd is the one being written. NULL on failure. */
+/* `file` in dirfd is the one being written. NULL on failure. */
 struct readback *readback_start(int dirfd, const char *file, struct err *e);
-/* The file holds so many bytes now. From any thread. */
+/* Announces the next part of the file (dump/parts.h), against which the data is verified before it
+ * is decompressed: all parts, in order. From any thread, before or after its bytes are in the
+ * file. */
+void readback_part(struct readback *r, uint32_t length, const unsigned char sha256[SHA256_BYTES]);
+/* The file now has `size` bytes. From any thread. */
 void readback_grown(struct readback *r, uint64_t size);
-/* The file is whole and was synced: reads what is left and compares all of it with the manifest.
+/* The file is complete and synced: reads the rest and compares everything with the manifest.
  * Frees `r` in every case. */
 int readback_finish(struct readback *r, const struct manifest *m, struct progress *progress,
                     struct err *e);

@@ -1,48 +1,39 @@
 #include "dump/snapshot.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/fault.h"
-#include "db/sentinel.h"
-#include "db/sql.h"
-#include "db/binlog.h"
+#include "base/fault.h"
+#include "sql/literal.h"
+#include "binlog/stream.h"
 #include "dump/copies.h"
 #include "dump/fuzzy.h"
 
-/* Waiting for a lock holds up everybody who comes behind us, so each try is short. */
+/* A waiting lock request blocks all statements that come after it, so each attempt is short. */
 #define LOCK_TRY_SECONDS 5
 
-struct snapshot {
-    struct db *db;        /* the locks; reads MEMORY and other unversioned tables */
-    struct db *versioned; /* consistent snapshot of InnoDB tables; NULL when there are none */
-    struct db
-        *meta; /* definitions: under LOCK TABLES a session sees nothing but the locked tables */
-    enum config_method method;
-    struct copies *copies;   /* method copy */
-    struct fuzzy *fuzzy;     /* method fuzzy */
-    struct db_tables listed; /* before the lock; what is locked and copied */
-    struct db_tables tables; /* the same tables as of the lock */
-    char **creates;          /* CREATE TABLE of each table, as of the locks */
-    char *schema, *sentinel_name;
-    struct server_id server;
-    struct db_point point;
-    struct db_sentinel sentinel;
-};
-
-static int count_unversioned(const struct snapshot *s)
+/* Writers wait from the moment that the locks are asked for, since nobody overtakes a request. */
+static void waited(struct snapshot *s)
 {
-    int n = 0;
-    for (size_t i = 0; i < s->listed.count; i++)
-        n += !s->listed.list[i].transactional;
-    return n;
+    int64_t ms = s->asked.ms ? mono_since(clock_mono(), s->asked) : 0;
+    s->wait_ms = ms > s->wait_ms ? ms : s->wait_ms;
+    s->asked = (mono_t){0};
+}
+
+static int ask_for_locks(struct snapshot *s, const struct buf *sql, struct err *e)
+{
+    s->asked = clock_mono();
+    int rc = db_exec_len(s->db, sql->p, sql->len, e);
+    if (rc < 0)
+        waited(s);
+    return rc;
 }
 
 static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
 {
-    struct buf sql = {0};
+    SCOPED(buf_free) struct buf sql = {0};
     const char *comma = "LOCK TABLES ";
     for (size_t i = 0; i < s->listed.count; i++) {
         if (s->listed.list[i].transactional)
@@ -54,7 +45,7 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
     }
     mono_t deadline = mono_add(clock_mono(), job->cfg->dump_stall);
     int rc;
-    while ((rc = db_exec_len(s->db, sql.p, sql.len, e)) < 0 && db_lock_busy(e) &&
+    while ((rc = ask_for_locks(s, &sql, e)) < 0 && db_lock_busy(e) &&
            !mono_reached(clock_mono(), deadline)) {
         progress_at(job->progress, 0, 0);
         usleep(e->num == DB_DEADLOCK ? 50000 : 1000000);
@@ -64,41 +55,33 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
                  "a game session holds LOCK TABLES or a long statement; SHOW PROCESSLIST names it");
     if (rc < 0)
         err_step(e, "locking the tables");
-    buf_free(&sql);
     return rc;
 }
 
-/* A dump of all tables without one that only cannot be opened now would not be one of all. */
-static int all_can_be_opened(const struct config *c, struct db *db, struct err *e)
+/* The lease tables are not part of the world: an old copy would set the generation back, and say who had it. */
+static int list_tables(const struct config *c, struct db *db, struct db_tables *out, struct err *e)
 {
-    struct db_tables closed;
-    if (db_closed_tables(db, c->schema, &closed, e) < 0)
-        return -1;
-    int rc = 0;
-    if (closed.count) {
-        rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s", closed.list[0].name);
-        err_hint(e, "CHECK TABLE tells why; repair or drop it");
+    if (c->dump_all) { /* a table that cannot be opened must not silently be missing in the dump */
+        SCOPED(db_tables_free) struct db_tables closed = {0};
+        if (db_closed_tables(db, c->schema, &closed, e) < 0)
+            return -1;
+        int rc = 0;
+        if (closed.count) {
+            rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s", closed.list[0].name);
+            err_hint(e, "CHECK TABLE says why; repair or drop it");
+        }
+        if (rc < 0)
+            return -1;
     }
-    db_tables_free(&closed);
-    return rc;
-}
-
-/* The lease is not part of the world: an old copy of it would set the generation back. */
-static int list_tables(const struct job *job, struct db *db, struct db_tables *out, struct err *e)
-{
-    const struct config *c = job->cfg;
-    if ((c->dump_all && all_can_be_opened(c, db, e) < 0) ||
-        db_tables(db, c->schema, c->dump_all, out, e) < 0)
+    if (db_tables(db, c->schema, c->dump_all, out, e) < 0)
         return -1;
-    char *lease = xasprintf("%s_lease", c->sentinel);
-    struct db_table *t = db_table_find(out, lease);
-    if (t)
-        db_tables_remove(out, t);
-    free(lease);
+    for (size_t i = out->count; i-- > 0;)
+        if (db_sentinel_lease(c->sentinel, out->list[i].name))
+            db_tables_remove(out, &out->list[i]);
     return 0;
 }
 
-/* What the tables were before the lock and what they are under it must agree. */
+/* The tables must be the same before the lock and under it. */
 static int same_tables(const struct db_tables *a, const struct db_tables *b, struct err *e)
 {
     char x[17], y[17];
@@ -118,16 +101,16 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
 
 static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
 {
-    if (db_sentinel_read(s->db, s->schema, s->sentinel_name, out, e) < 0)
+    if (db_sentinel_read(s->db, s->cfg->schema, s->cfg->sentinel, out, e) < 0)
         return -1;
     if (out->rows != 1) {
         err_set(e, ERR_CHANGED, 0,
-                "the sentinel table %s holds %u rows, not 1: nobody vouches for this world",
-                s->sentinel_name, out->rows);
-        err_hint(
-            e,
-            "a world that was lost is restored with --restore; a new one is adopted with --init");
-        return -1;
+                "the sentinel table %s holds %u rows, not 1: its row is missing or duplicated",
+                s->cfg->sentinel, out->rows);
+        return err_hint(
+            e, "worldkeeper --restore brings back a world that was lost; worldkeeper --init "
+               "adopts one that "
+               "is there");
     }
     return 0;
 }
@@ -139,12 +122,12 @@ static void free_creates(char **creates, size_t count)
     free(creates);
 }
 
-/* [i]: of table i; NULL on error. */
+/* The CREATE TABLE of each table; NULL on error. */
 static char **read_creates(struct snapshot *s, const struct db_tables *tables, struct err *e)
 {
     char **creates = xcalloc(tables->count + 1, sizeof *creates);
     for (size_t i = 0; i < tables->count; i++) {
-        creates[i] = db_create_table(s->meta, s->schema, tables->list[i].name, e);
+        creates[i] = db_create_table(s->meta, s->cfg->schema, tables->list[i].name, e);
         if (!creates[i]) {
             if (e->num == DB_NO_TABLE)
                 e->cls = ERR_CHANGED;
@@ -156,7 +139,7 @@ static char **read_creates(struct snapshot *s, const struct db_tables *tables, s
     return creates;
 }
 
-/* Counters grow with the rows. */
+/* Without AUTO_INCREMENT=…, which changes with the rows. */
 static char *without_counters(const char *create)
 {
     static const char counter[] = " AUTO_INCREMENT=";
@@ -171,69 +154,24 @@ static char *without_counters(const char *create)
     return b.p;
 }
 
-/* What was read of the tables, and what will be made of them, must be of one definition. */
+/* The rows that were read and the definitions in the dump must belong together. */
 static int same_creates(const struct snapshot *s, char *const *before, struct err *e)
 {
-    int rc = 0;
-    for (size_t i = 0; i < s->tables.count && rc == 0; i++) {
-        char *was = without_counters(before[i]), *is = without_counters(s->creates[i]);
+    for (size_t i = 0; i < s->tables.count; i++) {
+        SCOPED(xfree) char *was = without_counters(before[i]);
+        SCOPED(xfree) char *is = without_counters(s->creates[i]);
         if (strcmp(was, is) != 0)
-            rc = err_set(e, ERR_CHANGED, 0, "table %s was changed while it was read",
-                         s->tables.list[i].name);
-        free(was);
-        free(is);
+            return err_set(e, ERR_CHANGED, 0, "table %s was changed while it was read",
+                           s->tables.list[i].name);
     }
-    return rc;
+    return 0;
 }
 
-/* While we describe our tables the world waits, and MariaDB opens each table of the schema for it:
- * one that another session is making (CREATE TABLE … SELECT) is none of ours. Durable tables are
- * not locked, and may be another's for a moment. */
-static int describe_seconds(const struct snapshot *s, const struct job *job)
+/* Exact row counts and definitions. Read while the copying runs: the locks prevent any change, and
+ * hundreds of tables take a while. */
+static int describe(struct snapshot *s, struct err *e)
 {
-    return db_is_mariadb(s->meta) && !job->cfg->dump_all ? 0 : 1;
-}
-
-/* What need not be under the lock: connections, and the plan of the copies. */
-static int prepare(struct snapshot *s, const struct job *job, const struct db_params *p,
-                   enum config_method method, struct err *e)
-{
-    int locked = count_unversioned(s);
-    if ((size_t)locked < s->listed.count) {
-        s->versioned = db_open(p, e);
-        if (!s->versioned ||
-            db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0)
-            return -1;
-    }
-    if (db_execf(s->meta, e, "SET SESSION lock_wait_timeout=%d", describe_seconds(s, job)) < 0)
-        return -1;
-    if (method == METHOD_COPY && locked) {
-        s->copies = copies_plan(p, s->db, &s->listed, e);
-        if (!s->copies)
-            return -1;
-    }
-    fault_point("dump.listed");
-    return locked ? lock_tables(s, job, e) : 0;
-}
-
-/* The moment of the picture, told by the connection that holds the locks. */
-static int see_moment(struct snapshot *s, struct err *e)
-{
-    struct db_sentinel again;
-    if (read_sentinel(s, &again, e) < 0)
-        return -1;
-    if (strcmp(again.nonce, s->sentinel.nonce) != 0)
-        return err_set(e, ERR_CHANGED, 0, "the sentinel changed while the dump began");
-    db_point(s->db, &s->point);
-    return s->versioned ? db_exec(s->versioned, "START TRANSACTION WITH CONSISTENT SNAPSHOT", e)
-                        : 0;
-}
-
-/* Exact row counts and definitions. They are read beside the copying: the locks keep all of it as
- * it is, and hundreds of tables take a while. */
-static int describe(struct snapshot *s, const struct job *job, struct err *e)
-{
-    return list_tables(job, s->meta, &s->tables, e) < 0 ||
+    return list_tables(s->cfg, s->meta, &s->tables, e) < 0 ||
                    same_tables(&s->listed, &s->tables, e) < 0 ||
                    !(s->creates = read_creates(s, &s->tables, e)) ||
                    db_exec(s->meta, "SET SESSION lock_wait_timeout=DEFAULT", e) < 0
@@ -241,69 +179,153 @@ static int describe(struct snapshot *s, const struct job *job, struct err *e)
                : 0;
 }
 
-static int take(struct snapshot *s, const struct job *job, const struct db_params *p,
-                enum config_method method, struct err *e)
+/* What can be done before the lock: connections, and the plan of the copies. The number of tables to
+ * lock, or -1. */
+static int prepare(struct snapshot *s, const struct db_params *p, struct err *e)
 {
-    progress_phase(job->progress, "locking", 0, 0);
-    if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
-        db_execf(s->db, e, "SET SESSION lock_wait_timeout=%d", LOCK_TRY_SECONDS) < 0 ||
-        list_tables(job, s->db, &s->listed, e) < 0 || prepare(s, job, p, method, e) < 0)
+    int locked = 0; /* the tables that LOCK TABLES is for */
+    for (size_t i = 0; i < s->listed.count; i++)
+        locked += !s->listed.list[i].transactional;
+    if ((size_t)locked < s->listed.count) {
+        s->versioned = db_open(p, e);
+        if (!s->versioned ||
+            db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0)
+            return -1;
+    }
+    /* For describing the tables. Meanwhile the world waits, and MariaDB opens every table of the
+     * schema, even one that another session is creating (CREATE TABLE … SELECT), which is not worth
+     * waiting for. Durable tables are not locked by us; another session may hold them briefly. */
+    bool no_wait = db_is_mariadb(s->meta) && !s->cfg->dump_all;
+    if (db_lock_wait(s->meta, no_wait ? 0 : 1000, e) < 0)
+        return -1;
+    if (s->method == METHOD_COPY && locked)
+        s->copies = copies_plan(p, s->db, &s->listed, e);
+    return s->method == METHOD_COPY && locked && !s->copies ? -1 : locked;
+}
+
+/* The moment of the snapshot, read by the connection that holds the locks. */
+static int see_moment(struct snapshot *s, struct err *e)
+{
+    struct db_sentinel again;
+    if (read_sentinel(s, &again, e) < 0)
+        return -1;
+    if (strcmp(again.nonce, s->sentinel.nonce) != 0)
+        return err_set(e, ERR_CHANGED, 0, "the sentinel changed while the dump began");
+    db_binlog_pos(s->db, &s->point);
+    s->start = s->point;
+    return s->versioned ? db_exec(s->versioned, "START TRANSACTION WITH CONSISTENT SNAPSHOT", e)
+                        : 0;
+}
+
+/* Methods copy and lock. */
+static int take_locked(struct snapshot *s, const struct job *job, const struct db_params *p,
+                       struct err *e)
+{
+    int locked = prepare(s, p, e);
+    if (locked < 0)
+        return -1;
+    fault_point("dump.listed");
+    if (locked && lock_tables(s, job, e) < 0)
         return -1;
     fault_point("dump.locked");
     if (see_moment(s, e) < 0)
         return -1;
     if (!s->copies)
-        return describe(s, job, e);
+        return describe(s, e);
     copies_start(s->copies);
-    int rc = describe(s, job, e);
-    /* A table that was changed is the better explanation of a copy that failed. */
+    int rc = describe(s, e);
+    /* If a table was changed, that explains better why a copy failed. */
     struct err ignored;
     if (copies_finish(s->copies, rc < 0, job->progress, rc < 0 ? &ignored : e) < 0)
         return -1;
-    return db_exec(s->db, "UNLOCK TABLES", e);
+    rc = db_exec(s->db, "UNLOCK TABLES", e);
+    waited(s);
+    return rc;
 }
 
-/* No lock keeps the tables as they are until they are described: the log tells what became of them
- * during the scan, and their definitions whether anything did before or behind it. */
-static int scan_and_describe(struct snapshot *s, const struct job *job, struct err *e)
+/* Inserts AUTO_INCREMENT=… right after ENGINE=…, as the server does. */
+static char *with_counter(const char *create, uint64_t counter)
 {
+    static const char engine[] = "\n) ENGINE=MEMORY", option[] = " AUTO_INCREMENT=";
+    const char *at = strstr(create, engine), *rest;
+    struct buf b = {0};
+    if (!at)
+        return xstrdup(create);
+    rest = at += sizeof engine - 1;
+    if (text_starts(rest, option)) {
+        rest += sizeof option - 1;
+        rest += strspn(rest, "0123456789");
+    }
+    buf_add(&b, create, (size_t)(at - create));
+    if (counter > 1 && counter < UINT64_MAX)
+        buf_printf(&b, "%s%" PRIu64, option, counter);
+    buf_adds(&b, rest);
+    return b.p;
+}
+
+/* Counters as of the rows: the tables were described at a later moment. */
+static void set_counters(struct snapshot *s)
+{
+    for (size_t i = 0; i < s->tables.count; i++) {
+        struct db_table *t = &s->tables.list[i];
+        char *was = s->creates[i];
+        if (t->auto_increment == 0)
+            continue;
+        t->auto_increment = fuzzy_counter(s->fuzzy, i);
+        s->creates[i] = with_counter(was, t->auto_increment);
+        free(was);
+    }
+}
+
+/* No lock keeps the tables from changing until they are described: the log shows what happened to
+ * them during the scan, and comparing definitions what happened before or after it. */
+static int take_fuzzy(struct snapshot *s, const struct job *job, struct err *e)
+{
+    if (db_table_keys(s->db, s->cfg->schema, &s->listed, e) < 0)
+        return -1;
     char **before = read_creates(s, &s->listed, e);
     if (!before)
         return -1;
     fault_point("dump.listed");
-    s->fuzzy = fuzzy_take(job, s->db, &s->listed, e);
+    s->fuzzy = fuzzy_take(job, s->db, &s->listed, &s->start, &s->point, &s->wait_ms, e);
     int rc = s->fuzzy ? 0 : -1;
     if (rc == 0) {
-        s->point = *fuzzy_end_point(s->fuzzy);
         fault_point("dump.locked");
-        rc = describe(s, job, e) < 0 ? -1 : same_creates(s, before, e);
+        rc = describe(s, e) < 0 ? -1 : same_creates(s, before, e);
     }
+    if (rc == 0)
+        set_counters(s);
     free_creates(before, s->listed.count);
     return rc;
 }
 
-/* The same moment twice: before the scan and behind it the sentinel must be ours. */
-static int take_fuzzy(struct snapshot *s, const struct job *job, struct err *e)
+/* The part that all methods share. The sentinel is read again at the end (snapshot_check()): it must
+ * be ours both before and after. */
+static int take(struct snapshot *s, const struct job *job, const struct db_params *p,
+                enum config_method method, struct err *e)
 {
-    return db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
-                   list_tables(job, s->db, &s->listed, e) < 0 ||
-                   db_table_keys(s->db, s->schema, &s->listed, e) < 0
-               ? -1
-               : scan_and_describe(s, job, e);
+    s->method = method;
+    if (method != METHOD_FUZZY)
+        progress_phase(job->progress, "locking", 0, 0);
+    if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
+        (method != METHOD_FUZZY && db_lock_wait(s->db, LOCK_TRY_SECONDS * 1000, e) < 0) ||
+        list_tables(s->cfg, s->db, &s->listed, e) < 0)
+        return -1;
+    return method == METHOD_FUZZY ? take_fuzzy(s, job, e) : take_locked(s, job, p, e);
 }
 
 char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e)
 {
-    struct binlog_ability able;
-    struct db_tables tables = {0};
-    struct db_scan_facts facts = {0};
+    SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
+    SCOPED(db_tables_free) struct db_tables tables = {0};
+    SCOPED(db_scan_facts_free) struct db_scan_facts facts = {0};
     char *why = NULL;
     err_clear(e);
     if (c->dump_all)
         return xstrdup("durable tables are dumped too ([dump] engines = all)");
     if (c->journal == JOURNAL_OFF)
         return xstrdup("[journal] mode = off");
-    if (binlog_ability(db, c->schema, &able, e) < 0)
+    if (binlog_prerequisites(db, c->schema, &able, e) < 0)
         return NULL;
     if (able.reason)
         why = xstrdup(able.reason);
@@ -311,12 +333,10 @@ char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e)
              db_table_keys(db, c->schema, &tables, e) == 0 &&
              db_scan_facts(db, c->schema, &facts, e) == 0)
         why = fuzzy_refusal(&tables, &facts, c->sentinel);
-    binlog_ability_free(&able);
-    db_tables_free(&tables);
-    db_scan_facts_free(&facts);
     return why;
 }
 
+/* The method to use: fuzzy if possible, else copy; a method set by the config is not replaced. */
 static int choose(const struct job *job, struct db *db, enum config_method *method, struct err *e)
 {
     *method = job->cfg->dump_method;
@@ -327,7 +347,7 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
         return -1;
     int rc = 0;
     if (why && *method == METHOD_FUZZY) {
-        rc = err_set(e, ERR_REFUSED, 0, "[dump] method = fuzzy cannot be had: %s", why);
+        rc = err_set(e, ERR_REFUSED, 0, "[dump] method = fuzzy is not possible: %s", why);
         err_hint(e, "method = auto takes the best that there is");
     }
     *method = why ? METHOD_COPY : METHOD_FUZZY;
@@ -340,8 +360,7 @@ static struct snapshot *begin(const struct job *job, struct db_params *p, struct
     struct snapshot *s = xcalloc(1, sizeof *s);
     *p = job->db;
     p->schema = job->cfg->schema;
-    s->schema = xstrdup(job->cfg->schema);
-    s->sentinel_name = xstrdup(job->cfg->sentinel);
+    s->cfg = job->cfg;
     s->db = db_open(p, e);
     s->meta = s->db ? db_open(p, e) : NULL;
     if (s->meta)
@@ -350,26 +369,11 @@ static struct snapshot *begin(const struct job *job, struct db_params *p, struct
     return NULL;
 }
 
-static int take_by(struct snapshot *s, const struct job *job, const struct db_params *p,
-                   enum config_method method, struct err *e)
-{
-    s->method = method;
-    return method == METHOD_FUZZY ? take_fuzzy(s, job, e) : take(s, job, p, method, e);
-}
-
-/* What a scan stumbles over (ALTER, TRUNCATE, a gap in the log) holds no lock up. */
+/* What makes a scan fail (ALTER, TRUNCATE, a gap in the log) does not affect a copy under locks. */
 static bool worth_a_copy(const struct err *e)
 {
     return e->cls == ERR_CHANGED || e->cls == ERR_GAP || e->cls == ERR_NOSPACE ||
            e->cls == ERR_DAMAGED;
-}
-
-static void note_copy(const struct job *job, const struct err *e)
-{
-    char text[700];
-    snprintf(text, sizeof text, "dumped by method copy this time: %.600s", e->text);
-    if (job->note)
-        job->note(job->note_arg, text);
 }
 
 struct snapshot *snapshot_take(const struct job *job, struct err *e)
@@ -377,67 +381,28 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
     enum config_method method;
     struct db_params p;
     struct snapshot *s = begin(job, &p, e);
-    int rc = s ? choose(job, s->db, &method, e) : -1;
-    if (rc == 0) {
-        rc = take_by(s, job, &p, method, e);
-        if (rc < 0 && method == METHOD_FUZZY && worth_a_copy(e)) {
-            note_copy(job, e);
-            snapshot_end(s); /* a scan leaves a HANDLER open, or a connection that was lost */
-            s = begin(job, &p, e);
-            rc = s ? take_by(s, job, &p, METHOD_COPY, e) : -1;
-        }
+    int64_t wait_ms = 0; /* of an attempt that failed */
+    int rc = s && choose(job, s->db, &method, e) == 0 ? take(s, job, &p, method, e) : -1;
+    if (rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e)) {
+        job_note(job, "dumped by method copy this time: %.600s", e->text);
+        wait_ms = snapshot_release(s);
+        snapshot_end(s); /* the scan may have left a HANDLER open or lost the connection */
+        s = begin(job, &p, e);
+        rc = s ? take(s, job, &p, METHOD_COPY, e) : -1;
     }
-    if (rc == 0)
+    if (rc == 0) {
+        s->wait_ms = wait_ms > s->wait_ms ? wait_ms : s->wait_ms;
         return s;
+    }
     snapshot_end(s);
     return NULL;
-}
-
-enum config_method snapshot_method(const struct snapshot *s)
-{
-    return s->method;
-}
-
-const struct db_tables *snapshot_tables(const struct snapshot *s)
-{
-    return &s->tables;
-}
-
-const struct server_id *snapshot_server(const struct snapshot *s)
-{
-    return &s->server;
-}
-
-const struct db_point *snapshot_point(const struct snapshot *s)
-{
-    return &s->point;
-}
-
-const struct db_point *snapshot_start(const struct snapshot *s)
-{
-    return s->fuzzy ? fuzzy_start(s->fuzzy) : &s->point;
-}
-
-const char *snapshot_nonce(const struct snapshot *s)
-{
-    return s->sentinel.nonce;
-}
-
-struct db *snapshot_db(struct snapshot *s)
-{
-    return s->meta;
-}
-
-const char *snapshot_create(const struct snapshot *s, size_t i)
-{
-    return s->creates[i];
 }
 
 int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e)
 {
     const struct db_table *t = &s->tables.list[i];
-    struct buf from = {0};
+    SCOPED(buf_free) struct buf from = {0};
     int rc;
     sql_ident(&from, t->name);
     if (s->fuzzy)
@@ -448,7 +413,6 @@ int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint
         rc = db_read_rows(t->transactional ? s->versioned : s->db, t, from.p, fn, arg, rows, e);
     if (rc < 0)
         err_step(e, "reading table %s", t->name);
-    buf_free(&from);
     return rc;
 }
 
@@ -470,6 +434,14 @@ int snapshot_check(struct snapshot *s, struct err *e)
     return rc;
 }
 
+int64_t snapshot_release(struct snapshot *s)
+{
+    if (s->asked.ms)
+        db_exec(s->db, "UNLOCK TABLES", NULL);
+    waited(s);
+    return s->wait_ms;
+}
+
 void snapshot_end(struct snapshot *s)
 {
     if (!s)
@@ -479,10 +451,8 @@ void snapshot_end(struct snapshot *s)
     fuzzy_free(s->fuzzy);
     db_close(s->meta);
     db_close(s->versioned);
-    db_close(s->db); /* ends the locks and drops its copies */
+    db_close(s->db); /* releases the locks and drops its copies */
     db_tables_free(&s->listed);
     db_tables_free(&s->tables);
-    free(s->schema);
-    free(s->sentinel_name);
     free(s);
 }

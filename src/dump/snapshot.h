@@ -1,53 +1,64 @@
-/* One consistent picture of the world: which tables, their counters, and their rows as of one
- * moment.
+/* A consistent snapshot of the world: its tables, their counters, and their rows as of one moment.
  *
- *   copy  locks all tables for reading, copies each inside the server into a temporary table by
+ *   copy  locks all tables for reading, copies each into a temporary table inside the server over
  *         several connections (copies.h), unlocks; writers wait for the copies only. Rows are read
  *         from the copies.
- *   fuzzy locks nothing for long: scans while the game writes, and folds in what changed
+ *   fuzzy locks nothing for long: scans while the game writes, and merges in what changed
  *         (fuzzy.h).
- *   lock  keeps the locks until the last row was read, as mysqldump does.
+ *   lock  keeps the locks until the last row has been read, as mysqldump does.
  *
- * Under the locks the binary log stands still for these tables, so its position belongs to the
- * picture. InnoDB tables (engines = all) are read from a connection of their own in a consistent
+ * Under the locks nothing about these tables is added to the binary log, so its position belongs to
+ * the snapshot. InnoDB tables (engines = all) are read over a separate connection in a consistent
  * snapshot that begins while the locks are held: one moment for all, as far as the engines allow.
  *
- * The connections are never replaced: when one is lost, the snapshot is lost (ERR_UNREACHABLE).
+ * Connections are never replaced: if one is lost, the snapshot is lost (ERR_UNREACHABLE).
  * All functions are called by one thread. */
 #ifndef WK_DUMP_SNAPSHOT_H
 #define WK_DUMP_SNAPSHOT_H
 
-#include "db/rows.h"
+#include "mysql/rows.h"
+#include "mysql/sentinel.h"
 #include "dump/job.h"
 #include "store/manifest.h"
 
-struct snapshot;
+struct snapshot {
+    enum config_method method; /* that was used; never auto */
+    struct db_tables tables;   /* as they were at the moment of the snapshot */
+    char **creates;            /* [i]: CREATE TABLE of tables.list[i], of that moment too */
+    struct server_id server;
+    /* The binlog positions of the rows, and at which reading began: another one for `fuzzy` only. */
+    struct db_binlog_pos point, start;
+    struct db_sentinel sentinel;
+    struct db
+        *meta; /* for definitions, in the world's schema: under LOCK TABLES a session can read the
+                        locked tables only, and this one holds no locks */
 
-/* Takes the picture by the configured method. `auto`: fuzzy where it can be had, else copy; copy
- * too where the tables changed under a scan, which is noted. ERR_CHANGED: no sentinel row to vouch
- * for it.
- */
+    /* for snapshot.c only */
+    const struct config *cfg;
+    mono_t asked;            /* for the locks; ms 0: it has none */
+    int64_t wait_ms;         /* until it had none any more, or gave up: the longest */
+    struct db *db;           /* holds the locks; reads MEMORY and other non-transactional tables */
+    struct db *versioned;    /* consistent snapshot of InnoDB tables; NULL: there are none */
+    struct copies *copies;   /* method copy */
+    struct fuzzy *fuzzy;     /* method fuzzy */
+    struct db_tables listed; /* before the moment of the snapshot */
+};
+
+/* Takes the snapshot by the configured method. `auto`: fuzzy where possible, else copy; copy also
+ * if definitions changed during the scan, which is reported by a note. ERR_CHANGED: there is no
+ * sentinel row to prove that the world is there. */
 struct snapshot *snapshot_take(const struct job *job, struct err *e);
-/* Never auto. */
-enum config_method snapshot_method(const struct snapshot *s);
-/* Can the world be dumped by `fuzzy`? The reason why not (malloc), NULL when it can; or NULL with
- * e->cls set when it cannot be asked. */
+/* Can the world be dumped by `fuzzy`? The reason if not (malloc), NULL if it can; NULL with e->cls
+ * set if the server could not be queried. */
 char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e);
-const struct db_tables *snapshot_tables(const struct snapshot *s);
-const struct server_id *snapshot_server(const struct snapshot *s);
-/* The moment of the rows, in the binary log; and where reading began, which is another place for
- * `fuzzy` only. */
-const struct db_point *snapshot_point(const struct snapshot *s);
-const struct db_point *snapshot_start(const struct snapshot *s);
-const char *snapshot_nonce(const struct snapshot *s);
-/* For reading definitions, beside the locks; its default schema is the world's. */
-struct db *snapshot_db(struct snapshot *s);
-/* CREATE TABLE of a table as it was under the locks. */
-const char *snapshot_create(const struct snapshot *s, size_t table);
+/* Reads the rows of tables.list[table]. */
 int snapshot_read(struct snapshot *s, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e);
-/* Is this still the same server process and the same world? On the same connections. */
+/* Is this still the same server process and the same world? Uses the snapshot's connections. */
 int snapshot_check(struct snapshot *s, struct err *e);
+/* Releases the locks, if it still has some. Returns the longest time in ms that a writer can have waited
+ * for this snapshot. */
+int64_t snapshot_release(struct snapshot *s);
 void snapshot_end(struct snapshot *s);
 
 #endif

@@ -8,9 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/text.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "dump/parts.h"
 
-/* Definitions are written by people; nobody writes this much. */
+/* Definitions are written by people, who never write this much. */
 #define REST_MAX (256u << 20)
 #define HASH_CHUNK 131072u
 
@@ -18,6 +20,11 @@ struct verify_file {
     int fd;
     char *name;
     const struct manifest *m;
+    struct manifest_parts parts; /* the manifest's, or `learned` from the file */
+    bool learned;
+    size_t *first; /* [region]: index of its first part */
+    struct arrival *arrival;
+    _Atomic bool given_up;
 };
 
 int verify_size(int fd, const char *name, const struct manifest *m, struct err *e)
@@ -31,39 +38,34 @@ int verify_size(int fd, const char *name, const struct manifest *m, struct err *
                    (long long)st.st_size, m->file_size);
 }
 
+/* A file that is missing, not a regular file, or unreadable (EIO) means a damaged dump: another one
+ * may be intact. Any other error says nothing about the dump. */
 static int open_dump(int dirfd, const char *file, const struct manifest *m, struct err *e)
 {
-    struct stat st;
-    int fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        int keep = errno;
-        if (fd >= 0)
-            close(fd);
-        err_sys(e, keep, "cannot open %s", file);
-        if (e && (keep == ENOENT || keep == ELOOP || keep == EIO))
+    int fd = file_open_own(dirfd, file, O_RDONLY, e);
+    if (fd < 0) {
+        if (e && e->cls == ERR_SYSTEM &&
+            (e->num == 0 || e->num == ENOENT || e->num == ELOOP || e->num == EIO))
             e->cls = ERR_DAMAGED;
         return -1;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        close(fd);
-        return err_set(e, ERR_DAMAGED, 0, "%s is not a regular file", file);
     }
     if (verify_size(fd, file, m, e) < 0) {
         close(fd);
         return -1;
     }
-    /* What the page cache remembers proves nothing about the disk. */
+    /* The content of the page cache proves nothing about the disk. */
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return fd;
 }
 
+/* Counts an item. 1: it was the last one. */
 static int see_item(struct verify_seen *seen, const struct format_item *item)
 {
     if (item->type == FORMAT_CREATE) {
-        seen->tables = xrealloc(seen->tables, (seen->count + 1) * sizeof *seen->tables);
+        seen->tables = xgrow(seen->tables, seen->count, sizeof *seen->tables);
         seen->tables[seen->count++] = (struct verify_table){.name = xstrdup(item->table)};
-    } else if (item->type == FORMAT_ROWS && seen->count) { /* the reader saw its CREATE */
+    } else if (item->type == FORMAT_ROWS && seen->count) { /* after its FORMAT_CREATE */
         struct verify_table *t = &seen->tables[seen->count - 1];
         t->rows += item->rows;
         t->hash += item->rows_hash;
@@ -142,24 +144,7 @@ void verify_seen_free(struct verify_seen *seen)
     *seen = (struct verify_seen){0};
 }
 
-int verify_dump(int dirfd, const char *file, const struct manifest *m, struct progress *progress,
-                struct err *e)
-{
-    struct verify_seen seen = {0};
-    int fd = open_dump(dirfd, file, m, e);
-    if (fd < 0)
-        return -1;
-    struct gunzip *in = gunzip_open(fd, file, e);
-    int rc = in ? verify_read(in, file, &seen, progress, e) : -1;
-    if (rc == 0)
-        rc = verify_compare(&seen, file, m, e);
-    verify_seen_free(&seen);
-    gunzip_close(in);
-    close(fd);
-    return rc;
-}
-
-/* Parts that overlap, or lie outside the file, are no parts of this file. */
+/* Tables must not overlap or lie outside the file. */
 static int check_places(const char *file, const struct manifest *m, struct err *e)
 {
     uint64_t at = 0;
@@ -174,8 +159,71 @@ static int check_places(const char *file, const struct manifest *m, struct err *
     return 0;
 }
 
+/* Finds the first part of each region. */
+static int number_parts(struct verify_file *v, struct err *e)
+{
+    uint64_t n = 0;
+    size_t regions = parts_regions(v->m);
+    v->first = xcalloc(regions, sizeof *v->first);
+    for (size_t i = 0; i < regions; i++) {
+        v->first[i] = (size_t)n;
+        n += parts_count(parts_region(v->m, i), v->parts.bytes);
+    }
+    if (n == v->parts.count)
+        return 0;
+    return err_set(e, ERR_DAMAGED, 0, "%s: it has %" PRIu64 " parts, its manifest says %zu",
+                   v->name, n, v->parts.count);
+}
+
+static void keep_part(void *arg, uint32_t length, const unsigned char sha256[SHA256_BYTES])
+{
+    (void)length;
+    parts_keep(arg, sha256);
+}
+
+static int hash_region(struct verify_file *v, struct gunzip *in, struct parts_hash *h, size_t i,
+                       struct progress *progress, struct err *e)
+{
+    char data[HASH_CHUNK];
+    struct parts_region r = parts_region(v->m, i);
+    while (r.from < r.to) {
+        uint64_t left = r.to - r.from;
+        int64_t n = gunzip_read(in, data, left < sizeof data ? (size_t)left : sizeof data, e);
+        if (n <= 0)
+            return n < 0 ? -1 : err_set(e, ERR_DAMAGED, 0, "%s: cut short", v->name);
+        parts_hash_add(h, i, data, (size_t)n);
+        r.from += (uint64_t)n;
+        progress_at(progress, 0, gunzip_packed_bytes(in));
+    }
+    return 0;
+}
+
+/* Hashes the whole file, for a manifest that lists no parts. */
+static int learn_parts(struct verify_file *v, struct progress *progress, struct err *e)
+{
+    char sha[SHA256_HEX] = "";
+    v->parts.bytes = MANIFEST_PART;
+    struct gunzip *in = gunzip_open_plain(v->fd, v->name, e);
+    struct parts_hash *h = parts_hash_new(v->parts.bytes, keep_part, &v->parts);
+    int rc = in ? 0 : -1;
+    progress_phase(progress, "verifying", 0, v->m->file_size);
+    if (in && !h)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot hash %s", v->name);
+    for (size_t i = 0; i < parts_regions(v->m) && rc == 0; i++)
+        rc = hash_region(v, in, h, i, progress, e);
+    if (rc == 0 && parts_hash_end(h) < 0)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot hash %s", v->name);
+    if (rc == 0)
+        gunzip_sha256(in, sha);
+    if (rc == 0 && strcmp(sha, v->m->sha256) != 0)
+        rc = err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 is not the one of its manifest", v->name);
+    parts_hash_free(h);
+    gunzip_close(in);
+    return rc;
+}
+
 struct verify_file *verify_open(int dirfd, const char *file, const struct manifest *m,
-                                struct err *e)
+                                struct progress *progress, struct err *e)
 {
     if (check_places(file, m, e) < 0)
         return NULL;
@@ -183,37 +231,153 @@ struct verify_file *verify_open(int dirfd, const char *file, const struct manife
     if (fd < 0)
         return NULL;
     struct verify_file *v = xcalloc(1, sizeof *v);
-    *v = (struct verify_file){.fd = fd, .name = xstrdup(file), .m = m};
-    return v;
+    *v = (struct verify_file){.fd = fd, .name = xstrdup(file), .m = m, .parts = m->parts};
+    v->learned = m->parts.count == 0;
+    if ((!v->learned || learn_parts(v, progress, e) == 0) && number_parts(v, e) == 0)
+        return v;
+    verify_close(v);
+    return NULL;
+}
+
+struct verify_file *verify_open_arriving(struct arrival *a, const char *file,
+                                         const struct manifest *m, struct err *e)
+{
+    if (check_places(file, m, e) < 0)
+        return NULL;
+    struct verify_file *v = xcalloc(1, sizeof *v);
+    *v = (struct verify_file){.fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0),
+                              .name = xstrdup(file),
+                              .m = m,
+                              .parts = m->parts,
+                              .arrival = a};
+    if (v->fd < 0)
+        err_sys(e, errno, "cannot read %s", file);
+    else if (number_parts(v, e) == 0)
+        return v;
+    verify_close(v);
+    return NULL;
+}
+
+struct arrival *verify_arrival(const struct verify_file *v)
+{
+    return v->arrival;
+}
+
+void verify_give_up(struct verify_file *v)
+{
+    v->given_up = true;
+    if (v->arrival)
+        arrival_wake(v->arrival);
 }
 
 void verify_close(struct verify_file *v)
 {
     if (!v)
         return;
-    close(v->fd);
+    if (v->fd >= 0)
+        close(v->fd);
+    if (v->learned)
+        free(v->parts.sha256);
+    free(v->first);
     free(v->name);
     free(v);
+}
+
+/* ---- reading of what is proven ---- */
+
+/* The position of a reader: offset `at` of the file, in `region`. */
+struct stretch {
+    const struct verify_file *file;
+    size_t region;
+    uint64_t begin; /* where the reader started */
+    uint64_t end;
+};
+
+/* Called by gunzip for the part at byte `from` of what it reads: gives its length and SHA-256. */
+static void part_at(void *arg, uint64_t from, struct gunzip_part *part)
+{
+    struct stretch *s = arg;
+    const struct verify_file *v = s->file;
+    uint64_t at = s->begin + from;
+    if (at >= s->end)
+        return;
+    struct parts_region r = parts_region(v->m, s->region);
+    while (at >= r.to)
+        r = parts_region(v->m, ++s->region);
+    uint64_t left = r.to - at;
+    part->length = left < v->parts.bytes ? (uint32_t)left : v->parts.bytes;
+    memcpy(part->sha256, v->parts.sha256[v->first[s->region] + (at - r.from) / v->parts.bytes],
+           SHA256_BYTES);
+}
+
+static int wait_for_region(void *arg, uint64_t from, uint64_t *to, struct err *e)
+{
+    struct stretch *s = arg;
+    int rc = arrival_wait(s->file->arrival, s->begin + from, to, &s->file->given_up, e);
+    *to -= s->begin;
+    return rc;
+}
+
+/* Opens a reader of one region; `s` must live as long as the reader. */
+static struct gunzip *open_region(const struct verify_file *v, size_t region, struct stretch *s,
+                                  struct err *e)
+{
+    struct parts_region r = parts_region(v->m, region);
+    *s = (struct stretch){.file = v, .region = region, .begin = r.from, .end = r.to};
+    struct gunzip *in = gunzip_open_part(v->fd, v->name, r.from, r.to - r.from, e);
+    if (in)
+        gunzip_prove(in, part_at, s);
+    if (in && v->arrival)
+        gunzip_on_wait(in, wait_for_region, s);
+    return in;
+}
+
+int verify_whole(struct verify_file *v, struct progress *progress, struct err *e)
+{
+    SCOPED(verify_seen_free) struct verify_seen seen = {0};
+    struct stretch all = {.file = v, .end = v->m->file_size};
+    if (lseek(v->fd, 0, SEEK_SET) < 0)
+        return err_sys(e, errno, "cannot read %s", v->name);
+    struct gunzip *in = gunzip_open(v->fd, v->name, e);
+    if (in)
+        gunzip_prove(in, part_at, &all);
+    int rc = in ? verify_read(in, v->name, &seen, progress, e) : -1;
+    if (rc == 0)
+        rc = verify_compare(&seen, v->name, v->m, e);
+    gunzip_close(in);
+    return rc;
+}
+
+int verify_dump(int dirfd, const char *file, const struct manifest *m, struct progress *progress,
+                struct err *e)
+{
+    struct verify_file *v = verify_open(dirfd, file, m, progress, e);
+    int rc = v ? verify_whole(v, progress, e) : -1;
+    verify_close(v);
+    return rc;
 }
 
 struct verify_part {
     const struct verify_file *file;
     const struct manifest_table *table;
+    struct stretch at;
     struct gunzip *in;
     struct format_reader *reader;
     uint64_t rows, hash;
-    bool named; /* its CREATE TABLE was seen */
+    bool named; /* its CREATE TABLE was read */
 };
 
 struct verify_part *verify_part_open(struct verify_file *v, size_t table, struct err *e)
 {
-    const struct manifest_table *t = &v->m->tables[table];
-    struct gunzip *in = gunzip_open_part(v->fd, v->name, t->offset, t->length, e);
-    if (!in)
-        return NULL;
     struct verify_part *p = xcalloc(1, sizeof *p);
-    *p = (struct verify_part){
-        .file = v, .table = t, .in = in, .reader = format_open_table(in, v->name)};
+    p->file = v;
+    p->table = &v->m->tables[table];
+    p->in = open_region(v, 2 * table + 1, &p->at, e);
+    if (!p->in) {
+        free(p);
+        return NULL;
+    }
+    p->reader = format_open_table(p->in, v->name);
     return p;
 }
 
@@ -226,6 +390,7 @@ void verify_part_close(struct verify_part *p)
     free(p);
 }
 
+/* The table was read to its end: compares size, row count and content with the manifest. */
 static int end_part(const struct verify_part *p, struct err *e)
 {
     const struct manifest_table *t = p->table;
@@ -254,13 +419,14 @@ int verify_part_next(struct verify_part *p, struct format_item *item, struct err
     return item->type == FORMAT_END ? end_part(p, e) : 0;
 }
 
-/* The text between two places of the file, behind what is in `text`. */
-static int add_text(struct verify_file *v, uint64_t from, uint64_t to, struct buf *text,
-                    struct err *e)
+/* Appends the text of a region to `text`. */
+static int add_text(struct verify_file *v, size_t region, struct buf *text, struct err *e)
 {
-    if (from == to)
+    struct stretch at;
+    struct parts_region r = parts_region(v->m, region);
+    if (r.from == r.to)
         return 0;
-    struct gunzip *in = gunzip_open_part(v->fd, v->name, from, to - from, e);
+    struct gunzip *in = open_region(v, region, &at, e);
     int64_t n = in ? 1 : -1;
     while (n > 0) {
         buf_reserve(text, 65536);
@@ -274,36 +440,23 @@ static int add_text(struct verify_file *v, uint64_t from, uint64_t to, struct bu
     return (int)n;
 }
 
-static int gather_rest(struct verify_file *v, struct buf *text, struct err *e)
-{
-    uint64_t at = 0;
-    for (size_t i = 0; i < v->m->table_count; i++) {
-        const struct manifest_table *t = &v->m->tables[i];
-        if (add_text(v, at, t->offset, text, e) < 0)
-            return -1;
-        at = t->offset + t->length;
-    }
-    return add_text(v, at, v->m->file_size, text, e);
-}
-
 int verify_rest(struct verify_file *v, verify_fn *fn, void *arg, struct err *e)
 {
-    struct buf text = {0};
+    SCOPED(buf_free) struct buf text = {0};
     struct format_item item = {.type = FORMAT_CREATE};
     uint64_t bytes = v->m->bytes;
-    if (gather_rest(v, &text, e) < 0) {
-        buf_free(&text);
-        return -1;
-    }
+    int rc = 0;
+    /* Even regions are those outside the tables (dump/parts.h). */
+    for (size_t i = 0; i < parts_regions(v->m) && rc == 0; i += 2)
+        rc = add_text(v, i, &text, e);
     for (size_t i = 0; i < v->m->table_count; i++)
         bytes -= v->m->tables[i].bytes;
-    if (bytes != text.len) {
-        buf_free(&text);
-        return err_set(e, ERR_DAMAGED, 0, "%s: its parts are not as long as its manifest says",
-                       v->name);
-    }
+    if (rc == 0 && bytes != text.len)
+        rc = err_set(e, ERR_DAMAGED, 0, "%s: its parts are not as long as its manifest says",
+                     v->name);
+    if (rc < 0)
+        return -1;
     struct format_reader *r = format_open_rest(&text, v->name, v->m->table_count, v->m->rows);
-    int rc = 0;
     while (rc == 0 && item.type != FORMAT_END) {
         rc = format_next(r, &item, e);
         if (rc == 0 && item.type != FORMAT_DEFINITION && item.type != FORMAT_END)
@@ -313,25 +466,4 @@ int verify_rest(struct verify_file *v, verify_fn *fn, void *arg, struct err *e)
     }
     format_close(r);
     return rc;
-}
-
-/* The only reader of the file's own place: parts are read by theirs. */
-int verify_hash(struct verify_file *v, const _Atomic bool *stop, struct err *e)
-{
-    char sha[SHA256_HEX];
-    struct gunzip *in = gunzip_open_plain(v->fd, v->name, e);
-    char *data = xcalloc(1, HASH_CHUNK);
-    int64_t n = in ? 1 : -1;
-    while (n > 0 && !(stop && *stop))
-        n = gunzip_read(in, data, HASH_CHUNK, e);
-    if (n == 0)
-        gunzip_sha256(in, sha);
-    gunzip_close(in);
-    free(data);
-    if (n == 0 && strcmp(sha, v->m->sha256) != 0)
-        return err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 is not the one of its manifest",
-                       v->name);
-    if (n > 0)
-        err_clear(e);
-    return n == 0 ? 0 : -1;
 }

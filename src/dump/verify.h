@@ -1,22 +1,28 @@
-/* Reads a dump from the disk and proves it whole: size, gzip, text, trailer, rows and content of
- * each table, SHA-256, all against its manifest.
+/* Reads a dump from the disk and verifies it against its manifest: size, SHA-256, gzip, text,
+ * trailer, rows and content of each table.
  *
- * Either in one go (verify_dump), or in parts by several threads (verify_open): the part of each
- * table, the rest, and the hash of the file. A restore reads its rows through the parts, so that
- * what was checked is what is loaded. */
+ * The file is opened once, and each part of it (dump/parts.h) is read into memory and verified by
+ * its SHA-256 before any of it is decompressed: what is parsed, executed or loaded is what the
+ * manifest describes and its HMAC covers, even if the file is changed meanwhile. Manifests of older
+ * versions list no parts: such a file is first read as a whole, and if its SHA-256 matches, the
+ * parts hashed during this pass serve to verify the following ones.
+ *
+ * Verification runs in one go (verify_dump, verify_whole), or in several threads: each table, and
+ * the rest. A restore reads its rows the same way, so that what was checked is what is loaded. */
 #ifndef WK_DUMP_VERIFY_H
 #define WK_DUMP_VERIFY_H
 
-#include "core/progress.h"
+#include "base/arrival.h"
+#include "base/progress.h"
 #include "dump/format.h"
 #include "store/manifest.h"
 
-/* `file` is the name inside dirfd (NAME.sql.gz or its .part). */
+/* Opens, reads everything, closes. `file` is a name in dirfd. */
 int verify_dump(int dirfd, const char *file, const struct manifest *m, struct progress *progress,
                 struct err *e);
 
-/* What a reading from start to end found; for a dump that is still being written its manifest does
- * not exist yet. */
+/* What was found in a file read from start to end; compared later, because a dump that is still
+ * being written has no manifest yet. */
 struct verify_seen {
     struct verify_table {
         char *name;
@@ -28,31 +34,39 @@ struct verify_seen {
 };
 int verify_read(struct gunzip *in, const char *name, struct verify_seen *out,
                 struct progress *progress, struct err *e);
-/* Is it what the manifest says? ERR_DAMAGED with the first difference. */
+/* Does it match the manifest? ERR_DAMAGED with the first difference. */
 int verify_compare(const struct verify_seen *seen, const char *name, const struct manifest *m,
                    struct err *e);
 void verify_seen_free(struct verify_seen *seen);
-/* Has the open file as many bytes as the manifest says? ERR_DAMAGED where not. */
+/* Has the open file as many bytes as the manifest says? ERR_DAMAGED if not. */
 int verify_size(int fd, const char *name, const struct manifest *m, struct err *e);
 
-/* The parts. Any thread may read any part, each at its own pace; `m` must outlive it. The bytes of
- * the file belong to one part each, so that all parts and the hash together prove what verify_dump
- * does. */
+/* An open dump. Any thread may read any table, independently of the others; `m` must outlive it.
+ * Reading all tables and the rest proves the same as verify_whole(). `progress` reports the first
+ * pass, where one is needed. */
 struct verify_file;
 struct verify_file *verify_open(int dirfd, const char *file, const struct manifest *m,
-                                struct err *e);
-/* One table's part, item after item: FORMAT_CREATE, FORMAT_ROWS …, FORMAT_END once all was as the
- * manifest says. */
+                                struct progress *progress, struct err *e);
+/* Of a dump that is on its way: readers wait for what is not here yet. Only with a manifest that lists parts,
+ * against which each is verified as it is read. */
+struct verify_file *verify_open_arriving(struct arrival *a, const char *file,
+                                         const struct manifest *m, struct err *e);
+/* NULL: all of it was here when it was opened. */
+struct arrival *verify_arrival(const struct verify_file *v);
+/* Ends all waiting for it; from any thread. */
+void verify_give_up(struct verify_file *v);
+/* From start to end. */
+int verify_whole(struct verify_file *v, struct progress *progress, struct err *e);
+/* One table, item by item: FORMAT_CREATE, FORMAT_ROWS …, and FORMAT_END if all of it matched the
+ * manifest. */
 struct verify_part;
 struct verify_part *verify_part_open(struct verify_file *v, size_t table, struct err *e);
 int verify_part_next(struct verify_part *p, struct format_item *item, struct err *e);
 void verify_part_close(struct verify_part *p);
-/* An error from it ends the reading. */
+/* -1 ends the reading. */
 typedef int verify_fn(void *arg, const struct format_item *item, struct err *e);
 /* Header, definitions, trailer. */
 int verify_rest(struct verify_file *v, verify_fn *fn, void *arg, struct err *e);
-/* SHA-256 of the file; `stop` (may be NULL) turning true ends it early, with -1 and ERR_NONE. */
-int verify_hash(struct verify_file *v, const _Atomic bool *stop, struct err *e);
 void verify_close(struct verify_file *v);
 
 #endif

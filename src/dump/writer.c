@@ -10,21 +10,24 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/fault.h"
-#include "core/file.h"
-#include "db/binlog.h"
-#include "db/digits.h"
-#include "db/packet.h"
-#include "db/sentinel.h"
-#include "db/sql.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "binlog/stream.h"
+#include "mysql/float_scale.h"
+#include "mysql/lease.h"
+#include "mysql/packet_limit.h"
+#include "mysql/sentinel.h"
+#include "sql/literal.h"
 #include "dump/definitions.h"
 #include "dump/format.h"
+#include "dump/ledger_count.h"
+#include "dump/parts.h"
 #include "dump/readback.h"
-#include "dump/shrink.h"
+#include "dump/shrink_guard.h"
 #include "dump/snapshot.h"
 #include "store/catalog.h"
 
-/* A world that shrank is believed after this many quarantined dumps in a row that agree. */
+/* A smaller world is accepted after this many quarantined dumps in a row that agree. */
 #define SHRINK_BELIEVED_AFTER 3
 
 /* Where a table's members lie in the file. */
@@ -37,11 +40,13 @@ struct writing {
     struct snapshot *snap;
     struct gzip_writer *gz;
     struct readback *back;
+    struct parts_hash *parts; /* used by the packing threads, one at a time */
     struct manifest *m;
     struct manifest_table *table; /* being written */
-    struct db_sentinel sentinel;  /* as it was when the name was chosen */
-    struct place *places; /* [i]: of table i of the manifest; filled by the packing threads */
-    struct buf insert;    /* "INSERT INTO … VALUES\n" of it */
+    struct db_sentinel sentinel;  /* as it was when the dump's name was chosen */
+    struct place *places;       /* [i]: of table i of the manifest; filled by the packing threads */
+    struct ledger_count ledger; /* of `table` */
+    struct buf insert;          /* "INSERT INTO … VALUES\n" of `table` */
     struct buf statement;
     uint64_t statement_max, packet_max;
     uint64_t total;
@@ -49,34 +54,32 @@ struct writing {
     int fd;
 };
 
-const char *dump_method_name(enum config_method m)
-{
-    switch (m) {
-    case METHOD_LOCK:
-        return "lock";
-    case METHOD_COPY:
-        return "copy";
-    case METHOD_FUZZY:
-        return "fuzzy";
-    case METHOD_AUTO:
-        break;
-    }
-    return "auto";
-}
+/* As the manifest names it. */
+static const char *const method_names[] = {[METHOD_AUTO] = "auto",
+                                           [METHOD_COPY] = "copy",
+                                           [METHOD_LOCK] = "lock",
+                                           [METHOD_FUZZY] = "fuzzy"};
 
-/* Members are tagged with the number of the table, from 1. */
-static void member_written(void *arg, uint64_t tag, uint64_t offset, uint64_t packed,
-                           uint64_t plain)
+/* A part is complete: its hash goes into the manifest, and to the readback, which verifies it. */
+static void part_written(void *arg, uint32_t length, const unsigned char sha256[SHA256_BYTES])
 {
     struct writing *w = arg;
-    (void)plain;
-    if (tag) {
-        struct place *p = &w->places[tag - 1];
+    parts_keep(&w->m->parts, sha256);
+    readback_part(w->back, length, sha256);
+}
+
+/* Members are tagged with the number of their table, from 1; those between tables have none. */
+static void member_written(void *arg, const struct gzip_member *member)
+{
+    struct writing *w = arg;
+    if (member->tag) {
+        struct place *p = &w->places[member->tag - 1];
         if (p->length == 0)
-            p->offset = offset;
-        p->length += packed;
+            p->offset = member->offset;
+        p->length += member->packed_len;
     }
-    readback_grown(w->back, offset + packed);
+    parts_hash_add(w->parts, member->tag, member->packed, member->packed_len);
+    readback_grown(w->back, member->offset + member->packed_len);
 }
 
 static uint64_t tag_of(const struct writing *w)
@@ -84,7 +87,7 @@ static uint64_t tag_of(const struct writing *w)
     return w->table ? (uint64_t)(w->table - w->m->tables) + 1 : 0;
 }
 
-/* A statement is a member: what it holds is packed elsewhere while the next one is read. */
+/* Each statement is a gzip member: a thread compresses it while the next one is read. */
 static int flush_statement(struct writing *w, struct err *e)
 {
     if (w->statement.len == 0)
@@ -93,6 +96,7 @@ static int flush_statement(struct writing *w, struct err *e)
     return gzip_give(w->gz, tag_of(w), &w->statement, e);
 }
 
+/* Appends a row. One that no server with this max_allowed_packet could load again is refused. */
 static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
@@ -106,6 +110,7 @@ static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
     else
         buf_adds(&w->statement, ",\n");
     buf_add(&w->statement, tuple, len);
+    ledger_count_row(&w->ledger, tuple, len);
     w->table->rows++;
     w->table->rows_hash += sql_tuple_hash(tuple, len);
     w->total++;
@@ -114,35 +119,26 @@ static int write_tuple(void *arg, const char *tuple, size_t len, struct err *e)
     return 0;
 }
 
-/* A member of its own. */
+/* Writes `text` as a separate member. */
 static int write_text(struct writing *w, struct buf *text, struct err *e)
 {
     return text->len ? gzip_give(w->gz, tag_of(w), text, e) : 0;
 }
 
-/* What stands before and behind the rows of a table. */
-static void put_around(const struct db_table *t, const char *create, struct buf *head,
-                       struct buf *tail)
-{
-    struct buf off = {0}, on = {0};
-    format_table(head, t->name, create);
-    db_digits(t, create, create, &off, &on);
-    if (off.len) {
-        format_alter(head, t->name, off.p);
-        format_alter(tail, t->name, on.p);
-    }
-    buf_free(&off);
-    buf_free(&on);
-}
-
 static int write_table(struct writing *w, size_t i, struct err *e)
 {
-    const struct db_table *t = &snapshot_tables(w->snap)->list[i];
+    const struct db_table *t = &w->snap->tables.list[i];
     progress_table(w->job->progress, t->name);
     w->table = manifest_add(w->m, t);
+    ledger_count_begin(&w->ledger, w->job->cfg, w->m, t);
     uint64_t before = gzip_plain_bytes(w->gz), rows = 0;
-    struct buf head = {0}, tail = {0};
-    put_around(t, snapshot_create(w->snap, i), &head, &tail);
+    SCOPED(buf_free) struct buf head = {0}, tail = {0}, off = {0}, on = {0};
+    format_table(&head, t->name, w->snap->creates[i]);
+    db_float_scale(t, w->snap->creates[i], w->snap->creates[i], &off, &on);
+    if (off.len) {
+        format_alter(&head, t->name, off.p);
+        format_alter(&tail, t->name, on.p);
+    }
     buf_clear(&w->insert);
     format_insert(&w->insert, t->name, t);
     int rc = write_text(w, &head, e) < 0 ||
@@ -152,9 +148,9 @@ static int write_table(struct writing *w, size_t i, struct err *e)
                  ? -1
                  : 0;
     w->table->bytes = gzip_plain_bytes(w->gz) - before;
-    /* The server counts the rows of a MEMORY table exactly; what was read under its lock must
+    /* The server counts the rows of a MEMORY table exactly, so what was read under a lock must
      * agree. Without a lock the count is of another moment. */
-    bool counted = t->memory && snapshot_method(w->snap) != METHOD_FUZZY;
+    bool counted = t->memory && w->snap->method != METHOD_FUZZY;
     if (rc == 0 && counted && rows != t->rows) {
         rc = err_set(e, ERR_CHANGED, 0,
                      "table %s: %" PRIu64 " rows were read, the server counts %" PRIu64, t->name,
@@ -162,94 +158,85 @@ static int write_table(struct writing *w, size_t i, struct err *e)
         err_hint(e, "worldkeeper --check names tables that cannot be dumped, and what to do");
     }
     w->table = NULL;
-    buf_free(&head);
-    buf_free(&tail);
     fault_point("dump.table_read");
     return rc;
 }
 
-/* The stock client needs room for tables that grew beyond the server's default limit. */
-static uint64_t heap_limit(const struct db_tables *t, int64_t server_limit)
+/* Settings at the beginning of the file, as these tables need them. */
+static void put_header(const struct writing *w, struct buf *b)
 {
-    uint64_t limit = server_limit > 0 ? (uint64_t)server_limit : 0;
-    for (size_t i = 0; i < t->count; i++) {
-        uint64_t need = 2 * (t->list[i].data_length + t->list[i].index_length);
-        if (t->list[i].memory && need > limit)
-            limit = need;
+    const struct db_tables *tables = &w->snap->tables;
+    int64_t server = db_variable_number(w->snap->meta, "max_heap_table_size");
+    uint64_t heap =
+        server > 0 ? (uint64_t)server : 0; /* what tables need that outgrew the default */
+    bool keyless = false, bare_timestamp = false;
+    for (size_t i = 0; i < tables->count; i++) {
+        const struct db_table *t = &tables->list[i];
+        uint64_t need = 2 * (t->data_length + t->index_length);
+        if (t->memory && need > heap)
+            heap = need;
+        keyless |= !strstr(w->snap->creates[i], "\n  PRIMARY KEY (");
+        for (size_t k = 0; k < t->column_count; k++)
+            bare_timestamp |= text_starts(t->columns[k].type, "timestamp") &&
+                              !t->columns[k].has_default && !t->columns[k].generated;
     }
-    return limit;
-}
-
-static bool any_keyless(const struct writing *w)
-{
-    bool any = false;
-    for (size_t i = 0; i < snapshot_tables(w->snap)->count; i++)
-        any |= !strstr(snapshot_create(w->snap, i), "\n  PRIMARY KEY (");
-    return any;
-}
-
-static bool any_bare_timestamp(const struct writing *w)
-{
-    const struct db_tables *tables = snapshot_tables(w->snap);
-    bool any = false;
-    for (size_t i = 0; i < tables->count; i++)
-        for (size_t k = 0; k < tables->list[i].column_count; k++) {
-            const struct db_column *c = &tables->list[i].columns[k];
-            any |= text_starts(c->type, "timestamp") && !c->has_default && !c->generated;
-        }
-    return any;
+    format_header(b, heap);
+    if (keyless)
+        format_keyless(b);
+    if (bare_timestamp)
+        format_timestamps(b);
 }
 
 static int write_all(struct writing *w, struct err *e)
 {
-    const struct db_tables *t = snapshot_tables(w->snap);
-    struct db *db = snapshot_db(w->snap);
+    const struct db_tables *t = &w->snap->tables;
+    struct db *db = w->snap->meta;
     uint64_t expected = 0;
     size_t last = t->count;
-    int rc = -1;
-    struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0};
     for (size_t i = 0; i < t->count; i++) {
-        expected += t->list[i].rows;
         if (strcmp(t->list[i].name, w->job->cfg->sentinel) == 0)
             last = i;
+        else
+            expected += t->list[i].rows;
     }
     int64_t packet = db_variable_number(db, "max_allowed_packet");
     w->packet_max = packet > 0 ? (uint64_t)packet : FORMAT_STATEMENT;
     w->statement_max = w->packet_max < FORMAT_STATEMENT ? w->packet_max : FORMAT_STATEMENT;
     progress_phase(w->job->progress, "reading", expected, 0);
-    format_header(&b, heap_limit(t, db_variable_number(db, "max_heap_table_size")));
-    if (any_keyless(w))
-        format_keyless(&b);
-    if (any_bare_timestamp(w))
-        format_timestamps(&b);
-    if (write_text(w, &b, e) < 0)
-        goto out;
-    for (size_t i = 0; i < t->count; i++)
-        if (i != last && write_table(w, i, e) < 0)
-            goto out;
+    put_header(w, &b);
+    int rc = write_text(w, &b, e);
+    for (size_t i = 0; i < t->count && rc == 0; i++)
+        if (i != last)
+            rc = write_table(w, i, e);
     buf_clear(&b);
-    if (definitions_write(db, w->job->cfg->schema, t, &b, e) < 0 || write_text(w, &b, e) < 0)
-        goto out;
-    if (last < t->count && write_table(w, last, e) < 0)
-        goto out;
+    if (rc == 0)
+        rc = definitions_write(db, w->job->cfg->schema, t, &b, e);
+    if (rc == 0)
+        rc = write_text(w, &b, e);
+    if (rc == 0 && last < t->count)
+        rc = write_table(w, last, e);
     buf_clear(&b);
     format_trailer(&b, w->m->table_count, w->total);
-    rc = write_text(w, &b, e);
-out:
-    buf_free(&b);
+    if (rc == 0)
+        rc = write_text(w, &b, e);
     return rc;
 }
 
-static void fill_manifest(struct writing *w)
+/* If changes may be missing from this server's log, the log itself does not show it: the dump is
+ * then stored without a binlog position. */
+static int judge_log(struct writing *w, struct err *e)
 {
-    struct manifest *m = w->m;
-    m->server = *snapshot_server(w->snap);
-    m->start = *snapshot_start(w->snap);
-    m->end = *snapshot_point(w->snap);
-    snprintf(m->nonce, sizeof m->nonce, "%s", snapshot_nonce(w->snap));
-    snprintf(m->method, sizeof m->method, "%s", dump_method_name(snapshot_method(w->snap)));
-    snprintf(m->schema, sizeof m->schema, "%s", w->job->cfg->schema);
-    m->all = w->job->cfg->dump_all;
+    SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
+    if (!w->m->end.file[0])
+        return 0;
+    if (binlog_judge(w->snap->meta, w->job->cfg->schema, &able, e) < 0)
+        return -1;
+    if (able.silent) {
+        snprintf(w->m->unlogged, sizeof w->m->unlogged, "%s", able.reason);
+        w->m->start = w->m->end = (struct db_binlog_pos){0};
+    }
+    return 0;
 }
 
 static int finish_stream(struct writing *w, mono_t began, struct err *e)
@@ -266,6 +253,8 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
         m->tables[i].offset = w->places[i].offset;
         m->tables[i].length = w->places[i].length;
     }
+    if (rc == 0 && parts_hash_end(w->parts) < 0)
+        rc = err_set(e, ERR_SYSTEM, 0, "cannot hash %s", w->part);
     if (rc < 0) {
         gzip_abort(gz);
         return -1;
@@ -273,41 +262,52 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
     return gzip_close(gz, m->sha256, e);
 }
 
-/* The world changed under the dump: it is set aside, where nobody restores from it. */
-static int discard(struct writing *w, struct err *e)
-{
-    struct err why = *e;
-    if (catalog_reject(w->job->dirfd, w->m, w->part, why.text, e) < 0)
-        return -1;
-    *e = why;
-    return -1;
-}
-
 static int stream(struct writing *w, mono_t began, struct err *e)
 {
     w->snap = snapshot_take(w->job, e);
     if (!w->snap)
         return -1;
-    w->places = xcalloc(snapshot_tables(w->snap)->count, sizeof *w->places);
+    w->places = xcalloc(w->snap->tables.count, sizeof *w->places);
     w->back = readback_start(w->job->dirfd, w->part, e);
     w->gz = w->back ? gzip_open(w->fd, w->part, w->job->cfg->dump_level, e) : NULL;
+    w->m->parts.bytes = MANIFEST_PART;
+    w->parts = parts_hash_new(MANIFEST_PART, part_written, w);
+    if (w->gz && !w->parts)
+        return err_set(e, ERR_SYSTEM, 0, "cannot hash %s", w->part);
     if (!w->gz)
         return -1;
     gzip_on_member(w->gz, member_written, w);
     if (write_all(w, e) < 0)
         return -1;
     fault_point("dump.streamed");
-    fill_manifest(w);
-    int checked = snapshot_check(w->snap, e);
+    struct manifest *m = w->m;
+    m->server = w->snap->server;
+    m->start = w->snap->start;
+    m->end = w->snap->point;
+    snprintf(m->nonce, sizeof m->nonce, "%s", w->snap->sentinel.nonce);
+    snprintf(m->method, sizeof m->method, "%s", method_names[w->snap->method]);
+    snprintf(m->schema, sizeof m->schema, "%s", w->job->cfg->schema);
+    m->all = w->job->cfg->dump_all;
+    int checked = judge_log(w, e) < 0 || ledger_count_end(w->job->cfg, m, w->snap->meta, e) < 0
+                      ? -1
+                      : snapshot_check(w->snap, e);
+    m->wait_ms = snapshot_release(w->snap);
+    m->wait_known = true;
     snapshot_end(w->snap);
     w->snap = NULL;
-    if (w->m->end.file[0] && w->job->cfg->journal != JOURNAL_OFF)
-        w->m->log_born = binlog_birth(&w->job->db, w->m->end.file);
+    if (m->end.file[0] && w->job->cfg->journal != JOURNAL_OFF)
+        m->log_created_at = binlog_file_created_at(&w->job->db, m->end.file);
     fault_point("dump.post_checked");
-    struct err failed;
-    if (finish_stream(w, began, checked < 0 ? &failed : e) < 0)
+    struct err why;
+    if (finish_stream(w, began, checked < 0 ? &why : e) < 0)
         return -1;
-    return checked < 0 ? discard(w, e) : 0;
+    if (checked == 0)
+        return 0;
+    /* The world changed during the dump: it is moved to rejected/, from which nothing is restored. */
+    why = *e;
+    if (catalog_reject(w->job->dirfd, m, w->part, why.text, e) == 0)
+        *e = why;
+    return -1;
 }
 
 static int sync_and_verify(struct writing *w, struct err *e)
@@ -316,17 +316,18 @@ static int sync_and_verify(struct writing *w, struct err *e)
     if (fsync(w->fd) < 0)
         return err_sys(e, errno, "cannot fsync %s", w->part);
     fault_point("dump.synced");
-    progress_phase(w->job->progress, "verifying", w->m->rows, 0);
+    progress_phase(w->job->progress, "verifying", manifest_world_rows(w->m, w->job->cfg->sentinel),
+                   0);
     struct readback *back = w->back;
     w->back = NULL;
-    if (readback_finish(back, w->m, w->job->progress, e) < 0) {
-        err_step(e, "reading the dump back");
-        return -1;
-    }
+    if (readback_finish(back, w->m, w->job->progress, e) < 0)
+        return err_step(e, "reading the dump back");
     fault_point("dump.verified");
     return 0;
 }
 
+/* The manifest comes last: it makes the file a dump, so the file and its name must be durable
+ * before it is written. */
 static int publish(struct writing *w, struct err *e)
 {
     if (renameat(w->job->dirfd, w->part, w->job->dirfd, w->file) < 0)
@@ -336,7 +337,7 @@ static int publish(struct writing *w, struct err *e)
         return -1;
     fault_point("dump.dir_synced");
     if (manifest_write(w->job->dirfd, w->m, e) < 0) {
-        /* It may stand there all the same, where only its directory could not be synced. */
+        /* The manifest may exist nevertheless, if only syncing its directory failed. */
         catalog_remove(w->job->dirfd, w->m->name, NULL);
         return -1;
     }
@@ -344,11 +345,11 @@ static int publish(struct writing *w, struct err *e)
     return 0;
 }
 
-/* How many quarantined dumps newer than `good` agree that the world is as small as `now`. */
+/* Counts the quarantined dumps newer than `good` that agree that the world is as small as `now`. */
 static unsigned agreeing_rejects(const struct job *job, const struct manifest *good,
                                  const struct manifest *now)
 {
-    struct catalog c;
+    SCOPED(catalog_free) struct catalog c = {0};
     char ignored[256];
     unsigned n = 0;
     if (catalog_load_rejected(job->dirfd, job->cfg->name, &c, NULL) < 0)
@@ -356,17 +357,16 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
     for (size_t i = 0; i < c.count; i++) {
         const struct manifest *m = &c.list[i].m;
         if (c.list[i].intact && manifest_compare(m, good) > 0 &&
-            !shrink_suspicious(m, now, job->cfg->shrink_limit, job->cfg->sentinel, ignored,
-                               sizeof ignored))
+            !shrink_guard_suspicious(m, now, job->cfg->shrink_limit, job->cfg->sentinel, ignored,
+                                     sizeof ignored))
             n++;
     }
-    catalog_free(&c);
     return n;
 }
 
-/* What a world is measured by: the newest dump, or the one that a restore has made the world of
- * since. What that one had not, newer dumps, and the one before a forced restore, are no measure
- * for. NULL: nothing. */
+/* The dump with which the shrink guard compares: the newest one, or the one restored since. A world
+ * restored from an older dump must not be compared with newer dumps, nor with the one taken before
+ * a forced restore. NULL: none. */
 static const struct catalog_entry *shrink_measure(const struct writing *w, const struct catalog *c)
 {
     const struct catalog_entry *newest = catalog_newest(c, 0);
@@ -378,7 +378,7 @@ static const struct catalog_entry *shrink_measure(const struct writing *w, const
 /* 0: fine; 1: quarantined (e says why); -1: error. */
 static int shrink_guard(struct writing *w, const struct dump_options *opt, struct err *e)
 {
-    struct catalog c;
+    SCOPED(catalog_free) struct catalog c = {0};
     char reason[400];
     const struct job *job = w->job;
     if (opt->accept_shrink)
@@ -386,11 +386,13 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
     if (catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
         return -1;
     const struct catalog_entry *newest = catalog_newest(&c, 0), *good = shrink_measure(w, &c);
-    int rc = good && shrink_suspicious(&good->m, w->m, job->cfg->shrink_limit, job->cfg->sentinel,
-                                       reason, sizeof reason);
+    int rc = good && shrink_guard_suspicious(&good->m, w->m, job->cfg->shrink_limit,
+                                             job->cfg->sentinel, reason, sizeof reason);
     if (rc && agreeing_rejects(job, &newest->m, w->m) >= SHRINK_BELIEVED_AFTER)
         rc = 0;
-    catalog_free(&c);
+    if (rc && opt->shrunk)
+        shrink_guard_tables(&good->m, w->m, job->cfg->shrink_limit, job->cfg->sentinel,
+                            opt->shrunk);
     if (rc == 0)
         return 0;
     if (catalog_reject(job->dirfd, w->m, w->part, reason, e) < 0)
@@ -403,7 +405,7 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
     return 1;
 }
 
-/* A dump of a stranger's world would push our own out of the retention. */
+/* Dumps of a foreign world would displace our own in the retention. */
 static int check_nonce(const struct db_sentinel *s, const struct catalog *c, const char *nonce,
                        struct err *e)
 {
@@ -411,16 +413,17 @@ static int check_nonce(const struct db_sentinel *s, const struct catalog *c, con
         return 0;
     err_set(e, ERR_REFUSED, 0,
             "the sentinel holds a nonce that is not ours: another world or keeper");
-    err_hint(e, "find out who changed the sentinel table; --init --force adopts what is there");
-    return -1;
+    return err_hint(
+        e, "find out who changed the sentinel table; worldkeeper --init --force adopts what is "
+           "there");
 }
 
-/* A table that the server cannot open now is in no list of its MEMORY tables. Where the newest dump
- * has it, those without it would take the place of all that do. */
+/* A table that the server cannot open is missing from its list of MEMORY tables. If the newest dump
+ * has it, dumps without it would in time displace all that have it. */
 static int none_is_missed(const struct catalog *c, struct db *db, const char *schema, struct err *e)
 {
     const struct catalog_entry *newest = catalog_newest(c, 0);
-    struct db_tables closed;
+    SCOPED(db_tables_free) struct db_tables closed = {0};
     if (!newest)
         return 0;
     if (db_closed_tables(db, schema, &closed, e) < 0)
@@ -430,17 +433,18 @@ static int none_is_missed(const struct catalog *c, struct db *db, const char *sc
         if (manifest_table(&newest->m, closed.list[i].name)) {
             rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s, which dump %s has",
                          closed.list[i].name, newest->m.name);
-            err_hint(e, "CHECK TABLE tells why; repair or drop it, or dump what is left: "
+            err_hint(e, "CHECK TABLE says why; repair or drop it, or dump what is left: "
                         "worldkeeper --dump --force");
         }
-    db_tables_free(&closed);
     return rc;
 }
 
+/* The generation is the highest of those in the sentinel, the lease and the catalog, the sequence
+ * follows the highest one used: so a new dump always sorts after all others. */
 static int choose_name(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     const struct job *job = w->job;
-    struct catalog c;
+    SCOPED(catalog_free) struct catalog c = {0};
     if (catalog_sweep(job->dirfd, job->cfg->name, e) < 0 ||
         catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
         return -1;
@@ -467,44 +471,32 @@ static int choose_name(struct writing *w, const struct dump_options *opt, struct
     manifest_name(w->m);
     w->file = xasprintf("%s.sql.gz", w->m->name);
     w->part = xasprintf("%s.part", w->file);
-    catalog_free(&c);
     return rc;
 }
 
-/* A dump needs about as much room as the last one; said before the disk is full, not after. */
+/* A dump needs about as much room as the last one: refuse before the disk is full, not after. */
 static int check_room(const struct writing *w, struct err *e)
 {
     struct statvfs v;
-    struct catalog c;
+    SCOPED(catalog_free) struct catalog c = {0};
     if (fstatvfs(w->job->dirfd, &v) < 0 ||
         catalog_load(w->job->dirfd, w->job->cfg->name, &c, NULL) < 0)
         return 0;
     const struct catalog_entry *last = catalog_newest(&c, 0);
     uint64_t room = (uint64_t)v.f_bavail * v.f_frsize, need = last ? last->m.file_size : 0;
-    catalog_free(&c);
     if (room >= need)
         return 0;
     char a[TEXT_SHORT], b[TEXT_SHORT];
     err_set(e, ERR_NOSPACE, ENOSPC, "no room for a dump: %s free, the last one took %s",
             text_size(room, a), text_size(need, b));
-    err_hint(e, "make room on the file system of [dump] dir, or keep fewer dumps in [retention]");
-    return -1;
-}
-
-static int open_part(struct writing *w, struct err *e)
-{
-    w->fd =
-        openat(w->job->dirfd, w->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (w->fd < 0)
-        return err_sys(e, errno, "cannot create %s", w->part);
-    fchmod(w->fd, 0600);
-    fault_point("dump.part_opened");
-    return 0;
+    return err_hint(e, "make room on the file system of %s, or keep fewer dumps in [retention]",
+                    w->job->cfg->dump_dir);
 }
 
 static void writing_end(struct writing *w, bool keep_part)
 {
-    gzip_abort(w->gz); /* before the readback, which it tells of members */
+    gzip_abort(w->gz); /* before the readback, which its threads report members to */
+    parts_hash_free(w->parts);
     readback_abort(w->back);
     snapshot_end(w->snap);
     free(w->places);
@@ -519,41 +511,41 @@ static void writing_end(struct writing *w, bool keep_part)
     free(w->file);
 }
 
-static int retain(const struct job *job, struct err *e)
+static int write_dump(struct writing *w, const struct dump_options *opt, struct err *e)
 {
-    unsigned removed;
-    if (catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e) < 0) {
-        err_step(e, "the dump is stored, but old ones could not be removed");
+    mono_t began = clock_mono();
+    if (choose_name(w, opt, e) < 0)
         return -1;
-    }
-    fault_point("dump.retained");
-    return 0;
+    fault_point("dump.chosen");
+    if (check_room(w, e) < 0)
+        return -1;
+    w->fd =
+        openat(w->job->dirfd, w->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (w->fd < 0)
+        return err_sys(e, errno, "cannot create %s", w->part);
+    fchmod(w->fd, 0600);
+    fault_point("dump.part_opened");
+    if (stream(w, began, e) < 0 || sync_and_verify(w, e) < 0 || shrink_guard(w, opt, e) != 0)
+        return -1;
+    return publish(w, e);
 }
 
 int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
              struct err *e)
 {
     struct writing w = {.job = job, .m = out, .fd = -1};
-    mono_t began = clock_mono();
     *out = (struct manifest){0};
-    int rc = -1, stored = 0;
-    if (choose_name(&w, opt, e) < 0)
-        goto out;
-    fault_point("dump.chosen");
-    if (check_room(&w, e) < 0 || open_part(&w, e) < 0 || stream(&w, began, e) < 0)
-        goto out;
-    rc = sync_and_verify(&w, e);
-    if (rc == 0)
-        rc = shrink_guard(&w, opt, e);
-    if (rc == 0)
-        rc = publish(&w, e);
-    stored = rc == 0;
-    if (rc > 0)
-        rc = -1;
-out:
+    int rc = write_dump(&w, opt, e);
+    bool stored = rc == 0;
     writing_end(&w, stored);
-    if (stored && !opt->keep_all)
-        rc = retain(job, e);
+    if (stored && !opt->keep_all) {
+        unsigned removed;
+        rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e);
+        if (rc < 0)
+            err_step(e, "the dump is stored, but old ones could not be removed");
+        else
+            fault_point("dump.retained");
+    }
     if (rc < 0 && !out->rejected[0])
         err_step(e, "dump");
     return rc;

@@ -1,8 +1,11 @@
-/* Takes one dump, in the order of effects of the contract:
- *   1 choose (generation, sequence), open NAME.sql.gz.part   2 snapshot, stream through gzip
- *   3 post-check, shrink guard                              4 fsync, read back from the disk,
- * verify 5 rename, fsync directory, manifest                     6 retention Between any two of
- * them the process may be killed: before the manifest nothing is a dump. */
+/* Takes one dump. The order of its effects:
+ *   1 choose (generation, sequence), open NAME.sql.gz.part
+ *   2 snapshot, stream through gzip
+ *   3 post-check: still the same server, world and definitions
+ *   4 fsync, read back from the disk, verify; shrink guard
+ *   5 rename, fsync the directory, write the manifest
+ *   6 retention
+ * The process may be killed between any two of them: a file without a manifest is not a dump. */
 #ifndef WK_DUMP_WRITER_H
 #define WK_DUMP_WRITER_H
 
@@ -10,16 +13,15 @@
 #include "store/manifest.h"
 
 struct dump_options {
-    bool accept_shrink; /* an operator vouches for what is there */
-    bool keep_all;      /* no retention after it: a restore is about to read an old one */
-    const char *nonce;  /* of the world as we know it; NULL: not known. Another one is refused */
+    bool accept_shrink; /* no shrink guard: an operator accepts the rows as they are */
+    bool keep_all;      /* skip retention: a restore is about to read an old dump */
+    const char *nonce;  /* of our world; another is refused unless a dump has it. NULL: not known */
+    json_t *shrunk;     /* receives shrink_guard_tables() of a rejected dump; NULL: not wanted */
 };
 
 /* On success `*out` is the manifest of the stored dump (manifest_free). ERR_CHANGED with
- * out->rejected set: the dump was quarantined (out is filled then too). */
+ * out->rejected set: the dump was quarantined; out is filled in this case too. */
 int dump_run(const struct job *job, const struct dump_options *opt, struct manifest *out,
              struct err *e);
-
-const char *dump_method_name(enum config_method m);
 
 #endif

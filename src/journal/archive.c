@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "core/file.h"
-#include "db/gtid.h"
+#include "base/file.h"
+#include "binlog/gtid.h"
 
 #define SEGMENTS_MAX 100000u
 #define SLACK_S 1 /* both are whole seconds of one clock */
@@ -29,18 +28,14 @@ static int by_number(const void *a, const void *b)
 
 static int list_names(int dirfd, const char *world, struct archive *out, struct err *e)
 {
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    static const char failed[] = "cannot list the journal";
+    DIR *d = file_list(dirfd, failed, e);
     struct dirent *ent;
-    if (!d) {
-        int why = errno;
-        if (fd >= 0)
-            close(fd);
-        return err_sys(e, why, "cannot list the journal");
-    }
+    if (!d)
+        return -1;
     while (errno = 0, (ent = readdir(d))) {
         uint64_t n = segment_number(ent->d_name, world);
-        out->number = n > out->number ? n : out->number; /* no other one gets it */
+        out->number = n > out->number ? n : out->number; /* not to be used again */
         if (n == 0 || out->count == SEGMENTS_MAX)
             continue;
         out->list = xrealloc(out->list, (out->count + 1) * sizeof *out->list);
@@ -48,14 +43,14 @@ static int list_names(int dirfd, const char *world, struct archive *out, struct 
         *s = (struct archive_segment){.number = n};
         snprintf(s->file, sizeof s->file, "%.63s", ent->d_name);
     }
-    int rc = errno ? err_sys(e, errno, "cannot list the journal") : 0;
+    int rc = errno ? err_sys(e, errno, "%s", failed) : 0;
     closedir(d);
     if (out->count)
         qsort(out->list, out->count, sizeof *out->list, by_number);
     return rc;
 }
 
-/* One without a seal is read to its end. */
+/* A segment that is not finalized is read to its end. */
 static int read_through(int dirfd, struct archive_segment *s, struct err *e)
 {
     struct change c;
@@ -72,13 +67,12 @@ static int read_through(int dirfd, struct archive_segment *s, struct err *e)
     segment_reader_close(r);
     if (got == 0)
         return 0;
-    *e = why;
-    return -1;
+    return err_pass(e, &why);
 }
 
-/* Damage is a fact about the segment, and so is what the disk does not give back, and that somebody
- * copied another world's to here. */
-static int look_at(int dirfd, const char *world, struct archive_segment *s, struct err *e)
+/* Damage is a property of the segment, and so are an I/O error and a segment of another world that
+ * somebody copied here. */
+static int read_segment(int dirfd, const char *world, struct archive_segment *s, struct err *e)
 {
     struct stat st;
     if (fstatat(dirfd, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -94,7 +88,7 @@ static int look_at(int dirfd, const char *world, struct archive_segment *s, stru
     if (got >= 0 && s->head.number && strcmp(s->head.world, world) != 0) {
         snprintf(s->damage, sizeof s->damage, "journal segment %s is one of world %s", s->file,
                  s->head.world);
-        s->head = (struct segment_head){0}; /* nothing is ever found in it */
+        s->head = (struct segment_head){0}; /* so that no search finds anything in it */
     }
     return got < 0 ? -1 : 0;
 }
@@ -104,8 +98,8 @@ int archive_load(int dirfd, const char *world, struct archive *out, struct err *
     *out = (struct archive){0};
     int rc = list_names(dirfd, world, out, e);
     for (size_t i = 0; rc == 0 && i < out->count; i++) {
-        rc = look_at(dirfd, world, &out->list[i], e);
-        if (rc < 0 && e->num == ENOENT) { /* deleted meanwhile, being the oldest */
+        rc = read_segment(dirfd, world, &out->list[i], e);
+        if (rc < 0 && e->num == ENOENT) { /* deleted meanwhile, as the oldest one */
             memmove(&out->list[i], &out->list[i + 1], (out->count - i - 1) * sizeof *out->list);
             out->count--;
             i--;
@@ -123,26 +117,17 @@ void archive_free(struct archive *a)
     *a = (struct archive){0};
 }
 
-/* The last ones, in which nothing is. */
+/* Removes the last segments if they are empty. */
 static int remove_blank(int dirfd, struct archive *a, struct err *e)
 {
     int blank = 1;
     while (blank == 1 && a->count && a->list[a->count - 1].head.number == 0) {
         const char *file = a->list[a->count - 1].file;
-        blank = segment_blank(dirfd, file, NULL); /* what it is else is told */
+        blank = segment_blank(dirfd, file, NULL); /* any other defect is reported elsewhere */
         if (blank == 1 && file_remove(dirfd, file, e) < 0)
             return -1;
         a->count -= blank == 1;
     }
-    return 0;
-}
-
-static int recover_last(int dirfd, const char *world, struct archive_segment *s, struct err *e)
-{
-    char damage[512];
-    if (segment_recover(dirfd, s->file, damage, e) < 0 || look_at(dirfd, world, s, e) < 0)
-        return -1;
-    snprintf(s->damage, sizeof s->damage, "%s", damage);
     return 0;
 }
 
@@ -152,76 +137,107 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
         return -1;
     int rc = remove_blank(dirfd, out, e);
     struct archive_segment *last = rc == 0 && out->count ? &out->list[out->count - 1] : NULL;
-    if (last && !last->sealed && last->head.number)
-        rc = recover_last(dirfd, world, last, e);
+    if (last && !last->sealed && last->head.number) {
+        char damage[512];
+        rc = segment_recover(dirfd, last->file, damage, e);
+        if (rc == 0)
+            rc = read_segment(dirfd, world, last, e);
+        /* the recovered file shows no damage any more */
+        snprintf(last->damage, sizeof last->damage, "%s", damage);
+    }
     if (rc < 0)
         archive_free(out);
     return rc;
 }
 
-/* ---- what covers what ---- */
+/* ---- finding positions ---- */
 
-bool archive_goes_on(const struct archive *a, size_t i)
+bool archive_continues(const struct archive *a, size_t i)
 {
     if (i >= a->count || i + 1 == a->count)
         return false;
     const struct archive_segment *s = &a->list[i], *next = &a->list[i + 1];
     return !s->damage[0] && next->head.follows && strcmp(s->head.server, next->head.server) == 0 &&
            strcmp(s->head.schema, next->head.schema) == 0 &&
-           db_point_compare(&s->sum.to.point, &next->head.from.point) == 0;
+           db_binlog_pos_compare(&s->sum.to.point, &next->head.from.point) == 0;
 }
 
-/* The log may have been begun anew, with the same names: the numbers of groups tell. */
-static bool numbers_fit(const struct archive_segment *s, const struct db_point *p)
+/* The log may have been reset and use the same file names: the groups' GTIDs show it. */
+static bool numbers_fit(const struct archive_segment *s, const struct db_binlog_pos *p,
+                        const char *uid)
 {
     uint32_t domain, server;
     uint64_t seq;
     const char *to = s->sum.to.point.gtid;
-    if (sscanf(to, "%" SCNu32 "-%" SCNu32 "-%" SCNu64, &domain, &server, &seq) != 3)
+    if (sscanf(to, "%" SCNu32 "-%" SCNu32 "-%" SCNu64, &domain, &server, &seq) != 3 ||
+        !db_gtid_ordered(uid, domain))
         return true;
-    struct db_gtid_range had = db_gtid_range(p, domain);
+    struct db_gtid_range before = db_gtid_range(p, domain);
     uint64_t begins = db_gtid_seq(s->head.from.point.gtid, domain);
-    return had.least == 0 || (had.least <= seq && had.most >= begins);
+    return before.least == 0 || (before.least <= seq && before.most >= begins);
 }
 
-/* A new server in the place of an old one has its name, and the names and numbers of its log. But
- * no process writes a file that was begun before it. */
-static bool begun_in_time(const struct archive_segment *s, const struct db_point *p, int64_t start)
+/* A file of the same name that was created at another time is another file. */
+static bool same_file(const struct segment_place *is, const struct db_binlog_pos *p,
+                      uint32_t created_at)
+{
+    return created_at == 0 || is->created_at == 0 || is->created_at == created_at ||
+           strcmp(is->point.file, p->file) != 0;
+}
+
+static bool holds(const struct archive_segment *s, const struct db_binlog_pos *p,
+                  uint32_t created_at, const struct server_id *server)
 {
     const struct segment_place *from = &s->head.from, *to = &s->sum.to;
-    bool first = strcmp(p->file, from->point.file) == 0 && from->born;
-    uint32_t born = first ? from->born : to->born;
-    return start == 0 || born == 0 || born + SLACK_S >= start;
+    if (!s->head.number || strcmp(s->head.server, server->uid) != 0 ||
+        db_binlog_pos_compare(&from->point, p) > 0 || db_binlog_pos_compare(p, &to->point) > 0 ||
+        !numbers_fit(s, p, server->uid) || !same_file(from, p, created_at) ||
+        !same_file(to, p, created_at))
+        return false;
+    /* A new server that replaced an old one may have its name, and the same file names and offsets
+     * in its log. But no process writes to a file that was created before it started. */
+    bool first = strcmp(p->file, from->point.file) == 0 && from->created_at;
+    uint32_t created = first ? from->created_at : to->created_at;
+    return server->start == 0 || created == 0 || (int64_t)created + SLACK_S >= server->start;
 }
 
-/* Nor is a file of the same name that was begun at another time the file of that place. */
-static bool same_file(const struct segment_place *is, const struct db_point *p, uint32_t born)
-{
-    return born == 0 || is->born == 0 || is->born == born || strcmp(is->point.file, p->file) != 0;
-}
-
-static bool holds(const struct archive_segment *s, const struct db_point *p, uint32_t born,
-                  const struct server_id *server)
-{
-    return s->head.number && strcmp(s->head.server, server->uid) == 0 &&
-           db_point_compare(&s->head.from.point, p) <= 0 &&
-           db_point_compare(p, &s->sum.to.point) <= 0 && numbers_fit(s, p) &&
-           same_file(&s->head.from, p, born) && same_file(&s->sum.to, p, born) &&
-           begun_in_time(s, p, server->start);
-}
-
-int archive_find(const struct archive *a, const struct db_point *from, uint32_t born,
+int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint32_t created_at,
                  const struct server_id *server)
 {
     if (!from->file[0])
         return -1;
     for (size_t i = a->count; i-- > 0;)
-        if (holds(&a->list[i], from, born, server))
+        if (holds(&a->list[i], from, created_at, server))
             return (int)i;
     return -1;
 }
 
-/* What is in segment i is older than the beginning of the next one, where that is known. */
+bool archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *from,
+                 struct segment_mark *out)
+{
+    bool any = false;
+    for (; i < a->count; i++) {
+        const struct segment_sum *s = &a->list[i].sum;
+        size_t n = s->mark_count < SEGMENT_MARKS ? s->mark_count : SEGMENT_MARKS;
+        for (size_t k = 0; k < n; k++)
+            if (s->marks[k].kind == CHANGE_GAP &&
+                db_binlog_pos_compare(&s->marks[k].place, from) >= 0) {
+                *out = s->marks[k];
+                any = true;
+            }
+        /* What is not listed may be one. */
+        if (n < s->mark_count && db_binlog_pos_compare(&s->to.point, from) > 0) {
+            *out = s->marks[n - 1];
+            out->kind = CHANGE_GAP;
+            out->place = s->to.point;
+            snprintf(out->text, sizeof out->text, "more than is listed in %s", a->list[i].file);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Everything in segment i is older than the beginning of the next one for which that is known. */
 static bool is_old(const struct archive *a, size_t i, int64_t keep, wall_t now)
 {
     do

@@ -1,49 +1,53 @@
 /* The directory of a world's segments (segment.h): what they cover, where a replay begins in them,
- * what may be deleted. Rebuilt from the files at any time; there is no index.
+ * which may be deleted. Built from the files each time; there is no index.
  *
- * A segment that follows the one before it makes a run with it: all changes from the beginning of a
- * run to its end are there. Between two runs some may be missing. */
+ * Segments that continue one another form a run: all changes from the beginning of a run to its end
+ * are in it. Between two runs changes may be missing. */
 #ifndef WK_JOURNAL_ARCHIVE_H
 #define WK_JOURNAL_ARCHIVE_H
 
 #include "config/config.h"
-#include "db/server.h"
+#include "mysql/server.h"
 #include "journal/segment.h"
 
 struct archive_segment {
     char file[SEGMENT_NAME_MAX];
     uint64_t number, size;
     struct segment_head head;
-    struct segment_sum sum; /* up to the damage, where there is any */
+    struct segment_sum sum; /* up to the damage, if there is any */
     bool sealed;
-    char damage[512]; /* "": none known; sealed segments are not read for it */
+    char damage[512]; /* "": none known; finalized segments are not read to look for it */
 };
 struct archive {
     struct archive_segment *list; /* by number */
     size_t count;
-    uint64_t number; /* the highest in any name */
+    uint64_t number; /* the highest in any file name */
 };
 
-/* The directory, -1 where it is not there; with `create` it is made (mode 0700). */
+/* The directory; -1 where it does not exist. `create` creates it (mode 0700). */
 int archive_dir(const struct config *c, bool create, struct err *e);
 int archive_load(int dirfd, const char *world, struct archive *out, struct err *e);
 void archive_free(struct archive *a);
-/* Seals what a killed writer left open, and loads. The damage it may find is in the list. Only for
- * who may write. */
+/* Finalizes the segment that a killed writer left open, and loads the list, in which any damage
+ * found is noted. Only for the process that may write. */
 int archive_recover(int dirfd, const char *world, struct archive *out, struct err *e);
 
-/* Does segment i + 1 go on where segment i ends? */
-bool archive_goes_on(const struct archive *a, size_t i);
-/* The segment with what comes behind this place in the log of that server (its uid; the place was
- * its log's end when the process of that start wrote it, 0: any), in the file that was begun at
- * `born` (binlog_born(); 0: not known); -1: there is none. */
-int archive_find(const struct archive *a, const struct db_point *from, uint32_t born,
+/* Does segment i + 1 continue where segment i ends? */
+bool archive_continues(const struct archive *a, size_t i);
+/* The segment that holds what follows the binlog position `from` of that server: `server` names its
+ * uid; where its start is not 0, `from` was the end of the log of the process started then. `born`
+ * is binlog_created_at() of the file, 0: unknown. -1: there is no such segment. */
+int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint32_t created_at,
                  const struct server_id *server);
-/* How many of the oldest may go: those before the first one that the oldest dump needs, those older
- * than the rule says, those over the size it says; but none that the newest dump needs. Pure. */
+/* Is there a gap after `from`, in segment `i` or a later one? *out: the last one that is known. Pure. */
+bool archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *from,
+                 struct segment_mark *out);
+/* How many of the oldest may be deleted: those before the first one that the oldest dump needs,
+ * those older than `keep`, those in excess of `max_size`; but none that the newest dump needs.
+ * Pure. */
 size_t archive_spare(const struct archive *a, int oldest_need, int newest_need, int64_t keep,
                      uint64_t max_size, wall_t now);
-/* Deletes that many of the oldest. */
+/* Deletes the `n` oldest. */
 int archive_drop(int dirfd, const struct archive *a, size_t n, struct err *e);
 
 #endif

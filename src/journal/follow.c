@@ -1,7 +1,6 @@
 #include "journal/follow.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,98 +8,175 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "core/clock.h"
-#include "core/worker.h"
-#include "db/binlog.h"
-#include "db/query.h"
-#include "db/sentinel.h"
-#include "journal/decode.h"
-#include "journal/history.h"
-#include "journal/keep.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/text.h"
+#include "base/worker.h"
+#include "binlog/gtid.h"
+#include "binlog/stream.h"
+#include "mysql/galera.h"
+#include "mysql/schema.h"
+#include "mysql/sentinel.h"
+#include "binlog/decode.h"
+#include "journal/segment_store.h"
+#include "store/catalog.h"
 
-#define BEAT_MS 1000
-#define HEARTBEAT_MS 500 /* the server's word when nothing happens: our clock ticks by it */
-#define BEATS 64u        /* on their way at most */
+#define MARKER_MS 1000
+#define HEARTBEAT_MS 500 /* heartbeats of an idle server pace our timers */
+#define MARKERS 64u      /* in flight at most */
 #define ELSEWHERE 10u    /* a rotation may take a while to come through */
+
+/* The last TRUNCATE of a table that had received rows since the one before. */
+struct emptied {
+    struct follow_emptied last;
+    bool refilled, news;
+};
 
 struct follower {
     int fd;
     const struct follow_args *a;
-    struct db *db; /* asks, and writes the beat */
+    struct db *db; /* for queries, and to write the marker */
     struct binlog *log;
     struct decode *decode;
     struct statement_world world;
     char *schema; /* as the server writes it */
     struct db_tables tables;
-    struct keep *keep; /* NULL: no segments are written */
+    struct db_binlog_pos listed; /* `tables` are those of this binlog position or of a later one */
+    struct segment_store *keep;  /* NULL: no segments are written */
     struct segment_place from;
-    bool first_group; /* is still to come: it must be the one behind `from` */
-    bool list_again;  /* definitions changed in the group that is being read */
-    bool strangers;   /* rows of unknown tables are in it, or such tables came with it */
-    struct err *e;    /* why a change could not be taken */
-    bool files;       /* segments are the trouble */
+    wall_t latest;       /* of a complete group */
+    bool first_group;    /* the first group is still to come: it must be the one after `from` */
+    bool list_again;     /* definitions changed in the group that is being read */
+    bool lost;           /* the log was read up to a loss, and to no restore since then */
+    bool unknown_tables; /* it contains rows of unknown tables, or such tables joined the world */
+    char nonce[33];      /* of the world, as far as the log was read and proven */
+    struct follow_gap *swap; /* a gap, unless a restore wrote the last mark; NULL: there is none */
+    char swap_nonce[33];     /* in that mark */
+    struct err *e;           /* why a change could not be processed */
+    bool files;              /* segments are at fault */
 
-    uint64_t beat;       /* written last */
-    mono_t beats[BEATS]; /* when; by number modulo BEATS */
-    uint64_t came;       /* the last one that came back, */
-    uint64_t whole;      /* whose group is whole, */
-    uint64_t through;    /* and that is safe */
-    mono_t proven;       /* when it was written: no change from before is missing */
-    bool told, beaten;   /* beaten: one came through */
-    mono_t next_beat;
+    struct emptied emptied[FOLLOW_EMPTIED]; /* the oldest is replaced */
+    size_t emptied_count;
+    /* Markers, by their numbers. */
+    uint64_t written;           /* the last one */
+    mono_t written_at[MARKERS]; /* by number modulo MARKERS */
+    uint64_t read;              /* the last one read from the log, */
+    uint64_t complete;          /* whose group is complete, */
+    uint64_t stored;            /* and stored */
+    mono_t proven;              /* when it was written: no change from before is missing */
+    bool any_stored, reported;
+    mono_t next_marker;
     uint64_t changes;
-    uint64_t last_pos;  /* at the last beat */
-    unsigned elsewhere; /* beats in a row at which the server wrote another file */
+    uint64_t last_pos;  /* at the last marker */
+    unsigned elsewhere; /* consecutive markers at which the server wrote another file */
 };
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t stopping;
 
 static void on_term(int sig)
 {
     (void)sig;
-    told_to_end = 1;
+    stopping = 1;
 }
 
-static void say(struct follower *f, json_t *o)
+/* From the newest dump that contains it. */
+static void describe_table(const struct catalog *dumps, const char *name, struct follow_table *out)
 {
-    worker_send(f->fd, o);
-    json_decref(o);
-}
-
-static void say_gap(struct follower *f, const char *why)
-{
-    struct buf clean = {0};
-    uint64_t pos = f->from.point.pos;
-    const char *file = f->log ? binlog_file(f->log, &pos) : f->from.point.file;
-    text_clean(&clean, why, 500);
-    say(f, json_pack("{s:s, s:s, s:I}", "gap", clean.p, "file", file, "pos", (json_int_t)pos));
-    buf_free(&clean);
-}
-
-/* One that is in `now` alone; "": there is none. */
-static void find_newcomer(const struct follower *f, const struct db_tables *now, char out[256])
-{
-    out[0] = '\0';
-    for (size_t i = 0; i < now->count && !out[0]; i++) {
-        const char *name = now->list[i].name;
-        if (!db_table_find(&f->tables, name) && !db_sentinel_own(f->a->cfg->sentinel, name))
-            snprintf(out, 256, "%s", name);
+    SCOPED(buf_free) struct buf clean = {0};
+    text_clean(&clean, name, sizeof out->name - 1);
+    snprintf(out->name, sizeof out->name, "%s", clean.p);
+    for (size_t i = 0; i < dumps->count && !out->dump[0]; i++) {
+        const struct catalog_entry *c = &dumps->list[i];
+        const struct manifest_table *t = c->intact ? manifest_table(&c->m, name) : NULL;
+        if (!t)
+            continue;
+        snprintf(out->dump, sizeof out->dump, "%s", c->m.name);
+        out->rows = t->rows;
     }
 }
 
-/* `newcomer`: one that was not there the last time. */
+/* Groups carry the time at which they began: the moment just before a statement is the latest one
+ * before that time. */
+static void describe_statement(const struct follower *f, const struct change *c,
+                               struct follow_statement *out)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    const struct statement_summary *d = c->deed;
+    wall_t now = clock_wall(), before = f->latest.ms < now.ms ? f->latest : now;
+    out->count = d->count < STATEMENT_DEED_TABLES ? d->count : STATEMENT_DEED_TABLES;
+    out->more = d->count - out->count;
+    out->at = c->at;
+    out->before = before.ms > c->at.ms ? before : c->at;
+    snprintf(out->verb, sizeof out->verb, "%s", d->verb);
+    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
+    for (size_t i = 0; i < out->count; i++)
+        describe_table(&dumps, d->tables[i]->name, &out->tables[i]);
+}
+
+/* `c` NULL: nothing in the log caused it. */
+static void describe_gap(const struct follower *f, const char *why, const struct change *c,
+                         struct follow_gap *out)
+{
+    SCOPED(buf_free) struct buf clean = {0};
+    uint64_t pos = f->from.point.pos;
+    const char *file = f->log ? binlog_file(f->log, &pos) : f->from.point.file;
+    *out = (struct follow_gap){.pos = pos};
+    text_clean(&clean, why, 500);
+    snprintf(out->why, sizeof out->why, "%s", clean.p);
+    snprintf(out->file, sizeof out->file, "%s", file);
+    if (c)
+        out->at = c->at;
+    out->by_statement = c && c->deed;
+    if (out->by_statement)
+        describe_statement(f, c, &out->statement);
+}
+
+static void say_gap(struct follower *f, const char *why, const struct change *c)
+{
+    struct follow_gap gap;
+    describe_gap(f, why, c, &gap);
+    worker_send_packet(f->fd, FOLLOW_GAP, &gap, sizeof gap);
+}
+
+static int put(struct follower *f, const struct change *c)
+{
+    if (!f->keep || segment_store_put(f->keep, c, f->e) == 0)
+        return 0;
+    f->files = true;
+    return -1;
+}
+
+/* A gap that the log does not show, at this change. */
+static int put_gap(struct follower *f, const char *why, const struct change *c)
+{
+    struct change gap = *c;
+    gap.kind = CHANGE_GAP;
+    gap.why = why;
+    say_gap(f, why, &gap);
+    return put(f, &gap);
+}
+
+/* `newcomer`: a table that was not there the last time; "": there is none. */
 static int list_tables(struct follower *f, char newcomer[256], struct err *e)
 {
     struct db_tables now;
+    struct db_binlog_pos at;
+    db_binlog_pos(f->db, &at); /* statements before this position are reflected in the list */
     if (db_tables(f->db, f->schema, false, &now, e) < 0)
         return -1;
     if (db_table_keys(f->db, f->schema, &now, e) < 0) {
         db_tables_free(&now);
         return -1;
     }
-    find_newcomer(f, &now, newcomer);
+    newcomer[0] = '\0';
+    for (size_t i = 0; i < now.count && !newcomer[0]; i++) {
+        const char *name = now.list[i].name;
+        if (!db_table_find(&f->tables, name) && !db_sentinel_own(f->a->cfg->sentinel, name))
+            snprintf(newcomer, 256, "%s", name);
+    }
     struct db_tables before = f->tables;
     f->tables = now;
+    f->listed = at;
     f->world = (struct statement_world){f->schema, f->a->cfg->sentinel, &f->tables};
     if (f->decode)
         decode_tables(f->decode, &f->tables);
@@ -108,74 +184,118 @@ static int list_tables(struct follower *f, char newcomer[256], struct err *e)
     return 0;
 }
 
-/* ---- the beat ---- */
+/* ---- the marker ---- */
 
-/* Those of an earlier follower stand in the log too, and must not be taken for ours. */
-static int first_beat(struct follower *f, struct err *e)
+/* A random start: markers of an earlier follower are in the log too, and must not be taken for
+ * ours. */
+static int first_marker(struct follower *f, struct err *e)
 {
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return err_sys(e, errno, "no random bytes for the beat");
-    f->beat = f->came = f->whole = f->through = random >> 1;
+        return err_sys(e, errno, "no random bytes for the marker");
+    f->written = f->read = f->complete = f->stored = random >> 1;
     f->proven = clock_mono();
     return 0;
 }
 
-static int beat(struct follower *f, struct err *e)
+static void report(struct follower *f)
 {
-    const struct config *c = f->a->cfg;
-    f->beat++;
-    f->beats[f->beat % BEATS] = clock_mono();
-    return db_sentinel_beat(f->db, c->schema, c->sentinel, f->beat, e);
+    struct follow_report r = {
+        .proven = f->proven, .marker_read = f->any_stored, .changes = f->changes};
+    snprintf(r.file, sizeof r.file, "%s", binlog_file(f->log, &r.pos));
+    for (size_t i = 0; i < f->emptied_count; i++) {
+        struct emptied *t = &f->emptied[i];
+        if (t->news)
+            r.emptied[r.emptied_count++] = t->last;
+        t->news = false;
+    }
+    worker_send_packet(f->fd, FOLLOW_REPORT, &r, sizeof r);
 }
 
-static void tell(struct follower *f)
+static void marker_stored(struct follower *f, uint64_t n)
 {
-    uint64_t pos;
-    const char *file = binlog_file(f->log, &pos);
-    say(f, json_pack("{s:s, s:b, s:I, s:I, s:s, s:I}", "state", "following", "beaten", f->beaten,
-                     "proven_ms", (json_int_t)f->proven.ms, "changes", (json_int_t)f->changes,
-                     "file", file, "pos", (json_int_t)pos));
+    f->stored = n;
+    f->any_stored = true;
+    f->proven = f->written_at[n % MARKERS];
+    report(f);
 }
 
-static void beat_through(struct follower *f, uint64_t n)
+/* ---- the marks of restores ---- */
+
+static void forget_swap(struct follower *f)
 {
-    f->through = n;
-    f->beaten = true;
-    f->proven = f->beats[n % BEATS];
-    tell(f);
+    free(f->swap);
+    f->swap = NULL;
 }
 
-/* The beat is the sentinel's last column. */
-static void beat_came(struct follower *f, const struct change *c)
+/* Anybody can write a mark. It is judged when everything logged by then has been read: the world of
+ * a restore may have been lost and restored again since. */
+static void take_mark(struct follower *f, const struct change *c)
+{
+    char text[300];
+    struct db_binlog_pos here = {.pos = c->pos};
+    snprintf(here.file, sizeof here.file, "%s", c->file);
+    /* Where reading began before the newest dump, it may have begun in an older world: a restore made
+     * while nobody followed lies between. From the dump on the world is the dump's. */
+    if (!f->nonce[0] && db_binlog_pos_compare(&here, &f->a->from) >= 0)
+        memcpy(f->nonce, f->a->nonce, sizeof f->nonce);
+    if (f->swap && strcmp(f->swap_nonce, c->mark->nonce) == 0)
+        memcpy(f->nonce, f->swap_nonce, sizeof f->nonce); /* each restore writes its own mark */
+    forget_swap(f);
+    snprintf(text, sizeof text, "%s, with the mark of a restore that did not take place", c->why);
+    f->swap = xcalloc(1, sizeof *f->swap);
+    describe_gap(f, text, c, f->swap);
+    memcpy(f->swap_nonce, c->mark->nonce, sizeof f->swap_nonce);
+}
+
+/* The mark is a restore's if the world that is there now is the one it names, and another than
+ * before. */
+static int judge_mark(struct follower *f, struct err *e)
+{
+    struct db_sentinel now;
+    if (db_sentinel_read(f->db, f->a->cfg->schema, f->a->cfg->sentinel, &now, e) < 0)
+        return -1;
+    bool ours = strcmp(now.nonce, f->swap_nonce) == 0 && strcmp(f->nonce, f->swap_nonce) != 0;
+    if (!ours)
+        worker_send_packet(f->fd, FOLLOW_GAP, f->swap, sizeof *f->swap);
+    memcpy(f->nonce, now.nonce, sizeof f->nonce);
+    forget_swap(f);
+    return 0;
+}
+
+/* The marker is the sentinel's last column. */
+static int take_marker(struct follower *f, const struct change *c)
 {
     const char *comma = c->len ? memrchr(c->tuple, ',', c->len) : NULL;
     uint64_t n = comma ? strtoull(comma + 1, NULL, 10) : 0;
-    if (n <= f->came || n > f->beat || n + BEATS <= f->beat)
-        return;
-    f->came = n;
+    if (n <= f->read || n > f->written || n + MARKERS <= f->written)
+        return 0;
+    f->read = n;
+    if (f->swap && judge_mark(f, f->e) < 0)
+        return -1;
     if (!f->keep)
-        beat_through(f, n); /* else when its group is on the disk */
+        marker_stored(f, n); /* else when its group is on the disk */
+    return 0;
 }
 
-/* A log that was begun anew (RESET MASTER) says nothing to who reads the old one, and nor does one
- * that the server closed, which it does when it cannot write the next file. */
-static int check_place(struct follower *f, struct err *e)
+/* A reader of the old files does not notice when the log is reset (RESET MASTER), nor when the
+ * server closes it, which it does when it cannot write the next file. */
+static int check_position(struct follower *f, struct err *e)
 {
-    struct db_point now;
+    struct db_binlog_pos now = {0};
     uint64_t pos;
     const char *file = binlog_file(f->log, &pos);
-    db_point(f->db, &now);
+    db_binlog_place(f->db, &now);
     if (!now.file[0] && db_log_closed(f->db))
         return err_set(e, ERR_GAP, 0, "the server has closed its binary log and writes none");
     bool other = now.file[0] && strcmp(now.file, file) != 0;
     bool before = now.file[0] && !other && now.pos < pos;
-    bool still = f->last_pos == pos; /* who still catches up is in older files rightly */
+    bool still = f->last_pos == pos; /* a reader that catches up may be in older files */
     f->elsewhere = other && still ? f->elsewhere + 1 : 0;
     f->last_pos = pos;
     if (!before && f->elsewhere < ELSEWHERE)
         return 0;
-    return err_set(e, ERR_GAP, 0, "the binary log was begun anew: the server writes %s, not %s",
+    return err_set(e, ERR_GAP, 0, "the binary log was reset: the server writes %s, not %s",
                    now.file, file);
 }
 
@@ -183,32 +303,23 @@ static int check_place(struct follower *f, struct err *e)
 
 static int sync_files(struct follower *f, struct err *e)
 {
-    int done = f->keep ? keep_sync(f->keep, e) : 0;
+    int done = f->keep ? segment_store_sync(f->keep, e) : 0;
     f->files |= done < 0;
-    if (done == 1 && f->whole != f->through)
-        beat_through(f, f->whole);
+    if (done == 1 && f->complete != f->stored)
+        marker_stored(f, f->complete);
     return done < 0 ? -1 : 0;
 }
 
-static int put(struct follower *f, const struct change *c)
-{
-    if (!f->keep || keep_put(f->keep, c, f->e) == 0)
-        return 0;
-    f->files = true;
-    return -1;
-}
-
-/* The supervisor has only one thing to say. */
-static int listen_to_it(struct follower *f, struct err *e)
+/* The supervisor sends one message only. */
+static int receive(struct follower *f, struct err *e)
 {
     struct pollfd p = {.fd = f->fd, .events = POLLIN};
     bool closed;
     if (poll(&p, 1, 0) <= 0)
         return 0;
-    json_t *o = worker_receive(f->fd, &closed);
-    bool dumped = o && f->keep;
-    json_decref(o);
-    if (!dumped || keep_dumped(f->keep, e) == 0)
+    struct packet dumped;
+    if (!worker_receive_packet(f->fd, &dumped, &closed) || !f->keep ||
+        segment_store_dumped(f->keep, e) == 0)
         return 0;
     f->files = true;
     return -1;
@@ -216,40 +327,88 @@ static int listen_to_it(struct follower *f, struct err *e)
 
 static int tick(struct follower *f, struct err *e)
 {
+    const struct config *c = f->a->cfg;
     mono_t now = clock_mono();
     if (sync_files(f, e) < 0)
         return -1;
-    if (!mono_reached(now, f->next_beat))
+    if (!mono_reached(now, f->next_marker))
         return 0;
-    f->next_beat = mono_add(now, BEAT_MS);
-    if (f->through < f->beat || !f->told)
-        tell(f); /* one that comes through tells by itself */
-    f->told = true;
-    return listen_to_it(f, e) < 0 || check_place(f, e) < 0 || beat(f, e) < 0 ? -1 : 0;
+    f->next_marker = mono_add(now, MARKER_MS);
+    if (f->stored < f->written || !f->reported)
+        report(f); /* a marker that is proven triggers a report */
+    f->reported = true;
+    if (receive(f, e) < 0 || check_position(f, e) < 0)
+        return -1;
+    fault_point("journal.marker");
+    f->written++;
+    f->written_at[f->written % MARKERS] = clock_mono();
+    return db_sentinel_mark(f->db, c->schema, c->sentinel, f->written, e);
 }
 
 /* ---- changes ---- */
 
-/* Before the end of the group is put: a table that was not there when the tables were listed, new
- * in the world or of another engine then, takes the whole group back. */
+static struct emptied *find_emptied(struct follower *f, const char *name)
+{
+    for (size_t i = 0; i < f->emptied_count; i++)
+        if (strcmp(f->emptied[i].last.name, name) == 0)
+            return &f->emptied[i];
+    return NULL;
+}
+
+/* Games do that all the time: whether it was meant is judged when the next dump is taken. */
+static void take_truncate(struct follower *f, const struct change *c)
+{
+    struct emptied *t = find_emptied(f, c->table->name);
+    if (t && !t->refilled)
+        return;
+    if (!t && f->emptied_count == FOLLOW_EMPTIED)
+        memmove(f->emptied, f->emptied + 1, --f->emptied_count * sizeof *f->emptied);
+    if (!t)
+        t = &f->emptied[f->emptied_count++];
+    *t = (struct emptied){.last = {.at = c->at, .pos = c->pos}, .news = true};
+    snprintf(t->last.name, sizeof t->last.name, "%s", c->table->name);
+    snprintf(t->last.file, sizeof t->last.file, "%s", c->file);
+}
+
+/* Runs before the end of the group is stored: a table that was not there when the tables were
+ * listed, because it is new in the world or had another engine then, discards the whole group. */
 static int end_group(struct follower *f, const struct change *c)
 {
     char newcomer[256], text[400];
-    bool strangers = f->strangers;
-    f->whole = f->came;
-    if (!f->list_again && !strangers)
+    bool unknown = f->unknown_tables;
+    f->complete = f->read;
+    if (!f->list_again && !unknown)
         return 0;
-    f->list_again = f->strangers = false;
+    f->list_again = f->unknown_tables = false;
     if (list_tables(f, newcomer, f->e) < 0)
         return -1;
-    if (!strangers || !newcomer[0])
+    if (!unknown || !newcomer[0])
         return 0;
-    struct change gap = *c;
-    gap.kind = CHANGE_GAP;
-    gap.why = text;
     snprintf(text, sizeof text, "the coming of table %.255s, which is in no dump yet", newcomer);
-    say_gap(f, text);
-    return put(f, &gap);
+    return put_gap(f, text, c);
+}
+
+/* A table that was listed before the statement existed before it; of others that is unknown. */
+static int take_existing(struct follower *f, const struct change *c)
+{
+    char text[400];
+    struct db_binlog_pos here = {.pos = c->pos};
+    snprintf(here.file, sizeof here.file, "%s", c->file);
+    if (f->listed.file[0] && db_binlog_pos_compare(&here, &f->listed) >= 0)
+        return 0;
+    snprintf(text, sizeof text, "the coming of table %.255s, unless it was there", c->table->name);
+    return put_gap(f, text, c);
+}
+
+static void count_change(struct follower *f, const struct change *c)
+{
+    bool came = c->kind == CHANGE_INSERT && f->emptied_count;
+    struct emptied *t = came ? find_emptied(f, c->table->name) : NULL;
+    if (t)
+        t->refilled = true;
+    if (c->kind == CHANGE_TRUNCATE)
+        take_truncate(f, c);
+    f->changes++;
 }
 
 static int take(void *arg, const struct change *c)
@@ -257,51 +416,66 @@ static int take(void *arg, const struct change *c)
     struct follower *f = arg;
     switch (c->kind) {
     case CHANGE_BEGIN:
-        if (f->first_group && history_goes_on(&f->a->db, &f->from.point, &c->gtid, f->e) < 0)
+        if (f->first_group && log_is_continuous(&f->a->db, &f->from.point, &c->gtid, f->e) < 0)
             return -1;
         f->first_group = false;
         break;
     case CHANGE_INSERT:
+    case CHANGE_TRUNCATE:
     case CHANGE_DELETE:
     case CHANGE_UPDATE:
     case CHANGE_REPLACE:
-    case CHANGE_TRUNCATE:
-        f->changes++;
+        count_change(f, c);
         break;
-    case CHANGE_BEAT:
-        beat_came(f, c);
-        return 0;
+    case CHANGE_MARKER:
+        return take_marker(f, c);
     case CHANGE_GAP:
-        say_gap(f, c->why);
         f->list_again |= c->definitions;
+        /* A restore undoes half a swap, which a crash left, by giving the tables their names back. */
+        if (f->lost && strstr(c->why, DB_OWN_PREFIX))
+            return 0;
+        say_gap(f, c->why, c);
         break;
     case CHANGE_SWAP:
-        f->list_again = true; /* the supervisor knows, and dumps by itself */
+        f->lost = false;
+        f->list_again = true; /* the supervisor dumps after its own restores */
+        take_mark(f, c);
         break;
-    case CHANGE_STRANGER:
-        f->strangers = true;
+    case CHANGE_LOST:
+        f->lost = true;
+        forget_swap(f);
+        break;
+    case CHANGE_UNKNOWN_TABLE:
+        f->unknown_tables = true;
         return 0;
+    case CHANGE_EXISTS:
+        return take_existing(f, c);
     case CHANGE_END:
+        if (c->at.ms > f->latest.ms)
+            f->latest = c->at;
         return end_group(f, c) < 0 ? -1 : put(f, c);
     case CHANGE_TABLE:
     case CHANGE_CUT:
-    case CHANGE_LOST:
         break;
     }
     return put(f, c);
 }
 
-/* ---- the whole ---- */
+/* ---- the worker ---- */
 
 static int able(struct follower *f, bool *yes, struct err *e)
 {
-    struct binlog_ability a;
-    if (binlog_ability(f->db, f->a->cfg->schema, &a, e) < 0)
+    struct binlog_prerequisites a;
+    if (binlog_prerequisites(f->db, f->a->cfg->schema, &a, e) < 0)
         return -1;
     *yes = a.reason == NULL;
-    if (a.reason)
-        say(f, json_pack("{s:s, s:s}", "unable", a.reason, "hint", a.hint ? a.hint : ""));
-    binlog_ability_free(&a);
+    if (a.reason) {
+        struct follow_unable u = {0};
+        snprintf(u.why, sizeof u.why, "%s", a.reason);
+        snprintf(u.hint, sizeof u.hint, "%s", a.hint ? a.hint : "");
+        worker_send_packet(f->fd, FOLLOW_UNABLE, &u, sizeof u);
+    }
+    binlog_prerequisites_free(&a);
     return 0;
 }
 
@@ -313,66 +487,91 @@ static int open_keep(struct follower *f, struct err *e)
         return 0;
     if (db_server_id(f->db, &server, e) < 0)
         return -1;
-    f->keep = keep_open(f->a->cfg, f->a->dump_dirfd, &server, f->schema, damage, e);
+    f->keep = segment_store_open(f->a->cfg, f->a->dump_dirfd, &server, f->schema, damage, e);
     if (!f->keep) {
         f->files = true;
         return -1;
     }
     snprintf(what, sizeof what, "a file of its own: %s", damage);
     if (damage[0])
-        say_gap(f, what);
+        say_gap(f, what, NULL);
     return 0;
 }
 
 static int open_log(struct follower *f, const struct segment_place *from, struct err *e)
 {
-    struct binlog_options o = {.heartbeat = HEARTBEAT_MS, .born = from->born};
+    struct binlog_options o = {.heartbeat = HEARTBEAT_MS, .created_at = from->created_at};
     f->from = *from;
     f->first_group = true;
     f->log = binlog_open(&f->a->db, &from->point, &o, e);
     return f->log ? 0 : -1;
 }
 
-/* Where segments end, so that they go on without a gap, when they serve the newest dump; else where
- * the newest dump ends, so that nothing since then is missed; and when that was lost too, here and
- * now. */
+/* An earlier worker stored it, and the supervisor that heard of it may have ended before the dump that it asks for. */
+static void say_earlier_gap(struct follower *f, const struct segment_mark *m)
+{
+    struct follow_gap gap = {.pos = m->place.pos + 1, .at = m->at, .earlier = true};
+    snprintf(gap.why, sizeof gap.why, "%s", m->text);
+    snprintf(gap.file, sizeof gap.file, "%s", m->place.file);
+    if (gap.file[0])
+        worker_send_packet(f->fd, FOLLOW_GAP, &gap, sizeof gap);
+}
+
+/* Where segments end, so that they continue without a gap, if they serve the newest dump; else
+ * where the newest dump ends, so that nothing since then is missed; and where that position is
+ * unknown, here and now. */
 static int begin(struct follower *f, struct err *e)
 {
-    struct segment_place from = {.point = f->a->from, .at = clock_wall()};
-    const struct segment_place *end = f->keep ? keep_end(f->keep) : NULL;
+    struct segment_place from = {
+        .point = f->a->from, .created_at = f->a->created_at, .at = clock_wall()};
+    const struct segment_place *end = f->keep ? segment_store_end(f->keep) : NULL;
+    struct segment_mark gap;
     struct err why = {0};
-    if (f->a->from.file[0] && end && !f->a->anew && keep_reaches(f->keep, &f->a->from)) {
+    if (f->a->from.file[0] && end && !f->a->log_broken &&
+        segment_store_reaches(f->keep, &f->a->from, &gap)) {
         if (open_log(f,
-                     &(struct segment_place){.point = end->point, .born = end->born, .at = end->at},
+                     &(struct segment_place){
+                         .point = end->point, .created_at = end->created_at, .at = end->at},
                      &why) == 0) {
-            keep_begin(f->keep, &f->from, NULL);
+            segment_store_begin(f->keep, &f->from, NULL);
+            say_earlier_gap(f, &gap);
+            if (db_binlog_pos_compare(&f->a->from, &end->point) > 0) /* see take_mark() */
+                f->nonce[0] = '\0';
             return 0;
         }
-        if (why.cls != ERR_GAP) {
-            *e = why;
-            return -1;
-        }
+        if (why.cls != ERR_GAP)
+            return err_pass(e, &why);
     }
     if (!from.point.file[0])
-        db_point(f->db, &from.point);
+        db_binlog_pos(f->db, &from.point);
     if (!from.point.file[0])
-        return err_set(e, ERR_DENIED, 0, "the server does not tell its place in the binary log");
+        return err_set(e, ERR_DENIED, 0,
+                       "the server does not report its position in the binary log");
     if (open_log(f, &from, e) < 0)
         return -1;
     if (f->keep)
-        keep_begin(f->keep, &from,
-                   why.text[0] ? why.text
-                   : end       ? "those before it do not lead from the newest dump to here"
-                               : "it is the first one");
+        segment_store_begin(f->keep, &from,
+                            why.text[0] ? why.text
+                            : end       ? "those before it do not lead from the newest dump to here"
+                                        : "it is the first one");
     return 0;
 }
 
 static int prepare(struct follower *f, struct err *e)
 {
     char ignored[256];
+    struct db_sentinel now;
     f->schema = db_schema_name(f->db, f->a->cfg->schema, e);
-    if (!f->schema || first_beat(f, e) < 0 || list_tables(f, ignored, e) < 0 ||
-        open_keep(f, e) < 0 || begin(f, e) < 0)
+    if (!f->schema || first_marker(f, e) < 0)
+        return -1;
+    /* The world at the position where reading begins: the dump's, else the one that is there. */
+    memcpy(f->nonce, f->a->nonce, sizeof f->nonce);
+    if (!f->nonce[0]) {
+        if (db_sentinel_read(f->db, f->schema, f->a->cfg->sentinel, &now, e) < 0)
+            return -1;
+        memcpy(f->nonce, now.nonce, sizeof f->nonce);
+    }
+    if (list_tables(f, ignored, e) < 0 || open_keep(f, e) < 0 || begin(f, e) < 0)
         return -1;
     f->decode = decode_new(&f->world, &f->from.point, true, take, f);
     return 0;
@@ -382,8 +581,12 @@ static int follow(struct follower *f, struct err *e)
 {
     struct event ev;
     bool yes;
+    struct err why;
     f->e = e;
     f->db = db_open(&f->a->db, e);
+    /* A refusal does not matter: the marker is a MEMORY row of this node. */
+    if (f->db && galera_own_node(f->db, &why) < 0 && db_unanswered(&why))
+        return err_pass(e, &why);
     if (!f->db || able(f, &yes, e) < 0)
         return -1;
     if (!yes)
@@ -395,33 +598,28 @@ static int follow(struct follower *f, struct err *e)
         got = binlog_next(f->log, &ev, e);
         if (got == 1 && (decode_event(f->decode, f->log, &ev) < 0 || tick(f, e) < 0))
             got = -1;
-    } while (got == 1 && !told_to_end);
+    } while (got == 1 && !stopping);
     return got;
-}
-
-/* What was read is kept, whatever ended the reading. */
-static int end_keep(struct follower *f, struct err *e)
-{
-    int rc = keep_close(f->keep, e);
-    f->keep = NULL;
-    f->files |= rc < 0;
-    return rc;
 }
 
 int follow_worker(int fd, void *arg)
 {
     struct follower f = {.fd = fd, .a = arg};
-    struct err e = {0};
+    struct err e = {0}, why;
     signal(SIGTERM, on_term);
     int rc = follow(&f, &e);
-    struct err last;
-    if (!f.files && end_keep(&f, &last) < 0 && rc >= 0) {
-        e = last;
+    /* What was read is kept, whatever ended the reading, except after an error of the segments. */
+    if (segment_store_close(f.keep, &why) < 0 && !f.files) {
+        f.files = true;
+        if (rc >= 0)
+            e = why;
         rc = -1;
     }
-    if (rc < 0)
-        say(&f, json_pack("{s:o, s:b}", "error", worker_err_json(&e), "files", f.files));
-    keep_close(f.keep, &last);
+    if (rc < 0) {
+        struct follow_failure failure = {e, f.files};
+        worker_send_packet(fd, FOLLOW_FAILED, &failure, sizeof failure);
+    }
+    forget_swap(&f);
     decode_free(f.decode);
     db_tables_free(&f.tables);
     free(f.schema);

@@ -1,34 +1,91 @@
-/* Follows the server's binary log while the world lives, so that what a restore will need of it is
- * known to be there now and not found missing after the loss: that the log can be read at all, that
- * every change of the world is in it as rows, and how far behind the reader is. With [journal] mode
- * = follow the changes are also written into segments (archive.h), which go on where they ended
- * last time, if the log still reaches back to there.
+/* Follows the server's binary log while the world lives, so that a restore does not discover only
+ * after the loss that what it needs is missing: that the log can be read at all, that every change
+ * of the world is in it as rows, and how far the reader lags. With [journal] mode = follow the
+ * changes are also written into segments (archive.h), which continue where they ended last time, if
+ * the log still reaches back to there.
  *
- * A worker of the supervisor. Each second it writes a number (the beat) into the sentinel's row and
- * waits for it to come back through the log, and to be on the disk where segments are written. It
- * tells, one JSON object a second and at once for what is news:
- *   {"state":"following", "proven_ms": when the last beat that came was written, by
- *    clock_mono(), "changes": rows changed since it began, "file", "pos"}
- *   {"gap": "why", "file", "pos"}  something that row changes cannot follow: only a dump of a
- * moment behind that place ends it
- *   {"unable": "why", "hint"} the server or the account does not allow it; the worker ends
- *   {"error": {…}, "files": the segments' disk is the trouble}  the connection is lost, …; the
- *    worker ends
- * and is told {"dump": true} when a dump was stored: the segment is sealed, and what no dump needs
- * any more is deleted. SIGTERM ends it in order: what it has read is on the disk then. */
+ * A worker of the supervisor. Each second it writes a number (the marker) into the sentinel's row
+ * and waits until it has read that in the log, and has stored it where segments are written. It
+ * sends a packet (base/worker.h) each second, and news at once; all texts in them are printable
+ * UTF-8. It receives one, of any content, when a dump was stored: the segment is finalized, and
+ * those that no dump needs any more are deleted. SIGTERM ends it in order: what it has read is on
+ * the disk. */
 #ifndef WK_JOURNAL_FOLLOW_H
 #define WK_JOURNAL_FOLLOW_H
 
+#include "binlog/statement.h"
 #include "config/config.h"
-#include "db/query.h"
+#include "mysql/schema.h"
+
+enum follow_packet {
+    FOLLOW_REPORT, /* struct follow_report */
+    FOLLOW_GAP,    /* struct follow_gap */
+    FOLLOW_UNABLE, /* struct follow_unable; the worker ends */
+    FOLLOW_FAILED, /* struct follow_failure; the worker ends */
+};
+
+#define FOLLOW_EMPTIED 16u /* tables whose TRUNCATE is remembered */
+
+struct follow_report {
+    mono_t proven;    /* when the last marker that was read back was written */
+    bool marker_read; /* one of this worker was; else `proven` is its start */
+    uint64_t changes; /* rows changed since it began */
+    char file[256];
+    uint64_t pos;
+    size_t emptied_count; /* tables that a TRUNCATE emptied since the last report */
+    struct follow_emptied {
+        char name[256];
+        wall_t at;
+        char file[256];
+        uint64_t pos;
+    } emptied[FOLLOW_EMPTIED];
+};
+
+/* A statement that affected whole tables, for display. */
+struct follow_statement {
+    char verb[16]; /* "dropped" … */
+    char by[16];   /* "TRUNCATE", or "" */
+    size_t count;
+    struct follow_table {
+        char name[256], dump[128]; /* the newest dump that has it; "": none */
+        uint64_t rows;             /* in that */
+    } tables[STATEMENT_DEED_TABLES];
+    size_t more;       /* tables that are not listed */
+    wall_t at, before; /* by the server's clock; --at `before` is just before it */
+};
+
+/* Something that row changes cannot express: only a dump of a moment after that position ends it. */
+struct follow_gap {
+    char why[640];
+    char file[256]; /* "": the position is not known */
+    uint64_t pos;
+    wall_t at; /* by the server's clock; ms 0: nothing in the log caused it */
+    bool by_statement;
+    struct follow_statement statement;
+    bool earlier; /* of an earlier worker, found in its segments after the newest dump */
+};
+
+/* The server or the account does not allow it. */
+struct follow_unable {
+    char why[640], hint[704];
+};
+
+/* The connection was lost, … */
+struct follow_failure {
+    struct err error;
+    bool files; /* the segments' disk is at fault */
+};
 
 struct follow_args {
     const struct config *cfg;
-    struct db_params db;  /* without a default schema */
-    int dump_dirfd;       /* what dumps there are says which segments are needed */
-    struct db_point from; /* of the newest dump: what came after it must be in the log; file "":
-                             from now on, wherever segments end */
-    bool anew;            /* the log does not lead on from where segments end */
+    struct db_params db; /* without a default schema */
+    int dump_dirfd;      /* the dumps there decide which segments are needed */
+    /* Of the newest dump: what came after it must be in the log; file "": from now on, wherever
+     * segments end. */
+    struct db_binlog_pos from;
+    uint32_t created_at; /* of its file, 0: not known */
+    char nonce[33];      /* of that dump's world */
+    bool log_broken;     /* the log does not continue where segments end */
 };
 int follow_worker(int fd, void *arg /* struct follow_args */);
 

@@ -8,34 +8,33 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "db/binlog.h"
-#include "db/gtid.h"
+#include "binlog/stream.h"
+#include "binlog/gtid.h"
 #include "journal/archive.h"
-#include "journal/decode.h"
-#include "journal/fold_int.h"
-#include "journal/history.h"
+#include "binlog/decode.h"
+#include "journal/delta_int.h"
+#include "sql/literal.h"
 
 #define HEARTBEAT_MS 1000
-#define TRIES 20 /* each crash of the server may leave one group that is half there */
+#define TRIES 20 /* each crash of the server may leave one incomplete group */
 #define FULL_PAUSE_US 500000
-#define TELL_BYTES (1u << 20)
-#define TELL_GROUPS 4096u
+#define PROGRESS_BYTES (1u << 20)
+#define PROGRESS_GROUPS 4096u
 #define CLOCKS_APART_MS 600000 /* of the server's machine and this one */
 
 /* A table of the world whose rows changed. */
-struct folded {
+struct changed_table {
     char *name;
-    struct fold_table *fold;
-    int counter_at;   /* place of the AUTO_INCREMENT column in a tuple; -1: there is none */
-    bool counter_key; /* it is part of the key: rows do not change it */
-    uint64_t counter; /* the highest value that was seen in it */
-    size_t *ends;     /* room for the ends of the columns up to it */
+    struct delta_table *delta;
+    int counter_at;   /* position of the AUTO_INCREMENT column in a tuple; -1: there is none */
+    bool counter_key; /* it is part of the key: updates do not change it */
+    uint64_t counter; /* the highest value seen in it */
 };
 
-/* What the changes that come now mean. */
+/* What the changes mean at this point. */
 enum phase {
     PHASE_WORLD, /* changes of the world */
-    PHASE_LOST,  /* a restart emptied it, or it cannot be followed: until somebody restores it */
+    PHASE_LOST,  /* a restart emptied it, or it cannot be followed: until the next restore */
     PHASE_OVER,  /* enough was read */
 };
 
@@ -43,49 +42,53 @@ struct run {
     const struct replay_source *s;
     struct replay *out;
     wall_t now;
-    struct db_tables judged; /* the tables of now and those of the dump that are gone; borrowed */
-    struct folded **tables;
+    struct db_tables judged; /* the present tables and those of the dump that are gone; borrowed */
+    struct changed_table **tables;
     size_t count;
     enum phase phase;
 
     struct binlog *log;         /* the two sources of changes */
     struct decode *decode;      /* of the log */
-    bool filed;                 /* the changes that come now are from segments */
-    struct segment_place place; /* where the log is to be read from */
+    bool filed;                 /* the current changes are from segments */
+    struct replay_place file;   /* the segment that is being read */
+    struct segment_place place; /* where reading of the log begins */
 
     struct {
-        bool open; /* we are within one */
-        struct db_point begins;
+        bool open; /* within a group */
+        struct db_binlog_pos begins;
         wall_t at;       /* when it was committed */
-        uint64_t before; /* changes that were taken before it */
-        bool passed_over;
+        uint64_t before; /* changes merged before it */
+        bool rejected;   /* it does not count */
     } group;
-    /* Groups that turned out not to count when a part of them was folded already. All is read again
-     * without them. */
-    struct db_point half[TRIES];
-    size_t half_count;
-    struct db_point stop; /* one that cannot be followed; file "": there is none */
-    char why[sizeof((struct replay *)0)->gap];
+    /* Groups that turned out not to count after part of them was merged: cut off, or with a change
+     * that cannot be followed. Merging cannot be undone, so that everything is read again without
+     * them. Collecting each group before it is merged would not do instead: a change that
+     * contradicts the rows shows only when it is merged. */
+    struct rejected {
+        struct db_binlog_pos begins;
+        char gap[sizeof((struct replay *)0)->gap]; /* why it cannot be followed; "": cut off */
+    } rejected[TRIES];
+    size_t rejected_count;
     bool again;
-    bool plain; /* changes of segments are folded one at a time */
+    bool plain; /* changes of segments are merged one at a time */
 
     bool first_gtid_seen;
-    struct change_gtid skipped; /* the last group of a segment that the dump holds already */
-    uint64_t begun;             /* number of the segment that reading began in, */
-    uint64_t unfit;             /* and of the oldest that was of another log; 0: none was */
+    struct change_gtid skipped; /* the last group of a segment that the dump contains already */
+    uint64_t begun;             /* number of the segment in which reading began, */
+    uint64_t unfit;             /* and of the oldest one of another log; 0: there was none */
 };
 
-static bool same_place(const struct db_point *a, const struct db_point *b)
+static bool same_place(const struct db_binlog_pos *a, const struct db_binlog_pos *b)
 {
     return a->pos == b->pos && strcmp(a->file, b->file) == 0;
 }
 
-static bool partly_taken(const struct run *r)
+static bool partly_merged(const struct run *r)
 {
     return r->group.open && r->out->changes > r->group.before;
 }
 
-/* Rows are looked at only where they count. */
+/* Rows are decoded only where they count. */
 static void set_phase(struct run *r, enum phase phase)
 {
     r->phase = phase;
@@ -93,57 +96,74 @@ static void set_phase(struct run *r, enum phase phase)
         decode_rows(r->decode, phase == PHASE_WORLD);
 }
 
-static void gap(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell_gap(struct run *r)
+/* What comes after it cannot be trusted, what came before it can: complete groups. */
+static void end_at_gap(struct run *r, const char *why)
 {
-    memcpy(r->out->gap, r->why, sizeof r->why);
+    snprintf(r->out->gap, sizeof r->out->gap, "%s", why);
     r->out->gap_at = r->group.at;
+    r->out->gap_is_group = r->group.open;
     set_phase(r, PHASE_LOST);
 }
 
-/* What comes behind it cannot be trusted, what came before it can: whole groups. */
+/* The group that is being read: `gap` as in struct rejected. */
+static void reject(struct run *r, const char *gap)
+{
+    if (r->rejected_count < TRIES) {
+        struct rejected *g = &r->rejected[r->rejected_count++];
+        g->begins = r->group.begins;
+        snprintf(g->gap, sizeof g->gap, "%s", gap);
+    }
+    r->again = true;
+    set_phase(r, PHASE_OVER);
+}
+
+static void gap(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void gap(struct run *r, const char *fmt, ...)
 {
+    char why[sizeof r->out->gap];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(r->why, sizeof r->why, fmt, ap);
+    vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    if (partly_taken(r)) {
-        r->stop = r->group.begins;
-        r->again = true;
-    }
-    tell_gap(r);
-    if (r->again)
-        set_phase(r, PHASE_OVER);
+    if (partly_merged(r))
+        reject(r, why);
+    else
+        end_at_gap(r, why);
 }
 
 /* ---- tables ---- */
 
-/* A table of the dump that is not there any more cannot be followed, but is no stranger: what
- * happened to it is in the log. */
-static void add_gone_tables(struct run *r)
+static const struct db_table *as_it_was(const struct run *r, const char *name)
 {
-    const struct manifest *m = r->s->m;
-    for (size_t i = 0; m && i < m->table_count; i++) {
-        const struct manifest_table *t = &m->tables[i];
-        if (strcasecmp(t->engine, "MEMORY") == 0 && !db_table_find(r->s->tables, t->name))
-            r->judged.list[r->judged.count++] = (struct db_table){.name = t->name, .memory = true};
-    }
+    return r->s->then ? db_table_find(r->s->then, name) : NULL;
 }
 
+/* Up to the statement that changed a table, its definition is the dump's; what follows that
+ * statement is not read. A table of the dump that no longer exists is not unknown: what happened to
+ * it is in the log. Where only its name is known, it cannot be followed. */
 static void list_tables(struct run *r)
 {
     const struct db_tables *now = r->s->tables;
-    size_t most = now->count + (r->s->m ? r->s->m->table_count : 0) + 1;
-    r->judged.list = xcalloc(most, sizeof *r->judged.list);
-    r->judged.count = now->count;
-    if (now->count)
-        memcpy(r->judged.list, now->list, now->count * sizeof *now->list);
-    add_gone_tables(r);
+    const struct manifest *m = r->s->m;
+    struct db_tables *list = &r->judged;
+    list->list = xcalloc(now->count + (m ? m->table_count : 0) + 1, sizeof *list->list);
+    list->any_case = now->any_case;
+    for (size_t i = 0; i < now->count; i++) {
+        const struct db_table *was = as_it_was(r, now->list[i].name);
+        list->list[list->count++] = was ? *was : now->list[i];
+    }
+    for (size_t i = 0; m && i < m->table_count; i++) {
+        const struct manifest_table *t = &m->tables[i];
+        if (strcasecmp(t->engine, "MEMORY") != 0 || db_table_find(now, t->name))
+            continue;
+        const struct db_table *was = as_it_was(r, t->name);
+        list->list[list->count++] = was ? *was : (struct db_table){.name = t->name, .memory = true};
+    }
+    db_tables_sort(list); /* those that are gone stand among the others */
 }
 
-/* The dump must hold the table as it was when it changed; else a definition changed in between. */
+/* The dump must contain the table with the definition of the change; else the definition changed in
+ * between. */
 static bool in_dump(struct run *r, const struct change_table *t)
 {
     if (!r->s->m)
@@ -160,10 +180,10 @@ static bool in_dump(struct run *r, const struct change_table *t)
     return false;
 }
 
-/* NULL: there is a gap. Another segment brings the same table once more. */
-static struct folded *find_table(struct run *r, struct change_table *t)
+/* NULL: there is a gap. Another segment lists the same table again. */
+static struct changed_table *find_table(struct run *r, struct change_table *t)
 {
-    struct folded *f = t->user;
+    struct changed_table *f = t->user;
     if (f)
         return f;
     if (!in_dump(r, t))
@@ -172,14 +192,13 @@ static struct folded *find_table(struct run *r, struct change_table *t)
         f = strcmp(r->tables[i]->name, t->name) == 0 ? r->tables[i] : NULL;
     if (!f) {
         f = xcalloc(1, sizeof *f);
-        r->tables = xrealloc(r->tables, (r->count + 1) * sizeof(struct folded *));
+        r->tables = xrealloc(r->tables, (r->count + 1) * sizeof(struct changed_table *));
         r->tables[r->count++] = f;
         f->name = xstrdup(t->name);
         f->counter_at = t->counter;
-        f->ends = t->counter >= 0 ? xcalloc((size_t)t->counter + 1, sizeof *f->ends) : NULL;
         for (size_t i = 0; i < t->key_count; i++)
             f->counter_key |= t->counter >= 0 && t->key[i] == (unsigned)t->counter;
-        f->fold = fold_table(r->out->fold, t->name, t->key, t->key_count);
+        f->delta = delta_table(r->out->delta, t->name, t->key, t->key_count);
     }
     t->user = f;
     return f;
@@ -189,7 +208,6 @@ static void forget_tables(struct run *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         free(r->tables[i]->name);
-        free(r->tables[i]->ends);
         free(r->tables[i]);
     }
     free(r->tables);
@@ -199,44 +217,42 @@ static void forget_tables(struct run *r)
 
 /* ---- rows ---- */
 
-static bool may_count(const struct folded *f, enum change_kind kind)
+/* Only what may raise it is looked at. */
+static void note_counter(struct changed_table *f, const struct change *c)
 {
-    return f->counter_at >= 0 && kind != CHANGE_DELETE &&
-           !(kind == CHANGE_REPLACE && f->counter_key);
-}
-
-static void see_counter(struct folded *f, const char *tuple, size_t len)
-{
-    size_t want = (size_t)f->counter_at;
-    if (fold_split_first(tuple, len, f->ends, want + 1) <= want)
+    if (c->kind == CHANGE_TRUNCATE)
+        f->counter = 0;
+    if (f->counter_at < 0 || c->kind == CHANGE_TRUNCATE || c->kind == CHANGE_DELETE ||
+        (c->kind == CHANGE_REPLACE && f->counter_key))
         return;
-    const char *at = tuple + (want ? f->ends[want - 1] + 1 : 1);
-    uint64_t value = *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
-    /* Behind the highest there is no next number: a restore leaves the counter behind the rows. */
+    size_t field_len;
+    const char *at = sql_tuple_field(c->tuple, c->len, (size_t)f->counter_at, &field_len);
+    uint64_t value = at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : 0;
+    /* The highest value has no successor: a restore leaves the counter at what the rows require. */
     if (value > f->counter && value < UINT64_MAX)
         f->counter = value;
 }
 
-/* Changes of segments stay in memory until the second frame behind theirs is read. */
-static int fold_row(struct run *r, struct folded *f, const struct change *c, struct err *e)
+/* Tuples of segments stay in memory until the second frame after their own is read. */
+static int delta_row(struct run *r, struct changed_table *f, const struct change *c, struct err *e)
 {
-    enum fold_op op = c->kind == CHANGE_INSERT   ? FOLD_INSERT
-                      : c->kind == CHANGE_DELETE ? FOLD_DELETE
-                                                 : FOLD_REPLACE;
+    enum delta_op op = c->kind == CHANGE_INSERT   ? DELTA_INSERT
+                       : c->kind == CHANGE_DELETE ? DELTA_DELETE
+                                                  : DELTA_REPLACE;
     if (r->filed && !r->plain && c->kind != CHANGE_UPDATE && c->kind != CHANGE_TRUNCATE)
-        return fold_later(r->out->fold, f->fold, op, c->tuple, c->len, e);
-    if (r->filed && fold_now(r->out->fold, e) < 0)
+        return delta_submit(r->out->delta, f->delta, op, c->tuple, c->len, e);
+    if (r->filed && delta_drain(r->out->delta, e) < 0)
         return -1;
     if (c->kind == CHANGE_UPDATE)
-        return fold_update(f->fold, c->before, c->before_len, c->tuple, c->len, e);
+        return delta_update(f->delta, c->before, c->before_len, c->tuple, c->len, e);
     if (c->kind != CHANGE_TRUNCATE)
-        return fold_change(f->fold, op, c->tuple, c->len, e);
-    fold_truncate(f->fold);
+        return delta_change(f->delta, op, c->tuple, c->len, e);
+    delta_truncate(f->delta);
     return 0;
 }
 
-/* A contradiction that was told late says nothing about where it is: all is read again, one change
- * at a time. */
+/* A contradiction that is reported late does not say which change caused it: everything is read
+ * again, one change at a time. */
 static void contradiction(struct run *r, const struct err *e)
 {
     if (r->filed && !r->plain) {
@@ -250,75 +266,68 @@ static void contradiction(struct run *r, const struct err *e)
 static void take_row(struct run *r, const struct change *c)
 {
     struct err e;
-    if (r->phase != PHASE_WORLD || r->group.passed_over)
+    if (r->phase != PHASE_WORLD || r->group.rejected)
         return;
-    struct folded *f = find_table(r, c->table);
+    struct changed_table *f = find_table(r, c->table);
     if (!f)
         return;
-    int rc = fold_row(r, f, c, &e);
-    if (c->kind == CHANGE_TRUNCATE)
-        f->counter = 0;
-    else if (may_count(f, c->kind))
-        see_counter(f, c->tuple, c->len);
+    int rc = delta_row(r, f, c, &e);
+    note_counter(f, c);
     r->out->changes++;
     if (rc < 0)
         contradiction(r, &e);
 }
 
-/* ---- the edges of the world ---- */
+/* ---- loss and restore ---- */
 
-static bool goes_on(const struct run *r, const struct statement_mark *mark)
+static void set_nonce(struct run *r, const char *nonce)
 {
-    return r->s->m && strcmp(mark->dump, r->s->m->name) == 0 &&
-           strcmp(mark->upto.file, r->out->upto.file) == 0 && mark->upto.pos == r->out->upto.pos;
+    snprintf(r->out->nonce, sizeof r->out->nonce, "%s", nonce);
+    r->out->known_met |= r->s->known && strcmp(nonce, r->s->known) == 0;
 }
 
-/* A restore of ours: did it put in what is folded here? */
+/* A restore of ours: did it restore what is merged here? From which dump on does not matter: the
+ * changes up to here lead to the same world. */
 static void take_swap(struct run *r, const struct statement_mark *mark)
 {
-    if (r->phase == PHASE_LOST && goes_on(r, mark)) {
+    if (r->phase != PHASE_LOST || !r->s->m || !same_place(&mark->upto, &r->out->upto)) {
+        gap(r, "dump %s was restored meanwhile", mark->dump);
+    } else if (r->s->unlogged && !r->filed) {
+        gap(r, "%s", r->s->unlogged);
+    } else {
         set_phase(r, PHASE_WORLD);
         r->out->to_loss = false;
         r->out->gap[0] = '\0';
-        memcpy(r->out->nonce, mark->nonce, sizeof r->out->nonce);
-    } else {
-        gap(r, "dump %s was restored meanwhile", mark->dump);
+        set_nonce(r, mark->nonce);
     }
-}
-
-static void lose(struct run *r, wall_t at)
-{
-    if (r->phase == PHASE_WORLD)
-        set_phase(r, PHASE_LOST);
-    r->out->to_loss = true;
-    r->out->lost_at = at;
 }
 
 /* ---- groups ---- */
 
-static void keep_place(struct db_point *p, const char *file, uint64_t pos)
+static void keep_place(struct db_binlog_pos *p, const char *file, uint64_t pos)
 {
-    if (strcmp(p->file, file) != 0) /* three times a group */
+    if (strcmp(p->file, file) != 0) /* called three times per group */
         snprintf(p->file, sizeof p->file, "%s", file);
     p->pos = pos;
 }
 
-/* A segment was proven to go on when it was written, and may hold a jump: but it may be of a log
- * that was begun anew since the dump, with the same names. The dump then lies between two groups
- * whose numbers do not lie around its own. */
+/* A segment was proven to continue its log when it was written, and may contain a jump; but it may
+ * be of a log with the same file names that was reset since the dump. Then the dump's GTID is not
+ * between those of the two groups around it. */
 static bool segment_fits(const struct run *r, const struct change_gtid *g)
 {
-    const struct db_point *p = &r->place.point;
+    const struct db_binlog_pos *p = &r->place.point;
     struct db_gtid_range had = db_gtid_range(p, g->domain);
     bool ahead = r->skipped.seq > had.most && r->skipped.domain == g->domain;
-    return had.least == 0 || (g->seq > had.least && !ahead);
+    return had.least == 0 || !db_gtid_ordered(r->s->m->server.uid, g->domain) ||
+           (g->seq > had.least && !ahead);
 }
 
 static void check_first_gtid(struct run *r, const struct change_gtid *g)
 {
     struct err e;
     r->first_gtid_seen = true;
-    if (r->filed ? segment_fits(r, g) : history_goes_on(r->s->db, &r->place.point, g, &e) == 0)
+    if (r->filed ? segment_fits(r, g) : log_is_continuous(r->s->db, &r->place.point, g, &e) == 0)
         return;
     if (r->filed) {
         r->unfit = r->begun;
@@ -326,15 +335,7 @@ static void check_first_gtid(struct run *r, const struct change_gtid *g)
     } else {
         gap(r, "%s", e.text);
     }
-    set_phase(r, PHASE_OVER); /* nothing in it can mend that */
-}
-
-/* Than the time that was asked for. The log has the clocks of sessions, which may be set ahead (SET
- * TIMESTAMP): one that is ahead of ours tells nothing. */
-static bool later(const struct run *r)
-{
-    int64_t until = r->s->until.ms, at = r->group.at.ms;
-    return until && at > until && at <= r->now.ms + CLOCKS_APART_MS;
+    set_phase(r, PHASE_OVER); /* the rest of it cannot change that */
 }
 
 static void begin_group(struct run *r, const struct change *c)
@@ -343,34 +344,33 @@ static void begin_group(struct run *r, const struct change *c)
     r->group.open = true;
     r->group.at = c->at;
     r->group.before = r->out->changes;
-    r->group.passed_over = false;
+    r->group.rejected = false;
+    for (size_t i = 0; i < r->rejected_count; i++) {
+        const struct rejected *g = &r->rejected[i];
+        if (!same_place(&g->begins, &r->group.begins))
+            continue;
+        if (g->gap[0])
+            end_at_gap(r, g->gap);
+        else
+            r->group.rejected = true;
+    }
     if (c->gtid.seq && !r->first_gtid_seen)
         check_first_gtid(r, &c->gtid);
-    for (size_t i = 0; i < r->half_count; i++)
-        r->group.passed_over |= same_place(&r->half[i], &r->group.begins);
-    if (r->stop.file[0] && same_place(&r->stop, &r->group.begins))
-        tell_gap(r);
-    if (later(r))
+    /* Is it later than the time that was asked for? The log has the clocks of sessions, which may be
+     * set ahead (SET TIMESTAMP): a time too far ahead of ours proves nothing. */
+    int64_t until = r->s->until.ms;
+    if (until && c->at.ms > until && c->at.ms <= r->now.ms + CLOCKS_APART_MS)
         set_phase(r, PHASE_OVER);
 }
 
 static void end_group(struct run *r, const struct change *c)
 {
-    if (r->phase == PHASE_WORLD && !r->group.passed_over) {
+    if (r->phase == PHASE_WORLD && !r->group.rejected) {
         keep_place(&r->out->upto, c->file, c->pos);
+        r->out->place = r->file;
         r->out->last = r->group.at;
-    }
-    r->group.open = false;
-}
-
-/* It goes on without the end of the group: that did not happen. */
-static void cut_off(struct run *r)
-{
-    if (r->phase == PHASE_WORLD && partly_taken(r)) {
-        if (r->half_count < TRIES)
-            r->half[r->half_count++] = r->group.begins;
-        r->again = true;
-        set_phase(r, PHASE_OVER);
+        if (r->group.at.ms > r->out->latest.ms)
+            r->out->latest = r->group.at;
     }
     r->group.open = false;
 }
@@ -385,6 +385,7 @@ static int take(void *arg, const struct change *c)
         begin_group(r, c);
         break;
     case CHANGE_TABLE:
+    case CHANGE_EXISTS:
         if (r->phase == PHASE_WORLD)
             find_table(r, c->table);
         break;
@@ -398,21 +399,27 @@ static int take(void *arg, const struct change *c)
     case CHANGE_END:
         end_group(r, c);
         break;
-    case CHANGE_CUT:
-        cut_off(r);
+    case CHANGE_CUT: /* the log continues without the end of the group: it did not happen */
+        if (r->phase == PHASE_WORLD && partly_merged(r))
+            reject(r, "");
+        r->group.open = false;
         break;
     case CHANGE_LOST:
-        lose(r, c->at);
+        if (r->phase == PHASE_WORLD)
+            set_phase(r, PHASE_LOST);
+        if (!r->out->to_loss)
+            r->out->lost_at = c->at;
+        r->out->to_loss = true;
         break;
     case CHANGE_SWAP:
         take_swap(r, c->mark);
         break;
     case CHANGE_GAP:
-        if (r->phase == PHASE_WORLD && !r->group.passed_over)
+        if (r->phase == PHASE_WORLD && !r->group.rejected)
             gap(r, "%s", c->why);
         break;
-    case CHANGE_BEAT:
-    case CHANGE_STRANGER:
+    case CHANGE_MARKER:
+    case CHANGE_UNKNOWN_TABLE:
         break;
     }
     return 0;
@@ -420,28 +427,28 @@ static int take(void *arg, const struct change *c)
 
 /* ---- the segments ---- */
 
-static int compare(const struct change *c, const struct db_point *from)
+static int compare(const struct change *c, const struct db_binlog_pos *from)
 {
-    struct db_point p = {.pos = c->pos};
+    struct db_binlog_pos p = {.pos = c->pos};
     if (strcmp(c->file, from->file) == 0)
         return (c->pos > from->pos) - (c->pos < from->pos);
     snprintf(p.file, sizeof p.file, "%s", c->file);
-    return db_point_compare(&p, from);
+    return db_binlog_pos_compare(&p, from);
 }
 
-static void fold_waiting(struct run *r, int (*how)(struct fold *, struct err *))
+static void delta_waiting(struct run *r, int (*how)(struct delta *, struct err *))
 {
     struct err e;
-    if (how(r->out->fold, &e) < 0)
+    if (how(r->out->delta, &e) < 0)
         contradiction(r, &e);
 }
 
-/* True: it was read to its end, or far enough. What cannot be read is damage, which is told. */
+/* True: it was read to its end, or far enough. What cannot be read is reported as damage. */
 static bool read_segment(struct run *r, const struct archive_segment *s)
 {
     struct change c;
     struct err e;
-    bool skip = true; /* what the dump holds already */
+    bool skip = true; /* what the dump contains already */
     uint64_t groups = 0;
     int got = 1;
     struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
@@ -453,17 +460,17 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
         else if (c.kind == CHANGE_END && c.gtid.seq && compare(&c, r->s->from) <= 0)
             r->skipped = c.gtid;
         if (segment_frame_ends(reader))
-            fold_waiting(r, fold_turn);
-        if (c.kind == CHANGE_END && ++groups % TELL_GROUPS == 0)
+            delta_waiting(r, delta_rotate);
+        if (c.kind == CHANGE_END && ++groups % PROGRESS_GROUPS == 0)
             progress_at(r->s->progress, r->out->changes, r->out->bytes + segment_whole(reader));
     }
-    fold_waiting(r, fold_now);
+    delta_waiting(r, delta_drain);
     if (reader) {
-        if (db_point_compare(&segment_sum(reader)->to.point, r->s->from) >= 0)
-            r->place = segment_sum(reader)->to; /* else the log must not tell what the dump holds */
+        if (db_binlog_pos_compare(&segment_sum(reader)->to.point, r->s->from) >= 0)
+            r->place = segment_sum(reader)->to; /* else the log would repeat the dump's changes */
         r->out->bytes += segment_whole(reader);
     }
-    if (got < 0 && partly_taken(r))
+    if (got < 0 && partly_merged(r))
         gap(r, "%.500s", e.text);
     segment_reader_close(reader);
     if (reader && got >= 0)
@@ -472,7 +479,19 @@ static bool read_segment(struct run *r, const struct archive_segment *s)
     return false;
 }
 
-/* As far as they go; what is behind them the log may still have. */
+/* The segment in which an earlier replay ended; -1: there is a gap. */
+static int find_place(struct run *r, const struct archive *a)
+{
+    const struct replay_place *p = r->s->after;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].number == p->number && a->list[i].head.made.ms == p->made)
+            return (int)i;
+    gap(r, "segment %" PRIu64 " of the journal, which was read before, is not here any more",
+        p->number);
+    return -1;
+}
+
+/* As far as they go; the log may still have what follows. */
 static void read_segments(struct run *r)
 {
     struct archive a;
@@ -486,54 +505,60 @@ static void read_segments(struct run *r)
     struct archive fit = a;
     while (r->unfit && fit.count && fit.list[fit.count - 1].number >= r->unfit)
         fit.count--;
-    int i = archive_find(&fit, r->s->from, r->place.born, &r->s->m->server);
+    int i = r->s->after ? find_place(r, &a)
+                        : archive_find(&fit, r->s->from, r->place.created_at, &r->s->m->server);
+    size_t next = i >= 0 ? (size_t)i : 0;
     r->filed = i >= 0;
     r->begun = i >= 0 ? a.list[i].number : 0;
-    while (i >= 0 && read_segment(r, &a.list[i]) && r->phase != PHASE_OVER)
-        i = archive_goes_on(&a, (size_t)i) ? i + 1 : -1;
+    while (i >= 0) {
+        r->file = (struct replay_place){a.list[i].number, a.list[i].head.made.ms};
+        if (!read_segment(r, &a.list[i]) || r->phase == PHASE_OVER)
+            break;
+        next = (size_t)i + 1;
+        i = archive_continues(&a, (size_t)i) ? i + 1 : -1;
+    }
+    r->out->all_files = next == a.count;
     r->out->filed = r->out->changes;
     r->out->files_end = r->filed ? r->place.at : (wall_t){0};
     r->filed = false;
+    r->file = (struct replay_place){0};
     archive_free(&a);
 }
 
 /* ---- the log ---- */
 
-/* Places are those between groups. A file that comes after the one of `upto` is behind it too, but
- * none is read that far. */
-static bool there(const struct run *r)
-{
-    const struct db_point *to = r->s->upto;
-    uint64_t pos;
-    const char *file = binlog_file(r->log, &pos);
-    return to && strcmp(file, to->file) == 0 && pos >= to->pos;
-}
-
 static int read_events(struct run *r, struct err *e)
 {
+    const struct db_binlog_pos *to = r->s->upto;
     struct event ev;
-    uint64_t told = r->out->bytes;
+    uint64_t shown = r->out->bytes, pos;
     int got = 1;
     while (r->phase != PHASE_OVER && (got = binlog_next(r->log, &ev, e)) == 1) {
         r->out->bytes += ev.size;
         decode_event(r->decode, r->log, &ev);
-        if (there(r))
+        /* Only positions between groups count. A file after that of `upto` is past it too, but
+         * reading never gets that far. */
+        const char *file = binlog_file(r->log, &pos);
+        if (to && strcmp(file, to->file) == 0 && pos >= to->pos)
             break;
-        if (r->out->bytes - told < TELL_BYTES)
+        if (r->out->bytes - shown < PROGRESS_BYTES)
             continue;
-        told = r->out->bytes;
-        progress_at(r->s->progress, r->out->changes, told);
+        shown = r->out->bytes;
+        progress_at(r->s->progress, r->out->changes, shown);
     }
     if (got == 0)
-        decode_end(r->decode);
+        decode_end(r->decode, r->log);
     r->out->at_end = got == 0;
     return got < 0 ? -1 : 0;
 }
 
 static int read_log(struct run *r, struct err *e)
 {
-    struct binlog_options o = {.heartbeat = HEARTBEAT_MS, .to_end = true, .born = r->place.born};
+    struct binlog_options o = {
+        .heartbeat = HEARTBEAT_MS, .to_end = true, .created_at = r->place.created_at};
     const struct statement_world w = {r->s->schema, r->s->sentinel, &r->judged};
+    if (r->s->all_unlogged)
+        return err_set(e, ERR_REFUSED, 0, "%s", r->s->all_unlogged);
     r->log = binlog_open(r->s->db, &r->place.point, &o, e);
     if (!r->log)
         return -1;
@@ -547,19 +572,21 @@ static int read_log(struct run *r, struct err *e)
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole replay ---- */
 
 static void forget(struct run *r)
 {
-    fold_free(r->out->fold);
+    delta_free(r->out->delta);
     forget_tables(r);
-    *r->out = (struct replay){.fold = fold_new()};
+    *r->out = (struct replay){.delta = delta_new()};
     keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
+    if (r->s->after)
+        r->out->place = *r->s->after;
     if (r->s->m)
-        snprintf(r->out->nonce, sizeof r->out->nonce, "%s", r->s->m->nonce);
+        set_nonce(r, r->s->m->nonce);
     r->place = (struct segment_place){.point = *r->s->from};
     if (r->s->m && strcmp(r->s->m->end.file, r->s->from->file) == 0)
-        r->place.born = r->s->m->log_born;
+        r->place.created_at = r->s->m->log_created_at;
     r->phase = PHASE_WORLD;
     r->again = r->first_gtid_seen = r->group.open = false;
     r->skipped = (struct change_gtid){0};
@@ -573,11 +600,17 @@ static int read_once(struct run *r, struct err *e)
     read_segments(r);
     if (r->phase == PHASE_OVER)
         return 0;
-    r->first_gtid_seen = false; /* the log must go on where the segments end */
+    if (r->s->elsewhere) {
+        r->out->at_end = true;
+        if (r->out->damage[0] && !r->out->gap[0])
+            gap(r, "%s", r->out->damage);
+        return 0;
+    }
+    r->first_gtid_seen = false; /* the log must continue where the segments end */
     return read_log(r, e);
 }
 
-/* The wire may have been at fault, or a crowd that comes back after the restart took all
+/* The network may have been at fault, or clients that reconnect after the restart took all
  * connections. */
 static bool worth_another(const struct err *e)
 {
@@ -586,39 +619,26 @@ static bool worth_another(const struct err *e)
     return e->cls == ERR_UNREACHABLE || e->cls == ERR_DAMAGED || db_no_connection(e);
 }
 
-static void gap_in_log(struct run *r, const struct err *e)
-{
-    char t[TEXT_SHORT];
-    bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* the way out is short */
-    const char *sep = ours && e->hint[0] ? "; " : "", *hint = ours ? e->hint : "";
-    if (r->out->gap[0])
-        return; /* an earlier one, at which the world ends */
-    if (r->out->damage[0])
-        gap(r, "%.300s; and of the server's log: %.200s%s%s", r->out->damage, e->text, sep, hint);
-    else if (r->out->files_end.ms)
-        gap(r, "its files end at %s; and of the server's log: %.400s%s%s",
-            text_utc(r->out->files_end, t), e->text, sep, hint);
-    else
-        gap(r, "%s%s%s", e->text, sep, hint);
-}
-
-/* A log that cannot be read is no reason not to restore; a server that is gone is. */
+/* An unreadable log is no reason not to restore; a lost server connection is. */
 static int as_gap(struct run *r, const struct err *e)
 {
+    char t[TEXT_SHORT];
+    bool ours = e->cls == ERR_DENIED || e->cls == ERR_REFUSED; /* their hints are short */
+    const char *sep = ours && e->hint[0] ? "; " : "", *hint = ours ? e->hint : "";
     if (db_unanswered(e) || e->cls == ERR_ABORTED || e->cls == ERR_SYSTEM || db_no_connection(e))
         return -1;
-    gap_in_log(r, e);
+    bool ended = r->out->gap[0]; /* at an earlier gap */
+    if (!ended && r->out->damage[0])
+        gap(r, "%.300s; and of the server's log: %.200s%s%s", r->out->damage, e->text, sep, hint);
+    else if (!ended && r->out->files_end.ms)
+        gap(r, "its files end at %s; and of the server's log: %.400s%s%s",
+            text_utc(r->out->files_end, t), e->text, sep, hint);
+    else if (!ended)
+        gap(r, "%s%s%s", e->text, sep, hint);
     if (!r->again)
         return 0;
-    struct err ignored; /* half a group is in: once more, up to it */
+    struct err ignored; /* part of a group is merged: read again, up to that group */
     return read_once(r, &ignored) < 0 && !r->out->gap[0] ? -1 : 0;
-}
-
-/* Each reading found another group that does not count. */
-static void give_up(struct run *r)
-{
-    forget(r);
-    gap(r, "too many groups in it were cut off");
 }
 
 /* They outlive the run. */
@@ -630,12 +650,6 @@ static void keep_counters(struct run *r)
         if (r->tables[i]->counter)
             out->counters[out->counter_count++] =
                 (struct replay_counter){xstrdup(r->tables[i]->name), r->tables[i]->counter + 1};
-}
-
-static void run_free(struct run *r)
-{
-    forget_tables(r);
-    free(r->judged.list);
 }
 
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e)
@@ -650,14 +664,19 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
         while (++tries < TRIES && (rc < 0 ? worth_another(e) : r.again));
         if (rc < 0)
             rc = as_gap(&r, e);
-        else if (r.again)
-            give_up(&r);
+        else if (r.again) { /* each pass rejected another group */
+            forget(&r);
+            gap(&r, "too many groups in it were cut off");
+        }
     } else {
         forget(&r);
-        gap(&r, "the dump does not know its place in a binary log");
+        gap(&r, "%s",
+            s->m && s->m->unlogged[0] ? s->m->unlogged
+                                      : "the dump does not know its place in a binary log");
     }
     keep_counters(&r);
-    run_free(&r);
+    forget_tables(&r);
+    free(r.judged.list);
     if (rc < 0)
         replay_free(out);
     return rc;
@@ -671,9 +690,22 @@ uint64_t replay_counter(const struct replay *r, const char *table)
     return 0;
 }
 
+uint64_t replay_counter_after(const struct replay *r, const char *table, uint64_t was)
+{
+    struct delta_figures f = {0};
+    const struct delta_table *ft = delta_find(r->delta, table);
+    uint64_t next = replay_counter(r, table);
+    if (!ft)
+        return was;
+    delta_figures(ft, &f);
+    if (was && f.truncated)
+        return next ? next : 1;
+    return next > was ? next : was;
+}
+
 void replay_free(struct replay *r)
 {
-    fold_free(r->fold);
+    delta_free(r->delta);
     for (size_t i = 0; i < r->counter_count; i++)
         free(r->counters[i].table);
     free(r->counters);

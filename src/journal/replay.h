@@ -1,63 +1,88 @@
-/* From one moment to another, that of a loss as a rule: the changes of the world's MEMORY tables,
- * read from segments (archive.h) as far as they go and then from the server's binary log, and
- * folded (fold.h). Nothing is written anywhere.
+/* The changes of the world's MEMORY tables from one moment to another, usually that of a loss: read
+ * from segments (archive.h) as far as they go and then from the server's binary log, and merged by
+ * row (delta.h). Nothing is written anywhere.
  *
  * What ends it: a restart of the server, which empties the tables (its format description says so,
- * and nobody can say it by mistake), the time that was asked for, or the end of the log. A restart
- * that was followed by a restore of ours goes on behind it, when that restore put in exactly what
- * is folded so far: its mark in the log says so (statement.h). What the game wrote into emptied
- * tables is no part of the world.
+ * and no client can write one), the time that was asked for, or the end of the log. A restart that
+ * was followed by a restore of ours does not end it when that restore put in exactly what is merged
+ * so far: its mark in the log says so (statement.h). What the game wrote into emptied tables is no
+ * part of the world.
  *
- * What cannot be followed is a gap: the changes before it count, and the reason is told. */
+ * What cannot be followed is a gap: the changes before it count, and the reason is reported. */
 #ifndef WK_JOURNAL_REPLAY_H
 #define WK_JOURNAL_REPLAY_H
 
-#include "core/progress.h"
-#include "db/query.h"
-#include "journal/fold.h"
+#include "base/progress.h"
+#include "mysql/schema.h"
+#include "journal/delta.h"
 #include "store/manifest.h"
+
+/* The segment that a position lies in. A position alone does not prove that another server's log, or one
+ * that was reset, is not meant. */
+struct replay_place {
+    uint64_t number; /* 0: none */
+    int64_t made;    /* struct segment_head, ms */
+};
 
 struct replay_source {
     const struct db_params *db;
     const char *schema, *sentinel;
-    const struct db_point
+    const struct db_binlog_pos
         *from;                /* where the changes begin; its GTID proves that it is the same log */
     const struct manifest *m; /* the dump that they follow, and its tables; NULL: none */
-    const struct db_point *upto;    /* no further than this place; NULL: to the end of the log */
-    const struct db_tables *tables; /* of the schema, as they are now, with their keys read */
-    wall_t until;                   /* ms 0: up to the loss, or the end */
-    int archive_fd;                 /* directory of segments; -1: none. Needs `m` */
-    struct progress *progress;      /* counts bytes of both; may be NULL */
+    const struct db_binlog_pos
+        *upto;                      /* no further than this position; NULL: to the end of the log */
+    const struct db_tables *tables; /* of the schema now, with their keys read */
+    const struct db_tables *then;   /* the dump's, for those that differ now, as they were when it
+                                       was taken; NULL: none known */
+    /* Why changes may be missing from the log that the server writes now, or from all of it; NULL:
+     * they are not. The dump knows about older logs. */
+    const char *unlogged, *all_unlogged;
+    const char *known; /* nonce of the world that was last seen alive; NULL: not known */
+    wall_t until;      /* ms 0: up to the loss, or the end */
+    int archive_fd;    /* directory of segments; -1: none. Needs `m` */
+    const struct replay_place
+        *after; /* `from` is `upto` of an earlier replay, whose `place` this was; NULL: it is not */
+    bool elsewhere;            /* segments only: the log of this server has nothing of the world */
+    struct progress *progress; /* counts bytes of both sources; may be NULL */
 };
 
 struct replay_counter {
     char *table;
-    uint64_t next; /* AUTO_INCREMENT that the changes led to */
+    uint64_t next; /* AUTO_INCREMENT after the changes */
 };
 
 struct replay {
-    struct fold *fold;
-    struct db_point upto; /* behind the last group that counts; no GTID */
-    wall_t last;          /* of the last group that counts, to the second; ms 0: none */
+    struct delta *delta;
+    struct db_binlog_pos upto; /* after the last group that counts; no GTID */
+    struct replay_place place; /* of `upto`; number 0: no segment has it */
+    bool all_files;            /* no segment is left that does not continue those that were read */
+    wall_t latest;             /* of any group that counts */
+    wall_t last;               /* of the last group that counts, to the second; ms 0: none */
     uint64_t changes;
     uint64_t filed;   /* of these, from segments */
-    wall_t files_end; /* how far segments went; ms 0: there were none */
+    wall_t files_end; /* how far segments went; ms 0: there were no segments */
     uint64_t bytes;   /* read */
-    char nonce[33];   /* of the world that this is */
+    char nonce[33];   /* of the world after the changes */
+    bool known_met;   /* that world, or one that it was restored from, was the known one */
     bool at_end;      /* the log was read to its end */
     bool to_loss;     /* a restart of the server ended it */
-    wall_t lost_at;   /* when that was, to the second */
+    wall_t lost_at;   /* time of that restart, to the second; there may have been more since */
     struct replay_counter *counters;
     size_t counter_count;
-    char damage[512]; /* of a segment; "": none was met */
-    char gap[640];    /* why it ends earlier than it should; "": it does not */
-    wall_t gap_at;    /* of the group that could not be followed; ms 0: before any */
+    char damage[512];  /* of a segment; "": none found */
+    char gap[640];     /* why it ends earlier than it should; "": it does not */
+    wall_t gap_at;     /* of the group that could not be followed; ms 0: before any */
+    bool gap_is_group; /* that group could not be followed: everything before it is included */
 };
 
-/* 0 also where there is a gap. -1: the server is gone, or told to stop. */
+/* 0 also where there is a gap. -1: the connection to the server is lost, or a stop was
+ * requested. */
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e);
-/* The AUTO_INCREMENT counter that the changes of a table led to; 0: they say nothing of it. */
+/* A table's AUTO_INCREMENT counter after the changes; 0: they do not say. */
 uint64_t replay_counter(const struct replay *r, const char *table);
+/* The counter after them, if it was `was` before or during them. Only TRUNCATE sets one back. */
+uint64_t replay_counter_after(const struct replay *r, const char *table, uint64_t was);
 void replay_free(struct replay *r);
 
 #endif

@@ -1,88 +1,88 @@
 /* Segments: the changes of a world (change.h) in files of our own, written while the world lives,
- * so that it can be rebuilt also where the server's disk is gone.
+ * so that it can be rebuilt even where the server's disk is gone.
  *
- * A file <world>-<number>.journal is a row of frames. A frame is 16 bytes, all numbers little
+ * A file <world>-<number>.journal is a sequence of frames. A frame is 16 bytes, all numbers little
  * endian: "WKJF"; the length of its body, and in the highest bit whether it ends within a group;
- * CRC-32 of the body; CRC-32 of these 12 bytes behind the segment's number and the frame's place (8
- * bytes each), so that no frame is taken for another one. The body is a row of operations
- * (segment_int.h), the first of them the head, the last one of a sealed segment the seal. Tuples
- * are those of a dump. With [dump] hmac_key_file each frame's body ends in a MAC (segment_int.h),
- * and a segment without these is damaged: not ours, or from before the key.
+ * CRC-32 of the body; CRC-32 of the segment's number and the frame's offset (8 bytes each) followed
+ * by these 12 bytes, so that no frame is taken for another one. Then the body, a sequence of
+ * operations (segment_int.h), the first of them the head, the last one of a finalized segment its
+ * summary. Tuples are those of a dump. With [dump] hmac_key_file each frame's body ends in a MAC
+ * (segment_int.h), and a segment without them counts as damaged: not ours, or from before the key.
  *
- * Only the last segment of a directory may be without a seal: it is being written, or its writer
- * was killed; what is behind its last whole group did not happen, and may be cut off and written
- * anew while others read.
+ * Only the last segment of a directory may be unfinalized: it is being written, or its writer was
+ * killed; what follows its last complete group did not happen, and may be cut off and rewritten
+ * while others read.
  *
  * Mode 0600. A writer or reader belongs to one thread; one process writes a directory (it holds the
- * world's lock), any number read. ERR_DAMAGED names file and place. */
+ * world's lock), any number read. ERR_DAMAGED names file and offset. */
 #ifndef WK_JOURNAL_SEGMENT_H
 #define WK_JOURNAL_SEGMENT_H
 
-#include "core/text.h"
-#include "journal/change.h"
+#include "base/text.h"
+#include "binlog/change.h"
 
 #define SEGMENT_FORMAT 1
 #define SEGMENT_FORMAT_MAC 2 /* frames end in MACs */
 #define SEGMENT_NAME_MAX 64
 #define SEGMENT_SUFFIX ".journal"
 
-/* A place between two groups. `point.gtid` is that of the group before it. */
+/* A binlog position between two groups. `point.gtid` is that of the group before it. */
 struct segment_place {
-    struct db_point point; /* file "": none */
-    uint32_t born;
+    struct db_binlog_pos point; /* file "": none */
+    uint32_t created_at;
     wall_t at; /* of the group before it, or when reading began there */
 };
 
 struct segment_head {
     char world[64], schema[256];
     uint64_t number;
-    char server[64], hostname[256]; /* whose log it was: struct server_id */
+    char server[64], hostname[256]; /* of the server whose log it was: struct server_id */
     struct segment_place from;
     wall_t made;   /* by our clock */
     bool follows;  /* begins where the segment before it ends */
-    char why[512]; /* it does not, because */
-    bool mac;      /* format 2; of a new one the writer decides */
+    char why[512]; /* why it does not */
+    bool mac;      /* format 2; for a new segment the writer decides */
 };
 
-/* What happened in a segment that matters to who looks for a moment. */
+/* An event in a segment that matters when a moment is looked for. */
 struct segment_mark {
     enum change_kind kind; /* CHANGE_GAP, CHANGE_LOST, CHANGE_SWAP */
     wall_t at;
-    struct db_point place; /* where its group begins; no GTID */
-    char text[160];        /* why; the dump that was put in */
+    struct db_binlog_pos place; /* where its group begins; no GTID */
+    char text[160];             /* why; the dump that was restored */
 };
 #define SEGMENT_MARKS 12u
 struct segment_sum {
-    struct segment_place to; /* behind the last whole group */
+    struct segment_place to; /* after the last complete group */
     uint64_t groups, changes;
     struct segment_mark marks[SEGMENT_MARKS];
     size_t mark_count; /* more than SEGMENT_MARKS: the others are only counted */
 };
 
 void segment_name(const char *world, uint64_t number, char out[SEGMENT_NAME_MAX]);
-/* The number in a file's name, 0: it is no segment of this world. */
+/* The number in a file's name, 0: it is not a segment of this world. */
 uint64_t segment_number(const char *file, const char *world);
-/* The GTID of the group before a place, as a db_point has it. */
-void segment_gtid(const struct change_gtid *g, struct db_point *p);
+/* The GTID of the group before a position, as a db_binlog_pos has it. */
+void segment_gtid(const struct change_gtid *g, struct db_binlog_pos *p);
 
 /* ---- writing ---- */
 
 struct segment_writer;
-/* Makes the file, which is on the disk with its name when this returns. */
+/* Creates the file; it and its name are on the disk when this returns. */
 struct segment_writer *segment_create(int dirfd, const struct segment_head *h, struct err *e);
-/* Any change as it came; what does not belong into a segment is passed over. A group that is cut,
- * or in which there is a gap, leaves none of its changes, and of gaps in one group the first. Of
- * groups in a row that hold nothing the last one stands for all, so that the place behind them is
- * known. After an error the writer is good for segment_close() only. */
+/* Any change; one that does not belong in a segment is skipped. Of a group that is cut off or
+ * contains a gap none of the changes is kept, and of several gaps in one group only the first. Of
+ * consecutive empty groups the last one stands for all, so that the position after them is known.
+ * After an error only segment_close() may be called. */
 int segment_put(struct segment_writer *w, const struct change *c, struct err *e);
-/* What was put so far is on the disk, up to the last whole group. */
+/* Syncs what was put so far, up to the last complete group. */
 int segment_sync(struct segment_writer *w, struct err *e);
 /* Is there anything that segment_sync() would write? */
 bool segment_dirty(const struct segment_writer *w);
 uint64_t segment_bytes(const struct segment_writer *w);
-/* Between groups: what was put. The place is that of the last segment_sync(). */
+/* Between groups: a summary of what was put. The position is that of the last segment_sync(). */
 const struct segment_sum *segment_written(struct segment_writer *w);
-/* Ends the file for good. Closes in any case. */
+/* Finalizes the file. Closes it in any case. */
 int segment_seal(struct segment_writer *w, struct err *e);
 void segment_close(struct segment_writer *w);
 
@@ -91,24 +91,29 @@ void segment_close(struct segment_writer *w);
 struct segment_reader;
 struct segment_reader *segment_open(int dirfd, const char *file, struct err *e);
 const struct segment_head *segment_head(const struct segment_reader *r);
-/* 1: a change, with a table that lives as long as the reader. 0: the end, of whole groups all. -1:
- * the segment is damaged behind what was given out so far. */
+/* 1: a change, with a table that lives as long as the reader. 0: the end, after a complete group.
+ * -1: the segment is damaged after what was returned so far. */
 int segment_next(struct segment_reader *r, struct change *c, struct err *e);
-/* Tuples stay where they are until this was true twice, that of their own frame included, and the
- * next change is asked for. */
+/* Does the last change end its frame? Tuples stay in place until this was true twice, for their own
+ * frame too, and the next change is asked for. */
 bool segment_frame_ends(const struct segment_reader *r);
 const struct segment_sum *segment_sum(struct segment_reader *r); /* so far */
-bool segment_sealed(const struct segment_reader *r);             /* its seal was read */
-/* Where whole groups end, in the file. */
+bool segment_sealed(const struct segment_reader *r);             /* its summary was read */
+/* The offset in the file at which complete groups end. */
 uint64_t segment_whole(const struct segment_reader *r);
 void segment_reader_close(struct segment_reader *r);
-/* What a sealed segment says of itself, without reading it. 1: it does; 0: it has no seal. */
+/* Head and summary of a finalized segment, without reading the rest. 1: both; 0: it is not
+ * finalized. */
 int segment_peek(int dirfd, const char *file, struct segment_head *h, struct segment_sum *sum,
                  struct err *e);
-/* 1: its writer was killed when it had just made the file, and nothing is in it; 0; -1. */
+/* Where complete groups end in a segment that may still be written, and be it sealed: nothing before
+ * that ever changes, and it is on the disk. Frames before `from`, an earlier result, are not read again;
+ * ERR_DAMAGED: the segment ends before. */
+int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole, struct err *e);
+/* 1: it has no changes: its writer was killed right after creating it; 0; -1. */
 int segment_blank(int dirfd, const char *file, struct err *e);
-/* Seals a segment that its writer left: what is behind its last whole group is cut off. Damage
- * before that is told in `damage` (a text, "" for none), and what is behind it is cut off too. */
+/* Finalizes a segment that its writer left: what follows its last complete group is cut off. Damage
+ * before that is described in `damage` ("" for none), and what follows it is cut off too. */
 int segment_recover(int dirfd, const char *file, char damage[512], struct err *e);
 
 #endif

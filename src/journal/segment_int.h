@@ -1,4 +1,4 @@
-/* What the files of segment.h share. Nobody else includes it. */
+/* What the files of segment.h share. Not for other modules. */
 #ifndef WK_JOURNAL_SEGMENT_INT_H
 #define WK_JOURNAL_SEGMENT_INT_H
 
@@ -9,20 +9,20 @@
 #define SEGMENT_MAGIC "WKJF"
 #define SEGMENT_FRAME 16u
 #define SEGMENT_WITHIN (UINT32_C(1) << 31)
-#define SEGMENT_BODY (256u << 10)    /* a frame is ended when it is longer */
+#define SEGMENT_BODY (256u << 10)    /* a frame is closed when its body is longer */
 #define SEGMENT_BODY_MAX (16u << 20) /* and is never longer than this */
-#define SEGMENT_SEAL_BODY 12288u     /* a seal has this length, so that it is found from the end */
+#define SEGMENT_SEAL_BODY 12288u     /* fixed length of the last frame, to find it from the end */
 #define SEGMENT_MAC_LEN 33u          /* with its operation */
 
 /* Operations. Numbers are base 128, the lowest seven bits first; a text is its length and its
  * bytes; a difference is a number whose lowest bit is its sign. */
 enum segment_op {
     SEGMENT_HEAD = 1, /* text: JSON */
-    SEGMENT_DEFINE,   /* text: JSON of a table; tables are counted from 0 in this order */
-    SEGMENT_FILE,     /* born, text: the log's file that places are in from now on, from 0 */
-    SEGMENT_BEGIN,    /* flags, difference of seconds; by how much it is behind the last END or
-                         FILE where flag BEHIND; domain, server, seq where flag GTID */
-    SEGMENT_END,      /* by how much it is behind the last BEGIN or FILE */
+    SEGMENT_DEFINE,   /* text: JSON of a table; tables are numbered from 0 in this order */
+    SEGMENT_FILE,     /* born, text: the log file of the positions from now on, from 0 */
+    SEGMENT_BEGIN,    /* flags, difference of seconds; if flag BEHIND: distance from the last END or
+                         FILE; if flag GTID: domain, server, seq */
+    SEGMENT_END,      /* distance from the last BEGIN or FILE */
     SEGMENT_INSERT,   /* table, text: the tuple */
     SEGMENT_DELETE,
     SEGMENT_REPLACE,
@@ -30,20 +30,20 @@ enum segment_op {
     SEGMENT_LOST,     /* seconds since 1970 */
     SEGMENT_SWAP,     /* seconds, text: JSON of the mark */
     SEGMENT_GAP,      /* seconds, text: why */
-    SEGMENT_SEAL,     /* text: JSON, ended by blanks */
-    SEGMENT_MAC,      /* 32 bytes, the end of its frame's body: no reader of operations sees it */
+    SEGMENT_SEAL,     /* text: JSON, padded with blanks: the summary */
+    SEGMENT_MAC,      /* 32 bytes at the end of the frame's body; stripped before parsing */
 };
-#define SEGMENT_GTID 1u /* the number of the group is here, */
-#define SEGMENT_NEXT 2u /* or is the one after that of the group before */
+#define SEGMENT_GTID 1u /* the group's GTID is here, */
+#define SEGMENT_NEXT 2u /* or follows that of the group before */
 #define SEGMENT_BEHIND 4u
 
 /* What one operation means depends on those before it. */
 struct segment_state {
     bool open; /* within a group */
     struct change_gtid gtid, last_gtid;
-    struct change_gtid to_gtid; /* of sum.to, which does not have it as text yet */
+    struct change_gtid to_gtid; /* of sum.to, whose text does not contain it yet */
     bool moved;                 /* place.point.file is not that of sum.to */
-    struct segment_place place; /* behind the last whole group */
+    struct segment_place place; /* after the last complete group */
     int64_t second;             /* of the last BEGIN */
     struct segment_sum sum;
 };
@@ -68,10 +68,10 @@ struct segment_parser {
     struct statement_mark mark;
     char text[640];
 };
-/* One operation from `*at`. 1: a change, in `c`; 2: nothing to tell; 0: it is none. */
+/* One operation from `*at`. 1: a change, in `c`; 2: nothing to report; 0: malformed. */
 int segment_parse(struct segment_parser *p, const char **at, const char *end, struct change *c);
-/* The sum with all its texts. */
-const struct segment_sum *segment_told(struct segment_parser *p);
+/* The summary with all its texts. */
+const struct segment_sum *segment_parser_sum(struct segment_parser *p);
 void segment_parser_free(struct segment_parser *p);
 
 json_t *segment_head_json(const struct segment_head *h);
@@ -82,30 +82,41 @@ json_t *segment_table_json(const struct change_table *t);
 json_t *segment_mark_json(const struct statement_mark *m);
 void segment_note(struct segment_sum *s, const struct change *c);
 
-/* What frames of a file have in common. */
+/* What is needed to process any frame of a file. */
 struct segment_file {
-    int fd; /* to read, and to write where that is asked for */
+    int fd; /* for reading, and for writing where needed */
     const char *name;
     uint64_t number;
     bool mac;
 };
 
-/* segment_write.c: cuts the file at `at` and ends it there. */
+/* segment_write.c: truncates the file at `at` and finalizes it there. */
 int segment_append_seal(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,
                         struct err *e);
 
-/* segment_mac.c. The MAC of a frame is an HMAC-SHA256 (store/seal.h) of the segment's number, the
- * frame's place, its length as it is written, the MAC of the frame before it (zeros before the
- * first) and the body in front of the MAC: no frame can be changed, left out, moved, or taken from
- * another segment or from what was taken back. The one before is read from the file. */
+/* segment_frame.c. The MAC of a frame is an HMAC-SHA256 (store/signature.h) of the segment's number,
+ * the frame's offset, its length as it is written, the MAC of the frame before it (zeros for the
+ * first) and the body before the MAC: no frame can be changed, omitted, moved, or replaced by one
+ * from another segment or from a part that was cut off. The preceding MAC is read from the file. */
 
-/* Puts it behind the body of a frame whose length `word` counts it. */
-int segment_mac_add(const struct segment_file *f, uint64_t at, uint32_t word, struct buf *body,
-                    struct err *e);
-/* Takes it off. Without a key it is not looked at. */
+struct segment_frame {
+    uint32_t word; /* its length, as it is written */
+    uint32_t len;  /* of its body */
+    bool within;   /* it ends within a group */
+};
+/* Returns the length written; -1. */
+int64_t segment_frame_write(const struct segment_file *f, uint64_t at, const char *body, size_t len,
+                            bool within, struct err *e);
+/* 1: the frame is complete, its body in `body`; 0: it is not; -1: it could not be read, or is
+ * complete and not ours. */
+int segment_frame_read(const struct segment_file *f, uint64_t at, struct segment_frame *out,
+                       struct buf *body, struct err *e);
+/* Does any frame of this segment begin after this offset? Data that did not reach the disk is
+ * missing up to the end; damage has something intact after it. */
+int segment_frame_follows(const struct segment_file *f, uint64_t at, struct err *e);
+/* Verifies the MAC at the end of a body and removes it. Without a key it is not verified. */
 int segment_mac_take(const struct segment_file *f, uint64_t at, uint32_t word, struct buf *body,
                      struct err *e);
-
 /* CRC of a frame's first 12 bytes. */
 uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char head[SEGMENT_FRAME]);
 

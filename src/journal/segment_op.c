@@ -4,14 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/codec.h"
-#include "core/js.h"
+#include "base/js.h"
 #include "journal/segment_int.h"
 #include "store/manifest.h"
 
 #define KEY_MAX 64u
 #define COLUMNS_MAX 65536
-#define SECONDS_MAX (INT64_C(1) << 32) /* as many as an event can tell */
+#define SECONDS_MAX (INT64_C(1) << 32) /* as large as an event's time can be */
 
 /* ---- names ---- */
 
@@ -28,28 +27,18 @@ uint64_t segment_number(const char *file, const char *world)
         return 0;
     size_t digits = strspn(file + w + 1, "0123456789");
     uint64_t n = digits <= 18 ? strtoull(file + w + 1, NULL, 10) : 0;
+    /* any other spelling of the number is not ours */
     segment_name(world, n, again);
     return strcmp(again, file) == 0 ? n : 0;
 }
 
-void segment_gtid(const struct change_gtid *g, struct db_point *p)
+void segment_gtid(const struct change_gtid *g, struct db_binlog_pos *p)
 {
     if (!g->seq)
         return;
     snprintf(p->gtid, sizeof p->gtid, "%" PRIu32 "-%" PRIu32 "-%" PRIu64, g->domain, g->server,
              g->seq);
-    p->gtid_after[0] = '\0'; /* that was of another place */
-}
-
-uint32_t segment_frame_crc(uint64_t number, uint64_t at, const unsigned char head[SEGMENT_FRAME])
-{
-    unsigned char b[16 + SEGMENT_FRAME - 4];
-    for (unsigned i = 0; i < 8; i++) {
-        b[i] = (unsigned char)(number >> (8 * i));
-        b[8 + i] = (unsigned char)(at >> (8 * i));
-    }
-    memcpy(b + 16, head, SEGMENT_FRAME - 4);
-    return codec_crc32(0, b, sizeof b);
+    p->gtid_after[0] = '\0'; /* it belonged to another position */
 }
 
 /* ---- JSON ---- */
@@ -58,7 +47,7 @@ static json_t *place_json(const struct segment_place *p)
 {
     json_t *o = manifest_point_json(&p->point);
     if (json_is_object(o)) {
-        js_set_int(o, "born", p->born);
+        js_set_int(o, "born", p->created_at);
         js_set_int(o, "at", p->at.ms);
     }
     return o;
@@ -66,12 +55,13 @@ static json_t *place_json(const struct segment_place *p)
 
 static void read_place(const json_t *o, struct segment_place *p)
 {
+    int64_t at = js_number(o, "at", 0);
     *p = (struct segment_place){0};
-    if (!json_is_object(o))
-        return;
+    if (!json_is_object(o) || js_number(o, "pos", 0) < 0 || at < 0 || at > CLOCK_WALL_MAX)
+        return; /* out of range in one thing: no place at all */
     manifest_read_point(o, &p->point);
-    p->born = (uint32_t)js_number(o, "born", 0);
-    p->at.ms = js_number(o, "at", 0);
+    p->created_at = (uint32_t)js_within(o, "born", 0, UINT32_MAX, 0);
+    p->at = js_moment(o, "at");
 }
 
 json_t *segment_head_json(const struct segment_head *h)
@@ -85,20 +75,19 @@ json_t *segment_head_json(const struct segment_head *h)
 
 bool segment_head_read(const char *text, size_t len, struct segment_head *h)
 {
-    json_t *o = json_loadb(text, len, 0, NULL);
+    json_auto_t *o = json_loadb(text, len, 0, NULL);
     *h = (struct segment_head){0};
     int64_t format = js_number(o, "worldkeeper journal", 0);
     h->mac = format == SEGMENT_FORMAT_MAC;
     js_copy(o, "world", h->world, sizeof h->world);
     js_copy(o, "schema", h->schema, sizeof h->schema);
-    h->number = (uint64_t)js_number(o, "number", 0);
+    h->number = (uint64_t)js_within(o, "number", 0, INT64_MAX, 0);
     js_copy(o, "server", h->server, sizeof h->server);
     js_copy(o, "hostname", h->hostname, sizeof h->hostname);
     read_place(json_object_get(o, "from"), &h->from);
-    h->made.ms = js_number(o, "made", 0);
+    h->made = js_moment(o, "made");
     h->follows = js_flag(o, "follows");
     js_copy(o, "why", h->why, sizeof h->why);
-    json_decref(o);
     return (h->mac || format == SEGMENT_FORMAT) && h->from.point.file[0];
 }
 
@@ -123,20 +112,20 @@ bool segment_sum_read(const char *text, size_t len, struct segment_sum *s)
     size_t i;
     *s = (struct segment_sum){0};
     read_place(json_object_get(o, "to"), &s->to);
-    s->groups = (uint64_t)js_number(o, "groups", 0);
-    s->changes = (uint64_t)js_number(o, "changes", 0);
-    s->mark_count = (size_t)js_number(o, "mark_count", 0);
+    s->groups = (uint64_t)js_within(o, "groups", 0, INT64_MAX, 0);
+    s->changes = (uint64_t)js_within(o, "changes", 0, INT64_MAX, 0);
+    s->mark_count = (size_t)js_within(o, "mark_count", 0, UINT32_MAX, 0);
     json_array_foreach(json_object_get(o, "marks"), i, m)
     {
         if (i == SEGMENT_MARKS)
             break;
         int64_t kind = js_number(m, "kind", -1);
-        if (kind < 0 || kind > CHANGE_STRANGER)
+        if (kind < 0 || kind > CHANGE_UNKNOWN_TABLE)
             break;
         s->marks[i].kind = (enum change_kind)kind;
-        s->marks[i].at.ms = js_number(m, "at", 0);
+        s->marks[i].at = js_moment(m, "at");
         js_copy(m, "file", s->marks[i].place.file, sizeof s->marks[i].place.file);
-        s->marks[i].place.pos = (uint64_t)js_number(m, "pos", 0);
+        s->marks[i].place.pos = (uint64_t)js_within(m, "pos", 0, INT64_MAX, 0);
         js_copy(m, "text", s->marks[i].text, sizeof s->marks[i].text);
     }
     bool ok =
@@ -160,20 +149,7 @@ json_t *segment_mark_json(const struct statement_mark *m)
                      "file", js_clean(m->upto.file), "pos", (json_int_t)m->upto.pos);
 }
 
-static bool read_mark(const char *text, size_t len, struct statement_mark *m)
-{
-    json_t *o = json_loadb(text, len, 0, NULL);
-    *m = (struct statement_mark){0};
-    js_copy(o, "dump", m->dump, sizeof m->dump);
-    js_copy(o, "nonce", m->nonce, sizeof m->nonce);
-    js_copy(o, "file", m->upto.file, sizeof m->upto.file);
-    m->upto.pos = (uint64_t)js_number(o, "pos", 0);
-    bool ok = json_is_object(o);
-    json_decref(o);
-    return ok;
-}
-
-/* ---- what happened, for who does not read all of it ---- */
+/* ---- the summary ---- */
 
 void segment_note(struct segment_sum *s, const struct change *c)
 {
@@ -243,8 +219,7 @@ static uint32_t number32(struct in *in)
 static int64_t difference(struct in *in)
 {
     uint64_t n = number(in);
-    int64_t half = (int64_t)(n >> 1);
-    return n & 1 ? -half : half;
+    return n & 1 ? -(int64_t)(n >> 1) : (int64_t)(n >> 1);
 }
 
 static const char *text(struct in *in, size_t *len)
@@ -269,7 +244,7 @@ static void put_place(const struct segment_parser *p, struct change *c)
 {
     c->file = p->s.place.point.file;
     c->pos = p->s.place.point.pos;
-    c->born = p->s.place.born;
+    c->created_at = p->s.place.created_at;
     c->at.ms = p->s.second * 1000;
     c->gtid = p->s.gtid;
 }
@@ -318,6 +293,7 @@ static void free_table(struct segment_table *t)
     free(t);
 }
 
+/* A table is defined in the group that uses it first. */
 static int read_define(struct segment_parser *p, struct in *in, struct change *c)
 {
     size_t len;
@@ -337,29 +313,31 @@ static int read_define(struct segment_parser *p, struct in *in, struct change *c
     return 1;
 }
 
-static bool is_in(const struct segment_place *p, const char *file, size_t len, uint32_t born)
+static bool is_in(const struct segment_place *p, const char *file, size_t len, uint32_t created_at)
 {
-    return p->born == born && strlen(p->point.file) == len && memcmp(p->point.file, file, len) == 0;
+    return p->created_at == created_at && strlen(p->point.file) == len &&
+           memcmp(p->point.file, file, len) == 0;
 }
 
-/* Another one than so far, or places in it would go back. */
+/* Must be another file than the current one, or positions in it could go backwards. */
 static int read_file(struct segment_parser *p, struct in *in)
 {
     struct segment_place *at = &p->s.place;
     size_t len;
-    uint32_t born = number32(in);
+    uint32_t created_at = number32(in);
     const char *s = text(in, &len);
     if (in->broken || len == 0 || len >= sizeof at->point.file || memchr(s, 0, len) ||
-        !text_utf8_valid(s, len) || is_in(at, s, len, born) || is_in(&p->s.sum.to, s, len, born))
+        !text_utf8_valid(s, len) || is_in(at, s, len, created_at) ||
+        is_in(&p->s.sum.to, s, len, created_at))
         return 0;
     snprintf(at->point.file, sizeof at->point.file, "%.*s", (int)len, s);
     at->point.pos = 0;
-    at->born = born;
+    at->created_at = created_at;
     p->s.moved = true;
     return 2;
 }
 
-/* Moves the place on; false: to where no log goes. */
+/* Advances the position; false: out of any log's range. */
 static bool move_place(struct segment_place *p, uint64_t by)
 {
     if (by > INT64_MAX - p->point.pos)
@@ -368,29 +346,23 @@ static bool move_place(struct segment_place *p, uint64_t by)
     return true;
 }
 
-static struct change_gtid read_gtid(const struct segment_parser *p, uint64_t flags, struct in *in)
+static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
 {
     const struct change_gtid *last = &p->s.last_gtid;
     struct change_gtid g = {0};
-    if (flags & SEGMENT_NEXT)
-        return (struct change_gtid){last->domain, last->server, last->seq + 1};
-    if (flags & SEGMENT_GTID) {
+    uint64_t flags = number(in);
+    int64_t at = difference(in);
+    uint64_t distance = flags & SEGMENT_BEHIND ? number(in) : 0;
+    if (flags & SEGMENT_NEXT) {
+        g = (struct change_gtid){last->domain, last->server, last->seq + 1};
+    } else if (flags & SEGMENT_GTID) {
         g.domain = number32(in);
         g.server = number32(in);
         g.seq = number(in);
     }
-    return g;
-}
-
-static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
-{
-    uint64_t flags = number(in);
-    int64_t at = difference(in);
-    uint64_t behind = flags & SEGMENT_BEHIND ? number(in) : 0;
-    struct change_gtid g = read_gtid(p, flags, in);
     if (in->broken || p->s.open || flags >= 2 * SEGMENT_BEHIND ||
         (flags & SEGMENT_GTID && flags & SEGMENT_NEXT) || at > SECONDS_MAX || at < -SECONDS_MAX ||
-        !is_second(p->s.second + at) || !move_place(&p->s.place, behind))
+        !is_second(p->s.second + at) || !move_place(&p->s.place, distance))
         return 0;
     p->s.open = true;
     p->s.second += at;
@@ -401,36 +373,30 @@ static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
     return 1;
 }
 
-/* The place is behind a whole group. Millions come: its texts are looked at only when they change,
- * or when somebody asks (segment_told()). */
-static void settle(struct segment_state *s)
-{
-    struct segment_place *to = &s->sum.to;
-    to->point.pos = s->place.point.pos;
-    to->at = s->place.at;
-    s->to_gtid = s->last_gtid;
-    if (!s->moved)
-        return;
-    memcpy(to->point.file, s->place.point.file, sizeof to->point.file);
-    to->born = s->place.born;
-    s->moved = false;
-}
-
-const struct segment_sum *segment_told(struct segment_parser *p)
+const struct segment_sum *segment_parser_sum(struct segment_parser *p)
 {
     segment_gtid(&p->s.to_gtid, &p->s.sum.to.point);
     return &p->s.sum;
 }
 
+/* Called millions of times: the file's name is copied only when it changes, the GTID's text is made
+ * on request (segment_parser_sum()). */
 static int read_end(struct segment_parser *p, struct in *in, struct change *c)
 {
-    struct segment_place *at = &p->s.place;
+    struct segment_place *at = &p->s.place, *to = &p->s.sum.to;
     uint64_t by = number(in);
     if (in->broken || !p->s.open || !move_place(at, by))
         return 0;
     p->s.open = false;
     at->at.ms = p->s.second * 1000;
-    settle(&p->s);
+    to->point.pos = at->point.pos;
+    to->at = at->at;
+    p->s.to_gtid = p->s.last_gtid;
+    if (p->s.moved) {
+        memcpy(to->point.file, at->point.file, sizeof to->point.file);
+        to->created_at = at->created_at;
+        p->s.moved = false;
+    }
     p->s.sum.groups++;
     c->kind = CHANGE_END;
     return 1;
@@ -452,6 +418,7 @@ static int read_row(struct segment_parser *p, enum segment_op op, struct in *in,
     return 1;
 }
 
+/* LOST, SWAP and GAP, which may stand between groups too. */
 static int read_event(struct segment_parser *p, enum segment_op op, struct in *in, struct change *c)
 {
     uint64_t second = number(in);
@@ -464,8 +431,17 @@ static int read_event(struct segment_parser *p, enum segment_op op, struct in *i
     c->mark = &p->mark;
     snprintf(p->text, sizeof p->text, "%.*s", (int)(len < sizeof p->text ? len : 0), s);
     c->why = p->text;
-    if (op == SEGMENT_SWAP && !read_mark(s, len, &p->mark))
-        return 0;
+    if (op == SEGMENT_SWAP) {
+        json_auto_t *o = json_loadb(s, len, 0, NULL);
+        bool good = json_is_object(o);
+        p->mark = (struct statement_mark){0};
+        js_copy(o, "dump", p->mark.dump, sizeof p->mark.dump);
+        js_copy(o, "nonce", p->mark.nonce, sizeof p->mark.nonce);
+        js_copy(o, "file", p->mark.upto.file, sizeof p->mark.upto.file);
+        p->mark.upto.pos = (uint64_t)js_within(o, "pos", 0, INT64_MAX, 0);
+        if (!good)
+            return 0;
+    }
     segment_note(&p->s.sum, c);
     return 1;
 }
@@ -479,52 +455,56 @@ static int read_seal(struct segment_parser *p, struct in *in)
     if (in->broken || p->s.open || !segment_sum_read(s, len, &sum))
         return 0;
     if (sum.groups != was->groups || sum.changes != was->changes ||
-        sum.mark_count != was->mark_count || sum.to.born != was->to.born ||
+        sum.mark_count != was->mark_count || sum.to.created_at != was->to.created_at ||
         sum.to.point.pos != was->to.point.pos || strcmp(sum.to.point.file, was->to.point.file) != 0)
-        return 0; /* what it ends is not what was read */
+        return 0; /* its summary differs from what was read */
     p->sealed = true;
     return 2;
-}
-
-static int parse(struct segment_parser *p, enum segment_op op, struct in *in, struct change *c)
-{
-    switch (op) {
-    case SEGMENT_HEAD:
-        return read_head(p, in);
-    case SEGMENT_DEFINE:
-        return read_define(p, in, c);
-    case SEGMENT_FILE:
-        return read_file(p, in);
-    case SEGMENT_BEGIN:
-        return read_begin(p, in, c);
-    case SEGMENT_END:
-        return read_end(p, in, c);
-    case SEGMENT_INSERT:
-    case SEGMENT_DELETE:
-    case SEGMENT_REPLACE:
-    case SEGMENT_TRUNCATE:
-        return read_row(p, op, in, c);
-    case SEGMENT_LOST:
-    case SEGMENT_SWAP:
-    case SEGMENT_GAP:
-        return read_event(p, op, in, c);
-    case SEGMENT_SEAL:
-        return read_seal(p, in);
-    case SEGMENT_MAC: /* taken off before */
-        break;
-    }
-    return 0;
 }
 
 int segment_parse(struct segment_parser *p, const char **at, const char *end, struct change *c)
 {
     struct in in = {*at, end, false};
+    int rc = 0;
     *c = (struct change){0};
-    unsigned char op = (unsigned char)*in.at++;
+    enum segment_op op = (enum segment_op)(unsigned char)*in.at++;
     if (p->sealed || (!p->have_head && op != SEGMENT_HEAD))
         return 0;
     put_place(p, c);
-    int rc = parse(p, (enum segment_op)op, &in, c);
+    switch (op) {
+    case SEGMENT_HEAD:
+        rc = read_head(p, &in);
+        break;
+    case SEGMENT_DEFINE:
+        rc = read_define(p, &in, c);
+        break;
+    case SEGMENT_FILE:
+        rc = read_file(p, &in);
+        break;
+    case SEGMENT_BEGIN:
+        rc = read_begin(p, &in, c);
+        break;
+    case SEGMENT_END:
+        rc = read_end(p, &in, c);
+        break;
+    case SEGMENT_INSERT:
+    case SEGMENT_DELETE:
+    case SEGMENT_REPLACE:
+    case SEGMENT_TRUNCATE:
+        rc = read_row(p, op, &in, c);
+        break;
+    case SEGMENT_LOST:
+    case SEGMENT_SWAP:
+    case SEGMENT_GAP:
+        rc = read_event(p, op, &in, c);
+        break;
+    case SEGMENT_SEAL:
+        rc = read_seal(p, &in);
+        break;
+    case SEGMENT_MAC: /* stripped before */
+        break;
+    }
+    /* these two moved the position */
     if (rc == 1 && (c->kind == CHANGE_BEGIN || c->kind == CHANGE_END))
         put_place(p, c);
     *at = in.at;

@@ -1,57 +1,67 @@
 #include "restore/catchup.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
-#include "core/fault.h"
-#include "core/js.h"
+#include "base/fault.h"
+#include "base/js.h"
+#include "binlog/stream.h"
+#include "mysql/create_table.h"
 #include "journal/archive.h"
 
-/* A dump that was asked for by name is wanted as it is, and so is the one that replaces a living
- * world. */
+/* What was seen later than this after a loss was not seen by a clock that is somewhat off. */
+#define LATER_MS fault_wait(60000)
+
+/* A dump chosen by name is restored as it is, and so is one that replaces a living world. A drill does
+ * what a restore of a lost world would do now. */
 static bool wants_journal(const struct catchup *c, const struct manifest *m)
 {
     enum config_journal mode = c->job->cfg->journal;
     if (c->opt->at.ms)
         return true;
-    bool any = mode == JOURNAL_AUTO ? m->end.file[0] != '\0' : mode != JOURNAL_OFF;
-    return any && !c->opt->into && !c->out->over_living && !c->off && restore_newest(c->opt->dump);
+    bool logged = m->end.file[0] || m->unlogged[0]; /* the reason is worth reporting */
+    bool any = mode == JOURNAL_AUTO ? logged : mode != JOURNAL_OFF;
+    return any && (!c->opt->into || c->opt->drill || c->opt->copy) && !c->out->over_living &&
+           !c->off && restore_to_now(c->opt);
 }
 
-/* TRUNCATE sets a counter back, and nothing else does. */
-static void set_counter(struct catchup *c, struct target *t)
+void catchup_figures(struct restore_result *out, const struct restore_options *opt,
+                     const struct replay *j)
 {
-    struct fold_figures f = {0};
-    const struct fold_table *ft = fold_find(c->journal.fold, t->name);
-    uint64_t next = replay_counter(&c->journal, t->name);
-    if (!ft)
-        return;
-    fold_figures(ft, &f);
-    if (t->auto_increment && f.truncated)
-        t->auto_increment = next ? next : 1;
-    else if (next > t->auto_increment)
-        t->auto_increment = next;
-    t->heap_need += 4 * f.bytes;
-    c->out->journal.rows += f.rows;
+    out->journal.used = true;
+    out->journal.whole =
+        !j->gap[0] && (j->to_loss || ((opt->drill || opt->promotion) && j->at_end));
+    out->journal.changes = j->changes;
+    out->journal.filed = j->filed;
+    out->journal.last = j->last;
+    out->journal.gap_at = j->gap_at;
+    out->journal.upto = j->upto;
+    memcpy(out->journal.gap, j->gap, sizeof j->gap);
 }
 
 static void keep_figures(struct catchup *c)
 {
     const struct replay *j = &c->journal;
-    c->out->journal.used = true;
-    c->out->journal.whole = !j->gap[0] && j->to_loss;
-    c->out->journal.changes = j->changes;
-    c->out->journal.filed = j->filed;
+    catchup_figures(c->out, c->opt, j);
     c->out->journal.rows = 0;
-    c->out->journal.last = j->last;
-    c->out->journal.gap_at = j->gap_at;
-    c->out->journal.upto = j->upto;
-    memcpy(c->out->journal.gap, j->gap, sizeof j->gap);
-    for (size_t i = 0; i < c->plan->count; i++)
-        set_counter(c, &c->plan->list[i]);
+    c->out->journal.unsynced = db_variable_number(c->db, "sync_binlog") != 1;
+    for (size_t i = 0; i < c->plan->count; i++) {
+        struct target *t = &c->plan->list[i];
+        struct delta_figures f = {0};
+        const struct delta_table *changes = delta_find(j->delta, t->name);
+        if (!changes)
+            continue;
+        delta_figures(changes, &f);
+        t->auto_increment = replay_counter_after(j, t->name, t->auto_increment);
+        t->heap_need +=
+            4 * f.bytes; /* MEMORY rows have their full length, however short the values are */
+        c->out->journal.rows += f.rows;
+    }
 }
 
 static void forget_journal(struct catchup *c)
@@ -60,31 +70,68 @@ static void forget_journal(struct catchup *c)
     c->out->journal.used = c->out->journal.whole = false;
 }
 
-static void note(const struct catchup *c, const char *text)
+static void leave_journal_out(struct catchup *c, const char *why)
 {
-    if (c->job->note)
-        c->job->note(c->job->note_arg, text);
+    snprintf(c->out->journal.gap, sizeof c->out->journal.gap, "%s", why);
+    forget_journal(c);
 }
 
-/* -1: there are none. */
-static int open_segments(const struct catchup *c)
+/* A definition that cannot be parsed completely is left out: its changes count as a gap then. */
+static int read_definition(struct verify_file *file, const struct manifest *m, size_t i,
+                           struct db_tables *then, struct err *e)
 {
-    struct err e = {0};
-    int fd = archive_dir(c->job->cfg, false, &e);
-    if (fd < 0 && e.num != ENOENT)
-        note(c, e.text);
-    return fd;
+    struct format_item item;
+    struct db_table t;
+    char hash[17] = "";
+    bool mariadb = strstr(m->server.version, "MariaDB") != NULL;
+    struct verify_part *part = verify_part_open(file, i, e);
+    int rc = part ? verify_part_next(part, &item, e) : -1;
+    if (rc == 0 && item.type == FORMAT_CREATE &&
+        db_create_table_read(item.sql, item.sql_len, mariadb, &t) == 0) {
+        db_columns_hash(&t, hash);
+        t.memory = true;
+        if (strcmp(hash, m->tables[i].columns_hash) == 0)
+            then->list[then->count++] = t;
+        else
+            db_table_free(&t);
+    }
+    verify_part_close(part);
+    return rc;
 }
 
-/* Both sources speak of the world's own schema, whatever is restored into. */
+/* Changes of a table that was dropped or altered since the dump were logged in its old form, so
+ * the definition comes from the dump. A key may differ too, which only the definition shows: a
+ * restore to an earlier moment always uses that. */
+static int read_definitions(const struct catchup *c, const struct manifest *m,
+                            const struct db_tables *now, struct db_tables *then, struct err *e)
+{
+    int rc = 0;
+    *then = (struct db_tables){.list = xcalloc(m->table_count + 1, sizeof *then->list)};
+    for (size_t i = 0; i < m->table_count && rc == 0; i++) {
+        const struct db_table *t = db_table_find(now, m->tables[i].name);
+        char hash[17];
+        if (strcasecmp(m->tables[i].engine, "MEMORY") != 0)
+            continue;
+        if (t)
+            db_columns_hash(t, hash);
+        if (!t || c->opt->at.ms || strcmp(hash, m->tables[i].columns_hash) != 0)
+            rc = read_definition(c->file, m, i, then, e);
+    }
+    db_tables_sort(then);
+    return rc;
+}
+
+/* Both sources name the world's own schema, whatever schema is restored into. */
 static int replay_world(struct catchup *c, const struct manifest *m, struct err *e)
 {
     const struct config *cfg = c->job->cfg;
-    struct db_tables tables;
+    SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
+    SCOPED(db_tables_free) struct db_tables tables = {0}, then = {0};
+    struct err why = {0};
     char *schema = db_schema_name(c->db, cfg->schema, e);
     if (!schema && e->cls != ERR_REFUSED)
         return -1;
-    if (!schema) /* a new server, on which the past is looked at: segments need no schema */
+    if (!schema) /* a new server without the schema: reading segments does not need it */
         schema = xstrdup(cfg->schema);
     struct replay_source s = {.db = &c->job->db,
                               .schema = schema,
@@ -92,23 +139,36 @@ static int replay_world(struct catchup *c, const struct manifest *m, struct err 
                               .from = &m->end,
                               .m = m,
                               .tables = &tables,
+                              .then = &then,
+                              .known = c->opt->state ? c->opt->state->nonce : NULL,
                               .until = c->opt->at,
-                              .archive_fd = open_segments(c),
+                              .archive_fd = archive_dir(cfg, false, &why),
+                              .elsewhere = c->opt->promotion,
                               .progress = c->job->progress};
+    if (s.archive_fd < 0 && why.num != ENOENT)
+        job_note(c->job, "%s", why.text);
     int rc = db_tables(c->db, schema, false, &tables, e);
+    /* The same judgement as that of --check and of the follower. */
+    if (rc == 0)
+        rc = binlog_judge(c->db, cfg->schema, &able, e);
+    if (rc == 0 && able.silent)
+        s.unlogged = able.reason;
+    if (rc == 0 && able.silent == BINLOG_FED)
+        s.all_unlogged = able.reason;
     if (rc == 0)
         rc = db_table_keys(c->db, schema, &tables, e);
+    if (rc == 0)
+        rc = read_definitions(c, m, &tables, &then, e);
     if (rc == 0)
         rc = replay_read(&s, &c->journal, e);
     if (s.archive_fd >= 0)
         close(s.archive_fd);
-    db_tables_free(&tables);
     free(schema);
     return rc;
 }
 
-/* Durable tables come out of the dump alone: with the changes of the others they would be two
- * moments in one world. */
+/* Durable tables are restored from the dump alone: with changes applied to the others only, the
+ * world would be a mix of two moments. */
 static bool restores_durable(const struct catchup *c)
 {
     for (size_t i = 0; i < c->plan->count; i++)
@@ -117,78 +177,138 @@ static bool restores_durable(const struct catchup *c)
     return false;
 }
 
-/* Whoever emptied the tables of a server that was not restarted is in the log too, and nothing
- * tells his changes from those that are wanted. A world that came in by a way that the log does not
- * tell is not the one of the dump. */
-static const char *no_use(const struct catchup *c)
+/* If nothing leads up to the restore that created the lost world, or over it, as over one that was
+ * not logged, the state has what that one restored: this dump with these changes, or with more. */
+static bool was_made_of_this(const struct catchup *c, const struct state *st)
+{
+    const struct state_made *made = &st->made;
+    return c->journal.gap[0] && made->upto.file[0] && strcmp(made->nonce, st->nonce) == 0 &&
+           strcmp(made->dump, c->out->dump) == 0 &&
+           db_binlog_pos_compare(&c->journal.upto, &made->upto) <= 0;
+}
+
+/* If the server was not restarted, the statements that emptied the tables are in the log too, and
+ * cannot be told from wanted changes. And if the lost world was created in a way that the log does
+ * not show, it is not the one of the dump. The log may know a newer world than the state does: the
+ * server can die right after a swap, before anybody has noted it. */
+static const char *no_use(const struct catchup *c, const struct manifest *m)
 {
     const struct state *st = c->opt->state;
+    /* What is fetched takes the place of a world that --init made, which nobody lost; and a state from
+     * before the dump, and before the restore that made its world, knows nothing of that one. */
     bool any_moment = c->opt->at.ms == 0;
+    bool old = st && st->generation < m->generation && st->alive_at.ms < m->at.ms;
+    bool ours = st && st->known && !c->opt->fetched && !old;
+    if (c->opt->drill || c->opt->promotion) /* the journal's end is the moment */
+        return NULL;
     if (any_moment && c->journal.at_end && !c->journal.to_loss)
-        return "the server was not restarted since the dump, so nothing tells where the loss was; "
+        return "the server was not restarted since the dump, so nothing shows where the loss was; "
                "--at TIME goes to a moment before it";
-    if (any_moment && st && st->known && strcmp(st->nonce, c->journal.nonce) != 0)
-        return "the world that was lost is not the one of the dump: another one was put in its "
-               "place, and the log does not tell how";
+    if (any_moment && ours && !c->journal.known_met && !was_made_of_this(c, st))
+        return c->journal.gap[0] && !c->journal.at_end
+                   ? c->journal.gap
+                   : "the world that was lost is not the one of the dump: another "
+                     "one was put in its place, and the log does not show how";
     return NULL;
 }
 
-static void leave_journal_out(struct catchup *c, const char *why)
-{
-    forget_journal(c);
-    snprintf(c->out->journal.gap, sizeof c->out->journal.gap, "%s", why);
-}
-
-/* A moment that was asked for is that moment or nothing. */
+/* A requested moment is restored exactly or not at all. */
 static int refuse_gap(const struct catchup *c, struct err *e)
 {
+    const struct replay *j = &c->journal;
+    int64_t second = c->opt->at.ms / 1000;
     char t[TEXT_SHORT];
     if (!c->opt->at.ms)
         return 0;
-    if (c->journal.to_loss && c->journal.lost_at.ms < c->opt->at.ms) {
+    if (j->to_loss && j->lost_at.ms < c->opt->at.ms) {
         err_set(e, ERR_REFUSED, 0, "at that moment there was no world: it was lost at %s",
-                text_utc(c->journal.lost_at, t));
-        err_hint(e, "a moment before that, or after the first dump behind it");
-        return -1;
+                text_utc(j->lost_at, t));
+        return err_hint(e, "a moment before that, or after the first dump that follows it");
     }
-    if (!c->journal.gap[0])
+    /* The log has whole seconds: if it ends at a statement of exactly the requested second, the
+     * moment before that statement is within this second too. */
+    bool in_time =
+        j->gap_is_group && (j->gap_at.ms / 1000 == second || j->latest.ms / 1000 == second);
+    if (!j->gap[0] || in_time)
         return 0;
     err_set(e, ERR_REFUSED, 0, "the journal does not reach that moment from dump %s: %s",
-            c->out->dump, c->journal.gap);
-    if (c->journal.last.ms)
+            c->out->dump, j->gap);
+    if (j->last.ms)
         err_hint(e,
-                 "--at %s is the last moment before the gap; a dump taken behind it reaches "
+                 "--at %s is the last moment before the gap; a dump taken after it reaches "
                  "further",
-                 text_utc(c->journal.last, t));
+                 text_utc(j->last, t));
     else
         err_hint(e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows "
                     "them");
     return -1;
 }
 
-static void note_gap(const struct catchup *c)
+/* Gaps that were seen in the log while the server was up, and may no longer be visible in it. */
+static void recall_gap(struct catchup *c, const struct manifest *m)
 {
-    char text[900];
-    if (!c->out->journal.gap[0])
+    const struct state *st = c->opt->state;
+    json_t *list = st && st->gaps[0] ? json_loads(st->gaps, 0, NULL) : NULL, *gap;
+    size_t i;
+    json_array_foreach(list, i, gap)
+    {
+        if (!json_is_true(json_object_get(gap, "log")) || c->journal.gap[0] ||
+            strcmp(js_text(gap, "dump"), m->name) != 0)
+            continue;
+        snprintf(c->journal.gap, sizeof c->journal.gap,
+                 "what the log has is not known to be all: it could not be read on (%s)",
+                 js_text(gap, "why"));
+        c->journal.gap_at = js_moment(gap, "at");
+    }
+    json_decref(list);
+}
+
+/* MySQL at startup removes an incomplete group from its log, with everything written after it. */
+static void doubt_small_cache(struct catchup *c)
+{
+    static const char name[] = "max_binlog_stmt_cache_size";
+    int64_t most = db_is_mariadb(c->db) ? -1 : db_variable_number(c->db, name);
+    if (c->journal.gap[0] || most < 0 || most == INT64_MAX)
         return;
-    snprintf(text, sizeof text, "%s: %s",
-             c->out->journal.used ? "the journal ends before the loss" : "the journal is left out",
-             c->out->journal.gap);
-    note(c, text);
+    snprintf(c->journal.gap, sizeof c->journal.gap,
+             "what the log has is not known to be all: %s is %" PRId64
+             ", and after a statement that has no room in it a restarted MySQL keeps nothing",
+             name, most);
+    c->journal.gap_at = c->journal.last;
+}
+
+/* Nothing in the log shows that somebody loaded a dump by hand, which is of a world that we know. */
+static void doubt_later_life(struct catchup *c)
+{
+    const struct state *st = c->opt->state;
+    const struct replay *j = &c->journal;
+    int64_t lost = j->lost_at.ms - c->out->server.ahead_ms + LATER_MS;
+    char t[TEXT_SHORT];
+    bool known = st && st->known && j->to_loss && j->lost_at.ms;
+    if (j->gap[0] || c->opt->drill || !known || st->alive_at.ms <= lost)
+        return;
+    snprintf(
+        c->journal.gap, sizeof c->journal.gap,
+        "a world was alive after that loss, at %s, and the log does not show where it came from",
+        text_utc(st->alive_at, t));
+    c->journal.gap_at = j->last;
 }
 
 static int use_journal(struct catchup *c, const struct manifest *m, struct err *e)
 {
     progress_phase(c->job->progress, "reading the journal", 0, 0);
     mono_t began = clock_mono();
-    if (replay_world(c, m, e) < 0) {
-        err_step(e, "reading the journal");
-        return -1;
-    }
-    if (c->journal.damage[0] && !c->journal.gap[0]) /* else the gap says so */
-        note(c, c->journal.damage);
+    if (replay_world(c, m, e) < 0)
+        return err_step(e, "reading the journal");
+    if (c->journal.damage[0] && !c->journal.gap[0]) /* else the gap mentions it */
+        job_note(c->job, "%s", c->journal.damage);
     c->out->journal.took_ms = mono_since(clock_mono(), began);
-    const char *why = no_use(c);
+    const char *why = no_use(c, m);
+    if (!why && c->opt->at.ms == 0 && !c->opt->promotion) {
+        recall_gap(c, m);
+        doubt_small_cache(c);
+        doubt_later_life(c);
+    }
     if (why)
         leave_journal_out(c, why);
     else
@@ -203,32 +323,23 @@ int catchup_read(struct catchup *c, const struct manifest *m, struct err *e)
     if (!wants_journal(c, m))
         return 0;
     if (restores_durable(c) && c->opt->at.ms)
-        return err_set(e, ERR_REFUSED, 0, "--at cannot be had: %s", durable);
+        return err_set(e, ERR_REFUSED, 0, "--at is not possible: %s", durable);
     if (restores_durable(c))
         leave_journal_out(c, durable);
     else if (use_journal(c, m, e) < 0)
         return -1;
     fault_point("restore.journal_read");
-    note_gap(c);
+    if (c->out->journal.gap[0])
+        job_note(c->job, "%s: %s",
+                 c->opt->at.ms   ? "up to the moment before what ends the journal in that second"
+                 : c->opt->drill ? "the journal is not whole"
+                 : c->out->journal.used ? "the journal ends before the loss"
+                                        : "the journal is left out",
+                 c->out->journal.gap);
     return 0;
 }
 
 void catchup_free(struct catchup *c)
 {
     replay_free(&c->journal);
-}
-
-json_t *catchup_json(const struct restore_result *r)
-{
-    char last[TEXT_SHORT];
-    json_t *o =
-        json_pack("{s:b, s:b, s:I, s:I, s:I, s:f, s:o, s:s, s:I}", "used", r->journal.used, "whole",
-                  r->journal.whole, "changes", (json_int_t)r->journal.changes, "filed",
-                  (json_int_t)r->journal.filed, "rows", (json_int_t)r->journal.rows, "seconds",
-                  (double)r->journal.took_ms / 1000.0, "last",
-                  r->journal.last.ms ? json_string(text_utc(r->journal.last, last)) : json_null(),
-                  "file", r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
-    if (r->journal.gap[0])
-        js_set_clean(o, "gap", r->journal.gap);
-    return o;
 }

@@ -8,11 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/gzip.h"
-#include "db/rows.h"
-#include "db/sql.h"
-#include "dump/format.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "mysql/rows.h"
+#include "sql/literal.h"
+
+#define MAGIC "-- worldkeeper conflict 2\n"
+#define OLD_MAGIC "-- worldkeeper: rows found in the tables that a restore replaced\n"
+#define WRITTEN "-- written from "
+#define HEAD_MAX 512u
 
 struct writing {
     struct gzip_writer *gz;
@@ -22,28 +26,135 @@ struct writing {
     uint64_t count;
 };
 
-static int hash_row(void *arg, const char *tuple, size_t len, struct err *e)
+void conflict_name(char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix)
 {
-    (void)e;
-    ((struct conflict_source *)arg)->hash += sql_tuple_hash(tuple, len);
+    char t[TEXT_SHORT];
+    snprintf(out, CONFLICT_NAME_MAX, "conflict-%06" PRIu64 "-%sZ%s.sql.gz", generation,
+             text_utc_name(clock_wall(), t), suffix);
+}
+
+/* ---- reading ---- */
+
+/* A time in the line "-- written from X to Y"; words in its place give {0}. */
+static wall_t read_moment(const char *from, const char *end)
+{
+    wall_t out;
+    SCOPED(xfree) char *text = xstrndup(from, (size_t)(end - from));
+    if (text_time_parse(text, clock_wall(), &out) < 0)
+        out = (wall_t){0};
+    return out;
+}
+
+/* Reads the first lines, for the version and the times, with a reader of their own; the rows are
+ * then read from the beginning again. */
+static int read_head(int fd, const char *name, struct conflict_file *out, struct err *e)
+{
+    char head[HEAD_MAX + 1];
+    size_t len = 0;
+    int64_t n = 0;
+    struct gunzip *in = gunzip_open(fd, name, e);
+    if (!in)
+        return -1;
+    while (len < HEAD_MAX && (n = gunzip_read(in, head + len, HEAD_MAX - len, e)) > 0)
+        len += (size_t)n;
+    gunzip_close(in);
+    if (n < 0)
+        return -1;
+    head[len] = '\0';
+    out->counted = text_starts(head, MAGIC);
+    if (!out->counted && !text_starts(head, OLD_MAGIC))
+        return err_set(e, ERR_DAMAGED, 0, "%s is no file of rows that a restore replaced", name);
+    const char *line = strchr(head, '\n') + 1, *to = strstr(line, " to "),
+               *end = strchr(line, '\n');
+    if (text_starts(line, WRITTEN) && to && end && to < end) {
+        out->from = read_moment(line + strlen(WRITTEN), to);
+        out->to = read_moment(to + strlen(" to "), end);
+    }
+    return lseek(fd, 0, SEEK_SET) < 0 ? err_sys(e, errno, "cannot read %s", name) : 0;
+}
+
+int conflict_open(int dirfd, const char *name, struct conflict_file *out, struct err *e)
+{
+    *out = (struct conflict_file){.fd = file_open_own(dirfd, name, O_RDONLY, e)};
+    if (out->fd < 0)
+        return -1;
+    /* The content of the page cache proves nothing about the disk. */
+    posix_fadvise(out->fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (read_head(out->fd, name, out, e) == 0)
+        out->in = gunzip_open(out->fd, name, e);
+    if (!out->in) {
+        conflict_close(out);
+        return -1;
+    }
+    out->reader = format_open_rows(out->in, name, out->counted);
     return 0;
 }
 
-static char *quoted_ident(const char *name)
+void conflict_close(struct conflict_file *f)
 {
-    struct buf b = {0};
-    sql_ident(&b, name);
-    return b.p;
+    format_close(f->reader);
+    gunzip_close(f->in);
+    if (f->fd >= 0)
+        close(f->fd);
+    *f = (struct conflict_file){.fd = -1};
 }
 
-int conflict_measure(struct db *db, struct conflict_source *s, struct err *e)
+static int see_rows(struct conflict_seen *seen, const struct format_item *item, const char *name,
+                    struct err *e)
 {
-    char *from = quoted_ident(s->from);
-    s->hash = 0;
-    int rc = db_read_rows(db, s->columns, from, hash_row, s, &s->rows, e);
-    free(from);
+    struct conflict_table *t = seen->count ? &seen->tables[seen->count - 1] : NULL;
+    if (!t || strcmp(t->name, item->table) != 0) {
+        for (size_t i = 0; i < seen->count; i++)
+            if (strcmp(seen->tables[i].name, item->table) == 0)
+                return err_set(e, ERR_DAMAGED, 0, "%s: table %s is in it twice", name, item->table);
+        seen->tables = xgrow(seen->tables, seen->count, sizeof *seen->tables);
+        t = &seen->tables[seen->count++];
+        *t = (struct conflict_table){.name = xstrdup(item->table),
+                                     .columns = xstrdup(item->columns)};
+    }
+    if (strcmp(t->columns, item->columns) != 0)
+        return err_set(e, ERR_DAMAGED, 0, "%s: rows of table %s have different columns", name,
+                       item->table);
+    t->rows += item->rows;
+    t->hash += item->rows_hash;
+    seen->rows += item->rows;
+    return 0;
+}
+
+int conflict_read(int dirfd, const char *name, struct progress *progress, struct conflict_seen *out,
+                  struct err *e)
+{
+    struct conflict_file f;
+    struct format_item item = {0};
+    *out = (struct conflict_seen){0};
+    if (conflict_open(dirfd, name, &f, e) < 0)
+        return -1;
+    out->from = f.from;
+    out->to = f.to;
+    out->counted = f.counted;
+    int rc;
+    while ((rc = format_next(f.reader, &item, e)) == 0 && item.type != FORMAT_END) {
+        if ((rc = see_rows(out, &item, name, e)) < 0)
+            break;
+        progress_at(progress, out->rows, gunzip_packed_bytes(f.in));
+    }
+    conflict_close(&f);
+    if (rc < 0)
+        conflict_seen_free(out);
     return rc;
 }
+
+void conflict_seen_free(struct conflict_seen *seen)
+{
+    for (size_t i = 0; i < seen->count; i++) {
+        free(seen->tables[i].name);
+        free(seen->tables[i].columns);
+    }
+    free(seen->tables);
+    *seen = (struct conflict_seen){0};
+}
+
+/* ---- writing ---- */
 
 static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
 {
@@ -58,69 +169,73 @@ static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
-/* Most restores find no row: then nothing is written, and a full disk does not matter. */
+/* Most restores find no rows: then nothing is written, and a full disk does not matter. */
 static int any_rows(const struct job *job, struct db *db, const struct conflict_source *list,
                     size_t n, bool *any, struct err *e)
 {
     *any = false;
     for (size_t i = 0; i < n && !*any; i++) {
-        struct buf sql = {0};
-        buf_adds(&sql, "SELECT 1 FROM ");
-        sql_ident(&sql, list[i].from);
-        buf_adds(&sql, " LIMIT 1");
-        char *one = db_one(db, sql.p, e);
-        buf_free(&sql);
+        SCOPED(xfree) char *one =
+            db_one_with(db, "SELECT 1 FROM ?? LIMIT 1", DB_ARGS(list[i].from), e);
         if (!one && e->cls != ERR_NONE)
             return -1;
         *any = one != NULL;
-        free(one);
         progress_at(job->progress, 0, 0);
     }
     return 0;
 }
 
+static const char *moment(wall_t t, char out[TEXT_SHORT])
+{
+    return t.ms ? text_utc(t, out) : "an unknown time";
+}
+
+static int write_head(struct writing *w, const struct conflict_about *about, struct err *e)
+{
+    char from[TEXT_SHORT], to[TEXT_SHORT];
+    buf_clear(&w->text);
+    buf_printf(&w->text,
+               MAGIC WRITTEN "%s to %s\n"
+                             "SET NAMES binary;\nSET SESSION time_zone='+00:00', "
+                             "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n",
+               moment(about->from, from), moment(about->to, to));
+    return gzip_write(w->gz, w->text.p, w->text.len, e);
+}
+
 static int write_sources(struct writing *w, struct db *db, struct conflict_source *list, size_t n,
                          uint64_t *rows, struct err *e)
 {
-    static const char head[] = "-- worldkeeper: rows found in the tables that a restore replaced\n"
-                               "SET NAMES binary;\nSET SESSION time_zone='+00:00', "
-                               "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
-    if (gzip_write(w->gz, head, sizeof head - 1, e) < 0)
-        return -1;
+    size_t tables = 0;
     for (size_t i = 0; i < n; i++) {
-        char *from = quoted_ident(list[i].from);
+        SCOPED(buf_free) struct buf from = {0};
+        sql_ident(&from, list[i].from);
         w->source = &list[i];
         list[i].hash = 0;
-        int rc = db_read_rows(db, list[i].columns, from, write_row, w, &list[i].rows, e);
-        free(from);
-        if (rc < 0)
+        if (db_read_rows(db, list[i].columns, from.p, write_row, w, &list[i].rows, e) < 0)
             return -1;
         *rows += list[i].rows;
+        tables += list[i].rows > 0;
     }
-    return 0;
+    buf_clear(&w->text);
+    format_trailer(&w->text, tables, *rows);
+    return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
-int conflict_save(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
-                  uint64_t generation, const char *suffix, char file[128], uint64_t *rows,
-                  struct err *e)
+static int write_part(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
+                      const struct conflict_about *about, const char *part, uint64_t *rows,
+                      struct err *e)
 {
-    char t[TEXT_SHORT], sha[SHA256_HEX], part[140];
-    bool any;
-    *rows = 0;
-    file[0] = '\0';
-    if (any_rows(job, db, list, n, &any, e) < 0)
-        return -1;
-    if (!any)
-        return 0;
-    snprintf(file, 128, "conflict-%06" PRIu64 "-%sZ%s.sql.gz", generation,
-             text_utc_name(clock_wall(), t), suffix);
-    snprintf(part, sizeof part, "%s.part", file);
+    char sha[SHA256_HEX];
+    /* Removes a leftover of an interrupted restore; O_EXCL then never opens a foreign file. */
     unlinkat(job->dirfd, part, 0);
-    int fd = openat(job->dirfd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    SCOPED(file_close) int fd =
+        openat(job->dirfd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_sys(e, errno, "cannot create %s", part);
     struct writing w = {.gz = gzip_open(fd, part, 1, e), .job = job};
-    int rc = w.gz ? write_sources(&w, db, list, n, rows, e) : -1;
+    int rc = w.gz ? write_head(&w, about, e) : -1;
+    if (rc == 0)
+        rc = write_sources(&w, db, list, n, rows, e);
     if (rc == 0)
         rc = gzip_close(w.gz, sha, e);
     else
@@ -128,13 +243,54 @@ int conflict_save(struct db *db, const struct job *job, struct conflict_source *
     buf_free(&w.text);
     if (rc == 0 && fsync(fd) < 0)
         rc = err_sys(e, errno, "cannot fsync %s", part);
-    close(fd);
-    if (rc == 0 && *rows)
-        rc = file_rename(job->dirfd, part, job->dirfd, file, e);
-    if (rc < 0 || *rows == 0) {
-        unlinkat(job->dirfd, part, 0);
-        file[0] = '\0';
+    return rc;
+}
+
+static bool holds(const struct conflict_table *t, const struct conflict_source *s)
+{
+    return strcmp(t->name, s->table) == 0 && t->rows == s->rows && t->hash == s->hash;
+}
+
+/* Verifies that the rows read back from the disk are those read from the server. */
+static int prove_part(const struct job *job, const struct conflict_source *list, size_t n,
+                      const char *part, struct err *e)
+{
+    SCOPED(conflict_seen_free) struct conflict_seen seen = {0};
+    size_t at = 0;
+    int rc = 0;
+    if (conflict_read(job->dirfd, part, job->progress, &seen, e) < 0)
+        return -1;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (list[i].rows == 0) /* not in the file */
+            continue;
+        if (at >= seen.count || !holds(&seen.tables[at++], &list[i]))
+            rc = err_set(e, ERR_SYSTEM, EIO, "%s: the rows of table %s are not the ones written",
+                         part, list[i].table);
     }
+    return rc;
+}
+
+int conflict_save(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
+                  const struct conflict_about *about, uint64_t *rows, struct err *e)
+{
+    char part[CONFLICT_NAME_MAX + 8];
+    bool any;
+    *rows = 0;
+    if (any_rows(job, db, list, n, &any, e) < 0)
+        return -1;
+    if (!any)
+        return 0;
+    snprintf(part, sizeof part, "%s.part", about->file);
+    /* Written under another name and read back: a file that counts is whole. */
+    int rc = write_part(db, job, list, n, about, part, rows, e);
+    if (rc == 0)
+        fault_point("restore.conflict_written");
+    if (rc == 0 && *rows)
+        rc = prove_part(job, list, n, part, e);
+    if (rc == 0 && *rows)
+        rc = file_rename(job->dirfd, part, job->dirfd, about->file, e);
+    if (rc < 0 || *rows == 0)
+        unlinkat(job->dirfd, part, 0);
     if (rc < 0)
         err_step(e, "saving rows that were written since the loss");
     return rc;

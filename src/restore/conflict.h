@@ -1,23 +1,69 @@
-/* Rows that somebody wrote into the emptied tables, saved before they are replaced: a plain SQL
- * file. */
+/* Conflict files: rows that were written into the emptied tables, saved before a restore replaces
+ * them. A plain SQL file in the dump directory, conflict-GENERATION-UTCZ.sql.gz. Like a dump it
+ * counts only once it was read back from the disk with the rows that were written to it.
+ *
+ *   -- worldkeeper conflict 2
+ *   -- written from UTC to UTC      or "from an unknown time"
+ *   SET …
+ *   INSERT INTO `t` (`a`,…) VALUES  one row each; the rows of a table are adjacent
+ *   -- worldkeeper end tables=N rows=M
+ *
+ * Files of earlier versions have another header and no trailer. */
 #ifndef WK_RESTORE_CONFLICT_H
 #define WK_RESTORE_CONFLICT_H
 
-#include "db/query.h"
+#include "base/gzip.h"
+#include "mysql/schema.h"
+#include "dump/format.h"
 #include "dump/job.h"
 
+#define CONFLICT_NAME_MAX 128
+
 struct conflict_source {
-    const char *table; /* the name it had for players */
-    const char *from;  /* where the rows are now */
+    const char *table; /* its name in the world */
+    const char *from;  /* the table that holds the rows now */
     const struct db_table *columns;
     uint64_t rows, hash; /* out */
 };
+struct conflict_about {
+    const char *file; /* its name; an existing file is replaced as a whole */
+    wall_t from, to;  /* the rows were written between these; ms 0: not known */
+};
 
-/* Writes the rows of all sources. No file where there are no rows. `file` gets its name. */
+/* `suffix`: "", or what distinguishes it from another file of the same restore. */
+void conflict_name(char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix);
+/* Writes the rows of all sources. Without rows no file is written, and an existing one stays. */
 int conflict_save(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
-                  uint64_t generation, const char *suffix, char file[128], uint64_t *rows,
+                  const struct conflict_about *about, uint64_t *rows, struct err *e);
+
+/* ---- reading ---- */
+
+struct conflict_file {
+    int fd;
+    struct gunzip *in;
+    struct format_reader *reader;
+    wall_t from, to; /* ms 0: not given */
+    bool counted;    /* it has a trailer, which proves it complete */
+};
+/* `name` is a name in the directory; symbolic links are not followed. format_next() with the reader
+ * returns the rows. */
+int conflict_open(int dirfd, const char *name, struct conflict_file *out, struct err *e);
+void conflict_close(struct conflict_file *f);
+
+struct conflict_table {
+    char *name, *columns; /* columns as in an INSERT: "(`a`,`b`)" */
+    uint64_t rows, hash;
+};
+struct conflict_seen {
+    struct conflict_table *tables;
+    size_t count;
+    uint64_t rows;
+    wall_t from, to;
+    bool counted;
+};
+/* Reads the whole file. ERR_DAMAGED: it is malformed. */
+int conflict_read(int dirfd, const char *name, struct progress *progress, struct conflict_seen *out,
                   struct err *e);
-/* Counts and hashes only. */
-int conflict_measure(struct db *db, struct conflict_source *s, struct err *e);
+void conflict_seen_free(struct conflict_seen *seen);
 
 #endif

@@ -3,20 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/sql.h"
+#include "sql/literal.h"
 
 struct line {
     char *name;
-    const char *check; /* CHECK (…) and what else stands on the line, without the comma */
+    const char *check; /* CHECK (…) to the end of the line, without the comma */
     size_t len;
-    bool met;
+    bool met; /* has its counterpart in the other definition */
 };
 struct lines {
     struct line *list;
     size_t count;
 };
 
-/* "  CONSTRAINT `name` CHECK (…)": the place of CHECK, or NULL. */
+/* "  CONSTRAINT `name` CHECK (…)": a pointer to CHECK, or NULL. */
 static const char *check_of(const char *s, const char *end, struct buf *name)
 {
     static const char head[] = "  CONSTRAINT ", check[] = " CHECK (";
@@ -35,23 +35,10 @@ static const char *line_end(const char *s, const char *end)
     return nl ? nl : end;
 }
 
-void constraints_unnamed(struct buf *out, const char *create, size_t len)
-{
-    const char *end = create + len, *next;
-    struct buf name = {0};
-    for (const char *s = create; s < end; s = next) {
-        const char *e = line_end(s, end), *check = check_of(s, e, &name);
-        next = e < end ? e + 1 : end;
-        buf_adds(out, check ? "  " : "");
-        buf_add(out, check ? check : s, (size_t)(next - (check ? check : s)));
-    }
-    buf_free(&name);
-}
-
 void constraints_lines(struct buf *out, const char *create)
 {
     const char *end = create + strlen(create), *next;
-    struct buf name = {0};
+    SCOPED(buf_free) struct buf name = {0};
     buf_adds(out, "");
     for (const char *s = create; s < end; s = next) {
         const char *e = line_end(s, end);
@@ -59,14 +46,13 @@ void constraints_lines(struct buf *out, const char *create)
         if (check_of(s, e, &name))
             buf_add(out, s, (size_t)(next - s));
     }
-    buf_free(&name);
 }
 
 static struct lines read_lines(const char *create)
 {
     const char *end = create + strlen(create), *next;
     struct lines out = {0};
-    struct buf name = {0};
+    SCOPED(buf_free) struct buf name = {0};
     for (const char *s = create; s < end; s = next) {
         const char *e = line_end(s, end), *check = check_of(s, e, &name);
         next = e < end ? e + 1 : end;
@@ -77,7 +63,6 @@ static struct lines read_lines(const char *create)
         out.list = xrealloc(out.list, (out.count + 1) * sizeof *out.list);
         out.list[out.count++] = (struct line){xstrdup(name.p), check, len, false};
     }
-    buf_free(&name);
     return out;
 }
 
@@ -93,6 +78,7 @@ static bool same_check(const struct line *a, const struct line *b)
     return a->len == b->len && memcmp(a->check, b->check, a->len) == 0;
 }
 
+/* Marks the constraints that have the right name already. */
 static void meet(struct lines *was, struct lines *now)
 {
     for (size_t i = 0; i < was->count; i++)
@@ -102,7 +88,7 @@ static void meet(struct lines *was, struct lines *now)
                 was->list[i].met = now->list[k].met = true;
 }
 
-/* One that says the same under another name. */
+/* Finds a constraint with the same condition and another name. */
 static struct line *stand_in(struct lines *now, const struct line *w)
 {
     for (size_t k = 0; k < now->count; k++)
@@ -114,7 +100,7 @@ static struct line *stand_in(struct lines *now, const struct line *w)
 size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_sql)
 {
     struct lines was = read_lines(was_sql), now = read_lines(now_sql);
-    struct buf add = {0};
+    SCOPED(buf_free) struct buf add = {0};
     size_t n = 0;
     meet(&was, &now);
     for (size_t i = 0; i < was.count; i++) {
@@ -133,7 +119,6 @@ size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_
     }
     if (n)
         buf_add(out, add.p, add.len);
-    buf_free(&add);
     free_lines(&was);
     free_lines(&now);
     return n;

@@ -1,22 +1,19 @@
-/* Names of CHECK constraints. In MySQL no two tables of a schema have one of the same name, so that
- * the shadow of a table cannot bear the names of the table that it will replace: it gets made up
- * ones, and the real ones once the old table is gone. (In MariaDB they are each table's own
- * affair.)
+/* Names of CHECK constraints. In MySQL they are unique in a schema, so a shadow table cannot have
+ * the names of the table that it will replace: it gets generated ones, and the real ones once the
+ * old table is gone. (In MariaDB they are unique in a table only.)
  *
- * Pure text, of CREATE TABLE statements as SHOW CREATE TABLE prints them: a constraint a line. */
+ * Pure. Works on the text of SHOW CREATE TABLE, which has each constraint on a line of its own. */
 #ifndef WK_RESTORE_CONSTRAINTS_H
 #define WK_RESTORE_CONSTRAINTS_H
 
 #include <stddef.h>
 
-#include "core/text.h"
+#include "base/text.h"
 
-/* The definition without these names: the server makes some up. */
-void constraints_unnamed(struct buf *out, const char *create, size_t len);
-/* Only the lines of `create` that hold constraints; "" of none. To be used as `was` below. */
+/* Extracts the lines of `create` that hold constraints; "": none. For `was` below. */
 void constraints_lines(struct buf *out, const char *create);
-/* "DROP CHECK …, ADD CONSTRAINT …": what makes the constraints of `now` be called as in `was`.
- * Returns how many that are; with 0 nothing is added. */
+/* "DROP CHECK …, ADD CONSTRAINT …": renames the constraints of `now` to their names in `was`.
+ * Returns their number; nothing is appended if it is 0. */
 size_t constraints_rename(struct buf *out, const char *was, const char *now);
 
 #endif

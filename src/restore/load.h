@@ -1,61 +1,54 @@
-/* Loads rows into shadow tables (or, for --into, into the tables of another schema) and proves that
- * what arrived is what was sent. One loader a connection, used by one thread at a time; several
- * loaders share a plan, each with other targets of it. The caller owns the connection and its
- * default schema. */
+/* Loads rows into shadow tables (or, for --into, into the tables of another schema) and verifies
+ * that what arrived is what was sent. One loader per connection, used by one thread at a time. */
 #ifndef WK_RESTORE_LOAD_H
 #define WK_RESTORE_LOAD_H
 
-#include "core/text.h"
-#include "db/bulk.h"
+#include "bulk/bulk.h"
 #include "dump/verify.h"
-#include "journal/fold.h"
-#include "restore/plan.h"
+#include "journal/delta.h"
+#include "restore/shadow_table.h"
 
 struct loader {
-    struct db *db;
-    const struct job *job;
-    const char *schema;
-    struct plan *plan;
-    struct fold *fold;          /* what changed since the dump; NULL: nothing, or nobody knows */
-    struct target *target;      /* being loaded; NULL: rows are passed over */
-    struct fold_table *changes; /* of that table; NULL: none */
-    struct db_bulk *bulk;       /* its rows go this way; NULL: as statements */
-    bool open;                  /* it takes rows */
-    enum db_bulk_way way;       /* how rows of our own dumps go into MEMORY tables */
-    struct buf head;            /* "INSERT INTO `shadow` (…) VALUES\n" */
-    struct buf text;            /* the statement */
-    struct buf kept;            /* rows of the dump that did not change */
-    struct buf digits;          /* " MODIFY …": gives columns their digits back */
-    size_t piece; /* bytes that a statement of rows takes best; 0: as many as it may */
+    /* Set by the caller. */
+    struct shadow_session s;
+    struct delta *delta;      /* changes since the dump; NULL: none, or not known */
+    _Atomic uint64_t *rows;   /* loaded so far by all loaders together */
+    const _Atomic bool *stop; /* another loader failed; NULL: it is the only one */
+    /* Of the session. */
+    enum db_bulk_way way; /* how rows of our own dumps are inserted into MEMORY tables */
+    size_t piece;         /* best size of a statement in bytes; 0: as large as allowed */
     uint64_t packet_max;
-    int64_t heap_default;
-    _Atomic uint64_t *rows;   /* loaded so far, of all loaders together */
-    const _Atomic bool *stop; /* another loader failed; NULL: there is no other */
+    /* Of the table that is being loaded. */
+    struct target *target;       /* NULL: its rows are skipped */
+    struct delta_table *changes; /* NULL: none */
+    struct db_bulk *bulk;        /* takes its rows; NULL: they go as statements */
+    bool open;                   /* rows can be added */
+    struct buf head;             /* "INSERT INTO `shadow` (…) VALUES\n" */
+    struct buf text;             /* the statement */
+    struct buf kept;             /* rows of the dump that did not change */
+    struct buf scale;            /* shadow_scale_on() */
 };
 
-int loader_begin(struct loader *l, struct db *db, const struct job *job, const char *schema,
-                 struct plan *plan, _Atomic uint64_t *rows, struct err *e);
+int loader_begin(struct loader *l, struct err *e);
 void loader_end(struct loader *l);
-/* The table's place; `create` (create_len bytes) is the dump's CREATE TABLE for it, used where the
- * server has no such table. */
+/* Prepares the table that receives the rows; `create` (create_len bytes) is the dump's CREATE
+ * TABLE, used if the server has no such table. */
 int loader_table(struct loader *l, const char *table, const char *create, size_t create_len,
                  struct err *e);
-/* Can a table of this definition be restored at all? ERR_REFUSED with its name. */
-int loader_takes(const struct plan *plan, const char *table, const char *create, size_t len,
-                 struct err *e);
-/* Does this CREATE TABLE of the dump hold a table and nothing else? ERR_DAMAGED, ERR_REFUSED. */
-int loader_reads(const struct target *t, const char *create, size_t len, const char **behind_name,
-                 struct err *e);
-/* Does the server take this definition of a MEMORY table? Leaves nothing behind. */
-int loader_prove(struct loader *l, const struct target *t, const char *create, size_t len,
-                 struct err *e);
-/* A table of our own dump, from its CREATE TABLE to its last row, with what changed since. ERR_GAP:
- * the changes are not those of this dump. */
+/* Loads a table of our own dump, from its CREATE TABLE to its last row, with the changes since.
+ * ERR_GAP: the changes do not fit this dump. */
 int loader_part(struct loader *l, struct verify_part *part, struct err *e);
-/* One INSERT whose values were not looked at: everything behind the table's name. */
-int loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);
-/* Row count of the shadow; content too where a warning came, or `content` asks for it. */
+/* Executes an INSERT whose values were not parsed; `after_name` is all that follows the table's
+ * name. */
+int loader_insert_raw(struct loader *l, const char *after_name, size_t len, struct err *e);
+/* Adds the hashes of changed rows to *hash, as a dump sums those of its rows. */
+int loader_hash(const char *tuples, size_t len, uint64_t *hash, struct err *e);
+/* Adds rows of all columns to a table that is there, in blocks that `from` gives to `give`. t->rows is their
+ * number afterwards. */
+typedef int loader_source(void *arg, size_t block, delta_rows_fn *give, void *to, struct err *e);
+int loader_rows(struct loader *l, struct target *t, loader_source *from, void *arg, struct err *e);
+/* Compares the row count of the shadow table; the content too if the server gave a warning, or if
+ * `content` is set. */
 int loader_check(struct loader *l, const struct target *t, bool content, struct err *e);
-const char *loader_place(const struct loader *l, const struct target *t);
 
 #endif

@@ -1,47 +1,104 @@
 #include "restore/plan.h"
 
+#include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "core/text.h"
-#include "db/sql.h"
+#include "base/text.h"
+#include "mysql/galera.h"
+#include "mysql/sentinel.h"
+#include "sql/literal.h"
+#include "binlog/statement.h"
 
 int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, struct err *e)
 {
-    *out = (struct plan){.into = into};
+    *out = (struct plan){.into = into, .shared = !into && galera_node(db)[0]};
+    out->any_case = db_variable_number(db, "lower_case_table_names") > 0;
     return db_tables(db, schema, true, &out->live, e);
+}
+
+static bool same_name(const struct plan *p, const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || (p->any_case && statement_same_name(a, b));
+}
+
+/* The slot of the target with that name, or the free slot for it. Names that are equal to a
+ * case-insensitive server get the same hash: folding maps ASCII to ASCII, and other letters to
+ * letters of as many bytes. */
+static size_t slot_of(const struct plan *p, const char *name)
+{
+    struct buf b = {0};
+    for (const char *s = name; *s; s++)
+        buf_addc(&b, !p->any_case ? *s : *s & 0x80 ? '\x80' : (char)tolower((unsigned char)*s));
+    size_t i = (size_t)sql_tuple_hash(b.p ? b.p : "", b.len) & (p->room - 1);
+    buf_free(&b);
+    while (p->slots[i] && !same_name(p, p->list[p->slots[i] - 1].name, name))
+        i = (i + 1) & (p->room - 1);
+    return i;
+}
+
+/* Adds a target to the hash table, which is kept at most half full. */
+static void note_name(struct plan *p, size_t target)
+{
+    if (2 * (target + 1) > p->room) {
+        free(p->slots);
+        p->room = p->room ? 2 * p->room : 64;
+        p->slots = xcalloc(p->room, sizeof *p->slots);
+        for (size_t i = 0; i < target; i++)
+            p->slots[slot_of(p, p->list[i].name)] = (uint32_t)i + 1;
+    }
+    p->slots[slot_of(p, p->list[target].name)] = (uint32_t)target + 1;
+}
+
+static const struct db_table *find_live(const struct plan *p, const char *name)
+{
+    const struct db_table *same = db_table_find(&p->live, name);
+    if (same || !p->any_case)
+        return same;
+    for (size_t i = 0; i < p->live.count; i++)
+        if (same_name(p, p->live.list[i].name, name))
+            return &p->live.list[i];
+    return NULL;
 }
 
 static const char no_engine[] = "it is not there, and the dump does not say of which ENGINE it was";
 
+/* Why a table of the dump is not restored; NULL: it is. */
 static const char *skip_reason(const struct plan *p, const struct job *job, const struct target *t,
                                const char *engine)
 {
-    size_t len = strlen(job->cfg->sentinel);
     if (strcmp(t->name, job->cfg->sentinel) == 0)
-        return "the sentinel is made anew";
-    if (strncmp(t->name, job->cfg->sentinel, len) == 0 && strcmp(t->name + len, "_lease") == 0)
+        return "the sentinel is created again";
+    if (db_sentinel_own(job->cfg->sentinel, t->name))
         return "the lease is not part of the world";
-    if (!p->into && !t->memory && !job->cfg->restore_all && !t->live && !engine[0])
+    if (p->only && !db_names_has(p->only, t->name))
+        return "not asked for (--table)";
+    bool world = !p->into || p->copy;
+    if (world && !t->memory && !job->cfg->restore_all && !t->live && !engine[0])
         return no_engine;
-    if (!p->into && !t->memory && !job->cfg->restore_all)
+    if (world && !t->memory && !job->cfg->restore_all)
         return "of a durable engine, which a restart does not empty ([restore] scope = lost)";
+    if (p->shared && !t->memory)
+        return "of a durable engine: the whole cluster's, and no node may have another one";
     return NULL;
 }
 
 struct target *plan_add(struct plan *p, const struct job *job, const char *name, const char *engine)
 {
-    p->list = xrealloc(p->list, (p->count + 1) * sizeof *p->list);
+    /* `shadow` has the index in its name: pending.json lists the tables in this order. */
+    p->list = xgrow(p->list, p->count, sizeof *p->list);
     struct target *t = &p->list[p->count];
-    *t = (struct target){.name = xstrdup(name), .live = db_table_find(&p->live, name)};
+    *t = (struct target){.name = xstrdup(name), .live = find_live(p, name)};
     if (!p->into)
         snprintf(t->shadow, sizeof t->shadow, DB_OWN_PREFIX "new_%06zu", p->count);
-    t->memory = t->live ? t->live->memory : strcasecmp(engine, "MEMORY") == 0;
+    bool was_memory = strcasecmp(engine, "MEMORY") == 0;
+    t->memory = t->live && !(p->as_dumped && was_memory) ? t->live->memory : was_memory;
     t->why = skip_reason(p, job, t, engine);
     t->skip = t->why != NULL;
-    p->count++;
+    note_name(p, p->count++);
     return t;
 }
 
@@ -50,7 +107,15 @@ int plan_from_manifest(struct plan *p, const struct job *job, const struct manif
 {
     for (size_t i = 0; i < m->table_count; i++) {
         const struct manifest_table *mt = &m->tables[i];
-        if (plan_find(p, mt->name))
+        const struct target *other = plan_find(p, mt->name);
+        if (other && strcmp(other->name, mt->name) != 0) {
+            p->unfit = true;
+            return err_set(e, ERR_REFUSED, 0,
+                           "tables %s and %s of dump %s have one name to this server "
+                           "(lower_case_table_names)",
+                           other->name, mt->name, m->name);
+        }
+        if (other)
             return err_set(e, ERR_DAMAGED, 0, "table %s is twice in dump %s", mt->name, m->name);
         struct target *t = plan_add(p, job, mt->name, mt->engine);
         char hash[17];
@@ -58,7 +123,7 @@ int plan_from_manifest(struct plan *p, const struct job *job, const struct manif
         t->auto_increment = mt->auto_increment;
         t->heap_need = 2 * (mt->data_length + mt->index_length);
         t->max_data_length = mt->max_data_length;
-        if (t->live) {
+        if (t->live && !(p->as_dumped && t->memory)) {
             db_columns_hash(t->live, hash);
             t->mapped = strcmp(hash, mt->columns_hash) != 0;
         }
@@ -68,23 +133,15 @@ int plan_from_manifest(struct plan *p, const struct job *job, const struct manif
     return 0;
 }
 
-static int mark_triggers(struct db *db, struct plan *p, const char *schema, struct err *e)
-{
-    struct db_triggers triggers;
-    if (db_triggers(db, schema, &triggers, e) < 0)
-        return -1;
-    for (size_t i = 0; i < triggers.count; i++) {
-        struct target *t = plan_find(p, triggers.list[i].table);
-        if (t && !t->skip)
-            t->triggers = true;
-    }
-    db_triggers_free(&triggers);
-    return 0;
-}
-
 bool plan_defines(const struct plan *p, const struct target *t)
 {
-    return !t->live || !t->live->memory || p->into;
+    return !t->live || !t->live->memory || p->into || (p->as_dumped && t->memory);
+}
+
+void target_add_column(struct target *t, const char *name)
+{
+    t->columns = xgrow(t->columns, t->column_count, sizeof *t->columns);
+    t->columns[t->column_count++] = xstrdup(name);
 }
 
 void plan_leave_out(struct plan *p, struct target *t, const char *why)
@@ -102,10 +159,19 @@ bool plan_wants_any(const struct plan *p)
     return false;
 }
 
-/* Half a definition stands where a table is to come; what rows it had, nobody can tell any more. */
+bool plan_unfit(const struct plan *p)
+{
+    bool unfit = p->unfit;
+    for (size_t i = 0; i < p->count && !unfit; i++)
+        unfit = p->list[i].unfit;
+    return unfit;
+}
+
+/* A table that the server cannot open (a broken definition) is in the way of a restored one; it can
+ * no longer be determined which rows it had. */
 static int refuse_closed(struct db *db, const struct plan *p, const char *schema, struct err *e)
 {
-    struct db_tables closed;
+    SCOPED(db_tables_free) struct db_tables closed = {0};
     if (db_closed_tables(db, schema, &closed, e) < 0)
         return -1;
     int rc = 0;
@@ -113,7 +179,7 @@ static int refuse_closed(struct db *db, const struct plan *p, const char *schema
         const struct target *t = plan_find(p, closed.list[i].name);
         if (!t || t->skip)
             continue;
-        struct buf drop = {0};
+        SCOPED(buf_free) struct buf drop = {0};
         buf_adds(&drop, "DROP TABLE ");
         sql_ident2(&drop, schema, t->name);
         rc = err_set(e, ERR_REFUSED, 0,
@@ -121,13 +187,11 @@ static int refuse_closed(struct db *db, const struct plan *p, const char *schema
                      "would put its own",
                      t->name, schema);
         err_hint(e, "if it was a MEMORY table its rows are gone with it: %s;", drop.p);
-        buf_free(&drop);
     }
-    db_tables_free(&closed);
     return rc;
 }
 
-/* A file without engines makes tables of the server's default one: not what was lost. */
+/* A file without engines would create tables of the server's default engine, not MEMORY tables. */
 static int refuse_empty(const struct plan *p, struct err *e)
 {
     const struct target *unknown = NULL;
@@ -137,61 +201,74 @@ static int refuse_empty(const struct plan *p, struct err *e)
     err_set(e, ERR_REFUSED, 0, "the dump holds no table that this restore would replace%s%s%s%s",
             unknown ? "; table " : "", unknown ? unknown->name : "", unknown ? ": " : "",
             unknown ? unknown->why : "");
-    err_hint(e, unknown ? "make its MEMORY tables first: its rows go into those"
-                        : "[restore] scope = all restores tables of durable engines too");
-    return -1;
+    return err_hint(e, unknown ? "make its MEMORY tables first: its rows go into those"
+                               : "[restore] scope = all restores tables of durable engines too");
 }
 
 int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
                 struct err *e)
 {
     if (!plan_wants_any(p)) {
+        p->unfit = true;
         return refuse_empty(p, e);
     }
     if (refuse_closed(db, p, schema, e) < 0)
         return -1;
     for (size_t i = 0; i < p->live.count; i++) {
         const struct db_table *t = &p->live.list[i];
-        if (!t->memory || plan_find(p, t->name) || strcmp(t->name, job->cfg->sentinel) == 0)
+        if (!t->memory || p->only || plan_find(p, t->name) ||
+            strcmp(t->name, job->cfg->sentinel) == 0)
             continue;
-        struct db_names *n = &p->not_in_dump;
-        n->list = xrealloc(n->list, (n->count + 1) * sizeof *n->list);
-        n->list[n->count++] = xstrdup(t->name);
+        db_names_add(&p->not_in_dump, t->name);
     }
     if (p->into) {
+        assert(p->list); /* one of its tables is wanted */
         for (size_t i = 0; i < p->count; i++)
             if (p->list[i].live) {
                 err_set(e, ERR_REFUSED, 0, "schema %s has a table %s already", schema,
                         p->list[i].name);
-                err_hint(e, "name an empty or new schema with --into");
-                return -1;
+                return err_hint(e, "name an empty or new schema with --into");
             }
         return 0;
     }
-    return mark_triggers(db, p, schema, e);
+    SCOPED(db_triggers_free) struct db_triggers triggers = {0};
+    if (db_triggers(db, schema, &triggers, e) < 0)
+        return -1;
+    for (size_t i = 0; i < triggers.count; i++) {
+        struct target *t = plan_find(p, triggers.list[i].table);
+        if (t && !t->skip)
+            t->triggers = true;
+    }
+    return 0;
 }
 
 struct target *plan_find(const struct plan *p, const char *name)
 {
-    for (size_t i = 0; i < p->count; i++)
-        if (strcmp(p->list[i].name, name) == 0)
-            return &p->list[i];
-    return NULL;
+    uint32_t i = p->room ? p->slots[slot_of(p, name)] : 0;
+    return i ? &p->list[i - 1] : NULL;
+}
+
+void plan_forget_columns(struct target *t)
+{
+    for (size_t i = 0; i < t->column_count; i++)
+        free(t->columns[i]);
+    free(t->columns);
 }
 
 void plan_clear(struct plan *p)
 {
     for (size_t i = 0; i < p->count; i++) {
-        for (size_t c = 0; c < p->list[i].column_count; c++)
-            free(p->list[i].columns[c]);
-        free(p->list[i].columns);
+        plan_forget_columns(&p->list[i]);
         free(p->list[i].create);
         free(p->list[i].checks);
         free(p->list[i].generated);
         free(p->list[i].name);
     }
     free(p->list);
+    free(p->slots);
     p->list = NULL;
+    p->slots = NULL;
+    p->room = 0;
     p->count = 0;
     p->rows = 0;
 }

@@ -1,66 +1,92 @@
-/* What a restore would replace, and with what: one target a table. Built from the dump's list of
- * tables and from what the server has now; the same plan is printed by --dry-run and carried out by
- * load and swap, so that the two never differ. */
+/* The plan of a restore: which tables it replaces, and with what; one target per table. Built from
+ * the dump's list of tables and from what the server has now. --dry-run prints the same plan that
+ * load and swap execute, so that the two never differ. */
 #ifndef WK_RESTORE_PLAN_H
 #define WK_RESTORE_PLAN_H
 
-#include "db/query.h"
+#include "mysql/objects.h"
+#include "mysql/schema.h"
 #include "dump/job.h"
 #include "store/manifest.h"
 
 struct target {
     char *name;
-    char shadow[64]; /* where it is loaded; "" for --into: under its own name */
+    char shadow[64]; /* the table it is loaded into; "" for --into: its own name */
     const struct db_table
-        *live; /* as it is now; NULL: not there, made from the dump's definition */
+        *live; /* as it is now; NULL: missing, created from the dump's definition */
     bool skip;
     const char *why; /* why it is skipped (static text) */
     bool memory;     /* ENGINE=MEMORY, now or in the dump */
-    bool mapped;     /* its columns changed since the dump: rows go by column name */
-    bool created;    /* the shadow exists */
-    bool raw;        /* its rows came as somebody's SQL: there is no content hash of them */
-    bool triggers;   /* live has triggers, which move over at the swap */
+    bool mapped;     /* its columns changed since the dump: rows are inserted by column name */
+    bool created;    /* the shadow table exists */
+    bool unfit;      /* the dump's definition is refused, by us or by the server */
+    bool raw;        /* its rows were loaded as foreign SQL: there is no content hash */
+    bool triggers;   /* live has triggers, which are moved at the swap */
     uint64_t auto_increment, heap_need, max_data_length;
-    uint64_t heap;       /* the max_heap_table_size that the shadow was made with; 0: durable */
+    uint64_t heap;       /* max_heap_table_size at the shadow's creation; 0: a durable table */
+    uint64_t definition; /* shadow_definition_hash() of the dump's; 0: not read */
     char *checks;        /* MySQL: the constraints of live, with their names; NULL: none */
-    uint64_t expected;   /* rows the manifest names */
+    uint64_t expected;   /* rows by the manifest */
     uint64_t rows, hash; /* loaded so far */
     uint64_t warnings;
-    uint64_t conflict_rows, conflict_hash; /* what was saved of the rows it replaces */
-    char *create;   /* mapped: the dump's CREATE TABLE, which tells the types of then */
-    char **columns; /* of the INSERTs of this table, in their order */
+    uint64_t conflict_rows, conflict_hash; /* the rows it replaces, as saved */
+    char *create;   /* mapped: the dump's CREATE TABLE, for the column types of that time */
+    char **columns; /* of this table's INSERTs, in their order */
     size_t column_count;
-    bool *generated; /* a foreign file: of each column of its definition */
-    size_t defined;  /* so many columns has that */
+    bool *generated; /* foreign file: for each column of its definition */
+    size_t defined;  /* number of these columns */
 };
+
+/* Does it take the place of a table that is there? */
+static inline bool target_replaces(const struct target *t)
+{
+    return !t->skip && t->created && t->live;
+}
 
 struct plan {
     struct target *list;
     size_t count;
+    uint32_t *slots;             /* hash table by name: 1 + index of a target; 0: free */
+    size_t room;                 /* size of `slots`: a power of two */
     struct db_tables live;       /* all tables of the schema now */
-    struct db_names not_in_dump; /* MEMORY tables the dump does not know: left as they are */
+    struct db_names not_in_dump; /* MEMORY tables that the dump does not have: left as they are */
+    bool any_case;               /* this server compares table names without regard to case */
+    bool accept_cut;             /* foreign file: an incomplete last statement is left out */
     bool into;                   /* loads into another schema, under the tables' own names */
+    bool copy;                   /* … what a promotion would load into the world's (warm.h) */
+    bool shared;                 /* a Galera node: durable tables belong to the cluster */
+    const struct db_names *only; /* --table: restore only these; NULL: all */
+    bool unfit;                  /* refused because of the dump's list of tables */
+    bool as_dumped;              /* MEMORY tables get their dumped definition, columns included */
     uint64_t rows;
 };
 
-/* `schema` is the target; `into`: not the world itself. */
+/* `schema` is the target; `into`: it is not the world's. */
 int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, struct err *e);
-/* Adds a table of the dump; `engine` as in its definition. */
+/* Adds a table of the dump; `engine` is that of its definition. */
 struct target *plan_add(struct plan *p, const struct job *job, const char *name,
                         const char *engine);
 int plan_from_manifest(struct plan *p, const struct job *job, const struct manifest *m,
                        struct err *e);
-/* Is it made from the dump's definition, and not like the one that is there? */
+/* Is it created from the dump's definition, and not like the existing table? A restore after a loss
+ * keeps ALTERs made since the dump; a restore by --at or --table reverts them. */
 bool plan_defines(const struct plan *p, const struct target *t);
-/* After the last plan_add: names what the dump does not know; refuses what cannot work. */
+/* After the last plan_add(): lists what is not in the dump; refuses what cannot work. */
 int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
                 struct err *e);
-/* Leaves a table out that was in the plan. `why`: static text. */
+/* The next column of t->columns. */
+void target_add_column(struct target *t, const char *name);
+/* Was the dump itself the reason for a refusal? Then another dump may work, but trying this one
+ * again is useless. */
+bool plan_unfit(const struct plan *p);
+/* Marks a table of the plan as skipped. `why`: static text. */
 void plan_leave_out(struct plan *p, struct target *t, const char *why);
 /* Is any table left to be restored? */
 bool plan_wants_any(const struct plan *p);
+/* By the name in the dump or, if the server ignores case, by the name on the server. */
 struct target *plan_find(const struct plan *p, const char *name);
-/* No tables are planned any more; what the server has is still known. */
+/* Removes all targets; what was read from the server stays. */
+void plan_forget_columns(struct target *t);
 void plan_clear(struct plan *p);
 void plan_free(struct plan *p);
 

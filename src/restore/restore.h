@@ -1,64 +1,116 @@
-/* Restores a world: by itself after a loss, or by hand. All or nothing, in the contract's order:
- * lease, choice of the dump, shadows, check, conflict rows, one RENAME, tidying up. */
+/* Restores a world, automatically after a loss or by hand. All or nothing, in this order: lease,
+ * choice of the dump, shadow tables, check, conflict rows, one RENAME, tidying up. */
 #ifndef WK_RESTORE_RESTORE_H
 #define WK_RESTORE_RESTORE_H
 
 #include <jansson.h>
+#include <string.h>
 
+#include "base/arrival.h"
 #include "dump/job.h"
+#include "restore/code.h"
+#include "restore/live.h"
 #include "store/state.h"
+#include "mysql/objects.h"
+
+/* A dump that is on its way into the dump directory while it is restored. */
+struct restore_arriving {
+    const struct manifest *m; /* proved, and lists parts; borrowed */
+    struct arrival *file;
+    /* Waits for its end, compares it with its manifest, and makes it a dump of the directory: before anything of
+     * the world is replaced. May be called again. */
+    int (*settle)(void *arg, struct err *e);
+    void *arg;
+};
 
 struct restore_options {
     const char *dump; /* NULL or "latest", a dump's name, or a path to a file (contains '/' or ends
                          in .sql/.gz) */
     const char *into; /* another schema, or NULL */
-    wall_t at;        /* to the last change of this second; ms 0: to the loss */
+    struct db_names tables; /* only these; none: the whole world */
+    wall_t at;              /* up to the last change in this second; ms 0: up to the loss */
     bool force, dry_run;
-    bool automatic;            /* by the supervisor after a proven loss */
-    unsigned skip;             /* newest dumps to pass over */
-    const struct state *state; /* last ALIVE, for telling a living world */
+    bool accept_cut; /* accept a file without its closing line */
+    bool newest;     /* `dump` is the newest where it came from, and its journal is wanted */
+    bool fetched;    /* from another machine: a world that is empty since --init is no living one */
+    bool promotion;  /* a standby's: another machine's world, by dump and segments alone, takes the
+                      * place of whatever is in the schema */
+    bool copy;       /* set by restore_copy() */
+    bool with_code;  /* an operator accepts the dump's views, routines, … (code.h) */
+    bool automatic;  /* started by the supervisor after a proven loss */
+    bool drill;      /* set by restore_drill() */
+    unsigned skip;   /* number of newest dumps to skip */
+    /* NULL: all dumps are here. If it proves damaged, no other one is tried: ERR_DAMAGED. */
+    const struct restore_arriving *arriving;
+    const struct state *state; /* has the last ALIVE, to recognize a living world */
 };
 
 struct restore_result {
     char dump[256];
-    uint64_t rows, tables, generation;
+    uint64_t rows, tables; /* without the sentinel */
+    uint64_t generation;
     int64_t took_ms;
-    unsigned connections; /* that loaded; 0: none did */
-    const char *way;      /* of rows into tables: array, local, insert (static text) */
+    unsigned connections; /* used for loading; 0: nothing was loaded */
+    bool warm;            /* a promotion moved the copy that was loaded already */
+    char cold[640];       /* why it did not, though there should be one */
+    const char *way;      /* how rows were inserted: array, local, insert (static text) */
     bool over_living;     /* --force: nothing was lost, a living world was replaced */
     wall_t dump_at;       /* ms 0: unknown (a foreign file) */
     struct {
-        bool used;        /* changes since the dump are in, if there were any */
+        bool used;        /* the changes since the dump, if any, were applied */
         bool whole;       /* up to the loss */
-        uint64_t changes; /* that the journal held of the world */
+        uint64_t changes; /* of the world in the journal */
         uint64_t filed;   /* of these, from segments */
-        uint64_t rows;    /* that they came to */
-        int64_t took_ms;  /* to read and fold them */
-        wall_t last;      /* of the last one; ms 0: there was none */
-        wall_t gap_at;    /* from when on they are missing; ms 0: from the dump on */
-        struct db_point upto;
+        uint64_t rows;    /* affected by them, after merging */
+        int64_t took_ms;  /* to read and merge them */
+        wall_t last;      /* time of the last one; ms 0: there was none */
+        wall_t gap_at;    /* changes are missing from here on; ms 0: from the dump on */
+        bool unsynced;    /* a crash of the server's machine may lose the end of its log */
+        struct db_binlog_pos upto;
         char gap[640]; /* why it is not whole */
     } journal;
-    char nonce[33]; /* of the world that is now in; "" for --into and --dry-run */
+    char nonce[33]; /* of the restored world; "" for --into and --dry-run */
+    struct state_made made;
     struct server_id server;
-    char conflict_file[128];
-    uint64_t conflict_rows;
-    json_t *skipped;   /* array of {dump, reason} */
-    json_t *plan;      /* tables with rows and what happens to each */
-    char warning[512]; /* restored, but … */
+    struct {
+        char *file;      /* full path; NULL: the replaced tables held no rows */
+        uint64_t rows;   /* in the file */
+        bool part;       /* rows written shortly before the swap may be missing in it */
+        wall_t from, to; /* the rows were written between these; ms 0: not known */
+        json_t *tables;  /* array of {table, rows} */
+    } conflict;
+    struct code_report code; /* what became of views, routines, triggers and events */
+    json_t *skipped;         /* array of {dump, reason} */
+    json_t *plan;            /* tables with rows and what happens to each */
+    struct live_report live; /* of a drill */
+    char warning[512];       /* what the operator must know about a successful restore */
+    int replicas;            /* connected to the server at the beginning; -1: not known */
 };
 
-/* Does this name of a dump mean the newest one? */
-bool restore_newest(const char *dump);
+/* Does this value of restore_options.dump mean the newest one? */
+static inline bool restore_newest(const char *dump)
+{
+    return !dump || strcmp(dump, "latest") == 0;
+}
+/* A dump that was chosen by its name is restored as it is. */
+static inline bool restore_to_now(const struct restore_options *o)
+{
+    return o->newest || restore_newest(o->dump);
+}
 int restore_run(const struct job *job, const struct restore_options *opt,
                 struct restore_result *out, struct err *e);
 void restore_result_free(struct restore_result *r);
 json_t *restore_json(const struct restore_result *r);
 
-/* Restores a dump into a scratch schema, compares content, drops the schema. */
-int restore_drill(const struct job *job, const char *dump, struct restore_result *out,
-                  struct err *e);
-/* Tidies up after a restore that was cut off, where there is something to tidy. */
+/* The drill: restores a dump, the newest one with its journal, into a scratch schema, compares all
+ * content with what was loaded, and a world that lives with it (live.h), and drops the schema. */
+int restore_drill(const struct job *job, const char *dump, const struct state *state,
+                  struct restore_result *out, struct err *e);
+/* Loads the newest dump, with the journal, as a promotion would, and leaves it as the copy of warm.h, in place of the
+ * one that is there. */
+int restore_copy(const struct job *job, const struct state *state, struct restore_result *out,
+                 struct err *e);
+/* Tidies up after an interrupted restore, if there is anything to tidy up. */
 int restore_tidy(const struct job *job, struct err *e);
 
 #endif

@@ -7,89 +7,99 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/fault.h"
-#include "core/file.h"
-#include "db/sentinel.h"
-#include "db/sql.h"
-#include "journal/statement.h"
+#include "base/fault.h"
+#include "base/fence.h"
+#include "mysql/galera.h"
+#include "mysql/lease.h"
+#include "mysql/rows.h"
+#include "mysql/sentinel.h"
+#include "sql/literal.h"
+#include "binlog/statement.h"
 #include "restore/conflict.h"
 #include "restore/constraints.h"
+#include "restore/ledgers.h"
+#include "restore/rename.h"
+#include "restore/triggers.h"
 
 #define SHADOW_SENTINEL DB_OWN_PREFIX "new_sentinel"
-#define OLD_SENTINEL DB_OWN_PREFIX "old_sentinel"
+#define SWAP_PROOF DB_OWN_PREFIX "swap" /* its comment has the digest of pending.json */
 #define RENAME_TRIES 5
 #define LOCK_TRIES 3
+
+/* The steps of a swap, and what a crash after each leaves to swap_recover(), which begins the next
+ * restore. Whether the RENAME took effect shows in the sentinel's row: it has the nonce of
+ * pending.json or it has not.
+ *
+ *   conflict file            the world as it was
+ *   sentinel, proof, file    the same: pending.json and all our tables are removed
+ *   triggers moved           triggers on shadow tables: they are put back first
+ *   RENAME                   half of it (MariaDB): undone; all of it: the new world stays, and from
+ *                            here on the remaining steps are done
+ *   conflict file whole      noted in pending.json: the old tables may be gone from here on
+ *   old tables dropped       the new world, under a generation that the lease does not know
+ *   lease, state             the new world, known as ours
+ *   names of constraints     nothing but the file
+ *   file and proof removed   nothing
+ *
+ * A server that crashed as well has emptied the new world: then its sentinel has no row, and what
+ * is left is treated as not swapped in. */
 
 static void old_name(char out[64], size_t i)
 {
     snprintf(out, 64, DB_OWN_PREFIX "old_%06zu", i);
 }
 
-static bool replaces(const struct target *t)
-{
-    return !t->skip && t->created && t->live;
-}
-
-/* 1: the table is as the dump taken before a forced restore has it; 0: not; -1. */
-static int in_dump(struct swap *s, struct target *t, struct err *e)
+/* Is the table unchanged since the dump taken before a forced restore? */
+static bool in_dump(const struct swap *s, const struct target *t)
 {
     const struct manifest_table *m = manifest_table(s->dumped, t->name);
-    struct conflict_source now = {.table = t->name, .from = t->name, .columns = t->live};
-    if (!m)
-        return 0;
-    if (conflict_measure(s->db, &now, e) < 0)
-        return -1;
-    t->conflict_rows = now.rows;
-    t->conflict_hash = now.hash;
-    return now.rows == m->rows && now.hash == m->rows_hash;
+    return m && t->conflict_rows == m->rows && t->conflict_hash == m->rows_hash;
 }
 
-/* A MySQL with GTIDs takes no lock for writing of both kinds of tables in a session that is logged,
- * be it for what triggers would write: then as many as it takes. */
+bool swap_saved(const struct swap *s, const struct target *t)
+{
+    return target_replaces(t) && t->conflict_rows > 0 && !in_dump(s, t);
+}
+
+/* With GTIDs MySQL refuses, in a logged session, to lock tables of both kinds for writing, even if
+ * only triggers would write to them: then as many are locked for writing as it accepts. */
 #define GTID_MIXED 1785
 
-static void locks_of_plan(const struct plan *plan, const char *memory, const char *durable,
-                          struct buf *b)
-{
-    buf_clear(b);
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct target *t = &plan->list[i];
-        if (!replaces(t))
-            continue;
-        buf_adds(b, b->len ? ", " : "LOCK TABLES ");
-        sql_ident(b, t->name);
-        buf_adds(b, t->memory ? memory : durable);
-    }
-}
-
-/* By the first way, from `*way` on, that the server takes. */
+/* Locks by the first combination, from `*way` on, that the server accepts. */
 static int lock_plan(struct swap *s, size_t *way, struct err *e)
 {
     static const char *const ways[][2] = {
         {" WRITE", " WRITE"}, {" WRITE", " READ"}, {" READ", " READ"}};
-    struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0};
     int rc = -1;
     for (; *way < sizeof ways / sizeof *ways; ++*way) {
-        locks_of_plan(s->plan, ways[*way][0], ways[*way][1], &b);
+        buf_clear(&b);
+        for (size_t i = 0; i < s->plan->count; i++) {
+            const struct target *t = &s->plan->list[i];
+            if (!target_replaces(t))
+                continue;
+            buf_adds(&b, b.len ? ", " : "LOCK TABLES ");
+            sql_ident(&b, t->name);
+            buf_adds(&b, ways[*way][!t->memory]);
+        }
         rc = b.len ? db_exec_len(s->db, b.p, b.len, e) : 0;
         if (rc == 0 || e->num != GTID_MIXED)
             break;
     }
-    buf_free(&b);
     return rc;
 }
 
-/* Readers wait behind writers that come without a pause, for ever; the lock for writing does not:
- * no statement begins on these tables any more once it is asked for. Where it cannot be had,
- * readers it is, and a pause must come. RENAME is refused under it, so that it goes before the
- * swap. */
+/* A read lock can wait forever for a steady stream of writers. A write lock cannot: once it is
+ * requested, no further statement starts on these tables. If it is not possible, a read lock has to
+ * do, which needs a pause between the writers. RENAME is refused under LOCK TABLES, so the lock is
+ * released before the swap. */
 static int lock_replaced(struct swap *s, struct err *e)
 {
     int rc = 0;
     size_t way = 0;
     for (int i = 0; i < LOCK_TRIES; i++) {
         rc = lock_plan(s, &way, e);
-        if (rc == 0 || !db_lock_busy(e)) /* a lock of the game's; its turn ends */
+        if (rc == 0 || !db_lock_busy(e)) /* busy: the game holds a lock, which will end */
             break;
         progress_at(s->job->progress, 0, 0);
     }
@@ -98,170 +108,71 @@ static int lock_replaced(struct swap *s, struct err *e)
     return rc;
 }
 
-static int save_conflicts(struct swap *s, struct err *e)
+/* Saves the rows of the replaced tables that are not in a dump. `swapped`: they have other names
+ * now. */
+static int write_conflicts(struct swap *s, bool swapped, struct err *e)
 {
     size_t n = 0;
-    int rc = 0;
-    struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
-    struct target **from = xcalloc(s->plan->count, sizeof(struct target *));
-    for (size_t i = 0; i < s->plan->count && rc >= 0; i++) {
+    SCOPED(xfree) struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
+    struct target **of = xcalloc(s->plan->count, sizeof(struct target *));
+    char(*names)[64] = xcalloc(s->plan->count, sizeof *names);
+    bool memory = s->server_start > 0;
+    for (size_t i = 0; i < s->plan->count; i++) {
         struct target *t = &s->plan->list[i];
-        rc = replaces(t) ? in_dump(s, t, e) : 1;
-        if (rc != 0)
+        if (!target_replaces(t) || in_dump(s, t))
             continue;
-        list[n] = (struct conflict_source){.table = t->name, .from = t->name, .columns = t->live};
-        from[n++] = t;
+        old_name(names[i], i);
+        of[n] = t;
+        list[n++] = (struct conflict_source){
+            .table = t->name, .from = swapped ? names[i] : t->name, .columns = t->live};
+        memory = memory && t->live->memory;
     }
-    if (rc >= 0)
-        rc = conflict_save(s->db, s->job, list, n, s->generation, "", s->conflict_file,
-                           &s->conflict_rows, e);
+    /* No MEMORY row is older than the server; rows of a durable table may be of any age. */
+    struct conflict_about about = {.file = s->conflict_file,
+                                   .from = {memory ? s->server_start * 1000 : 0},
+                                   .to = s->conflict_to.ms ? s->conflict_to : clock_wall()};
+    int rc = conflict_save(s->db, s->job, list, n, &about, &s->conflict_rows, e);
     for (size_t k = 0; k < n && rc == 0; k++) {
-        from[k]->conflict_rows = list[k].rows;
-        from[k]->conflict_hash = list[k].hash;
+        of[k]->conflict_rows = list[k].rows;
+        of[k]->conflict_hash = list[k].hash;
     }
-    free(from);
-    free(list);
+    s->conflict_from = s->conflict_rows ? about.from : (wall_t){0};
+    free(names);
+    free(of);
     return rc;
+}
+
+/* Counts and hashes the rows of a replaced table, which is called `from` now, into its target. 1:
+ * they differ from those found before; 0: they do not; -1: error. */
+static int measure(struct swap *s, struct target *t, const char *from, struct err *e)
+{
+    uint64_t rows, hash;
+    if (db_hash_rows(s->db, t->live, from, &rows, &hash, e) < 0)
+        return -1;
+    bool other = rows != t->conflict_rows || hash != t->conflict_hash;
+    t->conflict_rows = rows;
+    t->conflict_hash = hash;
+    return other;
 }
 
 int swap_save_conflicts(struct swap *s, struct err *e)
 {
-    struct err ignored;
+    int rc = 0;
     if (lock_replaced(s, e) < 0)
         return -1;
-    int rc = save_conflicts(s, e);
-    if (db_exec(s->db, "UNLOCK TABLES", rc < 0 ? &ignored : e) < 0)
+    conflict_name(s->conflict_file, s->generation, "");
+    /* Tables of the dump just taken are measured first: unless they changed since, they need not be
+     * saved again. */
+    for (size_t i = 0; i < s->plan->count && rc >= 0; i++) {
+        struct target *t = &s->plan->list[i];
+        if (target_replaces(t) && manifest_table(s->dumped, t->name))
+            rc = measure(s, t, t->name, e);
+    }
+    if (rc >= 0)
+        rc = write_conflicts(s, false, e);
+    if (db_exec(s->db, "UNLOCK TABLES", rc < 0 ? NULL : e) < 0)
         rc = -1;
     return rc;
-}
-
-static int trigger_drop(struct db *db, const char *name, struct err *e)
-{
-    struct buf b = {0};
-    buf_adds(&b, "DROP TRIGGER IF EXISTS ");
-    sql_ident(&b, name);
-    int rc = db_exec_len(db, b.p, b.len, e);
-    buf_free(&b);
-    return rc;
-}
-
-static bool same_moment(const struct db_trigger *a, const struct db_trigger *b)
-{
-    return strcmp(a->table, b->table) == 0 && strcmp(a->timing, b->timing) == 0 &&
-           strcmp(a->event, b->event) == 0;
-}
-
-/* Each trigger of `list` ends on the table it names, made anew where it is not. Those behind it, of
- * the same moment, are made anew as well: one that is made comes last. */
-static int triggers_put(struct db *db, const char *schema, const struct db_triggers *list,
-                        struct err *e)
-{
-    struct db_triggers now;
-    if (list->count == 0)
-        return 0;
-    if (db_triggers(db, schema, &now, e) < 0)
-        return -1;
-    int rc = 0;
-    bool made = false; /* the one before */
-    for (size_t i = 0; i < list->count && rc == 0; i++) {
-        const struct db_trigger *want = &list->list[i], *have = NULL;
-        for (size_t k = 0; k < now.count && !have; k++)
-            if (strcmp(now.list[k].name, want->name) == 0)
-                have = &now.list[k];
-        bool moved = i > 0 && made && same_moment(&list->list[i - 1], want);
-        made = moved || !have || strcmp(have->table, want->table) != 0;
-        if (!made)
-            continue;
-        if (have)
-            rc = trigger_drop(db, have->name, e);
-        if (rc == 0)
-            rc = db_trigger_create(db, want, want->table, e);
-        if (rc < 0)
-            err_step(e, "putting trigger %s back on table %s", want->name, want->table);
-    }
-    db_triggers_free(&now);
-    return rc;
-}
-
-/* What lets this account make somebody's trigger anew. */
-static void trigger_hint(struct db *db, struct err *e)
-{
-    if (e->num == DB_LOG_NEEDS_SUPER)
-        err_hint(e,
-                 "SET GLOBAL log_bin_trust_function_creators=ON; worldkeeper --check tells more");
-    else if (e->cls == ERR_DENIED && db_is_mariadb(db))
-        err_hint(e, "GRANT SET USER ON *.* TO it, or drop the trigger; worldkeeper --check "
-                    "names each");
-    else if (e->cls == ERR_DENIED)
-        err_hint(e,
-                 "GRANT SET_ANY_DEFINER ON *.* TO it, with SYSTEM_USER when the definer has that "
-                 "and ALLOW_NONEXISTENT_DEFINER when there is none, or drop the trigger; "
-                 "worldkeeper --check names each");
-}
-
-/* Every trigger is made once, under a name of ours, before the first real one is touched: a definer
- * that we may not use, or a body that no longer compiles, must not cost the game its trigger. */
-static int triggers_prove(struct swap *s, const struct db_triggers *list, struct err *e)
-{
-    char proof[64] = DB_OWN_PREFIX "trigger";
-    for (size_t i = 0; i < list->count; i++) {
-        struct db_trigger t = list->list[i];
-        const char *name = t.name;
-        const struct target *to = plan_find(s->plan, t.table);
-        t.name = proof;
-        if (trigger_drop(s->db, proof, e) < 0 || db_trigger_create(s->db, &t, to->shadow, e) < 0 ||
-            trigger_drop(s->db, proof, e) < 0) {
-            err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
-            trigger_hint(s->db, e);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static int triggers_move(struct swap *s, const struct db_triggers *list, struct err *e)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        const struct db_trigger *t = &list->list[i];
-        const struct target *to = plan_find(s->plan, t->table);
-        if (trigger_drop(s->db, t->name, e) < 0 || db_trigger_create(s->db, t, to->shadow, e) < 0) {
-            err_step(e, "moving trigger %s", t->name);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-/* Triggers of the tables that will be replaced; those of others are dropped from the list. */
-static int triggers_of_plan(struct swap *s, struct db_triggers *out, struct err *e)
-{
-    if (db_triggers(s->db, s->job->cfg->schema, out, e) < 0)
-        return -1;
-    size_t n = 0;
-    for (size_t i = 0; i < out->count; i++) {
-        const struct target *t = plan_find(s->plan, out->list[i].table);
-        struct db_trigger x = out->list[i];
-        if (t && replaces(t)) {
-            out->list[i] = out->list[n];
-            out->list[n++] = x;
-        }
-    }
-    /* Those not moved stay owned: they are freed with a list of their own. */
-    struct db_triggers rest = {xcalloc(out->count - n, sizeof *rest.list), out->count - n};
-    for (size_t i = 0; i < rest.count; i++)
-        rest.list[i] = out->list[n + i];
-    db_triggers_free(&rest);
-    out->count = n;
-    return 0;
-}
-
-static int make_sentinel(struct swap *s, struct err *e)
-{
-    const char *schema = s->job->cfg->schema;
-    return db_sentinel_create(s->db, schema, SHADOW_SENTINEL, false, e) < 0
-               ? -1
-               : db_sentinel_insert(s->db, schema, SHADOW_SENTINEL, s->nonce, s->generation,
-                                    s->dump, e);
 }
 
 static void add_rename(struct buf *b, const char *from, const char *to)
@@ -272,39 +183,38 @@ static void add_rename(struct buf *b, const char *from, const char *to)
     sql_ident(b, to);
 }
 
-/* Whoever reads the binary log later learns which world came in here. */
-static void add_mark(struct buf *b, const struct swap *s)
+/* Marks in the binary log which world was swapped in here. */
+static void add_mark(struct buf *b, const struct swap *s, const struct db_binlog_pos *upto)
 {
-    struct statement_mark m = {.upto = s->upto};
+    struct statement_mark m = {.upto = *upto};
     char text[STATEMENT_MARK_MAX];
-    snprintf(m.dump, sizeof m.dump, "%s", s->dump);
-    snprintf(m.nonce, sizeof m.nonce, "%s", s->nonce);
+    snprintf(m.dump, sizeof m.dump, "%s", s->made.dump);
+    snprintf(m.nonce, sizeof m.nonce, "%s", s->made.nonce);
     statement_mark(&m, text);
     buf_printf(b, " %s", text);
 }
 
-/* A swap that is not logged can be followed by nobody; that there was one is. It stands before it:
- * the first change of the new world must not be taken for one of the old. */
+/* A swap that is not logged cannot be followed, but the log must show that there was one. The mark
+ * comes before the swap: the first change of the new world must not be taken for one of the old. */
 static int log_mark(const struct swap *s, struct err *e)
 {
-    struct swap alone = *s;
-    struct buf b = {0};
-    alone.upto.file[0] = '\0';
+    static const struct db_binlog_pos nowhere;
+    SCOPED(buf_free) struct buf b = {0};
     buf_adds(&b, STATEMENT_MARK_CARRIER);
-    add_mark(&b, &alone);
+    add_mark(&b, s, &nowhere);
     int rc = db_exec(s->db, "SET SESSION sql_log_bin=1", e);
     if (rc == 0)
         rc = db_exec_len(s->db, b.p, b.len, e);
-    struct err ignored;
-    if (db_exec(s->db, "SET SESSION sql_log_bin=0", rc < 0 ? &ignored : e) < 0)
+    if (db_exec(s->db, "SET SESSION sql_log_bin=0", rc < 0 ? NULL : e) < 0)
         rc = -1;
-    buf_free(&b);
     return rc;
 }
 
+/* One statement for all tables and the sentinel, with the mark as its comment. The replaced tables
+ * keep their rows under other names until swap_tidy(). */
 static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
 {
-    struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0};
     char old[64];
     for (size_t i = 0; i < s->plan->count; i++) {
         const struct target *t = &s->plan->list[i];
@@ -316,28 +226,33 @@ static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
         add_rename(&b, t->shadow, t->name);
     }
     if (sentinel_there)
-        add_rename(&b, s->job->cfg->sentinel, OLD_SENTINEL);
+        add_rename(&b, s->job->cfg->sentinel, DB_OLD_SENTINEL);
     add_rename(&b, SHADOW_SENTINEL, s->job->cfg->sentinel);
-    add_mark(&b, s);
+    add_mark(&b, s, &s->made.upto);
     int rc = -1;
     for (int i = 0; i < RENAME_TRIES; i++) {
-        rc = db_exec_len(s->db, b.p, b.len, e);
-        if (rc == 0 || e->num != DB_LOCK_TIMEOUT) /* a lock held by the game; its turn ends */
+        rc = rename_run(s, b.p, b.len, e);
+        if (rc == 0 || e->num != DB_LOCK_TIMEOUT) /* timeout: the game's lock will end */
             break;
         progress_at(s->job->progress, 0, 0);
     }
     if (rc < 0)
         err_step(e, "swapping the tables in");
-    buf_free(&b);
     return rc;
 }
 
-/* The names and lines in it are the plan's. */
-static struct pending pending_of(const struct swap *s, const struct db_triggers *triggers)
+/* The digest goes to the server before the file is written: a file that the server does not know is
+ * not ours. It stands in the comment of a table of its own, which is dropped once the file is gone:
+ * so a copy of the file proves nothing later. */
+static int note_pending(struct swap *s, const struct db_triggers *triggers, struct err *e)
 {
-    struct pending p = {.generation = s->generation, .triggers = *triggers};
-    snprintf(p.nonce, sizeof p.nonce, "%s", s->nonce);
-    snprintf(p.dump, sizeof p.dump, "%s", s->dump);
+    const char *schema = s->job->cfg->schema;
+    char digest[PENDING_DIGEST];
+    struct pending p = {
+        .generation = s->generation, .triggers = *triggers, .server_start = s->server_start};
+    snprintf(p.conflict, sizeof p.conflict, "%s", s->conflict_file);
+    snprintf(p.nonce, sizeof p.nonce, "%s", s->made.nonce);
+    snprintf(p.dump, sizeof p.dump, "%s", s->made.dump);
     p.tables.list = xcalloc(s->plan->count, sizeof *p.tables.list);
     p.checks = xcalloc(s->plan->count, sizeof *p.checks);
     for (size_t i = 0; i < s->plan->count; i++) {
@@ -346,31 +261,45 @@ static struct pending pending_of(const struct swap *s, const struct db_triggers 
         if (t->checks)
             p.checks[p.check_count++] = (struct pending_checks){t->name, t->checks, t->heap};
     }
-    return p;
-}
-
-static int save_pending(struct swap *s, struct db_triggers *triggers, struct err *e)
-{
-    struct pending p = pending_of(s, triggers);
-    int rc = pending_save(s->job->dirfd, &p, e);
-    free(p.tables.list);
+    int rc = pending_digest(&p, digest, e) < 0 ||
+                     db_sentinel_create(s->db, schema, SHADOW_SENTINEL, false, "", e) < 0 ||
+                     db_sentinel_insert(s->db, schema, SHADOW_SENTINEL, s->made.nonce,
+                                        s->generation, s->made.dump, e) < 0 ||
+                     db_sentinel_create(s->db, schema, SWAP_PROOF, false, digest, e) < 0
+                 ? -1
+                 : pending_save(s->job->dirfd, &p, e);
+    free(p.tables.list); /* what they hold is the plan's */
     free(p.checks);
     return rc;
 }
 
-/* How the constraints of the tables that go are called: their names are to come back. */
+static int drop_table(struct db *db, const char *name, struct err *e)
+{
+    return db_exec_with(db, "DROP TABLE IF EXISTS ??", DB_ARGS(name), e);
+}
+
+/* In this order: a crash or an error in between leaves a table that proves nothing, and the next
+ * swap_recover() drops it. */
+static int end_pending(struct db *db, int dirfd, struct err *e)
+{
+    if (pending_remove(dirfd, e) < 0)
+        return -1;
+    drop_table(db, SWAP_PROOF, NULL);
+    return 0;
+}
+
+/* Notes the names of the constraints of the replaced tables, to be restored after the swap. */
 static int note_names(struct swap *s, struct err *e)
 {
     for (size_t i = 0; i < s->plan->count && !db_is_mariadb(s->db); i++) {
         struct target *t = &s->plan->list[i];
         struct buf lines = {0};
-        if (!replaces(t))
+        if (!target_replaces(t))
             continue;
-        char *was = db_create_table(s->db, s->job->cfg->schema, t->name, e);
+        SCOPED(xfree) char *was = db_create_table(s->db, s->job->cfg->schema, t->name, e);
         if (!was)
             return -1;
         constraints_lines(&lines, was);
-        free(was);
         free(t->checks);
         t->checks = lines.len ? lines.p : NULL;
         if (!t->checks)
@@ -379,344 +308,290 @@ static int note_names(struct swap *s, struct err *e)
     return 0;
 }
 
-/* Everything is as before, and proven to be: the session that answers is the one that was refused.
- * A lost one may have been lost behind the swap, with or without triggers to put back; then what is
- * noted stays, by which the next restore knows the world that came in. */
+/* After a failed swap: puts triggers back and removes pending.json. Only if the session still
+ * answers, which proves that the swap was refused: if the connection was lost, the swap may have
+ * taken place. Then the file stays, from which the next restore recognizes the new world. */
 static void take_back(struct swap *s, const struct db_triggers *triggers)
 {
     struct err ignored;
     if (db_exec(s->db, "DO 1", &ignored) == 0 &&
         triggers_put(s->db, s->job->cfg->schema, triggers, &ignored) == 0)
-        pending_remove(s->job->dirfd, &ignored);
+        end_pending(s->db, s->job->dirfd, &ignored);
 }
 
-/* A told end waits until the few statements of the swap are through. */
-static void hold_signals(sigset_t *old)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigprocmask(SIG_BLOCK, &set, old);
-}
-
+/* Everything that can be refused is tested first; pending.json is written before the first trigger
+ * is touched, and the supervisor knows the new nonce before it can appear in the sentinel. */
 int swap_in(struct swap *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
-    struct db_triggers triggers = {0};
+    SCOPED(db_triggers_free) struct db_triggers triggers = {0};
     struct db_sentinel now;
     struct err ignored;
-    sigset_t old;
+    sigset_t stop, old;
+    /* A rebuilt server has no sentinel that could be renamed away. */
     bool sentinel_there = db_sentinel_read(s->db, c->schema, c->sentinel, &now, &ignored) == 0;
     int rc = -1;
-    hold_signals(&old);
-    if (note_names(s, e) < 0 || triggers_of_plan(s, &triggers, e) < 0 ||
-        triggers_prove(s, &triggers, e) < 0 || make_sentinel(s, e) < 0 ||
-        save_pending(s, &triggers, e) < 0)
+    /* SIGTERM and SIGINT wait until these few statements are done. */
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGINT);
+    sigprocmask(SIG_BLOCK, &stop, &old);
+    if (note_names(s, e) < 0 || triggers_of_plan(s->db, c->schema, s->plan, &triggers, e) < 0 ||
+        triggers_prove(s->db, s->plan, &triggers, e) < 0 || note_pending(s, &triggers, e) < 0)
         goto out;
     if (s->job->swapping)
-        s->job->swapping(s->job->note_arg, s->nonce, s->generation);
+        s->job->swapping(s->job->note_arg, s->made.nonce, s->generation);
     fault_point("restore.before_rename");
-    rc = s->unlogged ? log_mark(s, e) : 0;
+    rc = fence_check("swap", e);
+    if (rc == 0 && s->unlogged)
+        rc = log_mark(s, e);
     if (rc == 0)
-        rc = triggers_move(s, &triggers, e);
+        rc = triggers_move(s->db, s->plan, &triggers, e);
     if (rc == 0)
         rc = rename_all(s, sentinel_there, e);
+    s->conflict_to = clock_wall(); /* nobody wrote into the replaced tables after this */
     if (rc < 0)
         take_back(s, &triggers);
     if (rc == 0)
         fault_point("restore.renamed");
 out:
-    db_triggers_free(&triggers);
     sigprocmask(SIG_SETMASK, &old, NULL);
     return rc;
 }
 
-static int drop_table(struct db *db, const char *name, struct err *e)
+/* Nobody writes to the old tables any more, so they hold everything that was replaced. If that is
+ * not what was saved before the swap, the whole file is written again. */
+static int save_all_rows(struct swap *s, struct err *e)
 {
-    struct buf b = {0};
-    buf_adds(&b, "DROP TABLE IF EXISTS ");
-    sql_ident(&b, name);
-    int rc = db_exec_len(db, b.p, b.len, e);
-    buf_free(&b);
-    return rc;
-}
-
-/* What the game wrote between saving and swapping. */
-static int save_late_rows(struct swap *s, struct err *e)
-{
-    size_t n = 0;
-    uint64_t before = 0;
-    int rc = 0;
-    struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
-    char(*names)[64] = xcalloc(s->plan->count, sizeof *names);
-    for (size_t i = 0; i < s->plan->count && rc == 0; i++) {
-        const struct target *t = &s->plan->list[i];
-        if (!replaces(t))
+    bool more = false;
+    s->conflict_part = true;
+    for (size_t i = 0; i < s->plan->count; i++) {
+        char old[64];
+        if (!target_replaces(&s->plan->list[i]))
             continue;
-        old_name(names[i], i);
-        list[n] = (struct conflict_source){.table = t->name, .from = names[i], .columns = t->live};
-        rc = conflict_measure(s->db, &list[n], e);
-        if (rc == 0 && (list[n].rows != t->conflict_rows || list[n].hash != t->conflict_hash)) {
-            before += t->conflict_rows;
-            n++;
-        }
+        old_name(old, i);
+        int rc = measure(s, &s->plan->list[i], old, e);
+        if (rc < 0)
+            return -1;
+        more = more || rc > 0;
     }
-    char file[128];
-    uint64_t rows = 0;
-    if (rc == 0 && n) {
-        rc = conflict_save(s->db, s->job, list, n, s->generation, "-late", file, &rows, e);
-        s->conflict_rows += rows > before ? rows - before : 0; /* whole tables are written again */
-        if (rc == 0 && !s->conflict_file[0])
-            snprintf(s->conflict_file, sizeof s->conflict_file, "%s", file);
-    }
-    free(names);
-    free(list);
+    if (more && write_conflicts(s, true, e) < 0)
+        return -1;
+    s->conflict_part = false;
+    if (s->conflict_rows == 0)
+        return 0;
+    /* The old tables are no longer needed; from here on some of them may be gone. */
+    SCOPED(pending_free) struct pending p = {0};
+    int rc = pending_load(s->job->dirfd, &p, e);
+    p.conflict_whole = true;
+    if (rc == 0 && p.there)
+        rc = pending_save(s->job->dirfd, &p, e);
     return rc;
 }
 
-static int drop_own(struct db *db, const char *schema, struct err *e)
+/* All tables that a restore made; the proof stays as long as pending.json needs it. */
+static int drop_own(struct db *db, const char *schema, bool keep_proof, struct err *e)
 {
-    struct db_tables own;
+    SCOPED(db_tables_free) struct db_tables own = {0};
     if (db_own_tables(db, schema, &own, e) < 0)
         return -1;
     int rc = 0;
     for (size_t i = 0; i < own.count && rc == 0; i++)
-        rc = drop_table(db, own.list[i].name, e);
-    db_tables_free(&own);
+        if (!keep_proof || strcmp(own.list[i].name, SWAP_PROOF) != 0)
+            rc = drop_table(db, own.list[i].name, e);
     return rc;
 }
 
-/* The new nonce is ours from now on. Known on the disk before pending.json, which names it too,
- * goes. */
-static int remember_world(struct db *db, const struct job *job, const char *nonce,
-                          uint64_t generation, struct err *e)
+/* Saves the new nonce as that of our world, before pending.json, which also has it, is removed. */
+static int remember_world(struct db *db, const struct job *job, uint64_t generation,
+                          const struct state_made *made, struct err *e)
 {
     struct state st;
     struct err ignored;
     struct server_id server;
     if (db_server_id(db, &server, e) < 0)
         return -1;
-    (void)state_load(job->dirfd, &st, &ignored); /* a damaged one is written anew */
+    (void)state_load(job->dirfd, &st, &ignored); /* a damaged file is replaced */
     st.known = true;
     st.server = server;
     st.generation = generation;
     st.alive_at = clock_wall();
-    snprintf(st.nonce, sizeof st.nonce, "%s", nonce);
+    snprintf(st.nonce, sizeof st.nonce, "%s", made->nonce);
+    state_restored(&st, made);
     if (state_save(job->dirfd, &st, e) < 0)
         return -1;
     fault_point("restore.sentinel_known");
     return 0;
 }
 
-/* A rebuilt server has no lease table yet. */
-static int raise_lease(struct db *db, const struct config *c, uint64_t generation, struct err *e)
+static char *holder_name(void)
 {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    char *holder = xasprintf("%s:%d", host, (int)getpid());
-    int rc = db_lease_create(db, c->schema, c->sentinel, e);
-    if (rc == 0)
-        rc = db_lease_raise(db, c->schema, c->sentinel, generation, holder, e);
-    free(holder);
-    return rc;
+    return xasprintf("%s:%d", host, (int)getpid());
 }
 
-/* ALTER copies the table, and a MEMORY table gets the size limit of the session that does. */
-static int rename_constraints(struct db *db, const struct pending_checks *c, const char *change,
-                              struct err *e)
+/* Creates the lease table too, which a rebuilt server does not have. On a Galera node the
+ * generation was already claimed for the swap. */
+static int raise_lease(struct db *db, const struct config *c, uint64_t generation, struct err *e)
 {
-    struct buf b = {0};
-    struct err ignored;
-    buf_adds(&b, "ALTER TABLE ");
-    sql_ident(&b, c->table);
-    buf_printf(&b, " %s", change);
-    int rc = db_exec(db, "SET NAMES utf8mb4", e);
-    if (rc == 0 && c->heap)
-        rc = db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap);
-    if (rc == 0)
-        rc = db_exec_len(db, b.p, b.len, e);
-    if (db_exec(db, "SET NAMES binary", rc < 0 ? &ignored : e) < 0)
-        rc = -1;
-    buf_free(&b);
-    if (rc < 0)
-        err_step(e, "giving the constraints of table %s their names back", c->table);
-    return rc;
+    if (galera_node(db)[0])
+        return 0;
+    SCOPED(xfree) char *holder = holder_name();
+    return db_lease_create(db, c->schema, c->sentinel, e) < 0
+               ? -1
+               : db_lease_raise(db, c->schema, c->sentinel, generation, holder, e);
 }
 
+int swap_claim(const struct swap *s, uint64_t seen, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    SCOPED(xfree) char *holder = holder_name();
+    return db_lease_claim(s->db, c->schema, c->sentinel, seen, s->generation, holder, e);
+}
+
+/* Gives the CHECK constraints of a table the names that they had in the table it replaced. */
 static int names_back(struct db *db, const char *schema, const struct pending_checks *c,
                       struct err *e)
 {
-    struct buf change = {0};
-    char *now = db_create_table(db, schema, c->table, e);
-    int rc = now ? 0 : -1;
-    if (now && constraints_rename(&change, c->lines, now))
-        rc = rename_constraints(db, c, change.p, e);
-    buf_free(&change);
-    free(now);
-    return rc;
-}
-
-static int all_names_back(struct swap *s, struct err *e)
-{
-    int rc = 0;
-    for (size_t i = 0; i < s->plan->count && rc == 0; i++) {
-        const struct target *t = &s->plan->list[i];
-        struct pending_checks c = {t->name, t->checks, t->heap};
-        rc = c.lines ? names_back(s->db, s->job->cfg->schema, &c, e) : 0;
-    }
+    SCOPED(buf_free) struct buf change = {0};
+    SCOPED(xfree) char *now = db_create_table(db, schema, c->table, e);
+    if (!now)
+        return -1;
+    bool due = constraints_rename(&change, c->lines, now) > 0;
+    int rc = due ? db_exec(db, "SET NAMES utf8mb4", e) : 0;
+    /* ALTER copies the table, and the copy of a MEMORY table gets the size limit of this session. */
+    if (rc == 0 && due && c->heap)
+        rc = db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap);
+    if (rc == 0 && due)
+        rc = db_exec_with(db, "ALTER TABLE ?? $", DB_ARGS(c->table, change.p), e);
+    if (due && db_exec(db, "SET NAMES binary", rc < 0 ? NULL : e) < 0)
+        rc = -1;
+    if (rc < 0)
+        err_step(e, "giving the constraints of table %s their names back", c->table);
     return rc;
 }
 
 int swap_tidy(struct swap *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
-    int rc = save_late_rows(s, e);
+    int rc = save_all_rows(s, e);
     if (rc == 0)
-        rc = drop_own(s->db, c->schema, e);
+        fault_point("restore.conflict_whole");
+    if (rc == 0)
+        rc = drop_own(s->db, c->schema, true, e);
     if (rc == 0)
         fault_point("restore.dropped");
     if (rc == 0)
         rc = raise_lease(s->db, c, s->generation, e);
     if (rc == 0)
-        rc = remember_world(s->db, s->job, s->nonce, s->generation, e);
-    if (rc == 0) /* late, for the game waits for the copy of a table */
-        rc = all_names_back(s, e);
+        rc = remember_world(s->db, s->job, s->generation, &s->made, e);
+    /* Last, because the game waits while a table is copied. */
+    for (size_t i = 0; i < s->plan->count && rc == 0; i++) {
+        const struct target *t = &s->plan->list[i];
+        if (t->checks)
+            rc = names_back(s->db, c->schema, &(struct pending_checks){t->name, t->checks, t->heap},
+                            e);
+    }
     if (rc == 0)
         fault_point("restore.named");
     if (rc == 0)
-        rc = pending_remove(s->job->dirfd, e);
+        rc = end_pending(s->db, s->job->dirfd, e);
     if (rc < 0)
         err_step(e, "the world is restored, but tidying up failed");
     return rc;
 }
 
-/* Rows in old tables of a restore that was cut off: nobody can tell any more whether they were
- * saved. */
+/* After an interrupted restore all replaced rows are still in its old tables, unless the server was
+ * restarted since: then they hold less than was saved before, and the rows of durable tables go to
+ * a separate file. */
 static int save_left_over(struct db *db, const struct job *job, const struct pending *p,
                           struct err *e)
 {
-    struct db_tables own;
-    if (db_own_tables(db, job->cfg->schema, &own, e) < 0)
+    SCOPED(db_tables_free) struct db_tables own = {0};
+    struct server_id server;
+    if (p->conflict_whole)
+        return 0;
+    if (db_server_id(db, &server, e) < 0 || db_own_tables(db, job->cfg->schema, &own, e) < 0)
         return -1;
-    struct conflict_source *list = xcalloc(own.count, sizeof *list);
-    char file[128], old[64];
+    SCOPED(xfree) struct conflict_source *list = xcalloc(own.count, sizeof *list);
+    char file[CONFLICT_NAME_MAX], old[64];
     uint64_t rows;
     size_t n = 0;
+    bool memory = true;
     for (size_t i = 0; i < p->tables.count; i++) {
         old_name(old, i);
         const struct db_table *t = db_table_find(&own, old);
-        if (t && n < own.count)
-            list[n++] =
-                (struct conflict_source){.table = p->tables.list[i], .from = t->name, .columns = t};
+        if (!t || n == own.count)
+            continue;
+        memory = memory && t->memory;
+        list[n++] =
+            (struct conflict_source){.table = p->tables.list[i], .from = t->name, .columns = t};
     }
-    int rc = n ? conflict_save(db, job, list, n, p->generation, "-left", file, &rows, e) : 0;
-    free(list);
-    db_tables_free(&own);
+    /* Without a restart the old tables hold all that the first file has, and it is replaced. */
+    bool same = p->conflict[0] && p->server_start == server.start;
+    conflict_name(file, p->generation, "-left");
+    struct conflict_about about = {.file = same ? p->conflict : file,
+                                   .from = {memory ? server.start * 1000 : 0},
+                                   .to = clock_wall()};
+    int rc = n ? conflict_save(db, job, list, n, &about, &rows, e) : 0;
+    if (rc == 0 && n && rows)
+        job_note(job,
+                 "%" PRIu64 " rows found in the tables that a restore replaced which was cut off "
+                 "are saved in %s/%s",
+                 rows, job->cfg->dump_dir, about.file);
     return rc;
-}
-
-static bool exists(const struct db_tables *all, const struct db_tables *own, const char *name)
-{
-    return db_table_find(all, name) || db_table_find(own, name);
 }
 
 static int rename_one(struct db *db, const char *from, const char *to, struct err *e)
 {
-    struct buf b = {0};
-    add_rename(&b, from, to);
-    int rc = db_exec_len(db, b.p, b.len, e);
-    buf_free(&b);
-    return rc;
+    return db_exec_with(db, "RENAME TABLE ?? TO ??", DB_ARGS(from, to), e);
 }
 
-/* A server that dies inside a RENAME of many tables does only some of them (MariaDB 10.11: each
- * rename is atomic, the list is not). What was moved is moved back, and no table stays without its
- * name. */
+/* All tables of the schema, and ours. */
+static int list_tables(struct db *db, const char *schema, struct db_tables *all,
+                       struct db_tables *own, struct err *e)
+{
+    if (db_tables(db, schema, true, all, e) < 0)
+        return -1;
+    if (db_own_tables(db, schema, own, e) == 0)
+        return 0;
+    db_tables_free(all);
+    return -1;
+}
+
+/* If the server crashes during a RENAME of many tables, only some of them are renamed (MariaDB
+ * 10.11: each rename is atomic, the list is not). These are renamed back, so that every table has
+ * its name again. */
 static int undo_half_rename(struct db *db, const struct job *job, const struct pending *p,
                             struct err *e)
 {
-    struct db_tables all, own;
+    const struct config *c = job->cfg;
+    SCOPED(db_tables_free) struct db_tables all = {0}, own = {0};
     char old[64], fresh[64];
-    if (db_tables(db, job->cfg->schema, true, &all, e) < 0)
-        return -1;
-    if (db_own_tables(db, job->cfg->schema, &own, e) < 0) {
-        db_tables_free(&all);
-        return -1;
-    }
     int rc = 0;
+    if (list_tables(db, c->schema, &all, &own, e) < 0)
+        return -1;
     for (size_t i = 0; i < p->tables.count && rc == 0; i++) {
         const char *name = p->tables.list[i];
         old_name(old, i);
         snprintf(fresh, sizeof fresh, DB_OWN_PREFIX "new_%06zu", i);
-        bool here = exists(&all, &own, name), has_old = exists(&all, &own, old);
+        bool here = db_table_find(&all, name), has_old = db_table_find(&own, old);
+        /* The statement renames the replaced table first, then the new one: both were renamed, only
+         * the replaced one, or neither name is there. */
         if (has_old && here)
             rc = rename_one(db, name, fresh, e);
         if (has_old && rc == 0)
             rc = rename_one(db, old, name, e);
-        else if (!here && !has_old && exists(&all, &own, fresh))
+        else if (!here && !has_old && db_table_find(&own, fresh))
             rc = rename_one(db, fresh, name, e);
     }
-    if (rc == 0 && exists(&all, &own, OLD_SENTINEL) && !db_table_find(&all, job->cfg->sentinel))
-        rc = rename_one(db, OLD_SENTINEL, job->cfg->sentinel, e);
-    db_tables_free(&all);
-    db_tables_free(&own);
+    if (rc == 0 && db_table_find(&own, DB_OLD_SENTINEL) && !db_table_find(&all, c->sentinel))
+        rc = rename_one(db, DB_OLD_SENTINEL, c->sentinel, e);
     return rc;
 }
 
-/* A trigger that cannot be put back must not keep the world down; its text stays in a file. */
-static int keep_trigger(const struct job *job, const struct db_trigger *t, const struct err *why,
-                        struct err *e)
-{
-    struct buf b = {0}, text = {0};
-    char *file = xasprintf("trigger-%016llx.sql",
-                           (unsigned long long)sql_tuple_hash(t->name, strlen(t->name)));
-    db_trigger_sql(&b, t, t->table);
-    buf_addc(&b, '\n');
-    int rc = file_commit(job->dirfd, file, b.p, b.len, 0600, e);
-    buf_printf(&text, "trigger %s could not be put back (%s); its text is in %s", t->name,
-               why->text, file);
-    if (job->note)
-        job->note(job->note_arg, text.p);
-    buf_free(&b);
-    buf_free(&text);
-    free(file);
-    return rc;
-}
-
-static int recover_trigger(struct db *db, const struct job *job, struct db_trigger *t,
-                           struct err *e)
-{
-    struct db_triggers one = {t, 1};
-    struct err why;
-    if (triggers_put(db, job->cfg->schema, &one, &why) == 0)
-        return 0;
-    if (!db_unanswered(&why))
-        return keep_trigger(job, t, &why, e);
-    *e = why;
-    return -1;
-}
-
-/* Those of one moment together, for their order; one by one where that cannot be. */
-static int recover_triggers(struct db *db, const struct job *job, const struct db_triggers *list,
-                            struct err *e)
-{
-    int rc = 0;
-    size_t end;
-    for (size_t i = 0; i < list->count && rc == 0; i = end) {
-        struct err ignored;
-        for (end = i + 1; end < list->count && same_moment(&list->list[i], &list->list[end]);)
-            end++;
-        struct db_triggers group = {&list->list[i], end - i};
-        if (triggers_put(db, job->cfg->schema, &group, &ignored) == 0)
-            continue;
-        for (size_t k = i; k < end && rc == 0; k++)
-            rc = recover_trigger(db, job, &list->list[k], e);
-    }
-    return rc;
-}
-
-/* A name that cannot be had must not keep the world down. */
+/* A constraint name that cannot be restored must not keep the world down. */
 static int recover_names(struct db *db, const struct job *job, const struct pending *p,
                          struct err *e)
 {
@@ -724,12 +599,9 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
         struct err why;
         if (names_back(db, job->cfg->schema, &p->checks[i], &why) == 0)
             continue;
-        if (db_unanswered(&why)) {
-            *e = why;
-            return -1;
-        }
-        if (job->note)
-            job->note(job->note_arg, why.text);
+        if (db_unanswered(&why))
+            return err_pass(e, &why);
+        job_note(job, "%s", why.text);
     }
     return 0;
 }
@@ -744,34 +616,94 @@ static int recover_pending(struct db *db, const struct job *job, const struct pe
     *swapped = now.rows == 1 && strcmp(now.nonce, p->nonce) == 0;
     if (!*swapped && undo_half_rename(db, job, p, e) < 0)
         return -1;
-    if (recover_triggers(db, job, &p->triggers, e) < 0)
+    if (triggers_recover(db, job, &p->triggers, e) < 0)
         return -1;
     return *swapped ? save_left_over(db, job, p, e) : 0;
 }
 
+static void pending_hint(const struct config *c, struct err *e)
+{
+    err_hint(e,
+             "%.200s/pending.json names triggers to put back after a restore that was cut off; "
+             "read it, make those that are missing and known to you, then remove the file",
+             c->dump_dir);
+}
+
+/* Only the server on which the swap was running has the digest. 0 with p->there false: there is
+ * nothing to put back, because the file is of another server, or another supervisor has restored the
+ * world since; it is kept under a name that is never acted on. */
+static int prove_pending(struct db *db, const struct job *job, struct pending *p, struct err *e)
+{
+    const struct config *c = job->cfg;
+    /* Other versions of this program note it with the sentinel, and an update may come while a
+     * restore is cut off: the world must come back nevertheless. */
+    const char *const places[] = {SWAP_PROOF, SHADOW_SENTINEL, c->sentinel};
+    SCOPED(db_tables_free) struct db_tables all = {0}, own = {0};
+    struct server_id server;
+    int known = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places && known == 0; i++)
+        known = db_sentinel_noted(db, c->schema, places[i], p->digest, e);
+    if (known != 0)
+        return known < 0 ? -1 : 0;
+    /* Has the server any of the tables, under either name? A rebuilt one has none. */
+    if (db_server_id(db, &server, e) < 0 || list_tables(db, c->schema, &all, &own, e) < 0)
+        return -1;
+    /* The same server process, which loses no table by itself, without one of ours: whoever restored
+     * since has removed them all, and only triggers could be missing. */
+    bool over = server.start == p->server_start && own.count == 0 && p->triggers.count == 0;
+    bool any = own.count > 0 || p->tables.count == 0;
+    for (size_t i = 0; i < p->tables.count && !any; i++)
+        any = db_table_find(&all, p->tables.list[i]) != NULL;
+    if (any && !over) {
+        err_set(e, ERR_REFUSED, 0,
+                "pending.json is not of this server, or of a restore that has ended: its digest is "
+                "not in the comment of table " SWAP_PROOF);
+        pending_hint(c, e);
+        return -1;
+    }
+    if (pending_set_aside(job->dirfd, e) < 0)
+        return -1;
+    p->there = false;
+    job_note(job, "pending.json is of a restore %s; kept as %s/" PENDING_ASIDE,
+             over ? "that is over, and names no trigger to put back"
+                  : "on another server: this one has none of its tables",
+             c->dump_dir);
+    return 0;
+}
+
+/* After a swap pending.json stays until all of this is done, so that a crash in here is recovered
+ * from as well. */
 int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e)
 {
     const struct config *c = job->cfg;
-    struct pending p;
+    SCOPED(pending_free) struct pending p = {0};
+    struct state_made made = {0}; /* up to where is not known, unless the state has it already */
     *swapped = false;
     if (pending_load(job->dirfd, &p, e) < 0) {
-        err_hint(e, "pending.json in the dump directory names triggers to put back; read it, then "
-                    "remove it");
+        pending_hint(c, e);
         return -1;
     }
-    int rc = p.there ? recover_pending(db, job, &p, swapped, e) : 0;
+    int rc = p.there ? ledgers_lock(db, job->cfg, e) : 0;
+    if (rc == 0 && p.there)
+        rc = prove_pending(db, job, &p, e);
+    if (rc == 0 && p.there)
+        rc = recover_pending(db, job, &p, swapped, e);
+    /* The file goes first: drop_own() drops what proves it. */
+    if (rc == 0 && p.there && !*swapped)
+        rc = pending_remove(job->dirfd, e);
     if (rc == 0)
-        rc = drop_own(db, c->schema, e);
+        rc = drop_own(db, c->schema, *swapped, e);
     if (rc == 0 && *swapped)
         rc = raise_lease(db, c, p.generation, e);
+    snprintf(made.nonce, sizeof made.nonce, "%s", p.nonce);
+    snprintf(made.dump, sizeof made.dump, "%s", p.dump);
     if (rc == 0 && *swapped)
-        rc = remember_world(db, job, p.nonce, p.generation, e);
+        rc = remember_world(db, job, p.generation, &made, e);
     if (rc == 0 && *swapped)
         rc = recover_names(db, job, &p, e);
-    if (rc == 0 && p.there)
-        rc = pending_remove(job->dirfd, e);
+    if (rc == 0 && *swapped)
+        rc = end_pending(db, job->dirfd, e);
     if (rc < 0)
         err_step(e, "tidying up after a restore that was cut off");
-    pending_free(&p);
     return rc;
 }

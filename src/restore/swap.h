@@ -1,9 +1,10 @@
-/* The last steps of a restore, from loaded shadows to a living world, and the tidying up after a
- * restore that was cut off anywhere in them. */
+/* The last steps of a restore, from loaded shadow tables to a living world, and the recovery after
+ * a restore that was interrupted anywhere in them. */
 #ifndef WK_RESTORE_SWAP_H
 #define WK_RESTORE_SWAP_H
 
 #include "restore/plan.h"
+#include "store/pending.h"
 #include "store/state.h"
 
 struct swap {
@@ -11,27 +12,33 @@ struct swap {
     const struct job *job;
     struct plan *plan;
     const struct manifest
-        *dumped; /* a dump just taken: what stands in it need not be saved again */
+        *dumped; /* a dump taken just before: rows in it need not be saved again */
     uint64_t generation;
-    char nonce[33];
-    char dump[129];
-    struct db_point upto;    /* the journal is in up to here; file "": the dump alone */
-    bool unlogged;           /* the session keeps what it does out of the binary log */
-    char conflict_file[128]; /* "" when the emptied tables held no rows */
+    struct state_made made;  /* upto.file "": the dump alone, or some of its tables */
+    bool unlogged;           /* the session does not write to the binary log */
+    int64_t server_start;    /* seconds since 1970: no MEMORY row is older */
+    char conflict_file[128]; /* for the rows of the replaced tables, if there are any */
     uint64_t conflict_rows;
+    bool conflict_part; /* rows written shortly before the swap may be missing in it */
+    wall_t conflict_from, conflict_to; /* they were written between these; ms 0: not known */
 };
 
-/* Rows in the tables that are about to be replaced go to conflict-….sql.gz. */
+/* Saves the rows of the tables to be replaced to conflict-….sql.gz, because a server crash after
+ * the swap would lose them. swap_tidy() completes the file. */
 int swap_save_conflicts(struct swap *s, struct err *e);
-/* Shadow sentinel, triggers over, one RENAME TABLE. On failure everything is as before. */
+/* Does the conflict file hold rows of this table? */
+bool swap_saved(const struct swap *s, const struct target *t);
+/* db_lease_claim() of the new generation, right before swap_in(). */
+int swap_claim(const struct swap *s, uint64_t seen, struct err *e);
+/* Creates the shadow sentinel, moves the triggers, runs the one RENAME TABLE. On failure everything
+ * is as before. If an answer was lost, `db` is a new connection afterwards. */
 int swap_in(struct swap *s, struct err *e);
-/* Late rows saved, old tables dropped, generation raised. The world is in already: a failure here
- * is told, and mended by the next swap_recover. */
+/* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken
+ * place: a failure here is reported, and repaired by the next swap_recover(). */
 int swap_tidy(struct swap *s, struct err *e);
 
-/* After a crash: puts triggers back where they belong, saves and drops old tables, drops shadows.
- * Does nothing where nothing is left over. *swapped tells that the pending restore had taken
- * effect. */
+/* After a crash: moves triggers back where they belong, saves and drops old tables, drops shadow
+ * tables. Does nothing if nothing is left over. *swapped: the pending restore had taken effect. */
 int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e);
 
 #endif

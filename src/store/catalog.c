@@ -9,30 +9,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/fault.h"
+#include "base/file.h"
 #include "store/retention.h"
 
 #define REJECTED_KEPT 3
 
 typedef int name_fn(int dirfd, const char *file, void *arg, struct err *e);
 
+/* Calls `fn` for each name. */
 static int each_name(int dirfd, name_fn *fn, void *arg, struct err *e)
 {
-    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        int keep = errno;
-        if (fd >= 0)
-            close(fd);
-        return err_sys(e, keep, "cannot list the dump directory");
-    }
+    static const char failed[] = "cannot list the dump directory";
     int rc = 0;
+    DIR *d = file_list(dirfd, failed, e);
     const struct dirent *ent;
+    if (!d)
+        return -1;
     while (rc == 0 && (errno = 0, ent = readdir(d)))
         rc = fn(dirfd, ent->d_name, arg, e);
-    if (rc == 0 && errno) /* half a list is none: the newest dump may be in the other half */
-        rc = err_sys(e, errno, "cannot list the dump directory");
+    if (rc == 0 && errno) /* an incomplete list is useless: the newest dump may be missing */
+        rc = err_sys(e, errno, "%s", failed);
     closedir(d);
     return rc;
 }
@@ -42,34 +38,49 @@ struct load {
     const char *world;
 };
 
+static void keep_reason(struct catalog_entry *ent, struct err *why)
+{
+    err_hint_in_text(why);
+    snprintf(ent->reason, sizeof ent->reason, "%.500s", why->text);
+}
+
+/* Is the file there, with the size of its manifest? A missing or replaced file is the dump's fault;
+ * any other error leaves it `unread`, so that retention does not delete it. */
 static void check_file(int dirfd, struct catalog_entry *ent)
 {
-    struct stat st;
-    char *file = xasprintf("%s.sql.gz", ent->m.name);
-    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        ent->unread = errno != ENOENT;
-        snprintf(ent->reason, sizeof ent->reason, "%s: %s", file, strerror(errno));
-    } else if (!S_ISREG(st.st_mode)) {
-        snprintf(ent->reason, sizeof ent->reason, "%s is not a regular file", file);
+    struct stat st = {0};
+    struct err why = {0};
+    SCOPED(xfree) char *file = xasprintf("%s.sql.gz", ent->m.name);
+    SCOPED(file_close) int fd = file_open_own(dirfd, file, O_RDONLY, &why);
+    if (fd >= 0 && fstat(fd, &st) < 0)
+        err_sys(&why, errno, "cannot look at %s", file);
+    if (why.cls != ERR_NONE) {
+        bool none = why.num == ENOENT,
+             other = why.num == ELOOP || (why.cls == ERR_SYSTEM && !why.num);
+        ent->unread = !none && !other;
+        if (none || other)
+            snprintf(ent->reason, sizeof ent->reason, "%s%s", file,
+                     none ? ": No such file or directory" : " is not a regular file");
+        else
+            keep_reason(ent, &why);
     } else if ((uint64_t)st.st_size != ent->m.file_size) {
         snprintf(ent->reason, sizeof ent->reason, "%s has %lld bytes, its manifest says %llu", file,
                  (long long)st.st_size, (unsigned long long)ent->m.file_size);
     } else {
         ent->intact = true;
     }
-    free(file);
 }
 
 static void check_seal(struct catalog_entry *ent)
 {
-    enum seal seal = ent->m.seal;
-    if (!ent->intact || seal == SEAL_UNASKED || seal == SEAL_GOOD)
+    enum signature signature = ent->m.signature;
+    if (!ent->intact || signature == SIGNATURE_UNASKED || signature == SIGNATURE_GOOD)
         return;
     ent->intact = false;
     ent->unproven = true;
     snprintf(
         ent->reason, sizeof ent->reason,
-        seal == SEAL_MISSING
+        signature == SIGNATURE_MISSING
             ? "%s.json has no HMAC: made before [dump] hmac_key_file was set, or not by us; "
               "worldkeeper --seal=%s takes it for ours"
             : "the HMAC of %s.json is by none of our keys: it was changed, or made under "
@@ -77,6 +88,24 @@ static void check_seal(struct catalog_entry *ent)
         ent->m.name, ent->m.name);
 }
 
+static void check_proof(int dirfd, struct catalog_entry *ent)
+{
+    const struct proof *p = &ent->proof;
+    struct err why = {0};
+    if (proof_read(dirfd, ent->m.name, &ent->proof, &why) < 0 && ent->intact) {
+        ent->intact = false;
+        ent->unread = true;
+        keep_reason(ent, &why);
+    }
+    if (!ent->intact || (!p->damaged && !proof_unloadable(p)))
+        return;
+    ent->intact = false;
+    ent->damaged = true;
+    proof_words(p, ent->reason, sizeof ent->reason);
+}
+
+/* Every name counts for the highest generation and sequence, even without a manifest, so that no
+ * number is used twice. A manifest that cannot be read is listed with the numbers of its name. */
 static int load_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     (void)e;
@@ -99,7 +128,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
     struct err why;
     if (manifest_read(dirfd, name, &ent->m, &why) < 0) {
         ent->unread = why.cls != ERR_DAMAGED;
-        snprintf(ent->reason, sizeof ent->reason, "%.500s", why.text);
+        keep_reason(ent, &why);
         snprintf(ent->m.name, sizeof ent->m.name, "%s", name);
         ent->m.generation = generation;
         ent->m.sequence = sequence;
@@ -107,6 +136,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
         check_file(dirfd, ent);
         check_seal(ent);
     }
+    check_proof(dirfd, ent);
     return 0;
 }
 
@@ -131,24 +161,22 @@ static int load_dir(int dirfd, const char *world, struct catalog *out, struct er
 int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
     *out = (struct catalog){0};
-    /* Looking must not make it: as root it would be a directory that the service cannot read. */
-    int fd = openat(dirfd, "rejected", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    /* Not created here: if root runs this, the service could not read the directory. */
+    SCOPED(file_close) int fd =
+        openat(dirfd, "rejected", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : err_sys(e, errno, "cannot open directory rejected");
-    int rc = load_dir(fd, world, out, e);
-    close(fd);
-    return rc;
+    return load_dir(fd, world, out, e);
 }
 
 int catalog_load(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
-    struct catalog rejected;
+    SCOPED(catalog_free) struct catalog rejected = {0};
     *out = (struct catalog){0};
     if (catalog_load_rejected(dirfd, world, &rejected, e) < 0)
         return -1;
     out->generation = rejected.generation;
     out->sequence = rejected.sequence;
-    catalog_free(&rejected);
     return load_dir(dirfd, world, out, e);
 }
 
@@ -166,6 +194,17 @@ const struct catalog_entry *catalog_newest(const struct catalog *c, unsigned ski
         if (c->list[i].intact && skip-- == 0)
             return &c->list[i];
     return NULL;
+}
+
+wall_t catalog_proven(const struct catalog_entry *c, const char **by)
+{
+    wall_t at = c->m.at;
+    bool since = c->proof.at.ms && !c->proof.failures;
+    *by = !c->intact ? "" : since ? c->proof.by : "dump";
+    if (!c->intact)
+        return (wall_t){0};
+    at.ms += c->m.took_ms;
+    return since ? c->proof.at : at;
 }
 
 const struct catalog_entry *catalog_find(const struct catalog *c, const char *name)
@@ -190,22 +229,22 @@ struct sweep {
     bool any;
 };
 
+/* Only with ENOENT a manifest counts as missing: after any other error the file is left alone. */
 static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
 {
     const struct sweep *s = arg;
     uint64_t generation, sequence;
     size_t len = manifest_parse_name(file, s->world, &generation, &sequence), all = strlen(file);
     if (text_starts(file, "conflict-") && all > 5 && strcmp(file + all - 5, ".part") == 0)
-        return file_remove(dirfd, file, e); /* no restore runs while a dump does */
+        return file_remove(dirfd, file, e); /* no restore runs during a dump */
     if (len == 0)
         return 0;
     if (strcmp(file + len, ".sql.gz.part") == 0)
         return file_remove(dirfd, file, e);
-    if (strcmp(file + len, ".sql.gz") != 0)
+    if (strcmp(file + len, ".sql.gz") != 0 && strcmp(file + len, PROOF_ENDING) != 0)
         return 0;
-    char *json = xasprintf("%.*s.json", (int)len, file);
+    SCOPED(xfree) char *json = xasprintf("%.*s.json", (int)len, file);
     bool orphan = faccessat(dirfd, json, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
-    free(json);
     bool older = s->any && (generation < s->generation ||
                             (generation == s->generation && sequence < s->sequence));
     return orphan && older ? file_remove(dirfd, file, e) : 0;
@@ -213,7 +252,7 @@ static int sweep_one(int dirfd, const char *file, void *arg, struct err *e)
 
 int catalog_sweep(int dirfd, const char *world, struct err *e)
 {
-    struct catalog c;
+    SCOPED(catalog_free) struct catalog c = {0};
     if (catalog_load(dirfd, world, &c, e) < 0)
         return -1;
     struct sweep s = {.world = world};
@@ -223,65 +262,76 @@ int catalog_sweep(int dirfd, const char *world, struct err *e)
         s.generation = newest->m.generation;
         s.sequence = newest->m.sequence;
     }
-    catalog_free(&c);
-    int fd = file_subdir(dirfd, "rejected", e);
-    int rc = fd < 0 || each_name(dirfd, sweep_one, &s, e) < 0 ||
-                     each_name(fd, sweep_one, &s, e) < 0 || file_sweep(dirfd, NULL, e) < 0 ||
-                     file_sweep(fd, NULL, e) < 0
-                 ? -1
-                 : 0;
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    SCOPED(file_close) int fd = file_subdir(dirfd, "rejected", e);
+    return fd < 0 || each_name(dirfd, sweep_one, &s, e) < 0 ||
+                   each_name(fd, sweep_one, &s, e) < 0 || file_sweep(dirfd, NULL, e) < 0 ||
+                   file_sweep(fd, NULL, e) < 0
+               ? -1
+               : 0;
 }
 
 int catalog_remove(int dirfd, const char *name, struct err *e)
 {
-    char *json = xasprintf("%s.json", name), *gz = xasprintf("%s.sql.gz", name);
-    int rc = file_remove(dirfd, json, e);
-    if (rc == 0)
-        rc = file_remove(dirfd, gz, e);
-    free(json);
-    free(gz);
-    return rc;
+    SCOPED(xfree) char *json = xasprintf("%s.json", name);
+    SCOPED(xfree) char *gz = xasprintf("%s.sql.gz", name);
+    SCOPED(xfree) char *proof = xasprintf("%s" PROOF_ENDING, name);
+    return file_remove(dirfd, json, e) < 0 || file_remove(dirfd, gz, e) < 0
+               ? -1
+               : file_remove(dirfd, proof, e);
 }
 
+/* `damaged`: treat damaged dumps as intact. */
+static struct retention_item *choose(const struct catalog *c, const struct config_retention *rule,
+                                     bool damaged)
+{
+    struct retention_item *items = xcalloc(c->count, sizeof *items);
+    for (size_t i = 0; i < c->count; i++)
+        items[i] =
+            (struct retention_item){.generation = c->list[i].m.generation,
+                                    .sequence = c->list[i].m.sequence,
+                                    .at = c->list[i].m.at,
+                                    .intact = c->list[i].intact || (damaged && c->list[i].damaged)};
+    retention_choose(items, c->count, rule, clock_wall());
+    return items;
+}
+
+/* A dump that was found damaged displaces no other, and is kept as long as if it were intact: most
+ * of its rows can still be recovered by hand. */
 int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
                    unsigned *removed, struct err *e)
 {
-    struct catalog c;
+    SCOPED(catalog_free) struct catalog c = {0};
     *removed = 0;
     if (catalog_load(dirfd, world, &c, e) < 0)
         return -1;
-    struct retention_item *items = xcalloc(c.count, sizeof *items);
-    for (size_t i = 0; i < c.count; i++)
-        items[i] = (struct retention_item){.generation = c.list[i].m.generation,
-                                           .sequence = c.list[i].m.sequence,
-                                           .at = c.list[i].m.at,
-                                           .intact = c.list[i].intact};
-    retention_choose(items, c.count, rule, clock_wall());
-    int rc = 0;
-    for (size_t i = 0; i < c.count && rc == 0; i++)
-        if (!items[i].keep && !c.list[i].unread && !c.list[i].unproven) {
-            rc = catalog_remove(dirfd, c.list[i].m.name, e);
-            ++*removed;
-        }
-    if (rc == 0 && *removed)
-        rc = file_sync_dir(dirfd, "dumps", e);
-    free(items);
-    catalog_free(&c);
-    return rc;
+    SCOPED(xfree) struct retention_item *items = choose(&c, rule, false);
+    SCOPED(xfree) struct retention_item *as_intact = choose(&c, rule, true);
+    for (size_t i = 0; i < c.count; i++) {
+        const struct catalog_entry *x = &c.list[i];
+        if (items[i].keep || x->unread || x->unproven || (x->damaged && as_intact[i].keep))
+            continue;
+        ++*removed;
+        if (catalog_remove(dirfd, x->m.name, e) < 0)
+            return -1;
+    }
+    return *removed ? file_sync_dir(dirfd, "dumps", e) : 0;
 }
 
+/* Deletes our own dumps beyond the newest. What could not be read, or has no good signature though a
+ * key is configured, may be somebody else's: it stays for a person, and displaces none of ours. */
 static int trim_rejected(int fd, const char *world, struct err *e)
 {
-    struct catalog c = {0};
+    SCOPED(catalog_free) struct catalog c = {0};
     if (load_dir(fd, world, &c, e) < 0)
         return -1;
     int rc = 0;
-    for (size_t i = REJECTED_KEPT; i < c.count && rc == 0; i++)
-        rc = catalog_remove(fd, c.list[i].m.name, e);
-    catalog_free(&c);
+    for (size_t i = 0, ours = 0; i < c.count && rc == 0; i++) {
+        const struct catalog_entry *x = &c.list[i];
+        if (x->unread || (signature_on() && x->m.signature != SIGNATURE_GOOD))
+            continue;
+        if (++ours > REJECTED_KEPT)
+            rc = catalog_remove(fd, x->m.name, e);
+    }
     return rc;
 }
 
@@ -289,16 +339,14 @@ int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *
                    struct err *e)
 {
     snprintf(m->rejected, sizeof m->rejected, "%s", reason);
-    int fd = file_subdir(dirfd, "rejected", e);
+    SCOPED(file_close) int fd = file_subdir(dirfd, "rejected", e);
     if (fd < 0)
         return -1;
-    char *to = xasprintf("%s.sql.gz", m->name);
+    SCOPED(xfree) char *to = xasprintf("%s.sql.gz", m->name);
     int rc = file_rename(dirfd, part, fd, to, e);
     if (rc == 0)
         rc = manifest_write(fd, m, e);
     if (rc == 0)
         rc = trim_rejected(fd, m->world, e);
-    free(to);
-    close(fd);
     return rc;
 }

@@ -1,17 +1,19 @@
 #include "store/manifest.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "core/file.h"
-#include "core/js.h"
-#include "core/text.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "base/text.h"
 
+#define PART_MIN 4096
+#define SIGNED_FRONT "worldkeeper manifest 1\n"
 #define LAST_SECOND 253402300799u /* 9999-12-31T23:59:59Z */
 
 void manifest_name(struct manifest *m)
@@ -21,7 +23,7 @@ void manifest_name(struct manifest *m)
              m->sequence, text_utc_name(m->at, t));
 }
 
-/* At least `width` digits and a '-' behind them. */
+/* Parses at least `width` digits followed by '-'. */
 static const char *digits_dash(const char *s, size_t width, uint64_t *out)
 {
     size_t n = strspn(s, "0123456789");
@@ -45,223 +47,324 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
     return (size_t)(s + 16 - file);
 }
 
-json_t *manifest_point_json(const struct db_point *p)
+/* ---- members: the words behind them say why a manifest without them is damaged ---- */
+
+#define OF_NAME "its name and its content disagree"
+#define OF_FILE "no SHA-256 or file size in it"
+#define OF_TABLES "its list of tables is not whole"
+#define MANIFEST(kind, key, member, ...) JS_FIELD(struct manifest, kind, key, member, __VA_ARGS__)
+#define TABLE(kind, key, member, ...)                                                              \
+    JS_FIELD(struct manifest_table, kind, key, member, __VA_ARGS__)
+#define POINT(kind, key, member, ...) JS_FIELD(struct db_binlog_pos, kind, key, member, __VA_ARGS__)
+
+#define LEDGER(kind, key, member, ...)                                                             \
+    JS_FIELD(struct manifest_ledger, kind, key, member, __VA_ARGS__)
+
+/* In the summary too; the moment and the duration stand between these and the next. */
+static const struct js_field head_front[] = {
+    MANIFEST(TEXT, "name", name, OF_NAME),
+    MANIFEST(TEXT, "world", world, OF_NAME),
+    MANIFEST(NUMBER, "generation", generation, OF_NAME, 0, INT64_MAX),
+    MANIFEST(NUMBER, "sequence", sequence, OF_NAME, 0, INT64_MAX),
+};
+static const struct js_field head_rest[] = {
+    MANIFEST(TEXT, "method", method, NULL),
+    MANIFEST(NUMBER, "rows", rows, OF_TABLES, 0, INT64_MAX),
+    MANIFEST(NUMBER, "bytes", bytes, OF_TABLES, 0, INT64_MAX),
+    MANIFEST(NUMBER, "file_size", file_size, OF_FILE, 1, INT64_MAX),
+    MANIFEST(SHOWN, "rejected", rejected, NULL, 0, 0, true),
+};
+static const struct js_field moment[] = {
+    MANIFEST(SECONDS, "at_unix", at, "no time in it", 0, LAST_SECOND)};
+static const struct js_field body[] = {
+    MANIFEST(HEX, "sha256", sha256, OF_FILE),
+    MANIFEST(TEXT, "nonce", nonce, "no nonce in it"),
+    MANIFEST(TEXT, "schema", schema, NULL),
+    MANIFEST(SHOWN, "unlogged", unlogged, NULL, 0, 0, true),
+};
+#define COPY(kind, key, member, most_)                                                             \
+    JS_FIELD(struct manifest_copy, kind, key, member, .lack = "malformed 'offsite'", .most = most_)
+static const struct js_field copy[] = {
+    COPY(TEXT, "file", file, 0),
+    COPY(NUMBER, "size", size, INT64_MAX),
+    COPY(HEX, "sha256", sha256, 0),
+};
+static const struct js_field ledger[] = {
+    LEDGER(TEXT, "name", name, NULL),
+    LEDGER(STRING, "table", table, NULL),
+    LEDGER(NUMBER, "rolled_up", rolled_up, NULL, 0, INT64_MAX),
+    LEDGER(NUMBER, "end_id", end_id, NULL, 0, INT64_MAX),
+    LEDGER(NUMBER, "open", open, NULL, 0, INT64_MAX),
+};
+static const struct js_field table[] = {
+    TABLE(STRING, "name", name, OF_TABLES),
+    TABLE(STRING, "engine", engine, OF_TABLES),
+    TABLE(NUMBER, "rows", rows, OF_TABLES, 0, INT64_MAX),
+    TABLE(NUMBER, "bytes", bytes, OF_TABLES, 0, INT64_MAX),
+    TABLE(HEX, "columns_hash", columns_hash, OF_TABLES),
+    TABLE(HASH, "rows_hash", rows_hash, OF_TABLES),
+    TABLE(NUMBER, "offset", offset, OF_TABLES, 0, INT64_MAX),
+    TABLE(NUMBER, "length", length, OF_TABLES, 0, INT64_MAX),
+    /* The largest counters are stored as negative numbers. */
+    TABLE(NUMBER, "auto_increment", auto_increment, OF_TABLES, INT64_MIN, INT64_MAX),
+    TABLE(NUMBER, "data_length", data_length, NULL, 0, INT64_MAX),
+    TABLE(NUMBER, "index_length", index_length, NULL, 0, INT64_MAX),
+    TABLE(NUMBER, "max_data_length", max_data_length, NULL, INT64_MIN, INT64_MAX),
+};
+static const struct js_field point[] = {
+    POINT(TEXT, "file", file, NULL),
+    POINT(NUMBER, "pos", pos, NULL, 0, INT64_MAX),
+    POINT(TEXT, "gtid", gtid, NULL),
+    POINT(TEXT, "gtid_after", gtid_after, NULL, 0, 0, true),
+};
+
+/* An object of these members; NULL: a text is not UTF-8, which jansson rejects. */
+static json_t *object_of(const struct js_field *fields, size_t count, const void *from)
 {
-    if (!p->file[0])
-        return json_null();
-    json_t *o =
-        json_pack("{s:s, s:I, s:s}", "file", p->file, "pos", (json_int_t)p->pos, "gtid", p->gtid);
-    if (p->gtid_after[0])
-        json_object_set_new(o, "gtid_after", json_string(p->gtid_after));
-    return o;
+    json_t *o = json_object();
+    if (js_write(o, fields, count, from) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
-static json_t *table_json(const struct manifest_table *t)
+json_t *manifest_point_json(const struct db_binlog_pos *p)
 {
-    char hash[17];
-    snprintf(hash, sizeof hash, "%016" PRIx64, t->rows_hash);
-    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
-                     t->name, "engine", t->engine, "rows", (json_int_t)t->rows, "bytes",
-                     (json_int_t)t->bytes, "columns_hash", t->columns_hash, "rows_hash", hash,
-                     "offset", (json_int_t)t->offset, "length", (json_int_t)t->length,
-                     "auto_increment", (json_int_t)t->auto_increment, "data_length",
-                     (json_int_t)t->data_length, "index_length", (json_int_t)t->index_length,
-                     "max_data_length", (json_int_t)t->max_data_length);
+    return p->file[0] ? object_of(point, JS_COUNT(point), p) : json_null();
 }
 
-static json_t *server_json(const struct server_id *s)
+void manifest_read_point(const json_t *o, struct db_binlog_pos *p)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I}", "version", s->version, "vendor",
-                     strstr(s->version, "MariaDB") ? "MariaDB" : "MySQL", "hostname",
-                     js_clean(s->hostname), "datadir", js_clean(s->datadir), "uid", s->uid, "start",
-                     (json_int_t)s->start);
+    js_read(o, point, JS_COUNT(point), p);
 }
 
-json_t *manifest_summary(const struct manifest *m)
+/* The members common to the file and its summary; NULL: a text is not UTF-8. */
+static json_t *head_json(const struct manifest *m)
 {
     char at[TEXT_SHORT];
-    json_t *o =
-        json_pack("{s:s, s:s, s:I, s:I, s:s, s:I, s:f, s:s, s:I, s:I, s:I, s:I}", "name", m->name,
-                  "world", m->world, "generation", (json_int_t)m->generation, "sequence",
-                  (json_int_t)m->sequence, "at", text_utc(m->at, at), "at_unix",
-                  (json_int_t)(m->at.ms / 1000), "seconds", (double)m->took_ms / 1000.0, "method",
-                  m->method, "rows", (json_int_t)m->rows, "bytes", (json_int_t)m->bytes,
-                  "file_size", (json_int_t)m->file_size, "tables", (json_int_t)m->table_count);
-    if (m->rejected[0])
-        js_set_clean(o, "rejected", m->rejected);
+    json_t *o = object_of(head_front, JS_COUNT(head_front), m);
+    if (!o)
+        return NULL;
+    json_object_set_new(o, "at", json_string(text_utc(m->at, at)));
+    js_write(o, moment, JS_COUNT(moment), m);
+    json_object_set_new(o, "seconds", json_real((double)m->took_ms / 1000.0));
+    if (m->wait_known)
+        js_set_int(o, "wait_ms", m->wait_ms);
+    if (js_write(o, head_rest, JS_COUNT(head_rest), m) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+uint64_t manifest_world_rows(const struct manifest *m, const char *sentinel)
+{
+    const struct manifest_table *t = manifest_table(m, sentinel);
+    return m->rows - (t ? t->rows : 0);
+}
+
+struct manifest manifest_figures(const struct manifest *m, const char *sentinel)
+{
+    struct manifest out = *m;
+    out.rows = manifest_world_rows(m, sentinel);
+    for (size_t i = 0; i < m->table_count; i++)
+        if (strcasecmp(m->tables[i].engine, "MEMORY") == 0)
+            out.in_memory += m->tables[i].data_length + m->tables[i].index_length;
+    out.tables = NULL;
+    out.table_count = 0;
+    out.ledgers = NULL;
+    out.ledger_count = 0;
+    out.by_name = NULL;
+    out.parts = (struct manifest_parts){0};
+    return out;
+}
+
+json_t *manifest_summary(const struct manifest *m, const char *sentinel)
+{
+    uint64_t tables = m->table_count - (manifest_table(m, sentinel) != NULL);
+    json_t *o = head_json(m);
+    js_set_int(o, "rows", (int64_t)manifest_world_rows(m, sentinel));
+    js_set_int(o, "tables", (int64_t)tables);
     return o;
+}
+
+/* NULL: there are none. */
+static json_t *ledgers_json(const struct manifest *m)
+{
+    json_t *list = NULL;
+    for (size_t i = 0; i < m->ledger_count; i++) {
+        if (!m->ledgers[i].counted)
+            continue;
+        list = list ? list : json_array();
+        json_array_append_new(list, object_of(ledger, JS_COUNT(ledger), &m->ledgers[i]));
+    }
+    return list;
+}
+
+static json_t *parts_json(const struct manifest *m)
+{
+    const struct manifest_parts *p = &m->parts;
+    json_t *list = json_array();
+    char hex[SHA256_HEX];
+    for (size_t i = 0; i < p->count; i++) {
+        text_hex(p->sha256[i], SHA256_BYTES, hex);
+        json_array_append_new(list, json_string(hex));
+    }
+    return json_pack("{s:s, s:I, s:o}", "file_sha256", m->sha256, "bytes", (json_int_t)p->bytes,
+                     "sha256", list);
 }
 
 json_t *manifest_json(const struct manifest *m)
 {
-    json_t *o = manifest_summary(m), *tables = json_array();
-    int missing = 0; /* jansson takes no text that is not UTF-8 */
+    json_t *o = head_json(m), *tables = json_array();
+    int missing = 0;
     for (size_t i = 0; i < m->table_count; i++)
-        missing |= json_array_append_new(tables, table_json(&m->tables[i]));
+        missing |= json_array_append_new(tables, object_of(table, JS_COUNT(table), &m->tables[i]));
     missing |= json_object_set_new(o, "tables", tables);
+    json_t *ledgers = ledgers_json(m);
+    if (ledgers)
+        json_object_set_new(o, "ledgers", ledgers);
     missing |= json_object_set_new(o, "format", json_integer(MANIFEST_FORMAT));
-    missing |= json_object_set_new(o, "schema", json_string(m->schema));
-    missing |= json_object_set_new(o, "server", server_json(&m->server));
+    missing |= js_write(o, body, JS_COUNT(body), m);
+    missing |= json_object_set_new(
+        o, "server",
+        json_pack("{s:s, s:s, s:o, s:o, s:s, s:I}", "version", m->server.version, "vendor",
+                  strstr(m->server.version, "MariaDB") ? "MariaDB" : "MySQL", "hostname",
+                  js_clean(m->server.hostname), "datadir", js_clean(m->server.datadir), "uid",
+                  m->server.uid, "start", (json_int_t)m->server.start));
     missing |= json_object_set_new(o, "start_point", manifest_point_json(&m->start));
     missing |= json_object_set_new(o, "end_point", manifest_point_json(&m->end));
-    if (m->log_born)
-        missing |= json_object_set_new(o, "log_born", json_integer(m->log_born));
-    missing |= json_object_set_new(o, "nonce", json_string(m->nonce));
+    if (m->log_created_at)
+        js_set_int(o, "log_born", m->log_created_at);
     missing |= json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
-    missing |= json_object_set_new(o, "sha256", json_string(m->sha256));
+    if (m->copy.file[0])
+        missing |= json_object_set_new(o, "offsite", object_of(copy, JS_COUNT(copy), &m->copy));
+    if (m->parts.count)
+        missing |= json_object_set_new(o, "parts", parts_json(m));
     if (!missing)
         return o;
     json_decref(o);
     return NULL;
 }
 
-/* Of all that it says, whatever spaces and order it is written with. */
+/* The checksum of the content, independent of whitespace and the order of keys. */
 static bool checksum_of(const json_t *o, char out[SHA256_HEX])
 {
     static const char *const without[] = {"checksum", "hmac", NULL};
-    char *s = js_canonical(o, without);
+    SCOPED(xfree) char *s = js_canonical(o, without);
     unsigned char md[EVP_MAX_MD_SIZE];
     bool ok = s && EVP_Digest(s, strlen(s), md, NULL, EVP_sha256(), NULL) == 1;
     if (ok)
         text_hex(md, SHA256_HEX / 2, out);
-    free(s);
     return ok;
 }
 
 int manifest_sign(json_t *o)
 {
-    char sum[SHA256_HEX], hex[SHA256_HEX];
-    if (!checksum_of(o, sum) || json_object_set_new(o, "checksum", json_string(sum)) < 0)
-        return -1;
-    if (!seal_on())
-        return 0;
-    return seal_make(o, hex) == 0 ? json_object_set_new(o, "hmac", json_string(hex)) : -1;
+    char sum[SHA256_HEX];
+    bool summed = checksum_of(o, sum) && json_object_set_new(o, "checksum", json_string(sum)) == 0;
+    return summed ? signature_add(o, SIGNED_FRONT) : -1;
+}
+
+char *manifest_text(const struct manifest *m, struct err *e)
+{
+    json_auto_t *o = manifest_json(m);
+    bool is_signed = o && manifest_sign(o) == 0;
+    char *s = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    if (s && is_signed && strlen(s) <= MANIFEST_MAX)
+        return s;
+    if (s && !is_signed)
+        err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: libcrypto hashes nothing");
+    else if (!s)
+        err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
+    else
+        err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: %zu tables are too many for it",
+                m->table_count);
+    free(s);
+    return NULL;
 }
 
 int manifest_write(int dirfd, const struct manifest *m, struct err *e)
 {
-    json_t *o = manifest_json(m);
-    bool is_signed = o && manifest_sign(o) == 0;
-    char *s = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    char *file = xasprintf("%s.json", m->name);
-    int rc;
-    if (s && !is_signed)
-        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: libcrypto hashes nothing");
-    else if (!s)
-        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: a name is not UTF-8");
-    else if (strlen(s) > MANIFEST_MAX)
-        rc = err_set(e, ERR_SYSTEM, 0, "cannot write the manifest: %zu tables are too many for it",
-                     m->table_count);
-    else
-        rc = file_commit(dirfd, file, s, strlen(s), 0600, e);
-    free(file);
-    free(s);
-    json_decref(o);
-    return rc;
+    SCOPED(xfree) char *s = manifest_text(m, e);
+    SCOPED(xfree) char *file = xasprintf("%s.json", m->name);
+    return s ? file_commit(dirfd, file, s, strlen(s), 0600, e) : -1;
 }
 
-/* Only what restore and verify do not rely on may be missing. */
-static bool read_count(const json_t *o, const char *key, uint64_t *out)
+static int by_name(const void *a, const void *b, void *tables)
 {
-    const json_t *v = json_object_get(o, key);
-    *out = (uint64_t)json_integer_value(v);
-    return json_is_integer(v) && json_integer_value(v) >= 0;
-}
-
-static bool read_text(const json_t *o, const char *key, char *out, size_t size)
-{
-    js_copy(o, key, out, size);
-    return json_is_string(json_object_get(o, key)) && strcmp(out, js_text(o, key)) == 0;
-}
-
-static bool read_hex(const json_t *o, const char *key, char *out, size_t size)
-{
-    return read_text(o, key, out, size) && strlen(out) == size - 1 &&
-           strspn(out, "0123456789abcdef") == size - 1;
-}
-
-void manifest_read_point(const json_t *o, struct db_point *p)
-{
-    js_copy(o, "file", p->file, sizeof p->file);
-    js_copy(o, "gtid", p->gtid, sizeof p->gtid);
-    js_copy(o, "gtid_after", p->gtid_after, sizeof p->gtid_after);
-    p->pos = (uint64_t)js_number(o, "pos", 0);
-}
-
-static bool read_server(const json_t *o, struct server_id *s)
-{
-    s->start = js_number(o, "start", 0);
-    js_copy(o, "uid", s->uid, sizeof s->uid);
-    js_copy(o, "hostname", s->hostname, sizeof s->hostname);
-    js_copy(o, "datadir", s->datadir, sizeof s->datadir);
-    js_copy(o, "version", s->version, sizeof s->version);
-    return s->start > 0; /* a loss is proven with it */
-}
-
-static bool read_table(const json_t *o, struct manifest_table *t)
-{
-    char rows_hash[17];
-    *t = (struct manifest_table){.name = xstrdup(js_text(o, "name")),
-                                 .engine = xstrdup(js_text(o, "engine"))};
-    bool whole = t->name[0] && t->engine[0] && read_count(o, "rows", &t->rows) &&
-                 read_count(o, "bytes", &t->bytes) && read_count(o, "offset", &t->offset) &&
-                 read_count(o, "length", &t->length) && read_hex(o, "rows_hash", rows_hash, 17) &&
-                 read_hex(o, "columns_hash", t->columns_hash, 17) &&
-                 json_is_integer(json_object_get(o, "auto_increment"));
-    t->rows_hash = whole ? strtoull(rows_hash, NULL, 16) : 0;
-    /* The largest counters stand there as negative numbers. */
-    t->auto_increment = (uint64_t)js_number(o, "auto_increment", 0);
-    t->data_length = (uint64_t)js_number(o, "data_length", 0);
-    t->index_length = (uint64_t)js_number(o, "index_length", 0);
-    t->max_data_length = (uint64_t)js_number(o, "max_data_length", 0);
-    return whole;
+    const struct manifest_table *t = tables;
+    return strcmp(t[*(const uint32_t *)a].name, t[*(const uint32_t *)b].name);
 }
 
 static bool read_tables(const json_t *list, struct manifest *m)
 {
+    size_t n = json_array_size(list);
+    uint64_t rows = 0;
     if (!json_is_array(list))
         return false;
-    size_t n = json_array_size(list);
     m->tables = xcalloc(n, sizeof *m->tables);
-    uint64_t rows = 0;
-    while (m->table_count < n) {
+    for (; m->table_count < n; m->table_count++) {
         struct manifest_table *t = &m->tables[m->table_count];
-        if (!read_table(json_array_get(list, m->table_count++), t))
+        if (js_read(json_array_get(list, m->table_count), table, JS_COUNT(table), t)) {
+            m->table_count++; /* to be freed */
             return false;
+        }
         rows += t->rows;
     }
+    m->by_name = xcalloc(n, sizeof *m->by_name);
+    for (size_t i = 0; i < n; i++)
+        m->by_name[i] = (uint32_t)i;
+    qsort_r(m->by_name, n, sizeof *m->by_name, by_name, m->tables);
     return rows == m->rows;
 }
 
-static void read_telling(const json_t *o, struct manifest *m)
+/* Older versions write none. */
+static void read_ledgers(const json_t *list, struct manifest *m)
 {
-    double seconds = json_number_value(json_object_get(o, "seconds"));
-    m->took_ms = seconds > 0 && seconds < 1e12 ? (int64_t)(seconds * 1000 + 0.5) : 0;
-    js_copy(o, "schema", m->schema, sizeof m->schema);
-    js_copy(o, "method", m->method, sizeof m->method);
-    js_copy(o, "rejected", m->rejected, sizeof m->rejected);
-    m->all = strcmp(js_text(o, "engines"), "all") == 0;
-    manifest_read_point(json_object_get(o, "start_point"), &m->start);
-    manifest_read_point(json_object_get(o, "end_point"), &m->end);
-    int64_t born = js_number(o, "log_born", 0);
-    m->log_born = born > 0 && born <= UINT32_MAX ? (uint32_t)born : 0;
+    size_t n = json_array_size(list);
+    m->ledgers = n ? xcalloc(n, sizeof *m->ledgers) : NULL;
+    for (; m->ledger_count < n; m->ledger_count++) {
+        struct manifest_ledger *l = &m->ledgers[m->ledger_count];
+        js_read(json_array_get(list, m->ledger_count), ledger, JS_COUNT(ledger), l);
+        l->counted = true;
+    }
 }
 
-/* The number of the format is in the checksum too, and no single bit makes of it that of the format
- * which had none. */
+/* Manifests of older versions have no parts. Parts of another file are ignored: a tool that
+ * rewrites a dump and does not know of parts leaves the old ones in its manifest. An incomplete
+ * list means that the manifest is damaged. */
+static bool read_parts(const json_t *o, const char *file_sha256, struct manifest_parts *p)
+{
+    const json_t *list = json_object_get(o, "sha256");
+    int64_t bytes = js_number(o, "bytes", 0);
+    if (!o || strcmp(js_text(o, "file_sha256"), file_sha256) != 0)
+        return true;
+    if (bytes < PART_MIN || bytes > GUNZIP_PART_MAX || !json_array_size(list))
+        return false;
+    p->bytes = (uint32_t)bytes;
+    p->sha256 = xcalloc(json_array_size(list), SHA256_BYTES);
+    for (; p->count < json_array_size(list); p->count++) {
+        const char *hex = json_string_value(json_array_get(list, p->count));
+        if (!text_unhex(hex ? hex : "", p->sha256[p->count], SHA256_BYTES))
+            return false;
+    }
+    return true;
+}
+
+/* The checksum covers the format number too, and no single flipped bit turns it into that of the
+ * format without a checksum. */
 static int check_format(const json_t *o, struct err *e)
 {
-    char told[SHA256_HEX], is[SHA256_HEX];
+    char is[SHA256_HEX];
     int64_t format = js_number(o, "format", 0);
     if (format == MANIFEST_UNCHECKED)
         return 0;
     if (format != MANIFEST_FORMAT)
         return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d", format,
                        MANIFEST_FORMAT);
-    bool told_it = read_hex(o, "checksum", told, sizeof told);
-    if (!checksum_of(o, is)) /* not read, rather than damaged: those are removed */
+    if (!checksum_of(o, is)) /* not ERR_DAMAGED: damaged dumps are deleted */
         return err_sys(e, ENOMEM, "cannot check its checksum");
-    if (!told_it || strcmp(told, is) != 0)
+    if (strcmp(js_text(o, "checksum"), is) != 0)
         return err_set(e, ERR_DAMAGED, 0,
                        "it does not say what was written: its checksum is wrong");
     return 0;
@@ -269,60 +372,66 @@ static int check_format(const json_t *o, struct err *e)
 
 static int read_fields(const json_t *o, const char *name, struct manifest *m, struct err *e)
 {
-    uint64_t generation, sequence, at;
+    uint64_t generation, sequence;
     if (check_format(o, e) < 0)
         return -1;
-    bool named = read_text(o, "name", m->name, sizeof m->name) &&
-                 read_text(o, "world", m->world, sizeof m->world) &&
-                 read_count(o, "generation", &m->generation) &&
-                 read_count(o, "sequence", &m->sequence);
+    const char *lack = js_read(o, head_front, JS_COUNT(head_front), m);
     size_t len = manifest_parse_name(m->name, m->world, &generation, &sequence);
-    if (!named || strcmp(m->name, name) != 0 || len == 0 || m->name[len] ||
-        generation != m->generation || sequence != m->sequence)
-        return err_set(e, ERR_DAMAGED, 0, "its name and its content disagree");
-    if (!read_count(o, "at_unix", &at) || at > LAST_SECOND)
-        return err_set(e, ERR_DAMAGED, 0, "no time in it");
-    m->at.ms = (int64_t)at * 1000;
-    if (!read_hex(o, "sha256", m->sha256, sizeof m->sha256) ||
-        !read_count(o, "file_size", &m->file_size) || m->file_size == 0)
-        return err_set(e, ERR_DAMAGED, 0, "no SHA-256 or file size in it");
-    if (!read_text(o, "nonce", m->nonce, sizeof m->nonce))
-        return err_set(e, ERR_DAMAGED, 0, "no nonce in it");
-    if (!read_server(json_object_get(o, "server"), &m->server))
-        return err_set(e, ERR_DAMAGED, 0, "no server start time in it");
-    if (!read_count(o, "rows", &m->rows) || !read_count(o, "bytes", &m->bytes) ||
-        !read_tables(json_object_get(o, "tables"), m))
-        return err_set(e, ERR_DAMAGED, 0, "its list of tables is not whole");
-    read_telling(o, m);
+    if (!lack && (strcmp(m->name, name) != 0 || len == 0 || m->name[len] ||
+                  generation != m->generation || sequence != m->sequence))
+        lack = OF_NAME;
+    lack = lack ? lack : js_read(o, moment, JS_COUNT(moment), m);
+    lack = lack ? lack : js_read(o, body, JS_COUNT(body), m);
+    server_from_json(json_object_get(o, "server"), &m->server);
+    if (!lack && m->server.start <= 0) /* the proof of a loss uses it */
+        lack = "no server start time in it";
+    lack = lack ? lack : js_read(o, head_rest, JS_COUNT(head_rest), m);
+    if (!lack && !read_tables(json_object_get(o, "tables"), m))
+        lack = OF_TABLES;
+    if (!lack && !read_parts(json_object_get(o, "parts"), m->sha256, &m->parts))
+        lack = "its list of the file's parts is not whole";
+    if (lack)
+        return err_set(e, ERR_DAMAGED, 0, "%s", lack);
+    read_ledgers(json_object_get(o, "ledgers"), m);
+    lack = json_object_get(o, "offsite")
+               ? js_read(json_object_get(o, "offsite"), copy, JS_COUNT(copy), &m->copy)
+               : NULL;
+    if (lack)
+        return err_set(e, ERR_DAMAGED, 0, "%s", lack);
+    double seconds = json_number_value(json_object_get(o, "seconds"));
+    m->took_ms = seconds > 0 && seconds < 1e12 ? (int64_t)(seconds * 1000 + 0.5) : 0;
+    m->wait_ms = js_within(o, "wait_ms", 0, INT64_MAX, -1);
+    m->wait_known = m->wait_ms >= 0;
+    m->all = strcmp(js_text(o, "engines"), "all") == 0;
+    manifest_read_point(json_object_get(o, "start_point"), &m->start);
+    manifest_read_point(json_object_get(o, "end_point"), &m->end);
+    m->log_created_at = (uint32_t)js_within(o, "log_born", 0, UINT32_MAX, 0);
     return 0;
+}
+
+int manifest_parse(const char *text, size_t len, const char *name, struct manifest *m,
+                   struct err *e)
+{
+    json_error_t je;
+    *m = (struct manifest){0};
+    json_auto_t *o = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+    if (!json_is_object(o))
+        return err_set(e, ERR_DAMAGED, 0, "manifest %s.json: not JSON: %s", name, je.text);
+    int rc = read_fields(o, name, m, e);
+    m->signature = signature_check(o, SIGNED_FRONT);
+    if (rc == 0)
+        return 0;
+    manifest_free(m);
+    return err_step(e, "manifest %s.json", name);
 }
 
 int manifest_read(int dirfd, const char *name, struct manifest *m, struct err *e)
 {
     *m = (struct manifest){0};
-    struct buf b = {0};
-    char *file = xasprintf("%s.json", name);
-    int rc = -1;
-    json_t *o = NULL;
-    if (file_read(dirfd, file, MANIFEST_MAX, &b, e) < 0)
-        goto out;
-    json_error_t je;
-    o = json_loadb(b.p, b.len, JSON_REJECT_DUPLICATES, &je);
-    if (!json_is_object(o)) {
-        err_set(e, ERR_DAMAGED, 0, "manifest %s: not JSON: %s", file, je.text);
-        goto out;
-    }
-    rc = read_fields(o, name, m, e);
-    m->seal = seal_check(o);
-    if (rc < 0)
-        err_step(e, "manifest %s", file);
-out:
-    if (rc < 0)
-        manifest_free(m);
-    json_decref(o);
-    free(file);
-    buf_free(&b);
-    return rc;
+    SCOPED(buf_free) struct buf b = {0};
+    SCOPED(xfree) char *file = xasprintf("%s.json", name);
+    return file_read(dirfd, file, MANIFEST_MAX, &b, e) < 0 ? -1
+                                                           : manifest_parse(b.p, b.len, name, m, e);
 }
 
 void manifest_free(struct manifest *m)
@@ -332,20 +441,39 @@ void manifest_free(struct manifest *m)
         free(m->tables[i].engine);
     }
     free(m->tables);
+    for (size_t i = 0; i < m->ledger_count; i++)
+        free(m->ledgers[i].table);
+    free(m->ledgers);
+    free(m->by_name);
+    free(m->parts.sha256);
     *m = (struct manifest){0};
 }
 
 const struct manifest_table *manifest_table(const struct manifest *m, const char *name)
 {
-    for (size_t i = 0; i < m->table_count; i++)
+    size_t from = 0, to = m->table_count;
+    for (size_t i = 0; i < to && !m->by_name; i++)
         if (strcmp(m->tables[i].name, name) == 0)
             return &m->tables[i];
+    while (m->by_name && from < to) {
+        size_t middle = from + (to - from) / 2;
+        const struct manifest_table *t = &m->tables[m->by_name[middle]];
+        int order = strcmp(name, t->name);
+        if (order == 0)
+            return t;
+        if (order < 0)
+            to = middle;
+        else
+            from = middle + 1;
+    }
     return NULL;
 }
 
 struct manifest_table *manifest_add(struct manifest *m, const struct db_table *t)
 {
-    m->tables = xrealloc(m->tables, (m->table_count + 1) * sizeof *m->tables);
+    m->tables = xgrow(m->tables, m->table_count, sizeof *m->tables);
+    free(m->by_name);
+    m->by_name = NULL;
     struct manifest_table *x = &m->tables[m->table_count++];
     *x = (struct manifest_table){.name = xstrdup(t->name),
                                  .engine = xstrdup(t->engine),

@@ -2,12 +2,12 @@
 
 #include <stdlib.h>
 
-#include "core/text.h"
+#include "base/text.h"
 
 #define HOUR_MS INT64_C(3600000)
 #define DAY_MS (24 * HOUR_MS)
 
-/* What the rules look at: the intact items, newest first. */
+/* What the rules apply to: the intact items, newest first. */
 struct intact {
     struct retention_item **list;
     size_t n;
@@ -30,27 +30,13 @@ static int newest_first(const void *left, const void *right)
     return by_order ? by_order : (b->at.ms > a->at.ms) - (b->at.ms < a->at.ms);
 }
 
+/* Rounds down for times before 1970 too. */
 static int64_t floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
 }
 
-static int64_t bucket_hour(wall_t t)
-{
-    return floor_div(t.ms, HOUR_MS);
-}
-
-static int64_t bucket_day(wall_t t)
-{
-    return floor_div(t.ms, DAY_MS);
-}
-
-/* Day 0 was a Thursday. */
-static int64_t bucket_week(wall_t t)
-{
-    return floor_div(bucket_day(t) + 3, 7);
-}
-
+/* At least one is kept, even with keep_last = 0: the newest intact dump is never deleted. */
 static void keep_last(struct intact *in, unsigned count)
 {
     unsigned kept = 0;
@@ -66,13 +52,16 @@ static void keep_within(struct intact *in, int64_t ms, wall_t now)
 {
     for (size_t i = 0; i < in->n; i++) {
         struct retention_item *it = in->list[i];
-        /* Unsigned: whatever the two clocks said, the difference fits. */
+        /* Unsigned, so that the difference of any two clock values fits. */
         if (it->at.ms > now.ms || (uint64_t)now.ms - (uint64_t)it->at.ms <= (uint64_t)ms)
             it->keep = true;
     }
 }
 
-static void keep_buckets(struct intact *in, unsigned count, int64_t (*bucket)(wall_t), wall_t now)
+/* The list is newest first, so the first dump of each bucket is the one that represents it. Buckets
+ * are `group` units long; the first one begins `shift` units before 1970. */
+static void keep_buckets(struct intact *in, unsigned count, int64_t unit, int group, int shift,
+                         wall_t now)
 {
     size_t room = count < in->n ? count : in->n, used = 0;
     int64_t *seen = xcalloc(room, sizeof *seen);
@@ -80,7 +69,7 @@ static void keep_buckets(struct intact *in, unsigned count, int64_t (*bucket)(wa
         struct retention_item *it = in->list[i];
         if (it->at.ms > now.ms)
             continue;
-        int64_t b = bucket(it->at);
+        int64_t b = floor_div(floor_div(it->at.ms, unit) + shift, group);
         size_t k = 0;
         while (k < used && seen[k] != b)
             k++;
@@ -92,6 +81,7 @@ static void keep_buckets(struct intact *in, unsigned count, int64_t (*bucket)(wa
     free(seen);
 }
 
+/* Dumps with the same (generation, sequence) are kept or deleted together. */
 static void share_fate(struct intact *in)
 {
     for (size_t i = 0, end; i < in->n; i = end) {
@@ -115,9 +105,9 @@ void retention_choose(struct retention_item *items, size_t n, const struct confi
     qsort(in.list, in.n, sizeof(struct retention_item *), newest_first);
     keep_last(&in, rule->keep_last);
     keep_within(&in, rule->keep_within, now);
-    keep_buckets(&in, rule->keep_hourly, bucket_hour, now);
-    keep_buckets(&in, rule->keep_daily, bucket_day, now);
-    keep_buckets(&in, rule->keep_weekly, bucket_week, now);
+    keep_buckets(&in, rule->keep_hourly, HOUR_MS, 1, 0, now);
+    keep_buckets(&in, rule->keep_daily, DAY_MS, 1, 0, now);
+    keep_buckets(&in, rule->keep_weekly, DAY_MS, 7, 3, now); /* day 0 was a Thursday */
     share_fate(&in);
     for (size_t i = 0; i < n; i++)
         if (!items[i].intact)

@@ -1,9 +1,9 @@
-/* Which dumps may go. Pure. Never the newest intact one, never one newer than it, never one of the
- * last `keep_last` intact ones; ages count from the wall times in the manifests relative to `now`,
- * and a dump "from the future" (clock jump) is kept, and takes no place from others.
+/* Decides which dumps may be deleted. Pure. Never the newest intact one, one newer than it, or one
+ * of the last `keep_last` intact ones. Ages are the wall times in the manifests relative to `now`;
+ * a dump "from the future" (clock jump) is kept and does not count towards any limit.
  *
- * An hour, a day, a week (from Monday) is a UTC bucket of a dump's wall time; the newest dump of a
- * bucket represents it, and the `keep_hourly`, `keep_daily`, `keep_weekly` newest buckets that hold
+ * Hours, days and weeks (from Monday) are UTC buckets of a dump's wall time. The newest dump of a
+ * bucket represents it, and the `keep_hourly`, `keep_daily` and `keep_weekly` newest buckets with
  * an intact dump are kept: a world that made no dumps for a month still has its seven days. */
 #ifndef WK_STORE_RETENTION_H
 #define WK_STORE_RETENTION_H
@@ -12,10 +12,10 @@
 #include <stddef.h>
 
 #include "config/config.h"
-#include "core/clock.h"
+#include "base/clock.h"
 
 struct retention_item {
-    uint64_t generation, sequence; /* the order; never the time */
+    uint64_t generation, sequence; /* the order of dumps; times are not used for it */
     wall_t at;
     bool intact; /* has a manifest and was not found damaged */
     bool keep;   /* out */
@@ -23,7 +23,7 @@ struct retention_item {
 
 /* `items` in any order; sets `keep` of each. Items that are not intact are kept unless an intact
  * one with a higher (generation, sequence) exists. Two intact ones with the same (generation,
- * sequence) count as one and share their fate. */
+ * sequence) count as one: both are kept or neither is. */
 void retention_choose(struct retention_item *items, size_t n, const struct config_retention *rule,
                       wall_t now);
 

@@ -1,94 +1,112 @@
 #include "store/state.h"
 
-#include <errno.h>
+#include <openssl/rand.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "core/fault.h"
-#include "core/file.h"
-#include "core/js.h"
-#include "core/text.h"
+#include "base/fault.h"
+#include "base/js.h"
+#include "base/text.h"
+#include "store/kept.h"
 
 #define STATE_MAX (64u << 10)
-#define PENDING_MAX (16u << 20)
 
-/* 1: read; 0: not there; -1: there but not usable. */
-static int load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
-{
-    struct buf b = {0};
-    struct err why = {0};
-    *out = NULL;
-    int rc = file_read(dirfd, name, limit, &b, &why);
-    if (rc == 0) {
-        *out = json_loadb(b.p, b.len, 0, NULL);
-        rc = json_is_object(*out)
-                 ? 1
-                 : err_set(&why, ERR_DAMAGED, 0, "%s is not what it should be", name);
-    } else if (why.num == ENOENT) {
-        rc = 0;
-    }
-    if (rc < 0) {
-        json_decref(*out);
-        *out = NULL;
-        if (e)
-            *e = why;
-    }
-    buf_free(&b);
-    return rc;
-}
+#define STATE(kind, key, member, ...) JS_FIELD(struct state, kind, key, member, __VA_ARGS__)
 
-/* What could not be read again is not written. */
-static int save(int dirfd, const char *name, size_t limit, json_t *o, struct err *e)
-{
-    char *s = json_dumps(o, JSON_INDENT(1));
-    int rc;
-    if (!s)
-        rc = err_set(e, ERR_SYSTEM, 0, "cannot write %s: a name is not UTF-8", name);
-    else if (strlen(s) > limit)
-        rc = err_set(e, ERR_SYSTEM, EFBIG, "cannot write %s: it would take %zu bytes", name,
-                     strlen(s));
-    else
-        rc = file_commit(dirfd, name, s, strlen(s), 0600, e);
-    free(s);
-    json_decref(o);
-    return rc;
-}
+/* Times are milliseconds since 1970. A key that a file of an older version lacks reads as zero, so zero must
+ * mean "not known" or "never" for each. */
+static const struct js_field fields[] = {
+    STATE(TEXT, "world", world, NULL),
+    STATE(FLAG, "known", known, NULL),
+    STATE(SHOWN, "nonce", nonce, NULL),
+    STATE(TEXT, "next_nonce", next, NULL),
+    STATE(NUMBER, "generation", generation, NULL, 0, DB_GENERATION_MAX),
+    STATE(NUMBER, "alive_at", alive_at, NULL, 0, CLOCK_WALL_MAX),
+    STATE(FLAG, "paused", paused, NULL),
+    STATE(NUMBER, "pause_until", pause_until, NULL, 0, CLOCK_WALL_MAX),
+    STATE(NUMBER, "endless_since", endless_since, NULL, 0, CLOCK_WALL_MAX),
+    STATE(SHOWN, "last_restore", last_restore, NULL),
+    STATE(SHOWN, "gaps", gaps, NULL),
+    STATE(TEXT, "made_nonce", made.nonce, NULL),
+    STATE(SHOWN, "made_dump", made.dump, NULL),
+    STATE(SHOWN, "made_file", made.upto.file, NULL),
+    STATE(NUMBER, "made_pos", made.upto.pos, NULL, 0, INT64_MAX),
+    STATE(FLAG, "made_followed", made.followed, NULL),
+    STATE(FLAG, "followed", followed, NULL),
+    STATE(FLAG, "watched", watched, NULL),
+    STATE(FLAG, "drill_ran", drill.ran, NULL),
+    STATE(NUMBER, "drill_at", drill.at, NULL, 0, CLOCK_WALL_MAX),
+    STATE(SHOWN, "last_drill", drill.last, NULL),
+    STATE(FLAG, "verify_ran", verify.ran, NULL),
+    STATE(NUMBER, "verify_at", verify.at, NULL, 0, CLOCK_WALL_MAX),
+    STATE(SHOWN, "last_verify", verify.last, NULL),
+    STATE(NUMBER, "watched_at", watched_at, NULL, 0, CLOCK_WALL_MAX),
+    STATE(SHOWN, "holder", holder, NULL),
+    STATE(NUMBER, "lease_number", lease_number, NULL, 0, DB_GENERATION_MAX),
+};
+
+static const char *const roles[] = {[ROLE_PRIMARY] = "primary", [ROLE_STANDBY] = "standby"};
 
 json_t *state_json(const struct state *s)
 {
-    return json_pack("{s:s, s:b, s:o, s:I, s:{s:I, s:o, s:o, s:o, s:o}, s:I, s:b, s:I, s:o, s:o}",
-                     "world", s->world, "known", s->known, "nonce", js_clean(s->nonce),
-                     "generation", (json_int_t)s->generation, "server", "start",
-                     (json_int_t)s->server.start, "uid", js_clean(s->server.uid), "hostname",
-                     js_clean(s->server.hostname), "datadir", js_clean(s->server.datadir),
-                     "version", js_clean(s->server.version), "alive_at", (json_int_t)s->alive_at.ms,
-                     "paused", s->paused, "pause_until", (json_int_t)s->pause_until.ms,
-                     "last_restore", js_clean(s->last_restore), "gaps", js_clean(s->gaps));
+    json_t *o = json_object();
+    js_write(o, fields, JS_COUNT(fields), s);
+    json_object_set_new(o, "server", server_json(&s->server));
+    if (s->role != ROLE_UNSAID)
+        json_object_set_new(o, "role", json_string(roles[s->role]));
+    return o;
 }
 
-static uint64_t read_generation(const json_t *o)
+static void state_from_json(const json_t *o, struct state *out)
 {
-    int64_t n = js_number(o, "generation", 0);
-    return n > 0 ? (uint64_t)n : 0;
+    *out = (struct state){0};
+    js_read(o, fields, JS_COUNT(fields), out);
+    server_from_json(json_object_get(o, "server"), &out->server);
+    for (enum state_role r = ROLE_PRIMARY; r <= ROLE_STANDBY; r++)
+        if (strcmp(js_text(o, "role"), roles[r]) == 0)
+            out->role = r;
 }
 
-void state_from_json(const json_t *o, struct state *out)
+bool state_standby(const struct state *s, const struct config *c)
 {
-    const json_t *server = json_object_get(o, "server");
-    *out = (struct state){.known = js_flag(o, "known"), .paused = js_flag(o, "paused")};
-    js_copy(o, "world", out->world, sizeof out->world);
-    js_copy(o, "nonce", out->nonce, sizeof out->nonce);
-    js_copy(o, "last_restore", out->last_restore, sizeof out->last_restore);
-    js_copy(o, "gaps", out->gaps, sizeof out->gaps);
-    out->generation = read_generation(o);
-    out->alive_at.ms = js_number(o, "alive_at", 0);
-    out->pause_until.ms = js_number(o, "pause_until", 0);
-    out->server.start = js_number(server, "start", 0);
-    js_copy(server, "uid", out->server.uid, sizeof out->server.uid);
-    js_copy(server, "hostname", out->server.hostname, sizeof out->server.hostname);
-    js_copy(server, "datadir", out->server.datadir, sizeof out->server.datadir);
-    js_copy(server, "version", out->server.version, sizeof out->server.version);
+    return c->standby.given && (s->role == ROLE_STANDBY || (s->role == ROLE_UNSAID && !s->known));
+}
+
+int state_holder(struct state *s, struct err *e)
+{
+    unsigned char random[8];
+    char host[64] = "", hex[2 * sizeof random + 1];
+    gethostname(host, sizeof host - 1);
+    size_t len = strlen(host);
+    if (len && strncmp(s->holder, host, len) == 0 && s->holder[len] == '/')
+        return 0;
+    if (RAND_bytes(random, sizeof random) != 1)
+        return err_set(e, ERR_SYSTEM, 0, "no random numbers");
+    text_hex(random, sizeof random, hex);
+    SCOPED(buf_free) struct buf clean = {0};
+    text_clean(&clean, host, sizeof host);
+    snprintf(s->holder, sizeof s->holder, "%s/%s", clean.p, hex);
+    return 1;
+}
+
+int state_keep_holder(struct state *s, int dirfd, struct err *e)
+{
+    int made = state_holder(s, e);
+    return made < 0 || (made > 0 && state_save(dirfd, s, e) < 0) ? -1 : 0;
+}
+
+void state_restored(struct state *s, const struct state_made *made)
+{
+    if (strcmp(s->made.nonce, made->nonce) == 0) /* its outcome was noted in full */
+        return;
+    s->made = *made;
+    json_auto_t *o =
+        json_pack("{s:o, s:b, s:o, s:n, s:n, s:n, s:n, s:n, s:n}", "at", js_time(clock_wall()),
+                  "ok", true, "dump", made->dump[0] ? js_clean(made->dump) : json_null(), "rows",
+                  "seconds", "lost_seconds", "lost_seconds_max", "restored_to", "outage_seconds");
+    SCOPED(xfree) char *text = json_dumps(o, JSON_COMPACT);
+    snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
 }
 
 int state_is_of(const struct state *s, const char *world, const char *dir, struct err *e)
@@ -96,181 +114,33 @@ int state_is_of(const struct state *s, const char *world, const char *dir, struc
     if (!s->world[0] || strcmp(s->world, world) == 0)
         return 0;
     err_set(e, ERR_REFUSED, 0, "%s is the directory of world %s, not of %s", dir, s->world, world);
-    err_hint(e,
-             "[dump] dir: a directory of its own for each world; where world %s was renamed: "
-             "remove %s/state.json",
-             s->world, dir);
-    return -1;
+    return err_hint(
+        e,
+        "[dump] dir: a directory of its own for each world; where world %s was renamed: "
+        "remove %s/state.json, and worldkeeper --init --force takes its sentinel over",
+        s->world, dir);
 }
 
 int state_load(int dirfd, struct state *out, struct err *e)
 {
     json_t *o;
     *out = (struct state){0};
-    int rc = load(dirfd, "state.json", STATE_MAX, &o, e);
+    int rc = kept_load(dirfd, "state.json", STATE_MAX, &o, e);
     if (rc == 1)
         state_from_json(o, out);
     json_decref(o);
     return rc < 0 ? -1 : 0;
 }
 
+int state_sign(int dirfd, struct err *e)
+{
+    return kept_sign(dirfd, "state.json", STATE_MAX, e);
+}
+
 int state_save(int dirfd, const struct state *s, struct err *e)
 {
-    int rc = save(dirfd, "state.json", STATE_MAX, state_json(s), e);
+    int rc = kept_save(dirfd, "state.json", STATE_MAX, state_json(s), e);
     if (rc == 0)
         fault_point("state.saved");
     return rc;
-}
-
-static json_t *trigger_json(const struct db_trigger *t)
-{
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", t->name, "table",
-                     t->table, "event", t->event, "timing", t->timing, "body", t->body, "definer",
-                     t->definer, "sql_mode", t->sql_mode, "charset", t->charset, "collation",
-                     t->collation);
-}
-
-/* The i-th name belongs to the i-th shadow: none may be left out. */
-static json_t *names_json(const struct db_names *names, struct err *e)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < names->count; i++)
-        if (json_array_append_new(list, json_string(names->list[i])) < 0) {
-            json_decref(list);
-            err_set(e, ERR_REFUSED, 0, "the name of table %s is not UTF-8 text", names->list[i]);
-            return NULL;
-        }
-    return list;
-}
-
-static json_t *triggers_json(const struct db_triggers *triggers, struct err *e)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < triggers->count; i++)
-        if (json_array_append_new(list, trigger_json(&triggers->list[i])) < 0) {
-            json_decref(list);
-            err_set(e, ERR_REFUSED, 0, "trigger %s is not UTF-8 text and could not be put back",
-                    triggers->list[i].name);
-            return NULL;
-        }
-    return list;
-}
-
-/* What is not UTF-8 text stays under the names that the server made up. */
-static json_t *checks_json(const struct pending *p)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < p->check_count; i++)
-        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "table", p->checks[i].table,
-                                                    "lines", p->checks[i].lines, "heap",
-                                                    (json_int_t)p->checks[i].heap));
-    return list;
-}
-
-int pending_save(int dirfd, const struct pending *p, struct err *e)
-{
-    json_t *tables = names_json(&p->tables, e);
-    json_t *triggers = tables ? triggers_json(&p->triggers, e) : NULL;
-    if (!triggers) {
-        json_decref(tables);
-        return -1;
-    }
-    return save(dirfd, "pending.json", PENDING_MAX,
-                json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "nonce", p->nonce, "generation",
-                          (json_int_t)p->generation, "dump", js_clean(p->dump), "tables", tables,
-                          "triggers", triggers, "checks", checks_json(p)),
-                e);
-}
-
-static bool read_names(const json_t *list, struct db_names *out)
-{
-    bool whole = json_is_array(list);
-    out->list = xcalloc(json_array_size(list), sizeof *out->list);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *s = json_string_value(json_array_get(list, i));
-        out->list[out->count++] = xstrdup(s ? s : "");
-        whole = whole && s && s[0];
-    }
-    return whole;
-}
-
-static bool read_triggers(const json_t *list, struct db_triggers *out)
-{
-    bool whole = json_is_array(list);
-    out->list = xcalloc(json_array_size(list), sizeof *out->list);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *o = json_array_get(list, i);
-        struct db_trigger *t = &out->list[out->count++];
-        t->name = xstrdup(js_text(o, "name"));
-        t->table = xstrdup(js_text(o, "table"));
-        t->event = xstrdup(js_text(o, "event"));
-        t->timing = xstrdup(js_text(o, "timing"));
-        t->body = xstrdup(js_text(o, "body"));
-        t->definer = xstrdup(js_text(o, "definer"));
-        t->sql_mode = xstrdup(js_text(o, "sql_mode"));
-        t->charset = xstrdup(js_text(o, "charset"));
-        t->collation = xstrdup(js_text(o, "collation"));
-        whole = whole && t->name[0] && t->table[0] && t->event[0] && t->timing[0] && t->body[0];
-    }
-    return whole;
-}
-
-static bool read_checks(const json_t *list, struct pending *out)
-{
-    bool whole = true;
-    out->checks = xcalloc(json_array_size(list), sizeof *out->checks);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *o = json_array_get(list, i);
-        json_int_t heap = json_integer_value(json_object_get(o, "heap"));
-        struct pending_checks *c = &out->checks[out->check_count++];
-        *c = (struct pending_checks){.table = xstrdup(js_text(o, "table")),
-                                     .lines = xstrdup(js_text(o, "lines")),
-                                     .heap = heap > 0 ? (uint64_t)heap : 0};
-        whole = whole && c->table[0] && c->lines[0];
-    }
-    return whole;
-}
-
-/* A half-read one would drop tables and triggers that wait to be put back. */
-static bool read_pending(const json_t *o, struct pending *out)
-{
-    out->there = true;
-    js_copy(o, "nonce", out->nonce, sizeof out->nonce);
-    js_copy(o, "dump", out->dump, sizeof out->dump);
-    out->generation = read_generation(o);
-    bool names = read_names(json_object_get(o, "tables"), &out->tables);
-    bool triggers = read_triggers(json_object_get(o, "triggers"), &out->triggers);
-    bool checks = read_checks(json_object_get(o, "checks"), out);
-    return names && triggers && checks && out->generation > 0 &&
-           strlen(out->nonce) == sizeof out->nonce - 1;
-}
-
-int pending_load(int dirfd, struct pending *out, struct err *e)
-{
-    json_t *o;
-    *out = (struct pending){0};
-    int rc = load(dirfd, "pending.json", PENDING_MAX, &o, e);
-    if (rc == 1 && !read_pending(o, out)) {
-        pending_free(out);
-        rc = err_set(e, ERR_DAMAGED, 0, "pending.json is not what it should be");
-    }
-    json_decref(o);
-    return rc < 0 ? -1 : 0;
-}
-
-int pending_remove(int dirfd, struct err *e)
-{
-    return file_remove(dirfd, "pending.json", e) < 0 ? -1 : file_sync_dir(dirfd, "pending.json", e);
-}
-
-void pending_free(struct pending *p)
-{
-    db_names_free(&p->tables);
-    db_triggers_free(&p->triggers);
-    for (size_t i = 0; i < p->check_count; i++) {
-        free(p->checks[i].table);
-        free(p->checks[i].lines);
-    }
-    free(p->checks);
-    *p = (struct pending){0};
 }

@@ -6,28 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "base/text.h"
 
-#define NONCE_SHOWN 8 /* hex digits of a nonce in a text: enough to tell two apart */
+#define NONCE_SHOWN 8 /* hex digits of a nonce in a text: enough to distinguish two */
 
-/* Everything in a text may come from the server or a stranger: one printable line is made of it. */
+/* Text from the server cannot be trusted: it becomes one printable line. */
 static void say(struct judgement *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(struct judgement *out, const char *fmt, ...)
 {
-    struct buf raw = {0}, line = {0};
+    SCOPED(buf_free) struct buf raw = {0}, line = {0};
     va_list ap;
     va_start(ap, fmt);
     buf_vprintf(&raw, fmt, ap);
     va_end(ap);
     text_clean(&line, raw.p, sizeof out->text - sizeof "...");
     snprintf(out->text, sizeof out->text, "%s", line.p);
-    buf_free(&raw);
-    buf_free(&line);
 }
 
 static const char *start_text(int64_t start, char out[TEXT_SHORT])
 {
-    /* Beyond the year 9999 it is no time: the number says more. */
+    /* Beyond the year 9999 it cannot be a time: show the number. */
     if (start < 0 || start > INT64_C(253402300799))
         snprintf(out, TEXT_SHORT, "%" PRId64, start);
     else
@@ -43,7 +41,7 @@ static bool is_nonce(const char *s)
     return s[NONCE_LEN] == '\0';
 }
 
-/* The probe came no further: its own words, with the error number where they lack it. */
+/* The probe failed: its own text, with the error number if that is not in it. */
 static void judge_failed(const struct observation *seen, struct judgement *out)
 {
     const char *text = seen->text;
@@ -60,7 +58,7 @@ static void judge_failed(const struct observation *seen, struct judgement *out)
         say(out, "%s (error %d)", text, seen->error);
 }
 
-/* Without the rights to see it, a table that is there answers as if it were not. */
+/* Without privileges on a table, the server answers as if it did not exist. */
 static void judge_missing(const struct observation *seen, struct judgement *out)
 {
     if (!seen->privileges_proven) {
@@ -78,6 +76,19 @@ static void judge_missing(const struct observation *seen, struct judgement *out)
             out->rebuilt ? "no table of the schema holds a row" : "tables of the schema hold rows");
 }
 
+/* A connection that is older than the last ALIVE leads to the same process: no connection survives
+ * its server, but it may survive a time without probes. A broken connection alone proves no
+ * restart, but one that breaks within the second of the server's start has no other likely cause.
+ */
+static bool restarted(const struct observation *seen, const struct expectation *known)
+{
+    const struct server_id *now = &seen->server, *then = &known->server;
+    if (known->seen.ms && seen->opened.ms <= known->seen.ms)
+        return now->start != then->start;
+    bool same_pid = now->pid > 1 && now->pid == then->pid; /* 1: systemd created the socket */
+    return server_restarted(now, then) || (known->seen.ms && then->young && !same_pid);
+}
+
 static void judge_empty(const struct observation *seen, const struct expectation *known,
                         struct judgement *out)
 {
@@ -92,6 +103,8 @@ static void judge_empty(const struct observation *seen, const struct expectation
         say(out,
             "sentinel empty, on another server: host %s, data in %s, before host %s, data in %s",
             a->hostname, a->datadir, b->hostname, b->datadir);
+    else if (out->restarted && a->start == b->start)
+        say(out, "sentinel empty, server started again within the second of its start, %s", now);
     else if (out->restarted)
         say(out, "sentinel empty, server started at %s, before at %s", now, then);
     else if (a->start == 0 || b->start == 0)
@@ -133,7 +146,7 @@ static void judge_row(const struct observation *seen, const struct expectation *
     if (first)
         why = ", first contact";
     else if (!last)
-        why = ", written by the last restore";
+        why = ", of a restore or a dump of ours"; /* which somebody may have loaded */
     else if (out->restarted)
         why = ", put back by somebody since the server started at ";
     say(out, "sentinel there, nonce %.*s, generation %" PRIu64 "%s%s", NONCE_SHOWN, seen->nonce,
@@ -146,8 +159,7 @@ void expect_judge(const struct observation *seen, const struct expectation *know
     *out = (struct judgement){.same_place = true, .start = seen->server.start};
     if (known->known && seen->server.start != 0) {
         out->same_place = server_same_place(&seen->server, &known->server);
-        out->restarted = known->server.start != 0 &&
-                         (seen->server.start != known->server.start || !out->same_place);
+        out->restarted = known->server.start != 0 && (restarted(seen, known) || !out->same_place);
     }
     switch (seen->failed) {
     case VERDICT_UNREACHABLE:
@@ -166,6 +178,10 @@ void expect_judge(const struct observation *seen, const struct expectation *know
             judge_empty(seen, known, out);
         else
             judge_row(seen, known, out);
+        if (seen->another && out->verdict != VERDICT_FOREIGN) {
+            out->verdict = VERDICT_DENIED;
+            say(out, "%s", seen->text);
+        }
         break;
     }
 }

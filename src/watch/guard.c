@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "core/text.h"
+#include "base/text.h"
 
-#define HURRY_MS 250
+#define HURRY_MS 250 /* between probes while g->hurry */
 #define MINUTE_MS 60000
+#define FENCED_TEXT "this machine does not have the lease of the world"
 
-/* What one step works on. */
+/* Arguments of one guard_step(). */
 struct step {
     struct guard *g;
     const struct guard_config *c;
@@ -26,7 +27,8 @@ const char *guard_state_name(enum guard_state s)
         [GUARD_STARTING] = "STARTING",   [GUARD_UP] = "UP",
         [GUARD_SUSPECT] = "SUSPECT",     [GUARD_LOST] = "LOST",
         [GUARD_RESTORING] = "RESTORING", [GUARD_WAITING] = "WAITING",
-        [GUARD_PAUSED] = "PAUSED",       [GUARD_STOPPED] = "STOPPED",
+        [GUARD_PAUSED] = "PAUSED",       [GUARD_STANDBY] = "STANDBY",
+        [GUARD_STOPPED] = "STOPPED",
     };
     return (size_t)s < sizeof names / sizeof *names ? names[s] : "?";
 }
@@ -39,10 +41,13 @@ void guard_init(struct guard *g, mono_t now)
 
 /* ---- the state and its reason ---- */
 
+/* Measures outages: pauses, stops and restores of a living world are planned, so they count as
+ * none. */
 static void leave_and_reach(struct step *s, enum guard_state to)
 {
     struct guard *g = s->g;
-    bool planned = to == GUARD_PAUSED || to == GUARD_STOPPED || to == GUARD_RESTORING;
+    bool planned =
+        to == GUARD_PAUSED || to == GUARD_STANDBY || to == GUARD_STOPPED || to == GUARD_RESTORING;
     if (g->state == GUARD_UP && !planned) {
         g->down_since_set = true;
         g->down_since = s->now;
@@ -55,21 +60,21 @@ static void leave_and_reach(struct step *s, enum guard_state to)
     g->from_up = g->state == GUARD_UP && to == GUARD_SUSPECT;
 }
 
-/* The only place that writes the state. To the same state: only the reason is another. */
+/* The only place that writes the state. With the same state, only the reason changes. */
 static void become(struct step *s, enum guard_state state, enum guard_cause cause, const char *fmt,
                    ...) __attribute__((format(printf, 4, 5)));
 static void become(struct step *s, enum guard_state state, enum guard_cause cause, const char *fmt,
                    ...)
 {
     struct guard *g = s->g;
-    struct buf raw = {0}, line = {0};
+    SCOPED(buf_free) struct buf raw = {0}, line = {0};
     va_list ap;
     va_start(ap, fmt);
     buf_vprintf(&raw, fmt, ap);
     va_end(ap);
     text_clean(&line, raw.p, sizeof g->reason - sizeof "...");
     if (state != g->state) {
-        assert(!s->out->changed); /* one step, one change: the log line tells all of it */
+        assert(!s->out->changed); /* one change per step: the log has one line for it */
         s->out->changed = true;
         leave_and_reach(s, state);
         g->state = state;
@@ -78,16 +83,21 @@ static void become(struct step *s, enum guard_state state, enum guard_cause caus
     g->cause = cause;
     s->out->renewed = !s->out->changed && strcmp(g->reason, line.p) != 0;
     snprintf(g->reason, sizeof g->reason, "%s", line.p);
-    buf_free(&raw);
-    buf_free(&line);
 }
 
-/* ---- what people are told ---- */
+/* ---- alerts ---- */
 
-/* Planned work: a pause, with what is restored by hand in it. */
+/* In these states a verdict is shown, but decides nothing. */
+static bool only_shows(const struct guard *g)
+{
+    return g->state == GUARD_RESTORING || g->state == GUARD_PAUSED || g->state == GUARD_STANDBY ||
+           g->state == GUARD_STOPPED;
+}
+
+/* Planned work: a pause, and restores by hand during it. */
 static bool quiet(const struct guard *g)
 {
-    return g->state == GUARD_PAUSED || g->state == GUARD_STOPPED ||
+    return g->state == GUARD_PAUSED || g->state == GUARD_STANDBY || g->state == GUARD_STOPPED ||
            (g->state == GUARD_RESTORING && g->after == GUARD_PAUSED);
 }
 
@@ -101,50 +111,30 @@ static uint64_t trouble_id(enum guard_cause cause, const char *words)
     return h;
 }
 
-static bool was_told(const struct guard *g, uint64_t id)
-{
-    for (unsigned i = 0; i < g->told_count && i < GUARD_TOLD; i++)
-        if (g->told[i] == id)
-            return true;
-    return false;
-}
-
-/* The present trouble, told unless it already was since the last UP: a server that dies, hangs, and
- * dies again is one story. `words` are what makes two troubles of one cause different; the ones of
- * an unreachable server do not (2013 while it dies, 2002 when it is dead). */
-static void tell(struct step *s, unsigned event, const char *words)
+/* Alerts the current trouble unless that was done since the last UP: a server that dies, hangs, and
+ * dies again is one story. `words` distinguish troubles with the same cause; "" for an unreachable
+ * server. */
+static void alert_trouble(struct step *s, unsigned event, const char *words)
 {
     struct guard *g = s->g;
     uint64_t id = trouble_id(g->cause, words);
     if (quiet(g))
         return;
     g->alerted = event;
-    snprintf(g->alerted_text, sizeof g->alerted_text, "%s", g->reason);
-    if (was_told(g, id))
-        return;
-    g->told[g->told_count % GUARD_TOLD] = id;
-    /* Stays a count modulo the ring, but never falls below "full" again. */
-    g->told_count = g->told_count + 1 < 2 * GUARD_TOLD ? g->told_count + 1 : GUARD_TOLD;
+    for (unsigned i = 0; i < g->known_count && i < GUARD_KNOWN; i++)
+        if (g->known[i] == id)
+            return;
+    g->known[g->known_count % GUARD_KNOWN] = id;
+    /* Stays correct modulo the ring's size, without overflow, and never drops below "full". */
+    g->known_count = g->known_count + 1 < 2 * GUARD_KNOWN ? g->known_count + 1 : GUARD_KNOWN;
     g->alerted_at = s->now;
     s->out->alert = GUARD_ALERT_NEW;
     s->out->alert_event = event;
 }
 
-static void remind(struct step *s)
-{
-    struct guard *g = s->g;
-    bool trouble = g->state == GUARD_SUSPECT || g->state == GUARD_WAITING ||
-                   g->state == GUARD_LOST || g->state == GUARD_RESTORING;
-    if (!trouble || quiet(g) || !g->alerted || s->c->alert_repeat <= 0 ||
-        mono_since(s->now, g->alerted_at) < s->c->alert_repeat)
-        return;
-    g->alerted_at = s->now;
-    s->out->alert = GUARD_ALERT_REMINDER;
-    s->out->alert_event = g->alerted;
-}
-
 /* ---- counters ---- */
 
+/* How many probes in a row prove a loss. */
 static unsigned needed(const struct step *s)
 {
     return s->c->confirm ? s->c->confirm : 1;
@@ -173,11 +163,11 @@ static void forget_trouble(struct guard *g)
 {
     forget_emptiness(g);
     forget_restores(g);
-    g->alerted = 0; /* its text stays, for the words of the recovery */
-    g->told_count = 0;
+    g->alerted = 0;
+    g->known_count = 0;
 }
 
-/* Does this probe speak for a loss that we may mend? */
+/* Is this probe evidence of a loss that may be restored? */
 static bool is_loss(const struct step *s, const struct judgement *j)
 {
     if (j->verdict == VERDICT_EMPTY)
@@ -191,7 +181,7 @@ static void count(struct step *s, const struct judgement *j, enum verdict before
     struct guard *g = s->g;
     count_up(&g->fresh);
     bool loss = is_loss(s, j);
-    /* Two probes agree only about one process: a server that restarts again is looked at anew. */
+    /* Probes confirm each other only for the same process: after another restart we count again. */
     if (!loss || j->verdict != before || j->start != g->empties_start)
         g->empties = 0;
     if (loss) {
@@ -210,7 +200,7 @@ static void on_alive(struct step *s, const struct judgement *j)
 {
     struct guard *g = s->g;
     if (g->state == GUARD_UP) {
-        if (g->cause == CAUSE_DOUBT && g->fresh >= needed(s))
+        if (g->cause == CAUSE_DOUBT && g->fresh >= needed(s)) /* the doubt is over */
             become(s, GUARD_UP, CAUSE_ALIVE, "%s", j->text);
         return;
     }
@@ -222,7 +212,7 @@ static void on_alive(struct step *s, const struct judgement *j)
     forget_trouble(g);
 }
 
-/* In WAITING with the reason of a failed restore: it stays the reason until the next try. */
+/* In WAITING after a failed restore, which stays the reason until the next attempt. */
 static bool backing_off(const struct step *s)
 {
     const struct guard *g = s->g;
@@ -239,17 +229,18 @@ static void on_loss(struct step *s, const struct judgement *j)
         return;
     if (!j->same_place && !s->c->restore_new_server) {
         become(s, GUARD_WAITING, CAUSE_ELSEWHERE,
-               "%s; not restored there unless told so ([restore] new_server = yes, or --restore)",
+               "%s; not restored there unless that is asked for ([restore] new_server = yes, or "
+               "--restore)",
                j->text);
-        tell(s, EVENT_SENTINEL, "");
+        alert_trouble(s, EVENT_SENTINEL, "");
     } else if (!s->c->restore_auto) {
         become(s, GUARD_WAITING, CAUSE_MANUAL,
                "%s; [restore] auto = no, so --restore is somebody's decision", j->text);
-        tell(s, EVENT_WAITING, "");
+        alert_trouble(s, EVENT_WAITING, "");
     } else if (!mono_reached(s->now, g->retry_at)) {
         become(s, GUARD_WAITING, CAUSE_BACKOFF, "%s; restores failed: %u, next try in %s", j->text,
                g->failures, text_duration(mono_since(g->retry_at, s->now), left));
-    } else if (g->state != GUARD_LOST) { /* asked for once */
+    } else if (g->state != GUARD_LOST) { /* request it only once */
         become(s, GUARD_LOST, CAUSE_LOSS, "%s; seen %u times", j->text, g->empties);
         s->out->action = GUARD_START_RESTORE;
     }
@@ -261,7 +252,7 @@ static void on_empty(struct step *s, const struct judgement *j)
     if (!j->restarted) {
         become(s, GUARD_SUSPECT, CAUSE_DELETED, "%s", j->text);
         if (g->deleted >= needed(s))
-            tell(s, EVENT_SENTINEL, "");
+            alert_trouble(s, EVENT_SENTINEL, "");
     } else if (g->empties >= needed(s) && g->fresh >= needed(s)) {
         on_loss(s, j);
     } else if (!backing_off(s)) {
@@ -270,6 +261,7 @@ static void on_empty(struct step *s, const struct judgement *j)
     }
 }
 
+/* MISSING counts as a loss only if is_loss() says so; else nothing is done until it ends. */
 static void on_missing(struct step *s, const struct judgement *j)
 {
     struct guard *g = s->g;
@@ -277,35 +269,48 @@ static void on_missing(struct step *s, const struct judgement *j)
         on_loss(s, j);
     } else if (g->empties == 0 || !backing_off(s)) {
         become(s, GUARD_WAITING, CAUSE_MISSING, "%s", j->text);
-        tell(s, EVENT_SENTINEL, g->reason);
+        alert_trouble(s, EVENT_SENTINEL, g->reason);
     }
 }
 
-static void tell_stalled(struct step *s)
+/* A server may hang for a while: the alert waits for suspect_grace. */
+static void alert_stalled(struct step *s)
 {
     const struct guard *g = s->g;
     if (g->state == GUARD_SUSPECT && g->cause == CAUSE_STALLED &&
         mono_since(s->now, g->stalled_since) >= s->c->suspect_grace)
-        tell(s, EVENT_DOWN, "");
+        alert_trouble(s, EVENT_DOWN, "");
 }
 
-static void on_stalled(struct step *s, const struct judgement *j)
-{
-    if (s->g->cause != CAUSE_STALLED)
-        s->g->stalled_since = s->now;
-    become(s, GUARD_SUSPECT, CAUSE_STALLED, "%s", j->text);
-    tell_stalled(s);
-}
+/* What follows from a verdict alone, in every state in which verdicts decide. The rest has functions. */
+static const struct {
+    enum guard_state state;
+    enum guard_cause cause;
+    unsigned event;
+    bool
+        by_reason; /* another reason is another trouble; an unreachable server's errors differ (2013
+                     * while it dies, 2002 when it is dead) and are one */
+} plain[] = {
+    [VERDICT_FOREIGN] = {GUARD_SUSPECT, CAUSE_FOREIGN, EVENT_SENTINEL, true},
+    [VERDICT_UNREACHABLE] = {GUARD_WAITING, CAUSE_UNREACHABLE, EVENT_DOWN, false},
+    [VERDICT_DENIED] = {GUARD_SUSPECT, CAUSE_DENIED, EVENT_DOWN, true},
+};
 
-static void on_probe(struct step *s, const struct judgement *j)
+static void on_probe(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
+    const struct judgement *j = ev->judgement;
     if (!j || j->verdict == VERDICT_NONE)
         return;
     enum verdict before = g->verdict;
     g->verdict = j->verdict;
-    if (g->state == GUARD_RESTORING || g->state == GUARD_PAUSED || g->state == GUARD_STOPPED)
+    if (only_shows(g))
         return;
+    if (g->fenced) {
+        if (g->state != GUARD_WAITING || g->cause != CAUSE_LEASE)
+            become(s, GUARD_WAITING, CAUSE_LEASE, FENCED_TEXT);
+        return;
+    }
     count(s, j, before);
     switch (j->verdict) {
     case VERDICT_ALIVE:
@@ -317,20 +322,17 @@ static void on_probe(struct step *s, const struct judgement *j)
     case VERDICT_MISSING:
         on_missing(s, j);
         break;
-    case VERDICT_FOREIGN:
-        become(s, GUARD_SUSPECT, CAUSE_FOREIGN, "%s", j->text);
-        tell(s, EVENT_SENTINEL, g->reason);
-        break;
-    case VERDICT_UNREACHABLE:
-        become(s, GUARD_WAITING, CAUSE_UNREACHABLE, "%s", j->text);
-        tell(s, EVENT_DOWN, "");
-        break;
     case VERDICT_STALLED:
-        on_stalled(s, j);
+        if (g->cause != CAUSE_STALLED)
+            g->stalled_since = s->now;
+        become(s, GUARD_SUSPECT, CAUSE_STALLED, "%s", j->text);
+        alert_stalled(s);
         break;
+    case VERDICT_FOREIGN:
+    case VERDICT_UNREACHABLE:
     case VERDICT_DENIED:
-        become(s, GUARD_SUSPECT, CAUSE_DENIED, "%s", j->text);
-        tell(s, EVENT_DOWN, g->reason);
+        become(s, plain[j->verdict].state, plain[j->verdict].cause, "%s", j->text);
+        alert_trouble(s, plain[j->verdict].event, plain[j->verdict].by_reason ? g->reason : "");
         break;
     case VERDICT_NONE:
         break;
@@ -354,22 +356,21 @@ static void on_restore_started(struct step *s, const struct guard_event *ev)
         s->out->action = GUARD_END_RESTORE;
     if (g->state == GUARD_STOPPED || g->state == GUARD_RESTORING)
         return;
+    /* An automatic restore whose state LOST has ended meanwhile is void. */
     bool wanted = ev->by_hand || g->state == GUARD_LOST;
     bool trouble = g->state == GUARD_LOST || g->state == GUARD_WAITING;
-    g->after = g->state == GUARD_PAUSED ? GUARD_PAUSED
-               : wanted && trouble      ? GUARD_WAITING
-                                        : GUARD_STARTING;
+    g->after = quiet(g) ? g->state : wanted && trouble ? GUARD_WAITING : GUARD_STARTING;
     g->by_hand = ev->by_hand;
     g->stalling = false;
     forget_emptiness(g);
-    if (!wanted) {
+    if (!wanted || (g->fenced && g->after != GUARD_STANDBY)) { /* a promotion takes the lease */
         become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore no longer wanted, being ended");
         s->out->action = GUARD_END_RESTORE;
         return;
     }
     become(s, GUARD_RESTORING, CAUSE_RESTORE, "restore%s runs%s", ev->by_hand ? " by hand" : "",
            detail(ev->text, which));
-    tell(s, EVENT_RESTORING, ev->by_hand ? "by hand" : "");
+    alert_trouble(s, EVENT_RESTORING, ev->by_hand ? "by hand" : "");
 }
 
 static void on_restore_ok(struct step *s, const struct guard_event *ev)
@@ -387,12 +388,17 @@ static void on_restore_ok(struct step *s, const struct guard_event *ev)
         become(s, GUARD_PAUSED, CAUSE_PAUSE, "restored%s; paused as before", what);
         return;
     }
+    if (g->fenced) { /* it was swapped in while the lease was held, and is not ours any more */
+        become(s, GUARD_WAITING, CAUSE_LEASE, FENCED_TEXT);
+        return;
+    }
     become(s, GUARD_UP, CAUSE_RESTORED, "restored%s", what);
     s->out->alert = GUARD_ALERT_NEW;
     s->out->alert_event = EVENT_RESTORED;
     forget_trouble(g);
 }
 
+/* retry_first, doubled with each further failure, at most retry_max. */
 static int64_t retry_wait(const struct guard_config *c, unsigned failures)
 {
     int64_t wait = c->retry_first > 0 ? c->retry_first : 0;
@@ -401,13 +407,13 @@ static int64_t retry_wait(const struct guard_config *c, unsigned failures)
     return wait < c->retry_max ? wait : c->retry_max;
 }
 
-/* An automatic restore, or one by hand out of trouble, has failed: wait, then try again. */
+/* An automatic restore, or one by hand begun in trouble, has failed: wait, then try again. */
 static void wait_for_retry(struct step *s, const char *why)
 {
     struct guard *g = s->g;
     char wait[TEXT_SHORT];
     count_up(&g->failures);
-    if (g->stalling) { /* tried long enough: at once, with the dump that guard_skip() leads to */
+    if (g->stalling) { /* that took long enough: retry at once, with the dump of guard_skip() */
         g->retry_at = s->now;
         become(s, GUARD_WAITING, CAUSE_FAILED, "restore made no progress: %s; again at once", why);
     } else {
@@ -417,7 +423,7 @@ static void wait_for_retry(struct step *s, const char *why)
         become(s, GUARD_WAITING, CAUSE_FAILED, "restore failed: %s; next try in %s", why,
                text_duration(ms, wait));
     }
-    tell(s, EVENT_WAITING, why);
+    alert_trouble(s, EVENT_WAITING, why);
 }
 
 static void on_restore_failed(struct step *s, const struct guard_event *ev)
@@ -430,6 +436,8 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
     forget_emptiness(g);
     if (after == GUARD_PAUSED)
         become(s, GUARD_PAUSED, CAUSE_PAUSE, "restore failed: %s; paused as before", why);
+    else if (after == GUARD_STANDBY)
+        become(s, GUARD_STANDBY, CAUSE_STANDBY, "promotion failed: %s; standby as before", why);
     else if (after == GUARD_STARTING)
         become(s, GUARD_STARTING, CAUSE_FAILED, "restore ended: %s; the next probe decides", why);
     else
@@ -444,7 +452,7 @@ static void on_restore_stalled(struct step *s, const struct guard_event *ev)
     if (g->state != GUARD_RESTORING)
         return;
     s->out->action = GUARD_END_RESTORE;
-    if (g->stalling)
+    if (g->stalling) /* counted already */
         return;
     g->stalling = true;
     if (!g->by_hand)
@@ -455,23 +463,32 @@ static void on_restore_stalled(struct step *s, const struct guard_event *ev)
 
 /* ---- the rest ---- */
 
-static void end_pause(struct step *s, const char *why)
+/* Nothing seen before counts: the next probes decide. */
+static void start_over(struct step *s, enum guard_state state, enum guard_cause cause,
+                       const char *why)
 {
     struct guard *g = s->g;
     forget_emptiness(g);
     forget_restores(g);
     g->fresh = 0;
     g->pause_until = (mono_t){0};
-    become(s, GUARD_STARTING, CAUSE_RESUME, "%s", why);
+    become(s, state, cause, "%s", why);
+}
+
+static void end_pause(struct step *s, const char *why)
+{
+    start_over(s, GUARD_STARTING, CAUSE_RESUME, why);
 }
 
 static void on_pause(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
     char length[TEXT_SHORT];
-    if (g->state == GUARD_RESTORING || g->state == GUARD_LOST || g->state == GUARD_STOPPED)
+    if (g->state == GUARD_RESTORING || g->state == GUARD_LOST || g->state == GUARD_STANDBY ||
+        g->state == GUARD_STOPPED)
         return;
     forget_emptiness(g);
+    g->pause_by_wall = ev->pause_by_wall;
     if (ev->pause_ms > 0) {
         g->pause_until = mono_add(s->now, ev->pause_ms);
         become(s, GUARD_PAUSED, CAUSE_PAUSE, "paused on request for %s",
@@ -482,114 +499,150 @@ static void on_pause(struct step *s, const struct guard_event *ev)
     }
 }
 
-static void on_resume(struct step *s)
+static void on_resume(struct step *s, const struct guard_event *ev)
 {
+    (void)ev;
     struct guard *g = s->g;
     if (g->state == GUARD_PAUSED)
         end_pause(s, "resumed on request");
     else if (g->state == GUARD_RESTORING && g->after == GUARD_PAUSED) {
-        g->after = GUARD_STARTING; /* the restore by hand goes on, the pause is over */
+        g->after = GUARD_STARTING; /* the restore by hand continues, the pause is over */
         g->pause_until = (mono_t){0};
     }
 }
 
-/* Stops action, not observation: what was counted before does not count any more. */
+/* Stops action, not observation: probes counted so far no longer count. */
 static void on_doubt(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
+    if (g->pause_until.ms != 0 && g->pause_by_wall) {
+        int64_t until = g->pause_until.ms - ev->clock_set;
+        g->pause_until.ms = until > 0 ? until : 1;
+    }
     forget_emptiness(g);
     g->fresh = 0;
-    if (g->state == GUARD_RESTORING || g->state == GUARD_PAUSED || g->state == GUARD_STOPPED)
+    if (only_shows(g))
         return;
     become(s, g->state == GUARD_LOST ? GUARD_SUSPECT : g->state, CAUSE_DOUBT,
            "in doubt about ourselves: %s; nothing is done until fresh probes agree",
            ev->text && ev->text[0] ? ev->text : "no reason given");
 }
 
-static void on_stop(struct step *s)
+static void on_fenced(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
-    char flag[128];
     if (g->state == GUARD_STOPPED)
         return;
-    guard_flag(g, s->c, s->now, flag);
-    g->stopped_up = strcmp(flag, "UP") == 0;
-    g->stalling = false;
-    become(s, GUARD_STOPPED, CAUSE_STOP, "told to stop");
+    g->fenced = true;
+    forget_emptiness(g);
+    g->fresh = 0;
+    if (g->state == GUARD_RESTORING) {
+        s->out->action = GUARD_END_RESTORE;
+        become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore being ended: " FENCED_TEXT);
+        return;
+    }
+    if (g->state == GUARD_PAUSED || g->state == GUARD_STANDBY)
+        return;
+    become(s, GUARD_WAITING, CAUSE_LEASE, "%s", ev->text ? ev->text : FENCED_TEXT ": not yet");
+    if (ev->text)
+        alert_trouble(s, EVENT_STANDBY, "");
 }
 
-static void on_tick(struct step *s)
+/* What was seen before says nothing: the next probes decide. */
+static void on_unfenced(struct step *s, const struct guard_event *ev)
 {
+    struct guard *g = s->g;
+    if (!g->fenced || g->state == GUARD_STOPPED)
+        return;
+    g->fenced = false;
+    if (g->state == GUARD_WAITING)
+        become(s, GUARD_STARTING, CAUSE_LEASE, "%s",
+               ev->text ? ev->text : "this machine has the lease of the world");
+}
+
+static void on_stop(struct step *s, const struct guard_event *ev)
+{
+    (void)ev;
+    struct guard *g = s->g;
+    if (g->state == GUARD_STOPPED)
+        return;
+    g->stalling = false;
+    become(s, GUARD_STOPPED, CAUSE_STOP, "asked to stop");
+}
+
+/* A promotion that runs decides itself. */
+static void on_role(struct step *s, const struct guard_event *ev)
+{
+    struct guard *g = s->g;
+    if (g->state == GUARD_STOPPED || g->state == GUARD_RESTORING ||
+        ev->standby == (g->state == GUARD_STANDBY))
+        return;
+    start_over(s, ev->standby ? GUARD_STANDBY : GUARD_STARTING, CAUSE_STANDBY, ev->text);
+    forget_trouble(g);
+    g->down_since_set = false;
+}
+
+bool guard_paused(const struct guard *g)
+{
+    return g->state == GUARD_PAUSED || (g->state == GUARD_RESTORING && g->after == GUARD_PAUSED);
+}
+
+bool guard_reminds(int64_t repeat, mono_t alerted_at, mono_t now)
+{
+    return repeat > 0 && mono_since(now, alerted_at) >= repeat;
+}
+
+static void on_tick(struct step *s, const struct guard_event *ev)
+{
+    (void)ev;
     struct guard *g = s->g;
     if (g->state == GUARD_PAUSED && g->pause_until.ms != 0 && mono_reached(s->now, g->pause_until))
         end_pause(s, "the pause is over");
-    tell_stalled(s);
-    if (s->out->alert == GUARD_ALERT_NONE)
-        remind(s);
+    alert_stalled(s);
+    bool trouble = g->state == GUARD_SUSPECT || g->state == GUARD_WAITING ||
+                   g->state == GUARD_LOST || g->state == GUARD_RESTORING;
+    if (s->out->alert != GUARD_ALERT_NONE || !trouble || quiet(g) || !g->alerted ||
+        !guard_reminds(s->c->alert_repeat, g->alerted_at, s->now))
+        return;
+    g->alerted_at = s->now;
+    s->out->alert = GUARD_ALERT_REMINDER;
+    s->out->alert_event = g->alerted;
 }
 
-/* The server is away and may come back empty, or was just seen empty and waits to be seen so again.
- */
+/* The server is away and may come back empty, or was seen empty but not often enough yet. */
 static bool is_near(const struct step *s)
 {
     const struct guard *g = s->g;
     bool seen = g->empties >= needed(s) || g->deleted >= needed(s);
-    switch (g->state) {
-    case GUARD_WAITING:
-        if (g->verdict == VERDICT_UNREACHABLE)
-            return true;
-        break;
-    case GUARD_STARTING:
-    case GUARD_SUSPECT:
-        break;
-    case GUARD_UP:
-    case GUARD_LOST:
-    case GUARD_RESTORING:
-    case GUARD_PAUSED:
-    case GUARD_STOPPED:
-        return false;
-    }
-    return !seen &&
-           (g->verdict == VERDICT_EMPTY || (g->verdict == VERDICT_MISSING && g->empties > 0));
+    bool empty = g->verdict == VERDICT_EMPTY || (g->verdict == VERDICT_MISSING && g->empties > 0);
+    if (g->state == GUARD_WAITING && g->verdict == VERDICT_UNREACHABLE)
+        return true;
+    bool watching =
+        g->state == GUARD_STARTING || g->state == GUARD_SUSPECT || g->state == GUARD_WAITING;
+    return watching && !seen && empty;
 }
 
 void guard_step(struct guard *g, const struct guard_config *c, const struct guard_event *ev,
                 mono_t now, struct guard_answer *out)
 {
+    static void (*const on[])(struct step *, const struct guard_event *) = {
+        [GUARD_PROBED] = on_probe,
+        [GUARD_TICK] = on_tick,
+        [GUARD_RESTORE_STARTED] = on_restore_started,
+        [GUARD_RESTORE_OK] = on_restore_ok,
+        [GUARD_RESTORE_FAILED] = on_restore_failed,
+        [GUARD_RESTORE_STALLED] = on_restore_stalled,
+        [GUARD_PAUSE] = on_pause,
+        [GUARD_RESUME] = on_resume,
+        [GUARD_DOUBT] = on_doubt,
+        [GUARD_FENCED] = on_fenced,
+        [GUARD_UNFENCED] = on_unfenced,
+        [GUARD_STOP] = on_stop,
+        [GUARD_ROLE] = on_role,
+    };
     *out = (struct guard_answer){.from = g->state, .outage_ms = -1};
     struct step s = {.g = g, .c = c, .now = now, .out = out};
-    switch (ev->type) {
-    case GUARD_PROBED:
-        on_probe(&s, ev->judgement);
-        break;
-    case GUARD_TICK:
-        on_tick(&s);
-        break;
-    case GUARD_RESTORE_STARTED:
-        on_restore_started(&s, ev);
-        break;
-    case GUARD_RESTORE_OK:
-        on_restore_ok(&s, ev);
-        break;
-    case GUARD_RESTORE_FAILED:
-        on_restore_failed(&s, ev);
-        break;
-    case GUARD_RESTORE_STALLED:
-        on_restore_stalled(&s, ev);
-        break;
-    case GUARD_PAUSE:
-        on_pause(&s, ev);
-        break;
-    case GUARD_RESUME:
-        on_resume(&s);
-        break;
-    case GUARD_DOUBT:
-        on_doubt(&s, ev);
-        break;
-    case GUARD_STOP:
-        on_stop(&s);
-        break;
-    }
+    on[ev->type](&s, ev);
     g->hurry = is_near(&s);
     guard_check(g);
 }
@@ -607,10 +660,8 @@ void guard_flag(const struct guard *g, const struct guard_config *c, mono_t now,
         up = true;
         break;
     case GUARD_SUSPECT:
+        /* A short doubt is not shown. */
         up = g->from_up && mono_since(now, g->since) < c->suspect_grace;
-        break;
-    case GUARD_STOPPED:
-        up = g->stopped_up;
         break;
     case GUARD_LOST:
     case GUARD_RESTORING: {
@@ -624,6 +675,8 @@ void guard_flag(const struct guard *g, const struct guard_config *c, mono_t now,
     case GUARD_STARTING:
     case GUARD_WAITING:
     case GUARD_PAUSED:
+    case GUARD_STANDBY:
+    case GUARD_STOPPED: /* the world is not watched any more */
         break;
     }
     snprintf(out, 128, "%s", up ? "UP" : "WAITING");
@@ -634,23 +687,23 @@ mono_t guard_next_probe(const struct guard *g, int64_t interval, mono_t now)
     return mono_add(now, g->hurry && interval > HURRY_MS ? HURRY_MS : interval);
 }
 
-#ifndef NDEBUG
-static void check_counters(const struct guard *g)
+void guard_check(const struct guard *g)
 {
-    assert(g->empties <= g->fresh && g->deleted <= g->fresh);
-    assert(g->empties == 0 || g->deleted == 0);
-    assert(g->told_count < 2 * GUARD_TOLD);
-    assert((g->alerted & (g->alerted - 1)) == 0); /* one bit, or none */
-    assert(g->alerted == 0 || g->alerted_text[0] != '\0');
-    assert(g->told_count == 0 || g->alerted != 0);
-}
-
-static void check_state(const struct guard *g)
-{
+#ifdef NDEBUG
+    (void)g;
+#else
     bool restoring = g->state == GUARD_RESTORING;
     bool paused = g->state == GUARD_PAUSED || (restoring && g->after == GUARD_PAUSED);
+    assert((size_t)g->state <= GUARD_STOPPED);
+    assert(g->reason[0] != '\0' && !strchr(g->reason, '\n'));
+    assert(g->empties <= g->fresh && g->deleted <= g->fresh);
+    assert(g->empties == 0 || g->deleted == 0);
+    assert(g->known_count < 2 * GUARD_KNOWN);
+    assert((g->alerted & (g->alerted - 1)) == 0); /* at most one bit */
+    assert(g->known_count == 0 || g->alerted != 0);
     assert(!g->from_up || g->state == GUARD_SUSPECT);
     assert(!g->stalling || restoring);
+    assert(!g->fenced || (g->state != GUARD_UP && g->state != GUARD_LOST));
     assert(g->pause_until.ms == 0 || paused || g->state == GUARD_STOPPED);
     assert(g->empties == 0 || g->state == GUARD_SUSPECT || g->state == GUARD_LOST ||
            g->state == GUARD_WAITING || g->state == GUARD_STOPPED);
@@ -664,19 +717,7 @@ static void check_state(const struct guard *g)
         assert(g->verdict == VERDICT_EMPTY || g->verdict == VERDICT_MISSING);
     }
     if (restoring)
-        assert(g->after == GUARD_WAITING || g->after == GUARD_STARTING || g->after == GUARD_PAUSED);
-}
-
-void guard_check(const struct guard *g)
-{
-    assert((size_t)g->state <= GUARD_STOPPED);
-    assert(g->reason[0] != '\0' && !strchr(g->reason, '\n'));
-    check_counters(g);
-    check_state(g);
-}
-#else
-void guard_check(const struct guard *g)
-{
-    (void)g;
-}
+        assert(g->after == GUARD_WAITING || g->after == GUARD_STARTING ||
+               g->after == GUARD_PAUSED || g->after == GUARD_STANDBY);
 #endif
+}

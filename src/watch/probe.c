@@ -1,19 +1,35 @@
 #include "watch/probe.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
-#include "core/clock.h"
-#include "core/js.h"
-#include "core/worker.h"
-#include "db/query.h"
-#include "db/sentinel.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/text.h"
+#include "base/worker.h"
+#include "mysql/galera.h"
+#include "mysql/lease.h"
+#include "mysql/schema.h"
+#include "mysql/sentinel.h"
+
+#define WATCH_TRIES 4
+#define WATCH_PAUSE_US 100000
+#define OWN_END 10 /* probes until the server must have ended our previous session */
+#define WATCH_GRACE_MS fault_wait(10000)
+#define WATCH_DEAD_S 60 /* or ten intervals */
 
 struct prober {
     const struct probe_args *args;
     struct db *db;
     struct server_id server;
-    bool memory; /* the sentinel was seen to be of that engine, over this connection */
+    mono_t opened;   /* when the connection was made */
+    unsigned ended;  /* probes that found the lock held by the connection `before` */
+    mono_t held_off; /* when another session held the watch lock; ms 0: not recently */
+    bool watching;   /* this connection holds the watch lock (db_watch_lock()) */
+    uint64_t before; /* number of the previous connection: the server may not have ended it yet */
+    bool memory;     /* over this connection the sentinel was seen to be ENGINE=MEMORY */
 };
 
 static enum verdict verdict_of_error(const struct err *e)
@@ -26,13 +42,13 @@ static enum verdict verdict_of_error(const struct err *e)
         return VERDICT_STALLED;
     if (e->cls == ERR_UNREACHABLE)
         return VERDICT_UNREACHABLE;
-    return VERDICT_DENIED; /* it answers, but not what we need: never a reason to restore */
+    return VERDICT_DENIED; /* the server answers with another error: never a reason to restore */
 }
 
-/* The server says "no such table" only to an account that may see it; 1142 to any other. */
+/* The server reports a missing table only to an account that may see it, 1142 to any other. */
 static void look_at_schema(struct prober *p, struct observation *o)
 {
-    struct db_tables t;
+    SCOPED(db_tables_free) struct db_tables t = {0};
     const char *schema = p->args->cfg->schema;
     o->schema_there = o->error != DB_NO_SCHEMA;
     o->privileges_proven = !o->schema_there;
@@ -42,30 +58,50 @@ static void look_at_schema(struct prober *p, struct observation *o)
     for (size_t i = 0; i < t.count; i++)
         if (t.list[i].rows > 0)
             o->schema_has_rows = true;
-    db_tables_free(&t);
+}
+
+static bool process_gone(int64_t pid)
+{
+    return pid > 1 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
 static void failed(struct prober *p, const struct err *e, struct observation *o)
 {
     o->failed = verdict_of_error(e);
+    o->dead = o->failed == VERDICT_UNREACHABLE && process_gone(p->server.pid);
     o->error = e->num;
     snprintf(o->text, sizeof o->text, "%.500s", e->text);
     if (o->failed == VERDICT_MISSING)
         look_at_schema(p, o);
     if (o->failed == VERDICT_MISSING || o->failed == VERDICT_DENIED)
-        return; /* the connection itself is good */
+        return; /* the connection itself works */
     db_close(p->db);
     p->db = NULL;
+}
+
+/* On failure the last identity is kept, for process_gone(). */
+static int ask_who(struct prober *p, struct err *e)
+{
+    struct server_id server;
+    if (db_server_id(p->db, &server, e) < 0)
+        return -1;
+    p->server = server;
+    return 0;
 }
 
 static int connect_server(struct prober *p, struct err *e)
 {
     struct db_params params = p->args->db;
     params.connect_timeout = params.read_timeout = p->args->cfg->probe_timeout;
-    p->memory = false;
+    p->memory = p->watching = false;
+    p->ended = 0;
+    if (p->server.connection)
+        p->before = p->server.connection;
     p->db = db_open(&params, e);
-    if (p->db && db_server_id(p->db, &p->server, e) == 0)
+    if (p->db && galera_clean_reads(p->db, e) == 0 && ask_who(p, e) == 0) {
+        p->opened = clock_mono();
         return 0;
+    }
     db_close(p->db);
     p->db = NULL;
     return -1;
@@ -76,24 +112,39 @@ struct answer {
     char engine[65];
 };
 
+/* A server that crashed within a swap may have renamed the sentinel away and put none in its place:
+ * under that name it is empty as well, and the next restore gives it its own back. */
+static int read_sentinel(struct prober *p, struct answer *a, struct err *e)
+{
+    const struct config *c = p->args->cfg;
+    struct err why;
+    if (db_sentinel_read(p->db, c->schema, c->sentinel, &a->s, e) == 0)
+        return 0;
+    bool empty = db_table_missing(e) &&
+                 db_sentinel_read(p->db, c->schema, DB_OLD_SENTINEL, &a->s, &why) == 0 &&
+                 a->s.rows == 0;
+    a->s = (struct db_sentinel){0};
+    return empty ? 0 : -1;
+}
+
 static int ask(struct prober *p, struct answer *a, struct err *e)
 {
     const struct config *c = p->args->cfg;
     *a = (struct answer){0};
     if (!p->db && connect_server(p, e) < 0)
         return -1;
-    if (db_sentinel_read(p->db, c->schema, c->sentinel, &a->s, e) < 0)
+    if (read_sentinel(p, a, e) < 0)
         return -1;
-    /* A row that was there before the server's restart says nothing after it. */
+    /* A row that survives restarts of the server proves nothing: check the engine first. */
     if (a->s.rows && !p->memory &&
         db_sentinel_durable(p->db, c->schema, c->sentinel, a->engine, e) < 0)
         return -1;
     p->memory = a->s.rows && !a->engine[0];
-    return 0;
+    return p->server.young ? ask_who(p, e) : 0;
 }
 
-/* An old connection may have been ended by wait_timeout or KILL: only a new one tells about the
- * server. */
+/* An old connection may have been ended by wait_timeout or KILL: whether the server is there shows
+ * only with a new one. */
 static int ask_again(struct prober *p, struct answer *a, struct err *e)
 {
     bool old = p->db != NULL;
@@ -105,15 +156,79 @@ static int ask_again(struct prober *p, struct answer *a, struct err *e)
     return ask(p, a, e);
 }
 
-static void probe_once(struct prober *p, struct observation *o)
+/* 1: no other session watches, or that is not known. The server may still be ending our own
+ * previous session. */
+static int take_watch(struct prober *p, bool may, unsigned long *holder)
+{
+    struct err e;
+    int rc;
+    for (int i = 0; (rc = db_watch_lock(p->db, p->args->cfg->schema, may, holder, &e)) == 0; i++) {
+        if (*holder == p->before && p->ended++ < OWN_END)
+            return 1;
+        if (i == WATCH_TRIES || p->held_off.ms)
+            return 0;
+        usleep(WATCH_PAUSE_US);
+    }
+    p->watching = rc == 1 && may;
+    return 1;
+}
+
+/* After being held off we wait before taking the lock: after a restart of the server the other
+ * supervisor, which may be the one with the dumps, gets time to reconnect. */
+static int look_for_watch(struct prober *p, bool may, unsigned long *holder)
+{
+    if (p->watching && !may) {
+        (void)db_watch_unlock(p->db, p->args->cfg->schema, NULL);
+        p->watching = false;
+    }
+    if (p->watching)
+        return 1;
+    bool patient = p->held_off.ms && mono_since(clock_mono(), p->held_off) < WATCH_GRACE_MS;
+    int rc = take_watch(p, may && !patient, holder);
+    if (rc == 0)
+        p->held_off = clock_mono();
+    else if (!patient)
+        p->held_off = (mono_t){0};
+    return rc == 1 && !patient;
+}
+
+/* Ends the session of a supervisor whose machine died: the server still has it, but it is idle. */
+static void end_dead_watch(struct prober *p, unsigned long holder, int64_t idle)
+{
+    int64_t limit = 10 * p->args->cfg->probe_interval / 1000;
+    if (idle >= (limit > WATCH_DEAD_S ? limit : WATCH_DEAD_S))
+        (void)db_execf(p->db, NULL, "KILL %lu", holder);
+}
+
+static void look_for_another(struct prober *p, bool may, struct observation *o)
+{
+    unsigned long holder = 0;
+    struct db_seen seen;
+    if (look_for_watch(p, may, &holder))
+        return;
+    o->another = true;
+    if (!holder) {
+        snprintf(o->text, sizeof o->text, PROBE_ANOTHER ", or did just now; this one holds off");
+        return;
+    }
+    (void)db_session_seen(p->db, holder, &seen, NULL);
+    end_dead_watch(p, holder, seen.idle);
+    snprintf(o->text, sizeof o->text,
+             PROBE_ANOTHER ": connection %lu of the server, from %.250s; this one holds off",
+             holder, seen.origin[0] ? seen.origin : "an account that is not ours");
+}
+
+static void probe_once(struct prober *p, bool may, struct observation *o)
 {
     struct err e = {0};
     struct answer a;
     mono_t began = clock_mono();
     *o = (struct observation){0};
     int rc = ask_again(p, &a, &e);
-    if (p->db)
+    if (p->db) {
         o->server = p->server;
+        o->opened = p->opened;
+    }
     if (rc < 0) {
         failed(p, &e, o);
     } else {
@@ -121,60 +236,42 @@ static void probe_once(struct prober *p, struct observation *o)
         o->generation = a.s.generation;
         snprintf(o->nonce, sizeof o->nonce, "%s", a.s.nonce);
         snprintf(o->engine, sizeof o->engine, "%s", a.engine);
+        look_for_another(p, may, o);
     }
     o->latency_ms = mono_since(clock_mono(), began);
+}
+
+/* What the server says goes into the log, the status and JSON. */
+static void clean(char *text, size_t size)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    text_clean(&b, text, size - 1);
+    snprintf(text, size, "%s", b.p);
 }
 
 int probe_worker(int fd, void *arg)
 {
     struct prober p = {.args = arg};
+    struct packet m;
     bool closed;
-    for (;;) {
-        json_t *ask = worker_receive(fd, &closed);
-        if (closed)
-            break;
-        struct observation o;
-        probe_once(&p, &o);
-        json_t *j = probe_json(&o);
-        json_object_set_new(j, "number", json_integer(js_number(ask, "number", 0)));
-        worker_send(fd, j);
-        json_decref(j);
-        json_decref(ask);
+    while (worker_receive_packet(fd, &m, &closed) || !closed) {
+        const struct probe_question *q = packet_struct(&m, sizeof *q);
+        if (!q)
+            continue;
+        struct probe_answer a = {.number = q->number};
+        if (p.before == 0)
+            p.before = q->before;
+        probe_once(&p, q->may_watch, &a.seen);
+        clean(a.seen.text, sizeof a.seen.text);
+        clean(a.seen.nonce, sizeof a.seen.nonce);
+        clean(a.seen.engine, sizeof a.seen.engine);
+        struct server_id *server = &a.seen.server;
+        clean(server->uid, sizeof server->uid);
+        clean(server->hostname, sizeof server->hostname);
+        clean(server->datadir, sizeof server->datadir);
+        clean(server->version, sizeof server->version);
+        worker_send_packet(fd, 0, &a, sizeof a);
     }
     db_close(p.db);
     return 0;
-}
-
-json_t *probe_json(const struct observation *o)
-{
-    return json_pack(
-        "{s:s, s:i, s:o, s:b, s:b, s:b, s:i, s:o, s:o, s:I, s:I, s:{s:I, s:o, s:o, s:o, s:o}}",
-        "failed", verdict_name(o->failed), "error", o->error, "text", js_clean(o->text),
-        "schema_there", o->schema_there, "has_rows", o->schema_has_rows, "proven",
-        o->privileges_proven, "rows", (int)o->rows, "nonce", js_clean(o->nonce), "engine",
-        js_clean(o->engine), "generation", (json_int_t)o->generation, "latency_ms",
-        (json_int_t)o->latency_ms, "server", "start", (json_int_t)o->server.start, "uid",
-        js_clean(o->server.uid), "hostname", js_clean(o->server.hostname), "datadir",
-        js_clean(o->server.datadir), "version", js_clean(o->server.version));
-}
-
-void probe_from_json(const json_t *j, struct observation *o)
-{
-    const json_t *s = json_object_get(j, "server");
-    *o = (struct observation){.failed = verdict_of(js_text(j, "failed")),
-                              .error = (int)js_number(j, "error", 0),
-                              .schema_there = js_flag(j, "schema_there"),
-                              .schema_has_rows = js_flag(j, "has_rows"),
-                              .privileges_proven = js_flag(j, "proven"),
-                              .rows = (unsigned)js_number(j, "rows", 0),
-                              .generation = (uint64_t)js_number(j, "generation", 0),
-                              .latency_ms = js_number(j, "latency_ms", 0)};
-    js_copy(j, "text", o->text, sizeof o->text);
-    js_copy(j, "nonce", o->nonce, sizeof o->nonce);
-    js_copy(j, "engine", o->engine, sizeof o->engine);
-    o->server.start = js_number(s, "start", 0);
-    js_copy(s, "uid", o->server.uid, sizeof o->server.uid);
-    js_copy(s, "hostname", o->server.hostname, sizeof o->server.hostname);
-    js_copy(s, "datadir", o->server.datadir, sizeof o->server.datadir);
-    js_copy(s, "version", o->server.version, sizeof o->server.version);
 }

@@ -1,24 +1,32 @@
-/* The probe: a worker that lives as long as the supervisor and answers each packet it gets with
- * what it found, as an observation in JSON. It keeps one connection open and asks one small
- * question a second; who the server is is asked once per connection, since a restart ends the
- * connection. It may hang: the supervisor measures the time and kills it. */
+/* The probe: a worker that lives as long as the supervisor and answers each question, a packet, with
+ * an observation. It keeps one connection open and sends one small query per packet; the
+ * server's identity is queried once per connection, since a restart ends the connection, and again
+ * as long as the server is `young`. It may hang: the supervisor measures the time and kills it. */
 #ifndef WK_WATCH_PROBE_H
 #define WK_WATCH_PROBE_H
 
-#include <jansson.h>
-
 #include "config/config.h"
-#include "db/conn.h"
+#include "mysql/conn.h"
 #include "watch/verdict.h"
+
+/* Start of the text of a DENIED observation when a supervisor on another machine, or with another
+ * [dump] dir, watches the world. */
+#define PROBE_ANOTHER "another supervisor watches this world"
 
 struct probe_args {
     const struct config *cfg;
-    struct db_params db; /* borrowed; the password in it is wiped by nobody before the fork */
+    struct db_params db; /* borrowed; its password must not be wiped before the fork */
+};
+struct probe_question {
+    uint64_t number; /* comes back with the answer */
+    uint64_t before; /* number of the connection that an earlier probe had; 0: not known */
+    bool may_watch;  /* the watch lock may be taken (db_watch_lock()) */
+};
+struct probe_answer {
+    uint64_t number;
+    struct observation seen; /* its texts are UTF-8, printable */
 };
 /* worker_fn; arg is a struct probe_args. Runs until the other side closes. */
 int probe_worker(int fd, void *arg);
-
-json_t *probe_json(const struct observation *o);
-void probe_from_json(const json_t *j, struct observation *out);
 
 #endif

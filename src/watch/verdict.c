@@ -32,7 +32,7 @@ enum verdict verdict_of(const char *name)
     return VERDICT_NONE;
 }
 
-/* 8-4-4-4-12 hex digits. */
+/* 8-4-4-4-12 hexadecimal digits. */
 static bool is_uuid(const char *s)
 {
     size_t i = 0;

@@ -15,7 +15,11 @@ sys.dont_write_bytecode = True
 
 from wk.server import KIND, as_mysql  # noqa: E402
 
+import ledger  # noqa: E402
+import write_back  # noqa: E402
+import offsite  # noqa: E402
 import plot  # noqa: E402
+import progress  # noqa: E402
 import report  # noqa: E402
 import world  # noqa: E402
 from contest import Contest  # noqa: E402
@@ -38,10 +42,18 @@ def arguments():
     p.add_argument("--journal", default="server,follow", help="modes of the journal to measure, or none")
     p.add_argument("--journal-rounds", type=int, default=3)
     p.add_argument("--journal-seconds", type=float, default=20, help="of each pace of the game")
-    p.add_argument("--only", choices=["journal"], help="leave everything else out")
+    p.add_argument("--only", choices=["journal", "ledger", "progress", "offsite"], help="leave everything else out")
+    p.add_argument("--ledger-rounds", type=int, default=3)
+    p.add_argument("--ledger-size", type=float, default=1, help="1: 2 million rows of 100,000 keys")
+    p.add_argument("--ledger-seconds", type=float, default=20, help="of the game whose waits are measured")
+    p.add_argument("--ledger-flat", type=int, default=10000000, help="rows that pass through one MEMORY table")
+    p.add_argument("--progress-rounds", type=int, default=3)
+    p.add_argument("--offsite-rounds", type=int, default=3)
+    p.add_argument("--offsite-rows", type=int, default=offsite.ROWS)
+    p.add_argument("--progress-blobs", type=int, default=write_back.BLOBS)
     args = p.parse_args()
     args.journal = [] if args.journal == "none" else args.journal.split(",")
-    if not set(args.journal) <= set(MODES) or (args.only and not args.journal):
+    if not set(args.journal) <= set(MODES) or (args.only == "journal" and not args.journal):
         p.error("no such mode of the journal")
     return args
 
@@ -118,9 +130,35 @@ class Run:
             found["rounds"].append(j.round(number))
         return found
 
+    def ledger(self):
+        """On a server of its own."""
+        a = self.args
+        return ledger.Ledgers(self.base, self.lab, a.ledger_size, a.ledger_rounds, a.ledger_seconds, a.ledger_flat,
+                              self.say).all()
+
+    def write_backs(self):
+        a = self.args
+        return write_back.WriteBacks(self.base, self.lab, a.progress_rounds, a.progress_blobs,
+                                     self.say).all()
+
     def all(self):
         results = {"kind": KIND, "environment": environment(self.lab.tool("worldkeeper")),
                    "warm_up": 0 if self.args.no_warm_up else 1, "crowd": self.args.crowd, "sizes": []}
+        if self.args.only == "ledger":
+            results["ledger"] = self.ledger()
+            self.save(results)
+            return results
+        if self.args.only == "offsite":
+            a = self.args
+            results["offsite"] = offsite.OffSite(self.base, self.lab, a.offsite_rounds, a.offsite_rows, self.say).all()
+            self.save(results)
+            return results
+        if self.args.only == "progress":
+            results["progress"] = progress.measure(self.lab.bin, self.base, **(
+                {"saves": 100, "blobs": 200, "waiters": 20} if self.args.crowd < 50 else {}))
+            results["write_back"] = self.write_backs()
+            self.save(results)
+            return results
         sizes = [float(s) for s in self.args.sizes.split(",")]
         for i, size in enumerate(sizes[:1] if self.args.only else sizes):
             few = i > 0
@@ -170,7 +208,15 @@ def main():
             shutil.rmtree(base, ignore_errors=True)
     if not args.only:
         plot.draw(results, os.path.join(args.out, NAME + ".svg"))
-    report.show(results)
+    if "ledger" in results:
+        ledger.show(results["ledger"])
+    elif "offsite" in results:
+        offsite.show(results["offsite"])
+    elif "progress" in results:
+        progress.show(results["progress"])
+        write_back.show(results["write_back"])
+    else:
+        report.show(results)
     return 0
 
 

@@ -8,7 +8,7 @@
 #define BATCH_KINDS 3
 #define BATCH_MAX 500u
 #define ORDER_MAX 256u                     /* bytes of one order */
-#define BATCH_BYTES (128 + 11 * BATCH_MAX) /* of one that changes many rows */
+#define BATCH_BYTES (128 + 40 * BATCH_MAX) /* of one that changes many rows */
 
 struct world {
     uint32_t users, planets, fleets;
@@ -78,6 +78,18 @@ static inline int next_batch(char *sql, size_t size, const struct world *w, uint
     for (uint32_t row = 0; row < rows; row++)
         n += snprintf(sql + n, size - (size_t)n, "%u%c", 1 + (first + row) % all[k],
                       row + 1 < rows ? ',' : ')');
+    return n;
+}
+
+/* Of a ledger: `rows` gains of `keys` keys, three minis for each player. */
+static inline int next_gains(char *sql, size_t size, uint64_t *seed, uint32_t keys, uint32_t rows)
+{
+    int n = snprintf(sql, size, "INSERT INTO gains (player,mini,xp,at) VALUES ");
+    for (uint32_t row = 0; row < rows; row++) {
+        uint32_t key = random_below(seed, keys);
+        n += snprintf(sql + n, size - (size_t)n, "(%u,%u,%u,NOW())%c", key / 3, key % 3,
+                      1 + random_below(seed, 1000), row + 1 < rows ? ',' : ' ');
+    }
     return n;
 }
 

@@ -5,9 +5,9 @@ import os
 import pwd
 import signal
 import subprocess
+import threading
 import time
 
-import pymysql
 from wk.server import KIND, MYSQL, SERVERS, Server, as_mysql, in_its_words, server_user
 from wk.util import end_process, session_pids
 
@@ -20,11 +20,34 @@ LOG_OPTIONS = {LOGGED: ["--log-bin=binlog", "--binlog-format=ROW"], PLAIN: ["--s
 
 # Where the tests spare the disk and the defaults of MySQL do not: goals are meant for those.
 DEFAULTS = [] if not MYSQL else [
-    "--sync-binlog=1", "--innodb-doublewrite=ON", "--innodb-flush-log-at-trx-commit=1"]
+    "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1"]
 
 
 class Failed(Exception):
     """Something that was measured did not do its work: no figure of this run can be trusted."""
+
+
+class Game(threading.Thread):
+    """Runs `play(cursor, number)` again and again until it is left; `waits` has the seconds of each."""
+
+    def __init__(self, con, play):
+        super().__init__()
+        self.con, self.play, self.waits, self.ended = con, play, [], threading.Event()
+
+    def run(self):
+        with contextlib.closing(self.con), self.con.cursor() as cur:
+            while not self.ended.is_set():
+                began = time.perf_counter()
+                self.play(cur, len(self.waits))
+                self.waits.append(time.perf_counter() - began)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
 
 
 class World:
@@ -122,10 +145,7 @@ class World:
 
     def cancel(self):
         """Ends the connections of mydumper: those that a killed client left may still hold locks."""
-        for (number,) in self.server.sql("SELECT id FROM information_schema.processlist "
-                                         f"WHERE user = '{DUMPER}'"):
-            with contextlib.suppress(pymysql.err.Error):
-                self.server.sql(f"KILL {number}")
+        self.server.end_sessions(user=DUMPER)
 
     def destroy(self):
         self.server.destroy()

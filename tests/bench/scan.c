@@ -1,7 +1,8 @@
-/* scan --socket PATH --user NAME --schema NAME [--compare] [--pause MS]: reads every MEMORY table
+/* scan --socket PATH --user NAME --schema NAME [--compare] [--pause]: reads every MEMORY table
  * of a schema with db_scan_rows() and throws the rows away, for the benchmark to run beside a
- * writer. Prints one JSON object. --compare reads all tables by each way that src/db has, and tells
- * those whose tuples differ. --pause waits between the list of the tables and the reading of them.
+ * writer. Prints one JSON object. --compare reads all tables by each way that src/mysql has, and tells
+ * those whose tuples differ. --pause waits between the list of the tables and the reading of them:
+ * it says "listed" on stderr, and goes on at the end of its input.
  */
 #include <getopt.h>
 #include <jansson.h>
@@ -10,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "db/scan.h"
-#include "db/sql.h"
+#include "mysql/scan.h"
+#include "sql/literal.h"
 
 struct sum {
     uint64_t rows, hash;
@@ -129,8 +130,7 @@ static double part(const struct work *w, double share)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: scan --socket PATH --user NAME --schema NAME [--compare] [--pause MS]\n");
+    fprintf(stderr, "usage: scan --socket PATH --user NAME --schema NAME [--compare] [--pause]\n");
     return 2;
 }
 
@@ -138,12 +138,11 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {{"socket", 1, NULL, 's'}, {"user", 1, NULL, 'u'},
                                             {"schema", 1, NULL, 'd'}, {"compare", 0, NULL, 'c'},
-                                            {"pause", 1, NULL, 'p'},  {NULL, 0, NULL, 0}};
+                                            {"pause", 0, NULL, 'p'},  {NULL, 0, NULL, 0}};
     struct db_params p = {.user = "root", .connect_timeout = 5000, .read_timeout = 60000};
     struct work w = {.refused = json_array(), .copied = json_array(), .differ = json_array()};
     struct err e = {0};
-    bool comparing = false;
-    long pause = 0;
+    bool comparing = false, pause = false;
     uint64_t total = 0;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -160,7 +159,7 @@ int main(int argc, char **argv)
             comparing = true;
             break;
         case 'p':
-            pause = strtol(optarg, NULL, 10);
+            pause = true;
             break;
         default:
             return usage();
@@ -175,7 +174,11 @@ int main(int argc, char **argv)
         db_table_keys(w.db, p.schema, &w.tables, &e) < 0 ||
         db_scan_facts(w.db, p.schema, &w.facts, &e) < 0)
         return die("list", &e);
-    nanosleep(&(struct timespec){pause / 1000, pause % 1000 * 1000000}, NULL);
+    if (pause) {
+        fputs("listed\n", stderr);
+        while (getchar() != EOF)
+            ;
+    }
     double began = seconds();
     if (read_tables(&w, comparing, &total, &e) < 0)
         return die("scan", &e);

@@ -1,5 +1,6 @@
-/* writer SOCKET SCHEMA [RATE ROWS]: a game with one connection that changes RATE rows a second
- * (1000), ROWS (1) with each statement, until SIGTERM. Prints how long its statements took.
+/* writer SOCKET SCHEMA [RATE ROWS [KEYS]]: a game with one connection that changes RATE rows a second
+ * (1000), ROWS (1) with each statement, until SIGTERM. With KEYS it adds rows of so many keys to the
+ * ledger `gains` instead. Prints how long its statements took.
  *
  * The schedule is absolute: what fell due while a statement waited is sent as soon as that one has
  * ended, as orders of players queue up behind a lock. `wait` counts from sending a statement to its
@@ -70,14 +71,16 @@ static void print(const char *name, struct samples *s, const char *end)
 
 struct pace {
     int64_t interval_ns;
-    uint32_t rows;
+    uint32_t rows, keys;
 };
 
 /* What fell due before SIGTERM is played to its end, however late. Gives the rows that changed. */
 static uint64_t play(MYSQL *db, const struct pace *p, struct samples *wait, struct samples *late)
 {
     static char sql[BATCH_BYTES];
-    struct world w = see_world(db);
+    struct world w = {0};
+    if (!p->keys)
+        w = see_world(db);
     uint64_t seed = 0x9e3779b97f4a7c15, changes = 0;
     int64_t due = now_ns(), end = 0;
     for (uint64_t i = 0;; i++, due += p->interval_ns) {
@@ -90,8 +93,9 @@ static uint64_t play(MYSQL *db, const struct pace *p, struct samples *wait, stru
             begin = 0;
             wait->count = late->count = changes = 0;
         }
-        int n = p->rows == 1 ? next_order(sql, sizeof sql, &w, i, &seed)
-                             : next_batch(sql, sizeof sql, &w, i, &seed, p->rows);
+        int n = p->keys        ? next_gains(sql, sizeof sql, &seed, p->keys, p->rows)
+                : p->rows == 1 ? next_order(sql, sizeof sql, &w, i, &seed)
+                               : next_batch(sql, sizeof sql, &w, i, &seed, p->rows);
         int64_t sent = now_ns();
         if (mysql_real_query(db, sql, (unsigned long)n) != 0)
             die_sql(db, sql);
@@ -110,10 +114,12 @@ int main(int argc, char **argv)
 {
     struct sigaction act = {.sa_handler = on_signal};
     struct samples wait = {0}, late = {0};
-    uint32_t rate = argc == 5 ? (uint32_t)strtoul(argv[3], NULL, 10) : RATE;
-    struct pace pace = {.rows = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1};
-    if ((argc != 3 && argc != 5) || rate == 0 || pace.rows == 0 || pace.rows > BATCH_MAX) {
-        fprintf(stderr, "usage: writer SOCKET SCHEMA [RATE ROWS]\n");
+    uint32_t rate = argc >= 5 ? (uint32_t)strtoul(argv[3], NULL, 10) : RATE;
+    struct pace pace = {.rows = argc >= 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1,
+                        .keys = argc == 6 ? (uint32_t)strtoul(argv[5], NULL, 10) : 0};
+    if ((argc != 3 && argc != 5 && argc != 6) || rate == 0 || pace.rows == 0 ||
+        pace.rows > BATCH_MAX) {
+        fprintf(stderr, "usage: writer SOCKET SCHEMA [RATE ROWS [KEYS]]\n");
         return 2;
     }
     pace.interval_ns = NS_PER_S * pace.rows / rate;

@@ -1,5 +1,5 @@
 """Disks of a file: what stands on one after the power was cut, one that has no room behind it, a small one.
-Only root may mount them; whoever may not gets an error, never a test that says nothing."""
+Only root may mount them."""
 import os
 import shutil
 import subprocess

@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import os
 
-from wk.keeper import DONE, HELD
+from wk.keeper import DONE, HELD, USER
 from wk.util import wait_for
 
 
@@ -59,8 +59,7 @@ def after_a_dump(keeper, before, done, mute=False):
 
 def settled(keeper):
     """Waits for the server to see that who was killed is gone: it ends the statement first."""
-    wait_for(lambda: not keeper.server.value(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE user='keeper'"), "the sessions to end")
+    wait_for(lambda: not keeper.server.sessions(user=USER), "the sessions to end")
 
 
 def unnamed(done):

@@ -13,8 +13,9 @@ import time
 import pytest
 from inject import SEED, Point, strace, watch
 from promises import broken_dumps, names
+from wk.follow import live
 from wk.segments import Segments
-from wk.util import Timeout, session_pids, wait_for
+from wk.util import PATIENCE, Timeout, session_pids, wait_for
 
 CUTS = int(os.environ.get("WK_FAULT_CUTS", "12"))
 LOG = ["--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON"]
@@ -44,7 +45,7 @@ def states(pids):
     return found
 
 
-def stop(process):
+def stop(process, timeout=10):
     """Stops all of it where it is, a tracer first, and waits for what a disk still has to do for it. False: a
     thread that its tracer let go on meanwhile runs still."""
     def stopped():
@@ -52,7 +53,7 @@ def stop(process):
             send(pid, signal.SIGSTOP)
         return all(s in "TtXZ" for s in states(session_pids(process)))
     try:
-        return wait_for(stopped, "all to stop", timeout=10, every=0.005)
+        return wait_for(stopped, "all to stop", timeout, every=0.005)
     except Timeout:
         return False
 
@@ -177,7 +178,7 @@ class Play(threading.Thread):
 def proven_until(keeper):
     """What was acknowledged before this moment is on the disk, by the supervisor's word."""
     asked = time.time()
-    behind = keeper.run("--status", "--json").json["journal"]["behind_seconds"]
+    behind = live(keeper).get("behind_seconds")
     return asked - behind if behind is not None else 0
 
 
@@ -240,7 +241,7 @@ def test_at_any_moment(make_world, make_server, make_keeper, make_disk, http, ta
             time.sleep(some.random())
             stored, proven = names(keeper)[:1], proven_until(keeper)
             costs.append(time.time() - proven)
-            assert stop(keeper.process)
+            assert stop(keeper.process, PATIENCE), states(session_pids(keeper.process))
             keeper.played_from = min(numbers(Segments(keeper).lines()), default=0)
             played = play.before(proven)
             bad = supervised_left(keeper, stored, played)

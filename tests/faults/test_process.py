@@ -1,31 +1,26 @@
 """What the machine may refuse or mix up: memory, descriptors, whole reads and writes, the time."""
+import functools
 import os
 import resource
 import signal
 import time
 
 import pytest
-from inject import POINTS, share, spread
+from inject import POINTS, share, shim, spread
 from promises import (after_a_dump, after_a_restore, again, broken_dumps, dumps_again, lose, names,
                       restores_again, unnamed)
-from wk.keeper import DONE, built
+from wk.keeper import DONE
 from wk.util import wait_for
 
 FEW = {"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}}
 DAY = 86400
 
 
-def shim(**how):
-    """The environment of a run with the shim of tests/tools/shim.c."""
-    return {"LD_PRELOAD": built("tools", "shim.so"),
-            **{"WK_SHIM_" + what.upper(): str(value) for what, value in how.items()}}
-
-
 @pytest.fixture
 def shimmed(keeper):
     """A keeper that may run with it."""
     keeper.configure(FEW)
-    keeper.shim = shim
+    keeper.shim = functools.partial(shim, keeper)
     return keeper
 
 
@@ -80,12 +75,12 @@ def test_no_memory_for_a_restore(restorable, tally):
     """The N-th request for memory of a restore fails."""
     counted = os.path.join(restorable.base, "count")
     lose(restorable)
-    restorable.ok("--restore=" + restorable.first, **shim(count=counted))
+    restorable.ok("--restore=" + restorable.first, **shim(restorable, count=counted))
     with open(counted) as f:
         requests = int(f.read())
     points = spread(range(1, requests + 1), share(4) or 2000)
     died = sum(restores_without(restorable, tally, "no memory for a restore", f"request {nth} of {requests}",
-                                **shim(malloc=nth)).rc < 0 for nth in points)
+                                **shim(restorable, malloc=nth)).rc < 0 for nth in points)
     tally.assert_clean()
     assert died <= 1 + len(points) // 40
 
@@ -133,12 +128,12 @@ def test_no_memory_for_the_supervisor(shimmed, tally):
     """The N-th request for memory of it, or of a child that was born before, fails: whoever it was says so and
     ends, and the next one goes on."""
     counted, before = os.path.join(shimmed.base, "count"), shimmed.world.checksums()
-    assert lives_with(shimmed, **shim(count=counted)) == ([], False)
+    assert lives_with(shimmed, **shimmed.shim(count=counted)) == ([], False)
     with open(counted) as f:
         requests = int(f.read())
     points, deaths = spread(range(1, requests + 1), share(4) or 500), 0
     for nth in points:
-        bad, died = lives_with(shimmed, **shim(malloc=nth))
+        bad, died = lives_with(shimmed, **shimmed.shim(malloc=nth))
         bad += all_is_well(shimmed, before)
         deaths += died
         tally.point("no memory for the supervisor", [f"request {nth} of {requests}: {b}" for b in bad])

@@ -8,7 +8,7 @@ import pytest
 from inject import Attached, Injected, share, stops, sweep, touched, watch
 from promises import broken_dumps, lose, settled, unnamed
 from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, go_on, wait_stopped
-from wk.keeper import DONE, HELD, REFUSED
+from wk.keeper import DONE, HELD, REFUSED, USER
 from wk.util import session_pids, wait_for
 
 # What writes, as the server counts it.
@@ -33,9 +33,7 @@ def stand_still(keeper, point, *args):
     """An action that is stopped there, and whom the server has forgotten."""
     process = keeper.popen(*args, fault=point + "#1=stop")
     pids = wait_stopped(keeper, point)
-    keeper.server.end_sessions("user='keeper'")
-    wait_for(lambda: not keeper.server.value(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE user='keeper'"), "the sessions to end")
+    forget(keeper)
     return process, pids
 
 
@@ -88,9 +86,11 @@ def test_while_the_server_still_holds_it(pair):
     lose(first)
     process = first.popen("--restore=" + first.first, fault="restore.loaded=stop")
     pids = wait_stopped(first, "restore.loaded")
-    assert other.run("--restore=" + first.first).rc == HELD
+    held = other.run("--restore=" + first.first)
+    assert held.rc == HELD, held
     go_on(pids)
-    assert first.finish(process).rc == DONE
+    done = first.finish(process)
+    assert done.rc == DONE, done
 
 
 # -- at any call -------------------------------------------------------------------------------
@@ -129,10 +129,7 @@ def wakes_up(keeper, process):
 
 def forget(keeper, sessions=None):
     """The server lets go of these sessions of the first one, None: of all."""
-    which = "user='keeper'" + (f" AND id IN ({','.join(map(str, sessions))})" if sessions else "")
-    keeper.server.end_sessions(which)
-    wait_for(lambda: not keeper.server.value(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE " + which), "the sessions to end")
+    keeper.server.end_sessions(user=USER, **({"id": set(sessions)} if sessions else {}))
 
 
 def tries_before(pair, forgotten):
@@ -260,10 +257,10 @@ def both_awake(first, other, swapped, full):
     first.world.mark(2)
     now, count = first.world.checksums(), writes(first)
     go_on(first.pids())
-    owner, stranger = (first, other) if swapped else (other, first)
+    owner, other_keeper = (first, other) if swapped else (other, first)
     owner.wait_state("UP")
     owner.probes_pass("A", 3)
-    stranger.wait_verdict("FOREIGN")
+    other_keeper.wait_verdict("FOREIGN")
     written_now = written(count, writes(first))
     if not swapped and written_now.keys() - {"create_table", "drop_table"}:  # these: for the other's dump
         bad.append(f"woken, it writes: {written_now}")

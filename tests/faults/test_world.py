@@ -51,10 +51,10 @@ def test_a_dump_that_is_removed_under_a_restore(keeper, point):
         "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY'")]
     keeper.world.sql(*[f"TRUNCATE {table}" for table in memory])
     empty = keeper.world.checksums()
-    process = keeper.popen("--restore", fault=point + "#1=sleep:700")
-    keeper.wait(lambda: keeper.server.value(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE user='keeper'"), "the restore")
+    process = keeper.popen("--restore", fault=point + "#1=stop")
+    at_work = wait_stopped(keeper, point)
     os.unlink(newest)
+    go_on(at_work)
     done = keeper.finish(process)
     assert keeper.world.checksums() == (full if done.rc == DONE else empty), done
     assert not unnamed(done)

@@ -33,9 +33,9 @@ static void see_table(struct changes *m, const struct change_table *t)
 static void see_place(struct changes *m, const struct change *c)
 {
     promise(c->file[0] && strlen(c->file) < sizeof m->file && c->pos <= INT64_MAX);
-    promise(strcmp(c->file, m->file) != 0 || c->born != m->born || c->pos >= m->pos);
+    promise(strcmp(c->file, m->file) != 0 || c->created_at != m->created_at || c->pos >= m->pos);
     memcpy(m->file, c->file, strlen(c->file) + 1);
-    m->born = c->born;
+    m->created_at = c->created_at;
     m->pos = c->pos;
     see_text(m, c->file);
     see(m, &c->pos, sizeof c->pos);
@@ -94,8 +94,9 @@ void changes_take(struct changes *m, const struct change *c, const char *from, c
         break;
     case CHANGE_UPDATE:
     case CHANGE_CUT:
-    case CHANGE_BEAT:
-    case CHANGE_STRANGER:
+    case CHANGE_MARKER:
+    case CHANGE_UNKNOWN_TABLE:
+    case CHANGE_EXISTS:
         abort();
     }
 }

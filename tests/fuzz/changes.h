@@ -7,7 +7,7 @@
 struct changes {
     bool within;
     char file[256]; /* the last place */
-    uint32_t born;
+    uint32_t created_at;
     uint64_t pos;
     uint64_t groups, rows, marks;
     uint64_t hash; /* of all that came */

@@ -10,11 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/alert.h"
-#include "report/mail.h"
-#include "report/reach.h"
-#include "report/webhook.h"
-#include "report/curl.h"
+#include "fake_curl.h"
+#include "notify/alert.h"
+#include "notify/mail.h"
+#include "notify/webhook.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -30,91 +29,7 @@ static const char *const secrets[][2] = {{password, login},
                                          {"/hooks/T0CANARY1/xxCANARYxx2", "key=CANARY4"},
                                          {"/hooks/T0CANARY1/xxCANARYxx2", "key=CANARY4"}};
 
-/* ---- a libcurl ---- */
-
-struct fake {
-    const char *all, *rest, *end; /* what the server says, and what of it is still to come */
-    bool guessed;                 /* a piece of the login before we sent that: no leak of ours */
-    long status;
-    curl_off_t retry;
-    CURLcode ends;
-    char *why;
-    curl_write_callback body;
-    void *body_arg;
-    curl_read_callback read;
-    void *read_arg;
-    curl_debug_callback debug;
-    void *debug_arg;
-    char said[CURL_ERROR_SIZE];
-};
-static struct fake f;
-static int handle; /* its address is one */
-
-static CURL *easy_init(void)
-{
-    return (CURL *)&handle;
-}
-
-static CURLcode easy_setopt(CURL *h, CURLoption option, ...)
-{
-    va_list ap;
-    (void)h;
-    va_start(ap, option);
-    switch ((int)option) {
-    case CURLOPT_ERRORBUFFER:
-        f.why = va_arg(ap, char *);
-        break;
-    case CURLOPT_WRITEFUNCTION:
-        f.body = va_arg(ap, curl_write_callback);
-        break;
-    case CURLOPT_WRITEDATA:
-        f.body_arg = va_arg(ap, void *);
-        break;
-    case CURLOPT_READFUNCTION:
-        f.read = va_arg(ap, curl_read_callback);
-        break;
-    case CURLOPT_READDATA:
-        f.read_arg = va_arg(ap, void *);
-        break;
-    case CURLOPT_DEBUGFUNCTION:
-        f.debug = va_arg(ap, curl_debug_callback);
-        break;
-    case CURLOPT_DEBUGDATA:
-        f.debug_arg = va_arg(ap, void *);
-        break;
-    default:
-        break;
-    }
-    va_end(ap);
-    return CURLE_OK;
-}
-
-static CURLcode easy_getinfo(CURL *h, CURLINFO info, ...)
-{
-    va_list ap;
-    (void)h;
-    va_start(ap, info);
-    CURLcode rc = CURLE_OK;
-    if (info == CURLINFO_RESPONSE_CODE)
-        *va_arg(ap, long *) = f.status;
-    else if (info == CURLINFO_RETRY_AFTER)
-        *va_arg(ap, curl_off_t *) = f.retry;
-    else
-        rc = CURLE_UNKNOWN_OPTION;
-    va_end(ap);
-    return rc;
-}
-
-static void easy_cleanup(CURL *h)
-{
-    (void)h;
-}
-
-static CURLcode global_init(long flags)
-{
-    (void)flags;
-    return CURLE_OK;
-}
+/* ---- what servers say ---- */
 
 /* The next line of the server with its end, "" when it says no more. */
 static size_t next_line(const char **line)
@@ -125,6 +40,8 @@ static size_t next_line(const char **line)
     f.rest += len;
     return len;
 }
+
+static bool guessed; /* a piece of the login before we sent that: no leak of ours */
 
 static void debug(curl_infotype type, const char *s, size_t len)
 {
@@ -164,13 +81,14 @@ static void talk_smtp(void)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         say(commands[i]);
     snprintf(auth, sizeof auth, "%s\r\n", login);
-    f.guessed = holds_piece(f.all, (size_t)(f.rest - f.all), login);
+    guessed = holds_piece(f.all, (size_t)(f.rest - f.all), login);
     say(auth);
     say("MAIL FROM:<wk@example.org>\r\n");
     say("RCPT TO:<a@example.org>\r\n");
     say("RCPT TO:<b@example.net>\r\n");
     say("DATA\r\n");
-    while (f.read(letter, 1, sizeof letter, f.read_arg) > 0)
+    while ((f.read ? f.read(letter, 1, sizeof letter, f.read_arg) /* libcurl's default: a stream */
+                   : fread(letter, 1, sizeof letter, f.read_arg)) > 0)
         ;
     say(NULL);
     say("QUIT\r\n");
@@ -201,34 +119,12 @@ static CURLcode easy_perform(CURL *h)
     return f.ends;
 }
 
-const struct curl_api *curl_api(struct err *e)
-{
-    static const struct curl_api api = {
-        .global_init = global_init,
-        .easy_init = easy_init,
-        .easy_setopt = easy_setopt,
-        .easy_perform = easy_perform,
-        .easy_getinfo = easy_getinfo,
-        .easy_cleanup = easy_cleanup,
-        .easy_strerror = curl_easy_strerror,
-        .slist_append = curl_slist_append,
-        .slist_free_all = curl_slist_free_all,
-        .url = curl_url,
-        .url_set = curl_url_set,
-        .url_get = curl_url_get,
-        .url_cleanup = curl_url_cleanup,
-        .free = curl_free,
-    };
-    (void)e;
-    return &api;
-}
-
 /* ---- what is told of it ---- */
 
 static bool leaks(const char *text, unsigned channel)
 {
     for (size_t i = 0; i < 2; i++)
-        if (!(f.guessed && secrets[channel][i] == login) &&
+        if (!(guessed && secrets[channel][i] == login) &&
             holds_piece(text, strlen(text), secrets[channel][i]))
             return true;
     return false;
@@ -263,18 +159,18 @@ static struct config config(void)
 
 static void send_one(const struct config *c, unsigned channel)
 {
-    struct alert_result r = {0};
+    struct request_result r = {0};
     struct err e = {0};
-    int rc = channel == 2 ? alert_heartbeat(c, &e)
+    int rc = channel == 2 ? alert_request(c, ALERT_HEARTBEAT, REQUEST_SEND, NULL, &r, &e)
                           : alert_test(c, channel ? ALERT_WEBHOOK : ALERT_SMTP, &r, &e);
     demand(rc == 0 || e.cls != ERR_NONE);
     judge_text(e.text, sizeof e.text - 1, channel);
     judge_text(e.hint, sizeof e.hint - 1, channel);
     judge_text(r.reply.p ? r.reply.p : "", 300, channel);
-    demand(r.retry_after >= 0 && r.retry_after <= ALERT_RETRY_AFTER_MAX);
+    demand(r.retry_after >= 0 && r.retry_after <= REQUEST_RETRY_AFTER_MAX);
     if (channel == 1 && rc == 0)
         demand(f.status >= 200 && f.status <= 299);
-    alert_result_free(&r);
+    buf_free(&r.reply);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -292,6 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     for (size_t i = 0; i < 8; i++)
         retry = retry << 8 | data[4 + i];
+    guessed = false;
     f = (struct fake){.status = (data[2] << 8 | data[3]) % 1000,
                       .retry = (curl_off_t)retry,
                       .ends = ends[data[1] % 8]};

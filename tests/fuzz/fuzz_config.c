@@ -6,23 +6,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/config_keys.h"
-#include "core/text.h"
+#include "config/keys.h"
+#include "base/text.h"
 #include "scratch.h"
 
 #define SECRET "CANARY"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Stored is what its own parser takes, and would store again as it is. */
+/* Stored is what its own kind takes, and would store again as it is. */
 static void judge_text(const struct config_key *k, const char *value)
 {
-    char *again = NULL;
-    struct config_bad bad;
     if (!value)
         return;
+    char *again = config_read_text(k->kind, value);
     demand(value[0] && text_utf8_valid(value, strlen(value)));
-    demand(k->parse(k, value, &again, &bad) == 0 && strcmp(again, value) == 0);
+    demand(again && strcmp(again, value) == 0);
     free(again);
 }
 
@@ -37,22 +36,24 @@ static void judge_choice(const struct config_key *k, int value)
 /* `stale`: what max_dump_age is where it is not given and dumps are rare. */
 static void judge_value(const struct config_key *k, const void *field, int64_t stale)
 {
-    if (k->flags & CONFIG_STRING) {
+    if (k->kind >= CONFIG_TEXTS) {
         judge_text(k, *(char *const *)field);
-    } else if (k->parse == config_parse_choice) {
+    } else if (k->kind == CONFIG_CHOICE) {
         judge_choice(k, *(const int *)field);
-    } else if (k->parse == config_parse_number || k->parse == config_parse_percent) {
+    } else if (k->kind == CONFIG_NUMBER || k->kind == CONFIG_PERCENT) {
         demand(*(const int *)field >= k->min && *(const int *)field <= k->max);
-    } else if (k->parse == config_parse_connections) {
+    } else if (k->kind == CONFIG_CONNECTIONS) {
         int n = *(const int *)field;
         demand(n == 0 || (n >= k->min && n <= k->max));
-    } else if (k->parse == config_parse_duration) {
+    } else if (k->kind == CONFIG_DURATION) {
         int64_t ms = *(const int64_t *)field;
         demand(ms >= k->min && (ms <= k->max || ms == stale));
-    } else if (k->parse == config_parse_size) {
+    } else if (k->kind == CONFIG_SIZE) {
         uint64_t n = *(const uint64_t *)field;
         demand(n >= (uint64_t)k->min && n <= (uint64_t)k->max);
-    } else if (k->parse == config_parse_events) {
+    } else if (k->kind == CONFIG_TIME) {
+        demand(*(const int *)field >= 0 && *(const int *)field <= 24 * 60);
+    } else if (k->kind == CONFIG_EVENTS) {
         demand((*(const unsigned *)field & ~(unsigned)EVENT_ALL) == 0);
     }
 }
@@ -71,7 +72,6 @@ static bool apart(const char *a, const char *b)
 /* What config.h and example.ini promise of several keys together. */
 static void judge_whole(const struct config *c)
 {
-    struct config_bad bad;
     demand(c->name && c->schema && c->mysql.user && c->dump_dir && c->journal_dir);
     demand(!c->mysql.socket != !c->mysql.host);
     demand(strcmp(c->journal_dir, c->dump_dir) != 0);
@@ -85,9 +85,16 @@ static void judge_whole(const struct config *c)
     demand(!(c->webhook.url && c->webhook.url_file));
     demand(!(c->heartbeat_url && c->heartbeat_url_file));
     demand(c->retention.keep_last > 0);
+    demand(c->ledger_count <= CONFIG_LEDGERS);
+    for (unsigned i = 0; i < c->ledger_count; i++) {
+        const struct config_ledger *l = &c->ledgers[i];
+        demand(l->name && l->table && l->id && l->time && l->key.count && l->value.count);
+        for (unsigned n = 0; n < i; n++)
+            demand(strcmp(l->table, c->ledgers[n].table) != 0);
+    }
     for (unsigned i = 0; i < c->smtp.to_count; i++) {
-        char *to = NULL;
-        demand(config_parse_mail(NULL, c->smtp.to[i], &to, &bad) == 0);
+        char *to = config_read_text(CONFIG_MAIL, c->smtp.to[i]);
+        demand(to != NULL);
         free(to);
     }
 }
@@ -139,9 +146,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         demand(c == &untouched);
         judge_error(&e, path, (const char *)data, size);
     } else {
-        for (size_t i = 0; i < config_key_count; i++)
-            judge_value(&config_keys[i], (const char *)c + config_keys[i].offset,
-                        4 * c->dump_interval);
+        for (size_t i = 0; i < config_key_count; i++) {
+            const struct config_key *k = &config_keys[i];
+            bool ledger = config_is_ledger(k);
+            for (unsigned n = 0; n < (ledger ? c->ledger_count : 1); n++)
+                judge_value(k,
+                            (ledger ? (const char *)&c->ledgers[n] : (const char *)c) + k->offset,
+                            4 * c->dump_interval);
+        }
         judge_whole(c);
         config_free(c);
     }

@@ -12,11 +12,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "core/worker.h"
+#include "actions/control.h"
+#include "base/worker.h"
 #include "scratch.h"
-#include "screen.h"
-#include "screen_draw.h"
+#include "cli/screen.h"
+#include "cli/draw.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -48,10 +48,12 @@ static void *supervisor(void *arg)
 static void start_supervisor(void)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    char place[64], lock[128];
+    char dir[32], place[64], lock[128];
     pthread_t thread;
-    snprintf(place, sizeof place, "/proc/self/fd/%d", scratch_dir());
-    snprintf(sa.sun_path, sizeof sa.sun_path, "%s/control.sock", place);
+    snprintf(dir, sizeof dir, "/proc/self/fd/%d", scratch_dir());
+    ssize_t len = readlink(dir, place, sizeof place); /* control_ask() follows no link */
+    demand(len > 0 && (size_t)len < sizeof place);
+    snprintf(sa.sun_path, sizeof sa.sun_path, "%.*s/control.sock", (int)len, place);
     snprintf(lock, sizeof lock, "{\"socket\":\"%s\"}", sa.sun_path);
     scratch_put("lock", lock, strlen(lock));
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -103,18 +105,25 @@ static void judge_json(void)
     free(s);
 }
 
-static void ask(const char *action, const char *s, size_t len)
+static void show_event(void *arg, const json_t *o)
+{
+    (void)arg;
+    screen_event(o);
+}
+
+static void ask(enum action action, const char *s, size_t len)
 {
     static struct config cfg;
     static char name[] = "w";
-    struct act a = {.cfg = &cfg, .job = {.dirfd = scratch_dir()}};
-    struct request r = {.action = xstrdup(action)};
+    struct action_context a = {.cfg = &cfg, .job = {.dirfd = scratch_dir()}, .emit = show_event};
+    struct request r = {.action = action};
     struct err e = {0};
     json_t *result = NULL;
     cfg.name = name;
     lines = s;
     lines_end = s + len;
-    int rc = control_ask(&a, &r, screen_event, &result, &e);
+    int rc = control_ask(&a, &r, &result, &e);
+    demand(rc != CONTROL_NOBODY); /* else nobody is served, ever */
     while (sem_wait(&served) < 0)
         ;
     demand(rc == 0 || e.cls != ERR_NONE);
@@ -161,10 +170,11 @@ static void take_request(const char *s, size_t len)
     demand(o && !closed);
     demand(request_from_json(o, &again, &e) == 0);
     json_decref(o);
-    demand(same(r.action, again.action) && same(r.dump, again.dump) && same(r.into, again.into) &&
+    demand(r.action == again.action && same(r.dump, again.dump) && same(r.into, again.into) &&
            same(r.at, again.at));
-    demand(r.force == again.force && r.dry_run == again.dry_run && r.skip == again.skip &&
-           r.pause_ms == again.pause_ms && !r.automatic && !again.automatic);
+    demand(r.force == again.force && r.accept_cut == again.accept_cut &&
+           r.dry_run == again.dry_run && r.skip == again.skip && r.pause_ms == again.pause_ms &&
+           !r.automatic && !again.automatic);
     request_free(&r);
     request_free(&again);
     close(pair[0]);
@@ -173,9 +183,9 @@ static void take_request(const char *s, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const actions[] = {"dump",       "list",   "verify", "restore",
-                                          "drill",      "status", "check",  "init",
-                                          "test-alert", "pause",  "resume", "other"};
+    static const enum action actions[] = {
+        ACTION_DUMP,  ACTION_LIST, ACTION_VERIFY,     ACTION_RESTORE, ACTION_DRILL,  ACTION_STATUS,
+        ACTION_CHECK, ACTION_INIT, ACTION_TEST_ALERT, ACTION_PAUSE,   ACTION_RESUME, ACTION_TIDY};
     const size_t count = sizeof actions / sizeof *actions;
     if (size == 0)
         return 0;

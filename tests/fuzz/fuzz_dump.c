@@ -1,19 +1,19 @@
 /* Fuzzing of what reads dumps. The first byte says how the others are read: as the text of a dump
  * of ours, as a gzip file, as the part of one table, or as somebody else's (mysqldump). What is
  * told of a text does not depend on how it comes: whole, in pieces, packed. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "core/text.h"
-#include "db/sql.h"
+#include "base/text.h"
+#include "sql/literal.h"
 #include "dump/verify.h"
-#include "restore/foreign.h"
-#include "restore/values.h"
+#include "mysql/conn_int.h"
+#include "restore/import.h"
 #include "scratch.h"
+#include "sql/insert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,10 +21,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct pieces {
     uint64_t piece, size;
 };
-static uint64_t next_piece(void *arg, uint64_t from)
+static int next_piece(void *arg, uint64_t from, uint64_t *to, struct err *e)
 {
     const struct pieces *p = arg;
-    return p->size - from < p->piece ? p->size : from + p->piece;
+    (void)e;
+    *to = p->size - from < p->piece ? p->size : from + p->piece;
+    return 0;
 }
 
 enum kind { PLAIN, PACKED, PART };
@@ -195,12 +197,13 @@ static void try_packed(const char *data, size_t size, size_t piece)
 
 /* ---- somebody else's ---- */
 
-int __wrap_db_exec(struct db *db, const char *sql, struct err *e);
-int __wrap_db_execf(struct db *db, struct err *e, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+int __wrap_mysql_real_query(MYSQL *my, const char *sql, unsigned long len);
+MYSQL_RES *__wrap_mysql_use_result(MYSQL *my);
+unsigned __wrap_mysql_errno(MYSQL *my);
+bool __wrap_db_is_mariadb(const struct db *db);
 int __wrap_loader_table(struct loader *l, const char *table, const char *create, size_t len,
                         struct err *e);
-int __wrap_loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e);
+int __wrap_loader_insert_raw(struct loader *l, const char *after_name, size_t len, struct err *e);
 
 /* A zone is one word in quotes. */
 static bool sets_zone(const char *sql)
@@ -217,41 +220,49 @@ static bool sets_zone(const char *sql)
 }
 
 /* Nothing but the character set of a file's text and the zone of its times is taken over into the
- * session. */
-int __wrap_db_exec(struct db *db, const char *sql, struct err *e)
+ * session. Here, in place of the library, since every statement comes this way, by whichever function
+ * of mysql/conn.h it is sent. */
+int __wrap_mysql_real_query(MYSQL *my, const char *sql, unsigned long len)
 {
-    (void)db;
-    (void)e;
+    (void)my;
+    demand(len < 128 && strlen(sql) == len);
     demand(strncasecmp(sql, "SET NAMES ", 10) == 0 ||
            strncasecmp(sql, "SET character_set_client", 24) == 0 || sets_zone(sql));
     return 0;
 }
 
-int __wrap_db_execf(struct db *db, struct err *e, const char *format, ...)
+MYSQL_RES *__wrap_mysql_use_result(MYSQL *my)
 {
-    char sql[128];
-    va_list more;
-    va_start(more, format);
-    int len = vsnprintf(sql, sizeof sql, format, more);
-    va_end(more);
-    demand(len > 0 && (size_t)len < sizeof sql);
-    return __wrap_db_exec(db, sql, e);
+    (void)my;
+    return NULL;
+}
+
+unsigned __wrap_mysql_errno(MYSQL *my)
+{
+    (void)my;
+    return 0;
+}
+
+bool __wrap_db_is_mariadb(const struct db *db)
+{
+    (void)db;
+    return true;
 }
 
 int __wrap_loader_table(struct loader *l, const char *table, const char *create, size_t len,
                         struct err *e)
 {
-    struct target *t = plan_find(l->plan, table);
+    struct target *t = plan_find(l->s.plan, table);
     (void)e;
     demand(t && !t->created && len > 14 && strncmp(create, "CREATE TABLE `", 14) == 0);
     t->created = !t->skip;
     return 0;
 }
 
-int __wrap_loader_insert_raw(struct loader *l, const char *behind_name, size_t len, struct err *e)
+int __wrap_loader_insert_raw(struct loader *l, const char *after_name, size_t len, struct err *e)
 {
     (void)e;
-    demand(l->target && l->target->created && strlen(behind_name) <= len);
+    demand(l->target && l->target->created && strlen(after_name) <= len);
     return 0;
 }
 
@@ -261,33 +272,43 @@ static void try_foreign(const char *data, size_t size)
     static char sentinel[] = "worldkeeper_sentinel", schema[] = "game";
     struct job job = {.cfg = &cfg};
     struct plan plan = {0};
-    struct foreign_report report = {0};
+    struct import_report report = {0};
+    struct code code = {0};
     struct err e = {0};
     _Atomic uint64_t rows = 0;
-    struct loader l = {.job = &job, .plan = &plan, .rows = &rows};
+    struct db db = {0};
+    struct loader l = {.s = {.job = &job, .plan = &plan, .db = &db}, .rows = &rows};
     cfg.sentinel = sentinel;
     cfg.schema = schema;
     int fd = scratch_file(data, size);
-    int rc = foreign_plan(fd, "input", &plan, &job, &report, &e);
+    int rc = import_plan(fd, "input", &plan, &job, NULL, &report, &e);
     demand(rc == 0 || e.cls == ERR_DAMAGED || e.cls == ERR_REFUSED);
     demand(report.passed_over <= report.statements && report.statements <= size);
     /* The second pass understands what the first one did. */
     if (rc == 0)
-        demand(foreign_load(fd, "input", &report, &l, &e) == 0);
+        demand(import_load(fd, "input", &report, &l, &code, &e) == 0);
+    code_free(&code);
     plan_free(&plan);
     close(fd);
 }
 
-/* Rows without their second value: those it gives are shorter, and as many. */
+/* Rows without their second value, of nothing but literals: read again they are the same. */
 static void try_values(const char *data, size_t size)
 {
     static const bool generated[] = {false, true, false};
-    struct buf out = {0};
+    struct sql_insert first, again;
+    struct buf text = {0};
     char *s = scratch_copy(data, size);
-    int rc = values_pick(&out, s, size, generated, 3);
-    demand(rc == 1 || out.len == 0);
-    demand(out.len <= size);
-    buf_free(&out);
+    if (sql_insert_read(s, size, generated, 3, &first) == 0) {
+        buf_adds(&text, "VALUES ");
+        buf_add(&text, first.rows.p, first.rows.len);
+        demand(sql_insert_read(text.p, text.len, NULL, 0, &again) == 0);
+        demand(again.rows.len == first.rows.len);
+        demand(memcmp(again.rows.p, first.rows.p, first.rows.len) == 0);
+        sql_insert_free(&again);
+        sql_insert_free(&first);
+    }
+    buf_free(&text);
     free(s);
 }
 

@@ -1,5 +1,5 @@
 /* Fuzzing of event_read() over a stream of events as a file of the binary log has them, and of
- * image_read() over the rows in it. Lengths and checksums are put right, or nothing behind them
+ * row_image_read() over the rows in it. Lengths and checksums are put right, or nothing behind them
  * would ever be reached; each event is read as it came, too. */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@ struct stream {
     char *map_bytes; /* of the last map event */
     struct event_map map;
     uint64_t events;
+    struct buf plain;
 };
 
 static void put32(uint8_t *p, uint32_t v)
@@ -65,9 +66,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct err e;
         event_read(&s.format, bytes, len, &ev, &e);
         repair((uint8_t *)bytes, len, &s.format);
-        if (event_read(&s.format, bytes, len, &ev, &e) < 0 || !take(&s, bytes, &ev))
+        if (event_read(&s.format, bytes, len, &ev, &e) < 0 || event_unpack(&ev, &s.plain, &e) < 0 ||
+            !take(&s, bytes, &ev))
             free(bytes);
     }
     free(s.map_bytes);
+    buf_free(&s.plain);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "changes.h"
-#include "core/codec.h"
+#include "base/codec.h"
 #include "scratch.h"
 
 #define NAME "w-0000000001.journal"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/js.h"
-#include "core/text.h"
+#include "base/js.h"
+#include "base/text.h"
 #include "scratch.h"
 #include "store/manifest.h"
 

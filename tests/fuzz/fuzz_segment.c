@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     char *bytes = scratch_copy(data + 1, size - 1);
     if (parse(&p, &m, bytes, bytes + size - 1) > 0)
-        changes_sum(&m, segment_told(&p));
+        changes_sum(&m, segment_parser_sum(&p));
     free(bytes);
     buf_free(&own);
     segment_parser_free(&p);

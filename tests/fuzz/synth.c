@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/sql.h"
+#include "sql/literal.h"
 
 static unsigned meta_bytes(unsigned type)
 {
@@ -127,7 +127,7 @@ void synth_free(struct db_table *t)
     free(t->name);
 }
 
-static void read_all(struct image *m, const struct event_rows *r, unsigned columns)
+static void read_all(struct row_image *m, const struct event_rows *r, unsigned columns)
 {
     const char *at = r->data, *end = r->data + r->len;
     struct buf out = {0};
@@ -135,7 +135,7 @@ static void read_all(struct image *m, const struct event_rows *r, unsigned colum
         const char *was = at;
         bool after = r->present_after && turn % 2;
         buf_clear(&out);
-        at = image_read(m, after ? r->present_after : r->present, at, end, &out, NULL);
+        at = row_image_read(m, after ? r->present_after : r->present, at, end, &out, NULL);
         unsigned fields;
         if (at && (at <= was || at > end ||
                    sql_read_tuple(out.p, out.p + out.len, &fields) != out.p + out.len ||
@@ -152,11 +152,11 @@ void synth_rows(const struct event_map *map, const struct event_rows *r, uint64_
     synth_table(map, seed, &t);
     for (size_t i = 0; i < t.column_count; i++)
         columns += !t.columns[i].generated;
-    struct image *m = image_open(map, &t, NULL);
+    struct row_image *m = row_image_open(map, &t, NULL);
     synth_free(&t);
-    if (m && !image_fits(m, map))
+    if (m && !row_image_fits(m, map))
         abort();
-    if (m && image_check(m, r, NULL) == 0)
+    if (m && row_image_check(m, r, NULL) == 0)
         read_all(m, r, columns);
-    image_close(m);
+    row_image_close(m);
 }

@@ -2,7 +2,7 @@
 #ifndef SYNTH_H
 #define SYNTH_H
 
-#include "db/image.h"
+#include "binlog/row_image.h"
 
 /* The table that `map` may have been logged of; `seed` chooses signs, ZEROFILL, digits behind the
  * point and generated columns. A column of a type that is unknown here is an INT. */

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Wrong versions of worldkeeper, one mistake each: does the suite notice? A test that cannot fail shows nothing.
 
-Each is built from a copy of the tree, and the tests that are named with it are run on it: at least one must
-fail. The same tests pass on the tree as it is, which is tried first.
+Each is built from a copy of the tree, and the tests that are named with it are run on it until one fails: one
+must. The same tests pass on the tree as it is, which is tried first.
 
   tests/mutants/mutants.py [NAME...]     all, or the named ones; make mutants
   tests/mutants/mutants.py --check       only whether each mistake still fits the source
@@ -44,26 +44,29 @@ MUTANTS = [
     Mutant("file-not-synced", "a dump and its manifest are not synced before they are renamed",
            # Reading it back writes its pages out early; what a file's size is, only a sync tells the disk.
            [("src/dump/writer.c", "    if (fsync(w->fd) < 0)\n", "    if (w->fd < 0)\n"),
-            ("src/core/file.c", "    if (durable && fsync(fd) < 0) {", "    if (durable && fd < 0) {"),
+            ("src/base/file.c", "    else if (durable && fsync(fd) < 0)", "    else if (durable && fd < 0)"),
             ("src/dump/readback.c", "    int how = SYNC_FILE_RANGE_WAIT_BEFORE",
              "    if (to >= from)\n        return 0;\n    int how = SYNC_FILE_RANGE_WAIT_BEFORE")],
            ["tests/faults/test_power.py"]),
     Mutant("directory-not-synced", "a directory is not synced after a rename in it",
-           [("src/core/file.c", "    return fsync(dirfd) < 0 ? ", "    return dirfd < 0 ? ")],
+           [("src/base/file.c", "    return fsync(dirfd) < 0 ? ", "    return dirfd < 0 ? ")],
            ["tests/faults/test_power.py"]),
     Mutant("no-post-check", "a dump is not checked against the server and the nonce once it is read",
-           [("src/dump/writer.c", "int checked = snapshot_check(w->snap, e);", "int checked = 0;")],
+           [("src/dump/writer.c", "                      ? -1\n                      : snapshot_check(w->snap, e);\n",
+             "                      ? -1\n                      : 0;\n")],
            ["tests/system/test_crash_server.py", "tests/system/test_dump_files.py"]),
     Mutant("no-fence", "a restore does not look whether another took the world over meanwhile",
            [("src/restore/restore.c", "    if (lease != r->lease)\n", "    if (lease < r->lease)\n")],
            ["tests/system/test_restore_hand.py"]),
+    Mutant("parts-not-proven", "what is read of a dump is unpacked whatever its SHA-256 is",
+           [("src/base/gunzip.c", "    if (memcmp(md, part->sha256, SHA256_BYTES) == 0)\n        return 0;\n",
+             "    if (md[0] != part->sha256[0] || md[0] == part->sha256[0])\n        return 0;\n")],
+           ["tests/system/test_signed_first.py"]),
     Mutant("choice-by-mtime", "dumps are ordered by the time of their files",
-           [("src/store/catalog.c", "    char *file = xasprintf(\"%s.sql.gz\", ent->m.name);\n"
-             "    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0) {",
-             "    char *file = xasprintf(\"%s.sql.gz\", ent->m.name);\n"
-             "    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) == 0)\n"
-             "        ent->m.at.ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;\n"
-             "    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0) {"),
+           [("src/store/catalog.c", "        err_sys(&why, errno, \"cannot look at %s\", file);\n",
+             "        err_sys(&why, errno, \"cannot look at %s\", file);\n"
+             "    if (fd >= 0)\n"
+             "        ent->m.at.ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;\n"),
             ("src/store/catalog.c", "    return manifest_compare(&y->m, &x->m);",
              "    return (y->m.at.ms > x->m.at.ms) - (y->m.at.ms < x->m.at.ms);")],
            ["tests/system/test_restore_hand.py"]),
@@ -93,10 +96,101 @@ MUTANTS = [
              "            add_rename(&b, t->shadow, t->name);\n")],
            ["tests/system/test_restore_auto.py", "tests/system/test_crash_keeper.py"]),
     Mutant("end-mark-applied", "the server's own word that a restart emptied a table is taken for a change",
-           [("src/journal/statement.c", "        out->kind = by_server ? STATEMENT_EMPTIED : STATEMENT_TRUNCATE;",
+           [("src/binlog/statement.c", "        out->kind = by_server ? STATEMENT_EMPTIED : STATEMENT_TRUNCATE;",
              "        out->kind = STATEMENT_TRUNCATE;"),
-            ("src/journal/replay.c", "    if (r->phase == PHASE_WORLD)\n        set_phase(r, PHASE_LOST);\n", "")],
+            ("src/journal/replay.c", "        if (r->phase == PHASE_WORLD)\n            set_phase(r, PHASE_LOST);\n", "")],
            ["tests/system/test_journal.py"]),
+    Mutant("code-of-anybody", "views, routines and events of a dump run whoever wrote it",
+           [("src/restore/code.c", "        return c->trust == CODE_UNKNOWN ? CODE_LEAVE : CODE_MAKE;",
+             "        return CODE_MAKE;")],
+           ["tests/system/test_code.py"]),
+    Mutant("pending-of-anybody", "what an interrupted restore left to do is done though the server knows nothing of it",
+           [("src/restore/swap.c", "    if (known != 0)\n", "    if (known >= 0)\n")],
+           ["tests/system/test_pending.py"]),
+    Mutant("columns-not-compared", "an answer of the server is read whatever columns it has",
+           [("src/mysql/conn.c", "    if (n < r->columns || (n > r->columns && !r->open))\n", "    if (n == 0 && r->columns)\n")],
+           ["tests/system/test_rogue_server.py"]),
+    Mutant("unknown-loss-is-none", "a loss of which nothing is known is reported as none",
+           [("src/restore/loss.c", "    return (struct loss){.most_ms = known ?", "    return (struct loss){.nothing = !known, .most_ms = known ?")],
+           ["tests/system/test_loss.py", "tests/system/test_alert_words.py"]),
+    Mutant("ledger-mark-by-time", "the mark of a rollup is the newest time in it, not the last id",
+           [("src/ledger/sql.c", "        sql_ident(b, c->id);\n        buf_adds(b, \">COALESCE(r.end_id,0)\");",
+             "        sql_ident(b, c->time);\n        buf_adds(b, \">COALESCE(r.end_time,0)\");")],
+           ["tests/system/test_ledger.py", "tests/system/test_ledger_torture.py"]),
+    Mutant("ledger-delete-first", "rows are deleted before they are added to totals",
+           [("src/ledger/piece.c", "    if (p->rows && add_groups(r, p, e) < 0)\n        return -1;\n"
+             "    fault_point(\"ledger.added\");\n    if (delete_rows(r, p, e) < 0)\n        return -1;\n",
+             "    if (delete_rows(r, p, e) < 0)\n        return -1;\n    fault_point(\"ledger.added\");\n"
+             "    if (p->rows && add_groups(r, p, e) < 0)\n        return -1;\n")],
+           ["tests/system/test_ledger_faults.py", "tests/system/test_ledger_torture.py"]),
+    Mutant("ledger-two-statements", "total and mark of a key change in two statements",
+           [("src/ledger/piece.c", "    ledger_sql_add(&sql, r, p);\n    int rc = db_exec_len(r->db, sql.p, sql.len, e);\n",
+             "    ledger_sql_add(&sql, r, p);\n"
+             "    int rc = db_exec_len(r->db, sql.p, (size_t)(strstr(sql.p, \",end_id=GREATEST\") - sql.p), e);\n"
+             "    for (size_t i = 0; i < p->count && rc == 0; i++)\n"
+             "        rc = db_execf(r->db, e, \"UPDATE %s SET end_id=%\" PRIu64 \" WHERE (player,mini)=(%s)\",\n"
+             "                      r->rollup.p, p->groups[i].last_id, p->groups[i].key.p);\n")],
+           ["tests/system/test_ledger_torture.py"]),
+    Mutant("ledger-no-prefix", "of a MEMORY ledger each row that is old is rolled up, also one after a young row",
+           [("src/ledger/age.c", "    if (!r->l->memory) {\n        ledger_sql_moment", "    {\n        ledger_sql_moment"),
+            ("src/ledger/age.c", "    return find_prefix(r, until, e);\n", "    return r ? 0 : find_prefix(r, until, e);\n"),
+            ("src/ledger/piece_sql.c", "    if (r->after.len)\n        buf_printf(sql, \" WHERE %s\", r->after.p);\n    if (r->l->memory)\n        return;\n",
+             "    if (r->l->memory) {\n        buf_printf(sql, \" WHERE %s AND l.at<=%s\", r->after.len ? r->after.p : \"1\",\n"
+             "                   r->until.len ? r->until.p : \"l.at\");\n        return;\n    }\n"
+             "    if (r->after.len)\n        buf_printf(sql, \" WHERE %s\", r->after.p);\n"),
+            ("src/ledger/piece_sql.c", "    if (r->after.len)\n        buf_printf(b, \"%s AND \", r->after.p);\n",
+             "    buf_printf(b, \"%s AND at<=%s AND \", r->after.len ? r->after.p : \"1\", r->until.len ? r->until.p : \"at\");\n")],
+           ["tests/system/test_ledger.py"]),
+    Mutant("ledger-innodb-in-order", "ids of an InnoDB ledger count as visible in their order",
+           [("src/ledger/sql.c", "    if (l->memory) {\n        buf_adds(b, \" LEFT JOIN \");",
+             "    {\n        buf_adds(b, \" LEFT JOIN \");")],
+           ["tests/system/test_ledger_torture.py"]),
+    Mutant("ledger-rolled-up-keys-only", "the view of totals leaves out keys that were never rolled up",
+           [("src/ledger/sql.c", "        buf_adds(b, \" LEFT JOIN \");", "        buf_adds(b, \" JOIN \");")],
+           ["tests/system/test_ledger.py"]),
+    Mutant("ledger-wraps", "a total that overflows becomes another number",
+           [("src/ledger/limits.c", "        limits_of(total_type(l, i), l->scale[i], &least, &most);\n        for",
+             "        limits_of(\"\", l->scale[i], &least, &most);\n        for"),
+            ("src/ledger/rollup.c", "sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", "sql_mode=''"),
+            ("src/ledger/piece_sql.c", "        buf_printf(b, \"%s=%s.%s+%s%s%s,\",",
+             "        buf_printf(b, \"%s=CAST(%s.%s AS DECIMAL(65))+%s%s%s,\",")],
+           ["tests/system/test_ledger.py"]),
+    Mutant("no-step-back", "who lost the lease to another machine takes it again as soon as it can",
+           [("src/supervisor/lease.c", "    if (r->number && !mine) {", "    if (r->number && !mine && wait_for_it(c)) {"),
+            ("src/supervisor/lease.c", "static enum lease_result look_again(",
+             "static bool wait_for_it(struct child *c)\n{\n    return c->fd < 0;\n}\n\nstatic enum lease_result look_again(")],
+           ["tests/system/test_lease.py"]),
+    Mutant("lease-from-its-answer", "a lease is counted from when the answer came",
+           [("src/standby/lease_s3.c", ".valid_until = lease_ends(asked, l->ttl)};",
+             ".valid_until = lease_ends(asked.ms ? clock_mono() : asked, l->ttl)};"),
+            ("src/standby/lease_s3.c", "g->valid_until = lease_ends(asked, l->ttl);",
+             "g->valid_until = lease_ends(asked.ms ? clock_mono() : asked, l->ttl);")],
+           ["tests/system/test_lease.py"]),
+    Mutant("lease-by-the-clock", "whether another's lease is over is judged by its time of day and ours",
+           [("src/standby/lease_s3.c", "    if (strcmp(version, s->version) != 0)\n        s->since = clock_mono(); /*",
+             "    json_auto_t *o = json_loadb(s->body.p, s->body.len, 0, NULL);\n"
+             "    s->since = mono_add(clock_mono(), js_number(o, \"at\", 0) - clock_wall().ms); /*")],
+           ["tests/system/test_lease.py"]),
+    Mutant("upload-not-fenced", "what is sent to the store is not held back when the lease is gone",
+           [("src/offsite/transfer.c", "    if (fence_check(\"upload\", e) < 0)\n        return -1;\n", ""),
+            ("src/offsite/transfer.c", "#include \"base/fence.h\"\n", "")],
+           ["tests/system/test_lease.py"]),
+    Mutant("promotion-of-what-is-here", "a promotion takes what was fetched before, and does not look what is newest",
+           [("src/actions/standby.c", "/* Whoever watches knows when it is over",
+             "static int pull_here(struct pull *p, struct err *e)\n{\n"
+             "    SCOPED(catalog_free) struct catalog here = {0};\n"
+             "    if (fetch_open(&p->fetch, p->cfg, p->dirfd, p->progress, e) < 0 ||\n"
+             "        catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)\n        return -1;\n"
+             "    const struct catalog_entry *x = catalog_newest(&here, 0);\n"
+             "    if (x) {\n        memcpy(p->newest, x->m.name, sizeof p->newest);\n"
+             "        p->generation = x->m.generation;\n        p->newest_at = p->moment = x->m.at;\n    }\n"
+             "    return 0;\n}\n\n/* Whoever watches knows when it is over"),
+            ("src/actions/standby.c", "    if (pull_step(p, e) < 0 ||\n", "    if (pull_here(p, e) < 0 ||\n")],
+           ["tests/system/test_standby.py"]),
+    Mutant("conditions-not-proven", "a lease lies in a store that was never seen to honour conditions",
+           [("src/standby/lease_s3.c", "    err_hint(e, \"worldkeeper --check tries them, and remembers what it saw\");\n"
+             "    return LEASE_REFUSED;", "    err_clear(e);\n    return LEASE_OK;")],
+           ["tests/system/test_lease.py"]),
 ]
 
 
@@ -104,12 +198,12 @@ def run(*command, **more):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
 
 
-def suite(tests, root, binary):
+def suite(tests, root, binary, *more):
     """([tests that failed], how many passed)."""
     env = {**os.environ, "WORLDKEEPER": binary, "PYTHONDONTWRITEBYTECODE": "1"}
     failed, passed, said = [], 0, ""
     for folder in sorted({os.path.dirname(t) for t in tests}):
-        done = run("/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "4", "-rf",
+        done = run("/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "4", "-rf", *more,
                    *(t for t in tests if os.path.dirname(t) == folder), cwd=root, env=env)
         said += done.stdout
         failed += re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
@@ -162,7 +256,7 @@ def main():
     unseen = []
     for mutant in mutants:
         where = os.path.join(ROOT, "build/mutants", mutant.name)
-        failed, passed = suite(mutant.tests, where, build(mutant, where))
+        failed, passed = suite(mutant.tests, where, build(mutant, where), "--exitfirst")
         print(f"{mutant.name:24} {passed} passed, {len(failed)} failed: {'noticed' if failed else 'NOT NOTICED'}: "
               f"{mutant.mistake}", flush=True)
         for test in failed[:3]:

@@ -1,4 +1,5 @@
-"""What the man page says must be what the program and the example config say."""
+"""What the man page and SECURITY.md say must be what the program, its tests and the example config say."""
+import glob
 import os
 import re
 import subprocess
@@ -19,7 +20,7 @@ def example():
     """{(section, key): value, or None where the key is commented out}"""
     keys, section = {}, None
     for line in read("etc/example.ini").splitlines():
-        if m := re.fullmatch(r"\[([a-z.]+)\]", line):
+        if m := re.fullmatch(r"(?:# )?\[([a-z.]+)(?: [a-z_]+)?\]", line):
             section = m[1]
         elif m := re.fullmatch(r"(# )?([a-z_]+) = (.*)", line):
             keys[section, m[2]] = None if m[1] else m[3]
@@ -31,7 +32,7 @@ def man_keys():
     keys, section, names = {}, None, []
     for line in read("etc/worldkeeper.8").splitlines():
         if line.startswith((".Sh", ".Ss")):
-            m = re.fullmatch(r"\.Ss \[([a-z.]+)\]", line)
+            m = re.fullmatch(r"\.Ss \[([a-z.]+)(?: NAME)?\]", line)
             section, names = m and m[1], []
         elif section and line.startswith(".It Cm"):
             names = re.findall(r"Cm ([a-z_]+)", line)
@@ -91,6 +92,38 @@ def test_force_is_told_for_each_action_that_takes_it():
     entry = read("etc/worldkeeper.8").split(".It Fl -force\n")[1].split("\n.It")[0]
     told = set(re.findall(r"Fl -([a-z]+)", entry))
     for action in re.findall(r"^  --([a-z-]+)", helped.split("options:")[0], re.M):
+        if action == "sql":
+            continue  # prints at once, whatever follows
         done = subprocess.run([BINARY, "--world", "none-such", f"--{action}", "--force"],
                               capture_output=True, text=True, check=False)
         assert ("does not go with" not in done.stderr) == (action in told), (action, done.stderr)
+
+
+def test_what_security_md_names_is_there():
+    """Each test and file that it names: the promise stands on it."""
+    text = read("SECURITY.md")
+    code = "".join(read(p) for d in ("tests/system", "tests/scripts", "tests/unit")
+                   for p in sorted(glob.glob(os.path.join(ROOT, d, "*.[cp]*"))) if not p.endswith(".pyc"))
+    names = set(re.findall(r"`(test_\w+)`", text))
+    assert len(names) > 50 and not [n for n in names if not re.search(rf"(def|void) {n}\(", code)]
+    files = set(re.findall(r"`((?:src|tests|scripts)/[\w/]+\.\w+)", text))
+    assert files and not [f for f in files if not os.path.exists(os.path.join(ROOT, f))]
+
+
+def said(*args):
+    return subprocess.run([BINARY, *args], capture_output=True, text=True, check=True, timeout=180).stdout
+
+
+def test_each_action_explains_itself():
+    whole = said("--help")
+    assert said("-h") == whole and said("-V") == said("--version")
+    actions = re.findall(r"^  (?:--[a-z-]+(?:\[?=[A-Z]+\]?)?, )?--([a-z-]+)",
+                         whole.split("options:")[0], re.M)
+    assert len(actions) > 12
+    for action in actions:
+        if action == "sql":
+            continue  # no action: it prints at once
+        value = "=x" if action == "release" else ""
+        own = said(f"--{action}{value}", "--help")
+        assert re.search(rf"^  .*--{action}\b", own, re.M) and "usage:" in own and len(own) < len(whole), own
+        assert own == said("--help", f"--{action}{value}")

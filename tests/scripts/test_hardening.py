@@ -46,6 +46,11 @@ def test_no_library_is_looked_for_in_odd_places():
     assert not re.search(r"RPATH|RUNPATH", readelf("-d", BINARY))
 
 
+def test_it_starts_no_program():
+    starters = re.compile(r"(f?exec(l|le|lp|v|ve|veat|vp|vpe)|system|popen|posix_spawnp?)(@|$)")
+    assert not [s for s in symbols() if starters.match(s)]
+
+
 def test_stack_and_copies_are_guarded():
     found = symbols()
     assert any(s.startswith("__stack_chk_fail") for s in found)

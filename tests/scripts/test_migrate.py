@@ -1,9 +1,11 @@
 """scripts/migrate.sh: what it reads out of old scripts, what it says, and what it never does."""
 import configparser
+import gzip
 import os
 import shutil
 import stat
 import subprocess
+import time
 
 import pytest
 
@@ -34,7 +36,7 @@ class Migration:
 
     def run(self, *args, rc=0):
         done = subprocess.run([MIGRATE, "--to", self.to, "--crontab", "/dev/null", *args, self.old],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=180)
         assert CANARY not in done.stdout + done.stderr, "a password was printed"
         assert done.returncode == rc, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -316,7 +318,7 @@ def test_odd_text_ends(m):
     minimal(m, f"mysqldump -ugame -p{CANARY} galaxy > /b/x",
             "A='open\nB=\"$(\nC=${\nD=$((\nE=`\n" * 3 + "\x00\n$\n\\\n")
     done = subprocess.run([MIGRATE, "--to", m.to, "--crontab", "/dev/null", m.old],
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=180)
     assert done.returncode in (0, 1)
     assert CANARY not in done.stdout + done.stderr
 
@@ -328,5 +330,179 @@ def test_worldkeeper_takes_the_config(m):
     dumps = os.path.join(m.to, "dumps")
     m.run("--dumps", dumps)
     done = subprocess.run([BINARY, "--config", m.to + "/galaxy.ini", "--allow-root", "--list"],
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=180)
     assert done.returncode != 2, done.stderr
+
+
+# -- one script for several worlds, started with prefix and password -------------------------------
+
+SMS = """
+#!/bin/bash
+# sms - save my server: ./sms PREFIX PASSWORD
+[ $# -eq 2 ] || exit 1
+BASE=/home/web2
+DB=${1}_game
+m=`date +%M`
+up=`php -q $0.php $1 $2`
+if [ "$up" != "1" ]; then
+    echo RESTORING > $BASE/html/$1/index.html
+    zcat `ls -t OLD/$1-*.sql.gz | head -1` | mysql -u$1_user -p$2 $DB
+    echo "world $1 restored" | mail -s "sms $1" admin@example.com
+fi
+echo UP > $BASE/html/$1/index.html
+if [ `expr $m % 20` -eq 0 ]; then
+    mysqldump --opt -u${1}_user -p"$2" $DB | gzip --fast > OLD/$1-`date +%d-%H`.sql.gz
+fi
+"""
+PROBE = """<?php
+// up.php prefix password
+$db = $argv[1] . '_game';
+$c = @mysql_connect("127.0.0.1", "{$argv[1]}_user", $argv[2]);
+if (!$c) { echo 0; exit; }
+mysql_select_db($db, $c);
+$r = mysql_query("SELECT up FROM {$argv[1]}_alive LIMIT 1", $c);
+echo mysql_num_rows($r) ? 1 : 0;
+"""
+WHOLE = "CREATE TABLE x (a int);\nINSERT INTO x VALUES (1);\n-- Dump completed on 2026-11-20 10:00:00\n"
+
+
+@pytest.fixture
+def sms(m, tmp_path):
+    """Two worlds, their crontab, and old dumps of the first: the newest is cut off."""
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    for name, text, age in (("s8-01-10.sql.gz", "too old", 300), ("s8-02-10.sql.gz", WHOLE, 200),
+                            ("s8-02-11.sql.gz", WHOLE[:40], 100), ("s9-02-11.sql.gz", WHOLE, 50)):
+        with gzip.open(dumps / name, "wt") as f:
+            f.write(text)
+        at = time.time() - age
+        os.utime(dumps / name, (at, at))
+    m.write("sms", SMS.replace("OLD", str(dumps)))
+    m.write("sms.php", PROBE)
+    m.cron = tmp_path / "cron"
+    m.cron.write_text("MAILTO=root\n" + "".join(
+        f"* * * * * {m.old}/sms {world} {CANARY}{world} >/dev/null 2>&1\n" for world in ("s8", "s9")))
+    m.dumps = dumps
+    return m
+
+
+def test_several_worlds_from_one_script(sms, tmp_path):
+    """Prefix and password come from the crontab; each world gets a config, a password and its newest whole dump."""
+    said = sms.run("--crontab", str(sms.cron), "--dumps", str(tmp_path / "new"))
+    for world in ("s8", "s9"):
+        config = sms.config(world + "_game")
+        assert config["world"] == {"name": world + "_game", "schema": world + "_game"}
+        assert config["mysql"]["user"] == world + "_user" and config["mysql"]["host"] == "127.0.0.1"
+        assert config["dump"] == {"dir": str(tmp_path / "new" / (world + "_game")), "interval": "20m", "level": "1"}
+        assert config["status"] == {"dir": "/home/web2/html/" + world, "flag": "index.html"}
+        assert config["alert.smtp"]["to"] == "admin@example.com"
+        assert sms.password(world + "_game") == CANARY + world + "\n"
+        assert f"sentinel {world}_alive" in said
+    imported = [str(p) for p in (tmp_path / "new").rglob("*.gz")]
+    assert sorted(os.path.basename(p) for p in imported) == ["s8-02-10.sql.gz", "s9-02-11.sql.gz"]
+    for path in imported:
+        with gzip.open(path, "rt") as f:
+            assert f.read() == WHOLE
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and f"--restore={path}" in said
+        assert stat.S_IMODE(os.stat(os.path.dirname(os.path.dirname(path))).st_mode) == 0o700
+    assert "s8-02-11.sql.gz" in said and "not whole" in said
+    assert f"{sms.cron}:2" in said and f"{sms.cron}:3" in said
+
+
+PDO_CONFIG = """<?php
+// what the game itself reads, too
+define('DB_USER', 'galaxy_web');
+define("DB_PASS", 'CANARY(2);x');
+const DB_NAME = 'galaxy';
+$dbHost = '127.0.0.1';
+"""
+PDO_PROBE = """<?php
+require_once __DIR__ . '/inc/config.php';
+try {
+    $db = new PDO(
+        "mysql:host=$dbHost; port=3307;dbname=" . DB_NAME . ";charset=utf8mb4",
+        DB_USER,
+        DB_PASS,
+        [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION, PDO::ATTR_TIMEOUT => 2]
+    );
+    $row = $db->query('SELECT v FROM `alive` LIMIT 1')->fetch(PDO::FETCH_NUM);
+    exit($row ? 0 : 1);
+} catch (PDOException $e) {
+    exit(2);
+}
+"""
+PDO_USES = [  # how else it is written, and what is found
+    ("$dsn = 'mysql:unix_socket=/run/my.sock;dbname=galaxy';\n$db = new \\PDO($dsn, 'game', 'CANARY');",
+     {"socket": "/run/my.sock", "user": "game"}),
+    ("return new PDO('mysql:dbname=galaxy;host=localhost', \"game\", \"CANARY\", array(PDO::ATTR_PERSISTENT => true));",
+     {"socket": "/run/mysqld/mysqld.sock", "user": "game"}),
+    ("$db = new mysqli(\n    '10.0.0.5',\n    'game',\n    'CANARY',\n    'galaxy');", {"host": "10.0.0.5", "user": "game"}),
+]
+
+
+def test_probe_by_pdo(m):
+    """Its DSN, its account from constants of an included file, its arguments on several lines."""
+    os.mkdir(os.path.join(m.old, "inc"))
+    m.write("inc/config.php", PDO_CONFIG.replace("CANARY", CANARY))
+    m.write("alive.php", PDO_PROBE)
+    m.write("check.sh", "#!/bin/sh\nphp -f alive.php || mysql -e 'SHOW STATUS'\n")
+    said = m.run()
+    mysql = m.config()["mysql"]
+    assert (mysql["host"], mysql["port"], mysql["user"]) == ("127.0.0.1", "3307", "galaxy_web")
+    assert m.password() == CANARY + "(2);x\n" and "sentinel alive" in said and "PDO" not in said
+
+
+@pytest.mark.parametrize("text, found", PDO_USES)
+def test_connections_of_php(m, text, found):
+    m.write("alive.php", "<?php\n" + text.replace("CANARY", CANARY) + "\n")
+    m.write("check.sh", "#!/bin/sh\nphp alive.php\n")
+    m.run()
+    mysql = m.config()["mysql"]
+    assert {k: mysql.get(k) for k in found} == found and m.password() == CANARY + "\n"
+
+
+def test_a_dsn_that_is_not_understood(m):
+    """It is asked for by the options that name it; nothing is guessed."""
+    m.write("alive.php", "<?php\n$db = new PDO(getenv('DSN'), 'game', '" + CANARY + "');\n")
+    m.write("check.sh", "#!/bin/sh\nphp alive.php\n")
+    assert "--schema" in m.run(rc=1)
+    assert "PDO: its DSN" in m.run("--schema", "galaxy") and m.config()["world"]["schema"] == "galaxy"
+
+
+def test_nothing_of_the_old_changes_hands(sms, tmp_path):
+    """A directory that is there keeps its mode; a dump of another schema is not taken, and old dumps are not mixed with
+    new ones."""
+    with gzip.open(sms.dumps / "s8-02-12.sql.gz", "wt") as f:
+        f.write("-- MySQL dump 10.13\n--\n-- Host: localhost    Database: forum\n-- ----\n" + WHOLE)
+    there = tmp_path / "new" / "s8_game"
+    there.mkdir(parents=True, mode=0o755)
+    said = sms.run("--crontab", str(sms.cron), "--dumps", str(tmp_path / "new"))
+    assert "s8-02-12.sql.gz" in said and "an old dump of forum" in said
+    assert (there / "imported" / "s8-02-10.sql.gz").exists() and stat.S_IMODE(os.stat(there).st_mode) == 0o755
+    assert f"{there} is there already" in said and f"install -d -m 0700 -o worldkeeper -g worldkeeper {there}\n" not in said
+    assert "--old-dumps is for one world" in sms.run("--crontab", str(sms.cron), "--old-dumps", str(sms.dumps), rc=1)
+    minimal(sms, f"mysqldump -u a galaxy > {sms.dumps}/x.sql")
+    shutil.rmtree(sms.to)
+    os.unlink(os.path.join(sms.old, "sms"))
+    assert "is where the old dumps are" in sms.run("--dumps", str(sms.dumps), rc=1)
+
+
+def test_one_of_several_worlds_fails_alone(sms, tmp_path):
+    """What is there already is not touched, and the other world is written."""
+    os.mkdir(sms.to)
+    with open(os.path.join(sms.to, "s8_game.ini"), "w") as f:
+        f.write("mine")
+    said = sms.run("--crontab", str(sms.cron), "--dumps", str(tmp_path / "new"), rc=1)
+    assert "is there already; nothing written" in said and sms.config("s9_game")["mysql"]["user"] == "s9_user"
+    assert "--name is for one world" in sms.run("--crontab", str(sms.cron), "--name", "x", rc=1)
+
+
+def test_what_is_not_understood_is_asked_for(m):
+    """By name, with the option that gives it; then it is taken."""
+    m.write("sms", "#!/bin/sh\nmysqldump -u$1 -p$2 $(cat /nowhere) > /b/x.sql\n")
+    said = m.run(rc=1)
+    assert "the schema (--schema NAME)" in said and "the account (--user NAME)" in said
+    said = m.run("--schema", "galaxy", "--user", "game", "--flag", "/srv/www/flag", "--interval", "30m")
+    config = m.config()
+    assert config["world"]["schema"] == "galaxy" and config["mysql"]["user"] == "game"
+    assert config["dump"]["interval"] == "30m" and config["status"] == {"dir": "/srv/www", "flag": "flag"}

@@ -13,15 +13,17 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPT = os.path.join(ROOT, "scripts/servers.sh")
-# In the place of debootstrap: each call leaves a line, and half a root, before it goes on or does not.
+# In the place of debootstrap: each call leaves a line, and half a root, before it goes on or does not. From there on
+# no child of it ends well, which a shell takes for a SIGINT that was dealt with: it would go on itself.
 FAKE = """#!/bin/bash
 dir=${@: -1}
+how=$(cat "$FAKE_BASE/how")
 echo "$@" >>"$FAKE_BASE/calls"
 mkdir -p "$dir/usr/lib/somewhere"
 : >"$dir/half"
-case $(cat "$FAKE_BASE/how") in
+case $how in
 fail) echo 'E: Failed getting release file http://deb.debian.org/debian/dists/sid/Release'; exit 1 ;;
-hang) sleep 100 ;;
+hang) exec sleep 1000 ;;
 slow) sleep 1 ;;
 esac
 """
@@ -113,7 +115,7 @@ def test_a_fetch_that_is_broken_off(shop, sign):
     """Whoever ends it, half a root is nobody's server, and the next fetch begins anew."""
     fetching = shop.begin()
     os.killpg(fetching.pid, sign)
-    assert fetching.wait(20) != 0
+    assert fetching.wait(150) != 0
     assert not shop.is_there()
     assert os.path.exists(shop.roots + "/mysql.new") == (sign == signal.SIGKILL)
     done = shop.fetch()
@@ -123,7 +125,7 @@ def test_a_fetch_that_is_broken_off(shop, sign):
 def test_two_fetches_at_once_are_one(shop):
     shop.does("slow")
     both = [subprocess.Popen([SCRIPT, "fetch", "mysql"], env={**os.environ, **shop.env}) for _ in range(2)]
-    assert [p.wait(30) for p in both] == [0, 0]
+    assert [p.wait(150) for p in both] == [0, 0]
     assert shop.calls() == 1 and shop.is_there()
 
 

@@ -11,7 +11,7 @@ SCRIPTS = ["deps.sh", "demo.sh", "figures.sh", "test.sh", "clean-root.sh", "migr
 
 def run(script, *args):
     return subprocess.run([os.path.join(ROOT, "scripts", script), *args], capture_output=True,
-                          text=True, timeout=60, cwd="/")
+                          text=True, timeout=180, cwd="/")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -5,26 +5,38 @@ import signal
 import subprocess
 import sys
 import tempfile
+import zlib
+from collections import defaultdict
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
+import machine  # noqa: E402
 from wk.follow import LOG  # noqa: E402
 from wk.keeper import BINARY, Keeper, built  # noqa: E402
+from wk.pool import Pool  # noqa: E402
 from wk.segments import Segments  # noqa: E402
-from wk.server import KIND, MYSQL, Server, server_user  # noqa: E402
+from wk.server import KIND, MYSQL, Server, server_user, use_memory  # noqa: E402
 from wk.sinks import Http, Smtp, Tarpit  # noqa: E402
 from wk.util import end_process, tail, wait_for  # noqa: E402
 from wk.world import World  # noqa: E402
 
 
+def pytest_addoption(parser):
+    parser.addoption("--share", action="store_true", help="what the other kind of server runs with --share is left out: "
+                     "of each test's cases some, and on MySQL what is the same on every kind")
+
+
 def pytest_configure(config):
     """One short directory for everything of this run; xdist's workers share the controller's."""
+    machine.lacking()
     if not hasattr(config, "workerinput"):
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
         config.wk_base = tempfile.mkdtemp(prefix="wk")
         os.chmod(config.wk_base, 0o755)
+        config.wk_memory = use_memory(config.wk_base)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,19 +46,66 @@ def pytest_configure_node(node):
 
 def pytest_unconfigure(config):
     if hasattr(config, "wk_base"):
-        shutil.rmtree(config.wk_base, ignore_errors=True)
+        for made in filter(None, (config.wk_memory, config.wk_base)):
+            shutil.rmtree(made, ignore_errors=True)
+
+
+FIXTURES_NEED = {"small_disk": "mount", "make_disk": "loop"}  # see machine.py
 
 
 def pytest_collection_modifyitems(config, items):
-    """A test that cannot be about this kind of server is not there, and nobody counts it as skipped."""
+    """A test that cannot be about this kind of server is not there, and nobody counts it as skipped. One that this
+    machine does not allow is skipped."""
+    others = of_the_other_kind(items) if config.getoption("share") else set()
+
     def meant(item):
-        return all(KIND.partition("-")[0] in mark.args for mark in item.iter_markers("only"))
+        return item not in others and all(KIND.partition("-")[0] in mark.args for mark in item.iter_markers("only"))
     out = [item for item in items if not meant(item)]
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if meant(item)]
+    for item in items:
+        needs = [name for mark in item.iter_markers("needs") for name in mark.args]
+        needs += [name for fixture, name in FIXTURES_NEED.items() if fixture in item.fixturenames]
+        for reason in filter(None, map(machine.why_not, needs)):
+            item.add_marker(pytest.mark.skip(reason=reason))
     items[:] = spread([item for item in items if item.get_closest_marker("slow")],
                       [item for item in items if not item.get_closest_marker("slow")])
+
+
+def of_the_other_kind(items):
+    """Every test is tried on both kinds of server, each of its cases on one of them, always the same: a third of them
+    on MySQL, which takes nearly twice as long for each as MariaDB and the sanitizers. A test that is marked
+    each_server is tried with all its cases on both, one that is any_server on MariaDB only. In a file that is
+    either_server whole tests are dealt out as cases are; of one that is half_on_mysql MariaDB tries all tests, MySQL
+    every second one. Tests that state something of the kind of server (MYSQL) are tried on both."""
+    out, dealt, halved = set(), defaultdict(list), defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("each_server") or item.get_closest_marker("only"):
+            continue
+        if item.get_closest_marker("any_server"):
+            if MYSQL:
+                out.add(item)
+        elif hasattr(item, "callspec"):
+            dealt[item.nodeid.partition("[")[0]].append(item)
+        elif "MYSQL" not in item.function.__code__.co_names:
+            for mark, mixed in (("either_server", dealt), ("half_on_mysql", halved)):
+                if item.get_closest_marker(mark):
+                    mixed[item.nodeid.partition("::")[0]].append(item)
+    for name, mixed in dealt.items():
+        if len(mixed) > 1:
+            on_mysql = every(min(3, len(mixed)), name, mixed)
+            out.update(set(mixed) - on_mysql if MYSQL else on_mysql)
+    for name, mixed in halved.items():
+        if MYSQL and len(mixed) > 1:
+            out.update(set(mixed) - every(2, name, mixed))
+    return out
+
+
+def every(nth, name, items):
+    """Every n-th of them, at least one, always the same."""
+    mixed = sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
+    return set(mixed[zlib.crc32(name.encode()) % nth::nth])
 
 
 def spread(slow, others):
@@ -136,18 +195,28 @@ def victim(victim_server):
             victim_server.process = None
 
 
+@pytest.fixture(scope="session")
+def pool(base):
+    pool = Pool(base)
+    yield pool
+    pool.destroy()
+
+
 @pytest.fixture
-def make_server(base):
-    """Servers with options of their own, for one test."""
+def make_server(base, pool):
+    """Servers with options of their own, for one test, which may kill, stop and restart them."""
     made = []
 
     def make(*options, wrapper=(), **kind):
-        made.append(Server(base, *options, **kind))
-        made[-1].wrapper = list(wrapper)
-        return made[-1].start()
+        if wrapper:
+            made.append(Server(base, *options, **kind))
+            made[-1].wrapper = list(wrapper)
+            return made[-1].start()
+        made.append(pool.take(*options, **kind))
+        return made[-1]
     yield make
     for server in made:
-        server.destroy()
+        pool.put_back(server)
 
 
 @pytest.fixture
@@ -175,7 +244,8 @@ def make_world(request):
         return made[-1]
     yield make
     for world in made:
-        if world.server.process is not None and world.server.process.poll() is None:
+        server = world.server
+        if not server.pooled and server.process is not None and server.process.poll() is None:
             world.drop()
 
 
@@ -184,11 +254,14 @@ def make_keeper(request, base):
     """make_keeper(world, settings) -> Keeper with directories of its own."""
     made = []
     request.node.wk_keepers = made
+    shorter = request.node.get_closest_marker("waits")
 
     def make(world, settings=None, name="w1", where=None, **more):
         where = where or tempfile.mkdtemp(dir=base, prefix="k")
         os.chmod(where, 0o755)
         made.append(Keeper(where, world, name, settings, **more))
+        if shorter:
+            made[-1].waits = shorter.args[0]
         return made[-1]
     yield make
     for keeper in reversed(made):
@@ -229,6 +302,15 @@ def make_followed(make_world, make_keeper, make_server):
 def doomed(make_world, make_keeper, victim):
     """A keeper of a small world whose server the test may kill."""
     return make_keeper(make_world(on=victim)).init()
+
+
+@pytest.fixture
+def lost(doomed, victim):
+    """A keeper whose world was dumped and then lost; no supervisor runs."""
+    doomed.dump()
+    doomed.before = doomed.world.snapshot()
+    victim.crash()
+    return doomed
 
 
 @pytest.fixture

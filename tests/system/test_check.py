@@ -1,12 +1,15 @@
-"""--check, the doctor: what is right, what is missing, and what to type."""
+"""--check: what is right, what is missing, and what to type."""
 import json
 import os
 import re
+import signal
+import subprocess
 
 import pytest
-from wk.keeper import DONE, USER
-from wk.server import KIND, MYSQL, RIGHTS
+from wk.keeper import DONE, FAILED, ROOT, USER
+from wk.server import KIND, MYSQL, RIGHTS, SERVERS
 from wk.sinks import certificate
+from wk.util import PATIENCE
 
 
 def checks(done):
@@ -29,8 +32,8 @@ def test_a_healthy_set_up(keeper):
     done = keeper.run("--check", "--json")
     assert done.rc == DONE and "fail" not in levels(done), done
     names = {c["name"] for c in checks(done)}
-    assert len(names) >= 6 and all(c["text"] for c in checks(done))
-    assert keeper.run("--check").rc == DONE
+    assert len(names) >= 6 and all(c["text"] for c in checks(done)), done
+    keeper.ok("--check")
 
 
 def test_missing_rights_can_be_typed_as_told(make_keeper, world):
@@ -47,7 +50,8 @@ def test_missing_rights_can_be_typed_as_told(make_keeper, world):
         keeper.server.sql(*wanted)
     assert given, done
     keeper.init()
-    assert "fail" not in levels(keeper.run("--check", "--json"))
+    done = keeper.run("--check", "--json")
+    assert "fail" not in levels(done), done
     before = world.snapshot()
     keeper.dump()
     world.sql("DELETE FROM fleet WHERE id>2000")
@@ -67,7 +71,7 @@ def test_one_missing_right_is_named(keeper, right):
 
 
 def test_superfluous_rights_are_noted(keeper):
-    """An account that may do everything works, but the doctor frowns."""
+    """An account that may do everything works, but --check warns."""
     keeper.server.sql(f"GRANT ALL ON *.* TO {USER}@localhost")
     done = keeper.run("--check", "--json")
     assert done.rc == DONE and levels(done) & {"warn", "note"}, done
@@ -76,10 +80,10 @@ def test_superfluous_rights_are_noted(keeper):
 
 
 def test_no_server(doomed, victim):
-    """A server that is away is the first thing the doctor says, with the system's own words."""
+    """A server that is away is the first thing --check says, with the system's own words."""
     victim.kill9()
     done = doomed.run("--check", "--json")
-    assert done.rc != DONE
+    assert done.rc != DONE, done
     assert victim.socket in json.dumps(done.json), done
 
 
@@ -91,7 +95,7 @@ def test_wrong_password(keeper):
 
 
 def test_no_sentinel_yet(make_keeper, world):
-    """Before --init the doctor says that --init is what comes next."""
+    """Before --init it says that --init is what comes next."""
     keeper = make_keeper(world)
     done = keeper.run("--check", "--json")
     assert "--init" in done.out, done
@@ -164,24 +168,46 @@ def test_dump_directory_that_cannot_be_written(keeper):
 
 
 def test_binary_log_is_told(make_server, make_world, make_keeper):
-    """A binary log that holds no rows is noted with the way out, and missing where a journal was asked
+    """A binary log that holds no rows is warned of with the way out, and missing where a journal was asked
     for; one in ROW format is good for a journal."""
     server = make_server("--log-bin=log", "--binlog-format=STATEMENT")
     keeper = make_keeper(make_world(on=server)).init()
 
     def journal():
         return next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "journal")
-    assert journal()["level"] == "note" and "STATEMENT" in journal()["text"]
+    assert journal()["level"] == "warn" and "STATEMENT" in journal()["text"]
     assert "binlog_format = ROW" in journal()["hint"]
     keeper.configure({"journal": {"mode": "server"}})
     assert journal()["level"] == "fail"
     keeper.configure({"journal": {"mode": "off"}})
-    assert journal()["level"] == "note" and "off" in journal()["text"]
+    assert journal()["level"] == "warn" and "off" in journal()["text"]
     server.sql("SET GLOBAL binlog_format=ROW")
     keeper.configure({"journal": {"mode": "auto"}})
     assert journal()["level"] == "ok"
     keeper.dump()
     assert keeper.newest()["start_point"]["file"].startswith("log.")
+
+
+@pytest.mark.parametrize("what", ["nothing", "a trigger", "a function"])
+def test_a_log_that_is_to_be_turned_on_must_not_forbid_restores(make_server, make_world, make_keeper, what):
+    """log_bin alone would make the next restore of a world with triggers or functions fail (1419): the hint names what
+    goes with it, and only there."""
+    server = make_server("--skip-log-bin", "--log-bin-trust-function-creators=OFF")
+    world = make_world("small", on=server)
+    if what == "a trigger":
+        world.sql("CREATE TRIGGER tr BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v")
+    elif what == "a function":
+        world.sql("CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1")
+    keeper = make_keeper(world, account=False)
+    server.account(USER, [world.schema])
+    server.sql(*[f"GRANT {right} ON *.* TO {USER}@localhost" for right in
+                 (["SET_ANY_DEFINER", "SYSTEM_USER", "SHOW_ROUTINE"] if MYSQL else ["SET USER"])])
+    if not MYSQL:
+        server.sql(f"GRANT SELECT ON mysql.proc TO {USER}@localhost")
+    keeper.init()
+    journal = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "journal")
+    assert journal["level"] == "warn" and "log_bin" in journal["hint"]
+    assert ("log_bin_trust_function_creators" in journal["hint"]) == (what != "nothing"), journal
 
 
 def found(keeper, *names):
@@ -210,6 +236,124 @@ def test_what_is_too_much_can_be_taken_away_as_told(keeper):
     bad, _ = found(keeper, "rights")
     assert not [c for c in bad if "GRANT" in c["hint"] or "REVOKE" in c["hint"]], bad
     keeper.dump()
+
+
+def typed(server, findings):
+    """Types what the hints of these findings say, as it stands."""
+    server.sql(*[s for c in findings for s in c["hint"].split(";") if s.strip()])
+
+
+@pytest.mark.parametrize("given", ["ALL ON *.*", "ALL ON its schema", "ALL ON both schemas at once"])
+def test_no_hint_disarms_another_world(make_server, make_world, make_keeper, given):
+    """Two worlds with one account: what --check of the first one says to take away and to give, typed, leaves
+    both with all that they need."""
+    server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=OFF")
+    worlds = [make_world("small", on=server) for _ in range(2)]
+    worlds[1].sql("CREATE TRIGGER tr BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v")
+    keepers = [make_keeper(w, name=f"w{i}", account=False) for i, w in enumerate(worlds)]
+    server.account(USER, [w.schema for w in worlds], server_rights="ALL")
+    for keeper in keepers:
+        keeper.init()
+    both = os.path.commonprefix([w.schema for w in worlds]) + "%"
+    if given == "ALL ON its schema":
+        server.sql(f"GRANT ALL ON `{worlds[1].schema}`.* TO {USER}@localhost")
+    elif "both" in given:
+        server.account(USER, [], server_rights=None)
+        server.sql(f"GRANT ALL ON `{both}`.* TO {USER}@localhost",
+                   f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, SUPER ON *.* TO {USER}@localhost",
+                   f"GRANT {'SET_ANY_DEFINER, SYSTEM_USER' if MYSQL else 'SET USER'} ON *.* TO {USER}@localhost")
+    else:
+        server.account(USER, [], server_rights="ALL")
+    bad, _ = found(keepers[0], "rights")
+    assert any("other worlds" in c["text"] for c in bad), bad
+    typed(server, bad)
+    assert not found(keepers[0], "rights")[0]
+    for keeper in keepers:
+        done = keeper.run("--check", "--json")
+        assert "fail" not in levels(done), done
+        before = keeper.world.snapshot()
+        keeper.dump()
+        keeper.world.sql("DELETE FROM fleet WHERE id>2000")
+        keeper.ok("--restore", "--force")
+        keeper.world.assert_is(before)
+
+
+def test_a_world_that_is_yet_to_be_made_keeps_what_it_was_given(make_server, make_world, make_keeper):
+    """Its config beside that of the first one tells of it, before its --init."""
+    server = make_server("--log-bin=log", "--binlog-format=ROW")
+    first, second = (make_keeper(make_world("small", on=server), name=name, account=False) for name in ("w1", "w2"))
+    server.account(USER, [first.world.schema, second.world.schema])
+    first.init()
+    assert any("REVOKE" in c["hint"] for c in found(first, "rights")[0])
+    os.symlink(second.config_path, os.path.join(first.base, "w2.ini"))
+    assert not found(first, "rights")[0]
+
+
+def test_a_schema_that_is_not_there_comes_first(make_keeper, world):
+    """A name that is misspelt is seen before a GRANT on it is told to type."""
+    keeper = make_keeper(world, account=False, settings={"world": {"schema": "no_such_schema"}})
+    a_way_in(keeper.server, "FLUSH PRIVILEGES")
+    done = keeper.run("--check", "--json")
+    bad = [c for c in checks(done) if c["level"] == "fail"]
+    assert [c["name"] for c in bad][:2] == ["schema", "rights"], bad
+    assert "SHOW DATABASES" in bad[0]["hint"]
+
+
+def test_a_sentinel_that_outlasts_a_loss_is_mended_as_told(make_world, make_keeper):
+    """The ALTER names the schema, and quotes whatever stands in a name."""
+    world = make_world("small")
+    keeper = make_keeper(world, settings={"probe": {"table": "odd sentinel"}}).init()
+    world.sql("ALTER TABLE `odd sentinel` ENGINE=InnoDB")
+    bad, _ = found(keeper, "sentinel")
+    keeper.server.sql(bad[0]["hint"].split(": ", 1)[1].rstrip(";"))
+    assert not found(keeper, "sentinel")[0]
+
+
+def test_the_readmes_lines_make_a_second_world_too(make_server, make_world, make_keeper, tmp):
+    """The account that README makes for a world, made for two of them as it says: each gets what its --check says to
+    type, neither sees the other, and both are kept."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+        lines = [line for line in f.read().split("A world is a config file")[1].splitlines() if ".password" in line][:3]
+    assert len(lines) == 3 and "CREATE USER" in lines[2], lines
+    server = make_server("--log-bin=log", "--binlog-format=ROW", "--log-bin-trust-function-creators=ON")
+    client = os.path.join(tmp, "mysql")
+    with open(client, "w") as f:
+        f.write(f"#!/bin/sh\nPATH={os.environ['PATH']} exec {SERVERS} tool {KIND} mysql -S {server.socket} -uroot\n")
+    os.chmod(client, 0o755)
+    keepers = []
+    for name in ("s8", "s9"):
+        typed_ = "\n".join(lines).replace("s8", name).replace("sudo ", "").replace("0400 -o worldkeeper", "0600")
+        subprocess.run(["sh", "-ec", typed_.replace("/etc/worldkeeper", tmp)], check=True, timeout=PATIENCE,
+                       env={**os.environ, "PATH": tmp + ":" + os.environ["PATH"]})
+        keeper = make_keeper(make_world("small", on=server), name=name, account=False)
+        keeper.configure({"mysql": {"user": "worldkeeper_" + name, "password_file": f"{tmp}/{name}.password"}})
+        server.sql(*[g for g in dict.fromkeys(grants(keeper.run("--check", "--json")))])
+        keepers.append(keeper.init())
+    for keeper in keepers:
+        assert not [c for c in found(keeper, "rights", "account")[0] if c["level"] in ("warn", "fail")]
+        done = keeper.run("--check", "--json")
+        assert "fail" not in levels(done), done
+        keeper.dump()
+
+
+def test_what_check_would_call_a_failure_is_told_before_it_is_needed(make_keeper, world, http):
+    """A right that is taken away under a running supervisor: after a reload, as once a day, it is an alert with the
+    GRANT to type, and another one when that was typed."""
+    keeper = make_keeper(world, settings=http.settings()).init()
+    schema = world.schema.replace("_", "\\_")
+    keeper.start()
+    keeper.server.sql(f"REVOKE DROP ON `{schema}`.* FROM {USER}@localhost")
+    keeper.process.send_signal(signal.SIGHUP)
+    (told,) = http.wait_event("check")
+    assert told["kind"] == "new" and "DROP" in told["what"] and "GRANT DROP" in told["todo"], told
+    keeper.expect("the condition", troubles=lambda troubles: any("DROP" in t["what"] for t in troubles))
+    shown = keeper.run("--status")
+    assert shown.rc == FAILED, shown
+    keeper.server.sql(told["todo"].rstrip(";"))
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: len(http.wait_event("check")) == 2, "that it was mended")
+    assert http.wait_event("check")[1]["kind"] == "recovered"
+    keeper.wait(lambda: keeper.status()["troubles"] == [], "the end of the condition")
 
 
 def test_rights_by_a_role(make_keeper, world):
@@ -324,6 +468,19 @@ def test_tables_that_must_have_a_key(make_server, make_world, make_keeper):
     assert world.rows("bare") == 2
 
 
+@pytest.mark.only("mysql", why="a setting of MySQL")
+@pytest.mark.parametrize("name", ["no", "off", "0"])
+def test_a_table_without_a_key_whose_name_looks_like_no(make_server, make_world, make_keeper, name):
+    """A fact whose text is "no", "OFF" or "0" does not hold; the name of a table is no such fact."""
+    server = make_server("--sql-require-primary-key=ON")
+    world = make_world("empty", on=server)
+    world.sql("SET sql_require_primary_key=OFF", f"CREATE TABLE `{name}` (id INT) ENGINE=MEMORY")
+    keeper = make_keeper(world)
+    keeper.run("--init", "--force")
+    bad = settings(keeper)[0]
+    assert bad["level"] == "fail" and f"table {name} has no key" in bad["text"], bad
+
+
 def over_tcp(keeper, **more):
     keeper.configure({"mysql": {"socket": None, "host": "127.0.0.1", "port": str(keeper.server.port),
                                 **more}})
@@ -342,7 +499,7 @@ def test_ways_to_log_in(make_server, make_world, make_keeper):
     for ca in (None, os.path.join(server.datadir, "ca.pem")):
         refused = over_tcp(keeper, tls="verify", tls_ca=ca)
         assert refused["level"] == "fail" and "2026" in refused["text"], refused
-        assert "made out to 127.0.0.1" in refused["hint"] and "tls_ca" in refused["hint"]
+        assert "must name 127.0.0.1" in refused["hint"] and "tls_ca" in refused["hint"]
     server.sql("SET GLOBAL require_secure_transport=ON")
     refused = over_tcp(keeper, tls="off", tls_ca=None)
     assert "3159" in refused["text"] and "tls = verify" in refused["hint"]
@@ -391,3 +548,15 @@ def test_the_version_is_told(keeper):
     """Said to be tested is what all tests are run on."""
     version = next(c for c in checks(keeper.run("--check", "--json")) if c["name"] == "version")
     assert version["level"] == ("ok" if KIND in ("mariadb", "mysql") else "note"), version
+
+
+def test_a_table_that_could_not_be_made_again(make_keeper, make_world):
+    """What is taken of a definition from a dump is a list; that a table is not on it is said while its definition
+    is still on the server."""
+    keeper = make_keeper(make_world("empty"))
+    keeper.world.sql("CREATE TABLE merged (i INT) ENGINE=MRG_MyISAM")
+    assert not [c for c in checks(keeper.run("--check", "--json")) if c["name"] == "rebuild"]
+    keeper.configure({"dump": {"engines": "all"}})
+    said = [c for c in checks(keeper.run("--check", "--json")) if c["name"] == "rebuild"]
+    assert [c["level"] for c in said] == ["warn"] and "table merged" in said[0]["text"], said
+    assert f"--no-data {keeper.world.schema}" in said[0]["hint"], said

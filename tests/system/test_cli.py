@@ -2,16 +2,21 @@
 import json
 import os
 import pty
+import pwd
 import re
 import select
+import shutil
 import subprocess
 
 import pytest
 from wk.keeper import BINARY, DONE, FAILED, NOTHING, REFUSED, USAGE
+from wk.util import PATIENCE
+
+pytestmark = pytest.mark.any_server
 
 
 def plain(*args):
-    return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=60,
+    return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=PATIENCE,
                           env={"PATH": os.environ["PATH"]})
 
 
@@ -25,6 +30,15 @@ def test_version_and_help():
                    "pause", "resume", "test-alert", "json", "quiet", "verbose", "config", "world",
                    "force", "into", "dry-run"):
         assert "--" + action in text.stdout, action
+
+
+def test_help_of_one_action():
+    """--help ACTION and --ACTION --help are one; what is no action is told."""
+    text = plain("--help", "drill")
+    assert text.returncode == 0 and "--drill[=DUMP]" in text.stdout and "--rollup" not in text.stdout
+    assert text.stdout == plain("--drill", "--help").stdout
+    wrong = plain("--help", "tidy")
+    assert wrong.returncode == USAGE and "no such action" in wrong.stderr and not wrong.stdout
 
 
 @pytest.mark.parametrize("args", [
@@ -43,6 +57,23 @@ def test_world_names_a_config_in_etc():
     assert plain("--world", "../../tmp/x", "--list").returncode == USAGE
 
 
+def test_a_config_for_other_eyes_says_who_has_to_type(tmp):
+    """What was typed comes back as a command for root, with the user who may read the config."""
+    os.chmod(tmp, 0o755)
+    program, config = os.path.join(tmp, "worldkeeper"), os.path.join(tmp, "my world.ini")
+    shutil.copy(BINARY, program)
+    with open(config, "w") as f:
+        f.write("[world]\n")
+    os.chmod(config, 0)
+    owner = "daemon" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    if os.geteuid() == 0:
+        shutil.chown(config, owner)
+    done = subprocess.run([program, "--config", config, "--list"], capture_output=True, text=True, timeout=PATIENCE, cwd="/",
+                          env={"PATH": os.environ["PATH"]}, **({"user": "nobody"} if os.geteuid() == 0 else {}))
+    assert done.returncode == USAGE and "Permission denied" in done.stderr, done
+    assert f"as root: runuser -u {owner} -- worldkeeper --config '{config}' --list" in done.stderr, done
+
+
 def test_neither_config_nor_world():
     """Without either there is nothing to act on."""
     done = plain("--list")
@@ -55,6 +86,19 @@ def test_init_twice_is_no_harm(keeper):
     keeper.ok("--init")
     assert keeper.world.sql("SELECT * FROM worldkeeper_sentinel") == before
     assert keeper.world.sql("SHOW TABLES LIKE 'worldkeeper\\_%'")
+
+
+def test_init_adopts_no_living_world_of_others(keeper, make_keeper):
+    """A sentinel of which nothing here knows is somebody else's: adopted only where that is meant, and not lost with
+    state.json, since the dumps know it too."""
+    other = make_keeper(keeper.world, account=False)
+    done = other.run("--init")
+    assert done.rc == REFUSED and "somebody else" in done.err and "--init --force" in done.err, done
+    assert not os.path.exists(os.path.join(other.dumps_dir, "state.json"))
+    other.ok("--init", "--force")
+    keeper.dump()
+    os.unlink(os.path.join(keeper.dumps_dir, "state.json"))
+    keeper.ok("--init")
 
 
 def test_a_refused_init_changes_nothing(doomed, victim):
@@ -82,7 +126,8 @@ def test_init_never_adopts_an_emptied_world(doomed, victim):
     """--init on a world that was just lost would turn the loss into the truth: refused."""
     doomed.dump()
     victim.crash()
-    assert doomed.run("--init").rc != DONE
+    done = doomed.run("--init")
+    assert done.rc != DONE, done
     doomed.ok("--restore")
     assert doomed.world.rows() == 2000
 
@@ -134,7 +179,7 @@ def on_terminal(keeper, *args):
     os.close(side)
     shown = b""
     while True:
-        ready, _, _ = select.select([main], [], [], 60)
+        ready, _, _ = select.select([main], [], [], PATIENCE)
         assert ready, shown
         try:
             data = os.read(main, 65536)
@@ -144,7 +189,7 @@ def on_terminal(keeper, *args):
             break
         shown += data
     os.close(main)
-    assert process.wait(60) == 0, shown
+    assert process.wait(PATIENCE) == 0, shown
     return shown.decode("utf-8", "replace")
 
 

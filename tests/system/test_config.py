@@ -4,6 +4,8 @@ import os
 import pytest
 from wk.keeper import DONE, USAGE
 
+pytestmark = pytest.mark.any_server
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 
 # name: (section, key, value, what the error must say). The value replaces the key's own.
@@ -27,8 +29,12 @@ VALUES = {
     "world name": ("world", "name", "Big World", ["'Big World'", "allowed"]),
     "long schema": ("world", "schema", "s" * 65, ["allowed", "64"]),
     "keep nothing": ("retention", "keep_last", "0", ["'0'", "allowed"]),
+    "no time of day": ("drill", "at", "24:00", ["'24:00'", "00:00 to 23:59"]),
+    "too often": ("verify", "interval", "10ms", ["too short", "0 for none"]),
     "unknown event": ("alert", "events", "down, nosuch", ["nosuch", "allowed", "restored"]),
     "empty": ("mysql", "user", "", ["no value"]),
+    "a member with a path": ("standby", "etcd", "https://a.example.net/v3", ["allowed", "no path"]),
+    "a short lease": ("standby", "ttl", "1s", ["'1s'", "2s"]),
     "comment behind": ("mysql", "user", "me ; not you", ["comment"]),
 }
 

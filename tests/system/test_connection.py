@@ -7,10 +7,10 @@ import tempfile
 import threading
 
 import pytest
-from wk.keeper import DONE, FAILED, ORACLE, USAGE, USER
+from wk.keeper import FAILED, ORACLE, USAGE, USER
 from wk.server import MYSQL, Server, server_user
 from wk.sinks import certificate
-from wk.util import CANARY
+from wk.util import CANARY, stop_listening
 
 
 def checked(keeper, **mysql):
@@ -109,17 +109,15 @@ def test_sha2_passwords(secured, make_world, make_keeper, plugin):
     refused(by_tcp(keeper, tls="off"), "password_file")
 
 
-@pytest.mark.only("mariadb", why="MySQL 9 has no mysql_native_password")
-def test_a_way_to_log_in_that_the_library_has_not(keeper):
-    """Oracle's library has MariaDB's passwords in a file of its own. Without it: what is missing, by name,
-    and the way out."""
-    keeper.env["LIBMYSQL_PLUGIN_DIR"] = keeper.base
-    checks = checked(keeper, socket=keeper.server.socket)
-    if not ORACLE:
-        assert checks["connection"]["level"] == "ok"
-        return
-    refused(checks, "mysql_native_password", "mysql-client-core", "libmariadb", "unix_socket")
-    assert keeper.run("--dump").rc == FAILED
+def test_an_init_connect_that_fails(make_server, make_world, make_keeper):
+    """The server lets each session in and ends it at its first statement: which setting does that is named."""
+    keeper = make_keeper(make_world(on=make_server())).init()
+    keeper.server.sql("SET GLOBAL init_connect='SELECT nothing'")
+    for action in ("--check", "--dump"):
+        done = keeper.run(action)
+        assert done.rc == FAILED and "SHOW GLOBAL VARIABLES LIKE 'init_connect'" in done.out + done.err, done
+    keeper.server.sql("SET GLOBAL init_connect='SET @game=1'")
+    keeper.dump()
 
 
 def test_names_beyond_ascii(keeper, make_world, make_keeper):
@@ -129,7 +127,7 @@ def test_names_beyond_ascii(keeper, make_world, make_keeper):
     try:
         other = make_keeper(world, name="w2")
         other.configure({"mysql": {"user": "őr"}})
-        assert other.init().run("--dump").rc == DONE
+        other.init().dump()
     finally:
         for host in ("localhost", "127.0.0.1"):
             keeper.server.sql(f"DROP USER 'őr'@'{host}'")
@@ -179,21 +177,21 @@ class Downgrade(threading.Thread):
                 (server if end is client else client).sendall(data)
 
 
-@pytest.mark.parametrize("tls", ["verify", "required"])
+@pytest.mark.parametrize("tls", ["verify", "required", "preferred"])
 def test_tls_is_never_stripped(secured, make_world, make_keeper, tls):
-    """Who takes the offer of TLS away gets no session, and with verify not even the account's name."""
+    """Who takes the offer of TLS away gets no session, and not even the account's name; where TLS is only
+    preferred there is a session without, and still no password in clear."""
     server, ca = secured
     keeper = make_keeper(make_world(on=server)).init()
     relay = Downgrade(server.port)
     found = checked(keeper, host="127.0.0.1", port=str(relay.port), tls=tls,
                     **({"tls_ca": ca} if tls == "verify" else {}))
-    relay.listener.close()
-    assert found["connection"]["level"] == "fail", found
-    # Unless it is to verify, MariaDB's library notices it after the login: a name and a scramble were said,
-    # and for MySQL's accounts the password too. The man page says so.
-    assert CANARY.encode() not in relay.said or (MYSQL and tls == "required" and not ORACLE)
-    if tls == "verify" or ORACLE:
-        refused(found, "tls")
+    stop_listening(relay.listener)
+    assert CANARY.encode() not in relay.said
+    if tls == "preferred":
+        assert found["encryption"]["text"].startswith("none") and USER.encode() in relay.said, found
+    else:
+        refused(found, "tls", "the server offers no TLS" if tls == "required" and not ORACLE else "")
         assert USER.encode() not in relay.said
 
 

@@ -8,13 +8,16 @@ from wk.crash import DUMP_POINTS, RESTORE_POINTS, SWAPPED, Story
 from wk.keeper import DONE
 from wk.watch import Watcher
 
+pytestmark = pytest.mark.either_server
+
 
 @pytest.mark.parametrize("point", DUMP_POINTS)
 def test_supervisor_killed_during_a_dump(keeper, make_world, point):
     """Between any two effects of a dump: no dump is lost, no half one counts, and work goes on."""
     story = Story(keeper).change()
     keeper.start(fault=point + "=killall")
-    assert keeper.run("--dump").rc != DONE
+    done = keeper.run("--dump")
+    assert done.rc != DONE, done
     keeper.wait(lambda: not keeper.alive(), "the supervisor to die")
     newest = story.newest_is_kept()
     assert (newest == 2) == (point in ("dump.manifest_written", "dump.retained"))
@@ -26,7 +29,7 @@ def test_supervisor_killed_during_a_dump(keeper, make_world, point):
     assert target.checksums() == story.states[newest]
     keeper.dump()
     assert not keeper.parts()
-    assert keeper.run("--verify").rc == DONE
+    keeper.ok("--verify")
 
 
 @pytest.mark.parametrize("point", RESTORE_POINTS)
@@ -64,7 +67,8 @@ def test_both_killed_during_a_dump(doomed, victim, point):
     if point == "state.saved":
         doomed.kill9()
     else:
-        assert doomed.run("--dump").rc != DONE
+        done = doomed.run("--dump")
+        assert done.rc != DONE, done
         doomed.wait(lambda: not doomed.alive(), "the supervisor to die")
     victim.crash()
     newest = story.newest_is_kept()
@@ -93,7 +97,8 @@ def test_both_killed_during_a_restore(doomed, victim, point):
 def test_action_killed_during_a_dump(keeper, point):
     """--dump without a supervisor, killed: the same promises hold for the one-shot action."""
     story = Story(keeper).change()
-    assert keeper.run("--dump", fault=point + "=kill").rc != DONE
+    done = keeper.run("--dump", fault=point + "=kill")
+    assert done.rc != DONE, done
     assert story.newest_is_kept() == 1
     keeper.dump()
     assert story.newest_is_kept() == 2 and not keeper.parts()
@@ -106,7 +111,8 @@ def test_action_killed_during_a_forced_restore(keeper, point):
     story = Story(keeper).change()
     tables = keeper.world.sql("SHOW TABLES")
     wanted = keeper.newest()["name"]
-    assert keeper.run("--restore", "--force", fault=point + "=kill").rc != DONE
+    done = keeper.run("--restore", "--force", fault=point + "=kill")
+    assert done.rc != DONE, done
     assert keeper.world.checksums() == story.states[1 if point in SWAPPED else 2]
     keeper.ok("--restore=" + wanted, "--force")
     story.world_equals_a_dump(1)

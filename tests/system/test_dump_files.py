@@ -1,4 +1,5 @@
 """The dump directory: names, manifests, modes, retention, quarantine, and a full disk."""
+import contextlib
 import glob
 import gzip
 import hashlib
@@ -9,9 +10,13 @@ import stat
 import subprocess
 import time
 
+import pymysql
 import pytest
+from wk.crash import go_on, wait_stopped
 from wk.keeper import DONE, NOTHING, unix
 from wk.util import wait_for
+
+pytestmark = pytest.mark.any_server
 
 TABLE_KEYS = {"name", "engine", "rows", "bytes", "columns_hash", "rows_hash", "offset", "length",
               "auto_increment"}
@@ -22,6 +27,7 @@ def read(path):
         return f.read()
 
 
+@pytest.mark.each_server
 def test_manifest_describes_the_file(keeper):
     """Name, size, SHA-256, rows, times and server in the manifest are those of the file."""
     world, before = keeper.world, time.time()
@@ -80,35 +86,21 @@ def test_modes_do_not_depend_on_umask(keeper):
             assert stat.S_IMODE(os.stat(os.path.join(root, name)).st_mode) == 0o600, name
 
 
+@pytest.mark.each_server
 @pytest.mark.parametrize("method", ["copy", "lock"])
 def test_writers_wait_only_as_long_as_the_method_says(keeper, method):
     """copy lets the game write while the copies are read; lock makes it wait until the end."""
     keeper.configure({"dump": {"method": method}})
-    dumping = keeper.popen("--dump", fault="dump.table_read#1=sleep:4000")
-    wait_for(keeper.parts, "the dump to begin")
-    wait_for(lambda: os.path.getsize(keeper.parts()[0]) > 0 or stopped_reading(keeper),
-             "the first table read")
-    con = keeper.world.server.admin(keeper.world.schema)
-    with con, con.cursor() as cur:
-        cur.execute("SET lock_wait_timeout=1")
-        waited = False
-        while dumping.poll() is None and not waited:
-            try:
-                cur.execute("UPDATE mark SET v=v+1")
-            except Exception as e:
-                assert e.args[0] == 1205, e
-                waited = True
-            time.sleep(0.05)
-    assert keeper.finish(dumping).rc == DONE
-    assert waited == (method == "lock")
+    dumping = keeper.popen("--dump", fault="dump.table_read#1=stop")
+    at_work = wait_stopped(keeper, "dump.table_read")
+    with pytest.raises(pymysql.err.OperationalError, match="1205") if method == "lock" else contextlib.nullcontext():
+        keeper.world.sql(f"SET lock_wait_timeout={1 if method == 'lock' else 60}", "UPDATE mark SET v=v+1")
+    go_on(at_work)
+    done = keeper.finish(dumping)
+    assert done.rc == DONE, done
 
 
-def stopped_reading(keeper):
-    """True while a connection of the keeper has sat idle for more than a second: the worker sleeps."""
-    return keeper.server.sql("SELECT id FROM information_schema.processlist WHERE user='keeper' "
-                             "AND command='Sleep' AND time>1")
-
-
+@pytest.mark.each_server
 def test_an_emptied_world_is_never_dumped(doomed, victim):
     """A dump by hand after a restart is refused: an empty file must not become the newest dump."""
     good = doomed.dump()
@@ -116,7 +108,7 @@ def test_an_emptied_world_is_never_dumped(doomed, victim):
     done = doomed.run("--dump", "--json")
     assert done.rc != DONE and done.json["ok"] is False, done
     assert [m["name"] for m in doomed.dumps()] == [good["name"]]
-    assert doomed.run("--verify").rc == DONE
+    doomed.ok("--verify")
 
 
 def test_shrink_guard_puts_a_dump_in_quarantine(keeper, http):
@@ -148,12 +140,14 @@ def test_a_world_is_measured_by_the_dump_it_was_restored_from(doomed, victim):
     new = doomed.dump()
     assert not doomed.rejected() and new["generation"] > old["generation"]
     doomed.world.sql("DELETE FROM player WHERE id>9")
-    assert doomed.run("--dump").rc != DONE and len(doomed.rejected()) == 1
+    done = doomed.run("--dump")
+    assert done.rc != DONE and len(doomed.rejected()) == 1, done
     victim.crash()
     doomed.ok("--restore")
     doomed.world.assert_is(before)
     doomed.world.sql("DELETE FROM player WHERE id>9")
-    assert doomed.run("--dump").rc != DONE, "measured by what it was restored from"
+    done = doomed.run("--dump")
+    assert done.rc != DONE, f"measured by what it was restored from: {done}"
 
 
 def test_a_little_shrinking_is_normal(keeper):
@@ -164,13 +158,16 @@ def test_a_little_shrinking_is_normal(keeper):
     assert len(keeper.dumps()) == 2 and not keeper.rejected()
 
 
+@pytest.mark.each_server
 def test_changed_nonce_during_a_dump_discards_it(keeper):
     """Post-check: when the sentinel is another one at the end, the dump is not of one world."""
     good = keeper.dump()
-    dumping = keeper.popen("--dump", fault="dump.streamed=sleep:3000")
-    wait_for(lambda: keeper.parts() and stopped_reading(keeper), "the dump to have streamed")
+    dumping = keeper.popen("--dump", fault="dump.streamed=stop")
+    at_work = wait_stopped(keeper, "dump.streamed")
     keeper.world.sql("UPDATE worldkeeper_sentinel SET nonce=REPEAT('0',32)")
-    assert keeper.finish(dumping).rc != DONE
+    go_on(at_work)
+    done = keeper.finish(dumping)
+    assert done.rc != DONE, done
     assert [m["name"] for m in keeper.dumps()] == [good["name"]]
     assert not keeper.parts()
 
@@ -179,7 +176,8 @@ def test_a_world_that_stays_small_is_believed(keeper):
     """A world that really shrank is not refused for ever, and an operator can vouch for it at once."""
     keeper.dump()
     keeper.world.sql("DELETE FROM player WHERE id>100")
-    assert keeper.run("--dump").rc != DONE
+    done = keeper.run("--dump")
+    assert done.rc != DONE, done
     keeper.dump("--force")
     assert len(keeper.dumps()) == 2
     keeper.world.sql("DELETE FROM player WHERE id>10")
@@ -192,7 +190,8 @@ def test_three_rejected_dumps_stay(keeper):
     keeper.dump()
     for rest in (900, 700, 500, 300):
         keeper.world.sql(f"DELETE FROM player WHERE id>{rest}")
-        assert keeper.run("--dump").rc != DONE
+        done = keeper.run("--dump")
+        assert done.rc != DONE, done
     rejected = keeper.rejected()
     assert len(rejected) == 3
     assert len(glob.glob(os.path.join(keeper.dumps_dir, "rejected", "*.sql.gz"))) == 3
@@ -222,7 +221,8 @@ def test_retention_counts_intact_dumps_only(keeper):
     assert {m["name"] for m in keeper.dumps()} == {good["name"], second["name"]}
     with open(keeper.path(second), "r+b") as f:
         f.truncate(50)
-    assert keeper.run("--verify").rc != DONE
+    done = keeper.run("--verify")
+    assert done.rc != DONE, done
     keeper.world.sql("DELETE FROM player")  # the next dump is rejected: nothing may go
     keeper.run("--dump")
     assert good["name"] in {m["name"] for m in keeper.dumps()}
@@ -270,9 +270,11 @@ def test_disk_full_during_a_dump(make_keeper, world, http, small_disk):
     good = keeper.dump()
     keeper.start()
     filler = os.path.join(seen, "filler")
-    room = os.statvfs(seen)
-    with open(filler, "wb") as f:
-        f.write(b"x" * (room.f_bavail * room.f_bsize - 12 * 1024))
+    with open(filler, "wb", buffering=0) as f:
+        with pytest.raises(OSError):  # to the last page, whatever the supervisor writes meanwhile
+            while True:
+                f.write(b"x" * 4096)
+        f.truncate(f.tell() - 12 * 1024)
     done = keeper.run("--dump", "--json")
     assert done.rc == 1, done
     text = json.dumps(done.json["error"])
@@ -280,7 +282,7 @@ def test_disk_full_during_a_dump(make_keeper, world, http, small_disk):
     assert keeper.run("--verify", "--json").result["dumps"][0]["whole"] is True
     assert [m["name"] for m in keeper.dumps()] == [good["name"]]
     assert not keeper.parts()
-    assert keeper.state() == "UP"
+    keeper.wait_state("UP")
     os.unlink(filler)
     assert keeper.dump()["name"] != good["name"]
     http.wait_event("disk", "discarded", "stale")

@@ -6,15 +6,28 @@ import smtplib
 import socket
 import ssl
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
 import pytest
-from wk.ledger import Ledger, Writer
-from wk.server import mysqldump, stock_restore
+from wk.audit import AuditedWriters, Writer
+from wk.server import begin_odd, mysqldump, stock_restore
 from wk.snapshot import diff
 from wk.util import CANARY, session_pids, wait_for
 from wk.zoo import NAMES
+
+pytestmark = pytest.mark.either_server
+
+
+@pytest.mark.each_server
+def test_sessions_are_listed_whatever_their_statements(server):
+    """Also one whose statement is no text; who is asked for by each field, and is gone once it was ended."""
+    odd = begin_odd(server)
+    (seen,) = server.sessions(id={odd.thread_id(), 0}, user="root", command="Query", info="SELECT SLEEP(%")
+    assert seen.id in [session.id for session in server.sessions()] and not server.sessions(id=seen.id, state="Waiting%")
+    assert server.end_sessions(id=seen.id) == 1 and not server.sessions(id=seen.id)
+    odd.close()
 
 
 def test_zoo_is_complete_and_a_snapshot_is_stable(make_world):
@@ -29,7 +42,7 @@ def test_zoo_is_complete_and_a_snapshot_is_stable(make_world):
     assert not diff(picture, zoo.snapshot())
 
 
-@pytest.mark.parametrize("change, table", [
+CHANGES = [
     ("UPDATE z_float SET f=16777200 WHERE id=0", "rows z_float"),
     ("UPDATE z_float SET d=0 WHERE id=0", "rows z_float"),
     ("UPDATE z_enum SET e2='' WHERE id=21", "rows z_enum"),
@@ -41,14 +54,19 @@ def test_zoo_is_complete_and_a_snapshot_is_stable(make_world):
     ("DROP TRIGGER z_after", "trigger z_after"),
     ("ALTER TABLE d_aria COMMENT='x'", "table d_aria"),
     ("UPDATE d_inno SET b=CONCAT(b,'\\0') WHERE id=1", "rows d_inno"),
-])
-def test_snapshot_sees_the_smallest_change(make_world, change, table):
+]
+
+
+def test_snapshot_sees_the_smallest_change(make_world):
     """One changed bit, counter or definition shows in the picture."""
     zoo = make_world("all")
     before = zoo.snapshot()
-    zoo.sql(change)
-    difference = diff(before, zoo.snapshot())
-    assert repr(table) in difference and difference.count("\n") < 12
+    for change, table in CHANGES:
+        zoo.sql(change)
+        after = zoo.snapshot()
+        difference = diff(before, after)
+        assert repr(table) in difference and difference.count("\n") < 12, (change, difference)
+        before = after
 
 
 def test_a_crash_empties_memory_tables_and_nothing_else(victim, make_world):
@@ -80,6 +98,23 @@ def test_stopped_server_does_not_answer(victim):
     victim.sigcont()
     assert victim.value("SELECT 1") == 1
     assert session_pids(victim.process) == [victim.process.pid]
+
+
+def test_an_answer_of_before_the_crash_is_not_up(doomed, victim):
+    """The probe was answered, the server died, and only then the supervisor looks: its status says UP once more, and whoever
+    waits for the world is not deceived. Were the sleeps too short, there would be nothing to see, and nothing fails."""
+    doomed.dump()
+    doomed.start()
+    probe = doomed.worker("probe")
+    os.kill(probe, signal.SIGSTOP)
+    time.sleep(0.5)  # the next question waits there,
+    doomed.process.send_signal(signal.SIGSTOP)
+    os.kill(probe, signal.SIGCONT)
+    time.sleep(0.3)  # and its answer here
+    victim.crash()
+    doomed.process.send_signal(signal.SIGCONT)
+    doomed.wait_state("UP")
+    assert doomed.world.rows() == 2000
 
 
 def test_a_number_that_is_somebody_elses_by_now():
@@ -142,7 +177,7 @@ def test_http_sink(http):
     """The HTTP server records what it gets, and fails in the ways asked of it."""
     def post(body):
         request = urllib.request.Request(http.url, data=json.dumps(body).encode(), method="POST")
-        return urllib.request.urlopen(request, timeout=10)
+        return urllib.request.urlopen(request, timeout=60)
     post({"event": "down"})
     assert http.wait_event("down") == [{"event": "down"}]
     http.mode, http.headers = 429, {"Retry_After": "7"}
@@ -151,7 +186,7 @@ def test_http_sink(http):
     assert error.value.code == 429 and error.value.headers["Retry-After"] == "7"
     http.mode = "redirect"
     with pytest.raises(urllib.error.HTTPError, match="loop"):
-        urllib.request.urlopen(http.url, timeout=10)
+        urllib.request.urlopen(http.url, timeout=60)
 
 
 def test_tarpit_takes_and_never_answers(tarpit):
@@ -183,11 +218,11 @@ def test_the_ledger_knows_a_moment_from_a_muddle():
     writer = wrote((1, 2), (3, 4), (5, 6), (7, 8))
     assert [writer.kept(book(rows)) for rows in BOOKS] == [[0], [1, 3], [2], [1, 3], [4]]
     assert writer.kept(book({2: "b"})) == [] and writer.kept(book({3: "c"})) == []
-    ledger = Ledger(None, "x")
-    ledger.writers = [writer, wrote((1.5, 2.5), (4.5, 5.5))]
-    assert ledger.cut([[4], [2]]) == ([], float("inf"))
-    assert ledger.cut([[3], [1]]) == ([writer.told[3], ledger.writers[1].told[1]], 5.5)
-    lost, first = ledger.cut([[1, 3], [0]])  # of what looks the same, what was there at that time
+    writers = AuditedWriters(None, "x")
+    writers.threads = [writer, wrote((1.5, 2.5), (4.5, 5.5))]
+    assert writers.cut([[4], [2]]) == ([], float("inf"))
+    assert writers.cut([[3], [1]]) == ([writer.told[3], writers.threads[1].told[1]], 5.5)
+    lost, first = writers.cut([[1, 3], [0]])  # of what looks the same, what was there at that time
     assert len(lost) == 5 and first == 2.5
     with pytest.raises(AssertionError, match="no moment"):
-        ledger.cut([[4], [1]])
+        writers.cut([[4], [1]])

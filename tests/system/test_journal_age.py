@@ -6,6 +6,8 @@ from wk.follow import ONE_DUMP, all_comes_back, dump_and_follow, following, lose
 from wk.keeper import USER
 from wk.util import ident, wait_for
 
+pytestmark = pytest.mark.either_server
+
 # -- any moment --------------------------------------------------------------------------------
 
 

@@ -5,10 +5,14 @@ import signal
 import time
 
 import pytest
-from test_journal import LOG, crash, journal, keep
-from test_journal_life import follower
+from test_journal import LOG, crash, keep
 from wk.binlog import RESET
+from wk.crash import go_on
+from wk.follow import following, kill_follower
 from wk.keeper import USER
+from wk.segments import Segments
+
+pytestmark = pytest.mark.either_server
 
 
 @pytest.fixture
@@ -29,9 +33,8 @@ def test_a_dump_that_ends_between_two_groups(make_world, make_keeper, logged, be
     world.sql("CREATE TABLE book (id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB")
     keeper.dump()
     keeper.start()
-    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
-    reader = follower(keeper)
-    os.kill(reader, signal.SIGSTOP)
+    following(keeper)
+    reader = kill_follower(keeper, signal.SIGSTOP)
     world.sql("UPDATE player SET points=1 WHERE id=1")
     if "file" in between:
         logged.sql("FLUSH BINARY LOGS")
@@ -40,7 +43,7 @@ def test_a_dump_that_ends_between_two_groups(make_world, make_keeper, logged, be
     keeper.dump()
     world.sql("UPDATE player SET points=7 WHERE id=2")
     before = world.snapshot()
-    os.kill(reader, signal.SIGCONT)
+    go_on([reader])
     time.sleep(2)
     told = crash(keeper)
     print(told)
@@ -56,15 +59,14 @@ def test_damage_in_front_of_the_end_of_the_dump(make_world, make_keeper, logged)
     world = keeper.world
     keeper.dump()
     keeper.start()
-    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    following(keeper)
     world.sql("INSERT INTO chat SELECT * FROM chat LIMIT 20")
     time.sleep(1.5)
     world.sql("INSERT INTO chat SELECT * FROM chat LIMIT 20")
-    reader = follower(keeper)
-    os.kill(reader, signal.SIGSTOP)
+    reader = kill_follower(keeper, signal.SIGSTOP)
     keeper.dump()
     world.sql("INSERT INTO chat SELECT * FROM chat LIMIT 3")
-    os.kill(reader, signal.SIGCONT)
+    go_on([reader])
     folder = os.path.join(keeper.base, "journal")
     keeper.wait(lambda: len(os.listdir(folder)) == 2, "the next segment")
     path = os.path.join(folder, sorted(os.listdir(folder))[0])
@@ -89,11 +91,11 @@ def test_two_losses_after_groups_of_no_world(make_world, make_keeper, logged, mi
     world.sql("CREATE TABLE book (id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB")
     keeper.dump()
     keeper.start(fault="dump.locked=kill")
-    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    following(keeper)
     world.sql("UPDATE player SET points=1 WHERE id=1")
     time.sleep(1.5)
     for v in range(2, 5):
-        os.kill(follower(keeper), signal.SIGKILL)
+        kill_follower(keeper)
         world.mark(v)
         world.sql(*["INSERT INTO book VALUES ()"] * 30)
         if mixed:
@@ -101,7 +103,7 @@ def test_two_losses_after_groups_of_no_world(make_world, make_keeper, logged, mi
         before = world.snapshot()
         crash(keeper)
         world.assert_is(before, f"after loss {v - 1}")
-        keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+        following(keeper)
         time.sleep(1.5)
     assert len(keeper.dumps()) == 1
 
@@ -114,16 +116,16 @@ def test_a_moment_before_the_log_was_begun_anew(make_world, make_keeper, logged)
     world.sql("UPDATE player SET points=points+1")
     keeper.dump()
     keeper.start()
-    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    following(keeper)
     world.sql("UPDATE player SET points=5 WHERE id=5")
     time.sleep(2.1)
     at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     before = world.rows("player"), world.sql("SELECT id,points FROM player ORDER BY id")
     time.sleep(2.1)
+    Segments(keeper, os.path.join(keeper.base, "journal")).wait_all()
     logged.sql("FLUSH BINARY LOGS", RESET)
-    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump for the gap")
-    keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"],
-                "the journal again")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump for the gap")
+    following(keeper)
     time.sleep(2)
     world.sql("UPDATE player SET points=points+2", *["UPDATE mark SET v=v+1"] * 600,
               *["UPDATE player SET points=points+3"] * 20)

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from test_journal import LOG, crash, journal, keep
-from wk.follow import follower
+from wk.binlog import place
+from wk.follow import follower, following, live
 from wk.keeper import BINARY, USER
 from wk.server import LOG_ENCRYPTED
 from wk.util import wait_for
@@ -28,7 +29,7 @@ def test_encrypted_logs(make_world, make_keeper, make_server, log_keys):
     keeper.dump()
     keeper.start(fault="dump.locked=kill")
     for way in ("OFF", "ON"):
-        keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+        following(keeper)
         world.sql(f"INSERT INTO chat VALUES (1,'{secret.decode()}')", "FLUSH BINARY LOGS",
                   "UPDATE player SET points=points+1", "DELETE FROM fleet WHERE id%5=0")
         before = world.snapshot()
@@ -55,15 +56,16 @@ def test_half_an_event(make_world, make_keeper, make_server):
     keeper.dump()
     keeper.start(fault="dump.locked=kill")
     for v in (2, 3):
-        keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+        following(keeper)
         world.mark(v)
         before = world.snapshot()
-        world.sql("INSERT INTO chat VALUES (1,'half')")
+        world.sql("INSERT INTO chat VALUES " + ",".join(f"({n},'half')" for n in range(1000)))
         after = world.snapshot()  # if the journal's own beat was the last that was written
         last = os.path.join(server.datadir, server.sql("SHOW MASTER STATUS")[0][0])
         told_before = keeper.status().get("last_restore")
         server.kill9()
-        os.truncate(last, os.path.getsize(last) - 3)
+        # A killed server leaves whole blocks; a file that ends elsewhere says that something else went wrong.
+        os.truncate(last, (os.path.getsize(last) - 1) // 4096 * 4096)
         server.start()
         keeper.wait(lambda: keeper.status().get("last_restore") != told_before and
                     keeper.state() == "UP", "the world again")
@@ -76,7 +78,7 @@ def test_half_an_event(make_world, make_keeper, make_server):
 
 # -- a long life ------------------------------------------------------------------------------
 
-WORLDS = 4  # side by side, since each waits a second before it connects again
+WORLDS = 4  # side by side, since each waits a while before it connects again
 ROUNDS = 8  # times WORLDS: so many reconnects
 PLAYS, ROWS = 3, 8000  # times WORLDS, times 4: so many changes
 
@@ -99,29 +101,37 @@ def used(keepers):
             for pid, counts in zip(pids, zip(*samples))]
 
 
-def assert_no_more(now, before, room):
-    for n, (a, b) in enumerate(zip(now, before)):
-        assert a["open"] <= b["open"], (n, before, now)
-        assert SANITIZED or a["memory"] <= b["memory"] + room, (n, before, now)
+def wait_no_more(keepers, before, room):
+    """What is open for a moment only may be so for long, where the machine is slow."""
+    now = []
+
+    def no_more():
+        now[:] = used(keepers)
+        return all(a["open"] <= b["open"] and (SANITIZED or a["memory"] <= b["memory"] + room)
+                   for a, b in zip(now, before))
+    wait_for(no_more, lambda: f"no more than {before}, not {now}")
 
 
 def readers(server):
-    return {i for (i,) in server.sql(
-        "SELECT id FROM information_schema.processlist WHERE command='Binlog Dump'")}
+    return {session.id for session in server.sessions(command="Binlog Dump")}
 
 
 def caught_up(server, keepers):
-    file, pos = server.sql("SHOW MASTER STATUS")[0][:2]
+    end = place(server)
     for keeper in keepers:
         def there(keeper=keeper):
-            now = keeper.run("--status", "--json").json["journal"]
-            return (now.get("file"), now.get("pos", 0)) >= (file, pos)
+            now = live(keeper)
+            return (now.get("file") or "", now.get("pos") or 0) >= end
         keeper.wait(there, "the journal to catch up")
 
 
-def following(keeper, times):
-    keeper.wait(lambda: keeper.log().count("the journal is followed from") >= times,
-                f"the journal to be followed {times} times")
+def followed(server, keepers, old=frozenset()):
+    """The connections by which all journals are followed, once none of them is one of `old`."""
+    def there():
+        now = readers(server)
+        return len(now) == len(keepers) and not old & now and all(
+            journal(keeper).get("state") == "following" for keeper in keepers) and now
+    return keepers[0].wait(there, "all journals to be followed")
 
 
 def play(worlds, rows):
@@ -149,25 +159,19 @@ def test_a_long_life(make_world, make_keeper, make_server):
     for keeper in keepers:
         keeper.dump()
         keeper.start()
-    for keeper in keepers:
-        following(keeper, 1)
+    now = followed(server, keepers)
     first = used(keepers)
     for _ in range(PLAYS):
         play(worlds, ROWS)
     caught_up(server, keepers)
-    assert_no_more(used(keepers), first, MIB // 2)
+    wait_no_more(keepers, first, MIB // 2)
     for keeper in keepers:
         keeper.dump()  # what is played from here on is read again after each reconnect
-    for n in range(ROUNDS):
-        old = readers(server)
-        assert len(old) == WORLDS
-        for i in old:
-            server.sql(f"KILL {i}")
+    for _ in range(ROUNDS):
+        server.end_sessions(id=now)
         play(worlds, 100)
-        for keeper in keepers:
-            following(keeper, n + 2)
-        assert not old & readers(server)
+        now = followed(server, keepers, now)
     caught_up(server, keepers)
-    assert_no_more(used(keepers), first, MIB // 8)
+    wait_no_more(keepers, first, MIB // 8)
     for keeper in keepers:
         assert "cannot go on" not in keeper.log()

@@ -12,12 +12,15 @@ import threading
 
 import pymysql
 import pytest
+from wk.binlog import place
 from wk.crash import go_on, wait_stopped
-from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE, signed
+from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE, USER, signed
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same, snapshot
-from wk.util import ident, wait_for
+from wk.util import PATIENCE, ident, stop_listening, wait_for
 from wk.watch import Beside, Game
+
+pytestmark = pytest.mark.half_on_mysql
 
 LOG = ["--log-bin=log", "--log-bin-trust-function-creators=ON"]
 STATEMENT = [*LOG, "--binlog-format=STATEMENT"]  # such a log takes no arrays
@@ -57,7 +60,7 @@ def lose(world):
 
 
 def sessions(server):
-    return server.sql("SELECT id, info FROM information_schema.processlist WHERE user='keeper'")
+    return server.sessions(user=USER)
 
 
 def nothing_left(keeper):
@@ -85,6 +88,7 @@ def rows_only(picture):
 
 # -- each way -------------------------------------------------------------------------------------
 
+@pytest.mark.each_server
 @BY_EACH_WAY
 def test_every_column_type(make_server, make_world, make_keeper, way):
     """Whatever a column can hold arrives as it was, by each of the ways, in the world and beside it."""
@@ -112,6 +116,7 @@ def test_every_column_type(make_server, make_world, make_keeper, way):
 SINCE = {"chat": "ALTER TABLE chat ADD UNIQUE (who)", "fleet": "ALTER TABLE fleet MAX_ROWS=10"}
 
 
+@pytest.mark.each_server
 @BY_EACH_WAY
 def test_one_of_several_tables_cannot_be_loaded(make_server, make_world, make_keeper, way):
     """A server's refusal of one table ends the restore with that table's name and the world as it was."""
@@ -152,25 +157,47 @@ COUNTERS = [
     "INSERT INTO c_second VALUES (7,7)", "ALTER TABLE c_second AUTO_INCREMENT=70",
 ]
 
+TOP = 2**63 - 1
+COUNTERS_AT_THE_TOP = [  # which MySQL tells as none at all, once it is beyond what a number can be
+    "CREATE TABLE c_signed (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT)",
+    f"INSERT INTO c_signed VALUES ({TOP},1),(5,2)",
+    "CREATE TABLE c_unsigned (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT)",
+    f"INSERT INTO c_unsigned VALUES (5,1),({2 * TOP + 1},2)",
+    "CREATE TABLE c_first (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT)",
+    f"INSERT INTO c_first VALUES ({2 * TOP + 1},1),(5,2)",
+    "CREATE TABLE c_lost (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT)",
+    f"INSERT INTO c_lost VALUES ({2 * TOP + 1},1),(5,2)", "DELETE FROM c_lost WHERE id>5",
+    "CREATE TABLE c_tiny (id TINYINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT)",
+    "INSERT INTO c_tiny VALUES (5,1),(255,2)",
+    f"CREATE TABLE c_empty (id BIGINT AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT={TOP}",
+    "CREATE TABLE c_gone (id BIGINT AUTO_INCREMENT PRIMARY KEY)", f"INSERT INTO c_gone VALUES ({TOP})",
+    "DELETE FROM c_gone WHERE id>0",
+    "CREATE TABLE c_many (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT)",
+    "INSERT INTO c_many SELECT seq, seq FROM seq_1_to_21000", f"INSERT INTO c_many VALUES ({TOP},1)",
+]
 
+
+@pytest.mark.parametrize("made", [COUNTERS, COUNTERS_AT_THE_TOP], ids=["usual", "at the top"])
 @pytest.mark.parametrize("rights", ["usual", "with DELETE"])
-def test_counters(make_world, make_keeper, rights):
+def test_counters(make_world, make_keeper, rights, made):
     """AUTO_INCREMENT goes on where it was, whatever its column can hold, and no row comes of that."""
     world = make_world("empty")
-    world.sql("SET default_storage_engine=MEMORY", *COUNTERS)
+    world.sql("SET default_storage_engine=MEMORY", *made)
     keeper = make_keeper(world).init()
     if rights != "usual":
         keeper.server.grant("keeper@localhost", world.schema, "DELETE")
-    counters = ("SELECT table_name, auto_increment FROM information_schema.tables WHERE "
+    # MySQL tells old figures, and none where no number is left
+    fresh = ["SET information_schema_stats_expiry=0"] if MYSQL else []
+    counters = ("SELECT table_name, COALESCE(auto_increment, 18446744073709551615) FROM information_schema.tables WHERE "
                 "table_schema=DATABASE() AND table_name LIKE 'c\\_%' ORDER BY 1")
-    rows, before = world.checksums(), world.sql(counters)
+    rows, before = world.checksums(), world.sql(*fresh, counters)
     keeper.dump()
     lose(world)
     keeper.ok("--restore")
-    assert world.checksums() == rows and world.sql(counters) == before
+    assert world.checksums() == rows and world.sql(*fresh, counters) == before
     other = into(keeper, make_world, keeper.server)
     keeper.ok("--restore", "--into", other.schema)
-    assert other.checksums() == rows and other.sql(counters) == before
+    assert other.checksums() == rows and other.sql(*fresh, counters) == before
 
 
 def test_rows_near_the_size_of_a_packet(make_server, make_world, make_keeper):
@@ -198,7 +225,7 @@ def test_rows_near_the_size_of_a_packet(make_server, make_world, make_keeper):
         keeper.dump()
         server.sql("SET GLOBAL max_allowed_packet=16384")
         done = keeper.run("--restore", "--force")
-        assert done.rc == FAILED and "row of table wide" in done.err and "max_allowed_packet" in done.err
+        assert done.rc == FAILED and "row of table wide" in done.err and "max_allowed_packet" in done.err, done
         assert world.checksums() == again
     server.sql("SET GLOBAL max_allowed_packet=16777216")
 
@@ -251,6 +278,7 @@ def test_a_server_with_few_connections(make_server, make_world, make_keeper):
         lose(keeper.world)
         server.sql(less)
         others = [server.admin() for _ in range(7 if what == "of the server" else 0)]
+        wait_for(lambda: len(server.sessions()) == len(others), lambda: f"{what}: others to end, {server.sessions()}")
         done = keeper.run("--restore", "--json")
         for con in others:
             con.close()
@@ -305,6 +333,7 @@ def test_damage_in_one_part(keeper):
         assert skipped["dump"] == newest and newest in skipped["reason"], (what, skipped)
         assert keeper.world.checksums() == before, what
         nothing_left(keeper)
+        keeper.ok("--verify=" + newest)  # whole again: until then it is known as damaged
     lose(keeper.world)
     result = keeper.ok("--restore", "--json")
     assert result["dump"] == newest and keeper.world.marked() == 2
@@ -345,7 +374,8 @@ def test_killed_while_several_load(keeper, nth):
     before, tables = keeper.world.checksums(), keeper.world.sql("SHOW TABLES")
     lose(keeper.world)
     emptied = keeper.world.checksums()
-    assert keeper.run("--restore", fault=f"restore.shadows_created#{nth}=kill").rc != DONE
+    died = keeper.run("--restore", fault=f"restore.shadows_created#{nth}=kill")
+    assert died.rc != DONE, died
     assert keeper.world.checksums() == emptied
     wait_for(lambda: keeper.run("--restore").rc == DONE, "the sessions of the killed one to end")
     assert keeper.world.checksums() == before and keeper.world.sql("SHOW TABLES") == tables
@@ -365,7 +395,8 @@ def test_server_killed_while_several_load(doomed, victim, nth):
     victim.kill9()
     victim.start()
     go_on(at_work)
-    assert doomed.finish(restoring).rc != DONE
+    done = doomed.finish(restoring)
+    assert done.rc != DONE, done
     assert doomed.world.rows() == 0
     doomed.ok("--restore")
     assert doomed.world.checksums() == before and doomed.world.sql("SHOW TABLES") == tables
@@ -382,13 +413,12 @@ def test_one_session_is_killed(keeper, which):
     emptied = keeper.world.checksums()
     restoring = keeper.popen("--restore", fault="restore.shadows_created#3=stop")
     at_work = wait_stopped(keeper, "a table that was made")
-    ids = sorted(i for i, _ in sessions(keeper.server))
-    assert len(ids) == 3
-    keeper.server.sql(f"KILL {ids[which]}")
-    wait_for(lambda: len(sessions(keeper.server)) == 2, "the session to end")
+    wait_for(lambda: len(sessions(keeper.server)) == 3, "the dump's sessions to end, too")
+    ids = sorted(session.id for session in sessions(keeper.server))
+    keeper.server.end_sessions(id=ids[which])
     go_on(at_work)
     done = keeper.finish(restoring)
-    assert which or done.rc != DONE
+    assert which or done.rc != DONE, done
     assert keeper.world.checksums() == (before if done.rc == DONE else emptied)
     wait_for(lambda: not sessions(keeper.server), "the other sessions to end")
     lose(keeper.world)
@@ -423,11 +453,6 @@ def test_a_stale_loader(keeper, slot):
 
 # -- the binary log ------------------------------------------------------------------------------------
 
-def logged(server):
-    """Where the binary log ends."""
-    return server.sql("SHOW MASTER STATUS")[0][:2]
-
-
 def test_nothing_of_a_restore_is_logged_where_the_config_says_so(make_server, make_world, make_keeper):
     """[restore] binlog = no: nothing in the log but the word that there was one, which changes nothing on
     a replica; without the right to that all the same, and told."""
@@ -439,30 +464,35 @@ def test_nothing_of_a_restore_is_logged_where_the_config_says_so(make_server, ma
         if allowed:
             server.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost")
         lose(keeper.world)
-        place = logged(server)
+        end = place(server)
         result = keeper.ok("--restore", "--json")
         assert keeper.world.checksums() == before
         if allowed:
-            name, at = place
+            name, at = end
             events = server.sql(f"SHOW BINLOG EVENTS IN '{name}' FROM {at}")
             events = [e for e in events if "gtid" not in e[2].lower()]
             assert len(events) == 1 and "DROP VIEW IF EXISTS `worldkeeper_tmp_mark`" in events[0][5], events
             assert "/* worldkeeper restored " in events[0][5], events
             assert "warning" not in result
         else:
-            assert logged(server) != place and "binlog" in result["warning"], result
+            assert place(server) != end and "binlog" in result["warning"], result
     nothing_left(keeper)
 
 
 def follow(server, other):
     """Makes `other` a replica of `server` from the first byte of its log, and waits for its end."""
     server.sql("CREATE USER replica@'127.0.0.1'", "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
-    name, place = logged(server)
     place_of = "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='replica', " \
         "MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4" % server.port
     if MYSQL:
         place_of = place_of.replace("MASTER TO", "REPLICATION SOURCE TO").replace("MASTER_", "SOURCE_")
     other.sql(place_of, "START SLAVE")
+    wait_followed(server, other)
+
+
+def wait_followed(server, other):
+    """The replica has carried out all of the log, and written it into its own: its rows are there before that."""
+    name, at = place(server)
 
     def there():
         con = other.admin(cursorclass=pymysql.cursors.DictCursor)
@@ -472,7 +502,7 @@ def follow(server, other):
         assert (status["Last_Error"], status["Last_IO_Error"]) == ("", ""), other.sql(
             "SELECT last_error_message FROM performance_schema.replication_applier_status_by_worker")
         source = "Source" if MYSQL else "Master"
-        return (status[f"Relay_{source}_Log_File"], status[f"Exec_{source}_Log_Pos"]) == (name, place)
+        return (status[f"Relay_{source}_Log_File"], status[f"Exec_{source}_Log_Pos"]) == (name, at)
     wait_for(there, "the replica to follow")
 
 
@@ -496,6 +526,19 @@ def test_a_replica_gets_the_same_world(make_server, make_world, make_keeper, way
     assert_same(before, snapshot(other, world.schema), "the replica's world")
 
 
+def fed_out_of_order(source, other, held, *changes):
+    """A MySQL writes what its workers do in MEMORY tables as each is done: the source's first change, here one of table t,
+    comes behind the second one."""
+    holder = other.admin("fed")
+    with holder, holder.cursor() as cur:
+        if MYSQL:
+            cur.execute("LOCK TABLES t READ")
+        end = place(other)
+        source.sql(held, *changes)
+        if MYSQL:
+            wait_for(lambda: place(other) != end, "the second change in the replica's log")
+
+
 @pytest.mark.parametrize("logs", ["OFF", "ON"])
 def test_a_replica_is_dumped_with_what_its_source_sends(make_server, make_world, make_keeper, logs):
     """A replica's own binary log has it only where the server is told so: else the log is not believed, for
@@ -505,26 +548,30 @@ def test_a_replica_is_dumped_with_what_its_source_sends(make_server, make_world,
     source, other = make_server(*row), make_server(*row, "--server-id=2", f"--{option}={logs}")
     keeper = make_keeper(make_world("empty", on=other, schema="fed")).init()
     source.sql("CREATE DATABASE IF NOT EXISTS fed", "CREATE TABLE fed.t (id INT PRIMARY KEY, n INT) ENGINE=MEMORY",
-               "INSERT INTO fed.t VALUES (1,1),(2,2)")
+               "CREATE TABLE fed.u LIKE fed.t", "INSERT INTO fed.t VALUES (1,1),(2,2)", "INSERT INTO fed.u VALUES (1,1)")
     follow(source, other)
-    point = "dump.locked#1" if logs == "OFF" else "dump.scanned#2"  # the sentinel is the second table
-    dumping = keeper.popen("--dump", "--json", fault=point + "=stop")
+    point = "dump.locked#1" if logs == "OFF" else "dump.scanned#3"  # the sentinel is the last table
+    dumping = keeper.popen("--dump", fault=point + "=stop")
     at_work = wait_stopped(keeper, point)
-    source.sql("UPDATE fed.t SET n=9 WHERE id=1", "INSERT INTO fed.t VALUES (3,3)")
+    changes = ["UPDATE fed.t SET n=9 WHERE id=1", "INSERT INTO fed.u VALUES (3,3)", "INSERT INTO fed.t VALUES (3,3)"]
     if logs == "ON":
-        wait_for(lambda: keeper.world.rows("t") == 3, "the replica to have it")
+        fed_out_of_order(source, other, *changes)
+        wait_followed(source, other)
+        assert (keeper.world.rows("t"), keeper.world.rows("u")) == (3, 2)
+    else:
+        source.sql(*changes)
     go_on(at_work)
     done = keeper.finish(dumping)
     assert done.rc == DONE, done
     with gzip.open(keeper.path(keeper.newest()), "rt") as f:
-        (rows,) = re.findall(r"INSERT INTO `t` .*? VALUES\n(.*?);\n", f.read(), re.S)
+        t, u = (re.findall(r"\d,\d", rows) for rows in re.findall(r"INSERT INTO `[tu]` .*? VALUES\n(.*?);\n", f.read(), re.S))
     checked = keeper.run("--check").out
     if logs == "ON":
-        assert keeper.newest()["method"] == "fuzzy"
-        assert sorted(re.findall(r"\d,\d", rows)) == ["1,9", "2,2", "3,3"], rows
+        assert keeper.newest()["method"] == "fuzzy", done
+        assert (sorted(t), sorted(u)) == (["1,9", "2,2", "3,3"], ["1,1", "3,3"]), done
         assert "OFF on a replica" not in checked
     else:
-        assert keeper.newest()["method"] == "copy" and rows == "(1,1),\n(2,2)", rows
+        assert keeper.newest()["method"] == "copy" and (sorted(t), u) == (["1,1", "2,2"], ["1,1"]), (t, u, done)
         assert f"{option.replace('-', '_')} is OFF on a replica" in checked, checked
 
 
@@ -545,7 +592,7 @@ class Rogue:
         return self
 
     def __exit__(self, *args):
-        self.listener.close()
+        stop_listening(self.listener)
 
     def accept(self):
         while True:
@@ -553,7 +600,7 @@ class Rogue:
                 con, _ = self.listener.accept()
             except OSError:
                 return
-            con.settimeout(30)
+            con.settimeout(PATIENCE)
             up = socket.socket(socket.AF_UNIX)
             up.connect(self.server.socket)
             for work in (self.from_client, self.from_server):
@@ -644,7 +691,8 @@ def test_a_rogue_server_gets_no_file_during_a_restore(keeper, precious, trigger)
     lose(keeper.world)
     with Rogue(keeper.server, precious, trigger) as rogue:
         through(keeper, rogue)
-        assert keeper.run("--restore").rc != DONE
+        done = keeper.run("--restore")
+        assert done.rc != DONE, done
         assert rogue.asked and b"precious-content" not in rogue.got
     straight(keeper)
     wait_for(lambda: not sessions(keeper.server), "the sessions to end")
@@ -661,16 +709,18 @@ def test_a_rogue_server_gets_rows_only(make_server, make_world, make_keeper, pre
     before = keeper.world.checksums()
     with Rogue(server, precious, b"SELECT /* worldkeeper */") as rogue:
         through(keeper, rogue)
-        assert keeper.run("--dump").rc != DONE
+        done = keeper.run("--dump")
+        assert done.rc != DONE, done
         assert rogue.asked and b"precious-content" not in rogue.got
     straight(keeper)
     keeper.dump()
     rows = ["játékos".encode(), b"\n2999\r499\r2999\n"]
     for trigger, enough in ((b"LOAD DATA LOCAL", any), (None, all)):  # tables are loaded side by side
         lose(keeper.world)
-        with Rogue(server, precious, trigger, patience=30) as rogue:
+        with Rogue(server, precious, trigger, patience=60) as rogue:
             through(keeper, rogue)
-            assert (keeper.run("--restore").rc == DONE) == (trigger is None)
+            done = keeper.run("--restore")
+            assert (done.rc == DONE) == (trigger is None), done
             assert rogue.asked and b"precious-content" not in rogue.got
             assert enough(row in rogue.got for row in rows)
         straight(keeper)
@@ -745,8 +795,9 @@ def test_under_attack(doomed, victim):
         doomed.wait(lambda: len(world.sql("SELECT 1 FROM player WHERE nick NOT LIKE 'attacker%'")) == 2000,
                     "the world under attack")
         doomed.wait_state("UP")
-        goal = [a.done + 3 for a in attackers]
-        wait_for(lambda: all(a.done > g for a, g in zip(attackers, goal)), "the attack to go on")
+        goal, rounds = [a.done + 3 for a in attackers], [g.rounds for g in games]
+        wait_for(lambda: all(a.done > g for a, g in zip(attackers, goal)) and
+                 all(g.rounds > n + 1 for g, n in zip(games, rounds)), "the attack and the games to go on")
     finally:
         for thread in attackers + games:
             thread.ended.set()
@@ -820,7 +871,7 @@ def test_a_dump_of_the_version_before(make_world, make_keeper):
     keeper.dump()
     manifest = keeper.newest()
     one_member_a_table(keeper, manifest)
-    assert keeper.run("--verify").rc == DONE
+    keeper.ok("--verify")
     lose(world)
     result = keeper.ok("--restore", "--json")
     assert result["dump"] == manifest["name"] and result["skipped"] == []
@@ -862,6 +913,7 @@ def test_memory_of_a_large_table(make_world, make_keeper, action, point):
     at_work = wait_stopped(keeper, point)
     held = peak(at_work)
     go_on(at_work)
-    assert keeper.finish(working).rc == DONE
+    done = keeper.finish(working)
+    assert done.rc == DONE, done
     assert world.checksums() == before
     assert held < 64 or sanitized(), f"{action} took {held} MiB"

@@ -7,6 +7,8 @@ import pytest
 from wk.keeper import DONE, REFUSED
 from wk.server import client
 
+pytestmark = pytest.mark.half_on_mysql
+
 
 def written(server, path, *words):
     """The file of a mysqldump with these options and names."""
@@ -105,7 +107,7 @@ def test_times_of_a_server_elsewhere(make_server, make_world, make_keeper, path,
     written(server, path, *options, keeper.world.schema)
     server.crash()
     keeper.world.sql("DROP TABLE times")
-    keeper.ok("--restore=" + path, *(["--force"] if "--compact" in options else []))
+    keeper.ok("--restore=" + path, *(["--accept-cut"] if "--compact" in options else []))
     keeper.world.assert_is(before)
 
 
@@ -139,11 +141,11 @@ def test_keys_that_stand_behind_the_rows(doomed, victim, path, make_world):
                 "ALTER TABLE `keyed`\n  ADD PRIMARY KEY (`id`);\n"
                 "ALTER TABLE `keyed`\n  MODIFY `id` int NOT NULL AUTO_INCREMENT;\n")
     world.sql("DELETE FROM keyed")
-    doomed.ok("--restore=" + path, "--force")
+    doomed.ok("--restore=" + path, "--force", "--accept-cut")
     world.assert_is(before)
     world.sql("DROP TABLE keyed")
-    for goal in ((), ("--into", other.schema)):
-        done = doomed.run("--restore=" + path, "--force", *goal)
+    for goal in (("--force",), ("--into", other.schema)):
+        done = doomed.run("--restore=" + path, "--accept-cut", *goal)
         assert done.rc == REFUSED and "ADD PRIMARY KEY" in done.err and "HINT" in done.err, done
     assert other.sql("SHOW TABLES") == ()
 

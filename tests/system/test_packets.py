@@ -6,9 +6,12 @@ import re
 
 import pytest
 from test_load import BY_EACH_WAY, WAYS, lose
+from wk.follow import following
 from wk.keeper import FAILED
 from wk.server import MYSQL
 from wk.util import wait_for
+
+pytestmark = pytest.mark.half_on_mysql
 
 MIB = 1 << 20
 FULL = {"dump": {"engines": "all"}, "restore": {"scope": "all"}}
@@ -79,9 +82,11 @@ def test_what_just_fits_is_restored(roomy, make_keeper, limit):
     while high - low > 1:
         middle = (low + high) // 2
         roomy.sql(f"UPDATE book SET t=REPEAT('t',{middle})")
-        if keeper.run("--dump").rc == 0:
+        done = keeper.run("--dump")
+        if done.rc == 0:
             low = middle
         else:
+            assert_refused(done, "book", limit)
             high = middle
     assert limit - 8192 < low < limit
     roomy.sql("DELETE FROM book")
@@ -89,6 +94,7 @@ def test_what_just_fits_is_restored(roomy, make_keeper, limit):
     assert roomy.sql("SELECT LENGTH(t) FROM book") == ((low,),)
 
 
+@pytest.mark.each_server
 @BY_EACH_WAY
 def test_long_rows_of_memory_tables(make_server, make_world, make_keeper, way):
     """In the columns of an array, as lines or as SQL: what goes through does, what does not is named."""
@@ -122,12 +128,12 @@ def test_long_rows_of_the_journal(make_server, make_world, make_keeper):
     keeper = make_keeper(world, {"restore": {"connections": "1"}}).init()
     keeper.dump()
     keeper.start()
-    keeper.wait(lambda: keeper.status()["journal"].get("state") == "following", "the journal")
+    following(keeper)
     world.sql("INSERT INTO wide VALUES (2,REPEAT('v',50000))", "UPDATE wide SET v=REPEAT('w',40000) WHERE id=1")
     before = world.checksums()
     server.crash("--max-allowed-packet=16384", "--net-buffer-length=1024")
     keeper.wait_log("SET GLOBAL max_allowed_packet=")
-    assert keeper.flag() != "UP"
+    keeper.wait(lambda: keeper.flag() != "UP", "the flag")
     do_as_told(server, keeper.log(), 16 * MIB)
     keeper.wait_state("UP")
     wait_for(lambda: world.checksums() == before, "the world")

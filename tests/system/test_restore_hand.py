@@ -7,19 +7,12 @@ import time
 
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
-from wk.keeper import DONE, FAILED, REFUSED, USAGE
-from wk.server import mysqldump, stock_restore
+from wk.keeper import DONE, FAILED, REFUSED, USAGE, of_world
+from wk.server import MYSQL, mysqldump, stock_restore
 from wk.snapshot import assert_same
 from wk.util import wait_for
 
-
-@pytest.fixture
-def lost(doomed, victim):
-    """A keeper whose world was dumped and then lost; no supervisor runs."""
-    doomed.dump()
-    doomed.before = doomed.world.snapshot()
-    victim.crash()
-    return doomed
+pytestmark = pytest.mark.either_server
 
 
 def test_restore_after_a_loss(lost):
@@ -27,9 +20,9 @@ def test_restore_after_a_loss(lost):
     result = lost.ok("--restore", "--json")
     lost.world.assert_is(lost.before)
     manifest = lost.newest()
-    assert result["dump"] == manifest["name"] and result["rows"] == manifest["rows"]
+    assert result["dump"] == manifest["name"] and (result["rows"], result["tables"]) == of_world(manifest)
     assert result["generation"] > manifest["generation"]
-    assert result["lost_seconds"] >= 0 and result["skipped"] == []
+    assert result["lost_seconds_max"] >= 0 and result["skipped"] == []
 
 
 def test_restored_world_is_dumped_under_the_new_generation(lost):
@@ -46,9 +39,10 @@ def test_a_living_world_is_refused(keeper):
     keeper.dump()
     keeper.world.mark(2)
     before = keeper.world.snapshot()
-    done = keeper.run("--restore")
-    assert done.rc == REFUSED and "HINT" in done.err and "--force" in done.err, done
-    keeper.world.assert_is(before)
+    for more in ((), ("--dry-run",), ("--accept-cut",)):
+        done = keeper.run("--restore", *more)
+        assert done.rc == REFUSED and "HINT" in done.err and "--force" in done.err, done
+        keeper.world.assert_is(before)
 
 
 def test_force_saves_the_present_world_first(keeper):
@@ -109,6 +103,41 @@ def test_force_without_a_dump_of_the_present_does_nothing(keeper):
     done = keeper.run("--restore", "--force", fault="dump.streamed=kill")
     assert done.rc != DONE
     keeper.world.assert_is(before)
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("into, right", [
+    *((False, right) for right in ("INSERT", "CREATE", "DROP", "ALTER", "LOCK TABLES",
+                                   *([] if MYSQL else ["TRIGGER"]))),  # MySQL does not even show that there is one
+    *((True, right) for right in ("INSERT", "CREATE"))])
+def test_dry_run_fails_where_the_restore_would(make_world, make_keeper, into, right):
+    """A right that is missing: the same exit status, and the right is named, before anything is done."""
+    world = make_world("small")
+    world.sql("CREATE TRIGGER tr BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v")
+    keeper = make_keeper(world).init()
+    world.server.sql(f"GRANT {'SET_ANY_DEFINER, SYSTEM_USER' if MYSQL else 'SET USER'} ON *.* TO keeper@localhost")
+    other = make_world("empty")
+    world.server.grant("keeper@localhost", other.schema)
+    keeper.dump()
+    target = ["--into", other.schema] if into else ["--force"]
+    assert keeper.run("--restore", "--dry-run", *target).rc == DONE
+    schema = (other if into else world).schema.replace("_", "\\_")
+    world.server.sql(f"REVOKE {right} ON `{schema}`.* FROM keeper@localhost")
+    before = world.snapshot()
+    dry = keeper.run("--restore", "--dry-run", *target)
+    world.assert_is(before)
+    done = keeper.run("--restore", *target)
+    assert done.rc == dry.rc == FAILED, (dry, done)
+    assert right in dry.err and "GRANT" in dry.err, dry
+
+
+def test_dry_run_on_a_server_that_takes_no_writes(make_server, make_world, make_keeper):
+    keeper = make_keeper(make_world("small", on=make_server())).init()
+    keeper.dump()
+    keeper.server.sql("SET GLOBAL read_only=ON")
+    for how in (["--dry-run"], []):
+        done = keeper.run("--restore", "--force", *how)
+        assert done.rc == FAILED and "read" in done.err and "only" in done.err, done
 
 
 def test_dry_run_says_and_does_nothing(lost):
@@ -209,7 +238,7 @@ def test_into_a_schema_without_rights_tells_the_grant(keeper):
     keeper.server.sql(f"DROP DATABASE `{then}`")
 
 
-@pytest.mark.parametrize("name", ["mysql", "SYS", "information_schema", "", "x" * 65])
+@pytest.mark.parametrize("name", ["mysql", "SYS", "information_schema", "", "x" * 65, "Worldkeeper_drill_w1"])
 @pytest.mark.parametrize("supervised", [False, True])
 def test_into_what_can_be_no_world(keeper, name, supervised):
     """Rights to write into the server's own tables are rights to be anybody: no hint tells to give them."""
@@ -231,18 +260,46 @@ def test_into_a_schema_with_rows_needs_force(keeper, make_world):
     assert_same(before, other.snapshot(), "after the refusal")
 
 
+def allow_drills(keeper):
+    for host in ("localhost", "127.0.0.1"):
+        keeper.server.sql(f"GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@'{host}'")
+
+
 def test_drill_proves_a_dump_and_leaves_nothing(make_keeper, world):
     """--drill restores into a scratch schema, compares, and drops it."""
     keeper = make_keeper(world).init()
-    for host in ("localhost", "127.0.0.1"):
-        keeper.server.sql(f"GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@'{host}'",
-                          f"GRANT ALL ON `{world.schema.replace('_', chr(92) + '_')}\\_%`.* "
-                          f"TO keeper@'{host}'")
+    allow_drills(keeper)
     keeper.dump()
     before = world.snapshot()
     schemas = keeper.server.sql("SHOW DATABASES")
     keeper.ok("--drill")
     assert keeper.server.sql("SHOW DATABASES") == schemas
+    world.assert_is(before)
+
+
+DEFINITIONS = {
+    "view": "CREATE VIEW rich AS SELECT nick FROM player WHERE points>15000000",
+    "procedure": "CREATE PROCEDURE heal(n INT) UPDATE player SET points=points+n",
+    "function": "CREATE FUNCTION answer() RETURNS INT DETERMINISTIC RETURN 42",
+    "trigger": "CREATE TRIGGER cheat BEFORE INSERT ON player FOR EACH ROW SET NEW.points=-1",
+    "event": "CREATE EVENT tick ON SCHEDULE EVERY 1 YEAR DISABLE DO DELETE FROM player",
+    "sequence": "CREATE SEQUENCE ticket START WITH 7",
+}
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("kind", [k for k in DEFINITIONS if k != "sequence" or not MYSQL])
+def test_drill_of_a_dump_with_a_definition(make_keeper, world, kind):
+    """A dump that defines more than tables is drilled like any other; those of the world stay as they are."""
+    keeper = make_keeper(world).init()
+    allow_drills(keeper)
+    world.sql(DEFINITIONS[kind])
+    if kind == "sequence":
+        world.sql("CREATE TABLE queued (id BIGINT NOT NULL DEFAULT nextval(ticket) PRIMARY KEY, v INT) ENGINE=MEMORY",
+                  "INSERT INTO queued (v) VALUES (1),(2)")
+    keeper.dump()
+    before = world.snapshot()
+    keeper.ok("--drill")
     world.assert_is(before)
 
 
@@ -253,7 +310,7 @@ def test_rows_written_since_the_restart_are_saved(lost):
     result = lost.ok("--restore", "--json")
     lost.world.assert_is(lost.before)
     (path,) = lost.conflicts()
-    assert result["conflict_rows"] == 3 and os.path.basename(path) in result["conflict_file"]
+    assert result["conflict_rows"] == 3 and result["conflict_file"] == path
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     with gzip.open(path) as f:
         text = f.read()
@@ -316,6 +373,43 @@ def test_triggers_stay_and_do_not_fire(doomed, victim):
     doomed.world.assert_is(before)
     doomed.world.sql("INSERT INTO player (nick,points) VALUES ('new',5)")
     assert doomed.world.value("SELECT points FROM player WHERE nick='new'") == -1
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_triggers_keep_their_character_set(doomed, victim, rebuilt):
+    """A trigger is as it was made, whether it moves to the restored table or comes out of the dump."""
+    con = doomed.world.connect()
+    with con.cursor() as cur:
+        for charset, text in (("utf8mb3", "árvíz"), ("latin1", "plain"), ("utf8mb4", "árvíz")):
+            cur.execute(f"SET NAMES {charset}")
+            cur.execute(f"CREATE TRIGGER t_{charset} BEFORE INSERT ON player FOR EACH ROW "
+                        f"SET NEW.nick='{text}'".encode())
+    con.close()
+    victim.sql("GRANT SET USER ON *.* TO keeper@localhost")
+    wanted = ("SELECT trigger_name, action_statement, character_set_client, collation_connection FROM "
+              "information_schema.triggers WHERE trigger_schema=DATABASE() ORDER BY 1")
+    before = doomed.world.sql(wanted)
+    assert {row[2] for row in before} == {"utf8mb3", "latin1", "utf8mb4"}
+    doomed.dump()
+    victim.crash()
+    if rebuilt:
+        doomed.world.sql("DROP TABLE player")
+    doomed.ok("--restore", *(["--with-code"] if rebuilt else []))
+    assert doomed.world.sql(wanted) == before
+
+
+@pytest.mark.only("mariadb", why="sql_if_exists")
+def test_a_server_that_adds_if_exists(make_server, make_world, make_keeper):
+    """sql_if_exists turns a RENAME of tables into one that skips; a restore is not told."""
+    server = make_server()
+    world = make_world(on=server)
+    keeper = make_keeper(world).init()
+    keeper.dump()
+    before = world.snapshot()
+    server.crash()
+    server.sql("SET GLOBAL sql_if_exists=1")
+    keeper.ok("--restore")
+    world.assert_is(before)
 
 
 def test_views_and_durable_tables_survive(doomed, victim):
@@ -420,6 +514,74 @@ def test_a_cut_file_of_the_old_scripts(lost, tmp, suffix, make_world):
     lost.world.assert_is(emptied)
     lost.ok("--restore")
     lost.world.assert_is(lost.before)
+
+
+@pytest.fixture
+def old_file(keeper, tmp):
+    """A mysqldump of the world as it is, and where its closing line begins."""
+    path = mysqldump(keeper.server, keeper.world.schema, os.path.join(tmp, "old.sql"))
+    with open(path, "rb") as f:
+        text = f.read()
+    assert text.count(b"-- Dump completed") == 1
+    return path, text, text.index(b"-- Dump completed")
+
+
+def write(path, text):
+    with open(path, "wb") as f:
+        f.write(text)
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_cut_file_and_a_living_world_are_two_questions(keeper, old_file, dry):
+    """--force means the living world, --accept-cut the file; neither stands for the other, nor is either taken
+    for an answer that nobody gave."""
+    path, text, end = old_file
+    write(path, text[:end])
+    before = keeper.world.snapshot()
+    for given, wanted in ((("--force",), "--accept-cut"), ((), "--force"), (("--accept-cut",), "--force")):
+        done = keeper.run("--restore=" + path, *given, *dry)
+        assert done.rc == REFUSED and wanted in done.err, done
+        assert keeper.dumps() == []
+        keeper.world.assert_is(before)
+    assert "closing" in keeper.ok("--restore=" + path, "--force", "--accept-cut", "--json", *dry)["warning"]
+
+
+def test_a_file_cut_in_a_statement(lost, tmp):
+    """What stands before the cut comes back when that is asked for, and nothing else."""
+    path = mysqldump(lost.server, lost.world.schema, os.path.join(tmp, "old.sql"))
+    lost.world.sql("INSERT INTO player (nick,points) VALUES ('x',1)")
+    lost.ok("--restore")
+    path = mysqldump(lost.server, lost.world.schema, os.path.join(tmp, "old.sql"))
+    with open(path, "rb") as f:
+        text = f.read()
+    at = text.index(b"INSERT INTO `player`")
+    write(path, text[:at + 500])
+    done = lost.run("--restore=" + path, "--force")
+    assert done.rc == FAILED and "cut off" in done.err and "--accept-cut" in done.err, done
+    lost.world.assert_is(lost.before)
+    lost.ok("--restore=" + path, "--force", "--accept-cut")
+    assert lost.world.rows() == 0 and lost.world.rows("chat") > 0
+
+
+@pytest.mark.parametrize("cut", ["the last", "the first"])
+def test_two_files_in_one(keeper, make_world, old_file, tmp, cut):
+    """cat a.sql b.sql: each part needs its own closing line."""
+    path, text, end = old_file
+    other = make_world("empty", on=keeper.server)
+    other.sql("CREATE TABLE second (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO second VALUES (1)")
+    with open(mysqldump(keeper.server, other.schema, os.path.join(tmp, "b.sql")), "rb") as f:
+        more = f.read()
+    keeper.world.sql("CREATE TABLE second (id INT PRIMARY KEY) ENGINE=MEMORY")
+    before = keeper.world.snapshot()
+    closing = more.index(b"-- Dump completed")
+    write(path, text + more[:closing] if cut == "the last" else text[:end] + more)
+    for dry in ((), ("--dry-run",)):
+        done = keeper.run("--restore=" + path, "--force", *dry)
+        assert done.rc == REFUSED and "--accept-cut" in done.err, done
+        keeper.world.assert_is(before)
+    write(path, text + more)
+    keeper.ok("--restore=" + path, "--force")
+    assert keeper.world.value("SELECT COUNT(*) FROM second") == 1
 
 
 def test_a_file_is_taken_only_when_named(lost, tmp):

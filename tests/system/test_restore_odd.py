@@ -7,6 +7,8 @@ import pytest
 from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import MYSQL, as_mysql
 
+pytestmark = pytest.mark.either_server
+
 DEFINER_RIGHT = "SET_ANY_DEFINER" if MYSQL else "SET USER"
 SHORT = "max_execution_time=1" if MYSQL else "max_statement_time=0.001"
 READ_ONLY = "transaction_read_only=1" if MYSQL else "tx_read_only=1"
@@ -42,6 +44,18 @@ def test_half_a_rename_is_undone(half_renamed):
     """No table stays without its name, no trigger is lost, and the restore then succeeds."""
     half_renamed.ok("--restore")
     half_renamed.world.assert_is(half_renamed.before)
+
+
+def test_half_a_rename_of_the_sentinel(doomed, victim):
+    """Renamed away, and none in its place: the world was lost, and comes back without anybody."""
+    doomed.dump()
+    before = doomed.world.snapshot()
+    victim.crash()
+    assert doomed.run("--restore", fault="restore.before_rename=kill").rc != DONE
+    doomed.world.sql("RENAME TABLE worldkeeper_sentinel TO worldkeeper_tmp_old_sentinel")
+    victim.crash()
+    doomed.start()
+    doomed.world.assert_is(before)
 
 
 def test_triggers_keep_their_order_through_a_kill(doomed, victim):
@@ -125,8 +139,8 @@ def test_texts_in_another_character_set(doomed, victim, was, now, fits):
 
 
 def test_triggers_of_a_table_that_was_dropped(keeper):
-    """A table that comes back has its triggers again, in their order; those of others stay as they are,
-    also one that has the name of one that went."""
+    """A table that comes back has its triggers again, in their order, where --with-code says so; those of others
+    stay as they are, also one that has the name of one that went. Else they are named."""
     mine = "CREATE DEFINER=keeper@localhost TRIGGER "
     keeper.world.sql(*(f"{mine}{name} BEFORE INSERT ON {table} FOR EACH ROW SET NEW.{column}={value}"
                        for name, table, column, value in (("z", "player", "points", "NEW.points+1"),
@@ -136,15 +150,19 @@ def test_triggers_of_a_table_that_was_dropped(keeper):
     keeper.dump()
     again = "--restore=" + keeper.newest()["name"]
     keeper.world.sql("DROP TABLE player")
-    assert "warning" not in keeper.ok(again, "--force", "--json")
+    left = keeper.ok(again, "--force", "--json")
+    assert left["definitions"]["left_out"] == ["trigger z", "trigger a`b"] and "--with-code" in left["warning"], left
+    keeper.world.sql("DROP TABLE player")
+    assert "warning" not in keeper.ok(again, "--force", "--with-code", "--json")
     keeper.world.assert_is(before)
     keeper.world.sql("DROP TABLE player", "DROP TRIGGER seen",
                      mine + "z AFTER INSERT ON chat FOR EACH ROW DO 0")
-    assert "not restored" in keeper.ok(again, "--force", "--json")["warning"]
+    assert "not restored" in keeper.ok(again, "--table", "player", "--force", "--with-code", "--json")["warning"]
     assert keeper.world.sql("SELECT trigger_name, event_object_table FROM information_schema.triggers WHERE "
                             "trigger_schema=DATABASE() ORDER BY 1") == (("a`b", "player"), ("z", "chat"))
 
 
+@pytest.mark.each_server
 @pytest.mark.parametrize("setting, usual", [("sql_select_limit=3", "DEFAULT"), ("autocommit=0", "1"),
                                             ("sql_quote_show_create=0", "1"),
                                             (READ_ONLY, "0"), (SHORT, "0")])
@@ -222,3 +240,44 @@ def test_a_server_that_caps_its_tables(make_server, make_world, make_keeper):
     server.crash()
     keeper.ok("--restore")
     world.assert_is(before)
+
+
+CASES = ["CREATE TABLE `FooBar` (`Id` INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO FooBar VALUES (1)",
+         "CREATE TABLE `Ärger` (`Id` INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO `Ärger` VALUES (2)"]
+
+
+def one_case(make_server, make_world, make_keeper, *tables):
+    """A keeper whose dump is of a server that tells FooBar from foobar, on one that does not."""
+    world = make_world("empty", on=make_server())
+    world.sql(*tables)
+    keeper = make_keeper(world).init()
+    keeper.dump()
+    server = make_server("--lower-case-table-names=1")
+    there = make_world("empty", on=server, schema=world.schema)
+    return make_keeper(there, where=keeper.base), keeper.newest()
+
+
+def test_again_where_the_case_of_letters_does_not_matter(make_server, make_world, make_keeper):
+    """The first restore makes foobar of FooBar; the next one of the same dump finds it, and puts it in its place."""
+    moved, dump = one_case(make_server, make_world, make_keeper, *CASES)
+    moved.ok("--restore")
+    before = moved.world.snapshot()
+    assert moved.world.value("SELECT Id FROM foobar") == 1
+    moved.world.server.crash()
+    moved.ok("--restore")
+    moved.world.assert_is(before)
+    for which in (dump["name"], moved.path(dump)):
+        moved.world.sql("DELETE FROM FooBar")
+        moved.ok("--restore=" + which, "--force")
+        moved.world.assert_is(before)
+
+
+def test_two_tables_that_become_one(make_server, make_world, make_keeper):
+    """Rows of both would be one table's: refused, by name, before anything is done."""
+    moved, dump = one_case(make_server, make_world, make_keeper, *CASES,
+                           "CREATE TABLE foobar (id INT PRIMARY KEY) ENGINE=MEMORY")
+    for more in ((), ("--dry-run",)):
+        done = moved.run("--restore", *more)
+        assert done.rc == 4 and "FooBar" in done.err and "lower_case_table_names" in done.err, done
+    assert moved.world.sql("SHOW TABLES") == ()
+    assert not moved.ok("--list", "--json")["dumps"][0]["damaged"]

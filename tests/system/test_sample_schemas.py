@@ -188,8 +188,8 @@ def test_after_all_was_lost(sample, make_world, victim, way):
         stock_restore(victim, path, sample.world.schema)
         sample.world.assert_is(before)
         return works(sample.world)
-    told = sample.ok("--restore", "--json")["warning"]
-    assert "not restored" in told and "latest" in told and "and 3 more" in told, told
+    told = sample.ok("--restore", "--json")
+    assert "not restored" in told["warning"] and len(told["definitions"]["failed"]) == 4, told
     after = sample.world.snapshot()
     # and what hangs on a table that is not there
     gone = {t.split()[2] for t in SHOP + FIRM if t.startswith("CREATE TABLE")} | {

@@ -1,16 +1,18 @@
 """No secret leaves its file, and nobody else gets at the players' data."""
-import contextlib
 import gzip
 import os
-import socket
 import stat
 import subprocess
 import threading
 
 import pytest
 
-from wk.keeper import DONE, REFUSED
-from wk.util import CANARY
+from wk.follow import crash
+from wk.keeper import DONE, REFUSED, USER
+from wk.relay import impostor
+from wk.util import CANARY, PATIENCE
+
+pytestmark = pytest.mark.any_server
 
 
 class Looker(threading.Thread):
@@ -54,7 +56,7 @@ class Sessions(Looker):
 
     def look(self):
         try:
-            rows = self.subject.sql("SHOW FULL PROCESSLIST")
+            rows = self.subject.sessions()
         except Exception:  # the server is down, on purpose
             return
         self.read += 1
@@ -71,6 +73,8 @@ def everything_written(*roots):
                         yield path, f.read()
 
 
+@pytest.mark.each_server
+@pytest.mark.needs("strace")
 def test_no_secret_anywhere(make_keeper, make_world, victim, make_smtp, http, tmp):
     """The canary password is in no argument, environment, log, status, dump, alert, queue, answer, session
     list or write to a file, from --init to a refused login: a whole life."""
@@ -90,11 +94,9 @@ def test_no_secret_anywhere(make_keeper, make_world, victim, make_smtp, http, tm
         said += [doomed.run(*a) for a in (["--check", "--verbose"], ["--dump", "--verbose"], ["--list", "--json"],
                                           ["--status", "--json"], ["--test-alert", "--verbose"])]
         http.mode = 500
-        victim.crash()
-        doomed.wait(lambda: doomed.world.rows() == 2000, "the world")
-        doomed.wait_state("UP")
+        crash(doomed)
         victim.sql(f"ALTER USER keeper@localhost IDENTIFIED BY '{CANARY}2'")
-        victim.end_sessions("user='keeper'")
+        victim.end_sessions(user=USER)
         doomed.wait_verdict("DENIED")
         said.append(doomed.run("--check"))
         sink.wait(n=2)
@@ -131,7 +133,7 @@ def test_no_secret_in_a_core(keeper):
 
 
 def test_a_dump_directory_for_others(keeper):
-    """Where others could plant dumps nothing is done; where they could look in, the doctor warns."""
+    """Where others could plant dumps nothing is done; where they could look in, --check warns."""
     os.chmod(keeper.dumps_dir, 0o777)
     done = keeper.run("--dump")
     assert done.rc == REFUSED and "0777" in done.err and keeper.dumps_dir in done.err, done
@@ -197,7 +199,7 @@ def test_planted_directories(keeper, tmp, name):
 
 
 def test_a_planted_queue_is_not_looked_into(keeper, tmp, http):
-    """Nor does the doctor go through a link."""
+    """Nor does --check go through a link."""
     elsewhere = os.path.join(tmp, "elsewhere")
     os.mkdir(elsewhere, 0o700)
     keeper.configure(http.settings())
@@ -238,9 +240,7 @@ def test_nothing_is_made_for_others(doomed, victim, http):
     doomed.prefix = ["sh", "-c", 'umask 000; exec "$@"', "sh"]
     doomed.start()
     doomed.dump()
-    victim.crash()
-    doomed.wait(lambda: doomed.world.rows() == 2000, "the world")
-    doomed.wait_state("UP")
+    crash(doomed)
     doomed.stop()
     seen = 0
     for where, dirs, files in os.walk(doomed.dumps_dir):
@@ -276,7 +276,7 @@ def test_root_is_refused_unless_allowed(keeper):
         keeper.start()
         assert "--allow-root" not in keeper.process.args
         return
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60,
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
                           env=keeper.environment())
     assert done.returncode == REFUSED and "--allow-root" in done.stderr, done
 
@@ -289,7 +289,7 @@ def test_root_leaves_nothing_that_the_service_cannot_use(keeper):
 
     def as_root(*args):
         return subprocess.run([a for a in keeper.command(*args) if a != "--allow-root"],
-                              capture_output=True, text=True, timeout=60, env=keeper.environment())
+                              capture_output=True, text=True, timeout=PATIENCE, env=keeper.environment())
     assert as_root("--dump").returncode == DONE  # all of it is root's: nobody else's service
     os.chown(keeper.dumps_dir, 65534, 65534)
     for action in ("--dump", "--init", "--restore", "--drill"):
@@ -302,35 +302,13 @@ def test_root_leaves_nothing_that_the_service_cannot_use(keeper):
     assert done.returncode == REFUSED and gone in done.stderr and not os.path.exists(gone), done
 
 
-@contextlib.contextmanager
-def rogue_server(serve):
-    """Somebody in the server's place, who does serve(connection): the settings that lead to him."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def rogue():
-        while True:
-            try:
-                con, _ = listener.accept()
-            except OSError:
-                return
-            con.settimeout(3)
-            try:
-                serve(con)
-            except OSError:
-                pass
-            con.close()
-    threading.Thread(target=rogue, daemon=True).start()
-    yield {"socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1])}
-    listener.close()
-
-
 def test_the_server_cannot_ask_for_files(make_world, make_keeper, tmp):
     """A rogue server that answers a query with 'send me this file' gets nothing."""
     secret = os.path.join(tmp, "precious")
     with open(secret, "w") as f:
         f.write("precious-content")
     got = bytearray()
-    with rogue_server(lambda con: serve_rogue(con, secret, got)) as there:
+    with impostor(lambda con: serve_rogue(con, secret, got)) as there:
         done = make_keeper(make_world("empty"), {"mysql": {**there, "tls": "off"}}).run("--dump")
     assert done.rc != DONE and b"precious-content" not in got
 
@@ -340,7 +318,7 @@ def test_the_server_cannot_ask_for_the_password(make_world, make_keeper, tls):
     """Who is not proven to be the server is never told the password itself, though the client library
     has a plugin that would."""
     got = bytearray()
-    with rogue_server(lambda con: ask_for_password(con, got)) as there:
+    with impostor(lambda con: ask_for_password(con, got)) as there:
         done = make_keeper(make_world("empty"), {"mysql": {**there, "tls": tls}}).run("--dump")
     assert done.rc != DONE and CANARY.encode() not in got
 

@@ -2,51 +2,57 @@
 import os
 import signal
 import socket
+import threading
 import time
 
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
-from wk.keeper import DONE
+from wk.keeper import DONE, IMPATIENT
 from wk.util import wait_for
 from wk.watch import Lateness
+
+pytestmark = pytest.mark.any_server
 
 ALL_STATES = ["STARTING", "UP", "SUSPECT", "WAITING", "RESTORING", "PAUSED", "dumping", "alerting"]
 
 
-class Notify:
-    """systemd's end of the notification socket."""
+class Notify(threading.Thread):
+    """systemd's end of the notification socket: read all the time, since a full one takes no more."""
 
     def __init__(self, path):
+        super().__init__(daemon=True)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(path)
-        self.socket.setblocking(False)
         self.path, self.lines = path, []
 
-    def read(self):
-        while True:
-            try:
-                self.lines += self.socket.recv(65536).decode().split("\n")
-            except BlockingIOError:
-                return self.lines
+    def run(self):
+        while data := self.socket.recv(65536):
+            self.lines += data.decode().split("\n")
 
-    def wait(self, start, n=1):
-        wait_for(lambda: sum(x.startswith(start) for x in self.read()) >= n,
-                 lambda: f"{n} times {start}, got {self.lines[-20:]}")
-        return [x for x in self.lines if x.startswith(start)]
+    def wait(self, start, n=1, having=""):
+        return wait_for(lambda: (lambda found: len(found) >= n and found)(
+            [x for x in self.lines if x.startswith(start) and having in x]),
+            lambda: f"{n} times {start}{having}, got {self.lines[-20:]}")
+
+    def end(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.join()
+        self.socket.close()
 
 
 @pytest.fixture
 def notify(tmp):
     sink = Notify(os.path.join(tmp, "n"))
+    sink.start()
     yield sink
-    sink.socket.close()
+    sink.end()
 
 
 def test_ready_status_and_watchdog(keeper, notify):
     """systemd is told READY once, a STATUS for people, and WATCHDOG again and again."""
     keeper.start(NOTIFY_SOCKET=notify.path, WATCHDOG_USEC="600000")
     notify.wait("READY=1")
-    assert any("UP" in line for line in notify.wait("STATUS="))
+    notify.wait("STATUS=", having="UP")
     notify.wait("WATCHDOG=1", 5)
     keeper.stop()
     notify.wait("STOPPING=1")
@@ -58,15 +64,16 @@ def test_ready_also_when_the_server_is_away(doomed, victim, notify):
     victim.kill9()
     doomed.start(state=None, NOTIFY_SOCKET=notify.path)
     notify.wait("READY=1")
-    assert doomed.status()["ready"] is False or doomed.state() != "UP"
+    status = doomed.wait(doomed.status, "the first status")
+    assert status["ready"] is False or status["state"] != "UP"
 
 
 def test_ready_also_when_no_answer_comes(doomed, victim, notify):
     """A server that stands still and a patient [probe] timeout: systemd does not give up on the start."""
-    doomed.configure({"probe": {"timeout": "50s"}, "mysql": {"connect_timeout": "50s"}})
+    doomed.configure({"probe": {"timeout": "10m"}, "mysql": {"connect_timeout": "10m"}})
     victim.sigstop()
     doomed.start(state=None, NOTIFY_SOCKET=notify.path)
-    wait_for(lambda: "READY=1" in notify.read(), "READY", 25)
+    notify.wait("READY=1")
     victim.sigcont()
 
 
@@ -75,28 +82,29 @@ def test_watchdog_stops_when_the_loop_does(keeper, notify):
     keeper.start(NOTIFY_SOCKET=notify.path, WATCHDOG_USEC="400000")
     notify.wait("WATCHDOG=1", 2)
     keeper.process.send_signal(signal.SIGSTOP)
-    notify.read()
-    notify.lines.clear()
+    wait_for(lambda: keeper.process.pid in stopped(keeper), "the daemon to stand still")
+    time.sleep(1)  # what it had sent is read by then, or is no more than two of them
+    sent = notify.lines.count("WATCHDOG=1")
     time.sleep(1)
-    assert "WATCHDOG=1" not in notify.read()
+    assert notify.lines.count("WATCHDOG=1") == sent
     keeper.process.send_signal(signal.SIGCONT)
     notify.wait("WATCHDOG=1")
-    assert keeper.state() == "UP"
+    keeper.wait_state("UP")
 
 
 def bring_to(keeper, victim, state, tarpit):
     """A supervisor in that state, or busy in that way."""
     keeper.configure({"alert.smtp": {"url": f"smtp://127.0.0.1:{tarpit.port}", "to": "a@example.com",
-                                     "from": "k@example.com", "starttls": "off", "timeout": "60s"}})
+                                     "from": "k@example.com", "starttls": "off", "timeout": "30m"}, **IMPATIENT})
     keeper.dump()
     if state == "STARTING":
         victim.sigstop()
         return keeper.start(state=None).wait(keeper.status, "a status")
     if state == "RESTORING":
         victim.crash()
-        return keeper.start(state="RESTORING", fault="restore.loaded=sleep:60000")
+        return keeper.start(state="RESTORING", fault="restore.loaded=sleep:600000")
     if state == "dumping":
-        keeper.start(fault="dump.streamed#1=sleep:60000")
+        keeper.start(fault="dump.streamed#1=sleep:600000")
         keeper.popen("--dump")
         return keeper.wait(keeper.parts, "the dump to run")
     keeper.start()
@@ -121,7 +129,7 @@ def test_sigterm_ends_in_every_state(doomed, victim, tarpit, state):
         assert doomed.stop() == 0
         took = time.monotonic() - began
         assert took < 10 + lateness.worst_ms / 1000 * 10
-    wait_for(lambda: not doomed.pids(), "the workers to be gone", 5)
+    wait_for(lambda: not doomed.pids(), "the workers to be gone")
     status = doomed.status()
     assert (status["state"], status["pid"]) == ("STOPPED", pid)
     assert doomed.flag() != "UP" or state in ("UP", "SUSPECT", "dumping", "alerting")
@@ -161,7 +169,8 @@ def test_sighup_takes_a_good_config(keeper):
     pid = keeper.process.pid
     keeper.process.send_signal(signal.SIGHUP)
     keeper.wait(lambda: len(keeper.dumps()) >= 2, "a dump by the new interval")
-    assert keeper.process.pid == pid and keeper.state() == "UP"
+    keeper.wait_state("UP")
+    assert keeper.process.pid == pid
 
 
 def test_sighup_during_a_job_waits_for_its_end(keeper):
@@ -180,6 +189,23 @@ def test_sighup_during_a_job_waits_for_its_end(keeper):
     go_on(stopped(keeper))
 
 
+def test_a_reload_that_forbids_restores_is_heard_in_time(doomed, victim):
+    """The world is lost while the reload still waits for a job: nothing is restored after it has been taken."""
+    doomed.dump()
+    doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", "3f" * 32)}})
+    doomed.start(fault="seal.begun=stop")
+    doomed.wait(lambda: doomed.dumps()[0].get("hmac"), "a dump with an HMAC")
+    doomed.popen("--seal")
+    wait_stopped(doomed, "seal.begun")
+    doomed.configure({"restore": {"auto": "no"}})
+    doomed.process.send_signal(signal.SIGHUP)
+    doomed.wait_log("is reloaded when")
+    victim.crash()
+    doomed.wait_log(f"{doomed.config_path} reloaded")
+    doomed.wait(lambda: "auto = no" in doomed.status()["reason"], "the decision that is left to people")
+    assert doomed.state() == "WAITING" and "restore begins" not in doomed.log()
+
+
 def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper, http):
     """A typo does not end the keeping: the error is in the log with its line, in the status and in an alert, the old
     config goes on."""
@@ -195,7 +221,7 @@ def test_sighup_keeps_the_old_config_when_the_new_is_broken(keeper, http):
     assert f"{keeper.config_path}:{line}" in keeper.log()
     n = len(keeper.dumps())
     keeper.wait(lambda: len(keeper.dumps()) > n, "a further dump by the old interval")
-    assert keeper.state() == "UP"
+    keeper.wait_state("UP")
     keeper.wait(lambda: any("intervall" in t["what"] for t in keeper.status()["troubles"]), "the trouble")
     keeper.wait(lambda: any("intervall" in m["what"] for m in http.messages()), "the alert")
     keeper.write(good)
@@ -212,7 +238,7 @@ def test_sighup_never_changes_which_world_it_is(keeper, make_world):
     keeper.process.send_signal(signal.SIGHUP)
     keeper.wait(lambda: "schema" in keeper.log(), "a refusal in the log")
     keeper.probes_pass("A", 4)
-    assert keeper.state() == "UP"
+    keeper.wait_state("UP")
 
 
 def test_an_idle_supervisor_is_quiet(keeper):
@@ -220,7 +246,10 @@ def test_an_idle_supervisor_is_quiet(keeper):
     keeper.dump()
     keeper.start()
     keeper.probes_pass("A", 8)
-    lines = len(keeper.log().splitlines())
-    seen = keeper.status()["updated"]
-    keeper.wait(lambda: keeper.status().get("updated") != seen, "the status to be refreshed")
-    assert len(keeper.log().splitlines()) == lines
+
+    def quiet():
+        """From one refresh of the status to the next; a machine that stood still gives a reason for a line now and then."""
+        lines, seen = keeper.log().splitlines(), keeper.status()["updated"]
+        keeper.wait(lambda: keeper.status().get("updated") != seen, "the status to be refreshed")
+        return keeper.log().splitlines() == lines
+    keeper.wait(quiet, "a while without a word")

@@ -1,4 +1,5 @@
 """The supervisor when what it leans on fails: its scribe, its log, its descriptors, who asks it."""
+import contextlib
 import json
 import os
 import resource
@@ -6,21 +7,12 @@ import signal
 import time
 
 import pytest
+from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import DONE, FAILED, HELD, NOT_WELL, REFUSED, USAGE
 from wk.util import wait_for
 from wk.watch import Lateness
 
-
-def worker(keeper, name):
-    """The supervisor's child of that name, or None."""
-    for pid in keeper.pids():
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "wk-" + name:
-                    return pid
-        except OSError:
-            continue
-    return None
+pytestmark = pytest.mark.any_server
 
 
 def descriptors(keeper, soft):
@@ -35,15 +27,34 @@ def test_a_scribe_that_could_not_be_started_is_started_later(doomed, victim, htt
     doomed.configure(http.settings())
     doomed.start()
     had = descriptors(doomed, 3)
-    os.kill(worker(doomed, "scribe"), signal.SIGKILL)
+    os.kill(doomed.worker("scribe"), signal.SIGKILL)
     doomed.wait_log("cannot make a socket pair for the scribe")
     time.sleep(2.5)
     assert doomed.log().count("for the scribe") == 1  # said once
     descriptors(doomed, had)
-    wait_for(lambda: worker(doomed, "scribe"), "another scribe", 15)
+    wait_for(lambda: doomed.worker("scribe"), "another scribe")
     victim.kill9()
     doomed.wait_state("WAITING")
     http.wait_event("down")
+
+
+@pytest.mark.waits(1)
+def test_a_restore_that_could_not_start_does_not_keep_the_state_from_the_disk(doomed, victim):
+    """The pause that follows it outlives the supervisor."""
+    doomed.dump()
+    doomed.start()
+    had = descriptors(doomed, 3)
+    victim.crash()
+    doomed.wait_log("pair for the job worker")
+    descriptors(doomed, had)
+    doomed.ok("--pause")
+
+    def paused():
+        with open(os.path.join(doomed.dumps_dir, "state.json")) as f:
+            return json.load(f)["paused"]
+    doomed.wait(paused, "the pause in the state")
+    doomed.kill9()
+    doomed.start(state="PAUSED")
 
 
 @pytest.mark.slow
@@ -53,7 +64,7 @@ def test_a_disk_that_hangs_is_told_and_alerts_go_out(doomed, victim, http):
     doomed.dump()
     doomed.start()
     http.wait_event("started")
-    os.kill(worker(doomed, "scribe"), signal.SIGSTOP)
+    os.kill(doomed.worker("scribe"), signal.SIGSTOP)
     victim.kill9()
     http.wait_event("disk")
     http.wait_event("down")
@@ -83,17 +94,22 @@ def test_a_log_that_nobody_reads_stops_nothing(doomed, victim):
         generation = doomed.status()["generation"]
         victim.crash()
         doomed.wait(lambda: doomed.state() == "UP" and doomed.status()["generation"] > generation, "the world")
-        lateness.assert_quick(doomed.status()["loop"]["late_ms_max"], 1000)
-    said = os.read(reader, 1 << 20)
+        lateness.assert_quick(doomed)
+    os.read(reader, 1 << 20)
     os.set_blocking(reader, False)
     victim.kill9()
-    doomed.wait_state("WAITING")
-    said = os.read(reader, 1 << 20).decode()
-    assert "not said" in said and "-> WAITING" in said
+    said = []
+
+    def told():
+        with contextlib.suppress(BlockingIOError):
+            said.append(os.read(reader, 1 << 20).decode())
+        return "lines were dropped before this" in "".join(said) and "-> WAITING" in "".join(said)
+    doomed.wait(told, "the end of the server, and how much was not said before")
     assert doomed.stop() == DONE
     os.close(reader)
 
 
+@pytest.mark.waits(1)
 def test_a_delivery_that_cannot_start_is_tried_again_in_time(keeper, http):
     """No descriptor for it: said once, not at each turn of the loop."""
     http.mode = 500
@@ -138,12 +154,14 @@ def test_status_of_a_supervisor_that_stands_still(keeper):
     """--status is what monitoring calls: it answers, with 6."""
     keeper.start()
     os.kill(keeper.process.pid, signal.SIGSTOP)
-    began = time.monotonic()
     try:
-        done = keeper.run("--status", "--json")
+        with Lateness() as lateness:
+            began = time.monotonic()
+            done = keeper.run("--status", "--json")
+            took = time.monotonic() - began
     finally:
         os.kill(keeper.process.pid, signal.SIGCONT)
-    assert done.rc == NOT_WELL and time.monotonic() - began < 20
+    assert done.rc == NOT_WELL and took < 20 + lateness.worst_ms / 100, (took, done)
     assert json.loads(done.out)["error"]["text"]
 
 
@@ -189,12 +207,12 @@ def test_a_restore_does_not_wait_for_a_seal(doomed, victim):
     doomed.dump()
     doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", "k" * 40)}})
     doomed.dump()
-    doomed.start(fault="seal.begun=sleep:100000")
+    doomed.start(fault="seal.begun=sleep:600000")
     seal = doomed.popen("--seal")
     doomed.wait(lambda: (doomed.status()["running"] or {}).get("job") == "seal", "the seal")
     generation = doomed.status()["generation"]
     victim.crash()
-    doomed.wait(lambda: doomed.state() == "UP" and doomed.status()["generation"] > generation, "the world", 40)
+    doomed.wait(lambda: doomed.state() == "UP" and doomed.status()["generation"] > generation, "the world")
     done = doomed.finish(seal)
     assert done.rc == FAILED and "ended before it was done" in done.err, done
 
@@ -213,7 +231,7 @@ def test_a_dump_that_cannot_start_is_told(keeper):
 def test_dumps_that_cannot_connect_are_told(doomed, victim):
     """The server's socket is gone, and the probe's connection is an old one: the world is UP, and without dumps."""
     doomed.dump()
-    doomed.configure({"dump": {"interval": "3s"}})
+    doomed.configure({"dump": {"interval": "3s"}, "probe": {"timeout": "30m"}})
     doomed.start()
     os.rename(victim.socket, victim.socket + ".gone")
     try:
@@ -239,7 +257,7 @@ def test_hundreds_of_dumps_that_are_passed_over(doomed, victim):
     victim.crash()
     doomed.start()
     status = doomed.wait_state("UP")
-    assert status["last_restore"]["dump"] == good and 1 <= doomed.log().count("passed over: ") <= 20
+    assert status["last_restore"]["dump"] == good and 1 <= doomed.log().count("skipped: ") <= 20
     assert doomed.log().count("further dumps") == 1
     doomed.stop()
     doomed.start()
@@ -249,9 +267,9 @@ def test_hundreds_of_dumps_that_are_passed_over(doomed, victim):
 def test_more_requests_than_places(keeper):
     """Who finds no place among those who wait for their turn is told so, not that the supervisor ended."""
     keeper.dump()
-    keeper.start(fault="dump.streamed#1=sleep:20000")
+    keeper.start(fault="dump.streamed#1=stop")
     first = keeper.popen("--dump")
-    keeper.wait(keeper.parts, "the dump to begin")
+    wait_stopped(keeper, "dump.streamed")
     waiting = [keeper.popen("--dump") for _ in range(20)]
     wait_for(lambda: sum(p.poll() is not None for p in waiting) == 5, "the five without a place")
     for process in [p for p in waiting if p.poll() is not None]:
@@ -260,4 +278,4 @@ def test_more_requests_than_places(keeper):
     for process in waiting + [first]:
         if process.poll() is None:
             process.kill()
-    keeper.wait(lambda: keeper.run("--status").rc == DONE, "a place")
+    keeper.wait(lambda: go_on(stopped(keeper)) or keeper.run("--status").rc == DONE, "a place")

@@ -1,4 +1,4 @@
-/* binlog_read: the binary log as src/db/binlog.h gives it out, one JSON object for each line, for
+/* binlog_read: the binary log as src/binlog/stream.h gives it out, one JSON object for each line, for
  * the system tests. See usage(). Ends with 0 at the end of the log, with 1 after an error that is
  * not mended by connecting again (--again), which it tells in its last line. */
 #include <getopt.h>
@@ -9,18 +9,18 @@
 #include <time.h>
 #include <zlib.h>
 
-#include "core/clock.h"
-#include "core/text.h"
-#include "db/binlog.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "binlog/stream.h"
 
 struct work {
     struct db_params params;
-    struct db_point from;
+    struct db_binlog_pos from;
     struct binlog_options options;
     const char *ability; /* schema */
     int64_t again;       /* ms that connecting again may take; 0: an error ends it */
     uint64_t pause_at;   /* events; then a line on the standard input is waited for */
-    bool quiet;
+    bool quiet, within;
     uint64_t events, bytes;
 };
 
@@ -57,37 +57,49 @@ static void show_error(const struct err *e)
 
 static void show_event(const struct binlog *b, const struct event *ev)
 {
-    static const char *const parts[] = {[BINLOG_OUTSIDE] = "outside",
-                                        [BINLOG_BEGINS] = "begins",
-                                        [BINLOG_WITHIN] = "within",
-                                        [BINLOG_ENDS] = "ends"};
-    uint64_t pos, group;
+    static const char *const parts[] = {
+        [TRANSACTION_OUTSIDE] = "outside", [TRANSACTION_BEGINS] = "begins",
+        [TRANSACTION_WITHIN] = "within",   [TRANSACTION_ENDS] = "ends",
+        [TRANSACTION_SINGLE] = "ends",
+    };
+    const struct transaction *t = binlog_transaction(b);
+    uint64_t pos;
     size_t len;
     const char *bytes = binlog_bytes(b, &len);
     const char *file = binlog_file(b, &pos);
-    binlog_group(b, &group);
     /* No CRC32: that of an event with its own CRC32 at the end is always the same. */
     show(json_pack("{s:s s:I s:I s:i s:s s:I s:I s:I s:I s:s s:I s:i}", "file", file, "pos",
                    (json_int_t)pos, "size", (json_int_t)ev->size, "type", (int)ev->type, "name",
                    ev->name, "next", (json_int_t)ev->next, "at", (json_int_t)ev->at, "sum",
                    (json_int_t)adler32(1, (const unsigned char *)bytes, (unsigned)len), "group",
-                   (json_int_t)group, "part", parts[binlog_part(b)], "born",
-                   (json_int_t)binlog_born(b), "kind", (int)ev->kind));
+                   (json_int_t)(t->open ? t->begins : pos), "part", parts[t->part], "born",
+                   (json_int_t)binlog_created_at(b), "kind", (int)ev->kind));
+}
+
+/* Where reading continues after an error: a group is read from its beginning. */
+static void note_position(struct work *w, const struct binlog *b)
+{
+    const struct transaction *t = binlog_transaction(b);
+    uint64_t pos;
+    const char *file = binlog_file(b, &pos);
+    snprintf(w->from.file, sizeof w->from.file, "%s", file);
+    w->from.pos = t->open ? t->begins : pos;
+    w->options.created_at = binlog_created_at(b);
+    w->within = t->open;
 }
 
 /* 0: reading goes on. */
-static int mend(struct work *w, struct binlog *b, struct err *e)
+static int mend(struct work *w, struct binlog **b, struct err *e)
 {
     mono_t began = clock_mono();
     bool mendable = e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED;
     while (w->again && mendable && mono_since(clock_mono(), began) < w->again) {
         struct err why = {0};
-        int back = binlog_again(b, &why);
-        if (back >= 0) {
-            uint64_t pos;
-            const char *file = binlog_file(b, &pos);
-            show(json_pack("{s:b s:s s:I s:s}", "again", back, "file", file, "pos", (json_int_t)pos,
-                           "after", err_class_name(e->cls)));
+        binlog_close(*b);
+        *b = binlog_open(&w->params, &w->from, &w->options, &why);
+        if (*b) {
+            show(json_pack("{s:b s:s s:I s:s}", "again", w->within, "file", w->from.file, "pos",
+                           (json_int_t)w->from.pos, "after", err_class_name(e->cls)));
             return 0;
         }
         *e = why;
@@ -117,13 +129,14 @@ static int read_all(struct work *w, struct err *e)
         got = binlog_next(b, &ev, e);
         if (got == 1) {
             binlog_bytes(b, &len);
+            note_position(w, b);
             w->events++;
             w->bytes += len;
             if (!w->quiet)
                 show_event(b, &ev);
             if (w->events == w->pause_at)
                 wait_for_line();
-        } else if (got < 0 && mend(w, b, e) == 0) {
+        } else if (got < 0 && mend(w, &b, e) == 0) {
             got = 1;
         }
     } while (got == 1);
@@ -133,15 +146,66 @@ static int read_all(struct work *w, struct err *e)
 
 static int ability(const struct work *w, struct err *e)
 {
-    struct binlog_ability a;
+    struct binlog_prerequisites a;
     struct db *db = db_open(&w->params, e);
-    int rc = db ? binlog_ability(db, w->ability, &a, e) : -1;
+    int rc = db ? binlog_prerequisites(db, w->ability, &a, e) : -1;
     if (rc == 0) {
         show(json_pack("{s:s? s:s?}", "reason", a.reason, "hint", a.hint));
-        binlog_ability_free(&a);
+        binlog_prerequisites_free(&a);
     }
     db_close(db);
     return rc;
+}
+
+static bool take(struct work *w, int option, const char *value)
+{
+    switch (option) {
+    case 's':
+        w->params.socket = value;
+        break;
+    case 'h':
+        w->params.host = value;
+        break;
+    case 'P':
+        w->params.port = (unsigned)strtoul(value, NULL, 10);
+        break;
+    case 'u':
+        w->params.user = value;
+        break;
+    case 'w':
+        w->params.password = value;
+        break;
+    case 'f':
+        snprintf(w->from.file, sizeof w->from.file, "%s", value);
+        break;
+    case 'p':
+        w->from.pos = strtoull(value, NULL, 10);
+        break;
+    case 'b':
+        w->options.created_at = (uint32_t)strtoul(value, NULL, 10);
+        break;
+    case 'H':
+        w->options.heartbeat = strtoll(value, NULL, 10);
+        break;
+    case 'e':
+        w->options.to_end = true;
+        break;
+    case 'a':
+        w->again = strtoll(value, NULL, 10);
+        break;
+    case 'n':
+        w->pause_at = strtoull(value, NULL, 10);
+        break;
+    case 'A':
+        w->ability = value;
+        break;
+    case 'q':
+        w->quiet = true;
+        break;
+    default:
+        return false;
+    }
+    return true;
 }
 
 static bool parse(struct work *w, int argc, char **argv)
@@ -154,59 +218,15 @@ static bool parse(struct work *w, int argc, char **argv)
         {"ability", 1, NULL, 'A'}, {"quiet", 0, NULL, 'q'}, {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-        switch (c) {
-        case 's':
-            w->params.socket = optarg;
-            break;
-        case 'h':
-            w->params.host = optarg;
-            break;
-        case 'P':
-            w->params.port = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 'u':
-            w->params.user = optarg;
-            break;
-        case 'w':
-            w->params.password = optarg;
-            break;
-        case 'f':
-            snprintf(w->from.file, sizeof w->from.file, "%s", optarg);
-            break;
-        case 'p':
-            w->from.pos = strtoull(optarg, NULL, 10);
-            break;
-        case 'b':
-            w->options.born = (uint32_t)strtoul(optarg, NULL, 10);
-            break;
-        case 'H':
-            w->options.heartbeat = strtoll(optarg, NULL, 10);
-            break;
-        case 'e':
-            w->options.to_end = true;
-            break;
-        case 'a':
-            w->again = strtoll(optarg, NULL, 10);
-            break;
-        case 'n':
-            w->pause_at = strtoull(optarg, NULL, 10);
-            break;
-        case 'A':
-            w->ability = optarg;
-            break;
-        case 'q':
-            w->quiet = true;
-            break;
-        default:
+        if (!take(w, c, optarg))
             return false;
-        }
     return (w->params.socket || w->params.host) && (w->ability || w->from.file[0]);
 }
 
 int main(int argc, char **argv)
 {
     struct work w = {
-        .params = {.user = "root", .connect_timeout = 5000, .read_timeout = 60000},
+        .params = {.user = "root", .connect_timeout = 60000, .read_timeout = 120000},
         .options = {.heartbeat = 500},
     };
     struct err e = {0};

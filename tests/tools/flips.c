@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "dump/verify.h"
 #include "journal/segment.h"
 #include "store/manifest.h"

@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "db/event.h"
-#include "db/image.h"
-#include "db/rows.h"
-#include "db/sql.h"
+#include "binlog/event.h"
+#include "binlog/row_image.h"
+#include "mysql/rows.h"
+#include "sql/literal.h"
 
 #define MAPS 256u /* tables that one statement changes */
 
@@ -24,13 +24,14 @@ struct work {
     const char *schema;
     struct db *db;
     struct db_tables tables;
-    struct image **images; /* one for each table, NULL until its first map */
+    struct row_image **images; /* one for each table, NULL until its first map */
     struct {
         uint64_t id;
         ssize_t table; /* -1: of no concern */
     } maps[MAPS];
     size_t map_count;
     uint64_t rows, skipped, unreadable;
+    struct buf plain;
     bool quiet;
     const char *name; /* table that is read */
 };
@@ -63,10 +64,10 @@ static int take_map(struct work *w, const struct event_map *map, struct err *e)
         return err_set(e, ERR_SYSTEM, 0, "too many tables");
     w->maps[w->map_count].id = map->table_id;
     w->maps[w->map_count++].table = t;
-    if (t < 0 || (w->images[t] && image_fits(w->images[t], map)))
+    if (t < 0 || (w->images[t] && row_image_fits(w->images[t], map)))
         return 0;
-    image_close(w->images[t]);
-    w->images[t] = image_open(map, &w->tables.list[t], e);
+    row_image_close(w->images[t]);
+    w->images[t] = row_image_open(map, &w->tables.list[t], e);
     return w->images[t] ? 0 : -1;
 }
 
@@ -74,14 +75,14 @@ static int each_row(struct work *w, ssize_t t, const struct event_rows *r, struc
 {
     struct buf out = {0};
     const char *at = r->data, *end = r->data + r->len;
-    struct image *m = w->images[t];
-    if (image_check(m, r, e) < 0)
+    struct row_image *m = w->images[t];
+    if (row_image_check(m, r, e) < 0)
         at = NULL;
     for (bool after = false; at && at < end; after = r->op == EVENT_UPDATE && !after) {
         bool came = r->op == EVENT_INSERT || after;
         buf_clear(&out);
-        at = after ? image_read_after(m, r, at, end, &out, e)
-                   : image_read(m, r->present, at, end, &out, e);
+        at = after ? row_image_read_after(m, r, at, end, &out, e)
+                   : row_image_read(m, r->present, at, end, &out, e);
         if (at)
             print(w, w->tables.list[t].name, came ? '+' : '-', out.p, out.len);
         w->rows++;
@@ -124,7 +125,8 @@ static int read_log(struct work *w, const char *log, size_t size, struct err *e)
             memcpy(&len, log + at + 9, 4);
         if (len < EVENT_HEADER || len > size - at)
             return err_set(e, ERR_DAMAGED, 0, "no event at %zu", at);
-        if (event_read(&f, log + at, len, &ev, e) < 0 || take_event(w, &ev, &f, e) < 0) {
+        if (event_read(&f, log + at, len, &ev, e) < 0 || event_unpack(&ev, &w->plain, e) < 0 ||
+            take_event(w, &ev, &f, e) < 0) {
             err_step(e, "at %zu", at);
             return -1;
         }
@@ -162,7 +164,7 @@ static int show_log(struct work *w, const char *path, long repeat, struct err *e
 {
     size_t size;
     char *log = load(path, &size);
-    w->images = xcalloc(w->tables.count, sizeof(struct image *));
+    w->images = xcalloc(w->tables.count, sizeof(struct row_image *));
     int rc = read_log(w, log, size, e);
     uint64_t rows = w->rows;
     double began = seconds();
@@ -176,8 +178,9 @@ static int show_log(struct work *w, const char *path, long repeat, struct err *e
             (unsigned long long)rows, (unsigned long long)w->skipped,
             (unsigned long long)w->unreadable, size, repeat ? (double)(w->rows - rows) / took : 0);
     for (size_t i = 0; i < w->tables.count; i++)
-        image_close(w->images[i]);
+        row_image_close(w->images[i]);
     free(w->images);
+    buf_free(&w->plain);
     free(log);
     return rc;
 }
@@ -238,7 +241,7 @@ int main(int argc, char **argv)
                                             {"schema", 1, NULL, 'd'}, {"read", 1, NULL, 'r'},
                                             {"log", 1, NULL, 'l'},    {"repeat", 1, NULL, 'n'},
                                             {NULL, 0, NULL, 0}};
-    struct db_params p = {.user = "root", .connect_timeout = 5000, .read_timeout = 60000};
+    struct db_params p = {.user = "root", .connect_timeout = 60000, .read_timeout = 120000};
     const char *read = NULL, *log = NULL;
     struct work w = {0};
     long repeat = 0;

@@ -4,19 +4,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "change_names.h"
 #include "journal/segment.h"
-
-static const char *const kinds[] = {
-    [CHANGE_BEGIN] = "begin",       [CHANGE_TABLE] = "table",       [CHANGE_INSERT] = "insert",
-    [CHANGE_DELETE] = "delete",     [CHANGE_UPDATE] = "update",     [CHANGE_REPLACE] = "replace",
-    [CHANGE_TRUNCATE] = "truncate", [CHANGE_END] = "end",           [CHANGE_CUT] = "cut",
-    [CHANGE_LOST] = "lost",         [CHANGE_SWAP] = "swap",         [CHANGE_GAP] = "gap",
-    [CHANGE_BEAT] = "beat",         [CHANGE_STRANGER] = "stranger",
-};
 
 static void show(const struct change *c)
 {
-    printf("%s %s %" PRIu64 " at %" PRId64, kinds[c->kind], c->file, c->pos, c->at.ms / 1000);
+    printf("%s %s %" PRIu64 " at %" PRId64, change_names[c->kind], c->file, c->pos,
+           c->at.ms / 1000);
     if (c->table)
         printf(" table %s", c->table->name);
     if (c->len)

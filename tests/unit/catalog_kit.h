@@ -38,6 +38,25 @@ static inline void put(uint64_t generation, uint64_t sequence, const char *endin
     free(name);
 }
 
+static inline void reject(uint64_t sequence)
+{
+    struct manifest m;
+    struct err e = {0};
+    put(1, sequence, ".sql.gz.part", "nine byte");
+    char *part = name_of(1, sequence, ".sql.gz.part"),
+         *why = xasprintf("reason %" PRIu64, sequence);
+    kit_manifest(&m, "w", 1, sequence);
+    m.at.ms = fake_wall_ms;
+    m.file_size = 9;
+    manifest_name(&m);
+    if (catalog_reject(kit_dir, &m, part, why, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_false(kit_there(part));
+    free(part);
+    free(why);
+    manifest_free(&m);
+}
+
 static inline bool there(uint64_t generation, uint64_t sequence, const char *ending)
 {
     char *name = name_of(generation, sequence, ending);
@@ -71,9 +90,8 @@ static inline struct catalog load(void)
 }
 
 /* "1.2 1.1! " newest first, ! where not intact, ? where it could not be looked at. */
-static inline void expect(const char *want)
+static inline void expect_these(struct catalog c, const char *want)
 {
-    struct catalog c = load();
     struct buf b = {0};
     buf_adds(&b, "");
     for (size_t i = 0; i < c.count; i++) {
@@ -87,6 +105,18 @@ static inline void expect(const char *want)
     assert_string_equal(b.p, want);
     buf_free(&b);
     catalog_free(&c);
+}
+
+static inline void expect(const char *want)
+{
+    expect_these(load(), want);
+}
+
+static inline void expect_rejected(const char *want)
+{
+    struct catalog c;
+    assert_int_equal(catalog_load_rejected(kit_dir, "w", &c, NULL), 0);
+    expect_these(c, want);
 }
 
 #endif

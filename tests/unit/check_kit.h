@@ -2,7 +2,7 @@
 #ifndef WK_TESTS_CHECK_KIT_H
 #define WK_TESTS_CHECK_KIT_H
 
-#include "check.h"
+#include "check/rule.h"
 #include "fake_clock.h"
 #include "told_server.h"
 
@@ -11,8 +11,9 @@
 #define OWN_TABLES "= 'worldkeeper_tmp_' ORDER BY BINARY TABLE_NAME"
 #define ALL_COLUMNS "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION"
 #define BAG "bag\tMEMORY\t\\N\t10\t1000\t200\t16000000\t100"
-#define BAG_KEYED "bag\tid\tint(11)\t\t0\tPRI"
-#define BAG_BARE "bag\tid\tint(11)\t\t0\t"
+#define BAG_KEYED "bag\tid\tint(11)\t\t0\tPRI\t\\N"
+#define BAG_BARE "bag\tid\tint(11)\t\t0\t\t\\N"
+#define UP "\t0\t1700000000.0" /* since, by the server's clock */
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -46,14 +47,14 @@ static inline void kit_sound_server(enum kind kind)
 {
     static const char *const versions[] = {
         [MARIA] = "10.11.19-MariaDB-log", [MYSQL_9] = "9.7.4", [MYSQL_8] = "8.0.43"};
-    static const char *const ids[] = {[MARIA] =
-                                          "1700000000\tdb1\t/var/lib/mysql/\t10.11.19-MariaDB-log",
-                                      [MYSQL_9] = "1700000000\tdb1\t/var/lib/mysql/\t9.7.4",
-                                      [MYSQL_8] = "1700000000\tdb1\t/var/lib/mysql/\t8.0.43"};
+    static const char *const ids[] = {
+        [MARIA] = "1700000000\tdb1\t/var/lib/mysql/\t10.11.19-MariaDB-log" UP,
+        [MYSQL_9] = "1700000000\tdb1\t/var/lib/mysql/\t9.7.4" UP,
+        [MYSQL_8] = "1700000000\tdb1\t/var/lib/mysql/\t8.0.43" UP};
     told_nothing();
     told_server.version = versions[kind];
     told("VARIABLE_NAME='Uptime'", ids[kind]);
-    told("SELECT CURRENT_USER()", "keeper@localhost\tas told\t0");
+    told("SELECT CURRENT_USER()", "keeper@localhost\t0");
     told("SELECT UNIX_TIMESTAMP(NOW(6))", "1770000000.0");
     told("SELECT @@global.max_heap_table_size", "16777216");
     told("SELECT @@global.max_allowed_packet", "16777216");
@@ -63,6 +64,7 @@ static inline void kit_sound_server(enum kind kind)
     told("SELECT @@global.binlog_row_image", "FULL");
     told("SELECT @@global.log_bin_trust_function_creators", "1");
     told("SELECT @@global.local_infile", "1");
+    told("SELECT @@lower_case_table_names", "0");
     told("SELECT @@global.max_prepared_stmt_count", "16382");
     told("SHOW GRANTS", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`"
                         "\nGRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`");
@@ -76,17 +78,12 @@ static inline void kit_sound_server(enum kind kind)
 
 static inline struct check kit_check(void)
 {
-    return (struct check){.cfg = &kit_cfg, .list = json_array(), .dirfd = -1};
+    return check_begin(&kit_cfg, HINT_HERE);
 }
 
 static inline void kit_check_free(struct check *c)
 {
-    json_decref(c->list);
-    db_close(c->db);
-    grants_free(&c->grants);
-    db_tables_free(&c->tables);
-    db_triggers_free(&c->triggers);
-    catalog_free(&c->catalog);
+    check_free(c);
 }
 
 /* All that asks the server, as check_run() does it. */
@@ -95,7 +92,7 @@ static inline void kit_ask(struct check *c)
     check_connect(c, NULL);
     assert_non_null(c->db);
     check_load_world(c);
-    check_rights(c);
+    check_privileges(c);
     check_world(c);
     check_server(c);
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "base/file.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -2,10 +2,11 @@
 #ifndef WK_TESTS_DUMP_KIT_H
 #define WK_TESTS_DUMP_KIT_H
 
-#include "core/gzip.h"
-#include "db/sql.h"
+#include "base/gzip.h"
+#include "sql/literal.h"
 #include "dir_kit.h"
 #include "dump/format.h"
+#include "dump/parts.h"
 #include "store/manifest.h"
 
 /* Columns `id` and `na``me` each. Two rows a statement. */
@@ -167,7 +168,32 @@ static inline void kit_parts_free(struct buf parts[KIT_PARTS])
         buf_free(&parts[i]);
 }
 
-/* The small dump whole, as "dump". */
+static inline void kit_keep_part(void *list, uint32_t length,
+                                 const unsigned char sha256[SHA256_BYTES])
+{
+    (void)length;
+    parts_keep(list, sha256);
+}
+
+/* Lists the parts of `file` as it is now, each of `bytes` bytes. */
+static inline void kit_list_parts(struct manifest *m, const char *file, uint32_t bytes)
+{
+    size_t len = 0;
+    char *data = kit_get(file, &len);
+    free(m->parts.sha256);
+    m->parts = (struct manifest_parts){.bytes = bytes};
+    struct parts_hash *h = parts_hash_new(bytes, kit_keep_part, &m->parts);
+    for (size_t i = 0; i < parts_regions(m); i++) {
+        struct parts_region r = parts_region(m, i);
+        assert_true(r.to <= len);
+        parts_hash_add(h, i, data + r.from, r.to - r.from);
+    }
+    assert_int_equal(parts_hash_end(h), 0);
+    parts_hash_free(h);
+    free(data);
+}
+
+/* The small dump whole, as "dump", without a list of its parts: as it was before there were any. */
 static inline void kit_dump(struct manifest *m)
 {
     struct buf parts[KIT_PARTS];

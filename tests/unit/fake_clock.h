@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "core/clock.h"
+#include "base/clock.h"
 
 extern int64_t fake_mono_ms, fake_wall_ms;
 

@@ -34,6 +34,8 @@ enum kit {
     RESUME,
     DOUBT,
     STOP,
+    STAND_BY,
+    PRIMARY,
     KITS
 };
 #define KIT_PROBES ((int)TICK) /* the ones before it are probes */
@@ -77,6 +79,8 @@ static const struct {
     [RESUME] = {"RESUME", {.type = GUARD_RESUME}},
     [DOUBT] = {"DOUBT", {.type = GUARD_DOUBT, .text = "tick 9 s late"}},
     [STOP] = {"STOP", {.type = GUARD_STOP}},
+    [STAND_BY] = {"STAND_BY", {.type = GUARD_ROLE, .standby = true, .text = "another keeps it"}},
+    [PRIMARY] = {"PRIMARY", {.type = GUARD_ROLE, .text = "kept here"}},
 };
 
 static inline const char *kit_name(enum kit k)

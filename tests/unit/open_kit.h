@@ -17,6 +17,12 @@ static struct {
     unsigned times;   /* the next so many of them */
 } kit_closed;
 
+/* Where this is set, it happens once, just before a file of that name is opened. */
+static struct {
+    const char *name;
+    void (*happens)(void);
+} kit_meanwhile;
+
 static inline void kit_refuse(const char *name, int num, unsigned times)
 {
     kit_closed.name = name;
@@ -27,6 +33,10 @@ static inline void kit_refuse(const char *name, int num, unsigned times)
 static int kit_openat(int dirfd, const char *path, int flags, mode_t mode)
 {
     const char *name = kit_closed.name;
+    if (kit_meanwhile.name && strcmp(path, kit_meanwhile.name) == 0) {
+        kit_meanwhile.name = NULL;
+        kit_meanwhile.happens();
+    }
     if (name && kit_closed.times && strncmp(path, name, strlen(name)) == 0) {
         kit_closed.times--;
         errno = kit_closed.num;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/text.h"
+#include "base/text.h"
 
 /* Bytes that do not pack, or text that does, in lines of 11. Owned by the caller. */
 static inline char *sample(size_t len, bool noise)

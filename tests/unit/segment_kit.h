@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/codec.h"
-#include "core/text.h"
+#include "../tools/change_names.h"
+#include "base/codec.h"
+#include "base/text.h"
 #include "dir_kit.h"
 #include "journal/segment_int.h"
 
@@ -17,14 +18,6 @@
 #define KIT_TABLES 6u
 
 /* ---- texts ---- */
-
-static const char *const kit_kinds[] = {
-    [CHANGE_BEGIN] = "begin",       [CHANGE_TABLE] = "table",       [CHANGE_INSERT] = "insert",
-    [CHANGE_DELETE] = "delete",     [CHANGE_UPDATE] = "update",     [CHANGE_REPLACE] = "replace",
-    [CHANGE_TRUNCATE] = "truncate", [CHANGE_END] = "end",           [CHANGE_CUT] = "cut",
-    [CHANGE_LOST] = "lost",         [CHANGE_SWAP] = "swap",         [CHANGE_GAP] = "gap",
-    [CHANGE_BEAT] = "beat",         [CHANGE_STRANGER] = "stranger",
-};
 
 /* A long one by its beginning and its checksum. */
 static inline void kit_show_tuple(struct buf *b, const char *s, size_t len)
@@ -37,10 +30,11 @@ static inline void kit_show_tuple(struct buf *b, const char *s, size_t len)
 static inline void kit_show(struct buf *b, const struct change *c)
 {
     const struct change_table *t = c->table;
-    buf_printf(b, "%s", kit_kinds[c->kind]);
+    buf_printf(b, "%s", change_names[c->kind]);
     if (c->kind == CHANGE_BEGIN || c->kind == CHANGE_END)
-        buf_printf(b, " %s:%" PRIu64 " born %u %u-%u-%" PRIu64, c->file, c->pos, (unsigned)c->born,
-                   (unsigned)c->gtid.domain, (unsigned)c->gtid.server, c->gtid.seq);
+        buf_printf(b, " %s:%" PRIu64 " born %u %u-%u-%" PRIu64, c->file, c->pos,
+                   (unsigned)c->created_at, (unsigned)c->gtid.domain, (unsigned)c->gtid.server,
+                   c->gtid.seq);
     if (!t)
         buf_printf(b, " at %" PRId64, c->at.ms / 1000);
     if (c->kind == CHANGE_SWAP)
@@ -129,7 +123,7 @@ static inline void kit_same_place(const struct segment_place *a, const struct se
     assert_int_equal(a->point.pos, b->point.pos);
     assert_string_equal(a->point.gtid, b->point.gtid);
     assert_string_equal(a->point.gtid_after, b->point.gtid_after);
-    assert_int_equal(a->born, b->born);
+    assert_int_equal(a->created_at, b->created_at);
     assert_int_equal(a->at.ms, b->at.ms);
 }
 
@@ -151,7 +145,7 @@ static inline void kit_same_sum(const struct segment_sum *a, const struct segmen
 struct kit_place {
     char file[256];
     uint64_t pos;
-    uint32_t born;
+    uint32_t created_at;
 };
 
 struct kit_segment {
@@ -224,7 +218,7 @@ static inline void kit_begin_segment(struct kit_segment *m, const struct segment
     segment_name(h->world, h->number, m->file);
     snprintf(m->now.file, sizeof m->now.file, "%s", h->from.point.file);
     m->now.pos = h->from.point.pos;
-    m->now.born = h->from.born;
+    m->now.created_at = h->from.created_at;
     m->told = m->seen = m->now;
     m->told_at = m->seen_at = h->from.at.ms / 1000;
     buf_adds(&m->whole, "");
@@ -273,7 +267,7 @@ static inline void kit_change(struct kit_segment *m, const struct change *c)
 {
     struct err e;
     if (kit_put_change(m->w, c, &e) < 0)
-        fail_msg("%s: %s", kit_kinds[c->kind], e.text);
+        fail_msg("%s: %s", change_names[c->kind], e.text);
 }
 
 /* What the segment says between whole groups about those that hold nothing. */
@@ -284,14 +278,14 @@ static inline void kit_due(struct kit_segment *m)
     struct change c = {.kind = CHANGE_BEGIN,
                        .file = m->seen_begins.file,
                        .pos = m->seen_begins.pos,
-                       .born = m->seen_begins.born,
+                       .created_at = m->seen_begins.created_at,
                        .at = {m->seen_at * 1000},
                        .gtid = m->seen_gtid};
     kit_show(&m->whole, &c);
     c.kind = CHANGE_END;
     c.file = m->seen.file;
     c.pos = m->seen.pos;
-    c.born = m->seen.born;
+    c.created_at = m->seen.created_at;
     kit_show(&m->whole, &c);
     m->told = m->seen;
     m->told_at = m->seen_at;
@@ -306,7 +300,7 @@ static inline void kit_begin(struct kit_segment *m, int64_t at, const struct cha
     m->begin = (struct change){.kind = CHANGE_BEGIN,
                                .file = m->begins.file,
                                .pos = m->begins.pos,
-                               .born = m->begins.born,
+                               .created_at = m->begins.created_at,
                                .at = {at * 1000}};
     if (g)
         m->begin.gtid = *g;
@@ -355,7 +349,7 @@ static inline void kit_row(struct kit_segment *m, enum change_kind kind, struct 
                        .table = t,
                        .file = m->begins.file,
                        .pos = m->begins.pos,
-                       .born = m->begins.born,
+                       .created_at = m->begins.created_at,
                        .at = m->begin.at,
                        .gtid = m->begin.gtid};
     if (before) {
@@ -448,23 +442,23 @@ static inline void kit_cut(struct kit_segment *m)
     m->within = false;
 }
 
-static inline void kit_rotate(struct kit_segment *m, uint32_t born)
+static inline void kit_rotate(struct kit_segment *m, uint32_t created_at)
 {
     unsigned n = (unsigned)strtoul(m->now.file + 4, NULL, 10);
     snprintf(m->now.file, sizeof m->now.file, "log.%06u", n + 1);
     m->now.pos = 256;
-    m->now.born = born;
+    m->now.created_at = created_at;
 }
 
 /* What the model says of the whole. */
 static inline void kit_check_sum(const struct kit_segment *m, const struct segment_sum *s)
 {
-    struct db_point to = m->head.from.point;
+    struct db_binlog_pos to = m->head.from.point;
     segment_gtid(&m->last_gtid, &to);
     assert_string_equal(s->to.point.file, m->told.file);
     assert_int_equal(s->to.point.pos, m->told.pos);
     assert_string_equal(s->to.point.gtid, to.gtid);
-    assert_int_equal(s->to.born, m->told.born);
+    assert_int_equal(s->to.created_at, m->told.created_at);
     assert_int_equal(s->to.at.ms / 1000, m->told_at);
     assert_int_equal(s->groups, m->groups);
     assert_int_equal(s->changes, m->changes);

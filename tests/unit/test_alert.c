@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "fake_clock.h"
-#include "report/alert.h"
-#include "report/message.h"
-#include "report/webhook.h"
+#include "notify/alert.h"
+#include "notify/message.h"
+#include "notify/webhook.h"
 
 static char world[] = "s8", hook[] = "http://127.0.0.1/";
 
@@ -139,12 +139,41 @@ static void test_subject(void **state)
 {
     (void)state;
     expect_subject("RESTORED from s8-000002-00000043 in 3.1 s", "new", 0,
-                   "[worldkeeper] s8: RESTORED from s8-000002-00000043 in 3.1 s");
-    expect_subject("WAITING for the server", "reminder", 0,
-                   "[worldkeeper] s8: still WAITING for the server");
-    expect_subject("UP", "recovered", 3, "[worldkeeper] s8: UP (+3 earlier)");
-    expect_subject("a\nb", "new", 0, "[worldkeeper] s8: a b");
-    expect_subject("\xc3\xa4\xc3\xb6", "new", 0, "[worldkeeper] s8: \xc3\xa4\xc3\xb6");
+                   "s8 RESTORED from s8-000002-00000043 in 3.1 s");
+    expect_subject("WAITING for the server", "reminder", 0, "s8 still WAITING for the server");
+    expect_subject("UP", "recovered", 3, "s8 UP (+3 earlier)");
+    expect_subject("a\nb", "new", 0, "s8 a b");
+    expect_subject("\xc3\xa4\xc3\xb6", "new", 0, "s8 \xc3\xa4\xc3\xb6");
+    expect_subject("dump failed: cannot connect: no", "new", 0, "s8 dump failed");
+    expect_subject("table planets was dropped at 21:03:10; no journal: more", "new", 0,
+                   "s8 table planets was dropped at 21:03:10");
+}
+
+/* The world's own state leads; what else came is told after it. */
+static void test_lead(void **state)
+{
+    (void)state;
+    json_t *list = json_pack("[o, o, o]", make("one thing", NULL), make("BACK", NULL),
+                             make("another thing", NULL));
+    json_object_set_new(json_array_get(list, 0), "event", json_string("disk"));
+    json_object_set_new(json_array_get(list, 2), "event", json_string("discarded"));
+    struct message m = {list, 0, 0};
+    struct buf b = {0};
+    message_subject(&b, &m);
+    assert_string_equal(b.p, "s8 BACK (+2 more)");
+    buf_clear(&b);
+    message_text(&b, &m, 65536);
+    assert_true(text_starts(b.p, "What happened  BACK\n"));
+    const char *rest = strstr(b.p, "--- 2 more, oldest first ---\n");
+    assert_true(rest && strstr(strstr(rest, "one thing"), "another thing"));
+    buf_clear(&b);
+    message_chat(&b, &m, 2000);
+    assert_true(text_starts(b.p, "s8 BACK\n") && strstr(b.p, "another thing"));
+    buf_clear(&b);
+    message_id(&b, &m);
+    assert_string_equal(b.p, field(json_array_get(list, 2), "id"));
+    buf_free(&b);
+    json_decref(list);
 }
 
 static void test_subject_long(void **state)
@@ -161,7 +190,7 @@ static void test_subject_long(void **state)
     size_t chars = 0;
     for (size_t i = 0; i < b.len; i++)
         chars += ((unsigned char)b.p[i] & 0xc0) != 0x80;
-    assert_int_equal(chars, 120);
+    assert_int_equal(chars, MESSAGE_SUBJECT_MAX);
     assert_non_null(strstr(b.p, "... (+1 earlier)"));
     buf_free(&b);
     json_decref(list);
@@ -175,13 +204,14 @@ static void test_text(void **state)
     struct message m = {list, 0, 0};
     struct buf b = {0};
     message_text(&b, &m, 65536);
-    assert_string_equal(b.p, "World          s8\n"
+    assert_string_equal(b.p, "What happened  RESTORED\n"
+                             "To do          nothing\n"
+                             "Being done     probing every second\n"
+                             "\n"
+                             "World          s8\n"
                              "Host           db1\n"
                              "Time           2026-01-31T23:59:59Z\n"
                              "Event          restored\n"
-                             "What happened  RESTORED\n"
-                             "Being done     probing every second\n"
-                             "To do          nothing\n"
                              "\n"
                              "dump           s8-000002-00000043\n"
                              "rows           50000\n"
@@ -202,17 +232,18 @@ static void test_text_folded(void **state)
     struct message m = {list, 5, 2};
     struct buf b = {0};
     message_text(&b, &m, 65536);
-    assert_ptr_equal(strstr(b.p, "3 alerts, oldest first.\n"
-                                 "3 earlier alerts were dropped: too many were waiting.\n"
-                                 "2 earlier alerts could not be read: set aside in the alerts "
-                                 "directory (*.bad).\n\n--- 1 of 3 ---\n"),
-                     b.p);
-    char *p = strstr(b.p, "event 0");
+    assert_true(text_starts(b.p, "What happened  event 2\n"));
+    char *p = strstr(b.p, "\n--- 2 earlier, oldest first ---\n"
+                          "3 earlier alerts were dropped: too many were waiting.\n"
+                          "2 earlier alerts could not be read: set aside in the alerts "
+                          "directory (*.bad).\n\n--- 1 of 2 ---\n");
     assert_non_null(p);
-    p = strstr(p, "\n--- 2 of 3 ---\n");
+    p = strstr(p, "event 0");
+    assert_non_null(p);
+    p = strstr(p, "\n--- 2 of 2 ---\n");
     assert_non_null(p);
     assert_non_null(strstr(p, "event 1"));
-    assert_non_null(strstr(strstr(p, "event 1"), "event 2"));
+    assert_null(strstr(p, "event 2"));
     buf_free(&b);
     json_decref(list);
 }
@@ -234,12 +265,13 @@ static void test_text_capped(void **state)
     struct buf b = {0};
     message_text(&b, &m, 65536);
     assert_in_range(b.len, 40000, 65536);
-    assert_non_null(strstr(b.p, "500 alerts, oldest first.\nThe first 4"));
-    assert_non_null(strstr(b.p, "--- 500 of 500 ---\n"));
-    assert_non_null(strstr(b.p, "event 499"));
+    assert_true(text_starts(b.p, "What happened  event 499"));
+    const char *before = strstr(b.p, "--- 499 earlier, oldest first ---\nThe first 4");
+    assert_non_null(before);
+    assert_non_null(strstr(b.p, "--- 499 of 499 ---\n"));
     assert_null(strstr(b.p, "event 000"));
     int last = -1;
-    for (const char *p = b.p; (p = strstr(p, "event ")); p++) {
+    for (const char *p = before; (p = strstr(p, "event ")); p++) {
         assert_true(atoi(p + 6) > last);
         last = atoi(p + 6);
     }
@@ -305,7 +337,7 @@ static void test_webhook_json(void **state)
     assert_string_equal(field(j, "id"), field(json_array_get(list, 1), "id"));
     assert_string_equal(field(j, "world"), "s8");
     assert_string_equal(field(j, "kind"), "reminder");
-    assert_non_null(strstr(field(j, "text"), ": still second\n"));
+    assert_non_null(strstr(field(j, "text"), "s8 still second\n"));
     assert_non_null(strstr(field(j, "text"), "1 earlier:\n2026-01-31T23:59:59Z first"));
     json_decref(j);
     json_decref(list);
@@ -317,8 +349,8 @@ static void test_webhook_slack(void **state)
     json_t *list = json_pack("[o]", make("<!channel> a & b > c <http://x|y>", NULL));
     json_t *j = body(WEBHOOK_SLACK, list);
     assert_int_equal(json_object_size(j), 1);
-    assert_non_null(
-        strstr(field(j, "text"), ": &lt;!channel&gt; a &amp; b &gt; c &lt;http://x|y&gt;\nTime: "));
+    assert_non_null(strstr(field(j, "text"),
+                           "\n&lt;!channel&gt; a &amp; b &gt; c &lt;http://x|y&gt;\nTo do: "));
     assert_null(strpbrk(field(j, "text"), "<>"));
     json_decref(j);
     json_decref(list);
@@ -363,8 +395,8 @@ static void test_webhook_discord_markup(void **state)
         json_pack("[o]", make("'[log in](http://x) ||a|| *b* _c_ ~d~ `e` \\ <#1>'", NULL));
     json_t *j = body(WEBHOOK_DISCORD, list);
     assert_non_null(strstr(field(j, "content"),
-                           ": '\\[log in\\](http://x) \\|\\|a\\|\\| \\*b\\* \\_c\\_ \\~d\\~ "
-                           "\\`e\\` \\\\ \\<#1>'\nTime: "));
+                           "\n'\\[log in\\](http://x) \\|\\|a\\|\\| \\*b\\* \\_c\\_ \\~d\\~ "
+                           "\\`e\\` \\\\ \\<#1>'\nTo do: "));
     json_decref(j);
     json_decref(list);
     memset(full, '*', sizeof full - 1);
@@ -405,72 +437,59 @@ static void test_webhook_capped(void **state)
     json_decref(list);
 }
 
-/* Pacing: what is done at which second, and how long the next one then has to wait. */
-static void test_pace(void **state)
+/* What had no message of its own: a line for people, an alert of its own for scripts; where it is
+ * the first of its incident, the message takes its place. */
+static void test_earlier(void **state)
 {
     (void)state;
-    static const struct {
-        int64_t at; /* ms */
-        char
-            what; /* s: sent, f: failed, r: failed with Retry-After of 40 s, R: of a day, -: look */
-        int64_t wait;
-    } steps[] = {
-        {0, '-', 0}, /* the burst */
-        {0, 's', 0},
-        {100, 's', 0},
-        {200, 's', 0},
-        {300, 's', 59700}, /* used up: a minute after the first */
-        {30000, '-', 30000},
-        {60000, '-', 0},
-        {60000, 's', 60000}, /* then one a minute */
-        {120000, 's', 60000},
-        {180000, '-', 0},
-        {180000, 'f', 5000}, /* failures: doubled */
-        {185000, 'f', 10000},
-        {195000, 'f', 20000},
-        {215000, 'f', 40000},
-        {255000, 'f', 80000},
-        {335000, 'f', 160000},
-        {495000, 'f', 300000}, /* at most five minutes */
-        {795000, 'f', 300000},
-        {1095000, 's', 0},    /* the bucket has filled meanwhile */
-        {1095000, 'f', 5000}, /* a success forgets the failures */
-        {1100000, 'r', 40000},
-        {1140000, 'R', 3600000}, /* nobody keeps us silent for a day */
-        {1140000 + 3600000, '-', 0},
-    };
-    mono_t start = {5000000};
-    struct alert_pace p;
-    alert_pace_init(&p, start);
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        mono_t now = mono_add(start, steps[i].at);
-        if (steps[i].what == 's')
-            alert_pace_sent(&p, now);
-        else if (steps[i].what != '-')
-            alert_pace_failed(&p,
-                              steps[i].what == 'r'   ? 40000
-                              : steps[i].what == 'R' ? 86400000
-                                                     : 0,
-                              now);
-        assert_int_equal(alert_pace_wait(&p, now), steps[i].wait);
-        assert_int_equal(alert_pace_may(&p, now), steps[i].wait == 0);
-    }
+    struct alert first = {.event = EVENT_RESTORING, .what = "restoring it"};
+    json_t *earlier = alert_compose(config(), &first, (wall_t){1769903998000});
+    char incident[64];
+    snprintf(incident, sizeof incident, "%s", field(earlier, "incident"));
+    assert_string_equal(field(earlier, "id"), incident);
+    struct alert last = {.event = EVENT_RESTORED,
+                         .headline = "BACK, nothing lost",
+                         .what = "it is back: whole",
+                         .incident = incident,
+                         .earlier = earlier};
+    json_t *list = json_pack("[o]", alert_compose(config(), &last, (wall_t){1769903999000}));
+    json_t *alert = json_array_get(list, 0);
+    assert_string_equal(field(alert, "id"), incident);
+    assert_string_equal(field(alert, "headline"), "BACK, nothing lost");
+    assert_string_not_equal(field(json_object_get(alert, "earlier"), "id"), incident);
+    struct message m = {list, 0, 0};
+    struct buf b = {0};
+    message_subject(&b, &m);
+    assert_string_equal(b.p, "s8 BACK, nothing lost");
+    buf_clear(&b);
+    message_text(&b, &m, 65536);
+    assert_non_null(strstr(b.p, "\nBefore         2026-01-31T23:59:58Z  restoring it\n"));
+    json_t *j = body(WEBHOOK_JSON, list), *both = json_object_get(j, "alerts");
+    assert_int_equal(json_array_size(both), 2);
+    assert_string_equal(field(json_array_get(both, 0), "event"), "restoring");
+    assert_string_equal(field(json_array_get(both, 1), "event"), "restored");
+    assert_null(json_object_get(json_array_get(both, 1), "earlier"));
+    buf_free(&b);
+    json_decref(j);
+    json_decref(list);
 }
 
-/* However deliveries are asked for: never more than the burst and one a minute. */
-static void test_pace_limit(void **state)
+/* A file that a version without headlines and incidents has left in the queue. */
+static void test_of_an_older_version(void **state)
 {
     (void)state;
-    mono_t now = {0};
-    struct alert_pace p;
-    unsigned sent = 0;
-    alert_pace_init(&p, now);
-    for (; now.ms < 3600000; now.ms += 700)
-        if (alert_pace_may(&p, now)) {
-            alert_pace_sent(&p, now);
-            sent++;
-        }
-    assert_in_range(sent, 60, ALERT_BURST + 60);
+    json_t *list =
+        json_pack("[{s:s, s:s, s:s, s:s, s:s}]", "id", "abc", "kind", "reminder", "world", "s8",
+                  "event", "discarded", "what", "dump failed: no room: none");
+    struct message m = {list, 0, 0};
+    struct buf b = {0};
+    message_subject(&b, &m);
+    assert_string_equal(b.p, "s8 still dump failed");
+    buf_clear(&b);
+    message_incident(&b, json_array_get(list, 0));
+    assert_string_equal(b.p, "");
+    buf_free(&b);
+    json_decref(list);
 }
 
 int main(void)
@@ -480,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_compose),
         cmocka_unit_test(test_compose_untrusted),
         cmocka_unit_test(test_subject),
+        cmocka_unit_test(test_lead),
         cmocka_unit_test(test_subject_long),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_text_folded),
@@ -490,8 +510,8 @@ int main(void)
         cmocka_unit_test(test_webhook_discord),
         cmocka_unit_test(test_webhook_discord_markup),
         cmocka_unit_test(test_webhook_capped),
-        cmocka_unit_test(test_pace),
-        cmocka_unit_test(test_pace_limit),
+        cmocka_unit_test(test_earlier),
+        cmocka_unit_test(test_of_an_older_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* journal/archive: what the segments of a directory cover, where a replay begins in them, and which
  * of them may go. In doubt a run ends, and nothing is found: never another log's changes. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "binlog/gtid.h"
 #include "io_kit.h"
 #include "journal/archive.h"
 #include "segment_kit.h"
@@ -34,7 +36,7 @@ static int tear_down(void **state)
 /* Three groups of 100 bytes and GTIDs from `seq` on, behind `from`; not sealed. Says where it ends.
  */
 static struct segment_place make(uint64_t number, const struct segment_place *from, uint64_t seq,
-                                 bool follows, bool seal)
+                                 bool follows, bool signature)
 {
     struct kit_segment s;
     struct segment_head h = kit_head(number);
@@ -49,7 +51,7 @@ static struct segment_place make(uint64_t number, const struct segment_place *fr
     }
     kit_sync(&s);
     struct segment_place to = segment_written(s.w)->to;
-    if (seal)
+    if (signature)
         kit_seal(&s);
     kit_forget_segment(&s);
     return to;
@@ -116,7 +118,7 @@ static void cut(uint64_t number, off_t behind)
 
 static int find(const char *file, uint64_t pos, const char *gtid, const char *after)
 {
-    struct db_point p = place(file, pos, gtid).point;
+    struct db_binlog_pos p = place(file, pos, gtid).point;
     snprintf(p.gtid_after, sizeof p.gtid_after, "%s", after);
     return archive_find(&a, &p, 0, &(struct server_id){.uid = "uid"});
 }
@@ -142,10 +144,10 @@ static void test_run(void **state)
         assert_int_equal(s->sum.changes, 3);
         assert_int_equal(fstatat(kit_dir, s->file, &st, 0), 0);
         assert_int_equal(s->size, st.st_size);
-        assert_int_equal(archive_goes_on(&a, i), i < 2);
+        assert_int_equal(archive_continues(&a, i), i < 2);
     }
-    assert_false(archive_goes_on(&a, 3));
-    assert_false(archive_goes_on(&a, SIZE_MAX));
+    assert_false(archive_continues(&a, 3));
+    assert_false(archive_continues(&a, SIZE_MAX));
     recover(3);
     assert_true(a.list[2].sealed);
     assert_string_equal(a.list[2].damage, "");
@@ -154,7 +156,7 @@ static void test_run(void **state)
     assert_int_equal(fstatat(kit_dir, name(3), &st, 0), 0);
     assert_int_equal(a.list[2].size, st.st_size);
     recover(3); /* there is nothing more to do */
-    assert_true(archive_goes_on(&a, 1));
+    assert_true(archive_continues(&a, 1));
 }
 
 static void test_other_files(void **state)
@@ -189,7 +191,7 @@ static void test_missing_one(void **state)
     unlinkat(kit_dir, name(2), 0);
     load(2);
     assert_int_equal(a.list[1].number, 3);
-    assert_false(archive_goes_on(&a, 0));
+    assert_false(archive_continues(&a, 0));
     assert_int_equal(find("log.000001", 1200, "0-1-12", ""), 0);
     assert_int_equal(find("log.000001", 1400, "0-1-14", ""), -1);
     assert_int_equal(find("log.000001", 1700, "0-1-17", ""), 1);
@@ -204,7 +206,7 @@ static void test_numbers_left_out(void **state)
     make(12345678901, &to, 4, true, true);
     load(2);
     assert_int_equal(a.number, UINT64_C(12345678901));
-    assert_true(archive_goes_on(&a, 0));
+    assert_true(archive_continues(&a, 0));
 }
 
 /* One that has lost its seal goes on where its last group ended. */
@@ -215,15 +217,15 @@ static void test_unsealed_in_the_middle(void **state)
     cut(2, 1);
     load(3);
     assert_false(a.list[1].sealed);
-    assert_true(archive_goes_on(&a, 1));
+    assert_true(archive_continues(&a, 1));
     recover(3);
     assert_false(a.list[1].sealed); /* only its last one is anybody's to end */
     cut(2, SEGMENT_FRAME + SEGMENT_SEAL_BODY);
     load(3);
     assert_string_equal(a.list[1].damage, "");
     assert_int_equal(a.list[1].sum.to.point.pos, 1300);
-    assert_true(archive_goes_on(&a, 0));
-    assert_false(archive_goes_on(&a, 1));
+    assert_true(archive_continues(&a, 0));
+    assert_false(archive_continues(&a, 1));
     assert_int_equal(find("log.000001", 1300, "0-1-13", ""), 1);
     assert_int_equal(find("log.000001", 1301, "0-1-13", ""), -1);
 }
@@ -239,15 +241,15 @@ static void test_damage(void **state)
     load(3);
     assert_non_null(strstr(a.list[1].damage, "world-0000000002.journal is damaged at byte"));
     assert_int_equal(a.list[1].sum.to.point.pos, 1300);
-    assert_true(archive_goes_on(&a, 0));
-    assert_false(archive_goes_on(&a, 1));
+    assert_true(archive_continues(&a, 0));
+    assert_false(archive_continues(&a, 1));
     flip(2, in_data);
     flip(2, 5);
     load(3);
     assert_non_null(strstr(a.list[1].damage, "has no head"));
     assert_int_equal(a.list[1].head.number, 0);
-    assert_false(archive_goes_on(&a, 0));
-    assert_false(archive_goes_on(&a, 1));
+    assert_false(archive_continues(&a, 0));
+    assert_false(archive_continues(&a, 1));
     assert_int_equal(find("log.000001", 1400, "0-1-14", ""), -1);
     recover(3); /* the last one is well */
     assert_true(kit_there(name(2)));
@@ -264,7 +266,7 @@ static void test_damaged_end(void **state)
     assert_string_equal(a.list[2].damage, ""); /* as if it had been torn off */
     assert_int_equal(a.list[2].sum.groups, 0);
     assert_int_equal(a.list[2].sum.to.point.pos, 1600);
-    assert_true(archive_goes_on(&a, 1));
+    assert_true(archive_continues(&a, 1));
 }
 
 static void test_damage_is_told_once(void **state)
@@ -356,7 +358,7 @@ static void test_ends_that_stay(void **state)
     assert_int_equal(mkfifoat(kit_dir, name(3), 0600), 0);
     recover(3);
     assert_non_null(strstr(a.list[2].damage, "no regular file"));
-    assert_true(archive_goes_on(&a, 0));
+    assert_true(archive_continues(&a, 0));
     free(bytes);
 }
 
@@ -370,18 +372,18 @@ static void test_another_worlds(void **state)
     h.from = make(1, &to, 1, false, true);
     h.follows = true;
     snprintf(h.world, sizeof h.world, "other");
-    for (unsigned seal = 0; seal < 2; seal++) {
+    for (unsigned signature = 0; signature < 2; signature++) {
         size_t len;
         h.number++;
         kit_begin_segment(&s, &h);
-        if (seal)
+        if (signature)
             kit_seal(&s);
         char *bytes = kit_get(s.file, &len);
         kit_put(name(h.number), bytes, len);
         kit_forget_segment(&s);
-        recover(2 + seal);
-        assert_non_null(strstr(a.list[1 + seal].damage, "is one of world other"));
-        assert_false(archive_goes_on(&a, seal));
+        recover(2 + signature);
+        assert_non_null(strstr(a.list[1 + signature].damage, "is one of world other"));
+        assert_false(archive_continues(&a, signature));
         assert_int_equal(find("log.000001", 1300, "", ""), 0);
         char *is = kit_get(name(h.number), NULL);
         assert_memory_equal(is, bytes, len); /* it is as it was */
@@ -451,8 +453,40 @@ static struct archive_segment segment(const char *file, uint64_t from, uint64_t 
 
 static int find_by(const char *file, int64_t start)
 {
-    struct db_point p = place(file, 150, "").point;
+    struct db_binlog_pos p = place(file, 150, "").point;
     return archive_find(&a, &p, 0, &(struct server_id){.uid = "uid", .start = start});
+}
+
+/* On a MySQL the groups of its source are in any order: the last one is not the one with the highest number. Its own are
+ * in order. */
+static void test_a_replicas_numbers(void **state)
+{
+    static const char own[] = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+    static const struct {
+        const char *gtid;
+        int found;
+    } cases[] = {{"12345678-1234-1234-1234-123456789012:1-7", 0},
+                 {"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7", -1}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t uuid[16];
+        char to[64];
+        struct db_binlog_pos p = place("log.000001", 200, cases[i].gtid).point;
+        for (size_t n = 0, at = 0; n < 16; n++, at += 2) {
+            unsigned byte;
+            at += cases[i].gtid[at] == '-';
+            assert_int_equal(sscanf(cases[i].gtid + at, "%2x", &byte), 1);
+            uuid[n] = (uint8_t)byte;
+        }
+        snprintf(to, sizeof to, "%" PRIu32 "-2-6", db_gtid_domain(uuid, ""));
+        list[0] = segment("log.000001", 100, 200, "", to);
+        snprintf(list[0].head.server, sizeof list[0].head.server, "%s", own);
+        pure(1);
+        struct server_id server = {0};
+        snprintf(server.uid, sizeof server.uid, "%s", own);
+        assert_int_equal(archive_find(&a, &p, 0, &server), cases[i].found);
+        archive_free(&a);
+    }
 }
 
 /* A server that was set up anew has the old one's name: its dumps are not followed by the old one's
@@ -461,9 +495,9 @@ static void test_a_new_server(void **state)
 {
     (void)state;
     list[0] = segment("log.000001", 100, 200, "", "");
-    list[0].head.from.born = 1000;
+    list[0].head.from.created_at = 1000;
     list[0].sum.to = place("log.000003", 200, "");
-    list[0].sum.to.born = 3000;
+    list[0].sum.to.created_at = 3000;
     pure(1);
     assert_int_equal(find_by("log.000001", 0), 0); /* not known */
     assert_int_equal(find_by("log.000001", 900), 0);
@@ -473,10 +507,10 @@ static void test_a_new_server(void **state)
     assert_int_equal(find_by("log.000002", 3002), -1);
     assert_int_equal(find_by("log.000003", 2999), 0);
     assert_int_equal(find_by("log.000003", 3002), -1);
-    a.list[0].head.from.born = 0;
+    a.list[0].head.from.created_at = 0;
     assert_int_equal(find_by("log.000001", 2000), 0);
     assert_int_equal(find_by("log.000001", 3002), -1);
-    a.list[0].sum.to.born = 0;
+    a.list[0].sum.to.created_at = 0;
     assert_int_equal(find_by("log.000001", 3002), 0);
 }
 
@@ -486,14 +520,14 @@ static void test_an_old_server(void **state)
 {
     (void)state;
     struct server_id server = {.uid = "uid", .start = 900};
-    struct db_point first = place("log.000001", 150, "").point, second = first;
+    struct db_binlog_pos first = place("log.000001", 150, "").point, second = first;
     snprintf(second.file, sizeof second.file, "log.000002");
     list[0] = segment("log.000001", 100, 160, "", "");
-    list[0].head.from.born = list[0].sum.to.born = 1000;
+    list[0].head.from.created_at = list[0].sum.to.created_at = 1000;
     list[1] = segment("log.000001", 120, 200, "", "");
     list[1].sum.to = place("log.000002", 200, "");
-    list[1].head.from.born = 5000;
-    list[1].sum.to.born = 6000;
+    list[1].head.from.created_at = 5000;
+    list[1].sum.to.created_at = 6000;
     pure(2);
     assert_int_equal(archive_find(&a, &first, 0, &server), 1); /* not known */
     assert_int_equal(archive_find(&a, &first, 1000, &server), 0);
@@ -523,7 +557,7 @@ static void test_edges(void **state)
     assert_int_equal(find("log.000008", 150, "", ""), -1);
     assert_int_equal(find("log.000100", 150, "", ""), -1);
     assert_int_equal(find("", 0, "", ""), -1);
-    struct db_point p = place("log.000009", 150, "").point;
+    struct db_binlog_pos p = place("log.000009", 150, "").point;
     assert_int_equal(archive_find(&a, &p, 0, &(struct server_id){.uid = "other"}), -1);
     assert_int_equal(archive_find(&a, &p, 0, &(struct server_id){.uid = ""}), -1);
     a.list[1].head.number = 0; /* nobody knows what it is */
@@ -531,7 +565,7 @@ static void test_edges(void **state)
     assert_int_equal(find("log.000009", 201, "", ""), -1);
 }
 
-/* A log that was begun anew has the same names, and places that the old one had too. */
+/* A log that was reset has the same names, and places that the old one had too. */
 static void test_two_logs(void **state)
 {
     (void)state;
@@ -541,8 +575,8 @@ static void test_two_logs(void **state)
     list[3] = segment("log.000001", 400, 800, "0-1-30", "0-1-70");
     list[2].head.follows = false;
     pure(4);
-    assert_true(archive_goes_on(&a, 0));
-    assert_false(archive_goes_on(&a, 1));
+    assert_true(archive_continues(&a, 0));
+    assert_false(archive_continues(&a, 1));
     assert_int_equal(find("log.000001", 300, "0-1-4500", ""), 0);
     assert_int_equal(find("log.000001", 300, "0-1-20", ""), 2);
     assert_int_equal(find("log.000001", 600, "0-1-5500", ""), 1);
@@ -584,6 +618,60 @@ static void test_two_logs_in_files(void **state)
     assert_int_equal(find("log.000001", 1404, "0-1-40", ""), -1);
 }
 
+/* One group, and in it `marks` gaps that were seen at its end. Each is where the group begins. */
+static void make_gap(uint64_t number, struct segment_place *from, unsigned marks)
+{
+    struct kit_segment s;
+    struct segment_head h = kit_head(number);
+    h.from = *from;
+    h.follows = number > 1;
+    kit_begin_segment(&s, &h);
+    for (unsigned i = 0; i < marks; i++) {
+        kit_begin(&s, 1700000000, &(struct change_gtid){0, 1, 100 * number + i});
+        s.now.pos += 100;
+        kit_event(&s, CHANGE_GAP, 1700000000, i ? "another" : "an ALTER");
+        s.now.pos -= 100;
+        kit_end(&s, 100);
+    }
+    kit_begin(&s, 1700000000, &(struct change_gtid){0, 1, 100 * number + 99});
+    kit_insert(&s, 0, "(1,'a',0)");
+    kit_end(&s, 100);
+    kit_sync(&s);
+    *from = segment_written(s.w)->to;
+    kit_seal(&s);
+    kit_forget_segment(&s);
+}
+
+static bool gap_after(size_t i, uint64_t pos, struct segment_mark *out)
+{
+    struct db_binlog_pos p = place("log.000001", pos, "").point;
+    return archive_gap(&a, i, &p, out);
+}
+
+/* A dump behind it has it. */
+static void test_gap(void **state)
+{
+    (void)state;
+    struct segment_mark m = {.text = ""};
+    struct segment_place to = place("log.000001", 1000, "");
+    make_gap(1, &to, 1);
+    make_gap(2, &to, 0);
+    load(2);
+    assert_true(gap_after(0, 1000, &m));
+    assert_string_equal(m.text, "an ALTER");
+    assert_int_equal(m.place.pos, 1000);
+    assert_false(gap_after(0, 1001, &m));
+    assert_false(gap_after(0, 1100, &m));
+    assert_false(gap_after(1, 0, &m));
+    make_gap(3, &to, SEGMENT_MARKS + 1);
+    load(3);
+    assert_true(gap_after(1, 1100, &m)); /* more than are listed */
+    assert_int_equal(m.place.pos, to.point.pos);
+    assert_non_null(strstr(m.text, a.list[2].file));
+    assert_true(gap_after(1, to.point.pos - 1, &m));
+    assert_false(gap_after(1, to.point.pos, &m));
+}
+
 static void test_goes_on(void **state)
 {
     (void)state;
@@ -607,8 +695,8 @@ static void test_goes_on(void **state)
         if (i == 8)
             snprintf(list[1].head.schema, sizeof list[1].head.schema, "another one");
         pure(2);
-        assert_int_equal(archive_goes_on(&a, 0), i == 0 || i == 7);
-        assert_false(archive_goes_on(&a, 1));
+        assert_int_equal(archive_continues(&a, 0), i == 0 || i == 7);
+        assert_false(archive_continues(&a, 1));
         archive_free(&a);
     }
 }
@@ -716,9 +804,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_drop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_edges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_new_server, set_up, tear_down),
+        cmocka_unit_test(test_a_replicas_numbers),
         cmocka_unit_test_setup_teardown(test_an_old_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs_in_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_spare, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_directory, set_up, tear_down),

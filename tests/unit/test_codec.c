@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "core/codec.h"
+#include "base/codec.h"
 #include "sample_kit.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

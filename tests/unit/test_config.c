@@ -16,15 +16,16 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "config/config_keys.h"
-#include "core/file.h"
-#include "core/text.h"
+#include "config/keys.h"
+#include "base/file.h"
+#include "base/text.h"
 
 /* The least that is a config. What a test adds begins in line 9, in [dump]. */
 #define BASE "[world]\nname = w\nschema = s\n[mysql]\nsocket = /run/s\nuser = u\n[dump]\ndir = /d\n"
 #define SMTP BASE "[alert.smtp]\nurl = smtp://h\nfrom = a@b\nto = c@d\n"
 #define TCP                                                                                        \
     "[world]\nname = w\nschema = s\n[dump]\ndir = /d\n[mysql]\nhost = db.example.net\nuser = u\n"
+#define PROGRESS(host) BASE "[progress]\nhost = " host "\nuser = u\nlock_id = gs-a\n"
 #define A50 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static char dir[] = "/tmp/test_config.XXXXXX";
@@ -134,6 +135,7 @@ static void test_defaults(void **state)
     assert_int_equal(c->retention.keep_hourly, 0);
     assert_int_equal(c->retention.keep_daily, 7);
     assert_int_equal(c->retention.keep_weekly, 4);
+    assert_null(c->progress.lock_id); /* nothing of it runs */
     config_free(c);
 }
 
@@ -185,7 +187,9 @@ static void test_every_key(void **state)
             "lock_wait = 1s\nnew_server = yes\n[journal]\nmode = off\ndir = /j\n"
             "[status]\ndir = /www//status/./\nflag = f\njson = j\nmetrics = m.prom\n"
             "[alert]\nrepeat = 1h\nevents = down , restored,disk\nmax_dump_age = 1s\n"
-            "disk_low = 512MiB\n[control]\ndir = /run/c\n");
+            "disk_low = 512MiB\n[control]\ndir = /run/c\n[progress]\nhost = 127.0.0.1\nuser = p\n"
+            "port = 3308\npassword_file = /p\nschema = s2\nlock_id = gs-a\nengine = innodb\n"
+            "write_back = 1m\nmax_rate = 500\n");
     assert_int_equal(c->mysql.port, 3307);
     assert_string_equal(c->mysql.password_file, "credential:mysql");
     assert_string_equal(c->mysql.tls_ca, "/ca.pem");
@@ -208,6 +212,15 @@ static void test_every_key(void **state)
     assert_int_equal(c->max_dump_age, 1000);
     assert_true(c->disk_low == 512 * 1048576);
     assert_string_equal(c->control_dir, "/run/c");
+    assert_int_equal(c->progress.server.port, 3308);
+    assert_int_equal(c->progress.server.tls, TLS_PREFERRED);
+    assert_int_equal(c->progress.server.connect_timeout, 1000);
+    assert_string_equal(c->progress.server.password_file, "/p");
+    assert_string_equal(c->progress.schema, "s2");
+    assert_string_equal(c->progress.lock_id, "gs-a");
+    assert_true(c->progress.innodb);
+    assert_int_equal(c->progress.write_back, 60000);
+    assert_int_equal(c->progress.max_rate, 500);
     config_free(c);
 }
 
@@ -273,6 +286,10 @@ static void test_exposed(void **state)
         {TCP "tls = required\ninsecure = yes\n", "[mysql] insecure = yes: "},
         {BASE "[alert.smtp]\nurl = smtp://localhost\nfrom = a@b\nto = c@d\nstarttls = off\n", NULL},
         {SMTP "starttls = preferred\ninsecure = yes\n", "[alert.smtp] insecure = yes: "},
+        {PROGRESS("h") "tls = off\ninsecure = yes\n", "[progress] tls = off: "},
+        {PROGRESS("h") "insecure = yes\n", "[progress] insecure = yes: "},
+        {PROGRESS("h") "tls_ca = /ca\n", NULL},
+        {PROGRESS("localhost") "tls = off\n", NULL},
         {BASE "[alert.webhook]\nurl = http://127.0.0.1:80/x\n", NULL},
         {BASE "[alert.webhook]\nurl = http://[::1]/x\n", NULL},
         {BASE "[alert.webhook]\nurl = http://h/x\ninsecure = yes\n", "[alert.webhook] insecure"},
@@ -360,21 +377,21 @@ static void test_bad_lines(void **state)
         {BASE "\t[probe]\n", ":9: an indented line; allowed: text from the first column on",
          "take the blanks out; one value cannot go over several lines"},
         {BASE "interval = 15m ; often\n",
-         ":9: ' ;' behind other text; allowed: a comment on a line of its own", late},
+         ":9: ' ;' after other text; allowed: a comment on a line of its own", late},
         {BASE "interval = ;15m\n",
-         ":9: ' ;' behind other text; allowed: a comment on a line of its own", late},
+         ":9: ' ;' after other text; allowed: a comment on a line of its own", late},
         {"[world]\nschema = a\t;b\n",
-         ":2: ' ;' behind other text; allowed: a comment on a line of its own", late},
+         ":2: ' ;' after other text; allowed: a comment on a line of its own", late},
         {BASE "inter ;val = 15m\n",
-         ":9: ' ;' behind other text; allowed: a comment on a line of its own", late},
+         ":9: ' ;' after other text; allowed: a comment on a line of its own", late},
         {"[world]\n[dump]\ndir = /srv/dumps # big disk\n",
-         ":3: ' #' behind other text; allowed: a comment on a line of its own", hash},
-        {"[world] # mine\n", ":1: ' #' behind other text; allowed: a comment on a line of its own",
+         ":3: ' #' after other text; allowed: a comment on a line of its own", hash},
+        {"[world] # mine\n", ":1: ' #' after other text; allowed: a comment on a line of its own",
          hash},
-        {"[world] ; mine\n", ":1: ' ;' behind other text; allowed: a comment on a line of its own",
+        {"[world] ; mine\n", ":1: ' ;' after other text; allowed: a comment on a line of its own",
          late},
         {"[world\nname = w\n", ":1: a section without ']'; allowed: [section]", ""},
-        {"[world] name = w\n", ":1: text behind a section; allowed: [section] alone on its line",
+        {"[world] name = w\n", ":1: text after a section; allowed: [section] alone on its line",
          ""},
         {BASE "secret words\n", ":9: neither [section] nor key = value nor a comment",
          "a comment begins with ; or # in the first column"},
@@ -423,8 +440,9 @@ static void test_unknown(void **state)
 {
     (void)state;
     static const char sections[] =
-        "[world], [mysql], [probe], [dump], [retention], [restore], [journal], [status], [alert], "
-        "[alert.smtp], [alert.webhook], [heartbeat], [control]";
+        "[world], [mysql], [probe], [dump], [retention], [restore], [journal], [status], [drill], "
+        "[verify], [alert], [alert.smtp], [alert.webhook], [heartbeat], [control], [progress], "
+        "[offsite], [standby], [ledger NAME]";
     static const char keys[] = "dir, interval, method, level, engines, shrink_limit, stall, "
                                "hmac_key_file, hmac_old_key_file";
     static const char mysql[] = "socket, host, port, user, password_file, tls, tls_ca, insecure, "
@@ -447,12 +465,12 @@ static void test_unknown(void **state)
         {BASE "keep_last = 1\n", ":9: [dump] keep_last: not a known key; allowed: ", keys,
          "'keep_last' belongs to [retention]"},
         {BASE "timeout = 1s\n", ":9: [dump] timeout: not a known key; allowed: ", keys,
-         "'timeout' belongs to [probe], [alert.smtp], [alert.webhook], [heartbeat]"},
+         "'timeout' belongs to [probe], [alert.smtp], [alert.webhook], [heartbeat], [offsite]"},
         {BASE "xyzzy = 1\n", ":9: [dump] xyzzy: not a known key; allowed: ", keys, ""},
         {BASE "[mysql]\npassword = hunter2\n", ":10: [mysql] password: not a known key; allowed: ",
          mysql, "a password stands in a file of its own (mode 0600), named by password_file"},
         {"schema = s\n", ":1: schema: a key before the first [section]", "",
-         "'schema' belongs to [world]"},
+         "'schema' belongs to [world], [progress]"},
         {BASE "a\xc2\x9b"
               "31m = 1\n",
          ":9: [dump] a?31m: not a known key; allowed: ", keys, ""},
@@ -460,6 +478,73 @@ static void test_unknown(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = xasprintf("%s%s", cases[i].text, cases[i].allowed);
         expect(cases[i].file, text, cases[i].hint);
+        free(text);
+    }
+}
+
+#define LEDGER BASE "[ledger xp]\ntable = g\nkey = a\nvalue = v\ntime = t\n"
+
+static void test_ledgers(void **state)
+{
+    (void)state;
+    struct config *c =
+        load(LEDGER "[ledger gold_2]\ntable = h\nkey = a, b\nvalue = v , w\ntime = t\n"
+                    "id = n\nkeep = 90d\nrequest = r\nrequest_keep = 2h\n"
+                    "levels = l\nrollup_after = 0\ninterval = 5m\n");
+    const struct config_ledger *x = &c->ledgers[0], *g = &c->ledgers[1];
+    assert_int_equal(c->ledger_count, 2);
+    assert_string_equal(x->name, "xp");
+    assert_string_equal(x->id, "id");
+    assert_null(x->levels);
+    assert_null(x->request);
+    assert_int_equal(x->keep, 0);
+    assert_int_equal(x->request_keep, 7 * 86400000);
+    assert_int_equal(x->rollup_after, 86400000);
+    assert_int_equal(x->interval, 3600000);
+    assert_string_equal(g->name, "gold_2");
+    assert_int_equal(g->key.count, 2);
+    assert_string_equal(g->key.list[1], "b");
+    assert_string_equal(g->value.list[0], "v");
+    assert_string_equal(g->value.list[1], "w");
+    assert_string_equal(g->id, "n");
+    assert_string_equal(g->levels, "l");
+    assert_string_equal(g->request, "r");
+    assert_int_equal(g->keep, INT64_C(90) * 86400000);
+    assert_int_equal(g->request_keep, 2 * 3600000);
+    assert_int_equal(g->rollup_after, 0);
+    assert_int_equal(g->interval, 300000);
+    config_free(c);
+}
+
+static void test_bad_ledgers(void **state)
+{
+    (void)state;
+    static const char add[] = "add this key; example.ini explains every key";
+    static const struct bad_case cases[] = {
+        {BASE "[ledger ]\n",
+         ":9: [ledger NAME]: not a ledger's name; allowed: 1 to 40 of a-z, 0-9 and _", ""},
+        {BASE "[ledger Xp]\n",
+         ":9: [ledger NAME]: not a ledger's name; allowed: 1 to 40 of a-z, 0-9 and _", ""},
+        {BASE "[ledger xp]\n[ledger xp]\n", ":10: [ledger xp]: given twice; allowed: once", ""},
+        {BASE "[ledger xp]\n", ": missing: [ledger xp] table", add},
+        {BASE "[ledger xp]\ntable = g\n", ": missing: [ledger xp] key", add},
+        {BASE "[ledger xp]\ntable = g\nkey = a\n", ": missing: [ledger xp] value", add},
+        {BASE "[ledger xp]\ntable = g\nkey = a\nvalue = v\n", ": missing: [ledger xp] time", add},
+        {LEDGER "[ledger b]\ntable = g\nkey = a\nvalue = v\ntime = t\n",
+         ": [ledger b] table = g: also the table of [ledger xp]; allowed: one ledger for each "
+         "table",
+         "[ledger xp] value takes several columns"},
+    };
+    expect_all(cases, sizeof cases / sizeof *cases);
+    static const char *const bad[] = {"key = a, a",   "key = a,,b",       "key = a,b,c,d,e,f,g,h,i",
+                                      "keep = 90",    "keep = -1d",       "request_keep = 0",
+                                      "interval = 0", "rollup_after = x", "xyz = 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct config *c = NULL;
+        struct err e = {0};
+        char *text = xasprintf(BASE "[ledger xp]\n%s\n", bad[i]);
+        assert_int_equal(load_bytes(text, strlen(text), &c, &e), -1);
+        assert_non_null(strstr(e.text, ":10: [ledger"));
         free(text);
     }
 }
@@ -570,12 +655,12 @@ static void test_bad_words(void **state)
         {BASE "[alert]\nevents = down, restord\n",
          ":10: [alert] events: value 'down, restord' is not 'all' or a list of events; allowed: "
          "all, or some of down, restoring, restored, waiting, discarded, stale, disk, sentinel, "
-         "started, journal",
+         "started, journal, check, progress, ledger, drill, offsite, pause, standby",
          "write restored"},
         {BASE "[alert]\nevents = down,\n",
          ":10: [alert] events: value 'down,' is not 'all' or a list of events; allowed: all, or "
          "some of down, restoring, restored, waiting, discarded, stale, disk, sentinel, started, "
-         "journal",
+         "journal, check, progress, ledger, drill, offsite, pause, standby",
          ""},
         {BASE "[alert.webhook]\nformat = xml\n",
          ":10: [alert.webhook] format: value 'xml' is not known; allowed: json, slack, discord",
@@ -612,6 +697,14 @@ static void test_bad_names(void **state)
         {"[probe] table", A50 "aaaaaaaaa", table, ""},
         {"[mysql] host", "db.example.net:3307", host,
          "write host = db.example.net and port = 3307"},
+        {"[world] schema", "worldkeeper_drill_w1",
+         "a world: drills make and drop such schemas; allowed: one that does not begin with "
+         "worldkeeper_drill_",
+         ""},
+        {"[world] schema", "worldkeeper_warm_w1",
+         "a world: standbys make and drop such schemas; allowed: one that does not begin with "
+         "worldkeeper_warm_",
+         ""},
         {"[mysql] host", "/run/mysqld.sock", host,
          "a socket is written as socket = /run/mysqld.sock"},
         {"[mysql] host", "a b", host, ""},
@@ -771,10 +864,92 @@ static void test_cross_checks(void **state)
          ":2: [status] dir: value '/www' is around [dump] dir '/www/dumps'; allowed: two "
          "directories apart",
          "the status is public, dumps are not: put them side by side"},
+        {BASE "[progress]\nlock_id = gs-a\n",
+         ": missing: [progress] socket or host, [progress] user",
+         "add these keys; example.ini explains every key"},
+        {BASE "[progress]\nsocket = /s\nuser = u\n", ": missing: [progress] lock_id",
+         "add this key; example.ini explains every key"},
+        {PROGRESS("h") "socket = /s\n",
+         ":13: [progress] socket: not together with host; allowed: one of the two",
+         "host is in line 10; take one of the two out"},
+        {PROGRESS("h") "tls = required\n",
+         ":13: [progress] tls: less than verify, to another host; allowed: verify, or insecure = "
+         "yes beside it",
+         "tls = verify, with tls_ca for an authority of your own; insecure = yes trusts everybody "
+         "on the way"},
+        {PROGRESS("localhost") "tls_ca = /ca\n",
+         ":13: [progress] tls_ca: has no effect; allowed: only with tls = verify",
+         "write tls = verify, or take tls_ca out"},
+        {BASE "[drill]\nfrom = offsite\n",
+         ":10: [drill] from: has no effect; allowed: only with [offsite] url",
+         "from = disk takes the dumps in [dump] dir"},
+        {BASE "[offsite]\nurl = file:///s/\nrecipient = age1x\n[drill]\nfrom = offsite\n",
+         ":13: [drill] from: has no effect; allowed: only with [offsite] identity_file",
+         "copies are encrypted: a machine that may not read them cannot rehearse with them; from = "
+         "disk takes the dumps in [dump] dir"},
+        {BASE "[offsite]\nurl = http://h/s/\nplain = yes\n",
+         ":10: [offsite] url: http:// to another host; allowed: https://, or insecure = yes beside "
+         "it",
+         "insecure = yes lets everybody on the way read the login"},
     };
     EXPECT_ALL(cases);
+    config_free(load(BASE "[offsite]\nurl = http://127.0.0.1/s/\nplain = yes\n"));
+    config_free(load(BASE "[progress]\n"));
     config_free(load(BASE "[status]\ndir = /d-www\n"));
     config_free(load(BASE "[status]\ndir = /s\nflag = status.json\njson = index.html\n"));
+}
+
+#define STORE(url) BASE "[offsite]\nurl = " url "\nplain = yes\n"
+#define BUCKET STORE("s3://b") "access_key_file = /k\n[standby]\n"
+
+static void test_standby_checks(void **state)
+{
+    (void)state;
+    static const struct bad_case cases[] = {
+        {BASE "[standby]\nwarm = no\n",
+         ":10: [standby] warm: needs [offsite]; allowed: only with it",
+         "[offsite] url names the store that both machines use"},
+        {STORE("file:///f/") "[standby]\nwarm = no\nlease = s3\n",
+         ":14: [standby] lease: value 's3' needs a store that has conditional writes; allowed: "
+         "only "
+         "with an s3:// URL in [offsite]",
+         "lease = etcd, or lease = none and --promote --by-hand"},
+        {BUCKET "ttl = 20s\n",
+         ":14: [standby] ttl: has no effect; allowed: only with lease = s3 or etcd",
+         "without a lease nothing ends: take it out"},
+        {BUCKET "lease = etcd\n",
+         ":14: [standby] lease: value 'etcd' needs etcd in the same section",
+         "such as etcd = https://a.example.net:2379, https://b.example.net:2379"},
+        {BUCKET "lease = s3\netcd = https://h\n",
+         ":15: [standby] etcd: has no effect; allowed: only with lease = etcd",
+         "write lease = etcd, or take it out"},
+        {BUCKET "lease = etcd\netcd = https://h, http://other\n",
+         ":15: [standby] etcd: http:// to another host; allowed: https://, or insecure = yes "
+         "beside "
+         "it",
+         "insecure = yes lets everybody on the way take the lease"},
+        {BUCKET "lease = etcd\netcd = http://localhost:2379\ninsecure = yes\n",
+         ":16: [standby] insecure: has no effect; allowed: only with an http:// URL of another "
+         "host",
+         "it is safe without it: take it out"},
+        {BUCKET "lease = etcd\netcd = https://h\nuser = u\n",
+         ":16: [standby] user: has no effect; allowed: only with password_file",
+         "a login needs both user and password_file"},
+        {BUCKET "lease = s3\n[probe]\ntable = Worldkeeper\n",
+         ":16: [probe] table: value 'Worldkeeper' with [standby]: its lease table would be "
+         "worldkeeper_lease, a name that is kept for the lease between machines; allowed: another "
+         "name",
+         "table = worldkeeper_sentinel is the default"},
+    };
+    EXPECT_ALL(cases);
+    struct config *c = load(BUCKET "lease = etcd\nttl = 2s\netcd = https://a:1/ ,http://[::1]:2\n");
+    assert_true(c->standby.given && !c->standby.warm && c->standby.lease == LEASE_ETCD);
+    assert_int_equal(c->standby.ttl, 2000);
+    assert_string_equal(c->standby.etcd, "https://a:1,http://[::1]:2");
+    config_free(c);
+    c = load(BASE);
+    assert_false(c->standby.given);
+    config_free(c);
 }
 
 static void test_channel_checks(void **state)
@@ -978,7 +1153,9 @@ static void example_line(const char *section, char *line, bool seen[])
     const struct config_key *k = &config_keys[i];
     struct config *scratch = xcalloc(1, sizeof *scratch);
     struct config_bad bad;
-    if (k->parse(k, value, (char *)scratch + k->offset, &bad) < 0)
+    scratch->ledger_count = 1;
+    void *object = config_is_ledger(k) ? (void *)&scratch->ledgers[0] : scratch;
+    if (config_set(object, k, value, &bad) < 0)
         fail_msg("etc/example.ini: [%s] %s is not %s", section, name, bad.what);
     config_free(scratch);
     if (k->def && strcmp(k->def, value) != 0)
@@ -991,7 +1168,9 @@ static void test_example_is_complete(void **state)
     char *text = example_text(), *rest = text, *line, section[40] = "";
     bool seen[CONFIG_KEYS_MAX] = {false};
     while ((line = strsep(&rest, "\n")) != NULL) {
-        if (line[0] == '[')
+        if (text_starts(line, "# [ledger "))
+            snprintf(section, sizeof section, "ledger");
+        else if (line[0] == '[')
             snprintf(section, sizeof section, "%.*s", (int)strcspn(line + 1, "]"), line + 1);
         else
             example_line(section, line, seen);
@@ -1135,6 +1314,8 @@ int main(void)
         cmocka_unit_test(test_not_text),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_ledgers),
+        cmocka_unit_test(test_bad_ledgers),
         cmocka_unit_test(test_twice_missing_empty),
         cmocka_unit_test(test_bad_numbers),
         cmocka_unit_test(test_bad_words),
@@ -1142,6 +1323,7 @@ int main(void)
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_cross_checks),
+        cmocka_unit_test(test_standby_checks),
         cmocka_unit_test(test_channel_checks),
         cmocka_unit_test(test_odd_files),
         cmocka_unit_test(test_mode_and_size),

@@ -16,29 +16,6 @@
 #define POSITIVE " CHECK ((`v` > 0))"
 #define SMALL " CHECK ((`v` < 9)) /*!80016 NOT ENFORCED */"
 
-static void expect_unnamed(const char *create, const char *want)
-{
-    struct buf b = {0};
-    buf_adds(&b, ""); /* makes it a string */
-    constraints_unnamed(&b, create, strlen(create));
-    assert_string_equal(b.p, want);
-    buf_free(&b);
-}
-
-static void test_unnamed(void **state)
-{
-    (void)state;
-    expect_unnamed(HEAD "  CONSTRAINT `o``k` " POSITIVE TAIL,
-                   HEAD "  CONSTRAINT `o``k` " POSITIVE TAIL);
-    expect_unnamed(HEAD "  CONSTRAINT `o``k`" POSITIVE ",\n  CONSTRAINT `b`" SMALL TAIL,
-                   HEAD "  CHECK ((`v` > 0)),\n  CHECK ((`v` < 9)) /*!80016 NOT ENFORCED */" TAIL);
-    expect_unnamed(
-        HEAD "  KEY `k` (`v`),\n  CONSTRAINT `f` FOREIGN KEY (`v`) REFERENCES `p` (`v`)" TAIL,
-        HEAD "  KEY `k` (`v`),\n  CONSTRAINT `f` FOREIGN KEY (`v`) REFERENCES `p` (`v`)" TAIL);
-    expect_unnamed("  CONSTRAINT `cut", "  CONSTRAINT `cut");
-    expect_unnamed("  CONSTRAINT `cut`", "  CONSTRAINT `cut`");
-}
-
 static void test_lines(void **state)
 {
     (void)state;
@@ -89,7 +66,6 @@ static void test_rename(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unnamed), cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_rename)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_rename)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

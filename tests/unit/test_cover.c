@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "journal/cover.h"
+#include "journal/recovery_range.h"
 
 #define FILE_NAME "log.000001"
 #define START 1000000 /* ms, of byte 0 */
@@ -19,16 +19,17 @@ static struct catalog_entry dump_list[DUMPS];
 static struct archive_segment segment_list[SEGMENTS];
 static struct catalog dumps;
 static struct archive segments;
-static struct cover out;
+static struct recovery_range out;
+static struct recovery_range_server server;
 
 static wall_t at(uint64_t pos)
 {
     return (wall_t){START + (int64_t)pos * 1000};
 }
 
-static struct db_point point(uint64_t pos)
+static struct db_binlog_pos point(uint64_t pos)
 {
-    return (struct db_point){.file = FILE_NAME, .pos = pos};
+    return (struct db_binlog_pos){.file = FILE_NAME, .pos = pos};
 }
 
 static int set_up(void **state)
@@ -36,13 +37,14 @@ static int set_up(void **state)
     (void)state;
     dumps = (struct catalog){.list = dump_list};
     segments = (struct archive){.list = segment_list};
+    server = (struct recovery_range_server){0};
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    cover_free(&out);
+    recovery_range_free(&out);
     assert_null(out.list);
     return 0;
 }
@@ -80,8 +82,8 @@ static void mark(struct archive_segment *s, enum change_kind kind, uint64_t pos,
 
 static void by_segments(uint64_t now)
 {
-    cover_free(&out);
-    cover_segments(&dumps, &segments, at(now), &out);
+    recovery_range_free(&out);
+    recovery_range_segments(&dumps, &segments, at(now), &out);
 }
 
 static void span(size_t i, uint64_t from, uint64_t to, const char *why)
@@ -115,6 +117,9 @@ static void test_one_run(void **state)
     segment(50, 90);
     dump(10);
     dump(60);
+    by_segments(95); /* its writer ended it */
+    assert_false(out.list[0].open);
+    segment_list[segments.count - 1].sealed = false;
     by_segments(95);
     assert_int_equal(out.count, 1);
     span(0, 10, 90, "the segments end");
@@ -182,16 +187,36 @@ static void test_marks(void **state)
     mark(s, CHANGE_LOST, 20, "the world was lost");
     mark(s, CHANGE_SWAP, 25, "dump-10");
     by_segments(200);
-    span(0, 10, 90, "the segments end");
+    assert_int_equal(out.count, 2); /* there was no world in between */
+    span(0, 10, 19, "the world was lost");
+    span(1, 25, 90, "the segments end");
     mark(s, CHANGE_SWAP, 40, "dump-3");
     mark(s, CHANGE_GAP, 50, "a statement");
     by_segments(200);
-    assert_int_equal(out.count, 1);
-    span(0, 10, 40, "dump dump-3 was restored");
+    assert_int_equal(out.count, 2);
+    span(1, 25, 40, "dump dump-3 was restored");
     dump(45);
     by_segments(200);
+    assert_int_equal(out.count, 3);
+    span(2, 45, 50, "a statement");
+}
+
+/* Rows that came into the emptied tables are no moment, and nor is what another restore put in. */
+static void test_a_loss_without_a_way(void **state)
+{
+    (void)state;
+    struct archive_segment *s = segment(0, 90);
+    dump(10);
+    dump(15);
+    mark(s, CHANGE_LOST, 20, "");
+    mark(s, CHANGE_GAP, 22, "a statement");
+    by_segments(200);
+    assert_int_equal(out.count, 1);
+    mark(s, CHANGE_SWAP, 25, "dump-15");
+    by_segments(200);
     assert_int_equal(out.count, 2);
-    span(1, 45, 50, "a statement");
+    span(0, 10, 19, "the world was lost");
+    span(1, 25, 90, "the segments end");
 }
 
 static void test_more_marks_than_listed(void **state)
@@ -200,17 +225,18 @@ static void test_more_marks_than_listed(void **state)
     struct archive_segment *s = segment(0, 90);
     dump(10);
     for (unsigned i = 0; i <= SEGMENT_MARKS; i++)
-        mark(s, CHANGE_LOST, 20 + i, "the world was lost");
+        mark(s, i % 2 ? CHANGE_SWAP : CHANGE_LOST, 20 + i, "dump-10");
     by_segments(200);
-    span(0, 10, 20 + SEGMENT_MARKS - 1, "more happened than is listed");
+    span(out.count - 1, 20 + SEGMENT_MARKS - 1, 20 + SEGMENT_MARKS - 1,
+         "more happened than is listed");
 }
 
 /* ---- the log ---- */
 
-static void by_log(const struct cover_gap *gaps, size_t count)
+static void by_log(const struct recovery_range_gap *gaps, size_t count)
 {
-    cover_free(&out);
-    cover_log(&dumps, gaps, count, &out);
+    recovery_range_free(&out);
+    recovery_range_log(&dumps, gaps, count, &server, &out);
 }
 
 static void test_log(void **state)
@@ -236,10 +262,27 @@ static void test_log_without_a_place(void **state)
     assert_int_equal(out.count, 0);
 }
 
+static void test_what_the_server_says(void **state)
+{
+    (void)state;
+    struct manifest other = {.generation = 5};
+    dump(10);
+    dump(20)->m.end = (struct db_binlog_pos){.file = "log.000002", .pos = 20};
+    snprintf(server.oldest, sizeof server.oldest, "log.000002");
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 1);
+    assert_int_equal(out.list[0].from.ms, at(20).ms);
+    assert_true(out.list[0].open);
+    server.world = &other;
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 1);
+    span(0, 20, 20, "the tables are others now, or it is another world");
+}
+
 static void test_log_with_gaps(void **state)
 {
     (void)state;
-    const struct cover_gap gaps[] = {
+    const struct recovery_range_gap gaps[] = {
         {.at = at(5), .why = "before all"}, /* by its time */
         {.at = at(15), .place = point(15), .why = "a statement"},
         {.at = at(40), .why = "the log was off"},
@@ -256,12 +299,45 @@ static void test_log_with_gaps(void **state)
     assert_true(out.list[2].open);
 }
 
+/* A statement that nobody saw is between two dumps of which one has other tables. */
+static void test_a_gap_that_nobody_saw(void **state)
+{
+    (void)state;
+    static char name[] = "planets", memory[] = "MEMORY";
+    static struct manifest_table was = {.name = name, .engine = memory, .columns_hash = "1"},
+                                 is = {.name = name, .engine = memory, .columns_hash = "2"};
+    const struct recovery_range_gap known = {.at = at(17),
+                                             .place = point(17),
+                                             .why = "a statement"},
+                                    later = {.at = at(45), .place = point(45), .why = "another"};
+    uint64_t places[] = {10, 12, 20, 40};
+    for (size_t i = 0; i < 4; i++) {
+        struct catalog_entry *d = dump(places[i]);
+        d->m.tables = i < 2 ? &was : &is;
+        d->m.table_count = 1;
+    }
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 2);
+    span(0, 10, 12, "the next dump is of other tables, or of another world");
+    assert_int_equal(out.list[1].from.ms, at(20).ms);
+    assert_true(out.list[1].open);
+    by_log(&later, 1);
+    span(0, 10, 12, "the next dump is of other tables, or of another world");
+    span(1, 20, 45, "another");
+    by_log(&known, 1);
+    span(0, 10, 17, "a statement");
+    dump_list[0].m.generation = 2; /* restored, and nobody saw it */
+    by_log(&known, 1);
+    assert_int_equal(out.count, 3);
+    span(1, 20, 20, "the next dump is of other tables, or of another world");
+}
+
 /* One that is told late, behind another dump's beginning, joins what it overlaps. */
 static void test_spans_that_overlap(void **state)
 {
     (void)state;
-    struct cover_gap gaps[] = {{.at = at(30), .place = point(11), .why = "told late"},
-                               {.at = at(40), .place = point(35), .why = "another"}};
+    struct recovery_range_gap gaps[] = {{.at = at(30), .place = point(11), .why = "told late"},
+                                        {.at = at(40), .place = point(35), .why = "another"}};
     dump(10);
     dump(20);
     by_log(gaps, 2);
@@ -277,7 +353,7 @@ static void test_spans_that_overlap(void **state)
 static void test_dump_in_the_second_of_a_gap(void **state)
 {
     (void)state;
-    const struct cover_gap gap = {
+    const struct recovery_range_gap gap = {
         .at = {at(20).ms + 700}, .place = point(15), .why = "a statement"};
     dump(10);
     dump(20);
@@ -300,9 +376,12 @@ int main(void)
         TEST(test_two_runs),
         TEST(test_damaged_segment),
         TEST(test_marks),
+        TEST(test_a_loss_without_a_way),
+        TEST(test_a_gap_that_nobody_saw),
         TEST(test_more_marks_than_listed),
         TEST(test_log),
         TEST(test_log_without_a_place),
+        TEST(test_what_the_server_says),
         TEST(test_log_with_gaps),
         TEST(test_spans_that_overlap),
         TEST(test_dump_in_the_second_of_a_gap),

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "db/digits.h"
+#include "mysql/float_scale.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -38,7 +38,7 @@ static void expect(const char *then, const char *want_off, const char *want_on)
     struct buf off = {0}, on = {0};
     buf_adds(&off, "");
     buf_adds(&on, "");
-    db_digits(&table, create, then, &off, &on);
+    db_float_scale(&table, create, then, &off, &on);
     assert_string_equal(off.p, want_off);
     assert_string_equal(on.p, want_on);
     buf_free(&off);
@@ -67,9 +67,9 @@ static void test_rows_of_another_definition(void **state)
 static void test_nothing_to_do(void **state)
 {
     (void)state;
-    assert_true(db_digits_any(&table));
+    assert_true(db_float_scale_any(&table));
     table.column_count = 1;
-    assert_false(db_digits_any(&table));
+    assert_false(db_float_scale_any(&table));
     table.column_count = COUNT(columns);
 }
 
@@ -78,12 +78,12 @@ static void test_generated_columns(void **state)
 {
     (void)state;
     columns[0].generated = true;
-    assert_true(db_digits_any(&table));
+    assert_true(db_float_scale_any(&table));
     for (size_t i = 1; i + 1 < table.column_count; i++)
         columns[i].generated = true;
     expect(create, " MODIFY `last` double DEFAULT NULL", " MODIFY `last` double(9,0) DEFAULT NULL");
     columns[table.column_count - 1].generated = true;
-    assert_false(db_digits_any(&table));
+    assert_false(db_float_scale_any(&table));
     expect(create, "", "");
     for (size_t i = 0; i < table.column_count; i++)
         columns[i].generated = false;
@@ -92,7 +92,7 @@ static void test_generated_columns(void **state)
 static void expect_versioned(const char *show, bool is)
 {
     struct buf off = {0}, on = {0};
-    db_digits(&table, show, show, &off, &on);
+    db_float_scale(&table, show, show, &off, &on);
     assert_string_equal(off.len ? off.p : "", is ? "" : " MODIFY `f` float COMMENT 'x'");
     buf_free(&off);
     buf_free(&on);
@@ -117,10 +117,10 @@ static void test_versioned_tables(void **state)
 static void test_type(void **state)
 {
     (void)state;
-    assert_true(text_starts(db_digits_type(create, "na`m\n  e"), "double(20,5) unsigned"));
-    assert_true(text_starts(db_digits_type(create, "p"), "float DEFAULT NULL,\n"));
-    assert_null(db_digits_type(create, "e"));
-    assert_null(db_digits_type(create, "na"));
+    assert_true(text_starts(db_float_scale_type(create, "na`m\n  e"), "double(20,5) unsigned"));
+    assert_true(text_starts(db_float_scale_type(create, "p"), "float DEFAULT NULL,\n"));
+    assert_null(db_float_scale_type(create, "e"));
+    assert_null(db_float_scale_type(create, "na"));
 }
 
 int main(void)

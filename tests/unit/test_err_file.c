@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/err.h"
-#include "core/file.h"
-#include "core/text.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/text.h"
 
 /* ---- err ---- */
 
@@ -277,7 +277,7 @@ static void test_stale_temporary(void **state)
 static void test_sweep(void **state)
 {
     (void)state;
-    static const char *const strangers[] = {
+    static const char *const foreign_files[] = {
         ".new",       "..new",     ".1.new",   ".a.new",  "a.1.new",   ".a1.new",
         ".a.1.newer", ".a.x1.new", ".a.0.new", ".a..new", ".a.-1.new", ".a.9999999999.new"};
     pid_t gone = fork();
@@ -289,16 +289,16 @@ static void test_sweep(void **state)
     char *const temps[] = {dead, other, own, alive};
     for (size_t i = 0; i < 4; i++)
         put(temps[i], "x", 1, 0600);
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
-        put(strangers[i], "x", 1, 0600);
+    for (size_t i = 0; i < sizeof foreign_files / sizeof *foreign_files; i++)
+        put(foreign_files[i], "x", 1, 0600);
     assert_int_equal(file_sweep(topfd, "data", NULL), 0);
     assert_true(!there(dead) && !there(own) && there(other) && there(alive));
     assert_int_equal(file_sweep(topfd, NULL, NULL), 0);
     assert_true(!there(other) && there(alive));
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
-        if (!there(strangers[i]))
-            fail_msg("%s was swept", strangers[i]);
-        drop(strangers[i]);
+    for (size_t i = 0; i < sizeof foreign_files / sizeof *foreign_files; i++) {
+        if (!there(foreign_files[i]))
+            fail_msg("%s was swept", foreign_files[i]);
+        drop(foreign_files[i]);
     }
     for (size_t i = 0; i < 4; i++) {
         drop(temps[i]);
@@ -507,7 +507,7 @@ static void test_open_in_place(void **state)
     assert_int_equal(symlinkat("other", topfd, "lock"), 0);
     assert_int_equal(file_open(topfd, "lock", O_RDWR | O_CREAT, &e), -1);
     assert_string_equal(e.text, "lock is a symbolic link");
-    assert_string_equal(e.hint, "remove it: it is made anew");
+    assert_string_equal(e.hint, "remove it: it is created again");
     drop("lock");
     assert_int_equal(mkfifoat(topfd, "lock", 0600), 0);
     assert_int_equal(file_open(topfd, "lock", O_RDWR | O_CREAT, &e), -1);

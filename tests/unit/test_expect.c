@@ -80,7 +80,7 @@ static const struct {
      RESTARTED,
      HERE,
      false,
-     "sentinel there, nonce fedcba98, generation 4, written by the last restore"},
+     "sentinel there, nonce fedcba98, generation 4, of a restore or a dump of ours"},
     {"the old nonce, though a restore was under way",
      {.rows = 1, .nonce = OURS, .generation = 3, .server = PLACE(T1)},
      KNOWN_NEXT,
@@ -138,6 +138,31 @@ static const struct {
      HERE,
      false,
      "sentinel row is not ours: its nonce is not 32 hex digits"},
+
+    {"the row is there, and another supervisor watches",
+     {.rows = 1, .nonce = OURS, .server = PLACE(T1), .another = true, .text = "another\n"},
+     KNOWN,
+     VERDICT_DENIED,
+     SAME_PROCESS,
+     HERE,
+     false,
+     "another?"},
+    {"the row is gone, and another supervisor watches",
+     {.rows = 0, .server = PLACE(T2), .another = true, .text = "another"},
+     KNOWN,
+     VERDICT_DENIED,
+     RESTARTED,
+     HERE,
+     false,
+     "another"},
+    {"another supervisor watches what is not ours",
+     {.rows = 2, .nonce = OURS, .server = PLACE(T1), .another = true, .text = "another"},
+     KNOWN,
+     VERDICT_FOREIGN,
+     SAME_PROCESS,
+     HERE,
+     false,
+     "sentinel holds 2 rows instead of one"},
 
     /* The row is gone. */
     {"gone after a restart",
@@ -324,6 +349,55 @@ static void each_case(void **state)
     }
 }
 
+/* Empty, with the same start time as at the last ALIVE. */
+static void within_one_second(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        bool young;
+        int64_t pid_then, pid_now;
+        uint64_t connection_then, connection_now;
+        int64_t seen, opened; /* ms; seen 0: by a supervisor before us */
+        bool restarted;
+    } c[] = {
+        {"another pid", true, 700, 701, 5, 9, 1000, 1500, true},
+        {"another pid, known from the disk", true, 700, 701, 5, 9, 0, 1500, true},
+        {"another pid, but it had outlived that second", false, 700, 701, 5, 9, 1000, 1500, false},
+        {"the same pid", true, 700, 700, 5, 9, 1000, 1500, false},
+        {"the connection of the last ALIVE", true, 700, 700, 5, 5, 1000, 500, false},
+        {"an older one, a restore's came after it", true, 0, 0, 9, 5, 1000, 500, false},
+        {"a number that was given out before", true, 0, 0, 9, 9, 1000, 1500, true},
+        {"the same, known from the disk", true, 0, 0, 9, 3, 0, 1500, true},
+        {"a number that was given out before, late", false, 0, 0, 9, 3, 1000, 1500, false},
+        {"over TCP: the connection broke", true, 0, 0, 5, 90, 1000, 1500, true},
+        {"over TCP: the supervisor was another", true, 0, 0, 5, 90, 0, 1500, false},
+        {"over TCP: the connection broke late", false, 0, 0, 5, 90, 1000, 1500, false},
+        {"a socket made by systemd", true, 1, 1, 5, 90, 1000, 1500, true},
+        {"nothing but start times is known", false, 0, 0, 0, 0, 0, 0, false},
+        {"a young one of whom nothing else is known", true, 0, 0, 0, 0, 0, 0, false},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct observation seen = {.server = PLACE(T1), .opened = {c[i].opened}};
+        struct expectation known = KNOWN;
+        struct judgement got;
+        seen.server.pid = c[i].pid_now;
+        seen.server.connection = c[i].connection_now;
+        known.server.young = c[i].young;
+        known.server.pid = c[i].pid_then;
+        known.server.connection = c[i].connection_then;
+        known.seen.ms = c[i].seen;
+        expect_judge(&seen, &known, &got);
+        if (got.verdict != VERDICT_EMPTY || got.restarted != c[i].restarted)
+            fail_msg("%s: restarted %d, '%s'", c[i].what, got.restarted, got.text);
+        const char *words = c[i].restarted ? "sentinel empty, server started again within the "
+                                             "second of its start, 2023-11-14T22:13:20Z"
+                                           : "sentinel row deleted: the server is still the one "
+                                             "started at 2023-11-14T22:13:20Z";
+        assert_string_equal(got.text, words);
+    }
+}
+
 static void long_names_fit(void **state)
 {
     (void)state;
@@ -395,9 +469,8 @@ static void names_and_letters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_case),
-        cmocka_unit_test(long_names_fit),
-        cmocka_unit_test(each_place),
+        cmocka_unit_test(each_case),         cmocka_unit_test(within_one_second),
+        cmocka_unit_test(long_names_fit),    cmocka_unit_test(each_place),
         cmocka_unit_test(names_and_letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,22 +11,22 @@
 #include <zlib.h>
 
 #include "dir_kit.h"
-#include "restore/foreign.h"
+#include "restore/import.h"
 
 static char sentinel[] = "worldkeeper";
 static const struct config cfg = {.sentinel = sentinel};
 static const struct job job = {.cfg = &cfg};
 
-static int plan(int fd, struct plan *p, struct foreign_report *r, struct err *e)
+static int plan(int fd, struct plan *p, struct import_report *r, struct err *e)
 {
     *p = (struct plan){0};
     *e = (struct err){0};
-    int rc = foreign_plan(fd, "x.sql", p, &job, r, e);
+    int rc = import_plan(fd, "x.sql", p, &job, NULL, r, e);
     close(fd);
     return rc;
 }
 
-static int plan_text(const char *text, struct plan *p, struct foreign_report *r, struct err *e)
+static int plan_text(const char *text, struct plan *p, struct import_report *r, struct err *e)
 {
     int fd = kit_create("x.sql");
     assert_int_equal(file_write_all(fd, text, strlen(text)), 0);
@@ -52,7 +52,7 @@ static void test_whole(void **state)
         "DELIMITER ;;\nCREATE TRIGGER t BEFORE INSERT ON bag FOR EACH ROW BEGIN SET @a=1; END ;;\n"
         "DELIMITER ;\nUNLOCK TABLES;\n-- Dump completed on 2026-01-01\n";
     struct plan p;
-    struct foreign_report r = {0};
+    struct import_report r = {0};
     struct err e;
     assert_int_equal(plan_text(text, &p, &r, &e), 0);
     assert_true(r.ends);
@@ -96,7 +96,7 @@ static void test_refused(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct plan p;
-        struct foreign_report r = {0};
+        struct import_report r = {0};
         struct err e;
         assert_int_equal(plan_text(cases[i].text, &p, &r, &e), -1);
         if (!strstr(e.text, cases[i].says))
@@ -115,7 +115,7 @@ static void test_empty(void **state)
                                         ";;", "/* open", "USE x;COMMIT;"};
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct plan p;
-        struct foreign_report r = {0};
+        struct import_report r = {0};
         struct err e;
         int rc = plan_text(texts[i], &p, &r, &e);
         assert_int_equal(rc, i == 4 ? -1 : 0);
@@ -131,7 +131,7 @@ static void test_long(void **state)
     (void)state;
     struct buf b = {0};
     struct plan p;
-    struct foreign_report r = {0};
+    struct import_report r = {0};
     struct err e;
     for (int i = 0; i < 20000; i++)
         buf_adds(&b, "-- the same line again and again\n");
@@ -149,13 +149,47 @@ static void test_long(void **state)
     buf_free(&b);
 }
 
+/* Parts that were put one after the other. */
+static void test_parts(void **state)
+{
+    (void)state;
+    static const char head[] = "-- MariaDB dump 10.19\n", done[] = "-- Dump completed\n",
+                      a[] = BAG "INSERT INTO `bag` VALUES (1,2);\n",
+                      b[] = "CREATE TABLE `c` (\n  `id` int\n) ENGINE=MEMORY;\n";
+    static const struct {
+        const char *parts[7];
+        bool ends;
+    } cases[] = {
+        {{head, a, done, head, b, done, ""}, true},
+        {{head, a, done, head, b, "", ""}, false},
+        {{head, a, "", head, b, done, ""}, false},
+        {{head, a, done, "", b, done, ""}, true},
+        {{head, a, done, "", b, "", ""}, false},
+        {{head, a, done, "-- a word behind it\n", "", "", ""}, true},
+        {{head, done, "COMMIT;\n", "", "", "", ""}, false},
+        {{head, "", "", "", "", "", ""}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf text = {0};
+        struct plan p;
+        struct import_report r = {0};
+        struct err e;
+        for (size_t k = 0; k < 7; k++)
+            buf_adds(&text, cases[i].parts[k]);
+        assert_int_equal(plan_text(text.p, &p, &r, &e), 0);
+        assert_int_equal(r.ends, cases[i].ends);
+        plan_free(&p);
+        buf_free(&text);
+    }
+}
+
 static void test_packed(void **state)
 {
     (void)state;
     static const char text[] = BAG "INSERT INTO `bag` VALUES (1,2);\n-- Dump completed\n";
     char name[64];
     struct plan p;
-    struct foreign_report r = {0};
+    struct import_report r = {0};
     struct err e;
     snprintf(name, sizeof name, "%s/x.gz", kit_path);
     gzFile gz = gzopen(name, "wb");
@@ -176,7 +210,7 @@ static void test_no_file(void **state)
 {
     (void)state;
     struct plan p;
-    struct foreign_report r = {0};
+    struct import_report r = {0};
     struct err e;
     int pipes[2];
     assert_int_equal(plan(openat(kit_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &p, &r, &e),
@@ -195,8 +229,9 @@ static void test_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FOREIGN_TEST(test_whole), FOREIGN_TEST(test_refused), FOREIGN_TEST(test_empty),
-        FOREIGN_TEST(test_long),  FOREIGN_TEST(test_packed),  FOREIGN_TEST(test_no_file),
+        FOREIGN_TEST(test_whole),   FOREIGN_TEST(test_refused), FOREIGN_TEST(test_empty),
+        FOREIGN_TEST(test_long),    FOREIGN_TEST(test_parts),   FOREIGN_TEST(test_packed),
+        FOREIGN_TEST(test_no_file),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }

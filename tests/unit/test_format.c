@@ -54,6 +54,11 @@ static int log_as(opener *open_as, const char *text, size_t len, struct buf *log
     return rc;
 }
 
+static struct format_reader *open_rows(struct gunzip *in, const char *name)
+{
+    return format_open_rows(in, name, false);
+}
+
 static int log_text(const char *text, size_t len, struct buf *log, struct err *e)
 {
     return log_as(format_open, text, len, log, e);
@@ -483,7 +488,7 @@ static double seconds_for(size_t len)
     return (double)(t[1].tv_sec - t[0].tv_sec) + (double)(t[1].tv_nsec - t[0].tv_nsec) / 1e9;
 }
 
-/* A value that comes in many reads is not begun anew with each: four times as long a one takes
+/* A value that comes in many reads is not reset with each: four times as long a one takes
  * about four times as long, not sixteen times. */
 static void test_huge_value(void **state)
 {
@@ -555,8 +560,8 @@ static const struct {
     {"rows=4\n", "rows=18446744073709551620\n",
      "the trailer counts other tables or rows than were read"},
     {"rows=4\n", "rows=4", "a line without an end"},
-    {"rows=4\n", "rows=4\n\n", "text behind the trailer"},
-    {"rows=4\n", "rows=4\n-- ", "text behind the trailer"},
+    {"rows=4\n", "rows=4\n\n", "text after the trailer"},
+    {"rows=4\n", "rows=4\n-- ", "text after the trailer"},
     {"tables=3 ", "tables=2 ", "the trailer counts other tables or rows than were read"},
     {"tables=3 ", "tables= 3 ", "the trailer counts other tables or rows than were read"},
     {"tables=3 rows=4\n", "tables=3\nrows=4\n",
@@ -632,9 +637,37 @@ static void test_nul_bytes(void **state)
     }
 }
 
+/* What is read at once ends anywhere in the head of a statement, which is the one of before. */
+static void test_head_cut_where_reading_ends(void **state)
+{
+    (void)state;
+    static const char head[] =
+        "INSERT INTO `a table of the game` (`the first column of it`,`the second one`,"
+        "`the third column`) VALUES\n";
+    enum { AT_ONCE = 262144 }; /* READ_CHUNK of format.c */
+    for (size_t cut = 0; cut <= sizeof head; cut++) {
+        struct buf text = {0}, log = {0};
+        struct err e = {0};
+        buf_adds(&text, "-- rows\n");
+        buf_adds(&text, head);
+        buf_adds(&text, "(1,2,'");
+        while (text.len < AT_ONCE - cut - strlen("');\n"))
+            buf_addc(&text, 'x');
+        buf_adds(&text, "');\n");
+        buf_adds(&text, head);
+        buf_adds(&text, "(3,4,'y'),\n(5,6,'z');\n");
+        if (log_as(open_rows, text.p, text.len, &log, &e) < 0)
+            fail_msg("%zu bytes of the head: %s", cut, e.text);
+        assert_non_null(strstr(log.p, "R 2 "));
+        buf_free(&text);
+        buf_free(&log);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_head_cut_where_reading_ends),
         cmocka_unit_test_teardown(test_round_trip, kit_clean),
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_two_pieces),

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "db/grants.h"
+#include "sql/grants.h"
 
 #define ME " TO `k`@`localhost`"
 
@@ -73,8 +73,10 @@ static void test_roles(void **state)
     struct grants g =
         READ("GRANT `r 1`" ME, "GRANT SELECT ON `w`.*" ME, "GRANT DROP ON `w`.* TO `r 1`",
              "GRANT DELETE ON `w`.* TO PUBLIC", "SET DEFAULT ROLE `r 1` FOR `k`@`localhost`",
-             "GRANT `a`@`%`,`b`@`%` TO `k`@`localhost` WITH ADMIN OPTION");
-    assert_int_equal(g.count, 5);
+             "GRANT `a`@`%`,`b`@`%` TO `k`@`localhost` WITH ADMIN OPTION",
+             "GRANT bare TO 'k'@'localhost'");
+    assert_int_equal(g.count, 6);
+    assert_string_equal(g.list[5].schema, "bare");
     assert_int_equal(g.list[0].on, GRANT_ROLE);
     assert_string_equal(g.list[0].schema, "`r 1`");
     assert_true(grants_have(&g, "w", "SELECT"));
@@ -90,7 +92,8 @@ static void test_tables_columns_routines(void **state)
     struct grants g =
         READ("GRANT SELECT (`user`, `a``,b)`), INSERT ON `mysql`.`user`" ME,
              "GRANT SELECT ON `mysql`.`proc`" ME, "GRANT EXECUTE ON PROCEDURE `w`.`p``q`" ME,
-             "GRANT PROXY ON ''@'%'" ME " WITH GRANT OPTION", "GRANT INSERT ON `a``b`.`t.u`" ME);
+             "GRANT PROXY ON ''@'%'" ME " WITH GRANT OPTION", "GRANT INSERT ON `a``b`.`t.u`" ME,
+             "GRANT EXECUTE ON LIBRARY `w`.`l`" ME, "GRANT EXECUTE ON PACKAGE BODY `w`.`b`" ME);
     assert_true(g.list[0].columns);
     assert_int_equal(g.list[0].count, 1);
     assert_string_equal(g.list[0].rights[0], "INSERT");
@@ -103,6 +106,9 @@ static void test_tables_columns_routines(void **state)
     assert_int_equal(g.list[3].on, GRANT_PROXY);
     assert_string_equal(g.list[4].schema, "a`b");
     assert_string_equal(g.list[4].object, "t.u");
+    assert_string_equal(g.list[5].routine, "LIBRARY ");
+    assert_string_equal(g.list[6].routine, "PACKAGE BODY ");
+    assert_string_equal(g.list[6].object, "b");
     grants_free(&g);
 }
 
@@ -142,7 +148,7 @@ static void test_pattern(void **state)
     buf_free(&b);
 }
 
-/* Nothing that a server or a stranger may write brings the reader down. */
+/* Nothing that a server or somebody else may write brings the reader down. */
 static void test_rubbish(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "db/gtid.h"
+#include "binlog/gtid.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define A "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -65,7 +65,7 @@ static void test_mysql(void **state)
 static void test_range(void **state)
 {
     (void)state;
-    struct db_point p = {.gtid = "0-1-7"};
+    struct db_binlog_pos p = {.gtid = "0-1-7"};
     struct db_gtid_range r = db_gtid_range(&p, 0);
     assert_int_equal(r.least, 7);
     assert_int_equal(r.most, 7);
@@ -83,12 +83,24 @@ static void test_range(void **state)
     assert_int_equal(r.most, 0);
 }
 
+/* What a MySQL's own sessions write it numbers as it writes it; MariaDB keeps a domain in order. */
+static void test_ordered(void **state)
+{
+    (void)state;
+    assert_true(db_gtid_ordered(A, db_gtid_domain(a, "")));
+    assert_false(db_gtid_ordered(A, db_gtid_domain(b, "")));
+    assert_true(db_gtid_ordered("CzXfrBvLMxdJYwGYnXBBmi4ZK6c=", 7));
+    assert_true(db_gtid_ordered("", 7));
+    assert_true(db_gtid_ordered(A "00", 7)); /* no UUID */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mariadb),
         cmocka_unit_test(test_mysql),
         cmocka_unit_test(test_range),
+        cmocka_unit_test(test_ordered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static bool may_prove(const struct books *b, const struct judgement *j)
 
 static bool watching(enum guard_state s)
 {
-    return s != GUARD_RESTORING && s != GUARD_PAUSED && s != GUARD_STOPPED;
+    return s != GUARD_RESTORING && s != GUARD_PAUSED && s != GUARD_STANDBY && s != GUARD_STOPPED;
 }
 
 static void book_proof(struct books *b, enum kit k, const struct guard_answer *a)
@@ -102,7 +102,10 @@ static void check_action(struct books *b, enum kit k, const struct guard_answer 
 
 static void book_retry(struct books *b, enum kit k, const struct guard_answer *a)
 {
-    if (b->g.state == GUARD_UP || k == RESUME || (a->from == GUARD_PAUSED && a->changed)) {
+    bool role = (k == STAND_BY || k == PRIMARY) && a->changed; /* another story begins */
+    if (role)
+        b->told_count = 0;
+    if (b->g.state == GUARD_UP || k == RESUME || role || (a->from == GUARD_PAUSED && a->changed)) {
         b->failures = 0;
         b->retry_at = (mono_t){0};
     }

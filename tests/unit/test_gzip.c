@@ -14,8 +14,9 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "core/gzip.h"
-#include "core/text.h"
+#include "base/arrival.h"
+#include "base/gzip.h"
+#include "base/text.h"
 #include "dir_kit.h"
 #include "sample_kit.h"
 
@@ -410,11 +411,11 @@ struct book {
     size_t count;
 };
 
-static void note(void *arg, uint64_t tag, uint64_t offset, uint64_t packed, uint64_t plain)
+static void note(void *arg, const struct gzip_member *m)
 {
     struct book *b = arg;
     assert_true(b->count < COUNT(b->list));
-    b->list[b->count++] = (struct seen){tag, offset, packed, plain};
+    b->list[b->count++] = (struct seen){m->tag, m->offset, m->packed_len, m->plain};
 }
 
 static struct gunzip *open_part(int fd, const struct seen *from, const struct seen *to)
@@ -670,18 +671,91 @@ static void test_parts(void **state)
     free(data);
 }
 
+/* Parts of `bytes` bytes of what `data` was. */
+struct proofs {
+    const char *data;
+    size_t len;
+    uint32_t bytes;
+    unsigned asked;
+};
+
+static void prove(void *arg, uint64_t from, struct gunzip_part *part)
+{
+    struct proofs *p = arg;
+    size_t left = p->len - (size_t)from;
+    p->asked++;
+    part->length = left < p->bytes ? (uint32_t)left : p->bytes;
+    assert_int_equal(
+        EVP_Digest(p->data + from, part->length, part->sha256, NULL, EVP_sha256(), NULL), 1);
+}
+
+/* How many bytes of text come out of "small" before it ends; -1 in *rc where it ends badly. */
+static size_t read_proven(struct proofs *p, bool plain, int64_t *rc, struct err *e)
+{
+    char got[7];
+    size_t len = 0;
+    int fd = openat(kit_dir, "small", O_RDONLY | O_CLOEXEC);
+    struct gunzip *g = plain ? gunzip_open_plain(fd, "it", e) : gunzip_open(fd, "it", e);
+    gunzip_prove(g, prove, p);
+    while ((*rc = gunzip_read(g, got, sizeof got, e)) > 0)
+        len += (size_t)*rc;
+    gunzip_close(g);
+    close(fd);
+    return len;
+}
+
+/* Of a part in which a bit is another one nothing comes out, whatever stands in it. */
+static void test_proven_first(void **state)
+{
+    (void)state;
+    size_t len = 0, first = 0;
+    char *data = small_file(&len, &first);
+    int64_t rc;
+    static const uint32_t sizes[] = {1, 7, 64, 100000};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        struct err e = {0};
+        struct proofs p = {.data = data, .len = len, .bytes = sizes[i]};
+        assert_int_equal(read_proven(&p, false, &rc, &e), strlen(FIRST SECOND));
+        assert_int_equal(rc, 0);
+        assert_int_equal(p.asked, (len + sizes[i] - 1) / sizes[i] + 1);
+        for (size_t at = 0; at < len; at++) {
+            char *other = xcalloc(len, 1);
+            memcpy(other, data, len);
+            other[at] ^= 1;
+            kit_put("small", other, len);
+            err_clear(&e);
+            assert_int_equal(read_proven(&p, true, &rc, &e), at - at % sizes[i]);
+            assert_int_equal(rc, -1);
+            assert_int_equal(e.cls, ERR_DAMAGED);
+            if (!strstr(e.text, "it: its SHA-256 is not the one of its manifest, between byte"))
+                fail_msg("%s", e.text);
+            free(other);
+        }
+        kit_put("small", data, len);
+        kit_put("small", data, len - 1);
+        err_clear(&e);
+        read_proven(&p, true, &rc, &e);
+        assert_int_equal(rc, -1);
+        assert_non_null(strstr(e.text, "cut short"));
+        kit_put("small", data, len);
+    }
+    free(data);
+}
+
 struct growing {
     uint64_t asked, step, end;
     unsigned calls;
 };
 
-static uint64_t grow(void *arg, uint64_t from)
+static int grow(void *arg, uint64_t from, uint64_t *to, struct err *e)
 {
+    (void)e;
     struct growing *w = arg;
     assert_int_equal(from, w->asked); /* no byte is read that was not allowed, none is left out */
     w->calls++;
     w->asked = from + w->step < w->end ? from + w->step : w->end;
-    return w->asked;
+    *to = w->asked;
+    return 0;
 }
 
 static int read_growing(struct growing *w, struct buf *out, char sha[SHA256_HEX], struct err *e)
@@ -743,36 +817,23 @@ static void test_wait(void **state)
 
 /* A reader in a thread of its own, right behind the writer. */
 struct follow {
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    uint64_t there;
-    bool done;
-    int fd;
+    struct arrival file;
+    _Atomic bool unread; /* it is not read any more */
     uint64_t lines;
     char sha[SHA256_HEX];
     struct err e;
 };
 
-static void more_there(void *arg, uint64_t tag, uint64_t offset, uint64_t packed, uint64_t plain)
+static void more_there(void *arg, const struct gzip_member *m)
 {
     struct follow *f = arg;
-    (void)tag;
-    (void)plain;
-    pthread_mutex_lock(&f->lock);
-    f->there = offset + packed;
-    pthread_cond_signal(&f->moved);
-    pthread_mutex_unlock(&f->lock);
+    assert_int_equal(arrival_grown(&f->file, m->offset + m->packed_len, NULL), 0);
 }
 
-static uint64_t wait_there(void *arg, uint64_t from)
+static int wait_there(void *arg, uint64_t from, uint64_t *to, struct err *e)
 {
     struct follow *f = arg;
-    pthread_mutex_lock(&f->lock);
-    while (f->there == from && !f->done)
-        pthread_cond_wait(&f->moved, &f->lock);
-    uint64_t there = f->there;
-    pthread_mutex_unlock(&f->lock);
-    return there;
+    return arrival_wait(&f->file, from, to, &f->unread, e);
 }
 
 static void *follower(void *arg)
@@ -780,7 +841,7 @@ static void *follower(void *arg)
     struct follow *f = arg;
     char got[50000];
     int64_t n;
-    struct gunzip *g = gunzip_open(f->fd, "it", &f->e);
+    struct gunzip *g = gunzip_open(f->file.fd, "it", &f->e);
     gunzip_on_wait(g, wait_there, f);
     while ((n = gunzip_read(g, got, sizeof got, &f->e)) > 0)
         for (int64_t i = 0; i < n; i++)
@@ -797,10 +858,9 @@ static void test_follow(void **state)
     char sha[SHA256_HEX], *data = sample(220000, false);
     struct buf text = {0};
     int fd = kit_create("f");
-    struct follow f = {.fd = openat(kit_dir, "f", O_RDONLY | O_CLOEXEC)};
+    struct follow f = {.lines = 0};
     pthread_t thread;
-    pthread_mutex_init(&f.lock, NULL);
-    pthread_cond_init(&f.moved, NULL);
+    arrival_init(&f.file, openat(kit_dir, "f", O_RDONLY | O_CLOEXEC));
     assert_int_equal(pthread_create(&thread, NULL, follower, &f), 0);
     struct gzip_writer *g = gzip_open(fd, "f", 1, &e);
     gzip_on_member(g, more_there, &f);
@@ -810,18 +870,47 @@ static void test_follow(void **state)
         assert_true(gzip_packed_bytes(g) <= 220000u * (unsigned)(i + 1));
     }
     assert_int_equal(gzip_close(g, sha, &e), 0);
-    pthread_mutex_lock(&f.lock);
-    f.done = true;
-    pthread_cond_signal(&f.moved);
-    pthread_mutex_unlock(&f.lock);
+    arrival_end(&f.file, &e);
+    assert_int_equal(arrival_whole(&f.file, &e), 0);
     pthread_join(thread, NULL);
     assert_int_equal(f.e.cls, ERR_NONE);
     assert_int_equal(f.lines, 100 * 20000);
     assert_string_equal(f.sha, sha);
-    close(f.fd);
+    close(f.file.fd);
+    arrival_free(&f.file);
     close(fd);
     buf_free(&text);
     free(data);
+}
+
+/* What waits for bytes that will not come hears why, whoever gave up. */
+static void test_arrival_ends(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct err why = {0}, e = {0};
+        struct follow f = {.lines = 0};
+        size_t len, first;
+        free(small_file(&len, &first));
+        pthread_t thread;
+        arrival_init(&f.file, openat(kit_dir, "small", O_RDONLY | O_CLOEXEC));
+        assert_int_equal(arrival_grown(&f.file, first, &e), 0);
+        assert_int_equal(pthread_create(&thread, NULL, follower, &f), 0);
+        if (i == 0)
+            err_set(&why, ERR_UNREACHABLE, 0, "the store went away");
+        f.unread = i == 2;
+        if (i == 2)
+            arrival_wake(&f.file);
+        else
+            arrival_end(&f.file, &why);
+        pthread_join(thread, NULL);
+        assert_int_equal(f.e.cls, i == 0 ? ERR_UNREACHABLE : i == 2 ? ERR_CHANGED : ERR_NONE);
+        arrival_give_up(&f.file);
+        assert_int_equal(arrival_grown(&f.file, len, &e), -1);
+        assert_int_equal(arrival_here(&f.file), len);
+        close(f.file.fd);
+        arrival_free(&f.file);
+    }
 }
 
 /* ---- errors and giving up ---- */
@@ -1024,8 +1113,10 @@ int main(void)
         cmocka_unit_test_teardown(test_by_gunzip, kit_clean),
         cmocka_unit_test_teardown(test_long_text, kit_clean),
         cmocka_unit_test_teardown(test_parts, kit_clean),
+        cmocka_unit_test_teardown(test_proven_first, kit_clean),
         cmocka_unit_test_teardown(test_wait, kit_clean),
         cmocka_unit_test_teardown(test_follow, kit_clean),
+        cmocka_unit_test_teardown(test_arrival_ends, kit_clean),
         cmocka_unit_test(test_write_fails),
         cmocka_unit_test(test_closed_pipe),
         cmocka_unit_test(test_full_later),

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "core/text.h"
-#include "db/image.h"
+#include "base/text.h"
+#include "binlog/row_image.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define BYTES(s) s, sizeof(s) - 1
@@ -31,8 +31,8 @@ struct value {
 
 /* ---- one column, one row ---- */
 
-static struct image *open_one(const struct value *v, const uint8_t *extra, size_t extra_len,
-                              struct err *e)
+static struct row_image *open_one(const struct value *v, const uint8_t *extra, size_t extra_len,
+                                  struct err *e)
 {
     char name[] = "c", table[] = "t";
     char *type = xstrdup(v->type);
@@ -46,9 +46,9 @@ static struct image *open_one(const struct value *v, const uint8_t *extra, size_
                             .meta_len = v->meta_len,
                             .extra = extra ? extra : (const uint8_t *)"",
                             .extra_len = extra_len};
-    struct image *m = image_open(&map, &t, e);
+    struct row_image *m = row_image_open(&map, &t, e);
     if (m)
-        assert_true(image_fits(m, &map));
+        assert_true(row_image_fits(m, &map));
     free(type);
     return m;
 }
@@ -67,12 +67,12 @@ static void check_value(const struct value *v)
     static const uint8_t present[] = {0xff};
     struct err e = {0};
     struct buf out = {0};
-    struct image *m = open_one(v, NULL, 0, &e);
+    struct row_image *m = open_one(v, NULL, 0, &e);
     if (!m)
         fail_msg("%s: %s", v->type, e.text);
     char *whole = one_image(v->bytes, v->len, false);
     buf_adds(&out, "before");
-    const char *next = image_read(m, present, whole, whole + v->len + 1, &out, &e);
+    const char *next = row_image_read(m, present, whole, whole + v->len + 1, &out, &e);
     if (!next)
         fail_msg("%s: %s", v->type, e.text);
     assert_true(next == whole + v->len + 1);
@@ -84,19 +84,19 @@ static void check_value(const struct value *v)
     for (size_t len = 0; len < v->len; len++) { /* cut anywhere it is an error */
         char *part = one_image(v->bytes, len, false);
         size_t had = out.len;
-        assert_null(image_read(m, present, part, part + len + 1, &out, &e));
+        assert_null(row_image_read(m, present, part, part + len + 1, &out, &e));
         assert_int_equal(e.cls, ERR_DAMAGED);
         assert_int_equal(out.len, had);
         free(part);
     }
     char *null = one_image("", 0, true);
     buf_clear(&out);
-    assert_non_null(image_read(m, present, null, null + 1, &out, &e));
+    assert_non_null(row_image_read(m, present, null, null + 1, &out, &e));
     assert_string_equal(out.p, "(NULL)");
-    assert_null(image_read(m, present, null, null, &out, &e));
+    assert_null(row_image_read(m, present, null, null, &out, &e));
     free(null);
     buf_free(&out);
-    image_close(m);
+    row_image_close(m);
 }
 
 static const struct value numbers[] = {
@@ -283,15 +283,15 @@ static void test_compressed(void **state)
         for (size_t bad = 2; bad < 6; bad++) { /* mark, length, zlib's own header */
             struct err e = {0};
             struct buf out = {0};
-            struct image *m = open_one(&v, NULL, 0, &e);
+            struct row_image *m = open_one(&v, NULL, 0, &e);
             b.p[bad] ^= 0x55;
             char *row = one_image(b.p, b.len, false);
-            assert_null(image_read(m, present, row, row + b.len + 1, &out, &e));
+            assert_null(row_image_read(m, present, row, row + b.len + 1, &out, &e));
             assert_int_equal(e.cls, ERR_DAMAGED);
             b.p[bad] ^= 0x55;
             free(row);
             buf_free(&out);
-            image_close(m);
+            row_image_close(m);
         }
         buf_free(&b);
     }
@@ -349,7 +349,7 @@ static void test_misfits(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct err e = {0};
-        struct image *m = open_one(&cases[i].v, NULL, 0, &e);
+        struct row_image *m = open_one(&cases[i].v, NULL, 0, &e);
         if (m || e.cls != cases[i].cls)
             fail_msg("case %zu, %s: %s", i, cases[i].v.type, m ? "fits" : e.text);
         assert_true(text_starts(e.text, "table t: "));
@@ -374,15 +374,15 @@ static void test_wrong_values(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct err e = {0};
         struct buf out = {0};
-        struct image *m = open_one(&cases[i], NULL, 0, &e);
+        struct row_image *m = open_one(&cases[i], NULL, 0, &e);
         assert_non_null(m);
         char *row = one_image(cases[i].bytes, cases[i].len, false);
-        assert_null(image_read(m, present, row, row + cases[i].len + 1, &out, &e));
+        assert_null(row_image_read(m, present, row, row + cases[i].len + 1, &out, &e));
         assert_int_equal(e.cls, ERR_DAMAGED);
         assert_int_equal(out.len, 0);
         free(row);
         buf_free(&out);
-        image_close(m);
+        row_image_close(m);
     }
 }
 
@@ -419,10 +419,10 @@ static void test_extra(void **state)
         struct err e = {0};
         uint8_t *extra = malloc(cases[i].len);
         memcpy(extra, cases[i].extra, cases[i].len);
-        struct image *m = open_one(&v, extra, cases[i].len, &e);
+        struct row_image *m = open_one(&v, extra, cases[i].len, &e);
         if (e.cls != cases[i].cls)
             fail_msg("case %zu: %s", i, e.text);
-        image_close(m);
+        row_image_close(m);
         free(extra);
     }
 }
@@ -447,10 +447,10 @@ static void test_sign_of_year(void **state)
             .columns = 2, .types = types, .meta = types, .extra = extra, .extra_len = 3};
         struct err e = {0};
         columns[1].type = cases[i].is_unsigned ? whole : number;
-        struct image *m = image_open(&map, &t, &e);
+        struct row_image *m = row_image_open(&map, &t, &e);
         assert_int_equal(m != NULL, cases[i].fits);
         assert_int_equal(e.cls, cases[i].fits ? ERR_NONE : ERR_CHANGED);
-        image_close(m);
+        row_image_close(m);
     }
 }
 
@@ -459,7 +459,7 @@ static void test_sign_of_year(void **state)
 #define WIDE 19
 
 /* INT columns; the second and the last are generated. */
-static struct image *open_wide(struct event_map *map)
+static struct row_image *open_wide(struct event_map *map)
 {
     static char names[WIDE][8], type[] = "int(11)", table[] = "wide";
     static uint8_t types[WIDE];
@@ -473,15 +473,15 @@ static struct image *open_wide(struct event_map *map)
     }
     *map = (struct event_map){
         .columns = WIDE, .types = types, .meta = types, .extra = types, .schema = "", .table = ""};
-    struct image *m = image_open(map, &t, NULL);
+    struct row_image *m = row_image_open(map, &t, NULL);
     assert_non_null(m);
     map->columns--;
     struct err e = {0};
-    assert_null(image_open(map, &t, &e));
+    assert_null(row_image_open(map, &t, &e));
     assert_int_equal(e.cls, ERR_CHANGED);
-    assert_false(image_fits(m, map));
+    assert_false(row_image_fits(m, map));
     map->columns++;
-    assert_true(image_fits(m, map));
+    assert_true(row_image_fits(m, map));
     return m;
 }
 
@@ -510,7 +510,7 @@ static void test_present(void **state)
                          missing[] = {0xfe, 0xff, 0xff};
     struct event_map map;
     struct err e = {0};
-    struct image *m = open_wide(&map);
+    struct row_image *m = open_wide(&map);
     const char *whole = "(0,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17)",
                *holes = "(0,2,3,4,5,6,7,NULL,9,10,11,12,13,14,NULL,16,NULL)";
     const struct {
@@ -524,21 +524,21 @@ static void test_present(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct buf b = wide_row(cases[i].present, cases[i].nulls), out = {0};
         struct event_rows r = {.columns = WIDE, .present = cases[i].present, .present_after = all};
-        assert_int_equal(image_check(m, &r, &e), 0);
-        assert_true(image_read(m, cases[i].present, b.p, b.p + b.len, &out, &e) == b.p + b.len);
+        assert_int_equal(row_image_check(m, &r, &e), 0);
+        assert_true(row_image_read(m, cases[i].present, b.p, b.p + b.len, &out, &e) == b.p + b.len);
         assert_string_equal(out.p, cases[i].want);
         r.present_after = missing;
-        assert_int_equal(image_check(m, &r, &e), -1);
+        assert_int_equal(row_image_check(m, &r, &e), -1);
         assert_int_equal(e.cls, ERR_REFUSED);
-        assert_null(image_read(m, missing, b.p, b.p + b.len, &out, &e));
+        assert_null(row_image_read(m, missing, b.p, b.p + b.len, &out, &e));
         assert_int_equal(e.cls, ERR_REFUSED);
         r.columns--;
-        assert_int_equal(image_check(m, &r, &e), -1);
+        assert_int_equal(row_image_check(m, &r, &e), -1);
         assert_int_equal(e.cls, ERR_DAMAGED);
         buf_free(&out);
         buf_free(&b);
     }
-    image_close(m);
+    row_image_close(m);
 }
 
 /* The second image of an update may have options in front of it. */
@@ -548,7 +548,7 @@ static void test_options(void **state)
     static const uint8_t all[] = {0xff, 0xff, 0xff}, none[] = {0, 0, 0};
     struct event_map map;
     struct err e = {0};
-    struct image *m = open_wide(&map);
+    struct row_image *m = open_wide(&map);
     const struct {
         const char *options;
         size_t len;
@@ -564,19 +564,19 @@ static void test_options(void **state)
         buf_add(&b, cases[i].options, cases[i].len);
         if (cases[i].want != ERR_DAMAGED)
             buf_add(&b, row.p, row.len);
-        const char *end = b.p + b.len, *next = image_read_after(m, &r, b.p, end, &out, &e);
+        const char *end = b.p + b.len, *next = row_image_read_after(m, &r, b.p, end, &out, &e);
         assert_true(next == (whole ? end : NULL));
         if (!whole)
             assert_int_equal(e.cls, cases[i].want);
         r.options = false;
         buf_clear(&out);
-        next = image_read_after(m, &r, row.p, row.p + row.len, &out, &e);
+        next = row_image_read_after(m, &r, row.p, row.p + row.len, &out, &e);
         assert_true(next == row.p + row.len);
         buf_free(&row);
         buf_free(&b);
         buf_free(&out);
     }
-    image_close(m);
+    row_image_close(m);
 }
 
 static void test_only_generated(void **state)
@@ -588,9 +588,9 @@ static void test_only_generated(void **state)
     const uint8_t types[] = {3};
     struct event_map map = {.columns = 1, .types = types, .meta = types, .extra = types};
     struct err e = {0};
-    assert_null(image_open(&map, &t, &e));
+    assert_null(row_image_open(&map, &t, &e));
     assert_int_equal(e.cls, ERR_REFUSED);
-    image_close(NULL);
+    row_image_close(NULL);
 }
 
 int main(void)

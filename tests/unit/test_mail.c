@@ -12,9 +12,9 @@
 #include <time.h>
 
 #include "fake_clock.h"
-#include "report/alert.h"
-#include "report/mail.h"
-#include "report/mime.h"
+#include "notify/alert.h"
+#include "notify/mail.h"
+#include "notify/mime.h"
 #include "tiny_server.h"
 
 static void expect_header(const char *text, const char *expected)
@@ -209,25 +209,71 @@ static void test_whole_mail(void **state)
                "Message-ID: <worldkeeper.%s@db-1.example.org>\r\n"
                "From: \"Keeper\" <keeper@example.org>\r\n"
                "To: a@example.org,\r\n b@example.org,\r\n c@example.org\r\n"
-               "Subject: =?UTF-8?B?W3dvcmxka2VlcGVyXSBzODogRE9XTjogdGFibGUgJ3ggIC4gIFFV?=\r\n"
-               " =?UTF-8?B?SVQnIOKCrA==?=\r\n"
+               "Subject: s8 DOWN\r\n"
+               "List-Id: <s8.worldkeeper.db-1.example.org>\r\n"
                "X-Worldkeeper-World: s8\r\n"
                "X-Worldkeeper-Event: down\r\n"
+               "X-Worldkeeper-Incident: %s\r\n"
                "Auto-Submitted: auto-generated\r\n"
                "MIME-Version: 1.0\r\n"
                "Content-Type: text/plain; charset=UTF-8\r\n"
                "Content-Transfer-Encoding: quoted-printable\r\n\r\n"
-               "World          s8\r\n",
-               id);
+               "What happened  DOWN: table 'x  .  QUIT' =E2=82=AC\r\n",
+               id, id);
     assert_true(text_starts(b.p, start.p));
     for (size_t i = 0; i < b.len; i++) {
         assert_true((unsigned char)b.p[i] < 0x7f);
         assert_int_equal(b.p[i] == '\n', i && b.p[i - 1] == '\r');
     }
-    assert_non_null(strstr(b.p, "What happened  DOWN: table 'x  .  QUIT' =E2=82=AC\r\n"));
     buf_free(&b);
     buf_free(&start);
     json_decref(list);
+}
+
+static json_t *of(const char *id, const char *incident)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", id, "incident", incident, "world", "s8",
+                     "host", "h", "what", "x");
+}
+
+static void expect_thread(json_t *list, const char *expected)
+{
+    struct tiny t = {0};
+    struct config c = config(&t);
+    struct buf b = {0};
+    struct message m = {list, 0, 0};
+    assert_int_equal(mail_compose(&c, &m, &b, NULL), 0);
+    char *from_ = strstr(b.p, "Message-ID: "), *end = strstr(b.p, "From: ");
+    assert_non_null(from_);
+    *end = '\0';
+    assert_string_equal(from_, expected);
+    buf_free(&b);
+    json_decref(list);
+}
+
+/* One thread for each incident: its first mail has its id, and the others answer to that. */
+static void test_threads(void **state)
+{
+    (void)state;
+    expect_thread(json_pack("[o]", of("a1", "a1")), "Message-ID: <worldkeeper.a1@h>\r\n");
+    expect_thread(json_pack("[o]", of("a2", "a1")), "Message-ID: <worldkeeper.a2@h>\r\n"
+                                                    "In-Reply-To: <worldkeeper.a1@h>\r\n"
+                                                    "References: <worldkeeper.a1@h>\r\n");
+    /* folded: those that follow name the same */
+    expect_thread(json_pack("[o, o]", of("a1", "a1"), of("a2", "a1")),
+                  "Message-ID: <worldkeeper.a2@h>\r\n"
+                  "In-Reply-To: <worldkeeper.a1@h>\r\n"
+                  "References: <worldkeeper.a1@h>\r\n");
+    /* the end of one incident, and all of another */
+    expect_thread(json_pack("[o, o]", of("a2", "a1"), of("b1", "b1")),
+                  "Message-ID: <worldkeeper.b1@h>\r\n"
+                  "In-Reply-To: <worldkeeper.a1@h>\r\n");
+    expect_thread(json_pack("[o, o, o]", of("a2", "a1"), of("b2", "b1"), of("a3", "a1")),
+                  "Message-ID: <worldkeeper.a3@h>\r\n"
+                  "In-Reply-To: <worldkeeper.a1@h>\r\n <worldkeeper.b1@h>\r\n"
+                  "References: <worldkeeper.a1@h>\r\n");
+    /* of an older version, or edited */
+    expect_thread(json_pack("[o]", of("a2", "x>\r\nBcc: y")), "Message-ID: <worldkeeper.a2@h>\r\n");
 }
 
 /* The server: `mode` says what goes wrong. */
@@ -287,7 +333,7 @@ static struct outcome run(const char *mode, bool login)
 {
     struct outcome o = {0};
     struct tiny t;
-    struct buf reply = {0};
+    struct request_result r = {0};
     struct timespec a, b;
     assert_int_equal(tiny_start(&t, smtp_serve, mode), 0);
     struct config c = config(&t);
@@ -298,16 +344,17 @@ static struct outcome run(const char *mode, bool login)
     json_t *list = json_pack("[o]", one(&c, "DOWN"));
     struct message m = {list, 0, 0};
     clock_gettime(CLOCK_MONOTONIC, &a);
-    o.rc = mail_send(&c, &m, &o.accepted, &reply, &o.e);
+    o.rc = mail_request(&c, REQUEST_SEND, &m, &r, &o.e);
+    o.accepted = r.accepted;
     clock_gettime(CLOCK_MONOTONIC, &b);
     o.seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
-    snprintf(o.reply, sizeof o.reply, "%s", reply.p ? reply.p : "");
+    snprintf(o.reply, sizeof o.reply, "%s", r.reply.p ? r.reply.p : "");
     o.said = tiny_stop(&t);
     /* Never longer than the timeout, never a secret in any text. */
     assert_true(o.seconds < 2.5);
     assert_null(strstr(o.e.text, "CANARY"));
     assert_null(strstr(o.reply, "CANARY"));
-    buf_free(&reply);
+    buf_free(&r.reply);
     json_decref(list);
     return o;
 }
@@ -321,7 +368,7 @@ static void test_sent(void **state)
     assert_string_equal(o.reply, "250 2.0.0 taken as 42");
     assert_int_equal(tiny_count(o.said, "RCPT TO:<"), 3);
     assert_int_equal(tiny_count(o.said, "MAIL FROM:<keeper@example.org>"), 1);
-    assert_non_null(strstr(o.said, "Subject: [worldkeeper] s8: DOWN\r\n"));
+    assert_non_null(strstr(o.said, "Subject: s8 DOWN\r\n"));
     free(o.said);
 }
 
@@ -404,13 +451,13 @@ static void test_no_starttls(void **state)
     (void)state;
     struct tiny t;
     struct err e = {0};
-    struct alert_result r = {0};
+    struct request_result r = {0};
     assert_int_equal(tiny_start(&t, smtp_serve, ""), 0);
     struct config c = config(&t);
     c.smtp.starttls = STARTTLS_REQUIRED;
     assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
-    assert_int_equal(r.sent, 0);
+    assert_int_equal(r.accepted, 0);
     snprintf(secret_path, sizeof secret_path, "/tmp/wk-secret-XXXXXX");
     int fd = mkstemp(secret_path);
     assert_true(fd >= 0 && write(fd, PASSWORD "\n", sizeof PASSWORD) > 0);
@@ -422,13 +469,13 @@ static void test_no_starttls(void **state)
     assert_int_equal(e.cls, ERR_REFUSED);
     c.smtp.user = NULL;
     assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), 0);
-    assert_int_equal(r.sent, 1);
+    assert_int_equal(r.accepted, 1);
     char *said = tiny_stop(&t);
     assert_int_equal(tiny_count(said, "AUTH"), 0);
     assert_int_equal(tiny_count(said, "DATA"), 1);
     free(said);
     unlink(secret_path);
-    alert_result_free(&r);
+    buf_free(&r.reply);
 }
 
 static void test_check(void **state)
@@ -439,33 +486,41 @@ static void test_check(void **state)
     struct err e = {0};
     char with_login[] = "smtp://bob:CANARYCANARY@127.0.0.1/", wrong[] = "https://127.0.0.1/CANARY",
          none[] = "127.0.0.1/CANARY";
-    assert_int_equal(alert_check(&c, ALERT_SMTP, &e), 0);
+    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), 0);
     char *bad[] = {with_login, wrong, none};
     for (size_t i = 0; i < 3; i++) {
         c.smtp.url = bad[i];
-        assert_int_equal(alert_check(&c, ALERT_SMTP, &e), -1);
+        assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), -1);
         assert_int_equal(e.cls, ERR_CONFIG);
         assert_true(text_starts(e.text, "[alert.smtp] url: "));
         assert_null(strstr(e.text, "CANARY"));
     }
     c = config(&t);
     c.smtp.to_count = 0;
-    assert_int_equal(alert_check(&c, ALERT_SMTP, &e), -1);
+    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), -1);
     c = config(&t);
     c.smtp.user = user;
-    assert_int_equal(alert_check(&c, ALERT_SMTP, &e), -1);
+    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), -1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_header),    cmocka_unit_test(test_encoded_words),
-        cmocka_unit_test(test_mailbox),        cmocka_unit_test(test_address_header),
-        cmocka_unit_test(test_date),           cmocka_unit_test(test_quoted_printable),
-        cmocka_unit_test(test_whole_mail),     cmocka_unit_test(test_sent),
-        cmocka_unit_test(test_partly_refused), cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_quit_hangs),     cmocka_unit_test(test_login_refused),
-        cmocka_unit_test(test_no_starttls),    cmocka_unit_test(test_check),
+        cmocka_unit_test(test_text_header),
+        cmocka_unit_test(test_encoded_words),
+        cmocka_unit_test(test_mailbox),
+        cmocka_unit_test(test_address_header),
+        cmocka_unit_test(test_date),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_quoted_printable),
+        cmocka_unit_test(test_whole_mail),
+        cmocka_unit_test(test_sent),
+        cmocka_unit_test(test_partly_refused),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_quit_hangs),
+        cmocka_unit_test(test_login_refused),
+        cmocka_unit_test(test_no_starttls),
+        cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,8 +174,8 @@ static void test_round_trip(void **state)
     struct manifest m;
     kit_manifest(&m, "a-000001", 7, 43);
     round_trip(&m);
-    m.start =
-        (struct db_point){.file = "mysql-bin.000042", .pos = 4294967296, .gtid = "0-1-5,1-2-7"};
+    m.start = (struct db_binlog_pos){
+        .file = "mysql-bin.000042", .pos = 4294967296, .gtid = "0-1-5,1-2-7"};
     m.all = true;
     snprintf(m.rejected, sizeof m.rejected, "0 rows in 'users', before 50000");
     struct manifest_table *t = &m.tables[1];

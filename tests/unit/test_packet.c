@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "db/packet.h"
+#include "mysql/packet_limit.h"
 
 #define MIB (1ull << 20)
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -17,15 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "base/file.h"
 #include "fake_clock.h"
+#include "alert_kit.h"
+#include "dir_kit.h"
 #include "open_kit.h"
-#include "report/alert.h"
-#include "report/queue.h"
-
-static char world[] = "s8", url[] = "x";
-static char path[64];
-static int dir = -1;
+#include "notify/alert.h"
+#include "notify/queue.h"
+#include "store/signature.h"
 
 /* Where this is set, who waits for a lock waits no time, and this happens meanwhile. */
 static void (*meanwhile)(void);
@@ -40,45 +38,12 @@ int nanosleep(const struct timespec *t, struct timespec *rest)
     return 0;
 }
 
-static void empty_dir(const char *name)
-{
-    DIR *d = opendir(name);
-    struct dirent *ent;
-    while (d && (ent = readdir(d)))
-        if (strcmp(ent->d_name, ".") != 0 && strcmp(ent->d_name, "..") != 0)
-            if (unlinkat(dirfd(d), ent->d_name, 0) < 0)
-                unlinkat(dirfd(d), ent->d_name, AT_REMOVEDIR);
-    if (d)
-        closedir(d);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/wk-queue-XXXXXX");
-    if (!mkdtemp(path))
-        return -1;
-    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return dir < 0 ? -1 : 0;
-}
-
 static int teardown(void **state)
 {
-    (void)state;
     kit_refuse(NULL, 0, 0);
+    kit_meanwhile.name = NULL;
     meanwhile = NULL;
-    empty_dir(path);
-    close(dir);
-    return rmdir(path);
-}
-
-static const struct config *config(bool smtp, bool webhook)
-{
-    static struct config c;
-    c.name = world;
-    c.smtp.url = smtp ? url : NULL;
-    c.webhook.url = webhook ? url : NULL;
-    return &c;
+    return kit_clean(state);
 }
 
 static void add(const struct config *c, const char *what)
@@ -86,58 +51,53 @@ static void add(const struct config *c, const char *what)
     struct err e = {0};
     struct alert a = {.event = EVENT_DOWN, .what = what};
     json_t *j = alert_compose(c, &a, (wall_t){1769903999000});
-    if (alert_queue_add(c, dir, j, &e) < 0)
+    uint64_t number;
+    if (queue_add(c, kit_dir, j, &number, &e) < 0)
         fail_msg("%s", e.text);
     json_decref(j);
 }
 
-static void put(const char *name, const char *text)
-{
-    assert_int_equal(file_publish(dir, name, text, strlen(text), 0600, NULL), 0);
-}
-
-static bool there(const char *name)
-{
-    return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static int waiting(enum alert_channel ch)
 {
-    return alert_queue_waiting(dir, ch, NULL);
+    return queue_waiting(kit_dir, ch, NULL);
 }
 
-/* Loads a batch and compares: the texts in order, joined by blanks, and the counts. */
+/* Loads and compares: the texts for the channel in order, joined by blanks, and its counts. */
 static uint64_t expect(const struct config *c, enum alert_channel ch, const char *texts,
                        unsigned dropped, unsigned damaged)
 {
-    struct queue_batch b;
+    struct queue_kept k;
     struct err e = {0};
     struct buf got = {0};
-    if (queue_load(c, dir, ch, &b, &e) < 0)
+    uint64_t upto = 0;
+    if (queue_load(c, kit_dir, &k, &e) < 0)
         fail_msg("%s", e.text);
-    buf_adds(&got, "");
-    for (size_t i = 0; i < json_array_size(b.alerts); i++)
-        buf_printf(&got, "%s%s", i ? " " : "",
-                   json_string_value(json_object_get(json_array_get(b.alerts, i), "what")));
+    json_t *due = json_array();
+    for (size_t i = 0; i < json_array_size(k.alerts); i++)
+        if (k.number[i] > k.channel[ch].mark) {
+            json_array_append(due, json_array_get(k.alerts, i));
+            upto = k.number[i];
+        }
+    kit_names(&got, due);
+    json_decref(due);
     assert_string_equal(got.p, texts);
-    assert_int_equal(b.dropped, dropped);
-    assert_int_equal(b.damaged, damaged);
-    uint64_t upto = b.upto;
+    assert_int_equal(k.channel[ch].dropped, dropped);
+    assert_int_equal(k.channel[ch].damaged, damaged);
     buf_free(&got);
-    queue_batch_free(&b);
+    queue_kept_free(&k);
     return upto;
 }
 
 static void done(const struct config *c, enum alert_channel ch, uint64_t upto)
 {
-    assert_int_equal(queue_done(c, dir, ch, upto, NULL), 0);
+    assert_int_equal(queue_done(c, kit_dir, ch, upto, NULL), 0);
 }
 
 /* First of all, because fault points are read once per process. */
 static void test_killed_after_queued(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     pid_t pid = fork();
     if (pid == 0) {
         setenv("WORLDKEEPER_FAULT", "alert.queued=kill", 1);
@@ -155,53 +115,53 @@ static void test_killed_after_queued(void **state)
 static void test_order_and_marks(void **state)
 {
     (void)state;
-    const struct config *c = config(true, true);
+    const struct config *c = kit_config(true, true);
     struct stat st;
     add(c, "one");
     add(c, "two");
-    assert_true(there("000000000001.json") && there("000000000002.json"));
-    assert_int_equal(fstatat(dir, "000000000001.json", &st, 0), 0);
+    assert_true(kit_there("000000000001.json") && kit_there("000000000002.json"));
+    assert_int_equal(fstatat(kit_dir, "000000000001.json", &st, 0), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(waiting(ALERT_SMTP), 2);
     uint64_t upto = expect(c, ALERT_SMTP, "one two", 0, 0);
     add(c, "three"); /* while the message was on its way */
     done(c, ALERT_SMTP, upto);
-    assert_true(there("000000000001.json")); /* the other channel has not got it */
+    assert_true(kit_there("000000000001.json")); /* the other channel has not got it */
     assert_int_equal(waiting(ALERT_SMTP), 1);
     assert_int_equal(waiting(ALERT_WEBHOOK), 3);
     done(c, ALERT_WEBHOOK, expect(c, ALERT_WEBHOOK, "one two three", 0, 0));
-    assert_false(there("000000000001.json") || there("000000000002.json"));
+    assert_false(kit_there("000000000001.json") || kit_there("000000000002.json"));
     done(c, ALERT_SMTP, expect(c, ALERT_SMTP, "three", 0, 0));
-    assert_false(there("000000000003.json"));
+    assert_false(kit_there("000000000003.json"));
     assert_int_equal(waiting(ALERT_SMTP), 0);
     expect(c, ALERT_SMTP, "", 0, 0);
     add(c, "four"); /* numbers go on with an empty queue too */
-    assert_true(there("000000000004.json"));
+    assert_true(kit_there("000000000004.json"));
     expect(c, ALERT_WEBHOOK, "four", 0, 0);
 }
 
 static void test_no_channel(void **state)
 {
     (void)state;
-    add(config(false, false), "nobody");
-    assert_false(there("000000000001.json"));
+    add(kit_config(false, false), "nobody");
+    assert_false(kit_there("000000000001.json"));
     assert_int_equal(waiting(ALERT_SMTP), 0);
 }
 
 static void test_new_channel(void **state)
 {
     (void)state;
-    add(config(true, false), "old");
-    const struct config *c = config(true, true);
+    add(kit_config(true, false), "old");
+    const struct config *c = kit_config(true, true);
     assert_int_equal(waiting(ALERT_WEBHOOK), 0);
     expect(c, ALERT_WEBHOOK, "", 0, 0);
     add(c, "new");
     expect(c, ALERT_WEBHOOK, "new", 0, 0);
     expect(c, ALERT_SMTP, "old new", 0, 0);
     /* Off for a while, then on again: what came meanwhile is not for it. */
-    add(config(false, true), "meanwhile");
-    assert_false(there("smtp.done"));
-    c = config(true, true);
+    add(kit_config(false, true), "meanwhile");
+    assert_false(kit_there("smtp.done"));
+    c = kit_config(true, true);
     add(c, "back");
     expect(c, ALERT_SMTP, "back", 0, 0);
     expect(c, ALERT_WEBHOOK, "new meanwhile back", 0, 0);
@@ -210,23 +170,23 @@ static void test_new_channel(void **state)
 static void test_full_queue(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     add(c, "first");
     for (int i = 2; i <= ALERT_QUEUE_MAX + 10; i++) {
         char name[32];
         snprintf(name, sizeof name, "%012d.json", i);
-        put(name, "{\"what\":\"x\"}");
+        kit_text(name, "{\"what\":\"x\"}");
     }
     add(c, "last");
-    assert_false(there("000000000011.json"));
-    assert_true(there("000000000012.json"));
+    assert_false(kit_there("000000000011.json"));
+    assert_true(kit_there("000000000012.json"));
     assert_int_equal(waiting(ALERT_SMTP), ALERT_QUEUE_MAX);
-    struct queue_batch b;
-    assert_int_equal(queue_load(c, dir, ALERT_SMTP, &b, NULL), 0);
-    assert_int_equal(json_array_size(b.alerts), ALERT_QUEUE_MAX);
-    assert_int_equal(b.dropped, 11);
-    done(c, ALERT_SMTP, b.upto);
-    queue_batch_free(&b);
+    struct queue_kept k;
+    assert_int_equal(queue_load(c, kit_dir, &k, NULL), 0);
+    assert_int_equal(json_array_size(k.alerts), ALERT_QUEUE_MAX);
+    assert_int_equal(k.channel[ALERT_SMTP].dropped, 11);
+    done(c, ALERT_SMTP, k.number[ALERT_QUEUE_MAX - 1]);
+    queue_kept_free(&k);
     add(c, "later");
     expect(c, ALERT_SMTP, "later", 0, 0);
 }
@@ -234,23 +194,23 @@ static void test_full_queue(void **state)
 static void test_damaged_files(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     char *big = malloc(100001);
     memset(big, ' ', 100000);
     big[100000] = '\0';
     add(c, "one");
-    put("000000000002.json", "");
-    put("000000000003.json", "{\"what\":\"cut");
-    put("000000000004.json", "[1,2]");
-    put("000000000005.json", "{\"what\":5}");
-    put("000000000006.json", big);
-    assert_int_equal(symlinkat("/etc/hostname", dir, "000000000007.json"), 0);
-    assert_int_equal(mkfifoat(dir, "000000000008.json", 0600), 0);
-    assert_int_equal(mkdirat(dir, "000000000009.json", 0700), 0);
+    kit_text("000000000002.json", "");
+    kit_text("000000000003.json", "{\"what\":\"cut");
+    kit_text("000000000004.json", "[1,2]");
+    kit_text("000000000005.json", "{\"what\":5}");
+    kit_text("000000000006.json", big);
+    assert_int_equal(symlinkat("/etc/hostname", kit_dir, "000000000007.json"), 0);
+    assert_int_equal(mkfifoat(kit_dir, "000000000008.json", 0600), 0);
+    assert_int_equal(mkdirat(kit_dir, "000000000009.json", 0700), 0);
     add(c, "ten");
     uint64_t upto = expect(c, ALERT_SMTP, "one ten", 8, 8);
-    assert_true(there("000000000002.json.bad") && there("000000000009.json.bad"));
-    assert_false(there("000000000002.json") || there("000000000009.json"));
+    assert_true(kit_there("000000000002.json.bad") && kit_there("000000000009.json.bad"));
+    assert_false(kit_there("000000000002.json") || kit_there("000000000009.json"));
     expect(c, ALERT_SMTP, "one ten", 8, 8); /* told until it is delivered */
     done(c, ALERT_SMTP, upto);
     add(c, "eleven");
@@ -258,14 +218,14 @@ static void test_damaged_files(void **state)
     free(big);
 }
 
-/* Only a damaged one waits: nothing to send yet, told with the next. */
+/* Only a damaged one waits: nothing to send yet, reported with the next. */
 static void test_damaged_alone(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     add(c, "one");
-    put("000000000001.json", "garbage");
-    expect(c, ALERT_SMTP, "", 0, 0);
+    kit_text("000000000001.json", "garbage");
+    expect(c, ALERT_SMTP, "", 1, 1);
     assert_int_equal(waiting(ALERT_SMTP), 0);
     add(c, "two");
     expect(c, ALERT_SMTP, "two", 1, 1);
@@ -274,60 +234,61 @@ static void test_damaged_alone(void **state)
 static void test_few_bad_ones_stay(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     add(c, "one");
     for (int i = 2; i < 32; i++) {
         char name[40];
         snprintf(name, sizeof name, "%012d.json.bad", i);
-        put(name, "x");
+        kit_text(name, "x");
     }
-    expect(c, ALERT_SMTP, "one", 0, 0);
-    assert_false(there("000000000021.json.bad"));
-    assert_true(there("000000000022.json.bad"));
+    expect(c, ALERT_SMTP, "one", 30, 30);
+    assert_false(kit_there("000000000021.json.bad"));
+    assert_true(kit_there("000000000022.json.bad"));
     add(c, "later"); /* never a number that a file set aside had */
-    assert_true(there("000000000032.json"));
+    assert_true(kit_there("000000000032.json"));
 }
 
 static void test_leftovers(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
-    put("README", "x");
-    put("12.json", "x");
-    put("0000000000001.json", "x");
-    put(".000000000002.json.12.new", "half");
-    put(".smtp.done.12.new", "half");
+    const struct config *c = kit_config(true, false);
+    kit_text("README", "x");
+    kit_text("12.json", "x");
+    kit_text("0000000000001.json", "x");
+    kit_text(".000000000002.json.12.new", "half");
+    kit_text(".smtp.done.12.new", "half");
     add(c, "one");
     done(c, ALERT_SMTP, expect(c, ALERT_SMTP, "one", 0, 0));
-    assert_true(there("README") && there("12.json") && there("0000000000001.json"));
+    assert_true(kit_there("README") && kit_there("12.json") && kit_there("0000000000001.json"));
     /* Killed between the mark and the removal: nothing is sent twice, the file goes. */
     add(c, "two");
-    put("smtp.done", "000000000002\n");
+    kit_text("smtp.done", "000000000002\n");
     expect(c, ALERT_SMTP, "", 0, 0);
-    assert_false(there("000000000002.json"));
+    assert_false(kit_there("000000000002.json"));
 }
 
 static void test_strange_marks(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     add(c, "one");
     add(c, "two");
-    put("smtp.done", "");
+    kit_text("smtp.done", "");
     expect(c, ALERT_SMTP, "one two", 0, 0); /* rather twice than never */
-    put("smtp.done", "000000000001 and more\n");
+    kit_text("smtp.done", "000000000001 and more\n");
     expect(c, ALERT_SMTP, "one two", 0, 0);
-    put("smtp.done", "000000000001\n");
+    kit_text("smtp.done", "000000000001\n");
     expect(c, ALERT_SMTP, "two", 0, 0);
-    put("smtp.done", "000000000900\n"); /* from an older copy of the directory */
+    kit_text("smtp.done", "000000000900\n"); /* from an older copy of the directory */
     expect(c, ALERT_SMTP, "", 0, 0);
     add(c, "three");
-    assert_true(there("000000000901.json"));
+    assert_true(kit_there("000000000901.json"));
     expect(c, ALERT_SMTP, "three", 0, 0);
-    put("smtp.done", "999999999999\n");
+    kit_text("smtp.done", "999999999999\n");
     struct err e = {0};
     json_t *j = json_object();
-    assert_int_equal(alert_queue_add(c, dir, j, &e), -1);
+    uint64_t number;
+    assert_int_equal(queue_add(c, kit_dir, j, &number, &e), -1);
     assert_int_equal(e.cls, ERR_DAMAGED);
     json_decref(j);
 }
@@ -338,7 +299,7 @@ static void test_many_writers(void **state)
 {
     (void)state;
     enum { WRITERS = 4, EACH = 15 };
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     pid_t pid[WRITERS];
     for (int w = 0; w < WRITERS; w++) {
         pid[w] = fork();
@@ -350,13 +311,14 @@ static void test_many_writers(void **state)
     }
     size_t got = 0;
     for (int tries = 0; got < (size_t)WRITERS * EACH && tries < 2000; tries++) {
-        struct queue_batch b;
-        assert_int_equal(queue_load(c, dir, ALERT_SMTP, &b, NULL), 0);
-        assert_int_equal(b.dropped, 0);
-        got += json_array_size(b.alerts);
-        if (json_array_size(b.alerts))
-            done(c, ALERT_SMTP, b.upto);
-        queue_batch_free(&b);
+        struct queue_kept k;
+        assert_int_equal(queue_load(c, kit_dir, &k, NULL), 0);
+        assert_int_equal(k.channel[ALERT_SMTP].dropped, 0);
+        size_t now = json_array_size(k.alerts);
+        got += now;
+        if (now)
+            done(c, ALERT_SMTP, k.number[now - 1]);
+        queue_kept_free(&k);
         usleep(2000);
     }
     for (int w = 0; w < WRITERS; w++) {
@@ -375,17 +337,18 @@ static int try_add(const struct config *c, const char *what, struct err *e)
     struct alert a = {.event = EVENT_DOWN, .what = what};
     json_t *j = alert_compose(c, &a, (wall_t){1769903999000});
     *e = (struct err){0};
-    int rc = alert_queue_add(c, dir, j, e);
+    uint64_t number;
+    int rc = queue_add(c, kit_dir, j, &number, e);
     json_decref(j);
     return rc;
 }
 
 static int try_load(const struct config *c, struct err *e)
 {
-    struct queue_batch b;
+    struct queue_kept k;
     *e = (struct err){0};
-    int rc = queue_load(c, dir, ALERT_SMTP, &b, e);
-    queue_batch_free(&b);
+    int rc = queue_load(c, kit_dir, &k, e);
+    queue_kept_free(&k);
     return rc;
 }
 
@@ -395,23 +358,23 @@ static int try_load(const struct config *c, struct err *e)
 static void test_full_disk(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e;
     add(c, "one");
-    assert_true(there("reserve"));
+    assert_true(kit_there("reserve"));
     kit_refuse(".000000000002.json.", ENOSPC, 1);
     add(c, "two");
-    assert_true(there("reserve")); /* there is room again, it seems */
+    assert_true(kit_there("reserve")); /* there is room again, it seems */
     kit_refuse(".000000000003.json.", ENOSPC, ALWAYS);
     assert_int_equal(try_add(c, "three", &e), -1);
     assert_int_equal(e.cls, ERR_NOSPACE);
     assert_non_null(strstr(e.text, "alert not queued"));
-    assert_false(there("reserve"));
+    assert_false(kit_there("reserve"));
     kit_refuse(".000000000003.json.", ENOSPC, 1);
     assert_int_equal(try_add(c, "three", &e), -1); /* nothing left to give up */
     kit_refuse("reserve", ENOSPC, ALWAYS);
     add(c, "three"); /* an alert without room for the next is an alert all the same */
-    assert_false(there("reserve"));
+    assert_false(kit_there("reserve"));
     expect(c, ALERT_SMTP, "one two three", 0, 0);
 }
 
@@ -419,29 +382,29 @@ static void test_full_disk(void **state)
 static void test_mark_on_a_full_disk(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e = {0};
     add(c, "one");
     uint64_t upto = expect(c, ALERT_SMTP, "one", 0, 0);
     kit_refuse(".smtp.done.", ENOSPC, ALWAYS);
     done(c, ALERT_SMTP, upto);
     expect(c, ALERT_SMTP, "", 0, 0);
-    assert_int_equal(unlinkat(dir, "smtp.done", 0), 0);
-    assert_int_equal(queue_done(c, dir, ALERT_SMTP, upto, &e), -1);
+    assert_int_equal(unlinkat(kit_dir, "smtp.done", 0), 0);
+    assert_int_equal(queue_done(c, kit_dir, ALERT_SMTP, upto, &e), -1);
     assert_int_equal(e.cls, ERR_NOSPACE);
-    assert_int_equal(queue_done(c, dir, ALERT_SMTP, upto, NULL), -1);
+    assert_int_equal(queue_done(c, kit_dir, ALERT_SMTP, upto, NULL), -1);
 }
 
 static void test_mark_in_the_way(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e = {0};
-    assert_int_equal(mkdirat(dir, "smtp.done", 0700), 0);
+    assert_int_equal(mkdirat(kit_dir, "smtp.done", 0700), 0);
     assert_int_equal(try_add(c, "one", &e), -1);
     assert_int_equal(e.num, EISDIR);
     assert_int_equal(try_load(c, &e), -1);
-    assert_int_equal(queue_done(c, dir, ALERT_SMTP, 1, &e), -1);
+    assert_int_equal(queue_done(c, kit_dir, ALERT_SMTP, 1, &e), -1);
 }
 
 /* That a mark cannot be read now is no reason to send all anew, or to remove what it covers. */
@@ -449,7 +412,7 @@ static void test_mark_unreadable(void **state)
 {
     (void)state;
     static const int nums[] = {EMFILE, ENFILE, EACCES};
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e = {0};
     add(c, "one");
     add(c, "two");
@@ -459,14 +422,14 @@ static void test_mark_unreadable(void **state)
         assert_int_equal(try_load(c, &e), -1);
         assert_int_equal(e.num, nums[i]);
         assert_int_equal(try_add(c, "three", &e), -1);
-        assert_int_equal(alert_queue_waiting(dir, ALERT_SMTP, NULL), -1);
+        assert_int_equal(queue_waiting(kit_dir, ALERT_SMTP, NULL), -1);
     }
     kit_refuse("smtp.done", EMFILE, ALWAYS);
     done(c, ALERT_SMTP, 2);
-    assert_true(there("000000000002.json")); /* tidied away the next time */
+    assert_true(kit_there("000000000002.json")); /* tidied away the next time */
     kit_refuse(NULL, 0, 0);
     expect(c, ALERT_SMTP, "", 0, 0);
-    assert_false(there("000000000002.json"));
+    assert_false(kit_there("000000000002.json"));
 }
 
 /* The first alert of a channel makes its mark; the other's may be what cannot be read. */
@@ -474,36 +437,35 @@ static void test_other_mark_unreadable(void **state)
 {
     (void)state;
     struct err e = {0};
-    const struct config *c = config(true, true);
+    const struct config *c = kit_config(true, true);
     kit_refuse("webhook.done", EMFILE, ALWAYS);
     assert_int_equal(try_load(c, &e), -1);
     assert_int_equal(e.num, EMFILE);
-    assert_false(there("smtp.done"));
-    c = config(true, false);
-    kit_refuse(NULL, 0, 0);
+    assert_false(kit_there("smtp.done"));
+    assert_int_equal(try_add(c, "one", &e), -1);
+    assert_false(kit_there("000000000001.json"));
+    c = kit_config(true, false); /* the mark of a channel that is off does not matter */
     add(c, "one");
-    kit_refuse("webhook.done", EMFILE, ALWAYS);
-    assert_int_equal(try_add(c, "two", &e), -1);
-    assert_false(there("000000000002.json"));
+    expect(c, ALERT_SMTP, "one", 0, 0);
 }
 
 /* Out of descriptors: the alert is whole, and waits. */
 static void test_alert_unreadable_now(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     add(c, "one");
     add(c, "two");
     kit_refuse("000000000001.json", EMFILE, 1);
     expect(c, ALERT_SMTP, "two", 1, 0);
-    assert_true(there("000000000001.json"));
+    assert_true(kit_there("000000000001.json"));
     expect(c, ALERT_SMTP, "one two", 0, 0);
 }
 
 static void test_lock_on_a_full_disk(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e = {0};
     kit_refuse("lock", ENOSPC, ALWAYS);
     add(c, "one"); /* the directory is locked instead */
@@ -518,12 +480,12 @@ static void test_lock_on_a_full_disk(void **state)
 static void test_lock_of_another_kind(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e = {0};
-    assert_int_equal(mkdirat(dir, "lock", 0700), 0);
+    assert_int_equal(mkdirat(kit_dir, "lock", 0700), 0);
     assert_int_equal(try_add(c, "one", &e), -1);
-    assert_int_equal(unlinkat(dir, "lock", AT_REMOVEDIR), 0);
-    assert_int_equal(symlinkat("/tmp/wk-queue-elsewhere", dir, "lock"), 0);
+    assert_int_equal(unlinkat(kit_dir, "lock", AT_REMOVEDIR), 0);
+    assert_int_equal(symlinkat("/tmp/wk-queue-elsewhere", kit_dir, "lock"), 0);
     assert_int_equal(try_add(c, "one", &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
     assert_int_equal(access("/tmp/wk-queue-elsewhere", F_OK), -1);
@@ -540,10 +502,10 @@ static void let_go(void)
 static void test_lock_held(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e = {0};
     add(c, "one");
-    held = openat(dir, "lock", O_RDWR | O_CLOEXEC);
+    held = openat(kit_dir, "lock", O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(held, LOCK_EX), 0);
     meanwhile = let_go;
     naps = 1000;
@@ -561,7 +523,7 @@ static void test_lock_held(void **state)
 static void test_directory_unreadable(void **state)
 {
     (void)state;
-    const struct config *c = config(true, false);
+    const struct config *c = kit_config(true, false);
     struct err e = {0};
     add(c, "one");
     kit_refuse(".", EMFILE, 1);
@@ -571,14 +533,122 @@ static void test_directory_unreadable(void **state)
     assert_int_equal(try_add(c, "two", &e), -1);
     kit_refuse(".", EMFILE, 1);
     assert_int_equal(waiting(ALERT_SMTP), -1);
-    int file = openat(dir, "lock", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(alert_queue_waiting(file, ALERT_SMTP, &e), -1);
+    int file = openat(kit_dir, "lock", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(queue_waiting(file, ALERT_SMTP, &e), -1);
     assert_int_equal(e.num, ENOTDIR);
     close(file);
     expect(c, ALERT_SMTP, "one", 0, 0);
 }
 
-#define QUEUE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+/* ---- what others put there ---- */
+
+static unsigned refused(const struct config *c, const char *why)
+{
+    struct queue_kept k;
+    assert_int_equal(queue_load(c, kit_dir, &k, NULL), 0);
+    unsigned n = k.refused;
+    if (!strstr(k.why, why))
+        fail_msg("%s", k.why);
+    for (size_t i = 0; i < json_array_size(k.alerts); i++)
+        assert_null(json_object_get(json_array_get(k.alerts, i), "hmac"));
+    queue_kept_free(&k);
+    return n;
+}
+
+/* Without a key: only files that this user made for itself. */
+static void test_not_our_file(void **state)
+{
+    (void)state;
+    const struct config *c = kit_config(true, false);
+    add(c, "one");
+    add(c, "two");
+    add(c, "three");
+    assert_int_equal(fchmodat(kit_dir, "000000000001.json", 0644, 0), 0);
+    assert_int_equal(linkat(kit_dir, "000000000002.json", kit_dir, "other", 0), 0);
+    assert_int_equal(refused(c, "000000000001.json is not a file of our own"), 2);
+    assert_true(kit_there("000000000001.json.bad") && kit_there("000000000002.json.bad"));
+    expect(c, ALERT_SMTP, "three", 2, 2);
+    if (geteuid() == 0) {
+        assert_int_equal(fchownat(kit_dir, "000000000003.json", 65534, 65534, 0), 0);
+        assert_int_equal(refused(c, "000000000003.json"), 1);
+    }
+}
+
+static void plant(void)
+{
+    kit_text("planted", "{\"what\":\"planted\"}");
+    assert_int_equal(fchmodat(kit_dir, "planted", 0644, 0), 0);
+    assert_int_equal(renameat(kit_dir, "planted", kit_dir, "000000000001.json"), 0);
+}
+
+/* The file that is checked is the one that is read, whatever the name leads to a moment later. */
+static void test_exchanged_before_it_is_opened(void **state)
+{
+    (void)state;
+    const struct config *c = kit_config(true, false);
+    add(c, "one");
+    add(c, "two");
+    kit_meanwhile.happens = plant;
+    kit_meanwhile.name = "000000000001.json";
+    assert_int_equal(refused(c, "000000000001.json is not a file of our own"), 1);
+    assert_null(kit_meanwhile.name);
+    expect(c, ALERT_SMTP, "two", 1, 1);
+}
+
+/* An alert of another world, moved here: its signature is good where both worlds have one key. */
+static void test_of_another_world(void **state)
+{
+    (void)state;
+    char key_path[] = "/tmp/wk-key-XXXXXX", other[] = "s9";
+    int fd = mkstemp(key_path);
+    struct config plain = *kit_config(true, false), signing = plain, theirs = plain;
+    struct err e = {0};
+    assert_true(fd >= 0 && write(fd, "0123456789abcdef0123456789abcdef\n", 33) == 33);
+    close(fd);
+    theirs.name = other;
+    signing.hmac_key_file = key_path;
+    for (int i = 0; i < 2; i++) {
+        const struct config *ours = i ? &signing : &plain;
+        assert_int_equal(signature_open(ours, &e), i);
+        add(ours, "one");
+        add(&theirs, "of s9");
+        add(ours, "two");
+        assert_int_equal(refused(ours, "is an alert of world s9"), 1);
+        expect(ours, ALERT_SMTP, "one two", 1, 1);
+        kit_clean(state);
+    }
+    struct config none = *kit_config(true, false);
+    assert_int_equal(signature_open(&none, &e), 1);
+    unlink(key_path);
+}
+
+/* With a key: only what was signed by it, under the name that it was signed with. */
+static void test_signed(void **state)
+{
+    (void)state;
+    char key_path[] = "/tmp/wk-key-XXXXXX";
+    int fd = mkstemp(key_path);
+    struct config keyed = *kit_config(true, false), none = keyed;
+    struct err e = {0};
+    struct stat st;
+    assert_true(fd >= 0 && write(fd, "0123456789abcdef0123456789abcdef\n", 33) == 33);
+    close(fd);
+    keyed.hmac_key_file = key_path;
+    add(&none, "unsigned");
+    assert_int_equal(signature_open(&keyed, &e), 1);
+    add(&keyed, "two");
+    add(&keyed, "three");
+    add(&keyed, "four");
+    kit_text("000000000005.json", "{\"what\":\"planted\",\"hmac\":\"00\"}");
+    assert_int_equal(renameat(kit_dir, "000000000003.json", kit_dir, "000000000006.json"), 0);
+    assert_int_equal(refused(&keyed, "000000000001.json has no HMAC"), 3);
+    expect(&keyed, ALERT_SMTP, "two four", 4, 3);
+    assert_int_equal(fstatat(kit_dir, "000000000006.json.bad", &st, 0), 0);
+    assert_int_equal(signature_open(&none, &e), 1);
+    unlink(key_path);
+}
+
+#define QUEUE_TEST(f) cmocka_unit_test_teardown(f, teardown)
 
 int main(void)
 {
@@ -604,6 +674,10 @@ int main(void)
         QUEUE_TEST(test_lock_of_another_kind),
         QUEUE_TEST(test_lock_held),
         QUEUE_TEST(test_directory_unreadable),
+        QUEUE_TEST(test_not_our_file),
+        QUEUE_TEST(test_exchanged_before_it_is_opened),
+        QUEUE_TEST(test_of_another_world),
+        QUEUE_TEST(test_signed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }

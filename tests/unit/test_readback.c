@@ -34,6 +34,7 @@ static uint64_t some(uint64_t limit)
 static void keep(struct dump *d)
 {
     d->data = kit_get("dump", &d->len);
+    kit_list_parts(&d->m, "dump", MANIFEST_PART);
     assert_non_null(d->data);
     assert_int_equal(d->len, d->m.file_size);
 }
@@ -124,7 +125,9 @@ struct writing {
     struct readback *back;
     const struct dump *d;
     int fd;
-    size_t done;
+    size_t region; /* of the file, the next one to be told of */
+    uint64_t in_region;
+    size_t part, done;
     size_t wrong; /* place of a byte that gets there with another bit; 0: none */
 };
 
@@ -137,6 +140,26 @@ static void begin(struct writing *w, const struct dump *d)
         fail_msg("%s", e.text);
 }
 
+/* The parts that end at `to` or before: they are known once they are written. */
+static void tell_parts(struct writing *w, size_t to)
+{
+    const struct manifest *m = &w->d->m;
+    while (w->part < m->parts.count) {
+        struct parts_region r = parts_region(m, w->region);
+        uint64_t left = r.to - r.from - w->in_region;
+        uint32_t length = left < m->parts.bytes ? (uint32_t)left : m->parts.bytes;
+        if (r.from + w->in_region + length > to)
+            return;
+        if (length)
+            readback_part(w->back, length, m->parts.sha256[w->part++]);
+        w->in_region += length;
+        if (w->in_region == r.to - r.from) {
+            w->region++;
+            w->in_region = 0;
+        }
+    }
+}
+
 static void grow(struct writing *w, size_t to)
 {
     if (to > w->d->len)
@@ -147,6 +170,7 @@ static void grow(struct writing *w, size_t to)
         assert_int_equal(pwrite(w->fd, &byte, 1, (off_t)w->wrong), 1);
     }
     w->done = to;
+    tell_parts(w, to);
     readback_grown(w->back, to);
 }
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/real.h"
+#include "sql/double_format.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -48,7 +48,7 @@ static void test_form(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char out[REAL_MAX];
-        assert_int_equal(real_text(cases[i].value, out), strlen(cases[i].text));
+        assert_int_equal(double_text(cases[i].value, out), strlen(cases[i].text));
         assert_string_equal(out, cases[i].text);
     }
 }
@@ -70,7 +70,7 @@ static size_t digits_of(const char *s, char out[40])
 static void check(double value)
 {
     char out[REAL_MAX], shorter[40], ours[40], theirs[40];
-    size_t len = real_text(value, out);
+    size_t len = double_text(value, out);
     assert_true(len < REAL_MAX && strlen(out) == len);
     assert_true(memcmp(&value, &(double){strtod(out, NULL)}, sizeof value) == 0);
     size_t n = digits_of(out, ours);

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/choices.h"
-#include "db/scan.h"
+#include "sql/enum_members.h"
+#include "mysql/scan.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static void test_members(void **state)
 {
     (void)state;
-    struct db_choices c;
-    assert_int_equal(db_choices_parse("enum('a','it''s','back\\\\slash','','x,y','\\0\\n\\r')", &c),
-                     0);
+    struct enum_members c;
+    assert_int_equal(
+        enum_members_parse("enum('a','it''s','back\\\\slash','','x,y','\\0\\n\\r')", &c), 0);
     static const struct {
         const char *text;
         size_t len;
@@ -30,42 +30,42 @@ static void test_members(void **state)
         assert_int_equal(c.lengths[i], members[i].len);
         assert_memory_equal(c.list[i], members[i].text, members[i].len);
     }
-    db_choices_free(&c);
+    enum_members_free(&c);
     static const char *const broken[] = {
         "int(11)", "enum(", "enum('a'", "enum('a", "set('a',)", "enum('a') charset x", "enum(a)"};
     for (size_t i = 0; i < COUNT(broken); i++) {
-        assert_int_equal(db_choices_parse(broken[i], &c), -1);
-        db_choices_free(&c);
+        assert_int_equal(enum_members_parse(broken[i], &c), -1);
+        enum_members_free(&c);
     }
 }
 
 static void test_numbers(void **state)
 {
     (void)state;
-    struct db_choices c;
+    struct enum_members c;
     uint64_t n;
-    assert_int_equal(db_choices_parse("enum('a','A','b,c')", &c), 0);
-    assert_int_equal(db_choices_find(&c, "A", 1, &n), 0);
+    assert_int_equal(enum_members_parse("enum('a','A','b,c')", &c), 0);
+    assert_int_equal(enum_members_find(&c, "A", 1, &n), 0);
     assert_int_equal(n, 2);
-    assert_int_equal(db_choices_find(&c, "b,c", 3, &n), 0);
+    assert_int_equal(enum_members_find(&c, "b,c", 3, &n), 0);
     assert_int_equal(n, 3);
-    assert_int_equal(db_choices_find(&c, "", 0, &n), 0);
+    assert_int_equal(enum_members_find(&c, "", 0, &n), 0);
     assert_int_equal(n, 0);
-    assert_int_equal(db_choices_find(&c, "b", 1, &n), -1);
-    db_choices_free(&c);
+    assert_int_equal(enum_members_find(&c, "b", 1, &n), -1);
+    enum_members_free(&c);
 
     struct buf type = {0};
     for (int i = 0; i < 64; i++)
         buf_printf(&type, "%s'm%d'", i ? "," : "set(", i);
     buf_addc(&type, ')');
-    assert_int_equal(db_choices_parse(type.p, &c), 0);
-    assert_int_equal(db_choices_find(&c, "m0,m63", 6, &n), 0);
+    assert_int_equal(enum_members_parse(type.p, &c), 0);
+    assert_int_equal(enum_members_find(&c, "m0,m63", 6, &n), 0);
     assert_true(n == (UINT64_C(1) << 63 | 1));
-    assert_int_equal(db_choices_find(&c, "", 0, &n), 0);
+    assert_int_equal(enum_members_find(&c, "", 0, &n), 0);
     assert_int_equal(n, 0);
-    assert_int_equal(db_choices_find(&c, "m0,", 3, &n), -1);
-    assert_int_equal(db_choices_find(&c, "m0,no", 5, &n), -1);
-    db_choices_free(&c);
+    assert_int_equal(enum_members_find(&c, "m0,", 3, &n), -1);
+    assert_int_equal(enum_members_find(&c, "m0,no", 5, &n), -1);
+    enum_members_free(&c);
     buf_free(&type);
 }
 

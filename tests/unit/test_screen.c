@@ -14,10 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "fake_clock.h"
-#include "screen.h"
-#include "screen_draw.h"
+#include "cli/screen.h"
+#include "cli/draw.h"
 
 /* Standard output and standard error while a test looks at them. */
 static struct {
@@ -117,7 +117,7 @@ static const char *result_of(const char *action, const char *text)
 {
     json_t *o = parse(text);
     capture_files(0, 0);
-    screen_result(action, o);
+    screen_result(action_find(action), o);
     end();
     json_decref(o);
     return cap.shown[0].p;
@@ -292,7 +292,7 @@ static void test_quiet(void **state)
     capture_files(1, 0);
     event(READING("0", "0"));
     event("{\"note\":\"a note\"}");
-    screen_result("dump", o);
+    screen_result(ACTION_DUMP, o);
     screen_done();
     end();
     assert_string_equal(cap.shown[0].p, "");
@@ -306,11 +306,11 @@ static void test_note(void **state)
     (void)state;
     capture_terminal(80);
     event(READING("1000", "2000"));
-    event("{\"note\":\"dump x passed over: it is \\u001b[31mbroken\"}");
+    event("{\"note\":\"dump x skipped: it is \\u001b[31mbroken\"}");
     end();
     SEES("\r\033[K");
-    SEES("dump x passed over: it is ?[31mbroken");
-    const char *note = strstr(cap.shown[0].p, "passed over");
+    SEES("dump x skipped: it is ?[31mbroken");
+    const char *note = strstr(cap.shown[0].p, "skipped");
     assert_non_null(strstr(note, "reading planet"));
 }
 
@@ -325,7 +325,7 @@ static void test_names_are_cleaned(void **state)
     json_t *o =
         parse("{\"dumps\":[{\"name\":\"n\\u001b[2J\",\"whole\":false,\"reason\":\"r\\n\"}]}");
     capture_files(0, 0);
-    screen_result("verify", o);
+    screen_result(ACTION_VERIFY, o);
     end();
     assert_null(strchr(cap.shown[0].p, '\033'));
     json_decref(o);
@@ -410,15 +410,23 @@ static void test_restore(void **state)
     (void)state;
     result_of("restore",
               "{\"dump\":\"d\",\"rows\":3000,\"tables\":1,\"seconds\":4.2,"
-              "\"lost_seconds\":843,\"conflict_rows\":2,\"conflict_file\":\"conflict-x\","
+              "\"lost_seconds_max\":843,\"lost\":\"at most 14m 03s "
+              "lost\",\"conflict_rows\":2,\"conflict_file\":\"/d/conflict-x\","
+              "\"conflict_from\":\"2026-01-01T00:00:00Z\",\"conflict_to\":\"2026-01-01T00:01:14Z\","
+              "\"conflict_tables\":[{\"table\":\"chat\",\"rows\":2}],"
               "\"skipped\":[{\"dump\":\"e\",\"reason\":\"cut\"}],\"warning\":\"w\"," PLAN "}");
-    assert_string_equal(cap.shown[0].p,
-                        "restored d: 3,000 rows in 1 table, 4.2 s\n"
-                        "  passed over: e: cut\n"
-                        "  lost: the last 14m 03s of play before the server went down\n"
-                        "  2 rows written since the loss are kept in conflict-x\n"
-                        "  WARNING: w\n"
-                        "  1 table left as it is (--verbose says which and why)\n");
+    assert_string_equal(
+        cap.shown[0].p,
+        "restored d: 3,000 rows in 1 table, 4.2 s\n"
+        "  skipped: e: cut\n"
+        "  at most 14m 03s lost\n"
+        "  2 rows written into the emptied tables since 2026-01-01T00:00:00Z until "
+        "2026-01-01T00:01:14Z are not in the world; they are kept in /d/conflict-x\n"
+        "    chat: 2\n"
+        "  HINT: worldkeeper --conflicts compares them with the world as it is, and can put them "
+        "back\n"
+        "  WARNING: w\n"
+        "  1 table left as it is (--verbose says which and why)\n");
     result_of("restore", "{\"dump\":\"d\",\"rows\":3000,\"tables\":1,\"dry_run\":true," PLAN "}");
     assert_string_equal(cap.shown[0].p, "would restore d: 3,000 rows in 1 table\n"
                                         "TABLE   ROWS  WHAT\n"
@@ -479,7 +487,7 @@ static void test_check_wraps(void **state)
               "five six\",\"hint\":\"GRANT SELECT, INSERT ON `x`.* TO `y`;\"}]}");
     setenv("NO_COLOR", "1", 1);
     capture_terminal(24);
-    screen_result("check", o);
+    screen_result(ACTION_CHECK, o);
     end();
     SEES("warn  n  one two three\r\n         four five six\r\n");
     SEES("HINT: GRANT SELECT, INSERT ON `x`.* TO `y`;\r\n");
@@ -503,7 +511,7 @@ static void test_small_ones(void **state)
     assert_string_equal(result_of("unheard-of", "{\"a\":\"x\",\"b\":3,\"c\":true,\"d\":{}}"),
                         "a: x\nb: 3\nc: yes\n");
     result_of("drill", "{\"dump\":\"d\",\"rows\":1,\"tables\":1,\"seconds\":0.5}");
-    SEES("drill passed d: 1 row in 1 table came back as they were dumped, 500 ms\n");
+    SEES("drill passed d: 1 row in 1 table came back as they were loaded, 500 ms\n");
 }
 
 /* Times come from somebody else too. */
@@ -545,14 +553,14 @@ static void test_holes(void **state)
         for (size_t r = 0; r < sizeof results / sizeof *results; r++) {
             json_t *o = parse(results[r]);
             capture_files(0, 1);
-            screen_result(actions[a], o);
-            screen_json(actions[a], o, NULL, 0);
+            screen_result(action_find(actions[a]), o);
+            screen_json(action_find(actions[a]), o, NULL, 0);
             end();
             json_decref(o);
         }
     capture_files(0, 0);
-    screen_result("dump", NULL);
-    screen_json("dump", NULL, NULL, 0);
+    screen_result(ACTION_DUMP, NULL);
+    screen_json(ACTION_DUMP, NULL, NULL, 0);
     end();
     assert_string_equal(cap.shown[0].p, "{\"action\":\"dump\",\"ok\":true,\"exit\":0}\n");
 }
@@ -584,8 +592,8 @@ static void test_json(void **state)
     err_set(&e, ERR_CHANGED, 5, "t\xff\n");
     err_hint(&e, "h");
     capture_files(1, 0);
-    screen_json("dump", o, NULL, 0);
-    screen_json("dump", o, &e, 1);
+    screen_json(ACTION_DUMP, o, NULL, 0);
+    screen_json(ACTION_DUMP, o, &e, 1);
     end();
     assert_string_equal(
         cap.shown[0].p,
@@ -604,8 +612,8 @@ static void test_json_status(void **state)
     json_t *o = parse("{\"state\":\"WAITING\"}");
     err_set(&e, ERR_UNWELL, 0, "not up");
     capture_files(1, 0);
-    screen_json("status", o, &e, 6);
-    screen_json("status", NULL, &e, 6);
+    screen_json(ACTION_STATUS, o, &e, 6);
+    screen_json(ACTION_STATUS, NULL, &e, 6);
     end();
     assert_string_equal(
         cap.shown[0].p,

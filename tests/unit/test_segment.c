@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "io_kit.h"
-#include "journal/fold.h"
+#include "journal/delta.h"
 #include "segment_kit.h"
 
 static uint64_t seed;
@@ -104,8 +104,8 @@ static void test_all_kinds(void **state)
     kit_begin(&seg, 1700000003, NULL);
     kit_event(&seg, CHANGE_GAP, 1700000003, "an ALTER");
     kit_end(&seg, 1);
-    for (enum change_kind k = CHANGE_BEGIN; k <= CHANGE_STRANGER; k++)
-        if (k == CHANGE_TABLE || k == CHANGE_BEAT || k == CHANGE_STRANGER)
+    for (enum change_kind k = CHANGE_BEGIN; k <= CHANGE_UNKNOWN_TABLE; k++)
+        if (k == CHANGE_TABLE || k == CHANGE_MARKER || k == CHANGE_UNKNOWN_TABLE)
             kit_change(&seg, &(struct change){.kind = k, .table = &kit_tables[0], .why = "x"});
     assert_string_equal(seg.whole.p,
                         "begin log.000001:1000 born 0 0-1-7 at 1700000001\n"
@@ -148,7 +148,7 @@ static void test_head(void **state)
     memset(h.from.point.gtid_after, '2', sizeof h.from.point.gtid_after - 1);
     snprintf(h.world, sizeof h.world, "a-world_with-32-characters-in_it");
     h.number = 99999999999;
-    h.from.born = UINT32_MAX;
+    h.from.created_at = UINT32_MAX;
     h.from.point.pos = INT64_MAX;
     h.from.at.ms = INT64_C(4294967295999);
     h.follows = true;
@@ -268,7 +268,7 @@ static void test_files(void **state)
     kit_end(&seg, 10);
     kit_sync(&seg);
     kit_check_open(&seg);
-    seg.now.born++; /* the same name again, of another log */
+    seg.now.created_at++; /* the same name again, of another log */
     seg.now.pos = 4;
     kit_begin(&seg, 1700000000, NULL);
     kit_insert(&seg, 0, "(1,'a',0)");
@@ -902,28 +902,28 @@ struct world {
     struct change_table *t;
     struct some_row now[ROWS], base[ROWS];
     bool there[ROWS], in_base[ROWS];
-    struct fold *direct, *filed;
+    struct delta *direct, *filed;
 };
 
-static struct fold_table *fold_of(struct fold *f, const struct change_table *t)
+static struct delta_table *delta_of(struct delta *f, const struct change_table *t)
 {
-    return fold_table(f, t->name, t->key, t->key_count);
+    return delta_table(f, t->name, t->key, t->key_count);
 }
 
-static void fold_one(struct fold *f, const struct change *c)
+static void delta_one(struct delta *f, const struct change *c)
 {
     struct err e = {0};
-    struct fold_table *t = c->table ? fold_of(f, c->table) : NULL;
-    int rc = c->kind == CHANGE_INSERT    ? fold_change(t, FOLD_INSERT, c->tuple, c->len, &e)
-             : c->kind == CHANGE_DELETE  ? fold_change(t, FOLD_DELETE, c->tuple, c->len, &e)
-             : c->kind == CHANGE_REPLACE ? fold_change(t, FOLD_REPLACE, c->tuple, c->len, &e)
+    struct delta_table *t = c->table ? delta_of(f, c->table) : NULL;
+    int rc = c->kind == CHANGE_INSERT    ? delta_change(t, DELTA_INSERT, c->tuple, c->len, &e)
+             : c->kind == CHANGE_DELETE  ? delta_change(t, DELTA_DELETE, c->tuple, c->len, &e)
+             : c->kind == CHANGE_REPLACE ? delta_change(t, DELTA_REPLACE, c->tuple, c->len, &e)
              : c->kind == CHANGE_UPDATE
-                 ? fold_update(t, c->before, c->before_len, c->tuple, c->len, &e)
+                 ? delta_update(t, c->before, c->before_len, c->tuple, c->len, &e)
                  : 0;
     if (c->kind == CHANGE_TRUNCATE)
-        fold_truncate(t);
+        delta_truncate(t);
     if (rc < 0)
-        fail_msg("%s: %s", kit_kinds[c->kind], e.text);
+        fail_msg("%s: %s", change_names[c->kind], e.text);
 }
 
 /* Row `i` with its key, which no other one has, and anything else. */
@@ -948,7 +948,7 @@ static void both(struct world *w, enum change_kind kind, const struct buf *befor
     c.before_len = before ? before->len : 0;
     c.tuple = tuple ? tuple->p : NULL;
     c.len = tuple ? tuple->len : 0;
-    fold_one(w->direct, &c);
+    delta_one(w->direct, &c);
     kit_row(&seg, kind, w->t, before, tuple, same);
 }
 
@@ -986,22 +986,22 @@ static int take_rows(void *arg, const char *tuples, size_t len, uint64_t rows, s
 }
 
 /* The rows that stay, those that are dropped, and those that are written. */
-static void comes_to(struct world *w, struct fold *f, struct buf *out)
+static void comes_to(struct world *w, struct delta *f, struct buf *out)
 {
     struct err e = {0};
-    struct fold_table *t = fold_of(f, w->t);
+    struct delta_table *t = delta_of(f, w->t);
     for (unsigned i = 0; i < ROWS; i++)
         if (w->in_base[i]) {
-            int stays = fold_base(t, w->base[i].tuple.p, w->base[i].tuple.len, false, &e);
+            int stays = delta_base(t, w->base[i].tuple.p, w->base[i].tuple.len, false, &e);
             buf_printf(out, "%d %s\n", stays, w->base[i].tuple.p);
         }
-    if (fold_finish(t, false, 4000, take_rows, out, &e) < 0)
+    if (delta_finish(t, false, 4000, take_rows, out, &e) < 0)
         fail_msg("%s", e.text);
 }
 
 static void world_begin(struct world *w, unsigned table)
 {
-    *w = (struct world){.t = &kit_tables[table], .direct = fold_new(), .filed = fold_new()};
+    *w = (struct world){.t = &kit_tables[table], .direct = delta_new(), .filed = delta_new()};
     for (unsigned i = 0; i < ROWS; i++) {
         w->there[i] = w->in_base[i] = dice(2);
         make_keyed(w, i, &w->now[i]);
@@ -1020,13 +1020,13 @@ static void world_end(struct world *w)
         buf_free(&w->now[i].tuple);
         buf_free(&w->base[i].tuple);
     }
-    fold_free(w->direct);
-    fold_free(w->filed);
+    delta_free(w->direct);
+    delta_free(w->filed);
     buf_free(&direct);
     buf_free(&filed);
 }
 
-static void read_into(struct fold *f)
+static void read_into(struct delta *f)
 {
     struct change c;
     struct err e;
@@ -1034,7 +1034,7 @@ static void read_into(struct fold *f)
     struct segment_reader *r = segment_open(kit_dir, seg.file, &e);
     assert_non_null(r);
     while ((got = segment_next(r, &c, &e)) == 1)
-        fold_one(f, &c);
+        delta_one(f, &c);
     assert_int_equal(got, 0);
     segment_reader_close(r);
 }

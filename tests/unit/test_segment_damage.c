@@ -440,8 +440,8 @@ static void test_frames_of_another_one(void **state)
         free(copy);
     }
     char *copy = kit_copy(file.bytes, len);
-    size_t seal = file.ends[file.count - 1].at;
-    memcpy(copy + seal, bytes + seal, len - seal);
+    size_t signature = file.ends[file.count - 1].at;
+    memcpy(copy + signature, bytes + signature, len - signature);
     kit_put(seg.file, copy, len);
     assert_int_equal(length_read(&k), seg.whole.len);
     assert_false(k.sealed);
@@ -659,7 +659,7 @@ static void test_other_seals(void **state)
         sum.mark_count -= i == 3;
         sum.to.point.pos += i == 4;
         sum.to.point.file[0] = (char)(sum.to.point.file[0] + (i == 5));
-        sum.to.born += i == 6;
+        sum.to.created_at += i == 6;
         json_t *o = i == 7 ? json_array() : segment_sum_json(&sum);
         char *s = json_dumps(o, JSON_COMPACT);
         struct buf body = {0}, b = {0};

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "segment_kit.h"
-#include "store/seal.h"
+#include "store/signature.h"
 
 #define KEY_A "0123456789abcdef0123456789abcdef"
 #define KEY_B "fedcba9876543210fedcba9876543210"
@@ -42,7 +42,7 @@ static void use(const char *key, const char *old)
         kit_text(name, text[i]);
         assert_int_equal(fchmodat(kit_dir, name, 0600, 0), 0);
     }
-    if (seal_open(c, &e) < 0)
+    if (signature_open(c, &e) < 0)
         fail_msg("%s", e.text);
 }
 
@@ -274,7 +274,7 @@ static void test_a_frame_of_another_segment(void **state)
     (void)state;
     fill_sealed();
     size_t n = file.at[3] - file.at[2];
-    char *stranger = kit_copy(file.bytes + file.at[2], n);
+    char *other = kit_copy(file.bytes + file.at[2], n);
     kit_forget_segment(&seg);
     unlinkat(kit_dir, "world-0000000001.journal", 0);
     struct segment_head h = kit_head(1);
@@ -283,8 +283,8 @@ static void test_a_frame_of_another_segment(void **state)
     kit_begin_segment(&seg, &h);
     fill_sealed();
     assert_int_equal(n, file.at[3] - file.at[2]);
-    memcpy(file.bytes + file.at[2], stranger, n);
-    free(stranger);
+    memcpy(file.bytes + file.at[2], other, n);
+    free(other);
     write_back();
     expect_read(false);
 }

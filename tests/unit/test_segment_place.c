@@ -9,7 +9,7 @@
 
 #include "dir_kit.h"
 #include "journal/archive.h"
-#include "journal/history.h"
+#include "binlog/gtid.h"
 
 static const unsigned key[] = {0};
 static struct change_table table = {
@@ -23,7 +23,7 @@ struct log {
 static void put(struct log *l, struct change c)
 {
     struct err e;
-    c.born = 7;
+    c.created_at = 7;
     c.at.ms = 1000000;
     c.gtid = (struct change_gtid){0, 1, l->seq};
     assert_int_equal(segment_put(l->w, &c, &e), 0);
@@ -45,7 +45,7 @@ static struct log begin(uint64_t number)
     struct err e;
     struct segment_head h = {
         .world = "w", .schema = "s", .number = number, .server = "U", .hostname = "h"};
-    h.from.point = (struct db_point){"log.000001", 100, "0-1-100", "0-1-102"};
+    h.from.point = (struct db_binlog_pos){"log.000001", 100, "0-1-100", "0-1-102"};
     struct log l = {segment_create(kit_dir, &h, &e), 100};
     assert_non_null(l.w);
     return l;
@@ -110,8 +110,8 @@ static void test_numbers(void **state)
     assert_int_equal(segment_seal(l.w, &e), 0);
     assert_int_equal(archive_load(kit_dir, "w", &a, &e), 0);
     assert_string_equal(a.list[0].sum.to.point.gtid, "0-1-103");
-    assert_int_equal(history_goes_on(&(struct db_params){0}, &a.list[0].sum.to.point,
-                                     &(struct change_gtid){0, 1, 104}, &e),
+    assert_int_equal(log_is_continuous(&(struct db_params){0}, &a.list[0].sum.to.point,
+                                       &(struct change_gtid){0, 1, 104}, &e),
                      0);
     archive_free(&a);
 }

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "dump_kit.h"
-#include "dump/shrink.h"
+#include "dump/shrink_guard.h"
 
 /* "users 100, items 5"; the manifest's own count of rows is their sum. */
 static void make(struct manifest *m, const char *tables)
@@ -54,6 +54,13 @@ static const struct {
     {"items 1000, users 100", "items 1000, users 50", 50, ""},
     {"a 1000, b 10, c 10", "a 1000, b 10, c 1", 50, "1 rows in 'c', before 10 (shrink_limit 50%)"},
     {"b 10, a 1000", "a 1000, b 1", 50, "1 rows in 'b', before 10 (shrink_limit 50%)"},
+    /* players' sessions end, and their rows go; what else is lost is judged as if they had not been there */
+    {"users 100, wk_progress 1000, wk_session 90", "users 100, wk_progress 0, wk_session 0", 50,
+     ""},
+    {"users 100, wk_progress 1000", "users 49, wk_progress 0", 50,
+     "49 rows in all, before 1100 (shrink_limit 50%)"},
+    {"users 100, items 100, wk_progress 1000", "users 100, items 1, wk_progress 0", 40,
+     "101 rows in all, before 1200 (shrink_limit 40%)"},
     /* a table that was dropped or made is not judged; the world is */
     {"items 1000, old 100", "items 1000", 50, ""},
     {"items 1000", "items 1000, new 0", 50, ""},
@@ -78,8 +85,8 @@ static void test_cases(void **state)
         char reason[400] = "";
         make(&before, cases[i].before);
         make(&now, cases[i].now);
-        bool yes =
-            shrink_suspicious(&before, &now, cases[i].limit, "sentinel", reason, sizeof reason);
+        bool yes = shrink_guard_suspicious(&before, &now, cases[i].limit, "sentinel", reason,
+                                           sizeof reason);
         if (yes != (cases[i].reason[0] != '\0') || strcmp(reason, cases[i].reason) != 0)
             fail_msg("%s -> %s, %u%%: %s", cases[i].before, cases[i].now, cases[i].limit, reason);
         manifest_free(&before);
@@ -94,10 +101,76 @@ static void test_long_reason(void **state)
     char reason[20];
     make(&before, "items 1000, users 100");
     make(&now, "items 1000, users 1");
-    assert_true(shrink_suspicious(&before, &now, 50, "sentinel", reason, sizeof reason));
+    assert_true(shrink_guard_suspicious(&before, &now, 50, "sentinel", reason, sizeof reason));
     assert_string_equal(reason, "1 rows in 'users', ");
     manifest_free(&before);
     manifest_free(&now);
+}
+
+/* All that lost too much, not the first one alone, and none that did not. */
+static void test_tables(void **state)
+{
+    (void)state;
+    struct manifest before, now;
+    json_t *list = json_array();
+    make(&before, "items 1000, users 100, chat 10, old 5, sentinel 1");
+    make(&now, "items 1000, users 1, chat 0, sentinel 0");
+    shrink_guard_tables(&before, &now, 50, "sentinel", list);
+    assert_int_equal(json_array_size(list), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *o = json_array_get(list, i);
+        assert_string_equal(json_string_value(json_object_get(o, "name")), i ? "chat" : "users");
+        assert_int_equal(json_integer_value(json_object_get(o, "rows")), i ? 10 : 100);
+    }
+    json_decref(list);
+    manifest_free(&before);
+    manifest_free(&now);
+}
+
+/* A ledger may lose what was rolled up since, by the numbers of both dumps, and nothing else. */
+static void test_ledgers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *now;
+        int64_t was, is, open; /* was -1: the dump before says nothing of ledgers */
+        bool suspicious;
+    } at[] = {
+        {"xp 1000, xp_rollup 10", "xp 10, xp_rollup 10", 500, 1500, 0, false},
+        {"xp 1000, xp_rollup 10", "xp 10, xp_rollup 10", 500, 1499, 0, false},
+        {"xp 1000, xp_rollup 10", "xp 0, xp_rollup 10", 500, 1500, 0, false},
+        {"xp 1000, xp_rollup 10", "xp 10, xp_rollup 10", 500, 500, 0, true},   /* no run since */
+        {"xp 1000, xp_rollup 10", "xp 40, xp_rollup 10", 500, 1400, 0, true},  /* 60 of 100 gone */
+        {"xp 1000, xp_rollup 10", "xp 60, xp_rollup 10", 500, 1400, 0, false}, /* 40 of 100 */
+        {"xp 1000, xp_rollup 10", "xp 0, xp_rollup 10", 500, 500, 1000, false},
+        {"xp 1000, xp_rollup 10", "xp 0, xp_rollup 10", 500, 500, 900, true},
+        {"xp 1000", "xp 0, xp_rollup 10", -1, 1000, 0, false}, /* the first runs of a new ledger */
+        {"xp 1000, xp_rollup 10", "xp 0, xp_rollup 10", -1, 1000, 0, true}, /* of how many? */
+        {"xp 1000, xp_rollup 10", "xp 0, xp_rollup 1", 500, 1500, 0, true}, /* totals are gone */
+        {"xp 1000, items 1000, xp_rollup 1", "xp 0, items 100, xp_rollup 1", 0, 1000, 0, true},
+        {"xp 9000, items 1000, xp_rollup 1", "xp 0, items 900, xp_rollup 1", 0, 9000, 0, false},
+    };
+    for (size_t i = 0; i < COUNT(at); i++) {
+        struct manifest before, now;
+        char reason[400] = "";
+        make(&before, at[i].before);
+        make(&now, at[i].now);
+        struct manifest *both[] = {&before, &now};
+        for (size_t k = at[i].was < 0; k < 2; k++) {
+            both[k]->ledgers = xcalloc(1, sizeof *both[k]->ledgers);
+            both[k]->ledgers[0] =
+                (struct manifest_ledger){.name = "xp",
+                                         .table = xstrdup("xp"),
+                                         .rolled_up = (uint64_t)(k ? at[i].is : at[i].was),
+                                         .open = k ? 0 : (uint64_t)at[i].open};
+            both[k]->ledger_count = 1;
+        }
+        if (shrink_guard_suspicious(&before, &now, 50, "sentinel", reason, sizeof reason) !=
+            at[i].suspicious)
+            fail_msg("case %zu: %s", i, reason);
+        manifest_free(&before);
+        manifest_free(&now);
+    }
 }
 
 int main(void)
@@ -105,6 +178,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_long_reason),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_ledgers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

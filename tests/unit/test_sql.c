@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/sql.h"
-#include "db/value.h"
+#include "sql/literal.h"
+#include "sql/token.h"
+#include "mysql/value.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

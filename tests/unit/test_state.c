@@ -8,8 +8,10 @@
 
 #include <errno.h>
 
-#include "core/text.h"
+#include "base/js.h"
+#include "base/text.h"
 #include "dir_kit.h"
+#include "store/pending.h"
 #include "store/state.h"
 
 #define NONCE "0123456789abcdef0123456789abcdef"
@@ -23,11 +25,19 @@ static const struct state full = {
     .server = {.start = 1700000000,
                .uid = "3af2",
                .hostname = "host",
+               .young = true,
+               .pid = 4711,
+               .connection = 12,
                .datadir = "/var/lib/mysql/",
                .version = "10.11.6-MariaDB"},
     .alive_at = {1700000000123},
     .paused = true,
     .pause_until = {1700000360000},
+    .endless_since = {1700000000456},
+    .role = ROLE_PRIMARY,
+    .holder = "host/0123456789abcdef",
+    .next = "fedcba9876543210fedcba9876543210",
+    .lease_number = 7,
     .last_restore = "{\"dump\": \"w-\xc3\xa4\", \"rows\": 5}",
 };
 
@@ -37,6 +47,9 @@ static void same_state(const struct state *a, const struct state *b)
     assert_string_equal(a->nonce, b->nonce);
     assert_true(a->generation == b->generation);
     assert_int_equal(a->server.start, b->server.start);
+    assert_int_equal(a->server.young, b->server.young);
+    assert_int_equal(a->server.pid, b->server.pid);
+    assert_int_equal(a->server.connection, b->server.connection);
     assert_string_equal(a->server.uid, b->server.uid);
     assert_string_equal(a->server.hostname, b->server.hostname);
     assert_string_equal(a->server.datadir, b->server.datadir);
@@ -44,7 +57,14 @@ static void same_state(const struct state *a, const struct state *b)
     assert_int_equal(a->alive_at.ms, b->alive_at.ms);
     assert_int_equal(a->paused, b->paused);
     assert_int_equal(a->pause_until.ms, b->pause_until.ms);
+    assert_int_equal(a->endless_since.ms, b->endless_since.ms);
     assert_string_equal(a->last_restore, b->last_restore);
+    assert_int_equal(a->role, b->role);
+    assert_string_equal(a->holder, b->holder);
+    assert_string_equal(a->next, b->next);
+    assert_string_equal(a->made.nonce, b->made.nonce);
+    assert_string_equal(a->made.dump, b->made.dump);
+    assert_true(a->lease_number == b->lease_number);
 }
 
 static void state_round_trip(const struct state *s)
@@ -68,15 +88,58 @@ static void test_state(void **state)
     state_round_trip(&none);
     state_round_trip(&full);
     s = full;
-    s.generation = INT64_MAX;
-    s.server.start = INT64_MIN;
-    s.alive_at.ms = -1;
+    s.generation = DB_GENERATION_MAX;
+    s.server.start = CLOCK_WALL_MAX / 1000;
+    s.alive_at.ms = CLOCK_WALL_MAX;
     memset(s.server.datadir, 'd', sizeof s.server.datadir - 1);
     memset(s.last_restore, 'r', sizeof s.last_restore - 1);
     state_round_trip(&s);
     struct stat st;
     assert_int_equal(fstatat(kit_dir, "state.json", &st, 0), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+/* Where a world with [standby] is kept, and under which name. */
+static void test_state_role(void **state)
+{
+    (void)state;
+    struct config c = {.standby.given = true};
+    struct state s = {0};
+    assert_true(state_standby(&s, &c));
+    c.standby.given = false;
+    assert_false(state_standby(&s, &c));
+    c.standby.given = s.known = true;
+    assert_false(state_standby(&s, &c));
+    s.role = ROLE_STANDBY;
+    assert_true(state_standby(&s, &c));
+    s = (struct state){.role = ROLE_PRIMARY};
+    assert_false(state_standby(&s, &c));
+    assert_int_equal(state_holder(&s, NULL), 1);
+    char holder[sizeof s.holder];
+    memcpy(holder, s.holder, sizeof holder);
+    assert_int_equal(state_holder(&s, NULL), 0);
+    assert_string_equal(s.holder, holder);
+    snprintf(s.holder, sizeof s.holder, "elsewhere/%s", strchr(holder, '/') + 1);
+    assert_int_equal(state_holder(&s, NULL), 1);
+    assert_string_not_equal(s.holder, holder);
+}
+
+/* Of a restore of which no more is known; what is noted of it later stays. */
+static void test_state_restored(void **state)
+{
+    (void)state;
+    struct state s = full;
+    struct state_made made = {.nonce = NONCE, .dump = "d\"\xff"};
+    state_restored(&s, &made);
+    json_auto_t *o = json_loads(s.last_restore, 0, NULL);
+    assert_string_equal(js_text(o, "dump"), "d\"?");
+    assert_true(js_flag(o, "ok") && strlen(js_text(o, "at")) > 20);
+    assert_true(json_is_null(json_object_get(o, "lost_seconds")));
+    made.followed = true;
+    memcpy(s.last_restore, "{}", 3);
+    state_restored(&s, &made);
+    assert_string_equal(s.last_restore, "{}");
+    assert_false(s.made.followed);
 }
 
 /* Odd text from a server must not keep the rest from being saved. */
@@ -366,6 +429,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_state, kit_clean),
+        cmocka_unit_test(test_state_restored),
+        cmocka_unit_test(test_state_role),
         cmocka_unit_test_teardown(test_state_odd_text, kit_clean),
         cmocka_unit_test_teardown(test_state_damaged, kit_clean),
         cmocka_unit_test_teardown(test_state_fields, kit_clean),

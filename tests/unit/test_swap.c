@@ -11,8 +11,8 @@
 
 #include "dir_kit.h"
 #include "fake_clock.h"
-#include "restore/swap.h"
-#include "store/state.h"
+#include "restore/rename.h"
+#include "store/pending.h"
 #include "told_server.h"
 
 #define REFUSED 1064
@@ -23,6 +23,7 @@
 #define TRIGGERS "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA='game' ORDER BY"
 #define ALL_TABLES "ENGINE IS NOT NULL ORDER BY BINARY TABLE_NAME"
 #define OWN_TABLES "= 'worldkeeper_tmp_' ORDER BY BINARY TABLE_NAME"
+#define NOTED "TABLE_COMMENT='worldkeeper swap"
 #define MEMORY "\tMEMORY\t\\N\t1\t1\t1\t1\t1"
 
 /* ---- a world of two tables, of which one is there and has a trigger ---- */
@@ -77,11 +78,23 @@ static void note(void *arg, const char *text)
     notes++;
 }
 
+/* The plan finds these by their names, and they are the test's own. */
+static void list_targets(void)
+{
+    plan = (struct plan){0};
+    for (size_t i = 0; i < COUNT(targets); i++)
+        plan_add(&plan, &job, targets[i].name, "MEMORY");
+    for (size_t i = 0; i < COUNT(targets); i++)
+        free(plan.list[i].name);
+    free(plan.list);
+    plan.list = targets;
+}
+
 static void begin(bool mariadb, bool with_trigger)
 {
     told_nothing();
     told_server.version = mariadb ? "10.11.19-MariaDB" : "9.7.4";
-    told("VARIABLE_NAME='Uptime'", "1700000000\tdb1\t/d\t10.11.19-MariaDB");
+    told("VARIABLE_NAME='Uptime'", "1700000000\tdb1\t/d\t10.11.19-MariaDB\t0\t1700000000.0");
     told(SENTINEL, OLD_NONCE "\t3\td");
     told(TRIGGERS, "");
     told("SHOW CREATE TRIGGER `game`.`t1`",
@@ -98,10 +111,10 @@ static void begin(bool mariadb, bool with_trigger)
     targets[1] = (struct target){.name = chest, .created = true, .memory = true};
     for (size_t i = 0; i < 2; i++)
         snprintf(targets[i].shadow, sizeof targets[i].shadow, DB_OWN_PREFIX "new_%06zu", i);
-    plan = (struct plan){.list = targets, .count = 2};
+    list_targets();
     swap = (struct swap){
         .db = told_open(), .job = &job, .plan = &plan, .dumped = &no_dump, .generation = 4};
-    snprintf(swap.nonce, sizeof swap.nonce, NEW_NONCE);
+    snprintf(swap.made.nonce, sizeof swap.made.nonce, NEW_NONCE);
     assert_non_null(swap.db);
     told_server.done = follow;
 }
@@ -110,6 +123,7 @@ static void end(void)
 {
     db_close(swap.db);
     free(targets[0].checks);
+    free(plan.slots);
     told_nothing();
     kit_clean(NULL);
 }
@@ -296,6 +310,7 @@ static void cut_off(bool mariadb, bool swapped)
                         .check_count = 1};
     begin(mariadb, false);
     assert_int_equal(pending_save(kit_dir, &p, NULL), 0);
+    told(NOTED, "1");
     if (swapped)
         told(SENTINEL, NEW_NONCE "\t4\td");
 }
@@ -345,7 +360,9 @@ static void test_each_statement_of_recovery(void **state)
                 half_renamed();
             told_fail(n, lost ? TOLD_LOST : REFUSED, k & 16);
             int rc = swap_recover(swap.db, &job, &swapped, &e);
-            assert_int_equal(kit_there("pending.json"), rc < 0);
+            /* Nothing was swapped and the triggers are back: then only shadows are left. */
+            bool back = !swapped && (trigger == ON_BAG || notes);
+            assert_true(kit_there("pending.json") == (rc < 0) || (rc < 0 && back));
             if (rc < 0)
                 assert_non_null(strstr(e.text, "tidying up after a restore"));
             else if (trigger != ON_BAG) /* its text is kept */
@@ -399,6 +416,45 @@ static void test_damaged_pending(void **state)
     end();
 }
 
+/* What the server does not know is no work of ours; where none of its tables is there either, it is
+ * kept out of the way. */
+static void test_unknown_pending(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    bool swapped;
+    cut_off(true, false);
+    told(NOTED, "");
+    told(ALL_TABLES, "bag" MEMORY);
+    assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), -1);
+    assert_int_equal(e.cls, ERR_REFUSED);
+    assert_non_null(strstr(e.hint, "then remove the file"));
+    assert_true(kit_there("pending.json"));
+    assert_false(told_was_asked("TRIGGER") || told_was_asked("DROP"));
+    told(ALL_TABLES, "");
+    told(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
+    assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), -1);
+    assert_false(told_was_asked("DROP"));
+    told(OWN_TABLES, "");
+    assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), 0);
+    assert_false(swapped || kit_there("pending.json"));
+    assert_true(kit_there(PENDING_ASIDE));
+    assert_int_equal(notes, 1);
+    assert_false(told_was_asked("TRIGGER"));
+    end();
+}
+
+/* By what was measured: 25 s for 4,000 tables on MariaDB, 10 s on MySQL. */
+static void test_estimate(void **state)
+{
+    (void)state;
+    assert_int_equal(rename_estimate(0, true), 0);
+    assert_in_range(rename_estimate(500, true), 500, 2000);
+    assert_in_range(rename_estimate(4000, true), 25000, 60000);
+    assert_in_range(rename_estimate(4000, false), 5000, 15000);
+    assert_true(rename_estimate(8000, true) > 3 * rename_estimate(4000, true));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +469,8 @@ int main(void)
         cmocka_unit_test(test_trigger_kept_as_a_file),
         cmocka_unit_test(test_rows_left_over),
         cmocka_unit_test(test_damaged_pending),
+        cmocka_unit_test(test_unknown_pending),
+        cmocka_unit_test(test_estimate),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }

@@ -10,25 +10,6 @@
 
 #include "catalog_kit.h"
 
-static void reject(uint64_t sequence)
-{
-    struct manifest m;
-    struct err e = {0};
-    put(1, sequence, ".sql.gz.part", "nine byte");
-    char *part = name_of(1, sequence, ".sql.gz.part"),
-         *why = xasprintf("reason %" PRIu64, sequence);
-    kit_manifest(&m, "w", 1, sequence);
-    m.at.ms = fake_wall_ms;
-    m.file_size = 9;
-    manifest_name(&m);
-    if (catalog_reject(kit_dir, &m, part, why, &e) < 0)
-        fail_msg("%s", e.text);
-    assert_false(kit_there(part));
-    free(part);
-    free(why);
-    manifest_free(&m);
-}
-
 /* ---- sweep ---- */
 
 static void test_sweep(void **state)
@@ -196,6 +177,21 @@ static void test_reject(void **state)
     catalog_free(&c);
 }
 
+/* Only what we can judge is trimmed; what is left alone takes no place of ours. */
+static void test_reject_beside_others(void **state)
+{
+    (void)state;
+    reject(8);
+    char *name = name_of(1, 8, ".json"), *json = xasprintf("rejected/%s", name);
+    assert_int_equal(renameat(kit_dir, json, kit_dir, "elsewhere"), 0);
+    assert_int_equal(symlinkat("../elsewhere", kit_dir, json), 0);
+    for (uint64_t i = 1; i <= 5; i++)
+        reject(i);
+    expect_rejected("1.8? 1.5 1.4 1.3 ");
+    free(name);
+    free(json);
+}
+
 /* Killed between the move and the manifest: that file would stay for ever. */
 static void test_reject_cut_off(void **state)
 {
@@ -246,6 +242,7 @@ int main(void)
         cmocka_unit_test_teardown(test_retain, kit_clean),
         cmocka_unit_test_teardown(test_retain_damaged, kit_clean),
         cmocka_unit_test_teardown(test_reject, kit_clean),
+        cmocka_unit_test_teardown(test_reject_beside_others, kit_clean),
         cmocka_unit_test_teardown(test_reject_cut_off, kit_clean),
         cmocka_unit_test_teardown(test_reject_fails, kit_clean),
     };

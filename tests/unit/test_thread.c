@@ -1,4 +1,5 @@
-/* core/thread: signals stay with the thread that started the others; deadlines lie ahead. */
+/* core/thread: signals stay with the thread that started the others; deadlines lie ahead.
+ * core/thread_group: all are waited for, the first failure is kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,69 +10,31 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <unistd.h>
 
-#include "core/thread.h"
+#include "base/thread_group.h"
 
-static void *note_mask(void *arg)
+static void note_mask(void *arg)
 {
     pthread_sigmask(SIG_SETMASK, NULL, arg);
-    return NULL;
 }
 
 static void test_signals(void **state)
 {
     (void)state;
     static const int told[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD, SIGPIPE};
-    static const size_t stacks[] = {0, 256u << 10};
     sigset_t before, after, inside;
+    struct thread_group g;
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
-        pthread_t t;
-        assert_int_equal(thread_start(&t, stacks[i], note_mask, &inside), 0);
-        assert_int_equal(pthread_join(t, NULL), 0);
-        pthread_sigmask(SIG_SETMASK, NULL, &after);
-        for (size_t k = 0; k < sizeof told / sizeof *told; k++) {
-            assert_int_equal(sigismember(&inside, told[k]), 1);
-            assert_int_equal(sigismember(&after, told[k]), sigismember(&before, told[k]));
-        }
+    thread_group_init(&g);
+    assert_int_equal(thread_group_start(&g, note_mask, &inside), 0);
+    thread_group_wait(&g, 0, NULL, NULL);
+    thread_group_end(&g);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (size_t k = 0; k < sizeof told / sizeof *told; k++) {
+        assert_int_equal(sigismember(&inside, told[k]), 1);
+        assert_int_equal(sigismember(&after, told[k]), sigismember(&before, told[k]));
     }
-}
-
-static int64_t ms_between(struct timespec from, struct timespec to)
-{
-    return (int64_t)(to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000;
-}
-
-static void test_deadline(void **state)
-{
-    (void)state;
-    static const int64_t waits[] = {0, 1, 200, 999, 1000, 1001, 123456};
-    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        struct timespec before, after, t;
-        clock_gettime(CLOCK_MONOTONIC, &before);
-        t = thread_deadline(waits[i]);
-        clock_gettime(CLOCK_MONOTONIC, &after);
-        assert_true(t.tv_nsec >= 0 && t.tv_nsec < 1000000000);
-        assert_true(ms_between(before, t) >= waits[i] && ms_between(after, t) <= waits[i]);
-    }
-}
-
-static void test_wait(void **state)
-{
-    (void)state;
-    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_cond_t never;
-    struct timespec until = thread_deadline(20), now;
-    int rc = 0;
-    thread_cond_init(&never);
-    pthread_mutex_lock(&lock);
-    while (rc == 0)
-        rc = pthread_cond_timedwait(&never, &lock, &until);
-    pthread_mutex_unlock(&lock);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    assert_int_equal(rc, ETIMEDOUT);
-    assert_true(ms_between(until, now) >= 0);
-    pthread_cond_destroy(&never);
 }
 
 static void test_processors(void **state)
@@ -84,13 +47,62 @@ static void test_processors(void **state)
     assert_int_equal(thread_processors(all + 1), all);
 }
 
+/* ---- thread_group ---- */
+
+struct shared {
+    struct thread_group group;
+    unsigned ended, looks, seen_at_last_look;
+    bool fails;
+};
+
+static void add_one(void *arg)
+{
+    struct shared *s = arg;
+    struct err e = {.cls = ERR_QUERY};
+    usleep(1000);
+    pthread_mutex_lock(&s->group.lock);
+    s->ended++;
+    e.num = (int)s->ended;
+    if (s->fails)
+        thread_group_fail(&s->group, &e);
+    pthread_mutex_unlock(&s->group.lock);
+}
+
+static void look_in(void *arg)
+{
+    struct shared *s = arg;
+    pthread_mutex_lock(&s->group.lock); /* it is not held */
+    s->looks++;
+    s->seen_at_last_look = s->ended;
+    pthread_mutex_unlock(&s->group.lock);
+}
+
+static void test_group(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n <= THREAD_GROUP_MAX; n += 5) {
+        struct shared s = {.fails = n == 10};
+        thread_group_init(&s.group);
+        for (unsigned i = 0; i < n; i++)
+            assert_int_equal(thread_group_start(&s.group, add_one, &s), 0);
+        if (n == THREAD_GROUP_MAX)
+            assert_int_equal(thread_group_start(&s.group, add_one, &s), EAGAIN);
+        thread_group_wait(&s.group, 1, look_in, &s);
+        assert_int_equal(s.ended, n);
+        assert_int_equal(s.seen_at_last_look, n);
+        assert_true(n == 0 || s.looks > 0);
+        assert_int_equal(s.group.stop, s.fails);
+        assert_int_equal(s.group.failed.num, s.fails ? 1 : 0); /* the first one */
+        thread_group_end(&s.group);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_wait),
         cmocka_unit_test(test_processors),
+        cmocka_unit_test(test_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

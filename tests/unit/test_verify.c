@@ -60,14 +60,11 @@ static int read_parts(struct verify_file *v, const struct manifest *m, struct se
     return verify_rest(v, see, s, e);
 }
 
-/* By parts; without `hash` only what they prove themselves. */
-static int verify_parts(const struct manifest *m, bool hash, struct seen *s, struct err *e)
+static int verify_parts(const struct manifest *m, struct seen *s, struct err *e)
 {
     *e = (struct err){0};
-    struct verify_file *v = verify_open(kit_dir, "dump", m, e);
+    struct verify_file *v = verify_open(kit_dir, "dump", m, NULL, e);
     int rc = v ? read_parts(v, m, s, e) : -1;
-    if (rc == 0 && hash)
-        rc = verify_hash(v, NULL, e);
     verify_close(v);
     return rc;
 }
@@ -82,7 +79,7 @@ static void parts_refused(const struct manifest *m, const char *what, const char
 {
     struct err e;
     struct seen s = {0};
-    if (verify_parts(m, true, &s, &e) == 0)
+    if (verify_parts(m, &s, &e) == 0)
         fail_msg("%s passed in parts", what);
     check_error(&e, "in parts", what, want);
 }
@@ -114,13 +111,122 @@ static void test_whole(void **state)
         fail_msg("%s", e.text);
     assert_int_equal(p.rows, KIT_ROWS);
     assert_int_equal(p.bytes, m.file_size);
-    if (verify_parts(&m, true, &s, &e) < 0)
+    if (verify_parts(&m, &s, &e) < 0)
         fail_msg("%s", e.text);
     assert_int_equal(s.creates, KIT_TABLES);
     assert_int_equal(s.rows, KIT_ROWS);
     assert_int_equal(s.definitions, 2);
     assert_int_equal(s.ends, KIT_TABLES + 1); /* of each part, and of the trailer */
     manifest_free(&m);
+}
+
+/* ---- proven before it is used ---- */
+
+/* The part of a table as its reader gives it, and how many items come of it. */
+static size_t items_of(struct verify_file *v, size_t table, struct err *e)
+{
+    struct seen s = {0};
+    *e = (struct err){0};
+    return read_part(v, table, ALL, &s, e) == 0 ? s.items : s.items + 1000;
+}
+
+static void test_part_sizes(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 3, 64, 4096, MANIFEST_PART};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        struct manifest m;
+        struct err e = {0};
+        struct seen s = {0};
+        kit_dump(&m);
+        kit_list_parts(&m, "dump", sizes[i]);
+        if (verify(&m, &e) < 0 || verify_parts(&m, &s, &e) < 0)
+            fail_msg("parts of %u bytes: %s", sizes[i], e.text);
+        assert_int_equal(s.rows, KIT_ROWS);
+        m.parts.count--;
+        refused(&m, "a part too few", "parts, its manifest says");
+        m.parts.count += 2;
+        refused(&m, "a part too many", "parts, its manifest says");
+        m.parts.count--;
+        m.parts.sha256[m.parts.count / 2][5] ^= 1;
+        refused(&m, "another part", "its SHA-256 is not the one of its manifest, between byte");
+        manifest_free(&m);
+    }
+}
+
+/* One member of a table becomes another one of the same length, which says something else. */
+static void forge(const struct manifest *m, size_t table)
+{
+    struct err e = {0};
+    const struct manifest_table *t = &m->tables[table];
+    size_t len = 0;
+    char *data = kit_get("dump", &len), sha[SHA256_HEX];
+    int fd = kit_create("forged");
+    struct gzip_writer *g = gzip_open(fd, "forged", 9, &e);
+    assert_int_equal(gzip_write(g, "CREATE TABLE `users` (x);\n", 26, &e), 0);
+    assert_int_equal(gzip_close(g, sha, &e), 0);
+    off_t packed = lseek(fd, 0, SEEK_CUR);
+    assert_true(packed > 0 && (uint64_t)packed <= t->length);
+    assert_int_equal(pread(fd, data + t->offset, (size_t)packed, 0), packed);
+    close(fd);
+    fd = openat(kit_dir, "dump", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, data, len, 0), len);
+    close(fd);
+    free(data);
+}
+
+/* Nothing of a forged table is seen: neither where the manifest lists parts, nor where the file was
+ * read whole before it was forged. */
+static void test_forged_before_used(void **state)
+{
+    (void)state;
+    for (int listed = 0; listed < 2; listed++) {
+        struct manifest m;
+        struct err e = {0};
+        kit_dump(&m);
+        if (listed)
+            kit_list_parts(&m, "dump", 64);
+        struct verify_file *v = verify_open(kit_dir, "dump", &m, NULL, &e);
+        size_t whole = items_of(v, 0, &e), other = items_of(v, 1, &e);
+        assert_in_range(whole, 2, 10);
+        forge(&m, 0);
+        assert_int_equal(items_of(v, 0, &e), 1000); /* an error, and no item before it */
+        assert_int_equal(e.cls, ERR_DAMAGED);
+        assert_non_null(strstr(e.text, "its SHA-256 is not the one of its manifest"));
+        assert_int_equal(items_of(v, 1, &e), other); /* what was not forged is what it was */
+        verify_close(v);
+        e = (struct err){0};
+        v = verify_open(kit_dir, "dump", &m, NULL, &e);
+        if (listed) /* opened after it was forged */
+            assert_int_equal(items_of(v, 0, &e), 1000);
+        else
+            assert_null(v);
+        assert_int_equal(e.cls, ERR_DAMAGED);
+        verify_close(v);
+        manifest_free(&m);
+    }
+}
+
+/* What takes the name of an open dump is not looked at. */
+static void test_renamed_over(void **state)
+{
+    (void)state;
+    for (int listed = 0; listed < 2; listed++) {
+        struct manifest m;
+        struct err e = {0};
+        kit_dump(&m);
+        if (listed)
+            kit_list_parts(&m, "dump", 64);
+        struct verify_file *v = verify_open(kit_dir, "dump", &m, NULL, &e);
+        size_t whole = items_of(v, 0, &e);
+        kit_text("other", "-- worldkeeper dump 1\nSET GLOBAL general_log=1;\n");
+        assert_int_equal(renameat(kit_dir, "other", kit_dir, "dump"), 0);
+        assert_int_equal(items_of(v, 0, &e), whole);
+        assert_int_equal(verify_rest(v, NULL, NULL, &e), 0);
+        assert_int_equal(verify_whole(v, NULL, &e), 0);
+        verify_close(v);
+        manifest_free(&m);
+    }
 }
 
 /* The error of who looks on ends the reading and is not called damage. */
@@ -130,7 +236,7 @@ static void test_looker_fails(void **state)
     struct manifest m;
     struct err e = {0};
     kit_dump(&m);
-    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, NULL, &e);
     for (size_t at = 1; at <= 3; at++) {
         struct seen s = {.fail_at = at};
         e = (struct err){0};
@@ -152,7 +258,7 @@ static void test_left_early(void **state)
     struct manifest m;
     struct err e = {0};
     kit_dump(&m);
-    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, NULL, &e);
     for (size_t items = 0; items <= 4; items++)
         for (size_t t = 0; t < KIT_TABLES; t++) {
             struct seen s = {0};
@@ -162,30 +268,11 @@ static void test_left_early(void **state)
     manifest_free(&m);
 }
 
-static void test_hash(void **state)
-{
-    (void)state;
-    struct manifest m;
-    struct err e = {.cls = ERR_QUERY};
-    _Atomic bool stop = true;
-    kit_dump(&m);
-    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
-    assert_int_equal(verify_hash(v, &stop, &e), -1);
-    assert_int_equal(e.cls, ERR_NONE);
-    verify_close(v);
-    v = verify_open(kit_dir, "dump", &m, &e);
-    stop = false;
-    assert_int_equal(verify_hash(v, &stop, &e), 0);
-    verify_close(v);
-    manifest_free(&m);
-}
-
 struct reader {
     struct verify_file *v;
     pthread_t thread;
     struct seen seen;
     struct err e;
-    bool hash;
     int rc;
 };
 
@@ -196,22 +283,20 @@ static void *reader_main(void *arg)
         r->rc = read_part(r->v, i % KIT_TABLES, ALL, &r->seen, &r->e);
     if (r->rc == 0)
         r->rc = verify_rest(r->v, NULL, NULL, &r->e);
-    if (r->rc == 0 && r->hash)
-        r->rc = verify_hash(r->v, NULL, &r->e);
     return NULL;
 }
 
-/* Each reader has places of its own in the file; one of them hashes it. */
+/* Each reader has places of its own in the file. */
 static void test_threads(void **state)
 {
     (void)state;
     struct manifest m;
     struct err e = {0};
     kit_dump(&m);
-    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, NULL, &e);
     struct reader r[8] = {{0}};
     for (size_t i = 0; i < COUNT(r); i++) {
-        r[i] = (struct reader){.v = v, .hash = i == 3};
+        r[i] = (struct reader){.v = v};
         assert_int_equal(pthread_create(&r[i].thread, NULL, reader_main, &r[i]), 0);
     }
     for (size_t i = 0; i < COUNT(r); i++) {
@@ -246,26 +331,22 @@ static void test_cut(void **state)
     manifest_free(&m);
 }
 
+/* Each bit of the file counts, whatever gzip makes of it. */
 static void test_flipped_bits(void **state)
 {
     (void)state;
     struct manifest m;
     struct err e;
     kit_dump(&m);
-    size_t len = 0, unseen = 0;
+    size_t len = 0;
     char *data = kit_get("dump", &len);
     int fd = openat(kit_dir, "dump", O_WRONLY | O_CLOEXEC);
     for (size_t bit = 0; bit < 8 * len; bit++) {
         char byte = (char)(data[bit / 8] ^ 1 << bit % 8);
-        struct seen s = {0};
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
-        refused(&m, "a flipped bit", NULL);
-        unseen += verify_parts(&m, false, &s, &e) == 0;
+        refused(&m, "a flipped bit", "its SHA-256 is not the one of its manifest");
         assert_int_equal(pwrite(fd, data + bit / 8, 1, (off_t)(bit / 8)), 1);
     }
-    /* What only the hash finds are time, system and flags in the heads of the members, and the bits
-     * that fill the last byte of one. */
-    assert_true(unseen < 8 * len / 4);
     assert_int_equal(verify(&m, &e), 0);
     close(fd);
     free(data);
@@ -307,23 +388,32 @@ static const struct {
      "the trailer counts other tables or rows than were read"},
 };
 
+static void replace(struct buf *b, const char *from, const char *to)
+{
+    const char *at = b->p ? strstr(b->p, from) : NULL;
+    struct buf out = {0};
+    if (!at)
+        return;
+    buf_add(&out, b->p, (size_t)(at - b->p));
+    buf_adds(&out, to);
+    buf_adds(&out, at + strlen(from));
+    buf_free(b);
+    *b = out;
+}
+
 static void test_other_text(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(edits); i++) {
         struct manifest m;
-        struct buf text = {0}, b = {0};
+        struct buf parts[KIT_PARTS];
         kit_manifest(&m, "w", 1, 1);
-        kit_dump_text(&text);
-        const char *at = strstr(text.p, edits[i].from);
-        assert_non_null(at);
-        buf_add(&b, text.p, (size_t)(at - text.p));
-        buf_adds(&b, edits[i].to);
-        buf_adds(&b, at + strlen(edits[i].from));
-        kit_store(&m, "dump", &b, 1);
+        kit_parts(parts);
+        for (size_t k = 0; k < KIT_PARTS; k++)
+            replace(&parts[k], edits[i].from, edits[i].to);
+        kit_store(&m, "dump", parts, KIT_PARTS);
         refused(&m, edits[i].to, edits[i].error);
-        buf_free(&b);
-        buf_free(&text);
+        kit_parts_free(parts);
         manifest_free(&m);
     }
 }
@@ -391,9 +481,9 @@ static void test_other_manifest(void **state)
     expect(more_rows, "dump: 3 rows in table users, its manifest says 4");
     expect(other_rows, "dump: the rows of table wk`s are not the ones of its manifest");
     expect(rows_of_empty, "dump: the rows of table empty are not the ones of its manifest");
-    expect(other_order, "dump: table users is not the one its manifest names there");
+    expect(other_order, "dump: its manifest gives table users no place of its own");
     expect(fewer_tables, "dump: table wk`s is not the one its manifest names there");
-    expect(more_tables, "dump: 3 tables, its manifest says 4");
+    expect(more_tables, "dump: its manifest gives table empty no place of its own");
 }
 
 /* ---- no file at all ---- */
@@ -600,7 +690,7 @@ static void test_gap(void **state)
     for (size_t i = 0; i < 2; i++)
         m.tables[0].rows_hash +=
             sql_tuple_hash(kit_tables[0].rows[i], strlen(kit_tables[0].rows[i]));
-    struct verify_file *v = verify_open(kit_dir, "dump", &m, &e);
+    struct verify_file *v = verify_open(kit_dir, "dump", &m, NULL, &e);
     assert_int_equal(read_part(v, 0, ALL, &s, &e), 0); /* so far it looks right */
     verify_close(v);
     parts_refused(&m, "a member of nobody", "INSERT that this program did not write");
@@ -622,7 +712,7 @@ static const struct {
      "table x is not the one its manifest names there"},
     {0, "-- worldkeeper dump 1\n", "", "not a dump of this program"},
     {0, "-- worldkeeper dump 1\n", "-- worldkeeper dump 1\n-- worldkeeper end tables=3 rows=4\n",
-     "text behind the trailer"},
+     "text after the trailer"},
     {3, "DELIMITER ;\n", "DELIMITER ;\nDROP DATABASE x;\n",
      "a statement that this program did not write"},
     {3, "DELIMITER ;\n", "DELIMITER ;\nCREATE TABLE `x` (y);\n",
@@ -634,7 +724,7 @@ static const struct {
     {5, "rows=4", "rows=3", "the trailer counts other tables or rows than were read"},
     {5, "rows=4", "rows=5", "the trailer counts other tables or rows than were read"},
     {5, "rows=4\n", "rows=4", "a line without an end"},
-    {5, "rows=4\n", "rows=4\n-- worldkeeper end tables=3 rows=4\n", "text behind the trailer"},
+    {5, "rows=4\n", "rows=4\n-- worldkeeper end tables=3 rows=4\n", "text after the trailer"},
     {5, "-- worldkeeper end tables=3 rows=4\n", "\n", "it ends without a trailer"},
     /* tables */
     {1, "DROP TABLE", "CREATE TABLE `x` (y);\nDROP TABLE",
@@ -707,11 +797,13 @@ int main(void)
         cmocka_unit_test_teardown(test_whole, kit_clean),
         cmocka_unit_test_teardown(test_looker_fails, kit_clean),
         cmocka_unit_test_teardown(test_left_early, kit_clean),
-        cmocka_unit_test_teardown(test_hash, kit_clean),
         cmocka_unit_test_teardown(test_threads, kit_clean),
         cmocka_unit_test_teardown(test_cut, kit_clean),
         cmocka_unit_test_teardown(test_flipped_bits, kit_clean),
         cmocka_unit_test_teardown(test_longer, kit_clean),
+        cmocka_unit_test_teardown(test_part_sizes, kit_clean),
+        cmocka_unit_test_teardown(test_forged_before_used, kit_clean),
+        cmocka_unit_test_teardown(test_renamed_over, kit_clean),
         cmocka_unit_test_teardown(test_other_text, kit_clean),
         cmocka_unit_test_teardown(test_other_manifest, kit_clean),
         cmocka_unit_test_teardown(test_no_file, kit_clean),

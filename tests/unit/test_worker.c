@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/js.h"
-#include "core/text.h"
-#include "core/worker.h"
+#include "base/js.h"
+#include "base/text.h"
+#include "base/worker.h"
 #include "fake_clock.h"
 
 #define PATIENCE_MS 20000
@@ -106,7 +106,7 @@ static void test_round_trip(void **state)
     struct worker w = start(echo, NULL);
     assert_int_equal(w.started.ms, 5000);
     assert_int_equal(w.heard.ms, 5000);
-    assert_false(w.told_to_stop);
+    assert_false(w.stop_requested);
     round_trip(w.fd, json_object());
     round_trip(
         w.fd, json_pack("{s:s, s:[i, f, n, b]}", "text", "\xc3\xa4\n\"\\\x01", "list", -5, 0.1, 1));
@@ -139,8 +139,50 @@ static void test_too_big(void **state)
     assert_int_equal(worker_send(w.fd, NULL), -1);
     round_trip(w.fd, json_pack("{s:i}", "still", 1));
     worker_stop(&w, SIGTERM);
-    assert_true(w.told_to_stop);
+    assert_true(w.stop_requested);
     finish(&w, -SIGTERM);
+}
+
+/* Structs arrive as they were sent, aligned; what is not of the size that was asked for is none. */
+static void test_packets(void **state)
+{
+    struct sample {
+        uint64_t number;
+        char text[11];
+        bool flag;
+    } sample = {.number = UINT64_MAX, .text = "0123456789", .flag = true};
+    static char big[WORKER_MESSAGE_MAX];
+    struct packet m;
+    bool closed;
+    int pair[2];
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+    assert_false(worker_receive_packet(pair[1], &m, &closed)); /* nothing there */
+    assert_false(closed);
+    assert_int_equal(worker_send_packet(pair[0], -3, &sample, sizeof sample), 0);
+    assert_int_equal(worker_send_packet(pair[0], 7, "", 0), 0);
+    assert_true(worker_receive_packet(pair[1], &m, &closed));
+    assert_int_equal(m.type, -3);
+    assert_null(packet_struct(&m, sizeof sample - 1));
+    assert_null(packet_struct(&m, sizeof sample + 1));
+    const struct sample *back = packet_struct(&m, sizeof sample);
+    assert_non_null(back);
+    assert_int_equal((uintptr_t)back % _Alignof(max_align_t), 0);
+    assert_memory_equal(back, &sample, sizeof sample);
+    assert_true(worker_receive_packet(pair[1], &m, &closed));
+    assert_int_equal(m.type, 7);
+    assert_int_equal(m.len, 0);
+    assert_null(packet_struct(&m, sizeof sample));
+    assert_int_equal(worker_send_packet(pair[0], 0, big, sizeof big), -1);
+    assert_int_equal(errno, EMSGSIZE);
+    assert_int_equal(send(pair[0], "abc", 3, 0), 3); /* without a whole head */
+    assert_false(worker_receive_packet(pair[1], &m, &closed));
+    assert_false(closed);
+    assert_null(packet_struct(&m, sizeof sample));
+    close(pair[0]);
+    assert_false(worker_receive_packet(pair[1], &m, &closed));
+    assert_true(closed);
+    close(pair[1]);
 }
 
 static int pauser(int fd, void *arg)
@@ -450,6 +492,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_too_big),
+        cmocka_unit_test(test_packets),
         cmocka_unit_test(test_parent_never_waits),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_last_words),

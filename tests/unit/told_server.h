@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "db/client.h"
-#include "db/conn.h"
+#include "base/text.h"
+#include "mysql/client.h"
+#include "mysql/conn.h"
 
 #define TOLD_MAX 128
 #define TOLD_LOST 2013
@@ -267,7 +267,13 @@ MYSQL *mysql_real_connect(MYSQL *my, const char *host, const char *user, const c
     (void)path;
     (void)flags;
     told_server.num = told_server.refused;
-    return told_server.refused ? NULL : my;
+#ifdef MARIADB_BASE_VERSION
+    client_bool proven = 0; /* which no session without TLS can be */
+    mysql_get_option(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &proven);
+    if (proven && !told_server.cipher && !told_server.refused)
+        told_server.num = 2026;
+#endif
+    return told_server.num ? NULL : my;
 }
 
 int mysql_stmt_prepare(MYSQL_STMT *stmt, const char *sql, unsigned long len)

@@ -9,8 +9,11 @@ DUMP_POINTS = ["dump.chosen", "dump.part_opened", "dump.listed", "dump.locked", 
                "dump.dir_synced", "dump.manifest_written", "dump.retained"]
 RESTORE_POINTS = ["restore.leased", "restore.chosen", "restore.shadows_created", "restore.loaded",
                   "restore.checked", "restore.conflict_saved", "restore.before_rename",
-                  "restore.renamed", "restore.sentinel_known", "restore.dropped", "restore.named",
-                  "restore.done"]
+                  "restore.renamed", "restore.conflict_whole", "restore.sentinel_known",
+                  "restore.dropped", "restore.named", "restore.done"]
+OFFSITE_POINTS = ["offsite.chosen", "offsite.sent", "offsite.file_stored", "offsite.manifest_sent"]
+PROMOTE_POINTS = ["promote.fetched", "restore.renamed", "promote.swapped"]
+DEMOTE_POINTS = ["demote.stepped_back", "aside.locked", "aside.saved", "aside.renamed"]
 SWAPPED = RESTORE_POINTS[RESTORE_POINTS.index("restore.renamed"):]
 
 
@@ -50,14 +53,13 @@ class Story:
 def stopped(keeper):
     """Pids of the keeper's processes that a fault point has stopped."""
     found = []
-    for process in keeper.old_sessions:
-        for pid in session_pids(process):
-            try:
-                with open(f"/proc/{pid}/stat") as f:
-                    if f.read().rpartition(")")[2].split()[0] == "T":
-                        found.append(pid)
-            except OSError:
-                pass
+    for pid in session_pids(*keeper.old_sessions):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if f.read().rpartition(")")[2].split()[0] == "T":
+                    found.append(pid)
+        except OSError:
+            pass
     return found
 
 

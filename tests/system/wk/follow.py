@@ -1,6 +1,11 @@
 """A keeper that follows: its journal as others see it, and losses."""
+
+import contextlib
+import json
+import os
 import signal
 
+from .binlog import place
 from .keeper import USER
 from .util import ident, wait_for
 
@@ -13,14 +18,20 @@ def journal(keeper):
 
 
 def live(keeper):
-    """The same without waiting for the next status.json."""
-    return keeper.run("--status", "--json").json["journal"]
+    """The same without waiting for the next status.json; {}: nobody knows."""
+    said = keeper.run("--status", "--json").out
+    return (json.loads(said).get("journal") if said else None) or {}
 
 
 def following(keeper):
-    """Waits until the journal is written, and nothing is missing in it."""
-    return keeper.wait(lambda: (lambda j: j.get("state") == "following" and not j["gap"] and j)(
-        journal(keeper)), "the journal")
+    """Waits until the journal is written, and nothing is missing in it. What the status says may be of before the last
+    gap: of a log that was begun anew it names a place that the present one has not reached."""
+    def now():
+        told = journal(keeper)
+        if told.get("state") != "following" or told["gap"]:
+            return None
+        return told if (told["file"], told["pos"]) <= place(keeper.server) else None
+    return keeper.wait(now, lambda: f"the journal, not {journal(keeper)}")
 
 
 def dump_and_follow(keeper):
@@ -32,14 +43,23 @@ def dump_and_follow(keeper):
 
 def follower(keeper):
     """The pid of the process that writes the segments, None: there is none."""
-    for pid in keeper.pids():
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "wk-journal":
-                    return pid
-        except OSError:
-            pass
-    return None
+    return keeper.worker("journal")
+
+
+def kill_follower(keeper, *signs):
+    """SIGKILL, or these signals one after another, to the follower that there is, once there is one; its pid. It may end
+    meanwhile by itself."""
+    pid = keeper.wait(lambda: follower(keeper), "a follower")
+    for sign in signs or (signal.SIGKILL,):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sign)
+    return pid
+
+
+def another_follower(keeper):
+    """The follower is killed, and the next one begins."""
+    pid = kill_follower(keeper)
+    keeper.wait(lambda: follower(keeper) not in (None, pid), "another follower")
 
 
 def another_server(keeper):
@@ -84,11 +104,9 @@ def crash(keeper):
 
 
 def reload(keeper, settings):
-    n, pid = keeper.log().count(" reloaded"), follower(keeper)
-    keeper.configure(settings)
-    keeper.process.send_signal(signal.SIGHUP)
-    keeper.wait(lambda: keeper.log().count(" reloaded") > n and follower(keeper) not in (None, pid),
-                "the new config")
+    pid = follower(keeper)
+    keeper.reload(settings)
+    keeper.wait(lambda: follower(keeper) not in (None, pid), "the follower by the new config")
 
 
 def purge(server):

@@ -1,5 +1,6 @@
 """The real daemon: its config, its actions, its supervisor, and what it publishes."""
 import calendar
+import contextlib
 import fcntl
 import glob
 import hashlib
@@ -17,23 +18,30 @@ with open(BINARY, "rb") as program:
     ORACLE = b"libmysqlclient.so" in program.read()  # linked with Oracle's client library
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 USER = "keeper"
+IMPATIENT = {"probe": {"timeout": "1s"}}  # for tests in which a server is silent, and that is to be seen soon
 # Exit codes of the contract.
 DONE, FAILED, USAGE, HELD, REFUSED, NOTHING, NOT_WELL = range(7)
 
 
 def built(folder, name):
-    """A test's own program (bench/scan, tools/…), made where the daemon was built. One make at a time:
-    they share objects."""
+    """A test's own program (bench/scan, tools/…), made where the daemon was built, and as who built that. One make
+    at a time: they share objects."""
     build = os.path.dirname(BINARY)
     path = os.path.join(build, folder, name)
-    with open(os.path.join(build, "tools.lock"), "w") as lock:
+    lock = os.open(build, os.O_RDONLY | os.O_DIRECTORY)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        owner = os.fstat(lock)
+        who = ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"] if (
+            os.geteuid() == 0 and owner.st_uid != 0) else []
         if not os.access(path, os.X_OK) or os.path.getmtime(path) < os.path.getmtime(BINARY):
             mode = {"san": ["SAN=1"], "cov": ["COV=1"]}.get(os.path.basename(build), [])
             if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
                 build = os.path.relpath(build, ROOT)
-            subprocess.run(["make", "-s", "-C", ROOT, "BUILD=" + build, *mode,
+            subprocess.run([*who, "make", "-s", "-C", ROOT, "BUILD=" + build, *mode,
                             os.path.join(build, folder, name)], check=True)
+    finally:
+        os.close(lock)
     return path
 
 
@@ -74,16 +82,19 @@ class Keeper:
         self.process = None
         self.old_sessions = []
         self.env = {}
+        self.waits = 5  # how many times shorter the program's own waits are (src/base/fault.h)
         self.prefix = []  # a command that runs the daemon somewhere else, as nsenter does
         if account:
             self.server.account(USER, [world.schema])
         self.settings = {
             "world": {"name": name, "schema": world.schema},
             "mysql": {"socket": self.server.socket, "user": USER,
-                      "password_file": self.password_file, "connect_timeout": "3s",
-                      "read_timeout": "20s"},
-            "probe": {"interval": "200ms", "timeout": "1s"},
-            "dump": {"dir": self.dumps_dir, "interval": "1h"},
+                      "password_file": self.password_file, "connect_timeout": "60s",
+                      "read_timeout": "120s"},
+            "probe": {"interval": "200ms", "timeout": "60s"},  # a busy machine is no silent server,
+            "dump": {"dir": self.dumps_dir, "interval": "1h", "stall": "10m"},  # and a job that a test has stopped
+            "restore": {"stall": "10m"},                                       # is not given up
+            "alert": {"journal_lag_limit": "10m"},
             "status": {"dir": self.status_dir},
             "control": {"dir": self.control_dir},
         }
@@ -119,11 +130,12 @@ class Keeper:
 
     def environment(self, fault=None, **more):
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNTIME_DIRECTORY": self.control_dir}
-        for name in ("LIBMYSQL_PLUGIN_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
-        if fault:
-            env["WORLDKEEPER_FAULT"] = fault
+        faults = ([fault] if fault else []) + ([f"waits={self.waits}"] if self.waits > 1 else [])
+        if faults:
+            env["WORLDKEEPER_FAULT"] = ",".join(faults)
         return {**env, **self.env, **more}
 
     # -- actions ------------------------------------------------------------------------------
@@ -138,7 +150,7 @@ class Keeper:
         self.old_sessions.append(process)
         return process
 
-    def finish(self, process, timeout=PATIENCE * 2):
+    def finish(self, process, timeout=PATIENCE * 3):
         out, err = process.communicate(timeout=timeout)
         with open(self.log_path, "a") as f:
             f.write(f"# {process.said} -> {process.returncode}\n{err}")
@@ -155,8 +167,8 @@ class Keeper:
         assert done.rc == DONE, done
         return done.result if "--json" in args else done
 
-    def init(self):
-        self.ok("--init")
+    def init(self, *args):
+        self.ok("--init", *args)
         return self
 
     def dump(self, *args):
@@ -172,8 +184,11 @@ class Keeper:
     # -- the supervisor -------------------------------------------------------------------------
 
     def start(self, state="UP", fault=None, **more):
-        """Starts the supervisor; waits for `state` unless None."""
+        """Starts the supervisor; waits for `state` unless None. The last one may have been killed alone: its workers
+        end by themselves, and until then the dump directory is locked."""
         assert self.process is None or self.process.poll() is not None
+        if self.process is not None:
+            wait_for(lambda: not session_pids(self.process, but="ZXT"), "the workers of the last supervisor to end")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self.command("--run"), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -185,17 +200,30 @@ class Keeper:
         return self
 
     def stop(self, sign=signal.SIGTERM, timeout=PATIENCE):
-        """Asks the supervisor to end and waits; gives its exit code."""
+        """Asks the supervisor to end, waits, and gives its exit code. The dump directory is locked until its workers have
+        ended too, but for one that a test has stopped."""
         self.process.send_signal(sign)
-        return self.process.wait(timeout)
+        rc = self.process.wait(timeout)
+        wait_for(lambda: not session_pids(self.process, but="ZXT"), "the workers to end")
+        return rc
+
+    def reload(self, settings):
+        """SIGHUP, with these settings laid over the present ones."""
+        n = self.log().count(" reloaded")
+        self.configure(settings)
+        self.process.send_signal(signal.SIGHUP)
+        self.wait(lambda: self.log().count(" reloaded") > n, "the new config")
 
     def kill9(self):
-        """kill -9 of the supervisor and all its workers, as a dying host would do it."""
-        for pid in self.pids():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        """kill -9 of the supervisor and all its workers, as a dying host would do it. Until the last of them has ended
+        the dump directory is locked."""
+        def all_dead():
+            living = self.pids()
+            for pid in living:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not living
+        wait_for(all_dead, "the supervisor and its workers to die")
         if self.process is not None:
             self.process.wait()
 
@@ -203,17 +231,28 @@ class Keeper:
         """The supervisor and every worker of it that still lives."""
         return session_pids(self.process) if self.process is not None else []
 
+    def worker(self, name):
+        """The pid of the supervisor's child of that name, None: there is none."""
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/comm") as f:
+                    if f.read().strip() == "wk-" + name:
+                        return pid
+            except OSError:
+                pass
+        return None
+
     def alive(self):
         return self.process is not None and self.process.poll() is None
 
     def destroy(self):
         """Ends everything this keeper ever started, by pid."""
+        for pid in session_pids(*self.old_sessions):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         for process in self.old_sessions:
-            for pid in session_pids(process):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
             end_process(process)
             for pipe in (process.stdout, process.stderr):
                 if pipe:
@@ -229,10 +268,14 @@ class Keeper:
         except OSError:
             return ""
 
+    def published(self, name):
+        """A file of the status directory."""
+        with open(os.path.join(self.status_dir, name), encoding="utf-8") as f:
+            return f.read()
+
     def flag(self):
         try:
-            with open(os.path.join(self.status_dir, "index.html")) as f:
-                return f.read().strip()
+            return self.published("index.html").strip()
         except FileNotFoundError:
             return None
 
@@ -248,7 +291,8 @@ class Keeper:
         return status
 
     def state(self):
-        return self.status().get("state")
+        status = self.status()
+        return status["state"] if status and self.of_now(status) else None
 
     def about(self):
         """For messages of waits that fail."""
@@ -258,14 +302,22 @@ class Keeper:
 
     def wait(self, predicate, what, timeout=PATIENCE):
         """wait_for that says what the daemon did meanwhile."""
-        return wait_for(predicate, lambda: f"{what}; {self.about()}", timeout)
+        return wait_for(predicate, lambda: f"{what() if callable(what) else what}; {self.about()}", timeout)
 
     def wait_state(self, *states, timeout=PATIENCE):
         def reached():
             assert self.alive(), "the supervisor ended: " + self.about()
-            return self.state() in states
-        self.wait(reached, f"state {' or '.join(states)}", timeout)
-        return self.status()
+            status = self.status()
+            return status.get("state") in states and self.of_now(status) and status
+        return self.wait(reached, f"state {' or '.join(states)}", timeout)
+
+    def of_now(self, status):
+        """UP is what a status may still say for a while that was written before the server ended: it counts once the
+        server was asked after that."""
+        if status["state"] != "UP":
+            return True
+        asked = status["probe"]["at"]
+        return bool(asked) and precise(asked) - status["probe"]["latency_ms"] / 1000 > self.server.ended
 
     def wait_verdict(self, verdict, timeout=PATIENCE):
         self.wait(lambda: self.status().get("probe", {}).get("verdict") == verdict,
@@ -276,6 +328,16 @@ class Keeper:
         """Waits until the last n probes all had this verdict's letter."""
         self.wait(lambda: self.status().get("probe", {}).get("history", "").endswith(letter * n),
                   f"{n} times {letter}")
+
+    def expect(self, what, timeout=PATIENCE, **keys):
+        """Waits until status.json says this of each key, a value or what is true of it, all in one reading, and gives that
+        status. Status, flag, metrics, pages, history, log, alerts, the answer of an action: each is written at its own
+        moment, so whoever has waited for one of them waits for the next one too."""
+        def said():
+            status = self.status()
+            return status if status and ("state" not in keys or self.of_now(status)) and all(
+                v(status.get(k)) if callable(v) else status.get(k) == v for k, v in keys.items()) else None
+        return self.wait(said, what, timeout)
 
     def wait_log(self, text, timeout=PATIENCE):
         self.wait(lambda: text in self.log(), f"log line with {text!r}", timeout)
@@ -316,6 +378,12 @@ class Keeper:
         return glob.glob(os.path.join(glob.escape(self.dumps_dir), "conflict-*.sql.gz"))
 
 
+def of_world(manifest, sentinel="worldkeeper_sentinel"):
+    """Rows and tables of the world that a dump holds: the sentinel is in each manifest, and is none of them."""
+    tables = [t for t in manifest["tables"] if t["name"] != sentinel]
+    return sum(t["rows"] for t in tables), len(tables)
+
+
 def signed(manifest):
     """A manifest that was changed on purpose, with the checksum that its writer would have put on it."""
     manifest = {k: v for k, v in manifest.items() if k not in ("checksum", "hmac")}
@@ -327,6 +395,11 @@ def sanitizer(text):
     """A finding of ASan or UBSan anywhere in the output fails the test."""
     for sign in ("ERROR: AddressSanitizer", "runtime error:", "ERROR: LeakSanitizer"):
         assert sign not in text, text[max(0, text.find(sign) - 200):][:4000]
+
+
+def precise(at):
+    """The same with its fraction."""
+    return unix(at) + float("0." + at.rstrip("Z").partition(".")[2] or 0)
 
 
 def unix(at):

@@ -389,6 +389,9 @@ class RandomWorld:
         n = self.rand.randrange(1000)
         both = [
             ["FLUSH BINARY LOGS"], ["FLUSH TABLES"], [f"ANALYZE TABLE {t.sql}"], [f"CHECK TABLE {t.sql}"],
+            [f"OPTIMIZE TABLE {t.sql}"], [f"ALTER TABLE {t.sql} FORCE"],
+            *([f"CREATE INDEX ends ON {t.sql} ({c.sql})", f"DROP INDEX ends ON {t.sql}"]
+              for c in t.columns[:1] if "COMPRESSED" not in c.kind),
             [f"CREATE OR REPLACE VIEW v{n} AS SELECT * FROM {t.sql}"],
             [f"CREATE TEMPORARY TABLE tmp{n} SELECT * FROM {t.sql}",
              f"INSERT INTO {t.sql} SELECT * FROM tmp{n}", f"DROP TEMPORARY TABLE tmp{n}"],
@@ -422,9 +425,8 @@ class RandomWorld:
         had from it."""
         n, t = self.rand.randrange(10 ** 9), self.rand.choice(self.tables)
         return self.rand.choice((
-            [f"ALTER TABLE {t.sql} COMMENT='altered'"], [f"ALTER TABLE {t.sql} FORCE"],
-            [f"CREATE INDEX ends ON {t.sql} ({t.columns[0].sql})", f"DROP INDEX ends ON {t.sql}"],
-            [f"RENAME TABLE {t.sql} TO elsewhere, elsewhere TO {t.sql}"], [f"OPTIMIZE TABLE {t.sql}"],
+            [f"ALTER TABLE {t.sql} AUTO_INCREMENT=7"],
+            [f"RENAME TABLE {t.sql} TO elsewhere, elsewhere TO {t.sql}"],
             [f"CREATE TABLE fresh{n} (a INT) ENGINE=MEMORY", f"INSERT INTO fresh{n} VALUES (1)"],
             ["SET SESSION binlog_format=STATEMENT", self.note("'a statement'"),
              "SET SESSION binlog_format=ROW"],

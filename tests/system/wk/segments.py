@@ -3,6 +3,7 @@ import glob
 import os
 import subprocess
 
+from .binlog import place
 from .keeper import built
 
 
@@ -62,8 +63,9 @@ class Segments:
         return (words[2], int(words[3])) if words and words[0] in ("sealed", "open") else ("", 0)
 
     def wait_all(self):
-        """Waits until everything is in them that the server has done so far."""
-        now = self.keeper.server.sql("SHOW MASTER STATUS")[0][:2]
-        self.keeper.wait(lambda: self.end()[0] == now[0] and self.end()[1] >= now[1],
-                         f"segments up to {now}, not {self.end()}")
+        """Waits until everything is in them that the server has done so far. An end that the server's log has not come to
+        is of another log, of before it was begun anew."""
+        server = self.keeper.server
+        now = place(server)
+        self.keeper.wait(lambda: now <= self.end() <= place(server), lambda: f"segments up to {now}, not {self.end()}")
         return self

@@ -2,6 +2,7 @@
 of scripts/servers.sh; mariadb when nothing is said)."""
 import contextlib
 import fcntl
+import functools
 import os
 import pwd
 import re
@@ -10,10 +11,11 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import namedtuple
 
 import pymysql
 
-from .util import CANARY, DIE_WITH_US, end_process, free_port, ident, tail, wait_for
+from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, free_port, ident, tail, thread_states, wait_for
 
 KIND = os.environ.get("WK_KIND") or "mariadb"
 MYSQL = KIND == "mysql"
@@ -25,14 +27,17 @@ def files(mysql):
             "--innodb-redo-log-capacity=8M" if mysql else "--innodb-log-file-size=4M"]
 
 
+# InnoDB's doublewrite buffer stays on: kill -9 may cut the write of a page in two where files lie in memory.
 def small(mysql):
     return files(mysql) + [
         "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--key-buffer-size=1M",
         "--sync-binlog=0", "--innodb-use-native-aio=0", "--skip-name-resolve", "--max-connections=60",
         "--bind-address=127.0.0.1", "--table-open-cache=200", "--thread-cache-size=0", "--server-id=1",
-    ] + (["--skip-log-bin", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=2",
-          "--innodb-log-writer-threads=OFF"] if mysql
-         else ["--aria-pagecache-buffer-size=8M"])  # MySQL's log is on, and it flushes all twice
+        "--connect-timeout=120",  # for who stands still while he logs in
+    ] + (["--skip-log-bin", "--innodb-flush-log-at-trx-commit=2",
+          "--innodb-log-writer-threads=OFF", "--innodb-log-buffer-size=1M", "--innodb-read-io-threads=1",
+          "--innodb-write-io-threads=1", "--innodb-purge-threads=1", "--innodb-page-cleaners=1"] if mysql
+         else ["--aria-pagecache-buffer-size=8M"])  # MySQL's log is on by default
 
 
 # What the daemon's account needs on its schema, and on the server as a whole.
@@ -85,17 +90,46 @@ def server_user():
 
 
 def as_mysql():
-    """The command prefix that runs a server as an unprivileged user when we are root."""
+    """The command prefix that runs something as the server's user when we are root; SERVERS switches by itself."""
     who = [f"--reuid={server_user()}", "--clear-groups"] if os.geteuid() == 0 else []
     if who:
         who.append(f"--regid={pwd.getpwnam(server_user()).pw_gid}")
     return [*DIE_WITH_US[:-1], *who, "--"]
 
 
+@functools.cache
+def words(kind):
+    """The command of the server's program: asked for once, since each start of the script takes longer than it is long."""
+    return subprocess.run([SERVERS, "words", kind], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+
+
+IN_MEMORY = "servers"
+
+
+def use_memory(base):
+    """Gives the servers of a run a directory in memory, if there is enough: a third of what a start costs is spent on
+    the files of a new server. Returns the directory, for who removes it."""
+    disk = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None
+    with open("/proc/meminfo") as f:
+        free = next(int(line.split()[1]) << 10 for line in f if line.startswith("MemAvailable"))
+    if not disk or disk.f_bavail * disk.f_frsize < 2 << 30 or free < 4 << 30:
+        return None
+    made = tempfile.mkdtemp(dir="/dev/shm", prefix="wk")
+    os.chmod(made, 0o755)
+    os.symlink(made, os.path.join(base, IN_MEMORY))
+    return made
+
+
+def home(base):
+    """Where the servers of a run have their directories."""
+    memory = os.path.join(base, IN_MEMORY)
+    return os.path.realpath(memory) if os.path.islink(memory) else base
+
+
 def template(base, kind, *options):
-    """One freshly installed datadir of a kind for the whole session: made by whoever comes first. With
-    `options` that a server must be born with, one for each set of these."""
-    mysql = kind == "mysql"
+    """One freshly installed datadir of a kind for the whole session, or for all that WK_TEMPLATES names a directory to:
+    made by whoever comes first. With `options` that a server must be born with, one for each set of these."""
+    mysql, base = kind == "mysql", os.environ.get("WK_TEMPLATES") or base
     path = os.path.join(base, "template-" + kind + "".join(options))
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -104,14 +138,21 @@ def template(base, kind, *options):
             os.chmod(new, 0o755)
             if os.geteuid() == 0:
                 shutil.chown(new, server_user())
-            done = subprocess.run([*as_mysql(), SERVERS, "install", kind, new, *files(mysql), *options],
+            done = subprocess.run([*DIE_WITH_US, SERVERS, "install", kind, new, *files(mysql), *options],
                                   cwd=base, text=True, errors="replace", stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT)
             assert done.returncode == 0, done.stdout[-2000:]
             if mysql:  # who the server is: each makes its own
                 os.unlink(os.path.join(new, "auto.cnf"))
-            os.rename(new, path)
+            # What is only zeros takes no room, there and in the copies.
+            subprocess.run(["cp", "-a", "--sparse=always", new, path + ".new"], check=True)
+            shutil.rmtree(new)
+            os.rename(path + ".new", path)
     return path
+
+
+# A row of the server's list of processes; what is unknown to the server is None, text of any bytes is text here.
+Session = namedtuple("Session", "id user host db command time state info")
 
 
 class Server:
@@ -119,6 +160,7 @@ class Server:
 
     def __init__(self, base, *options, kind=KIND):
         self.kind, self.mysql = kind, kind == "mysql"
+        base = home(base)
         self.dir = tempfile.mkdtemp(dir=base, prefix="db")
         os.chmod(self.dir, 0o755)
         self.datadir = os.path.join(self.dir, "d")
@@ -132,7 +174,11 @@ class Server:
         self.options = list(options)
         self.wrapper = []  # a command that starts the server, such as prlimit
         self.process = None
-        self.count = 0
+        self.answered = 0  # when it did first, in seconds since 1970
+        self.ended = 0  # when one of its processes last did
+        self.made_with = (list(options), self.datadir)
+        self.more = ()  # options of its last start only
+        self.pooled = None  # what wk/pool.py knows it by, which drops what is in it
 
     def install(self):
         """A fresh datadir; what was there is gone."""
@@ -142,20 +188,27 @@ class Server:
 
     def start(self, *more, wait=True):
         assert self.process is None, "the server runs already"
+        self.more = more
         with contextlib.suppress(FileNotFoundError):
             # MySQL's, left by a killed server: it ends the next one if its process id is another's by now.
             os.unlink(self.socket + ".lock")
         self.process = subprocess.Popen(
-            [*as_mysql(), *self.wrapper, SERVERS, "run", self.kind, *small(self.mysql), "--datadir=" + self.datadir,
-             "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}",
-             "--log-error=" + self.error_log,
-             "--pid-file=" + os.path.join(self.datadir, "pid"), *self.options, *more],
+            [*self.command(), *more],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True, cwd=self.dir)
-        self.started = time.monotonic()
+        self.started, self.answered = time.monotonic(), 0
         if wait:
             self.wait_ready()
         return self
+
+    def command(self):
+        if any(o.startswith("--keys=") for o in self.options):
+            program = [SERVERS, "run", self.kind]
+        else:
+            program = [*as_mysql(), *words(self.kind)]
+        return [*DIE_WITH_US, *self.wrapper, *program, *small(self.mysql), "--datadir=" + self.datadir,
+                "--tmpdir=" + self.tmpdir, "--socket=" + self.socket, f"--port={self.port}",
+                "--log-error=" + self.error_log, "--pid-file=" + os.path.join(self.datadir, "pid"), *self.options]
 
     def wait_ready(self):
         def answers():
@@ -163,15 +216,20 @@ class Server:
                 raise AssertionError("the server ended: " + tail(self.error_log, 20))
             try:
                 self.admin().close()
+                self.answered = time.time()
                 return True
             except pymysql.err.OperationalError:
                 return False
         wait_for(answers, lambda: "server ready; " + tail(self.error_log, 20))
 
+    def changed(self):
+        """Whether it runs otherwise than it was made."""
+        return bool(self.wrapper or self.more or (self.options, self.datadir) != self.made_with)
+
     def admin(self, schema=None, **more):
         """A connection of root with every bound off, byte-safe for the zoo."""
         args = dict(unix_socket=self.socket, user="root", password="", charset="utf8mb4",
-                    autocommit=True, connect_timeout=5, read_timeout=120, database=schema,
+                    autocommit=True, connect_timeout=60, read_timeout=120, database=schema,
                     init_command="SET sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
                                  "time_zone='+00:00'"
                                  + (",cte_max_recursion_depth=10000000" if self.mysql else ""))
@@ -195,45 +253,81 @@ class Server:
         """Makes an account with the canary password and `rights` on each of `schemas`."""
         if server_rights == "usual":
             server_rights = usual_on_server(self.mysql)
+        words = []
         for host in ("localhost", "127.0.0.1"):
             who = f"'{name}'@'{host}'"
-            self.sql(f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'")
-            if server_rights:
-                self.sql(f"GRANT {server_rights} ON *.* TO {who}")
-            for schema in schemas:
-                self.grant(who, schema, rights)
+            words += [f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'"]
+            words += [f"GRANT {server_rights} ON *.* TO {who}"] if server_rights else []
+            words += [self.granting(who, schema, rights) for schema in schemas]
+        self.sql(*words)
+
+    @staticmethod
+    def granting(who, schema, rights):
+        pattern = schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
+        return f"GRANT {rights} ON {ident(pattern)}.* TO {who}"
 
     def grant(self, who, schema, rights=RIGHTS):
-        pattern = schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
-        self.sql(f"GRANT {rights} ON {ident(pattern)}.* TO {who}")
+        self.sql(self.granting(who, schema, rights))
 
-    def end_sessions(self, which):
-        """Kills those of the others for whose row in the list of processes this is true."""
-        for (other,) in self.sql("SELECT id FROM information_schema.processlist WHERE "
-                                 f"id<>CONNECTION_ID() AND ({which})"):
-            try:
-                self.sql(f"KILL {other}")
-            except pymysql.err.Error:
-                pass
+    def sessions(self, **wanted):
+        """Sessions of clients, this one left out, for which each of these holds: a value, a set of values, or a text with
+        % as LIKE has it. Not from information_schema.processlist: on MySQL that fails as long as any session's statement
+        holds binary text."""
+        con = self.admin(use_unicode=False)
+        try:
+            with con.cursor() as cur:
+                cur.execute("SHOW FULL PROCESSLIST")
+                rows = [Session(*(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in row[:8]))
+                        for row in cur.fetchall()]
+        finally:
+            con.close()
+        return [s for s in rows if s.id != con.thread_id() and s.user not in ("system user", "event_scheduler")
+                and all(fits(getattr(s, k), v) for k, v in wanted.items())]
+
+    def end_sessions(self, patience=PATIENCE, **which):
+        """Kills those that sessions() gives, waits until the server has let go of them, and gives how many these were."""
+        killed = {session.id for session in self.sessions(**which)}
+        for session in killed:
+            with contextlib.suppress(pymysql.err.Error):
+                self.sql(f"KILL {session}")
+        wait_for(lambda: not self.sessions(id=killed), lambda: f"these to end: {self.sessions(id=killed)}", patience)
+        return len(killed)
+
+    def waiting_for_rows(self):
+        """The ids of the sessions that wait for a row now. Within 0.1 s of one answer MariaDB and MySQL repeat it, whatever
+        has happened since: each look comes later than that."""
+        time.sleep(0.2)
+        return {waiter for (waiter,) in self.sql("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
+                                                 "WHERE trx_state='LOCK WAIT'")}
 
     def start_time(self):
         """When the server process started, by its own clock, to the second."""
-        up = self.sql("SHOW GLOBAL STATUS LIKE 'uptime'")[0][1]
-        return int(self.value("SELECT UNIX_TIMESTAMP()")) - int(up)
+        now, last = 0, None
+        while now != last:  # both of one second
+            last = int(self.value("SELECT UNIX_TIMESTAMP()"))
+            up = self.sql("SHOW GLOBAL STATUS LIKE 'uptime'")[0][1]
+            now = int(self.value("SELECT UNIX_TIMESTAMP()"))
+        return now - int(up)
 
     def grow_old(self):
         """Start times have a resolution of a second: two processes in a row must differ in theirs."""
-        wait_for(lambda: time.monotonic() - self.started > 2.1, "the server to be two seconds old")
+        def later_second():
+            if self.answered:
+                return time.time() >= int(self.answered) + 1.01
+            return time.monotonic() - self.started > 2.1
+        wait_for(later_second, "the second of the server's start to end")
 
     def kill9(self):
         """kill -9."""
         self.grow_old()
         self.process.kill()
         self.process.wait()
-        self.process = None
+        self.process, self.ended = None, time.time()
 
     def sigstop(self):
+        """It stands still: until the thread that takes the signal gets a processor, the others go on and answer."""
         self.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: set(thread_states(self.process.pid)) <= set("TtXZ"), "all threads of the server to stop")
 
     def sigcont(self):
         self.process.send_signal(signal.SIGCONT)
@@ -243,8 +337,8 @@ class Server:
         if self.process is not None:
             self.grow_old()
             self.sigcont()
-            end_process(self.process, signal.SIGTERM, 60)
-            self.process = None
+            end_process(self.process, signal.SIGTERM, PATIENCE)
+            self.process, self.ended = None, time.time()
 
     def crash(self, *more):
         """kill -9 and start again: what worldkeeper exists for."""
@@ -265,6 +359,21 @@ LOG_READER = [SERVERS, "tool", KIND, "mysqlbinlog", "--skip-gtids"] if MYSQL els
     "mariadb-binlog", "--no-defaults"]
 
 
+def fits(value, wanted):
+    """Whether a field of a Session is as sessions() was asked for."""
+    if isinstance(wanted, str) and "%" in wanted:
+        return value is not None and re.fullmatch(".*".join(map(re.escape, wanted.split("%"))), value, re.S) is not None
+    return value in wanted if isinstance(wanted, (set, frozenset)) else value == wanted
+
+
+def begin_odd(server, user="root"):
+    """A connection whose statement is under way for an hour and holds what is no text in any character set."""
+    con = server.admin(user=user, password=CANARY if user != "root" else "", read_timeout=None)
+    con._execute_command(pymysql.constants.COMMAND.COM_QUERY, b"SELECT SLEEP(3600), '\xff\0loc\xc3'")
+    wait_for(lambda: server.sessions(id=con.thread_id(), state="User sleep"), "the statement to be under way")
+    return con
+
+
 def client(server, schema, command="mariadb", *more):
     """The stock client's command line for this server."""
     return [command, "--no-defaults", "--socket=" + server.socket, "--user=root", *more, schema]
@@ -279,9 +388,9 @@ def stock_restore(server, path, schema, *more):
     assert unzip.wait() == 0, "gunzip failed"
 
 
-def mysqldump(server, schema, path):
+def mysqldump(server, schema, path, *more):
     """The old dump script's pipeline, written to `path` (.sql or .sql.gz)."""
-    dump = subprocess.run(client(server, schema, "mysqldump", "--net_buffer_length=4096"),
+    dump = subprocess.run(client(server, schema, "mysqldump", "--net_buffer_length=4096", *more),
                           stdout=subprocess.PIPE, check=True).stdout
     if path.endswith(".gz"):
         dump = subprocess.run(["gzip", "--fast"], input=dump, stdout=subprocess.PIPE,

@@ -14,13 +14,15 @@ from email.header import decode_header, make_header
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
-from .util import CANARY, free_port, wait_for
+from .util import CANARY, PATIENCE, free_port, stop_listening, wait_for
 
 HOST = "127.0.0.1"
+PATIENT = "60s"  # a sink is the test itself: what it answers too late comes a second time
 
 
-def certificate(base, names="IP:127.0.0.1,DNS:localhost"):
-    """A certificate authority and a certificate for this machine signed by it: (ca, cert, key)."""
+def certificate(base, names="IP:127.0.0.1,DNS:localhost", days="2"):
+    """A certificate authority and a certificate for this machine signed by it: (ca, cert, key). Made once in `base`;
+    with `days` of 0 the certificate is over as soon as it is made."""
     ca, key, cert = (os.path.join(base, n) for n in ("ca.pem", "key.pem", "cert.pem"))
     if os.path.exists(cert):
         return ca, cert, key
@@ -34,7 +36,7 @@ def certificate(base, names="IP:127.0.0.1,DNS:localhost"):
     with open(os.path.join(base, "ext"), "w") as f:
         f.write(f"subjectAltName={names}\n")
     openssl("x509", "-req", "-in", "csr", "-CA", ca, "-CAkey", "ca.key", "-CAcreateserial",
-            "-out", cert, "-days", "2", "-extfile", "ext")
+            "-out", cert, "-days", days, "-extfile", "ext")
     return ca, cert, key
 
 
@@ -84,9 +86,13 @@ class Smtp:
         if self.login:
             more.update(authenticator=self.authenticate, auth_required=True,
                         auth_require_tls=self.tls == "starttls")
-        self.controller = Controller(self, hostname=HOST, port=self.port,
-                                     ssl_context=context if self.tls == "smtps" else None, **more)
-        self.controller.start()
+
+        def listens():
+            controller = Controller(self, hostname=HOST, port=self.port, ready_timeout=PATIENCE,
+                                    ssl_context=context if self.tls == "smtps" else None, **more)
+            controller.start()
+            return controller
+        self.controller = listening(listens)
         return self
 
     def stop(self):
@@ -113,13 +119,13 @@ class Smtp:
     def settings(self, **more):
         scheme = "smtps" if self.tls == "smtps" else "smtp"
         found = {"url": f"{scheme}://{HOST}:{self.port}", "from": "keeper@example.com",
-                 "to": "admin@example.com", "timeout": "5s",
+                 "to": "admin@example.com", "timeout": PATIENT,
                  "starttls": "required" if self.tls == "starttls" else "off"}
         if self.tls:
             found["tls_ca"] = self.ca
         return {"alert.smtp": {**found, **more}}
 
-    def wait(self, predicate=lambda mail: True, n=1, timeout=60):
+    def wait(self, predicate=lambda mail: True, n=1, timeout=PATIENCE):
         """Waits for n mails that fit; gives them."""
         wait_for(lambda: len([m for m in self.mails if predicate(m)]) >= n,
                  lambda: f"{n} mails, got {[m.subject for m in self.mails]}", timeout)
@@ -140,7 +146,8 @@ def listening(make):
 
 class Http:
     """An HTTP server for webhooks and heartbeats. `mode` may change at any time: "ok", a number
-    (status), "redirect" (in a loop), "slow" (answers after the client gave up), "huge" (endless body)."""
+    (status), "redirect" (in a loop), "slow" (answers after the client gave up); 200 and then "huge" (endless
+    body), "headers" (endless ones), "short" (a body that breaks off)."""
 
     def __init__(self):
         self.port, self.mode, self.requests, self.served = free_port(), "ok", [], 0
@@ -157,27 +164,36 @@ class Http:
             def handle_one(self):
                 sink.served += 1
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if sink.mode in ("ok", "huge"):  # both take it: 200
+                if sink.mode in ("ok", "huge", "headers", "short"):  # all take it: 200
                     sink.requests.append(Request(self.command, self.path, dict(self.headers), body))
                 if sink.mode == "ok":
                     return self.answer(200, b"ok")
                 if sink.mode == "redirect":
                     return self.answer(302, b"", Location=f"http://{HOST}:{sink.port}/again")
-                if sink.mode == "huge":
-                    return self.endless()
+                if sink.mode in ("huge", "headers"):
+                    return self.endless(sink.mode == "huge")
+                if sink.mode == "short":
+                    return self.broken_off()
                 if sink.mode == "slow":
                     sink.released.wait(60)
                     return self.answer(200, b"too late")
                 return self.answer(sink.mode, b"no", **sink.headers)
 
-            def endless(self):
+            def endless(self, body):
                 self.send_response(200)
-                self.end_headers()
+                self.end_headers() if body else self.flush_headers()
                 try:
                     while not sink.released.is_set():
-                        self.wfile.write(b"x" * 65536)
+                        self.wfile.write(b"x" * 65536 if body else b"X-More: and more\r\n" * 100)
                 except OSError:
                     pass
+
+            def broken_off(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "5000")
+                self.end_headers()
+                self.wfile.write(b"few")
+                self.close_connection = True
 
             def answer(self, status, body, **headers):
                 try:
@@ -216,7 +232,7 @@ class Http:
         return f"http://{HOST}:{self.port}/hook"
 
     def settings(self, **more):
-        return {"alert.webhook": {"url": self.url, "timeout": "3s", **more}}
+        return {"alert.webhook": {"url": self.url, "timeout": PATIENT, **more}}
 
     def events(self):
         """The "event" of each message of the generic JSON format, folded ones spread, in order."""
@@ -230,7 +246,7 @@ class Http:
                 found += body["alerts"] if "alerts" in body else [body]
         return found
 
-    def wait_event(self, *events, timeout=60):
+    def wait_event(self, *events, timeout=PATIENCE):
         wait_for(lambda: any(e in events for e in self.events()),
                  lambda: f"an alert of {events}, got {self.messages()}", timeout)
         return [m for m in self.messages() if m["event"] in events]
@@ -268,10 +284,6 @@ class Tarpit:
 
     def stop(self):
         self.ended = True
-        try:
-            self.listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.listener.close()
+        stop_listening(self.listener)
         for held in self.held:
             held.close()

@@ -1,11 +1,13 @@
 """Small things that every part of the harness needs: waiting, ports, processes, quoting."""
+import contextlib
+import itertools
 import os
 import socket
 import time
 
 CANARY = "CANARY-4f1c-only-in-password-files"
 DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # when the tests themselves are killed
-PATIENCE = 60  # seconds that a wait may take at most: generous, never the normal case
+PATIENCE = 180  # seconds that a wait may take at most: generous, never the normal case
 
 
 class Timeout(AssertionError):
@@ -13,22 +15,65 @@ class Timeout(AssertionError):
 
 
 def wait_for(predicate, what, timeout=PATIENCE, every=0.05):
-    """Polls until predicate() is true and returns its value; on timeout fails with `what`."""
-    end = time.monotonic() + timeout
+    """Polls until predicate() is true and returns its value; on timeout fails with `what`. A file that is not there yet,
+    or is just removed, is waited for; most that is waited for comes soon, so the first looks follow each other closely."""
+    end, pause = time.monotonic() + timeout, min(0.005, every)
     while True:
-        value = predicate()
-        if value:
-            return value
-        if time.monotonic() > end:
+        last = time.monotonic() > end
+        with contextlib.suppress(FileNotFoundError):
+            value = predicate()
+            if value:
+                return value
+        if last:  # looked once more, however long it was until then
             said = what() if callable(what) else what
             raise Timeout(f"waited {timeout} s in vain: {said}")
-        time.sleep(every)
+        time.sleep(pause)
+        pause = min(pause * 1.5, every)
+
+
+class Ports:
+    """This process's own block of ports, below those that the kernel gives to connections: as long as a server is not
+    started yet, or is down for a while, nobody else takes its port. Who has a block listens at its name."""
+    FIRST, COUNT, BLOCKS = 10000, 200, 110
+
+    def __init__(self):
+        for block in range(self.BLOCKS):
+            self.mark = socket.socket(socket.AF_UNIX)
+            try:
+                self.mark.bind(f"\0worldkeeper-tests-ports-{block}")
+                break
+            except OSError:
+                self.mark.close()
+        else:
+            raise Timeout("no block of ports is free: as many processes run tests")
+        first = self.FIRST + block * self.COUNT
+        self.each = itertools.cycle(range(first, first + self.COUNT))
+
+    def take(self):
+        for port in itertools.islice(self.each, self.COUNT):
+            with socket.socket() as s:
+                try:
+                    s.bind(("127.0.0.1", port))
+                    return port
+                except OSError:
+                    pass
+        raise Timeout("none of this process's ports is free")
+
+
+ports = None
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    global ports
+    ports = ports or Ports()
+    return ports.take()
+
+
+def stop_listening(listener):
+    """Whoever waits in accept() is woken: else he goes on waiting, some day at the socket that has the number next."""
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
 
 
 def ident(name):
@@ -59,19 +104,31 @@ def end_process(process, sign=None, timeout=20):
     process.wait()
 
 
-def session_pids(leader):
-    """Living processes of a session, zombies left out: the supervisor and all its workers. No process gets the
-    number of a leader that has ended as long as anything of its session lives: who has it is somebody else."""
-    found, sid = [], leader.pid
-    if leader.poll() is not None and os.path.exists(f"/proc/{sid}"):
-        return []
-    for entry in os.listdir("/proc"):
+def session_pids(*leaders, but="ZX"):
+    """Living processes of these sessions, zombies left out: the supervisor and all its workers. No process gets the
+    number of a leader that has ended as long as anything of its session lives: who has it is somebody else. `but`: those
+    in these states, as /proc has them."""
+    sessions = {leader.pid for leader in leaders
+                if leader.poll() is None or not os.path.exists(f"/proc/{leader.pid}")}
+    found = []
+    for entry in os.listdir("/proc") if sessions else ():
         if entry.isdigit():
             try:
+                if os.getsid(int(entry)) not in sessions:  # asked for many processes: cheaper than a file
+                    continue
                 with open(f"/proc/{entry}/stat") as f:
                     fields = f.read().rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(fields[3]) == sid and fields[0] not in "ZX":
+            if int(fields[3]) in sessions and fields[0] not in but:
                 found.append(int(entry))
+    return found
+
+
+def thread_states(pid):
+    """Of each of its threads, as /proc has them; one that ends meanwhile is left out."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat") as f:
+            found.append(f.read().rpartition(")")[2].split()[0])
     return found

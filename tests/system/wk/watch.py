@@ -8,7 +8,7 @@ import time
 import pymysql
 
 from .snapshot import checksums
-from .util import ident
+from .util import PATIENCE, ident
 
 
 class Beside(threading.Thread):
@@ -25,7 +25,8 @@ class Beside(threading.Thread):
 
     def __exit__(self, kind, *args):
         self.ended.set()
-        self.join(60)
+        self.join(PATIENCE)
+        assert not self.is_alive() or kind, "a thread beside the test does not end"
         if self.error is not None and kind is None:
             raise self.error
 
@@ -101,7 +102,7 @@ class Game(Beside):
         con, n = None, 1
         while not self.ended.is_set():
             try:
-                con = con or self.world.server.admin(self.world.schema, read_timeout=30)
+                con = con or self.world.server.admin(self.world.schema)
                 with con.cursor() as cur:
                     for statement in self.statements:
                         cur.execute(statement.format(n=n))
@@ -149,10 +150,16 @@ class Lateness:
         self.process.stdout.close()
         self.process.wait()
 
-    def assert_quick(self, late_ms, limit=100):
-        """The daemon's loop was at most `limit` ms late, beyond what the machine made everybody wait."""
-        assert late_ms < limit + self.worst_ms, (
-            f"the loop was {late_ms} ms late; the machine itself {self.worst_ms:.0f} ms")
+    def assert_quick(self, keeper, status=None, limit=1000):
+        """The daemon's loop was at most `limit` ms late, beyond what the machine made everybody wait, or this process
+        for a processor since its start. What these tests let it wait for takes longer than that; that it is a hundred
+        times quicker, the benchmark shows."""
+        late_ms = (status or keeper.status())["loop"]["late_ms_max"]
+        with open(f"/proc/{keeper.process.pid}/schedstat") as f:
+            queued_ms = int(f.read().split()[1]) / 1e6
+        assert late_ms < limit + max(self.worst_ms, queued_ms), (
+            f"the loop was {late_ms} ms late; the machine itself {self.worst_ms:.0f} ms, and {queued_ms:.0f} ms in all "
+            "for want of a processor")
 
 
 class DiskPace(Beside):

@@ -1,0 +1,257 @@
+#include "actions/claim.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "base/worker.h"
+
+#define PUBLISHED_MAX (1u << 20)
+#define NAME_MAX_LEN 107
+#define BACKLOG 64
+
+/* ---- the schema ---- */
+
+static bool is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || text_starts(host, "127.") || strcmp(host, "::1") == 0;
+}
+
+/* The server's address in a canonical form. */
+static char *server_of(const struct config_mysql *m)
+{
+    if (!m->socket)
+        return xasprintf("%s:%u", is_loopback(m->host) ? "localhost" : m->host, m->port);
+    char *real = realpath(m->socket, NULL);
+    return real ? real : xstrdup(m->socket);
+}
+
+bool claims_same_server(const struct config_mysql *a, const struct config_mysql *b)
+{
+    SCOPED(xfree) char *x = server_of(a);
+    SCOPED(xfree) char *y = server_of(b);
+    return strcmp(x, y) == 0;
+}
+
+/* "worldkeeper/4f0c…", a hash: an abstract name has at most 107 bytes, a socket's path and a schema
+ * may have more. */
+static char *claim_name(const struct config *cfg)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    char hex[2 * EVP_MAX_MD_SIZE + 1];
+    SCOPED(xfree) char *server = server_of(&cfg->mysql);
+    unsigned len = 0;
+    SCOPED(buf_free) struct buf b = {0};
+    buf_printf(&b, "%s\n%s", server, cfg->schema);
+    EVP_Digest(b.p, b.len, digest, &len, EVP_sha256(), NULL);
+    text_hex(digest, len, hex);
+    return xasprintf("worldkeeper/%.32s", hex);
+}
+
+static socklen_t abstract(const char *name, struct sockaddr_un *sa)
+{
+    *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(sa->sun_path + 1, NAME_MAX_LEN, "%s", name);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
+}
+
+/* -1 with errno: EADDRINUSE if the name is taken. */
+static int bind_name(const char *name)
+{
+    struct sockaddr_un sa;
+    socklen_t len = abstract(name, &sa);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || (bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, BACKLOG) == 0))
+        return fd;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+/* The process that listens there, if it is our own user's or root's; 0: none. Other users' sockets
+ * are ignored, so that they cannot claim a world, but root sees all. */
+static int listener(const char *name)
+{
+    struct sockaddr_un sa;
+    struct ucred who = {0};
+    socklen_t len = abstract(name, &sa), size = sizeof who;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool there = fd >= 0 && connect(fd, (struct sockaddr *)&sa, len) == 0;
+    if (there && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+        who.pid = 0;
+    if (fd >= 0)
+        close(fd);
+    bool ours = who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
+    return there && ours ? who.pid : 0;
+}
+
+/* The world's name follows that of the claim, in the name of a second socket. */
+static void read_world(const char *claim, char world[64])
+{
+    char line[512];
+    SCOPED(xfree) char *mark = xasprintf("@%s/", claim);
+    FILE *f = fopen("/proc/self/net/unix", "re");
+    world[0] = '\0';
+    while (f && !world[0] && fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, mark);
+        if (at)
+            snprintf(world, 64, "%.*s", (int)strcspn(at + strlen(mark), "\n"), at + strlen(mark));
+    }
+    if (f)
+        fclose(f);
+}
+
+/* malloc; NULL: it is this world. */
+static char *other_world(const struct config *cfg, const char *world, int pid)
+{
+    if (strcmp(world, cfg->name) == 0)
+        return NULL;
+    const char *name = world[0] ? world : "of another name";
+    return pid ? xasprintf("world %s (pid %d)", name, pid) : xasprintf("world %s", name);
+}
+
+char *claims_schema_holder(const struct config *cfg)
+{
+    SCOPED(xfree) char *name = claim_name(cfg);
+    char world[64];
+    int pid = listener(name);
+    if (!pid)
+        return NULL;
+    read_world(name, world);
+    return other_world(cfg, world, pid);
+}
+
+static int claim_schema(const struct config *cfg, struct claims *c, struct err *e)
+{
+    SCOPED(xfree) char *name = claim_name(cfg);
+    SCOPED(xfree) char *full = xasprintf("%s/%s", name, cfg->name);
+    c->schema = bind_name(name);
+    bool taken = c->schema < 0 && errno == EADDRINUSE;
+    /* A second socket carries the world's name, for read_world(). */
+    if (c->schema >= 0)
+        c->name = bind_name(full);
+    SCOPED(xfree) char *who = taken ? claims_schema_holder(cfg) : NULL;
+    if (!who)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "schema %s of this server is kept by %s already", cfg->schema, who);
+    err_hint(e, "one world for each schema: [world] schema, or stop the other one");
+    return -1;
+}
+
+/* ---- the status directory ---- */
+
+/* The process with a flock on it; 0: none. */
+static int flock_holder(int fd)
+{
+    struct stat st;
+    char line[256], wanted[64];
+    int pid = 0, n;
+    if (fstat(fd, &st) < 0)
+        return 0;
+    /* If the service's sandbox hides /proc/locks, the message has no pid. The device is not
+     * compared: on some file systems it differs from stat()'s. */
+    snprintf(wanted, sizeof wanted, ":%llu ", (unsigned long long)st.st_ino);
+    FILE *f = fopen("/proc/locks", "re");
+    while (f && !pid && fgets(line, sizeof line, f))
+        if (strstr(line, wanted) && sscanf(line, "%*d: FLOCK %*s %*s %d", &n) == 1)
+            pid = n;
+    if (f)
+        fclose(f);
+    return pid;
+}
+
+/* The world whose valid status lies in the directory. */
+static char *publisher(const struct config *cfg, int fd, int pid)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    json_auto_t *o =
+        cfg->json_file && file_read_public(fd, cfg->json_file, PUBLISHED_MAX, &b, NULL) == 0
+            ? json_loadb(b.p, b.len, 0, NULL)
+            : NULL;
+    bool fresh = js_number(o, "valid_until_unix", 0) > clock_wall().ms / 1000;
+    SCOPED(buf_free) struct buf world = {0};
+    text_clean(&world, fresh ? js_text(o, "world") : "", 60);
+    return other_world(cfg, world.p ? world.p : "", pid);
+}
+
+char *claims_status_holder(const struct config *cfg)
+{
+    SCOPED(file_close) int fd =
+        cfg->status_dir ? file_dir(cfg->status_dir, FILE_PUBLIC, 0, NULL) : -1;
+    int pid = fd >= 0 ? flock_holder(fd) : 0;
+    char *who = pid ? publisher(cfg, fd, pid) : NULL;
+    return who;
+}
+
+static int claim_status(const struct config *cfg, struct claims *c, struct err *e)
+{
+    if (!cfg->status_dir)
+        return 0;
+    c->status = file_dir(cfg->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, NULL);
+    if (c->status < 0 || flock(c->status, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return 0; /* a directory that cannot be used is reported when it is written to */
+    SCOPED(xfree) char *who = publisher(cfg, c->status, flock_holder(c->status));
+    if (!who)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "[status] dir %s is that of %s already", cfg->status_dir, who);
+    err_hint(e, "a directory of its own for each world in [status] dir");
+    return -1;
+}
+
+/* ---- both ---- */
+
+/* A worker that outlives us for a moment must not hold the claims. */
+static void close_in_workers(const struct claims *c)
+{
+    const int fds[] = {c->schema, c->name, c->status};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            worker_close_in_child(fds[i]);
+}
+
+int claims_take(const struct config *cfg, struct claims *out, struct err *e)
+{
+    *out = CLAIMS_NONE;
+    if (claim_schema(cfg, out, e) < 0 || claim_status(cfg, out, e) < 0) {
+        close_in_workers(out);
+        claims_drop(out);
+        return -1;
+    }
+    close_in_workers(out);
+    return 0;
+}
+
+void claims_drain(const struct claims *c)
+{
+    int fd;
+    while (c->schema >= 0 && (fd = accept4(c->schema, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        close(fd);
+}
+
+static void drop(int *fd)
+{
+    if (*fd < 0)
+        return;
+    worker_forget_fd(*fd);
+    close(*fd);
+    *fd = -1;
+}
+
+void claims_drop(struct claims *c)
+{
+    drop(&c->schema);
+    drop(&c->name);
+    drop(&c->status);
+}

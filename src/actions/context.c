@@ -1,0 +1,156 @@
+#include "actions/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/js.h"
+
+#define LOCK_MAX 4096
+
+static void report_progress(struct progress *p)
+{
+    struct action_context *a = p->arg;
+    if (!a->emit)
+        return;
+    json_auto_t *o = json_pack("{s:{s:s, s:o, s:I, s:I, s:I, s:I, s:i, s:I}}", "progress", "phase",
+                               p->phase ? p->phase : "", "table", js_clean(p->table), "rows",
+                               (json_int_t)p->rows, "rows_total", (json_int_t)p->rows_total,
+                               "bytes", (json_int_t)p->bytes, "bytes_total",
+                               (json_int_t)p->bytes_total, "percent", progress_percent(p),
+                               "phase_ms", (json_int_t)mono_since(clock_mono(), p->started));
+    a->emit(a->emit_arg, o);
+}
+
+void action_note(void *arg, const char *text)
+{
+    struct action_context *a = arg;
+    if (!a->emit)
+        return;
+    json_auto_t *o = json_pack("{s:o}", "note", js_clean(text));
+    a->emit(a->emit_arg, o);
+}
+
+/* Without the section it would be taken for a primary, while another machine keeps the world. */
+static int standby_without_section(const struct action_context *a, struct err *e)
+{
+    const struct config *c = a->cfg;
+    err_set(
+        e, ERR_CONFIG, 0,
+        "%s/state.json says that this machine is a standby of world %s, and %s has no [standby]",
+        c->dump_dir, c->name, c->path);
+    return err_hint(e, "put [standby] back into it; worldkeeper-standby(7) says how this machine "
+                       "takes the world over");
+}
+
+int action_load_state(struct action_context *a, struct err *e)
+{
+    int rc = state_load(a->job.dirfd, &a->state, e);
+    if (rc < 0 && e->cls == ERR_REFUSED && e->num != EPERM) { /* EPERM (owner, mode) can be fixed */
+        a->ignored = *e;
+        rc = 0;
+    }
+    if (rc < 0 || state_is_of(&a->state, a->cfg->name, a->cfg->dump_dir, e) < 0)
+        return -1;
+    if (a->state.role == ROLE_STANDBY && !a->cfg->standby.given)
+        return standby_without_section(a, e);
+    snprintf(a->state.world, sizeof a->state.world, "%s", a->cfg->name);
+    return 0;
+}
+
+int action_open(struct action_context *a, const struct config *cfg, bool make, struct err *e)
+{
+    struct stat st;
+    *a = (struct action_context){.cfg = cfg,
+                                 .progress = {.report = report_progress, .arg = a},
+                                 .job = {.cfg = cfg,
+                                         .progress = &a->progress,
+                                         .note = action_note,
+                                         .note_arg = a,
+                                         .db = db_params_of(&cfg->mysql)}};
+    /* One statement of a job (the copy of a large table, a RENAME behind a lock) may take as long
+     * as a job may go without progress. */
+    if (a->job.db.read_timeout < cfg->dump_stall)
+        a->job.db.read_timeout = cfg->dump_stall;
+    if (a->job.db.read_timeout < cfg->restore_stall)
+        a->job.db.read_timeout = cfg->restore_stall;
+    a->job.dirfd = file_dir(cfg->dump_dir, make ? FILE_MAKE : 0, 0700, e);
+    /* Dumps hold players' data: no access for other users. */
+    if (a->job.dirfd >= 0 && fstat(a->job.dirfd, &st) == 0 && st.st_uid == geteuid() &&
+        (st.st_mode & 077))
+        fchmod(a->job.dirfd, 0700);
+    if (a->job.dirfd >= 0 && action_load_state(a, e) == 0)
+        return 0;
+    if (e->cls == ERR_DAMAGED)
+        err_hint(e, "remove %s/state.json; the next contact with the world creates it again",
+                 cfg->dump_dir);
+    action_close(a);
+    return -1;
+}
+
+int action_password(struct action_context *a, struct err *e)
+{
+    const char *file = a->cfg->mysql.password_file;
+    if (!file || a->password.p)
+        return 0;
+    if (file_read_secret(file, &a->password, e) < 0)
+        return -1;
+    a->job.db.password = a->password.p;
+    return 0;
+}
+
+void action_close(struct action_context *a)
+{
+    buf_free(&a->password);
+    if (a->job.dirfd >= 0)
+        close(a->job.dirfd);
+    a->job.dirfd = -1;
+}
+
+/* ERR_BUSY, with the holder from the lock file. */
+static int held_by(struct action_context *a, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    json_auto_t *o = NULL;
+    if (file_read(a->job.dirfd, "lock", LOCK_MAX, &b, NULL) == 0)
+        o = json_loadb(b.p, b.len, 0, NULL);
+    const char *socket = js_text(o, "socket");
+    err_set(e, ERR_BUSY, 0, "world %s is held by %s (pid %" PRId64 " on %s since %s)", a->cfg->name,
+            socket[0] ? "a running supervisor" : "another worldkeeper action",
+            js_number(o, "pid", 0), js_text(o, "host"), js_text(o, "since"));
+    err_hint(e, socket[0] ? "worldkeeper --status asks it; stop it before starting another"
+                          : "wait until that action has ended");
+    return -1;
+}
+
+int action_lock(struct action_context *a, struct err *e)
+{
+    int fd = file_open(a->job.dirfd, "lock", O_RDWR | O_CREAT, e);
+    if (fd < 0)
+        return err_step(e, "%s", a->cfg->dump_dir);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int why = errno;
+        close(fd);
+        return why == EWOULDBLOCK ? held_by(a, e)
+                                  : err_sys(e, why, "cannot lock %s/lock", a->cfg->dump_dir);
+    }
+    action_lock_write(fd, "");
+    return fd;
+}
+
+void action_lock_write(int fd, const char *socket)
+{
+    char host[256] = "", at[TEXT_SHORT];
+    gethostname(host, sizeof host - 1);
+    json_auto_t *o = json_pack("{s:i, s:o, s:s, s:s}", "pid", (int)getpid(), "host", js_clean(host),
+                               "since", text_utc(clock_wall(), at), "socket", socket);
+    SCOPED(xfree) char *s = json_dumps(o, 0);
+    /* Information for others only: the lock is held even if this fails. */
+    if (s && lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) == 0)
+        (void)!file_write_all(fd, s, strlen(s));
+}

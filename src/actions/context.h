@@ -1,0 +1,44 @@
+/* What an action works with: config, dump directory, password, state, lock. */
+#ifndef WK_ACTIONS_CONTEXT_H
+#define WK_ACTIONS_CONTEXT_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "dump/job.h"
+#include "store/manifest.h"
+#include "store/state.h"
+
+struct action_context {
+    const struct config *cfg;
+    struct buf password;
+    struct job job;
+    struct progress progress;
+    struct state state;
+    struct manifest dumped; /* of a dump that was stored (manifest_figures()); name "": none was */
+    struct err ignored;     /* why state.json was not used; ERR_NONE: it was, or there is none */
+    /* Where progress and notes go: one JSON object each, {"progress":{…}} or {"note":"…"}. May be
+     * NULL. */
+    void (*emit)(void *arg, const json_t *o);
+    void *emit_arg;
+    /* Told before the disk is that this machine keeps the world no more: whoever supervises it must not
+     * write otherwise, should this process die. May be NULL. */
+    void (*stepping_back)(void *arg);
+};
+/* Opens the dump directory (`make`: created if missing) and reads state.json. A state that may not
+ * be ours (a link, or without a valid HMAC where signature_open() has read a key) counts as missing. */
+int action_open(struct action_context *a, const struct config *cfg, bool make, struct err *e);
+/* Reads the database password, once; action_run() does it for the actions that talk to the server. The
+ * others must not: a systemd credential can be read by the service only. */
+int action_password(struct action_context *a, struct err *e);
+/* Reads state.json again. */
+int action_load_state(struct action_context *a, struct err *e);
+/* One line for whoever watches the action; `arg` is the context. */
+void action_note(void *arg, const char *text);
+void action_close(struct action_context *a);
+/* Takes the world's flock in the dump directory: fd, or ERR_BUSY with the holder in the text. */
+int action_lock(struct action_context *a, struct err *e);
+/* Writes the holder into the lock file, and the supervisor's socket ("" for an action by hand). */
+void action_lock_write(int fd, const char *socket);
+
+#endif

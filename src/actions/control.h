@@ -1,0 +1,25 @@
+/* The control socket: how an action by hand reaches the running supervisor. A UNIX SOCK_SEQPACKET
+ * socket, mode 0600, one JSON object per packet: the client sends a request (run.h), the supervisor
+ * answers with {"progress"|"note"} packets and ends with {"done":{"exit","result"|"error"}}. */
+#ifndef WK_ACTIONS_CONTROL_H
+#define WK_ACTIONS_CONTROL_H
+
+#include "actions/run.h"
+
+/* Supervisor: creates the socket; `path` gets its path. Listening fd (non-blocking) or -1. */
+int control_listen(const struct config *cfg, char path[256], struct err *e);
+/* Accepts the next client, whose uid must be ours or root's. -1 with `e` empty: it is gone, or of
+ * another uid. -1 with `e` filled: it could not be accepted and still waits; trying again at once
+ * would not help. */
+int control_accept(int listener, struct err *e);
+
+/* Client: sends the request to the supervisor named in the lock file, passes every event to a->emit,
+ * and returns its answer like action_run(). CONTROL_NOBODY, with ERR_UNREACHABLE: there is no
+ * supervisor to talk to. The class alone does not say so: a job that found no server has it too. */
+#define CONTROL_NOBODY (-2)
+int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e);
+/* Does a supervisor of this world run although its lock was free? It then holds the lock of a
+ * directory that is no longer in its place. */
+bool control_elsewhere(struct action_context *a);
+
+#endif

@@ -1,0 +1,198 @@
+/* --from offsite: what lies in the store on another machine. */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "actions/run.h"
+#include "base/js.h"
+#include "offsite/fetch.h"
+#include "offsite/manifests.h"
+
+static int check_from(const struct request *r, struct err *e)
+{
+    if (strcmp(r->from, "offsite") == 0)
+        return 0;
+    return err_set(e, ERR_USAGE, 0, "--from %.60s: allowed: offsite", r->from);
+}
+
+static int open_store(struct action_context *a, const struct request *r, struct fetch *f,
+                      struct err *e)
+{
+    *f = (struct fetch){.cfg = NULL};
+    return check_from(r, e) < 0 ? -1 : fetch_open(f, a->cfg, a->job.dirfd, a->job.progress, e);
+}
+
+int action_from_catalog(struct action_context *a, const struct request *r, struct catalog *out,
+                        struct err *e)
+{
+    SCOPED(fetch_close) struct fetch f;
+    return open_store(a, r, &f, e) < 0 ? -1 : fetch_catalog(&f, out, e);
+}
+
+/* So that the off-site worker does not count on a copy that was found damaged. What root writes is no use to
+ * the service. */
+static void note_finding(struct action_context *a, const struct manifest *m, const struct err *why)
+{
+    struct stat dir;
+    struct err late;
+    bool good = why->cls == ERR_NONE;
+    if ((good || why->cls == ERR_DAMAGED) && fstat(a->job.dirfd, &dir) == 0 &&
+        dir.st_uid == geteuid() &&
+        manifests_found(a->job.dirfd, m, good ? NULL : why->text, &late) < 0)
+        action_note(a, late.text);
+}
+
+static void entry_free(struct catalog_entry *x)
+{
+    manifest_free(&x->m);
+}
+
+static bool is_latest(const char *dump)
+{
+    return !dump || strcmp(dump, "latest") == 0;
+}
+
+int action_from_verify(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e)
+{
+    SCOPED(fetch_close) struct fetch f;
+    size_t seen = 0, bad = 0;
+    if (open_store(a, r, &f, e) < 0)
+        return -1;
+    json_t *list = json_array();
+    *result = json_pack("{s:o}", "dumps", list);
+    for (size_t i = 0; i < f.there.dump_count && !(r->dump && seen); i++) {
+        SCOPED(entry_free) struct catalog_entry x = {.intact = false};
+        struct err why = {0};
+        const struct copy_dump *d = &f.there.dumps[i];
+        if (!d->manifest || !(is_latest(r->dump) || strcmp(d->name, r->dump) == 0))
+            continue;
+        if (fetch_manifest(&f, d, &x, e) < 0)
+            return -1;
+        bool whole = x.intact && fetch_verify(&f, &x.m, &why) == 0;
+        if (x.intact)
+            note_finding(a, &x.m, &why);
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", x.m.name, "whole", whole,
+                                              "reason", js_clean(x.intact ? why.text : x.reason)));
+        seen++;
+        bad += !whole;
+    }
+    if (seen == 0)
+        return err_set(e, ERR_UNWELL, 0, "no dump %s in the store", r->dump ? r->dump : "at all");
+    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
+}
+
+/* A drill is to prove the copy in the store, also where the dump is here. `beside`: it may come while it is
+ * restored. */
+static int bring(const struct request *r, struct fetch *f, const struct catalog *here,
+                 const struct manifest *m, struct fetch_beside *beside, struct err *e)
+{
+    const struct catalog_entry *x = catalog_find(here, m->name);
+    if (!x || !x->intact)
+        return beside && m->parts.count ? fetch_beside_open(f, m, beside, e) : fetch_dump(f, m, e);
+    if (strcmp(x->m.sha256, m->sha256) != 0)
+        return err_set(e, ERR_DAMAGED, 0, "an intact one of this name is here, and is another");
+    return r->action == ACTION_DRILL ? fetch_prove(f, m, e) : 0;
+}
+
+static bool is_asked(const struct copy_dump *d, const struct request *r, wall_t until)
+{
+    return is_latest(r->dump) ? !until.ms || d->at.ms <= until.ms : strcmp(d->name, r->dump) == 0;
+}
+
+/* 1: it is here; 0: it is passed over. */
+static int try_one(struct action_context *a, const struct request *r, wall_t until,
+                   struct action_from *from, const struct catalog *here, bool beside, struct err *e)
+{
+    struct fetch *f = &from->fetch;
+    const struct catalog_entry *x = &from->dump;
+    struct err why = {0};
+    if (x->intact && until.ms && is_latest(r->dump) && x->m.at.ms + x->m.took_ms > until.ms)
+        return 0;
+    if (x->intact && bring(r, f, here, &x->m, beside ? &from->beside : NULL, &why) == 0)
+        return 1;
+    if (x->intact && why.cls != ERR_DAMAGED)
+        return err_pass(e, &why);
+    if (x->intact)
+        note_finding(a, &x->m, &why);
+    SCOPED(xfree) char *note =
+        xasprintf("dump %s is passed over: %s", x->m.name, x->intact ? why.text : x->reason);
+    action_note(a, note);
+    return 0;
+}
+
+/* The newest that is asked for and proves good; each that does not is told of. */
+static int choose(struct action_context *a, const struct request *r, wall_t until,
+                  struct action_from *from, const struct catalog *here, bool beside, struct err *e)
+{
+    struct fetch *f = &from->fetch;
+    int is = 0;
+    for (size_t i = 0; is == 0 && i < f->there.dump_count; i++) {
+        const struct copy_dump *d = &f->there.dumps[i];
+        manifest_free(&from->dump.m);
+        if (!d->manifest || !is_asked(d, r, until))
+            continue;
+        is = fetch_manifest(f, d, &from->dump, e) < 0 ? -1
+                                                      : try_one(a, r, until, from, here, beside, e);
+    }
+    if (is == 0)
+        err_set(e, ERR_NOTHING, 0, "no dump%s%s in %s that can be used", r->dump ? " " : "",
+                r->dump ? r->dump : "", remote_shown(f->t.store));
+    return is == 1 ? 0 : -1;
+}
+
+/* The newest one that is here is restored with its journal. */
+static void take_name(struct action_from *from, const struct request *r, const struct catalog *here)
+{
+    const struct manifest *m = &from->dump.m;
+    const struct catalog_entry *newest = catalog_newest(here, 0);
+    bool is = !r->dump && (!newest || manifest_compare(&newest->m, m) <= 0);
+    snprintf(from->name, sizeof from->name, "%s", is ? "" : m->name);
+}
+
+static int start(struct action_from *from, struct err *e)
+{
+    if (!from->beside.f)
+        return 0;
+    from->arriving = (struct restore_arriving){.m = &from->dump.m,
+                                               .file = &from->beside.file,
+                                               .settle = fetch_beside_settle,
+                                               .arg = &from->beside};
+    return fetch_beside_start(&from->beside, e);
+}
+
+int action_from_begin(struct action_context *a, const struct request *r, wall_t until, bool beside,
+                      struct action_from *from, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog here = {0};
+    struct fetch *f = &from->fetch;
+    *from = (struct action_from){.name = ""};
+    if (open_store(a, r, f, e) < 0 || catalog_load(a->job.dirfd, a->cfg->name, &here, e) < 0 ||
+        choose(a, r, until, from, &here, beside, e) < 0 ||
+        fetch_segments(f, &from->dump.m, e) < 0 ||
+        (r->action == ACTION_RESTORE && !r->into && fetch_above(f, &a->state.generation, e) < 0))
+        return -1;
+    if (f->passed.cls != ERR_NONE) {
+        SCOPED(xfree) char *note = xasprintf(
+            "a part of the journal in the store is damaged; what is before it is used: %s",
+            f->passed.text);
+        action_note(a, note);
+    }
+    take_name(from, r, &here);
+    return start(from, e);
+}
+
+void action_from_end(struct action_from *from)
+{
+    fetch_beside_close(&from->beside);
+    fetch_close(&from->fetch);
+    manifest_free(&from->dump.m);
+    *from = (struct action_from){.name = ""};
+}
+
+void action_adopt(struct action_context *a)
+{
+    struct err why;
+    if (manifests_adopt(a->job.dirfd, &why) < 0)
+        action_note(a, why.text);
+}

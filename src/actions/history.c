@@ -1,0 +1,172 @@
+#include "actions/history.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/js.h"
+#include "store/timeline.h"
+
+#define SINCE_MS (7 * INT64_C(86400000))
+
+enum history_kind history_of(const struct request *r)
+{
+    static const struct {
+        enum action action;
+        enum history_kind kind;
+        bool of_world; /* only if it changes the world itself */
+    } recorded[] = {
+        {ACTION_DUMP, HISTORY_DUMP, false},      {ACTION_DRILL, HISTORY_DRILL, false},
+        {ACTION_VERIFY, HISTORY_VERIFY, false},  {ACTION_WRITE_BACK, HISTORY_WRITE_BACK, false},
+        {ACTION_RESTORE, HISTORY_RESTORE, true}, {ACTION_PROMOTE, HISTORY_RESTORE, false},
+        {ACTION_ROLLUP, HISTORY_ROLLUP, true},
+    };
+    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
+        if (recorded[i].action == r->action && !(recorded[i].of_world && (r->dry_run || r->into)))
+            return recorded[i].kind;
+    return HISTORY_KINDS;
+}
+
+/* The name of a value in the record and in the result. A dump's `bytes` are those of its file. */
+struct field {
+    const char *name, *from;
+};
+static const struct field of_dump[] = {{"dump", "name"},       {"rows", "rows"},
+                                       {"bytes", "file_size"}, {"sql_bytes", "bytes"},
+                                       {"seconds", "seconds"}, {"method", "method"},
+                                       {"wait_ms", "wait_ms"}, {NULL, NULL}},
+                          of_restore[] = {{"dump", "dump"},
+                                          {"rows", "rows"},
+                                          {"seconds", "seconds"},
+                                          {"generation", "generation"},
+                                          {"lost_seconds", "lost_seconds"},
+                                          {"lost_seconds_max", "lost_seconds_max"},
+                                          {"restored_to", "restored_to"},
+                                          {"conflict_rows", "conflict_rows"},
+                                          {NULL, NULL}},
+                          of_drill[] = {{"dump", "dump"},
+                                        {"rows", "rows"},
+                                        {"seconds", "seconds"},
+                                        {NULL, NULL}},
+                          of_rollup[] = {{"ledgers", "ledgers"}, {NULL, NULL}},
+                          of_write_back[] = {{"sent", "sent"},
+                                             {"stolen", "stolen"},
+                                             {"stale", "stale"},
+                                             {"released", "released"},
+                                             {NULL, NULL}};
+
+/* Null: it did not come to an end. */
+static void add_verified(json_t *o, const json_t *result)
+{
+    json_t *list = json_object_get(result, "dumps"), *dump;
+    int64_t whole = 0;
+    size_t i;
+    json_object_set_new(o, "whole", json_null());
+    json_object_set_new(o, "damaged", json_null());
+    if (!list)
+        return;
+    json_array_foreach(list, i, dump)
+    {
+        whole += js_flag(dump, "whole");
+    }
+    js_set_int(o, "whole", whole);
+    js_set_int(o, "damaged", (int64_t)json_array_size(list) - whole);
+}
+
+json_t *history_fields(const struct request *r, const json_t *result, const struct err *e)
+{
+    const struct field *fields = r->action == ACTION_DUMP                          ? of_dump
+                                 : request_swaps(r) || r->action == ACTION_RESTORE ? of_restore
+                                 : r->action == ACTION_DRILL                       ? of_drill
+                                 : r->action == ACTION_ROLLUP                      ? of_rollup
+                                 : r->action == ACTION_WRITE_BACK                  ? of_write_back
+                                                                                   : NULL;
+    json_t *o = json_pack("{s:b, s:b}", "ok", e == NULL, "automatic", (int)r->automatic);
+    for (; fields && fields->name; fields++)
+        json_object_set_new(o, fields->name, js_or_null(json_object_get(result, fields->from)));
+    if (r->action == ACTION_VERIFY)
+        add_verified(o, result);
+    if (r->tables)
+        js_set_clean(o, "only", r->tables);
+    if (r->from)
+        js_set_clean(o, "from", r->from);
+    if (e && r->action == ACTION_DRILL) /* it counts them once it has passed */
+        json_object_set_new(o, "rows", json_null());
+    if (e) {
+        bool rejected = js_text(result, "rejected")[0];
+        js_set_clean(o, "error", e->text);
+        json_object_set_new(o, "error_kind",
+                            json_string(rejected ? "rejected" : err_class_name(e->cls)));
+    }
+    return o;
+}
+
+void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,
+                     const struct err *e)
+{
+    enum history_kind kind = history_of(r);
+    struct stat dir;
+    struct err late;
+    /* A file that root creates is no use to the service. */
+    if (kind == HISTORY_KINDS || a->job.dirfd < 0 || fstat(a->job.dirfd, &dir) < 0 ||
+        dir.st_uid != geteuid())
+        return;
+    json_auto_t *o = history_fields(r, result, e);
+    json_object_set_new(o, "by_hand", json_true());
+    o = history_record(kind, o);
+    if (history_append(a->job.dirfd, o, &late) < 0)
+        action_note(a, late.text);
+}
+
+/* ---- --history ---- */
+
+struct reading {
+    wall_t since;
+    json_t *records;
+    struct timeline *timeline;
+};
+
+static void see(void *arg, const json_t *record, const char *line)
+{
+    struct reading *r = arg;
+    (void)line;
+    if (!record)
+        return;
+    timeline_add(r->timeline, record);
+    if (history_at(record).ms >= r->since.ms)
+        json_array_append(r->records, (json_t *)(uintptr_t)record);
+}
+
+/* Until the last sign of life that a supervisor left in the state: after it nothing is known. */
+static void until_now(const struct action_context *a, struct timeline *t, wall_t now)
+{
+    const struct state *s = &a->state;
+    if (s->watched && s->watched_at.ms <= now.ms)
+        timeline_until(t, s->watched_at);
+    timeline_now(t, now);
+}
+
+int action_history(struct action_context *a, const struct request *r, json_t **result,
+                   struct err *e)
+{
+    wall_t now = clock_wall();
+    struct reading reading = {.since = {now.ms - SINCE_MS}};
+    struct history_place place = {0};
+    bool from_start;
+    /* In UTC, as main.c writes it. */
+    if (r->since && text_time_parse(r->since, now, &reading.since) < 0)
+        return err_set(e, ERR_USAGE, 0, "--since \"%.100s\" is no moment of the past", r->since);
+    reading.records = json_array();
+    reading.timeline = timeline_new(now);
+    int rc = history_read(a->job.dirfd, &place, &from_start, see, &reading, e);
+    until_now(a, reading.timeline, now);
+    if (rc == 0)
+        *result =
+            json_pack("{s:s, s:o, s:o, s:o, s:O}", "world", a->cfg->name, "since",
+                      js_time(reading.since), "until", js_time(now), "states_ms",
+                      timeline_sum(reading.timeline, reading.since), "records", reading.records);
+    history_place_free(&place);
+    timeline_free(reading.timeline);
+    json_decref(reading.records);
+    return rc;
+}

@@ -1,0 +1,212 @@
+#include "actions/lease_keep.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/fault.h"
+#include "base/fence.h"
+#include "mysql/lease.h"
+
+#define TRY_MS 500
+#define UNSAID_MS 20
+#define EXTRA_MS fault_wait(10000) /* beside two times the lease's */
+
+static bool is_wanted(const struct action_context *a)
+{
+    return a->cfg->standby.lease != LEASE_NONE;
+}
+
+static int open_lease(struct action_context *a, struct lease **l, struct err *e)
+{
+    return state_keep_holder(&a->state, a->job.dirfd, e) < 0 ||
+                   lease_open(a->cfg, a->job.dirfd, a->state.holder, l, e) != LEASE_OK
+               ? -1
+               : 0;
+}
+
+/* ---- the process that renews ---- */
+
+static int renew(int fd, void *arg)
+{
+    struct lease_keep *k = arg;
+    struct lease *l = NULL;
+    struct err e;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    enum lease_result got = open_lease(k->a, &l, &e) < 0 ? LEASE_REFUSED : LEASE_OK;
+    while (got == LEASE_OK || got == LEASE_AWAY) {
+        if (poll(&p, 1, (int)(k->a->cfg->standby.ttl / 5)) > 0)
+            break; /* nothing is ever sent to it: it is not needed any more */
+        got = lease_renew(l, &k->grant, &e);
+        if (got == LEASE_OK)
+            fence_set(k->grant.valid_until);
+        else if (got != LEASE_AWAY)
+            fence_set((mono_t){0});
+    }
+    lease_close(l);
+    return 0;
+}
+
+/* ---- taking and giving back ---- */
+
+static int refuse_held(struct lease *l, struct err *e)
+{
+    struct lease_record r = {0};
+    struct err none;
+    if (lease_read(l, &r, &none) != LEASE_OK)
+        r = (struct lease_record){0};
+    SCOPED(buf_free) struct buf shown = {0};
+    text_clean(&shown, r.holder[0] ? r.holder : "another machine", sizeof r.holder);
+    err_set(e, ERR_REFUSED, 0, "the lease is held by %s, which renews it", shown.p);
+    return err_hint(e, "--switch-over on that machine hands the world over");
+}
+
+static int take(struct lease_keep *k, struct lease *l, struct err *e)
+{
+    const struct state *s = &k->a->state;
+    struct lease_record r = {0};
+    struct err none;
+    int64_t ttl = k->a->cfg->standby.ttl; /* the other machine's may be longer */
+    if (lease_read(l, &r, &none) == LEASE_OK && r.ttl > ttl)
+        ttl = r.ttl;
+    mono_t until = mono_add(clock_mono(), 2 * ttl + EXTRA_MS);
+    progress_phase(k->a->job.progress, "waiting for the lease", 0, 0);
+    for (;;) {
+        int64_t wait = TRY_MS;
+        enum lease_result got = lease_take(l, s->lease_number, s->generation, &k->grant, &wait, e);
+        if (got == LEASE_OK)
+            return 0;
+        if (got == LEASE_REFUSED || (got == LEASE_AWAY && mono_reached(clock_mono(), until)))
+            return -1;
+        if (got == LEASE_HELD && (wait < 0 || mono_reached(clock_mono(), until)))
+            return refuse_held(l, e);
+        progress_at(k->a->job.progress, 0, 0);
+        poll(NULL, 0, (int)(wait > TRY_MS || wait < 0 ? TRY_MS : wait));
+    }
+}
+
+/* Not another machine's: whoever has, or had, the newest lease has the world. */
+static int need_own(const struct action_context *a, const struct lease_record *r, struct err *e)
+{
+    if (!r->number || strcmp(r->holder, a->state.holder) == 0)
+        return 0;
+    char words[LEASE_WORDS];
+    err_set(e, ERR_REFUSED, 0, "%s", lease_words(r, words));
+    return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
+}
+
+static int look(const struct lease_keep *k, struct lease *l, struct err *e)
+{
+    struct lease_record r;
+    if (lease_read(l, &r, e) != LEASE_OK)
+        return err_step(e, "without the lease of this world nothing is changed");
+    return need_own(k->a, &r, e);
+}
+
+static void make(struct lease_keep *k, struct action_context *a)
+{
+    *k = (struct lease_keep){.a = a};
+    worker_init(&k->renewer, "lease");
+}
+
+static int begin(struct lease_keep *k, struct action_context *a, bool own, struct err *e)
+{
+    struct lease *l = NULL;
+    if (fence_make(e) < 0 || open_lease(a, &l, e) < 0)
+        return -1;
+    int rc = own && look(k, l, e) < 0 ? -1 : take(k, l, e);
+    lease_close(l);
+    if (rc < 0)
+        return -1;
+    a->state.lease_number = k->grant.number;
+    fence_set(k->grant.valid_until);
+    fence_shut(false);
+    return state_save(a->job.dirfd, &a->state, e) < 0 ||
+                   worker_start(&k->renewer, renew, k, false, e) < 0
+               ? -1
+               : 0;
+}
+
+int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *e)
+{
+    make(k, a);
+    return is_wanted(a) ? begin(k, a, false, e) : 0;
+}
+
+int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e)
+{
+    make(k, a);
+    if (!is_wanted(a))
+        return 0;
+    return fence_made() ? fence_check(what, e) : begin(k, a, true, e);
+}
+
+int lease_keep_ask(struct action_context *a, struct err *e)
+{
+    struct lease_record r;
+    struct lease *l = NULL;
+    struct err unknown;
+    if (!is_wanted(a) || (fence_made() && fence_open()) || open_lease(a, &l, &unknown) < 0)
+        return 0;
+    int rc = lease_read(l, &r, &unknown) == LEASE_OK ? need_own(a, &r, e) : 0;
+    lease_close(l);
+    return rc;
+}
+
+void lease_keep_end(struct lease_keep *k)
+{
+    pid_t pid = k->renewer.pid;
+    worker_end(&k->renewer);
+    if (pid)
+        waitpid(pid, NULL, 0);
+}
+
+/* Until no status says any more that the world is up here, or what it said is over. */
+static void wait_unsaid(const struct action_context *a)
+{
+    progress_phase(a->job.progress, "waiting for the status", 0, 0);
+    while (fence_believed()) {
+        progress_at(a->job.progress, 0, 0);
+        poll(NULL, 0, UNSAID_MS);
+    }
+}
+
+/* Games here are told that it is over: what they read would outlast a lease that is given back. */
+static int end_word(const struct action_context *a, struct err *e)
+{
+    struct db *db = db_open(&a->job.db, e);
+    int rc = db ? db_lease_end(db, a->cfg->schema, e) : -1;
+    db_close(db);
+    return rc;
+}
+
+void lease_keep_release(struct action_context *a, bool kept)
+{
+    struct lease *l = NULL;
+    struct lease_grant g = {.number = 0};
+    struct err e;
+    bool supervised = fence_made();
+    if (supervised)
+        fence_shut(true);
+    if (!is_wanted(a))
+        return;
+    if (!supervised && a->state.watched) {
+        action_note(
+            a, "the lease is not given back, and ends by itself: no supervisor runs that could "
+               "take back that the world is up");
+        return;
+    }
+    wait_unsaid(a);
+    if (kept && end_word(a, &e) < 0) {
+        err_step(&e, "the lease is not given back, and ends by itself: worldkeeper_lease in the "
+                     "world may still say that it is held here");
+        action_note(a, e.text);
+        return;
+    }
+    enum lease_result got = open_lease(a, &l, &e) < 0 ? LEASE_REFUSED : lease_renew(l, &g, &e);
+    if (got == LEASE_OK)
+        got = lease_release(l, &g, &e);
+    if (got != LEASE_OK && got != LEASE_HELD)
+        action_note(a, e.text);
+    lease_close(l);
+}

@@ -1,0 +1,169 @@
+/* --rollup, and the tables and views that --init makes beside ledgers. */
+#include <string.h>
+
+#include "actions/ledgers.h"
+#include "actions/own_world.h"
+#include "actions/run.h"
+#include "base/js.h"
+#include "ledger/verify.h"
+#include "store/signature.h"
+
+#define LOCK_WAIT_MS 60000 /* by hand; the supervisor comes back later */
+
+int action_init_ledgers(struct action_context *a, json_t **made, struct err *e)
+{
+    json_t *list = *made = json_array();
+    const struct config *c = a->cfg;
+    struct db *db = c->ledger_count ? action_connect_world(a, e) : NULL;
+    int rc = c->ledger_count && !db ? -1 : 0;
+    for (unsigned i = 0; i < c->ledger_count && rc == 0; i++) {
+        struct ledger l;
+        rc = ledger_open(db, c->schema, &c->ledgers[i], &l, e);
+        if (rc == 0)
+            rc = ledger_init(db, &l, list, e);
+        if (rc == 0)
+            rc = ledger_mark(db, &l, e);
+        ledger_close(&l);
+    }
+    db_close(db);
+    return rc;
+}
+
+/* Marks come first: with rollup_after = 0 the rows up to this one are old enough. */
+static int work(struct db *db, struct ledger *l, const struct ledger_options *opt,
+                struct ledger_report *out, struct err *e)
+{
+    bool changes = !opt || !opt->dry_run;
+    if (!l->made && opt)
+        return ledger_rollup(db, l, opt, &out->result, e); /* which names what is missing */
+    if (l->made && changes && ledger_mark(db, l, e) < 0)
+        return -1;
+    if (opt && ledger_rollup(db, l, opt, &out->result, e) < 0)
+        return -1;
+    return l->made ? ledger_figures(db, l, &out->figures, e) : 0;
+}
+
+int action_ledger(struct action_context *a, const struct config_ledger *c, int64_t wait,
+                  const struct ledger_options *opt, struct ledger_report *out)
+{
+    struct err *e = &out->error;
+    struct ledger l = {0};
+    mono_t began = clock_mono();
+    struct ledger_options in = opt ? *opt : (struct ledger_options){0};
+    *out = (struct ledger_report){.ran = opt != NULL};
+    in.dirfd = a->job.dirfd;
+    in.level = a->cfg->dump_level;
+    struct db *db = action_connect_world(a, e);
+    int rc = db ? ledger_lock(db, a->cfg->schema, c->name, wait, e) : -1;
+    if (rc == 0)
+        rc = action_check_world(a, db, e);
+    out->postponed = db && rc < 0;
+    if (rc == 0)
+        rc = ledger_open(db, a->cfg->schema, c, &l, e);
+    if (rc == 0 && c->keep)
+        rc = signature_open(a->cfg, e) < 0 ? -1 : 0;
+    if (rc == 0)
+        rc = work(db, &l, opt ? &in : NULL, out, e);
+    out->made = l.made;
+    ledger_close(&l);
+    db_close(db);
+    out->ok = rc == 0;
+    out->took_ms = mono_since(clock_mono(), began);
+    return rc;
+}
+
+static int roll_up(struct action_context *a, const struct config_ledger *c,
+                   const struct ledger_options *opt, json_t *list, struct err *e)
+{
+    struct ledger_report out;
+    const struct ledger_result *res = &out.result;
+    int rc = action_ledger(a, c, LOCK_WAIT_MS, opt, &out);
+    json_t *o = json_pack("{s:s, s:b}", "name", c->name, "ok", rc == 0);
+    *e = out.error;
+    if (rc == 0)
+        json_object_update_new(
+            o, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "rows", (json_int_t)out.figures.rows,
+                         "rolled_up", (json_int_t)res->rolled_up, "keys",
+                         (json_int_t)out.figures.keys, "late", (json_int_t)res->late, "ignored",
+                         (json_int_t)res->ignored, "kept", (json_int_t)res->kept));
+    else
+        js_set_clean(o, "error", e->text);
+    json_array_append_new(list, o);
+    return rc;
+}
+
+static int verify(struct action_context *a, const struct config_ledger *c, json_t *list,
+                  struct err *e)
+{
+    struct ledger l = {0};
+    struct ledger_verified v = {0};
+    struct db *db = action_connect_world(a, e);
+    int rc = db ? ledger_lock(db, a->cfg->schema, c->name, LOCK_WAIT_MS, e) : -1;
+    if (rc == 0)
+        rc = action_check_world(a, db, e);
+    if (rc == 0)
+        rc = ledger_open(db, a->cfg->schema, c, &l, e);
+    if (rc == 0 && !l.made)
+        rc = ledger_not_made(&l, e);
+    if (rc == 0)
+        rc = ledger_verify(db, &l, a->job.dirfd, &v, e);
+    size_t problems = json_array_size(v.problems);
+    json_t *o = json_pack("{s:s, s:b}", "name", c->name, "ok", rc == 0 && problems == 0);
+    if (rc == 0)
+        json_object_update_new(
+            o, json_pack("{s:I, s:I, s:I, s:I, s:I, s:O, s:O}", "rows", (json_int_t)v.rows,
+                         "rolled_up", (json_int_t)v.rolled_up, "keys", (json_int_t)v.keys, "files",
+                         (json_int_t)v.files, "file_rows", (json_int_t)v.file_rows, "problems",
+                         v.problems, "unknown", v.unknown));
+    else
+        js_set_clean(o, "error", e->text);
+    if (rc == 0 && problems)
+        rc = err_set(e, ERR_UNWELL, 0, "[ledger %s]: totals, files and ledger do not agree: %.500s",
+                     c->name, json_string_value(json_array_get(v.problems, 0)));
+    json_array_append_new(list, o);
+    ledger_verified_free(&v);
+    ledger_close(&l);
+    db_close(db);
+    return rc;
+}
+
+/* All are tried; the first failure is the result's. */
+int action_rollup(struct action_context *a, const struct request *r, json_t **result, struct err *e)
+{
+    const struct config *c = a->cfg;
+    struct ledger_options opt = {.dry_run = r->dry_run, .until = -1};
+    wall_t until, now = clock_wall();
+    unsigned seen = 0;
+    int rc = 0;
+    if (r->until) {
+        if (text_time_parse(r->until, now, &until) < 0 || until.ms > now.ms)
+            return err_set(e, ERR_USAGE, 0, "--until \"%.100s\" is no moment of the past",
+                           r->until);
+        opt.until = until.ms / 1000 * 1000 + 999;
+    }
+    if (r->verify && (r->until || r->dry_run))
+        return err_set(e, ERR_USAGE, 0, "--verify does not go with --%s: it changes nothing",
+                       r->until ? "until" : "dry-run");
+    json_t *list = json_array();
+    for (unsigned i = 0; i < c->ledger_count; i++) {
+        if (r->dump && strcmp(r->dump, c->ledgers[i].name) != 0)
+            continue;
+        struct err why = {0};
+        seen++;
+        int done = r->verify ? verify(a, &c->ledgers[i], list, &why)
+                             : roll_up(a, &c->ledgers[i], &opt, list, &why);
+        if (done < 0 && rc == 0) {
+            *e = why;
+            rc = -1;
+        }
+    }
+    *result =
+        json_pack("{s:o, s:b, s:b}", "ledgers", list, "dry_run", r->dry_run, "verify", r->verify);
+    if (seen)
+        return rc;
+    if (r->dump)
+        err_set(e, ERR_USAGE, 0, "%s has no [ledger %.40s]", c->path, r->dump);
+    else
+        err_set(e, ERR_USAGE, 0, "%s has no [ledger NAME]", c->path);
+    return -1;
+}

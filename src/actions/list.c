@@ -1,0 +1,149 @@
+/* --list: the dumps, and which moments --at can restore. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "actions/run.h"
+#include "base/js.h"
+#include "journal/recovery_range.h"
+#include "mysql/sentinel.h"
+#include "store/catalog.h"
+
+#define WAIT_MS 2000
+#define GAPS_MAX 32
+
+static json_t *catalog_json(const struct catalog *c, const char *sentinel)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->count; i++) {
+        const struct catalog_entry *x = &c->list[i];
+        json_t *o = manifest_summary(&x->m, sentinel);
+        const char *by;
+        char at[TEXT_SHORT];
+        wall_t proven = catalog_proven(x, &by);
+        bool known = proven.ms != 0;
+        json_object_update_new(o, json_pack("{s:b, s:b, s:s?, s:o, s:s?}", "intact", x->intact,
+                                            "damaged", x->damaged, "proven_at",
+                                            known ? text_utc(proven, at) : NULL, "proven_at_unix",
+                                            known ? json_integer(proven.ms / 1000) : json_null(),
+                                            "proven_by", by[0] ? by : NULL));
+        if (!x->intact)
+            js_set_clean(o, "reason", x->reason);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* The gaps in the state: they limit which moments can be restored, also without the server. */
+static size_t known_gaps(const struct action_context *a, struct recovery_range_gap *out,
+                         size_t room)
+{
+    json_t *list = a->state.gaps[0] ? json_loads(a->state.gaps, 0, NULL) : NULL, *o;
+    size_t i, n = 0;
+    json_array_foreach(list, i, o)
+    {
+        if (n == room)
+            break;
+        out[n] = (struct recovery_range_gap){
+            .at = js_moment(o, "at"), .place.pos = (uint64_t)js_within(o, "pos", 0, INT64_MAX, 0)};
+        js_copy(o, "file", out[n].place.file, sizeof out[n].place.file);
+        js_copy(o, "why", out[n].why, sizeof out[n].why);
+        n++;
+    }
+    json_decref(list);
+    return n;
+}
+
+/* The current MEMORY tables, in the form of a manifest's list. */
+static int world_now(struct db *db, const struct config *cfg, struct manifest *m, struct err *e)
+{
+    SCOPED(db_tables_free) struct db_tables now = {0};
+    struct db_sentinel s = {0};
+    if (db_sentinel_read(db, cfg->schema, cfg->sentinel, &s, e) < 0 ||
+        db_tables(db, cfg->schema, false, &now, e) < 0)
+        return -1;
+    *m = (struct manifest){.generation = s.generation};
+    m->tables = xcalloc(now.count + 1, sizeof *m->tables);
+    for (size_t i = 0; i < now.count; i++) {
+        struct manifest_table *t = &m->tables[m->table_count++];
+        t->name = xstrdup(now.list[i].name);
+        t->engine = xstrdup(now.list[i].engine);
+        db_columns_hash(&now.list[i], t->columns_hash);
+    }
+    return s.rows == 1 ? 0 : -1;
+}
+
+/* --list does not wait for a server in trouble, and works without one. */
+static bool ask_server(struct action_context *a, struct manifest *world,
+                       struct recovery_range_server *out)
+{
+    struct err ignored;
+    *out = (struct recovery_range_server){0};
+    if (action_password(a, &ignored) < 0)
+        return false;
+    struct db_params p = a->job.db;
+    p.connect_timeout = p.connect_timeout < WAIT_MS ? p.connect_timeout : WAIT_MS;
+    p.read_timeout = WAIT_MS;
+    struct db *db = db_open(&p, &ignored);
+    char *oldest = db ? db_one(db, "SHOW BINARY LOGS", &ignored) : NULL;
+    snprintf(out->oldest, sizeof out->oldest, "%s", oldest ? oldest : "");
+    if (db && world_now(db, a->cfg, world, &ignored) == 0)
+        out->world = world;
+    free(oldest);
+    db_close(db);
+    return out->oldest[0] && out->world;
+}
+
+/* From our segments if there are any, else from the server's log. */
+static json_t *ranges_json(struct action_context *a, const struct catalog *c)
+{
+    struct recovery_range range;
+    struct archive segments;
+    struct err e;
+    char from[TEXT_SHORT], to[TEXT_SHORT];
+    bool asked = true;
+    if (a->cfg->journal == JOURNAL_OFF)
+        return json_null();
+    int fd = a->cfg->journal == JOURNAL_FOLLOW ? archive_dir(a->cfg, false, &e) : -1;
+    bool files = fd >= 0 && archive_load(fd, a->cfg->name, &segments, &e) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (files) {
+        recovery_range_segments(c, &segments, clock_wall(), &range);
+        archive_free(&segments);
+    } else {
+        struct recovery_range_gap gaps[GAPS_MAX];
+        struct recovery_range_server server;
+        SCOPED(manifest_free) struct manifest world = {0};
+        asked = ask_server(a, &world, &server);
+        recovery_range_log(c, gaps, known_gaps(a, gaps, GAPS_MAX), &server, &range);
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < range.count; i++) {
+        const struct recovery_range_span *s = &range.list[i];
+        json_array_append_new(list, json_pack("{s:s, s:s?, s:o}", "from", text_utc(s->from, from),
+                                              "to", s->open ? NULL : text_utc(s->to, to), "gap",
+                                              s->open ? json_null() : js_clean(s->why)));
+    }
+    recovery_range_free(&range);
+    return json_pack("{s:s, s:b, s:o}", "source", files ? "segments" : "server", "asked", asked,
+                     "ranges", list);
+}
+
+int action_list(struct action_context *a, const struct request *r, json_t **result, struct err *e)
+{
+    (void)r;
+    SCOPED(catalog_free) struct catalog c = {0}, rejected = {0};
+    if (r->from) {
+        if (action_from_catalog(a, r, &c, e) < 0)
+            return -1;
+        *result = json_pack("{s:o, s:[], s:n}", "dumps", catalog_json(&c, a->cfg->sentinel),
+                            "rejected", "journal");
+        return 0;
+    }
+    if (catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0 ||
+        catalog_load_rejected(a->job.dirfd, a->cfg->name, &rejected, e) < 0)
+        return -1;
+    *result = json_pack("{s:o, s:o, s:o}", "dumps", catalog_json(&c, a->cfg->sentinel), "rejected",
+                        catalog_json(&rejected, a->cfg->sentinel), "journal", ranges_json(a, &c));
+    return 0;
+}

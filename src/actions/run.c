@@ -1,0 +1,539 @@
+#include "actions/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actions/history.h"
+#include "actions/lease_keep.h"
+#include "actions/progress.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "mysql/account.h"
+#include "mysql/galera.h"
+#include "mysql/lease.h"
+#include "mysql/sentinel.h"
+#include "dump/verify.h"
+#include "dump/writer.h"
+#include "notify/alert.h"
+#include "restore/chosen.h"
+#include "restore/loss.h"
+#include "restore/restore.h"
+#include "store/catalog.h"
+#include "watch/verdict.h"
+
+int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
+                    const struct server_id *server, struct err *e)
+{
+    snprintf(a->state.nonce, sizeof a->state.nonce, "%s", nonce);
+    a->state.generation = generation;
+    a->state.server = *server;
+    a->state.known = true;
+    a->state.alive_at = clock_wall();
+    if (a->cfg->standby.given)
+        a->state.role = ROLE_PRIMARY;
+    return state_save(a->job.dirfd, &a->state, e);
+}
+
+struct init {
+    struct db *db;
+    struct catalog catalog;
+    struct db_sentinel sentinel;
+    struct server_id server;
+    uint64_t lease;
+};
+
+/* A missing sentinel table is treated as one without a row. It is not created here, before all
+ * checks are done: a running supervisor takes an empty one for a lost world. */
+static int init_read(struct action_context *a, struct init *in, struct err *e)
+{
+    const struct config *c = a->cfg;
+    in->db = db_open(&a->job.db, e);
+    if (!in->db || galera_own_node(in->db, e) < 0 ||
+        catalog_load(a->job.dirfd, c->name, &in->catalog, e) < 0 ||
+        db_server_id(in->db, &in->server, e) < 0 ||
+        db_lease_create(in->db, c->schema, c->sentinel, e) < 0 ||
+        db_lease_read(in->db, c->schema, c->sentinel, &in->lease, e) < 0)
+        return -1;
+    int rc = db_sentinel_read(in->db, c->schema, c->sentinel, &in->sentinel, e);
+    return rc < 0 && !db_table_missing(e) ? -1 : 0;
+}
+
+/* A sentinel row is there: it is ours, or refused. */
+static int init_adopt(struct action_context *a, struct init *in, bool force, struct err *e)
+{
+    const char *nonce = in->sentinel.nonce;
+    bool ours = (a->state.known && strcmp(nonce, a->state.nonce) == 0) ||
+                catalog_knows_nonce(&in->catalog, nonce);
+    if (in->sentinel.rows > 1)
+        return err_set(e, ERR_REFUSED, 0, "table %s holds %u rows; it is not a sentinel of ours",
+                       a->cfg->sentinel, in->sentinel.rows);
+    if (ours || force)
+        return action_remember(a, nonce, in->sentinel.generation, &in->server, e);
+    err_set(e, ERR_REFUSED, 0, "there is a sentinel already, and %s",
+            a->state.known ? "its nonce is not ours: another world or keeper"
+                           : "nothing in [dump] dir knows it: somebody else may keep this world");
+    return err_hint(
+        e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
+}
+
+/* No sentinel row is there: one is inserted, unless the world that had one was lost. */
+static int init_create(struct action_context *a, struct init *in, bool force, struct err *e)
+{
+    const struct config *c = a->cfg;
+    char nonce[33];
+    uint64_t generation = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
+    if (state_standby(&a->state, c) && catalog_newest(&in->catalog, 0) && !force) {
+        err_set(e, ERR_REFUSED, 0, "the dumps here are of another machine's world");
+        return err_hint(e, "worldkeeper --promote takes that world over, once it has ended there");
+    }
+    bool only_row = a->state.known && !server_restarted(&in->server, &a->state.server);
+    if (only_row) {
+        snprintf(nonce, sizeof nonce, "%s", a->state.nonce);
+    } else if ((catalog_newest(&in->catalog, 0) || a->state.known) && !force) {
+        err_set(e, ERR_REFUSED, 0, "this world was kept before and its sentinel row is gone");
+        return err_hint(e,
+                        "worldkeeper --restore brings the world back; worldkeeper --init --force "
+                        "declares what is there now to be the world");
+    } else if (db_nonce(nonce, e) < 0) {
+        return -1;
+    }
+    if (generation == 0)
+        generation = 1;
+    if (db_sentinel_create(in->db, c->schema, c->sentinel, true, "", e) < 0 ||
+        db_sentinel_insert(in->db, c->schema, c->sentinel, nonce, generation, "", e) < 0)
+        return -1;
+    return action_remember(a, nonce, generation, &in->server, e);
+}
+
+/* Nothing else asks for it before this machine is a standby. */
+static void note_copy_grant(struct action_context *a, struct db *db)
+{
+    struct err grant = {0};
+    char schema[CONFIG_OWN_SCHEMA_MAX];
+    config_own_schema(CONFIG_WARM_SCHEMA, a->cfg, schema);
+    if (a->cfg->standby.warm)
+        db_hint_missing(db, schema, DB_COPY_PRIVILEGES, &grant);
+    if (!grant.hint[0])
+        return;
+    SCOPED(xfree) char *text =
+        xasprintf("[standby] warm = yes: as a standby this machine cannot keep the world loaded "
+                  "until somebody types %s",
+                  grant.hint);
+    action_note(a, text);
+}
+
+static int action_init(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e)
+{
+    struct init in = {0};
+    json_t *made = NULL;
+    int rc = init_read(a, &in, e);
+    bool there = in.sentinel.rows > 0;
+    if (rc == 0)
+        rc = there ? init_adopt(a, &in, r->force, e) : init_create(a, &in, r->force, e);
+    if (rc == 0)
+        rc = action_init_ledgers(a, &made, e);
+    if (rc == 0)
+        rc = action_init_progress(a, e);
+    if (rc == 0)
+        note_copy_grant(a, in.db);
+    if (rc == 0)
+        *result = json_pack("{s:s, s:s, s:I, s:o, s:O}", "sentinel", a->cfg->sentinel, "did",
+                            there ? "already there" : "created", "generation",
+                            (json_int_t)a->state.generation, "state", state_json(&a->state),
+                            "ledgers", made);
+    else
+        err_step(e, "init");
+    json_decref(made);
+    catalog_free(&in.catalog);
+    db_close(in.db);
+    return rc;
+}
+
+/* The directory that was opened must still be the one that the config names, else dumps stored in
+ * it are not found later and those in the new one are not seen. A restore also uses one that was
+ * moved or removed: it may hold the only dumps. */
+static int check_place(const struct action_context *a, enum action action, struct err *e)
+{
+    const char *dir = a->cfg->dump_dir;
+    enum file_dir_place place = file_dir_place(a->job.dirfd, dir);
+    if (place == FILE_DIR_SAME || (place == FILE_DIR_GONE && action == ACTION_RESTORE))
+        return 0;
+    if (place == FILE_DIR_OTHER)
+        err_set(e, ERR_CHANGED, ACTION_OTHER_DIR, "%s is another directory than before", dir);
+    else
+        err_set(e, ERR_CHANGED, ENOENT, "%s is gone: it was moved or removed", dir);
+    return err_hint(
+        e, "put it back in its place, or create it again: it is used as soon as it is there");
+}
+
+static int action_dump(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e)
+{
+    SCOPED(manifest_free) struct manifest m = {0};
+    struct dump_options opt = {.accept_shrink = r->force,
+                               .nonce = a->state.known ? a->state.nonce : NULL,
+                               .shrunk = json_array()};
+    int rc = dump_run(&a->job, &opt, &m, e);
+    if (check_place(a, ACTION_DUMP, e) < 0) /* the cause of any other error, so it replaces it */
+        rc = -1;
+    if (rc == 0 || m.rejected[0]) {
+        *result = manifest_summary(&m, a->cfg->sentinel);
+        json_object_set_new(*result, "nonce", json_string(m.nonce));
+        json_object_set_new(*result, "end_point", manifest_point_json(&m.end));
+        if (rc == 0)
+            a->dumped = manifest_figures(&m, a->cfg->sentinel);
+        if (rc != 0)
+            json_object_set(*result, "shrunk", opt.shrunk);
+    }
+    json_decref(opt.shrunk);
+    return rc;
+}
+
+/* What is lost, as far as that is known. Log times are the server's, in whole seconds. */
+static struct loss loss_known(const struct action_context *a, const struct restore_result *res)
+{
+    const struct state *st = &a->state;
+    wall_t now = clock_wall(), covered = res->dump_at;
+    wall_t last = res->journal.gap[0] ? res->journal.gap_at : res->journal.last;
+    wall_t alive = st->known ? st->alive_at : (wall_t){0};
+    /* A server that does not sync its log at each commit may lose the end of it in a machine crash. */
+    int64_t booted = now.ms - clock_mono().ms;
+    bool cut = res->journal.unsynced && booted > (st->known ? alive : res->dump_at).ms;
+    bool restarted = st->known && server_same_place(&res->server, &st->server) &&
+                     server_restarted(&res->server, &st->server);
+    last.ms -= res->server.ahead_ms;
+    if (res->journal.used && last.ms > covered.ms && last.ms <= now.ms)
+        covered = last;
+    return loss_of(
+        &(struct loss_facts){.nothing = res->journal.used && !res->journal.gap[0] && !cut,
+                             .covered = covered,
+                             .alive = alive,
+                             .gone = st->gone_at,
+                             .server_started = restarted ? res->server.started : (wall_t){0},
+                             .now = now});
+}
+
+/* The moment that the world was restored to; null: that of its last change. */
+static json_t *restored_to(wall_t at, const struct restore_result *res)
+{
+    char t[TEXT_SHORT];
+    wall_t to = at;
+    if (!to.ms && res->journal.used)
+        to = res->journal.gap[0] ? res->journal.gap_at : (wall_t){0};
+    else if (!to.ms)
+        to = res->dump_at;
+    return to.ms ? json_string(text_utc(to, t)) : json_null();
+}
+
+static int restore_fetched(struct action_context *a, const struct request *r, bool *beside,
+                           const struct restore_options *asked, struct restore_result *res,
+                           struct err *e)
+{
+    SCOPED(action_from_end) struct action_from from;
+    struct restore_options opt = *asked;
+    if (action_from_begin(a, r, opt.at, *beside, &from, e) < 0)
+        return -1;
+    *beside = from.arriving.m != NULL;
+    opt.dump = from.name[0] ? from.name : NULL;
+    opt.arriving = *beside ? &from.arriving : NULL;
+    return restore_run(&a->job, &opt, res, e);
+}
+
+/* While it comes, unless a dump of the living world is taken first. What proves damaged on the way is fetched
+ * once more, and if it is so again the one before it: then all of it is proved before the restore begins. */
+static int restore_from(struct action_context *a, const struct request *r,
+                        const struct restore_options *opt, struct restore_result *res,
+                        struct err *e)
+{
+    bool beside = !opt->dry_run && !opt->force;
+    int rc = restore_fetched(a, r, &beside, opt, res, e);
+    if (rc == 0 || e->cls != ERR_DAMAGED || !beside)
+        return rc;
+    action_note(a, e->text);
+    restore_result_free(res);
+    err_clear(e);
+    beside = false;
+    return restore_fetched(a, r, &beside, opt, res, e);
+}
+
+/* The world is the restored one: what that cost, and the state that says so. */
+static void restored(struct action_context *a, const struct request *r, wall_t at,
+                     const struct restore_result *res, json_t *result)
+{
+    /* Changes that a user discards on purpose are not reported as a loss. */
+    bool wanted = r->at || res->over_living;
+    struct loss loss = {.most_ms = -1};
+    if (!wanted)
+        loss = loss_known(a, res);
+    loss_to_json(&loss, result);
+    if (wanted)
+        json_object_del(result, "lost");
+    json_object_set_new(result, "restored_to", restored_to(at, res));
+    state_restored(&a->state, &res->made);
+    struct err late; /* the world is restored: failing to save the state is only noted */
+    if (action_remember(a, res->nonce, res->generation, &res->server, &late) < 0)
+        action_note(a, late.text);
+    if (r->from)
+        action_adopt(a);
+    json_object_set_new(result, "state", state_json(&a->state));
+}
+
+static int action_restore(struct action_context *a, const struct request *r, json_t **result,
+                          struct err *e)
+{
+    SCOPED(restore_result_free) struct restore_result res = {0};
+    SCOPED(db_names_free) struct db_names tables = {0};
+    wall_t at = {0}, now = clock_wall();
+    /* In UTC, as main.c writes it. */
+    if (r->at && (text_time_parse(r->at, now, &at) < 0 || at.ms > now.ms))
+        return err_set(e, ERR_USAGE, 0, "--at \"%.100s\" is no moment of the past", r->at);
+    if (r->at)
+        at.ms = at.ms / 1000 * 1000 + 999; /* the log counts whole seconds */
+    if ((r->into && config_check_into(r->into, e) < 0) ||
+        (r->tables && chosen_parse(r->tables, &tables, e) < 0))
+        return -1;
+    struct restore_options opt = {.dump = r->dump,
+                                  .newest = r->from && restore_newest(r->dump),
+                                  .fetched = r->from != NULL,
+                                  .into = r->into,
+                                  .tables = tables,
+                                  .at = at,
+                                  .force = r->force,
+                                  .accept_cut = r->accept_cut,
+                                  .with_code = r->with_code,
+                                  .dry_run = r->dry_run,
+                                  .automatic = r->automatic,
+                                  .skip = r->skip,
+                                  .state = &a->state};
+    int rc = r->from ? restore_from(a, r, &opt, &res, e) : restore_run(&a->job, &opt, &res, e);
+    if (!res.plan)
+        return rc; /* it was not begun */
+    *result = restore_json(&res);
+    json_object_set_new(*result, "dry_run", json_boolean(r->dry_run));
+    if (r->into)
+        js_set_clean(*result, "into", r->into);
+    if (r->at)
+        js_set_clean(*result, "moment", r->at);
+    if (r->tables)
+        js_set_clean(*result, "only", r->tables);
+    if (rc == 0 && res.nonce[0])
+        restored(a, r, at, &res, *result);
+    return rc;
+}
+
+/* Tidying may find a restore that had taken effect: then state.json is newer than our copy. */
+static int action_tidy(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e)
+{
+    (void)r;
+    struct state before = a->state;
+    if (restore_tidy(&a->job, e) < 0 || action_load_state(a, e) < 0)
+        return -1;
+    if (!a->state.known) /* the dump directory was replaced and the new one has no state.json */
+        a->state = before;
+    *result = json_pack("{s:o}", "state", state_json(&a->state));
+    return 0;
+}
+
+static int action_drill(struct action_context *a, const struct request *r, json_t **result,
+                        struct err *e)
+{
+    SCOPED(restore_result_free) struct restore_result res = {0};
+    SCOPED(action_from_end) struct action_from from = {.name = ""};
+    if (r->from && action_from_begin(a, r, (wall_t){0}, false, &from, e) < 0)
+        return -1;
+    int rc = restore_drill(&a->job, from.name[0] ? from.name : r->dump, &a->state, &res, e);
+    *result = restore_json(&res);
+    return rc;
+}
+
+static bool named(const char *name, const char *asked)
+{
+    size_t len = strcspn(asked, "."); /* NAME.sql.gz is accepted too */
+    return strlen(name) == len && strncmp(name, asked, len) == 0;
+}
+
+static int read_back(struct action_context *a, const struct manifest *m, struct err *e)
+{
+    SCOPED(xfree) char *file = xasprintf("%s.sql.gz", m->name);
+    progress_phase(&a->progress, "verifying", manifest_world_rows(m, a->cfg->sentinel),
+                   m->file_size);
+    return verify_dump(a->job.dirfd, file, m, &a->progress, e);
+}
+
+static void add_verdict(json_t *list, const char *name, bool whole, const char *why)
+{
+    json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", name, "whole", whole, "reason",
+                                          js_clean(whole ? "" : why)));
+}
+
+/* Retention, or a user, removed it since the dumps were listed: its manifest goes first. */
+static bool is_gone(const struct action_context *a, const struct manifest *m)
+{
+    SCOPED(xfree) char *file = xasprintf("%s.json", m->name);
+    return faccessat(a->job.dirfd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
+/* Reads one dump back and records the result beside it. A dump is recorded as damaged only if its
+ * data is, not if it could not be read or its signature could not be checked. */
+static bool verify_one(struct action_context *a, const struct catalog_entry *c, json_t *list)
+{
+    struct err why = {0}, late;
+    bool readable = c->intact || c->damaged, whole = readable && read_back(a, &c->m, &why) == 0;
+    bool unloadable = whole && proof_unloadable(&c->proof);
+    const char *reason = unloadable || !readable ? c->reason : why.text;
+    int rc = 0;
+    if (!whole && is_gone(a, &c->m))
+        return true;
+    if (whole && !unloadable)
+        rc = proof_intact(a->job.dirfd, c->m.name, "verify", &late);
+    else if ((readable && why.cls == ERR_DAMAGED) || (!readable && !c->unread && !c->unproven))
+        rc = proof_damaged(a->job.dirfd, c->m.name, "verify", reason, &late);
+    if (rc < 0)
+        action_note(a, late.text);
+    add_verdict(list, c->m.name, whole && !unloadable, reason);
+    return whole && !unloadable;
+}
+
+static int action_verify(struct action_context *a, const struct request *r, json_t **result,
+                         struct err *e)
+{
+    SCOPED(catalog_free) struct catalog c = {0};
+    if (r->from)
+        return action_from_verify(a, r, result, e);
+    if (catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
+        return -1;
+    json_t *list = json_array();
+    size_t seen = 0, bad = 0;
+    bool latest = r->dump && strcmp(r->dump, "latest") == 0;
+    fault_point("verify.listed");
+    for (size_t i = 0; i < c.count; i++) {
+        if (r->dump && !latest && !named(c.list[i].m.name, r->dump))
+            continue;
+        if (latest && seen)
+            break;
+        seen++;
+        bad += !verify_one(a, &c.list[i], list);
+    }
+    *result = json_pack("{s:o}", "dumps", list);
+    if (seen == 0)
+        return err_set(e, ERR_UNWELL, 0, "no dump %s in %s", r->dump ? r->dump : "at all",
+                       a->cfg->dump_dir);
+    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
+}
+
+/* Signs the manifest only after the dump was read back and matches it. */
+static bool seal_one(struct action_context *a, const struct catalog_entry *c, json_t *list)
+{
+    struct err why = {0};
+    fault_point("seal.begun");
+    bool done = read_back(a, &c->m, &why) == 0 && manifest_write(a->job.dirfd, &c->m, &why) == 0;
+    add_verdict(list, c->m.name, done, why.text);
+    return done;
+}
+
+/* Without a name, only dumps without a signature are signed. One with a wrong signature must be
+ * named: a user has to look at it first. */
+static int action_seal(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e)
+{
+    SCOPED(catalog_free) struct catalog c = {0};
+    if (!signature_on()) {
+        err_set(e, ERR_CONFIG, 0, "%s names no key to seal with", a->cfg->path);
+        return err_hint(e, "[dump] hmac_key_file; openssl rand -hex 32 makes a key");
+    }
+    if ((a->ignored.cls != ERR_NONE && !r->dump && state_sign(a->job.dirfd, e) < 0) ||
+        catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
+        return -1;
+    json_t *list = json_array();
+    size_t bad = 0;
+    for (size_t i = 0; i < c.count; i++) {
+        struct catalog_entry *x = &c.list[i];
+        bool asked = r->dump ? named(x->m.name, r->dump) : x->m.signature == SIGNATURE_MISSING;
+        if (asked && x->unproven)
+            bad += !seal_one(a, x, list);
+    }
+    size_t seen = json_array_size(list);
+    *result = json_pack("{s:o}", "dumps", list);
+    if (r->dump && seen == 0)
+        return err_set(e, ERR_NOTHING, 0, "no dump %s in %s lacks a good HMAC", r->dump,
+                       a->cfg->dump_dir);
+    return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
+}
+
+static int action_test_alert(struct action_context *a, const struct request *r, json_t **result,
+                             struct err *e)
+{
+    (void)r;
+    json_t *list = json_array();
+    size_t tried = 0, failed = 0;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        if (!alert_channel_on(a->cfg, ch))
+            continue;
+        struct request_result reply = {0};
+        struct err why = {0};
+        bool ok = alert_test(a->cfg, ch, &reply, &why) == 0;
+        tried++;
+        failed += !ok;
+        json_array_append_new(list,
+                              json_pack("{s:s, s:b, s:o, s:s}", "channel", alert_channel_name(ch),
+                                        "ok", ok, "reply", js_clean(ok ? reply.reply.p : why.text),
+                                        "hint", ok ? "" : why.hint));
+        buf_free(&reply.reply);
+    }
+    *result = json_pack("{s:o}", "channels", list);
+    if (tried == 0) {
+        err_set(e, ERR_CONFIG, 0, "%s configures no alert channel", a->cfg->path);
+        return err_hint(e, "set [alert.smtp] url, from, to or [alert.webhook] url");
+    }
+    return failed ? err_set(e, ERR_SYSTEM, 0, "%zu of %zu alert channels failed", failed, tried)
+                  : 0;
+}
+
+/* The others are carried out by main.c or by a running supervisor. */
+static int (*const functions[ACTIONS])(struct action_context *a, const struct request *r,
+                                       json_t **result, struct err *e) = {
+    [ACTION_INIT] = action_init,           [ACTION_DUMP] = action_dump,
+    [ACTION_LIST] = action_list,           [ACTION_VERIFY] = action_verify,
+    [ACTION_DRILL] = action_drill,         [ACTION_RESTORE] = action_restore,
+    [ACTION_CONFLICTS] = action_conflicts, [ACTION_ROLLUP] = action_rollup,
+    [ACTION_HISTORY] = action_history,     [ACTION_WRITE_BACK] = action_write_back,
+    [ACTION_LOCKS] = action_locks,         [ACTION_RELEASE] = action_release,
+    [ACTION_SEAL] = action_seal,           [ACTION_TEST_ALERT] = action_test_alert,
+    [ACTION_TIDY] = action_tidy,           [ACTION_PROMOTE] = action_promote,
+    [ACTION_DEMOTE] = action_demote,       [ACTION_SWITCH_OVER] = action_switch_over,
+};
+
+/* Only a machine that has the lease of the world may; a promotion takes it itself. */
+static bool changes_world(const struct request *r)
+{
+    bool other = (r->action == ACTION_ROLLUP && !r->verify) || r->action == ACTION_WRITE_BACK ||
+                 r->action == ACTION_RELEASE || r->apply;
+    return (request_swaps(r) && r->action != ACTION_PROMOTE) || (other && !r->dry_run);
+}
+
+int action_run(struct action_context *a, const struct request *r, json_t **result, struct err *e)
+{
+    *result = NULL;
+    if (!functions[r->action])
+        return err_set(e, ERR_USAGE, 0, "--%s is nothing that is carried out here",
+                       action_name(r->action));
+    if (action_allowed(a, r, e) < 0 || (a->job.dirfd >= 0 && check_place(a, r->action, e) < 0) ||
+        (action_is(r->action, ACTION_READS_DUMPS) && signature_open(a->cfg, e) < 0) ||
+        (action_is(r->action, ACTION_LOGS_IN) && action_password(a, e) < 0))
+        return -1;
+    struct lease_keep lease = {0};
+    bool changes = changes_world(r);
+    if ((r->action == ACTION_DUMP && lease_keep_ask(a, e) < 0) ||
+        (changes && lease_keep_own(&lease, a, action_name(r->action), e) < 0))
+        return -1;
+    int rc = functions[r->action](a, r, result, e);
+    if (changes)
+        lease_keep_end(&lease);
+    return rc;
+}

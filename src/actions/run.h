@@ -1,0 +1,67 @@
+/* The actions of the command line, independent of terminals and sockets: given a request, they
+ * work, report progress, and return a JSON result. Run directly by main.c, or in a worker of the
+ * supervisor that got the same request through its control socket: one code path for both. */
+#ifndef WK_ACTIONS_RUN_H
+#define WK_ACTIONS_RUN_H
+
+#include <errno.h>
+
+#include "actions/context.h"
+#include "actions/request.h"
+#include "offsite/fetch.h"
+#include "restore/restore.h"
+#include "store/catalog.h"
+
+/* Number of an error of class CHANGED: [dump] dir names another directory now than when it was
+ * opened. The action has not begun, or what it stored lies where it will not be found. */
+#define ACTION_OTHER_DIR ESTALE
+/* Carries out the action. *result is a new JSON object (also on failure, if there is something to
+ * show) or NULL. */
+int action_run(struct action_context *a, const struct request *r, json_t **result, struct err *e);
+
+/* list.c, conflicts.c: two of them. */
+int action_list(struct action_context *a, const struct request *r, json_t **result, struct err *e);
+int action_conflicts(struct action_context *a, const struct request *r, json_t **result,
+                     struct err *e);
+
+/* from.c: --from. The dumps in the store; they are read there. */
+int action_from_catalog(struct action_context *a, const struct request *r, struct catalog *out,
+                        struct err *e);
+int action_from_verify(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e);
+/* The one that is asked for comes here, with what the journal has after it. */
+struct action_from {
+    char name[DUMP_NAME_MAX];         /* "": it is the newest one here */
+    struct restore_arriving arriving; /* m NULL: all of it is here */
+    struct fetch fetch;
+    struct catalog_entry dump;
+    struct fetch_beside beside;
+};
+/* `until` ms 0: the newest; `beside`: it may come while it is restored. action_from_end() follows in any case. */
+int action_from_begin(struct action_context *a, const struct request *r, wall_t until, bool beside,
+                      struct action_from *from, struct err *e);
+void action_from_end(struct action_from *from);
+/* The world was restored from there: this machine stores it from now on (offsite/owner.h). Not before: a restore
+ * that is refused leaves the other machine's copies alone. */
+void action_adopt(struct action_context *a);
+
+/* standby.c: who keeps the world ([standby]). */
+int action_promote(struct action_context *a, const struct request *r, json_t **result,
+                   struct err *e);
+int action_demote(struct action_context *a, const struct request *r, json_t **result,
+                  struct err *e);
+int action_switch_over(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e);
+/* Saves that the world lives here under this nonce, so that a later loss can be proven. */
+int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
+                    const struct server_id *server, struct err *e);
+/* May this action run in a standby? ERR_REFUSED. */
+int action_allowed(const struct action_context *a, const struct request *r, struct err *e);
+
+/* ledgers.c: rolls up the ledger that `dump` names, or all; what --init makes beside ledgers. */
+int action_rollup(struct action_context *a, const struct request *r, json_t **result,
+                  struct err *e);
+/* `made` gets the names of what was made, also after an error. */
+int action_init_ledgers(struct action_context *a, json_t **made, struct err *e);
+
+#endif

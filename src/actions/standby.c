@@ -1,0 +1,338 @@
+/* --promote, --demote, --switch-over: which of two machines keeps a world ([standby]). What is on the disk says it
+ * (the role in state.json), and is written before anything that follows from it, so that each can be repeated
+ * after a kill at any point. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actions/lease_keep.h"
+#include "actions/run.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "journal/archive.h"
+#include "mysql/sentinel.h"
+#include "offsite/upload.h"
+#include "restore/restore.h"
+#include "restore/set_aside.h"
+#include "standby/handover.h"
+#include "standby/pull.h"
+
+#define STORED_MS                                                                                  \
+    60000 /* for the end of the journal to be in the store, while the game's writes wait */
+#define LOOK_MS 200
+
+int action_allowed(const struct action_context *a, const struct request *r, struct err *e)
+{
+    const struct state *s = &a->state;
+    bool writes = r->action == ACTION_DUMP || (r->action == ACTION_RESTORE && request_swaps(r)) ||
+                  r->action == ACTION_ROLLUP || r->action == ACTION_WRITE_BACK ||
+                  r->action == ACTION_RELEASE || r->apply ||
+                  (r->action == ACTION_INIT && s->role == ROLE_STANDBY);
+    if (!writes || !state_standby(s, a->cfg))
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "this machine is a standby of world %s: another one keeps it",
+            a->cfg->name);
+    return err_hint(e,
+                    "worldkeeper --promote%s takes the world over; --status of the other machine "
+                    "shows whether it lives",
+                    a->cfg->standby.lease == LEASE_NONE ? " --by-hand" : "");
+}
+
+static int need_standby(const struct action_context *a, const struct request *r, struct err *e)
+{
+    const struct config *c = a->cfg;
+    if (!c->standby.given) {
+        err_set(e, ERR_CONFIG, 0, "%s has no [standby]: there is no other machine", c->path);
+        return err_hint(e, "worldkeeper-standby(7) says how to set one up");
+    }
+    if (r->action == ACTION_DEMOTE || state_standby(&a->state, c) == (r->action == ACTION_PROMOTE))
+        return 0;
+    return r->action == ACTION_PROMOTE
+               ? err_set(e, ERR_REFUSED, 0, "this machine keeps world %s already", c->name)
+               : err_set(e, ERR_REFUSED, 0, "this machine is a standby of world %s already",
+                         c->name);
+}
+
+/* ---- --promote ---- */
+
+/* Nothing here can see that the other machine has ended; only it can say so, or a person. */
+static int need_word(struct action_context *a, const struct request *r, const struct pull *p,
+                     uint64_t handed_over, const struct err *ignored, struct err *e)
+{
+    char t[TEXT_SHORT];
+    if (a->cfg->standby.lease != LEASE_NONE || r->force || handed_over)
+        return 0;
+    bool odd = ignored->cls != ERR_NONE;
+    err_set(e, ERR_REFUSED, 0,
+            "nothing proves that the other machine has ended%s%s; its newest copy in the store is "
+            "of %s. "
+            "Two machines that keep one world let players write into both, and the rows of one are "
+            "lost",
+            odd ? ": " : "", odd ? ignored->text : "",
+            p->moment.ms ? text_utc(p->moment, t) : "an unknown time");
+    return err_hint(e, "once you have made sure that its supervisor does not run, or that it is "
+                       "switched off, and that no game server can reach its database: worldkeeper "
+                       "--promote --by-hand --force");
+}
+
+static void report_loss(json_t *result, const struct pull *p, const struct restore_result *res,
+                        bool whole)
+{
+    char t[TEXT_SHORT];
+    wall_t to = res->journal.used && !res->journal.gap[0] && p->moment.ms > res->dump_at.ms
+                    ? p->moment
+                : res->journal.used && res->journal.gap_at.ms ? res->journal.gap_at
+                                                              : res->dump_at;
+    /* A part of the journal that is no good there may be its end. */
+    bool all = whole && res->journal.whole && p->skipped.cls == ERR_NONE;
+    SCOPED(xfree) char *lost = xasprintf(
+        "lost: what the other machine wrote after %s and had not stored", text_utc(to, t));
+    json_object_set_new(result, "restored_to", json_string(t));
+    json_object_set_new(result, "lost_seconds", all ? json_integer(0) : json_null());
+    json_object_set_new(result, "lost_seconds_max", all ? json_integer(0) : json_null());
+    json_object_set_new(result, "lost", json_string(all ? "nothing lost" : lost));
+}
+
+/* Whoever watches knows when it is over: then dumps and uploads begin. */
+static int take_over(struct action_context *a, const struct request *r, struct pull *p,
+                     json_t **result, struct err *e)
+{
+    SCOPED(restore_result_free) struct restore_result res = {0};
+    struct restore_options opt = {.newest = true,
+                                  .fetched = true,
+                                  .promotion = true,
+                                  .with_code = r->with_code,
+                                  .state = &a->state};
+    uint64_t handed_over;
+    struct err late, ignored;
+    if (pull_step(p, e) < 0 ||
+        handover_read(&p->fetch.t, a->cfg->name, p->generation, &handed_over, &ignored, e) < 0)
+        return err_step(e, "reading what the store has");
+    if (!p->newest[0])
+        return err_set(e, ERR_NOTHING, 0, "the store has no dump of world %s", a->cfg->name);
+    if (need_word(a, r, p, handed_over, &ignored, e) < 0)
+        return -1;
+    fault_point("promote.fetched");
+    if (fetch_above(&p->fetch, &a->state.generation, e) < 0 ||
+        restore_run(&a->job, &opt, &res, e) < 0)
+        return -1;
+    *result = restore_json(&res);
+    report_loss(*result, p, &res, handed_over > 0);
+    fault_point("promote.swapped");
+    a->state.role = ROLE_PRIMARY;
+    state_restored(&a->state, &res.made);
+    if (action_remember(a, res.nonce, res.generation, &res.server, e) < 0) {
+        a->state.role = ROLE_STANDBY; /* as the disk has it: to be said again */
+        return err_step(e, "the world is here, but");
+    }
+    action_adopt(a);
+    if (handover_clear(p->fetch.t.store, a->cfg->name, &late) < 0)
+        action_note(a, late.text);
+    json_object_set_new(*result, "state", state_json(&a->state));
+    return 0;
+}
+
+int action_promote(struct action_context *a, const struct request *r, json_t **result,
+                   struct err *e)
+{
+    struct pull p = {.cfg = a->cfg, .dirfd = a->job.dirfd, .progress = a->job.progress};
+    if (need_standby(a, r, e) < 0)
+        return -1;
+    if (a->cfg->standby.lease == LEASE_NONE && !r->by_hand) {
+        err_set(e, ERR_REFUSED, 0, "[standby] lease = none: only a person can decide this");
+        return err_hint(e, "worldkeeper --promote --by-hand");
+    }
+    if (a->cfg->standby.lease != LEASE_NONE && r->by_hand)
+        return err_set(e, ERR_USAGE, 0, "--by-hand goes with [standby] lease = none");
+    struct lease_keep lease;
+    int rc = lease_keep_take(&lease, a, e);
+    bool taken = rc == 0;
+    if (rc == 0)
+        rc = take_over(a, r, &p, result, e);
+    pull_close(&p);
+    lease_keep_end(&lease);
+    if (rc < 0 && taken && state_standby(&a->state, a->cfg))
+        lease_keep_release(a, false);
+    return rc;
+}
+
+/* ---- --demote and --switch-over ---- */
+
+/* From here on this machine keeps nothing: its segments belong to a world that may go on elsewhere. */
+static int step_back(struct action_context *a, struct err *e)
+{
+    enum state_role was = a->state.role;
+    if (pull_set_aside(a->cfg, e) < 0)
+        return -1;
+    if (a->stepping_back)
+        a->stepping_back(a->emit_arg);
+    a->state.role = ROLE_STANDBY;
+    if (state_save(a->job.dirfd, &a->state, e) < 0) {
+        a->state.role = was;
+        return -1;
+    }
+    fault_point("demote.stepped_back");
+    return 0;
+}
+
+static json_t *aside_json(const struct action_context *a, const struct set_aside *s)
+{
+    json_t *o = json_pack("{s:s, s:I}", "role", "standby", "conflict_rows", (json_int_t)s->rows);
+    SCOPED(xfree) char *path = xasprintf("%s/%s", a->cfg->dump_dir, s->file);
+    json_object_set_new(o, "conflict_file", s->rows ? json_string(path) : json_null());
+    json_object_set_new(o, "state", state_json(&a->state));
+    return o;
+}
+
+/* Does the store know a later world than ours? 1, 0, -1. */
+static int is_elsewhere(struct action_context *a, struct err *e)
+{
+    SCOPED(fetch_close) struct fetch f = {0};
+    if (fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0)
+        return -1;
+    for (size_t i = 0; i < f.there.dump_count; i++)
+        if (f.there.dumps[i].manifest && f.there.dumps[i].generation > a->state.generation)
+            return 1;
+    return 0;
+}
+
+static int may_demote(struct action_context *a, const struct request *r, struct err *e)
+{
+    struct db_sentinel now = {0};
+    struct err why = {0};
+    if (r->force || state_standby(&a->state, a->cfg) || lease_keep_ask(a, &why) < 0)
+        return 0;
+    struct db *db = db_open(&a->job.db, &why);
+    bool lives = db && db_sentinel_read(db, a->cfg->schema, a->cfg->sentinel, &now, &why) == 0 &&
+                 now.rows > 0;
+    db_close(db);
+    int elsewhere = lives ? is_elsewhere(a, &why) : 1;
+    if (elsewhere == 1)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "the world is up here, and %s%s",
+            elsewhere < 0 ? "the store does not say whether another machine has it: "
+                          : "the store has no later one of another machine",
+            elsewhere < 0 ? why.text : "");
+    return err_hint(e, "worldkeeper --switch-over hands it over without loss; --demote --force "
+                       "ends it here all the same");
+}
+
+int action_demote(struct action_context *a, const struct request *r, json_t **result, struct err *e)
+{
+    SCOPED(set_aside_end) struct set_aside s = {0};
+    if (need_standby(a, r, e) < 0 || may_demote(a, r, e) < 0 || step_back(a, e) < 0)
+        return -1;
+    lease_keep_release(a, true);
+    int rc = set_aside_lock(&s, &a->job, e);
+    if (rc == 0)
+        rc = set_aside_save(&s, a->state.generation, e);
+    if (rc == 0)
+        rc = set_aside_rename(&s, e);
+    *result = aside_json(a, &s);
+    if (rc < 0)
+        err_hint(e, "--demote once more, when the server answers, saves the rows and takes the "
+                    "tables away from the game");
+    return rc < 0 ? err_step(e, "this machine is a standby now, but") : 0;
+}
+
+/* Is all of the journal up to this position in the store, vouched for? 1, 0, -1. */
+static int is_stored(const struct action_context *a, struct fetch *f,
+                     const struct db_binlog_pos *to, struct err *e)
+{
+    SCOPED(archive_free) struct archive here = {0};
+    SCOPED(file_close) int dirfd = archive_dir(a->cfg, false, e);
+    char doubts[SEGMENT_NAME_MAX];
+    upload_doubts_name(a->cfg->name, doubts);
+    if (dirfd < 0 || archive_load(dirfd, a->cfg->name, &here, e) < 0 || fetch_again(f, e) < 0)
+        return -1;
+    if (!here.count || faccessat(dirfd, doubts, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+        db_binlog_pos_compare(&here.list[here.count - 1].sum.to.point, to) < 0)
+        return 0;
+    const struct copy_dump *d = f->there.dump_count ? &f->there.dumps[0] : NULL;
+    for (size_t i = 0; i < here.count; i++) {
+        const struct archive_segment *x = &here.list[i];
+        uint64_t whole;
+        if (d && i + 1 < here.count && x->sum.to.at.ms < d->at.ms)
+            continue; /* no dump there needs it */
+        if (segment_settled(dirfd, x->file, 0, &whole, e) < 0)
+            return -1;
+        if (copies_reach(&f->there, x->number, x->head.made.ms) < whole)
+            return 0;
+    }
+    return d && d->manifest;
+}
+
+/* While the game's writes wait. */
+static int wait_stored(struct action_context *a, struct fetch *f, const struct db_binlog_pos *to,
+                       struct err *e)
+{
+    mono_t until = mono_add(clock_mono(), STORED_MS);
+    int rc;
+    progress_phase(a->job.progress, "waiting for the store", 0, 0);
+    while ((rc = is_stored(a, f, to, e)) == 0 && !mono_reached(clock_mono(), until)) {
+        progress_at(a->job.progress, 0, 0);
+        poll(NULL, 0, LOOK_MS);
+    }
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    err_set(e, ERR_STALLED, 0, "the end of the journal did not come to the store in time");
+    return err_hint(e, "worldkeeper --status shows what keeps the copies; this machine keeps the "
+                       "world as before");
+}
+
+static int need_journal(const struct action_context *a, struct err *e)
+{
+    const struct config *c = a->cfg;
+    if (c->journal == JOURNAL_FOLLOW && c->offsite.segments)
+        return 0;
+    err_set(e, ERR_CONFIG, 0,
+            "without the journal in the store the changes since the last dump would be lost");
+    return err_hint(e, "[journal] mode = follow, and [offsite] segments = yes");
+}
+
+static int bring_all(struct action_context *a, struct set_aside *s, struct fetch *f, struct err *e)
+{
+    struct db_binlog_pos end;
+    db_binlog_pos(s->db, &end);
+    if (!end.file[0])
+        return err_set(e, ERR_DENIED, 0, "the server does not say where its binary log ends");
+    if (wait_stored(a, f, &end, e) < 0)
+        return -1;
+    fault_point("switch.stored");
+    return 0;
+}
+
+/* The word comes when nobody can write to the world any more, and the lease goes after it. */
+static int hand_over(struct action_context *a, struct set_aside *s, struct fetch *f, struct err *e)
+{
+    int rc = set_aside_rename(s, e);
+    if (rc < 0) {
+        err_step(e, "this machine is a standby now, but");
+        err_hint(e,
+                 "--demote once more, when the server answers, saves what was written since, and "
+                 "takes the tables away from the game");
+    } else if (handover_write(&f->t, a->cfg->name, a->state.generation, clock_wall(), e) < 0) {
+        err_hint(e,
+                 "all of the world is in the store: --promote on the other machine takes it over, "
+                 "with --by-hand --force where there is no lease");
+        rc = err_step(e, "the world has ended here, but the store was not told");
+    }
+    lease_keep_release(a, true);
+    return rc;
+}
+
+int action_switch_over(struct action_context *a, const struct request *r, json_t **result,
+                       struct err *e)
+{
+    SCOPED(set_aside_end) struct set_aside s = {0};
+    SCOPED(fetch_close) struct fetch f = {0};
+    if (need_standby(a, r, e) < 0 || need_journal(a, e) < 0 ||
+        fetch_open(&f, a->cfg, a->job.dirfd, a->job.progress, e) < 0 ||
+        set_aside_lock(&s, &a->job, e) < 0 || bring_all(a, &s, &f, e) < 0 || step_back(a, e) < 0)
+        return err_step(e, "switch-over");
+    int rc = hand_over(a, &s, &f, e);
+    *result = aside_json(a, &s);
+    return rc;
+}

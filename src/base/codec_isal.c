@@ -1,0 +1,303 @@
+/* base/codec.h with ISA-L, and a parser of gzip headers of our own. */
+#include "base/codec_int.h"
+
+#ifndef WK_ISAL
+
+const struct codec_ops *codec_isal(void)
+{
+    return NULL;
+}
+
+#else
+
+#include <dlfcn.h>
+#include <isa-l/igzip_lib.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Loaded when first used: linked, it would cost each supervisor 170 KB that it never uses. */
+static struct {
+    void (*deflate_init)(struct isal_zstream *);
+    int (*deflate)(struct isal_zstream *);
+    void (*inflate_init)(struct inflate_state *);
+    void (*inflate_reset)(struct inflate_state *);
+    int (*inflate)(struct inflate_state *);
+    uint32_t (*crc)(uint32_t, const unsigned char *, uint64_t);
+} api;
+
+static const struct {
+    const char *name;
+    void *to;
+} symbols[] = {
+    {"isal_deflate_stateless_init", &api.deflate_init},
+    {"isal_deflate_stateless", &api.deflate},
+    {"isal_inflate_init", &api.inflate_init},
+    {"isal_inflate_reset", &api.inflate_reset},
+    {"isal_inflate", &api.inflate},
+    {"crc32_gzip_refl", &api.crc},
+};
+
+/* ---- packing ---- */
+
+struct packing {
+    struct isal_zstream z;
+    _Alignas(64) unsigned char work[]; /* what the level needs */
+};
+
+static uint32_t work_size(int level)
+{
+    return level == 1   ? ISAL_DEF_LVL1_DEFAULT
+           : level == 2 ? ISAL_DEF_LVL2_DEFAULT
+                        : ISAL_DEF_LVL3_DEFAULT;
+}
+
+static void *pack_new(int level)
+{
+    struct packing *p = xcalloc(1, sizeof *p + work_size(level));
+    p->z.level = (uint32_t)level;
+    return p;
+}
+
+/* Incompressible data is stored: five more bytes per 65535, a header and a trailer. */
+static size_t bound(size_t len)
+{
+    return len + 5 * (len / 65535 + 1) + 64;
+}
+
+static int pack(void *state, const unsigned char *data, size_t len, struct buf *out)
+{
+    struct packing *p = state;
+    uint32_t level = p->z.level;
+    size_t room = bound(len);
+    buf_reserve(out, room);
+    api.deflate_init(&p->z);
+    p->z.level = level;
+    p->z.level_buf = p->work;
+    p->z.level_buf_size = work_size((int)level);
+    p->z.gzip_flag = IGZIP_GZIP;
+    p->z.end_of_stream = 1;
+    memcpy(&p->z.next_in, &data, sizeof data); /* the library lacks const, but does not write */
+    p->z.avail_in = (uint32_t)len;
+    p->z.next_out = (unsigned char *)out->p + out->len;
+    p->z.avail_out = (uint32_t)room;
+    if (api.deflate(&p->z) != COMP_OK || p->z.avail_in)
+        return -1;
+    out->len += p->z.total_out;
+    return 0;
+}
+
+/* ---- the header of a member ---- */
+
+/* Headers are parsed here: the library loses a header's flags when its bytes arrive in two calls,
+ * and accepts reserved flags. */
+enum part { FIXED, EXTRA_LENGTH, EXTRA, NAME, COMMENT, CHECK, BODY };
+#define FLAGS_RESERVED 0xe0u
+static const unsigned flag_of[] = {
+    [EXTRA_LENGTH] = 4, [EXTRA] = 4, [NAME] = 8, [COMMENT] = 16, [CHECK] = 2};
+
+struct head {
+    enum part at;
+    unsigned n; /* bytes of this part read so far */
+    unsigned flags, extra, check;
+    uLong crc;
+};
+
+static void next_part(struct head *h)
+{
+    h->n = 0;
+    do
+        h->at++;
+    while (h->at != BODY && !(h->flags & flag_of[h->at]));
+}
+
+static const char *fixed_byte(struct head *h, unsigned char c)
+{
+    static const unsigned char magic[] = {0x1f, 0x8b};
+    if (h->n < sizeof magic && c != magic[h->n])
+        return "not gzip";
+    if (h->n == 2 && c != Z_DEFLATED)
+        return "unknown compression method";
+    if (h->n == 3) {
+        h->flags = c;
+        if (c & FLAGS_RESERVED)
+            return "unknown header flags";
+    }
+    if (++h->n == 10)
+        next_part(h);
+    return NULL;
+}
+
+/* Reads one byte; returns what is wrong with it, or NULL. */
+static const char *head_byte(struct head *h, unsigned char c)
+{
+    if (h->at != CHECK)
+        h->crc = crc32(h->crc, &c, 1);
+    switch (h->at) {
+    case FIXED:
+        return fixed_byte(h, c);
+    case EXTRA_LENGTH:
+        h->extra |= (unsigned)c << 8 * h->n;
+        if (++h->n < 2)
+            break;
+        next_part(h);
+        if (h->extra == 0)
+            next_part(h);
+        break;
+    case EXTRA:
+        if (++h->n == h->extra)
+            next_part(h);
+        break;
+    case NAME:
+    case COMMENT:
+        if (c == '\0')
+            next_part(h);
+        break;
+    case CHECK:
+        h->check |= (unsigned)c << 8 * h->n;
+        if (++h->n < 2)
+            break;
+        if (h->check != (h->crc & 0xffff))
+            return "wrong header checksum";
+        next_part(h);
+        break;
+    case BODY:
+        break;
+    }
+    return NULL;
+}
+
+/* ---- unpacking ---- */
+
+struct unpacking {
+    struct head head;
+    struct inflate_state z;
+};
+
+static void *unpack_new(void)
+{
+    struct unpacking *u = xcalloc(1, sizeof *u);
+    api.inflate_init(&u->z);
+    return u;
+}
+
+static const char *reason(int rc)
+{
+    switch (rc) {
+    case ISAL_INVALID_BLOCK:
+        return "invalid block";
+    case ISAL_INVALID_SYMBOL:
+        return "invalid code";
+    case ISAL_INVALID_LOOKBACK:
+        return "invalid distance";
+    case ISAL_INCORRECT_CHECKSUM:
+        return "wrong checksum or length";
+    default:
+        return "damaged data";
+    }
+}
+
+static int inflate_some(struct inflate_state *z, struct codec_io *io)
+{
+    uint32_t in = io->in_len < UINT32_MAX ? (uint32_t)io->in_len : UINT32_MAX;
+    uint32_t out = io->out_len < UINT32_MAX ? (uint32_t)io->out_len : UINT32_MAX;
+    memcpy(&z->next_in, &io->in, sizeof io->in);
+    z->avail_in = in;
+    z->next_out = io->out;
+    z->avail_out = out;
+    int rc = api.inflate(z);
+    io->in += in - z->avail_in;
+    io->in_len -= in - z->avail_in;
+    io->out += out - z->avail_out;
+    io->out_len -= out - z->avail_out;
+    return rc;
+}
+
+static enum codec_step unpack_body(struct unpacking *u, struct codec_io *io)
+{
+    size_t in, out;
+    do {
+        in = io->in_len;
+        out = io->out_len;
+        int rc = inflate_some(&u->z, io);
+        if (rc < 0) {
+            io->why = reason(rc);
+            return CODEC_BAD;
+        }
+        if (u->z.block_state == ISAL_BLOCK_FINISH) {
+            u->head = (struct head){.at = FIXED};
+            return CODEC_END;
+        }
+    } while (io->in_len && io->out_len && (io->in_len != in || io->out_len != out));
+    if (!io->in_len || !io->out_len)
+        return CODEC_MORE;
+    io->why = "invalid data"; /* the library makes no progress on it */
+    return CODEC_BAD;
+}
+
+static enum codec_step unpack(void *state, struct codec_io *io)
+{
+    struct unpacking *u = state;
+    if (u->head.at == BODY)
+        return unpack_body(u, io);
+    while (io->in_len && u->head.at != BODY) {
+        io->why = head_byte(&u->head, *io->in);
+        if (io->why)
+            return CODEC_BAD;
+        io->in++;
+        io->in_len--;
+    }
+    if (u->head.at != BODY)
+        return CODEC_MORE;
+    api.inflate_reset(&u->z);
+    u->z.crc_flag = ISAL_GZIP_NO_HDR_VER; /* checks both numbers of the trailer */
+    return unpack_body(u, io);
+}
+
+static uint32_t crc(uint32_t before, const unsigned char *data, size_t len)
+{
+    return api.crc(before, data, len);
+}
+
+/* ---- loading ---- */
+
+static const struct codec_ops ops = {
+    .name = "ISA-L",
+    .pack_max = INT32_MAX,
+    .pack_new = pack_new,
+    .pack = pack,
+    .pack_free = free,
+    .unpack_new = unpack_new,
+    .unpack = unpack,
+    .unpack_free = free,
+    .crc = crc,
+};
+
+static const struct codec_ops *found;
+
+static void load(void)
+{
+    void *lib = dlopen("libisal.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *p = dlsym(lib, symbols[i].name);
+        if (!p) {
+            dlclose(lib);
+            return;
+        }
+        /* ISO C has no cast from an object to a function pointer; POSIX makes them equivalent. */
+        memcpy(symbols[i].to, &p, sizeof p);
+    }
+    found = &ops;
+}
+
+const struct codec_ops *codec_isal(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    return found;
+}
+
+#endif

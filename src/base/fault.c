@@ -1,0 +1,94 @@
+#include "base/fault.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FAULT_MAX 16
+
+static struct fault {
+    char name[48];
+    char action[24];
+    long nth, seen;
+} faults[FAULT_MAX];
+static int fault_count = -1;
+static long shorter = 1;
+static pid_t supervisor;
+
+void fault_supervisor(pid_t pid)
+{
+    supervisor = pid;
+}
+
+/* Parses WORLDKEEPER_FAULT once. Malformed entries are ignored. */
+static void fault_read(void)
+{
+    fault_count = 0;
+    const char *s = getenv("WORLDKEEPER_FAULT");
+    while (s && *s && fault_count < FAULT_MAX) {
+        size_t len = strcspn(s, ",");
+        const char *eq = memchr(s, '=', len);
+        if (eq) {
+            struct fault *f = &faults[fault_count];
+            size_t nl = (size_t)(eq - s), al = len - nl - 1;
+            if (nl < sizeof f->name && al < sizeof f->action) {
+                memcpy(f->name, s, nl);
+                memcpy(f->action, eq + 1, al);
+                char *hash = strchr(f->name, '#');
+                if (hash) {
+                    *hash = '\0';
+                    f->nth = strtol(hash + 1, NULL, 10);
+                }
+                fault_count++;
+                if (strcmp(f->name, "waits") == 0)
+                    shorter = strtol(f->action, NULL, 10);
+            }
+        }
+        s += len + (s[len] == ',');
+    }
+}
+
+static void fault_act(const char *action)
+{
+    if (strcmp(action, "killall") == 0 && supervisor > 0)
+        kill(supervisor, SIGKILL);
+    if (strcmp(action, "killall") == 0 || strcmp(action, "kill") == 0)
+        kill(getpid(), SIGKILL);
+    if (strcmp(action, "stop") == 0)
+        kill(getpid(), SIGSTOP);
+    if (strncmp(action, "sleep:", 6) == 0) {
+        long ms = strtol(action + 6, NULL, 10);
+        struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+        nanosleep(&ts, NULL);
+    }
+}
+
+void fault_point(const char *name)
+{
+    if (fault_count < 0)
+        fault_read();
+    for (int i = 0; i < fault_count; i++)
+        if (strcmp(faults[i].name, name) == 0 &&
+            (__atomic_add_fetch(&faults[i].seen, 1, __ATOMIC_RELAXED) == faults[i].nth ||
+             faults[i].nth == 0))
+            fault_act(faults[i].action);
+}
+
+int64_t fault_wait(int64_t ms)
+{
+    if (fault_count < 0)
+        fault_read();
+    return shorter > 1 ? ms / shorter : ms;
+}
+
+unsigned fault_limit(const char *name, unsigned limit)
+{
+    if (fault_count < 0)
+        fault_read();
+    for (int i = 0; i < fault_count; i++)
+        if (strcmp(faults[i].name, name) == 0)
+            return (unsigned)strtoul(faults[i].action, NULL, 10);
+    return limit;
+}

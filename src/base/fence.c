@@ -1,0 +1,74 @@
+#include "base/fence.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+static struct shared {
+    _Atomic int64_t until;
+    atomic_bool shut;
+    _Atomic int64_t said;
+} * fence;
+
+int fence_make(struct err *e)
+{
+    if (fence)
+        return 0;
+    void *p = mmap(NULL, sizeof *fence, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return err_sys(e, errno, "cannot share memory with workers");
+    fence = p;
+    return 0;
+}
+
+bool fence_made(void)
+{
+    return fence != NULL;
+}
+
+void fence_set(mono_t t)
+{
+    atomic_store(&fence->until, t.ms);
+}
+
+void fence_shut(bool shut)
+{
+    atomic_store(&fence->shut, shut);
+}
+
+bool fence_is_shut(void)
+{
+    return fence && atomic_load(&fence->shut);
+}
+
+void fence_said(mono_t until)
+{
+    if (fence)
+        atomic_store(&fence->said, until.ms);
+}
+
+bool fence_believed(void)
+{
+    return fence && !mono_reached(clock_mono(), (mono_t){atomic_load(&fence->said)});
+}
+
+mono_t fence_until(void)
+{
+    return (mono_t){fence && !fence_is_shut() ? atomic_load(&fence->until) : 0};
+}
+
+bool fence_open(void)
+{
+    return !fence || !mono_reached(clock_mono(), fence_until());
+}
+
+int fence_check(const char *what, struct err *e)
+{
+    if (fence_open())
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "%s: the lease of this world is not held", what);
+    return err_hint(e,
+                    "worldkeeper --status says who has it; if it is another machine, worldkeeper "
+                    "--demote makes this one its standby");
+}

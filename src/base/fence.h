@@ -1,0 +1,33 @@
+/* Until when this machine may change the world, say that it is up, and store copies elsewhere: a moment of
+ * the monotonic clock that all processes of a supervisor share, in memory, so that each of them can ask
+ * directly before it does something, with nobody to wait for. Who has the lease of the world extends it.
+ *
+ * A process that never made a fence is never stopped by one: worlds without a lease. */
+#ifndef WK_BASE_FENCE_H
+#define WK_BASE_FENCE_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+/* Makes it, passed already; in the process whose children, forked afterwards, share it. Once. */
+int fence_make(struct err *e);
+bool fence_made(void);
+/* Nothing may be done from `until` on. ms 0: from now on. */
+void fence_set(mono_t until);
+/* This machine gives the world away: nothing may be done, whatever is set, until it is shut no more. */
+void fence_shut(bool shut);
+bool fence_is_shut(void);
+/* It is published that this machine is up, and that this may be believed until then; ms 0: that it is not. */
+void fence_said(mono_t until);
+/* May somebody still believe it? Then the lease is not given back yet. */
+bool fence_believed(void);
+/* ms 0: it was never extended, or was closed, or shut, or never made. */
+mono_t fence_until(void);
+/* May this machine act? */
+bool fence_open(void);
+/* The same for whoever reports errors: 0, or -1 with ERR_REFUSED, "… : the lease is not held". */
+int fence_check(const char *what, struct err *e);
+
+#endif

@@ -1,0 +1,92 @@
+/* Writer and reader of gzip files. A file is a sequence of members, each of which can be read on
+ * its own. Both count plain and packed bytes and hash the packed ones (SHA-256) on the way; a
+ * reader decompresses any number of members. Errors stick: after the first one every call fails
+ * with it.
+ *
+ * Threads: a writer compresses in threads of its own, a reader has none. Each of the two is for one
+ * caller's thread. */
+#ifndef WK_BASE_GZIP_H
+#define WK_BASE_GZIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/text.h"
+
+#define SHA256_HEX 65
+#define SHA256_BYTES 32u
+#define GZIP_MEMBER (1u << 20) /* plain bytes of a member that gzip_write() makes */
+
+struct gzip_writer;
+/* Writes to `fd` (not owned) from its current offset. level 1..9. `name` is for error texts. The
+ * threads are started at the first member and end with the writer; if none can be started, the
+ * caller's thread compresses. */
+struct gzip_writer *gzip_open(int fd, const char *name, int level, struct err *e);
+/* Called for each member once its bytes were passed to the kernel, in file order, one call at a
+ * time, from a packing thread, or from the caller's thread if there are none: take no lock that the
+ * caller holds. `offset` counts from where the writer began; `packed` is the member as it is in the
+ * file, `plain` the number of bytes of its text. */
+struct gzip_member {
+    uint64_t tag, offset, plain;
+    const void *packed;
+    size_t packed_len;
+};
+typedef void gzip_member_fn(void *arg, const struct gzip_member *member);
+void gzip_on_member(struct gzip_writer *g, gzip_member_fn *fn, void *arg);
+/* Writes one member of exactly this text (not empty); a member being filled by gzip_write() is
+ * ended first. *text is taken over and comes back as an empty buffer with capacity, so that nothing
+ * is copied. Waits while too many members are in flight. `tag` is passed to the member function. An
+ * error may be that of an earlier member. */
+int gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e);
+/* Buffers; a member (tag 0) is written every GZIP_MEMBER bytes and at gzip_member_end(). */
+int gzip_write(struct gzip_writer *g, const void *data, size_t len, struct err *e);
+/* Ends the member being filled, if there is one. */
+int gzip_member_end(struct gzip_writer *g, struct err *e);
+/* Waits until all members given or ended so far are in the file. */
+int gzip_flush(struct gzip_writer *g, struct err *e);
+uint64_t gzip_plain_bytes(const struct gzip_writer *g); /* given so far */
+/* In the file so far: exact after gzip_flush(). */
+uint64_t gzip_packed_bytes(struct gzip_writer *g);
+/* Ends the member, waits for all, and returns the hash of the whole file. Frees `g` in any case. */
+int gzip_close(struct gzip_writer *g, char sha256[SHA256_HEX], struct err *e);
+/* Discards what is not yet in the file and frees `g`. Waits only for a write in progress. */
+void gzip_abort(struct gzip_writer *g);
+
+struct gunzip;
+/* Reads from `fd` (not owned), from its current offset to the end. */
+struct gunzip *gunzip_open(int fd, const char *name, struct err *e);
+/* Like gunzip_open() for a plain text file: no decompression, same counting. */
+struct gunzip *gunzip_open_plain(int fd, const char *name, struct err *e);
+/* Reads the members in [offset, offset+length) with pread(2): the offset of `fd` stays as it is,
+ * and several readers may share it. A member that extends past the end is ERR_DAMAGED, and so is a
+ * file that ends earlier. Not hashed. */
+struct gunzip *gunzip_open_part(int fd, const char *name, uint64_t offset, uint64_t length,
+                                struct err *e);
+/* For a file that is still being written. Called before bytes from `from` on are read (counted from
+ * where the reader began); returns in *to the offset (exclusive) up to which the file may be read now,
+ * waiting if need be; `from` itself means the end of the file. Promised bytes that are missing are
+ * ERR_DAMAGED; -1 ends the reading with its error. Set right after opening. */
+typedef int gunzip_wait_fn(void *arg, uint64_t from, uint64_t *to, struct err *e);
+void gunzip_on_wait(struct gunzip *g, gunzip_wait_fn *fn, void *arg);
+/* Verifies what is read before any byte of it is decompressed or returned: the file is read in
+ * whole parts. Called before bytes from `from` on are read (counted from where the reader began):
+ * sets the length of the part there (at most GUNZIP_PART_MAX bytes; 0: the end) and its expected
+ * SHA-256; another hash is ERR_DAMAGED. Set right after opening. */
+#define GUNZIP_PART_MAX (16u << 20)
+struct gunzip_part {
+    uint32_t length;
+    unsigned char sha256[SHA256_BYTES];
+};
+typedef void gunzip_prove_fn(void *arg, uint64_t from, struct gunzip_part *part);
+void gunzip_prove(struct gunzip *g, gunzip_prove_fn *fn, void *arg);
+/* Fills `data`; returns the number of bytes (0: the end, all members were intact), or -1. Garbage
+ * after the last member, a truncated member and a wrong checksum are ERR_DAMAGED. */
+int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e);
+uint64_t gunzip_packed_bytes(const struct gunzip *g);
+uint64_t gunzip_plain_bytes(const struct gunzip *g);
+/* Valid once the end was read; "" for gunzip_open_part(). */
+void gunzip_sha256(struct gunzip *g, char sha256[SHA256_HEX]);
+void gunzip_close(struct gunzip *g);
+
+#endif

@@ -1,0 +1,14 @@
+/* Shared by the writer and the reader of base/gzip.h. */
+#ifndef WK_BASE_GZIP_INT_H
+#define WK_BASE_GZIP_INT_H
+
+#include <openssl/evp.h>
+
+#include "base/gzip.h"
+
+EVP_MD_CTX *gzip_sha_new(void); /* NULL: no memory */
+void gzip_sha_hex(EVP_MD_CTX *sha, char out[SHA256_HEX]);
+/* Copies the sticky error to `e`; always returns -1. */
+int gzip_stuck(const struct err *failed, struct err *e);
+
+#endif

@@ -1,0 +1,38 @@
+#include "base/mount.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+void mount_find(const char *mountinfo, unsigned major, unsigned minor, char *out, size_t size)
+{
+    /* Format of a line: 36 35 98:0 /root /mount/point options … - type source options */
+    out[0] = '\0';
+    for (const char *line = mountinfo; *line && !out[0];) {
+        size_t len = strcspn(line, "\n");
+        char text[2048], point[256], source[256];
+        unsigned a, b;
+        snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), line);
+        const char *options = strstr(text, " - ");
+        if (options && sscanf(text, "%*u %*u %u:%u %*s %255s", &a, &b, point) == 3 && a == major &&
+            b == minor && sscanf(options, " - %*s %255s", source) == 1)
+            snprintf(out, size, "%s on %s", source, point);
+        line += len + (line[len] == '\n');
+    }
+}
+
+void mount_name(int fd, char *out, size_t size)
+{
+    struct stat st;
+    char *line = NULL;
+    size_t room = 0;
+    FILE *f = fstat(fd, &st) == 0 ? fopen("/proc/self/mountinfo", "re") : NULL;
+    out[0] = '\0';
+    while (f && !out[0] && getline(&line, &room, f) > 0)
+        mount_find(line, major(st.st_dev), minor(st.st_dev), out, size);
+    free(line);
+    if (f)
+        fclose(f);
+}

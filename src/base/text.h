@@ -1,0 +1,84 @@
+/* Text: growing buffers, durations and sizes with units, times, safe one-line output.
+ * Running out of memory ends the process (systemd restarts it), so callers never check. */
+#ifndef WK_BASE_TEXT_H
+#define WK_BASE_TEXT_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+/* A local variable that this function frees on every way out of its scope. It is initialized where it
+ * is declared, and nothing else frees it: SCOPED(buf_free) struct buf b = {0}. */
+#define SCOPED(free_it) __attribute__((cleanup(free_it)))
+
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t size);
+/* `list`, which has `count` members of `size` bytes and only ever grew by this, with room for one more:
+ * doubled whenever it is full. */
+void *xgrow(void *list, size_t count, size_t size);
+/* The memory that a pointer points to, whatever its type: SCOPED(xfree) char *s = …. `at`: the
+ * pointer's address. */
+void xfree(void *at);
+char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t n);
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A growing byte buffer, always NUL-terminated at `len` once anything was added.
+ * Starts as {0}; buf_free() frees the memory and resets it to {0}. */
+struct buf {
+    char *p;
+    size_t len, cap;
+    bool secret; /* memory is overwritten before it is freed, also when the buffer grows; to be set
+                  * before anything is added (file_read_secret() does) */
+};
+void buf_reserve(struct buf *b, size_t more);
+void buf_add(struct buf *b, const void *data, size_t len);
+void buf_adds(struct buf *b, const char *s);
+void buf_addc(struct buf *b, char c);
+/* Appends a word for a shell, quoted if needed. */
+void buf_shell(struct buf *b, const char *word);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+void buf_clear(struct buf *b);
+void buf_free(struct buf *b);
+
+/* "250ms", "15m", "1h30m", "7d": milliseconds. Units ms s m h d w, each number with its unit.
+ * Returns 0, or -1 for anything else (a bare number too, except "0"). */
+int text_duration_parse(const char *s, int64_t *ms);
+/* "64MiB", "1GB", "512k" (k M G T: powers of 1024 with or without "iB"; "kB MB GB TB": of 1000). */
+int text_size_parse(const char *s, uint64_t *bytes);
+
+#define TEXT_SHORT 48
+/* "1h 02m", "3m 05s", "12.3 s", "250 ms" / "1.4 GiB", "312 B" / "3,750,000"; return `out`. */
+const char *text_duration(int64_t ms, char out[TEXT_SHORT]);
+const char *text_size(uint64_t bytes, char out[TEXT_SHORT]);
+const char *text_count(uint64_t n, char out[TEXT_SHORT]);
+/* "2026-01-31T23:59:59Z", "2026-01-31T23:59:59.999Z" and "20260131T235959" (file names; UTC). */
+const char *text_utc(wall_t t, char out[TEXT_SHORT]);
+const char *text_utc_ms(wall_t t, char out[TEXT_SHORT]);
+/* Reads what text_utc_ms() wrote, up to CLOCK_WALL_MAX; -1: it is anything else. */
+int text_utc_ms_parse(const char *s, wall_t *out);
+/* A time as people write it: "2026-11-21 18:30[:05]" in the machine's time zone, or in UTC with a Z
+ * at the end (and a T or a blank inside); "2026-11-21" for its midnight; "18:30[:05]" for the most
+ * recent such time; "-15m" for 15 minutes ago. Returns -1 for anything else. */
+int text_time_parse(const char *s, wall_t now, wall_t *out);
+/* One that lies ahead; "18:30[:05]" for the next such time. */
+int text_time_to_come(const char *s, wall_t now, wall_t *out);
+const char *text_utc_name(wall_t t, char out[TEXT_SHORT]);
+
+/* Appends `s` as one printable line: control, bidirectional and zero-width characters and invalid
+ * UTF-8 become '?'; at most `max` bytes, truncated between characters with "..." at the end. */
+void text_clean(struct buf *out, const char *s, size_t max);
+/* The same of bytes with zeros among them. */
+void text_clean_bytes(struct buf *out, const char *bytes, size_t len, size_t max);
+bool text_utf8_valid(const char *s, size_t len);
+void text_hex(const unsigned char *data, size_t len, char *out /* 2*len+1 */);
+/* False unless `s` is exactly `len` bytes in hex digits as text_hex() writes them. */
+bool text_unhex(const char *s, unsigned char *out, size_t len);
+bool text_starts(const char *s, const char *prefix);
+bool text_among(const char *s, const char *const *list); /* ended by NULL */
+
+#endif

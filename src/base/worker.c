@@ -1,0 +1,228 @@
+#include "base/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include "base/js.h"
+
+/* What a child must not inherit: with a copy of our end of its sibling's socket pair, the sibling would not see
+ * that we are gone. */
+#define CLOSE_MAX 64
+static int close_list[CLOSE_MAX];
+static size_t close_count;
+
+void worker_close_in_child(int fd)
+{
+    if (close_count < CLOSE_MAX)
+        close_list[close_count++] = fd;
+}
+
+void worker_forget_fd(int fd)
+{
+    for (size_t i = 0; i < close_count; i++)
+        if (close_list[i] == fd)
+            close_list[i] = close_list[--close_count];
+}
+
+void worker_init(struct worker *w, const char *name)
+{
+    *w = (struct worker){.fd = -1, .name = name};
+}
+
+static void child_setup(pid_t parent, bool orphan_ok)
+{
+    static const int defaults[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        signal(defaults[i], SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (!orphan_ok) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) /* it died before prctl() */
+            _exit(1);
+    }
+    for (size_t i = 0; i < close_count; i++)
+        close(close_list[i]);
+    close_count = 0;
+}
+
+int worker_start(struct worker *w, worker_fn *fn, void *arg, bool orphan_ok, struct err *e)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_sys(e, errno, "cannot make a socket pair for the %s worker", w->name);
+    /* A packet goes as a whole or not at all, and our end never waits: room for several of the longest. */
+    int size = 4 * WORKER_MESSAGE_MAX;
+    for (int i = 0; i < 2; i++)
+        setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        int keep = errno;
+        close(pair[0]);
+        close(pair[1]);
+        return err_sys(e, keep, "cannot fork the %s worker", w->name);
+    }
+    if (pid == 0) {
+        close(pair[0]);
+        child_setup(parent, orphan_ok);
+        char title[16];
+        snprintf(title, sizeof title, "wk-%s", w->name);
+        prctl(PR_SET_NAME, title);
+        exit(fn(pair[1], arg));
+    }
+    close(pair[1]);
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    w->pid = pid;
+    w->fd = pair[0];
+    w->started = w->heard = clock_mono();
+    w->stop_requested = false;
+    worker_close_in_child(w->fd);
+    return 0;
+}
+
+void worker_stop(struct worker *w, int sig)
+{
+    if (w->pid > 0)
+        kill(w->pid, sig);
+    w->stop_requested = true;
+}
+
+void worker_end(struct worker *w)
+{
+    if (w->fd >= 0) {
+        worker_forget_fd(w->fd);
+        close(w->fd);
+    }
+    w->fd = -1;
+    w->pid = 0;
+}
+
+/* The receiver would truncate a longer packet. */
+static int send_parts(int fd, struct iovec *parts, size_t count)
+{
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = count};
+    size_t size = 0;
+    ssize_t n;
+    for (size_t i = 0; i < count; i++)
+        size += parts[i].iov_len;
+    if (size > WORKER_MESSAGE_MAX) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    do
+        n = sendmsg(fd, &m, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -1 : 0;
+}
+
+/* One for all workers: what was received is used before the next message is. Aligned for packet_struct(). */
+static _Alignas(max_align_t) char packet[WORKER_MESSAGE_MAX];
+
+/* Bytes in `packet`; 0: nothing has arrived, or the other side is gone. */
+static size_t receive(int fd, bool *closed)
+{
+    ssize_t n;
+    do /* ECONNRESET: it ended with messages of ours unread; its own last ones can still be read */
+        n = recv(fd, packet, sizeof packet, 0);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    *closed = n == 0 || (n < 0 && errno != EAGAIN);
+    return n > 0 ? (size_t)n : 0;
+}
+
+int worker_send(int fd, const json_t *msg)
+{
+    char *s = json_dumps(msg, JSON_COMPACT);
+    if (!s)
+        return -1;
+    int rc = send_parts(fd, &(struct iovec){s, strlen(s)}, 1);
+    int keep = errno;
+    free(s);
+    errno = keep;
+    return rc;
+}
+
+json_t *worker_receive(int fd, bool *closed)
+{
+    size_t n = receive(fd, closed);
+    return n ? json_loadb(packet, n, 0, NULL) : NULL;
+}
+
+/* The head is as long as the strictest alignment, for the struct behind it. */
+union head {
+    int type;
+    max_align_t align;
+};
+
+int worker_send_packet(int fd, int type, const void *data, size_t len)
+{
+    union head h;
+    memset(&h, 0, sizeof h);
+    h.type = type;
+    struct iovec parts[] = {{&h, sizeof h}, {(void *)(uintptr_t)data, len}};
+    return send_parts(fd, parts, 2);
+}
+
+bool worker_receive_packet(int fd, struct packet *out, bool *closed)
+{
+    union head h;
+    size_t n = receive(fd, closed);
+    *out = (struct packet){0};
+    if (n < sizeof h)
+        return false;
+    memcpy(&h, packet, sizeof h);
+    *out = (struct packet){.type = h.type, .len = n - sizeof h, .data = packet + sizeof h};
+    return true;
+}
+
+const void *packet_struct(const struct packet *p, size_t size)
+{
+    return p->len == size ? p->data : NULL;
+}
+
+int worker_send_json(int fd, int type, const json_t *o)
+{
+    char *s = json_dumps(o, JSON_COMPACT);
+    int rc = s ? worker_send_packet(fd, type, s, strlen(s)) : -1;
+    free(s);
+    return rc;
+}
+
+json_t *packet_json(const struct packet *p, size_t size)
+{
+    return p->len > size ? json_loadb(p->data + size, p->len - size, 0, NULL) : NULL;
+}
+
+/* Text from the server may not be valid UTF-8, which JSON requires. */
+json_t *worker_err_json(const struct err *e)
+{
+    return json_pack("{s:s, s:i, s:o, s:o}", "class", err_class_name(e->cls), "num", e->num, "text",
+                     js_clean(e->text), "hint", js_clean(e->hint));
+}
+
+void worker_err_from(const json_t *j, struct err *e)
+{
+    const char *text = json_string_value(json_object_get(j, "text"));
+    const char *hint = json_string_value(json_object_get(j, "hint"));
+    err_set(e, err_class_of(json_string_value(json_object_get(j, "class"))),
+            (int)json_integer_value(json_object_get(j, "num")), "%s", text ? text : "");
+    if (hint && hint[0])
+        err_hint(e, "%s", hint);
+}
+
+void worker_err_clean(struct err *e)
+{
+    json_auto_t *o = worker_err_json(e);
+    worker_err_from(o, e);
+}

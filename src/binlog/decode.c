@@ -1,0 +1,509 @@
+#include "binlog/decode.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "binlog/gtid.h"
+#include "binlog/row_image.h"
+#include "mysql/sentinel.h"
+
+#define OTHERS 1024u
+#define UNKNOWN_NAMES 4096u
+
+struct seen {
+    const struct db_table *t;
+    struct change_table pub;
+    struct row_image *image; /* NULL: no row of it was read yet */
+    bool reported;           /* CHANGE_TABLE was reported */
+    bool misfit;             /* its rows are of another definition; reported */
+    bool sentinel;           /* its rows are markers */
+};
+
+struct map {
+    uint64_t id, statement;
+    struct seen *seen; /* NULL: its rows do not matter */
+};
+
+/* The tables of the statement that is being read, by their ids: a hash table with open addressing.
+ * A server maps each table that a session has locked, in each of its statements: possibly
+ * thousands, but not MAPS_MAX of them: a server that names tables without end gets no memory for
+ * them. What an earlier statement left in a slot counts as free, so that clearing costs nothing. */
+#define MAPS_MAX ((size_t)1 << 18)
+struct maps {
+    struct map *slots;
+    size_t room; /* 0, or a power of two */
+    size_t count;
+    uint64_t statement; /* number of this one; 0: none yet */
+};
+
+struct decode {
+    const struct statement_world *world;
+    const struct db_tables *tables;
+    struct seen *seen; /* i-th: of tables->list[i] */
+    size_t count;
+    uint64_t others[OTHERS]; /* ids of tables outside the world, by id modulo OTHERS */
+    /* and hashes of the names of unknown tables, by hash modulo UNKNOWN_NAMES: the server gives a table
+     * a new id each time it opens it */
+    uint64_t unknown_names[UNKNOWN_NAMES];
+    struct maps maps;
+    uint32_t *names;   /* 1 + i of seen[i] by its name, open addressing; 0: free */
+    size_t name_slots; /* a power of two */
+    change_fn *fn;
+    void *arg;
+    bool rows, markers;
+    char from[256]; /* the file in which reading began */
+    bool rotated;   /* the last event of the previous file was a rotation */
+
+    struct change at; /* what all changes of the group have in common */
+    struct buf before, tuple;
+};
+
+static int give(struct decode *d, enum change_kind kind, struct change *c)
+{
+    c->kind = kind;
+    c->file = d->at.file;
+    c->pos = d->at.pos;
+    c->created_at = d->at.created_at;
+    c->at = d->at.at;
+    c->gtid = d->at.gtid;
+    return d->fn(d->arg, c);
+}
+
+static int gap(struct decode *d, bool definitions, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int gap(struct decode *d, bool definitions, const char *fmt, ...)
+{
+    char why[640];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return give(d, CHANGE_GAP, &(struct change){.why = why, .definitions = definitions});
+}
+
+/* ---- maps ---- */
+
+static void forget_maps(struct maps *m)
+{
+    m->statement++;
+    m->count = 0;
+}
+
+/* The slot of this id, or the free one where it would be. */
+static struct map *map_slot(const struct maps *m, uint64_t id)
+{
+    size_t i = (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (m->room - 1);
+    while (m->slots[i].statement == m->statement && m->slots[i].id != id)
+        i = (i + 1) & (m->room - 1);
+    return &m->slots[i];
+}
+
+/* Rows of a table that is not remembered are a gap. */
+static void put_map(struct maps *m, uint64_t id, struct seen *seen)
+{
+    if (m->count == MAPS_MAX)
+        return;
+    if (m->count >= m->room / 2) {
+        struct maps more = {.room = m->room ? m->room * 2 : 64, .statement = m->statement};
+        more.slots = xcalloc(more.room, sizeof *more.slots);
+        for (size_t i = 0; i < m->room; i++)
+            if (m->slots[i].statement == m->statement)
+                *map_slot(&more, m->slots[i].id) = m->slots[i];
+        more.count = m->count;
+        free(m->slots);
+        *m = more;
+    }
+    struct map *slot = map_slot(m, id);
+    m->count += slot->statement != m->statement;
+    *slot = (struct map){id, m->statement, seen};
+}
+
+/* ---- tables ---- */
+
+static uint64_t hash_of(const char *name)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a; 0 means free */
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return h ? h : 1;
+}
+
+/* Its slot, or the free one where it would be. */
+static uint32_t *name_slot(const struct decode *d, const char *name)
+{
+    size_t i = (size_t)hash_of(name) & (d->name_slots - 1);
+    while (d->names[i] && strcmp(d->seen[d->names[i] - 1].t->name, name) != 0)
+        i = (i + 1) & (d->name_slots - 1);
+    return &d->names[i];
+}
+
+static int counter_of(const struct db_table *t)
+{
+    int place = 0;
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = &t->columns[i];
+        if (c->counter && !c->generated)
+            return place;
+        place += !c->generated;
+    }
+    return -1;
+}
+
+static void forget_tables(struct decode *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        row_image_close(d->seen[i].image);
+    free(d->seen);
+    free(d->names);
+    d->seen = NULL;
+    d->names = NULL;
+    d->count = 0;
+    forget_maps(&d->maps);
+}
+
+void decode_tables(struct decode *d, const struct db_tables *tables)
+{
+    forget_tables(d);
+    d->tables = tables;
+    d->count = tables->count;
+    d->seen = xcalloc(d->count + 1, sizeof *d->seen);
+    for (d->name_slots = 2; d->name_slots < 2 * d->count; d->name_slots *= 2)
+        ;
+    d->names = xcalloc(d->name_slots, sizeof *d->names);
+    for (size_t i = 0; i < d->count; i++) {
+        const struct db_table *t = &tables->list[i];
+        struct seen *s = &d->seen[i];
+        *s = (struct seen){.t = t};
+        s->pub = (struct change_table){.name = t->name,
+                                       .key = t->key,
+                                       .key_count = t->key_count,
+                                       .counter = counter_of(t),
+                                       .gone = t->column_count == 0};
+        db_columns_hash(t, s->pub.columns);
+        s->sentinel = strcmp(t->name, d->world->sentinel) == 0;
+        *name_slot(d, t->name) = (uint32_t)i + 1;
+    }
+}
+
+/* Rows of MEMORY tables; those of the sentinel are markers, and its lease is our own affair. */
+static bool followed(const struct decode *d, const struct seen *s)
+{
+    return s->t->memory &&
+           (s->sentinel ? d->markers : !db_sentinel_own(d->world->sentinel, s->t->name));
+}
+
+/* A table that is not in the list: of another engine, or new in the world. Reported once, until a
+ * statement may have replaced it. */
+static int meet_unknown(struct decode *d, const struct event_map *map)
+{
+    uint64_t *other = &d->others[map->table_id % OTHERS];
+    if (*other == map->table_id)
+        return 0;
+    *other = map->table_id;
+    uint64_t hash = hash_of(map->table), *known = &d->unknown_names[hash % UNKNOWN_NAMES];
+    if (*known == hash)
+        return 0;
+    *known = hash;
+    return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){0});
+}
+
+static int introduce(struct decode *d, struct seen *s)
+{
+    if (s->reported || s->sentinel)
+        return 0;
+    s->reported = true;
+    return give(d, CHANGE_TABLE, &(struct change){.table = &s->pub});
+}
+
+/* Learns what its rows look like; there is no image where that is unknown. */
+static int begin_table(struct decode *d, struct seen *s, const struct event_map *map)
+{
+    struct err e;
+    if (s->misfit || (s->image && row_image_fits(s->image, map)))
+        return 0;
+    if (introduce(d, s) < 0)
+        return -1;
+    if (!d->rows)
+        return 0;
+    row_image_close(s->image);
+    s->image = row_image_open(map, s->t, &e);
+    s->misfit = !s->image;
+    /* The table is no longer as it was listed, and the log may not have said so: until it is listed
+     * again nothing of it can be read. */
+    return s->misfit ? gap(d, true, "%s", e.text) : 0;
+}
+
+static int take_map(struct decode *d, const struct event_map *map)
+{
+    struct seen *s = NULL;
+    if (!d->rows)
+        return 0;
+    if (strcmp(map->schema, d->world->schema) == 0 &&
+        strncmp(map->table, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) != 0) {
+        uint32_t i = *name_slot(d, map->table);
+        s = i ? &d->seen[i - 1] : NULL;
+        if (!s && meet_unknown(d, map) < 0)
+            return -1;
+    }
+    if (s && !followed(d, s))
+        s = NULL;
+    if (s && begin_table(d, s, map) < 0)
+        return -1;
+    put_map(&d->maps, map->table_id, s && s->image ? s : NULL);
+    return 0;
+}
+
+/* ---- rows ---- */
+
+/* Returns the position after the change; NULL: it cannot be read. */
+static const char *take_change(struct decode *d, struct seen *s, const struct event_rows *rows,
+                               const char *at, const char *end, int *rc, struct err *e)
+{
+    static const enum change_kind kinds[] = {[EVENT_INSERT] = CHANGE_INSERT,
+                                             [EVENT_UPDATE] = CHANGE_UPDATE,
+                                             [EVENT_DELETE] = CHANGE_DELETE};
+    struct change c = {.table = &s->pub};
+    bool update = rows->op == EVENT_UPDATE;
+    buf_clear(&d->before);
+    buf_clear(&d->tuple);
+    at = row_image_read(s->image, rows->present, at, end, update ? &d->before : &d->tuple, e);
+    if (at && update)
+        at = row_image_read_after(s->image, rows, at, end, &d->tuple, e);
+    if (!at)
+        return NULL;
+    c.before = d->before.p;
+    c.before_len = update ? d->before.len : 0;
+    c.tuple = d->tuple.p;
+    c.len = d->tuple.len;
+    if (!s->sentinel)
+        *rc = give(d, kinds[rows->op], &c);
+    else if (update)
+        *rc = give(d, CHANGE_MARKER, &c);
+    return at;
+}
+
+static int take_images(struct decode *d, struct seen *s, const struct event_rows *rows)
+{
+    struct err e;
+    int rc = 0;
+    const char *at = rows->data, *end = at + rows->len;
+    if (row_image_check(s->image, rows, &e) < 0)
+        at = NULL;
+    while (rc == 0 && d->rows && at && at < end)
+        at = take_change(d, s, rows, at, end, &rc, &e);
+    if (rc == 0 && !at)
+        rc = gap(d, false, "table %s: %s", s->t->name, e.text);
+    return rc;
+}
+
+static int take_rows(struct decode *d, const struct event_rows *rows)
+{
+    int rc = 0;
+    if (!d->rows)
+        return 0;
+    const struct map *map = d->maps.room ? map_slot(&d->maps, rows->table_id) : NULL;
+    bool named = map && map->statement == d->maps.statement;
+    if (!named && rows->len)
+        rc = gap(d, false, "changed rows of an unknown table");
+    else if (named && map->seen)
+        rc = take_images(d, map->seen, rows);
+    if (rows->ends)
+        forget_maps(&d->maps);
+    return rc;
+}
+
+/* ---- statements ---- */
+
+static int take_truncate(struct decode *d, const struct db_table *t)
+{
+    struct seen *s = &d->seen[t - d->tables->list];
+    if (!d->rows || s->sentinel || !followed(d, s))
+        return 0;
+    if (introduce(d, s) < 0)
+        return -1;
+    return d->rows ? give(d, CHANGE_TRUNCATE, &(struct change){.table = &s->pub}) : 0;
+}
+
+/* `mark`: it carries the mark of a restore, which a game can write as well; else NULL. */
+static int give_statement(struct decode *d, const struct statement_world *w, const struct event *ev,
+                          const struct statement_mark *mark)
+{
+    struct statement_summary deed;
+    char brief[120], why[200];
+    bool known = statement_summary(w, ev->query.schema, ev->query.sql, ev->query.len, &deed);
+    statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
+    snprintf(why, sizeof why, "a statement that row changes do not follow: %s", brief);
+    return give(d, mark ? CHANGE_SWAP : CHANGE_GAP,
+                &(struct change){
+                    .why = why, .definitions = true, .deed = known ? &deed : NULL, .mark = mark});
+}
+
+static int take_query(struct decode *d, const struct event *ev)
+{
+    struct statement st;
+    struct statement_world w = *d->world;
+    if (ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0)
+        return 0; /* the end of nearly all groups */
+    w.tables = d->tables;
+    statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
+    if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
+        st.kind = STATEMENT_CHANGE; /* a temporary table may have the name of one of the world's */
+    if (st.kind != STATEMENT_BEGIN && st.kind != STATEMENT_END)
+        memset(d->unknown_names, 0, sizeof d->unknown_names);
+    switch (st.kind) {
+    case STATEMENT_SWAP:
+        return give_statement(d, &w, ev, &st.mark);
+    case STATEMENT_EMPTIED:
+        return st.table->memory && !db_sentinel_own(d->world->sentinel, st.table->name)
+                   ? give(d, CHANGE_LOST, &(struct change){0})
+                   : 0;
+    case STATEMENT_TRUNCATE:
+        return take_truncate(d, st.table);
+    case STATEMENT_CHANGE:
+        return give_statement(d, &w, ev, NULL);
+    case STATEMENT_EXISTS:
+        return give(d, CHANGE_EXISTS,
+                    &(struct change){.table = &d->seen[st.table - d->tables->list].pub});
+    case STATEMENT_ARRIVAL:
+        return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){0});
+    case STATEMENT_NONE:
+    case STATEMENT_BEGIN:
+    case STATEMENT_END:
+        break;
+    }
+    return 0;
+}
+
+/* ---- groups ---- */
+
+static void set_place(struct decode *d, const struct binlog *log, const struct event *ev)
+{
+    d->at.file = binlog_file(log, &d->at.pos);
+    d->at.created_at = binlog_created_at(log);
+    if (ev)
+        d->at.at = (wall_t){(int64_t)ev->at * 1000};
+}
+
+static int begin_group(struct decode *d, const struct binlog *log, const struct event *ev)
+{
+    set_place(d, log, ev);
+    d->at.pos = binlog_transaction(log)->begins;
+    d->at.gtid = (struct change_gtid){0};
+    if (ev->kind == EVENT_GTID)
+        d->at.gtid = (struct change_gtid){
+            ev->gtid.mariadb ? ev->gtid.domain : db_gtid_domain(ev->gtid.uuid, ev->gtid.tag),
+            ev->server_id, ev->gtid.seq};
+    forget_maps(&d->maps);
+    return give(d, CHANGE_BEGIN, &(struct change){0});
+}
+
+static int cut_off(struct decode *d)
+{
+    forget_maps(&d->maps);
+    return give(d, CHANGE_CUT, &(struct change){0});
+}
+
+/* The server was started with this file. One that is killed or stopped logs no rotation to the next
+ * file: if there was one, the server could not write that file, and went on without a log. */
+static int take_format(struct decode *d, const struct binlog *log, const struct event *ev)
+{
+    uint64_t pos;
+    if (!ev->next || !ev->format.created || strcmp(binlog_file(log, &pos), d->from) == 0)
+        return 0;
+    set_place(d, log, ev);
+    if (d->rotated &&
+        gap(d, false, "the server had closed its binary log and wrote none until its restart") < 0)
+        return -1;
+    if (binlog_broke_off(log) &&
+        gap(d, false,
+            "the log breaks off in the middle of an event, after which more was written: a "
+            "statement had no room in max_binlog_stmt_cache_size, or in the server's tmpdir") < 0)
+        return -1;
+    return give(d, CHANGE_LOST, &(struct change){0});
+}
+
+static int take_event(struct decode *d, const struct binlog *log, const struct event *ev)
+{
+    switch (ev->kind) {
+    case EVENT_FORMAT:
+        return take_format(d, log, ev);
+    case EVENT_MAP:
+        return take_map(d, &ev->map);
+    case EVENT_ROWS:
+        return take_rows(d, &ev->rows);
+    case EVENT_QUERY:
+        return take_query(d, ev);
+    case EVENT_UNREADABLE:
+        return gap(d, false, "an event of type %.100s, which cannot be read", ev->name);
+    case EVENT_LOST:
+        return gap(d, false, "the server says that changes are missing from its log");
+    case EVENT_SKIPPED:
+    case EVENT_ROTATE:
+    case EVENT_STOP:
+    case EVENT_GTID:
+    case EVENT_XID:
+    case EVENT_HEARTBEAT:
+        break;
+    }
+    return 0;
+}
+
+int decode_event(struct decode *d, const struct binlog *log, const struct event *ev)
+{
+    const struct transaction *t = binlog_transaction(log);
+    if (t->cut && cut_off(d) < 0)
+        return -1;
+    if ((t->part == TRANSACTION_BEGINS || t->part == TRANSACTION_SINGLE) &&
+        begin_group(d, log, ev) < 0)
+        return -1;
+    if (take_event(d, log, ev) < 0)
+        return -1;
+    if (ev->next && ev->kind != EVENT_HEARTBEAT)
+        d->rotated = ev->kind == EVENT_ROTATE;
+    if (t->part != TRANSACTION_ENDS && t->part != TRANSACTION_SINGLE)
+        return 0;
+    set_place(d, log, NULL);
+    return give(d, CHANGE_END, &(struct change){0});
+}
+
+int decode_end(struct decode *d, const struct binlog *log)
+{
+    return binlog_transaction(log)->open ? cut_off(d) : 0;
+}
+
+/* ---- events ---- */
+
+struct decode *decode_new(const struct statement_world *world, const struct db_binlog_pos *from,
+                          bool markers, change_fn *fn, void *arg)
+{
+    struct decode *d = xcalloc(1, sizeof *d);
+    d->world = world;
+    d->fn = fn;
+    d->arg = arg;
+    d->rows = true;
+    d->markers = markers;
+    d->at.file = d->from;
+    d->at.pos = from->pos;
+    snprintf(d->from, sizeof d->from, "%s", from->file);
+    decode_tables(d, world->tables);
+    return d;
+}
+
+void decode_rows(struct decode *d, bool wanted)
+{
+    d->rows = wanted;
+}
+
+void decode_free(struct decode *d)
+{
+    if (!d)
+        return;
+    forget_tables(d);
+    free(d->maps.slots);
+    buf_free(&d->before);
+    buf_free(&d->tuple);
+    free(d);
+}

@@ -1,0 +1,533 @@
+#include "binlog/event.h"
+
+#include <string.h>
+#include <zlib.h>
+
+#include "base/codec.h"
+#include "base/cursor.h"
+
+#define FORMAT_TYPE 15u
+#define FORMAT_FIXED 57u  /* bytes before the list of lengths */
+#define FORMAT_TRAILER 5u /* the checksum's type, and a checksum */
+#define FLAG_IN_USE 0x01u /* of a format description: the file was not closed */
+#define FLAG_IGNORE 0x80u /* a reader that does not know the type may skip it */
+#define GTID_MARIADB 162u
+#define GTID_STANDALONE 0x01u /* flag of MariaDB's GTID */
+#define ROWS_END 0x01u        /* flag of row events: the statement's last one */
+#define LEAST_PACKED 1032u    /* zlib's highest compression ratio */
+#define LARGEST_PLAIN (1u << 30)
+#define STEP (64u << 10)
+
+/* ---- bodies ---- */
+
+/* What follows the common header, without a checksum: `post`, the part of fixed length, has at least
+ * as many bytes as types[] asks for. */
+struct input {
+    bool mariadb;
+    struct cursor post, body;
+};
+
+/* Each type's reader returns NULL or what is wrong with it; a broken cursor need not be reported. */
+typedef const char *read_fn(struct input *in, struct event *out);
+
+static const struct event_type {
+    const char *name;
+    enum event_kind kind;
+    uint8_t post;
+    read_fn *read;
+    enum event_op op; /* of rows, */
+    bool v2, options; /* their form: extra data before them; MySQL's options before second images */
+    bool packed;      /* what it carries is compressed */
+} types[EVENT_TYPES];
+
+/* `n` bytes and a NUL after them; NULL if malformed. */
+static const char *name_of(struct cursor *c, size_t n)
+{
+    const uint8_t *p = cursor_bytes(c, n + 1);
+    return p && memchr(p, '\0', n + 1) == p + n ? (const char *)p : NULL;
+}
+
+/* The rest of the body as a file name. */
+static const char *file_name(struct cursor *c, char out[256])
+{
+    size_t n = cursor_left(c);
+    if (n == 0 || n > 255 || memchr(c->at, '\0', n))
+        return "it names no file";
+    memcpy(out, c->at, n);
+    out[n] = '\0';
+    c->at = c->end;
+    return NULL;
+}
+
+static const char *read_rotate(struct input *in, struct event *out)
+{
+    out->rotate.pos = cursor_number(&in->post, 8);
+    return file_name(&in->body, out->rotate.file);
+}
+
+/* MariaDB puts a position that does not fit the header before the name. */
+static const char *read_heartbeat(struct input *in, struct event *out)
+{
+    out->rotate.pos = out->next || !in->mariadb ? out->next : cursor_number(&in->body, 8);
+    return in->body.broken ? NULL : file_name(&in->body, out->rotate.file);
+}
+
+/* Fields of a type, a length and that many bytes; type 0 ends them. */
+static const char *read_heartbeat2(struct input *in, struct event *out)
+{
+    while (cursor_left(&in->body)) {
+        uint64_t field = cursor_packed(&in->body);
+        if (field == 0)
+            break;
+        uint64_t len = cursor_packed(&in->body);
+        struct cursor value = {in->body.at, in->body.at, false};
+        if (!cursor_bytes(&in->body, len))
+            return NULL;
+        value.end = in->body.at;
+        const char *wrong = field == 1 ? file_name(&value, out->rotate.file) : NULL;
+        if (field == 2)
+            out->rotate.pos = cursor_packed(&value);
+        if (wrong || value.broken)
+            return "it does not say where the sender is";
+    }
+    return out->rotate.file[0] ? NULL : "it names no file";
+}
+
+/* The variables begin with those that are always present: options, then sql_mode. */
+static uint64_t sql_mode_of(const uint8_t *vars, size_t len)
+{
+    struct cursor c = {vars, vars + len, false};
+    if (len && *vars == 0)
+        cursor_bytes(&c, 5);
+    if (cursor_number(&c, 1) != 1)
+        return 0;
+    uint64_t mode = cursor_number(&c, 8);
+    return c.broken ? 0 : mode;
+}
+
+/* A prefix (the algorithm, and how many bytes the length has), the length, big endian, and the
+ * compressed bytes. */
+static const char *read_packed_head(struct cursor *c, struct event *out)
+{
+    unsigned mark = (unsigned)cursor_number(c, 1), n = mark & 7;
+    const uint8_t *p = cursor_bytes(c, n);
+    if (!p)
+        return NULL;
+    if ((mark & 0xf8) != 0x80 || n == 0 || n > 4)
+        return "it is compressed in an unknown way";
+    for (out->packed_len = 0; n--; p++)
+        out->packed_len = out->packed_len << 8 | *p;
+    out->packed = true;
+    return NULL;
+}
+
+static const char *read_query(struct input *in, struct event *out)
+{
+    cursor_bytes(&in->post, 8); /* session, seconds */
+    size_t schema = (size_t)cursor_number(&in->post, 1);
+    out->query.error = (unsigned)cursor_number(&in->post, 2);
+    size_t len = (size_t)cursor_number(&in->post, 2);
+    const uint8_t *vars = cursor_bytes(&in->body, len);
+    if (!vars)
+        return NULL;
+    out->query.sql_mode = sql_mode_of(vars, len);
+    out->query.schema = name_of(&in->body, schema);
+    if (!out->query.schema)
+        return "the name of its schema has no end";
+    const char *wrong = types[out->type].packed ? read_packed_head(&in->body, out) : NULL;
+    out->query.sql = (const char *)in->body.at;
+    out->query.len = cursor_left(&in->body);
+    return wrong;
+}
+
+static const char *read_gtid_mysql(struct input *in, struct event *out)
+{
+    cursor_bytes(&in->post, 1); /* flags */
+    const uint8_t *uuid = cursor_bytes(&in->post, sizeof out->gtid.uuid);
+    if (uuid)
+        memcpy(out->gtid.uuid, uuid, sizeof out->gtid.uuid);
+    out->gtid.seq = cursor_number(&in->post, 8);
+    return NULL;
+}
+
+/* A number of MySQL's serialization: the count of trailing one bits in the first byte is the number
+ * of bytes that follow it. */
+static uint64_t serial_number(struct cursor *c)
+{
+    unsigned more = 0;
+    if (!cursor_left(c)) {
+        c->broken = true;
+        return 0;
+    }
+    while (more < 8 && *c->at >> more & 1)
+        more++;
+    if (more == 8) {
+        c->at++;
+        return cursor_number(c, 8);
+    }
+    return cursor_number(c, more + 1) >> (more + 1);
+}
+
+static const char *serial_text(struct cursor *c, char *out, size_t size)
+{
+    uint64_t n = serial_number(c);
+    const uint8_t *p = cursor_bytes(c, n);
+    if (!p)
+        return NULL;
+    if (n >= size || memchr(p, '\0', n))
+        return "its tag is no name";
+    memcpy(out, p, n);
+    return NULL;
+}
+
+/* Fields, each preceded by its number, in ascending order: flags, SID, GNO, tag, and more. */
+static const char *read_gtid_tagged(struct input *in, struct event *out)
+{
+    if (serial_number(&in->body) != 1)
+        return "it is in an unknown version of its form";
+    serial_number(&in->body); /* length */
+    serial_number(&in->body); /* number of the last field that a reader must know */
+    for (uint64_t field = serial_number(&in->body); !in->body.broken;
+         field = serial_number(&in->body)) {
+        if (field == 0)
+            serial_number(&in->body);
+        else if (field == 1)
+            for (size_t i = 0; i < sizeof out->gtid.uuid; i++)
+                out->gtid.uuid[i] = (uint8_t)serial_number(&in->body);
+        else if (field == 2)
+            out->gtid.seq = serial_number(&in->body) >> 1; /* the lowest bit is its sign */
+        else
+            return field == 3 ? serial_text(&in->body, out->gtid.tag, sizeof out->gtid.tag) : NULL;
+    }
+    return NULL;
+}
+
+static const char *read_gtid_mariadb(struct input *in, struct event *out)
+{
+    out->gtid.mariadb = true;
+    out->gtid.seq = cursor_number(&in->post, 8);
+    out->gtid.domain = (uint32_t)cursor_number(&in->post, 4);
+    out->gtid.standalone = cursor_number(&in->post, 1) & GTID_STANDALONE;
+    return NULL;
+}
+
+/* Servers before 5.1.4 had four bytes for it. */
+static uint64_t table_id(struct cursor *post)
+{
+    return cursor_number(post, cursor_left(post) == 6 ? 4 : 6);
+}
+
+/* Bit set with one bit for each column. */
+static const uint8_t *column_bits(struct cursor *body, uint64_t columns)
+{
+    return cursor_bytes(body, columns / 8 + (columns % 8 != 0));
+}
+
+static const char *read_map(struct input *in, struct event *out)
+{
+    struct event_map *m = &out->map;
+    struct cursor *c = &in->body;
+    m->table_id = table_id(&in->post);
+    m->schema = name_of(c, (size_t)cursor_number(c, 1));
+    m->table = name_of(c, (size_t)cursor_number(c, 1));
+    uint64_t columns = cursor_packed(c);
+    m->types = cursor_bytes(c, columns);
+    m->columns = (size_t)columns;
+    uint64_t meta = cursor_packed(c);
+    m->meta = cursor_bytes(c, meta);
+    m->meta_len = (size_t)meta;
+    column_bits(c, columns); /* which of them are nullable */
+    m->extra = c->at;
+    m->extra_len = cursor_left(c);
+    if (!m->schema || !m->table)
+        return "the name of its table has no end";
+    return columns ? NULL : "it has no columns";
+}
+
+/* A statement may end with an event without a table or rows: its id is all ones, of the bytes that
+ * the format has for it. */
+static bool is_dummy(const struct event_rows *r)
+{
+    return r->len == 0 &&
+           (r->table_id == 0xffffff || r->table_id == 0xffffffffffff || r->table_id == 0xffffffff);
+}
+
+static const char *read_rows(struct input *in, struct event *out)
+{
+    const struct event_type *t = &types[out->type];
+    struct event_rows *r = &out->rows;
+    struct cursor *c = &in->body;
+    r->op = t->op;
+    r->options = t->options;
+    r->table_id = table_id(&in->post);
+    r->ends = cursor_number(&in->post, 2) & ROWS_END;
+    if (t->v2) {
+        uint64_t extra = cursor_number(&in->post, 2); /* including these two bytes */
+        if (extra < 2 || !cursor_bytes(c, extra - 2))
+            return "its extra data is cut off";
+    }
+    uint64_t columns = cursor_packed(c);
+    r->columns = (size_t)columns;
+    r->present = column_bits(c, columns);
+    if (r->op == EVENT_UPDATE)
+        r->present_after = column_bits(c, columns);
+    r->len = cursor_left(c);
+    if (columns == 0)
+        return "it has no columns";
+    const char *wrong = NULL;
+    if (!c->broken && is_dummy(r))
+        out->kind = EVENT_SKIPPED;
+    else if (!c->broken && t->packed)
+        wrong = read_packed_head(c, out);
+    r->data = (const char *)c->at;
+    r->len = cursor_left(c);
+    return wrong;
+}
+
+/* ---- types ---- */
+
+/* What the types are to a follower of row changes. A type without a name is unknown. `post` is how
+ * much of the fixed part is read at least. XA PREPARE: see EVENT_XID. A payload is a compressed
+ * transaction. MySQL also compresses changes of MEMORY tables when a statement fails half-way: such
+ * a DELETE was seen in one, so none can be skipped. */
+static const struct event_type types[EVENT_TYPES] = {
+    [1] = {"START_V3", EVENT_UNREADABLE},
+    [2] = {"QUERY", EVENT_QUERY, 13, read_query},
+    [3] = {"STOP", EVENT_STOP},
+    [4] = {"ROTATE", EVENT_ROTATE, 8, read_rotate},
+    [5] = {"INTVAR", EVENT_SKIPPED},
+    [6] = {"LOAD", EVENT_UNREADABLE},
+    [7] = {"SLAVE", EVENT_SKIPPED},
+    [8] = {"CREATE_FILE", EVENT_UNREADABLE},
+    [9] = {"APPEND_BLOCK", EVENT_UNREADABLE},
+    [10] = {"EXEC_LOAD", EVENT_UNREADABLE},
+    [11] = {"DELETE_FILE", EVENT_UNREADABLE},
+    [12] = {"NEW_LOAD", EVENT_UNREADABLE},
+    [13] = {"RAND", EVENT_SKIPPED},
+    [14] = {"USER_VAR", EVENT_SKIPPED},
+    [FORMAT_TYPE] = {"FORMAT_DESCRIPTION", EVENT_FORMAT},
+    [16] = {"XID", EVENT_XID},
+    [17] = {"BEGIN_LOAD_QUERY", EVENT_UNREADABLE},
+    [18] = {"EXECUTE_LOAD_QUERY", EVENT_UNREADABLE},
+    [19] = {"TABLE_MAP", EVENT_MAP, 6, read_map},
+    [20] = {"PRE_GA_WRITE_ROWS", EVENT_UNREADABLE},
+    [21] = {"PRE_GA_UPDATE_ROWS", EVENT_UNREADABLE},
+    [22] = {"PRE_GA_DELETE_ROWS", EVENT_UNREADABLE},
+    [23] = {"WRITE_ROWS_V1", EVENT_ROWS, 6, read_rows, EVENT_INSERT},
+    [24] = {"UPDATE_ROWS_V1", EVENT_ROWS, 6, read_rows, EVENT_UPDATE},
+    [25] = {"DELETE_ROWS_V1", EVENT_ROWS, 6, read_rows, EVENT_DELETE},
+    [26] = {"INCIDENT", EVENT_LOST},
+    [27] = {"HEARTBEAT", EVENT_HEARTBEAT, 0, read_heartbeat},
+    [28] = {"IGNORABLE", EVENT_SKIPPED},
+    [29] = {"ROWS_QUERY", EVENT_SKIPPED},
+    [30] = {"WRITE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_INSERT, .v2 = true},
+    [31] = {"UPDATE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true},
+    [32] = {"DELETE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_DELETE, .v2 = true},
+    [33] = {"GTID", EVENT_GTID, 25, read_gtid_mysql},
+    [34] = {"ANONYMOUS_GTID", EVENT_GTID, 25, read_gtid_mysql},
+    [35] = {"PREVIOUS_GTIDS", EVENT_SKIPPED},
+    [36] = {"TRANSACTION_CONTEXT", EVENT_SKIPPED},
+    [37] = {"VIEW_CHANGE", EVENT_SKIPPED},
+    [38] = {"XA_PREPARE", EVENT_XID},
+    [39] = {"PARTIAL_UPDATE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true,
+            .options = true},
+    [40] = {"TRANSACTION_PAYLOAD", EVENT_UNREADABLE},
+    [41] = {"HEARTBEAT_V2", EVENT_HEARTBEAT, 0, read_heartbeat2},
+    [42] = {"GTID_TAGGED", EVENT_GTID, 0, read_gtid_tagged},
+    [160] = {"ANNOTATE_ROWS", EVENT_SKIPPED},
+    [161] = {"BINLOG_CHECKPOINT", EVENT_SKIPPED},
+    [GTID_MARIADB] = {"GTID", EVENT_GTID, 13, read_gtid_mariadb},
+    [163] = {"GTID_LIST", EVENT_SKIPPED},
+    [164] = {"START_ENCRYPTION", EVENT_SKIPPED},
+    [165] = {"QUERY_COMPRESSED", EVENT_QUERY, 13, read_query, .packed = true},
+    [166] = {"WRITE_ROWS_COMPRESSED_V1", EVENT_ROWS, 6, read_rows, EVENT_INSERT, .packed = true},
+    [167] = {"UPDATE_ROWS_COMPRESSED_V1", EVENT_ROWS, 6, read_rows, EVENT_UPDATE, .packed = true},
+    [168] = {"DELETE_ROWS_COMPRESSED_V1", EVENT_ROWS, 6, read_rows, EVENT_DELETE, .packed = true},
+    [169] = {"WRITE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_INSERT, .v2 = true,
+             .packed = true},
+    [170] = {"UPDATE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true,
+             .packed = true},
+    [171] = {"DELETE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_DELETE, .v2 = true,
+             .packed = true},
+};
+
+/* ---- events ---- */
+
+struct event_format event_format_first(bool checksum)
+{
+    struct event_format f = {.checksum = checksum};
+    for (unsigned i = 0; i < EVENT_TYPES; i++)
+        f.post[i] = types[i].post;
+    f.post[19] = f.post[23] = f.post[24] = f.post[25] = 8; /* table ids of six bytes */
+    f.post[166] = f.post[167] = f.post[168] = 8;
+    return f;
+}
+
+static int damaged(const struct event *ev, const char *what, struct err *e)
+{
+    return err_set(e, ERR_DAMAGED, 0, "binary log event %s (type %u) that ends at %lu: %s",
+                   ev->name ? ev->name : "header", ev->type, (unsigned long)ev->next, what);
+}
+
+/* The flag that a file is in use is set and cleared in place: the checksum excludes it. */
+static uint32_t checksum(const uint8_t *bytes, size_t len, bool format)
+{
+    uint8_t flag = bytes[17] & (uint8_t)~FLAG_IN_USE;
+    if (!format)
+        return codec_crc32(0, bytes, len);
+    uint32_t crc = codec_crc32(0, bytes, 17);
+    crc = codec_crc32(crc, &flag, 1);
+    return codec_crc32(crc, bytes + 18, len - 18);
+}
+
+/* A format description that announces no checksums has one nevertheless, but the sender may have
+ * changed it. If its checksum is right for one that announces them, this very byte is damaged. */
+static bool lost_its_checksum(const uint8_t *bytes, size_t len, uint32_t stored)
+{
+    const uint8_t crc32_kind = 1;
+    uint8_t head[EVENT_HEADER];
+    memcpy(head, bytes, sizeof head);
+    head[17] &= (uint8_t)~FLAG_IN_USE;
+    uint32_t crc = codec_crc32(0, head, sizeof head);
+    crc = codec_crc32(crc, bytes + EVENT_HEADER, len - EVENT_HEADER - FORMAT_TRAILER);
+    return codec_crc32(crc, &crc32_kind, 1) == stored;
+}
+
+/* Verifies the checksum and removes it from `body`. */
+static const char *verify(const struct event_format *f, const uint8_t *bytes, size_t len,
+                          const struct event *ev, struct cursor *body)
+{
+    bool format = ev->type == FORMAT_TYPE, expected = f->checksum;
+    if (format) {
+        if (cursor_left(body) < FORMAT_FIXED + FORMAT_TRAILER)
+            return "it is cut off";
+        uint8_t kind = body->end[-(int)FORMAT_TRAILER];
+        if (kind > 1)
+            return "it announces checksums of an unknown kind";
+        expected = kind == 1;
+    }
+    if (!format && !expected)
+        return NULL;
+    if (cursor_left(body) < 4)
+        return "it is cut off";
+    body->end -= 4;
+    struct cursor c = {body->end, body->end + 4, false};
+    uint32_t stored = (uint32_t)cursor_number(&c, 4);
+    if (expected ? checksum(bytes, len - 4, format) != stored
+                 : lost_its_checksum(bytes, len, stored))
+        return "its checksum is wrong";
+    return NULL;
+}
+
+static const char *read_format(struct cursor *c, struct event_format *out)
+{
+    *out = (struct event_format){0};
+    unsigned version = (unsigned)cursor_number(c, 2);
+    const uint8_t *server = cursor_bytes(c, 50);
+    out->created = (uint32_t)cursor_number(c, 4);
+    size_t header = (size_t)cursor_number(c, 1);
+    if (!server || version != 4 || header != EVENT_HEADER)
+        return "it describes another version of the binary log than 4";
+    memcpy(out->version, server, 50);
+    out->checksum = c->end[-1] == 1;
+    c->end--;
+    size_t n = cursor_left(c);
+    if (n < FORMAT_TYPE || n >= EVENT_TYPES)
+        return "it describes too few or too many types of events";
+    memcpy(out->post + 1, c->at, n);
+    if (out->post[FORMAT_TYPE] != (uint8_t)(FORMAT_FIXED + n))
+        return "its length is not what it says about itself";
+    out->mariadb = n >= GTID_MARIADB || strstr(out->version, "MariaDB");
+    return NULL;
+}
+
+static const char *read_body(const struct event_format *f, struct cursor *body, struct event *out)
+{
+    const struct event_type *t = &types[out->type];
+    if (out->type == FORMAT_TYPE)
+        return read_format(body, &out->format);
+    if (!t->read)
+        return NULL;
+    unsigned n = f->post[out->type];
+    if (n < t->post)
+        return "the format description makes it too short";
+    struct input in = {.mariadb = f->mariadb, .body = *body};
+    const uint8_t *post = cursor_bytes(&in.body, n);
+    if (!post)
+        return "it is cut off";
+    in.post = (struct cursor){post, post + n, false};
+    const char *wrong = t->read(&in, out);
+    return in.post.broken || in.body.broken ? "it is cut off" : wrong;
+}
+
+int event_read(const struct event_format *f, const char *bytes, size_t len, struct event *out,
+               struct err *e)
+{
+    const uint8_t *p = (const uint8_t *)bytes;
+    struct cursor c = {p, p + len, false};
+    *out = (struct event){0};
+    out->at = (uint32_t)cursor_number(&c, 4);
+    out->type = (unsigned)cursor_number(&c, 1);
+    out->server_id = (uint32_t)cursor_number(&c, 4);
+    out->size = (uint32_t)cursor_number(&c, 4);
+    out->next = (uint32_t)cursor_number(&c, 4);
+    out->flags = (unsigned)cursor_number(&c, 2);
+    const struct event_type *t = &types[out->type];
+    out->name = t->name ? t->name : "of an unknown type";
+    out->kind = t->name ? t->kind : out->flags & FLAG_IGNORE ? EVENT_SKIPPED : EVENT_UNREADABLE;
+    if (c.broken || out->size != len)
+        return damaged(out, "its length is not what it says", e);
+    const char *wrong = verify(f, p, len, out, &c);
+    if (!wrong)
+        wrong = read_body(f, &c, out);
+    return wrong ? damaged(out, wrong, e) : 0;
+}
+
+/* ---- unpacking ---- */
+
+/* Memory is allocated as it is filled: the claimed length is not trusted. */
+static bool inflate_all(z_stream *z, size_t want, struct buf *plain)
+{
+    int rc = Z_OK;
+    buf_clear(plain);
+    while (rc == Z_OK) {
+        size_t room = want - plain->len < STEP ? want - plain->len : STEP;
+        buf_reserve(plain, room + 1);
+        z->next_out = (Bytef *)plain->p + plain->len;
+        z->avail_out = (uInt)room;
+        rc = inflate(z, Z_NO_FLUSH);
+        plain->len += room - z->avail_out;
+        if (rc == Z_OK && (plain->len == want ? room == 0 : z->avail_out > 0))
+            rc = Z_BUF_ERROR; /* longer than claimed, or cut off */
+    }
+    return rc == Z_STREAM_END && plain->len == want && z->avail_in == 0;
+}
+
+int event_unpack(struct event *ev, struct buf *plain, struct err *e)
+{
+    bool rows = ev->kind == EVENT_ROWS;
+    if (!ev->packed)
+        return 0;
+    const char *data = rows ? ev->rows.data : ev->query.sql;
+    size_t len = rows ? ev->rows.len : ev->query.len;
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
+    bool good = len <= LARGEST_PLAIN && ev->packed_len <= LARGEST_PLAIN &&
+                ev->packed_len / LEAST_PACKED <= len && inflateInit(&z) == Z_OK;
+    if (good) {
+        good = inflate_all(&z, ev->packed_len, plain);
+        inflateEnd(&z);
+    }
+    if (!good)
+        return damaged(ev, "what is compressed in it is not what it says", e);
+    ev->packed = false;
+    if (rows) {
+        ev->rows.data = plain->p;
+        ev->rows.len = plain->len;
+        if (is_dummy(&ev->rows))
+            ev->kind = EVENT_SKIPPED;
+    } else {
+        ev->query.sql = plain->p;
+        ev->query.len = plain->len;
+    }
+    return 0;
+}

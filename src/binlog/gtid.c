@@ -1,0 +1,176 @@
+#include "binlog/gtid.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sql/literal.h"
+
+/* FNV-1a. Two servers with the same hash would be counted as one: with a handful that does not
+ * happen. */
+uint32_t db_gtid_domain(const uint8_t uuid[16], const char *tag)
+{
+    uint32_t h = UINT32_C(0x811c9dc5);
+    for (int i = 0; i < 16; i++)
+        h = (h ^ uuid[i]) * UINT32_C(0x01000193);
+    for (; *tag; tag++)
+        h = (h ^ (uint8_t)tolower((unsigned char)*tag)) * UINT32_C(0x01000193);
+    return h;
+}
+
+/* "3e11fa47-71ca-11e1-9e33-c80aa9429562"; returns the position after it, NULL if malformed. */
+static const char *read_uuid(const char *s, uint8_t out[16])
+{
+    for (int i = 0; i < 16; i++) {
+        unsigned byte;
+        if (*s == '-')
+            s++;
+        if (!isxdigit((unsigned char)s[0]) || !isxdigit((unsigned char)s[1]) ||
+            sscanf(s, "%2x", &byte) != 1)
+            return NULL;
+        out[i] = (uint8_t)byte;
+        s += 2;
+    }
+    return s;
+}
+
+/* "1-5", "7" or "7#44" (of session 44). A server assigns the lowest free number, so a number far
+ * ahead that a client assigned itself says nothing. */
+static uint64_t go_on(uint64_t seq, const char *s)
+{
+    uint64_t first, last;
+    int n = sscanf(s, "%" SCNu64 "-%" SCNu64, &first, &last);
+    if (n == 1)
+        last = first;
+    return n >= 1 && first <= seq + 1 && last > seq ? last : seq;
+}
+
+/* One pass over what follows the UUID of one server: ":1-5:7:tag:1-9". */
+static uint64_t seq_of_server(const uint8_t uuid[16], const char *s, uint32_t domain, uint64_t seq)
+{
+    char tag[33] = "";
+    while (*s == ':') {
+        s++;
+        s += strspn(s, " \n");
+        size_t n = strcspn(s, ":, \n");
+        if (isdigit((unsigned char)*s)) {
+            if (db_gtid_domain(uuid, tag) == domain)
+                seq = go_on(seq, s);
+        } else if (n < sizeof tag) {
+            memcpy(tag, s, n);
+            tag[n] = '\0';
+        } else {
+            break;
+        }
+        s += n;
+    }
+    return seq;
+}
+
+static uint64_t seq_of_servers(const char *gtid, uint32_t domain, uint64_t seq)
+{
+    while (gtid) {
+        uint8_t uuid[16];
+        gtid += strspn(gtid, ", \n");
+        const char *rest = read_uuid(gtid, uuid);
+        if (!rest)
+            break;
+        seq = seq_of_server(uuid, rest, domain, seq);
+        gtid = strchr(rest, ',');
+    }
+    return seq;
+}
+
+/* Repeated until nothing changes: a server may occur twice, and its first part may continue its
+ * second. */
+static uint64_t seq_of_mysql(const char *gtid, uint32_t domain)
+{
+    uint64_t seq = 0, before;
+    do {
+        before = seq;
+        seq = seq_of_servers(gtid, domain, seq);
+    } while (seq != before);
+    return seq;
+}
+
+uint64_t db_gtid_seq(const char *gtid, uint32_t domain)
+{
+    uint32_t d, server;
+    uint64_t seq;
+    int n;
+    if (strchr(gtid, ':')) /* MySQL's */
+        return seq_of_mysql(gtid, domain);
+    for (; sscanf(gtid, "%" SCNu32 "-%" SCNu32 "-%" SCNu64 "%n", &d, &server, &seq, &n) == 3;
+         gtid += n + (gtid[n] == ','))
+        if (d == domain)
+            return seq;
+    return 0;
+}
+
+struct db_gtid_range db_gtid_range(const struct db_binlog_pos *p, uint32_t domain)
+{
+    const char *after = p->gtid_after[0] ? p->gtid_after : p->gtid;
+    return (struct db_gtid_range){db_gtid_seq(p->gtid, domain), db_gtid_seq(after, domain)};
+}
+
+/* ---- does a log continue? ---- */
+
+bool db_gtid_ordered(const char *uid, uint32_t domain)
+{
+    uint8_t uuid[16];
+    const char *rest = read_uuid(uid, uuid);
+    return !rest || *rest || db_gtid_domain(uuid, "") == domain;
+}
+
+/* Of a segment's place only the last group is known. */
+static bool has(const char *gtid, uint32_t domain, uint64_t seq)
+{
+    return strchr(gtid, ':') ? seq_of_servers(gtid, domain, seq - 1) >= seq
+                             : db_gtid_seq(gtid, domain) == seq;
+}
+
+/* A session may jump (gtid_seq_no), and so does a replica that leaves groups out. The server then
+ * reads its file up to the position, which takes time, and reports what was written before it. */
+static bool same_numbers(struct db *db, const struct db_binlog_pos *point)
+{
+    struct err ignored;
+    SCOPED(buf_free) struct buf sql = {0};
+    buf_adds(&sql, "SELECT BINLOG_GTID_POS(");
+    sql_string(&sql, point->file, strlen(point->file));
+    buf_printf(&sql, ",%" PRIu64 ")", point->pos);
+    SCOPED(xfree) char *answer = db_one(db, sql.p, &ignored);
+    return answer && !point->gtid_after[0] && strcmp(answer, point->gtid) == 0;
+}
+
+/* `first` is not the next number: does the server say why? `jump`: it is a later one. */
+static bool explained(const struct db_params *p, const struct db_binlog_pos *point,
+                      const struct change_gtid *first, bool jump)
+{
+    struct err ignored;
+    struct db *db = db_open(p, &ignored);
+    bool yes = false;
+    if (db && db_is_mariadb(db)) {
+        yes = jump && same_numbers(db, point);
+    } else if (db) {
+        SCOPED(xfree) char *uid = db_variable(db, "server_uuid");
+        yes = uid && !db_gtid_ordered(uid, first->domain) &&
+              !has(point->gtid, first->domain, first->seq);
+    }
+    db_close(db);
+    return yes;
+}
+
+int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *point,
+                      const struct change_gtid *first, struct err *e)
+{
+    struct db_gtid_range had = db_gtid_range(point, first->domain);
+    if (!first->seq || had.most == 0 || (first->seq > had.least && first->seq <= had.most + 1) ||
+        explained(p, point, first, first->seq > had.most))
+        return 0;
+    return err_set(e, ERR_GAP, 0,
+                   "the binary log is another one than before: it goes on with number %" PRIu64
+                   " behind %" PRIu64,
+                   first->seq, had.most);
+}

@@ -1,0 +1,130 @@
+#include "binlog/stream_int.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void binlog_position_set(struct binlog_position *p, const char *file, uint64_t pos,
+                         uint32_t created_at)
+{
+    struct transaction group = p->group;
+    transaction_break(&group);
+    *p = (struct binlog_position){.pos = pos, .created_at = created_at, .group = group};
+    snprintf(p->file, sizeof p->file, "%s", file);
+}
+
+/* ---- files ---- */
+
+/* "binlog.000042": the length of what is before the dot, and the number; -1: not such a name. */
+static int64_t file_number(const char *file, size_t *base)
+{
+    const char *dot = strrchr(file, '.');
+    char *end = NULL;
+    *base = dot ? (size_t)(dot - file) : strlen(file);
+    if (!dot || dot[1] < '0' || dot[1] > '9')
+        return -1;
+    long long n = strtoll(dot + 1, &end, 10);
+    return *end ? -1 : n;
+}
+
+/* How many files after `a` comes `b`. For another base name: one, since the server follows its
+ * index, in which a renamed log comes after the old one. */
+static int64_t files_between(const char *a, const char *b)
+{
+    size_t base_a, base_b;
+    int64_t n_a = file_number(a, &base_a), n_b = file_number(b, &base_b);
+    return n_a < 0 || n_b < 0 || base_a != base_b || memcmp(a, b, base_a) != 0 ? 1 : n_b - n_a;
+}
+
+bool binlog_position_reached(const struct binlog_position *p, const struct db_binlog_pos *end)
+{
+    if (strcmp(p->file, end->file) == 0)
+        return p->pos >= end->pos;
+    return files_between(end->file, p->file) > 0;
+}
+
+/* An artificial rotation: the confirmation of our request first, then the start of each further
+ * file. */
+static int enter_file(struct binlog_position *p, const struct event *ev, struct err *e)
+{
+    const char *file = ev->rotate.file;
+    bool here = strcmp(file, p->file) == 0 && ev->rotate.pos == p->pos;
+    if (here) {
+        p->confirmed = true;
+        return 0;
+    }
+    if (!p->confirmed || ev->rotate.pos != BINLOG_FIRST)
+        return err_set(e, ERR_DAMAGED, 0,
+                       "the server sends its log from %s:%" PRIu64 ", not from %s:%" PRIu64, file,
+                       ev->rotate.pos, p->file, p->pos);
+    if (files_between(p->file, file) != 1)
+        return err_set(e, ERR_GAP, 0, "the binary log goes on in %s, which does not follow %s",
+                       file, p->file);
+    bool cut_off = p->end == POSITION_GOES_ON;
+    binlog_position_set(p, file, BINLOG_FIRST, 0);
+    p->confirmed = true;
+    p->cut_off = cut_off;
+    return 0;
+}
+
+/* ---- events ---- */
+
+/* MariaDB 11.8 writes the events of a group before it knows their position: it is 0. */
+static bool is_unplaced(const struct binlog_position *p, const struct event *ev)
+{
+    return ev->next == 0 && p->group.open && transaction_holds(ev);
+}
+
+/* Not part of the file? The position after any other event is 0 only at a multiple of 4 GiB. */
+static bool is_artificial(const struct binlog_position *p, const struct event *ev)
+{
+    return ev->kind == EVENT_HEARTBEAT ||
+           (ev->next == 0 && (uint32_t)(p->pos + ev->size) != 0 && !is_unplaced(p, ev));
+}
+
+/* A reset log starts over with the same names, and a server may notice only at the end of a file,
+ * whose successor it then sends. A file that ended without a rotation was cut off by a crash: then
+ * the next one was started by a new server process. */
+static int check_file(struct binlog_position *p, const struct event *ev, struct err *e)
+{
+    if (p->created_at && p->created_at != ev->at) {
+        err_set(e, ERR_GAP, 0,
+                "%s is not the file that was read before: the binary log was reset, or this "
+                "is another server",
+                p->file);
+        return -1;
+    }
+    if (p->cut_off && ev->format.created == 0)
+        return err_set(e, ERR_GAP, 0,
+                       "%s does not follow what was read before it: the binary log was reset",
+                       p->file);
+    p->cut_off = false;
+    p->created_at = ev->at;
+    return 0;
+}
+
+int binlog_position_step(struct binlog_position *p, const struct event *ev, struct err *e)
+{
+    if (is_artificial(p, ev)) {
+        if ((ev->kind == EVENT_ROTATE && enter_file(p, ev, e) < 0) ||
+            (ev->kind == EVENT_FORMAT && check_file(p, ev, e) < 0))
+            return -1;
+        p->group.part = TRANSACTION_OUTSIDE;
+        if (ev->kind == EVENT_HEARTBEAT &&
+            p->end == POSITION_UNKNOWN) /* the server waits for more */
+            p->end = POSITION_GOES_ON;
+        return 0;
+    }
+    if (!p->confirmed || (ev->next - ev->size != (uint32_t)p->pos && !is_unplaced(p, ev)))
+        return err_set(e, ERR_DAMAGED, 0,
+                       "%s: a %s event of %u bytes ends at %u (modulo 2^32), but %" PRIu64
+                       " is where the next event begins",
+                       p->file, ev->name, ev->size, ev->next, p->pos);
+    if (ev->kind == EVENT_FORMAT && check_file(p, ev, e) < 0)
+        return -1;
+    p->end = ev->kind == EVENT_ROTATE || ev->kind == EVENT_STOP ? POSITION_ENDED : POSITION_GOES_ON;
+    transaction_step(&p->group, ev, p->pos);
+    p->pos += ev->size;
+    return 0;
+}

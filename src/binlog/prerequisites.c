@@ -1,0 +1,192 @@
+#include "binlog/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "mysql/account.h"
+#include "mysql/server.h"
+
+struct ask {
+    struct db *db;
+    const char *schema;
+    struct binlog_prerequisites *out;
+};
+
+/* ---- settings: each check returns 1 when it found a reason, 0 when all is well, -1 ---- */
+
+static int ask_log_bin(const struct ask *a, struct err *e)
+{
+    SCOPED(xfree) char *v = db_one(a->db, "SELECT @@global.log_bin", e);
+    if (!v)
+        return -1;
+    bool on = strcmp(v, "1") == 0;
+    if (!on) {
+        a->out->hint = xasprintf(
+            "log_bin = binlog under [mysqld] in the server's my.cnf, and a restart of it, "
+            "which empties MEMORY tables: dump first");
+        a->out->reason = xasprintf("log_bin is off: the server writes no binary log.");
+        return 1;
+    }
+    if (db_variable_number(a->db, "server_id") == 0) {
+        a->out->hint = xasprintf(
+            "server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL server_id=1");
+        a->out->reason = xasprintf("server_id is 0: the server lets nobody read its binary log.");
+        return 1;
+    }
+    if (!db_log_closed(a->db))
+        return 0;
+    a->out->hint = xasprintf(
+        "see the server's error log, make room where its binary log lies, and restart the "
+        "server, which empties MEMORY tables: dump first");
+    a->out->reason =
+        xasprintf("the server has closed its binary log after an error and writes none.");
+    return 1;
+}
+
+/* Variables that may not exist: then the server has no other behaviour. */
+static const struct {
+    const char *name, *good, *line, *because;
+} settings[] = {
+    {"binlog_format", "ROW", "binlog_format = ROW",
+     "changes are logged as statements, not as rows"},
+    {"binlog_row_image", "FULL", "binlog_row_image = FULL",
+     "not all columns of a changed row are logged"},
+    {"binlog_transaction_compression", "0", "binlog_transaction_compression = OFF",
+     "transactions are logged compressed"},
+};
+
+static int ask_setting(const struct ask *a, size_t i)
+{
+    char *v = db_variable(a->db, settings[i].name);
+    bool good = !v || !v[0] || strcasecmp(v, settings[i].good) == 0;
+    if (!good) {
+        const char *shown = strcmp(v, "1") == 0 ? "ON" : v;
+        a->out->hint = xasprintf(
+            "%s under [mysqld] in the server's my.cnf, and SET GLOBAL %s now; the game has to "
+            "reconnect, since open sessions keep what they have",
+            settings[i].line, settings[i].line);
+        a->out->reason = xasprintf("%s is %s: %s.", settings[i].name, shown, settings[i].because);
+    }
+    free(v);
+    return good ? 0 : 1;
+}
+
+/* ---- privileges ---- */
+
+static int ask_rights(const struct ask *a, struct err *e)
+{
+    static const char *const rights[] = {"REPLICATION SLAVE", "BINLOG MONITOR"};
+    static const char *const in_mysql[] = {"REPLICATION SLAVE", "REPLICATION CLIENT"};
+    const char *const *words = db_is_mariadb(a->db) ? rights : in_mysql;
+    SCOPED(grants_free) struct grants grants = {0};
+    struct db_account session;
+    SCOPED(buf_free) struct buf missing = {0}, account = {0};
+    unsigned strange;
+    if (db_account(a->db, &session, e) < 0 || db_grants(a->db, &grants, &strange, e) < 0)
+        return -1;
+    for (size_t i = 0; i < 2; i++)
+        /* SUPER implies the second one */
+        if (!grants_have(&grants, NULL, rights[i]) &&
+            (i == 0 || !grants_have(&grants, NULL, "SUPER")))
+            buf_printf(&missing, "%s%s", missing.len ? ", " : "", words[i]);
+    bool good = missing.len == 0;
+    if (!good) {
+        db_account_quote(&account, session.name);
+        a->out->hint = xasprintf("GRANT %s ON *.* TO %s;", missing.p, account.p);
+        a->out->reason =
+            xasprintf("the account may not read the binary log: it lacks %s.", missing.p);
+    }
+    return good ? 0 : 1;
+}
+
+/* ---- filters ---- */
+
+/* A filter applies to the table's schema for rows and to the default schema for statements: a
+ * TRUNCATE of the world from another schema might not be logged, whichever schema the filter lets
+ * through. */
+static int judge_filters(const struct ask *a, const char *only, const char *without)
+{
+    bool kept = only && *only, dropped = without && *without;
+    if (!kept && !dropped)
+        return 0;
+    const char *which = kept ? "binlog_do_db" : "binlog_ignore_db";
+    a->out->hint = xasprintf(
+        "%s taken out of [mysqld] in the server's my.cnf, and a restart of it, which empties "
+        "MEMORY tables: dump first; replicas have filters of their own (replicate_do_db)",
+        which);
+    a->out->silent = BINLOG_FILTERED;
+    a->out->reason = xasprintf("%s is set (%s): statements on %s may be missing from the log.",
+                               which, kept ? only : without, a->schema);
+    return 1;
+}
+
+static int ask_filters(const struct ask *a, struct err *e)
+{
+    struct db_rows *r = db_log_status(a->db, e);
+    if (!r)
+        return -1;
+    int got, found = 0;
+    while ((got = db_next(r, e)) == 1)
+        if (!found)
+            found = judge_filters(a, db_value(r, 2), db_value(r, 3));
+    db_rows_end(r);
+    return got < 0 ? -1 : found;
+}
+
+/* ---- replicas ---- */
+
+/* A replica writes its source's changes to its own log only when configured to. */
+static int ask_replica(const struct ask *a, struct err *e)
+{
+    const char *name = db_is_mariadb(a->db) ? "log_slave_updates" : "log_replica_updates";
+    int replica = db_variable_number(a->db, name) == 0 ? replicas_fed(a->db, e) : 0;
+    if (replica <= 0)
+        return replica;
+    a->out->hint = xasprintf(
+        "%s = ON under [mysqld] in the server's my.cnf, and a restart of it, which empties "
+        "MEMORY tables: dump first",
+        name);
+    a->out->silent = BINLOG_FED;
+    a->out->reason = xasprintf(
+        "%s is OFF on a replica: what its source sends it is not in its binary log.", name);
+    return 1;
+}
+
+int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prerequisites *out,
+                         struct err *e)
+{
+    *out = (struct binlog_prerequisites){0};
+    struct ask a = {.db = db, .schema = schema, .out = out};
+    int got = ask_log_bin(&a, e);
+    if (got == 0)
+        got = ask_rights(&a, e);
+    if (got == 0)
+        got = ask_filters(&a, e);
+    if (got == 0)
+        got = ask_replica(&a, e);
+    for (size_t i = 0; got == 0 && i < sizeof settings / sizeof *settings; i++)
+        got = ask_setting(&a, i);
+    if (got < 0)
+        binlog_prerequisites_free(out);
+    return got < 0 ? -1 : 0;
+}
+
+int binlog_judge(struct db *db, const char *schema, struct binlog_prerequisites *out, struct err *e)
+{
+    if (binlog_prerequisites(db, schema, out, e) == 0)
+        return 0;
+    if (db_unanswered(e))
+        return -1;
+    out->silent = BINLOG_FED;
+    out->reason = xasprintf("whether it has all changes cannot be asked: %s", e->text);
+    err_clear(e);
+    return 0;
+}
+
+void binlog_prerequisites_free(struct binlog_prerequisites *a)
+{
+    free(a->reason);
+    free(a->hint);
+    *a = (struct binlog_prerequisites){0};
+}

@@ -1,0 +1,39 @@
+/* Converts row images, as row events contain them, into the tuples that rows.h reads of the same
+ * rows: "(1,'it\'s',NULL)", byte for byte. A struct row_image is made for one table as a map event
+ * describes it.
+ *
+ * A map has neither names nor signedness of the columns, unless the server is configured to write
+ * them: those come from the table as the server describes it now, and everything that can be
+ * compared must match (number, types, sizes; names and signedness where the map has them). Pure;
+ * nothing in the bytes is trusted. Any thread, one at a time. */
+#ifndef WK_BINLOG_ROW_IMAGE_H
+#define WK_BINLOG_ROW_IMAGE_H
+
+#include "base/text.h"
+#include "binlog/event.h"
+#include "mysql/schema.h"
+
+struct row_image;
+/* NULL: ERR_CHANGED, the table is not the one that the map describes (which column, what it was,
+ * what it is), or ERR_REFUSED, a column of a type that a MEMORY table cannot have. `t` need not
+ * outlive the call. */
+struct row_image *row_image_open(const struct event_map *map, const struct db_table *t,
+                                 struct err *e);
+/* Is it valid for another map of the same table too? */
+bool row_image_fits(const struct row_image *m, const struct event_map *map);
+/* Once for each row event, before its images are read: ERR_DAMAGED, other columns than those of the
+ * map; ERR_REFUSED as below. */
+int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e);
+/* Reads the image at `at` and appends its tuple to `out`: all columns that are not generated, in
+ * the table's order. `present` has a bit for each column of the map. Returns the position after it;
+ * NULL: ERR_DAMAGED, or ERR_REFUSED when a column is not in `present` (binlog_row_image is not
+ * FULL). */
+const char *row_image_read(struct row_image *m, const uint8_t *present, const char *at,
+                           const char *end, struct buf *out, struct err *e);
+/* The second image of an update: the same, as `r` describes it. ERR_REFUSED also where it is given
+ * as differences from the first. */
+const char *row_image_read_after(struct row_image *m, const struct event_rows *r, const char *at,
+                                 const char *end, struct buf *out, struct err *e);
+void row_image_close(struct row_image *m);
+
+#endif

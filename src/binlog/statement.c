@@ -1,0 +1,409 @@
+#include "binlog/statement_int.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "mysql/sentinel.h"
+#include "sql/literal.h"
+
+#define MARK_OPENS "/* worldkeeper restored "
+#define MARK_CLOSES " */"
+
+static bool holds_other_letters(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] >= 0x80)
+            return true;
+    return false;
+}
+
+/* The log has a statement in the character set of its session; names are in UTF-8. */
+static bool other_set(const char *name)
+{
+    return !text_utf8_valid(name, strlen(name));
+}
+
+/* A letter in lower case, as servers with lower_case_table_names fold it, and the position after
+ * it. -1 for letters that they may fold in another way. */
+static const char *fold_letter(const char *s, int *out)
+{
+    unsigned char c = (unsigned char)*s;
+    *out = c < 0x80 ? tolower(c) : -1;
+    if (c < 0xc3 || c > 0xd3 || ((unsigned char)s[1] & 0xc0) != 0x80)
+        return s + 1;
+    int u = (c & 0x1f) << 6 | ((unsigned char)s[1] & 0x3f);
+    bool upper_latin = u >= 0xc0 && u <= 0xde && u != 0xd7;
+    bool latin = (u >= 0x100 && u <= 0x12f) || (u >= 0x14a && u <= 0x177);
+    bool odd_latin = (u >= 0x139 && u <= 0x148) || (u >= 0x179 && u <= 0x17e);
+    if (upper_latin || (u >= 0x391 && u <= 0x3ab && u != 0x3a2) || (u >= 0x410 && u <= 0x42f))
+        u += 32;
+    else if (u >= 0x400 && u <= 0x40f)
+        u += 80;
+    else if (latin)
+        u |= 1;
+    else if (odd_latin)
+        u += u & 1;
+    else if (u < 0xdf || (u > 0xff && u < 0x3b1) || u > 0x45f)
+        return s + 1;
+    *out = u;
+    return s + 2;
+}
+
+bool statement_same_name(const char *a, const char *b)
+{
+    while (*a && *b) {
+        int x, y;
+        const char *next_a = fold_letter(a, &x), *next_b = fold_letter(b, &y);
+        if (x != y || (x < 0 && *a != *b))
+            return false;
+        a = next_a;
+        b = next_b;
+    }
+    return *a == *b;
+}
+
+/* Is it certainly the world's schema? */
+static bool is_schema(const struct statement_world *world, const char *schema)
+{
+    return strcmp(schema, world->schema) == 0 ||
+           (world->tables->any_case && statement_same_name(schema, world->schema));
+}
+
+/* May a schema that a statement names be the world's? */
+static bool may_be_ours(const struct statement_world *world, const char *schema)
+{
+    return strcasecmp(schema, world->schema) == 0 ||
+           (other_set(schema) && holds_other_letters(world->schema, strlen(world->schema)));
+}
+
+bool statement_read_table(const struct statement_world *world, struct words *w, const char *from,
+                          const struct db_table **table)
+{
+    char schema[sizeof w->word], name[sizeof w->word];
+    *table = NULL;
+    if (!words_next(w) || !words_name(w))
+        return false;
+    snprintf(name, sizeof name, "%s", w->word);
+    if (words_dot(w)) {
+        if (!words_next(w) || !words_name(w))
+            return false;
+        memcpy(schema, name, sizeof schema);
+        snprintf(name, sizeof name, "%s", w->word);
+        from = schema;
+    }
+    if (!is_schema(world, from))
+        return from == schema ? !may_be_ours(world, schema) : strcasecmp(from, world->schema) != 0;
+    *table = db_table_find(world->tables, name);
+    bool fold = world->tables->any_case && !other_set(name);
+    for (size_t i = 0; fold && i < world->tables->count && !*table; i++)
+        if (statement_same_name(world->tables->list[i].name, name))
+            *table = &world->tables->list[i];
+    if (!*table && holds_other_letters(name, strlen(name)))
+        return false;
+    for (size_t i = 0; i < world->tables->count && !*table; i++)
+        if (strcasecmp(world->tables->list[i].name, name) == 0)
+            return false;
+    return true;
+}
+
+/* As whole words: `s1` is not in `s10`. */
+static bool holds(const char *sql, size_t len, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; n && i + n <= len; i++)
+        if (strncasecmp(sql + i, name, n) == 0 && (i == 0 || !words_char(sql[i - 1])) &&
+            (i + n == len || !words_char(sql[i + n])))
+            return true;
+    return false;
+}
+
+/* With its backticks doubled. */
+static bool holds_quoted(const char *sql, size_t len, const char *name)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    if (!strchr(name, '`'))
+        return false;
+    sql_ident(&b, name);
+    return holds(sql, len, b.p);
+}
+
+/* Does it name anything in a schema whose name is unreadable? In plain texts no letter follows a
+ * dot. */
+static bool names_in_other_set(const char *sql, size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    bool name = false;
+    while (words_next(&w)) {
+        bool follows = w.s < w.end && (words_char(*w.s) || *w.s == '`' || *w.s == '"');
+        if (name && follows && words_is(&w, "."))
+            return true;
+        if (!words_is(&w, "\""))
+            name = other_set(w.word);
+    }
+    return false;
+}
+
+static bool names_the_schema(const struct statement_world *w, const char *sql, size_t len)
+{
+    return holds(sql, len, w->schema) || holds_quoted(sql, len, w->schema) ||
+           (holds_other_letters(w->schema, strlen(w->schema)) && names_in_other_set(sql, len));
+}
+
+/* A name with non-ASCII letters may be written in the character set of the session. */
+static bool names_a_table(const struct statement_world *w, const char *sql, size_t len)
+{
+    bool strange = holds_other_letters(sql, len);
+    for (size_t i = 0; i < w->tables->count; i++) {
+        const char *name = w->tables->list[i].name;
+        if (strange && holds_other_letters(name, strlen(name)))
+            return true;
+        if (!db_sentinel_own(w->sentinel, name) &&
+            (holds(sql, len, name) || holds_quoted(sql, len, name)))
+            return true;
+    }
+    return false;
+}
+
+/* CREATE, ALTER and DROP of other objects leave rows as they are. The kind of object is among the
+ * first words, after OR REPLACE, DEFINER=…, ALGORITHM=… */
+static bool defines_tables(struct words *w)
+{
+    for (int i = 0; i < 24 && words_next(w); i++) {
+        if (words_any(w, "TABLE DATABASE SCHEMA INDEX"))
+            return true;
+        if (words_any(w, "VIEW TRIGGER PROCEDURE FUNCTION EVENT USER ROLE SERVER PACKAGE SEQUENCE "
+                         "TEMPORARY TABLESPACE LOGFILE INSTANCE LIBRARY RESOURCE REFERENCE"))
+            return false;
+    }
+    return true;
+}
+
+/* `w` is at a table's name, or at its schema's. */
+static bool own_name(const struct statement_world *world, struct words *w)
+{
+    if (words_dot(w) && !words_next(w))
+        return false;
+    return w->quoted && (strncmp(w->word, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) == 0 ||
+                         db_sentinel_own(world->sentinel, w->word));
+}
+
+/* CREATE, ALTER or DROP TABLE of our shadow tables, the sentinel and its lease, and of nothing
+ * else. */
+static bool about_our_own(const struct statement_world *world, const char *sql, size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    if (!words_next_any(&w, "CREATE ALTER DROP"))
+        return false;
+    bool drops = words_is(&w, "DROP");
+    if (!words_next_any(&w, "TABLE") || !words_skip(&w, "IF NOT EXISTS"))
+        return false;
+    bool own = own_name(world, &w);
+    while (own && drops && words_next(&w))
+        own = words_is(&w, ",") && words_next(&w) && own_name(world, &w);
+    return own;
+}
+
+/* CREATE or ALTER TABLE of a table that is clearly in another schema, as a drill issues them: what
+ * it names of the world (a sequence in a DEFAULT, the table in LIKE) stays as it is. This holds for
+ * any client; but a query may call something that writes, and RENAME and EXCHANGE may move a table
+ * in or out. */
+static bool defines_elsewhere(const struct statement_world *world, const char *from,
+                              const char *names, size_t len)
+{
+    struct words w = {.s = names, .end = names + len};
+    char schema[sizeof w.word];
+    if (!words_next_any(&w, "CREATE ALTER") || !words_next_any(&w, "TABLE") ||
+        !words_skip(&w, "IF NOT EXISTS") || !words_name(&w))
+        return false;
+    struct words ahead = w;
+    snprintf(schema, sizeof schema, "%s", words_dot(&ahead) ? w.word : from);
+    if (!schema[0] || is_schema(world, schema) || may_be_ours(world, schema))
+        return false;
+    while (words_next(&w))
+        if (words_any(&w, "SELECT VALUES TABLE WITH RENAME EXCHANGE UNION"))
+            return false;
+    return true;
+}
+
+/* DROP DATABASE [IF EXISTS] of the world's schema, or of one that may be the same. */
+static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    return words_next_any(&w, "DROP") && words_next_any(&w, "DATABASE SCHEMA") &&
+           (!words_skip(&w, "IF EXISTS") || !words_name(&w) || may_be_ours(world, w.word));
+}
+
+/* What a statement affects is qualified by its schema, or unqualified where that is the default
+ * one. A definition names its table as well; rows may be changed through a view that hides it. */
+static bool concerns(const struct statement_world *world, const char *from, const char *sql,
+                     size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    bool drops = drops_schema(world, sql, len);
+    if (strcasecmp(from, world->schema) != 0 && !drops && !names_the_schema(world, sql, len))
+        return false;
+    if (!words_next(&w) || statement_changes_nothing(sql, len))
+        return false;
+    struct words set = w; /* SET STATEMENT … FOR contains another statement */
+    if (words_is(&set, "SET") && words_next(&set) && !words_is(&set, "STATEMENT"))
+        return false;
+    bool defines = words_any(&w, "CREATE ALTER DROP");
+    if (!defines && !words_any(&w, "RENAME TRUNCATE"))
+        return true;
+    if (defines && !defines_tables(&w))
+        return false;
+    return drops || names_a_table(world, sql, len);
+}
+
+/* ALTER TABLE of a listed table. */
+static bool alters_listed(const struct statement_world *world, const char *from, const char *sql,
+                          size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len, .through = true}, name;
+    const struct db_table *t;
+    if (!words_next(&w) || !words_is(&w, "ALTER"))
+        return false;
+    do
+        name = w;
+    while (words_next_any(&w, "ONLINE TABLE IF EXISTS"));
+    return statement_read_table(world, &name, from, &t) && t;
+}
+
+/* RENAME and ALTER TABLE bring in tables from other schemas and other engines. A table that was
+ * created is in no dump, even while it is empty. */
+static bool brings_tables(const struct statement_world *world, const char *from, const char *sql,
+                          size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len, .through = true};
+    if (strcasecmp(from, world->schema) != 0 && !names_the_schema(world, sql, len))
+        return false;
+    if (statement_changes_nothing(sql, len) &&
+        (!words_next(&w) || !words_is(&w, "ALTER") || alters_listed(world, from, sql, len)))
+        return false;
+    w.s = sql;
+    return words_next_any(&w, "RENAME ALTER CREATE") && defines_tables(&w);
+}
+
+static bool read_mark(const char *sql, size_t len, struct statement_mark *m)
+{
+    const char *at = memmem(sql, len, MARK_OPENS, sizeof MARK_OPENS - 1);
+    char text[STATEMENT_MARK_MAX];
+    *m = (struct statement_mark){0};
+    if (!at)
+        return false;
+    at += sizeof MARK_OPENS - 1;
+    const char *close = memmem(at, (size_t)(sql + len - at), MARK_CLOSES, sizeof MARK_CLOSES - 1);
+    if (!close || (size_t)(close - at) >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)(close - at), at);
+    int n = 0;
+    if (sscanf(text, "%128s as %32s%n", m->dump, m->nonce, &n) != 2)
+        return false;
+    if (text[n] == '\0')
+        return true;
+    return sscanf(text + n, " upto %255s %" SCNu64 "%n", m->upto.file, &m->upto.pos, &n) == 2;
+}
+
+/* May the name stand in a comment, without ending it? */
+static bool speakable(const char *name)
+{
+    return name[0] && !strpbrk(name, "*/ \t\r\n");
+}
+
+void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX])
+{
+    int n = snprintf(out, STATEMENT_MARK_MAX, MARK_OPENS "%s as %s",
+                     speakable(m->dump) ? m->dump : "(file)", m->nonce);
+    if (speakable(m->upto.file))
+        n += snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, " upto %s %" PRIu64, m->upto.file,
+                      m->upto.pos);
+    snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, MARK_CLOSES);
+}
+
+static bool judge_edge(const char *sql, size_t len, struct statement *out)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    if (!words_next(&w))
+        return true;
+    if (words_any(&w, "BEGIN START")) {
+        out->kind = STATEMENT_BEGIN;
+        return true;
+    }
+    if (words_any(&w, "COMMIT ROLLBACK")) {
+        bool to = words_next(&w) && words_is(&w, "TO"); /* a savepoint */
+        out->kind = to ? STATEMENT_NONE : STATEMENT_END;
+        return true;
+    }
+    return words_any(&w, "SAVEPOINT XA RELEASE");
+}
+
+/* TRUNCATE [TABLE] name, and what the server itself logs after a restart: DELETE in older
+ * versions. */
+static bool judge_emptied(const struct statement_world *world, const char *from, const char *sql,
+                          size_t len, struct statement *out)
+{
+    static const char comment[] = "/* generated by server";
+    bool by_server = memmem(sql, len, comment, sizeof comment - 1) != NULL;
+    struct words w = {.s = sql, .end = sql + len};
+    if (!words_next(&w) || (!words_is(&w, "TRUNCATE") && !(by_server && words_is(&w, "DELETE"))))
+        return false;
+    struct words name = w;
+    if (words_next_any(&w, "TABLE FROM"))
+        name = w;
+    if (!statement_read_table(world, &name, from, &out->table))
+        return false;
+    if (out->table)
+        out->kind = by_server ? STATEMENT_EMPTIED : STATEMENT_TRUNCATE;
+    return true;
+}
+
+/* A RENAME that swapped a world in, or the DROP of nothing that stands in the log for one that was
+ * not logged. */
+static bool judge_swap(const struct statement_world *world, const char *from, const char *sql,
+                       size_t len, struct statement *out)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    if (strcasecmp(from, world->schema) != 0 || !words_next_any(&w, "RENAME DROP") ||
+        !read_mark(sql, len, &out->mark))
+        return false;
+    out->kind = STATEMENT_SWAP;
+    return true;
+}
+
+/* CREATE TABLE IF NOT EXISTS of a listed table. What follows SELECT is where its rows come from. */
+static bool judge_existing(const struct statement_world *world, const char *from, const char *sql,
+                           size_t len, struct statement *out)
+{
+    static const char *const front[] = {"CREATE", "TABLE", "IF", "NOT", "EXISTS", NULL};
+    struct words w = {.s = sql, .end = sql + len};
+    for (size_t i = 0; front[i]; i++)
+        if (!words_next(&w) || !words_is(&w, front[i]))
+            return false;
+    if (!statement_read_table(world, &w, from, &out->table) || !out->table)
+        return false;
+    while (words_next(&w))
+        if (words_any(&w, "SELECT WITH VALUES TABLE"))
+            return false;
+    out->kind = STATEMENT_EXISTS;
+    return true;
+}
+
+void statement_judge(const struct statement_world *world, const char *from, const char *sql,
+                     size_t len, struct statement *out)
+{
+    SCOPED(buf_free) struct buf names = {0};
+    *out = (struct statement){.kind = STATEMENT_NONE};
+    if (judge_edge(sql, len, out) || judge_swap(world, from, sql, len, out) ||
+        judge_emptied(world, from, sql, len, out) || about_our_own(world, sql, len) ||
+        judge_existing(world, from, sql, len, out))
+        return;
+    words_mask(sql, len, &names);
+    bool elsewhere = defines_elsewhere(world, from, names.p, names.len);
+    if (!elsewhere && concerns(world, from, names.p, names.len))
+        out->kind = STATEMENT_CHANGE;
+    else if (!elsewhere && brings_tables(world, from, names.p, names.len))
+        out->kind = STATEMENT_ARRIVAL;
+}

@@ -1,0 +1,135 @@
+/* What a statement is and what it did, for messages. */
+#include <ctype.h>
+#include <string.h>
+
+#include "mysql/sentinel.h"
+#include "binlog/statement_int.h"
+
+/* ---- what it did to whole tables ---- */
+
+/* Reads a table's name. Tables outside the world, the sentinel and its lease are left out. False:
+ * it cannot be determined. */
+static bool read_table(const struct statement_world *world, struct words *w, const char *from,
+                       struct statement_summary *out)
+{
+    const struct db_table *t;
+    struct words ahead = *w;
+    /* words between a verb and the name */
+    while (words_next(&ahead) && words_any(&ahead, "IF NOT EXISTS ONLINE OFFLINE IGNORE"))
+        *w = ahead;
+    if (!statement_read_table(world, w, from, &t))
+        return false;
+    if (!t || db_sentinel_own(world->sentinel, t->name))
+        return true;
+    if (out->count < STATEMENT_DEED_TABLES)
+        out->tables[out->count] = t;
+    out->count++;
+    return true;
+}
+
+/* The verb for the message; NULL: it does nothing to whole tables. *list: it may name several. */
+static const char *read_verb(struct words *w, bool *list)
+{
+    if (!words_next(w))
+        return NULL;
+    bool drop = words_is(w, "DROP"), create = words_is(w, "CREATE"), rename = words_is(w, "RENAME"),
+         alter = words_is(w, "ALTER"), replace = false;
+    bool more = words_next(w);
+    while (more && words_any(w, "OR REPLACE ONLINE OFFLINE IGNORE UNIQUE SPATIAL FULLTEXT")) {
+        replace |= words_is(w, "REPLACE");
+        more = words_next(w);
+    }
+    *list = drop || rename;
+    if (more && words_any(w, "TABLE TABLES"))
+        return drop      ? "dropped"
+               : rename  ? "renamed"
+               : alter   ? "altered"
+               : replace ? "replaced"
+                         : NULL;
+    return more && (drop || create) && words_is(w, "INDEX") ? "altered" : NULL;
+}
+
+bool statement_summary(const struct statement_world *world, const char *from, const char *sql,
+                       size_t len, struct statement_summary *out)
+{
+    struct words w = {.s = sql, .end = sql + len};
+    bool list = false, more = true;
+    *out = (struct statement_summary){.verb = read_verb(&w, &list)};
+    if (!out->verb)
+        return false;
+    if (words_is(&w, "INDEX")) { /* … ON table */
+        list = false;
+        while ((more = words_next(&w)) && !words_is(&w, "ON"))
+            ;
+    }
+    /* "a, b" or "a TO b, c TO d": a name after TO is new */
+    while (more && read_table(world, &w, from, out) && list) {
+        while ((more = words_next(&w)) && !words_is(&w, ","))
+            ;
+    }
+    return out->count > 0;
+}
+
+/* ---- its text ---- */
+
+struct brief {
+    char *out;
+    size_t room, n;
+    bool cut;
+};
+
+static void brief_add(struct brief *b, const char *s, size_t len)
+{
+    for (size_t i = 0; i < len && !b->cut; i++) {
+        b->cut = b->n + 1 >= b->room;
+        if (!b->cut)
+            b->out[b->n++] = (unsigned char)s[i] < ' ' ? ' ' : s[i];
+    }
+}
+
+/* Of a definition only literals are left out; other statements may have rows and accounts
+ * anywhere. */
+static bool brief_goes_on(const struct words *w, bool definition)
+{
+    if (w->quoted || words_any(w, ". ,"))
+        return true;
+    if (words_any(w, "SELECT VALUES VALUE SET WHERE AS DO BEGIN WITH"))
+        return false;
+    return definition || (words_name(w) && !isdigit((unsigned char)w->word[0]));
+}
+
+/* Is it a definition, of anything but accounts and servers? */
+static bool defines(struct words w)
+{
+    bool tables = words_any(&w, "CREATE ALTER DROP RENAME TRUNCATE OPTIMIZE REPAIR");
+    for (int i = 0; tables && i < 3 && words_next(&w); i++)
+        tables = !words_any(&w, "USER ROLE SERVER");
+    return tables;
+}
+
+void statement_brief(const char *sql, size_t len, char *out, size_t room)
+{
+    struct brief b = {.out = out, .room = room};
+    struct words w = {.s = sql, .end = sql + len, .through = true};
+    bool definition = false, left_out = false;
+    for (const char *blank = sql; !b.cut && words_next(&w); blank = w.s) {
+        const char *at = words_skip_edges(blank, w.end), *after = w.s;
+        bool first = b.n == 0, text = !w.quoted && strchr("'\"", w.word[0]);
+        if (first)
+            definition = defines(w);
+        if (text)
+            after = definition ? words_skip_text(at, w.end) : NULL;
+        left_out = text ? !after : !first && !brief_goes_on(&w, definition);
+        if (left_out)
+            break;
+        if (at > blank && !first)
+            brief_add(&b, " ", 1);
+        brief_add(&b, text ? "?" : at, text ? 1 : (size_t)(after - at));
+        w.s = after;
+    }
+    out[b.n] = '\0';
+    if ((b.cut || left_out) && room > 4) {
+        size_t at = b.n + 4 < room ? b.n : room - 4;
+        memcpy(out + at, "...", 4);
+    }
+}

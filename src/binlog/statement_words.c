@@ -1,0 +1,174 @@
+/* The words of a statement, and its masking. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "sql/literal.h"
+#include "binlog/statement_int.h"
+
+static const char *skip_comment(const char *s, const char *end)
+{
+    const char *close = memmem(s + 2, (size_t)(end - s - 2), "*/", 2);
+    return close ? close + 2 : end;
+}
+
+static const char *skip_line(const char *s, const char *end)
+{
+    const char *lf = memchr(s, '\n', (size_t)(end - s));
+    return lf ? lf + 1 : end;
+}
+
+/* Skips blanks and comments, but not version comments. */
+static const char *words_skip_blank(const char *s, const char *end)
+{
+    while (s < end) {
+        if (isspace((unsigned char)*s))
+            s++;
+        else if (end - s > 3 && s[0] == '/' && s[1] == '*' && s[2] != '!' && s[2] != 'M')
+            s = skip_comment(s, end);
+        else if (*s == '#' ||
+                 (end - s > 2 && s[0] == '-' && s[1] == '-' && (unsigned char)s[2] <= ' '))
+            s = skip_line(s, end);
+        else
+            break;
+    }
+    return s;
+}
+
+const char *words_skip_edges(const char *s, const char *end)
+{
+    for (;;) {
+        s = words_skip_blank(s, end);
+        if (end - s > 2 && s[0] == '/' && s[1] == '*')
+            for (s += 3; s < end && (*s == '!' || isdigit((unsigned char)*s)); s++)
+                ;
+        else if (end - s > 1 && s[0] == '*' && s[1] == '/')
+            s += 2;
+        else
+            return s;
+    }
+}
+
+bool words_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || (c & 0x80);
+}
+
+bool words_next(struct words *w)
+{
+    size_t n = 0;
+    w->s = w->through ? words_skip_edges(w->s, w->end) : words_skip_blank(w->s, w->end);
+    w->quoted = w->s < w->end && *w->s == '`';
+    if (w->s == w->end)
+        return false;
+    if (w->quoted) {
+        struct buf name = {0};
+        const char *after = sql_read_ident(w->s, w->end, &name);
+        snprintf(w->word, sizeof w->word, "%s", after ? name.p : "");
+        buf_free(&name);
+        w->s = after ? after : w->end;
+        return true;
+    }
+    do {
+        if (n < sizeof w->word - 1)
+            w->word[n++] = *w->s;
+        w->s++;
+    } while (w->s < w->end && words_char(w->s[-1]) && words_char(*w->s));
+    w->word[n] = '\0';
+    return true;
+}
+
+bool words_is(const struct words *w, const char *word)
+{
+    return !w->quoted && strcasecmp(w->word, word) == 0;
+}
+
+bool words_any(const struct words *w, const char *list)
+{
+    size_t len = strlen(w->word);
+    for (const char *s = list; !w->quoted && *s; s += strspn(s, " ")) {
+        size_t n = strcspn(s, " ");
+        if (n == len && strncasecmp(s, w->word, n) == 0)
+            return true;
+        s += n;
+    }
+    return false;
+}
+
+bool words_next_any(struct words *w, const char *list)
+{
+    return words_next(w) && words_any(w, list);
+}
+
+bool words_skip(struct words *w, const char *list)
+{
+    bool more;
+    do
+        more = words_next(w);
+    while (more && words_any(w, list));
+    return more;
+}
+
+bool words_dot(struct words *w)
+{
+    const char *next = words_skip_blank(w->s, w->end);
+    if (next == w->end || *next != '.')
+        return false;
+    w->s = next + 1;
+    return true;
+}
+
+bool words_name(const struct words *w)
+{
+    return w->quoted || words_char(w->word[0]);
+}
+
+/* ---- masking ---- */
+
+/* NULL if it holds a backslash: whether that escapes a quote depends on the SQL mode of a session that is not
+ * ours. */
+const char *words_skip_text(const char *s, const char *end)
+{
+    const char *close = memchr(s + 1, *s, (size_t)(end - s - 1));
+    return close && !memchr(s, '\\', (size_t)(close - s)) ? close + 1 : NULL;
+}
+
+/* Keeps "…", which may be a name, and names in backticks. A doubled quote within a literal looks
+ * like two adjacent literals, which become one. */
+static const char *mask_text(const char *s, const char *end, struct buf *out)
+{
+    const char *after = words_skip_text(s, end);
+    bool doubled = out->len && out->p[out->len - 1] == '\'';
+    if (after && *s == '\'' && !doubled)
+        buf_adds(out, "''");
+    else if (after && *s != '\'')
+        buf_add(out, s, (size_t)(after - s));
+    return after;
+}
+
+void words_mask(const char *sql, size_t len, struct buf *out)
+{
+    const char *s = sql, *end = sql + len;
+    /* In other character sets a quote may be the second byte of a character: then nothing is masked. */
+    bool text = text_utf8_valid(sql, len);
+    buf_clear(out);
+    buf_adds(out, "");
+    while (text && s && s < end) {
+        const char *next = words_skip_blank(s, end);
+        if (next > s)
+            buf_adds(out, " ");
+        s = next;
+        if (s == end)
+            return;
+        if (!strchr("'\"`", *s)) {
+            buf_add(out, s++, 1);
+            continue;
+        }
+        next = mask_text(s, end, out);
+        if (!next)
+            break;
+        s = next;
+    }
+    buf_add(out, s, (size_t)(end - s));
+}

@@ -1,0 +1,215 @@
+#include "bulk/bulk.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/double_buffer.h"
+#include "bulk/bulk_int.h"
+#include "mysql/packet_limit.h"
+
+/* One execution is one packet, and two of them are in memory. */
+#define UNIT_BYTES (4u << 20)
+
+static bool logs_as(struct db *db, const char *format)
+{
+    SCOPED(xfree) char *is = db_variable(db, "binlog_format");
+    bool same = is && strcmp(is, format) == 0;
+    return same && db_variable_number(db, "log_bin") == 1;
+}
+
+/* With a binary log of statements, arrays are refused (error 4033), and other prepared statements
+ * are logged with the values as the server writes them: MySQL leaves bytes that are not text
+ * unescaped. */
+enum db_bulk_way db_bulk_way(struct db *db)
+{
+    if (bulk_array_there(db) && !logs_as(db, "STATEMENT"))
+        return DB_BULK_ARRAY;
+    if (db->bulk && db_variable_number(db, "local_infile") == 1)
+        return DB_BULK_LOCAL;
+    bool prepared = db_variable_number(db, "max_prepared_stmt_count") > 0 &&
+                    !logs_as(db, "STATEMENT") && !logs_as(db, "MIXED");
+    return prepared ? DB_BULK_ROWS : DB_BULK_NONE;
+}
+
+const char *db_bulk_way_name(enum db_bulk_way way)
+{
+    static const char *const names[] = {[DB_BULK_NONE] = "insert",
+                                        [DB_BULK_ARRAY] = "array",
+                                        [DB_BULK_LOCAL] = "local",
+                                        [DB_BULK_ROWS] = "rows"};
+    return names[way];
+}
+
+void bulk_expression(struct buf *b, enum db_encoding enc, const char *value)
+{
+    switch (enc) {
+    case DB_INDEX:
+        /* as a string it could be taken for a member's name */
+        buf_printf(b, "CAST(%s AS UNSIGNED)", value);
+        break;
+    case DB_LATIN1:
+        buf_printf(b, "CONVERT(%s USING latin1)", value);
+        break;
+    case DB_UTF8:
+        buf_printf(b, "CONVERT(%s USING utf8mb4)", value);
+        break;
+    case DB_RAW:
+    case DB_DOUBLE:
+    case DB_BITS:
+    case DB_BYTES:
+        buf_adds(b, value);
+        break;
+    }
+}
+
+static enum bulk_kind kind_of(const struct db_column *c)
+{
+    static const struct {
+        const char *type;
+        enum bulk_kind kind;
+    } ints[] = {{"tinyint", BULK_INT8},
+                {"smallint", BULK_INT16},
+                {"mediumint", BULK_INT32},
+                {"int", BULK_INT32},
+                {"bigint", BULK_INT64}};
+    if (c->encoding == DB_DOUBLE)
+        return BULK_DOUBLE;
+    if (c->encoding == DB_INDEX)
+        return BULK_INT64;
+    for (size_t i = 0; c->encoding == DB_RAW && i < sizeof ints / sizeof *ints; i++)
+        if (text_starts(c->type, ints[i].type))
+            return ints[i].kind;
+    return BULK_BYTES;
+}
+
+static int find_columns(struct bulk_column *out, const struct db_table *place, char *const *names,
+                        size_t count, struct err *e)
+{
+    if (count == 0)
+        return err_set(e, ERR_DAMAGED, 0, "table %s: rows without columns", place->name);
+    for (size_t i = 0; i < count; i++) {
+        const struct db_column *c = NULL;
+        for (size_t k = 0; k < place->column_count && !c; k++)
+            if (strcasecmp(place->columns[k].name, names[i]) == 0)
+                c = &place->columns[k];
+        if (!c)
+            return err_set(e, ERR_CHANGED, 0, "table %s has no column %s any more", place->name,
+                           names[i]);
+        out[i] = (struct bulk_column){.name = names[i],
+                                      .encoding = c->encoding,
+                                      .kind = kind_of(c),
+                                      .is_unsigned = c->encoding == DB_INDEX ||
+                                                     strstr(c->type, "unsigned") != NULL};
+    }
+    return 0;
+}
+
+static int send_unit(void *arg, unsigned half, struct err *e)
+{
+    struct db_bulk *b = arg;
+    struct bulk_unit *u = &b->units[half];
+    return b->way == DB_BULK_LOCAL   ? bulk_local_send(b, &u->text, e)
+           : b->way == DB_BULK_ARRAY ? bulk_array_send(b, &u->block, e)
+                                     : bulk_rows_send(b, &u->block, e);
+}
+
+static void on_edge(bool begins)
+{
+    if (begins)
+        db_thread_begin();
+    else
+        db_thread_end();
+}
+
+struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, uint64_t packet,
+                             const struct db_table *place, char *const *names, size_t count,
+                             struct err *e)
+{
+    struct db_bulk *b = xcalloc(1, sizeof *b);
+    SCOPED(xfree) struct bulk_column *columns = xcalloc(count, sizeof *columns);
+    /* The server compares a whole execution with max_allowed_packet, and it takes that much of our
+     * memory. */
+    *b = (struct db_bulk){.db = db,
+                          .way = way,
+                          .table = xstrdup(place->name),
+                          .packet_max = packet,
+                          .packet = packet > 0 && packet / 2 < UNIT_BYTES ? (size_t)packet / 2
+                                                                          : UNIT_BYTES};
+    int rc = find_columns(columns, place, names, count, e);
+    if (rc == 0) {
+        b->turns = double_buffer_open(send_unit, on_edge, b);
+        for (size_t i = 0; i < 2; i++)
+            bulk_block_init(&b->units[i].block, columns, count);
+        if (way == DB_BULK_LOCAL)
+            bulk_local_open(b, columns, count);
+        else
+            rc = bulk_prepared_open(b, columns, count, e);
+    }
+    if (rc == 0)
+        return b;
+    db_bulk_close(b);
+    return NULL;
+}
+
+void db_bulk_close(struct db_bulk *b)
+{
+    if (!b)
+        return;
+    double_buffer_close(b->turns); /* first: its thread may be sending */
+    for (size_t i = 0; i < 2; i++) {
+        bulk_block_free(&b->units[i].block);
+        buf_free(&b->units[i].text);
+    }
+    bulk_prepared_close(&b->prepared);
+    buf_free(&b->sql);
+    free(b->table);
+    free(b);
+}
+
+/* Returns the position after what the unit took. */
+static const char *fill(struct db_bulk *b, struct bulk_unit *u, const char *s, const char *end,
+                        struct err *e)
+{
+    if (b->way == DB_BULK_LOCAL) { /* which may split its data anywhere */
+        buf_clear(&u->text);
+        s = bulk_lines(&u->text, s, (size_t)(end - s)) < 0 ? NULL : end;
+    } else {
+        s = bulk_block_read(&u->block, s, end, b->packet);
+        size_t head = 4 * u->block.count; /* a type for each value, and whether it is NULL */
+        if (s && b->packet_max > 0 &&
+            u->block.bytes > db_packet_room(b->packet_max, head, DB_PACKET_SPARE)) {
+            db_packet_too_long(e, "a row", NULL, u->block.bytes, b->packet_max);
+            return NULL;
+        }
+    }
+    if (!s)
+        err_set(e, ERR_DAMAGED, 0, "table %s: rows that are no plain values", b->table);
+    return s;
+}
+
+int db_bulk_rows(struct db_bulk *b, const char *s, size_t len, struct err *e)
+{
+    const char *end = s + len;
+    while (s < end) {
+        s = fill(b, &b->units[double_buffer_half(b->turns)], s, end, e);
+        if (!s || double_buffer_turn(b->turns, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int db_bulk_finish(struct db_bulk *b, struct err *e)
+{
+    return double_buffer_drain(b->turns, e);
+}
+
+uint64_t db_bulk_taken(const struct db_bulk *b)
+{
+    return b->taken;
+}
+
+uint64_t db_bulk_warnings(const struct db_bulk *b)
+{
+    return b->warnings;
+}

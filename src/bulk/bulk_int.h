@@ -1,0 +1,95 @@
+/* The ways of bulk.h, and their parts that need no server: blocks, lines. */
+#ifndef WK_BULK_BULK_INT_H
+#define WK_BULK_BULK_INT_H
+
+#include "bulk/bulk.h"
+#include "mysql/conn_int.h"
+
+/* `kind` is how a value travels: integers of an exact width and doubles in binary, which spares the
+ * server its parser; everything else as bytes, decimals among them, whose text is exact. */
+struct bulk_column {
+    const char *name;
+    enum db_encoding encoding;
+    enum bulk_kind { BULK_BYTES, BULK_DOUBLE, BULK_INT8, BULK_INT16, BULK_INT32, BULK_INT64 } kind;
+    bool is_unsigned;
+};
+
+/* Rows as whole columns, for binding as an array; parsing is pure. */
+#define BULK_BLOCK_ROWS 65536u
+enum { BULK_GIVEN = 0, BULK_NULL = 1 };
+struct bulk_cells {
+    enum bulk_kind kind;
+    bool is_unsigned;
+    unsigned width;         /* bytes of a number; 0: BULK_BYTES */
+    char *null;             /* BULK_GIVEN or BULK_NULL of each row */
+    void *numbers;          /* of that width */
+    char **bytes;           /* BULK_BYTES: pointers into `scratch` */
+    unsigned long *lengths; /* of them */
+};
+struct bulk_block {
+    struct bulk_cells *columns;
+    size_t count, room; /* columns; rows that fit in them */
+    unsigned rows;
+    size_t bytes;       /* that they take in a packet */
+    struct buf scratch; /* strings without their quotes and escapes */
+};
+void bulk_block_init(struct bulk_block *k, const struct bulk_column *columns, size_t count);
+/* Refills it with rows of "(…),\n(…)", as many as `packet` bytes take, but at least one. Returns
+ * the position of the next one, `end` after the last; NULL: not plain values for such columns. */
+const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end, size_t packet);
+void bulk_block_free(struct bulk_block *k);
+
+/* Appends the lines for LOAD DATA of "(…),\n(…)" to `out`; -1: not plain values. */
+int bulk_lines(struct buf *out, const char *tuples, size_t len);
+
+/* One statement's worth of rows, prepared while the server processes the one before. */
+struct bulk_unit {
+    struct bulk_block block; /* array, rows */
+    struct buf text;         /* local: lines */
+};
+
+/* A prepared INSERT. */
+struct bulk_prepared {
+    struct buf head, row; /* of the statement: before its rows, and each of them */
+    size_t columns;
+    unsigned most; /* rows of a statement */
+    /* Of 1 row (or of arrays), of `most`, and of what is left at a unit's end. */
+    struct bulk_statement {
+        MYSQL_STMT *stmt;
+        unsigned rows;
+    } one, full, rest;
+    MYSQL_BIND *binds; /* for `most` rows */
+};
+
+struct db_bulk {
+    struct db *db;
+    enum db_bulk_way way;
+    char *table;
+    uint64_t packet_max;           /* the largest packet */
+    size_t packet;                 /* the largest that a unit of several rows may take */
+    uint64_t taken, warnings;      /* of the sender */
+    struct buf sql;                /* local: the statement */
+    struct bulk_prepared prepared; /* array, rows */
+    /* From the second unit on a thread sends one while the other is being filled: the server's work
+     * on a table and ours compare as about 4 to 1, and would add up for the largest table. */
+    struct bulk_unit units[2];
+    struct double_buffer *turns;
+};
+
+/* The value, `?` or a variable, wrapped in an expression where the bytes alone would not reach the
+ * column unchanged. */
+void bulk_expression(struct buf *b, enum db_encoding enc, const char *value);
+
+void bulk_local_open(struct db_bulk *b, const struct bulk_column *columns, size_t count);
+int bulk_local_send(struct db_bulk *b, const struct buf *lines, struct err *e);
+
+/* Do library and server support arrays? */
+bool bulk_array_there(struct db *db);
+/* Array, rows. bulk_prepared_close() also after a failure. */
+int bulk_prepared_open(struct db_bulk *b, const struct bulk_column *columns, size_t count,
+                       struct err *e);
+void bulk_prepared_close(struct bulk_prepared *p);
+int bulk_array_send(struct db_bulk *b, const struct bulk_block *k, struct err *e);
+int bulk_rows_send(struct db_bulk *b, const struct bulk_block *k, struct err *e);
+
+#endif

@@ -1,0 +1,158 @@
+/* Rules of --check.
+ *
+ * A rule is a row of a table: the topic it belongs to, when it holds, and what is reported then.
+ * `when` and the texts refer to facts by words:
+ *
+ *   name             set by the code of that part, with check_word() and the like
+ *   @name            a global variable of the server (@session.name: of the session), asked once
+ *   section.key      a key of the config: yes and no are 1 and 0, times milliseconds, sizes bytes
+ *   found            is there a finding in the topic yet?
+ *
+ * A word holds unless its text is empty, "0", "OFF" or "NO". `when` lists what must hold together:
+ * "word", "!word", "word=text", and of two numbers or words "a<b". A text shows {word}, and other
+ * forms of it with {word:form}: size, time and count for people, shell for a command line, name
+ * and account quoted for SQL.
+ *
+ * The first matching rule of a topic (consecutive rules with the same name) is reported, and ends
+ * the topic unless it says `go_on`. So findings depend on the words alone. */
+#ifndef WK_CHECK_RULE_H
+#define WK_CHECK_RULE_H
+
+#include <jansson.h>
+
+#include "config/config.h"
+#include "mysql/account.h"
+#include "mysql/objects.h"
+#include "actions/hint_command.h"
+#include "store/catalog.h"
+#include "store/state.h"
+
+/* Rules leave out members that are NULL or false. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+enum check_level { CHECK_OK, CHECK_NOTE, CHECK_WARN, CHECK_FAIL };
+
+struct check_rule {
+    const char *name; /* of the topic and of its findings */
+    const char *when; /* NULL: always */
+    enum check_level level;
+    const char *text, *hint; /* no hint: NULL */
+    bool go_on;
+    const char *query; /* a SELECT of names, with ? for the schema: the rule needs some, and shows
+                        * them as {names} */
+};
+
+/* A world that the account can see: found by its lease table, which outlives restarts, or by its
+ * config. */
+struct check_world {
+    char *schema;
+    bool triggers, definers; /* has triggers; has some with another account as DEFINER */
+};
+
+struct check {
+    const struct config *cfg;
+    enum hint_reader reader;
+    json_t *list; /* of findings */
+    unsigned failed;
+    struct check_fact {
+        const char *name; /* part of a rule or of the code: not terminated, not owned */
+        size_t len;
+        char *text;
+    } * facts;
+    size_t fact_count;
+
+    int dirfd; /* the dump directory, -1: not opened */
+    struct state state;
+    struct catalog catalog;
+    bool keys_bad; /* the HMAC keys cannot be read, which is reported once */
+
+    struct db *db; /* NULL: no connection */
+    bool mariadb;
+    struct server_id server;
+    struct db_account account;
+    struct grants grants;
+    bool grants_known;
+    struct check_world *worlds; /* this one first */
+    size_t world_count;
+    struct db_tables tables; /* all engines, without the sentinel, the lease and shadow tables */
+    bool tables_known;
+    struct db_triggers triggers; /* on tables that a restore replaces */
+    uint64_t memory_bytes;       /* data and indexes of the MEMORY tables */
+    uint64_t memory_data;        /* data only */
+};
+
+/* ---- engine, check.c ---- */
+
+struct check check_begin(const struct config *cfg, enum hint_reader reader);
+void check_free(struct check *c);
+void check_rules(struct check *c, const struct check_rule *rules, size_t count);
+#define CHECK_RULES(c, rules) check_rules(c, rules, sizeof(rules) / sizeof *(rules))
+
+/* Each sets a word. `name` is not copied. */
+void check_word(struct check *c, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void check_fact(struct check *c, const char *name, bool holds);
+void check_number(struct check *c, const char *name, int64_t n);
+/* Sets two numbers: what the table takes, and what it may take if it is in MEMORY, else 0. True: nearly full. */
+bool check_table_size(struct check *c, const struct db_table *t, const char *size,
+                      const char *room);
+/* "`a`, `b` and 3 more" */
+void check_names(struct check *c, const char *name, const struct db_names *n);
+/* Sets {name_error} and {name_hint}, for example {clock_error}; both empty without an error. */
+#define check_error(c, name, e) check_words_error(c, name "_error", name "_hint", e)
+void check_words_error(struct check *c, const char *error, const char *hint, const struct err *e);
+
+/* The value of a word; "" and -1 if it has none. */
+const char *check_text(struct check *c, const char *name);
+int64_t check_value(struct check *c, const char *name);
+bool check_is(struct check *c, const char *name);
+
+/* The first column of a SELECT, in which `arg` replaces the ?. */
+int check_select(struct check *c, const char *sql, const char *arg, struct db_names *out,
+                 struct err *e);
+
+/* ---- facts and rules of each side ---- */
+
+/* rules_disk.c: files, directories, and other users of them */
+void check_config(struct check *c);
+/* `password` gets the server's; -1: it cannot be read. */
+int check_secrets(struct check *c, struct buf *password);
+void check_dump_dir(struct check *c); /* opens it, with state and catalog */
+void check_dumps(struct check *c);    /* compression, room, age, left-overs */
+void check_status_dir(struct check *c);
+void check_journal_dir(struct check *c); /* [journal] mode = follow */
+/* Other worlds of this machine: those with the same account (into c->worlds), and those that use
+ * this one's schema or directories. */
+void check_load_neighbours(struct check *c);
+void check_neighbours(struct check *c);
+/* rules_server.c */
+void check_version(struct check *c);
+void check_connect(struct check *c, const char *password); /* c->db: NULL if it fails */
+void check_replication(struct check *c);
+void check_server(struct check *c); /* clock, settings, size limits, memory, journal */
+/* rules_privileges.c: privileges that the account lacks, and superfluous ones */
+void check_privileges(struct check *c);
+/* Does the account have the privilege on the world's schema; on the whole server? */
+bool check_may(const struct check *c, const char *privilege);
+bool check_may_globally(const struct check *c, const char *privilege);
+bool check_routines_readable(const struct check *c); /* else some may exist unseen */
+/* One GRANT of all that is missing on the schema; something must be missing. */
+void check_schema_grant(const struct check *c, struct buf *b);
+void check_routine_grant(const struct check *c, struct buf *b);
+/* Adds a world to c->worlds, and all that have a lease table. */
+void check_add_world(struct check *c, const char *schema);
+void check_add_leases(struct check *c);
+/* rules_schema.c */
+void check_load_world(struct check *c); /* facts that other parts use too */
+void check_world(struct check *c);      /* sentinel, lease, tables, definitions */
+/* rules_ledgers.c: tables, views and rules of each [ledger NAME] */
+void check_ledgers(struct check *c);
+/* rules_progress.c: the local store of [progress], and the central one */
+void check_progress(struct check *c);
+/* rules_offsite.c: the store of [offsite] */
+void check_offsite(struct check *c);
+void check_standby(struct check *c);
+/* rules_alerts.c: channels and heartbeat */
+void check_alerts(struct check *c);
+
+#endif

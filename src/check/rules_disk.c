@@ -1,0 +1,619 @@
+/* --check: config and secrets, directories, room for dumps, and other worlds of this machine. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/magic.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "check/rule.h"
+#include "base/codec.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "store/signature.h"
+#include "actions/claim.h"
+#include "actions/worlds.h"
+
+/* Not in every <linux/magic.h>. */
+#define MAGIC_CIFS 0xff534d42u
+#define MAGIC_SMB2 0xfe534d42u
+
+/* ---- config and secrets ---- */
+
+static const struct check_rule config[] = {
+    {"config", "config_gone", CHECK_WARN, "{config}: {config_gone}"},
+    {"config", "config_exposed", CHECK_WARN,
+     "{config} (mode {config_mode}, owner {config_owner}): everybody can read the URL in it, which "
+     "may be a secret",
+     "put the URL into a file of its own (url_file), or: chmod o-r {config:shell}"},
+    {"config", NULL, CHECK_OK, "{config} (mode {config_mode}, owner {config_owner})"},
+
+    {"user", "root !config_gone", CHECK_NOTE,
+     "root looks at this: what the service's own user may read and write is not proven",
+     "as the service's user: worldkeeper --check"},
+};
+
+static void check_mode(struct check *c, const char *name, const struct stat *st)
+{
+    check_word(c, name, "%04o", (unsigned)st->st_mode & 07777);
+}
+
+void check_config(struct check *c)
+{
+    struct stat st = {0};
+    bool gone = stat(c->cfg->path, &st) < 0;
+    check_word(c, "config", "%s", c->cfg->path);
+    check_word(c, "config_gone", "%s", gone ? strerror(errno) : "");
+    const struct passwd *owner = gone ? NULL : getpwuid(st.st_uid);
+    check_mode(c, "config_mode", &st);
+    if (owner)
+        check_word(c, "config_owner", "%s", owner->pw_name);
+    else
+        check_word(c, "config_owner", "uid %u", (unsigned)st.st_uid);
+    check_fact(c, "config_exposed",
+               (c->cfg->webhook.url || c->cfg->heartbeat_url) && (st.st_mode & 04));
+    CHECK_RULES(c, config);
+}
+
+static const struct check_rule secret[] = {
+    {"secrets", "secret_error", CHECK_FAIL, "{secret_error}", "{secret_hint}"},
+    {"secrets", "secret_empty", CHECK_WARN, "{secret_key}: the first line of {secret} is empty"},
+    {"secrets", "secret_foreign", CHECK_WARN,
+     "{secret_key}: {secret} belongs to another user than the dumps",
+     "chown {user} {secret:shell}"},
+    {"secrets", "secret_mode", CHECK_OK, "{secret_key}: {secret} (mode {secret_mode})"},
+    {"secrets", NULL, CHECK_OK, "{secret_key}: {secret}"},
+};
+
+static void judge_secret(struct check *c, const char *key, const char *path, bool empty,
+                         const struct err *e)
+{
+    struct stat st, dumps;
+    bool file = path && !text_starts(path, "credential:") && stat(path, &st) == 0;
+    check_word(c, "secret_key", "%s", key);
+    check_word(c, "secret", "%s", path ? path : "");
+    check_error(c, "secret", e);
+    check_fact(c, "secret_empty", empty);
+    /* Root can read any file; the service's user, who owns the dumps, perhaps not. */
+    check_fact(c, "secret_foreign",
+               file && geteuid() == 0 && stat(c->cfg->dump_dir, &dumps) == 0 && dumps.st_uid != 0 &&
+                   st.st_uid != dumps.st_uid);
+    check_word(c, "secret_mode", "%s", "");
+    if (file)
+        check_mode(c, "secret_mode", &st);
+    CHECK_RULES(c, secret);
+}
+
+/* The HMAC keys are read by signature_open(), the others here; each file once. */
+int check_secrets(struct check *c, struct buf *password)
+{
+    const struct config *cfg = c->cfg;
+    const struct {
+        const char *key, *path;
+        bool hmac;
+    } files[] = {{"[mysql] password_file", cfg->mysql.password_file, false},
+                 {"[progress] password_file", cfg->progress.server.password_file, false},
+                 {"[alert.smtp] password_file", cfg->smtp.password_file, false},
+                 {"[alert.webhook] url_file", cfg->webhook.url_file, false},
+                 {"[heartbeat] url_file", cfg->heartbeat_url_file, false},
+                 {"[dump] hmac_key_file", cfg->hmac_key_file, true},
+                 {"[dump] hmac_old_key_file", cfg->hmac_old_key_file, true}};
+    struct err keys = {0};
+    int rc = 0;
+    c->keys_bad = signature_open(cfg, &keys) < 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct buf other = {0}, *out = i == 0 ? password : &other;
+        struct err e = {0};
+        if (!files[i].path || (files[i].hmac && c->keys_bad))
+            continue;
+        if (!files[i].hmac && file_read_secret(files[i].path, out, &e) < 0) {
+            err_step(&e, "%s", files[i].key);
+            rc = i == 0 ? -1 : rc;
+        }
+        judge_secret(c, files[i].key, files[i].path, !files[i].hmac && out->len == 0, &e);
+        buf_free(&other);
+    }
+    if (c->keys_bad)
+        judge_secret(c, "", NULL, false, &keys);
+    return rc;
+}
+
+/* ---- directories ---- */
+
+/* The nearest directory on the path that exists. */
+static char *existing_parent(const char *path)
+{
+    char *p = xstrdup(path);
+    while (access(p, F_OK) < 0) {
+        char *slash = strrchr(p, '/');
+        if (!slash || slash == p) {
+            p[slash ? 1 : 0] = '\0';
+            break;
+        }
+        *slash = '\0';
+    }
+    return p;
+}
+
+/* What is not safe on this kind of file system, or "". */
+static const char *weak_file_system(int fd)
+{
+    struct statfs s;
+    if (fstatfs(fd, &s) < 0)
+        return "";
+    switch ((unsigned long)s.f_type) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+        return "it is in memory (tmpfs): a reboot takes the dumps with it";
+    case OVERLAYFS_SUPER_MAGIC:
+        return "it is in a container's own layer (overlay): the dumps go with the container";
+    case NFS_SUPER_MAGIC:
+        return "it is on NFS: a dump waits for the network, and locks are as good as the file "
+               "server";
+    case MAGIC_CIFS:
+    case MAGIC_SMB2:
+        return "it is on a Windows share: locks and fsync are as good as the file server";
+    default:
+        return "";
+    }
+}
+
+/* Sets the facts about a directory, which is to be used with this kind of access. Returns its
+ * descriptor; -1: missing, or cannot be opened. */
+static int look_at_dir(struct check *c, const char *path, unsigned flags, int access_wanted)
+{
+    struct err e = {0};
+    struct stat st = {0};
+    struct statvfs v = {0};
+    SCOPED(xfree) char *parent = existing_parent(path);
+    bool missing = access(path, F_OK) < 0 && errno == ENOENT;
+    int fd = missing ? -1 : file_dir(path, flags, 0, &e);
+    bool seen = fd < 0 ? lstat(path, &st) == 0 : fstat(fd, &st) == 0;
+    check_word(c, "dir", "%s", path);
+    check_word(c, "parent", "%s", parent);
+    check_fact(c, "missing", missing);
+    check_fact(c, "can_make", faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0);
+    check_error(c, "dir", &e);
+    check_fact(c, "link", seen && S_ISLNK(st.st_mode));
+    check_fact(c, "denied", seen && e.num == EACCES);
+    check_word(c, "dir_owner", "%u", (unsigned)st.st_uid);
+    check_mode(c, "mode", &st);
+    check_fact(c, "others_look", st.st_mode & 077);
+    check_fact(c, "others_write", st.st_mode & 022);
+    check_fact(c, "others_read", (st.st_mode & 05) == 05);
+    if (fd < 0)
+        return -1;
+    check_fact(c, "unusable", faccessat(fd, ".", access_wanted, AT_EACCESS) < 0);
+    check_fact(c, "mounted_read_only", fstatvfs(fd, &v) == 0 && (v.f_flag & ST_RDONLY));
+    check_word(c, "weak", "%s", weak_file_system(fd));
+    return fd;
+}
+
+#define MAKE(mode) "install -d -m " mode " -o {user} {dir:shell}"
+#define NOT_THERE(name, mode)                                                                      \
+    {name, "missing can_make root", CHECK_NOTE,                                                    \
+     "{dir} is not there yet; the first start makes it", MAKE(mode)},                              \
+        {name, "missing can_make", CHECK_NOTE,                                                     \
+         "{dir} is not there yet; the first start makes it"},                                      \
+        {name, "missing root", CHECK_FAIL, "{dir} is not there and cannot be made in {parent}",    \
+         MAKE(mode)},                                                                              \
+    {                                                                                              \
+        name, "missing", CHECK_FAIL, "{dir} is not there and cannot be made in {parent}",          \
+            "as root: " MAKE(mode)                                                                 \
+    }
+#define DUMP_DIR "dump directory"
+
+static const struct check_rule dump_dir[] = {
+    NOT_THERE(DUMP_DIR, "0700"),
+    {DUMP_DIR, "dir_error link", CHECK_FAIL, "{dir_error}",
+     "it is a symbolic link; name the directory itself in [dump] dir"},
+    {DUMP_DIR, "dir_error denied", CHECK_FAIL, "{dir_error}",
+     "it belongs to uid {dir_owner}: run this as that user"},
+    {DUMP_DIR, "dir_error", CHECK_FAIL, "{dir_error}", "{dir_hint}"},
+    {DUMP_DIR, "mounted_read_only", CHECK_FAIL,
+     "{dir} is on a file system that is mounted read-only"},
+    {DUMP_DIR, "unusable", CHECK_FAIL,
+     "{dir} belongs to uid {dir_owner} and cannot be written by uid {uid}",
+     "run this as the user that it belongs to, or, as root: chown {user} {dir:shell}"},
+    {DUMP_DIR, "others_look", CHECK_WARN,
+     "{dir} can be looked into by others (mode {mode}): names and sizes of dumps",
+     "chmod 0700 {dir:shell}"},
+    {DUMP_DIR, "weak", CHECK_WARN, "{dir}: {weak}", "name a directory on a disk in [dump] dir"},
+    {DUMP_DIR, NULL, CHECK_OK, "{dir} (mode {mode})"},
+};
+
+static const struct check_rule world_of_dir[] = {
+    {"state", "state_error state_unsigned", CHECK_WARN, "{state_error}",
+     "worldkeeper --seal takes it for ours, if it is"},
+    {"state", "state_error", CHECK_FAIL, "{state_error}",
+     "remove {dir}/state.json; the next contact with the world makes it again"},
+    {DUMP_DIR, "other_error", CHECK_FAIL, "{other_error}", "{other_hint}"},
+};
+
+static const struct check_rule supervisor[] = {
+    {"dumps", "catalog_error", CHECK_FAIL, "{catalog_error}", "{catalog_hint}"},
+    {"supervisor", "paused", CHECK_NOTE, "paused on request: nothing is restored by itself",
+     "to go on: worldkeeper --resume", true},
+    {"supervisor", "!running", CHECK_NOTE, "none is running: nobody watches this world now",
+     "{start}"},
+    {"supervisor", "holder_listens", CHECK_OK, "running (pid {holder} since {since})"},
+    {"supervisor", NULL, CHECK_OK,
+     "none, but another worldkeeper works on this world (pid {holder} since {since})"},
+};
+
+/* Is the file locked? Taking the lock to find out could make a starting supervisor fail. */
+static bool is_locked(int dirfd, const char *name)
+{
+    struct stat st;
+    char line[256];
+    bool found = false;
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    FILE *f = fopen("/proc/locks", "re");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        const char *inode = strrchr(line, ':');
+        found = strstr(line, "FLOCK") && inode &&
+                strtoull(inode + 1, NULL, 10) == (unsigned long long)st.st_ino;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+void check_dump_dir(struct check *c)
+{
+    struct err bad = {0}, other = {0}, broken = {0}, ignored;
+    SCOPED(buf_free) struct buf lock = {0};
+    json_t *holder = NULL;
+    c->dirfd = look_at_dir(c, c->cfg->dump_dir, 0, R_OK | W_OK | X_OK);
+    CHECK_RULES(c, dump_dir);
+    if (c->dirfd < 0)
+        return;
+    if (state_load(c->dirfd, &c->state, &bad) == 0)
+        state_is_of(&c->state, c->cfg->name, c->cfg->dump_dir, &other);
+    check_error(c, "state", &bad);
+    check_fact(c, "state_unsigned", bad.cls == ERR_REFUSED);
+    check_error(c, "other", &other);
+    CHECK_RULES(c, world_of_dir);
+    if (other.cls != ERR_NONE) {
+        c->state = (struct state){0};
+        close(c->dirfd);
+        c->dirfd = -1;
+        return;
+    }
+    if (!c->keys_bad)
+        catalog_load(c->dirfd, c->cfg->name, &c->catalog, &broken);
+    check_error(c, "catalog", &broken);
+    bool running = is_locked(c->dirfd, "lock");
+    if (running && file_read(c->dirfd, "lock", 4096, &lock, &ignored) == 0)
+        holder = json_loadb(lock.p, lock.len, 0, NULL);
+    SCOPED(xfree) char *start = hint_start(c->cfg);
+    check_fact(c, "running", running);
+    check_fact(c, "paused", c->state.paused);
+    check_word(c, "start", "%s", start);
+    check_fact(c, "holder_listens", js_text(holder, "socket")[0]);
+    check_number(c, "holder", js_number(holder, "pid", 0));
+    check_word(c, "since", "%s", js_text(holder, "since"));
+    CHECK_RULES(c, supervisor);
+    json_decref(holder);
+}
+
+#define STATUS_DIR "status directory"
+
+static const struct check_rule status_dir[] = {
+    {STATUS_DIR, "!status", CHECK_NOTE, "none: no flag file for homepages, no status.json",
+     "[status] dir"},
+    NOT_THERE(STATUS_DIR, "0755"),
+    {STATUS_DIR, "dir_error", CHECK_FAIL, "{dir_error}", "{dir_hint}"},
+    {STATUS_DIR, "unusable", CHECK_FAIL, "{dir} cannot be written by uid {uid}",
+     "as root: chown {user} {dir:shell}"},
+    {STATUS_DIR, "others_write", CHECK_WARN,
+     "{dir} can be written by everybody (mode {mode}): others can take our names in it",
+     "name a directory of its own in [status] dir"},
+    {STATUS_DIR, "!others_read", CHECK_NOTE,
+     "{dir} is closed to others (mode {mode}): a web server of another user cannot read the flag",
+     "if a homepage is to read it: chmod 0755 {dir:shell}"},
+    {STATUS_DIR, NULL, CHECK_OK, "{dir} (mode {mode})"},
+};
+
+void check_status_dir(struct check *c)
+{
+    const char *dir = c->cfg->status_dir;
+    check_fact(c, "status", dir != NULL);
+    SCOPED(file_close) int fd = dir ? look_at_dir(c, dir, FILE_PUBLIC, W_OK | X_OK) : -1;
+    CHECK_RULES(c, status_dir);
+}
+
+static const struct check_rule segments[] = {
+    NOT_THERE("segments", "0700"),
+    {"segments", "dir_error", CHECK_FAIL, "{dir_error}", "{dir_hint}"},
+    {"segments", "unusable", CHECK_FAIL, "{dir} cannot be written by uid {uid}",
+     "as root: chown {user} {dir:shell}"},
+    /* Losing one disk should not lose both the world and the journal to rebuild it from. */
+    {"segments", "beside_data", CHECK_NOTE,
+     "{dir} is on the disk of the server's data: who loses that disk loses both",
+     "a directory on another disk or machine in [journal] dir"},
+    {"segments", NULL, CHECK_OK, "{dir}"},
+};
+
+void check_journal_dir(struct check *c)
+{
+    struct stat ours, theirs;
+    if (c->cfg->journal != JOURNAL_FOLLOW)
+        return;
+    SCOPED(file_close) int fd = look_at_dir(c, c->cfg->journal_dir, 0, W_OK | X_OK);
+    check_fact(c, "beside_data",
+               c->cfg->mysql.socket && fd >= 0 && fstat(fd, &ours) == 0 &&
+                   stat(check_text(c, "@datadir"), &theirs) == 0 && ours.st_dev == theirs.st_dev);
+    CHECK_RULES(c, segments);
+}
+
+/* ---- room ---- */
+
+static const struct check_rule room[] = {
+    {"packing", "zlib", CHECK_NOTE,
+     "level {dump.level}, by zlib: ISA-L, which takes a third of the time, is not there",
+     "apt-get install libisal2, for a worldkeeper that was built with it"},
+    {"packing", NULL, CHECK_OK, "level {dump.level}, by {packer}"},
+
+    {"disk", "inodes<16", CHECK_FAIL, "the file system of {dump.dir} has no free inodes left"},
+    {"disk", "dump_size free<dump_size", CHECK_FAIL,
+     "{free:size} free, {about} {dump_size:size}: the next dump would fail",
+     "make room on the file system of {dump.dir}, or keep fewer dumps in [retention]"},
+    {"disk", "free_for_dumps<all_dumps", CHECK_WARN,
+     "{free:size} free; the {kept} dumps that [retention] keeps in the long run need about "
+     "{all_dumps:size}",
+     "keep_within = {retention.keep_within:time} at an interval of {dump.interval:time} is what "
+     "counts most; make room or keep less"},
+    {"disk", "free<alert.disk_low", CHECK_WARN,
+     "{free:size} free, less than [alert] disk_low ({alert.disk_low:size})"},
+    {"disk", "dump_size", CHECK_OK,
+     "{free:size} free; {kept} kept dumps need about {all_dumps:size} ({about} {dump_size:size})"},
+    {"disk", "room_known", CHECK_OK, "{free:size} free"},
+};
+
+static void room_facts(struct check *c)
+{
+    struct statvfs v;
+    const struct config_retention *r = &c->cfg->retention;
+    SCOPED(xfree) char *parent = c->dirfd < 0 ? existing_parent(c->cfg->dump_dir) : NULL;
+    int rc = c->dirfd < 0 ? statvfs(parent, &v) : fstatvfs(c->dirfd, &v);
+    check_word(c, "packer", "%s", codec_name(c->cfg->dump_level));
+    check_fact(c, "zlib", strcmp(codec_name(1), "zlib") == 0);
+    check_fact(c, "room_known", rc == 0);
+    if (rc < 0)
+        return;
+    /* The most dumps that retention keeps in the long run; several rules may keep the same one. */
+    int64_t every = c->cfg->dump_interval > 0 ? c->cfg->dump_interval : 1;
+    uint64_t kept = (uint64_t)((r->keep_within + every - 1) / every);
+    kept = (kept > r->keep_last ? kept : r->keep_last) + r->keep_hourly + r->keep_daily +
+           r->keep_weekly;
+    uint64_t free_now = (uint64_t)v.f_bavail * v.f_frsize, used = 0;
+    int64_t all;
+    const struct catalog_entry *last = catalog_newest(&c->catalog, 0);
+    /* Before the first dump, estimate: compressed SQL takes well under the rows' size in memory. */
+    uint64_t size = last ? last->m.file_size : c->memory_data / 2;
+    for (size_t i = 0; i < c->catalog.count; i++)
+        used += c->catalog.list[i].m.file_size;
+    if (__builtin_mul_overflow(kept + 1, size, &all)) /* one more, which is being written */
+        all = INT64_MAX;
+    if (v.f_files > 0) /* some file systems have no limit, and say 2^64-1 */
+        check_number(c, "inodes", v.f_favail < INT64_MAX ? (int64_t)v.f_favail : INT64_MAX);
+    check_number(c, "free", (int64_t)free_now);
+    check_number(c, "free_for_dumps", (int64_t)(free_now + used));
+    check_number(c, "kept", (int64_t)kept);
+    check_number(c, "dump_size", (int64_t)size);
+    check_number(c, "all_dumps", all);
+    check_word(c, "about", "%s", last ? "the last dump took" : "a dump may take up to");
+}
+
+/* ---- dumps, and what lies around ---- */
+
+#define NEWEST                                                                                     \
+    "{dump_count}, the newest of {age:time} ago: {dump_rows:count} rows, {newest_size:size}, "     \
+    "{newest}"
+#define BROKEN "{broken} not intact, such as {broken_first}: {broken_reason}"
+
+static const struct check_rule dumps[] = {
+    {"dumps", "!newest", CHECK_WARN, "none yet: a loss now would be final",
+     "a supervisor takes one by itself; or now: worldkeeper --dump", true},
+    {"dumps", "60000<early", CHECK_WARN,
+     "the newest one, {newest}, is {early:time} in the future: a clock was or is wrong", NULL,
+     true},
+    {"dumps", "alert.max_dump_age<age", CHECK_WARN,
+     NEWEST "; older than max_dump_age = {alert.max_dump_age:time}", NULL, true},
+    {"dumps", "newest !found", CHECK_OK, NEWEST, NULL, true},
+    {"dumps", "other_schema !60000<early", CHECK_WARN,
+     "the newest one is of schema {dump_schema}, the config names {world.schema}",
+     "a directory and a world name for each schema", true},
+    {"dumps", "broken broken_unproven", CHECK_WARN, BROKEN,
+     "those that you know to be yours: worldkeeper --seal=DUMP", true},
+    {"dumps", "broken !broken_unproven", CHECK_WARN, BROKEN,
+     "worldkeeper --verify reads every dump; a restore skips those that are not whole", true},
+    {"dumps", "rejected", CHECK_NOTE,
+     "{rejected} set aside in rejected/, the last one because: {rejected_reason}", NULL, true},
+
+    {"left-overs", "pending !running", CHECK_WARN,
+     "a restore was cut off (pending.json): old tables and triggers wait to be tidied up",
+     "the supervisor does it when it starts, or the next --restore", true},
+    {"left-overs", "parts=1 !running", CHECK_NOTE,
+     "1 unfinished dump file of a dump that was cut off; the next dump removes it", NULL, true},
+    {"left-overs", "1<parts !running", CHECK_NOTE,
+     "{parts} unfinished dump files of a dump that was cut off; the next dump removes them", NULL,
+     true},
+    {"left-overs", "conflicts", CHECK_NOTE,
+     "{conflicts} conflict-*.sql.gz with rows that restores replaced",
+     "worldkeeper --conflicts compares them with the world and can put rows back; then remove them",
+     true},
+    {"left-overs", "foreign_dumps", CHECK_WARN,
+     "{foreign_dumps} dumps of another world lie in {dump.dir}, such as {foreign_dump}",
+     "each world needs a directory of its own", true},
+};
+
+static void dump_facts(struct check *c)
+{
+    SCOPED(catalog_free) struct catalog rejected = {0};
+    const struct catalog_entry *last = catalog_newest(&c->catalog, 0), *broken = NULL;
+    unsigned broken_count = 0;
+    for (size_t i = 0; i < c->catalog.count; i++)
+        if (!c->catalog.list[i].intact && broken_count++ == 0)
+            broken = &c->catalog.list[i];
+    check_number(c, "broken", broken_count);
+    check_word(c, "broken_first", "%s", broken ? broken->m.name : "");
+    check_word(c, "broken_reason", "%s", broken ? broken->reason : "");
+    check_fact(c, "broken_unproven", broken && broken->unproven);
+    if (last) {
+        int64_t ms = clock_wall().ms - last->m.at.ms;
+        check_word(c, "newest", "%s", last->m.name);
+        check_number(c, "age", ms > 0 ? ms : 0);
+        check_number(c, "early", -ms);
+        check_number(c, "dump_count", (int64_t)c->catalog.count);
+        check_number(c, "dump_rows", (int64_t)manifest_world_rows(&last->m, c->cfg->sentinel));
+        check_number(c, "newest_size", (int64_t)last->m.file_size);
+        check_fact(c, "other_schema", strcmp(last->m.schema, c->cfg->schema) != 0);
+        check_word(c, "dump_schema", "%s", last->m.schema);
+    }
+    catalog_load_rejected(c->dirfd, c->cfg->name, &rejected, NULL);
+    check_number(c, "rejected", (int64_t)rejected.count);
+    if (rejected.count)
+        check_word(c, "rejected_reason", "%s",
+                   rejected.list[0].m.rejected[0] ? rejected.list[0].m.rejected
+                                                  : rejected.list[0].reason);
+}
+
+/* Files in the dump directory that are no stored dumps of this world. */
+static void left_over_facts(struct check *c)
+{
+    unsigned parts = 0, conflicts = 0, foreign = 0;
+    uint64_t generation, sequence;
+    bool pending = false;
+    DIR *dir = file_list(c->dirfd, "cannot list the dump directory", NULL);
+    const struct dirent *ent;
+    while (dir && (ent = readdir(dir))) {
+        const char *file = ent->d_name;
+        bool ours = manifest_parse_name(file, c->cfg->name, &generation, &sequence) > 0;
+        size_t len = strlen(file);
+        if (text_starts(file, "conflict-"))
+            conflicts += len >= 7 && strcmp(file + len - 7, ".sql.gz") == 0;
+        else if (strcmp(file, "pending.json") == 0)
+            pending = true;
+        else if (ours && len >= 5 && strcmp(file + len - 5, ".part") == 0)
+            parts++;
+        else if (!ours && len >= 8 && strcmp(file + len - 8, "Z.sql.gz") == 0 && foreign++ == 0)
+            check_word(c, "foreign_dump", "%s", file);
+    }
+    if (dir)
+        closedir(dir);
+    check_fact(c, "pending", pending);
+    check_number(c, "parts", parts);
+    check_number(c, "conflicts", conflicts);
+    check_number(c, "foreign_dumps", foreign);
+}
+
+void check_dumps(struct check *c)
+{
+    room_facts(c);
+    CHECK_RULES(c, room);
+    if (c->dirfd < 0)
+        return;
+    dump_facts(c);
+    left_over_facts(c);
+    CHECK_RULES(c, dumps);
+}
+
+/* ---- neighbours: other worlds of this machine ---- */
+
+static bool same_dir(const char *a, const char *b)
+{
+    SCOPED(xfree) char *x = a ? realpath(a, NULL) : NULL;
+    SCOPED(xfree) char *y = b ? realpath(b, NULL) : NULL;
+    return a && b && strcmp(x ? x : a, y ? y : b) == 0;
+}
+
+/* All configs beside this one, and those in the usual place. */
+static void each_config(struct check *c,
+                        void (*see)(void *arg, const char *path, const struct config *cfg,
+                                    const struct err *why))
+{
+    char *copy = xstrdup(c->cfg->path), *dir = dirname(copy);
+    worlds_each(dir, see, c, NULL);
+    if (!same_dir(dir, WORLDS_DIR))
+        worlds_each(WORLDS_DIR, see, c, NULL);
+    free(copy);
+}
+
+/* Other worlds with the same account, by config: before --init they have no lease table to be found
+ * by. */
+static void add_world(void *arg, const char *path, const struct config *other,
+                      const struct err *why)
+{
+    struct check *c = arg;
+    (void)path, (void)why;
+    if (other && strcmp(other->mysql.user, c->cfg->mysql.user) == 0 &&
+        claims_same_server(&c->cfg->mysql, &other->mysql))
+        check_add_world(c, other->schema);
+}
+
+void check_load_neighbours(struct check *c)
+{
+    each_config(c, add_world);
+}
+
+static const struct check_rule neighbours[] = {
+    {"neighbours", "shared", CHECK_FAIL, "{shared} {shared_value} is that of {shared_with} too",
+     "{shared} of its own for each world"},
+    {"neighbours", "!neighbours", CHECK_OK,
+     "no other world of this machine has this one's schema or directories"},
+};
+
+/* `with`: the world that uses it too; NULL: none. */
+static void judge_shared(struct check *c, const char *what, const char *value, const char *with)
+{
+    if (!with)
+        return;
+    check_word(c, "shared", "%s", what);
+    check_word(c, "shared_value", "%s", value);
+    check_word(c, "shared_with", "%s", with);
+    check_fact(c, "neighbours", true);
+    check_rules(c, neighbours, 1);
+}
+
+/* Compares with another config, whether its supervisor runs or not. */
+static void compare(void *arg, const char *path, const struct config *other, const struct err *why)
+{
+    struct check *c = arg;
+    const struct config *cfg = c->cfg;
+    (void)why; /* --status reports configs that cannot be read */
+    if (!other || same_dir(path, cfg->path))
+        return;
+    SCOPED(xfree) char *with = xasprintf("world %s (%s)", other->name, path);
+    judge_shared(c, "[dump] dir", cfg->dump_dir,
+                 same_dir(cfg->dump_dir, other->dump_dir) ? with : NULL);
+    judge_shared(c, "[status] dir", cfg->status_dir,
+                 same_dir(cfg->status_dir, other->status_dir) ? with : NULL);
+    bool same =
+        strcmp(cfg->schema, other->schema) == 0 && claims_same_server(&cfg->mysql, &other->mysql);
+    judge_shared(c, "[world] schema", cfg->schema, same ? with : NULL);
+}
+
+/* Worlds whose config lies elsewhere are found only by the claims of a running supervisor. */
+void check_neighbours(struct check *c)
+{
+    check_fact(c, "neighbours", false);
+    each_config(c, compare);
+    if (!check_is(c, "neighbours")) {
+        char *schema = claims_schema_holder(c->cfg), *status = claims_status_holder(c->cfg);
+        judge_shared(c, "[world] schema", c->cfg->schema, schema);
+        judge_shared(c, "[status] dir", c->cfg->status_dir, status);
+        free(schema);
+        free(status);
+    }
+    check_rules(c, &neighbours[1], 1);
+}

@@ -1,0 +1,293 @@
+/* --check: ledgers, one after the other: their tables, what is made beside them, and whether the game
+ * keeps the rules of a ledger. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/rule.h"
+#include "ledger/ledger.h"
+#include "sql/literal.h"
+
+/* Each ledger is one call: the topic begins with it. */
+static const struct check_rule rules[] = {
+    {"ledger", "ledger_error", CHECK_FAIL, "{ledger_error}", "{ledger_hint}"},
+    {"ledger", "no_skip_locked", CHECK_FAIL,
+     "[ledger {ledger}]: this server has no SKIP LOCKED, which rolling up an InnoDB table needs",
+     "MariaDB 10.6 or MySQL 8.0, or newer; or a MEMORY ledger"},
+    {"ledger", "innodb_ledger @log_bin @binlog_format=STATEMENT", CHECK_FAIL,
+     "[ledger {ledger}]: with binlog_format = STATEMENT the server refuses READ COMMITTED, which "
+     "rolling up an InnoDB table needs",
+     "SET GLOBAL binlog_format=ROW, and the same in the server's config file", true},
+    {"ledger", "missing", CHECK_FAIL, "[ledger {ledger}]: not there: {missing}",
+     "worldkeeper --init makes what is missing", true},
+    {"ledger", "!index !innodb_ledger", CHECK_FAIL,
+     "[ledger {ledger}]: table {table:name} has no BTREE index that begins with the key and ends "
+     "with the id: it cannot be rolled up, and each total reads the whole table",
+     "{add_index};", true},
+    {"ledger", "!index", CHECK_WARN,
+     "[ledger {ledger}]: table {table:name} has no index that begins with the key and ends with "
+     "the id: each total of one key reads the whole table",
+     "{add_index};", true},
+    {"ledger", "nullable", CHECK_WARN,
+     "[ledger {ledger}]: columns of table {table:name} that may be NULL: {nullable}. A row with "
+     "NULL there makes each run fail",
+     "{not_null};", true},
+    {"ledger", "request_not_unique", CHECK_FAIL,
+     "[ledger {ledger}]: column {request:name} has no unique key of its own: a repeated insert is "
+     "not refused while the first row is in the ledger",
+     "ALTER TABLE {table:name} ADD UNIQUE KEY ({request:name});", true},
+    {"ledger", "wrong_timing", CHECK_FAIL,
+     "[ledger {ledger}]: trigger {ledger}_request was made for another engine of the table",
+     "DROP TRIGGER {ledger}_request, then worldkeeper --init", true},
+    {"ledger", "deleting", CHECK_WARN,
+     "[ledger {ledger}]: triggers that run when rows of table {table:name} are deleted or updated: "
+     "{deleting}. A rollup deletes rows, which fires those on DELETE; rows of a ledger are not "
+     "updated",
+     "drop these triggers, or let them do no harm; see Rules of a ledger in worldkeeper-ledger(7)",
+     true},
+    {"ledger", "definer_views", CHECK_WARN,
+     "[ledger {ledger}]: views that read with the privileges of their definer: {definer_views}",
+     "worldkeeper --init makes them again, with the privileges of the reader", true},
+    {"ledger", "levels_error", CHECK_FAIL,
+     "[ledger {ledger}]: table {levels:name} has no columns level and amount: {levels_error}",
+     "see worldkeeper-ledger(7)", true},
+    {"ledger", "no_levels", CHECK_FAIL,
+     "[ledger {ledger}]: table {levels:name} has no row: nobody has a level",
+     "INSERT INTO {levels:name} (level,amount) VALUES (1,100);", true},
+    {"ledger", "double_level", CHECK_FAIL,
+     "[ledger {ledger}]: table {levels:name} has more than one row of level {double_level}",
+     "ALTER TABLE {levels:name} ADD PRIMARY KEY (level);", true},
+    {"ledger", "level_gap", CHECK_WARN,
+     "[ledger {ledger}]: table {levels:name} has levels from {first_level} to {last_level} with "
+     "gaps: "
+     "a missing level is skipped",
+     "INSERT the rows that are missing", true},
+    {"ledger", "levels first_odd", CHECK_WARN,
+     "[ledger {ledger}]: the first level of table {levels:name} is {first_level}: with nothing "
+     "gained, a key is in that level",
+     "INSERT the levels before it, from 1 on", true},
+    {"ledger", "bad_amount", CHECK_WARN,
+     "[ledger {ledger}]: the amount of level {bad_amount} in table {levels:name} is NULL before "
+     "the last level, or not above 0",
+     "UPDATE {levels:name} SET amount=… WHERE level={bad_amount};", true},
+    {"ledger", "begin_again", CHECK_FAIL,
+     "[ledger {ledger}]: the ids of table {table:name} begin again: the next is {next_id}, and "
+     "{last_id} was rolled up before; rows up to it are in no total",
+     "worldkeeper --rollup={ledger} prints the statement to type", true},
+    {"ledger", "ignored", CHECK_WARN,
+     "[ledger {ledger}]: the last run found {ignored:count} rows of table {table:name} with ids up "
+     "to which their keys were already rolled up: they are in no total",
+     "insert them again without their ids, then delete the old ones: worldkeeper-ledger(7)", true},
+    {"ledger", "nearly_full", CHECK_WARN,
+     "[ledger {ledger}]: table {table:name} takes {size:size} of the {room:size} that it may take: "
+     "when it is full, inserts of the game fail",
+     "a shorter rollup_after, worldkeeper --rollup={ledger}, or a larger max_heap_table_size and "
+     "ALTER TABLE {table:name} ENGINE=MEMORY",
+     true},
+    {"ledger", "mixed @innodb_flush_log_at_trx_commit=0", CHECK_FAIL,
+     "[ledger {ledger}]: table {ledger}_rollup is durable, but the server writes its log once a "
+     "second (innodb_flush_log_at_trx_commit = 0): a crash takes back totals whose rows are "
+     "deleted",
+     "SET GLOBAL innodb_flush_log_at_trx_commit=1, and the same in the server's config file", true},
+    {"ledger", "mixed @innodb_flush_log_at_trx_commit=2", CHECK_WARN,
+     "[ledger {ledger}]: table {ledger}_rollup is durable, but the server does not sync its log at "
+     "each commit (innodb_flush_log_at_trx_commit = 2): if the machine crashes, totals are taken "
+     "back whose rows are deleted",
+     "SET GLOBAL innodb_flush_log_at_trx_commit=1, and the same in the server's config file", true},
+    {"ledger", "mixed", CHECK_NOTE,
+     "[ledger {ledger}]: table {table:name} is in MEMORY and {ledger}_rollup is durable: in a "
+     "transaction under REPEATABLE READ, which sees the rollup as it was when it began, totals "
+     "miss "
+     "what was rolled up since",
+     "read totals outside transactions, or under READ COMMITTED", true},
+    {"ledger", "innodb_ledger dirty", CHECK_WARN,
+     "[ledger {ledger}]: sessions begin with READ UNCOMMITTED: a total that is read during a run "
+     "may "
+     "count rows twice",
+     "SET GLOBAL {isolation}='READ-COMMITTED', and the same in the server's config file", true},
+    {"ledger", "!found", CHECK_OK,
+     "[ledger {ledger}]: {ledger_rows:count} rows in table {table:name}; whoever reads "
+     "{ledger}_total "
+     "needs SELECT on {reads}"},
+};
+
+/* One value of the schema of the world; "" if there is none, or no answer. */
+static char *one(struct check *c, const char *sql, const char *const *args)
+{
+    char *s = db_one_with(c->db, sql, args, NULL);
+    return s ? s : xstrdup("");
+}
+
+static void ask(struct check *c, const char *name, const char *sql, const char *const *args)
+{
+    SCOPED(xfree) char *s = one(c, sql, args);
+    check_word(c, name, "%s", s);
+}
+
+static void column_facts(struct check *c, const struct ledger *l)
+{
+    SCOPED(buf_free) struct buf nullable = {0}, type = {0}, add = {0};
+    unsigned keys = l->cfg->key.count;
+    for (unsigned i = 0; i < keys + l->cfg->value.count; i++) {
+        const struct db_column *of = i < keys ? l->key[i] : l->value[i - keys];
+        const struct sql_column *is = sql_table_column(&l->def, of->name);
+        if (!is || is->not_null)
+            continue;
+        buf_printf(&nullable, "%s%s", nullable.len ? ", " : "", of->name);
+        buf_adds(&type, type.len ? ", MODIFY " : "MODIFY ");
+        sql_ident(&type, of->name);
+        buf_printf(&type, " %s NOT NULL", is->type);
+    }
+    check_word(c, "nullable", "%s", nullable.len ? nullable.p : "");
+    buf_clear(&add);
+    buf_adds(&add, "ALTER TABLE ");
+    sql_ident(&add, l->cfg->table);
+    check_word(c, "not_null", "%s %s", add.p, type.len ? type.p : "");
+    buf_clear(&add);
+    ledger_sql_index(&add, l);
+    check_word(c, "add_index", "%s", add.p);
+    check_fact(c, "index", l->index != NULL);
+}
+
+static void request_facts(struct check *c, const struct ledger *l)
+{
+    const char *schema = l->schema, *table = l->cfg->table;
+    SCOPED(xfree) char *trigger = xasprintf("%s_request", l->cfg->name);
+    check_word(c, "request", "%s", l->request ? l->request->name : "");
+    check_fact(c, "request_not_unique", false);
+    check_fact(c, "wrong_timing", false);
+    if (l->request) {
+        ask(c, "unique_keys",
+            "SELECT COUNT(*) FROM (SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE "
+            "TABLE_SCHEMA=? AND TABLE_NAME=? AND NON_UNIQUE=0 GROUP BY INDEX_NAME HAVING "
+            "COUNT(*)=1 AND COUNT(SUB_PART)=0 AND LOWER(MAX(COLUMN_NAME))=LOWER(?)) x",
+            DB_ARGS(schema, table, l->request->name));
+        check_fact(c, "request_not_unique", !check_is(c, "unique_keys"));
+        char *timing = one(c,
+                           "SELECT ACTION_TIMING FROM information_schema.TRIGGERS WHERE "
+                           "TRIGGER_SCHEMA=? AND TRIGGER_NAME=?",
+                           DB_ARGS(schema, trigger));
+        check_fact(c, "wrong_timing",
+                   timing[0] && strcmp(timing, l->memory ? "BEFORE" : "AFTER") != 0);
+        free(timing);
+    }
+    ask(c, "deleting",
+        "SELECT GROUP_CONCAT(TRIGGER_NAME SEPARATOR ', ') FROM information_schema.TRIGGERS WHERE "
+        "EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=? AND EVENT_MANIPULATION<>'INSERT'",
+        DB_ARGS(schema, table));
+}
+
+static void level_facts(struct check *c, const struct ledger *l)
+{
+    static const char *const names[] = {"levels_error", "no_levels",  "double_level", "level_gap",
+                                        "first_level",  "last_level", "bad_amount",   "first_odd"};
+    const char *levels = l->cfg->levels;
+    struct err e = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_word(c, names[i], "%s", "");
+    check_word(c, "levels", "%s", levels ? levels : "");
+    if (!levels)
+        return;
+    struct db_rows *r = db_select_with(
+        c->db, "nTTn",
+        "SELECT COUNT(*),MIN(level),MAX(level),COALESCE(MAX(level)-MIN(level)+1<>COUNT(*),0) FROM "
+        "??.?? WHERE amount IS NULL OR amount=amount",
+        DB_ARGS(l->schema, levels), &e);
+    if (db_next(r, &e) == 1) {
+        check_fact(c, "no_levels", db_uint(r, 0) == 0);
+        check_word(c, "first_level", "%s", db_text(r, 1));
+        check_word(c, "last_level", "%s", db_text(r, 2));
+        check_fact(c, "level_gap", db_uint(r, 3) != 0);
+    }
+    db_rows_end(r);
+    check_word(c, "levels_error", "%s", e.text);
+    if (e.cls != ERR_NONE)
+        return;
+    int64_t first = check_value(c, "first_level");
+    check_fact(c, "first_odd", !check_is(c, "no_levels") && first != 0 && first != 1);
+    ask(c, "double_level",
+        "SELECT level FROM ??.?? GROUP BY level HAVING COUNT(*)>1 ORDER BY level LIMIT 1",
+        DB_ARGS(l->schema, levels));
+    ask(c, "bad_amount",
+        "SELECT a.level FROM ??.?? a WHERE a.amount<=0 OR (a.amount IS NULL AND a.level<(SELECT "
+        "MAX(b.level) FROM ??.?? b)) ORDER BY a.level LIMIT 1",
+        DB_ARGS(l->schema, levels, l->schema, levels));
+}
+
+/* What only tables can tell that are made. */
+static void rollup_facts(struct check *c, const struct ledger *l)
+{
+    char *rollup = xasprintf("%s_rollup", l->cfg->name), *mark = xasprintf("%s_mark", l->cfg->name),
+         *like = xasprintf("%s_total", l->cfg->name), *level = xasprintf("%s_level", l->cfg->name);
+    check_word(c, "last_id", "%s", "");
+    check_word(c, "ignored", "%s", "");
+    if (l->made) {
+        ask(c, "last_id", "SELECT MAX(end_id) FROM ??.??", DB_ARGS(l->schema, rollup));
+        ask(c, "ignored", "SELECT id FROM ??.?? WHERE what='ignored'", DB_ARGS(l->schema, mark));
+    }
+    check_fact(c, "mixed", l->memory && l->made && !l->rollup.memory);
+    check_number(c, "next_id", (int64_t)l->next_id);
+    check_fact(c, "begin_again",
+               l->memory && check_is(c, "last_id") &&
+                   (int64_t)l->next_id <= check_value(c, "last_id"));
+    ask(c, "definer_views",
+        "SELECT GROUP_CONCAT(TABLE_NAME SEPARATOR ', ') FROM information_schema.VIEWS WHERE "
+        "TABLE_SCHEMA=? AND TABLE_NAME IN (?,?) AND SECURITY_TYPE='DEFINER'",
+        DB_ARGS(l->schema, like, level));
+    free(rollup);
+    free(mark);
+    free(like);
+    free(level);
+}
+
+static void missing_facts(struct check *c, const struct ledger *l, struct err *e)
+{
+    SCOPED(buf_free) struct buf names = {0};
+    json_auto_t *list = json_array();
+    ledger_missing(c->db, l, list, e);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", json_string_value(json_array_get(list, i)));
+    check_word(c, "missing", "%s", names.len ? names.p : "");
+}
+
+static void table_facts(struct check *c, const struct ledger *l)
+{
+    const struct db_table *t = &l->table;
+    const char *isolation = c->mariadb ? "tx_isolation" : "transaction_isolation";
+    char *point;
+    unsigned long major = strtoul(c->server.version, &point, 10),
+                  minor = *point ? strtoul(point + 1, NULL, 10) : 0;
+    check_word(c, "table", "%s", t->name);
+    check_number(c, "ledger_rows", (int64_t)t->rows);
+    check_word(c, "reads", "%s, %s_rollup%s%s", t->name, l->cfg->name, l->cfg->levels ? ", " : "",
+               l->cfg->levels ? l->cfg->levels : "");
+    check_fact(c, "innodb_ledger", !l->memory);
+    check_fact(c, "no_skip_locked",
+               !l->memory && (major < 8 || (c->mariadb && major == 10 && minor < 6)));
+    check_fact(c, "nearly_full", check_table_size(c, t, "size", "room"));
+    check_word(c, "isolation", "%s", isolation);
+    ask(c, "global_isolation",
+        c->mariadb ? "SELECT @@global.tx_isolation" : "SELECT @@global.transaction_isolation",
+        DB_ARGS(NULL));
+    check_fact(c, "dirty", strcmp(check_text(c, "global_isolation"), "READ-UNCOMMITTED") == 0);
+}
+
+void check_ledgers(struct check *c)
+{
+    for (unsigned i = 0; i < c->cfg->ledger_count; i++) {
+        struct ledger l = {0};
+        struct err e = {0};
+        check_word(c, "ledger", "%s", c->cfg->ledgers[i].name);
+        if (ledger_open(c->db, c->cfg->schema, &c->cfg->ledgers[i], &l, &e) == 0) {
+            column_facts(c, &l);
+            request_facts(c, &l);
+            level_facts(c, &l);
+            rollup_facts(c, &l);
+            missing_facts(c, &l, &e);
+            table_facts(c, &l);
+        }
+        check_error(c, "ledger", &e);
+        CHECK_RULES(c, rules);
+        ledger_close(&l);
+    }
+}

@@ -1,0 +1,78 @@
+/* --check: the store of [offsite], proved by storing something in it. */
+#include <stdlib.h>
+
+#include "check/rule.h"
+#include "offsite/upload.h"
+
+#define TRIED "stored, read back, listed and deleted a file in {store}"
+#define KEPT                                                                                       \
+    "stored, read back and listed a file in {store}, which stays there: this login may not "       \
+    "delete "
+
+static const struct check_rule rules[] = {
+    {"off-site store", "store_error store_later", CHECK_WARN,
+     "no copy could be made now: {store_error}", "{store_hint}", true},
+    {"off-site store", "store_error !store_later", CHECK_FAIL, "{store_error}", "{store_hint}",
+     true},
+    {"off-site store", "fence_error", CHECK_FAIL, "{fence_error}", "{fence_hint}", true},
+    {"off-site store", "!found !store_keeps", CHECK_OK, TRIED "{store_room}", NULL, true},
+    {"off-site store", "!found store_keeps", CHECK_WARN, KEPT,
+     "with delete = never let the store itself delete what is old, or it fills", true},
+    {"off-site store", "store_public", CHECK_WARN,
+     "others can read what is in {store}, without a login",
+     "take public access away from the bucket or directory", true},
+    {"off-site store", "store_same_disk", CHECK_WARN,
+     "{store} is on the same file system as the dumps: one broken disk takes both, or it is not "
+     "mounted",
+     "a directory of another machine", true},
+    {"off-site store", "store_replaces", CHECK_NOTE,
+     "{store} does not refuse by itself to replace a file, worldkeeper looks first: it must be the "
+     "only one that writes there",
+     NULL, true},
+    {"off-site store", "60000<store_clock", CHECK_WARN,
+     "its clock is {store_clock:time} {store_ahead} of this machine's: one of them is wrong",
+     "S3 refuses requests that are 15 minutes off", true},
+    {"off-site store", "offsite.plain", CHECK_NOTE,
+     "plain = yes: copies are not encrypted, and whoever reads the store reads the world", NULL,
+     true},
+};
+
+/* Does another machine store this world there? Without a dump directory nothing tells; for a standby one does. */
+static void look_at_fence(struct check *c, bool reached)
+{
+    struct upload u = {.cfg = c->cfg, .dirfd = c->dirfd};
+    struct err e = {0};
+    bool stores = reached && c->dirfd >= 0 && !state_standby(&c->state, c->cfg);
+    if (stores && upload_look(&u, &e) == REMOTE_OK)
+        e = u.fenced;
+    check_error(c, "fence", &e);
+    upload_close(&u);
+}
+
+void check_offsite(struct check *c)
+{
+    struct remote_proof p = {0};
+    struct remote *r = NULL;
+    struct err e = {0};
+    char room[TEXT_SHORT];
+    if (!c->cfg->offsite.url)
+        return;
+    SCOPED(xfree) char *dir = xasprintf("%s/", c->cfg->name);
+    enum remote_result got = remote_open(c->cfg, &r, &e);
+    if (got == REMOTE_OK)
+        got = remote_prove(r, dir, c->cfg->dump_dir, &p, &e);
+    look_at_fence(c, got == REMOTE_OK);
+    check_word(c, "store", "%s", r ? remote_shown(r) : "");
+    check_error(c, "store", &e);
+    check_fact(c, "store_later", got == REMOTE_LATER);
+    check_word(c, "store_room", "%s%s", p.free_known ? ", free: " : "",
+               p.free_known ? text_size(p.free_bytes, room) : "");
+    check_fact(c, "store_keeps", p.deletes == REMOTE_NO);
+    check_fact(c, "store_public", p.public == REMOTE_YES);
+    check_fact(c, "store_same_disk", p.same_disk == REMOTE_YES);
+    check_fact(c, "store_replaces", p.conditional == REMOTE_NO);
+    check_number(c, "store_clock", p.skew_known ? llabs(p.skew) : 0);
+    check_word(c, "store_ahead", "%s", p.skew > 0 ? "ahead" : "behind");
+    CHECK_RULES(c, rules);
+    remote_close(r);
+}

@@ -1,0 +1,657 @@
+/* --check: which privileges the account lacks, and which it does not need. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/rule.h"
+#include "mysql/galera.h"
+#include "sql/literal.h"
+
+/* ---- worlds ---- */
+
+void check_add_world(struct check *c, const char *schema)
+{
+    SCOPED(db_triggers_free) struct db_triggers t = {0};
+    for (size_t i = 0; i < c->world_count; i++)
+        if (strcmp(c->worlds[i].schema, schema) == 0)
+            return;
+    c->worlds = xgrow(c->worlds, c->world_count, sizeof *c->worlds);
+    struct check_world *w = &c->worlds[c->world_count++];
+    *w = (struct check_world){.schema = xstrdup(schema)};
+    if (db_triggers(c->db, schema, &t, NULL) < 0)
+        return;
+    w->triggers = t.count > 0;
+    for (size_t i = 0; i < t.count; i++)
+        w->definers |= strcmp(t.list[i].definer, c->account.name) != 0;
+}
+
+void check_add_leases(struct check *c)
+{
+    struct db_names found = {0}; /* schema and table alternate */
+    struct db_rows *r = db_select(c->db, "nn",
+                                  "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES "
+                                  "WHERE RIGHT(TABLE_NAME,6)='_lease' ORDER BY TABLE_SCHEMA",
+                                  NULL);
+    while (db_next(r, NULL) == 1)
+        for (unsigned i = 0; i < 2; i++) {
+            found.list = xgrow(found.list, found.count, sizeof *found.list);
+            found.list[found.count++] = db_dup(r, i);
+        }
+    db_rows_end(r);
+    /* The name is not enough: a game's table may have such a name too. One query per table, since
+     * for the columns of all tables the server would open a file for each. */
+    for (size_t i = 0; i < found.count; i += 2) {
+        SCOPED(xfree) char *columns =
+            db_one_with(c->db,
+                        "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE "
+                        "COLUMN_NAME IN ('generation','holder','taken') AND "
+                        "TABLE_SCHEMA=? AND TABLE_NAME=?",
+                        DB_ARGS(found.list[i], found.list[i + 1]), NULL);
+        if (columns && strcmp(columns, "3") == 0)
+            check_add_world(c, found.list[i]);
+    }
+    db_names_free(&found);
+}
+
+/* ---- required privileges ---- */
+
+bool check_may(const struct check *c, const char *privilege)
+{
+    return grants_have(&c->grants, c->cfg->schema, privilege);
+}
+
+bool check_may_globally(const struct check *c, const char *privilege)
+{
+    return grants_have(&c->grants, NULL, privilege);
+}
+
+/* On the world's schema. Each was proven necessary by revoking it:
+ *
+ *   SELECT                   all reading; CREATE TABLE … LIKE
+ *   INSERT                   rows into shadows, sentinel, lease; RENAME TABLE
+ *   UPDATE                   the lease's generation
+ *   CREATE                   sentinel, lease, shadows; RENAME TABLE; the schema on a new server
+ *   DROP                     old tables and shadows; RENAME TABLE
+ *   ALTER                    AUTO_INCREMENT counters; RENAME TABLE
+ *   LOCK TABLES              a dump of one moment
+ *   CREATE TEMPORARY TABLES  the copies of [dump] method = copy
+ *   TRIGGER                  moving triggers over at the swap; seeing them at all on MySQL
+ *   DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE   [progress]: rows that were written back, the routines
+ *                            of the local store
+ *   DELETE, CREATE VIEW      [ledger NAME]: rows that were rolled up, the views of totals; and TRIGGER with
+ *                            `request`
+ */
+static const struct {
+    const char *word, *why;                         /* NULL: optional */
+    enum { ALWAYS, LEDGER = 1, PROGRESS = 2 } part; /* only where the config has one of these */
+} on_schema[] = {
+    {"SELECT", "reading"},
+    {"INSERT", "loading rows"},
+    {"UPDATE", "raising the generation in the lease table"},
+    {"CREATE", "making shadow tables"},
+    {"DROP", "swapping tables"},
+    {"ALTER", "swapping tables, AUTO_INCREMENT"},
+    {"LOCK TABLES", "a dump of one moment"},
+    {"CREATE TEMPORARY TABLES", "the copies that a dump reads from"},
+    {"DELETE", "deleting rows that were rolled up or written back", LEDGER | PROGRESS},
+    {"CREATE VIEW", "the views of ledgers", LEDGER},
+    {"CREATE ROUTINE", "wk_put and wk_close", PROGRESS},
+    {"ALTER ROUTINE", "making them again", PROGRESS},
+    {"EXECUTE", "calling them", PROGRESS},
+    {"TRIGGER", NULL},
+    {"SHOW VIEW", NULL},
+    {"EVENT", NULL},
+    {"SHOW CREATE ROUTINE", NULL},
+};
+#define ON_SCHEMA (sizeof on_schema / sizeof *on_schema)
+
+/* SHOW CREATE ROUTINE came with MariaDB 11.3; before that, it is a syntax error. */
+static bool has_routine_privilege(const struct check *c)
+{
+    return c->mariadb && strtod(c->server.version, NULL) >= 11.3;
+}
+
+static bool has_requests(const struct check *c)
+{
+    bool any = false;
+    for (unsigned i = 0; i < c->cfg->ledger_count; i++)
+        any |= c->cfg->ledgers[i].request != NULL;
+    return any;
+}
+
+static bool is_needed(const struct check *c, size_t i)
+{
+    if (on_schema[i].part)
+        return ((on_schema[i].part & LEDGER) && c->cfg->ledger_count > 0) ||
+               ((on_schema[i].part & PROGRESS) && c->cfg->progress.lock_id);
+    if (strcmp(on_schema[i].word, "TRIGGER") == 0)
+        return has_requests(c);
+    return on_schema[i].why && (c->cfg->dump_method != METHOD_LOCK ||
+                                strcmp(on_schema[i].word, "CREATE TEMPORARY TABLES") != 0);
+}
+
+static bool is_of_use(const struct check *c, size_t i)
+{
+    return on_schema[i].why
+               ? is_needed(c, i)
+               : has_routine_privilege(c) || strcmp(on_schema[i].word, "SHOW CREATE ROUTINE") != 0;
+}
+
+static void add_word(struct buf *b, const char *word)
+{
+    buf_printf(b, "%s%s", b->len ? ", " : "", word);
+}
+
+static const char *text_of(const struct buf *b)
+{
+    return b->len ? b->p : "";
+}
+
+/* Is the row that applies to the schema (if any) for exactly this name? If not, a new row hides
+ * what the wider one (`game%`, `my_world` with its wildcard) gives, so it must hold everything. */
+static bool row_is_exact(const struct check *c, const char *schema)
+{
+    SCOPED(buf_free) struct buf pattern = {0}, account = {0};
+    buf_adds(&pattern, "");
+    grants_pattern(&c->grants, &pattern, schema);
+    db_account_quote(&account, c->account.name);
+    const struct grant *row = grants_row(&c->grants, schema, account.p);
+    return !row || strcmp(row->schema, pattern.p) == 0;
+}
+
+static void schema_grant(const struct check *c, struct buf *b, const char *schema, bool all)
+{
+    SCOPED(buf_free) struct buf list = {0};
+    all = all || !row_is_exact(c, schema);
+    for (size_t i = 0; i < ON_SCHEMA; i++)
+        if (is_of_use(c, i) && (all || !grants_have(&c->grants, schema, on_schema[i].word)))
+            add_word(&list, on_schema[i].word);
+    buf_printf(b, "GRANT %s", text_of(&list));
+    db_grant_target(b, &c->grants, schema, c->account.name);
+    buf_addc(b, ';');
+}
+
+void check_schema_grant(const struct check *c, struct buf *b)
+{
+    schema_grant(c, b, c->cfg->schema, false);
+}
+
+/* The privilege to read the bodies of routines differs between servers and versions. */
+bool check_routines_readable(const struct check *c)
+{
+    return check_may(c, "SHOW CREATE ROUTINE") || check_may_globally(c, "SHOW_ROUTINE") ||
+           check_may_globally(c, "SELECT") ||
+           grants_have_table(&c->grants, "mysql", "proc", "SELECT");
+}
+
+void check_routine_grant(const struct check *c, struct buf *b)
+{
+    buf_printf(b, "GRANT %s TO ",
+               !c->mariadb                ? "SHOW_ROUTINE ON *.*"
+               : has_routine_privilege(c) ? "SHOW CREATE ROUTINE ON *.*"
+                                          : "SELECT ON `mysql`.`proc`");
+    db_account_quote(b, c->account.name);
+    buf_addc(b, ';');
+}
+
+/* ---- triggers ---- */
+
+static const struct db_trigger *foreign_trigger(const struct check *c)
+{
+    for (size_t i = 0; i < c->triggers.count; i++)
+        if (c->triggers.list[i].definer[0] &&
+            strcmp(c->triggers.list[i].definer, c->account.name) != 0)
+            return &c->triggers.list[i];
+    return NULL;
+}
+
+/* The privileges to create a trigger with another account as DEFINER; ended by NULL. In MySQL only
+ * system users may name a system user, and it does not show which accounts are: root is. */
+static const char *const *definer_privileges(const struct check *c)
+{
+    static const char *const maria[] = {"SET USER", NULL}, *const old[] = {"SET_USER_ID", NULL},
+                             *const mysql[] = {"SET_ANY_DEFINER", NULL},
+                             *const system[] = {"SET_ANY_DEFINER", "SYSTEM_USER", NULL};
+    bool root = false;
+    for (size_t i = 0; i < c->triggers.count; i++)
+        root |= text_starts(c->triggers.list[i].definer, "root@");
+    return c->mariadb ? maria : strtod(c->server.version, NULL) < 8.2 ? old : root ? system : mysql;
+}
+
+/* With a binary log, TRIGGER is not enough unless the server trusts function creators. */
+static bool log_is_strict(struct check *c)
+{
+    return check_is(c, "@log_bin") && check_value(c, "@log_bin_trust_function_creators") == 0;
+}
+
+static void trigger_facts(struct check *c)
+{
+    SCOPED(buf_free) struct buf missing = {0};
+    const struct db_trigger *t = foreign_trigger(c);
+    bool super = check_may_globally(c, "SUPER");
+    for (const char *const *p = definer_privileges(c); t && *p; p++)
+        if (!check_may_globally(c, *p) && (!super || strcmp(*p, "SYSTEM_USER") == 0))
+            add_word(&missing, *p);
+    const char *words = text_of(&missing);
+    check_number(c, "triggers", (int64_t)c->triggers.count);
+    check_fact(c, "trigger_privilege", check_may(c, "TRIGGER"));
+    check_fact(c, "log_forbids", log_is_strict(c) && !super);
+    check_word(c, "foreign_trigger", "%s", t ? t->name : "");
+    check_word(c, "definer", "%s", t ? t->definer : "");
+    check_word(c, "definer_missing", "%s", words);
+    check_word(c, "definer_also", "%s%s",
+               c->mariadb || strstr(words, "SYSTEM_USER")
+                   ? ""
+                   : "; SYSTEM_USER too where that account has it",
+               strstr(words, "SET_ANY_DEFINER")
+                   ? "; ALLOW_NONEXISTENT_DEFINER too where there is no such account"
+                   : "");
+}
+
+static const struct check_rule triggers[] = {
+    {"triggers", "!trigger_privilege triggers", CHECK_FAIL,
+     "{triggers} on tables that a restore replaces, and no privilege to move them over",
+     "{schema_grant}"},
+    /* Without the privilege, MySQL does not even show that triggers exist. */
+    {"triggers", "!trigger_privilege !mariadb", CHECK_FAIL,
+     "without the privilege to see them a restore would lose them", "{schema_grant}"},
+    {"triggers", "!trigger_privilege", CHECK_WARN,
+     "none now, and no privilege to move one over: it would make every restore fail",
+     "{schema_grant}"},
+    {"triggers", "triggers log_forbids", CHECK_FAIL,
+     "{triggers} on tables that a restore replaces; with a binary log the server lets only SUPER "
+     "move them over (1419)",
+     "SET GLOBAL log_bin_trust_function_creators=1, and the same in the server's config file",
+     true},
+    {"triggers", "triggers definer_missing", CHECK_FAIL,
+     "trigger {foreign_trigger} belongs to {definer}; a restore recreates it under that name, "
+     "which takes {definer_missing}{definer_also}",
+     "GRANT {definer_missing} ON *.* TO {account};", true},
+    {"triggers", "triggers !found", CHECK_OK,
+     "{triggers} on tables that a restore replaces; they move over at the swap"},
+};
+
+/* ---- missing privileges ---- */
+
+/* Allows a session to bypass the binary log. */
+static const char *unlogged_privilege(const struct check *c)
+{
+    return c->mariadb ? "BINLOG ADMIN" : "SESSION_VARIABLES_ADMIN";
+}
+
+/* What is missing on a schema of our own, and the target of a GRANT. */
+static void own_schema(const struct check *c, const char *schema, const char *privileges,
+                       struct buf *missing, struct buf *at)
+{
+    db_missing_privileges(missing, &c->grants, schema, privileges);
+    db_grant_target(at, &c->grants, schema, c->account.name);
+}
+
+/* [standby] warm */
+static void copy_facts(struct check *c)
+{
+    SCOPED(buf_free) struct buf missing = {0}, at = {0};
+    char schema[CONFIG_OWN_SCHEMA_MAX];
+    config_own_schema(CONFIG_WARM_SCHEMA, c->cfg, schema);
+    own_schema(c, schema, DB_COPY_PRIVILEGES, &missing, &at);
+    check_fact(c, "copy_wanted", c->cfg->standby.warm);
+    check_word(c, "copy_schema", "%s", schema);
+    check_word(c, "copy_missing", "%s", text_of(&missing));
+    check_word(c, "copy_at", "%s", at.p);
+}
+
+static void missing_facts(struct check *c)
+{
+    SCOPED(buf_free) struct buf missing = {0}, grant = {0}, drill = {0}, drill_at = {0};
+    bool super = check_may_globally(c, "SUPER");
+    char schema[CONFIG_OWN_SCHEMA_MAX];
+    config_own_schema(CONFIG_DRILL_SCHEMA, c->cfg, schema);
+    for (size_t i = 0; i < ON_SCHEMA; i++)
+        if (is_needed(c, i) && !check_may(c, on_schema[i].word))
+            buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", on_schema[i].word,
+                       on_schema[i].why ? on_schema[i].why : "request ids of ledgers");
+    schema_grant(c, &grant, c->cfg->schema, false);
+    check_word(c, "missing_here", "%s", text_of(&missing));
+    check_word(c, "schema_grant", "%s", grant.p);
+    own_schema(c, schema, DB_SCRATCH_PRIVILEGES, &drill, &drill_at);
+    check_word(c, "drill_schema", "%s", schema);
+    check_word(c, "drill_missing", "%s", text_of(&drill));
+    check_word(c, "drill_at", "%s", drill_at.p);
+    copy_facts(c);
+    /* With a journal, the finding about the journal reports it. */
+    check_fact(c, "position_hidden",
+               c->cfg->journal == JOURNAL_OFF && check_is(c, "@log_bin") && !super &&
+                   !check_may_globally(c, "BINLOG MONITOR"));
+    check_word(c, "position_privilege", c->mariadb ? "BINLOG MONITOR" : "REPLICATION CLIENT");
+    check_fact(c, "logged_anyway",
+               !c->cfg->restore_binlog && check_is(c, "@log_bin") && !super &&
+                   !check_may_globally(c, unlogged_privilege(c)) &&
+                   !check_may_globally(c, "SYSTEM_VARIABLES_ADMIN"));
+    check_word(c, "unlogged_privilege", "%s", unlogged_privilege(c));
+}
+
+static const struct check_rule needs[] = {
+    {"rights", "missing_here", CHECK_FAIL, "missing on the whole schema: {missing_here}",
+     "{schema_grant}"},
+    {"rights", NULL, CHECK_OK, "all that dumps and restores need"},
+};
+
+static const struct check_rule extras[] = {
+    {"rights", "position_hidden", CHECK_NOTE,
+     "dumps do not record their position in the binary log: {position_privilege} is missing",
+     "GRANT {position_privilege} ON *.* TO {account};", true},
+    {"rights", "logged_anyway", CHECK_WARN,
+     "[restore] binlog = no has no effect: restores are logged, {unlogged_privilege} is missing",
+     "GRANT {unlogged_privilege} ON *.* TO {account};", true},
+
+    {"drill", "drill_missing", CHECK_NOTE,
+     "--drill could not use its scratch schema {drill_schema}: {drill_missing} missing",
+     "GRANT " DB_SCRATCH_PRIVILEGES "{drill_at};"},
+    {"drill", NULL, CHECK_OK, "--drill may make and drop its scratch schema {drill_schema}"},
+
+    {"standby", "copy_wanted copy_missing", CHECK_FAIL,
+     "[standby] warm = yes: {copy_missing} missing on schema {copy_schema}, in which a standby "
+     "keeps the world loaded",
+     "GRANT " DB_COPY_PRIVILEGES "{copy_at};"},
+    {"standby", "copy_wanted", CHECK_OK,
+     "a standby may keep the world loaded in schema {copy_schema}"},
+};
+
+/* ---- superfluous privileges ---- */
+
+/* Is a global privilege of use here, or perhaps to another world, whose own --check judges that? */
+static bool useful_globally(struct check *c, const char *word)
+{
+    static const char *const
+        always[] = {"BINLOG MONITOR", "REPLICATION SLAVE", "SHOW_ROUTINE", "SHOW CREATE ROUTINE",
+                    NULL},
+        *const for_others[] = {"SUPER",           "SET USER",         "SET_USER_ID",
+                               "SET_ANY_DEFINER", "SYSTEM_USER",      "ALLOW_NONEXISTENT_DEFINER",
+                               "READ_ONLY ADMIN", "CONNECTION_ADMIN", NULL},
+        *const for_definers[] = {"SYSTEM_USER", "ALLOW_NONEXISTENT_DEFINER", NULL};
+    bool unlogged = strcmp(word, unlogged_privilege(c)) == 0;
+    if (text_among(word, always) ||
+        (c->world_count > 1 && (unlogged || text_among(word, for_others))) ||
+        (strcmp(word, GALERA_RIGHT) == 0 && check_is(c, "node")))
+        return true;
+    if (strcmp(word, "SUPER") == 0)
+        return c->triggers.count && log_is_strict(c);
+    if (unlogged)
+        return !c->cfg->restore_binlog || check_is(c, "@sql_require_primary_key");
+    return (text_among(word, definer_privileges(c)) || text_among(word, for_definers)) &&
+           foreign_trigger(c);
+}
+
+static bool is_useful(struct check *c, const struct grant *g, const char *word)
+{
+    if (g->on == GRANT_GLOBAL)
+        return useful_globally(c, word);
+    if (g->on == GRANT_TABLE && strcmp(g->schema, "mysql") == 0 && strcmp(g->object, "proc") == 0)
+        return strcmp(word, "SELECT") == 0;
+    if (g->schema && text_starts(g->schema, "worldkeeper") && strstr(g->schema, "drill"))
+        return true;
+    if (g->on == GRANT_ROUTINE || grant_is_wide(&c->grants, g))
+        return false;
+    for (size_t i = 1; i < c->world_count && g->on == GRANT_SCHEMA; i++)
+        if (grant_matches(&c->grants, g, c->worlds[i].schema)) /* its own --check judges it */
+            return true;
+    for (size_t i = 0; i < ON_SCHEMA && grant_matches(&c->grants, g, c->cfg->schema); i++)
+        if (strcmp(on_schema[i].word, word) == 0)
+            return !on_schema[i].part || is_needed(c, i);
+    return false;
+}
+
+/* As text, and as REVOKEs; those of GRANT OPTION come last: without it MySQL silently revokes no
+ * more dynamic privileges. */
+struct excess {
+    struct buf text, sql, last;
+};
+
+/* Adds what is superfluous in one row. */
+static void weigh(struct check *c, const struct grant *g, struct excess *x)
+{
+    SCOPED(buf_free) struct buf list = {0}, kept = {0}, object = {0};
+    for (size_t i = 0; i < g->count; i++)
+        add_word(is_useful(c, g, g->rights[i]) ? &kept : &list, g->rights[i]);
+    buf_printf(&object, " ON %s", g->routine ? g->routine : "");
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? g->schema : g->object;
+        buf_adds(&object, i == 0 ? "" : ".");
+        if (name)
+            sql_ident(&object, name);
+        else
+            buf_addc(&object, '*');
+    }
+    if (list.len) {
+        buf_printf(&x->text, "%s%s%s", x->text.len ? "; " : "", list.p, object.p);
+        buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", list.p, object.p, g->grantee);
+    }
+    /* MySQL's dynamic privileges, with a _ in the name, each have a grant option of their own,
+     * which can be revoked only with the privilege. */
+    bool dynamic = g->on == GRANT_GLOBAL && g->count && strchr(g->rights[0], '_');
+    if (g->option)
+        buf_printf(&x->text, "%sGRANT OPTION%s", x->text.len ? "; " : "", object.p);
+    if (g->option && !dynamic) {
+        buf_printf(&x->last, "REVOKE GRANT OPTION%s FROM %s; ", object.p, g->grantee);
+    } else if (g->option && kept.len) {
+        buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", kept.p, object.p, g->grantee);
+        buf_printf(&x->last, "GRANT %s%s TO %s; ", kept.p, object.p, g->grantee);
+    }
+}
+
+/* ALL PRIVILEGES as a word, not all of them one by one. */
+static bool is_all(const struct grant *g)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (strcmp(g->rights[i], "ALL PRIVILEGES") == 0)
+            return true;
+    return false;
+}
+
+/* Do these grants hold all that a world needs? `all`: with any config. */
+static bool suffices(const struct check *c, const struct grants *g, const char *schema, bool all)
+{
+    for (size_t i = 0; i < ON_SCHEMA; i++)
+        if ((all ? on_schema[i].why && !on_schema[i].part : is_needed(c, i)) &&
+            !grants_have(g, schema, on_schema[i].word))
+            return false;
+    return true;
+}
+
+/* Does our account keep this world, as far as its privileges show? */
+static bool is_kept(const struct check *c, size_t i)
+{
+    return i == 0 || suffices(c, &c->grants, c->worlds[i].schema, true);
+}
+
+/* Is the schema's own row enough once superfluous privileges are revoked? */
+static bool row_suffices(const struct check *c, const char *schema)
+{
+    struct grants rest = {.literal = c->grants.literal};
+    rest.list = xcalloc(c->grants.count, sizeof *rest.list);
+    for (size_t i = 0; i < c->grants.count; i++) {
+        const struct grant *g = &c->grants.list[i];
+        if (g->on == GRANT_SCHEMA && !is_all(g) && !grant_is_wide(&c->grants, g))
+            rest.list[rest.count++] = *g;
+    }
+    bool enough = suffices(c, &rest, schema, false);
+    free(rest.list); /* the rows are c's */
+    return enough;
+}
+
+/* Global privileges that worlds need: for the journal, and to restore triggers. */
+static void server_needs(struct check *c, struct buf *list)
+{
+    bool super = false, definers = false;
+    if (c->cfg->journal != JOURNAL_OFF || c->world_count > 1) {
+        add_word(list, "REPLICATION SLAVE");
+        add_word(list, c->mariadb ? "BINLOG MONITOR" : "REPLICATION CLIENT");
+    }
+    if (!c->cfg->restore_binlog || c->world_count > 1)
+        add_word(list, unlogged_privilege(c));
+    for (size_t i = 0; i < c->world_count; i++) {
+        const struct check_world *w = &c->worlds[i];
+        if (!is_kept(c, i))
+            continue;
+        if (w->triggers && !super && log_is_strict(c)) {
+            add_word(list, "SUPER");
+            super = true;
+        }
+        for (const char *const *p = definer_privileges(c); *p && w->definers && !definers; p++)
+            add_word(list, *p);
+        definers |= w->definers;
+    }
+}
+
+/* Sets {name} and {hint}: what is superfluous, and the statements that remove it: REVOKEs, then
+ * the GRANTs that keep each world at what it needs. `all`: all global privileges are revoked. */
+static void excess_words(struct check *c, const char *name, const char *hint, struct excess *x,
+                         bool all)
+{
+    SCOPED(buf_free) struct buf sql = {0}, server = {0};
+    buf_adds(&sql, text_of(&x->sql));
+    buf_adds(&sql, text_of(&x->last));
+    for (size_t i = 0; i < c->world_count && x->text.len; i++)
+        if (is_kept(c, i) && !row_suffices(c, c->worlds[i].schema)) {
+            schema_grant(c, &sql, c->worlds[i].schema, true);
+            buf_addc(&sql, ' ');
+        }
+    if (all && x->text.len)
+        server_needs(c, &server);
+    if (server.len)
+        buf_printf(&sql, "GRANT %s ON *.* TO %s; ", server.p, check_text(c, "account"));
+    check_word(c, name, "%s", text_of(&x->text));
+    check_word(c, hint, "%.*s", (int)(sql.len ? sql.len - 1 : 0), text_of(&sql));
+    buf_free(&x->text);
+    buf_free(&x->sql);
+    buf_free(&x->last);
+}
+
+static void excess_facts(struct check *c)
+{
+    struct excess wide = {0}, here = {0};
+    bool all = false, limited = false;
+    for (size_t i = 0; i < c->grants.count; i++) {
+        const struct grant *g = &c->grants.list[i];
+        all |= g->on == GRANT_GLOBAL && is_all(g);
+        limited |= g->limited;
+        if (g->on == GRANT_PROXY || g->on == GRANT_ROLE || g->revoke ||
+            strcmp(g->grantee, "PUBLIC") == 0)
+            continue;
+        bool ours = g->on == GRANT_SCHEMA && !g->option && !grant_is_wide(&c->grants, g) &&
+                    grant_matches(&c->grants, g, c->cfg->schema);
+        weigh(c, g, ours ? &here : &wide);
+    }
+    excess_words(c, "superfluous", "revoke_wide", &wide, all);
+    excess_words(c, "too_much", "revoke_here", &here, false);
+    check_fact(c, "limited", limited);
+    check_word(c, "others_kept", "%s",
+               c->world_count <= 1
+                   ? ""
+                   : ". The account sees other worlds too, which keep what they need: an account "
+                     "of its own for each is safer (worldkeeper(8), PRIVILEGES)");
+}
+
+static const struct check_rule excesses[] = {
+    {"rights", "superfluous", CHECK_WARN, "superfluous: {superfluous}{others_kept}",
+     "{revoke_wide}", true},
+    {"rights", "too_much", CHECK_NOTE, "more than needed: {too_much}{others_kept}", "{revoke_here}",
+     true},
+
+    {"account", "limited", CHECK_WARN,
+     "it has limits (SHOW GRANTS: MAX_…); a probe each second and a dump of many tables may run "
+     "into them",
+     "ALTER USER {account} WITH MAX_QUERIES_PER_HOUR 0 MAX_UPDATES_PER_HOUR 0 "
+     "MAX_CONNECTIONS_PER_HOUR 0;"},
+};
+
+/* ---- roles ---- */
+
+/* A role that is not active grants nothing. MariaDB's grants name the roles; MySQL is asked. */
+static const char idle_roles[] =
+    "SELECT CONCAT('`', REPLACE(ROLE_NAME,'`','``'), '`@`', REPLACE(ROLE_HOST,'`','``'), '`') FROM "
+    "information_schema.APPLICABLE_ROLES WHERE (ROLE_NAME, ROLE_HOST) NOT IN (SELECT ROLE_NAME, "
+    "ROLE_HOST FROM information_schema.ENABLED_ROLES)";
+
+static const struct check_rule roles[] = {
+    {"account", "mariadb", CHECK_NOTE, "role {role} is granted, but not active at login",
+     "SET DEFAULT ROLE {role} FOR {account}, if its privileges are meant"},
+    {"account", NULL, CHECK_NOTE, "role {role} is granted, but not active at login",
+     "SET DEFAULT ROLE {role} TO {account}, if its privileges are meant"},
+};
+
+static void check_roles(struct check *c)
+{
+    SCOPED(db_names_free) struct db_names idle = {0};
+    if (!c->mariadb)
+        check_select(c, idle_roles, NULL, &idle, NULL);
+    for (size_t i = 0; i < c->grants.count && c->mariadb; i++) {
+        const struct grant *g = &c->grants.list[i];
+        bool active = false;
+        for (size_t k = 0; k < c->grants.count && g->on == GRANT_ROLE; k++)
+            active = active || strcmp(c->grants.list[k].grantee, g->schema) == 0;
+        if (active || g->on != GRANT_ROLE || strcmp(g->grantee, check_text(c, "account")) != 0)
+            continue;
+        idle.list = xgrow(idle.list, idle.count, sizeof *idle.list);
+        idle.list[idle.count++] = xstrdup(g->schema);
+    }
+    for (size_t i = 0; i < idle.count; i++) {
+        check_word(c, "role", "%s", idle.list[i]);
+        CHECK_RULES(c, roles);
+    }
+}
+
+/* ---- all privileges ---- */
+
+static const struct check_rule reading[] = {
+    {"rights", "grants_error", CHECK_WARN, "{grants_error}", "{grants_hint}"},
+    {"rights", "grants_unknown", CHECK_NOTE,
+     "{grants_unknown} lines of SHOW GRANTS are of a kind not known here"},
+};
+
+/* Checked before privileges: a GRANT on a misspelt schema would be useless. The server hides a
+ * schema from an account without privileges on it. */
+static const struct check_rule schema[] = {
+    {"schema", "schema_error", CHECK_FAIL, "{schema_error}", "{schema_hint}"},
+    {"schema", "schema_there", CHECK_OK, "{world.schema:name} is there"},
+    {"schema", "schema_seen", CHECK_FAIL, "{world.schema:name} is not there",
+     "[world] schema names it; on a new server, worldkeeper --restore makes it"},
+    {"schema", NULL, CHECK_FAIL, "{world.schema:name} is not there, or this account may not see it",
+     "SHOW DATABASES, as an administrator of the server: where it is not among them, [world] "
+     "schema has to name another one; where it is, what to type stands under \"rights\""},
+};
+
+static void schema_facts(struct check *c)
+{
+    struct err e = {0};
+    SCOPED(db_names_free) struct db_names found = {0};
+    check_select(c, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?", c->cfg->schema,
+                 &found, &e);
+    check_error(c, "schema", &e);
+    check_fact(c, "schema_there", found.count > 0);
+    check_fact(c, "schema_seen", c->grants_known && check_may(c, "SELECT"));
+}
+
+void check_privileges(struct check *c)
+{
+    struct err e = {0};
+    unsigned unknown = 0;
+    c->grants_known = db_grants(c->db, &c->grants, &unknown, &e) == 0;
+    if (!c->grants_known)
+        err_step(&e, "cannot be read (SHOW GRANTS)");
+    check_error(c, "grants", &e);
+    check_number(c, "grants_unknown", unknown);
+    CHECK_RULES(c, reading);
+    schema_facts(c);
+    CHECK_RULES(c, schema);
+    if (!c->grants_known)
+        return;
+    missing_facts(c);
+    CHECK_RULES(c, needs);
+    trigger_facts(c);
+    if (!check_is(c, "missing_here"))
+        CHECK_RULES(c, triggers);
+    CHECK_RULES(c, extras);
+    excess_facts(c);
+    CHECK_RULES(c, excesses);
+    check_roles(c);
+}

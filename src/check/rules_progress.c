@@ -1,0 +1,209 @@
+/* --check: players' progress: the local store, and the central one that it is written back to. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/file.h"
+#include "check/rule.h"
+#include "mysql/packet_limit.h"
+#include "progress/central.h"
+#include "sql/literal.h"
+
+static const struct check_rule local[] = {
+    {"local store", "local_error", CHECK_FAIL, "{local_error}", "{local_hint}"},
+    {"local store", "other_engine", CHECK_FAIL,
+     "wk_progress is ENGINE={local_engine}, [progress] engine is another",
+     "worldkeeper --init says what to do"},
+    {"local store", "!local_put", CHECK_FAIL,
+     "routines wk_put and wk_close are not there, or this account may not see them",
+     "worldkeeper --init makes them", true},
+    {"local store", "local_stolen", CHECK_WARN,
+     "{local_stolen:count} blob{local_stolen:+} in wk_stolen that may no longer be sent",
+     "SELECT blob_key, lock_key, seq, why FROM wk_stolen; then DELETE those that are dealt with",
+     true},
+    {"local store", "local_full", CHECK_WARN,
+     "wk_progress takes {local_size:size} of the {local_room:size} that a MEMORY table may take "
+     "here: when it is full, saves fail",
+     "a larger max_heap_table_size and ALTER TABLE wk_progress ENGINE=MEMORY; or [progress] engine "
+     "= innodb",
+     true},
+    {"local store", "!found local_memory", CHECK_OK,
+     "wk_progress takes {local_row:size} for each blob, however short, and none above "
+     "{local_most:size}; {local_fit:count} fit in",
+     "where all blobs are shorter, more fit in with ALTER TABLE wk_progress MODIFY `blob` "
+     "VARBINARY(…) NOT NULL, and the same for wk_stolen"},
+    {"local store", "!found", CHECK_OK, "ENGINE={local_engine}"},
+};
+
+static const struct check_rule central[] = {
+    {"central store", "central_error", CHECK_FAIL, "{central_error}", "{central_hint}"},
+    {"central store", "central_missing", CHECK_FAIL,
+     "routines that are not there, are of another version, or that this account may not call: "
+     "{central_missing}",
+     "worldkeeper --sql=progress-central prints them, and the GRANT"},
+    {"central store", "central_broken", CHECK_FAIL, "{central_broken}",
+     "worldkeeper --sql=progress-central prints its schema, which may be applied again", true},
+    {"central store", "central_dirty", CHECK_FAIL,
+     "sessions there begin with READ UNCOMMITTED: decisions could rest on uncommitted rows",
+     "SET GLOBAL TRANSACTION ISOLATION LEVEL REPEATABLE READ, and the same in the server's config "
+     "file",
+     true},
+    {"central store", "central_writes", CHECK_WARN,
+     "this account may write tables without the routines ({central_writes}): a mistake of a game "
+     "server can overwrite what belongs to another",
+     "revoke it: EXECUTE is all that is needed", true},
+    {"central store", "packet_small", CHECK_FAIL,
+     "the largest blob has {largest:size}, max_allowed_packet there is {central_packet:size}: it "
+     "cannot be sent",
+     "SET GLOBAL max_allowed_packet there, and in the server's config file", true},
+    {"central store", "central_clock_off", CHECK_NOTE,
+     "its clock and ours differ by {central_clock_off:time}: takeovers go by its clock alone", NULL,
+     true},
+    {"central store", "!found", CHECK_OK,
+     "{central_version}, {central_latency} ms away; lock_id {progress.lock_id}"},
+};
+
+static char *one(struct db *db, const char *sql)
+{
+    struct err ignored;
+    char *s = db_one(db, sql, &ignored);
+    return s ? s : xstrdup("");
+}
+
+static int64_t number(struct db *db, const char *sql)
+{
+    SCOPED(xfree) char *s = one(db, sql);
+    return strtoll(s, NULL, 10);
+}
+
+/* ---- the local store ---- */
+
+static void local_facts(struct check *c, struct db *db, struct err *e)
+{
+    bool innodb = c->cfg->progress.innodb;
+    SCOPED(db_tables_free) struct db_tables list = {0};
+    if (db_table_named(db, c->cfg->schema, "wk_progress", &list, e) < 0 || list.count == 0)
+        return;
+    const struct db_table *t = list.list;
+    int64_t row = (int64_t)t->row_length, room = (int64_t)t->max_data_length;
+    check_word(c, "local_engine", "%s", t->engine);
+    check_fact(c, "local_memory", !innodb);
+    check_fact(c, "other_engine", strcasecmp(t->engine, innodb ? "InnoDB" : "MEMORY") != 0);
+    check_number(c, "local_row", row);
+    check_number(c, "local_fit", row > 0 ? room / row : 0);
+    check_fact(c, "local_full", check_table_size(c, t, "local_size", "local_room"));
+    check_number(c, "local_most",
+                 number(db, "SELECT CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS WHERE "
+                            "TABLE_SCHEMA=DATABASE() AND TABLE_NAME='wk_progress' AND "
+                            "COLUMN_NAME='blob'"));
+    check_number(c, "local_stolen", number(db, "SELECT COUNT(*) FROM wk_stolen"));
+    check_number(c, "largest", number(db, "SELECT MAX(LENGTH(`blob`)) FROM wk_progress"));
+    check_fact(c, "local_put",
+               number(db,
+                      "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
+                      "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME IN ('wk_put','wk_close')") == 2);
+}
+
+static void check_local(struct check *c)
+{
+    struct err e = {0};
+    SCOPED(buf_free) struct buf use = {0};
+    buf_adds(&use, "USE ");
+    sql_ident(&use, c->cfg->schema);
+    if (db_exec(c->db, use.p, &e) == 0 && local_exists(c->db, c->cfg->schema, &e) == 0)
+        local_facts(c, c->db, &e);
+    check_error(c, "local", &e);
+    CHECK_RULES(c, local);
+}
+
+/* ---- the central one ---- */
+
+static void missing_routines(struct check *c, struct db *db)
+{
+    static const char *const names[] = {"wk_acquire",   "wk_load",      "wk_save",
+                                        "wk_save_many", "wk_send_open", "wk_send",
+                                        "wk_release",   "wk_beat",      "wk_locks"};
+    SCOPED(buf_free) struct buf missing = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct err ignored;
+        char *n = db_one_with(db,
+                              "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
+                              "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME=?",
+                              DB_ARGS(names[i]), &ignored);
+        if (!n || strcmp(n, "1") != 0)
+            buf_printf(&missing, "%s%s", missing.len ? ", " : "", names[i]);
+        free(n);
+    }
+    check_word(c, "central_missing", "%s", missing.len ? missing.p : "");
+}
+
+/* What it may do on the tables themselves. */
+static void writes(struct check *c, struct db *db)
+{
+    static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "ALTER", "DROP"};
+    SCOPED(grants_free) struct grants g = {0};
+    SCOPED(buf_free) struct buf list = {0};
+    struct err ignored;
+    unsigned unknown;
+    if (db_grants(db, &g, &unknown, &ignored) == 0)
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (grants_have(&g, c->cfg->progress.schema, words[i]))
+                buf_printf(&list, "%s%s", list.len ? ", " : "", words[i]);
+    check_word(c, "central_writes", "%s", list.len ? list.p : "");
+}
+
+static void central_facts(struct check *c, struct db *db)
+{
+    struct err e = {0};
+    struct server_id id;
+    mono_t began = clock_mono();
+    if (central_beat(db, c->cfg->progress.lock_id, &e) == 0) {
+        json_t *locks = json_array();
+        central_locks(db, locks, &e);
+        json_decref(locks);
+    }
+    check_word(c, "central_latency", "%lld", (long long)mono_since(clock_mono(), began) / 2);
+    check_word(c, "central_broken", "%s", e.text);
+    if (db_server_id(db, &id, &e) == 0) {
+        int64_t off = id.ahead_ms < 0 ? -id.ahead_ms : id.ahead_ms;
+        check_number(c, "central_clock_off", off > 60000 ? off : 0);
+        check_word(c, "central_version", "%s", id.version);
+    }
+    char *isolation =
+        one(db, db_is_mariadb(db) ? "SELECT @@tx_isolation" : "SELECT @@transaction_isolation");
+    check_fact(c, "central_dirty", strcmp(isolation, "READ-UNCOMMITTED") == 0);
+    free(isolation);
+    int64_t packet = number(db, "SELECT @@max_allowed_packet");
+    check_number(c, "central_packet", packet);
+    check_fact(c, "packet_small", check_value(c, "largest") + DB_PACKET_SPARE > packet);
+    writes(c, db);
+}
+
+static void check_central(struct check *c)
+{
+    const struct config_progress *p = &c->cfg->progress;
+    struct buf password = {0};
+    struct err e = {0};
+    struct db *db = NULL;
+    if (!p->server.password_file || file_read_secret(p->server.password_file, &password, &e) == 0)
+        db = central_open(p, password.p, &e);
+    buf_free(&password);
+    check_error(c, "central", &e);
+    check_word(c, "central_missing", "%s", "");
+    check_word(c, "central_broken", "%s", "");
+    if (db) {
+        missing_routines(c, db);
+        if (!check_is(c, "central_missing"))
+            central_facts(c, db);
+    }
+    CHECK_RULES(c, central);
+    db_close(db);
+}
+
+void check_progress(struct check *c)
+{
+    if (!c->cfg->progress.lock_id)
+        return;
+    check_local(c);
+    check_central(c);
+}

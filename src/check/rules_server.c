@@ -1,0 +1,618 @@
+/* --check: connection, version, TLS, account, sizes, binary log, settings, clock, replication. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "check/rule.h"
+#include "base/memory.h"
+#include "binlog/stream.h"
+#include "mysql/answer.h"
+#include "mysql/galera.h"
+#include "mysql/packet_limit.h"
+#include "mysql/server.h"
+#include "sql/literal.h"
+
+/* ---- connection, version, encryption, account ---- */
+
+#define CONNECTED "{vendor} {short_version} on {server} ({where}), {latency} ms there and back"
+#define ANYBODY "while the server is down any user of this machine can answer in its place"
+#define NO_TLS "none: rows and logins cross the network for everybody to read "
+
+static const struct check_rule login[] = {
+    {"connection", "connect_error mysql.port=33060 !mysql.socket", CHECK_FAIL, "{connect_error}",
+     "33060 is the port of MySQL's X protocol; the one of the classic protocol is 3306 when "
+     "nothing else is said"},
+    {"connection", "connect_error certificate", CHECK_FAIL, "{connect_error}",
+     "the server's certificate must name {mysql.host} (ssl_cert and ssl_key; one that a server "
+     "makes for itself names no host), by an authority that [mysql] tls_ca names; tls = required "
+     "encrypts without knowing who answers"},
+    {"connection", "connect_error unreachable", CHECK_FAIL, "{connect_error}",
+     "is the server running, and is it at {where} ([mysql] in the config)?"},
+    {"connection", "connect_error", CHECK_FAIL, "{connect_error}", "{connect_hint}"},
+    {"connection", "slow", CHECK_WARN, CONNECTED ": near [probe] timeout"},
+    {"connection", NULL, CHECK_OK, CONNECTED},
+};
+
+static const struct check_rule session[] = {
+    {"version", "tested", CHECK_OK, "{vendor} {version}: worldkeeper is tested with this version"},
+    {"version", "old", CHECK_WARN,
+     "{vendor} {version}: too old: worldkeeper knows {vendor} from {known_from} on",
+     "upgrade the server; --drill shows whether dumps and restores work with it"},
+    {"version", NULL, CHECK_NOTE,
+     "{vendor} {version}: not tested with worldkeeper: {vendor} {tested_with} is"},
+
+    {"encryption", "tls mysql.tls=verify", CHECK_OK, "{tls}, certificate checked"},
+    {"encryption", "mysql.socket tls", CHECK_OK, "{tls}"},
+    {"encryption", "mysql.socket", CHECK_OK, "none, and none is needed: the server's socket"},
+    {"encryption", "tls !local", CHECK_NOTE,
+     "{tls}, but the server's certificate is not looked at: whoever answers in its place gets all",
+     "[mysql] tls = verify, with tls_ca for an authority of your own"},
+    {"encryption", "tls", CHECK_NOTE,
+     "{tls}, but the server's certificate is not looked at: " ANYBODY,
+     "[mysql] socket, or tls = verify"},
+    {"encryption", "local", CHECK_NOTE, "none, and nothing leaves this machine, but " ANYBODY,
+     "[mysql] socket, or tls = verify"},
+    {"encryption", "mysql.tls=off tls_offered", CHECK_WARN, NO_TLS "([mysql] tls = off)",
+     "[mysql] tls = verify"},
+    {"encryption", "tls_offered", CHECK_WARN, NO_TLS "(the server offers TLS)",
+     "[mysql] tls = verify"},
+    {"encryption", NULL, CHECK_WARN, NO_TLS "(the server offers no TLS)",
+     "give the server a certificate (ssl_cert, ssl_key), then [mysql] tls = verify"},
+
+    {"account", "anonymous", CHECK_FAIL,
+     "the server has no account {wanted} and took us for {account}, which has no name and is "
+     "anybody's",
+     "CREATE USER {wanted} {login}"},
+    {"account", "everywhere local", CHECK_NOTE, "{account}: it may log in from every host",
+     "an account for this machine only is safer: 'NAME'@'localhost'", true},
+    {"account", "!found", CHECK_OK, "{account}", NULL, true},
+    {"account", "0<most_sessions most_sessions<5", CHECK_WARN,
+     "at most {most_sessions} connections at a time; probe, dump and restore take up to 4",
+     "ALTER USER {account} WITH MAX_USER_CONNECTIONS 0;"},
+};
+
+/* Versions as 100 * major + minor: `tested` is the one that all tests run on, `known` the oldest
+ * with the same syntax for statements and privileges. */
+void check_version(struct check *c)
+{
+    static const struct {
+        const char *vendor, *tested, *known;
+        int tested_number, known_number;
+    } servers[] = {
+        {"MySQL", "9.7", "8.4", 907, 804},
+        {"MariaDB", "10.11", "10.11", 1011, 1011},
+    };
+    int major = 0, minor = 0, known = sscanf(c->server.version, "%d.%d", &major, &minor) == 2;
+    int number = known ? 100 * major + minor : INT_MAX;
+    check_word(c, "vendor", "%s", servers[c->mariadb].vendor);
+    check_word(c, "version", "%s", c->server.version);
+    check_word(c, "known_from", "%s", servers[c->mariadb].known);
+    check_word(c, "tested_with", "%s", servers[c->mariadb].tested);
+    check_fact(c, "tested", number == servers[c->mariadb].tested_number);
+    check_fact(c, "old", number < servers[c->mariadb].known_number);
+    /* "10.11.19-MariaDB-…" is shown after the vendor's name */
+    check_word(c, "short_version", "%.*s", (int)strcspn(c->server.version, "-"), c->server.version);
+}
+
+/* If no account has our name, the server may log us in as the anonymous account; a GRANT to that
+ * one would be a GRANT to everybody. {login} is the clause for an account of ours: over a socket
+ * without a password for {user} of this system, which in MariaDB must have the account's name. */
+static void account_facts(struct check *c)
+{
+    const struct config_mysql *m = &c->cfg->mysql;
+    const char *user = check_text(c, "user"), *at = strrchr(c->account.name, '@');
+    bool same = strcmp(user, m->user) == 0;
+    SCOPED(xfree) char *wanted = xasprintf("%s%s", m->user, c->account.name);
+    SCOPED(buf_free) struct buf b = {0};
+    db_account_quote(&b, wanted);
+    check_word(c, "wanted", "%s", b.p);
+    buf_clear(&b);
+    db_account_quote(&b, c->account.name);
+    check_word(c, "account", "%s", b.p);
+    check_fact(c, "anonymous", c->account.name[0] == '@');
+    check_fact(c, "everywhere", at && strcmp(at, "@%") == 0);
+    check_number(c, "most_sessions", c->account.max_connections);
+    check_word(c, "tls", "%s", c->account.tls);
+    if (!m->socket || m->password_file)
+        check_word(c, "login",
+                   "IDENTIFIED BY '…'; with the password that is in [mysql] password_file");
+    else if (!c->mariadb)
+        check_word(c, "login", "IDENTIFIED WITH auth_socket%s%s%s;", same ? "" : " AS '",
+                   same ? "" : user, same ? "" : "'");
+    else
+        check_word(c, "login", "%s",
+                   same ? "IDENTIFIED VIA unix_socket;"
+                        : "IDENTIFIED BY '…'; with that password in a file that [mysql] "
+                          "password_file names");
+}
+
+/* Round trip of one statement, the fastest of three, in milliseconds; negative: it failed. */
+static double latency(struct db *db, struct err *e)
+{
+    double best = -1;
+    for (int i = 0; i < 3; i++) {
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        if (db_exec(db, "DO 1", e) < 0)
+            return -1;
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        double ms =
+            (double)(to.tv_sec - from.tv_sec) * 1000.0 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+        best = best < 0 || ms < best ? ms : best;
+    }
+    return best;
+}
+
+/* Connects and gathers what every other part needs: identity, account, kind of node. */
+static int open_session(struct check *c, const char *password, struct err *e)
+{
+    const struct config_mysql *m = &c->cfg->mysql;
+    struct db_params p = db_params_of(m);
+    p.password = m->password_file ? password : NULL;
+    p.bulk = true;
+    double ms = -1;
+    c->db = db_open(&p, e);
+    if (!c->db || db_server_id(c->db, &c->server, e) < 0 || db_account(c->db, &c->account, e) < 0 ||
+        (ms = latency(c->db, e)) < 0)
+        return -1;
+    c->mariadb = db_is_mariadb(c->db);
+    check_fact(c, "mariadb", c->mariadb);
+    check_word(c, "server", "%s", c->server.hostname);
+    check_word(c, "latency", "%.2f", ms);
+    check_fact(c, "slow", ms * 4 > (double)c->cfg->probe_timeout);
+    /* Newer MySQL has no have_ssl and always offers TLS. */
+    const char *ssl = check_text(c, "@have_ssl");
+    check_fact(c, "tls_offered", !ssl[0] || strcasecmp(ssl, "YES") == 0);
+    check_version(c);
+    account_facts(c);
+    struct galera g = {0};
+    struct err why = {0};
+    check_fact(c, "node", galera_look(c->db, &g, &why) > 0);
+    check_error(c, "galera", &why);
+    check_word(c, "node_name", "%s", g.node);
+    check_word(c, "node_status", "%s", g.status);
+    return 0;
+}
+
+void check_connect(struct check *c, const char *password)
+{
+    const struct config_mysql *m = &c->cfg->mysql;
+    struct err e = {0};
+    check_fact(c, "local",
+               m->socket || strcmp(m->host, "localhost") == 0 || text_starts(m->host, "127.") ||
+                   strcmp(m->host, "::1") == 0);
+    if (m->socket)
+        check_word(c, "where", "socket %s", m->socket);
+    else
+        check_word(c, "where", "%s port %u", m->host, m->port);
+    int rc = open_session(c, password, &e);
+    check_error(c, "connect", &e);
+    check_fact(c, "certificate", e.num == 2026 && m->tls == TLS_VERIFY); /* TLS handshake failed */
+    check_fact(c, "unreachable", e.cls == ERR_UNREACHABLE && !e.hint[0]);
+    CHECK_RULES(c, login);
+    if (rc == 0)
+        CHECK_RULES(c, session);
+    /* The anonymous account's privileges would say nothing about ours. */
+    if (rc < 0 || check_is(c, "anonymous")) {
+        db_close(c->db);
+        c->db = NULL;
+    }
+}
+
+/* ---- sizes ---- */
+
+#define NEAR_LIMIT_PERCENT 80
+
+static uint64_t total_size(const struct db_table *t)
+{
+    return t->data_length + t->index_length;
+}
+
+/* Sets {name}: the table, and the number of others; and {name_size}. */
+static void name_table(struct check *c, const char *name, const char *size_name, uint64_t size,
+                       const struct db_table *t, unsigned count)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    sql_ident(&b, t->name);
+    if (count > 1)
+        buf_printf(&b, " (and %u more)", count - 1);
+    check_word(c, name, "%s", b.p);
+    check_number(c, size_name, (int64_t)size);
+}
+
+static void heap_facts(struct check *c)
+{
+    const struct db_table *full = NULL, *large = NULL, *largest = NULL;
+    unsigned full_count = 0, large_count = 0;
+    int64_t limit = check_value(c, "@max_heap_table_size");
+    uint64_t most = limit > 0 ? (uint64_t)limit : 0, wanted = 16u << 20;
+    for (size_t i = 0; i < c->tables.count; i++) {
+        const struct db_table *t = &c->tables.list[i];
+        if (!t->memory)
+            continue;
+        if (!largest || total_size(t) > total_size(largest))
+            largest = t;
+        if (total_size(t) > most && large_count++ == 0)
+            large = t;
+        if (t->max_data_length && t->data_length / NEAR_LIMIT_PERCENT >= t->max_data_length / 100 &&
+            full_count++ == 0)
+            full = t;
+    }
+    /* The limit to recommend: a power of two with room for the largest table to double. */
+    while (largest && wanted < 2 * total_size(largest))
+        wanted *= 2;
+    check_number(c, "wanted_size", (int64_t)wanted);
+    if (largest)
+        name_table(c, "largest", "largest_size", total_size(largest), largest, 1);
+    if (large)
+        name_table(c, "large", "large_size", total_size(large), large, large_count);
+    if (full) {
+        SCOPED(buf_free) struct buf b = {0};
+        name_table(c, "full", "full_size", full->data_length, full, full_count);
+        check_number(c, "full_most", (int64_t)full->max_data_length);
+        sql_ident2(&b, c->cfg->schema, full->name);
+        check_word(c, "full_name", "%s", b.p);
+    }
+}
+
+static void memory_facts(struct check *c)
+{
+    int64_t available = check_is(c, "local") ? memory_available() : -1;
+    if (available >= 0)
+        check_number(c, "available", available);
+    check_number(c, "memory_data", (int64_t)c->memory_data);
+    check_number(c, "memory_wanted", (int64_t)(c->memory_data + c->memory_data / 10));
+}
+
+/* ---- journal ---- */
+
+#define WRITTEN_EACH_SECOND                                                                        \
+    "SELECT (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME="     \
+    "'BINLOG_BYTES_WRITTEN')/GREATEST(1,(SELECT VARIABLE_VALUE FROM "                              \
+    "information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME='UPTIME'))"
+
+/* With a binary log, MySQL and MariaDB let only SUPER move triggers or create functions, unless
+ * log_bin_trust_function_creators is on. Would turning the log on make the next restore fail
+ * (1419)? */
+static bool log_would_forbid(struct check *c)
+{
+    SCOPED(db_names_free) struct db_names functions = {0};
+    if (check_value(c, "@log_bin") != 0 || check_may_globally(c, "SUPER") ||
+        check_value(c, "@log_bin_trust_function_creators") != 0)
+        return false;
+    return c->triggers.count > 0 || !check_routines_readable(c) ||
+           (db_names(c->db, c->cfg->schema, DEFINITION_FUNCTION, &functions, NULL) == 0 &&
+            functions.count > 0);
+}
+
+/* Does the server purge its log before the next dump is stored? Not needed with segments. The hint
+ * asks for twice the interval of dumps: a dump takes time, and one may fail. */
+static void log_age_facts(struct check *c)
+{
+    double apart = (double)c->cfg->dump_interval / 1000, held = 0; /* seconds */
+    int64_t wanted = 0;
+    int64_t seconds = check_value(c, "@binlog_expire_logs_seconds");
+    int64_t most = check_value(c, "@max_binlog_total_size");
+    const char *setting = "binlog_expire_logs_seconds";
+    if (c->cfg->journal == JOURNAL_FOLLOW)
+        return;
+    if (seconds > 0 && seconds < c->cfg->dump_interval / 1000 &&
+        check_value(c, "@binlog_expire_logs_auto_purge") != 0) {
+        held = (double)seconds;
+        wanted = 2 * c->cfg->dump_interval / 1000;
+    } else if (most > 0) {
+        char *rate = db_one(c->db, WRITTEN_EACH_SECOND, NULL);
+        double each_second = rate ? strtod(rate, NULL) : 0;
+        free(rate);
+        setting = "max_binlog_total_size";
+        if (each_second * apart > (double)most) {
+            held = (double)most / each_second;
+            wanted = ((int64_t)(2 * each_second * apart) / (1 << 20) + 1) << 20;
+        }
+    }
+    check_word(c, "log_setting", "%s", setting);
+    check_number(c, "log_wanted", wanted);
+    check_number(c, "log_held", (int64_t)(held * 1000));
+}
+
+static void journal_facts(struct check *c)
+{
+    SCOPED(binlog_prerequisites_free) struct binlog_prerequisites a = {0};
+    struct err e = {0};
+    if (c->cfg->journal == JOURNAL_OFF)
+        return;
+    binlog_prerequisites(c->db, c->cfg->schema, &a, &e);
+    check_error(c, "journal", &e);
+    check_word(c, "no_log", "%s", a.reason ? a.reason : "");
+    if (a.reason)
+        check_word(c, "log_hint", "%s%s", a.hint ? a.hint : "see worldkeeper(8), [journal]",
+                   log_would_forbid(c)
+                       ? "; and log_bin_trust_function_creators = ON beside it, without which no "
+                         "restore could move this world's triggers or make its functions (1419)"
+                       : "");
+    log_age_facts(c);
+}
+
+/* ---- settings, clock ---- */
+
+/* A row of a MEMORY table has at most 64 KiB; twice that if every byte is escaped. */
+#define PACKET_WANTED "262144"
+#define LONG_ROWS                                                                                  \
+    "SELECT DISTINCT TABLE_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE IN "               \
+    "('longtext','longblob','mediumtext','mediumblob','json') AND TABLE_SCHEMA=?"
+#define CLOCK_LIMIT "2000" /* ms: certain even with the largest error */
+#define EPOCH_2024 1704067200000
+
+static void setting_facts(struct check *c)
+{
+    const char *enforced = check_text(c, "@enforce_storage_engine");
+    const char *disabled = check_text(c, "@disabled_storage_engines");
+    int64_t packet = check_value(c, "@max_allowed_packet");
+    struct err way_out = {0};
+    SCOPED(xfree) char *limit = db_one(c->db, "SELECT @@session.max_statement_time", NULL);
+    check_fact(c, "may_write",
+               check_may_globally(c, "SUPER") ||
+                   check_may_globally(c, c->mariadb ? "READ_ONLY ADMIN" : "CONNECTION_ADMIN"));
+    check_word(c, "statement_limit", "%g", limit ? strtod(limit, NULL) : 0);
+    check_word(c, "enforced", "%s", strcasecmp(enforced, "MEMORY") == 0 ? "" : enforced);
+    check_word(c, "disabled", "%s", strcasestr(disabled, "MEMORY") ? disabled : "");
+    if (packet < (int64_t)DB_PACKET_LARGEST)
+        db_packet_hint(&way_out, packet < strtoll(PACKET_WANTED, NULL, 10) ? 0 : DB_PACKET_UNKNOWN);
+    check_word(c, "packet_hint", "%s", way_out.hint);
+    /* With sql_require_primary_key on, which a session turns off if the account may, copies get a
+     * key of their own, but the world's tables are created as they are. */
+    for (size_t i = c->tables.count; i-- > 0;) {
+        const struct db_table *t = &c->tables.list[i];
+        if (t->has_key || (!t->memory && !c->cfg->restore_all))
+            continue;
+        check_fact(c, "no_key", true);
+        check_word(c, "keyless", "%s", t->name);
+    }
+}
+
+static void clock_facts(struct check *c)
+{
+    struct err e = {0};
+    char t[TEXT_SHORT];
+    wall_t before = clock_wall();
+    SCOPED(xfree) char *v = db_one(c->db, "SELECT UNIX_TIMESTAMP(NOW(6))", &e);
+    wall_t after = clock_wall();
+    check_word(c, "now", "%s", text_utc(after, t));
+    check_fact(c, "clock_unset", after.ms < EPOCH_2024);
+    if (!v && e.cls == ERR_NONE)
+        err_set(&e, ERR_QUERY, 0, "the server does not report its time");
+    else if (v && answer_wrong('s', v, strlen(v)))
+        db_invalid(c->db, &e, "its time is no time in seconds");
+    check_error(c, "clock", &e);
+    if (v && e.cls == ERR_NONE) {
+        /* The server read its clock at any time between ours: assume the middle. */
+        int64_t error = (after.ms - before.ms) / 2;
+        int64_t ahead = (int64_t)(strtod(v, NULL) * 1000.0) - (before.ms + error);
+        check_number(c, "clock_off", ahead < 0 ? -ahead : ahead);
+        check_number(c, "clock_least", (ahead < 0 ? -ahead : ahead) - error);
+        check_word(c, "way", "%s", ahead > 0 ? "ahead of" : "behind");
+    }
+}
+
+#define MEMORY "a dump needs up to {memory_data:size} more in the server for its copy"
+#define NO_JOURNAL "none, so what is played after the last dump is lost with the server: {no_log}"
+
+static const struct check_rule server[] = {
+    {"table size", "full", CHECK_WARN,
+     "{full} is 80 % full or more: {full_size:size} of {full_most:size}; after that the game's "
+     "INSERTs fail (1114)",
+     "SET SESSION max_heap_table_size={wanted_size}; ALTER TABLE {full_name} ENGINE=MEMORY; and "
+     "raise the server's",
+     true},
+    {"table size", "large", CHECK_WARN,
+     "{large} takes {large_size:size}, the server's max_heap_table_size is "
+     "{@max_heap_table_size:size}. A restore makes room of its own for it, but after a restart the "
+     "empty table, and after a TRUNCATE or ALTER the table, has the server's limit",
+     "SET GLOBAL max_heap_table_size={wanted_size}, and the same in the server's config file"},
+    {"table size", "largest", CHECK_OK,
+     "max_heap_table_size is {@max_heap_table_size:size}; the largest table, {largest}, takes "
+     "{largest_size:size}"},
+
+    {"memory", "memory_data !dump.method=lock !available", CHECK_NOTE,
+     MEMORY "; how much that machine has cannot be seen from here"},
+    {"memory", "memory_data !dump.method=lock available<memory_wanted", CHECK_WARN,
+     MEMORY ", {available:size} is available",
+     "[dump] method = lock needs none, but writers wait for the whole dump"},
+    {"memory", "memory_data !dump.method=lock", CHECK_OK, MEMORY ", {available:size} is available"},
+
+    {"packet size", "@max_allowed_packet @max_allowed_packet<" PACKET_WANTED, CHECK_WARN,
+     "max_allowed_packet is {@max_allowed_packet:size}; a row of a MEMORY table may need twice 64 "
+     "KiB as SQL",
+     "{packet_hint}"},
+    {"packet size", "@max_allowed_packet dump.engines=all", CHECK_NOTE,
+     "max_allowed_packet is {@max_allowed_packet:size}; a longer row in {names} would make dumps "
+     "fail",
+     "{packet_hint}", false, LONG_ROWS},
+    {"packet size", "@max_allowed_packet", CHECK_OK,
+     "max_allowed_packet is {@max_allowed_packet:size}"},
+
+    {"journal", "journal.mode=off", CHECK_WARN,
+     "[journal] mode = off: a restore brings back the dump and nothing newer",
+     "[journal] mode = auto"},
+    {"journal", "journal_error", CHECK_WARN, "cannot be asked for: {journal_error}"},
+    {"journal", "no_log !journal.mode=auto", CHECK_FAIL, NO_JOURNAL, "{log_hint}"},
+    {"journal", "no_log", CHECK_WARN, NO_JOURNAL, "{log_hint}"},
+    {"journal", "durable_tables dump.engines=all restore.scope=all", CHECK_WARN,
+     "left out of restores, which bring durable tables back too, whose changes are not followed: "
+     "what is played after the last dump is lost with the server",
+     "[restore] scope = lost; --restore --into SCHEMA brings durable tables back"},
+    {"journal", "log_held", CHECK_WARN,
+     "the server deletes its log after about {log_held:time} ({log_setting}), and dumps are "
+     "{dump.interval:time} apart: a loss by then costs what was played since the last dump",
+     "{log_setting} = {log_wanted} under [mysqld] in the server's my.cnf, and SET GLOBAL "
+     "{log_setting}={log_wanted};"},
+    {"journal", "@max_binlog_stmt_cache_size<1000000000000000000", CHECK_WARN,
+     "max_binlog_stmt_cache_size is {@max_binlog_stmt_cache_size:size}: a statement that changes "
+     "more than that fails, and what it had changed by then is not in the log, nor may be what "
+     "comes after it",
+     "max_binlog_stmt_cache_size taken out of [mysqld] in the server's my.cnf, and SET GLOBAL "
+     "max_binlog_stmt_cache_size=18446744073709547520;"},
+    {"journal", NULL, CHECK_OK,
+     "the server's binary log holds each changed row: a restore brings back all that was "
+     "acknowledged"},
+
+    {"settings", "@super_read_only", CHECK_FAIL,
+     "super_read_only is on: nothing can be restored on this server",
+     "name the server that takes writes, or SET GLOBAL super_read_only=OFF", true},
+    {"settings", "@read_only !@super_read_only !may_write", CHECK_FAIL,
+     "read_only is on: nothing can be restored on this server",
+     "name the server that takes writes, or SET GLOBAL read_only=OFF", true},
+    {"settings", "@read_only !@super_read_only may_write", CHECK_NOTE,
+     "read_only is on; this account may write all the same", NULL, true},
+    {"settings", "statement_limit", CHECK_WARN,
+     "max_statement_time = {statement_limit}: a statement over a large table is cut off after so "
+     "many seconds, and the dump or restore with it",
+     "ALTER USER {account} WITH MAX_STATEMENT_TIME 0;", true},
+    {"settings", "@init_file", CHECK_NOTE,
+     "init_file = {@init_file}: rows that it puts into MEMORY tables at a start are in the "
+     "restore's way and go to a conflict file",
+     NULL, true},
+    {"settings", "enforced", CHECK_FAIL,
+     "enforce_storage_engine = {enforced}: no MEMORY table can be made",
+     "SET GLOBAL enforce_storage_engine=NULL", true},
+    {"settings", "disabled", CHECK_FAIL,
+     "disabled_storage_engines = {disabled}: no MEMORY table can be made",
+     "take MEMORY out of it in the server's option file, and restart the server", true},
+    {"settings", "@session.sql_require_primary_key no_key", CHECK_FAIL,
+     "sql_require_primary_key is on, and table {keyless} has no key: a restore could not make it",
+     "GRANT SESSION_VARIABLES_ADMIN ON *.* TO {account}; or give that table a primary key", true},
+    {"settings", "@session.sql_require_primary_key !no_key", CHECK_NOTE,
+     "sql_require_primary_key is on: the copies that a dump reads from get a key, and writers wait "
+     "two or three times as long for them",
+     "GRANT SESSION_VARIABLES_ADMIN ON *.* TO {account};", true},
+    {"settings", "@offline_mode", CHECK_WARN,
+     "offline_mode is on: only administrators get in, so no game runs",
+     "SET GLOBAL offline_mode=OFF", true},
+    {"settings", "!found", CHECK_OK, "nothing in the server's is in the way of dumps and restores"},
+
+    {"clock", "clock_unset", CHECK_WARN,
+     "it says {now} here: names and ages of dumps will mislead people", "timedatectl set-ntp true"},
+    {"clock", "clock_error", CHECK_WARN, "{clock_error}", "{clock_hint}"},
+    {"clock", CLOCK_LIMIT "<clock_least", CHECK_WARN, "the server's is {clock_off:time} {way} ours",
+     "restores go by numbers, not by time, but ages shown to people will be wrong; set the clocks "
+     "(NTP)"},
+    {"clock", NULL, CHECK_OK, "the server's and ours agree"},
+};
+
+void check_server(struct check *c)
+{
+    heap_facts(c);
+    memory_facts(c);
+    journal_facts(c);
+    setting_facts(c);
+    clock_facts(c);
+    CHECK_RULES(c, server);
+}
+
+/* ---- replication ---- */
+
+/* {opening}: a query whose result is a file for init_file: it opens each MEMORY table at the
+ * server's start, unlogged and before other sessions. That keeps the server's own TRUNCATE out of
+ * MariaDB's log; MySQL writes it in any case. */
+static void replica_facts(struct check *c)
+{
+    SCOPED(buf_free) struct buf opening = {0};
+    struct err ignored;
+    int count = replicas_connected(c->db);
+    if (count > 0)
+        check_word(c, "replicas", "%d %s", count, count == 1 ? "is" : "are");
+    buf_adds(&opening,
+             "SELECT 'SET sql_log_bin=0;' UNION ALL SELECT CONCAT('SELECT 1 FROM "
+             "`',REPLACE(TABLE_SCHEMA,'`','``'),'`.`',REPLACE(TABLE_NAME,'`','``'),'` LIMIT 0;') "
+             "FROM information_schema.TABLES WHERE ENGINE='MEMORY' AND TABLE_SCHEMA=");
+    sql_string(&opening, c->cfg->schema, strlen(c->cfg->schema));
+    check_word(c, "opening", "%s", opening.p);
+    check_fact(c, "fed", replicas_fed(c->db, &ignored) > 0);
+}
+
+#define OPENED                                                                                     \
+    "{replicas} connected. After a restart of this server they keep the rows of each MEMORY "      \
+    "table "                                                                                       \
+    "that {@init_file} opens with sql_log_bin=0, and are emptied of others; "
+#define EMPTIED                                                                                    \
+    "{replicas} connected. A restart of this server empties the MEMORY tables there, too: it "     \
+    "logs a "                                                                                      \
+    "TRUNCATE of each as soon as that is opened. "
+#define REFILLED EMPTIED "A restore is logged and fills them again"
+#define STOPPED                                                                                    \
+    EMPTIED "A restore is not logged ([restore] binlog = no): the next UPDATE or DELETE of a row " \
+            "that they lack stops them (error 1032)"
+#define OPENING                                                                                    \
+    "where replicas shall keep their rows: mariadb -N -B -r -e {opening:shell} > "                 \
+    "/etc/mysql/{world.name}-open.sql, again after each CREATE TABLE, and init_file = "            \
+    "/etc/mysql/{world.name}-open.sql under [mysqld] in the server's my.cnf"
+#define GROUP                                                                                      \
+    " MySQL Group Replication refuses each change of a MEMORY table (error 3098), the game's "     \
+    "too: no world can be kept on such a server"
+#define OTHER_SERVER                                                                               \
+    "keep the world on a server of its own, or feed replicas from it in the ordinary way"
+
+static const struct check_rule replication[] = {
+    {"group replication", "@group_replication_group_name group_runs", CHECK_FAIL,
+     "this server is a member of a group." GROUP, OTHER_SERVER},
+    {"group replication", "@group_replication_group_name !group_known", CHECK_WARN,
+     "a group is configured." GROUP, OTHER_SERVER},
+
+    {"replicas", "replicas mariadb @init_file restore.binlog", CHECK_NOTE,
+     OPENED "a restore is logged, and carried out there again"},
+    {"replicas", "replicas mariadb @init_file", CHECK_OK,
+     OPENED "a restore is not logged, and where it lost nothing they go on"},
+    {"replicas", "replicas mariadb restore.binlog", CHECK_NOTE, REFILLED, OPENING},
+    {"replicas", "replicas mariadb", CHECK_WARN, STOPPED, OPENING},
+    {"replicas", "replicas restore.binlog", CHECK_NOTE, REFILLED},
+    {"replicas", "replicas", CHECK_WARN, STOPPED,
+     "[restore] binlog = yes; MySQL has no way to keep that TRUNCATE out of its log"},
+
+    {"replica", "fed", CHECK_WARN,
+     "this server is a replica. Its restart empties its MEMORY tables, and the next UPDATE or "
+     "DELETE that comes from its source stops replication (error 1032), a restore or not: what its "
+     "source did meanwhile is in no dump of this one",
+     "keep the world on the source, and here SET sql_log_bin=0; ALTER TABLE … ENGINE=InnoDB for "
+     "each table, which survives a restart"},
+
+    {"galera", "galera_error", CHECK_WARN, "{galera_error}", "{galera_hint}"},
+    {"galera", "node node_status !node_status=Primary", CHECK_FAIL,
+     "node {node_name} is not in the cluster's primary component (wsrep_cluster_status = "
+     "{node_status}): nobody can say what its tables are worth, and nothing is restored",
+     GALERA_PRIMARY_HINT},
+    {"galera", "node !own_node", CHECK_FAIL,
+     "node {node_name}: restores, drills and --init are refused, for CREATE, RENAME and DROP would "
+     "be carried out on all nodes and empty their MEMORY tables; to keep them to this node "
+     "(wsrep_on) takes " GALERA_RIGHT,
+     "GRANT " GALERA_RIGHT " ON *.* TO {account};"},
+    {"galera", "node restore.scope=all", CHECK_WARN,
+     "node {node_name}: [restore] scope = all has no effect in the world itself, for durable "
+     "tables are the whole cluster's: restored on one node they would differ",
+     "[restore] scope = lost; --restore --into SCHEMA brings durable tables back, on this node "
+     "alone"},
+    {"galera", "node", CHECK_OK,
+     "node {node_name}: restores, drills and --init keep to it; MEMORY rows are on one node only, "
+     "so the game has to use this one"},
+};
+
+void check_replication(struct check *c)
+{
+    /* Group Replication refuses each change of a MEMORY table. Few accounts may see whether it
+     * runs. */
+    char *members =
+        !check_is(c, "@group_replication_group_name")
+            ? NULL
+            : db_one(c->db,
+                     "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE "
+                     "MEMBER_STATE<>'OFFLINE'",
+                     NULL);
+    check_fact(c, "group_known", members != NULL);
+    check_word(c, "group_runs", "%s", members ? members : "");
+    free(members);
+    replica_facts(c);
+    check_fact(c, "own_node", !c->grants_known || check_may_globally(c, GALERA_RIGHT));
+    CHECK_RULES(c, replication);
+}

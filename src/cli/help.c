@@ -1,0 +1,107 @@
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "actions/worlds.h"
+
+/* Each begins a line with "  --"; what belongs to it is indented further. */
+static const char actions[] =
+    "  --run              supervise in the foreground (default; systemd Type=notify)\n"
+    "  --check            what is right, what is missing, how to mend it\n"
+    "  --init             create sentinel and lease table, and what ledgers and progress need\n"
+    "       --force          adopt the sentinel and lease table that are there\n"
+    "  --dump             one dump now (--force: also when the world shrank)\n"
+    "  --list             dumps, newest first\n"
+    "       --from offsite   those in the store on another machine\n"
+    "  --verify[=DUMP]    read dumps back and say whether they are whole (default: all)\n"
+    "       --from offsite   those in the store on another machine\n"
+    "  --drill[=DUMP]     restore a dump into a scratch schema, compare, drop it\n"
+    "       --from offsite   one that is fetched from there first\n"
+    "  --restore[=DUMP]   restore now; DUMP is a name, 'latest' (default), or a path\n"
+    "                     to any mysqldump .sql or .sql.gz\n"
+    "       --from offsite   one that is fetched from there first, and what the journal has after "
+    "it\n"
+    "       --into SCHEMA    somewhere else\n"
+    "       --force          also over a living world, after a dump of it\n"
+    "       --accept-cut     also from a file that lacks its closing line\n"
+    "       --with-code      also its views, routines, triggers and events, whoever wrote them\n"
+    "       --dry-run        say what would be done\n"
+    "       --table NAME[,NAME…]  these tables alone: into a world that lives, or with --into\n"
+    "       --at TIME        to that moment, by dump and journal: \"2026-11-21 18:30:05\", 18:30, "
+    "-15m\n"
+    "  --conflicts[=FILE] rows that players wrote into emptied tables, beside the world as it is\n"
+    "       --apply          put in what does not collide, from FILE\n"
+    "       --renumber       and what collides, under new AUTO_INCREMENT values\n"
+    "       --dry-run        say what would be put in\n"
+    "  --rollup[=LEDGER]  add old rows of ledgers to their totals, and delete them\n"
+    "       --until TIME     rows up to that time, however young\n"
+    "       --dry-run        say how many rows\n"
+    "       --verify         compare totals, files of rolled-up rows and ledgers\n"
+    "  --history          what happened to the world, and how long it was up\n"
+    "       --since TIME     from that moment on, or 7d for a week (the default)\n"
+    "  --seal[=DUMP]      take dumps without a good HMAC for ours, after reading them back\n"
+    "                     (default: all that have none)\n"
+    "  --status           state of the running supervisor; of no world: of all in " WORLDS_DIR "\n"
+    "  --pause[=DURATION], --resume     planned work on the server\n"
+    "       --until TIME     a pause that ends at that time\n"
+    "  --promote          a standby takes the world over, with all that the store has of it\n"
+    "       --by-hand        without a lease, on your word that no other machine keeps the world\n"
+    "       --force          that word, unless the other machine has handed the world over\n"
+    "  --demote           this machine becomes a standby; rows are saved to a conflict file\n"
+    "       --force          also while the world is up and nobody else has it\n"
+    "  --switch-over      hand the world over without loss: the game's writes end, and what the\n"
+    "                     store lacks goes there; then --promote on the other machine\n"
+    "  --test-alert       one message through each channel\n"
+    "  --write-back       send players' progress to the central store now\n"
+    "       --unlock         then end all sessions and release their locks\n"
+    "  --locks            the locks in the central store, and which game server holds each\n"
+    "  --release=KEY      write back and release one lock of ours\n"
+    "       --force          also one that another game server holds\n"
+    "  --sql=progress-central  the schema of the central store of players' progress\n";
+
+static const char options[] =
+    "options:\n"
+    "  --config FILE      the config of the world\n"
+    "  --world NAME       the same as --config /etc/worldkeeper/NAME.ini\n"
+    "  --json  --quiet  --verbose  --allow-root  --version, -V\n"
+    "  --help, -h         this text; --help ACTION: what belongs to it\n"
+    "\n"
+    "exit status: 0 done; 1 failed; 2 bad usage or config; 3 another instance has the world;\n"
+    "4 refused for safety; 5 nothing intact to restore from; 6 --verify: not well, --status: not\n"
+    "up (1: up, with open conditions)\n";
+
+/* Does the line name the action? Some name two. */
+static bool names(const char *line, size_t len, const char *action)
+{
+    size_t n = strlen(action);
+    for (const char *at = line; (at = memmem(at, len - (size_t)(at - line), "--", 2)); at += 2)
+        if (strncmp(at + 2, action, n) == 0 && !isalpha((unsigned char)at[2 + n]) &&
+            at[2 + n] != '-')
+            return true;
+    return false;
+}
+
+void help_print(enum action action)
+{
+    const char *name = action_name(action);
+    bool its = false;
+    if (action == ACTION_NONE) {
+        printf("worldkeeper keeps the MEMORY tables of one game world alive.\n\n"
+               "usage: worldkeeper [--config FILE | --world NAME] [ACTION] [OPTIONS]\n\n"
+               "actions (one):\n%s\n%s",
+               actions, options);
+        return;
+    }
+    printf("usage: worldkeeper [--config FILE | --world NAME] --%s [OPTIONS]\n\n", name);
+    for (const char *line = actions, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        size_t len = (size_t)(end - line);
+        if (strncmp(line, "  --", 4) == 0)
+            its = names(line, len, name);
+        if (its)
+            printf("%.*s\n", (int)len, line);
+    }
+    printf("\n%s", options);
+}

@@ -1,0 +1,85 @@
+/* Terminal output of --history. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "cli/draw.h"
+
+/* What of a record is shown beside its kind; [..] only where it is known. */
+static const struct {
+    const char *kind, *as;
+} lines[] = {
+    {"state", "{state}[: {reason}]"},
+    {"loss", "{reason}"},
+    {"restore", "[{dump}][ from {from}][: {rows:n} rows][ in {seconds:s}][; down for "
+                "{outage_seconds:s}][; lost "
+                "{lost_seconds:s}][; FAILED: {error}]"},
+    {"dump", "[{dump}][: {rows:n} rows][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
+    {"drill", "[{dump}][: {rows:n} rows][ in {seconds:s}][; FAILED: {error}]"},
+    {"verify", "[{whole:n} whole, {damaged:n} damaged][; FAILED: {error}]"},
+    {"condition", "{what}"},
+    {"started", "version {version}, process {pid:d}"},
+    {"day", "[{cause}][{dumps:n} dump{dumps:+}]"},
+};
+
+static void at_cell(struct buf *b, const json_t *o)
+{
+    char text[32];
+    js_copy(o, "at", text, sizeof text);
+    text[strcspn(text, ".")] = '\0';
+    if (strchr(text, 'T'))
+        *strchr(text, 'T') = ' ';
+    text_clean(b, text, sizeof text);
+}
+
+static void what_cell(struct buf *b, const json_t *o)
+{
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strcmp(lines[i].kind, js_text(o, "kind")) == 0)
+            draw_fill(b, o, lines[i].as);
+    if (js_number(o, "unwatched_ms", 0) > 0)
+        draw_fill(b, o, " (not watched for {unwatched_ms:n} ms)");
+}
+
+/* A state that is only measured again is left out: it is in the JSON. */
+static json_t *worth_showing(const json_t *records)
+{
+    json_t *list = json_array(), *o;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)records, i, o)
+    {
+        bool sample = strcmp(js_text(o, "kind"), "state") == 0 && !js_flag(o, "changed") &&
+                      js_number(o, "unwatched_ms", 0) == 0;
+        if (!sample)
+            json_array_append(list, o);
+    }
+    return list;
+}
+
+static void show_sum(const json_t *ms)
+{
+    static const char *const keys[] = {"up", "suspect", "lost", "restoring", "waiting"};
+    int64_t known = 0, up = js_number(ms, "up", 0);
+    char t[TEXT_SHORT], u[TEXT_SHORT];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        known += js_number(ms, keys[i], 0);
+    int64_t up_thousandths = known > 0 ? up * 100000 / known : 0; /* cut: 100 % is always up */
+    if (known > 0)
+        printf("up %.3f %% of the %s that a supervisor watched; paused %s, not known %s\n",
+               (double)up_thousandths / 1000, text_duration(known, t),
+               text_duration(js_number(ms, "paused", 0), u),
+               text_duration(js_number(ms, "unknown", 0), (char[TEXT_SHORT]){0}));
+    else
+        puts("nobody watched the world in this time");
+}
+
+void screen_history(const json_t *o)
+{
+    static const struct column columns[] = {{"AT (UTC)", NULL, at_cell, false},
+                                            {"KIND", "{kind}", NULL, false},
+                                            {"WHAT", NULL, what_cell, false}};
+    json_auto_t *list = worth_showing(json_object_get(o, "records"));
+    if (json_array_size(list))
+        DRAW_TABLE(list, columns);
+    show_sum(json_object_get(o, "states_ms"));
+}

@@ -1,0 +1,455 @@
+/* Terminal output of the results of actions, except --status and --conflicts. */
+#include "cli/screen.h"
+
+#include <string.h>
+
+#include "base/js.h"
+#include "cli/draw.h"
+
+#define ROWS_IN_TABLES "{rows:n} row{rows:+}[ in {tables:p} table{tables:+}]"
+
+static void show_dump(const json_t *o)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    bool rejected = js_text(o, "rejected")[0];
+    draw_fill(&b, o,
+              "{name}: " ROWS_IN_TABLES
+              ", {file_size:b} ({bytes:b} of SQL), {seconds:s}, method {method}");
+    draw_headline(rejected ? "set aside" : "stored", rejected ? RED : GREEN, b.p);
+    if (rejected)
+        draw_line(o, "  {rejected}");
+}
+
+/* List */
+
+#define DUMP_COLUMNS                                                                               \
+    {"NAME", "{name}", NULL, false}, {"AGE", "{at_unix:u}", NULL, true},                           \
+        {"ROWS", "{rows:n}", NULL, true}, {"SIZE", "{file_size:b}", NULL, true},                   \
+        {"TOOK", "{seconds:s}", NULL, true},                                                       \
+    {                                                                                              \
+        "METHOD", "{method}", NULL, false                                                          \
+    }
+
+static void intact_cell(struct buf *b, const json_t *d)
+{
+    if (js_flag(d, "intact")) {
+        draw_fill(b, d, "yes[ ({proven_by}, {proven_at_unix:u} ago)]");
+    } else {
+        draw_coloured(b, screen_mode.out_colour, RED, "NO: ");
+        draw_fill(b, d, "{reason}");
+    }
+}
+
+static void rejected_cell(struct buf *b, const json_t *d)
+{
+    draw_fill(b, d, js_text(d, "rejected")[0] ? "{rejected}" : "{reason}");
+}
+
+static void until_cell(struct buf *b, const json_t *range)
+{
+    draw_fill(b, range, json_is_null(json_object_get(range, "to")) ? "now" : "{to}");
+}
+
+static void gap_cell(struct buf *b, const json_t *range)
+{
+    draw_fill(b, range, json_is_null(json_object_get(range, "to")) ? "" : "{gap}");
+}
+
+static void show_list(const json_t *o)
+{
+    static const struct column dump_columns[] = {DUMP_COLUMNS,
+                                                 {"INTACT", NULL, intact_cell, false}},
+                               rejected_columns[] = {DUMP_COLUMNS,
+                                                     {"WHY", NULL, rejected_cell, false}},
+                               ranges_columns[] = {{"FROM", "{from}", NULL, false},
+                                                   {"TO", NULL, until_cell, false},
+                                                   {"WHY NOT FURTHER", NULL, gap_cell, false}};
+    const json_t *dumps = json_object_get(o, "dumps"), *rejected = json_object_get(o, "rejected"),
+                 *journal = json_object_get(o, "journal"),
+                 *ranges = json_object_get(journal, "ranges");
+    SCOPED(buf_free) struct buf b = {0};
+    if (json_array_size(dumps))
+        DRAW_TABLE(dumps, dump_columns);
+    else
+        printf("no dumps yet; to take one: %s\n", draw_typed(&b, "worldkeeper --dump"));
+    if (json_array_size(rejected)) {
+        puts("\nset aside, never restored by itself:");
+        DRAW_TABLE(rejected, rejected_columns);
+    }
+    if (json_array_size(ranges)) { /* what --restore --at can reach */
+        printf("\nthe journal, by %s, for --restore --at:\n",
+               strcmp(js_text(journal, "source"), "segments") == 0 ? "its segments"
+               : js_flag(journal, "asked")
+                   ? "the server's binary log"
+                   : "the server's binary log, as far as that is still there: it could not be "
+                     "asked");
+        DRAW_TABLE(ranges, ranges_columns);
+    }
+}
+
+/* A line for each part of a result that went well or did not; returns how many did. */
+static size_t show_each(const json_t *list, const char *flag, const char *good, const char *good_as,
+                        const char *bad, const char *bad_as)
+{
+    size_t well = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        bool ok = js_flag(o, flag);
+        SCOPED(buf_free) struct buf b = {0};
+        well += ok;
+        if (ok && screen_mode.quiet)
+            continue;
+        draw_headline(ok ? good : bad, ok ? GREEN : RED, draw_fill(&b, o, ok ? good_as : bad_as));
+        if (js_text(o, "hint")[0])
+            draw_line(o, "  HINT: {hint}");
+    }
+    return well;
+}
+
+static void show_verify(const json_t *o)
+{
+    const json_t *list = json_object_get(o, "dumps");
+    size_t n = json_array_size(list);
+    size_t whole = show_each(list, "whole", "whole  ", "{name}", "DAMAGED", "{name}: {reason}");
+    if (n > 1 && (whole < n || !screen_mode.quiet))
+        printf("%zu of %zu dumps are whole\n", whole, n);
+}
+
+static void show_seal(const json_t *o)
+{
+    const json_t *list = json_object_get(o, "dumps");
+    if (json_array_size(list) == 0)
+        puts("every dump has its HMAC");
+    show_each(list, "whole", "sealed", "{name}", "DAMAGED", "{name}: {reason}");
+}
+
+static void show_channels(const json_t *o)
+{
+    static const char as[] = "{channel}: {reply}";
+    show_each(json_object_get(o, "channels"), "ok", "sent  ", as, "FAILED", as);
+}
+
+/* Restore and drill */
+
+static void plan_cell(struct buf *b, const json_t *p)
+{
+    draw_fill(b, p, js_flag(p, "restored") ? "restored[: {why}]" : "left[: {why}]");
+    if (js_flag(p, "triggers"))
+        buf_adds(b, "; its triggers move over");
+}
+
+static void show_plan(const json_t *plan, bool all)
+{
+    static const struct column columns[] = {{"TABLE", "{table}", NULL, false},
+                                            {"ROWS", "{rows:n}", NULL, true},
+                                            {"WHAT", NULL, plan_cell, false}};
+    size_t left = 0;
+    for (size_t i = 0; i < json_array_size(plan); i++)
+        left += !js_flag(json_array_get(plan, i), "restored");
+    if (all && json_array_size(plan))
+        DRAW_TABLE(plan, columns);
+    else if (left)
+        printf("  %zu table%s left as %s (--verbose says which and why)\n", left,
+               left == 1 ? "" : "s", left == 1 ? "it is" : "they are");
+}
+
+/* Dumps that the restore skipped, and why. */
+static void show_skipped(const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        draw_line(json_array_get(list, i), "  skipped: {dump}: {reason}");
+}
+
+static void show_journal(const json_t *o, bool moment)
+{
+    if (js_flag(o, "used"))
+        draw_line(o, "  journal: {changes:n} change{changes:+} since the dump[, up to {last}]");
+    if (js_text(o, "gap")[0])
+        draw_line(o, moment ? "  the journal ends in that second, and all before it is in: {gap}"
+                     : js_flag(o, "used") ? "  the journal ends before the loss: {gap}"
+                                          : "  the journal is left out: {gap}");
+}
+
+/* Rows that were written into the emptied tables and are not in the restored world. */
+static void show_conflict_file(const json_t *o)
+{
+    const json_t *tables = json_object_get(o, "conflict_tables");
+    size_t n = json_array_size(tables);
+    if (!js_text(o, "conflict_file")[0])
+        return;
+    draw_line(o, js_number(o, "conflict_rows", 0) > 0
+                     ? "  {conflict_rows:n} row{conflict_rows:+} written into the emptied tables"
+                       "[ since {conflict_from}][ until {conflict_to}] are not in the world; they "
+                       "are kept in {conflict_file}"
+                     : "  rows written into the emptied tables[ since {conflict_from}]"
+                       "[ until {conflict_to}] are not in the world; they are kept in "
+                       "{conflict_file}");
+    for (size_t i = 0; i < n && (i < 10 || screen_mode.verbose); i++)
+        draw_line(json_array_get(tables, i), "    {table}: {rows:n}");
+    if (n > 10 && !screen_mode.verbose)
+        printf("    and %zu more tables (--verbose names each)\n", n - 10);
+    draw_hint(2, "worldkeeper --conflicts compares them with the world as it is, and can put them "
+                 "back");
+}
+
+static void show_losses(const json_t *o)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    if (js_text(o, "lost")[0])
+        draw_line(o, "  {lost}");
+    show_conflict_file(o);
+    if (js_text(o, "warning")[0]) {
+        buf_adds(&b, "  ");
+        draw_coloured(&b, screen_mode.out_colour, YELLOW, "WARNING:");
+        puts(draw_fill(&b, o, " {warning}"));
+    }
+    draw_hint(2, js_text(o, "hint"));
+}
+
+/* Of what a warning names the first two of, only longer lists; it says nothing of would_make. */
+static void show_definitions(const json_t *o)
+{
+    static const char *const lists[][2] = {{"would_make", "would make"},
+                                           {"left_out", "left out"},
+                                           {"failed", "not restored"},
+                                           {"own_definer", "with worldkeeper's definer"}};
+    SCOPED(buf_free) struct buf line = {0};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const json_t *list = json_object_get(o, lists[i][0]);
+        size_t k;
+        json_t *name;
+        buf_clear(&line);
+        json_array_foreach(list, k, name)
+        {
+            buf_printf(&line, "%s%s", k ? "; " : "", json_string_value(name));
+        }
+        if (json_array_size(list) > (i ? 2 : 0))
+            printf("  %s: %s\n", lists[i][1], line.p);
+    }
+    if (js_text(o, "enable")[0])
+        draw_line(o, "  HINT: once you have read the events: {enable}");
+}
+
+static void show_demoted(const json_t *o)
+{
+    draw_headline("standby", YELLOW, "this machine keeps the world no longer");
+    if (js_text(o, "conflict_file")[0])
+        draw_line(o,
+                  "  {conflict_rows:n} row{conflict_rows:+} of its world saved in {conflict_file}");
+}
+
+static void show_restore(const json_t *o)
+{
+    bool dry = js_flag(o, "dry_run");
+    SCOPED(buf_free) struct buf b = {0};
+    draw_fill(
+        &b, o,
+        "{dump}[, table {only} alone][ into schema {into}][ as of {moment}]: " ROWS_IN_TABLES);
+    if (!dry)
+        draw_fill(&b, o, ", {seconds:s}");
+    if (js_number(o, "connections", 0) > 1)
+        draw_fill(&b, o, " over {connections:d} connections");
+    draw_headline(dry ? "would restore" : "restored", dry ? BOLD : GREEN, b.p);
+    show_skipped(json_object_get(o, "skipped"));
+    show_journal(json_object_get(o, "journal"), js_text(o, "moment")[0] != '\0');
+    show_losses(o);
+    show_definitions(json_object_get(o, "definitions"));
+    show_plan(json_object_get(o, "plan"), dry || screen_mode.verbose);
+}
+
+static void show_drill(const json_t *o)
+{
+    const json_t *journal = json_object_get(o, "journal"), *live = json_object_get(o, "live");
+    SCOPED(buf_free) struct buf b = {0};
+    draw_fill(&b, o, "{dump}: " ROWS_IN_TABLES " came back as they were loaded, {seconds:s}");
+    draw_headline("drill passed", GREEN, b.p);
+    show_skipped(json_object_get(o, "skipped"));
+    if (js_flag(journal, "used"))
+        draw_line(journal,
+                  "  journal: {changes:n} change{changes:+} since the dump[, up to {last}]");
+    if (js_text(journal, "gap")[0])
+        draw_line(journal, "  the journal is not whole: {gap}");
+    if (json_is_object(live))
+        draw_line(live,
+                  "  the living world: {same:n} table{same:+} with the same rows, {moved:n} that "
+                  "changed meanwhile[, {unread:p} that could not be read]");
+    show_plan(json_object_get(o, "plan"), screen_mode.verbose);
+}
+
+/* --check */
+
+static const struct {
+    const char *level, *mark;
+    enum colour colour;
+} marks[] = {
+    {"ok", "ok  ", GREEN}, {"note", "note", CYAN}, {"warn", "warn", YELLOW}, {"fail", "FAIL", RED}};
+
+#define MARKS (sizeof marks / sizeof *marks)
+
+static size_t mark_of(const json_t *c)
+{
+    for (size_t i = 0; i < MARKS; i++)
+        if (strcmp(marks[i].level, js_text(c, "level")) == 0)
+            return i;
+    return 1;
+}
+
+static void show_finding(const json_t *c, size_t name_width)
+{
+    SCOPED(buf_free) struct buf b = {0}, head = {0};
+    size_t m = mark_of(c), indent = 4 + 2 + name_width + 2;
+    draw_coloured(&head, screen_mode.out_colour, marks[m].colour, marks[m].mark);
+    buf_adds(&head, "  ");
+    draw_padded(&head, draw_text(&b, c, "name"), name_width, false);
+    printf("%s  ", head.p);
+    draw_wrapped(draw_text(&b, c, "text"), indent, indent);
+    /* A hint may be a command to paste: never wrapped. */
+    if (js_text(c, "hint")[0] && (m > 0 || screen_mode.verbose)) {
+        buf_clear(&head);
+        draw_coloured(&head, screen_mode.out_colour, BOLD, "HINT:");
+        printf("%*s%s %s\n", (int)indent, "", head.p, draw_text(&b, c, "hint"));
+    }
+}
+
+static void show_check(const json_t *o)
+{
+    const json_t *list = json_object_get(o, "checks");
+    size_t seen[MARKS] = {0}, width = 0;
+    SCOPED(buf_free) struct buf b = {0};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        size_t w = draw_width(draw_text(&b, json_array_get(list, i), "name"));
+        width = w > width ? w : width;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *c = json_array_get(list, i);
+        size_t m = mark_of(c);
+        seen[m]++;
+        if (!screen_mode.quiet || m > 1)
+            show_finding(c, width);
+    }
+    if (!screen_mode.quiet)
+        printf("\n%zu ok, %zu %s, %zu %s, %zu failed\n", seen[0], seen[1],
+               seen[1] == 1 ? "note" : "notes", seen[2], seen[2] == 1 ? "warning" : "warnings",
+               seen[3]);
+}
+
+/* Actions with short results */
+
+static void show_init(const json_t *o)
+{
+    const json_t *made = json_object_get(o, "ledgers");
+    draw_line(o, "sentinel {sentinel}: {did}; generation {generation:n}");
+    for (size_t i = 0; i < json_array_size(made); i++)
+        printf("made: %s\n", json_string_value(json_array_get(made, i)));
+}
+
+/* --pause and --resume return the whole status; its state and reason are enough. */
+static void show_state(const json_t *o)
+{
+    draw_line(o, "{world}: {state}[, {reason}]");
+}
+
+static void show_verified(const json_t *l)
+{
+    const json_t *problems = json_object_get(l, "problems"),
+                 *unknown = json_object_get(l, "unknown");
+    if (json_object_get(l, "error")) /* then nothing is known */
+        draw_line(l, "{name}: FAILED: {error}");
+    else
+        draw_line(l, "{name}: {rolled_up:n} row{rolled_up:+} of {keys:n} key{keys:+} in totals, "
+                     "{file_rows:n} in "
+                     "{files:n} file{files:+}, {rows:n} in the ledger");
+    for (size_t i = 0; i < json_array_size(problems); i++)
+        printf("  WRONG: %s\n", json_string_value(json_array_get(problems, i)));
+    for (size_t i = 0; i < json_array_size(unknown); i++)
+        printf("  not known: %s\n", json_string_value(json_array_get(unknown, i)));
+}
+
+static void show_rollup(const json_t *o)
+{
+    const json_t *list = json_object_get(o, "ledgers");
+    bool dry = js_flag(o, "dry_run");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *l = json_array_get(list, i);
+        if (js_flag(o, "verify"))
+            show_verified(l);
+        else if (js_flag(l, "ok"))
+            draw_line(
+                l,
+                dry ? "{name}: {rolled_up:n} row{rolled_up:+} would be added to totals"
+                    : "{name}: {rolled_up:n} row{rolled_up:+} added to totals, {rows:n} left, "
+                      "{keys:n} key{keys:+}[, {late:p} late][, {ignored:p} ignored: in no total]");
+        else
+            draw_line(l, "{name}: FAILED: {error}");
+    }
+}
+
+static void show_write_back(const json_t *o)
+{
+    draw_line(o, "{sent:n} blob{sent:+} sent[, {stolen:p} stolen][, {stale:p} stale][ ({first})][, "
+                 "{released:p} lock{released:+} released]");
+}
+
+static void show_locks(const json_t *o)
+{
+    const json_t *list = json_object_get(o, "locks");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        draw_line(json_array_get(list, i),
+                  "{lock_key}: {lock_id}, for {held_seconds:s}[, wanted for {wanted_seconds:s}][, "
+                  "last seen {unseen_seconds:s} ago]");
+    if (json_array_size(list) == 0)
+        puts("no lock is held");
+}
+
+/* A result without a function of its own: its scalar fields. */
+static void show_fields(const json_t *o)
+{
+    const char *key;
+    json_t *v, *same = json_deep_copy(o);
+    json_object_foreach(same, key, v)
+    {
+        SCOPED(buf_free) struct buf name = {0}, value = {0};
+        text_clean(&name, key, 100);
+        if (json_is_string(v))
+            text_clean(&value, json_string_value(v), 1000);
+        else if (json_is_number(v))
+            buf_printf(&value, "%.10g", json_number_value(v));
+        else if (json_is_boolean(v))
+            buf_adds(&value, json_is_true(v) ? "yes" : "no");
+        if (value.p)
+            printf("%s: %s\n", name.p, value.p);
+    }
+    json_decref(same);
+}
+
+/* All others: show_fields(). */
+static void (*const shows[ACTIONS])(const json_t *result) = {
+    [ACTION_CHECK] = show_check,
+    [ACTION_INIT] = show_init,
+    [ACTION_DUMP] = show_dump,
+    [ACTION_LIST] = show_list,
+    [ACTION_VERIFY] = show_verify,
+    [ACTION_DRILL] = show_drill,
+    [ACTION_RESTORE] = show_restore,
+    [ACTION_PROMOTE] = show_restore,
+    [ACTION_DEMOTE] = show_demoted,
+    [ACTION_SWITCH_OVER] = show_demoted,
+    [ACTION_CONFLICTS] = screen_conflicts,
+    [ACTION_ROLLUP] = show_rollup,
+    [ACTION_HISTORY] = screen_history,
+    [ACTION_WRITE_BACK] = show_write_back,
+    [ACTION_LOCKS] = show_locks,
+    [ACTION_SEAL] = show_seal,
+    [ACTION_STATUS] = screen_status,
+    [ACTION_PAUSE] = show_state,
+    [ACTION_RESUME] = show_state,
+    [ACTION_TEST_ALERT] = show_channels,
+};
+
+void screen_result(enum action action, const json_t *result)
+{
+    screen_done();
+    if (json_is_object(result) && (!screen_mode.quiet || action_is(action, ACTION_SHOWN_QUIET)))
+        (shows[action] ? shows[action] : show_fields)(result);
+    fflush(stdout);
+}

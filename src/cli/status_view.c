@@ -1,0 +1,268 @@
+/* Terminal output of --status, of one world or of all. */
+#include "cli/draw.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/js.h"
+
+#define LABEL 13 /* columns of the label of a line */
+
+/* "last dump    text": one line of the status. */
+static void line(const char *label, const char *text)
+{
+    SCOPED(buf_free) struct buf b = {0}, shown = {0};
+    draw_padded(&b, label, LABEL, false);
+    draw_coloured(&shown, screen_mode.out_colour, DIM, b.p);
+    fputs(shown.p, stdout);
+    draw_wrapped(text, LABEL, LABEL);
+}
+
+static void fill_line(const char *label, const json_t *o, const char *as)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    line(label, draw_fill(&b, o, as));
+}
+
+static enum colour state_colour(const char *state)
+{
+    if (strcmp(state, "UP") == 0)
+        return GREEN;
+    return strcmp(state, "LOST") == 0 || strcmp(state, "WAITING") == 0 ? RED : YELLOW;
+}
+
+static void show_head(const json_t *o)
+{
+    char t[TEXT_SHORT];
+    SCOPED(buf_free) struct buf b = {0}, head = {0};
+    draw_fill(&head, o, "{world}: ");
+    draw_coloured(&head, screen_mode.out_colour, state_colour(js_text(o, "state")),
+                  js_text(o, "state")[0] ? draw_text(&b, o, "state") : "?");
+    puts(draw_fill(&head, o, "[ since {since:t}]"));
+    if (js_text(o, "reason")[0])
+        fill_line("reason", o, "{reason}");
+    int64_t valid = js_number(o, "valid_until_unix", 0), now = clock_wall().ms / 1000;
+    if (valid > 0 && now > valid) {
+        buf_clear(&head);
+        buf_printf(&head, "this status ran out %s ago: the supervisor is dead or stuck",
+                   draw_age(now - valid, t));
+        line("STALE", head.p);
+    }
+    if (strcmp(js_text(o, "wanted"), "paused") == 0)
+        line("wanted", draw_typed(&b, "paused; to go on: worldkeeper --resume"));
+    if (js_text(o, "pause_until")[0])
+        fill_line("", o, "it goes on by itself at {pause_until:t}");
+}
+
+static void show_probe(const json_t *p)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    draw_fill(&b, p, "{verdict}[, {latency_ms:d} ms][, history {history}]");
+    if (strcmp(js_text(p, "verdict"), "ALIVE") != 0)
+        draw_fill(&b, p, "[: {text}]");
+    line("last probe", b.p);
+    if (screen_mode.verbose)
+        line("", "(history, newest last: A alive, E empty, M missing, F foreign, U unreachable, S "
+                 "stalled, D denied)");
+}
+
+#define FIGURES "[, {rows:n} row{rows:+}][, {file_size:b}][, took {seconds:s}]"
+
+static void show_dumps(const json_t *o)
+{
+    const json_t *last = json_object_get(o, "last_dump"), *next = json_object_get(o, "next_dump");
+    if (json_is_object(last))
+        fill_line("last dump", last,
+                  js_flag(o, "stale") ? "{age_seconds:a} ago (too long)" FIGURES ", {name}"
+                                      : "{age_seconds:a} ago" FIGURES ", {name}");
+    else
+        line("last dump", "none");
+    if (json_is_object(next))
+        fill_line("next dump", next, "in {in_seconds:a}");
+}
+
+/* What is done by the clock: the last one, and when the next is due. */
+static void show_work(const json_t *o, const char *name)
+{
+    char key[24];
+    SCOPED(buf_free) struct buf b = {0};
+    snprintf(key, sizeof key, "last_%s", name);
+    const json_t *last = json_object_get(o, key);
+    snprintf(key, sizeof key, "next_%s", name);
+    const json_t *next = json_object_get(o, key);
+    if (!json_is_object(last) && !json_is_object(next))
+        return;
+    if (json_is_object(last))
+        draw_fill(&b, last,
+                  js_flag(last, "ok") ? "{at:t}, passed[, {rows:n} row{rows:+}][, {whole:n} "
+                                        "dump{whole:+} whole][, took {seconds:s}]"
+                                      : "{at:t}, FAILED[: {error}]");
+    else
+        buf_adds(&b, "none yet");
+    if (js_flag(next, "running"))
+        buf_adds(&b, "; one runs");
+    else if (json_is_object(next))
+        draw_fill(&b, next, "; next in {in_seconds:a}[, held off: {held}]");
+    line(name, b.p);
+}
+
+static void show_last_restore(const json_t *r)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    draw_fill(&b, r, "{at:t}");
+    buf_adds(&b, js_flag(r, "ok") ? "" : ", FAILED");
+    draw_fill(&b, r,
+              FIGURES "[, world away for {outage_seconds:s}][, {lost}]"
+                      "[, {conflict_rows:p} conflict rows saved]");
+    if (json_is_null(json_object_get(r, "conflict_rows")))
+        buf_adds(&b, ", conflict rows not all saved yet");
+    line("last restore", draw_fill(&b, r, "[, from {dump}]"));
+}
+
+static void show_journal(const json_t *j)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    draw_fill(&b, j, "{state}[, proven but for the last {behind_seconds:s}][, at {file} {pos:d}]");
+    if (js_flag(j, "gap") && js_text(j, "reason")[0])
+        buf_adds(&b, ", gap");
+    line("journal", draw_fill(&b, j, "[: {reason}]"));
+}
+
+static void show_ledgers(const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        fill_line(i ? "" : "ledgers", json_array_get(list, i),
+                  "{name}[: {rows:n} row{rows:+}][, {rolled_up:n} rolled up][ in {keys:n} "
+                  "total{keys:+}][, {late:p} late][, last {last:t}][, took {seconds:s}]");
+}
+
+static void show_progress(const json_t *o)
+{
+    fill_line("progress", o,
+              "[{sessions:n} session{sessions:+}, {unsent:n} unsent][, the oldest for "
+              "{oldest_unsent_seconds:p} s], {sent:n} sent[, {stolen:p} set aside]; central store "
+              "[{central}]");
+}
+
+static void show_alerts(const json_t *a)
+{
+    json_t *channels = json_object_get(a, "channels"), *v;
+    const char *key;
+    if (js_number(a, "waiting", 0))
+        fill_line("alerts", a, "{waiting:d} waiting");
+    else
+        line("alerts", json_object_size(channels) ? "none waiting" : "no channel configured");
+    json_object_foreach(channels, key, v)
+    {
+        SCOPED(buf_free) struct buf b = {0};
+        text_clean(&b, key, 100);
+        if (js_text(v, "last_error")[0])
+            line("", draw_fill(&b, v, ": {last_error}"));
+    }
+}
+
+static void show_world(const json_t *o)
+{
+    const json_t *troubles = json_object_get(o, "troubles"), *disk = json_object_get(o, "disk"),
+                 *loop = json_object_get(o, "loop"), *part;
+    show_head(o);
+    if (json_is_object(part = json_object_get(o, "probe")))
+        show_probe(part);
+    for (size_t i = 0; i < json_array_size(troubles); i++)
+        fill_line(i ? "" : "trouble", json_array_get(troubles, i), "{since:t}: {what}");
+    if (json_is_object(part = json_object_get(o, "running")))
+        fill_line("running", part, "{job}[, {phase}][ {table}][, {percent:d}%][, {rows:p} rows]");
+    show_dumps(o);
+    if (json_is_object(part = json_object_get(o, "journal")))
+        show_journal(part);
+    show_ledgers(json_object_get(o, "ledgers"));
+    if (json_is_object(part = json_object_get(o, "progress")))
+        show_progress(part);
+    if (strcmp(js_text(part = json_object_get(o, "standby"), "role"), "standby") == 0)
+        fill_line("standby", part,
+                  "[{state}][, {behind_seconds:a} behind][, newest dump {newest}][, pulled at "
+                  "{last_pull:t}][: {last_error}]");
+    if (json_is_object(part = json_object_get(part, "warm")))
+        fill_line("copy", part, "[{state}][, {behind_seconds:a} behind][, {rows:p} rows][: {why}]");
+    if (json_is_object(part = json_object_get(o, "last_restore")))
+        show_last_restore(part);
+    show_work(o, "drill");
+    show_work(o, "verify");
+    if (js_number(disk, "free_bytes", -1) >= 0)
+        fill_line("disk", disk, "{free_bytes:b} left, the next dump takes about {needed_bytes:b}");
+    if (json_is_object(part = json_object_get(o, "alerts")))
+        show_alerts(part);
+    if (js_number(loop, "late_ms_max", -1) >= 0)
+        fill_line("loop late", loop, "{late_ms_max:d} ms at most");
+}
+
+/* ---- all worlds: a table with a line for each, and below it what is wrong with them ---- */
+
+static void state_cell(struct buf *b, const json_t *o)
+{
+    SCOPED(buf_free) struct buf state = {0};
+    bool up = strcmp(draw_text(&state, o, "state"), "UP") == 0;
+    draw_coloured(b, screen_mode.out_colour, up ? GREEN : RED, state.len ? state.p : "?");
+}
+
+static void dump_cell(struct buf *b, const json_t *o)
+{
+    const json_t *dump = json_object_get(o, "last_dump");
+    if (json_is_object(dump))
+        draw_fill(b, dump, "{age_seconds:a} ago");
+    else
+        buf_adds(b, json_is_null(json_object_get(o, "state")) ? "?" : "none");
+}
+
+static void journal_cell(struct buf *b, const json_t *o)
+{
+    const json_t *journal = json_object_get(o, "journal");
+    draw_fill(b, journal, json_is_object(journal) ? "{state}" : "-");
+}
+
+static void conditions_cell(struct buf *b, const json_t *o)
+{
+    char n[TEXT_SHORT];
+    size_t count = json_array_size(json_object_get(o, "troubles"));
+    buf_adds(b, js_text(o, "error")[0] ? "?" : text_count(count, n));
+}
+
+/* What is wrong with a world: its error, its state's reason and its open conditions. */
+static void show_reasons(const json_t *o)
+{
+    const json_t *troubles = json_object_get(o, "troubles");
+    SCOPED(buf_free) struct buf world = {0}, b = {0};
+    size_t used = draw_width(draw_fill(&world, o, "{world}: "));
+    const char *state = js_text(o, "state");
+    if (js_text(o, "error")[0]) {
+        fputs(world.p, stdout);
+        draw_wrapped(draw_text(&b, o, "error"), used, used);
+    }
+    if (js_text(o, "hint")[0])
+        printf("%*sHINT: %s\n", (int)used, "", draw_text(&b, o, "hint"));
+    if (state[0] && strcmp(state, "UP") != 0) {
+        fputs(world.p, stdout);
+        draw_wrapped(draw_text(&b, o, "reason"), used, used);
+    }
+    for (size_t i = 0; i < json_array_size(troubles); i++) {
+        fputs(world.p, stdout);
+        draw_wrapped(draw_text(&b, json_array_get(troubles, i), "what"), used, used);
+    }
+}
+
+void screen_status(const json_t *o)
+{
+    static const struct column columns[] = {{"WORLD", "{world}", NULL, false},
+                                            {"STATE", NULL, state_cell, false},
+                                            {"LAST DUMP", NULL, dump_cell, false},
+                                            {"JOURNAL", NULL, journal_cell, false},
+                                            {"CONDITIONS", NULL, conditions_cell, false}};
+    const json_t *worlds = json_object_get(o, "worlds");
+    if (!json_is_array(worlds)) {
+        show_world(o);
+        return;
+    }
+    DRAW_TABLE(worlds, columns);
+    for (size_t i = 0; i < json_array_size(worlds); i++)
+        show_reasons(json_array_get(worlds, i));
+}

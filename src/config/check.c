@@ -1,0 +1,510 @@
+/* Checks across lines: keys that are missing, that exclude or need each other, and defaults that
+ * depend on other keys. */
+#include "config/keys.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "config/store_url.h"
+#include "base/text.h"
+
+/* A slower store is taken for one that hangs. */
+#define OFFSITE_RATE_MIN 16384
+
+/* The default of max_dump_age is at least this many dump intervals. */
+#define STALE_INTERVALS 4
+#define SHORTEST_WORK 1000
+#define DAY 86400000
+
+struct checking {
+    struct config *c;
+    const struct config_source *src;
+    struct err *e;
+};
+
+static unsigned line_of(const struct checking *k, const char *section, const char *name)
+{
+    int i = config_key_find(section, name);
+    return i < 0 ? 0 : k->src->line[i];
+}
+
+/* If `is`, refuses the key: "FILE:LINE: [section] name: ...". Returns `is`, so that checks are joined
+ * by ||. */
+static bool wrong(const struct checking *k, bool is, const char *section, const char *name,
+                  const char *hint, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+static bool wrong(const struct checking *k, bool is, const char *section, const char *name,
+                  const char *hint, const char *fmt, ...)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    va_list ap;
+    if (!is)
+        return false;
+    va_start(ap, fmt);
+    buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    err_set(k->e, ERR_CONFIG, 0, "%s:%u: [%s] %s: %s", k->src->path, line_of(k, section, name),
+            section, name, text.p);
+    err_hint(k->e, "%s", hint);
+    return true;
+}
+
+/* Refuses `name`, which has no effect without `needed`. */
+static bool useless(const struct checking *k, bool is, const char *section, const char *name,
+                    const char *needed, const char *way_out)
+{
+    return wrong(k, is, section, name, way_out, "has no effect; allowed: only with %s", needed);
+}
+
+/* Only one of two keys of a section may be set. */
+static bool both(const struct checking *k, const char *section, const char *one, const char *other)
+{
+    unsigned a = line_of(k, section, one), b = line_of(k, section, other);
+    const char *first = a > b ? other : one, *second = a > b ? one : other;
+    char hint[120];
+    snprintf(hint, sizeof hint, "%s is in line %u; take one of the two out", first, a > b ? b : a);
+    return wrong(k, a && b, section, second, hint, "not together with %s; allowed: one of the two",
+                 first);
+}
+
+/* The key of the section that stands first in the file; NULL: it has none. */
+static const char *first_key(const struct checking *k, const char *section)
+{
+    const char *first = NULL;
+    unsigned at = 0;
+    for (size_t i = 0; i < config_key_count; i++) {
+        unsigned line = k->src->line[i];
+        if (strcmp(config_keys[i].section, section) != 0 || !line || (at && line > at))
+            continue;
+        first = config_keys[i].name;
+        at = line;
+    }
+    return first;
+}
+
+/* Keys that every config needs, or every section that is not left out: they have no default. */
+static bool are_missing(const struct checking *k)
+{
+    static const struct {
+        const char *section, *name, *or_name, *shown;
+        bool optional; /* the section */
+    } needed[] = {{"world", "name", "name", "[world] name", false},
+                  {"world", "schema", "schema", "[world] schema", false},
+                  {"mysql", "socket", "host", "[mysql] socket or host", false},
+                  {"mysql", "user", "user", "[mysql] user", false},
+                  {"dump", "dir", "dir", "[dump] dir", false},
+                  {"progress", "socket", "host", "[progress] socket or host", true},
+                  {"progress", "user", "user", "[progress] user", true},
+                  {"progress", "lock_id", "lock_id", "[progress] lock_id", true},
+                  {"offsite", "url", "url", "[offsite] url", true}};
+    SCOPED(buf_free) struct buf missing = {0};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!(needed[i].optional && !first_key(k, needed[i].section)) &&
+            !line_of(k, needed[i].section, needed[i].name) &&
+            !line_of(k, needed[i].section, needed[i].or_name))
+            buf_printf(&missing, "%s%s", missing.len ? ", " : "", needed[i].shown);
+    if (missing.len == 0)
+        return false;
+    err_set(k->e, ERR_CONFIG, 0, "%s: missing: %s", k->src->path, missing.p);
+    err_hint(k->e, "add %s; example.ini explains every key",
+             strchr(missing.p, ',') ? "these keys" : "this key");
+    return true;
+}
+
+/* The same rules for every server that the config names. */
+static bool wrong_server(const struct checking *k, const char *section,
+                         const struct config_mysql *m)
+{
+    bool exposed = config_mysql_exposed(m);
+    return both(k, section, "socket", "host") ||
+           useless(k, !m->host && line_of(k, section, "port"), section, "port", "host",
+                   "a socket has no port: take port out") ||
+           useless(k, m->tls_ca && m->tls != TLS_VERIFY, section, "tls_ca", "tls = verify",
+                   "write tls = verify, or take tls_ca out") ||
+           wrong(k, exposed && !m->insecure, section, "tls",
+                 "tls = verify, with tls_ca for an authority of your own; insecure = yes trusts "
+                 "everybody on the way",
+                 "less than verify, to another host; allowed: verify, or insecure = yes beside "
+                 "it") ||
+           useless(k, m->insecure && !exposed, section, "insecure",
+                   "another host and less than tls = verify",
+                   "the connection is safe without it: take it out");
+}
+
+static bool wrong_progress(const struct checking *k)
+{
+    const struct config_progress *p = &k->c->progress;
+    return first_key(k, "progress") && wrong_server(k, "progress", &p->server);
+}
+
+/* The page's own files have these names, wherever it is written. */
+static bool is_of_page(const char *name)
+{
+    static const char *const files[] = {
+        "status.html", "players.html", "players.json", "history.json", "incidents.atom",
+        "badge.svg",   "page.css",     "status.js",    "players.js",   NULL};
+    return name && text_among(name, files);
+}
+
+static bool wrong_page(const struct checking *k)
+{
+    static const char *const names[] = {"page",           "title",      "logo",
+                                        "announcement",   "message_up", "message_restoring",
+                                        "message_waiting"},
+                             *const files[] = {"flag", "json", "metrics", "logo"};
+    const struct config *c = k->c;
+    const char *const values[] = {c->flag_file, c->json_file, c->metrics_file, c->logo};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (useless(k, !c->status_dir && line_of(k, "status", names[i]), "status", names[i],
+                    "dir in the same section", "name the directory with dir"))
+            return true;
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++)
+        if (useless(k, !c->page && line_of(k, "status", names[i]), "status", names[i], "page = yes",
+                    "write page = yes, or take it out"))
+            return true;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (wrong(k, is_of_page(values[i]), "status", files[i],
+                  "one file would overwrite the other",
+                  "value '%s' is the name of a file of the page or the history; allowed: another "
+                  "name",
+                  values[i]))
+            return true;
+    return false;
+}
+
+static bool wrong_status(const struct checking *k)
+{
+    static const char *const names[] = {"flag", "json", "metrics"};
+    const struct config *c = k->c;
+    const char *const values[] = {c->flag_file, c->json_file, c->metrics_file};
+    for (size_t i = 0; i < 3; i++)
+        if (useless(k, !c->status_dir && line_of(k, "status", names[i]), "status", names[i],
+                    "dir in the same section", "name the directory with dir"))
+            return true;
+    for (size_t i = 1; i < 3; i++)
+        for (size_t j = 0; j < i; j++) {
+            /* The key that is set is refused: the other may be a default. */
+            bool later = line_of(k, "status", names[i]) > line_of(k, "status", names[j]);
+            if (wrong(k, values[i] && values[j] && strcmp(values[i], values[j]) == 0, "status",
+                      names[later ? i : j], "one file would overwrite the other",
+                      "value '%s' is the name of %s too; allowed: a name of its own", values[i],
+                      names[later ? j : i]))
+                return true;
+        }
+    return false;
+}
+
+static bool inside(const char *path, const char *dir)
+{
+    size_t len = strlen(dir);
+    return text_starts(path, dir) && (path[len] == '/' || path[len] == '\0');
+}
+
+/* Everyone may read the status directory; what is in `dir` must not be in it. */
+static bool wrong_status_dir(const struct checking *k, const char *section, const char *dir,
+                             const char *hint)
+{
+    const char *status = k->c->status_dir;
+    const char *how = !status                    ? NULL
+                      : strcmp(status, dir) == 0 ? "the same as"
+                      : inside(status, dir)      ? "inside"
+                      : inside(dir, status)      ? "around"
+                                                 : NULL;
+    return wrong(k, how, "status", "dir", hint,
+                 "value '%s' is %s [%s] dir '%s'; allowed: two directories apart",
+                 status ? status : "", how ? how : "", section, dir);
+}
+
+static bool wrong_dirs(const struct checking *k)
+{
+    const struct config *c = k->c;
+    SCOPED(xfree) char *hint =
+        xasprintf("such as %s/journal, or one on another disk or machine", c->dump_dir);
+    bool is = /* segments need a directory of their own */
+        wrong(k, strcmp(c->journal_dir, c->dump_dir) == 0, "journal", "dir", hint,
+              "value '%s' is [dump] dir too; allowed: a directory of its own", c->journal_dir) ||
+        wrong_status_dir(k, "dump", c->dump_dir,
+                         "the status is public, dumps are not: put them side by side") ||
+        wrong_status_dir(k, "journal", c->journal_dir,
+                         "the status is public, changes are not: put them side by side");
+    return is;
+}
+
+static bool wrong_smtp(const struct checking *k)
+{
+    static const char section[] = "alert.smtp";
+    static const char *const optional[] = {"from", "to", "user", "password_file", "tls_ca"};
+    const struct config_smtp *s = &k->c->smtp;
+    bool exposed = config_smtp_exposed(k->c);
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+        if (useless(k, !s->url && line_of(k, section, optional[i]), section, optional[i],
+                    "url in the same section",
+                    "no mail is sent without url: add it, or take the whole section out"))
+            return true;
+    return s->url &&
+           (wrong(k, !s->from || s->to_count == 0, section, "url",
+                  "name sender and recipients, such as from = worldkeeper@HOST",
+                  "needs %s%s%s in the same section", s->from ? "" : "from",
+                  s->from || s->to_count ? "" : " and ", s->to_count ? "" : "to") ||
+            useless(k, !s->user != !s->password_file, section, s->user ? "user" : "password_file",
+                    s->user ? "password_file" : "user",
+                    "a login needs both user and password_file") ||
+            useless(k,
+                    s->tls_ca && s->starttls == STARTTLS_OFF &&
+                        strncasecmp(s->url, "smtps:", 6) != 0,
+                    section, "tls_ca", "TLS", "write starttls = required") ||
+            wrong(k, exposed && !s->insecure, section, "starttls",
+                  "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the "
+                  "way read",
+                  "less than required, to another host; allowed: required, or insecure = yes "
+                  "beside it") ||
+            useless(k, s->insecure && !exposed, section, "insecure",
+                    "another host and starttls = preferred or off",
+                    "the mail is safe without it: take it out"));
+}
+
+/* A URL in a file of its own is checked when that file is read. */
+static bool wrong_url(const struct checking *k, const char *section, const char *url, bool insecure)
+{
+    bool exposed = url && config_plain_to_others(url, "http");
+    return wrong(k, exposed && !insecure, section, "url",
+                 "insecure = yes lets everybody on the way read it, and use it",
+                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
+           useless(k, insecure && !exposed && !line_of(k, section, "url_file"), section, "insecure",
+                   "an http:// URL of another host", "it is safe without it: take it out");
+}
+
+static bool wrong_beats(const struct checking *k)
+{
+    const struct config *c = k->c;
+    bool off = !c->heartbeat_url && !c->heartbeat_url_file;
+    static const char needed[] = "url or url_file", add[] = "nothing is fetched without: add it";
+    return useless(k, off && c->heartbeat_start, "heartbeat", "start", needed, add) ||
+           useless(k, off && c->heartbeat_failure, "heartbeat", "failure", needed, add);
+}
+
+static bool wrong_web(const struct checking *k)
+{
+    const struct config_webhook *w = &k->c->webhook;
+    return both(k, "alert.webhook", "url", "url_file") || both(k, "heartbeat", "url", "url_file") ||
+           useless(k, w->tls_ca && !w->url_file && !w->url, "alert.webhook", "tls_ca",
+                   "url or url_file", "nothing is sent without url: add it, or take tls_ca out") ||
+           useless(k, w->tls_ca && !w->url_file && w->url && strncasecmp(w->url, "https:", 6) != 0,
+                   "alert.webhook", "tls_ca", "an https:// URL", "write url = https://...") ||
+           wrong_url(k, "alert.webhook", w->url, w->insecure) ||
+           wrong_url(k, "heartbeat", k->c->heartbeat_url, k->c->heartbeat_insecure);
+}
+
+static bool wrong_work(const struct checking *k, const char *section, const struct config_work *c)
+{
+    return wrong(k, c->interval > 0 && c->interval < SHORTEST_WORK, section, "interval",
+                 "such as interval = 1d", "too short; allowed: 0 for none, or 1s and more") ||
+           wrong(k, c->at && c->interval % DAY, section, "at", "such as interval = 1d",
+                 "needs an interval of whole days") ||
+           useless(k, c->at && !c->interval, section, "at", "interval in the same section",
+                   "nothing is done by the clock without it: add interval = 1d");
+}
+
+/* What cannot be read from the store would fail at each drill. */
+static bool wrong_drill(const struct checking *k)
+{
+    const struct config_offsite *o = &k->c->offsite;
+    bool from = k->c->drill.offsite;
+    return wrong_work(k, "drill", &k->c->drill) ||
+           useless(k, from && !o->url, "drill", "from", "[offsite] url",
+                   "from = disk takes the dumps in [dump] dir") ||
+           useless(k, from && !o->plain && !o->identity_file, "drill", "from",
+                   "[offsite] identity_file",
+                   "copies are encrypted: a machine that may not read them cannot rehearse with "
+                   "them; from = disk takes the dumps in [dump] dir");
+}
+
+/* Two rollups of one table would each delete rows that the other one has not added. */
+static bool shared_table(const struct checking *k, unsigned i)
+{
+    const struct config_ledger *l = k->c->ledgers;
+    for (unsigned n = 0; n < i; n++)
+        if (strcmp(l[n].table, l[i].table) == 0) {
+            err_set(k->e, ERR_CONFIG, 0,
+                    "%s: [ledger %s] table = %s: also the table of [ledger %s]; allowed: one "
+                    "ledger for each table",
+                    k->src->path, l[i].name, l[i].table, l[n].name);
+            err_hint(k->e, "[ledger %s] value takes several columns", l[n].name);
+            return true;
+        }
+    return false;
+}
+
+static bool wrong_ledgers(const struct checking *k)
+{
+    for (unsigned i = 0; i < k->c->ledger_count; i++) {
+        const struct config_ledger *l = &k->c->ledgers[i];
+        const char *missing = !l->table         ? "table"
+                              : !l->key.count   ? "key"
+                              : !l->value.count ? "value"
+                              : !l->time        ? "time"
+                                                : NULL;
+        if (!missing && !shared_table(k, i))
+            continue;
+        if (!missing)
+            return true;
+        err_set(k->e, ERR_CONFIG, 0, "%s: missing: [ledger %s] %s", k->src->path, l->name, missing);
+        err_hint(k->e, "add this key; example.ini explains every key");
+        return true;
+    }
+    return false;
+}
+
+/* Keys that only one kind of store has, and those that it cannot do without. */
+static bool wrong_store_keys(const struct checking *k, enum store_kind kind)
+{
+    static const struct {
+        const char *name;
+        unsigned kinds; /* bits */
+        bool needed;
+        const char *with;
+    } keys[] = {{"key_file", 1U << STORE_SFTP, true, "an sftp:// URL"},
+                {"known_hosts", 1U << STORE_SFTP, true, "an sftp:// URL"},
+                {"endpoint", 1U << STORE_S3, false, "an s3:// URL"},
+                {"region", 1U << STORE_S3, false, "an s3:// URL"},
+                {"access_key_file", 1U << STORE_S3, true, "an s3:// URL"},
+                {"object_lock", 1U << STORE_S3, false, "an s3:// URL"},
+                {"user", 1U << STORE_HTTP, false, "an https:// URL"},
+                {"password_file", 1U << STORE_HTTP, false, "an https:// URL"},
+                {"tls_ca", 1U << STORE_HTTP | 1U << STORE_S3, false, "an https:// or s3:// URL"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        bool has = keys[i].kinds & 1U << kind, given = line_of(k, "offsite", keys[i].name);
+        if (useless(k, given && !has, "offsite", keys[i].name, keys[i].with, "take it out") ||
+            wrong(k, !given && has && keys[i].needed, "offsite", "url",
+                  "example.ini explains every key", "needs %s in the same section", keys[i].name))
+            return true;
+    }
+    return false;
+}
+
+static bool wrong_offsite(const struct checking *k)
+{
+    static const char section[] = "offsite";
+    const struct config_offsite *o = &k->c->offsite;
+    struct store_url u;
+    if (!o->url || store_url_parse(o->url, &u) < 0)
+        return false;
+    enum store_kind kind = u.kind;
+    store_url_free(&u);
+    bool exposed_url = config_plain_to_others(o->url, "http"),
+         exposed_endpoint = o->endpoint && config_plain_to_others(o->endpoint, "http");
+    return wrong_store_keys(k, kind) || both(k, section, "recipient", "recipients_file") ||
+           wrong(k, !o->recipient && !o->recipients_file && !o->plain, section, "url",
+                 "recipient = age1... encrypts for whoever has its identity; plain = yes stores "
+                 "everything readable",
+                 "nothing would be encrypted; allowed: recipient or recipients_file, or plain = "
+                 "yes") ||
+           wrong(k, o->plain && (o->recipient || o->recipients_file), section, "plain",
+                 "take plain out, and the copies are encrypted",
+                 "not together with %s; allowed: one of the two",
+                 o->recipient ? "recipient" : "recipients_file") ||
+           useless(k, !o->user != !o->password_file, section, o->user ? "user" : "password_file",
+                   o->user ? "password_file" : "user",
+                   "a login needs both user and password_file") ||
+           wrong(k, (exposed_url || exposed_endpoint) && !o->insecure, section,
+                 exposed_url ? "url" : "endpoint",
+                 "insecure = yes lets everybody on the way read the login",
+                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
+           useless(k, o->insecure && !exposed_url && !exposed_endpoint, section, "insecure",
+                   "an http:// URL of another host", "it is safe without it: take it out") ||
+           wrong(k, o->max_rate && o->max_rate < OFFSITE_RATE_MIN, section, "max_rate",
+                 "0 is no limit", "value too small; allowed: 0, or 16 KiB and more");
+}
+
+/* Does one of the members, which are separated by ",", have a plain http:// to another host? */
+static bool etcd_exposed(const struct config_standby *s)
+{
+    bool exposed = false;
+    char *url;
+    for (const char *rest = s->etcd; (url = config_next_part(&rest)); free(url))
+        exposed |= config_plain_to_others(url, "http");
+    return exposed;
+}
+
+static bool wrong_etcd(const struct checking *k)
+{
+    static const char section[] = "standby";
+    static const char *const only[] = {"etcd", "user", "password_file", "tls_ca", "insecure"};
+    const struct config_standby *s = &k->c->standby;
+    bool exposed = etcd_exposed(s);
+    for (size_t i = 0; i < sizeof only / sizeof *only; i++)
+        if (useless(k, line_of(k, section, only[i]) && s->lease != LEASE_ETCD, section, only[i],
+                    "lease = etcd", "write lease = etcd, or take it out"))
+            return true;
+    return wrong(k, s->lease == LEASE_ETCD && !s->etcd, section, "lease",
+                 "such as etcd = https://a.example.net:2379, https://b.example.net:2379",
+                 "value 'etcd' needs etcd in the same section") ||
+           useless(k, !s->user != !s->password_file, section, s->user ? "user" : "password_file",
+                   s->user ? "password_file" : "user",
+                   "a login needs both user and password_file") ||
+           wrong(k, exposed && !s->insecure, section, "etcd",
+                 "insecure = yes lets everybody on the way take the lease",
+                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
+           useless(k, s->insecure && !exposed, section, "insecure",
+                   "an http:// URL of another host", "it is safe without it: take it out");
+}
+
+/* Where both machines find the same copies, and who may go on. */
+static bool wrong_standby(const struct checking *k)
+{
+    static const char section[] = "standby";
+    const struct config *c = k->c;
+    const char *first = first_key(k, section);
+    k->c->standby.given = first != NULL;
+    return first &&
+           (wrong(k, !c->offsite.url, section, first,
+                  "[offsite] url names the store that both machines use",
+                  "needs [offsite]; allowed: only with it") ||
+            wrong(k, c->standby.lease == LEASE_S3 && !text_starts(c->offsite.url, "s3://"), section,
+                  "lease", "lease = etcd, or lease = none and --promote --by-hand",
+                  "value 's3' needs a store that has conditional writes; allowed: only with an "
+                  "s3:// URL in [offsite]") ||
+            useless(k, c->standby.lease == LEASE_NONE && line_of(k, section, "ttl"), section, "ttl",
+                    "lease = s3 or etcd", "without a lease nothing ends: take it out") ||
+            wrong(k, strcasecmp(c->sentinel, "worldkeeper") == 0, "probe", "table",
+                  "table = worldkeeper_sentinel is the default",
+                  "value '%s' with [standby]: its lease table would be worldkeeper_lease, a name "
+                  "that is kept for the lease between machines; allowed: another name",
+                  c->sentinel) ||
+            wrong_etcd(k));
+}
+
+static void default_tls(const struct checking *k, const char *section, struct config_mysql *m)
+{
+    if (!line_of(k, section, "tls"))
+        m->tls = !m->host || config_is_here(m->host) ? TLS_PREFERRED
+                 : m->insecure                       ? TLS_REQUIRED
+                                                     : TLS_VERIFY;
+}
+
+int config_check(struct config *c, const struct config_source *src, struct err *e)
+{
+    const struct checking k = {c, src, e};
+    int64_t patience = STALE_INTERVALS * c->dump_interval;
+    if (are_missing(&k))
+        return -1;
+    default_tls(&k, "mysql", &c->mysql);
+    default_tls(&k, "progress", &c->progress.server);
+    c->progress.server.connect_timeout = c->mysql.connect_timeout;
+    c->progress.server.read_timeout = c->mysql.read_timeout;
+    if (!c->journal_dir)
+        c->journal_dir = xasprintf("%s/journal", c->dump_dir);
+    if (!line_of(&k, "alert", "max_dump_age") && c->max_dump_age < patience)
+        c->max_dump_age = patience;
+    return wrong_server(&k, "mysql", &c->mysql) || wrong_status(&k) || wrong_page(&k) ||
+                   wrong_dirs(&k) || wrong_smtp(&k) || wrong_web(&k) || wrong_ledgers(&k) ||
+                   wrong_progress(&k) || wrong_offsite(&k) || wrong_standby(&k) ||
+                   wrong_drill(&k) || wrong_work(&k, "verify", &c->verify) || wrong_beats(&k) ||
+                   useless(&k, c->hmac_old_key_file && !c->hmac_key_file, "dump",
+                           "hmac_old_key_file", "hmac_key_file",
+                           "new dumps need a key too: add hmac_key_file")
+               ? -1
+               : 0;
+}

@@ -1,0 +1,108 @@
+/* The keys of the config file: each with its section, default and the kind of its value. Private to
+ * src/config and its tests; all other code sees struct config only. */
+#ifndef WK_CONFIG_KEYS_H
+#define WK_CONFIG_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+
+#define CONFIG_KEYS_MAX 192
+#define CONFIG_NEAR_MAX 40 /* no suggestions for longer words */
+
+/* Why a value was refused: "value 'x' is not <what>; allowed: <allowed>", and the hint. */
+struct config_bad {
+    char what[160];
+    char allowed[256];
+    char hint[256];
+};
+
+/* What a value is, and with that the type of its field. Numbers obey min and max of their key. */
+enum config_kind {
+    CONFIG_YES_NO,      /* bool */
+    CONFIG_FLAG,        /* bool, from choices */
+    CONFIG_CHOICE,      /* an enum, from choices */
+    CONFIG_NUMBER,      /* unsigned or int */
+    CONFIG_PERCENT,     /* unsigned */
+    CONFIG_CONNECTIONS, /* unsigned: auto (0) or a number */
+    CONFIG_EVENTS,      /* unsigned: EVENT_ bits */
+    CONFIG_TIME,        /* int: 1 + minutes after midnight; 0: none */
+    CONFIG_DURATION,    /* int64_t, milliseconds */
+    CONFIG_SIZE,        /* uint64_t, at most INT64_MAX */
+    CONFIG_MAILS,       /* struct config_smtp: to and to_count */
+    CONFIG_COLUMNS,     /* struct config_columns */
+    CONFIG_TEXTS,       /* from here on char *, owned by the config */
+    CONFIG_WORLD = CONFIG_TEXTS,
+    CONFIG_SCHEMA,
+    CONFIG_TABLE,
+    CONFIG_USER,
+    CONFIG_HOST,
+    CONFIG_PATH,   /* absolute; stored without "//", "/./" and a '/' at the end */
+    CONFIG_SOCKET, /* a path that fits into a socket's address */
+    CONFIG_SECRET, /* absolute path or credential:NAME */
+    CONFIG_FILE,   /* a name inside a directory */
+    CONFIG_WEB_URL,
+    CONFIG_WEB_URLS, /* several, each without a path; stored with "," between them */
+    CONFIG_MAIL_URL,
+    CONFIG_STORE_URL,
+    CONFIG_MAIL,
+    CONFIG_WORD,
+    CONFIG_LINE,    /* of text for people */
+    CONFIG_NAME,    /* of a table or column on the server */
+    CONFIG_LOCK_ID, /* of a game server, in the central store */
+    CONFIG_URL_END, /* what a URL's path continues with */
+};
+
+struct config_key {
+    const char *section, *name;
+    size_t offset; /* of the field in struct config; of section "ledger", in struct config_ledger */
+    enum config_kind kind;
+    const char *def; /* NULL: none, or it depends on other keys (config_check) */
+    int64_t min, max;
+    const struct config_choice {
+        const char *name; /* NULL ends a list */
+        int value;
+    } * choices;
+};
+
+extern const struct config_key config_keys[];
+extern const size_t config_key_count;
+
+/* Index of a key, or -1. */
+int config_key_find(const char *section, const char *name);
+/* Sets every field to its default. */
+void config_set_defaults(struct config *c);
+/* Is it a key of the sections "ledger NAME", which each have a struct config_ledger? */
+bool config_is_ledger(const struct config_key *k);
+/* Sets the fields of a new ledger; takes `name`. */
+void config_ledger_defaults(struct config_ledger *l, char *name);
+void config_columns_free(struct config_columns *c);
+
+/* Checks `value`, which is never empty, and stores it in `object`, the struct of the key: 0; or -1 with `bad` filled and the field
+ * unchanged. */
+int config_set(void *object, const struct config_key *k, const char *value, struct config_bad *bad);
+/* The text that is stored for a value of a text kind (malloc); NULL: it is none. */
+char *config_read_text(enum config_kind kind, const char *value);
+/* May the value hold a secret, so that no message shows it? May it hold " #"? */
+bool config_is_secret(enum config_kind kind);
+bool config_is_any_name(enum config_kind kind);
+
+/* Edit distance (letters to add, drop or change); CONFIG_NEAR_MAX for long words. */
+size_t config_distance(const char *a, const char *b);
+/* Is `typed` so similar to `word` that `word` was probably meant? */
+bool config_near(const char *typed, const char *word);
+/* Makes `word` the best guess if it is near, and nearer than *best (NULL: none yet). */
+void config_nearer(const char *typed, const char *word, const char **best);
+
+/* Line numbers of a file's keys, from 1; 0: the key is not in the file. */
+struct config_source {
+    const char *path;
+    unsigned line[CONFIG_KEYS_MAX];
+};
+/* Called after the last line: required keys, keys that exclude or need each other, defaults that
+ * depend on other keys. */
+int config_check(struct config *c, const struct config_source *src, struct err *e);
+
+#endif

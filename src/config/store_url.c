@@ -1,0 +1,134 @@
+#include "config/store_url.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+
+#define BUCKET_MAX 63
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Appends `len` bytes of a URL with each %XX decoded. False: one of them is none, or is no text. */
+static bool decode(struct buf *out, const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        int c = (unsigned char)s[i];
+        if (c == '%') {
+            int high = i + 2 < len ? hex_digit(s[i + 1]) : -1;
+            int low = i + 2 < len ? hex_digit(s[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            c = high * 16 + low;
+            i += 2;
+        }
+        if (c < 0x20 || c == 0x7f)
+            return false;
+        buf_addc(out, (char)c);
+    }
+    return text_utf8_valid(out->p ? out->p : "", out->len);
+}
+
+/* Appends the components of a path, each followed by '/'. False: one of them is "." or "..", or a '/'
+ * was hidden in it as %2F. */
+static bool components(struct buf *out, const char *s)
+{
+    while (*s) {
+        s += strspn(s, "/");
+        size_t len = strcspn(s, "/"), from = out->len;
+        if (len == 0)
+            break;
+        if (!decode(out, s, len))
+            return false;
+        const char *name = out->p + from;
+        if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            return false;
+        buf_addc(out, '/');
+        s += len;
+    }
+    return true;
+}
+
+static bool is_bucket(const char *s, size_t len)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    if (len == 0 || len > BUCKET_MAX || !strchr(letters, s[0]))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (!strchr(letters, s[i]) && !strchr("._-", s[i]))
+            return false;
+    return true;
+}
+
+/* The part between "://" and the path. */
+static bool authority(struct store_url *u, const char *s, size_t len)
+{
+    const char *at = memchr(s, '@', len);
+    if (u->kind == STORE_DIR)
+        return len == 0;
+    if (u->kind == STORE_S3) {
+        u->bucket = xstrndup(s, len);
+        return is_bucket(s, len);
+    }
+    if (u->kind == STORE_SFTP) {
+        SCOPED(buf_free) struct buf user = {0};
+        if (!at || at == s || memchr(s, ':', (size_t)(at - s)) ||
+            !decode(&user, s, (size_t)(at - s)))
+            return false;
+        u->user = xstrdup(user.p);
+        len -= (size_t)(at + 1 - s);
+        s = at + 1;
+        at = memchr(s, '@', len);
+    }
+    u->host = xstrndup(s, len);
+    return len > 0 && !at;
+}
+
+int store_url_parse(const char *text, struct store_url *out)
+{
+    static const struct {
+        const char *scheme;
+        enum store_kind kind;
+    } schemes[] = {{"file://", STORE_DIR},
+                   {"sftp://", STORE_SFTP},
+                   {"s3://", STORE_S3},
+                   {"https://", STORE_HTTP},
+                   {"http://", STORE_HTTP}};
+    SCOPED(buf_free) struct buf path = {0};
+    const char *rest = NULL;
+    *out = (struct store_url){0};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes && !rest; i++)
+        if (strncasecmp(text, schemes[i].scheme, strlen(schemes[i].scheme)) == 0) {
+            rest = text + strlen(schemes[i].scheme);
+            out->kind = schemes[i].kind;
+            out->plain = strcmp(schemes[i].scheme, "http://") == 0;
+        }
+    if (!rest || strpbrk(rest, "?#"))
+        return -1;
+    size_t len = strcspn(rest, "/");
+    buf_adds(&path, out->kind == STORE_S3 ? "" : "/");
+    bool good = authority(out, rest, len) && components(&path, rest + len) &&
+                !(out->kind == STORE_DIR && path.len == 1);
+    if (!good) {
+        store_url_free(out);
+        return -1;
+    }
+    out->path = xstrdup(path.p);
+    return 0;
+}
+
+void store_url_free(struct store_url *u)
+{
+    free(u->user);
+    free(u->host);
+    free(u->bucket);
+    free(u->path);
+    *u = (struct store_url){0};
+}

@@ -1,0 +1,701 @@
+/* The kinds of values: how each is read, what is allowed, and what was probably meant. */
+#include "config/keys.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "config/store_url.h"
+#include "base/text.h"
+
+#define SOCKET_BYTES_MAX 107 /* sun_path */
+
+static int refuse(struct config_bad *bad, const char *what, const char *allowed)
+{
+    *bad = (struct config_bad){0};
+    snprintf(bad->what, sizeof bad->what, "%s", what);
+    snprintf(bad->allowed, sizeof bad->allowed, "%s", allowed);
+    return -1;
+}
+
+static int hint(struct config_bad *bad, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int hint(struct config_bad *bad, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(bad->hint, sizeof bad->hint, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+/* Copies `s` in lower case, as much of it as fits. */
+static void lower(const char *s, char *out, size_t size)
+{
+    size_t i = 0;
+    for (; i < size - 1 && s[i]; i++)
+        out[i] = (char)tolower((unsigned char)s[i]);
+    out[i] = '\0';
+}
+
+/* Digits only; -1 for anything else, and for more than nine of them. */
+static int64_t digits(const char *s)
+{
+    size_t len = strspn(s, "0123456789");
+    return len == 0 || len > 9 || s[len] ? -1 : (int64_t)strtol(s, NULL, 10);
+}
+
+char *config_next_part(const char **list)
+{
+    if (!*list)
+        return NULL;
+    const char *s = *list + strspn(*list, " \t");
+    size_t whole = strcspn(s, ","), len = whole;
+    while (len && (s[len - 1] == ' ' || s[len - 1] == '\t'))
+        len--;
+    *list = s[whole] ? s + whole + 1 : NULL;
+    return xstrndup(s, len);
+}
+
+/* ---- numbers and choices: `n` receives the value ---- */
+
+static int read_yes_no(const char *value, int64_t *n, struct config_bad *bad)
+{
+    static const char *const like_yes[] = {"yes", "true", "on", "1", "y", "enabled"};
+    static const char *const like_no[] = {"no", "false", "off", "0", "n", "disabled"};
+    *n = strcmp(value, "yes") == 0;
+    if (*n || strcmp(value, "no") == 0)
+        return 0;
+    refuse(bad, "yes or no", "yes, no");
+    for (size_t i = 0; i < sizeof like_yes / sizeof *like_yes; i++)
+        if (strcasecmp(value, like_yes[i]) == 0 || strcasecmp(value, like_no[i]) == 0)
+            hint(bad, "write %s", strcasecmp(value, like_yes[i]) == 0 ? "yes" : "no");
+    return -1;
+}
+
+static int read_choice(const struct config_choice *list, const char *value, int64_t *n,
+                       struct config_bad *bad)
+{
+    SCOPED(buf_free) struct buf allowed = {0};
+    char low[CONFIG_NEAR_MAX];
+    const char *near = NULL;
+    lower(value, low, sizeof low);
+    buf_adds(&allowed, "");
+    for (const struct config_choice *c = list; c->name; c++) {
+        if (strcmp(c->name, value) == 0) {
+            *n = c->value;
+            return 0;
+        }
+        buf_printf(&allowed, "%s%s", allowed.len ? ", " : "", c->name);
+        config_nearer(low, c->name, &near);
+    }
+    refuse(bad, "known", allowed.p);
+    return near ? hint(bad, "write %s", near) : -1;
+}
+
+static int read_events(const char *value, int64_t *n, struct config_bad *bad)
+{
+    static const struct config_choice names[] = {
+        {"down", EVENT_DOWN},       {"restoring", EVENT_RESTORING}, {"restored", EVENT_RESTORED},
+        {"waiting", EVENT_WAITING}, {"discarded", EVENT_DISCARDED}, {"stale", EVENT_STALE},
+        {"disk", EVENT_DISK},       {"sentinel", EVENT_SENTINEL},   {"started", EVENT_STARTED},
+        {"journal", EVENT_JOURNAL}, {"check", EVENT_CHECK},         {"progress", EVENT_PROGRESS},
+        {"ledger", EVENT_LEDGER},   {"drill", EVENT_DRILL},         {"offsite", EVENT_OFFSITE},
+        {"pause", EVENT_PAUSE},     {"standby", EVENT_STANDBY},     {NULL, 0}};
+    bool all = strcmp(value, "all") == 0;
+    int rc = 0;
+    char *part;
+    *n = all ? EVENT_ALL : 0;
+    for (const char *rest = value; !all && rc == 0 && (part = config_next_part(&rest));) {
+        int64_t bit = 0;
+        rc = read_choice(names, part, &bit, bad);
+        *n |= bit;
+        free(part);
+    }
+    if (rc == 0)
+        return 0;
+    char list[sizeof bad->allowed];
+    memcpy(list, bad->allowed, sizeof list);
+    snprintf(bad->what, sizeof bad->what, "'all' or a list of events");
+    snprintf(bad->allowed, sizeof bad->allowed, "all, or some of %.200s", list);
+    return -1;
+}
+
+/* "04:30". */
+static int read_time(const char *value, int64_t *n, struct config_bad *bad)
+{
+    size_t hours = strspn(value, "0123456789");
+    bool form = hours >= 1 && hours <= 2 && value[hours] == ':' &&
+                strspn(value + hours + 1, "0123456789") == 2 && !value[hours + 3];
+    int64_t hour = form ? strtol(value, NULL, 10) : 24,
+            minute = form ? strtol(value + hours + 1, NULL, 10) : 60;
+    *n = 1 + hour * 60 + minute;
+    return hour < 24 && minute < 60 ? 0 : refuse(bad, "a time of day", "00:00 to 23:59");
+}
+
+/* A whole number, a percentage, or a number of connections. */
+static int read_number(const struct config_key *k, const char *value, int64_t *n,
+                       struct config_bad *bad)
+{
+    bool percent = k->kind == CONFIG_PERCENT, connections = k->kind == CONFIG_CONNECTIONS;
+    size_t len = strlen(value);
+    bool sign = percent && value[len - 1] == '%';
+    char *number = xstrndup(value, len - sign);
+    bool automatic = connections && strcmp(value, "auto") == 0;
+    *n = automatic ? 0 : digits(number);
+    free(number);
+    bool fits = *n >= k->min && *n <= k->max;
+    if (automatic || (fits && sign == percent))
+        return 0;
+    const char *unit = percent ? "%" : "";
+    refuse(bad,
+           connections                  ? "a number of connections"
+           : *n >= 0 && sign == percent ? "in range"
+           : percent                    ? "a percentage"
+                                        : "a whole number",
+           "");
+    snprintf(bad->allowed, sizeof bad->allowed, "%s%" PRId64 "%s to %" PRId64 "%s",
+             connections ? "auto, or " : "", k->min, unit, k->max, unit);
+    return percent && fits ? hint(bad, "write %" PRId64 "%%", *n) : -1;
+}
+
+/* "100ms", "90s", "15m": in the largest unit that divides it. */
+static void exact_duration(int64_t ms, char *out, size_t size)
+{
+    static const struct {
+        int64_t ms;
+        const char *unit;
+    } units[] = {{604800000, "w"}, {86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}};
+    for (size_t i = 0; ms && i < sizeof units / sizeof *units; i++)
+        if (ms % units[i].ms == 0) {
+            snprintf(out, size, "%" PRId64 "%s", ms / units[i].ms, units[i].unit);
+            return;
+        }
+    snprintf(out, size, ms ? "%" PRId64 "ms" : "%" PRId64, ms);
+}
+
+/* What was probably meant by `value`: without blanks, and with the unit of `example` if it has
+ * none. Empty if there is no guess. */
+static void guess_unit(const char *value, const char *example, char out[32])
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (const char *p = value; *p; p++)
+        if (*p != ' ' && *p != '\t') {
+            if (n >= 20)
+                return;
+            out[n++] = *p;
+        }
+    out[n] = '\0';
+    if (n && strspn(out, "0123456789") == n)
+        snprintf(out + n, 32 - n, "%s", example + strspn(example, "0123456789"));
+}
+
+static int read_duration(const struct config_key *k, const char *value, int64_t *ms,
+                         struct config_bad *bad)
+{
+    bool parsed = text_duration_parse(value, ms) == 0;
+    if (parsed && *ms >= k->min && *ms <= k->max)
+        return 0;
+    const char *example = k->def ? k->def : "15m";
+    char from[32], to[32], meant[32];
+    exact_duration(k->min, from, sizeof from);
+    exact_duration(k->max, to, sizeof to);
+    refuse(bad,
+           !parsed        ? "a duration with units"
+           : *ms < k->min ? "long enough"
+                          : "short enough",
+           "");
+    snprintf(bad->allowed, sizeof bad->allowed, "%s to %s", from, to);
+    guess_unit(value, example, meant);
+    if (!parsed && text_duration_parse(meant, ms) == 0)
+        return hint(bad, "write %s (units: ms, s, m, h, d, w)", meant);
+    return parsed ? -1 : hint(bad, "units: ms, s, m, h, d, w; such as %s or 1h30m", example);
+}
+
+static int read_size(const struct config_key *k, const char *value, int64_t *n,
+                     struct config_bad *bad)
+{
+    uint64_t bytes = 0;
+    char from[TEXT_SHORT], to[TEXT_SHORT], meant[32];
+    const char *example = k->def ? k->def : "1GiB";
+    if (text_size_parse(value, &bytes) == 0) {
+        *n = (int64_t)bytes;
+        if (bytes >= (uint64_t)k->min && bytes <= (uint64_t)k->max)
+            return 0;
+        refuse(bad, bytes < (uint64_t)k->min ? "large enough" : "small enough", "");
+        snprintf(bad->allowed, sizeof bad->allowed, "%s%s%s", text_size((uint64_t)k->min, from),
+                 k->max == INT64_MAX ? " and more" : " to ",
+                 k->max == INT64_MAX ? "" : text_size((uint64_t)k->max, to));
+        return -1;
+    }
+    guess_unit(value, example, meant);
+    refuse(bad, "a size with a unit",
+           "0, or a number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB");
+    if (text_size_parse(meant, &bytes) == 0)
+        return hint(bad, "write %s", meant);
+    return hint(bad, "such as %s", example);
+}
+
+/* ---- texts ---- */
+
+/* The path without "//", "/./" and a trailing '/' (malloc); NULL: it is relative, is "/" or contains
+ * "..". */
+static char *plain_path(const char *s)
+{
+    struct buf b = {0};
+    bool good = s[0] == '/';
+    while (good && *s) {
+        s += strspn(s, "/");
+        size_t len = strcspn(s, "/");
+        if (len == 2 && strncmp(s, "..", 2) == 0)
+            good = false;
+        else if (len && !(len == 1 && s[0] == '.'))
+            buf_printf(&b, "/%.*s", (int)len, s);
+        s += len;
+    }
+    if (good && b.len)
+        return b.p;
+    buf_free(&b);
+    return NULL;
+}
+
+static bool is_of_server(const char *schema)
+{
+    static const char *const own[] = {"mysql", "information_schema", "performance_schema", "sys"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcasecmp(schema, own[i]) == 0)
+            return true;
+    return false;
+}
+
+struct own_schema {
+    const char *prefix, *what, *allowed;
+};
+
+/* Of what is dropped; NULL: it is none of our own. */
+static const struct own_schema *own_schema(const char *schema)
+{
+    static const struct own_schema own[] = {
+        {CONFIG_DRILL_SCHEMA, "a world: drills make and drop such schemas",
+         "one that does not begin with " CONFIG_DRILL_SCHEMA},
+        {CONFIG_WARM_SCHEMA, "a world: standbys make and drop such schemas",
+         "one that does not begin with " CONFIG_WARM_SCHEMA}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strncasecmp(schema, own[i].prefix, strlen(own[i].prefix)) == 0)
+            return &own[i];
+    return NULL;
+}
+
+void config_own_schema(const char *prefix, const struct config *c, char out[CONFIG_OWN_SCHEMA_MAX])
+{
+    snprintf(out, CONFIG_OWN_SCHEMA_MAX, "%s%.40s", prefix, c->name);
+}
+
+/* The colon of "HOST:PORT"; NULL: none, or several, as in an IPv6 address. */
+static const char *port_of(const char *value)
+{
+    const char *colon = strchr(value, ':');
+    return colon && !strchr(colon + 1, ':') ? colon : NULL;
+}
+
+static bool is_host_and_port(const char *s, size_t len)
+{
+    size_t host;
+    if (s[0] == '[') {
+        host = 1 + strspn(s + 1, "0123456789abcdefABCDEF:.");
+        if (host < 4 || host >= len || s[host] != ']')
+            return false;
+        host++;
+    } else {
+        for (host = 0; host < len && s[host] != ':'; host++)
+            if (!isalnum((unsigned char)s[host]) && !strchr(".-_", s[host]))
+                return false;
+        if (host == 0 || s[0] == '-')
+            return false;
+    }
+    if (host == len)
+        return true;
+    SCOPED(xfree) char *port = xstrndup(s + host + 1, len - host - 1);
+    int64_t n = digits(port);
+    return s[host] == ':' && n > 0 && n <= 65535;
+}
+
+/* Where the host of a URL begins; NULL: another scheme, or characters that no URL has. */
+static const char *authority_of(enum config_kind kind, const char *value)
+{
+    bool web = kind == CONFIG_WEB_URL;
+    const char *plain = web ? "http://" : "smtp://", *tls = web ? "https://" : "smtps://";
+    size_t scheme = strncasecmp(value, tls, strlen(tls)) == 0       ? strlen(tls)
+                    : strncasecmp(value, plain, strlen(plain)) == 0 ? strlen(plain)
+                                                                    : 0;
+    for (const char *p = value; *p; p++)
+        if (*p <= ' ' || *p > '~' || strchr("\"<>\\^`{|}", *p))
+            return NULL;
+    return scheme ? value + scheme : NULL;
+}
+
+static bool is_store(const char *value)
+{
+    struct store_url u;
+    if (store_url_parse(value, &u) < 0)
+        return false;
+    bool good = !u.host || is_host_and_port(u.host, strlen(u.host));
+    store_url_free(&u);
+    return good;
+}
+
+/* An address that passes cannot end a header line, name a second recipient or need quoting. */
+static bool is_mail(const char *value)
+{
+    const char *at = strchr(value, '@');
+    bool good = at && at > value && at[1] && !strchr(at + 1, '@') && at[1] != '.';
+    for (const char *p = value; good && *p; p++)
+        good = *p > ' ' && *p <= '~';
+    return good;
+}
+
+#define LETTERS_DIGITS "abcdefghijklmnopqrstuvwxyz0123456789"
+#define PATHS "a path from '/' on, without '..'"
+
+/* Limits of the kinds of text. */
+static const struct {
+    const char *what, *allowed, *hint;
+    size_t characters, bytes;               /* at most; 0: no limit */
+    const char *only, *without, *not_first; /* of these characters; none of these; not in front */
+    bool bmp; /* no character beyond U+FFFF: both servers store names in three-byte UTF-8 */
+} texts[] = {
+    [CONFIG_WORLD] = {"a world's name",
+                      "1 to 32 of a-z, 0-9, '_' and '-', with a letter or digit in front", NULL, 0,
+                      32, LETTERS_DIGITS "_-", "", "_-", false},
+    [CONFIG_SCHEMA] = {"a schema name", "1 to 64 characters, none beyond U+FFFF", NULL, 64, 0, NULL,
+                       "", "", true},
+    /* the servers' limit, without "_lease" after it */
+    [CONFIG_TABLE] =
+        {"a table name that can be used",
+         "1 to 58 characters (the lease table's name is 6 longer), no '%', none beyond U+FFFF",
+         NULL, 58, 0, NULL, "%", "", true},
+    [CONFIG_USER] = {"a user name", "1 to 128 characters", NULL, 128, 0, NULL, "", "", false},
+    [CONFIG_HOST] = {"a host", "a host name or an IPv4 or IPv6 address", NULL, 0, 253,
+                     LETTERS_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%", "", "-", false},
+    [CONFIG_PATH] = {"an absolute path", PATHS, NULL, 0, 0, NULL, "", "", false},
+    [CONFIG_SOCKET] = {"an absolute path", PATHS, NULL, 0, 0, NULL, "", "", false},
+    [CONFIG_SECRET] = {"the place of a secret file",
+                       "an absolute path without '..', or credential:NAME",
+                       "the secret itself stands in that file (mode 0600), on its first line", 0, 0,
+                       NULL, "", "", false},
+    [CONFIG_FILE] = {"a plain file name", "a name without '/' that does not begin with '.'",
+                     "the directory is named by dir in the same section", 0, 0, NULL, "/", ".",
+                     false},
+    [CONFIG_WEB_URL] = {"a URL", "https://HOST[:PORT]... or http://HOST[:PORT]...", NULL, 0, 0,
+                        NULL, "", "", false},
+    [CONFIG_WEB_URLS] = {"a list of URLs",
+                         "1 to 9 of https://HOST[:PORT] or http://HOST[:PORT], with commas between "
+                         "them and no path",
+                         NULL, 0, 0, NULL, "", "", false},
+    [CONFIG_MAIL_URL] = {"a URL", "smtps://HOST[:PORT]... or smtp://HOST[:PORT]...", NULL, 0, 0,
+                         NULL, "", "", false},
+    [CONFIG_STORE_URL] =
+        {"the URL of a store",
+         "sftp://USER@HOST[:PORT]/DIR/, s3://BUCKET[/PREFIX/], https://HOST[:PORT]/DIR/ or "
+         "file:///DIR/, without '?', '#' and '..'",
+         NULL, 0, 0, NULL, "", "", false},
+    [CONFIG_MAIL] = {"a mail address",
+                     "NAME@HOST in ASCII, without blanks and any of \"(),:;<>[\\]", NULL, 0, 254,
+                     NULL, "\"(),:;<>[\\]", "", false},
+    [CONFIG_WORD] = {"one word", "1 to 254 bytes without blanks", NULL, 0, 254, NULL, " \t", "",
+                     false},
+    [CONFIG_LINE] = {"a line of text", "1 to 300 characters", NULL, 300, 0, NULL, "", "", false},
+    [CONFIG_NAME] = {"a name on the server", "1 to 64 characters, none beyond U+FFFF", NULL, 64, 0,
+                     NULL, "", "", true},
+    [CONFIG_LOCK_ID] = {"a game server's name", "1 to 64 bytes without blanks", NULL, 0, 64, NULL,
+                        " \t", "", false},
+    [CONFIG_URL_END] = {"the end of a URL's path",
+                        "'/', and up to 63 of letters, digits, '-', '.', '_', '~', '/' after it",
+                        NULL, 0, 64, LETTERS_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~/", "",
+                        LETTERS_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~", false},
+};
+
+/* `value` is valid UTF-8. */
+static bool fits(enum config_kind kind, const char *value)
+{
+    size_t characters = 0, bytes = strlen(value);
+    bool beyond = false;
+    for (const char *s = value; *s; s++) {
+        characters += ((unsigned char)*s & 0xc0) != 0x80;
+        beyond |= (unsigned char)*s >= 0xf0;
+    }
+    return bytes > 0 && !(texts[kind].characters && characters > texts[kind].characters) &&
+           !(texts[kind].bytes && bytes > texts[kind].bytes) && !(texts[kind].bmp && beyond) &&
+           !(texts[kind].only && strspn(value, texts[kind].only) < bytes) &&
+           strcspn(value, texts[kind].without) == bytes && !strchr(texts[kind].not_first, value[0]);
+}
+
+/* Without blanks, and without a '/' at the end of each; NULL: they are none. */
+static char *read_urls(const char *value)
+{
+    struct buf b = {0};
+    bool good = true;
+    unsigned count = 0;
+    char *part;
+    for (const char *rest = value; (part = config_next_part(&rest));) {
+        char *url = config_read_text(CONFIG_WEB_URL, part);
+        const char *authority = url ? authority_of(CONFIG_WEB_URL, url) : "?";
+        size_t host = strcspn(authority, "/?#");
+        good = good && ++count <= 9 && (!authority[host] || strcmp(authority + host, "/") == 0);
+        if (good)
+            buf_printf(&b, "%s%.*s", b.len ? "," : "", (int)(authority + host - url), url);
+        free(url);
+        free(part);
+    }
+    if (good)
+        return b.p;
+    buf_free(&b);
+    return NULL;
+}
+
+char *config_read_text(enum config_kind kind, const char *value)
+{
+    static const char credential[] = "credential:";
+    const char *name = value + sizeof credential - 1, *authority;
+    bool good = fits(kind, value);
+    if (kind == CONFIG_SECRET && text_starts(value, credential) && name[0] && name[0] != '.' &&
+        !strchr(name, '/'))
+        return xstrdup(value);
+    if (kind == CONFIG_PATH || kind == CONFIG_SOCKET || kind == CONFIG_SECRET) {
+        char *path = plain_path(value);
+        if (!path || kind != CONFIG_SOCKET || strlen(path) <= SOCKET_BYTES_MAX)
+            return path;
+        free(path);
+        return NULL;
+    }
+    if (kind == CONFIG_WEB_URLS)
+        return read_urls(value);
+    if (kind == CONFIG_SCHEMA)
+        good = good && !is_of_server(value) && !own_schema(value);
+    else if (kind == CONFIG_HOST)
+        good = good && !port_of(value);
+    else if (kind == CONFIG_MAIL)
+        good = good && is_mail(value);
+    else if (kind == CONFIG_STORE_URL)
+        good = is_store(value);
+    else if (kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL)
+        good = (authority = authority_of(kind, value)) &&
+               !memchr(authority, '@', strcspn(authority, "/?#")) &&
+               is_host_and_port(authority, strcspn(authority, "/?#"));
+    return good ? xstrdup(value) : NULL;
+}
+
+/* What was probably meant, or what is wrong in other words. */
+static void explain(enum config_kind kind, const char *value, struct config_bad *bad)
+{
+    bool url = kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL;
+    const char *colon = port_of(value), *authority = url ? authority_of(kind, value) : NULL;
+    char low[64], *path = kind == CONFIG_SOCKET ? plain_path(value) : NULL;
+    const struct own_schema *own = kind == CONFIG_SCHEMA ? own_schema(value) : NULL;
+    lower(value, low, sizeof low);
+    if (kind == CONFIG_WORLD && fits(kind, low))
+        hint(bad, "write %s", low);
+    else if (kind == CONFIG_SCHEMA && is_of_server(value))
+        refuse(bad, "a world: it belongs to the server", "the schema of a game");
+    else if (own)
+        refuse(bad, own->what, own->allowed);
+    else if (kind == CONFIG_HOST && colon && digits(colon + 1) > 0)
+        hint(bad, "write host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
+    else if (kind == CONFIG_HOST && value[0] == '/')
+        hint(bad, "a socket is written as socket = %.100s", value);
+    else if (path)
+        refuse(bad, "a path that a socket can have", "at most 107 bytes");
+    else if (kind == CONFIG_STORE_URL && text_starts(value, "sftp://") && !strchr(value, '@'))
+        hint(bad, "write the account too: sftp://USER@HOST/DIR/");
+    else if (kind == CONFIG_STORE_URL && strchr(value, '@'))
+        hint(bad, "a password stands in no URL: of https it is in password_file, with user beside "
+                  "it; sftp logs in with key_file");
+    else if (kind == CONFIG_MAIL && strchr(value, '<'))
+        hint(bad, "write only what stands between < and >");
+    else if (authority && memchr(authority, '@', strcspn(authority, "/?#"))) {
+        snprintf(bad->what, sizeof bad->what, "free of a login");
+        hint(bad, kind == CONFIG_WEB_URL
+                      ? "put the URL into a file of its own (mode 0600) and name that with url_file"
+                      : "name the login with user, and the password's file with password_file");
+    }
+    free(path);
+}
+
+static char *read_text(enum config_kind kind, const char *value, struct config_bad *bad)
+{
+    char *text = config_read_text(kind, value);
+    if (text)
+        return text;
+    refuse(bad, texts[kind].what, texts[kind].allowed);
+    if (texts[kind].hint)
+        hint(bad, "%s", texts[kind].hint);
+    explain(kind, value, bad);
+    return NULL;
+}
+
+bool config_is_secret(enum config_kind kind)
+{
+    return kind == CONFIG_SECRET || kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL ||
+           kind == CONFIG_STORE_URL || kind == CONFIG_WEB_URLS;
+}
+
+bool config_is_any_name(enum config_kind kind)
+{
+    return kind == CONFIG_SCHEMA || kind == CONFIG_TABLE || kind == CONFIG_USER ||
+           kind == CONFIG_NAME || kind == CONFIG_COLUMNS;
+}
+
+int config_check_into(const char *schema, struct err *e)
+{
+    struct config_bad bad;
+    SCOPED(xfree) char *good = read_text(CONFIG_SCHEMA, schema, &bad);
+    return good ? 0
+                : err_set(e, ERR_USAGE, 0, "--into '%.200s' is not %s; allowed: %s", schema,
+                          bad.what, bad.allowed);
+}
+
+/* ---- storing ---- */
+
+static int set_mails(struct config_smtp *smtp, const char *value, struct config_bad *bad)
+{
+    struct config_smtp was = *smtp, new = {0};
+    char *part, *good = NULL;
+    for (const char *rest = value; (part = config_next_part(&rest));) {
+        good = read_text(CONFIG_MAIL, part, bad);
+        free(part);
+        if (!good)
+            break;
+        new.to = xrealloc(new.to, (new.to_count + 1) * sizeof *new.to);
+        new.to[new.to_count++] = good;
+    }
+    if (good) {
+        smtp->to = new.to;
+        smtp->to_count = new.to_count;
+        new = was;
+    } else {
+        snprintf(bad->what, sizeof bad->what, "a list of mail addresses");
+        snprintf(bad->allowed, sizeof bad->allowed,
+                 "NAME@HOST, NAME@HOST ... in ASCII, without any of \"():;<>[\\]");
+    }
+    for (unsigned i = 0; i < new.to_count; i++)
+        free(new.to[i]);
+    free(new.to);
+    return good ? 0 : -1;
+}
+
+void config_columns_free(struct config_columns *c)
+{
+    for (unsigned i = 0; i < c->count; i++)
+        free(c->list[i]);
+    *c = (struct config_columns){0};
+}
+
+static bool has_column(const struct config_columns *c, const char *name)
+{
+    for (unsigned i = 0; i < c->count; i++)
+        if (strcasecmp(c->list[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int set_columns(struct config_columns *columns, const char *value, struct config_bad *bad)
+{
+    struct config_columns new = {0};
+    bool good = true;
+    char *part;
+    for (const char *rest = value; good && (part = config_next_part(&rest));) {
+        char *name = read_text(CONFIG_NAME, part, bad);
+        free(part);
+        good = name && new.count < CONFIG_LEDGER_COLUMNS && !has_column(&new, name);
+        if (good)
+            new.list[new.count++] = name;
+        else
+            free(name);
+    }
+    if (!good) {
+        config_columns_free(&new);
+        return refuse(bad, "a list of columns", "1 to 8 different names with commas between them");
+    }
+    config_columns_free(columns);
+    *columns = new;
+    return 0;
+}
+
+static int read_value(const struct config_key *k, const char *value, int64_t *n,
+                      struct config_bad *bad)
+{
+    if (k->kind == CONFIG_YES_NO)
+        return read_yes_no(value, n, bad);
+    if (k->kind == CONFIG_FLAG || k->kind == CONFIG_CHOICE)
+        return read_choice(k->choices, value, n, bad);
+    if (k->kind == CONFIG_EVENTS)
+        return read_events(value, n, bad);
+    if (k->kind == CONFIG_DURATION)
+        return read_duration(k, value, n, bad);
+    if (k->kind == CONFIG_TIME)
+        return read_time(value, n, bad);
+    return k->kind == CONFIG_SIZE ? read_size(k, value, n, bad) : read_number(k, value, n, bad);
+}
+
+_Static_assert(sizeof(enum config_tls) == sizeof(int) && sizeof(unsigned) == sizeof(int), "store");
+
+int config_set(void *object, const struct config_key *k, const char *value, struct config_bad *bad)
+{
+    char *field = (char *)object + k->offset;
+    int64_t n = 0;
+    if (k->kind == CONFIG_MAILS)
+        return set_mails((struct config_smtp *)(void *)field, value, bad);
+    if (k->kind == CONFIG_COLUMNS)
+        return set_columns((struct config_columns *)(void *)field, value, bad);
+    if (k->kind >= CONFIG_TEXTS) {
+        char **stored = (char **)(void *)field, *text = read_text(k->kind, value, bad);
+        if (!text)
+            return -1;
+        free(*stored);
+        *stored = text;
+        return 0;
+    }
+    if (read_value(k, value, &n, bad) < 0)
+        return -1;
+    int small = (int)n; /* int, unsigned and enums have the same layout */
+    bool flag = n != 0;
+    if (k->kind == CONFIG_DURATION || k->kind == CONFIG_SIZE)
+        memcpy(field, &n, sizeof n);
+    else if (k->kind == CONFIG_YES_NO || k->kind == CONFIG_FLAG)
+        memcpy(field, &flag, sizeof flag);
+    else
+        memcpy(field, &small, sizeof small);
+    return 0;
+}
+
+char *config_value(const struct config *c, const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    SCOPED(xfree) char *section = xstrndup(key, dot ? (size_t)(dot - key) : 0);
+    int i = config_key_find(section, dot ? dot + 1 : key);
+    const struct config_key *k = &config_keys[i < 0 ? 0 : i];
+    const char *field = (const char *)c + k->offset;
+    int64_t n = 0;
+    int small;
+    if (i < 0 || k->kind == CONFIG_MAILS || config_is_ledger(k))
+        return NULL;
+    if (k->kind >= CONFIG_TEXTS) {
+        const char *s = *(char *const *)(const void *)field;
+        return xstrdup(s ? s : "");
+    }
+    if (k->kind == CONFIG_DURATION || k->kind == CONFIG_SIZE) {
+        memcpy(&n, field, sizeof n);
+    } else if (k->kind == CONFIG_YES_NO || k->kind == CONFIG_FLAG) {
+        n = *(const bool *)field;
+    } else {
+        memcpy(&small, field, sizeof small);
+        n = small;
+    }
+    for (const struct config_choice *x = k->choices; x && x->name; x++)
+        if (x->value == n)
+            return xstrdup(x->name);
+    return xasprintf("%" PRId64, n);
+}

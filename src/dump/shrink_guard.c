@@ -1,0 +1,127 @@
+#include "dump/shrink_guard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* Floating point: the products could overflow. */
+static bool lost_too_much(uint64_t before, uint64_t now, unsigned limit)
+{
+    return now < before && (double)(before - now) * 100 > (double)before * limit;
+}
+
+static const struct manifest_ledger *ledger_of(const struct manifest *m, const char *table)
+{
+    for (size_t i = 0; i < m->ledger_count; i++)
+        if (m->ledgers[i].table && strcmp(m->ledgers[i].table, table) == 0)
+            return &m->ledgers[i];
+    return NULL;
+}
+
+/* How many rows this table may have lost because they are in totals now. The rows of a piece that was
+ * being rolled up at the dump before may have been in both. A rollup that the dump before held without
+ * saying how much was in it explains nothing. */
+static uint64_t rolled_up(const struct manifest *before, const struct manifest *now,
+                          const char *table)
+{
+    const struct manifest_ledger *is = ledger_of(now, table), *was = ledger_of(before, table);
+    if (!is)
+        return 0;
+    char rollup[sizeof is->name + sizeof "_rollup"];
+    snprintf(rollup, sizeof rollup, "%s_rollup", is->name);
+    if (!was && manifest_table(before, rollup))
+        return 0;
+    uint64_t had = was ? was->rolled_up : 0, more = is->rolled_up > had ? is->rolled_up - had : 0;
+    return more + (was ? was->open : 0);
+}
+
+/* Request ids of a ledger expire, and the rows of players' sessions go when these end; the tables are of
+ * our making. */
+static bool expires(const struct manifest *now, const char *table)
+{
+    static const char *const progress[] = {"wk_session", "wk_progress", "wk_stolen", NULL};
+    if (text_among(table, progress))
+        return true;
+    for (size_t i = 0; i < now->ledger_count; i++) {
+        size_t n = strlen(now->ledgers[i].name);
+        if (strncmp(table, now->ledgers[i].name, n) == 0 && strcmp(table + n, "_request") == 0)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t without(uint64_t rows, uint64_t gone)
+{
+    return rows > gone ? rows - gone : 0;
+}
+
+/* The rows of all tables that `now` could have, had none been lost but by rollups. */
+static uint64_t rows_due(const struct manifest *before, const struct manifest *now,
+                         const char *sentinel)
+{
+    uint64_t all = manifest_world_rows(before, sentinel);
+    for (size_t i = 0; i < now->table_count; i++) {
+        const struct manifest_table *is = &now->tables[i], *was = manifest_table(before, is->name);
+        if (was && expires(now, is->name))
+            all = without(all, without(was->rows, is->rows));
+    }
+    for (size_t i = 0; i < now->ledger_count; i++) {
+        const char *table = now->ledgers[i].table ? now->ledgers[i].table : "";
+        const struct manifest_table *was = manifest_table(before, table),
+                                    *is = manifest_table(now, table);
+        uint64_t explained = rolled_up(before, now, table);
+        uint64_t lost = was && is ? without(was->rows, is->rows) : 0;
+        all = without(all, lost < explained ? lost : explained);
+    }
+    return all;
+}
+
+/* The table as it was before, if it is much smaller now; else NULL. */
+static const struct manifest_table *shrunk(const struct manifest *before,
+                                           const struct manifest *now,
+                                           const struct manifest_table *t, unsigned limit,
+                                           const char *sentinel)
+{
+    const struct manifest_table *was = manifest_table(before, t->name);
+    bool much = was && strcmp(t->name, sentinel) != 0 && !expires(now, t->name) &&
+                lost_too_much(without(was->rows, rolled_up(before, now, t->name)), t->rows, limit);
+    return much ? was : NULL;
+}
+
+bool shrink_guard_suspicious(const struct manifest *before, const struct manifest *now,
+                             unsigned limit, const char *sentinel, char *reason, size_t size)
+{
+    uint64_t was_all = manifest_world_rows(before, sentinel);
+    uint64_t all = manifest_world_rows(now, sentinel);
+    if (lost_too_much(rows_due(before, now, sentinel), all, limit)) {
+        snprintf(reason, size, "%" PRIu64 " rows in all, before %" PRIu64 " (shrink_limit %u%%)",
+                 all, was_all, limit);
+        return true;
+    }
+    for (size_t i = 0; i < now->table_count; i++) {
+        const struct manifest_table *t = &now->tables[i],
+                                    *was = shrunk(before, now, t, limit, sentinel);
+        if (was) {
+            snprintf(reason, size,
+                     "%" PRIu64 " rows in '%s', before %" PRIu64 " (shrink_limit %u%%)", t->rows,
+                     t->name, was->rows, limit);
+            return true;
+        }
+    }
+    return false;
+}
+
+void shrink_guard_tables(const struct manifest *before, const struct manifest *now, unsigned limit,
+                         const char *sentinel, json_t *out)
+{
+    json_int_t covers_ms = before->at.ms + before->took_ms;
+    for (size_t i = 0; i < now->table_count; i++) {
+        const struct manifest_table *was = shrunk(before, now, &now->tables[i], limit, sentinel);
+        if (was)
+            json_array_append_new(out, json_pack("{s:s, s:I, s:s, s:I}", "name", was->name, "rows",
+                                                 (json_int_t)was->rows, "dump", before->name,
+                                                 "covers_ms", covers_ms));
+    }
+}

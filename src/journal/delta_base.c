@@ -1,0 +1,210 @@
+/* Merging into the base: which base rows stay, and the rows to be written after them. */
+#include "journal/delta_int.h"
+
+static int drop(struct delta_table *t)
+{
+    t->dropped++;
+    return 0;
+}
+
+/* Without a key only counts of equal rows are known, and how many of them a scan without a single
+ * moment saw proves nothing. After a truncate the base does not matter. */
+static int refuse_loose(const struct delta_table *t, bool loose, struct err *e)
+{
+    if (!loose || t->form != DELTA_WHOLE || t->truncated)
+        return 0;
+    return err_set(e, ERR_REFUSED, 0,
+                   "table %s has no primary key: its changes fit only rows read at one moment",
+                   t->name);
+}
+
+/* `changed`: the changed row that it corresponds to, where there is a key. */
+static int base_row(struct delta_table *t, const struct delta_key *k, bool loose,
+                    struct delta_row **changed, struct err *e)
+{
+    *changed = NULL;
+    if (t->truncated)
+        return drop(t);
+    struct delta_row *r = delta_rows_find(t, k);
+    if (!r || (t->form == DELTA_WHOLE && r->count >= 0))
+        return 1;
+    if (t->form == DELTA_WHOLE) { /* as many of the equal rows are dropped as were deleted */
+        t->spent += ++r->count == 0;
+        return drop(t);
+    }
+    if (!loose && !r->base)
+        return delta_contradiction(t, k->p, k->len, "is in the base, but came later", e);
+    if (!loose && r->seen)
+        return delta_contradiction(t, k->p, k->len, "is in the base twice", e);
+    r->seen = true;
+    *changed = r;
+    return drop(t);
+}
+
+int delta_base(struct delta_table *t, const char *tuple, size_t len, bool loose, struct err *e)
+{
+    struct delta_key k;
+    struct delta_row *changed;
+    if (refuse_loose(t, loose, e) < 0 || delta_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
+        return -1;
+    return base_row(t, &k, loose, &changed, e);
+}
+
+static struct delta_span tuple_of(const struct delta_table *t, const struct delta_row *r)
+{
+    size_t key = t->form == DELTA_APART ? r->key_len : 0;
+    return (struct delta_span){r->bytes + key, r->len - key};
+}
+
+int delta_base_take(struct delta_table *t, const char *text, size_t len, size_t *tuple_len,
+                    struct err *e)
+{
+    if (!t->taken)
+        t->taken = xcalloc(DELTA_SPANS, sizeof *t->taken);
+    struct delta_taken *k = &t->taken[t->taken_count];
+    if (delta_read_front(t, text, len, tuple_len, &k->joined, &k->key, e) < 0)
+        return -1;
+    k->row = (struct delta_span){text, *tuple_len};
+    delta_rows_ahead(t, &k->key);
+    t->taken_count++;
+    return 0;
+}
+
+int delta_bases(struct delta_table *t, bool loose, struct delta_span *instead, struct err *e)
+{
+    size_t n = t->taken_count;
+    t->taken_count = 0;
+    if (refuse_loose(t, loose, e) < 0)
+        return -1;
+    /* prefetches all rows before the first is needed */
+    for (size_t i = 0; i < n; i++)
+        delta_rows_near(t, &t->taken[i].key);
+    for (size_t i = 0; i < n; i++) {
+        struct delta_row *r;
+        int rc = base_row(t, &t->taken[i].key, loose, &r, e);
+        if (rc < 0)
+            return -1;
+        instead[i] = (struct delta_span){NULL, 0};
+        if (rc == 1) {
+            instead[i] = t->taken[i].row;
+        } else if (r && r->live && !r->given) { /* an inconsistent base may hold a row twice */
+            r->given = true;
+            instead[i] = tuple_of(t, r);
+        }
+    }
+    return 0;
+}
+
+/* Were all deleted or changed rows in the base? */
+static int check_base(const struct delta_table *t, bool loose, struct err *e)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct delta_row *r = delta_rows_at(t, i);
+        bool missing = t->form == DELTA_WHOLE ? r->count < 0 : !loose && r->base && !r->seen;
+        if (missing)
+            return delta_contradiction(t, delta_rows_key(t, r), r->key_len,
+                                       "went or changed, but is not in the base", e);
+    }
+    return 0;
+}
+
+/* Rows collected for one call of `fn`. */
+struct block {
+    struct buf text;
+    uint64_t rows;
+    size_t limit;
+    delta_rows_fn *fn;
+    void *arg;
+};
+
+static int hand_out(struct block *b, struct err *e)
+{
+    int rc = b->rows ? b->fn(b->arg, b->text.p, b->text.len, b->rows, e) : 0;
+    buf_clear(&b->text);
+    b->rows = 0;
+    return rc;
+}
+
+static int write_row(struct block *b, const char *tuple, size_t len, struct err *e)
+{
+    if (b->rows && b->text.len + 2 + len > b->limit && hand_out(b, e) < 0)
+        return -1;
+    if (b->rows)
+        buf_add(&b->text, ",\n", 2);
+    buf_add(&b->text, tuple, len);
+    b->rows++;
+    return 0;
+}
+
+static int write_rows(const struct delta_table *t, struct block *b, struct err *e)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct delta_row *r = delta_rows_at(t, i);
+        int64_t copies = t->form == DELTA_WHOLE ? r->count : r->live && !r->given;
+        struct delta_span s = tuple_of(t, r);
+        for (; copies > 0; copies--)
+            if (write_row(b, s.p, s.len, e) < 0)
+                return -1;
+    }
+    return hand_out(b, e);
+}
+
+/* Does the row belong to this part? */
+static bool is_of(const struct delta_row *r, enum delta_part what)
+{
+    switch (what) {
+    case DELTA_GONE:
+        return r->base && !r->live;
+    case DELTA_CHANGED:
+        return r->base && r->live;
+    case DELTA_NEW:
+        return !r->base && r->live;
+    case DELTA_KEYS:
+        break;
+    }
+    return true;
+}
+
+int delta_part(const struct delta_table *t, enum delta_part what, size_t block, delta_rows_fn *fn,
+               void *arg, struct err *e)
+{
+    struct block b = {.limit = block, .fn = fn, .arg = arg};
+    struct buf key = {0};
+    int rc = 0;
+    for (size_t i = 0; i < t->count && rc == 0 && t->form != DELTA_WHOLE; i++) {
+        const struct delta_row *r = delta_rows_at(t, i);
+        if (!is_of(r, what))
+            continue;
+        struct delta_span s = tuple_of(t, r);
+        if (what == DELTA_GONE || what == DELTA_KEYS) {
+            buf_clear(&key);
+            buf_addc(&key, '(');
+            buf_add(&key, delta_rows_key(t, r), r->key_len);
+            buf_addc(&key, ')');
+            s = (struct delta_span){key.p, key.len};
+        }
+        rc = write_row(&b, s.p, s.len, e);
+    }
+    if (rc == 0)
+        rc = hand_out(&b, e);
+    buf_free(&key);
+    buf_free(&b.text);
+    return rc;
+}
+
+size_t delta_key(const struct delta_table *t, const unsigned **columns)
+{
+    *columns = t->key;
+    return t->keys;
+}
+
+int delta_finish(struct delta_table *t, bool loose, size_t block, delta_rows_fn *fn, void *arg,
+                 struct err *e)
+{
+    if (refuse_loose(t, loose, e) < 0 || check_base(t, loose, e) < 0)
+        return -1;
+    struct block b = {.limit = block, .fn = fn, .arg = arg};
+    int rc = write_rows(t, &b, e);
+    buf_free(&b.text);
+    return rc;
+}

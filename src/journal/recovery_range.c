@@ -1,0 +1,208 @@
+#include "journal/recovery_range.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define LIVELY_MS 10000 /* a segment that is being followed is written each second */
+#define SEALED_MS 2000  /* and a finalized one has a successor by then */
+#define LOST_MS 1000    /* --at goes to the end of a second */
+
+/* Spans come in the order of their beginnings. Dumps with the same end make one span. A dump that
+ * was taken because of an end is named by the second, which may be that of the end itself. */
+static void add(struct recovery_range *c, const struct recovery_range_span *s)
+{
+    struct recovery_range_span *last = c->count ? &c->list[c->count - 1] : NULL;
+    bool same = last && last->open == s->open && (s->open || last->to.ms == s->to.ms);
+    if (same || (last && last->open))
+        return;
+    if (last && s->from.ms + 1000 <= last->to.ms) { /* overlaps the end of the one before */
+        wall_t from = last->from;
+        if (s->open || s->to.ms > last->to.ms)
+            *last = *s;
+        last->from = from;
+        return;
+    }
+    wall_t from = last && s->from.ms < last->to.ms ? last->to : s->from;
+    c->list = xrealloc(c->list, (c->count + 1) * sizeof *c->list);
+    c->list[c->count] = *s;
+    c->list[c->count++].from = from;
+}
+
+static wall_t moment_of(const struct catalog_entry *d)
+{
+    return (wall_t){d->m.at.ms + d->m.took_ms};
+}
+
+static void end(struct recovery_range_span *s, wall_t at, const char *why)
+{
+    s->to = at.ms > s->from.ms ? at : s->from;
+    snprintf(s->why, sizeof s->why, "%s", why);
+}
+
+void recovery_range_free(struct recovery_range *c)
+{
+    free(c->list);
+    *c = (struct recovery_range){0};
+}
+
+/* ---- segments ---- */
+
+/* How far one dump reaches, while its segments are walked through. */
+struct walk {
+    const struct catalog_entry *d;
+    struct recovery_range_span span;
+    bool lost; /* there is no world until the next restore */
+    struct recovery_range *out;
+};
+
+static void close_span(struct walk *w, wall_t at, const char *why)
+{
+    if (w->lost)
+        return;
+    end(&w->span, at, why);
+    add(w->out, &w->span);
+}
+
+/* Does this mark end what can be restored from the dump? There is no moment to restore between a
+ * loss and the restore that put the dump back, with everything that came after it. */
+static bool ended_by(struct walk *w, const struct segment_mark *m)
+{
+    char why[200];
+    bool ours = m->kind == CHANGE_SWAP && w->lost && strcmp(m->text, w->d->m.name) == 0;
+    if (m->kind == CHANGE_LOST) {
+        close_span(w, (wall_t){m->at.ms - LOST_MS}, "the world was lost");
+        w->lost = true;
+    } else if (ours) {
+        w->span = (struct recovery_range_span){.from = m->at};
+        w->lost = false;
+    } else if (!w->lost) {
+        snprintf(why, sizeof why, m->kind == CHANGE_SWAP ? "dump %s was restored" : "%s", m->text);
+        close_span(w, m->at, why);
+        return true;
+    }
+    return m->kind == CHANGE_SWAP && !ours;
+}
+
+/* Is it ended by a mark after the dump? */
+static bool by_marks(const struct archive_segment *s, struct walk *w)
+{
+    size_t n = s->sum.mark_count < SEGMENT_MARKS ? s->sum.mark_count : SEGMENT_MARKS;
+    for (size_t i = 0; i < n; i++) {
+        const struct segment_mark *m = &s->sum.marks[i];
+        if (db_binlog_pos_compare(&m->place, &w->d->m.end) >= 0 && ended_by(w, m))
+            return true;
+    }
+    if (s->sum.mark_count <= SEGMENT_MARKS)
+        return false;
+    close_span(w, s->sum.marks[SEGMENT_MARKS - 1].at, "more happened than is listed");
+    return true;
+}
+
+static void reach(const struct archive *a, const struct catalog_entry *d, wall_t now,
+                  struct recovery_range *out)
+{
+    struct walk w = {.d = d, .span = {.from = moment_of(d)}, .out = out};
+    int first = archive_find(a, &d->m.end, d->m.log_created_at, &d->m.server);
+    if (first < 0)
+        return;
+    size_t i = (size_t)first;
+    while (!by_marks(&a->list[i], &w)) {
+        if (archive_continues(a, i)) {
+            i++;
+            continue;
+        }
+        const struct archive_segment *s = &a->list[i];
+        const struct archive_segment *next = i + 1 < a->count ? s + 1 : NULL;
+        int64_t lively = s->sealed ? SEALED_MS : LIVELY_MS;
+        w.span.open = !next && !s->damage[0] && now.ms - s->sum.to.at.ms < lively;
+        close_span(&w, s->sum.to.at,
+                   s->damage[0]        ? s->damage
+                   : !next             ? "the segments end"
+                   : next->head.why[0] ? next->head.why
+                                       : "the segments do not go on");
+        break;
+    }
+}
+
+void recovery_range_segments(const struct catalog *dumps, const struct archive *a, wall_t now,
+                             struct recovery_range *out)
+{
+    *out = (struct recovery_range){0};
+    for (size_t i = dumps->count; i-- > 0;)
+        if (dumps->list[i].intact)
+            reach(a, &dumps->list[i], now, out);
+}
+
+/* ---- the log ---- */
+
+/* A gap may have gone unnoticed: differences between a dump and the next one show that there was
+ * one. A newer dump starts a new span. */
+static const struct manifest_table *next_memory(const struct manifest *m, size_t *i)
+{
+    while (*i < m->table_count && strcasecmp(m->tables[*i].engine, "MEMORY") != 0)
+        ++*i;
+    return *i < m->table_count ? &m->tables[(*i)++] : NULL;
+}
+
+/* Tables are sorted by name. */
+static bool is_same_world(const struct manifest *a, const struct manifest *b)
+{
+    const struct manifest_table *x, *y;
+    size_t i = 0, k = 0;
+    do {
+        x = next_memory(a, &i);
+        y = next_memory(b, &k);
+    } while (x && y && strcmp(x->name, y->name) == 0 &&
+             strcmp(x->columns_hash, y->columns_hash) == 0);
+    return !x && !y && a->generation == b->generation;
+}
+
+/* Its position is after the dump; a gap without a position is compared by its time alone. */
+static bool is_after(const struct recovery_range_gap *gap, const struct manifest *m)
+{
+    return gap->place.file[0] ? db_binlog_pos_compare(&gap->place, &m->end) > 0
+                              : gap->at.ms >= m->at.ms;
+}
+
+/* A dump from whose end on the log still exists. */
+static bool is_kept(const struct catalog_entry *d, const struct recovery_range_server *server)
+{
+    struct db_binlog_pos oldest = {0};
+    snprintf(oldest.file, sizeof oldest.file, "%s", server->oldest);
+    return d->intact && d->m.end.file[0] &&
+           (!server->oldest[0] || db_binlog_pos_compare(&d->m.end, &oldest) >= 0);
+}
+
+void recovery_range_log(const struct catalog *dumps, const struct recovery_range_gap *gaps,
+                        size_t count, const struct recovery_range_server *server,
+                        struct recovery_range *out)
+{
+    bool same = !dumps->count || !server->world || is_same_world(&dumps->list[0].m, server->world);
+    *out = (struct recovery_range){0};
+    /* For each dump the newest one of which it and all between them are of the same world. */
+    SCOPED(xfree) size_t *alike = xcalloc(dumps->count + 1, sizeof *alike);
+    for (size_t i = 0; i < dumps->count; i++)
+        alike[i] = i && is_same_world(&dumps->list[i].m, &dumps->list[i - 1].m) ? alike[i - 1] : i;
+    for (size_t i = dumps->count; i-- > 0;) {
+        const struct catalog_entry *d = &dumps->list[i];
+        struct recovery_range_span span = {.from = moment_of(d)};
+        if (!is_kept(d, server))
+            continue;
+        const struct recovery_range_gap *gap = NULL; /* the first known one after the dump */
+        for (size_t g = 0; g < count && !gap; g++)
+            gap = is_after(&gaps[g], &d->m) ? &gaps[g] : NULL;
+        size_t last = alike[i];
+        wall_t proven = moment_of(&dumps->list[last]);
+        span.open = !gap && last == 0 && same;
+        /* A known gap before the dump that differs is the reason for the difference. */
+        if (gap && (last == 0 || !is_after(gap, &dumps->list[last - 1].m)))
+            end(&span, gap->at, gap->why);
+        else if (last > 0)
+            end(&span, proven, "the next dump is of other tables, or of another world");
+        else if (!same)
+            end(&span, proven, "the tables are others now, or it is another world");
+        add(out, &span);
+    }
+}

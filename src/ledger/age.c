@@ -1,0 +1,119 @@
+/* Which rows are old enough to be rolled up, and the marks by which that is known. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ledger/run_int.h"
+#include "sql/literal.h"
+
+#define MARKS 64
+
+int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
+{
+    uint64_t n;
+    if (ledger_number(db, "SELECT CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS UNSIGNED)", &n, e) < 0)
+        return -1;
+    *ms = (int64_t)n;
+    return 0;
+}
+
+void ledger_sql_moment(struct buf *b, const struct ledger *l, int64_t ms)
+{
+    if (l->time_is_number)
+        buf_printf(b, "%" PRId64, ms / 1000);
+    else
+        buf_printf(b,
+                   l->time_is_instant ? "FROM_UNIXTIME(%" PRId64 ".%03d)"
+                                      : "CONVERT_TZ(FROM_UNIXTIME(%" PRId64
+                                        ".%03d),'+00:00',@@global.time_zone)",
+                   ms / 1000, (int)(ms % 1000));
+}
+
+/* For the longest run of ids without a row that is newer. */
+static int prefix_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
+                      const unsigned long *len, struct err *e)
+{
+    (void)p, (void)mark, (void)len, (void)e;
+    bool old = row[FIELD_FLAG] && row[FIELD_FLAG][0] == '1';
+    if (!old && id <= r->upto)
+        r->upto = id ? id - 1 : 0;
+    return 0;
+}
+
+static int find_prefix(struct run *r, int64_t until, struct err *e)
+{
+    struct buf newest = r->newest;
+    int rc = 0;
+    r->newest = (struct buf){0};
+    ledger_sql_moment(&r->newest, r->l, until + 1); /* the flag: not newer than `until` */
+    for (bool end = false; rc == 0 && !end;) {
+        struct piece p = {0};
+        rc = ledger_read_piece(r, &p, prefix_row, e);
+        end = p.end;
+        ledger_next_piece(r, &p);
+        ledger_free_piece(&p);
+    }
+    buf_free(&r->after);
+    buf_free(&r->newest);
+    r->newest = newest;
+    return rc;
+}
+
+/* Rows count as old by when they arrived, which marks tell, so that wrong clocks hold nothing up; without an
+ * old enough mark, and with --until, by their own times. */
+int ledger_find_end(struct run *r, struct err *e)
+{
+    const struct config_ledger *c = r->l->cfg;
+    int64_t now, until = r->opt->until;
+    uint64_t marked = 0;
+    r->upto = r->l->next_id ? r->l->next_id - 1 : 0;
+    if (ledger_server_now(r->db, &now, e) < 0)
+        return -1;
+    if (until < 0 && c->rollup_after == 0)
+        return 0;
+    if (until < 0) {
+        if (c->rollup_after == 0) /* whatever is there */
+            return 0;
+        until = now - c->rollup_after;
+        struct buf sql = {0};
+        buf_printf(&sql, "SELECT MAX(id) FROM %s WHERE what LIKE 'm%%' AND at<=%" PRId64, r->mark.p,
+                   until);
+        int rc = ledger_number(r->db, sql.p, &marked, e);
+        buf_free(&sql);
+        if (rc < 0)
+            return -1;
+    }
+    if (marked) {
+        r->upto = marked < r->upto ? marked : r->upto;
+        return 0;
+    }
+    if (!r->l->memory) {
+        ledger_sql_moment(&r->until, r->l, until);
+        return 0;
+    }
+    return find_prefix(r, until, e);
+}
+
+int64_t ledger_mark_step(const struct config_ledger *cfg)
+{
+    int64_t step = cfg->rollup_after / 24;
+    return step < 1000 ? 1000 : step;
+}
+
+int ledger_mark(struct db *db, struct ledger *l, struct err *e)
+{
+    struct buf mark = {0}, name = {0};
+    int64_t now, step = ledger_mark_step(l->cfg);
+    buf_printf(&name, "%s_mark", l->cfg->name);
+    sql_ident2(&mark, l->schema, name.p);
+    int rc = ledger_server_now(db, &now, e);
+    if (rc == 0 && l->next_id > 1)
+        rc = db_execf(db, e,
+                      "INSERT INTO %s VALUES ('m%d',%" PRId64 ",%" PRIu64
+                      ") ON DUPLICATE KEY UPDATE id=IF(at<%" PRId64 ",%" PRIu64
+                      ",id),at=IF(at<%" PRId64 ",%" PRId64 ",at)",
+                      mark.p, (int)(now / step % MARKS), now, l->next_id - 1, now - step,
+                      l->next_id - 1, now - step, now);
+    buf_free(&mark);
+    buf_free(&name);
+    return rc;
+}

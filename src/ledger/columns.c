@@ -1,0 +1,137 @@
+/* Does the rollup still hold what the ledger's columns can? Its columns were made from those at --init:
+ * one that was changed since is refused, because the server rounds a number, cuts fractions of a
+ * second, or takes two keys for one, without an error. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "ledger/ledger.h"
+#include "sql/literal.h"
+
+/* What of both tables the rollup has beside keys and values. */
+static const char *const own[] = {"end_id", "end_time", "rows"};
+
+static const struct db_column *find(const struct db_column *const *list, unsigned n,
+                                    const char *name)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (strcasecmp(list[i]->name, name) == 0)
+            return list[i];
+    return NULL;
+}
+
+static const struct db_column *of_rollup(const struct ledger *l, const char *name)
+{
+    for (size_t i = 0; i < l->rollup.column_count; i++)
+        if (strcasecmp(l->rollup.columns[i].name, name) == 0)
+            return &l->rollup.columns[i];
+    return NULL;
+}
+
+static int refuse(const struct ledger *l, const char *column, struct err *e, const char *why)
+{
+    return err_set(e, ERR_REFUSED, 0, "[ledger %s]: column %s of table %s_rollup %s", l->cfg->name,
+                   column, l->cfg->name, why);
+}
+
+/* The statement that mends it; `ledger_sql_column` puts the column. */
+static void hint_alter(const struct ledger *l, const char *verb, const char *column, struct err *e)
+{
+    struct buf sql = {0}, name = {0};
+    buf_printf(&name, "%s_rollup", l->cfg->name);
+    buf_adds(&sql, "ALTER TABLE ");
+    sql_ident2(&sql, l->schema, name.p);
+    buf_printf(&sql, " %s ", verb);
+    ledger_sql_column(&sql, l, column);
+    err_hint(e, "%s;", sql.p);
+    buf_free(&sql);
+    buf_free(&name);
+}
+
+/* Keys compare as in the ledger only with the same type and collation. */
+static int check_key(const struct ledger *l, const struct db_column *key, const char *collated,
+                     struct err *e)
+{
+    const struct db_column *c = of_rollup(l, key->name);
+    if (!c) {
+        refuse(l, key->name, e, "does not exist, but the key has it");
+        return err_hint(e, "totals of the key before cannot be split: set the key back, or begin "
+                           "another [ledger NAME]");
+    }
+    bool same = strcmp(c->type, key->type) == 0 && !(collated && strcmp(collated, key->name) == 0);
+    if (same)
+        return 0;
+    refuse(l, key->name, e, "is not of the ledger's type and collation, which were changed");
+    hint_alter(l, "MODIFY", key->name, e);
+    return -1;
+}
+
+static unsigned long digits_after_point(const char *type)
+{
+    const char *comma = strchr(type, ',');
+    return text_starts(type, "decimal") && comma ? strtoul(comma + 1, NULL, 10) : 0;
+}
+
+/* A total may be of a wider type, and has as many digits after the point. */
+static int check_value(const struct ledger *l, unsigned i, struct err *e)
+{
+    const char *name = l->value[i]->name;
+    const struct db_column *c = of_rollup(l, name);
+    if (!c) {
+        refuse(l, name, e,
+               "does not exist: what is in totals already was rolled up without that value, and is "
+               "0 in it");
+        hint_alter(l, "ADD", name, e);
+        return -1;
+    }
+    unsigned long has = digits_after_point(c->type);
+    if (c->encoding == DB_RAW && has == l->scale[i])
+        return 0;
+    refuse(l, name, e, "has not as many digits after the point as the ledger's, which was changed");
+    if (c->encoding == DB_RAW && has > l->scale[i]) /* fractions that it has must stay */
+        return err_hint(e, "change column %s of table %s back to DECIMAL with %lu digits there",
+                        name, l->cfg->table, has);
+    hint_alter(l, "MODIFY", name, e);
+    return -1;
+}
+
+/* Nothing would be written to a column that the config does not name. */
+static int check_others(const struct ledger *l, struct err *e)
+{
+    for (size_t i = 0; i < l->rollup.column_count; i++) {
+        const struct db_column *c = &l->rollup.columns[i];
+        bool is_own = false;
+        for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+            is_own |= strcmp(c->name, own[n]) == 0;
+        if (is_own || c->has_default || c->generated || find(l->key, l->cfg->key.count, c->name) ||
+            find(l->value, l->cfg->value.count, c->name))
+            continue;
+        refuse(l, c->name, e, "is neither key nor value in the config");
+        return err_hint(e,
+                        "add it to [ledger %s] key or value, where it was, or begin another "
+                        "[ledger NAME]",
+                        l->cfg->name);
+    }
+    return 0;
+}
+
+int ledger_check_columns(struct db *db, const struct ledger *l, struct err *e)
+{
+    char *rollup = xasprintf("%s_rollup", l->cfg->name);
+    char *collated = db_one_with(
+        db,
+        "SELECT l.COLUMN_NAME FROM information_schema.COLUMNS l JOIN information_schema.COLUMNS r "
+        "ON r.COLUMN_NAME=l.COLUMN_NAME WHERE l.TABLE_SCHEMA=? AND l.TABLE_NAME=? AND "
+        "r.TABLE_SCHEMA=? AND r.TABLE_NAME=? AND r.COLLATION_NAME<>l.COLLATION_NAME LIMIT 1",
+        DB_ARGS(l->schema, l->cfg->table, l->schema, rollup), e);
+    int rc = collated || e->cls == ERR_NONE ? 0 : -1;
+    for (unsigned i = 0; i < l->cfg->key.count && rc == 0; i++)
+        rc = check_key(l, l->key[i], collated, e);
+    for (unsigned i = 0; i < l->cfg->value.count && rc == 0; i++)
+        rc = check_value(l, i, e);
+    if (rc == 0)
+        rc = check_others(l, e);
+    free(collated);
+    free(rollup);
+    return rc;
+}

@@ -1,0 +1,353 @@
+#include "ledger/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "store/kept.h"
+
+#define MANIFEST_MAX 65536
+#define CHUNK 65536
+
+/* ---- names ---- */
+
+static const char *number(const char *s, const char *end, uint64_t *out)
+{
+    const char *p = s;
+    for (*out = 0; p < end && *p >= '0' && *p <= '9'; p++) {
+        if (p - s >= 19)
+            return NULL;
+        *out = *out * 10 + (uint64_t)(*p - '0');
+    }
+    return p > s && p < end && *p == '-' ? p + 1 : NULL;
+}
+
+bool ledger_file_parse(const char *name, size_t len, const char *ledger, struct ledger_file *out)
+{
+    const char *end = name + len, *s = name + strlen(ledger) + 1;
+    *out = (struct ledger_file){0};
+    if (len >= sizeof out->name || s > end || !text_starts(name, ledger) || s[-1] != '-' ||
+        !(s = number(s, end, &out->sequence)) || !(s = number(s, end, &out->first)) ||
+        !(s = number(s, end, &out->last)) || end - s != 16)
+        return false;
+    char iso[TEXT_SHORT], again[TEXT_SHORT];
+    snprintf(iso, sizeof iso, "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", s, s + 4, s + 6, s + 9, s + 11,
+             s + 13);
+    if (text_time_parse(iso, (wall_t){0}, &out->written) < 0 ||
+        strncmp(text_utc_name(out->written, again), s, 15) != 0 || s[15] != 'Z')
+        return false;
+    memcpy(out->name, name, len);
+    return true;
+}
+
+/* A name's file, from what stands before `ending`. False: none of this ledger. */
+static bool parse(const char *file, const char *ending, const char *ledger, struct ledger_file *out)
+{
+    size_t len = strlen(file), tail = strlen(ending);
+    return len > tail && strcmp(file + len - tail, ending) == 0 &&
+           ledger_file_parse(file, len - tail, ledger, out);
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct ledger_file *x = a, *y = b;
+    return x->sequence != y->sequence ? (x->sequence > y->sequence) - (x->sequence < y->sequence)
+                                      : strcmp(x->name, y->name);
+}
+
+int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, struct err *e)
+{
+    static const char *const endings[] = {LEDGER_FILES_GZIP, LEDGER_FILES_MANIFEST,
+                                          LEDGER_FILES_GZIP LEDGER_FILES_UNDONE};
+    struct ledger_file f;
+    const struct dirent *ent;
+    *out = (struct ledger_files){0};
+    DIR *d = file_list(dirfd, "cannot list the dump directory", e);
+    if (!d)
+        return -1;
+    while ((errno = 0, ent = readdir(d))) {
+        for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+            if (!parse(ent->d_name, endings[i], ledger, &f))
+                continue;
+            /* of those without data, and of those undone, too: no number is given twice */
+            if (f.sequence > out->highest)
+                out->highest = f.sequence;
+            if (i > 0)
+                continue;
+            out->list = xgrow(out->list, out->count, sizeof *out->list);
+            out->list[out->count++] = f;
+        }
+    }
+    int rc = errno ? err_sys(e, errno, "cannot list the dump directory") : 0;
+    closedir(d);
+    if (rc == 0 && out->count)
+        qsort(out->list, out->count, sizeof *out->list, in_order);
+    return rc;
+}
+
+void ledger_files_free(struct ledger_files *f)
+{
+    free(f->list);
+    *f = (struct ledger_files){0};
+}
+
+static char *with(const struct ledger_file *f, const char *ending)
+{
+    return xasprintf("%s%s", f->name, ending);
+}
+
+static int remove_one(int dirfd, const struct ledger_file *f, const char *ending, struct err *e)
+{
+    char *name = with(f, ending);
+    int rc = file_remove(dirfd, name, e);
+    free(name);
+    return rc;
+}
+
+/* The manifest first: without one the data counts for nothing, while a manifest without its data is damage. */
+int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
+{
+    if (remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0)
+        return -1;
+    fault_point("ledger.expired");
+    if (remove_one(dirfd, f, LEDGER_FILES_GZIP, e) < 0)
+        return -1;
+    return remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
+}
+
+/* Its rows are in the ledger again, and will be filed again: twice in files they would count twice. Kept under
+ * another name, since somebody may have taken the file for what it was. */
+int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
+{
+    char *name = with(f, LEDGER_FILES_GZIP), *to = with(f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE);
+    int rc = remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e);
+    if (rc == 0)
+        rc = file_rename(dirfd, name, dirfd, to, e);
+    free(name);
+    free(to);
+    return rc;
+}
+
+/* Parts of runs that were killed: no manifest was written, so none of their rows has left the ledger. */
+int ledger_files_sweep(int dirfd, const char *ledger, struct err *e)
+{
+    const struct dirent *ent;
+    int rc = 0;
+    DIR *d = file_list(dirfd, "cannot list the dump directory", e);
+    size_t n = strlen(ledger);
+    if (!d)
+        return -1;
+    while (rc == 0 && (errno = 0, ent = readdir(d))) {
+        const char *s = ent->d_name;
+        if (strncmp(s, ledger, n) == 0 && s[n] == '-' &&
+            strcmp(s + n + 1 + strspn(s + n + 1, "0123456789"), LEDGER_FILES_PART) == 0)
+            rc = file_remove(dirfd, s, e);
+    }
+    closedir(d);
+    return rc;
+}
+
+/* ---- reading ---- */
+
+int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
+{
+    static const struct js_field fields[] = {
+        JS_FIELD(struct ledger_file, NUMBER, "rows", rows, "rows", 1, INT64_MAX),
+        JS_FIELD(struct ledger_file, NUMBER, "file_size", size, "file_size", 1, INT64_MAX),
+        JS_FIELD(struct ledger_file, NUMBER, "upto", upto, "upto", 0, INT64_MAX),
+        JS_FIELD(struct ledger_file, NUMBER, "rolled_up_before", before, "rolled_up_before", 0,
+                 INT64_MAX),
+        JS_FIELD(struct ledger_file, HEX, "sha256", sha256, "sha256"),
+    };
+    char *name = with(f, LEDGER_FILES_MANIFEST);
+    json_t *o = NULL;
+    int got = kept_load(dirfd, name, MANIFEST_MAX, &o, e);
+    if (got == 0)
+        got = err_set(e, ERR_DAMAGED, ENOENT, "%s is missing", name);
+    if (got == 1) {
+        struct ledger_file is = *f;
+        const char *lack = js_read(o, fields, JS_COUNT(fields), &is);
+        if (!lack && strcmp(js_text(o, "name"), f->name) != 0)
+            lack = "name";
+        if (lack)
+            got = err_set(e, ERR_DAMAGED, 0, "%s: no valid \"%s\" in it", name, lack);
+        else
+            *f = is;
+    }
+    json_decref(o);
+    free(name);
+    return got == 1 ? 0 : -1;
+}
+
+struct reading {
+    csv_row_fn *fn;
+    void *arg;
+    uint64_t rows;
+    bool header;
+};
+
+static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
+{
+    struct reading *r = arg;
+    r->rows += r->header; /* the first row names the columns */
+    r->header = true;
+    return r->fn ? r->fn(r->arg, fields, count, e) : 0;
+}
+
+/* Reads `file` to its end: its rows, the hash and the size. */
+static int read_all(int dirfd, const char *file, struct reading *r, char sha256[SHA256_HEX],
+                    uint64_t *size, struct err *e)
+{
+    int fd = file_open_own(dirfd, file, O_RDONLY, e);
+    struct gunzip *g = fd < 0 ? NULL : gunzip_open(fd, file, e);
+    struct csv_reader csv = {0};
+    char *data = xcalloc(1, CHUNK);
+    int64_t got = g ? 1 : -1;
+    while (got > 0 && (got = gunzip_read(g, data, CHUNK, e)) > 0)
+        if (csv_feed(&csv, data, (size_t)got, read_row, r, e) < 0)
+            got = -1;
+    if (got == 0 && !csv_whole(&csv))
+        got = err_set(e, ERR_DAMAGED, 0, "%s ends in the middle of a row", file);
+    if (got == 0) {
+        gunzip_sha256(g, sha256);
+        *size = gunzip_packed_bytes(g);
+    }
+    csv_free(&csv);
+    free(data);
+    if (g)
+        gunzip_close(g);
+    if (fd >= 0)
+        close(fd);
+    return got < 0 ? -1 : 0;
+}
+
+int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
+                     struct err *e)
+{
+    char *file = with(f, LEDGER_FILES_GZIP), sha256[SHA256_HEX];
+    struct reading r = {.fn = fn, .arg = arg};
+    uint64_t size;
+    int rc = read_all(dirfd, file, &r, sha256, &size, e);
+    if (rc == 0 && (size != f->size || strcmp(sha256, f->sha256) != 0 || r.rows != f->rows))
+        rc = err_set(e, ERR_DAMAGED, 0,
+                     "%s does not match its manifest: %" PRIu64 " bytes and %" PRIu64
+                     " rows instead of %" PRIu64 " and %" PRIu64 ", or another SHA-256",
+                     file, size, r.rows, f->size, f->rows);
+    free(file);
+    return rc;
+}
+
+/* ---- writing ---- */
+
+struct ledger_file_writer {
+    int dirfd, fd;
+    char *ledger, *part;
+    struct gzip_writer *gzip;
+};
+
+static void end(struct ledger_file_writer *w, bool remove)
+{
+    struct err ignored;
+    if (w->gzip)
+        gzip_abort(w->gzip);
+    if (w->fd >= 0)
+        close(w->fd);
+    if (remove)
+        file_remove(w->dirfd, w->part, &ignored);
+    free(w->ledger);
+    free(w->part);
+    free(w);
+}
+
+void ledger_file_abort(struct ledger_file_writer *w)
+{
+    if (w)
+        end(w, true);
+}
+
+struct ledger_file_writer *ledger_file_begin(int dirfd, const char *ledger, uint64_t sequence,
+                                             int level, const struct buf *header, struct err *e)
+{
+    struct ledger_file_writer *w = xcalloc(1, sizeof *w);
+    w->dirfd = dirfd;
+    w->ledger = xstrdup(ledger);
+    w->part = xasprintf("%s-%08" PRIu64 LEDGER_FILES_PART, ledger, sequence);
+    w->fd = file_open(dirfd, w->part, O_WRONLY | O_CREAT | O_TRUNC, e);
+    if (w->fd >= 0)
+        w->gzip = gzip_open(w->fd, w->part, level, e);
+    if (w->gzip && gzip_write(w->gzip, header->p, header->len, e) == 0)
+        return w;
+    end(w, w->fd >= 0);
+    return NULL;
+}
+
+int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, struct err *e)
+{
+    return gzip_write(w->gzip, rows->p, rows->len, e);
+}
+
+static int save_manifest(int dirfd, const struct ledger_file *f, const char *ledger, struct err *e)
+{
+    char *name = with(f, LEDGER_FILES_MANIFEST), written[TEXT_SHORT];
+    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
+                          f->name, "ledger", ledger, "written", text_utc(f->written, written),
+                          "sequence", (json_int_t)f->sequence, "first", (json_int_t)f->first,
+                          "last", (json_int_t)f->last, "rows", (json_int_t)f->rows, "upto",
+                          (json_int_t)f->upto, "rolled_up_before", (json_int_t)f->before,
+                          "file_size", (json_int_t)f->size, "sha256", f->sha256);
+    int rc = kept_save(dirfd, name, MANIFEST_MAX, o, e);
+    free(name);
+    return rc;
+}
+
+/* What was written must be what is read from the disk. */
+static int prove(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
+{
+    char sha256[SHA256_HEX];
+    struct reading r = {0};
+    struct stat st = {0};
+    if (read_all(w->dirfd, w->part, &r, sha256, &f->size, e) < 0)
+        return -1;
+    if (fstat(w->fd, &st) < 0)
+        return err_sys(e, errno, "cannot look at %s", w->part);
+    if (strcmp(sha256, f->sha256) != 0 || r.rows != f->rows || (uint64_t)st.st_size != f->size)
+        return err_set(e, ERR_DAMAGED, 0,
+                       "%s was read back from the disk with other content than was written",
+                       w->part);
+    return 0;
+}
+
+int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
+{
+    char at[TEXT_SHORT];
+    struct gzip_writer *g = w->gzip;
+    w->gzip = NULL;
+    f->written = clock_wall();
+    snprintf(f->name, sizeof f->name, "%s-%08" PRIu64 "-%" PRIu64 "-%" PRIu64 "-%sZ", w->ledger,
+             f->sequence, f->first, f->last, text_utc_name(f->written, at));
+    char *name = with(f, LEDGER_FILES_GZIP);
+    int rc = gzip_close(g, f->sha256, e);
+    if (rc == 0 && fsync(w->fd) < 0)
+        rc = err_sys(e, errno, "cannot sync %s", w->part);
+    if (rc == 0)
+        rc = prove(w, f, e);
+    fault_point("ledger.proven");
+    if (rc == 0)
+        rc = file_rename(w->dirfd, w->part, w->dirfd, name, e);
+    fault_point("ledger.named");
+    if (rc == 0)
+        rc = save_manifest(w->dirfd, f, w->ledger, e);
+    fault_point("ledger.kept");
+    free(name);
+    end(w, rc < 0);
+    return rc;
+}

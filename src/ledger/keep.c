@@ -1,0 +1,577 @@
+#include "ledger/keep.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fault.h"
+#include "ledger/files.h"
+#include "sql/literal.h"
+
+#define BATCH 1000000u /* ids of an InnoDB ledger that are remembered: rows of one file */
+#define ASKED 500u     /* ids in one list */
+
+/* An id says which row it is only as long as ids do not begin again: `print` is a hash of the row's keys,
+ * values and time. */
+struct known_id {
+    uint64_t id, print;
+    bool claimed; /* this run has rolled it up */
+};
+
+/* Reads rows under a header: their ids and prints. */
+struct reading_ids {
+    const struct ledger *l;
+    struct known_id **list;
+    size_t *count;
+    uint64_t *names; /* of each column, a hash; 0: it is no key, no value and no time */
+    unsigned columns, id;
+};
+
+struct ledger_keep {
+    struct run *r;
+    struct ledger_files files;
+    uint64_t file, filed;
+    uint64_t upto;        /* MEMORY: rows of interrupted files have ids up to this */
+    struct known_id *ids; /* rows in interrupted files that are still in the ledger; in order */
+    size_t id_count;
+    struct known_id *fresh; /* InnoDB: rows of the file being written */
+    size_t fresh_count;
+    /* The file being written: */
+    struct ledger_file_writer *out;
+    struct ledger_file now;
+    struct buf rows;
+    /* All columns of a row, as they are written: what to select, and their names. */
+    struct buf whole, header;
+    unsigned whole_count;
+    /* print_row()'s: */
+    struct buf row;
+    struct csv_reader csv;
+    struct reading_ids reading;
+    struct known_id *printed;
+    size_t printed_count;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const struct known_id *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static struct known_id *find(struct ledger_keep *k, uint64_t id)
+{
+    struct known_id key = {.id = id};
+    return k->id_count ? bsearch(&key, k->ids, k->id_count, sizeof key, by_id) : NULL;
+}
+
+bool ledger_keep_has(struct ledger_keep *k, uint64_t id)
+{
+    struct known_id *known = k->r->l->memory ? NULL : find(k, id);
+    if (known)
+        known->claimed = true;
+    return k->r->l->memory || known;
+}
+
+static void add_id(struct known_id **list, size_t *count, struct known_id id)
+{
+    *list = xgrow(*list, *count, sizeof **list);
+    (*list)[(*count)++] = id;
+}
+
+/* ---- rows as files have them ---- */
+
+static uint64_t hash(uint64_t h, const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)s[i]) * 0x100000001b3;
+    return h;
+}
+
+static bool is_name(const char *name, const struct csv_field *f)
+{
+    return strlen(name) == f->len && strncasecmp(f->s, name, f->len) == 0;
+}
+
+static uint64_t name_hash(const struct ledger *l, const struct csv_field *f)
+{
+    const struct config_ledger *c = l->cfg;
+    const char *found = is_name(c->time, f) ? c->time : NULL;
+    for (unsigned i = 0; i < c->key.count; i++)
+        found = is_name(l->key[i]->name, f) ? l->key[i]->name : found;
+    for (unsigned i = 0; i < c->value.count; i++)
+        found = is_name(l->value[i]->name, f) ? l->value[i]->name : found;
+    return found ? hash(0xcbf29ce484222325, found, strlen(found)) | 1 : 0;
+}
+
+static int read_id(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
+{
+    struct reading_ids *r = arg;
+    struct known_id is = {0};
+    if (!r->names) {
+        r->names = xcalloc(count, sizeof *r->names);
+        r->id = r->columns = count;
+        for (unsigned i = 0; i < count; i++) {
+            r->id = is_name(r->l->cfg->id, &fields[i]) ? i : r->id;
+            r->names[i] = name_hash(r->l, &fields[i]);
+        }
+        return 0;
+    }
+    if (count != r->columns || r->id == count ||
+        !ledger_parse_id(fields[r->id].s, fields[r->id].len, &is.id))
+        return err_set(e, ERR_DAMAGED, 0, "a row has no id");
+    for (unsigned i = 0; i < count; i++)
+        is.print += r->names[i] ? hash(r->names[i], fields[i].s, fields[i].len) : 0;
+    add_id(r->list, r->count, is);
+    return 0;
+}
+
+static bool is_text(const struct db_column *c)
+{
+    return c->charset[0] || c->encoding == DB_LATIN1 || c->encoding == DB_UTF8 ||
+           c->encoding == DB_INDEX;
+}
+
+static bool is_binary(const struct db_column *c)
+{
+    static const char *const moments[] = {"date", "time", "year", NULL};
+    bool moment = false;
+    for (const char *const *m = moments; *m; m++)
+        moment |= text_starts(c->type, *m);
+    return c->encoding == DB_BITS || (c->encoding == DB_BYTES && !is_text(c) && !moment);
+}
+
+/* The columns as they are written, and their names. */
+static void columns(struct ledger_keep *k)
+{
+    const struct db_table *t = &k->r->l->table;
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = &t->columns[i];
+        if (c->generated)
+            continue;
+        struct buf name = {0};
+        buf_adds(&name, "l.");
+        sql_ident(&name, c->name);
+        buf_printf(&k->whole,
+                   is_text(c)                 ? ",CONVERT(%s USING utf8mb4)"
+                   : c->encoding == DB_DOUBLE ? ",CAST(%s AS DOUBLE)"
+                                              : ",%s",
+                   name.p);
+        buf_free(&name);
+        buf_adds(&k->header, k->whole_count++ ? "," : "");
+        csv_text(&k->header, c->name, strlen(c->name));
+    }
+    buf_adds(&k->header, "\r\n");
+}
+
+/* Pieces are read with all columns, or without. */
+static void read_whole(struct ledger_keep *k, bool whole)
+{
+    k->r->whole = whole ? k->whole : (struct buf){0};
+    k->r->whole_count = whole ? k->whole_count : 0;
+    ledger_next_piece(k->r, NULL);
+}
+
+static void put_row(struct buf *b, const struct db_table *t, char **row, const unsigned long *len)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = &t->columns[i];
+        if (c->generated)
+            continue;
+        buf_adds(b, n ? "," : "");
+        if (row[n] && is_text(c)) {
+            csv_text(b, row[n], len[n]);
+        } else if (row[n] && is_binary(c)) {
+            buf_reserve(b, 2 * len[n] + 3);
+            buf_adds(b, "0x");
+            text_hex((const unsigned char *)row[n], len[n], b->p + b->len);
+            b->len += 2 * len[n];
+        } else if (row[n]) {
+            buf_add(b, row[n], len[n]);
+        }
+        n++;
+    }
+    buf_adds(b, "\r\n");
+}
+
+/* What a file would say of a row of the ledger. */
+static int print_row(struct ledger_keep *k, char **row, const unsigned long *len,
+                     struct known_id *out, struct err *e)
+{
+    buf_clear(&k->row);
+    if (!k->reading.l) {
+        k->reading = (struct reading_ids){k->r->l, &k->printed, &k->printed_count, .names = NULL};
+        buf_add(&k->row, k->header.p, k->header.len);
+    }
+    put_row(&k->row, &k->r->l->table, row, len);
+    k->printed_count = 0;
+    if (csv_feed(&k->csv, k->row.p, k->row.len, read_id, &k->reading, e) < 0)
+        return -1;
+    *out = k->printed[0];
+    return 0;
+}
+
+/* ---- which rows are in files ---- */
+
+/* Marks those of a list that are in the ledger as they are in their file. */
+static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, struct err *e)
+{
+    struct run *r = k->r;
+    struct buf sql = {0}, name = {0};
+    sql_ident(&name, r->l->cfg->id);
+    buf_printf(&sql, "SELECT l.%s%s FROM %s l WHERE l.%s IN (", name.p, k->whole.p, r->table.p,
+               name.p);
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&sql, "%s%" PRIu64, i ? "," : "", list[i].id);
+    buf_addc(&sql, ')');
+    struct db_rows *rows = db_select_bytes(r->db, 1 + k->whole_count, sql.p, e);
+    int got;
+    while ((got = db_next(rows, e)) == 1) {
+        const unsigned long *len;
+        char **row = db_row(rows, &len);
+        struct known_id key, *is;
+        if ((got = print_row(k, row + 1, len + 1, &key, e)) < 0)
+            break;
+        is = bsearch(&key, list, count, sizeof key, by_id);
+        if (is && is->print == key.print)
+            is->claimed = true;
+    }
+    db_rows_end(rows);
+    buf_free(&sql);
+    buf_free(&name);
+    return got;
+}
+
+/* Only ids that are still in the ledger stay: of rows that a game has locked. */
+static int drop_gone(struct ledger_keep *k, struct err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < k->id_count; i++)
+        if (!k->ids[i].claimed)
+            k->ids[n++] = k->ids[i];
+    for (size_t i = 0; i < n; i += ASKED)
+        if (ask_ids(k, k->ids + i, n - i < ASKED ? n - i : ASKED, e) < 0)
+            return -1;
+    k->id_count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (k->ids[i].claimed)
+            k->ids[k->id_count++] = (struct known_id){k->ids[i].id, k->ids[i].print, false};
+    return 0;
+}
+
+/* A file that was interrupted. One that is not there holds nothing. */
+static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e)
+{
+    const struct ledger *l = k->r->l;
+    struct reading_ids ids = {.l = l, .list = &k->ids, .count = &k->id_count};
+    int rc = ledger_file_load(k->r->opt->dirfd, f, e);
+    if (rc == 0)
+        rc = ledger_file_read(k->r->opt->dirfd, f, read_id, &ids, e);
+    free(ids.names);
+    if (f->upto > k->upto)
+        k->upto = f->upto;
+    if (rc < 0)
+        err_hint(e,
+                 "some of its rows are in totals already: move the file to another directory, then "
+                 "run worldkeeper "
+                 "--rollup=%s, which writes the rest to a new file",
+                 l->cfg->name);
+    return rc;
+}
+
+/* MEMORY: the first row that is not as it is in a file, and all after it, are to be written to one. */
+static int compare_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
+                       const unsigned long *len, struct err *e)
+{
+    unsigned before = FIELD_KEY + r->l->cfg->key.count + r->l->cfg->value.count + 1;
+    struct known_id is;
+    (void)p;
+    if (id > r->upto || id <= mark)
+        return 0;
+    if (print_row(r->keep, row + before, len + before, &is, e) < 0)
+        return -1;
+    const struct known_id *known = find(r->keep, id);
+    if (!known || known->print != is.print)
+        r->upto = id - 1;
+    return 0;
+}
+
+static int compare_rows(struct ledger_keep *k, struct err *e)
+{
+    struct run *r = k->r;
+    uint64_t upto = r->upto;
+    int rc = 0;
+    r->upto = k->upto;
+    read_whole(k, true);
+    for (bool end = false; rc == 0 && !end;) {
+        struct piece p = {0};
+        rc = ledger_read_piece(r, &p, compare_row, e);
+        end = p.end;
+        ledger_next_piece(r, &p);
+        ledger_free_piece(&p);
+    }
+    read_whole(k, false);
+    k->upto = r->upto;
+    r->upto = upto;
+    k->id_count = 0; /* from now on `upto` says it */
+    return rc;
+}
+
+static int read_mark(struct run *r, const char *what, uint64_t *out, struct err *e)
+{
+    char *sql = xasprintf("SELECT id FROM %s WHERE what='%s'", r->mark.p, what);
+    int rc = ledger_number(r->db, sql, out, e);
+    free(sql);
+    return rc;
+}
+
+static int write_mark(struct run *r, const char *what, uint64_t id, struct err *e)
+{
+    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 ")", r->mark.p,
+                    what, clock_wall().ms, id);
+}
+
+static int rolled_up_before(struct ledger_keep *k, uint64_t *out, struct err *e)
+{
+    char *sql = xasprintf("SELECT SUM(`rows`) FROM %s", k->r->rollup.p);
+    int rc = ledger_number(k->r->db, sql, out, e);
+    free(sql);
+    *out += k->id_count; /* they are in files, and will be in totals */
+    return rc;
+}
+
+/* A restore took the world back to before this file, or nothing of it was noted. Not so if its rows are in
+ * totals: then the mark is wrong, and the file would be lost. */
+static int undo(struct ledger_keep *k, struct ledger_file *f, struct err *e)
+{
+    struct run *r = k->r;
+    struct err ignored;
+    uint64_t now;
+    if (ledger_file_load(r->opt->dirfd, f, &ignored) < 0)
+        return ledger_file_undo(r->opt->dirfd, f, e);
+    if (rolled_up_before(k, &now, e) < 0)
+        return -1;
+    if (now <= f->before)
+        return ledger_file_undo(r->opt->dirfd, f, e);
+    err_set(e, ERR_REFUSED, 0,
+            "[ledger %s]: by the mark 'file' of table %s_mark (%" PRIu64
+            ") %s.csv.gz does not count, but %" PRIu64
+            " rows were added to totals since it was begun: the mark was changed, or rows were "
+            "rolled up without keep after a restore",
+            r->l->cfg->name, r->l->cfg->name, k->file, f->name, now - f->before);
+    uint64_t last = k->files.list[k->files.count - 1].sequence;
+    return err_hint(
+        e,
+        "if no restore took the world back since: INSERT INTO %s VALUES ('file',0,%" PRIu64
+        ") ON DUPLICATE KEY UPDATE id=%" PRIu64 "; else move the file to another directory",
+        r->mark.p, last, last);
+}
+
+static int begin(struct ledger_keep *k, struct err *e)
+{
+    struct run *r = k->r;
+    int dirfd = r->opt->dirfd, rc = 0;
+    if (ledger_files_sweep(dirfd, r->l->cfg->name, e) < 0 ||
+        read_mark(r, "file", &k->file, e) < 0 || read_mark(r, "filed", &k->filed, e) < 0 ||
+        ledger_files_list(dirfd, r->l->cfg->name, &k->files, e) < 0)
+        return -1;
+    for (size_t i = 0; i < k->files.count && rc == 0; i++) {
+        struct ledger_file *f = &k->files.list[i];
+        if (f->sequence > k->file)
+            rc = undo(k, f, e);
+        else if (f->sequence > k->filed)
+            rc = read_open(k, f, e);
+    }
+    if (rc < 0 || !k->id_count)
+        return rc;
+    qsort(k->ids, k->id_count, sizeof *k->ids, by_id);
+    return r->l->memory ? compare_rows(k, e) : drop_gone(k, e);
+}
+
+/* ---- writing ---- */
+
+/* What no total can have is refused before anything is written: the row will be another one once it was
+ * corrected. */
+static int refuse_row(struct run *r, uint64_t id, char **row, struct err *e)
+{
+    const struct ledger *l = r->l;
+    unsigned keys = l->cfg->key.count;
+    if (ledger_check_key(r, id, row + FIELD_KEY, e) < 0)
+        return -1;
+    for (unsigned i = 0; i < l->cfg->value.count; i++)
+        if (!row[FIELD_KEY + keys + i])
+            return ledger_refuse_row(r, id, l->value[i]->name, "is NULL", e);
+    return 0;
+}
+
+static int write_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
+                     const unsigned long *len, struct err *e)
+{
+    struct ledger_keep *k = r->keep;
+    const struct ledger *l = r->l;
+    unsigned before = FIELD_KEY + l->cfg->key.count + l->cfg->value.count + 1;
+    (void)p;
+    if (id > r->upto || id <= mark || (!l->memory && find(k, id)))
+        return 0;
+    if (refuse_row(r, id, row, e) < 0)
+        return -1;
+    put_row(&k->rows, &l->table, row + before, len + before);
+    if (k->now.rows++ == 0 || id < k->now.first)
+        k->now.first = id;
+    if (id > k->now.last)
+        k->now.last = id;
+    if (l->memory)
+        return 0;
+    struct known_id is;
+    if (print_row(k, row + before, len + before, &is, e) < 0)
+        return -1;
+    add_id(&k->fresh, &k->fresh_count, is);
+    return 0;
+}
+
+static int write_piece(struct ledger_keep *k, struct err *e)
+{
+    struct run *r = k->r;
+    if (!k->rows.len)
+        return 0;
+    if (!k->out) {
+        k->now.sequence = (k->files.highest > k->file ? k->files.highest : k->file) + 1;
+        if (rolled_up_before(k, &k->now.before, e) < 0)
+            return -1;
+        k->out = ledger_file_begin(r->opt->dirfd, r->l->cfg->name, k->now.sequence, r->opt->level,
+                                   &k->header, e);
+    }
+    int rc = k->out ? ledger_file_write(k->out, &k->rows, e) : -1;
+    buf_clear(&k->rows);
+    return rc;
+}
+
+/* The file counts from now on: it is noted in the world before the first of its rows is deleted. */
+static int commit(struct ledger_keep *k, struct err *e)
+{
+    struct run *r = k->r;
+    struct ledger_file_writer *w = k->out;
+    k->out = NULL;
+    k->now.upto = r->upto;
+    if (ledger_file_commit(w, &k->now, e) < 0 || write_mark(r, "file", k->now.sequence, e) < 0)
+        return -1;
+    fault_point("ledger.filed");
+    k->files.list = xgrow(k->files.list, k->files.count, sizeof *k->files.list);
+    k->files.list[k->files.count++] = k->now;
+    k->file = k->files.highest = k->now.sequence;
+    r->out->kept += k->now.rows;
+    for (size_t i = 0; i < k->fresh_count; i++)
+        add_id(&k->ids, &k->id_count, k->fresh[i]);
+    if (k->id_count)
+        qsort(k->ids, k->id_count, sizeof *k->ids, by_id);
+    return 0;
+}
+
+/* Writes the rows that are to be rolled up to a file. *more: not all of them. */
+static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
+{
+    struct run *r = k->r;
+    unsigned batch = fault_limit("ledger.batch", BATCH);
+    int rc = 0;
+    *more = false;
+    k->now = (struct ledger_file){0};
+    k->fresh_count = 0;
+    read_whole(k, true);
+    for (bool end = false; rc == 0 && !end && !*more;) {
+        struct piece p = {0};
+        rc = ledger_read_piece(r, &p, write_row, e);
+        if (rc == 0)
+            rc = write_piece(k, e);
+        if (rc == 0 && r->opt->stop && r->opt->stop(r->opt->stop_arg))
+            rc = err_set(e, ERR_ABORTED, 0, "[ledger %s]: stopped; nothing was rolled up",
+                         r->l->cfg->name);
+        end = p.end;
+        *more = !end && k->fresh_count >= batch;
+        ledger_next_piece(r, &p);
+        ledger_free_piece(&p);
+    }
+    if (rc == 0 && k->out)
+        rc = commit(k, e);
+    ledger_file_abort(k->out);
+    k->out = NULL;
+    buf_clear(&k->rows);
+    read_whole(k, false);
+    if (rc < 0)
+        err_step(e, "rows that are to be rolled up cannot be kept");
+    return rc;
+}
+
+/* ---- a run ---- */
+
+/* Rows of an interrupted file, in a MEMORY ledger. */
+static int finish_interrupted(struct ledger_keep *k, struct err *e)
+{
+    struct run *r = k->r;
+    uint64_t upto = r->upto;
+    if (!r->l->memory || k->file == k->filed)
+        return 0;
+    r->upto = k->upto;
+    int rc = ledger_all_pieces(r, e);
+    r->upto = upto;
+    ledger_next_piece(r, NULL);
+    return rc;
+}
+
+/* All rows of all files are in totals, except those that a game has locked. */
+static int note_filed(struct ledger_keep *k, struct err *e)
+{
+    if (drop_gone(k, e) < 0)
+        return -1;
+    if (k->id_count || k->filed == k->file)
+        return 0;
+    k->filed = k->file;
+    return write_mark(k->r, "filed", k->filed, e);
+}
+
+static int expire(struct ledger_keep *k, struct err *e)
+{
+    struct run *r = k->r;
+    wall_t now = clock_wall();
+    int rc = 0;
+    for (size_t i = 0; i < k->files.count && rc == 0; i++) {
+        const struct ledger_file *f = &k->files.list[i];
+        if ((f->sequence <= k->filed || f->sequence > k->file) &&
+            f->written.ms < now.ms - r->l->cfg->keep)
+            rc = ledger_file_remove(r->opt->dirfd, f, e);
+    }
+    return rc;
+}
+
+int ledger_keep_run(struct run *r, struct err *e)
+{
+    struct ledger_keep k = {.r = r};
+    bool more = true;
+    r->keep = &k;
+    columns(&k);
+    int rc = begin(&k, e);
+    if (rc == 0)
+        rc = finish_interrupted(&k, e);
+    if (rc == 0)
+        rc = note_filed(&k, e);
+    while (rc == 0 && more) {
+        rc = write_rows(&k, &more, e);
+        if (rc == 0)
+            rc = ledger_all_pieces(r, e);
+        if (rc == 0)
+            rc = note_filed(&k, e);
+    }
+    if (rc == 0)
+        rc = expire(&k, e);
+    r->keep = NULL;
+    ledger_files_free(&k.files);
+    buf_free(&k.rows);
+    buf_free(&k.row);
+    buf_free(&k.whole);
+    buf_free(&k.header);
+    csv_free(&k.csv);
+    free(k.reading.names);
+    free(k.printed);
+    free(k.ids);
+    free(k.fresh);
+    return rc;
+}

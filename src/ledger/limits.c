@@ -1,0 +1,142 @@
+/* A total that would not fit its column is found before anything of its piece changes: the server would find
+ * it in the middle of a statement, and a MEMORY table keeps what came before.
+ *
+ * Looking at each key's total costs a statement. As long as the largest total, with all that the run
+ * has added since, fits, every total does. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/run_int.h"
+#include "mysql/rows.h"
+#include "sql/literal.h"
+
+#define TOTAL_MAX (((total_t)INT64_MAX << 64) + (total_t)UINT64_MAX)
+
+static total_t saturated(total_t a, total_t b)
+{
+    total_t sum;
+    return __builtin_add_overflow(a, b < 0 ? -b : b, &sum) ? TOTAL_MAX : sum;
+}
+
+/* What the column of a total holds at most, in the last digit of the ledger's values. */
+static void limits_of(const char *type, unsigned scale, total_t *least, total_t *most)
+{
+    bool is_unsigned = strstr(type, "unsigned") != NULL;
+    *most = TOTAL_MAX;
+    if (text_starts(type, "bigint")) {
+        *most = is_unsigned ? (total_t)UINT64_MAX : (total_t)INT64_MAX;
+    } else if (text_starts(type, "decimal(")) {
+        unsigned long digits = strtoul(type + strlen("decimal("), NULL, 10);
+        const char *comma = strchr(type, ',');
+        digits += scale - (comma ? strtoul(comma + 1, NULL, 10) : 0);
+        total_t v = 1;
+        for (unsigned long i = 0; i < digits && digits <= LEDGER_TOTAL_DIGITS; i++)
+            v *= 10;
+        *most = digits <= LEDGER_TOTAL_DIGITS ? v - 1 : TOTAL_MAX;
+    }
+    *least = is_unsigned ? 0 : -*most;
+}
+
+static const char *total_type(const struct ledger *l, unsigned i)
+{
+    for (size_t c = 0; c < l->rollup.column_count; c++)
+        if (strcmp(l->rollup.columns[c].name, l->value[i]->name) == 0)
+            return l->rollup.columns[c].type;
+    return "";
+}
+
+/* One row of `n` totals each of `columns`: NULL is 0; a number of another form is the largest. */
+static int ask_totals(struct run *r, const char *sql, unsigned n, total_t *out, struct err *e)
+{
+    struct db_rows *rows = db_select_bytes(r->db, n, sql, e);
+    int got = rows ? db_next(rows, e) : -1;
+    const unsigned long *len;
+    char **row = got == 1 ? db_row(rows, &len) : NULL;
+    unsigned values = r->l->cfg->value.count;
+    for (unsigned i = 0; i < n; i++) {
+        out[i] = 0;
+        if (row && row[i] &&
+            !ledger_value_parse(row[i], len[i], r->l->scale[i < values ? i : i - values], &out[i]))
+            out[i] = TOTAL_MAX;
+    }
+    db_rows_end(rows);
+    return got < 0 ? -1 : 0;
+}
+
+int ledger_limits_begin(struct run *r, struct err *e)
+{
+    const struct ledger *l = r->l;
+    unsigned n = l->cfg->value.count;
+    total_t found[2 * CONFIG_LEDGER_COLUMNS] = {0};
+    struct buf sql = {0};
+    buf_adds(&sql, "SELECT ");
+    for (unsigned i = 0; i < 2 * n; i++) {
+        buf_adds(&sql, i ? "," : "");
+        buf_adds(&sql, i < n ? "MAX(" : "MIN(");
+        sql_ident(&sql, l->value[i < n ? i : i - n]->name);
+        buf_addc(&sql, ')');
+    }
+    buf_printf(&sql, " FROM %s", r->rollup.p);
+    int rc = ask_totals(r, sql.p, 2 * n, found, e);
+    for (unsigned i = 0; i < n && rc == 0; i++) {
+        total_t most = saturated(0, found[i]), least = saturated(0, found[n + i]);
+        r->largest[i] = most > least ? most : least;
+    }
+    buf_free(&sql);
+    return rc;
+}
+
+static int check_group(struct run *r, const struct group *g, struct err *e)
+{
+    const struct ledger *l = r->l;
+    unsigned n = l->cfg->value.count;
+    total_t total[CONFIG_LEDGER_COLUMNS], least, most, sum;
+    struct buf sql = {0};
+    buf_adds(&sql, "SELECT ");
+    for (unsigned i = 0; i < n; i++) {
+        buf_adds(&sql, i ? "," : "");
+        sql_ident(&sql, l->value[i]->name);
+    }
+    buf_printf(&sql, " FROM %s WHERE (", r->rollup.p);
+    for (unsigned i = 0; i < l->cfg->key.count; i++) {
+        buf_adds(&sql, i ? "," : "");
+        sql_ident(&sql, l->key[i]->name);
+    }
+    buf_printf(&sql, ")=(%s)", g->key.p);
+    int rc = ask_totals(r, sql.p, n, total, e);
+    buf_free(&sql);
+    for (unsigned i = 0; i < n && rc == 0; i++) {
+        limits_of(total_type(l, i), l->scale[i], &least, &most);
+        if (!__builtin_add_overflow(total[i], g->sum[i], &sum) && sum >= least && sum <= most)
+            continue;
+        rc = err_set(e, ERR_REFUSED, 0,
+                     "[ledger %s]: the total of column %s for the key (%.200s) would be out of "
+                     "range for %s: nothing was changed",
+                     l->cfg->name, l->value[i]->name, g->key.p, total_type(l, i));
+        struct buf name = {0};
+        sql_ident(&name, l->value[i]->name);
+        err_hint(e, "ALTER TABLE %s MODIFY %s DECIMAL(%u,%u) NOT NULL;", r->rollup.p, name.p,
+                 LEDGER_TOTAL_DIGITS, l->scale[i]);
+        buf_free(&name);
+    }
+    return rc;
+}
+
+int ledger_limits_check(struct run *r, const struct piece *p, struct err *e)
+{
+    const struct ledger *l = r->l;
+    bool fits = true;
+    int rc = 0;
+    for (unsigned i = 0; i < l->cfg->value.count; i++) {
+        total_t least, most;
+        limits_of(total_type(l, i), l->scale[i], &least, &most);
+        for (size_t k = 0; k < p->count; k++) {
+            r->largest[i] = saturated(r->largest[i], p->groups[k].sum[i]);
+            fits &= least < 0 || p->groups[k].sum[i] >= 0;
+        }
+        fits &= r->largest[i] <= most;
+    }
+    for (size_t k = 0; k < p->count && rc == 0 && !fits; k++)
+        rc = check_group(r, &p->groups[k], e);
+    return rc;
+}

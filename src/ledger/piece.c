@@ -1,0 +1,403 @@
+/* Pieces of a ledger: rows are read, added to the totals of their keys, and deleted.
+ *
+ * A piece of a MEMORY ledger is the next rows in the order of (key, id): all rows of a key below its
+ * mark are in its total, whatever happens between two statements. Written down before a piece, how many
+ * rows it adds, tells the next run after a crash that rows below the marks may be left of it.
+ *
+ * A piece of an InnoDB ledger is a list of committed rows that nobody has locked, in one transaction.
+ *
+ * Why a reader of the view is never in between:
+ *
+ * - MEMORY: a statement locks all its tables before it reads the first, until its end. It sees totals before
+ *   or after a piece was added; what was added is not counted in the ledger, deleted or not.
+ * - InnoDB: all consistent reads of a statement (READ COMMITTED) or of a transaction (REPEATABLE READ) have one
+ *   read view. It has the piece's transaction, in rollup and ledger, or in neither; in which order rows are
+ *   rolled up, and over which index they are read, decides nothing. A view that does not have the
+ *   transaction of a row's INSERT cannot count it either: its deletion and its sum come together.
+ * - A ledger in MEMORY, its rollup durable: the statement has locked the ledger before its first read of
+ *   InnoDB makes the read view. A piece whose total the view does not have is committed later, and its
+ *   rows are deleted after that, for which the lock is waited for. A view that is older than the lock, of a
+ *   transaction under REPEATABLE READ, may miss rows: --check and the manual say so.
+ * - Locking reads have no view: INSERT … SELECT under REPEATABLE READ (not FOR UPDATE, which does not reach the
+ * tables below the view). They lock the total's row, or the gap where it would be, so that no piece adds
+ * to it until they have read the ledger. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "ledger/keep.h"
+#include "ledger/run_int.h"
+#include "mysql/rows.h"
+#include "mysql/value.h"
+
+#define IGNORED_MAX 500u /* rows below a mark that one piece can leave alone */
+#define RETRIES 10
+
+int ledger_refuse_row(const struct run *r, uint64_t id, const char *column, const char *why,
+                      struct err *e)
+{
+    err_set(e, ERR_REFUSED, 0,
+            "[ledger %s]: column %s of the row with %s %" PRIu64 " in table %s %s", r->l->cfg->name,
+            column, r->l->cfg->id, id, r->l->cfg->table, why);
+    return err_hint(e, "the row is unchanged; correct it, then worldkeeper --rollup=%s",
+                    r->l->cfg->name);
+}
+
+static int refuse_null_key(const struct run *r, uint64_t id, unsigned i, struct err *e)
+{
+    return ledger_refuse_row(r, id, r->l->key[i]->name, "is NULL, which no key of a total can be",
+                             e);
+}
+
+/* What an ENUM got that is none of its members: the server shows '', and stores it in no other table. */
+static bool is_no_member(const struct db_column *c, const char *v)
+{
+    return text_starts(c->type, "enum") && strcmp(v, "0") == 0;
+}
+
+/* What no key of a total can be; 0: it can. */
+int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e)
+{
+    for (unsigned i = 0; i < r->l->cfg->key.count; i++) {
+        if (!key[i])
+            return refuse_null_key(r, id, i, e);
+        if (is_no_member(r->l->key[i], key[i]))
+            return ledger_refuse_row(r, id, r->l->key[i]->name,
+                                     "is none of the values of its ENUM, which no key of a total "
+                                     "can be",
+                                     e);
+    }
+    return 0;
+}
+
+/* The row's key as it is inserted. */
+static int read_key(const struct run *r, uint64_t id, char **row, const unsigned long *len,
+                    struct buf *key, struct err *e)
+{
+    const struct ledger *l = r->l;
+    if (ledger_check_key(r, id, row, e) < 0)
+        return -1;
+    for (unsigned i = 0; i < l->cfg->key.count; i++) {
+        buf_adds(key, i ? "," : "");
+        ledger_put_literal(key, l->key[i], row[i], len[i], false);
+    }
+    return 0;
+}
+
+static int read_values(const struct run *r, uint64_t id, char **row, const unsigned long *len,
+                       total_t *v, struct err *e)
+{
+    const struct ledger *l = r->l;
+    for (unsigned i = 0; i < l->cfg->value.count; i++)
+        if (!row[i] || !ledger_value_parse(row[i], len[i], l->scale[i], &v[i]))
+            return ledger_refuse_row(r, id, l->value[i]->name, row[i] ? "is no number" : "is NULL",
+                                     e);
+    return 0;
+}
+
+static int add_row(struct run *r, struct piece *p, uint64_t id, char **row,
+                   const unsigned long *len, struct err *e)
+{
+    unsigned value = FIELD_KEY + r->l->cfg->key.count, time = value + r->l->cfg->value.count;
+    total_t v[CONFIG_LEDGER_COLUMNS];
+    struct buf key = {0};
+    int rc = read_key(r, id, row + FIELD_KEY, len + FIELD_KEY, &key, e);
+    if (rc == 0)
+        rc = read_values(r, id, row + value, len + value, v, e);
+    if (rc == 0) {
+        ledger_group_add(r, ledger_group_of(p, &key), id, v, row[time], len[time]);
+        p->rows++;
+        p->late += row[FIELD_FLAG] && row[FIELD_FLAG][0] == '1';
+        if (!r->l->memory)
+            buf_printf(&p->ids, "%s%" PRIu64, p->ids.len ? "," : "", id);
+    }
+    buf_free(&key);
+    return rc;
+}
+
+/* A row whose key's mark is past it: left over by an interrupted run, or it came with an old id. */
+static int below_mark(struct run *r, struct piece *p, uint64_t id, struct err *e)
+{
+    if (r->left_over) {
+        p->left_over++;
+        return 0;
+    }
+    if (++p->ignored_count > IGNORED_MAX)
+        return err_set(
+            e, ERR_REFUSED, 0,
+            "[ledger %s]: table %s has many rows with ids that were already rolled up, such as "
+            "%s %" PRIu64 ": they are in no total",
+            r->l->cfg->name, r->l->cfg->table, r->l->cfg->id, id);
+    buf_printf(&p->ignored, "%s%" PRIu64, p->ignored.len ? "," : "", id);
+    return 0;
+}
+
+/* Is every value of the row of its column's type? */
+static bool row_is_valid(const struct run *r, char **row, const unsigned long *len)
+{
+    const struct config_ledger *c = r->l->cfg;
+    for (unsigned i = 0; i < c->key.count + c->value.count; i++) {
+        const struct db_column *col =
+            i < c->key.count ? r->l->key[i] : r->l->value[i - c->key.count];
+        if (row[FIELD_KEY + i] &&
+            !db_value_is(col->encoding, row[FIELD_KEY + i], len[FIELD_KEY + i]))
+            return false;
+    }
+    return true;
+}
+
+static int take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
+                    const unsigned long *len, struct err *e)
+{
+    if (id > r->upto || (r->keep && !ledger_keep_has(r->keep, id)))
+        return 0;
+    return id <= mark ? below_mark(r, p, id, e) : add_row(r, p, id, row, len, e);
+}
+
+void ledger_next_piece(struct run *r, struct piece *p)
+{
+    buf_free(&r->after);
+    if (!p) {
+        r->after_id = 0;
+        return;
+    }
+    r->after = p->next;
+    p->next = (struct buf){0};
+}
+
+static int invalid_row(const struct run *r, const char *id, struct err *e)
+{
+    if (id && id[0] == '-') {
+        err_set(e, ERR_REFUSED, 0, "[ledger %s]: a row of table %s has %s %.30s: ids begin with 1",
+                r->l->cfg->name, r->l->cfg->table, r->l->cfg->id, id);
+        return err_hint(e, "INSERT it again without an id, and DELETE this one");
+    }
+    return db_invalid(r->db, e, "malformed row with %s %.30s in table %s", r->l->cfg->id,
+                      id ? id : "NULL", r->l->cfg->table);
+}
+
+/* After the last row of a piece. Nothing comes after a NULL, so it cannot be one, however young its row is. */
+static int set_limits(const struct run *r, struct piece *p, uint64_t id, char **key,
+                      const unsigned long *len, struct err *e)
+{
+    for (unsigned i = 0; i < r->l->cfg->key.count; i++)
+        if (!key[i])
+            return refuse_null_key(r, id, i, e);
+    ledger_sql_limit(&p->up_to, r, key, len, id, false, false);
+    ledger_sql_limit(&p->next, r, key, len, id, true, id > r->upto);
+    return 0;
+}
+
+int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
+{
+    unsigned fields =
+        FIELD_KEY + r->l->cfg->key.count + r->l->cfg->value.count + 1 + r->whole_count;
+    unsigned n = 0;
+    struct buf sql = {0};
+    int got;
+    ledger_sql_select(&sql, r);
+    struct db_rows *rows = db_select_bytes(r->db, fields, sql.p, e);
+    buf_free(&sql);
+    if (!rows)
+        return -1;
+    while ((got = db_next(rows, e)) == 1) {
+        const unsigned long *len;
+        char **row = db_row(rows, &len);
+        uint64_t id, mark;
+        if (n == r->piece) {
+            got = db_invalid(r->db, e, "more rows than LIMIT %u allows", r->piece);
+            break;
+        }
+        if (!ledger_parse_id(row[FIELD_ID], len[FIELD_ID], &id) ||
+            !ledger_parse_id(row[FIELD_MARK], len[FIELD_MARK], &mark) ||
+            !row_is_valid(r, row, len)) {
+            got = invalid_row(r, row[FIELD_ID], e);
+            break;
+        }
+        if (fn(r, p, id, mark, row, len, e) < 0) {
+            got = -1;
+            break;
+        }
+        r->after_id = id;
+        if (++n < r->piece || !r->l->memory)
+            continue;
+        if ((got = set_limits(r, p, id, row + FIELD_KEY, len + FIELD_KEY, e)) < 0)
+            break;
+    }
+    p->end = n < r->piece;
+    db_rows_end(rows);
+    return got;
+}
+
+/* Their request ids are known in one table or the other at every moment. */
+static int remember_requests(struct run *r, const struct piece *p, struct err *e)
+{
+    struct buf where = {0};
+    if (!r->l->request)
+        return 0;
+    ledger_sql_rows_of(&where, r, p);
+    int rc = ledger_request_add(r->db, r->l, where.p, e);
+    buf_free(&where);
+    return rc;
+}
+
+static int add_groups(struct run *r, const struct piece *p, struct err *e)
+{
+    struct buf sql = {0};
+    ledger_sql_add(&sql, r, p);
+    int rc = db_exec_len(r->db, sql.p, sql.len, e);
+    buf_free(&sql);
+    if (rc < 0 && e->num == DB_TABLE_FULL && r->l->rollup.memory)
+        err_hint(e,
+                 "SET SESSION max_heap_table_size=%" PRIu64
+                 "; ALTER TABLE %s ENGINE=MEMORY; and the same size in the server's config file",
+                 2 * r->l->rollup.max_data_length, r->rollup.p);
+    if (rc < 0)
+        err_step(e, "[ledger %s]", r->l->cfg->name);
+    return rc;
+}
+
+/* Nobody but this run may delete rows or give them ids that were rolled up; who did it meanwhile is named. */
+static int delete_rows(struct run *r, const struct piece *p, struct err *e)
+{
+    struct buf sql = {0};
+    uint64_t wanted = p->rows + p->left_over;
+    ledger_sql_delete(&sql, r, p);
+    int rc = db_exec_len(r->db, sql.p, sql.len, e);
+    buf_free(&sql);
+    uint64_t gone = rc == 0 ? db_affected(r->db) : wanted;
+    if (gone > wanted)
+        return err_set(e, ERR_CHANGED, 0,
+                       "[ledger %s]: %" PRIu64
+                       " rows of table %s were inserted with ids that were already rolled "
+                       "up, and were deleted without being in a total",
+                       r->l->cfg->name, gone - wanted, r->l->cfg->table);
+    if (gone < wanted)
+        return err_set(e, ERR_CHANGED, 0,
+                       "[ledger %s]: %" PRIu64
+                       " rows of table %s were deleted by another session while they were "
+                       "rolled up; they are in the totals",
+                       r->l->cfg->name, wanted - gone, r->l->cfg->table);
+    return rc;
+}
+
+static int open_piece(struct run *r, struct piece *p, struct err *e)
+{
+    if (p->left_over > r->left_over_max)
+        return err_set(
+            e, ERR_REFUSED, 0,
+            "[ledger %s]: more rows of table %s have ids that were already rolled up than "
+            "the interrupted run can have left",
+            r->l->cfg->name, r->l->cfg->table);
+    p->open = true;
+    if (p->rows == 0)
+        return 0;
+    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('open',%" PRId64 ",%" PRIu64 ")", r->mark.p,
+                    clock_wall().ms, p->rows + r->left_over_max);
+}
+
+static int memory_effects(struct run *r, struct piece *p, struct err *e)
+{
+    if (p->rows == 0 && p->left_over == 0)
+        return 0;
+    if (ledger_limits_check(r, p, e) < 0 || open_piece(r, p, e) < 0)
+        return -1;
+    fault_point("ledger.marked");
+    if (remember_requests(r, p, e) < 0)
+        return -1;
+    fault_point("ledger.requests");
+    if (p->rows && add_groups(r, p, e) < 0)
+        return -1;
+    fault_point("ledger.added");
+    if (delete_rows(r, p, e) < 0)
+        return -1;
+    r->left_over_max -= p->left_over; /* not earlier: they were still there */
+    fault_point("ledger.deleted");
+    if (r->left_over) /* others may follow: the mark goes when all have been seen */
+        return 0;
+    /* Now, not at the end of the run: after a kill, what breaks the rules would be taken for left over. */
+    int rc = db_execf(r->db, e, "DELETE FROM %s WHERE what='open'", r->mark.p);
+    fault_point("ledger.closed");
+    return rc;
+}
+
+static int innodb_effects(struct run *r, struct piece *p, struct err *e)
+{
+    if (p->rows == 0)
+        return db_exec(r->db, "ROLLBACK", e);
+    ledger_merge_groups(r, p);
+    if (ledger_limits_check(r, p, e) < 0)
+        return -1;
+    if (remember_requests(r, p, e) < 0)
+        return -1;
+    fault_point("ledger.requests");
+    if (add_groups(r, p, e) < 0)
+        return -1;
+    fault_point("ledger.added");
+    if (delete_rows(r, p, e) < 0)
+        return -1;
+    fault_point("ledger.deleted");
+    int rc = db_exec(r->db, "COMMIT", e);
+    fault_point("ledger.closed");
+    return rc;
+}
+
+/* Tried once more: nothing of an InnoDB piece has happened, of a MEMORY piece perhaps all but the deletion. */
+static void prepare_retry(struct run *r, const struct piece *p, uint64_t after_id)
+{
+    struct err ignored;
+    if (p->open) {
+        r->left_over = true;
+        r->left_over_max += p->rows;
+    }
+    if (r->l->memory)
+        return;
+    r->after_id = after_id;
+    db_exec(r->db, "ROLLBACK", &ignored);
+}
+
+/* 1: there is more; 0: that was the last piece; -1. */
+static int one_piece(struct run *r, struct err *e)
+{
+    struct piece p = {0};
+    uint64_t after_id = r->after_id;
+    bool memory = r->l->memory;
+    int rc = memory ? 0 : db_exec(r->db, "START TRANSACTION", e);
+    if (rc == 0)
+        rc = ledger_read_piece(r, &p, take_row, e);
+    fault_point("ledger.read");
+    if (rc == 0 && !r->opt->dry_run)
+        rc = (memory ? memory_effects : innodb_effects)(r, &p, e);
+    else if (rc == 0 && !memory)
+        rc = db_exec(r->db, "ROLLBACK", e);
+    if (rc < 0 && db_lock_busy(e))
+        prepare_retry(r, &p, after_id);
+    if (rc == 0) {
+        r->out->rolled_up += p.rows;
+        r->out->late += p.late;
+        r->out->ignored += p.ignored_count;
+        r->out->pieces++;
+        rc = !p.end;
+        ledger_next_piece(r, &p);
+    }
+    ledger_free_piece(&p);
+    return rc;
+}
+
+int ledger_all_pieces(struct run *r, struct err *e)
+{
+    int rc = 1;
+    for (unsigned failed = 0; rc == 1;) {
+        if (r->opt->stop && r->opt->stop(r->opt->stop_arg))
+            return err_set(e, ERR_ABORTED, 0,
+                           "[ledger %s]: stopped; the rest is left to the next run",
+                           r->l->cfg->name);
+        rc = one_piece(r, e);
+        if (rc < 0 && db_lock_busy(e) && ++failed < RETRIES)
+            rc = 1;
+        else if (rc >= 0)
+            failed = 0;
+    }
+    return rc;
+}

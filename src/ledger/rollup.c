@@ -1,0 +1,174 @@
+/* One run of a ledger. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "ledger/keep.h"
+#include "ledger/run_int.h"
+#include "sql/literal.h"
+
+#define MEMORY_PIECE 1000u /* a game waits for each statement */
+#define INNODB_PIECE 500u
+
+int ledger_number(struct db *db, const char *sql, uint64_t *out, struct err *e)
+{
+    char *s = db_one(db, sql, e);
+    *out = 0;
+    if (!s)
+        return e->cls == ERR_NONE ? 0 : -1;
+    bool ok = ledger_parse_id(s, strlen(s), out);
+    int rc = ok ? 0 : db_invalid(db, e, "\"%.30s\" is no number from 0 to 2^64 - 1", s);
+    free(s);
+    return rc;
+}
+
+static int ask_rollup(struct run *r, struct err *e)
+{
+    struct buf sql = {0};
+    uint64_t last = 0;
+    int64_t now = 0;
+    buf_printf(&sql, "SELECT MAX(end_id) FROM %s", r->rollup.p);
+    int rc = ledger_number(r->db, sql.p, &last, e);
+    if (rc == 0 && r->l->memory && last && r->l->next_id <= last) {
+        err_set(e, ERR_REFUSED, 0,
+                "[ledger %s]: the ids of table %s begin again: the next is %" PRIu64
+                ", and %" PRIu64 " was rolled up before; rows up to it are in no total",
+                r->l->cfg->name, r->l->cfg->table, r->l->next_id, last);
+        err_hint(
+            e,
+            "if all its rows were inserted after a TRUNCATE: UPDATE %s SET end_id=0; else ALTER "
+            "TABLE %s AUTO_INCREMENT=%" PRIu64 "; then insert its rows again without their "
+            "ids, and delete the old ones",
+            r->rollup.p, r->table.p, last + 1);
+        rc = -1;
+    }
+    buf_clear(&sql);
+    /* A clock of the future makes no row late that comes after it. */
+    buf_printf(&sql, "SELECT MAX(end_time) FROM %s WHERE end_time<=", r->rollup.p);
+    if (rc == 0)
+        rc = ledger_server_now(r->db, &now, e);
+    ledger_sql_moment(&sql, r->l, now);
+    char *newest = rc == 0 ? db_one(r->db, sql.p, e) : NULL;
+    if (rc == 0 && !newest && e->cls != ERR_NONE)
+        rc = -1;
+    if (newest && r->l->time_is_number)
+        buf_printf(&r->newest, "%" PRId64, (int64_t)strtoll(newest, NULL, 10));
+    else if (newest)
+        sql_string(&r->newest, newest, strlen(newest));
+    free(newest);
+    buf_clear(&sql);
+    buf_printf(&sql, "SELECT id FROM %s WHERE what='open'", r->mark.p);
+    if (rc == 0)
+        rc = ledger_number(r->db, sql.p, &r->left_over_max, e);
+    bool most = r->l->memory && r->left_over_max > r->l->table.rows;
+    if (most) /* a run that fails each time raises it */
+        r->left_over_max = r->l->table.rows;
+    r->left_over = r->left_over_max > 0;
+    buf_free(&sql);
+    return rc;
+}
+
+static int session(struct run *r, struct err *e)
+{
+    /* The time zone stays UTC: two TIMESTAMP keys can be the same moment of a local clock. */
+    if (db_exec(r->db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e) < 0)
+        return -1;
+    /* A DELETE that reads all of a small table would wait for rows that a game has locked: without this
+     * MariaDB does that, and MySQL without ledger_sql_delete()'s hint. Larger ids are DECIMALs to
+     * MariaDB, for which it has no index. */
+    bool safe = !r->l->memory && r->l->mariadb && r->l->next_id <= INT64_MAX;
+    if (safe && db_exec(r->db, "SET SESSION sql_safe_updates=1", e) < 0)
+        return -1;
+    return db_exec(r->db, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", e);
+}
+
+/* A TRUNCATE between the two writes of a piece, and as many new rows: no count of rows shows it. */
+static int ids_went_on(const struct run *r, struct err *e)
+{
+    struct db_figures now = {0};
+    if (!r->l->memory || r->opt->dry_run)
+        return 0;
+    if (db_figures(r->db, r->l->schema, r->l->cfg->table, &now, e) < 0)
+        return -1;
+    if (now.auto_increment == 0 || now.auto_increment >= r->l->next_id)
+        return 0;
+    return err_set(
+        e, ERR_CHANGED, 0,
+        "[ledger %s]: the ids of table %s begin again since this run began: the next was "
+        "%" PRIu64 ", and is %" PRIu64
+        "; rows that were inserted meanwhile may have been deleted without being in a "
+        "total",
+        r->l->cfg->name, r->l->cfg->table, r->l->next_id, now.auto_increment);
+}
+
+static int run_all(struct run *r, struct err *e)
+{
+    if (session(r, e) < 0 || ask_rollup(r, e) < 0 || ledger_find_end(r, e) < 0 ||
+        ledger_limits_begin(r, e) < 0)
+        return -1;
+    ledger_next_piece(r, NULL);
+    if ((r->l->cfg->keep && !r->opt->dry_run ? ledger_keep_run : ledger_all_pieces)(r, e) < 0 ||
+        ids_went_on(r, e) < 0)
+        return -1;
+    if (r->l->request && !r->opt->dry_run && ledger_request_expire(r->db, r->l, e) < 0)
+        return -1;
+    if (!r->opt->dry_run &&
+        (db_execf(r->db, e, "DELETE FROM %s WHERE what='open'", r->mark.p) < 0 ||
+         db_execf(r->db, e,
+                  "INSERT INTO %s VALUES ('late',%" PRId64 ",%" PRIu64
+                  ") ON DUPLICATE KEY UPDATE id=id+%" PRIu64,
+                  r->mark.p, clock_wall().ms, r->out->late, r->out->late) < 0 ||
+         db_execf(r->db, e, "REPLACE INTO %s VALUES ('ignored',%" PRId64 ",%" PRIu64 ")", r->mark.p,
+                  clock_wall().ms, r->out->ignored) < 0))
+        return -1;
+    return 0;
+}
+
+static void names(struct run *r)
+{
+    struct buf n = {0};
+    sql_ident2(&r->table, r->l->schema, r->l->cfg->table);
+    buf_printf(&n, "%s_rollup", r->l->cfg->name);
+    sql_ident2(&r->rollup, r->l->schema, n.p);
+    buf_clear(&n);
+    buf_printf(&n, "%s_mark", r->l->cfg->name);
+    sql_ident2(&r->mark, r->l->schema, n.p);
+    buf_free(&n);
+}
+
+int ledger_not_made(const struct ledger *l, struct err *e)
+{
+    err_set(e, ERR_REFUSED, 0, "[ledger %s]: table %s_rollup does not exist", l->cfg->name,
+            l->cfg->name);
+    return err_hint(e, "worldkeeper --init makes it");
+}
+
+int ledger_rollup(struct db *db, struct ledger *l, const struct ledger_options *opt,
+                  struct ledger_result *out, struct err *e)
+{
+    struct run r = {.db = db, .l = l, .opt = opt, .out = out};
+    *out = (struct ledger_result){0};
+    if (!l->made)
+        return ledger_not_made(l, e);
+    if (l->memory && !l->index) {
+        struct buf sql = {0};
+        ledger_sql_index(&sql, l);
+        err_set(e, ERR_REFUSED, 0, "[ledger %s]: table %s has no BTREE index of key and id",
+                l->cfg->name, l->cfg->table);
+        err_hint(e, "%s", sql.p);
+        buf_free(&sql);
+        return -1;
+    }
+    names(&r);
+    r.piece = fault_limit("ledger.piece", l->memory ? MEMORY_PIECE : INNODB_PIECE);
+    int rc = run_all(&r, e);
+    buf_free(&r.table);
+    buf_free(&r.rollup);
+    buf_free(&r.mark);
+    buf_free(&r.until);
+    buf_free(&r.newest);
+    buf_free(&r.after);
+    return rc;
+}

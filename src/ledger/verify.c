@@ -1,0 +1,483 @@
+/* The rows of all files are summed up per key in a temporary table like the rollup, so that the server
+ * decides which keys are the same. A key that has as many rows in files as in its total must have the
+ * same sums there; which rows are missing from files shows in the manifests, each of which says how many
+ * rows were in totals when it was begun. */
+#include "ledger/verify.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/js.h"
+#include "ledger/files.h"
+#include "ledger/run_int.h"
+#include "sql/literal.h"
+
+#define TEMPORARY "worldkeeper_tmp_verify"
+#define AT_ONCE 500u
+#define SHOWN 20
+
+struct verify {
+    struct db *db;
+    struct ledger *l;
+    int dirfd;
+    struct ledger_verified *out;
+    char *table, *rollup, *mark, *temporary; /* quoted */
+    uint64_t file, filed;                    /* see ledger/keep.h */
+    struct ledger_files files;
+    uint64_t open_rows; /* rows in files that are not in totals yet */
+    /* Rows of a file, as they are read: */
+    bool open;                                 /* the file was interrupted */
+    int places[2 * CONFIG_LEDGER_COLUMNS + 1]; /* of keys, values, id */
+    bool header;
+    struct verify_row {
+        struct buf tuple;
+        uint64_t id;
+        bool waits;
+    } rows[AT_ONCE];
+    size_t count;
+};
+
+static void say(json_t *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(json_t *list, const char *fmt, ...)
+{
+    struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    if (json_array_size(list) < SHOWN)
+        json_array_append_new(list, js_clean(b.p));
+    else if (json_array_size(list) == SHOWN)
+        json_array_append_new(list, json_string("and more"));
+    buf_free(&b);
+}
+
+static int ask(struct verify *v, uint64_t *out, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+static int ask(struct verify *v, uint64_t *out, struct err *e, const char *fmt, ...)
+{
+    struct buf sql = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&sql, fmt, ap);
+    va_end(ap);
+    int rc = ledger_number(v->db, sql.p, out, e);
+    buf_free(&sql);
+    return rc;
+}
+
+/* ---- ledger and rollup ---- */
+
+static int verify_nulls(struct verify *v, struct err *e)
+{
+    const struct ledger *l = v->l;
+    unsigned keys = l->cfg->key.count;
+    for (unsigned i = 0; i < keys + l->cfg->value.count; i++) {
+        const struct db_column *c = i < keys ? l->key[i] : l->value[i - keys];
+        struct buf name = {0};
+        uint64_t n = 0;
+        sql_ident(&name, c->name);
+        int rc = ask(v, &n, e, "SELECT COUNT(*) FROM %s WHERE %s IS NULL", v->table, name.p);
+        buf_free(&name);
+        if (rc < 0)
+            return -1;
+        if (n)
+            say(v->out->problems,
+                "%" PRIu64
+                " rows of table %s have NULL in column %s: no run can add them to a total",
+                n, l->cfg->table, c->name);
+    }
+    return 0;
+}
+
+/* In a MEMORY ledger: rows that no total has, because their ids were rolled up before they came. */
+static int verify_marks(struct verify *v, struct err *e)
+{
+    const struct ledger *l = v->l;
+    uint64_t last = 0, below = 0, interrupted = 0;
+    struct buf join = {0}, id = {0};
+    if (!l->memory)
+        return 0;
+    ledger_sql_join(&join, l);
+    sql_ident(&id, l->cfg->id);
+    int rc = ask(v, &below, e, "SELECT COUNT(*) FROM %s l JOIN %s r ON %s WHERE l.%s<=r.end_id",
+                 v->table, v->rollup, join.p, id.p);
+    if (rc == 0)
+        rc = ask(v, &interrupted, e, "SELECT id FROM %s WHERE what='open'", v->mark);
+    if (rc == 0)
+        rc = ask(v, &last, e, "SELECT MAX(end_id) FROM %s", v->rollup);
+    buf_free(&join);
+    buf_free(&id);
+    if (rc < 0)
+        return -1;
+    if (below && interrupted >= below)
+        say(v->out->unknown,
+            "a run was interrupted: %" PRIu64
+            " rows are in totals and in table %s still; the next run deletes them",
+            below, l->cfg->table);
+    else if (below)
+        say(v->out->problems,
+            "%" PRIu64 " rows of table %s have ids up to which their keys were already rolled up: "
+            "they are in no total",
+            below, l->cfg->table);
+    if (last && l->next_id <= last)
+        say(v->out->problems,
+            "the ids of table %s begin again: the next is %" PRIu64 ", and %" PRIu64
+            " was rolled up before",
+            l->cfg->table, l->next_id, last);
+    return 0;
+}
+
+/* ---- rows of files ---- */
+
+/* Which of these rows of an interrupted file are not in totals yet? */
+static int ask_open(struct verify *v, struct err *e)
+{
+    const struct ledger *l = v->l;
+    struct buf sql = {0}, id = {0};
+    sql_ident(&id, l->cfg->id);
+    buf_printf(&sql, "SELECT l.%s FROM %s l", id.p, v->table);
+    if (l->memory) {
+        buf_printf(&sql, " LEFT JOIN %s r ON ", v->rollup);
+        ledger_sql_join(&sql, l);
+    }
+    buf_printf(&sql, " WHERE l.%s>%s AND l.%s IN (", id.p, l->memory ? "COALESCE(r.end_id,0)" : "0",
+               id.p);
+    for (size_t i = 0; i < v->count; i++)
+        buf_printf(&sql, "%s%" PRIu64, i ? "," : "", v->rows[i].id);
+    buf_addc(&sql, ')');
+    struct db_rows *rows = db_select(v->db, "n", sql.p, e);
+    int got;
+    while ((got = db_next(rows, e)) == 1)
+        for (size_t i = 0; i < v->count; i++)
+            if (v->rows[i].id == db_uint(rows, 0) && !v->rows[i].waits) {
+                v->rows[i].waits = true;
+                v->open_rows++;
+            }
+    db_rows_end(rows);
+    buf_free(&sql);
+    buf_free(&id);
+    return got;
+}
+
+/* Adds the rows that were read to the sums. */
+static int add_rows(struct verify *v, struct err *e)
+{
+    const struct ledger *l = v->l;
+    struct buf sql = {0}, sums = {0};
+    bool any = false;
+    if (v->count && v->open && ask_open(v, e) < 0)
+        return -1;
+    buf_printf(&sql, "INSERT INTO %s (", v->temporary);
+    for (unsigned i = 0; i < l->cfg->key.count; i++) {
+        sql_ident(&sql, l->key[i]->name);
+        buf_addc(&sql, ',');
+    }
+    for (unsigned i = 0; i < l->cfg->value.count; i++) {
+        struct buf name = {0};
+        sql_ident(&name, l->value[i]->name);
+        buf_printf(&sql, "%s,", name.p);
+        buf_printf(&sums, "%s=%s+VALUES(%s),", name.p, name.p, name.p);
+        buf_free(&name);
+    }
+    buf_adds(&sql, "end_id,`rows`) VALUES ");
+    for (size_t i = 0; i < v->count; i++) {
+        if (!v->rows[i].waits) {
+            buf_printf(&sql, "%s%s", any ? "," : "", v->rows[i].tuple.p);
+            any = true;
+        }
+        buf_free(&v->rows[i].tuple);
+    }
+    /* In a MEMORY ledger a key's rows come in the order in which they were added. */
+    buf_printf(&sql, " ON DUPLICATE KEY UPDATE %send_id=%s,`rows`=`rows`+1", sums.p ? sums.p : "",
+               l->memory ? "VALUES(end_id)" : "GREATEST(end_id,VALUES(end_id))");
+    v->count = 0;
+    int rc = any ? db_exec_len(v->db, sql.p, sql.len, e) : 0;
+    buf_free(&sql);
+    buf_free(&sums);
+    return rc;
+}
+
+/* A field as it is inserted: what it is in the column, the server knows. */
+static void put_field(struct buf *b, const struct csv_field *f)
+{
+    static const char hex[] = "0123456789abcdef";
+    bool binary = !f->quoted && f->len >= 2 && memcmp(f->s, "0x", 2) == 0;
+    for (size_t i = 2; i < f->len && binary; i++)
+        binary = memchr(hex, f->s[i], sizeof hex - 1) != NULL;
+    if (!f->quoted && f->len == 0) {
+        buf_adds(b, "NULL");
+    } else if (binary) {
+        if (f->len == 2)
+            buf_adds(b, "''");
+        else
+            buf_add(b, f->s, f->len);
+    } else {
+        buf_adds(b, f->quoted ? "_utf8mb4 " : "");
+        sql_string(b, f->s, f->len);
+    }
+}
+
+/* Finds the columns in the first line. */
+static int read_header(struct verify *v, const struct csv_field *fields, unsigned count,
+                       struct err *e)
+{
+    const struct config_ledger *c = v->l->cfg;
+    unsigned n = c->key.count + c->value.count;
+    for (unsigned i = 0; i < n + 1; i++) {
+        const char *name = i < c->key.count ? c->key.list[i]
+                           : i < n          ? c->value.list[i - c->key.count]
+                                            : c->id;
+        v->places[i] = -1;
+        for (unsigned k = 0; k < count; k++)
+            if (fields[k].len == strlen(name) && strncasecmp(fields[k].s, name, fields[k].len) == 0)
+                v->places[i] = (int)k;
+        if (v->places[i] < 0)
+            return err_set(e, ERR_DAMAGED, 0, "it has no column %s", name);
+    }
+    v->header = true;
+    return 0;
+}
+
+static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
+{
+    struct verify *v = arg;
+    const struct config_ledger *c = v->l->cfg;
+    unsigned n = c->key.count + c->value.count;
+    if (!v->header)
+        return read_header(v, fields, count, e);
+    struct verify_row *row = &v->rows[v->count++];
+    *row = (struct verify_row){0};
+    for (unsigned i = 0; i <= n; i++) {
+        if ((unsigned)v->places[i] >= count)
+            return err_set(e, ERR_DAMAGED, 0, "a row has fewer fields than the first line");
+        buf_adds(&row->tuple, i ? "," : "(");
+        put_field(&row->tuple, &fields[v->places[i]]);
+    }
+    buf_adds(&row->tuple, ",1)");
+    const struct csv_field *id = &fields[v->places[n]];
+    if (!ledger_parse_id(id->s, id->len, &row->id))
+        return err_set(e, ERR_DAMAGED, 0, "a row has no id");
+    return v->count == AT_ONCE ? add_rows(v, e) : 0;
+}
+
+/* Does its manifest follow that of the file before? */
+static void compare_manifests(struct verify *v, const struct ledger_file *before,
+                              const struct ledger_file *f)
+{
+    uint64_t expected = before ? before->before + before->rows : 0;
+    if (f->before == expected)
+        return;
+    if (!before)
+        say(v->out->unknown,
+            "%" PRIu64
+            " rows were rolled up before the oldest file, %s.csv.gz: only their sum is known",
+            f->before, f->name);
+    else if (f->before < expected)
+        say(v->out->problems,
+            "%s.csv.gz: fewer rows were in totals when it was begun than in the files before it",
+            f->name);
+    else if (f->sequence > before->sequence + 1)
+        say(v->out->problems,
+            "between %s.csv.gz and %s.csv.gz a file with %" PRIu64 " rows is missing", before->name,
+            f->name, f->before - expected);
+    else
+        say(v->out->unknown,
+            "%" PRIu64 " rows were rolled up between %s.csv.gz and %s.csv.gz without "
+            "being kept: only their sum is known",
+            f->before - expected, before->name, f->name);
+}
+
+/* Did the server or the connection fail, which says nothing about a file? */
+static bool of_a_file(const struct err *e)
+{
+    return e->cls == ERR_DAMAGED || e->cls == ERR_REFUSED || e->cls == ERR_SYSTEM;
+}
+
+/* Written after the moment of the world, or before the run could note it; the rows of such a file are in no total. */
+static void say_not_valid(struct verify *v, const struct ledger_file *f, bool loaded)
+{
+    if (loaded && v->out->rolled_up > f->before)
+        say(v->out->problems,
+            "%s.csv.gz: by the mark 'file' of table %s_mark (%" PRIu64
+            ") it does not count, but %" PRIu64
+            " rows were added to totals since it was begun: the mark was changed, or rows were "
+            "rolled up without keep after a restore",
+            f->name, v->l->cfg->name, v->file, v->out->rolled_up - f->before);
+    else
+        say(v->out->unknown,
+            "%s.csv.gz is not valid: the run that wrote it was interrupted, or a restore "
+            "undid it; the next run sets it aside",
+            f->name);
+}
+
+static int verify_files(struct verify *v, struct err *e)
+{
+    const struct ledger_file *before = NULL;
+    uint64_t kept = 0;
+    for (size_t i = 0; i < v->files.count; i++) {
+        struct ledger_file *f = &v->files.list[i];
+        struct err why = {0};
+        int loaded = ledger_file_load(v->dirfd, f, &why);
+        if (f->sequence > v->file) {
+            say_not_valid(v, f, loaded == 0);
+            continue;
+        }
+        if (loaded < 0) {
+            say(v->out->problems, "%s.csv.gz: %s", f->name, why.text);
+            continue;
+        }
+        compare_manifests(v, before, f);
+        before = f;
+        v->open = f->sequence > v->filed;
+        v->header = false;
+        int rc = ledger_file_read(v->dirfd, f, read_row, v, &why);
+        if (rc == 0)
+            rc = add_rows(v, &why);
+        for (; v->count; v->count--)
+            buf_free(&v->rows[v->count - 1].tuple);
+        if (rc < 0 && !of_a_file(&why)) {
+            *e = why;
+            return -1;
+        }
+        if (rc < 0)
+            say(v->out->problems, "%s.csv.gz: %s", f->name, why.text);
+        v->out->files++;
+        v->out->file_rows += f->rows;
+        kept = f->before + f->rows;
+    }
+    uint64_t known = v->out->rolled_up + v->open_rows;
+    if (!before)
+        say(v->out->unknown, "there is no file to compare totals with%s",
+            v->l->cfg->keep ? "" : ": keep is 0");
+    else if (kept != known)
+        say(kept < known && !v->l->cfg->keep ? v->out->unknown : v->out->problems,
+            "%" PRIu64
+            " rows have been rolled up since the newest file was begun, and it has %" PRIu64,
+            known - before->before, before->rows);
+    return 0;
+}
+
+/* ---- sums ---- */
+
+static void put_keys(struct buf *b, const struct ledger *l)
+{
+    buf_adds(b, "CONCAT_WS(', '");
+    for (unsigned i = 0; i < l->cfg->key.count; i++) {
+        buf_adds(b, ",CONVERT(t.");
+        sql_ident(b, l->key[i]->name);
+        buf_adds(b, " USING utf8mb4)");
+    }
+    buf_addc(b, ')');
+}
+
+/* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
+static int compare_sums(struct verify *v, struct err *e)
+{
+    const struct ledger *l = v->l;
+    struct buf sql = {0}, differ = {0}, join = {0};
+    for (unsigned i = 0; i < l->cfg->value.count; i++) {
+        struct buf name = {0};
+        sql_ident(&name, l->value[i]->name);
+        buf_printf(&differ, "%st.%s<>r.%s", i ? " OR " : "", name.p, name.p);
+        buf_free(&name);
+    }
+    for (unsigned i = 0; i < l->cfg->key.count; i++) {
+        struct buf name = {0};
+        sql_ident(&name, l->key[i]->name);
+        buf_printf(&join, "%st.%s=r.%s", i ? " AND " : "", name.p, name.p);
+        buf_free(&name);
+    }
+    buf_adds(&sql, "SELECT ");
+    put_keys(&sql, l);
+    buf_printf(&sql,
+               ",t.`rows`,COALESCE(r.`rows`,0),t.end_id,COALESCE(r.end_id,0) FROM %s t LEFT JOIN "
+               "%s r ON %s "
+               "WHERE r.`rows` IS NULL OR t.`rows`>r.`rows` OR (t.`rows`=r.`rows` AND "
+               "((t.end_id<>r.end_id AND %s) OR %s)) LIMIT %d",
+               v->temporary, v->rollup, join.p, l->memory ? "r.end_id<>0" : "1=1", differ.p,
+               SHOWN + 1);
+    struct db_rows *rows = db_select(v->db, "tnnnn", sql.p, e);
+    int got;
+    while ((got = db_next(rows, e)) == 1) {
+        uint64_t files = db_uint(rows, 1), total = db_uint(rows, 2), file_end = db_uint(rows, 3),
+                 end = db_uint(rows, 4);
+        if (files > total)
+            say(v->out->problems, "key %s: %" PRIu64 " rows in files, %" PRIu64 " in its total",
+                db_text(rows, 0), files, total);
+        else if (file_end != end && (end || !l->memory))
+            say(v->out->problems,
+                "key %s: the last id in files is %" PRIu64 ", its end_id %" PRIu64,
+                db_text(rows, 0), file_end, end);
+        else
+            say(v->out->problems,
+                "key %s: its total is not the sum of its %" PRIu64 " rows in files",
+                db_text(rows, 0), files);
+    }
+    db_rows_end(rows);
+    buf_free(&sql);
+    buf_free(&differ);
+    buf_free(&join);
+    return got;
+}
+
+static char *own_table(const struct ledger *l, const char *suffix)
+{
+    struct buf b = {0};
+    char *name = xasprintf("%s%s", l->cfg->name, suffix);
+    sql_ident2(&b, l->schema, name);
+    free(name);
+    return b.p;
+}
+
+static int verify_all(struct verify *v, struct err *e)
+{
+    struct ledger_verified *out = v->out;
+    if (ask(v, &out->rows, e, "SELECT COUNT(*) FROM %s", v->table) < 0 ||
+        ask(v, &out->keys, e, "SELECT COUNT(*) FROM %s", v->rollup) < 0 ||
+        ask(v, &out->rolled_up, e, "SELECT SUM(`rows`) FROM %s", v->rollup) < 0 ||
+        ask(v, &v->file, e, "SELECT id FROM %s WHERE what='file'", v->mark) < 0 ||
+        ask(v, &v->filed, e, "SELECT id FROM %s WHERE what='filed'", v->mark) < 0 ||
+        verify_nulls(v, e) < 0 || verify_marks(v, e) < 0 ||
+        ledger_files_list(v->dirfd, v->l->cfg->name, &v->files, e) < 0)
+        return -1;
+    if (db_execf(v->db, e, "CREATE TEMPORARY TABLE %s LIKE %s", v->temporary, v->rollup) < 0 ||
+        verify_files(v, e) < 0)
+        return -1;
+    return compare_sums(v, e);
+}
+
+int ledger_verify(struct db *db, struct ledger *l, int dirfd, struct ledger_verified *out,
+                  struct err *e)
+{
+    struct verify *v = xcalloc(1, sizeof *v);
+    *v = (struct verify){.db = db, .l = l, .dirfd = dirfd, .out = out};
+    *out = (struct ledger_verified){.problems = json_array(), .unknown = json_array()};
+    struct buf b = {0};
+    sql_ident2(&b, l->schema, l->cfg->table);
+    v->table = b.p;
+    v->rollup = own_table(l, "_rollup");
+    v->mark = own_table(l, "_mark");
+    v->temporary = xasprintf("`" TEMPORARY "`");
+    int rc = db_exec(db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e);
+    if (rc == 0)
+        rc = verify_all(v, e);
+    if (rc < 0)
+        err_step(e, "[ledger %s] cannot be verified", l->cfg->name);
+    ledger_files_free(&v->files);
+    free(v->table);
+    free(v->rollup);
+    free(v->mark);
+    free(v->temporary);
+    free(v);
+    return rc;
+}
+
+void ledger_verified_free(struct ledger_verified *v)
+{
+    json_decref(v->problems);
+    json_decref(v->unknown);
+    *v = (struct ledger_verified){0};
+}

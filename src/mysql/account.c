@@ -1,0 +1,119 @@
+#include "mysql/account.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "sql/literal.h"
+
+/* Leaves out->tls empty if the session is not encrypted. */
+static void read_tls(struct db *db, struct db_account *out)
+{
+    char cipher[64] = "", version[64] = "";
+    struct db_rows *r = db_select(
+        db, "nT", "SHOW SESSION STATUS WHERE Variable_name IN ('Ssl_cipher','Ssl_version')", NULL);
+    while (db_next(r, NULL) == 1)
+        if (strcasecmp(db_text(r, 0), "Ssl_cipher") == 0)
+            db_copy(r, 1, cipher, sizeof cipher);
+        else
+            db_copy(r, 1, version, sizeof version);
+    db_rows_end(r);
+    if (cipher[0])
+        snprintf(out->tls, sizeof out->tls, "%s, %s", version, cipher);
+}
+
+int db_account(struct db *db, struct db_account *out, struct err *e)
+{
+    *out = (struct db_account){0};
+    struct db_rows *r =
+        db_select(db, "TI", "SELECT CURRENT_USER(), @@session.max_user_connections", e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        db_copy(r, 0, out->name, sizeof out->name);
+        out->max_connections = db_int(r, 1);
+    }
+    db_rows_end(r);
+    if (got == 0)
+        read_tls(db, out);
+    return got;
+}
+
+int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e)
+{
+    *out = (struct grants){0};
+    *unknown = 0;
+    out->literal = !db_is_mariadb(db) && db_variable_number(db, "partial_revokes") == 1;
+    /* MariaDB includes the privileges of active roles; in MySQL the roles must be named. */
+    SCOPED(xfree) char *roles =
+        db_is_mariadb(db) ? NULL : db_one(db, "SELECT CURRENT_ROLE()", NULL);
+    bool none = !roles || !roles[0] || strcmp(roles, "NONE") == 0;
+    struct db_rows *r = none ? db_select(db, "T*", "SHOW GRANTS", e)
+                             : db_select_with(db, "T*", "SHOW GRANTS FOR CURRENT_USER() USING $",
+                                              DB_ARGS(roles), e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        if (db_value(r, 0) && grants_add(out, db_value(r, 0)) < 0)
+            ++*unknown;
+    db_rows_end(r);
+    if (got < 0)
+        grants_free(out);
+    return got;
+}
+
+void db_account_quote(struct buf *b, const char *account)
+{
+    const char *at = strrchr(account, '@'); /* only the user may contain an @ */
+    SCOPED(xfree) char *user = at ? xstrndup(account, (size_t)(at - account)) : xstrdup(account);
+    sql_ident(b, user);
+    if (at) {
+        buf_addc(b, '@');
+        sql_ident(b, at + 1);
+    }
+}
+
+void db_grant_target(struct buf *b, const struct grants *g, const char *schema, const char *account)
+{
+    SCOPED(buf_free) struct buf pattern = {0};
+    buf_adds(&pattern, "");
+    grants_pattern(g, &pattern, schema);
+    buf_adds(b, " ON ");
+    sql_ident(b, pattern.p);
+    buf_adds(b, ".* TO ");
+    db_account_quote(b, account);
+}
+
+void db_hint_grant(struct db *db, const char *schema, const char *privileges, struct err *e)
+{
+    struct err ignored;
+    SCOPED(buf_free) struct buf b = {0};
+    struct db_account session;
+    struct grants g = {.literal = db_variable_number(db, "partial_revokes") == 1};
+    if (db_account(db, &session, &ignored) < 0)
+        return;
+    buf_printf(&b, "GRANT %s", privileges);
+    db_grant_target(&b, &g, schema, session.name);
+    err_hint(e, "%s;", b.p);
+}
+
+void db_missing_privileges(struct buf *missing, const struct grants *g, const char *schema,
+                           const char *privileges)
+{
+    char *word;
+    for (const char *rest = privileges; (word = config_next_part(&rest)); free(word))
+        if (!grants_have(g, schema, word))
+            buf_printf(missing, "%s%s", missing->len ? ", " : "", word);
+}
+
+void db_hint_missing(struct db *db, const char *schema, const char *privileges, struct err *e)
+{
+    SCOPED(grants_free) struct grants g = {0};
+    SCOPED(buf_free) struct buf missing = {0};
+    struct err ignored;
+    unsigned strange = 0;
+    if (db_grants(db, &g, &strange, &ignored) < 0 || strange)
+        return;
+    db_missing_privileges(&missing, &g, schema, privileges);
+    if (missing.len)
+        db_hint_grant(db, schema, privileges, e);
+}

@@ -1,0 +1,36 @@
+/* The session's account, its privileges, and statements that name it. Errors and ownership as in
+ * query.h. */
+#ifndef WK_MYSQL_ACCOUNT_H
+#define WK_MYSQL_ACCOUNT_H
+
+#include "sql/grants.h"
+#include "mysql/schema.h"
+
+struct db_account {
+    char name[400];          /* CURRENT_USER(): user@host as the server matched it */
+    char tls[128];           /* "TLSv1.3, AES…"; "": the session is not encrypted */
+    int64_t max_connections; /* of this account; 0: no limit of its own */
+};
+int db_account(struct db *db, struct db_account *out, struct err *e);
+/* The account's privileges, including those of its active roles. *unknown counts lines that were
+ * not understood. */
+int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e);
+
+/* user@host quoted for GRANT. */
+void db_account_quote(struct buf *b, const char *account);
+/* The privileges that a restore needs in another schema (--drill, --into), and the target of a
+ * GRANT: " ON `pattern`.* TO `user`@`host`". */
+#define DB_SCRATCH_PRIVILEGES "SELECT, INSERT, CREATE, DROP, ALTER"
+/* … and for the copy of a standby. */
+#define DB_COPY_PRIVILEGES "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"
+void db_grant_target(struct buf *b, const struct grants *g, const char *schema,
+                     const char *account);
+/* Sets the hint of `e` to the GRANT of these privileges on the schema, if the account is known. */
+void db_hint_grant(struct db *db, const char *schema, const char *privileges, struct err *e);
+/* Those of a list "SELECT, INSERT" that the account lacks on the schema, as such a list. */
+void db_missing_privileges(struct buf *missing, const struct grants *g, const char *schema,
+                           const char *privileges);
+/* Sets the hint to that GRANT if one of the privileges is known to be missing. */
+void db_hint_missing(struct db *db, const char *schema, const char *privileges, struct err *e);
+
+#endif

@@ -1,0 +1,334 @@
+#include "mysql/binary.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mysql/answer.h"
+#include "mysql/conn_int.h"
+#include "base/cursor.h"
+#include "mysql/value.h"
+
+/* Space that any value but bytes needs in addition to its ZEROFILL; bytes need DB_VALUE_ROOM and
+ * twice their length. */
+#define VALUE_ROOM 48u
+#define STORED_MOST (UINT64_C(1) << 30)
+#define PAD_MAX 255u /* digits: no column displays more */
+
+enum kind { KIND_INT, KIND_FLOAT, KIND_DOUBLE, KIND_DATE, KIND_DATETIME, KIND_TIME, KIND_BYTES };
+
+/* How a field is encoded in a row. */
+struct slot {
+    enum kind kind;
+    bool is_unsigned;
+    unsigned width;         /* bytes of a number */
+    unsigned pad, decimals; /* digits: ZEROFILL; of a second */
+};
+
+struct db_binary {
+    struct db *db;
+    MYSQL_STMT *stmt;
+    const struct db_binary_field *fields;
+    struct slot *slots;
+    size_t count, room; /* space of a tuple, without twice its row's bytes */
+    uint64_t number, rows;
+    bool at_once;
+    struct buf stored; /* at_once: the rows, each preceded by its length */
+    size_t next;       /* offset of the next one */
+    mono_t began;
+};
+
+/* The library sets some errors in the connection, others in the statement. */
+static int failed(struct db_binary *b, const char *what, struct err *e)
+{
+    if (mysql_stmt_errno(b->stmt))
+        return db_fail_stmt(b->db, b->stmt, b->began, what, e);
+    return db_fail(b->db, b->began, what, e);
+}
+
+struct db_binary *db_binary_open(struct db *db, const char *sql, bool limited,
+                                 const struct db_binary_field *fields, size_t count, struct err *e)
+{
+    struct db_binary *b = xcalloc(1, sizeof *b);
+    b->db = db;
+    b->fields = fields;
+    b->count = count;
+    b->slots = xcalloc(count, sizeof *b->slots);
+    b->began = clock_mono();
+    b->stmt = mysql_stmt_init(db->my);
+    bool prepared = b->stmt && mysql_stmt_prepare(b->stmt, sql, strlen(sql)) == 0;
+    if (prepared && db_check_places(db, b->stmt, limited, e) == 0)
+        return b;
+    if (b->stmt && !prepared)
+        failed(b, "statement refused", e);
+    else if (!b->stmt)
+        db_fail(db, b->began, "no statement", e);
+    db_binary_close(b);
+    return NULL;
+}
+
+/* How the protocol encodes a field; types not listed are bytes with their length. */
+static void make_slot(struct slot *s, const MYSQL_FIELD *f)
+{
+    static const struct {
+        int type;
+        enum kind kind;
+        unsigned width;
+    } kinds[] = {
+        {MYSQL_TYPE_TINY, KIND_INT, 1},           {MYSQL_TYPE_SHORT, KIND_INT, 2},
+        {MYSQL_TYPE_YEAR, KIND_INT, 2},           {MYSQL_TYPE_INT24, KIND_INT, 4},
+        {MYSQL_TYPE_LONG, KIND_INT, 4},           {MYSQL_TYPE_LONGLONG, KIND_INT, 8},
+        {MYSQL_TYPE_FLOAT, KIND_FLOAT, 4},        {MYSQL_TYPE_DOUBLE, KIND_DOUBLE, 8},
+        {MYSQL_TYPE_DATE, KIND_DATE, 0},          {MYSQL_TYPE_DATETIME, KIND_DATETIME, 0},
+        {MYSQL_TYPE_TIMESTAMP, KIND_DATETIME, 0}, {MYSQL_TYPE_TIME, KIND_TIME, 0},
+    };
+    *s = (struct slot){.kind = KIND_BYTES, .is_unsigned = (f->flags & UNSIGNED_FLAG) != 0};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].type == (int)f->type) {
+            s->kind = kinds[i].kind;
+            s->width = kinds[i].width;
+        }
+    if (f->flags & ZEROFILL_FLAG)
+        s->pad = f->length < PAD_MAX ? (unsigned)f->length : PAD_MAX;
+    s->decimals = f->decimals > 6 ? 0 : f->decimals;
+}
+
+/* Can a field encoded like this belong to a column of that encoding? */
+static bool fits(const struct slot *s, const struct db_binary_field *f)
+{
+    switch (f->encoding) {
+    case DB_RAW:
+        return s->kind == KIND_INT || s->kind == KIND_BYTES;
+    case DB_DOUBLE:
+        return s->kind == KIND_FLOAT || s->kind == KIND_DOUBLE;
+    case DB_INDEX:
+        return s->kind == (f->choices ? KIND_BYTES : KIND_INT);
+    case DB_BITS:
+    case DB_LATIN1:
+    case DB_UTF8:
+        return s->kind == KIND_BYTES;
+    case DB_BYTES:
+        break;
+    }
+    return s->kind != KIND_FLOAT && s->kind != KIND_DOUBLE; /* YEAR is an integer */
+}
+
+/* Takes over the field definitions; the table may have changed since the statement was prepared. */
+static int check_fields(struct db_binary *b, struct err *e)
+{
+    MYSQL_RES *res = mysql_stmt_result_metadata(b->stmt);
+    if (!res && mysql_stmt_errno(b->stmt))
+        return failed(b, "the statement has no result", e);
+    if (!res)
+        return db_invalid(b->db, e, "no rows to a statement that reads some");
+    const MYSQL_FIELD *fields = mysql_fetch_fields(res);
+    bool other = mysql_num_fields(res) != b->count, wrong = false;
+    b->room = 2;
+    for (size_t i = 0; i < b->count && !other && !wrong; i++) {
+        const char *name = b->fields[i].name;
+        other = name && (!fields[i].name || strcmp(name, fields[i].name) != 0);
+        make_slot(&b->slots[i], &fields[i]);
+        wrong = !other && !b->fields[i].skip && !fits(&b->slots[i], &b->fields[i]);
+        b->room += VALUE_ROOM + b->slots[i].pad;
+    }
+    mysql_free_result(res);
+    if (!other && !wrong)
+        return 0;
+    if (b->fields[0].name) /* the statement does not name the columns */
+        return err_set(e, ERR_CHANGED, 0, "the columns are not those of a moment ago");
+    return db_invalid(b->db, e, "%s",
+                      other ? "other columns than asked for"
+                            : "a column of another type than asked for");
+}
+
+/* Reads all rows into memory. */
+static int store_rows(struct db_binary *b, struct err *e)
+{
+    const uint8_t *row;
+    size_t len;
+    int got;
+    while ((got = client_row_next(b->stmt, &row, &len)) == 1) {
+        buf_add(&b->stored, &len, sizeof len);
+        buf_add(&b->stored, row, len);
+        if (++b->rows > b->number)
+            return db_invalid(b->db, e, "more rows than asked for");
+        if (b->stored.len > STORED_MOST)
+            return db_invalid(b->db, e, "more than 1 GiB in a chunk of rows");
+    }
+    b->rows = 0;
+    return got < 0 ? failed(b, "reading rows", e) : 0;
+}
+
+int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err *e)
+{
+    MYSQL_BIND limit = {.buffer_type = MYSQL_TYPE_LONGLONG, .buffer = &b->number};
+    limit.is_unsigned = 1;
+    b->began = clock_mono();
+    b->number = number;
+    b->rows = 0;
+    b->at_once = at_once;
+    b->next = 0;
+    buf_clear(&b->stored);
+    mysql_stmt_free_result(b->stmt);
+    if ((mysql_stmt_param_count(b->stmt) && mysql_stmt_bind_param(b->stmt, &limit)) ||
+        mysql_stmt_execute(b->stmt))
+        return failed(b, "query refused", e);
+    if (check_fields(b, e) < 0)
+        return -1;
+    return at_once ? store_rows(b, e) : 0;
+}
+
+static char *put_int(char *o, const struct slot *s, uint64_t v)
+{
+    assert(s->width > 0);
+    unsigned unused = 64 - 8 * s->width;
+    int64_t n = (int64_t)(v << unused) >> unused;
+    if (s->is_unsigned)
+        return db_put_digits(o, v, s->pad);
+    if (n >= 0)
+        return db_put_digits(o, (uint64_t)n, 0);
+    *o++ = '-';
+    return db_put_digits(o, -(uint64_t)n, 0);
+}
+
+/* NULL: not a number that a column can hold. */
+static char *put_real(char *o, const struct slot *s, uint64_t bits)
+{
+    uint32_t half = (uint32_t)bits;
+    float f;
+    double d;
+    memcpy(&f, &half, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    if (s->kind == KIND_FLOAT)
+        d = (double)f;
+    return isfinite(d) ? db_put_double(o, d) : NULL;
+}
+
+/* Parts of a date or a time of day. */
+static char *put_three(char *o, const uint64_t n[3], unsigned first, char between)
+{
+    o = db_put_digits(o, n[0], first);
+    *o++ = between;
+    o = db_put_digits(o, n[1], 2);
+    *o++ = between;
+    return db_put_digits(o, n[2], 2);
+}
+
+/* NULL: not a valid date or time of this kind. */
+static char *put_time(char *o, const struct slot *s, const uint8_t *v, size_t len)
+{
+    static const unsigned parts[] = {1000000, 100000, 10000, 1000, 100, 10, 1};
+    struct answer_time t;
+    enum answer_clock clock = s->kind == KIND_TIME   ? ANSWER_TIME
+                              : s->kind == KIND_DATE ? ANSWER_DATE
+                                                     : ANSWER_DATETIME;
+    if (!answer_time(clock, v, len, &t))
+        return NULL;
+    if (t.negative)
+        *o++ = '-';
+    if (s->kind != KIND_TIME)
+        o = put_three(o, (const uint64_t[]){t.year, t.month, t.day}, 4, '-');
+    if (s->kind == KIND_DATE)
+        return o;
+    if (s->kind == KIND_DATETIME)
+        *o++ = ' ';
+    o = put_three(o, (const uint64_t[]){t.hour, t.minute, t.second}, 2, ':');
+    if (s->decimals == 0)
+        return o;
+    *o++ = '.';
+    return db_put_digits(o, t.micro / parts[s->decimals], s->decimals);
+}
+
+/* Writes the value at the cursor and advances it. NULL: invalid for this field, or truncated. */
+static char *put_value(char *o, const struct slot *s, const struct db_binary_field *f,
+                       struct cursor *c)
+{
+    uint64_t len = s->width ? s->width : cursor_packed(c), bits = 0;
+    const uint8_t *v = s->width ? NULL : cursor_bytes(c, len);
+    if (s->width)
+        bits = cursor_number(c, s->width);
+    if (c->broken || f->skip)
+        return c->broken ? NULL : o;
+    if (s->kind == KIND_BYTES && f->choices) {
+        uint64_t number;
+        bool member = enum_members_find(f->choices, (const char *)v, len, &number) == 0;
+        return member ? db_put_digits(o, number, 0) : NULL;
+    }
+    if (s->kind == KIND_BYTES)
+        return db_value_is(f->encoding, (const char *)v, len)
+                   ? db_put_value(o, f->encoding, (const char *)v, len)
+                   : NULL;
+    bool quoted = f->encoding == DB_BYTES;
+    if (quoted)
+        *o++ = '\'';
+    o = s->kind == KIND_INT ? put_int(o, s, bits)
+        : s->width          ? put_real(o, s, bits)
+                            : put_time(o, s, v, len);
+    if (o && quoted)
+        *o++ = '\'';
+    return o;
+}
+
+/* One row, which begins with the NULL bitmap; the fields' bits start at the third. */
+static int make_tuple(struct db_binary *b, const uint8_t *row, size_t len, struct buf *out,
+                      struct err *e)
+{
+    struct cursor c = {row, row + len, false};
+    const uint8_t *nulls = cursor_bytes(&c, (b->count + 9) / 8);
+    buf_clear(out);
+    buf_reserve(out, b->room + 2 * len);
+    char *o = out->p, before = '(';
+    for (size_t i = 0; i < b->count; i++) {
+        const struct db_binary_field *f = &b->fields[i];
+        if (!f->skip)
+            *o++ = before, before = ',';
+        if (!nulls)
+            o = NULL;
+        else if (nulls[(i + 2) / 8] >> (i + 2) % 8 & 1)
+            o = f->skip ? o : db_put_value(o, f->encoding, NULL, 0);
+        else
+            o = put_value(o, &b->slots[i], f, &c);
+        if (!o)
+            return db_invalid(b->db, e, "column %zu of row %" PRIu64 " is no value of its type",
+                              i + 1, b->rows);
+    }
+    if (cursor_left(&c))
+        return db_invalid(b->db, e, "row %" PRIu64 " is longer than its columns", b->rows);
+    *o++ = ')';
+    *o = '\0';
+    out->len = (size_t)(o - out->p);
+    return 1;
+}
+
+int db_binary_next(struct db_binary *b, struct buf *out, struct err *e)
+{
+    const uint8_t *row;
+    size_t len;
+    int got = 1;
+    /* The start of a read matters only if it takes seconds. */
+    if (b->rows++ % 64 == 0)
+        b->began = clock_mono();
+    if (!b->at_once) {
+        got = client_row_next(b->stmt, &row, &len);
+    } else if (b->next < b->stored.len) {
+        memcpy(&len, b->stored.p + b->next, sizeof len);
+        row = (const uint8_t *)b->stored.p + b->next + sizeof len;
+        b->next += sizeof len + len;
+    } else {
+        got = 0;
+    }
+    return got == 1 ? make_tuple(b, row, len, out, e) : got ? failed(b, "reading rows", e) : 0;
+}
+
+void db_binary_close(struct db_binary *b)
+{
+    if (!b)
+        return;
+    if (b->stmt)
+        mysql_stmt_close(b->stmt); /* reads and drops the rest */
+    buf_free(&b->stored);
+    free(b->slots);
+    free(b);
+}

@@ -1,0 +1,258 @@
+#include "mysql/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define END_OF_ROWS 0xFE /* first byte of the packet after the last row; a row begins with 0 */
+
+/* Marks the connection as free for the next statement in the library. */
+static int no_more_rows(MYSQL_STMT *stmt, int rc)
+{
+    stmt->mysql->status = MYSQL_STATUS_READY;
+    return rc;
+}
+
+static int row_of(const uint8_t *packet, size_t n, const uint8_t **row, size_t *len)
+{
+    bool good = n > 0 && packet[0] == 0;
+    *row = packet + good;
+    *len = good ? n - 1 : 0;
+    return 1;
+}
+
+static bool connect_to(MYSQL *my, const struct db_params *p)
+{
+    return mysql_real_connect(my, p->socket ? NULL : p->host, p->user, p->password, p->schema,
+                              p->port, p->socket, p->several ? CLIENT_MULTI_STATEMENTS : 0) != NULL;
+}
+
+#ifdef LIBMARIADB
+#define U32_LE(n) (uint8_t)(n), (uint8_t)((n) >> 8), (uint8_t)((n) >> 16), (uint8_t)((n) >> 24)
+
+void client_prepare(MYSQL *my)
+{
+    my_bool off = 0;
+    mysql_options(my, MYSQL_OPT_RECONNECT, &off);
+}
+
+void client_tls(MYSQL *my, int tls, bool socket, const char *ca)
+{
+    my_bool on = 1;
+    if (tls >= 1 && !socket) /* without this call the library never offers TLS */
+        mysql_ssl_set(my, NULL, NULL, ca, NULL, NULL);
+    if (tls >= 2)
+        mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &on);
+    if (tls == 3)
+        mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
+    /* The library has plugins that send the password in clear to a server that asks for it. A
+     * server must not get it unless it is on a socket or verified. */
+    if (!socket && tls != 3)
+        mysql_optionsv(my, MARIADB_OPT_RESTRICTED_AUTH,
+                       "mysql_native_password,client_ed25519,parsec,caching_sha2_password,"
+                       "sha256_password,auth_gssapi_client");
+}
+
+/* The library reads the server's version when an error packet numbered 65535, which may be a
+ * progress report, arrives instead of the greeting that sets it: without one of ours it would read
+ * NULL. On failure it frees whichever string is set, ours or the greeting's. It sets the port
+ * together with the greeting's, so a changed port means that ours is still to be freed. */
+bool client_connect(MYSQL *my, const struct db_params *p)
+{
+    const unsigned no_port = 1u << 16;
+    char *none = xstrdup("");
+    my->server_version = none;
+    my->port = no_port;
+    bool done = connect_to(my, p);
+    if (my->port != no_port)
+        free(none);
+    return done;
+}
+
+int client_tls_first(int tls, bool socket)
+{
+    return !socket && (tls == 1 || tls == 2) ? 3 : tls;
+}
+
+int client_tls_next(MYSQL *my, int tls, int failed)
+{
+    if (failed == tls || mysql_errno(my) != CLIENT_TLS_FAILED)
+        return -1;
+    if (my->server_capabilities & CLIENT_SSL) /* with a certificate that cannot be verified */
+        return tls;
+    return tls == 1 ? 0 : -1;
+}
+
+const char *client_hint(unsigned num)
+{
+    (void)num;
+    return NULL;
+}
+
+int client_socket(MYSQL *my)
+{
+    return (int)mysql_get_socket(my);
+}
+
+int client_row_next(MYSQL_STMT *stmt, const uint8_t **row, size_t *len)
+{
+    MYSQL *my = stmt->mysql;
+    stmt->state = MYSQL_STMT_USE_OR_STORE_CALLED; /* closing reads and drops the rest */
+    unsigned long n = mysql_net_read_packet(my);
+    bool last = n != packet_error && n > 0 && my->net.read_pos[0] == END_OF_ROWS;
+    if (n != packet_error && !last)
+        return row_of(my->net.read_pos, n, row, len);
+    stmt->state = MYSQL_STMT_FETCH_DONE;
+    return no_more_rows(stmt, last ? 0 : -1);
+}
+
+/* The library's own mariadb_rpl_open() first asks for two settings, and crashes when the server answers
+ * with NULL or with no row (3.3.20). The command is all that is needed: only packets follow. */
+int client_log_open(struct client_log *log, MYSQL *my, const char *file, uint32_t pos, uint32_t id,
+                    unsigned flags)
+{
+    SCOPED(buf_free) struct buf command = {0};
+    uint8_t head[] = {U32_LE(pos), (uint8_t)flags, (uint8_t)(flags >> 8), U32_LE(id)};
+    *log = (struct client_log){.my = my};
+    buf_add(&command, head, sizeof head);
+    buf_adds(&command, file);
+    int rc = my->methods->db_command(my, COM_BINLOG_DUMP, command.p, command.len, true, NULL);
+    return rc ? -1 : 0;
+}
+
+int client_log_next(struct client_log *log, const char **packet, size_t *len)
+{
+    unsigned long n = mysql_net_read_packet(log->my);
+    if (n == packet_error)
+        return -1;
+    *packet = (const char *)log->my->net.read_pos;
+    *len = n;
+    return n < 9 && (unsigned char)**packet == 0xFE ? 0 : 1;
+}
+
+void client_log_close(struct client_log *log)
+{
+    (void)log;
+}
+
+#else
+#include <errmsg.h>
+#include <openssl/x509.h>
+#include <unistd.h>
+
+/* This library never reconnects unless asked to; setting the option is deprecated and prints a
+ * warning to stderr. Its default collation is utf8mb4_0900_ai_ci, which MariaDB does not know and
+ * treats as latin1. Names contain no characters outside of utf8mb3. */
+void client_prepare(MYSQL *my)
+{
+    mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb3");
+#ifdef WK_PLUGIN_DIR /* the variable for it was removed: base/environment.h */
+    mysql_options(my, MYSQL_PLUGIN_DIR, WK_PLUGIN_DIR);
+#endif
+}
+
+/* Without authorities this library fails instead of using the system's. */
+static void trust_the_systems(MYSQL *my)
+{
+    const char *file = X509_get_default_cert_file(), *dir = X509_get_default_cert_dir();
+    if (access(file, R_OK) == 0)
+        mysql_options(my, MYSQL_OPT_SSL_CA, file);
+    if (access(dir, R_OK | X_OK) == 0)
+        mysql_options(my, MYSQL_OPT_SSL_CAPATH, dir);
+}
+
+void client_tls(MYSQL *my, int tls, bool socket, const char *ca)
+{
+    static const unsigned modes[] = {SSL_MODE_DISABLED, SSL_MODE_PREFERRED, SSL_MODE_REQUIRED,
+                                     SSL_MODE_VERIFY_IDENTITY};
+    unsigned mode = tls == 1 && socket ? SSL_MODE_DISABLED : modes[tls];
+    bool key = tls <= 1;
+    mysql_options(my, MYSQL_OPT_SSL_MODE, &mode);
+    /* Only with tls off or preferred, as with the other library: encrypting the password with the
+     * server's key protects it from eavesdroppers, but not from a man in the middle. */
+    mysql_options(my, MYSQL_OPT_GET_SERVER_PUBLIC_KEY, &key);
+    if (ca)
+        mysql_options(my, MYSQL_OPT_SSL_CA, ca);
+    else if (tls == 3)
+        trust_the_systems(my);
+}
+
+bool client_connect(MYSQL *my, const struct db_params *p)
+{
+    return connect_to(my, p);
+}
+
+/* This library never logs in without required TLS, nor sends passwords in clear without TLS. */
+int client_tls_first(int tls, bool socket)
+{
+    (void)socket;
+    return tls;
+}
+
+int client_tls_next(MYSQL *my, int tls, int failed)
+{
+    (void)my;
+    (void)tls;
+    (void)failed;
+    return -1;
+}
+
+const char *client_hint(unsigned num)
+{
+    switch (num) {
+    case CR_AUTH_PLUGIN_CANNOT_LOAD:
+        return "the account's way to log in is not in Oracle's client library, which this "
+               "worldkeeper is built with. mysql_native_password is a file of its own (Debian: in "
+               "mysql-client-core; make PLUGIN_DIR=DIR for one that lies elsewhere). MariaDB's "
+               "accounts can also log in by unix_socket, or build with libmariadb: "
+               "make MYSQL_PC=libmariadb";
+    default:
+        return NULL;
+    }
+}
+
+int client_socket(MYSQL *my)
+{
+    return my->net.fd;
+}
+
+/* mysql_binlog_fetch() is the library's only public function that reads a raw packet. */
+int client_row_next(MYSQL_STMT *stmt, const uint8_t **row, size_t *len)
+{
+    MYSQL_RPL packet = {0};
+    if (mysql_binlog_fetch(stmt->mysql, &packet) != 0)
+        return no_more_rows(stmt, -1);
+    if (packet.size == 0)
+        return no_more_rows(stmt, 0);
+    return row_of(packet.buffer, packet.size, row, len);
+}
+
+int client_log_open(struct client_log *log, MYSQL *my, const char *file, uint32_t pos, uint32_t id,
+                    unsigned flags)
+{
+    *log = (struct client_log){.my = my};
+    log->rpl = (MYSQL_RPL){
+        .file_name = file,
+        .file_name_length = strlen(file),
+        .start_position = pos,
+        .server_id = id,
+        .flags = flags,
+    };
+    return mysql_binlog_open(my, &log->rpl) ? -1 : 0;
+}
+
+int client_log_next(struct client_log *log, const char **packet, size_t *len)
+{
+    if (mysql_binlog_fetch(log->my, &log->rpl) != 0)
+        return -1;
+    *packet = (const char *)log->rpl.buffer;
+    *len = log->rpl.size;
+    return log->rpl.size ? 1 : 0;
+}
+
+void client_log_close(struct client_log *log)
+{
+    mysql_binlog_close(log->my, &log->rpl);
+}
+#endif

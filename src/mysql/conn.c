@@ -1,0 +1,741 @@
+#include "mysql/conn_int.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "mysql/answer.h"
+#include "mysql/galera.h"
+#include "mysql/packet_limit.h"
+#include "sql/literal.h"
+
+struct db_rows {
+    struct db *db;
+    MYSQL_RES *res;
+    MYSQL_ROW row;
+    unsigned long *lengths;
+    char *form;     /* NULL: any bytes */
+    size_t columns; /* expected; more are allowed only with `open` */
+    bool open;
+    bool checked;     /* the columns of this answer */
+    bool all_answers; /* of several statements */
+    uint64_t count, bytes;
+    mono_t began;
+};
+
+/* The library's errors for malformed packets. */
+#define MALFORMED_ROW 2000
+#define MALFORMED 2027
+
+#define HINT_GRANT "worldkeeper --check prints the GRANT to type"
+#define HINT_FULL "the server has no free connection for this account; raise the limit or end some"
+#define HINT_LOGIN                                                                                 \
+    "check [mysql] user and password_file, which a running supervisor reads again at SIGHUP "      \
+    "only; "                                                                                       \
+    "an account with unix_socket or auth_socket lets in only the system's user of its name; "      \
+    "worldkeeper(8) shows under EXAMPLES how one is made"
+#define HINT_RUNNING                                                                               \
+    "is the server running? check [mysql] socket, or host and port; with (13) the server is "      \
+    "there, and this user may not reach its socket"
+#define HINT_EXPIRED "ALTER USER … IDENTIFIED BY … PASSWORD EXPIRE NEVER"
+#define HINT_UNLOCK "ALTER USER … ACCOUNT UNLOCK"
+
+/* The errors of the library (from 2000 on) and of the servers that mean more than that a statement
+ * was refused: what class they are of, and what to do. */
+static const struct {
+    unsigned num;
+    enum err_class cls;
+    const char *hint;
+} known_errors[] = {
+    {2002, ERR_UNREACHABLE, HINT_RUNNING}, /* no socket, refused */
+    {2003, ERR_UNREACHABLE, HINT_RUNNING},
+    {2005, ERR_UNREACHABLE, HINT_RUNNING}, /* unknown host */
+    {2006, ERR_UNREACHABLE, NULL},         /* gone away */
+    {2007, ERR_UNREACHABLE, NULL},         /* another protocol */
+    {2013, ERR_UNREACHABLE, NULL},         /* lost */
+    {2014, ERR_UNREACHABLE, NULL},         /* out of sync: the stream broke */
+    {CLIENT_TLS_FAILED, ERR_UNREACHABLE, "the TLS handshake failed; check [mysql] tls and tls_ca"},
+    {MALFORMED_ROW, ERR_UNREACHABLE, NULL},
+    {MALFORMED, ERR_UNREACHABLE, NULL},
+    {2055, ERR_UNREACHABLE, NULL},
+    {1053, ERR_UNREACHABLE, NULL}, /* shutdown in progress */
+    {1152, ERR_UNREACHABLE, NULL}, /* aborted connection */
+    {1158, ERR_UNREACHABLE, NULL}, /* network read error */
+    {1159, ERR_UNREACHABLE, NULL}, /* network read timeout */
+    {1927, ERR_UNREACHABLE, NULL}, /* connection was killed */
+    {4031, ERR_UNREACHABLE, NULL}, /* disconnected for inactivity */
+    {DB_LOCK_TIMEOUT, ERR_STALLED, NULL},
+    /* the node answers no queries about its data */
+    {GALERA_NOT_PRIMARY, ERR_STALLED, GALERA_PRIMARY_HINT},
+    {1969, ERR_STALLED, NULL},     /* max_statement_time */
+    {3024, ERR_STALLED, NULL},     /* max_execution_time */
+    {1040, ERR_DENIED, HINT_FULL}, /* too many connections */
+    {1203, ERR_DENIED, HINT_FULL}, /* max_user_connections */
+    {1226, ERR_DENIED, HINT_FULL}, /* user limit */
+    {1044, ERR_DENIED, HINT_GRANT},
+    {1142, ERR_DENIED, HINT_GRANT},
+    {1143, ERR_DENIED, HINT_GRANT},
+    {1227, ERR_DENIED, HINT_GRANT}, /* needs a privilege */
+    {1370, ERR_DENIED, HINT_GRANT}, /* routine privileges */
+    {1045, ERR_DENIED, HINT_LOGIN},
+    {1698, ERR_DENIED, HINT_LOGIN},
+    {1129, ERR_DENIED, NULL}, /* host blocked */
+    {1130, ERR_DENIED, NULL}, /* host not allowed */
+    {1251, ERR_DENIED, NULL}, /* authentication protocol */
+    {1524, ERR_DENIED,        /* the server lacks the account's authentication plugin */
+     "ALTER USER … IDENTIFIED WITH caching_sha2_password BY …: this server knows no other "
+     "passwords"},
+    {1820, ERR_DENIED, HINT_EXPIRED}, /* password must be changed */
+    {1862, ERR_DENIED, HINT_EXPIRED}, /* password expired */
+    {2054, ERR_DENIED, NULL},         /* authentication protocol refused */
+    {2059, ERR_DENIED, NULL},         /* authentication plugin cannot be loaded */
+    {2061, ERR_DENIED, NULL},
+    {3032, ERR_DENIED, /* offline_mode, MySQL */
+     "its administrator keeps everybody out: SET GLOBAL offline_mode=OFF lets them in"},
+    {3118, ERR_DENIED, HINT_UNLOCK}, /* account locked, MySQL */
+    {4151, ERR_DENIED, HINT_UNLOCK}, /* account locked, MariaDB */
+    {3159, ERR_DENIED, "[mysql] tls = verify, or the server's socket"}, /* only over these */
+    {DB_TABLE_FULL, ERR_QUERY,
+     "the server has no room for so large a table: raise max_heap_table_size, the "
+     "maximum_max_heap_table_size that it may have been started with, or its memory or disk"},
+    {1286, ERR_QUERY, DB_ENGINE_HINT},
+    {3161, ERR_QUERY, DB_ENGINE_HINT},
+    {1290, ERR_QUERY, "the server is read-only; worldkeeper needs the one that takes writes"},
+    {3098, ERR_QUERY,
+     "a server of MySQL Group Replication takes no rows in MEMORY tables: keep the world on a "
+     "server that is no member"},
+    {3750, ERR_QUERY,
+     "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or "
+     "SET GLOBAL sql_require_primary_key=OFF"},
+};
+#define KNOWN_ERRORS (sizeof known_errors / sizeof *known_errors)
+
+static enum err_class class_of(unsigned num)
+{
+    for (size_t i = 0; i < KNOWN_ERRORS; i++)
+        if (known_errors[i].num == num)
+            return known_errors[i].cls;
+    return ERR_QUERY;
+}
+
+static void hint_for(unsigned num, struct err *e)
+{
+    const char *hint = client_hint(num);
+    if (!e)
+        return;
+    for (size_t i = 0; !hint && i < KNOWN_ERRORS; i++)
+        if (known_errors[i].num == num)
+            hint = known_errors[i].hint;
+    if (num == 1290 && strstr(e->text, "NO_ENGINE_SUBSTITUTION")) /* an engine is enforced */
+        hint = DB_ENGINE_HINT;
+    if (num == 1184 && strstr(e->text, "init_connect"))
+        hint = "the server runs its init_connect for each session, and this account's fails at it: "
+               "SHOW GLOBAL VARIABLES LIKE 'init_connect'";
+    if (num == 1153)
+        db_packet_hint(e, DB_PACKET_UNKNOWN);
+    else if (hint)
+        err_hint(e, "%s", hint);
+}
+
+/* The library wraps an error that the server sends instead of a TLS handshake into one of its own:
+ * "… cannot be verified: 1040 - Too many connections". The server is not verified then, but it did
+ * refuse. */
+static unsigned error_number(MYSQL *my)
+{
+    const char *wrapped = strstr(mysql_error(my), "cannot be verified: ");
+    unsigned inner =
+        wrapped ? (unsigned)strtoul(wrapped + strlen("cannot be verified: "), NULL, 10) : 0;
+    return inner ? inner : mysql_errno(my);
+}
+
+#define INVALID "the server's answer is invalid: "
+
+/* Nothing more is read from the server or sent to it. */
+static void hang_up(const struct db *db)
+{
+    int fd = client_socket(db->my);
+    if (fd >= 0)
+        shutdown(fd, SHUT_RDWR);
+}
+
+static void hint_invalid(struct err *e)
+{
+    err_hint(e, "no MySQL or MariaDB answers so, and none of it was used: look at what listens "
+                "where [mysql] socket, or host and port, lead to");
+}
+
+int db_invalid(struct db *db, struct err *e, const char *what, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, what);
+    vsnprintf(text, sizeof text, what, ap);
+    va_end(ap);
+    hang_up(db);
+    err_set(e, ERR_UNREACHABLE, 0, INVALID "%s", text);
+    hint_invalid(e);
+    return -1;
+}
+
+/* A connection lost after the read timeout means that the server did not answer in time. */
+static int fail_with(const struct db *db, unsigned num, const char *text, mono_t began,
+                     const char *what, struct err *e)
+{
+    char limit[TEXT_SHORT];
+    bool outside = num == GALERA_NOT_PRIMARY && strstr(text, "WSREP");
+    bool lost = num == 2013 || num == 2006;
+    bool invalid = num == MALFORMED || num == MALFORMED_ROW;
+    bool late = (lost || num == 2002 || num == 2003) && db->read_timeout > 0 &&
+                mono_since(clock_mono(), began) >= db->read_timeout - 100;
+    if (late && lost)
+        err_set(e, ERR_STALLED, (int)num, "%s: no answer within %s: %s (%u)", what,
+                text_duration(db->read_timeout, limit), text, num);
+    else
+        err_set(e, late ? ERR_STALLED : class_of(num), (int)num, "%s: %s%s (%u)", what,
+                invalid   ? INVALID
+                : outside ? "this node is not in the primary component of its Galera cluster: "
+                          : "",
+                text, num);
+    hint_for(num, e);
+    if (invalid) {
+        hang_up(db);
+        hint_invalid(e);
+    }
+    if (late && lost)
+        err_hint(e, "SHOW PROCESSLIST in the server shows what it waits for");
+    return -1;
+}
+
+int db_fail(struct db *db, mono_t began, const char *what, struct err *e)
+{
+    return fail_with(db, error_number(db->my), mysql_error(db->my), began, what, e);
+}
+
+int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what, struct err *e)
+{
+    return fail_with(db, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), began, what, e);
+}
+
+static void set_options(MYSQL *my, const struct db_params *p, int tls)
+{
+    const struct {
+        enum mysql_option option;
+        int64_t ms;
+    } timeouts[] = {{MYSQL_OPT_CONNECT_TIMEOUT, p->connect_timeout},
+                    {MYSQL_OPT_READ_TIMEOUT, p->read_timeout},
+                    {MYSQL_OPT_WRITE_TIMEOUT, p->read_timeout}};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        unsigned seconds = (unsigned)((timeouts[i].ms + 999) / 1000);
+        mysql_options(my, timeouts[i].option, &seconds);
+    }
+    unsigned local = p->bulk;
+    client_prepare(my);
+    mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &local);
+    client_tls(my, tls, p->socket != NULL, p->tls_ca);
+}
+
+/* MySQL may require a primary key that a table of the game lacks, or generate one. Without the
+ * privilege to change that, only such a table is refused when it is created. */
+static int tables_as_told(struct db *db, struct err *e)
+{
+    struct err why = {0};
+    SCOPED(xfree) char *on = db_one(
+        db,
+        "SELECT @@SESSION.sql_require_primary_key OR @@SESSION.sql_generate_invisible_primary_key",
+        &why);
+    if (on && strcmp(on, "0") != 0)
+        db_exec(db, "SET SESSION sql_require_primary_key=0, sql_generate_invisible_primary_key=0",
+                &why);
+    if (!db_unanswered(&why))
+        return 0;
+    return err_pass(e, &why);
+}
+
+#define USUAL_MODE "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone='+00:00'"
+
+int db_reset_session(struct db *db, struct err *e)
+{
+    return db_exec(db, "SET NAMES binary", e) < 0 ? -1 : db_exec(db, "SET SESSION " USUAL_MODE, e);
+}
+
+int db_lock_wait(struct db *db, int64_t ms, struct err *e)
+{
+    return db_execf(db, e, "SET SESSION lock_wait_timeout=%d", (int)((ms + 999) / 1000));
+}
+
+/* No global setting may change what we read or write: with a sql_select_limit part of a table would
+ * look like all of it. A session that exceeds wait_timeout loses the lease. One statement: the server
+ * may be far away. */
+#define SETUP                                                                                      \
+    "SET NAMES binary, SESSION " USUAL_MODE ", "                                                   \
+    "foreign_key_checks=0, unique_checks=0, sql_notes=0, autocommit=1, "                           \
+    "sql_select_limit=18446744073709551615, sql_big_selects=1, sql_quote_show_create=1, "          \
+    "wait_timeout=86400, net_write_timeout=600, "
+
+static int session_setup(struct db *db, struct err *e)
+{
+    if (!db_is_mariadb(db))
+        return db_exec(db, SETUP "max_execution_time=0, SESSION transaction_read_only=0", e) < 0
+                   ? -1
+                   : tables_as_told(db, e);
+    /* If sql_if_exists is on, a RENAME in progress skips tables that it then finds missing. */
+    if (db_exec(db, SETUP "max_statement_time=0, SESSION tx_read_only=0, sql_if_exists=0", e) == 0)
+        return 0;
+    if (e->num != DB_NO_VARIABLE) /* as older servers answer, which do not have it */
+        return -1;
+    err_clear(e);
+    return db_exec(db, SETUP "max_statement_time=0", e) < 0
+               ? -1
+               : db_exec(db, "SET SESSION TRANSACTION READ WRITE", e);
+}
+
+/* Connector/C reports a greeting in another protocol as a lost connection, but with a text of its
+ * own, or as one that needs the oldest password format. */
+static void hint_for_greeting(const struct db *db, struct err *e)
+{
+    unsigned num = mysql_errno(db->my);
+    const char *text = mysql_error(db->my);
+    if (e && (num == 2007 || (num == 2013 && text_starts(text, "Can't connect")) ||
+              strstr(text, "'mysql_old_password'")))
+        err_hint(e, "what answers there is no MySQL or MariaDB, or its X protocol (port 33060): "
+                    "check [mysql] socket, or host and port");
+}
+
+static int no_tls(const struct db *db, struct err *e)
+{
+    return fail_with(db, CLIENT_TLS_FAILED, "the server offers no TLS", clock_mono(),
+                     "cannot connect", e);
+}
+
+struct db_params db_params_of(const struct config_mysql *m)
+{
+    return (struct db_params){.socket = m->socket,
+                              .host = m->host,
+                              .port = m->port,
+                              .user = m->user,
+                              .tls_ca = m->tls_ca,
+                              .tls = (int)m->tls,
+                              .connect_timeout = m->connect_timeout,
+                              .read_timeout = m->read_timeout};
+}
+
+/* One attempt with one TLS level. */
+static int attempt(struct db *db, const struct db_params *p, int tls, struct err *e)
+{
+    mono_t began = clock_mono();
+    if (db->my)
+        mysql_close(db->my);
+    db->my = mysql_init(NULL);
+    if (!db->my)
+        return err_set(e, ERR_SYSTEM, ENOMEM, "cannot set up the client library");
+    set_options(db->my, p, tls);
+    db_bulk_prepare(db); /* a rogue server must not read our files */
+    if (client_connect(db->my, p)) {
+        if (tls < 2 || mysql_get_ssl_cipher(db->my)) /* Connector/C may go on without TLS */
+            return 0;
+        return no_tls(db, e);
+    }
+    db_fail(db, began, "cannot connect", e);
+    hint_for_greeting(db, e);
+    return -1;
+}
+
+struct db *db_open(const struct db_params *p, struct err *e)
+{
+    struct db *db = xcalloc(1, sizeof *db);
+    int first = client_tls_first(p->tls, p->socket != NULL);
+    db->bulk = p->bulk;
+    db->read_timeout = p->connect_timeout;
+    int rc = attempt(db, p, first, e);
+    int next = rc < 0 ? client_tls_next(db->my, p->tls, first) : -1;
+    if (next >= 0) {
+        err_clear(e);
+        rc = attempt(db, p, next, e);
+    } else if (rc < 0 && first != p->tls && error_number(db->my) == CLIENT_TLS_FAILED) {
+        rc = no_tls(db, e);
+    }
+    if (rc == 0) {
+        db->read_timeout = p->read_timeout;
+        if (session_setup(db, e) == 0)
+            return db;
+    }
+    db_close(db);
+    return NULL;
+}
+
+void db_close(struct db *db)
+{
+    if (!db)
+        return;
+    if (db->my)
+        mysql_close(db->my);
+    free(db);
+}
+
+int db_check_places(struct db *db, MYSQL_STMT *stmt, size_t places, struct err *e)
+{
+    unsigned long n = mysql_stmt_param_count(stmt);
+    return n == places ? 0
+                       : db_invalid(db, e, "a statement with %lu places for values instead of %zu",
+                                    n, places);
+}
+
+/* Discards the rows of a statement; some, such as OPTIMIZE, return a few. */
+static int drop_answer(struct db *db, mono_t began, struct err *e)
+{
+    MYSQL_RES *res = mysql_use_result(db->my);
+    uint64_t n = 0;
+    int rc = 0;
+    while (res && rc == 0 && mysql_fetch_row(res))
+        if (++n > ANSWER_ROWS)
+            rc = db_invalid(db, e, "more than %u rows", ANSWER_ROWS);
+    if (rc == 0 && mysql_errno(db->my))
+        rc = db_fail(db, began, "statement failed", e);
+    if (res)
+        mysql_free_result(res);
+    return rc;
+}
+
+int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e)
+{
+    mono_t began = clock_mono();
+    if (mysql_real_query(db->my, sql, len) != 0)
+        return db_fail(db, began, "statement refused", e);
+    return drop_answer(db, began, e);
+}
+
+int db_exec(struct db *db, const char *sql, struct err *e)
+{
+    return db_exec_len(db, sql, strlen(sql), e);
+}
+
+const char *db_number(char out[24], uint64_t n)
+{
+    snprintf(out, 24, "%" PRIu64, n);
+    return out;
+}
+
+/* `sql` with its values (conn.h). */
+static char *filled(const char *sql, const char *const *args)
+{
+    struct buf b = {0};
+    for (; *sql; sql++) {
+        if (*sql != '?' && *sql != '$') {
+            buf_addc(&b, *sql);
+            continue;
+        }
+        assert(*args);
+        if (*sql == '$') {
+            buf_adds(&b, *args);
+        } else if (sql[1] == '?') {
+            sql_ident(&b, *args);
+            sql++;
+        } else {
+            sql_string(&b, *args, strlen(*args));
+        }
+        args++;
+    }
+    assert(!*args);
+    return b.p;
+}
+
+int db_exec_with(struct db *db, const char *sql, const char *const *args, struct err *e)
+{
+    SCOPED(xfree) char *full = filled(sql, args);
+    return db_exec(db, full, e);
+}
+
+int db_execf(struct db *db, struct err *e, const char *fmt, ...)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    return db_exec_len(db, b.p, b.len, e);
+}
+
+unsigned db_warnings(const struct db *db)
+{
+    return mysql_warning_count(db->my);
+}
+
+uint64_t db_affected(struct db *db)
+{
+    my_ulonglong n = mysql_affected_rows(db->my);
+    return n == (my_ulonglong)-1 ? 0 : n;
+}
+
+bool db_is_mariadb(struct db *db)
+{
+    return strstr(mysql_get_server_info(db->my), "MariaDB") != NULL;
+}
+
+unsigned long db_session(const struct db *db)
+{
+    return mysql_thread_id(db->my);
+}
+
+int64_t db_server_pid(const struct db *db)
+{
+    struct ucred peer = {0};
+    socklen_t len = sizeof peer;
+    int fd = client_socket(db->my);
+    return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.pid > 0
+               ? peer.pid
+               : 0;
+}
+
+bool db_no_connection(const struct err *e)
+{
+    return e->num == 1040 || e->num == 1203 || e->num == 1226;
+}
+
+bool db_lock_busy(const struct err *e)
+{
+    return e->num == DB_LOCK_TIMEOUT || e->num == DB_DEADLOCK;
+}
+
+bool db_unanswered(const struct err *e)
+{
+    return e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED;
+}
+
+bool db_table_missing(const struct err *e)
+{
+    return e->num == DB_NO_TABLE || e->num == DB_NO_SCHEMA;
+}
+
+void db_thread_begin(void)
+{
+    mysql_thread_init();
+}
+
+void db_thread_end(void)
+{
+    mysql_thread_end();
+}
+
+/* Sends a query; its rows are then read as the server sends them. */
+static struct db_rows *ask(struct db *db, const char *sql, size_t len, struct err *e)
+{
+    mono_t began = clock_mono();
+    if (mysql_real_query(db->my, sql, len) != 0) {
+        db_fail(db, began, "query refused", e);
+        return NULL;
+    }
+    MYSQL_RES *res = mysql_use_result(db->my);
+    while (!res && !mysql_errno(db->my) && mysql_next_result(db->my) == 0)
+        res = mysql_use_result(db->my);
+    if (!res) {
+        if (mysql_errno(db->my))
+            db_fail(db, began, "query failed", e);
+        else
+            err_set(e, ERR_QUERY, 0, "the query returned no rows set");
+        return NULL;
+    }
+    struct db_rows *r = xcalloc(1, sizeof *r);
+    r->db = db;
+    r->res = res;
+    return r;
+}
+
+struct db_rows *db_select_len(struct db *db, const char *form, const char *sql, size_t len,
+                              struct err *e)
+{
+    struct db_rows *r = ask(db, sql, len, e);
+    if (!r)
+        return NULL;
+    r->columns = strcspn(form, "*");
+    r->open = form[r->columns] == '*';
+    r->form = xstrdup(form);
+    return r;
+}
+
+struct db_rows *db_select_answers(struct db *db, const char *form, const char *sql, size_t len,
+                                  struct err *e)
+{
+    struct db_rows *r = db_select_len(db, form, sql, len, e);
+    if (r)
+        r->all_answers = true;
+    return r;
+}
+
+struct db_rows *db_select(struct db *db, const char *form, const char *sql, struct err *e)
+{
+    return db_select_len(db, form, sql, strlen(sql), e);
+}
+
+struct db_rows *db_select_with(struct db *db, const char *form, const char *sql,
+                               const char *const *args, struct err *e)
+{
+    SCOPED(xfree) char *full = filled(sql, args);
+    struct db_rows *r = db_select(db, form, full, e);
+    return r;
+}
+
+struct db_rows *db_select_bytes(struct db *db, size_t columns, const char *sql, struct err *e)
+{
+    struct db_rows *r = ask(db, sql, strlen(sql), e);
+    if (r)
+        r->columns = columns;
+    return r;
+}
+
+static int check_row(struct db_rows *r, struct err *e)
+{
+    /* The columns are checked with the first row: without rows nothing reads them. */
+    size_t n = r->checked ? r->columns : mysql_num_fields(r->res);
+    r->checked = true;
+    if (n < r->columns || (n > r->columns && !r->open))
+        return db_invalid(r->db, e, "%zu columns instead of %zu", n, r->columns);
+    if (!r->form)
+        return 0;
+    for (size_t i = 0; i < r->columns; i++) {
+        const char *wrong = answer_wrong(r->form[i], r->row[i], r->lengths[i]);
+        if (wrong)
+            return db_invalid(r->db, e, "column %zu of row %" PRIu64 " is %s", i + 1, r->count,
+                              wrong);
+        r->bytes += r->lengths[i];
+    }
+    if (r->count > ANSWER_ROWS)
+        return db_invalid(r->db, e, "more than %u rows", ANSWER_ROWS);
+    if (r->bytes > ANSWER_BYTES)
+        return db_invalid(r->db, e, "more than %" PRIu64 " MiB", ANSWER_BYTES >> 20);
+    return 0;
+}
+
+/* The answers that are left of a call, without their rows. */
+static int drop_answers(struct db *db, struct err *e)
+{
+    int rc = 0;
+    while (rc == 0 && mysql_more_results(db->my)) {
+        mono_t began = clock_mono();
+        rc = mysql_next_result(db->my) > 0 ? db_fail(db, began, "statement failed", e)
+                                           : drop_answer(db, began, e);
+    }
+    return rc;
+}
+
+/* 1: `r` is at the next answer that has rows; 0: none is left. */
+static int next_answer(struct db_rows *r, struct err *e)
+{
+    int left = 0;
+    mysql_free_result(r->res);
+    r->res = NULL;
+    r->checked = false;
+    r->began = clock_mono();
+    while (!r->res && left == 0 && (left = mysql_next_result(r->db->my)) == 0) {
+        r->res = mysql_use_result(r->db->my);
+        left = mysql_errno(r->db->my) ? 1 : 0;
+    }
+    return left > 0 ? db_fail(r->db, r->began, "statement failed", e) : r->res != NULL;
+}
+
+int db_next(struct db_rows *r, struct err *e)
+{
+    if (!r)
+        return -1;
+    /* The start of a read matters only if it takes seconds, and reading the clock costs as much as
+     * a small row. */
+    if (r->count++ % 64 == 0)
+        r->began = clock_mono();
+    while (r->res) {
+        r->row = mysql_fetch_row(r->res);
+        if (r->row) {
+            r->lengths = mysql_fetch_lengths(r->res);
+            return check_row(r, e) < 0 ? -1 : 1;
+        }
+        /* NULL is the end of the rows only when there is no error; a call of a routine has another answer
+         * after its rows. */
+        if (mysql_errno(r->db->my))
+            return db_fail(r->db, r->began, "reading rows", e);
+        if (!r->all_answers)
+            return drop_answers(r->db, e);
+        if (next_answer(r, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+char **db_row(const struct db_rows *r, const unsigned long **lengths)
+{
+    *lengths = r->lengths;
+    return r->row;
+}
+
+const char *db_value(const struct db_rows *r, unsigned i)
+{
+    return r->row[i];
+}
+
+size_t db_length(const struct db_rows *r, unsigned i)
+{
+    return r->lengths[i];
+}
+
+const char *db_text(const struct db_rows *r, unsigned i)
+{
+    return r->row[i] ? r->row[i] : "";
+}
+
+char *db_dup(const struct db_rows *r, unsigned i)
+{
+    return r->row[i] ? xstrndup(r->row[i], r->lengths[i]) : xstrdup("");
+}
+
+void db_copy(const struct db_rows *r, unsigned i, char *out, size_t size)
+{
+    snprintf(out, size, "%s", db_text(r, i));
+}
+
+uint64_t db_uint(const struct db_rows *r, unsigned i)
+{
+    return strtoull(db_text(r, i), NULL, 10);
+}
+
+int64_t db_int(const struct db_rows *r, unsigned i)
+{
+    return strtoll(db_text(r, i), NULL, 10);
+}
+
+void db_rows_end(struct db_rows *r)
+{
+    if (!r)
+        return;
+    mysql_free_result(r->res);
+    drop_answers(r->db, NULL);
+    free(r->form);
+    free(r);
+}
+
+char *db_one(struct db *db, const char *sql, struct err *e)
+{
+    err_clear(e);
+    struct db_rows *r = db_select(db, "T*", sql, e);
+    char *value = NULL;
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        if (r->count == 1 && r->row[0])
+            value = db_dup(r, 0);
+    db_rows_end(r);
+    if (got == 0)
+        return value;
+    free(value);
+    return NULL;
+}
+
+char *db_one_with(struct db *db, const char *sql, const char *const *args, struct err *e)
+{
+    SCOPED(xfree) char *full = filled(sql, args);
+    char *value = db_one(db, full, e);
+    return value;
+}

@@ -1,0 +1,130 @@
+/* One connection to the server, and statements that return nothing or a few small rows.
+ * Auto-reconnect is always off: a lost connection stays lost, which fences off a stale writer. A
+ * connection belongs to one thread of one process.
+ *
+ * Sessions are set up for exact bytes: SET NAMES binary, sql_mode without strictness but with
+ * NO_AUTO_VALUE_ON_ZERO and ALLOW_INVALID_DATES, time_zone '+00:00'. */
+#ifndef WK_MYSQL_CONN_H
+#define WK_MYSQL_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct db;
+
+struct config_mysql;
+struct db_params {
+    const char *socket, *host; /* one of the two */
+    unsigned port;
+    const char *user, *password;           /* password may be NULL */
+    const char *tls_ca;                    /* may be NULL */
+    int tls;                               /* 0 off, 1 preferred, 2 required, 3 verify */
+    int64_t connect_timeout, read_timeout; /* ms, rounded up to whole seconds */
+    const char *schema;                    /* default schema, or NULL */
+    bool bulk;                             /* rows will be loaded on it (bulk.h) */
+    /* A statement may be several, with ";" between them, and may call routines: db_select() gives the first
+     * of their answers that has rows, and what fails after it is an error of its last db_next(). */
+    bool several;
+};
+
+/* Without password, schema, bulk and several. Borrowed from the config. */
+struct db_params db_params_of(const struct config_mysql *m);
+
+/* NULL on failure. Error classes: UNREACHABLE, STALLED, DENIED, QUERY; num is the server's. */
+struct db *db_open(const struct db_params *p, struct err *e);
+/* The hint when a server's settings prevent MEMORY tables. */
+#define DB_ENGINE_HINT                                                                             \
+    "take MEMORY out of disabled_storage_engines (MySQL), or SET GLOBAL "                          \
+    "enforce_storage_engine=NULL (MariaDB)"
+
+void db_close(struct db *db);
+
+int db_exec(struct db *db, const char *sql, struct err *e);
+int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e);
+/* Resets character set and sql_mode to those of a new session. */
+int db_reset_session(struct db *db, struct err *e);
+/* Locks of tables are waited for so long: whole seconds, rounded up. */
+int db_lock_wait(struct db *db, int64_t ms, struct err *e);
+int db_execf(struct db *db, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Number of warnings of the last statement. */
+unsigned db_warnings(const struct db *db);
+/* Number of rows that the last statement changed. */
+uint64_t db_affected(struct db *db);
+bool db_is_mariadb(struct db *db);
+/* PID of the process listening on this connection's UNIX socket; 0: unknown, or TCP. */
+int64_t db_server_pid(const struct db *db);
+/* The server's connection id of this session. */
+unsigned long db_session(const struct db *db);
+/* Did db_open() fail because no connection was free? */
+bool db_no_connection(const struct err *e);
+/* Does another session hold a lock that the statement needs, so that a retry may help? */
+bool db_lock_busy(const struct err *e);
+/* Did no answer come, or not in time? Then nothing is known about what was asked. */
+bool db_unanswered(const struct err *e);
+/* Does the table or its schema not exist? */
+bool db_table_missing(const struct err *e);
+#define DB_NO_SCHEMA 1049
+#define DB_NO_TABLE 1146
+#define DB_NO_VARIABLE 1193
+#define DB_TABLE_FULL 1114
+#define DB_LOCK_TIMEOUT 1205
+#define DB_LOG_NEEDS_SUPER 1419 /* creating a trigger with the binary log on */
+#define DB_DEADLOCK 1213 /* the other session took the same locks in another order and continues */
+
+/* Called before and after a thread other than the main one uses connections. */
+void db_thread_begin(void);
+void db_thread_end(void);
+
+/* A result that is read row by row as the server sends it. Values are bytes, NULL for SQL NULL,
+ * valid until the next call. Always end with db_rows_end(), even after an error.
+ *
+ * `form` is the expected form of the answer, one letter per column (answer.h); "*" at its end: more
+ * columns may follow and are ignored. Values of another form, and more than ANSWER_ROWS rows, are
+ * never returned: such an answer is ERR_UNREACHABLE, and the connection cannot be used any more. */
+struct db_rows;
+struct db_rows *db_select(struct db *db, const char *form, const char *sql, struct err *e);
+/* Statements with values. `sql` is a constant in which each "?" stands for the next of `args` as a
+ * string, each "??" for it as a name, and each "$" for it as it is: a number, or SQL made here. */
+#define DB_ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* A number among them. It lives as long as the block around it. */
+#define DB_NUMBER(n) db_number((char[24]){0}, n)
+const char *db_number(char out[24], uint64_t n);
+struct db_rows *db_select_len(struct db *db, const char *form, const char *sql, size_t len,
+                              struct err *e);
+/* Of several statements: the rows of each of their answers, one answer after the other. */
+struct db_rows *db_select_answers(struct db *db, const char *form, const char *sql, size_t len,
+                                  struct err *e);
+struct db_rows *db_select_with(struct db *db, const char *form, const char *sql,
+                               const char *const *args, struct err *e);
+int db_exec_with(struct db *db, const char *sql, const char *const *args, struct err *e);
+char *db_one_with(struct db *db, const char *sql, const char *const *args, struct err *e);
+/* Rows of a table of the game: `columns` columns of any bytes, any number of rows. */
+struct db_rows *db_select_bytes(struct db *db, size_t columns, const char *sql, struct err *e);
+/* 1: a row; 0: all rows were read; -1: error, which is never mistaken for the end. `r` may be NULL, of
+ * a query that failed: -1. */
+int db_next(struct db_rows *r, struct err *e);
+/* `i` is one of the columns in `form`. */
+const char *db_value(const struct db_rows *r, unsigned i);
+size_t db_length(const struct db_rows *r, unsigned i);
+/* The value with "" or 0 for SQL NULL: borrowed, copied (malloc), truncated into `out`, as a number. */
+const char *db_text(const struct db_rows *r, unsigned i);
+char *db_dup(const struct db_rows *r, unsigned i);
+void db_copy(const struct db_rows *r, unsigned i, char *out, size_t size);
+uint64_t db_uint(const struct db_rows *r, unsigned i);
+int64_t db_int(const struct db_rows *r, unsigned i);
+/* All values of the row at once. */
+char **db_row(const struct db_rows *r, const unsigned long **lengths);
+void db_rows_end(struct db_rows *r);
+/* The last answer is invalid; `what` completes the sentence. The connection cannot be used any
+ * more. Returns -1 with ERR_UNREACHABLE. */
+int db_invalid(struct db *db, struct err *e, const char *what, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The first field of the first row as text (malloc); NULL with e->cls ERR_NONE if there is none. */
+char *db_one(struct db *db, const char *sql, struct err *e);
+
+#endif

@@ -1,0 +1,29 @@
+/* Internals of a connection, for src/mysql, src/binlog and src/bulk only. */
+#ifndef WK_MYSQL_CONN_INT_H
+#define WK_MYSQL_CONN_INT_H
+
+#include "base/clock.h"
+#include "mysql/client.h"
+#include "mysql/conn.h"
+
+struct db_feed;
+struct db {
+    MYSQL *my;
+    int64_t read_timeout; /* ms */
+    bool bulk;            /* LOAD DATA LOCAL was offered to the server */
+    struct db_feed *feed; /* rows being loaded; NULL: requests for local data get an error */
+    char node[256];       /* the Galera node that this session must stay on (galera.h) */
+};
+
+/* Fills `e` from the library's last error; a connection lost after the read timeout is ERR_STALLED.
+ * Returns -1. */
+int db_fail(struct db *db, mono_t began, const char *what, struct err *e);
+/* The same for a prepared statement's error. */
+int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what, struct err *e);
+/* Does the prepared statement have as many parameters as we bind? The library reads as many of ours
+ * as the server says. */
+int db_check_places(struct db *db, MYSQL_STMT *stmt, size_t places, struct err *e);
+/* Called before connecting: a request for any file gets rows of db_feed or an error. */
+void db_bulk_prepare(struct db *db);
+
+#endif

@@ -1,0 +1,91 @@
+#include "mysql/galera.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mysql/conn_int.h"
+
+/* Other servers, and those without the wsrep library, have no such variables. */
+static int is_node(struct db *db, char name[256], struct err *e)
+{
+    struct err why = {0};
+    char *node = db_one(db,
+                        "SELECT IF(@@SESSION.wsrep_on AND @@GLOBAL.wsrep_provider NOT IN "
+                        "('','none'),@@GLOBAL.wsrep_node_name,NULL)",
+                        &why);
+    snprintf(name, 256, "%s", node ? (node[0] ? node : "unnamed") : "");
+    bool there = node != NULL;
+    free(node);
+    if (there || why.cls == ERR_NONE || why.num == DB_NO_VARIABLE)
+        return there;
+    return err_pass(e, &why);
+}
+
+static void refuse(const struct db *db, struct err *e)
+{
+    int num = e->num;
+    if (num == GALERA_NOT_PRIMARY) {
+        err_set(e, ERR_REFUSED, num,
+                "node %s is not in the primary component of its Galera cluster: whether its "
+                "tables are current is not known",
+                db->node);
+        err_hint(e, GALERA_PRIMARY_HINT);
+    } else if (e->cls == ERR_DENIED) {
+        err_set(e, ERR_REFUSED, num,
+                "node %s of a Galera cluster would carry this out on all nodes, whose MEMORY rows "
+                "would be gone; to keep it to this node takes the privilege " GALERA_RIGHT
+                " (wsrep_on)",
+                db->node);
+        err_hint(e, "GRANT " GALERA_RIGHT " ON *.* TO the account of [mysql] user; worldkeeper "
+                    "--check prints it");
+    }
+}
+
+int galera_own_node(struct db *db, struct err *e)
+{
+    int node = is_node(db, db->node, e);
+    if (node <= 0)
+        return node;
+    /* "DO 1" fails while the node is not ready. It must come before wsrep_on=0 and without dirty
+     * reads, either of which would skip that check. */
+    if (galera_clean_reads(db, e) == 0 && db_exec(db, "DO 1", e) == 0 &&
+        db_exec(db, "SET SESSION wsrep_on=0", e) == 0)
+        return 0;
+    refuse(db, e);
+    db->node[0] = '\0';
+    return -1;
+}
+
+const char *galera_node(const struct db *db)
+{
+    return db->node;
+}
+
+int galera_share(struct db *db, bool yes, struct err *e)
+{
+    if (!db->node[0])
+        return 0;
+    return db_exec(db, yes ? "SET SESSION wsrep_on=1" : "SET SESSION wsrep_on=0", e);
+}
+
+int galera_clean_reads(struct db *db, struct err *e)
+{
+    struct err why;
+    if (db_exec(db, "SET SESSION wsrep_dirty_reads=0", &why) == 0 || why.num == DB_NO_VARIABLE)
+        return 0;
+    return err_pass(e, &why);
+}
+
+int galera_look(struct db *db, struct galera *out, struct err *e)
+{
+    *out = (struct galera){0};
+    int node = is_node(db, out->node, e);
+    if (node <= 0)
+        return node;
+    struct db_rows *r = db_select(db, "nT", "SHOW STATUS LIKE 'wsrep_cluster_status'", e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        db_copy(r, 1, out->status, sizeof out->status);
+    db_rows_end(r);
+    return got < 0 ? -1 : 1;
+}

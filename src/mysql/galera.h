@@ -1,0 +1,41 @@
+/* Sessions on a node of a Galera cluster. MEMORY rows are local to each node there, but CREATE,
+ * RENAME, TRUNCATE and DROP are carried out on all nodes: a restore would empty the tables of the
+ * others. Changes to the world therefore stay on their node (wsrep_on=0); only the lease is
+ * shared. */
+#ifndef WK_MYSQL_GALERA_H
+#define WK_MYSQL_GALERA_H
+
+#include <stdint.h>
+
+#include "mysql/conn.h"
+
+/* The privilege that wsrep_on takes (MariaDB 10.11; nothing less will do). */
+#define GALERA_RIGHT "SUPER"
+
+/* From here on this session's statements stay on its node; no effect on a server that is not a
+ * node. ERR_REFUSED with the way out where the account lacks the privilege, or where the node is
+ * not in the cluster's primary component: then its tables cannot be trusted. */
+int galera_own_node(struct db *db, struct err *e);
+/* The node's name, after galera_own_node(); "" on a server that is not a node. */
+const char *galera_node(const struct db *db);
+/* Makes a session of galera_own_node() take part in the cluster (`yes`), or no more. */
+int galera_share(struct db *db, bool yes, struct err *e);
+/* Forbids reading tables while the node is outside the primary component, even where its
+ * configuration would allow it: statements fail with 1047. */
+int galera_clean_reads(struct db *db, struct err *e);
+
+#define GALERA_NOT_PRIMARY 1047
+#define GALERA_PRIMARY_HINT                                                                        \
+    "SHOW STATUS LIKE 'wsrep_cluster_status' says what this node thinks; it answers again when "   \
+    "it "                                                                                          \
+    "is back in the cluster's primary component. Where all nodes are down, start the one that "    \
+    "was "                                                                                         \
+    "last (safe_to_bootstrap: 1 in grastate.dat) with galera_new_cluster"
+
+/* For --check: is the server a node at all (name), and in the primary component? */
+struct galera {
+    char node[256], status[64];
+};
+int galera_look(struct db *db, struct galera *out, struct err *e);
+
+#endif

@@ -1,0 +1,260 @@
+#include "mysql/objects.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mysql/account.h"
+#include "sql/literal.h"
+
+#define EVENT_ZONE 2      /* column of SHOW CREATE EVENT */
+#define NO_SUCH_LIST 1109 /* information_schema has no such table */
+
+/* The text of a body. A zero byte in it is written as the two characters that mean one in a string
+ * and nothing in a comment; a string changes by that only under NO_BACKSLASH_ESCAPES. */
+static char *dup_code(const struct db_rows *r, unsigned i)
+{
+    struct buf b = {0};
+    const char *v = db_value(r, i);
+    bool escaped = false;
+    buf_adds(&b, "");
+    for (size_t n = v ? db_length(r, i) : 0; n > 0; n--, v++) {
+        if (*v)
+            buf_addc(&b, *v);
+        else
+            buf_adds(&b, escaped ? "0" : "\\0");
+        escaped = *v == '\\' && !escaped;
+    }
+    return b.p;
+}
+
+/* ---- by kind ---- */
+
+#define ROUTINES(type)                                                                             \
+    "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=? AND "             \
+    "ROUTINE_TYPE='" type "' ORDER BY 1"
+static const struct {
+    const char *list;
+    unsigned sql_column, mode_column, charset_column;
+    const char *form; /* of SHOW CREATE */
+} kinds[] = {
+    [DEFINITION_TRIGGER] =
+        {"SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? "
+         "ORDER BY EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
+         2, 1, 3, "ntCww*"},
+    [DEFINITION_VIEW] =
+        {"SELECT TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA=? ORDER BY 1", 1, 0, 2,
+         "nCww"},
+    [DEFINITION_FUNCTION] = {ROUTINES("FUNCTION"), 2, 1, 3, "ntCww*"},
+    [DEFINITION_PROCEDURE] = {ROUTINES("PROCEDURE"), 2, 1, 3, "ntCww*"},
+    [DEFINITION_EVENT] =
+        {"SELECT EVENT_NAME FROM information_schema.EVENTS WHERE EVENT_SCHEMA=? ORDER BY 1", 3, 1,
+         4, "nttCww*"},
+    /* of MySQL 9; its text has no charset of its own */
+    [DEFINITION_LIBRARY] =
+        {"SELECT LIBRARY_NAME FROM information_schema.LIBRARIES WHERE LIBRARY_SCHEMA=? "
+         "ORDER BY 1",
+         2, 1, 0, "ntC*"},
+    /* of MariaDB's SQL mode ORACLE */
+    [DEFINITION_PACKAGE] = {ROUTINES("PACKAGE"), 2, 1, 3, "ntCww*"},
+    [DEFINITION_PACKAGE_BODY] = {ROUTINES("PACKAGE BODY"), 2, 1, 3, "ntCww*"},
+};
+
+int db_names(struct db *db, const char *schema, enum definition_kind kind, struct db_names *out,
+             struct err *e)
+{
+    *out = (struct db_names){0};
+    struct err why = {0};
+    struct db_rows *r = db_select_with(db, "n", kinds[kind].list, DB_ARGS(schema), &why);
+    int got;
+    while ((got = db_next(r, &why)) == 1)
+        db_names_add(out, db_text(r, 0));
+    db_rows_end(r);
+    if (got == 0)
+        return 0;
+    db_names_free(out);
+    if (kind == DEFINITION_LIBRARY && why.num == NO_SUCH_LIST)
+        return 0; /* the server does not know this kind */
+    return err_pass(e, &why);
+}
+
+void db_names_add(struct db_names *n, const char *name)
+{
+    n->list = xgrow(n->list, n->count, sizeof *n->list);
+    n->list[n->count++] = xstrdup(name);
+}
+
+bool db_names_has(const struct db_names *n, const char *name)
+{
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->list[i], name) == 0)
+            return true;
+    return false;
+}
+
+void db_names_free(struct db_names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->list[i]);
+    free(n->list);
+    *n = (struct db_names){0};
+}
+
+int db_definition(struct db *db, const char *schema, enum definition_kind kind, const char *name,
+                  struct db_definition *out, struct err *e)
+{
+    unsigned sql = kinds[kind].sql_column, mode = kinds[kind].mode_column;
+    unsigned charset = kinds[kind].charset_column;
+    *out = (struct db_definition){0};
+    struct db_rows *r = db_select_with(db, kinds[kind].form, "SHOW CREATE $ ??.??",
+                                       DB_ARGS(definition_kind_words(kind), schema, name), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        if (out->sql || !db_value(r, sql)) /* NULL: the account may not see the body */
+            continue;
+        *out = (struct db_definition){
+            .sql = dup_code(r, sql),
+            .sql_mode = mode ? db_dup(r, mode) : xstrdup(""),
+            .charset = charset ? db_dup(r, charset) : xstrdup("utf8mb4"),
+            .collation = charset ? db_dup(r, charset + 1) : xstrdup("utf8mb4_bin"),
+            .zone = kind == DEFINITION_EVENT ? db_dup(r, EVENT_ZONE) : NULL,
+        };
+    }
+    db_rows_end(r);
+    if (got < 0)
+        db_definition_free(out);
+    return got;
+}
+
+void db_definition_free(struct db_definition *d)
+{
+    free(d->sql);
+    free(d->sql_mode);
+    free(d->charset);
+    free(d->collation);
+    free(d->zone);
+    *d = (struct db_definition){0};
+}
+
+/* ---- triggers ---- */
+
+/* Takes the body from the original statement if its head is the expected one; else keeps it. */
+static void take_body(struct db_trigger *t, const char *original)
+{
+    char nothing[] = "";
+    struct db_trigger empty = *t;
+    SCOPED(buf_free) struct buf head = {0};
+    empty.body = nothing;
+    db_trigger_sql(&head, &empty, t->table);
+    if (strncmp(original, head.p, head.len) == 0) {
+        free(t->body);
+        t->body = xstrdup(original + head.len);
+    }
+}
+
+/* MySQL's information_schema garbles names with a backtick: `a``b` becomes `aa`bb`. */
+static int original_bodies(struct db *db, const char *schema, struct db_triggers *out,
+                           struct err *e)
+{
+    if (db_is_mariadb(db) || out->count == 0)
+        return 0;
+    int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
+    for (size_t i = 0; i < out->count && rc == 0; i++) {
+        struct db_trigger *t = &out->list[i];
+        struct db_rows *r =
+            db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
+        while ((rc = db_next(r, e)) == 1) {
+            SCOPED(xfree) char *original = dup_code(r, 2);
+            take_body(t, original);
+        }
+        db_rows_end(r);
+    }
+    if (db_exec(db, "SET SESSION character_set_results=binary", rc < 0 ? NULL : e) < 0)
+        rc = -1;
+    return rc;
+}
+
+int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
+{
+    *out = (struct db_triggers){0};
+    struct db_rows *r = db_select_with(
+        db, "nnwwCTTWW",
+        "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_TIMING, "
+        "ACTION_STATEMENT, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION "
+        "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? ORDER BY "
+        "EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
+        DB_ARGS(schema), e);
+    int rc;
+    while ((rc = db_next(r, e)) == 1) {
+        out->list = xgrow(out->list, out->count, sizeof *out->list);
+        out->list[out->count++] = (struct db_trigger){
+            .name = db_dup(r, 0),
+            .table = db_dup(r, 1),
+            .event = db_dup(r, 2),
+            .timing = db_dup(r, 3),
+            .body = dup_code(r, 4),
+            .definer = db_dup(r, 5),
+            .sql_mode = db_dup(r, 6),
+            .charset = db_dup(r, 7),
+            .collation = db_dup(r, 8),
+        };
+    }
+    db_rows_end(r);
+    rc = rc < 0 ? rc : original_bodies(db, schema, out, e);
+    if (rc < 0)
+        db_triggers_free(out);
+    return rc;
+}
+
+void db_triggers_free(struct db_triggers *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        struct db_trigger *x = &t->list[i];
+        free(x->name);
+        free(x->table);
+        free(x->event);
+        free(x->timing);
+        free(x->body);
+        free(x->definer);
+        free(x->sql_mode);
+        free(x->charset);
+        free(x->collation);
+    }
+    free(t->list);
+    *t = (struct db_triggers){0};
+}
+
+void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table)
+{
+    buf_adds(b, "CREATE DEFINER=");
+    db_account_quote(b, t->definer);
+    buf_adds(b, " TRIGGER ");
+    sql_ident(b, t->name);
+    buf_printf(b, " %s %s ON ", t->timing, t->event);
+    sql_ident(b, table);
+    buf_printf(b, " FOR EACH ROW %s", t->body);
+}
+
+/* information_schema returns the body in UTF-8, whatever character set it was created in. */
+const char *db_trigger_charset(const struct db_trigger *t, const char *sql)
+{
+    bool same = strcmp(t->charset, "utf8mb3") == 0 || strcmp(t->charset, "utf8") == 0;
+    for (; !same && *sql; sql++)
+        if ((unsigned char)*sql >= 0x80)
+            return "utf8mb4";
+    return t->charset;
+}
+
+int db_trigger_create(struct db *db, const struct db_trigger *t, const char *table, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    db_trigger_sql(&b, t, table);
+    int rc =
+        db_exec_with(db, "SET SESSION sql_mode=?, character_set_client=$, collation_connection='$'",
+                     DB_ARGS(t->sql_mode, db_trigger_charset(t, b.p), t->collation), e);
+    if (rc == 0) {
+        rc = db_exec_len(db, b.p, b.len, e);
+        if (db_reset_session(db, rc < 0 ? NULL : e) < 0)
+            rc = -1;
+    }
+    return rc;
+}

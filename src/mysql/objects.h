@@ -1,0 +1,49 @@
+/* What a schema holds besides tables: triggers, views, routines, events, libraries, packages. Names
+ * are quoted here; callers pass them raw. Returned strings are owned by the structs they are in; every
+ * *_free leaves {0}. Errors as in conn.h. */
+#ifndef WK_MYSQL_OBJECTS_H
+#define WK_MYSQL_OBJECTS_H
+
+#include "base/text.h"
+#include "mysql/conn.h"
+#include "sql/definition.h"
+
+/* Names in a schema, by kind. */
+struct db_names {
+    char **list;
+    size_t count;
+};
+int db_names(struct db *db, const char *schema, enum definition_kind kind, struct db_names *out,
+             struct err *e);
+void db_names_add(struct db_names *n, const char *name); /* copied */
+bool db_names_has(const struct db_names *n, const char *name);
+void db_names_free(struct db_names *n);
+
+/* SHOW CREATE …: the statement, or NULL with e->cls ERR_NONE if the account may not read it. */
+struct db_definition {
+    char *sql, *sql_mode, *charset, *collation;
+    char *zone; /* time zone of an event's times; NULL for other kinds */
+};
+int db_definition(struct db *db, const char *schema, enum definition_kind kind, const char *name,
+                  struct db_definition *out, struct err *e);
+void db_definition_free(struct db_definition *d);
+
+struct db_trigger {
+    char *name, *table, *event, *timing, *body, *definer, *sql_mode, *charset, *collation;
+};
+struct db_triggers {
+    struct db_trigger *list;
+    size_t count;
+};
+/* In the order in which they fire. */
+int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
+void db_triggers_free(struct db_triggers *t);
+/* "CREATE DEFINER=… TRIGGER `name` … ON `table` …", without a schema. */
+void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table);
+/* The character_set_client under which this statement can be sent: the trigger's own, if the
+ * statement has the same bytes in it. */
+const char *db_trigger_charset(const struct db_trigger *t, const char *sql);
+/* Creates it on `table`, whatever table it was read from, with its own sql_mode and charset. */
+int db_trigger_create(struct db *db, const struct db_trigger *t, const char *table, struct err *e);
+
+#endif

@@ -1,0 +1,45 @@
+#include "mysql/packet_limit.h"
+
+#include <inttypes.h>
+
+#define USUAL (16u << 20) /* MariaDB's default; a smaller value gains nothing */
+
+size_t db_packet_room(uint64_t max, size_t head, size_t spare)
+{
+    return max > head + spare ? (size_t)max - head - spare : 0;
+}
+
+/* Rows grow: a value that just fits is soon too small. 0: no server accepts that much. */
+static uint64_t enough(uint64_t bytes)
+{
+    uint64_t value = USUAL;
+    while (value < DB_PACKET_LARGEST && value < bytes + 2 * DB_PACKET_SPARE_KEPT)
+        value *= 2;
+    return bytes + DB_PACKET_SPARE < value ? value : 0;
+}
+
+void db_packet_hint(struct err *e, uint64_t bytes)
+{
+    uint64_t value = enough(bytes);
+    if (value)
+        err_hint(e,
+                 "SET GLOBAL max_allowed_packet=%" PRIu64 " on the server, and "
+                 "max_allowed_packet=%" PRIu64 "M below [mysqld] in its config file, or it is "
+                 "gone with the next restart",
+                 value, value >> 20);
+    else
+        err_hint(e,
+                 "no server takes a statement of more than 1 GiB: shorten that row, or leave the "
+                 "table out ([dump] engines = memory)");
+}
+
+int db_packet_too_long(struct err *e, const char *what, const char *table, uint64_t bytes,
+                       uint64_t max)
+{
+    err_set(e, ERR_QUERY, 0,
+            "%s%s%s takes %" PRIu64
+            " bytes on its way to the server, max_allowed_packet is %" PRIu64,
+            what, table ? " of table " : "", table ? table : "", bytes, max);
+    db_packet_hint(e, bytes);
+    return -1;
+}

@@ -1,0 +1,343 @@
+#include "mysql/schema.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql/literal.h"
+
+/* No table has more rows or longer ones, and the product of the two does not overflow. */
+#define ROWS_MOST (UINT64_C(1) << 40)
+#define ROW_LENGTH_MOST (UINT64_C(1) << 22)
+#define SIZE_MOST (UINT64_C(1) << 50)
+static uint64_t bounded(const struct db_rows *r, unsigned i, uint64_t most)
+{
+    uint64_t n = db_uint(r, i);
+    return n < most ? n : most;
+}
+
+static bool starts_any(const char *type, const char *const *list)
+{
+    for (; *list; list++)
+        if (text_starts(type, *list))
+            return true;
+    return false;
+}
+
+enum db_encoding db_encoding_of(const char *type, bool mariadb)
+{
+    static const char *const doubles[] = {"float", "double", "real", NULL};
+    static const char *const indexes[] = {"enum(", "set(", NULL};
+    static const char *const fixed[] = {"uuid", "inet4", "inet6", NULL};
+    static const char *const raws[] = {"tinyint", "smallint", "mediumint", "int",
+                                       "bigint",  "decimal",  "numeric",   NULL};
+    if (starts_any(type, fixed)) /* before "int" */
+        return DB_LATIN1;
+    if (starts_any(type, doubles))
+        return DB_DOUBLE;
+    if (starts_any(type, indexes))
+        return DB_INDEX;
+    if (text_starts(type, "bit("))
+        return DB_BITS;
+    if (starts_any(type, raws))
+        return DB_RAW;
+    return strcmp(type, "json") == 0 && !mariadb ? DB_UTF8 : DB_BYTES;
+}
+
+static int read_tables(struct db *db, const char *schema, const char *where, struct db_tables *out,
+                       struct err *e)
+{
+    struct db_rows *r = db_select_with(
+        db, "nTUUUUUU",
+        "SELECT TABLE_NAME, ENGINE, AUTO_INCREMENT, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, "
+        "MAX_DATA_LENGTH, AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA=? "
+        "AND TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED') AND $ "
+        "ORDER BY BINARY TABLE_NAME",
+        DB_ARGS(schema, where), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        out->list = xgrow(out->list, out->count, sizeof *out->list);
+        out->list[out->count++] = (struct db_table){
+            .name = db_dup(r, 0),
+            .engine = db_dup(r, 1),
+            .memory = strcasecmp(db_text(r, 1), "MEMORY") == 0,
+            .transactional = strcasecmp(db_text(r, 1), "InnoDB") == 0,
+            .auto_increment = db_uint(r, 2),
+            .described = db_value(r, 3) != NULL,
+            .rows = bounded(r, 3, ROWS_MOST),
+            .data_length = bounded(r, 4, SIZE_MOST),
+            .index_length = bounded(r, 5, SIZE_MOST),
+            .max_data_length = bounded(r, 6, SIZE_MOST),
+            .row_length = bounded(r, 7, ROW_LENGTH_MOST),
+        };
+    }
+    db_rows_end(r);
+    db_tables_sort(out); /* whatever the server takes for the order of bytes */
+    return got;
+}
+
+static int read_columns(struct db *db, const char *schema, const char *where, struct db_tables *out,
+                        struct err *e)
+{
+    bool mariadb = db_is_mariadb(db);
+    struct db_rows *r = db_select_with(
+        db, "nntTuTW",
+        "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, EXTRA, "
+        "COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE='YES' OR EXTRA LIKE '%auto_increment%', "
+        "COLUMN_KEY, CHARACTER_SET_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=? "
+        "AND $ "
+        "ORDER BY BINARY TABLE_NAME, ORDINAL_POSITION",
+        DB_ARGS(schema, where), e);
+    struct db_table *t = NULL;
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        if (!t || strcmp(t->name, db_text(r, 0)) != 0)
+            t = db_table_find(out, db_text(r, 0));
+        if (!t) /* a view, or a table of another engine */
+            continue;
+        const char *extra = db_text(r, 3);
+        t->columns = xgrow(t->columns, t->column_count, sizeof *t->columns);
+        struct db_column *c = &t->columns[t->column_count++];
+        *c = (struct db_column){
+            .name = db_dup(r, 1),
+            .type = db_dup(r, 2),
+            .encoding = db_encoding_of(db_text(r, 2), mariadb),
+            .generated = strstr(extra, "VIRTUAL GENERATED") || strstr(extra, "STORED GENERATED") ||
+                         strstr(extra, "PERSISTENT"),
+            .has_default = db_uint(r, 4) != 0,
+            .counter = strstr(extra, "auto_increment") != NULL,
+        };
+        db_copy(r, 6, c->charset, sizeof c->charset);
+        t->counts |= c->counter;
+        t->has_key |= strcmp(db_text(r, 5), "PRI") == 0;
+    }
+    db_rows_end(r);
+    return got;
+}
+
+/* `columns` limits the tables whose columns are read: the server opens each of them. */
+static int tables_where(struct db *db, const char *schema, const char *where, const char *columns,
+                        struct db_tables *out, struct err *e)
+{
+    bool mariadb = db_is_mariadb(db);
+    *out = (struct db_tables){0};
+    /* Without this MySQL answers from day-old cached statistics. */
+    if ((!mariadb && db_exec(db, "SET SESSION information_schema_stats_expiry=0", e) < 0) ||
+        read_tables(db, schema, where, out, e) < 0 ||
+        read_columns(db, schema, columns, out, e) < 0) {
+        db_tables_free(out);
+        return -1;
+    }
+    /* MySQL reports 1 for every MEMORY table, and NULL for a counter beyond the last number. */
+    for (size_t i = 0; i < out->count; i++) {
+        struct db_table *t = &out->list[i];
+        if (!t->counts)
+            t->auto_increment = 0;
+        else if (!mariadb && t->memory && t->auto_increment == 0 && t->described)
+            t->auto_increment = UINT64_MAX;
+    }
+    return 0;
+}
+
+#define IS_OWN "LEFT(TABLE_NAME,16) = '" DB_OWN_PREFIX "'"
+#define NOT_OWN "LEFT(TABLE_NAME,16) <> '" DB_OWN_PREFIX "' AND "
+_Static_assert(sizeof DB_OWN_PREFIX - 1 == 16, "the length in the conditions");
+
+int db_tables(struct db *db, const char *schema, bool all, struct db_tables *out, struct err *e)
+{
+    return tables_where(db, schema, all ? NOT_OWN "ENGINE IS NOT NULL" : NOT_OWN "ENGINE='MEMORY'",
+                        "1", out, e);
+}
+
+int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)
+{
+    return tables_where(db, schema, NOT_OWN "ENGINE IS NULL", "0", out, e);
+}
+
+/* Includes tables that the server cannot open: a server killed while it creates a table leaves an
+ * incomplete definition, which has no engine and can only be dropped. */
+int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)
+{
+    return tables_where(db, schema, IS_OWN, "1", out, e);
+}
+
+int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
+                   struct err *e)
+{
+    SCOPED(buf_free) struct buf w = {0};
+    buf_adds(&w, "TABLE_NAME=");
+    sql_string(&w, table, strlen(table));
+    return tables_where(db, schema, w.p, w.p, out, e);
+}
+
+int db_tuple_place(const struct db_table *t, const char *column)
+{
+    int place = 0;
+    for (size_t i = 0; i < t->column_count; i++) {
+        if (strcmp(t->columns[i].name, column) == 0)
+            return t->columns[i].generated ? -1 : place;
+        place += !t->columns[i].generated;
+    }
+    return -1;
+}
+
+int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, struct err *e)
+{
+    SCOPED(xfree) char *cases = db_one(db, "SELECT @@lower_case_table_names", e);
+    if (!cases && e->cls != ERR_NONE)
+        return -1;
+    tables->any_case = cases && strcmp(cases, "0") != 0;
+    for (size_t i = 0; i < tables->count; i++)
+        tables->list[i].key_count = 0;
+    struct db_rows *r =
+        db_select_with(db, "nni",
+                       "SELECT TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM "
+                       "information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
+                       "INDEX_NAME='PRIMARY' ORDER BY BINARY TABLE_NAME, SEQ_IN_INDEX",
+                       DB_ARGS(schema), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        struct db_table *t = db_table_find(tables, db_text(r, 0));
+        int place = t ? db_tuple_place(t, db_text(r, 1)) : -1;
+        bool first = db_uint(r, 2) == 1;
+        if (place >= 0 && (first || t->key_count > 0)) {
+            t->key = xgrow(t->key, t->key_count, sizeof *t->key);
+            t->key[t->key_count++] = (unsigned)place;
+        } else if (t) {
+            t->key_count = 0; /* tuples lack one of its columns: no part of it counts */
+        }
+    }
+    db_rows_end(r);
+    return got;
+}
+
+void db_table_free(struct db_table *t)
+{
+    for (size_t c = 0; c < t->column_count; c++) {
+        free(t->columns[c].name);
+        free(t->columns[c].type);
+    }
+    free(t->columns);
+    free(t->key);
+    free(t->name);
+    free(t->engine);
+    *t = (struct db_table){0};
+}
+
+void db_tables_free(struct db_tables *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        db_table_free(&t->list[i]);
+    free(t->list);
+    *t = (struct db_tables){0};
+}
+
+void db_tables_remove(struct db_tables *list, struct db_table *t)
+{
+    size_t i = (size_t)(t - list->list);
+    db_table_free(t);
+    memmove(t, t + 1, (list->count - i - 1) * sizeof *t);
+    list->count--;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct db_table *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+void db_tables_sort(struct db_tables *list)
+{
+    if (list->count)
+        qsort(list->list, list->count, sizeof *list->list, by_name);
+}
+
+struct db_table *db_table_find(const struct db_tables *t, const char *name)
+{
+    size_t from = 0, to = t->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        assert(middle == 0 || by_name(&t->list[middle - 1], &t->list[middle]) <= 0);
+        int order = strcmp(name, t->list[middle].name);
+        if (order == 0)
+            return &t->list[middle];
+        if (order < 0)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return NULL;
+}
+
+bool db_rows_elsewhere(const struct db_table *t)
+{
+    static const char *const engines[] = {"MRG_MYISAM", "FEDERATED", "CONNECT", "SPIDER", NULL};
+    bool found = false;
+    for (const char *const *s = engines; *s; s++)
+        found |= strcasecmp(t->engine, *s) == 0;
+    return found;
+}
+
+void db_columns_hash(const struct db_table *t, char out[17])
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = &t->columns[i];
+        if (c->generated)
+            continue;
+        h = h * 31 + sql_tuple_hash(c->name, strlen(c->name));
+        h = h * 31 + sql_tuple_hash(c->type, strlen(c->type));
+    }
+    snprintf(out, 17, "%016" PRIx64, h);
+}
+
+char *db_create_table(struct db *db, const char *schema, const char *table, struct err *e)
+{
+    char *sql = NULL;
+    struct db_rows *r =
+        db_select_with(db, "nt*", "SHOW CREATE TABLE ??.??", DB_ARGS(schema, table), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        free(sql);
+        sql = db_dup(r, 1);
+    }
+    db_rows_end(r);
+    if (got == 0)
+        return sql;
+    free(sql);
+    return NULL;
+}
+
+int db_figures(struct db *db, const char *schema, const char *table, struct db_figures *out,
+               struct err *e)
+{
+    *out = (struct db_figures){0};
+    struct db_rows *r =
+        db_select_with(db, "UUUT",
+                       "SELECT TABLE_ROWS, AUTO_INCREMENT, MAX_DATA_LENGTH, ENGINE FROM "
+                       "information_schema.TABLES WHERE TABLE_SCHEMA=? AND TABLE_NAME=?",
+                       DB_ARGS(schema, table), e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        *out = (struct db_figures){
+            .rows = db_uint(r, 0),
+            .auto_increment = db_uint(r, 1),
+            .max_data_length = bounded(r, 2, SIZE_MOST),
+            .memory = strcasecmp(db_text(r, 3), "MEMORY") == 0,
+        };
+    db_rows_end(r);
+    return got;
+}
+
+int db_count(struct db *db, const char *schema, const char *table, uint64_t *rows, struct err *e)
+{
+    struct db_rows *r =
+        db_select_with(db, "u", "SELECT COUNT(*) FROM ??.??", DB_ARGS(schema, table), e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        *rows = db_uint(r, 0);
+    db_rows_end(r);
+    return got;
+}

@@ -1,0 +1,242 @@
+#include "mysql/server.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/js.h"
+
+#define PARSE_ERROR 1064
+
+bool server_restarted(const struct server_id *now, const struct server_id *then)
+{
+    if (now->start == 0 || then->start == 0)
+        return false;
+    if (now->start != then->start)
+        return true;
+    /* equal start times: only within its first second can it be another process */
+    bool other = now->pid && then->pid && now->pid != then->pid;
+    bool counts_anew = now->connection && now->connection <= then->connection;
+    return then->young && (other || counts_anew);
+}
+
+json_t *server_json(const struct server_id *s)
+{
+    return json_pack("{s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "start", (json_int_t)s->start,
+                     "young", s->young, "pid", (json_int_t)s->pid, "connection",
+                     (json_int_t)s->connection, "uid", js_clean(s->uid), "hostname",
+                     js_clean(s->hostname), "datadir", js_clean(s->datadir), "version",
+                     js_clean(s->version));
+}
+
+void server_from_json(const json_t *o, struct server_id *out)
+{
+    *out = (struct server_id){.start = js_within(o, "start", 0, CLOCK_WALL_MAX / 1000, 0),
+                              .young = js_flag(o, "young"),
+                              .pid = js_within(o, "pid", 0, INT32_MAX, 0),
+                              .connection = (uint64_t)js_within(o, "connection", 0, INT64_MAX, 0)};
+    js_copy(o, "uid", out->uid, sizeof out->uid);
+    js_copy(o, "hostname", out->hostname, sizeof out->hostname);
+    js_copy(o, "datadir", out->datadir, sizeof out->datadir);
+    js_copy(o, "version", out->version, sizeof out->version);
+}
+
+int db_server_id(struct db *db, struct server_id *out, struct err *e)
+{
+    *out = (struct server_id){0};
+    bool maria = db_is_mariadb(db);
+    struct db_rows *r = db_select_with(
+        db, "itttis",
+        "SELECT UNIX_TIMESTAMP() - CAST(VARIABLE_VALUE AS SIGNED), @@hostname, @@datadir, "
+        "@@version, VARIABLE_VALUE, UNIX_TIMESTAMP(NOW(6)) FROM $.global_status "
+        "WHERE VARIABLE_NAME='Uptime'",
+        DB_ARGS(maria ? "information_schema" : "performance_schema"), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        int64_t uptime = db_int(r, 4), here = clock_wall().ms;
+        out->start = db_int(r, 0);
+        db_copy(r, 1, out->hostname, sizeof out->hostname);
+        db_copy(r, 2, out->datadir, sizeof out->datadir);
+        db_copy(r, 3, out->version, sizeof out->version);
+        out->young = uptime == 0;
+        /* Start and end of the uptime are rounded to whole seconds. */
+        out->started.ms = here - (uptime - 1) * 1000;
+        out->ahead_ms = (int64_t)(strtod(db_text(r, 5), NULL) * 1000) - here;
+    }
+    db_rows_end(r);
+    if (got < 0)
+        return -1;
+    out->connection = db_session(db);
+    out->pid = db_server_pid(db);
+    char *uid = db_variable(db, maria ? "server_uid" : "server_uuid");
+    snprintf(out->uid, sizeof out->uid, "%s", uid ? uid : "");
+    free(uid);
+    if (out->start == 0)
+        return err_set(e, ERR_QUERY, 0, "the server does not report its uptime");
+    return 0;
+}
+
+/* MySQL counts a transaction as executed a little after it is in the log; until then a session owns
+ * it. One may move from the set that is read first to the other meanwhile. */
+static void read_gtid(struct db *db, bool after, char *out, size_t size)
+{
+    struct err ignored;
+    SCOPED(xfree) char *gtid = NULL;
+    if (db_is_mariadb(db))
+        gtid = db_variable(db, "gtid_binlog_pos");
+    else if (after)
+        gtid = db_one(db,
+                      "SELECT CONCAT_WS(',',NULLIF(@@global.gtid_owned,''),"
+                      "@@global.gtid_executed)",
+                      &ignored);
+    else
+        gtid = db_variable(db, "gtid_executed");
+    size_t n = (size_t)snprintf(out, size, "%s", gtid ? gtid : "");
+    char *last = n >= size ? strrchr(out, ',') : NULL;
+    if (last) /* a truncated number would be another one */
+        *last = '\0';
+}
+
+struct db_rows *db_log_status(struct db *db, struct err *e)
+{
+    struct err why = {0};
+    struct db_rows *r = NULL;
+    if (!db_is_mariadb(db))
+        r = db_select(db, "niTT*", "SHOW BINARY LOG STATUS", &why);
+    if (!r && (db_is_mariadb(db) || why.num == PARSE_ERROR))
+        r = db_select(db, "niTT*", "SHOW MASTER STATUS", &why);
+    if (!r)
+        err_pass(e, &why);
+    return r;
+}
+
+bool db_log_closed(struct db *db)
+{
+    struct db_rows *r = db_log_status(db, NULL);
+    bool closed = r && db_next(r, NULL) == 0;
+    db_rows_end(r);
+    return closed;
+}
+
+void db_binlog_place(struct db *db, struct db_binlog_pos *out)
+{
+    struct db_rows *r = db_log_status(db, NULL);
+    while (db_next(r, NULL) == 1) {
+        db_copy(r, 0, out->file, sizeof out->file);
+        out->pos = db_uint(r, 1);
+    }
+    db_rows_end(r);
+}
+
+void db_binlog_pos(struct db *db, struct db_binlog_pos *out)
+{
+    struct db_binlog_pos p = {0};
+    read_gtid(db, false, p.gtid, sizeof p.gtid);
+    db_binlog_place(db, &p);
+    read_gtid(db, true, p.gtid_after, sizeof p.gtid_after);
+    if (strcmp(p.gtid, p.gtid_after) == 0)
+        p.gtid_after[0] = '\0';
+    *out = p.file[0] ? p : (struct db_binlog_pos){0};
+}
+
+int db_binlog_pos_compare(const struct db_binlog_pos *a, const struct db_binlog_pos *b)
+{
+    size_t x = strlen(a->file), y = strlen(b->file);
+    int order = strcmp(a->file, b->file);
+    if (order != 0)
+        return x != y ? (x > y) - (x < y) : order > 0 ? 1 : -1;
+    return (a->pos > b->pos) - (a->pos < b->pos);
+}
+
+char *db_schema_name(struct db *db, const char *schema, struct err *e)
+{
+    char *name =
+        db_one_with(db, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
+                    DB_ARGS(schema), e);
+    if (!name && e->cls == ERR_NONE)
+        err_set(e, ERR_REFUSED, 0, "schema %s is not there", schema);
+    return name;
+}
+
+char *db_variable(struct db *db, const char *name)
+{
+    return db_one_with(db, "SELECT @@global.$", DB_ARGS(name), NULL);
+}
+
+int64_t db_variable_value(const char *v)
+{
+    if (v && strlen(v) >= 19) /* unsigned values near 2^64 */
+        return INT64_MAX;
+    return v && v[0] ? strtoll(v, NULL, 10) : -1;
+}
+
+int64_t db_variable_number(struct db *db, const char *name)
+{
+    SCOPED(xfree) char *v = db_variable(db, name);
+    return db_variable_value(v);
+}
+
+int db_logs(struct db *db, struct err *e)
+{
+    SCOPED(xfree) char *logged = db_one(db, "SELECT @@GLOBAL.log_bin AND @@SESSION.sql_log_bin", e);
+    return logged ? strcmp(logged, "0") != 0 : -1;
+}
+
+int db_session_seen(struct db *db, unsigned long session, struct db_seen *out, struct err *e)
+{
+    /* information_schema.PROCESSLIST fails on MySQL as long as any session's statement holds binary
+     * text. */
+    struct db_rows *r = db_select(db, "uTTTTITB*", "SHOW PROCESSLIST", e);
+    int rc, found = 0;
+    *out = (struct db_seen){0};
+    while ((rc = db_next(r, e)) == 1) {
+        if (db_int(r, 0) != (int64_t)session)
+            continue;
+        found = 1;
+        db_copy(r, 2, out->origin, sizeof out->origin);
+        db_copy(r, 4, out->command, sizeof out->command);
+        out->idle = strcmp(out->command, "Sleep") == 0 ? db_int(r, 5) : 0;
+    }
+    db_rows_end(r);
+    return rc < 0 ? -1 : found;
+}
+
+/* ---- replication ---- */
+
+/* Number of rows of an answer, or -1. */
+static int rows_of(struct db *db, const char *sql, struct err *e)
+{
+    struct db_rows *r = db_select(db, "B*", sql, e);
+    int got, found = 0;
+    while ((got = db_next(r, e)) == 1)
+        found++;
+    db_rows_end(r);
+    return got < 0 ? -1 : found;
+}
+
+int replicas_fed(struct db *db, struct err *e)
+{
+    int rows = rows_of(db,
+                       db_is_mariadb(db) ? "SELECT 1 FROM information_schema.GLOBAL_STATUS WHERE "
+                                           "VARIABLE_NAME='SLAVES_RUNNING' AND VARIABLE_VALUE<>'0'"
+                                         : "SHOW REPLICA STATUS",
+                       e);
+    return rows > 0 ? 1 : rows;
+}
+
+/* Readers of the log that do not register as replicas, such as our own journal, are not counted. */
+int replicas_connected(struct db *db)
+{
+    if (!db_is_mariadb(db))
+        return rows_of(db, "SHOW REPLICAS", NULL);
+    /* SHOW REPLICA HOSTS takes a privilege that we need for nothing else. */
+    struct db_rows *r = db_select(db, "ni", "SHOW GLOBAL STATUS LIKE 'Slaves_connected'", NULL);
+    int64_t count = -1;
+    int got;
+    while ((got = db_next(r, NULL)) == 1)
+        count = db_int(r, 1);
+    db_rows_end(r);
+    return got < 0 || count < 0 || count > INT_MAX ? -1 : (int)count;
+}

@@ -1,0 +1,86 @@
+/* Which server a connection leads to, and what it says about itself: identity, binlog position,
+ * variables, sessions. Returned strings are malloc'ed. Errors as in conn.h. */
+#ifndef WK_MYSQL_SERVER_H
+#define WK_MYSQL_SERVER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "mysql/conn.h"
+
+/* Start: the server's own start time, seconds since 1970 by its clock. Constant for one process,
+ * even if clocks are set later: UNIX_TIMESTAMP() minus Uptime in one statement, both counted from
+ * the statement's own time. */
+struct server_id {
+    int64_t start;
+    bool young;       /* last seen within the second of its start */
+    wall_t started;   /* no later than that, by the clock of this machine; ms 0: not asked here */
+    int64_t ahead_ms; /* its clock minus that of this machine; for display, not for decisions */
+    int64_t pid;      /* of the process that listens on this machine's socket; 0: unknown */
+    uint64_t connection; /* the id of the connection that was used; ids only grow within one
+                            process. 0: unknown */
+    char uid[64];        /* @@server_uid / @@server_uuid, "" where the server has none */
+    char hostname[256];
+    char datadir[512];
+    char version[128];
+};
+
+/* Is `now`, from a later connection, another process than `then`?
+ *
+ * Different start times prove it. Equal ones prove the opposite only if the process was seen to
+ * outlive its first second: a server that is killed and restarted within one second has the same.
+ * Within that second the process id decides, or a connection id that was used before. */
+bool server_restarted(const struct server_id *now, const struct server_id *then);
+json_t *server_json(const struct server_id *s);
+void server_from_json(const json_t *o, struct server_id *out);
+int db_server_id(struct db *db, struct server_id *out, struct err *e);
+
+/* A binlog position; file[0] == 0: there is none, or the account may not ask. */
+struct db_binlog_pos {
+    char file[256];
+    uint64_t pos;
+    char gtid[512];       /* GTIDs written before it */
+    char gtid_after[512]; /* GTIDs written up to a moment after it; "": the same. The server reports
+                             position and GTIDs separately, and others write meanwhile */
+};
+void db_binlog_pos(struct db *db, struct db_binlog_pos *out);
+/* The file and the position alone, in one question in place of three; `out` stays as it is if there is none. */
+void db_binlog_place(struct db *db, struct db_binlog_pos *out);
+/* The status it is read from: file, position, and the log's filters. The statement differs between
+ * brands. */
+struct db_rows *db_log_status(struct db *db, struct err *e);
+/* Is the server writing no binary log? Possible even with log_bin = ON: a disk error made it close
+ * the log. */
+bool db_log_closed(struct db *db);
+/* -1, 0, 1: compares two positions of one log, whose files are numbered. */
+int db_binlog_pos_compare(const struct db_binlog_pos *a, const struct db_binlog_pos *b);
+
+/* The schema's name as the server writes it (malloc), which may differ from ours in case.
+ * ERR_REFUSED: there is no such schema. */
+char *db_schema_name(struct db *db, const char *schema, struct err *e);
+
+/* A server variable as a number or as text; -1 or "" if it does not exist. */
+int64_t db_variable_number(struct db *db, const char *name);
+char *db_variable(struct db *db, const char *name);
+int64_t db_variable_value(const char *text); /* the number of a variable's text */
+/* 1: this session's changes are written to the binary log; 0: they are not; -1. */
+int db_logs(struct db *db, struct err *e);
+
+/* What the server says of a session, of those that this account may see: its own ones at least. */
+struct db_seen {
+    char origin[256]; /* host and port */
+    char command[32]; /* "Query": at a statement; "Sleep": idle, for `idle` seconds */
+    int64_t idle;
+};
+/* 1: found; 0: there is none, or the account may not see it; -1. */
+int db_session_seen(struct db *db, unsigned long session, struct db_seen *out, struct err *e);
+
+/* Ordinary replication. */
+/* 1: it replicates from another server, as far as this account may see; 0, -1. */
+int replicas_fed(struct db *db, struct err *e);
+/* Replicas that are connected to it now; -1: this account cannot see them. */
+int replicas_connected(struct db *db);
+
+#endif

@@ -1,0 +1,108 @@
+#include "mysql/temp_copy.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "sql/enum_members.h"
+#include "sql/literal.h"
+
+/* The server allocates memory for a table in blocks of an eighth of its size limit, up to 2 GiB,
+ * but touches only what it fills. A tight limit makes small blocks; one row too many costs a second
+ * attempt with a limit LIMIT_GROWS times as large. */
+#define LIMIT_MIN (UINT64_C(1) << 20)
+#define LIMIT_MAX (UINT64_C(1) << 50)
+#define LIMIT_GROWS 16u
+
+/* ---- the session ---- */
+
+static bool lost(const struct err *why, struct err *e)
+{
+    if (!db_unanswered(why))
+        return false;
+    if (e)
+        *e = *why;
+    return true;
+}
+
+int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
+{
+    struct err why = {0};
+    *out = (struct db_copier){.db = db};
+    /* A copy that is written to the binary log is made by each replica too, and may not fit there.
+     * With the formats ROW and MIXED it is not logged, with MIXED only if it has a LIMIT. */
+    SCOPED(xfree) char *format =
+        db_one(db, "SELECT @@session.binlog_format FROM DUAL WHERE @@log_bin", &why);
+    bool quiet = !format || strcmp(format, "ROW") == 0;
+    if (!quiet && db_exec(db, "SET SESSION binlog_format=ROW", &why) < 0)
+        out->logged = strcmp(format, "STATEMENT") == 0;
+    if (lost(&why, e))
+        return -1;
+    if (db_is_mariadb(db))
+        return 0;
+    /* A key makes a copy take two or three times as long; with the privilege for it, our sessions
+     * do not require one (conn.c). */
+    SCOPED(xfree) char *wanted = db_one(db, "SELECT @@session.sql_require_primary_key", &why);
+    out->keyed = wanted && strcmp(wanted, "1") == 0;
+    return lost(&why, e) ? -1 : 0;
+}
+
+/* ---- the statement ---- */
+
+/* The server converts a SET from one table to another through text, which loses a member that is an
+ * empty string. */
+static bool loses_members(const struct db_column *column)
+{
+    SCOPED(enum_members_free) struct enum_members choices = {0};
+    if (column->encoding != DB_INDEX)
+        return false;
+    bool loses = enum_members_parse(column->type, &choices) < 0;
+    for (size_t i = 0; choices.set && i < choices.count; i++)
+        loses |= choices.lengths[i] == 0;
+    return loses;
+}
+
+static void copy_sql(struct buf *sql, const struct db_copier *c, const struct db_copy *copy)
+{
+    const struct db_table *t = copy->t;
+    const char *comma = "";
+    buf_printf(sql, "CREATE TEMPORARY TABLE %s %sENGINE=%s SELECT %s", copy->name,
+               c->keyed ? "(`" DB_OWN_PREFIX "key` SERIAL PRIMARY KEY) " : "",
+               t->memory ? "MEMORY" : "MyISAM", copy->passes_by ? "HIGH_PRIORITY " : "");
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *column = &t->columns[i];
+        if (column->generated)
+            continue;
+        buf_adds(sql, comma);
+        comma = ",";
+        /* Aliased to its own name: a number is read like the SET that it stands for. */
+        bool number = loses_members(column);
+        buf_adds(sql, number ? "CAST(" : "");
+        sql_ident(sql, column->name);
+        buf_adds(sql, number ? " AS UNSIGNED) AS " : "");
+        if (number)
+            sql_ident(sql, column->name);
+    }
+    buf_adds(sql, " FROM ");
+    sql_ident(sql, t->name);
+    buf_adds(sql, copy->rest);
+}
+
+int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
+{
+    uint64_t need = copy->bytes + copy->bytes / 4, limit = LIMIT_MIN;
+    SCOPED(buf_free) struct buf sql = {0};
+    int rc;
+    while (limit < need)
+        limit *= 2; /* few sizes: setting one costs a round trip */
+    copy_sql(&sql, c, copy);
+    do {
+        rc = 0;
+        if (copy->t->memory && c->limit != limit)
+            rc = db_execf(c->db, e, "SET SESSION max_heap_table_size=%" PRIu64, limit);
+        if (rc == 0 && copy->t->memory)
+            c->limit = limit;
+        rc = rc < 0 ? rc : db_exec_len(c->db, sql.p, sql.len, e);
+        limit *= LIMIT_GROWS;
+    } while (rc < 0 && e->num == DB_TABLE_FULL && copy->t->memory && limit <= LIMIT_MAX);
+    return rc;
+}

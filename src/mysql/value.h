@@ -1,0 +1,24 @@
+/* Formats one value for a tuple of a dump, for every way of reading rows. Pure. */
+#ifndef WK_MYSQL_VALUE_H
+#define WK_MYSQL_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mysql/schema.h"
+
+/* Space that any value may need in addition to twice its bytes: quotes, "_utf8mb4", and a comma. */
+#define DB_VALUE_ROOM 16u
+
+/* Writes `v` as the server sent it, NULL for SQL NULL, to memory that the caller has checked to be
+ * large enough. Returns the end. */
+char *db_put_value(char *out, enum db_encoding enc, const char *v, size_t len);
+/* The same for a FLOAT or DOUBLE that arrived in binary. */
+char *db_put_double(char *out, double v);
+/* Is `v` a valid value for a column read like this? Anything written without quotes must be a
+ * number and nothing else. */
+bool db_value_is(enum db_encoding enc, const char *v, size_t len);
+/* Writes a number with at least `pad` digits (at most 20). Returns the end. */
+char *db_put_digits(char *out, uint64_t v, unsigned pad);
+
+#endif

@@ -1,0 +1,64 @@
+#include "net/curl.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t at;
+} symbols[] = {
+    {"curl_global_init", offsetof(struct curl_api, global_init)},
+    {"curl_easy_init", offsetof(struct curl_api, easy_init)},
+    {"curl_easy_reset", offsetof(struct curl_api, easy_reset)},
+    {"curl_easy_setopt", offsetof(struct curl_api, easy_setopt)},
+    {"curl_easy_perform", offsetof(struct curl_api, easy_perform)},
+    {"curl_easy_getinfo", offsetof(struct curl_api, easy_getinfo)},
+    {"curl_easy_cleanup", offsetof(struct curl_api, easy_cleanup)},
+    {"curl_easy_strerror", offsetof(struct curl_api, easy_strerror)},
+    {"curl_slist_append", offsetof(struct curl_api, slist_append)},
+    {"curl_slist_free_all", offsetof(struct curl_api, slist_free_all)},
+    {"curl_url", offsetof(struct curl_api, url)},
+    {"curl_url_set", offsetof(struct curl_api, url_set)},
+    {"curl_url_get", offsetof(struct curl_api, url_get)},
+    {"curl_url_cleanup", offsetof(struct curl_api, url_cleanup)},
+    {"curl_free", offsetof(struct curl_api, free)},
+    {"curl_version_info", offsetof(struct curl_api, version_info)},
+};
+
+static int find_symbols(void *lib, struct curl_api *api, struct err *e)
+{
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *p = dlsym(lib, symbols[i].name);
+        if (!p)
+            return err_set(e, ERR_SYSTEM, 0, "libcurl has no %s: too old", symbols[i].name);
+        /* ISO C has no cast from an object to a function pointer; POSIX makes them equivalent. */
+        memcpy((char *)api + symbols[i].at, &p, sizeof p);
+    }
+    return 0;
+}
+
+const struct curl_api *curl_api(struct err *e)
+{
+    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+    static struct curl_api api;
+    static int loaded;
+    if (loaded)
+        return &api;
+    void *lib = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !lib; i++)
+        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!lib) {
+        err_set(e, ERR_SYSTEM, 0, "cannot load libcurl.so.4, which sends alerts and copies");
+        err_hint(e, "install the library (Debian: apt install libcurl4)");
+        return NULL;
+    }
+    if (find_symbols(lib, &api, e) < 0)
+        return NULL;
+    if (api.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        err_set(e, ERR_SYSTEM, 0, "libcurl cannot be initialised");
+        return NULL;
+    }
+    loaded = 1;
+    return &api;
+}

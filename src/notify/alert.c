@@ -1,0 +1,200 @@
+#include "notify/alert.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "notify/mail.h"
+#include "notify/message.h"
+#include "notify/webhook.h"
+
+#define TEXT_MAX 1000    /* bytes of one text of an alert */
+#define HEADLINE_MAX 640 /* bytes */
+#define FACTS_MAX 40
+#define FACT_MAX 200 /* bytes of one fact */
+
+const char *alert_channel_name(enum alert_channel ch)
+{
+    return ch == ALERT_SMTP ? "smtp" : ch == ALERT_WEBHOOK ? "webhook" : "heartbeat";
+}
+
+bool alert_channel_on(const struct config *c, enum alert_channel ch)
+{
+    return ch == ALERT_SMTP      ? c->smtp.url != NULL
+           : ch == ALERT_WEBHOOK ? c->webhook.url || c->webhook.url_file
+                                 : c->heartbeat_url || c->heartbeat_url_file;
+}
+
+int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch)
+{
+    return ch == ALERT_SMTP      ? c->smtp.timeout
+           : ch == ALERT_WEBHOOK ? c->webhook.timeout
+                                 : c->heartbeat_timeout;
+}
+
+bool alert_any_channel(const struct config *c)
+{
+    return alert_channel_on(c, ALERT_SMTP) || alert_channel_on(c, ALERT_WEBHOOK);
+}
+
+bool alert_wanted(const struct config *c, unsigned event)
+{
+    return (c->alert_events & event) && alert_any_channel(c);
+}
+
+const char *alert_event_name(unsigned event)
+{
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } names[] = {
+        {EVENT_DOWN, "down"},       {EVENT_RESTORING, "restoring"}, {EVENT_RESTORED, "restored"},
+        {EVENT_WAITING, "waiting"}, {EVENT_DISCARDED, "discarded"}, {EVENT_STALE, "stale"},
+        {EVENT_DISK, "disk"},       {EVENT_SENTINEL, "sentinel"},   {EVENT_STARTED, "started"},
+        {EVENT_JOURNAL, "journal"}, {EVENT_CHECK, "check"},         {EVENT_PROGRESS, "progress"},
+        {EVENT_LEDGER, "ledger"},   {EVENT_DRILL, "drill"},         {EVENT_OFFSITE, "offsite"},
+        {EVENT_PAUSE, "pause"},     {EVENT_STANDBY, "standby"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].bit == event)
+            return names[i].name;
+    return "test";
+}
+
+/* Composing */
+
+/* Cleans to one line: line ends and tabs become blanks, the rest is text_clean()'s. */
+static json_t *clean_json(const char *s, size_t max)
+{
+    SCOPED(buf_free) struct buf line = {0}, clean = {0};
+    buf_adds(&line, s ? s : "");
+    for (size_t i = 0; i < line.len; i++)
+        if (strchr("\r\n\t", line.p[i]))
+            line.p[i] = ' ';
+    text_clean(&clean, line.p, max);
+    return json_string(clean.p);
+}
+
+/* Numbers stay numbers; a list becomes one string. */
+static json_t *clean_fact(const json_t *value)
+{
+    if (json_is_string(value))
+        return clean_json(json_string_value(value), FACT_MAX);
+    if (!json_is_array(value) && !json_is_object(value))
+        return json_deep_copy(value);
+    SCOPED(xfree) char *s = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    return clean_json(s, FACT_MAX);
+}
+
+static void add_fact(json_t *out, const char *key, const json_t *value)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    text_clean(&b, key, 40);
+    if (json_object_size(out) < FACTS_MAX)
+        json_object_set_new(out, b.p, clean_fact(value));
+}
+
+/* Flattens nested facts so that people can read them: "journal_changes". */
+static json_t *clean_facts(json_t *facts)
+{
+    json_t *out = json_object(), *value, *part;
+    const char *key, *name;
+    json_object_foreach(facts, key, value)
+    {
+        if (!json_is_object(value))
+            add_fact(out, key, value);
+        json_object_foreach(value, name, part)
+        {
+            SCOPED(xfree) char *whole = xasprintf("%s_%s", key, name);
+            add_fact(out, whole, part);
+        }
+    }
+    return out;
+}
+
+static json_t *new_id(wall_t now)
+{
+    unsigned char raw[16];
+    char hex[2 * sizeof raw + 1];
+    if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw) {
+        /* Cannot happen for so few bytes; an id that is unlikely to repeat is still good enough. */
+        int64_t seed[2] = {now.ms, (int64_t)getpid()};
+        memcpy(raw, seed, sizeof raw);
+    }
+    text_hex(raw, sizeof raw, hex);
+    return json_string(hex);
+}
+
+json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
+{
+    char at[TEXT_SHORT], host[256] = "";
+    if (gethostname(host, sizeof host - 1) < 0 || !host[0])
+        snprintf(host, sizeof host, "unknown");
+    const char *what = a->what ? a->what : "";
+    SCOPED(xfree) char *headline =
+        a->headline ? xstrdup(a->headline) : xstrndup(what, message_clause(what));
+    json_t *j = json_object(), *id = new_id(now);
+    /* An incident has the id of its first message, which all later ones reply to: that is the earlier
+     * one where both belong to a new incident. */
+    json_t *incident = a->incident ? clean_json(a->incident, 64) : json_incref(id);
+    json_t *first = json_object_get(a->earlier, "id");
+    if (first && json_equal(first, incident)) {
+        json_incref(first);
+        json_object_set_new(a->earlier, "id", id);
+        id = first;
+    }
+    json_object_set_new(j, "id", id);
+    json_object_set_new(j, "incident", incident);
+    json_object_set_new(j, "event", json_string(alert_event_name(a->event)));
+    json_object_set_new(j, "kind", clean_json(a->kind ? a->kind : "new", 20));
+    json_object_set_new(j, "urgent", json_boolean(a->urgent));
+    json_object_set_new(j, "world", clean_json(c->name, 64));
+    json_object_set_new(j, "host", clean_json(host, 255));
+    json_object_set_new(j, "at", json_string(text_utc(now, at)));
+    json_object_set_new(j, "at_unix", json_integer(now.ms / 1000));
+    json_object_set_new(j, "headline", clean_json(headline, HEADLINE_MAX));
+    json_object_set_new(j, "what", clean_json(what, TEXT_MAX));
+    json_object_set_new(j, "doing", clean_json(a->doing, TEXT_MAX));
+    json_object_set_new(j, "todo", clean_json(a->todo, TEXT_MAX));
+    json_object_set_new(j, "facts", clean_facts(a->facts));
+    if (a->earlier)
+        json_object_set_new(j, "earlier", a->earlier);
+    return j;
+}
+
+/* Sending */
+
+int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
+                  const struct message *m, struct request_result *r, struct err *e)
+{
+    return ch == ALERT_SMTP      ? mail_request(c, depth, m, r, e)
+           : ch == ALERT_WEBHOOK ? webhook_request(c, depth, m, r, e)
+                                 : webhook_heartbeat(c, depth, NULL, r, e);
+}
+
+int alert_beat(const struct config *c, enum alert_beat beat, struct request_result *r,
+               struct err *e)
+{
+    const char *end = beat == BEAT_START     ? c->heartbeat_start
+                      : beat == BEAT_FAILURE ? c->heartbeat_failure
+                                             : NULL;
+    return webhook_heartbeat(c, REQUEST_SEND, end, r, e);
+}
+
+int alert_test(const struct config *c, enum alert_channel ch, struct request_result *r,
+               struct err *e)
+{
+    if (!alert_channel_on(c, ch))
+        return err_set(e, ERR_CONFIG, 0, "no [alert.%s] in the config", alert_channel_name(ch));
+    struct alert a = {
+        .headline = "TEST",
+        .what = "this is a test message, asked for with --test-alert; the world is not concerned",
+        .doing = "nothing",
+        .todo = "nothing: that you can read this is the proof",
+    };
+    json_auto_t *list = json_array();
+    json_array_append_new(list, alert_compose(c, &a, clock_wall()));
+    struct message m = {list, 0, 0};
+    return alert_request(c, ch, REQUEST_SEND, &m, r, e);
+}

@@ -1,0 +1,373 @@
+#include "notify/mail.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "notify/mime.h"
+#include "net/curl_request.h"
+
+#define TEXT_MAX 65536  /* bytes of the text of one mail */
+#define ANSWER_MAX 200  /* bytes of a server's line in our texts */
+#define REFUSED_MAX 600 /* bytes of the list of refused recipients */
+
+/* The addresses and, once composed, the text. */
+struct mail {
+    struct mailbox from, *to;
+    size_t to_count;
+    struct buf text;
+    FILE *reader; /* of text, for libcurl */
+};
+
+/* The SMTP transcript: libcurl reports only the last result, we need each recipient's. */
+struct transcript {
+    const char *step; /* what the last command was about, for texts */
+    bool login;       /* inside the login: its lines may repeat the password */
+    bool answered;    /* the first line of the answer has arrived */
+    bool over;        /* QUIT was sent: what follows does not matter */
+    char answer[ANSWER_MAX + 8];
+    char rcpt[256];          /* the last recipient sent, or "" */
+    unsigned taken, refused; /* number of recipients */
+    struct buf list;         /* the refused ones with the answers */
+    struct curl_request *request;
+};
+
+/* Parses the addresses of the config. */
+static int mail_open(struct mail *l, const struct config_smtp *s, struct err *e)
+{
+    if (mime_mailbox(s->from ? s->from : "", &l->from, e) < 0)
+        return err_step(e, "[alert.smtp] from");
+    if (s->to_count == 0)
+        return err_set(e, ERR_CONFIG, 0, "[alert.smtp] to: no recipient");
+    l->to = xcalloc(s->to_count, sizeof *l->to);
+    l->to_count = s->to_count;
+    for (size_t i = 0; i < s->to_count; i++)
+        if (mime_mailbox(s->to[i], &l->to[i], e) < 0)
+            return err_step(e, "[alert.smtp] to");
+    return 0;
+}
+
+static void mail_close(struct mail *l)
+{
+    mime_mailbox_free(&l->from);
+    for (size_t i = 0; i < l->to_count; i++)
+        mime_mailbox_free(&l->to[i]);
+    free(l->to);
+    if (l->reader)
+        fclose(l->reader);
+    buf_free(&l->text);
+}
+
+/* The message's host, if it is a valid name. */
+static void add_host(struct buf *out, const struct message *m)
+{
+    const json_t *host = json_object_get(message_newest(m), "host");
+    const char *s = json_is_string(host) ? json_string_value(host) : "";
+    size_t before = out->len;
+    for (size_t i = 0; i < 64 && s[i]; i++)
+        if (isalnum((unsigned char)s[i]) ||
+            (i && strchr("-.", s[i]) && isalnum((unsigned char)s[i + 1])))
+            buf_addc(out, s[i]);
+    if (out->len == before)
+        buf_adds(out, "localhost");
+}
+
+static void add_message_id(struct buf *out, const struct message *m, const char *id)
+{
+    buf_printf(out, "<worldkeeper.%s@", id);
+    add_host(out, m);
+    buf_addc(out, '>');
+}
+
+/* Message-IDs of the first mails of the incidents in this one, the lead's first, each once. If the
+ * first alert was combined into another mail, that one names the same ID. */
+static void parents(const struct message *m, const char *own, struct buf *out)
+{
+    size_t n = json_array_size(m->alerts);
+    for (size_t i = n + 1; i > 0; i--) {
+        SCOPED(buf_free) struct buf incident = {0}, id = {0};
+        message_incident(&incident, i > n ? message_lead(m) : json_array_get(m->alerts, i - 1));
+        add_message_id(&id, m, incident.p);
+        if (incident.len && strcmp(incident.p, own) != 0 && (!out->len || !strstr(out->p, id.p)))
+            buf_printf(out, "%s%s", out->len ? "\r\n " : "", id.p);
+    }
+}
+
+/* A mail of several incidents names all of them in In-Reply-To, but only its lead's in References,
+ * so that mail programs do not merge the threads. */
+static void thread_headers(struct buf *out, const struct message *m)
+{
+    SCOPED(buf_free) struct buf id = {0}, all = {0}, incident = {0};
+    message_id(&id, m);
+    message_incident(&incident, message_lead(m));
+    parents(m, id.p, &all);
+    buf_adds(out, "Message-ID: ");
+    add_message_id(out, m, id.p);
+    buf_adds(out, "\r\n");
+    if (all.len)
+        buf_printf(out, "In-Reply-To: %s\r\n", all.p);
+    if (incident.len && strcmp(incident.p, id.p) != 0) {
+        buf_adds(out, "References: ");
+        add_message_id(out, m, incident.p);
+        buf_adds(out, "\r\n");
+    }
+}
+
+static void field_header(struct buf *out, const char *name, const json_t *alert, const char *key)
+{
+    SCOPED(buf_free) struct buf v = {0};
+    message_field(&v, alert, key, 64);
+    mime_text_header(out, name, v.p);
+}
+
+static void compose(struct mail *l, const struct message *m)
+{
+    SCOPED(buf_free) struct buf subject = {0}, text = {0}, world = {0};
+    message_subject(&subject, m);
+    message_text(&text, m, TEXT_MAX);
+    message_field(&world, message_lead(m), "world", 64);
+    mime_date_header(&l->text, message_time(m));
+    thread_headers(&l->text, m);
+    mime_address_header(&l->text, "From", &l->from, 1);
+    mime_address_header(&l->text, "To", l->to, l->to_count);
+    mime_text_header(&l->text, "Subject", subject.p);
+    /* For filters: no word occurs in every subject. */
+    buf_adds(&l->text, "List-Id: <");
+    for (const char *s = world.p; *s; s++)
+        buf_addc(&l->text, isalnum((unsigned char)*s) || *s == '-' ? *s : '-');
+    buf_adds(&l->text, ".worldkeeper.");
+    add_host(&l->text, m);
+    buf_adds(&l->text, ">\r\n");
+    mime_text_header(&l->text, "X-Worldkeeper-World", world.p);
+    field_header(&l->text, "X-Worldkeeper-Event", message_lead(m), "event");
+    field_header(&l->text, "X-Worldkeeper-Incident", message_lead(m), "incident");
+    buf_adds(&l->text, "Auto-Submitted: auto-generated\r\n"
+                       "MIME-Version: 1.0\r\n"
+                       "Content-Type: text/plain; charset=UTF-8\r\n"
+                       "Content-Transfer-Encoding: quoted-printable\r\n\r\n");
+    mime_quoted_printable(&l->text, text.p, text.len);
+}
+
+int mail_compose(const struct config *c, const struct message *m, struct buf *out, struct err *e)
+{
+    struct mail l = {0};
+    int rc = mail_open(&l, &c->smtp, e);
+    if (rc == 0) {
+        compose(&l, m);
+        buf_add(out, l.text.p, l.text.len);
+    }
+    mail_close(&l);
+    return rc;
+}
+
+/* The transcript */
+
+/* Registers the login as it was sent, mostly in base64, as a secret: a server may repeat it. */
+static void login_line(struct transcript *t, const char *line)
+{
+    const char *s = line;
+    if (text_starts(line, "AUTH ")) { /* the method's name is not a secret */
+        s += strlen("AUTH ");
+        s += strcspn(s, " \r\n");
+    }
+    s += strspn(s, " ");
+    SCOPED(xfree) char *said = xstrndup(s, strcspn(s, "\r\n"));
+    curl_request_secret(t->request, said);
+    explicit_bzero(said, strlen(said));
+}
+
+/* Follows which step of SMTP the session is in, from the commands that libcurl sends. Anything
+ * unknown belongs to the login. */
+static void transcript_command(struct transcript *t, const char *line)
+{
+    static const struct {
+        const char *command, *step;
+    } steps[] = {
+        {"EHLO", "the greeting"},     {"HELO", "the greeting"}, {"STARTTLS", "STARTTLS"},
+        {"MAIL FROM:", "the sender"}, {"DATA", "the message"},
+    };
+    if (text_starts(line, "QUIT"))
+        t->over = true;
+    if (t->over)
+        return;
+    t->answered = false;
+    t->answer[0] = t->rcpt[0] = '\0';
+    if (text_starts(line, "RCPT TO:")) {
+        const char *addr = line + strcspn(line, "<");
+        snprintf(t->rcpt, sizeof t->rcpt, "%.*s", (int)strcspn(addr, ">\r\n"),
+                 *addr ? addr + 1 : "");
+        t->rcpt[strcspn(t->rcpt, ">\r\n")] = '\0';
+        t->login = false;
+        t->step = "a recipient";
+        return;
+    }
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (text_starts(line, steps[i].command)) {
+            t->step = steps[i].step;
+            t->login = false;
+            return;
+        }
+    t->step = "the login";
+    t->login = true;
+    login_line(t, line);
+}
+
+static void transcript_answer(struct transcript *t, const char *line)
+{
+    /* After a 3xx a second answer follows without another command. */
+    if (t->over || (t->answered && t->answer[0] != '3') || !isdigit((unsigned char)line[0]))
+        return;
+    SCOPED(buf_free) struct buf b = {0};
+    SCOPED(xfree) char *copy = xstrndup(line, strcspn(line, "\r\n"));
+    text_clean(&b, copy, ANSWER_MAX);
+    if (t->login || curl_request_leaks(t->request, b.p)) /* keep the number only */
+        b.p[strspn(b.p, "0123456789")] = '\0';
+    snprintf(t->answer, sizeof t->answer, "%s", b.p);
+    t->answered = true;
+    if (!t->rcpt[0])
+        return;
+    if (t->answer[0] < '4') {
+        t->taken++;
+    } else {
+        t->refused++;
+        if (t->list.len < REFUSED_MAX)
+            buf_printf(&t->list, "%s%s (%s)", t->list.len ? ", " : "", t->rcpt, t->answer);
+        else if (!strstr(t->list.p, ", ..."))
+            buf_adds(&t->list, ", ...");
+    }
+    t->rcpt[0] = '\0';
+}
+
+static int on_debug(CURL *h, curl_infotype type, char *data, size_t size, void *arg)
+{
+    (void)h;
+    if (type != CURLINFO_HEADER_OUT && type != CURLINFO_HEADER_IN)
+        return 0;
+    SCOPED(xfree) char *line = xstrndup(data, size);
+    if (type == CURLINFO_HEADER_OUT)
+        transcript_command(arg, line);
+    else
+        transcript_answer(arg, line);
+    explicit_bzero(line, size);
+    return 0;
+}
+
+/* The session */
+
+static int login(struct curl_request *w, const struct config_smtp *s, struct err *e)
+{
+    SCOPED(buf_free) struct buf password = {0};
+    if (!s->user)
+        return 0;
+    if (!s->password_file)
+        return err_set(e, ERR_CONFIG, 0, "[alert.smtp] user is given, password_file is not");
+    int rc = file_read_secret(s->password_file, &password, e);
+    if (rc == 0) {
+        CURL_SET(w, CURLOPT_USERNAME, s->user);
+        CURL_SET(w, CURLOPT_PASSWORD, password.p);
+        curl_request_secret(w, password.p);
+    } else {
+        err_step(e, "[alert.smtp] password_file");
+    }
+    return rc;
+}
+
+static int session_open(struct curl_request *w, const struct config_smtp *s, struct mail *l,
+                        struct curl_slist **rcpt, struct err *e)
+{
+    const struct curl_target target = {.key = "[alert.smtp] url",
+                                       .url = s->url,
+                                       .protocols = "smtp,smtps",
+                                       .tls_ca = s->tls_ca,
+                                       .timeout = s->timeout,
+                                       .no_login = true};
+    if (curl_request_open(w, &target, e) < 0 || login(w, s, e) < 0)
+        return -1;
+    /* With a password `preferred` means required: an attacker who strips STARTTLS would read it. */
+    CURL_SET(w, CURLOPT_USE_SSL,
+             s->starttls == STARTTLS_OFF                     ? (long)CURLUSESSL_NONE
+             : s->starttls == STARTTLS_PREFERRED && !s->user ? (long)CURLUSESSL_TRY
+                                                             : (long)CURLUSESSL_ALL);
+    CURL_SET(w, CURLOPT_MAIL_FROM, l->from.addr.p);
+    for (size_t i = 0; i < l->to_count; i++) {
+        struct curl_slist *more = w->api->slist_append(*rcpt, l->to[i].addr.p);
+        if (!more)
+            return err_set(e, ERR_SYSTEM, 0, "libcurl cannot make a list");
+        *rcpt = more;
+    }
+    CURL_SET(w, CURLOPT_MAIL_RCPT, *rcpt);
+    /* A recipient that no longer exists must not keep the mail from the others. */
+    CURL_SET(w, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
+    CURL_SET(w, CURLOPT_UPLOAD, 1L);
+    if (l->text.len) /* else there is nothing to send */
+        l->reader = fmemopen(l->text.p, l->text.len, "r");
+    CURL_SET(w, CURLOPT_READDATA, l->reader);
+    CURL_SET(w, CURLOPT_INFILESIZE_LARGE, (curl_off_t)l->text.len);
+    return 0;
+}
+
+/* Names the recipient or the step at which the session failed, with the server's answer. */
+static int refused_by(const struct curl_request *w, CURLcode rc, const struct transcript *t,
+                      struct err *e)
+{
+    if (t->refused && !t->taken)
+        return err_set(e, ERR_DENIED, (int)rc, "%s: no recipient was accepted: %s", w->host,
+                       t->list.p);
+    struct err known = {0};
+    curl_request_fail(w, rc, &known);
+    if (rc == CURLE_OPERATION_TIMEDOUT || t->answer[0] < '4') {
+        err_set(e, known.cls, (int)rc, "%s (at %s)", known.text, t->step);
+    } else {
+        if (known.cls == ERR_UNREACHABLE && t->answer[0] == '5')
+            known.cls = ERR_DENIED;
+        err_set(e, known.cls, (int)rc, "%s: refused %s: %s", w->host, t->step, t->answer);
+    }
+    if (known.hint[0])
+        err_hint(e, "%s", known.hint);
+    return -1;
+}
+
+static int session_run(struct curl_request *w, struct transcript *t, struct request_result *r,
+                       struct err *e)
+{
+    CURL_SET(w, CURLOPT_DEBUGFUNCTION, on_debug);
+    CURL_SET(w, CURLOPT_DEBUGDATA, t);
+    CURL_SET(w, CURLOPT_VERBOSE, 1L);
+    t->request = w;
+    t->step = "the connection";
+    CURLcode rc = curl_request_run(w);
+    w->api->easy_setopt(w->h, CURLOPT_VERBOSE, 0L);
+    if (rc != CURLE_OK)
+        return refused_by(w, rc, t, e);
+    r->accepted = true;
+    buf_adds(&r->reply, t->answer);
+    if (t->refused)
+        return err_set(e, ERR_DENIED, 0, "%s: sent to %u of %u recipients, refused: %s", w->host,
+                       t->taken, t->taken + t->refused, t->list.p);
+    return 0;
+}
+
+int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
+                 struct request_result *r, struct err *e)
+{
+    struct curl_request w = {0};
+    struct mail l = {0};
+    struct transcript t = {0};
+    struct curl_slist *rcpt = NULL;
+    int rc = mail_open(&l, &c->smtp, e);
+    if (rc == 0 && depth == REQUEST_SEND)
+        compose(&l, m);
+    if (rc == 0)
+        rc = session_open(&w, &c->smtp, &l, &rcpt, e);
+    if (rc == 0)
+        rc = depth == REQUEST_SEND ? session_run(&w, &t, r, e)
+                                   : curl_request_try(&w, depth == REQUEST_CONNECT, e);
+    curl_request_close(&w);
+    if (rcpt)
+        w.api->slist_free_all(rcpt);
+    buf_free(&t.list);
+    mail_close(&l);
+    return rc;
+}

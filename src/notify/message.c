@@ -1,0 +1,386 @@
+#include "notify/message.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/js.h"
+
+#define FIELD_MAX 1000     /* bytes of one field in the full text */
+#define CHAT_FIELD_MAX 400 /* the same in a chat */
+#define FACTS_MAX 40
+#define FACT_MAX 200
+#define LABEL_MAX 24 /* most columns that facts are aligned to */
+
+void message_field(struct buf *out, const json_t *alert, const char *key, size_t max)
+{
+    text_clean(out, js_text(alert, key), max);
+}
+
+const json_t *message_newest(const struct message *m)
+{
+    return json_array_get(m->alerts, json_array_size(m->alerts) - 1);
+}
+
+static size_t lead_index(const struct message *m)
+{
+    static const char *const of_the_world[] = {"down",    "restoring", "restored",
+                                               "waiting", "sentinel",  NULL};
+    size_t n = json_array_size(m->alerts);
+    for (size_t i = n; i > 0; i--)
+        if (text_among(js_text(json_array_get(m->alerts, i - 1), "event"), of_the_world))
+            return i - 1;
+    return n - 1;
+}
+
+const json_t *message_lead(const struct message *m)
+{
+    return json_array_get(m->alerts, lead_index(m));
+}
+
+/* The word for them in "(+2 …)". */
+static const char *others_word(const struct message *m)
+{
+    return lead_index(m) + 1 == json_array_size(m->alerts) ? "earlier" : "more";
+}
+
+/* All but the lead, in order; the caller frees the array. */
+static struct message others(const struct message *m)
+{
+    json_t *list = json_copy((json_t *)(uintptr_t)m->alerts);
+    json_array_remove(list, lead_index(m));
+    return (struct message){list, m->dropped, m->damaged};
+}
+
+wall_t message_time(const struct message *m)
+{
+    json_int_t s = json_integer_value(json_object_get(message_newest(m), "at_unix"));
+    return (wall_t){s > 0 && s < 253402300800 /* year 10000 */ ? (int64_t)s * 1000 : 0};
+}
+
+/* An id as alert_compose() makes it, else "": it becomes part of header fields. */
+static const char *hex_field(const json_t *alert, const char *key)
+{
+    const char *s = js_text(alert, key);
+    size_t len = strspn(s, "0123456789abcdef");
+    return len <= 64 && !s[len] ? s : "";
+}
+
+void message_id(struct buf *out, const struct message *m)
+{
+    const char *id = hex_field(message_newest(m), "id");
+    if (id[0])
+        buf_adds(out, id);
+    else
+        buf_printf(out, "%llx", (unsigned long long)message_time(m).ms);
+}
+
+void message_incident(struct buf *out, const json_t *alert)
+{
+    buf_adds(out, hex_field(alert, "incident"));
+}
+
+/* Number of characters (or UTF-16 units) of clean UTF-8. */
+static size_t text_units(const char *s, bool utf16)
+{
+    size_t n = 0;
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        n += (c & 0xc0) != 0x80;
+        n += utf16 && c >= 0xf0;
+    }
+    return n;
+}
+
+/* Truncates `b` to `max` characters, with "..." at the end. */
+static void cut_chars(struct buf *b, size_t max)
+{
+    if (text_units(b->p, false) <= max)
+        return;
+    size_t chars = 0, i = 0;
+    for (; i < b->len; i++) {
+        chars += ((unsigned char)b->p[i] & 0xc0) != 0x80;
+        if (chars > max - 3)
+            break;
+    }
+    b->len = i;
+    buf_adds(b, "...");
+}
+
+size_t message_clause(const char *what)
+{
+    for (const char *s = what; *s; s++)
+        if ((*s == ':' || *s == ';') && s[1] == ' ')
+            return (size_t)(s - what);
+    return strlen(what);
+}
+
+/* "s8 still DOWN". An alert of an older version has no headline. */
+static void add_head(struct buf *out, const json_t *a)
+{
+    SCOPED(buf_free) struct buf what = {0};
+    message_field(out, a, "world", 64);
+    buf_adds(out, strcmp(js_text(a, "kind"), "reminder") == 0 ? " still " : " ");
+    if (json_string_length(json_object_get(a, "headline")) > 0) {
+        message_field(out, a, "headline", FIELD_MAX);
+        return;
+    }
+    message_field(&what, a, "what", FIELD_MAX);
+    buf_add(out, what.p, message_clause(what.p));
+}
+
+void message_subject(struct buf *out, const struct message *m)
+{
+    SCOPED(buf_free) struct buf s = {0};
+    char suffix[40] = "";
+    size_t n = json_array_size(m->alerts);
+    if (n > 1)
+        snprintf(suffix, sizeof suffix, " (+%zu %s)", n - 1, others_word(m));
+    add_head(&s, message_lead(m));
+    cut_chars(&s, MESSAGE_SUBJECT_MAX - strlen(suffix));
+    buf_printf(out, "%s%s", s.p, suffix);
+}
+
+/* A fact's value as one clean line. */
+static void fact_value(struct buf *out, const json_t *v)
+{
+    if (json_is_string(v)) {
+        text_clean(out, json_string_value(v), FACT_MAX);
+        return;
+    }
+    if (json_is_boolean(v)) {
+        buf_adds(out, json_is_true(v) ? "yes" : "no");
+        return;
+    }
+    SCOPED(xfree) char *s = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    text_clean(out, s ? s : "", FACT_MAX);
+}
+
+static size_t label_width(const json_t *facts)
+{
+    const char *key;
+    json_t *v;
+    size_t width = strlen("What happened"), seen = 0;
+    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
+    {
+        size_t n = text_units(key, false);
+        if (n > width && n <= LABEL_MAX)
+            width = n;
+        if (++seen == FACTS_MAX)
+            break;
+    }
+    return width;
+}
+
+static void add_row(struct buf *out, size_t width, const char *label, const char *value)
+{
+    size_t n = text_units(label, false);
+    buf_printf(out, "%s%*s  %s\n", label, n < width ? (int)(width - n) : 0, "", value);
+}
+
+static void field_row(struct buf *out, size_t width, const char *label, const json_t *alert,
+                      const char *key)
+{
+    SCOPED(buf_free) struct buf v = {0};
+    message_field(&v, alert, key, FIELD_MAX);
+    if (v.len)
+        add_row(out, width, label, v.p);
+}
+
+/* Unknown and empty values are not shown. */
+static bool is_empty(const json_t *v)
+{
+    return json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0);
+}
+
+static void add_facts(struct buf *out, size_t width, const json_t *facts)
+{
+    const char *key;
+    json_t *v;
+    size_t seen = 0;
+    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
+    {
+        if (is_empty(v))
+            continue;
+        SCOPED(buf_free) struct buf label = {0}, value = {0};
+        text_clean(&label, key, 40);
+        fact_value(&value, v);
+        add_row(out, width, label.p, value.p);
+        if (++seen == FACTS_MAX)
+            break;
+    }
+}
+
+static void add_fields(struct buf *out, size_t width, const json_t *a,
+                       const char *const fields[][2])
+{
+    for (size_t i = 0; fields[i][0]; i++)
+        field_row(out, width, fields[i][0], a, fields[i][1]);
+}
+
+/* One alert in full: at most about 15 KiB, whatever its file contains. The most urgent lines come
+ * first. */
+static void add_full(struct buf *out, const json_t *a)
+{
+    static const char *const first[][2] = {
+        {"What happened", "what"}, {"To do", "todo"}, {"Being done", "doing"}, {NULL, NULL}};
+    static const char *const then[][2] = {
+        {"World", "world"}, {"Host", "host"}, {"Time", "at"}, {"Event", "event"}, {NULL, NULL}};
+    const json_t *facts = json_object_get(a, "facts"), *earlier = json_object_get(a, "earlier");
+    size_t width = label_width(facts);
+    add_fields(out, width, a, first);
+    if (json_is_object(earlier)) { /* it was not sent on its own */
+        SCOPED(buf_free) struct buf v = {0};
+        message_field(&v, earlier, "at", 32);
+        buf_adds(&v, "  ");
+        message_field(&v, earlier, "what", FIELD_MAX);
+        add_row(out, width, "Before", v.p);
+    }
+    buf_addc(out, '\n');
+    add_fields(out, width, a, then);
+    if (strcmp(js_text(a, "kind"), "new") != 0)
+        field_row(out, width, "Kind", a, "kind");
+    if (json_object_size(facts) > 0) {
+        buf_addc(out, '\n');
+        add_facts(out, width, facts);
+    }
+}
+
+static void add_brief(struct buf *out, const json_t *a)
+{
+    message_field(out, a, "at", 32);
+    buf_addc(out, ' ');
+    message_field(out, a, "what", 200);
+    buf_addc(out, '\n');
+}
+
+/* How far back from `end` alerts fit into `max` bytes when printed by `add`; latest first. */
+static size_t fitting(const struct message *m, size_t end, size_t max,
+                      void (*add)(struct buf *, const json_t *))
+{
+    SCOPED(buf_free) struct buf b = {0};
+    size_t from = end;
+    while (from > 0) {
+        add(&b, json_array_get(m->alerts, from - 1));
+        if (b.len + 64 * (end - from) > max)
+            break;
+        from--;
+    }
+    return from;
+}
+
+static void add_notes(struct buf *out, const struct message *m)
+{
+    unsigned lost = m->dropped > m->damaged ? m->dropped - m->damaged : 0;
+    if (lost)
+        buf_printf(out, "%u earlier alert%s dropped: too many were waiting.\n", lost,
+                   lost == 1 ? " was" : "s were");
+    if (m->damaged)
+        buf_printf(out,
+                   "%u earlier alert%s not be read: set aside in the alerts directory (*.bad).\n",
+                   m->damaged, m->damaged == 1 ? " could" : "s could");
+}
+
+void message_text(struct buf *out, const struct message *m, size_t max)
+{
+    struct message rest = others(m);
+    size_t n = json_array_size(rest.alerts), room = max / 4 * 3;
+    add_full(out, message_lead(m));
+    size_t full = fitting(&rest, n, room > out->len ? room - out->len : 0, add_full);
+    size_t brief = fitting(&rest, full, max / 8, add_brief);
+    buf_adds(out, n || m->dropped ? "\n" : "");
+    if (n)
+        buf_printf(out, "--- %zu %s, oldest first ---\n", n, others_word(m));
+    add_notes(out, m);
+    if (brief)
+        buf_printf(out, "The first %zu are not shown.\n", brief);
+    for (size_t i = brief; i < full; i++)
+        add_brief(out, json_array_get(rest.alerts, i));
+    for (size_t i = full; i < n; i++) {
+        buf_printf(out, "\n--- %zu of %zu ---\n", i + 1, n);
+        add_full(out, json_array_get(rest.alerts, i));
+    }
+    json_decref((json_t *)(uintptr_t)rest.alerts);
+}
+
+/* Adds label and text as a line if it fits; returns whether it did. */
+static bool chat_line(struct buf *out, size_t max, const char *label, const char *text)
+{
+    if (text_units(out->p ? out->p : "", true) + text_units(label, true) + text_units(text, true) +
+            1 >
+        max)
+        return false;
+    buf_printf(out, "%s%s%s", out->len ? "\n" : "", label, text);
+    return true;
+}
+
+static void chat_field(struct buf *out, size_t max, const char *label, const json_t *a,
+                       const char *key)
+{
+    SCOPED(buf_free) struct buf v = {0};
+    message_field(&v, a, key, CHAT_FIELD_MAX);
+    if (v.len)
+        chat_line(out, max, label, v.p);
+}
+
+static void chat_facts(struct buf *out, size_t max, const json_t *facts)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
+    {
+        if (is_empty(v))
+            continue;
+        SCOPED(buf_free) struct buf line = {0};
+        text_clean(&line, key, 40);
+        buf_adds(&line, ": ");
+        fact_value(&line, v);
+        bool fits = chat_line(out, max, "", line.p);
+        if (!fits)
+            break;
+    }
+}
+
+/* The alerts other than the lead, one line each: as many of the latest as fit. */
+static void chat_others(struct buf *out, size_t max, const struct message *m)
+{
+    struct message rest = others(m);
+    size_t n = json_array_size(rest.alerts);
+    size_t used = text_units(out->p, true) + 64;
+    size_t from = fitting(&rest, n, used < max ? max - used : 0, add_brief);
+    char head[64];
+    snprintf(head, sizeof head, "%zu %s%s:", n, others_word(m), from ? ", the last ones" : "");
+    if (from < n)
+        chat_line(out, max, "", head);
+    for (size_t i = from; i < n; i++) {
+        SCOPED(buf_free) struct buf line = {0};
+        add_brief(&line, json_array_get(rest.alerts, i));
+        line.p[line.len - 1] = '\0';
+        chat_line(out, max, "", line.p);
+    }
+    json_decref((json_t *)(uintptr_t)rest.alerts);
+}
+
+void message_chat(struct buf *out, const struct message *m, size_t max)
+{
+    const json_t *a = message_lead(m);
+    bool folded = json_array_size(m->alerts) > 1;
+    SCOPED(buf_free) struct buf notes = {0};
+    add_head(out, a);
+    cut_chars(out, MESSAGE_SUBJECT_MAX);
+    chat_field(out, max, "", a, "what");
+    chat_field(out, max, "To do: ", a, "todo");
+    chat_field(out, max, "Being done: ", a, "doing");
+    chat_field(out, max, "Time: ", a, "at");
+    chat_field(out, max, "Host: ", a, "host");
+    add_notes(&notes, m);
+    if (notes.len) {
+        notes.p[notes.len - 1] = '\0';
+        chat_line(out, max, "", notes.p);
+    }
+    /* A third of the room is for the other alerts. */
+    size_t room = text_units(out->p, true) + (folded ? max / 6 : max);
+    chat_facts(out, room < max ? room : max, json_object_get(a, "facts"));
+    if (folded)
+        chat_others(out, max, m);
+}

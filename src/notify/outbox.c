@@ -1,0 +1,276 @@
+#include "notify/outbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+
+static void remove_at(struct outbox *o, size_t i)
+{
+    json_decref(o->list[i].json);
+    o->count--;
+    memmove(&o->list[i], &o->list[i + 1], (o->count - i) * sizeof *o->list);
+}
+
+/* An alert that is being written to disk stays until its number is known. */
+static void remove_delivered(struct outbox *o)
+{
+    for (size_t i = o->count; i-- > 0;) {
+        bool everywhere = o->list[i].copy != OUTBOX_GIVEN;
+        for (int ch = 0; ch < ALERT_CHANNELS; ch++)
+            everywhere = everywhere && o->list[i].done[ch];
+        if (everywhere)
+            remove_at(o, i);
+    }
+}
+
+static void drop_oldest(struct outbox *o)
+{
+    size_t i = 0;
+    while (i < o->count && o->list[i].copy == OUTBOX_GIVEN)
+        i++;
+    if (i == o->count)
+        return; /* no more of these can exist than fit into a socket */
+    for (int ch = 0; ch < ALERT_CHANNELS; ch++)
+        o->channel[ch].dropped += !o->list[i].done[ch];
+    remove_at(o, i);
+}
+
+static struct outbox_alert *insert(struct outbox *o, size_t at, json_t *alert)
+{
+    o->list = xrealloc(o->list, (o->count + 1) * sizeof *o->list);
+    memmove(&o->list[at + 1], &o->list[at], (o->count - at) * sizeof *o->list);
+    o->count++;
+    o->list[at] = (struct outbox_alert){.json = alert};
+    return &o->list[at];
+}
+
+void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
+{
+    if (o->count >= ALERT_QUEUE_MAX)
+        drop_oldest(o);
+    struct outbox_alert *a = insert(o, o->count, alert);
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+        a->done[ch] = !alert_channel_on(c, ch);
+}
+
+void outbox_add_stored(struct outbox *o, json_t *alert, uint64_t number,
+                       const bool waits[ALERT_CHANNELS])
+{
+    size_t at = 0;
+    for (size_t i = 0; i < o->count; i++)
+        if (json_equal(json_object_get(o->list[i].json, "id"), json_object_get(alert, "id"))) {
+            json_decref(alert);
+            return;
+        }
+    while (at < o->count && o->list[at].copy == OUTBOX_STORED && o->list[at].number < number)
+        at++;
+    struct outbox_alert *a = insert(o, at, alert);
+    a->copy = OUTBOX_STORED;
+    a->number = number;
+    for (int ch = 0; ch < ALERT_CHANNELS; ch++) {
+        a->done[ch] = !waits[ch];
+        a->begun[ch] = true;
+    }
+}
+
+void outbox_follow(struct outbox *o, const struct config *c)
+{
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        if (alert_channel_on(c, ch))
+            continue;
+        o->channel[ch].mark = 0; /* if the channel comes back, the mark on disk is newer */
+        for (size_t i = 0; i < o->count; i++)
+            o->list[i].done[ch] = true;
+    }
+    remove_delivered(o);
+}
+
+size_t outbox_waiting(const struct outbox *o, enum alert_channel ch)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->count; i++)
+        n += !o->list[i].done[ch];
+    return n;
+}
+
+static bool is_ready(const struct outbox_alert *a, enum alert_channel ch, bool disk_away)
+{
+    return !a->done[ch] && (disk_away || a->copy == OUTBOX_STORED || a->copy == OUTBOX_UNSTORED);
+}
+
+/* The bucket as of now; a started refill interval keeps counting. A full bucket has none. */
+static void refill(struct outbox_channel *c, mono_t now)
+{
+    int64_t more = mono_since(now, c->refilled) / OUTBOX_REFILL;
+    if (more >= (int64_t)c->spent) {
+        c->spent = 0;
+        c->refilled = now;
+    } else if (more > 0) {
+        c->spent -= (unsigned)more;
+        c->refilled = mono_add(c->refilled, more * OUTBOX_REFILL);
+    }
+}
+
+int64_t outbox_wait(const struct outbox *o, enum alert_channel ch, bool disk_away, mono_t now)
+{
+    struct outbox_channel c = o->channel[ch];
+    bool any = false, urgent = false;
+    for (size_t i = 0; i < o->count; i++) {
+        const struct outbox_alert *a = &o->list[i];
+        if (!is_ready(a, ch, disk_away))
+            continue;
+        any = true;
+        if (!js_flag(a->json, "urgent"))
+            continue;
+        if (!a->begun[ch])
+            return 0; /* not even the end of a pause */
+        urgent = true;
+    }
+    if (!any)
+        return -1;
+    refill(&c, now);
+    int64_t pause = c.not_before.ms ? mono_since(c.not_before, now) : 0;
+    int64_t token =
+        c.spent < OUTBOX_BURST || urgent ? 0 : OUTBOX_REFILL - mono_since(now, c.refilled);
+    int64_t wait = pause > token ? pause : token;
+    return wait > 0 ? wait : 0;
+}
+
+void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_t now,
+                  struct message *m)
+{
+    struct outbox_channel *c = &o->channel[ch];
+    json_t *alerts = json_array();
+    for (size_t i = 0; i < o->count; i++) {
+        struct outbox_alert *a = &o->list[i];
+        a->sending[ch] = is_ready(a, ch, disk_away);
+        if (!a->sending[ch])
+            continue;
+        a->begun[ch] = true;
+        json_array_append(alerts, a->json);
+    }
+    c->early = c->not_before.ms && !mono_reached(now, c->not_before);
+    c->sending_dropped = c->dropped;
+    c->sending_damaged = c->damaged;
+    *m = (struct message){alerts, c->dropped, c->damaged};
+}
+
+/* An alert that is both delivered and on disk raises the mark. */
+static void raise_mark(struct outbox *o, const struct outbox_alert *a)
+{
+    for (int ch = 0; ch < ALERT_CHANNELS; ch++)
+        if (a->done[ch] && a->number > o->channel[ch].mark)
+            o->channel[ch].mark = a->number;
+}
+
+unsigned outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
+{
+    struct outbox_channel *c = &o->channel[ch];
+    unsigned n = 0;
+    for (size_t i = 0; i < o->count; i++) {
+        struct outbox_alert *a = &o->list[i];
+        if (!a->sending[ch])
+            continue;
+        n++;
+        a->sending[ch] = false;
+        a->done[ch] = true;
+        raise_mark(o, a);
+    }
+    c->dropped -= c->sending_dropped;
+    c->damaged -= c->sending_damaged;
+    refill(c, now);
+    if (c->spent < OUTBOX_BURST) /* bad news takes a token only if there is one */
+        c->spent++;
+    c->failures = 0;
+    c->not_before = (mono_t){0};
+    remove_delivered(o);
+    return n;
+}
+
+void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now)
+{
+    struct outbox_channel *c = &o->channel[ch];
+    int64_t wait = OUTBOX_RETRY_FIRST;
+    for (size_t i = 0; i < o->count; i++)
+        o->list[i].sending[ch] = false;
+    /* A failed early attempt does not extend the pause that it did not wait for. */
+    if (c->early && retry_after == 0)
+        return;
+    for (unsigned i = 0; i < c->failures && wait < OUTBOX_RETRY_MAX; i++)
+        wait *= 2;
+    if (wait > OUTBOX_RETRY_MAX)
+        wait = OUTBOX_RETRY_MAX;
+    else
+        c->failures++;
+    c->not_before = mono_add(now, wait > retry_after ? wait : retry_after);
+}
+
+static struct outbox_alert *first(const struct outbox *o, enum outbox_copy copy)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->list[i].copy == copy)
+            return &o->list[i];
+    return NULL;
+}
+
+const json_t *outbox_next(const struct outbox *o)
+{
+    const struct outbox_alert *a = first(o, OUTBOX_NEW);
+    return a ? a->json : NULL;
+}
+
+void outbox_given(struct outbox *o)
+{
+    struct outbox_alert *a = first(o, OUTBOX_NEW);
+    if (a)
+        a->copy = OUTBOX_GIVEN;
+}
+
+void outbox_stored(struct outbox *o, uint64_t number)
+{
+    struct outbox_alert *a = first(o, OUTBOX_GIVEN);
+    if (!a)
+        return;
+    a->copy = number ? OUTBOX_STORED : OUTBOX_UNSTORED;
+    a->number = number;
+    raise_mark(o, a);
+    remove_delivered(o);
+}
+
+void outbox_not_stored(struct outbox *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->list[i].copy == OUTBOX_GIVEN)
+            o->list[i].copy = OUTBOX_NEW;
+    remove_delivered(o);
+}
+
+void outbox_moved(struct outbox *o)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        o->list[i].copy = OUTBOX_NEW;
+        o->list[i].number = 0;
+    }
+    for (int ch = 0; ch < ALERT_CHANNELS; ch++)
+        o->channel[ch].mark = 0;
+    remove_delivered(o);
+}
+
+/* A pending alert with a lower number must stay on disk, so the mark stays below it. */
+uint64_t outbox_mark(const struct outbox *o, enum alert_channel ch)
+{
+    uint64_t mark = o->channel[ch].mark;
+    for (size_t i = 0; i < o->count; i++)
+        if (!o->list[i].done[ch] && o->list[i].number && o->list[i].number <= mark)
+            mark = o->list[i].number - 1;
+    return mark;
+}
+
+void outbox_free(struct outbox *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        json_decref(o->list[i].json);
+    free(o->list);
+    *o = (struct outbox){0};
+}

@@ -1,0 +1,47 @@
+/* What the parts of age.h share: the cryptography, and the format's numbers. */
+#ifndef WK_OFFSITE_AGE_INT_H
+#define WK_OFFSITE_AGE_INT_H
+
+#include <stdbool.h>
+
+#include "base/text.h"
+#include "offsite/age.h"
+
+#define AGE_VERSION "age-encryption.org/v1\n"
+#define AGE_STANZA "-> X25519 "
+#define AGE_MAC "---"
+#define AGE_FILE_KEY 16u
+#define AGE_NONCE 16u
+#define AGE_TAG 16u
+#define AGE_CHUNK 65536u
+#define AGE_B64 43u /* characters of 32 bytes, without padding */
+/* The key for a file's key, from X25519 of two keys. `share` and `recipient`: the public ones. */
+struct age_wrap {
+    unsigned char secret[AGE_KEY]; /* of the two that the caller has */
+    unsigned char peer[AGE_KEY];   /* the other's public key */
+    unsigned char share[AGE_KEY], recipient[AGE_KEY];
+};
+
+int age_failed(const char *what, struct err *e); /* libcrypto did not do it; -1 */
+/* The public key of a secret one. */
+int age_public(const unsigned char secret[AGE_KEY], unsigned char out[AGE_KEY], struct err *e);
+int age_wrap_key(const struct age_wrap *w, unsigned char out[AGE_KEY], struct err *e);
+/* HKDF-SHA-256 with one block of output; `salt` may be empty. */
+int age_derive(const void *key, size_t len, const void *salt, size_t salt_len, const char *info,
+               unsigned char out[AGE_KEY], struct err *e);
+/* The MAC of a header up to and with "---". */
+int age_header_mac(const unsigned char file_key[AGE_FILE_KEY], const struct buf *header,
+                   unsigned char out[AGE_KEY], struct err *e);
+/* ChaCha20-Poly1305, the tag behind the text. */
+int age_seal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
+             size_t len, unsigned char *out, struct err *e);
+/* false: it is not authentic, or libcrypto failed; `out` is wiped then. */
+bool age_unseal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
+                size_t len, unsigned char *out);
+/* Of the chunk with this number. */
+void age_chunk_nonce(uint64_t number, bool last, unsigned char out[12]);
+/* Base64 of 32 bytes without padding. */
+void age_base64(const unsigned char in[AGE_KEY], char out[AGE_B64 + 1]);
+bool age_unbase64(const char *in, size_t len, unsigned char out[AGE_KEY]);
+
+#endif

@@ -1,0 +1,305 @@
+#include "offsite/copies.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SLACK_MS 3600000 /* clocks of the machine and of the database may differ */
+
+void copy_file_name(char out[COPY_NAME_MAX], const char *world, const char *dump, unsigned attempt,
+                    bool sealed)
+{
+    char nth[8] = "";
+    if (attempt > 1)
+        snprintf(nth, sizeof nth, ".%u", attempt);
+    snprintf(out, COPY_NAME_MAX, "%s/dumps/%s%s.sql.gz%s", world, dump, nth, sealed ? ".age" : "");
+}
+
+void copy_manifest_name(char out[COPY_NAME_MAX], const char *world, const char *dump)
+{
+    snprintf(out, COPY_NAME_MAX, "%s/dumps/%s.json", world, dump);
+}
+
+void copy_part_name(char out[COPY_NAME_MAX], const char *world, const struct copy_part *p)
+{
+    snprintf(out, COPY_NAME_MAX,
+             "%s/segments/%s-%012" PRIu64 "-%013" PRId64 ".%012" PRIu64 "-%012" PRIu64 "%s", world,
+             world, p->number, p->made, p->from, p->to, p->sealed ? ".age" : "");
+}
+
+/* ---- the list ---- */
+
+/* The time at the end of "…-20260131T235959Z". */
+static wall_t time_of(const char *name)
+{
+    struct tm tm = {0};
+    const char *dash = strrchr(name, '-'),
+               *end = dash ? strptime(dash, "-%Y%m%dT%H%M%SZ", &tm) : NULL;
+    int64_t s = end && !*end ? (int64_t)timegm(&tm) : 0;
+    return (wall_t){s > 0 ? s * 1000 : 0};
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct copy_dump *x = a, *y = b;
+    if (x->generation != y->generation)
+        return x->generation < y->generation ? 1 : -1;
+    if (x->sequence != y->sequence)
+        return x->sequence < y->sequence ? 1 : -1;
+    return strcmp(y->name, x->name);
+}
+
+static struct copy_dump named(const char *name, const char *world)
+{
+    struct copy_dump d = {.at = time_of(name), .size = -1};
+    manifest_parse_name(name, world, &d.generation, &d.sequence);
+    snprintf(d.name, sizeof d.name, "%s", name);
+    return d;
+}
+
+struct copy_dump *copies_dump(const struct copies *c, const char *name)
+{
+    if (c->dump_count == 0)
+        return NULL;
+    struct copy_dump key = named(name, c->world);
+    return bsearch(&key, c->dumps, c->dump_count, sizeof key, newest_first);
+}
+
+struct copy_dump *copies_add_dump(struct copies *c, const char *name, const char *world)
+{
+    struct copy_dump *is = copies_dump(c, name), d = named(name, world);
+    size_t at = c->dump_count;
+    if (is)
+        return is;
+    c->world = world;
+    c->dumps = xgrow(c->dumps, c->dump_count, sizeof *c->dumps);
+    while (at > 0 && newest_first(&c->dumps[at - 1], &d) > 0)
+        at--;
+    memmove(&c->dumps[at + 1], &c->dumps[at], (c->dump_count++ - at) * sizeof d);
+    c->dumps[at] = d;
+    return &c->dumps[at];
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct copy_part *x = a, *y = b;
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    if (x->made != y->made)
+        return x->made < y->made ? -1 : 1;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->to < y->to) - (x->to > y->to);
+}
+
+/* The place of the first part that does not come before this one. */
+static size_t place_of(const struct copies *c, const struct copy_part *p)
+{
+    size_t from = 0, to = c->part_count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (by_place(&c->parts[middle], p) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+void copies_add_part(struct copies *c, const struct copy_part *p)
+{
+    size_t at = place_of(c, p);
+    c->parts = xgrow(c->parts, c->part_count, sizeof *c->parts);
+    memmove(&c->parts[at + 1], &c->parts[at], (c->part_count++ - at) * sizeof *p);
+    c->parts[at] = *p;
+}
+
+size_t copies_part(const struct copies *c, uint64_t number, int64_t made)
+{
+    return place_of(
+        c, &(struct copy_part){.number = number, .made = made, .from = 0, .to = UINT64_MAX});
+}
+
+bool copy_part_is_of(const struct copy_part *p, uint64_t number, int64_t made)
+{
+    return p->number == number && p->made == made;
+}
+
+uint64_t copies_reach(const struct copies *c, uint64_t number, int64_t made)
+{
+    uint64_t to = 0;
+    for (size_t i = copies_part(c, number, made);
+         i < c->part_count && copy_part_is_of(&c->parts[i], number, made); i++)
+        if (c->parts[i].from <= to && c->parts[i].to > to)
+            to = c->parts[i].to;
+    return to;
+}
+
+void copies_free(struct copies *c)
+{
+    free(c->dumps);
+    free(c->parts);
+    *c = (struct copies){0};
+}
+
+struct listing {
+    struct copies *out;
+    const char *world;
+};
+
+/* Its try; 0: it is no dump's file. */
+static unsigned attempt_of(const char *rest)
+{
+    unsigned n = 1;
+    if (rest[0] == '.' && rest[1] >= '2' && rest[1] <= '9' && rest[2] == '.') {
+        n = (unsigned)(rest[1] - '0');
+        rest += 2;
+    }
+    return strcmp(rest, ".sql.gz") == 0 || strcmp(rest, ".sql.gz.age") == 0 ? n : 0;
+}
+
+static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
+{
+    (void)e;
+    const struct listing *l = arg;
+    const char *file = strrchr(x->name, '/');
+    uint64_t generation, sequence;
+    file = file ? file + 1 : x->name;
+    size_t len = manifest_parse_name(file, l->world, &generation, &sequence);
+    if (len == 0 || len >= DUMP_NAME_MAX)
+        return 0;
+    bool manifest = strcmp(file + len, ".json") == 0;
+    unsigned attempt = attempt_of(file + len);
+    if (!manifest && !attempt)
+        return 0;
+    SCOPED(xfree) char *name = xstrndup(file, len);
+    struct copy_dump d = named(name, l->world);
+    d.manifest = manifest;
+    d.files = attempt ? 1U << (attempt - 1) : 0;
+    d.size = manifest ? x->size : -1;
+    if (manifest)
+        snprintf(d.stamp, sizeof d.stamp, "%s", x->stamp);
+    l->out->dumps = xgrow(l->out->dumps, l->out->dump_count, sizeof d);
+    l->out->dumps[l->out->dump_count++] = d; /* put together when all are there */
+    return 0;
+}
+
+/* One of each name. */
+static void put_together(struct copies *c)
+{
+    size_t kept = 0;
+    if (c->dump_count)
+        qsort(c->dumps, c->dump_count, sizeof *c->dumps, newest_first);
+    for (size_t i = 0; i < c->dump_count; i++) {
+        struct copy_dump *d = &c->dumps[i], *is = kept ? &c->dumps[kept - 1] : NULL;
+        if (!is || strcmp(is->name, d->name) != 0) {
+            c->dumps[kept++] = *d;
+            continue;
+        }
+        d->files |= is->files;
+        if (is->manifest) {
+            is->files = d->files;
+        } else {
+            *is = *d;
+        }
+    }
+    c->dump_count = kept;
+}
+
+static int see_part(void *arg, const struct remote_entry *x, struct err *e)
+{
+    (void)e;
+    const struct listing *l = arg;
+    struct copy_part p = {0};
+    char name[COPY_NAME_MAX];
+    const char *front = strrchr(x->name, '/');
+    size_t len = strlen(l->world);
+    if (!front || strncmp(front + 1, l->world, len) != 0 || front[1 + len] != '-' ||
+        sscanf(front + 1 + len, "-%" SCNu64 "-%" SCNd64 ".%" SCNu64 "-%" SCNu64, &p.number, &p.made,
+               &p.from, &p.to) != 4)
+        return 0;
+    size_t all = strlen(x->name);
+    p.sealed = all > 4 && strcmp(x->name + all - 4, ".age") == 0;
+    copy_part_name(name, l->world, &p);
+    if (strcmp(name, x->name) != 0 || p.from >= p.to)
+        return 0;
+    l->out->parts = xgrow(l->out->parts, l->out->part_count, sizeof *l->out->parts);
+    l->out->parts[l->out->part_count++] = p;
+    return 0;
+}
+
+static enum remote_result load(struct remote *r, const char *world, const char *folder,
+                               int (*see)(void *, const struct remote_entry *, struct err *),
+                               struct copies *out, struct err *e)
+{
+    struct listing l = {out, world};
+    SCOPED(xfree) char *dir = xasprintf("%s/%s/", world, folder);
+    out->world = world;
+    return remote_list(r, dir, &(struct remote_list){.entry = see, .arg = &l}, e);
+}
+
+enum remote_result copies_load_dumps(struct remote *r, const char *world, struct copies *out,
+                                     struct err *e)
+{
+    out->dump_count = 0;
+    enum remote_result got = load(r, world, "dumps", see_dump, out, e);
+    put_together(out);
+    return got;
+}
+
+enum remote_result copies_load_parts(struct remote *r, const char *world, struct copies *out,
+                                     struct err *e)
+{
+    out->part_count = 0;
+    enum remote_result got = load(r, world, "segments", see_part, out, e);
+    if (out->part_count)
+        qsort(out->parts, out->part_count, sizeof *out->parts, by_place);
+    return got;
+}
+
+/* ---- what may go ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* When the segment after the one that was begun at `made` was: by time, as a machine that began anew
+ * counts from 1 again. 0: it is the last. */
+static int64_t ended(const int64_t *times, size_t count, int64_t made)
+{
+    size_t from = 0, to = count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (times[middle] > made)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return from < count ? times[from] : 0;
+}
+
+void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
+{
+    int64_t oldest = INT64_MAX, newest = 0, latest = 0;
+    SCOPED(xfree) int64_t *times = xcalloc(c->part_count + 1, sizeof *times);
+    for (size_t i = 0; i < c->part_count; i++)
+        times[i] = c->parts[i].made;
+    qsort(times, c->part_count, sizeof *times, by_time);
+    for (size_t i = 0; i < c->dump_count; i++)
+        if (c->dumps[i].manifest) {
+            oldest = c->dumps[i].at.ms < oldest ? c->dumps[i].at.ms : oldest;
+            newest = c->dumps[i].at.ms > newest ? c->dumps[i].at.ms : newest;
+        }
+    for (size_t i = 0; i < c->part_count; i++) {
+        int64_t end = ended(times, c->part_count, c->parts[i].made);
+        bool old = end < now.ms - keep && end < newest - SLACK_MS;
+        /* By number it follows one that was begun later: the clock was set back, and no time tells. */
+        bool back = c->parts[i].made < latest;
+        latest = back ? latest : c->parts[i].made;
+        spare[i] = newest && end && !back && (end < oldest - SLACK_MS || old);
+    }
+}

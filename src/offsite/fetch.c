@@ -1,0 +1,526 @@
+#include "offsite/fetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "journal/archive.h"
+#include "offsite/manifests.h"
+#include "store/proof.h"
+
+#define SPARE_BYTES (16u << 20) /* that must stay free */
+#define ROOM_TEXT TEXT_SHORT
+
+static int look(void *arg, uint64_t bytes, struct err *e)
+{
+    (void)e;
+    struct fetch *f = arg;
+    progress_at(f->progress, 0, bytes);
+    return 0;
+}
+
+int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct progress *progress,
+               struct err *e)
+{
+    *f = (struct fetch){.cfg = cfg, .dirfd = dirfd, .progress = progress};
+    f->t.look = look;
+    f->t.look_arg = f;
+    if (!cfg->offsite.url) {
+        err_set(e, ERR_CONFIG, 0, "%s has no [offsite]", cfg->path);
+        return err_hint(e, "[offsite] url names the store");
+    }
+    if (cfg->offsite.identity_file &&
+        age_identities_file(cfg->offsite.identity_file, &f->t.identities, e) < 0)
+        return err_step(e, "[offsite] identity_file");
+    return remote_open(cfg, &f->t.store, e) == REMOTE_OK ? fetch_again(f, e) : -1;
+}
+
+void fetch_close(struct fetch *f)
+{
+    remote_close(f->t.store);
+    age_keys_wipe(&f->t.identities);
+    copies_free(&f->there);
+    f->t.store = NULL;
+}
+
+int fetch_again(struct fetch *f, struct err *e)
+{
+    return copies_load_dumps(f->t.store, f->cfg->name, &f->there, e) == REMOTE_OK &&
+                   copies_load_parts(f->t.store, f->cfg->name, &f->there, e) == REMOTE_OK
+               ? 0
+               : -1;
+}
+
+/* ---- manifests ---- */
+
+static bool is_sealed(const char *file)
+{
+    size_t len = strlen(file);
+    return len > 4 && strcmp(file + len - 4, ".age") == 0;
+}
+
+int fetch_manifest(struct fetch *f, const struct copy_dump *d, struct catalog_entry *out,
+                   struct err *e)
+{
+    struct copy_dump is = *d;
+    struct err why;
+    *out = (struct catalog_entry){.intact = false};
+    if (manifests_read(&f->t, f->cfg->name, &is, &out->m, &why, e) != REMOTE_OK) {
+        manifest_free(&out->m);
+        return -1;
+    }
+    out->intact = !is.bad;
+    snprintf(out->m.name, sizeof out->m.name, "%s", d->name);
+    out->m.generation = d->generation;
+    out->m.sequence = d->sequence;
+    snprintf(out->reason, sizeof out->reason, "%.500s", why.text);
+    return is.manifest ? 0 : 1;
+}
+
+int fetch_above(struct fetch *f, uint64_t *generation, struct err *e)
+{
+    bool found = false;
+    for (size_t i = 0; i < f->there.dump_count && !found; i++) {
+        const struct copy_dump *d = &f->there.dumps[i];
+        struct catalog_entry x;
+        if (!d->manifest || d->generation <= *generation)
+            continue;
+        if (fetch_manifest(f, d, &x, e) < 0)
+            return -1;
+        found = x.intact;
+        manifest_free(&x.m);
+        *generation = found ? d->generation : *generation;
+    }
+    return 0;
+}
+
+int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e)
+{
+    *out = (struct catalog){.list = xcalloc(f->there.dump_count + 1, sizeof *out->list)};
+    for (size_t i = 0; i < f->there.dump_count; i++)
+        if (f->there.dumps[i].manifest &&
+            fetch_manifest(f, &f->there.dumps[i], &out->list[out->count++], e) < 0) {
+            catalog_free(out);
+            return -1;
+        }
+    return 0;
+}
+
+/* ---- dumps ---- */
+
+static int not_as_told(const struct manifest *m, const char *what, struct err *e)
+{
+    return err_set(e, ERR_DAMAGED, 0, "%s in the store is not what its manifest says: %s",
+                   m->copy.file, what);
+}
+
+/* Into `fd`, or nowhere. */
+static int read_through(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
+                        struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    struct transfer_stored is, plain;
+    snprintf(name, sizeof name, "%s/dumps/%s", f->cfg->name, m->copy.file);
+    progress_phase(f->progress, "fetching", 0, m->copy.size);
+    enum remote_result got = transfer_get(&f->t, name, decrypt && is_sealed(m->copy.file),
+                                          m->copy.size, fd, &is, &plain, e);
+    if (got == REMOTE_MISSING)
+        return not_as_told(m, "it is not there", e);
+    if (got != REMOTE_OK)
+        return -1;
+    if (is.size != m->copy.size || strcmp(is.sha256, m->copy.sha256) != 0)
+        return not_as_told(m, "other bytes lie there", e);
+    bool same = plain.size == m->file_size && strcmp(plain.sha256, m->sha256) == 0;
+    return !decrypt || same ? 0 : not_as_told(m, "it is another file", e);
+}
+
+/* Damage counts when it is found twice: a proxy or a memory may have made it, and the dump before it lacks what
+ * came since. */
+static int read_file(struct fetch *f, const struct manifest *m, int fd, bool decrypt, struct err *e)
+{
+    struct err why = {0};
+    if (read_through(f, m, fd, decrypt, &why) == 0)
+        return 0;
+    if (why.cls != ERR_DAMAGED)
+        return err_pass(e, &why);
+    if (fd >= 0 && (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0))
+        return err_sys(e, errno, "cannot fetch %s once more", m->copy.file);
+    return read_through(f, m, fd, decrypt, e);
+}
+
+static int need_identity(const struct fetch *f, const char *file, struct err *e)
+{
+    if (!is_sealed(file) || f->t.identities.count)
+        return 0;
+    err_set(e, ERR_CONFIG, 0,
+            "%s is encrypted, and [offsite] identity_file names no key to read it", file);
+    return err_hint(e, "put the identity file of one of its recipients where only worldkeeper can "
+                       "read it, and name it there");
+}
+
+int fetch_verify(struct fetch *f, const struct manifest *m, struct err *e)
+{
+    return read_file(f, m, -1, f->t.identities.count || !is_sealed(m->copy.file), e);
+}
+
+int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e)
+{
+    return need_identity(f, m->copy.file, e) < 0 ? -1 : fetch_verify(f, m, e);
+}
+
+static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
+{
+    struct statvfs s;
+    char need[TEXT_SHORT], is[TEXT_SHORT];
+    if (fstatvfs(dirfd, &s) < 0)
+        return err_sys(e, errno, "cannot ask for free space");
+    uint64_t room = (uint64_t)s.f_bavail * s.f_frsize;
+    if (room >= bytes + SPARE_BYTES)
+        return 0;
+    err_set(e, ERR_NOSPACE, ENOSPC, "%s are to be fetched into %s, and there is room for %s",
+            text_size(bytes, need), dir, text_size(room, is));
+    return err_hint(e, "make room there, or name a directory on a larger disk in the config");
+}
+
+/* ---- segments ---- */
+
+/* 1: its bytes are behind those before it; 0: there is no good copy of it, which `why` tells, and nothing of
+ * it is there. */
+static int read_part(struct fetch *f, const struct copy_part *p, int fd, struct err *why,
+                     struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    struct transfer_stored is, plain;
+    uint64_t bytes = p->to - p->from,
+             most = p->sealed ? age_size(0, bytes) + AGE_HEADER_MAX : bytes;
+    copy_part_name(name, f->cfg->name, p);
+    err_clear(why);
+    if (need_identity(f, name, e) < 0)
+        return -1;
+    enum remote_result got = transfer_get(&f->t, name, p->sealed, most, fd, &is, &plain, why);
+    if (got == REMOTE_OK && plain.size == bytes)
+        return 1;
+    if (got == REMOTE_OK)
+        err_set(why, ERR_DAMAGED, 0, "%s has %" PRIu64 " bytes", name, plain.size);
+    if (got != REMOTE_MISSING && why->cls != ERR_DAMAGED)
+        return err_pass(e, why);
+    if (ftruncate(fd, (off_t)p->from) < 0 || lseek(fd, (off_t)p->from, SEEK_SET) < 0)
+        return err_sys(e, errno, "cannot cut a journal segment");
+    return 0;
+}
+
+/* As with dumps: damage counts when it is found twice. */
+static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct err *e)
+{
+    struct err why;
+    int is = read_part(f, p, fd, &why, e);
+    if (is == 0)
+        is = read_part(f, p, fd, &why, e);
+    if (is == 0 && f->passed.cls == ERR_NONE)
+        f->passed = why;
+    return is;
+}
+
+/* All parts of the segment that begins at `first` in the list, up to the first hole: of those that begin
+ * at one place the longest that is good. *got: so many bytes. */
+static int fetch_parts(struct fetch *f, size_t first, int fd, uint64_t *got, struct err *e)
+{
+    const struct copies *c = &f->there;
+    const struct copy_part *of = &c->parts[first];
+    *got = 0;
+    for (size_t i = first; i < c->part_count; i++) {
+        const struct copy_part *p = &c->parts[i];
+        if (!copy_part_is_of(p, of->number, of->made))
+            break;
+        int is = p->from == *got ? fetch_part(f, p, fd, e) : 0;
+        if (is < 0)
+            return -1;
+        *got = is ? p->to : *got;
+    }
+    return fsync(fd) < 0 ? err_sys(e, errno, "cannot sync a journal segment") : 0;
+}
+
+/* 1: it is here. */
+static int is_here(int dirfd, const char *file, const struct copy_part *of, struct err *e)
+{
+    struct segment_head head;
+    struct segment_sum sum;
+    struct stat st;
+    if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : err_sys(e, errno, "cannot look at %s", file);
+    if (segment_peek(dirfd, file, &head, &sum, e) < 0)
+        return -1;
+    if (head.made.ms == of->made)
+        return 1;
+    err_set(e, ERR_REFUSED, 0, "journal segment %s is here already, and another than in the store",
+            file);
+    return err_hint(e, "it is of a world that began anew here: move the journal's directory away");
+}
+
+/* Where its complete groups end, as long as no part ends there: a write was cut off, which is cut back. */
+static int settle(const struct copies *c, size_t first, int dirfd, const char *file, int fd,
+                  uint64_t *size, struct err *e)
+{
+    const struct copy_part *of = &c->parts[first];
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return err_sys(e, errno, "cannot look at %s", file);
+    *size = (uint64_t)st.st_size;
+    for (size_t i = first; i < c->part_count && copy_part_is_of(&c->parts[i], of->number, of->made);
+         i++)
+        if (c->parts[i].to == *size)
+            return 0;
+    if (segment_settled(dirfd, file, 0, size, e) < 0)
+        return -1;
+    return ftruncate(fd, (off_t)*size) < 0 ? err_sys(e, errno, "cannot cut %s", file) : 0;
+}
+
+/* The part that has what follows byte `size`; NULL: there is none. */
+static const struct copy_part *part_after(const struct copies *c, size_t first, uint64_t size)
+{
+    const struct copy_part *of = &c->parts[first];
+    for (size_t i = first; i < c->part_count && copy_part_is_of(&c->parts[i], of->number, of->made);
+         i++)
+        if (c->parts[i].from <= size && c->parts[i].to > size)
+            return &c->parts[i];
+    return NULL;
+}
+
+static int append(int from, int to, uint64_t at, uint64_t end, struct err *e)
+{
+    static char piece[65536];
+    while (at < end) {
+        size_t want = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+        ssize_t n = pread(from, piece, want, (off_t)at);
+        if (n <= 0)
+            return err_sys(e, n < 0 ? errno : EIO, "cannot read a fetched part of the journal");
+        if (pwrite(to, piece, (size_t)n, (off_t)at) != n)
+            return err_sys(e, errno, "cannot write a journal segment");
+        at += (uint64_t)n;
+    }
+    return fsync(to) < 0 ? err_sys(e, errno, "cannot sync a journal segment") : 0;
+}
+
+/* What a segment that is here lacks. Readers see complete groups at any moment. */
+static int grow(struct fetch *f, int dirfd, size_t first, const char *file, struct err *e)
+{
+    const struct copy_part *p;
+    SCOPED(xfree) char *part = xasprintf("%s.part", file);
+    SCOPED(file_close) int fd = file_open(dirfd, file, O_RDWR, e);
+    uint64_t size = 0;
+    if (fd < 0 || settle(&f->there, first, dirfd, file, fd, &size, e) < 0)
+        return -1;
+    int rc = 1;
+    while (rc == 1 && (p = part_after(&f->there, first, size))) {
+        SCOPED(file_close) int got = file_open(dirfd, part, O_RDWR | O_CREAT | O_TRUNC, e);
+        if (got < 0)
+            return -1;
+        rc = lseek(got, (off_t)p->from, SEEK_SET) < 0 ? -1 : fetch_part(f, p, got, e);
+        if (rc == 1 && append(got, fd, size, p->to, e) < 0)
+            rc = -1;
+        size = p->to;
+        file_remove(dirfd, part, NULL);
+    }
+    return rc < 0 ? -1 : 0;
+}
+
+/* Nothing takes the place of what is written here meanwhile. */
+static int give_name(int dirfd, const char *part, const char *file, struct err *e)
+{
+    if (renameat2(dirfd, part, dirfd, file, RENAME_NOREPLACE) == 0)
+        return file_sync_dir(dirfd, file, e);
+    if (errno != EINVAL && errno != ENOSYS) /* some file systems cannot: it was looked for before */
+        return err_sys(e, errno, "cannot put journal segment %s in place", file);
+    return file_rename(dirfd, part, dirfd, file, e);
+}
+
+static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e)
+{
+    const struct copy_part *of = &f->there.parts[first];
+    char file[SEGMENT_NAME_MAX];
+    uint64_t got;
+    segment_name(f->cfg->name, of->number, file);
+    int here = is_here(dirfd, file, of, e);
+    if (here)
+        return here < 0 ? -1 : grow(f, dirfd, first, file, e);
+    SCOPED(xfree) char *part = xasprintf("%s.part", file);
+    SCOPED(file_close) int fd = file_open(dirfd, part, O_RDWR | O_CREAT | O_TRUNC, e);
+    if (fd < 0)
+        return -1;
+    int rc = fetch_parts(f, first, fd, &got, e);
+    if (rc == 0 && got > 0)
+        rc = give_name(dirfd, part, file, e);
+    if (rc < 0 || got == 0)
+        file_remove(dirfd, part, NULL);
+    return rc;
+}
+
+/* The one begun last under its number, unless it ended before the dump. */
+static bool is_wanted(const struct copies *c, size_t i, const bool *spare)
+{
+    const struct copy_part *p = &c->parts[i];
+    bool first = i == 0 || !copy_part_is_of(&c->parts[i - 1], p->number, p->made);
+    for (size_t k = i + 1; k < c->part_count && c->parts[k].number == p->number; k++)
+        if (c->parts[k].made != p->made)
+            return false;
+    return first && !spare[i];
+}
+
+/* Sets `spare` of each part that is not needed after this dump, and returns the bytes of the others that are not
+ * here. */
+static uint64_t segments_after(const struct fetch *f, const struct manifest *m, int dirfd,
+                               bool *spare)
+{
+    struct copy_dump only = {.at = m->at, .manifest = true};
+    struct copies c = {&only, 1, f->there.parts, f->there.part_count, f->cfg->name};
+    uint64_t bytes = 0;
+    copies_spare(&c, INT64_MAX / 2, clock_wall(), spare);
+    for (size_t i = 0; i < c.part_count; i++) {
+        char file[SEGMENT_NAME_MAX];
+        struct stat st;
+        segment_name(f->cfg->name, c.parts[i].number, file);
+        uint64_t there = is_wanted(&c, i, spare)
+                             ? copies_reach(&c, c.parts[i].number, c.parts[i].made)
+                             : 0,
+                 here =
+                     fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_size : 0;
+        bytes += there > here ? there - here : 0;
+    }
+    return bytes;
+}
+
+/* For the dump and for what follows it, before the first byte is fetched. */
+static int check_all_room(struct fetch *f, const struct manifest *m, struct err *e)
+{
+    SCOPED(xfree) bool *spare = xcalloc(f->there.part_count + 1, sizeof *spare);
+    struct stat dump, there;
+    if (f->cfg->journal != JOURNAL_FOLLOW || f->there.part_count == 0)
+        return check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);
+    SCOPED(file_close) int dirfd = archive_dir(f->cfg, true, e);
+    if (dirfd < 0)
+        return -1;
+    if (fstat(f->dirfd, &dump) < 0 || fstat(dirfd, &there) < 0)
+        return err_sys(e, errno, "cannot look at the dump directory");
+    uint64_t after = segments_after(f, m, dirfd, spare);
+    if (dump.st_dev == there.st_dev)
+        return check_room(f->dirfd, f->cfg->dump_dir, m->file_size + after, e);
+    return check_room(dirfd, f->cfg->journal_dir, after, e) < 0
+               ? -1
+               : check_room(f->dirfd, f->cfg->dump_dir, m->file_size, e);
+}
+
+int fetch_beside_open(struct fetch *f, const struct manifest *m, struct fetch_beside *b,
+                      struct err *e)
+{
+    *b = (struct fetch_beside){.f = f, .m = m};
+    b->file.fd = -1;
+    if (need_identity(f, m->copy.file, e) < 0 || check_all_room(f, m, e) < 0)
+        return -1;
+    b->part = xasprintf("%s.sql.gz.part", m->name);
+    int fd = file_open(f->dirfd, b->part, O_RDWR | O_CREAT | O_TRUNC, e);
+    if (fd < 0) {
+        free(b->part);
+        return -1;
+    }
+    arrival_init(&b->file, fd);
+    thread_group_init(&b->thread);
+    return 0;
+}
+
+/* Damage is found at once, and the caller begins anew if it wants to: read_file() looks twice. */
+static void bring(void *arg)
+{
+    struct fetch_beside *b = arg;
+    struct err why = {0};
+    if (read_through(b->f, b->m, b->file.fd, true, &why) == 0 && fsync(b->file.fd) < 0)
+        err_sys(&why, errno, "cannot sync %s", b->part);
+    arrival_end(&b->file, &why);
+}
+
+int fetch_beside_start(struct fetch_beside *b, struct err *e)
+{
+    b->f->t.arrival = &b->file;
+    b->f->progress = NULL; /* the caller's thread reports */
+    int failed = thread_group_start(&b->thread, bring, b);
+    return failed ? err_sys(e, failed, "cannot start a thread") : 0;
+}
+
+/* What was found of a file that was here before is not so of this one. */
+static int forget_damage(int dirfd, const char *name, struct err *e)
+{
+    struct proof p;
+    if (proof_read(dirfd, name, &p, e) < 0)
+        return -1;
+    return p.damaged ? proof_intact(dirfd, name, "offsite", e) : 0;
+}
+
+/* All of it is in the file, and on the disk. */
+static int make_dump(struct fetch_beside *b, struct err *e)
+{
+    struct manifest local = *b->m; /* borrows its lists */
+    int dirfd = b->f->dirfd;
+    SCOPED(xfree) char *file = xasprintf("%s.sql.gz", b->m->name);
+    fault_point("offsite.fetched");
+    if (file_rename(dirfd, b->part, dirfd, file, e) < 0)
+        return -1;
+    b->settled = true;
+    local.copy = (struct manifest_copy){.size = 0};
+    return manifest_write(dirfd, &local, e) < 0 ? -1 : forget_damage(dirfd, b->m->name, e);
+}
+
+int fetch_beside_settle(void *arg, struct err *e)
+{
+    struct fetch_beside *b = arg;
+    if (b->settled)
+        return 0;
+    return arrival_whole(&b->file, e) < 0 ? -1 : make_dump(b, e);
+}
+
+void fetch_beside_close(struct fetch_beside *b)
+{
+    if (!b->f || b->file.fd < 0)
+        return;
+    arrival_give_up(&b->file);
+    remote_abandon(b->f->t.store);
+    thread_group_wait(&b->thread, 1000, NULL, NULL);
+    thread_group_end(&b->thread);
+    b->f->t.arrival = NULL;
+    if (!b->settled)
+        file_remove(b->f->dirfd, b->part, NULL);
+    arrival_free(&b->file);
+    file_close(&b->file.fd);
+    free(b->part);
+}
+
+int fetch_dump(struct fetch *f, const struct manifest *m, struct err *e)
+{
+    SCOPED(fetch_beside_close) struct fetch_beside b;
+    if (fetch_beside_open(f, m, &b, e) < 0 || read_file(f, m, b.file.fd, true, e) < 0)
+        return -1;
+    return fsync(b.file.fd) < 0 ? err_sys(e, errno, "cannot sync %s", b.part) : make_dump(&b, e);
+}
+
+int fetch_segments(struct fetch *f, const struct manifest *m, struct err *e)
+{
+    const struct copies *c = &f->there;
+    SCOPED(xfree) bool *spare = xcalloc(c->part_count + 1, sizeof *spare);
+    if (f->cfg->journal != JOURNAL_FOLLOW || c->part_count == 0)
+        return 0;
+    SCOPED(file_close) int dirfd = archive_dir(f->cfg, true, e);
+    if (dirfd < 0 ||
+        check_room(dirfd, f->cfg->journal_dir, segments_after(f, m, dirfd, spare), e) < 0)
+        return -1;
+    progress_phase(f->progress, "fetching", 0, 0);
+    for (size_t i = 0; i < c->part_count; i++)
+        if (is_wanted(c, i, spare) && fetch_segment(f, dirfd, i, e) < 0)
+            return -1;
+    return 0;
+}

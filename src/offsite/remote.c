@@ -1,0 +1,370 @@
+#include "offsite/remote_int.h"
+
+#include <inttypes.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+
+#define NAME_MAX_BYTES 600
+#define PART ".part"
+#define LETTERS_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+const char *remote_result_name(enum remote_result r)
+{
+    static const char *const names[] = {
+        [REMOTE_OK] = "ok",           [REMOTE_MISSING] = "missing", [REMOTE_EXISTS] = "exists",
+        [REMOTE_DENIED] = "denied",   [REMOTE_FULL] = "full",       [REMOTE_LATER] = "later",
+        [REMOTE_REFUSED] = "refused", [REMOTE_STOPPED] = "stopped"};
+    return names[r];
+}
+
+/* ---- names ---- */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t len = strlen(s), tail = strlen(end);
+    return len >= tail && strcmp(s + len - tail, end) == 0;
+}
+
+static bool components_valid(const char *name)
+{
+    while (*name) {
+        size_t len = strcspn(name, "/");
+        if (len == 0 || !strchr(LETTERS_DIGITS, name[0]) ||
+            strspn(name, LETTERS_DIGITS "._-") < len)
+            return false;
+        name += len + (name[len] == '/');
+    }
+    return true;
+}
+
+bool remote_name_valid(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 0 && len <= NAME_MAX_BYTES && name[len - 1] != '/' && components_valid(name) &&
+           !ends_with(name, PART);
+}
+
+static bool dir_valid(const char *dir)
+{
+    size_t len = strlen(dir);
+    return len == 0 || (len <= NAME_MAX_BYTES && dir[len - 1] == '/' && components_valid(dir));
+}
+
+static enum remote_result bad_name(const char *name, struct err *e)
+{
+    SCOPED(buf_free) struct buf shown = {0};
+    text_clean(&shown, name, 100);
+    err_set(e, ERR_USAGE, 0, "'%s' is no name in a store", shown.p);
+    return REMOTE_REFUSED;
+}
+
+char *remote_part(const char *name)
+{
+    unsigned char random[4];
+    char hex[2 * sizeof random + 1];
+    if (RAND_bytes(random, sizeof random) != 1)
+        memset(random, 0, sizeof random); /* a name that is taken is an error, not a danger */
+    text_hex(random, sizeof random, hex);
+    return xasprintf("%s.%" PRId64 "-%s" PART, name, clock_wall().ms / 1000, hex);
+}
+
+int64_t remote_part_time(const char *name)
+{
+    size_t len = strlen(name), tail = sizeof PART - 1 + 9; /* "-0123abcd.part" */
+    if (len <= tail || !ends_with(name, PART))
+        return -1;
+    const char *dash = name + len - tail, *dot = dash;
+    while (dot > name && dot[-1] >= '0' && dot[-1] <= '9')
+        dot--;
+    if (*dash != '-' || strspn(dash + 1, "0123456789abcdef") != 8 || dash - dot < 1 ||
+        dash - dot > 11 || dot == name || dot[-1] != '.')
+        return -1;
+    return strtoll(dot, NULL, 10);
+}
+
+/* ---- what all kinds need ---- */
+
+void remote_stamp(char out[REMOTE_STAMP], const char *text)
+{
+    size_t len = 0;
+    for (; *text && len < REMOTE_STAMP - 1; text++)
+        out[len++] = *text > ' ' && *text < 0x7f ? *text : '_';
+    out[len] = '\0';
+}
+
+void remote_pace(struct remote *r, size_t len)
+{
+    if (!r->cfg->max_rate)
+        return;
+    mono_t now = clock_mono();
+    if (r->paced.ms < now.ms)
+        r->paced = now;
+    r->paced = mono_add(r->paced, (int64_t)((uint64_t)len * 1000 / r->cfg->max_rate));
+    int64_t ms = mono_since(r->paced, now);
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+enum remote_result remote_came(const struct remote_source *from, const char *name, int64_t bytes,
+                               struct err *e)
+{
+    if (from->size < 0 || from->size == bytes)
+        return REMOTE_OK;
+    err_set(e, ERR_CHANGED, 0,
+            "%s: %" PRId64 " bytes came to be stored, %" PRId64 " were announced", name, bytes,
+            from->size);
+    return REMOTE_REFUSED;
+}
+
+/* ---- the store ---- */
+
+static void make_shown(struct remote *r)
+{
+    static const char *const schemes[] = {
+        [STORE_DIR] = "file://", [STORE_SFTP] = "sftp://", [STORE_S3] = "s3://"};
+    const struct store_url *u = &r->url;
+    SCOPED(buf_free) struct buf b = {0};
+    buf_printf(&b, "%s%s%s%s",
+               u->kind != STORE_HTTP ? schemes[u->kind]
+               : u->plain            ? "http://"
+                                     : "https://",
+               u->host     ? u->host
+               : u->bucket ? u->bucket
+                           : "",
+               u->bucket ? "/" : "", u->path);
+    text_clean(&r->shown, b.p, 200);
+}
+
+enum remote_result remote_open(const struct config *cfg, struct remote **out, struct err *e)
+{
+    static const struct remote_kind *const kinds[] = {[STORE_DIR] = &remote_dir,
+                                                      [STORE_SFTP] = &remote_sftp,
+                                                      [STORE_S3] = &remote_s3,
+                                                      [STORE_HTTP] = &remote_http};
+    struct remote *r = xcalloc(1, sizeof *r);
+    r->cfg = &cfg->offsite;
+    r->dirfd = r->key_fd = -1;
+    r->login.secret = r->password.secret = true;
+    *out = NULL;
+    if (store_url_parse(cfg->offsite.url, &r->url) < 0) {
+        err_set(e, ERR_CONFIG, 0, "[offsite] url: not the URL of a store");
+        free(r);
+        return REMOTE_REFUSED;
+    }
+    make_shown(r);
+    r->kind = kinds[r->url.kind];
+    enum remote_result got = r->kind->open(r, e);
+    if (got == REMOTE_OK)
+        *out = r;
+    else
+        remote_close(r);
+    return got;
+}
+
+void remote_close(struct remote *r)
+{
+    if (!r)
+        return;
+    file_close(&r->dirfd);
+    file_close(&r->key_fd);
+    curl_request_close(&r->request);
+    buf_free(&r->login);
+    buf_free(&r->password);
+    buf_free(&r->made);
+    store_url_free(&r->url);
+    buf_free(&r->shown);
+    free(r);
+}
+
+void remote_abandon(struct remote *r)
+{
+    r->abandoned = true;
+}
+
+const char *remote_shown(const struct remote *r)
+{
+    return r->shown.p;
+}
+
+int64_t remote_pause(const struct remote *r)
+{
+    return r->pause;
+}
+
+enum remote_result remote_exists(const char *name, struct err *e)
+{
+    err_set(e, ERR_REFUSED, 0, "cannot store %s: the name is taken", name);
+    return REMOTE_EXISTS;
+}
+
+enum remote_result remote_put(struct remote *r, const char *name, const struct remote_source *from,
+                              struct err *e)
+{
+    int64_t size;
+    r->pause = 0;
+    if (!remote_name_valid(name))
+        return bad_name(name, e);
+    /* Looked for first: no store that forgets its conditions may cost an older copy. */
+    enum remote_result got = r->blind        ? REMOTE_MISSING
+                             : r->kind->look ? r->kind->look(r, name, e)
+                                             : r->kind->size(r, name, &size, e);
+    if (got != REMOTE_MISSING)
+        return got == REMOTE_OK ? remote_exists(name, e) : got;
+    err_clear(e);
+    return r->kind->put(r, name, from, e);
+}
+
+enum remote_result remote_get(struct remote *r, const char *name, int64_t offset,
+                              const struct remote_sink *to, struct err *e)
+{
+    r->pause = 0;
+    return remote_name_valid(name) && offset >= 0 ? r->kind->get(r, name, offset, to, e)
+                                                  : bad_name(name, e);
+}
+
+bool remote_has_versions(const struct remote *r)
+{
+    return r->kind->replace != NULL;
+}
+
+void remote_bare_versions(struct remote *r, bool bare)
+{
+    r->bare = bare;
+}
+
+static int read_small(void *arg, const void *data, size_t len, struct err *e)
+{
+    struct buf *b = arg;
+    if (b->len + len > REMOTE_SMALL)
+        return err_set(e, ERR_REFUSED, 0, "it has more than %d bytes", REMOTE_SMALL);
+    buf_add(b, data, len);
+    return 0;
+}
+
+enum remote_result remote_read(struct remote *r, const char *name, struct buf *out,
+                               char version[REMOTE_VERSION], struct err *e)
+{
+    r->pause = 0;
+    buf_clear(out);
+    version[0] = '\0';
+    if (!remote_name_valid(name))
+        return bad_name(name, e);
+    enum remote_result got =
+        r->kind->read(r, name, &(struct remote_sink){read_small, out}, version, e);
+    return got == REMOTE_STOPPED ? REMOTE_REFUSED : got;
+}
+
+enum remote_result remote_replace(struct remote *r, const char *name, const struct buf *data,
+                                  const char *version, char next[REMOTE_VERSION], struct err *e)
+{
+    r->pause = 0;
+    next[0] = '\0';
+    return remote_name_valid(name) ? r->kind->replace(r, name, data, version, next, e)
+                                   : bad_name(name, e);
+}
+
+enum remote_result remote_size(struct remote *r, const char *name, int64_t *size, struct err *e)
+{
+    r->pause = 0;
+    return remote_name_valid(name) ? r->kind->size(r, name, size, e) : bad_name(name, e);
+}
+
+struct asked {
+    const char *dir;
+    const struct remote_list *to;
+};
+
+/* Not each store lists just what it was asked for. */
+static int pass_finished(void *arg, const struct remote_entry *x, struct err *e)
+{
+    const struct asked *a = arg;
+    bool there = text_starts(x->name, a->dir) && !strchr(x->name + strlen(a->dir), '/');
+    return there && remote_name_valid(x->name) ? a->to->entry(a->to->arg, x, e) : 0;
+}
+
+enum remote_result remote_list(struct remote *r, const char *dir, const struct remote_list *to,
+                               struct err *e)
+{
+    struct asked asked = {dir, to};
+    r->pause = 0;
+    return dir_valid(dir) ? r->kind->list(r, dir, &(struct remote_list){pass_finished, &asked}, e)
+                          : bad_name(dir, e);
+}
+
+enum remote_result remote_delete(struct remote *r, const char *name, struct err *e)
+{
+    r->pause = 0;
+    if (!remote_name_valid(name))
+        return bad_name(name, e);
+    enum remote_result got = r->kind->remove(r, name, e);
+    if (got != REMOTE_MISSING)
+        return got;
+    err_clear(e);
+    return REMOTE_OK;
+}
+
+int remote_listing_grows(struct remote_listing *l, size_t len, struct err *e)
+{
+    l->bytes += len;
+    return l->bytes > ((uint64_t)l->count + 10000) * 4096
+               ? err_set(e, ERR_REFUSED, 0, "%s: its list has no end", l->r->shown.p)
+               : 0;
+}
+
+int remote_listing_entry(struct remote_listing *l, const char *name, struct err *e)
+{
+    l->x.name = name;
+    return ++l->count > REMOTE_ENTRIES_MAX ? err_set(e, ERR_REFUSED, 0, "%s: more than %d files",
+                                                     l->r->shown.p, REMOTE_ENTRIES_MAX)
+                                           : l->to->entry(l->to->arg, &l->x, e);
+}
+
+/* ---- left-overs ---- */
+
+struct left_over {
+    wall_t before;
+    char **names;
+    size_t count;
+};
+
+/* Collected first: a store may not like its list to change under it. */
+static int collect(void *arg, const struct remote_entry *x, struct err *e)
+{
+    struct left_over *l = arg;
+    int64_t at = remote_part_time(x->name);
+    (void)e;
+    if (at < 0 || at * 1000 >= l->before.ms || !components_valid(x->name))
+        return 0;
+    l->names = xgrow(l->names, l->count, sizeof *l->names);
+    l->names[l->count++] = xstrdup(x->name);
+    return 0;
+}
+
+enum remote_result remote_sweep(struct remote *r, const char *dir, wall_t now, int64_t age,
+                                unsigned *removed, struct err *e)
+{
+    struct left_over l = {.before = {now.ms - age}};
+    *removed = 0;
+    r->pause = 0;
+    if (!dir_valid(dir))
+        return bad_name(dir, e);
+    enum remote_result got = r->kind->list(r, dir, &(struct remote_list){collect, &l}, e);
+    for (size_t i = 0; i < l.count; i++) {
+        if (got == REMOTE_OK) {
+            got = r->kind->remove(r, l.names[i], e);
+            *removed += got == REMOTE_OK;
+            if (got == REMOTE_MISSING) {
+                err_clear(e);
+                got = REMOTE_OK;
+            }
+        }
+        free(l.names[i]);
+    }
+    free(l.names);
+    if (got == REMOTE_OK && r->kind->sweep)
+        got = r->kind->sweep(r, dir, l.before, removed, e);
+    return got;
+}

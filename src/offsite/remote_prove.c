@@ -1,0 +1,233 @@
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "offsite/remote_int.h"
+
+#define BYTES 32
+
+/* A small file: what is to be stored, or what came back. */
+struct sample {
+    unsigned char bytes[BYTES];
+    size_t at;
+};
+
+static ssize_t sample_read(void *arg, void *data, size_t room, struct err *e)
+{
+    struct sample *s = arg;
+    size_t n = BYTES - s->at < room ? BYTES - s->at : room;
+    (void)e;
+    memcpy(data, s->bytes + s->at, n);
+    s->at += n;
+    return (ssize_t)n;
+}
+
+static int sample_write(void *arg, const void *data, size_t len, struct err *e)
+{
+    struct sample *s = arg;
+    if (len > BYTES - s->at)
+        return err_set(e, ERR_DAMAGED, 0, "more bytes came back than were stored");
+    memcpy(s->bytes + s->at, data, len);
+    s->at += len;
+    return 0;
+}
+
+struct proving {
+    struct remote *r;
+    struct remote_proof *p;
+    char *name;
+    struct sample stored;
+    bool listed;
+    bool may_stay; /* it may not be possible to delete it */
+};
+
+static enum remote_result store(struct proving *v, const struct sample *what, struct err *e)
+{
+    struct sample copy = *what;
+    return remote_put(v->r, v->name,
+                      &(struct remote_source){.read = sample_read, .arg = &copy, .size = BYTES}, e);
+}
+
+/* REMOTE_OK if exactly what was stored came back. */
+static enum remote_result read_back(struct proving *v, struct err *e)
+{
+    struct sample back = {0};
+    enum remote_result got =
+        remote_get(v->r, v->name, 0, &(struct remote_sink){sample_write, &back}, e);
+    if (got != REMOTE_OK || (back.at == BYTES && memcmp(back.bytes, v->stored.bytes, BYTES) == 0))
+        return got;
+    err_set(e, ERR_DAMAGED, 0, "%s: other bytes came back than were stored", v->r->shown.p);
+    return REMOTE_REFUSED;
+}
+
+static int listed(void *arg, const struct remote_entry *x, struct err *e)
+{
+    struct proving *v = arg;
+    (void)e;
+    v->listed |= strcmp(x->name, v->name) == 0 && (x->size < 0 || x->size == BYTES);
+    return 0;
+}
+
+static enum remote_result list(struct proving *v, const char *dir, struct err *e)
+{
+    enum remote_result got = remote_list(v->r, dir, &(struct remote_list){listed, v}, e);
+    if (got != REMOTE_OK || v->listed)
+        return got;
+    err_set(e, ERR_DAMAGED, 0, "%s: what was stored is not in its list", v->r->shown.p);
+    return REMOTE_REFUSED;
+}
+
+/* A second file of the name must be refused, first as always, then without looking first. */
+static enum remote_result replace(struct proving *v, struct err *e)
+{
+    struct sample other = {.bytes = {1}};
+    enum remote_result got = store(v, &other, e);
+    if (got != REMOTE_EXISTS) {
+        if (got == REMOTE_OK)
+            err_set(e, ERR_DAMAGED, 0, "%s: a second file replaced the first", v->r->shown.p);
+        return got == REMOTE_OK ? REMOTE_REFUSED : got;
+    }
+    err_clear(e);
+    v->r->blind = true;
+    got = store(v, &other, NULL);
+    v->r->blind = false;
+    if (got == REMOTE_EXISTS && read_back(v, e) != REMOTE_OK)
+        return REMOTE_REFUSED;
+    v->p->conditional = got == REMOTE_OK       ? REMOTE_NO
+                        : got == REMOTE_EXISTS ? REMOTE_YES
+                                               : REMOTE_UNKNOWN;
+    if (v->r->unconditional)
+        v->p->conditional = REMOTE_NO;
+    return REMOTE_OK;
+}
+
+/* As somebody without a login. */
+static void look_from_outside(struct proving *v)
+{
+    struct sample back = {0};
+    bool login = v->r->url.kind == STORE_S3 || (v->r->url.kind == STORE_HTTP && v->r->login.len);
+    if (!login)
+        return;
+    v->r->anonymous = true;
+    enum remote_result got =
+        remote_get(v->r, v->name, 0, &(struct remote_sink){sample_write, &back}, NULL);
+    v->r->anonymous = false;
+    v->p->public = got == REMOTE_OK                                ? REMOTE_YES
+                   : got == REMOTE_DENIED || got == REMOTE_MISSING ? REMOTE_NO
+                                                                   : REMOTE_UNKNOWN;
+}
+
+/* The same server with a known_hosts that does not have it. */
+static enum remote_result meet_stranger(struct proving *v, struct err *e)
+{
+    struct err why = {0};
+    int64_t size;
+    if (v->r->url.kind != STORE_SFTP)
+        return REMOTE_OK;
+    int known = v->r->dirfd;
+    v->r->dirfd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    curl_request_close(&v->r->request); /* a new connection */
+    enum remote_result got = remote_size(v->r, v->name, &size, &why);
+    curl_request_close(&v->r->request);
+    file_close(&v->r->dirfd);
+    v->r->dirfd = known;
+    v->p->checks_host = got == REMOTE_REFUSED && why.num == CURLE_PEER_FAILED_VERIFICATION
+                            ? REMOTE_YES
+                        : got == REMOTE_OK ? REMOTE_NO
+                                           : REMOTE_UNKNOWN;
+    if (v->p->checks_host != REMOTE_NO)
+        return REMOTE_OK;
+    err_set(e, ERR_REFUSED, 0, "%s: this libcurl connects to a server with any host key",
+            v->r->shown.p);
+    return REMOTE_REFUSED;
+}
+
+static enum remote_result take_away(struct proving *v, struct err *e)
+{
+    int64_t size;
+    enum remote_result got = remote_delete(v->r, v->name, e);
+    v->p->deletes = got == REMOTE_OK ? REMOTE_YES : REMOTE_NO;
+    if ((got == REMOTE_DENIED || got == REMOTE_REFUSED) && v->may_stay) {
+        err_clear(e);
+        return REMOTE_OK;
+    }
+    if (got == REMOTE_DENIED)
+        err_hint(e, "let this login delete, or let the store do it: delete = never");
+    if (got != REMOTE_OK)
+        return got;
+    got = remote_size(v->r, v->name, &size, e);
+    err_clear(got == REMOTE_MISSING ? e : NULL);
+    if (got == REMOTE_OK)
+        err_set(e, ERR_DAMAGED, 0, "%s: what was deleted is still there", v->r->shown.p);
+    return got == REMOTE_MISSING ? REMOTE_OK : got == REMOTE_OK ? REMOTE_REFUSED : got;
+}
+
+static void look_at_disk(const struct remote *r, const char *local, struct remote_proof *p)
+{
+    struct stat there, here;
+    struct statvfs v;
+    if (r->url.kind != STORE_DIR)
+        return;
+    if (fstat(r->dirfd, &there) == 0 && stat(local, &here) == 0)
+        p->same_disk = there.st_dev == here.st_dev ? REMOTE_YES : REMOTE_NO;
+    p->free_known = fstatvfs(r->dirfd, &v) == 0;
+    p->free_bytes = p->free_known ? (uint64_t)v.f_bavail * v.f_frsize : 0;
+}
+
+/* A name that nobody has. Where the file may stay, one for each month, with bytes that are known. */
+static char *sample_name(struct proving *v, const char *dir, struct err *e)
+{
+    unsigned char random[8];
+    char hex[2 * sizeof random + 1], now[TEXT_SHORT];
+    if (v->may_stay) {
+        text_utc(clock_wall(), now);
+        memset(v->stored.bytes, 'w', BYTES);
+        return xasprintf("%scheck-%.4s%.2s", dir, now, now + 5);
+    }
+    if (RAND_bytes(random, sizeof random) != 1 || RAND_bytes(v->stored.bytes, BYTES) != 1) {
+        err_set(e, ERR_SYSTEM, 0, "no random numbers");
+        return NULL;
+    }
+    text_hex(random, sizeof random, hex);
+    return xasprintf("%scheck-%s", dir, hex);
+}
+
+enum remote_result remote_prove(struct remote *r, const char *dir, const char *local,
+                                struct remote_proof *p, struct err *e)
+{
+    struct proving v = {.r = r, .p = p, .may_stay = r->cfg->delete_never || r->cfg->object_lock};
+    *p = (struct remote_proof){0};
+    v.name = sample_name(&v, dir, e);
+    if (!v.name)
+        return REMOTE_REFUSED;
+    r->unlocked = true; /* or it would stay */
+    look_at_disk(r, local, p);
+    enum remote_result got = store(&v, &v.stored, e);
+    if (got == REMOTE_EXISTS && v.may_stay) {
+        err_clear(e);
+        got = REMOTE_OK; /* it was stored by an earlier check */
+    }
+    if (got == REMOTE_OK) {
+        got = read_back(&v, e);
+        if (got == REMOTE_OK)
+            got = list(&v, dir, e);
+        if (got == REMOTE_OK)
+            got = replace(&v, e);
+        look_from_outside(&v);
+        enum remote_result gone = take_away(&v, got == REMOTE_OK ? e : NULL);
+        if (got == REMOTE_OK)
+            got = gone;
+        if (got == REMOTE_OK)
+            got = meet_stranger(&v, e);
+    }
+    r->unlocked = false;
+    p->skew = r->skew;
+    p->skew_known = r->skew_known;
+    free(v.name);
+    return got;
+}

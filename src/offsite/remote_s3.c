@@ -1,0 +1,695 @@
+/* S3, signed by libcurl. Of its versions some sign wrongly what others sign well, so requests keep to what
+ * all of them can: the hash of the body is a header of ours, names and queries are encoded here, queries are
+ * sorted, and each header and parameter has a value or '='.
+ *
+ * What is small is hashed first and sent from memory. What is larger is one request too, of bytes that nobody
+ * has hashed before: it is read back anyway, and goes this way only where TLS, or this machine alone, is
+ * between. Everything else, and what is refused in this way, is sent in parts, and is visible once they are put
+ * together. */
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "offsite/remote_curl.h"
+#include "offsite/xml.h"
+
+#define PART ((size_t)8 << 20) /* all but the last one are as large: some stores want that */
+#define LARGE_PART ((size_t)16 << 20)
+#define LARGE ((int64_t)64 << 30)
+#define PARTS_MAX 10000
+#define ONE_REQUEST ((int64_t)4 << 30) /* stores take 5 GiB at most at once */
+#define EMPTY_PAGES 100      /* and one more for each ten objects: a list without an end */
+#define VERSION_MIN 0x075700 /* 7.87 signs with a hash that it is given */
+#define COMPLETE_WAITS 10    /* timeouts: putting parts together takes as long */
+
+static enum remote_result s3_open(struct remote *r, struct err *e)
+{
+    const struct curl_api *api = curl_api(e);
+    if (!api)
+        return REMOTE_REFUSED;
+    const curl_version_info_data *v = api->version_info(CURLVERSION_NOW);
+    if (v->version_num < VERSION_MIN) {
+        err_set(e, ERR_SYSTEM, 0, "this libcurl (%s) cannot sign for S3", v->version);
+        err_hint(e, "install 7.87 or newer");
+        return REMOTE_REFUSED;
+    }
+    if (file_read_secret(r->cfg->access_key_file, &r->login, e) < 0) {
+        err_step(e, "[offsite] access_key_file");
+        return REMOTE_REFUSED;
+    }
+    char *colon = strchr(r->login.p, ':');
+    if (!colon || colon == r->login.p || !colon[1]) {
+        err_set(e, ERR_CONFIG, 0,
+                "[offsite] access_key_file: %s does not have ID:SECRET on its "
+                "first line",
+                r->cfg->access_key_file);
+        return REMOTE_REFUSED;
+    }
+    *colon = '\0';
+    buf_adds(&r->password, colon + 1);
+    return REMOTE_OK;
+}
+
+/* ---- requests ---- */
+
+static void hash(const EVP_MD *type, const void *data, size_t len, unsigned char *out)
+{
+    if (EVP_Digest(data, len, out, NULL, type, NULL) != 1)
+        abort(); /* libcrypto has no SHA-256 or MD5: nothing would be true any more */
+}
+
+static void hash_header(struct remote_request *t, const void *body, size_t len)
+{
+    unsigned char sha[32];
+    char hex[65] = "UNSIGNED-PAYLOAD";
+    if (body) {
+        hash(EVP_sha256(), body, len, sha);
+        text_hex(sha, sizeof sha, hex);
+    }
+    remote_request_header(t, "x-amz-content-sha256: %s", hex);
+}
+
+/* `key`: NULL: the bucket itself; `query`: sorted and encoded, or NULL; `body`: NULL: not known yet. */
+static int begin(struct remote_request *t, const char *key, const char *query, const void *body,
+                 size_t len, struct err *e)
+{
+    struct remote *r = t->r;
+    struct curl_request *w = &r->request;
+    SCOPED(buf_free) struct buf url = {0};
+    const char *endpoint = r->cfg->endpoint;
+    size_t end = endpoint ? strlen(endpoint) : 0;
+    while (end && endpoint[end - 1] == '/')
+        end--;
+    if (endpoint)
+        buf_add(&url, endpoint, end);
+    else
+        buf_printf(&url, "https://s3.%s.amazonaws.com", r->cfg->region);
+    buf_printf(&url, "/%s", r->url.bucket);
+    if (key) {
+        buf_addc(&url, '/');
+        http_encode(&url, r->url.path, false);
+        http_encode(&url, key, false);
+    }
+    if (query)
+        buf_printf(&url, "?%s", query);
+    if (remote_request_begin(t, url.p, "http,https", e) < 0)
+        return -1;
+    CURL_SET(w, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    CURL_SET(w, CURLOPT_USERAGENT, "worldkeeper/" WK_VERSION);
+    CURL_SET(w, CURLOPT_PATH_AS_IS, 1L);
+    if (r->anonymous)
+        return 0;
+    SCOPED(xfree) char *how = xasprintf("aws:amz:%s:s3", r->cfg->region);
+    curl_request_secret(w, r->password.p);
+    CURL_SET(w, CURLOPT_AWS_SIGV4, how);
+    CURL_SET(w, CURLOPT_USERNAME, r->login.p);
+    CURL_SET(w, CURLOPT_PASSWORD, r->password.p);
+    hash_header(t, body, len);
+    return 0;
+}
+
+struct said {
+    char code[80], message[200], upload[1200];
+};
+
+static int on_said(void *arg, const char *name, const char *text)
+{
+    struct said *s = arg;
+    if (text && strcmp(name, "Code") == 0)
+        snprintf(s->code, sizeof s->code, "%s", text);
+    else if (text && strcmp(name, "Message") == 0)
+        snprintf(s->message, sizeof s->message, "%s", text);
+    else if (text && strcmp(name, "UploadId") == 0 && strlen(text) < sizeof s->upload)
+        snprintf(s->upload, sizeof s->upload, "%s", text);
+    return 0;
+}
+
+static struct said read_answer(const struct remote_request *t)
+{
+    struct said s = {0};
+    struct xml x = {.element = on_said, .arg = &s};
+    xml_read(&x, t->answer.p ? t->answer.p : "", t->answer.len);
+    return s;
+}
+
+static enum remote_result detail(const struct remote_request *t, enum remote_result is,
+                                 struct buf *text)
+{
+    static const struct {
+        const char *code;
+        enum remote_result is;
+    } known[] = {{"NoSuchBucket", REMOTE_REFUSED},
+                 {"QuotaExceeded", REMOTE_FULL},
+                 {"StorageFull", REMOTE_FULL},
+                 {"XMinioStorageFull", REMOTE_FULL},
+                 {"SlowDown", REMOTE_LATER},
+                 {"InternalError", REMOTE_LATER},
+                 {"RequestTimeout", REMOTE_LATER},
+                 {"BadDigest", REMOTE_LATER},
+                 {"XAmzContentSHA256Mismatch", REMOTE_LATER}};
+    struct said s = read_answer(t);
+    if (s.code[0])
+        buf_printf(text, ", %s%s%s", s.code, s.message[0] ? ": " : "", s.message);
+    if (t->location[0] && strcmp(t->location, t->r->cfg->region) != 0)
+        buf_printf(text, "; the bucket is in region %s", t->location);
+    if (strcmp(s.code, "RequestTimeTooSkewed") == 0 && t->date.ms)
+        buf_printf(text, "; its clock is %+" PRId64 " s from ours",
+                   (t->date.ms - clock_wall().ms) / 1000);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(s.code, known[i].code) == 0)
+            return known[i].is;
+    /* An upload or a version, not the name: nobody asked for it to be missing. */
+    return t->status == 501 || strcmp(s.code, "NoSuchUpload") == 0 ? REMOTE_REFUSED : is;
+}
+
+/* What is said of a refusal is in the answer's body, which an answer to HEAD has not. */
+static enum remote_result why_denied(struct remote *r, const char *name, struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "look for", .name = name, .whole = true};
+    if (begin(&t, name, NULL, "", 0, e) < 0)
+        return REMOTE_REFUSED;
+    CURL_SET(&r->request, CURLOPT_RANGE, "0-0");
+    enum remote_result got = http_run(&t, detail, e);
+    remote_request_end(&t);
+    return got;
+}
+
+static enum remote_result s3_size(struct remote *r, const char *name, int64_t *size, struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "look for", .name = name, .whole = true};
+    *size = -1;
+    if (begin(&t, name, NULL, "", 0, e) < 0)
+        return REMOTE_REFUSED;
+    enum remote_result got = http_size(&t, size, detail, e);
+    return got == REMOTE_DENIED ? why_denied(r, name, e) : got;
+}
+
+static enum remote_result s3_get(struct remote *r, const char *name, int64_t offset,
+                                 const struct remote_sink *to, struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "read", .name = name, .to = to};
+    if (begin(&t, name, NULL, "", 0, e) < 0)
+        return REMOTE_REFUSED;
+    return http_get(&t, offset, detail, e);
+}
+
+static enum remote_result remove_at(struct remote *r, const char *name, const char *query,
+                                    struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "delete", .name = name, .whole = true};
+    if (begin(&t, name, query, "", 0, e) < 0)
+        return REMOTE_REFUSED;
+    CURL_SET(&r->request, CURLOPT_CUSTOMREQUEST, "DELETE");
+    enum remote_result got = http_run(&t, detail, e);
+    remote_request_end(&t);
+    return got;
+}
+
+static enum remote_result s3_remove(struct remote *r, const char *name, struct err *e)
+{
+    return remove_at(r, name, NULL, e);
+}
+
+/* ---- storing ---- */
+
+/* Bytes in memory, which libcurl may want again. */
+struct body {
+    const char *p;
+    size_t len, at;
+    struct remote_request *t;
+};
+
+static ssize_t body_read(void *arg, void *data, size_t room, struct err *e)
+{
+    struct body *b = arg;
+    size_t n = b->len - b->at < room ? b->len - b->at : room;
+    (void)e;
+    memcpy(data, b->p + b->at, n);
+    b->at += n;
+    return (ssize_t)n;
+}
+
+static int body_seek(void *arg, curl_off_t offset, int origin)
+{
+    struct body *b = arg;
+    if (origin != SEEK_SET || offset < 0 || (size_t)offset > b->len)
+        return CURL_SEEKFUNC_CANTSEEK;
+    b->at = (size_t)offset;
+    b->t->sent = offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+/* What the store needs to lock an object: when it ends, and a hash of the body. */
+static void lock_headers(struct remote_request *t, bool begins, const void *data, size_t len)
+{
+    unsigned char md5[16], base64[32];
+    char until[TEXT_SHORT];
+    int64_t lock = t->r->unlocked ? 0 : t->r->cfg->object_lock;
+    if (!lock)
+        return;
+    if (data) {
+        hash(EVP_md5(), data, len, md5);
+        EVP_EncodeBlock(base64, md5, sizeof md5);
+        remote_request_header(t, "Content-MD5: %s", (char *)base64);
+    }
+    if (begins) {
+        remote_request_header(t, "x-amz-object-lock-mode: GOVERNANCE");
+        remote_request_header(t, "x-amz-object-lock-retain-until-date: %s",
+                              text_utc((wall_t){clock_wall().ms + lock}, until));
+    }
+}
+
+/* PUT of bytes in memory: of a whole object (`number` 0), or of a part of an upload. */
+static enum remote_result put_bytes(struct remote *r, const char *name, const char *query,
+                                    bool object, const char *data, size_t len, char etag[130],
+                                    struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "store", .name = name};
+    struct body body = {.p = data, .len = len, .t = &t};
+    const struct remote_source from = {.read = body_read, .arg = &body, .size = (int64_t)len};
+    t.from = &from;
+    if (begin(&t, name, query, data, len, e) < 0)
+        return REMOTE_REFUSED;
+    CURL_SET(&r->request, CURLOPT_SEEKFUNCTION, body_seek);
+    CURL_SET(&r->request, CURLOPT_SEEKDATA, &body);
+    lock_headers(&t, object, data, len);
+    if (object && !r->unconditional)
+        remote_request_header(&t, "If-None-Match: *");
+    enum remote_result got = http_run(&t, detail, e);
+    memcpy(etag, t.etag, sizeof t.etag);
+    bool unknown = t.status == 501 && object && !r->unconditional;
+    remote_request_end(&t);
+    if (!unknown)
+        return got;
+    r->unconditional = true; /* it said so; that the name is free was looked up */
+    err_clear(e);
+    return put_bytes(r, name, query, object, data, len, etag, e);
+}
+
+static enum remote_result s3_read(struct remote *r, const char *name, const struct remote_sink *to,
+                                  char version[REMOTE_VERSION], struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "read", .name = name, .to = to, .whole = true};
+    if (begin(&t, name, NULL, "", 0, e) < 0)
+        return REMOTE_REFUSED;
+    enum remote_result got = http_run(&t, detail, e);
+    remote_request_end(&t);
+    memcpy(version, t.etag, sizeof t.etag);
+    if (got != REMOTE_OK || version[0])
+        return got;
+    err_set(e, ERR_REFUSED, 0, "cannot read %s: %s: no ETag in the answer", name, r->request.host);
+    return REMOTE_REFUSED;
+}
+
+static enum remote_result s3_replace(struct remote *r, const char *name, const struct buf *data,
+                                     const char *version, char next[REMOTE_VERSION], struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "replace", .name = name, .whole = true};
+    struct body body = {.p = data->p, .len = data->len, .t = &t};
+    const struct remote_source from = {.read = body_read, .arg = &body, .size = (int64_t)data->len};
+    size_t len = version ? strlen(version) : 0;
+    bool quoted = len > 2 && version[0] == '"' && version[len - 1] == '"';
+    t.from = &from;
+    if (begin(&t, name, NULL, data->p, data->len, e) < 0)
+        return REMOTE_REFUSED;
+    CURL_SET(&r->request, CURLOPT_SEEKFUNCTION, body_seek);
+    CURL_SET(&r->request, CURLOPT_SEEKDATA, &body);
+    if (!version)
+        remote_request_header(&t, "If-None-Match: *");
+    else if (quoted && r->bare)
+        remote_request_header(&t, "If-Match: %.*s", (int)(len - 2), version + 1);
+    else
+        remote_request_header(&t, "If-Match: %s", version);
+    enum remote_result got = http_run(&t, detail, e);
+    memcpy(next, t.etag, sizeof t.etag);
+    remote_request_end(&t);
+    /* Of a file that is gone the version is another one, too. */
+    return got == REMOTE_MISSING && version ? REMOTE_EXISTS : got;
+}
+
+/* A POST, whose answer is returned in *said. */
+static enum remote_result post(struct remote *r, const char *name, const char *query,
+                               const struct buf *body, bool ends, struct said *said, struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "store", .name = name, .whole = true};
+    if (begin(&t, name, query, body->p ? body->p : "", body->len, e) < 0)
+        return REMOTE_REFUSED;
+    CURL_SET(&r->request, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
+    CURL_SET(&r->request, CURLOPT_POSTFIELDS, body->p ? body->p : "");
+    if (ends)
+        CURL_SET(&r->request, CURLOPT_TIMEOUT_MS, (long)(COMPLETE_WAITS * r->cfg->timeout));
+    else
+        lock_headers(&t, true, NULL, 0);
+    if (ends && !r->unconditional)
+        remote_request_header(&t, "If-None-Match: *");
+    enum remote_result got = http_run(&t, detail, e);
+    *said = read_answer(&t);
+    bool unknown = t.status == 501 && ends && !r->unconditional;
+    /* What takes long begins with 200, and may yet end with an error. */
+    if (got == REMOTE_OK && said->code[0]) {
+        got = strcmp(said->code, "PreconditionFailed") == 0 ? REMOTE_EXISTS : REMOTE_LATER;
+        err_set(e, ERR_UNREACHABLE, 200, "cannot store %s: %s: %s", name, r->request.host,
+                said->code);
+    }
+    remote_request_end(&t);
+    if (!unknown)
+        return got;
+    r->unconditional = true;
+    err_clear(e);
+    return post(r, name, query, body, ends, said, e);
+}
+
+struct pieces {
+    const struct remote_source *from;
+    char *data;
+    size_t room, len;
+    int64_t bytes;
+    bool end;
+};
+
+/* Fills the buffer as far as the source goes. */
+static enum remote_result fill(struct pieces *p, const char *name, struct err *e)
+{
+    p->len = 0;
+    while (!p->end && p->len < p->room) {
+        ssize_t n = p->from->read(p->from->arg, p->data + p->len, p->room - p->len, e);
+        if (n < 0)
+            return REMOTE_STOPPED;
+        p->end = n == 0;
+        p->len += (size_t)n;
+    }
+    p->bytes += (int64_t)p->len;
+    return p->end ? remote_came(p->from, name, p->bytes, e) : REMOTE_OK;
+}
+
+/* Sends the first part, which is in the buffer, and all others. */
+static enum remote_result put_parts(struct remote *r, const char *name, const char *id,
+                                    struct pieces *p, struct err *e)
+{
+    SCOPED(buf_free) struct buf list = {0}, query = {0};
+    struct said said;
+    enum remote_result got = REMOTE_OK;
+    buf_adds(&list, "<CompleteMultipartUpload>");
+    for (unsigned n = 1; got == REMOTE_OK && p->len; n++) {
+        char etag[130];
+        buf_clear(&query);
+        buf_printf(&query, "partNumber=%u&uploadId=%s", n, id);
+        if (n > PARTS_MAX) {
+            err_set(e, ERR_REFUSED, 0, "cannot store %s: it is too large: more than %d parts", name,
+                    PARTS_MAX);
+            return REMOTE_REFUSED;
+        }
+        got = put_bytes(r, name, query.p, false, p->data, p->len, etag, e);
+        if (got == REMOTE_MISSING || got == REMOTE_EXISTS)
+            got = REMOTE_LATER;
+        buf_printf(&list, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", n, etag);
+        if (got == REMOTE_OK)
+            got = fill(p, name, e);
+    }
+    buf_adds(&list, "</CompleteMultipartUpload>");
+    buf_clear(&query);
+    buf_printf(&query, "uploadId=%s", id);
+    return got == REMOTE_OK ? post(r, name, query.p, &list, true, &said, e) : got;
+}
+
+/* Some stores forget what an upload in parts said of its lock when it began. */
+static enum remote_result lock_object(struct remote *r, const char *name, struct err *e)
+{
+    SCOPED(buf_free) struct buf body = {0};
+    char until[TEXT_SHORT], etag[130];
+    if (r->unlocked || !r->cfg->object_lock)
+        return REMOTE_OK;
+    buf_printf(
+        &body,
+        "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>%s</RetainUntilDate></Retention>",
+        text_utc((wall_t){clock_wall().ms + r->cfg->object_lock}, until));
+    enum remote_result got = put_bytes(r, name, "retention=", false, body.p, body.len, etag, e);
+    if (got != REMOTE_OK)
+        err_step(e, "stored, but not locked");
+    return got == REMOTE_OK ? got : REMOTE_REFUSED;
+}
+
+static enum remote_result put_large(struct remote *r, const char *name, struct pieces *p,
+                                    struct err *e)
+{
+    struct said said;
+    SCOPED(buf_free) struct buf id = {0}, query = {0};
+    enum remote_result got = post(r, name, "uploads=", &(struct buf){0}, false, &said, e);
+    if (got != REMOTE_OK)
+        return got;
+    if (!said.upload[0]) {
+        err_set(e, ERR_REFUSED, 0, "cannot store %s: %s: no UploadId in the answer", name,
+                r->request.host);
+        return REMOTE_REFUSED;
+    }
+    http_encode(&id, said.upload, true);
+    got = put_parts(r, name, id.p, p, e);
+    if (got != REMOTE_OK) {
+        int64_t pause = r->pause;
+        buf_printf(&query, "uploadId=%s", id.p);
+        remove_at(r, name, query.p, NULL);
+        r->pause = pause;
+        return got;
+    }
+    return lock_object(r, name, e);
+}
+
+/* A lock needs a hash, and whoever could change the bytes on the way must not be able to. */
+static bool fits_one_request(const struct remote *r, const struct remote_source *from)
+{
+    bool safe = !r->cfg->endpoint || !config_plain_to_others(r->cfg->endpoint, "http");
+    return safe && !r->in_parts && from->size > (int64_t)PART && from->size <= ONE_REQUEST &&
+           (r->unlocked || !r->cfg->object_lock);
+}
+
+/* Sent as it comes. */
+static enum remote_result put_stream(struct remote *r, const char *name,
+                                     const struct remote_source *from, struct err *e)
+{
+    struct remote_request t = {.r = r, .what = "store", .name = name, .from = from};
+    if (begin(&t, name, NULL, NULL, 0, e) < 0)
+        return REMOTE_REFUSED;
+    if (!r->unconditional)
+        remote_request_header(&t, "If-None-Match: *");
+    enum remote_result got = http_run(&t, detail, e);
+    bool unknown = t.status == 501 && !r->unconditional;
+    remote_request_end(&t);
+    if (!unknown)
+        return got;
+    r->unconditional = true; /* as with put_bytes(); what it took in meanwhile is sent again */
+    if (t.sent && (!from->again || from->again(from->arg, e) < 0))
+        return REMOTE_LATER;
+    err_clear(e);
+    return put_stream(r, name, from, e);
+}
+
+static enum remote_result put_buffered(struct remote *r, const char *name,
+                                       const struct remote_source *from, struct err *e)
+{
+    char etag[130];
+    struct pieces p = {.from = from, .room = from->size > LARGE ? LARGE_PART : PART};
+    if (from->size >= 0 && from->size < (int64_t)p.room)
+        p.room = (size_t)from->size + 1;
+    p.data = xcalloc(1, p.room);
+    enum remote_result got = fill(&p, name, e);
+    if (got == REMOTE_OK)
+        got = p.end ? put_bytes(r, name, NULL, true, p.data, p.len, etag, e)
+                    : put_large(r, name, &p, e);
+    free(p.data);
+    return got;
+}
+
+static enum remote_result s3_put(struct remote *r, const char *name,
+                                 const struct remote_source *from, struct err *e)
+{
+    bool one = fits_one_request(r, from);
+    enum remote_result got = one ? put_stream(r, name, from, e) : put_buffered(r, name, from, e);
+    /* A proxy may limit the size of a request, and a bucket want the hash of each. */
+    if (one && from->again && (got == REMOTE_REFUSED || got == REMOTE_DENIED)) {
+        r->in_parts = true;
+        err_clear(e);
+        got = from->again(from->arg, e) < 0 ? REMOTE_STOPPED : put_buffered(r, name, from, e);
+    }
+    return got == REMOTE_MISSING ? REMOTE_REFUSED : got;
+}
+
+/* ---- lists ---- */
+
+struct page {
+    struct remote_listing l; /* l.to NULL: uploads are asked for, no objects */
+    struct xml xml;
+    char key[1100], token[2200], upload[1200];
+    wall_t begun;
+    bool more, whole; /* whole: its last element was there */
+    struct err *e;
+    /* of uploads */
+    const char *dir;
+    wall_t before;
+    char **old; /* key, id, key, id … */
+    size_t old_count;
+};
+
+static void keep_text(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", strlen(text) < size ? text : "");
+}
+
+/* An object: its name, if it lies in the prefix. */
+static int object_ended(struct page *p)
+{
+    const char *prefix = p->l.r->url.path;
+    return p->l.to && text_starts(p->key, prefix)
+               ? remote_listing_entry(&p->l, p->key + strlen(prefix), p->e)
+               : 0;
+}
+
+static void upload_ended(struct page *p)
+{
+    const char *prefix = p->l.r->url.path;
+    bool ours = !p->l.to && text_starts(p->key, prefix) && p->upload[0];
+    const char *name = ours ? p->key + strlen(prefix) : "";
+    if (!ours || !text_starts(name, p->dir) || !remote_name_valid(name) || !p->begun.ms ||
+        p->begun.ms >= p->before.ms || p->old_count >= 2000)
+        return;
+    p->old = xrealloc(p->old, (p->old_count + 2) * sizeof *p->old);
+    p->old[p->old_count++] = xstrdup(name);
+    p->old[p->old_count++] = xstrdup(p->upload);
+}
+
+static wall_t utc(const char *text)
+{
+    wall_t t = {0};
+    SCOPED(xfree) char *copy = xstrndup(text, strcspn(text, ".Z"));
+    SCOPED(xfree) char *zulu = xasprintf("%sZ", copy);
+    return text_time_parse(zulu, clock_wall(), &t) == 0 ? t : (wall_t){0};
+}
+
+static int on_element(void *arg, const char *name, const char *text)
+{
+    struct page *p = arg;
+    bool object = strcmp(name, "Contents") == 0, upload = strcmp(name, "Upload") == 0;
+    if (!text) {
+        if (object || upload) {
+            p->key[0] = p->upload[0] = '\0';
+            p->l.x = (struct remote_entry){.size = -1};
+            p->begun.ms = 0;
+        }
+    } else if (strcmp(name, "Key") == 0) {
+        keep_text(p->key, sizeof p->key, text);
+    } else if (strcmp(name, "Size") == 0) {
+        char *end;
+        long long n = strtoll(text, &end, 10);
+        p->l.x.size = *end || !*text || n < 0 ? -1 : n;
+    } else if (strcmp(name, "ETag") == 0) {
+        remote_stamp(p->l.x.stamp, text);
+    } else if (strcmp(name, "UploadId") == 0) {
+        keep_text(p->upload, sizeof p->upload, text);
+    } else if (strcmp(name, "Initiated") == 0) {
+        p->begun = utc(text);
+    } else if (strcmp(name, "NextContinuationToken") == 0) {
+        keep_text(p->token, sizeof p->token, text);
+    } else if (strcmp(name, "ListBucketResult") == 0 ||
+               strcmp(name, "ListMultipartUploadsResult") == 0) {
+        p->whole = true;
+    } else if (strcmp(name, "IsTruncated") == 0) {
+        p->more = strcmp(text, "true") == 0;
+    } else if (object) {
+        return object_ended(p);
+    } else if (upload) {
+        upload_ended(p);
+    }
+    return 0;
+}
+
+static int on_page(void *arg, const void *data, size_t len, struct err *e)
+{
+    struct page *p = arg;
+    p->e = e;
+    return remote_listing_grows(&p->l, len, e) < 0 ? -1 : xml_read(&p->xml, data, len);
+}
+
+/* Reads one page. */
+static enum remote_result read_page(struct remote *r, struct page *p, const char *query,
+                                    struct err *e)
+{
+    const struct remote_sink sink = {on_page, p};
+    struct remote_request t = {.r = r, .what = "list", .name = r->shown.p, .to = &sink};
+    p->xml = (struct xml){.element = on_element, .arg = p};
+    p->more = p->whole = false;
+    p->token[0] = '\0';
+    if (begin(&t, NULL, query, "", 0, e) < 0)
+        return REMOTE_REFUSED;
+    enum remote_result got = http_run(&t, detail, e);
+    remote_request_end(&t);
+    if (got == REMOTE_MISSING)
+        got = REMOTE_REFUSED; /* no bucket, whatever it is called */
+    if (got == REMOTE_OK && !p->whole) {
+        err_set(e, ERR_UNREACHABLE, 0, "cannot list %s: the list is cut off", r->shown.p);
+        got = REMOTE_LATER;
+    }
+    return got;
+}
+
+static enum remote_result s3_list(struct remote *r, const char *dir, const struct remote_list *to,
+                                  struct err *e)
+{
+    struct page p = {.l = {.r = r, .to = to}};
+    SCOPED(buf_free) struct buf query = {0};
+    enum remote_result got;
+    size_t pages = 0;
+    do {
+        buf_clear(&query);
+        if (p.token[0]) {
+            buf_adds(&query, "continuation-token=");
+            http_encode(&query, p.token, true);
+            buf_addc(&query, '&');
+        }
+        buf_adds(&query, "delimiter=%2F&list-type=2&max-keys=1000&prefix=");
+        http_encode(&query, r->url.path, true);
+        http_encode(&query, dir, true);
+        got = read_page(r, &p, query.p, e);
+    } while (got == REMOTE_OK && p.more && p.token[0] && ++pages < EMPTY_PAGES + p.l.count / 10);
+    if (got == REMOTE_OK && p.more) {
+        err_set(e, ERR_REFUSED, 0, "cannot list %s: its list has no end", r->shown.p);
+        return REMOTE_REFUSED;
+    }
+    return got;
+}
+
+/* The oldest come with the first page of 1,000; what is left is for the next time. */
+static enum remote_result s3_sweep(struct remote *r, const char *dir, wall_t before,
+                                   unsigned *removed, struct err *e)
+{
+    struct page p = {.l = {.r = r}, .dir = dir, .before = before};
+    SCOPED(buf_free) struct buf query = {0};
+    buf_adds(&query, "max-uploads=1000&prefix=");
+    http_encode(&query, r->url.path, true);
+    http_encode(&query, dir, true);
+    buf_adds(&query, "&uploads=");
+    enum remote_result got = read_page(r, &p, query.p, e);
+    for (size_t i = 0; i < p.old_count; i += 2) {
+        buf_clear(&query);
+        buf_adds(&query, "uploadId=");
+        http_encode(&query, p.old[i + 1], true);
+        if (got == REMOTE_OK) {
+            got = remove_at(r, p.old[i], query.p, e);
+            *removed += got == REMOTE_OK;
+        }
+        free(p.old[i]);
+        free(p.old[i + 1]);
+    }
+    free(p.old);
+    return got;
+}
+
+const struct remote_kind remote_s3 = {.open = s3_open,
+                                      .put = s3_put,
+                                      .get = s3_get,
+                                      .size = s3_size,
+                                      .list = s3_list,
+                                      .remove = s3_remove,
+                                      .sweep = s3_sweep,
+                                      .read = s3_read,
+                                      .replace = s3_replace};

@@ -1,0 +1,212 @@
+#include "offsite/upload_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/fence.h"
+#include "offsite/manifests.h"
+#include "store/state.h"
+
+#define FRESH_MS 10000
+#define LEFT_MS 86400000 /* what an upload left is deleted after a day */
+
+void upload_close(struct upload *u)
+{
+    remote_close(u->t.store);
+    u->t.store = NULL;
+    copies_free(&u->there);
+    u->looked = u->listed = u->doubted = false;
+    buf_free(&u->doubts);
+    u->figures.known = false;
+    free(u->segments);
+    u->segments = NULL;
+    u->segment_count = 0;
+}
+
+static enum remote_result connect_store(struct upload *u, struct err *e)
+{
+    if (u->t.store)
+        return REMOTE_OK;
+    if (transfer_recipients(&u->cfg->offsite, &u->t.recipients, e) < 0)
+        return REMOTE_REFUSED;
+    u->t.look = u->look;
+    u->t.look_arg = u->look_arg;
+    return remote_open(u->cfg, &u->t.store, e);
+}
+
+/* ---- whose the dumps are ---- */
+
+enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err *e)
+{
+    SCOPED(manifest_free) struct manifest m;
+    struct err why;
+    enum remote_result got = manifests_read(&u->t, u->cfg->name, d, &m, &why, e);
+    if (got != REMOTE_OK)
+        return got;
+    u->unsaved = true;
+    if (!d->manifest) { /* it was deleted since it was listed */
+        d->bad = false;
+    } else if (d->bad) {
+        err_step(&why, "the copy of dump %s in the store cannot be used", d->name);
+        upload_skip(u, &why);
+    }
+    return REMOTE_OK;
+}
+
+static enum remote_result read_once(struct upload *u, struct copy_dump *d, struct err *e)
+{
+    return d->manifest && !d->attempt && !d->bad ? upload_read(u, d, e) : REMOTE_OK;
+}
+
+/* What this machine knows of its own world. A dump that is here may have been fetched from there. */
+static int know_self(struct upload *u, const struct catalog *local, struct err *e)
+{
+    struct state s;
+    const struct catalog_entry *newest = catalog_newest(local, 0);
+    if (state_load(u->dirfd, &s, e) < 0)
+        return -1;
+    const char *nonce = s.known ? s.nonce : newest ? newest->m.nonce : "";
+    u->owner.generation = s.known ? s.generation : newest ? newest->m.generation : 0;
+    snprintf(u->owner.nonce, sizeof u->owner.nonce, "%s", nonce);
+    return 0;
+}
+
+static void forbid(struct upload *u, struct copy_dump *d, const char *what)
+{
+    d->attempt = 0; /* it is no copy of this world's */
+    d->bad = true;
+    err_set(&u->fenced, ERR_REFUSED, 0,
+            "another machine stores this world in %s: dump %s there is %s; nothing is stored or "
+            "deleted there from here",
+            remote_shown(u->t.store), d->name, what);
+    err_hint(&u->fenced, "give this machine another [offsite] url, or stop the other one for good; "
+                         "worldkeeper-offsite(7) says how to go on from what is there");
+}
+
+/* Newest first, and only as far as it matters. */
+static enum remote_result judge(struct upload *u, const struct catalog *local, struct err *e)
+{
+    enum remote_result got = REMOTE_OK;
+    for (size_t i = 0; i < local->count && got == REMOTE_OK; i++) {
+        const struct catalog_entry *x = &local->list[i];
+        struct copy_dump *d = x->intact ? copies_dump(&u->there, x->m.name) : NULL;
+        if (!d || (got = read_once(u, d, e)) != REMOTE_OK || !d->attempt)
+            continue;
+        if (strcmp(d->sha256, x->m.sha256) != 0)
+            forbid(u, d, "not the one of that name here");
+        else /* it may have been fetched, but not by a machine that knows of no later one */
+            d->ours |= !u->owner.before && d->generation <= u->owner.generation;
+    }
+    uint64_t from = owner_from(&u->owner);
+    for (size_t i = 0; i < u->there.dump_count && got == REMOTE_OK && !u->fenced.cls; i++) {
+        struct copy_dump *d = &u->there.dumps[i];
+        if (from == 0 || d->generation < from)
+            break;
+        got = read_once(u, d, e);
+        if (got == REMOTE_OK && owner_forbids(&u->owner, d)) {
+            SCOPED(xfree) char *what =
+                xasprintf("of generation %" PRIu64 ", this world of %" PRIu64, d->generation,
+                          u->owner.generation);
+            forbid(u, d, what);
+        }
+    }
+    return got;
+}
+
+static enum remote_result look_again(struct upload *u, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog local = {0};
+    u->looked = false;
+    u->read = 0;
+    memset(&u->skipped, 0, sizeof u->skipped);
+    memset(&u->fenced, 0, sizeof u->fenced);
+    struct err why = {0};
+    enum remote_result got = copies_load_dumps(u->t.store, u->cfg->name, &u->there, e);
+    if (got != REMOTE_OK)
+        return got;
+    if (catalog_load(u->dirfd, u->cfg->name, &local, e) < 0 || know_self(u, &local, e) < 0)
+        return REMOTE_STOPPED;
+    if (manifests_recall(u->dirfd, remote_shown(u->t.store), &u->there, &u->owner.before, &why) < 0)
+        upload_skip(u, &why);
+    got = judge(u, &local, e);
+    if (got == REMOTE_OK && manifests_recall_damaged(u->dirfd, &u->there, &u->skipped, &why) < 0)
+        upload_skip(u, &why);
+    u->looked = got == REMOTE_OK;
+    u->looked_at = clock_mono();
+    u->unsaved |= !u->fenced.cls && u->owner.before != u->owner.generation;
+    return got;
+}
+
+enum remote_result upload_look(struct upload *u, struct err *e)
+{
+    enum remote_result got = connect_store(u, e);
+    return got == REMOTE_OK ? look_again(u, e) : got;
+}
+
+enum remote_result upload_ready(struct upload *u, int64_t look_ms, struct err *e)
+{
+    enum remote_result got = connect_store(u, e);
+    u->done.name[0] = '\0';
+    if (got == REMOTE_OK && (!u->looked || mono_since(clock_mono(), u->looked_at) >= look_ms))
+        got = look_again(u, e);
+    return got;
+}
+
+bool upload_fresh(struct upload *u)
+{
+    u->looked = mono_since(clock_mono(), u->looked_at) < FRESH_MS;
+    return u->looked;
+}
+
+void upload_remember(struct upload *u)
+{
+    struct err why = {0};
+    uint64_t generation = u->fenced.cls ? u->owner.before : u->owner.generation;
+    if (!u->unsaved)
+        return;
+    u->unsaved = manifests_remember(u->dirfd, remote_shown(u->t.store), &u->there, generation,
+                                    !u->fenced.cls, &why) < 0;
+    if (u->unsaved)
+        upload_skip(u, &why);
+}
+
+/* ---- what dumps and segments share ---- */
+
+void upload_sweep(struct upload *u, const char *folder)
+{
+    SCOPED(xfree) char *dir = xasprintf("%s/%s/", u->cfg->name, folder);
+    unsigned removed;
+    struct err why = {0};
+    remote_sweep(u->t.store, dir, clock_wall(), LEFT_MS, &removed, &why);
+    u->unswept = why;
+}
+
+enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
+                               uint64_t to, struct transfer_stored *out, struct err *e)
+{
+    fault_point("offsite.chosen");
+    enum remote_result got = transfer_put(&u->t, name, fd, from, to, out, e);
+    fault_point("offsite.sent");
+    return got == REMOTE_OK ? transfer_check(&u->t, name, out, e) : got;
+}
+
+enum remote_result upload_delete(struct upload *u, const char *name, struct err *e)
+{
+    fault_point("offsite.spare");
+    if ((u->look && u->look(u->look_arg, 0, e) < 0) || fence_check("deletion", e) < 0)
+        return REMOTE_STOPPED;
+    return remote_delete(u->t.store, name, e);
+}
+
+bool upload_tidy_due(const struct upload *u)
+{
+    return mono_reached(clock_mono(), u->next_tidy);
+}
+
+void upload_skip(struct upload *u, const struct err *why)
+{
+    if (u->skipped.cls == ERR_NONE)
+        u->skipped = *why;
+}

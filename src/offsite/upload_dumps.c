@@ -1,0 +1,290 @@
+#include "offsite/upload_int.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "store/catalog.h"
+#include "store/retention.h"
+
+#define LEFT_MS 86400000           /* a file without a manifest is deleted after a day */
+#define LOOK_MS fault_wait(600000) /* and before each upload */
+#define SAVE_EACH 256              /* manifests that were read */
+
+/* One that was not read yet, newest first; NULL: all were. */
+static struct copy_dump *unread(struct upload *u)
+{
+    for (; u->read < u->there.dump_count; u->read++) {
+        struct copy_dump *d = &u->there.dumps[u->read];
+        if (d->manifest && !d->attempt && !d->bad)
+            return d;
+    }
+    return NULL;
+}
+
+/* ---- what is to be done ---- */
+
+/* All dumps, here and there. */
+struct choice {
+    struct retention_item *items;
+    struct choice_of {
+        const struct catalog_entry *here; /* NULL: only there */
+        struct copy_dump *there;          /* NULL: only here */
+    } * of;
+    size_t count;
+};
+
+static void choice_free(struct choice *c)
+{
+    free(c->items);
+    free(c->of);
+}
+
+static void choose(const struct upload *u, const struct catalog *local, struct choice *c)
+{
+    size_t most = local->count + u->there.dump_count;
+    c->items = xcalloc(most + 1, sizeof *c->items);
+    c->of = xcalloc(most + 1, sizeof *c->of);
+    for (size_t i = 0; i < local->count; i++) {
+        const struct catalog_entry *x = &local->list[i];
+        struct copy_dump *d = copies_dump(&u->there, x->m.name);
+        if (!x->intact || (d && (d->bad || d->attempt)))
+            continue;
+        c->of[c->count] = (struct choice_of){x, NULL};
+        c->items[c->count++] = (struct retention_item){.generation = x->m.generation,
+                                                       .sequence = x->m.sequence,
+                                                       .at = x->m.at,
+                                                       .intact = true};
+    }
+    for (size_t i = 0; i < u->there.dump_count; i++) {
+        struct copy_dump *d = &u->there.dumps[i];
+        if (!d->attempt)
+            continue;
+        c->of[c->count] = (struct choice_of){NULL, d};
+        c->items[c->count++] = (struct retention_item){.generation = d->generation,
+                                                       .sequence = d->sequence,
+                                                       .at = d->at,
+                                                       .intact = !d->damaged};
+    }
+    retention_choose(c->items, c->count, &u->cfg->retention, clock_wall());
+}
+
+static bool newer(const struct retention_item *a, const struct retention_item *b)
+{
+    return a->generation != b->generation ? a->generation > b->generation
+                                          : a->sequence > b->sequence;
+}
+
+/* The newest dump that is to be sent; NULL: none is. */
+static const struct catalog_entry *next_dump(struct upload *u, const struct choice *c)
+{
+    const struct retention_item *stored = NULL, *next = NULL;
+    const struct catalog_entry *found = NULL;
+    u->figures.known = true;
+    u->figures.waiting = u->figures.stored = 0;
+    u->figures.since = (wall_t){0};
+    u->figures.newest[0] = '\0';
+    for (size_t i = 0; i < c->count; i++) {
+        const struct retention_item *x = &c->items[i];
+        u->figures.stored += c->of[i].there && x->intact;
+        if (c->of[i].there && x->intact && (!stored || newer(x, stored))) {
+            stored = x;
+            snprintf(u->figures.newest, sizeof u->figures.newest, "%s", c->of[i].there->name);
+            u->figures.newest_at = c->of[i].there->at;
+        }
+        if (!c->of[i].here || (!x->keep && !u->cfg->offsite.delete_never))
+            continue;
+        u->figures.waiting++;
+        if (!next || newer(x, next)) {
+            next = x;
+            found = c->of[i].here;
+        }
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        const struct catalog_entry *x = c->of[i].here;
+        if (!x || (stored && !newer(&c->items[i], stored)))
+            continue;
+        wall_t came = {x->m.at.ms + x->m.took_ms};
+        if (!u->figures.since.ms || came.ms < u->figures.since.ms)
+            u->figures.since = came;
+    }
+    return found;
+}
+
+/* ---- sending ---- */
+
+static enum remote_result send_manifest(struct upload *u, const struct catalog_entry *x,
+                                        const struct manifest_copy *copy, struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    struct transfer_stored stored;
+    struct manifest m = x->m; /* borrows its lists */
+    m.copy = *copy;
+    copy_manifest_name(name, u->cfg->name, m.name);
+    SCOPED(xfree) char *text = manifest_text(&m, e);
+    if (!text)
+        return REMOTE_STOPPED;
+    enum remote_result got = transfer_put_text(&u->t, name, text, &stored, e);
+    fault_point("offsite.manifest_sent");
+    return got == REMOTE_OK ? transfer_check(&u->t, name, &stored, e) : got;
+}
+
+/* That it is ours is remembered before its manifest is sent: by the time that it is seen there this world may
+ * be of a later generation. */
+static void vouch(struct upload *u, struct copy_dump *d, const struct manifest *m)
+{
+    d->ours = d->sending = u->unsaved = true;
+    memcpy(d->sha256, m->sha256, sizeof d->sha256);
+    memcpy(d->nonce, m->nonce, sizeof d->nonce);
+    upload_remember(u);
+}
+
+/* The file here is not what its manifest says: nobody is to take the copy for good. */
+static enum remote_result damaged_here(struct upload *u, const struct catalog_entry *x,
+                                       struct err *e)
+{
+    struct err ignored; /* a verify will find it as well */
+    static const char why[] = "its SHA-256 is not that of its manifest";
+    proof_damaged(u->dirfd, x->m.name, "offsite", why, &ignored);
+    err_set(e, ERR_DAMAGED, 0, "dump %s is not sent: %s", x->m.name, why);
+    return REMOTE_STOPPED;
+}
+
+static enum remote_result send_dump(struct upload *u, const struct catalog_entry *x, struct err *e)
+{
+    const bool sealed = u->t.recipients.count > 0;
+    struct copy_dump *d = copies_add_dump(&u->there, x->m.name, u->cfg->name);
+    struct transfer_stored stored;
+    char name[COPY_NAME_MAX];
+    unsigned attempt = 1;
+    while (attempt <= COPY_TRIES && d->files & 1U << (attempt - 1))
+        attempt++;
+    if (attempt > COPY_TRIES) {
+        err_set(e, ERR_REFUSED, 0, "%s: %u uploads of it were cut off and lie in the store",
+                x->m.name, COPY_TRIES);
+        return REMOTE_REFUSED;
+    }
+    SCOPED(xfree) char *file = xasprintf("%s.sql.gz", x->m.name);
+    SCOPED(file_close) int fd = file_open_own(u->dirfd, file, O_RDONLY, e);
+    if (fd < 0)
+        return REMOTE_STOPPED;
+    copy_file_name(name, u->cfg->name, x->m.name, attempt, sealed);
+    d->files |= 1U << (attempt - 1); /* perhaps it comes to be there, whatever is answered */
+    enum remote_result got = upload_file(u, name, fd, 0, x->m.file_size, &stored, e);
+    if (got == REMOTE_OK && strcmp(stored.plain_sha256, x->m.sha256) != 0)
+        return damaged_here(u, x, e);
+    if (got != REMOTE_OK)
+        return got;
+    struct manifest_copy copy = {.size = stored.size};
+    snprintf(copy.file, sizeof copy.file, "%s", strrchr(name, '/') + 1);
+    memcpy(copy.sha256, stored.sha256, sizeof copy.sha256);
+    fault_point("offsite.file_stored");
+    vouch(u, d, &x->m);
+    got = send_manifest(u, x, &copy, e);
+    if (got != REMOTE_OK)
+        return got;
+    d->manifest = true;
+    d->sending = d->bad = false;
+    d->attempt = attempt;
+    snprintf(u->done.name, sizeof u->done.name, "%s", x->m.name);
+    u->done.dump = true;
+    u->done.bytes = stored.size;
+    u->next_tidy = clock_mono();
+    u->unsaved = true;
+    return REMOTE_OK;
+}
+
+/* ---- what may go ---- */
+
+/* The manifest first: without it the rest is no dump. */
+static enum remote_result delete_files(struct upload *u, const struct copy_dump *d, unsigned files,
+                                       struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    enum remote_result got = REMOTE_OK;
+    for (unsigned i = 1; i <= COPY_TRIES && got == REMOTE_OK; i++)
+        for (unsigned sealed = 0; sealed < 2 && files & 1U << (i - 1) && got == REMOTE_OK;
+             sealed++) {
+            copy_file_name(name, u->cfg->name, d->name, i, sealed);
+            got = upload_delete(u, name, e);
+        }
+    return got;
+}
+
+static enum remote_result delete_dump(struct upload *u, struct copy_dump *d, struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    copy_manifest_name(name, u->cfg->name, d->name);
+    enum remote_result got = upload_delete(u, name, e);
+    d->manifest = false;
+    d->attempt = 0;
+    u->unsaved = true;
+    if (got == REMOTE_OK)
+        got = delete_files(u, d, d->files, e);
+    d->files = got == REMOTE_OK ? 0 : d->files;
+    return got;
+}
+
+/* Uploads that were cut off, of which no manifest says that they are whole. */
+static enum remote_result delete_left(struct upload *u, struct err *e)
+{
+    enum remote_result got = REMOTE_OK;
+    wall_t now = clock_wall();
+    for (size_t i = 0; i < u->there.dump_count && got == REMOTE_OK; i++) {
+        struct copy_dump *d = &u->there.dumps[i];
+        unsigned left = d->files & ~(d->attempt ? 1U << (d->attempt - 1) : 0);
+        if (!left || d->bad || (!d->attempt && d->at.ms > now.ms - LEFT_MS))
+            continue;
+        got = delete_files(u, d, left, e);
+        d->files &= got == REMOTE_OK ? ~left : ~0U;
+    }
+    return got;
+}
+
+static enum remote_result tidy(struct upload *u, const struct choice *c, struct err *e)
+{
+    enum remote_result got = REMOTE_OK;
+    u->next_tidy = mono_add(clock_mono(), TIDY_MS);
+    if (u->cfg->offsite.delete_never)
+        return REMOTE_OK;
+    for (size_t i = 0; i < c->count && got == REMOTE_OK; i++)
+        if (c->of[i].there && !c->items[i].keep)
+            got = delete_dump(u, c->of[i].there, e);
+    if (got == REMOTE_OK)
+        got = delete_left(u, e);
+    if (got == REMOTE_OK)
+        upload_sweep(u, "dumps");
+    return got;
+}
+
+enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog local = {0};
+    SCOPED(choice_free) struct choice c = {0};
+    enum remote_result got = upload_ready(u, LOOK_MS, e);
+    *more = false;
+    if (got != REMOTE_OK)
+        return got;
+    struct copy_dump *d = u->fenced.cls ? NULL : unread(u);
+    if (d) {
+        *more = true;
+        if (u->read % SAVE_EACH == SAVE_EACH - 1)
+            upload_remember(u);
+        return upload_read(u, d, e);
+    }
+    upload_remember(u);
+    if (catalog_load(u->dirfd, u->cfg->name, &local, e) < 0)
+        return REMOTE_STOPPED;
+    choose(u, &local, &c);
+    const struct catalog_entry *next = next_dump(u, &c);
+    if (u->fenced.cls || !u->owner.generation || !(next || upload_tidy_due(u)))
+        return REMOTE_OK;
+    *more = next || !upload_fresh(u);
+    if (!upload_fresh(u))
+        return REMOTE_OK;
+    return next ? send_dump(u, next, e) : tidy(u, &c, e);
+}

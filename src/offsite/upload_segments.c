@@ -1,0 +1,363 @@
+/* The journal's segments: of one that is being written what is settled, each time it has grown; of one
+ * that is sealed at the end the whole, in one piece. */
+#include "offsite/upload_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "journal/archive.h"
+
+#define DOUBTS_MAX 65536          /* bytes of names */
+#define LOOK_MS fault_wait(60000) /* whose dumps are there */
+#define LIST_MS 3600000           /* which segments */
+#define DAMAGED_MAX 2             /* a read that went wrong once is no damage */
+
+struct upload_segment {
+    char file[SEGMENT_NAME_MAX];
+    uint64_t number, settled;
+    int64_t made;
+    bool known;        /* its head was read */
+    bool sealed;       /* `settled` is all of it */
+    unsigned damaged;  /* so many times in a row; DAMAGED_MAX: not looked at again until … */
+    mono_t damaged_at; /* … the store is, after this moment */
+    bool listed;       /* still there */
+};
+
+static struct upload_segment *segment_of(struct upload *u, const char *file, uint64_t number)
+{
+    for (size_t i = 0; i < u->segment_count; i++)
+        if (u->segments[i].number == number)
+            return &u->segments[i];
+    u->segments = xgrow(u->segments, u->segment_count, sizeof *u->segments);
+    struct upload_segment *s = &u->segments[u->segment_count++];
+    *s = (struct upload_segment){.number = number};
+    snprintf(s->file, sizeof s->file, "%.63s", file);
+    return s;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct upload_segment *x = a, *y = b;
+    return (x->number < y->number) - (x->number > y->number);
+}
+
+/* Newest first. */
+static int list_segments(struct upload *u, int dirfd, struct err *e)
+{
+    DIR *d = file_list(dirfd, "cannot list the journal", e);
+    const struct dirent *ent;
+    size_t kept = 0;
+    if (!d)
+        return -1;
+    for (size_t i = 0; i < u->segment_count; i++)
+        u->segments[i].listed = false;
+    while (errno = 0, (ent = readdir(d))) {
+        uint64_t number = segment_number(ent->d_name, u->cfg->name);
+        if (number)
+            segment_of(u, ent->d_name, number)->listed = true;
+    }
+    int rc = errno ? err_sys(e, errno, "cannot list the journal") : 0;
+    closedir(d);
+    for (size_t i = 0; i < u->segment_count; i++)
+        if (u->segments[i].listed)
+            u->segments[kept++] = u->segments[i];
+    u->segment_count = kept;
+    if (kept)
+        qsort(u->segments, kept, sizeof *u->segments, by_number);
+    return rc;
+}
+
+/* How far it may be sent. One that is damaged is sent as far as it is whole. */
+static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
+{
+    struct segment_head head;
+    struct segment_sum sum;
+    struct err why = {0};
+    bool known_damaged = s->damaged == DAMAGED_MAX && s->damaged_at.ms == u->looked_at.ms;
+    if (s->sealed || known_damaged)
+        return;
+    if (!s->known && segment_blank(dirfd, s->file, NULL) == 1)
+        return; /* its head is being written */
+    int sealed = segment_peek(dirfd, s->file, &head, &sum, &why);
+    if (sealed >= 0) {
+        s->known = true;
+        s->made = head.made.ms;
+    }
+    if (sealed < 0 || segment_settled(dirfd, s->file, s->settled, &s->settled, &why) < 0) {
+        bool damage = why.cls == ERR_DAMAGED;
+        s->damaged = damage ? s->damaged + (s->damaged < DAMAGED_MAX) : 0;
+        s->damaged_at = u->looked_at;
+        fault_point("offsite.damaged");
+        if (why.num != ENOENT && (!damage || s->damaged == DAMAGED_MAX))
+            upload_skip(u, &why);
+        return;
+    }
+    s->damaged = 0;
+    s->sealed = sealed == 1;
+}
+
+/* ---- parts that nobody vouches for ---- */
+
+/* Each part's name is in a file here from before it is sent until it was read back, so that one for which
+ * this failed, or was cut off by a kill, is not taken for good because it lies there. */
+void upload_doubts_name(const char *world, char out[SEGMENT_NAME_MAX])
+{
+    snprintf(out, SEGMENT_NAME_MAX, "%.48s.unproven", world);
+}
+
+static int keep_doubts(const struct upload *u, int dirfd, struct err *e)
+{
+    char file[SEGMENT_NAME_MAX];
+    upload_doubts_name(u->cfg->name, file);
+    if (u->doubts.len == 0) /* one that comes back after a power cut costs an upload */
+        return unlinkat(dirfd, file, 0) == 0 || errno == ENOENT
+                   ? 0
+                   : err_sys(e, errno, "cannot delete %s", file);
+    return file_publish(dirfd, file, u->doubts.p, u->doubts.len, 0600, e);
+}
+
+static bool is_doubted(const struct upload *u, const char *name)
+{
+    SCOPED(xfree) char *line = xasprintf("%s\n", name);
+    return u->doubts.len && strstr(u->doubts.p, line);
+}
+
+static enum remote_result delete_part(struct upload *u, size_t i, struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    copy_part_name(name, u->cfg->name, &u->there.parts[i]);
+    enum remote_result got = upload_delete(u, name, e);
+    if (got == REMOTE_OK)
+        memmove(&u->there.parts[i], &u->there.parts[i + 1],
+                (--u->there.part_count - i) * sizeof *u->there.parts);
+    return got;
+}
+
+static bool is_listed(const struct upload *u, uint64_t number)
+{
+    for (size_t i = 0; i < u->segment_count; i++)
+        if (u->segments[i].number == number)
+            return true;
+    return false;
+}
+
+/* Deletes them, or, where nothing may be deleted, does as if they were not there: what follows has other
+ * names then. One whose segment is not here any more cannot be sent again, and stays. */
+static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err *e)
+{
+    char file[SEGMENT_NAME_MAX];
+    enum remote_result got = REMOTE_OK;
+    size_t kept = 0;
+    if (u->doubted)
+        return REMOTE_OK;
+    upload_doubts_name(u->cfg->name, file);
+    buf_clear(&u->doubts);
+    struct err why = {0};
+    if (file_read(dirfd, file, DOUBTS_MAX, &u->doubts, &why) < 0 && why.num != ENOENT) {
+        err_pass(e, &why);
+        return REMOTE_STOPPED;
+    }
+    for (size_t i = 0; i < u->there.part_count && got == REMOTE_OK;) {
+        char name[COPY_NAME_MAX];
+        copy_part_name(name, u->cfg->name, &u->there.parts[i]);
+        if (!is_doubted(u, name) || !is_listed(u, u->there.parts[i].number)) {
+            i++;
+        } else if (u->cfg->offsite.delete_never) {
+            memmove(&u->there.parts[i], &u->there.parts[i + 1],
+                    (--u->there.part_count - i) * sizeof *u->there.parts);
+            kept++;
+        } else {
+            got = delete_part(u, i, e);
+        }
+    }
+    if (got == REMOTE_OK && !kept && u->doubts.len) {
+        buf_clear(&u->doubts);
+        got = keep_doubts(u, dirfd, e) < 0 ? REMOTE_STOPPED : REMOTE_OK;
+    }
+    u->doubted = got == REMOTE_OK;
+    return got;
+}
+
+static enum remote_result send_part(struct upload *u, int dirfd, const struct upload_segment *s,
+                                    uint64_t from, struct err *e)
+{
+    struct copy_part p = {.number = s->number,
+                          .made = s->made,
+                          .from = from,
+                          .to = s->settled,
+                          .sealed = u->t.recipients.count > 0};
+    struct transfer_stored stored;
+    char name[COPY_NAME_MAX];
+    SCOPED(file_close) int fd = file_open_own(dirfd, s->file, O_RDONLY, e);
+    if (fd < 0)
+        return REMOTE_STOPPED;
+    copy_part_name(name, u->cfg->name, &p);
+    while (is_doubted(u, name) && p.to > p.from + 1) { /* it stays there */
+        p.to = p.from + (p.to - p.from) / 2;
+        copy_part_name(name, u->cfg->name, &p);
+    }
+    size_t before = u->doubts.len;
+    buf_printf(&u->doubts, "%s\n", name);
+    if (keep_doubts(u, dirfd, e) < 0)
+        return REMOTE_STOPPED;
+    enum remote_result got = upload_file(u, name, fd, p.from, p.to, &stored, e);
+    if (got != REMOTE_OK)
+        return got;
+    u->doubts.len = before;
+    if (before)
+        u->doubts.p[before] = '\0';
+    if (keep_doubts(u, dirfd, e) < 0)
+        return REMOTE_STOPPED;
+    copies_add_part(&u->there, &p);
+    snprintf(u->done.name, sizeof u->done.name, "%s", name);
+    u->done.dump = false;
+    u->done.bytes = stored.size;
+    return REMOTE_OK;
+}
+
+/* ---- what may go ---- */
+
+static bool is_of(const struct copies *c, size_t i, const struct upload_segment *s)
+{
+    return i < c->part_count && copy_part_is_of(&c->parts[i], s->number, s->made);
+}
+
+static bool is_whole(const struct copy_part *p, const struct upload_segment *s)
+{
+    return p->from == 0 && p->to == s->settled;
+}
+
+/* In one piece in place of many. 1: something was done; 0; -1: `got` says what failed. */
+static int join(struct upload *u, int dirfd, const struct upload_segment *s,
+                enum remote_result *got, struct err *e)
+{
+    const struct copies *c = &u->there;
+    size_t first = copies_part(c, s->number, s->made), pieces = 0;
+    bool whole = false;
+    for (size_t i = first; is_of(c, i, s); i++) {
+        whole |= is_whole(&c->parts[i], s);
+        pieces += !is_whole(&c->parts[i], s);
+    }
+    if (!s->sealed || pieces == 0)
+        return 0;
+    *got = whole ? REMOTE_OK : send_part(u, dirfd, s, 0, e);
+    for (size_t i = first; is_of(c, i, s) && *got == REMOTE_OK;)
+        if (is_whole(&c->parts[i], s))
+            i++;
+        else
+            *got = delete_part(u, i, e);
+    return *got == REMOTE_OK ? 1 : -1;
+}
+
+static enum remote_result tidy(struct upload *u, struct err *e)
+{
+    SCOPED(xfree) bool *spare = xcalloc(u->there.part_count + 1, sizeof *spare);
+    enum remote_result got = REMOTE_OK;
+    u->next_tidy = mono_add(clock_mono(), TIDY_MS);
+    copies_spare(&u->there, u->cfg->journal_keep, clock_wall(), spare);
+    for (size_t i = u->there.part_count; i-- > 0 && got == REMOTE_OK;)
+        if (spare[i])
+            got = delete_part(u, i, e);
+    if (got == REMOTE_OK)
+        upload_sweep(u, "segments");
+    return got;
+}
+
+/* ---- one step ---- */
+
+static struct upload_segment *next_segment(struct upload *u, int dirfd, uint64_t *from)
+{
+    struct upload_segment *found = NULL;
+    u->settled_at = clock_wall();
+    u->figures.waiting = 0;
+    for (size_t i = 0; i < u->segment_count; i++) {
+        struct upload_segment *s = &u->segments[i];
+        look_at(u, dirfd, s);
+        uint64_t reach = s->known ? copies_reach(&u->there, s->number, s->made) : 0;
+        if (!s->known || s->settled <= reach)
+            continue;
+        u->figures.waiting++;
+        if (!found)
+            *from = reach;
+        found = found ? found : s;
+    }
+    u->figures.known = true;
+    if (!u->figures.waiting)
+        u->figures.since = (wall_t){0};
+    else if (!u->figures.since.ms)
+        u->figures.since = u->settled_at;
+    return found;
+}
+
+/* What comes while it is sent waits since then, and not since the last time that nothing did. */
+static enum remote_result send_newest(struct upload *u, int dirfd, const struct upload_segment *s,
+                                      uint64_t from, struct err *e)
+{
+    enum remote_result got = send_part(u, dirfd, s, from, e);
+    if (got == REMOTE_OK && u->figures.waiting == 1 &&
+        copies_reach(&u->there, s->number, s->made) >= s->settled)
+        u->figures.since = u->settled_at;
+    return got;
+}
+
+static enum remote_result list_parts(struct upload *u, struct err *e)
+{
+    if (u->listed && mono_since(clock_mono(), u->listed_at) < LIST_MS)
+        return REMOTE_OK;
+    u->doubted = false;
+    enum remote_result got = copies_load_parts(u->t.store, u->cfg->name, &u->there, e);
+    u->listed = got == REMOTE_OK;
+    u->listed_at = clock_mono();
+    return got;
+}
+
+/* Puts what is longer than it has to be in order, a piece in each step. */
+static enum remote_result put_in_order(struct upload *u, int dirfd, bool *more, struct err *e)
+{
+    enum remote_result got = REMOTE_OK;
+    for (size_t i = 0; i < u->segment_count; i++) {
+        int joined = join(u, dirfd, &u->segments[i], &got, e);
+        *more = joined == 1;
+        if (joined)
+            return got;
+    }
+    return upload_tidy_due(u) ? tidy(u, e) : REMOTE_OK;
+}
+
+enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
+{
+    uint64_t from = 0;
+    enum remote_result got = upload_ready(u, LOOK_MS, e);
+    *more = false;
+    if (got == REMOTE_OK)
+        got = list_parts(u, e);
+    if (got != REMOTE_OK)
+        return got;
+    struct err why = {0};
+    SCOPED(file_close) int dirfd = archive_dir(u->cfg, false, &why);
+    if (dirfd < 0 && why.num == ENOENT)
+        return REMOTE_OK; /* nothing was followed yet */
+    if (dirfd < 0 || list_segments(u, dirfd, &why) < 0) {
+        err_pass(e, &why);
+        return REMOTE_STOPPED;
+    }
+    bool fenced = u->fenced.cls || !u->owner.generation;
+    got = fenced ? REMOTE_OK : settle_doubts(u, dirfd, e);
+    if (got != REMOTE_OK)
+        return got;
+    const struct upload_segment *next = next_segment(u, dirfd, &from);
+    if (fenced)
+        return REMOTE_OK;
+    *more = next != NULL;
+    if (next)
+        return send_newest(u, dirfd, next, from, e);
+    return u->cfg->offsite.delete_never ? REMOTE_OK : put_in_order(u, dirfd, more, e);
+}

@@ -1,0 +1,17 @@
+#include "page/assets.h"
+
+/* Longer than string literals may be. The paths are as make sees them. */
+#define ASSET(name, path)                                                                          \
+    __asm__(".pushsection .rodata\n"                                                               \
+            ".global " name "\n" name ":\n"                                                        \
+            ".incbin \"src/page/" path "\"\n"                                                      \
+            ".byte 0\n"                                                                            \
+            ".popsection\n")
+
+ASSET("asset_status_html", "status.html");
+ASSET("asset_status_js", "status.js");
+ASSET("asset_players_html", "players.html");
+ASSET("asset_players_js", "players.js");
+ASSET("asset_page_css", "page.css");
+ASSET("asset_badge_svg", "badge.svg");
+ASSET("asset_feed_xml", "incidents.atom");

@@ -1,0 +1,418 @@
+#include "page/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "page/assets.h"
+
+#define INCIDENTS_SHOWN 20
+#define KEPT_SHOWN_MS INT64_C(86400000)
+#define CHAR_WIDTH 7 /* of the badge's font, about */
+
+/* ---- templates ---- */
+
+void page_escape(struct buf *out, const char *text)
+{
+    for (; *text; text++)
+        switch (*text) {
+        case '&':
+            buf_adds(out, "&amp;");
+            break;
+        case '<':
+            buf_adds(out, "&lt;");
+            break;
+        case '>':
+            buf_adds(out, "&gt;");
+            break;
+        case '"':
+            buf_adds(out, "&quot;");
+            break;
+        case '\'':
+            buf_adds(out, "&#39;");
+            break;
+        default:
+            buf_addc(out, *text);
+        }
+}
+
+static void fill_value(struct buf *out, const json_t *v)
+{
+    if (json_is_integer(v))
+        buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    else if (json_is_string(v))
+        page_escape(out, json_string_value(v));
+}
+
+static bool is_there(const json_t *v)
+{
+    return json_is_string(v) ? json_string_length(v) > 0 : json_is_true(v) || json_is_number(v);
+}
+
+/* From `s` to `end`; what an object lacks is looked for in those around it. */
+static void fill(struct buf *out, const char *s, const char *end, const json_t *o,
+                 const json_t *around);
+
+static const json_t *value_of(const char *key, const json_t *o, const json_t *around)
+{
+    const json_t *v = json_object_get(o, key);
+    return v ? v : json_object_get(around, key);
+}
+
+/* `s` is after {{#key}}. Returns what follows {{/key}}. */
+static const char *fill_section(struct buf *out, const char *key, const char *s, const json_t *o,
+                                const json_t *around)
+{
+    const json_t *v = value_of(key, o, around);
+    char *close = xasprintf("{{/%s}}", key);
+    const char *end = strstr(s, close);
+    size_t i = 0;
+    for (; json_is_array(v) && i < json_array_size(v); i++)
+        fill(out, s, end, json_array_get(v, i), o);
+    if (is_there(v))
+        fill(out, s, end, o, around);
+    end += strlen(close);
+    free(close);
+    return end;
+}
+
+static void fill(struct buf *out, const char *s, const char *end, const json_t *o,
+                 const json_t *around)
+{
+    const char *open;
+    while ((open = strstr(s, "{{")) && open < end) {
+        const char *name = open + 2, *close = strstr(open, "}}");
+        bool section = name[0] == '#';
+        char *key = xstrndup(name + section, (size_t)(close - name) - section);
+        buf_add(out, s, (size_t)(open - s));
+        s = close + 2;
+        if (section)
+            s = fill_section(out, key, s, o, around);
+        else
+            fill_value(out, value_of(key, o, around));
+        free(key);
+    }
+    buf_add(out, s, (size_t)(end - s));
+}
+
+void page_fill(struct buf *out, const char *template_text, const json_t *values)
+{
+    fill(out, template_text, template_text + strlen(template_text), values, NULL);
+}
+
+/* ---- words ---- */
+
+/* "2026-01-31 23:59:59 UTC" for what status and history hold; "unknown" for null. */
+static json_t *moment(const json_t *o, const char *key)
+{
+    const char *s = js_text(o, key);
+    return strlen(s) < 19 ? json_string("unknown") : json_sprintf("%.10s %.8s UTC", s, s + 11);
+}
+
+static json_t *seconds_text(const json_t *v)
+{
+    char t[TEXT_SHORT];
+    double s = json_number_value(v);
+    return json_is_number(v) && s >= 0 && s < 1e12
+               ? json_string(text_duration((int64_t)(s * 1000), t))
+               : json_string("not known");
+}
+
+static json_t *lost_text(const json_t *restore)
+{
+    const json_t *most = json_object_get(restore, "lost_seconds_max"),
+                 *lost = json_object_get(restore, "lost_seconds");
+    if (json_is_number(lost) && json_number_value(lost) <= 0)
+        return json_string("nothing");
+    if (!json_is_number(most))
+        return json_string("not known");
+    json_t *text = seconds_text(most), *all = json_sprintf("at most %s", json_string_value(text));
+    json_decref(text);
+    return all;
+}
+
+static void add_fact(json_t *list, const char *name, json_t *text /* taken */)
+{
+    json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "text", text));
+}
+
+/* What waits does so for as long as the oldest of it. */
+static json_t *offsite_text(const json_t *o)
+{
+    const json_t *waiting = json_object_get(o, "waiting"),
+                 *behind = json_object_get(o, "behind_seconds");
+    SCOPED(buf_free) struct buf b = {0};
+    char t[TEXT_SHORT];
+    json_t *at = moment(o, "newest_at");
+    buf_printf(&b, "%s, newest dump there: %s",
+               js_text(o, "state")[0] ? js_text(o, "state") : "not known",
+               js_text(o, "newest")[0] ? json_string_value(at) : "none known");
+    json_decref(at);
+    if (json_is_integer(waiting))
+        buf_printf(&b, ", not stored yet: %" JSON_INTEGER_FORMAT, json_integer_value(waiting));
+    if (json_is_integer(behind) && json_integer_value(behind) > 0)
+        buf_printf(&b, ", for %s", text_duration(json_integer_value(behind) * 1000, t));
+    return json_string(b.p);
+}
+
+/* Which of two machines this is, and what of the world it has if it is the standby. */
+static json_t *role_text(const json_t *standby, const json_t *lease)
+{
+    static const char *const words[][2] = {
+        {"ready", ", loaded"}, {"loading", ", being loaded"}, {"cold", ", not loaded"}};
+    const json_t *warm = json_object_get(standby, "warm"),
+                 *behind = json_object_get(standby, "behind_seconds");
+    SCOPED(buf_free) struct buf b = {0};
+    char t[TEXT_SHORT];
+    bool is = strcmp(js_text(standby, "role"), "standby") == 0;
+    buf_adds(&b, js_text(standby, "role"));
+    if (js_text(lease, "state")[0])
+        buf_printf(&b, ", lease %s", js_text(lease, "state"));
+    if (is)
+        buf_printf(&b, ", %s",
+                   js_text(standby, "state")[0] ? js_text(standby, "state") : "not known");
+    if (is && json_is_integer(behind))
+        buf_printf(&b, ", %s behind", text_duration(json_integer_value(behind) * 1000, t));
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(js_text(warm, "state"), words[i][0]) == 0)
+            buf_adds(&b, words[i][1]);
+    if (js_text(warm, "why")[0])
+        buf_printf(&b, ": %s", js_text(warm, "why"));
+    return json_string(b.p);
+}
+
+static json_t *facts_of(const json_t *status, const json_t *history)
+{
+    json_t *list = json_array(), *dump = json_object_get(status, "last_dump"),
+           *restore = json_object_get(status, "last_restore"),
+           *drill = json_object_get(history, "last_drill");
+    char rows[TEXT_SHORT], size[TEXT_SHORT];
+    if (json_is_object(dump)) {
+        json_t *at = moment(dump, "at");
+        text_count((uint64_t)js_within(dump, "rows", 0, INT64_MAX, 0), rows);
+        text_size((uint64_t)js_within(dump, "file_size", 0, INT64_MAX, 0), size);
+        add_fact(list, "Last dump",
+                 json_sprintf("%s rows, %s, %s", rows, size, json_string_value(at)));
+        json_decref(at);
+    } else {
+        add_fact(list, "Last dump", json_string("none yet"));
+    }
+    add_fact(list, "Last restore",
+             json_is_object(restore) ? moment(restore, "at") : json_string("none"));
+    json_t *offsite = json_object_get(status, "offsite");
+    if (json_is_object(offsite))
+        add_fact(list, "Off-site", offsite_text(offsite));
+    json_t *standby = json_object_get(status, "standby");
+    if (json_is_object(standby))
+        add_fact(list, "Of two machines", role_text(standby, json_object_get(status, "lease")));
+    add_fact(list, "Last drill", json_is_object(drill) ? moment(drill, "at") : json_string("none"));
+    return list;
+}
+
+static json_t *incident_of(const json_t *n)
+{
+    bool lasts = !js_text(n, "end")[0], restored = js_flag(n, "restored");
+    return json_pack("{s:o, s:o, s:o, s:s}", "begin", moment(n, "begin"), "outage",
+                     lasts ? json_string("lasts")
+                           : seconds_text(json_object_get(n, "outage_seconds")),
+                     "lost", restored ? lost_text(n) : json_string("nothing was restored"), "cause",
+                     js_text(n, "cause"));
+}
+
+static json_t *newest_first(const json_t *history, json_t *(*make)(const json_t *incident))
+{
+    const json_t *all = json_object_get(history, "incidents");
+    json_t *list = json_array();
+    for (size_t i = json_array_size(all); i > 0 && json_array_size(list) < INCIDENTS_SHOWN; i--)
+        json_array_append_new(list, make(json_array_get(all, i - 1)));
+    return list;
+}
+
+static json_t *conditions_of(const json_t *status)
+{
+    json_t *list = json_array(), *o;
+    size_t i;
+    json_array_foreach(json_object_get(status, "troubles"), i, o)
+    {
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o, s:s}", "what", js_text(o, "what"), "since",
+                                        moment(o, "since"), "hint", js_text(o, "hint")));
+    }
+    return list;
+}
+
+static const char *title_of(const struct config *c)
+{
+    return c->title ? c->title : c->name;
+}
+
+/* When the planned work that goes on ends; "": there is none, or nobody said when. */
+static json_t *pause_text(const json_t *status)
+{
+    json_t *at = moment(status, "pause_until"),
+           *text = js_text(status, "pause_until")[0]
+                       ? json_sprintf("Planned work, until %s.", json_string_value(at))
+                       : json_string("");
+    json_decref(at);
+    return text;
+}
+
+/* What all pages have. */
+static json_t *values_of(const struct config *c, const json_t *status)
+{
+    return json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:o, s:s}", "title", js_clean(title_of(c)),
+                     "world", c->name, "announcement", c->announcement ? c->announcement : "",
+                     "pause", pause_text(status), "pause_until", js_text(status, "pause_until"),
+                     "updated", js_text(status, "updated"), "updated_text",
+                     moment(status, "updated"), "state", js_text(status, "state"));
+}
+
+json_t *page_status_values(const struct config *c, const json_t *status, const json_t *history)
+{
+    json_t *o = values_of(c, status), *conditions = conditions_of(status);
+    json_object_set_new(o, "sentence", json_string(js_text(status, "reason")));
+    json_object_set_new(o, "since", json_string(js_text(status, "since")));
+    json_object_set_new(o, "since_text", moment(status, "since"));
+    json_object_set_new(o, "json_file", json_string(c->json_file));
+    json_object_set_new(o, "conditions_class",
+                        json_string(json_array_size(conditions) ? "" : "gone"));
+    json_object_set_new(o, "conditions", conditions);
+    json_object_set_new(o, "facts", facts_of(status, history));
+    json_t *incidents = newest_first(history, incident_of);
+    json_object_set_new(o, "incidents_note",
+                        json_string(json_array_size(incidents) ? "" : "None is known."));
+    json_object_set_new(o, "incidents", incidents);
+    json_object_set(o, "version", json_object_get(status, "version"));
+    json_object_set(o, "host", json_object_get(status, "host"));
+    json_object_set(o, "pid", json_object_get(status, "pid"));
+    return o;
+}
+
+/* ---- players ---- */
+
+/* Until when the world that was restored last reaches, which players can read for a day. */
+static void add_kept(json_t *o, const json_t *status, wall_t now)
+{
+    const json_t *restore = json_object_get(status, "last_restore"),
+                 *lost = json_object_get(restore, "lost_seconds");
+    const char *to = js_text(restore, "restored_to");
+    char day_ago[TEXT_SHORT];
+    text_utc((wall_t){now.ms - KEPT_SHOWN_MS}, day_ago); /* compared as text */
+    bool fresh = js_flag(restore, "ok") && strncmp(js_text(restore, "at"), day_ago, 19) > 0;
+    json_object_set_new(o, "kept", json_string(""));
+    if (!fresh)
+        return;
+    if (json_is_number(lost) && json_number_value(lost) <= 0) {
+        json_object_set_new(o, "kept", json_string("Nothing was lost."));
+    } else if (to[0]) {
+        json_t *text = moment(restore, "restored_to");
+        json_object_set_new(o, "kept",
+                            json_sprintf("The last change kept: %s", json_string_value(text)));
+        json_object_set_new(o, "kept_until", json_string(to));
+        json_decref(text);
+    }
+}
+
+json_t *page_players_values(const struct config *c, const json_t *status, wall_t now)
+{
+    json_t *o = values_of(c, status);
+    const char *flag = js_text(status, "flag"), *message = c->message_waiting, *word = "WAITING";
+    const json_t *running = json_object_get(status, "running");
+    int64_t percent = js_within(running, "percent", 0, 100, -1);
+    if (strcmp(flag, "UP") == 0) {
+        word = "UP";
+        message = c->message_up;
+    } else if (text_starts(flag, "RESTORING")) {
+        word = "RESTORING";
+        message = c->message_restoring;
+    }
+    bool restoring = strcmp(word, "RESTORING") == 0 && percent >= 0 &&
+                     strcmp(js_text(running, "job"), "restore") == 0;
+    json_object_set_new(o, "word", json_string(word));
+    json_object_set_new(o, "message", json_string(message));
+    json_object_set_new(o, "logo", json_string(c->logo ? c->logo : ""));
+    json_object_set_new(o, "percent", restoring ? json_integer(percent) : json_null());
+    json_object_set_new(o, "progress_class", json_string(restoring ? "" : "gone"));
+    if (strcmp(word, "UP") == 0)
+        add_kept(o, status, now);
+    return o;
+}
+
+json_t *page_players_json(const json_t *values, const json_t *status)
+{
+    json_t *o = json_object();
+    json_object_set(o, "state", json_object_get(values, "word"));
+    json_object_set(o, "message", json_object_get(values, "message"));
+    json_object_set_new(o, "percent", js_or_null(json_object_get(values, "percent")));
+    json_object_set_new(o, "kept", js_or_null(json_object_get(values, "kept")));
+    json_object_set_new(o, "kept_until", js_or_null(json_object_get(values, "kept_until")));
+    json_object_set_new(o, "pause_until", js_or_null(json_object_get(status, "pause_until")));
+    json_object_set_new(o, "valid_until_unix",
+                        js_or_null(json_object_get(status, "valid_until_unix")));
+    return o;
+}
+
+/* ---- feed ---- */
+
+static json_t *entry_of(const json_t *n)
+{
+    json_t *o = incident_of(n);
+    bool lasts = !js_text(n, "end")[0];
+    json_object_set_new(
+        o, "headline",
+        json_sprintf("%s (%s)", lasts ? "Not up" : "Up again", js_text(o, "outage")));
+    json_object_set_new(o, "text",
+                        json_sprintf("%s. Not up for: %s. Lost: %s.", js_text(o, "cause"),
+                                     js_text(o, "outage"), js_text(o, "lost")));
+    json_object_set_new(o, "begin", json_string(js_text(n, "begin")));
+    json_object_set_new(o, "updated", json_string(js_text(n, lasts ? "begin" : "end")));
+    return o;
+}
+
+/* A new announcement is a new entry. */
+static json_t *announcement_id(const struct config *c)
+{
+    uint32_t hash = 2166136261; /* FNV-1a */
+    for (const char *s = c->announcement ? c->announcement : ""; *s; s++)
+        hash = (hash ^ (unsigned char)*s) * 16777619;
+    return json_sprintf("%08x", hash);
+}
+
+void page_feed(struct buf *out, const struct config *c, const json_t *status, const json_t *history)
+{
+    json_t *o = values_of(c, status), *entries = newest_first(history, entry_of);
+    const json_t *newest = json_array_get(entries, 0);
+    if (strcmp(js_text(status, "wanted"), "paused") == 0)
+        json_object_set_new(o, "paused_at", json_string(js_text(status, "since")));
+    if (newest) /* else a reader would fetch it again and again */
+        json_object_set(o, "updated", json_object_get(newest, "updated"));
+    else
+        json_object_set(o, "updated", json_object_get(status, "since"));
+    json_object_set_new(o, "announcement_id", announcement_id(c));
+    json_object_set_new(o, "entries", entries);
+    page_fill(out, asset_feed_xml, o);
+    json_decref(o);
+}
+
+/* ---- badge ---- */
+
+void page_badge(struct buf *out, const struct config *c, const json_t *status)
+{
+    static const struct {
+        const char *state, *colour;
+    } colours[] = {{"UP", "#1a7f4b"}, {"PAUSED", "#5c6370"}, {"RESTORING", "#1b5fae"}};
+    const char *state = js_text(status, "state"), *colour = "#b3261e";
+    int64_t left = 12 + CHAR_WIDTH * (int64_t)strlen(title_of(c)),
+            right = 12 + CHAR_WIDTH * (int64_t)strlen(state) + CHAR_WIDTH;
+    for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
+        if (strcmp(colours[i].state, state) == 0)
+            colour = colours[i].colour;
+    json_t *o = values_of(c, status);
+    js_set_int(o, "width", left + right);
+    js_set_int(o, "split", left);
+    js_set_int(o, "rest", right - 4);
+    js_set_int(o, "text", left + 6);
+    json_object_set_new(o, "colour", json_string(colour));
+    page_fill(out, asset_badge_svg, o);
+    json_decref(o);
+}

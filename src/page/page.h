@@ -1,0 +1,25 @@
+/* The pages that people look at, as text: pure. A template holds {{key}}, which is replaced by the
+ * value as text (escaped), and {{#key}}…{{/key}}, which is there once for each object of an array, and
+ * once or not at all for any other value: a text is not empty, a number and `true` are there. */
+#ifndef WK_PAGE_PAGE_H
+#define WK_PAGE_PAGE_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "config/config.h"
+
+/* Text in HTML, XML and their attributes. */
+void page_escape(struct buf *out, const char *text);
+void page_fill(struct buf *out, const char *template_text, const json_t *values);
+
+/* What status.html, players.html and the feed say: from status.json and history.json. */
+json_t *page_status_values(const struct config *c, const json_t *status, const json_t *history);
+json_t *page_players_values(const struct config *c, const json_t *status, wall_t now);
+/* players.json: the same for its script, without what helps an attacker. */
+json_t *page_players_json(const json_t *values, const json_t *status);
+void page_feed(struct buf *out, const struct config *c, const json_t *status,
+               const json_t *history);
+void page_badge(struct buf *out, const struct config *c, const json_t *status);
+
+#endif

@@ -1,0 +1,266 @@
+// The page for admins: looks at the status every five seconds, at history.json each minute. All text
+// from the world is set as text, never as markup. Where the two files' time is up, nothing is known.
+"use strict";
+(function () {
+  var SVG = "http://www.w3.org/2000/svg", DAY = 86400000, history = null, said = "", looked = 0;
+  var DOWN = ["suspect", "waiting", "lost", "restoring"];
+  var SAY = {
+    STARTING: "The supervisor has started and has no answer from the server yet.",
+    UP: "The world is up.", SUSPECT: "The last answer was inconclusive; nothing is decided yet.",
+    LOST: "The world is lost. A restore begins.", RESTORING: "The world is being restored.",
+    WAITING: "The world is not up, and the supervisor waits until it can act.",
+    PAUSED: "Paused on request: nothing starts by itself.",
+    STOPPED: "The supervisor was stopped: the world is not watched.",
+    UNKNOWN: "The supervisor no longer publishes: it is dead, stopped, or cut off. Nothing is known of the world."
+  };
+  function at(id) { return document.getElementById(id); }
+  function make(name, text, cls) {
+    var e = document.createElement(name);
+    if (text !== undefined && text !== null) { e.textContent = text; }
+    if (cls) { e.className = cls; }
+    return e;
+  }
+  function draw(parent, name, attributes) {
+    var e = document.createElementNS(SVG, name);
+    Object.keys(attributes).forEach(function (k) { e.setAttribute(k, attributes[k]); });
+    parent.appendChild(e);
+    return e;
+  }
+  function set(id, text) { if (at(id).textContent !== text) { at(id).textContent = text; } }
+  function fill(parent, children) {
+    parent.replaceChildren.apply(parent, children);
+  }
+  function time(text) {
+    return text ? new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : "unknown";
+  }
+  function number(n) { return typeof n === "number" ? n.toLocaleString() : "unknown"; }
+  function span(s) {
+    if (typeof s !== "number" || !isFinite(s)) { return "unknown"; }
+    if (s < 10) { return (Math.round(s * 10) / 10).toLocaleString() + " s"; }
+    if (s < 100) { return Math.round(s) + " s"; }
+    var m = Math.round(s / 60), h = Math.floor(m / 60), d = Math.floor(h / 24);
+    return d ? d + " d " + h % 24 + " h" : h ? h + " h " + m % 60 + " min" : m + " min";
+  }
+  function bytes(n) {
+    var units = ["B", "KiB", "MiB", "GiB", "TiB"], i = 0;
+    if (typeof n !== "number") { return "unknown"; }
+    while (n >= 1024 && i < 4) { n /= 1024; i++; }
+    return (i ? n.toFixed(1) : n) + " " + units[i];
+  }
+  function percent(up, known) { // cut, not rounded: 100 % means that it was always up
+    return known > 0 ? (Math.floor(up / known * 100000) / 1000).toLocaleString(undefined, { maximumFractionDigits: 3 }) + " %" : "not known";
+  }
+  function down(b) { return DOWN.reduce(function (sum, k) { return sum + (b[k] || 0); }, 0); }
+
+  // ---- the state ----
+  function headline(state, sentence) {
+    document.body.dataset.state = state;
+    set("state", state);
+    set("sentence", sentence);
+    document.title = state + ": " + document.querySelector(".world strong").textContent;
+    if (said && said !== state) { set("live", state + ". " + sentence); }
+    said = state;
+  }
+  // The end is the rate so far, carried on: an estimate, and only where the percentage is known.
+  function running(job) {
+    var known = job && typeof job.percent === "number" && job.percent >= 0, bar = at("running-bar");
+    at("running").className = job ? "note" : "note gone";
+    if (!job) { return; }
+    set("running-text", [job.job, job.phase, job.table ? "table " + job.table : "", known ? job.percent + " %" : ""]
+      .filter(Boolean).join(", "));
+    if (known) { bar.value = job.percent; } else { bar.removeAttribute("value"); }
+    set("running-end", known && job.percent >= 5 && job.percent < 100 && job.phase_ms > 1000
+      ? "This phase ends in about " + span(job.phase_ms / job.percent * (100 - job.percent) / 1000) + ", at the pace so far."
+      : "When it ends is not known yet.");
+  }
+  function conditions(list) {
+    at("conditions").className = list && list.length ? "" : "gone";
+    fill(at("conditions-list"), (list || []).map(function (c) {
+      var li = make("li");
+      li.append(make("strong", c.what), make("br"), make("span", "since " + time(c.since), "small"));
+      if (c.hint) { li.append(make("br"), make("code", c.hint)); }
+      return li;
+    }));
+  }
+  function lost(r) {
+    if (!r || r.lost_seconds === undefined) { return "unknown"; }
+    if (r.lost_seconds === 0) { return "nothing"; }
+    return typeof r.lost_seconds_max === "number" ? "at most " + span(r.lost_seconds_max) : "unknown";
+  }
+  function fact(name, text) {
+    var div = make("div");
+    div.append(make("dt", name), make("dd", text));
+    return div;
+  }
+  function facts(s) {
+    var d = s.last_dump, r = s.last_restore, j = s.journal || {}, drill = history && history.last_drill, list = [];
+    list.push(fact("Last dump", d ? number(d.rows) + " rows, " + bytes(d.file_size) + ", " + time(d.at) + ", in " + span(d.seconds) : "none yet"));
+    list.push(fact("Next dump", s.next_dump ? time(s.next_dump.at) : "when the world is up"));
+    list.push(fact("Journal", (j.state || "off") + (typeof j.behind_seconds === "number" ? ", " + span(j.behind_seconds) + " behind" : "") + (j.gap ? ", with a gap" : "")));
+    list.push(fact("Probe", s.probe ? (s.probe.verdict || "none yet") + ", " + number(s.probe.latency_ms) + " ms" : "none yet"));
+    list.push(fact("Last restore", r ? (r.ok ? "" : "FAILED, ") + time(r.at) + ", " + number(r.rows) + " rows, lost: " + lost(r) : "none"));
+    var o = s.offsite;
+    if (o) {
+      list.push(fact("Off-site", (o.state || "not known") + ", newest dump there: " + (o.newest ? time(o.newest_at) : "none known") +
+        (typeof o.waiting === "number" ? ", not stored yet: " + number(o.waiting) : "") +
+        (o.behind_seconds > 0 ? ", for " + span(o.behind_seconds) : "")));
+    }
+    var y = s.standby, w = y && y.warm, loaded = { ready: ", loaded", loading: ", being loaded", cold: ", not loaded" };
+    if (y) {
+      list.push(fact("Of two machines", y.role + (s.lease && s.lease.state ? ", lease " + s.lease.state : "") +
+        (y.role === "standby" ? ", " + (y.state || "not known") +
+          (typeof y.behind_seconds === "number" ? ", " + span(y.behind_seconds) + " behind" : "") : "") +
+        (w && loaded[w.state] || "") + (w && w.why ? ": " + w.why : "")));
+    }
+    list.push(fact("Last drill", drill ? (drill.ok ? "passed, " : "FAILED, ") + time(drill.at) : "none"));
+    list.push(fact("Free for dumps", s.disk ? bytes(s.disk.free_bytes) : "unknown"));
+    list.push(fact("Generation", number(s.generation)));
+    fill(at("facts"), list);
+  }
+  function status(s, now) {
+    if (now > s.valid_until_unix * 1000 + 1000) { return dead(s); }
+    headline(s.state, s.state === "UP" ? SAY.UP : (SAY[s.state] || "") + " Why: " + s.reason + ".");
+    at("since").dateTime = s.since;
+    set("since", time(s.since));
+    set("updated-line", "Looked at " + time(now) + ".");
+    set("pause", s.pause_until ? "Planned work, until " + time(s.pause_until) + "." : "");
+    running(s.running);
+    conditions(s.troubles);
+    facts(s);
+  }
+  function dead(s) {
+    headline("UNKNOWN", SAY.UNKNOWN + (s ? " Last word, at " + time(s.updated) + ": " + s.state + "." : ""));
+    set("updated-line", "Looked at " + time(Date.now()) + ".");
+    set("pause", "");
+    if (s) { at("since").dateTime = s.updated; set("since", time(s.updated)); }
+    running(null);
+  }
+
+  // ---- the history ----
+  function sum(list, since) {
+    return list.reduce(function (a, b) {
+      if (Date.parse(b.at) >= since) { a.up += b.up; a.known += b.up + down(b); }
+      return a;
+    }, { up: 0, known: 0 });
+  }
+  function uptime(now) {
+    var spans = [["24 hours", history.five_minutes, DAY], ["7 days", history.hours, 7 * DAY],
+      ["30 days", history.days, 30 * DAY], ["90 days", history.days, 90 * DAY]];
+    fill(at("uptime-figures"), spans.map(function (x) {
+      var s = sum(x[1], now - x[2]);
+      return fact(x[0], percent(s.up, s.known));
+    }));
+    var first = Math.floor(now / DAY) - 89, days = [], byDay = {};
+    history.days.forEach(function (b) { byDay[Math.floor(Date.parse(b.at) / DAY)] = b; });
+    for (var n = first; n < first + 90; n++) { days.push(byDay[n] || { at: new Date(n * DAY).toISOString(), up: 0, unknown: DAY, none: true }); }
+    bars(days);
+    fill(at("days"), days.filter(function (b) { return !b.none; }).reverse().map(function (b) {
+      var tr = make("tr"), th = make("th", b.at.slice(0, 10));
+      th.scope = "row";
+      tr.append(th, make("td", percent(b.up, b.up + down(b))), make("td", span(down(b) / 1000)),
+        make("td", span((b.paused || 0) / 1000)), make("td", span(b.unknown / 1000)));
+      return tr;
+    }));
+    at("uptime").className = "";
+  }
+  // A day that was up is one whole bar; one with an outage carries a block on top of at least a quarter.
+  function bars(days) {
+    var svg = document.createElementNS(SVG, "svg"), bad = days.filter(function (b) { return down(b); }).length;
+    svg.setAttribute("viewBox", "0 0 900 60");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", "Ninety days until today: " + bad + " with an outage. The table below has each day.");
+    days.forEach(function (b, i) {
+      var x = i * 10 + 1, known = b.up + down(b), part = known ? down(b) / known : 0;
+      var title, g = draw(svg, "g", {});
+      title = draw(g, "title", {});
+      title.textContent = b.at.slice(0, 10) + ": " + percent(b.up, known);
+      if (known) {
+        var top = part ? Math.max(15, part * 60) : 0;
+        draw(g, "rect", { x: x, y: top, width: 8, height: 60 - top, class: "bar-up" });
+        if (top) { draw(g, "rect", { x: x, y: 0, width: 8, height: Math.max(0, top - 2), class: "bar-down" }); }
+      } else if (b.paused) {
+        draw(g, "rect", { x: x, y: 30, width: 8, height: 30, class: "bar-paused" });
+      } else {
+        draw(g, "rect", { x: x + .5, y: 49.5, width: 7, height: 10, class: "bar-unknown" });
+      }
+    });
+    fill(at("bars"), [svg]);
+  }
+  function cell(label, text) {
+    var td = make("td", text);
+    td.dataset.label = label;
+    return td;
+  }
+  function incidents() {
+    var list = history.incidents.slice(-50).reverse();
+    fill(at("incidents"), list.map(function (n) {
+      var tr = make("tr");
+      tr.append(cell("Began", time(n.begin)),
+        cell("Not up for", !n.end ? "lasts" : typeof n.outage_seconds === "number" ? span(n.outage_seconds) : "not known, until " + time(n.end)),
+        cell("Lost", n.restored ? lost(n) : "nothing was restored"), cell("Cause", n.cause || ""));
+      return tr;
+    }));
+  }
+
+  // ---- charts ----
+  function chart(name, list, key, show) {
+    var points = list.map(function (b, i) { return [i, b[key]]; }).filter(function (p) { return typeof p[1] === "number"; });
+    if (!points.length) { return null; }
+    var values = points.map(function (p) { return p[1]; }), most = Math.max.apply(null, values), least = Math.min.apply(null, values);
+    var last = values[values.length - 1], figure = make("figure"), caption = make("figcaption"), svg = document.createElementNS(SVG, "svg");
+    var width = Math.max(1, list.length - 1), top = most || 1, path = "", before = -Infinity, gap = key === "probe_ms" || key === "journal_lag_ms" ? 1 : 6;
+    caption.append(make("strong", name + ": " + show(last)), make("br"),
+      make("span", least === most ? "the same all the time" : "between " + show(least) + " and " + show(most), "small"));
+    svg.setAttribute("viewBox", "0 0 300 80");
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", name + " since " + time(list[0].at) + ": " + caption.lastChild.textContent + ", last " + show(last));
+    draw(svg, "line", { x1: 0, y1: 79, x2: 300, y2: 79, class: "axis" });
+    points.forEach(function (p) {
+      var x = (p[0] / width * 300).toFixed(1), y = (76 - p[1] / top * 72).toFixed(1);
+      path += (p[0] - before > gap ? "M" : "L") + x + " " + y;
+      if (p[0] - before > gap) { path += "h.6"; }
+      before = p[0];
+    });
+    draw(svg, "path", { d: path, class: "line" });
+    var ends = make("div", null, "ends small");
+    ends.append(make("span", time(list[0].at)), make("span", "now"));
+    figure.append(caption, svg, ends);
+    return figure;
+  }
+  function charts() {
+    var list = history.hours.length > 48 ? history.hours : history.five_minutes;
+    var ms = function (n) { return n < 1000 ? n + " ms" : span(n / 1000); };
+    var made = [chart("Rows of the world", list, "rows", number), chart("Size of a dump", list, "bytes", bytes),
+      chart("Time of a dump", list, "dump_ms", ms), chart("Journal lag", list, "journal_lag_ms", ms),
+      chart("Answer to a probe", list, "probe_ms", ms)].filter(Boolean);
+    at("charts").className = made.length ? "" : "gone";
+    fill(at("charts-list"), made);
+  }
+
+  // ---- looking ----
+  function get(name) {
+    return fetch(name, { cache: "no-store", credentials: "same-origin" }).then(function (r) {
+      var date = Date.parse(r.headers.get("Date") || "");
+      if (!r.ok) { throw new Error(r.status); }
+      return r.json().then(function (o) { return { o: o, now: isNaN(date) ? Date.now() : date }; });
+    });
+  }
+  function lookBack() {
+    return get("history.json").then(function (a) {
+      history = a.o;
+      looked = Date.now();
+      uptime(a.now);
+      incidents();
+      charts();
+    }).catch(function () { looked = Date.now() - 50000; });
+  }
+  function look() {
+    var back = Date.now() - looked > 60000 ? lookBack() : Promise.resolve();
+    back.then(function () { return get(document.body.dataset.status); }).then(function (a) {
+      if (a.o.state !== said && said) { looked = 0; }
+      status(a.o, a.now);
+    }).catch(function () { dead(null); }).then(function () { setTimeout(look, 5000); });
+  }
+  look();
+}());

@@ -1,0 +1,279 @@
+#include "progress/central.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "mysql/packet_limit.h"
+#include "sql/literal.h"
+
+#define PACKET_USED (16u << 20) /* more in one round trip gains nothing, and locks longer */
+#define BATCH_ROWS 5000u
+#define FORCED_TRIES 5
+
+struct db *central_open(const struct config_progress *cfg, const char *password, struct err *e)
+{
+    struct db_params p = db_params_of(&cfg->server);
+    p.password = password;
+    p.schema = cfg->schema;
+    p.several = true;
+    return db_open(&p, e);
+}
+
+bool central_lasts(const struct err *e, mono_t *since, mono_t now, int64_t grace)
+{
+    bool may_pass = db_unanswered(e) || db_lock_busy(e);
+    if (!may_pass || !since->ms)
+        *since = may_pass ? now : (mono_t){0};
+    return !may_pass || mono_since(now, *since) >= grace;
+}
+
+enum central_state central_state_after(const struct err *e)
+{
+    return db_lock_busy(e) ? CENTRAL_OK : db_unanswered(e) ? CENTRAL_AWAY : CENTRAL_REFUSED;
+}
+
+/* ---- sending ---- */
+
+#define SEND_HEAD                                                                                  \
+    "CALL wk_send_open();INSERT INTO wk_sent (blob_key,lock_key,lock_seq,seq,`blob`) VALUES "
+
+int central_packet(struct db *db, uint64_t *most, struct err *e)
+{
+    SCOPED(xfree) char *max = db_one(db, "SELECT @@max_allowed_packet", e);
+    *most = max ? strtoull(max, NULL, 10) : 0;
+    return max ? 0 : -1;
+}
+
+void central_batch_open(struct central_batch *b, uint64_t limit)
+{
+    *b = (struct central_batch){0};
+    b->room = (size_t)(limit < PACKET_USED ? limit : PACKET_USED);
+    b->most = db_packet_room(limit, 0, DB_PACKET_SPARE);
+}
+
+void central_batch_clear(struct central_batch *b)
+{
+    buf_clear(&b->sql);
+    b->count = 0;
+}
+
+void central_batch_free(struct central_batch *b)
+{
+    buf_free(&b->sql);
+    *b = (struct central_batch){0};
+}
+
+static void put(struct buf *b, const struct local_key *k)
+{
+    sql_string(b, k->bytes, k->len);
+}
+
+/* The first one may take all that the server accepts. */
+bool central_batch_add(struct central_batch *b, const struct local_blob *blob)
+{
+    size_t before = b->sql.len;
+    if (b->count == BATCH_ROWS)
+        return false;
+    buf_adds(&b->sql, b->count ? ",(" : SEND_HEAD "(");
+    put(&b->sql, &blob->key);
+    buf_addc(&b->sql, ',');
+    put(&b->sql, &blob->lock_key);
+    buf_printf(&b->sql, ",%" PRIu64 ",%" PRIu64 ",", blob->lock_seq, blob->seq);
+    sql_string(&b->sql, blob->data, blob->len);
+    buf_addc(&b->sql, ')');
+    if (b->sql.len + DB_PACKET_SPARE > b->room && (b->count || b->sql.len > b->most)) {
+        b->refused = b->sql.len - before;
+        b->sql.len = before;
+        return false;
+    }
+    b->count++;
+    return true;
+}
+
+const char *central_outcome_name(enum central_outcome o)
+{
+    static const char *const names[] = {
+        [CENTRAL_SENT] = "saved", [CENTRAL_STALE] = "stale", [CENTRAL_STOLEN] = "stolen"};
+    return names[o];
+}
+
+/* One row of the answer: a blob that was refused. */
+static int take_refused(struct db *db, const struct db_rows *r, const struct local_blob *blobs,
+                        size_t count, struct central_answer *out, struct err *e)
+{
+    const char *outcome = db_text(r, 0);
+    size_t i = 0, len = db_length(r, 1);
+    while (i < count &&
+           (blobs[i].key.len != len || memcmp(blobs[i].key.bytes, db_value(r, 1), len) != 0))
+        i++;
+    bool stolen = strcmp(outcome, "stolen") == 0;
+    if (i == count || (!stolen && strcmp(outcome, "stale") != 0))
+        return db_invalid(db, e, "wk_send refuses a blob that was not sent, or as '%.20s'",
+                          outcome);
+    out[i] = (struct central_answer){stolen ? CENTRAL_STOLEN : CENTRAL_STALE, db_uint(r, 2)};
+    return 0;
+}
+
+int central_send(struct db *db, const char *lock_id, struct central_batch *b,
+                 const struct local_blob *blobs, struct central_answer *out, struct err *e)
+{
+    for (size_t i = 0; i < b->count; i++)
+        out[i] = (struct central_answer){CENTRAL_SENT, blobs[i].seq};
+    buf_adds(&b->sql, ";CALL wk_send(");
+    sql_string(&b->sql, lock_id, strlen(lock_id));
+    buf_addc(&b->sql, ')');
+    struct db_rows *r = db_select_len(db, "tbU", b->sql.p, b->sql.len, e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        if (take_refused(db, r, blobs, b->count, out, e) < 0) {
+            got = -1;
+            break;
+        }
+    db_rows_end(r);
+    return got;
+}
+
+/* ---- locks ---- */
+
+/* The one row of a call whose first column is the outcome; *seq: the second, where there is one. */
+static int call(struct db *db, struct buf *sql, char outcome[16], uint64_t *seq, struct err *e)
+{
+    struct db_rows *r = db_select_len(db, seq ? "tu*" : "t*", sql->p, sql->len, e);
+    unsigned rows = 0;
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        db_copy(r, 0, outcome, 16);
+        if (seq)
+            *seq = db_uint(r, 1);
+        rows++;
+    }
+    db_rows_end(r);
+    buf_free(sql);
+    return got == 0 && rows != 1 ? db_invalid(db, e, "%u rows instead of an outcome", rows) : got;
+}
+
+static void call_begin(struct buf *sql, const char *routine, const struct local_key *key,
+                       const char *lock_id)
+{
+    buf_printf(sql, "CALL %s(", routine);
+    if (key) {
+        put(sql, key);
+        buf_addc(sql, ',');
+    }
+    sql_string(sql, lock_id, strlen(lock_id));
+}
+
+static void call_release(struct buf *sql, const char *lock_id, const struct local_session *s)
+{
+    call_begin(sql, "wk_release", &s->lock_key, lock_id);
+    buf_printf(sql, ",%" PRIu64 ")", s->lock_seq);
+}
+
+int central_release_all(struct db *db, const char *lock_id, const struct local_session *list,
+                        size_t count, size_t *released, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    size_t answers = 0;
+    int got;
+    *released = 0;
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(&sql, i ? ";" : "");
+        call_release(&sql, lock_id, &list[i]);
+    }
+    struct db_rows *r = db_select_answers(db, "t", sql.p, sql.len, e);
+    while ((got = db_next(r, e)) == 1) {
+        *released += strcmp(db_text(r, 0), "released") == 0;
+        answers++;
+    }
+    db_rows_end(r);
+    if (got == 0 && answers != count)
+        return db_invalid(db, e, "%zu outcomes of %zu calls", answers, count);
+    return got;
+}
+
+int central_release(struct db *db, const char *lock_id, const struct local_session *s,
+                    char outcome[16], struct err *e)
+{
+    struct buf sql = {0};
+    call_release(&sql, lock_id, s);
+    return call(db, &sql, outcome, NULL, e);
+}
+
+int central_beat(struct db *db, const char *lock_id, struct err *e)
+{
+    struct buf sql = {0};
+    char outcome[16];
+    call_begin(&sql, "wk_beat", NULL, lock_id);
+    buf_addc(&sql, ')');
+    return call(db, &sql, outcome, NULL, e);
+}
+
+/* The first call may be the first that wants the lock: it is wanted for 0 ms at the next. */
+int central_release_forced(struct db *db, const char *lock_id, const struct local_key *lock_key,
+                           char outcome[16], struct err *e)
+{
+    struct local_session s = {.lock_key = *lock_key};
+    for (unsigned i = 0; i < FORCED_TRIES; i++) {
+        struct buf sql = {0};
+        call_begin(&sql, "wk_acquire", lock_key, lock_id);
+        buf_adds(&sql, ",0)");
+        if (call(db, &sql, outcome, &s.lock_seq, e) < 0)
+            return -1;
+        if (strcmp(outcome, "busy") != 0)
+            return central_release(db, lock_id, &s, outcome, e);
+    }
+    return 0;
+}
+
+static json_t *seconds(const struct db_rows *r, unsigned i)
+{
+    return db_value(r, i) ? json_integer(db_int(r, i) / 1000) : json_null();
+}
+
+static void set_key(json_t *o, const char *name, const struct db_rows *r, unsigned i)
+{
+    SCOPED(buf_free) struct buf shown = {0};
+    text_clean_bytes(&shown, db_value(r, i), db_length(r, i), PROGRESS_KEY_MAX);
+    json_object_set_new(o, name, json_string(shown.p));
+}
+
+static json_t *lock_json(const struct db_rows *r)
+{
+    json_t *o = json_object();
+    set_key(o, "lock_key", r, 0);
+    json_object_set_new(o, "lock_seq", json_integer((json_int_t)db_uint(r, 1)));
+    set_key(o, "lock_id", r, 2);
+    json_object_set_new(o, "held_seconds", seconds(r, 3));
+    json_object_set_new(o, "wanted_seconds", seconds(r, 4));
+    json_object_set_new(o, "unseen_seconds", seconds(r, 5));
+    return o;
+}
+
+int central_locks(struct db *db, json_t *list, struct err *e)
+{
+    struct db_rows *r = db_select(db, "bubIII", "CALL wk_locks()", e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        json_array_append_new(list, lock_json(r));
+    db_rows_end(r);
+    return got;
+}
+
+int central_holder(struct db *db, const struct local_key *key, uint64_t *lock_seq,
+                   char lock_id[PROGRESS_KEY_MAX + 1], struct err *e)
+{
+    struct db_rows *r = db_select(db, "bubIII", "CALL wk_locks()", e);
+    int got;
+    *lock_seq = 0;
+    lock_id[0] = '\0';
+    while ((got = db_next(r, e)) == 1)
+        if (db_length(r, 0) == key->len && memcmp(db_value(r, 0), key->bytes, key->len) == 0) {
+            *lock_seq = db_uint(r, 1);
+            db_copy(r, 2, lock_id, PROGRESS_KEY_MAX + 1);
+        }
+    db_rows_end(r);
+    return got;
+}

@@ -1,0 +1,9 @@
+#include "progress/central_sql.h"
+
+/* SQL that is longer than a string literal may be. The path is as make sees it. */
+__asm__(".pushsection .rodata\n"
+        ".global progress_central_sql\n"
+        "progress_central_sql:\n"
+        ".incbin \"src/progress/central.sql\"\n"
+        ".byte 0\n"
+        ".popsection\n");

@@ -1,0 +1,563 @@
+#include "progress/local.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fault.h"
+#include "mysql/lock.h"
+#include "sql/literal.h"
+
+#define SCAN_PIECE "2000" /* rows that one statement passes over */
+#define MARK_PIECE 200u
+#define DUPLICATE 1062
+#define MEMORY_ROOM (2u << 30)
+
+/* ---- what --init makes ---- */
+
+#define KEY_TYPE "VARBINARY(64) NOT NULL"
+#define NUMBER_TYPE "BIGINT UNSIGNED NOT NULL"
+#define TIME_TYPE "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)"
+
+/* "$" is the type of blobs, then what follows the columns. BTREE: scans go by key, in pieces. */
+static const struct {
+    const char *name, *sql;
+} tables[] = {
+    {"wk_session",
+     "CREATE TABLE IF NOT EXISTS wk_session (lock_key " KEY_TYPE ",lock_seq " NUMBER_TYPE
+     ",state ENUM('open','closing') NOT NULL DEFAULT 'open',opened_at " TIME_TYPE
+     ",PRIMARY KEY (lock_key) USING BTREE) ENGINE="},
+    {"wk_progress",
+     "CREATE TABLE IF NOT EXISTS wk_progress (blob_key " KEY_TYPE ",lock_key " KEY_TYPE
+     ",seq " NUMBER_TYPE ",sent_seq " NUMBER_TYPE " DEFAULT 0,changed_at " TIME_TYPE
+     ",`blob` $ NOT NULL,lock_seq BIGINT UNSIGNED NULL,PRIMARY KEY (blob_key) USING BTREE,"
+     "KEY lock_key (lock_key) USING BTREE) ENGINE="},
+    {"wk_stolen",
+     "CREATE TABLE IF NOT EXISTS wk_stolen (blob_key " KEY_TYPE ",lock_key " KEY_TYPE
+     ",lock_seq " NUMBER_TYPE ",seq " NUMBER_TYPE ",changed_at " TIME_TYPE
+     ",why VARCHAR(16) CHARACTER SET ascii NOT NULL,central_seq " NUMBER_TYPE
+     " DEFAULT 0,stolen_at " TIME_TYPE
+     ",`blob` $ NOT NULL,PRIMARY KEY (blob_key,lock_seq,seq,changed_at) USING BTREE) ENGINE="},
+};
+#define TABLES (sizeof tables / sizeof *tables)
+
+/* The session is read and the blob written in one statement: a session that begins to close has either
+ * all of a save or none of it. A blob that was set aside had a seq that the central store knows of. */
+static const char put_routine[] =
+    "CREATE PROCEDURE wk_put(p_blob_key VARBINARY(64),p_lock_key VARBINARY(64),p_blob LONGBLOB)\n"
+    "MODIFIES SQL DATA\n"
+    "BEGIN\n"
+    "  DECLARE v_text VARCHAR(128) CHARACTER SET utf8mb4;\n"
+    "  DECLARE EXIT HANDLER FOR 1406\n"
+    "  BEGIN\n"
+    "    SELECT CONCAT('wk_put: ',LENGTH(p_blob),' bytes; wk_progress takes ',\n"
+    "      CHARACTER_MAXIMUM_LENGTH,'. Way out: [progress] engine = innodb') INTO v_text\n"
+    "      FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=DATABASE()\n"
+    "      AND TABLE_NAME='wk_progress' AND COLUMN_NAME='blob';\n"
+    "    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO=1406,MESSAGE_TEXT=v_text;\n"
+    "  END;\n"
+    "  INSERT INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`,lock_seq)\n"
+    "    SELECT p_blob_key,s.lock_key,1+COALESCE((SELECT MAX(GREATEST(x.seq,x.central_seq))\n"
+    "      FROM wk_stolen x WHERE x.blob_key=p_blob_key),0),0,CURRENT_TIMESTAMP(3),p_blob,\n"
+    "      s.lock_seq FROM wk_session s WHERE s.lock_key=p_lock_key AND s.state='open'\n"
+    "    ON DUPLICATE KEY UPDATE lock_key=s.lock_key,seq=wk_progress.seq+1,\n"
+    "      changed_at=CURRENT_TIMESTAMP(3),`blob`=p_blob,lock_seq=s.lock_seq;\n"
+    "  IF ROW_COUNT()=0 THEN\n"
+    "    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT='wk_put: no open session in wk_session';\n"
+    "  END IF;\n"
+    "END";
+static const char close_routine[] =
+    "CREATE PROCEDURE wk_close(p_lock_key VARBINARY(64))\n"
+    "MODIFIES SQL DATA\n"
+    "UPDATE wk_session SET state='closing' WHERE lock_key=p_lock_key";
+
+/* Rows of MEMORY tables take all that their columns may: max_heap_table_size, the limit that a table is made
+ * with, would be reached by some hundred blobs. */
+static int make_tables(struct db *db, bool innodb, struct err *e)
+{
+    char memory[32];
+    struct buf sql = {0};
+    int rc = db_execf(
+        db, e,
+        "SET SESSION max_heap_table_size=CAST(GREATEST(@@max_heap_table_size,%u) AS UNSIGNED)",
+        MEMORY_ROOM);
+    snprintf(memory, sizeof memory, "VARBINARY(%d)", PROGRESS_MEMORY_BLOB);
+    for (size_t i = 0; i < TABLES && rc == 0; i++) {
+        const char *blob = strchr(tables[i].sql, '$');
+        size_t head = blob ? (size_t)(blob - tables[i].sql) : 0;
+        buf_clear(&sql);
+        buf_add(&sql, tables[i].sql, head);
+        if (blob)
+            buf_adds(&sql, innodb ? "LONGBLOB" : memory);
+        buf_adds(&sql, blob ? blob + 1 : tables[i].sql);
+        buf_adds(&sql, innodb ? "InnoDB" : "MEMORY");
+        rc = db_exec(db, sql.p, e);
+    }
+    buf_free(&sql);
+    return rc;
+}
+
+/* Tables of an earlier config stay as they are: their rows are players' progress. */
+static int check_engines(struct db *db, bool innodb, struct err *e)
+{
+    const char *wanted = innodb ? "InnoDB" : "MEMORY";
+    struct db_rows *r =
+        db_select(db, "nT",
+                  "SELECT TABLE_NAME,ENGINE FROM information_schema.TABLES WHERE "
+                  "TABLE_SCHEMA=DATABASE() AND TABLE_NAME IN ('wk_session','wk_progress',"
+                  "'wk_stolen') ORDER BY TABLE_NAME",
+                  e);
+    char name[65] = "", engine[65] = "";
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        if (strcasecmp(db_text(r, 1), wanted) != 0 && !name[0]) {
+            db_copy(r, 0, name, sizeof name);
+            db_copy(r, 1, engine, sizeof engine);
+        }
+    db_rows_end(r);
+    if (got < 0 || !name[0])
+        return got;
+    err_set(e, ERR_REFUSED, 0, "table %s is ENGINE=%s, [progress] engine = %s", name, engine,
+            innodb ? "innodb" : "memory");
+    err_hint(
+        e,
+        "%sstop the game server, worldkeeper --write-back --unlock, copy the rows of wk_stolen, "
+        "DROP TABLE wk_session, wk_progress, wk_stolen; then worldkeeper --init",
+        innodb ? "" : "set engine = innodb in [progress]; or ");
+    return -1;
+}
+
+static int make_routine(struct db *db, const char *name, const char *sql, struct err *e)
+{
+    return db_execf(db, e, "DROP PROCEDURE IF EXISTS %s", name) < 0 ? -1 : db_exec(db, sql, e);
+}
+
+int local_init(struct db *db, bool innodb, struct err *e)
+{
+    struct err ignored;
+    int rc = make_tables(db, innodb, e);
+    if (rc == 0)
+        rc = check_engines(db, innodb, e);
+    /* Strict: a blob that is too long is refused, never cut. */
+    if (rc == 0)
+        rc = db_exec(db, "SET SESSION sql_mode='STRICT_ALL_TABLES'", e);
+    if (rc == 0)
+        rc = make_routine(db, "wk_put", put_routine, e);
+    if (rc == 0)
+        rc = make_routine(db, "wk_close", close_routine, e);
+    if (db_reset_session(db, rc == 0 ? e : &ignored) < 0)
+        rc = -1;
+    if (rc < 0)
+        err_step(e, "the local store of [progress]");
+    return rc;
+}
+
+int local_exists(struct db *db, const char *schema, struct err *e)
+{
+    char *n = db_one(db,
+                     "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() "
+                     "AND TABLE_NAME IN ('wk_session','wk_progress','wk_stolen')",
+                     e);
+    if (!n)
+        return -1;
+    bool all = strcmp(n, "3") == 0;
+    free(n);
+    if (all)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "schema %s has no tables wk_session, wk_progress, wk_stolen",
+            schema);
+    err_hint(e, "worldkeeper --init makes them");
+    return -1;
+}
+
+/* ---- the lock ---- */
+
+static char *lock_name(const char *schema)
+{
+    return db_lock_name("wk.progress", schema, "");
+}
+
+int local_lock(struct db *db, const char *schema, int64_t wait, struct err *e)
+{
+    SCOPED(xfree) char *name = lock_name(schema);
+    unsigned long holder = 0;
+    int got = db_lock(db, name, wait, &holder, e);
+    if (got != 0)
+        return got < 0 ? -1 : 0;
+    err_set(e, ERR_BUSY, 0,
+            "progress of schema %s is being written back by connection %lu of the server", schema,
+            holder);
+    return err_hint(e, "worldkeeper --status shows how much is left");
+}
+
+void local_unlock(struct db *db, const char *schema)
+{
+    SCOPED(xfree) char *name = lock_name(schema);
+    struct err ignored;
+    (void)db_unlock(db, name, &ignored);
+}
+
+/* ---- reading ---- */
+
+static void put_key(struct buf *sql, const struct local_key *k)
+{
+    sql_string(sql, k->bytes, k->len);
+}
+
+static int take_key(const struct db_rows *r, unsigned i, struct local_key *out, struct err *e)
+{
+    size_t len = db_length(r, i);
+    if (!db_value(r, i) || len > PROGRESS_KEY_MAX)
+        return err_set(e, ERR_REFUSED, 0, "a key of the local store has %zu bytes; allowed: %d",
+                       len, PROGRESS_KEY_MAX);
+    out->len = (unsigned char)len;
+    memcpy(out->bytes, db_value(r, i), len);
+    return 0;
+}
+
+void local_keys_free(struct local_keys *k)
+{
+    free(k->list);
+    *k = (struct local_keys){.oldest_ms = -1};
+}
+
+#define UNSENT_COLUMNS                                                                             \
+    "SELECT p.blob_key,LENGTH(p.`blob`),"                                                          \
+    "GREATEST(TIMESTAMPDIFF(MICROSECOND,p.changed_at,CURRENT_TIMESTAMP(3)) DIV 1000,0) FROM "      \
+    "wk_progress p "
+
+static int add_unsent(struct db *db, const char *sql, struct local_keys *out, struct err *e)
+{
+    struct db_rows *r = db_select(db, "bii", sql, e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        out->list = xgrow(out->list, out->count, sizeof *out->list);
+        struct local_unsent *u = &out->list[out->count];
+        if (take_key(r, 0, &u->key, e) < 0) {
+            got = -1;
+            break;
+        }
+        u->len = (size_t)db_int(r, 1);
+        out->count++;
+        if (db_int(r, 2) > out->oldest_ms)
+            out->oldest_ms = db_int(r, 2);
+        if (u->len > out->largest)
+            out->largest = u->len;
+    }
+    db_rows_end(r);
+    return got;
+}
+
+/* The last key of the piece after `after` (NULL: from the beginning): 1; 0: it is the last piece. */
+static int piece_end(struct db *db, const struct local_key *after, struct local_key *end,
+                     struct err *e)
+{
+    struct buf sql = {0};
+    buf_adds(&sql, "SELECT blob_key FROM wk_progress ");
+    if (after) {
+        buf_adds(&sql, "WHERE blob_key>");
+        put_key(&sql, after);
+    }
+    buf_adds(&sql, " ORDER BY blob_key LIMIT 1 OFFSET " SCAN_PIECE);
+    struct db_rows *r = db_select(db, "b", sql.p, e);
+    int got = db_next(r, e);
+    if (got == 1 && (take_key(r, 0, end, e) < 0 || db_next(r, e) < 0))
+        got = -1;
+    db_rows_end(r);
+    buf_free(&sql);
+    return got;
+}
+
+int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err *e)
+{
+    *out = (struct local_keys){.oldest_ms = -1};
+    struct local_key after = {.len = 0}, end = {.len = 0};
+    struct buf sql = {0};
+    int more = 1;
+    bool first = true;
+    if (closing)
+        more = add_unsent(db,
+                          UNSENT_COLUMNS "JOIN wk_session s ON s.lock_key=p.lock_key WHERE "
+                                         "s.state='closing' AND p.seq>p.sent_seq",
+                          out, e);
+    while (more == 1) {
+        more = piece_end(db, first ? NULL : &after, &end, e);
+        buf_clear(&sql);
+        buf_adds(&sql, UNSENT_COLUMNS "WHERE p.seq>p.sent_seq");
+        if (!first) {
+            buf_adds(&sql, " AND p.blob_key>");
+            put_key(&sql, &after);
+        }
+        if (more == 1) {
+            buf_adds(&sql, " AND p.blob_key<=");
+            put_key(&sql, &end);
+        }
+        if (more >= 0 && add_unsent(db, sql.p, out, e) < 0)
+            more = -1;
+        after = end;
+        first = false;
+    }
+    buf_free(&sql);
+    if (more < 0)
+        local_keys_free(out);
+    return more;
+}
+
+void local_blobs_free(struct local_blobs *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        free(b->list[i].data);
+    free(b->list);
+    *b = (struct local_blobs){0};
+}
+
+static int take_blob(const struct db_rows *r, struct local_blobs *out, struct err *e)
+{
+    out->list = xgrow(out->list, out->count, sizeof *out->list);
+    struct local_blob *b = &out->list[out->count];
+    *b = (struct local_blob){.lock_seq = db_uint(r, 2), .seq = db_uint(r, 3)};
+    if (take_key(r, 0, &b->key, e) < 0 || take_key(r, 1, &b->lock_key, e) < 0)
+        return -1;
+    db_copy(r, 4, b->changed_at, sizeof b->changed_at);
+    b->len = db_length(r, 5);
+    b->data = xstrndup("", 0);
+    b->data = xrealloc(b->data, b->len + 1);
+    memcpy(b->data, db_value(r, 5), b->len);
+    out->count++;
+    out->bytes += b->len;
+    return 0;
+}
+
+int local_read(struct db *db, const struct local_unsent *keys, size_t count,
+               struct local_blobs *out, struct err *e)
+{
+    struct buf sql = {0};
+    /* A row that the game wrote itself belongs to the session that is there. */
+    buf_adds(&sql, "SELECT p.blob_key,p.lock_key,COALESCE(p.lock_seq,s.lock_seq,0),p.seq,"
+                   "p.changed_at,p.`blob` FROM wk_progress p LEFT JOIN wk_session s ON "
+                   "s.lock_key=p.lock_key WHERE p.seq>p.sent_seq AND p.blob_key IN (");
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_addc(&sql, ',');
+        put_key(&sql, &keys[i].key);
+    }
+    buf_addc(&sql, ')');
+    struct db_rows *r = db_select(db, "bbuutb", sql.p, e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        if (take_blob(r, out, e) < 0) {
+            got = -1;
+            break;
+        }
+    db_rows_end(r);
+    buf_free(&sql);
+    return got;
+}
+
+/* ---- what becomes of them ---- */
+
+/* "seq=5 AND changed_at='…'", of the row that was read. */
+static void same_save(struct buf *sql, const struct local_blob *b)
+{
+    buf_adds(sql, "blob_key=");
+    put_key(sql, &b->key);
+    buf_printf(sql, " AND seq=%" PRIu64 " AND changed_at=", b->seq);
+    sql_string(sql, b->changed_at, strlen(b->changed_at));
+}
+
+static int mark_piece(struct db *db, const struct local_blob *const *sent, size_t count,
+                      struct err *e)
+{
+    struct buf sql = {0};
+    buf_adds(&sql, "UPDATE wk_progress SET sent_seq=seq WHERE blob_key IN (");
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_addc(&sql, ',');
+        put_key(&sql, &sent[i]->key);
+    }
+    buf_adds(&sql, ") AND (blob_key,seq,changed_at) IN (");
+    for (size_t i = 0; i < count; i++) {
+        buf_adds(&sql, i ? ",(" : "(");
+        put_key(&sql, &sent[i]->key);
+        buf_printf(&sql, ",%" PRIu64 ",", sent[i]->seq);
+        sql_string(&sql, sent[i]->changed_at, strlen(sent[i]->changed_at));
+        buf_addc(&sql, ')');
+    }
+    buf_addc(&sql, ')');
+    int rc = db_exec_len(db, sql.p, sql.len, e);
+    buf_free(&sql);
+    return rc;
+}
+
+int local_mark(struct db *db, const struct local_blob *const *sent, size_t count, struct err *e)
+{
+    for (size_t i = 0; i < count; i += MARK_PIECE) {
+        size_t n = count - i < MARK_PIECE ? count - i : MARK_PIECE;
+        if (mark_piece(db, sent + i, n, e) < 0)
+            return -1;
+        fault_point("progress.marked");
+    }
+    return 0;
+}
+
+int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
+                    uint64_t central_seq, struct err *e)
+{
+    struct buf sql = {0};
+    buf_printf(&sql,
+               "INSERT INTO wk_stolen (blob_key,lock_key,lock_seq,seq,changed_at,why,"
+               "central_seq,stolen_at,`blob`) SELECT blob_key,lock_key,%" PRIu64
+               ",seq,changed_at,'%s',%" PRIu64
+               ",CURRENT_TIMESTAMP(3),`blob` FROM wk_progress WHERE ",
+               b->lock_seq, why, central_seq);
+    same_save(&sql, b);
+    int rc = db_exec_len(db, sql.p, sql.len, e);
+    if (rc < 0 && e->num == DUPLICATE) /* an earlier run was killed between the two */
+        rc = 0;
+    fault_point("progress.copied");
+    buf_clear(&sql);
+    buf_adds(&sql, "DELETE FROM wk_progress WHERE ");
+    same_save(&sql, b);
+    if (rc == 0)
+        rc = db_exec_len(db, sql.p, sql.len, e);
+    fault_point("progress.removed");
+    buf_free(&sql);
+    return rc;
+}
+
+/* ---- sessions ---- */
+
+int local_closing(struct db *db, struct local_sessions *out, struct err *e)
+{
+    *out = (struct local_sessions){0};
+    struct db_rows *r =
+        db_select(db, "bu", "SELECT lock_key,lock_seq FROM wk_session WHERE state='closing'", e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        out->list = xgrow(out->list, out->count, sizeof *out->list);
+        if (take_key(r, 0, &out->list[out->count].lock_key, e) < 0) {
+            got = -1;
+            break;
+        }
+        out->list[out->count++].lock_seq = db_uint(r, 1);
+    }
+    db_rows_end(r);
+    if (got < 0) {
+        free(out->list);
+        *out = (struct local_sessions){0};
+    }
+    return got;
+}
+
+int local_close_all(struct db *db, struct err *e)
+{
+    return db_exec(db, "UPDATE wk_session SET state='closing' WHERE state='open'", e);
+}
+
+int local_close(struct db *db, const struct local_key *lock_key, struct err *e)
+{
+    struct buf sql = {0};
+    buf_adds(&sql, "UPDATE wk_session SET state='closing' WHERE lock_key=");
+    put_key(&sql, lock_key);
+    int rc = db_exec_len(db, sql.p, sql.len, e);
+    buf_free(&sql);
+    return rc;
+}
+
+int local_sessions_unsent(struct db *db, const struct local_session *list, size_t count,
+                          bool *unsent, struct err *e)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    struct local_key key = {.len = 0};
+    int got;
+    buf_adds(&sql,
+             "SELECT DISTINCT lock_key FROM wk_progress WHERE seq>sent_seq AND lock_key IN (");
+    for (size_t i = 0; i < count; i++) {
+        unsent[i] = false;
+        buf_adds(&sql, i ? "," : "");
+        put_key(&sql, &list[i].lock_key);
+    }
+    buf_addc(&sql, ')');
+    struct db_rows *r = db_select_len(db, "b", sql.p, sql.len, e);
+    while ((got = db_next(r, e)) == 1) {
+        if (take_key(r, 0, &key, e) < 0) {
+            got = -1;
+            break;
+        }
+        for (size_t i = 0; i < count; i++)
+            unsent[i] |= list[i].lock_key.len == key.len &&
+                         memcmp(list[i].lock_key.bytes, key.bytes, key.len) == 0;
+    }
+    db_rows_end(r);
+    return got;
+}
+
+/* Blobs first: without its session's row nothing would come back for them. The session that was closed
+ * must still be there: the game may have opened another one since. */
+int local_forget(struct db *db, const struct local_session *s, struct err *e)
+{
+    struct buf sql = {0}, is = {0};
+    buf_adds(&is, "s.state='closing' AND s.lock_key=");
+    put_key(&is, &s->lock_key);
+    buf_printf(&is, " AND s.lock_seq=%" PRIu64, s->lock_seq);
+    buf_printf(
+        &sql,
+        "DELETE p FROM wk_progress p JOIN wk_session s ON s.lock_key=p.lock_key WHERE %s AND "
+        "p.seq<=p.sent_seq",
+        is.p);
+    int rc = db_exec_len(db, sql.p, sql.len, e);
+    fault_point("progress.forgotten");
+    buf_clear(&sql);
+    buf_printf(&sql, "DELETE s FROM wk_session s WHERE %s", is.p);
+    if (rc == 0)
+        rc = db_exec_len(db, sql.p, sql.len, e);
+    fault_point("progress.closed");
+    buf_free(&sql);
+    buf_free(&is);
+    return rc;
+}
+
+int local_session(struct db *db, const struct local_key *lock_key, uint64_t *lock_seq,
+                  struct err *e)
+{
+    struct buf sql = {0};
+    buf_adds(&sql, "SELECT lock_seq FROM wk_session WHERE lock_key=");
+    put_key(&sql, lock_key);
+    char *v = db_one(db, sql.p, e);
+    *lock_seq = v ? strtoull(v, NULL, 10) : 0;
+    int rc = v || e->cls == ERR_NONE ? 0 : -1;
+    free(v);
+    buf_free(&sql);
+    return rc;
+}
+
+/* ---- figures ---- */
+
+int local_counts(struct db *db, struct local_counts *out, struct err *e)
+{
+    *out = (struct local_counts){0};
+    struct db_rows *r = db_select(
+        db, "uu", "SELECT (SELECT COUNT(*) FROM wk_session),(SELECT COUNT(*) FROM wk_stolen)", e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        out->sessions = db_uint(r, 0);
+        out->stolen = db_uint(r, 1);
+    }
+    db_rows_end(r);
+    if (got < 0 || !out->stolen)
+        return got;
+    size_t n = 0;
+    struct buf shown = {0};
+    r = db_select(db, "b", "SELECT DISTINCT blob_key FROM wk_stolen ORDER BY blob_key LIMIT 5", e);
+    while ((got = db_next(r, e)) == 1) {
+        if (n++)
+            buf_adds(&shown, ", ");
+        text_clean_bytes(&shown, db_value(r, 0), db_length(r, 0), 32);
+    }
+    db_rows_end(r);
+    snprintf(out->first, sizeof out->first, "%s", shown.p ? shown.p : "");
+    buf_free(&shown);
+    return got;
+}

@@ -1,0 +1,98 @@
+/* The local store of players' progress: tables wk_session, wk_progress and wk_stolen in the world's
+ * schema, and the routines wk_put and wk_close.
+ *
+ * A blob is unsent while its seq is larger than its sent_seq. What is read here is marked or set aside
+ * by (blob_key, seq, changed_at): a save that was made since has another seq, and a restored older world
+ * another time, so that neither is taken for what was sent.
+ *
+ * All functions work on a connection whose default schema is the world's. Errors as in mysql/conn.h. */
+#ifndef WK_PROGRESS_LOCAL_H
+#define WK_PROGRESS_LOCAL_H
+
+#include "base/text.h"
+#include "mysql/conn.h"
+
+#define PROGRESS_KEY_MAX 64
+/* What a row of a MEMORY table can hold beside the other columns, of 65,535 bytes in all. */
+#define PROGRESS_MEMORY_BLOB 65000
+
+/* Makes what is missing. ERR_REFUSED: a table is there with another engine than `innodb` says. */
+int local_init(struct db *db, bool innodb, struct err *e);
+/* -1 with ERR_REFUSED and the way out if the tables are not there. */
+int local_exists(struct db *db, const char *schema, struct err *e);
+
+/* One write-back at a time: a lock of the server that the connection holds. ERR_BUSY after
+ * `wait` ms. */
+int local_lock(struct db *db, const char *schema, int64_t wait, struct err *e);
+void local_unlock(struct db *db, const char *schema);
+
+struct local_key {
+    unsigned char len;
+    char bytes[PROGRESS_KEY_MAX];
+};
+struct local_blob {
+    struct local_key key, lock_key;
+    uint64_t lock_seq; /* 0: no session says which */
+    uint64_t seq;
+    char changed_at[32];
+    char *data; /* owned */
+    size_t len;
+};
+struct local_blobs {
+    struct local_blob *list;
+    size_t count, bytes;
+};
+void local_blobs_free(struct local_blobs *b);
+
+/* Keys of blobs to send. */
+struct local_keys {
+    struct local_unsent {
+        struct local_key key;
+        size_t len; /* of the blob, when it was looked at */
+    } * list;
+    size_t count;
+    int64_t oldest_ms; /* since the first of them was changed; -1: none */
+    size_t largest;
+};
+/* All that is unsent, in pieces so short that no save waits for one; or, with `closing`, of sessions
+ * that are. */
+int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err *e);
+void local_keys_free(struct local_keys *k);
+
+/* Adds the blobs of `count` keys, as they are now, if they are unsent. */
+int local_read(struct db *db, const struct local_unsent *keys, size_t count,
+               struct local_blobs *out, struct err *e);
+/* Those that are still as they were read are sent now. */
+int local_mark(struct db *db, const struct local_blob *const *sent, size_t count, struct err *e);
+/* Moves a blob that is still as it was read into wk_stolen. */
+int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
+                    uint64_t central_seq, struct err *e);
+
+struct local_session {
+    struct local_key lock_key;
+    uint64_t lock_seq;
+};
+struct local_sessions {
+    struct local_session *list;
+    size_t count;
+};
+int local_closing(struct db *db, struct local_sessions *out, struct err *e);
+/* They are closing from now on: one, or all. */
+int local_close(struct db *db, const struct local_key *lock_key, struct err *e);
+int local_close_all(struct db *db, struct err *e);
+/* Of which of them is anything left to send? `unsent` has room for all. */
+int local_sessions_unsent(struct db *db, const struct local_session *list, size_t count,
+                          bool *unsent, struct err *e);
+/* The rows of a session whose lock was released. What is unsent of it stays. */
+int local_forget(struct db *db, const struct local_session *s, struct err *e);
+/* *lock_seq 0: no session of this key. */
+int local_session(struct db *db, const struct local_key *lock_key, uint64_t *lock_seq,
+                  struct err *e);
+
+struct local_counts {
+    uint64_t sessions, stolen;
+    char first[200]; /* the first keys in wk_stolen */
+};
+int local_counts(struct db *db, struct local_counts *out, struct err *e);
+
+#endif

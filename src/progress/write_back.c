@@ -1,0 +1,306 @@
+#include "progress/write_back.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "mysql/galera.h"
+#include "mysql/packet_limit.h"
+
+/* Read at once from the local store: so little that a MEMORY table is locked for a moment only. */
+#define READ_ROWS 64u
+#define READ_BYTES (2u << 20)
+#define RELEASES 50u /* locks in one round trip, each with its own commit: 20 kB of SQL at most */
+
+void write_back_open(struct write_back *w, const struct config *cfg)
+{
+    *w = (struct write_back){.cfg = cfg};
+}
+
+void write_back_close(struct write_back *w)
+{
+    db_close(w->world);
+    db_close(w->central);
+    w->world = w->central = NULL;
+    buf_free(&w->password);
+}
+
+int write_back_central(struct write_back *w, struct err *e)
+{
+    const char *file = w->cfg->progress.server.password_file;
+    if (w->central)
+        return 0;
+    if (file && !w->password.p && file_read_secret(file, &w->password, e) < 0)
+        return -1;
+    w->packet = 0;
+    w->central = central_open(&w->cfg->progress, w->password.p, e);
+    if (w->central)
+        return 0;
+    err_step(e, "the central store of [progress]");
+    return -1;
+}
+
+/* Strict: nothing is cut that is set aside. On a node of a Galera cluster rows of MEMORY tables are the
+ * node's own. */
+int write_back_world(struct write_back *w, const struct db_params *p, struct err *e)
+{
+    struct db_params params = *p;
+    if (w->world)
+        return 0;
+    params.schema = w->cfg->schema;
+    w->world = db_open(&params, e);
+    if (w->world && (w->cfg->progress.innodb || galera_own_node(w->world, e) == 0) &&
+        db_exec(w->world, "SET SESSION sql_mode='STRICT_ALL_TABLES'", e) == 0 &&
+        local_exists(w->world, w->cfg->schema, e) == 0)
+        return 0;
+    db_close(w->world);
+    w->world = NULL;
+    return -1;
+}
+
+static bool stopped(const struct write_back *w)
+{
+    return w->stop && w->stop(w->stop_arg);
+}
+
+static void name_first(struct write_back *w, const struct local_blob *b)
+{
+    struct buf shown = {0};
+    size_t have = strlen(w->done.first);
+    text_clean_bytes(&shown, b->key.bytes, b->key.len, 32);
+    if (have + shown.len + 3 < sizeof w->done.first)
+        snprintf(w->done.first + have, sizeof w->done.first - have, "%s%s", have ? ", " : "",
+                 shown.p);
+    buf_free(&shown);
+}
+
+/* ---- one round trip ---- */
+
+struct round {
+    struct local_blobs blobs;
+    struct central_batch batch;
+    size_t next; /* the first of the blobs that is not in the batch */
+};
+
+static int set_aside(struct write_back *w, const struct local_blob *b,
+                     const struct central_answer *a, struct err *e)
+{
+    name_first(w, b);
+    *(a->outcome == CENTRAL_STOLEN ? &w->done.stolen : &w->done.stale) += 1;
+    int rc = local_set_aside(w->world, b, central_outcome_name(a->outcome), a->seq, e);
+    if (rc == 0 || e->num != DB_TABLE_FULL)
+        return rc;
+    w->done.skipped = *e; /* it stays where it is; all others go on */
+    err_clear(e);
+    return 0;
+}
+
+/* What the central store has answered, row by row. */
+static int settle(struct write_back *w, const struct local_blob *list, size_t count,
+                  const struct central_answer *answers, struct err *e)
+{
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what it holds */
+    const struct local_blob **sent = xcalloc(count, sizeof *sent);
+    size_t n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < count; i++)
+        if (answers[i].outcome == CENTRAL_SENT)
+            sent[n++] = &list[i];
+    w->done.sent += n;
+    rc = local_mark(w->world, sent, n, e);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        if (answers[i].outcome != CENTRAL_SENT)
+            rc = set_aside(w, &list[i], &answers[i], e);
+    free(sent);
+    return rc;
+}
+
+static int send_batch(struct write_back *w, struct round *r, struct err *e)
+{
+    size_t count = r->batch.count;
+    if (count == 0)
+        return 0;
+    struct central_answer *answers = xcalloc(count, sizeof *answers);
+    fault_point("progress.read");
+    int rc =
+        central_send(w->central, w->cfg->progress.lock_id, &r->batch, r->blobs.list, answers, e);
+    fault_point("progress.sent");
+    w->central_failed = rc < 0;
+    if (rc == 0)
+        rc = settle(w, r->blobs.list, count, answers, e);
+    free(answers);
+    for (size_t i = 0; i < r->next; i++)
+        free(r->blobs.list[i].data);
+    memmove(r->blobs.list, r->blobs.list + r->next,
+            (r->blobs.count - r->next) * sizeof *r->blobs.list);
+    r->blobs.count -= r->next;
+    r->next = 0;
+    central_batch_clear(&r->batch);
+    return rc;
+}
+
+/* Drops the blob at `next`, which is sent in no batch. */
+static void skip(struct round *r)
+{
+    free(r->blobs.list[r->next].data);
+    memmove(r->blobs.list + r->next, r->blobs.list + r->next + 1,
+            (r->blobs.count - r->next - 1) * sizeof *r->blobs.list);
+    r->blobs.count--;
+}
+
+static void no_session(const struct local_blob *b, struct err *e)
+{
+    struct buf shown = {0};
+    text_clean_bytes(&shown, b->key.bytes, b->key.len, 32);
+    err_set(
+        e, ERR_QUERY, 0,
+        "blob %s of wk_progress belongs to no session: nothing says under which number to send it",
+        shown.p);
+    err_hint(e,
+             "a row of its lock in wk_session, or DELETE it: SELECT blob_key, lock_key, seq FROM "
+             "wk_progress WHERE lock_seq IS NULL AND lock_key NOT IN (SELECT lock_key FROM "
+             "wk_session)");
+    buf_free(&shown);
+}
+
+/* Sends batches as they fill up; `last`: also what is left. */
+static int fill(struct write_back *w, struct round *r, bool last, struct err *e)
+{
+    while (r->next < r->blobs.count) {
+        const struct local_blob *b = &r->blobs.list[r->next];
+        if (b->lock_seq == 0) { /* no session says under which number it was locked */
+            no_session(b, &w->done.skipped);
+            skip(r);
+        } else if (central_batch_add(&r->batch, b)) {
+            r->next++;
+        } else if (r->batch.count == 0) {
+            db_packet_too_long(&w->done.skipped, "a blob", "wk_progress", r->batch.refused,
+                               r->batch.most);
+            skip(r);
+        } else if (send_batch(w, r, e) < 0) {
+            return -1;
+        }
+    }
+    return last ? send_batch(w, r, e) : 0;
+}
+
+/* So many keys are read at once. */
+static size_t piece(const struct local_keys *k, size_t at)
+{
+    size_t n = 0, bytes = 0;
+    while (at + n < k->count && n < READ_ROWS &&
+           (n == 0 || bytes + k->list[at + n].len <= READ_BYTES))
+        bytes += k->list[at + n++].len;
+    return n;
+}
+
+int64_t write_back_pause(size_t count, unsigned rate, int64_t elapsed_ms)
+{
+    int64_t due = rate ? (int64_t)(count * 1000 / rate) - elapsed_ms : 0;
+    return due < 0 ? 0 : due;
+}
+
+/* Keeps to [progress] max_rate. */
+static void pace(const struct write_back *w, mono_t began, size_t count)
+{
+    int64_t due;
+    while (!stopped(w) && (due = write_back_pause(count, w->cfg->progress.max_rate,
+                                                  mono_since(clock_mono(), began))) > 0)
+        usleep((useconds_t)(due < 100 ? due : 100) * 1000);
+}
+
+/* With a limit, batches are no larger than what may go in a second. */
+static int send_all(struct write_back *w, const struct local_keys *keys, struct err *e)
+{
+    struct round r = {0};
+    unsigned rate = w->cfg->progress.max_rate;
+    mono_t began = clock_mono();
+    int rc = w->packet ? 0 : central_packet(w->central, &w->packet, e);
+    w->central_failed = rc < 0;
+    central_batch_open(&r.batch, w->packet);
+    for (size_t i = 0, n; i < keys->count && rc == 0; i += n) {
+        n = piece(keys, i);
+        if (rate && n > rate)
+            n = rate;
+        if (stopped(w)) {
+            rc = err_set(e, ERR_ABORTED, 0, "write-back was ended");
+            break;
+        }
+        rc = local_read(w->world, keys->list + i, n, &r.blobs, e);
+        if (rc == 0)
+            rc = fill(w, &r, i + n == keys->count || (rate && r.batch.count + n > rate), e);
+        pace(w, began, i + n);
+    }
+    local_blobs_free(&r.blobs);
+    central_batch_free(&r.batch);
+    return rc;
+}
+
+/* ---- sessions ---- */
+
+/* What could not be sent keeps its own session, and no other. What closes cannot get unsent again. Those
+ * that are ended come first in the list. */
+static int end_batch(struct write_back *w, struct local_session *list, size_t count, struct err *e)
+{
+    bool unsent[RELEASES];
+    size_t n = 0, released = 0;
+    if (local_sessions_unsent(w->world, list, count, unsent, e) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (!unsent[i])
+            list[n++] = list[i];
+    fault_point("progress.unsent");
+    int rc =
+        n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
+    w->done.released += released;
+    w->central_failed |= rc < 0;
+    fault_point("progress.released");
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = local_forget(w->world, &list[i], e);
+    return rc;
+}
+
+/* Those that were closing before their blobs were looked for. */
+static int end_sessions(struct write_back *w, const struct local_sessions *closing, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < closing->count && rc == 0; i += RELEASES) {
+        size_t left = closing->count - i;
+        rc = stopped(w) ? err_set(e, ERR_ABORTED, 0, "write-back was ended")
+                        : end_batch(w, closing->list + i, left < RELEASES ? left : RELEASES, e);
+    }
+    return rc;
+}
+
+static int run(struct write_back *w, enum write_back_scope scope, struct err *e)
+{
+    struct local_sessions closing;
+    struct local_keys keys = {0};
+    if (local_closing(w->world, &closing, e) < 0)
+        return -1;
+    int rc = 0;
+    if (scope == WRITE_BACK_ALL || closing.count)
+        rc = local_unsent(w->world, scope == WRITE_BACK_CLOSING, &keys, e);
+    if (rc == 0 && keys.count)
+        rc = send_all(w, &keys, e);
+    if (rc == 0)
+        rc = end_sessions(w, &closing, e);
+    local_keys_free(&keys);
+    free(closing.list);
+    return rc;
+}
+
+int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned wait, struct err *e)
+{
+    w->done = (struct write_back_done){0};
+    w->central_failed = false;
+    if (local_lock(w->world, w->cfg->schema, (int64_t)wait * 1000, e) < 0)
+        return -1;
+    int rc = run(w, scope, e);
+    if (rc == 0)
+        local_unlock(w->world, w->cfg->schema);
+    return rc;
+}

@@ -1,0 +1,641 @@
+#include "restore/code.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "mysql/account.h"
+#include "mysql/objects.h"
+#include "mysql/schema.h"
+#include "mysql/sentinel.h"
+#include "sql/literal.h"
+#include "binlog/statement.h"
+#include "sql/token.h"
+
+#define NAMED_MAX 100 /* objects per list that a result names */
+#define UNKNOWN_COLLATION 1273
+#define ROUNDS_MAX 64 /* for views that depend on each other */
+
+/* ---- what the dump holds ---- */
+
+static bool consists_of(const char *s, const char *others)
+{
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && !strchr(others, *s))
+            return false;
+    return true;
+}
+
+/* Is it a list of mode names, "A,B" or ""? */
+static bool mode_list(const char *s)
+{
+    bool first = true;
+    for (; *s; s++) {
+        if (first ? !isupper((unsigned char)*s)
+                  : !isupper((unsigned char)*s) && !isdigit((unsigned char)*s) && !strchr("_,", *s))
+            return false;
+        first = *s == ',';
+    }
+    return true;
+}
+
+static bool has_mode(const char *list, const char *const *modes)
+{
+    for (; *modes; modes++) {
+        size_t n = strlen(*modes);
+        for (const char *s = strstr(list, *modes); s; s = strstr(s + 1, *modes))
+            if ((s == list || s[-1] == ',') && (s[n] == ',' || s[n] == '\0'))
+                return true;
+    }
+    return false;
+}
+
+/* Notes the settings of a SET if they are those that a dump makes for its definitions. SET NAMES
+ * begins the settings of the next object. */
+static bool note_set(struct code_settings *s, struct sql_text *x)
+{
+    struct {
+        const char *name;
+        char *out;
+        size_t room;
+    } known[] = {{"character_set_client", s->client, sizeof s->client},
+                 {"collation_connection", s->collation, sizeof s->collation},
+                 {"time_zone", s->zone, sizeof s->zone},
+                 {"sql_mode", s->mode, sizeof s->mode}};
+    struct sql_token name, sign, value;
+    do {
+        if (sql_next(x, &name) != SQL_WORD)
+            return false;
+        if (sql_is(&name, "NAMES")) {
+            *s = (struct code_settings){0};
+            return sql_next(x, &value) == SQL_WORD;
+        }
+        sql_next(x, &sign);
+        sql_next(x, &value);
+        struct buf text = {0};
+        bool good = sql_is_punct(&sign, "=") &&
+                    (sql_token_name(&value, &text) || sql_token_bytes(&value, false, &text));
+        for (size_t i = 0; i < sizeof known / sizeof *known && good; i++)
+            if (sql_is(&name, known[i].name))
+                good = snprintf(known[i].out, known[i].room, "%s", text.p ? text.p : "") <
+                       (int)known[i].room;
+        buf_free(&text);
+        if (!good)
+            return false;
+        sql_next(x, &sign);
+    } while (sql_is_punct(&sign, ","));
+    return sign.kind == SQL_END;
+}
+
+static bool ascii(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] >= 0x80)
+            return false;
+    return true;
+}
+
+/* One byte per character, and compatible with ASCII? */
+static bool single_byte(const char *charset)
+{
+    static const char *const list[] = {"ascii",    "latin1",  "latin2",   "latin5",  "latin7",
+                                       "cp1250",   "cp1251",  "cp1256",   "cp1257",  "cp850",
+                                       "cp852",    "cp866",   "greek",    "hebrew",  "koi8r",
+                                       "koi8u",    "tis620",  "armscii8", "geostd8", "macce",
+                                       "macroman", "keybcs2", "dec8",     "hp8",     NULL};
+    return text_among(charset, list);
+}
+
+/* The character set for sending the text, such that the server sees the same quotes as our parser:
+ * its own, or UTF-8 if the bytes are the same. NULL: there is none. */
+static const char *client_of(const struct code_item *it)
+{
+    static const char *const utf8[] = {"", "utf8", "utf8mb3", "utf8mb4", NULL};
+    const char *own = it->settings.client, *end = it->sql + strlen(it->sql);
+    size_t head = it->d.body ? (size_t)(it->d.body - it->sql) : 0;
+    if (text_among(own, utf8))
+        return !text_utf8_valid(it->sql, (size_t)(end - it->sql)) ? NULL : own[0] ? own : "utf8mb4";
+    bool safe = single_byte(own), body = ascii(it->sql + head, strlen(it->sql + head));
+    if (body && text_utf8_valid(it->sql, head))
+        return safe && ascii(it->sql, head) ? own : "utf8mb4";
+    return safe && ascii(it->sql, head) ? own : NULL;
+}
+
+static void read_item(struct code_item *it)
+{
+    static const char *const ansi[] = {"ANSI_QUOTES", "ANSI",  "ORACLE",     "MSSQL",
+                                       "DB2",         "MAXDB", "POSTGRESQL", NULL};
+    static const char *const plain[] = {"NO_BACKSLASH_ESCAPES", NULL}, *const oracle[] = {"ORACLE",
+                                                                                          NULL};
+    struct code_settings *s = &it->settings;
+    struct definition_modes modes = {.ansi_quotes = has_mode(s->mode, ansi),
+                                     .plain_strings = has_mode(s->mode, plain),
+                                     .oracle = has_mode(s->mode, oracle),
+                                     .bytes = single_byte(s->client)};
+    if (!definition_read(it->sql, strlen(it->sql), &modes, &it->d, &it->refused))
+        return;
+    it->refused = NULL;
+    if (!consists_of(s->client, "_") || !consists_of(s->collation, "_") || !mode_list(s->mode) ||
+        !consists_of(s->zone, "_/+-:"))
+        it->refused = "its settings are not ones that a dump of ours makes";
+    else if (!client_of(it))
+        it->refused = "its text cannot be read safely in its character set";
+}
+
+static void free_item(struct code_item *it)
+{
+    definition_free(&it->d);
+    free(it->sql);
+}
+
+/* Replaces an item of the same kind and name: the stand-ins of views, which are for loading a dump
+ * by hand, come before the views. */
+static void add_item(struct code *c, const struct code_item *it)
+{
+    for (size_t i = 0; i < c->count && it->d.body; i++) {
+        const struct definition *d = &c->list[i].d;
+        if (!d->body || d->kind != it->d.kind || strcmp(d->name.p, it->d.name.p) != 0)
+            continue;
+        free_item(&c->list[i]);
+        memmove(&c->list[i], &c->list[i + 1], (c->count - i - 1) * sizeof *c->list);
+        c->count--;
+        break;
+    }
+    c->list = xrealloc(c->list, (c->count + 1) * sizeof *c->list);
+    c->list[c->count++] = *it;
+}
+
+/* DROP VIEW etc., which a dump has before each object. Ignored: existing objects are never
+ * dropped. */
+static bool drops(const struct sql_token *first, struct sql_text *x)
+{
+    static const char *const kinds[] = {"VIEW",  "TRIGGER", "FUNCTION", "PROCEDURE",
+                                        "EVENT", "LIBRARY", "PACKAGE",  NULL};
+    struct sql_token kind;
+    if (!sql_is(first, "DROP"))
+        return false;
+    sql_next(x, &kind);
+    for (const char *const *k = kinds; *k; k++)
+        if (sql_is(&kind, *k))
+            return true;
+    return false;
+}
+
+void code_note(struct code *c, const char *sql, size_t len)
+{
+    struct sql_text x = {.s = sql, .end = sql + len};
+    struct sql_token first;
+    if (sql_next(&x, &first) == SQL_END || drops(&first, &x) ||
+        (sql_is(&first, "SET") && note_set(&c->now, &x)))
+        return;
+    struct code_item it = {.sql = xstrndup(sql, len), .settings = c->now};
+    if (strlen(it.sql) != len || !sql_is(&first, "CREATE"))
+        it.refused = "not a definition that a dump of ours holds";
+    else
+        read_item(&it);
+    add_item(c, &it);
+}
+
+static bool holds(const char *s, const char *end, const char *what)
+{
+    return memmem(s, (size_t)(end - s), what, strlen(what)) != NULL;
+}
+
+/* mysqldump writes views, triggers and events as three conditional comments, with CREATE, the
+ * definer and the rest. The first one was opened by the caller, so there is an end without a
+ * beginning. */
+static void unwrap(struct buf *b, const char *sql, size_t len)
+{
+    const char *end = sql + len, *close;
+    bool wrapped = !holds(sql, end, "/*");
+    while ((close = memmem(sql, (size_t)(end - sql), "*/", 2)) && !holds(sql, close, "/*")) {
+        const char *open = close + 2;
+        while (open < end && strchr(" \t\r\n", *open))
+            open++;
+        if (end - open < 9 || strncmp(open, "/*!5", 4) != 0)
+            break;
+        buf_add(b, sql, (size_t)(close - sql));
+        buf_addc(b, ' ');
+        for (sql = open + 3; sql < end && isdigit((unsigned char)*sql);)
+            sql++;
+        wrapped = true;
+    }
+    while (end > sql && strchr(" \t\r\n", end[-1]))
+        end--;
+    if (wrapped && end - sql > 1 && memcmp(end - 2, "*/", 2) == 0)
+        end -= 2;
+    buf_add(b, sql, (size_t)(end - sql));
+}
+
+void code_note_foreign(struct code *c, const char *sql, size_t len)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    struct sql_token first, kind;
+    unwrap(&b, sql, len);
+    struct sql_text x = {.s = b.p, .end = b.p + b.len};
+    sql_next(&x, &first);
+    if (sql_is(&first, "SET")) {
+        note_set(&c->now, &x);
+    } else if (sql_is(&first, "CREATE")) {
+        sql_next(&x, &kind);
+        if (!sql_is(&kind, "TABLE") && !sql_is(&kind, "DATABASE") && !sql_is(&kind, "SCHEMA") &&
+            !sql_is(&kind, "SEQUENCE"))
+            code_note(c, b.p, b.len);
+    }
+}
+
+void code_free(struct code *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free_item(&c->list[i]);
+    free(c->list);
+    *c = (struct code){0};
+}
+
+/* ---- whether it may run ---- */
+
+/* Manifest and dump were opened by file_open_own(): only we or root can have written them. */
+enum code_trust code_trust(const struct config *c, const struct manifest *m)
+{
+    if (signature_on())
+        return m->signature == SIGNATURE_GOOD ? CODE_SIGNED : CODE_UNKNOWN;
+    return strcmp(m->world, c->name) == 0 ? CODE_OWN : CODE_UNKNOWN;
+}
+
+int code_schema_empty(struct db *db, const char *schema, const char *sentinel, bool *empty,
+                      struct err *e)
+{
+    static const enum definition_kind kinds[] = {
+        DEFINITION_FUNCTION, DEFINITION_PROCEDURE, DEFINITION_PACKAGE, DEFINITION_PACKAGE_BODY,
+        DEFINITION_LIBRARY,  DEFINITION_TRIGGER,   DEFINITION_EVENT};
+    int got;
+    *empty = true;
+    struct db_rows *r = db_select_with(
+        db, "n", "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA=?",
+        DB_ARGS(schema), e);
+    while ((got = db_next(r, e)) == 1)
+        if (!db_sentinel_own(sentinel, db_text(r, 0)) && !text_starts(db_text(r, 0), DB_OWN_PREFIX))
+            *empty = false;
+    db_rows_end(r);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && *empty && got == 0; i++) {
+        struct db_names names;
+        if (db_names(db, schema, kinds[i], &names, e) < 0)
+            return -1;
+        *empty = names.count == 0;
+        db_names_free(&names);
+    }
+    return got;
+}
+
+enum code_use code_use(const struct code_case *c)
+{
+    if (c->with_code)
+        return CODE_MAKE;
+    if (c->into)
+        return CODE_LEAVE;
+    if (c->empty)
+        return c->trust == CODE_UNKNOWN ? CODE_LEAVE : CODE_MAKE;
+    return c->known ? CODE_TRIGGERS : CODE_LEAVE;
+}
+
+const char *code_why(const struct code_case *c)
+{
+    if (c->into)
+        return "they are code, and --with-code was not given";
+    if (!c->empty)
+        return "the schema was not empty";
+    return "nothing shows who wrote it";
+}
+
+/* ---- making it ---- */
+
+struct making {
+    const struct code_run *run;
+    struct code_report *out;
+    char *self; /* our account as the server sees it: user@host */
+};
+
+static void add_text(struct code_report *out, const char *key, const char *text)
+{
+    if (!out->lists)
+        out->lists = json_object();
+    json_t *list = json_object_get(out->lists, key);
+    if (!list)
+        json_object_set_new(out->lists, key, list = json_array());
+    if (json_array_size(list) <= NAMED_MAX)
+        json_array_append_new(list,
+                              js_clean(json_array_size(list) < NAMED_MAX ? text : "and more"));
+}
+
+/* "view name"; for an unknown statement its beginning. */
+static void name_of(const struct code_item *it, char *out, size_t room)
+{
+    if (it->d.name.len)
+        snprintf(out, room, "%s %s", definition_kind_name(it->d.kind), it->d.name.p);
+    else
+        statement_brief(it->sql, strlen(it->sql), out, room);
+}
+
+/* The number that a query about an account gives: 1 for any, 0; -1: not known. */
+static int any_rows(const struct making *m, const char *sql, const char *const *args)
+{
+    struct err ignored;
+    SCOPED(xfree) char *n = db_one_with(m->run->db, sql, args, &ignored);
+    return n ? strcmp(n, "0") != 0 : -1;
+}
+
+static int any_privilege(const struct making *m, const char *table, const char *account,
+                         const char *where)
+{
+    return any_rows(m, "SELECT COUNT(*) FROM information_schema.$ WHERE GRANTEE=? AND $",
+                    DB_ARGS(table, account, where));
+}
+
+/* Privileges granted through a role are in none of the lists of privileges. */
+static int any_role(const struct making *m, const struct definition *d)
+{
+    return any_rows(m,
+                    db_is_mariadb(m->run->db)
+                        ? "SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"
+                        : "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?",
+                    DB_ARGS(d->user.p, d->host.p));
+}
+
+/* Does the definer exist, with privileges on this schema? One that has, or may have, power over the
+ * server or the tables of accounts counts only if the dump is signed: a smuggled-in definition must
+ * not run as root. */
+static bool account_of_world(const struct making *m, const struct definition *d)
+{
+    static const char usage[] = "PRIVILEGE_TYPE<>'USAGE'", accounts[] = "'mysql' LIKE TABLE_SCHEMA";
+    SCOPED(buf_free) struct buf here = {0};
+    SCOPED(xfree) char *account = xasprintf("'%s'@'%s'", d->user.p, d->host.p);
+    sql_string(&here, m->run->schema, strlen(m->run->schema));
+    buf_adds(&here, " LIKE TABLE_SCHEMA");
+    bool of_world = any_privilege(m, "SCHEMA_PRIVILEGES", account, here.p) == 1;
+    if (m->run->trust == CODE_SIGNED)
+        of_world |= any_privilege(m, "USER_PRIVILEGES", account, usage) == 1;
+    else
+        of_world = of_world && any_privilege(m, "USER_PRIVILEGES", account, usage) == 0 &&
+                   any_privilege(m, "SCHEMA_PRIVILEGES", account, accounts) == 0 &&
+                   any_privilege(m, "TABLE_PRIVILEGES", account, accounts) == 0 &&
+                   any_privilege(m, "COLUMN_PRIVILEGES", account, accounts) == 0 &&
+                   any_role(m, d) == 0;
+    return of_world;
+}
+
+/* Leaves out modes that newer servers do not know and that do not affect definitions. */
+static void add_mode(struct buf *b, const char *mode, bool mariadb)
+{
+    static const char old[] = "NO_AUTO_CREATE_USER";
+    const char *comma = "";
+    for (const char *s = mode; *s;) {
+        size_t n = strcspn(s, ",");
+        if (mariadb || n != strlen(old) || strncmp(s, old, n) != 0) {
+            buf_printf(b, "%s%.*s", comma, (int)n, s);
+            comma = ",";
+        }
+        s += n + (s[n] == ',');
+    }
+}
+
+/* A collation that this server does not have may be left out: it only affects comparisons of
+ * literals in the text, not stored data. */
+static int set_session(const struct making *m, const struct code_item *it, struct err *e)
+{
+    const struct code_settings *s = &it->settings;
+    struct db *db = m->run->db;
+    SCOPED(buf_free) struct buf b = {0};
+    buf_adds(&b, "SET SESSION sql_mode='");
+    add_mode(&b, s->mode, db_is_mariadb(db));
+    buf_printf(&b, "', time_zone='%s', character_set_client=%s", s->zone[0] ? s->zone : "+00:00",
+               client_of(it));
+    size_t front = b.len;
+    if (s->collation[0])
+        buf_printf(&b, ", collation_connection=%s", s->collation);
+    int rc = db_exec(db, "SET NAMES utf8mb4", e);
+    rc = rc < 0 ? -1 : db_exec_len(db, b.p, b.len, e);
+    if (rc < 0 && e->num == UNKNOWN_COLLATION) {
+        snprintf(m->out->note, sizeof m->out->note,
+                 "definitions compare texts of their own by this server's default: %.200s",
+                 e->text);
+        rc = db_exec_len(db, b.p, front, e);
+    }
+    return rc;
+}
+
+static int create(struct making *m, const struct code_item *it, bool definer, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    definition_write(&it->d, definer, &b);
+    return db_exec_len(m->run->db, b.p, b.len, e);
+}
+
+/* ALTER EVENT without DEFINER makes the current account the definer: the code of a dump must not
+ * become root's because root enables it. */
+static void note_event(struct making *m, const struct definition *d, bool keep)
+{
+    struct buf *b = &m->out->enable;
+    add_text(m->out, "events_disabled", d->name.p);
+    SCOPED(xfree) char *account =
+        keep ? xasprintf("%s@%s", d->user.p, d->host.p) : xstrdup(m->self);
+    buf_adds(b, b->len ? " ALTER DEFINER=" : "ALTER DEFINER=");
+    db_account_quote(b, account);
+    buf_adds(b, " EVENT ");
+    sql_ident2(b, m->run->schema, d->name.p);
+    buf_adds(b, " ENABLE;");
+}
+
+/* What the server does not let us create for another account is created for our own. */
+static int make_one(struct making *m, const struct code_item *it, struct err *e)
+{
+    static const int definers[] = {1227 /* SET USER */, 1449 /* no such account */, 0};
+    const struct definition *d = &it->d;
+    char text[400], name[300];
+    SCOPED(xfree) char *account = d->has_definer ? xasprintf("%s@%s", d->user.p, d->host.p) : NULL;
+    bool other = account && strcmp(account, m->self) != 0;
+    /* Our queries quote for our own sql_mode; the one of the last definition may not allow
+     * backslash escapes. */
+    if (other && db_reset_session(m->run->db, e) < 0)
+        return -1;
+    bool keep = other && account_of_world(m, d);
+    if (set_session(m, it, e) < 0)
+        return -1;
+    int rc = create(m, it, keep, e);
+    if (rc < 0 && keep && err_among(e, definers)) {
+        keep = false;
+        rc = create(m, it, false, e);
+    }
+    if (rc < 0)
+        return -1;
+    m->out->made++;
+    name_of(it, name, sizeof name);
+    if (other && !keep) {
+        snprintf(text, sizeof text, "%s (%s@%s)", name, d->user.p, d->host.p);
+        add_text(m->out, "own_definer", text);
+    }
+    if (d->kind == DEFINITION_EVENT && d->enabled)
+        note_event(m, d, keep);
+    return 0;
+}
+
+static void failed(struct making *m, const struct code_item *it, const char *why)
+{
+    char name[300], text[600];
+    name_of(it, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %.250s", name, why);
+    add_text(m->out, "failed", text);
+}
+
+/* An existing trigger cannot belong to a table that did not exist. */
+static bool of_new_table(const struct code_run *run, const struct code_item *it)
+{
+    return it->d.kind == DEFINITION_TRIGGER && it->d.table.p &&
+           run->made_again(run->arg, it->d.table.p);
+}
+
+static bool wanted(const struct code_run *run, const struct code_item *it)
+{
+    return !run->triggers_only || of_new_table(run, it);
+}
+
+/* True: the item is done. False: try again, since a view may depend on a later one. */
+static bool try_one(struct making *m, const struct code_item *it, bool last)
+{
+    static const int there[] = {1050, 1304, 1359, 1537, 0},
+                     later[] = {1146 /* table */, 1305 /* routine */, 1356 /* view */, 0};
+    struct err e;
+    if (make_one(m, it, &e) == 0 || (err_among(&e, there) && !of_new_table(m->run, it)))
+        return true;
+    if (!last && it->d.kind == DEFINITION_VIEW && err_among(&e, later))
+        return false;
+    failed(m, it, e.text);
+    return true;
+}
+
+void code_make(const struct code *c, const struct code_run *run, struct code_report *out)
+{
+    struct err e;
+    struct making m = {run, out, db_one(run->db, "SELECT CURRENT_USER()", &e)};
+    if (!m.self) {
+        snprintf(out->note, sizeof out->note, "no definition was restored: %.200s", e.text);
+        return;
+    }
+    SCOPED(xfree) bool *done = xcalloc(c->count + 1, sizeof *done);
+    size_t left = c->count, before;
+    unsigned round = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        done[i] = c->list[i].refused || !wanted(run, &c->list[i]);
+        left -= done[i];
+        if (c->list[i].refused)
+            failed(&m, &c->list[i], c->list[i].refused);
+    }
+    bool last = false;
+    while (left > 0) {
+        before = left;
+        for (size_t i = 0; i < c->count; i++)
+            if (!done[i] && (done[i] = try_one(&m, &c->list[i], last)))
+                left--;
+        last = left == before || ++round == ROUNDS_MAX;
+    }
+    free(m.self);
+    if (c->count && db_reset_session(run->db, &e) < 0)
+        snprintf(out->note, sizeof out->note, "%.250s", e.text);
+}
+
+void code_leave(const struct code *c, const struct code_run *run, const char *why,
+                struct code_report *out)
+{
+    char name[300];
+    for (size_t i = 0; i < c->count; i++) {
+        if (!wanted(run, &c->list[i]))
+            continue;
+        name_of(&c->list[i], name, sizeof name);
+        add_text(out, "left_out", name);
+    }
+    if (json_object_get(out->lists, "left_out"))
+        snprintf(out->why, sizeof out->why, "%s", why);
+}
+
+/* Packages and their bodies have the same names; every other kind has names of its own. */
+void code_list(const struct code *c, const struct code_run *run, struct code_report *out)
+{
+    struct making m = {run, out, NULL};
+    for (size_t i = 0; i < c->count; i++) {
+        const struct code_item *it = &c->list[i];
+        struct db_names there;
+        struct err e;
+        char name[300];
+        if (it->refused) {
+            failed(&m, it, it->refused);
+        } else if (wanted(run, it)) {
+            if (db_names(run->db, run->schema, it->d.kind, &there, &e) < 0) {
+                failed(&m, it, e.text);
+                continue;
+            }
+            name_of(it, name, sizeof name);
+            if (!db_names_has(&there, it->d.name.p))
+                add_text(out, "would_make", name);
+            db_names_free(&there);
+        }
+    }
+}
+
+/* ---- what is said of it ---- */
+
+json_t *code_json(const struct code_report *r)
+{
+    if (!r->made && !r->lists)
+        return NULL;
+    json_t *o = json_pack("{s:I}", "made", (json_int_t)r->made);
+    json_object_update(o, r->lists);
+    if (r->why[0])
+        js_set_clean(o, "why", r->why);
+    if (r->enable.len)
+        js_set_clean(o, "enable", r->enable.p);
+    return o;
+}
+
+/* "a, b and 3 more" */
+static void add_list(struct buf *b, const char *front, const struct code_report *r, const char *key)
+{
+    const json_t *list = json_object_get(r->lists, key);
+    size_t n = json_array_size(list), shown = n > 2 ? 2 : n;
+    if (n == 0)
+        return;
+    buf_printf(b, "%s%s: ", b->len ? "; " : "", front);
+    for (size_t i = 0; i < shown; i++)
+        buf_printf(b, "%s%s", i ? ", " : "", json_string_value(json_array_get(list, i)));
+    if (n > shown)
+        buf_printf(b, " and %zu more", n - shown);
+}
+
+void code_warning(const struct code_report *r, const char *dump, bool into, char *out, size_t room)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    char front[300];
+    buf_adds(&b, "");
+    snprintf(front, sizeof front, "definitions of the dump are left out (%s)", r->why);
+    add_list(&b, front, r, "left_out");
+    if (r->why[0] && into)
+        buf_adds(&b, "; the same with --with-code makes them");
+    else if (r->why[0])
+        buf_printf(&b,
+                   "; worldkeeper --restore=%s --into SCHEMA --with-code makes them beside the "
+                   "world",
+                   dump);
+    add_list(&b, "a definition was not restored", r, "failed");
+    add_list(&b, "made with worldkeeper's own account as definer", r, "own_definer");
+    add_list(&b, "events are disabled", r, "events_disabled");
+    if (r->note[0])
+        buf_printf(&b, "%s%s", b.len ? "; " : "", r->note);
+    snprintf(out, room, "%s", b.p);
+}
+
+void code_report_free(struct code_report *r)
+{
+    json_decref(r->lists);
+    buf_free(&r->enable);
+    *r = (struct code_report){0};
+}

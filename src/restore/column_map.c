@@ -1,0 +1,122 @@
+#include "restore/column_map.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "mysql/float_scale.h"
+#include "sql/literal.h"
+
+void column_map_note(struct target *t, const char *columns)
+{
+    const char *s = columns, *end = columns + strlen(columns);
+    SCOPED(buf_free) struct buf name = {0};
+    while (s && s < end && *s != ')') {
+        buf_clear(&name);
+        s = sql_read_ident(s + 1, end, &name);
+        if (!s)
+            break;
+        target_add_column(t, name.p);
+    }
+}
+
+const struct db_column *column_map_find(const struct db_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->column_count; i++)
+        if (strcasecmp(t->columns[i].name, name) == 0)
+            return &t->columns[i];
+    return NULL;
+}
+
+/* ENUM and SET values are dumped as numbers: the old list must be a prefix of the new one. */
+static bool index_fits(const char *was, const struct db_column *now)
+{
+    size_t n = 0;
+    bool quoted = false;
+    for (; was[n] && (quoted || was[n] != ')'); n++)
+        if (was[n] == '\'')
+            quoted = !quoted;
+    return was[n] == ')' && strncmp(was, now->type, n) == 0 &&
+           (now->type[n] == ')' || now->type[n] == ',');
+}
+
+int column_map_advise(struct err *e)
+{
+    return err_hint(
+        e, "change the table back, or restore with --into another schema and copy what is needed");
+}
+
+int column_map_check(const struct target *t, struct err *e)
+{
+    for (size_t i = 0; i < t->column_count; i++) {
+        const char *name = t->columns[i];
+        const struct db_column *c = column_map_find(t->live, name);
+        const char *was = t->create ? db_float_scale_type(t->create, name) : NULL;
+        if (!c || c->generated) {
+            err_set(e, ERR_REFUSED, 0,
+                    "table %s has no column %s any more; its values would be lost", t->name, name);
+            return column_map_advise(e);
+        }
+        bool was_index = was && (text_starts(was, "enum(") || text_starts(was, "set("));
+        bool is_index = c->encoding == DB_INDEX;
+        if ((!was_index && !is_index) || (was_index && is_index && index_fits(was, c)))
+            continue;
+        err_set(e, ERR_REFUSED, 0,
+                "column %s of table %s is %s now, which would give its values another meaning",
+                name, t->name, c->type);
+        return column_map_advise(e);
+    }
+    for (size_t i = 0; i < t->live->column_count; i++) {
+        const struct db_column *c = &t->live->columns[i];
+        bool given = c->generated || c->has_default;
+        for (size_t k = 0; k < t->column_count && !given; k++)
+            given = strcasecmp(t->columns[k], c->name) == 0;
+        if (!given)
+            return err_set(e, ERR_REFUSED, 0, "table %s has a new column %s without a default",
+                           t->name, c->name);
+    }
+    return 0;
+}
+
+/* The word after `front` in a line; "" if `front` is not before the first quote. */
+static void word_after(const char *line, const char *front, char out[33])
+{
+    size_t len = strcspn(line, "'\n");
+    const char *s = memmem(line, len, front, strlen(front));
+    s = s ? s + strlen(front) : "";
+    snprintf(out, 33, "%.*s", (int)strcspn(s, " ,\n"), s);
+    if (strcmp(out, "utf8") == 0)
+        snprintf(out, 33, "utf8mb3");
+}
+
+/* Do the same bytes mean the same text in both character sets? */
+static bool letters_fit(const char *was, const char *now)
+{
+    return strcmp(was, now) == 0 || strcmp(was, "ascii") == 0 ||
+           (strcmp(was, "utf8mb3") == 0 && strcmp(now, "utf8mb4") == 0);
+}
+
+int column_map_letters(const struct target *t, const char *create, size_t len, struct err *e)
+{
+    SCOPED(xfree) char *text = xstrndup(create, len);
+    const char *options = db_float_scale_options(text);
+    int rc = 0;
+    for (size_t i = 0; i < t->live->column_count && rc == 0; i++) {
+        const struct db_column *c = &t->live->columns[i];
+        const char *type = db_float_scale_type(text, c->name);
+        char was[33] = "";
+        if (!c->charset[0] || c->generated || c->encoding == DB_INDEX || !type)
+            continue;
+        /* If the column's line names no character set, the default in the last line applies. */
+        word_after(type, " CHARACTER SET ", was);
+        if (!was[0] && options)
+            word_after(options, " DEFAULT CHARSET=", was);
+        if (!was[0] || letters_fit(was, c->charset))
+            continue;
+        err_set(e, ERR_REFUSED, 0,
+                "column %s of table %s is in character set %s now, and its texts are in %s",
+                c->name, t->name, c->charset, was);
+        rc = column_map_advise(e);
+    }
+    return rc;
+}

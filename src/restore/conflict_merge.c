@@ -1,0 +1,311 @@
+#include "restore/conflict_merge.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/js.h"
+#include "mysql/account.h"
+#include "mysql/galera.h"
+#include "mysql/lease.h"
+#include "mysql/objects.h"
+#include "mysql/sentinel.h"
+#include "restore/conflict_merge_int.h"
+
+bool merge_is_name(const char *name)
+{
+    size_t len = strlen(name), tail = strlen(".sql.gz");
+    return text_starts(name, "conflict-") && len > tail && len < CONFLICT_NAME_MAX &&
+           strcmp(name + len - tail, ".sql.gz") == 0 && !strchr(name, '/');
+}
+
+/* ---- the world ---- */
+
+/* Is the world up, and the one that we know? */
+static int check_world(struct merge *m, const struct state *known, struct err *e)
+{
+    const struct config *c = m->job->cfg;
+    struct db_sentinel s = {0};
+    if (db_sentinel_read(m->db, c->schema, c->sentinel, &s, e) < 0 && !db_table_missing(e))
+        return -1;
+    bool ours = s.rows == 1 && (!known->known || strcmp(s.nonce, known->nonce) == 0);
+    if (ours)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "the world is not up: %s",
+            s.rows ? "its sentinel row is not the one that is known" : "its sentinel row is gone");
+    return err_hint(
+        e, "worldkeeper --status says what is being done about it; rows are put back into a "
+           "world that is restored");
+}
+
+static int open_world(struct merge *m, const struct state *known, struct err *e)
+{
+    struct db_params p = m->job->db;
+    p.schema = m->job->cfg->schema;
+    m->db = db_open(&p, e);
+    if (!m->db || (m->deed != MERGE_COMPARE && galera_own_node(m->db, e) < 0))
+        return -1;
+    int64_t packet = db_variable_number(m->db, "max_allowed_packet");
+    m->packet = packet > 0 ? (uint64_t)packet : 1u << 20;
+    if (db_lock_wait(m->db, m->job->cfg->restore_lock_wait, e) < 0 ||
+        /* MariaDB only: MySQL always checks. These rows were accepted once. */
+        (db_is_mariadb(m->db) && db_exec(m->db, "SET SESSION check_constraint_checks=0", e) < 0) ||
+        check_world(m, known, e) < 0 || db_copier_begin(&m->copier, m->db, e) < 0)
+        return -1;
+    if (merge_begin(m, e) < 0) {
+        if (e->cls == ERR_DENIED)
+            db_hint_grant(m->db, m->job->cfg->schema, "CREATE TEMPORARY TABLES", e);
+        return -1;
+    }
+    return db_tables(m->db, m->job->cfg->schema, true, &m->live, e);
+}
+
+static void close_world(struct merge *m)
+{
+    db_tables_free(&m->live);
+    db_close(m->db);
+    m->db = NULL;
+}
+
+/* ---- one file ---- */
+
+static json_t *moment(wall_t t)
+{
+    char text[TEXT_SHORT];
+    return t.ms ? json_string(text_utc(t, text)) : json_null();
+}
+
+static json_t *file_json(const struct merge *m, const struct conflict_seen *seen)
+{
+    SCOPED(xfree) char *path = xasprintf("%s/%s", m->job->cfg->dump_dir, m->file);
+    json_t *o = json_pack("{s:o, s:o, s:I, s:b, s:o, s:o}", "name", js_clean(m->file), "file",
+                          js_clean(path), "rows", (json_int_t)seen->rows, "proven", seen->counted,
+                          "from", moment(seen->from), "to", moment(seen->to));
+    return o;
+}
+
+/* Without a comparison its figures are left out: they are not known. */
+static json_t *table_json(const struct merge *m, const struct merge_table *t, uint64_t rows)
+{
+    json_t *o = json_pack("{s:o, s:I}", "table", js_clean(t->name), "rows", (json_int_t)rows);
+    uint64_t others = t->stage_rows - t->taken;
+    bool known = m->db && !t->refused;
+    json_object_set_new(o, "new", known ? json_integer((json_int_t)others) : json_null());
+    json_object_set_new(o, "equal", known ? json_integer((json_int_t)t->equal) : json_null());
+    json_object_set_new(o, "taken", known ? json_integer((json_int_t)t->taken) : json_null());
+    if (m->deed != MERGE_COMPARE) {
+        js_set_int(o, "inserted", (int64_t)t->inserted);
+        js_set_int(o, "renumbered", (int64_t)t->renumbered);
+        js_set_int(o, "left", (int64_t)(t->refused ? rows : t->stage_rows - t->inserted));
+    }
+    if (t->pairs && json_array_size(t->pairs))
+        json_object_set(o, "numbers", t->pairs);
+    if (t->why[0])
+        js_set_clean(o, "why", t->why);
+    return o;
+}
+
+static int end_table(struct merge *m, struct merge_table *t, json_t *tables, struct err *e)
+{
+    int rc = merge_table_end(m, t, e);
+    if (rc == 0)
+        json_array_append_new(tables, table_json(m, t, t->rows));
+    merge_table_free(m, t);
+    return rc;
+}
+
+/* Processes its tables one after the other; the file was already read completely and is valid. */
+static int each_table(struct merge *m, const struct conflict_seen *seen, json_t *tables,
+                      struct err *e)
+{
+    struct conflict_file f;
+    struct merge_table t = {0};
+    struct format_item item = {0};
+    size_t next = 0;
+    int rc;
+    if (conflict_open(m->job->dirfd, m->file, &f, e) < 0)
+        return -1;
+    while ((rc = format_next(f.reader, &item, e)) == 0 && item.type != FORMAT_END) {
+        if (!t.name || strcmp(t.name, item.table) != 0) {
+            rc = t.name ? end_table(m, &t, tables, e) : 0;
+            if (rc == 0 &&
+                (next == seen->count || strcmp(seen->tables[next].name, item.table) != 0))
+                rc = err_set(e, ERR_CHANGED, 0, "%s changed while it was read", m->file);
+            if (rc == 0)
+                rc = merge_table_begin(m, seen->tables[next].name, item.columns, &t, e);
+            t.rows = rc == 0 ? seen->tables[next++].rows : 0;
+        }
+        if (rc == 0)
+            rc = merge_table_rows(m, &t, &item, e);
+        if (rc < 0)
+            break;
+        progress_at(m->job->progress, 0, gunzip_packed_bytes(f.in));
+    }
+    if (rc == 0 && t.name)
+        rc = end_table(m, &t, tables, e);
+    merge_table_free(m, &t);
+    conflict_close(&f);
+    return rc;
+}
+
+/* ---- all of them ---- */
+
+static int newer_first(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)b, *(char *const *)a);
+}
+
+/* The conflict files of the dump directory, newest first; only the one named if `only` is set. */
+static int find_files(const struct job *job, const char *only, struct db_names *out, struct err *e)
+{
+    struct dirent *d;
+    *out = (struct db_names){0};
+    SCOPED(xfree) char *failed = xasprintf("cannot read %s", job->cfg->dump_dir);
+    DIR *dir = file_list(job->dirfd, failed, e);
+    if (!dir)
+        return -1;
+    while ((d = readdir(dir)))
+        if (merge_is_name(d->d_name) && (!only || strcmp(only, d->d_name) == 0))
+            db_names_add(out, d->d_name);
+    closedir(dir);
+    if (out->count)
+        qsort(out->list, out->count, sizeof *out->list, newer_first);
+    if (out->count || !only)
+        return 0;
+    err_set(e, ERR_NOTHING, 0, "no file %s in %s", only, job->cfg->dump_dir);
+    return err_hint(e, "worldkeeper --conflicts lists them");
+}
+
+/* Lists a file; if it cannot be read, with the reason. */
+static int list_one(struct merge *m, json_t *files, struct err *e)
+{
+    SCOPED(conflict_seen_free) struct conflict_seen seen = {0};
+    struct err why = {0};
+    json_t *tables = json_array();
+    int rc = 0;
+    bool read = conflict_read(m->job->dirfd, m->file, m->job->progress, &seen, &why) == 0;
+    json_t *o = file_json(m, &seen);
+    if (!read) {
+        err_hint_in_text(&why);
+        js_set_clean(o, "why", why.text);
+        json_object_set_new(o, "rows", json_null());
+    } else if (m->db) {
+        rc = merge_numbers_read(m->job->dirfd, m->file, &m->numbers, e);
+        if (rc == 0)
+            rc = each_table(m, &seen, tables, e);
+        merge_numbers_free(&m->numbers);
+    } else {
+        for (size_t i = 0; i < seen.count; i++) {
+            struct merge_table t = {.name = seen.tables[i].name};
+            json_array_append_new(tables, table_json(m, &t, seen.tables[i].rows));
+        }
+    }
+    json_object_set_new(o, "tables", tables);
+    json_array_append_new(files, o);
+    return rc;
+}
+
+int merge_list(const struct job *job, const char *only, const struct state *known, json_t **out,
+               struct err *e)
+{
+    struct merge m = {.job = job, .deed = MERGE_COMPARE};
+    SCOPED(db_names_free) struct db_names names = {0};
+    struct err why = {0};
+    if (find_files(job, only, &names, e) < 0)
+        return -1;
+    json_t *files = json_array();
+    int rc = 0;
+    bool compared = names.count == 0 || open_world(&m, known, &why) == 0;
+    if (!compared)
+        close_world(&m);
+    for (size_t i = 0; i < names.count && rc == 0; i++) {
+        m.file = names.list[i];
+        rc = list_one(&m, files, e);
+    }
+    *out = json_pack("{s:o, s:b}", "files", files, "compared", compared);
+    if (!compared) {
+        js_set_clean(*out, "why", why.text);
+        js_set_clean(*out, "hint", why.hint);
+    }
+    close_world(&m);
+    return rc;
+}
+
+/* ---- back into the world ---- */
+
+/* An error if tables were left out; it names the first one with its reason. */
+static int judge(const json_t *tables, struct err *e)
+{
+    const json_t *t;
+    size_t i, left = 0;
+    const json_t *first = NULL;
+    json_array_foreach(tables, i, t) if (js_text(t, "why")[0])
+    {
+        first = first ? first : t;
+        left++;
+    }
+    if (!first)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "rows of %zu table%s left out, such as %s: %.400s", left,
+            left == 1 ? " are" : "s are", js_text(first, "table"), js_text(first, "why"));
+    return err_hint(e, "what could be put in is in; the manual has the way by hand, in CONFLICTS");
+}
+
+static void add_sums(json_t *o, const json_t *tables)
+{
+    static const char *const keys[] = {"inserted", "renumbered", "left", NULL};
+    for (const char *const *key = keys; *key; key++) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < json_array_size(tables); i++)
+            sum += js_number(json_array_get(tables, i), *key, 0);
+        js_set_int(o, *key, sum);
+    }
+}
+
+static int apply_file(struct merge *m, json_t **out, struct err *e)
+{
+    SCOPED(conflict_seen_free) struct conflict_seen seen = {0};
+    if (conflict_read(m->job->dirfd, m->file, m->job->progress, &seen, e) < 0)
+        return -1;
+    json_t *tables = json_array();
+    size_t before = m->numbers.count;
+    int rc = each_table(m, &seen, tables, e);
+    *out = file_json(m, &seen);
+    json_object_set_new(*out, "dry_run", json_boolean(m->deed == MERGE_DRY));
+    json_object_set_new(*out, "renumber", json_boolean(m->renumber));
+    add_sums(*out, tables);
+    json_object_set_new(*out, "tables", tables);
+    if (m->numbers.count > before) {
+        char name[CONFLICT_NAME_MAX + 16];
+        merge_numbers_name(m->file, name);
+        SCOPED(xfree) char *path = xasprintf("%s/%s", m->job->cfg->dump_dir, name);
+        js_set_clean(*out, "numbers_file", path);
+    }
+    if (rc == 0)
+        rc = judge(tables, e);
+    return rc;
+}
+
+int merge_apply(const struct job *job, const char *name, const struct state *known,
+                const struct merge_options *opt, json_t **out, struct err *e)
+{
+    struct merge m = {.job = job,
+                      .deed = opt->dry_run ? MERGE_DRY : MERGE_APPLY,
+                      .renumber = opt->renumber,
+                      .file = name};
+    SCOPED(db_names_free) struct db_names names = {0};
+    progress_phase(job->progress, "comparing", 0, 0);
+    /* The lease excludes a restore, which would replace the tables at the same time. */
+    int rc = find_files(job, name, &names, e) < 0 || open_world(&m, known, e) < 0 ||
+                     db_lease_take(m.db, job->cfg->schema, 0, e) < 0 ||
+                     merge_numbers_read(job->dirfd, name, &m.numbers, e) < 0
+                 ? -1
+                 : apply_file(&m, out, e);
+    if (rc < 0)
+        err_step(e, "conflicts");
+    merge_numbers_free(&m.numbers);
+    close_world(&m);
+    return rc;
+}

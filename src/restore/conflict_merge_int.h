@@ -1,0 +1,84 @@
+/* Shared by the files of conflict_merge.h: sets of rows and numbers (conflict_files.c), one
+ * table (conflict_table.c), files and the order of the steps (conflict_merge.c). */
+#ifndef WK_RESTORE_CONFLICT_MERGE_INT_H
+#define WK_RESTORE_CONFLICT_MERGE_INT_H
+
+#include "mysql/temp_copy.h"
+#include "restore/conflict.h"
+#include "restore/conflict_merge.h"
+
+/* ---- conflict_files.c ---- */
+
+/* A multiset of hashes. */
+struct merge_set {
+    struct merge_slot {
+        uint64_t hash, count;
+    } * slots;
+    size_t room, used;
+};
+void merge_set_add(struct merge_set *s, uint64_t hash);
+/* Removes one occurrence; false: there is none. */
+bool merge_set_take(struct merge_set *s, uint64_t hash);
+bool merge_set_has(const struct merge_set *s, uint64_t hash);
+void merge_set_free(struct merge_set *s);
+
+/* The content of conflict-….numbers.tsv. */
+struct merge_numbers {
+    struct merge_number {
+        char *table, *old, *now;
+    } * list;
+    size_t count;
+    struct buf text; /* the file */
+};
+int merge_numbers_read(int dirfd, const char *file, struct merge_numbers *out, struct err *e);
+void merge_numbers_add(struct merge_numbers *n, const char *table, const char *column,
+                       const char *old, const char *now);
+int merge_numbers_write(int dirfd, const char *file, const struct merge_numbers *n, struct err *e);
+void merge_numbers_name(const char *file, char out[CONFLICT_NAME_MAX + 16]);
+void merge_numbers_free(struct merge_numbers *n);
+
+/* ---- conflict_table.c ---- */
+
+enum merge_deed { MERGE_COMPARE, MERGE_DRY, MERGE_APPLY };
+struct merge {
+    const struct job *job;
+    struct db *db;
+    struct db_copier copier;
+    struct db_tables live;
+    enum merge_deed deed;
+    bool renumber;
+    const char *file;
+    struct merge_numbers numbers;
+    uint64_t packet;
+};
+
+struct merge_table {
+    const char *name;
+    const struct db_table *live;
+    struct db_table picked; /* `live` with the file's columns only, in the file's order */
+    char **columns;
+    size_t column_count, counter; /* index of the AUTO_INCREMENT column; column_count: none */
+    struct merge_set world;       /* its rows as they are now */
+    struct merge_set done;        /* numbers in the file whose rows were inserted and still exist */
+    bool staged;                  /* the temporary table exists */
+    struct buf insert;            /* pending INSERT into it */
+    uint64_t rows, equal, stage_rows, stage_hash;
+    const struct config_ledger *ledger; /* of which it is the table; NULL: of none */
+    uint64_t rolled_up;    /* ledger: ids up to this are in totals, or were passed; 0: none */
+    uint64_t taken, stuck; /* stuck: taken by a key that a new number does not change */
+    uint64_t inserted, renumbered;
+    json_t *pairs; /* the first [old, new] */
+    char why[512]; /* why it is left out or not renumbered */
+    bool refused;  /* none of its rows can be inserted */
+};
+
+/* Prepares what all tables of a session need. */
+int merge_begin(struct merge *m, struct err *e);
+int merge_table_begin(struct merge *m, const char *name, const char *columns, struct merge_table *t,
+                      struct err *e);
+int merge_table_rows(struct merge *m, struct merge_table *t, const struct format_item *item,
+                     struct err *e);
+int merge_table_end(struct merge *m, struct merge_table *t, struct err *e);
+void merge_table_free(struct merge *m, struct merge_table *t);
+
+#endif

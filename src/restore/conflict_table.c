@@ -1,0 +1,632 @@
+/* One table of a conflict file: finds which rows the world has and which can be inserted, and
+ * inserts them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fault.h"
+#include "ledger/ledger.h"
+#include "mysql/packet_limit.h"
+#include "mysql/rows.h"
+#include "mysql/sentinel.h"
+#include "restore/column_map.h"
+#include "restore/conflict_merge_int.h"
+#include "sql/literal.h"
+
+#define WORLD "`" DB_OWN_PREFIX "world`"
+#define ROWS "`" DB_OWN_PREFIX "rows`"
+#define TAKEN "`" DB_OWN_PREFIX "taken`"
+#define NUMBERS "`" DB_OWN_PREFIX "numbers`"
+#define KEY "`" DB_OWN_PREFIX "key`"
+#define PIECE (256u << 10)
+#define PAIRS_SHOWN 100u
+/* Lower bound for the size limit of a temporary table, since its memory blocks depend on it. */
+#define HEAP_LEAST (UINT64_C(16) << 20)
+
+int merge_begin(struct merge *m, struct err *e)
+{
+    int rc = db_exec(m->db,
+                     "CREATE TEMPORARY TABLE " TAKEN " (n BIGINT UNSIGNED PRIMARY KEY, fixed "
+                     "TINYINT NOT NULL) ENGINE=MEMORY",
+                     e);
+    return rc < 0 ? -1
+                  : db_exec(m->db,
+                            "CREATE TEMPORARY TABLE " NUMBERS " (n BIGINT UNSIGNED PRIMARY KEY, id "
+                            "BIGINT UNSIGNED NOT NULL) ENGINE=MEMORY",
+                            e);
+}
+
+/* ---- can it take the rows? ---- */
+
+static bool leave_out(struct merge_table *t, const char *why)
+{
+    snprintf(t->why, sizeof t->why, "%s", why);
+    t->refused = true;
+    return true;
+}
+
+/* Of which ledger is it the table? `made`: of which is it a table of ours? */
+static const struct config_ledger *ledger_of(const struct config *c, const char *name,
+                                             const struct config_ledger **made)
+{
+    const struct config_ledger *of = NULL;
+    *made = NULL;
+    for (unsigned i = 0; i < c->ledger_count; i++) {
+        const struct config_ledger *l = &c->ledgers[i];
+        size_t n = strlen(l->name);
+        const char *suffix = strncmp(name, l->name, n) == 0 ? name + n : "";
+        if (strcmp(suffix, "_rollup") == 0 || strcmp(suffix, "_mark") == 0 ||
+            strcmp(suffix, "_request") == 0)
+            *made = l;
+        if (strcmp(name, l->table) == 0)
+            of = l;
+    }
+    return of;
+}
+
+/* Can no row be inserted? Columns are matched by name, and new ones need a default. */
+static bool unfit(struct merge_table *t)
+{
+    char text[400];
+    t->counter = t->column_count;
+    t->picked = *t->live;
+    t->picked.columns = xcalloc(t->column_count, sizeof *t->picked.columns);
+    t->picked.column_count = t->column_count;
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = column_map_find(t->live, t->columns[i]);
+        snprintf(text, sizeof text, "it has no column %.200s any more", t->columns[i]);
+        if (!c || c->generated)
+            return leave_out(t, text);
+        t->picked.columns[i] = *c;
+        if (c->counter)
+            t->counter = i;
+    }
+    for (size_t i = 0; i < t->live->column_count; i++) {
+        const struct db_column *c = &t->live->columns[i];
+        bool given = c->generated || c->has_default || c->counter;
+        for (size_t k = 0; k < t->column_count && !given; k++)
+            given = strcasecmp(t->columns[k], c->name) == 0;
+        snprintf(text, sizeof text, "its new column %.200s has no default", c->name);
+        if (!given)
+            return leave_out(t, text);
+    }
+    return false;
+}
+
+/* ---- what the world has ---- */
+
+static int drop(struct merge *m, const char *table, struct err *e)
+{
+    return db_execf(m->db, e, "DROP TEMPORARY TABLE IF EXISTS %s", table);
+}
+
+struct reading {
+    struct merge_table *t;
+    struct merge_set *ids; /* NULL: not needed */
+};
+
+static int see_row(void *arg, const char *tuple, size_t len, struct err *e)
+{
+    struct reading *r = arg;
+    size_t id_len;
+    (void)e;
+    merge_set_add(&r->t->world, sql_tuple_hash(tuple, len));
+    const char *id = r->ids ? sql_tuple_field(tuple, len, r->t->counter, &id_len) : NULL;
+    if (id)
+        merge_set_add(r->ids, sql_tuple_hash(id, id_len));
+    return 0;
+}
+
+/* Copies the table inside the server first: players wait for the copy only, not for our reading. */
+static int read_world(struct merge *m, struct merge_table *t, struct err *e)
+{
+    SCOPED(merge_set_free) struct merge_set ids = {0};
+    struct db_copy copy = {.name = WORLD,
+                           .t = t->live,
+                           .rest = "",
+                           .bytes = t->live->data_length + t->live->index_length};
+    struct reading r = {t, NULL};
+    uint64_t rows;
+    for (size_t i = 0; i < m->numbers.count && t->counter < t->column_count; i++)
+        if (strcmp(m->numbers.list[i].table, t->name) == 0)
+            r.ids = &ids;
+    int rc = db_copy_make(&m->copier, &copy, e);
+    if (rc == 0)
+        rc = db_read_rows(m->db, &t->picked, WORLD, see_row, &r, &rows, e);
+    if (rc == 0)
+        rc = drop(m, WORLD, e);
+    /* An inserted row may have changed since, so it is recognized by its number. */
+    for (size_t i = 0; i < m->numbers.count && rc == 0; i++) {
+        const struct merge_number *n = &m->numbers.list[i];
+        if (strcmp(n->table, t->name) == 0 &&
+            (merge_set_has(&ids, sql_tuple_hash(n->now, strlen(n->now))) ||
+             strtoull(n->now, NULL, 10) <= t->rolled_up)) /* it is in a total by now */
+            merge_set_add(&t->done, sql_tuple_hash(n->old, strlen(n->old)));
+    }
+    return rc;
+}
+
+/* While rows are put back no run may add to totals. */
+static int read_rolled_up(struct merge *m, struct merge_table *t, struct err *e)
+{
+    const struct config *c = m->job->cfg;
+    if (m->deed == MERGE_APPLY &&
+        ledger_lock(m->db, c->schema, t->ledger->name, c->restore_lock_wait, e) < 0)
+        return -1;
+    SCOPED(xfree) char *rollup = xasprintf("%s_rollup", t->ledger->name);
+    SCOPED(xfree) char *end =
+        db_one_with(m->db, "SELECT COALESCE(MAX(end_id),0) FROM ??", DB_ARGS(rollup), e);
+    t->rolled_up = end ? strtoull(end, NULL, 10) : 0;
+    bool failed = !end && !db_table_missing(e);
+    return failed ? -1 : 0;
+}
+
+int merge_table_begin(struct merge *m, const char *name, const char *columns, struct merge_table *t,
+                      struct err *e)
+{
+    struct target names = {0};
+    const struct config_ledger *made;
+    *t = (struct merge_table){.name = name, .live = db_table_find(&m->live, name)};
+    column_map_note(&names, columns);
+    t->columns = names.columns;
+    t->column_count = names.column_count;
+    /* Sentinel, lease and the tables of a restore are not part of the world. */
+    if (text_starts(name, DB_OWN_PREFIX) || db_sentinel_own(m->job->cfg->sentinel, name))
+        return leave_out(t, "a table of worldkeeper's own"), 0;
+    if (!t->live)
+        return leave_out(t, "the world has no such table"), 0;
+    t->ledger = ledger_of(m->job->cfg, name, &made);
+    if (made)
+        return leave_out(t, "totals of a ledger are made of the ledger's rows, not of these"), 0;
+    if (unfit(t))
+        return 0;
+    if (t->ledger && read_rolled_up(m, t, e) < 0)
+        return -1;
+    progress_table(m->job->progress, name);
+    return read_world(m, t, e);
+}
+
+/* ---- what it has not ---- */
+
+static void add_picked(struct buf *b, const struct merge_table *t)
+{
+    for (size_t i = 0; i < t->column_count; i++) {
+        buf_adds(b, i ? "," : "");
+        sql_ident(b, t->picked.columns[i].name);
+    }
+}
+
+/* Creates the temporary table with the types and character sets of the table as it is now, without
+ * its keys. "ON UPDATE" and counters do not matter, since no row is ever changed there. */
+static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    uint64_t heap = HEAP_LEAST + 4 * m->packet + 4 * t->rows * (t->live->row_length + 64);
+    int rc = drop(m, ROWS, e);
+    if (rc == 0)
+        rc = db_execf(m->db, e, "SET SESSION max_heap_table_size=%" PRIu64, heap);
+    m->copier.limit = 0;
+    add_picked(&b, t);
+    if (rc == 0)
+        rc = db_exec_with(m->db,
+                          "CREATE TEMPORARY TABLE " ROWS " (" KEY " SERIAL PRIMARY KEY) ENGINE=$ "
+                          "SELECT $ FROM ?? WHERE FALSE",
+                          DB_ARGS(t->live->memory ? "MEMORY" : "MyISAM", b.p, t->name), e);
+    t->staged = rc == 0;
+    return rc;
+}
+
+static int send_stage(struct merge *m, struct merge_table *t, struct err *e)
+{
+    if (t->insert.len == 0)
+        return 0;
+    int rc = db_exec_len(m->db, t->insert.p, t->insert.len, e);
+    buf_clear(&t->insert);
+    return rc;
+}
+
+static int stage_row(struct merge *m, struct merge_table *t, const char *tuple, size_t len,
+                     struct err *e)
+{
+    if (!t->staged && make_stage(m, t, e) < 0)
+        return -1;
+    if (t->insert.len && t->insert.len + len > PIECE && send_stage(m, t, e) < 0)
+        return -1;
+    if (t->insert.len == 0) {
+        buf_adds(&t->insert, "INSERT INTO " ROWS " (");
+        add_picked(&t->insert, t);
+        buf_adds(&t->insert, ") VALUES ");
+    } else {
+        buf_addc(&t->insert, ',');
+    }
+    if (t->insert.len + len > db_packet_room(m->packet, 0, DB_PACKET_COMMAND))
+        return db_packet_too_long(e, "a row", t->name, t->insert.len + len, m->packet);
+    buf_add(&t->insert, tuple, len);
+    t->stage_rows++;
+    t->stage_hash += sql_tuple_hash(tuple, len);
+    return 0;
+}
+
+/* Was it inserted by an earlier run, under whatever number? */
+static bool was_inserted(const struct merge_table *t, const char *tuple, size_t len)
+{
+    size_t id_len;
+    const char *id = t->done.room ? sql_tuple_field(tuple, len, t->counter, &id_len) : NULL;
+    return id && merge_set_has(&t->done, sql_tuple_hash(id, id_len));
+}
+
+/* A row that equals one of the world is taken out of the set, so that of several equal rows in the
+ * file only as many count as equal as the world has. */
+int merge_table_rows(struct merge *m, struct merge_table *t, const struct format_item *item,
+                     struct err *e)
+{
+    const char *s = item->sql, *end = s + item->sql_len;
+    while (s < end && !t->refused) {
+        unsigned fields;
+        const char *next = sql_read_tuple(s, end, &fields);
+        if (!next || fields != t->column_count)
+            return err_set(e, ERR_DAMAGED, 0, "table %s: malformed row", t->name);
+        size_t len = (size_t)(next - s);
+        if (merge_set_take(&t->world, sql_tuple_hash(s, len)) || was_inserted(t, s, len))
+            t->equal++;
+        else if (stage_row(m, t, s, len, e) < 0)
+            return -1;
+        s = format_after_tuple(next, end);
+    }
+    return 0;
+}
+
+/* ---- rows whose key is taken ---- */
+
+/* The columns of all unique keys; those of a key are adjacent. */
+struct keys {
+    struct key_part {
+        char *index, *column;
+        uint64_t prefix; /* characters; 0: the whole column */
+    } * list;
+    size_t count;
+};
+
+static void keys_free(struct keys *k)
+{
+    for (size_t i = 0; i < k->count; i++) {
+        free(k->list[i].index);
+        free(k->list[i].column);
+    }
+    free(k->list);
+    *k = (struct keys){0};
+}
+
+static int read_keys(struct merge *m, const struct merge_table *t, struct keys *out, struct err *e)
+{
+    int got;
+    *out = (struct keys){0};
+    struct db_rows *r = db_select_with(
+        m->db, "nNU",
+        "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS WHERE "
+        "NON_UNIQUE=0 AND TABLE_SCHEMA=? AND TABLE_NAME=? ORDER BY INDEX_NAME, SEQ_IN_INDEX",
+        DB_ARGS(m->job->cfg->schema, t->name), e);
+    while ((got = db_next(r, e)) == 1) {
+        out->list = xgrow(out->list, out->count, sizeof *out->list);
+        out->list[out->count++] = (struct key_part){
+            .index = db_dup(r, 0), .column = db_dup(r, 1), .prefix = db_uint(r, 2)};
+    }
+    db_rows_end(r);
+    if (got < 0)
+        keys_free(out);
+    return got;
+}
+
+/* The index of a column in `picked`; column_count: it is not there. */
+static size_t picked_index(const struct merge_table *t, const char *column)
+{
+    size_t i = 0;
+    while (i < t->column_count && strcasecmp(t->picked.columns[i].name, column) != 0)
+        i++;
+    return i;
+}
+
+static void add_side(struct buf *b, const struct key_part *p, const char *table)
+{
+    buf_adds(b, p->prefix ? "LEFT(" : "");
+    buf_printf(b, "%s.", table);
+    sql_ident(b, p->column);
+    if (p->prefix)
+        buf_printf(b, ",%" PRIu64 ")", p->prefix);
+}
+
+/* Records the rows whose key, consisting of these parts, another row has. Those recorded before
+ * keep their classification. */
+static int note_taken(struct merge *m, struct merge_table *t, const struct key_part *p, size_t n,
+                      bool fixed, struct err *e)
+{
+    SCOPED(buf_free) struct buf on = {0}, name = {0};
+    sql_ident(&name, t->name);
+    for (size_t i = 0; i < n; i++) {
+        buf_adds(&on, i ? " AND " : "");
+        add_side(&on, &p[i], ROWS);
+        buf_adds(&on, "=");
+        add_side(&on, &p[i], name.p);
+    }
+    return db_exec_with(
+        m->db, "INSERT IGNORE INTO " TAKEN " SELECT " ROWS "." KEY ",$ FROM " ROWS " JOIN $ ON $",
+        DB_ARGS(fixed ? "1" : "0", name.p, on.p), e);
+}
+
+/* `counted`: the keys with the AUTO_INCREMENT column; without it a new number does not help. */
+static int note_keys(struct merge *m, struct merge_table *t, const struct keys *k, bool counted,
+                     struct err *e)
+{
+    for (size_t i = 0, n; i < k->count; i += n) {
+        bool with_counter = false;
+        for (n = 0; i + n < k->count && strcmp(k->list[i + n].index, k->list[i].index) == 0; n++) {
+            size_t at = picked_index(t, k->list[i + n].column);
+            with_counter |= at == t->counter && at < t->column_count;
+        }
+        if (with_counter == counted && note_taken(m, t, &k->list[i], n, !counted, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* In a MEMORY ledger no total has a row whose id was passed: it counts as taken. */
+static int note_rolled_up(struct merge *m, const struct merge_table *t, struct err *e)
+{
+    if (!t->ledger || !t->live->memory || t->counter == t->column_count)
+        return 0;
+    return db_exec_with(m->db,
+                        "INSERT IGNORE INTO " TAKEN " SELECT " KEY ",0 FROM " ROWS " WHERE ?? <=$",
+                        DB_ARGS(t->picked.columns[t->counter].name, DB_NUMBER(t->rolled_up)), e);
+}
+
+static int one_number(struct merge *m, const char *sql, const char *const *args, uint64_t *out,
+                      struct err *e)
+{
+    SCOPED(xfree) char *one = db_one_with(m->db, sql, args, e);
+    *out = one ? strtoull(one, NULL, 10) : 0;
+    bool failed = !one && e->cls != ERR_NONE;
+    return failed ? -1 : 0;
+}
+
+/* The keys that no new number changes come first, since the first classification of a row stays. */
+static int find_taken(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
+{
+    if (db_exec(m->db, "DELETE FROM " TAKEN, e) < 0 || note_keys(m, t, k, false, e) < 0 ||
+        note_keys(m, t, k, true, e) < 0 || note_rolled_up(m, t, e) < 0 ||
+        one_number(m, "SELECT COUNT(*) FROM " TAKEN, DB_ARGS(NULL), &t->taken, e) < 0)
+        return -1;
+    return one_number(m, "SELECT COUNT(*) FROM " TAKEN " WHERE fixed", DB_ARGS(NULL), &t->stuck, e);
+}
+
+/* ---- new numbers ---- */
+
+/* The highest number that the AUTO_INCREMENT column can take. */
+static uint64_t highest(const struct db_column *c)
+{
+    static const struct {
+        const char *type;
+        unsigned bits;
+    } types[] = {{"tinyint", 8}, {"smallint", 16}, {"mediumint", 24}, {"int", 32}, {"bigint", 64}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (text_starts(c->type, types[i].type)) {
+            unsigned bits = types[i].bits - (strstr(c->type, "unsigned") == NULL);
+            return bits == 64 ? UINT64_MAX - 1 : (UINT64_C(1) << bits) - 1;
+        }
+    return 1u << 24; /* FLOAT: up to here it holds every integer exactly */
+}
+
+/* A number above those of the table, its counter and the rows to be inserted. */
+static int first_number(struct merge *m, const struct merge_table *t, uint64_t *out, struct err *e)
+{
+    const char *column = t->picked.columns[t->counter].name;
+    struct db_figures f = {0};
+    uint64_t world = 0, rows = 0;
+    if (one_number(m, "SELECT GREATEST(MAX(?? ),0) FROM ??", DB_ARGS(column, t->name), &world, e) <
+            0 ||
+        one_number(m, "SELECT GREATEST(MAX(?? ),0) FROM " ROWS, DB_ARGS(column), &rows, e) < 0 ||
+        db_figures(m->db, m->job->cfg->schema, t->name, &f, e) < 0)
+        return -1;
+    *out = (world > rows ? world : rows) + 1;
+    if (f.auto_increment > *out)
+        *out = f.auto_increment;
+    if (t->rolled_up >= *out)
+        *out = t->rolled_up + 1;
+    return 0;
+}
+
+static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
+{
+    uint64_t first, want = t->taken - t->stuck;
+    if (db_exec(m->db, "DELETE FROM " NUMBERS, e) < 0)
+        return -1;
+    t->renumbered = 0;
+    if (!m->renumber || t->taken == 0)
+        return 0;
+    if (t->counter == t->column_count) {
+        snprintf(t->why, sizeof t->why,
+                 "it has no AUTO_INCREMENT key, so that rows whose key is taken get no new one");
+        return 0;
+    }
+    if (t->stuck)
+        snprintf(t->why, sizeof t->why,
+                 "%" PRIu64 " of its rows have a unique key besides the AUTO_INCREMENT one that "
+                 "another row has",
+                 t->stuck);
+    if (want == 0)
+        return 0;
+    if (first_number(m, t, &first, e) < 0)
+        return -1;
+    const struct db_column *c = &t->picked.columns[t->counter];
+    if (first > highest(c) || want > highest(c) - first + 1) {
+        snprintf(t->why, sizeof t->why, "its column %.100s has no numbers left", c->name);
+        return 0;
+    }
+    t->renumbered = want;
+    return db_execf(m->db, e,
+                    "INSERT INTO " NUMBERS " SELECT n, %" PRIu64 "+ROW_NUMBER() OVER (ORDER BY n) "
+                    "FROM " TAKEN " WHERE NOT fixed",
+                    first - 1);
+}
+
+/* ---- inserting ---- */
+
+#define INSERTABLE                                                                                 \
+    " FROM " ROWS " LEFT JOIN " TAKEN " ON " TAKEN ".n=" ROWS "." KEY " LEFT JOIN " NUMBERS        \
+    " ON " NUMBERS ".n=" ROWS "." KEY " WHERE (" TAKEN ".n IS NULL OR " NUMBERS ".n IS NOT NULL"
+
+static int insert_rows(struct merge *m, struct merge_table *t, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    buf_adds(&b, "INSERT IGNORE INTO ");
+    sql_ident(&b, t->name);
+    buf_adds(&b, " (");
+    add_picked(&b, t);
+    buf_adds(&b, ") SELECT ");
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = &t->picked.columns[i];
+        /* ENUM and SET are copied as numbers, as in a dump: as text some values would be lost. */
+        bool number = c->encoding == DB_INDEX;
+        buf_adds(&b, i ? "," : "");
+        buf_adds(&b, i == t->counter ? "IFNULL(" NUMBERS ".id," : "");
+        buf_adds(&b, number ? "CAST(" ROWS "." : ROWS ".");
+        sql_ident(&b, c->name);
+        buf_adds(&b, number ? " AS UNSIGNED)" : "");
+        buf_adds(&b, i == t->counter ? ")" : "");
+    }
+    buf_adds(&b, INSERTABLE ")");
+    int rc = db_exec_len(m->db, b.p, b.len, e);
+    if (rc < 0)
+        err_step(e, "putting rows into table %s", t->name);
+    t->inserted = rc == 0 ? db_affected(m->db) : 0;
+    uint64_t wanted = t->stage_rows - t->taken + t->renumbered;
+    if (rc == 0 && t->inserted < wanted)
+        snprintf(t->why, sizeof t->why,
+                 "the server did not take %" PRIu64 " of its rows, as for a CHECK that they break",
+                 wanted - t->inserted);
+    return rc;
+}
+
+/* A number that JSON readers could not represent exactly becomes a string. */
+static json_t *number_json(const char *digits)
+{
+    errno = 0;
+    long long n = strtoll(digits, NULL, 10);
+    return errno ? json_string(digits) : json_integer(n);
+}
+
+/* Records the old and new numbers of the rows that were (or would be) inserted; the result gets the
+ * first ones. */
+static int note_numbers(struct merge *m, struct merge_table *t, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0}, id = {0};
+    int got;
+    if (t->counter == t->column_count)
+        return 0;
+    const char *column = t->picked.columns[t->counter].name;
+    sql_ident(&id, column);
+    buf_printf(&b, "SELECT " ROWS ".%s," NUMBERS ".id" INSERTABLE, id.p);
+    if (m->deed == MERGE_APPLY) {
+        buf_printf(&b, ") AND IFNULL(" NUMBERS ".id," ROWS ".%s) IN (SELECT %s FROM ", id.p, id.p);
+        sql_ident(&b, t->name);
+    }
+    buf_adds(&b, ") ORDER BY " ROWS "." KEY);
+    struct db_rows *r = db_select(m->db, "DD", b.p, e);
+    t->pairs = json_array();
+    while ((got = db_next(r, e)) == 1) {
+        const char *old = db_value(r, 0), *now = db_value(r, 1);
+        if (!old)
+            continue;
+        if (now && json_array_size(t->pairs) < PAIRS_SHOWN)
+            json_array_append_new(t->pairs,
+                                  json_pack("[o, o]", number_json(old), number_json(now)));
+        if (m->deed == MERGE_APPLY)
+            merge_numbers_add(&m->numbers, t->name, column, old, now ? now : old);
+    }
+    db_rows_end(r);
+    return got;
+}
+
+/* The lock keeps others from writing between checking keys, inserting, and finding which rows were
+ * inserted: if the statement fails halfway, some are. */
+static int apply_rows(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
+{
+    struct err ignored;
+    size_t before = m->numbers.count;
+    if (db_exec_with(m->db, "LOCK TABLES ?? WRITE", DB_ARGS(t->name), e) < 0)
+        return -1;
+    int rc = find_taken(m, t, k, e);
+    if (rc == 0)
+        rc = give_numbers(m, t, e);
+    if (rc == 0) {
+        rc = insert_rows(m, t, e);
+        if (note_numbers(m, t, rc < 0 ? &ignored : e) < 0)
+            rc = -1;
+    }
+    if (db_exec(m->db, "UNLOCK TABLES", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    if (m->numbers.count > before &&
+        merge_numbers_write(m->job->dirfd, m->file, &m->numbers, rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    return rc;
+}
+
+/* A key part that is not in the file (a generated column, an expression) cannot be compared. */
+static bool unknown_key(struct merge_table *t, const struct keys *k)
+{
+    char text[400];
+    for (size_t i = 0; i < k->count; i++) {
+        if (picked_index(t, k->list[i].column) < t->column_count)
+            continue;
+        snprintf(text, sizeof text, "its unique key %.200s is not of columns of the file alone",
+                 k->list[i].index);
+        return leave_out(t, text);
+    }
+    return false;
+}
+
+int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
+{
+    struct keys keys = {0};
+    uint64_t hash = 0, rows = 0;
+    if (t->refused || !t->staged)
+        return 0;
+    if (send_stage(m, t, e) < 0 ||
+        db_hash_rows(m->db, &t->picked, DB_OWN_PREFIX "rows", &rows, &hash, e) < 0)
+        return -1;
+    /* Are the rows unchanged after conversion to the table's types? */
+    if (rows != t->stage_rows || hash != t->stage_hash)
+        return leave_out(t, "its columns changed, and the rows do not fit any more"), 0;
+    int rc = read_keys(m, t, &keys, e);
+    if (rc == 0 && !unknown_key(t, &keys)) {
+        if (m->deed == MERGE_APPLY)
+            rc = apply_rows(m, t, &keys, e);
+        else
+            rc = find_taken(m, t, &keys, e);
+        if (rc == 0 && m->deed == MERGE_DRY) {
+            rc = give_numbers(m, t, e) < 0 ? -1 : note_numbers(m, t, e);
+            t->inserted = t->stage_rows - t->taken + t->renumbered;
+        }
+    }
+    if (rc == 0 && m->deed == MERGE_APPLY)
+        fault_point("conflicts.table_done");
+    keys_free(&keys);
+    return rc;
+}
+
+void merge_table_free(struct merge *m, struct merge_table *t)
+{
+    if (t->staged)
+        drop(m, ROWS, NULL);
+    for (size_t i = 0; i < t->column_count; i++)
+        free(t->columns[i]);
+    free(t->columns);
+    free(t->picked.columns);
+    merge_set_free(&t->world);
+    merge_set_free(&t->done);
+    buf_free(&t->insert);
+    json_decref(t->pairs);
+    *t = (struct merge_table){0};
+}

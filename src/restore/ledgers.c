@@ -1,0 +1,262 @@
+#include "restore/ledgers.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/files.h"
+#include "ledger/ledger.h"
+#include "restore/shadow_table.h"
+
+#define TABLES 4 /* ledger, rollup, marks, request ids */
+
+/* What the plan says of one ledger of the config; NULL: there is none. */
+struct parts {
+    const struct config_ledger *cfg;
+    char *rollup, *mark; /* names */
+    struct target *ledger, *totals, *marks;
+    const struct db_table *live_totals;
+};
+
+static void find_parts(const struct plan *p, const struct config_ledger *c, struct parts *out)
+{
+    *out = (struct parts){
+        .cfg = c, .rollup = xasprintf("%s_rollup", c->name), .mark = xasprintf("%s_mark", c->name)};
+    out->ledger = plan_find(p, c->table);
+    out->totals = plan_find(p, out->rollup);
+    out->marks = plan_find(p, out->mark);
+    out->live_totals = db_table_find(&p->live, out->rollup);
+}
+
+static void free_parts(struct parts *l)
+{
+    free(l->rollup);
+    free(l->mark);
+}
+
+static bool restored(const struct target *t)
+{
+    return t && !t->skip;
+}
+
+/* Does the ledger come back, and its totals stay what they are? A durable rollup outlives the loss. */
+static bool is_mixed(const struct parts *l)
+{
+    return restored(l->ledger) && !restored(l->totals) && l->live_totals;
+}
+
+int ledgers_lock(struct db *db, const struct config *c, struct err *e)
+{
+    for (unsigned i = 0; i < c->ledger_count; i++)
+        if (ledger_lock(db, c->schema, c->ledgers[i].name, c->restore_lock_wait, e) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- before anything is changed ---- */
+
+/* --table: one of them alone would leave totals with rows that they do not have, or without some. */
+static int refuse_some(const struct db_names *only, const struct config_ledger *c,
+                       const char *const names[TABLES], const bool there[TABLES], struct err *e)
+{
+    const char *named = NULL, *other = NULL;
+    SCOPED(buf_free) struct buf all = {0};
+    for (size_t i = 0; i < TABLES; i++) {
+        bool asked = db_names_has(only, names[i]);
+        if (asked)
+            named = named ? named : names[i];
+        else if (there[i])
+            other = other ? other : names[i];
+        if (asked || there[i])
+            buf_printf(&all, "%s%s", all.len ? "," : "", names[i]);
+    }
+    if (named && other) {
+        err_set(e, ERR_REFUSED, 0,
+                "[ledger %s]: table %s without %s would be of another moment than its totals",
+                c->name, named, other);
+        err_hint(e, "--table %s takes all of them; --into SCHEMA puts one beside the world", all.p);
+    }
+    return named && other ? -1 : 0;
+}
+
+static int refuse_moment(const struct config_ledger *c, const char *rollup, struct err *e)
+{
+    err_set(e, ERR_REFUSED, 0,
+            "[ledger %s]: --at cannot take table %s back, which is durable: totals would keep what "
+            "was rolled up after that moment",
+            c->name, rollup);
+    return err_hint(e,
+                    "--into SCHEMA restores beside the world; [dump] engines = all with [restore] "
+                    "scope = all brings durable tables back too");
+}
+
+static int guard_one(struct db *db, const struct config *c, const struct config_ledger *l,
+                     const char *const names[TABLES], const struct restore_options *opt,
+                     struct err *e)
+{
+    bool there[TABLES], memory[TABLES];
+    for (size_t i = 0; i < TABLES; i++) {
+        struct db_tables t;
+        if (db_table_named(db, c->schema, names[i], &t, e) < 0)
+            return -1;
+        there[i] = t.count > 0;
+        memory[i] = there[i] && t.list[0].memory;
+        db_tables_free(&t);
+    }
+    if (opt->tables.count && refuse_some(&opt->tables, l, names, there, e) < 0)
+        return -1;
+    bool mixed = memory[0] && there[1] && !memory[1] && !c->restore_all;
+    bool wanted = !opt->tables.count || db_names_has(&opt->tables, l->table);
+    return opt->at.ms && mixed && wanted ? refuse_moment(l, names[1], e) : 0;
+}
+
+int ledgers_guard(struct db *db, const struct config *c, const struct restore_options *opt,
+                  struct err *e)
+{
+    int rc = 0;
+    for (unsigned i = 0; i < c->ledger_count && rc == 0 && !opt->into; i++) {
+        const struct config_ledger *l = &c->ledgers[i];
+        char *rollup = xasprintf("%s_rollup", l->name), *mark = xasprintf("%s_mark", l->name),
+             *request = xasprintf("%s_request", l->name);
+        if (opt->tables.count || opt->at.ms)
+            rc =
+                guard_one(db, c, l, (const char *const[]){l->table, rollup, mark, request}, opt, e);
+        free(rollup);
+        free(mark);
+        free(request);
+    }
+    return rc;
+}
+
+/* ---- before the load ---- */
+
+/* A dump that is older than the rollup, over a living world: its rows would be in totals twice. */
+static int refuse_older(const struct parts *l, const char *dump, struct err *e)
+{
+    bool stays = restored(l->ledger) && !l->totals && l->live_totals && l->live_totals->memory;
+    if (!stays || l->live_totals->rows == 0)
+        return 0;
+    err_set(
+        e, ERR_REFUSED, 0,
+        "[ledger %s]: dump %.128s holds table %s without %s, whose totals would stay as they are",
+        l->cfg->name, dump, l->cfg->table, l->rollup);
+    return err_hint(e,
+                    "--into SCHEMA restores beside the world; or DROP TABLE %s, %s first, and "
+                    "worldkeeper --init after the restore",
+                    l->rollup, l->mark);
+}
+
+static void say_mixed(const struct parts *l, struct restore_result *out)
+{
+    snprintf(out->warning, sizeof out->warning,
+             "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: totals "
+             "keep what was rolled up after the dump",
+             l->cfg->name, l->rollup);
+}
+
+/* With the counter set before the rows are loaded the table need not be copied for it afterwards. */
+static void raise_counter(struct target *t, uint64_t above)
+{
+    if (t->auto_increment <= above)
+        t->auto_increment = above + 1;
+}
+
+static int plan_one(const struct parts *l, const struct manifest *m,
+                    const struct restore_options *opt, struct restore_result *out, struct err *e)
+{
+    if (refuse_older(l, m ? m->name : out->dump, e) < 0)
+        return -1;
+    if (is_mixed(l) && (out->over_living || !restore_to_now(opt)))
+        say_mixed(l, out);
+    for (size_t i = 0; m && i < m->ledger_count; i++)
+        if (restored(l->ledger) && strcmp(m->ledgers[i].name, l->cfg->name) == 0)
+            raise_counter(l->ledger, m->ledgers[i].end_id);
+    return 0;
+}
+
+int ledgers_plan(struct plan *p, const struct config *c, const struct manifest *m,
+                 const struct restore_options *opt, struct restore_result *out, struct err *e)
+{
+    int rc = 0;
+    for (unsigned i = 0; i < c->ledger_count && rc == 0 && (!p->into || p->copy); i++) {
+        struct parts l;
+        find_parts(p, &c->ledgers[i], &l);
+        rc = plan_one(&l, m, opt, out, e);
+        free_parts(&l);
+    }
+    return rc;
+}
+
+/* ---- after the load ---- */
+
+/* The next id must lie above every total's last one, or the view would take a new row for one that is in
+ * its total. The journal may have added and deleted rows since, and a durable rollup is newer. */
+static int raise_ids(struct shadow_session *s, const struct parts *l, struct err *e)
+{
+    struct db_figures now;
+    const char *totals = restored(l->totals) ? shadow_name(s, l->totals) : l->rollup;
+    char *end = db_one_with(s->db, "SELECT COALESCE(MAX(end_id),0) FROM ??", DB_ARGS(totals), e);
+    if (!end)
+        return db_table_missing(e) ? 0 : -1;
+    uint64_t last = strtoull(end, NULL, 10);
+    free(end);
+    if (last == 0)
+        return 0;
+    if (db_figures(s->db, s->schema, shadow_name(s, l->ledger), &now, e) < 0)
+        return -1;
+    raise_counter(l->ledger, last);
+    if (now.auto_increment > last)
+        return 0;
+    /* ALTER copies the table, and the copy of a MEMORY table gets the size limit of this session. */
+    if (l->ledger->heap &&
+        db_execf(s->db, e, "SET SESSION max_heap_table_size=%" PRIu64, l->ledger->heap) < 0)
+        return -1;
+    return shadow_counter(s, l->ledger, e);
+}
+
+static int set_mark(struct db *db, const char *table, const char *what, uint64_t value,
+                    struct err *e)
+{
+    char now[24], text[24];
+    snprintf(now, sizeof now, "%" PRId64, clock_wall().ms);
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return db_exec_with(db, "REPLACE INTO ?? VALUES (?,$,$)", DB_ARGS(table, what, now, text), e);
+}
+
+/* Beside a newer rollup, rows of the ledger are in totals already: the next run must take them for those
+ * that an interrupted one left, not for rows with ids of before. And the files of kept rows are as new as
+ * the rollup. */
+static int leave_open(struct shadow_session *s, const struct parts *l, struct err *e)
+{
+    const char *marks = restored(l->marks) ? shadow_name(s, l->marks) : l->mark;
+    struct ledger_files files;
+    int rc = set_mark(s->db, marks, "open", l->ledger->rows, e);
+    if (rc < 0 || !restored(l->marks))
+        return rc;
+    if (ledger_files_list(s->job->dirfd, l->cfg->name, &files, e) < 0)
+        return -1;
+    if (files.highest)
+        rc = set_mark(s->db, marks, "file", files.highest, e);
+    ledger_files_free(&files);
+    return rc;
+}
+
+int ledgers_loaded(struct db *db, const struct job *job, struct plan *p,
+                   const struct restore_result *out, struct err *e)
+{
+    struct shadow_session s = {.db = db, .job = job, .schema = job->cfg->schema, .plan = p};
+    int rc = 0;
+    for (unsigned i = 0; i < job->cfg->ledger_count && rc == 0 && !p->into; i++) {
+        struct parts l;
+        find_parts(p, &job->cfg->ledgers[i], &l);
+        if (restored(l.ledger) && l.ledger->memory && (restored(l.totals) || l.live_totals))
+            rc = raise_ids(&s, &l, e);
+        if (rc == 0 && is_mixed(&l) && !out->journal.whole &&
+            (restored(l.marks) || db_table_find(&p->live, l.mark)))
+            rc = leave_open(&s, &l, e);
+        if (rc < 0)
+            err_step(e, "[ledger %s]", l.cfg->name);
+        free_parts(&l);
+    }
+    return rc;
+}

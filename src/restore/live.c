@@ -1,0 +1,155 @@
+#include "restore/live.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mysql/scan.h"
+#include "sql/literal.h"
+
+/* A comparison never waits longer for a table that somebody has locked. */
+#define LOCK_TRY_SECONDS 5
+
+enum finding { SAME, DIFFERENT, UNREAD };
+
+struct compare {
+    const struct job *job;
+    struct db *db;
+    char *schema; /* as the server writes it */
+    struct db_tables tables;
+    struct db_scan_facts facts;
+    uint64_t rows; /* read so far */
+};
+
+/* ---- the rows ---- */
+
+struct sum {
+    struct compare *c;
+    uint64_t hash;
+};
+
+static int add_hash(void *arg, const char *tuple, size_t len, struct err *e)
+{
+    struct sum *s = arg;
+    (void)e;
+    s->hash += sql_tuple_hash(tuple, len);
+    return 0;
+}
+
+static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
+{
+    struct compare *c = ((struct sum *)arg)->c;
+    (void)us, (void)e;
+    c->rows += rows;
+    progress_at(c->job->progress, c->rows, 0);
+    return 0;
+}
+
+/* Are the rows of the living table those of the rebuilt one? UNREAD says nothing of them: there is no
+ * way to read them while the game writes, or somebody has locked, altered or flushed the table. */
+static int compare_rows(struct compare *c, const struct target *t, enum finding *out,
+                        uint64_t *rows, struct err *e)
+{
+    const struct db_table *live = db_table_find(&c->tables, t->name);
+    const char *why;
+    struct sum sum = {.c = c};
+    enum db_scan_way way = live ? db_scan_way(live, &c->facts, &why) : DB_SCAN_NONE;
+    *out = live ? UNREAD : DIFFERENT;
+    if (way == DB_SCAN_NONE)
+        return 0;
+    progress_table(c->job->progress, t->name);
+    if (db_scan_rows(c->db, live, way, add_hash, chunk_read, &sum, rows, e) < 0)
+        return e->cls == ERR_CHANGED || e->num == DB_LOCK_TIMEOUT ? 0 : -1;
+    *out = *rows == t->rows && sum.hash == t->hash ? SAME : DIFFERENT;
+    return 0;
+}
+
+/* ---- did the table stand still? ---- */
+
+static int read_since(struct compare *c, const struct db_binlog_pos *moment, struct replay *since,
+                      struct err *e)
+{
+    const struct replay_source s = {.db = &c->job->db,
+                                    .schema = c->schema,
+                                    .sentinel = c->job->cfg->sentinel,
+                                    .from = moment,
+                                    .tables = &c->tables,
+                                    .archive_fd = -1,
+                                    .progress = c->job->progress};
+    progress_phase(c->job->progress, "reading the journal", 0, 0);
+    return replay_read(&s, since, e);
+}
+
+static int other_rows(const struct target *t, uint64_t rows, struct err *e)
+{
+    err_set(e, ERR_QUERY, 0,
+            "table %s: rebuilt from dump and journal it has %" PRIu64
+            " rows, and is not the table of the living world, which has %" PRIu64
+            " rows and was not changed since",
+            t->name, t->rows, rows);
+    return err_hint(e,
+                    "worldkeeper --dump takes a new dump; something changes the table without the "
+                    "binary log (SET sql_log_bin=0, or a change that a replica makes)");
+}
+
+/* ---- the order of things ---- */
+
+static bool is_compared(const struct compare *c, const struct target *t)
+{
+    return !t->skip && t->memory && !t->raw && strcmp(t->name, c->job->cfg->sentinel) != 0;
+}
+
+static int open_live(struct compare *c, struct err *e)
+{
+    struct db_params p = c->job->db;
+    p.schema = c->job->cfg->schema;
+    c->db = db_open(&p, e);
+    c->schema = c->db ? db_schema_name(c->db, c->job->cfg->schema, e) : NULL;
+    return c->schema && db_lock_wait(c->db, LOCK_TRY_SECONDS * 1000, e) == 0 &&
+                   db_tables(c->db, c->schema, false, &c->tables, e) == 0 &&
+                   db_table_keys(c->db, c->schema, &c->tables, e) == 0
+               ? db_scan_facts(c->db, c->schema, &c->facts, e)
+               : -1;
+}
+
+static int compare(struct compare *c, const struct plan *plan, const struct db_binlog_pos *moment,
+                   struct live_report *out, struct err *e)
+{
+    SCOPED(replay_free) struct replay since = {0};
+    uint64_t *rows = xcalloc(plan->count + 1, sizeof *rows);
+    enum finding *found = xcalloc(plan->count + 1, sizeof *found);
+    int rc = 0;
+    progress_phase(c->job->progress, "comparing with the living world", plan->rows, 0);
+    for (size_t i = 0; i < plan->count && rc >= 0; i++) {
+        if (!is_compared(c, &plan->list[i]))
+            continue;
+        rc = compare_rows(c, &plan->list[i], &found[i], &rows[i], e);
+        out->same += found[i] == SAME;
+        out->moved += found[i] == DIFFERENT;
+        out->unread += found[i] == UNREAD;
+    }
+    if (rc >= 0 && out->moved && moment)
+        rc = read_since(c, moment, &since, e);
+    bool proven = rc >= 0 && since.delta && since.at_end && !since.to_loss && !since.gap[0];
+    for (size_t i = 0; i < plan->count && rc >= 0 && proven; i++)
+        if (found[i] == DIFFERENT && db_table_find(&c->tables, plan->list[i].name) &&
+            !delta_find(since.delta, plan->list[i].name))
+            rc = other_rows(&plan->list[i], rows[i], e);
+    free(rows);
+    free(found);
+    return rc < 0 ? -1 : 0;
+}
+
+int live_compare(const struct job *job, const struct plan *plan, const struct db_binlog_pos *moment,
+                 struct live_report *out, struct err *e)
+{
+    struct compare c = {.job = job};
+    *out = (struct live_report){0};
+    int rc = open_live(&c, e) < 0 ? -1 : compare(&c, plan, moment, out, e);
+    out->read = rc == 0;
+    db_scan_facts_free(&c.facts);
+    db_tables_free(&c.tables);
+    free(c.schema);
+    db_close(c.db);
+    return rc < 0 ? err_step(e, "comparing with the living world") : 0;
+}

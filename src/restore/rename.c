@@ -1,0 +1,166 @@
+#include "restore/rename.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/thread_group.h"
+#include "mysql/galera.h"
+#include "mysql/lease.h"
+#include "mysql/sentinel.h"
+#include "mysql/server.h"
+
+#define POLL_MS 1000
+#define POLL_TIMEOUT_MS 5000
+#define SILENCE 20 /* consecutive polls that the server did not answer */
+#define IDLE 10    /* polls that found the session idle: it may not have read the statement yet */
+
+struct renaming {
+    struct swap *s;
+    const char *sql;
+    size_t len;
+    unsigned long session;
+    struct db *side; /* a second connection that polls the session; NULL: not open */
+    struct thread_group thread;
+    _Atomic bool done; /* then the members below are valid */
+    int rc;
+    struct err e;
+};
+
+int64_t rename_estimate(size_t tables, bool mariadb)
+{
+    /* MariaDB scans the list of those already renamed for each further table. */
+    int64_t n = (int64_t)tables, each = 2 * n;
+    return mariadb ? each + 2 * n * n / 1000 : each;
+}
+
+static void statement_main(void *arg)
+{
+    struct renaming *r = arg;
+    db_thread_begin();
+    r->rc = db_exec_len(r->s->db, r->sql, r->len, &r->e);
+    db_thread_end();
+    r->done = true;
+}
+
+static void close_side(struct renaming *r)
+{
+    db_close(r->side);
+    r->side = NULL;
+}
+
+/* Opens `side`, and checks that the server was not restarted since the statement was sent. */
+static bool open_side(struct renaming *r, struct err *e)
+{
+    struct db_params p = r->s->job->db;
+    struct server_id id;
+    p.read_timeout = POLL_TIMEOUT_MS;
+    if (!r->side)
+        r->side = db_open(&p, e);
+    if (!r->side)
+        return false;
+    if (db_server_id(r->side, &id, e) == 0 && id.start == r->s->server_start)
+        return true;
+    err_set(e, ERR_UNREACHABLE, 0, "the server was restarted");
+    close_side(r);
+    return false;
+}
+
+enum session { GONE, IS_IDLE, AT_WORK, UNKNOWN };
+
+static enum session poll_session(struct renaming *r, struct err *e)
+{
+    struct db_seen seen;
+    if (!open_side(r, e))
+        return UNKNOWN;
+    err_clear(e);
+    int rc = db_session_seen(r->side, r->session, &seen, e);
+    enum session found = rc < 0                               ? UNKNOWN
+                         : rc == 0                            ? GONE
+                         : strcmp(seen.command, "Query") == 0 ? AT_WORK
+                                                              : IS_IDLE;
+    if (found == UNKNOWN)
+        close_side(r);
+    if (found == AT_WORK)
+        progress_at(r->s->job->progress, 0, 0);
+    return found;
+}
+
+static void watch(void *arg)
+{
+    struct renaming *r = arg;
+    struct err ignored;
+    if (!r->done)
+        poll_session(r, &ignored);
+}
+
+/* The server continues the statement even though its client is gone: waits for the end. */
+static int wait_for_end(struct renaming *r)
+{
+    struct err why = {0};
+    unsigned silent = 0, idle = 0;
+    enum session found;
+    while ((found = poll_session(r, &why)) != GONE && idle < IDLE) {
+        silent = found == UNKNOWN ? silent + 1 : 0;
+        idle += found == IS_IDLE;
+        if (found == UNKNOWN && (why.cls == ERR_UNREACHABLE || silent > SILENCE))
+            return -1;
+        usleep(POLL_MS * 1000);
+    }
+    return 0;
+}
+
+/* The session that held the lease has ended with its statement: takes the lease on a new one. */
+static int take_over(struct renaming *r, struct err *e)
+{
+    struct swap *s = r->s;
+    const struct config *c = s->job->cfg;
+    struct db_params p = s->job->db;
+    p.schema = c->schema;
+    struct db *db = db_open(&p, e);
+    if (!db)
+        return -1;
+    if (galera_own_node(db, e) < 0 || db_lease_take(db, c->schema, 0, e) < 0 ||
+        (s->unlogged && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0)) {
+        db_close(db);
+        return -1;
+    }
+    db_close(s->db);
+    s->db = db;
+    job_note(s->job, "the world is in place: the server had completed the swap");
+    return 0;
+}
+
+/* No answer came: the sentinel's row says whether the swap took place. `e` keeps the error of the
+ * statement if it did not. */
+static int find_outcome(struct renaming *r, struct err *e)
+{
+    const struct config *c = r->s->job->cfg;
+    struct db_sentinel now = {0};
+    struct err why = {0};
+    job_note(r->s->job, "no answer to the swap; looking for what became of it");
+    if (wait_for_end(r) < 0 || !open_side(r, &why) ||
+        db_sentinel_read(r->side, c->schema, c->sentinel, &now, &why) < 0 || now.rows != 1 ||
+        strcmp(now.nonce, r->s->made.nonce) != 0)
+        return -1;
+    if (take_over(r, &why) == 0)
+        return 0;
+    return err_pass(e, &why);
+}
+
+int rename_run(struct swap *s, const char *sql, size_t len, struct err *e)
+{
+    struct renaming r = {.s = s, .sql = sql, .len = len, .session = db_session(s->db)};
+    int rc;
+    thread_group_init(&r.thread);
+    if (thread_group_start(&r.thread, statement_main, &r) != 0) { /* no thread: not polled */
+        rc = db_exec_len(s->db, sql, len, e);
+    } else {
+        thread_group_wait(&r.thread, POLL_MS, watch, &r);
+        *e = r.e;
+        rc = r.rc < 0 && db_unanswered(e) ? find_outcome(&r, e) : r.rc;
+    }
+    close_side(&r);
+    thread_group_end(&r.thread);
+    return rc;
+}

@@ -1,0 +1,82 @@
+/* The result of a restore as JSON. */
+#include <stdlib.h>
+
+#include "base/js.h"
+#include "restore/restore.h"
+
+void restore_result_free(struct restore_result *r)
+{
+    json_decref(r->skipped);
+    json_decref(r->plan);
+    json_decref(r->conflict.tables);
+    free(r->conflict.file);
+    code_report_free(&r->code);
+    *r = (struct restore_result){0};
+}
+
+static json_t *moment_json(wall_t t)
+{
+    char text[TEXT_SHORT];
+    return t.ms ? json_string(text_utc(t, text)) : json_null();
+}
+
+static void add_conflicts(json_t *o, const struct restore_result *r)
+{
+    /* Rounded up: the end of a range, shown in whole seconds, must not lie before the moment. */
+    wall_t to = {r->conflict.to.ms ? (r->conflict.to.ms + 999) / 1000 * 1000 : 0};
+    json_object_set_new(o, "conflict_file",
+                        r->conflict.file ? js_clean(r->conflict.file) : json_string(""));
+    json_object_set_new(o, "conflict_rows",
+                        r->conflict.part ? json_null()
+                                         : json_integer((json_int_t)r->conflict.rows));
+    json_object_set_new(o, "conflict_from", moment_json(r->conflict.from));
+    json_object_set_new(o, "conflict_to", moment_json(to));
+    if (r->conflict.tables)
+        json_object_set(o, "conflict_tables", r->conflict.tables);
+}
+
+static json_t *journal_json(const struct restore_result *r)
+{
+    json_t *o =
+        json_pack("{s:b, s:b, s:I, s:I, s:I, s:f, s:o, s:s, s:I}", "used", r->journal.used, "whole",
+                  r->journal.whole, "changes", (json_int_t)r->journal.changes, "filed",
+                  (json_int_t)r->journal.filed, "rows", (json_int_t)r->journal.rows, "seconds",
+                  (double)r->journal.took_ms / 1000.0, "last", moment_json(r->journal.last), "file",
+                  r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
+    if (r->journal.gap[0])
+        js_set_clean(o, "gap", r->journal.gap);
+    if (r->journal.used && r->nonce[0])
+        json_object_set_new(o, "nonce", json_string(r->nonce));
+    return o;
+}
+
+json_t *restore_json(const struct restore_result *r)
+{
+    json_t *o =
+        json_pack("{s:o, s:I, s:I, s:f, s:I, s:i, s:s, s:O, s:O}", "dump", js_clean(r->dump),
+                  "rows", (json_int_t)r->rows, "tables", (json_int_t)r->tables, "seconds",
+                  (double)r->took_ms / 1000.0, "generation", (json_int_t)r->generation,
+                  "connections", (int)r->connections, "load", r->way ? r->way : "insert", "skipped",
+                  r->skipped, "plan", r->plan);
+    add_conflicts(o, r);
+    if (r->warm || r->cold[0])
+        json_object_set_new(o, "warm", json_boolean(r->warm));
+    if (r->cold[0])
+        js_set_clean(o, "cold", r->cold);
+    json_object_set_new(o, "replicas", r->replicas < 0 ? json_null() : json_integer(r->replicas));
+    if (r->warning[0])
+        js_set_clean(o, "warning", r->warning);
+    json_t *code = code_json(&r->code);
+    if (code)
+        json_object_set_new(o, "definitions", code);
+    if (r->journal.used || r->journal.gap[0])
+        json_object_set_new(o, "journal", journal_json(r));
+    if (r->live.read) {
+        json_t *live = json_pack("{s:I, s:I}", "same", (json_int_t)r->live.same, "moved",
+                                 (json_int_t)r->live.moved);
+        if (r->live.unread)
+            js_set_int(live, "unread", (int64_t)r->live.unread);
+        json_object_set_new(o, "live", live);
+    }
+    return o;
+}

@@ -1,0 +1,109 @@
+#include "restore/set_aside.h"
+
+#include <stdio.h>
+
+#include "base/fault.h"
+#include "mysql/lease.h"
+#include "mysql/sentinel.h"
+#include "sql/literal.h"
+
+#define PATIENCE_MS 10000
+
+#define ASIDE DB_OWN_PREFIX "aside_"
+
+static void aside_name(const struct set_aside *s, char out[64], size_t i)
+{
+    snprintf(out, 64, ASIDE "%06zu", s->before + i);
+}
+
+static int list(struct set_aside *s, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    SCOPED(db_tables_free) struct db_tables own = {0};
+    size_t kept = 0;
+    if (db_own_tables(s->db, c->schema, &own, e) < 0 ||
+        db_tables(s->db, c->schema, false, &s->tables, e) < 0)
+        return -1;
+    for (size_t i = 0; i < own.count; i++)
+        s->before += text_starts(own.list[i].name, ASIDE);
+    for (size_t i = 0; i < s->tables.count; i++) {
+        struct db_table *t = &s->tables.list[i];
+        if (t->memory && !db_sentinel_own(c->sentinel, t->name))
+            s->tables.list[kept++] = *t;
+        else
+            db_table_free(t);
+    }
+    s->tables.count = kept;
+    return 0;
+}
+
+int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
+{
+    const struct config *c = job->cfg;
+    struct db_params p = job->db;
+    struct err ignored;
+    SCOPED(buf_free) struct buf sql = {0};
+    *s = (struct set_aside){.job = job};
+    p.schema = c->schema;
+    s->db = db_open(&p, e);
+    if (!s->db || db_lease_take(s->db, c->schema, PATIENCE_MS, e) < 0 || list(s, e) < 0)
+        return -1;
+    /* Logged, it would end the journal; where that is not allowed it does. */
+    db_exec(s->db, "SET SESSION sql_log_bin=0", &ignored);
+    if (db_lock_wait(s->db, c->restore_lock_wait, e) < 0)
+        return -1;
+    for (size_t i = 0; i < s->tables.count; i++) {
+        buf_adds(&sql, i ? ", " : "LOCK TABLES ");
+        sql_ident(&sql, s->tables.list[i].name);
+        buf_adds(&sql, " WRITE");
+    }
+    if (sql.len && db_exec(s->db, sql.p, e) < 0)
+        return err_step(e, "holding the game's writes");
+    fault_point("aside.locked");
+    return 0;
+}
+
+int set_aside_save(struct set_aside *s, uint64_t generation, struct err *e)
+{
+    SCOPED(xfree) struct conflict_source *list = xcalloc(s->tables.count + 1, sizeof *list);
+    for (size_t i = 0; i < s->tables.count; i++)
+        list[i] = (struct conflict_source){.table = s->tables.list[i].name,
+                                           .from = s->tables.list[i].name,
+                                           .columns = &s->tables.list[i]};
+    conflict_name(s->file, generation, "-demoted");
+    struct conflict_about about = {.file = s->file, .to = clock_wall()};
+    int rc = s->tables.count
+                 ? conflict_save(s->db, s->job, list, s->tables.count, &about, &s->rows, e)
+                 : 0;
+    if (rc == 0)
+        fault_point("aside.saved");
+    return rc < 0 ? err_step(e, "saving the rows of the world that is set aside") : 0;
+}
+
+int set_aside_rename(struct set_aside *s, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    struct db_sentinel now;
+    struct err none;
+    char to[64];
+    for (size_t i = 0; i < s->tables.count; i++) {
+        aside_name(s, to, i);
+        if (db_exec_with(s->db, "ALTER TABLE ?? RENAME TO ??", DB_ARGS(s->tables.list[i].name, to),
+                         e) < 0)
+            return err_step(e, "taking table %s away from the game", s->tables.list[i].name);
+    }
+    fault_point("aside.renamed");
+    aside_name(s, to, s->tables.count);
+    if (db_exec(s->db, "UNLOCK TABLES", e) < 0)
+        return -1;
+    if (db_sentinel_read(s->db, c->schema, c->sentinel, &now, &none) < 0 && db_table_missing(&none))
+        return 0;
+    return db_exec_with(s->db, "RENAME TABLE ?? TO ??", DB_ARGS(c->sentinel, to), e);
+}
+
+void set_aside_end(struct set_aside *s)
+{
+    db_close(s->db);
+    db_tables_free(&s->tables);
+    s->db = NULL;
+}

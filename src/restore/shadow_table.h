@@ -1,0 +1,54 @@
+/* The shadow table that the rows of a table are loaded into: created like the one that it will
+ * replace, or from the dump's definition. For --into it is the table itself, in another schema. */
+#ifndef WK_RESTORE_SHADOW_TABLE_H
+#define WK_RESTORE_SHADOW_TABLE_H
+
+#include "restore/plan.h"
+#include "sql/table.h"
+
+/* A connection that creates and fills shadow tables. The caller owns all of it; several sessions
+ * may share a plan, each working on different targets. */
+struct shadow_session {
+    struct db *db; /* its default schema is `schema` */
+    const struct job *job;
+    const char *schema; /* of the shadow tables; the world's, or that of --into */
+    struct plan *plan;
+    uint64_t heap_default; /* max_heap_table_size */
+};
+/* Sets the session up, after the other members were set. */
+int shadow_session_begin(struct shadow_session *s, struct err *e);
+
+const char *shadow_name(const struct shadow_session *s, const struct target *t);
+/* `create` (len bytes) is the dump's CREATE TABLE, used if the server has no such table. */
+int shadow_create(const struct shadow_session *s, struct target *t, const char *create, size_t len,
+                  struct err *e);
+/* Of a CREATE TABLE, whatever its AUTO_INCREMENT is. */
+uint64_t shadow_definition_hash(const char *create, size_t len);
+/* The table as the server has it now; ERR_CHANGED if it no longer exists. */
+int shadow_read(const struct shadow_session *s, const struct target *t, struct db_tables *out,
+                struct err *e);
+/* Sets AUTO_INCREMENT to the dump's value if loading the rows did not. */
+int shadow_counter(const struct shadow_session *s, const struct target *t, struct err *e);
+/* FLOAT(M,D) and DOUBLE(M,D) columns have no (M,D) while their rows are loaded
+ * (mysql/float_scale.h): called before and after them. `create` (len bytes) is the definition in
+ * the dump; `scale` keeps what shadow_scale_on() restores. */
+int shadow_scale_off(const struct shadow_session *s, const struct target *t, const char *create,
+                     size_t len, struct buf *scale, struct err *e);
+int shadow_scale_on(const struct shadow_session *s, struct target *t, struct buf *scale,
+                    struct err *e);
+
+/* Parses the dump's definition of a table; the caller frees `out`. ERR_DAMAGED: it is another
+ * table's; ERR_REFUSED: it contains something that is not accepted from a dump. */
+int shadow_definition(const struct target *t, const char *create, size_t len, struct sql_table *out,
+                      struct err *e);
+/* Can a table of this definition be restored at all? ERR_REFUSED with its name. */
+int shadow_accepts(const struct shadow_session *s, const struct sql_table *table, struct err *e);
+/* Why a durable table is left out if its definition is refused. */
+#define SHADOW_NOT_ACCEPTED                                                                        \
+    "left as it is: its definition holds more than columns and options of a table (such as a "     \
+    "directory of the server's)"
+/* Does the server accept this definition of a MEMORY table? Leaves no table. */
+int shadow_prove(const struct shadow_session *s, const struct target *t, const char *create,
+                 size_t len, struct err *e);
+
+#endif

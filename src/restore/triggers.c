@@ -1,0 +1,147 @@
+#include "restore/triggers.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "sql/literal.h"
+
+static int drop(struct db *db, const char *name, struct err *e)
+{
+    return db_exec_with(db, "DROP TRIGGER IF EXISTS ??", DB_ARGS(name), e);
+}
+
+int triggers_of_plan(struct db *db, const char *schema, const struct plan *plan,
+                     struct db_triggers *out, struct err *e)
+{
+    size_t n = 0;
+    if (db_triggers(db, schema, out, e) < 0)
+        return -1;
+    SCOPED(db_triggers_free) struct db_triggers others = {
+        xcalloc(out->count + 1, sizeof *others.list), 0};
+    for (size_t i = 0; i < out->count; i++) {
+        const struct target *t = plan_find(plan, out->list[i].table);
+        if (t && target_replaces(t))
+            out->list[n++] = out->list[i];
+        else
+            others.list[others.count++] = out->list[i];
+    }
+    out->count = n;
+    return 0;
+}
+
+int triggers_prove(struct db *db, const struct plan *plan, const struct db_triggers *list,
+                   struct err *e)
+{
+    char proof[] = DB_OWN_PREFIX "trigger";
+    for (size_t i = 0; i < list->count; i++) {
+        struct db_trigger t = list->list[i];
+        const char *name = t.name, *shadow = plan_find(plan, t.table)->shadow;
+        t.name = proof;
+        if (drop(db, proof, e) == 0 && db_trigger_create(db, &t, shadow, e) == 0 &&
+            drop(db, proof, e) == 0)
+            continue;
+        err_step(e, "trigger %s of table %s cannot be made by this account", name, t.table);
+        if (e->num == DB_LOG_NEEDS_SUPER)
+            err_hint(e, "SET GLOBAL log_bin_trust_function_creators=ON; worldkeeper --check says "
+                        "more");
+        else if (e->cls == ERR_DENIED && db_is_mariadb(db))
+            err_hint(e, "GRANT SET USER ON *.* TO it, or drop the trigger; worldkeeper --check "
+                        "names each");
+        else if (e->cls == ERR_DENIED)
+            err_hint(e, "GRANT SET_ANY_DEFINER ON *.* TO it, with SYSTEM_USER when the definer has "
+                        "that and ALLOW_NONEXISTENT_DEFINER when there is none, or drop the "
+                        "trigger; worldkeeper --check names each");
+        return -1;
+    }
+    return 0;
+}
+
+int triggers_move(struct db *db, const struct plan *plan, const struct db_triggers *list,
+                  struct err *e)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct db_trigger *t = &list->list[i];
+        if (drop(db, t->name, e) == 0 &&
+            db_trigger_create(db, t, plan_find(plan, t->table)->shadow, e) == 0)
+            continue;
+        return err_step(e, "moving trigger %s", t->name);
+    }
+    return 0;
+}
+
+static bool same_moment(const struct db_trigger *a, const struct db_trigger *b)
+{
+    return strcmp(a->table, b->table) == 0 && strcmp(a->timing, b->timing) == 0 &&
+           strcmp(a->event, b->event) == 0;
+}
+
+int triggers_put(struct db *db, const char *schema, const struct db_triggers *list, struct err *e)
+{
+    SCOPED(db_triggers_free) struct db_triggers now = {0};
+    if (list->count == 0)
+        return 0;
+    if (db_triggers(db, schema, &now, e) < 0)
+        return -1;
+    int rc = 0;
+    bool made = false; /* the previous one was created */
+    for (size_t i = 0; i < list->count && rc == 0; i++) {
+        const struct db_trigger *want = &list->list[i], *have = NULL;
+        for (size_t k = 0; k < now.count && !have; k++)
+            if (strcmp(now.list[k].name, want->name) == 0)
+                have = &now.list[k];
+        /* A new trigger fires last, so those after it with the same timing and event are created
+         * again as well. */
+        bool moved = i > 0 && made && same_moment(&list->list[i - 1], want);
+        made = moved || !have || strcmp(have->table, want->table) != 0;
+        if (!made)
+            continue;
+        if (have)
+            rc = drop(db, have->name, e);
+        if (rc == 0)
+            rc = db_trigger_create(db, want, want->table, e);
+        if (rc < 0)
+            err_step(e, "putting trigger %s back on table %s", want->name, want->table);
+    }
+    return rc;
+}
+
+static int keep_text(const struct job *job, const struct db_trigger *t, const struct err *why,
+                     struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    SCOPED(xfree) char *file = xasprintf(
+        "trigger-%016llx.sql", (unsigned long long)sql_tuple_hash(t->name, strlen(t->name)));
+    db_trigger_sql(&b, t, t->table);
+    buf_addc(&b, '\n');
+    int rc = file_commit(job->dirfd, file, b.p, b.len, 0600, e);
+    job_note(job, "trigger %s could not be put back (%s); its text is in %s", t->name, why->text,
+             file);
+    return rc;
+}
+
+/* Triggers with the same timing and event go together, to keep their order; one by one if that
+ * fails. */
+int triggers_recover(struct db *db, const struct job *job, const struct db_triggers *list,
+                     struct err *e)
+{
+    const char *schema = job->cfg->schema;
+    size_t end;
+    for (size_t i = 0; i < list->count; i = end) {
+        struct err why;
+        for (end = i + 1; end < list->count && same_moment(&list->list[i], &list->list[end]);)
+            end++;
+        struct db_triggers group = {&list->list[i], end - i};
+        if (triggers_put(db, schema, &group, &why) == 0)
+            continue;
+        for (size_t k = i; k < end; k++) {
+            struct db_triggers one = {&list->list[k], 1};
+            if (triggers_put(db, schema, &one, &why) == 0)
+                continue;
+            if (db_unanswered(&why))
+                return err_pass(e, &why);
+            if (keep_text(job, &list->list[k], &why, e) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}

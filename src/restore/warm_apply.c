@@ -1,0 +1,393 @@
+/* Changes of one table go into the copy: by keys, or the table is written anew. */
+#include "restore/warm_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "mysql/float_scale.h"
+#include "mysql/rows.h"
+#include "restore/load.h"
+#include "sql/literal.h"
+
+#define BESIDE DB_OWN_PREFIX "beside"
+#define FRESH DB_OWN_PREFIX "fresh"
+#define REBUILD_MAX (64u << 20) /* bytes in the server; it is done again for each change */
+#define DUPLICATE 1062
+#define DUPLICATE_KEY 1022
+
+struct applying {
+    struct warm *w;
+    struct loader l;
+    const struct replay *changes;
+    _Atomic uint64_t rows; /* sent */
+};
+
+/* Which columns of the table are in the key of its changes, whose positions count those of a tuple. NULL: the table has
+ * fewer columns. To be freed. */
+static bool *key_columns(const struct db_table *now, const struct delta_table *d)
+{
+    const unsigned *key;
+    size_t n = delta_key(d, &key), place = 0, k = 0;
+    bool *in_key = xcalloc(now->column_count + 1, sizeof *in_key);
+    for (size_t i = 0; i < now->column_count; i++) {
+        if (now->columns[i].generated)
+            continue;
+        in_key[i] = k < n && key[k] == place;
+        k += in_key[i];
+        place++;
+    }
+    if (k < n)
+        xfree(&in_key);
+    return k < n ? NULL : in_key;
+}
+
+/* "t.a=k.a" of the columns of a table's tuples, of the key or the others, with `between` between them. False: the table
+ * has fewer columns. */
+static bool columns_of(const struct db_table *now, const struct delta_table *d, bool of_key,
+                       const char *between, struct buf *out)
+{
+    SCOPED(xfree) bool *in_key = key_columns(now, d);
+    for (size_t i = 0; in_key && i < now->column_count; i++) {
+        const struct db_column *c = &now->columns[i];
+        if (c->generated || in_key[i] != of_key)
+            continue;
+        buf_adds(out, out->len ? between : "");
+        buf_adds(out, "t.");
+        sql_ident(out, c->name);
+        buf_adds(out, "=k.");
+        sql_ident(out, c->name);
+    }
+    return in_key != NULL;
+}
+
+struct part {
+    const struct delta_table *d;
+    enum delta_part what;
+};
+
+static int give_part(void *arg, size_t block, delta_rows_fn *give, void *to, struct err *e)
+{
+    const struct part *p = arg;
+    return delta_part(p->d, p->what, block, give, to, e);
+}
+
+/* The columns of the key, or all, as a table beside has them: of the same types and collations. MySQL with GTIDs refuses
+ * CREATE TABLE … SELECT. */
+static int define_beside(struct applying *a, const struct db_table *now,
+                         const struct delta_table *d, bool of_key, struct buf *out, struct err *e)
+{
+    SCOPED(xfree) bool *in_key = key_columns(now, d);
+    for (size_t i = 0; in_key && i < now->column_count; i++) {
+        const struct db_column *c = &now->columns[i];
+        if (c->generated || (of_key && !in_key[i]))
+            continue;
+        buf_adds(out, out->len ? "," : "");
+        sql_ident(out, c->name);
+        buf_printf(out, " %s", c->type);
+        SCOPED(xfree) char *collation =
+            c->charset[0]
+                ? db_one_with(a->w->db,
+                              "SELECT COLLATION_NAME FROM information_schema.COLUMNS WHERE "
+                              "TABLE_SCHEMA=? AND TABLE_NAME=? AND COLUMN_NAME=?",
+                              DB_ARGS(a->w->schema, now->name, c->name), e)
+                : NULL;
+        if (c->charset[0] && !collation)
+            return -1;
+        if (collation)
+            buf_printf(out, " CHARACTER SET %s COLLATE %s", c->charset, collation);
+        buf_adds(out, " NULL");
+    }
+    return 0;
+}
+
+/* Names and members of ENUMs are UTF-8, the bytes of rows are not. */
+static int make_beside(struct applying *a, const struct target *t, const struct buf *columns,
+                       struct err *e)
+{
+    struct db *db = a->w->db;
+    if (db_exec(db, "DROP TABLE IF EXISTS " BESIDE, e) < 0 ||
+        db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, t->heap) < 0 ||
+        db_exec(db, "SET NAMES utf8mb4", e) < 0)
+        return -1;
+    int rc = db_exec_with(db, "CREATE TABLE " BESIDE " ($) ENGINE=MEMORY", DB_ARGS(columns->p), e);
+    return db_exec(db, "SET NAMES binary", rc < 0 ? NULL : e) < 0 ? -1 : rc;
+}
+
+/* Puts keys or rows into a table beside, to be joined: nothing is converted or rounded on the way. *count: how
+ * many. */
+static int put_beside(struct applying *a, const struct target *t, const struct db_table *now,
+                      struct part *from, uint64_t *count, struct err *e)
+{
+    SCOPED(buf_free) struct buf columns = {0};
+    struct target beside = {.name = (char[]){BESIDE}, .memory = true};
+    if (define_beside(a, now, from->d, from->what != DELTA_CHANGED, &columns, e) < 0 ||
+        make_beside(a, t, &columns, e) < 0)
+        return -1;
+    int rc = loader_rows(&a->l, &beside, give_part, from, e);
+    *count = beside.rows;
+    plan_forget_columns(&beside);
+    if (rc == 0 && beside.warnings)
+        rc = err_set(e, ERR_GAP, 0, "table %s: the server gave warnings for changed rows", t->name);
+    return rc;
+}
+
+static int misfits(const struct target *t, uint64_t rows, uint64_t there, struct err *e)
+{
+    return err_set(e, ERR_GAP, 0,
+                   "table %s: of %" PRIu64 " rows that changed %" PRIu64 " are in the copy",
+                   t->name, rows, there);
+}
+
+/* *gone counts the rows; `all` takes out whatever any change touched, however many of them are there. */
+static int take_out(struct applying *a, const struct target *t, const struct db_table *now,
+                    struct delta_table *d, bool all, uint64_t *gone, struct err *e)
+{
+    struct part from = {.d = d, .what = all ? DELTA_KEYS : DELTA_GONE};
+    SCOPED(buf_free) struct buf join = {0};
+    uint64_t count;
+    *gone = 0;
+    if (!columns_of(now, d, true, " AND ", &join))
+        return err_set(e, ERR_GAP, 0, "table %s has fewer columns than its changes", t->name);
+    if (put_beside(a, t, now, &from, &count, e) < 0)
+        return -1;
+    if (count && db_exec_with(a->w->db, "DELETE t FROM " BESIDE " k STRAIGHT_JOIN ?? t ON $",
+                              DB_ARGS(t->name, join.p), e) < 0)
+        return -1;
+    *gone = count ? db_affected(a->w->db) : 0;
+    return all || *gone == count ? 0 : misfits(t, count, *gone, e);
+}
+
+/* In place, which leaves indexes alone whose columns did not change: to take a row out of a hash index the server
+ * goes through all rows with the same value. */
+static int change(struct applying *a, const struct target *t, const struct db_table *now,
+                  struct delta_table *d, struct err *e)
+{
+    struct part from = {.d = d, .what = DELTA_CHANGED};
+    struct db *db = a->w->db;
+    SCOPED(buf_free) struct buf join = {0}, set = {0};
+    uint64_t count;
+    columns_of(now, d, true, " AND ", &join);
+    columns_of(now, d, false, ",", &set);
+    if (set.len) /* as it is: ON UPDATE would change a column of the key that no value is given */
+        columns_of(now, d, true, ",", &set);
+    if (put_beside(a, t, now, &from, &count, e) < 0)
+        return -1;
+    if (count == 0)
+        return 0;
+    SCOPED(xfree) char *there =
+        db_one_with(db, "SELECT COUNT(*) FROM " BESIDE " k STRAIGHT_JOIN ?? t ON $",
+                    DB_ARGS(t->name, join.p), e);
+    if (!there)
+        return -1;
+    if (strtoull(there, NULL, 10) != count)
+        return misfits(t, count, strtoull(there, NULL, 10), e);
+    return set.len ? db_exec_with(db, "UPDATE " BESIDE " k STRAIGHT_JOIN ?? t ON $ SET $",
+                                  DB_ARGS(t->name, join.p, set.p), e)
+                   : 0;
+}
+
+static int add(struct applying *a, struct target *t, struct delta_table *d, struct err *e)
+{
+    struct part from = {.d = d, .what = DELTA_NEW};
+    return loader_rows(&a->l, t, give_part, &from, e);
+}
+
+static int give_all(void *arg, size_t block, delta_rows_fn *give, void *to, struct err *e)
+{
+    const unsigned *key;
+    struct delta_table *d = arg;
+    return delta_finish(d, delta_key(d, &key) > 0, block, give, to, e);
+}
+
+/* t->rows: how many the table must have then. */
+static int apply_by_key(struct applying *a, struct target *t, const struct db_table *now,
+                        struct delta_table *d, struct err *e)
+{
+    uint64_t before = t->rows, gone;
+    if (take_out(a, t, now, d, false, &gone, e) < 0)
+        return -1;
+    fault_point("warm.taken_out");
+    if (change(a, t, now, d, e) < 0)
+        return -1;
+    t->rows = 0;
+    if (add(a, t, d, e) < 0)
+        return -1;
+    t->rows += before - gone;
+    return 0;
+}
+
+/* After a kill, and where a value of another unique key moves from one row to another: first all of them are taken
+ * out. */
+static int apply_anew(struct applying *a, struct target *t, const struct db_table *now,
+                      struct delta_table *d, struct err *e)
+{
+    uint64_t gone, rows;
+    if (take_out(a, t, now, d, true, &gone, e) < 0 ||
+        db_count(a->w->db, a->w->schema, t->name, &rows, e) < 0)
+        return -1;
+    t->rows = 0;
+    if (loader_rows(&a->l, t, give_all, d, e) < 0)
+        return -1;
+    t->rows += rows;
+    return 0;
+}
+
+/* ---- a table without a primary key ---- */
+
+/* Which of several equal rows went does not matter, but a statement cannot be made to find rows by all their bytes.
+ * So the rows are read, as a dump would read them, merged as those of a dump, and written into a new table. */
+struct rebuild {
+    struct delta_table *d;
+    struct buf kept;
+    uint64_t rows;
+};
+
+static int keep_row(void *arg, const char *tuple, size_t len, struct err *e)
+{
+    struct rebuild *r = arg;
+    int keep = delta_base(r->d, tuple, len, false, e);
+    if (keep != 1)
+        return keep;
+    buf_adds(&r->kept, r->rows++ ? ",\n" : "");
+    buf_add(&r->kept, tuple, len);
+    return 0;
+}
+
+static int give_kept(void *arg, size_t block, delta_rows_fn *give, void *to, struct err *e)
+{
+    struct rebuild *r = arg;
+    if (r->rows && give(to, r->kept.p, r->kept.len, r->rows, e) < 0)
+        return -1;
+    return delta_finish(r->d, false, block, give, to, e);
+}
+
+static int read_kept(struct applying *a, const struct target *t, const struct db_table *now,
+                     struct rebuild *r, struct err *e)
+{
+    SCOPED(buf_free) struct buf from = {0};
+    uint64_t rows;
+    if (now->data_length > REBUILD_MAX)
+        return err_set(e, ERR_GAP, 0,
+                       "table %s has no primary key, and is too large to be written anew for each "
+                       "change",
+                       t->name);
+    sql_ident(&from, t->name);
+    return db_read_rows(a->w->db, now, from.p, keep_row, r, &rows, e);
+}
+
+static int rebuild(struct applying *a, struct target *t, const struct db_table *now,
+                   struct delta_table *d, struct err *e)
+{
+    struct db *db = a->w->db;
+    struct rebuild r = {.d = d};
+    struct target fresh = {.name = (char[]){FRESH}, .memory = true};
+    int rc = read_kept(a, t, now, &r, e);
+    if (rc == 0 && (db_exec(db, "DROP TABLE IF EXISTS " FRESH, e) < 0 ||
+                    db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, t->heap) < 0 ||
+                    db_exec_with(db, "CREATE TABLE " FRESH " LIKE ??", DB_ARGS(t->name), e) < 0 ||
+                    loader_rows(&a->l, &fresh, give_kept, &r, e) < 0 ||
+                    db_exec_with(db, "DROP TABLE ??", DB_ARGS(t->name), e) < 0 ||
+                    db_exec_with(db, "RENAME TABLE " FRESH " TO ??", DB_ARGS(t->name), e) < 0))
+        rc = -1;
+    t->rows = fresh.rows;
+    t->warnings += fresh.warnings;
+    plan_forget_columns(&fresh);
+    buf_free(&r.kept);
+    return rc;
+}
+
+/* The highest number may be that of a row that is gone again: one is put in and taken out, since ALTER TABLE would
+ * copy all rows. After a kill in between its key is taken out with those of the changes, so it has to be one of them.
+ * Where it is not, or not possible, the promotion alters the table. */
+static int raise_counter(struct applying *a, const struct target *t, const struct db_table *now,
+                         const struct delta_table *d, struct err *e)
+{
+    struct db *db = a->w->db;
+    struct db_figures f;
+    struct err ignored;
+    const unsigned *key;
+    const struct db_column *counter = NULL;
+    for (size_t i = 0; i < now->column_count; i++)
+        if (now->columns[i].counter)
+            counter = &now->columns[i];
+    if (!counter || t->auto_increment < 2 || t->auto_increment == UINT64_MAX ||
+        t->auto_increment != replay_counter(a->changes, t->name) || delta_key(d, &key) != 1 ||
+        db_tuple_place(now, counter->name) != (int)key[0])
+        return 0;
+    if (db_figures(db, a->w->schema, t->name, &f, e) < 0)
+        return -1;
+    const char *last = DB_NUMBER(t->auto_increment - 1);
+    if (f.auto_increment == 0 || f.auto_increment >= t->auto_increment ||
+        db_exec_with(db, "INSERT IGNORE INTO ?? ( ?? ) VALUES ($)",
+                     DB_ARGS(t->name, counter->name, last), &ignored) < 0 ||
+        db_affected(db) == 0)
+        return 0;
+    return db_exec_with(db, "DELETE FROM ?? WHERE ?? = $", DB_ARGS(t->name, counter->name, last),
+                        e);
+}
+
+/* By keys, which may be done again after a kill; without one what was done cannot be told. */
+static int apply_rows(struct applying *a, struct target *t, const struct db_table *now,
+                      struct delta_table *d, struct err *e)
+{
+    struct delta_figures f;
+    const unsigned *key;
+    bool keyed = delta_key(d, &key) > 0;
+    delta_figures(d, &f);
+    if (db_float_scale_any(now))
+        return err_set(e, ERR_GAP, 0,
+                       "table %s has columns such as FLOAT(7,2), whose rows can only be loaded",
+                       t->name);
+    if (f.truncated)
+        return db_exec_with(a->w->db, "TRUNCATE TABLE ??", DB_ARGS(t->name), e) < 0
+                   ? -1
+                   : loader_rows(&a->l, t, give_all, d, e);
+    if (!keyed && a->w->redo)
+        return err_set(e, ERR_CHANGED, 0, "table %s may have some of the changes", t->name);
+    if (!keyed)
+        return rebuild(a, t, now, d, e);
+    int rc = a->w->redo ? -1 : apply_by_key(a, t, now, d, e);
+    return rc < 0 && (a->w->redo || (e->num == DUPLICATE || e->num == DUPLICATE_KEY))
+               ? apply_anew(a, t, now, d, e)
+               : rc;
+}
+
+static int apply_table(struct applying *a, struct target *t, struct delta_table *d, struct err *e)
+{
+    SCOPED(db_tables_free) struct db_tables now = {0};
+    struct db *db = a->w->db;
+    uint64_t rows;
+    progress_table(a->w->job->progress, t->name);
+    if (shadow_read(&a->l.s, t, &now, e) < 0 || apply_rows(a, t, &now.list[0], d, e) < 0)
+        return -1;
+    t->auto_increment = replay_counter_after(a->changes, t->name, t->auto_increment);
+    if (raise_counter(a, t, &now.list[0], d, e) < 0 ||
+        db_count(db, a->w->schema, t->name, &rows, e) < 0)
+        return -1;
+    if (t->warnings || t->rows != rows)
+        return err_set(e, ERR_GAP, 0,
+                       "table %s of the copy has %" PRIu64 " rows in place of %" PRIu64 " (%" PRIu64
+                       " warnings)",
+                       t->name, rows, t->rows, t->warnings);
+    t->rows = rows;
+    fault_point("warm.table_applied");
+    return db_exec_with(db, "UPDATE " WARM_TABLES " SET held=$,counter=$ WHERE name=?",
+                        DB_ARGS(DB_NUMBER(t->rows), DB_NUMBER(t->auto_increment), t->name), e);
+}
+
+int warm_apply_tables(struct warm *w, const struct replay *changes, struct err *e)
+{
+    struct applying a = {.w = w, .changes = changes};
+    a.l = (struct loader){.s = {.db = w->db, .job = w->job, .schema = w->schema, .plan = &w->plan},
+                          .rows = &a.rows};
+    int rc = loader_begin(&a.l, e);
+    for (size_t i = 0; i < w->plan.count && rc == 0; i++) {
+        struct target *t = &w->plan.list[i];
+        struct delta_table *d = delta_find(changes->delta, t->name);
+        if (d)
+            rc = apply_table(&a, t, d, e);
+    }
+    loader_end(&a.l);
+    return rc;
+}

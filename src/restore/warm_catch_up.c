@@ -1,0 +1,157 @@
+/* The copy follows the journal, and meets each newer dump. */
+#include "restore/warm_int.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "journal/archive.h"
+#include "mysql/rows.h"
+
+/* After an error the copy stays one to which changes were being applied. */
+static int apply(struct warm *w, const struct replay *changes, struct err *e)
+{
+    if (w->redo && !changes->changes)
+        return err_set(e, ERR_GAP, 0, "changes that were being applied are not here any more");
+    if (changes->upto.pos == w->upto.pos && strcmp(changes->upto.file, w->upto.file) == 0 &&
+        !changes->changes)
+        return 0;
+    progress_phase(w->job->progress, "applying", 0, 0);
+    if (changes->changes && (db_exec(w->db, "UPDATE " WARM_MARK " SET redo=1", e) < 0 ||
+                             (fault_point("warm.begun"), warm_apply_tables(w, changes, e)) < 0))
+        return -1;
+    fault_point("warm.applied");
+    w->upto = changes->upto;
+    w->place = changes->place;
+    w->redo = false;
+    return db_exec_with(w->db, "UPDATE " WARM_MARK " SET redo=0,file=?,pos=$,segment=$,made=$",
+                        DB_ARGS(w->upto.file, DB_NUMBER(w->upto.pos), DB_NUMBER(w->place.number),
+                                DB_NUMBER((uint64_t)w->place.made)),
+                        e);
+}
+
+/* `m`: a dump of the log in which the copy is, with the tables that it has. */
+static int read_changes(struct warm *w, const struct manifest *m, int journal, struct replay *out,
+                        struct err *e)
+{
+    static const struct db_tables none;
+    const struct config *c = w->job->cfg;
+    const struct replay_source s = {.db = &w->job->db,
+                                    .schema = c->schema,
+                                    .sentinel = c->sentinel,
+                                    .from = w->place.number ? &w->upto : &m->end,
+                                    .m = m,
+                                    .tables = &none,
+                                    .archive_fd = journal,
+                                    .after = w->place.number ? &w->place : NULL,
+                                    .elsewhere = true,
+                                    .progress = w->job->progress};
+    return replay_read(&s, out, e);
+}
+
+/* Does the journal lead over the end of this dump to where the copy is? */
+static bool leads_over(const struct warm *w, const struct archive *a, const struct manifest *m)
+{
+    int i = archive_find(a, &m->end, m->log_created_at, &m->server);
+    size_t k = i < 0 ? 0 : (size_t)i;
+    while (i >= 0 && k + 1 < a->count && a->list[k].number < w->place.number &&
+           archive_continues(a, k))
+        k++;
+    return i >= 0 && k < a->count && a->list[k].number == w->place.number &&
+           a->list[k].head.made.ms == w->place.made &&
+           db_binlog_pos_compare(&w->upto, &m->end) >= 0;
+}
+
+static int compare_content(struct warm *w, const struct manifest *m, int journal, struct err *e)
+{
+    SCOPED(replay_free) struct replay changes = {0};
+    struct warm since = {.job = w->job}; /* nothing yet: its changes are all since the dump's end */
+    progress_phase(w->job->progress, "comparing", 0, 0);
+    return read_changes(&since, m, journal, &changes, e) < 0
+               ? -1
+               : warm_compare_content(w, m, &changes, e);
+}
+
+static int note_counters(struct warm *w, const struct manifest *m, struct err *e)
+{
+    for (size_t i = 0; i < w->plan.count; i++) {
+        struct target *t = &w->plan.list[i];
+        const struct manifest_table *mt = manifest_table(m, t->name);
+        if (!mt || mt->auto_increment <= t->auto_increment)
+            continue;
+        t->auto_increment = mt->auto_increment;
+        if (db_exec_with(w->db, "UPDATE " WARM_TABLES " SET counter=$ WHERE name=?",
+                         DB_ARGS(DB_NUMBER(t->auto_increment), t->name), e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Has the copy all that a restore of the newest dump would give? */
+static int meet_newest(struct warm *w, const struct manifest *newest, const struct archive *a,
+                       int journal, struct err *e)
+{
+    if (strcmp(newest->name, w->dump) == 0)
+        return WARM_READY;
+    if (!leads_over(w, a, newest))
+        return warm_finding(w, WARM_BEHIND, "the journal does not lead to dump %s", newest->name);
+    int rc = warm_compare_definitions(w, newest, e);
+    if (rc == WARM_READY && w->compare)
+        rc = compare_content(w, newest, journal, e);
+    if (rc != WARM_READY)
+        return rc;
+    w->compared = w->compare;
+    if (note_counters(w, newest, e) < 0 ||
+        db_exec_with(w->db, "UPDATE " WARM_MARK " SET dump=?", DB_ARGS(newest->name), e) < 0)
+        return -1;
+    snprintf(w->dump, sizeof w->dump, "%s", newest->name);
+    return WARM_READY;
+}
+
+static int take_changes(struct warm *w, const struct manifest *m, int journal, struct replay *out,
+                        struct err *e)
+{
+    struct err why = {0};
+    if (read_changes(w, m, journal, out, e) < 0)
+        return -1;
+    /* A promotion goes as far as a load would: to the gap. Later ones cannot go on from there. */
+    if (out->gap[0] && !(w->last && out->gap_is_group))
+        return warm_finding(w, WARM_BROKEN, "%s", out->gap);
+    if (w->place.number && !out->all_files)
+        return warm_finding(w, WARM_BROKEN, "the journal has a gap after segment %" PRIu64,
+                            w->place.number);
+    if (apply(w, out, &why) < 0)
+        return warm_judged(w, WARM_BROKEN, &why, e);
+    return WARM_READY;
+}
+
+int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *out, struct err *e)
+{
+    const struct config *c = w->job->cfg;
+    const struct catalog_entry *base = catalog_find(dumps, w->dump),
+                               *newest = catalog_newest(dumps, 0);
+    SCOPED(archive_free) struct archive a = {0};
+    struct err why = {0};
+    *out = (struct replay){0};
+    if (!newest)
+        return warm_finding(w, WARM_BROKEN, "there is no intact dump here");
+    /* Its manifest is enough. */
+    const struct manifest *m = base && base->m.table_count ? &base->m : &newest->m;
+    if (!w->place.number && m != &base->m)
+        return warm_finding(w, WARM_BROKEN, "dump %s, of which it is, is not here any more",
+                            w->dump);
+    SCOPED(file_close) int journal = c->journal == JOURNAL_OFF ? -1 : archive_dir(c, false, &why);
+    int rc = WARM_READY;
+    if (journal >= 0) {
+        rc = archive_load(journal, c->name, &a, e) < 0 ? -1 : take_changes(w, m, journal, out, e);
+    } else if (w->place.number) {
+        rc = warm_finding(w, WARM_BROKEN, "the journal is not here any more");
+    } else if (w->redo) {
+        rc = warm_finding(w, WARM_GONE, "it is not whole");
+    }
+    if (rc == WARM_READY && (rc = meet_newest(w, &newest->m, &a, journal, &why)) < 0)
+        rc = warm_judged(w, WARM_BROKEN, &why, e);
+    return rc;
+}

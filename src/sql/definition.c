@@ -1,0 +1,476 @@
+#include "sql/definition.h"
+
+#include <string.h>
+
+#include "sql/literal.h"
+#include "sql/reader.h"
+
+/* The reader of a head. */
+struct head {
+    struct reader r; /* r.text.why: the first error */
+    const struct definition_modes *modes;
+    struct definition *d;
+    const char *copied; /* after the last token that was copied */
+    bool external;      /* LANGUAGE other than SQL */
+};
+
+static const struct {
+    const char *name, *words;
+} kinds[] = {[DEFINITION_VIEW] = {"view", "VIEW"},
+             [DEFINITION_FUNCTION] = {"function", "FUNCTION"},
+             [DEFINITION_PROCEDURE] = {"procedure", "PROCEDURE"},
+             [DEFINITION_PACKAGE] = {"package", "PACKAGE"},
+             [DEFINITION_PACKAGE_BODY] = {"package body", "PACKAGE BODY"},
+             [DEFINITION_LIBRARY] = {"library", "LIBRARY"},
+             [DEFINITION_TRIGGER] = {"trigger", "TRIGGER"},
+             [DEFINITION_EVENT] = {"event", "EVENT"}};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+static const char not_written[] = "its head is not one that a server writes";
+
+const char *definition_kind_name(enum definition_kind kind)
+{
+    return kinds[kind].name;
+}
+
+const char *definition_kind_words(enum definition_kind kind)
+{
+    return kinds[kind].words;
+}
+
+static bool wrong(struct head *h, const char *why)
+{
+    reader_stop(&h->r, why);
+    return false;
+}
+
+static bool eat(struct head *h, const char *words)
+{
+    return reader_word(&h->r, words);
+}
+
+static bool need(struct head *h, const char *words)
+{
+    return eat(h, words) || wrong(h, not_written);
+}
+
+/* What follows is one of a list; returned as it stands there. */
+static const char *one_of(struct head *h, const char *const *words)
+{
+    for (; *words; words++)
+        if (eat(h, *words))
+            return *words;
+    wrong(h, not_written);
+    return "";
+}
+
+/* Copies a token to the head that will be written, with the blanks before it: servers store the
+ * text of parameters and show it again. */
+static void copy(struct head *h, struct buf *out)
+{
+    const struct sql_token *t = &h->r.t;
+    const char *blank = h->copied ? h->copied : t->s;
+    size_t n = (size_t)(t->s - blank);
+    bool only_blanks = strspn(blank, " \t\r\n") >= n;
+    if (!h->copied || !only_blanks)
+        buf_addc(out, ' ');
+    else
+        buf_add(out, blank, n);
+    buf_add(out, t->s, t->len);
+    h->copied = t->s + t->len;
+    reader_next(&h->r);
+}
+
+static bool copy_words(struct head *h, struct buf *out, const char *words)
+{
+    if (!reader_at(&h->r, words))
+        return false;
+    for (; words; words = strchr(words + 1, ' '))
+        copy(h, out);
+    return true;
+}
+
+static bool copy_need(struct head *h, struct buf *out, const char *words)
+{
+    return copy_words(h, out, words) || wrong(h, not_written);
+}
+
+static bool copy_kind(struct head *h, struct buf *out, enum sql_kind kind)
+{
+    if (h->r.t.kind != kind)
+        return false;
+    copy(h, out);
+    return true;
+}
+
+/* Copies from "(" to its ")": names, words, literals and punctuation. */
+static bool copy_list(struct head *h, struct buf *out)
+{
+    size_t depth = 0;
+    do {
+        enum sql_kind kind = h->r.t.kind;
+        if (kind == SQL_END || kind == SQL_BAD || sql_is_punct(&h->r.t, ";"))
+            return wrong(h, "a list in its head has no end");
+        depth += kind == SQL_OPEN;
+        depth -= kind == SQL_CLOSE;
+        copy(h, out);
+    } while (depth > 0);
+    return true;
+}
+
+static bool read_name(struct head *h, struct buf *out)
+{
+    buf_clear(out);
+    if (!sql_token_name(&h->r.t, out))
+        return wrong(h, "no name stands where one has to");
+    reader_next(&h->r);
+    return !sql_is_punct(&h->r.t, ".") || wrong(h, "it names a schema");
+}
+
+static bool read_account_part(struct head *h, struct buf *out)
+{
+    const struct sql_token *t = &h->r.t;
+    buf_clear(out);
+    if (!sql_token_name(t, out) && !sql_token_bytes(t, h->modes->plain_strings, out))
+        return wrong(h, "its definer is no account");
+    reader_next(&h->r);
+    return true;
+}
+
+/* "DEFINER = `user`@`host`", a role without a host, or CURRENT_USER, which counts as none. */
+static bool read_definer(struct head *h)
+{
+    struct definition *d = h->d;
+    if (!eat(h, "DEFINER"))
+        return true;
+    if (!reader_punct(&h->r, "="))
+        return wrong(h, "its definer is no account");
+    if (eat(h, "CURRENT_USER"))
+        return !reader_token(&h->r, SQL_OPEN) || reader_token(&h->r, SQL_CLOSE) ||
+               wrong(h, "its definer is no account");
+    d->has_definer = true;
+    return read_account_part(h, &d->user) &&
+           (!reader_punct(&h->r, "@") || read_account_part(h, &d->host));
+}
+
+/* "CREATE … FUNCTION": each clause before the kind is allowed for one kind only. */
+static bool read_front(struct head *h)
+{
+    static const char *const algorithms[] = {"UNDEFINED", "MERGE", "TEMPTABLE", NULL};
+    static const char *const securities[] = {"DEFINER", "INVOKER", NULL};
+    struct definition *d = h->d;
+    need(h, "CREATE");
+    if (reader_at(&h->r, "OR"))
+        need(h, "OR REPLACE");
+    if (eat(h, "ALGORITHM")) {
+        if (!reader_punct(&h->r, "="))
+            return wrong(h, not_written);
+        d->algorithm = one_of(h, algorithms);
+    }
+    if (!read_definer(h))
+        return false;
+    if (reader_at(&h->r, "SQL")) {
+        need(h, "SQL SECURITY");
+        d->security = one_of(h, securities);
+    }
+    d->aggregate = eat(h, "AGGREGATE");
+    if (eat(h, "JSON")) {
+        eat(h, "RELATIONAL");
+        d->duality = need(h, "DUALITY");
+    }
+    int kind = KINDS - 1; /* from the end: PACKAGE begins PACKAGE BODY, too */
+    while (kind >= 0 && !eat(h, kinds[kind].words))
+        kind--;
+    if (kind < 0)
+        return wrong(h, "it makes no view, routine, library, trigger or event");
+    d->kind = (enum definition_kind)kind;
+    bool view = d->kind == DEFINITION_VIEW;
+    if ((!view && (d->duality || d->algorithm[0] || d->security[0])) ||
+        (d->aggregate && d->kind != DEFINITION_FUNCTION))
+        return wrong(h, not_written);
+    if (reader_at(&h->r, "IF"))
+        need(h, "IF NOT EXISTS");
+    return read_name(h, &d->name);
+}
+
+/* "(columns) AS SELECT …" */
+static bool read_view(struct head *h)
+{
+    const struct sql_token *t = &h->r.t;
+    if (t->kind == SQL_OPEN && !copy_list(h, &h->d->rest))
+        return false;
+    if (!copy_need(h, &h->d->rest, "AS"))
+        return false;
+    return t->kind == SQL_OPEN ||
+           (t->kind == SQL_WORD && sql_find_word("SELECT WITH TABLE VALUES", t->s, t->len)) ||
+           wrong(h, "its body is no query");
+}
+
+/* VARCHAR(20) CHARSET utf8mb4, int(11) unsigned, t.column%TYPE */
+static bool copy_type(struct head *h, struct buf *out)
+{
+    static const char single[] =
+        "UNSIGNED SIGNED ZEROFILL BINARY VARYING PRECISION BYTE ASCII UNICODE";
+    const struct sql_token *t = &h->r.t;
+    bool part;
+    do {
+        if (!copy_kind(h, out, SQL_WORD) && !copy_kind(h, out, SQL_NAME))
+            return wrong(h, "it returns no type");
+        part = sql_is_punct(t, ".") || sql_is_punct(t, "%");
+        if (part)
+            copy(h, out);
+    } while (part);
+    if (t->kind == SQL_OPEN && !copy_list(h, out))
+        return false;
+    while (t->kind == SQL_WORD) {
+        if (sql_find_word(single, t->s, t->len))
+            copy(h, out);
+        else if (!copy_words(h, out, "CHARSET") && !copy_words(h, out, "CHARACTER SET") &&
+                 !copy_words(h, out, "COLLATE"))
+            return true;
+        else if (!copy_kind(h, out, SQL_WORD))
+            return wrong(h, "it returns no type");
+    }
+    return true;
+}
+
+/* Copies the characteristics of a routine, package or library. After them the body begins: with a
+ * statement's first word, a label, or a parenthesis. */
+static bool copy_characteristics(struct head *h, struct buf *out)
+{
+    static const char *const plain[] = {"DETERMINISTIC",
+                                        "NOT DETERMINISTIC",
+                                        "CONTAINS SQL",
+                                        "NO SQL",
+                                        "READS SQL DATA",
+                                        "MODIFIES SQL DATA",
+                                        "SQL SECURITY DEFINER",
+                                        "SQL SECURITY INVOKER",
+                                        NULL};
+    const struct sql_token *t = &h->r.t;
+    for (;;) {
+        const char *const *words = plain;
+        while (*words && !copy_words(h, out, *words))
+            words++;
+        if (*words)
+            continue;
+        if (copy_words(h, out, "LANGUAGE")) {
+            h->external |= !reader_at(&h->r, "SQL");
+            if (!copy_kind(h, out, SQL_WORD))
+                return wrong(h, "its language has no name");
+        } else if (copy_words(h, out, "COMMENT")) {
+            if (!copy_kind(h, out, SQL_STRING))
+                return wrong(h, "its comment is no text");
+        } else if (copy_words(h, out, "USING")) {
+            if (t->kind != SQL_OPEN || !copy_list(h, out))
+                return wrong(h, "its libraries are no list");
+        } else {
+            break;
+        }
+    }
+    /* Half of a characteristic, or of the type before them, would begin the body, which nobody
+     * checks. */
+    if (t->kind == SQL_WORD &&
+        sql_find_word("NOT CONTAINS NO READS MODIFIES SQL CHARACTER", t->s, t->len))
+        return wrong(h, not_written);
+    return true;
+}
+
+/* Does a statement begin here: its first word, a label, or a parenthesis? */
+static bool begins_body(struct head *h)
+{
+    enum sql_kind kind = h->r.t.kind;
+    bool begins = kind == SQL_WORD || kind == SQL_NAME || kind == SQL_OPEN;
+    return (begins && !reader_at(&h->r, "SONAME")) || wrong(h, "it has no body");
+}
+
+/* "(parameters) RETURNS type characteristics". SQL mode ORACLE has RETURN, and no parentheses
+ * without parameters. */
+static bool read_routine(struct head *h)
+{
+    struct buf *rest = &h->d->rest;
+    if (h->r.t.kind == SQL_OPEN ? !copy_list(h, rest) : !h->modes->oracle)
+        return wrong(h, "it has no list of parameters");
+    if (h->d->kind == DEFINITION_FUNCTION) {
+        if (!(h->modes->oracle && copy_words(h, rest, "RETURN")))
+            copy_need(h, rest, "RETURNS");
+        copy_type(h, rest);
+    }
+    return copy_characteristics(h, rest) && begins_body(h);
+}
+
+/* "BEFORE INSERT ON `table` FOR EACH ROW FOLLOWS `other`" */
+static bool read_trigger(struct head *h)
+{
+    static const char *const times[] = {"BEFORE", "AFTER", NULL};
+    static const char *const events[] = {"INSERT", "UPDATE", "DELETE", NULL};
+    struct definition *d = h->d;
+    SCOPED(buf_free) struct buf other = {0};
+    const char *order, *time = one_of(h, times), *event = one_of(h, events);
+    if (!need(h, "ON") || !read_name(h, &d->table) || !need(h, "FOR EACH ROW"))
+        return false;
+    buf_printf(&d->rest, " %s %s ON ", time, event);
+    sql_ident(&d->rest, d->table.p);
+    buf_adds(&d->rest, " FOR EACH ROW");
+    order = eat(h, "FOLLOWS") ? "FOLLOWS" : eat(h, "PRECEDES") ? "PRECEDES" : NULL;
+    if (order && read_name(h, &other)) {
+        buf_printf(&d->rest, " %s ", order);
+        sql_ident(&d->rest, other.p);
+    }
+    return begins_body(h);
+}
+
+static bool copy_moment(struct head *h, struct buf *out)
+{
+    return copy_kind(h, out, SQL_STRING) ||
+           wrong(h, "its schedule is not one that a server writes");
+}
+
+static bool copy_schedule(struct head *h, struct buf *out)
+{
+    if (copy_words(h, out, "AT"))
+        return copy_moment(h, out);
+    if (!copy_need(h, out, "EVERY") || !(copy_kind(h, out, SQL_NUMBER) || copy_moment(h, out)) ||
+        !copy_kind(h, out, SQL_WORD))
+        return wrong(h, "its schedule is not one that a server writes");
+    return (!copy_words(h, out, "STARTS") || copy_moment(h, out)) &&
+           (!copy_words(h, out, "ENDS") || copy_moment(h, out));
+}
+
+/* "ON SCHEDULE … ON COMPLETION … state COMMENT '…' DO". The state is read but not copied: the
+ * writer sets it. */
+static bool read_event(struct head *h)
+{
+    struct definition *d = h->d;
+    if (!copy_need(h, &d->rest, "ON SCHEDULE") || !copy_schedule(h, &d->rest))
+        return false;
+    if (!copy_words(h, &d->rest, "ON COMPLETION NOT PRESERVE"))
+        copy_words(h, &d->rest, "ON COMPLETION PRESERVE");
+    d->enabled = !eat(h, "DISABLE");
+    if (d->enabled)
+        eat(h, "ENABLE");
+    else if (!eat(h, "ON SLAVE"))
+        eat(h, "ON REPLICA");
+    h->copied = NULL;
+    if (copy_words(h, &d->comment, "COMMENT") && !copy_kind(h, &d->comment, SQL_STRING))
+        return wrong(h, "its comment is no text");
+    return need(h, "DO") && begins_body(h);
+}
+
+static bool read_rest(struct head *h)
+{
+    switch (h->d->kind) {
+    case DEFINITION_VIEW:
+        return read_view(h);
+    case DEFINITION_FUNCTION:
+    case DEFINITION_PROCEDURE:
+        return read_routine(h);
+    case DEFINITION_PACKAGE:
+    case DEFINITION_PACKAGE_BODY:
+        return copy_characteristics(h, &h->d->rest) && begins_body(h);
+    case DEFINITION_LIBRARY:
+        if (!copy_characteristics(h, &h->d->rest))
+            return false;
+        return h->external ? begins_body(h) : wrong(h, "it names no language");
+    case DEFINITION_TRIGGER:
+        return read_trigger(h);
+    case DEFINITION_EVENT:
+        return read_event(h);
+    }
+    return false;
+}
+
+/* AS 'text', or AS $tag$text$tag$: code in another language, which is not tokenized. */
+static bool external_ends(struct head *h)
+{
+    if (!eat(h, "AS"))
+        return wrong(h, "its body is not AS and a text");
+    const char *s = h->r.t.s, *end = h->r.text.end;
+    while (end > s && strchr(" \t\r\n", end[-1]))
+        end--;
+    if (s < end && *s == '$') {
+        const char *tag_end = memchr(s + 1, '$', (size_t)(end - s - 1));
+        size_t tag = tag_end ? (size_t)(tag_end + 1 - s) : 0, all = (size_t)(end - s);
+        const char *close = tag ? memmem(s + tag, all - tag, s, tag) : NULL;
+        return (close && close + tag == end) || wrong(h, "its body has no end");
+    }
+    bool text = reader_token(&h->r, SQL_STRING);
+    return (text && h->r.t.kind == SQL_END) || wrong(h, "its body is not AS and a text");
+}
+
+/* Version comments in a body are accepted as code: whether a server reads one does not affect the
+ * head. */
+static bool body_ends(struct head *h)
+{
+    struct sql_token t = h->r.t;
+    while (t.kind != SQL_END && t.kind != SQL_BAD)
+        sql_next(&h->r.text, &t);
+    return t.kind == SQL_END;
+}
+
+bool definition_read(const char *sql, size_t len, const struct definition_modes *modes,
+                     struct definition *out, const char **why)
+{
+    *out = (struct definition){.algorithm = "", .security = ""};
+    struct head h = {.r = {.text = {.s = sql,
+                                    .end = sql + len,
+                                    .ansi_quotes = modes->ansi_quotes,
+                                    .plain_strings = modes->plain_strings,
+                                    .binary = modes->bytes},
+                           .bare = true},
+                     .modes = modes,
+                     .d = out};
+    buf_adds(&out->name, "");
+    buf_adds(&out->host, "");
+    if (memchr(sql, '\0', len))
+        h.r.text.why = "a NUL byte is in it";
+    reader_next(&h.r);
+    bool good = read_front(&h) && read_rest(&h);
+    if (good) {
+        out->body = h.r.t.s;
+        out->body_len = (size_t)(sql + len - h.r.t.s);
+        good = h.external ? external_ends(&h) : body_ends(&h);
+    }
+    *why = h.r.text.why;
+    return good;
+}
+
+void definition_write(const struct definition *d, bool definer, struct buf *out)
+{
+    buf_adds(out, "CREATE ");
+    if (d->algorithm[0])
+        buf_printf(out, "ALGORITHM=%s ", d->algorithm);
+    if (definer && d->has_definer) {
+        buf_adds(out, "DEFINER=");
+        sql_ident(out, d->user.p);
+        buf_addc(out, '@');
+        sql_ident(out, d->host.p);
+        buf_addc(out, ' ');
+    }
+    if (d->security[0])
+        buf_printf(out, "SQL SECURITY %s ", d->security);
+    buf_adds(out, d->aggregate ? "AGGREGATE " : d->duality ? "JSON RELATIONAL DUALITY " : "");
+    buf_printf(out, "%s ", kinds[d->kind].words);
+    sql_ident(out, d->name.p);
+    if (d->rest.len)
+        buf_add(out, d->rest.p, d->rest.len);
+    if (d->kind == DEFINITION_EVENT) {
+        buf_adds(out, " DISABLE");
+        if (d->comment.len)
+            buf_add(out, d->comment.p, d->comment.len);
+        buf_adds(out, " DO");
+    }
+    buf_addc(out, ' ');
+    buf_add(out, d->body, d->body_len);
+}
+
+void definition_free(struct definition *d)
+{
+    buf_free(&d->name);
+    buf_free(&d->table);
+    buf_free(&d->user);
+    buf_free(&d->host);
+    buf_free(&d->rest);
+    buf_free(&d->comment);
+    *d = (struct definition){0};
+}

@@ -1,0 +1,62 @@
+/* The statement that creates a view, routine, package, library, trigger or event, as printed by
+ * SHOW CREATE. Its head is parsed from tokens into a structure and written from that without
+ * comments, with the name quoted and without a schema, so that it is created in the session's
+ * default one. Its body is code, which a server accepts as one statement or not at all; it is only
+ * verified that every quote and comment in it ends in it. Pure.
+ *
+ * The head: CREATE … up to the first word of the body (after AS, DO, FOR EACH ROW or the last
+ * characteristic of a routine). */
+#ifndef WK_SQL_DEFINITION_H
+#define WK_SQL_DEFINITION_H
+
+#include "base/text.h"
+
+enum definition_kind {
+    DEFINITION_VIEW,
+    DEFINITION_FUNCTION,
+    DEFINITION_PROCEDURE,
+    DEFINITION_PACKAGE,
+    DEFINITION_PACKAGE_BODY,
+    DEFINITION_LIBRARY,
+    DEFINITION_TRIGGER,
+    DEFINITION_EVENT,
+};
+const char *definition_kind_name(enum definition_kind kind);  /* "view", "package body" … */
+const char *definition_kind_words(enum definition_kind kind); /* "VIEW" … as SQL writes it */
+
+/* How a session reads the text. */
+struct definition_modes {
+    bool ansi_quotes;   /* sql_mode ANSI_QUOTES */
+    bool plain_strings; /* sql_mode NO_BACKSLASH_ESCAPES */
+    bool oracle;        /* sql_mode ORACLE of MariaDB: no parentheses without parameters */
+    bool bytes;         /* single-byte character set: strings need not be UTF-8 */
+};
+
+struct definition {
+    enum definition_kind kind;
+    bool aggregate;                   /* of a function */
+    bool duality;                     /* of a view: JSON RELATIONAL DUALITY */
+    bool enabled;                     /* of an event: it would run */
+    bool has_definer;                 /* one other than CURRENT_USER */
+    struct buf name;                  /* "" until it was read */
+    struct buf table;                 /* a trigger's */
+    struct buf user;                  /* of the definer */
+    struct buf host;                  /* "" for a role */
+    const char *algorithm, *security; /* of a view; "": not given (static text) */
+    /* What follows the name: columns of a view; parameters, type and characteristics of a routine;
+     * moment, table and order of a trigger; schedule of an event, and after its state `comment`. */
+    struct buf rest, comment;
+    const char *body; /* in the text that was read, up to its end */
+    size_t body_len;
+};
+
+/* False: it is not one such statement, and *why (static text) says what is wrong; kind and name are
+ * set as far as they were read. *out must be freed in any case. */
+bool definition_read(const char *sql, size_t len, const struct definition_modes *modes,
+                     struct definition *out, const char **why);
+/* `definer`: keep the definer that was read, if any; otherwise the session's account becomes the
+ * definer. Events are always written as DISABLE. */
+void definition_write(const struct definition *d, bool definer, struct buf *out);
+void definition_free(struct definition *d);
+
+#endif

@@ -1,0 +1,292 @@
+#include "sql/grants.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "sql/reader.h"
+
+/* In capitals; servers have renamed some privileges: one spelling for each. USAGE is none. */
+static void add_right(struct grant *g, const char *s)
+{
+    static const char *const same[][2] = {{"REPLICATION CLIENT", "BINLOG MONITOR"},
+                                          {"DELETE VERSIONING ROWS", "DELETE HISTORY"},
+                                          {"CREATE TEMPORARY TABLE", "CREATE TEMPORARY TABLES"},
+                                          {"ALL", "ALL PRIVILEGES"}};
+    if (!*s || strcasecmp(s, "USAGE") == 0)
+        return;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (strcasecmp(s, same[i][0]) == 0)
+            s = same[i][1];
+    char *right = xstrdup(s);
+    for (char *p = right; *p; p++)
+        *p = (char)toupper((unsigned char)*p);
+    g->rights = xgrow(g->rights, g->count, sizeof *g->rights);
+    g->rights[g->count++] = right;
+}
+
+/* "SELECT (a), LOCK TABLES" */
+static bool read_rights(struct reader *r, struct grant *g)
+{
+    SCOPED(buf_free) struct buf right = {0};
+    do {
+        buf_clear(&right);
+        buf_adds(&right, "");
+        for (; r->t.kind == SQL_WORD && !reader_at(r, "ON"); reader_next(r)) {
+            buf_adds(&right, right.len ? " " : "");
+            buf_add(&right, r->t.s, r->t.len);
+        }
+        if (r->t.kind == SQL_OPEN) {
+            g->columns = true;
+            while (r->t.kind != SQL_CLOSE && r->t.kind != SQL_END && r->t.kind != SQL_BAD)
+                reader_next(r);
+            reader_next(r);
+        } else {
+            add_right(g, right.p);
+        }
+    } while (reader_punct(r, ","));
+    return reader_word(r, "ON");
+}
+
+/* A schema's or an object's name, quoted or not; NULL for "*". A backslash belongs to the pattern,
+ * which is why strings are read as plain ones. */
+static bool read_part(struct reader *r, char **name)
+{
+    struct buf b = {0};
+    if (reader_punct(r, "*"))
+        return true;
+    if (!sql_token_name(&r->t, &b) && !sql_token_bytes(&r->t, true, &b))
+        return false;
+    reader_next(r);
+    *name = b.p;
+    return true;
+}
+
+/* "`user`@`host`", a role or PUBLIC, as it is written. */
+static bool read_account(struct reader *r, char **out)
+{
+    const char *from = r->t.s, *end;
+    do {
+        if (r->t.kind != SQL_NAME && r->t.kind != SQL_STRING && r->t.kind != SQL_WORD)
+            return false;
+        end = r->t.s + r->t.len;
+        reader_next(r);
+    } while (reader_punct(r, "@"));
+    free(*out);
+    *out = xstrndup(from, (size_t)(end - from));
+    return true;
+}
+
+/* What follows ON: "*.*", "`schema`.*", "`schema`.`table`", a routine, or PROXY's account. */
+static bool read_object(struct reader *r, struct grant *g)
+{
+    static const char *const routines[][2] = {{"FUNCTION", "FUNCTION "},
+                                              {"PROCEDURE", "PROCEDURE "},
+                                              {"PACKAGE BODY", "PACKAGE BODY "},
+                                              {"PACKAGE", "PACKAGE "},
+                                              {"LIBRARY", "LIBRARY "}};
+    if (g->count == 1 && strcmp(g->rights[0], "PROXY") == 0) {
+        g->on = GRANT_PROXY;
+        return read_account(r, &g->schema);
+    }
+    for (size_t i = 0; i < sizeof routines / sizeof *routines && !g->routine; i++)
+        if (reader_word(r, routines[i][0]))
+            g->routine = routines[i][1];
+    if (!read_part(r, &g->schema) || !reader_punct(r, ".") || !read_part(r, &g->object))
+        return false;
+    g->on = g->routine  ? GRANT_ROUTINE
+            : g->object ? GRANT_TABLE
+            : g->schema ? GRANT_SCHEMA
+                        : GRANT_GLOBAL;
+    return true;
+}
+
+/* A line after GRANT or REVOKE; false: not understood. */
+static bool read_line(struct reader *r, struct grant *g)
+{
+    struct sql_token after = reader_peek(r);
+    /* GRANT `role`,`role` TO …; older servers do not quote it */
+    if (r->t.kind == SQL_NAME || r->t.kind == SQL_STRING || sql_is(&after, "TO")) {
+        g->on = GRANT_ROLE;
+        do
+            if (!read_account(r, &g->schema))
+                return false;
+        while (reader_punct(r, ","));
+    } else if (!read_rights(r, g) || !read_object(r, g)) {
+        return false;
+    }
+    if (!reader_word(r, g->revoke ? "FROM" : "TO") || !read_account(r, &g->grantee))
+        return false;
+    /* Quoted texts, such as a password's hash, are tokens of their own. */
+    for (; r->t.kind != SQL_END && r->t.kind != SQL_BAD; reader_next(r)) {
+        g->option |= reader_at(r, "GRANT OPTION") || reader_at(r, "ADMIN OPTION");
+        g->limited |= r->t.kind == SQL_WORD && r->t.len > 4 && strncasecmp(r->t.s, "MAX_", 4) == 0;
+    }
+    return true;
+}
+
+static void grant_free(struct grant *g)
+{
+    for (size_t i = 0; i < g->count; i++)
+        free(g->rights[i]);
+    free(g->rights);
+    free(g->schema);
+    free(g->object);
+    free(g->grantee);
+}
+
+int grants_add(struct grants *g, const char *line)
+{
+    struct reader r = {
+        .text = {.s = line, .end = line + strlen(line), .plain_strings = true, .binary = true}};
+    struct grant row = {0};
+    reader_next(&r);
+    bool grants = reader_word(&r, "GRANT");
+    row.revoke = !grants && reader_word(&r, "REVOKE");
+    if (!grants && !row.revoke)
+        return 0;
+    if (!read_line(&r, &row)) {
+        grant_free(&row);
+        return -1;
+    }
+    g->list = xgrow(g->list, g->count, sizeof *g->list);
+    g->list[g->count++] = row;
+    return 0;
+}
+
+void grants_free(struct grants *g)
+{
+    for (size_t i = 0; i < g->count; i++)
+        grant_free(&g->list[i]);
+    free(g->list);
+    *g = (struct grants){0};
+}
+
+/* LIKE with \ as the escape character, as the server compares schema names. */
+static bool like(const char *s, const char *p)
+{
+    for (; *p; p++, s++) {
+        if (*p == '%') {
+            while (p[1] == '%')
+                p++;
+            do {
+                if (like(s, p + 1))
+                    return true;
+            } while (*s++);
+            return false;
+        }
+        if (*p == '_') {
+            if (!*s)
+                return false;
+            continue;
+        }
+        if (*p == '\\' && p[1])
+            p++;
+        if (*s != *p)
+            return false;
+    }
+    return *s == '\0';
+}
+
+bool grant_matches(const struct grants *g, const struct grant *row, const char *schema)
+{
+    if (row->on != GRANT_SCHEMA && row->on != GRANT_TABLE)
+        return row->on == GRANT_GLOBAL;
+    if (g->literal || row->on == GRANT_TABLE || row->revoke)
+        return strcmp(row->schema, schema) == 0;
+    return like(schema, row->schema);
+}
+
+/* The server's order: first no wildcard, then the one with its first wildcard furthest right; of
+ * equals the one that SHOW GRANTS lists first. */
+static size_t specific(const char *pattern)
+{
+    for (const char *p = pattern; *p; p++) {
+        if (*p == '\\' && p[1])
+            p++;
+        else if (*p == '%' || *p == '_')
+            return (size_t)(p - pattern);
+    }
+    return (size_t)-1;
+}
+
+bool grant_is_wide(const struct grants *g, const struct grant *row)
+{
+    for (const char *p = row->on == GRANT_SCHEMA && !g->literal ? row->schema : ""; *p; p++) {
+        if (*p == '\\' && p[1])
+            p++;
+        else if (*p == '%')
+            return true;
+    }
+    return false;
+}
+
+const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee)
+{
+    const struct grant *best = NULL;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct grant *row = &g->list[i];
+        if (row->on == GRANT_SCHEMA && !row->revoke && strcmp(row->grantee, grantee) == 0 &&
+            grant_matches(g, row, schema) &&
+            (!best || specific(row->schema) > specific(best->schema)))
+            best = row;
+    }
+    return best;
+}
+
+/* Does this row contain the privilege? */
+static bool grant_has(const struct grant *g, const char *right)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (strcmp(g->rights[i], right) == 0 || strcmp(g->rights[i], "ALL PRIVILEGES") == 0)
+            return true;
+    return false;
+}
+
+static bool revoked(const struct grants *g, const char *schema, const char *right)
+{
+    for (size_t i = 0; schema && i < g->count; i++)
+        if (g->list[i].revoke && g->list[i].on == GRANT_SCHEMA &&
+            strcmp(g->list[i].schema, schema) == 0 && grant_has(&g->list[i], right))
+            return true;
+    return false;
+}
+
+bool grants_have(const struct grants *g, const char *schema, const char *right)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        const struct grant *row = &g->list[i];
+        if (row->revoke || !grant_has(row, right))
+            continue;
+        if (row->on == GRANT_GLOBAL && !revoked(g, schema, right))
+            return true;
+        if (row->on == GRANT_SCHEMA && schema && grants_row(g, schema, row->grantee) == row)
+            return true;
+    }
+    return false;
+}
+
+bool grants_have_table(const struct grants *g, const char *schema, const char *table,
+                       const char *right)
+{
+    if (grants_have(g, schema, right))
+        return true;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct grant *row = &g->list[i];
+        if (row->on == GRANT_TABLE && !row->revoke && row->schema &&
+            strcmp(row->schema, schema) == 0 && strcmp(row->object, table) == 0 &&
+            grant_has(row, right))
+            return true;
+    }
+    return false;
+}
+
+void grants_pattern(const struct grants *g, struct buf *b, const char *schema)
+{
+    for (; *schema; schema++) {
+        if (!g->literal && strchr("_%\\", *schema))
+            buf_addc(b, '\\');
+        buf_addc(b, *schema);
+    }
+}

@@ -1,0 +1,53 @@
+/* Parses SHOW GRANTS. Pure text, no server.
+ *
+ * A privilege on a schema may come from *.* or from a row for the schema. Of the rows of one
+ * grantee (the account, one of its roles, PUBLIC) only the most specific match counts: a row for
+ * `game\_1` hides what a row for `game%` grants. Privileges of different grantees add up. */
+#ifndef WK_SQL_GRANTS_H
+#define WK_SQL_GRANTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/text.h"
+
+enum grant_on { GRANT_GLOBAL, GRANT_SCHEMA, GRANT_TABLE, GRANT_ROUTINE, GRANT_PROXY, GRANT_ROLE };
+
+struct grant {
+    enum grant_on on;
+    bool revoke;         /* a REVOKE line (MySQL's partial revokes) */
+    bool option;         /* WITH GRANT OPTION */
+    bool columns;        /* some privileges are for columns only; those are not in the list */
+    bool limited;        /* MAX_QUERIES_PER_HOUR and the like */
+    char *schema;        /* pattern as stored, or a role's name; NULL for *.* */
+    char *object;        /* table or routine; NULL otherwise */
+    const char *routine; /* "FUNCTION ", "PROCEDURE " …; NULL otherwise */
+    char *grantee;       /* "`user`@`host`", "`role`", "PUBLIC" */
+    char **rights;       /* upper case, one spelling each; "ALL PRIVILEGES" is not expanded */
+    size_t count;
+};
+struct grants {
+    struct grant *list;
+    size_t count;
+    bool literal; /* MySQL with partial_revokes: no wildcards in schema names */
+};
+
+/* Adds one line. Lines that grant nothing (SET DEFAULT ROLE) are skipped; -1: not understood. */
+int grants_add(struct grants *g, const char *line);
+void grants_free(struct grants *g);
+
+/* Is the privilege granted on the whole schema (NULL: on *.*)? */
+bool grants_have(const struct grants *g, const char *schema, const char *right);
+/* The same for one table; rows for the table count, too. */
+bool grants_have_table(const struct grants *g, const char *schema, const char *table,
+                       const char *right);
+/* The row of `grantee` that counts for the schema, or NULL. */
+const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee);
+/* Does the row's schema pattern match? */
+bool grant_matches(const struct grants *g, const struct grant *row, const char *schema);
+/* Does its pattern match more than one name (an unescaped %)? */
+bool grant_is_wide(const struct grants *g, const struct grant *row);
+/* Appends a pattern that matches only this schema. */
+void grants_pattern(const struct grants *g, struct buf *b, const char *schema);
+
+#endif

@@ -1,0 +1,205 @@
+#include "sql/insert.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "sql/literal.h"
+#include "sql/token.h"
+
+struct rows_reader {
+    struct sql_text text;
+    struct sql_token t;
+    const bool *leave_out;
+    size_t count;
+    struct sql_insert *out;
+};
+
+static void next(struct rows_reader *r)
+{
+    sql_next(&r->text, &r->t);
+}
+
+static void add(struct rows_reader *r, bool keep)
+{
+    if (keep && r->t.kind == SQL_STRING && *r->t.s == '"') {
+        SCOPED(buf_free) struct buf bytes = {0};
+        sql_token_bytes(&r->t, false, &bytes);
+        sql_text_literal(&r->out->rows, bytes.p, bytes.len);
+    } else if (keep) {
+        buf_add(&r->out->rows, r->t.s, r->t.len);
+    }
+    next(r);
+}
+
+/* A number, a string, hex or bit digits, or NULL: nothing that could be a name. */
+static int read_literal(struct rows_reader *r, bool keep)
+{
+    if (r->t.kind == SQL_CHARSET) {
+        if (!sql_charset_safe(r->t.s + 1, r->t.len - 1))
+            return -1;
+        add(r, keep);
+        if (keep && r->t.kind != SQL_STRING)
+            buf_addc(&r->out->rows, ' ');
+    } else if (sql_is_punct(&r->t, "-") || sql_is_punct(&r->t, "+")) {
+        add(r, keep);
+        if (r->t.kind != SQL_NUMBER)
+            return -1;
+    } else if (r->t.kind == SQL_NUMBER || sql_is(&r->t, "NULL")) {
+        add(r, keep);
+        return 0;
+    }
+    if (r->t.kind != SQL_NUMBER && r->t.kind != SQL_STRING && r->t.kind != SQL_HEX &&
+        r->t.kind != SQL_BITS)
+        return -1;
+    add(r, keep);
+    return 0;
+}
+
+/* Values in the row that begins here; not exact if it is malformed. */
+static size_t values_ahead(const struct rows_reader *r)
+{
+    struct rows_reader ahead = *r;
+    struct sql_insert nothing = {0};
+    size_t n = 0;
+    ahead.out = &nothing;
+    do {
+        next(&ahead);
+        n++;
+    } while (read_literal(&ahead, false) == 0 && sql_is_punct(&ahead.t, ","));
+    return n;
+}
+
+/* Reads one row, starting at its parenthesis. Most are of the form of our own dumps, whose reader
+ * is several times faster, and are taken as they stand. */
+static int read_row(struct rows_reader *r)
+{
+    struct buf *rows = &r->out->rows;
+    bool picks = r->leave_out && !r->out->listed && values_ahead(r) == r->count, any = false;
+    unsigned fields;
+    const char *after = picks ? NULL : sql_read_tuple(r->t.s, r->text.end, &fields);
+    if (after) { /* literals only, so that copying it sends nothing else */
+        buf_add(rows, r->t.s, (size_t)(after - r->t.s));
+        r->text.s = after;
+        next(r);
+        return 0;
+    }
+    if (r->t.kind != SQL_OPEN)
+        return -1;
+    buf_addc(rows, '(');
+    if (sql_peek(&r->text).kind == SQL_CLOSE) {
+        next(r);
+        r->out->empty = true;
+    } else {
+        size_t n = 0;
+        do {
+            bool keep = !picks || !r->leave_out[n];
+            if (keep && any)
+                buf_addc(rows, ',');
+            any |= keep;
+            n++;
+            next(r);
+            if (read_literal(r, keep) < 0)
+                return -1;
+        } while (sql_is_punct(&r->t, ","));
+    }
+    if (r->t.kind != SQL_CLOSE)
+        return -1;
+    buf_addc(rows, ')');
+    next(r);
+    return 0;
+}
+
+static int read_name(struct rows_reader *r)
+{
+    struct sql_insert *o = r->out;
+    struct buf name = {0};
+    next(r);
+    if (!sql_token_name(&r->t, &name)) {
+        buf_free(&name);
+        return -1;
+    }
+    o->columns = xrealloc(o->columns, (o->column_count + 1) * sizeof *o->columns);
+    o->columns[o->column_count++] = name.p;
+    next(r);
+    return 0;
+}
+
+/* "(`a`,`b`)", which may be missing or empty. */
+static int read_columns(struct rows_reader *r)
+{
+    if (r->t.kind != SQL_OPEN)
+        return 0;
+    r->out->listed = true;
+    if (sql_peek(&r->text).kind == SQL_CLOSE) {
+        next(r);
+    } else {
+        do {
+            if (read_name(r) < 0)
+                return -1;
+        } while (sql_is_punct(&r->t, ","));
+    }
+    if (r->t.kind != SQL_CLOSE)
+        return -1;
+    next(r);
+    return 0;
+}
+
+/* "VALUES (…),(…)". Either all rows are "()" or none. */
+static int read_rows(struct rows_reader *r)
+{
+    size_t rows = 0, empty = 0;
+    if (!sql_is(&r->t, "VALUES"))
+        return -1;
+    do {
+        if (rows++)
+            buf_addc(&r->out->rows, ',');
+        next(r);
+        r->out->empty = false;
+        if (read_row(r) < 0)
+            return -1;
+        empty += r->out->empty;
+    } while (sql_is_punct(&r->t, ","));
+    return r->t.kind == SQL_END && (empty == 0 || empty == rows) ? 0 : -1;
+}
+
+int sql_insert_read(const char *s, size_t len, const bool *leave_out, size_t count,
+                    struct sql_insert *out)
+{
+    struct rows_reader r = {.text = {.s = s, .end = s + len, .binary = true},
+                            .leave_out = leave_out,
+                            .count = count,
+                            .out = out};
+    *out = (struct sql_insert){0};
+    buf_reserve(&out->rows, len);
+    next(&r);
+    if (read_columns(&r) == 0 && read_rows(&r) == 0)
+        return 0;
+    sql_insert_free(out);
+    return -1;
+}
+
+void sql_insert_free(struct sql_insert *i)
+{
+    for (size_t n = 0; n < i->column_count; n++)
+        free(i->columns[n]);
+    free(i->columns);
+    buf_free(&i->rows);
+    *i = (struct sql_insert){0};
+}
+
+bool sql_charset_safe(const char *name, size_t len)
+{
+    /* In these the second byte of a character may be a backslash or a letter; ucs2 and the like
+     * cannot be a client's character set. */
+    static const char *const unsafe[] = {"big5",  "cp932", "gbk",     "sjis",    "ucs2",
+                                         "utf16", "utf32", "utf16le", "gb18030", NULL};
+    for (size_t i = 0; i < len; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", name[i]) ||
+            !name[i])
+            return false;
+    for (const char *const *u = unsafe; *u; u++)
+        if (strlen(*u) == len && strncasecmp(name, *u, len) == 0)
+            return false;
+    return len > 0;
+}

@@ -1,0 +1,96 @@
+/* A table's definition as a structure: parsed from a CREATE TABLE as SHOW CREATE TABLE and
+ * mysqldump write it, and written by us. What was read is data; only the output of
+ * sql_table_write() goes to a server, so no second parser can disagree with this one. Whatever the
+ * structure cannot hold is refused by name. Pure.
+ *
+ * Expressions are kept as text, written token by token from listed functions, operators, literals
+ * and quoted names. MySQL and MariaDB differ in some clauses: the writer leaves out those that the
+ * target lacks, and those that it skips in a version comment (NOT ENFORCED, SRID, COMPRESSED …). */
+#ifndef WK_SQL_TABLE_H
+#define WK_SQL_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/text.h"
+
+/* All texts are owned by the structure; NULL: not given. */
+struct sql_column {
+    char *name, *type; /* "int(10) unsigned", as servers write it */
+    char *charset, *collation, *generated, *fallback /* DEFAULT */, *on_update, *comment, *check;
+    char *row_end;          /* "START" or "END" of system versioning */
+    char *format, *storage; /* MySQL: COLUMN_FORMAT, STORAGE */
+    char *attribute, *attribute2 /* ENGINE_ATTRIBUTE, SECONDARY_ENGINE_ATTRIBUTE */;
+    char *srid; /* MySQL: SRID; MariaDB: REF_SYSTEM_ID */
+    bool stored, not_null, null, counter /* AUTO_INCREMENT */, hidden, compressed;
+    bool not_secondary, unversioned;
+};
+
+struct sql_key_part {
+    char *name, *expression; /* one of the two */
+    char *length;            /* of a prefix */
+    bool descending, no_overlaps;
+};
+struct sql_key {
+    char
+        *kind; /* "PRIMARY KEY", "UNIQUE KEY", "KEY", "FULLTEXT KEY", "SPATIAL KEY", "VECTOR KEY" */
+    char *name;                                /* NULL for a primary key */
+    char *method, *parser, *comment, *options; /* "USING …"; options of engines */
+    bool hidden;                               /* MySQL: INVISIBLE; MariaDB: IGNORED */
+    struct sql_key_part *parts;
+    size_t part_count;
+};
+
+/* A CHECK's expression; all that follows the name of a FOREIGN KEY or a PERIOD. */
+struct sql_constraint {
+    char *name, *check, *foreign, *period;
+    bool not_enforced;
+};
+
+struct sql_option {
+    const char *name; /* as it is written; static */
+    char *value;      /* SQL; "" for WITH SYSTEM VERSIONING */
+    bool mysql_only, mariadb_only;
+};
+
+struct sql_table {
+    char *name;
+    struct sql_column *columns;
+    struct sql_key *keys;
+    struct sql_constraint *constraints;
+    struct sql_option *options; /* including ENGINE */
+    size_t column_count, key_count, constraint_count, option_count;
+    char *engine;            /* "" if none is given */
+    uint64_t auto_increment; /* 0: none */
+    char *partitions;        /* "PARTITION BY …" */
+    /* MariaDB: the schema of the sequences in its defaults; NULL: they name none. The caller must
+     * check that it is the world's own. */
+    char *sequences;
+};
+
+/* `plain_strings`: read as under NO_BACKSLASH_ESCAPES. ERR_REFUSED names what is not accepted;
+ * nothing is to be freed then. */
+int sql_table_read(const char *create, size_t len, bool plain_strings, struct sql_table *out,
+                   struct err *e);
+void sql_table_free(struct sql_table *t);
+
+/* The engine named in a definition, even in one that sql_table_read() refuses: it may show that
+ * this is not a MEMORY table anyway. NULL: none or several are named, or the text contains
+ * something that only some servers read. To be freed. */
+char *sql_table_engine(const char *create, size_t len, bool plain_strings);
+
+struct sql_table_how {
+    const char *name; /* the table's */
+    bool temporary, mariadb;
+    bool unnamed_checks; /* let the server name the CHECKs */
+};
+/* For a session in utf8mb4 without NO_BACKSLASH_ESCAPES and ANSI_QUOTES. */
+void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how);
+
+/* NULL: no such column. Case-insensitive. */
+const struct sql_column *sql_table_column(const struct sql_table *t, const char *name);
+bool sql_table_has_foreign(const struct sql_table *t);
+
+#endif

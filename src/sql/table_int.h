@@ -1,0 +1,22 @@
+/* Internals of the reader of tables' definitions. */
+#ifndef WK_SQL_TABLE_INT_H
+#define WK_SQL_TABLE_INT_H
+
+#include "sql/reader.h"
+#include "sql/table.h"
+
+/* A literal, with its sign and character set. */
+void expression_literal(struct reader *r, struct buf *out);
+/* "( … )" of listed words, functions and operators. */
+void expression_read(struct reader *r, struct buf *out);
+/* What follows DEFAULT. */
+void expression_default(struct reader *r, struct buf *out);
+/* CURRENT_TIMESTAMP, with digits or without. */
+void expression_now(struct reader *r, struct buf *out);
+
+/* DISK, MEMORY or DEFAULT. */
+void options_storage(struct reader *r, struct buf *out);
+/* All that follows the columns. */
+void options_read(struct reader *r, struct sql_table *t);
+
+#endif

@@ -1,0 +1,316 @@
+/* What follows the columns: options from a list, and partitions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql/table_int.h"
+
+/* Engines that store their own rows, in the server's own directories. */
+static void read_engine(struct reader *r, struct buf *out)
+{
+    reader_named_one_of(r, "MEMORY HEAP InnoDB MyISAM Aria CSV ARCHIVE BLACKHOLE ROCKSDB", "engine",
+                        out);
+}
+
+void options_storage(struct reader *r, struct buf *out)
+{
+    reader_one_of(r, "DISK MEMORY DEFAULT", "the storage", out);
+}
+
+static void row_format(struct reader *r, struct buf *out)
+{
+    reader_one_of(r, "DEFAULT DYNAMIC FIXED COMPRESSED REDUNDANT COMPACT PAGE TOKUDB_ZLIB",
+                  "the row format", out);
+}
+
+static void number_or_default(struct reader *r, struct buf *out)
+{
+    if (reader_word(r, "DEFAULT"))
+        buf_adds(out, "DEFAULT");
+    else
+        reader_number(r, out);
+}
+
+/* "16777216", "4M" */
+static void read_size(struct reader *r, struct buf *out)
+{
+    size_t digits = 0;
+    while (digits < r->t.len && r->t.s[digits] >= '0' && r->t.s[digits] <= '9')
+        digits++;
+    bool unit = digits + 1 == r->t.len && strchr("KMGkmg", r->t.s[digits]);
+    if (digits && (unit || digits == r->t.len))
+        reader_expect(r, r->t.kind, out);
+    else
+        reader_refuse(r, "the size");
+}
+
+/* MariaDB quotes both name and number of some engine options. */
+static void read_switch(struct reader *r, struct buf *out)
+{
+    static const char states[] = "YES NO ON OFF DEFAULT";
+    if (r->t.kind == SQL_NUMBER)
+        reader_number(r, out);
+    else if (r->t.kind == SQL_STRING && sql_find_word(states, r->t.s + 1, r->t.len - 2))
+        reader_string(r, out);
+    else
+        reader_one_of(r, states, "the value", out);
+}
+
+/* No UNION, SECONDARY_ENGINE or directories. CONNECTION has no effect in the listed engines. */
+static const struct known_option {
+    const char *name;
+    read_fn *value;
+    bool mysql_only, mariadb_only;
+} known_options[] = {
+    {"AUTO_INCREMENT", reader_number, false, false},
+    {"AUTOEXTEND_SIZE", read_size, true, false},
+    {"AVG_ROW_LENGTH", reader_number, false, false},
+    {"CHARSET", reader_letters, false, false},
+    {"CHECKSUM", reader_number, false, false},
+    {"CONNECTION", reader_string, false, false},
+    {"COLLATE", reader_letters, false, false},
+    {"COMMENT", reader_string, false, false},
+    {"COMPRESSION", reader_string, true, false},
+    {"DELAY_KEY_WRITE", reader_number, false, false},
+    {"ENCRYPTED", read_switch, false, true},
+    {"ENCRYPTION", reader_string, true, false},
+    {"ENCRYPTION_KEY_ID", reader_number, false, true},
+    {"ENGINE_ATTRIBUTE", reader_string, true, false},
+    {"IETF_QUOTES", read_switch, false, true},
+    {"KEY_BLOCK_SIZE", reader_number, false, false},
+    {"MAX_ROWS", reader_number, false, false},
+    {"MIN_ROWS", reader_number, false, false},
+    {"PACK_KEYS", number_or_default, false, false},
+    {"PAGE_CHECKSUM", reader_number, false, true},
+    {"PAGE_COMPRESSED", read_switch, false, true},
+    {"PAGE_COMPRESSION_LEVEL", reader_number, false, true},
+    {"ROW_FORMAT", row_format, false, false},
+    {"SECONDARY_ENGINE_ATTRIBUTE", reader_string, true, false},
+    {"STATS_AUTO_RECALC", number_or_default, false, false},
+    {"STATS_PERSISTENT", number_or_default, false, false},
+    {"STATS_SAMPLE_PAGES", number_or_default, false, false},
+    {"STORAGE", options_storage, true, false},
+    {"TABLESPACE", reader_identifier, true, false},
+    {"TABLE_CHECKSUM", reader_number, false, true},
+    {"TRANSACTIONAL", reader_number, false, true},
+};
+
+static struct sql_option *add_option(struct sql_table *t, const char *name)
+{
+    t->options = xgrow(t->options, t->option_count, sizeof *t->options);
+    struct sql_option *o = &t->options[t->option_count++];
+    *o = (struct sql_option){.name = name};
+    return o;
+}
+
+/* "NAME = value"; the "=" may be missing. */
+static void read_option(struct reader *r, struct sql_table *t)
+{
+    size_t n = sizeof known_options / sizeof *known_options;
+    const struct known_option *k = known_options;
+    reader_punct(r, ",");
+    reader_word(r, "DEFAULT");
+    if (reader_word(r, "ENGINE")) {
+        reader_punct(r, "=");
+        if (t->engine[0]) /* ambiguous: which one would the server use? */
+            reader_refuse(r, "a second engine");
+        reader_text(r, read_engine, &t->engine);
+        add_option(t, "ENGINE")->value = xstrdup(t->engine);
+    } else if (reader_word(r, "CHARACTER SET")) {
+        reader_punct(r, "=");
+        reader_text(r, reader_letters, &add_option(t, "CHARSET")->value);
+    } else if (reader_word(r, "WITH SYSTEM VERSIONING")) {
+        add_option(t, "WITH SYSTEM VERSIONING")->mariadb_only = true;
+    } else {
+        while (k < known_options + n && !reader_names(r, k->name))
+            k++;
+        if (k == known_options + n) {
+            reader_refuse(r, "option");
+            return;
+        }
+        reader_next(r);
+        reader_punct(r, "=");
+        struct sql_option *o = add_option(t, k->name);
+        o->mysql_only = k->mysql_only;
+        o->mariadb_only = k->mariadb_only;
+        reader_text(r, k->value, &o->value);
+        if (strcmp(k->name, "AUTO_INCREMENT") == 0)
+            t->auto_increment = strtoull(o->value, NULL, 10);
+    }
+}
+
+/* Partitions */
+
+/* "KEY ALGORITHM = 2 (columns)"; without columns it is all of the primary key. */
+static void read_key_way(struct reader *r, struct buf *out)
+{
+    buf_adds(out, "KEY ");
+    if (reader_word(r, "ALGORITHM")) {
+        buf_adds(out, "ALGORITHM = ");
+        if (!reader_punct(r, "="))
+            reader_refuse(r, NULL);
+        reader_number(r, out);
+        buf_addc(out, ' ');
+    }
+    if (r->t.kind != SQL_OPEN || reader_peek(r).kind != SQL_CLOSE) {
+        reader_identifiers(r, out);
+    } else {
+        reader_expect(r, SQL_OPEN, out);
+        reader_expect(r, SQL_CLOSE, out);
+    }
+}
+
+/* MariaDB: "SYSTEM_TIME INTERVAL 1 DAY STARTS TIMESTAMP'…' AUTO", "SYSTEM_TIME LIMIT 1000" */
+static void read_system_time(struct reader *r, struct buf *out)
+{
+    buf_adds(out, "SYSTEM_TIME");
+    if (reader_word(r, "INTERVAL")) {
+        buf_adds(out, " INTERVAL ");
+        reader_number(r, out);
+        buf_addc(out, ' ');
+        reader_one_of(r, "MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR", "the unit",
+                      out);
+        if (reader_word(r, "STARTS")) {
+            buf_adds(out, " STARTS TIMESTAMP");
+            reader_word(r, "TIMESTAMP");
+            expression_literal(r, out);
+        }
+    } else if (reader_word(r, "LIMIT")) {
+        buf_adds(out, " LIMIT ");
+        reader_number(r, out);
+    }
+    if (reader_word(r, "AUTO"))
+        buf_adds(out, " AUTO");
+}
+
+/* "LINEAR HASH (expression)", "RANGE COLUMNS (`a`)" and so on. */
+static void read_way(struct reader *r, struct buf *out)
+{
+    if (reader_word(r, "SYSTEM_TIME")) {
+        read_system_time(r, out);
+        return;
+    }
+    if (reader_word(r, "LINEAR"))
+        buf_adds(out, "LINEAR ");
+    if (reader_word(r, "KEY")) {
+        read_key_way(r, out);
+        return;
+    }
+    reader_one_of(r, "HASH RANGE LIST", "the partitioning", out);
+    if (reader_word(r, "COLUMNS")) {
+        buf_adds(out, " COLUMNS ");
+        reader_identifiers(r, out);
+    } else {
+        buf_addc(out, ' ');
+        expression_read(r, out);
+    }
+}
+
+/* After a partition's name and values. Directories are not accepted. */
+static void read_partition_options(struct reader *r, struct buf *out)
+{
+    static const struct {
+        const char *name;
+        read_fn *value;
+    } options[] = {{"ENGINE", read_engine},           {"COMMENT", reader_string},
+                   {"TABLESPACE", reader_identifier}, {"MAX_ROWS", reader_number},
+                   {"MIN_ROWS", reader_number},       {"NODEGROUP", reader_number}};
+    size_t n = sizeof options / sizeof *options, i;
+    do {
+        reader_word(r, "STORAGE");
+        for (i = 0; i < n && !reader_word(r, options[i].name);)
+            i++;
+        if (i < n) {
+            reader_punct(r, "=");
+            buf_printf(out, " %s = ", options[i].name);
+            options[i].value(r, out);
+        }
+    } while (i < n);
+}
+
+static void read_list(struct reader *r, struct buf *out, read_fn *item)
+{
+    buf_adds(out, "\n ");
+    reader_expect(r, SQL_OPEN, out);
+    item(r, out);
+    while (reader_punct(r, ",")) {
+        buf_adds(out, ",\n ");
+        item(r, out);
+    }
+    reader_expect(r, SQL_CLOSE, out);
+}
+
+static void read_subpartition(struct reader *r, struct buf *out)
+{
+    reader_need(r, "SUBPARTITION");
+    buf_adds(out, "SUBPARTITION ");
+    reader_identifier(r, out);
+    read_partition_options(r, out);
+}
+
+/* "PARTITION `p` VALUES … options (subpartitions)"; DEFAULT, HISTORY and CURRENT are MariaDB's. */
+static void read_partition(struct reader *r, struct buf *out)
+{
+    reader_need(r, "PARTITION");
+    buf_adds(out, "PARTITION ");
+    reader_identifier(r, out);
+    if (reader_word(r, "VALUES LESS THAN")) {
+        buf_adds(out, " VALUES LESS THAN ");
+        if (reader_word(r, "MAXVALUE"))
+            buf_adds(out, "MAXVALUE");
+        else
+            expression_read(r, out);
+    } else if (reader_word(r, "VALUES")) {
+        reader_need(r, "IN");
+        buf_adds(out, " VALUES IN ");
+        expression_read(r, out);
+    } else if (reader_word(r, "DEFAULT")) {
+        buf_adds(out, " DEFAULT");
+    } else if (reader_word(r, "HISTORY")) {
+        buf_adds(out, " HISTORY");
+    } else if (reader_word(r, "CURRENT")) {
+        buf_adds(out, " CURRENT");
+    }
+    read_partition_options(r, out);
+    if (r->t.kind == SQL_OPEN)
+        read_list(r, out, read_subpartition);
+}
+
+static void read_count(struct reader *r, struct buf *out, const char *word)
+{
+    if (!reader_word(r, word))
+        return;
+    buf_printf(out, "\n%s ", word);
+    reader_number(r, out);
+}
+
+/* All of "PARTITION BY …", to the end of the definition. */
+static void read_partitions(struct reader *r, struct buf *out)
+{
+    reader_need(r, "PARTITION BY");
+    buf_adds(out, "PARTITION BY ");
+    read_way(r, out);
+    read_count(r, out, "PARTITIONS");
+    if (reader_word(r, "SUBPARTITION BY")) {
+        buf_adds(out, "\nSUBPARTITION BY ");
+        read_way(r, out);
+        read_count(r, out, "SUBPARTITIONS");
+    }
+    if (r->t.kind == SQL_OPEN)
+        read_list(r, out, read_partition);
+    if (r->t.kind != SQL_END)
+        reader_refuse(r, "option");
+}
+
+void options_read(struct reader *r, struct sql_table *t)
+{
+    while (r->t.kind != SQL_END && !r->refused) {
+        if (reader_at(r, "PARTITION"))
+            reader_text(r, read_partitions, &t->partitions);
+        else
+            read_option(r, t);
+    }
+    /* Without ENGINE the server's default may be one in which CONNECTION has an effect. */
+    for (size_t i = 0; i < t->option_count; i++)
+        if (!t->engine[0] && strcmp(t->options[i].name, "CONNECTION") == 0)
+            reader_refuse_text(r, "without an engine, option", "CONNECTION", 10);
+}

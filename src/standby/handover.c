@@ -1,0 +1,113 @@
+#include "standby/handover.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "store/signature.h"
+
+#define WORDS_MAX 1000u /* more are none of ours */
+#define WORD_BYTES 4096
+#define FRONT "worldkeeper handover 1\n"
+
+struct found {
+    uint64_t least;
+    char **names;
+    size_t count;
+};
+
+int handover_write(const struct transfer *t, const char *world, uint64_t generation, wall_t at,
+                   struct err *e)
+{
+    char utc[TEXT_SHORT];
+    struct transfer_stored is;
+    SCOPED(xfree) char *name =
+        xasprintf("%s/handover/%" PRIu64 "-%" PRId64 ".json", world, generation, at.ms);
+    json_auto_t *o = json_pack("{s:s, s:I, s:s}", "world", world, "generation",
+                               (json_int_t)generation, "at", text_utc(at, utc));
+    bool failed = signature_add(o, FRONT) < 0;
+    SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
+    if (failed || !text)
+        return err_set(e, ERR_SYSTEM, 0, "cannot sign that the world is handed over");
+    return transfer_put_text(t, name, text, &is, e) == REMOTE_OK &&
+                   transfer_check(t, name, &is, e) == REMOTE_OK
+               ? 0
+               : err_step(e, "storing the note that the world is handed over");
+}
+
+static int see(void *arg, const struct remote_entry *x, struct err *e)
+{
+    struct found *f = arg;
+    char *end;
+    const char *file = strrchr(x->name, '/');
+    uint64_t generation = strtoull(file ? file + 1 : x->name, &end, 10);
+    (void)e;
+    if (*end != '-' || generation < f->least || f->count == WORDS_MAX)
+        return 0;
+    f->names = xgrow(f->names, f->count, sizeof *f->names);
+    f->names[f->count++] = xstrdup(x->name);
+    return 0;
+}
+
+static void free_found(struct found *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        free(f->names[i]);
+    free(f->names);
+}
+
+static int list(struct remote *r, const char *world, uint64_t least, struct found *out,
+                struct err *e)
+{
+    SCOPED(xfree) char *dir = xasprintf("%s/handover/", world);
+    *out = (struct found){.least = least};
+    return remote_list(r, dir, &(struct remote_list){.entry = see, .arg = out}, e) == REMOTE_OK
+               ? 0
+               : -1;
+}
+
+/* Its generation; 0: it is none of ours. */
+static uint64_t judge(const char *name, const struct buf *text, const char *world,
+                      struct err *ignored)
+{
+    json_auto_t *o = json_loadb(text->p ? text->p : "", text->len, JSON_REJECT_DUPLICATES, NULL);
+    enum signature is = signature_check(o, FRONT);
+    uint64_t generation = (uint64_t)js_within(o, "generation", 1, INT64_MAX, 0);
+    bool named = strtoull(strrchr(name, '/') + 1, NULL, 10) == generation;
+    if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
+        err_set(ignored, ERR_REFUSED, 0, "%s in the store has no HMAC by our key", name);
+    else if (!generation || !named || strcmp(js_text(o, "world"), world) != 0)
+        err_set(ignored, ERR_DAMAGED, 0, "%s in the store does not say what its name says", name);
+    else
+        return generation;
+    return 0;
+}
+
+int handover_read(const struct transfer *t, const char *world, uint64_t least, uint64_t *generation,
+                  struct err *ignored, struct err *e)
+{
+    SCOPED(free_found) struct found f;
+    int rc = list(t->store, world, least, &f, e);
+    *generation = 0;
+    err_clear(ignored);
+    for (size_t i = 0; i < f.count && rc == 0; i++) {
+        SCOPED(buf_free) struct buf text = {0};
+        enum remote_result got = transfer_get_text(t, f.names[i], WORD_BYTES, &text, e);
+        uint64_t said = got == REMOTE_OK ? judge(f.names[i], &text, world, ignored) : 0;
+        if (got != REMOTE_OK && got != REMOTE_MISSING && (!e || e->cls != ERR_DAMAGED))
+            rc = -1;
+        *generation = said > *generation ? said : *generation;
+    }
+    return rc;
+}
+
+int handover_clear(struct remote *r, const char *world, struct err *e)
+{
+    SCOPED(free_found) struct found f;
+    int rc = list(r, world, 0, &f, e);
+    for (size_t i = 0; i < f.count && rc == 0; i++)
+        rc = remote_delete(r, f.names[i], e) == REMOTE_OK ? 0 : -1;
+    return rc;
+}

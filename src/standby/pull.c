@@ -1,0 +1,197 @@
+#include "standby/pull.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "journal/segment_store.h"
+
+#define ASIDE "set-aside"
+#define LOCK_MS 30000
+
+void pull_close(struct pull *p)
+{
+    if (!p->open)
+        return;
+    fetch_close(&p->fetch);
+    file_close(&p->lock);
+    p->open = false;
+}
+
+/* -1: there is no journal here. */
+static int journal_dir(const struct config *c)
+{
+    struct err none;
+    return c->journal == JOURNAL_FOLLOW ? archive_dir(c, false, &none) : -1;
+}
+
+/* ---- segments of another world ---- */
+
+int pull_set_aside(const struct config *c, struct err *e)
+{
+    SCOPED(file_close) int dirfd = journal_dir(c);
+    return dirfd < 0 ? 0 : file_commit(dirfd, ASIDE, "", 0, 0600, e);
+}
+
+static int move_segments(int dirfd, const char *world, struct err *e)
+{
+    char name[64], t[TEXT_SHORT];
+    snprintf(name, sizeof name, ASIDE "-%s", text_utc_name(clock_wall(), t));
+    DIR *d = file_list(dirfd, "cannot list the journal", e);
+    const struct dirent *ent;
+    if (!d)
+        return -1;
+    SCOPED(file_close) int to = file_subdir(dirfd, name, e);
+    int rc = to < 0 ? -1 : 0;
+    while (rc == 0 && (errno = 0, ent = readdir(d)))
+        if (segment_number(ent->d_name, world))
+            rc = file_rename(dirfd, ent->d_name, to, ent->d_name, e);
+    closedir(d);
+    return rc;
+}
+
+static int settle_journal(const struct config *c, struct err *e)
+{
+    SCOPED(file_close) int dirfd = journal_dir(c);
+    if (dirfd < 0 || faccessat(dirfd, ASIDE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    return move_segments(dirfd, c->name, e) < 0 ? -1 : file_remove(dirfd, ASIDE, e);
+}
+
+/* ---- dumps ---- */
+
+static bool is_bad(const struct pull *p, const char *name)
+{
+    unsigned n = p->bad_count < PULL_BAD_MAX ? p->bad_count : PULL_BAD_MAX;
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(p->bad[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void set_bad(struct pull *p, const char *name, const struct err *why)
+{
+    char *at = p->bad[p->bad_count++ % PULL_BAD_MAX];
+    snprintf(at, DUMP_NAME_MAX, "%s", name);
+    p->skipped = *why;
+}
+
+/* 1: it is here now; 0: it is no good. */
+static int bring(struct pull *p, const struct copy_dump *d, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog one = {.list = xcalloc(1, sizeof *one.list), .count = 1};
+    struct catalog_entry *x = &one.list[0];
+    struct err why = {0};
+    int got = fetch_manifest(&p->fetch, d, x, e);
+    if (got != 0)
+        return got < 0 ? -1 : 0; /* it was deleted since it was listed */
+    if (!x->intact)
+        err_set(&why, ERR_DAMAGED, 0, "dump %s in the store: %s", d->name, x->reason);
+    else if (fetch_dump(&p->fetch, &x->m, &why) == 0)
+        return 1;
+    if (why.cls != ERR_DAMAGED)
+        return err_pass(e, &why);
+    set_bad(p, d->name, &why);
+    return 0;
+}
+
+/* The newest of the store that is good; 1: it was fetched just now; 0: it was here, or there is none. */
+static int bring_newest(struct pull *p, const struct catalog *here, struct err *e)
+{
+    const struct copies *there = &p->fetch.there;
+    for (size_t i = 0; i < there->dump_count; i++) {
+        const struct copy_dump *d = &there->dumps[i];
+        const struct catalog_entry *x = catalog_find(here, d->name);
+        int got;
+        if (!d->manifest || is_bad(p, d->name))
+            continue;
+        if (x && x->intact)
+            return 0;
+        if ((got = bring(p, d, e)) != 0)
+            return got;
+    }
+    return 0;
+}
+
+/* ---- what is here ---- */
+
+static int trim(struct pull *p, int journal, struct err *e)
+{
+    unsigned removed;
+    if (catalog_retain(p->dirfd, p->cfg->name, &p->cfg->retention, &removed, e) < 0)
+        return -1;
+    return journal < 0 ? 0 : segment_store_trim(p->cfg, journal, p->dirfd, e);
+}
+
+/* The newest dump's, or a later one of the journal. */
+static int look(struct pull *p, const struct catalog_entry *newest, int journal, struct err *e)
+{
+    SCOPED(archive_free) struct archive a = {0};
+    if (journal >= 0 && archive_load(journal, p->cfg->name, &a, e) < 0)
+        return -1;
+    const struct archive_segment *last = a.count ? &a.list[a.count - 1] : NULL;
+    snprintf(p->newest, sizeof p->newest, "%s", newest->m.name);
+    p->generation = newest->m.generation;
+    p->newest_at = p->moment = newest->m.at;
+    if (last && last->sum.to.at.ms > p->moment.ms)
+        p->moment = last->sum.to.at;
+    return 0;
+}
+
+static int take_journal(struct pull *p, const struct catalog *here, bool fetched, struct err *e)
+{
+    const struct catalog_entry *newest = catalog_newest(here, 0);
+    if (!newest)
+        return 0;
+    p->fetch.passed = (struct err){0};
+    if (fetch_segments(&p->fetch, &newest->m, e) < 0)
+        return -1;
+    if (p->fetch.passed.cls != ERR_NONE)
+        p->skipped = p->fetch.passed;
+    SCOPED(file_close) int journal = journal_dir(p->cfg);
+    return (fetched && trim(p, journal, e) < 0) || look(p, newest, journal, e) < 0 ? -1 : 0;
+}
+
+static int take_lock(struct pull *p, struct err *e)
+{
+    int fd = file_open(p->dirfd, "standby.lock", O_RDWR | O_CREAT, e);
+    mono_t until = mono_add(clock_mono(), LOCK_MS);
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (mono_reached(clock_mono(), until)) {
+            file_close(&fd);
+            return err_set(e, ERR_BUSY, 0, "another process is fetching what the store has");
+        }
+        progress_at(p->progress, 0, 0);
+        poll(NULL, 0, 50);
+    }
+    return fd;
+}
+
+int pull_step(struct pull *p, struct err *e)
+{
+    p->skipped = (struct err){0};
+    if (!p->open) {
+        p->open = true;
+        p->lock = take_lock(p, e);
+        if (p->lock < 0 || fetch_open(&p->fetch, p->cfg, p->dirfd, p->progress, e) < 0)
+            return -1;
+    } else if (fetch_again(&p->fetch, e) < 0) {
+        return -1;
+    }
+    if (settle_journal(p->cfg, e) < 0)
+        return -1;
+    SCOPED(catalog_free) struct catalog here = {0};
+    if (catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)
+        return -1;
+    int fetched = bring_newest(p, &here, e);
+    if (fetched == 1) {
+        catalog_free(&here);
+        fetched = catalog_load(p->dirfd, p->cfg->name, &here, e) < 0 ? -1 : 1;
+    }
+    return fetched < 0 ? -1 : take_journal(p, &here, fetched == 1, e);
+}

@@ -1,0 +1,90 @@
+#include "store/kept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "store/signature.h"
+
+/* The line before the signed content: the signature covers the file's name. */
+static char *front_of(const char *name)
+{
+    return xasprintf("worldkeeper %s 1\n", name);
+}
+
+typedef int read_fn(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);
+
+/* kept_load(); with `checked` false the signature is not verified, as kept_sign() replaces it. */
+static int load(int dirfd, const char *name, size_t limit, read_fn *read, bool checked,
+                json_t **out, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    struct err why = {0};
+    *out = NULL;
+    int rc = read(dirfd, name, limit, &b, &why) == 0 ? 1 : why.num == ENOENT ? 0 : -1;
+    if (rc == 1) {
+        SCOPED(xfree) char *front = front_of(name);
+        *out = json_loadb(b.p, b.len, JSON_REJECT_DUPLICATES, NULL);
+        enum signature is = checked ? signature_check(*out, front) : SIGNATURE_UNASKED;
+        if (!json_is_object(*out))
+            rc = err_set(&why, ERR_DAMAGED, 0, "%s is not what it should be", name);
+        else if (is == SIGNATURE_MISSING || is == SIGNATURE_WRONG)
+            rc = err_set(&why, ERR_REFUSED, 0,
+                         is == SIGNATURE_MISSING
+                             ? "%s has no HMAC, and [dump] hmac_key_file asks for one"
+                             : "%s has an HMAC that is not by the key of [dump] hmac_key_file",
+                         name);
+    }
+    if (rc < 0) {
+        json_decref(*out);
+        *out = NULL;
+        return err_pass(e, &why);
+    }
+    return rc;
+}
+
+int kept_load(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
+{
+    return load(dirfd, name, limit, file_read, true, out, e);
+}
+
+int kept_load_private(int dirfd, const char *name, size_t limit, json_t **out, struct err *e)
+{
+    return load(dirfd, name, limit, file_read_private, true, out, e);
+}
+
+int kept_give(int dirfd, const char *name, struct err *e)
+{
+    struct stat st;
+    return geteuid() == 0 && fstat(dirfd, &st) == 0 && st.st_uid != 0 &&
+                   fchownat(dirfd, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0
+               ? err_sys(e, errno, "cannot give %s to the owner of its directory", name)
+               : 0;
+}
+
+int kept_sign(int dirfd, const char *name, size_t limit, struct err *e)
+{
+    json_t *o;
+    int rc = load(dirfd, name, limit, file_read, false, &o, e);
+    return rc == 1 ? kept_save(dirfd, name, limit, o, e) : rc;
+}
+
+int kept_save(int dirfd, const char *name, size_t limit, json_t *o, struct err *e)
+{
+    SCOPED(xfree) char *front = front_of(name);
+    int added = signature_add(o, front);
+    SCOPED(xfree) char *s = json_dumps(o, JSON_INDENT(1));
+    json_decref(o);
+    if (added < 0)
+        return err_set(e, ERR_SYSTEM, 0, "cannot compute the HMAC of %s", name);
+    if (!s)
+        return err_set(e, ERR_SYSTEM, 0, "cannot write %s: a name is not UTF-8", name);
+    if (strlen(s) > limit)
+        return err_set(e, ERR_SYSTEM, EFBIG, "cannot write %s: it would take %zu bytes", name,
+                       strlen(s));
+    return file_commit(dirfd, name, s, strlen(s), 0600, e);
+}

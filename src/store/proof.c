@@ -1,0 +1,148 @@
+#include "store/proof.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/js.h"
+#include "base/text.h"
+#include "store/kept.h"
+
+#define PROOF_MAX 8192
+
+#define PROOF(kind, key, member, ...) JS_FIELD(struct proof, kind, key, member, __VA_ARGS__)
+
+static const struct js_field fields[] = {
+    PROOF(FLAG, "damaged", damaged, NULL),
+    PROOF(NUMBER, "failures", failures, NULL, 0, PROOF_LOADS),
+    PROOF(SECONDS, "at_unix", at, NULL, 0, CLOCK_WALL_MAX / 1000),
+    PROOF(TEXT, "by", by, NULL),
+    PROOF(SHOWN, "reason", reason, NULL),
+};
+
+int proof_read(int dirfd, const char *name, struct proof *out, struct err *e)
+{
+    struct err why = {0};
+    json_auto_t *o = NULL;
+    SCOPED(xfree) char *file = xasprintf("%s" PROOF_ENDING, name);
+    *out = (struct proof){0};
+    if (kept_load(dirfd, file, PROOF_MAX, &o, &why) == 1)
+        js_read(o, fields, JS_COUNT(fields), out);
+    /* EPERM is set by file_open_own(), for a file that others own or can write. */
+    if (why.cls != ERR_REFUSED || why.num != EPERM)
+        return 0;
+    return err_pass(e, &why);
+}
+
+bool proof_unloadable(const struct proof *p)
+{
+    return !p->damaged && p->failures >= PROOF_LOADS;
+}
+
+static int write_proof(int dirfd, const char *name, const struct proof *p, struct err *e)
+{
+    char at[TEXT_SHORT];
+    SCOPED(xfree) char *file = xasprintf("%s" PROOF_ENDING, name);
+    json_t *o = json_pack("{s:i, s:s}", "format", 1, "at", text_utc(p->at, at));
+    js_write(o, fields, JS_COUNT(fields), p);
+    int rc = kept_save(dirfd, file, PROOF_MAX, o, e);
+    /* One that stays root's would be refused at each later read, so it rather goes. */
+    if (rc == 0 && kept_give(dirfd, file, NULL) < 0)
+        unlinkat(dirfd, file, 0);
+    return rc;
+}
+
+static struct proof finding(const char *by, const char *reason)
+{
+    struct proof p = {.at = clock_wall()};
+    snprintf(p.by, sizeof p.by, "%s", by);
+    snprintf(p.reason, sizeof p.reason, "%s", reason);
+    return p;
+}
+
+int proof_intact(int dirfd, const char *name, const char *by, struct err *e)
+{
+    struct proof p = finding(by, "");
+    return write_proof(dirfd, name, &p, e);
+}
+
+int proof_damaged(int dirfd, const char *name, const char *by, const char *reason, struct err *e)
+{
+    struct proof p = finding(by, reason);
+    p.damaged = true;
+    return write_proof(dirfd, name, &p, e);
+}
+
+int proof_load_failed(int dirfd, const char *name, const char *by, const char *reason,
+                      struct proof *out, struct err *e)
+{
+    struct proof was;
+    if (proof_read(dirfd, name, &was, e) < 0)
+        return -1;
+    *out = finding(by, reason);
+    /* Never above the limit, which is also the largest value that proof_read() accepts. */
+    out->failures = was.failures < PROOF_LOADS ? was.failures + 1 : was.failures;
+    return write_proof(dirfd, name, out, e);
+}
+
+void proof_words(const struct proof *p, char *out, size_t size)
+{
+    char at[TEXT_SHORT];
+    if (proof_unloadable(p))
+        snprintf(out, size,
+                 "%" PRId64 " loads of it failed for what is in it, the last on %s: %.300s",
+                 p->failures, text_utc(p->at, at), p->reason);
+    else
+        snprintf(out, size, "found damaged by a %s on %s: %.300s", p->by, text_utc(p->at, at),
+                 p->reason);
+}
+
+static void add_damaged(json_t *list, int dirfd, const char *file)
+{
+    struct proof p;
+    char name[NAME_MAX + 1], at[TEXT_SHORT];
+    size_t len = strlen(file), end = strlen(PROOF_ENDING);
+    if (len <= end || strcmp(file + len - end, PROOF_ENDING) != 0)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)(len - end), file);
+    proof_read(dirfd, name, &p, NULL);
+    if (p.damaged || proof_unloadable(&p))
+        json_array_append_new(list,
+                              json_pack("{s:o, s:s, s:s, s:o, s:b}", "dump", js_clean(name), "at",
+                                        text_utc(p.at, at), "by", p.by, "reason",
+                                        js_clean(p.reason), "loadable", !proof_unloadable(&p)));
+}
+
+/* The names of dumps sort by generation and number. */
+static int newest_first(const void *a, const void *b)
+{
+    return strcmp(js_text(*(json_t *const *)b, "dump"), js_text(*(json_t *const *)a, "dump"));
+}
+
+json_t *proof_damaged_json(int dirfd)
+{
+    json_t *list = json_array(), *out = json_array();
+    DIR *d = file_list(dirfd, "cannot list findings", NULL);
+    const struct dirent *ent;
+    while (d && (ent = readdir(d)))
+        add_damaged(list, dirfd, ent->d_name);
+    if (d)
+        closedir(d);
+    size_t n = json_array_size(list);
+    json_t **all = xcalloc(n, sizeof(json_t *));
+    for (size_t i = 0; i < n; i++)
+        all[i] = json_array_get(list, i);
+    if (n)
+        qsort(all, n, sizeof(json_t *), newest_first);
+    for (size_t i = 0; i < n; i++)
+        json_array_append(out, all[i]);
+    json_decref(list);
+    free(all);
+    return out;
+}

@@ -1,0 +1,41 @@
+/* What verifying or loading a dump has shown since it was stored. Kept beside it as NAME.proof, so
+ * that a dump that was found damaged stays known as damaged. Without such a file the dump was last
+ * verified when it was stored. */
+#ifndef WK_STORE_PROOF_H
+#define WK_STORE_PROOF_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#define PROOF_ENDING ".proof"
+/* A single failure may be temporary; a dump that fails to load this often, for a reason that lies
+ * in the dump, is skipped. */
+#define PROOF_LOADS 2
+
+struct proof {
+    bool damaged;     /* its file does not match its manifest */
+    int64_t failures; /* consecutive loads that the server refused because of the dump's content */
+    wall_t at;        /* of the last finding; ms 0: none since it was stored */
+    char by[16];      /* "verify", "restore", "drill" */
+    char reason[400];
+};
+
+/* An unreadable file counts as missing, and so does one without a valid signature if a key is set
+ * (kept.h): it proves nothing. -1: a file is there, but others could have written it (ERR_REFUSED);
+ * *out is empty then. */
+int proof_read(int dirfd, const char *name, struct proof *out, struct err *e);
+bool proof_unloadable(const struct proof *p);
+int proof_intact(int dirfd, const char *name, const char *by, struct err *e);
+int proof_damaged(int dirfd, const char *name, const char *by, const char *reason, struct err *e);
+/* Counts a failed load; *out receives the updated findings. */
+int proof_load_failed(int dirfd, const char *name, const char *by, const char *reason,
+                      struct proof *out, struct err *e);
+/* "found damaged by a verify on …: …": tells an operator why a dump is not used. */
+void proof_words(const struct proof *p, char *out, size_t size);
+/* All dumps in the directory that must not be used: [{dump, at, by, reason, loadable}]. */
+json_t *proof_damaged_json(int dirfd);
+
+#endif

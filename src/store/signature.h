@@ -1,0 +1,46 @@
+/* Signatures: HMAC-SHA256 under a key that is not stored with the dumps. The signed bytes follow a
+ * line that names their kind, so that a signature of one kind is never valid for another. Signed
+ * are manifests, which hold the SHA-256 of their dump, so that both are proven to be ours and
+ * unchanged, and the frames of journal segments.
+ *
+ * JSON is signed without its "hmac", without whitespace and with sorted keys: copying or indenting a
+ * manifest does not invalidate its signature.
+ *
+ * A process works for one world and has one set of keys, set before the first manifest is read: if
+ * the keys were a parameter, a caller that forgot them would accept any dump. Not to be set while
+ * threads run. */
+#ifndef WK_STORE_SIGNATURE_H
+#define WK_STORE_SIGNATURE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "config/config.h"
+#include "base/gzip.h"
+
+#define SIGNATURE_KEY_MIN 32 /* characters */
+#define SIGNATURE_BYTES 32u  /* of a signature */
+
+enum signature {
+    SIGNATURE_UNASKED /* no key is configured */,
+    SIGNATURE_GOOD,
+    SIGNATURE_MISSING,
+    SIGNATURE_WRONG
+};
+
+/* Reads the keys named by the config; does nothing if it was called with this config before. 1: the
+ * current key differs from the previous one. On failure (-1, ERR_CONFIG) the previous keys stay. */
+int signature_open(const struct config *c, struct err *e);
+bool signature_on(void);
+/* `front` is the line that names the kind of what is signed. Adds "hmac" by the current key, if there
+ * is one. -1: `o` is not UTF-8, or libcrypto failed. */
+int signature_add(json_t *o, const char *front);
+/* Accepts the current key and the old one. */
+enum signature signature_check(const json_t *o, const char *front);
+/* The same for any bytes; -1 also without a key. */
+int signature_bytes(const char *front, const void *p, size_t len,
+                    unsigned char signature[SIGNATURE_BYTES]);
+bool signature_bytes_good(const char *front, const void *p, size_t len,
+                          const unsigned char signature[SIGNATURE_BYTES]);
+
+#endif

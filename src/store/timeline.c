@@ -1,0 +1,596 @@
+#include "store/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+
+#define MINUTE INT64_C(60000)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+#define BLIP_MS 10000        /* doubt that passes sooner is no incident */
+#define BACK_MS (5 * MINUTE) /* a clock that was set back further makes what was counted void */
+#define SAMPLE_LATE_MS (10 * MINUTE)
+#define DETAILS_MS (30 * DAY)
+#define LEAP_MS (30 * DAY)
+#define CAUSE_BYTES 240
+
+/* The order is that of what is worse. */
+enum {
+    ST_UP,
+    ST_PAUSED,
+    ST_SUSPECT,
+    ST_WAITING,
+    ST_LOST,
+    ST_RESTORING,
+    STATES,
+    ST_UNKNOWN = STATES
+};
+static const struct {
+    const char *state, *key;
+} states[STATES] = {
+    [ST_UP] = {"UP", "up"},
+    [ST_PAUSED] = {"PAUSED", "paused"},
+    [ST_SUSPECT] = {"SUSPECT", "suspect"},
+    [ST_WAITING] = {"WAITING", "waiting"},
+    [ST_LOST] = {"LOST", "lost"},
+    [ST_RESTORING] = {"RESTORING", "restoring"},
+};
+
+struct bucket {
+    int64_t number; /* of its length since 1970; 0: unused */
+    int64_t ms[STATES];
+    int64_t dumps, dumps_failed;
+    /* The longest of it, and the last of it; -1: not known. */
+    int64_t probe_ms, journal_lag_ms, dump_ms;
+    int64_t rows, bytes;
+};
+
+enum { FIVE_MINUTES, HOURS, DAYS, RINGS };
+static const struct {
+    const char *name;
+    int64_t length;
+    int64_t kept, shown;
+} sizes[RINGS] = {
+    {"five_minutes", 5 * MINUTE, TIMELINE_FIVE_MINUTES, TIMELINE_FIVE_MINUTES},
+    {"hours", HOUR, TIMELINE_HOURS, TIMELINE_HOURS},
+    {"days", DAY, TIMELINE_DAYS_KEPT, TIMELINE_DAYS},
+};
+
+struct incident_span {
+    wall_t begin, end; /* end.ms 0: it lasts */
+    unsigned worst;
+    bool watched; /* from begin to end: how long it took is known */
+    char cause[CAUSE_BYTES + 16];
+    json_t *restore; /* record of the restore that ended it, or NULL */
+};
+
+struct timeline {
+    wall_t now, at; /* the last record */
+    unsigned state; /* since then */
+    struct bucket *rings[RINGS];
+    struct incident_span incidents[TIMELINE_INCIDENTS];
+    size_t incident_count;
+    bool open;      /* the last incident */
+    wall_t left;    /* the world has not been up since; ms 0: it is, or nothing is known */
+    bool left_seen; /* … and was up until then */
+    char cause[CAUSE_BYTES + 16];
+    json_t *last[HISTORY_KINDS]; /* the newest record of some kinds */
+};
+
+struct timeline *timeline_new(wall_t now)
+{
+    struct timeline *t = xcalloc(1, sizeof *t);
+    t->now = now;
+    t->state = ST_UNKNOWN;
+    for (size_t i = 0; i < RINGS; i++)
+        t->rings[i] = xcalloc((size_t)sizes[i].kept, sizeof *t->rings[i]);
+    return t;
+}
+
+void timeline_free(struct timeline *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < RINGS; i++)
+        free(t->rings[i]);
+    for (size_t i = 0; i < t->incident_count; i++)
+        json_decref(t->incidents[i].restore);
+    for (size_t i = 0; i < HISTORY_KINDS; i++)
+        json_decref(t->last[i]);
+    free(t);
+}
+
+/* ---- buckets ---- */
+
+/* NULL: it is older than what the ring holds. */
+static struct bucket *bucket_at(struct timeline *t, size_t ring, int64_t ms)
+{
+    int64_t number = ms / sizes[ring].length;
+    struct bucket *b = &t->rings[ring][number % sizes[ring].kept];
+    if (b->number > number)
+        return NULL;
+    if (b->number < number)
+        *b = (struct bucket){.number = number,
+                             .probe_ms = -1,
+                             .journal_lag_ms = -1,
+                             .dump_ms = -1,
+                             .rows = -1,
+                             .bytes = -1};
+    return b;
+}
+
+static int64_t known_ms(const struct bucket *b)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < STATES; i++)
+        sum += b->ms[i];
+    return sum;
+}
+
+static void span_in(struct timeline *t, size_t ring, unsigned state, int64_t from, int64_t to)
+{
+    int64_t length = sizes[ring].length, kept = sizes[ring].kept * length;
+    if (from < to - kept)
+        from = (to - kept) / length * length + length;
+    while (from < to) {
+        int64_t end = (from / length + 1) * length;
+        end = end < to ? end : to;
+        struct bucket *b = bucket_at(t, ring, from);
+        if (b) {
+            int64_t room = length - known_ms(b); /* a clock that was set back counts time twice */
+            b->ms[state] += end - from < room ? end - from : room;
+        }
+        from = end;
+    }
+}
+
+static void span(struct timeline *t, unsigned state, int64_t from, int64_t to)
+{
+    for (size_t i = 0; i < RINGS && state != ST_UNKNOWN; i++)
+        span_in(t, i, state, from, to);
+}
+
+static void most(int64_t *value, int64_t other)
+{
+    *value = *value > other ? *value : other;
+}
+
+static int64_t measure(const json_t *record, const char *key)
+{
+    return js_within(record, key, 0, INT64_C(1) << 53, -1);
+}
+
+static void add_figures(struct timeline *t, const json_t *record, enum history_kind kind)
+{
+    json_t *seconds = json_object_get(record, "seconds");
+    bool ok = js_flag(record, "ok");
+    for (size_t i = 0; i < RINGS; i++) {
+        struct bucket *b = bucket_at(t, i, history_at(record).ms);
+        if (!b)
+            continue;
+        if (kind == HISTORY_STATE) {
+            most(&b->probe_ms, measure(record, "probe_ms"));
+            most(&b->journal_lag_ms, measure(record, "journal_lag_ms"));
+        } else if (kind == HISTORY_DUMP) {
+            b->dumps += ok;
+            b->dumps_failed += !ok;
+            double took = json_number_value(seconds);
+            if (ok && took >= 0 && took < 1e9)
+                most(&b->dump_ms, (int64_t)(took * 1000));
+            b->rows = ok ? measure(record, "rows") : b->rows;
+            b->bytes = ok ? measure(record, "bytes") : b->bytes;
+        }
+    }
+}
+
+/* ---- incidents ---- */
+
+static struct incident_span *incident_new(struct timeline *t)
+{
+    if (t->incident_count == TIMELINE_INCIDENTS) {
+        json_decref(t->incidents[0].restore);
+        memmove(t->incidents, t->incidents + 1, sizeof t->incidents - sizeof *t->incidents);
+        t->incident_count--;
+    }
+    struct incident_span *n = &t->incidents[t->incident_count++];
+    *n = (struct incident_span){0};
+    return n;
+}
+
+static void incident_begin(struct timeline *t, unsigned state)
+{
+    struct incident_span *n = incident_new(t);
+    n->begin = t->left;
+    n->watched = t->left_seen;
+    n->worst = state;
+    snprintf(n->cause, sizeof n->cause, "%s", t->cause);
+    t->open = true;
+}
+
+static void copy_clean(const char *text, char *out, size_t size)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    text_clean(&b, text, CAUSE_BYTES);
+    snprintf(out, size, "%s", b.len ? b.p : "");
+}
+
+static void incident_end(struct timeline *t, wall_t at)
+{
+    if (!t->open && t->left.ms && at.ms - t->left.ms >= BLIP_MS)
+        incident_begin(t, ST_SUSPECT);
+    if (t->open)
+        t->incidents[t->incident_count - 1].end = at;
+    t->open = false;
+    t->left = (wall_t){0};
+}
+
+static void incident_state(struct timeline *t, unsigned before, const json_t *record)
+{
+    unsigned state = t->state;
+    wall_t since = js_moment(record, "since_ms");
+    if (state == ST_UP) {
+        incident_end(t, t->at);
+    } else if (state == ST_PAUSED && !t->open) {
+        t->left = (wall_t){0};
+    } else if (state != ST_UNKNOWN && state != ST_PAUSED) {
+        if (!t->left.ms) {
+            t->left = since.ms && since.ms < t->at.ms ? since : t->at;
+            t->left_seen = before == ST_UP || js_flag(record, "since_up");
+            copy_clean(js_text(record, "reason"), t->cause, sizeof t->cause);
+        }
+        if (!t->open && state != ST_SUSPECT)
+            incident_begin(t, state);
+        struct incident_span *n = t->open ? &t->incidents[t->incident_count - 1] : NULL;
+        if (n && state > n->worst)
+            n->worst = state;
+    }
+}
+
+static void incident_restored(struct timeline *t, const json_t *record)
+{
+    if (!t->open || !js_flag(record, "ok"))
+        return;
+    struct incident_span *n = &t->incidents[t->incident_count - 1];
+    json_decref(n->restore);
+    n->restore = json_deep_copy(record);
+}
+
+static json_t *incident_json(const struct incident_span *n)
+{
+    static const char *const restored[] = {"rows", "dump", "lost_seconds", "lost_seconds_max",
+                                           "automatic"};
+    json_t *outage = json_object_get(n->restore, "outage_seconds");
+    json_t *o =
+        json_pack("{s:o, s:o, s:s, s:o}", "begin", js_time(n->begin), "end", js_time(n->end),
+                  "state", states[n->worst].state, "cause", js_clean(n->cause));
+    if (n->watched && json_is_number(outage))
+        json_object_set(o, "outage_seconds", outage);
+    else
+        json_object_set_new(o, "outage_seconds",
+                            n->watched && n->end.ms
+                                ? json_real((double)(n->end.ms - n->begin.ms) / 1000)
+                                : json_null());
+    json_object_set_new(o, "restored", json_boolean(n->restore != NULL));
+    for (size_t i = 0; n->restore && i < sizeof restored / sizeof *restored; i++)
+        json_object_set_new(o, restored[i], js_or_null(json_object_get(n->restore, restored[i])));
+    return o;
+}
+
+/* From the line of a day. */
+static void incident_read(struct timeline *t, const json_t *o)
+{
+    struct incident_span n = {.begin = history_at(o), .worst = ST_SUSPECT};
+    const json_t *end = json_object_get(o, "end");
+    json_t *shown = json_pack("{s:O?}", "at", end);
+    n.end = history_at(shown);
+    json_decref(shown);
+    for (unsigned i = 0; i < STATES; i++)
+        n.worst = strcmp(states[i].state, js_text(o, "state")) == 0 ? i : n.worst;
+    n.watched = json_is_number(json_object_get(o, "outage_seconds"));
+    copy_clean(js_text(o, "cause"), n.cause, sizeof n.cause);
+    if (!n.end.ms || n.end.ms < n.begin.ms)
+        return;
+    if (js_flag(o, "restored"))
+        n.restore = json_deep_copy(o);
+    *incident_new(t) = n;
+}
+
+/* ---- records ---- */
+
+static unsigned state_of(const json_t *record)
+{
+    for (unsigned i = 0; i < STATES; i++)
+        if (strcmp(states[i].state, js_text(record, "state")) == 0)
+            return i;
+    return ST_UNKNOWN;
+}
+
+static void read_day(struct timeline *t, const json_t *o)
+{
+    int64_t at = history_at(o).ms;
+    struct bucket *b =
+        js_text(o, "cause")[0] || json_object_get(o, "end") ? NULL : bucket_at(t, DAYS, at);
+    if (!b) {
+        incident_read(t, o);
+        return;
+    }
+    int64_t room = DAY;
+    for (size_t i = 0; i < STATES; i++) {
+        b->ms[i] = js_within(o, states[i].key, 0, room, 0);
+        room -= b->ms[i];
+    }
+    b->dumps = js_within(o, "dumps", 0, DAY, 0);
+    b->dumps_failed = js_within(o, "dumps_failed", 0, DAY, 0);
+    b->probe_ms = measure(o, "probe_ms");
+    b->journal_lag_ms = measure(o, "journal_lag_ms");
+    b->dump_ms = measure(o, "dump_ms");
+    b->rows = measure(o, "rows");
+    b->bytes = measure(o, "bytes");
+}
+
+/* Until when the state of before is known to have lasted. */
+static int64_t known_until(const struct timeline *t, const json_t *record, enum history_kind kind)
+{
+    int64_t at = history_at(record).ms, until = at;
+    if (kind == HISTORY_STARTED) {
+        json_t *sign = json_pack("{s:O?}", "at", json_object_get(record, "watched_until"));
+        until = history_at(sign).ms;
+        json_decref(sign);
+    } else {
+        until -= js_within(record, "unwatched_ms", 0, at, 0);
+    }
+    until = until < at ? until : at;
+    return until > t->at.ms ? until : t->at.ms;
+}
+
+void timeline_add(struct timeline *t, const json_t *record)
+{
+    enum history_kind kind = history_kind_of(record);
+    wall_t at = history_at(record);
+    unsigned before = t->state;
+    if (at.ms == 0 || kind == HISTORY_KINDS)
+        return;
+    if (kind == HISTORY_DRILL || kind == HISTORY_VERIFY || kind == HISTORY_RESTORE) {
+        json_decref(t->last[kind]);
+        t->last[kind] = json_deep_copy(record);
+    }
+    if (at.ms > t->now.ms) { /* of a clock that was wrong: only that something else followed */
+        t->state = ST_UNKNOWN;
+        return;
+    }
+    if (kind == HISTORY_DAY) {
+        read_day(t, record);
+        t->state = ST_UNKNOWN;
+        t->at = at;
+        return;
+    }
+    add_figures(t, record, kind);
+    if (js_flag(record, "by_hand")) /* no sign of life of a supervisor */
+        return;
+    int64_t until = known_until(t, record, kind);
+    span(t, before, t->at.ms, until);
+    /* A record may be older by a moment than what was published before it came. */
+    if (until < at.ms || before == ST_UNKNOWN || at.ms < t->at.ms - BACK_MS ||
+        js_number(record, "clock_set_ms", 0) != 0) {
+        t->left_seen = false;
+        if (t->open)
+            t->incidents[t->incident_count - 1].watched = false;
+    }
+    t->at = at;
+    if (kind == HISTORY_STARTED || kind == HISTORY_STOPPED)
+        t->state = ST_UNKNOWN;
+    if (kind == HISTORY_STATE) {
+        t->state = state_of(record);
+        incident_state(t, until < at.ms ? ST_UNKNOWN : before, record);
+    }
+    if (kind == HISTORY_RESTORE)
+        incident_restored(t, record);
+}
+
+void timeline_now(struct timeline *t, wall_t now)
+{
+    t->now = now;
+}
+
+void timeline_until(struct timeline *t, wall_t alive)
+{
+    /* Samples come every five minutes; without them nobody watches, or the clock was set. */
+    if (alive.ms <= t->at.ms || alive.ms - t->at.ms > SAMPLE_LATE_MS)
+        return;
+    span(t, t->state, t->at.ms, alive.ms);
+    t->at = alive;
+    t->now.ms = t->now.ms > alive.ms ? t->now.ms : alive.ms;
+}
+
+bool timeline_is_behind(const struct timeline *t, wall_t now)
+{
+    return now.ms < t->at.ms - BACK_MS;
+}
+
+/* ---- what is shown ---- */
+
+static void set_known(json_t *o, const char *key, int64_t value)
+{
+    if (value >= 0)
+        js_set_int(o, key, value);
+}
+
+/* `length`: ms of it that have passed. */
+static json_t *bucket_json(const struct bucket *b, int64_t length)
+{
+    json_t *o = json_object();
+    int64_t unknown = b ? length - known_ms(b) : length;
+    js_set_int(o, "up", b ? b->ms[ST_UP] : 0);
+    for (size_t i = ST_UP + 1; b && i < STATES; i++)
+        if (b->ms[i])
+            js_set_int(o, states[i].key, b->ms[i]);
+    js_set_int(o, "unknown", unknown > 0 ? unknown : 0);
+    if (!b)
+        return o;
+    set_known(o, "probe_ms", b->probe_ms);
+    set_known(o, "journal_lag_ms", b->journal_lag_ms);
+    set_known(o, "dump_ms", b->dump_ms);
+    set_known(o, "rows", b->rows);
+    set_known(o, "bytes", b->bytes);
+    set_known(o, "dumps", b->dumps ? b->dumps : -1);
+    set_known(o, "dumps_failed", b->dumps_failed ? b->dumps_failed : -1);
+    return o;
+}
+
+static const struct bucket *bucket_there(const struct timeline *t, size_t ring, int64_t number)
+{
+    const struct bucket *b = &t->rings[ring][number % sizes[ring].kept];
+    return b->number == number ? b : NULL;
+}
+
+static int64_t passed_ms(const struct timeline *t, size_t ring, int64_t number)
+{
+    int64_t length = sizes[ring].length, passed = t->now.ms - number * length;
+    return passed < length ? passed : length;
+}
+
+/* From the first one that holds anything. */
+static json_t *ring_json(const struct timeline *t, size_t ring)
+{
+    int64_t last = t->now.ms / sizes[ring].length, n = last - sizes[ring].shown + 1;
+    json_t *list = json_array();
+    char at[TEXT_SHORT];
+    for (n = n > 0 ? n : 1; n <= last && !bucket_there(t, ring, n);)
+        n++;
+    for (; n <= last; n++) {
+        json_t *o = bucket_json(bucket_there(t, ring, n), passed_ms(t, ring, n));
+        text_utc((wall_t){n * sizes[ring].length}, at);
+        json_object_set_new(o, "at", json_string(at));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+void timeline_events(const struct timeline *t, json_t *o)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < t->incident_count; i++)
+        json_array_append_new(list, incident_json(&t->incidents[i]));
+    json_object_set_new(o, "incidents", list);
+    json_object_set_new(o, "last_restore", js_or_null(t->last[HISTORY_RESTORE]));
+    json_object_set_new(o, "last_drill", js_or_null(t->last[HISTORY_DRILL]));
+    json_object_set_new(o, "last_verify", js_or_null(t->last[HISTORY_VERIFY]));
+}
+
+void timeline_fill(const struct timeline *t, json_t *o)
+{
+    static const char *const spare[] = {"incidents", "five_minutes", "hours", "days"};
+    for (size_t i = 0; i < RINGS; i++)
+        json_object_set_new(o, sizes[i].name, ring_json(t, i));
+    timeline_events(t, o);
+    for (size_t i = 0; i < sizeof spare / sizeof *spare; i++) {
+        json_t *list = json_object_get(o, spare[i]);
+        while (json_array_size(list) &&
+               json_dumpb(o, NULL, 0, JSON_COMPACT | JSON_REAL_PRECISION(9)) > TIMELINE_JSON_MAX)
+            for (size_t n = (json_array_size(list) + 9) / 10; n > 0; n--)
+                json_array_remove(list, 0);
+    }
+}
+
+json_t *timeline_sum(const struct timeline *t, wall_t since)
+{
+    size_t ring = FIVE_MINUTES;
+    int64_t sum[STATES] = {0}, known = 0, passed = 0;
+    while (ring < DAYS && since.ms < t->now.ms - sizes[ring].length * (sizes[ring].shown - 1))
+        ring++;
+    int64_t last = t->now.ms / sizes[ring].length, n = last - sizes[ring].kept + 1;
+    for (n = n > 0 ? n : 1; n <= last; n++) {
+        const struct bucket *b = bucket_there(t, ring, n);
+        if ((n + 1) * sizes[ring].length <= since.ms || (!b && !passed))
+            continue; /* before the history begins nothing is unknown */
+        passed += passed_ms(t, ring, n);
+        for (size_t s = 0; b && s < STATES; s++)
+            sum[s] += b->ms[s];
+        known += b ? known_ms(b) : 0;
+    }
+    json_t *o = json_object();
+    for (size_t s = 0; s < STATES; s++)
+        js_set_int(o, states[s].key, sum[s]);
+    js_set_int(o, "unknown", passed > known ? passed - known : 0);
+    return o;
+}
+
+/* ---- thinning ---- */
+
+void thinning_see(struct thinning *t, const json_t *record, size_t bytes)
+{
+    wall_t at = record ? history_at(record) : t->last;
+    int64_t step = t->count ? at.ms - t->last.ms : 0;
+    step = step < 0 ? 0 : step > LEAP_MS ? LEAP_MS : step;
+    t->list = xgrow(t->list, t->count, sizeof *t->list);
+    t->list[t->count] =
+        (struct thinning_line){.lived = (t->count ? t->list[t->count - 1].lived : 0) + step,
+                               .bytes = bytes,
+                               .detail = history_kind_of(record) != HISTORY_DAY};
+    t->last = at;
+    t->count++;
+    t->bytes += bytes;
+}
+
+void thinning_free(struct thinning *t)
+{
+    free(t->list);
+    *t = (struct thinning){0};
+}
+
+static int64_t age(const struct thinning *t, size_t i)
+{
+    return t->list[t->count - 1].lived - t->list[i].lived;
+}
+
+/* A day later than need be: the file is not written again for each record. */
+bool thinning_due(const struct thinning *t, size_t most)
+{
+    for (size_t i = 0; i < t->count && age(t, i) > DETAILS_MS + DAY; i++)
+        if (t->list[i].detail)
+            return true;
+    return t->bytes > most;
+}
+
+size_t thinning_cut(const struct thinning *t, size_t most)
+{
+    size_t i = t->count, bytes = 0;
+    while (i > 0 && age(t, i - 1) <= DETAILS_MS && bytes + t->list[i - 1].bytes <= most / 2)
+        bytes += t->list[--i].bytes;
+    return i;
+}
+
+static void add_line(struct buf *out, json_t *o /* taken */, wall_t at, enum history_kind kind)
+{
+    json_object_set_new(o, "at", js_time(at));
+    json_object_set_new(o, "kind", json_string(history_kind_name(kind)));
+    SCOPED(xfree) char *line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    buf_adds(out, line ? line : "");
+    buf_adds(out, "\n");
+    json_decref(o);
+}
+
+void timeline_days(const struct timeline *t, struct buf *out)
+{
+    int64_t newest = 0;
+    for (int64_t i = 0; i < sizes[DAYS].kept; i++)
+        most(&newest, t->rings[DAYS][i].number);
+    for (int64_t n = newest > sizes[DAYS].kept ? newest - sizes[DAYS].kept + 1 : 1; n <= newest;
+         n++)
+        if (bucket_there(t, DAYS, n))
+            add_line(out, bucket_json(bucket_there(t, DAYS, n), 0), (wall_t){n * DAY}, HISTORY_DAY);
+    for (size_t i = 0; i < t->incident_count; i++)
+        if (t->incidents[i].end.ms)
+            add_line(out, incident_json(&t->incidents[i]), t->incidents[i].begin, HISTORY_DAY);
+    if (t->state == ST_UNKNOWN)
+        return;
+    /* It goes on in the details. */
+    json_t *o = json_pack("{s:s, s:b}", "state", states[t->state].state, "changed", 0);
+    if (t->left.ms) {
+        js_set_clean(o, "reason", t->cause);
+        js_set_int(o, "since_ms", t->left.ms);
+        json_object_set_new(o, "since_up", json_boolean(t->left_seen));
+    }
+    add_line(out, o, t->at, HISTORY_STATE);
+}

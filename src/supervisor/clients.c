@@ -1,0 +1,267 @@
+#include "supervisor/clients.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "actions/control.h"
+#include "supervisor/jobs.h"
+#include "supervisor/prober.h"
+#include "supervisor/publisher.h"
+
+#define LISTEN_AGAIN_MS 1000
+
+struct client {
+    int fd;                /* -1: free slot */
+    bool waits;            /* for the end of the running job */
+    struct request queued; /* to be started when that has ended; ACTION_NONE: nothing */
+};
+
+struct clients {
+    int listener;
+    char socket[256];
+    mono_t listen_after; /* no client can be accepted before; ms 0: no limit */
+    struct client list[CLIENTS_MAX];
+};
+
+struct clients *clients_new(void)
+{
+    struct clients *c = xcalloc(1, sizeof *c);
+    c->listener = -1;
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        c->list[i].fd = -1;
+    return c;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd < 0)
+        return;
+    worker_forget_fd(*fd);
+    close(*fd);
+    *fd = -1;
+}
+
+static void close_client(struct client *c)
+{
+    close_fd(&c->fd);
+    request_free(&c->queued);
+}
+
+void clients_free(struct clients *c)
+{
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        close_client(&c->list[i]);
+    close_fd(&c->listener);
+    free(c);
+}
+
+int clients_listen(struct world *w, struct err *e)
+{
+    struct clients *c = w->clients;
+    int fd = control_listen(w->cfg, c->socket, e);
+    if (fd < 0)
+        return -1;
+    close_fd(&c->listener);
+    c->listener = fd;
+    worker_close_in_child(fd);
+    return 0;
+}
+
+const char *clients_socket(const struct world *w)
+{
+    return w->clients->socket;
+}
+
+void clients_fds(const struct world *w, mono_t now, struct pollfd *p)
+{
+    const struct clients *c = w->clients;
+    p[0].fd = mono_reached(now, c->listen_after) ? c->listener : -1;
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        p[1 + i].fd = c->list[i].fd;
+}
+
+void clients_send(struct world *w, const json_t *message, bool last)
+{
+    for (size_t i = 0; i < CLIENTS_MAX; i++) {
+        struct client *c = &w->clients->list[i];
+        if (c->fd < 0 || !c->waits)
+            continue;
+        if (message) /* a client too slow to read misses progress, which does no harm */
+            worker_send(c->fd, message);
+        if (last)
+            close_client(c);
+    }
+}
+
+/* Sends the final packet and closes the client. Takes `result`. */
+static void answer(struct client *c, json_t *result, const struct err *e)
+{
+    json_auto_t *o = json_pack("{s:{s:o*, s:o*}}", "done", "result", result, "error",
+                               e ? worker_err_json(e) : NULL);
+    worker_send(c->fd, o);
+    close_client(c);
+}
+
+static void accept_client(struct world *w)
+{
+    struct clients *c = w->clients;
+    struct err e;
+    int fd = control_accept(c->listener, &e);
+    if (fd < 0 && e.cls != ERR_NONE) {
+        if (!c->listen_after.ms)
+            log_line(LOG_ERROR_, "%s; who calls waits", e.text);
+        c->listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
+        return;
+    }
+    c->listen_after = (mono_t){0};
+    if (fd < 0)
+        return;
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        if (c->list[i].fd < 0) {
+            c->list[i] = (struct client){.fd = fd};
+            worker_close_in_child(fd);
+            return;
+        }
+    struct client none = {.fd = fd}; /* no slot: it gets the error only */
+    err_set(&e, ERR_BUSY, 0, "%d requests wait already", CLIENTS_MAX);
+    err_hint(&e, "one job at a time; who waits is ended with Ctrl-C");
+    answer(&none, NULL, &e);
+}
+
+static void pause_world(struct world *w, struct client *c, const struct request *r)
+{
+    struct err e;
+    world_event(w, &(struct guard_event){.type = GUARD_PAUSE,
+                                         .pause_ms = r->pause_ms,
+                                         .pause_by_wall = r->until != NULL,
+                                         .text = "asked for by hand"});
+    if (w->guard.state != GUARD_PAUSED) { /* the guard does not pause while restoring */
+        err_set(&e, ERR_BUSY, 0, "no pause while the state is %s",
+                guard_state_name(w->guard.state));
+        err_hint(&e, "wait for the restore to end");
+        answer(c, NULL, &e);
+        return;
+    }
+    if (jobs_running(w) == ACTION_DUMP || jobs_is_spare(w))
+        jobs_stop(w, SIGTERM);
+    w->state_dirty = true;
+    answer(c, publish_status_json(w), NULL);
+}
+
+/* One job at a time: a request made meanwhile is run afterwards. Takes the request. */
+static void job(struct world *w, struct client *c, struct request *r)
+{
+    struct err e;
+    if (w->stopping) {
+        err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
+        answer(c, NULL, &e);
+    } else if (jobs_busy(w)) {
+        enum action running = jobs_running(w); /* none yet: the restore of a world just lost */
+        if (jobs_is_spare(w))
+            jobs_stop(w, SIGKILL);
+        char text[128];
+        snprintf(text, sizeof text, "waiting for the running %s to end",
+                 action_name(running ? running : ACTION_RESTORE));
+        json_auto_t *o = json_pack("{s:s}", "note", text);
+        worker_send(c->fd, o);
+        c->queued = *r;
+        return;
+    } else {
+        c->waits = true;
+        if (jobs_start(w, r, &e) == 0)
+            return;
+        answer(c, NULL, &e);
+    }
+    request_free(r);
+}
+
+/* A pause that was meant to be short, and forgotten, leaves a world that nobody watches. */
+static void judge_pause(struct world *w)
+{
+    wall_t now = clock_wall(), *since = &w->a->state.endless_since;
+    int64_t limit = w->cfg->max_pause;
+    char what[300], t[TEXT_SHORT];
+    bool paused = guard_paused(&w->guard), endless = paused && w->guard.pause_until.ms == 0;
+    if (endless != (since->ms != 0) || since->ms > now.ms) {
+        since->ms = endless ? now.ms : 0;
+        w->state_dirty = true;
+    }
+    bool forgotten = endless && limit && now.ms - since->ms > limit;
+    snprintf(what, sizeof what,
+             !forgotten && paused ? "the pause has an end, or is allowed to last"
+             : !forgotten         ? "the pause is over"
+                                  : "paused for more than %s, and without an end",
+             text_duration(limit, t));
+    notify_condition(
+        w, CONDITION_PAUSE, EVENT_PAUSE, forgotten, NULL, what,
+        "nothing: no dumps, and no restore if the world is lost",
+        forgotten ? "worldkeeper --resume ends the pause; worldkeeper --pause=2h gives it an end"
+                  : "nothing");
+}
+
+void clients_timers(struct world *w)
+{
+    if (!w->stopping)
+        judge_pause(w);
+    for (size_t i = 0; i < CLIENTS_MAX && !w->stopping && !jobs_busy(w); i++) {
+        struct client *c = &w->clients->list[i];
+        struct request r = c->queued;
+        c->queued = (struct request){0};
+        if (c->fd >= 0 && r.action != ACTION_NONE)
+            job(w, c, &r);
+    }
+}
+
+/* Takes the request. */
+static void request(struct world *w, struct client *c, struct request *r)
+{
+    struct err e;
+    if (action_is(r->action, ACTION_JOB) &&
+        !(r->apply && w->guard.state != GUARD_UP && w->guard.state != GUARD_PAUSED)) {
+        job(w, c, r);
+        return;
+    }
+    if (r->action == ACTION_STATUS) {
+        answer(c, publish_status_json(w), NULL);
+    } else if (r->action == ACTION_PAUSE) {
+        pause_world(w, c, r);
+    } else if (r->action == ACTION_RESUME) {
+        world_event(w, &(struct guard_event){.type = GUARD_RESUME});
+        w->state_dirty = true;
+        prober_next(w, clock_mono());
+        answer(c, publish_status_json(w), NULL);
+    } else if (r->apply) {
+        err_set(&e, ERR_REFUSED, 0, "the world is not up: %s", w->guard.reason);
+        err_hint(&e, "rows are put back into a world that is restored; worldkeeper --status");
+        answer(c, NULL, &e);
+    } else {
+        err_set(&e, ERR_USAGE, 0, "the supervisor knows no action '%s'", action_name(r->action));
+        answer(c, NULL, &e);
+    }
+    request_free(r);
+}
+
+void clients_message(struct world *w, size_t i)
+{
+    if (i == 0) {
+        accept_client(w);
+        return;
+    }
+    struct client *c = &w->clients->list[i - 1];
+    struct request r;
+    struct err e;
+    bool closed;
+    if (c->fd < 0) /* closed since it was polled */
+        return;
+    json_auto_t *o = worker_receive(c->fd, &closed);
+    if (closed) {
+        close_client(c); /* the job goes on without a listener */
+    } else if (o && !c->waits && c->queued.action == ACTION_NONE) { /* one request per client */
+        if (request_from_json(o, &r, &e) < 0)
+            answer(c, NULL, &e);
+        else
+            request(w, c, &r);
+    }
+}

@@ -1,0 +1,341 @@
+#include "supervisor/disk.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/js.h"
+#include "supervisor/dumps.h"
+#include "supervisor/jobs.h"
+#include "supervisor/recorder.h"
+
+#define POLL_EVERY_MS                                                                              \
+    fault_wait(5000) /* each is a wake of two processes, for every world of a machine */
+#define SAVE_EVERY_MS 60000
+#define START_AGAIN_MS 1000         /* between two disk writers */
+#define SILENT_MS fault_wait(20000) /* a poll unanswered for so long: the disk hangs */
+#define FINISH_STEP_US 20000
+#define FINISH_STEPS 250
+
+struct disk {
+    mono_t polled; /* not answered since; ms 0: all polls are */
+    mono_t next_poll, next_start, next_save;
+    mono_t save_retry; /* writing the state failed: no new attempt before */
+    pid_t hung;        /* killed, and not yet dead; 0: none */
+    struct {
+        bool on;
+        int num;
+    } told[DISK_HISTORY + 1]; /* of each request whose failure is no condition, the error that was
+                                 logged: it is not logged again before one has succeeded */
+    uint64_t free_bytes;
+    bool free_known;
+    json_t *damaged;
+};
+
+struct disk *disk_new(void)
+{
+    return xcalloc(1, sizeof(struct disk));
+}
+
+void disk_free(struct disk *d)
+{
+    json_decref(d->damaged);
+    free(d);
+}
+
+json_t *disk_free_json(const struct world *w)
+{
+    return w->disk->free_known ? json_integer((json_int_t)w->disk->free_bytes) : json_null();
+}
+
+json_t *disk_damaged_dumps(const struct world *w)
+{
+    return w->disk->damaged;
+}
+
+int disk_start(struct world *w, struct err *e)
+{
+    static struct disk_writer_args args; /* read by the child after the fork */
+    args = (struct disk_writer_args){.cfg = w->cfg, .dump_dirfd = w->a->job.dirfd};
+    w->disk->next_start = mono_add(clock_mono(), START_AGAIN_MS);
+    w->disk->polled = (mono_t){0};
+    return worker_start(&w->disk_writer, disk_writer_worker, &args, true, e);
+}
+
+static void away(struct world *w, const char *key, const char *why, const char *todo)
+{
+    char what[640];
+    snprintf(what, sizeof what, "status, state and alerts are not written: %.500s", why);
+    notify_condition(
+        w, CONDITION_DISK_WRITER, EVENT_DISK, true, key, what,
+        "still trying; alerts go out from memory, and the world is watched all the same", todo);
+}
+
+static void writer_gone(struct world *w)
+{
+    notify_disk_gone(w);
+    recorder_disk_gone(w);
+}
+
+void disk_restart(struct world *w)
+{
+    worker_end(&w->disk_writer); /* it drains and exits; a new one opens the new directories */
+    writer_gone(w);
+    w->disk->next_start = clock_mono();
+}
+
+void disk_reaped(struct world *w, pid_t pid)
+{
+    if (pid == w->disk->hung)
+        w->disk->hung = 0;
+}
+
+/* Polls the disk writer, and gives it the marks of what was delivered. */
+static int poll_writer(struct world *w)
+{
+    struct disk_marks marks = notify_marks(w);
+    return disk_writer_send(&w->disk_writer, DISK_POLL, &marks, sizeof marks);
+}
+
+static void save_state(struct world *w, mono_t now)
+{
+    struct disk *d = w->disk;
+    struct state *s = &w->a->state;
+    bool due =
+        mono_reached(now, d->next_save) || (w->state_dirty && mono_reached(now, d->save_retry));
+    if (!due || jobs_save_state(w)) /* ours is older than what the job writes */
+        return;
+    d->next_save = mono_add(now, SAVE_EVERY_MS);
+    bool paused = guard_paused(&w->guard);
+    if (!w->stopping) { /* else keep the saved one: a pause outlives this process */
+        s->paused = paused;
+        s->pause_until.ms = paused && w->guard.pause_until.ms
+                                ? clock_wall().ms + mono_since(w->guard.pause_until, now)
+                                : 0;
+    }
+    s->watched = !w->stopping;
+    s->watched_at = clock_wall();
+    if (disk_writer_send(&w->disk_writer, DISK_STATE, s, sizeof *s) == 0)
+        w->state_dirty = false;
+}
+
+void disk_timers(struct world *w, mono_t now)
+{
+    struct disk *d = w->disk;
+    struct err e;
+    save_state(w, now);
+    if (w->stopping)
+        return;
+    if (w->poll_disk || mono_reached(now, d->next_poll)) {
+        w->poll_disk = false;
+        d->next_poll = mono_add(now, POLL_EVERY_MS);
+        if (poll_writer(w) == 0 && !d->polled.ms)
+            d->polled = now;
+    }
+    /* One that is killed while its disk hangs dies only when the disk answers again; until then no
+     * second one is started. */
+    if (w->disk_writer.pid && d->polled.ms && mono_since(now, d->polled) > SILENT_MS) {
+        char todo[640];
+        d->hung = w->disk_writer.pid;
+        worker_stop(&w->disk_writer, SIGKILL);
+        worker_end(&w->disk_writer);
+        writer_gone(w);
+        snprintf(todo, sizeof todo, "see the kernel's log, and the disks of %.250s and %.250s",
+                 w->cfg->dump_dir, w->cfg->status_dir ? w->cfg->status_dir : "no status directory");
+        away(w, "silent", "their disk does not answer", todo);
+    }
+    if (w->disk_writer.pid || d->hung || !mono_reached(now, d->next_start))
+        return;
+    if (disk_start(w, &e) < 0)
+        away(w, "start", e.text, "see the limits of processes, descriptors and memory");
+}
+
+void disk_finish(struct world *w)
+{
+    pid_t pid = w->disk_writer.pid;
+    w->state_dirty = true;
+    w->disk->save_retry = (mono_t){0};
+    save_state(w, clock_mono());
+    recorder_finish(w);
+    poll_writer(w);
+    worker_end(&w->disk_writer); /* it writes what it has and exits */
+    for (int i = 0; pid > 0 && i < FINISH_STEPS && waitpid(pid, NULL, WNOHANG) == 0; i++)
+        usleep(FINISH_STEP_US);
+}
+
+/* ---- answers ---- */
+
+/* A failed write is tried again later; each kind of failure is reported once. */
+static void failed(struct world *w, const struct disk_failure *f)
+{
+    /* step: where alerts go out all the same, the failure is only logged; the disk's own condition is
+     * reported elsewhere. */
+    static const struct {
+        const char *name, *step;
+    } words[] = {
+        [DISK_PUBLISH] = {"status", NULL},
+        [DISK_STATE] = {"state", NULL},
+        [DISK_ALERT] = {"alert", "an alert cannot be stored and goes out from memory"},
+        [DISK_POLL] = {"mark", "sent, but it cannot be noted: a restart would send it again"},
+        [DISK_HISTORY] = {"history", "the history cannot be written and waits in memory"},
+        [DISK_LOAD] = {"queue", "the alerts that an earlier supervisor left cannot be read"},
+    };
+    struct disk *d = w->disk;
+    struct err e = f->error;
+    char key[64], what[640], todo[320];
+    bool state = f->request == DISK_STATE, mark = f->request == DISK_POLL;
+    if ((size_t)f->request >= sizeof words / sizeof *words)
+        return;
+    const char *name = words[f->request].name, *step = words[f->request].step;
+    if (!name)
+        return; /* nothing that reports failures */
+    worker_err_clean(&e);
+    notify_disk_failed(w, f->request);
+    if (f->request == DISK_HISTORY)
+        recorder_failed(w);
+    snprintf(key, sizeof key, "%s %d", name, e.num);
+    if (step) {
+        err_step(&e, "%s", step);
+        /* the writer itself reports marks once */
+        if (mark || !d->told[f->request].on || d->told[f->request].num != e.num)
+            world_log_err(w, LOG_ERROR_, name, &e);
+        d->told[f->request].on = true;
+        d->told[f->request].num = e.num;
+        return;
+    }
+    if (state) {
+        w->state_dirty = true;
+        d->save_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
+    }
+    snprintf(what, sizeof what, "%s cannot be written: %.500s", name, e.text);
+    snprintf(todo, sizeof todo, "see the disk, owner and mode of %.250s",
+             state || !w->cfg->status_dir ? w->cfg->dump_dir : w->cfg->status_dir);
+    notify_condition(w, state ? CONDITION_STATE : CONDITION_STATUS, EVENT_DISK, true, key, what,
+                     "trying again every 10 s; the world is watched all the same",
+                     e.hint[0] ? e.hint : todo);
+}
+
+/* A damaged dump counts as none: if it is the newest one, a new dump is taken at once. */
+static void damaged(struct world *w, json_t *list, const char *disk)
+{
+    const struct condition *shown = &w->conditions[CONDITION_DAMAGED];
+    const json_t *first = json_array_get(list, 0);
+    const char *dump = js_text(first, "dump");
+    char what[900], todo[900];
+    if (!w->disk->damaged || !json_equal(w->disk->damaged, list)) {
+        json_decref(w->disk->damaged);
+        w->disk->damaged = json_incref(list);
+        w->status_dirty = true;
+    }
+    if (!first) {
+        notify_condition(w, CONDITION_DAMAGED, EVENT_DISK, false, NULL,
+                         "no dump is damaged any more", "", "nothing");
+        return;
+    }
+    const char *key =
+        strlen(dump) < sizeof shown->key ? dump : dump + strlen(dump) - sizeof shown->key + 1;
+    bool news = !shown->on || strcmp(shown->key, key) != 0;
+    if (js_flag(first, "loadable")) {
+        snprintf(what, sizeof what, "dump %s in %s (disk %s) is damaged, as a %s found: %.300s",
+                 dump, w->cfg->dump_dir, disk[0] ? disk : "unknown", js_text(first, "by"),
+                 js_text(first, "reason"));
+        snprintf(todo, sizeof todo,
+                 "look at that disk (dmesg, smartctl); worldkeeper --verify reads all dumps back");
+    } else {
+        snprintf(what, sizeof what, "dump %s cannot be loaded for what is in it: %.400s", dump,
+                 js_text(first, "reason"));
+        snprintf(todo, sizeof todo,
+                 "mend that row in the world, then worldkeeper --dump; gunzip -c %s/%s.sql.gz "
+                 "shows what the dump holds",
+                 w->cfg->dump_dir, dump);
+    }
+    notify_condition(w, CONDITION_DAMAGED, EVENT_DISK, true, key, what,
+                     "restores take an older dump; a new one is made", todo);
+    if (news && dumps_newest(w) && strcmp(dumps_newest(w)->name, dump) == 0)
+        dumps_due(w, clock_mono());
+}
+
+static void room(struct world *w, uint64_t free_bytes)
+{
+    char what[200], todo[640], t[TEXT_SHORT];
+    /* There must be room for one more dump, whatever the limit says. */
+    uint64_t need = w->cfg->disk_low, size = dumps_newest_size(w);
+    if (need < size)
+        need = size;
+    /* Hysteresis: a dump being written must not toggle it. */
+    bool low = free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
+    w->disk->free_bytes = free_bytes;
+    w->disk->free_known = true;
+    if (low)
+        snprintf(what, sizeof what, "the disk of the dumps is nearly full: less than %s left",
+                 text_size(need, t));
+    else
+        snprintf(what, sizeof what, "the disk of the dumps has room again: %s free",
+                 text_size(free_bytes, t));
+    snprintf(todo, sizeof todo,
+             "make room on the file system of %.500s: df -h shows how full it is",
+             w->cfg->dump_dir);
+    notify_condition(w, CONDITION_DISK_LOW, EVENT_DISK, low, NULL, what,
+                     "dumps go on while they fit; old ones are never deleted beyond [retention] to "
+                     "make room",
+                     low ? todo : "nothing");
+}
+
+static void polled(struct world *w, const struct disk_state *d, json_t *list)
+{
+    notify_condition(w, CONDITION_DISK_WRITER, EVENT_DISK, false, NULL,
+                     "status, state and alerts are written again", "", "nothing");
+    if (d->status_ok)
+        notify_condition(w, CONDITION_STATUS, EVENT_DISK, false, NULL,
+                         "the status is written again", "", "nothing");
+    if (d->state_ok)
+        notify_condition(w, CONDITION_STATE, EVENT_DISK, false, NULL, "the state is written again",
+                         "", "nothing");
+    if (list)
+        damaged(w, list, d->disk);
+    if (d->free_known) /* else a bad disk shows in writes that fail */
+        room(w, d->free_bytes);
+}
+
+bool disk_message(struct world *w, enum file_dir_place *place)
+{
+    struct packet m;
+    bool closed;
+    if (!worker_receive_packet(w->disk_writer.fd, &m, &closed)) {
+        if (!closed)
+            return false;
+        worker_end(&w->disk_writer); /* disk_timers() starts the next one */
+        writer_gone(w);
+        if (!w->stopping)
+            away(w, "died", "their process died",
+                 "nothing, if it stays at this; the kernel's log may say who killed it");
+        return false;
+    }
+    w->disk->polled = (mono_t){0};
+    if (m.type == DISK_FAILED && packet_struct(&m, sizeof(struct disk_failure))) {
+        struct disk_failure f;
+        memcpy(&f, m.data, sizeof f);
+        failed(w, &f);
+    } else if (m.type == DISK_POLLED && m.len >= sizeof(struct disk_state)) {
+        struct disk_state d;
+        json_auto_t *list = packet_json(&m, sizeof d);
+        memcpy(&d, m.data, sizeof d);
+        polled(w, &d, list);
+        *place = d.place;
+        return true;
+    } else if (m.type == DISK_RECORDED) {
+        w->disk->told[DISK_HISTORY].on = false;
+        recorder_stored(w);
+    } else {
+        if (m.type == DISK_STORED)
+            w->disk->told[DISK_ALERT].on = false;
+        if (m.type == DISK_LOADED)
+            w->disk->told[DISK_LOAD].on = false;
+        notify_disk_answer(w, &m);
+    }
+    return false;
+}

@@ -1,0 +1,287 @@
+#include "supervisor/disk_writer.h"
+
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/js.h"
+#include "base/fence.h"
+#include "base/mount.h"
+#include "notify/incident.h"
+#include "page/site.h"
+#include "store/history.h"
+#include "store/proof.h"
+#include "store/state.h"
+#include "supervisor/history_file.h"
+
+struct disk_writer {
+    const struct disk_writer_args *args;
+    int fd, status_dirfd, alerts_dirfd;
+    bool status_failed, state_failed; /* at the last write */
+    uint64_t marks[ALERT_CHANNELS];   /* written by this process */
+    int mark_failed;                  /* error number of the last reported failure */
+    struct history_file *history;
+    struct site *site;
+    char disk[600]; /* of the dumps; "": not looked for yet, or not known */
+};
+
+int disk_writer_send(const struct worker *writer, enum disk_request request, const void *data,
+                     size_t size)
+{
+    return writer->fd < 0 ? -1 : worker_send_packet(writer->fd, (int)request, data, size);
+}
+
+int disk_writer_send_json(const struct worker *writer, enum disk_request request, json_t *o)
+{
+    int rc = writer->fd < 0 ? -1 : worker_send_json(writer->fd, (int)request, o);
+    json_decref(o);
+    return rc;
+}
+
+static void answer(struct disk_writer *s, enum disk_answer type, const void *data, size_t size,
+                   const json_t *o)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    SCOPED(xfree) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    buf_add(&b, data, size);
+    buf_adds(&b, text ? text : "");
+    worker_send_packet(s->fd, (int)type, b.p, b.len);
+}
+
+static void report_failure(struct disk_writer *s, enum disk_request request, const struct err *e)
+{
+    struct disk_failure f = {request, *e};
+    answer(s, DISK_FAILED, &f, sizeof f, NULL);
+}
+
+static void close_status(struct disk_writer *s)
+{
+    if (s->status_dirfd >= 0)
+        close(s->status_dirfd);
+    s->status_dirfd = -1;
+    site_forget(s->site);
+}
+
+/* Opens the status directory again after a failure, or if its path names another directory now: it
+ * may have been mounted, repaired, or deployed with a new version of a web site. */
+static int open_dirs(struct disk_writer *s, struct err *e)
+{
+    const struct config *c = s->args->cfg;
+    const char *const names[] = {c->flag_file, c->json_file, c->metrics_file};
+    if (s->status_dirfd >= 0 && file_dir_place(s->status_dirfd, c->status_dir) != FILE_DIR_SAME)
+        close_status(s);
+    if (!c->status_dir || s->status_dirfd >= 0)
+        return 0;
+    s->status_dirfd = file_dir(c->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, e);
+    for (size_t i = 0; s->status_dirfd >= 0 && i < sizeof names / sizeof *names; i++)
+        if (names[i])
+            file_sweep(s->status_dirfd, names[i], NULL);
+    if (s->status_dirfd >= 0)
+        file_sweep(s->status_dirfd, HISTORY_PUBLISHED, NULL);
+    return s->status_dirfd < 0 ? -1 : 0;
+}
+
+/* The page says what status.json says: the one that was just written. */
+static int publish_history(struct disk_writer *s, const json_t *files, struct err *e)
+{
+    const struct config *c = s->args->cfg;
+    const json_t *f;
+    json_t *status = NULL;
+    size_t i;
+    if (history_file_publish(s->history, s->args->dump_dirfd, s->status_dirfd, e) < 0)
+        return -1;
+    json_array_foreach((json_t *)(uintptr_t)files, i, f)
+    {
+        if (c->page && strcmp(js_text(f, "name"), c->json_file) == 0 && !status)
+            status = json_loads(js_text(f, "data"), 0, NULL);
+    }
+    int rc =
+        status ? site_publish(s->site, s->status_dirfd, status, history_file_events(s->history), e)
+               : 0;
+    json_decref(status);
+    return rc;
+}
+
+static void publish(struct disk_writer *s, const json_t *files)
+{
+    struct err e;
+    if (!s->args->cfg->status_dir)
+        return;
+    const json_t *up = json_object_get(json_array_get(files, 0), "fenced");
+    if (up) /* first: who shuts the fence looks at it afterwards */
+        fence_said((mono_t){json_integer_value(up)});
+    /* What was said before the lease ended is not true any more, when this process slept meanwhile. */
+    if (up && !fence_open())
+        return;
+    int rc = open_dirs(s, &e);
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        const json_t *f = json_array_get(files, i);
+        const char *name = js_text(f, "name"), *data = js_text(f, "data");
+        if (rc == 0 && !json_object_get(f, "data"))
+            rc = file_remove(s->status_dirfd, name, &e);
+        else if (rc == 0)
+            rc = file_publish(s->status_dirfd, name, data, strlen(data), 0644, &e);
+    }
+    if (rc == 0 && s->args->cfg->json_file)
+        rc = publish_history(s, files, &e);
+    if (rc < 0) {
+        close_status(s);
+        report_failure(s, DISK_PUBLISH, &e);
+        s->status_failed = true;
+    } else {
+        s->status_failed = false;
+        if (!up)
+            fence_said((mono_t){0});
+        fault_point("status.published");
+    }
+}
+
+static void save_state(struct disk_writer *s, const struct state *state)
+{
+    struct err e;
+    s->state_failed = state_save(s->args->dump_dirfd, state, &e) < 0;
+    if (s->state_failed)
+        report_failure(s, DISK_STATE, &e);
+}
+
+/* The alert queue's directory, opened and swept when it is first needed; -1 on error. */
+static int alerts_dir(struct disk_writer *s, struct err *e)
+{
+    if (s->alerts_dirfd >= 0)
+        return s->alerts_dirfd;
+    s->alerts_dirfd = file_subdir(s->args->dump_dirfd, "alerts", e);
+    if (s->alerts_dirfd >= 0)
+        file_sweep(s->alerts_dirfd, NULL, NULL);
+    return s->alerts_dirfd;
+}
+
+static void queue_alert(struct disk_writer *s, const json_t *alert)
+{
+    struct err e;
+    uint64_t number;
+    int fd = alerts_dir(s, &e);
+    if (fd < 0 || queue_add(s->args->cfg, fd, alert, &number, &e) < 0) {
+        report_failure(s, DISK_ALERT, &e);
+        return;
+    }
+    answer(s, DISK_STORED, &number, sizeof number, NULL);
+}
+
+static void record(struct disk_writer *s, const json_t *o)
+{
+    struct err e;
+    if (history_append(s->args->dump_dirfd, o, &e) < 0)
+        report_failure(s, DISK_HISTORY, &e);
+    else
+        answer(s, DISK_RECORDED, NULL, 0, NULL);
+}
+
+/* One packet per alert, since all of them together may exceed a packet, then the summary. */
+static void load_alerts(struct disk_writer *s)
+{
+    SCOPED(queue_kept_free) struct queue_kept k = {0};
+    struct err e;
+    int fd = alerts_dir(s, &e);
+    if (fd < 0 || queue_load(s->args->cfg, fd, &k, &e) < 0) {
+        report_failure(s, DISK_LOAD, &e);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(k.alerts); i++) {
+        struct disk_kept kept = {.number = k.number[i]};
+        for (int ch = 0; ch < ALERT_CHANNELS; ch++)
+            kept.waits[ch] = kept.number > k.channel[ch].mark;
+        answer(s, DISK_KEPT, &kept, sizeof kept, json_array_get(k.alerts, i));
+    }
+    struct queue_kept rest = k;
+    rest.alerts = NULL;
+    rest.number = NULL;
+    answer(s, DISK_LOADED, &rest, sizeof rest, NULL);
+}
+
+/* Marks keep delivered alerts from being sent again after a restart. Tried at each poll until they
+ * are written; each kind of failure is reported once. */
+static void write_marks(struct disk_writer *s, const struct disk_marks *marks)
+{
+    struct err e;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        uint64_t upto = marks->delivered[ch];
+        if (upto <= s->marks[ch] || !alert_channel_on(s->args->cfg, ch))
+            continue;
+        int fd = alerts_dir(s, &e);
+        if (fd >= 0 && queue_done(s->args->cfg, fd, ch, upto, &e) == 0) {
+            s->marks[ch] = upto;
+            s->mark_failed = 0;
+        } else if (s->mark_failed != e.num) {
+            s->mark_failed = e.num;
+            report_failure(s, DISK_POLL, &e);
+        }
+    }
+}
+
+/* A failure is ignored: other writes report the disk, and the incidents stay in memory. */
+static void save_incidents(struct disk_writer *s, const json_t *o)
+{
+    int fd = alerts_dir(s, NULL);
+    if (fd >= 0)
+        incidents_save(fd, o, NULL);
+}
+
+static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
+{
+    struct statvfs v;
+    int dir = s->args->dump_dirfd;
+    write_marks(s, marks);
+    struct disk_state d = {.status_ok = !s->status_failed,
+                           .state_ok = !s->state_failed,
+                           .place = file_dir_place(dir, s->args->cfg->dump_dir),
+                           .free_known = fstatvfs(dir, &v) == 0};
+    if (d.free_known)
+        d.free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
+    if (!s->disk[0]) /* an open directory stays on its disk */
+        mount_name(dir, s->disk, sizeof s->disk);
+    snprintf(d.disk, sizeof d.disk, "%s", s->disk);
+    json_auto_t *damaged = proof_damaged_json(dir);
+    answer(s, DISK_POLLED, &d, sizeof d, damaged);
+}
+
+int disk_writer_worker(int fd, void *arg)
+{
+    struct disk_writer s = {.args = arg, .fd = fd, .status_dirfd = -1, .alerts_dirfd = -1};
+    struct packet m;
+    bool closed;
+    s.history = history_file_new(s.args->cfg->name);
+    s.site = site_new(s.args->cfg);
+    while (worker_receive_packet(fd, &m, &closed) || !closed) {
+        const void *data;
+        json_t *o = NULL;
+        switch ((enum disk_request)m.type) {
+        case DISK_PUBLISH:
+            publish(&s, o = packet_json(&m, 0));
+            break;
+        case DISK_STATE:
+            if ((data = packet_struct(&m, sizeof(struct state))))
+                save_state(&s, data);
+            break;
+        case DISK_ALERT:
+            queue_alert(&s, o = packet_json(&m, 0));
+            break;
+        case DISK_INCIDENTS:
+            save_incidents(&s, o = packet_json(&m, 0));
+            break;
+        case DISK_HISTORY:
+            record(&s, o = packet_json(&m, 0));
+            break;
+        case DISK_LOAD:
+            load_alerts(&s);
+            break;
+        case DISK_POLL:
+            if ((data = packet_struct(&m, sizeof(struct disk_marks))))
+                poll_disk(&s, data);
+            break;
+        }
+        json_decref(o);
+    }
+    history_file_free(s.history);
+    site_free(s.site);
+    return 0;
+}

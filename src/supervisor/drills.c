@@ -1,0 +1,393 @@
+#include "supervisor/drills.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actions/history.h"
+#include "base/fault.h"
+#include "base/js.h"
+#include "base/memory.h"
+#include "mysql/conn.h"
+#include "supervisor/dumps.h"
+#include "supervisor/recorder.h"
+#include "supervisor/schedule.h"
+#include "supervisor/world.h"
+
+#define LOOK_MS fault_wait(10000)
+#define AGAIN_MS fault_wait(600000) /* after one that was cut off, or could not begin */
+#define PASSING_MAX 3               /* so many in a row fail for a passing reason in silence */
+
+enum { DRILL, VERIFY, KINDS };
+
+struct work {
+    json_t *last;                /* as in the status; or NULL */
+    struct schedule_past before; /* of the run that goes on: one that was cut off does not count */
+    bool runs;                   /* by the clock */
+    mono_t look, not_before;
+    char held[160]; /* why it is due and does not begin; "": it is not, or it does */
+    unsigned passing;
+};
+
+struct drills {
+    struct worker verify;
+    struct work work[KINDS];
+};
+
+static const struct {
+    enum action action;
+    enum condition_id condition;
+    const char *name, *passed, *off;
+} kinds[KINDS] = {{ACTION_DRILL, CONDITION_DRILL, "drill", "the last drill passed",
+                   "there are no drills by the clock any more"},
+                  {ACTION_VERIFY, CONDITION_VERIFY, "verify", "the last verify passed",
+                   "there are no verifies by the clock any more"}};
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct drills *drills_new(struct world *w)
+{
+    struct drills *d = xcalloc(1, sizeof *d);
+    world_worker(w, &d->verify, "verify", message);
+    return d;
+}
+
+void drills_free(struct drills *d)
+{
+    worker_end(&d->verify);
+    for (size_t i = 0; i < KINDS; i++)
+        json_decref(d->work[i].last);
+    free(d);
+}
+
+static const struct config_work *config_of(const struct world *w, int kind)
+{
+    return kind == DRILL ? &w->cfg->drill : &w->cfg->verify;
+}
+
+static struct state_work *state_of(const struct world *w, int kind)
+{
+    return kind == DRILL ? &w->a->state.drill : &w->a->state.verify;
+}
+
+static struct schedule_past past_of(const struct world *w, int kind)
+{
+    const struct state_work *s = state_of(w, kind);
+    return (struct schedule_past){s->ran, s->at};
+}
+
+static void keep_past(struct world *w, int kind, const struct schedule_past *past)
+{
+    struct state_work *s = state_of(w, kind);
+    s->ran = past->ran;
+    s->at = past->at;
+    w->state_dirty = true;
+}
+
+void drills_recall(struct world *w)
+{
+    for (int i = 0; i < KINDS; i++) {
+        const char *text = state_of(w, i)->last;
+        w->drills->work[i].last = text[0] ? json_loads(text, 0, NULL) : NULL;
+    }
+}
+
+/* ---- when ---- */
+
+/* The machine's load as a share of its processors, in percent; -1: not known. */
+static double load_percent(void)
+{
+    double load;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return getloadavg(&load, 1) == 1 && processors > 0 ? load * 100 / (double)processors : -1;
+}
+
+/* A server that runs out of memory is killed, and the world with it. */
+static bool lacks_memory(const struct world *w, int kind, char *out, size_t size)
+{
+    const struct config_mysql *m = &w->cfg->mysql;
+    uint64_t need = dumps_newest(w)->in_memory;
+    int64_t available = !m->host || config_is_here(m->host) ? memory_available() : -1;
+    char world[TEXT_SHORT], there[TEXT_SHORT];
+    if (kind != DRILL || schedule_has_room(need, available))
+        return false;
+    snprintf(out, size, "too little memory for a second world: %s available, the world takes %s",
+             text_size((uint64_t)available, there), text_size(need, world));
+    return true;
+}
+
+/* Why work that is due does not begin; "": it may. */
+static void look_what_holds(const struct world *w, int kind, char *out, size_t size)
+{
+    double load = load_percent();
+    unsigned most = config_of(w, kind)->max_load;
+    out[0] = '\0';
+    if (w->guard.state != GUARD_UP && w->guard.state != GUARD_STANDBY)
+        snprintf(out, size, "the world is not up");
+    else if (!dumps_newest(w))
+        snprintf(out, size, "there is no dump yet");
+    else if (lacks_memory(w, kind, out, size))
+        return;
+    else if (load > (double)most)
+        snprintf(out, size, "the machine is busy: load %.0f%%, max_load %u%%", load, most);
+}
+
+static void judge_overdue(struct world *w, int kind, const struct schedule_past *past, wall_t now)
+{
+    const struct config_work *c = config_of(w, kind);
+    const struct work *k = &w->drills->work[kind];
+    char what[300], t[TEXT_SHORT];
+    if (!schedule_overdue(c, past, now) || w->guard.state != GUARD_UP || k->runs)
+        return;
+    snprintf(what, sizeof what, "no %s has begun for %s%s%s", kinds[kind].name,
+             text_duration(now.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
+    notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, "overdue", what,
+                     c->at ? "beginning at its time of day, if nothing stands against it then"
+                           : "beginning as soon as nothing stands against it",
+                     "another time of day (at), a higher max_load, or more memory");
+}
+
+/* Looks at the clocks now and then; is it to begin now? */
+static bool is_due(struct world *w, int kind, mono_t now)
+{
+    const struct config_work *c = config_of(w, kind);
+    struct work *k = &w->drills->work[kind];
+    wall_t wall = clock_wall();
+    if (c->interval == 0 || k->runs || w->stopping || !mono_reached(now, k->look))
+        return false;
+    k->look = mono_add(now, LOOK_MS);
+    struct schedule_past past = past_of(w, kind);
+    if (schedule_settle(&past, wall))
+        keep_past(w, kind, &past);
+    k->held[0] = '\0';
+    bool due = schedule_next(c, &past, wall).ms <= wall.ms;
+    if (due)
+        look_what_holds(w, kind, k->held, sizeof k->held);
+    bool begins = due && !k->held[0] && mono_reached(now, k->not_before);
+    if (!begins) /* else it is over: a machine that was off for days begins with it */
+        judge_overdue(w, kind, &past, wall);
+    return begins;
+}
+
+static void begun(struct world *w, int kind)
+{
+    struct work *k = &w->drills->work[kind];
+    struct schedule_past past = {true, clock_wall()};
+    k->before = past_of(w, kind);
+    k->runs = true;
+    keep_past(w, kind, &past); /* so that the next supervisor does not start it once more */
+    w->status_dirty = true;
+}
+
+bool drills_due(struct world *w, mono_t now)
+{
+    return is_due(w, DRILL, now);
+}
+
+void drills_begun(struct world *w)
+{
+    begun(w, DRILL);
+}
+
+/* ---- what it came to ---- */
+
+/* In the state it has no room for a long error. */
+static void keep_last(struct world *w, int kind, json_t *fields /* taken */)
+{
+    struct work *k = &w->drills->work[kind];
+    struct state_work *s = state_of(w, kind);
+    SCOPED(buf_free) struct buf error = {0};
+    const char *text = js_text(fields, "error");
+    if (text[0]) {
+        text_clean(&error, text, 400);
+        js_set_clean(fields, "error", error.p);
+    }
+    json_object_set_new(fields, "at", js_time(clock_wall()));
+    json_decref(k->last);
+    k->last = fields;
+    SCOPED(xfree) char *all = json_dumps(fields, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    s->last[0] = '\0';
+    if (all && strlen(all) < sizeof s->last)
+        snprintf(s->last, sizeof s->last, "%s", all);
+    w->state_dirty = w->status_dirty = true;
+}
+
+static void report_over(struct world *w, int kind, const char *why)
+{
+    notify_condition(w, kinds[kind].condition, EVENT_DRILL, false, NULL, why, "", "nothing");
+}
+
+static void report(struct world *w, int kind, const struct err *e)
+{
+    char key[64];
+    SCOPED(buf_free) struct buf what = {0};
+    if (!e) {
+        report_over(w, kind, kinds[kind].passed);
+        return;
+    }
+    snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
+    buf_printf(&what, "%s failed: %.500s", kinds[kind].name, e->text);
+    notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, key, what.p,
+                     "keeping the world; the next one tells whether this is over",
+                     e->hint[0] ? e->hint
+                     : kind == DRILL
+                         ? "worldkeeper --drill repeats it by hand; worldkeeper --verify "
+                           "reads the dumps"
+                         : "worldkeeper --verify names each dump and what is wrong");
+}
+
+/* Says nothing of dump and journal: an end by others, a server that is away or refuses, locks, no free
+ * connection. */
+static bool is_passing(const struct err *e)
+{
+    return e->cls == ERR_ABORTED || e->cls == ERR_UNREACHABLE || e->cls == ERR_BUSY ||
+           e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e);
+}
+
+static void ended(struct world *w, int kind, json_t *fields /* taken */, const struct err *e)
+{
+    struct work *k = &w->drills->work[kind];
+    bool by_clock = k->runs;
+    k->runs = false;
+    w->status_dirty = true;
+    if (e && is_passing(e) && (e->cls == ERR_ABORTED || !by_clock || ++k->passing < PASSING_MAX)) {
+        json_decref(fields);
+        if (by_clock)
+            keep_past(w, kind, &k->before);
+        k->not_before = mono_add(clock_mono(), AGAIN_MS);
+        return;
+    }
+    k->passing = 0;
+    keep_last(w, kind, fields);
+    report(w, kind, e);
+}
+
+void drills_ended(struct world *w, const struct request *r, const json_t *result,
+                  const struct err *e)
+{
+    bool as_wanted = (r->from != NULL) == w->cfg->drill.offsite,
+         newest = as_wanted && (!r->dump || strcmp(r->dump, "latest") == 0);
+    json_t *fields = history_fields(r, result, e);
+    if (newest && !r->automatic && !e) { /* as good as one by the clock */
+        struct schedule_past past = {true, clock_wall()};
+        keep_past(w, DRILL, &past);
+    }
+    if (newest)
+        ended(w, DRILL, fields, e);
+    else
+        json_decref(fields);
+}
+
+/* ---- the worker of the verify ---- */
+
+static const struct request verify_all = {.action = ACTION_VERIFY, .automatic = true};
+
+static int child_main(int fd, void *arg)
+{
+    struct action_context *a = ((struct world *)arg)->a;
+    struct err e = {0};
+    json_t *result = NULL;
+    a->emit = NULL;
+    bool failed = action_run(a, &verify_all, &result, &e) < 0;
+    json_auto_t *o =
+        json_pack("{s:o, s:o*}", "fields", history_fields(&verify_all, result, failed ? &e : NULL),
+                  "error", failed ? worker_err_json(&e) : NULL);
+    json_decref(result);
+    worker_send_json(fd, 0, o);
+    return 0;
+}
+
+static void verify_ended(struct world *w, json_t *fields /* taken */, const struct err *e)
+{
+    history_add(w, HISTORY_VERIFY, json_deep_copy(fields));
+    w->poll_disk = true; /* it may have found a damaged dump */
+    if (e)
+        world_log_err(w, LOG_ERROR_, "verify", e);
+    else
+        log_line(LOG_NOTE_, "verify done: all of %" JSON_INTEGER_FORMAT " dumps are whole",
+                 (json_int_t)js_within(fields, "whole", 0, INT64_MAX, 0));
+    ended(w, VERIFY, fields, e);
+}
+
+/* Its end without a word is that of a killed one. */
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    struct err e = {0};
+    bool stopped = v->stop_requested;
+    json_auto_t *o = m ? packet_json(m, 0) : NULL;
+    const json_t *error = json_object_get(o, "error");
+    if (error)
+        worker_err_from(error, &e);
+    if (!o)
+        err_set(&e, stopped ? ERR_ABORTED : ERR_SYSTEM, 0,
+                stopped ? "verify was ended before it was done" : "the worker of the verify died");
+    worker_end(v);
+    verify_ended(
+        w, o ? json_deep_copy(json_object_get(o, "fields")) : history_fields(&verify_all, NULL, &e),
+        e.cls == ERR_NONE ? NULL : &e);
+}
+
+void drills_stop(struct world *w)
+{
+    worker_stop(&w->drills->verify, SIGKILL);
+}
+
+static void start_verify(struct world *w)
+{
+    struct err e;
+    begun(w, VERIFY);
+    log_line(LOG_NOTE_, "verify begins by itself");
+    if (worker_start(&w->drills->verify, child_main, w, false, &e) < 0)
+        verify_ended(w, history_fields(&verify_all, NULL, &e), &e);
+}
+
+void drills_timers(struct world *w, mono_t now)
+{
+    const struct worker *v = &w->drills->verify;
+    enum guard_state s = w->guard.state;
+    bool gives_way = w->stopping || s == GUARD_LOST || s == GUARD_RESTORING || s == GUARD_PAUSED;
+    if (v->pid && gives_way && !v->stop_requested)
+        drills_stop(w);
+    /* A drill by hand tells when a failure is over; nothing else would tell it of a verify. */
+    for (int i = 0; i < KINDS; i++)
+        if (config_of(w, i)->interval == 0 && w->conditions[kinds[i].condition].on &&
+            (i == VERIFY || strcmp(w->conditions[kinds[i].condition].key, "overdue") == 0))
+            report_over(w, i, kinds[i].off);
+    if (!v->pid && is_due(w, VERIFY, now))
+        start_verify(w);
+}
+
+/* ---- what is published ---- */
+
+static json_t *next_json(const struct world *w, int kind)
+{
+    const struct config_work *c = config_of(w, kind);
+    const struct work *k = &w->drills->work[kind];
+    struct schedule_past past = past_of(w, kind);
+    wall_t now = clock_wall();
+    if (c->interval == 0)
+        return json_null();
+    schedule_settle(&past, now);
+    int64_t in = schedule_next(c, &past, now).ms - now.ms,
+            again = mono_since(k->not_before, clock_mono());
+    in = in > again ? in : again;
+    if (in < 0)
+        in = 0;
+    json_t *o = json_pack("{s:o, s:I, s:b}", "at", js_time((wall_t){now.ms + in}), "in_seconds",
+                          (json_int_t)(in / 1000), "running", (int)k->runs);
+    json_object_set_new(o, "held", k->held[0] ? js_clean(k->held) : json_null());
+    return o;
+}
+
+void drills_status(const struct world *w, json_t *status)
+{
+    for (int i = 0; i < KINDS; i++) {
+        char last[16], next[16];
+        snprintf(last, sizeof last, "last_%s", kinds[i].name);
+        snprintf(next, sizeof next, "next_%s", kinds[i].name);
+        json_object_set_new(status, last, js_or_null(w->drills->work[i].last));
+        json_object_set_new(status, next, next_json(w, i));
+    }
+}

@@ -1,0 +1,31 @@
+/* Drills and verifies by the clock ([drill], [verify]): when one is begun, what holds it off, and what
+ * the last one came to. A drill is a job; a verify, which only reads files, has a worker of its own, so
+ * that no dump waits for it. Both are ended at once where the world has to be restored. */
+#ifndef WK_SUPERVISOR_DRILLS_H
+#define WK_SUPERVISOR_DRILLS_H
+
+#include <jansson.h>
+
+#include "actions/request.h"
+#include "base/clock.h"
+
+struct world;
+
+struct drills *drills_new(struct world *w);
+void drills_free(struct drills *d);
+/* What the state holds of them, at the start of the supervisor. */
+void drills_recall(struct world *w);
+void drills_timers(struct world *w, mono_t now);
+void drills_stop(struct world *w);
+
+/* Is a drill to be started now, as the job? Then drills_begun() follows where that was possible. */
+bool drills_due(struct world *w, mono_t now);
+void drills_begun(struct world *w);
+/* A drill has ended that the supervisor carried out, by itself or by hand. `e`: NULL where it passed. */
+void drills_ended(struct world *w, const struct request *r, const json_t *result,
+                  const struct err *e);
+
+/* Adds last_drill, next_drill, last_verify and next_verify to the status. */
+void drills_status(const struct world *w, json_t *status);
+
+#endif

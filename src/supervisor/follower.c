@@ -1,0 +1,666 @@
+#include "supervisor/follower.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "actions/hint_command.h"
+#include "base/fault.h"
+#include "base/js.h"
+#include "journal/follow.h"
+#include "supervisor/dumps.h"
+#include "supervisor/words.h"
+
+#define RETRY_FIRST_MS fault_wait(1000)
+#define RETRY_MAX_MS fault_wait(60000)
+#define PASSING_MS fault_wait(8000) /* three failures in a row: the server is not just going away */
+#define LAG_MIN_MS 2000             /* one marker per second, and its transit */
+#define GAP_PAUSE_MS fault_wait(10000) /* between two dumps that gaps cause, at first */
+#define UNABLE_RETRY_MS 300000         /* a server's settings change seldom */
+#define GAPS_KEPT 12u                  /* their texts must fit into the state */
+#define END_MS 3000                    /* for the worker to write what it has read */
+#define EMPTIED_SHOWN 3u               /* tables named in one alert: their commands are long */
+/* A recovery is believed after this time: a full disk still takes a little data, and a damaged log
+ * can be read up to the damage. */
+#define SETTLED_MS fault_wait(10000)
+
+enum follow_state {
+    IDLE, /* the world is not up, no worker runs */
+    STARTING,
+    FOLLOWING,
+    UNABLE, /* the server or the account does not allow it */
+    FAILED,
+};
+
+struct follower {
+    struct worker worker;
+    enum follow_state state;
+    char reason[640]; /* why it is UNABLE or FAILED */
+    mono_t next_start;
+    mono_t end_by; /* a worker that was asked to end is killed then */
+    int64_t retry; /* ms to wait after the next failure */
+
+    /* From the worker's last report. */
+    mono_t proven;    /* all changes up to then are in the journal; ms 0: not known */
+    mono_t begun;     /* the worker, if it has read back no marker yet */
+    bool marker_read; /* the worker has read back a marker of its own: `proven` rests on it */
+    uint64_t changes, pos;
+    char file[256];
+    struct follow_emptied *emptied; /* the last TRUNCATE of each table since the newest dump */
+    size_t emptied_count;
+
+    /* Where the next worker begins. */
+    bool position_lost; /* the log no longer reaches back to the newest dump */
+    bool log_broken;    /* nor does it continue from the end of the segments */
+    bool from_now;      /* the running one began where it could, not at the newest dump */
+
+    bool leaving;                /* the tables go away, since another machine takes the world */
+    bool files_failing;          /* the segments cannot be written; reported */
+    struct db_binlog_pos gap_at; /* the last gap; file "": its position is not known */
+    uint64_t gaps, covered;      /* gaps so far; those before the running dump began */
+    mono_t gap_dump;             /* end of the last dump for a gap; ms 0: none since our start */
+    int64_t gap_pause;           /* ms between dumps that gaps cause */
+};
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct follower *follower_new(struct world *w)
+{
+    struct follower *f = xcalloc(1, sizeof *f);
+    world_worker(w, &f->worker, "journal", message);
+    f->retry = RETRY_FIRST_MS;
+    return f;
+}
+
+void follower_free(struct follower *f)
+{
+    worker_end(&f->worker);
+    free(f->emptied);
+    free(f);
+}
+
+/* Maximum age in ms of a change that is not proven to be in the journal; -1: no follower, or none that
+ * has proven anything. What an earlier worker has proven still holds when another one begins. */
+static int64_t lag(const struct world *w, mono_t now)
+{
+    const struct follower *f = w->follower;
+    return f->state != FOLLOWING || !f->proven.ms ? -1 : mono_since(now, f->proven);
+}
+
+/* As lag(), but of a worker that has proven nothing yet since when it reads: there is nothing to warn
+ * of before it had the time to. */
+static int64_t lag_of_worker(const struct world *w, mono_t now)
+{
+    const struct follower *f = w->follower;
+    return f->state != FOLLOWING ? -1 : mono_since(now, f->marker_read ? f->proven : f->begun);
+}
+
+json_t *follower_status_json(const struct world *w)
+{
+    static const char *const names[] = {[IDLE] = "idle",
+                                        [STARTING] = "starting",
+                                        [FOLLOWING] = "following",
+                                        [UNABLE] = "off",
+                                        [FAILED] = "failed"};
+    const struct follower *f = w->follower;
+    const struct condition *gap = &w->conditions[CONDITION_JOURNAL_GAP];
+    int64_t ms = lag(w, clock_mono());
+    if (w->cfg->journal == JOURNAL_OFF)
+        return json_null();
+    json_t *o =
+        json_pack("{s:s, s:s, s:o, s:b, s:o}", "mode",
+                  w->cfg->journal == JOURNAL_FOLLOW ? "follow" : "server", "state", names[f->state],
+                  "behind_seconds", ms < 0 ? json_null() : json_real((double)ms / 1000), "gap",
+                  gap->on, "reason", js_clean(gap->on ? gap->text : f->reason));
+    if (f->state == FOLLOWING) {
+        js_set_clean(o, "file", f->file);
+        js_set_int(o, "pos", (int64_t)f->pos);
+        js_set_int(o, "changes", (int64_t)f->changes);
+    }
+    return o;
+}
+
+double follower_behind_seconds(const struct world *w)
+{
+    int64_t ms = lag(w, clock_mono());
+    return ms < 0 ? -1 : (double)ms / 1000;
+}
+
+/* ---- the worker ---- */
+
+static void kill_worker(struct world *w, enum follow_state state)
+{
+    worker_stop(&w->follower->worker, SIGKILL);
+    worker_end(&w->follower->worker); /* the loop collects the process later */
+    w->follower->state = state;
+    w->status_dirty = true;
+}
+
+/* Not killed at once: what it has read may be all that is left of a server that is gone. */
+static void end_worker(struct world *w, mono_t now)
+{
+    struct follower *f = w->follower;
+    if (!f->worker.stop_requested) {
+        worker_stop(&f->worker, SIGTERM);
+        f->end_by = mono_add(now, END_MS);
+    } else if (mono_reached(now, f->end_by)) {
+        kill_worker(w, IDLE);
+    }
+}
+
+bool follower_busy(const struct world *w)
+{
+    return w->cfg->journal == JOURNAL_FOLLOW && w->follower->worker.pid;
+}
+
+void follower_restart(struct world *w)
+{
+    struct follower *f = w->follower;
+    if (f->worker.pid && !f->worker.stop_requested)
+        end_worker(w, clock_mono());
+    f->next_start = clock_mono();
+}
+
+void follower_kill(struct world *w)
+{
+    if (w->follower->worker.pid)
+        kill_worker(w, IDLE);
+}
+
+static void back_off(struct follower *f)
+{
+    f->retry = clock_backoff(f->retry, RETRY_FIRST_MS, RETRY_MAX_MS);
+}
+
+/* Why the log does not lead from the newest dump to the current world; NULL: it does. It does not
+ * across a restore that did not reach the moment of the loss: on a new server the same file names
+ * belong to another log. */
+static const char *discontinuity(const struct world *w, const struct manifest *newest)
+{
+    const struct state *s = &w->a->state;
+    if (!newest->end.file[0])
+        return "the newest dump, which does not know its place in the log";
+    bool followed = s->made.followed && strcmp(s->made.nonce, s->nonce) == 0;
+    if (newest->generation < s->generation && !followed)
+        return "a restore since the newest dump, over which the log is not known to lead";
+    return NULL;
+}
+
+static void start_worker(struct world *w, mono_t now)
+{
+    static struct follow_args args; /* read by the child after the fork */
+    const struct manifest *newest = dumps_newest(w);
+    struct follower *f = w->follower;
+    struct err e;
+    args = (struct follow_args){.cfg = w->cfg,
+                                .db = w->a->job.db,
+                                .dump_dirfd = w->a->job.dirfd,
+                                .log_broken = f->log_broken};
+    if (newest && !f->position_lost && !discontinuity(w, newest)) {
+        args.from = newest->end;
+        args.created_at = newest->log_created_at;
+        memcpy(args.nonce, newest->nonce, sizeof args.nonce);
+    }
+    f->from_now = !args.from.file[0];
+    f->next_start = mono_add(now, f->retry);
+    if (worker_start(&f->worker, follow_worker, &args, false, &e) < 0) {
+        back_off(f);
+        notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, true, "start", e.text, "still trying",
+                         "see the limits of processes and memory");
+        return;
+    }
+    f->state = STARTING;
+}
+
+/* ---- gaps ---- */
+
+/* When to dump for a gap: at once, but with growing pauses if such dumps follow each other, and not
+ * before the retry of a failed one. */
+static void dump_soon(struct world *w, bool first)
+{
+    struct follower *f = w->follower;
+    mono_t now = clock_mono();
+    if (dumps_failures(w) && !mono_reached(now, dumps_next(w)))
+        return;
+    if (f->gap_dump.ms == 0) {
+        dumps_due(w, now);
+        return;
+    }
+    bool often = mono_since(now, f->gap_dump) < 2 * f->gap_pause;
+    if (first)
+        f->gap_pause = !often                                     ? GAP_PAUSE_MS
+                       : 2 * f->gap_pause > w->cfg->dump_interval ? w->cfg->dump_interval
+                                                                  : 2 * f->gap_pause;
+    mono_t next = mono_add(f->gap_dump, f->gap_pause);
+    dumps_due(w, mono_reached(now, next) ? now : next);
+}
+
+/* The last moment before a gap that can be restored: the server's time if a statement caused the
+ * gap, else the time up to which the journal was proven to be complete. */
+static wall_t gap_moment(const struct world *w, const struct follow_gap *gap)
+{
+    wall_t now = clock_wall(), by_server = gap->by_statement ? gap->statement.before : gap->at;
+    int64_t ms = lag(w, clock_mono());
+    if (ms < 0)
+        ms = lag_of_worker(w, clock_mono());
+    if (by_server.ms && by_server.ms <= now.ms)
+        return by_server;
+    return (wall_t){now.ms - (ms > 0 ? ms : 0)};
+}
+
+/* Keeps the gap in the state, for --list, which shows the moments that can be restored, and for a
+ * restore of the dump that was the newest: the server may purge its log at its next start, and the
+ * gap could not be found there again. `log`: the log itself cannot be read any further. */
+static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, bool log)
+{
+    struct state *s = &w->a->state;
+    const struct manifest *newest = dumps_newest(w);
+    json_t *list = s->gaps[0] ? json_loads(s->gaps, 0, NULL) : NULL;
+    SCOPED(buf_free) struct buf brief = {0};
+    if (!json_is_array(list)) {
+        json_decref(list);
+        list = json_array();
+    }
+    /* A new worker starts at the newest dump and finds the same gap again. */
+    for (size_t i = json_array_size(list); gap->file[0] && i-- > 0;) {
+        const json_t *o = json_array_get(list, i);
+        if (strcmp(js_text(o, "file"), gap->file) == 0 &&
+            (uint64_t)js_number(o, "pos", 0) == gap->pos && js_flag(o, "log") == log)
+            json_array_remove(list, i);
+    }
+    text_clean(&brief, gap->why, 150);
+    json_array_append_new(list, json_pack("{s:I, s:s, s:I, s:s, s:s, s:b}", "at", (json_int_t)at.ms,
+                                          "file", gap->file, "pos", (json_int_t)gap->pos, "why",
+                                          brief.p, "dump", newest ? newest->name : "", "log", log));
+    while (json_array_size(list) > GAPS_KEPT)
+        json_array_remove(list, 0);
+    SCOPED(xfree) char *text = json_dumps(list, JSON_COMPACT);
+    if (text && strlen(text) < sizeof s->gaps)
+        snprintf(s->gaps, sizeof s->gaps, "%s", text);
+    w->state_dirty = true;
+    json_decref(list);
+}
+
+static const char gap_doing[] =
+    "a dump is taken at once; until it is stored, changes after this point would be lost";
+
+/* Reports the statement that caused a gap, which may be a mistake. `first`: the journal leads up to
+ * it. */
+static void report_statement(struct world *w, const struct follow_statement *s, bool first)
+{
+    const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
+    SCOPED(buf_free) struct buf what = {0}, todo = {0}, undo = {0}, whole = {0};
+    char key[64];
+    statement_key(s, key, sizeof key);
+    bool news = !open->on || strcmp(open->key, key) != 0;
+    statement_words(s, &what);
+    buf_adds(&what, "; the journal cannot go on after that");
+    statement_undo(s, first, &undo);
+    if (undo.len)
+        buf_printf(&todo, "if that was not intended, this brings it back as it was %s: %s",
+                   first ? "just before" : "in the newest dump", undo.p);
+    else
+        buf_adds(&todo, "nothing, when the dump is stored");
+    notify_condition(w, CONDITION_JOURNAL_GAP, EVENT_JOURNAL, true, key, what.p, gap_doing, todo.p);
+    hint_command(w->cfg, HINT_ROOT, todo.p, &whole);
+    if (news && undo.len)
+        log_line(LOG_NOTE_, "%s", whole.p);
+}
+
+/* By a switch-over or a demotion; the guard may be told to stop before it hears of the follower's end. */
+static bool files_set_aside(const struct world *w)
+{
+    return w->follower->leaving || w->guard.state == GUARD_STANDBY ||
+           state_standby(&w->a->state, w->cfg);
+}
+
+/* Changes before a gap can be restored from the last dump, those after it from the next one. `link`
+ * and gap->why end the sentence "the journal cannot go on…". */
+static void gap_found(struct world *w, const char *link, const struct follow_gap *gap, bool log)
+{
+    struct follower *f = w->follower;
+    const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
+    char what[640];
+    bool first = f->gaps == f->covered;
+    if (files_set_aside(w))
+        return;
+    f->gaps++;
+    if (gap->file[0])
+        snprintf(f->gap_at.file, sizeof f->gap_at.file, "%s", gap->file);
+    else
+        f->gap_at.file[0] = '\0';
+    f->gap_at.pos = gap->pos;
+    keep_gap(w, gap, gap_moment(w, gap), log);
+    snprintf(what, sizeof what, "the journal cannot go on%s %.550s", link, gap->why);
+    if (gap->by_statement)
+        report_statement(w, &gap->statement, first);
+    else /* keep the key of an open gap: its text may say more than this one */
+        notify_condition(w, CONDITION_JOURNAL_GAP, EVENT_JOURNAL, true, open->on ? open->key : NULL,
+                         what, gap_doing, "nothing, when the dump is stored");
+    dump_soon(w, first);
+}
+
+/* One of an earlier worker may be known, or behind a dump that was stored since that was asked. */
+static void gap_reported(struct world *w, const struct follow_gap *gap)
+{
+    const struct manifest *newest = dumps_newest(w);
+    struct db_binlog_pos at = {.pos = gap->pos};
+    snprintf(at.file, sizeof at.file, "%s", gap->file);
+    bool known = w->conditions[CONDITION_JOURNAL_GAP].on ||
+                 (newest && db_binlog_pos_compare(&newest->end, &at) >= 0);
+    if (!gap->earlier || !known)
+        gap_found(w, " behind", gap, false);
+}
+
+/* A dump does not end the gap while the changes after it cannot be written either. */
+static void end_gap(struct world *w, const char *what)
+{
+    const struct follower *f = w->follower;
+    if (f->covered == f->gaps && !f->files_failing)
+        notify_condition(w, CONDITION_JOURNAL_GAP, EVENT_JOURNAL, false, NULL, what, "", "nothing");
+}
+
+/* ---- what the worker sends ---- */
+
+static void remember_emptied(struct follower *f, const struct follow_emptied *e)
+{
+    size_t i = 0;
+    while (i < f->emptied_count && strcmp(f->emptied[i].name, e->name) != 0)
+        i++;
+    if (i == f->emptied_count)
+        f->emptied = xrealloc(f->emptied, ++f->emptied_count * sizeof *f->emptied);
+    f->emptied[i] = *e;
+}
+
+static void reported(struct world *w, const struct follow_report *r)
+{
+    struct follower *f = w->follower;
+    const struct manifest *newest = dumps_newest(w);
+    mono_t now = clock_mono();
+    if (f->state != FOLLOWING) {
+        if (!f->files_failing && !w->conditions[CONDITION_JOURNAL].on)
+            log_line(LOG_NOTE_, "the journal is followed from %s %" PRIu64, r->file, r->pos);
+        w->status_dirty = true;
+    }
+    f->state = FOLLOWING;
+    if (r->marker_read) /* segments end behind the break now */
+        f->log_broken = false;
+    *(r->marker_read ? &f->proven : &f->begun) = r->proven;
+    f->changes = r->changes;
+    f->marker_read = r->marker_read;
+    f->pos = r->pos;
+    snprintf(f->file, sizeof f->file, "%s", r->file);
+    f->reason[0] = '\0';
+    for (size_t i = 0; i < r->emptied_count; i++)
+        remember_emptied(f, &r->emptied[i]);
+    const char *why =
+        newest && !w->conditions[CONDITION_JOURNAL_GAP].on ? discontinuity(w, newest) : NULL;
+    if (why) {
+        struct follow_gap gap = {.pos = r->pos};
+        snprintf(gap.why, sizeof gap.why, "%s", why);
+        snprintf(gap.file, sizeof gap.file, "%s", r->file);
+        gap_found(w, " behind", &gap, false);
+    }
+    bool settled = mono_since(now, f->worker.started) >= SETTLED_MS;
+    /* A worker that has begun can still fail at its first marker, as on a read-only server. */
+    if (!f->marker_read || (f->files_failing && !settled))
+        return;
+    f->retry = RETRY_FIRST_MS;
+    if (f->files_failing) {
+        f->files_failing = false;
+        end_gap(w, "the journal is written again");
+    }
+    if (!w->a->state.followed) { /* kept, so that its end is reported even after our restart */
+        w->a->state.followed = true;
+        w->state_dirty = true;
+    }
+    if (settled)
+        notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, false, NULL,
+                         "the journal is followed again", "", "nothing");
+}
+
+static void unable(struct world *w, const struct follow_unable *u)
+{
+    struct follower *f = w->follower;
+    char what[640], todo[800];
+    bool news = strncmp(f->reason, u->why, sizeof f->reason - 1) != 0;
+    snprintf(f->reason, sizeof f->reason, "%s", u->why);
+    kill_worker(w, UNABLE);
+    w->conditions[CONDITION_JOURNAL_LAG].on = false; /* without a follower there is no lag */
+    f->next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
+    snprintf(what, sizeof what, "no journal: %.600s", u->why);
+    bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
+    if (f->file[0]) { /* its worker died before it saw that, or could say it */
+        struct follow_gap gap = {.pos = 0};
+        snprintf(gap.why, sizeof gap.why, "%.600s", u->why);
+        f->file[0] = '\0';
+        gap_found(w, ":", &gap, true);
+    }
+    if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
+        log_line(LOG_NOTE_, "%s", what);
+    snprintf(todo, sizeof todo, "%.700s%s", u->hint[0] ? u->hint : "worldkeeper --check says more",
+             w->cfg->journal == JOURNAL_AUTO ? "; where it is to stay so: [journal] mode = off"
+                                             : "");
+    /* With mode = auto, and never followed before, having no journal is no failure: it ends one
+     * that was reported before this was known. */
+    notify_condition(
+        w, CONDITION_JOURNAL, EVENT_JOURNAL, must, must ? "unable" : NULL, what,
+        ended ? "dumping on; it was followed before, and from now on what is played between "
+                "two dumps is lost with the server"
+              : "dumping on; what is played between two dumps is lost with the server",
+        todo);
+}
+
+static void failed(struct world *w, const struct follow_failure *failure)
+{
+    struct follower *f = w->follower;
+    const struct err *e = &failure->error;
+    /* The log cannot be followed across a damaged event or a gap; reading it again does not help. */
+    bool log_ends = e->cls == ERR_GAP || (e->cls == ERR_DAMAGED && !failure->files);
+    struct follow_gap gap = {.pos = 0};
+    char what[640], key[64];
+    if (files_set_aside(w)) {
+        kill_worker(w, IDLE);
+        return;
+    }
+    kill_worker(w, FAILED);
+    snprintf(f->reason, sizeof f->reason, "%.500s", e->text);
+    snprintf(gap.why, sizeof gap.why, "%.600s", e->text);
+    f->next_start = mono_add(clock_mono(), f->retry);
+    back_off(f);
+    if (failure->files) {
+        /* The changes missing in the files are still in the server's log, as long as its own disk
+         * lives. */
+        if (!f->files_failing)
+            gap_found(w, ":", &gap, false);
+        f->files_failing = true;
+    }
+    if (log_ends) {
+        gap_found(w, " behind", &gap, true);
+        f->position_lost = f->log_broken = true; /* until there is another dump */
+        f->file[0] = '\0';
+    }
+    bool passing = e->cls == ERR_UNREACHABLE && f->retry < PASSING_MS;
+    if (passing || log_ends)
+        return; /* the guard reports a server that goes away */
+    snprintf(what, sizeof what, "the journal is not followed: %.560s", e->text);
+    snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
+    notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, true, key, what, "still trying",
+                     e->hint[0] ? e->hint : "worldkeeper --check says more");
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    struct follow_failure failure = {.files = false};
+    const void *p;
+    if (!m && v->stop_requested) {
+        kill_worker(w, IDLE);
+    } else if (!m) {
+        err_set(&failure.error, ERR_SYSTEM, 0, "its process died");
+        failed(w, &failure);
+    } else if (m->type == FOLLOW_REPORT && (p = packet_struct(m, sizeof(struct follow_report)))) {
+        reported(w, p);
+    } else if (m->type == FOLLOW_GAP && (p = packet_struct(m, sizeof(struct follow_gap)))) {
+        gap_reported(w, p);
+    } else if (m->type == FOLLOW_UNABLE && (p = packet_struct(m, sizeof(struct follow_unable)))) {
+        unable(w, p);
+    } else if (m->type == FOLLOW_FAILED && (p = packet_struct(m, sizeof failure))) {
+        memcpy(&failure, p, sizeof failure);
+        worker_err_clean(&failure.error);
+        failed(w, &failure);
+    }
+}
+
+void follower_leaves(struct world *w, bool leaves)
+{
+    w->follower->leaving = leaves;
+}
+
+/* The journal is another machine's now. */
+static void forget_conditions(struct world *w)
+{
+    static const enum condition_id kinds[] = {CONDITION_JOURNAL, CONDITION_JOURNAL_GAP,
+                                              CONDITION_JOURNAL_LAG};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (w->conditions[kinds[i]].on)
+            notify_condition(w, kinds[i], EVENT_JOURNAL, false, NULL,
+                             "another machine keeps the world and its journal", "", "nothing");
+    w->follower->files_failing = false;
+    w->follower->covered = w->follower->gaps;
+}
+
+void follower_restored(struct world *w, const char *dump, wall_t alive)
+{
+    struct follow_gap gap = {.pos = 0};
+    snprintf(gap.why, sizeof gap.why, "dump %.150s was restored", dump);
+    keep_gap(w, &gap, alive, false);
+    w->follower->emptied_count = 0;
+}
+
+/* ---- a table that is much smaller than in the newest dump ---- */
+
+/* Is it known to be after the newest dump? */
+static bool after_dump(const struct world *w, const struct follow_emptied *e)
+{
+    const struct manifest *newest = dumps_newest(w);
+    struct db_binlog_pos at = {.pos = e->pos};
+    snprintf(at.file, sizeof at.file, "%s", e->file);
+    return newest && newest->end.file[0] && at.file[0] &&
+           db_binlog_pos_compare(&at, &newest->end) > 0;
+}
+
+/* The log counts whole seconds: only the second before the TRUNCATE's is certain to be complete. */
+static void explain_emptied(const struct world *w, const json_t *table, wall_t at, struct buf *what,
+                            struct buf *todo)
+{
+    struct follow_statement s = {
+        .verb = "emptied", .by = "TRUNCATE", .count = 1, .at = at, .before.ms = at.ms - 1000};
+    bool reached =
+        !w->conditions[CONDITION_JOURNAL_GAP].on && s.before.ms > js_number(table, "covers_ms", 0);
+    js_copy(table, "name", s.tables[0].name, sizeof s.tables[0].name);
+    js_copy(table, "dump", s.tables[0].dump, sizeof s.tables[0].dump);
+    s.tables[0].rows = (uint64_t)js_number(table, "rows", 0);
+    buf_adds(what, what->len ? "; " : "");
+    statement_words(&s, what);
+    buf_printf(todo,
+               "; if that was not intended, this brings %s back as it was %s: ", s.tables[0].name,
+               reached ? "a second before" : "in the last dump");
+    statement_undo(&s, reached, todo);
+}
+
+void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
+                             struct buf *todo)
+{
+    const struct follower *f = w->follower;
+    size_t i, shown = 0;
+    json_t *table;
+    json_array_foreach(shrunk, i, table)
+    {
+        const char *name = js_text(table, "name");
+        for (size_t k = 0; k < f->emptied_count && shown < EMPTIED_SHOWN; k++) {
+            const struct follow_emptied *e = &f->emptied[k];
+            if (strcmp(e->name, name) == 0 && after_dump(w, e)) {
+                explain_emptied(w, table, e->at, what, todo);
+                shown++;
+            }
+        }
+    }
+}
+
+/* ---- dumps end a gap ---- */
+
+void follower_dump_begins(struct world *w)
+{
+    w->follower->covered = w->follower->gaps;
+}
+
+void follower_dump_done(struct world *w)
+{
+    struct follower *f = w->follower;
+    const struct db_binlog_pos *end = &dumps_newest(w)->end;
+    size_t kept = 0;
+    f->position_lost = false;
+    for (size_t i = 0; i < f->emptied_count; i++)
+        if (after_dump(w, &f->emptied[i]))
+            f->emptied[kept++] = f->emptied[i];
+    f->emptied_count = kept;
+    if (f->worker.pid && f->from_now && end->file[0]) {
+        /* It did not begin at a dump: the next one begins at this one, and reports later gaps. */
+        follower_restart(w);
+        f->covered = f->gaps;
+    } else if (f->worker.pid && w->cfg->journal == JOURNAL_FOLLOW) {
+        worker_send_packet(f->worker.fd, 0, "", 0); /* if it fails, the next dump is announced */
+    }
+    if (w->conditions[CONDITION_JOURNAL_GAP].on)
+        f->gap_dump = clock_mono();
+    /* One that began before the gap covers it if its binlog position is not before the gap's. */
+    if (end->file[0] && f->gap_at.file[0] && db_binlog_pos_compare(end, &f->gap_at) >= 0)
+        f->covered = f->gaps;
+    end_gap(w, end->file[0] ? "a dump was stored; the journal goes on from it"
+                            : "a dump was stored, but no journal goes on from it");
+    if (f->covered != f->gaps)
+        dump_soon(w, true); /* the dump began before the gap */
+}
+
+/* ---- time ---- */
+
+static void check_lag(struct world *w, mono_t now)
+{
+    int64_t ms = lag_of_worker(w, now), limit = w->cfg->journal_lag_limit;
+    char what[200], t[TEXT_SHORT], l[TEXT_SHORT];
+    bool late = ms > (limit > LAG_MIN_MS ? limit : LAG_MIN_MS);
+    /* A worker that is gone, or has just begun, has not caught up. */
+    if (!late && (!w->conditions[CONDITION_JOURNAL_LAG].on || ms < 0 || !w->follower->marker_read))
+        return;
+    snprintf(what, sizeof what,
+             late ? "the journal is %s behind (journal_lag_limit %s)"
+                  : "the journal is %s behind, within its limit of %s again",
+             text_duration(ms, t), text_duration(limit, l));
+    notify_condition(w, CONDITION_JOURNAL_LAG, EVENT_JOURNAL, late, NULL, what,
+                     "reading on; nothing is lost while the server keeps its log",
+                     late ? "see what keeps the server or this machine busy" : "nothing");
+}
+
+void follower_timers(struct world *w, mono_t now)
+{
+    struct follower *f = w->follower;
+    bool wants = w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
+    if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is no failure */
+        w->state_dirty |= w->a->state.followed;
+        w->a->state.followed = false;
+        notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, false, NULL,
+                         "no journal is asked for", "", "nothing");
+    }
+    if (w->guard.state == GUARD_STANDBY)
+        forget_conditions(w);
+    if (f->worker.pid && (!wants || f->worker.stop_requested))
+        end_worker(w, now);
+    if (!wants)
+        f->next_start = now;
+    else if (!f->worker.pid && mono_reached(now, f->next_start))
+        start_worker(w, now);
+    if (wants)
+        check_lag(w, now);
+}

@@ -1,0 +1,20 @@
+/* The disk writer's side of the history: follows the file, publishes what it amounts to, and thins
+ * it out. */
+#ifndef WK_SUPERVISOR_HISTORY_FILE_H
+#define WK_SUPERVISOR_HISTORY_FILE_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+#define HISTORY_PUBLISHED "history.json"
+
+struct history_file *history_file_new(const char *world /* borrowed */);
+void history_file_free(struct history_file *h);
+/* Writes history.json if there is something new, or a minute has passed. A history that cannot be
+ * read is published as far as it can. */
+/* What it amounts to, without the buckets: borrowed until the next call. */
+const json_t *history_file_events(const struct history_file *h);
+int history_file_publish(struct history_file *h, int dump_dirfd, int status_dirfd, struct err *e);
+
+#endif

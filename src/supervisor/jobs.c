@@ -1,0 +1,790 @@
+#include "supervisor/jobs.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actions/history.h"
+#include "base/fault.h"
+#include "base/fence.h"
+#include "base/js.h"
+#include "supervisor/drills.h"
+#include "supervisor/dumps.h"
+#include "supervisor/follower.h"
+#include "supervisor/prober.h"
+#include "supervisor/recorder.h"
+
+#define TIDY_RETRY_MS fault_wait(5000)
+#define TIDY_FAILED_MS fault_wait(60000)
+#define DUMP_STALL_EXTRA_MS 15000
+
+#define JOB_DONE_MAX (WORKER_MESSAGE_MAX - 64u) /* bytes */
+
+/* From the job's worker, in this order at its end. */
+enum packet_type {
+    JOB_EVENT, /* JSON: {"progress":{…}} or {"note":"…"}, for the status, the log and clients */
+    JOB_SWAPPING,      /* the nonce that is about to be swapped in */
+    JOB_OUTCOME,       /* struct outcome */
+    JOB_STEPPING_BACK, /* nothing */
+    JOB_DONE,          /* JSON: {"done":{"result","error"}}, for the clients that wait */
+};
+struct outcome {
+    bool failed, new_state;
+    bool died;            /* without its own account */
+    struct err error;     /* if it failed */
+    struct state state;   /* new_state: the job has saved it */
+    struct manifest dump; /* of a dump that was stored (manifest_figures()) */
+};
+
+struct jobs {
+    struct worker worker;
+    struct request request; /* ACTION_NONE: no job */
+    wall_t since;
+    wall_t alive_at; /* the state's when it began: of the world that it replaces */
+    mono_t began;
+    json_t *progress;       /* last {"phase",…}; or NULL */
+    bool replaces_world;    /* not --into, not --dry-run, not single tables */
+    bool announced;         /* the guard knows of this restore */
+    bool stalled;           /* it is ended for lack of progress */
+    bool ended;             /* `outcome` is filled */
+    bool stepping_back;     /* this machine may be a standby by what the job has saved */
+    struct outcome outcome; /* as the worker sent it */
+    json_t *other_dir;      /* jobs_await_dir(): what was to go to the clients; or NULL */
+    bool tidy_due;
+    mono_t tidy_at;
+    char lost_reason[640];  /* why the world was found lost, or "" */
+    char restore_hint[512]; /* of the error that the last restore failed with */
+};
+
+struct jobs *jobs_new(void)
+{
+    struct jobs *j = xcalloc(1, sizeof *j);
+    worker_init(&j->worker, "job");
+    return j;
+}
+
+void jobs_free(struct jobs *j)
+{
+    worker_end(&j->worker);
+    json_decref(j->progress);
+    json_decref(j->other_dir);
+    request_free(&j->request);
+    free(j);
+}
+
+void jobs_recall(struct world *w)
+{
+    const char *text = w->a->state.last_restore;
+    w->last_restore = text[0] ? json_loads(text, 0, NULL) : NULL;
+    w->jobs->tidy_due = true; /* a killed restore may have left shadow tables even then */
+}
+
+static void tidy_at(struct world *w, mono_t at)
+{
+    w->jobs->tidy_due = true;
+    w->jobs->tidy_at = at;
+}
+
+void jobs_tidy_soon(struct world *w)
+{
+    tidy_at(w, clock_mono());
+}
+
+enum action jobs_running(const struct world *w)
+{
+    return w->jobs->request.action;
+}
+
+bool jobs_busy(const struct world *w)
+{
+    return jobs_running(w) != ACTION_NONE || w->guard.state == GUARD_LOST;
+}
+
+bool jobs_is_spare(const struct world *w)
+{
+    return jobs_running(w) == ACTION_DRILL && w->jobs->request.automatic;
+}
+
+bool jobs_save_state(const struct world *w)
+{
+    enum action action = w->jobs->request.action;
+    return w->jobs->replaces_world || action == ACTION_DEMOTE || action == ACTION_SWITCH_OVER;
+}
+
+bool jobs_swap(const struct world *w)
+{
+    const struct request *r = &w->jobs->request;
+    return request_swaps(r) || r->action == ACTION_TIDY;
+}
+
+int jobs_fd(const struct world *w)
+{
+    return w->jobs->worker.fd;
+}
+
+bool jobs_is(const struct world *w, pid_t pid)
+{
+    return w->jobs->worker.pid == pid;
+}
+
+bool jobs_await_dir(const struct world *w)
+{
+    return w->jobs->other_dir != NULL;
+}
+
+void jobs_stop(struct world *w, int sig)
+{
+    worker_stop(&w->jobs->worker, sig);
+}
+
+json_t *jobs_running_json(const struct world *w)
+{
+    const struct jobs *j = w->jobs;
+    if (j->request.action == ACTION_NONE)
+        return json_null();
+    json_t *o = j->progress ? json_copy(j->progress) : json_object();
+    json_object_set_new(o, "job", json_string(action_name(j->request.action)));
+    json_object_set_new(o, "since", js_time(j->since));
+    return o;
+}
+
+/* ---- what the history keeps ---- */
+
+/* How long the world has not been up. */
+static json_t *outage_json(const struct world *w)
+{
+    return w->guard.down_since_set
+               ? json_real((double)mono_since(clock_mono(), w->guard.down_since) / 1000)
+               : json_null();
+}
+
+static void record_loss(struct world *w)
+{
+    const struct state *s = &w->a->state;
+    history_add(w, HISTORY_LOSS,
+                json_pack("{s:o, s:o}", "reason", js_clean(w->guard.reason), "alive_at",
+                          js_time(s->known ? s->alive_at : (wall_t){0})));
+}
+
+static void record_action(struct world *w, const struct request *r, const json_t *result,
+                          const struct err *e)
+{
+    enum history_kind kind = history_of(r);
+    if (kind == HISTORY_KINDS)
+        return;
+    json_t *o = history_fields(r, result, e);
+    if (kind == HISTORY_RESTORE)
+        json_object_set_new(o, "outage_seconds", outage_json(w));
+    history_add(w, kind, o);
+}
+
+/* ---- decisions ---- */
+
+void world_event(struct world *w, const struct guard_event *ev)
+{
+    struct jobs *j = w->jobs;
+    const struct guard *g = &w->guard;
+    struct guard_answer a;
+    char before[640];
+    snprintf(before, sizeof before, "%s", g->reason);
+    guard_step(&w->guard, &w->guard_cfg, ev, clock_mono(), &a);
+    if (a.changed && g->state == GUARD_UP)
+        j->lost_reason[0] = '\0';
+    if (a.changed && g->state == GUARD_LOST)
+        snprintf(j->lost_reason, sizeof j->lost_reason, "%s", g->reason);
+    if (ev->type == GUARD_RESTORE_FAILED)
+        snprintf(j->restore_hint, sizeof j->restore_hint, "%.500s", ev->err ? ev->err->hint : "");
+    if (a.changed)
+        log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from),
+                 guard_state_name(g->state), g->reason);
+    else if (a.renewed && strcmp(before, g->reason) != 0)
+        log_line(LOG_NOTE_, "state %s: %s", guard_state_name(g->state), g->reason);
+    if (a.changed && (a.from == GUARD_PAUSED || g->state == GUARD_PAUSED))
+        w->state_dirty = true;
+    w->status_dirty |= a.changed || a.renewed;
+    if (a.changed)
+        history_state(w);
+    if (a.changed && g->state == GUARD_LOST)
+        record_loss(w);
+    notify_guard(w, &(struct words_facts){.cfg = w->cfg,
+                                          .guard = g,
+                                          .answer = &a,
+                                          .engine = prober_last(w)->engine,
+                                          .error = prober_last(w)->error,
+                                          .lost_reason = j->lost_reason,
+                                          .hint = j->restore_hint,
+                                          .restored = w->last_restore,
+                                          .same_world = prober_same_world(w)});
+    /* jobs_timers() starts the restore, as soon as no job runs. */
+    bool yields = a.action == GUARD_START_RESTORE && action_is(j->request.action, ACTION_YIELDS);
+    if (yields || a.action == GUARD_END_RESTORE)
+        jobs_stop(w, SIGKILL);
+}
+
+/* ---- the child ---- */
+
+static void child_event(void *arg, const json_t *o)
+{
+    worker_send_json(*(const int *)arg, JOB_EVENT, o);
+}
+
+/* From here on a probe may see the restored world's nonce. */
+static void child_swapping(void *arg, const char *nonce, uint64_t generation)
+{
+    const struct action_context *a = arg;
+    char next[NONCE_LEN + 1] = "";
+    (void)generation;
+    snprintf(next, sizeof next, "%s", nonce);
+    worker_send_packet(*(const int *)a->emit_arg, JOB_SWAPPING, next, sizeof next);
+}
+
+static void child_stepping_back(void *arg)
+{
+    worker_send_packet(*(const int *)arg, JOB_STEPPING_BACK, "", 0);
+}
+
+static int child_main(int fd, void *arg)
+{
+    static struct outcome out; /* without a byte that was never written */
+    struct action_context *a = ((struct world *)arg)->a;
+    enum state_role role = a->state.role;
+    const struct request *r = &((struct world *)arg)->jobs->request;
+    json_t *result = NULL;
+    a->emit = child_event;
+    a->emit_arg = &fd;
+    a->job.swapping = child_swapping;
+    a->stepping_back = child_stepping_back;
+    out.failed = action_run(a, r, &result, &out.error) < 0;
+    /* A role that was saved counts, whatever failed after it. */
+    out.new_state = a->state.role != role || (!out.failed && json_object_get(result, "state"));
+    json_object_del(result, "state");
+    out.state = a->state;
+    out.dump = a->dumped;
+    worker_send_packet(fd, JOB_OUTCOME, &out, sizeof out);
+    /* What a client gets: if it is too large for one packet without the plan of very many tables, or
+     * without the list of very many dumps. */
+    json_t *done = json_object(), *o = json_pack("{s:o}", "done", done);
+    if (result)
+        json_object_set_new(done, "result", result);
+    if (out.failed)
+        json_object_set_new(done, "error", worker_err_json(&out.error));
+    char *text = json_dumps(o, JSON_COMPACT);
+    if (text && strlen(text) > JOB_DONE_MAX)
+        json_object_del(result, "plan");
+    free(text);
+    text = json_dumps(o, JSON_COMPACT);
+    if (text && strlen(text) > JOB_DONE_MAX)
+        json_object_del(done, "result");
+    free(text);
+    worker_send_json(fd, JOB_DONE, o);
+    json_decref(o);
+    return 0;
+}
+
+/* ---- start ---- */
+
+/* For the log, where a dry run or a restore elsewhere must not read like a restore of the world. */
+static void job_words(const struct request *r, char *out, size_t size)
+{
+    if (r->apply)
+        snprintf(out, size, "%sputting back of conflict rows", r->dry_run ? "dry run of " : "");
+    else if (r->dry_run)
+        snprintf(out, size, "dry run of a %s", action_name(r->action));
+    else if (r->into)
+        snprintf(out, size, "%s into schema %.80s", action_name(r->action), r->into);
+    else if (r->tables)
+        snprintf(out, size, "%s of table %.80s", action_name(r->action), r->tables);
+    else
+        snprintf(out, size, "%s", action_name(r->action));
+}
+
+/* Notifies the guard, once per restore. */
+static void announce(struct world *w)
+{
+    if (w->jobs->announced)
+        return;
+    w->jobs->announced = true;
+    world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STARTED,
+                                         .by_hand = !w->jobs->request.automatic});
+}
+
+int jobs_start(struct world *w, struct request *r, struct err *e)
+{
+    struct jobs *j = w->jobs;
+    char words[128];
+    if (j->request.action != ACTION_NONE) {
+        err_set(e, ERR_BUSY, 0, "a %s is running in world %s", action_name(j->request.action),
+                w->cfg->name);
+        return err_hint(e, "one job at a time; worldkeeper --status shows how far it is");
+    }
+    bool takes = r->action == ACTION_PROMOTE; /* the lease, first of all */
+    if (request_swaps(r) && !takes && fence_check(action_name(r->action), e) < 0)
+        return -1;
+    j->request = *r;
+    j->replaces_world = request_swaps(r) && !r->tables;
+    j->since = clock_wall();
+    j->alive_at = w->a->state.alive_at;
+    j->began = clock_mono();
+    j->stalled = j->announced = j->ended = j->stepping_back = false;
+    if (r->action == ACTION_DUMP)
+        follower_dump_begins(w);
+    if (worker_start(&j->worker, child_main, w, false, e) < 0) {
+        j->request = (struct request){0};
+        j->replaces_world = false;
+        return -1;
+    }
+    w->status_dirty = true;
+    job_words(r, words, sizeof words);
+    log_line(r->action == ACTION_DUMP ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", words,
+             r->automatic ? " by itself" : "");
+    if (j->replaces_world && r->automatic)
+        announce(w);
+    return 0;
+}
+
+/* ---- the end of a dump ---- */
+
+static void dump_done(struct world *w, const struct manifest *m)
+{
+    char rows[TEXT_SHORT], size[TEXT_SHORT];
+    dumps_stored(w, m);
+    follower_dump_done(w);
+    notify_heartbeat_now(w);
+    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
+             text_size(m->file_size, size), (double)m->took_ms / 1000);
+    notify_condition(w, CONDITION_DUMP, EVENT_DISCARDED, false, NULL, "dumps are stored again", "",
+                     "nothing");
+}
+
+static void dump_failed(struct world *w, const json_t *result, const struct err *e)
+{
+    const char *rejected = js_text(result, "rejected");
+    const char *failed = rejected[0] ? "dump discarded" : "dump failed";
+    /* One that the shrink guard rejected is not tried before the next is due. */
+    int64_t wait = dumps_failed(w, strstr(rejected, "shrink_limit") != NULL);
+    world_log_err(w, LOG_ERROR_, failed, e);
+    /* The guard reports trouble of the world itself; only what probes do not notice is reported
+     * here. */
+    bool passing = e->cls == ERR_UNREACHABLE && dumps_failures(w) == 1;
+    if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
+        return;
+    char t[TEXT_SHORT], doing[200], key[64];
+    SCOPED(buf_free) struct buf happened = {0}, what = {0}, todo = {0};
+    snprintf(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
+             text_duration(wait, t));
+    snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
+             rejected[0] ? "rejected" : "failed");
+    if (e->cls == ERR_NOSPACE)
+        buf_printf(&todo,
+                   "make room on the file system of %.400s, or keep fewer dumps in [retention]; "
+                   "those already stored are untouched",
+                   w->cfg->dump_dir);
+    else
+        buf_adds(&todo, e->hint[0] ? e->hint : "see the log, and worldkeeper --check");
+    follower_explain_shrunk(w, json_object_get(result, "shrunk"), &happened, &todo);
+    if (happened.len) { /* perhaps new since the last attempt: the follower reports once a second */
+        snprintf(key, sizeof key, "%.63s", happened.p);
+        log_line(LOG_WARN_, "%s", happened.p);
+    }
+    buf_printf(&what, "%s: %s%s%.600s", failed, happened.len ? happened.p : "",
+               happened.len ? "; " : "", e->text);
+    notify_condition(w, CONDITION_DUMP, EVENT_DISCARDED, true, key, what.p, doing, todo.p);
+}
+
+/* ---- the end of a restore ---- */
+
+/* A restore that was not heard of again has left a word of itself. */
+static void adopt_last_restore(struct world *w, const struct state *ours)
+{
+    struct state *s = &w->a->state;
+    json_t *saved = s->last_restore[0] ? json_loads(s->last_restore, 0, NULL) : NULL;
+    if (strcmp(js_text(saved, "at"), js_text(w->last_restore, "at")) > 0) {
+        json_decref(w->last_restore);
+        w->last_restore = saved;
+        return;
+    }
+    memcpy(s->last_restore, ours->last_restore, sizeof s->last_restore);
+    json_decref(saved);
+}
+
+/* Takes over the state that a job has saved, so that ours does not overwrite it. */
+static void adopt_state(struct world *w, enum action job, const struct state *saved)
+{
+    struct state *s = &w->a->state;
+    struct state ours = *s;
+    /* Tidying reads the file, which may be of before we saw another world alive. */
+    if (job == ACTION_TIDY && saved->alive_at.ms < ours.alive_at.ms &&
+        strcmp(saved->nonce, ours.nonce) != 0)
+        return;
+    *s = *saved;
+    s->gone_at = (wall_t){0};
+    adopt_last_restore(w, &ours);
+    /* These may have changed while the job worked. */
+    memcpy(s->gaps, ours.gaps, sizeof s->gaps);
+    s->drill = ours.drill;
+    s->verify = ours.verify;
+    if (ours.lease_number > s->lease_number)
+        s->lease_number = ours.lease_number;
+    w->state_dirty = true;
+    /* A connection that is older than the job leads to the server process that it found. */
+    prober_expect(w, s, w->jobs->began);
+}
+
+/* For the next supervisor's status and decisions. If it does not fit into the state, its longest
+ * texts are left out. */
+static void keep_last_restore(struct world *w)
+{
+    static const char *const texts[] = {"conflict_tables", "passed_over", "definitions", "warning",
+                                        NULL};
+    struct state *s = &w->a->state;
+    json_auto_t *o = json_copy(w->last_restore);
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    for (size_t i = 0; texts[i] && text && strlen(text) >= sizeof s->last_restore; i++) {
+        json_object_del(o, texts[i]);
+        free(text);
+        text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    }
+    if (text && strlen(text) < sizeof s->last_restore)
+        snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
+    w->state_dirty = true;
+    free(text);
+}
+
+/* `last_restore` of the status. */
+static void record_restore(struct world *w, const json_t *result, bool ok)
+{
+    static const char *const always[] = {
+        "dump", "rows", "seconds", "lost_seconds", "lost_seconds_max", "restored_to"};
+    static const char *const if_there[] = {"only",          "conflict_rows", "conflict_file",
+                                           "conflict_from", "conflict_to",   "conflict_tables",
+                                           "definitions",   "lost",          "warning",
+                                           "journal"};
+    const char *warning = js_text(result, "warning");
+    SCOPED(buf_free) struct buf skipped = {0};
+    size_t i;
+    json_t *dump;
+    if (!js_text(result, "dump")[0]) /* refused before a dump was chosen: nothing was restored */
+        return;
+    json_t *o = json_pack("{s:o, s:b}", "at", js_time(clock_wall()), "ok", ok);
+    for (i = 0; i < sizeof always / sizeof *always; i++)
+        json_object_set_new(o, always[i], js_or_null(json_object_get(result, always[i])));
+    for (i = 0; i < sizeof if_there / sizeof *if_there; i++) {
+        json_t *value = json_object_get(result, if_there[i]);
+        if (value && !(json_is_string(value) && !json_string_length(value)))
+            json_object_set(o, if_there[i], value);
+    }
+    json_object_set_new(o, "outage_seconds", outage_json(w));
+    json_array_foreach(json_object_get(result, "skipped"), i, dump)
+    {
+        buf_printf(&skipped, "%s%s (%s)", i ? "; " : "", js_text(dump, "dump"),
+                   js_text(dump, "reason"));
+    }
+    if (skipped.len)
+        js_set_clean(o, "passed_over", skipped.p);
+    if (warning[0])
+        log_line(LOG_WARN_, "restored, but: %s", warning);
+    json_decref(w->last_restore);
+    w->last_restore = o;
+    keep_last_restore(w);
+}
+
+void jobs_unheard(struct world *w, const char *nonce)
+{
+    struct state_made made = {0};
+    snprintf(made.nonce, sizeof made.nonce, "%s", nonce);
+    state_restored(&w->a->state, &made);
+    json_decref(w->last_restore);
+    w->last_restore = json_loads(w->a->state.last_restore, 0, NULL);
+}
+
+/* `announced`: the guard knows of this restore. */
+static void restore_ended(struct world *w, const struct request *r, bool announced,
+                          const json_t *result, const struct err *e)
+{
+    struct guard_event ev = {
+        .type = e ? GUARD_RESTORE_FAILED : GUARD_RESTORE_OK, .by_hand = !r->automatic, .err = e};
+    char text[600], rows[TEXT_SHORT];
+    prober_discard(w);
+    if (e || js_text(result, "warning")[0]) /* else nothing is left over */
+        tidy_at(w, mono_add(clock_mono(), TIDY_RETRY_MS));
+    record_restore(w, result, !e);
+    if (!e) /* of the new generation; the journal does not lead over a restore of single tables */
+        dumps_due(w, clock_mono());
+    if (r->tables)
+        return; /* the world stays up */
+    if (e)
+        world_log_err(w, LOG_ERROR_,
+                      r->action == ACTION_PROMOTE ? "promotion failed" : "restore failed", e);
+    if (e && !announced)
+        return;
+    snprintf(text, sizeof text, "dump %.200s, %s rows in %.1f s", js_text(result, "dump"),
+             text_count((uint64_t)js_number(result, "rows", 0), rows),
+             json_number_value(json_object_get(result, "seconds")));
+    ev.text = e ? NULL : text;
+    world_event(w, &ev);
+}
+
+/* Starts the restore of a lost world. */
+static void restore(struct world *w)
+{
+    struct request r = {.action = ACTION_RESTORE, .automatic = true, .skip = guard_skip(&w->guard)};
+    struct err e;
+    if (jobs_start(w, &r, &e) < 0)
+        world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &e});
+}
+
+/* ---- the end of a drill ---- */
+
+static void drill_ended(struct world *w, const struct request *r, const json_t *result,
+                        const struct err *e)
+{
+    drills_ended(w, r, result, e);
+    if (e) /* its scratch schema may be left */
+        jobs_tidy_soon(w);
+}
+
+static void start_drill(struct world *w)
+{
+    struct request r = {.action = ACTION_DRILL,
+                        .automatic = true,
+                        .from = w->cfg->drill.offsite ? xstrdup("offsite") : NULL};
+    struct err e;
+    drills_begun(w);
+    if (jobs_start(w, &r, &e) == 0)
+        return;
+    drills_ended(w, &r, NULL, &e);
+    request_free(&r);
+}
+
+/* ---- the end of any job ---- */
+
+/* An error's text begins with the action's name for the command line; the supervisor's own texts
+ * name the action already. */
+static void remove_action(struct err *e, const char *action)
+{
+    size_t n = strlen(action);
+    if (text_starts(e->text, action) && strncmp(e->text + n, ": ", 2) == 0)
+        memmove(e->text, e->text + n + 2, strlen(e->text + n + 2) + 1);
+}
+
+/* `out` holds the worker's own account, or the error that its silent death amounts to. */
+static void ended(struct world *w, struct outcome *out, const json_t *result)
+{
+    struct jobs *j = w->jobs;
+    struct request r = j->request;
+    const struct err *e = out->failed ? &out->error : NULL;
+    char words[128], failed[144];
+    bool replaces_world = j->replaces_world, quiet = replaces_world || r.action == ACTION_DUMP;
+    remove_action(&out->error, action_name(r.action));
+    job_words(&r, words, sizeof words);
+    snprintf(failed, sizeof failed, "%s failed", words);
+    j->request = (struct request){0};
+    json_decref(j->progress);
+    j->progress = NULL;
+    j->replaces_world = false;
+    follower_leaves(w, false);
+    w->status_dirty = w->poll_disk = true; /* the job may have found a damaged dump */
+    if (e && !quiet)
+        world_log_err(w, LOG_ERROR_, failed, e);
+    if (e && r.action == ACTION_TIDY)
+        tidy_at(w, mono_add(clock_mono(), TIDY_FAILED_MS));
+    if (out->new_state) {
+        adopt_state(w, r.action, &out->state);
+    } else if (out->died && j->stepping_back) {
+        w->a->state.role =
+            ROLE_STANDBY; /* by what it may have saved: the other machine may go on */
+        w->state_dirty = true;
+    }
+    record_action(w, &r, result, e);
+    if (!e && request_swaps(&r)) /* --at restores to the end of a second, which may hold changes
+                                  * later than alive_at */
+        follower_restored(w, js_text(result, "dump"), (wall_t){j->alive_at.ms - 1000});
+    if (r.action == ACTION_DUMP)
+        e ? dump_failed(w, result, e) : dump_done(w, &out->dump);
+    else if (request_swaps(&r))
+        restore_ended(w, &r, j->announced, result, e);
+    else if (r.action == ACTION_INIT)
+        prober_next(w, clock_mono());
+    else if (r.action == ACTION_DRILL)
+        drill_ended(w, &r, result, e);
+    if (!e && !quiet)
+        log_line(LOG_NOTE_, "%s done", words);
+    request_free(&r);
+}
+
+static json_t *done(struct world *w, json_t *o, bool *last)
+{
+    struct jobs *j = w->jobs;
+    const struct err *e = &j->outcome.error;
+    worker_end(&j->worker); /* it exits now; the loop collects it later */
+    if (j->outcome.failed && e->cls == ERR_CHANGED && e->num == ACTION_OTHER_DIR && !w->stopping) {
+        j->other_dir = o;
+        return NULL;
+    }
+    *last = true;
+    ended(w, &j->outcome, json_object_get(json_object_get(o, "done"), "result"));
+    return o;
+}
+
+json_t *jobs_dir_changed(struct world *w, const struct err *why, bool *last)
+{
+    struct jobs *j = w->jobs;
+    struct request r = j->request;
+    struct err e = why ? *why : (struct err){0};
+    json_t *o = j->other_dir;
+    bool announced = j->announced, replaces_world = j->replaces_world;
+    j->other_dir = NULL;
+    *last = false;
+    if (!why) {
+        j->request = (struct request){0};
+        if (jobs_start(w, &r, &e) == 0) {
+            j->announced |= announced;
+            json_decref(o);
+            return NULL;
+        }
+        j->request = r;
+        j->announced = announced;
+        j->replaces_world = replaces_world;
+    }
+    j->outcome.error = e;
+    *last = true;
+    ended(w, &j->outcome, json_object_get(json_object_get(o, "done"), "result"));
+    return o;
+}
+
+static void progress(struct world *w, json_t *part)
+{
+    struct jobs *j = w->jobs;
+    json_object_set_new(part, "job", json_string(action_name(j->request.action)));
+    json_decref(j->progress);
+    j->progress = json_incref(part);
+    /* A restore by hand may be refused over a living world: it has begun once it loads. */
+    if (j->replaces_world && strcmp(js_text(part, "phase"), "loading") == 0)
+        announce(w);
+}
+
+json_t *jobs_message(struct world *w, bool *last)
+{
+    struct jobs *j = w->jobs;
+    struct packet m;
+    bool closed;
+    *last = false;
+    if (!worker_receive_packet(j->worker.fd, &m, &closed)) {
+        if (closed) { /* jobs_died() reports the outcome */
+            worker_forget_fd(j->worker.fd);
+            close(j->worker.fd);
+            j->worker.fd = -1;
+        }
+        return NULL;
+    }
+    j->worker.heard = clock_mono();
+    if (m.type == JOB_SWAPPING && packet_struct(&m, NONCE_LEN + 1)) {
+        prober_expect_next(w, m.data);
+        return NULL;
+    }
+    if (m.type == JOB_STEPPING_BACK) {
+        j->stepping_back = true;
+        follower_leaves(w, true);
+        return NULL;
+    }
+    if (m.type == JOB_OUTCOME) {
+        const struct outcome *out = packet_struct(&m, sizeof *out);
+        j->ended = out != NULL;
+        if (out)
+            j->outcome = *out;
+        if (j->outcome.failed)
+            worker_err_clean(&j->outcome.error);
+        return NULL;
+    }
+    json_t *o = packet_json(&m, 0), *part;
+    if (m.type == JOB_DONE && j->ended && o)
+        return done(w, o, last);
+    if ((part = json_object_get(o, "progress")))
+        progress(w, part);
+    else if ((part = json_object_get(o, "note")))
+        log_line(LOG_NOTE_, "%s", json_string_value(part));
+    return o;
+}
+
+json_t *jobs_died(struct world *w, int wait_status, bool *last)
+{
+    struct jobs *j = w->jobs;
+    struct outcome out = {.failed = true, .died = true};
+    const char *action = action_name(j->request.action);
+    bool stopped = w->stopping || j->worker.stop_requested;
+    worker_end(&j->worker);
+    *last = true;
+    if (j->request.action == ACTION_NONE)
+        return NULL;
+    if (j->stalled)
+        err_set(&out.error, ERR_STALLED, 0, "%s made no progress and was ended", action);
+    else if (stopped)
+        err_set(&out.error, ERR_ABORTED, 0, "%s was ended before it was done", action);
+    else
+        err_set(&out.error, ERR_SYSTEM, 0, "the worker of the %s died (%s %d)", action,
+                WIFSIGNALED(wait_status) ? "signal" : "exit",
+                WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
+    json_t *o = json_pack("{s:{s:o}}", "done", "error", worker_err_json(&out.error));
+    ended(w, &out, NULL); /* the next job tidies up what it left in the server */
+    return o;
+}
+
+/* ---- time ---- */
+
+/* A stalled restore of the world is ended by the guard, which counts stalls; other jobs are killed
+ * here. */
+static void watch_stall(struct world *w, mono_t now)
+{
+    struct jobs *j = w->jobs;
+    enum action action = j->request.action;
+    bool loads = action == ACTION_RESTORE || action == ACTION_DRILL;
+    /* A dump waits for locks as long as its own limit: ours must come after its own error. */
+    int64_t limit = loads ? w->cfg->restore_stall : w->cfg->dump_stall + DUMP_STALL_EXTRA_MS;
+    char t[TEXT_SHORT];
+    if (action == ACTION_NONE || j->stalled || mono_since(now, j->worker.heard) < limit)
+        return;
+    j->stalled = true;
+    log_line(LOG_ERROR_, "%s: no progress for %s; ending it", action_name(action),
+             text_duration(limit, t));
+    if (j->replaces_world)
+        world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STALLED});
+    else
+        jobs_stop(w, SIGKILL);
+}
+
+void jobs_timers(struct world *w, mono_t now)
+{
+    struct jobs *j = w->jobs;
+    struct err e;
+    watch_stall(w, now);
+    /* Changes after a gap are lost with the server until a dump is stored. */
+    if (jobs_is_spare(w) && w->conditions[CONDITION_JOURNAL_GAP].on && !j->worker.stop_requested &&
+        mono_reached(now, dumps_next(w)))
+        jobs_stop(w, SIGKILL);
+    if (w->stopping || j->request.action != ACTION_NONE)
+        return;
+    /* A reload may have forbidden it since the loss was found: then the next probe leaves LOST. */
+    if (w->guard.state == GUARD_LOST && w->guard_cfg.restore_auto && !follower_busy(w) &&
+        !state_standby(&w->a->state, w->cfg))
+        restore(w);
+    bool up = w->guard.state == GUARD_UP;
+    if (!up && w->guard.state != GUARD_STANDBY)
+        return;
+    if (up && j->tidy_due && mono_reached(now, j->tidy_at)) {
+        struct request tidy = {.action = ACTION_TIDY, .automatic = true};
+        j->tidy_due = false;
+        if (jobs_start(w, &tidy, &e) < 0) {
+            world_log_err(w, LOG_ERROR_, "tidy", &e);
+            tidy_at(w, mono_add(now, TIDY_FAILED_MS));
+        }
+    } else if (up && mono_reached(now, dumps_next(w))) {
+        struct request dump = {.action = ACTION_DUMP, .automatic = true};
+        if (jobs_start(w, &dump, &e) < 0)
+            dump_failed(w, NULL, &e);
+    } else if (drills_due(w, now)) {
+        start_drill(w);
+    }
+}

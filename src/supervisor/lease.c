@@ -1,0 +1,364 @@
+#include "supervisor/lease.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/fence.h"
+#include "base/js.h"
+#include "standby/lease.h"
+#include "store/state.h"
+#include "supervisor/disk_writer.h"
+#include "supervisor/jobs.h"
+#include "supervisor/lease_table.h"
+#include "supervisor/offsite.h"
+#include "supervisor/publisher.h"
+#include "supervisor/world.h"
+
+#define START_MS fault_wait(5000) /* a worker that died */
+#define GENERATION 2
+
+enum standing {
+    UNASKED,
+    HOLDS,
+    AWAY,     /* the lease's place does not answer, or refuses us */
+    ANOTHERS, /* another machine has it, or had it last: we have stepped back */
+};
+
+/* From the worker, after each try. */
+struct report {
+    enum standing standing;
+    struct lease_grant grant;
+    struct lease_record record; /* ANOTHERS */
+    struct err why;             /* AWAY */
+};
+
+struct leases {
+    struct worker worker;
+    struct lease_table table;
+    mono_t next_start;
+    struct report last;
+    uint64_t sent;    /* generation, to the worker */
+    bool open, begun; /* as the guard was told */
+    bool standby;
+};
+
+/* ---- the child ---- */
+
+struct child {
+    int fd;
+    const struct world *w;
+    struct lease *lease;
+    struct lease_grant grant;
+    struct report report;
+};
+
+/* Waits, and takes the generation that the world has meanwhile. */
+static void pause_for(struct child *c, int64_t ms)
+{
+    mono_t until = mono_add(clock_mono(), ms);
+    int64_t left;
+    while ((left = mono_since(until, clock_mono())) > 0) {
+        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+        struct packet m;
+        bool closed = false;
+        if (poll(&p, 1, (int)left) <= 0)
+            continue;
+        if (worker_receive_packet(c->fd, &m, &closed) && m.type == GENERATION) {
+            const uint64_t *generation = packet_struct(&m, sizeof *generation);
+            if (generation && *generation > c->grant.generation)
+                c->grant.generation = *generation;
+        }
+        if (closed)
+            _exit(0);
+    }
+}
+
+/* It is not ours any more. Taken again only if nobody else had it since: whoever has, or had, a lease that is newer
+ * than ours has the world. */
+static enum lease_result look_again(struct child *c, struct err *e)
+{
+    struct lease_record *r = &c->report.record;
+    const struct state *s = &c->w->a->state;
+    uint64_t ours = c->grant.number > s->lease_number ? c->grant.number : s->lease_number;
+    int64_t wait;
+    if (fence_is_shut()) {
+        err_set(e, ERR_REFUSED, 0, "this machine gives it back");
+        return LEASE_AWAY;
+    }
+    enum lease_result got = lease_read(c->lease, r, e);
+    if (got != LEASE_OK)
+        return got;
+    bool mine = strcmp(r->holder, s->holder) == 0;
+    if (r->number && !mine) {
+        c->report.standing = ANOTHERS;
+        return LEASE_HELD;
+    }
+    struct lease_grant next;
+    got = lease_take(c->lease, ours, c->grant.generation, &next, &wait, e);
+    if (got == LEASE_OK)
+        c->grant = next;
+    return got;
+}
+
+static void try_once(struct child *c)
+{
+    struct err e = {0};
+    const struct world *w = c->w;
+    enum lease_result got = LEASE_OK;
+    if (!c->lease)
+        got = lease_open(w->cfg, w->a->job.dirfd, w->a->state.holder, &c->lease, &e);
+    c->report.standing = AWAY;
+    if (got == LEASE_OK)
+        got = lease_renew(c->lease, &c->grant, &e);
+    if (got == LEASE_HELD) {
+        err_clear(&e);
+        got = look_again(c, &e);
+    }
+    if (got == LEASE_OK) {
+        c->report.standing = HOLDS;
+        fence_set(c->grant.valid_until);
+    } else if (c->report.standing == ANOTHERS) {
+        fence_set((mono_t){0});
+        c->grant.number = 0; /* whatever is ours again, some day, is another one */
+    }
+    c->report.grant = c->grant;
+    c->report.why = e;
+    worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
+}
+
+static int child_main(int fd, void *arg)
+{
+    static struct child c; /* without a byte that was never written */
+    c.fd = fd;
+    c.w = arg;
+    c.grant.generation = c.w->a->state.generation;
+    for (;;) {
+        try_once(&c);
+        int64_t third = c.w->cfg->standby.ttl / 3;
+        /* An answer that did not come is asked for again soon: the lease goes on ending. */
+        pause_for(&c, c.report.standing == AWAY ? (third < 4000 ? third / 4 : 1000) : third);
+    }
+    return 0;
+}
+
+/* ---- the supervisor ---- */
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct leases *leases_new(struct world *w)
+{
+    struct leases *l = xcalloc(1, sizeof *l);
+    world_worker(w, &l->worker, "lease", message);
+    worker_init(&l->table.worker, "lease-table"); /* it is told, and says nothing */
+    return l;
+}
+
+void leases_free(struct leases *l)
+{
+    worker_end(&l->worker);
+    worker_end(&l->table.worker);
+    free(l);
+}
+
+static bool has_lease(const struct world *w)
+{
+    return w->cfg->standby.lease != LEASE_NONE;
+}
+
+int leases_begin(struct world *w, struct err *e)
+{
+    struct leases *l = w->leases;
+    if (!has_lease(w))
+        return 0;
+    if (state_keep_holder(&w->a->state, w->a->job.dirfd, e) < 0 || fence_make(e) < 0)
+        return -1;
+    l->standby = state_standby(&w->a->state, w->cfg);
+    leases_decide(w);
+    return 0;
+}
+
+void leases_stop(struct world *w)
+{
+    struct leases *l = w->leases;
+    worker_stop(&l->worker, SIGKILL); /* a renewal that was under way counts or does not */
+    worker_end(&l->worker);           /* the loop collects the process later */
+    lease_table_stop(&l->table);
+}
+
+void leases_restart(struct world *w)
+{
+    leases_stop(w);
+    w->leases->next_start = clock_mono();
+}
+
+/* ---- decisions ---- */
+
+/* Why this machine may not act; NULL: only because it has not asked yet. */
+static const char *why_closed(const struct world *w, char *out, size_t size)
+{
+    const struct report *r = &w->leases->last;
+    char words[LEASE_WORDS];
+    if (fence_is_shut())
+        snprintf(out, size, "this machine hands the world over");
+    else if (r->standing == ANOTHERS)
+        snprintf(out, size, "stepped back: %.500s, generation %" PRIu64,
+                 lease_words(&r->record, words), r->record.generation);
+    else if (r->standing == AWAY)
+        snprintf(out, size, "the lease of the world could not be renewed: %.500s", r->why.text);
+    else if (r->standing == HOLDS)
+        snprintf(out, size, "the lease of the world ended before it was renewed");
+    else
+        return NULL;
+    return out;
+}
+
+static void tell_guard(struct world *w, bool open)
+{
+    char why[640];
+    const struct report *r = &w->leases->last;
+    if (open)
+        snprintf(why, sizeof why, "this machine has the lease of the world, number %" PRIu64,
+                 r->grant.number);
+    const char *text =
+        open ? (has_lease(w) && r->grant.number ? why : NULL) : why_closed(w, why, sizeof why);
+    world_event(w,
+                &(struct guard_event){.type = open ? GUARD_UNFENCED : GUARD_FENCED, .text = text});
+}
+
+void leases_decide(struct world *w)
+{
+    struct leases *l = w->leases;
+    if (!fence_made())
+        return;
+    bool open = fence_open();
+    if (l->begun && open == l->open)
+        return;
+    l->open = open;
+    l->begun = true;
+    tell_guard(w, open);
+    if (open)
+        return;
+    offsite_stop(w);
+    if (w->disk_writer.fd >= 0) /* it is not started yet when we begin */
+        publish_status(w);
+}
+
+static void take_report(struct world *w, const struct report *r)
+{
+    struct leases *l = w->leases;
+    bool renewed = l->last.standing != r->standing || l->last.record.number != r->record.number ||
+                   l->last.record.free != r->record.free || l->last.why.cls != r->why.cls ||
+                   l->last.why.num != r->why.num;
+    l->last = *r;
+    worker_err_clean(&l->last.why);
+    w->status_dirty = true;
+    if (r->standing == HOLDS && r->grant.number != w->a->state.lease_number) {
+        log_line(LOG_NOTE_, "the lease of the world is held here, number %" PRIu64,
+                 r->grant.number);
+        w->a->state.lease_number = r->grant.number;
+        w->state_dirty = true;
+    }
+    if (r->standing == HOLDS)
+        lease_table_write(w, &l->table, r->grant.number, r->grant.valid_until);
+    if (renewed && !fence_open())
+        tell_guard(w, false); /* for another reason, or for one at last */
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
+    if (r)
+        take_report(w, r);
+    else if (!m)
+        worker_end(v);
+}
+
+/* --promote and --demote change what this machine is. */
+static void follow_role(struct world *w)
+{
+    struct leases *l = w->leases;
+    bool standby = state_standby(&w->a->state, w->cfg);
+    if (standby == l->standby)
+        return;
+    l->standby = standby;
+    l->last = (struct report){0};
+    if (standby) {
+        leases_stop(w);
+        fence_shut(true); /* the worker may be about to set it */
+    }
+    leases_restart(w);
+}
+
+void leases_timers(struct world *w, mono_t now)
+{
+    struct leases *l = w->leases;
+    struct err e;
+    if (!fence_made())
+        return;
+    follow_role(w);
+    /* It is never silent for so long: each of its requests has an end. */
+    if (l->worker.pid && mono_since(now, l->worker.heard) > 4 * w->cfg->standby.ttl) {
+        log_line(LOG_WARN_, "the lease worker made no progress and was ended");
+        leases_stop(w);
+    }
+    if (!l->worker.pid && !l->standby && has_lease(w) && !w->stopping &&
+        mono_reached(now, l->next_start)) {
+        l->next_start = mono_add(now, START_MS);
+        l->sent = w->a->state.generation;
+        if (worker_start(&l->worker, child_main, w, false, &e) < 0)
+            world_log_err(w, LOG_WARN_, "the lease", &e);
+    }
+    if (l->worker.fd >= 0 && l->sent != w->a->state.generation &&
+        worker_send_packet(l->worker.fd, GENERATION, &w->a->state.generation,
+                           sizeof w->a->state.generation) == 0)
+        l->sent = w->a->state.generation;
+    leases_decide(w);
+}
+
+int64_t leases_sleep(const struct world *w, mono_t now, int64_t ms)
+{
+    int64_t left = fence_made() && w->leases->open ? mono_since(fence_until(), now) : ms;
+    return left < ms ? left : ms;
+}
+
+int64_t leases_valid_ms(const struct world *w, int64_t ms)
+{
+    int64_t left = leases_sleep(w, clock_mono(), ms);
+    return left > 0 ? left : 0;
+}
+
+/* ---- what is shown ---- */
+
+json_t *leases_status_json(const struct world *w)
+{
+    static const char *const states[] = {"held", "doubtful", "gone"};
+    const struct leases *l = w->leases;
+    const struct report *r = &l->last;
+    const struct config_standby *s = &w->cfg->standby;
+    if (!has_lease(w))
+        return json_null();
+    bool anothers = r->standing == ANOTHERS, ours = r->grant.number > 0 && !anothers;
+    bool timed = !l->standby;
+    enum lease_hold hold = lease_judge(fence_until(), s->ttl, clock_mono());
+    int64_t left = mono_since(fence_until(), clock_mono());
+    json_t *o = json_pack("{s:s, s:s?}", "role", l->standby ? "standby" : "primary", "state",
+                          !timed     ? NULL
+                          : anothers ? "stepped-back"
+                                     : states[hold]);
+    json_object_set_new(o, "number",
+                        ours || anothers
+                            ? json_integer((json_int_t)(ours ? r->grant.number : r->record.number))
+                            : json_null());
+    json_object_set_new(o, "holder",
+                        ours       ? js_clean(w->a->state.holder)
+                        : anothers ? js_clean(r->record.holder)
+                                   : json_null());
+    json_object_set_new(o, "valid_seconds",
+                        timed && hold != LEASE_GONE ? json_real((double)left / 1000) : json_null());
+    json_object_set_new(o, "error", r->standing == AWAY ? js_clean(r->why.text) : json_null());
+    return o;
+}

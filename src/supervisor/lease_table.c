@@ -1,0 +1,102 @@
+#include "supervisor/lease_table.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fence.h"
+#include "mysql/lease.h"
+#include "supervisor/world.h"
+
+#define RENEWED 1
+
+struct renewal {
+    uint64_t number, generation;
+    mono_t until;
+};
+
+struct child {
+    const struct world *w;
+    struct db *db;
+    struct err said; /* the last failure that was logged; ERR_NONE: it is written */
+};
+
+/* By the server's clock: from a moment that was read before the answer came, so never too late. */
+static int write_once(struct child *c, const struct renewal *r, struct err *e)
+{
+    const struct config *cfg = c->w->cfg;
+    struct db_lease_word word = {
+        .generation = r->generation, .number = r->number, .owner = c->w->host};
+    if (!c->db && !(c->db = db_open(&c->w->a->job.db, e)))
+        return -1;
+    if (db_lease_now(c->db, &word.now_us, e) < 0)
+        return -1;
+    word.left_ms = mono_since(r->until, clock_mono());
+    if (word.left_ms <= 0 || !fence_open())
+        return 0;
+    if (db_lease_tell(c->db, cfg->schema, &word, e) < 0)
+        return -1;
+    /* Given back meanwhile: whoever did so may have written before us. */
+    return fence_is_shut() ? db_lease_end(c->db, cfg->schema, e) : 0;
+}
+
+static void renew(struct child *c, const struct renewal *r)
+{
+    struct err e = {0};
+    if (write_once(c, r, &e) == 0) {
+        c->said = (struct err){0};
+        return;
+    }
+    db_close(c->db);
+    c->db = NULL;
+    if (c->said.cls != e.cls || c->said.num != e.num)
+        log_line(LOG_WARN_, "worldkeeper_lease cannot be written, which games may ask: %s", e.text);
+    c->said = e;
+}
+
+static int child_main(int fd, void *arg)
+{
+    struct child c = {.w = arg};
+    struct renewal newest = {0};
+    bool closed = false;
+    while (!closed) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        struct packet m;
+        const struct renewal *r;
+        if (poll(&p, 1, newest.number ? 0 : -1) <= 0) {
+            if (newest.number)
+                renew(&c, &newest);
+            newest.number = 0;
+        } else if (worker_receive_packet(fd, &m, &closed) && m.type == RENEWED &&
+                   (r = packet_struct(&m, sizeof *r))) {
+            newest = *r;
+        }
+    }
+    db_close(c.db);
+    return 0;
+}
+
+void lease_table_write(struct world *w, struct lease_table *t, uint64_t number, mono_t until)
+{
+    static struct renewal r; /* without a byte that was never written */
+    struct err e;
+    r.number = number;
+    r.generation = w->a->state.generation;
+    r.until = until;
+    if (t->worker.fd >= 0 && worker_send_packet(t->worker.fd, RENEWED, &r, sizeof r) == 0)
+        return;
+    lease_table_stop(t);
+    if (worker_start(&t->worker, child_main, w, false, &e) < 0)
+        world_log_err(w, LOG_WARN_, "the writer of worldkeeper_lease", &e);
+    else
+        worker_send_packet(t->worker.fd, RENEWED, &r, sizeof r); /* if it fails, the next one */
+}
+
+void lease_table_stop(struct lease_table *t)
+{
+    worker_stop(&t->worker, SIGKILL); /* what it wrote ends by itself */
+    worker_end(&t->worker);           /* the loop collects the process later */
+}

@@ -1,0 +1,520 @@
+#include "supervisor/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "base/systemd.h"
+#include "store/catalog.h"
+#include "store/pending.h"
+#include "supervisor/clients.h"
+#include "supervisor/disk.h"
+#include "supervisor/drills.h"
+#include "supervisor/dumps.h"
+#include "supervisor/follower.h"
+#include "supervisor/jobs.h"
+#include "supervisor/lease.h"
+#include "supervisor/offsite.h"
+#include "supervisor/periodic_check.h"
+#include "supervisor/prober.h"
+#include "supervisor/publisher.h"
+#include "supervisor/recorder.h"
+#include "supervisor/reload.h"
+#include "supervisor/rollups.h"
+#include "supervisor/standby.h"
+#include "supervisor/write_back.h"
+
+#define TICK_MS 1000
+#define ONE_BY_ONE_MS 50
+/* A tick this late, or clocks this far apart, count as doubt about ourselves (GUARD_DOUBT): an answer from before may
+ * speak of another time. Late: more than twice the default of [probe] timeout, so that a busy machine, or a disk that
+ * holds the process up for a moment, is none; well below the WatchdogSec of the service. Apart: NTP slews a clock by
+ * half a millisecond per second at most, so this is a step that somebody made; a smaller one moves no schedule by what
+ * anybody would see. */
+#define DOUBT_LATE_MS 5000
+#define DOUBT_DRIFT_MS 2000
+#define STATUS_BYTES 1048576
+#define READY_MS 10000 /* READY=1 is sent by then, even without a first answer */
+/* A job ends by itself at the next piece of its work, which takes less than that unless a statement or the disk
+ * hangs; one that was killed leaves nothing that the next start does not finish or undo. With the five seconds of
+ * disk_finish() this stays below TimeoutStopSec of the service, whose SIGKILL would take the last alerts with it. */
+#define STOP_JOB_MS 5000 /* then a running job is killed, */
+#define STOP_ALL_MS 8000 /* and then nobody waits for it */
+
+struct loop {
+    struct world *w;
+    int signal_fd;
+    bool ready; /* reported to systemd */
+    mono_t began, last_tick, next_watchdog, stop_deadline;
+    int64_t wall_offset; /* between the two clocks, at the last tick */
+};
+
+/* systemd considers the service started after the first probe, whatever its result. */
+static void report_ready(struct loop *l)
+{
+    if (!l->ready)
+        systemd_notify("READY=1");
+    l->w->status_dirty |= !l->ready;
+    l->ready = true;
+}
+
+/* ---- from one part to another ---- */
+
+static void judged(struct loop *l, const struct judgement *j)
+{
+    struct world *w = l->w;
+    mono_t now = clock_mono();
+    world_event(w, &(struct guard_event){.type = GUARD_PROBED, .judgement = j});
+    prober_next(w, guard_next_probe(&w->guard, w->cfg->probe_interval, now));
+    report_ready(l);
+}
+
+static void to_clients(struct world *w, json_t *message, bool last)
+{
+    clients_send(w, message, last);
+    json_decref(message);
+}
+
+static void job_message(struct world *w)
+{
+    struct err e;
+    bool last;
+    json_t *o = jobs_message(w, &last);
+    to_clients(w, o, last);
+    if (jobs_await_dir(w)) {
+        o = jobs_dir_changed(w, reload_dump_dir(w, &e) < 0 ? &e : NULL, &last);
+        to_clients(w, o, last);
+    }
+}
+
+/* The end of other workers is noticed by their sockets. */
+static void reap(struct world *w)
+{
+    int status;
+    pid_t pid;
+    bool last;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        disk_reaped(w, pid);
+        /* Its last messages may be unread; the final one, or the end of the socket, ends the job. */
+        while (jobs_is(w, pid) && jobs_fd(w) >= 0)
+            job_message(w);
+        if (jobs_is(w, pid)) {
+            json_t *o = jobs_died(w, status, &last);
+            to_clients(w, o, last);
+        }
+    }
+}
+
+/* ---- signals and time ---- */
+
+/* The loop goes on until the job has ended, or is killed at the deadline; see finished(). */
+static void begin_stop(struct loop *l)
+{
+    struct world *w = l->w;
+    if (w->stopping)
+        return;
+    w->stopping = true;
+    systemd_notify("STOPPING=1");
+    world_event(w, &(struct guard_event){.type = GUARD_STOP});
+    if (jobs_running(w)) {
+        log_line(LOG_NOTE_, "ending the running %s", action_name(jobs_running(w)));
+        jobs_stop(w, SIGTERM);
+    }
+    l->stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
+}
+
+static void on_signals(struct loop *l)
+{
+    struct signalfd_siginfo si;
+    while (read(l->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
+        if (si.ssi_signo == SIGCHLD)
+            reap(l->w);
+        else if (si.ssi_signo != SIGHUP)
+            begin_stop(l);
+        else if (!l->w->stopping)
+            reload_config(l->w);
+    }
+}
+
+/* After a suspended machine or a clock jump, act only on fresh probes. */
+static void watch_ourselves(struct loop *l, mono_t now)
+{
+    int64_t late = mono_since(now, l->last_tick) - TICK_MS, offset = clock_wall().ms - now.ms;
+    int64_t drift = offset - l->wall_offset;
+    bool set = drift > DOUBT_DRIFT_MS || drift < -DOUBT_DRIFT_MS;
+    char text[160] = "", t[TEXT_SHORT];
+    if (late > DOUBT_LATE_MS)
+        snprintf(text, sizeof text, "this process stood still for %s", text_duration(late, t));
+    else if (set)
+        snprintf(text, sizeof text, "the wall clock jumped by %s%s", drift < 0 ? "-" : "",
+                 text_duration(drift < 0 ? -drift : drift, t));
+    l->last_tick = now;
+    l->wall_offset = offset;
+    if (text[0]) {
+        log_line(LOG_WARN_, "doubt: %s; acting again after fresh probes", text);
+        history_doubt(l->w, text, late > DOUBT_LATE_MS ? late : 0, set ? drift : 0);
+        world_event(l->w, &(struct guard_event){
+                              .type = GUARD_DOUBT, .text = text, .clock_set = set ? drift : 0});
+    }
+}
+
+static void record_figures(struct world *w, mono_t now)
+{
+    double lag = follower_behind_seconds(w);
+    bool answered = prober_last(w)->failed == VERDICT_NONE;
+    recorder_sample(w, now, answered ? prober_last(w)->latency_ms : -1,
+                    lag < 0 ? -1 : (int64_t)(lag * 1000));
+}
+
+/* In an order in which each finds what those before it have decided; what is published, saved and
+ * alerted comes last. */
+static void timers(struct loop *l)
+{
+    struct world *w = l->w;
+    struct judgement j;
+    reload_timers(w);
+    mono_t now = clock_mono();
+    if (mono_since(now, l->last_tick) >= TICK_MS) {
+        watch_ourselves(l, now);
+        holdings_timers(w);
+        world_event(w, &(struct guard_event){.type = GUARD_TICK});
+        record_figures(w, now);
+    }
+    if (mono_since(now, l->began) > READY_MS)
+        report_ready(l);
+    if (prober_timers(w, now, &j))
+        judged(l, &j);
+    clients_timers(w);
+    jobs_timers(w, now);
+    follower_timers(w, now);
+    rollups_timers(w, now, jobs_swap(w));
+    periodic_check_timers(w, now);
+    write_backs_timers(w, now);
+    drills_timers(w, now);
+    standby_timers(w, now);
+    leases_timers(w, now);
+    offsite_timers(w, now);
+    dumps_timers(w, now);
+    disk_timers(w, now);
+    notify_timers(w, now);
+    recorder_timers(w);
+    publish_timers(w, now);
+}
+
+/* ---- the loop ---- */
+
+enum {
+    POLL_SIGNAL,
+    POLL_PROBE,
+    POLL_DISK,
+    POLL_JOB,
+    POLL_HEARD,
+    POLL_CLIENTS = POLL_HEARD + WORKERS_MAX,
+    POLL_COUNT = POLL_CLIENTS + CLIENTS_FDS
+};
+
+static void fill_poll(const struct loop *l, mono_t now, struct pollfd *p)
+{
+    const struct world *w = l->w;
+    for (size_t i = 0; i < POLL_COUNT; i++)
+        p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    p[POLL_SIGNAL].fd = l->signal_fd;
+    p[POLL_PROBE].fd = prober_fd(w);
+    p[POLL_DISK].fd = w->disk_writer.fd;
+    p[POLL_JOB].fd = jobs_fd(w);
+    for (size_t i = 0; i < w->heard_count; i++)
+        p[POLL_HEARD + i].fd = w->heard[i].worker->fd;
+    clients_fds(w, now, p + POLL_CLIENTS);
+}
+
+/* poll() refuses an array longer than the limit of open descriptors, even if most entries are
+ * unused: then each descriptor is polled on its own. */
+static int wait_poll(struct pollfd *p, int64_t ms)
+{
+    int n = poll(p, POLL_COUNT, (int)ms);
+    if (n >= 0 || errno == EINTR)
+        return n;
+    usleep((useconds_t)(ms < ONE_BY_ONE_MS ? ms : ONE_BY_ONE_MS) * 1000);
+    n = 0;
+    for (size_t i = 0; i < POLL_COUNT; i++)
+        if (p[i].fd >= 0 && poll(&p[i], 1, 0) > 0)
+            n++;
+    return n;
+}
+
+static void handle_poll(struct loop *l, const struct pollfd *p)
+{
+    struct world *w = l->w;
+    struct judgement j;
+    enum file_dir_place place;
+    if (p[POLL_PROBE].revents && prober_message(w, &j))
+        judged(l, &j);
+    if (p[POLL_DISK].revents && disk_message(w, &place))
+        reload_check_place(w, place);
+    if (p[POLL_JOB].revents)
+        job_message(w);
+    for (size_t i = 0; i < w->heard_count; i++)
+        if (p[POLL_HEARD + i].revents)
+            world_hear(w, w->heard[i].worker, w->heard[i].message);
+    for (size_t i = CLIENTS_FDS; i-- > 0;) /* clients before the listener */
+        if (p[POLL_CLIENTS + i].revents)
+            clients_message(w, i);
+    if (p[POLL_SIGNAL].revents) /* last: the final messages of dead workers are read first */
+        on_signals(l);
+}
+
+static bool finished(struct loop *l)
+{
+    struct world *w = l->w;
+    mono_t now = clock_mono();
+    if (!w->stopping)
+        return false;
+    if (!jobs_running(w))
+        return !follower_busy(w) || mono_reached(now, l->stop_deadline);
+    if (mono_reached(now, l->stop_deadline))
+        jobs_stop(w, SIGKILL);
+    return mono_reached(now, mono_add(l->stop_deadline, STOP_ALL_MS - STOP_JOB_MS));
+}
+
+/* How long to sleep: until the next tick, probe or time-out, whichever comes first. */
+static int64_t sleep_ms(const struct loop *l, mono_t now)
+{
+    int64_t tick = TICK_MS - mono_since(now, l->last_tick), probe = prober_sleep(l->w, now);
+    int64_t ms = leases_sleep(l->w, now, tick < probe ? tick : probe);
+    return l->w->status_dirty || ms < 0 ? 0 : ms;
+}
+
+const int64_t late_bounds[LATE_BUCKETS] = {5, 10, 25, 50, 100, 250, 500, 1000, 5000};
+
+static void count_late(struct lateness *l, int64_t ms)
+{
+    size_t bucket = 0;
+    while (bucket < LATE_BUCKETS && ms > late_bounds[bucket])
+        bucket++;
+    l->counts[bucket]++;
+    l->sum += ms;
+    l->now = ms > l->now ? ms : l->now;
+    l->max = ms > l->max ? ms : l->max;
+}
+
+static void run(struct loop *l)
+{
+    struct world *w = l->w;
+    struct pollfd p[POLL_COUNT];
+    while (!finished(l)) {
+        mono_t before = clock_mono();
+        int64_t ms = sleep_ms(l, before);
+        fill_poll(l, before, p);
+        int n = wait_poll(p, ms);
+        mono_t woke = clock_mono();
+        leases_decide(
+            w); /* before anything else: we may have slept, and another machine has the world */
+        if (n > 0)
+            handle_poll(l, p);
+        timers(l);
+        int64_t overslept = n == 0 ? mono_since(woke, before) - ms : 0;
+        count_late(&w->late, overslept + mono_since(clock_mono(), woke));
+        if (l->next_watchdog.ms && mono_reached(woke, l->next_watchdog)) {
+            systemd_notify("WATCHDOG=1");
+            l->next_watchdog = mono_add(woke, systemd_watchdog_ms());
+        }
+    }
+}
+
+/* ---- start and end ---- */
+
+static int open_signals(struct loop *l, struct err *e)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&set, signals[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (l->signal_fd < 0)
+        return err_sys(e, errno, "cannot open a signal descriptor");
+    worker_close_in_child(l->signal_fd);
+    return 0;
+}
+
+/* Loads what is on the disk: dumps, the last ALIVE, an interrupted restore. */
+static int recall(struct world *w, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog c = {0};
+    SCOPED(pending_free) struct pending p = {0};
+    struct state expected = w->a->state;
+    if (catalog_load(w->a->job.dirfd, w->cfg->name, &c, e) < 0 ||
+        pending_load(w->a->job.dirfd, &p, e) < 0)
+        return -1;
+    dumps_load(w, &c);
+    const struct manifest *newest = dumps_newest(w);
+    if (!expected.known && newest) { /* state.json is lost: the newest manifest holds the same */
+        expected.known = true;
+        expected.server = newest->server;
+        snprintf(expected.nonce, sizeof expected.nonce, "%s", newest->nonce);
+    }
+    prober_expect(w, &expected, (mono_t){0});
+    if (p.there || expected.next[0])
+        prober_expect_next(w, p.there ? p.nonce : expected.next);
+    jobs_recall(w);
+    drills_recall(w);
+    return 0;
+}
+
+/* A pause outlives the supervisor that was asked for it. */
+static void resume_pause(struct world *w)
+{
+    const struct state *s = &w->a->state;
+    int64_t left = s->pause_until.ms - clock_wall().ms;
+    if (s->paused && (s->pause_until.ms == 0 || left > 0))
+        world_event(
+            w, &(struct guard_event){.type = GUARD_PAUSE,
+                                     .pause_ms = s->pause_until.ms ? left : 0,
+                                     .pause_by_wall = true,
+                                     .text = "paused before the supervisor was started again"});
+}
+
+/* When an earlier supervisor that did not exit cleanly was last known to run. The published status
+ * is newer than the state, but lost with the machine if it lies in memory. */
+static wall_t last_sign(const struct world *w)
+{
+    const struct state *s = &w->a->state;
+    wall_t last = s->watched_at;
+    SCOPED(buf_free) struct buf b = {0};
+    if (!s->watched)
+        return (wall_t){0};
+    int dir = w->cfg->status_dir && w->cfg->json_file
+                  ? open(w->cfg->status_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                  : -1;
+    if (dir >= 0 && file_read_public(dir, w->cfg->json_file, STATUS_BYTES, &b, NULL) == 0) {
+        json_auto_t *o = json_loadb(b.p, b.len, 0, NULL);
+        wall_t at;
+        if (strcmp(js_text(o, "world"), w->cfg->name) == 0 &&
+            text_utc_ms_parse(js_text(o, "updated"), &at) == 0 && at.ms > last.ms &&
+            at.ms <= clock_wall().ms)
+            last = at;
+    }
+    if (dir >= 0)
+        close(dir);
+    return last;
+}
+
+static struct world *world_new(struct action_context *a, struct config *cfg)
+{
+    struct world *w = xcalloc(1, sizeof *w);
+    w->a = a;
+    w->cfg = cfg;
+    w->started = clock_wall();
+    gethostname(w->host, sizeof w->host - 1);
+    guard_init(&w->guard, clock_mono());
+    guard_config_from(cfg, &w->guard_cfg);
+    worker_init(&w->disk_writer, "scribe");
+    w->holdings = holdings_new();
+    w->prober = prober_new();
+    w->dumps = dumps_new();
+    w->jobs = jobs_new();
+    w->follower = follower_new(w);
+    w->rollups = rollups_new(w);
+    w->periodic_check = periodic_check_new(w);
+    w->write_backs = write_backs_new(w);
+    w->drills = drills_new(w);
+    w->standby = standby_new(w);
+    w->leases = leases_new(w);
+    w->offsite = offsite_new(w);
+    w->disk = disk_new();
+    w->clients = clients_new();
+    w->notifier = notifier_new(w);
+    w->publisher = publisher_new();
+    w->recorder = recorder_new();
+    return w;
+}
+
+static void world_free(struct world *w)
+{
+    recorder_free(w->recorder);
+    free(w->publisher);
+    notifier_free(w->notifier);
+    clients_free(w->clients);
+    disk_free(w->disk);
+    periodic_check_free(w->periodic_check);
+    rollups_free(w->rollups);
+    write_backs_free(w->write_backs);
+    drills_free(w->drills);
+    offsite_free(w->offsite);
+    standby_free(w->standby);
+    leases_free(w->leases);
+    follower_free(w->follower);
+    jobs_free(w->jobs);
+    dumps_free(w->dumps);
+    prober_free(w->prober);
+    holdings_free(w->holdings);
+    worker_end(&w->disk_writer);
+    json_decref(w->last_restore);
+    action_close(w->a);
+    config_free(w->cfg);
+    free(w);
+}
+
+static void keep_world(struct loop *l)
+{
+    struct world *w = l->w;
+    char t[TEXT_SHORT];
+    const wall_t before = last_sign(w);
+    log_line(LOG_NOTE_, "worldkeeper %s keeps world %s (schema %s), a dump every %s into %s",
+             WK_VERSION, w->cfg->name, w->cfg->schema, text_duration(w->cfg->dump_interval, t),
+             w->cfg->dump_dir);
+    warn_of_insecure(w->cfg);
+    notify_started(w, before);
+    history_add(w, HISTORY_STARTED,
+                json_pack("{s:s, s:o, s:i, s:o}", "version", WK_VERSION, "host", js_clean(w->host),
+                          "pid", (int)getpid(), "watched_until", js_time(before)));
+    w->state_dirty = true;
+    if (systemd_watchdog_ms())
+        l->next_watchdog = clock_mono();
+    rollups_config_changed(w);
+    publish_status(w);
+    resume_pause(w);
+    run(l);
+    publish_status(w);
+    follower_kill(w);
+    prober_stop(w);
+    notifier_stop(w);
+    periodic_check_stop(w);
+    rollups_stop(w);
+    drills_stop(w);
+    history_add(w, HISTORY_STOPPED, NULL);
+    write_backs_stop(w);
+    offsite_stop(w);
+    standby_stop(w);
+    leases_stop(w);
+    disk_finish(w);
+    log_line(LOG_NOTE_, "ended");
+}
+
+int world_run(struct action_context *a, struct config *cfg, struct err *e)
+{
+    struct loop l = {.w = world_new(a, cfg), .signal_fd = -1};
+    l.began = l.last_tick = clock_mono();
+    l.wall_offset = clock_wall().ms - l.last_tick.ms;
+    int rc = holdings_take(l.w, e) < 0 || open_signals(&l, e) < 0 ? -1 : 0;
+    if (rc == 0) {
+        fault_supervisor(getpid());
+        rc = recall(l.w, e) < 0 || leases_begin(l.w, e) < 0 || disk_start(l.w, e) < 0 ? -1 : 0;
+    }
+    if (rc == 0)
+        keep_world(&l);
+    if (l.signal_fd >= 0)
+        close(l.signal_fd);
+    world_free(l.w);
+    return rc;
+}

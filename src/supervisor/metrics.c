@@ -1,0 +1,269 @@
+#include "supervisor/metrics.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/js.h"
+
+#define GAUGE "gauge"
+#define COUNTER "counter"
+#define HISTOGRAM "histogram"
+
+/* A value is a number, true or false, or a time in UTC, which becomes seconds since 1970. A path names
+ * members, joined by dots; "[]" is each element of a list, whose members become labels: "ledger=name"
+ * is a label `ledger` with the value of `name`. A histogram's path leads to {"buckets", "sum"}.
+ *
+ * Names, types and help texts are an interface. Where two files of one machine differ in the help or
+ * the type of a metric, as those of two versions do during an upgrade, node_exporter drops one world's
+ * samples of it without a word: another text needs another name. */
+static const struct metric {
+    const char *name, *type, *help, *path, *labels;
+} table[] = {
+    {"up", GAUGE, "1 while the world is up", "ready", NULL},
+    {"paused", GAUGE, "1 while paused on request", "figures.paused", NULL},
+    {"generation", GAUGE, "raised by each restore", "generation", NULL},
+    {"build_info", GAUGE, "always 1, with the version of the supervisor", "figures.build[].is",
+     "version"},
+    {"state", GAUGE, "1 for the state that the world is in", "figures.states[].is", "state"},
+    {"state_since_timestamp_seconds", GAUGE, "since when it has been in it (unix time)", "since",
+     NULL},
+    {"start_timestamp_seconds", GAUGE, "when the supervisor was started (unix time)",
+     "figures.started", NULL},
+    {"valid_until_timestamp_seconds", GAUGE,
+     "the supervisor is dead when this is in the past (unix time)", "valid_until", NULL},
+    {"probe_seconds", GAUGE, "how long the last answered probe took", "figures.probe_seconds",
+     NULL},
+    {"condition", GAUGE, "1 while the condition is open", "figures.conditions[].is", "condition"},
+
+    {"last_dump_timestamp_seconds", GAUGE, "when the newest intact dump was taken (unix time)",
+     "last_dump.at_unix", NULL},
+    {"last_dump_rows", GAUGE, "rows in it", "last_dump.rows", NULL},
+    {"last_dump_bytes", GAUGE, "its size on disk", "last_dump.file_size", NULL},
+    {"last_dump_seconds", GAUGE, "how long it took", "last_dump.seconds", NULL},
+    {"last_dump_wait_seconds", GAUGE, "the longest time that it can have kept a writer waiting",
+     "figures.dump_wait_seconds", NULL},
+    {"dump_interval_seconds", GAUGE, "how often dumps are taken", "figures.dump_interval", NULL},
+    {"disk_free_bytes", GAUGE, "room in the dump directory", "disk.free_bytes", NULL},
+    {"damaged_dumps", GAUGE, "dumps that were found damaged and are not restored",
+     "figures.damaged", NULL},
+
+    {"journal_lag_seconds", GAUGE,
+     "how old a change may be that is not proven to be in the journal", "journal.behind_seconds",
+     NULL},
+    {"journal_gap", GAUGE, "1 while changes may be missing from the journal since the last dump",
+     "journal.gap", NULL},
+
+    {"last_restore_timestamp_seconds", GAUGE, "when the last restore ended (unix time)",
+     "last_restore.at", NULL},
+    {"last_restore_success", GAUGE, "1 if it brought the world back", "last_restore.ok", NULL},
+    {"last_restore_seconds", GAUGE, "how long it took", "last_restore.seconds", NULL},
+    {"last_restore_rows", GAUGE, "rows that it restored", "last_restore.rows", NULL},
+    {"last_restore_outage_seconds", GAUGE, "how long the world was not up",
+     "last_restore.outage_seconds", NULL},
+    {"last_restore_lost_seconds", GAUGE, "how much of the newest play was lost",
+     "last_restore.lost_seconds", NULL},
+
+    {"last_drill_timestamp_seconds", GAUGE, "when the last drill ended (unix time)",
+     "last_drill.at", NULL},
+    {"last_drill_success", GAUGE, "1 if it restored the dump and found it equal", "last_drill.ok",
+     NULL},
+    {"last_drill_seconds", GAUGE, "how long its restore took", "last_drill.seconds", NULL},
+    {"last_drill_rows", GAUGE, "rows that it restored", "last_drill.rows", NULL},
+    {"last_verify_timestamp_seconds", GAUGE, "when dumps were last read back (unix time)",
+     "last_verify.at", NULL},
+    {"last_verify_success", GAUGE, "1 if all of them were whole", "last_verify.ok", NULL},
+    {"last_verify_damaged_dumps", GAUGE, "how many of them were not", "last_verify.damaged", NULL},
+
+    {"runs_total", COUNTER, "dumps, restores, drills and verifies since the supervisor started",
+     "figures.runs[].count", "action result"},
+    {"failures_total", COUNTER, "those that failed, by the kind of error",
+     "figures.failures[].count", "action kind"},
+
+    {"alerts_waiting", GAUGE, "alerts not yet delivered", "alerts.waiting", NULL},
+    {"alert_channel_up", GAUGE, "1 if the last message was delivered", "figures.channels[].up",
+     "channel"},
+    {"alert_channel_waiting", GAUGE, "alerts that wait for it", "figures.channels[].waiting",
+     "channel"},
+    {"alerts_sent_total", COUNTER, "messages delivered since the supervisor started",
+     "figures.channels[].sent", "channel"},
+    {"alerts_failed_total", COUNTER, "attempts to deliver one that failed",
+     "figures.channels[].failed", "channel"},
+
+    {"ledger_rows", GAUGE, "rows in the ledger, not yet rolled up", "ledgers[].rows",
+     "ledger=name"},
+    {"ledger_rolled_up_total", COUNTER, "rows that are in its totals", "ledgers[].rolled_up",
+     "ledger=name"},
+    {"ledger_keys", GAUGE, "totals in its rollup", "ledgers[].keys", "ledger=name"},
+    {"ledger_late_total", COUNTER,
+     "rows that were older than rows rolled up before them, when their turn came", "ledgers[].late",
+     "ledger=name"},
+    {"ledger_last_rollup_timestamp_seconds", GAUGE, "end of the last run (unix time)",
+     "ledgers[].last", "ledger=name"},
+    {"ledger_last_rollup_seconds", GAUGE, "how long the last run took", "ledgers[].seconds",
+     "ledger=name"},
+
+    {"progress_sessions", GAUGE, "sessions in the local store", "progress.sessions", NULL},
+    {"progress_unsent", GAUGE, "blobs that the central store does not have yet", "progress.unsent",
+     NULL},
+    {"progress_oldest_unsent_seconds", GAUGE, "how long the oldest of them waits",
+     "progress.oldest_unsent_seconds", NULL},
+    {"progress_stolen", GAUGE, "blobs set aside that may no longer be sent", "progress.stolen",
+     NULL},
+    {"progress_sent_total", COUNTER, "blobs sent since the supervisor started", "progress.sent",
+     NULL},
+    {"progress_central_up", GAUGE, "1 while the central store takes saves", "figures.central_up",
+     NULL},
+
+    {"offsite_dumps", GAUGE, "dumps in the store on the other machine, read back", "offsite.stored",
+     NULL},
+    {"offsite_waiting", GAUGE, "dumps and journal segments that it does not have yet",
+     "offsite.waiting", NULL},
+    {"offsite_behind_seconds", GAUGE,
+     "how long the oldest of them waits that is newer than all that is there",
+     "offsite.behind_seconds", NULL},
+    {"offsite_fenced", GAUGE,
+     "1 while nothing is stored, as another machine stores the world there", "offsite.fenced",
+     NULL},
+    {"offsite_failed_total", COUNTER, "attempts to store something that failed", "offsite.failed",
+     NULL},
+
+    {"standby_behind_seconds", GAUGE,
+     "time since the moment of the newest change that the standby has", "standby.behind_seconds",
+     NULL},
+    {"standby_warm", GAUGE,
+     "1 while the world is loaded and caught up, 0 while a promotion would load it",
+     "standby.warm.ready", NULL},
+    {"standby_warm_behind_seconds", GAUGE,
+     "time since the moment of the newest change that is in what is loaded",
+     "standby.warm.behind_seconds", NULL},
+    {"standby_last_pull_timestamp_seconds", GAUGE,
+     "when the standby had all that the store has (unix time)", "standby.last_pull", NULL},
+
+    {"loop_late_seconds", HISTOGRAM, "how late the supervisor's loop was, each round",
+     "figures.lateness", NULL},
+    {"loop_late_max_seconds", GAUGE, "its greatest lateness since it started",
+     "figures.lateness.max", NULL},
+
+    /* Old names, for one version more. */
+    {"last_dump_time_seconds", GAUGE, "when the newest dump was taken (unix time)",
+     "last_dump.at_unix", NULL},
+    {"journal_behind_seconds", GAUGE,
+     "how old a change may be that is not proven to be in the journal; -1: nobody follows",
+     "journal.behind_seconds", NULL},
+    {"valid_until_seconds", GAUGE, "the supervisor is dead when this is past (unix time)",
+     "valid_until", NULL},
+    {"progress_sent", GAUGE, "blobs sent since the supervisor started", "progress.sent", NULL},
+};
+
+/* One metric on its way out. */
+struct family {
+    const struct metric *metric;
+    const char *world;
+    struct buf *out;
+    bool begun; /* its help and type are there */
+};
+
+/* As in the text format: any UTF-8 but these three. */
+static void add_label(struct buf *b, const char *name, size_t len, const char *value)
+{
+    buf_add(b, name, len);
+    buf_adds(b, "=\"");
+    for (; *value; value++) {
+        if (*value == '\n')
+            buf_adds(b, "\\n");
+        else if (*value == '\\' || *value == '"')
+            buf_printf(b, "\\%c", *value);
+        else
+            buf_addc(b, *value);
+    }
+    buf_addc(b, '"');
+}
+
+/* `element`: whose members are labels, or NULL; `le`: of a bucket, or NULL. */
+static void sample(struct family *f, const char *suffix, const json_t *element, const char *le,
+                   double value)
+{
+    const struct metric *m = f->metric;
+    if (!f->begun)
+        buf_printf(f->out, "# HELP worldkeeper_%s %s\n# TYPE worldkeeper_%s %s\n", m->name, m->help,
+                   m->name, m->type);
+    f->begun = true;
+    buf_printf(f->out, "worldkeeper_%s%s{", m->name, suffix);
+    add_label(f->out, "world", strlen("world"), f->world);
+    for (const char *label = element ? m->labels : NULL; label && *label;) {
+        size_t len = strcspn(label, " "), name = strcspn(label, " =");
+        const char *from = label[name] == '=' ? label + name + 1 : label;
+        SCOPED(xfree) char *member = xstrndup(from, (size_t)(label + len - from));
+        buf_addc(f->out, ',');
+        add_label(f->out, label, name, js_text(element, member));
+        label += len + strspn(label + len, " ");
+    }
+    if (le) {
+        buf_addc(f->out, ',');
+        add_label(f->out, "le", strlen("le"), le);
+    }
+    buf_printf(f->out, "} %.3f\n", value);
+}
+
+/* False: it is not known. */
+static bool number_of(const json_t *value, double *out)
+{
+    wall_t at;
+    *out = json_is_true(value) ? 1 : json_number_value(value);
+    if (!json_is_string(value))
+        return json_is_number(value) || json_is_boolean(value);
+    if (text_utc_ms_parse(json_string_value(value), &at) < 0)
+        return false;
+    *out = (double)at.ms / 1000;
+    return true;
+}
+
+/* "+Inf" is the last of the buckets, and their count is cumulative already. */
+static void histogram(struct family *f, const json_t *o)
+{
+    const json_t *buckets = json_object_get(o, "buckets"), *bucket;
+    double count = 0, sum;
+    size_t i;
+    if (!json_array_size(buckets) || !number_of(json_object_get(o, "sum"), &sum))
+        return;
+    json_array_foreach(buckets, i, bucket)
+    {
+        number_of(json_object_get(bucket, "count"), &count);
+        sample(f, "_bucket", NULL, js_text(bucket, "le"), count);
+    }
+    sample(f, "_sum", NULL, NULL, sum);
+    sample(f, "_count", NULL, NULL, count);
+}
+
+static void follow(struct family *f, const char *path, const json_t *value, const json_t *element)
+{
+    double number;
+    while (value && *path) {
+        size_t len = strcspn(path, ".[");
+        SCOPED(xfree) char *member = xstrndup(path, len);
+        value = json_object_get(value, member);
+        path += len;
+        if (text_starts(path, "[].")) {
+            const json_t *each;
+            size_t i;
+            json_array_foreach(value, i, each)
+            {
+                follow(f, path + strlen("[]."), each, each);
+            }
+            return;
+        }
+        path += *path == '.';
+    }
+    if (strcmp(f->metric->type, HISTOGRAM) == 0)
+        histogram(f, value);
+    else if (number_of(value, &number))
+        sample(f, "", element, NULL, number);
+}
+
+void metrics_text(const char *world, const json_t *status, struct buf *out)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct family f = {.metric = &table[i], .world = world, .out = out};
+        follow(&f, table[i].path, status, NULL);
+    }
+}

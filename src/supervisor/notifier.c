@@ -1,0 +1,671 @@
+/* An alert stays in the outbox until every channel has it; each delivery is a worker that inherits
+ * its message with the fork. The heartbeat is delivered the same way. */
+#include "supervisor/notifier.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actions/hint_command.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "notify/incident.h"
+#include "notify/outbox.h"
+#include "supervisor/recorder.h"
+#include "supervisor/world.h"
+
+#define HEARTBEAT_EVERY_MS 60000
+#define BEAT_RETRY_MS fault_wait(30000) /* of a start or failure that was not taken */
+/* For a delivery that hangs in spite of its own time-outs. */
+#define DELIVERY_EXTRA_MS 10000
+/* A restore that is over by then is one message, at its end, in place of two that wake the same person. Longer, and
+ * nobody hears that the world is down while there is still something to do. */
+#define HOLD_MS fault_wait(60000)
+#define WORLD_INCIDENT "world"
+
+#define DELIVERIES (ALERT_HEARTBEAT + 1)
+
+struct delivery {
+    struct worker worker;
+    char last_error[256];
+    char failed[64]; /* its kind: the same one is logged once */
+    uint64_t sent_count, failed_count;
+};
+
+/* The alert queue that an earlier supervisor left: nothing is delivered before it was read. */
+enum queue_state { QUEUE_UNREAD, QUEUE_READING, QUEUE_READ };
+
+struct notifier {
+    struct delivery deliveries[DELIVERIES]; /* by channel */
+    mono_t next_heartbeat;
+    enum alert_beat beat;          /* the last one sent */
+    bool told_start, told_failure; /* this start, and that the world is down now */
+    mono_t beat_retry;
+    struct outbox outbox;
+    enum queue_state queue;
+    mono_t queue_retry;         /* no new attempt to read it before; ms 0: none was made yet */
+    struct incidents incidents; /* as alerts name them */
+    bool incidents_dirty;
+    json_t *held;      /* alert of a restore's start, held back for the alert of its end; or NULL */
+    mono_t held_until; /* sent on its own then */
+};
+
+/* From the worker of a delivery, once. */
+struct sent {
+    bool ok, accepted; /* by all recipients; by any */
+    int64_t retry_after;
+    struct err error;
+};
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct notifier *notifier_new(struct world *w)
+{
+    struct notifier *n = xcalloc(1, sizeof *n);
+    for (enum alert_channel ch = 0; ch < DELIVERIES; ch++)
+        world_worker(w, &n->deliveries[ch].worker, alert_channel_name(ch), message);
+    n->next_heartbeat = mono_add(clock_mono(), HEARTBEAT_EVERY_MS);
+    return n;
+}
+
+void notifier_free(struct notifier *n)
+{
+    for (size_t i = 0; i < DELIVERIES; i++)
+        worker_end(&n->deliveries[i].worker);
+    outbox_free(&n->outbox);
+    json_decref(n->held);
+    free(n);
+}
+
+/* ---- conditions and alerts, as the status shows them ---- */
+
+unsigned notify_waiting(const struct world *w)
+{
+    size_t most = 0;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        size_t n = outbox_waiting(&w->notifier->outbox, ch);
+        most = n > most ? n : most;
+    }
+    return (unsigned)most;
+}
+
+json_t *notify_alerts_json(const struct world *w)
+{
+    json_t *channels = json_object();
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+        if (alert_channel_on(w->cfg, ch))
+            json_object_set_new(channels, alert_channel_name(ch),
+                                json_pack("{s:I, s:o}", "waiting",
+                                          (json_int_t)outbox_waiting(&w->notifier->outbox, ch),
+                                          "last_error",
+                                          js_clean(w->notifier->deliveries[ch].last_error)));
+    return json_pack("{s:I, s:o}", "waiting", (json_int_t)notify_waiting(w), "channels", channels);
+}
+
+/* The names of their incidents on the disk. */
+static const char *const condition_names[CONDITIONS] = {
+    [CONDITION_DAMAGED] = "dump_damaged",
+    [CONDITION_DUMP] = "dump",
+    [CONDITION_STALE] = "stale",
+    [CONDITION_DISK_LOW] = "disk",
+    [CONDITION_STATUS] = "status",
+    [CONDITION_STATE] = "state",
+    [CONDITION_DISK_WRITER] = "writing",
+    [CONDITION_DIR_MOVED] = "dump_dir",
+    [CONDITION_REFUSED] = "config",
+    [CONDITION_JOURNAL_GAP] = "journal_gap",
+    [CONDITION_JOURNAL] = "journal",
+    [CONDITION_JOURNAL_LAG] = "journal_lag",
+    [CONDITION_CHECK] = "check",
+    [CONDITION_QUEUE] = "alert_queue",
+    [CONDITION_LEDGER] = "ledger",
+    [CONDITION_LEDGER_SLOW] = "ledger_slow",
+    [CONDITION_LEDGER_LATE] = "ledger_late",
+    [CONDITION_LEDGER_IGNORED] = "ledger_ids",
+    [CONDITION_STOLEN] = "progress_stolen",
+    [CONDITION_CENTRAL] = "progress_central",
+    [CONDITION_DRILL] = "drill",
+    [CONDITION_VERIFY] = "verify",
+    [CONDITION_OFFSITE] = "offsite",
+    [CONDITION_OFFSITE_LATE] = "offsite_late",
+    [CONDITION_STANDBY] = "standby",
+    [CONDITION_COLD] = "standby_cold",
+    [CONDITION_LEFT] = "standby_tables",
+    [CONDITION_PAUSE] = "pause",
+};
+
+/* With the same texts as the log and the alerts. */
+json_t *notify_conditions_json(const struct world *w)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < CONDITIONS; i++) {
+        const struct condition *t = &w->conditions[i];
+        if (t->on)
+            json_array_append_new(list,
+                                  json_pack("{s:o, s:o, s:o}", "what", js_clean(t->text), "hint",
+                                            js_clean(t->hint), "since", js_time(t->since)));
+    }
+    return list;
+}
+
+json_t *notify_condition_figures(const struct world *w)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < CONDITIONS; i++)
+        json_array_append_new(list, json_pack("{s:s, s:b}", "condition", condition_names[i], "is",
+                                              (int)w->conditions[i].on));
+    return list;
+}
+
+json_t *notify_channel_figures(const struct world *w)
+{
+    json_t *list = json_array();
+    for (enum alert_channel ch = 0; ch < DELIVERIES; ch++) {
+        const struct delivery *d = &w->notifier->deliveries[ch];
+        if (!alert_channel_on(w->cfg, ch))
+            continue;
+        json_t *o = json_pack("{s:s, s:I, s:I}", "channel", alert_channel_name(ch), "sent",
+                              (json_int_t)d->sent_count, "failed", (json_int_t)d->failed_count);
+        if (d->sent_count + d->failed_count)
+            json_object_set_new(o, "up", json_boolean(!d->failed[0]));
+        if (ch < ALERT_CHANNELS)
+            js_set_int(o, "waiting", (int64_t)outbox_waiting(&w->notifier->outbox, ch));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* ---- the copy on the disk ---- */
+
+/* Incidents are written before the alerts that open and close them. */
+static void give_to_disk(struct world *w)
+{
+    struct notifier *n = w->notifier;
+    const json_t *alert;
+    if (w->conditions[CONDITION_DISK_WRITER].on)
+        return;
+    if (n->queue == QUEUE_UNREAD && mono_reached(clock_mono(), n->queue_retry) &&
+        disk_writer_send(&w->disk_writer, DISK_LOAD, "", 0) == 0)
+        n->queue = QUEUE_READING;
+    if (n->incidents_dirty &&
+        disk_writer_send_json(&w->disk_writer, DISK_INCIDENTS,
+                              incidents_json(&n->incidents, w->cfg->name)) == 0)
+        n->incidents_dirty = false;
+    while ((alert = outbox_next(&n->outbox)) &&
+           disk_writer_send_json(&w->disk_writer, DISK_ALERT,
+                                 json_incref((json_t *)(uintptr_t)alert)) == 0)
+        outbox_given(&n->outbox);
+}
+
+/* An alert of the queue on the disk, with the channels that it still waits for. */
+static void take_kept(struct world *w, const struct disk_kept *kept, json_t *alert)
+{
+    bool waits[ALERT_CHANNELS];
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+        waits[ch] = kept->waits[ch] && alert_channel_on(w->cfg, ch);
+    if (alert)
+        outbox_add_stored(&w->notifier->outbox, alert, kept->number, waits);
+}
+
+/* All alerts of the queue were read. */
+static void queue_read(struct world *w, const struct queue_kept *kept)
+{
+    unsigned refused = kept->refused;
+    char what[640], todo[640];
+    w->notifier->queue = QUEUE_READ;
+    w->notifier->queue_retry = (mono_t){0};
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        w->notifier->outbox.channel[ch].dropped += kept->channel[ch].dropped;
+        w->notifier->outbox.channel[ch].damaged += kept->channel[ch].damaged;
+    }
+    if (refused)
+        snprintf(what, sizeof what,
+                 "%u file%s in the alert queue %s refused, set aside and not sent: %.300s", refused,
+                 refused == 1 ? "" : "s", refused == 1 ? "was" : "were", kept->why);
+    else
+        snprintf(what, sizeof what, "the alert queue holds only files of our own");
+    snprintf(todo, sizeof todo,
+             "find out what put them there (a copied directory, a key that was changed, somebody "
+             "else): ls -l %.300s/alerts",
+             w->cfg->dump_dir);
+    notify_condition(w, CONDITION_QUEUE, EVENT_CHECK, refused > 0, NULL, what,
+                     "alerts of this supervisor are sent", refused ? todo : "nothing");
+}
+
+void notify_disk_answer(struct world *w, const struct packet *m)
+{
+    const void *data = m->data;
+    if (m->type == DISK_STORED && packet_struct(m, sizeof(uint64_t))) {
+        outbox_stored(&w->notifier->outbox, *(const uint64_t *)data);
+        w->status_dirty = true;
+    } else if (m->type == DISK_KEPT && m->len > sizeof(struct disk_kept)) {
+        take_kept(w, data, packet_json(m, sizeof(struct disk_kept)));
+    } else if (m->type == DISK_LOADED && packet_struct(m, sizeof(struct queue_kept))) {
+        queue_read(w, data);
+    }
+}
+
+void notify_disk_failed(struct world *w, enum disk_request request)
+{
+    if (request == DISK_ALERT) {
+        outbox_stored(&w->notifier->outbox, 0);
+    } else if (request == DISK_LOAD) {
+        w->notifier->queue = QUEUE_UNREAD;
+        w->notifier->queue_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
+    }
+}
+
+void notify_config_changed(struct world *w)
+{
+    outbox_follow(&w->notifier->outbox, w->cfg);
+}
+
+void notify_disk_gone(struct world *w)
+{
+    outbox_not_stored(&w->notifier->outbox);
+    if (w->notifier->queue == QUEUE_READING)
+        w->notifier->queue = QUEUE_UNREAD;
+}
+
+void notify_dir_moved(struct world *w)
+{
+    outbox_moved(&w->notifier->outbox);
+    w->notifier->queue = QUEUE_UNREAD;
+}
+
+/* ---- alerts ---- */
+
+static void close_incident(struct world *w, const char *name)
+{
+    if (!incident_find(&w->notifier->incidents, name))
+        return;
+    incident_close(&w->notifier->incidents, name);
+    w->notifier->incidents_dirty = true;
+}
+
+/* Composes an alert for the incident of that name, or for the one that it would open. */
+static json_t *compose(struct world *w, const char *name, struct alert *al)
+{
+    SCOPED(buf_free) struct buf todo = {0};
+    const struct incident *open = incident_find(&w->notifier->incidents, name);
+    hint_command(w->cfg, HINT_ROOT, al->todo, &todo);
+    al->todo = todo.p;
+    al->incident = open ? open->id : NULL;
+    return alert_compose(w->cfg, al, clock_wall());
+}
+
+/* Queues an alert, which opens the incident of that name or, with `closes`, closes it. */
+static void send(struct world *w, const char *name, json_t *alert /* taken */, unsigned event,
+                 bool closes)
+{
+    if (closes) {
+        close_incident(w, name);
+    } else if (!incident_find(&w->notifier->incidents, name)) {
+        incident_open(&w->notifier->incidents, name, js_text(alert, "incident"), event,
+                      clock_wall());
+        w->notifier->incidents_dirty = true;
+    }
+    outbox_add(&w->notifier->outbox, w->cfg, alert);
+    give_to_disk(w);
+}
+
+void world_log_err(struct world *w, enum log_level level, const char *what, const struct err *e)
+{
+    struct err whole = *e;
+    hint_error(w->cfg, HINT_ROOT, &whole);
+    log_err(level, what, &whole);
+}
+
+/* As an alert's "kind" names it. */
+static const char *const alert_kinds[] = {[GUARD_ALERT_NEW] = "new",
+                                          [GUARD_ALERT_REMINDER] = "reminder",
+                                          [GUARD_ALERT_RECOVERED] = "recovered"};
+
+void notify_condition(struct world *w, enum condition_id id, unsigned event, bool on,
+                      const char *key, const char *what, const char *doing, const char *todo)
+{
+    struct condition *t = &w->conditions[id];
+    const char *name = condition_names[id];
+    mono_t now = clock_mono();
+    enum guard_alert_kind kind =
+        condition_alert(t, on, key ? key : "", incident_find(&w->notifier->incidents, name),
+                        w->cfg->alert_repeat, now);
+    if (kind == GUARD_ALERT_NONE)
+        return;
+    t->on = on;
+    t->notified = now;
+    snprintf(t->key, sizeof t->key, "%s", key ? key : "");
+    snprintf(t->text, sizeof t->text, "%s", what);
+    snprintf(t->hint, sizeof t->hint, "%s", todo);
+    w->status_dirty = true;
+    if (kind != GUARD_ALERT_REMINDER) {
+        t->since = clock_wall();
+        if (event != EVENT_DISCARDED)
+            log_line(on ? LOG_WARN_ : LOG_NOTE_, "%s", what);
+        history_add(
+            w, HISTORY_CONDITION,
+            json_pack("{s:s, s:b, s:o}", "condition", name, "on", (int)on, "what", js_clean(what)));
+    }
+    struct alert al = {.event = event,
+                       .kind = alert_kinds[kind],
+                       .what = what,
+                       .doing = doing,
+                       .todo = todo,
+                       .urgent = kind == GUARD_ALERT_NEW};
+    if (alert_wanted(w->cfg, event))
+        send(w, name, compose(w, name, &al), event, !on);
+    else if (!on)
+        close_incident(w, name);
+}
+
+void notify_started(struct world *w, wall_t last_sign)
+{
+    struct words words;
+    words_for_start(w->cfg, last_sign, clock_wall(), &words);
+    struct alert al = {.event = EVENT_STARTED,
+                       .headline = words.headline,
+                       .what = words.what,
+                       .doing = words.doing,
+                       .todo = words.todo,
+                       .urgent = last_sign.ms != 0};
+    int dir = alert_any_channel(w->cfg) ? file_subdir(w->a->job.dirfd, "alerts", NULL) : -1;
+    if (dir >= 0) {
+        incidents_load(dir, w->cfg->name, &w->notifier->incidents);
+        close(dir);
+    }
+    if (last_sign.ms)
+        log_line(LOG_WARN_, "%s", words.what);
+    if (alert_wanted(w->cfg, EVENT_STARTED))
+        send(w, "start", compose(w, "start", &al), EVENT_STARTED, true);
+    notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, false, NULL, "the config is taken", "",
+                     "nothing");
+}
+
+/* An alert about the world's own state, which includes the one held back. */
+static void send_guard(struct world *w, struct alert *al, bool closes)
+{
+    if (!alert_wanted(w->cfg, al->event)) {
+        if (closes)
+            close_incident(w, WORLD_INCIDENT);
+        return;
+    }
+    al->earlier = w->notifier->held;
+    if (w->notifier->held && !incident_find(&w->notifier->incidents, WORLD_INCIDENT))
+        incident_open(&w->notifier->incidents, WORLD_INCIDENT,
+                      js_text(w->notifier->held, "incident"), al->event, clock_wall());
+    w->notifier->held = NULL;
+    send(w, WORLD_INCIDENT, compose(w, WORLD_INCIDENT, al), al->event, closes);
+}
+
+static void send_held(struct world *w)
+{
+    json_t *held = w->notifier->held;
+    w->notifier->held = NULL;
+    if (held)
+        send(w, WORLD_INCIDENT, held, EVENT_RESTORING, false);
+}
+
+/* The start of a restore is reported together with its end if that takes less than a minute, or if
+ * a user started it and sees it begin. */
+static void hold(struct world *w, struct alert *al)
+{
+    if (!alert_wanted(w->cfg, EVENT_RESTORING))
+        return;
+    json_decref(w->notifier->held);
+    w->notifier->held = compose(w, WORLD_INCIDENT, al);
+    w->notifier->held_until = mono_add(clock_mono(), w->guard.by_hand ? INT64_MAX / 4 : HOLD_MS);
+}
+
+/* The restore ended without an alert about the world, or with one that the config leaves out. */
+static void end_hold(struct world *w)
+{
+    if (!w->notifier->held || w->guard.state == GUARD_RESTORING)
+        return;
+    /* With no alert to come about the end, that of the start must go out now. */
+    if (!alert_wanted(w->cfg, EVENT_RESTORED) && !w->guard.by_hand)
+        send_held(w);
+    json_decref(w->notifier->held);
+    w->notifier->held = NULL;
+}
+
+void notify_guard(struct world *w, const struct words_facts *facts)
+{
+    struct guard_answer a = *facts->answer;
+    const struct incident *open = incident_find(&w->notifier->incidents, WORLD_INCIDENT);
+    struct words words;
+    /* What an earlier supervisor reported is over. */
+    if (a.alert == GUARD_ALERT_NONE && a.changed && w->guard.state == GUARD_UP && open) {
+        a.alert = GUARD_ALERT_RECOVERED;
+        a.alert_event = open->event;
+    }
+    if (a.alert == GUARD_ALERT_NONE) {
+        end_hold(w);
+        return;
+    }
+    struct words_facts f = *facts;
+    f.answer = &a;
+    words_for_guard(&f, &words);
+    bool bad = a.alert == GUARD_ALERT_NEW && a.alert_event != EVENT_RESTORED &&
+               a.alert_event != EVENT_RESTORING;
+    bool over = a.alert == GUARD_ALERT_RECOVERED || a.alert_event == EVENT_RESTORED;
+    struct alert al = {.event = a.alert_event,
+                       .kind = alert_kinds[a.alert],
+                       .headline = words.headline,
+                       .what = words.what,
+                       .doing = words.doing,
+                       .todo = words.todo,
+                       .urgent = bad,
+                       .facts = a.alert_event == EVENT_RESTORED ? w->last_restore : NULL};
+    if (a.alert == GUARD_ALERT_NEW && strcmp(words.todo, "nothing") != 0) {
+        SCOPED(buf_free) struct buf todo = {0};
+        hint_command(w->cfg, HINT_ROOT, words.todo, &todo);
+        log_line(LOG_NOTE_, "HINT: %s", todo.p);
+    }
+    if (a.alert == GUARD_ALERT_NEW && a.alert_event == EVENT_RESTORING)
+        hold(w, &al);
+    else
+        send_guard(w, &al, over);
+    end_hold(w);
+}
+
+/* ---- delivery ---- */
+
+struct delivery_args {
+    const struct config *cfg;
+    enum alert_channel channel;
+    enum alert_beat beat;
+    struct message message;
+};
+
+static int delivery_child(int fd, void *arg)
+{
+    const struct delivery_args *d = arg;
+    static struct sent out; /* without a byte that was never written */
+    struct request_result r = {0};
+    int rc = d->channel == ALERT_HEARTBEAT
+                 ? alert_beat(d->cfg, d->beat, &r, &out.error)
+                 : alert_request(d->cfg, d->channel, REQUEST_SEND, &d->message, &r, &out.error);
+    out.ok = rc == 0;
+    out.accepted = rc == 0 || r.accepted;
+    out.retry_after = r.retry_after;
+    worker_send_packet(fd, 0, &out, sizeof out);
+    buf_free(&r.reply);
+    fault_point("alert.sent");
+    return 0;
+}
+
+/* Logged once per kind of failure: texts differ each time, by a duration or the number of a refused
+ * mail. */
+static void delivery_failed(struct world *w, enum alert_channel ch, int64_t retry_after,
+                            const struct err *e)
+{
+    struct delivery *d = &w->notifier->deliveries[ch];
+    char key[sizeof d->failed];
+    d->failed_count++;
+    snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
+    if (strcmp(d->failed, key) != 0)
+        log_line(LOG_WARN_, "%s not delivered: %s", d->worker.name, e->text);
+    snprintf(d->failed, sizeof d->failed, "%s", key);
+    snprintf(d->last_error, sizeof d->last_error, "%s", e->text);
+    if (ch != ALERT_HEARTBEAT)
+        outbox_failed(&w->notifier->outbox, ch, retry_after, clock_mono());
+    else
+        w->notifier->beat_retry = mono_add(clock_mono(), BEAT_RETRY_MS);
+    w->status_dirty = true;
+}
+
+static void start_delivery(struct world *w, enum alert_channel ch)
+{
+    struct delivery *d = &w->notifier->deliveries[ch];
+    struct delivery_args args = {.cfg = w->cfg, .channel = ch, .beat = w->notifier->beat};
+    struct err e;
+    if (ch != ALERT_HEARTBEAT)
+        outbox_begin(&w->notifier->outbox, ch, w->conditions[CONDITION_DISK_WRITER].on,
+                     clock_mono(), &args.message);
+    if (worker_start(&d->worker, delivery_child, &args, false, &e) < 0)
+        delivery_failed(w, ch, 0, &e);
+    json_decref((json_t *)(uintptr_t)args.message.alerts);
+}
+
+static void beat_told(struct notifier *n)
+{
+    /* After a first beat there is nothing left to start: a service that takes no start is not asked
+     * for ever. */
+    n->told_start |= n->beat == BEAT_START || n->beat == BEAT_UP;
+    n->told_failure |= n->beat == BEAT_FAILURE;
+}
+
+/* If some of a mail's recipients refused it, that is logged and the mail counts as delivered. */
+static void delivered(struct world *w, enum alert_channel ch, bool ok, const struct err *e)
+{
+    struct delivery *d = &w->notifier->deliveries[ch];
+    d->sent_count++;
+    if (ch != ALERT_HEARTBEAT)
+        outbox_sent(&w->notifier->outbox, ch, clock_mono());
+    else
+        beat_told(w->notifier);
+    if (!ok)
+        world_log_err(w, LOG_WARN_, d->worker.name, e);
+    else if (d->last_error[0])
+        log_line(LOG_NOTE_, "%s is delivered again", d->worker.name);
+    snprintf(d->last_error, sizeof d->last_error, "%s", ok ? "" : e->text);
+    d->failed[0] = '\0';
+    w->status_dirty = true;
+    w->poll_disk = true; /* which writes the marks */
+}
+
+static void end_delivery(struct delivery *d)
+{
+    worker_stop(&d->worker, SIGKILL);
+    worker_end(&d->worker); /* reap() collects the process later */
+}
+
+/* A delivery sends one message; it is ended then, whatever it still does. */
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    struct delivery *d = w->notifier->deliveries;
+    enum alert_channel ch = 0;
+    struct sent s = {0};
+    for (; &d->worker != v; d++)
+        ch++;
+    const struct sent *p = m ? packet_struct(m, sizeof s) : NULL;
+    if (p)
+        s = *p;
+    else
+        err_set(&s.error, ERR_ABORTED, 0, "its worker died");
+    worker_err_clean(&s.error);
+    if (s.accepted)
+        delivered(w, ch, s.ok, &s.error);
+    else
+        delivery_failed(w, ch, s.retry_after, &s.error);
+    end_delivery(d);
+}
+
+/* Ends a delivery that hangs in spite of its own timeout; returns whether none is under way. */
+static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
+{
+    struct delivery *d = &w->notifier->deliveries[ch];
+    struct err e;
+    int64_t limit = alert_channel_timeout(w->cfg, ch) + DELIVERY_EXTRA_MS;
+    if (d->worker.pid && mono_since(now, d->worker.started) > limit) {
+        end_delivery(d);
+        err_set(&e, ERR_STALLED, 0, "its worker does not end and was killed");
+        delivery_failed(w, ch, 0, &e);
+        return false;
+    }
+    return !d->worker.pid;
+}
+
+/* What the heartbeat is to say now, into n->beat; false: nothing. */
+static bool choose_beat(struct world *w, mono_t now)
+{
+    struct notifier *n = w->notifier;
+    enum guard_state s = w->guard.state;
+    bool retry = mono_reached(now, n->beat_retry) && !w->stopping;
+    bool down =
+        s == GUARD_LOST || s == GUARD_WAITING || (s == GUARD_RESTORING && !w->guard.by_hand);
+    if (s == GUARD_UP && n->told_failure) { /* its end is told at once */
+        n->told_failure = false;
+        n->next_heartbeat = now;
+    }
+    if (retry && w->cfg->heartbeat_start && !n->told_start) {
+        n->beat = BEAT_START;
+    } else if (retry && w->cfg->heartbeat_failure && down && !n->told_failure) {
+        n->beat = BEAT_FAILURE;
+    } else if (s == GUARD_UP && mono_reached(now, n->next_heartbeat)) {
+        n->beat = BEAT_UP;
+        n->next_heartbeat = mono_add(now, HEARTBEAT_EVERY_MS);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Alerts that an earlier supervisor left go first, unless the disk cannot be read. */
+static void deliver(struct world *w, mono_t now)
+{
+    struct notifier *n = w->notifier;
+    bool away = w->conditions[CONDITION_DISK_WRITER].on,
+         known = n->queue == QUEUE_READ || n->queue_retry.ms || away;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+        if (is_idle(w, ch, now) && known && !w->stopping &&
+            outbox_wait(&n->outbox, ch, away, now) == 0)
+            start_delivery(w, ch);
+    if (is_idle(w, ALERT_HEARTBEAT, now) && alert_channel_on(w->cfg, ALERT_HEARTBEAT) &&
+        choose_beat(w, now))
+        start_delivery(w, ALERT_HEARTBEAT);
+}
+
+struct disk_marks notify_marks(const struct world *w)
+{
+    struct disk_marks marks;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+        marks.delivered[ch] = outbox_mark(&w->notifier->outbox, ch);
+    return marks;
+}
+
+void notify_timers(struct world *w, mono_t now)
+{
+    if (w->notifier->held && mono_reached(now, w->notifier->held_until))
+        send_held(w);
+    give_to_disk(w);
+    deliver(w, now);
+}
+
+void notify_heartbeat_now(struct world *w)
+{
+    w->notifier->next_heartbeat = clock_mono();
+}
+
+void notifier_stop(struct world *w)
+{
+    for (enum alert_channel ch = 0; ch < DELIVERIES; ch++) {
+        struct delivery *d = &w->notifier->deliveries[ch];
+        if (ch != ALERT_HEARTBEAT && d->worker.fd >= 0)
+            world_hear(w, &d->worker, message); /* mark what was sent; the rest stays queued */
+        worker_stop(&d->worker, SIGKILL);
+    }
+}

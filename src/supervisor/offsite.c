@@ -1,0 +1,460 @@
+#include "supervisor/offsite.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/fault.h"
+#include "base/fence.h"
+#include "base/js.h"
+#include "offsite/upload.h"
+#include "supervisor/jobs.h"
+#include "supervisor/recorder.h"
+#include "supervisor/world.h"
+
+#define TICK_MS fault_wait(1000)       /* of the worker that sends segments */
+#define DUMPS_TICK_MS fault_wait(5000) /* and of the one that sends dumps */
+#define LOOK_MS 1000                   /* a long upload reports so often */
+#define BESIDE_RATE (1 << 20) /* bytes a second beside a dump or a restore: no store gives up yet */
+#define BESIDE_MS 1000        /* one pause */
+#define AGAIN_MIN_MS fault_wait(1000) /* pauses after a failure: doubled up to … */
+#define AGAIN_MAX_MS fault_wait(300000)
+#define START_MS fault_wait(5000) /* a worker that died */
+#define SILENT_MS 900000
+#define SILENT_TIMEOUTS 12         /* or so many of the store's, which a step may take */
+#define QUIET_MS fault_wait(60000) /* without a word from a worker what it said is not known */
+#define AWAY_MS fault_wait(60000)  /* shorter absences of the store are no alert */
+
+enum { DUMPS, SEGMENTS, SENDERS };
+
+/* From a worker: after each step, and while a long one runs. */
+struct report {
+    bool known; /* the three after it */
+    uint64_t waiting, stored;
+    char newest[DUMP_NAME_MAX];
+    wall_t newest_at;
+    wall_t since;             /* ms 0: nothing waits */
+    bool sending;             /* a step is under way */
+    bool failed;              /* a step failed, just now */
+    bool trouble;             /* the last step failed, or something cannot be stored: */
+    bool away;                /* because the store does not answer */
+    bool fenced;              /* because another machine stores the world there */
+    struct err why;           /* … */
+    char done[DUMP_NAME_MAX]; /* dump that was stored just now; "" */
+    uint64_t bytes;
+    int64_t took_ms;
+};
+
+struct sender {
+    struct worker worker;
+    mono_t next_start;
+    struct report last;
+};
+
+/* What the supervisor lets its workers see, in memory that they share. */
+struct shared {
+    atomic_bool hurried; /* a dump or a restore runs, which needs disk and processors */
+};
+
+struct offsite {
+    struct shared *shared;
+    struct sender senders[SENDERS];
+    uint64_t failed;
+    struct err last_error; /* ERR_NONE: none since the start */
+    bool noted;            /* the failure is in the history */
+    mono_t away_since;     /* ms 0: it is not */
+};
+
+/* ---- the child ---- */
+
+struct child {
+    int fd;
+    unsigned role;
+    struct upload u;
+    struct report report;
+    mono_t looked;
+    int64_t pause;
+    const struct shared *shared;
+    uint64_t moved; /* bytes of this transfer */
+    bool unswept;   /* that was logged */
+};
+
+static void send_report(struct child *c)
+{
+    worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
+    c->report.failed = false;
+    c->report.done[0] = '\0';
+    c->looked = clock_mono();
+}
+
+/* What is sent is on this disk already, and what waits for the processor is not. Changes of the journal are
+ * few, and wait for nobody. */
+static void give_way(struct child *c, uint64_t bytes)
+{
+    int64_t ms = bytes > c->moved ? (int64_t)((bytes - c->moved) * 1000 / BESIDE_RATE) : 0;
+    c->moved = bytes;
+    if (c->role != DUMPS || !atomic_load(&c->shared->hurried))
+        return;
+    ms = ms < BESIDE_MS ? ms : BESIDE_MS;
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void take_figures(struct child *c)
+{
+    const struct upload *u = &c->u;
+    c->report.known = u->figures.known;
+    c->report.waiting = u->figures.waiting;
+    c->report.stored = u->figures.stored;
+    c->report.since = u->figures.since;
+    memcpy(c->report.newest, u->figures.newest, sizeof c->report.newest);
+    c->report.newest_at = u->figures.newest_at;
+}
+
+/* The supervisor has not to think that this worker hangs. */
+static int look(void *arg, uint64_t bytes, struct err *e)
+{
+    (void)e;
+    struct child *c = arg;
+    give_way(c, bytes);
+    if (mono_since(clock_mono(), c->looked) >= LOOK_MS) {
+        c->report.sending = true;
+        if (c->u.figures.known)
+            take_figures(c);
+        send_report(c);
+    }
+    return 0;
+}
+
+static void take_step(struct child *c)
+{
+    const struct upload *u = &c->u;
+    take_figures(c);
+    c->report.fenced = u->fenced.cls != ERR_NONE;
+    c->report.why = c->report.fenced ? u->fenced : u->skipped;
+    c->report.trouble = c->report.why.cls != ERR_NONE;
+    c->report.away = false;
+    if (u->unswept.cls != ERR_NONE && !c->unswept)
+        log_line(LOG_WARN_, "uploads that were cut off stay in the store: %s", u->unswept.text);
+    c->unswept = u->unswept.cls != ERR_NONE;
+}
+
+/* Returns how long to wait. */
+static int64_t failed(struct child *c, enum remote_result got, const struct err *e)
+{
+    int64_t asked = c->u.t.store ? remote_pause(c->u.t.store) : 0;
+    c->report.failed = c->report.trouble = true;
+    c->report.away = got == REMOTE_LATER;
+    c->report.why = *e;
+    upload_close(&c->u);
+    c->pause = clock_backoff(c->pause, AGAIN_MIN_MS, AGAIN_MAX_MS);
+    return c->pause > asked ? c->pause : asked;
+}
+
+/* Returns how long to wait. */
+static int64_t step(struct child *c)
+{
+    struct err e = {0};
+    bool more = false;
+    mono_t began = clock_mono();
+    enum remote_result got =
+        c->role == DUMPS ? upload_dumps(&c->u, &more, &e) : upload_segments(&c->u, &more, &e);
+    if (got != REMOTE_OK)
+        return failed(c, got, &e);
+    c->pause = 0;
+    take_step(c);
+    if (c->u.done.name[0] && c->u.done.dump) {
+        snprintf(c->report.done, sizeof c->report.done, "%.*s", DUMP_NAME_MAX - 1, c->u.done.name);
+        c->report.bytes = c->u.done.bytes;
+        c->report.took_ms = mono_since(clock_mono(), began);
+    }
+    c->report.sending = more;
+    return more ? 0 : c->role == DUMPS ? DUMPS_TICK_MS : TICK_MS;
+}
+
+/* Both together keep to the rate: most of it is for dumps, which are long. */
+static void share_rate(struct config *c, unsigned role)
+{
+    uint64_t *rate = &c->offsite.max_rate;
+    if (*rate && c->journal == JOURNAL_FOLLOW && c->offsite.segments)
+        *rate = role == DUMPS ? *rate - *rate / 4 : *rate / 4;
+}
+
+static int run_child(int fd, struct world *w, unsigned role)
+{
+    static struct child c; /* without a byte that was never written */
+    c.fd = fd;
+    c.role = role;
+    c.shared = w->offsite->shared;
+    share_rate(w->cfg, role);
+    c.u = (struct upload){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .look = look, .look_arg = &c};
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int64_t wait = step(&c);
+        if (wait > 0)
+            c.report.sending = false;
+        send_report(&c);
+        if (poll(&p, 1, (int)wait) > 0)
+            return 0; /* nothing is ever sent to it: the supervisor is gone */
+    }
+}
+
+static int send_dumps(int fd, void *arg)
+{
+    return run_child(fd, arg, DUMPS);
+}
+
+static int send_segments(int fd, void *arg)
+{
+    return run_child(fd, arg, SEGMENTS);
+}
+
+/* ---- the supervisor ---- */
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct offsite *offsite_new(struct world *w)
+{
+    struct offsite *o = xcalloc(1, sizeof *o);
+    void *p =
+        mmap(NULL, sizeof *o->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        abort(); /* as when there is no memory for anything else */
+    o->shared = p;
+    world_worker(w, &o->senders[DUMPS].worker, "off-site", message);
+    world_worker(w, &o->senders[SEGMENTS].worker, "off-site journal", message);
+    return o;
+}
+
+void offsite_free(struct offsite *o)
+{
+    for (unsigned i = 0; i < SENDERS; i++)
+        worker_end(&o->senders[i].worker);
+    munmap(o->shared, sizeof *o->shared);
+    free(o);
+}
+
+static void end_sender(struct sender *s)
+{
+    worker_stop(&s->worker, SIGKILL); /* what is not whole in the store does not count there */
+    worker_end(&s->worker);           /* the loop collects the process later */
+    s->last = (struct report){0};
+}
+
+void offsite_stop(struct world *w)
+{
+    for (unsigned i = 0; i < SENDERS; i++)
+        end_sender(&w->offsite->senders[i]);
+}
+
+static void end_conditions(struct world *w, const char *why)
+{
+    static const enum condition_id of[] = {CONDITION_OFFSITE, CONDITION_OFFSITE_LATE};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        notify_condition(w, of[i], EVENT_OFFSITE, false, "", why, "", "nothing");
+}
+
+void offsite_restart(struct world *w)
+{
+    offsite_stop(w);
+    for (unsigned i = 0; i < SENDERS; i++)
+        w->offsite->senders[i].next_start = clock_mono();
+    if (!w->cfg->offsite.url)
+        end_conditions(w, "no copies are wanted any more");
+}
+
+static bool wanted(const struct world *w, unsigned i)
+{
+    const struct config *c = w->cfg;
+    return c->offsite.url && fence_open() && !state_standby(&w->a->state, c) &&
+           (i == DUMPS || (c->journal == JOURNAL_FOLLOW && c->offsite.segments));
+}
+
+/* Is what the worker said last still so? */
+static bool is_known(const struct world *w, unsigned i)
+{
+    const struct sender *s = &w->offsite->senders[i];
+    return s->last.known && s->worker.pid && mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
+}
+
+/* The worker that is in trouble; NULL: none. */
+static const struct report *trouble(const struct world *w)
+{
+    for (unsigned i = 0; i < SENDERS; i++)
+        if (w->offsite->senders[i].last.trouble)
+            return &w->offsite->senders[i].last;
+    return NULL;
+}
+
+static void judge(struct world *w)
+{
+    struct offsite *o = w->offsite;
+    const struct report *r = trouble(w);
+    char key[64] = "", what[640] = "copies on the other machine are made again";
+    bool away = condition_lasts(&o->away_since, r && r->away, AWAY_MS, clock_mono());
+    if (r && r->away && !away)
+        return;
+    if (r && r->away)
+        snprintf(key, sizeof key, "away"); /* in whatever words */
+    else if (r && r->fenced)
+        snprintf(key, sizeof key, "fenced"); /* by whichever dump */
+    else if (r)
+        snprintf(key, sizeof key, "%s %d", err_class_name(r->why.cls), r->why.num);
+    if (r)
+        snprintf(what, sizeof what, "no copies on the other machine: %.560s", r->why.text);
+    if (r && !o->noted)
+        history_add(w, HISTORY_OFFSITE,
+                    json_pack("{s:b, s:o}", "ok", false, "error", js_clean(r->why.text)));
+    o->noted = r != NULL;
+    notify_condition(w, CONDITION_OFFSITE, EVENT_OFFSITE, r != NULL, key, what,
+                     "dumps stay in the dump directory; trying again",
+                     r && r->why.hint[0] ? r->why.hint : "worldkeeper --check tries the store out");
+}
+
+/* How old the oldest of what is newer than all that is stored is; -1: not known. */
+static int64_t behind_seconds(const struct world *w)
+{
+    int64_t most = 0, now = clock_wall().ms;
+    for (unsigned i = 0; i < SENDERS; i++) {
+        const struct report *r = &w->offsite->senders[i].last;
+        int64_t is = r->since.ms && now > r->since.ms ? (now - r->since.ms) / 1000 : 0;
+        if (wanted(w, i) && !is_known(w, i))
+            return -1;
+        most = is > most ? is : most;
+    }
+    return most;
+}
+
+/* Each upload succeeds, and yet they are too slow. Of one that fails the other condition says more. */
+static void judge_late(struct world *w)
+{
+    int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
+    char what[400] = "the copies on the other machine are as new as they have to be", t[TEXT_SHORT];
+    bool late = behind > limit;
+    if (late ? trouble(w) != NULL : behind < 0)
+        return;
+    if (late)
+        snprintf(what, sizeof what,
+                 "copies on the other machine are late: the oldest of what is not stored there yet "
+                 "has been waiting for more than %s",
+                 text_duration(w->cfg->max_dump_age, t));
+    notify_condition(w, CONDITION_OFFSITE_LATE, EVENT_OFFSITE, late, NULL, what,
+                     "the newest dump is sent first; dumps stay in the dump directory",
+                     "see whether the line to the store is too slow, or [offsite] max_rate too "
+                     "low, for what is dumped each [dump] interval");
+}
+
+static void take_report(struct world *w, struct sender *s, const struct report *r)
+{
+    struct offsite *o = w->offsite;
+    struct report *last = &s->last;
+    bool news = r->known != last->known || r->waiting != last->waiting ||
+                r->stored != last->stored || r->trouble != last->trouble ||
+                r->sending != last->sending || r->failed;
+    w->status_dirty |= news;
+    *last = *r;
+    worker_err_clean(&last->why);
+    if (r->failed)
+        o->failed++;
+    if (r->trouble)
+        o->last_error = last->why;
+    if (r->done[0])
+        history_add(w, HISTORY_OFFSITE,
+                    json_pack("{s:b, s:o, s:I, s:f}", "ok", true, "dump", js_clean(r->done),
+                              "bytes", (json_int_t)r->bytes, "seconds", (double)r->took_ms / 1000));
+    if (r->known || r->trouble)
+        judge(w);
+    judge_late(w);
+}
+
+/* Until the next one says otherwise. */
+static void worker_lost(struct world *w, struct sender *s, const char *how)
+{
+    struct report r = {.failed = true, .trouble = true, .away = true};
+    memcpy(r.newest, s->last.newest, sizeof r.newest);
+    r.newest_at = s->last.newest_at;
+    err_set(&r.why, ERR_SYSTEM, 0, "the %s worker %s", s->worker.name, how);
+    worker_end(&s->worker);
+    take_report(w, s, &r);
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    struct sender *s = w->offsite->senders;
+    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
+    while (&s->worker != v)
+        s++;
+    if (r)
+        take_report(w, s, r);
+    else if (!m)
+        worker_lost(w, s, "ended by itself");
+}
+
+static int64_t silent_ms(const struct world *w)
+{
+    int64_t timeouts = w->cfg->offsite.timeout * SILENT_TIMEOUTS;
+    return timeouts > SILENT_MS ? timeouts : SILENT_MS;
+}
+
+void offsite_timers(struct world *w, mono_t now)
+{
+    static worker_fn *const run[SENDERS] = {send_dumps, send_segments};
+    struct err e;
+    enum action runs = jobs_running(w);
+    atomic_store(&w->offsite->shared->hurried, runs == ACTION_DUMP || runs == ACTION_RESTORE);
+    if (w->cfg->offsite.url && state_standby(&w->a->state, w->cfg) &&
+        (w->conditions[CONDITION_OFFSITE].on || w->conditions[CONDITION_OFFSITE_LATE].on))
+        end_conditions(w, "another machine keeps the world, and makes its copies");
+    for (unsigned i = 0; i < SENDERS; i++) {
+        struct sender *s = &w->offsite->senders[i];
+        if (s->worker.pid && mono_since(now, s->worker.heard) > silent_ms(w)) {
+            log_line(LOG_WARN_, "the %s worker made no progress and was ended", s->worker.name);
+            worker_stop(&s->worker, SIGKILL);
+            worker_lost(w, s, "made no progress and was ended");
+        }
+        if (s->worker.pid && !wanted(w, i))
+            end_sender(s);
+        if (s->worker.pid || !wanted(w, i) || w->stopping || !mono_reached(now, s->next_start))
+            continue;
+        s->next_start = mono_add(now, START_MS);
+        if (worker_start(&s->worker, run[i], w, false, &e) < 0)
+            world_log_err(w, LOG_WARN_, "the off-site worker", &e);
+    }
+}
+
+/* ---- what is shown ---- */
+
+json_t *offsite_status_json(const struct world *w)
+{
+    const struct offsite *o = w->offsite;
+    const struct report *dumps = &o->senders[DUMPS].last, *segments = &o->senders[SEGMENTS].last;
+    int64_t behind = behind_seconds(w);
+    bool waits = dumps->waiting || segments->waiting || dumps->sending || segments->sending;
+    const struct report *r = trouble(w);
+    const char *state = r && r->fenced ? "fenced"
+                        : r            ? "failing"
+                        : behind < 0   ? NULL
+                        : waits        ? "sending"
+                                       : "stored";
+    if (!w->cfg->offsite.url)
+        return json_null();
+    json_t *j = json_pack(
+        "{s:s?, s:o, s:s?, s:o, s:o, s:o, s:o, s:I, s:o}", "state", state, "fenced",
+        r && r->fenced       ? json_true()
+        : is_known(w, DUMPS) ? json_false()
+                             : json_null(),
+        "newest", dumps->newest[0] ? dumps->newest : NULL, "newest_at",
+        dumps->newest[0] ? js_time(dumps->newest_at) : json_null(), "behind_seconds",
+        behind < 0 ? json_null() : json_integer(behind), "waiting",
+        behind < 0 ? json_null()
+                   : json_integer((json_int_t)dumps->waiting + (json_int_t)segments->waiting),
+        "stored", is_known(w, DUMPS) ? json_integer((json_int_t)dumps->stored) : json_null(),
+        "failed", (json_int_t)o->failed, "last_error",
+        o->last_error.text[0] ? js_clean(o->last_error.text) : json_null());
+    return j;
+}

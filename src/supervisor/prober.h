@@ -1,0 +1,43 @@
+/* The supervisor's side of the probe (watch/probe.h): asks once a second, notices a probe that
+ * hangs or dies, keeps what the world is expected to be, and turns answers into judgements, which
+ * the caller passes to the guard. */
+#ifndef WK_SUPERVISOR_PROBER_H
+#define WK_SUPERVISOR_PROBER_H
+
+#include <jansson.h>
+
+#include "store/state.h"
+#include "watch/expect.h"
+
+struct world;
+
+struct prober *prober_new(void);
+void prober_free(struct prober *p);
+int prober_fd(const struct world *w);
+/* Both: true if there is a judgement. */
+bool prober_message(struct world *w, struct judgement *out);
+bool prober_timers(struct world *w, mono_t now, struct judgement *out);
+/* Ms until prober_timers() has something to do. */
+int64_t prober_sleep(const struct world *w, mono_t now);
+void prober_next(struct world *w, mono_t at);
+/* Asks at once, and drops the answer to a question that is under way: it describes the world
+ * before a restore. */
+void prober_discard(struct world *w);
+/* Ends the process; the next one works with the config of now. */
+void prober_restart(struct world *w);
+void prober_stop(struct world *w);
+
+/* The world is the one of the state. `seen`: when we found that ourselves; ms 0: an earlier
+ * supervisor did. */
+void prober_expect(struct world *w, const struct state *s, mono_t seen);
+/* A restore may swap in a world with this nonce from now on. */
+void prober_expect_next(struct world *w, const char *nonce);
+
+const struct observation *prober_last(const struct world *w);
+/* When its question was asked; ms 0: there was none. */
+mono_t prober_last_asked(const struct world *w);
+/* Did the last ALIVE see the same nonce and server process as the one before it? */
+bool prober_same_world(const struct world *w);
+json_t *prober_status_json(const struct world *w);
+
+#endif

@@ -1,0 +1,283 @@
+#include "supervisor/publisher.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/fence.h"
+#include "base/js.h"
+#include "base/systemd.h"
+#include "page/site.h"
+#include "supervisor/disk.h"
+#include "supervisor/drills.h"
+#include "supervisor/dumps.h"
+#include "supervisor/follower.h"
+#include "supervisor/jobs.h"
+#include "supervisor/lease.h"
+#include "supervisor/metrics.h"
+#include "supervisor/offsite.h"
+#include "supervisor/prober.h"
+#include "supervisor/recorder.h"
+#include "supervisor/rollups.h"
+#include "supervisor/standby.h"
+#include "supervisor/write_back.h"
+
+/* Changed or not, three times while it is valid (STATUS_VALID_MS): one that is late, or that the disk did not take, is
+ * no sign yet that the supervisor is dead. */
+#define PUBLISH_EVERY_MS fault_wait(5000)
+
+struct publisher {
+    mono_t next;
+    char systemd_status[700]; /* as sent */
+};
+
+struct publisher *publisher_new(void)
+{
+    return xcalloc(1, sizeof(struct publisher));
+}
+
+static json_t *dump_json(const struct world *w)
+{
+    const struct manifest *m = dumps_newest(w);
+    if (!m)
+        return json_null();
+    json_t *o = manifest_summary(m, w->cfg->sentinel);
+    js_set_int(o, "age_seconds", (clock_wall().ms - m->at.ms) / 1000);
+    json_object_del(o, "tables");
+    json_object_del(o, "world");
+    return o;
+}
+
+static json_t *next_dump_json(const struct world *w, mono_t now, int64_t wall)
+{
+    if (w->guard.state != GUARD_UP)
+        return json_null();
+    int64_t in = mono_since(dumps_next(w), now);
+    if (in < 0)
+        in = 0;
+    return json_pack("{s:o, s:I}", "at", js_time((wall_t){wall + in}), "in_seconds",
+                     (json_int_t)(in / 1000));
+}
+
+/* The insecure settings of the config, shown in the status so that they are not forgotten. */
+static json_t *insecure_json(const struct config *c)
+{
+    json_t *list = json_array();
+    const char *text;
+    for (unsigned i = 0; (text = config_exposed(c, i)); i++)
+        json_array_append_new(list, json_string(text));
+    return list;
+}
+
+/* The two clocks are not read at once: a moment to come would differ by a millisecond each time. */
+static wall_t whole_second(int64_t wall, int64_t in)
+{
+    return (wall_t){(wall + in + 500) / 1000 * 1000};
+}
+
+json_t *publish_status_json(struct world *w)
+{
+    mono_t now = clock_mono();
+    int64_t wall = clock_wall().ms;
+    char flag[128];
+    guard_flag(&w->guard, &w->guard_cfg, now, flag);
+    bool ended = w->guard.state == GUARD_STOPPED; /* the last status expires at once */
+    int64_t valid = leases_valid_ms(w, STATUS_VALID_MS);
+    json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format",
+                          1, "world", w->cfg->name, "host", js_clean(w->host), "pid", (int)getpid(),
+                          "version", WK_VERSION, "state", guard_state_name(w->guard.state), "since",
+                          js_time((wall_t){wall - mono_since(now, w->guard.since)}), "reason",
+                          js_clean(w->guard.reason), "flag", flag, "wanted",
+                          guard_paused(&w->guard) ? "paused" : "up", "ready",
+                          w->guard.state == GUARD_UP, "stale", w->conditions[CONDITION_STALE].on);
+    bool limited = w->guard.pause_until.ms != 0;
+    json_object_set_new(o, "pause_until",
+                        limited ? js_time(whole_second(wall, mono_since(w->guard.pause_until, now)))
+                                : json_null());
+    json_object_set_new(o, "updated", js_time((wall_t){wall}));
+    json_object_set_new(o, "valid_until", js_time((wall_t){ended ? wall : wall + valid}));
+    js_set_int(o, "valid_until_unix", (ended ? wall : wall + valid) / 1000);
+    js_set_int(o, "generation", (int64_t)w->a->state.generation);
+    json_object_set_new(o, "probe", prober_status_json(w));
+    json_object_set_new(o, "last_dump", dump_json(w));
+    json_object_set_new(o, "running", jobs_running_json(w));
+    json_object_set_new(o, "next_dump", next_dump_json(w, now, wall));
+    json_object_set_new(o, "journal", follower_status_json(w));
+    json_object_set_new(o, "ledgers", rollups_status_json(w));
+    json_object_set_new(o, "progress", write_backs_status_json(w));
+    json_object_set_new(o, "offsite", offsite_status_json(w));
+    json_object_set_new(o, "standby", standby_status_json(w));
+    json_object_set_new(o, "lease", leases_status_json(w));
+    json_object_set_new(o, "last_restore", js_or_null(w->last_restore));
+    drills_status(w, o);
+    json_object_set_new(o, "disk",
+                        json_pack("{s:o, s:I}", "free_bytes", disk_free_json(w), "needed_bytes",
+                                  (json_int_t)dumps_newest_size(w)));
+    json_object_set_new(o, "alerts", notify_alerts_json(w));
+    json_object_set_new(o, "damaged_dumps", js_or_null(disk_damaged_dumps(w)));
+    json_object_set_new(o, "troubles", notify_conditions_json(w));
+    json_object_set_new(o, "insecure", insecure_json(w->cfg));
+    json_object_set_new(o, "loop",
+                        json_pack("{s:I, s:I}", "late_ms", (json_int_t)w->late.now, "late_ms_max",
+                                  (json_int_t)w->late.max));
+    return o;
+}
+
+/* Cumulative, in seconds. */
+static json_t *lateness_figures(const struct lateness *l)
+{
+    json_t *buckets = json_array();
+    json_int_t count = 0;
+    char le[TEXT_SHORT];
+    for (size_t i = 0; i <= LATE_BUCKETS; i++) {
+        count += (json_int_t)l->counts[i];
+        if (i < LATE_BUCKETS)
+            snprintf(le, sizeof le, "%g", (double)late_bounds[i] / 1000);
+        json_array_append_new(
+            buckets, json_pack("{s:s, s:I}", "le", i < LATE_BUCKETS ? le : "+Inf", "count", count));
+    }
+    return json_pack("{s:o, s:f, s:f}", "buckets", buckets, "sum", (double)l->sum / 1000, "max",
+                     (double)l->max / 1000);
+}
+
+static json_t *state_figures(const struct world *w)
+{
+    json_t *list = json_array();
+    for (enum guard_state s = 0; s <= GUARD_STOPPED; s++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:b}", "state", guard_state_name(s), "is", w->guard.state == s));
+    return list;
+}
+
+/* What the metrics have and the status has not, or not as a number. */
+static json_t *figures(const struct world *w, const json_t *status)
+{
+    const char *central = js_text(json_object_get(status, "progress"), "central");
+    json_t *o = json_object(), *damaged = disk_damaged_dumps(w);
+    json_object_set_new(o, "runs", recorder_runs(w));
+    json_object_set_new(o, "failures", recorder_failures(w));
+    json_object_set_new(o, "build", json_pack("[{s:s, s:b}]", "version", WK_VERSION, "is", 1));
+    json_object_set_new(o, "started", js_time(w->started));
+    json_object_set_new(o, "paused", json_boolean(guard_paused(&w->guard)));
+    json_object_set_new(o, "states", state_figures(w));
+    json_object_set_new(o, "conditions", notify_condition_figures(w));
+    json_object_set_new(o, "channels", notify_channel_figures(w));
+    json_object_set_new(o, "dump_interval", json_real((double)w->cfg->dump_interval / 1000));
+    if (prober_last(w)->failed == VERDICT_NONE && w->guard.verdict != VERDICT_NONE)
+        json_object_set_new(o, "probe_seconds",
+                            json_real((double)prober_last(w)->latency_ms / 1000));
+    if (dumps_newest(w) && dumps_newest(w)->wait_known)
+        json_object_set_new(o, "dump_wait_seconds",
+                            json_real((double)dumps_newest(w)->wait_ms / 1000));
+    if (damaged)
+        js_set_int(o, "damaged", (int64_t)json_array_size(damaged));
+    if (central[0])
+        json_object_set_new(o, "central_up", json_boolean(strcmp(central, "ok") == 0));
+    json_object_set_new(o, "lateness", lateness_figures(&w->late));
+    return o;
+}
+
+static void add_file(json_t *list, const char *name, const char *data)
+{
+    json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "data", data));
+}
+
+/* The STATUS= line of systemctl status, only if it changed. */
+static void notify_systemd_status(struct world *w)
+{
+    SCOPED(buf_free) struct buf b = {0}, line = {0};
+    text_clean(&line, w->guard.reason, 400);
+    buf_printf(&b, "STATUS=%s: %s", guard_state_name(w->guard.state), line.p);
+    if (strncmp(b.p, w->publisher->systemd_status, sizeof w->publisher->systemd_status) != 0)
+        systemd_notify(b.p);
+    snprintf(w->publisher->systemd_status, sizeof w->publisher->systemd_status, "%s", b.p);
+}
+
+static json_t *status_files(struct world *w)
+{
+    char flag[130];
+    json_t *status = publish_status_json(w), *files = json_array();
+    SCOPED(xfree) char *s = json_dumps(status, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    guard_flag(&w->guard, &w->guard_cfg, clock_mono(), flag);
+    size_t end = strlen(flag);
+    bool up = strcmp(flag, "UP") == 0;
+    snprintf(flag + end, sizeof flag - end, "\n");
+    if (w->cfg->flag_file)
+        add_file(files, w->cfg->flag_file, flag);
+    if (w->cfg->json_file && s)
+        add_file(files, w->cfg->json_file, s);
+    if (w->cfg->metrics_file) {
+        SCOPED(buf_free) struct buf b = {0};
+        json_object_set_new(status, "figures", figures(w, status));
+        metrics_text(w->cfg->name, status, &b);
+        add_file(files, w->cfg->metrics_file, b.p);
+    }
+    if (up && json_array_size(files)) /* not to be written once the lease is over */
+        js_set_int(json_array_get(files, 0), "fenced", fence_until().ms);
+    json_decref(status);
+    return files;
+}
+
+void publish_status(struct world *w)
+{
+    w->publisher->next = mono_add(clock_mono(), PUBLISH_EVERY_MS);
+    w->status_dirty = false;
+    notify_systemd_status(w);
+    if (!w->cfg->status_dir)
+        return;
+    if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, status_files(w)) < 0)
+        w->publisher->next = mono_add(clock_mono(), 1000); /* try again with the status of then */
+    else
+        w->late.now = 0;
+}
+
+static bool publishes_as(const struct config *c, const char *dir, const char *name)
+{
+    const char *const names[] = {c->flag_file, c->json_file, c->metrics_file};
+    bool as = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        as = as || (names[i] && strcmp(names[i], name) == 0);
+    return as && c->status_dir && strcmp(c->status_dir, dir) == 0;
+}
+
+void publish_leave(struct world *w, const struct config *next)
+{
+    const char *dir = w->cfg->status_dir, *metrics_file = w->cfg->metrics_file;
+    struct guard watching = w->guard;
+    if (!dir)
+        return;
+    /* As if we had stopped, but only for the content of these files. */
+    w->guard.state = GUARD_STOPPED;
+    w->guard.since = clock_mono();
+    if (next->status_dir)
+        snprintf(w->guard.reason, sizeof w->guard.reason,
+                 "since a reload of the config the status is %.280s/%.280s", next->status_dir,
+                 next->json_file ? next->json_file : "");
+    else
+        snprintf(w->guard.reason, sizeof w->guard.reason,
+                 "since a reload the config has no [status] dir");
+    json_t *files = status_files(w);
+    w->guard = watching;
+    for (size_t i = json_array_size(files); i-- > 0;) {
+        json_t *f = json_array_get(files, i);
+        if (publishes_as(next, dir, js_text(f, "name")))
+            json_array_remove(files, i);
+        else if (metrics_file && strcmp(js_text(f, "name"), metrics_file) == 0)
+            json_object_del(f, "data"); /* a collector would read the same series twice */
+    }
+    for (size_t i = 0; w->cfg->page && site_files[i]; i++)
+        if (!next->page || !next->status_dir || strcmp(next->status_dir, dir) != 0)
+            json_array_append_new(files, json_pack("{s:s}", "name", site_files[i]));
+    if (json_array_size(files) == 0)
+        json_decref(files);
+    else if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, files) < 0)
+        log_line(LOG_WARN_, "the old status files in %s keep their last words: remove them", dir);
+    w->status_dirty = true;
+}
+
+void publish_timers(struct world *w, mono_t now)
+{
+    if (w->status_dirty || mono_reached(now, w->publisher->next))
+        publish_status(w);
+}

@@ -1,0 +1,23 @@
+/* What the supervisor publishes: flag, status.json, metrics, and the status line for systemctl. */
+#ifndef WK_SUPERVISOR_PUBLISHER_H
+#define WK_SUPERVISOR_PUBLISHER_H
+
+#include <jansson.h>
+
+#include "config/config.h"
+#include "base/clock.h"
+
+#define STATUS_VALID_MS 15000 /* until status.json expires */
+
+struct world;
+
+struct publisher *publisher_new(void);
+json_t *publish_status_json(struct world *w);
+void publish_status(struct world *w);
+/* Publishes what has changed, and every few seconds all the same. */
+void publish_timers(struct world *w, mono_t now);
+/* A reload: files that `next` no longer publishes get their final content, as at a clean exit;
+ * those of the page are removed. */
+void publish_leave(struct world *w, const struct config *next);
+
+#endif

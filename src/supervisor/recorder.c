@@ -1,0 +1,207 @@
+#include "supervisor/recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "base/log.h"
+#include "supervisor/world.h"
+
+#define SAMPLE_EVERY_MS INT64_C(300000)
+#define WAITING_MAX 2000
+
+/* What the metrics count. */
+static const enum history_kind counted[] = {HISTORY_DUMP, HISTORY_RESTORE, HISTORY_DRILL,
+                                            HISTORY_VERIFY};
+#define COUNTED (sizeof counted / sizeof *counted)
+
+struct recorder {
+    uint64_t passed[COUNTED], failed[COUNTED];
+    json_t *failures; /* as recorder_failures() has them */
+    json_t *waiting;  /* records, oldest first */
+    bool given;       /* the disk writer has the first one */
+    bool dropped;
+    mono_t retry, next_sample;
+    int64_t probe_ms, journal_lag_ms; /* the largest since the last sample; -1: none */
+};
+
+static json_t *failure(enum history_kind kind, const char *error)
+{
+    return json_pack("{s:s, s:s, s:i}", "action", history_kind_name(kind), "kind", error, "count",
+                     0);
+}
+
+/* A series that begins with its first failure has no rise that a rule could see. */
+static json_t *no_failures(void)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < COUNTED; i++)
+        for (enum err_class cls = ERR_SYSTEM; cls <= ERR_GAP; cls++)
+            json_array_append_new(list, failure(counted[i], err_class_name(cls)));
+    json_array_append_new(list, failure(HISTORY_DUMP, "rejected"));
+    return list;
+}
+
+struct recorder *recorder_new(void)
+{
+    struct recorder *r = xcalloc(1, sizeof *r);
+    r->waiting = json_array();
+    r->failures = no_failures();
+    r->probe_ms = r->journal_lag_ms = -1;
+    r->next_sample = mono_add(clock_mono(), SAMPLE_EVERY_MS);
+    return r;
+}
+
+void recorder_free(struct recorder *r)
+{
+    json_decref(r->waiting);
+    json_decref(r->failures);
+    free(r);
+}
+
+static int give_first(struct world *w)
+{
+    return disk_writer_send_json(&w->disk_writer, DISK_HISTORY,
+                                 json_incref(json_array_get(w->recorder->waiting, 0)));
+}
+
+/* One after the other: a record that is sent twice, since a disk writer died with it, then stands
+ * beside itself in the file, and counts once. */
+static void give(struct world *w)
+{
+    struct recorder *r = w->recorder;
+    if (!r->given && json_array_size(r->waiting) && mono_reached(clock_mono(), r->retry))
+        r->given = give_first(w) == 0;
+}
+
+static void count_failure(json_t *failures, enum history_kind kind, const char *error)
+{
+    json_t *o = NULL;
+    size_t i;
+    json_array_foreach(failures, i, o)
+    {
+        if (strcmp(js_text(o, "action"), history_kind_name(kind)) == 0 &&
+            strcmp(js_text(o, "kind"), error) == 0)
+            break;
+    }
+    if (i == json_array_size(failures))
+        json_array_append_new(failures, o = failure(kind, error));
+    js_set_int(o, "count", js_number(o, "count", 0) + 1);
+}
+
+static void count(struct recorder *r, enum history_kind kind, const json_t *fields)
+{
+    for (size_t i = 0; i < COUNTED; i++) {
+        if (counted[i] != kind)
+            continue;
+        if (js_flag(fields, "ok"))
+            r->passed[i]++;
+        else
+            count_failure(r->failures, kind, js_text(fields, "error_kind"));
+        r->failed[i] += !js_flag(fields, "ok");
+    }
+}
+
+json_t *recorder_runs(const struct world *w)
+{
+    const struct recorder *r = w->recorder;
+    json_t *list = json_array();
+    for (size_t i = 0; i < COUNTED; i++) {
+        const char *action = history_kind_name(counted[i]);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "action", action, "result", "ok",
+                                              "count", (json_int_t)r->passed[i]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "action", action, "result",
+                                              "failed", "count", (json_int_t)r->failed[i]));
+    }
+    return list;
+}
+
+json_t *recorder_failures(const struct world *w)
+{
+    return json_incref(w->recorder->failures);
+}
+
+void history_add(struct world *w, enum history_kind kind, json_t *fields)
+{
+    struct recorder *r = w->recorder;
+    count(r, kind, fields);
+    if (json_array_size(r->waiting) == WAITING_MAX) {
+        if (!r->dropped)
+            log_line(LOG_WARN_, "the history cannot be written for so long that it loses records");
+        r->dropped = true;
+        json_array_remove(r->waiting, 1); /* the first may be on its way */
+    }
+    json_array_append_new(r->waiting, history_record(kind, fields));
+    give(w);
+}
+
+static json_t *state_fields(const struct world *w, bool changed, const char *reason)
+{
+    return json_pack("{s:s, s:b, s:o}", "state", guard_state_name(w->guard.state), "changed",
+                     (int)changed, "reason", reason ? js_clean(reason) : json_null());
+}
+
+void history_state(struct world *w)
+{
+    history_add(w, HISTORY_STATE, state_fields(w, true, w->guard.reason));
+}
+
+void history_doubt(struct world *w, const char *reason, int64_t late, int64_t drift)
+{
+    json_t *o = state_fields(w, false, reason);
+    js_set_int(o, "unwatched_ms", late + (drift > 0 ? drift : 0)); /* as the new clock has it */
+    if (drift)
+        js_set_int(o, "clock_set_ms", drift);
+    history_add(w, HISTORY_STATE, o);
+}
+
+void recorder_sample(struct world *w, mono_t now, int64_t probe_ms, int64_t journal_lag_ms)
+{
+    struct recorder *r = w->recorder;
+    r->probe_ms = probe_ms > r->probe_ms ? probe_ms : r->probe_ms;
+    r->journal_lag_ms = journal_lag_ms > r->journal_lag_ms ? journal_lag_ms : r->journal_lag_ms;
+    if (!mono_reached(now, r->next_sample))
+        return;
+    json_t *o = json_pack(
+        "{s:s, s:b, s:o, s:o}", "state", guard_state_name(w->guard.state), "changed", 0, "probe_ms",
+        r->probe_ms < 0 ? json_null() : json_integer(r->probe_ms), "journal_lag_ms",
+        r->journal_lag_ms < 0 ? json_null() : json_integer(r->journal_lag_ms));
+    history_add(w, HISTORY_STATE, o);
+    r->probe_ms = r->journal_lag_ms = -1;
+    r->next_sample = mono_add(now, SAMPLE_EVERY_MS);
+}
+
+void recorder_timers(struct world *w)
+{
+    give(w);
+}
+
+void recorder_stored(struct world *w)
+{
+    struct recorder *r = w->recorder;
+    if (r->given)
+        json_array_remove(r->waiting, 0);
+    r->given = r->dropped = false;
+    give(w);
+}
+
+void recorder_failed(struct world *w)
+{
+    w->recorder->given = false;
+    w->recorder->retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
+}
+
+void recorder_disk_gone(struct world *w)
+{
+    w->recorder->given = false;
+    w->recorder->retry = (mono_t){0};
+}
+
+void recorder_finish(struct world *w)
+{
+    struct recorder *r = w->recorder;
+    if (r->given)
+        json_array_remove(r->waiting, 0);
+    while (json_array_size(r->waiting) && give_first(w) == 0)
+        json_array_remove(r->waiting, 0);
+}

@@ -1,0 +1,301 @@
+#include "supervisor/reload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actions/claim.h"
+#include "actions/control.h"
+#include "actions/hint_command.h"
+#include "base/fault.h"
+#include "base/systemd.h"
+#include "store/catalog.h"
+#include "store/signature.h"
+#include "supervisor/clients.h"
+#include "supervisor/disk.h"
+#include "supervisor/dumps.h"
+#include "supervisor/follower.h"
+#include "supervisor/jobs.h"
+#include "supervisor/lease.h"
+#include "supervisor/offsite.h"
+#include "supervisor/standby.h"
+#include "supervisor/periodic_check.h"
+#include "supervisor/prober.h"
+#include "supervisor/publisher.h"
+#include "supervisor/rollups.h"
+#include "supervisor/write_back.h"
+
+#define SUSPECT_GRACE_MS fault_wait(10000)
+#define RETRY_FIRST_MS fault_wait(10000)
+#define RETRY_MAX_MS fault_wait(300000)
+#define LOCK_TRIES 30
+#define LOCK_PAUSE_US 100000
+
+struct holdings {
+    int lock;
+    struct claims claims;
+    bool reload_due; /* SIGHUP came while a job ran */
+};
+
+struct holdings *holdings_new(void)
+{
+    struct holdings *h = xcalloc(1, sizeof *h);
+    h->lock = -1;
+    h->claims = CLAIMS_NONE;
+    return h;
+}
+
+void holdings_free(struct holdings *h)
+{
+    claims_drop(&h->claims);
+    if (h->lock >= 0)
+        close(h->lock);
+    free(h);
+}
+
+int holdings_take(struct world *w, struct err *e)
+{
+    struct holdings *h = w->holdings;
+    /* A worker may hold the lock for a moment after its killed supervisor is gone. */
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        h->lock = action_lock(w->a, e);
+        if (h->lock >= 0 || e->cls != ERR_BUSY)
+            break;
+        usleep(LOCK_PAUSE_US);
+    }
+    if (h->lock < 0)
+        return -1;
+    if (control_elsewhere(w->a)) {
+        err_set(e, ERR_BUSY, 0, "a supervisor of world %s runs already, and takes up %s",
+                w->cfg->name, w->cfg->dump_dir);
+        return err_hint(e, "worldkeeper --status asks it; stop it before starting another");
+    }
+    if (claims_take(w->cfg, &h->claims, e) < 0 || clients_listen(w, e) < 0)
+        return -1;
+    action_lock_write(h->lock, clients_socket(w));
+    return 0;
+}
+
+void holdings_timers(struct world *w)
+{
+    claims_drain(&w->holdings->claims);
+}
+
+void guard_config_from(const struct config *c, struct guard_config *out)
+{
+    *out = (struct guard_config){.confirm = c->probe_confirm,
+                                 .restore_auto = c->restore_auto,
+                                 .restore_new_server = c->restore_new_server,
+                                 .alert_repeat = c->alert_repeat,
+                                 .suspect_grace = SUSPECT_GRACE_MS,
+                                 .retry_first = RETRY_FIRST_MS,
+                                 .retry_max = RETRY_MAX_MS};
+}
+
+void warn_of_insecure(const struct config *c)
+{
+    const char *text;
+    for (unsigned i = 0; (text = config_exposed(c, i)); i++)
+        log_line(LOG_WARN_, "INSECURE: %s", text);
+}
+
+static void replace_context(struct world *w, struct action_context *next)
+{
+    next->state = w->a->state;
+    action_close(w->a);
+    *w->a = *next;
+    /* It points into itself. */
+    w->a->progress.arg = w->a->job.note_arg = w->a;
+    w->a->job.progress = &w->a->progress;
+}
+
+/* Restarts the workers that hold descriptors of the old directories. */
+static void restart_writers(struct world *w)
+{
+    follower_restart(w);
+    disk_restart(w);
+    offsite_restart(w);
+    standby_restart(w);
+    leases_restart(w);
+    notify_config_changed(w);
+}
+
+/* ---- another config ---- */
+
+static bool same_identity(const struct config *a, const struct config *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->schema, b->schema) == 0 &&
+           strcmp(a->dump_dir, b->dump_dir) == 0 && strcmp(a->sentinel, b->sentinel) == 0 &&
+           a->standby.given == b->standby.given && a->standby.lease == b->standby.lease;
+}
+
+/* A reload cannot claim what another world holds either: then the old claims are kept. */
+static int reclaim(struct world *w, const struct config *fresh, struct err *e)
+{
+    const struct config *c = w->cfg;
+    struct claims *claims = &w->holdings->claims;
+    bool same_dir = c->status_dir && fresh->status_dir
+                        ? strcmp(c->status_dir, fresh->status_dir) == 0
+                        : !c->status_dir && !fresh->status_dir;
+    if (same_dir && claims_same_server(&c->mysql, &fresh->mysql))
+        return 0;
+    claims_drop(claims);
+    if (claims_take(fresh, claims, e) == 0)
+        return 0;
+    claims_take(c, claims, NULL);
+    return -1;
+}
+
+/* 1: stored dumps are not signed with the new key. */
+static int adopt_config(struct world *w, struct config *fresh, struct err *e)
+{
+    struct action_context next;
+    if (action_open(&next, fresh, true, e) < 0)
+        return -1;
+    int rc =
+        action_password(&next, e) < 0 || reclaim(w, fresh, e) < 0 ? -1 : signature_open(fresh, e);
+    if (rc < 0) {
+        action_close(&next);
+        return -1;
+    }
+    replace_context(w, &next);
+    return rc && fresh->hmac_key_file;
+}
+
+/* An alert, since `systemctl reload` reports success: it only sends the signal. */
+static void refuse(struct world *w, struct err *e)
+{
+    char what[640];
+    snprintf(what, sizeof what, "reload refused, the old config stays: %.580s", e->text);
+    w->conditions[CONDITION_REFUSED].on = false; /* each refusal is news */
+    notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, true, NULL, what,
+                     "keeping the world by the old config",
+                     e->hint[0] ? e->hint : "mend the config and reload it again");
+    hint_error(w->cfg, HINT_ROOT, e);
+    if (e->hint[0])
+        log_line(LOG_NOTE_, "HINT: %s", e->hint);
+}
+
+/* `new_key`: see adopt_config(). */
+static void work_with(struct world *w, struct config *fresh, bool new_key)
+{
+    publish_leave(w, fresh);
+    config_free(w->cfg);
+    w->cfg = fresh;
+    guard_config_from(fresh, &w->guard_cfg);
+    restart_writers(w);
+    periodic_check_soon(w);
+    rollups_config_changed(w);
+    write_backs_restart(w);
+    prober_restart(w);
+    dumps_follow_interval(w);
+    log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
+    notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, false, NULL, "the config is taken again",
+                     "", "nothing");
+    if (new_key) {
+        log_line(LOG_NOTE_,
+                 "the key of [dump] hmac_key_file is another one: a dump that it seals is taken at "
+                 "once");
+        dumps_due(w, clock_mono());
+    }
+    warn_of_insecure(fresh);
+}
+
+void reload_config(struct world *w)
+{
+    struct config *fresh = NULL;
+    struct err e;
+    systemd_notify("RELOADING=1");
+    int rc = config_load(w->cfg->path, &fresh, &e);
+    if (rc == 0 && !same_identity(w->cfg, fresh)) {
+        rc = err_set(&e, ERR_CONFIG, 0,
+                     "world name, schema, dump dir, sentinel or [standby] changed");
+        err_hint(&e, "these need a restart of the supervisor");
+    }
+    w->holdings->reload_due = rc == 0 && jobs_running(w);
+    if (w->holdings->reload_due)
+        log_line(LOG_NOTE_, "config %s is reloaded when the running %s ends", fresh->path,
+                 action_name(jobs_running(w)));
+    else if (rc == 0)
+        rc = adopt_config(w, fresh, &e);
+    if (rc < 0)
+        refuse(w, &e);
+    if (rc < 0 || w->holdings->reload_due)
+        config_free(fresh);
+    else
+        work_with(w, fresh, rc > 0);
+    systemd_notify("READY=1");
+}
+
+void reload_timers(struct world *w)
+{
+    if (w->holdings->reload_due && jobs_running(w) == ACTION_NONE)
+        reload_config(w);
+}
+
+/* ---- another dump directory ---- */
+
+int reload_dump_dir(struct world *w, struct err *e)
+{
+    struct action_context next;
+    struct catalog c = {0};
+    size_t n = strlen(w->cfg->dump_dir);
+    const char *socket = clients_socket(w);
+    if (action_open(&next, w->cfg, false, e) < 0)
+        return -1;
+    /* All that can fail comes first. */
+    int lock = action_password(&next, e) < 0 ? -1 : action_lock(&next, e);
+    bool inside = strncmp(socket, w->cfg->dump_dir, n) == 0 && socket[n] == '/';
+    if (lock < 0 || catalog_load(next.job.dirfd, w->cfg->name, &c, e) < 0 ||
+        (inside && clients_listen(w, e) < 0)) {
+        if (lock >= 0)
+            close(lock);
+        catalog_free(&c);
+        action_close(&next);
+        return -1;
+    }
+    close(w->holdings->lock);
+    w->holdings->lock = lock;
+    action_lock_write(lock, socket);
+    replace_context(w, &next);
+    restart_writers(w);
+    notify_dir_moved(w);
+    dumps_load(w, &c);
+    catalog_free(&c);
+    w->state_dirty = true;
+    jobs_tidy_soon(w);
+    log_line(LOG_WARN_, "%s is another directory than before: taken up, with its lock",
+             w->cfg->dump_dir);
+    return 0;
+}
+
+void reload_check_place(struct world *w, enum file_dir_place place)
+{
+    struct condition *shown = &w->conditions[CONDITION_DIR_MOVED];
+    const char *dir = w->cfg->dump_dir;
+    char what[640];
+    struct err e = {0};
+    if (place == FILE_DIR_OTHER && jobs_running(w))
+        return; /* the job reports it when it ends */
+    bool taken = place == FILE_DIR_OTHER && reload_dump_dir(w, &e) == 0;
+    bool there = taken || place == FILE_DIR_SAME;
+    if (taken)
+        shown->on = true; /* its end is reported, however short it was */
+    if (shown->on && there)
+        w->guard.retry_at = (mono_t){0}; /* dumps that a restore did not find may be there now */
+    if (there)
+        snprintf(what, sizeof what, "dumps go into %.500s again", dir);
+    else if (place == FILE_DIR_GONE)
+        snprintf(what, sizeof what,
+                 "%.500s is not the directory any more that dumps go into: it was moved or removed",
+                 dir);
+    else
+        snprintf(what, sizeof what, "%.250s is another directory than before: %.300s", dir, e.text);
+    notify_condition(w, CONDITION_DIR_MOVED, EVENT_DISK, !there,
+                     place == FILE_DIR_GONE ? "gone" : "other", what,
+                     "the world is watched; no dump is stored, and a restore has what is left",
+                     e.hint[0] ? e.hint
+                               : "put it back in its place, or create it again: it is used as soon "
+                                 "as it is there");
+}

@@ -1,0 +1,473 @@
+#include "supervisor/rollups.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "actions/ledgers.h"
+#include "base/fault.h"
+#include "base/js.h"
+#include "supervisor/recorder.h"
+#include "supervisor/world.h"
+
+/* After a run that another session, or the state of the world, held off: both end without a word to us, so we look, at
+ * the price of one connection. After one that failed: what needs a person is not tried each second. Neither makes the
+ * ledger later than its interval would. */
+#define POSTPONED_MS fault_wait(2000)
+#define FAILED_MS fault_wait(60000)
+#define RECORD_MS 60000 /* runs of this time are one record of the history */
+/* A run that takes less than this is not slow, however short the interval. */
+#define SLOW_LEAST_MS fault_wait(10000)
+
+/* From the worker: the ledgers that are due, one after another. */
+struct report {
+    unsigned index;
+    struct ledger_report is;
+};
+
+/* What is known of one ledger of the config. */
+struct line {
+    char *name, *table;
+    bool seen;                         /* `is.figures` are of this world */
+    bool ran;                          /* `result` and `took_ms` are of a run of this supervisor */
+    bool waits;                        /* due, and not yet rolled up, since … */
+    mono_t since, next_run, next_mark; /* next_run ms 0: not known before it was looked at */
+    bool is_due, runs;    /* in the worker that works: is it looked at, is it rolled up? */
+    unsigned unreachable; /* in a row */
+    bool failing;
+    struct err error; /* failing */
+    struct ledger_figures figures;
+    struct ledger_result result;
+    int64_t took_ms;
+    struct {
+        mono_t at; /* of the last record; ms 0: there was none */
+        uint64_t runs, rolled_up, late, ignored;
+        int64_t ms;
+    } record; /* runs since then */
+};
+
+struct rollups {
+    struct worker worker;
+    struct line lines[CONFIG_LEDGERS];
+    unsigned count;
+};
+
+static void line_free(struct line *l)
+{
+    free(l->name);
+    free(l->table);
+    *l = (struct line){0};
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct rollups *rollups_new(struct world *w)
+{
+    struct rollups *r = xcalloc(1, sizeof *r);
+    world_worker(w, &r->worker, "rollup", message);
+    return r;
+}
+
+void rollups_free(struct rollups *r)
+{
+    worker_end(&r->worker);
+    for (unsigned i = 0; i < r->count; i++)
+        line_free(&r->lines[i]);
+    free(r);
+}
+
+/* ---- the child ---- */
+
+static int child_main(int fd, void *arg)
+{
+    static struct report out; /* without a byte that was never written */
+    const struct world *w = arg;
+    struct err e;
+    if (action_password(w->a, &e) < 0)
+        return 1;
+    for (unsigned i = 0; i < w->rollups->count; i++) {
+        const struct line *l = &w->rollups->lines[i];
+        const struct ledger_options run = {.until = -1};
+        if (!l->is_due)
+            continue;
+        out.index = i;
+        action_ledger(w->a, &w->cfg->ledgers[i], 0, l->runs ? &run : NULL, &out.is);
+        worker_send_packet(fd, 0, &out, sizeof out);
+    }
+    return 0;
+}
+
+void rollups_stop(struct world *w)
+{
+    struct rollups *r = w->rollups;
+    worker_stop(&r->worker, SIGKILL); /* at any moment: the next run goes on with what is left */
+    worker_end(&r->worker);           /* the loop collects the process later */
+    for (unsigned i = 0; i < r->count; i++)
+        r->lines[i].is_due = r->lines[i].runs = false;
+}
+
+/* ---- conditions ---- */
+
+static int64_t waited(const struct line *l, mono_t now)
+{
+    return l->waits ? mono_since(now, l->since) : 0;
+}
+
+/* "[ledger a] …; and 2 more": the first of those that the condition is about. */
+static void set_condition(struct world *w, enum condition_id id, unsigned n, const char *key,
+                          struct buf *what, const char *doing, const char *todo, const char *over)
+{
+    bool known = true;
+    for (unsigned i = 0; i < w->rollups->count; i++)
+        known = known && w->rollups->lines[i].ran;
+    if (n > 1)
+        buf_printf(what, "; and %u more", n - 1);
+    if (n)
+        notify_condition(w, id, EVENT_LEDGER, true, key, what->p, doing, todo);
+    else if (known || w->conditions[id].on) /* not before each has been rolled up once */
+        notify_condition(w, id, EVENT_LEDGER, false, NULL, over, "", "nothing");
+    buf_free(what);
+}
+
+static void judge_failing(struct world *w)
+{
+    const struct rollups *r = w->rollups;
+    struct buf what = {0};
+    char key[64] = "";
+    const char *todo = "";
+    unsigned n = 0;
+    for (unsigned i = 0; i < r->count; i++) {
+        const struct line *l = &r->lines[i];
+        if (!l->failing || n++)
+            continue;
+        buf_printf(&what, "rolling up ledger %s failed: %.500s", l->name, l->error.text);
+        snprintf(key, sizeof key, "%.40s %s %d", l->name, err_class_name(l->error.cls),
+                 l->error.num);
+        todo = l->error.hint[0] ? l->error.hint : "worldkeeper --check names what is wrong";
+    }
+    set_condition(w, CONDITION_LEDGER, n, key, &what,
+                  "trying again each minute; totals stay right, but the ledger grows", todo,
+                  "all ledgers are rolled up again");
+}
+
+static void judge_slow(struct world *w, mono_t now)
+{
+    const struct rollups *r = w->rollups;
+    struct buf what = {0};
+    const char *key = "";
+    char t[TEXT_SHORT], every[TEXT_SHORT];
+    unsigned n = 0;
+    for (unsigned i = 0; i < r->count; i++) {
+        const struct line *l = &r->lines[i];
+        int64_t interval = w->cfg->ledgers[i].interval, late = waited(l, now);
+        if (l->ran && l->took_ms > late)
+            late = l->took_ms;
+        if (l->failing || late <= interval || late < SLOW_LEAST_MS || n++)
+            continue;
+        key = l->name;
+        buf_printf(
+            &what,
+            "ledger %s grows faster than it is rolled up: a run takes %s, and one is due every %s",
+            l->name, text_duration(late, t), text_duration(interval, every));
+    }
+    set_condition(w, CONDITION_LEDGER_SLOW, n, key, &what, "rolling it up without a pause",
+                  "SHOW FULL PROCESSLIST in the server shows what keeps it busy or the table "
+                  "locked; a longer "
+                  "interval does not help if rows arrive faster than the server adds them",
+                  "ledgers are rolled up within their intervals again");
+}
+
+/* Of the last run of each ledger. */
+static void judge_rows(struct world *w)
+{
+    const struct rollups *r = w->rollups;
+    struct buf late = {0}, ignored = {0};
+    const char *late_key = "", *ignored_key = "";
+    unsigned late_n = 0, ignored_n = 0;
+    for (unsigned i = 0; i < r->count; i++) {
+        const struct line *l = &r->lines[i];
+        unsigned limit = w->cfg->ledgers[i].late_limit;
+        if (l->ran && limit && l->result.late > limit && !late_n++) {
+            late_key = l->name;
+            buf_printf(&late,
+                       "ledger %s: %" PRIu64
+                       " rows of one run are older than rows that were already "
+                       "rolled up (late_limit %u)",
+                       l->name, l->result.late, limit);
+        }
+        if (l->ran && l->result.ignored && !ignored_n++) {
+            ignored_key = l->name;
+            buf_printf(&ignored,
+                       "ledger %s: %" PRIu64 " rows of table %s have ids that were already rolled "
+                       "up: they are in no total",
+                       l->name, l->result.ignored, l->table);
+        }
+    }
+    set_condition(w, CONDITION_LEDGER_LATE, late_n, late_key, &late,
+                  "nothing: totals have these rows",
+                  "check the clocks of the machines that write the ledger, and whether rows wait "
+                  "long before they are inserted; or raise late_limit",
+                  "no ledger has more late rows than late_limit");
+    set_condition(w, CONDITION_LEDGER_IGNORED, ignored_n, ignored_key, &ignored,
+                  "leaving these rows as they are",
+                  "worldkeeper --rollup --verify counts them; insert them again without their ids, "
+                  "then delete "
+                  "the old ones; the game must leave the id to AUTO_INCREMENT",
+                  "all rows of all ledgers are in totals again");
+}
+
+static void judge(struct world *w)
+{
+    judge_failing(w);
+    judge_slow(w, clock_mono());
+    judge_rows(w);
+}
+
+/* ---- reports ---- */
+
+static void keep_figures(struct line *l, const struct ledger_report *is)
+{
+    l->seen = is->made;
+    l->figures = is->figures;
+    if (!is->ran)
+        return;
+    l->ran = true;
+    l->result = is->result;
+    l->took_ms = is->took_ms;
+}
+
+/* Runs that found nothing are no news. */
+static void record_run(struct world *w, struct line *l, mono_t now)
+{
+    l->record.runs++;
+    l->record.rolled_up += l->result.rolled_up;
+    l->record.late += l->result.late;
+    l->record.ignored = l->result.ignored;
+    l->record.ms += l->took_ms;
+    if (l->record.rolled_up == 0 || (l->record.at.ms && mono_since(now, l->record.at) < RECORD_MS))
+        return;
+    history_add(w, HISTORY_ROLLUP,
+                json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f}", "ledger", l->name, "runs",
+                          (json_int_t)l->record.runs, "rolled_up", (json_int_t)l->record.rolled_up,
+                          "late", (json_int_t)l->record.late, "ignored",
+                          (json_int_t)l->record.ignored, "rows", (json_int_t)l->figures.rows,
+                          "seconds", (double)l->record.ms / 1000));
+    memset(&l->record, 0, sizeof l->record);
+    l->record.at = now;
+}
+
+/* When a run of an earlier supervisor was, the tables say; or since when there may be rows. */
+static mono_t next_run(const struct line *l, int64_t interval, mono_t now)
+{
+    const struct ledger_figures *f = &l->figures;
+    wall_t from = f->last.ms ? f->last : f->since;
+    int64_t since = from.ms ? clock_wall().ms - from.ms : l->seen ? 0 : interval;
+    if (since < 0 || since > interval)
+        since = since < 0 ? 0 : interval;
+    return mono_add(now, interval - since);
+}
+
+/* Is it news to the admin? A connection that broke once is the guard's concern. */
+static void keep_failure(struct world *w, struct line *l, const struct ledger_report *is)
+{
+    l->unreachable = is->error.cls == ERR_UNREACHABLE ? l->unreachable + 1 : 0;
+    if (is->postponed || l->unreachable == 1)
+        return;
+    if (!l->failing || strcmp(l->error.text, is->error.text) != 0) {
+        struct err e = is->error;
+        world_log_err(w, LOG_WARN_, "rollup", &e);
+    }
+    l->failing = true;
+    l->error = is->error;
+}
+
+static void reported(struct world *w, struct line *l, const struct config_ledger *c,
+                     const struct ledger_report *is)
+{
+    mono_t now = clock_mono();
+    bool first = !l->seen;
+    char rows[TEXT_SHORT];
+    l->is_due = l->runs = false;
+    l->next_mark = mono_add(now, ledger_mark_step(c));
+    if (is->ok) {
+        keep_figures(l, is);
+        l->unreachable = 0;
+        l->failing = l->failing && !is->ran;
+        l->waits = l->waits && !is->ran;
+        if (is->ran || first)
+            l->next_run = next_run(l, c->interval, now);
+        if (is->ran)
+            record_run(w, l, now);
+        if (is->ran && is->result.rolled_up)
+            log_line(LOG_INFO_, "ledger %s: %s rows rolled up in %.1f s, %" PRIu64 " of them late",
+                     c->name, text_count(is->result.rolled_up, rows), (double)is->took_ms / 1000,
+                     is->result.late);
+    } else {
+        keep_failure(w, l, is);
+        int64_t retry = is->postponed ? POSTPONED_MS : FAILED_MS;
+        mono_t again = mono_add(now, retry < c->interval ? retry : c->interval);
+        l->next_run = l->next_mark = again;
+    }
+    w->status_dirty = true;
+    if (is->ran || !is->ok)
+        judge(w);
+}
+
+/* The worker died: what it was about to do has failed. */
+static void died(struct world *w)
+{
+    struct rollups *r = w->rollups;
+    for (unsigned i = 0; i < r->count; i++) {
+        struct ledger_report none = {.ran = r->lines[i].runs};
+        if (!r->lines[i].is_due)
+            continue;
+        err_set(&none.error, ERR_SYSTEM, 0, "[ledger %s]: the worker of the rollup died",
+                r->lines[i].name);
+        reported(w, &r->lines[i], &w->cfg->ledgers[i], &none);
+    }
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    struct rollups *r = w->rollups;
+    const struct report *p = m ? packet_struct(m, sizeof *p) : NULL;
+    if (!m) {
+        worker_end(v);
+        died(w);
+    }
+    if (!p || p->index >= r->count)
+        return;
+    struct ledger_report is = p->is;
+    worker_err_clean(&is.error);
+    reported(w, &r->lines[p->index], &w->cfg->ledgers[p->index], &is);
+}
+
+/* ---- another config ---- */
+
+void rollups_config_changed(struct world *w)
+{
+    struct rollups *r = w->rollups;
+    struct line fresh[CONFIG_LEDGERS] = {0};
+    mono_t now = clock_mono();
+    rollups_stop(w);
+    for (unsigned i = 0; i < w->cfg->ledger_count; i++) {
+        const struct config_ledger *c = &w->cfg->ledgers[i];
+        for (unsigned k = 0; k < r->count; k++) {
+            struct line *was = &r->lines[k];
+            if (!was->name || strcmp(was->name, c->name) != 0 || strcmp(was->table, c->table) != 0)
+                continue;
+            fresh[i] = *was;
+            was->name = was->table = NULL;
+        }
+        if (!fresh[i].name) {
+            fresh[i].name = xstrdup(c->name);
+            fresh[i].table = xstrdup(c->table);
+        }
+        fresh[i].next_mark = (mono_t){0};
+        if (fresh[i].seen)
+            fresh[i].next_run = next_run(&fresh[i], c->interval, now);
+    }
+    for (unsigned k = 0; k < r->count; k++)
+        line_free(&r->lines[k]);
+    memcpy(r->lines, fresh, sizeof fresh);
+    r->count = w->cfg->ledger_count;
+    w->status_dirty = true;
+    for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
+        if (w->conditions[id].on) { /* a ledger that is gone has none */
+            judge(w);
+            break;
+        }
+}
+
+/* ---- time ---- */
+
+/* The world is gone, or another one: nothing is known of its ledgers. */
+static void forget(struct rollups *r)
+{
+    for (unsigned i = 0; i < r->count; i++) {
+        struct line *l = &r->lines[i];
+        l->seen = l->ran = l->waits = false;
+        l->next_run = l->next_mark = (mono_t){0};
+        l->unreachable = 0;
+    }
+}
+
+/* Which ledgers are due? One that is not known yet is looked at first. */
+static bool choose(struct rollups *r, mono_t now)
+{
+    bool any = false;
+    for (unsigned i = 0; i < r->count; i++) {
+        struct line *l = &r->lines[i];
+        l->runs = l->next_run.ms && mono_reached(now, l->next_run);
+        l->is_due = l->runs || mono_reached(now, l->next_mark);
+        any |= l->is_due;
+    }
+    return any;
+}
+
+/* The wait for a run begins when it may begin; a pause or a restore is no fault of the ledger's. */
+static void watch_waits(struct world *w, mono_t now, bool may)
+{
+    struct rollups *r = w->rollups;
+    bool slow = false;
+    for (unsigned i = 0; i < r->count; i++) {
+        struct line *l = &r->lines[i];
+        bool due = may && l->seen && (l->runs || mono_reached(now, l->next_run));
+        if (due && !l->waits)
+            l->since = now;
+        l->waits = due;
+        slow |= waited(l, now) > w->cfg->ledgers[i].interval;
+    }
+    if (slow)
+        judge_slow(w, now);
+}
+
+void rollups_timers(struct world *w, mono_t now, bool swapping)
+{
+    struct rollups *r = w->rollups;
+    enum guard_state state = w->guard.state;
+    bool up = state == GUARD_UP && !w->stopping && !swapping;
+    bool gone = state == GUARD_LOST || state == GUARD_RESTORING || state == GUARD_WAITING;
+    struct err e;
+    if (r->worker.pid && !up && (state != GUARD_SUSPECT || swapping || w->stopping))
+        rollups_stop(w);
+    if (gone || swapping)
+        forget(r);
+    watch_waits(w, now, up);
+    if (r->worker.pid || !up || !choose(r, now))
+        return;
+    if (worker_start(&r->worker, child_main, w, false, &e) == 0)
+        return;
+    world_log_err(w, LOG_WARN_, "the rollup of ledgers", &e);
+    for (unsigned i = 0; i < r->count; i++) {
+        r->lines[i].is_due = r->lines[i].runs = false;
+        r->lines[i].next_run = r->lines[i].next_mark = mono_add(now, FAILED_MS);
+    }
+}
+
+/* ---- what is published ---- */
+
+static json_t *count_json(bool known, uint64_t n)
+{
+    return known ? json_integer((json_int_t)n) : json_null();
+}
+
+json_t *rollups_status_json(const struct world *w)
+{
+    const struct rollups *r = w->rollups;
+    json_t *list = json_array();
+    for (unsigned i = 0; i < r->count; i++) {
+        const struct line *l = &r->lines[i];
+        const struct ledger_figures *f = &l->figures;
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", l->name, "rows",
+                      count_json(l->seen, f->rows), "rolled_up", count_json(l->seen, f->rolled_up),
+                      "keys", count_json(l->seen, f->keys), "late", count_json(l->seen, f->late),
+                      "last", l->seen ? js_time(f->last) : json_null(), "seconds",
+                      l->ran ? json_real((double)l->took_ms / 1000) : json_null()));
+    }
+    return list;
+}

@@ -1,0 +1,433 @@
+#include "supervisor/standby.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/js.h"
+#include "restore/warm_keep.h"
+#include "standby/pull.h"
+#include "supervisor/jobs.h"
+#include "supervisor/prober.h"
+#include "supervisor/recorder.h"
+
+#define TICK_MS fault_wait(2000)
+#define LOOK_MS 1000                  /* a long download reports so often */
+#define AGAIN_MIN_MS fault_wait(1000) /* pauses after a failure: doubled up to … */
+#define AGAIN_MAX_MS fault_wait(60000)
+#define START_MS fault_wait(5000) /* a worker that died */
+#define SILENT_MS 900000
+#define QUIET_MS fault_wait(60000) /* without a word from the worker what it said is not known */
+#define AWAY_MS fault_wait(60000)  /* shorter absences of the store are no alert */
+#define LEAVE_MS 3000              /* for a worker to end by itself */
+
+/* From the worker: after each step, and while a long one runs. */
+struct report {
+    bool known; /* the four after it */
+    char newest[DUMP_NAME_MAX];
+    uint64_t generation;
+    wall_t newest_at, moment, pulled_at;
+    bool failed;    /* the last step did */
+    struct err why; /* … or what is no good in the store; ERR_NONE: nothing */
+    bool loading;   /* the copy of the world is being loaded */
+    struct warm_keeper warm;
+    wall_t warm_moment; /* of the newest change in the copy, as `moment` */
+};
+
+struct standby {
+    struct worker worker;
+    pid_t leaving;                    /* it is not wanted any more, and ends by itself, or … */
+    mono_t leaves;                    /* … is killed then */
+    mono_t next_start, failing_since; /* ms 0: it does not fail */
+    mono_t cold_since;                /* ms 0: the world is loaded, or need not be */
+    mono_t idle_since;                /* a probe that was asked later shows what is left */
+    struct report last;
+};
+
+/* ---- the child ---- */
+
+struct child {
+    int fd;
+    struct pull pull;
+    struct progress progress;
+    struct report report;
+    struct job job; /* for the copy */
+    const struct state *state;
+    mono_t said;
+    int64_t pause;
+};
+
+static void send_report(struct child *c)
+{
+    worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
+    c->said = clock_mono();
+}
+
+/* Nothing is ever sent to the worker: it is not wanted any more. */
+static bool is_over(const struct child *c, int64_t wait)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    return poll(&p, 1, (int)wait) > 0;
+}
+
+/* The supervisor has not to think that this worker hangs; and whoever promotes does not wait for a load. What is cut
+ * off does not count: files until they are whole, the copy until it is noted. */
+static void on_progress(struct progress *p)
+{
+    struct child *c = p->arg;
+    bool loading = p->phase && strcmp(p->phase, "loading") == 0;
+    if (c->report.warm.ready && loading) /* it is gone already */
+        c->report.warm.ready = false;
+    c->report.loading = loading;
+    if (is_over(c, 0))
+        _exit(0);
+    if (mono_since(clock_mono(), c->said) >= LOOK_MS)
+        send_report(c);
+}
+
+/* What fails is tried again in the next step. */
+static void keep_copy(struct child *c)
+{
+    struct err e = {0};
+    struct warm_keeper *k = &c->report.warm;
+    if (!c->job.cfg->standby.warm)
+        return;
+    if (warm_keep(k, &c->job, c->state, &e) < 0 && !k->why[0])
+        snprintf(k->why, sizeof k->why, "%.600s", e.text);
+    c->report.loading = false;
+    c->report.warm_moment = k->ready ? c->report.moment : (wall_t){0};
+}
+
+/* Returns how long to wait. */
+static int64_t step(struct child *c)
+{
+    struct err e = {0};
+    struct report *r = &c->report;
+    const struct pull *p = &c->pull;
+    r->failed = pull_step(&c->pull, &e) < 0;
+    r->why = r->failed ? e : p->skipped;
+    if (r->failed) {
+        pull_close(&c->pull);
+        return c->pause = clock_backoff(c->pause, AGAIN_MIN_MS, AGAIN_MAX_MS);
+    }
+    c->pause = 0;
+    r->known = true;
+    r->generation = p->generation;
+    r->newest_at = p->newest_at;
+    r->moment = p->moment;
+    r->pulled_at = clock_wall();
+    memcpy(r->newest, p->newest, sizeof r->newest);
+    send_report(c);
+    keep_copy(c);
+    return TICK_MS;
+}
+
+static int run_child(int fd, void *arg)
+{
+    static struct child c; /* without a byte that was never written */
+    struct world *w = arg;
+    c.fd = fd;
+    c.job = w->a->job;
+    c.job.progress = &c.progress;
+    c.job.note = NULL;
+    c.state = &w->a->state;
+    c.progress = (struct progress){.report = on_progress, .arg = &c};
+    c.pull = (struct pull){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .progress = &c.progress};
+    if (!w->cfg->standby.warm && warm_drop(&c.job, &(struct err){0}) < 0)
+        log_line(LOG_WARN_,
+                 "the schema of a copy that is not wanted any more could not be dropped");
+    for (;;) {
+        int64_t wait = step(&c);
+        send_report(&c);
+        if (is_over(&c, wait))
+            return 0;
+    }
+}
+
+/* ---- the supervisor ---- */
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct standby *standby_new(struct world *w)
+{
+    struct standby *s = xcalloc(1, sizeof *s);
+    world_worker(w, &s->worker, "standby", message);
+    return s;
+}
+
+void standby_free(struct standby *s)
+{
+    worker_end(&s->worker);
+    free(s);
+}
+
+bool standby_is(const struct world *w)
+{
+    return state_standby(&w->a->state, w->cfg);
+}
+
+void standby_yield(struct world *w)
+{
+    struct standby *s = w->standby;
+    s->leaving = s->worker.pid ? s->worker.pid : s->leaving;
+    s->leaves = mono_add(clock_mono(), LEAVE_MS);
+    worker_end(&s->worker); /* the loop collects the process later */
+}
+
+/* A promotion waits for what it holds: a statement of the server may take long. */
+static void see_off(struct standby *s, mono_t now)
+{
+    siginfo_t info;
+    if (!s->leaving || !mono_reached(now, s->leaves))
+        return;
+    if (waitid(P_PID, (id_t)s->leaving, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+        kill(s->leaving, SIGKILL);
+    s->leaving = 0;
+}
+
+void standby_stop(struct world *w)
+{
+    worker_stop(&w->standby->worker, SIGKILL); /* what is not whole here does not count */
+    standby_yield(w);
+}
+
+void standby_restart(struct world *w)
+{
+    standby_stop(w);
+    w->standby->last = (struct report){0};
+    w->standby->next_start = clock_mono();
+}
+
+/* Seconds since the moment of the newest change that is here; -1: not known. */
+static int64_t behind_seconds(const struct world *w)
+{
+    const struct report *r = &w->standby->last;
+    int64_t ms = clock_wall().ms - r->moment.ms;
+    if (!r->known || !r->moment.ms)
+        return -1;
+    return ms > 0 ? ms / 1000 : 0;
+}
+
+static void judge(struct world *w)
+{
+    struct standby *s = w->standby;
+    const struct report *r = &s->last;
+    int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
+    char key[64] = "", what[640] = "the standby has what the store has", t[TEXT_SHORT];
+    bool failing = r->failed, bad = !failing && r->why.cls != ERR_NONE;
+    /* What was listed may be gone by the time that it is fetched: the primary deletes, and joins segments. */
+    bool passing = failing || (bad && r->why.cls != ERR_DAMAGED);
+    bool lasts = condition_lasts(&s->failing_since, passing, AWAY_MS, clock_mono());
+    bool old = limit && behind > limit;
+    if (passing && !old && !lasts)
+        return;
+    if (failing || bad)
+        snprintf(key, sizeof key, "%s %d", err_class_name(r->why.cls), r->why.num);
+    else if (old)
+        snprintf(key, sizeof key, "old");
+    if (failing || bad)
+        snprintf(what, sizeof what, "the standby cannot have all that the store has: %.540s",
+                 r->why.text);
+    else if (old)
+        snprintf(what, sizeof what, "the newest that the standby has is of %s ago",
+                 text_duration(behind * 1000, t));
+    notify_condition(w, CONDITION_STANDBY, EVENT_STANDBY, failing || bad || old, key, what,
+                     "trying again; what is here stays",
+                     r->why.hint[0] ? r->why.hint
+                     : old && !failing
+                         ? "see whether the primary stores its dumps and journal: its status"
+                         : "worldkeeper --list --from offsite tries the store out");
+}
+
+/* While it is being loaded nothing is said of it: that may be the end of it. */
+static void judge_copy(struct world *w)
+{
+    struct standby *s = w->standby;
+    const struct report *r = &s->last;
+    bool wanted = standby_is(w) && w->cfg->standby.warm;
+    char what[640] = "the world is loaded, and kept up with the journal", t[TEXT_SHORT];
+    if (wanted && !r->known)
+        return; /* nor what the store has */
+    int64_t limit = w->cfg->max_dump_age;
+    bool cold = condition_lasts(&s->cold_since, wanted && !r->warm.ready, limit, clock_mono());
+    if (cold ? r->loading : s->cold_since.ms != 0)
+        return;
+    if (cold)
+        snprintf(what, sizeof what,
+                 "the standby does not keep the world loaded, and has not for more than %s: %.540s",
+                 text_duration(limit, t), r->warm.why[0] ? r->warm.why : "why is not known");
+    else if (!wanted)
+        snprintf(what, sizeof what, "the world need not be kept loaded here any more");
+    notify_condition(w, CONDITION_COLD, EVENT_STANDBY, cold, NULL, what,
+                     "it is loaded as soon as that is possible; a promotion until then loads the "
+                     "newest dump, which takes longer",
+                     "worldkeeper --check says what is missing for it; man worldkeeper-standby "
+                     "says what makes a standby cold");
+}
+
+/* A demotion or switch-over that was killed may have left them, and with them a game that goes on. */
+static void judge_tables(struct world *w, mono_t now)
+{
+    struct standby *s = w->standby;
+    const struct observation *o = prober_last(w);
+    char what[400];
+    if (w->guard.state != GUARD_STANDBY || jobs_running(w) != ACTION_NONE)
+        s->idle_since = now;
+    bool known = o->failed == VERDICT_NONE || o->failed == VERDICT_MISSING;
+    bool fresh = mono_since(prober_last_asked(w), s->idle_since) > 0;
+    bool left = standby_is(w) && o->failed == VERDICT_NONE;
+    if ((standby_is(w) && (!known || !fresh)) || (!left && !w->conditions[CONDITION_LEFT].on))
+        return;
+    snprintf(what, sizeof what,
+             left
+                 ? "the tables of a world are still in schema %.200s here, and a game may write to "
+                   "them, though this machine is a standby"
+                 : "no tables of a world are in schema %.200s of the standby's server",
+             w->cfg->schema);
+    notify_condition(w, CONDITION_LEFT, EVENT_STANDBY, left, NULL, what,
+                     "nothing is done to them by itself",
+                     "worldkeeper --demote once more saves their rows, and takes them away from "
+                     "the game");
+}
+
+/* A promotion without it loads the newest dump. */
+static void say_copy(const struct world *w)
+{
+    const struct report *r = &w->standby->last;
+    if (!w->cfg->standby.warm)
+        return;
+    if (r->warm.ready)
+        log_line(LOG_NOTE_, "the world is loaded and caught up: dump %s, %" PRIu64 " rows",
+                 r->warm.dump, r->warm.rows);
+    else if (r->loading)
+        log_line(LOG_NOTE_, "the world is being loaded beside");
+    else if (r->warm.why[0])
+        log_line(LOG_WARN_, "the world is not kept loaded, a promotion would load it: %s",
+                 r->warm.why);
+}
+
+static void take_report(struct world *w, const struct report *r)
+{
+    struct report *last = &w->standby->last;
+    bool told = r->loading == last->loading && r->warm.ready == last->warm.ready &&
+                strcmp(r->warm.why, last->warm.why) == 0;
+    w->status_dirty |= !told || r->warm_moment.ms != last->warm_moment.ms;
+    w->status_dirty |= r->failed != last->failed || strcmp(r->newest, last->newest) != 0 ||
+                       r->moment.ms != last->moment.ms;
+    *last = *r;
+    worker_err_clean(&last->why);
+    if (!told)
+        say_copy(w);
+    judge(w);
+    judge_copy(w);
+}
+
+/* Until the next one says otherwise. */
+static void worker_lost(struct world *w, const char *how)
+{
+    struct report r = w->standby->last;
+    r.failed = true;
+    err_set(&r.why, ERR_SYSTEM, 0, "the standby worker %s", how);
+    standby_yield(w);
+    take_report(w, &r);
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
+    (void)v;
+    if (r)
+        take_report(w, r);
+    else if (!m)
+        worker_lost(w, "ended by itself");
+}
+
+static void follow_role(struct world *w)
+{
+    bool is = standby_is(w), was = w->guard.state == GUARD_STANDBY;
+    enum guard_state state = w->guard.state;
+    if (is == was || state == GUARD_RESTORING || state == GUARD_STOPPED)
+        return;
+    world_event(w, &(struct guard_event){.type = GUARD_ROLE,
+                                         .standby = is,
+                                         .text = is ? "standby: another machine keeps the world"
+                                                    : "this machine keeps the world now"});
+}
+
+void standby_timers(struct world *w, mono_t now)
+{
+    struct standby *s = w->standby;
+    struct err e;
+    see_off(s, now);
+    follow_role(w);
+    judge_tables(w, now);
+    bool wanted = standby_is(w) && !w->stopping && w->cfg->offsite.url && !jobs_swap(w);
+    if (s->worker.pid && mono_since(now, s->worker.heard) > SILENT_MS) {
+        log_line(LOG_WARN_, "the standby worker made no progress and was ended");
+        worker_stop(&s->worker, SIGKILL);
+        worker_lost(w, "made no progress and was ended");
+    }
+    if (!wanted && s->worker.pid)
+        standby_yield(w);
+    if (!standby_is(w) && w->conditions[CONDITION_STANDBY].on)
+        notify_condition(w, CONDITION_STANDBY, EVENT_STANDBY, false, "",
+                         "this machine is no standby any more", "", "nothing");
+    if (w->conditions[CONDITION_COLD].on && !(standby_is(w) && w->cfg->standby.warm))
+        judge_copy(w);
+    if (s->worker.pid || !wanted || !mono_reached(now, s->next_start))
+        return;
+    s->next_start = mono_add(now, START_MS);
+    if (worker_start(&s->worker, run_child, w, false, &e) < 0)
+        world_log_err(w, LOG_WARN_, "the standby worker", &e);
+}
+
+/* ---- what is shown ---- */
+
+/* null: none is kept. */
+static json_t *copy_json(const struct world *w, bool heard)
+{
+    const struct report *r = &w->standby->last;
+    const struct warm_keeper *k = &r->warm;
+    bool ready = k->ready && !r->loading;
+    int64_t behind = clock_wall().ms - r->warm_moment.ms;
+    if (!w->cfg->standby.warm || !standby_is(w))
+        return json_null();
+    const char *state = !heard || !r->known ? NULL
+                        : r->loading        ? "loading"
+                        : ready             ? "ready"
+                                            : "cold";
+    return json_pack("{s:s?, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}", "state", state, "ready",
+                     state ? json_boolean(ready) : json_null(), "why",
+                     !ready && !r->loading && k->why[0] ? js_clean(k->why) : json_null(), "dump",
+                     ready ? k->dump : NULL, "moment",
+                     js_time(ready ? r->warm_moment : (wall_t){0}), "behind_seconds",
+                     ready && r->warm_moment.ms ? json_integer(behind > 0 ? behind / 1000 : 0)
+                                                : json_null(),
+                     "rows", ready ? json_integer((json_int_t)k->rows) : json_null(), "compared_at",
+                     js_time(ready ? k->compared_at : (wall_t){0}));
+}
+
+json_t *standby_status_json(const struct world *w)
+{
+    const struct standby *s = w->standby;
+    const struct report *r = &s->last;
+    bool is = standby_is(w);
+    int64_t behind = is ? behind_seconds(w) : -1;
+    bool heard = s->worker.pid && mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
+    const char *state = !is || !heard ? NULL : r->failed ? "failing" : r->known ? "pulling" : NULL;
+    if (!w->cfg->standby.given)
+        return json_null();
+    return json_pack(
+        "{s:s, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "role", is ? "standby" : "primary",
+        "state", state, "newest", is && r->known && r->newest[0] ? r->newest : NULL, "newest_at",
+        js_time(is && r->known ? r->newest_at : (wall_t){0}), "moment",
+        js_time(is && r->known ? r->moment : (wall_t){0}), "behind_seconds",
+        behind < 0 ? json_null() : json_integer(behind), "last_pull",
+        js_time(is ? r->pulled_at : (wall_t){0}), "last_error",
+        is && r->why.text[0] ? js_clean(r->why.text) : json_null(), "warm", copy_json(w, heard));
+}

@@ -1,0 +1,435 @@
+#include "supervisor/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/js.h"
+#include "base/text.h"
+#include "mysql/galera.h"
+#include "sql/literal.h"
+#include "restore/loss.h"
+#include "watch/probe.h"
+
+#define SET(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
+
+/* Where a service leaves its log. */
+static void log_command(const struct config *c, char *out, size_t size)
+{
+    bool service = c->path && text_starts(c->path, "/etc/worldkeeper/");
+    snprintf(out, size,
+             service ? "journalctl -u worldkeeper@%s"
+                     : "the log of world %s, and the "
+                       "kernel's",
+             c->name);
+}
+
+/* ---- not there, or not to be judged ---- */
+
+struct text {
+    const char *headline, *what, *doing, *todo; /* `what` is followed by the reason */
+};
+
+static void say(struct words *out, const char *reason, const struct text *t)
+{
+    SET(out->headline, "%s", t->headline);
+    SET(out->what, "%s%.600s", t->what, reason);
+    SET(out->doing, "%s", t->doing);
+    SET(out->todo, "%s", t->todo);
+}
+
+/* Troubles of the sentinel, for which the verdict alone is not enough. */
+static void sentinel(const struct words_facts *f, struct words *out)
+{
+    static const struct text
+        elsewhere = {"LOST, and the server is another one",
+                     "the world's tables are empty, on another server than before: ",
+                     "nothing is restored there by itself",
+                     "if the game has moved to this server: worldkeeper --restore; if not, mend "
+                     "[mysql] in the config, which names it"},
+        missing = {"NOT PROTECTED, the sentinel table is missing",
+                   "the table by which worldkeeper knows its world is missing: ",
+                   "no dump; nothing is restored by itself",
+                   "for a world that is new, or still there: worldkeeper --init; for one that was "
+                   "lost: worldkeeper --restore"},
+        deleted = {"NOT PROTECTED, the sentinel row was deleted",
+                   "the row by which worldkeeper knows its world was deleted, and the server was "
+                   "not restarted: ",
+                   "no dump; nothing is restored by itself over what may be a living world",
+                   "if the world is still there, worldkeeper --init puts the row back; if it is "
+                   "lost, worldkeeper --restore"},
+        foreign = {"NOT PROTECTED, the sentinel row is another one",
+                   "the sentinel row, by which worldkeeper knows its world, is not its own: ",
+                   "nothing: no dump and no restore until it is",
+                   "find out who changed the sentinel table; worldkeeper --init --force adopts the "
+                   "world that is there"};
+    const struct text *t = f->guard->cause == CAUSE_ELSEWHERE     ? &elsewhere
+                           : f->guard->verdict == VERDICT_MISSING ? &missing
+                           : f->guard->verdict == VERDICT_EMPTY   ? &deleted
+                                                                  : &foreign;
+    say(out, f->guard->reason, t);
+    /* A row that survives a restart of the server proves neither a living world nor a loss. */
+    if (t == &foreign && f->engine[0]) {
+        SCOPED(buf_free) struct buf name = {0};
+        sql_ident2(&name, f->cfg->schema, f->cfg->sentinel);
+        SET(out->headline, "NOT PROTECTED, the sentinel table is not in memory");
+        SET(out->todo,
+            "where the world is still there: ALTER TABLE %.140s ENGINE=MEMORY; where it was lost: "
+            "TRUNCATE TABLE %.140s; and it is restored",
+            name.p, name.p);
+    }
+}
+
+static void down(const struct words_facts *f, struct words *out)
+{
+    static const struct text
+        node = {"NOT ANSWERING, its node is not in the primary component",
+                "the server is a Galera node that answers no queries: ",
+                "probing on; nothing is restored while its content is not known",
+                GALERA_PRIMARY_HINT},
+        stalled = {"NOT ANSWERING", "the database server is there and does not answer: ",
+                   "probing on; nothing is restored while it may still hold the world",
+                   "see what holds the server or the sentinel table: SHOW PROCESSLIST"},
+        another = {"NOT WATCHED FROM HERE, another supervisor has this world", "",
+                   "no dump and no restore from here; as soon as the other one is gone this one "
+                   "takes over",
+                   "stop one of the two"},
+        denied = {"NOT PROTECTED, the server refuses worldkeeper",
+                  "the database server refuses worldkeeper, so that it is not known whether the "
+                  "world is there: ",
+                  "probing on; no dump, and nothing is restored on a refusal",
+                  "worldkeeper --check names the privilege or limit that is missing; where it "
+                  "finds none, the password was changed: SIGHUP (systemctl reload) makes this "
+                  "supervisor read it again"},
+        away = {"DOWN", "the database server cannot be reached: ",
+                "probing until the server answers; the world is restored by itself when it comes "
+                "back empty",
+                "see why the database server is down, and start it"},
+        away_by_hand = {"DOWN", "the database server cannot be reached: ",
+                        "probing until the server answers; nothing is restored by itself "
+                        "([restore] auto = no)",
+                        "see why the database server is down, and start it"};
+    static const char again[] = "cannot connect: "; /* the text says so already */
+    const char *reason = f->guard->reason;
+    const struct text *t = f->cfg->restore_auto ? &away : &away_by_hand;
+    if (text_starts(reason, again))
+        reason += strlen(again);
+    if (f->guard->verdict == VERDICT_STALLED)
+        t = f->error == GALERA_NOT_PRIMARY ? &node : &stalled;
+    else if (f->guard->verdict == VERDICT_DENIED)
+        t = text_starts(reason, PROBE_ANOTHER) ? &another : &denied;
+    say(out, reason, t);
+}
+
+static void waiting(const struct words_facts *f, struct words *out)
+{
+#define CHOICE                                                                                     \
+    "worldkeeper --list and worldkeeper --verify show what can be restored; worldkeeper "          \
+    "--restore=DUMP takes a certain one"
+    static const struct text by_hand = {
+        "LOST, and waits for you to restore it",
+        "the world is lost: ", "waiting: nothing is restored by itself ([restore] auto = no)",
+        CHOICE};
+    static const struct text failed = {"DOWN, the restore failed",
+                                       "the world is lost and could not be restored: ",
+                                       "trying again by itself, with growing pauses", CHOICE};
+    say(out, f->guard->reason, f->cfg->restore_auto ? &failed : &by_hand);
+    if (f->cfg->restore_auto && f->hint[0])
+        SET(out->todo, "%.400s; %s", f->hint, CHOICE);
+}
+
+static void fenced(const struct words_facts *f, struct words *out)
+{
+    static const struct text t = {
+        "NOT KEPT HERE, the lease is not held", "",
+        "probing on; no restore, no upload, and the flag is not UP: another machine may have the "
+        "world",
+        "worldkeeper --status says who has the lease; where this machine is to have it: "
+        "worldkeeper --check says what is wrong with it"};
+    say(out, f->guard->reason, &t);
+}
+
+/* ---- restored ---- */
+
+static void restoring(const struct words_facts *f, struct words *out)
+{
+    static const struct text by_hand = {
+        "RESTORING", "the world is being restored as somebody asked for by hand",
+        "what was asked for is being restored; players wait", "nothing"};
+    static const struct text lost = {
+        "RESTORING", "the database server has lost the world, which is being restored: ",
+        "the newest intact dump is being restored; players wait", "nothing"};
+    const char *why = f->lost_reason[0] ? f->lost_reason : f->guard->reason;
+    say(out, f->guard->by_hand ? "" : why, f->guard->by_hand ? &by_hand : &lost);
+}
+
+/* "2026-11-22T21:03:10Z" as "2026-11-22 21:03:10 UTC", or as "21:03:10 UTC" without `day`. */
+static void moment(const char *utc, bool day, char out[TEXT_SHORT])
+{
+    if (strlen(utc) != strlen("2026-11-22T21:03:10Z") || utc[10] != 'T') {
+        snprintf(out, TEXT_SHORT, "%.40s", utc);
+        return;
+    }
+    snprintf(out, TEXT_SHORT, "%.10s%s%.8s UTC", day ? utc : "", day ? " " : "", utc + 11);
+}
+
+/* Rows that were written into the emptied tables: the server accepted them, but the restored world
+ * does not hold them. */
+struct set_aside {
+    char rows[TEXT_SHORT], when[2 * TEXT_SHORT]; /* "668 rows", "written … to …" */
+    const char *is;
+    const char *file, *name; /* path and file name */
+};
+
+/* "written 21:03:10 to 21:04:24 UTC", as far as the times are known. */
+static void set_aside_when(const char *from, const char *to, char *out, size_t size)
+{
+    char a[TEXT_SHORT], b[TEXT_SHORT];
+    bool one_day = strncmp(from, to, 10) == 0;
+    moment(from, !one_day, a);
+    moment(to, !one_day, b);
+    if (from[0] && to[0])
+        snprintf(out, size, "written %.*s to %s", (int)(strlen(a) - (one_day ? strlen(" UTC") : 0)),
+                 a, b);
+    else if (to[0])
+        snprintf(out, size, "written until %s", b);
+    else
+        snprintf(out, size, "written meanwhile");
+}
+
+static bool set_aside(const json_t *restored, struct set_aside *out)
+{
+    int64_t rows = js_number(restored, "conflict_rows", 0);
+    const char *slash;
+    /* The number is not known if the last ones could not be saved yet. */
+    bool unknown = json_is_null(json_object_get(restored, "conflict_rows")) &&
+                   js_text(restored, "conflict_file")[0];
+    if (rows <= 0 && !unknown)
+        return false;
+    char n[TEXT_SHORT];
+    snprintf(out->rows, sizeof out->rows, "%.40s%s",
+             unknown ? "rows" : text_count((uint64_t)rows, n),
+             unknown     ? ""
+             : rows == 1 ? " row"
+                         : " rows");
+    out->is = rows == 1 ? "is" : "are";
+    set_aside_when(js_text(restored, "conflict_from"), js_text(restored, "conflict_to"), out->when,
+                   sizeof out->when);
+    out->file = js_text(restored, "conflict_file");
+    slash = strrchr(out->file, '/');
+    out->name = slash ? slash + 1 : out->file;
+    return true;
+}
+
+/* Comes first, so that the message does not read as if nothing were lost. */
+static void set_aside_words(const struct set_aside *s, const struct loss *loss, struct words *out)
+{
+    char lost[TEXT_SHORT], rest[sizeof out->what];
+    SCOPED(buf_free) struct buf file = {0};
+    buf_shell(&file, s->file);
+    if (loss->nothing)
+        SET(out->headline, "BACK, but %s %s %s in %.80s", s->rows, s->when, s->is, s->name);
+    else
+        SET(out->headline, "BACK, %s, and %s %s %s in %.80s", loss_words(loss, lost), s->rows,
+            s->when, s->is, s->name);
+    SET(rest, "%s", out->what);
+    SET(out->what,
+        "%s that players wrote into the emptied tables (%s) %s not in the world but in %.300s; "
+        "%.500s",
+        s->rows, s->when, s->is, s->file, rest);
+    SET(out->todo,
+        "give the players their %s back (%s, in %.300s): worldkeeper --conflicts=%.300s "
+        "compares them with the world, worldkeeper --conflicts=%.300s --apply puts in what "
+        "collides "
+        "with nothing",
+        s->rows, s->when, s->file, file.p, file.p);
+}
+
+static const char *after_loss(const json_t *restored, const struct loss *loss)
+{
+    if (loss->nothing || !js_text(restored, "lost")[0])
+        return "nothing";
+    return json_object_get(restored, "journal") ? "tell the players"
+                                                : "tell the players; with a journal nothing is "
+                                                  "lost: worldkeeper --check says what it "
+                                                  "takes";
+}
+
+/* Events are restored disabled. The statements that enable them are shown if all of them fit. */
+static void events_words(const json_t *definitions, struct words *out)
+{
+    const char *enable = js_text(definitions, "enable");
+    char rest[sizeof out->todo];
+    if (!enable[0])
+        return;
+    snprintf(rest, sizeof rest, "%s", out->todo);
+    bool nothing_else = strcmp(rest, "nothing") == 0, fits = strlen(enable) < 400;
+    SET(out->todo, "events of the dump are disabled; once you have read them: %s%s%s",
+        fits ? enable : "ALTER EVENT … ENABLE, as worldkeeper --status --json has it for each",
+        nothing_else ? "" : " - and ", nothing_else ? "" : rest);
+}
+
+static void add_what(struct words *out, const char *front, const char *text)
+{
+    size_t n = strlen(out->what);
+    if (text[0])
+        snprintf(out->what + n, sizeof out->what - n, "%s%.400s", front, text);
+}
+
+static void restored(const struct words_facts *f, struct words *out)
+{
+    const json_t *r = f->restored;
+    const struct loss loss = loss_from_json(r);
+    const char *to = js_text(r, "restored_to");
+    char lost[TEXT_SHORT], at[TEXT_SHORT];
+    struct set_aside aside;
+    moment(to, true, at);
+    const char *words = loss_words(&loss, lost);
+    if (f->guard->by_hand && to[0]) {
+        SET(out->headline, "RESTORED by hand to %s", at);
+        SET(out->what, "the world was restored by hand, to %s (%.400s)", at, f->guard->reason);
+    } else if (f->guard->by_hand) { /* over a living world: any loss is intended */
+        const char *comma = js_text(r, "lost")[0] ? ", " : "";
+        SET(out->headline, "RESTORED by hand%s%s", comma, comma[0] ? words : "");
+        SET(out->what, "the world was restored by hand%s%s (%.400s)", comma, comma[0] ? words : "",
+            f->guard->reason);
+    } else {
+        const char *as_of = loss.nothing || !to[0] ? "" : " as it was at ";
+        SET(out->headline, "BACK, %s", words);
+        SET(out->what, "the world is back%s%s, %s (%.400s)", as_of, as_of[0] ? at : "", words,
+            f->guard->reason);
+    }
+    SET(out->doing, "probing and dumping on");
+    SET(out->todo, "%s", after_loss(r, &loss));
+    if (set_aside(r, &aside))
+        set_aside_words(&aside, &loss, out);
+    events_words(json_object_get(r, "definitions"), out);
+    add_what(out, "; skipped for what is wrong with it: ", js_text(r, "passed_over"));
+    add_what(out, "; but: ", js_text(r, "warning"));
+}
+
+static void recovered(const struct words_facts *f, struct words *out)
+{
+    static const struct text same = {
+        "BACK, nothing lost",
+        "the world is up again, in the same server process as before, so that nothing is lost: ",
+        "probing and dumping on", "nothing"};
+    static const struct text other = {
+        "BACK, loss unknown",
+        "the world is up again, and no restore came to an end that would say what is lost: ",
+        "probing and dumping on", "nothing"};
+    say(out, f->guard->reason, f->same_world ? &same : &other);
+    if (f->answer->alert_event == EVENT_SENTINEL)
+        SET(out->headline, "PROTECTED again");
+    if (f->answer->alert_event == EVENT_STANDBY)
+        SET(out->headline, "KEPT HERE again, the lease is held");
+}
+
+void words_for_guard(const struct words_facts *f, struct words *out)
+{
+    const struct guard_answer *a = f->answer;
+    *out = (struct words){.doing = "probing on"};
+    SET(out->what, "%.690s", f->guard->reason);
+    if (a->alert == GUARD_ALERT_RECOVERED)
+        recovered(f, out);
+    else if (a->alert_event == EVENT_RESTORED)
+        restored(f, out);
+    else if (a->alert_event == EVENT_RESTORING)
+        restoring(f, out);
+    else if (a->alert_event == EVENT_WAITING)
+        waiting(f, out);
+    else if (a->alert_event == EVENT_SENTINEL)
+        sentinel(f, out);
+    else if (a->alert_event == EVENT_STANDBY)
+        fenced(f, out);
+    else
+        down(f, out);
+}
+
+void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, struct words *out)
+{
+    char from[TEXT_SHORT], to[TEXT_SHORT], t[TEXT_SHORT], log[160];
+    *out = (struct words){
+        .headline = "supervisor started", .doing = "probing the world", .todo = "nothing"};
+    SET(out->what, "the supervisor was started");
+    if (last_sign.ms == 0)
+        return;
+    moment(text_utc(last_sign, t), true, from);
+    moment(text_utc(now, t), true, to);
+    SET(out->headline, "supervisor died and runs again");
+    SET(out->what,
+        "the supervisor, or its machine, died: its last sign of life was at %s, it has been "
+        "running again since %s, and the world was not watched for %s",
+        from, to, text_duration(now.ms - last_sign.ms, t));
+    log_command(cfg, log, sizeof log);
+    SET(out->todo, "see who or what ended it: %s", log);
+}
+
+/* ---- statements that affected whole tables ---- */
+
+void statement_words(const struct follow_statement *s, struct buf *out)
+{
+    char t[TEXT_SHORT];
+    bool several = s->count + s->more > 1;
+    buf_adds(out, several ? "tables " : "table ");
+    for (size_t i = 0; i < s->count; i++) {
+        const struct follow_table *table = &s->tables[i];
+        if (i)
+            buf_adds(out, i + 1 == s->count && !s->more ? ", and " : ", ");
+        buf_adds(out, table->name);
+        if (table->dump[0])
+            buf_printf(out, ", %s row%s in the last dump", text_count(table->rows, t),
+                       table->rows == 1 ? "" : "s");
+        else
+            buf_adds(out, ", which is in no dump");
+    }
+    if (s->more)
+        buf_printf(out, ", and %zu more", s->more);
+    buf_printf(out, ", %s %s%s%s%s at %s", several ? "were" : "was", s->verb, s->by[0] ? " (" : "",
+               s->by, s->by[0] ? ")" : "", text_utc(s->at, t));
+}
+
+/* Appends a name as --table takes it. */
+static void add_name(const char *name, struct buf *out)
+{
+    bool plain = !strpbrk(name, ",`");
+    buf_adds(out, plain ? "" : "`");
+    for (; *name; name++) {
+        if (*name == '`')
+            buf_addc(out, '`');
+        buf_addc(out, *name);
+    }
+    buf_adds(out, plain ? "" : "`");
+}
+
+void statement_undo(const struct follow_statement *s, bool reached, struct buf *out)
+{
+    char t[TEXT_SHORT];
+    SCOPED(buf_free) struct buf names = {0};
+    const char *dump = "";
+    /* After these statements the table still exists, with rows. */
+    bool there = strcmp(s->verb, "altered") == 0 || strcmp(s->verb, "replaced") == 0 ||
+                 strcmp(s->verb, "emptied") == 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct follow_table *table = &s->tables[i];
+        if (!table->dump[0] || (dump[0] && strcmp(dump, table->dump) != 0))
+            continue;
+        buf_adds(&names, names.len ? "," : "");
+        add_name(table->name, &names);
+        dump = table->dump;
+    }
+    if (names.len) {
+        /* By name: a dump taken now may be of the same second. */
+        buf_printf(out, "worldkeeper --restore=%s", dump);
+        if (reached)
+            buf_printf(out, " --at %s", text_utc(s->before, t));
+        buf_adds(out, " --table ");
+        buf_shell(out, names.p);
+        buf_adds(out, there ? " --force" : "");
+    }
+}
+
+void statement_key(const struct follow_statement *s, char *out, size_t size)
+{
+    snprintf(out, size, "%s %s", s->verb, s->count ? s->tables[0].name : "");
+}

@@ -1,0 +1,47 @@
+/* The text of alerts about the world's own state, in mails and webhooks: subject, what happened,
+ * what is being done and what there is to do. Pure. People read it at night: no internal state
+ * names that do not explain themselves, and commands that can be pasted once hint_command() has
+ * completed them. */
+#ifndef WK_SUPERVISOR_WORDS_H
+#define WK_SUPERVISOR_WORDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/text.h"
+#include "config/config.h"
+#include "journal/follow.h"
+#include "watch/guard.h"
+
+struct words {
+    char headline[200]; /* the subject after the world's name */
+    char what[1000], doing[400], todo[1000];
+};
+
+struct words_facts {
+    const struct config *cfg;
+    const struct guard *guard;         /* after the step */
+    const struct guard_answer *answer; /* with an alert */
+    const char *engine;                /* of a sentinel table that is not MEMORY, or "" */
+    int error;                         /* the server's error number in the last probe, or 0 */
+    const char *lost_reason;           /* why the world was found lost, or "" */
+    const char *hint;                  /* of the error that the last restore failed with, or "" */
+    const json_t *restored;            /* last_restore of the status, or NULL */
+    bool same_world;                   /* same nonce and server process as at the ALIVE before */
+};
+void words_for_guard(const struct words_facts *f, struct words *out);
+
+/* A supervisor starts. `last_sign`: when its predecessor was last known to run, ms 0: there was
+ * none, or it exited cleanly. */
+void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, struct words *out);
+
+/* A statement that affected whole tables of the world:
+ * "table planet, 10,000 rows in the last dump, was dropped at 2026-11-21T18:30:05Z" */
+void statement_words(const struct follow_statement *s, struct buf *out);
+/* "worldkeeper --restore=… --at … --table planet": to the moment before, if the journal covers it
+ * (`reached`), else to the newest dump. Nothing if no dump has any of the tables. */
+void statement_undo(const struct follow_statement *s, bool reached, struct buf *out);
+/* A key for one table, independent of the figures, to report a statement only once. */
+void statement_key(const struct follow_statement *s, char *out, size_t size);
+
+#endif

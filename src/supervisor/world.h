@@ -1,0 +1,105 @@
+/* What the parts of a supervisor share. Everything else is in the part that it belongs to, in a
+ * struct that only that part's file can see. Each calls only those below it, and returns what its
+ * caller has to do instead of calling back; what has to happen in the same turn of the loop, but not
+ * at once, is a flag here.
+ *
+ *   loop              waits, passes messages from one part to another, starts and ends everything
+ *   reload            another config or dump directory while it runs; the world's lock
+ *   clients           requests over the control socket
+ *   publisher         flag, status.json, metrics (metrics.h)
+ *   disk, periodic_check   the disk writer and what it finds; the rules of --check
+ *   write_back        players' progress goes to the central store
+ *   offsite           copies on another machine
+ *   standby           the machine that may take the world over
+ *   lease             which machine has the world: the fence (base/fence.h) and the guard hear of it
+ *   jobs              world_event(): the guard's decisions; dumps and restores
+ *   follower, prober, rollups   the journal; the question of each second; ledgers
+ *   drills            drills and verifies by the clock; when: schedule.h
+ *   dumps             the newest dump, and when the next is due
+ *   notifier          alerts and conditions
+ *   recorder          the history
+ *   disk_writer.h     packets to the disk writer
+ */
+#ifndef WK_SUPERVISOR_WORLD_H
+#define WK_SUPERVISOR_WORLD_H
+
+#include <stdlib.h>
+
+#include "actions/run.h"
+#include "base/worker.h"
+#include "supervisor/notifier.h"
+#include "watch/guard.h"
+
+/* How late the loop was: each round oversleeps, and takes time. In ms. */
+#define LATE_BUCKETS 9
+extern const int64_t late_bounds[LATE_BUCKETS];
+struct lateness {
+    int64_t now, max, sum;             /* the worst since the last status, and ever */
+    uint64_t counts[LATE_BUCKETS + 1]; /* of rounds up to each bound, above the one before */
+};
+
+/* A worker of one of the parts, and what the loop calls with each of its packets; NULL: it has ended. */
+#define WORKERS_MAX 16
+typedef void worker_message_fn(struct world *w, struct worker *v, const struct packet *m);
+struct heard {
+    struct worker *worker;
+    worker_message_fn *message;
+};
+
+struct world {
+    struct action_context *a; /* the dump directory, the password, and what state.json holds */
+    struct config *cfg;       /* owned; replaced by a reload */
+    struct guard guard;       /* changed by world_event() alone */
+    struct guard_config guard_cfg;
+    struct condition conditions[CONDITIONS]; /* set by notify_condition() */
+    char host[256];
+    bool stopping;
+    /* For the next turn of the loop: save the state, publish the status, poll the disk writer. */
+    bool state_dirty, status_dirty, poll_disk;
+    json_t *last_restore; /* as in the status; or NULL */
+    struct lateness late;
+    wall_t started;
+    struct worker disk_writer; /* started and watched by disk.c; all may send (disk_writer.h) */
+    struct heard heard[WORKERS_MAX]; /* in this order; set up once by world_worker() */
+    size_t heard_count;
+
+    struct holdings *holdings;
+    struct prober *prober;
+    struct dumps *dumps;
+    struct jobs *jobs;
+    struct follower *follower;
+    struct rollups *rollups;
+    struct periodic_check *periodic_check;
+    struct write_backs *write_backs;
+    struct drills *drills;
+    struct offsite *offsite;
+    struct standby *standby;
+    struct leases *leases;
+    struct disk *disk;
+    struct clients *clients;
+    struct notifier *notifier;
+    struct publisher *publisher;
+    struct recorder *recorder;
+};
+
+/* The next packet of a worker, if there is one, or its end, unless it was ended since it was polled. */
+static inline void world_hear(struct world *w, struct worker *v, worker_message_fn *message)
+{
+    struct packet m;
+    bool closed = false, there = v->fd >= 0 && worker_receive_packet(v->fd, &m, &closed);
+    if (there)
+        v->heard = clock_mono();
+    if (there || closed)
+        message(w, v, there ? &m : NULL);
+}
+
+static inline void world_worker(struct world *w, struct worker *v, const char *name,
+                                worker_message_fn *message)
+{
+    worker_init(v, name);
+    if (w->heard_count == WORKERS_MAX) /* no supervisor would start */
+        abort();
+    w->heard[w->heard_count++] = (struct heard){v, message};
+}
+
+#endif

@@ -1,0 +1,387 @@
+#include "supervisor/write_back.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/js.h"
+#include "progress/write_back.h"
+#include "supervisor/recorder.h"
+#include "supervisor/world.h"
+
+#define TICK_MS fault_wait(1000)
+#define FIGURES_MS fault_wait(5000)
+#define AGAIN_MIN_MS fault_wait(1000) /* pauses while the central store is away: doubled up to … */
+#define AGAIN_MAX_MS fault_wait(60000)
+#define START_MS fault_wait(5000) /* a worker that died */
+#define SILENT_MS 600000
+#define GRACE_MS fault_wait(10000) /* what may pass by itself is no alert before */
+
+/* To the worker. */
+struct order {
+    bool up;         /* the world is there */
+    bool everything; /* send all at once */
+};
+#define ORDER 1
+
+/* From it, at each tick. */
+struct report {
+    bool known; /* the figures of the local store */
+    uint64_t sessions, unsent, stolen;
+    int64_t oldest_ms; /* -1: nothing is unsent */
+    char first[200];
+    /* Since the report before; `ran`: all that was unsent was looked at. */
+    bool ran;
+    uint64_t sent, set_aside, released;
+    enum central_state central;
+    struct err error; /* why it is not CENTRAL_OK, or what could not be sent */
+};
+
+struct write_backs {
+    struct worker worker;
+    mono_t next_start;
+    struct order order; /* as the worker has it */
+    bool lost;          /* since the world was up last */
+    struct report last;
+    uint64_t sent;
+    mono_t failing_since; /* of failures that may pass; ms 0: there is none */
+    uint64_t run_sent, run_set_aside, run_released; /* since the last record in the history */
+};
+
+/* ---- the child ---- */
+
+struct child {
+    int fd;
+    struct world *w;
+    struct write_back run;
+    struct order order;
+    struct report report;
+    mono_t next_run, next_figures, next_try;
+    struct err skipped; /* by the last run that sent all */
+    int64_t pause;
+};
+
+/* Does what the supervisor has asked for meanwhile; true: the world is not up any more. */
+static bool take_orders(void *arg)
+{
+    struct child *c = arg;
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    struct packet m;
+    bool closed;
+    while (poll(&p, 1, 0) > 0) {
+        if (!worker_receive_packet(c->fd, &m, &closed)) {
+            if (closed)
+                _exit(0);
+            break;
+        }
+        const struct order *o = m.type == ORDER ? packet_struct(&m, sizeof *o) : NULL;
+        if (!o)
+            continue;
+        c->order = *o;
+        if (o->everything)
+            c->next_run = clock_mono();
+    }
+    return !c->order.up;
+}
+
+static void send_report(struct child *c)
+{
+    worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
+    c->report.ran = false;
+    c->report.sent = c->report.set_aside = c->report.released = 0;
+}
+
+/* The central store failed: the password is read and the connection made again, after a pause that grows. */
+static void central_failed(struct child *c, const struct err *e)
+{
+    c->report.central = central_state_after(e);
+    c->report.error = *e;
+    db_close(c->run.central);
+    c->run.central = NULL;
+    buf_free(&c->run.password);
+    c->pause = clock_backoff(c->pause, AGAIN_MIN_MS, AGAIN_MAX_MS);
+    c->next_try = mono_add(clock_mono(), c->pause);
+}
+
+static bool central_ready(struct child *c)
+{
+    struct err e = {0};
+    if (!mono_reached(clock_mono(), c->next_try))
+        return false;
+    if (write_back_central(&c->run, &e) < 0 ||
+        central_beat(c->run.central, c->w->cfg->progress.lock_id, &e) < 0) {
+        central_failed(c, &e);
+        return false;
+    }
+    c->pause = 0;
+    c->report.central = CENTRAL_OK;
+    c->report.error = c->skipped;
+    return true;
+}
+
+static bool world_ready(struct child *c)
+{
+    struct err e = {0};
+    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0)
+        return true;
+    if (!c->order.up || !db_unanswered(&e)) { /* the probe reports a server that is away */
+        db_close(c->run.world);
+        c->run.world = NULL;
+    }
+    if (e.cls != ERR_NONE && !db_unanswered(&e))
+        c->report.error = e;
+    c->report.known = false;
+    return false;
+}
+
+static void send_unsent(struct child *c)
+{
+    struct err e = {0};
+    bool all = mono_reached(clock_mono(), c->next_run);
+    int rc = write_back_run(&c->run, all ? WRITE_BACK_ALL : WRITE_BACK_CLOSING, 0, &e);
+    c->report.ran |= all && rc == 0;
+    c->report.sent += c->run.done.sent;
+    c->report.set_aside += c->run.done.stolen + c->run.done.stale;
+    c->report.released += c->run.done.released;
+    if (all || c->run.done.stolen || c->run.done.stale)
+        c->next_figures = clock_mono();
+    if (rc == 0 && all)
+        c->skipped = c->run.done.skipped;
+    if (rc == 0 && all)
+        c->next_run = mono_add(clock_mono(), c->w->cfg->progress.write_back);
+    if (rc == 0 || e.cls == ERR_BUSY)
+        return;
+    if (c->run.central_failed)
+        central_failed(c, &e);
+    else if (e.cls != ERR_ABORTED &&
+             !db_unanswered(&e)) /* the probe reports a server that is away */
+        c->report.error = e;
+    db_close(c->run.world);
+    c->run.world = NULL;
+}
+
+static void ask_figures(struct child *c)
+{
+    struct local_keys keys;
+    struct local_counts counts;
+    struct err e;
+    if (!mono_reached(clock_mono(), c->next_figures))
+        return;
+    c->next_figures = mono_add(clock_mono(), FIGURES_MS);
+    c->report.known = local_unsent(c->run.world, false, &keys, &e) == 0 &&
+                      local_counts(c->run.world, &counts, &e) == 0;
+    if (c->report.known) {
+        c->report.sessions = counts.sessions;
+        c->report.stolen = counts.stolen;
+        c->report.unsent = keys.count;
+        c->report.oldest_ms = keys.oldest_ms;
+        snprintf(c->report.first, sizeof c->report.first, "%s", counts.first);
+    } else {
+        db_close(c->run.world);
+        c->run.world = NULL;
+    }
+    local_keys_free(&keys);
+}
+
+static int child_main(int fd, void *arg)
+{
+    static struct child c; /* without a byte that was never written */
+    c.fd = fd;
+    c.w = arg;
+    write_back_open(&c.run, c.w->cfg);
+    c.run.stop = take_orders;
+    c.run.stop_arg = &c;
+    c.next_run = clock_mono();
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        mono_t next = mono_add(clock_mono(), TICK_MS);
+        take_orders(&c);
+        bool central = central_ready(&c);
+        if (world_ready(&c) && central)
+            send_unsent(&c);
+        if (c.run.world)
+            ask_figures(&c);
+        send_report(&c);
+        int64_t left = mono_since(next, clock_mono());
+        poll(&p, 1, left > 0 ? (int)left : 0);
+    }
+    return 0;
+}
+
+/* ---- the supervisor ---- */
+
+static void message(struct world *w, struct worker *v, const struct packet *m);
+
+struct write_backs *write_backs_new(struct world *w)
+{
+    struct write_backs *b = xcalloc(1, sizeof *b);
+    world_worker(w, &b->worker, "write-back", message);
+    return b;
+}
+
+void write_backs_free(struct write_backs *b)
+{
+    worker_end(&b->worker);
+    free(b);
+}
+
+void write_backs_stop(struct world *w)
+{
+    struct write_backs *b = w->write_backs;
+    worker_stop(&b->worker, SIGKILL); /* each of its effects can be repeated */
+    worker_end(&b->worker);           /* the loop collects the process later */
+    b->last = (struct report){0};
+    b->order = (struct order){0};
+}
+
+void write_backs_restart(struct world *w)
+{
+    write_backs_stop(w);
+    w->write_backs->next_start = clock_mono();
+}
+
+static void judge_stolen(struct world *w, const struct report *r)
+{
+    char key[64], what[640];
+    snprintf(key, sizeof key, "%" PRIu64, r->stolen);
+    if (r->stolen)
+        snprintf(what, sizeof what,
+                 "%" PRIu64 " blob%s of players' progress may no longer be sent to the central "
+                 "store, first %s",
+                 r->stolen, r->stolen == 1 ? "" : "s", r->first);
+    else
+        snprintf(what, sizeof what, "wk_stolen is empty again");
+    notify_condition(
+        w, CONDITION_STOLEN, EVENT_PROGRESS, r->stolen > 0, key, what,
+        "they are set aside in table wk_stolen, with the reason; all others are sent",
+        "SELECT blob_key, lock_key, seq, why, stolen_at FROM wk_stolen; then DELETE the "
+        "rows that are dealt with: worldkeeper-progress(7)");
+}
+
+static void judge_central(struct world *w, const struct report *r)
+{
+    char key[64], what[640];
+    bool away = r->central == CENTRAL_AWAY,
+         bad = r->central != CENTRAL_OK || r->error.cls != ERR_NONE;
+    struct write_backs *b = w->write_backs;
+    if (!central_lasts(&r->error, &b->failing_since, clock_mono(), GRACE_MS))
+        return;
+    if (away)
+        snprintf(key, sizeof key, "away"); /* in whatever words */
+    else
+        snprintf(key, sizeof key, "%s %d", err_class_name(r->error.cls), r->error.num);
+    if (bad)
+        snprintf(what, sizeof what, "players' progress is not written back: %.560s", r->error.text);
+    else
+        snprintf(what, sizeof what, "players' progress is written back again");
+    notify_condition(w, CONDITION_CENTRAL, EVENT_PROGRESS, bad, key, what,
+                     "saves stay in the world's own tables; trying again",
+                     r->error.hint[0] ? r->error.hint
+                                      : "worldkeeper --check names what is missing");
+}
+
+/* One record for each run that had something to do. */
+static void note_run(struct world *w, const struct report *r)
+{
+    struct write_backs *b = w->write_backs;
+    b->run_sent += r->sent;
+    b->run_set_aside += r->set_aside;
+    b->run_released += r->released;
+    if (!r->ran)
+        return;
+    if (b->run_sent || b->run_set_aside || b->run_released)
+        history_add(w, HISTORY_WRITE_BACK,
+                    json_pack("{s:b, s:b, s:I, s:I, s:I}", "ok", true, "automatic", true, "sent",
+                              (json_int_t)b->run_sent, "set_aside", (json_int_t)b->run_set_aside,
+                              "released", (json_int_t)b->run_released));
+    b->run_sent = b->run_set_aside = b->run_released = 0;
+}
+
+static void take_report(struct world *w, const struct report *r)
+{
+    struct write_backs *b = w->write_backs;
+    if (r->known != b->last.known || r->unsent != b->last.unsent || r->central != b->last.central ||
+        r->sessions != b->last.sessions || r->stolen != b->last.stolen || r->sent)
+        w->status_dirty = true;
+    b->last = *r;
+    b->sent += r->sent;
+    note_run(w, r);
+    worker_err_clean(&b->last.error);
+    if (r->known)
+        judge_stolen(w, &b->last);
+    if (r->central != CENTRAL_UNKNOWN)
+        judge_central(w, &b->last);
+}
+
+static void message(struct world *w, struct worker *v, const struct packet *m)
+{
+    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
+    if (r)
+        take_report(w, r);
+    else if (!m)
+        worker_end(v);
+}
+
+/* A server that only does not answer changes nothing: what was asked of it is waited for. */
+static void give_orders(struct world *w)
+{
+    struct write_backs *b = w->write_backs;
+    enum guard_state s = w->guard.state;
+    struct order o = {.up = s == GUARD_UP || (s == GUARD_SUSPECT && b->order.up)};
+    b->lost |= s == GUARD_LOST || s == GUARD_RESTORING;
+    o.everything = o.up && b->lost;
+    if ((o.up == b->order.up && !o.everything) || b->worker.fd < 0)
+        return;
+    if (worker_send_packet(b->worker.fd, ORDER, &o, sizeof o) < 0)
+        return;
+    b->order = o;
+    b->lost = b->lost && !o.up;
+}
+
+void write_backs_timers(struct world *w, mono_t now)
+{
+    struct write_backs *b = w->write_backs;
+    struct err e;
+    if (b->worker.pid && mono_since(now, b->worker.heard) > SILENT_MS) {
+        log_line(LOG_WARN_, "the write-back made no progress and was ended");
+        write_backs_stop(w);
+    }
+    if (!b->worker.pid && w->cfg->progress.lock_id && !w->stopping &&
+        mono_reached(now, b->next_start)) {
+        b->next_start = mono_add(now, START_MS);
+        b->order = (struct order){0};
+        if (worker_start(&b->worker, child_main, w, false, &e) < 0)
+            world_log_err(w, LOG_WARN_, "the write-back", &e);
+    }
+    if (b->worker.pid)
+        give_orders(w);
+}
+
+/* ---- what is shown ---- */
+
+static json_t *number(bool known, int64_t n)
+{
+    return known ? json_integer(n) : json_null();
+}
+
+json_t *write_backs_status_json(const struct world *w)
+{
+    const struct write_backs *b = w->write_backs;
+    const struct report *r = &b->last;
+    static const char *const states[] = {NULL, "ok", "away", "refused"};
+    if (!w->cfg->progress.lock_id)
+        return json_null();
+    json_t *o = json_object();
+    json_object_set_new(o, "sessions", number(r->known, (int64_t)r->sessions));
+    json_object_set_new(o, "unsent", number(r->known, (int64_t)r->unsent));
+    json_object_set_new(o, "oldest_unsent_seconds",
+                        number(r->known, r->oldest_ms > 0 ? r->oldest_ms / 1000 : 0));
+    json_object_set_new(o, "sent", json_integer((json_int_t)b->sent));
+    json_object_set_new(o, "stolen", number(r->known, (int64_t)r->stolen));
+    json_object_set_new(o, "central",
+                        states[r->central] ? json_string(states[r->central]) : json_null());
+    return o;
+}

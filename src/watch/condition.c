@@ -1,0 +1,22 @@
+#include "watch/condition.h"
+
+#include <string.h>
+
+bool condition_lasts(mono_t *since, bool is, int64_t limit, mono_t now)
+{
+    if (!is)
+        *since = (mono_t){0};
+    else if (!since->ms)
+        *since = now;
+    return is && mono_since(now, *since) >= limit;
+}
+
+enum guard_alert_kind condition_alert(const struct condition *c, bool on, const char *key,
+                                      bool open, int64_t repeat, mono_t now)
+{
+    if (!on)
+        return c->on || open ? GUARD_ALERT_RECOVERED : GUARD_ALERT_NONE;
+    if (!c->on || strncmp(c->key, key, sizeof c->key - 1) != 0)
+        return GUARD_ALERT_NEW;
+    return guard_reminds(repeat, c->notified, now) ? GUARD_ALERT_REMINDER : GUARD_ALERT_NONE;
+}

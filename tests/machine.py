@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+"""What some tests need and this machine may not allow: found out once, reported before the tests begin. The tests
+that need it are skipped, with the reason, and never counted as failed.
+
+    tests/machine.py [NAME...]    prints a line for each thing that is lacking (default: of all)
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# scripts/test.sh counts tests that were skipped for this reason as skipped, any other ones as failed.
+REASON = "this machine: "
+KNOWN = "WK_MACHINE"
+GALERA = "/usr/lib/galera/libgalera_smm.so"
+
+
+def works(*command, **kw):
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, timeout=60, **kw).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def mounts(where):
+    """A small file system: root mounts it, anybody else in a name space of its own."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", where]
+    if os.geteuid() == 0:
+        return works(*mount) and works("umount", "-l", where)
+    return works("unshare", "-Urm", *mount)
+
+
+def loops(where):
+    """A file that is a disk."""
+    image, at = os.path.join(where, "image"), os.path.join(where, "at")
+    os.mkdir(at)
+    return (works("truncate", "-s", "1M", image) and works("mkfs.ext4", "-q", "-F", image)
+            and works("mount", "-o", "loop", image, at) and works("umount", "-l", at))
+
+
+def traces(where):
+    """worldkeeper keeps its memory to itself (PR_SET_DUMPABLE); a tracer that may not look nonetheless sees no paths."""
+    trace, path = os.path.join(where, "trace"), os.path.join(where, "named")
+    program = f"import ctypes, os; ctypes.CDLL(None).prctl(4, 0); os.access({path!r}, 0); os.getppid()"
+    if not works("strace", "-f", "-o", trace, "-e", "trace=access,faccessat,faccessat2,getppid", "-e",
+                 "inject=getppid:error=EPERM", sys.executable, "-c", program):
+        return False
+    with open(trace, errors="replace") as f:
+        told = f.read()
+    return path in told and "(INJECTED)" in told
+
+
+def replicates(where):
+    """The library by which MariaDB's servers are a Galera cluster (Debian's galera-4)."""
+    return works(sys.executable, "-c", f"import ctypes; ctypes.CDLL({GALERA!r})")
+
+
+def browses(where):
+    """Debian's chromium, as wk/browser.py starts it."""
+    return works("chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                 f"--user-data-dir={where}/chromium", "--dump-dom", "about:blank")
+
+
+def monitors(where):
+    """Debian's Prometheus, node_exporter and Alertmanager."""
+    return all(shutil.which(name) for name in ("prometheus", "promtool", "prometheus-node-exporter", "prometheus-alertmanager"))
+
+
+STORES = os.path.join(os.environ.get("WORLDKEEPER_SERVERS", "/var/cache/worldkeeper/servers"), "stores")
+
+
+def there(*programs):
+    """Installed, or unpacked in the directory STORES, as wk/stores.py looks for them."""
+    return lambda where: all(any(os.access(os.path.join(root, "usr", way, name), os.X_OK)
+                                 for root in ("/", STORES) for way in ("sbin", "bin")) for name in programs)
+
+
+# name: what is not possible without it, how to find out
+NEEDS = {
+    "mount": ("no file system may be mounted here: no disk can be made full", mounts),
+    "loop": ("no file can be mounted as a disk here: no power cut, no disk that breaks", loops),
+    "strace": ("no process may look into another here: no system call can be made to fail, no memory is measured", traces),
+    "processors": ("one processor: nothing is done side by side", lambda where: (os.cpu_count() or 1) > 1),
+    "galera": ("no library galera-4: no server is a node of a cluster", replicates),
+    "chromium": ("no Chromium that runs here without a screen (Debian's chromium): the pages are looked at by nobody", browses),
+    "prometheus": ("no Prometheus (Debian's prometheus, prometheus-node-exporter, prometheus-alertmanager): nobody scrapes the"
+                   " metrics, no rule fires", monitors),
+    "sshd": ("no sshd, neither installed nor unpacked: nothing is stored by SFTP", there("sshd")),
+    "dav": ("no apache2: nothing is stored by WebDAV", there("apache2")),
+    "radosgw": ("no Ceph, neither installed nor unpacked: nothing is stored in a real S3",
+                there("radosgw", "ceph-mon", "ceph-osd")),
+    "root": ("neither root nor sudo: nothing that only root may do",
+             lambda where: os.geteuid() == 0 or works("sudo", "-n", "true")),
+    "chroot": ("no directory may be made the root here: nothing can be built with Oracle's client library",
+               lambda where: works(*([] if os.geteuid() == 0 else ["sudo", "-n"]), "chroot", "/", "true")),
+}
+
+
+def lacking():
+    """The names of what is lacking. Found out once: the processes that we start inherit the answer."""
+    if KNOWN not in os.environ:
+        where = tempfile.mkdtemp(prefix="wkmachine")
+        try:
+            os.environ[KNOWN] = " ".join(name for name, (_, tries) in NEEDS.items() if not tries(where))
+        finally:
+            shutil.rmtree(where, ignore_errors=True)
+    return os.environ[KNOWN].split()
+
+
+def why_not(name):
+    """The reason to skip a test that needs `name`; None: nothing is in its way."""
+    return REASON + NEEDS[name][0] if name in lacking() else None
+
+
+if __name__ == "__main__":
+    for lacks in lacking():
+        if lacks in (sys.argv[1:] or NEEDS):
+            print(f"{lacks}: {NEEDS[lacks][0]}")

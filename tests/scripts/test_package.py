@@ -1,0 +1,110 @@
+"""The Debian package: what make deb builds holds what it should, and lintian finds nothing that is not explained."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def sh(*args, **more):
+    return subprocess.run(args, capture_output=True, text=True, check=True, **more).stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """Built from a copy: another run of this test may build from the checkout."""
+    copy = tmp_path_factory.mktemp("package") / "worldkeeper"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("build", ".git", "__pycache__"))
+    subprocess.run(["make", "deb"], cwd=copy, env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck"}, check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    return copy / "build/package"
+
+
+def deb(package):
+    return next(f for f in glob.glob(f"{package}/worldkeeper_*.deb"))
+
+
+def test_lintian_finds_nothing(package):
+    changes, = glob.glob(f"{package}/*.changes")
+    user = ["--allow-root"] if os.geteuid() == 0 else []
+    run = subprocess.run(["lintian", *user, "-EI", "--pedantic", changes], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stdout == "", run.stdout + run.stderr
+
+
+def test_what_is_in_it(package, tmp_path):
+    subprocess.run(["dpkg-deb", "-x", deb(package), tmp_path], check=True)
+    names = {os.path.relpath(os.path.join(d, f), tmp_path) for d, _, files in os.walk(tmp_path) for f in files}
+    assert {"usr/bin/worldkeeper", "lib/systemd/system/worldkeeper@.service", "lib/systemd/system/worldkeeper.target",
+            "usr/lib/sysusers.d/worldkeeper.conf", "usr/share/man/man8/worldkeeper.8.gz",
+            "usr/share/man/man7/worldkeeper-ledger.7.gz", "usr/share/man/man7/worldkeeper-progress.7.gz",
+            "usr/share/man/man7/worldkeeper-offsite.7.gz",
+            "usr/share/man/man7/worldkeeper-standby.7.gz",
+            "usr/share/bash-completion/completions/worldkeeper", "usr/share/zsh/vendor-completions/_worldkeeper",
+            "usr/share/doc/worldkeeper/example.ini", "usr/share/doc/worldkeeper/apparmor/worldkeeper",
+            "usr/share/worldkeeper/migrate.sh", "usr/share/worldkeeper/restart-worlds",
+            "usr/share/worldkeeper/prometheus/worldkeeper.rules.yml", "usr/share/worldkeeper/grafana/worldkeeper.json"} <= names
+    version = re.search("^VERSION := (.*)", open(f"{ROOT}/Makefile", encoding="utf-8").read(), re.M)[1]
+    assert sh(tmp_path / "usr/bin/worldkeeper", "--version") == f"worldkeeper {version}\n"
+    assert sh("dpkg-deb", "-f", deb(package), "Version").strip() == version
+    assert f"\n## {version}\n" in open(f"{ROOT}/CHANGELOG.md", encoding="utf-8").read()
+    # Loaded at run time: no tool finds them.
+    assert re.search(r"\blibcurl4\b", sh("dpkg-deb", "-f", deb(package), "Depends"))
+    # Nothing in it removes what players have built.
+    subprocess.run(["dpkg-deb", "-e", deb(package), tmp_path / "control"], check=True)
+    for script in glob.glob(f"{tmp_path}/control/p*"):
+        text = open(script, encoding="utf-8").read()
+        assert not re.search(r"^\s*(rm|find|rmdir)\b", text, re.M), script
+
+
+def completed(words):
+    """What bash offers for the last of the words."""
+    line = " ".join(words)
+    script = f"""
+        . {ROOT}/etc/completion/worldkeeper.bash
+        compopt() {{ :; }}
+        COMP_WORDS=({line}); [ "{words[-1]}" ] || COMP_WORDS+=('')
+        COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _worldkeeper; printf '%s\\n' "${{COMPREPLY[@]}}" """
+    path = os.path.dirname(os.environ.get("WORLDKEEPER", f"{ROOT}/build/release/worldkeeper"))
+    return sh("bash", "-c", script, env={**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}).split()
+
+
+def test_completion():
+    assert {"--restore", "--resume", "--renumber"} <= set(completed(["worldkeeper", "--re"]))
+    assert completed(["worldkeeper", "--test-a"]) == ["--test-alert"]
+    assert completed(["worldkeeper", "stray"]) == []
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "systemctl $*" >>"$LOG"
+case $1 in
+list-units) printf 'worldkeeper@%s.service loaded active running x\\n' a b c ;;
+restart) [ "$2" != worldkeeper@b.service ] ;;
+esac
+"""
+WORLD = """#!/bin/sh
+echo "worldkeeper $*" >>"$LOG"
+[ "$2" != c ] || [ -e "$LOG.restored" ] || { touch "$LOG.restored"; echo '{"state": "RESTORING"}'; exit; }
+echo '{"state": "UP"}'
+"""
+
+
+def test_worlds_are_restarted_one_after_the_other(tmp_path):
+    """One that is being restored is waited for; one that cannot be restarted is named, and stops none of the others."""
+    for name, text in (("systemctl", SYSTEMCTL), ("worldkeeper", WORLD),
+                       ("systemd-escape", '#!/bin/sh\necho "$3" | cut -d@ -f2 | cut -d. -f1\n')):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    log = tmp_path / "log"
+    run = subprocess.run(["sh", f"{ROOT}/systemd/restart-worlds"], capture_output=True, text=True,
+                         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)})
+    said = [line for line in log.read_text().splitlines() if "list-units" not in line]
+    ask = "worldkeeper --world {} --status --json"
+    assert said == [ask.format("a"), "systemctl restart worldkeeper@a.service",
+                    ask.format("b"), "systemctl restart worldkeeper@b.service",
+                    ask.format("c"), ask.format("c"), "systemctl restart worldkeeper@c.service"]
+    assert run.returncode == 0 and "worldkeeper@b.service" in run.stderr and "a.service" not in run.stderr

@@ -1,0 +1,63 @@
+"""`--share` of the system tests: what one kind of server leaves out, the other one runs."""
+import json
+import os
+import subprocess
+
+import pytest
+
+KINDS = ("mariadb", "mysql")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+# In the place of names on the screen, in one run for both answers: what is there without --share, and of that what it
+# leaves out and which marks it has.
+TELLS = """
+import json, os
+def pytest_collection_modifyitems(config, items):
+    kind = os.environ["WK_KIND"]
+    whole = [i for i in items if all(kind in m.args for m in i.iter_markers("only"))]
+    yield
+    left = {i.nodeid for i in items}
+    with open(os.environ["TOLD"], "w") as f:
+        json.dump([(i.nodeid, i.nodeid in left, [m.name for m in i.iter_markers()]) for i in whole], f)
+import pytest
+pytest_collection_modifyitems = pytest.hookimpl(hookwrapper=True, tryfirst=True)(pytest_collection_modifyitems)
+"""
+
+
+@pytest.fixture
+def collected(tmp_path):
+    """{kind: [(test, does its share have it?, its marks)]}; the kinds beside each other."""
+    (tmp_path / "tells.py").write_text(TELLS)
+    runs = {kind: subprocess.Popen(
+        ["/usr/bin/python3", "-m", "pytest", "--collect-only", "-q", "-p", "tells", "--share"],
+        stdout=open(tmp_path / (kind + ".out"), "w"), stderr=subprocess.STDOUT,
+        cwd=os.path.join(ROOT, "tests/system"), env={
+            **os.environ, "WK_KIND": kind, "PYTHONPATH": str(tmp_path), "TOLD": str(tmp_path / kind)}) for kind in KINDS}
+    for kind, run in runs.items():
+        assert run.wait() == 0, (tmp_path / (kind + ".out")).read_text()[-3000:]
+    return {kind: json.loads((tmp_path / kind).read_text()) for kind in KINDS}
+
+
+def functions(tests):
+    return {test.partition("[")[0] for test in tests}
+
+
+def test_each_case_runs_on_one_kind_and_each_test_where_its_file_says(collected):
+    whole = {kind: {name for name, _, _ in tests} for kind, tests in collected.items()}
+    share = {kind: {name for name, there, _ in tests if there} for kind, tests in collected.items()}
+    assert share["mariadb"] | share["mysql"] == whole["mariadb"] | whole["mysql"]
+
+    def marked(kind, mark):
+        return {name for name, _, marks in collected[kind] if mark in marks and "each_server" not in marks}
+
+    def left_out(kind):
+        return functions(whole[kind]) - functions(share[kind])
+    anywhere, either = functions(marked("mysql", "any_server")), functions(marked("mysql", "either_server"))
+    halved = functions(marked("mysql", "half_on_mysql"))
+    assert left_out("mariadb") <= functions(marked("mariadb", "either_server"))
+    assert anywhere <= left_out("mysql") <= anywhere | either | halved
+    some = {test.partition("::")[0] for test in either | halved}
+    for kind in KINDS:  # no kind is without a word of a file that both can run
+        assert some <= {test.partition("::")[0] for test in share[kind]}, kind
+    assert len(share["mysql"]) < 0.45 * len(whole["mysql"]) and len(share["mariadb"]) < 0.85 * len(whole["mariadb"])

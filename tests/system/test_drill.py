@@ -1,0 +1,221 @@
+"""Drills and verifies: what a drill proves of dump, journal and living world; both by the clock."""
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from wk.crash import wait_stopped
+from wk.keeper import USER
+from wk.util import DIE_WITH_US, PATIENCE, end_process, wait_for
+
+pytestmark = pytest.mark.either_server
+
+LOG = ["--log-bin=log", "--binlog-format=ROW"]
+
+
+@pytest.fixture
+def logged(make_world, make_keeper, make_server):
+    keeper = make_keeper(make_world("small", make_server(*LOG))).init()
+    keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
+    return keeper
+
+
+def schemas(keeper):
+    return [s for (s,) in keeper.server.sql("SHOW DATABASES") if "drill" in s]
+
+
+def test_newest_dump_with_its_journal(logged):
+    """What a restore would bring back now is compared with the living world, table by table: one that
+    differs counts if the log shows no change of it."""
+    keeper, world = logged, logged.world
+    keeper.dump()
+    world.sql("UPDATE player SET points=points+1 WHERE id%3=0", "DELETE FROM player WHERE id%7=0",
+              "INSERT INTO player (nick,points) VALUES ('new',1)", "UPDATE fleet SET x=NULL")
+    rows = sum(world.value(f"SELECT COUNT(*) FROM {t}") for (t,) in world.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND engine='MEMORY' "
+        "AND table_name NOT LIKE 'worldkeeper%'"))
+    drill = keeper.ok("--drill", "--json")
+    assert drill["journal"]["used"] and drill["journal"]["whole"] and drill["journal"]["changes"] > 3
+    assert drill["rows"] and drill["live"] == {"same": drill["tables"], "moved": 0}, (drill, rows)
+    assert "with the same rows, 0 that changed meanwhile" in keeper.ok("--drill").out
+    world.sql("SET sql_log_bin=0", "UPDATE player SET points=points+1 WHERE id=1")
+    done = keeper.run("--drill")
+    assert done.rc == 1 and "table player: rebuilt from dump and journal" in done.err + done.out, done
+    assert "was not changed since" in done.err + done.out, done
+    keeper.dump()
+    assert keeper.ok("--drill", "--json")["live"]["moved"] == 0
+    assert schemas(keeper) == []
+    named = keeper.ok("--drill=" + keeper.dumps()[0]["name"], "--json")  # as it was dumped
+    assert "live" not in named and "journal" not in named
+
+
+def test_what_cannot_be_read_is_not_called_changed(logged):
+    """A table that somebody has locked, or that has no way to be read beside the game, proves nothing against the
+    dump."""
+    keeper, world = logged, logged.world
+    if not keeper.server.mysql:
+        world.sql("CREATE TABLE past (id INT PRIMARY KEY) ENGINE=MEMORY WITH SYSTEM VERSIONING", "INSERT INTO past VALUES (1)")
+    keeper.dump()
+    game = keeper.server.admin(world.schema)
+    game.query("LOCK TABLES player WRITE")
+    unread = 1 + (not keeper.server.mysql)
+    assert f"with the same rows, 0 that changed meanwhile, {unread} that could not be read" in keeper.ok("--drill").out
+    game.close()
+
+
+def test_a_restore_does_not_wait_for_who_looks_at_a_drill(logged):
+    """What a drill that was cut off has left may be locked by somebody: the world comes first, and it is told."""
+    keeper = logged
+    keeper.dump()
+    keeper.server.sql("CREATE DATABASE worldkeeper_drill_w1", "CREATE TABLE worldkeeper_drill_w1.t (a INT)")
+    looks = keeper.server.admin()
+    looks.query("LOCK TABLES worldkeeper_drill_w1.t READ")
+    done = keeper.ok("--restore", "--force")
+    assert "worldkeeper_drill_w1" in done.out + done.err and "stays" in done.out + done.err, done
+    looks.close()
+
+
+def test_a_dump_that_retention_removes_is_not_damaged(logged):
+    """Dumps go while they are read back, which takes long; one whose data alone is gone is told."""
+    keeper = logged
+    names = [keeper.dump()["name"] for _ in range(3)]
+    for gone, rc in ((("json", "sql.gz"), 0), (("sql.gz",), 6)):
+        name = names.pop()
+        verify = keeper.popen("--verify", "--json", fault="verify.listed=stop")
+        wait_stopped(keeper, "verify.listed")
+        for ending in gone:
+            os.unlink(os.path.join(keeper.dumps_dir, f"{name}.{ending}"))
+        verify.send_signal(signal.SIGCONT)
+        out, _ = verify.communicate(timeout=PATIENCE)
+        assert verify.returncode == rc and (name in out) == (rc != 0), out
+
+
+# -- by the clock --------------------------------------------------------------------------------
+
+ANY_LOAD = {"max_load": "100000%"}
+DAILY = {"drill": {"interval": "1d", **ANY_LOAD}, "verify": {"interval": "1d", **ANY_LOAD}}
+
+
+def state_file(keeper):
+    with open(os.path.join(keeper.dumps_dir, "state.json"), encoding="utf-8") as f:
+        return f.read()
+
+
+def told(keeper, kind):
+    """The records of the history, as the supervisor wrote them."""
+    return [r for r in keeper.ok("--history", "--json")["records"] if r["kind"] == kind]
+
+
+def last(keeper, kind, good=lambda r: True):
+    """The last result of a kind, once there is one."""
+    def there():
+        r = keeper.status().get("last_" + kind)
+        return r if r and good(r) else None
+    return keeper.wait(there, f"a {kind} by the clock")
+
+
+def test_once_a_day_whoever_starts_again(logged):
+    """The first at once, the next a day later, after kill -9 as well; result and time are told."""
+    keeper = logged
+    keeper.configure({**DAILY, "status": {"metrics": "w1.prom"}})
+    keeper.start()
+    drill, verify = last(keeper, "drill"), last(keeper, "verify")
+    assert drill["ok"] and drill["automatic"] and drill["rows"] and drill["dump"] in [d["name"] for d in keeper.dumps()]
+    assert verify["ok"] and verify["whole"] >= 1 and verify["damaged"] == 0
+    keeper.wait(lambda: told(keeper, "drill") and told(keeper, "verify"), "their records")
+    keeper.wait(lambda: schemas(keeper) == [], "nothing left")
+    keeper.wait(lambda: all(r["at"] in state_file(keeper) for r in (drill, verify)), "the state on the disk")
+    keeper.kill9()
+    keeper.start()
+    for kind in ("drill", "verify"):
+        due = keeper.wait(lambda k=kind: keeper.status().get("next_" + k), "when the next is due")
+        assert 86000 < due["in_seconds"] <= 86400 and not due["running"] and due["held"] is None, due
+        assert last(keeper, kind)["at"] == {"drill": drill, "verify": verify}[kind]["at"]
+        assert len(told(keeper, kind)) == 1
+    with open(os.path.join(keeper.status_dir, "w1.prom"), encoding="utf-8") as f:
+        metrics = f.read()
+    assert "last_drill_success{" in metrics and "last_verify_damaged_dumps{" in metrics, metrics
+    out = keeper.ok("--status").out
+    assert "drill" in out and "passed" in out and "next in" in out, out
+
+
+def test_a_drill_that_fails_is_told_and_its_end(logged, http):
+    """An alert names the table; after a new dump the next drill passes, which is told too."""
+    keeper, world = logged, logged.world
+    keeper.configure({"drill": {"interval": "1s", **ANY_LOAD}, **http.settings()})
+    keeper.start()
+    last(keeper, "drill")
+    world.sql("SET sql_log_bin=0", "UPDATE player SET points=points+1 WHERE id=1")
+    news = http.wait_event("drill")[0]
+    assert news["kind"] == "new" and "table player" in news["what"] and "--dump" in news["todo"], news
+    failed = last(keeper, "drill", lambda r: not r["ok"])
+    assert "table player" in failed["error"] and failed["rows"] is None, failed
+    keeper.dump()
+    keeper.wait(lambda: [m["kind"] for m in http.wait_event("drill")][-1] == "recovered", "its end")
+    assert last(keeper, "drill", lambda r: r["ok"])
+
+
+@pytest.mark.parametrize("who", ["loss", "hand"])
+def test_a_restore_does_not_wait(logged, who):
+    """A drill by the clock is killed where the world has to be restored, and its schema dropped."""
+    keeper, world = logged, logged.world
+    keeper.configure({"drill": {"interval": "1d", **ANY_LOAD}})
+    keeper.start(fault="drill.loaded=stop")
+    wait_stopped(keeper, "drill.loaded")
+    assert schemas(keeper)
+    before = world.snapshot()
+    if who == "loss":
+        keeper.server.kill9()
+        keeper.server.process = None
+        keeper.server.start()
+    else:
+        keeper.ok("--restore", "--force")
+    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("ok") and keeper.state() == "UP", "the world")
+    world.assert_is(before)
+    keeper.wait(lambda: schemas(keeper) == [], "the scratch schema to be dropped")
+    assert keeper.status()["last_drill"] is None  # it is nothing that dump or journal could help
+
+
+def test_a_verify_that_dies_counts_no_dumps(logged):
+    keeper = logged
+    keeper.configure({"verify": DAILY["verify"], "status": {"metrics": "w1.prom"}})
+    keeper.start(fault="verify.listed=kill")
+    verify = last(keeper, "verify")
+    assert not verify["ok"] and verify["whole"] is None and verify["damaged"] is None, verify
+    keeper.wait(lambda: "the worker of the verify died" in keeper.ok("--history").out, "its record")
+    keeper.wait(lambda: keeper.status()["troubles"], "the condition")
+    keeper.configure({"verify": {"interval": "0"}})  # nothing would tell its end
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: not keeper.status()["troubles"], "the condition's end")
+    assert "there are no verifies by the clock any more" in keeper.log() and "the last verify passed" not in keeper.log()
+
+
+def test_a_gap_does_not_wait_for_a_drill(logged):
+    """Until a dump is stored, changes after a gap are lost with the server: the drill is ended for it."""
+    keeper, world = logged, logged.world
+    keeper.configure({"drill": {"interval": "1d", **ANY_LOAD}})
+    keeper.start(fault="drill.loaded=stop")
+    wait_stopped(keeper, "drill.loaded")
+    before = keeper.dumps()[0]["name"]
+    world.sql("ALTER TABLE player ADD later INT")
+    keeper.wait(lambda: keeper.dumps()[0]["name"] != before, "a dump for the gap")
+    assert keeper.status()["last_drill"] is None
+
+
+def test_no_drill_while_the_machine_is_busy(logged):
+    """It waits, and the status says what for; a reload with another limit lets it begin."""
+    keeper = logged
+    keeper.configure({"drill": {"interval": "1d", "max_load": "1%"}})
+    busy = [subprocess.Popen([*DIE_WITH_US, "nice", "sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())]
+    try:
+        wait_for(lambda: os.getloadavg()[0] > .02 * os.cpu_count(), "the load")
+        keeper.start()
+        keeper.wait(lambda: re.fullmatch("the machine is busy: load .*, max_load 1%", str(keeper.status()["next_drill"]["held"])),
+                    "what it waits for")
+        keeper.configure({"drill": ANY_LOAD})
+        keeper.process.send_signal(signal.SIGHUP)
+        assert last(keeper, "drill")["ok"]
+    finally:
+        for process in busy:
+            end_process(process)

@@ -1,0 +1,137 @@
+"""The directory of the dumps is removed, moved away or made anew under a running supervisor."""
+import json
+import os
+import shutil
+
+import pytest
+from wk.crash import go_on, stopped, wait_stopped
+from wk.keeper import DONE, HELD, USER
+from wk.util import wait_for
+
+pytestmark = pytest.mark.any_server
+
+
+def removed(keeper):
+    """Gone at once, whatever is being written into it."""
+    os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
+    shutil.rmtree(keeper.dumps_dir + ".old", ignore_errors=True)
+
+
+def made_anew(keeper, copied=True):
+    """Another directory in its place, with the dumps that were in it or empty."""
+    new = keeper.dumps_dir + ".new"
+    os.mkdir(new, 0o700)
+    for name in os.listdir(keeper.dumps_dir) if copied else ():
+        if name.endswith((".sql.gz", ".json")) and not name.startswith("."):
+            shutil.copy(os.path.join(keeper.dumps_dir, name), new)
+    os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
+    os.rename(new, keeper.dumps_dir)
+    shutil.rmtree(keeper.dumps_dir + ".old", ignore_errors=True)
+
+
+def holder(keeper):
+    try:
+        with open(os.path.join(keeper.dumps_dir, "lock")) as f:
+            return json.load(f)
+    except (FileNotFoundError, json.JSONDecodeError):  # not yet, or being written
+        return {"pid": None}
+
+
+def taken_up(keeper):
+    """The supervisor has the lock of the directory that is there now."""
+    keeper.wait_log("taken up, with its lock")
+    keeper.wait(lambda: holder(keeper)["pid"] == keeper.process.pid and holder(keeper)["socket"], "its lock")
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "empty"])
+@pytest.mark.parametrize("control", ["beside", "inside"])
+def test_a_dump_by_hand(keeper, copied, control):
+    """A dump goes into the directory that is there, through the supervisor that takes it up: one lock, one who dumps."""
+    if control == "inside":
+        keeper.configure({"control": {"dir": keeper.dumps_dir}})
+    keeper.dump()
+    keeper.start()
+    made_anew(keeper, copied)
+    if control == "inside":
+        taken_up(keeper)  # nothing leads to a supervisor whose socket is gone, before it has made another
+    result = keeper.dump()
+    assert os.path.exists(result["path"]), result
+    taken_up(keeper)
+    keeper.wait_log(f"dump {result['name']} stored")
+    keeper.wait(lambda: (keeper.status()["last_dump"] or {}).get("name") == keeper.newest()["name"], "it in the status")
+    keeper.ok("--verify")
+
+
+def test_no_second_supervisor(keeper, make_keeper):
+    """Nor does another supervisor get in by the new directory's lock."""
+    keeper.dump()
+    keeper.start()
+    made_anew(keeper)
+    other = keeper.run("--run")
+    assert other.rc == HELD, other
+    taken_up(keeper)
+    keeper.wait_state("UP")
+
+
+def test_removed_and_not_made_anew(keeper):
+    """Nothing is stored into a directory that is gone; as soon as there is one again, it is dumped into."""
+    keeper.configure({"dump": {"interval": "3s"}})
+    keeper.dump()
+    keeper.start()
+    removed(keeper)
+    keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "moved or removed" in t["what"]], "the trouble")
+    keeper.wait_log("dump failed: " + keeper.dumps_dir + " is gone")
+    stored = keeper.log().count(" stored: ")
+    assert not os.path.exists(keeper.dumps_dir)
+    os.mkdir(keeper.dumps_dir, 0o700)
+    keeper.wait(lambda: keeper.log().count(" stored: ") > stored and keeper.dumps(), "a dump in the new one")
+    keeper.wait(lambda: keeper.status()["troubles"] == [], "the end of the trouble")
+
+
+def test_a_loss_beside_an_intact_dump(doomed, victim):
+    """The dumps were put into another directory, and the server dies at once: they are what is restored."""
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.start()
+    made_anew(doomed)
+    victim.crash()
+    doomed.wait(lambda: (doomed.status().get("last_restore") or {}).get("ok"), "the restore")
+    doomed.wait_state("UP")
+    doomed.world.assert_is(before)
+
+
+def test_a_loss_while_it_is_moved_away(doomed, victim):
+    """What was moved aside is still there for who has it open."""
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.start()
+    os.rename(doomed.dumps_dir, doomed.dumps_dir + ".aside")
+    victim.crash()
+    wait_for(lambda: "-> UP: restored" in doomed.log(), "the restore")
+    doomed.world.assert_is(before)
+
+
+def test_while_a_dump_runs(keeper):
+    """The directory is replaced in the middle: the dump counts only where it is found."""
+    keeper.start(fault="dump.renamed=stop")
+    dump = keeper.popen("--dump", "--json")
+    wait_stopped(keeper, "dump.renamed")
+    made_anew(keeper, copied=False)
+    wait_for(lambda: go_on(stopped(keeper)) or dump.poll() is not None, "the dump")
+    done = keeper.finish(dump)
+    assert done.rc == DONE and os.path.exists(os.path.join(keeper.dumps_dir, done.result["name"] + ".sql.gz")), done
+
+
+def test_of_another_world(keeper, make_world, make_keeper):
+    """A directory that is another world's is not taken up, and that is said."""
+    keeper.dump()
+    keeper.start()
+    other = make_keeper(make_world(on=keeper.server), name="w2", account=False)
+    keeper.server.account(USER, [keeper.world.schema, other.world.schema])
+    other.init().dump()
+    os.rename(keeper.dumps_dir, keeper.dumps_dir + ".old")
+    shutil.copytree(other.dumps_dir, keeper.dumps_dir)
+    keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "of world w2" in t["what"]], "the trouble")
+    shutil.rmtree(keeper.dumps_dir)  # not taken up: nobody writes there
+    os.rename(keeper.dumps_dir + ".old", keeper.dumps_dir)
+    keeper.wait(lambda: keeper.status()["troubles"] == [], "the end of the trouble")

@@ -1,0 +1,220 @@
+"""What the supervisor remembers: history.jsonl, history.json, --history."""
+import datetime
+import json
+import os
+import signal
+import time
+
+import pytest
+from wk.crash import go_on, wait_stopped
+from wk.keeper import USAGE, unix
+from wk.util import wait_for
+
+pytestmark = pytest.mark.any_server
+
+KINDS = {"state", "loss", "restore", "dump", "drill", "verify", "condition", "started", "stopped", "offsite", "rollup",
+         "write-back", "day"}
+
+
+def file_of(keeper):
+    return os.path.join(keeper.dumps_dir, "history.jsonl")
+
+
+def records(keeper, kind=None):
+    """Each line is a whole record, of a kind that is promised."""
+    try:
+        with open(file_of(keeper), encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f if line.endswith("\n")]  # one may just be written
+    except FileNotFoundError:
+        return []
+    assert all({"at", "kind"} <= set(r) and r["kind"] in KINDS for r in lines)
+    return [r for r in lines if kind in (None, r["kind"])]
+
+
+def published(keeper):
+    with open(os.path.join(keeper.status_dir, "history.json"), encoding="utf-8") as f:
+        text = f.read()
+    assert len(text) <= 256 * 1024
+    return json.loads(text)
+
+
+def test_loss_and_restore_are_remembered(doomed, victim):
+    """From the last UP to the next: states, the loss, the restore with its figures; one incident of them."""
+    keeper = doomed
+    keeper.start()
+    keeper.dump()
+    victim.crash()
+    keeper.wait(lambda: [r for r in records(keeper, "restore") if r["ok"]], "the restore in the history")
+    keeper.wait(lambda: [i for i in published(keeper)["incidents"][-1:] if i["end"] and i["restored"]], "the incident")
+    keeper.wait(lambda: [r["state"] for r in records(keeper, "state")][-1:] == ["UP"], "the end in the history")
+    restore, status = records(keeper, "restore")[-1], keeper.expect("the restore", state="UP", last_restore=bool)["last_restore"]
+    for key in ("dump", "rows", "seconds", "outage_seconds", "lost_seconds", "lost_seconds_max"):
+        assert restore[key] == status[key] or abs(restore[key] - status[key]) < 1, key
+    assert restore["automatic"] is True
+    states = [r["state"] for r in records(keeper, "state") if r["changed"]]
+    assert states[-3:] == ["LOST", "RESTORING", "UP"]
+    assert records(keeper, "loss")[-1]["reason"] and unix(records(keeper, "loss")[-1]["alive_at"]) <= time.time()
+    history = published(keeper)
+    incident = history["incidents"][-1]
+    assert incident["state"] == "RESTORING" and incident["restored"] and incident["rows"] == restore["rows"]
+    assert incident["outage_seconds"] == restore["outage_seconds"] and incident["cause"]
+    for name, length, most in (("five_minutes", 300, 288), ("hours", 3600, 336), ("days", 86400, 400)):
+        assert 1 <= len(history[name]) <= most
+        begins = [unix(b["at"]) for b in history[name]]
+        assert all(b - a == length for a, b in zip(begins, begins[1:])) and begins[-1] % length == 0
+        now = history[name][-1]
+        assert sum(v for k, v in now.items() if k in
+                   {"up", "paused", "suspect", "waiting", "lost", "restoring", "unknown"}) <= length * 1000
+    for state in ("restoring", "up"):  # a day may have begun since
+        assert sum(day[state] for day in history["days"]) > 0, (state, history["days"])
+    assert history["last_restore"]["dump"] == restore["dump"]
+
+
+def test_dumps_and_ends_are_remembered(keeper):
+    """A dump with its figures, one that failed, drills and verifies, conditions, the supervisor's start and end."""
+    keeper.server.grant("keeper@localhost", "worldkeeper_drill_w1")
+    keeper.start()
+    dump = keeper.dump()
+    keeper.ok("--drill")
+    keeper.stop()
+    keeper.ok("--verify")
+    keeper.configure({"dump": {"method": "lock"}})
+    locking = keeper.popen("--dump", fault="dump.locked=stop")
+    held = wait_stopped(keeper, "dump.locked")
+    time.sleep(.3)
+    go_on(held)
+    done = keeper.finish(locking)
+    assert done.rc == 0, done
+    kinds = [r["kind"] for r in records(keeper)]
+    assert [kinds.count(k) for k in ("started", "stopped", "drill", "verify")] == [1, 1, 1, 1]
+    assert kinds.index("started") < kinds.index("drill") < kinds.index("stopped") < kinds.index("verify")
+    last, locked = records(keeper, "dump")[-2:]
+    assert 300 <= locked["wait_ms"] < 1e6, locked
+    assert last["dump"] == dump["name"] and last["ok"] and last["bytes"] == os.path.getsize(dump["path"])
+    assert last["seconds"] >= 0 and last["wait_ms"] >= 0
+    assert records(keeper, "drill")[-1]["ok"] and records(keeper, "verify")[-1]["damaged"] == 0
+
+
+def test_time_without_a_supervisor_is_unknown(keeper):
+    """After kill -9 nothing is said of the time until the next start."""
+    keeper.start()
+    keeper.wait(lambda: records(keeper, "state"), "the first start in the history")
+    keeper.kill9()
+    time.sleep(3)
+    keeper.start()
+    keeper.wait(lambda: len(records(keeper, "started")) == 2, "the second start")
+    begun, again = records(keeper, "started")
+    assert begun["watched_until"] is None and unix(again["watched_until"]) <= unix(again["at"])
+    shown = keeper.ok("--history", "--json")
+    gap = unix(again["at"]) - unix(again["watched_until"])
+    lived = unix(shown["until"]) - unix(begun["at"]) + 1
+    assert gap >= 2 and shown["states_ms"]["up"] <= (lived - gap + 1) * 1000 and shown["states_ms"]["unknown"] > 0
+
+
+def test_history_on_the_terminal(keeper):
+    """--history [--since] [--json]: what happened, and how long it was up; without a supervisor as well."""
+    keeper.start()
+    keeper.stop()
+    shown = keeper.ok("--history")
+    assert "stopped" in shown.out and "UP" in shown.out and "up " in shown.out.splitlines()[-1]
+    assert len(keeper.ok("--history", "--since", "7d", "--json")["records"]) == len(records(keeper))
+    time.sleep(2.1)
+    assert keeper.ok("--history", "--since", "-1s", "--json")["records"] == []
+    for wrong in (["--history", "--since", "soon"], ["--history", "--since", "2999-01-01 00:00"], ["--list", "--since", "1d"]):
+        done = keeper.run(*wrong)
+        assert done.rc == USAGE, done
+
+
+@pytest.mark.parametrize("point", ["history.append", "history.appended", "history.thin", "history.thinned"])
+def test_kills_leave_whole_lines(keeper, point):
+    """The disk writer and the supervisor are killed at each point: each record is there once, and whole."""
+    keeper.start(state=None, fault=f"{point}#3=killall,history.bytes=2000" if "thin" not in point
+                 else f"{point}=killall,history.bytes=600")
+    wait_for(lambda: keeper.run("--verify") and not keeper.alive(), "the point to be reached")
+    wait_for(lambda: not keeper.pids(), "the workers to end as well: until then they hold the dump directory")
+    keeper.process = None
+    lines = records(keeper)
+    keeper.start()
+    keeper.wait(lambda: len(records(keeper, "started")) > len([r for r in lines if r["kind"] == "started"]) or
+                records(keeper)[-1]["kind"] == "state", "the next start")
+    texts = [json.dumps(r, sort_keys=True) for r in records(keeper)]
+    assert sum(a == b for a, b in zip(texts, texts[1:])) <= 1
+
+
+def at(days):
+    then = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days)
+    return then.strftime("%Y-%m-%dT%H:%M:%S.") + "000Z"
+
+
+def test_old_details_become_days(keeper):
+    """Days stay where details were, and a damaged line costs itself only; another writer loses nothing."""
+    lines = []
+    for day in range(60, 0, -1):
+        lines += [{"at": at(day + 0.5), "kind": "started"},
+                  {"at": at(day + 0.49), "kind": "state", "state": "UP", "changed": True},
+                  {"at": at(day + 0.48), "kind": "state", "state": "WAITING", "changed": True, "reason": "gone"},
+                  {"at": at(day + 0.47), "kind": "state", "state": "UP", "changed": True},
+                  {"at": at(day + 0.46), "kind": "stopped"}]
+    with open(file_of(keeper), "w") as f:
+        f.write("".join(json.dumps(r) + "\n" for r in lines[:100]) + "{\"torn\": \n" +
+                "".join(json.dumps(r) + "\n" for r in lines[100:]))
+    os.chmod(file_of(keeper), 0o600)
+    os.chown(file_of(keeper), os.stat(keeper.dumps_dir).st_uid, -1)
+    keeper.start(fault="history.bytes=16000")
+    keeper.wait(lambda: records_if_whole(keeper), "the thinned file")
+    keeper.wait(lambda: len([n for n in published(keeper)["incidents"] if n["cause"] == "gone"]) == 60, "all that was")
+    history = published(keeper)
+    assert len([d for d in history["days"] if d["up"]]) >= 59
+    assert all(abs(n["outage_seconds"] - 864) < 2 for n in history["incidents"] if n["cause"] == "gone")
+    assert len(records(keeper, "stopped")) < 60
+
+
+def records_if_whole(keeper):
+    try:
+        return records(keeper, "day")
+    except ValueError:
+        return []
+
+
+def test_full_disk_loses_nothing(small_disk, world, make_keeper):
+    """While the dump directory's disk is full records wait in memory; they are written in their order afterwards."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(world, {"dump": {"dir": path}})
+    keeper.dumps_dir, keeper.prefix = seen, prefix
+    keeper.init().start()
+    ballast = os.path.join(keeper.dumps_dir, "ballast")
+    with open(ballast, "wb", buffering=0) as f:
+        try:
+            while True:
+                f.write(b"x" * 4096)
+        except OSError:
+            pass
+    keeper.ok("--pause")
+    keeper.ok("--resume")
+    keeper.wait_state("UP")
+    os.unlink(ballast)
+    keeper.wait(lambda: [r["state"] for r in records(keeper, "state") if r["changed"]][-3:] ==
+                ["PAUSED", "STARTING", "UP"], "the records that waited")
+
+
+def test_the_clock_and_a_stopped_supervisor(keeper):
+    """A supervisor that stood still says so: that time is unknown."""
+    keeper.start()
+    keeper.process.send_signal(signal.SIGSTOP)
+    time.sleep(7)
+    keeper.process.send_signal(signal.SIGCONT)
+    keeper.wait(lambda: [r for r in records(keeper, "state") if r.get("unwatched_ms", 0) > 5000], "the gap")
+
+
+def test_an_unreadable_history_costs_only_itself(keeper):
+    """A directory in its place, a link: the supervisor works, and says so once."""
+    keeper.stop() if keeper.alive() else None
+    if os.path.exists(file_of(keeper)):
+        os.unlink(file_of(keeper))
+    os.mkdir(file_of(keeper))
+    keeper.start()
+    keeper.wait_log("the history cannot be written")
+    assert keeper.status()["state"] == "UP" and keeper.log().count("the history cannot be written") == 1
+    os.rmdir(file_of(keeper))
+    keeper.wait(lambda: records(keeper, "started"), "the records that waited")
+    keeper.ok("--history")

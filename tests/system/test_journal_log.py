@@ -1,0 +1,309 @@
+"""What a server writes into its log, and what follows from it: only what truly changes the rows or the columns of a
+table in a way that row changes do not tell ends the journal."""
+import os
+import re
+
+import pymysql
+import pytest
+from wk.follow import LOG, all_comes_back, crash, dump_and_follow, following, journal
+from wk.server import MYSQL
+
+# -- many tables in one statement --------------------------------------------------------------
+
+
+def locked(world, names, *statements):
+    """A session that takes all these tables for itself, as a game does for each tick."""
+    world.sql("LOCK TABLES " + ",".join(f"{n} WRITE" for n in names), *statements, "UNLOCK TABLES")
+
+
+def many_tables(make_followed, count):
+    names = [f"many_{n}" for n in range(count)]
+    keeper = make_followed(tables=[f"CREATE TABLE {n} (id INT PRIMARY KEY, v INT) ENGINE=MEMORY" for n in names])
+    dump_and_follow(keeper)
+    return keeper, names
+
+
+def test_more_tables_locked_than_fit_in_a_page(make_followed):
+    """MariaDB names each of them in the log, for each statement."""
+    keeper, names = many_tables(make_followed, 150)
+    locked(keeper.world, names, *(f"INSERT INTO {n} VALUES (1,7)" for n in names[::10]),
+           f"UPDATE {names[0]} SET v=8")
+    keeper.segments.wait_all()
+    assert len(keeper.dumps()) == 1 and "cannot go on" not in keeper.log()
+    all_comes_back(keeper)
+
+
+@pytest.mark.slow
+@pytest.mark.any_server  # MariaDB names each of them in the log
+def test_a_thousand_tables_locked(make_followed):
+    """Followed without a gap, and their rows are in the segments."""
+    keeper, names = many_tables(make_followed, 1000)
+    locked(keeper.world, names, *(f"INSERT INTO {n} VALUES (1,7)" for n in names[::250]), f"UPDATE {names[-1]} SET v=8")
+    locked(keeper.world, names, f"UPDATE {names[0]} SET v=9")
+    keeper.segments.wait_all()
+    assert not following(keeper)["gap"] and len(keeper.dumps()) == 1, journal(keeper)
+    rows = [line for line in keeper.segments.lines() if "(1,7)" in line]
+    assert "cannot go on" not in keeper.log() and len(rows) >= 4, rows
+
+# -- a log that leaves something out ----------------------------------------------------------
+
+
+@pytest.fixture
+def make_filtered(make_server, make_world, make_keeper):
+    """make_filtered(option, settings) -> a keeper of the schema `game`, on a server with this filter."""
+    def make(option, settings=None):
+        world = make_world("small", make_server(*LOG, option), schema="game")
+        return make_keeper(world, settings).init()
+    return make
+
+
+FILTERS = ["--binlog-ignore-db=game", "--binlog-do-db=other", "--binlog-ignore-db=other"]
+
+
+@pytest.mark.parametrize("filtered", FILTERS)
+@pytest.mark.parametrize("mode", ["auto", "server", "follow"])
+def test_a_filtered_log_is_no_journal(make_filtered, filtered, mode):
+    """What it leaves out is seen by nobody who reads it: a restore says what --check says, and never that
+    nothing is lost."""
+    keeper = make_filtered(filtered, {"journal": {"mode": mode}})
+    world, name = keeper.world, filtered[2:].split("=")[0].replace("-", "_")
+    keeper.dump()
+    dumped = world.snapshot()
+    checked = {c["name"]: c for c in keeper.run("--check", "--json").result["checks"]}["journal"]
+    assert name + " is set" in checked["text"], checked
+    keeper.start()
+    world.mark(7)
+    told = crash(keeper)
+    world.assert_is(dumped)
+    assert not told["journal"]["whole"] and told["journal"]["changes"] == 0, told
+    assert name + " is set" in told["journal"]["gap"] and told["lost_seconds"] is None, told
+    at = keeper.run("--restore", "--at", "1 second ago", "--into", "beside")
+    assert at.rc != 0, at
+
+
+def restart(server, *options):
+    server.kill9()
+    server.options = [*LOG, *options]
+    server.start()
+
+
+def test_a_filter_that_was_taken_out(make_filtered):
+    """By the restart that emptied the world: what was logged before it is no more than it was."""
+    keeper = make_filtered(FILTERS[0])
+    keeper.dump()
+    dumped = keeper.world.snapshot()
+    keeper.start()
+    keeper.world.mark(7)
+    restart(keeper.server)
+    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("ok"), "the world again")
+    told = keeper.status()["last_restore"]
+    keeper.world.assert_is(dumped)
+    assert not told["journal"]["whole"] and "binlog_ignore_db is set" in told["journal"]["gap"], told
+
+
+def test_a_filter_that_comes_with_the_loss(make_filtered):
+    """What was played before it is in the log, all of it."""
+    keeper = make_filtered("--binlog-checksum=CRC32")
+    keeper.dump()
+    keeper.start()
+    keeper.world.mark(7)
+    before = keeper.world.snapshot()
+    restart(keeper.server, FILTERS[0])
+    keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("ok"), "the world again")
+    told = keeper.status()["last_restore"]
+    keeper.world.assert_is(before)
+    assert told["journal"]["whole"], told
+
+# -- statements that change no row ------------------------------------------------------------
+
+HARMLESS = ["OPTIMIZE TABLE player, mark", "REPAIR TABLE player", "ANALYZE TABLE player, chat", "CHECK TABLE player",
+            "FLUSH TABLES player", "FLUSH PRIVILEGES", "ALTER TABLE player COMMENT='it''s mark'",
+            "ALTER TABLE player FORCE", "ALTER TABLE player ENGINE=MEMORY, MAX_ROWS=100000",
+            "CREATE INDEX points ON player (points)", "ALTER TABLE player RENAME INDEX points TO p, ADD KEY q (ratio)",
+            "DROP INDEX p ON player", "CREATE TABLE IF NOT EXISTS player (id INT) ENGINE=MEMORY",
+            "CREATE OR REPLACE VIEW seen AS SELECT * FROM player", "-- player\nALTER DATABASE CHARACTER SET latin1",
+            "CREATE TABLE other (a INT COMMENT 'player') ENGINE=InnoDB", "DROP TABLE other /* player */",
+            "CREATE USER IF NOT EXISTS somebody", "GRANT SELECT ON player TO somebody",
+            "REVOKE SELECT ON player FROM somebody", "/*!40000 ALTER TABLE player DISABLE KEYS */"]
+
+
+def test_statements_that_change_no_row(make_followed):
+    """Each of them while the world is played: all that was done comes back, from the segments alone."""
+    keeper = make_followed()
+    world = keeper.world
+    dump_and_follow(keeper)
+    for n, statement in enumerate(HARMLESS):
+        world.sql(statement, f"UPDATE player SET points={n} WHERE id<9", "INSERT INTO chat VALUES (1,'x')")
+    keeper.segments.wait_all()
+    assert len(keeper.dumps()) == 1 and "cannot go on" not in keeper.log(), keeper.log()
+    before = world.sql("SELECT * FROM player ORDER BY id", "SELECT * FROM chat ORDER BY who, what")
+    told = crash(keeper)
+    assert told["journal"]["whole"], told
+    assert world.sql("SELECT * FROM player ORDER BY id", "SELECT * FROM chat ORDER BY who, what") == before
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_table_made_unless_it_is_there(make_followed, mode):
+    """One that was not there is new in the world; MySQL logs the statement also where it was."""
+    keeper = make_followed(settings={"journal": {"mode": mode}})
+    world = keeper.world
+    keeper.dump()
+    world.sql("CREATE TABLE IF NOT EXISTS fresh (id INT PRIMARY KEY) ENGINE=MEMORY")
+    keeper.start()
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    world.sql("CREATE TABLE IF NOT EXISTS fresh (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO fresh VALUES (1)")
+    world.mark(3)
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["journal"]["whole"] and len(keeper.dumps()) <= 3, told
+
+
+# -- names in capitals -------------------------------------------------------------------------
+
+
+@pytest.mark.only("mariadb", why="MySQL takes lower_case_table_names only when it is set up")
+@pytest.mark.parametrize("statement", ["TRUNCATE MARK", "TRUNCATE TABLE {s}.Mark", "TRUNCATE `ÁRUHÁZ`"])
+def test_another_spelling_of_a_name(make_followed, statement):
+    keeper = make_followed(options=["--lower-case-table-names=1"],
+                           tables=["CREATE TABLE áruház (id INT PRIMARY KEY) ENGINE=MEMORY",
+                                   "INSERT INTO áruház VALUES (1)"])
+    world = keeper.world
+    dump_and_follow(keeper)
+    world.sql(statement.format(s=world.schema.upper()), "UPDATE player SET points=4")
+    keeper.segments.wait_all()
+    assert len(keeper.dumps()) == 1 and "cannot go on" not in keeper.log(), keeper.log()
+    assert any(line.startswith("truncate") for line in keeper.segments.lines())
+    before = world.snapshot()
+    assert crash(keeper)["journal"]["whole"]
+    world.assert_is(before)
+
+
+# -- what is said of a statement -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statement, said", [
+    ("UPDATE player SET nick='s3cret' WHERE id=1", "UPDATE player"),
+    ("INSERT INTO player (nick,points) VALUES ('s3cret',1)", "INSERT INTO player"),
+    ("ALTER TABLE player ADD w VARCHAR(20) DEFAULT 's3cret'", "player"),
+])
+def test_no_literal_of_a_statement_is_told(make_followed, http, statement, said):
+    """Neither in the log nor in an alert, the status or the list."""
+    keeper = make_followed(settings=http.settings())
+    dump_and_follow(keeper)
+    keeper.world.sql("SET SESSION binlog_format=STATEMENT", statement)
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    http.wait_event("journal")
+    everything = keeper.log() + str(http.messages()) + keeper.ok("--list").out + str(keeper.status())
+    assert said in everything and "s3cret" not in everything, everything
+
+
+# -- compressed ------------------------------------------------------------------------------
+
+
+@pytest.mark.only("mariadb", why="MySQL compresses whole transactions, which never hold rows of MEMORY tables")
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_log_that_is_compressed_at_run_time(make_followed, mode):
+    """Rows of each kind, and statements: nothing ends the journal, and --check has nothing against it."""
+    keeper = make_followed(settings={"journal": {"mode": mode}})
+    world = keeper.world
+    dump_and_follow(keeper)
+    keeper.server.sql("SET GLOBAL log_bin_compress=ON", "SET GLOBAL log_bin_compress_min_len=10")
+    world.sql("UPDATE player SET points=points+1", "DELETE FROM fleet WHERE id%2=0",
+              "INSERT INTO chat SELECT seq, REPEAT('x',70) FROM seq_1_to_500",
+              "TRUNCATE TABLE mark /* and a long word about it, which is worth to be compressed */",
+              "ALTER TABLE player COMMENT='a long word about it, which is worth to be compressed'",
+              "INSERT INTO mark VALUES (1,4)")
+    checked = {c["name"]: c for c in keeper.run("--check", "--json").result["checks"]}["journal"]
+    assert checked["level"] == "ok", checked
+    before = world.snapshot()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["journal"]["whole"] and "cannot go on" not in keeper.log().split("begins by itself")[0], told
+
+
+# -- damaged --------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_damaged_and_two_losses_with_one_dump(make_world, make_keeper, make_server):
+    """What comes before the damage is had each time, and the reason is the damage."""
+    server = make_server(*LOG)
+    keeper = make_keeper(make_world("small", server), {"journal": {"mode": "server"}}).init()
+    world = keeper.world
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    world.mark(3)
+    before = world.snapshot()
+    world.sql("INSERT INTO chat VALUES (1,'a byte of this changes')")
+    world.mark(4)
+    log = os.path.join(server.datadir, world.sql("SHOW MASTER STATUS")[0][0])
+    server.kill9()
+    with open(log, "r+b") as f:
+        f.seek(f.read().rindex(b"a byte of this"))
+        f.write(b"X")
+    for n in range(3):
+        last = (keeper.status().get("last_restore") or {}).get("at")
+        if n:
+            world.mark(10 + n)
+            server.kill9()
+        server.start()
+        keeper.wait(lambda: (keeper.status().get("last_restore") or {}).get("at") not in (None, last)
+                    and keeper.state() == "UP", "the world again")
+        told = keeper.status()["last_restore"]
+        world.assert_is(before, f"after loss {n + 1}")
+        assert "checksum" in told["journal"]["gap"] and told["journal"]["changes"] > 0, told
+        assert not told["journal"]["whole"] and len(keeper.dumps()) == 1, told
+
+
+# -- a log that is short-lived ----------------------------------------------------------------
+
+
+def journal_check(keeper):
+    return {c["name"]: c for c in keeper.run("--check", "--json").result["checks"]}["journal"]
+
+
+def test_a_log_that_is_kept_for_less_than_a_dumps_interval(make_followed):
+    """The number to set is one with which nothing is said any more."""
+    keeper = make_followed(settings={"journal": {"mode": "auto"}, "dump": {"interval": "10m"}})
+    assert journal_check(keeper)["level"] == "ok"
+    keeper.server.sql("SET GLOBAL binlog_expire_logs_seconds=60")
+    said = journal_check(keeper)
+    assert said["level"] == "warn" and "about 1m " in said["text"] and "10m apart" in said["text"], said
+    keeper.server.sql(re.search("SET GLOBAL [^;]*", said["hint"])[0])
+    assert journal_check(keeper)["level"] == "ok"
+
+
+# -- changes that do not fit the server's cache ------------------------------------------------
+
+TOO_MUCH = {"insert": "INSERT INTO fleet SELECT id+10000, owner, x FROM fleet",
+            "update": "UPDATE fleet SET x=id+7", "delete": "DELETE FROM fleet WHERE id>5"}
+
+
+@pytest.mark.parametrize("how", TOO_MUCH)
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "unwatched"])
+def test_a_statement_that_is_too_large_for_the_log(make_world, make_keeper, make_server, how, watched):
+    """It fails, and leaves changes that the log does not hold, or half of them: no restore says that all is there."""
+    server = make_server(*LOG)
+    keeper = make_keeper(make_world("small", server), {"journal": {"mode": "server"}}).init()
+    world = keeper.world
+    keeper.dump()
+    if watched:
+        keeper.start(fault="dump.locked=kill")
+        keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    server.sql("SET GLOBAL binlog_stmt_cache_size=4096", "SET GLOBAL max_binlog_stmt_cache_size=4096")
+    assert "max_binlog_stmt_cache_size" in journal_check(keeper)["text"]
+    with pytest.raises(pymysql.err.Error, match="max_binlog_stmt_cache_size"):
+        world.sql(TOO_MUCH[how])
+    for n in range(3):
+        world.sql(f"UPDATE mark SET v={n}")
+    if watched:
+        keeper.wait_log("the journal cannot go on")
+        told = crash(keeper)
+    else:
+        server.kill9()
+        if MYSQL:  # keeps nothing of it when it is started: that the limit is there is all that tells
+            server.options += ["--max-binlog-stmt-cache-size=1048576"]
+        server.start()
+        told = keeper.ok("--restore", "--json")
+    assert not told["journal"]["whole"] and told["lost_seconds"] != 0, told

@@ -1,0 +1,393 @@
+"""The lease of a world: which of several machines may keep it, at a store that honours conditions and at etcd."""
+import contextlib
+import json
+import os
+import re
+import threading
+import time
+from datetime import datetime
+from signal import SIGCONT, SIGSTOP
+
+import pymysql
+import pytest
+
+from wk.crash import wait_stopped
+from wk.keeper import DONE, REFUSED
+from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program
+from wk.util import wait_for
+
+pytestmark = pytest.mark.any_server
+
+NEEDS_ETCD = pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
+TTL = 60  # seconds: nobody is so late that it ends by itself; and a request may take a quarter of it
+SHORT = 3  # of one that is to end
+
+
+def ok(said):
+    assert said["result"] == "ok", said
+    return said
+
+
+class Place:
+    """Where a lease lies, and machines that want it."""
+
+    def __init__(self, tmp, kind):
+        self.tmp, self.kind, self.callers = str(tmp), kind, []
+        self.liar = Liar(self.tmp) if kind == "s3" else None
+        self.conditions = Conditions(self.liar) if kind == "s3" else None
+        self.etcd = Etcd(self.tmp) if kind == "etcd" else None
+
+    def machine(self, holder, ttl=TTL, opened=True):
+        standby = {"lease": self.kind, "ttl": f"{ttl}s", **({"etcd": self.etcd.urls} if self.etcd else {})}
+        m = LeaseCaller(self.tmp, holder, standby, self.liar.settings() if self.liar else None)
+        self.callers.append(m)
+        if opened:
+            if ttl != SHORT:  # where one was proved, the next one need not be
+                ok(m.call("prove"))
+            ok(m.call("open"))
+        return m
+
+    def close(self):
+        for m in self.callers:
+            m.process.send_signal(SIGCONT)
+            m.close()
+        (self.liar or self.etcd).stop()
+
+
+@pytest.fixture(params=["s3", pytest.param("etcd", marks=NEEDS_ETCD)])
+def place(request, tmp_path):
+    p = Place(tmp_path, request.param)
+    yield p
+    p.close()
+
+
+def take(machine, above=0):
+    """Until it has it; gives a moment at which it has not stopped yet by its own clock."""
+    def taken():
+        asked = time.monotonic()
+        said = machine.call("take", above)
+        return said["result"] == "ok" and asked + said["left_ms"] / 1000
+    return wait_for(taken, lambda: machine.call("read"))
+
+
+def said_held(machine):
+    """Until it is told that it is another one's: with a short lease a slow store may be out of reach."""
+    return wait_for(lambda: (lambda said: said["result"] == "held" and said)(machine.call("renew")), "the end of its lease")
+
+
+def test_one_at_a_time(place):
+    """Held by one, it is refused to the other, until it was given back or has not been renewed for its time; its number
+    only grows, and who lost it is told."""
+    a, b = place.machine("a/1"), place.machine("b/2")
+    assert ok(a.call("read")) | {"number": 0, "free": True} == a.call("read")
+    first = ok(a.call("take", 0, 5))
+    assert first["number"] == 1 and 0 < first["left_ms"] <= 800 * TTL
+    said = b.call("take")
+    assert said["result"] == "held" and "a/1 has the lease" in said["text"] and said["wait"] > 0, said
+    ok(a.call("renew"))
+    assert ok(b.call("read"))["holder"] == "a/1"
+
+    ok(a.call("release"))
+    assert ok(b.call("read"))["free"]
+    second = ok(b.call("take", 40))
+    assert second["number"] == 41
+    said = a.call("renew", 1)
+    assert said["result"] == "held" and "b/2" in said["text"], said
+
+    # Not renewed. Nobody takes it before its holder has stopped by its own clock.
+    short = place.machine("b/2", ttl=SHORT)
+    ends = take(short)
+    number = ok(a.call("read"))["number"]
+    take(a)
+    assert time.monotonic() >= ends
+    assert ok(a.call("renew"))["number"] == number + 1
+    assert "a/1" in said_held(short)["text"]
+
+    # A restart of the holder finds what it had, by its name.
+    again = place.machine("a/1")
+    assert ok(again.call("renew"))["number"] == number + 1
+    ok(again.call("take"))
+    assert again.call("read")["number"] == number + 2
+
+
+def test_a_holder_that_stood_still(place):
+    """Stopped for longer than its lease, it wakes without it."""
+    b, a = place.machine("b/2"), place.machine("a/1", ttl=SHORT)
+    take(a)
+    number = ok(b.call("read"))["number"]
+    a.process.send_signal(SIGSTOP)
+    take(b)
+    a.process.send_signal(SIGCONT)
+    said_held(a)
+    assert ok(b.call("renew"))["number"] == number + 1
+
+
+@NEEDS_ETCD
+def test_a_key_that_was_deleted_by_hand(tmp_path):
+    """Whoever deletes the key gives the lease away: it is not renewed any more."""
+    p = Place(tmp_path, "etcd")
+    try:
+        a, b = p.machine("a/1"), p.machine("b/2")
+        ok(a.call("take"))
+        p.etcd.delete("/worldkeeper/s8/lease")
+        assert a.call("renew")["result"] == "held"
+        assert ok(b.call("take"))["number"] == 2
+        assert a.call("renew")["result"] == "held"
+        ok(b.call("release"))
+        assert a.call("renew", 1)["result"] == "held"
+        assert ok(a.call("take"))["number"] == 3
+        proof = ok(a.call("prove"))
+        assert proof["members"] == "m0" and proof["answered"] == 1
+    finally:
+        p.close()
+
+
+LIES = {"none-match": "ignores If-None-Match", "match": "ignores If-Match", "never": "does not honour If-Match"}
+
+
+def test_only_a_store_that_is_proved(tmp_path):
+    """A store that ignores a condition, or never grants it, is found out; without proof there is no lease."""
+    p = Place(tmp_path, "s3")
+    try:
+        a = p.machine("a/1", opened=False)
+        said = a.call("open")
+        assert said["result"] == "refused" and "never seen to honour conditional writes" in said["text"], said
+        assert "--check" in said["hint"]
+        for lie, words in LIES.items():
+            p.conditions.lies = ""
+            ok(a.call("prove"))
+            ok(a.call("open"))
+            p.conditions.lies = lie
+            said = a.call("prove")
+            assert said["result"] == "refused" and words in said["text"] and "etcd" in said["hint"], said
+            assert a.call("open")["result"] == "refused"
+        p.conditions.lies, p.conditions.bare = "", True
+        ok(a.call("prove"))
+        ok(a.call("open"))
+        ok(a.call("take"))
+        ok(a.call("renew"))
+        assert not [n for n in p.liar.objects if "check" in n]
+    finally:
+        p.close()
+
+
+def test_answers_that_are_lost(tmp_path):
+    """A write whose answer was lost counts if it arrived, and never for longer than it was asked for."""
+    p = Place(tmp_path, "s3")
+    try:
+        a = p.machine("a/1")
+        first = ok(a.call("take"))["left_ms"]
+        p.conditions.lost = 9
+        said = a.call("renew")
+        assert said["result"] == "away" and said["left_ms"] <= first, said
+        p.conditions.lost = 0
+        assert ok(a.call("renew"))["left_ms"] <= 800 * TTL
+        p.conditions.late = 1  # the answer: what was asked for counts from the question on
+        assert ok(a.call("renew"))["left_ms"] <= 800 * TTL - 1000
+        assert ok(a.call("take"))["left_ms"] <= 800 * TTL - 1000
+        p.conditions.late = 0
+        p.conditions.away = True
+        assert a.call("renew")["result"] == "away"
+        p.conditions.away = False
+        p.liar.objects["/bucket/s8/lease.json"] = b"{}"
+        said = a.call("read")
+        assert said["result"] == "refused" and "is no lease of worldkeeper" in said["text"], said
+    finally:
+        p.close()
+
+
+def test_no_time_of_day_counts(tmp_path):
+    """The holder's clock may be hours late: its lease is held all the same."""
+    p = Place(tmp_path, "s3")
+    try:
+        a, b = p.machine("a/1", ttl=600), p.machine("b/2", ttl=600)
+        ok(a.call("take"))
+        path = "/bucket/s8/lease.json"
+        p.liar.objects[path] = json.dumps({**json.loads(p.liar.objects[path]), "at": 1}).encode()
+        said = b.call("take")
+        assert said["result"] == "held" and said["wait"] > 0, said
+    finally:
+        p.close()
+
+
+class Observer(threading.Thread):
+    """Looks 20 times a second whether this machine says that it is up, in words that may still be believed."""
+
+    def __init__(self, keeper):
+        super().__init__(daemon=True)
+        self.keeper, self.ended, self.said = keeper, threading.Event(), []
+        self.start()
+
+    def run(self):
+        while not self.ended.wait(0.05):
+            s = self.keeper.status()
+            if s.get("ready") and datetime.fromisoformat(s["valid_until"]).timestamp() > time.time():
+                self.said.append((s["updated"], s["valid_until"]))
+
+    def stop(self):
+        self.ended.set()
+        self.join()
+
+
+@pytest.fixture
+def primary(make_keeper, world, tmp):
+    """A world with a lease in a store that honours conditions, and a second machine that may want it."""
+    liar = Liar(tmp)
+    conditions = Conditions(liar)
+    standby = {"lease": "s3", "ttl": f"{TTL}s"}
+    keeper = make_keeper(world).init()
+    keeper.configure({"restore": {"lock_wait": f"{TTL // 3}s"},
+                      "offsite": {"plain": "yes", "timeout": f"{TTL // 3}s", **liar.settings()}, "standby": {**standby, "warm": "no"}})
+    other = LeaseCaller(os.path.join(tmp, "other"), "other/2", standby, liar.settings(), name=keeper.name)
+    keeper.conditions, keeper.other = conditions, other
+    keeper.lease_path = f"/bucket/{keeper.name}/lease.json"
+    yield keeper
+    other.close()
+    liar.stop()
+
+
+def shorten(keeper):
+    """From here on its lease ends soon when it is not renewed."""
+    keeper.reload({"standby": {"ttl": "4s"}})
+    keeper.wait(lambda: json.loads(keeper.conditions.objects[keeper.lease_path])["ttl_ms"] == 4000, "the short lease")
+
+
+def in_the_world(keeper):
+    """What a game reads there of the lease; (): the table is not there yet, or has no row."""
+    try:
+        rows = keeper.world.sql("SELECT generation, number, until>UTC_TIMESTAMP(3), owner FROM worldkeeper_lease")
+    except pymysql.err.ProgrammingError:
+        rows = ()
+    return rows[0] if rows else ()
+
+
+def kept_state(keeper):
+    with open(os.path.join(keeper.dumps_dir, "state.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def to_all(keeper, sign):
+    """The supervisor first: then no worker is new. One may end meanwhile."""
+    for pid in [keeper.process.pid, *keeper.pids()]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sign)
+
+
+def test_an_upload_that_slept(primary):
+    """A machine stands still in the middle of an upload while another takes the lease: when the upload goes on, it stores
+    nothing."""
+    k = primary
+    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    k.configure({"standby": {"ttl": "4s"}})
+    k.start(fault="offsite.chosen=stop,offsite.sent=kill")
+    wait_for(lambda: k.run("--dump").rc == DONE, "a dump: on a slow machine such a lease comes and goes")
+    [uploader] = wait_stopped(k, "offsite.chosen")
+    before = set(k.conditions.objects)
+    to_all(k, SIGSTOP)
+    ok(k.other.call("prove"))
+    ok(k.other.call("open"))
+    take(k.other)
+    os.kill(uploader, SIGCONT)
+    wait_for(lambda: uploader not in k.pids(), "the upload goes on, and its worker ends")
+    assert set(k.conditions.objects) == before
+    to_all(k, SIGCONT)
+    k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it steps back")
+
+
+def durable(checked):
+    """How many tables of durable engines --check counts in the world."""
+    return re.search(r"; (\d+) durable", checked.out).group(1)
+
+
+@pytest.mark.each_server
+def test_a_primary_and_its_lease(primary):
+    """Not up before the lease is held, which needs a proof; not up once it cannot be renewed; up again when nobody took it.
+    One that stood still while another took it never says UP once more, steps back, and stays so over a restart."""
+    k = primary
+    k.start("WAITING")
+    k.wait(lambda: "never seen to honour conditional writes" in k.status()["reason"], "no proof")
+    assert k.flag() == "WAITING" and k.status()["lease"]["state"] == "gone"
+    checked = k.run("--check")
+    assert "honours If-None-Match and If-Match" in checked.out, checked
+    assert "is not shorter than a fifth of [standby] ttl" in checked.out, checked
+    k.wait_state("UP")
+    k.wait(lambda: k.status()["lease"]["state"] == "held", "it is held")
+    lease = k.status()["lease"]
+    assert (lease["role"], lease["number"]) == ("primary", 1), lease
+    # A game reads it in its own server, and in what a restore loads there is nothing of it.
+    wait_for(lambda: in_the_world(k)[:3] == (1, 1, 1), "the lease in the world")
+    assert in_the_world(k)[3] == k.status()["host"]
+    assert durable(k.run("--check")) == durable(checked), "a table of ours is none of the game's"
+    k.reload({"dump": {"engines": "all"}})
+    k.dump()
+    assert not [t for t in k.newest()["tables"] if "lease" in t["name"]]
+    k.reload({"dump": {"engines": None}})
+    k.dump()
+    ok(k.other.call("prove"))
+    ok(k.other.call("open"))
+    assert k.other.call("take")["result"] == "held"
+
+    shorten(k)
+    k.conditions.away = True
+    k.wait_state("WAITING")
+    wait_for(lambda: in_the_world(k)[2] == 0, "it is over in the world, too")
+    k.wait(lambda: k.flag() == "WAITING", "the flag")
+    refused = k.run("--restore", "--force")
+    assert refused.rc == REFUSED and "the lease of this world is not held" in refused.err, refused
+    k.conditions.away = False
+    k.wait_state("UP")
+    assert k.status()["lease"]["number"] == 1
+
+    to_all(k, SIGSTOP)
+    take(k.other)
+    seen = Observer(k)
+    to_all(k, SIGCONT)
+    k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it steps back")
+    ok(k.other.call("renew"))
+    k.wait(lambda: k.flag() == "WAITING", "the flag")
+    assert "stepped back: other/2 has the lease of this world, number 2" in k.status()["reason"]
+    k.stop()
+    ok(k.other.call("renew"))
+    refused = k.run("--restore", "--force")  # nobody supervises it
+    assert refused.rc == REFUSED and "other/2 has the lease of this world, number 2" in refused.err, refused
+    refused = k.run("--dump")
+    assert refused.rc == REFUSED and "other/2 has the lease of this world, number 2" in refused.err, refused
+    k.start("WAITING")
+    k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it is still so")
+    refused = k.run("--dump")
+    assert refused.rc == REFUSED and "--demote" in refused.err, refused
+    # Also when the other one gives it back: whoever had it last has what is newest.
+    ok(k.other.call("release"))
+    k.wait(lambda: "other/2 had the lease" in k.status()["reason"], "it is not taken by itself")
+    seen.stop()
+    assert not seen.said, seen.said
+
+    # Somebody who knows that the other machine is gone: by hand it is taken first, with a number above all.
+    k.stop()
+    refused = k.run("--restore", "--force")
+    assert refused.rc == REFUSED and "other/2 had the lease" in refused.err and "--demote" in refused.err, refused
+    k.conditions.objects.pop(k.lease_path)
+    k.configure({"standby": {"ttl": f"{TTL}s"}})
+    k.ok("--restore", "--force")
+    k.configure({"standby": {"ttl": "4s"}})
+    assert ok(k.other.call("read"))["number"] == 2
+
+    # When it was last known to run is when it last said so, however soon its lease would have ended.
+    def starts():
+        return [r for r in k.ok("--history", "--json")["records"] if r["kind"] == "started"]
+    k.start()
+    wait_for(lambda: datetime.fromisoformat(k.status()["updated"]).timestamp() * 1000 > kept_state(k)["watched_at"],
+             "a status newer than the state")
+    k.kill9()
+    last, before = k.status()["updated"], len(starts())
+    k.start()
+    k.wait(lambda: len(starts()) > before, "the start")
+    assert starts()[-1]["watched_until"] >= last, (starts(), last)
+
+    # A game is told with the first renewal, and of the end of a lease that is given back: nobody waits for its time.
+    k.reload({"standby": {"ttl": "10m"}})
+    wait_for(lambda: k.world.sql("SELECT until>UTC_TIMESTAMP(3)+INTERVAL 5 MINUTE FROM worldkeeper_lease") == ((1,),),
+             "the longer lease in the world")
+    k.ok("--demote", "--force")
+    wait_for(lambda: in_the_world(k)[2] == 0, "its end there")
+    assert ok(k.other.call("read"))["free"]

@@ -1,0 +1,108 @@
+"""Ledgers whose table or config was changed after --init: no total is rounded or merged in silence."""
+import pytest
+from wk.keeper import USER
+
+ENGINES = ["MEMORY", "InnoDB"]
+LEDGER = {"table": "gains", "key": "player", "value": "xp", "time": "at", "rollup_after": "0s"}
+AT = "'2026-11-16 10:00:00'"
+FEW = "player INT NOT NULL, xp INT NOT NULL, gold INT NOT NULL DEFAULT 3, at DATETIME NOT NULL"
+
+
+def make(keeper, engine, columns):
+    keeper.world.sql(f"CREATE TABLE gains (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, {columns}, "
+                     f"KEY k USING BTREE (player, id)) ENGINE={engine}")
+    keeper.configure({"ledger xp": LEDGER})
+    keeper.server.grant(USER + "@localhost", keeper.world.schema, "DELETE, CREATE VIEW")
+    keeper.init()
+    return keeper.world
+
+
+def totals(world):
+    return sorted(world.sql("SELECT * FROM xp_total"), key=str)
+
+
+ALTERED = {  # before, after, two values of the column that only the new type tells apart
+    "value": ("xp INT", "xp DECIMAL(10,2)", "1.25", "0.4"),
+    "digits of a value": ("xp DECIMAL(10,1)", "xp DECIMAL(10,3)", "1.125", "0.004"),
+    "fractions of a second": ("player DATETIME", "player DATETIME(3)", "'2026-01-01 00:00:00.1'", "'2026-01-01 00:00:00.4'"),
+    "collation": ("player VARCHAR(9) COLLATE utf8mb4_general_ci", "player VARCHAR(9) COLLATE utf8mb4_bin", "'Ann'", "'ann'"),
+    "length": ("player VARCHAR(3)", "player VARCHAR(9)", "'Annabella'", "'Annabert'"),
+    "width": ("player TINYINT", "player BIGINT", "12345678901", "128"),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", ALTERED)
+def test_a_column_of_another_type(keeper, engine, case):
+    """The rollup's column cannot hold what the ledger's can: refused with the statement that mends it."""
+    before, after, one, other = ALTERED[case]
+    name = before.split()[0]
+    columns = {"player": "player INT", "xp": "xp INT", name: before}
+    default = "CHARACTER SET utf8mb4 " if "VARCHAR" in before else ""
+    old, new = (t.replace(" COLLATE", f" {default}COLLATE") for t in (before, after))
+    columns[name] = old
+    world = make(keeper, engine, f"{columns['player']} NOT NULL, {columns['xp']} NOT NULL, at DATETIME NOT NULL")
+    world.sql(f"ALTER TABLE gains MODIFY {new} NOT NULL",
+              *[f"INSERT INTO gains (player,xp,at) VALUES ({v + ',1' if name == 'player' else '7,' + v},{AT})" for v in (one, other)])
+    wanted = totals(world)
+    done = keeper.run("--rollup", "--json")
+    assert done.rc == 4 and f"column {name}" in done.json["error"]["text"], done
+    assert totals(world) == wanted and len(world.sql("SELECT id FROM gains")) == 2
+    found = [c for c in keeper.run("--check", "--json").json["result"]["checks"] if c["name"] == "ledger"]
+    assert found[0]["level"] == "fail" and found[0]["hint"] == done.json["error"]["hint"], found
+    assert keeper.run("--init").rc == 4
+    world.sql(done.json["error"]["hint"].rstrip(";"))
+    keeper.init()
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 2
+    assert totals(world) == wanted
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_table_of_another_character_set(keeper, engine):
+    """The statement names the character set: the rollup's own default is still the one before."""
+    world = make(keeper, engine, "player VARCHAR(9) NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
+    world.sql("ALTER TABLE gains CONVERT TO CHARACTER SET latin2", f"INSERT INTO gains (player,xp,at) VALUES ('a',1,{AT})")
+    done = keeper.run("--rollup", "--json")
+    assert done.rc == 4 and "collation" in done.json["error"]["text"], done
+    world.sql(done.json["error"]["hint"].rstrip(";"))
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_more_value(keeper, engine):
+    """A column that the config names since, and one that it names no longer: both are said, with the way out."""
+    world = make(keeper, engine, FEW)
+    world.sql(f"INSERT INTO gains (player,xp,at) VALUES (1,100,{AT}),(2,-5,{AT})")
+    keeper.configure({"ledger xp": {**LEDGER, "value": "xp, gold"}})
+    done = keeper.run("--rollup", "--json")
+    assert done.rc == 4 and "column gold" in done.json["error"]["text"], done
+    world.sql(done.json["error"]["hint"].rstrip(";"))
+    keeper.init()
+    keeper.ok("--rollup", "--json")
+    assert totals(world) == [(1, 100, 3), (2, -5, 3)]
+    keeper.configure({"ledger xp": LEDGER})
+    done = keeper.run("--rollup", "--json")
+    assert done.rc == 4 and "column gold" in done.json["error"]["text"] and not done.json["error"].get("hint", "").startswith(
+        "ALTER"), done
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_another_key(keeper, engine):
+    """Totals of one key cannot be split up into those of another."""
+    world = make(keeper, engine, FEW)
+    world.sql("ALTER TABLE gains ADD KEY j USING BTREE (player, gold, id)")
+    keeper.configure({"ledger xp": {**LEDGER, "key": "player, gold"}})
+    done = keeper.run("--rollup", "--json")
+    assert done.rc == 4 and "column gold" in done.json["error"]["text"] and "another" in done.json["error"]["hint"], done
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_may_be_changed(keeper, engine):
+    """Other columns, and a total that was made wider, as the message about an overflow says."""
+    world = make(keeper, engine, FEW)
+    world.sql("ALTER TABLE gains ADD note VARCHAR(9) NULL, MODIFY xp BIGINT NOT NULL",
+              "ALTER TABLE xp_rollup MODIFY xp DECIMAL(38,0) NOT NULL",
+              f"INSERT INTO gains (player,xp,at) VALUES (1,9223372036854775807,{AT}),(1,9223372036854775807,{AT})")
+    wanted = totals(world)
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 2
+    assert totals(world) == wanted

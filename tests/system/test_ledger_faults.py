@@ -1,0 +1,70 @@
+"""A rollup that dies, or whose server dies, between any two of its effects: totals are right at each moment, and the next
+run goes on."""
+import pytest
+from test_journal import LOG, keep
+from test_ledger import summed, totals
+from test_ledger_world import prepare
+from wk.crash import stopped
+from wk.util import wait_for
+
+KINDS = {"MEMORY": {}, "InnoDB": {"engine": "InnoDB"}, "mixed": {"rollup": "InnoDB"}}
+POINTS = ["ledger.read", "ledger.marked", "ledger.requests", "ledger.added", "ledger.deleted", "ledger.closed"]
+
+
+def points(kind):
+    return [p for p in POINTS if p != "ledger.marked" or kind != "InnoDB"]
+
+
+def play(world, wanted, first):
+    """Some gains of a few keys: `wanted` becomes what the totals must be."""
+    gains = [(n % 7, n % 2, first + n) for n in range(50)]
+    world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join(
+        f"({p},{m},{xp},'2026-11-16 10:00:00')" for p, m, xp in gains))
+    for p, m, xp in gains:
+        wanted[p, m] = wanted.get((p, m), 0) + xp
+
+
+def finish(keeper, wanted):
+    """The next run does the rest, and another one nothing."""
+    world = keeper.world
+    assert totals(world) == wanted, "while the dead run's rows still lie there"
+    play(world, wanted, 1000)
+    assert totals(world) == wanted
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["ignored"] == 0
+    assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
+    rollup = world.sql("SELECT * FROM xp_rollup ORDER BY player,mini")
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 0
+    assert world.sql("SELECT * FROM xp_rollup ORDER BY player,mini") == rollup and totals(world) == wanted
+
+
+@pytest.mark.parametrize("kind,point", [(kind, point) for kind in KINDS for point in points(kind)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_run_is_killed(keeper, kind, point, times):
+    """In its first piece or a later one, and the run after it in the same place."""
+    world, wanted = prepare(keeper, **KINDS[kind]).world, {}
+    for piece in (times, 1):
+        play(world, wanted, 1)
+        died = keeper.run("--rollup", fault=f"ledger.piece=9,{point}#{piece}=kill")
+        assert died.rc == -9, died
+        assert totals(world) == wanted
+    finish(keeper, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_server_is_killed(make_world, make_keeper, make_server, kind):
+    """At each point; then the world is restored with all that the server's log has."""
+    keeper, wanted = keep(make_world, make_keeper, make_server(*LOG)), {}
+    world = prepare(keeper, **KINDS[kind]).world
+    keeper.dump()
+    for n, point in enumerate(points(kind)):
+        play(world, wanted, 1)
+        run = keeper.popen("--rollup", fault=f"ledger.piece=9,{point}#{1 + n % 3}=stop")
+        wait_for(lambda: stopped(keeper), "the run to stop " + point)
+        assert totals(world) == wanted, point
+        keeper.server.kill9()
+        run.kill()
+        keeper.finish(run)
+        keeper.server.start()
+        keeper.ok("--restore")
+        finish(keeper, wanted)
+    assert summed(world) == {}

@@ -1,0 +1,213 @@
+"""Restores of worlds with ledgers: rollup and ledger are of one moment, each new row is in a total."""
+import os
+
+import pytest
+from test_journal import LOG, crash, keep
+from test_ledger import ENGINES, make, totals
+from test_ledger_world import gain, prepare
+from wk.keeper import REFUSED, USER
+
+pytestmark = pytest.mark.either_server
+
+
+def lose(keeper):
+    """kill -9 of the server; the world is restored by hand."""
+    keeper.server.crash()
+    return keeper.ok("--restore", "--json")
+
+
+def counts(world):
+    return {key: int(xp) for key, xp in totals(world).items()}
+
+
+def new_rows_count(world):
+    """Each key gets a row: every total is larger by it."""
+    before = counts(world)
+    world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join(f"({p},{m},1000,NOW())" for p, m in before))
+    assert counts(world) == {key: xp + 1000 for key, xp in before.items()}
+
+
+def test_all_rolled_up_since_the_dump(make_world, make_keeper, make_server):
+    """The journal adds and takes away the same rows: the next ids still go on above those that are in totals."""
+    keeper = prepare(keep(make_world, make_keeper, make_server(*LOG)), interval="1h")
+    world = keeper.world
+    gain(world, 100)
+    keeper.dump()
+    keeper.start()
+    gain(world, 500)
+    keeper.ok("--rollup")
+    wanted = counts(world)
+    told = crash(keeper)
+    assert told["lost_seconds"] == 0 and counts(world) == wanted
+    new_rows_count(world)
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["ignored"] == 0
+
+
+def test_a_dump_from_before_the_rollup(doomed):
+    """Without a journal: the dump's moment, with its marks."""
+    keeper = prepare(doomed)
+    gain(keeper.world, 100)
+    keeper.ok("--rollup")
+    gain(keeper.world, 50)
+    keeper.dump()
+    wanted = counts(keeper.world)
+    gain(keeper.world, 70)
+    keeper.ok("--rollup")
+    lose(keeper)
+    assert counts(keeper.world) == wanted
+    new_rows_count(keeper.world)
+    done = keeper.ok("--rollup", "--json")["ledgers"][0]
+    assert done["ignored"] == 0 and done["rows"] == 0, done
+
+
+def test_a_durable_rollup_is_newer_than_the_ledger(doomed):
+    """What was rolled up after the dump stays in totals; rows of the dump that are in them count once; new ids go on above."""
+    keeper = prepare(doomed, rollup="InnoDB", keep="30d")
+    world = keeper.world
+    gain(world, 100)
+    keeper.dump()
+    keeper.ok("--rollup")
+    gain(world, 50, xp=7)
+    keeper.ok("--rollup")
+    wanted = counts(world)
+    gain(world, 30)  # lost: in no dump, and not rolled up
+    lose(keeper)
+    assert counts(world) == wanted and world.value("SELECT COUNT(*) FROM gains") == 100
+    new_rows_count(world)
+    wanted = counts(world)
+    done = keeper.ok("--rollup", "--json")["ledgers"][0]
+    assert done["ignored"] == 0 and done["rows"] == 0 and counts(world) == wanted, done
+    assert not [name for name in os.listdir(keeper.dumps_dir) if name.endswith(".undone")]
+    said = keeper.ok("--rollup", "--verify", "--json")["ledgers"][0]
+    assert not said["problems"], said
+
+
+def test_a_moment_before_a_durable_rollup(make_world, make_keeper, make_server):
+    keeper = prepare(keep(make_world, make_keeper, make_server(*LOG)), rollup="InnoDB")
+    world = keeper.world
+    gain(world, 100)
+    keeper.dump()
+    keeper.ok("--rollup")
+    done = keeper.run("--restore", "--at", "2026-11-16 10:00:00", "--force", "--json")
+    assert done.rc != 0
+    at = world.value("SELECT DATE_FORMAT(UTC_TIMESTAMP() - INTERVAL 0 SECOND, '%Y-%m-%d %H:%i:%sZ')")
+    before = counts(world)
+    done = keeper.run("--restore", "--at", at, "--force", "--json")
+    assert done.rc == REFUSED and "xp_rollup back, which is durable" in done.json["error"]["text"], done
+    assert "--into" in done.json["error"]["hint"] and counts(world) == before
+    newest = keeper.newest()["name"]
+    done = keeper.ok("--restore=" + newest, "--force", "--json")
+    assert "stays as it is" in done["warning"], done
+    new_rows_count(world)
+
+
+def test_one_table_of_a_ledger_alone(keeper):
+    """Refused, with what to type; all of them are of one moment."""
+    world = prepare(keeper).world
+    gain(world, 100)
+    keeper.ok("--rollup")
+    gain(world, 10)
+    keeper.dump()
+    wanted = counts(world)
+    gain(world, 20)
+    keeper.ok("--rollup")
+    now = counts(world)
+    for some in ("gains", "xp_rollup", "xp_mark", "gains,xp_rollup"):
+        done = keeper.run("--restore", "--table", some, "--force", "--json")
+        assert done.rc == REFUSED and "another moment" in done.json["error"]["text"], done
+        assert counts(world) == now
+    hint = done.json["error"]["hint"]
+    keeper.ok("--restore", *hint[:hint.index(" takes")].split(), "--force", "--json")
+    assert counts(world) == wanted
+    new_rows_count(world)
+
+
+def test_a_dump_that_is_older_than_the_rollup(keeper):
+    """Over a living world its rows would be counted again; beside it they may lie."""
+    world = keeper.world
+    make(world, "MEMORY")
+    gain(world, 40)
+    keeper.dump()
+    keeper.configure({"ledger xp": {"table": "gains", "key": "player, mini", "value": "xp", "time": "at", "rollup_after": "0"}})
+    keeper.server.grant(USER + "@localhost", world.schema, "DELETE, CREATE VIEW")
+    keeper.ok("--init")
+    name = keeper.newest()["name"]
+    keeper.ok("--rollup")
+    wanted = counts(world)
+    done = keeper.run("--restore=" + name, "--force", "--json")
+    assert done.rc == REFUSED and "whose totals would stay" in done.json["error"]["text"], done
+    assert counts(world) == wanted
+
+
+def test_views_of_a_world_beside_this_one(keeper, make_world):
+    """--into: its views are of its tables."""
+    world, other = prepare(keeper).world, make_world("empty")
+    keeper.server.grant(USER + "@localhost", other.schema)
+    keeper.server.grant(USER + "@localhost", other.schema, "DELETE, CREATE VIEW, SHOW VIEW")
+    keeper.server.grant(USER + "@localhost", world.schema, "SHOW VIEW")
+    gain(world, 100)
+    keeper.ok("--rollup")
+    gain(world, 10)
+    keeper.dump()
+    wanted = counts(world)
+    gain(world, 20)
+    keeper.ok("--restore", "--into", other.schema, "--with-code", "--json")
+    assert counts(other) == wanted
+    for view in ("xp_total", "xp_level"):
+        text = keeper.server.sql(f"SELECT VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA='{other.schema}'"
+                                 f" AND TABLE_NAME='{view}'")[0][0]
+        assert f"`{world.schema}`" not in text, text
+
+
+def test_gains_of_the_emptied_world(doomed):
+    """Their ids are those of rows in totals: they get new ones or stay in the file, and are in once, however often it is tried."""
+    keeper = prepare(doomed)
+    world = keeper.world
+    gain(world, 100)
+    keeper.ok("--rollup")
+    keeper.dump()
+    keeper.server.crash()
+    gain(world, 7, xp=5)
+    world.sql("INSERT INTO xp_mark VALUES ('open',1,1)")
+    wanted = {(k, m): v for (k, m), v in counts_of(100).items()}
+    keeper.ok("--restore", "--json")
+    assert counts(world) == wanted
+    (path,) = keeper.conflicts()
+    name = path.split("/")[-1]
+    done = keeper.run("--conflicts=" + name, "--apply", "--json")
+    assert counts(world) == wanted and "totals of a ledger are made" in done.json["error"]["text"], done
+    for _ in range(2):
+        done = keeper.run("--conflicts=" + name, "--apply", "--renumber", "--json")
+        assert counts(world) == {key: xp + 5 * sum((k % 7, k % 2) == key for k in range(7)) for key, xp in wanted.items()}, done
+        assert keeper.ok("--rollup", "--json")["ledgers"][0]["ignored"] == 0
+
+
+def counts_of(n):
+    found = {}
+    for k in range(n):
+        found[k % 7, k % 2] = found.get((k % 7, k % 2), 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_drill(keeper, engine):
+    keeper.configure({"dump": {"engines": "all"}})
+    world = prepare(keeper, engine).world
+    keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
+    gain(world, 100)
+    keeper.run("--rollup", fault="ledger.added=kill")
+    keeper.dump()
+    keeper.ok("--drill")
+
+
+def test_a_durable_rollup_needs_a_log_at_each_commit(keeper):
+    """--check says so: rows of the ledger are deleted when the server says that the rollup is stored."""
+    prepare(keeper, rollup="InnoDB")
+    before = keeper.world.value("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
+    try:
+        for value, status in ((1, None), (0, "fail"), (2, "warn")):
+            keeper.world.sql(f"SET GLOBAL innodb_flush_log_at_trx_commit={value}")
+            found = [f for f in keeper.run("--check", "--json").result["checks"] if "innodb_flush_log" in f["text"]]
+            assert [f["level"] for f in found] == [status] * (status is not None), found
+    finally:
+        keeper.world.sql(f"SET GLOBAL innodb_flush_log_at_trx_commit={before}")

@@ -1,0 +1,159 @@
+"""What a restore says is lost: nothing where that is proven, else the most that it can be."""
+import json
+import os
+import signal
+import time
+
+import pytest
+from wk.crash import go_on, stopped, wait_stopped
+from wk.follow import LOG
+from wk.server import mysqldump
+
+pytestmark = pytest.mark.either_server
+
+
+def last_word(keeper):
+    """Whatever play there was since the first dump, it ended at the latest now."""
+    return time.time() - keeper.dumps()[-1]["at_unix"]
+
+
+def unknown(told, at_least, at_most):
+    """Never 0, and never less than what is truly gone."""
+    assert told["lost_seconds"] is None, told
+    assert at_least <= told["lost_seconds_max"] <= at_most, (told, at_least, at_most)
+
+
+@pytest.fixture
+def unwatched(doomed):
+    """A dump, and two seconds of play after it with nobody watching and no journal."""
+    doomed.configure({"journal": {"mode": "off"}})
+    doomed.dump()
+    dumped = time.time()
+    time.sleep(2)
+    doomed.world.mark(7)
+    doomed.played = time.time() - dumped
+    return doomed
+
+
+def test_nobody_watched(unwatched, victim):
+    """The last moment at which the server can have lived is the start of the one that lost the world."""
+    victim.crash()
+    restarted = last_word(unwatched) + 2
+    time.sleep(3)
+    done = unwatched.run("--restore", "--json")
+    assert done.rc == 0, done
+    unknown(done.result, unwatched.played, restarted)
+    assert done.result["lost"].startswith("at most ") and done.result["lost"].endswith(" s lost")
+
+
+def test_the_words_on_the_screen(unwatched, victim):
+    """The same words for people: a number that is not known is none."""
+    victim.crash()
+    said = unwatched.run("--restore").out
+    assert "at most" in said and " s lost" in said, said
+    assert "less than a second" not in said and "nothing" not in said, said
+
+
+def test_a_world_that_was_there_unseen(doomed, victim):
+    """Swapped in, played in and lost again before a probe saw it: what was played then is among what is lost."""
+    doomed.configure({"journal": {"mode": "off"}})
+    doomed.dump()
+    doomed.start(fault="restore.renamed=stop")
+    victim.crash()
+    at_work = wait_stopped(doomed, "restore.renamed")
+    doomed.process.send_signal(signal.SIGSTOP)
+    doomed.world.mark(7)
+    least = last_word(doomed)
+    victim.kill9()
+    for pid in at_work:
+        os.kill(pid, signal.SIGKILL)
+    victim.start()
+    doomed.process.send_signal(signal.SIGCONT)
+    doomed.wait(lambda: go_on(stopped(doomed)) or (doomed.status().get("last_restore") or {}).get("ok"), "the world")
+    unknown(doomed.status()["last_restore"], least, last_word(doomed))
+
+
+def test_a_supervisor_saw_the_end(doomed, victim, http):
+    """A server that is down for a while: what counts is when it was seen gone, not when another one came."""
+    doomed.configure({"journal": {"mode": "off"}, **http.settings()})
+    doomed.dump()
+    doomed.start()
+    time.sleep(1)
+    victim.grow_old()
+    lived = last_word(doomed)
+    victim.kill9()
+    doomed.wait_state("WAITING")
+    seen = last_word(doomed)
+    time.sleep(4)
+    victim.start()
+    message = http.wait_event("restored")[-1]
+    unknown(message["facts"], 1, seen + 1)
+    assert message["facts"]["lost_seconds_max"] >= lived - 1
+    doomed.wait_state("UP")
+    told = doomed.status()["last_restore"]
+    assert told["lost_seconds_max"] == message["facts"]["lost_seconds_max"]
+    assert told["lost"] in doomed.log() or told["lost"] in message["what"]
+    assert told["lost"] in doomed.run("--status").out
+
+
+def test_a_whole_journal_loses_nothing(make_server, make_world, make_keeper):
+    """Only a journal that reaches the loss proves that nothing is gone."""
+    server = make_server(*LOG)
+    keeper = make_keeper(make_world(on=server)).init()
+    keeper.dump()
+    keeper.world.mark(9)
+    server.crash()
+    result = keeper.ok("--restore", "--json")
+    assert result["lost_seconds"] == 0 and result["lost_seconds_max"] == 0, result
+    assert result["lost"] == "nothing lost", result
+
+
+@pytest.mark.parametrize("synced", [0, 1])
+def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keeper, synced):
+    """After the machine was booted, a log that was not synced may lack its end, and nothing tells."""
+    server = make_server(*LOG, f"--sync-binlog={synced}")
+    keeper = make_keeper(make_world(on=server)).init()
+    keeper.dump()
+    keeper.world.mark(9)
+    server.crash()
+    path = os.path.join(keeper.dumps_dir, "state.json")
+    with open(path) as f:
+        state = json.load(f)
+    state["alive_at"] = 1000  # before any machine was booted
+    with open(path, "w") as f:
+        json.dump(state, f)
+    result = keeper.ok("--restore", "--json")
+    if synced:
+        assert result["lost_seconds"] == 0, result
+    else:
+        unknown(result, 0, last_word(keeper) + 2)
+
+
+def test_what_is_given_up_on_purpose(keeper):
+    """Over a living world nothing is lost by accident: no number, and no word of a loss."""
+    keeper.dump()
+    keeper.world.mark(3)
+    result = keeper.ok("--restore", "--force", "--json")
+    assert result["lost_seconds"] is None and result["lost_seconds_max"] is None, result
+    assert "lost" not in result, result
+
+
+def test_a_deleted_row(keeper):
+    """No server went: what was played after the dump may have been played until the restore."""
+    keeper.configure({"journal": {"mode": "off"}})
+    keeper.dump()
+    time.sleep(1)
+    for table in keeper.world.sql("SHOW FULL TABLES WHERE Table_type='BASE TABLE'"):
+        keeper.world.sql(f"DELETE FROM `{table[0]}`")
+    result = keeper.ok("--restore", "--json")
+    unknown(result, 1, last_word(keeper) + 1)
+
+
+def test_a_file_of_unknown_age(doomed, victim):
+    """A dump of somebody else's: nobody knows what came after it."""
+    path = os.path.join(doomed.dumps_dir, "other.sql")
+    mysqldump(victim, doomed.world.schema, path)
+    victim.crash()
+    result = doomed.ok("--restore=" + path, "--json")
+    assert result["lost_seconds"] is None and result["lost_seconds_max"] is None, result
+    assert result["lost"] == "loss unknown", result

@@ -1,0 +1,73 @@
+"""The agent of Pacemaker (etc/ocf/world), by the tester that comes with the agents of others."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+from wk.follow import dump_and_follow
+from wk.keeper import BINARY, ROOT
+from wk.stores import FETCHED, program
+from wk.util import PATIENCE
+
+TESTER = program("ocf-tester")
+pytestmark = [pytest.mark.any_server, pytest.mark.skipif(
+    not TESTER or not shutil.which("xmllint"), reason="ocf-tester (package resource-agents) or xmllint is not there")]
+
+
+@pytest.fixture
+def agent(tmp):
+    """A way to call it, and what it needs of the machine: `env`, and `tester`, which knows where its definition lies."""
+    root = "/" if TESTER.startswith("/usr/") else FETCHED
+    path, tester = os.path.join(tmp, "world"), os.path.join(tmp, "ocf-tester")
+    os.chmod(tmp, 0o755)
+    shutil.copy(os.path.join(ROOT, "etc/ocf/world"), path)
+    with open(TESTER) as f, open(tester, "w") as to:
+        to.write(re.sub("^DATADIR=.*", f"DATADIR={root}/usr/share", f.read(), flags=re.M))
+    env = {**os.environ, "OCF_ROOT": os.path.join(root, "usr/lib/ocf"), "HA_RSCTMP": tmp, "OCF_RESOURCE_INSTANCE": "w",
+           "OCF_RESKEY_binary": BINARY, "WORLDKEEPER_FAULT": "waits=5"}
+
+    def call(action, **settings):
+        return subprocess.run([path, action], capture_output=True, text=True, timeout=300,
+                              env={**env, **{f"OCF_RESKEY_{k}": v for k, v in settings.items()}})
+    call.path, call.tester, call.env = path, tester, env
+    return call
+
+
+def test_the_tester_of_agents(make_followed, agent, tmp):
+    """All that it asks for, with a world that moves each time; and what it does not ask for."""
+    os.mkdir(os.path.join(tmp, "store"), 0o700)
+    keeper = make_followed(settings={"offsite": {"url": f"file://{tmp}/store/", "plain": "yes"},
+                                     "standby": {"lease": "none"}})
+    settings = {"config": keeper.config_path, "fenced": "yes"}
+    try:
+        dump_and_follow(keeper)
+        keeper.wait(lambda: (keeper.status()["offsite"] or {}).get("newest") == keeper.newest()["name"], "it is stored")
+        before = keeper.world.snapshot()
+        assert agent("monitor", **settings).returncode == 8
+        assert agent("promote", **settings).returncode == 0
+        assert agent("demote", **settings).returncode == 0
+        assert agent("monitor", **settings).returncode == 0
+        assert agent("stop", **settings).returncode == 0
+        keeper.process.wait(PATIENCE)
+        assert "was taken away" not in keeper.log()
+        said = subprocess.run([*([] if os.access(agent.tester, os.X_OK) else ["sh"]), agent.tester, "-v", "-n", "w",
+                               *(w for k, v in settings.items() for w in ("-o", f"{k}={v}")), agent.path],
+                              env=agent.env, capture_output=True, text=True, timeout=600)
+        assert said.returncode == 0 and "passed all tests" in said.stdout, (said.stdout[-4000:], said.stderr[-4000:])
+        assert agent("start", **settings).returncode == 0
+        assert agent("promote", **settings).returncode == 0
+        keeper.world.assert_is(before)
+        # One that stands still is not stopped, so that no other machine takes over what it may still change.
+        pid = json.loads(keeper.published("status.json"))["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert agent("stop", **settings).returncode == 1
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert agent("monitor", config="/nowhere", CRM_meta_interval="10000").returncode == 6
+        assert agent("nothing", **settings).returncode == 3
+    finally:
+        agent("stop", **settings)

@@ -1,0 +1,760 @@
+"""Copies on another machine: what is stored there is whole, encrypted and newest first, whatever is killed;
+and the world comes back from there when its machine is gone."""
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from wk.audit import TABLES, AuditedWriters
+from wk.crash import OFFSITE_POINTS, go_on, stopped, wait_stopped
+from wk.follow import another_server, dump_and_follow, live
+from wk.keeper import BINARY, DONE, NOT_WELL, REFUSED, USAGE, USER, Keeper
+from wk.stores import Caller, Liar
+from wk.util import PATIENCE, wait_for
+
+pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
+              pytest.mark.either_server]
+PLAIN = "known-words-of-a-player"
+AGE = b"age-encryption.org/v1\n"
+BIG = (
+    "CREATE TABLE big (id INT AUTO_INCREMENT PRIMARY KEY, data VARBINARY(500)) ENGINE=MEMORY",
+    "INSERT INTO big (data) SELECT RANDOM_BYTES(500) FROM (WITH RECURSIVE n AS "
+    "(SELECT 1 AS i UNION ALL SELECT i+1 FROM n WHERE i<1000) SELECT i FROM n) a, "
+    "(WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i+1 FROM n WHERE i<12) SELECT i FROM n) b")  # six megabytes
+SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
+
+
+@pytest.fixture
+def store(tmp):
+    """A mounted directory, and a key pair of age."""
+    path = os.path.join(tmp, "store")
+    key = os.path.join(tmp, "identity")
+    os.mkdir(path, 0o700)
+    subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
+    public = subprocess.run(["age-keygen", "-y", key], check=True, capture_output=True, text=True).stdout.strip()
+    return SimpleNamespace(path=path, key=key, recipient=public,
+                           settings={"offsite": {"url": f"file://{path}/", "recipient": public}})
+
+
+def files(store, folder):
+    path = os.path.join(store.path, "w1", folder)
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+
+def manifests(store):
+    """Those in the store, each with its file as it says."""
+    found = []
+    for name in files(store, "dumps"):
+        if name.endswith(".json"):
+            with open(os.path.join(store.path, "w1/dumps", name)) as f:
+                m = json.load(f)
+            with open(os.path.join(store.path, "w1/dumps", m["offsite"]["file"]), "rb") as f:
+                data = f.read()
+            assert len(data) == m["offsite"]["size"]
+            assert hashlib.sha256(data).hexdigest() == m["offsite"]["sha256"]
+            found.append(m)
+    return found
+
+
+def stored(keeper):
+    """Everything is there, as the status has it."""
+    def all_there():
+        o = keeper.status().get("offsite")
+        newest = keeper.newest()["name"] if keeper.dumps() else None
+        return o and o["state"] == "stored" and o["waiting"] == 0 and o["newest"] == newest and o
+    return keeper.wait(all_there, "everything is stored")
+
+
+def nothing_readable(store):
+    for folder, _, names in os.walk(store.path):
+        for name in names:
+            try:
+                with open(os.path.join(folder, name), "rb") as f:
+                    data = f.read()
+            except FileNotFoundError:  # an upload has got its name
+                continue
+            assert PLAIN.encode() not in data and (name.endswith(".json") or data.startswith(AGE[:len(data)])), name
+
+
+def open_age(store, path):
+    """What is in it; None: it is no good, or was deleted."""
+    done = subprocess.run(["age", "-d", "-i", store.key, path], capture_output=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def parts(store):
+    """[(number, from, to, path)] of what the store has of the journal, by its names."""
+    found = []
+    for name in files(store, "segments"):
+        if name.endswith(".part"):
+            continue
+        number, _, rest = name.removeprefix("w1-").partition("-")
+        start, end = (int(n) for n in rest.removesuffix(".age").split(".")[1].split("-"))
+        found.append((int(number), start, end, os.path.join(store.path, "w1/segments", name)))
+    return found
+
+
+def segments(store, opened=None):
+    """{number: bytes} of that, put together by hand from all that is good. `opened`: what was found good before."""
+    found, opened = {}, {} if opened is None else opened
+    for number, start, end, path in parts(store):
+        data = opened[path] = opened.get(path) or open_age(store, path)
+        if data is not None:
+            assert len(data) == end - start, path
+            found.setdefault(number, {}).setdefault(start, data)
+    whole = {}
+    for number, pieces in found.items():
+        whole[number] = b""
+        for start in sorted(pieces):
+            if start == len(whole[number]):
+                whole[number] += pieces[start]
+    return whole
+
+
+def wait_segments(keeper, store):
+    """All of the journal that is here now is in the store. It may grow meanwhile, and lose what is older."""
+    here, opened = {}, {}
+    for path in keeper.segments.paths():
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as f:
+            here[path] = f.read()
+
+    def all_there():
+        there = segments(store, opened)
+        return all(there.get(int(path.rpartition("-")[2].partition(".")[0]), b"").startswith(data)
+                   for path, data in here.items() if os.path.exists(path))
+    wait_for(all_there, "the journal is in the store")
+
+
+def test_stored_and_by_hand(make_followed, store, make_server):
+    """What is stored can be read with age and mysql alone, and is not readable without the key."""
+    keeper = make_followed(settings=store.settings)
+    keeper.world.sql(f"INSERT INTO player (nick,points) VALUES ('{PLAIN}',7)")
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.world.mark(2)
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    told = stored(keeper)
+    assert told["stored"] == 1 and told["failed"] == 0 and told["last_error"] is None, told
+    nothing_readable(store)
+    (m,) = manifests(store)
+    packed = open_age(store, os.path.join(store.path, "w1/dumps", m["offsite"]["file"]))
+    assert packed
+    with open(keeper.path(keeper.newest()), "rb") as f:
+        assert packed == f.read()
+    kept = keeper.wait(lambda: [r for r in keeper.ok("--history", "--json")["records"] if r["kind"] == "offsite"], "its record")
+    assert [(r["ok"], r["dump"], r["bytes"]) for r in kept] == [(True, m["name"], m["offsite"]["size"])]
+
+
+def lose_machine(keeper):
+    """Server, its disk, dumps, journal and status: all gone. A new server, and the config and the key are left."""
+    keeper.kill9()
+    if keeper.server.process:
+        keeper.server.kill9()
+    for path in (keeper.dumps_dir, keeper.status_dir, keeper.control_dir):
+        for name in os.listdir(path):
+            name = os.path.join(path, name)
+            shutil.rmtree(name) if os.path.isdir(name) else os.remove(name)
+    another_server(keeper)
+
+
+def test_machine_is_lost(make_followed, store):
+    """A bare machine with the config and the key has the world back, whole, up to the last change that was
+    stored; and goes on storing."""
+    settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}}
+    keeper = make_followed(settings=settings)
+    keeper.world.sql(f"INSERT INTO player (nick,points) VALUES ('{PLAIN}',7)")
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.world.mark(2)
+    before = keeper.world.snapshot()
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    lose_machine(keeper)
+    listed = keeper.ok("--list", "--from", "offsite", "--json")
+    assert [(d["name"], d["intact"]) for d in listed["dumps"]] == [(m["name"], True) for m in manifests(store)]
+    verified = keeper.ok("--verify", "--from", "offsite", "--json")
+    assert [d["whole"] for d in verified["dumps"]] == [True]
+    keeper.init()
+    done = keeper.ok("--restore", "--from", "offsite", "--json")
+    keeper.world.assert_is(before)
+    assert done["journal"]["filed"] == done["journal"]["changes"] > 0, done
+    keeper.start()
+    newest = keeper.dump()["name"]
+    stored(keeper)
+    assert newest in [m["name"] for m in manifests(store)]
+    nothing_readable(store)
+
+
+def test_what_is_here_of_the_journal_grows(make_followed, store, tmp):
+    """Fetched while it is written, and again later: a segment that is here gets what it lacks, also after a write of
+    it was cut off in the middle."""
+    settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}}
+    keeper = make_followed(settings=settings)
+    dump_and_follow(keeper)
+    stored(keeper)
+    here = os.path.join(tmp, "here")
+    keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
+    other = Keeper(os.path.join(tmp, "other"), keeper.world, settings={
+        **settings, "journal": {"mode": "follow", "dir": here}}, account=False)
+    for mark in range(3):
+        keeper.world.mark(mark)
+        keeper.segments.wait_all()
+        wait_segments(keeper, store)
+        there, paths = segments(store), keeper.segments.paths()
+        other.ok("--drill", "--from", "offsite", "--json")
+        for path in paths:
+            with open(path, "rb") as f, open(os.path.join(here, os.path.basename(path)), "rb") as got:
+                data = got.read()
+                assert f.read().startswith(data), path
+                assert len(data) >= len(there[int(path.rpartition("-")[2].partition(".")[0])])
+        newest = os.path.join(here, os.path.basename(paths[-1]))
+        if mark == 1:
+            os.truncate(newest, os.path.getsize(newest) - 7)
+
+
+def test_a_segment_that_is_just_begun(make_followed, store):
+    """Between its name and its head it is no damage: it is stored as soon as something stands in it."""
+    keeper = make_followed(settings=store.settings)
+    keeper.dump()
+    keeper.start(fault="journal.write#1=stop")
+    keeper.world.mark(2)
+    wait_stopped(keeper, "the head of a segment")
+    assert [os.path.getsize(path) for path in keeper.segments.paths()] == [0]
+    seen = stored(keeper)
+    several_looks(keeper)
+    go_on(stopped(keeper))
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    assert seen["failed"] == stored(keeper)["failed"] == 0
+
+
+def test_what_a_full_disk_did_not_take_is_remembered_later(make_world, make_keeper, small_disk, store):
+    """A dump is stored all the same, and what is known of the store is written as soon as there is room."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(make_world(), {"dump": {"dir": path}, **store.settings})
+    keeper.dumps_dir, keeper.prefix = seen, prefix
+    keeper.waits = 3  # the store is looked at again after more than a wait's patience
+    ballast = os.path.join(seen, "ballast")
+    name = keeper.init().dump()["name"]
+    keeper.start(fault="offsite.chosen#1=stop")
+    wait_stopped(keeper, "the begin of an upload")
+    with open(ballast, "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"x" * 4096)
+    go_on(stopped(keeper))
+    keeper.expect("it is stored", offsite=lambda o: o and o["stored"] == 1)
+    os.unlink(ballast)
+
+    def remembered():
+        with open(os.path.join(seen, "offsite.json")) as f:
+            return name in f.read()
+    keeper.wait(remembered, "the dump in offsite.json")
+
+
+def test_identity_is_not_needed_to_store(make_followed, store):
+    """Without it what is encrypted is refused by name; another store than that of the config does not exist."""
+    keeper = make_followed(settings=store.settings)
+    keeper.dump()
+    keeper.start()
+    stored(keeper)
+    keeper.stop()
+    verified = keeper.ok("--verify", "--from", "offsite", "--json")
+    assert [d["whole"] for d in verified["dumps"]] == [True]
+    refused = keeper.run("--drill", "--from", "offsite")
+    assert refused.rc == USAGE and "identity_file names no key" in refused.err, refused
+    assert keeper.run("--list", "--from", "elsewhere").rc == USAGE
+    assert keeper.run("--restore", "--from", "offsite", "--dry-run").rc == USAGE
+
+
+@pytest.mark.parametrize("point", OFFSITE_POINTS)
+def test_killed(make_followed, store, point):
+    """Killed between any two effects, with the supervisor: nothing in the store is ever replaced, what counts there is
+    whole, and the next supervisor stores the rest."""
+    keeper = make_followed(settings={**store.settings, "journal": {"mode": "off"}})
+    name = keeper.dump()["name"]
+    keeper.start(state=None, fault=f"{point}=killall")
+    keeper.process.wait(PATIENCE)
+    before = {f: os.stat(os.path.join(store.path, "w1/dumps", f)).st_mtime_ns for f in files(store, "dumps")}
+    assert len(manifests(store)) == (point == "offsite.manifest_sent")
+    keeper.start()
+    told = stored(keeper)
+    assert told["stored"] == 1 and told["failed"] == 0, told
+    assert [m["name"] for m in manifests(store)] == [name]
+    for f, at in before.items():
+        path = os.path.join(store.path, "w1/dumps", f)  # gone, if it was an upload that counts for nothing
+        assert not os.path.exists(path) or os.stat(path).st_mtime_ns == at, f
+    nothing_readable(store)
+
+
+def test_other_bytes(make_followed, store):
+    """What the store has changed is found by a verify and not restored: the one before it is."""
+    settings = {"offsite": {**store.settings["offsite"], "identity_file": store.key}, "journal": {"mode": "off"}}
+    keeper = make_followed(settings=settings)
+    first = keeper.dump()["name"]
+    before = keeper.world.snapshot()
+    keeper.world.mark(2)
+    second = keeper.dump()["name"]
+    keeper.start()
+    keeper.wait(lambda: (keeper.status()["offsite"] or {}).get("stored") == 2, "both are stored")
+    newest = next(m for m in manifests(store) if m["name"] == second)
+    flip(os.path.join(store.path, "w1/dumps", newest["offsite"]["file"]))
+    lose_machine(keeper)
+    verified = keeper.run("--verify", "--from", "offsite", "--json")
+    assert {d["name"]: d["whole"] for d in verified.result["dumps"]} == {first: True, second: False}, verified
+    keeper.init()
+    done = keeper.ok("--restore", "--from", "offsite", "--json")
+    assert done["dump"] == first, done
+    keeper.world.assert_is(before)
+    assert second not in [m["name"] for m in keeper.dumps()]
+
+
+def test_a_copy_in_place_of_a_dump_that_was_found_damaged(make_followed, store):
+    """What is fetched counts, whatever was found of the file before it."""
+    keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key},
+                                     "journal": {"mode": "off"}})
+    keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
+    name = keeper.dump()["name"]
+    keeper.start()
+    stored(keeper)
+    keeper.stop()
+    flip(keeper.path(keeper.newest()))
+    assert keeper.run("--verify").rc == NOT_WELL
+    assert keeper.ok("--drill", "--from", "offsite", "--json")["dump"] == name
+    assert keeper.run("--verify").rc == 0
+    keeper.configure({"drill": {"interval": "1d", "from": "offsite", "max_load": "100000%"}})
+    keeper.start()
+    last = keeper.wait(lambda: keeper.status()["last_drill"], "a drill by the clock")
+    assert last["ok"] and last["automatic"] and last["dump"] == name and last["from"] == "offsite", last
+    keeper.stop()
+    assert [r["from"] for r in keeper.ok("--history", "--json")["records"] if r["kind"] == "drill"] == ["offsite"] * 2
+
+
+def test_a_copy_that_was_found_damaged(make_followed, store):
+    """It does not count in the store any more: the last good one stays in its place, and the status says what is
+    missing; until it is found good."""
+    rules = {"keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
+    keeper = make_followed(settings={**store.settings, "journal": {"mode": "off"}, "retention": {**rules, "keep_last": "2"}})
+    names = [keeper.dump()["name"] for _ in range(2)]
+    keeper.start()
+    keeper.wait(lambda: stored(keeper)["stored"] == 2, "both are stored")
+    keeper.stop()
+    bad = os.path.join(store.path, "w1/dumps", names[1] + ".sql.gz.age")
+    flip(bad)
+    assert keeper.run("--verify", "--from", "offsite").rc == NOT_WELL
+    keeper.configure({"retention": {"keep_last": "1"}})
+    left = os.path.join(store.path, f"w1/dumps/{names[0]}.json.1700000000-0123abcd.part")
+    with open(left, "w"):
+        pass
+    keeper.start()
+    wait_for(lambda: not os.path.exists(left), "the end of a tidy")
+    o = keeper.wait(lambda: (lambda o: o["stored"] is not None and o)(keeper.status()["offsite"]), "the status")
+    assert o["stored"] == 1 and o["newest"] == names[0] and o["state"] == "failing", o
+    assert names[1] in o["last_error"] and "damaged" in o["last_error"], o
+    assert [m for m in files(store, "dumps") if m.endswith(".json")] == [n + ".json" for n in names]
+    keeper.stop()
+    flip(bad)
+    keeper.ok("--verify", "--from", "offsite")
+    keeper.start()
+    wait_for(lambda: files(store, "dumps") == [names[1] + end for end in (".json", ".sql.gz.age")], "the newest only")
+    keeper.wait(lambda: stored(keeper)["stored"] == 1, "the status to know it")
+
+
+def test_a_login_that_may_not_delete(tmp, base):
+    """--check says so: a warning where nothing is to be deleted, else it fails; and leaves one file, not one each day."""
+    liar = Liar(base)
+    liar.fault = lambda h: h.command == "DELETE" and (h.refuse(403, "AccessDenied") or True)
+
+    def check(**more):
+        caller = Caller(tmp, liar.settings(), **more)
+        done = subprocess.run([BINARY, "--config", caller.config, "--allow-root", "--check"], capture_output=True, text=True)
+        assert caller.close() == 0
+        return [line.split()[0] for line in done.stdout.splitlines() if " off-site store " in line and "plain = yes" not in line]
+    try:
+        assert check(delete="never") == check(delete="never") == ["warn"]
+        assert len(liar.objects) == 1
+        assert check() == ["FAIL"]
+    finally:
+        liar.stop()
+
+
+class Gate:
+    """A store that sends dumps with a gate in the middle: `then` says what becomes of the rest, or of each of those
+    that are left."""
+
+    def __init__(self, liar):
+        self.liar, self.then, self.open, self.late = liar, [], threading.Event(), 0
+        liar.fault = self
+
+    def __call__(self, h):
+        path = h.path.partition("?")[0]
+        if h.command != "GET" or not path.endswith(".sql.gz") or not self.then:
+            return False
+        data, then = bytearray(self.liar.objects[path]), self.then.pop(0)
+        if then == "other bytes":
+            data[-100000] ^= 1
+        h.send_response(200)
+        h.send_header("Content-Length", str(len(data)))
+        h.end_headers()
+        sent = len(data) // 2
+        h.wfile.write(data[:sent])
+        begun = last = time.monotonic()
+        while then == "slowly" and last < begun + 7:
+            h.wfile.write(data[sent:sent + 1000])
+            sent += 1000
+            time.sleep(0.1)
+            self.late, last = max(self.late, time.monotonic() - last), time.monotonic()
+        self.open.wait(PATIENCE)
+        if then == "cut off":
+            h.close_connection = True
+        else:
+            h.wfile.write(data[sent:])
+        return True
+
+
+def test_restored_while_it_comes(make_followed, base):
+    """Rows are loaded while the rest of the dump is on its way. What is cut off, or proves to be other bytes, replaces
+    nothing; other bytes are fetched once more."""
+    liar = Liar(base)
+    gate = Gate(liar)
+    keeper = make_followed("empty", {"journal": {"mode": "off"}, "offsite": {
+        **liar.settings(), "plain": "yes", "timeout": "30m"}}, BIG)  # it waits for the gate, however late that opens
+    try:
+        name = keeper.dump()["name"]
+        keeper.start()
+        stored(keeper)
+        before = keeper.world.snapshot()
+        keeper.stop()
+        lose_machine(keeper)
+        keeper.init()
+
+        def shadows():
+            return [name for (name,) in keeper.world.sql("SHOW TABLES LIKE '%new%'")]
+        for then, again, says in (("cut off", [], "cannot read"), ("other bytes", ["other bytes"] * 2, "no dump in"),
+                                  ("other bytes", [], None)):
+            gate.open.clear()
+            gate.then = [then, *again]
+            restore = keeper.popen("--restore", "--from", "offsite")
+            wait_for(lambda: any(keeper.world.value(f"SELECT COUNT(*) FROM {name}") for name in shadows()),
+                     "rows while half of it is not here")
+            gate.open.set()
+            done = keeper.finish(restore)
+            assert not gate.then and ("SHA-256" in done.err) == (then == "other bytes"), done
+            assert not keeper.parts() and not shadows(), done
+            if says:
+                assert done.rc != 0 and says in done.err, done
+                assert not keeper.dumps() and not keeper.world.sql("SHOW TABLES LIKE 'big'"), done
+        assert done.rc == 0 and [d["name"] for d in keeper.dumps()] == [name], done
+        keeper.world.assert_is(before)
+    finally:
+        gate.open.set()
+        liar.stop()
+
+
+def test_slow_but_not_stalled(make_followed, base):
+    """Bytes that come are progress, also while the definition of a table is waited for before any row is loaded."""
+    liar = Liar(base)
+    gate = Gate(liar)
+    keeper = make_followed("empty", {
+        "journal": {"mode": "off"}, "offsite": {**liar.settings(), "plain": "yes"}, "dump": {"engines": "all"},
+        "restore": {"scope": "all", "new_server": "yes"}},
+        (*BIG, "CREATE TABLE zzz (id INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO zzz VALUES (1)"))
+    try:
+        keeper.dump()
+        keeper.start()
+        stored(keeper)
+        before = keeper.world.snapshot()
+        keeper.stop()
+        lose_machine(keeper)
+        keeper.configure({"restore": {"stall": "5s"}})
+        keeper.init()
+        second = int(time.time())
+        wait_for(lambda: time.time() >= second + 1, "another second: else its first dump has the name of the one there")
+        keeper.start()
+        keeper.wait(keeper.dumps, "the dump that it makes first")
+        gate.open.set()
+
+        def restored():
+            gate.then, gate.late = ["slowly"], 0
+            done = keeper.run("--restore=latest", "--from", "offsite", "--json")
+            assert done.rc == DONE or gate.late > 2, done  # then it was the test that stood still for too long
+            return done.rc == DONE
+        wait_for(restored, "the restore of what comes slowly")
+        assert not gate.then
+        keeper.world.assert_is(before)
+    finally:
+        gate.open.set()
+        liar.stop()
+
+
+def test_copies_that_come_too_late(make_followed, store):
+    """Each upload succeeds, but the newest takes longer than a dump may be old: that is told until it is stored."""
+    keeper = make_followed("empty", {"journal": {"mode": "off"}, "alert": {"max_dump_age": "1s"}, "offsite": {
+        **store.settings["offsite"], "max_rate": "64KiB"}}, BIG)
+    keeper.dump()
+    keeper.start()
+
+    def late(status):
+        return [t for t in status.get("troubles", [{"what": " are late"}]) if " are late" in t["what"]]
+    status = keeper.wait(lambda: (lambda s: late(s) and s)(keeper.status()), "copies that are late")
+    assert "max_rate" in late(status)[0]["hint"] and status["offsite"]["state"] == "sending", status["offsite"]
+    keeper.reload({"offsite": {"max_rate": "0"}})
+    keeper.wait(lambda: not late(keeper.status()), "the end of that")
+
+
+def flip(path, at=-20):
+    """One byte of it is another."""
+    with open(path, "r+b") as f:
+        f.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 1]))
+
+
+@pytest.mark.parametrize("delete", ["own", "never"])
+def test_a_part_of_which_other_bytes_came_back(make_followed, store, delete):
+    """It never counts, though it lies there: it is sent again, and the world comes back whole."""
+    keeper = make_followed(settings={"offsite": {
+        **store.settings["offsite"], "identity_file": store.key, "delete": delete}})
+    keeper.dump()
+    keeper.start(fault="offsite.sent#1=stop")
+    wait_for(lambda: parts(store), "a part of the journal")
+    bad = parts(store)[0][3]
+    wait_stopped(keeper, "the end of an upload")
+    wait_for(lambda: (lambda p: len(p) == 2 and p)(off_site(keeper, "T")), "both have sent something")
+    flip(bad)
+    go_on(off_site(keeper, "T"))
+    keeper.expect("it is found", offsite=lambda o: o and o["failed"] > 0 and "returns other bytes" in (o["last_error"] or ""))
+    keeper.world.mark(2)
+    before = keeper.world.snapshot()
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    assert (os.path.exists(bad) and open_age(store, bad) is None) == (delete == "never")
+    lose_machine(keeper)
+    keeper.init()
+    keeper.ok("--restore=latest", "--from", "offsite", "--json")
+    keeper.world.assert_is(before)
+
+
+def off_site(keeper, state=""):
+    """Pids of the workers that send; `state` as in /proc/PID/stat."""
+    found = []
+    for pid in keeper.pids():
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                name, _, rest = f.read().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        if name.startswith("wk-off-site") and (not state or rest.split()[0] == state):
+            found.append(pid)
+    return found
+
+
+def several_looks(keeper):
+    """At what there is to send: the workers have waited so often."""
+    def turns():
+        total = 0
+        for pid in off_site(keeper):
+            with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/status") as f:
+                total += sum(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt"))
+        return total
+    before = turns()
+    keeper.wait(lambda: turns() > before + 40, "several looks at it")
+
+
+def test_a_journal_that_is_damaged_there(make_followed, store):
+    """The dump comes back all the same, and what is missing is named. Rows that were written into the empty world
+    meanwhile stay."""
+    keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}})
+    before = keeper.world.snapshot()
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.world.mark(2)
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    lose_machine(keeper)
+    for _, _, _, path in parts(store):
+        flip(path)
+    keeper.init()
+    process = keeper.popen("--restore", "--from", "offsite", fault="restore.loaded=stop")
+    wait_stopped(keeper, "what was loaded")
+    keeper.world.sql("CREATE TABLE early (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO early VALUES (1)")
+    os.killpg(process.pid, signal.SIGCONT)
+    refused = keeper.finish(process)
+    assert refused.rc == REFUSED and "rows were written into it" in refused.err, refused
+    assert "of the journal in the store" in refused.err, refused
+    assert keeper.world.sql("SELECT id FROM early") == ((1,),)
+    keeper.world.sql("DROP TABLE early")
+    keeper.ok("--restore", "--from", "offsite")
+    keeper.world.assert_is(before)
+
+
+def test_a_segment_that_is_read_as_damaged(make_followed, store):
+    """Once is not enough to say so, and to give its copy up."""
+    keeper = make_followed(settings=store.settings)
+    keeper.waits = 20
+    dump_and_follow(keeper)
+    keeper.world.mark(2)
+    keeper.segments.wait_all()
+    keeper.stop()
+    bad = keeper.segments.paths()[-1]
+    flip(bad, 30)
+    # The dump that follows, since nobody else can go on behind it either, would take its place.
+    keeper.start(fault="offsite.damaged#1=stop,dump.chosen=stop")
+    sender = keeper.wait(lambda: off_site(keeper, "T"), "a segment that is damaged")
+    flip(bad, 30)
+    go_on(sender)
+    several_looks(keeper)
+    assert "no copies" not in keeper.log()
+    go_on(stopped(keeper))
+    assert stored(keeper)["failed"] == 0
+
+
+def test_a_worker_that_hangs_or_dies(make_followed, store):
+    """What it said last is not taken for what is; one that dies is said, and the next one goes on."""
+    keeper = make_followed(settings={**store.settings, "journal": {"mode": "off"}})
+    keeper.dump()
+    keeper.start()
+    stored(keeper)
+    (pid,) = off_site(keeper)
+    os.kill(pid, signal.SIGSTOP)
+    told = keeper.expect("it is not known", offsite=lambda o: o["state"] is None)["offsite"]
+    assert told["behind_seconds"] is None and told["waiting"] is None and told["stored"] is None, told
+    os.kill(pid, signal.SIGKILL)
+    keeper.wait(lambda: keeper.status()["offsite"]["failed"] >= 1, "it is told")
+    assert "ended by itself" in stored(keeper)["last_error"]
+
+
+def test_machines_are_lost(make_followed, store):
+    """Writers whose changes are written down, and the machine is lost at any moment, twice: what is back is the
+    world of one moment, with all that had been acknowledged before what was stored."""
+    print("seed", SEED)
+    rand = random.Random(SEED)
+    keeper = make_followed("empty", {"offsite": {**store.settings["offsite"], "identity_file": store.key},
+                                     "journal": {"segment": "64KiB"}}, TABLES)
+    dump_and_follow(keeper)
+    writers = AuditedWriters(keeper.world, SEED, count=2)
+    writers.pause = 0.002
+    for _ in range(2):
+        with writers:
+            writers.wait_changes(50)
+            keeper.segments.wait_all()  # the follower has found its way, or has asked for a dump
+            keeper.wait(lambda: live(keeper)["state"] == "following" and not live(keeper)["gap"], "the journal")
+            wait_for(lambda: keeper.newest()["name"] + ".json" in files(store, "dumps"), "the dump is in the store")
+            writers.wait_changes(rand.randrange(50, 1000))
+            there = time.monotonic()
+            keeper.segments.wait_all()
+            sizes = {int(path.rpartition("-")[2].partition(".")[0]): os.path.getsize(path)
+                     for path in keeper.segments.paths()}
+            wait_for(lambda: all(max((to for n, _, to, _ in parts(store) if n == number), default=0) >= size
+                                 for number, size in sizes.items()), "that is in the store")
+            time.sleep(rand.random() * 2)
+            keeper.server.grow_old()
+            killed = time.monotonic()
+            keeper.kill9()
+            keeper.server.kill9()
+        lose_machine(keeper)
+        keeper.init()
+        told = keeper.ok("--restore", "--from", "offsite", "--json")
+        age, lost = writers.audit_cut(killed)
+        assert age <= killed - there, (age, lost, killed - there, told)
+        print("lost", lost, "changes, the oldest", age, "s old; stored before:", killed - there)
+        keeper.start()
+
+
+def untouched(store):
+    """{name: (inode, mtime)} of what lies there."""
+    return {f"{folder}/{name}": os.stat(os.path.join(store.path, "w1", folder, name)).st_mtime_ns
+            for folder in ("dumps", "segments") for name in files(store, folder)}
+
+
+def fenced(keeper):
+    """It has a dump that nobody stores, says so, and leaves what is there alone."""
+    name = keeper.dump()["name"]
+    words = "another machine stores this world"
+    status = keeper.expect("the fence", offsite=lambda o: o and o["state"] == "fenced" and o["waiting"],
+                           troubles=lambda all_: any(words in t["what"] for t in all_))
+    o = status["offsite"]
+    assert o["fenced"] is True and o["newest"] != name, o
+    (said,) = [c for c in status["troubles"] if words in c["what"]]
+    assert "[offsite] url" in said["hint"], said
+    checked = keeper.run("--check")
+    assert checked.out.count(words) == 1, checked
+
+
+def test_two_machines(make_followed, store):
+    """A machine that comes back after another one has taken its world over stores and deletes nothing there, however
+    often it restores; with a store of its own it does, and once it goes on from what the other one has stored."""
+    keeper = make_followed(settings={
+        "offsite": {**store.settings["offsite"], "identity_file": store.key},
+        "retention": {"keep_last": "1", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}})
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.stop()
+    old = keeper.dumps_dir + ".old"
+    shutil.copytree(keeper.dumps_dir, old)
+    lose_machine(keeper)
+    keeper.init()
+    keeper.ok("--restore", "--from", "offsite")
+    keeper.start()
+    keeper.world.mark(5)
+    theirs = keeper.world.snapshot()
+    keeper.dump()
+    stored(keeper)
+    keeper.stop()
+    before = untouched(store)
+    lose_machine(keeper)
+    for name in os.listdir(old):
+        shutil.move(os.path.join(old, name), os.path.join(keeper.dumps_dir, name))
+    for _ in range(2):  # its generation is later than that of the other world then
+        keeper.ok("--restore", "--force")
+    # That their dump was fetched by a restore that is refused makes it nobody else's.
+    refused = keeper.run("--restore", "--from", "offsite")
+    assert refused.rc == REFUSED and untouched(store) == before, refused
+    shutil.rmtree(os.path.join(keeper.dumps_dir, "journal"))
+    keeper.start()
+    fenced(keeper)
+    keeper.stop()
+    assert untouched(store) == before
+    os.mkdir(os.path.join(store.path, "mine"), 0o700)
+    keeper.configure({"offsite": {"url": f"file://{store.path}/mine/"}})
+    keeper.start()
+    assert stored(keeper)["fenced"] is False
+    keeper.stop()
+    assert untouched(store) == before
+    keeper.configure({"offsite": {"url": f"file://{store.path}/"}})
+    assert "move the journal's directory away" in keeper.run("--restore", "--from", "offsite", "--force").err
+    shutil.rmtree(os.path.join(keeper.dumps_dir, "journal"))
+    keeper.ok("--restore", "--from", "offsite", "--force")
+    keeper.world.assert_is(theirs)
+    keeper.start()
+    name = keeper.dump()["name"]
+    assert stored(keeper)["fenced"] is False
+    assert [m["name"] for m in manifests(store)] == [name]
+
+
+@pytest.mark.parametrize("delete", ["own", "never"])
+def test_retention_there(make_followed, store, delete):
+    """By the rules of the dump directory, the newest always stays; or nothing is deleted by us."""
+    keeper = make_followed(settings={
+        "offsite": {**store.settings["offsite"], "delete": delete}, "journal": {"mode": "off"},
+        "retention": {"keep_last": "1", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}})
+    names = []
+    for _ in range(3):
+        names.append(keeper.dump()["name"])
+        keeper.start()
+        stored(keeper)
+        keeper.stop()
+    keeper.start()
+    kept = names[-1:] if delete == "own" else names
+    wait_for(lambda: files(store, "dumps") == [n + end for n in kept for end in (".json", ".sql.gz.age")],
+             "the others are deleted")
+    keeper.wait(lambda: stored(keeper)["stored"] == len(kept), "the status to know it")

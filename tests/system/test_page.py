@@ -1,0 +1,175 @@
+"""The pages, in a real browser, of a live world whose server is killed."""
+import json
+import os
+import re
+import time
+import xml.etree.ElementTree as xml
+
+import pytest
+from wk.browser import Browser, Site
+
+pytestmark = pytest.mark.any_server
+
+HOSTILE = "<img src=x onerror=alert(1)>&\"'{{state}}"
+SETTINGS = {"status": {"page": "yes", "title": HOSTILE, "announcement": HOSTILE, "message_up": "All ships fly."}}
+
+# What axe-core finds in practice: names, contrast, order, languages, roles, what keys cannot reach.
+CHECKS = r"""
+(() => {
+  const bad = [], seen = e => e.getClientRects().length && getComputedStyle(e).visibility !== "hidden";
+  const light = c => { const [r, g, b] = c.map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const rgb = s => s.match(/[\d.]+/g).map(Number);
+  const back = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c.slice(0, 3); }
+    return matchMedia("(prefers-color-scheme: dark)").matches ? [18, 18, 18] : [255, 255, 255]; };
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n; (n = walk.nextNode());) {
+    const e = n.parentElement;
+    if (!n.data.trim() || !seen(e) || e.closest(".hidden, svg, noscript, script")) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(back(e))].sort((x, y) => y - x);
+    const size = parseFloat(getComputedStyle(e).fontSize), need = size >= 24 ? 3 : 4.5;
+    if ((a + .05) / (b + .05) < need) bad.push(`contrast ${((a + .05) / (b + .05)).toFixed(2)} of "${n.data.trim().slice(0, 40)}"`);
+  }
+  let level = 0;
+  for (const h of document.querySelectorAll("h1, h2, h3")) { if (!seen(h)) continue; const l = +h.tagName[1]; if (l > level + 1) bad.push("heading " + h.innerText); level = l; }
+  if (document.querySelectorAll("h1").length !== 1) bad.push("not one h1");
+  if (document.querySelectorAll("main").length !== 1) bad.push("not one main");
+  if (!document.documentElement.lang || !document.title) bad.push("no language or title");
+  const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
+  if (new Set(ids).size !== ids.length) bad.push("an id twice");
+  for (const e of document.querySelectorAll("[aria-labelledby]")) for (const id of e.getAttribute("aria-labelledby").split(" ")) if (!document.getElementById(id)) bad.push("label " + id);
+  for (const e of document.querySelectorAll("svg, [role=region], progress, [role=img]")) if (seen(e) && !e.getAttribute("aria-label") && !e.getAttribute("aria-labelledby") && !e.closest("[aria-hidden]")) bad.push("no name: " + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll("img")) if (!e.hasAttribute("alt")) bad.push("no alt");
+  for (const e of document.querySelectorAll("a")) if (!e.innerText.trim()) bad.push("link without a name");
+  for (const e of document.querySelectorAll("th")) if (!e.scope) bad.push("th without scope");
+  for (const e of document.querySelectorAll("*")) { const s = getComputedStyle(e); if (/auto|scroll/.test(s.overflowX) && e.scrollWidth > e.clientWidth + 1 && e.tabIndex < 0) bad.push("scrolls without keys: " + e.className); if (e.tabIndex > 0) bad.push("tabindex"); }
+  if (document.documentElement.scrollWidth > innerWidth) bad.push("wider than the screen: " + document.documentElement.scrollWidth);
+  return bad;
+})()
+"""
+
+
+@pytest.fixture
+def make_browser(tmp):
+    made = []
+
+    def make(path):
+        made.extend([Site(path), Browser(tmp)])
+        return made[-1], made[-2]
+    yield make
+    for one in reversed(made):
+        one.stop()
+
+
+def well(browser, site):
+    """Nothing on the console, no request elsewhere, and what a reader with other senses needs."""
+    assert browser.js(CHECKS) == []
+    assert [c for c in browser.complaints if "players.json" not in c] == []
+    assert all(u.startswith((site.url, "about:", "data:")) for u in browser.requests), browser.requests
+
+
+@pytest.mark.needs("chromium")
+def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
+    """UP, the server killed, WAITING, restored: in words, on the page that was open all the time; then the supervisor is
+    killed, and the page says that nothing is known."""
+    keeper = make_keeper(make_world(on=victim), SETTINGS).init()
+    keeper.start()
+    keeper.dump()
+    browser, site = make_browser(keeper.status_dir)
+    browser.look()
+    browser.open(site.url + "status.html")
+    browser.wait("document.getElementById('state').innerText === 'UP' && document.querySelectorAll('#bars g').length === 90")
+    browser.wait("document.querySelector('#facts').innerText.includes('rows') && document.title.startsWith('UP: ') && "
+                 "document.querySelector('#uptime-figures').innerText.includes('%')")
+    assert HOSTILE in browser.js("document.body.innerText") and not browser.js("document.images.length")
+    for width, dark in ((360, False), (768, True), (1440, True)):
+        browser.look(width, dark)
+        well(browser, site)
+    victim.kill9()
+    browser.wait("['WAITING', 'SUSPECT'].includes(document.getElementById('state').innerText)")
+    victim.start()
+    cells = "[...document.querySelectorAll('#incidents tr:first-child td')].map(e => e.innerText)"
+    # The state is looked at more often than the history, in which the incident may last for a while yet.
+    browser.wait(f"document.getElementById('state').innerText === 'UP' && (c => c.length && / (s|min)$/.test(c[1]) && "
+                 f"(c[2].includes('at most') || c[2] === 'nothing') && c[3])({cells})")
+    assert browser.js("document.querySelectorAll('.bar-down').length") in (1, 2), "two days when one ends meanwhile"
+    well(browser, site)
+    keeper.kill9()
+    late = {**keeper.status(), "valid_until_unix": int(time.time()) - 2}  # as it is fifteen seconds later
+    site.instead["status.json"] = json.dumps(late).encode()
+    browser.wait("document.getElementById('state').innerText === 'UNKNOWN'")
+    assert browser.js("document.body.dataset.state") == "UNKNOWN"
+    well(browser, site)
+
+
+@pytest.mark.needs("chromium")
+def test_without_scripts_and_for_players(keeper, make_browser):
+    """The HTML itself says what is known; players read the game's words, and nothing of the machine."""
+    keeper.configure(SETTINGS)
+    keeper.start()
+    keeper.dump()
+    keeper.wait(lambda: "none yet" not in page(keeper, "status.html"), "the dump on the page")
+    browser, site = make_browser(keeper.status_dir)
+    browser.look(360, scripts=False)
+    browser.open(site.url + "status.html")
+    said = browser.text("body")
+    assert "UP" in said and "UTC" in said and "rows" in said and "None is known." in said
+    browser.look(360, dark=True)
+    browser.open(site.url + "players.html")
+    browser.wait("document.getElementById('message').innerText === 'All ships fly.'")
+    browser.wait("performance.getEntriesByType('resource').some(r => r.name.endsWith('players.json'))")
+    well(browser, site)
+    for name in ("players.html", "players.json"):
+        for secret in (keeper.world.schema, keeper.dumps_dir, "worldkeeper_", "MariaDB", keeper.status()["host"]):
+            assert secret not in page(keeper, name), (name, secret)
+    assert not {p for p in site.asked if "status.json" in p or "history" in p}
+    keeper.stop()
+    browser.wait("document.body.dataset.state !== 'UP'")
+
+
+def page(keeper, name):
+    """A file that is written, the first time too, some time after status.json."""
+    return keeper.wait(lambda: keeper.published(name), name)
+
+
+def test_names_are_text_in_each_file(keeper):
+    """Markup in a name or a message stays text in HTML, in the feed and in the badge, which are well-formed."""
+    keeper.configure(SETTINGS)
+    keeper.start()
+    for name in ("status.html", "players.html", "incidents.atom", "badge.svg"):
+        text = page(keeper, name)
+        assert "<img src=x" not in text and "&lt;img" in text and "{{state}}" in text, name
+        assert not re.search(r"\son\w+=|<style|\sstyle=|<script(?! src=)", re.sub(r"&[a-z#0-9]+;[^<]*", "", text)), name
+    feed = xml.fromstring(page(keeper, "incidents.atom"))
+    assert feed.tag.endswith("feed") and HOSTILE in feed[0].text
+    keeper.wait(lambda: "UP" in xml.fromstring(page(keeper, "badge.svg")).attrib["aria-label"], "the badge of this state")
+    assert "default-src 'none'" in page(keeper, "status.html")
+
+
+def test_pages_go_with_a_reload(keeper):
+    """page = no after a reload: the files of the page are removed, the flag stays the flag."""
+    keeper.configure(SETTINGS)
+    keeper.start()
+    keeper.wait(lambda: "status.html" in os.listdir(keeper.status_dir), "the page")
+    keeper.configure({"status": {"page": None, "title": None, "announcement": None, "message_up": None}})
+    keeper.process.send_signal(1)
+    keeper.wait(lambda: {"index.html", "status.json", "history.json"} ==
+                {n for n in os.listdir(keeper.status_dir) if not n.startswith(".")}, "the end of the page")
+    keeper.wait(lambda: keeper.flag() == "UP", "the flag UP")
+
+
+def test_an_incident_in_the_feed(make_world, make_keeper, victim):
+    """A loss is an entry that says how long and what was lost; its id stays, and so does the feed until the next one."""
+    keeper = make_keeper(make_world(on=victim), {"status": {"page": "yes"}}).init()
+    keeper.start()
+    keeper.dump()
+    victim.crash()
+    keeper.wait(lambda: "Up again" in page(keeper, "incidents.atom"), "the incident in the feed")
+    first = page(keeper, "incidents.atom")
+    entry = xml.fromstring(first).find("{*}entry")
+    assert "Lost:" in entry.find("{*}content").text
+    assert entry.find("{*}id").text.startswith("urn:worldkeeper:w1:20")
+    updated = keeper.status()["updated"]
+    keeper.wait(lambda: keeper.status()["updated"] > updated, "the next status")
+    assert page(keeper, "incidents.atom") == first
+    assert json.loads(page(keeper, "history.json"))["incidents"]

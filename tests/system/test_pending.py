@@ -1,0 +1,294 @@
+"""pending.json is what an interrupted restore leaves for the next one: triggers to put back, tables to
+tidy up. One that somebody has planted, changed or kept from earlier is carried out by nothing."""
+import json
+import os
+
+import pytest
+
+from wk.keeper import DONE, REFUSED
+
+pytestmark = pytest.mark.either_server
+
+KEY = "3f" * 32
+NONCE = "0123456789abcdef" * 2
+
+
+def path_of(keeper):
+    return os.path.join(keeper.dumps_dir, "pending.json")
+
+
+def plant(keeper, **more):
+    """As the program itself writes one, with a trigger of root's in it."""
+    trigger = {"name": "evil", "table": "player", "event": "INSERT", "timing": "BEFORE",
+               "body": "SET NEW.points = 666", "definer": "root@localhost", "sql_mode": "",
+               "charset": "utf8mb4", "collation": "utf8mb4_bin"}
+    trigger.update(more.pop("trigger", {}))
+    content = {"nonce": NONCE, "generation": 9, "dump": "d", "tables": ["player"], "triggers": [trigger],
+               "checks": [], "conflict": "", "conflict_whole": False, "server_start": 0, **more}
+    with open(path_of(keeper), "w") as f:
+        json.dump(content, f)
+    os.chmod(path_of(keeper), 0o600)
+
+
+def triggers(keeper):
+    return {row[0] for row in keeper.world.sql(
+        "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=DATABASE()")}
+
+
+def cut_off(doomed, victim, at="restore.before_rename"):
+    """A restore of a world with a trigger, killed; the trigger is away. Gives the world as it was."""
+    doomed.world.sql("CREATE DEFINER=keeper@localhost TRIGGER watch BEFORE INSERT ON player FOR EACH ROW "
+                     "SET NEW.points = 1")
+    doomed.dump()
+    before = doomed.world.snapshot()
+    victim.crash()
+    assert doomed.run("--restore", fault=at + "=kill").rc != DONE
+    assert os.path.exists(path_of(doomed))
+    if at == "restore.before_rename":
+        doomed.world.sql("DROP TRIGGER watch")
+    return before
+
+
+@pytest.mark.parametrize("action", [["--restore"], ["--restore", "--dry-run"], ["--check"]])
+def test_what_only_looks_carries_out_nothing(keeper, action):
+    """A living world, so that the restore is refused."""
+    keeper.dump()
+    plant(keeper)
+    with open(path_of(keeper), "rb") as f:
+        planted = f.read()
+    done = keeper.run(*action)
+    assert action == ["--check"] or done.rc == REFUSED, done
+    assert not triggers(keeper)
+    with open(path_of(keeper), "rb") as f:
+        assert f.read() == planted
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_a_planted_one_is_refused(doomed, victim, key):
+    """By name and with the way out; the world comes back once it is away."""
+    if key:
+        doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", KEY)}})
+    doomed.dump()
+    before = doomed.world.snapshot()
+    victim.crash()
+    plant(doomed)
+    done = doomed.run("--restore")
+    assert done.rc == REFUSED and "pending.json" in done.err and "remove the file" in done.err, done
+    assert ("HMAC" if key else "digest") in done.err, done
+    assert not triggers(doomed) and doomed.world.rows() == 0
+    os.unlink(path_of(doomed))
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+
+
+@pytest.mark.parametrize("part", [
+    {"collation": "utf8mb4_bin', GLOBAL init_connect='SELECT 1"},
+    {"charset": "utf8mb4, GLOBAL init_connect='SELECT 1'"},
+    {"timing": "BEFORE INSERT ON player FOR EACH ROW SET NEW.points = 1 -- "},
+    {"event": "INSERT ON player FOR EACH ROW SET NEW.points = 1 -- "}])
+def test_no_part_of_it_is_sql(make_server, make_world, make_keeper, part):
+    """Not even for an account that may do anything."""
+    server = make_server()
+    keeper = make_keeper(make_world(on=server)).init()
+    server.sql("GRANT ALL ON *.* TO keeper@localhost")
+    keeper.dump()
+    server.crash()
+    plant(keeper, trigger=part)
+    keeper.run("--restore")
+    assert not server.value("SELECT @@GLOBAL.init_connect")
+    assert not triggers(keeper)
+
+
+@pytest.mark.parametrize("change", ["body", "conflict_whole", "hmac"])
+def test_a_changed_one_is_refused(doomed, victim, change):
+    """Signed, and known to the server: then neither may be changed."""
+    doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", KEY)}})
+    before = cut_off(doomed, victim)
+    with open(path_of(doomed)) as f:
+        written = f.read()
+    content = json.loads(written)
+    if change == "body":
+        content["triggers"][0]["body"] = "SET NEW.points = 666"
+    elif change == "conflict_whole":
+        content["conflict_whole"] = True
+    else:
+        del content["hmac"]
+    with open(path_of(doomed), "w") as f:
+        json.dump(content, f)
+    done = doomed.run("--restore")
+    assert done.rc == REFUSED and "HMAC" in done.err, done
+    assert not triggers(doomed)
+    with open(path_of(doomed), "w") as f:
+        f.write(written)
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+
+
+@pytest.mark.parametrize("key", [False, True])
+@pytest.mark.parametrize("at", ["restore.before_rename", "restore.renamed", "restore.conflict_whole",
+                                "restore.dropped", "restore.sentinel_known", "restore.named"])
+def test_ours_is_carried_out(doomed, victim, at, key):
+    """Whether the server goes down in between or not."""
+    if key:
+        doomed.configure({"dump": {"hmac_key_file": doomed.secret("key", KEY)}})
+    before = cut_off(doomed, victim, at)
+    victim.crash()
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+    assert not os.path.exists(path_of(doomed))
+
+
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("at", ["restore.before_rename", "restore.renamed", "restore.dropped"])
+def test_one_of_another_version_is_carried_out(doomed, victim, at, crash):
+    """Of one that notes the digest with the sentinel, updated while its restore was cut off: the world comes
+    back by itself."""
+    before = cut_off(doomed, victim, at)
+    sentinel = "worldkeeper_" + ("tmp_new_sentinel" if at == "restore.before_rename" else "sentinel")
+    note = victim.value(f"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA="
+                        f"'{doomed.world.schema}' AND TABLE_NAME='worldkeeper_tmp_swap'")
+    doomed.world.sql(f"ALTER TABLE {sentinel} COMMENT='{note}'", "DROP TABLE worldkeeper_tmp_swap")
+    if crash:
+        victim.crash()
+    doomed.start()
+    doomed.wait(lambda: not os.path.exists(path_of(doomed)), "the tidying up")
+    doomed.wait_state("UP")
+    doomed.world.assert_is(before)
+    assert not doomed.world.sql("SHOW TABLES LIKE 'worldkeeper\\_tmp\\_%'")
+
+
+@pytest.mark.parametrize("at", ["restore.before_rename", "restore.dropped"])
+def test_the_check_knows_what_is_left(doomed, victim, at):
+    """The tables are our own, not some of the game's that have a reserved name."""
+    cut_off(doomed, victim, at)
+    done = doomed.run("--check")
+    assert "of a restore that was cut off" in done.out, done
+    assert "names that begin with" not in done.out, done
+
+
+def assert_refused(keeper, old):
+    """Put back, it is known to be another one than the server's."""
+    with open(path_of(keeper), "wb") as f:
+        f.write(old)
+    done = keeper.run("--restore")
+    assert done.rc == REFUSED and "digest" in done.err, done
+
+
+def test_one_from_earlier_is_refused(doomed, victim):
+    before = cut_off(doomed, victim)
+    with open(path_of(doomed), "rb") as f:
+        old = f.read()
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+    doomed.world.sql("DROP TRIGGER watch")
+    doomed.dump()
+    victim.crash()
+    assert_refused(doomed, old)
+    assert not triggers(doomed)
+
+
+def test_one_of_a_finished_restore_is_refused(doomed, victim):
+    """The restore that wrote it was the last one: nothing on the server knows it any more."""
+    cut_off(doomed, victim, "restore.renamed")
+    with open(path_of(doomed), "rb") as f:
+        old = f.read()
+    doomed.start()
+    doomed.wait(lambda: not os.path.exists(path_of(doomed)), "the tidying up")
+    doomed.wait_state("UP")
+    assert triggers(doomed) == {"watch"}
+    doomed.stop()
+    doomed.world.sql("DROP TRIGGER watch")
+    before = doomed.world.snapshot()
+    doomed.dump()
+    victim.crash()
+    assert_refused(doomed, old)
+    assert not triggers(doomed) and doomed.world.rows() == 0
+    os.unlink(path_of(doomed))
+    doomed.ok("--restore")
+    doomed.world.assert_is(before)
+    own = doomed.world.sql("SHOW TABLES LIKE 'worldkeeper\\_tmp\\_%'")
+    assert not own, own
+
+
+def test_of_a_server_that_is_gone(doomed, victim):
+    """None of the tables is there, nor any shadow: it is set aside, and the world comes back with what the
+    dump has of it."""
+    before = cut_off(doomed, victim)
+    victim.sql(f"DROP DATABASE {doomed.world.schema}", f"CREATE DATABASE {doomed.world.schema}")
+    done = doomed.run("--restore")
+    assert done.rc == DONE and "pending.json.aside" in done.err, done
+    assert os.path.exists(path_of(doomed) + ".aside") and not os.path.exists(path_of(doomed))
+    doomed.world.assert_is(before)
+
+
+# ---- state.json and findings about dumps ----
+
+def edit(path, change):
+    with open(path) as f:
+        content = json.load(f)
+    change(content)
+    with open(path, "w") as f:
+        json.dump(content, f)
+
+
+def test_a_planted_state_restores_nothing(make_keeper, make_world, server):
+    """Whoever deletes the sentinel's row and writes a start of the server into state.json that is not its own
+    has made a living world look like one that was lost. Signed, it is ignored, and said to be."""
+    keeper = make_keeper(make_world(on=server))
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    keeper.init().start()
+    keeper.dump()
+    keeper.stop()
+    keeper.world.sql("UPDATE player SET points = points + 1")
+    before = keeper.world.snapshot()
+    keeper.world.sql("DELETE FROM worldkeeper_sentinel")
+    edit(os.path.join(keeper.dumps_dir, "state.json"),
+         lambda s: s["server"].update(start=s["server"]["start"] - 86400))
+    keeper.start(state=None)
+    keeper.wait_log("sentinel row deleted")
+    keeper.wait(lambda: len(keeper.status().get("probe", {}).get("history", "")) >= 8, "more probes")
+    keeper.stop()
+    assert "state.json has an HMAC that is not by the key" in keeper.log()
+    keeper.world.assert_is(before)
+
+
+def test_a_state_from_before_the_key(keeper):
+    keeper.dump()
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    assert "state.json has no HMAC" in keeper.run("--list").err
+    assert "state.json has no HMAC" in keeper.run("--check").out
+    keeper.ok("--seal")
+    for action in "--list", "--check":
+        done = keeper.run(action)
+        assert "state.json" not in done.err + done.out, done
+
+
+@pytest.mark.parametrize("how", ["planted", "changed"])
+def test_a_planted_finding_hides_no_dump(keeper, how):
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    name = keeper.dump()["name"]
+    keeper.ok("--verify")
+    proof = os.path.join(keeper.dumps_dir, name + ".proof")
+    if how == "planted":
+        with open(proof, "w") as f:
+            json.dump({"format": 1, "damaged": True, "failures": 0, "at": "", "at_unix": 1, "by": "verify",
+                       "reason": "none"}, f)
+    else:
+        edit(proof, lambda p: p.update(damaged=True))
+    assert keeper.ok("--restore", "--force", "--json")["dump"] >= name
+
+
+def test_a_finding_of_ours_counts(keeper):
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
+    good, bad = keeper.dump()["name"], keeper.dump()["name"]
+    path = os.path.join(keeper.dumps_dir, bad + ".sql.gz")
+    with open(path, "rb") as f:
+        data = f.read()
+    with open(path, "r+b") as f:
+        f.seek(len(data) // 2)
+        f.write(bytes([data[len(data) // 2] ^ 255]))
+    assert keeper.run("--verify").rc != DONE
+    with open(path, "wb") as f:
+        f.write(data)
+    listed = {d["name"]: d for d in keeper.ok("--list", "--json")["dumps"]}
+    assert listed[good]["intact"] and not listed[bad]["intact"], listed

@@ -1,0 +1,534 @@
+"""The local store of players' progress, and how it is written back to the central one."""
+import time
+
+import pytest
+from wk.keeper import DONE, FAILED, REFUSED, USAGE, USER
+from wk.progress import Central, made, refused
+from wk.relay import Wire
+from wk.util import wait_for
+
+pytestmark = pytest.mark.either_server
+
+ENGINES = ["memory", "innodb"]
+
+
+@pytest.fixture(params=ENGINES)
+def store(request, keeper, server):
+    return made(keeper, Central(server), engine=request.param)
+
+
+@pytest.fixture
+def memory(keeper, server):
+    return made(keeper, Central(server))
+
+
+def test_a_session(store):
+    """Opened, saved twice, written back, closed: each step leaves what the contract says."""
+    store.open("p1")
+    store.put("p1/bag", "p1", b"one")
+    store.put("p1/bag", "p1", b"t\0w'o\\")
+    assert store.rows() == {"p1/bag": (2, 0)}
+    assert store.keeper.ok("--write-back", "--json") == {"sent": 1, "stolen": 0, "stale": 0, "released": 0, "first": ""}
+    assert store.central.blobs() == {"p1/bag": (2, b"t\0w'o\\")} and store.rows() == {"p1/bag": (2, 2)}
+    assert store.keeper.ok("--write-back", "--json")["sent"] == 0
+    store.put("p1/bag", "p1", b"three")
+    store.close("p1")
+    assert "no open session" in refused(store.put, "p1/bag", "p1", b"four")
+    done = store.keeper.ok("--write-back", "--json")
+    assert done["sent"] == 1 and done["released"] == 1
+    assert store.central.blobs()["p1/bag"] == (3, b"three") and store.central.holder("p1") is None
+    assert store.rows() == {} and store.sessions() == {}
+    assert store.open("p1") == 2 and store.rows() == {"p1/bag": (3, 3)}
+    store.put("p1/bag", "p1", b"five")
+    assert store.keeper.ok("--write-back", "--unlock", "--json")["released"] == 1
+    assert store.central.blobs()["p1/bag"] == (4, b"five") and store.sessions() == {}
+
+
+class Counting(Wire):
+    """`turns`: how often the client went on when the server had answered, each of which is a round trip."""
+    turns = 0
+
+    def connected(self):
+        answered = [False]
+
+        def passing(data, back, send):
+            if data:
+                self.turns += answered[0] and not back
+                answered[0] = back
+            send(data)
+        return passing
+
+
+@pytest.mark.only("mariadb", why="logs in without TLS")
+def test_round_trips_of_a_write_back(memory, server):
+    """A central store that is far away costs one round trip each for login, session, limit, blobs and farewell."""
+    line = Counting(server.socket)
+    memory.keeper.configure({"progress": {**line.settings, "tls": "off"}})
+    memory.open("p1")
+    for i in range(100):
+        memory.put(f"b{i}", "p1", b"x" * 1000)
+    assert memory.keeper.ok("--write-back", "--json")["sent"] == 100
+    assert 3 < line.turns <= 5
+    line.turns = 0
+    for i in range(60):
+        memory.open(f"q{i}")
+    memory.put("late", "q7", b"x")
+    assert memory.keeper.ok("--write-back", "--unlock", "--json")["released"] == 61 and memory.sessions() == {}
+    assert 5 < line.turns <= 7  # locks are released by fifties
+    line.stop()
+
+
+def test_locks_released_at_once(store):
+    """What became of each is another matter for each: released, another's by now, or released before."""
+    for i in range(120):
+        store.open(f"p{i}")
+        store.put(f"b{i}", f"p{i}", b"x")
+    for _ in range(2):  # the first call only wants the lock
+        store.central.acquire("p3", "gs-b")
+    store.central.server.sql("UPDATE wk_lock SET lock_id=NULL WHERE lock_key='p4'", schema=store.central.schema)
+    done = store.keeper.ok("--write-back", "--unlock", "--json")
+    assert done["released"] == 118 and done["stolen"] == 2 and store.sessions() == {} and store.rows() == {}, done
+    assert store.central.holder("p3") == "gs-b"
+    assert not store.central.server.sql("SELECT lock_key FROM wk_lock WHERE lock_id='gs-a'", schema=store.central.schema)
+
+
+def test_stolen(store):
+    """Another game server has the lock: what it saved is not touched, and what came too late is set aside."""
+    store.open("p1")
+    store.put("a", "p1", b"old")
+    store.keeper.ok("--write-back")
+    store.put("a", "p1", b"late")
+    seq = store.central.acquire("p1", "gs-b")[1] or store.central.acquire("p1", "gs-b")[1]
+    store.central.call("wk_load", "p1", "gs-b", seq)
+    assert store.central.call("wk_save", "a", "p1", "gs-b", seq, 2, b"theirs")[0][0] == "saved"
+    done = store.keeper.ok("--write-back", "--json")
+    assert (done["sent"], done["stolen"], done["first"]) == (0, 1, "a")
+    assert store.stolen() == {("a", 2): ("stolen", b"late")} and store.rows() == {}
+    assert store.keeper.ok("--write-back", "--json")["stolen"] == 0
+    assert store.central.blobs()["a"] == (2, b"theirs")
+    store.close("p1")
+    store.keeper.ok("--write-back")
+    assert store.sessions() == {} and store.central.holder("p1") == "gs-b"
+
+
+def test_stale(store):
+    """The central store has a newer one under the same lock: the local one is set aside; the next save goes on after it."""
+    lock = store.open("p1")
+    store.put("a", "p1", b"1")
+    store.keeper.ok("--write-back")
+    assert store.central.call("wk_save", "a", "p1", "gs-a", lock, 9, b"nine")[0][0] == "saved"
+    store.put("a", "p1", b"2")
+    done = store.keeper.ok("--write-back", "--json")
+    assert done["stale"] == 1 and store.stolen() == {("a", 2): ("stale", b"2")}
+    assert store.central.blobs()["a"] == (9, b"nine")
+    store.put("a", "p1", b"10")
+    assert store.keeper.ok("--write-back", "--json")["sent"] == 1
+    assert store.central.blobs()["a"] == (10, b"10")
+
+
+def test_an_old_session_s_save(store):
+    """A save that an earlier session left is not sent under the number of the next one."""
+    store.open("p1")
+    store.put("a", "p1", b"sent")
+    store.keeper.ok("--write-back")
+    store.put("a", "p1", b"never sent")
+    lock = store.central.acquire("p1")[1]
+    store.central.call("wk_load", "p1", "gs-a", lock)
+    store.world.sql(f"REPLACE INTO wk_session (lock_key,lock_seq) VALUES ('p1',{lock})")
+    done = store.keeper.ok("--write-back", "--json")
+    assert done["stolen"] == 1 and store.central.blobs()["a"] == (1, b"sent")
+
+
+def test_too_large(memory):
+    """What a MEMORY table cannot hold is refused with its size, and the way out; nothing is cut."""
+    memory.open("p1")
+    memory.put("a", "p1", b"x" * 65000)
+    text = refused(memory.put, "a", "p1", b"x" * 65001)
+    assert "65001 bytes" in text and "65000" in text and "innodb" in text
+    assert memory.rows() == {"a": (1, 0)}
+    memory.keeper.ok("--write-back")
+    assert memory.central.blobs()["a"] == (1, b"x" * 65000)
+
+
+def test_another_engine(memory):
+    """Tables of another engine than the config's stay as they are, and that is said."""
+    memory.keeper.configure({"progress": {"engine": "innodb"}})
+    done = memory.keeper.run("--init")
+    assert done.rc == REFUSED and "ENGINE=MEMORY" in done.err and "engine = innodb" in done.err
+
+
+def test_many_blobs(store):
+    """Thousands, in batches bounded by both servers' packets; keys of any bytes."""
+    world = store.world
+    store.open("p1")
+    world.sql("ALTER TABLE wk_progress MODIFY `blob` VARBINARY(1000) NOT NULL",
+              "INSERT INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) SELECT CONCAT('b''\\\\',seq),"
+              "'p1',1,0,NOW(3),REPEAT(CHAR(seq MOD 256),1+seq*7 MOD 900) FROM seq_1_to_5000")
+    assert store.keeper.ok("--write-back", "--json")["sent"] == 5000
+    assert world.value("SELECT COUNT(*) FROM wk_progress WHERE seq<>sent_seq") == 0
+    same = f"SELECT COUNT(*) FROM wk_progress p JOIN {store.central.schema}.wk_blob b ON b.blob_key=p.blob_key WHERE " \
+           "b.seq=p.seq AND b.`blob`=p.`blob`"
+    assert world.value(same) == 5000
+
+
+POINTS = ["progress.read", "progress.sent", "progress.marked", "progress.copied", "progress.removed", "progress.unsent",
+          "progress.released", "progress.forgotten", "progress.closed"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed(store, point):
+    """Killed between any two effects, and run again: the same end as without."""
+    lock = store.open("p1")
+    store.open("p2")
+    store.put("a", "p1", b"new")
+    store.put("b", "p2", b"late")
+    store.put("c", "p1", b"2")
+    assert store.central.call("wk_save", "c", "p1", "gs-a", lock, 5, b"five")[0][0] == "saved"
+    for _ in range(2):  # the first call only wants the lock
+        seq = store.central.acquire("p2", "gs-b")[1]
+    store.close("p1")
+    died = store.keeper.run("--write-back", fault=point + "=kill")
+    assert died.rc == -9, died
+    store.keeper.ok("--write-back")
+    blobs = store.central.blobs()
+    assert blobs["a"] == (1, b"new") and blobs["c"] == (5, b"five") and "b" not in blobs
+    assert store.stolen() == {("b", 1): ("stolen", b"late"), ("c", 1): ("stale", b"2")}
+    assert store.rows() == {} and set(store.sessions()) == {"p2"} and store.central.holder("p1") is None
+    assert store.central.acquire("p2", "gs-b")[:2] == ("mine", seq + 1)
+
+
+def test_a_save_while_its_predecessor_is_sent(store):
+    """It is not marked as sent."""
+    store.open("p1")
+    store.put("a", "p1", b"one")
+    keeper = store.keeper
+    process = keeper.popen("--write-back", "--json", fault="progress.sent=stop")
+    wait_for(lambda: "a" in store.central.blobs(), "the save to arrive")
+    store.put("a", "p1", b"two")
+    process.send_signal(18)
+    assert keeper.finish(process).rc == DONE
+    assert store.rows() == {"a": (2, 0)}
+    assert keeper.ok("--write-back", "--json")["sent"] == 1 and store.central.blobs()["a"] == (2, b"two")
+
+
+def test_locks_and_release(memory):
+    """Who holds what; our own lock is released after its saves were sent, another's only by force."""
+    store, keeper = memory, memory.keeper
+    store.open("p1")
+    store.put("a", "p1", b"x")
+    store.central.acquire("p2", "gs-b")
+    store.central.acquire("p2", "gs-c", None)
+    locks = {lock["lock_key"]: lock for lock in keeper.ok("--locks", "--json")["locks"]}
+    assert locks["p1"]["lock_id"] == "gs-a" and locks["p1"]["wanted_seconds"] is None
+    assert locks["p2"]["lock_id"] == "gs-b" and locks["p2"]["wanted_seconds"] >= 0
+    assert "p2: gs-b" in keeper.ok("--locks").out
+    store.central.acquire(b"zero\0\xff\0", b"gs\0d")
+    assert "zero???: gs?d, for" in keeper.ok("--locks").out
+    assert keeper.ok("--release=p1", "--json")["outcome"] == "released"
+    assert store.central.blobs() == {"a": (1, b"x")} and store.sessions() == {} and store.central.holder("p1") is None
+    done = keeper.run("--release=p2")
+    assert done.rc == REFUSED and "gs-b" in done.err and store.central.holder("p2") == "gs-b"
+    assert keeper.ok("--release=p2", "--force", "--json")["outcome"] == "released"
+    assert store.central.holder("p2") is None and keeper.ok("--release=p3", "--json")["outcome"] == "free"
+
+
+def test_what_cannot_be_sent_holds_up_its_own_session_only(keeper, make_server):
+    """A blob that no packet of the central store holds: its player's lock stays, all others are released."""
+    store = made(keeper, Central(make_server("--max-allowed-packet=65536")))
+    for key in ("p1", "p2"):
+        store.open(key)
+    store.put("a", "p1", b"'" * 65000)
+    many = {f"b{n}": (1, b"%d" % n * 9000) for n in range(20)}  # a few in each packet
+    for key, (_, blob) in many.items():
+        store.put(key, "p2", blob)
+    for key in ("p1", "p2"):
+        store.close(key)
+    done = keeper.run("--write-back", "--json")
+    assert done.rc == FAILED and "max_allowed_packet" in done.out
+    assert store.sessions() == {"p1": "closing"} and store.rows() == {"a": (1, 0)}
+    assert store.central.holder("p1") == "gs-a" and store.central.holder("p2") is None
+    assert store.central.blobs() == many
+
+
+def test_no_session(memory):
+    """A row that the game wrote without one is not sent, and that is said; all others are."""
+    memory.open("p1")
+    memory.put("a", "p1", b"x")
+    memory.world.sql("INSERT INTO wk_progress (blob_key,lock_key,seq,`blob`) VALUES ('or\0phan','p9',1,'x')")
+    done = memory.keeper.run("--write-back")
+    assert done.rc == FAILED and "blob or?phan of wk_progress belongs to no session" in done.err, done.err
+    assert memory.central.blobs() == {"a": (1, b"x")}
+    memory.open("p9")
+    assert memory.keeper.ok("--write-back", "--json")["sent"] == 1
+
+
+def test_no_more_in_a_second_than_allowed(memory):
+    memory.keeper.configure({"progress": {"max_rate": "5"}})
+    memory.open("p1")
+    for n in range(10):
+        memory.put(f"b{n}", "p1", b"x")
+    began = time.monotonic()
+    assert memory.keeper.ok("--write-back", "--json")["sent"] == 10
+    assert time.monotonic() - began >= 2
+
+
+def test_without_a_section(keeper):
+    keeper.init()
+    for action in ("--write-back", "--locks", "--release=x"):
+        done = keeper.run(action)
+        assert done.rc == USAGE and "[progress]" in done.err
+    keeper.start()
+    assert keeper.status()["progress"] is None
+
+
+def test_a_forgotten_world(make_world, make_keeper, make_server, server):
+    """Nothing is unsent in a world that was forgotten: that is no reason to end its sessions."""
+    mine = make_server("--log-bin=log", "--binlog-format=ROW")
+    store = made(make_keeper(make_world(on=mine)), Central(server))
+    store.open("p1")
+    mine.crash()
+    done = store.keeper.run("--write-back", "--unlock")
+    assert done.rc == REFUSED and "not up" in done.err and store.central.holder("p1") == "gs-a"
+
+
+# ---- the supervisor ----
+
+
+def progress(keeper):
+    return keeper.status().get("progress") or {}
+
+
+def test_the_supervisor_writes_back(store):
+    """At its start, when sessions close, and at intervals; figures in the status."""
+    keeper = store.keeper
+    store.open("p1")
+    store.put("a", "p1", b"before")
+    keeper.configure({"status": {"metrics": "m.prom"}})
+    keeper.start()
+    keeper.wait(lambda: store.central.blobs().get("a") == (1, b"before"), "the first write-back")
+    store.put("a", "p1", b"last")
+    store.close("p1")
+    keeper.wait(lambda: store.sessions() == {}, "the session to end")
+    assert store.central.blobs()["a"] == (2, b"last") and store.central.holder("p1") is None
+    # A run that is not at its end yet could send what comes now.
+    keeper.expect("what was sent", progress=lambda p: p and p["sent"] == 2 and p["sessions"] == 0)
+    store.open("p2")
+    store.put("b", "p2", b"x")
+    shown = keeper.expect("the unsent blob to show, and those before it as sent",
+                          progress=lambda p: p and p["unsent"] == 1 and p["sent"] == 2 and p["sessions"] == 1)["progress"]
+    assert shown["stolen"] == 0 and shown["central"] == "ok" and shown["oldest_unsent_seconds"] >= 0
+    assert "central store ok" in keeper.run("--status").out
+    keeper.wait(lambda: 'worldkeeper_progress_unsent{world="w1"} 1.000' in keeper.published("m.prom"), "the metrics")
+    assert store.central.server.value("SELECT COUNT(*) FROM wk_server", schema=store.central.schema) == 1
+    keeper.configure({"progress": {"write_back": "1s"}})
+    keeper.process.send_signal(1)
+    keeper.wait(lambda: store.central.blobs().get("b") == (1, b"x"), "a write-back at its interval")
+    store.put("b", "p2", b"y")
+    keeper.wait(lambda: store.central.blobs().get("b") == (2, b"y"), "another one")
+
+
+def test_central_store_away(memory, server):
+    """Cut off: told once, nothing lost, only the newest sent when it is back."""
+    keeper, line = memory.keeper, Wire(server.socket)
+    keeper.configure({"progress": {**line.settings, "write_back": "1s"}})
+    keeper.start()
+    memory.open("p1")
+    memory.put("a", "p1", b"1")
+    keeper.wait(lambda: memory.rows()["a"] == (1, 1), "the first save to be sent")
+    line.cut()
+    for i in range(2, 9):
+        memory.put("a", "p1", b"%d" % i)
+    keeper.wait(lambda: progress(keeper).get("central") == "away", "the central store to be away")
+    keeper.wait(lambda: progress(keeper).get("unsent") == 1, "the blob to wait")
+    keeper.wait_log("players' progress is not written back")
+    keeper.wait_state("UP")
+    line.mend()
+    keeper.wait(lambda: memory.rows()["a"] == (8, 8), "the newest to be sent")
+    keeper.wait_log("players' progress is written back again")
+    keeper.wait(lambda: progress(keeper).get("central") == "ok", "the status to say so")
+    assert memory.central.blobs()["a"] == (8, b"8")
+    told = [line.split(" ", 1)[1] for line in keeper.log().splitlines() if "players' progress is not written back" in line]
+    assert len(told) == len(set(told)), "each reason once"
+
+
+def test_refused_by_the_central_store(memory):
+    """A wrong password is no outage."""
+    keeper = memory.keeper
+    keeper.secret("central-password", "wrong")
+    keeper.start()
+    keeper.wait(lambda: progress(keeper).get("central") == "refused", "the refusal to show")
+    keeper.wait_state("UP")
+    done = keeper.run("--write-back")
+    assert done.rc == FAILED, done
+
+
+def test_a_conflict_at_the_central_store(keeper, make_server):
+    """Rows that another session has locked for long are no refusal: they are reported when it does not pass."""
+    store = made(keeper, Central(make_server("--innodb-lock-wait-timeout=1")), write_back="1s")
+    store.open("p1")
+    other = store.central.server.admin(store.central.schema, autocommit=False)
+    other.cursor().execute("SELECT * FROM wk_lock FOR UPDATE")
+    store.put("a", "p1", b"x")
+    keeper.start()
+    keeper.wait(lambda: any("Lock wait timeout" in t["what"] for t in keeper.status()["troubles"]), "the condition")
+    keeper.expect("no outage", state="UP", progress=lambda p: p and p["central"] == "ok")
+    other.rollback()
+    other.close()
+    keeper.wait(lambda: store.central.blobs().get("a") == (1, b"x"), "the save to be sent")
+    keeper.wait(lambda: not keeper.status()["troubles"], "its end")
+
+
+def test_a_failure_of_the_local_store_is_an_alert(memory):
+    """Else nothing is sent, and nobody knows why."""
+    keeper = memory.keeper
+    keeper.start()
+    memory.world.sql("ALTER TABLE wk_progress MODIFY lock_key VARBINARY(100) NOT NULL",
+                     "INSERT INTO wk_progress (blob_key,lock_key,seq,`blob`) VALUES ('a',REPEAT('k',70),1,'x')")
+    keeper.process.send_signal(1)
+    keeper.wait(lambda: any("70 bytes" in t["what"] for t in keeper.status()["troubles"]), "the condition")
+    memory.world.sql("DELETE FROM wk_progress")
+    keeper.wait(lambda: not keeper.status()["troubles"], "its end")
+
+
+def test_stolen_is_an_alert(memory):
+    keeper = memory.keeper
+    memory.open("p1")
+    for i in range(3):
+        memory.put(f"a{i}", "p1", b"x")
+    for _ in range(2):
+        memory.central.acquire("p1", "gs-b")
+    memory.close("p1")
+    keeper.start()  # now: its first write-back would send them as long as the lock is its own
+    keeper.wait(lambda: progress(keeper).get("stolen") == 3, "the stolen blobs to show")
+    keeper.wait(lambda: any("3 blobs" in t["what"] and "a0, a1, a2" in t["what"] for t in keeper.status()["troubles"]),
+                "the condition")
+    memory.world.sql("DELETE FROM wk_stolen")
+    keeper.wait(lambda: progress(keeper).get("stolen") == 0 and not keeper.status()["troubles"], "its end")
+
+
+# ---- restores ----
+
+
+@pytest.fixture
+def fallible(make_world, make_keeper, make_server, server):
+    """A world on a server that may be killed, the central store on another one."""
+    mine = make_server("--log-bin=log", "--binlog-format=ROW")
+    keeper = make_keeper(make_world(on=mine))
+    return made(keeper, Central(server))
+
+
+def test_after_a_loss(fallible):
+    """Sessions and blobs come back with the world, journal included, and go to the central store before anything else."""
+    store, keeper = fallible, fallible.keeper
+    keeper.start()
+    store.open("p1")
+    store.put("a", "p1", b"dumped")
+    keeper.dump()
+    store.put("a", "p1", b"journalled")
+    store.put("b", "p1", b"too")
+    keeper.server.crash()
+    keeper.wait(lambda: keeper.status().get("generation") == 2 and keeper.state() == "UP", "the restore")
+    keeper.wait(lambda: store.central.blobs() == {"a": (2, b"journalled"), "b": (1, b"too")}, "the write-back")
+    store.put("a", "p1", b"on")
+    store.close("p1")
+    keeper.wait(lambda: store.sessions() == {}, "the session to end")
+    assert store.central.blobs()["a"] == (3, b"on")
+
+
+def test_an_older_world(fallible):
+    """Restored to before what was sent already: the older play is set aside, what is played on is newer."""
+    store, keeper = fallible, fallible.keeper
+    store.open("p1")
+    store.put("a", "p1", b"1")
+    store.put("b", "p1", b"1")
+    keeper.dump()
+    for text in (b"2", b"3", b"4"):
+        store.put("a", "p1", text)
+    keeper.ok("--write-back")
+    keeper.ok("--restore", "--force")
+    assert store.rows() == {"a": (1, 0), "b": (1, 0)}
+    done = keeper.ok("--write-back", "--json")
+    assert done["stale"] == 1 and done["sent"] == 1  # b is as it was sent
+    assert store.stolen() == {("a", 1): ("stale", b"1")} and store.central.blobs()["a"] == (4, b"4")
+    store.put("a", "p1", b"5")
+    keeper.ok("--write-back")
+    assert store.central.blobs() == {"a": (5, b"5"), "b": (1, b"1")}
+
+
+def test_the_same_number_in_an_older_world(fallible):
+    """Played on after a restore, a save may have the number of one that was sent: it is another one all the same."""
+    store, keeper = fallible, fallible.keeper
+    store.open("p1")
+    store.put("a", "p1", b"1")
+    keeper.dump()
+    store.put("a", "p1", b"2, sent")
+    keeper.ok("--write-back")
+    keeper.ok("--restore", "--force")
+    store.put("a", "p1", b"2, another")
+    done = keeper.ok("--write-back", "--json")
+    assert done["stale"] == 1 and store.stolen() == {("a", 2): ("stale", b"2, another")}
+    assert store.central.blobs()["a"] == (2, b"2, sent")
+
+
+def test_a_month_later(fallible):
+    """A machine that comes back from an old disk: its players are elsewhere by now, and nothing of it gets through."""
+    store, keeper = fallible, fallible.keeper
+    for i in range(50):
+        store.open(f"p{i}")
+        store.put(f"b{i}", f"p{i}", b"old %d" % i)
+    keeper.dump()
+    keeper.server.kill9()
+    for i in range(50):
+        for _ in range(2):
+            seq = store.central.acquire(f"p{i}", "gs-b")[1]
+        assert store.central.call("wk_save", f"b{i}", f"p{i}", "gs-b", seq, 1, b"new %d" % i)[0][0] == "saved"
+    keeper.server.start()
+    keeper.start(state=None)
+    keeper.wait_state("UP")
+    keeper.wait(lambda: progress(keeper).get("stolen") == 50, "all to be set aside")
+    assert store.central.blobs() == {f"b{i}": (1, b"new %d" % i) for i in range(50)}
+    assert store.stolen()[("b7", 1)] == ("stolen", b"old 7")
+    keeper.ok("--write-back", "--unlock")
+    assert store.sessions() == {} and store.central.holder("p7") == "gs-b"
+
+
+def test_routines_are_restored(fallible, make_server, make_world):
+    """On a rebuilt server the routines of the local store come back with its tables."""
+    store, keeper = fallible, fallible.keeper
+    store.open("p1")
+    store.put("a", "p1", b"x")
+    keeper.dump()
+    world = keeper.world
+    world.sql("DROP PROCEDURE wk_put", "DROP PROCEDURE wk_close")
+    done = keeper.ok("--restore", "--force", "--with-code", "--json")
+    assert not (done.get("definitions") or {}).get("failed"), done
+    store.put("a", "p1", b"y")
+    store.close("p1")
+    assert store.rows() == {"a": (2, 0)} and store.sessions() == {"p1": "closing"}
+
+
+# ---- --check ----
+
+
+def findings(keeper, name):
+    return [c for c in keeper.run("--check", "--json").result["checks"] if c["name"] == name]
+
+
+def test_check(memory):
+    """Both stores are looked at: what is missing there and here, what is too much, and what does not fit."""
+    keeper, central = memory.keeper, memory.central
+    store, local = findings(keeper, "central store"), findings(keeper, "local store")
+    assert [c["level"] for c in store + local] == ["ok", "ok"], (store, local)
+    assert "63.5 KiB" in local[0]["text"] and "gs-a" in store[0]["text"]
+    central.server.grant("gs@localhost", central.schema, "UPDATE")
+    assert "UPDATE" in findings(keeper, "central store")[0]["text"]
+    central.server.sql(f"DROP PROCEDURE {central.schema}.wk_send")
+    missing = findings(keeper, "central store")[0]
+    assert missing["level"] == "fail" and missing["text"].endswith(": wk_send")
+    memory.world.sql("DROP PROCEDURE wk_put")
+    assert "wk_put" in findings(keeper, "local store")[0]["text"]
+    revoke = keeper.server.granting(USER + "@localhost", keeper.world.schema, "DELETE")
+    keeper.server.sql(revoke.replace("GRANT", "REVOKE").replace(" TO ", " FROM "))
+    assert any("DELETE" in c["text"] for c in keeper.run("--check", "--json").result["checks"] if c["level"] == "fail")
+    keeper.secret("central-password", "wrong")
+    assert findings(keeper, "central store")[0]["level"] == "fail"

@@ -1,0 +1,155 @@
+"""What reading back and loading have shown of a dump stays known with it."""
+import os
+import shutil
+
+import pytest
+from wk.keeper import FAILED, NOTHING, NOT_WELL
+from wk.util import wait_for
+
+pytestmark = pytest.mark.either_server
+
+
+def allow_drills(keeper):
+    for host in ("localhost", "127.0.0.1"):
+        keeper.server.sql(f"GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@'{host}'")
+
+
+def two_dumps(keeper):
+    keeper.dump()
+    older = keeper.newest()
+    keeper.world.mark(2)
+    keeper.dump()
+    return older, keeper.newest()
+
+
+def flip(keeper, manifest):
+    """One bit of the file turns; its size stays. Returns a copy of it as it was."""
+    path = keeper.path(manifest)
+    shutil.copy2(path, path + ".was")
+    with open(path, "r+b") as f:
+        f.seek(manifest["file_size"] // 2)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 8]))
+    return path + ".was"
+
+
+def listed(keeper):
+    return {d["name"]: d for d in keeper.ok("--list", "--json")["dumps"]}
+
+
+def test_a_verify_says_when_a_dump_was_last_proven(keeper):
+    """Since it was stored, then since it was last read back."""
+    keeper.dump()
+    name = keeper.newest()["name"]
+    first = listed(keeper)[name]
+    assert first["intact"] and first["proven_by"] == "dump" and first["proven_at_unix"] >= first["at_unix"]
+    keeper.ok("--verify")
+    second = listed(keeper)[name]
+    assert second["proven_by"] == "verify" and second["proven_at_unix"] >= first["proven_at_unix"]
+    assert "yes (verify, " in keeper.ok("--list").out
+
+
+@pytest.mark.parametrize("found", ["verify", "restore", "drill"])
+def test_what_was_found_damaged_stays_known(keeper, found):
+    """Whatever found it, no later restore reads it again, and only a reading that finds it whole changes that."""
+    allow_drills(keeper)
+    older, newer = two_dumps(keeper)
+    assert all(d["intact"] and not d["damaged"] for d in listed(keeper).values())
+    good = flip(keeper, newer)
+    if found == "verify":
+        assert keeper.run("--verify").rc == NOT_WELL
+    else:
+        done = keeper.ok(*{"restore": ["--restore", "--force"], "drill": ["--drill"]}[found], "--json")
+        assert done["dump"] == older["name"] and done["skipped"][0]["dump"] == newer["name"], done
+    os.rename(good, keeper.path(newer))
+    for _ in range(2):
+        now = listed(keeper)[newer["name"]]
+        assert now["damaged"] and not now["intact"] and now["proven_at"] is None, now
+        assert f"found damaged by a {found}" in now["reason"]
+        done = keeper.run("--restore=" + newer["name"], "--dry-run", "--force")
+        assert done.rc == NOTHING and "--verify=" + newer["name"] in done.err, done
+    keeper.ok("--verify=" + newer["name"])
+    now = listed(keeper)[newer["name"]]
+    assert now["intact"] and not now["damaged"] and now["proven_by"] == "verify", now
+
+
+def test_a_dry_run_writes_nothing_down(keeper):
+    """It does nothing."""
+    _, newer = two_dumps(keeper)
+    flip(keeper, newer)
+    assert keeper.ok("--restore", "--dry-run", "--force", "--json")["skipped"]
+    assert listed(keeper)[newer["name"]]["intact"]
+
+
+def test_a_supervisor_tells_of_a_damaged_dump(keeper, http):
+    """Status, metrics and an alert of its own, which names the disk; and the newest dump is made anew."""
+    keeper.configure({**http.settings(), "status": {"metrics": "world.prom"}})
+    keeper.start()
+    keeper.wait(keeper.dumps, "a dump")
+    keeper.wait(lambda: keeper.status().get("damaged_dumps") == [], "no dump is damaged")
+    newer = keeper.newest()
+    good = flip(keeper, newer)
+    assert keeper.run("--verify").rc == NOT_WELL
+    keeper.wait(lambda: keeper.status()["damaged_dumps"], "it is told")
+    (told,) = keeper.status()["damaged_dumps"]
+    assert told["dump"] == newer["name"] and told["by"] == "verify", told
+    keeper.expect("what is wrong", troubles=lambda all_: any(newer["name"] in t["what"] and " on /" in t["what"] for t in all_))
+    wait_for(lambda: any(newer["name"].encode() in r.body and b"is damaged" in r.body for r in http.requests),
+             "the alert")
+    keeper.wait(lambda: "worldkeeper_damaged_dumps{" in keeper.published("world.prom"), "the metrics")
+    keeper.wait(lambda: keeper.newest()["name"] != newer["name"], "another dump")
+    os.rename(good, keeper.path(newer))
+    keeper.ok("--verify=" + newer["name"])
+    keeper.wait(lambda: keeper.status()["damaged_dumps"] == [], "it is well again")
+
+
+def not_loadable(keeper):
+    """Two dumps; of the newer one two rows became equal to the server, as a unique key has it that is newer."""
+    keeper.world.sql("CREATE TABLE twins (id INT PRIMARY KEY, v INT) ENGINE=MEMORY", "INSERT INTO twins VALUES (1,1),(2,2)")
+    keeper.dump()
+    older = keeper.newest()
+    keeper.world.sql("UPDATE twins SET v=1")
+    keeper.dump()
+    return older, keeper.newest()
+
+
+def forbid_twins(keeper):
+    keeper.world.sql("DELETE FROM twins", "ALTER TABLE twins ADD UNIQUE KEY (v)")
+
+
+def test_a_dump_that_cannot_be_loaded(doomed, victim):
+    """Its second failure for what is in it is its last: the next older one is taken, and it is named."""
+    doomed.configure({"journal": {"mode": "off"}})
+    older, newer = not_loadable(doomed)
+    victim.crash()
+    forbid_twins(doomed)
+    done = doomed.run("--restore")
+    assert done.rc == FAILED and "twins" in done.err and "Duplicate entry '1'" in done.err, done
+    assert listed(doomed)[newer["name"]]["intact"]
+    done = doomed.ok("--restore", "--json")
+    assert done["dump"] == older["name"], done
+    assert "twins" in done["skipped"][0]["reason"] and "Duplicate entry '1'" in done["skipped"][0]["reason"]
+    now = listed(doomed)[newer["name"]]
+    assert now["damaged"] and "twins" in now["reason"], now
+    assert doomed.run("--verify=" + newer["name"]).rc == NOT_WELL
+    # by its name it is tried again, for whoever has mended what was in its way
+    doomed.world.sql("ALTER TABLE twins DROP KEY v")
+    doomed.ok("--restore=" + newer["name"], "--force")
+    assert listed(doomed)[newer["name"]]["intact"] and doomed.world.value("SELECT SUM(v) FROM twins") == 2
+
+
+def test_one_row_does_not_keep_the_world_down(doomed, victim):
+    """The supervisor does the same by itself."""
+    doomed.configure({"journal": {"mode": "off"}, "dump": {"interval": "1h"}})
+    older, newer = not_loadable(doomed)
+    victim.crash()
+    forbid_twins(doomed)
+    doomed.start(state=None)
+    doomed.wait_state("UP")
+    assert doomed.status()["last_restore"]["dump"] == older["name"]
+    assert "twins" in doomed.status()["last_restore"]["passed_over"]
+    doomed.wait(lambda: [d["dump"] for d in doomed.status()["damaged_dumps"]] == [newer["name"]], "it is told")
+    doomed.expect("what is wrong", troubles=lambda all_: any("twins" in t["what"] for t in all_))
+
+

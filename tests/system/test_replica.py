@@ -1,0 +1,197 @@
+"""Ordinary replication: what a restart of the source and a restore on it do to its replicas, and what is said of it
+before."""
+import os
+import re
+import shlex
+import subprocess
+
+import pymysql
+import pytest
+
+from wk.follow import LOG, following
+from wk.keeper import DONE
+from wk.server import MYSQL
+from wk.snapshot import assert_same, snapshot
+from wk.util import free_port, wait_for
+
+
+class Replica:
+    """`server`, fed by `source` from the first byte of its log."""
+
+    def __init__(self, source, server):
+        self.source, self.server = source, server
+        source.sql("CREATE USER replica@'127.0.0.1' IDENTIFIED BY 'feed'",
+                   "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
+        to = (f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port}, MASTER_USER='replica', "
+              "MASTER_PASSWORD='feed', MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4, MASTER_CONNECT_RETRY=1")
+        if MYSQL:
+            to = (to.replace("MASTER TO", "REPLICATION SOURCE TO").replace("MASTER_", "SOURCE_")
+                  + ", GET_SOURCE_PUBLIC_KEY=1")
+        server.sql(to, "START SLAVE")
+
+    def status(self):
+        con = self.server.admin(cursorclass=pymysql.cursors.DictCursor)
+        with con, con.cursor() as cur:
+            cur.execute("SHOW REPLICA STATUS")
+            return cur.fetchone()
+
+    def error(self):
+        return self.status()["Last_SQL_Errno"]
+
+    def wait(self):
+        """Until it has all of the source's log."""
+        kind = "Source" if MYSQL else "Master"
+        end = self.source.sql("SHOW MASTER STATUS")[0][:2]
+
+        def there():
+            said = self.status()
+            assert not said["Last_SQL_Errno"], said["Last_SQL_Error"]
+            return (said[f"Relay_{kind}_Log_File"], said[f"Exec_{kind}_Log_Pos"]) == end
+        wait_for(there, lambda: f"the replica to follow: {self.status()}")
+
+
+@pytest.fixture
+def pair(make_server, make_world, make_keeper):
+    """pair(binlog) -> a keeper of a world on a source, and its replica."""
+    def make(binlog):
+        source = make_server(*LOG)
+        keeper = make_keeper(make_world(on=source), {"restore": {"binlog": binlog}}).init()
+        source.sql("GRANT BINLOG ADMIN ON *.* TO keeper@localhost")
+        replica = Replica(source, make_server("--server-id=2"))
+        replica.wait()
+        return keeper, replica
+    return make
+
+
+def finding(keeper, name="replicas"):
+    return [c for c in keeper.run("--check", "--json").result["checks"] if c["name"] == name]
+
+
+def count(server, keeper):
+    return server.value("SELECT COUNT(*) FROM player", schema=keeper.world.schema)
+
+
+def test_our_own_journal_is_no_replica(make_followed):
+    keeper = make_followed()
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    assert finding(keeper) == []
+    assert keeper.ok("--restore", "--force", "--json")["replicas"] == 0
+
+
+def test_a_logged_restore_fills_the_replicas_again(pair):
+    """A restart of the source empties its replicas, which is said before; so is it that a restore fills them."""
+    keeper, replica = pair("yes")
+    keeper.dump()
+    before = keeper.world.snapshot()
+    (said,) = finding(keeper)
+    assert said["level"] == "note" and "1 is connected" in said["text"], said
+    assert "empties the MEMORY tables there, too" in said["text"] and "fills them again" in said["text"], said
+    keeper.server.crash()
+    keeper.world.rows()
+    replica.wait()
+    assert count(replica.server, keeper) == 0
+    wait_for(lambda: keeper.run("--restore", "--dry-run", "--json").result["replicas"] == 1, "the replica to be back")
+    done = keeper.run("--restore")
+    assert done.rc == DONE and "1 replica is connected: all this is logged" in done.err, done
+    replica.wait()
+    keeper.world.assert_is(before)
+    assert_same(before, snapshot(replica.server, keeper.world.schema), "the replica's world")
+    keeper.world.sql("UPDATE player SET points=1", "DELETE FROM fleet WHERE id<9")
+    replica.wait()
+
+
+def test_an_unlogged_restore_says_that_replicas_stop(pair):
+    """[restore] binlog = no behind a TRUNCATE that was logged: --check, --dry-run and the result say what comes."""
+    keeper, replica = pair("no")
+    keeper.dump()
+    (said,) = finding(keeper)
+    assert said["level"] == "warn" and "stops them (error 1032)" in said["text"], said
+    assert ("binlog = yes" if MYSQL else "init_file") in said["hint"], said
+    keeper.server.crash()
+    keeper.world.rows()
+    replica.wait()
+    wait_for(lambda: keeper.run("--restore", "--dry-run", "--json").result["replicas"] == 1, "the replica to be back")
+    planned = keeper.ok("--restore", "--dry-run", "--json")
+    result = keeper.ok("--restore", "--json")
+    for said in (planned, result):
+        assert said["replicas"] == 1 and "stops at the next change" in said["warning"], said
+    keeper.world.sql("UPDATE player SET points=1 WHERE id=7")
+    wait_for(lambda: replica.error() == 1032, "the replica to stop")
+
+
+@pytest.mark.only("mariadb", why="MySQL writes its TRUNCATE with sql_log_bin=0, too")
+def test_the_init_file_of_the_hint(pair):
+    """With it, as the hint makes it, replicas keep their rows over restart and restore, and replication goes on."""
+    keeper, replica = pair("no")
+    keeper.world.sql("CREATE TABLE `o``dd` (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO `o``dd` VALUES (1)")
+    (said,) = finding(keeper)
+    command, path = re.search(r"(mariadb -N .*?) > (/etc/mysql/\S+\.sql),", said["hint"]).groups()
+    assert f"init_file = {path}" in said["hint"], said
+    words = shlex.split(command)
+    made = os.path.join(keeper.server.dir, "open.sql")
+    with open(made, "wb") as f:
+        subprocess.run([words[0], "--no-defaults", "--socket=" + keeper.server.socket, "--user=root", *words[1:]],
+                       stdout=f, check=True)
+    os.chmod(made, 0o644)
+    keeper.dump()
+    before = keeper.world.snapshot()
+    replica.wait()
+    keeper.server.crash("--init-file=" + made)
+    keeper.world.rows()
+    keeper.world.sql("SELECT * FROM `o``dd`", "SELECT * FROM worldkeeper_sentinel")
+    assert keeper.world.rows() == 0
+    replica.wait()
+    assert count(replica.server, keeper) == 2000
+    wait_for(lambda: finding(keeper), "the replica to be back")
+    (said,) = finding(keeper)
+    assert said["level"] == "ok" and made in said["text"], said
+    keeper.ok("--restore")
+    keeper.world.assert_is(before)
+    keeper.world.sql("UPDATE player SET points=1", "DELETE FROM fleet WHERE id<9", "DELETE FROM `o``dd`",
+                     "UPDATE worldkeeper_sentinel SET beat=9")
+    after = keeper.world.snapshot()
+    replica.wait()
+    assert_same(after, snapshot(replica.server, keeper.world.schema), "the replica's world")
+
+
+def test_a_drill_is_the_servers_own(pair):
+    """Nothing of it reaches a replica where the account may leave the log."""
+    keeper, replica = pair("yes")
+    for host in ("localhost", "127.0.0.1"):
+        keeper.server.grant(f"'keeper'@'{host}'", "worldkeeper_drill_w1")
+    keeper.dump()
+    keeper.ok("--drill")
+    log = keeper.server.sql("SHOW MASTER STATUS")[0][0]
+    events = [e[5] for e in keeper.server.sql(f"SHOW BINLOG EVENTS IN '{log}'") if "worldkeeper_drill" in e[5]]
+    assert all(e.startswith("GRANT") for e in events), events
+    replica.wait()
+
+
+def test_a_world_on_a_replica(pair, make_keeper, make_world):
+    keeper, replica = pair("yes")
+    assert finding(keeper, "replica") == []
+    there = make_keeper(make_world("empty", on=replica.server, schema="beside"))
+    (said,) = finding(there, "replica")
+    assert said["level"] == "warn" and "1032" in said["text"], said
+
+
+@pytest.mark.only("mysql", why="Group Replication")
+def test_a_member_of_a_group_is_refused(make_server, make_world, make_keeper):
+    """It takes no rows in MEMORY tables: --check says so by name, and so does what fails by it."""
+    port = free_port()
+    server = make_server(*LOG, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+    keeper = make_keeper(make_world("empty", on=server))
+    assert finding(keeper, "group replication") == []
+    server.sql("INSTALL PLUGIN group_replication SONAME 'group_replication.so'",
+               "SET GLOBAL group_replication_group_name='aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa'",
+               f"SET GLOBAL group_replication_local_address='127.0.0.1:{port}'",
+               "SET GLOBAL group_replication_bootstrap_group=ON", "START GROUP_REPLICATION")
+    (said,) = finding(keeper, "group replication")
+    assert said["level"] == "warn" and "3098" in said["text"], said
+    server.sql("GRANT SELECT ON performance_schema.replication_group_members TO keeper@localhost")
+    (said,) = finding(keeper, "group replication")
+    assert said["level"] == "fail" and "is a member" in said["text"], said
+    done = keeper.run("--init")
+    assert done.rc != DONE and "3098" in done.err and "no member" in done.err, done

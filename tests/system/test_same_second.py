@@ -1,0 +1,77 @@
+"""A server that is killed and started again within the second of its start: the same start time twice."""
+import time
+
+import pytest
+from wk.keeper import USER, built
+
+pytestmark = pytest.mark.either_server
+
+ROUNDS = 3
+
+
+@pytest.fixture
+def hasty(make_server, make_world, make_keeper):
+    """A keeper of a server whose processes all begin at the same second of their clock."""
+    clock = ["env", "LD_PRELOAD=" + built("tools", "slow_clock.so"), f"WK_CLOCK_FROM={int(time.time())}"]
+    server = make_server(wrapper=clock)
+    return make_keeper(make_world(on=server)).init()
+
+
+def again(server):
+    """kill -9 and start, in no time by the server's clock."""
+    server.process.kill()
+    server.process.wait()
+    server.process = None
+    server.start()
+
+
+@pytest.mark.parametrize("how", ["socket", "tcp"])
+def test_a_crash_loop_is_healed(hasty, how):
+    """Each of many restarts within one second is a loss, and is mended by itself."""
+    if how == "tcp":
+        hasty.configure({"mysql": {"socket": None, "host": "127.0.0.1", "port": hasty.server.port}})
+    hasty.dump()
+    before = hasty.world.snapshot()
+    hasty.start()
+    started = hasty.server.start_time()
+    for n in range(ROUNDS):
+        again(hasty.server)
+        assert hasty.server.start_time() == started
+        hasty.wait(lambda: hasty.log().count("-> UP: restored") > n, f"restore {n + 1}")
+        hasty.wait_state("UP")
+        hasty.world.assert_is(before)
+
+
+def test_while_nobody_watches(hasty):
+    """The supervisor went with the server; what it wrote down tells the two apart."""
+    hasty.dump()
+    before = hasty.world.snapshot()
+    for n in range(2):
+        hasty.start()
+        hasty.stop()
+        again(hasty.server)
+        hasty.start(state=None)
+        hasty.wait(lambda: hasty.log().count("-> UP: restored") > n, f"restore {n + 1}")
+        hasty.wait_state("UP")
+        hasty.world.assert_is(before)
+        assert hasty.stop() == 0
+
+
+def test_by_hand(hasty):
+    """--restore needs no --force for a world that is gone, also where rows were written since."""
+    hasty.dump()
+    again(hasty.server)
+    hasty.world.sql("INSERT INTO player (nick,points) VALUES ('since',1)")
+    assert hasty.ok("--restore", "--json")["conflict_rows"] == 1
+
+
+def test_a_deleted_row_is_still_one(hasty):
+    """In that second too: whoever only deletes the sentinel's row, and ends our sessions, restores nothing."""
+    hasty.dump()
+    hasty.start()
+    sentinel = hasty.settings.get("probe", {}).get("table", "worldkeeper_sentinel")
+    hasty.world.sql(f"DELETE FROM {sentinel}")
+    hasty.server.end_sessions(user=USER)
+    hasty.wait_verdict("EMPTY")
+    hasty.probes_pass("E")
+    hasty.expect("the doubt", state="SUSPECT", reason=lambda r: "deleted" in r)

@@ -1,0 +1,55 @@
+"""Secrets that were replaced, or read only to be looked at, are in the memory of no process of ours any more."""
+import os
+import re
+import signal
+
+import pytest
+
+from wk.util import CANARY
+
+OTHER = "another-canary-of-the-same-kind"
+
+
+SHADOW = 1 << 30  # bytes; a sanitizer's own mappings are larger, and hold nothing of ours
+
+
+def found_in(pid, secrets):
+    """Which of these the memory of a process holds, and how often."""
+    found = dict.fromkeys(secrets, 0)
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            begin, end, access = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
+            if not access.startswith("rw") or int(end, 16) - int(begin, 16) > SHADOW:
+                continue
+            try:
+                memory.seek(int(begin, 16))
+                data = memory.read(int(end, 16) - int(begin, 16))
+            except (OSError, ValueError, OverflowError):
+                continue  # [vvar] and its like
+            for secret in secrets:
+                found[secret] += data.count(secret.encode())
+    return found
+
+
+@pytest.mark.needs("strace")
+def test_what_was_replaced_is_gone(keeper, http):
+    """One copy of the password that counts; of one that a reload replaced, of a key and of a hook's address that
+    were replaced, none."""
+    old_key, new_key, token = "old-canary-" * 4, "new-canary-" * 4, "canary-of-a-hook"
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", old_key)},
+                      "alert.webhook": {"url_file": keeper.secret("hook", f"{http.url}?{token}"),
+                                        "insecure": "yes"}})
+    keeper.start()
+    keeper.dump()
+    found = found_in(keeper.process.pid, [CANARY, old_key, token])
+    assert found == {CANARY: 1, old_key: 1, token: 0}, found
+    keeper.server.sql(f"ALTER USER keeper@localhost IDENTIFIED BY '{OTHER}'")
+    keeper.secret("password", OTHER)
+    keeper.secret("key", new_key)
+    os.kill(keeper.process.pid, signal.SIGHUP)
+    keeper.wait_log(".ini reloaded")
+    wanted = {CANARY: 0, OTHER: 1, old_key: 0, new_key: 1, token: 0}
+    keeper.wait(lambda: found_in(keeper.process.pid, wanted) == wanted,
+                lambda: f"the old secrets to be gone: {found_in(keeper.process.pid, wanted)}")
+    keeper.stop()
+    keeper.server.account("keeper", [keeper.world.schema])

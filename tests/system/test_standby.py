@@ -1,0 +1,289 @@
+"""A second machine takes a world over: what it has, who may go on, and what is lost."""
+import json
+import os
+import shutil
+import subprocess
+import time
+from datetime import datetime
+from signal import SIGCONT, SIGSTOP
+
+import pytest
+from wk.audit import TABLES, AuditedWriters
+from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, wait_stopped
+from wk.follow import LOG, dump_and_follow
+from wk.keeper import BINARY, DONE, REFUSED, ROOT, USAGE
+from wk.segments import Segments
+from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
+from wk.util import PATIENCE, wait_for
+
+pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
+              pytest.mark.either_server]
+
+
+@pytest.fixture
+def store(tmp):
+    """What both machines have in their configs: a mounted directory, and one key pair."""
+    path, key = os.path.join(tmp, "store"), os.path.join(tmp, "identity")
+    os.mkdir(path, 0o700)
+    subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
+    public = subprocess.run(["age-keygen", "-y", key], check=True, capture_output=True, text=True).stdout.strip()
+    return {"offsite": {"url": f"file://{path}/", "recipient": public, "identity_file": key},
+            "standby": {"lease": "none"}}
+
+
+@pytest.fixture
+def make_pair(make_followed, make_world, make_keeper, make_server, store):
+    """A primary that follows and stores, and a standby on a server of its own."""
+    def make(kind="empty", tables=TABLES, **more):
+        settings = {**{k: dict(v) for k, v in store.items()}, **more}
+        one = make_followed(kind, settings, tables)
+        other = make_world("empty", make_server(*LOG), schema=one.world.schema)
+        two = make_keeper(other, {**settings, "journal": {"mode": "follow"}, "probe": {"interval": "100ms"}})
+        two.segments = Segments(two)
+        return one, two
+    return make
+
+
+def standby(keeper):
+    return keeper.status().get("standby") or {}
+
+
+def wait_pulled(primary, other):
+    """All that the primary has now is in the standby's directories. Gives the moment before."""
+    before = time.monotonic()
+    primary.segments.wait_all()
+    sizes = {os.path.basename(path): os.path.getsize(path) for path in primary.segments.paths()}
+    there = os.path.join(other.dumps_dir, "journal")
+    newest = primary.newest()["name"]
+
+    def is_here():
+        return standby(other).get("newest") == newest and all(
+            os.path.exists(os.path.join(there, name)) and os.path.getsize(os.path.join(there, name)) >= size
+            for name, size in sizes.items())
+    wait_for(is_here, "the standby has all of it")
+    return before
+
+
+def own_dump(keeper, start):
+    """It stores what it keeps."""
+    keeper.wait(lambda: ((keeper.status()["offsite"] or {}).get("newest") or "").startswith(start), "its own dump")
+
+
+def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
+    """Writers whose changes are written down, and the primary's machine is gone: what the standby's promotion lacks was
+    not stored. The old machine becomes the standby, and a switch-over to it loses nothing."""
+    one, two = make_pair(status={"page": "yes"})
+    two.start("STANDBY")
+    dump_and_follow(one)
+    writers = AuditedWriters(one.world, 7, count=2)
+    writers.pause = 0.002
+    with writers:
+        writers.wait_changes(200)
+        stored = wait_pulled(one, two)
+        told = two.expect("it pulls", standby=lambda s: s and s["state"] == "pulling" and s["behind_seconds"] is not None)[
+            "standby"]
+        assert told["role"] == "standby" and told["moment"] and told["last_pull"] and told["last_error"] is None, told
+        one.expect("the primary", standby=lambda s: s["role"] == "primary")
+        wait_for(lambda: "<dd>standby, pulling" in two.published("status.html"), "the page says so")
+        for words in (["--dump"], ["--restore"], ["--promote"], ["--promote", "--by-hand"], ["--switch-over"]):
+            done = two.run(*words)
+            assert done.rc == REFUSED, done
+        assert one.run("--promote", "--by-hand", "--force").rc == REFUSED
+        assert one.run("--demote").rc == REFUSED
+        assert two.state() == "STANDBY" and two.flag() == "WAITING"
+        done = two.run("--init")
+        assert done.rc == REFUSED and "--promote" in done.err, done
+        checked = two.run("--check").out
+        assert "--init" not in checked and "--restore" not in checked, checked
+        one.server.grow_old()
+        killed = time.monotonic()
+        one.kill9()
+        one.server.kill9()
+    told = two.ok("--promote", "--by-hand", "--force", "--json")
+    writers.world = two.world
+    age, lost = writers.audit_cut(killed)
+    assert age <= killed - stored, (age, lost, killed - stored, told)
+    assert told["lost_seconds"] is None and "gap" not in told["journal"], told
+    two.wait_state("UP")
+    assert two.run("--promote", "--by-hand", "--force").rc == REFUSED
+    generation = two.status()["generation"]
+    own_dump(two, f"w1-{generation:06d}")
+    own_dump(two, two.dump()["name"])  # the one before it never comes to the other machine
+
+    one.server.start()
+    one.ok("--demote")
+    lease = one.settings.pop("standby")
+    one.configure({})
+    done = one.run()  # it would be a second primary
+    assert done.rc not in (DONE, REFUSED) and "has no [standby]" in done.err and "put [standby] back" in done.err, done
+    one.configure({"standby": lease})
+    one.start("STANDBY")
+    wait_for(lambda: (standby(one).get("newest") or "").startswith(f"w1-{generation:06d}"), "the new world's dump")
+    with writers:
+        writers.wait_changes(200)
+        told = two.ok("--switch-over", "--json")
+        for writer in writers.threads:
+            writer.join(PATIENCE)
+    two.wait_state("STANDBY")
+    told = one.ok("--promote", "--by-hand", "--json")
+    writers.world = one.world
+    writers.audit()
+    assert told["lost_seconds"] == 0 and told["lost"] == "nothing lost" and told["generation"] > generation, told
+    one.wait_state("UP")
+    own_dump(one, f"w1-{told['generation']:06d}")
+    # Neither takes what the other one's log says, or its own from before, for changes of the world that it has now.
+    two.wait(lambda: standby(two).get("state") == "pulling", "it watches the other one")
+    two.wait(lambda: not two.status()["troubles"], "nothing is wrong there")
+    for keeper in (one, two):
+        assert "was altered" not in keeper.log(), keeper.log()
+
+
+def stored(keeper):
+    keeper.wait(lambda: (keeper.status()["offsite"] or {}).get("newest") == keeper.newest()["name"], "the dump is stored")
+
+
+def test_killed_anywhere_and_said_again(make_pair, tmp):
+    """Promotion, demotion and switch-over go on when they are said once more; the world is never half, and no row of it
+    is lost."""
+    key = secret_file(os.path.join(tmp, "hmac"), "0123456789abcdef" * 4 + "\n")
+    one, two = make_pair("small", (), dump={"hmac_key_file": key})
+    one.dump()
+    one.start(fault="aside.locked=kill")
+    one.world.mark(2)
+    before = one.world.snapshot()
+    assert one.run("--switch-over").rc != DONE  # its worker was killed
+    one.stop()
+    one.world.assert_is(before)
+    # From here on it is a standby, whoever else was killed, and has told the store nothing.
+    one.start(fault="demote.stepped_back=kill")
+    assert one.run("--switch-over").rc != DONE
+    one.wait_state("STANDBY")
+    one.stop()
+    one.start("STANDBY")
+    # Its tables are still there for a game: that is said, with the way out.
+    one.wait(lambda: any("--demote" in t["hint"] for t in one.status()["troubles"]), "what is left is seen")
+    one.ok("--demote")
+    one.wait(lambda: not one.status()["troubles"], "nothing is left")
+    told = two.run("--promote", "--by-hand")
+    assert told.rc == REFUSED and "nothing proves that the other machine has ended;" in told.err, told
+    # Somebody else's word is none.
+    os.mkdir(os.path.join(tmp, "store", "w1", "handover"), 0o700)
+    with open(os.path.join(tmp, "store", "w1", "handover", "999-1.json"), "w") as f:
+        json.dump({"world": "w1", "generation": 999, "at": "2026-01-01T00:00:00Z"}, f)
+    told = two.run("--promote", "--by-hand")
+    assert told.rc == REFUSED and "has no HMAC by our key" in told.err, told
+    for point in PROMOTE_POINTS:
+        killed = two.run("--promote", "--by-hand", "--force", fault=point + "=kill")
+        assert killed.rc < 0, killed
+        two.ok("--promote", "--by-hand", "--force")
+        two.world.assert_is(before)
+        for demoted in DEMOTE_POINTS[PROMOTE_POINTS.index(point)::len(PROMOTE_POINTS)]:
+            killed = two.run("--demote", "--force", fault=demoted + "=kill")
+            assert killed.rc < 0, killed
+        two.ok("--demote")
+        assert two.run("--dump").rc == REFUSED
+    # A demotion that cannot reach its server has taken place all the same.
+    two.ok("--promote", "--by-hand", "--force")
+    two.start()
+    two.server.kill9()
+    failed = two.run("--demote", "--force")
+    assert failed.rc not in (DONE, REFUSED) and "this machine is a standby now, but" in failed.err, failed
+    two.wait_state("STANDBY")
+    two.stop()
+    two.start("STANDBY")
+
+
+@pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
+def test_pressed_on_both_sides(make_pair, tmp):
+    """By a lease one of two machines wins, and only the winner is UP; a lease that is renewed is not taken."""
+    etcd = Etcd(tmp)
+    try:
+        one, two = make_pair("small", (), standby={"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"})
+        one.dump()
+        one.start()
+        stored(one)
+        before = one.world.snapshot()
+        two.start("STANDBY")
+        refused = two.run("--promote")
+        assert refused.rc == REFUSED and "lease is held by" in refused.err, refused
+        assert two.run("--promote", "--by-hand").rc == USAGE
+        one.kill9()
+        one.ok("--demote", "--force")
+        one.start("STANDBY")
+        takeover = os.path.join(ROOT, "etc/failover/worldkeeper-takeover")
+        env = {**os.environ, "WORLDKEEPER": BINARY + " --allow-root" * (os.geteuid() == 0)}
+        look = [takeover, one.name, one.config_path, *etcd.urls.split(", ")]
+        if shutil.which("curl"):
+            one.popen("--promote").wait()
+            one.wait_state("UP")
+            quiet = subprocess.run(look, env=env, capture_output=True, text=True)
+            assert (quiet.returncode, quiet.stdout) == (0, ""), quiet  # this one is the primary
+            look[2] = two.config_path
+            quiet = subprocess.run(look, env=env, capture_output=True, text=True)
+            assert (quiet.returncode, quiet.stdout) == (0, ""), quiet  # and has the lease
+            stored(one)
+            one.ok("--switch-over")
+            taken = subprocess.run(look, env=env, capture_output=True, text=True, timeout=300)
+            assert taken.returncode == 0 and "taking it over" in taken.stdout, taken
+            two.wait_state("UP")
+            stored(two)
+            two.ok("--switch-over")
+        both = [keeper.popen("--promote") for keeper in (one, two)]
+        done = [keeper.finish(process) for keeper, process in zip((one, two), both)]
+        assert sorted(d.rc for d in done) in ([DONE, REFUSED], [DONE, DONE]), done
+
+        def winners():
+            """Both promotions are done where the first one was too slow to renew its lease, and has stepped back."""
+            said = [keeper.status() for keeper in (one, two)]
+            up = [k for k, s in zip((one, two), said) if s["state"] == "UP" and s["lease"]["state"] == "held"]
+            out = [k for k, d, s in zip((one, two), done, said)
+                   if (s["lease"]["state"] == "stepped-back" if d.rc == DONE else s["state"] == "STANDBY")]
+            return up if len(up) == len(out) == 1 and up != out else []
+        [winner] = wait_for(winners, lambda: [keeper.status() for keeper in (one, two)])
+        winner.world.assert_is(before)
+    finally:
+        etcd.stop()
+
+
+def test_the_lease_goes_last(make_followed, store, tmp):
+    """A switch-over gives the lease back when nobody can believe any more that the world is up here, also where the
+    supervisor cannot say so, since it stands still."""
+    liar = Liar(tmp)
+    Conditions(liar)
+    standby = {"lease": "s3", "ttl": "6s"}
+    other = None
+    try:
+        one = make_followed(settings={"offsite": {"plain": "yes", **liar.settings()}, "standby": standby})
+        one.run("--check")
+        one.start(fault="aside.renamed=stop")
+        one.dump()
+        other = LeaseCaller(os.path.join(tmp, "other"), "other/2", standby, liar.settings(), name=one.name)
+        assert other.call("prove")["result"] == other.call("open")["result"] == "ok"
+        pressed = one.popen("--switch-over")
+        stopped = wait_stopped(one, "aside.renamed")
+        one.process.send_signal(SIGSTOP)
+        go_on(stopped)
+
+        def is_free():
+            said = other.call("read")
+            if said["free"]:
+                status = one.status()
+                believed = datetime.fromisoformat(status["valid_until"]).timestamp()
+                assert not status["ready"] or believed <= time.time(), (said, status)
+            return said["free"]
+        wait_for(is_free, "the lease is given back")
+        one.process.send_signal(SIGCONT)
+        assert one.finish(pressed).rc == DONE
+        one.wait_state("STANDBY")
+    finally:
+        if other:
+            other.close()
+        liar.stop()
+
+
+def test_without_a_second_machine(make_followed, store):
+    keeper = make_followed(settings={"offsite": store["offsite"]}).start()
+    for action in ("--promote", "--demote", "--switch-over"):
+        done = keeper.run(action)
+        assert done.rc == USAGE and "[standby]" in done.err, done
+    assert keeper.status()["standby"] is None

@@ -1,0 +1,199 @@
+"""A standby that keeps the world loaded: what it moves into place is what a load would have given, or it loads."""
+import os
+import re
+import shutil
+import subprocess
+
+import pymysql
+import pytest
+from wk.audit import TABLES, AuditedWriters
+from wk.follow import LOG, dump_and_follow, following
+from wk.keeper import USER
+from wk.segments import Segments
+from wk.util import PATIENCE, wait_for
+from wk.snapshot import checksums
+
+pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
+              pytest.mark.either_server]
+COPY = "worldkeeper_warm_w1"
+RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"
+
+
+@pytest.fixture
+def machines(make_followed, make_world, make_keeper, make_server, tmp):
+    """machines(n, tables) -> a primary that follows and stores, and n others, the first of which keeps a copy."""
+    path, key = os.path.join(tmp, "store"), os.path.join(tmp, "identity")
+    os.mkdir(path, 0o700)
+    subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
+    public = subprocess.run(["age-keygen", "-y", key], check=True, capture_output=True, text=True).stdout.strip()
+    settings = {"offsite": {"url": f"file://{path}/", "recipient": public, "identity_file": key},
+                "standby": {"lease": "none"}}
+
+    def make(others=1, tables=TABLES):
+        one = make_followed("empty", {k: dict(v) for k, v in settings.items()}, tables)
+        rest = []
+        for i in range(others):
+            world = make_world("empty", make_server(*LOG), schema=one.world.schema)
+            mine = {**{k: dict(v) for k, v in settings.items()}, "journal": {"mode": "follow"},
+                    "probe": {"interval": "100ms"}}
+            mine["standby"]["warm"] = "no" if i else "yes"
+            keeper = make_keeper(world, mine)
+            world.server.grant(USER + "@localhost", COPY, RIGHTS)
+            keeper.segments = Segments(keeper)
+            rest.append(keeper)
+        return [one, *rest]
+    return make
+
+
+def copy(keeper):
+    return (keeper.status().get("standby") or {}).get("warm") or {}
+
+
+def wait_copy(keeper, state="ready", why=""):
+    return wait_for(lambda: copy(keeper).get("state") == state and why in (copy(keeper).get("why") or "") and
+                    copy(keeper), f"a copy that is {state}: {why}")
+
+
+def has(keeper, dump):
+    """Does the copy have all of this dump? A supervisor may make one of its own right after it."""
+    told = copy(keeper)
+    return told.get("state") == "ready" and (told.get("dump") or "") >= dump
+
+
+def promoted(keeper):
+    return keeper.ok("--promote", "--by-hand", "--force", "--json")
+
+
+def test_it_is_what_a_load_gives(machines):
+    """The primary is lost while players write. One machine promotes what it kept loaded, another one loads the same
+    files: both worlds are one, and a moment of the lost one."""
+    one, two, three = machines(2)
+    dump_and_follow(one)
+    two.start("STANDBY")
+    told = wait_copy(two)
+    assert told["dump"] in [m["name"] for m in one.dumps()] and told["why"] is None, told
+    writers = AuditedWriters(one.world, 7, count=2)
+    writers.pause = 0.002
+    with writers:
+        writers.wait_changes(400)
+        one.segments.wait_all()
+        newer = one.dump()["name"]
+        one.wait(lambda: (one.status()["offsite"] or {}).get("newest") == newer, "it is stored")
+        wait_for(lambda: has(two, newer) and copy(two).get("compared_at"),
+                 "the copy is compared with a newer dump, and goes on")
+        writers.wait_changes(800)
+        one.kill9()
+        one.server.kill9()
+    cold = promoted(three)
+    assert "warm" not in cold, cold
+    warm = promoted(two)
+    assert warm["warm"] is True and "cold" not in warm, (warm, two.log())
+    two.world.assert_is(three.world.snapshot())
+    assert warm["rows"] == cold["rows"] and warm["tables"] == cold["tables"], (warm, cold)
+    assert warm["restored_to"] == cold["restored_to"], (warm, cold)
+    two.wait_state("UP")
+    assert not two.server.sql(f"SHOW DATABASES LIKE '{COPY}'")
+
+
+def same(one, two, schema=COPY, tables=("bank", "ship", "news")):
+    """Has the copy exactly what the primary has, counters too?"""
+    def rows(server, of):
+        sums = checksums(server, of)
+        (_, definition), = server.sql(f"SHOW CREATE TABLE {of}.bank")
+        return [sums.get(table) for table in tables], re.findall("AUTO_INCREMENT=[0-9]+", definition)
+    try:
+        return rows(one.server, one.world.schema) == rows(two.server, schema)
+    except pymysql.err.ProgrammingError:  # a table without a key is just written anew
+        return False
+
+
+def wait_same(one, two):
+    wait_copy(two)
+    wait_for(lambda: same(one, two), "the copy has all of it")
+
+
+def test_killed_while_it_applies(machines):
+    """Whatever was cut off is done again: after a kill at any point the copy becomes the primary's world."""
+    one, two = machines(1)
+    dump_and_follow(one)
+    writers = AuditedWriters(one.world, 8, count=2)
+    for point in ("warm.loaded", "warm.begun", "warm.taken_out", "warm.table_applied", "warm.applied"):
+        with writers:
+            two.start("STANDBY", fault=f"{point}=kill")
+            wait_for(lambda: "ended by itself" in ((two.status().get("standby") or {}).get("last_error") or ""),
+                     f"a worker that is killed at {point}")
+            two.kill9()
+            two.start("STANDBY")
+            told = writers.told()
+            wait_for(lambda: writers.told() > told + 50, "more changes")
+        wait_same(one, two)
+        two.stop()
+    one.kill9()
+    one.server.kill9()
+    # Killed before the tables move, there is no copy any more; after it, what was moved is none.
+    for point, why in (("promote.caught_up", "not loaded"), ("promote.moved", "not loaded")):
+        assert two.run("--promote", "--by-hand", "--force", fault=f"{point}=kill").rc < 0
+        two.start("STANDBY")
+        wait_copy(two)
+        two.stop()
+    assert two.run("--promote", "--by-hand", "--force", fault="promote.moved=kill").rc < 0
+    cold = promoted(two)
+    assert cold["warm"] is False and "not loaded" in cold["cold"], cold
+    writers.world = two.world
+    writers.audit()
+
+
+def test_what_ends_it(machines):
+    """A restart of its server, tables that are altered: it is loaded again, from a dump that has them; until then it is
+    not used, and says why. A switch-over to it loses nothing."""
+    one, two = machines(1)
+
+    def colds():
+        words = "does not keep the world loaded"
+        return [t for t in two.status().get("troubles", [{"what": words}]) if words in t["what"]]
+    dump_and_follow(one)
+    two.start("STANDBY")
+    writers = AuditedWriters(one.world, 9, count=2)
+    with writers:
+        writers.wait_changes(200)
+        wait_copy(two)
+        two.server.crash()
+        wait_copy(two)
+        writers.wait_changes(300)
+        one.world.sql("ALTER TABLE bank ADD INDEX of_who (who)")
+        wait_copy(two)  # the journal does not know of it, and the newest dump has no such index
+        first = one.newest()["name"]
+        newer = one.dump()["name"]
+        wait_for(lambda: has(two, newer), "it is loaded with the index")
+        assert first != newer and two.server.sql(f"SHOW INDEX FROM {COPY}.bank WHERE key_name='of_who'")
+        two.stop()
+        two.configure({"alert": {"max_dump_age": "1s"}})
+        two.start("STANDBY")
+        wait_copy(two)
+        # What nobody should have done is found when the rows are compared, and mended.
+        two.server.sql(f"INSERT INTO {COPY}.ship VALUES (1, 99, 'x', 1)", f"UPDATE {COPY}.worldkeeper_tmp_tables "
+                       "SET held=held+1 WHERE name='ship'")
+        newer = one.dump()["name"]
+        wait_for(lambda: has(two, newer), "it is loaded again")
+        assert not two.server.sql(f"SELECT * FROM {COPY}.ship WHERE who=99")
+        one.kill9()
+        one.start(fault="dump.chosen=stop")  # it cannot dump at once, as it would
+        following(one)
+        one.world.sql("ALTER TABLE bank ADD COLUMN more INT NOT NULL DEFAULT 7")
+        wait_copy(two, "cold", "bank")
+        two.wait(lambda: any("bank" in t["what"] and "--check" in t["hint"] for t in colds()), "that it stays so")
+        one.kill9()
+        before = one.newest()["name"]
+        one.start()  # the dump that the column asks for comes by itself
+        wait_for(lambda: (copy(two).get("dump") or before) != before, "it is loaded with the column")
+        two.wait(lambda: not colds(), "the end of that")
+        following(one)
+        told = one.ok("--switch-over", "--json")
+        for writer in writers.threads:
+            writer.join(PATIENCE)
+    told = two.ok("--promote", "--by-hand", "--json")
+    assert told["warm"] is True, told
+    writers.world = two.world
+    writers.audit()
+    two.wait_state("UP")
+    assert "warm" in two.status()["standby"] and two.status()["standby"]["warm"] is None

@@ -1,0 +1,94 @@
+"""The RENAME that swaps a world in: how long it may take, and what becomes of a lost answer."""
+import pytest
+from wk.crash import go_on, stopped
+from wk.keeper import USER
+from wk.server import begin_odd
+from wk.util import wait_for
+
+pytestmark = pytest.mark.either_server
+
+SHORT = {"restore": {"stall": "4s", "lock_wait": "30m"}, "dump": {"stall": "4s"}, "journal": {"mode": "off"}}
+
+
+def renaming(server):
+    """Seconds that a RENAME of somebody has been under way; None: there is none."""
+    found = server.sessions(info="RENAME TABLE%")
+    return found[0].time if found else None
+
+
+@pytest.fixture
+def held(doomed, victim):
+    """A lost world whose swap will have to wait for `holder`, who reads the sentinel's table under a lock. Another
+    session of the daemon's account is at a statement that is no text: its list of processes is read all the same."""
+    doomed.configure(SHORT)
+    doomed.dump()
+    doomed.before = doomed.world.snapshot()
+    victim.crash()
+    holder = doomed.world.connect()
+    with holder.cursor() as cur:
+        cur.execute("LOCK TABLES worldkeeper_sentinel READ")
+    odd = begin_odd(victim, USER)
+    yield doomed, holder
+    victim.end_sessions(id=odd.thread_id())
+    odd.close()
+    if holder.open:
+        holder.close()
+
+
+def wait_long(server):
+    """The server itself says that it has been at it for longer than any timeout of ours."""
+    wait_for(lambda: (renaming(server) or 0) >= 6, "a RENAME under way for long")
+
+
+def test_a_swap_under_way_is_no_stall(held, victim):
+    """As long as the server is at it, that is progress."""
+    keeper, holder = held
+    keeper.start(state=None)
+    wait_for(lambda: renaming(victim) is not None, "a RENAME")
+    before = keeper.log()  # until then a restore may have stood still, if the machine did
+    wait_long(victim)
+    since = keeper.log()[len(before):]
+    assert "no progress" not in since and "restore failed" not in since, since
+    keeper.wait_state("RESTORING")
+    holder.close()
+    keeper.wait_state("UP")
+    keeper.wait(lambda: (keeper.status()["last_restore"] or {}).get("ok") is True, "it is told as done")
+    keeper.world.assert_is(keeper.before)
+
+
+def test_a_swap_that_the_server_ended(held, victim):
+    """No answer and no swap: the restore has failed, and the world is as it was."""
+    keeper, holder = held
+    emptied = keeper.world.snapshot()
+    process = keeper.popen("--restore", "--json")
+    wait_for(lambda: renaming(victim) is not None, "a RENAME")
+    victim.end_sessions(info="RENAME TABLE%")
+    done = keeper.finish(process)
+    assert done.rc != 0, done
+    holder.close()
+    keeper.world.assert_is(emptied)
+    keeper.ok("--restore")
+    keeper.world.assert_is(keeper.before)
+
+
+def test_a_lost_answer(doomed, victim):
+    """A server that did what it was asked, and could not say so any more: the swap is found done, and told as
+    the success that it is; nothing of the restore is left over."""
+    doomed.configure({**SHORT, "mysql": {"connect_timeout": "5s", "read_timeout": "5s"}, "restore": {**SHORT["restore"], "binlog": "yes"}})
+    doomed.dump()
+    before = doomed.world.snapshot()
+    victim.crash()
+    process = doomed.popen("--restore", fault="restore.before_rename=stop")
+    wait_for(lambda: stopped(doomed), "the worker to stop")
+    victim.sigstop()
+    go_on(stopped(doomed))
+    said = []
+    while not said or said[-1] and "no answer to the swap" not in said[-1]:
+        said.append(process.stderr.readline())
+    victim.sigcont()
+    assert said[-1], (said, doomed.finish(process))
+    done = doomed.finish(process)
+    assert done.rc == 0, done
+    doomed.world.assert_is(before)
+    assert not doomed.world.sql("SHOW TABLES LIKE 'worldkeeper\\_tmp%'")
+    doomed.dump()

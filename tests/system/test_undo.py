@@ -1,0 +1,385 @@
+"""A statement that nobody meant (DROP, TRUNCATE, ALTER, RENAME of a table): the moment before it can be had, beside
+the world and in it, and one table of it alone; which moments can be had is what --list says; what happened is told
+with the command that brings it back."""
+import json
+import shlex
+
+import pytest
+from wk.follow import LOG, following, journal, live, purge
+from wk.keeper import DONE, USER
+from wk.snapshot import assert_same, snapshot
+from wk.util import ident, wait_for
+
+pytestmark = pytest.mark.either_server
+
+NOW = "SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')"
+MISTAKES = ["DROP TABLE player", "TRUNCATE TABLE player", "ALTER TABLE player DROP COLUMN nick",
+            "RENAME TABLE player TO gone", "ALTER TABLE player ENGINE=InnoDB",
+            "ALTER TABLE player MODIFY id BIGINT NOT NULL, DROP PRIMARY KEY"]
+
+
+@pytest.fixture
+def undo(make_world, make_keeper, make_server):
+    """undo(settings) -> a keeper of a small world, with a dump and changes of each table behind it."""
+    def make(kind="small", settings=None):
+        keeper = make_keeper(make_world(kind, make_server(*LOG)), settings).init()
+        keeper.dump()
+        next_second(keeper.server)
+        return keeper
+    return make
+
+
+def next_second(server):
+    """The server's whole second now, once it is over: what comes later has another one."""
+    now = server.value(NOW)
+    wait_for(lambda: server.value(NOW) != now, "the next second")
+    return now
+
+
+def tables(world, schema=None):
+    """The rows and definitions of the MEMORY tables, wherever they are."""
+    return snapshot(world.server, schema or world.schema, engines=("MEMORY",))
+
+
+def play(world):
+    world.sql("UPDATE player SET points=points+1 WHERE id<50", "DELETE FROM player WHERE id BETWEEN 60 AND 70",
+              "INSERT INTO player (nick,points) VALUES (UUID(),5)", "UPDATE fleet SET x=7 WHERE id<9")
+    world.mark(5)
+
+
+def beside(keeper, *args):
+    """What --restore --into another schema makes of these."""
+    into = keeper.world.schema + "_then"
+    keeper.server.sql(f"DROP DATABASE IF EXISTS {ident(into)}")
+    keeper.server.account(USER, [keeper.world.schema, into])
+    done = keeper.ok("--restore", "--into", into, *args)
+    picture = tables(keeper.world, into)
+    keeper.server.sql(f"DROP DATABASE {ident(into)}")
+    return picture, done
+
+
+# -- the moment before -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_moment_before_the_statement(undo, mistake):
+    """Any one, also where all was quiet until then: beside the world, and in it, with the columns of then."""
+    keeper = undo()
+    world, moments = keeper.world, []
+    for n in range(2):
+        play(world)
+        moments.append((next_second(keeper.server), tables(world)))
+    world.sql(mistake, "UPDATE fleet SET x=0", "DELETE FROM chat")
+    next_second(keeper.server)
+    keeper.dump("--force")  # of the world without it
+    for at, picture in moments:
+        assert_same(picture, beside(keeper, "--at", at)[0], mistake)
+    at, picture = moments[-1]
+    wanted = keeper.run("--restore", "--at", at, "--force", "--dry-run")
+    assert wanted.rc == 0, wanted
+    keeper.ok("--restore", "--at", at, "--force")
+    now = tables(world)
+    now.pop("rows gone", None), now.pop("table gone", None)
+    assert_same(picture, now, mistake)
+
+
+@pytest.mark.parametrize("mistake", ["DROP TABLE player", "ALTER TABLE player DROP COLUMN nick"])
+def test_in_the_very_second(undo, mistake):
+    """The log counts seconds: the moment before the statement is one of its own second, and nothing that was
+    acknowledged before it is lost."""
+    keeper = undo()
+    world = keeper.world
+    play(world)
+    before = tables(world)
+    at = world.sql("SET timestamp=UNIX_TIMESTAMP()", mistake, "UPDATE fleet SET x=0", NOW)[0][0]
+    picture, done = beside(keeper, "--at", at)
+    assert_same(before, picture, mistake)
+    assert "player" in done.out, done
+
+
+def test_every_type_of_a_table_that_is_gone(undo):
+    """The definition of then is the dump's, whatever columns it has."""
+    keeper = undo("zoo")
+    world = keeper.world
+    names = [t for (t,) in world.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE() AND "
+        "engine='MEMORY' AND table_name NOT LIKE 'worldkeeper%'")]
+    for table in map(ident, names):
+        rows = world.value(f"SELECT COUNT(*) FROM {table}")
+        world.sql(f"DELETE FROM {table} LIMIT {max(1, rows // 2)}")
+    before, at = tables(world), next_second(keeper.server)
+    world.sql("SET foreign_key_checks=0", *(f"DROP TABLE {ident(t)}" for t in names))
+    assert_same(before, beside(keeper, "--at", at)[0], "tables that were dropped")
+
+
+# -- one table ---------------------------------------------------------------------------------
+
+
+def others(picture, table="player"):
+    """All but this table and what it was renamed to."""
+    return {k: v for k, v in picture.items() if k.split(" ", 1)[1] not in (table, "gone")}
+
+
+def of(picture, table="player"):
+    return {k: v for k, v in picture.items() if k.split(" ", 1)[1] == table}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_one_table_comes_back(undo, mistake):
+    """As it was just before, into the world that goes on: what others do meanwhile stays."""
+    keeper = undo()
+    world = keeper.world
+    play(world)
+    before, at = tables(world), next_second(keeper.server)
+    world.sql(mistake, "UPDATE fleet SET x=0", "DELETE FROM chat")
+    after = tables(world)
+    picture, _ = beside(keeper, "--table", "player", "--at", at)
+    assert picture == of(before)
+    command = ["--restore", "--at", at, "--table", "player"]
+    rows = world.sql("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=DATABASE() AND "
+                     "table_name='player'")[0][0] and world.rows()
+    if rows:  # living rows are replaced by nobody who did not say so
+        for more in ([], ["--dry-run"]):
+            refused = keeper.run(*command, *more)
+            assert refused.rc == 4 and f"{rows} rows" in refused.err and "--force" in refused.err, refused
+        command.append("--force")
+    wanted = keeper.run(*command, "--dry-run", "--json")
+    assert wanted.rc == 0 and [t["table"] for t in wanted.result["plan"]] == ["player"], wanted
+    assert tables(world) == after
+    done = keeper.ok(*command)
+    assert "table player alone" in done.out, done
+    assert_same(of(before), of(tables(world)), mistake)
+    assert_same(others(after), others(tables(world)), "other tables")
+
+
+def test_one_table_under_a_supervisor(undo):
+    """Its world stays UP all the time; a loss afterwards brings back what is there then."""
+    keeper = undo(settings={"probe": {"timeout": "30m"}})  # nor does a machine that stands still give it a doubt
+    world = keeper.world
+    keeper.start()
+    following(keeper)
+    play(world)
+    before, at = tables(world), next_second(keeper.server)
+    world.sql("DROP TABLE player")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    generation = keeper.newest()["generation"]
+    keeper.ok("--restore", "--at", at, "--table", "player")
+    assert_same(before, tables(world), "the world")
+    keeper.wait(lambda: keeper.newest()["generation"] > generation, "a dump of what is there now")
+    following(keeper)
+    assert keeper.state() == "UP" and "RESTORING" not in keeper.log() and "SUSPECT" not in keeper.log()
+    world.sql("UPDATE player SET points=3 WHERE id<7")
+    before = tables(world)
+    keeper.wait(lambda: keeper.status()["last_restore"].get("only") == "player", "what was restored")
+    keeper.server.crash()
+    keeper.wait(lambda: "only" not in keeper.status()["last_restore"] and keeper.state() == "UP", "the world")
+    assert keeper.status()["last_restore"]["lost_seconds"] == 0
+    assert_same(before, tables(world), "the world after the loss")
+
+
+def test_one_table_and_a_loss_before_the_next_dump(undo):
+    """The dump and the changes until the swap are what is proven: the table was not in it then."""
+    keeper = undo()
+    world = keeper.world
+    play(world)
+    at = next_second(keeper.server)
+    world.sql("DROP TABLE player")
+    dropped = tables(world)
+    keeper.dump("--force")
+    keeper.ok("--restore", "--at", at, "--table", "player")
+    world.sql("UPDATE fleet SET x=1")
+    keeper.server.crash()
+    done = keeper.ok("--restore")
+    assert "another one was put in its place" in done.out, done
+    assert_same(dropped, others(tables(world)), "the world")
+
+
+def test_several_tables_of_the_newest_dump(undo):
+    keeper = undo()
+    world, then = keeper.world, tables(keeper.world)
+    play(world)
+    after = tables(world)
+    picture, _ = beside(keeper, "--table", "player,mark", "--table", "`chat`")
+    assert picture == {k: v for k, v in then.items() if k.split(" ", 1)[1] in ("player", "mark", "chat")}
+    keeper.ok("--restore", "--table", "player,mark", "--force")
+    now = tables(world)
+    assert_same({**of(after, "fleet"), **of(after, "chat"), **of(then, "player"), **of(then, "mark")}, now, "the world")
+
+
+def test_what_no_table_can_be(undo):
+    keeper = undo()
+    world = keeper.world
+    world.sql("CREATE TABLE late (id INT PRIMARY KEY) ENGINE=MEMORY")
+    for args, rc, said in [(["--table", "nobody"], 5, "in no intact dump"),
+                           (["--table", "player,"], 2, "no list of tables"),
+                           (["--table", "worldkeeper"], 5, "in no intact dump")]:
+        for more in ([], ["--dry-run"]):
+            done = keeper.run("--restore", "--force", *args, *more)
+            assert done.rc == rc and said in done.err, done
+    assert len(keeper.dumps()) == 1, "--force dumps for nothing"
+    first = keeper.newest()["name"]
+    world.sql("DROP TABLE player")
+    keeper.dump()
+    done = keeper.run("--restore", "--table", "player")
+    assert done.rc == 5 and f"--restore={first}" in done.err, done
+    keeper.ok(f"--restore={first}", "--table", "player")
+    assert world.rows() == 2000
+    assert keeper.run("--dump", "--table", "player").rc == 2
+
+
+def test_one_table_makes_no_lost_world_whole(undo):
+    """It is refused, and nothing says afterwards that the world is there."""
+    keeper = undo()
+    keeper.server.crash()
+    for more in ([], ["--force"], ["--dry-run"]):
+        done = keeper.run("--restore", "--table", "player", *more)
+        assert done.rc == 4 and "not alive" in done.err, done
+    assert keeper.world.rows() == 0
+    keeper.ok("--restore")
+    assert keeper.world.rows() == 2000
+
+
+# -- what is ours ------------------------------------------------------------------------------
+
+
+@pytest.mark.only("mariadb", why="sequences")
+def test_a_drill_ends_no_journal(undo):
+    """Its tables have the names of the world's, and one draws from a sequence of the world: no gap, no dump."""
+    keeper = undo()
+    world = keeper.world
+    world.sql("CREATE SEQUENCE sq", "CREATE TABLE drawn (id INT DEFAULT NEXTVAL(sq), f FLOAT(7,3), w INT, "
+              "PRIMARY KEY (w)) ENGINE=MEMORY", "INSERT INTO drawn (f,w) VALUES (1.5,1)")
+    keeper.server.account(USER, [world.schema, "worldkeeper_drill_w1"])
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    keeper.ok("--drill")
+    dumps, changes = len(keeper.dumps()), journal(keeper)["changes"]
+    world.sql("UPDATE player SET points=9")
+    keeper.wait(lambda: journal(keeper)["changes"] > changes, "what came after the drill")
+    assert not journal(keeper)["gap"] and len(keeper.dumps()) == dumps, keeper.log()
+    assert "cannot go on" not in keeper.log()
+
+
+# -- told ---------------------------------------------------------------------------------------
+
+
+def typed(text):
+    """The arguments of the worldkeeper command in a text."""
+    words = shlex.split(text[text.index("worldkeeper --"):])
+    return words[3:]
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+@pytest.mark.parametrize("mistake, verb", [
+    ("DROP TABLE player", "dropped"), ("RENAME TABLE player TO gone", "renamed"),
+    ("ALTER TABLE player DROP COLUMN nick", "altered")])
+def test_what_happened_is_told_with_the_way_back(undo, http, mode, mistake, verb):
+    """In a person's words; what is pasted brings the table back, with all that was acknowledged before."""
+    keeper = undo(settings={"journal": {"mode": mode}, **http.settings()})
+    world = keeper.world
+    keeper.start()
+    following(keeper)
+    play(world)
+    before = tables(world)
+    world.sql(mistake)
+    alerts = keeper.wait(lambda: [m for m in http.messages() if verb in str(m)], "the alert")
+    said = json.dumps(alerts[0], ensure_ascii=False)
+    assert f"table player, 2,000 rows in the last dump, was {verb} at 20" in said, said
+    assert f"--config {keeper.config_path}" in said, said
+    keeper.wait_log(f"table player, 2,000 rows in the last dump, was {verb}")
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    command = typed(alerts[0]["todo"])
+    keeper.ok(*command)
+    assert_same(of(before), of(tables(world)), mistake)
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode):
+    """No word of a TRUNCATE, until a dump finds the world too small; a second one, of the table that is empty
+    already, does not hide the first."""
+    keeper = undo(settings={"journal": {"mode": mode}, **http.settings()})
+    world = keeper.world
+    keeper.start()
+    following(keeper)
+    world.sql("TRUNCATE TABLE chat")
+    play(world)
+    next_second(keeper.server)
+    before = tables(world)
+    world.sql("TRUNCATE TABLE player")
+    next_second(keeper.server)
+    world.sql("TRUNCATE TABLE player")
+    end = keeper.server.sql("SHOW BINARY LOGS")[-1][1]
+    keeper.wait(lambda: (live(keeper).get("pos") or 0) >= end, "all of the log")
+    assert "TRUNCATE" not in str(http.messages())
+    done = keeper.run("--dump", "--json")
+    assert done.rc != DONE, done
+    alert = http.wait_event("discarded")[0]
+    said = json.dumps(alert, ensure_ascii=False)
+    assert "table player, 2,000 rows in the last dump, was emptied (TRUNCATE) at 20" in said, said
+    todo = alert["todo"]
+    keeper.ok(*typed(todo[todo.index("this brings player back"):].split("; ")[0]))
+    assert_same(of(before), of(tables(world)), "player")
+
+
+# -- how far back -------------------------------------------------------------------------------
+
+
+def ranges(keeper):
+    return [(r["from"], r["to"]) for r in keeper.ok("--list", "--json")["journal"]["ranges"]]
+
+
+def assert_true_reach(keeper):
+    """Both ends of each range can be had."""
+    into, now = keeper.world.schema + "_then", next_second(keeper.server)
+    keeper.server.account(USER, [keeper.world.schema, into])
+    listed = ranges(keeper)
+    for at in {at or now for span in listed for at in span}:
+        done = keeper.run("--restore", "--at", at, "--into", into, "--dry-run")
+        assert done.rc == 0, (listed, at, done)
+    return listed
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_what_is_listed_can_be_had(undo, mode):
+    """Over a table that was dropped, a loss, and a statement that nobody saw."""
+    keeper = undo(settings={"journal": {"mode": mode}})
+    world = keeper.world
+    keeper.start()
+    following(keeper)
+    play(world)
+    next_second(keeper.server)
+    world.sql("DROP TABLE mark")
+    gone = next_second(keeper.server)
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    assert len(assert_true_reach(keeper)) == 2
+    assert ranges(keeper)[0][1] <= gone
+    keeper.server.crash()
+    keeper.wait(lambda: keeper.status().get("last_restore") and keeper.state() == "UP" and
+                keeper.newest()["generation"] > 1, "the world and its dump")
+    following(keeper)
+    keeper.wait(lambda: ranges(keeper)[-1][1] is None, "what is written now")
+    assert_true_reach(keeper)
+    keeper.stop()
+    world.sql("UPDATE fleet SET x=5", "ALTER TABLE player ADD w INT NOT NULL DEFAULT 3")
+    unseen = next_second(keeper.server)
+    unseen = next_second(keeper.server)
+    keeper.dump()
+    assert not any(a <= unseen <= (b or unseen) for a, b in assert_true_reach(keeper)), ranges(keeper)
+
+
+def test_what_the_server_has_purged_is_not_listed(undo):
+    """Its log is gone behind the first dump, or a table changed behind the last one while nobody followed."""
+    keeper = undo()
+    world = keeper.world
+    purge(keeper.server)
+    keeper.dump()
+    first = keeper.newest()
+    assert len(assert_true_reach(keeper)) == 1
+    assert ranges(keeper)[0][0] >= first["at"][:19]
+    world.sql("DROP TABLE mark")
+    next_second(keeper.server)
+    assert ranges(keeper)[0][1] is not None
+    assert_true_reach(keeper)

@@ -1,0 +1,79 @@
+"""The central store of players' progress on a private server, and accounts that may only call its routines."""
+import subprocess
+
+import pymysql
+
+from .keeper import BINARY
+from .util import CANARY
+
+TABLES = ("wk_lock", "wk_blob", "wk_server", "wk_takeover")
+
+
+def schema_sql():
+    return subprocess.run([BINARY, "--sql=progress-central"], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def apply(server, schema, sql=None):
+    """As a person does it, with the stock client."""
+    done = subprocess.run(["mariadb", "--no-defaults", "--socket=" + server.socket, "--user=root", schema],
+                          input=sql or schema_sql(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0 and not done.stdout, done.stdout[-2000:]
+
+
+class Client:
+    """A game server's connection: EXECUTE on the schema, nothing else. `port`: of a relay in between."""
+
+    def __init__(self, server, schema, user="game", port=None, **more):
+        where = {"host": "127.0.0.1", "port": port} if port else {"unix_socket": server.socket}
+        self.con = pymysql.connect(user=user, password=CANARY, database=schema, charset="utf8mb4", autocommit=True,
+                                   connect_timeout=60, **{"read_timeout": 120, **where, **more})
+
+    def rows(self, name, *args):
+        with self.con.cursor() as cur:
+            cur.execute(f"CALL {name}({','.join(['%s'] * len(args))})", args)
+            rows = cur.fetchall()
+            while cur.nextset():
+                pass
+            return rows
+
+    def call(self, name, *args):
+        """The one row of the answer; of one column: its value."""
+        (row,) = self.rows(name, *args)
+        row = tuple(v.decode() if isinstance(v, bytes) else v for v in row)
+        return row if len(row) > 1 else row[0]
+
+    def sql(self, *statements):
+        with self.con.cursor() as cur:
+            for statement in statements:
+                cur.execute(statement)
+            return cur.fetchall()
+
+    def close(self):
+        self.con.close()
+
+
+class Central:
+    def __init__(self, server, schema="central", sql=None):
+        self.server, self.schema, self.open = server, schema, []
+        server.end_sessions(db=schema)  # of a test that failed: DROP would wait for what it has open
+        server.sql(f"DROP DATABASE IF EXISTS {schema}", f"CREATE DATABASE {schema}")
+        apply(server, schema, sql)
+        server.account("game", [schema], "EXECUTE", None)
+
+    def client(self, **more):
+        self.open.append(Client(self.server, self.schema, **more))
+        return self.open[-1]
+
+    def sql(self, *statements):
+        return self.server.sql(*statements, schema=self.schema)
+
+    def blob(self, key):
+        """(seq, lock_seq, blob), or None."""
+        found = self.sql(f"SELECT seq, lock_seq, `blob` FROM wk_blob WHERE blob_key='{key}'")
+        return found[0] if found else None
+
+    def close(self):
+        for client in self.open:
+            client.close()
+        self.server.end_sessions(db=self.schema)
+        self.server.sql(f"DROP DATABASE IF EXISTS {self.schema}")

@@ -1,0 +1,296 @@
+"""In front of a server: `Wire` carries bytes as they come, late, changed or not at all; `Relay` understands so much
+of the protocol that a test can put words into the server's mouth, and can keep a session's bytes."""
+import contextlib
+import select
+import socket
+import struct
+import threading
+import time
+
+from .util import stop_listening
+
+QUERY, PREPARE, EXECUTE = 0x03, 0x16, 0x17
+# Of the server's offers these are taken away: what follows would be in another form.
+COMPRESS, TLS, EOF_LESS, METADATA, ZSTD, ATTRIBUTES = 1 << 5, 1 << 11, 1 << 24, 1 << 25, 1 << 26, 1 << 27
+NOT_OFFERED = COMPRESS | TLS | EOF_LESS | METADATA | ZSTD | ATTRIBUTES
+OK, EOF, NULL = 0x00, 0xFE, b"\xfb"
+
+
+def lenenc(data):
+    n = len(data)
+    if n < 251:
+        return bytes([n]) + data
+    return (b"\xfc" + struct.pack("<H", n) if n < 65536 else b"\xfe" + struct.pack("<Q", n)) + data
+
+
+def packed(body, number):
+    return struct.pack("<I", len(body))[:3] + bytes([number & 255]) + body
+
+
+def text_row(*values):
+    return b"".join(NULL if v is None else lenenc(v.encode() if isinstance(v, str) else v) for v in values)
+
+
+def column(name, kind=253, length=255):
+    """The definition of a column of an answer."""
+    texts = b"".join(lenenc(t) for t in (b"def", b"", b"t", b"t", name.encode(), name.encode()))
+    return texts + b"\x0c" + struct.pack("<HIBHBxx", 63, length, kind, 0, 0)
+
+
+def answer(names, rows):
+    """The packets of a whole answer in text form."""
+    yield bytes([len(names)])
+    for name in names:
+        yield column(name)
+    yield b"\xfe\0\0\2\0"
+    yield from rows
+    yield b"\xfe\0\0\2\0"
+
+
+def offering_less(greeting):
+    """The server's greeting without the offers that the relay does not understand."""
+    at = greeting.index(b"\0", 1) + 1 + 4 + 8 + 1
+    low, high = struct.unpack_from("<H", greeting, at)[0], struct.unpack_from("<H", greeting, at + 5)[0]
+    offers = (low | high << 16) & ~NOT_OFFERED
+    out = bytearray(greeting)
+    struct.pack_into("<H", out, at, offers & 0xFFFF)
+    struct.pack_into("<H", out, at + 5, offers >> 16)
+    if not offers & 1:  # a MariaDB, with more offers of its own
+        struct.pack_into("<I", out, at + 14, 0)
+    return bytes(out)
+
+
+@contextlib.contextmanager
+def impostor(serve):
+    """Somebody in the server's place, who does serve(connection): the settings that lead to him."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run():
+        while True:
+            try:
+                con, _ = listener.accept()
+            except OSError:
+                return
+            con.settimeout(3)
+            with contextlib.suppress(OSError):
+                serve(con)
+            con.close()
+    threading.Thread(target=run, daemon=True).start()
+    yield {"socket": None, "host": "127.0.0.1", "port": str(listener.getsockname()[1])}
+    stop_listening(listener)
+
+
+class Wire:
+    """Listens on a port of 127.0.0.1 and carries everything to `to`, a port there or a socket's path, and back, at
+    most `piece` bytes at a time, each `delay` seconds late. cut() ends all connections and lets nobody in, until
+    mend()."""
+    piece = 65536
+
+    def __init__(self, to, delay=0):
+        self.to, self.delay, self.open, self.ends = to, delay, True, set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.settings = {"socket": None, "host": "127.0.0.1", "port": str(self.port), "tls": "preferred"}
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def connected(self):
+        """The filter of a new connection: passing(data, back, send) calls send(bytes) for what may go on, and returns
+        true if that was the end. Asked once without data before anything comes. `back`: from the server."""
+        def passing(data, back, send):
+            send(data)
+        return passing
+
+    def listen(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX if isinstance(self.to, str) else socket.AF_INET)
+            try:
+                server.connect(self.to if isinstance(self.to, str) else ("127.0.0.1", self.to))
+            except OSError:
+                client.close()
+                continue
+            self.ends |= {client, server}
+            if not self.open:
+                self.end(client, server)
+            passing = self.connected()
+            for ends in ((client, server, False), (server, client, True)):
+                threading.Thread(target=self.carry, args=(*ends, passing), daemon=True).start()
+
+    def carry(self, a, b, back, passing):
+        """What has come is passed on when it is old enough; meanwhile more is taken."""
+        queue = []
+
+        def send(data):
+            queue.append((time.monotonic() + self.delay, data))
+        with contextlib.suppress(OSError, ValueError):
+            ended = passing(b"", back, send)
+            while queue or not ended:
+                left = max(0, queue[0][0] - time.monotonic()) if queue else None
+                if not ended and select.select([a], [], [], left)[0]:
+                    data = a.recv(self.piece)
+                    ended = not data or passing(data, back, send)
+                elif ended and left:
+                    time.sleep(left)
+                while queue and queue[0][0] <= time.monotonic():
+                    b.sendall(queue.pop(0)[1])
+        self.end(a, b)
+
+    def end(self, *ends):
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            self.ends.discard(end)
+
+    def cut(self):
+        self.open = False
+        self.end(*self.ends)
+
+    def mend(self):
+        self.open = True
+
+    def stop(self):
+        stop_listening(self.listener)
+
+
+class Cut(Wire):
+    """Ends each connection after so many bytes from one side; None: carries all."""
+    from_client = from_server = None
+
+    def connected(self):
+        left = [self.from_client, self.from_server]
+
+        def passing(data, back, send):
+            most = left[back]
+            if most is None:
+                return send(data)
+            send(data[:most])
+            left[back] = most - len(data[:most])
+            return left[back] == 0
+        return passing
+
+
+class Relay:
+    """Listens on a port of 127.0.0.1, or on the socket `path`, and passes on to the server's own socket.
+    `say(sql)` gives an iterable of packets to answer a statement with, or None;
+    `row(sql, packet)` gives a row of a prepared statement as it is passed on.
+    `keep`: a list that takes what was said in each session, a list of [what was asked, packets]."""
+
+    def __init__(self, server, say=None, row=None, keep=None, path=None):
+        self.to, self.say, self.row, self.keep = server.socket, say, row, keep
+        if path:
+            self.listener, self.port = socket.socket(socket.AF_UNIX), 0
+            self.listener.bind(path)
+            self.listener.listen()
+        else:
+            self.listener = socket.create_server(("127.0.0.1", 0))
+            self.port = self.listener.getsockname()[1]
+        self.settings = {"socket": None, "host": "127.0.0.1", "port": str(self.port), "tls": "off"}
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        stop_listening(self.listener)
+
+    def run(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.session, args=(client,), daemon=True).start()
+
+    def session(self, client):
+        with client, socket.socket(socket.AF_UNIX) as server:
+            try:
+                server.connect(self.to)
+                Session(self, client, server).run()
+            except OSError:
+                pass
+
+
+class Session:
+    def __init__(self, relay, client, server):
+        self.relay, self.client, self.server = relay, client, server
+        self.rest = {client: b"", server: b""}
+        self.statements = {}  # of prepared ones, by their numbers
+        self.asked, self.greeted, self.logged_in = None, False, False
+        self.part, self.columns = None, 0
+        self.said = [[b"", []]]
+        if relay.keep is not None:
+            relay.keep.append(self.said)
+
+    def run(self):
+        while True:
+            for end in select.select([self.client, self.server], [], [], 30)[0]:
+                data = end.recv(1 << 20)
+                if not data:
+                    return
+                self.rest[end] += data
+                self.packets(end)
+
+    def packets(self, end):
+        data = self.rest[end]
+        while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:3], "little"):
+            n = 4 + int.from_bytes(data[:3], "little")
+            (self.to_server if end is self.client else self.to_client)(data[3], data[4:n])
+            data = data[n:]
+        self.rest[end] = data
+
+    def to_server(self, number, body):
+        if not self.logged_in:  # Oracle's library claims what was not offered
+            self.logged_in = True
+            body = struct.pack("<I", struct.unpack_from("<I", body)[0] & ~NOT_OFFERED) + body[4:]
+        command = body[0] if number == 0 and body else None
+        self.said.append([body if number == 0 else b"", []])
+        if command in (QUERY, PREPARE):
+            self.asked = (command, body[1:].decode(errors="replace"))
+            self.part = "head"
+            said = self.relay.say and self.relay.say(self.asked[1])
+            if said is not None:
+                return self.answer(said)
+        elif command == EXECUTE:
+            self.asked = (EXECUTE, self.statements.get(body[1:5], ""))
+            self.part = "head"
+        elif command is not None:
+            self.asked = None
+        self.server.sendall(packed(body, number))
+
+    def answer(self, packets):
+        out, number = [], 1
+        for body in packets:
+            out.append(packed(body, number))
+            number += 1
+            if len(out) == 1000:
+                self.client.sendall(b"".join(out))
+                out = []
+        self.client.sendall(b"".join(out))
+
+    def to_client(self, number, body):
+        if not self.greeted:
+            self.greeted, body = True, offering_less(body)
+        elif self.asked:
+            body = self.heard(body)
+        if self.relay.keep is not None:
+            self.said[-1][1].append(body)
+        self.client.sendall(packed(body, number))
+
+    def heard(self, body):
+        """Keeps count of where in an answer the server is."""
+        command, sql = self.asked
+        if command == PREPARE:
+            if self.part == "head" and body[0] == OK:
+                self.statements[body[1:5]] = sql
+            self.part = None
+        elif self.part == "head":
+            self.columns = body[0]
+            self.part = "columns" if 0 < body[0] < 0xFB else None
+        elif body[0] == EOF and len(body) < 9:
+            self.part = "rows" if self.part == "columns" else None
+        elif self.part == "rows" and command == EXECUTE and self.relay.row:
+            return self.relay.row(sql, body)
+        return body

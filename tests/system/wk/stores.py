@@ -1,0 +1,513 @@
+"""Stores for copies off the machine: real servers, one that breaks on request, and calls of the program's own code."""
+import base64
+import glob
+import hashlib
+import http.server
+import json
+import os
+import pwd
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import urllib.parse
+import urllib.request
+from email.utils import formatdate
+from signal import SIGCONT, SIGTERM
+from time import sleep, time
+
+from .keeper import built
+from .server import server_user
+from .util import DIE_WITH_US, PATIENCE, end_process, free_port, tail, wait_for
+
+FETCHED = os.path.join(os.environ.get("WORLDKEEPER_SERVERS", "/var/cache/worldkeeper/servers"), "stores")
+SECRET = "CANARY-9e7d-only-in-secret-files"
+ACCESS = "AKEXAMPLE"
+
+
+def program(name):
+    """Where it is: installed, or unpacked there (dpkg-deb -x); None: nowhere."""
+    places = [os.path.join(root, "usr", way, name) for root in ("/", FETCHED) for way in ("sbin", "bin")]
+    return next((p for p in places if os.access(p, os.X_OK)), None)
+
+
+def environment(**more):
+    lib = os.path.join(FETCHED, "usr/lib/x86_64-linux-gnu")
+    libs = [lib, os.path.join(lib, "ceph"), os.path.join(FETCHED, "lib/x86_64-linux-gnu")]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(libs), **more}
+
+
+def account():
+    """Who the servers run as: nobody in particular where we are root."""
+    return server_user() if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+
+
+def as_account():
+    who = pwd.getpwnam(account())
+    return [*DIE_WITH_US[:-1], *([f"--reuid={who.pw_uid}", f"--regid={who.pw_gid}", "--clear-groups"]
+                                 if os.geteuid() == 0 else []), "--"]
+
+
+def give(path):
+    if os.geteuid() == 0:
+        shutil.chown(path, account())
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
+def secret_file(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, 0o600)
+    return path
+
+
+class Store:
+    """A directory `dir` for what it keeps, `port`, and settings(): its keys in [offsite]. `files` is where what it
+    stores lies as files, or None."""
+    process = files = None
+
+    def __init__(self, base, name):
+        self.dir = tempfile.mkdtemp(dir=base, prefix=name)
+        os.chmod(self.dir, 0o755)
+        self.port = free_port()
+
+    def stop(self):
+        end_process(self.process)
+        self.process = None
+
+
+class Directory(Store):
+    def __init__(self, base):
+        super().__init__(base, "mounted")
+        self.files = os.path.join(self.dir, "files")
+        os.mkdir(self.files, 0o700)
+
+    def settings(self, port=None):
+        return {"url": f"file://{self.files}/"}
+
+
+class Sshd(Store):
+    """OpenSSH with an Ed25519 host key, for one account with one key."""
+
+    def __init__(self, base, kind="ed25519"):
+        super().__init__(base, "sshd-" + kind)
+        self.host, self.key, self.files = (os.path.join(self.dir, n) for n in ("host", "key", "files"))
+        for name, of in ((self.host, kind), (self.key, "ed25519"), (self.key + "-other", "ed25519"),
+                         (self.key + "-rsa", "rsa")):
+            subprocess.run(["ssh-keygen", "-q", "-t", of, "-N", "", "-f", name], check=True, stdin=subprocess.DEVNULL)
+        with open(os.path.join(self.dir, "authorized"), "w") as f:
+            f.writelines(open(self.key + end).read() for end in (".pub", "-rsa.pub"))
+        os.mkdir(self.files)
+        for path in (self.host, self.files, os.path.join(self.dir, "authorized")):
+            give(path)
+        config = (f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.host}\nStrictModes no\nPidFile none\n"
+                  f"AuthorizedKeysFile {self.dir}/authorized\nUsePAM {'yes' if os.geteuid() == 0 else 'no'}\n"
+                  "PasswordAuthentication no\nMaxStartups 100\nSubsystem sftp internal-sftp\nForceCommand internal-sftp\n")
+        path = secret_file(os.path.join(self.dir, "config"), config)
+        os.chmod(path, 0o644)
+        self.known_hosts = os.path.join(self.dir, "known_hosts")
+        self.know(self.port)
+        log = open(os.path.join(self.dir, "log"), "w")
+        self.process = subprocess.Popen([*as_account(), program("sshd"), "-D", "-e", "-f", path], stderr=log,
+                                        env=environment())
+        wait_for(lambda: answers(self.port), lambda: "sshd: " + tail(log.name))
+
+    def know(self, port, key=None):
+        with open(key or self.host + ".pub") as f:
+            words = f.read().split()[:2]
+        secret_file(self.known_hosts, f"[127.0.0.1]:{port} {' '.join(words)}\n")
+
+    def settings(self, port=None):
+        self.know(port or self.port)
+        return {"url": f"sftp://{account()}@127.0.0.1:{port or self.port}{self.files}/store/", "key_file": self.key,
+                "known_hosts": self.known_hosts}
+
+
+class Dav(Store):
+    """Apache's mod_dav, with a login; with `certificates` {name: (certificate, key)}, on a port more for each, which
+    is in `tls_ports`."""
+
+    def __init__(self, base, certificates={}):
+        super().__init__(base, "dav-tls" if certificates else "dav")
+        self.tls_ports = {name: free_port() for name in certificates}
+        self.files = os.path.join(self.dir, "files")
+        for path in (self.files, self.files + "/store", self.dir + "/locks", self.files + "/open"):
+            os.mkdir(path)
+            give(path)
+        salted = subprocess.run(["openssl", "passwd", "-apr1", SECRET], check=True, capture_output=True, text=True).stdout
+        with open(os.path.join(self.dir, "users"), "w") as f:
+            f.write("wk:" + salted)
+        modules = "mpm_event authn_core authn_file authz_core authz_user auth_basic dav dav_fs" + " ssl" * bool(certificates)
+        who = f"User {account()}\n" if os.geteuid() == 0 else ""
+        secret = "AuthType Basic\nAuthName x\nAuthUserFile " + os.path.join(self.dir, "users") + "\n"
+        path = secret_file(os.path.join(self.dir, "config"), "".join(
+            f"LoadModule {m}_module /usr/lib/apache2/modules/mod_{m}.so\n" for m in modules.split()) + who +
+            f"ServerRoot {self.dir}\nServerName localhost\nListen 127.0.0.1:{self.port}\nPidFile {self.dir}/pid\n"
+            f"ErrorLog {self.dir}/log\nDocumentRoot {self.files}\nDavLockDB {self.dir}/locks/db\n"
+            f"<Directory {self.files}>\nDav On\n{secret}Require valid-user\n</Directory>\n"
+            f"<Directory {self.files}/open>\n<Limit GET HEAD>\nRequire all granted\n</Limit>\n</Directory>\n" + "".join(
+                f"Listen 127.0.0.1:{port}\n<VirtualHost 127.0.0.1:{port}>\nSSLEngine on\n"
+                "SSLCertificateFile {}\nSSLCertificateKeyFile {}\n</VirtualHost>\n".format(*certificates[name])
+                for name, port in self.tls_ports.items()))
+        self.password = secret_file(os.path.join(self.dir, "password"), SECRET + "\n")
+        self.process = subprocess.Popen([*DIE_WITH_US, program("apache2"), "-d", self.dir, "-f", path, "-DFOREGROUND"])
+        wait_for(lambda: answers(self.port), lambda: "apache2: " + tail(os.path.join(self.dir, "log")))
+
+    def stop(self):
+        if self.process:
+            end_process(self.process, SIGTERM)  # it ends its children
+
+    def settings(self, port=None, place="store", scheme="http"):
+        return {"url": f"{scheme}://127.0.0.1:{port or self.port}/{place}/", "user": "wk",
+                "password_file": self.password}
+
+
+class S3(Store):
+    """Ceph on loopback, in memory: a monitor, an OSD, and radosgw."""
+    DAEMONS = ("ceph-mon", "ceph-osd", "radosgw")
+
+    def __init__(self, base):
+        super().__init__(base, "ceph")
+        self.processes = []
+        lib = os.path.join(FETCHED if FETCHED in program("radosgw") else "/", "usr/lib/x86_64-linux-gnu")
+        self.conf, monitor = os.path.join(self.dir, "ceph.conf"), free_port()
+        fsid, osd = (open("/proc/sys/kernel/random/uuid").read().strip() for _ in range(2))
+        for name in ("mon", "osd"):
+            os.mkdir(os.path.join(self.dir, name))
+        modes = "".join(f"ms {m} mode = crc\n" for m in ("cluster", "service", "client", "mon client", "mon cluster",
+                                                          "mon service"))
+        with open(self.conf, "w") as f:
+            f.write(f"[global]\nfsid = {fsid}\nmon host = v1:127.0.0.1:{monitor}\nmon initial members = a\n"
+                    # A change of its maps waits for others, up to seconds; each pool that radosgw makes is one.
+                    "paxos propose interval = 0.02\npaxos min wait = 0.01\n"
+                    "auth cluster required = none\nauth service required = none\nauth client required = none\n"
+                    f"{modes}ms bind msgr2 = false\nosd pool default size = 1\nosd pool default min size = 1\n"
+                    "osd pool default pg num = 1\nosd pool default pg autoscale mode = off\n"
+                    "osd crush chooseleaf type = 0\nmon allow pool size one = true\nmon max pg per osd = 1000\n"
+                    "osd objectstore = memstore\nmemstore device bytes = 1073741824\n"
+                    f"osd class dir = {lib}/rados-classes\nerasure code dir = {lib}/ceph/erasure-code\n"
+                    f"osd erasure code plugins = \nplugin dir = {lib}/ceph\nmon data = {self.dir}/mon\n"
+                    f"osd data = {self.dir}/osd\nrun dir = {self.dir}\nadmin socket = \npid file = \n"
+                    f"log file = {self.dir}/$name.log\nmon cluster log file = {self.dir}/cluster.log\n"
+                    "rgw gc obj min wait = 5\nrgw gc processor period = 5\nrgw gc processor max time = 5\n"  # it is memory
+                    f"crash dir = {self.dir}\nkeyring = {self.dir}/keyring\nosd memory target = 939524096\n"
+                    f"rgw frontends = beast endpoint=127.0.0.1:{self.port}\n")
+        self.run("monmaptool", "--create", "--addv", "a", f"v1:127.0.0.1:{monitor}", "--fsid", fsid, self.dir + "/monmap",
+                 conf=False)
+        self.run("ceph-mon", "--mkfs", "-i", "a", "--monmap", self.dir + "/monmap")
+        self.daemon(lambda: answers(monitor), "ceph-mon", "-f", "-i", "a")
+        self.run("ceph", "osd", "new", osd)
+        self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", osd)
+        self.daemon(lambda: " 1 up," in tail(self.dir + "/mon.a.log", 10000), "ceph-osd", "-f", "-i", "0")
+        self.run("radosgw-admin", "user", "create", "--uid=t", "--display-name=t", f"--access-key={ACCESS}",
+                 f"--secret={SECRET}", "--rgw-zone=default")
+        self.daemon(lambda: answers(self.port), "radosgw", "-f", "-n", "client.rgw", "--auth-client-required", "none",
+                    "--ms-mon-client-mode", "crc")
+        self.key = secret_file(os.path.join(self.dir, "key"), f"{ACCESS}:{SECRET}\n")
+        wait_for(lambda: self.curl("-X", "PUT", self.at("worlds"))[0] == 200, "a bucket")
+        self.curl("-X", "PUT", "-H", "x-amz-acl: public-read", self.at("open"))
+        self.curl("-X", "PUT", "-H", "x-amz-bucket-object-lock-enabled: true", self.at("locked"))
+
+    def environment(self):
+        return environment(PYTHONPATH=os.path.join(FETCHED, "usr/lib/python3/dist-packages"))
+
+    def run(self, name, *args, conf=True):
+        """Until it succeeds: what is new there and asks before the monitor's map has reached it is told that it is
+        not permitted, and what it began may be there already."""
+        said = []
+
+        def done():
+            made = subprocess.run([program(name), *(["-c", self.conf] if conf else []), *args], env=self.environment(),
+                                  capture_output=True, text=True, timeout=PATIENCE)
+            said[:] = [made.stdout[-2000:], made.stderr[-2000:]]
+            return made.returncode == 0 or "exists" in made.stderr
+        wait_for(done, lambda: f"{name} {args}: {said}")
+
+    def daemon(self, up, name, *args):
+        """Started, and once more for the same reason when it ends before it is up."""
+        out = os.path.join(self.dir, name + ".out")
+        self.processes.append(None)
+
+        def there():
+            if not self.processes[-1] or self.processes[-1].poll() is not None:
+                with open(out, "a") as log:
+                    self.processes[-1] = subprocess.Popen([*DIE_WITH_US, program(name), "-c", self.conf, *args],
+                                                          stdout=log, stderr=log, env=self.environment())
+            return up()
+        wait_for(there, lambda: f"{name}: {tail(out)}")
+
+    def stop(self):
+        for process in reversed(self.processes):
+            end_process(process)
+
+    def at(self, path):
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+    def curl(self, *args):
+        """A signed request of the curl tool: status and body."""
+        nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        done = subprocess.run(["curl", "-s", "-w", "\n%{http_code}", "--aws-sigv4", "aws:amz:us-east-1:s3", "-u",
+                               f"{ACCESS}:{SECRET}", "-H", f"x-amz-content-sha256: {nothing}", *args],
+                              capture_output=True, text=True)
+        body, _, status = done.stdout.rpartition("\n")
+        return int(status), body
+
+    def settings(self, port=None, bucket="worlds/a b"):
+        return {"url": f"s3://{bucket}/", "endpoint": f"http://127.0.0.1:{port or self.port}/",
+                "access_key_file": self.key}
+
+
+class Liar:
+    """A small S3 and WebDAV that does what it is told: `fault(handler)` is asked first, and answers for it if it
+    returns true. What it keeps is in `objects`."""
+
+    def __init__(self, base, certificate=None):
+        self.objects, self.fault, self.asked, self.paths, self.late = {}, None, [], [], 0
+        self.key = secret_file(os.path.join(base, f"liar-{os.getpid()}-{id(self)}"), f"{ACCESS}:{SECRET}\n")
+        liar = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args):
+                pass
+
+            def date_time_string(self, timestamp=None):
+                return formatdate(time() + liar.late, usegmt=True)
+
+            def reply(self, status, body=b"", **headers):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else body)
+
+            def refuse(self, status, code, **headers):
+                self.reply(status, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode(), **headers)
+
+            def do(self):
+                liar.asked.append(self.command)
+                liar.paths.append(self.path)
+                size = int(self.headers.get("Content-Length") or 0)
+                self.body = self.rfile.read(size)
+                if len(self.body) < size:  # the sender is gone
+                    self.close_connection = True
+                    return
+                path, _, query = self.path.partition("?")
+                if liar.fault and liar.fault(self):
+                    return
+                if self.command == "PUT":
+                    if self.headers.get("If-None-Match") and path in liar.objects:
+                        return self.refuse(412, "PreconditionFailed")
+                    liar.objects[path] = self.body
+                    return self.reply(200)
+                if "uploads=" in query:
+                    return self.reply(200, b"<ListMultipartUploadsResult></ListMultipartUploadsResult>")
+                if "list-type" in query:
+                    prefix = urllib.parse.parse_qs(query).get("prefix", [""])[0]
+                    named = "".join(f"<Contents><Key>{p.split('/', 2)[2]}</Key><Size>{len(b)}</Size></Contents>"
+                                    for p, b in list(liar.objects.items()) if p.split("/", 2)[2].startswith(prefix))
+                    return self.reply(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{named}</ListBucketResult>".encode())
+                if self.command == "DELETE":
+                    liar.objects.pop(path, None)
+                    return self.reply(204)
+                if "Authorization" not in self.headers:
+                    return self.refuse(403, "AccessDenied")
+                if path in liar.objects:
+                    return self.reply(200, liar.objects[path])
+                return self.refuse(404, "NoSuchKey")
+            do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = do_MOVE = do_MKCOL = do_PROPFIND = do
+
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, request, address):
+                """A client went away: not a word about it."""
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port, self.scheme = self.server.server_address[1], "http"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+            self.scheme = "https"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def settings(self):
+        return {"url": "s3://bucket/", "endpoint": f"{self.scheme}://127.0.0.1:{self.port}", "access_key_file": self.key}
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Conditions:
+    """What makes a Liar an S3 that honours conditions, as `fault`: `lies` names what it does all the same."""
+
+    def __init__(self, liar, lies="", bare=False):
+        self.objects, self.lies, self.bare, self.away, self.lock = liar.objects, lies, bare, False, threading.Lock()
+        self.late, self.lost = 0, 0  # seconds before each answer; how many answers to a PUT are lost
+        liar.fault = self
+
+    @staticmethod
+    def version(data):
+        return hashlib.md5(data).hexdigest()
+
+    def refuses(self, h, path):
+        is_there, wanted = path in self.objects, h.headers.get("If-Match")
+        if h.headers.get("If-None-Match") and is_there and self.lies != "none-match":
+            return True
+        if wanted is None or self.lies == "match":
+            return False
+        if self.lies == "never":
+            return True
+        now = self.version(self.objects[path]) if is_there else None
+        return wanted != (now if self.bare else f'"{now}"')
+
+    def __call__(self, h):
+        path = h.path.partition("?")[0]
+        sleep(self.late)
+        if self.away:
+            h.refuse(503, "SlowDown")
+            return True
+        if h.command == "PUT":
+            with self.lock:
+                if self.refuses(h, path):
+                    h.refuse(412, "PreconditionFailed")
+                    return True
+                self.objects[path] = h.body
+                if self.lost:
+                    self.lost -= 1
+                    h.close_connection = True
+                    return True
+                h.reply(200, ETag=f'"{self.version(h.body)}"')
+            return True
+        if h.command == "GET" and path in self.objects and "Authorization" in h.headers:
+            h.reply(200, self.objects[path], ETag=f'"{self.version(self.objects[path])}"')
+            return True
+        return False
+
+
+class Etcd:
+    """Members of a real etcd on loopback."""
+
+    def __init__(self, base, count=1):
+        self.processes, self.ports = [], [free_port() for _ in range(2 * count)]
+        peers = ",".join(f"m{i}=http://127.0.0.1:{self.ports[2 * i + 1]}" for i in range(count))
+        for i in range(count):
+            client, peer = (f"http://127.0.0.1:{self.ports[2 * i + n]}" for n in (0, 1))
+            log = open(os.path.join(base, f"etcd-{i}.out"), "w")
+            self.processes.append(subprocess.Popen(
+                [*DIE_WITH_US, program("etcd"), "--name", f"m{i}", "--data-dir", os.path.join(base, f"etcd-{i}"),
+                 "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                 "--initial-advertise-peer-urls", peer, "--initial-cluster", peers, "--initial-cluster-token", base],
+                stdout=log, stderr=log, env={**os.environ, "ETCD_UNSUPPORTED_ARCH": os.uname().machine}))
+        self.urls = ", ".join(f"http://127.0.0.1:{port}" for port in self.ports[::2])
+        wait_for(lambda: self.call("kv/range", {"key": "eA=="}), lambda: "etcd: " + tail(os.path.join(base, "etcd-0.out")))
+
+    def call(self, path, body, member=0):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[2 * member]}/v3/{path}", json.dumps(body).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)
+        except OSError:
+            return None
+
+    def delete(self, key):
+        """By hand, behind everybody's back."""
+        assert self.call("kv/deleterange", {"key": base64.b64encode(key.encode()).decode()})
+
+    def stop(self):
+        for process in self.processes:
+            process.send_signal(SIGCONT)
+            end_process(process)
+
+
+class LeaseCaller:
+    """The program's own code in front of a lease, as one machine."""
+
+    def __init__(self, tmp, holder, standby, offsite=None, name="s8"):
+        os.makedirs(f"{tmp}/dumps", mode=0o700, exist_ok=True)
+        self.config = os.path.join(tmp, f"lease-{holder.replace('/', '-')}.ini")
+        offsite = offsite or {"url": f"file://{tmp}/"}
+        with open(self.config, "w") as f:
+            f.write(f"[world]\nname = {name}\nschema = s8\n[mysql]\nsocket = /nowhere/socket\nuser = u\n[dump]\ndir = {tmp}/dumps\n"
+                    + "[offsite]\nplain = yes\n" + "".join(f"{k} = {v}\n" for k, v in offsite.items())
+                    + "[standby]\n" + "".join(f"{k} = {v}\n" for k, v in standby.items()))
+        os.chmod(self.config, 0o600)
+        self.process = subprocess.Popen([*DIE_WITH_US, built("tools", "lease_call"), self.config, holder], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def call(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+        self.process.stdout.close()
+
+
+class Caller:
+    """The program's own code in front of a store; each call returns what it answered. No secret is ever in it.
+    `wrapper`: a command that runs it."""
+
+    def __init__(self, tmp, settings, wrapper=(), **more):
+        lines = {"plain": "yes", "timeout": "60s", **settings, **more}
+        self.tmp = tmp
+        self.config = os.path.join(tmp, "calls.ini")
+        with open(self.config, "w") as f:
+            f.write("[world]\nname = s8\nschema = s8\n[mysql]\nsocket = /nowhere/socket\nuser = u\n"
+                    f"[dump]\ndir = {tmp}/dumps\n[offsite]\n" + "".join(f"{k} = {v}\n" for k, v in lines.items()))
+        os.chmod(self.config, 0o600)
+        self.process = subprocess.Popen([*DIE_WITH_US, *wrapper, built("tools", "remote_call"), self.config], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.opened = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        assert SECRET not in line and "PRIVATE KEY" not in line, line
+        return json.loads(line)
+
+    def call(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def put(self, name, data, size=""):
+        path = os.path.join(self.tmp, "source")
+        with open(path, "wb") as f:
+            f.write(data)
+        return self.call("put", name, path, size)
+
+    def get(self, name, offset=0):
+        """What it answered, and the bytes that came."""
+        path = os.path.join(self.tmp, "sink")
+        said = self.call("get", name, path, offset)
+        with open(path, "rb") as f:
+            return said, f.read()
+
+    def names(self, directory="s8/dumps/"):
+        said = self.call("list", directory)
+        assert said["result"] == "ok", said
+        return said["names"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+        return self.process.returncode
+
+
+def visible(store):
+    """Names of finished files in a store whose files can be seen."""
+    found = glob.glob(os.path.join(glob.escape(store.files), "**", "*"), recursive=True)
+    return sorted(os.path.basename(p) for p in found if os.path.isfile(p) and not p.endswith(".part"))

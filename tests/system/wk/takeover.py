@@ -1,0 +1,409 @@
+"""The takeover torture: two machines as processes, with servers of their own, a store and an etcd, and a link between
+each of them that can be cut; a game that asks before each write; and somebody who looks at both sides."""
+import collections
+import json
+import os
+import random
+import re
+import threading
+import time
+from datetime import datetime
+from signal import SIGCONT, SIGSTOP
+
+import pymysql
+
+from .audit import AuditedWriters, Writer
+from .keeper import DONE
+from .relay import Wire
+from .segments import Segments
+from .stores import Conditions, Liar
+from .util import wait_for
+
+TTL = 4  # the program's own limits are not far below, and a test machine may be slow
+
+
+class Link(Wire):
+    """A wire that can also fall silent: what is said goes nowhere, and nobody is told."""
+    silent = False
+
+    def connected(self):
+        def passing(data, back, send):
+            if not self.silent:
+                send(data)
+        return passing
+
+    def disturb(self, how, late):
+        if how == "cut":
+            self.cut()
+        elif how == "silent":
+            self.silent = True
+        else:
+            self.delay = late
+
+    def mend(self):
+        if self.silent:  # what was lost of it would be missed in the middle
+            self.cut()
+        self.silent, self.delay = False, 0
+        super().mend()
+
+
+class Shared(Conditions):
+    """The store as one machine sees it: the same objects for both. `newest`: the highest generation of which a manifest
+    is there; `older`: what was stored of an older one after that."""
+
+    def __init__(self, liar, whole, machine):
+        super().__init__(liar)
+        self.whole, self.machine, self.lock = whole, machine, whole.lock
+
+    def __call__(self, h):
+        path = h.path.partition("?")[0]
+        made = re.search(r"/dumps/[^/]*-(\d{6})-\d{8}-[^/]*\.json$", path)
+        answered = super().__call__(h)
+        if made and h.command == "PUT" and path in self.objects:
+            self.whole.stored(self.machine, path, int(made[1]))
+        return answered
+
+
+class Store:
+    """One S3 that honours conditions, with a door for each machine."""
+
+    def __init__(self, base, count):
+        self.lock, self.objects, self.newest, self.older, self.known = threading.RLock(), {}, 0, [], set()
+        self.doors = []
+        for machine in range(count):
+            os.mkdir(f"{base}/door-{machine}")
+            liar = Liar(f"{base}/door-{machine}")
+            liar.objects = self.objects
+            Shared(liar, self, machine)
+            self.doors.append(liar)
+
+    def stored(self, machine, path, generation):
+        with self.lock:
+            if path not in self.known and generation < self.newest:
+                self.older.append(f"machine {machine} stored {path} of generation {generation} after one of {self.newest}")
+            self.known.add(path)
+            self.newest = max(self.newest, generation)
+
+    def stop(self):
+        for door in self.doors:
+            door.stop()
+
+
+class Machine:
+    """A keeper, its server, and its links: to the store, to each member of etcd, to its own server."""
+
+    def __init__(self, number, keeper, links):
+        self.number, self.keeper, self.links, self.stopped = number, keeper, links, []
+        keeper.segments = Segments(keeper)
+
+    def stop(self, whole):
+        """Everything stands still, or the supervisor alone."""
+        pids = [self.keeper.process.pid, *(self.keeper.pids() if whole else [])]
+        self.stopped += pids
+        for pid in pids:
+            signal_to(pid, SIGSTOP)
+
+    def go_on(self):
+        for pid in self.stopped:
+            signal_to(pid, SIGCONT)
+        self.stopped = []
+
+    def mend(self):
+        self.go_on()
+        for link in self.links.values():
+            link.mend()
+
+
+def signal_to(pid, sign):
+    try:
+        os.kill(pid, sign)
+    except ProcessLookupError:
+        pass
+
+
+def read_status(keeper):
+    """status.json as it lies there, whoever wrote it."""
+    try:
+        with open(os.path.join(keeper.status_dir, "status.json")) as f:
+            s = json.load(f)
+    except (FileNotFoundError, ValueError):
+        return {}
+    s["until"] = datetime.fromisoformat(s["valid_until"]).timestamp()
+    return s
+
+
+class Observer(threading.Thread):
+    """20 times a second: do two sides say at one time that they are up? What a side says counts as long as it may be
+    believed, and until something else stands there."""
+
+    def __init__(self, machines):
+        super().__init__(daemon=True)
+        self.machines, self.ended, self.looks, self.both = machines, threading.Event(), 0, []
+        self.start()
+
+    def run(self):
+        while not self.ended.wait(0.05):
+            one, other = (m.keeper for m in self.machines)
+            first, second = read_status(one), read_status(other)
+            now, again = time.time(), read_status(one)
+            self.looks += 1
+            if (first.get("ready") and second.get("ready") and first["until"] > now and second["until"] > now
+                    and again.get("updated") == first["updated"] and again.get("ready")):
+                self.both.append([{k: s[k] for k in ("updated", "valid_until", "state", "reason", "lease")}
+                                  for s in (first, second)])
+
+    def stop(self):
+        self.ended.set()
+        self.join()
+
+
+class Asking(Writer):
+    """Asks before each write whether the machine whose database it uses has the lease of the world."""
+
+    def may_write(self, cur):
+        try:
+            cur.execute("SELECT 1 FROM worldkeeper_lease WHERE until>UTC_TIMESTAMP(3)")
+        except pymysql.err.ProgrammingError:  # the lease was never held here
+            return False
+        return cur.fetchall()
+
+    def change(self, cur):
+        while not self.ended.is_set() and not self.may_write(cur):
+            time.sleep(0.01)
+        if not self.ended.is_set():
+            super().change(cur)
+
+
+class Game(AuditedWriters):
+    def start(self, machine):
+        self.world = machine.keeper.world
+        self.threads = [Asking(self.world, i, f"{self.seed}/{i}/{self.changes}", self.tables, self.pause)
+                        for i in range(self.count)]
+        for writer, book in zip(self.threads, self.book):
+            writer.begin(book)
+            writer.serial = self.changes + 1
+            writer.start()
+        self.running = True
+        return self
+
+
+class Torture:
+    """Rounds over two machines, of which the first is the primary. `settings` of their lease; `etcd` or None."""
+
+    def __init__(self, machines, store, seed, etcd=None):
+        self.machines, self.store, self.etcd, self.seed = machines, store, etcd, seed
+        self.random = random.Random(str(seed))
+        self.primary, self.standby = machines
+        self.game = Game(self.primary.keeper.world, seed, count=2)
+        self.game.pause = 0.004
+        self.observer, self.counts, self.ages = Observer(machines), collections.Counter(), []
+        self.presses, self.story = [], []
+
+    def say(self, *words):
+        self.story.append(f"{time.monotonic() - self.began:.2f} " + " ".join(map(str, words)))
+
+    def about(self):
+        return (f"seed {self.seed}: " + "; ".join(self.story) + "".join(
+            f"\nmachine {m.number}: {m.keeper.about()}" for m in self.machines))
+
+    # -- one round --------------------------------------------------------------------------------
+
+    def round(self):
+        self.began, self.story, self.presses, self.switched = time.monotonic(), [], [], None
+        self.game.start(self.primary)
+        self.game.wait_changes(20)
+        stored = self.wait_pulled()
+        self.disturbed = time.monotonic()
+        old = self.primary
+        self.server_ended = None
+        kind = self.random.choice(["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members"])
+        getattr(self, "do_" + kind)()
+        self.counts[kind] += 1
+        self.settle()
+        moved = self.primary is not old
+        self.game.stop()
+        self.game.world = self.primary.keeper.world
+        self.check(old, moved, stored)
+        self.counts["rounds"] += 1
+        self.counts["moved"] += moved
+
+    def check(self, old, moved, stored):
+        handed_over = self.switched is not None and self.switched.rc == DONE
+        try:
+            if not moved or handed_over:
+                self.game.audit()
+            else:
+                now = time.monotonic()
+                age, lost = self.game.audit_cut(now)
+                self.counts["lost"] += lost
+                if lost:
+                    assert now - age >= stored, f"lost what was stored: {lost} changes, the first {now - age - stored} s too early"
+                    self.ages.append(self.disturbed - (now - age))  # below 0: it came after the fault began
+            assert not self.observer.both, f"both are up: {self.observer.both[:2]}"
+            assert not self.store.older, self.store.older[:3]
+        except AssertionError as wrong:
+            raise AssertionError(f"{wrong}\n{self.about()}") from None
+
+    def wait_pulled(self):
+        """All that the primary has now is at the standby. Gives the moment before."""
+        one, two = self.primary.keeper, self.standby.keeper
+        before = time.monotonic()
+        try:
+            one.segments.wait_all()
+            goal = size = None
+
+            def is_here():
+                # It fetches them in their order, and none that its newest dump does not need: a dump may be made meanwhile.
+                nonlocal goal, size
+                newest, last = one.newest()["name"], one.segments.paths()[-1]
+                if (newest, last) != goal:
+                    goal, size = (newest, last), os.path.getsize(last)
+                return (two.status().get("standby") or {}).get("newest") == newest and (
+                    os.path.getsize(os.path.join(two.dumps_dir, "journal", os.path.basename(last))) >= size)
+            wait_for(is_here, "the standby has all of it")
+        except AssertionError as wrong:
+            raise AssertionError(f"{wrong}\n{self.about()}") from None
+        return before
+
+    # -- what is done to them ---------------------------------------------------------------------
+
+    def press(self, machine, *words):
+        self.say("machine", machine.number, *words)
+        self.presses.append((machine, words, machine.keeper.popen(*words)))
+
+    def press_about(self):
+        """Somebody takes the standby for the better one: once, twice, on both sides, or not at all."""
+        self.wait_a_while(0.5)
+        for machine in self.random.choice([[self.standby], [self.standby] * 2, [self.standby, self.primary],
+                                           [self.primary, self.standby, self.standby], []]):
+            self.press(machine, "--promote")
+            self.wait_a_while(0.1)
+
+    def wait_a_while(self, most):
+        time.sleep(self.random.uniform(0, most))
+
+    def do_kill(self):
+        self.say("kill")
+        self.primary.keeper.kill9()
+        if self.random.random() < 0.5:
+            self.say("its server, too")
+            self.primary.keeper.server.kill9()
+            self.server_ended = self.primary
+        self.press(self.standby, "--promote")
+        if self.random.random() < 0.5:
+            self.press(self.standby, "--promote")
+        self.finish_presses()
+
+    def do_stop(self, whole=True):
+        """For longer or shorter than the lease."""
+        self.say("stop" if whole else "stop the supervisor alone")
+        self.primary.stop(whole)
+        self.press_about()
+        time.sleep(TTL * self.random.choice([0.2, 0.5, 1.5, 2]))
+        if self.random.random() < 0.5:
+            self.finish_presses(self.standby)
+        self.say("go on")
+        self.primary.go_on()
+
+    def do_freeze(self):
+        if self.random.random() < 0.5:
+            self.press(self.primary, "--switch-over")
+            self.wait_a_while(1.5)
+        self.do_stop(False)
+
+    def do_links(self, hows=("cut", "silent", "late")):
+        some = [(m, name) for m in self.machines for name in m.links]
+        for machine, name in self.random.sample(some, self.random.choice([1, 1, 2, 3, len(some)])):
+            how, late = self.random.choice(hows), self.random.choice([0.05, 0.3, 1, TTL])
+            self.say("machine", machine.number, name, how, late if how == "late" else "")
+            machine.links[name].disturb(how, late)
+        self.press_about()
+        time.sleep(TTL * self.random.choice([0.2, 0.6, 1.5, 2]))
+
+    def do_late(self):
+        self.do_links(["late"])
+
+    def do_switch(self):
+        """Without loss, whatever happens meanwhile, if it says that it is done."""
+        self.press(self.primary, "--switch-over")
+        what = self.random.choice(["", "", "kill", "links", "stop"])
+        if what:
+            self.wait_a_while(2)
+        if what == "links":
+            self.do_links()
+        elif what == "stop":
+            self.do_stop()
+        elif what == "kill":
+            self.say("kill")
+            self.primary.keeper.kill9()
+
+    def do_members(self):
+        """Of etcd some stand still; where the store has the lease, both links to it are cut."""
+        if not self.etcd:
+            for machine in self.machines:
+                machine.links["store"].disturb(self.random.choice(["cut", "silent"]), 0)
+            self.press_about()
+            time.sleep(TTL * self.random.choice([0.3, 1.5]))
+            return
+        some = self.random.sample(self.etcd.processes, self.random.randint(1, len(self.etcd.processes)))
+        self.say(len(some), "members stand still")
+        for process in some:
+            process.send_signal(SIGSTOP)
+        self.press_about()
+        time.sleep(TTL * self.random.choice([0.3, 1.5]))
+        for process in some:
+            process.send_signal(SIGCONT)
+
+    # -- until all is well again ------------------------------------------------------------------
+
+    def finish_presses(self, of=None):
+        """Those on one machine, or all."""
+        for press in [p for p in self.presses if of in (None, p[0])]:
+            self.presses.remove(press)
+            machine, words, process = press
+            done = machine.keeper.finish(process)
+            self.say("machine", machine.number, *words, "->", done.rc, done.err.strip()[-200:] if done.rc else "")
+            self.counts[f"{words[0]} {done.rc}"] += 1
+            if words[0] == "--switch-over":
+                self.switched = done
+
+    def settle(self):
+        for machine in self.machines:
+            machine.mend()
+        self.finish_presses()
+        if self.server_ended:
+            self.server_ended.keeper.server.start()
+        for machine in self.machines:
+            if not machine.keeper.alive():
+                machine.keeper.start(None)
+        wait_for(self.is_settled, self.about)
+
+    def is_settled(self):
+        """One is up, the other its standby; whoever has stepped back is made one, and of two standbys one is promoted."""
+        states = [m.keeper.status() for m in self.machines]
+        now = time.time()
+        if not all(states) or any(datetime.fromisoformat(s["valid_until"]).timestamp() <= now for s in states):
+            return False  # what stands there may be long past
+        words = [s["state"] for s in states]
+        for machine, s in zip(self.machines, states):
+            if s["state"] != "STANDBY" and (s.get("lease") or {}).get("state") == "stepped-back":
+                self.do(machine, "--demote")
+                return False
+        if sorted(words) == ["STANDBY", "UP"]:
+            self.primary, self.standby = self.machines if words[0] == "UP" else reversed(self.machines)
+            return True
+        if words == ["STANDBY"] * 2:
+            self.do(self.standby, "--promote")
+        return False
+
+    def do(self, machine, *words):
+        done = machine.keeper.run(*words)
+        self.say("machine", machine.number, *words, "->", done.rc, done.err.strip()[-300:] if done.rc else "")
+
+    def end(self):
+        self.observer.stop()
+        self.game.stop()
+        for machine in self.machines:
+            machine.mend()
+            for link in machine.links.values():
+                link.stop()

@@ -1,0 +1,117 @@
+/* code_make: definitions as src/restore/code.h makes them, on a real server, for the system tests.
+ *
+ *   code_make SOCKET USER SCHEMA <cases
+ *
+ * A case is a line of statements in hexadecimal digits, with blanks between them. An answer is a
+ * line: "refused" (nothing was sent), "failed" (the server did not take it), "made KIND"; and
+ * "WRONG …" where something else than the one object of that kind and name is in the schema
+ * afterwards. What was made is dropped again. Tables stay. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mysql/objects.h"
+#include "mysql/schema.h"
+#include "restore/code.h"
+#include "sql/literal.h"
+
+static struct db *db;
+static const char *schema;
+
+static bool always(const void *arg, const char *table)
+{
+    (void)arg;
+    (void)table;
+    return true;
+}
+
+static void note_line(struct code *c, char *line)
+{
+    for (char *word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
+        struct buf b = {0};
+        unsigned byte;
+        buf_adds(&b, "");
+        for (; sscanf(word, "%2x", &byte) == 1 && word[1]; word += 2)
+            buf_addc(&b, (char)byte);
+        code_note(c, b.p, b.len);
+        buf_free(&b);
+    }
+}
+
+/* Whatever is in the schema but tables; dropped. *want: is this one of it, and nothing else? */
+static size_t sweep(const struct definition *d, bool *want)
+{
+    static const enum definition_kind kinds[] = {
+        DEFINITION_TRIGGER, DEFINITION_VIEW,    DEFINITION_FUNCTION,     DEFINITION_PROCEDURE,
+        DEFINITION_EVENT,   DEFINITION_LIBRARY, DEFINITION_PACKAGE_BODY, DEFINITION_PACKAGE};
+    size_t found = 0;
+    struct err e;
+    *want = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct db_names names;
+        if (db_names(db, schema, kinds[i], &names, &e) < 0) {
+            fprintf(stderr, "%s\n", e.text);
+            exit(1);
+        }
+        for (size_t n = 0; n < names.count; n++) {
+            struct buf b = {0};
+            found++;
+            *want |= d && kinds[i] == d->kind && strcmp(names.list[n], d->name.p) == 0;
+            buf_printf(&b, "DROP %s ", definition_kind_words(kinds[i]));
+            sql_ident(&b, names.list[n]);
+            /* MariaDB 10.11 knows the word PACKAGE in this mode only. */
+            if ((kinds[i] == DEFINITION_PACKAGE || kinds[i] == DEFINITION_PACKAGE_BODY) &&
+                db_exec(db, "SET sql_mode='ORACLE'", &e) < 0)
+                printf("WRONG %s; ", e.text);
+            if (db_exec_len(db, b.p, b.len, &e) < 0 || db_reset_session(db, &e) < 0)
+                printf("WRONG %s: %s; ", b.p, e.text);
+            buf_free(&b);
+        }
+        db_names_free(&names);
+    }
+    return found;
+}
+
+static void one_case(char *line)
+{
+    struct code c = {0};
+    struct code_report r = {0};
+    struct code_run run = {.db = db, .schema = schema, .made_again = always};
+    note_line(&c, line);
+    bool sent = false, want = true;
+    for (size_t i = 0; i < c.count; i++)
+        sent |= !c.list[i].refused;
+    if (!sent) {
+        puts("refused");
+    } else {
+        code_make(&c, &run, &r);
+        const struct definition *d = r.made ? &c.list[c.count - 1].d : NULL;
+        size_t found = sweep(d, &want);
+        if (found != r.made || (d && !want))
+            printf("WRONG: %zu made, %zu found, last %s\n", r.made, found, d ? d->name.p : "none");
+        else
+            printf(d ? "made %s\n" : "failed\n", d ? definition_kind_name(d->kind) : "");
+    }
+    code_report_free(&r);
+    code_free(&c);
+}
+
+int main(int argc, char **argv)
+{
+    struct err e;
+    char *line = NULL;
+    size_t room = 0;
+    if (argc != 4)
+        return 2;
+    schema = argv[3];
+    struct db_params p = {.socket = argv[1], .user = argv[2], .schema = schema};
+    if (!(db = db_open(&p, &e))) {
+        fprintf(stderr, "%s\n", e.text);
+        return 1;
+    }
+    while (getline(&line, &room, stdin) > 0)
+        one_case(line);
+    free(line);
+    db_close(db);
+    return 0;
+}

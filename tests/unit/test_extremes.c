@@ -1,0 +1,142 @@
+/* Numbers from files that anybody may have written: none of them is computed with unbounded. Built
+ * with UndefinedBehaviorSanitizer, an overflow ends the program. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/js.h"
+#include "base/text.h"
+#include "dir_kit.h"
+#include "journal/archive.h"
+#include "journal/recovery_range.h"
+#include "journal/segment_int.h"
+#include "store/pending.h"
+#include "store/proof.h"
+#include "store/state.h"
+
+static const char *const extremes[] = {"-9223372036854775808",
+                                       "-9223372036854775807",
+                                       "-1",
+                                       "0",
+                                       "4294967295",
+                                       "4294967296",
+                                       "9223372036854775807",
+                                       "253402300799999",
+                                       "253402300800000",
+                                       "1e300",
+                                       "-1e300",
+                                       "\"7\"",
+                                       "null"};
+
+/* `text` with each @ as the number. */
+static char *with(const char *text, const char *number)
+{
+    struct buf b = {0};
+    for (; *text; text++)
+        if (*text == '@')
+            buf_adds(&b, number);
+        else
+            buf_addc(&b, *text);
+    return b.p;
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(extremes); i++) {
+        char *text = with("{\"n\": @}", extremes[i]);
+        json_t *o = json_loads(text, 0, NULL);
+        if (o) { /* 1e300 is a number, more digits are none */
+            assert_in_range(js_within(o, "n", 3, 9, 5), 3, 9);
+            assert_in_range(js_moment(o, "n").ms, 0, CLOCK_WALL_MAX);
+        }
+        json_decref(o);
+        free(text);
+    }
+}
+
+static void test_segments(void **state)
+{
+    (void)state;
+    static const char head[] = "{\"worldkeeper journal\": 1, \"world\": \"w\", \"schema\": \"g\", "
+                               "\"number\": @, \"server\": \"u\", \"from\": {\"file\": \"log.1\", "
+                               "\"pos\": @, \"gtid\": \"\", \"born\": @, \"at\": @}, \"made\": @, "
+                               "\"follows\": true, \"why\": \"\"}";
+    static const char sum[] = "{\"to\": {\"file\": \"log.1\", \"pos\": @, \"gtid\": \"\", "
+                              "\"born\": @, \"at\": @}, \"groups\": @, \"changes\": @, \"marks\": "
+                              "[{\"kind\": 8, \"at\": @, \"file\": \"log.1\", \"pos\": @, "
+                              "\"text\": \"t\"}], \"mark_count\": 1}";
+    for (size_t i = 0; i < COUNT(extremes); i++) {
+        struct archive_segment list[2] = {{.number = 1, .sealed = true}, {.number = 2}};
+        struct archive a = {.list = list, .count = 2};
+        struct catalog_entry dump = {.intact = true};
+        struct catalog dumps = {.list = &dump, .count = 1};
+        struct recovery_range recovery_range;
+        char *h = with(head, extremes[i]), *s = with(sum, extremes[i]);
+        for (size_t k = 0; k < 2; k++) {
+            (void)segment_head_read(h, strlen(h), &list[k].head);
+            (void)segment_sum_read(s, strlen(s), &list[k].sum);
+            list[k].head.number = k + 1;
+        }
+        snprintf(dump.m.end.file, sizeof dump.m.end.file, "log.1");
+        snprintf(dump.m.server.uid, sizeof dump.m.server.uid, "u");
+        dump.m.end.pos = list[0].head.from.point.pos;
+        (void)archive_spare(&a, -1, -1, INT64_C(86400000), UINT64_MAX, (wall_t){1700000000000});
+        (void)archive_find(&a, &dump.m.end, UINT32_MAX, &dump.m.server);
+        recovery_range_segments(&dumps, &a, (wall_t){1700000000000}, &recovery_range);
+        recovery_range_free(&recovery_range);
+        free(h);
+        free(s);
+    }
+}
+
+static void test_kept_files(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"world\": \"w\", \"known\": true, \"nonce\": \"\", \"generation\": @, \"server\": "
+        "{\"start\": @, \"pid\": @, \"connection\": @}, \"alive_at\": @, \"pause_until\": @, "
+        "\"watched_at\": @, \"damaged\": false, \"failures\": @, \"at_unix\": @, "
+        "\"server_start\": @, \"tables\": [], \"triggers\": [], \"checks\": [{\"table\": \"t\", "
+        "\"lines\": \"l\", \"heap\": @}]}";
+    for (size_t i = 0; i < COUNT(extremes); i++) {
+        struct state st;
+        struct proof p;
+        struct pending pending;
+        char *s = with(text, extremes[i]);
+        kit_text("state.json", s);
+        kit_text("pending.json", s);
+        kit_text("d" PROOF_ENDING, s);
+        if (state_load(kit_dir, &st, NULL) == 0) {
+            assert_in_range(st.generation, 0, DB_GENERATION_MAX);
+            assert_in_range(st.server.start, 0, CLOCK_WALL_MAX / 1000);
+            assert_in_range(st.alive_at.ms, 0, CLOCK_WALL_MAX);
+        }
+        (void)pending_load(kit_dir, &pending, NULL);
+        pending_free(&pending);
+        proof_read(kit_dir, "d", &p, NULL);
+        assert_in_range(p.at.ms, 0, CLOCK_WALL_MAX);
+        assert_in_range(p.failures, 0, PROOF_LOADS);
+        free(s);
+    }
+    kit_clean(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_segments),
+        cmocka_unit_test_teardown(test_kept_files, kit_clean),
+    };
+    js_begin();
+    return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
+}

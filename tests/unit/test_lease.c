@@ -1,0 +1,82 @@
+/* standby/lease: when a lease is held, by the holder's clock and by the other machine's; base/fence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/fence.h"
+#include "fake_clock.h"
+#include "standby/lease.h"
+
+#define TTL 15000
+
+static void held_doubtful_gone(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t after; /* ms since it was asked for */
+        enum lease_hold is;
+    } cases[] = {{0, LEASE_IS_HELD},     {5000, LEASE_IS_HELD},   {8250, LEASE_IS_HELD},
+                 {8251, LEASE_DOUBTFUL}, {11999, LEASE_DOUBTFUL}, {12000, LEASE_GONE},
+                 {86400000, LEASE_GONE}};
+    mono_t asked = {1000000};
+    mono_t ends = lease_ends(asked, TTL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(lease_judge(ends, TTL, mono_add(asked, cases[i].after)), cases[i].is);
+    assert_int_equal(lease_judge((mono_t){0}, TTL, asked), LEASE_GONE);
+    assert_int_equal(lease_judge((mono_t){0}, TTL, (mono_t){-1}), LEASE_GONE);
+}
+
+/* Whenever the renewal reached the store between question and answer: who saw it only after that waits for
+ * longer than its holder acts. */
+static void nobody_else_before(void **state)
+{
+    (void)state;
+    for (int64_t ttl = 2000; ttl <= 3600000; ttl *= 3) {
+        mono_t asked = {77}, written = {77}; /* at the earliest, seen at once */
+        mono_t other = mono_add(written, ttl + LEASE_MARGIN(ttl));
+        assert_true(mono_since(other, lease_ends(asked, ttl)) >= 2 * LEASE_MARGIN(ttl));
+    }
+}
+
+static void a_fence(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_true(fence_open());
+    assert_int_equal(fence_until().ms, 0);
+    assert_false(fence_is_shut());
+    assert_int_equal(fence_make(&e), 0);
+    assert_false(fence_open());
+    assert_int_equal(fence_check("swap", &e), -1);
+    assert_string_equal(e.text, "swap: the lease of this world is not held");
+    fence_set(mono_add(clock_mono(), 10));
+    assert_true(fence_open());
+    fake_mono_ms += 9;
+    assert_int_equal(fence_check("swap", NULL), 0);
+    fake_mono_ms += 1;
+    assert_false(fence_open());
+    assert_int_equal(fence_make(NULL), 0); /* the same one */
+    fence_set((mono_t){0});
+    assert_false(fence_open());
+
+    /* Given away: whoever was about to extend it does not open it. */
+    fence_shut(true);
+    fence_set(mono_add(clock_mono(), 10));
+    assert_false(fence_open());
+    assert_int_equal(fence_until().ms, 0);
+    fence_shut(false);
+    assert_true(fence_open());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(held_doubtful_gone),
+        cmocka_unit_test(nobody_else_before),
+        cmocka_unit_test(a_fence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

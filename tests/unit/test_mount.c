@@ -1,0 +1,40 @@
+/* core/mount: which disk a directory lies on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mount.h"
+
+static const char table[] = "22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw\n"
+                            "31 22 0:27 / /run rw,nosuid master:5 - tmpfs tmpfs rw,size=10k\n"
+                            "short\n"
+                            "40 22 8:17 /dumps /var/lib/worldkeeper rw - xfs /dev/sdb1 rw";
+
+static void test_find(void **state)
+{
+    (void)state;
+    char out[64];
+    mount_find(table, 259, 2, out, sizeof out);
+    assert_string_equal(out, "/dev/nvme0n1p2 on /");
+    mount_find(table, 0, 27, out, sizeof out);
+    assert_string_equal(out, "tmpfs on /run");
+    mount_find(table, 8, 17, out, sizeof out);
+    assert_string_equal(out, "/dev/sdb1 on /var/lib/worldkeeper");
+    mount_find(table, 8, 18, out, sizeof out);
+    assert_string_equal(out, "");
+    mount_find("", 8, 17, out, sizeof out);
+    assert_string_equal(out, "");
+    mount_find(table, 8, 17, out, 9);
+    assert_string_equal(out, "/dev/sdb");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_find),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* What people read of the world's state. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/text.h"
+#include "supervisor/words.h"
+
+static char world[] = "s8", path[] = "/etc/worldkeeper/s8.ini", elsewhere[] = "/srv/s8.ini";
+static struct config cfg = {.name = world, .path = path, .restore_auto = true};
+
+static struct words say(enum guard_alert_kind kind, unsigned event, enum verdict verdict,
+                        enum guard_cause cause, const char *restored, bool by_hand)
+{
+    struct words out;
+    struct guard g = {.verdict = verdict, .cause = cause, .by_hand = by_hand};
+    struct guard_answer a = {.alert = kind, .alert_event = event};
+    json_t *r = restored ? json_loads(restored, 0, NULL) : NULL;
+    snprintf(g.reason, sizeof g.reason, "%sREASON",
+             verdict == VERDICT_UNREACHABLE ? "cannot connect: " : "");
+    words_for_guard(&(struct words_facts){.cfg = &cfg,
+                                          .guard = &g,
+                                          .answer = &a,
+                                          .engine = "",
+                                          .lost_reason = "",
+                                          .hint = "GRANT DROP;",
+                                          .restored = r},
+                    &out);
+    json_decref(r);
+    return out;
+}
+
+static void test_subjects(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned event;
+        enum verdict verdict;
+        enum guard_cause cause;
+        const char *headline;
+    } table[] = {
+        {EVENT_DOWN, VERDICT_UNREACHABLE, CAUSE_UNREACHABLE, "DOWN"},
+        {EVENT_DOWN, VERDICT_STALLED, CAUSE_STALLED, "NOT ANSWERING"},
+        {EVENT_DOWN, VERDICT_DENIED, CAUSE_DENIED, "NOT PROTECTED, the server refuses worldkeeper"},
+        {EVENT_SENTINEL, VERDICT_FOREIGN, CAUSE_FOREIGN,
+         "NOT PROTECTED, the sentinel row is another one"},
+        {EVENT_SENTINEL, VERDICT_MISSING, CAUSE_MISSING,
+         "NOT PROTECTED, the sentinel table is missing"},
+        {EVENT_SENTINEL, VERDICT_EMPTY, CAUSE_DELETED,
+         "NOT PROTECTED, the sentinel row was deleted"},
+        {EVENT_SENTINEL, VERDICT_EMPTY, CAUSE_ELSEWHERE, "LOST, and the server is another one"},
+        {EVENT_WAITING, VERDICT_EMPTY, CAUSE_FAILED, "DOWN, the restore failed"},
+        {EVENT_RESTORING, VERDICT_EMPTY, CAUSE_RESTORE, "RESTORING"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct words w =
+            say(GUARD_ALERT_NEW, table[i].event, table[i].verdict, table[i].cause, NULL, false);
+        assert_string_equal(w.headline, table[i].headline);
+        assert_true(strstr(w.what, "REASON") && !strstr(w.what, "cannot connect: "));
+        assert_true(w.doing[0] && w.todo[0]);
+    }
+}
+
+static void test_node_outside_its_cluster(void **state)
+{
+    (void)state;
+    struct words out;
+    struct guard g = {.verdict = VERDICT_STALLED, .cause = CAUSE_STALLED, .reason = "REASON"};
+    struct guard_answer a = {.alert = GUARD_ALERT_NEW, .alert_event = EVENT_DOWN};
+    words_for_guard(&(struct words_facts){.cfg = &cfg,
+                                          .guard = &g,
+                                          .answer = &a,
+                                          .engine = "",
+                                          .error = 1047,
+                                          .lost_reason = "",
+                                          .hint = ""},
+                    &out);
+    assert_string_equal(out.headline, "NOT ANSWERING, its node is not in the primary component");
+    assert_non_null(strstr(out.todo, "galera_new_cluster"));
+}
+
+static void test_restore_failed_or_not_wanted(void **state)
+{
+    (void)state;
+    struct words w = say(GUARD_ALERT_NEW, EVENT_WAITING, VERDICT_EMPTY, CAUSE_FAILED, NULL, false);
+    assert_true(text_starts(w.todo, "GRANT DROP;; worldkeeper --list"));
+    cfg.restore_auto = false;
+    w = say(GUARD_ALERT_NEW, EVENT_WAITING, VERDICT_EMPTY, CAUSE_MANUAL, NULL, false);
+    cfg.restore_auto = true;
+    assert_string_equal(w.headline, "LOST, and waits for you to restore it");
+    assert_true(text_starts(w.todo, "worldkeeper --list"));
+}
+
+static struct words back(const char *restored, bool by_hand)
+{
+    return say(GUARD_ALERT_NEW, EVENT_RESTORED, VERDICT_ALIVE, CAUSE_RESTORED, restored, by_hand);
+}
+
+static void test_back(void **state)
+{
+    (void)state;
+    struct words w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0}", false);
+    assert_string_equal(w.headline, "BACK, nothing lost");
+    assert_string_equal(w.todo, "nothing");
+    w = back("{\"lost_seconds\":null,\"lost_seconds_max\":20.5,\"warning\":\"one view\"}", false);
+    assert_string_equal(w.headline, "BACK, at most 21 s lost");
+    assert_string_equal(w.what, "the world is back, at most 21 s lost (REASON); but: one view");
+    w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"passed_over\":\"d2 (refused)\"}", false);
+    assert_string_equal(w.what,
+                        "the world is back, nothing lost (REASON); skipped for what is wrong "
+                        "with it: d2 (refused)");
+    w = back("{\"lost\":\"loss unknown\",\"restored_to\":\"2026-11-22T21:03:10Z\"}", false);
+    assert_string_equal(w.headline, "BACK, loss unknown");
+    assert_string_equal(w.what, "the world is back as it was at 2026-11-22 21:03:10 UTC, loss "
+                                "unknown (REASON)");
+    assert_true(text_starts(w.todo, "tell the players; with a journal"));
+    w = back("{\"restored_to\":\"2026-11-22T21:03:10Z\"}", true);
+    assert_string_equal(w.headline, "RESTORED by hand to 2026-11-22 21:03:10 UTC");
+    w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"lost\":\"nothing lost\"}", true);
+    assert_string_equal(w.headline, "RESTORED by hand, nothing lost");
+    w = back("{\"lost_seconds\":null,\"lost_seconds_max\":null}", true);
+    assert_string_equal(w.headline, "RESTORED by hand");
+}
+
+/* Acknowledged rows that are not in the world: said first, with how many, when and where. */
+static void test_rows_set_aside(void **state)
+{
+    (void)state;
+    struct words w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"conflict_rows\":1668,"
+                          "\"conflict_file\":\"/srv/d/conflict-3.sql.gz\",\"conflict_from\":"
+                          "\"2026-11-22T21:03:10Z\",\"conflict_to\":\"2026-11-22T21:04:24Z\"}",
+                          false);
+    assert_string_equal(w.headline, "BACK, but 1,668 rows written 21:03:10 to 21:04:24 UTC are in "
+                                    "conflict-3.sql.gz");
+    assert_true(text_starts(w.what,
+                            "1,668 rows that players wrote into the emptied tables (written "
+                            "21:03:10 to 21:04:24 UTC) are not in the world but in "
+                            "/srv/d/conflict-3.sql.gz; "));
+    assert_non_null(strstr(w.todo, "1,668 rows"));
+    assert_non_null(strstr(w.todo, "21:03:10 to 21:04:24 UTC, in /srv/d/conflict-3.sql.gz"));
+    assert_non_null(strstr(w.todo, "worldkeeper --conflicts=/srv/d/conflict-3.sql.gz --apply"));
+    w = back("{\"lost_seconds\":null,\"lost_seconds_max\":3,\"conflict_rows\":1,"
+             "\"conflict_file\":\"c.gz\",\"conflict_from\":\"2026-11-22T23:59:59Z\","
+             "\"conflict_to\":\"2026-11-23T00:00:01Z\"}",
+             false);
+    assert_string_equal(w.headline, "BACK, at most 3 s lost, and 1 row written 2026-11-22 23:59:59 "
+                                    "UTC to 2026-11-23 00:00:01 UTC is in c.gz");
+    w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"conflict_rows\":2,"
+             "\"conflict_file\":\"c.gz\",\"conflict_from\":null,\"conflict_to\":null}",
+             false);
+    assert_string_equal(w.headline, "BACK, but 2 rows written meanwhile are in c.gz");
+    w = back("{\"lost_seconds\":0,\"lost_seconds_max\":0,\"conflict_rows\":null,"
+             "\"conflict_file\":\"c.gz\",\"conflict_from\":null,\"conflict_to\":null}",
+             false);
+    assert_string_equal(w.headline, "BACK, but rows written meanwhile are in c.gz");
+}
+
+static void test_start(void **state)
+{
+    (void)state;
+    struct words w;
+    wall_t now = {1795381510000};
+    words_for_start(&cfg, (wall_t){0}, now, &w);
+    assert_string_equal(w.headline, "supervisor started");
+    assert_string_equal(w.todo, "nothing");
+    words_for_start(&cfg, (wall_t){now.ms - 125000}, now, &w);
+    assert_string_equal(w.headline, "supervisor died and runs again");
+    assert_non_null(strstr(w.what, "the world was not watched for 2m 05s"));
+    assert_non_null(strstr(w.todo, "journalctl -u worldkeeper@s8"));
+    cfg.path = elsewhere;
+    words_for_start(&cfg, (wall_t){now.ms - 125000}, now, &w);
+    cfg.path = path;
+    assert_null(strstr(w.todo, "journalctl"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_subjects),
+        cmocka_unit_test(test_node_outside_its_cluster),
+        cmocka_unit_test(test_restore_failed_or_not_wanted),
+        cmocka_unit_test(test_back),
+        cmocka_unit_test(test_rows_set_aside),
+        cmocka_unit_test(test_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
