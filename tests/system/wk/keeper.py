@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, session_pids, tail, wait_for
+from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, session_pids, tail, thread_states, wait_for
 
 BINARY = os.path.abspath(os.environ.get("WORLDKEEPER") or os.path.join(
     os.path.dirname(__file__), "../../../build/release/worldkeeper"))
@@ -230,6 +230,30 @@ class Keeper:
     def pids(self):
         """The supervisor and every worker of it that still lives."""
         return session_pids(self.process) if self.process is not None else []
+
+    @contextlib.contextmanager
+    def standing_still(self):
+        """Meanwhile neither the supervisor nor a worker of it goes on."""
+        stopped = []
+
+        def stands(pid):
+            try:
+                return set(thread_states(pid)) <= set("TtXZ")
+            except OSError:
+                return True  # it has ended
+
+        try:
+            while more := [pid for pid in self.pids() if pid not in stopped]:
+                stopped += more
+                for pid in more:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGSTOP)
+                wait_for(lambda: all(stands(pid) for pid in stopped), "all of it to stop")
+            yield
+        finally:
+            for pid in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def worker(self, name):
         """The pid of the supervisor's child of that name, None: there is none."""

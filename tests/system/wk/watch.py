@@ -50,10 +50,12 @@ class Watcher(Beside):
         self.sql = "SELECT " + ",".join(f"(SELECT COUNT(*) FROM {ident(t)})" for t in tables)
         self.full = tuple(tables.values())
         self.flags, self.violations, self.seen = [], [], set()
-        self.left_up = False
+        self.left_up, self.true_until_noticed = False, {"UP"}
 
-    def killed(self):
-        """The server was just killed: the flag may say UP until the daemon has noticed."""
+    def killed(self, restored=False):
+        """The server was just killed: the flag may say UP until the daemon has noticed. `restored`: the world had just
+        come back then, which the daemon may say after the kill only."""
+        self.true_until_noticed = {"UP", "RESTORING"} if restored else {"UP"}
         self.left_up = False
 
     def work(self):
@@ -75,7 +77,7 @@ class Watcher(Beside):
     def judge(self, before, counts, after):
         if after is not None and (not self.flags or self.flags[-1] != after):
             self.flags.append(after)
-        if after != "UP":
+        if after not in self.true_until_noticed:
             self.left_up = True
         if counts is None:
             return
