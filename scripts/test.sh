@@ -2,6 +2,9 @@
 # Runs every check there is, goes on after a failure, and closes with one line: N passed, N failed, and how many were
 # skipped, where this machine does not allow some (tests/machine.py). A test that is skipped for any other reason
 # counts as failed, and so does a step that did not say how many tests it ran.
+#
+# A test that fails by chance is a defect, of the test or of the program, and is named with what it printed. It does not
+# also hold up what other tests prove: up to two in a run are run once more, alone, and count as passed if they pass.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
@@ -12,7 +15,8 @@ Usage: scripts/test.sh [STEP...]
 Installs what is missing from Debian's packages and runs all steps but "system" and "unit" (what "system-san"
 and "unit-san" run more slowly), or the named ones. WK_SEED=N takes other random worlds, kills and faults.
 Where system tests run on both kinds of server, each kind runs its share of them (tests/system/README.md).
-WK_WHOLE=yes runs everything on each, and all unit tests with Oracle's library, as make nightly does:
+WK_WHOLE=yes runs everything on each, and all unit tests with Oracle's library, as make nightly does.
+Up to two tests that fail are run once more, alone; not with WK_WHOLE=yes or WK_AGAIN=no:
 END
     printf '  %s\n' "${!title[@]}" | sort
 }
@@ -89,6 +93,9 @@ make_template() {
 # Each step writes to its log and leaves in `ran`, `bad` and `not` how many tests passed, failed and were skipped; a
 # step that is no set of tests is one test.
 ran=0 bad=0 not=0
+# How many more tests may be run once more.
+again=2
+[ "${WK_WHOLE:-}" != yes ] && [ "${WK_AGAIN:-}" != no ] || again=0
 
 # What this machine lacks; for what runs as root, faults, what root may not do.
 lacking=''
@@ -167,13 +174,20 @@ seed=${WK_SEED:-20261127}
 # As whom `as` says.
 as=()
 pytest() {
-    local name=$1
+    local name=$1 n=8
     shift
     rm -f "$out/$name.xml"
+    # What fails is remembered for `once_more`.
+    if [ -n "${alone:-}" ]; then
+        set -- --last-failed --last-failed-no-failures=none "$@"
+        n=1
+    else
+        rm -rf --one-file-system "$out/failed-$name"
+    fi
     compile_tests
     "${as[@]}" timeout --kill-after=30 1200 env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
         "WK_LEDGER_SEED=$seed" "WK_PROGRESS_SEED=$seed" "WK_TAKEOVER_SEED=$seed" \
-        /usr/bin/python3 -m pytest -q -p no:cacheprovider -rfEsxX --junitxml="$out/$name.xml" -n 8 "$@"
+        /usr/bin/python3 -m pytest -q -o "cache_dir=$out/failed-$name" -rfEsxX --junitxml="$out/$name.xml" -n "$n" "$@"
 }
 count_junit() {
     local suite tests failures errors skipped
@@ -185,6 +199,25 @@ count_junit() {
     ran=$((${tests:-0} - bad - not))
     if [ "$2" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
     if [ "$ran" = 0 ] && [ "$bad" = 0 ] && [ "$not" = 0 ]; then bad=1; fi
+}
+# Runs again, alone, what has just failed in a step of pytest, if it is little; says which tests these were, and keeps
+# what they printed in NAME.first.log. In ran, bad, not: all of the step, as if the second run had been the first.
+once_more() {
+    local name=$1 log=$2 all=$ran few=$bad skipped=$not rc=0
+    [ "$bad" -gt 0 ] && [ "$bad" -le "$again" ] && [ -s "$out/failed-$name/v/cache/lastfailed" ] || return 0
+    mv "$log" "$out/$name.first.log" && mv "$out/$name.xml" "$out/$name.first.xml"
+    alone=yes "run_${name//-/_}" >"$log" 2>&1 </dev/null || rc=$?
+    count_junit "$name" "$rc"
+    if [ "$bad" = 0 ] && [ "$ran" = "$few" ]; then
+        ran=$((all + few)) again=$((again - few)) by_chance=$((by_chance + few))
+        grep -E '^(FAILED|ERROR) ' "$out/$name.first.log" | sed 's/^/  failed by chance, passed alone: /'
+        tail -n 40 "$out/$name.first.log" | sed 's/^/  | /'
+    else
+        mv "$out/$name.first.log" "$log"
+        mv "$out/$name.first.xml" "$out/$name.xml"
+        ran=$all bad=$few
+    fi
+    not=$skipped
 }
 # Tests of what depends on the kind of server run on both, on MariaDB with sanitizers; the others, and each case of a test,
 # on one of them (tests/system/README.md), unless all is wanted, or the other kind does not run.
@@ -257,7 +290,7 @@ look_at_machine
 # A step as a whole cannot be had.
 declare -A needs=([unit-oracle]=chroot [system-oracle]=chroot [faults]=root)
 
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 by_chance=0
 printf '%-36s %7s %7s %7s %8s\n' step passed failed skipped time
 for name in "${order[@]}"; do
     log=$out/$name.log
@@ -276,7 +309,10 @@ for name in "${order[@]}"; do
     fi
     case $name in
     unit*) count_tap "$log" "$rc" ;;
-    system | system-* | faults | scripts) count_junit "$name" "$rc" ;;
+    system | system-* | faults | scripts)
+        count_junit "$name" "$rc"
+        once_more "$name" "$log"
+        ;;
     *) if [ "$rc" = 0 ]; then ran=1; else bad=1; fi ;;
     esac
     passed=$((passed + ran)) failed=$((failed + bad)) skipped=$((skipped + not))
@@ -290,5 +326,6 @@ wait
 [ -z "$stage" ] || rm -rf --one-file-system "$stage"
 printf '\n%d passed, %d failed' "$passed" "$failed"
 [ "$skipped" = 0 ] || printf ', %d skipped' "$skipped"
+[ "$by_chance" = 0 ] || printf ', %d of the passed failed by chance first' "$by_chance"
 echo
 [ "$failed" = 0 ]
