@@ -46,7 +46,7 @@ system_tests() {
     local -a what=()
     read -ra what <<<"${SYSTEM:-}"
     (cd tests/system && WORLDKEEPER=$OLDPWD/build/cov/worldkeeper WK_KIND=$1 \
-        /usr/bin/python3 -m pytest -q -p no:cacheprovider -n "$jobs" "${what[@]}") >"build/cov/$1.log" 2>&1
+        /usr/bin/python3 -m pytest -q -n "$jobs" "${what[@]}") >"build/cov/$1.log" 2>&1
 }
 
 scripts/deps.sh coverage

@@ -3,8 +3,9 @@
 # skipped, where this machine does not allow some (tests/machine.py). A test that is skipped for any other reason
 # counts as failed, and so does a step that did not say how many tests it ran.
 #
-# A test that fails by chance is a defect, of the test or of the program, and is named with what it printed. It does not
-# also hold up what other tests prove: up to two in a run are run once more, alone, and count as passed if they pass.
+# A test that fails now and then is a defect, of the test or of the program, and is named with what it printed. It does
+# not also hold up what other tests prove: up to two in a run are run once more, alone, and count as passed if they pass.
+# Not after a finding of the sanitizers, which is one however seldom it comes.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
@@ -16,7 +17,7 @@ Installs what is missing from Debian's packages and runs all steps but "system" 
 and "unit-san" run more slowly), or the named ones. WK_SEED=N takes other random worlds, kills and faults.
 Where system tests run on both kinds of server, each kind runs its share of them (tests/system/README.md).
 WK_WHOLE=yes runs everything on each, and all unit tests with Oracle's library, as make nightly does.
-Up to two tests that fail are run once more, alone; not with WK_WHOLE=yes or WK_AGAIN=no:
+Up to two tests that fail are run once more, alone, but not with WK_WHOLE=yes or WK_AGAIN=no. Steps:
 END
     printf '  %s\n' "${!title[@]}" | sort
 }
@@ -76,7 +77,7 @@ export PYTHONPYCACHEPREFIX=$out/pycache
 compile_tests() {
     [ ! -e "$out/pycache/compiled" ] || return 0
     mkdir -p "$out/pycache"
-    WORLDKEEPER=$PWD/build/release/worldkeeper /usr/bin/python3 -m pytest -q -p no:cacheprovider --collect-only \
+    WORLDKEEPER=$PWD/build/release/worldkeeper /usr/bin/python3 -m pytest -q --collect-only \
         tests/system >/dev/null 2>&1
     touch "$out/pycache/compiled"
 }
@@ -200,17 +201,18 @@ count_junit() {
     if [ "$2" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
     if [ "$ran" = 0 ] && [ "$bad" = 0 ] && [ "$not" = 0 ]; then bad=1; fi
 }
-# Runs again, alone, what has just failed in a step of pytest, if it is little; says which tests these were, and keeps
-# what they printed in NAME.first.log. In ran, bad, not: all of the step, as if the second run had been the first.
+# Runs the tests that have just failed in a step of pytest again, alone, if there are few of them. If all pass, ran and
+# bad count them as passed, and their names and what they printed are shown (NAME.first.log has all of it).
 once_more() {
     local name=$1 log=$2 all=$ran few=$bad skipped=$not rc=0
     [ "$bad" -gt 0 ] && [ "$bad" -le "$again" ] && [ -s "$out/failed-$name/v/cache/lastfailed" ] || return 0
+    ! grep -qE 'ERROR: [A-Za-z]+Sanitizer|runtime error:' "$log" || return 0
     mv "$log" "$out/$name.first.log" && mv "$out/$name.xml" "$out/$name.first.xml"
     alone=yes "run_${name//-/_}" >"$log" 2>&1 </dev/null || rc=$?
     count_junit "$name" "$rc"
     if [ "$bad" = 0 ] && [ "$ran" = "$few" ]; then
-        ran=$((all + few)) again=$((again - few)) by_chance=$((by_chance + few))
-        grep -E '^(FAILED|ERROR) ' "$out/$name.first.log" | sed 's/^/  failed by chance, passed alone: /'
+        ran=$((all + few)) again=$((again - few)) at_first=$((at_first + few))
+        grep -E '^(FAILED|ERROR) ' "$out/$name.first.log" | sed 's/^/  failed at first, passed alone: /'
         tail -n 40 "$out/$name.first.log" | sed 's/^/  | /'
     else
         mv "$out/$name.first.log" "$log"
@@ -290,7 +292,7 @@ look_at_machine
 # A step as a whole cannot be had.
 declare -A needs=([unit-oracle]=chroot [system-oracle]=chroot [faults]=root)
 
-passed=0 failed=0 skipped=0 by_chance=0
+passed=0 failed=0 skipped=0 at_first=0
 printf '%-36s %7s %7s %7s %8s\n' step passed failed skipped time
 for name in "${order[@]}"; do
     log=$out/$name.log
@@ -326,6 +328,6 @@ wait
 [ -z "$stage" ] || rm -rf --one-file-system "$stage"
 printf '\n%d passed, %d failed' "$passed" "$failed"
 [ "$skipped" = 0 ] || printf ', %d skipped' "$skipped"
-[ "$by_chance" = 0 ] || printf ', %d of the passed failed by chance first' "$by_chance"
+[ "$at_first" = 0 ] || printf ', %d of the passed failed at first and passed alone' "$at_first"
 echo
 [ "$failed" = 0 ]

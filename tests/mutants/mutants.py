@@ -203,7 +203,7 @@ def suite(tests, root, binary, *more):
     env = {**os.environ, "WORLDKEEPER": binary, "PYTHONDONTWRITEBYTECODE": "1"}
     failed, passed, said = [], 0, ""
     for folder in sorted({os.path.dirname(t) for t in tests}):
-        done = run("/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "4", "-rf", *more,
+        done = run("/usr/bin/python3", "-m", "pytest", "-q", "-n", "4", "-rf", *more,
                    *(t for t in tests if os.path.dirname(t) == folder), cwd=root, env=env)
         said += done.stdout
         failed += re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dice_kit.h"
 #include "config/config.h"
 #include "config/keys.h"
 #include "base/file.h"
@@ -1182,16 +1183,6 @@ static void test_example_is_complete(void **state)
 }
 
 /* ---- what nobody meant ---- */
-
-static uint64_t seed = 88172645463325252;
-
-static unsigned dice(unsigned n)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (unsigned)(seed >> 33) % n;
-}
 
 static void survive(const void *data, size_t len)
 {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "dice_kit.h"
 #include "sql/literal.h"
 #include "journal/delta.h"
 
@@ -896,16 +897,6 @@ static void test_queue(void **state)
 
 /* ---- walks: any sequence of changes against a list of rows ---- */
 
-static uint64_t seed;
-
-static unsigned dice(unsigned below)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (unsigned)((seed >> 20) % below);
-}
-
 /* ---- some at a time: the same as one at a time ---- */
 
 #define IDS 3000u
@@ -1066,7 +1057,7 @@ static void test_some_at_a_time(void **state)
 {
     static const unsigned keys[3][1] = {{0}, {1}, {0}};
     (void)state;
-    seed = 88172645463325252u;
+    dice_seed = 88172645463325252u;
     for (unsigned i = 0; i < 6; i++) {
         unsigned form = i % 3;
         struct pair p = {.one = delta_new(), .some = delta_new(), .form = form, .seldom = i >= 3};
@@ -1620,7 +1611,7 @@ static void walk_all(uint64_t from, unsigned rounds)
     unsigned spoilt = 0;
     for (unsigned round = 0; round < rounds; round++)
         for (size_t i = 0; i < COUNT(shapes); i++) {
-            seed = (from + round) * UINT64_C(0x9e3779b97f4a7c15) + i + 1;
+            dice_seed = (from + round) * UINT64_C(0x9e3779b97f4a7c15) + i + 1;
             walk_exactly(&shapes[i], false);
             walk_exactly(&shapes[i], true);
             walk_astray(&shapes[i], &spoilt);

@@ -7,19 +7,10 @@
 
 #include <cmocka.h>
 
+#include "dice_kit.h"
 #include "io_kit.h"
 #include "journal/delta.h"
 #include "segment_kit.h"
-
-static uint64_t seed;
-
-static unsigned dice(unsigned below)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (unsigned)((seed >> 20) % below);
-}
 
 static struct kit_segment seg;
 
@@ -860,7 +851,7 @@ static void walk_killed(void)
 static void walk_anew(uint64_t from)
 {
     struct segment_head h = kit_head(1 + from % 1000);
-    seed = from * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    dice_seed = from * UINT64_C(0x9e3779b97f4a7c15) + 1;
     kit_forget_segment(&seg);
     kit_clean(NULL);
     kit_define_tables();

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, session_pids, tail, thread_states, wait_for
+from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, session_pids, stands_still, tail, wait_for
 
 BINARY = os.path.abspath(os.environ.get("WORLDKEEPER") or os.path.join(
     os.path.dirname(__file__), "../../../build/release/worldkeeper"))
@@ -235,20 +235,13 @@ class Keeper:
     def standing_still(self):
         """Meanwhile neither the supervisor nor a worker of it goes on."""
         stopped = []
-
-        def stands(pid):
-            try:
-                return set(thread_states(pid)) <= set("TtXZ")
-            except OSError:
-                return True  # it has ended
-
         try:
             while more := [pid for pid in self.pids() if pid not in stopped]:
                 stopped += more
                 for pid in more:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGSTOP)
-                wait_for(lambda: all(stands(pid) for pid in stopped), "all of it to stop")
+                wait_for(lambda: all(stands_still(pid) for pid in stopped), "all of it to stop")
             yield
         finally:
             for pid in stopped:

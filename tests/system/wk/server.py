@@ -15,7 +15,7 @@ from collections import namedtuple
 
 import pymysql
 
-from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, free_port, ident, tail, thread_states, wait_for
+from .util import CANARY, DIE_WITH_US, PATIENCE, end_process, free_port, ident, stands_still, tail, wait_for
 
 KIND = os.environ.get("WK_KIND") or "mariadb"
 MYSQL = KIND == "mysql"
@@ -327,7 +327,8 @@ class Server:
     def sigstop(self):
         """It stands still: until the thread that takes the signal gets a processor, the others go on and answer."""
         self.process.send_signal(signal.SIGSTOP)
-        wait_for(lambda: set(thread_states(self.process.pid)) <= set("TtXZ"), "all threads of the server to stop")
+        wait_for(lambda: stands_still(self.process.pid), "all threads of the server to stop")
+        assert self.process.poll() is None, f"the server has ended: {self.process.returncode}"
 
     def sigcont(self):
         self.process.send_signal(signal.SIGCONT)

@@ -132,3 +132,11 @@ def thread_states(pid):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat") as f:
             found.append(f.read().rpartition(")")[2].split()[0])
     return found
+
+
+def stands_still(pid):
+    """Whether all of its threads are stopped, or it has ended."""
+    try:
+        return set(thread_states(pid)) <= set("TtXZ")
+    except FileNotFoundError:
+        return True
