@@ -114,14 +114,15 @@ static int run_all(struct run *r, struct err *e)
         return -1;
     if (r->l->request && !r->opt->dry_run && ledger_request_expire(r->db, r->l, e) < 0)
         return -1;
+    int64_t now = clock_wall().ms;
     if (!r->opt->dry_run &&
         (db_execf(r->db, e, "DELETE FROM %s WHERE what='open'", r->mark.p) < 0 ||
          db_execf(r->db, e,
                   "INSERT INTO %s VALUES ('late',%" PRId64 ",%" PRIu64
-                  ") ON DUPLICATE KEY UPDATE id=id+%" PRIu64,
-                  r->mark.p, clock_wall().ms, r->out->late, r->out->late) < 0 ||
+                  ") ON DUPLICATE KEY UPDATE at=%" PRId64 ",id=id+%" PRIu64,
+                  r->mark.p, now, r->out->late, now, r->out->late) < 0 ||
          db_execf(r->db, e, "REPLACE INTO %s VALUES ('ignored',%" PRId64 ",%" PRIu64 ")", r->mark.p,
-                  clock_wall().ms, r->out->ignored) < 0))
+                  now, r->out->ignored) < 0))
         return -1;
     return 0;
 }

@@ -41,6 +41,7 @@ struct line {
     struct ledger_figures figures;
     struct ledger_result result;
     int64_t took_ms;
+    wall_t ran_at; /* `ran`: as the tables have it */
     struct {
         mono_t at; /* of the last record; ms 0: there was none */
         uint64_t runs, rolled_up, late, ignored;
@@ -236,6 +237,7 @@ static void keep_figures(struct line *l, const struct ledger_report *is)
     l->ran = true;
     l->result = is->result;
     l->took_ms = is->took_ms;
+    l->ran_at = is->figures.last;
 }
 
 /* Runs that found nothing are no news. */
@@ -461,13 +463,14 @@ json_t *rollups_status_json(const struct world *w)
     for (unsigned i = 0; i < r->count; i++) {
         const struct line *l = &r->lines[i];
         const struct ledger_figures *f = &l->figures;
+        bool ours = l->ran && l->ran_at.ms == f->last.ms; /* no --rollup came after it */
         json_array_append_new(
             list,
             json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", l->name, "rows",
                       count_json(l->seen, f->rows), "rolled_up", count_json(l->seen, f->rolled_up),
                       "keys", count_json(l->seen, f->keys), "late", count_json(l->seen, f->late),
                       "last", l->seen ? js_time(f->last) : json_null(), "seconds",
-                      l->ran ? json_real((double)l->took_ms / 1000) : json_null()));
+                      ours ? json_real((double)l->took_ms / 1000) : json_null()));
     }
     return list;
 }

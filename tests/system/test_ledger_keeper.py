@@ -4,7 +4,7 @@ import os
 import pytest
 from test_history import records
 from test_ledger import ENGINES, LEDGER, make, totals
-from wk.keeper import USER, unix
+from wk.keeper import USER, precise, unix
 from wk.util import wait_for
 
 pytestmark = pytest.mark.either_server
@@ -64,6 +64,37 @@ def test_it_rolls_up_by_itself(keeper, engine):
     keeper.start()
     keeper.wait(lambda: line(keeper).get("rolled_up") == 150, "what the tables say")
     assert line(keeper)["seconds"] is None and line(keeper)["last"] >= got["last"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_run_each_interval(keeper, engine):
+    """Also once the first interval is over; and the time of the last run is that of the last one."""
+    prepare(keeper, engine, interval="2s")
+    gain(keeper.world, 10)
+    keeper.start()
+    ends = []
+
+    def another():
+        last = line(keeper).get("last")
+        if last and last not in ends:
+            ends.append(last)
+        return len(ends) == 4
+    keeper.wait(another, "four runs")
+    between = [precise(b) - precise(a) for a, b in zip(ends, ends[1:])]
+    assert min(between) > 1.9, between
+
+
+def test_seconds_are_of_the_last_run(keeper):
+    """A run by hand is the last one as well, and nobody told the supervisor how long it took."""
+    prepare(keeper, interval="1h", rollup_after="24s")
+    keeper.start()
+    keeper.wait(lambda: line(keeper).get("rolled_up") == 0, "the ledger")
+    keeper.reload({"ledger xp": {"interval": "1s"}})
+    keeper.wait(lambda: line(keeper).get("seconds") is not None, "a run of the supervisor")
+    keeper.reload({"ledger xp": {"interval": "1h"}})
+    before = line(keeper)["last"]
+    keeper.ok("--rollup")
+    keeper.wait(lambda: line(keeper)["last"] > before and line(keeper)["seconds"] is None, "the run by hand, of unknown length")
 
 
 def test_a_reload_brings_and_takes_ledgers(keeper):
