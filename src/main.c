@@ -286,31 +286,48 @@ static int print_help(const struct options *o, const char *word, struct err *e)
     return err_hint(e, "worldkeeper --help lists the actions");
 }
 
+static int take_option(struct options *o, int opt, struct err *e)
+{
+    if (opt == 'V') {
+        puts("worldkeeper " WK_VERSION);
+        exit(0);
+    }
+    if (opt == 'h') {
+        o->help = true;
+        return 0;
+    }
+    if (opt >= FIRST_ROW)
+        return set_option(o, &rows[opt - FIRST_ROW], e);
+    err_set(e, ERR_USAGE, 0, "bad option");
+    return err_hint(e, "worldkeeper --help lists the options");
+}
+
+/* Behind an option that is refused: whether the error is to be JSON, and of which action. */
+static void show_as_asked(struct options *o, int opt)
+{
+    const struct option_row *row = opt >= FIRST_ROW ? &rows[opt - FIRST_ROW] : NULL;
+    if (row && row->kind == OPT_FLAG && row->offset == offsetof(struct options, json))
+        o->json = true;
+    else if (row && row->kind == OPT_ACTION && o->request.action == ACTION_NONE)
+        o->request.action = action_find(row->name);
+}
+
 static int parse(int argc, char **argv, struct options *o, struct err *e)
 {
     struct option longs[ROWS + 1] = {{0}};
-    int opt;
+    int opt, rc = 0;
     for (size_t i = 0; i < ROWS; i++)
         longs[i] = (struct option){.name = rows[i].name,
                                    .has_arg = rows[i].argument,
                                    .val = rows[i].kind == OPT_LETTER ? (int)rows[i].offset
                                                                      : FIRST_ROW + (int)i};
-    while ((opt = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
-        if (opt == 'V') {
-            puts("worldkeeper " WK_VERSION);
-            exit(0);
-        }
-        if (opt == 'h') {
-            o->help = true;
-            continue;
-        }
-        if (opt < FIRST_ROW) {
-            err_set(e, ERR_USAGE, 0, "bad option");
-            return err_hint(e, "worldkeeper --help lists the options");
-        }
-        if (set_option(o, &rows[opt - FIRST_ROW], e) < 0)
-            return -1;
-    }
+    while ((opt = getopt_long(argc, argv, "hV", longs, NULL)) != -1)
+        if (rc == 0)
+            rc = take_option(o, opt, e);
+        else
+            show_as_asked(o, opt);
+    if (rc < 0)
+        return rc;
     if (o->help)
         return print_help(o, argv[optind], e);
     /* `--restore NAME` with a space is an error: it must not restore the latest dump. */

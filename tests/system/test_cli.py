@@ -50,6 +50,15 @@ def test_bad_usage(keeper, args):
     assert done.rc == USAGE and done.err.strip(), done
 
 
+@pytest.mark.parametrize("args", [["--json", "--pause=90"], ["--pause=90", "--json"], ["--nosuch", "--pause", "--json"]])
+def test_bad_usage_as_json(keeper, args):
+    """In whatever order the options come."""
+    done = keeper.run(*args)
+    assert done.rc == USAGE and done.err.strip(), done
+    assert done.json["action"] == "pause" and not done.json["ok"] and done.json["exit"] == USAGE
+    assert done.json["error"]["class"] == "usage" and done.json["error"]["text"] in done.err
+
+
 def test_world_names_a_config_in_etc():
     """--world NAME is /etc/worldkeeper/NAME.ini; a name is no path."""
     done = plain("--world", "no-such-world", "--list")
