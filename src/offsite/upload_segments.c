@@ -343,8 +343,10 @@ enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
         return got;
     struct err why = {0};
     SCOPED(file_close) int dirfd = archive_dir(u->cfg, false, &why);
-    if (dirfd < 0 && why.num == ENOENT)
-        return REMOTE_OK; /* nothing was followed yet */
+    if (dirfd < 0 && why.num == ENOENT) { /* nothing was followed yet: nothing waits */
+        u->figures.known = true;
+        return REMOTE_OK;
+    }
     if (dirfd < 0 || list_segments(u, dirfd, &why) < 0) {
         err_pass(e, &why);
         return REMOTE_STOPPED;

@@ -495,6 +495,13 @@ def test_slow_but_not_stalled(make_followed, base):
         liar.stop()
 
 
+def test_stored_where_nothing_is_followed(keeper, store):
+    """The server writes no binary log: dumps are all there is to store, and the status knows that they are."""
+    keeper.configure({"journal": {"mode": "follow"}, **store.settings})
+    keeper.start()
+    assert stored(keeper)["behind_seconds"] == 0
+
+
 def test_copies_that_come_too_late(make_followed, store):
     """Each upload succeeds, but the newest takes longer than a dump may be old: that is told until it is stored."""
     keeper = make_followed("empty", {"journal": {"mode": "off"}, "alert": {"max_dump_age": "1s"}, "offsite": {
