@@ -82,8 +82,14 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
                                  : r->action == ACTION_WRITE_BACK                  ? of_write_back
                                                                                    : NULL;
     json_t *o = json_pack("{s:b, s:b}", "ok", e == NULL, "automatic", (int)r->automatic);
-    for (; fields && fields->name; fields++)
-        json_object_set_new(o, fields->name, js_or_null(json_object_get(result, fields->from)));
+    bool nothing = (fields == of_restore || fields == of_drill) && !js_text(result, "dump")[0];
+    for (; fields && fields->name; fields++) {
+        bool known = !nothing || strcmp(fields->name, "seconds") == 0;
+        json_object_set_new(o, fields->name,
+                            js_or_null(known ? json_object_get(result, fields->from) : NULL));
+    }
+    if (r->action == ACTION_ROLLUP && r->verify) /* nothing was rolled up: the figures are totals */
+        json_object_set_new(o, "verify", json_true());
     if (r->action == ACTION_VERIFY)
         add_verified(o, result);
     if (r->tables)

@@ -17,6 +17,10 @@ static const struct {
     {"dump", "[{dump}][: {rows:n} rows][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
     {"drill", "[{dump}][: {rows:n} rows][ in {seconds:s}][; FAILED: {error}]"},
     {"verify", "[{whole:n} whole, {damaged:n} damaged][; FAILED: {error}]"},
+    {"offsite", "[{dump} stored][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
+    {"rollup", "[{ledger}: {rolled_up:n} rows][, {late:p} late][ in {seconds:s}]"},
+    {"write-back", "[{sent:n} sent][, {set_aside:p} set aside][, {stolen:p} stolen][, {stale:p} "
+                   "stale][, {released:p} released][; FAILED: {error}]"},
     {"condition", "{what}"},
     {"started", "version {version}, process {pid:d}"},
     {"day", "[{cause}][{dumps:n} dump{dumps:+}]"},
@@ -34,9 +38,21 @@ static void at_cell(struct buf *b, const json_t *o)
 
 static void what_cell(struct buf *b, const json_t *o)
 {
+    SCOPED(buf_free) struct buf what = {0};
+    json_t *ledgers = json_object_get(o, "ledgers"), *l; /* of --rollup */
+    size_t n;
+    draw_fill(&what, o, js_flag(o, "verify") ? "compared" : "");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (strcmp(lines[i].kind, js_text(o, "kind")) == 0)
-            draw_fill(b, o, lines[i].as);
+            draw_fill(&what, o, lines[i].as);
+    json_array_foreach(ledgers, n, l)
+    {
+        draw_fill(&what, l, "[; {name}: {rolled_up:n} rows]");
+    }
+    if (ledgers)
+        draw_fill(&what, o, "[; FAILED: {error}]");
+    /* Of parts that are joined the first ones may be unknown. */
+    buf_adds(b, what.p + strspn(what.p, ";,: "));
     if (js_number(o, "unwatched_ms", 0) > 0)
         draw_fill(b, o, " (not watched for {unwatched_ms:n} ms)");
 }

@@ -139,9 +139,9 @@ static void show_ledgers(const json_t *list)
 static void show_progress(const json_t *o)
 {
     fill_line("progress", o,
-              "[{sessions:n} session{sessions:+}, {unsent:n} unsent][, the oldest for "
-              "{oldest_unsent_seconds:p} s], {sent:n} sent[, {stolen:p} set aside]; central store "
-              "[{central}]");
+              "{sent:n} sent[, {unsent:n} unsent][, the oldest for {oldest_unsent_seconds:p} s]"
+              "[, {stolen:p} set aside][, {sessions:n} session{sessions:+}][; central store "
+              "{central}]");
 }
 
 static void show_alerts(const json_t *a)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import USAGE, unix
+from wk.keeper import REFUSED, USAGE, unix
 from wk.util import wait_for
 
 pytestmark = pytest.mark.any_server
@@ -123,6 +123,36 @@ def test_history_on_the_terminal(keeper):
     for wrong in (["--history", "--since", "soon"], ["--history", "--since", "2999-01-01 00:00"], ["--list", "--since", "1d"]):
         done = keeper.run(*wrong)
         assert done.rc == USAGE, done
+
+
+def test_each_kind_on_the_terminal(keeper):
+    """What a line shows of it; of parts that are not known nothing, and no comma either."""
+    said = [({"kind": "offsite", "ok": True, "dump": "w1-000001", "bytes": 2048, "seconds": 0.5}, "w1-000001 stored, 2.0 KiB in 500 ms"),
+            ({"kind": "offsite", "ok": False, "error": "full"}, "FAILED: full"),
+            ({"kind": "rollup", "ledger": "xp", "rolled_up": 5, "late": 2, "seconds": 1.0}, "xp: 5 rows, 2 late in 1.0 s"),
+            ({"kind": "rollup", "ok": False, "ledgers": [{"name": "xp", "rolled_up": 1}, {"name": "gold", "error": "no"}],
+              "error": "no"}, "xp: 1 rows; FAILED: no"),
+            ({"kind": "rollup", "ok": True, "ledgers": [{"name": "xp", "rolled_up": 9}], "verify": True}, "compared; xp: 9 rows"),
+            ({"kind": "write-back", "ok": True, "sent": 3, "set_aside": 0, "released": 1}, "3 sent, 1 released"),
+            ({"kind": "write-back", "ok": False, "sent": None, "error": "away"}, "FAILED: away"),
+            ({"kind": "drill", "ok": False, "dump": None, "seconds": 0.001, "error": "denied"}, "in 1 ms; FAILED: denied")]
+    at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    with open(file_of(keeper), "w", encoding="utf-8") as f:
+        f.writelines(json.dumps({"at": at, **record}) + "\n" for record, _ in said)
+    shown = [line[21:] for line in keeper.ok("--history").out.splitlines()[1:-1]]
+    assert shown == [f"{record['kind']:10}  {text}" for record, text in said]
+
+
+def test_what_was_refused_has_no_figures(keeper):
+    """No dump was chosen: that, and what of it was restored, is null, and not none."""
+    keeper.start()
+    keeper.dump()
+    assert keeper.run("--restore").rc == REFUSED
+    keeper.run("--drill")  # the account may not
+    restore = keeper.wait(lambda: records(keeper, "restore"), "the refused restore")[-1]
+    drill = keeper.wait(lambda: records(keeper, "drill"), "the refused drill")[-1]
+    for record, keys in ((restore, ("dump", "rows", "generation", "conflict_rows")), (drill, ("dump", "rows"))):
+        assert not record["ok"] and record["error"] and [record[k] for k in keys] == [None] * len(keys), record
 
 
 @pytest.mark.parametrize("point", ["history.append", "history.appended", "history.thin", "history.thinned"])
