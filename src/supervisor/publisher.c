@@ -1,6 +1,7 @@
 #include "supervisor/publisher.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,10 +27,14 @@
 /* Changed or not, three times while it is valid (STATUS_VALID_MS): one that is late, or that the disk did not take, is
  * no sign yet that the supervisor is dead. */
 #define PUBLISH_EVERY_MS fault_wait(5000)
+#define CLOCKS_APART_MS                                                                            \
+    1000 /* less is no wall clock that was set, but two that are not read at once */
 
 struct publisher {
     mono_t next;
     char systemd_status[700]; /* as sent */
+    mono_t since;             /* of the state that was published, */
+    wall_t since_wall;        /* and as it was */
 };
 
 struct publisher *publisher_new(void)
@@ -49,6 +54,12 @@ static json_t *dump_json(const struct world *w)
     return o;
 }
 
+/* The two clocks are not read at once: a moment to come would differ by a millisecond each time. */
+static wall_t whole_second(int64_t wall, int64_t in)
+{
+    return (wall_t){(wall + in + 500) / 1000 * 1000};
+}
+
 static json_t *next_dump_json(const struct world *w, mono_t now, int64_t wall)
 {
     if (w->guard.state != GUARD_UP)
@@ -56,7 +67,7 @@ static json_t *next_dump_json(const struct world *w, mono_t now, int64_t wall)
     int64_t in = mono_since(dumps_next(w), now);
     if (in < 0)
         in = 0;
-    return json_pack("{s:o, s:I}", "at", js_time((wall_t){wall + in}), "in_seconds",
+    return json_pack("{s:o, s:I}", "at", js_time(whole_second(wall, in)), "in_seconds",
                      (json_int_t)(in / 1000));
 }
 
@@ -70,10 +81,15 @@ static json_t *insecure_json(const struct config *c)
     return list;
 }
 
-/* The two clocks are not read at once: a moment to come would differ by a millisecond each time. */
-static wall_t whole_second(int64_t wall, int64_t in)
+/* The same of a moment that is past: each file that names it would be written again. */
+static json_t *since_json(const struct world *w, mono_t now, int64_t wall)
 {
-    return (wall_t){(wall + in + 500) / 1000 * 1000};
+    struct publisher *p = w->publisher;
+    int64_t at = wall - mono_since(now, w->guard.since);
+    if (p->since.ms != w->guard.since.ms || llabs(at - p->since_wall.ms) > CLOCKS_APART_MS)
+        p->since_wall.ms = at;
+    p->since = w->guard.since;
+    return js_time(p->since_wall);
 }
 
 json_t *publish_status_json(struct world *w)
@@ -87,9 +103,8 @@ json_t *publish_status_json(struct world *w)
     json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format",
                           1, "world", w->cfg->name, "host", js_clean(w->host), "pid", (int)getpid(),
                           "version", WK_VERSION, "state", guard_state_name(w->guard.state), "since",
-                          js_time((wall_t){wall - mono_since(now, w->guard.since)}), "reason",
-                          js_clean(w->guard.reason), "flag", flag, "wanted",
-                          guard_paused(&w->guard) ? "paused" : "up", "ready",
+                          since_json(w, now, wall), "reason", js_clean(w->guard.reason), "flag",
+                          flag, "wanted", guard_paused(&w->guard) ? "paused" : "up", "ready",
                           w->guard.state == GUARD_UP, "stale", w->conditions[CONDITION_STALE].on);
     bool limited = w->guard.pause_until.ms != 0;
     json_object_set_new(o, "pause_until",

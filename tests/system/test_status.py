@@ -50,6 +50,17 @@ def test_status_has_everything(keeper):
     assert unix(status["since"]) <= unix(status["updated"]) <= unix(status["valid_until"])
 
 
+def test_the_moment_of_the_last_change_stands_still(keeper):
+    """Each file that names it would be written again, with nothing new in it."""
+    keeper.dump()
+    keeper.start()
+    keeper.expect("the dump to be over", running=None)
+    seen = {}
+    keeper.wait(lambda: seen.update({keeper.status()["updated"]: keeper.status()["since"]}) or len(seen) > 12,
+                "some more of status.json")
+    assert len(set(seen.values())) == 1, seen
+
+
 def test_the_flag_is_one_old_word(keeper):
     """Homepages compare the file with the old words: nothing else may be in it."""
     keeper.start()
