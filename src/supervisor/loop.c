@@ -34,6 +34,8 @@
 #include "supervisor/write_back.h"
 
 #define TICK_MS 1000
+#define TICK_SLACK_MS                                                                              \
+    250 /* earlier or later, with whatever wakes us then: that of a probe, mostly */
 #define ONE_BY_ONE_MS 50
 /* A tick this late, or clocks this far apart, count as doubt about ourselves (GUARD_DOUBT): an answer from before may
  * speak of another time. Late: more than twice the default of [probe] timeout, so that a busy machine, or a disk that
@@ -183,7 +185,7 @@ static void timers(struct loop *l)
     struct judgement j;
     reload_timers(w);
     mono_t now = clock_mono();
-    if (mono_since(now, l->last_tick) >= TICK_MS) {
+    if (mono_since(now, l->last_tick) >= TICK_MS - TICK_SLACK_MS) {
         watch_ourselves(l, now);
         holdings_timers(w);
         world_event(w, &(struct guard_event){.type = GUARD_TICK});
@@ -288,7 +290,8 @@ static bool finished(struct loop *l)
 /* How long to sleep: until the next tick, probe or time-out, whichever comes first. */
 static int64_t sleep_ms(const struct loop *l, mono_t now)
 {
-    int64_t tick = TICK_MS - mono_since(now, l->last_tick), probe = prober_sleep(l->w, now);
+    int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(now, l->last_tick),
+            probe = prober_sleep(l->w, now);
     int64_t ms = leases_sleep(l->w, now, tick < probe ? tick : probe);
     return l->w->status_dirty || ms < 0 ? 0 : ms;
 }

@@ -1,5 +1,6 @@
 """The supervisor as a service: readiness, watchdog, signals."""
 import os
+import re
 import signal
 import socket
 import threading
@@ -253,3 +254,25 @@ def test_an_idle_supervisor_is_quiet(keeper):
         keeper.wait(lambda: keeper.status().get("updated") != seen, "the status to be refreshed")
         return keeper.log().splitlines() == lines
     keeper.wait(quiet, "a while without a word")
+
+
+@pytest.mark.waits(1)
+def test_an_idle_supervisor_sleeps(keeper):
+    """It wakes when the next probe is due, and when that answers; what else is due once a second is done then. A
+    hundred idle worlds of a machine cost what they wake up for."""
+    keeper.configure({"probe": {"interval": "900ms"}, "journal": {"mode": "off"}, "status": {"metrics": "worldkeeper.prom"}})
+    keeper.dump()
+    keeper.start()
+
+    def counted():
+        """By its own clock, and the rounds of its loop so far."""
+        text = keeper.published("worldkeeper.prom")
+        return [float(re.search(rf"^worldkeeper_{name}{{.*}} (.*)$", text, re.M)[1])
+                for name in ("valid_until_timestamp_seconds", "loop_late_seconds_count")]
+
+    def asleep():
+        began, before = counted()
+        keeper.wait(lambda: counted()[0] > began + 12, "a few more of its files")
+        ended, after = counted()
+        return after - before <= 2.9 * (ended - began)
+    keeper.wait(asleep, "a while in which nothing but probes wakes it")
