@@ -21,10 +21,14 @@
 #include "journal/segment_store.h"
 #include "store/catalog.h"
 
-#define MARKER_MS 1000
-#define HEARTBEAT_MS 500 /* heartbeats of an idle server pace our timers */
-#define MARKERS 64u      /* in flight at most */
-#define ELSEWHERE 10u    /* a rotation may take a while to come through */
+#define TICK_MS 1000
+#define MARKER_MS fault_wait(10000) /* at most, where the log's end proves what a marker would */
+/* Heartbeats of an idle server pace our timers; one that comes a little early counts. */
+#define HEARTBEAT_MS 1000
+#define HEARTBEAT_EARLY_MS 100
+#define HEARTBEAT_SYNC_MS 500 /* where segments are synced */
+#define MARKERS 64u           /* in flight at most */
+#define ELSEWHERE 10u         /* a rotation may take a while to come through */
 
 /* The last TRUNCATE of a table that had received rows since the one before. */
 struct emptied {
@@ -65,10 +69,12 @@ struct follower {
     uint64_t stored;            /* and stored */
     mono_t proven;              /* when it was written: no change from before is missing */
     bool any_stored, reported;
-    mono_t next_marker;
+    mono_t next_tick, next_marker;
+    struct db_binlog_pos end; /* of the log, as the server named it; file "": read, or not known */
+    mono_t end_at;            /* when it was asked */
     uint64_t changes;
-    uint64_t last_pos;  /* at the last marker */
-    unsigned elsewhere; /* consecutive markers at which the server wrote another file */
+    uint64_t last_pos;  /* at the last tick */
+    unsigned elsewhere; /* consecutive ticks at which the server wrote another file */
 };
 
 static volatile sig_atomic_t stopping;
@@ -216,8 +222,32 @@ static void marker_stored(struct follower *f, uint64_t n)
 {
     f->stored = n;
     f->any_stored = true;
+    f->end.file[0] = '\0'; /* asked for before it was written */
     f->proven = f->written_at[n % MARKERS];
     report(f);
+}
+
+/* Is all read that was logged when the server named the end of its log? Then nothing from before that
+ * is missing, and a marker would prove no more, unless the last one has not come: what is written
+ * here may be kept out of the log. */
+static void reach_end(struct follower *f)
+{
+    uint64_t pos;
+    const char *file = binlog_file(f->log, &pos);
+    if (f->stored != f->written || strcmp(f->end.file, file) != 0 || pos < f->end.pos)
+        return;
+    f->end.file[0] = '\0';
+    f->proven = f->end_at;
+    report(f);
+}
+
+/* Each marker of a world is sent to the followers of all worlds of its server, and stays in its log.
+ * Segments need one each second, which gives their end its time, and so does a mark that is to be
+ * judged. `late`: the end of a second ago is not reached yet. */
+static bool marker_due(const struct follower *f, bool late, mono_t now)
+{
+    bool proves = f->any_stored && f->end.file[0] && !late && !f->keep && !f->swap;
+    return !proves || mono_reached(now, f->next_marker);
 }
 
 /* ---- the marks of restores ---- */
@@ -285,7 +315,9 @@ static int check_position(struct follower *f, struct err *e)
     struct db_binlog_pos now = {0};
     uint64_t pos;
     const char *file = binlog_file(f->log, &pos);
+    f->end_at = clock_mono();
     db_binlog_place(f->db, &now);
+    f->end = now;
     if (!now.file[0] && db_log_closed(f->db))
         return err_set(e, ERR_GAP, 0, "the server has closed its binary log and writes none");
     bool other = now.file[0] && strcmp(now.file, file) != 0;
@@ -331,14 +363,22 @@ static int tick(struct follower *f, struct err *e)
     mono_t now = clock_mono();
     if (sync_files(f, e) < 0)
         return -1;
-    if (!mono_reached(now, f->next_marker))
+    if (f->end.file[0] && !f->keep)
+        reach_end(f);
+    if (!mono_reached(now, f->next_tick))
         return 0;
-    f->next_marker = mono_add(now, MARKER_MS);
+    bool late = f->end.file[0] != '\0';
+    f->next_tick = mono_add(now, TICK_MS - HEARTBEAT_EARLY_MS);
     if (f->stored < f->written || !f->reported)
         report(f); /* a marker that is proven triggers a report */
     f->reported = true;
     if (receive(f, e) < 0 || check_position(f, e) < 0)
         return -1;
+    if (!marker_due(f, late, now)) {
+        reach_end(f);
+        return 0;
+    }
+    f->next_marker = mono_add(now, MARKER_MS);
     fault_point("journal.marker");
     f->written++;
     f->written_at[f->written % MARKERS] = clock_mono();
@@ -500,7 +540,8 @@ static int open_keep(struct follower *f, struct err *e)
 
 static int open_log(struct follower *f, const struct segment_place *from, struct err *e)
 {
-    struct binlog_options o = {.heartbeat = HEARTBEAT_MS, .created_at = from->created_at};
+    struct binlog_options o = {.heartbeat = f->keep ? HEARTBEAT_SYNC_MS : HEARTBEAT_MS,
+                               .created_at = from->created_at};
     f->from = *from;
     f->first_group = true;
     f->log = binlog_open(&f->a->db, &from->point, &o, e);

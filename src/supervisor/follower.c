@@ -16,7 +16,7 @@
 #define RETRY_FIRST_MS fault_wait(1000)
 #define RETRY_MAX_MS fault_wait(60000)
 #define PASSING_MS fault_wait(8000) /* three failures in a row: the server is not just going away */
-#define LAG_MIN_MS 2000             /* one marker per second, and its transit */
+#define LAG_MIN_MS 2000             /* one proof per second, and its transit */
 #define GAP_PAUSE_MS fault_wait(10000) /* between two dumps that gaps cause, at first */
 #define UNABLE_RETRY_MS 300000         /* a server's settings change seldom */
 #define GAPS_KEPT 12u                  /* their texts must fit into the state */

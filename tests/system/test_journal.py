@@ -12,7 +12,7 @@ from wk.binlog import MIXED, RESET
 from wk.crash import SWAPPED, go_on, stopped, wait_stopped
 from wk.keeper import DONE, USER
 from wk.audit import TABLES, AuditedWriters
-from wk.follow import LOG, following, journal
+from wk.follow import LOG, following, journal, live
 from wk.server import LOG_READER, MYSQL, RIGHTS, client, stock_restore
 from wk.util import ident, wait_for
 
@@ -373,6 +373,28 @@ def crash_unwatched(keeper):
     """Without a supervisor, which would take a dump as soon as it saw the gap."""
     keeper.server.crash()
     return keeper.ok("--restore")
+
+
+@pytest.mark.waits(1)
+def test_an_idle_world_is_proven_without_a_write(make_world, make_keeper, logged):
+    """As long as the end of the server's log is read nothing can be missing, and nothing is written to prove that: each
+    world's follower reads what all of them write."""
+    keeper = keep(make_world, make_keeper, logged)
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+
+    def beat():
+        return keeper.world.value("SELECT beat FROM worldkeeper_sentinel")
+
+    def proven():
+        before = beat()
+        time.sleep(3)
+        behind = live(keeper)["behind_seconds"]
+        return behind is not None and behind < 2.5 and beat() == before
+    keeper.wait(proven, "a proof without a write")
+    before = beat()
+    keeper.wait(lambda: beat() != before, "a marker all the same, some time")
 
 
 @pytest.mark.parametrize("change", [
