@@ -150,11 +150,41 @@ def test_too_large(memory):
     assert memory.central.blobs()["a"] == (1, b"x" * 65000)
 
 
+def test_sixteen_mebibytes(keeper, make_server):
+    """Saved, written back, loaded at another game server: as large as packets may be on both servers."""
+    big = make_server("--max-allowed-packet=64M")
+    store = made(keeper, Central(big), engine="innodb")
+    store.open("p1")
+    blob = bytes(range(256)) * (1 << 16)
+    old = keeper.server.value("SELECT @@global.max_allowed_packet")
+    keeper.server.sql(f"SET GLOBAL max_allowed_packet={64 << 20}")
+    try:
+        store.put("a", "p1", blob)
+        assert keeper.ok("--write-back", "--unlock", "--json")["sent"] == 1
+    finally:
+        keeper.server.sql(f"SET GLOBAL max_allowed_packet={old}")
+    assert store.central.blobs()["a"] == (1, blob)
+
+
 def test_another_engine(memory):
     """Tables of another engine than the config's stay as they are, and that is said."""
     memory.keeper.configure({"progress": {"engine": "innodb"}})
     done = memory.keeper.run("--init")
     assert done.rc == REFUSED and "ENGINE=MEMORY" in done.err and "engine = innodb" in done.err
+
+
+def test_check_of_the_central_server(keeper, make_server):
+    """Settings with which it could not take what is saved here, or decide on what is not committed."""
+    far = make_server("--max-allowed-packet=64K", "--transaction-isolation=READ-UNCOMMITTED")
+    store = made(keeper, Central(far))
+    store.open("p1")
+    store.put("a", "p1", b"x" * 65000)
+    found = findings(keeper, "central store")
+    assert [c["level"] for c in found] == ["fail", "fail"], found
+    assert "READ UNCOMMITTED" in found[0]["text"] and "REPEATABLE READ" in found[0]["hint"]
+    assert "63.5 KiB" in found[1]["text"] and "64.0 KiB" in found[1]["text"]
+    far.sql("SET GLOBAL TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET GLOBAL max_allowed_packet=1048576")
+    assert [c["level"] for c in findings(keeper, "central store")] == ["ok"]
 
 
 def test_many_blobs(store):
