@@ -21,7 +21,7 @@ static void show_file(const json_t *o)
         draw_line(o, "{file}: {why}");
         return;
     }
-    draw_fill(&b, o, "{file}: {rows:?} rows[, written from {from}][ until {to}]");
+    draw_fill(&b, o, "{file}: {rows:?} row{rows:+}[, written from {from}][ until {to}]");
     if (!js_flag(o, "proven"))
         buf_adds(&b, " (of an earlier version, which may have written a further file for the same "
                      "restore)");

@@ -12,13 +12,12 @@ static const struct {
     {"state", "{state}[: {reason}]"},
     {"loss", "{reason}"},
     {"restore", "[{dump}][ from {from}][: {rows:n} rows][ in {seconds:s}][; down for "
-                "{outage_seconds:s}][; lost "
-                "{lost_seconds:s}][; FAILED: {error}]"},
+                "{outage_seconds:s}][; {lost}][; FAILED: {error}]"},
     {"dump", "[{dump}][: {rows:n} rows][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
     {"drill", "[{dump}][: {rows:n} rows][ in {seconds:s}][; FAILED: {error}]"},
     {"verify", "[{whole:n} whole, {damaged:n} damaged][; FAILED: {error}]"},
     {"offsite", "[{dump} stored][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
-    {"rollup", "[{ledger}: {rolled_up:n} rows][, {late:p} late][ in {seconds:s}]"},
+    {"rollup", "[{ledger}: {rolled_up:n} row{rolled_up:+}][, {late:p} late][ in {seconds:s}]"},
     {"write-back", "[{sent:n} sent][, {set_aside:p} set aside][, {stolen:p} stolen][, {stale:p} "
                    "stale][, {released:p} released][; FAILED: {error}]"},
     {"condition", "{what}"},
@@ -47,7 +46,7 @@ static void what_cell(struct buf *b, const json_t *o)
             draw_fill(&what, o, lines[i].as);
     json_array_foreach(ledgers, n, l)
     {
-        draw_fill(&what, l, "[; {name}: {rolled_up:n} rows]");
+        draw_fill(&what, l, "[; {name}: {rolled_up:n} row{rolled_up:+}]");
     }
     if (ledgers)
         draw_fill(&what, o, "[; FAILED: {error}]");

@@ -113,7 +113,7 @@ static void show_last_restore(const json_t *r)
     buf_adds(&b, js_flag(r, "ok") ? "" : ", FAILED");
     draw_fill(&b, r,
               FIGURES "[, world away for {outage_seconds:s}][, {lost}]"
-                      "[, {conflict_rows:p} conflict rows saved]");
+                      "[, {conflict_rows:p} conflict row{conflict_rows:+} saved]");
     if (json_is_null(json_object_get(r, "conflict_rows")))
         buf_adds(&b, ", conflict rows not all saved yet");
     line("last restore", draw_fill(&b, r, "[, from {dump}]"));

@@ -48,6 +48,7 @@ def test_loss_and_restore_are_remembered(doomed, victim):
     keeper.wait(lambda: [i for i in published(keeper)["incidents"][-1:] if i["end"] and i["restored"]], "the incident")
     keeper.wait(lambda: [r["state"] for r in records(keeper, "state")][-1:] == ["UP"], "the end in the history")
     restore, status = records(keeper, "restore")[-1], keeper.expect("the restore", state="UP", last_restore=bool)["last_restore"]
+    assert restore["lost"] == status["lost"] and "; " + restore["lost"] in keeper.ok("--history").out
     for key in ("dump", "rows", "seconds", "outage_seconds", "lost_seconds", "lost_seconds_max"):
         assert restore[key] == status[key] or abs(restore[key] - status[key]) < 1, key
     assert restore["automatic"] is True
@@ -131,7 +132,7 @@ def test_each_kind_on_the_terminal(keeper):
             ({"kind": "offsite", "ok": False, "error": "full"}, "FAILED: full"),
             ({"kind": "rollup", "ledger": "xp", "rolled_up": 5, "late": 2, "seconds": 1.0}, "xp: 5 rows, 2 late in 1.0 s"),
             ({"kind": "rollup", "ok": False, "ledgers": [{"name": "xp", "rolled_up": 1}, {"name": "gold", "error": "no"}],
-              "error": "no"}, "xp: 1 rows; FAILED: no"),
+              "error": "no"}, "xp: 1 row; FAILED: no"),
             ({"kind": "rollup", "ok": True, "ledgers": [{"name": "xp", "rolled_up": 9}], "verify": True}, "compared; xp: 9 rows"),
             ({"kind": "write-back", "ok": True, "sent": 3, "set_aside": 0, "released": 1}, "3 sent, 1 released"),
             ({"kind": "write-back", "ok": False, "sent": None, "error": "away"}, "FAILED: away"),
