@@ -68,11 +68,9 @@ int ledger_find_end(struct run *r, struct err *e)
     r->upto = r->l->next_id ? r->l->next_id - 1 : 0;
     if (ledger_server_now(r->db, &now, e) < 0)
         return -1;
-    if (until < 0 && c->rollup_after == 0)
+    if (until < 0 && c->rollup_after == 0) /* whatever is there */
         return 0;
     if (until < 0) {
-        if (c->rollup_after == 0) /* whatever is there */
-            return 0;
         until = now - c->rollup_after;
         struct buf sql = {0};
         buf_printf(&sql, "SELECT MAX(id) FROM %s WHERE what LIKE 'm%%' AND at<=%" PRId64, r->mark.p,
