@@ -232,11 +232,12 @@ static int read_size(const struct config_key *k, const char *value, int64_t *n,
         return -1;
     }
     guess_unit(value, example, meant);
-    refuse(bad, "a size with a unit",
-           "0, or a number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB");
+    refuse(bad, "a size with a unit", "");
+    snprintf(bad->allowed, sizeof bad->allowed,
+             "%sa number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB", k->min > 0 ? "" : "0, or ");
     if (text_size_parse(meant, &bytes) == 0)
         return hint(bad, "write %s", meant);
-    return hint(bad, "such as %s", example);
+    return hint(bad, "such as %s", strcmp(example, "0") == 0 ? "1MiB" : example);
 }
 
 /* ---- texts ---- */

@@ -620,6 +620,14 @@ static void test_bad_numbers(void **state)
          ":10: [alert] disk_low: value 'much' is not a size with a unit; allowed: 0, or a number "
          "with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB",
          "such as 1GiB"},
+        {BASE "[journal]\nsegment = 64\n",
+         ":10: [journal] segment: value '64' is not a size with a unit; allowed: a number with B, "
+         "KiB, MiB, GiB, TiB, kB, MB, GB or TB",
+         "write 64MiB"},
+        {BASE "[offsite]\nmax_rate = 100000\n",
+         ":10: [offsite] max_rate: value '100000' is not a size with a unit; allowed: 0, or a "
+         "number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB",
+         "such as 1MiB"},
         {BASE "[mysql]\nport = 65536\n",
          ":10: [mysql] port: value '65536' is not in range; allowed: 1 to 65535", ""},
         {BASE "[retention]\nkeep_last = 0\n",
