@@ -22,15 +22,13 @@ static json_t *moment_json(wall_t t)
 
 static void add_conflicts(json_t *o, const struct restore_result *r)
 {
-    /* Rounded up: the end of a range, shown in whole seconds, must not lie before the moment. */
-    wall_t to = {r->conflict.to.ms ? (r->conflict.to.ms + 999) / 1000 * 1000 : 0};
     json_object_set_new(o, "conflict_file",
                         r->conflict.file ? js_clean(r->conflict.file) : json_string(""));
     json_object_set_new(o, "conflict_rows",
                         r->conflict.part ? json_null()
                                          : json_integer((json_int_t)r->conflict.rows));
     json_object_set_new(o, "conflict_from", moment_json(r->conflict.from));
-    json_object_set_new(o, "conflict_to", moment_json(to));
+    json_object_set_new(o, "conflict_to", moment_json(r->conflict.to));
     if (r->conflict.tables)
         json_object_set(o, "conflict_tables", r->conflict.tables);
 }

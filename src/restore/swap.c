@@ -108,6 +108,12 @@ static int lock_replaced(struct swap *s, struct err *e)
     return rc;
 }
 
+/* The end of a range is shown in whole seconds, and must not lie before the moment. */
+static wall_t next_second(void)
+{
+    return (wall_t){(clock_wall().ms + 999) / 1000 * 1000};
+}
+
 /* Saves the rows of the replaced tables that are not in a dump. `swapped`: they have other names
  * now. */
 static int write_conflicts(struct swap *s, bool swapped, struct err *e)
@@ -130,7 +136,7 @@ static int write_conflicts(struct swap *s, bool swapped, struct err *e)
     /* No MEMORY row is older than the server; rows of a durable table may be of any age. */
     struct conflict_about about = {.file = s->conflict_file,
                                    .from = {memory ? s->server_start * 1000 : 0},
-                                   .to = s->conflict_to.ms ? s->conflict_to : clock_wall()};
+                                   .to = s->conflict_to.ms ? s->conflict_to : next_second()};
     int rc = conflict_save(s->db, s->job, list, n, &about, &s->conflict_rows, e);
     for (size_t k = 0; k < n && rc == 0; k++) {
         of[k]->conflict_rows = list[k].rows;
@@ -349,7 +355,7 @@ int swap_in(struct swap *s, struct err *e)
         rc = triggers_move(s->db, s->plan, &triggers, e);
     if (rc == 0)
         rc = rename_all(s, sentinel_there, e);
-    s->conflict_to = clock_wall(); /* nobody wrote into the replaced tables after this */
+    s->conflict_to = next_second(); /* nobody wrote into the replaced tables after this */
     if (rc < 0)
         take_back(s, &triggers);
     if (rc == 0)

@@ -55,9 +55,11 @@ def test_one_complete_file(lost):
     assert told["conflict_tables"] == [{"table": "chat", "rows": 3}, {"table": "fleet", "rows": 1}]
     assert abs(unix(told["conflict_from"]) - lost.server.start_time()) <= 1
     assert unix(told["conflict_to"]) >= unix(told["conflict_from"])
-    written = f"-- written from {told['conflict_from']} to {told['conflict_to'][:10]}"
+    written = f"-- written from {told['conflict_from']} to {told['conflict_to']}"
     assert written in text_of(path)
     assert text_of(path).endswith("-- worldkeeper end tables=2 rows=4\n")
+    (listed,) = lost.ok("--conflicts", "--json")["files"]
+    assert (listed["from"], listed["to"]) == (told["conflict_from"], told["conflict_to"])
 
 
 def test_rows_that_come_only_late(lost):
