@@ -30,6 +30,7 @@ def test_version_and_help():
                    "pause", "resume", "test-alert", "json", "quiet", "verbose", "config", "world",
                    "force", "into", "dry-run"):
         assert "--" + action in text.stdout, action
+    assert max(map(len, text.stdout.splitlines())) <= 80  # of a terminal
 
 
 def test_help_of_one_action():
