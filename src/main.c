@@ -470,7 +470,7 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
     struct request *r = &o->request;
     /* worlds_ask() opens the world itself, or reads the published status. */
     if (r->action == ACTION_STATUS)
-        return worlds_ask(cfg, result, e) < 0 ? -1 : worlds_judge(*result, e);
+        return worlds_ask(cfg, 0, result, e) < 0 ? -1 : worlds_judge(*result, e);
     absolute_path(r);
     struct err later; /* action_run() refuses actions that need the key */
     (void)signature_open(cfg, &later);

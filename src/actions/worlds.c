@@ -67,7 +67,7 @@ static int published(const struct config *cfg, json_t **status)
     return -1;
 }
 
-int worlds_ask(const struct config *cfg, json_t **status, struct err *e)
+int worlds_ask(const struct config *cfg, int64_t patience, json_t **status, struct err *e)
 {
     struct action_context a = {.cfg = cfg, .job.dirfd = -1};
     struct request r = {.action = ACTION_STATUS};
@@ -77,6 +77,7 @@ int worlds_ask(const struct config *cfg, json_t **status, struct err *e)
     bool somebody = access(cfg->dump_dir, F_OK) == 0 || errno != ENOENT;
     if (somebody && action_open(&a, cfg, false, e) < 0)
         return e->num == EACCES ? published(cfg, status) : -1;
+    a.patience = patience;
     int rc = control_ask(&a, &r, status, e);
     if (rc < 0 && e->cls == ERR_UNREACHABLE)
         e->cls = ERR_UNWELL;
@@ -102,10 +103,24 @@ int worlds_judge(const json_t *status, struct err *e)
 
 /* ---- all worlds ---- */
 
+#define IMPATIENT_MS 1000 /* for each world, once others have had the patience for one */
+
 struct survey {
     json_t *list;
     unsigned down, open;
+    int64_t waited; /* for worlds that did not answer */
 };
+
+/* Whoever monitors a machine gets an answer, however many of its supervisors stand still. */
+static int ask_next(struct survey *s, const struct config *cfg, json_t **status, struct err *e)
+{
+    int64_t left = CONTROL_PATIENCE_MS - s->waited;
+    mono_t began = clock_mono();
+    int rc = worlds_ask(cfg, left > IMPATIENT_MS ? left : IMPATIENT_MS, status, e);
+    if (rc < 0)
+        s->waited += mono_since(clock_mono(), began);
+    return rc;
+}
 
 /* The entry of a world without a status; its name is the file's if the config cannot be read. */
 static json_t *silent(const char *path, const struct config *cfg, const struct err *why)
@@ -127,7 +142,7 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
     struct survey *s = arg;
     struct err e = *unreadable;
     json_t *status = NULL;
-    int rc = cfg ? worlds_ask(cfg, &status, &e) : -1;
+    int rc = cfg ? ask_next(s, cfg, &status, &e) : -1;
     if (rc == 0)
         rc = worlds_judge(status, &e);
     else if (cfg)

@@ -196,6 +196,8 @@ static void show_world(const json_t *o)
         fill_line("loop late", loop, "{late_ms_max:d} ms at most");
 }
 
+#define PHASE "[: {phase}][ {table}][, {percent:d}%]"
+
 /* ---- all worlds: a table with a line for each, and below it what is wrong with them ---- */
 
 static void state_cell(struct buf *b, const json_t *o)
@@ -242,7 +244,8 @@ static void show_reasons(const json_t *o)
         printf("%*sHINT: %s\n", (int)used, "", draw_text(&b, o, "hint"));
     if (state[0] && strcmp(state, "UP") != 0) {
         fputs(world.p, stdout);
-        draw_wrapped(draw_text(&b, o, "reason"), used, used);
+        draw_fill(&b, o, "{reason}");
+        draw_wrapped(draw_fill(&b, json_object_get(o, "running"), PHASE), used, used);
     }
     for (size_t i = 0; i < json_array_size(troubles); i++) {
         fputs(world.p, stdout);

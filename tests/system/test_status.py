@@ -274,6 +274,26 @@ def test_all_worlds_on_one_screen(make_world, make_keeper, server, tmp):
     assert worlds[1]["last_dump"] and worlds[2]["error"] and worlds[2]["config"].endswith("w3.ini")
 
 
+def test_all_worlds_of_which_many_stand_still(make_world, make_keeper, server, tmp):
+    """Whoever monitors a machine has an answer soon, however many supervisors give none."""
+    keepers = [make_keeper(make_world("small", server), name=f"w{i}", account=False) for i in range(4)]
+    server.account(USER, [k.world.schema for k in keepers])
+    configs = os.path.join(tmp, "configs")
+    os.mkdir(configs)
+    for keeper in keepers:
+        os.symlink(keeper.config_path, os.path.join(configs, keeper.name + ".ini"))
+        keeper.init().dump()
+        keeper.start()
+    with contextlib.ExitStack() as still:
+        for keeper in keepers[:3]:
+            still.enter_context(keeper.standing_still())
+        said = subprocess.run([BINARY, "--config", configs, "--status"], capture_output=True, text=True,
+                              timeout=PATIENCE, env=keepers[3].environment())
+    assert said.returncode == NOT_WELL and "3 of 4 worlds are not up" in said.stderr, said
+    for name, patience in (("w0", 10), ("w1", 1), ("w2", 1)):
+        assert f"{name}: the supervisor of world {name} does not answer within {patience} s" in said.stdout, said
+
+
 def claim_of(keeper):
     """The abstract name of the socket that stands for the keeper's schema."""
     claim = hashlib.sha256(f"{os.path.realpath(keeper.server.socket)}\n{keeper.world.schema}".encode()).hexdigest()

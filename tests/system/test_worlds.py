@@ -1,8 +1,10 @@
 """Many worlds on one server: which is restored first."""
+import os
 import signal
+import subprocess
 
 from wk.follow import LOG
-from wk.keeper import USER
+from wk.keeper import BINARY, USER
 from wk.util import wait_for
 
 
@@ -17,8 +19,9 @@ def renamed(server):
     return found
 
 
-def test_the_most_important_world_is_restored_first(make_server, make_world, make_keeper):
-    """Who holds a turn is never waited for by a more important world, and by the others not for ever."""
+def test_the_most_important_world_is_restored_first(make_server, make_world, make_keeper, tmp):
+    """Who holds a turn is never waited for by a more important world, and by the others not for ever; who waits says so
+    among all worlds too."""
     server = make_server(*LOG)
     keepers = {}
     for priority in (4, 1, 3, 5, 7, 9):
@@ -43,6 +46,11 @@ def test_the_most_important_world_is_restored_first(make_server, make_world, mak
         keeper = keepers[priority]
         wait_for(lambda keeper=keeper: (keeper.status()["running"] or {}).get("phase") == "waiting for other worlds",
                  f"the world of priority {priority} to wait")
+    for priority, keeper in keepers.items():
+        os.symlink(keeper.config_path, os.path.join(tmp, f"{priority}.ini"))
+    said = subprocess.run([BINARY, "--config", tmp, "--status"], capture_output=True, text=True, check=False,
+                          env=keepers[1].environment()).stdout
+    assert said.count("restore runs: waiting for other worlds") == 3, said
     holder.close()
     for keeper in keepers.values():
         keeper.wait_state("UP")
