@@ -154,6 +154,33 @@ def test_stored_and_by_hand(make_followed, store, make_server):
     assert [(r["ok"], r["dump"], r["bytes"]) for r in kept] == [(True, m["name"], m["offsite"]["size"])]
 
 
+@pytest.mark.parametrize("way", ["recipient", "recipients_file"])
+def test_several_recipients(keeper, store, tmp, way):
+    """Each of their keys opens a copy, with age and with worldkeeper; another one does not."""
+    keys = [os.path.join(tmp, f"key{i}") for i in range(3)]
+    public = []
+    for key in keys:
+        subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
+        public.append(subprocess.run(["age-keygen", "-y", key], check=True, capture_output=True, text=True).stdout.strip())
+    value = ", ".join(public[:2])
+    if way == "recipients_file":
+        value = keeper.secret("recipients", f"# both admins\n{public[0]}\n\n{public[1]}", 0o644)
+    keeper.configure({"offsite": {"url": f"file://{store.path}/", way: value}})
+    keeper.dump()
+    keeper.start()
+    stored(keeper)
+    keeper.stop()
+    (m,) = manifests(store)
+    copy = os.path.join(store.path, "w1/dumps", m["offsite"]["file"])
+    with open(keeper.path(keeper.newest()), "rb") as f:
+        dump = f.read()
+    assert [open_age(SimpleNamespace(key=key), copy) for key in keys] == [dump, dump, None]
+    for key, rc in zip(keys, (DONE, DONE, NOT_WELL)):
+        keeper.configure({"offsite": {"identity_file": key}})
+        done = keeper.run("--verify", "--from", "offsite", "--json")
+        assert done.rc == rc, done
+
+
 def lose_machine(keeper):
     """Server, its disk, dumps, journal and status: all gone. A new server, and the config and the key are left."""
     keeper.kill9()
@@ -498,6 +525,7 @@ def test_slow_but_not_stalled(make_followed, base):
 def test_stored_where_nothing_is_followed(keeper, store):
     """The server writes no binary log: dumps are all there is to store, and the status knows that they are."""
     keeper.configure({"journal": {"mode": "follow"}, **store.settings})
+    keeper.dump()
     keeper.start()
     assert stored(keeper)["behind_seconds"] == 0
 
