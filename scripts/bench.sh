@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
     cat <<'END'
 Usage: scripts/bench.sh [--server KIND] [--quick] [--rounds N] [--sizes LIST] [--growth-rounds N] [--no-cron]
-                        [--journal MODES] [--journal-rounds N] [--only journal|ledger|progress|offsite]
+                        [--journal MODES] [--journal-rounds N] [--only journal|ledger|progress|offsite|fleet]
                         [--ledger-rounds N] [--ledger-size N] [--ledger-flat ROWS] [--out DIR]
 
 Installs what is missing from Debian's packages, builds, starts private MariaDB servers in a
@@ -29,6 +29,7 @@ picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not
   --only ledger      ledgers with rollups, ten minutes; nothing of the above
   --only progress    players' progress: the central store, and writing back to it; minutes
   --only offsite     copies on another machine, by SFTP and S3 on this one; minutes
+  --only fleet       a hundred idle worlds, and twenty that are lost together; ten minutes
   --ledger-rounds N  rounds of it (default: 3)
   --ledger-size N    1 is 2 million rows of 100,000 keys (default: 1)
   --ledger-flat ROWS that pass through one MEMORY table, to see whether its memory stays what it is (default: 10000000)
@@ -55,6 +56,7 @@ while [ $# -gt 0 ]; do
         options+=(--journal-rounds 1 --journal-seconds 1)
         options+=(--progress-rounds 1 --progress-blobs 1000)
         options+=(--offsite-rounds 1 --offsite-rows 2000)
+        options+=(--fleet-worlds 3 --fleet-lost 2 --fleet-seconds 2)
         options+=(--ledger-rounds 1 --ledger-size 0.02 --ledger-seconds 1 --ledger-flat 200000)
         ;;
     --no-cron) options+=("$1") ;;
@@ -79,7 +81,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --only)
-        [[ ${2:-} =~ ^(journal|ledger|progress|offsite)$ ]] || wrong
+        [[ ${2:-} =~ ^(journal|ledger|progress|offsite|fleet)$ ]] || wrong
         [ "$2" != offsite ] || packages+=(test)
         options+=("$1" "$2")
         shift

@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 
 from wk.server import KIND, as_mysql  # noqa: E402
 
+import fleet  # noqa: E402
 import ledger  # noqa: E402
 import write_back  # noqa: E402
 import offsite  # noqa: E402
@@ -42,7 +43,7 @@ def arguments():
     p.add_argument("--journal", default="server,follow", help="modes of the journal to measure, or none")
     p.add_argument("--journal-rounds", type=int, default=3)
     p.add_argument("--journal-seconds", type=float, default=20, help="of each pace of the game")
-    p.add_argument("--only", choices=["journal", "ledger", "progress", "offsite"], help="leave everything else out")
+    p.add_argument("--only", choices=["journal", "ledger", "progress", "offsite", "fleet"], help="leave everything else out")
     p.add_argument("--ledger-rounds", type=int, default=3)
     p.add_argument("--ledger-size", type=float, default=1, help="1: 2 million rows of 100,000 keys")
     p.add_argument("--ledger-seconds", type=float, default=20, help="of the game whose waits are measured")
@@ -50,6 +51,9 @@ def arguments():
     p.add_argument("--progress-rounds", type=int, default=3)
     p.add_argument("--offsite-rounds", type=int, default=3)
     p.add_argument("--offsite-rows", type=int, default=offsite.ROWS)
+    p.add_argument("--fleet-worlds", type=int, default=100)
+    p.add_argument("--fleet-lost", type=int, default=20)
+    p.add_argument("--fleet-seconds", type=float, default=60)
     p.add_argument("--progress-blobs", type=int, default=write_back.BLOBS)
     args = p.parse_args()
     args.journal = [] if args.journal == "none" else args.journal.split(",")
@@ -153,6 +157,11 @@ class Run:
             results["offsite"] = offsite.OffSite(self.base, self.lab, a.offsite_rounds, a.offsite_rows, self.say).all()
             self.save(results)
             return results
+        if self.args.only == "fleet":
+            a = self.args
+            results["fleet"] = fleet.Fleet(self.base, self.lab, a.fleet_worlds, a.fleet_lost, a.fleet_seconds, self.say).all()
+            self.save(results)
+            return results
         if self.args.only == "progress":
             results["progress"] = progress.measure(self.lab.bin, self.base, **(
                 {"saves": 100, "blobs": 200, "waiters": 20} if self.args.crowd < 50 else {}))
@@ -212,6 +221,8 @@ def main():
         ledger.show(results["ledger"])
     elif "offsite" in results:
         offsite.show(results["offsite"])
+    elif "fleet" in results:
+        fleet.show(results["fleet"])
     elif "progress" in results:
         progress.show(results["progress"])
         write_back.show(results["write_back"])
