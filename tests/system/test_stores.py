@@ -13,7 +13,7 @@ import pytest
 from wk.keeper import BINARY, built
 from wk.relay import Cut
 from wk.sinks import certificate
-from wk.stores import ACCESS, SECRET, Caller, Dav, Directory, Liar, S3, Sshd, secret_file, visible
+from wk.stores import ACCESS, SECRET, Caller, Dav, Directory, Liar, S3, SftpLiar, Sshd, secret_file, visible
 from wk.util import wait_for
 
 pytestmark = pytest.mark.any_server
@@ -388,6 +388,35 @@ def test_slow_and_endless_answers_are_bounded(calls, liar):
     said = c.call("list", "s8/")
     assert said["result"] == "later" and "cut off" in said["error"], said
     over.set()
+
+
+def peak_kb(process):
+    with open(f"/proc/{process.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
+
+
+def test_sftp_servers_that_lie(calls, base):
+    """One whose directory, names or answers have no end, that drips or is silent, is given up, and takes no memory."""
+    for needs in ("sshd", "mount"):
+        if machine.why_not(needs):
+            pytest.skip(machine.why_not(needs))
+    liar = SftpLiar(base)
+    try:
+        for mode, verb, result, says in (
+                ("endless", "list", "stopped", "more than 1000000 files"), ("names", "list", "later", "cannot list"),
+                ("huge", "size", "later", "cannot list"), ("huge", "get", "later", "cannot read"),
+                ("silent", "size", "later", "timed out"), ("silent", "put", "later", "timed out"),
+                ("drip", "list", "later", "timed out"), ("drip", "get", "later", "timed out")):
+            liar.become(mode)
+            c = calls(liar.settings(), timeout="60s" if mode in ("endless", "names", "huge") else "3s")
+            path = os.path.join(c.tmp, "file")
+            with open(path, "ab"):
+                pass
+            said = c.call(verb, *(["s8/"] if verb == "list" else ["s8/a", path]))
+            assert said["result"] == result and says in said["error"], (mode, verb, said)
+            assert peak_kb(c.process) < 64 << 10, (mode, verb)
+    finally:
+        liar.stop()
 
 
 def test_stores_that_lie(calls, liar):

@@ -10,6 +10,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import urllib.parse
@@ -130,6 +131,43 @@ class Sshd(Store):
         self.know(port or self.port)
         return {"url": f"sftp://{account()}@127.0.0.1:{port or self.port}{self.files}/store/", "key_file": self.key,
                 "known_hosts": self.known_hosts}
+
+
+class SftpLiar:
+    """OpenSSH in front of tests/tools/sftp_liar.py, which lies as become() says. A program of ours needs an account with a
+    shell: whoever runs the tests. sshd wants a directory of its own where that is root, and sees one that nobody else
+    sees."""
+
+    def __init__(self, base):
+        self.dir = tempfile.mkdtemp(dir=base, prefix="sftp-liar")
+        self.port, self.who = free_port(), pwd.getpwuid(os.geteuid()).pw_name
+        host, self.key, self.mode = (os.path.join(self.dir, n) for n in ("host", "key", "mode"))
+        for name in (host, self.key):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", name], check=True, stdin=subprocess.DEVNULL)
+        with open(host + ".pub") as f:
+            self.known_hosts = secret_file(os.path.join(self.dir, "known_hosts"),
+                                           f"[127.0.0.1]:{self.port} {' '.join(f.read().split()[:2])}\n")
+        liar = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/sftp_liar.py")
+        config = secret_file(os.path.join(self.dir, "config"), (
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {host}\nStrictModes no\nPidFile none\n"
+            f"AuthorizedKeysFile {self.key}.pub\nPermitRootLogin yes\nPasswordAuthentication no\n"
+            f"UsePAM {'yes' if os.geteuid() == 0 else 'no'}\n"
+            f"Subsystem sftp {sys.executable} {os.path.realpath(liar)} {self.mode}\n"))
+        alone = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"', "sh"]
+        self.process = subprocess.Popen([*DIE_WITH_US, *(alone if os.geteuid() == 0 else []), program("sshd"), "-D", "-e",
+                                         "-f", config], stderr=open(os.path.join(self.dir, "log"), "w"), env=environment())
+        wait_for(lambda: answers(self.port), lambda: "sshd: " + tail(os.path.join(self.dir, "log")))
+
+    def become(self, mode):
+        with open(self.mode, "w") as f:
+            f.write(mode)
+
+    def settings(self):
+        return {"url": f"sftp://{self.who}@127.0.0.1:{self.port}/store/", "key_file": self.key,
+                "known_hosts": self.known_hosts}
+
+    def stop(self):
+        end_process(self.process)
 
 
 class Dav(Store):
