@@ -131,44 +131,52 @@ static bool has(const char *gtid, uint32_t domain, uint64_t seq)
                              : db_gtid_seq(gtid, domain) == seq;
 }
 
+/* What the server answers; "" if it has no answer. NULL: nothing came. */
+static char *ask(struct db *db, const char *sql, struct err *e)
+{
+    char *answer = db_one(db, sql, e);
+    return answer || db_unanswered(e) ? answer : xstrdup("");
+}
+
 /* A session may jump (gtid_seq_no), and so does a replica that leaves groups out. The server then
  * reads its file up to the position, which takes time, and reports what was written before it. */
-static bool same_numbers(struct db *db, const struct db_binlog_pos *point)
+static char *numbers_at(struct db *db, const struct db_binlog_pos *point, struct err *e)
 {
-    struct err ignored;
     SCOPED(buf_free) struct buf sql = {0};
     buf_adds(&sql, "SELECT BINLOG_GTID_POS(");
     sql_string(&sql, point->file, strlen(point->file));
     buf_printf(&sql, ",%" PRIu64 ")", point->pos);
-    SCOPED(xfree) char *answer = db_one(db, sql.p, &ignored);
-    return answer && !point->gtid_after[0] && strcmp(answer, point->gtid) == 0;
+    return ask(db, sql.p, e);
 }
 
-/* `first` is not the next number: does the server say why? `jump`: it is a later one. */
-static bool explained(const struct db_params *p, const struct db_binlog_pos *point,
-                      const struct change_gtid *first, bool jump)
+/* `first` is not the next number: does the server say why? `jump`: it is a later one. -1: it does
+ * not answer. */
+static int explained(struct db *db, const struct db_binlog_pos *point,
+                     const struct change_gtid *first, bool jump, struct err *e)
 {
-    struct err ignored;
-    struct db *db = db_open(p, &ignored);
-    bool yes = false;
-    if (db && db_is_mariadb(db)) {
-        yes = jump && same_numbers(db, point);
-    } else if (db) {
-        SCOPED(xfree) char *uid = db_variable(db, "server_uuid");
-        yes = uid && !db_gtid_ordered(uid, first->domain) &&
-              !has(point->gtid, first->domain, first->seq);
-    }
-    db_close(db);
-    return yes;
+    bool maria = db_is_mariadb(db);
+    if (maria && (!jump || point->gtid_after[0]))
+        return false;
+    SCOPED(xfree)
+    char *answer = maria ? numbers_at(db, point, e) : ask(db, "SELECT @@server_uuid", e);
+    if (!answer)
+        return -1;
+    return maria ? strcmp(answer, point->gtid) == 0
+                 : *answer && !db_gtid_ordered(answer, first->domain) &&
+                       !has(point->gtid, first->domain, first->seq);
 }
 
 int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *point,
                       const struct change_gtid *first, struct err *e)
 {
     struct db_gtid_range had = db_gtid_range(point, first->domain);
-    if (!first->seq || had.most == 0 || (first->seq > had.least && first->seq <= had.most + 1) ||
-        explained(p, point, first, first->seq > had.most))
+    if (!first->seq || had.most == 0 || (first->seq > had.least && first->seq <= had.most + 1))
         return 0;
+    struct db *db = db_open(p, e);
+    int yes = db ? explained(db, point, first, first->seq > had.most, e) : -1;
+    db_close(db);
+    if (yes)
+        return yes < 0 ? -1 : 0;
     return err_set(e, ERR_GAP, 0,
                    "the binary log is another one than before: it goes on with number %" PRIu64
                    " behind %" PRIu64,

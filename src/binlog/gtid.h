@@ -30,7 +30,8 @@ bool db_gtid_ordered(const char *uid, uint32_t domain);
  * first group after it. Servers number the groups of a domain consecutively, and a log that was
  * reset starts at 1. A jump is accepted when a MariaDB itself, which is asked then, reports the
  * same GTIDs for the position; of groups whose order says nothing, any that is not known to be
- * before the position. True also where there are no GTIDs. ERR_GAP. */
+ * before the position. True also where there are no GTIDs. ERR_GAP: it is another one; any other
+ * error: the server could not be asked. */
 int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *point,
                       const struct change_gtid *first, struct err *e);
 

@@ -73,6 +73,7 @@ struct run {
     bool plain; /* changes of segments are merged one at a time */
 
     bool first_gtid_seen;
+    struct err unasked;         /* why the server could not say whether its log continues */
     struct change_gtid skipped; /* the last group of a segment that the dump contains already */
     uint64_t begun;             /* number of the segment in which reading began, */
     uint64_t unfit;             /* and of the oldest one of another log; 0: there was none */
@@ -325,15 +326,17 @@ static bool segment_fits(const struct run *r, const struct change_gtid *g)
 
 static void check_first_gtid(struct run *r, const struct change_gtid *g)
 {
-    struct err e;
+    struct err e = {0};
     r->first_gtid_seen = true;
     if (r->filed ? segment_fits(r, g) : log_is_continuous(r->s->db, &r->place.point, g, &e) == 0)
         return;
     if (r->filed) {
         r->unfit = r->begun;
         r->again = true; /* without it: older ones may be those of the dump */
-    } else {
+    } else if (e.cls == ERR_GAP) {
         gap(r, "%s", e.text);
+    } else {
+        r->unasked = e;
     }
     set_phase(r, PHASE_OVER); /* the rest of it cannot change that */
 }
@@ -533,6 +536,7 @@ static int read_events(struct run *r, struct err *e)
     struct event ev;
     uint64_t shown = r->out->bytes, pos;
     int got = 1;
+    r->unasked.cls = ERR_NONE;
     while (r->phase != PHASE_OVER && (got = binlog_next(r->log, &ev, e)) == 1) {
         r->out->bytes += ev.size;
         decode_event(r->decode, r->log, &ev);
@@ -549,6 +553,8 @@ static int read_events(struct run *r, struct err *e)
     if (got == 0)
         decode_end(r->decode, r->log);
     r->out->at_end = got == 0;
+    if (r->unasked.cls)
+        return err_pass(e, &r->unasked);
     return got < 0 ? -1 : 0;
 }
 

@@ -13,6 +13,7 @@ from wk.crash import SWAPPED, go_on, stopped, wait_stopped
 from wk.keeper import DONE, USER
 from wk.audit import TABLES, AuditedWriters
 from wk.follow import LOG, following, journal, live
+from wk.relay import Relay
 from wk.server import LOG_READER, MYSQL, RIGHTS, client, stock_restore
 from wk.util import ident, wait_for
 
@@ -596,6 +597,29 @@ def test_no_free_connection_is_waited_for(make_world, make_keeper, logged):
     done = keeper.finish(restoring)
     if done.rc != 0:  # it gave up waiting, which the supervisor would not
         keeper.ok("--restore")
+    world.assert_is(before)
+
+
+@pytest.mark.only("mariadb", why="another server's numbers do not jump")
+def test_a_question_that_is_not_answered_is_asked_again(make_world, make_keeper, logged):
+    """The connection breaks at the question whether a log whose numbers jump continues: that is no other log."""
+    keeper = keep(make_world, make_keeper, logged)
+    world, asked = keeper.world, []
+    keeper.dump()
+    world.sql(f"SET SESSION {NUMBERED[0]}", "UPDATE mark SET v=9")
+    world.mark(5)
+    before = world.snapshot()
+    logged.crash()
+
+    def say(sql):
+        if "BINLOG_GTID_POS" in sql:
+            asked.append(sql)
+            if len(asked) == 1:
+                raise ConnectionResetError
+    with Relay(logged, say) as relay:
+        keeper.configure({"mysql": relay.settings})
+        keeper.ok("--restore")
+    assert len(asked) == 2, asked
     world.assert_is(before)
 
 
