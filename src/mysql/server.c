@@ -94,9 +94,9 @@ static void read_gtid(struct db *db, bool after, char *out, size_t size)
     else
         gtid = db_variable(db, "gtid_executed");
     size_t n = (size_t)snprintf(out, size, "%s", gtid ? gtid : "");
-    char *last = n >= size ? strrchr(out, ',') : NULL;
-    if (last) /* a truncated number would be another one */
-        *last = '\0';
+    char *last = strrchr(out, ',');
+    if (n >= size) /* a truncated number would be another one */
+        *(last ? last : out) = '\0';
 }
 
 struct db_rows *db_log_status(struct db *db, struct err *e)

@@ -14,7 +14,7 @@ import pymysql
 import pytest
 from wk.binlog import place
 from wk.crash import go_on, wait_stopped
-from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE, USER, signed
+from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE, USER, sanitized, signed
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same, snapshot
 from wk.util import PATIENCE, ident, stop_listening, wait_for
@@ -888,11 +888,6 @@ def peak(pids):
         with open(f"/proc/{pid}/status") as f:
             found += [int(line.split()[1]) // 1024 for line in f if line.startswith("VmHWM")]
     return max(found)
-
-
-def sanitized():
-    with open(BINARY, "rb") as f:
-        return b"__asan_init" in f.read()
 
 
 @pytest.mark.parametrize("action, point", [("--dump", "dump.retained"), ("--restore", "restore.done")])

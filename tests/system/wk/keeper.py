@@ -408,6 +408,12 @@ def signed(manifest):
     return {**manifest, "checksum": hashlib.sha256(said.encode()).hexdigest()}
 
 
+def sanitized():
+    """Is it a program that takes far more memory than users' does?"""
+    with open(BINARY, "rb") as f:
+        return b"__asan_init" in f.read()
+
+
 def sanitizer(text):
     """A finding of ASan or UBSan anywhere in the output fails the test."""
     for sign in ("ERROR: AddressSanitizer", "runtime error:", "ERROR: LeakSanitizer"):
