@@ -177,6 +177,13 @@ uint64_t fuzzy_counter(const struct fuzzy *f, size_t table)
     return replay_counter_after(&f->changes, f->tables->list[table].name, f->parts[table].counter);
 }
 
+/* The tables were listed again after the scan was allowed: what the scan works with is judged, too. */
+static int still_possible(const struct fuzzy *f, const struct db_scan_facts *facts, struct err *e)
+{
+    SCOPED(xfree) char *why = fuzzy_refusal(f->tables, facts, f->job->cfg->sentinel);
+    return why ? err_set(e, ERR_CHANGED, 0, "%s", why) : 0;
+}
+
 /* The start position is read before the scan and the end position after it, so that every change
  * made during the scan lies between them. */
 struct fuzzy *fuzzy_take(const struct job *job, struct db *db, const struct db_tables *tables,
@@ -189,8 +196,9 @@ struct fuzzy *fuzzy_take(const struct job *job, struct db *db, const struct db_t
     f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
     SCOPED(xfree) char *schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e);
     int rc = schema && db_scan_facts(db, schema, &facts, e) == 0 &&
-                     read_position(db, start, e) == 0 && read_counters(f, db, e) == 0 &&
-                     scan_tables(f, db, &facts, e) == 0 && read_position(db, end, e) == 0
+                     still_possible(f, &facts, e) == 0 && read_position(db, start, e) == 0 &&
+                     read_counters(f, db, e) == 0 && scan_tables(f, db, &facts, e) == 0 &&
+                     read_position(db, end, e) == 0
                  ? read_changes(f, schema, start, end, e)
                  : -1;
     *wait_ms = (f->longest_us + 999) / 1000;

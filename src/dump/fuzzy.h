@@ -21,8 +21,9 @@ char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *
 struct fuzzy;
 /* Scans all of `tables`, which are borrowed until fuzzy_free() and whose keys must have been read;
  * `db` has their schema as its default. *start and *end: where the scan began, and where it ended, which
- * is the moment of the rows. *wait_ms: the longest chunk, also when it failed. ERR_CHANGED: definitions changed during the scan, the
- * server was restarted, or its log does not contain all changes: another method may work. */
+ * is the moment of the rows. *wait_ms: the longest chunk, also when it failed. ERR_CHANGED:
+ * definitions changed before or during the scan, the server was restarted, or its log does not
+ * contain all changes: another method may work. */
 struct fuzzy *fuzzy_take(const struct job *job, struct db *db, const struct db_tables *tables,
                          struct db_binlog_pos *start, struct db_binlog_pos *end, int64_t *wait_ms,
                          struct err *e);
