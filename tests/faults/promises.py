@@ -29,8 +29,9 @@ def names(keeper):
 
 
 def broken_dumps(keeper):
-    """What counts as a dump and is none; manifests that are none, too: nothing may be half there."""
-    bad = [f"{m['name']}: {why}" for m in keeper.dumps() if (why := whole(keeper, m))]
+    """What counts as a dump and is none; manifests that are none, too: nothing may be half there. A dump that is
+    deleted meanwhile, its manifest first, counts no longer."""
+    bad = [f"{m['name']}: {why}" for m in keeper.dumps() if (why := whole(keeper, m)) and m["name"] in names(keeper)]
     known = set(names(keeper))
     for path in glob.glob(os.path.join(keeper.dumps_dir, keeper.name + "-*.json")):
         if os.path.basename(path)[:-5] not in known:
