@@ -24,7 +24,7 @@ struct action_context {
     /* Told before the disk is that this machine keeps the world no more: whoever supervises it must not
      * write otherwise, should this process die. May be NULL. */
     void (*stepping_back)(void *arg);
-    int64_t patience; /* ms for what a supervisor answers at once; 0: CONTROL_PATIENCE_MS */
+    int patience; /* seconds for what a supervisor answers at once; 0: CONTROL_PATIENCE */
 };
 /* Opens the dump directory (`make`: created if missing) and reads state.json. A state that may not
  * be ours (a link, or without a valid HMAC where signature_open() has read a key) counts as missing. */

@@ -136,9 +136,9 @@ static bool is_supervisors(int fd, const struct action_context *a)
             (fstat(a->job.dirfd, &st) == 0 && who.uid == st.st_uid));
 }
 
-static int64_t patience_of(const struct action_context *a)
+static int patience_of(const struct action_context *a)
 {
-    return a->patience ? a->patience : CONTROL_PATIENCE_MS;
+    return a->patience ? a->patience : CONTROL_PATIENCE;
 }
 
 static int connect_supervisor(struct action_context *a, struct err *e)
@@ -147,7 +147,7 @@ static int connect_supervisor(struct action_context *a, struct err *e)
     int dirfd = find_supervisor(a, e);
     if (dirfd < 0)
         return -1;
-    struct timeval limit = {(patience_of(a) + 999) / 1000, 0};
+    struct timeval limit = {patience_of(a), 0};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     address(dirfd, &sa);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* for connect() as well */
@@ -188,16 +188,15 @@ static int wait_answer(int fd, const struct action_context *a, const struct requ
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     mono_t began = clock_mono();
-    int64_t patience = patience_of(a);
     int n = -1;
     while (n < 0) { /* again after a signal */
-        int64_t left = patience - mono_since(clock_mono(), began);
+        int64_t left = patience_of(a) * INT64_C(1000) - mono_since(clock_mono(), began);
         n = poll(&p, 1, !action_is(r->action, ACTION_AT_ONCE) ? -1 : left > 0 ? (int)left : 0);
     }
     if (n > 0)
         return 0;
     err_set(e, ERR_UNREACHABLE, 0, "the supervisor of world %s does not answer within %d s",
-            a->cfg->name, (int)((patience + 999) / 1000));
+            a->cfg->name, patience_of(a));
     return err_hint(e, "it stands still: see the machine's load and disks; its pid is in %s/lock",
                     a->cfg->dump_dir);
 }

@@ -17,7 +17,7 @@ int control_accept(int listener, struct err *e);
  * and returns its answer like action_run(). CONTROL_NOBODY, with ERR_UNREACHABLE: there is no
  * supervisor to talk to. The class alone does not say so: a job that found no server has it too. */
 #define CONTROL_NOBODY (-2)
-#define CONTROL_PATIENCE_MS INT64_C(10000) /* for a supervisor that should answer at once */
+#define CONTROL_PATIENCE 10 /* seconds, for a supervisor that should answer at once */
 int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e);
 /* Does a supervisor of this world run although its lock was free? It then holds the lock of a
  * directory that is no longer in its place. */

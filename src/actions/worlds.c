@@ -67,7 +67,7 @@ static int published(const struct config *cfg, json_t **status)
     return -1;
 }
 
-int worlds_ask(const struct config *cfg, int64_t patience, json_t **status, struct err *e)
+int worlds_ask(const struct config *cfg, int patience, json_t **status, struct err *e)
 {
     struct action_context a = {.cfg = cfg, .job.dirfd = -1};
     struct request r = {.action = ACTION_STATUS};
@@ -103,22 +103,22 @@ int worlds_judge(const json_t *status, struct err *e)
 
 /* ---- all worlds ---- */
 
-#define IMPATIENT_MS 1000 /* for each world, once others have had the patience for one */
+#define IMPATIENT 1 /* second for each world, once others have used up CONTROL_PATIENCE */
 
 struct survey {
     json_t *list;
     unsigned down, open;
-    int64_t waited; /* for worlds that did not answer */
+    int64_t waited_ms; /* for worlds that did not answer */
 };
 
 /* Whoever monitors a machine gets an answer, however many of its supervisors stand still. */
 static int ask_next(struct survey *s, const struct config *cfg, json_t **status, struct err *e)
 {
-    int64_t left = CONTROL_PATIENCE_MS - s->waited;
+    int64_t left = CONTROL_PATIENCE - s->waited_ms / 1000;
     mono_t began = clock_mono();
-    int rc = worlds_ask(cfg, left > IMPATIENT_MS ? left : IMPATIENT_MS, status, e);
+    int rc = worlds_ask(cfg, left > IMPATIENT ? (int)left : IMPATIENT, status, e);
     if (rc < 0)
-        s->waited += mono_since(clock_mono(), began);
+        s->waited_ms += mono_since(clock_mono(), began);
     return rc;
 }
 

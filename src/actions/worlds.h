@@ -18,7 +18,7 @@ int worlds_each(const char *dir,
 
 /* The status of one world: its supervisor's answer, or, where this user may not ask it, what it
  * published last, if that is still valid. ERR_UNWELL: no answer; `patience`: see action_context. */
-int worlds_ask(const struct config *cfg, int64_t patience, json_t **status, struct err *e);
+int worlds_ask(const struct config *cfg, int patience, json_t **status, struct err *e);
 /* 0: healthy. ERR_CONDITION: up, with open conditions. ERR_UNWELL: not up. */
 int worlds_judge(const json_t *status, struct err *e);
 /* {"worlds":[status with "config" and "exit"; for a world without a status {"world","state":null,

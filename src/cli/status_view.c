@@ -196,8 +196,6 @@ static void show_world(const json_t *o)
         fill_line("loop late", loop, "{late_ms_max:d} ms at most");
 }
 
-#define PHASE "[: {phase}][ {table}][, {percent:d}%]"
-
 /* ---- all worlds: a table with a line for each, and below it what is wrong with them ---- */
 
 static void state_cell(struct buf *b, const json_t *o)
@@ -245,7 +243,8 @@ static void show_reasons(const json_t *o)
     if (state[0] && strcmp(state, "UP") != 0) {
         fputs(world.p, stdout);
         draw_fill(&b, o, "{reason}");
-        draw_wrapped(draw_fill(&b, json_object_get(o, "running"), PHASE), used, used);
+        draw_fill(&b, json_object_get(o, "running"), "[: {phase}][ {table}][, {percent:d}%]");
+        draw_wrapped(b.p, used, used);
     }
     for (size_t i = 0; i < json_array_size(troubles); i++) {
         fputs(world.p, stdout);

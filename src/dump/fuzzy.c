@@ -177,7 +177,7 @@ uint64_t fuzzy_counter(const struct fuzzy *f, size_t table)
     return replay_counter_after(&f->changes, f->tables->list[table].name, f->parts[table].counter);
 }
 
-/* The tables were listed again after the scan was allowed: what the scan works with is judged, too. */
+/* The tables were listed again since the scan was allowed: this list is what it works with. */
 static int still_possible(const struct fuzzy *f, const struct db_scan_facts *facts, struct err *e)
 {
     SCOPED(xfree) char *why = fuzzy_refusal(f->tables, facts, f->job->cfg->sentinel);

@@ -4,13 +4,13 @@
  * changes are also written into segments (archive.h), which continue where they ended last time, if
  * the log still reaches back to there.
  *
- * A worker of the supervisor. Each second it asks where the log ends, and reads up to there. Where it
- * has not come that far within a second, each ten seconds, and each second where segments are
- * written, it also writes a number (the marker) into the sentinel's row and waits until it has read
- * that in the log, and has stored it. It sends a packet (base/worker.h) each second, and news at once; all texts in them are printable
- * UTF-8. It receives one, of any content, when a dump was stored: the segment is finalized, and
- * those that no dump needs any more are deleted. SIGTERM ends it in order: what it has read is on
- * the disk. */
+ * A worker of the supervisor. Each second it asks the server where the log ends, and reads up to there.
+ * Every ten seconds, whenever it has not read that far within a second, and every second where segments
+ * are written, it also writes a number (the marker) into the sentinel's row and waits until it has read
+ * it in the log, and has stored it. It sends a packet (base/worker.h) each second, and news at once; all
+ * texts in them are printable UTF-8. It receives one, of any content, when a dump was stored: the segment
+ * is finalized, and those that no dump needs any more are deleted. SIGTERM ends it in order: what it has
+ * read is on the disk. */
 #ifndef WK_JOURNAL_FOLLOW_H
 #define WK_JOURNAL_FOLLOW_H
 
@@ -28,8 +28,9 @@ enum follow_packet {
 #define FOLLOW_EMPTIED 16u /* tables whose TRUNCATE is remembered */
 
 struct follow_report {
-    mono_t proven; /* no change from before is missing: when the last marker that was read back was
-                         written, or later, when the server named an end of the log that is read */
+    /* No change from before is missing: when the last marker that was read back was written, or
+     * later, when the server named an end of the log that has been read since. */
+    mono_t proven;
     bool marker_read; /* one of this worker was; else `proven` is its start */
     uint64_t changes; /* rows changed since it began */
     char file[256];

@@ -34,8 +34,8 @@
 #include "supervisor/write_back.h"
 
 #define TICK_MS 1000
-#define TICK_SLACK_MS                                                                              \
-    250 /* earlier or later, with whatever wakes us then: that of a probe, mostly */
+/* A tick may be so much earlier or later: it goes with what wakes us then, a probe mostly. */
+#define TICK_SLACK_MS 250
 #define ONE_BY_ONE_MS 50
 /* A tick this late, or clocks this far apart, count as doubt about ourselves (GUARD_DOUBT): an answer from before may
  * speak of another time. Late: more than twice the default of [probe] timeout, so that a busy machine, or a disk that

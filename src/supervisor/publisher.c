@@ -27,8 +27,9 @@
 /* Changed or not, three times while it is valid (STATUS_VALID_MS): one that is late, or that the disk did not take, is
  * no sign yet that the supervisor is dead. */
 #define PUBLISH_EVERY_MS fault_wait(5000)
-#define CLOCKS_APART_MS                                                                            \
-    1000 /* less is no wall clock that was set, but two that are not read at once */
+/* Closer than this, two readings of the clocks differ because they are not read at once; farther apart, the wall clock was
+ * set. */
+#define CLOCKS_APART_MS 1000
 
 struct publisher {
     mono_t next;

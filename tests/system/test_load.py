@@ -17,7 +17,7 @@ from wk.crash import go_on, wait_stopped
 from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE, USER, sanitized, signed
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same, snapshot
-from wk.util import PATIENCE, ident, stop_listening, wait_for
+from wk.util import PATIENCE, ident, peak_mib, stop_listening, wait_for
 from wk.watch import Beside, Game
 
 pytestmark = pytest.mark.half_on_mysql
@@ -881,15 +881,6 @@ def test_a_dump_of_the_version_before(make_world, make_keeper):
     assert stock.checksums() == before
 
 
-def peak(pids):
-    """Most memory that any of the processes ever held, in MiB."""
-    found = []
-    for pid in pids:
-        with open(f"/proc/{pid}/status") as f:
-            found += [int(line.split()[1]) // 1024 for line in f if line.startswith("VmHWM")]
-    return max(found)
-
-
 @pytest.mark.parametrize("action, point", [("--dump", "dump.retained"), ("--restore", "restore.done")])
 def test_memory_of_a_large_table(make_world, make_keeper, action, point):
     """300,000 rows pass through at most 64 MiB."""
@@ -906,7 +897,7 @@ def test_memory_of_a_large_table(make_world, make_keeper, action, point):
         lose(world)
     working = keeper.popen(action, fault=point + "=stop")
     at_work = wait_stopped(keeper, point)
-    held = peak(at_work)
+    held = peak_mib(at_work)
     go_on(at_work)
     done = keeper.finish(working)
     assert done.rc == DONE, done

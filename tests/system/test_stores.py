@@ -14,7 +14,7 @@ from wk.keeper import BINARY, built, sanitized
 from wk.relay import Cut
 from wk.sinks import certificate
 from wk.stores import ACCESS, SECRET, Caller, Dav, Directory, Liar, S3, SftpLiar, Sshd, secret_file, visible
-from wk.util import wait_for
+from wk.util import peak_mib, wait_for
 
 pytestmark = pytest.mark.any_server
 
@@ -390,11 +390,6 @@ def test_slow_and_endless_answers_are_bounded(calls, liar):
     over.set()
 
 
-def peak_kb(process):
-    with open(f"/proc/{process.pid}/status") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
-
-
 def test_sftp_servers_that_lie(calls, base):
     """One whose directory, names or answers have no end, that drips or is silent, is given up, and takes no memory."""
     for needs in ("sshd", "mount"):
@@ -414,7 +409,7 @@ def test_sftp_servers_that_lie(calls, base):
                 pass
             said = c.call(verb, *(["s8/"] if verb == "list" else ["s8/a", path]))
             assert said["result"] == result and says in said["error"], (mode, verb, said)
-            assert peak_kb(c.process) < 64 << 10 or sanitized(), (mode, verb)
+            assert peak_mib([c.process.pid]) < 64 or sanitized(), (mode, verb)
     finally:
         liar.stop()
 

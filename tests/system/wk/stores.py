@@ -112,15 +112,24 @@ class Sshd(Store):
             give(path)
         config = (f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.host}\nStrictModes no\nPidFile none\n"
                   f"AuthorizedKeysFile {self.dir}/authorized\nUsePAM {'yes' if os.geteuid() == 0 else 'no'}\n"
-                  "PasswordAuthentication no\nMaxStartups 100\nSubsystem sftp internal-sftp\nForceCommand internal-sftp\n")
+                  "PasswordAuthentication no\nMaxStartups 100\n" + self.service())
         path = secret_file(os.path.join(self.dir, "config"), config)
         os.chmod(path, 0o644)
         self.known_hosts = os.path.join(self.dir, "known_hosts")
         self.know(self.port)
         log = open(os.path.join(self.dir, "log"), "w")
-        self.process = subprocess.Popen([*as_account(), program("sshd"), "-D", "-e", "-f", path], stderr=log,
+        self.process = subprocess.Popen([*self.before(), program("sshd"), "-D", "-e", "-f", path], stderr=log,
                                         env=environment())
         wait_for(lambda: answers(self.port), lambda: "sshd: " + tail(log.name))
+
+    def service(self):
+        return "Subsystem sftp internal-sftp\nForceCommand internal-sftp\n"
+
+    def before(self):
+        return as_account()
+
+    def who(self):
+        return account()
 
     def know(self, port, key=None):
         with open(key or self.host + ".pub") as f:
@@ -129,45 +138,29 @@ class Sshd(Store):
 
     def settings(self, port=None):
         self.know(port or self.port)
-        return {"url": f"sftp://{account()}@127.0.0.1:{port or self.port}{self.files}/store/", "key_file": self.key,
+        return {"url": f"sftp://{self.who()}@127.0.0.1:{port or self.port}{self.files}/store/", "key_file": self.key,
                 "known_hosts": self.known_hosts}
 
 
-class SftpLiar:
+class SftpLiar(Sshd):
     """OpenSSH in front of tests/tools/sftp_liar.py, which lies as become() says. A program of ours needs an account with a
     shell: whoever runs the tests. sshd wants a directory of its own where that is root, and sees one that nobody else
     sees."""
 
-    def __init__(self, base):
-        self.dir = tempfile.mkdtemp(dir=base, prefix="sftp-liar")
-        self.port, self.who = free_port(), pwd.getpwuid(os.geteuid()).pw_name
-        host, self.key, self.mode = (os.path.join(self.dir, n) for n in ("host", "key", "mode"))
-        for name in (host, self.key):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", name], check=True, stdin=subprocess.DEVNULL)
-        with open(host + ".pub") as f:
-            self.known_hosts = secret_file(os.path.join(self.dir, "known_hosts"),
-                                           f"[127.0.0.1]:{self.port} {' '.join(f.read().split()[:2])}\n")
+    def service(self):
         liar = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/sftp_liar.py")
-        config = secret_file(os.path.join(self.dir, "config"), (
-            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {host}\nStrictModes no\nPidFile none\n"
-            f"AuthorizedKeysFile {self.key}.pub\nPermitRootLogin yes\nPasswordAuthentication no\n"
-            f"UsePAM {'yes' if os.geteuid() == 0 else 'no'}\n"
-            f"Subsystem sftp {sys.executable} {os.path.realpath(liar)} {self.mode}\n"))
-        alone = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"', "sh"]
-        self.process = subprocess.Popen([*DIE_WITH_US, *(alone if os.geteuid() == 0 else []), program("sshd"), "-D", "-e",
-                                         "-f", config], stderr=open(os.path.join(self.dir, "log"), "w"), env=environment())
-        wait_for(lambda: answers(self.port), lambda: "sshd: " + tail(os.path.join(self.dir, "log")))
+        return f"PermitRootLogin yes\nSubsystem sftp {sys.executable} {os.path.realpath(liar)} {self.dir}/mode\n"
+
+    def before(self):
+        own = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"', "sh"]
+        return [*DIE_WITH_US, *(own if os.geteuid() == 0 else [])]
+
+    def who(self):
+        return pwd.getpwuid(os.geteuid()).pw_name
 
     def become(self, mode):
-        with open(self.mode, "w") as f:
+        with open(os.path.join(self.dir, "mode"), "w") as f:
             f.write(mode)
-
-    def settings(self):
-        return {"url": f"sftp://{self.who}@127.0.0.1:{self.port}/store/", "key_file": self.key,
-                "known_hosts": self.known_hosts}
-
-    def stop(self):
-        end_process(self.process)
 
 
 class Dav(Store):

@@ -140,3 +140,12 @@ def stands_still(pid):
         return set(thread_states(pid)) <= set("TtXZ")
     except FileNotFoundError:
         return True
+
+
+def peak_mib(pids):
+    """Most memory that any of the processes ever held, in MiB."""
+    found = []
+    for pid in pids:
+        with open(f"/proc/{pid}/status") as f:
+            found += [int(line.split()[1]) // 1024 for line in f if line.startswith("VmHWM")]
+    return max(found)
