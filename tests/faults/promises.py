@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import os
 
-from wk.keeper import DONE, HELD, USER
+from wk.keeper import DONE, HELD, NOTHING, USER
 from wk.util import wait_for
 
 
@@ -103,8 +103,12 @@ def after_a_restore(keeper, done, states, mute):
 
 
 def restores_again(keeper, dump, full):
-    """Said again without a fault, the world is there, and nothing beside it."""
+    """Said again without a fault, the world is there, and nothing beside it. A dump whose file could not be read counts as
+    damaged until it is read once more, by the command in the hint."""
     done = again(keeper, "--restore=" + dump, "--force")
+    if (done.rc == NOTHING and f"{dump}.sql.gz: Input/output error" in done.err and f"--verify={dump} " in done.err
+            and again(keeper, "--verify=" + dump).rc == DONE):
+        done = again(keeper, "--restore=" + dump, "--force")
     if done.rc != DONE:
         return [f"the next restore fails: {done}"]
     bad = []

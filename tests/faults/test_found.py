@@ -5,7 +5,7 @@ import time
 
 from inject import Attached, Call, Injected, Point, shim, watch
 from promises import broken_dumps, names
-from wk.keeper import DONE, FAILED
+from wk.keeper import DONE, FAILED, NOTHING
 from wk.util import wait_for
 
 
@@ -48,6 +48,19 @@ def test_a_dump_that_was_removed_for_want_of_memory(keeper):
         keeper.run("--dump", **shim(keeper, malloc=nth))
         assert before[0] in names(keeper) and len(names(keeper)) >= 3, nth
         keeper.dump()
+
+
+def test_a_dump_that_the_disk_refused_once(keeper):
+    """It counts as damaged until it is read once more; the refusal of the next restore names the command."""
+    name, full = keeper.dump()["name"], keeper.world.checksums()
+    done = meets(keeper, "openat", "EIO", name + ".sql.gz", "--verify=" + name)
+    assert done.out.startswith(f"DAMAGED {name}: ") and "Input/output error" in done.out, done
+    refused = keeper.run("--restore=" + name, "--force")
+    assert refused.rc == NOTHING and f"{name}.sql.gz: Input/output error" in refused.err, refused
+    assert f"--verify={name} " in refused.err, refused
+    keeper.ok("--verify=" + name)
+    keeper.ok("--restore=" + name, "--force")
+    assert keeper.world.checksums() == full
 
 
 def test_a_supervisor_deaf_with_few_descriptors(keeper):

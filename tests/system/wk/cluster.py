@@ -10,7 +10,8 @@ from .server import Server
 from .util import free_port, tail, wait_for
 
 # What the server runs to give a node that joins the data of another. Ours are born alike: it only says
-# where in the cluster's history they are.
+# where in the cluster's history they are. A node that comes back must find all that it missed in the cache of
+# another, else this makes it one that lacks rows: the cache holds more than any test writes.
 TRANSFER = """#!/bin/sh
 while [ $# -gt 1 ]; do
     case $1 in
@@ -53,7 +54,7 @@ class Cluster:
             "--wsrep-provider-options=" + ";".join([
                 f"gmcast.listen_addr=tcp://127.0.0.1:{group}", f"base_port={group}",
                 f"ist.recv_addr=127.0.0.1:{transfer}", f"ist.recv_bind=127.0.0.1:{transfer}",
-                "gcache.size=4M", "pc.recovery=false",
+                "gcache.size=64M", "pc.recovery=false",
                 f"evs.suspect_timeout=PT{patience}S", f"evs.inactive_timeout=PT{3 * patience}S"]), *options)
             for number, (group, transfer) in enumerate(groups, 1)]
         os.chmod(directory, 0o755)
