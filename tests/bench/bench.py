@@ -10,7 +10,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "../system"))  # wk: servers, accounts, processes
+sys.path[:0] = [os.path.join(HERE, "../system"), os.path.join(HERE, "..")]  # wk: servers, accounts, processes; machine
 sys.dont_write_bytecode = True
 
 from wk.server import KIND, as_mysql  # noqa: E402
