@@ -171,13 +171,20 @@ class Case:
         told = bool(journal.get("whole")), bool(journal.get("gap"))
         assert journal.get("used") and told == (not gap, bool(gap)), (self.about(), gap, done)
         assert not on_new_server or journal["gap"].startswith(gap), (self.about(), done)
-        assert journal["changes"] > 0 and not done.result["skipped"], (self.about(), done)
-        assert done.result["conflict_rows"] == void, (self.about(), done)
-        assert (journal["filed"] > 0) == bool(self.segments), (self.about(), done)
+        assert not done.result["skipped"] and done.result["conflict_rows"] == void, (self.about(), done)
+        assert journal["changes"] > 0 or self.began_anew(), (self.about(), done)
+        assert bool(self.segments and journal["changes"]) == (journal["filed"] > 0), (self.about(), done)
         self.changes += journal["changes"]
         self.same(before, self.picture(), f"after the loss, with the gap {self.gap}, told {journal.get('gap')}")
 
+    def began_anew(self):
+        """Who follows late may find a table that was altered since: a dump is made, the journal goes on from there, and
+        all changes may be older than that."""
+        return "a dump was stored; the journal goes on from it" in self.keeper.log()
+
     def at(self, moment, before):
+        if self.began_anew():
+            return
         done = self.keeper.run("--restore", "--at", moment, "--into", self.into, "--json")
         assert done.rc == DONE, (self.about(), done)
         journal = done.result.get("journal", {})
