@@ -53,8 +53,8 @@ class WriteBacks:
         return self.data[(i + self.seq) % len(self.data)]
 
     def change(self):
-        """Each blob gets another content, and is unsent."""
-        self.seq += 1
+        """Each blob gets another content, and is unsent, with a number above those of all saves until now."""
+        self.seq = max(self.seq, int(self.world.sql("SELECT COALESCE(MAX(seq),0) FROM wk_progress")[0][0])) + 1
         con = self.server.admin(self.world.schema)
         with con.cursor() as cur:
             for i in range(1, self.blobs + 1, 500):

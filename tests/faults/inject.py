@@ -7,13 +7,11 @@ import contextlib
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 
 import machine
 import pytest
-from wk.keeper import built
 from wk.util import DIE_WITH_US, end_process, wait_for
 
 POINTS = int(os.environ.get("WK_FAULT_POINTS", "16"))  # of each sweep; 0: all there are
@@ -47,15 +45,6 @@ def strace(trace, *args, names=ALL):
     if reason:
         pytest.skip(reason)
     return ["strace", "-f", "-q", "-o", trace, "-e", "trace=" + ",".join(names), *args]
-
-
-def shim(keeper, **how):
-    """The environment of a run with tests/tools/shim.c, from a place whose name has no blank: the loader takes that
-    for the end of it."""
-    path = os.path.join(keeper.base, "shim.so")
-    if not os.path.exists(path):
-        shutil.copy(built("tools", "shim.so"), path)
-    return {"LD_PRELOAD": path, **{"WK_SHIM_" + what.upper(): str(value) for what, value in how.items()}}
 
 
 def read_calls(trace, ours):

@@ -3,7 +3,7 @@ import os
 import resource
 import time
 
-from inject import Attached, Call, Injected, Point, shim, watch
+from inject import Attached, Call, Injected, Point, watch
 from promises import broken_dumps, names
 from wk.keeper import DONE, FAILED, NOTHING
 from wk.util import wait_for
@@ -40,12 +40,12 @@ def test_a_dump_that_was_removed_for_want_of_memory(keeper):
     keeper.configure({"retention": {"keep_last": 3, "keep_within": "0s", "keep_daily": 0, "keep_weekly": 0}})
     counted = os.path.join(keeper.base, "count")
     for _ in range(4):
-        keeper.ok("--dump", **shim(keeper, count=counted))
+        keeper.ok("--dump", **keeper.shim(count=counted))
     with open(counted) as f:
         last = int(f.read())
     for nth in range(last - 1500, last, 50):
         before = names(keeper)
-        keeper.run("--dump", **shim(keeper, malloc=nth))
+        keeper.run("--dump", **keeper.shim(malloc=nth))
         assert before[0] in names(keeper) and len(names(keeper)) >= 3, nth
         keeper.dump()
 

@@ -1,12 +1,11 @@
 """What the machine may refuse or mix up: memory, descriptors, whole reads and writes, the time."""
-import functools
 import os
 import resource
 import signal
 import time
 
 import pytest
-from inject import POINTS, share, shim, spread
+from inject import POINTS, share, spread
 from promises import (after_a_dump, after_a_restore, again, broken_dumps, dumps_again, lose, names,
                       restores_again, unnamed)
 from wk.keeper import DONE
@@ -20,7 +19,6 @@ DAY = 86400
 def shimmed(keeper):
     """A keeper that may run with it."""
     keeper.configure(FEW)
-    keeper.shim = functools.partial(shim, keeper)
     return keeper
 
 
@@ -75,12 +73,12 @@ def test_no_memory_for_a_restore(restorable, tally):
     """The N-th request for memory of a restore fails."""
     counted = os.path.join(restorable.base, "count")
     lose(restorable)
-    restorable.ok("--restore=" + restorable.first, **shim(restorable, count=counted))
+    restorable.ok("--restore=" + restorable.first, **restorable.shim(count=counted))
     with open(counted) as f:
         requests = int(f.read())
     points = spread(range(1, requests + 1), share(4) or 2000)
     died = sum(restores_without(restorable, tally, "no memory for a restore", f"request {nth} of {requests}",
-                                **shim(restorable, malloc=nth)).rc < 0 for nth in points)
+                                **restorable.shim(malloc=nth)).rc < 0 for nth in points)
     tally.assert_clean()
     assert died <= 1 + len(points) // 40
 

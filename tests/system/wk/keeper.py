@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -127,6 +128,14 @@ class Keeper:
     def command(self, *args):
         root = ["--allow-root"] if os.geteuid() == 0 or self.prefix else []
         return [*DIE_WITH_US, *self.prefix, BINARY, "--config", self.config_path, *root, *args]
+
+    def shim(self, **how):
+        """The environment of a run with tests/tools/shim.c, from a place whose name has no blank: the loader takes that
+        for the end of it."""
+        path = os.path.join(self.base, "shim.so")
+        if not os.path.exists(path):
+            shutil.copy(built("tools", "shim.so"), path)
+        return {"LD_PRELOAD": path, **{"WK_SHIM_" + what.upper(): str(value) for what, value in how.items()}}
 
     def environment(self, fault=None, **more):
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNTIME_DIRECTORY": self.control_dir}

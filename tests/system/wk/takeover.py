@@ -7,18 +7,18 @@ import random
 import re
 import threading
 import time
-from datetime import datetime
 from signal import SIGCONT, SIGSTOP
 
 import pymysql
 
 from .audit import AuditedWriters, Writer
-from .keeper import DONE
+from .keeper import DONE, precise, sanitized
 from .relay import Wire
 from .segments import Segments
 from .stores import Conditions, Liar
 from .util import wait_for
 
+DAY = 86400
 TTL = 4  # the program's own limits are not far below, and a test machine may be slow
 
 
@@ -94,6 +94,9 @@ class Machine:
 
     def __init__(self, number, keeper, links):
         self.number, self.keeper, self.links, self.stopped = number, keeper, links, []
+        self.clock, self.jumps = os.path.join(keeper.base, "clock"), {0}
+        if not sanitized():  # AddressSanitizer wants to be the first library
+            keeper.env.update(keeper.shim(clock=self.clock))
         keeper.segments = Segments(keeper)
 
     def stop(self, whole):
@@ -103,6 +106,13 @@ class Machine:
         for pid in pids:
             signal_to(pid, SIGSTOP)
 
+    def set_clock(self, seconds):
+        """The wall clock of all that runs there is off by so much."""
+        self.jumps.add(seconds)
+        with open(self.clock + ".new", "w") as f:
+            f.write(str(seconds))
+        os.rename(self.clock + ".new", self.clock)
+
     def go_on(self):
         for pid in self.stopped:
             signal_to(pid, SIGCONT)
@@ -110,6 +120,8 @@ class Machine:
 
     def mend(self):
         self.go_on()
+        if self.jumps != {0}:
+            self.set_clock(0)
         for link in self.links.values():
             link.mend()
 
@@ -121,14 +133,15 @@ def signal_to(pid, sign):
         pass
 
 
-def read_status(keeper):
-    """status.json as it lies there, whoever wrote it."""
+def read_status(machine):
+    """status.json as it lies there, whoever wrote it; "until" is true time, whatever clock he had."""
     try:
-        with open(os.path.join(keeper.status_dir, "status.json")) as f:
-            s = json.load(f)
+        with open(os.path.join(machine.keeper.status_dir, "status.json")) as f:
+            s, written = json.load(f), os.fstat(f.fileno()).st_mtime
     except (FileNotFoundError, ValueError):
         return {}
-    s["until"] = datetime.fromisoformat(s["valid_until"]).timestamp()
+    off = precise(s["updated"]) - written
+    s["until"] = precise(s["valid_until"]) - min(machine.jumps, key=lambda jump: abs(off - jump))
     return s
 
 
@@ -143,7 +156,7 @@ class Observer(threading.Thread):
 
     def run(self):
         while not self.ended.wait(0.05):
-            one, other = (m.keeper for m in self.machines)
+            one, other = self.machines
             first, second = read_status(one), read_status(other)
             now, again = time.time(), read_status(one)
             self.looks += 1
@@ -210,13 +223,16 @@ class Torture:
 
     def round(self):
         self.began, self.story, self.presses, self.switched = time.monotonic(), [], [], None
+        for machine in self.machines:
+            machine.jumps = {0}
         self.game.start(self.primary)
         self.game.wait_changes(20)
         stored = self.wait_pulled()
         self.disturbed = time.monotonic()
         old = self.primary
         self.server_ended = None
-        kind = self.random.choice(["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members"])
+        kind = self.random.choice(["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members"]
+                                  + ([] if sanitized() else ["clock", "clock"]))
         getattr(self, "do_" + kind)()
         self.counts[kind] += 1
         self.settle()
@@ -337,6 +353,27 @@ class Torture:
             self.say("kill")
             self.primary.keeper.kill9()
 
+    def do_clock(self):
+        """The clock of one side or of both jumps, beside a switch-over, a cut link, or alone; and back, or not yet."""
+        jumped = self.random.choice([[self.primary], [self.standby], self.machines])
+        for machine in jumped:
+            seconds = self.random.choice([-DAY, -3600, -2 * TTL, 2 * TTL, 3600, DAY])
+            self.say("the clock of machine", machine.number, "jumps by", seconds)
+            machine.set_clock(seconds)
+        self.wait_a_while(1)
+        if self.random.random() < 0.3:
+            self.press(self.primary, "--switch-over")
+        else:
+            self.press_about()
+        if self.random.random() < 0.3:
+            return self.do_links()
+        time.sleep(TTL * self.random.choice([0.2, 0.6, 1.5, 2]))
+        if self.random.random() < 0.5:
+            self.say("and back")
+            for machine in jumped:
+                machine.set_clock(0)
+            self.wait_a_while(TTL)
+
     def do_members(self):
         """Of etcd some stand still; where the store has the lease, both links to it are cut."""
         if not self.etcd:
@@ -382,8 +419,8 @@ class Torture:
         """One is up, the other its standby; whoever has stepped back is made one, and of two standbys one is promoted."""
         states = [m.keeper.status() for m in self.machines]
         now = time.time()
-        if not all(states) or any(datetime.fromisoformat(s["valid_until"]).timestamp() <= now for s in states):
-            return False  # what stands there may be long past
+        if not all(states) or any(precise(s["valid_until"]) <= now or precise(s["updated"]) > now + 1 for s in states):
+            return False  # what stands there may be long past, or of a clock that jumped
         words = [s["state"] for s in states]
         for machine, s in zip(self.machines, states):
             if s["state"] != "STANDBY" and (s.get("lease") or {}).get("state") == "stepped-back":
