@@ -10,7 +10,7 @@
 #include "mysql/lock.h"
 #include "sql/literal.h"
 
-#define SCAN_PIECE "500" /* rows that one statement passes over: a game waits for these */
+#define SCAN_PIECE "500" /* rows that one statement scans while a game waits */
 #define MARK_PIECE 200u
 #define DUPLICATE 1062
 #define MEMORY_ROOM (2u << 30)
