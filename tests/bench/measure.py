@@ -1,11 +1,11 @@
 """What the benchmark measures with: a private server, pipelines under the meter, a writer beside them."""
 import contextlib
 import json
+import multiprocessing
 import os
 import pwd
 import signal
 import subprocess
-import threading
 import time
 
 from wk.server import KIND, MYSQL, SERVERS, Server, as_mysql, in_its_words, server_user
@@ -27,27 +27,32 @@ class Failed(Exception):
     """Something that was measured did not do its work: no figure of this run can be trusted."""
 
 
-class Game(threading.Thread):
-    """Runs `play(cursor, number)` again and again until it is left; `waits` has the seconds of each."""
+class Game:
+    """Runs `play(cursor, number)` again and again, in a process of its own, until it is left; `waits` has the seconds
+    of each. A thread would wait for the interpreter's lock as well, which whoever measures holds now and then."""
 
     def __init__(self, con, play):
-        super().__init__()
-        self.con, self.play, self.waits, self.ended = con, play, [], threading.Event()
+        forked = multiprocessing.get_context("fork")
+        self.ended, (self.found, found) = forked.Event(), forked.Pipe(duplex=False)
+        self.process = forked.Process(target=self.run, args=(con, play, found), daemon=True)
 
-    def run(self):
-        with contextlib.closing(self.con), self.con.cursor() as cur:
+    def run(self, con, play, found):
+        waits = []
+        with contextlib.closing(con), con.cursor() as cur:
             while not self.ended.is_set():
                 began = time.perf_counter()
-                self.play(cur, len(self.waits))
-                self.waits.append(time.perf_counter() - began)
+                play(cur, len(waits))
+                waits.append(time.perf_counter() - began)
+        found.send(waits)
 
     def __enter__(self):
-        self.start()
+        self.process.start()
         return self
 
     def __exit__(self, *_):
         self.ended.set()
-        self.join()
+        self.waits = self.found.recv()
+        self.process.join()
 
 
 class World:

@@ -15,7 +15,7 @@ from measure import Failed, Game, kb_of
 ROWS = 1 << 16     # of 500 random bytes each, which no packer makes smaller
 GAME = 0.5         # size of the world like a game's (world.py) that goes with so many
 WORKER = "wk-off-site"
-DUMPS = 3          # of each kind in a round
+DUMPS = 9          # of each kind in a round
 NO_BODY_HASH = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 
 
@@ -156,7 +156,9 @@ class OffSite:
                 one = {}
                 for kind, store in self.kept.items():
                     settings = self.settings(store)
-                    without, beside = self.dumps(None), self.dumps(settings)
+                    first, then = (None, settings) if number % 2 == 0 else (settings, None)
+                    seen = {bool(s): self.dumps(s) for s in (first, then)}
+                    without, beside = seen[False], seen[True]
                     self.newest_there(settings)
                     path = self.keeper.path(self.keeper.newest())
                     found["bytes"] = os.path.getsize(path)
