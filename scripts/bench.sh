@@ -27,7 +27,8 @@ picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not
   --journal-rounds N rounds of them, on the world of the main size (default: 3)
   --only journal     nothing but these, a quarter of an hour, half an hour for both; draws no picture
   --only ledger      ledgers with rollups, ten minutes; nothing of the above
-  --only progress    players' progress: the central store, and writing back to it; minutes
+  --only progress    players' progress: the central store, of one server and of a Galera cluster, and writing
+                     back to it; minutes
   --only offsite     copies on another machine, by SFTP and S3 on this one; minutes
   --only fleet       a hundred idle worlds, and twenty that are lost together; ten minutes
   --ledger-rounds N  rounds of it (default: 3)

@@ -13,7 +13,7 @@ import world as game
 from measure import Failed, Game, kb_of
 
 ROWS = 1 << 16     # of 500 random bytes each, which no packer makes smaller
-GAME = 0.5         # size of the world like a game's (world.py) that goes with so many
+GAME = 1           # size of the world like a game's (world.py) that goes with so many
 WORKER = "wk-off-site"
 DUMPS = 9          # of each kind in a round
 NO_BODY_HASH = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
