@@ -28,7 +28,7 @@ picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not
   --only journal     nothing but these, a quarter of an hour, half an hour for both; draws no picture
   --only ledger      ledgers with rollups, ten minutes; nothing of the above
   --only progress    players' progress: the central store, of one server and of a Galera cluster, and writing
-                     back to it; minutes
+                     back to it, with a picture; minutes
   --only offsite     copies on another machine, by SFTP and S3 on this one; minutes
   --only fleet       a hundred idle worlds, and twenty that are lost together; ten minutes
   --ledger-rounds N  rounds of it (default: 3)

@@ -215,7 +215,7 @@ def main():
     finally:
         if base:
             shutil.rmtree(base, ignore_errors=True)
-    if not args.only:
+    if args.only in (None, "progress"):
         plot.draw(results, os.path.join(args.out, NAME + ".svg"))
     if "ledger" in results:
         ledger.show(results["ledger"])

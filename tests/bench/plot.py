@@ -11,7 +11,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "../system")]
 sys.dont_write_bytecode = True
 
 from measure import LOGGED  # noqa: E402
-from report import dumps, pick, restores, spread  # noqa: E402
+from report import Spread, dumps, pick, restores, spread  # noqa: E402
 
 WIDTH = 1000
 NAMES = 175  # room for the names beside bars
@@ -44,6 +44,10 @@ def seconds(value):
 
 def milliseconds(value):
     return f"{value:,.0f} ms" if value >= 9.5 else f"{value:.1f} ms"
+
+
+def microseconds(value):
+    return f"{value:,.0f} µs"
 
 
 def millions(rows):
@@ -160,7 +164,38 @@ def memory(results, key, samples):
     return [(rows, s.most) for rows, s in found if s]
 
 
+def progress(results, path):
+    """Players' progress: the routines of the central store beside the bare statements."""
+    found, back = results["progress"], results["write_back"]["rounds"]
+    stores = [(where, store) for where, store in (("", found), (", Galera", found.get("galera"))) if store]
+    saves, sent = [], []
+    for where, store in stores:
+        for name, key, colour in (("bare UPDATE", "bare_us", OTHERS), ("wk\\_save", "save_us", OURS)):
+            saves.append((name + where, colour, Spread([store["save"][key]["median"]])))
+        for name, key, colour in (("bare INSERT", "bare_ms", OTHERS), ("wk\\_send", "send_ms", OURS),
+                                  ("wk\\_save each", "each_ms", OTHERS)):
+            sent.append((name + where, colour, Spread([ms / 1000 for ms in store["write_back"][key]])))
+    picture = Picture(path, 500)
+    picture.bars((195, 70, 480, 70 + 31 * len(saves)), "A save at the central store",
+                 "microseconds, median; its log is synced at each commit", saves, microseconds)
+    picture.bars((710, 70, 980, 70 + 31 * len(sent)), "10,000 blobs of 10 kB, sent at once",
+                 "seconds, to the central store", sent, seconds,
+                 ([(OURS, "worldkeeper"), (OTHERS, "bare statements, and a call each")],
+                  ["Lines go from the least to the most.", "Galera: three nodes, asked through one."]))
+    picture.bars((195, 330, 480, 330 + 31 * 4), "The same by --write-back", "seconds, from a local store",
+                 [(name, colour, Spread([r[key] for r in back])) for name, key, colour in (
+                     ("bare INSERTs", "bare", OTHERS), ("--write-back", "write_back", OURS),
+                     ("100 ms each way", "relay_100ms", OURS), ("wk\\_save each", "calls", OTHERS))], seconds)
+    picture.bars((710, 420, 980, 420 + 31 * 2), "A local save, 99.9th percentile", "milliseconds",
+                 [(name, colour, Spread([r[key] * 1000 for r in back])) for name, key, colour in (
+                     ("alone", "save_p999", OTHERS), ("beside --write-back", "save_p999_beside", OURS))], milliseconds)
+    picture.draw()
+
+
 def draw(results, path):
+    if "progress" in results:
+        progress(results, path)
+        return
     main = results["sizes"][0]
     grown = sum(1 for size in results["sizes"] if size["rounds"]) > 1
     outages = bar_items(OUTAGES, lambda key: spread(pick([r.get("outage") for r in main["rounds"]], key), "up"))
