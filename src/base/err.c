@@ -10,7 +10,7 @@ static const struct {
     const char *name;
     int exit;
 } classes[] = {
-    [ERR_NONE] = {"none", 0},        [ERR_USAGE] = {"usage", 2},
+    [ERR_NONE] = {"none", 1},        [ERR_USAGE] = {"usage", 2},
     [ERR_CONFIG] = {"config", 2},    [ERR_SYSTEM] = {"system", 1},
     [ERR_NOSPACE] = {"no-space", 1}, [ERR_UNREACHABLE] = {"unreachable", 1},
     [ERR_STALLED] = {"stalled", 1},  [ERR_DENIED] = {"denied", 1},

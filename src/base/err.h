@@ -56,7 +56,8 @@ int err_pass(struct err *e, const struct err *from);
 
 const char *err_class_name(enum err_class cls);
 enum err_class err_class_of(const char *name); /* ERR_SYSTEM for an unknown name */
-/* The program's exit status for this class, as listed by --help. */
+/* The program's exit status for a failure of this class, as listed by --help. One that says no reason (ERR_NONE)
+ * is a failure too: 1. */
 int err_exit(enum err_class cls);
 
 #endif

@@ -198,24 +198,27 @@ int file_open(int dirfd, const char *name, int flags, struct err *e)
     static const char away[] = "remove it: it is created again";
     struct stat st = {0};
     int fd = open_file(dirfd, name, flags);
-    bool is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    if (is_file && st.st_nlink > 1 && (flags & O_CREAT))
+    bool seen = fd >= 0 && fstat(fd, &st) == 0;
+    if (seen && S_ISREG(st.st_mode) && st.st_nlink > 1 && (flags & O_CREAT)) {
         fd = open_alone(dirfd, name, flags, fd);
+        seen = fd >= 0 && fstat(fd, &st) == 0;
+    }
     if (fd < 0) {
         not_opened(dirfd, name, "", e);
         if (e && e->num == ELOOP)
             err_hint(e, "%s", away);
         return -1;
     }
-    if (is_file && (st.st_nlink <= 1 || (flags & O_CREAT))) {
-        if (fstat(fd, &st) == 0 && check_own(dirfd, name, &st, e) == 0)
-            return fd;
-        close(fd);
-        return -1;
+    bool is_file = seen && S_ISREG(st.st_mode), alone = st.st_nlink <= 1 || (flags & O_CREAT);
+    if (is_file && alone && check_own(dirfd, name, &st, e) == 0)
+        return fd;
+    if (!seen) {
+        err_sys(e, errno, "cannot look at %s", name);
+    } else if (!is_file || !alone) {
+        err_set(e, ERR_REFUSED, 0, "%s is %s", name,
+                is_file ? "a file with another name too (a hard link)" : "not a regular file");
+        err_hint(e, "%s", away);
     }
-    err_set(e, ERR_REFUSED, 0, "%s is %s", name,
-            is_file ? "a file with another name too (a hard link)" : "not a regular file");
-    err_hint(e, "%s", away);
     close(fd);
     return -1;
 }

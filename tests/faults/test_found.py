@@ -34,6 +34,24 @@ def test_a_file_that_cannot_be_looked_at(keeper):
     assert "cannot look at" in done.err and "Input/output error" in done.err, done
 
 
+def test_a_lock_that_cannot_be_looked_at(keeper):
+    """A restore that could not look at its lock gave no reason and ended with 0; at the call before, it was called a wrong
+    kind of file, with the hint to remove it."""
+    keeper.dump()
+    keeper.world.mark(2)
+    before, refused = keeper.world.checksums(), 0
+    look = [c for c in watch(keeper, lambda: keeper.ok("--dump")) if c.name == "newfstatat" and "/lock>" in c.what]
+    for nth in range(look[0].nth, look[0].nth + 3):
+        with Injected(keeper, Point(look[0]._replace(nth=nth), "EIO")) as fault:
+            done = keeper.run("--restore", "--force")
+        if not any("/lock>" in line for line in fault.made()):
+            continue
+        refused += 1
+        assert done.rc == FAILED and "cannot look at lock: Input/output error" in done.err, (nth, done)
+        assert "HINT" not in done.err and keeper.world.checksums() == before, (nth, done)
+    assert refused
+
+
 def test_a_dump_that_was_removed_for_want_of_memory(keeper):
     """A manifest that could not be taken apart was believed to be damaged, and retention removed the dump:
     any request for memory of a dump may fail, the ones of its retention among them."""

@@ -108,7 +108,7 @@ static void test_classes(void **state)
         const char *name;
         int exit;
     } table[] = {
-        {ERR_NONE, "none", 0},        {ERR_USAGE, "usage", 2},
+        {ERR_NONE, "none", 1},        {ERR_USAGE, "usage", 2},
         {ERR_CONFIG, "config", 2},    {ERR_SYSTEM, "system", 1},
         {ERR_NOSPACE, "no-space", 1}, {ERR_UNREACHABLE, "unreachable", 1},
         {ERR_STALLED, "stalled", 1},  {ERR_DENIED, "denied", 1},

@@ -183,9 +183,13 @@ static void test_read(void **state)
     break_at(STAT, 1, EIO);
     assert_int_equal(file_read(kit_dir, "name", 100, &b, &e), -1);
     assert_non_null(strstr(e.text, "cannot look at name"));
-    break_at(STAT, 1, EIO);
-    assert_int_equal(file_open(kit_dir, "name", O_RDWR, &e), -1);
     buf_free(&b);
+    struct err why = {0};
+    break_at(STAT, 1, EIO);
+    assert_int_equal(file_open(kit_dir, "name", O_RDWR, &why), -1);
+    assert_int_equal(why.num, EIO);
+    assert_non_null(strstr(why.text, "cannot look at name"));
+    assert_string_equal(why.hint, ""); /* no hint to remove what could not be looked at */
 }
 
 static void test_directories(void **state)
