@@ -64,8 +64,8 @@ def settled(keeper):
 
 
 def unnamed(done):
-    """A failure that says nothing. What the loader says is its own."""
-    if 0 < done.rc < 127 and not any(line.startswith("worldkeeper: ") and line.count(": ") > 1
+    """A failure that says nothing, or only where. What the loader says is its own."""
+    if 0 < done.rc < 127 and not any(line.startswith("worldkeeper: ") and line.count(": ") > 1 and not line.endswith(": ")
                                      or "out of memory" in line for line in done.err.splitlines()):
         return [f"exit status {done.rc}, and no word why: {done.err[-300:]}"]
     return []
