@@ -100,15 +100,20 @@ class Wire:
             send(data)
         return passing
 
+    def way(self, client):
+        """Where who has come is to be led."""
+        return self.to
+
     def listen(self):
         while True:
             try:
                 client, _ = self.listener.accept()
             except OSError:
                 return
-            server = socket.socket(socket.AF_UNIX if isinstance(self.to, str) else socket.AF_INET)
+            to = self.way(client)
+            server = socket.socket(socket.AF_UNIX if isinstance(to, str) else socket.AF_INET)
             try:
-                server.connect(self.to if isinstance(self.to, str) else ("127.0.0.1", self.to))
+                server.connect(to if isinstance(to, str) else ("127.0.0.1", to))
             except OSError:
                 client.close()
                 continue
@@ -153,6 +158,31 @@ class Wire:
 
     def stop(self):
         stop_listening(self.listener)
+
+
+class Link(Wire):
+    """A wire that can also fall silent: what is said goes nowhere, and nobody is told."""
+    silent = False
+
+    def connected(self):
+        def passing(data, back, send):
+            if not self.silent:
+                send(data)
+        return passing
+
+    def disturb(self, how, late=0):
+        if how == "cut":
+            self.cut()
+        elif how == "silent":
+            self.silent = True
+        else:
+            self.delay = late
+
+    def mend(self):
+        if self.silent:  # what was lost of it would be missed in the middle
+            self.cut()
+        self.silent, self.delay = False, 0
+        super().mend()
 
 
 class Cut(Wire):

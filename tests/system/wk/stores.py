@@ -1,5 +1,6 @@
 """Stores for copies off the machine: real servers, one that breaks on request, and calls of the program's own code."""
 import base64
+import contextlib
 import glob
 import hashlib
 import http.server
@@ -20,6 +21,7 @@ from signal import SIGCONT, SIGTERM
 from time import sleep, time
 
 from .keeper import built
+from .relay import Link, Wire
 from .server import server_user
 from .util import DIE_WITH_US, PATIENCE, end_process, free_port, tail, wait_for
 
@@ -426,30 +428,84 @@ class Conditions:
         return False
 
 
-class Etcd:
-    """Members of a real etcd on loopback."""
+class Door(Wire):
+    """Where one member of etcd is reached by the others: who comes is led to the link that goes from him to it."""
 
-    def __init__(self, base, count=1):
-        self.processes, self.ports = [], [free_port() for _ in range(2 * count)]
-        peers = ",".join(f"m{i}=http://127.0.0.1:{self.ports[2 * i + 1]}" for i in range(count))
+    def __init__(self, etcd, member, port):
+        self.etcd, self.links = etcd, {i: Link(port) for i in range(etcd.count) if i != member}
+        super().__init__(None)
+
+    def way(self, client):
+        link = self.links.get(self.etcd.owner(client.getpeername()[1], self.port))
+        return link.port if link else 0  # where nobody listens: he who came is gone again
+
+    def stop(self):
+        super().stop()
+        for link in self.links.values():
+            link.stop()
+
+
+class Etcd:
+    """Members of a real etcd on loopback. `linked`: between two of them there is a link in each direction."""
+
+    def __init__(self, base, count=1, linked=False):
+        self.count, self.processes, self.ports = count, [], [free_port() for _ in range(2 * count)]
+        self.doors = [Door(self, i, self.ports[2 * i + 1]) for i in range(count)] if linked else []
+        reached = [f"http://127.0.0.1:{port}" for port in ([d.port for d in self.doors] or self.ports[1::2])]
+        peers = ",".join(f"m{i}={url}" for i, url in enumerate(reached))
         for i in range(count):
             client, peer = (f"http://127.0.0.1:{self.ports[2 * i + n]}" for n in (0, 1))
             log = open(os.path.join(base, f"etcd-{i}.out"), "w")
             self.processes.append(subprocess.Popen(
                 [*DIE_WITH_US, program("etcd"), "--name", f"m{i}", "--data-dir", os.path.join(base, f"etcd-{i}"),
                  "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
-                 "--initial-advertise-peer-urls", peer, "--initial-cluster", peers, "--initial-cluster-token", base],
+                 "--initial-advertise-peer-urls", reached[i], "--initial-cluster", peers, "--initial-cluster-token", base],
                 stdout=log, stderr=log, env={**os.environ, "ETCD_UNSUPPORTED_ARCH": os.uname().machine}))
         self.urls = ", ".join(f"http://127.0.0.1:{port}" for port in self.ports[::2])
         wait_for(lambda: self.call("kv/range", {"key": "eA=="}), lambda: "etcd: " + tail(os.path.join(base, "etcd-0.out")))
 
-    def call(self, path, body, member=0):
+    def owner(self, port, to):
+        """Which member has the connection from this port to that one; None: it is gone."""
+        with open("/proc/net/tcp", encoding="ascii") as f:
+            ends = [f"0100007F:{n:04X}" for n in (port, to)]
+            inodes = [line.split()[9] for line in f if line.split()[1:3] == ends]
+        for i, process in enumerate(self.processes):
+            try:
+                for fd in os.scandir(f"/proc/{process.pid}/fd"):
+                    with contextlib.suppress(FileNotFoundError):
+                        if inodes and os.readlink(fd.path) == f"socket:[{inodes[0]}]":
+                            return i
+            except FileNotFoundError:
+                pass
+        return None
+
+    def call(self, path, body, member=0, patience=60):
         request = urllib.request.Request(f"http://127.0.0.1:{self.ports[2 * member]}/v3/{path}", json.dumps(body).encode())
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=patience) as answer:
                 return json.load(answer)
         except OSError:
             return None
+
+    def leader(self):
+        """As the members have it that answer; None: nobody is."""
+        for member in range(self.count):
+            said = self.call("maintenance/status", {}, member, 5)
+            if said and said.get("leader") == said["header"]["member_id"]:
+                return member
+        return None
+
+    def cut_off(self, members, how="cut"):
+        """Nothing goes from these to any other, or back; `how` as a link is disturbed."""
+        for to, door in enumerate(self.doors):
+            for of, link in door.links.items():
+                if to in members or of in members:
+                    link.disturb(how)
+
+    def mend(self):
+        for door in self.doors:
+            for link in door.links.values():
+                link.mend()
 
     def delete(self, key):
         """By hand, behind everybody's back."""
@@ -459,6 +515,8 @@ class Etcd:
         for process in self.processes:
             process.send_signal(SIGCONT)
             end_process(process)
+        for door in self.doors:
+            door.stop()
 
 
 class LeaseCaller:

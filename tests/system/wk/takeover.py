@@ -13,38 +13,12 @@ import pymysql
 
 from .audit import AuditedWriters, Writer
 from .keeper import DONE, precise, sanitized
-from .relay import Wire
 from .segments import Segments
 from .stores import Conditions, Liar
 from .util import wait_for
 
 DAY = 86400
 TTL = 4  # the program's own limits are not far below, and a test machine may be slow
-
-
-class Link(Wire):
-    """A wire that can also fall silent: what is said goes nowhere, and nobody is told."""
-    silent = False
-
-    def connected(self):
-        def passing(data, back, send):
-            if not self.silent:
-                send(data)
-        return passing
-
-    def disturb(self, how, late):
-        if how == "cut":
-            self.cut()
-        elif how == "silent":
-            self.silent = True
-        else:
-            self.delay = late
-
-    def mend(self):
-        if self.silent:  # what was lost of it would be missed in the middle
-            self.cut()
-        self.silent, self.delay = False, 0
-        super().mend()
 
 
 class Shared(Conditions):
@@ -197,10 +171,18 @@ class Game(AuditedWriters):
         return self
 
 
-class Torture:
-    """Rounds over two machines, of which the first is the primary. `settings` of their lease; `etcd` or None."""
+def kinds_of(etcd):
+    """What can be done here, the usual more often."""
+    return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour"]
+            + ([] if sanitized() else ["clock", "clock"]) + (["peers", "peers"] if etcd and etcd.doors else []))
 
-    def __init__(self, machines, store, seed, etcd=None):
+
+class Torture:
+    """Rounds over two machines, of which the first is the primary; `etcd` or None. `kinds`: what is done to them, by the
+    names of the methods."""
+
+    def __init__(self, machines, store, seed, etcd=None, kinds=None):
+        self.kinds = kinds or kinds_of(etcd)
         self.machines, self.store, self.etcd, self.seed = machines, store, etcd, seed
         self.random = random.Random(str(seed))
         self.primary, self.standby = machines
@@ -228,8 +210,7 @@ class Torture:
         self.disturbed = time.monotonic()
         old = self.primary
         self.server_ended = None
-        kind = self.random.choice(["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members"]
-                                  + ([] if sanitized() else ["clock", "clock"]))
+        kind = self.random.choice(self.kinds)
         getattr(self, "do_" + kind)()
         self.counts[kind] += 1
         self.settle()
@@ -388,6 +369,69 @@ class Torture:
         time.sleep(TTL * self.random.choice([0.3, 1.5]))
         for process in some:
             process.send_signal(SIGCONT)
+
+    def do_peers(self):
+        """Of three members of etcd one is cut off from the others, the leader or a follower, or none reaches any other. Each
+        machine reaches all of them, or only one that is cut off."""
+        leader = wait_for(lambda: (lambda n: n is not None and [n])(self.etcd.leader()), "etcd to have a leader")[0]
+        followers = [i for i in range(self.etcd.count) if i != leader]
+        what = self.random.choice(["leader", "leader", "follower", "all"])
+        members = {"leader": [leader], "follower": followers[:1], "all": followers}[what]
+        how = self.random.choice(["cut", "silent"])
+        lonely = self.random.choice([[], [self.primary], [self.primary], [self.standby], self.machines])
+        alone = self.random.choice(members)
+        self.say("etcd:", what, "cut off," if how == "cut" else "hears nothing,", "which is all that machines",
+                 [m.number for m in lonely], "reach")
+        for machine in lonely:
+            for i in range(self.etcd.count):
+                if i != alone:
+                    machine.links[f"etcd-{i}"].disturb(how)
+        self.etcd.cut_off(members, how)
+        began = time.monotonic()
+        self.counts[f"peers {what}"] += 1
+        if self.random.random() < 0.2:
+            self.press(self.primary, "--switch-over")
+        self.press_about()
+        time.sleep(TTL * self.random.choice([0.3, 0.6, 1.5, 2]))
+        cut_off = what == "all" or self.primary in lonely
+        if cut_off and time.monotonic() - began > TTL:  # what was renewed was asked for before
+            self.counts["stepped back"] += 1
+            said, now = read_status(self.primary), time.time()
+            assert not (said.get("ready") and said["until"] > now), f"up without a majority: {said}\n{self.about()}"
+        if what == "all" or self.standby in lonely:
+            for press in [p for p in self.presses if p[0] is self.standby and p[2].poll() is not None]:
+                assert press[2].returncode != DONE, f"promoted without a majority\n{self.about()}"
+        if self.random.random() < 0.5:
+            self.finish_presses(self.standby)
+        self.etcd.mend()
+
+    def do_hour(self):
+        """The old primary is gone for an hour, in which the world was moved on: its clock, what the store had of its own, and
+        the generation, are another's when it is back."""
+        old, new = self.primary, self.standby
+        stopped = self.random.choice(["stopped", "killed"])
+        self.say("the primary is", stopped, "for an hour")
+        if stopped == "stopped":
+            old.stop(True)
+        else:
+            old.keeper.kill9()
+        self.press(new, "--promote")
+        self.finish_presses(new)
+        wait_for(lambda: new.keeper.status().get("state") == "UP", self.about)
+        first = new.keeper.newest()
+        for _ in range(self.random.choice([1, 3])):
+            new.keeper.run("--dump")
+        wait_for(lambda: (new.keeper.status().get("offsite") or {}).get("newest", "") > first["name"], self.about)
+        if not sanitized():
+            for machine in self.machines:
+                machine.set_clock(3600)
+        self.say("it is back")
+        old.go_on()
+        if stopped == "killed":
+            old.keeper.start(None)
+        if self.random.random() < 0.5:
+            self.press(old, self.random.choice(["--promote", "--switch-over"]))
+        time.sleep(TTL * self.random.choice([0.2, 0.6, 1.5]))
 
     # -- until all is well again ------------------------------------------------------------------
 
