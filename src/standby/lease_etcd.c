@@ -24,6 +24,7 @@ struct etcd {
     char *key, *last_key; /* in base64 */
     char id[32];          /* of etcd's own lease; "": not known */
     char written[32];     /* revision of our last write of the key */
+    char term[32];        /* of the leader, as of the last look(), which a majority vouched for */
 };
 
 /* ---- requests ---- */
@@ -254,6 +255,7 @@ static enum lease_result look(struct lease *l, struct found *key, struct found *
     if (got == LEASE_OK &&
         (read_found(answer, 0, key, e) < 0 || read_found(answer, 1, last, e) < 0))
         got = LEASE_REFUSED;
+    number_text(json_object_get(answer, "header"), "raft_term", c->term);
     json_decref(answer);
     return got;
 }
@@ -386,13 +388,17 @@ static enum lease_result find_ours(struct lease *l, struct lease_grant *g, struc
     return LEASE_OK;
 }
 
-/* *ttl: ms that are left from now on; 0: it is over. */
-static enum lease_result keep_alive(struct lease *l, int64_t *ttl, struct err *e)
+/* *ttl: ms that are left from now on; 0: it is over. A leader asks nobody before it answers: one that was cut off, or
+ * stood still, goes on renewing for a while after another was elected, who knows nothing of it. So this counts only
+ * if a majority still has the leader's term afterwards. */
+static enum lease_result keep_alive(struct lease *l, int64_t *ttl, char term[32], struct err *e)
 {
     struct etcd *c = l->own;
     json_t *answer;
     enum lease_result got = ask(l, "lease/keepalive", json_pack("{s:s}", "ID", c->id), &answer, e);
-    *ttl = read_ttl(json_object_get(answer, "result"), l);
+    const json_t *result = json_object_get(answer, "result");
+    *ttl = read_ttl(result, l);
+    number_text(json_object_get(result, "header"), "raft_term", term);
     if (*ttl > l->ttl)
         *ttl = l->ttl;
     json_decref(answer);
@@ -404,16 +410,21 @@ static enum lease_result etcd_renew(struct lease *l, struct lease_grant *g, stru
     struct etcd *c = l->own;
     struct found key, last;
     int64_t ttl;
+    char term[32];
     enum lease_result got = find_ours(l, g, &key, &last, e);
     if (got != LEASE_OK)
         return got;
     mono_t asked = clock_mono();
-    got = keep_alive(l, &ttl, e);
+    got = keep_alive(l, &ttl, term, e);
     if (got == LEASE_OK && ttl == 0)
         return lease_held_by(&key.record, e);
     /* The key may have gone between the two, and be another's: only what is there after it counts. */
     if (got == LEASE_OK)
         got = find_ours(l, g, &key, &last, e);
+    if (got == LEASE_OK && strcmp(term, c->term) != 0) {
+        err_set(e, ERR_UNREACHABLE, 0, "etcd elected a leader while it renewed the lease");
+        got = LEASE_AWAY;
+    }
     if (got == LEASE_OK && g->generation > key.record.generation) {
         key.record.generation = g->generation;
         got = write_both(l, &key, &last, &key.record, c->id, e);

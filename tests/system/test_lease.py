@@ -1,5 +1,6 @@
 """The lease of a world: which of several machines may keep it, at a store that honours conditions and at etcd."""
 import contextlib
+import http.server
 import json
 import os
 import re
@@ -138,6 +139,53 @@ def test_a_key_that_was_deleted_by_hand(tmp_path):
         assert ok(a.call("take"))["number"] == 3
         proof = ok(a.call("prove"))
         assert proof["members"] == "m0" and proof["answered"] == 1
+    finally:
+        p.close()
+
+
+@contextlib.contextmanager
+def deposed(etcd):
+    """A member whose leader was deposed and does not know it yet: it renews what it is asked to, as one of an older term.
+    What takes a majority is answered by those who have one."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            said = etcd.call(self.path.removeprefix("/v3/"), body)
+            if self.path.endswith("keepalive"):
+                header = said["result"]["header"]
+                header["raft_term"] = str(int(header["raft_term"]) - 1)
+            answer = json.dumps(said).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@NEEDS_ETCD
+def test_a_leader_that_was_deposed(tmp_path):
+    """etcd's leader renews a lease without asking the others. Where another leader was elected meanwhile the renewal does not
+    count, and with the right leader the next one does."""
+    p = Place(tmp_path, "etcd")
+    try:
+        right = p.etcd.urls
+        ok(p.machine("a/1").call("take"))
+        with deposed(p.etcd) as url:
+            p.etcd.urls = url
+            a = p.machine("a/1", opened=False)
+            ok(a.call("open"))
+            said = a.call("renew")
+            assert said["result"] == "away" and "elected a leader" in said["text"] and said["left_ms"] <= 0, said
+        p.etcd.urls = right
+        again = p.machine("a/1")
+        assert ok(again.call("renew"))["number"] == 1
     finally:
         p.close()
 
