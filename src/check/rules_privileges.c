@@ -286,9 +286,10 @@ static void own_schema(const struct check *c, const char *schema, const char *pr
     db_grant_target(at, &c->grants, schema, c->account.name);
 }
 
-/* [standby] warm */
+/* [standby] warm. A copy that is there is a left-over where no standby keeps one. */
 static void copy_facts(struct check *c)
 {
+    bool kept = c->cfg->standby.warm && state_standby(&c->state, c->cfg);
     SCOPED(buf_free) struct buf missing = {0}, at = {0};
     char schema[CONFIG_OWN_SCHEMA_MAX];
     config_own_schema(CONFIG_WARM_SCHEMA, c->cfg, schema);
@@ -297,6 +298,8 @@ static void copy_facts(struct check *c)
     check_word(c, "copy_schema", "%s", schema);
     check_word(c, "copy_missing", "%s", text_of(&missing));
     check_word(c, "copy_at", "%s", at.p);
+    SCOPED(xfree) char *there = kept ? NULL : db_schema_name(c->db, schema, &(struct err){0});
+    check_fact(c, "copy_left", there != NULL);
 }
 
 static void missing_facts(struct check *c)
@@ -354,6 +357,10 @@ static const struct check_rule extras[] = {
      "GRANT " DB_COPY_PRIVILEGES "{copy_at};"},
     {"standby", "copy_wanted", CHECK_OK,
      "a standby may keep the world loaded in schema {copy_schema}"},
+    {"left-overs", "copy_left", CHECK_WARN,
+     "schema {copy_schema} has a standby's copy of the world, which nobody keeps here: it takes "
+     "memory",
+     "the supervisor drops it when it starts, if it may: GRANT DROP{copy_at};"},
 };
 
 /* ---- superfluous privileges ---- */
@@ -389,6 +396,8 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
         return strcmp(word, "SELECT") == 0;
     if (g->schema && text_starts(g->schema, "worldkeeper") && strstr(g->schema, "drill"))
         return true;
+    if (g->on == GRANT_SCHEMA && grant_matches(&c->grants, g, check_text(c, "copy_schema")))
+        return check_is(c, "copy_wanted") || check_is(c, "copy_left");
     if (g->on == GRANT_ROUTINE || grant_is_wide(&c->grants, g))
         return false;
     for (size_t i = 1; i < c->world_count && g->on == GRANT_SCHEMA; i++)

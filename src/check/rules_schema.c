@@ -253,6 +253,10 @@ static const struct check_rule tables[] = {
     {"left-overs", "shadows !running", CHECK_NOTE,
      "{shadows} shadow tables of a restore that was cut off",
      "the supervisor drops them when it starts, or the next --restore"},
+    {"left-overs", "set_aside !running", CHECK_NOTE,
+     "{set_aside} tables of the world that this machine had before --demote: they take memory",
+     "the next --promote drops them; a restart of the server takes their rows, which are in a "
+     "conflict file too"},
 
     {"rebuild", "not_rebuilt", CHECK_WARN,
      "on a rebuilt server {not_rebuilt} tables could not be made from a dump: {not_rebuilt_why}",
@@ -312,10 +316,10 @@ static void rebuild_facts(struct check *c)
     check_number(c, "not_rebuilt", (int64_t)refused);
 }
 
-/* worldkeeper_tmp_new_000001, …_old_…, …_sentinel, worldkeeper_tmp_swap */
+/* worldkeeper_tmp_new_000001, …_old_…, …_sentinel, worldkeeper_tmp_swap; …_aside_… after a --demote */
 static bool is_shadow(const char *name)
 {
-    static const char *const kinds[] = {"new_", "old_", "copy_", NULL};
+    static const char *const kinds[] = {"new_", "old_", "copy_", "aside_", NULL};
     const char *rest = name + strlen(DB_OWN_PREFIX);
     for (const char *const *k = kinds; *k; k++)
         if (text_starts(rest, *k)) {
@@ -332,12 +336,16 @@ static void own_table_facts(struct check *c)
     struct db_names taken = {0};
     if (db_own_tables(c->db, c->cfg->schema, &own, NULL) < 0)
         return;
+    size_t aside = 0;
     taken.list = xcalloc(own.count, sizeof *taken.list);
     for (size_t i = 0; i < own.count; i++)
         if (!is_shadow(own.list[i].name))
             taken.list[taken.count++] = own.list[i].name;
+        else
+            aside += text_starts(own.list[i].name, DB_OWN_PREFIX "aside_");
     check_names(c, "taken_names", &taken);
-    check_number(c, "shadows", (int64_t)(own.count - taken.count));
+    check_number(c, "set_aside", (int64_t)aside);
+    check_number(c, "shadows", (int64_t)(own.count - taken.count - aside));
     free(taken.list); /* the names belong to `own` */
 }
 

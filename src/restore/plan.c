@@ -93,7 +93,7 @@ struct target *plan_add(struct plan *p, const struct job *job, const char *name,
     struct target *t = &p->list[p->count];
     *t = (struct target){.name = xstrdup(name), .live = find_live(p, name)};
     if (!p->into)
-        snprintf(t->shadow, sizeof t->shadow, DB_OWN_PREFIX "new_%06zu", p->count);
+        snprintf(t->shadow, sizeof t->shadow, PLAN_SHADOW "%06zu", p->count);
     bool was_memory = strcasecmp(engine, "MEMORY") == 0;
     t->memory = t->live && !(p->as_dumped && was_memory) ? t->live->memory : was_memory;
     t->why = skip_reason(p, job, t, engine);

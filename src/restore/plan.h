@@ -9,6 +9,8 @@
 #include "dump/job.h"
 #include "store/manifest.h"
 
+#define PLAN_SHADOW DB_OWN_PREFIX "new_" /* the names of shadow tables, in the world's schema */
+
 struct target {
     char *name;
     char shadow[64]; /* the table it is loaded into; "" for --into: its own name */

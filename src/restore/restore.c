@@ -56,21 +56,21 @@ struct run {
 
 /* ---- the session ---- */
 
-/* What a drill that was killed has left over. */
-static void drop_scratch(const struct job *job, struct db *db)
+/* What a killed drill has left over, or a standby's worker, or a promotion that could not drop it. */
+static void drop_left_over(const struct job *job, struct db *db, const char *prefix)
 {
-    char scratch[CONFIG_OWN_SCHEMA_MAX];
+    char schema[CONFIG_OWN_SCHEMA_MAX];
     struct err e = {0};
-    config_own_schema(CONFIG_DRILL_SCHEMA, job->cfg, scratch);
-    SCOPED(xfree) char *there = db_schema_name(db, scratch, &e);
+    config_own_schema(prefix, job->cfg, schema);
+    SCOPED(xfree) char *there = db_schema_name(db, schema, &e);
     if (!there)
         return;
     db_exec(db, "SET SESSION sql_log_bin=0", &e);
     /* Somebody may look at it, or its session hang behind a network that is gone: the world comes
      * first. */
     db_lock_wait(db, LEASE_PATIENCE, &e);
-    if (db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(scratch), &e) < 0)
-        job_note(job, "schema %s of a drill that was cut off stays: %s", scratch, e.text);
+    if (db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), &e) < 0)
+        job_note(job, "schema %s, which is not needed any more, stays: %s", schema, e.text);
 }
 
 /* A session whose statements stay on the server that it is connected to. */
@@ -820,7 +820,7 @@ static int load_copy(struct run *r)
         if (binlog && !r->binlog && db_exec(r->db, "SET SESSION sql_log_bin=1", &why) == 0)
             r->binlog = true;
     }
-    /* Its memory is needed; where it cannot go now, the worker of the next standby drops it. */
+    /* Its memory is needed; where it cannot go now, restore_tidy() drops it. */
     if (warm_drop(r->job, &why) < 0)
         job_note(r->job, "the schema of the copy stays: %s", why.text);
     return r->out->warm;
@@ -953,13 +953,16 @@ static int swap_world(struct run *r, struct err *e)
     return 0;
 }
 
-/* The rows of a drill that was ended for this restore would take the memory that it needs. */
+/* The rows of a drill that was ended for this restore would take the memory that it needs, and so would a copy that is
+ * of no use to it. */
 static void make_room(const struct run *r)
 {
     struct err e;
     struct db *db = open_own(&r->job->db, &e);
     if (db)
-        drop_scratch(r->job, db);
+        drop_left_over(r->job, db, CONFIG_DRILL_SCHEMA);
+    if (db && !(r->opt->promotion && r->job->cfg->standby.warm))
+        drop_left_over(r->job, db, CONFIG_WARM_SCHEMA);
     db_close(db);
 }
 
@@ -1160,8 +1163,21 @@ int restore_tidy(const struct job *job, struct err *e)
         return -1;
     int rc =
         db_lease_take(db, job->cfg->schema, 0, e) < 0 ? -1 : swap_recover(db, job, &swapped, e);
-    if (rc == 0)
-        drop_scratch(job, db); /* on a connection that ends now: it logs nothing any more */
+    if (rc == 0) { /* on a connection that ends now: it logs nothing any more */
+        drop_left_over(job, db, CONFIG_DRILL_SCHEMA);
+        drop_left_over(job, db, CONFIG_WARM_SCHEMA);
+    }
+    db_close(db);
+    return rc;
+}
+
+int restore_tidy_standby(const struct job *job, struct err *e)
+{
+    struct db_params p = job->db;
+    p.schema = job->cfg->schema;
+    struct db *db = open_own(&p, e);
+    int rc = db && db_lease_take(db, job->cfg->schema, 0, e) == 0 ? swap_drop_shadows(db, job, e)
+                                                                  : -1;
     db_close(db);
     return rc;
 }

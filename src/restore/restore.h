@@ -110,7 +110,11 @@ int restore_drill(const struct job *job, const char *dump, const struct state *s
  * one that is there. */
 int restore_copy(const struct job *job, const struct state *state, struct restore_result *out,
                  struct err *e);
-/* Tidies up after an interrupted restore, if there is anything to tidy up. */
+/* Tidies up after an interrupted restore, if there is anything to tidy up, and drops what a standby kept loaded: for a
+ * machine that has the world. */
 int restore_tidy(const struct job *job, struct err *e);
+/* On a standby a killed promotion may have left shadow tables with all rows of the world. They only go where nothing can
+ * have been swapped in: the rest is for the next promotion, or for --demote. */
+int restore_tidy_standby(const struct job *job, struct err *e);
 
 #endif

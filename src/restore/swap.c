@@ -21,7 +21,7 @@
 #include "restore/rename.h"
 #include "restore/triggers.h"
 
-#define SHADOW_SENTINEL DB_OWN_PREFIX "new_sentinel"
+#define SHADOW_SENTINEL PLAN_SHADOW "sentinel"
 #define SWAP_PROOF DB_OWN_PREFIX "swap" /* its comment has the digest of pending.json */
 #define RENAME_TRIES 5
 #define LOCK_TRIES 3
@@ -581,7 +581,7 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
     for (size_t i = 0; i < p->tables.count && rc == 0; i++) {
         const char *name = p->tables.list[i];
         old_name(old, i);
-        snprintf(fresh, sizeof fresh, DB_OWN_PREFIX "new_%06zu", i);
+        snprintf(fresh, sizeof fresh, PLAN_SHADOW "%06zu", i);
         bool here = db_table_find(&all, name), has_old = db_table_find(&own, old);
         /* The statement renames the replaced table first, then the new one: both were renamed, only
          * the replaced one, or neither name is there. */
@@ -711,5 +711,18 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
         rc = end_pending(db, job->dirfd, e);
     if (rc < 0)
         err_step(e, "tidying up after a restore that was cut off");
+    return rc;
+}
+
+int swap_drop_shadows(struct db *db, const struct job *job, struct err *e)
+{
+    SCOPED(pending_free) struct pending p = {0};
+    SCOPED(db_tables_free) struct db_tables own = {0};
+    if (pending_load(job->dirfd, &p, e) < 0)
+        return -1;
+    int rc = p.there ? 0 : db_own_tables(db, job->cfg->schema, &own, e);
+    for (size_t i = 0; i < own.count && rc == 0; i++)
+        if (text_starts(own.list[i].name, PLAN_SHADOW))
+            rc = drop_table(db, own.list[i].name, e);
     return rc;
 }

@@ -40,5 +40,7 @@ int swap_tidy(struct swap *s, struct err *e);
 /* After a crash: moves triggers back where they belong, saves and drops old tables, drops shadow
  * tables. Does nothing if nothing is left over. *swapped: the pending restore had taken effect. */
 int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e);
+/* Drops the shadow tables alone, unless a swap may have begun: that is for swap_recover(). */
+int swap_drop_shadows(struct db *db, const struct job *job, struct err *e);
 
 #endif

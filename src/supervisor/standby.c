@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/js.h"
+#include "restore/restore.h"
 #include "restore/warm_keep.h"
 #include "standby/pull.h"
 #include "supervisor/jobs.h"
@@ -57,6 +58,8 @@ struct child {
     struct progress progress;
     struct report report;
     struct job job; /* for the copy */
+    bool untidy_told; /* a failure is logged once */
+    bool tidied;    /* nothing that a killed worker or promotion left takes memory any more */
     const struct state *state;
     mono_t said;
     int64_t pause;
@@ -90,6 +93,20 @@ static void on_progress(struct progress *p)
         send_report(c);
 }
 
+/* Before the copy is loaded, which needs the memory. What fails is tried again in the next step: the sessions of the
+ * killed process may hold their locks until their statement ends. */
+static void tidy(struct child *c)
+{
+    struct err e = {0};
+    if (c->tidied)
+        return;
+    c->tidied = restore_tidy_standby(&c->job, &e) == 0 &&
+                (c->job.cfg->standby.warm || warm_drop(&c->job, &e) == 0);
+    if (!c->tidied && !c->untidy_told)
+        log_line(LOG_WARN_, "what was left of a copy or a promotion is not dropped yet: %s", e.text);
+    c->untidy_told |= !c->tidied;
+}
+
 /* What fails is tried again in the next step. */
 static void keep_copy(struct child *c)
 {
@@ -109,6 +126,7 @@ static int64_t step(struct child *c)
     struct err e = {0};
     struct report *r = &c->report;
     const struct pull *p = &c->pull;
+    tidy(c);
     r->failed = pull_step(&c->pull, &e) < 0;
     r->why = r->failed ? e : p->skipped;
     if (r->failed) {
@@ -138,9 +156,6 @@ static int run_child(int fd, void *arg)
     c.state = &w->a->state;
     c.progress = (struct progress){.report = on_progress, .arg = &c};
     c.pull = (struct pull){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .progress = &c.progress};
-    if (!w->cfg->standby.warm && warm_drop(&c.job, &(struct err){0}) < 0)
-        log_line(LOG_WARN_,
-                 "the schema of a copy that is not wanted any more could not be dropped");
     for (;;) {
         int64_t wait = step(&c);
         send_report(&c);

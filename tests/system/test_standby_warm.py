@@ -197,3 +197,95 @@ def test_what_ends_it(machines):
     writers.audit()
     two.wait_state("UP")
     assert "warm" in two.status()["standby"] and two.status()["standby"]["warm"] is None
+
+
+def left(keeper):
+    """What takes memory on its server beside the world: the copy's schema, and shadow tables in the world's."""
+    names = keeper.server.sql(f"SHOW DATABASES LIKE '{COPY}'".replace("_", "\\_")) + keeper.server.sql(
+        f"SHOW TABLES FROM `{keeper.world.schema}` LIKE 'worldkeeper\\_tmp\\_new%'")
+    return [name for (name,) in names]
+
+
+def said_of_left(keeper):
+    return [c for c in keeper.run("--check", "--json").result["checks"] if c["name"] == "left-overs" and COPY in c["text"]]
+
+
+def test_what_a_kill_leaves(machines):
+    """A worker or a promotion that was killed leaves rows in the copy's schema, or in shadow tables of the world's. --check names
+    what nobody needs; a standby that starts, and a machine that has the world, drop it."""
+    one, two = machines(1)
+    dump_and_follow(one)
+    writers = AuditedWriters(one.world, 10, count=2)
+
+    def killed(point):
+        with writers:
+            two.start("STANDBY", fault=f"{point}=kill")
+            told = writers.told()
+            wait_for(lambda: "ended by itself" in ((two.status().get("standby") or {}).get("last_error") or ""),
+                     f"a worker that is killed at {point}")
+            wait_for(lambda: writers.told() > told + 20, "more changes")
+        two.kill9()
+        assert left(two) == [COPY], point
+
+    def without_warm():
+        two.configure({"standby": {"warm": "no"}})
+        [said] = said_of_left(two)
+        assert said["level"] == "warn" and COPY in said["text"] and "GRANT DROP ON" in said["hint"], said
+
+    def superfluous():
+        return [c for c in two.run("--check", "--json").result["checks"] if "superfluous" in c["text"] and "warm" in c["text"]]
+
+    for point in ("warm.loaded", "warm.begun", "warm.taken_out", "warm.table_applied", "warm.applied"):
+        killed(point)
+        assert not said_of_left(two), "a standby keeps it"
+        assert not superfluous(), "it needs its privileges for that"
+        without_warm()
+        assert not superfluous(), "and to drop it"
+        two.start("STANDBY")
+        wait_for(lambda: not left(two), "the standby without a copy drops it")
+        two.stop()
+        assert not said_of_left(two) and len(superfluous()) == 1
+        two.configure({"standby": {"warm": "yes"}})
+
+    # A promotion, with a copy and without: the shadow tables of the world, which nobody swaps in, go before a new copy is loaded.
+    one.segments.wait_all()
+    for warm, points in (("yes", ("promote.caught_up", "promote.moved")), ("no", ("restore.loaded",))):
+        two.configure({"standby": {"warm": warm}})
+        for point in points:
+            two.start("STANDBY")
+            if warm == "yes":
+                wait_copy(two)
+            two.stop()
+            assert two.run("--promote", "--by-hand", "--force", fault=f"{point}=kill").rc < 0
+            shadows = [name for name in left(two) if name != COPY]
+            assert (shadows == []) == (point == "promote.caught_up"), (point, shadows)
+            two.start("STANDBY")
+            if warm == "yes":
+                wait_copy(two)
+            wait_for(lambda: left(two) == [COPY] * (warm == "yes"), "shadow tables are dropped")
+            two.stop()
+
+    # It is promoted without the copy that is there; and one that cannot be dropped is named, and goes as soon as it can.
+    two.configure({"standby": {"warm": "yes"}})
+    killed("warm.applied")
+    one.segments.wait_all()
+    one.kill9()
+    one.server.kill9()
+    without_warm()
+    two.server.sql(f"REVOKE DROP ON `{COPY}`.* FROM {USER}@localhost".replace("_", "\\_"))
+    promoted(two)
+    two.start()
+    two.wait(lambda: COPY in two.log() and "stays" in two.log(), "that it is said")
+    assert left(two) == [COPY]
+    two.stop()
+    without_warm()
+    two.server.grant(USER + "@localhost", COPY, RIGHTS)
+    two.start()
+    wait_for(lambda: not left(two), "the machine that has the world drops it")
+    two.stop()
+
+    # What is set aside by --demote is named as what it is.
+    two.ok("--demote", "--force")
+    checked = two.run("--check", "--json").result["checks"]
+    [said] = [c for c in checked if "worldkeeper_tmp_" in c["text"] or "before --demote" in c["text"]]
+    assert said["level"] == "note" and said["name"] == "left-overs", said

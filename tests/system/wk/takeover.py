@@ -421,7 +421,7 @@ class Torture:
         first = new.keeper.newest()
         for _ in range(self.random.choice([1, 3])):
             new.keeper.run("--dump")
-        wait_for(lambda: (new.keeper.status().get("offsite") or {}).get("newest", "") > first["name"], self.about)
+        wait_for(lambda: ((new.keeper.status().get("offsite") or {}).get("newest") or "") > first["name"], self.about)
         if not sanitized():
             for machine in self.machines:
                 machine.set_clock(3600)
