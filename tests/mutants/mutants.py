@@ -175,6 +175,15 @@ MUTANTS = [
            [("src/offsite/transfer.c", "    if (fence_check(\"upload\", e) < 0)\n        return -1;\n", ""),
             ("src/offsite/transfer.c", "#include \"base/fence.h\"\n", "")],
            ["tests/system/test_lease.py"]),
+    Mutant("generation-not-checked", "copies are stored beside those of a later generation, or of another machine's",
+           [("src/offsite/owner.c", "    return !d->ours && (d->generation >= f->generation ||\n"
+             "                        (f->before && d->generation >= f->before && !d->known));\n",
+             "    return !d->ours && d->generation == UINT64_MAX;\n")],
+           ["tests/system/test_offsite.py"]),
+    Mutant("renewed-by-a-deposed-leader", "a lease counts as renewed by whatever leader of etcd says so",
+           [("src/standby/lease_etcd.c", "    if (got == LEASE_OK && strcmp(term, c->term) != 0) {",
+             "    if (got == LEASE_OK && !term[0]) {")],
+           ["tests/system/test_lease.py"]),
     Mutant("promotion-of-what-is-here", "a promotion takes what was fetched before, and does not look what is newest",
            [("src/actions/standby.c", "/* Whoever watches knows when it is over",
              "static int pull_here(struct pull *p, struct err *e)\n{\n"
