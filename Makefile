@@ -335,15 +335,19 @@ progress-torture: $(BIN)
 	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -k test_torture test_progress_torture.py
 
 ## make takeover-torture   two machines that may keep one world, disturbed TAKEOVER_ROUNDS times with the lease in a store, in
-##                  one etcd and in three; the same again with TAKEOVER_SEED
-TAKEOVER_ROUNDS ?= 170
+##                  one etcd and in three, on both kinds of server; the same again with TAKEOVER_SEED, and with
+##                  TAKEOVER_ONLY=peers only what these words of tests/system/wk/takeover.py do
+TAKEOVER_ROUNDS ?= 85
 TAKEOVER_SEED ?=
 TAKEOVER_KINDS ?= s3 etcd etcd3
+TAKEOVER_SERVERS ?= mariadb mysql
+TAKEOVER_ONLY ?=
 .PHONY: takeover-torture
 takeover-torture: $(BIN)
-	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_TAKEOVER_ROUNDS=$(TAKEOVER_ROUNDS) WK_TAKEOVER_SEED=$(TAKEOVER_SEED) \
-	  WK_TAKEOVER_KINDS="$(TAKEOVER_KINDS)" \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -k test_torture test_takeover_torture.py
+	for kind in $(TAKEOVER_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
+	  WK_TAKEOVER_ROUNDS=$(TAKEOVER_ROUNDS) WK_TAKEOVER_SEED=$(TAKEOVER_SEED) WK_TAKEOVER_KINDS="$(TAKEOVER_KINDS)" \
+	  WK_TAKEOVER_ONLY="$(TAKEOVER_ONLY)" \
+	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -k test_torture test_takeover_torture.py) || exit 1; done
 
 ## make soak        a game that writes for SOAK_SECONDS, and faults at random
 SOAK_SECONDS ?= 28800

@@ -1176,8 +1176,8 @@ int restore_tidy_standby(const struct job *job, struct err *e)
     struct db_params p = job->db;
     p.schema = job->cfg->schema;
     struct db *db = open_own(&p, e);
-    int rc = db && db_lease_take(db, job->cfg->schema, 0, e) == 0 ? swap_drop_shadows(db, job, e)
-                                                                  : -1;
+    int rc =
+        db && db_lease_take(db, job->cfg->schema, 0, e) == 0 ? swap_drop_shadows(db, job, e) : -1;
     db_close(db);
     return rc;
 }

@@ -23,6 +23,7 @@ int warm_finding(struct warm *w, enum warm_found what, const char *fmt, ...)
     return (int)what;
 }
 
+/* The copy is given up only for what cannot be otherwise next time: to load it costs as much as all that it saves. */
 int warm_judged(struct warm *w, enum warm_found what, const struct err *why, struct err *e)
 {
     bool again = db_unanswered(why) || db_no_connection(why) || db_lock_busy(why) ||
@@ -33,6 +34,8 @@ int warm_judged(struct warm *w, enum warm_found what, const struct err *why, str
     return again ? err_pass(e, why) : warm_finding(w, what, "%.600s", why->text);
 }
 
+/* The mark is written last and in MEMORY: a kill before that, or a restart of the server at any time, leaves none, and so
+ * no copy. How many rows each table has is noted too: somebody else may have changed it. */
 int warm_note(struct db *db, const struct plan *p, const struct manifest *m,
               const struct replay *changes, struct err *e)
 {
@@ -69,6 +72,7 @@ int warm_note(struct db *db, const struct plan *p, const struct manifest *m,
                         e);
 }
 
+/* DB_ONLY_TABLE: not a view that somebody put in its place. */
 static int read_tables(struct warm *w, struct err *e)
 {
     struct db_rows *r = db_select(w->db, "nuuuu",
@@ -108,7 +112,8 @@ static int read_mark(struct warm *w, struct err *e)
     return got < 0 ? -1 : rows == 1;
 }
 
-/* Its statements stay on this server, and in no log where that can be chosen. */
+/* Its statements stay on this server, and in no log where that can be chosen: replicas have no copy. The lock is that of a
+ * restore into this schema, so that nobody applies changes to what a promotion moves. */
 static int begin_session(struct db *db, const char *schema, struct err *e)
 {
     struct err ignored;
@@ -118,6 +123,8 @@ static int begin_session(struct db *db, const char *schema, struct err *e)
     return db_lock_wait(db, LOCK_WAIT_MS, e);
 }
 
+/* Nothing here says whether the rows are right: that they are those of the mark follows from how it is written, and is
+ * compared now and then (warm_compare.c). */
 int warm_open(struct warm *w, const struct job *job, struct err *e)
 {
     struct db_params p = job->db;
@@ -148,6 +155,7 @@ void warm_close(struct warm *w)
     plan_free(&w->plan);
 }
 
+/* Looked for first: an account without any privilege on the schema sees none, and need not be asked for one. */
 int warm_drop(const struct job *job, struct err *e)
 {
     char schema[CONFIG_OWN_SCHEMA_MAX];

@@ -16,6 +16,8 @@
 #define DUPLICATE 1062
 #define DUPLICATE_KEY 1022
 
+/* Changes come as the net effect on each row (journal/delta.h), so a step costs what changed, not what there is. Keys and
+ * rows are put into a table beside and joined: one statement of a row each would take as long as the game took. */
 struct applying {
     struct warm *w;
     struct loader l;
@@ -262,6 +264,7 @@ static int give_kept(void *arg, size_t block, delta_rows_fn *give, void *to, str
     return delta_finish(r->d, false, block, give, to, e);
 }
 
+/* In our own memory: hence the limit. */
 static int read_kept(struct applying *a, const struct target *t, const struct db_table *now,
                      struct rebuild *r, struct err *e)
 {
@@ -276,6 +279,7 @@ static int read_kept(struct applying *a, const struct target *t, const struct db
     return db_read_rows(a->w->db, now, from.p, keep_row, r, &rows, e);
 }
 
+/* A kill between the DROP and the RENAME leaves no such table: the next step finds that, and the copy is loaded again. */
 static int rebuild(struct applying *a, struct target *t, const struct db_table *now,
                    struct delta_table *d, struct err *e)
 {
@@ -327,7 +331,8 @@ static int raise_counter(struct applying *a, const struct target *t, const struc
                         e);
 }
 
-/* By keys, which may be done again after a kill; without one what was done cannot be told. */
+/* By keys, which may be done again after a kill; without one what was done cannot be told. A unique key whose value moved to
+ * another row refuses the rows one by one in some order: then all of them are taken out first. */
 static int apply_rows(struct applying *a, struct target *t, const struct db_table *now,
                       struct delta_table *d, struct err *e)
 {
@@ -353,6 +358,7 @@ static int apply_rows(struct applying *a, struct target *t, const struct db_tabl
                : rc;
 }
 
+/* The count at the end is what finds a row that was changed behind our back, before it is promoted. */
 static int apply_table(struct applying *a, struct target *t, struct delta_table *d, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables now = {0};
@@ -376,6 +382,7 @@ static int apply_table(struct applying *a, struct target *t, struct delta_table 
                         DB_ARGS(DB_NUMBER(t->rows), DB_NUMBER(t->auto_increment), t->name), e);
 }
 
+/* Table by table: the copy is read by nobody before all of them are done. */
 int warm_apply_tables(struct warm *w, const struct replay *changes, struct err *e)
 {
     struct applying a = {.w = w, .changes = changes};

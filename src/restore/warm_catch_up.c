@@ -10,7 +10,8 @@
 #include "journal/archive.h"
 #include "mysql/rows.h"
 
-/* After an error the copy stays one to which changes were being applied. */
+/* `redo` goes first and comes off last: MEMORY tables have no transactions, so what was cut off in between is done again,
+ * by keys. After an error the copy stays one to which changes were being applied. */
 static int apply(struct warm *w, const struct replay *changes, struct err *e)
 {
     if (w->redo && !changes->changes)
@@ -64,6 +65,7 @@ static bool leads_over(const struct warm *w, const struct archive *a, const stru
            db_binlog_pos_compare(&w->upto, &m->end) >= 0;
 }
 
+/* What a load of this dump with the journal after it gives is worked out here, without loading it. */
 static int compare_content(struct warm *w, const struct manifest *m, int journal, struct err *e)
 {
     SCOPED(replay_free) struct replay changes = {0};
@@ -74,6 +76,7 @@ static int compare_content(struct warm *w, const struct manifest *m, int journal
                : warm_compare_content(w, m, &changes, e);
 }
 
+/* AUTO_INCREMENT may be ahead of all rows, which the journal does not show; a dump does. The promotion sets it. */
 static int note_counters(struct warm *w, const struct manifest *m, struct err *e)
 {
     for (size_t i = 0; i < w->plan.count; i++) {
@@ -89,7 +92,8 @@ static int note_counters(struct warm *w, const struct manifest *m, struct err *e
     return 0;
 }
 
-/* Has the copy all that a restore of the newest dump would give? */
+/* Has the copy all that a restore of the newest dump would give? A dump alone has what was changed without the log, such as
+ * an index: the copy may follow the journal for ever and still not be the world. */
 static int meet_newest(struct warm *w, const struct manifest *newest, const struct archive *a,
                        int journal, struct err *e)
 {
@@ -110,6 +114,7 @@ static int meet_newest(struct warm *w, const struct manifest *newest, const stru
     return WARM_READY;
 }
 
+/* A gap ends the copy, where a load would stop: rows after it belong to another state than those before. */
 static int take_changes(struct warm *w, const struct manifest *m, int journal, struct replay *out,
                         struct err *e)
 {

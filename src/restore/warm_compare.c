@@ -8,6 +8,8 @@
 #include "restore/load.h"
 #include "sql/literal.h"
 
+/* By hash: the server writes a definition in its own words, and the dump has those of the primary. A restore refuses what
+ * does not fit, so a copy that differs would only be found useless when it is needed. */
 int warm_compare_definitions(struct warm *w, const struct manifest *m, struct err *e)
 {
     SCOPED(plan_free) struct plan p = {.into = true, .copy = true};
@@ -39,6 +41,7 @@ int warm_compare_definitions(struct warm *w, const struct manifest *m, struct er
     return rc;
 }
 
+/* Of rows in any order: hashes are added. */
 struct sum {
     uint64_t rows, hash;
 };
@@ -87,6 +90,7 @@ static int sum_of_load(struct warm *w, struct verify_file *file, size_t i, struc
     return rc == 0 && d ? delta_finish(d, false, 1u << 20, add_tuples, sum, e) : rc;
 }
 
+/* Nothing is changed meanwhile: the lock of the copy is ours, and the game has no rights in its schema. */
 static int compare_table(struct warm *w, struct verify_file *file, const struct manifest *m,
                          size_t i, const struct replay *changes, struct err *e)
 {
@@ -106,6 +110,7 @@ static int compare_table(struct warm *w, struct verify_file *file, const struct 
                               m->name);
 }
 
+/* Both must be of one moment: the dump's journal has to end where the copy is. */
 int warm_compare_content(struct warm *w, const struct manifest *m, const struct replay *changes,
                          struct err *e)
 {

@@ -11,6 +11,7 @@
 #define COMPARE_MS fault_wait(3600000) /* its rows are compared with a newer dump so often */
 #define BEHIND_MS fault_wait(20000)    /* the journal comes up to a new dump in this time */
 
+/* Told by the supervisor until the next word: a promotion does not rely on it, and opens the copy itself. */
 static void keep_ready(struct warm_keeper *k, const struct warm *w)
 {
     k->ready = true;
@@ -22,7 +23,8 @@ static void keep_ready(struct warm_keeper *k, const struct warm *w)
         k->rows += w->plan.list[i].rows;
 }
 
-/* WARM_READY; WARM_GONE: it is to be loaded; others: not now. */
+/* WARM_READY; WARM_GONE: it is to be loaded; others: not now. A copy that is broken is not loaded again from the same dump,
+ * which would break it in the same way; one that is behind waits for the journal, which is stored after the dump. */
 static int look(struct warm_keeper *k, const struct job *job, const struct catalog *dumps,
                 struct err *e)
 {
@@ -52,6 +54,7 @@ static int look(struct warm_keeper *k, const struct job *job, const struct catal
     return rc <= WARM_READY || wait || strcmp(k->refused, newest) == 0 ? rc : WARM_GONE;
 }
 
+/* By the restore itself, so that the copy is what a promotion without it would have. */
 static int load(struct warm_keeper *k, const struct job *job, const struct state *state,
                 const char *newest, struct err *e)
 {

@@ -21,6 +21,7 @@ static int same_definition(struct warm *w, struct db *db, const struct target *t
                        shadow_definition_hash(here, strlen(here));
 }
 
+/* All or nothing: tables of the copy beside others that are loaded would be of two moments. */
 static int fits(struct warm *w, struct db *db, const struct plan *plan, struct err *e)
 {
     size_t count = 0;
@@ -41,6 +42,7 @@ static int fits(struct warm *w, struct db *db, const struct plan *plan, struct e
                : warm_finding(w, WARM_BROKEN, "the copy has tables that are not needed");
 }
 
+/* Limits, counters and numbers of rows are the copy's, which has changes that the dump has not. */
 int warm_plan(struct warm *w, struct db *db, struct plan *plan, struct err *e)
 {
     struct err why = {0};
@@ -59,7 +61,8 @@ int warm_plan(struct warm *w, struct db *db, struct plan *plan, struct err *e)
     return rc;
 }
 
-/* The proof goes first: whoever is killed after that leaves no copy. */
+/* The proof goes first: whoever is killed after that leaves no copy. One RENAME: it is the whole world that moves, and the
+ * swap after it goes as it does after a load. */
 int warm_move(struct warm *w, struct db *db, struct plan *plan, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};

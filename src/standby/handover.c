@@ -1,3 +1,4 @@
+/* A file of its own for each word, not one that is overwritten: a store may answer with what was there before. */
 #include "standby/handover.h"
 
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 
 #define WORDS_MAX 1000u /* more are none of ours */
 #define WORD_BYTES 4096
-#define FRONT "worldkeeper handover 1\n"
+#define FRONT                                                                                      \
+    "worldkeeper handover 1\n" /* what is signed begins so: no other file of ours can pass for it */
 
 struct found {
     uint64_t least;
@@ -37,6 +39,7 @@ int handover_write(const struct transfer *t, const char *world, uint64_t generat
                : err_step(e, "storing the note that the world is handed over");
 }
 
+/* Those of an older generation are from before the world that is taken over. */
 static int see(void *arg, const struct remote_entry *x, struct err *e)
 {
     struct found *f = arg;
@@ -68,7 +71,8 @@ static int list(struct remote *r, const char *world, uint64_t least, struct foun
                : -1;
 }
 
-/* Its generation; 0: it is none of ours. */
+/* Its generation; 0: it is none of ours. Whoever writes to the store could promise what is not so, and a promotion
+ * would not ask: with a key only its owner's word counts. */
 static uint64_t judge(const char *name, const struct buf *text, const char *world,
                       struct err *ignored)
 {
@@ -94,6 +98,7 @@ int handover_read(const struct transfer *t, const char *world, uint64_t least, u
     err_clear(ignored);
     for (size_t i = 0; i < f.count && rc == 0; i++) {
         SCOPED(buf_free) struct buf text = {0};
+        /* What is damaged is no word; what cannot be read might be one. */
         enum remote_result got = transfer_get_text(t, f.names[i], WORD_BYTES, &text, e);
         uint64_t said = got == REMOTE_OK ? judge(f.names[i], &text, world, ignored) : 0;
         if (got != REMOTE_OK && got != REMOTE_MISSING && (!e || e->cls != ERR_DAMAGED))

@@ -38,6 +38,7 @@ int lease_parse(const char *text, size_t len, const char *where, struct lease_re
     return 0;
 }
 
+/* By the name alone: a supervisor that was killed finds what it had, and a copied machine needs another name. */
 bool lease_is_ours(const struct lease *l, const struct lease_record *r)
 {
     return strcmp(r->holder, l->holder) == 0;
@@ -59,6 +60,7 @@ enum lease_result lease_held_by(const struct lease_record *r, struct err *e)
     return LEASE_HELD;
 }
 
+/* Also above what this machine has seen: a store that was lost begins anew at 1. */
 uint64_t lease_next(const struct lease_record *r, uint64_t above)
 {
     return (r->number > above ? r->number : above) + 1;
@@ -66,6 +68,7 @@ uint64_t lease_next(const struct lease_record *r, uint64_t above)
 
 /* ---- opening ---- */
 
+/* Its own timeouts: those of [offsite] are for files of any size, and a lease that waits so long has ended. */
 static struct lease *make(const struct config *cfg, const char *holder)
 {
     struct lease *l = xcalloc(1, sizeof *l);

@@ -73,6 +73,8 @@ static const char *words_of(const json_t *answer)
     return error[0] ? error : js_text(answer, "message");
 }
 
+/* "No leader", "request timed out" and the like are HTTP errors: another member, or the same one later, may do it. What is
+ * wrong with the login stays wrong. */
 static enum lease_result judge(struct etcd *c, long status, const json_t *answer, struct err *e)
 {
     const struct curl_request *w = &c->request;
@@ -144,6 +146,7 @@ static enum lease_result ask_any(struct lease *l, const char *path, const char *
     return got;
 }
 
+/* The password goes to whoever is asked first, so never over another protocol than the config names. */
 static enum lease_result login(struct lease *l, struct err *e)
 {
     struct etcd *c = l->own;
@@ -197,6 +200,7 @@ static json_t *range(const char *key)
     return json_pack("{s:{s:s}}", "requestRange", "key", key);
 }
 
+/* Bound to etcd's lease `id`, with which it vanishes; "0": it stays. */
 static json_t *put(const char *key, const struct lease_record *r, int64_t ttl, const char *id)
 {
     json_auto_t *o = lease_json(r, ttl);
@@ -205,6 +209,7 @@ static json_t *put(const char *key, const struct lease_record *r, int64_t ttl, c
     return json_pack("{s:{s:s, s:s, s:s}}", "requestPut", "key", key, "value", value, "lease", id);
 }
 
+/* Revision 0: the key is not there. */
 static json_t *unchanged(const char *key, const char *revision)
 {
     return json_pack("{s:s, s:s, s:s, s:s}", "key", key, "target", "MOD", "result", "EQUAL",
@@ -245,6 +250,7 @@ static int read_found(const json_t *answer, size_t i, struct found *out, struct 
     return lease_parse((char *)text, strlen((char *)text), "the key in etcd", &out->record, e);
 }
 
+/* Both keys at one moment. A transaction is answered by a majority, also one that only reads: never what was true before. */
 static enum lease_result look(struct lease *l, struct found *key, struct found *last, struct err *e)
 {
     struct etcd *c = l->own;
@@ -272,11 +278,6 @@ static enum lease_result etcd_read(struct lease *l, struct lease_record *out, st
     return LEASE_OK;
 }
 
-static int64_t seconds(int64_t ttl)
-{
-    return (ttl + 999) / 1000;
-}
-
 /* In ms; longer than any that was asked for is as long as ours. */
 static int64_t read_ttl(const json_t *o, const struct lease *l)
 {
@@ -290,7 +291,8 @@ static enum lease_result grant(struct lease *l, char id[32], int64_t *ttl, struc
 {
     json_t *answer;
     enum lease_result got =
-        ask(l, "lease/grant", json_pack("{s:I}", "TTL", (json_int_t)seconds(l->ttl)), &answer, e);
+        ask(l, "lease/grant", json_pack("{s:I}", "TTL", (json_int_t)((l->ttl + 999) / 1000)),
+            &answer, e);
     number_text(answer, "ID", id);
     *ttl = read_ttl(answer, l);
     json_decref(answer);
@@ -353,7 +355,7 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
         key.record.number > last.record.number ? &key.record : &last.record;
     struct lease_record r = {.number = lease_next(newest, above), .generation = generation};
     snprintf(r.holder, sizeof r.holder, "%s", l->holder);
-    mono_t asked = clock_mono();
+    mono_t asked = clock_mono(); /* etcd counts from its answer on */
     got = grant(l, id, &ttl, e);
     if (got != LEASE_OK)
         return got;
@@ -436,6 +438,8 @@ static enum lease_result etcd_renew(struct lease *l, struct lease_grant *g, stru
     return got;
 }
 
+/* Without its lease the key is gone at once: nobody waits. That it was there before is looked up: to revoke the lease of
+ * another take of ours would end a world that lives. */
 static enum lease_result etcd_release(struct lease *l, struct lease_grant *g, struct err *e)
 {
     struct etcd *c = l->own;

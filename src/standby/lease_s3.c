@@ -25,6 +25,7 @@ struct s3 {
     uint64_t writes;
 };
 
+/* A condition that did not hold: somebody else was there. */
 static enum lease_result result_of(enum remote_result got)
 {
     return got == REMOTE_OK       ? LEASE_OK
@@ -35,7 +36,7 @@ static enum lease_result result_of(enum remote_result got)
 
 /* ---- the proof ---- */
 
-/* Of this store it was seen that it honours conditions. */
+/* Of this store it was seen that it honours conditions. Kept with its address: another store has to prove it anew. */
 static json_t *proof_of(const struct config *c, bool bare)
 {
     return json_pack("{s:i, s:s, s:s, s:b}", "format", 1, "endpoint",
@@ -158,6 +159,7 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
     if (got != LEASE_OK)
         return got;
     if (!s->record.free && !lease_is_ours(l, &s->record)) {
+        /* Its holder's time, not ours: the two configs may differ. */
         int64_t all = s->record.ttl + LEASE_MARGIN(s->record.ttl);
         *wait = all - mono_since(clock_mono(), s->since);
         if (*wait > 0)
@@ -219,6 +221,7 @@ static enum lease_result s3_renew(struct lease *l, struct lease_grant *g, struct
     return rewrite(l, g, false, e);
 }
 
+/* The object stays, marked free: its number goes on growing. */
 static enum lease_result s3_release(struct lease *l, struct lease_grant *g, struct err *e)
 {
     return rewrite(l, g, true, e);

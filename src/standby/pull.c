@@ -1,3 +1,5 @@
+/* One process at a time brings files (standby.lock): a promotion waits for the worker to let go, and then reads the store once
+ * more itself. */
 #include "standby/pull.h"
 
 #include <dirent.h>
@@ -32,6 +34,7 @@ static int journal_dir(const struct config *c)
 
 /* ---- segments of another world ---- */
 
+/* A mark only: whoever demotes must not be held up by a disk, and the move can be done again after a kill. */
 int pull_set_aside(const struct config *c, struct err *e)
 {
     SCOPED(file_close) int dirfd = journal_dir(c);
@@ -55,6 +58,7 @@ static int move_segments(int dirfd, const char *world, struct err *e)
     return rc;
 }
 
+/* The mark goes last. */
 static int settle_journal(const struct config *c, struct err *e)
 {
     SCOPED(file_close) int dirfd = journal_dir(c);
@@ -65,6 +69,7 @@ static int settle_journal(const struct config *c, struct err *e)
 
 /* ---- dumps ---- */
 
+/* Else it would be downloaded again in each step, for as long as the store has it. */
 static bool is_bad(const struct pull *p, const char *name)
 {
     unsigned n = p->bad_count < PULL_BAD_MAX ? p->bad_count : PULL_BAD_MAX;
@@ -120,6 +125,7 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
 
 /* ---- what is here ---- */
 
+/* Only after a new dump: what goes is what it makes superfluous. */
 static int trim(struct pull *p, int journal, struct err *e)
 {
     unsigned removed;
@@ -157,6 +163,7 @@ static int take_journal(struct pull *p, const struct catalog *here, bool fetched
     return (fetched && trim(p, journal, e) < 0) || look(p, newest, journal, e) < 0 ? -1 : 0;
 }
 
+/* Its holder may be in the middle of a large file. */
 static int take_lock(struct pull *p, struct err *e)
 {
     int fd = file_open(p->dirfd, "standby.lock", O_RDWR | O_CREAT, e);

@@ -57,9 +57,9 @@ struct child {
     struct pull pull;
     struct progress progress;
     struct report report;
-    struct job job; /* for the copy */
+    struct job job;   /* for the copy */
     bool untidy_told; /* a failure is logged once */
-    bool tidied;    /* nothing that a killed worker or promotion left takes memory any more */
+    bool tidied;      /* nothing that a killed worker or promotion left takes memory any more */
     const struct state *state;
     mono_t said;
     int64_t pause;
@@ -103,7 +103,8 @@ static void tidy(struct child *c)
     c->tidied = restore_tidy_standby(&c->job, &e) == 0 &&
                 (c->job.cfg->standby.warm || warm_drop(&c->job, &e) == 0);
     if (!c->tidied && !c->untidy_told)
-        log_line(LOG_WARN_, "what was left of a copy or a promotion is not dropped yet: %s", e.text);
+        log_line(LOG_WARN_, "what was left of a copy or a promotion is not dropped yet: %s",
+                 e.text);
     c->untidy_told |= !c->tidied;
 }
 

@@ -69,7 +69,6 @@ def torture(make_machine, base, kind):
             etcd.stop()
 
 
-@pytest.mark.any_server
 def test_torture(make_machine, tmp):
     """A share of `make takeover-torture`: some rounds with one kind of lease."""
     kinds = ["s3", "etcd", "etcd3"] if program("etcd") else ["s3"]
