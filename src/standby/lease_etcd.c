@@ -1,5 +1,10 @@
 /* A key of etcd, over its JSON gateway (v3 API): made only where there is none, deleted by etcd when its time is
- * over. A second key stays: the number of the last lease, and whose it was. Members are asked in turn. */
+ * over. A second key stays: the number of the last lease, whose it was, and whether it was given back. Members are asked
+ * in turn.
+ *
+ * That the key is gone does not say that its time is over: a leader that stood still while another was elected may delete
+ * it right after a renewal (etcd issue 15247, mended in part with 3.4.31 and 3.5.13). So one that was not given back is
+ * left to its holder for all of its time. */
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -24,7 +29,9 @@ struct etcd {
     char *key, *last_key; /* in base64 */
     char id[32];          /* of etcd's own lease; "": not known */
     char written[32];     /* revision of our last write of the key */
-    char term[32];        /* of the leader, as of the last look(), which a majority vouched for */
+    char missed[32]; /* revision of the second key when the first was first seen to be gone, … */
+    mono_t since;    /* … and when that was */
+    char term[32];   /* of the leader, as of the last look(), which a majority vouched for */
 };
 
 /* ---- requests ---- */
@@ -337,6 +344,16 @@ static enum lease_result write_both(struct lease *l, const struct found *key,
     return got;
 }
 
+/* For how long its holder may still count on it: it asked for it before the key went. */
+static int64_t left_to_holder(struct etcd *c, const struct found *last)
+{
+    if (strcmp(c->missed, last->revision) != 0) {
+        memcpy(c->missed, last->revision, sizeof c->missed);
+        c->since = clock_mono();
+    }
+    return last->record.ttl - mono_since(clock_mono(), c->since);
+}
+
 static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t generation,
                                    struct lease_grant *out, int64_t *wait, struct err *e)
 {
@@ -351,6 +368,10 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
         *wait = 1000;
         return lease_held_by(&key.record, e);
     }
+    if (!key.there && last.there && !last.record.free && !lease_is_ours(l, &last.record) &&
+        (*wait = left_to_holder(c, &last)) > 0)
+        return lease_held_by(&last.record, e);
+    *wait = -1;
     const struct lease_record *newest =
         key.record.number > last.record.number ? &key.record : &last.record;
     struct lease_record r = {.number = lease_next(newest, above), .generation = generation};
@@ -438,21 +459,30 @@ static enum lease_result etcd_renew(struct lease *l, struct lease_grant *g, stru
     return got;
 }
 
-/* Without its lease the key is gone at once: nobody waits. That it was there before is looked up: to revoke the lease of
- * another take of ours would end a world that lives. */
+/* The key goes, and the other one says that it was given back: nobody waits. That it is ours is looked up: to take away what
+ * another take of ours has made would end a world that lives. */
 static enum lease_result etcd_release(struct lease *l, struct lease_grant *g, struct err *e)
 {
     struct etcd *c = l->own;
     struct found key, last;
+    json_t *answer;
     enum lease_result got = find_ours(l, g, &key, &last, e);
-    if (got == LEASE_OK)
-        revoke(l, c->id); /* deletes the key */
-    if (got == LEASE_OK)
-        got = look(l, &key, &last, e);
+    if (got != LEASE_OK)
+        return got;
+    key.record.free = true;
+    ask(l, "kv/txn",
+        json_pack("{s:[o, o], s:[{s:{s:s}}, o]}", "compare", unchanged(c->key, key.revision),
+                  unchanged(c->last_key, last.revision), "success", "requestDeleteRange", "key",
+                  c->key, put(c->last_key, &key.record, l->ttl, "0")),
+        &answer, NULL);
+    json_decref(answer);
+    got = look(l, &key, &last, e);
     if (got == LEASE_OK && key.there && lease_is_ours(l, &key.record)) {
         err_set(e, ERR_UNREACHABLE, 0, "etcd did not give the lease back");
-        got = LEASE_AWAY;
+        return LEASE_AWAY;
     }
+    if (got == LEASE_OK)
+        revoke(l, c->id); /* nothing is bound to it any more */
     return got;
 }
 
