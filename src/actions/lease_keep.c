@@ -61,6 +61,13 @@ static int refuse_held(struct lease *l, struct err *e)
     return err_hint(e, "--switch-over on that machine hands the world over");
 }
 
+/* It is gone, and only left to who had it for as long as he may count on it. */
+static bool is_ending(struct lease *l)
+{
+    struct lease_record r = {0};
+    return lease_read(l, &r, &(struct err){0}) == LEASE_OK && r.free;
+}
+
 static int take(struct lease_keep *k, struct lease *l, struct err *e)
 {
     const struct state *s = &k->a->state;
@@ -78,7 +85,7 @@ static int take(struct lease_keep *k, struct lease *l, struct err *e)
             return 0;
         if (got == LEASE_REFUSED || (got == LEASE_AWAY && mono_reached(clock_mono(), until)))
             return -1;
-        if (got == LEASE_HELD && (wait < 0 || mono_reached(clock_mono(), until)))
+        if (got == LEASE_HELD && (wait < 0 || (mono_reached(clock_mono(), until) && !is_ending(l))))
             return refuse_held(l, e);
         progress_at(k->a->job.progress, 0, 0);
         poll(NULL, 0, (int)(wait > TRY_MS || wait < 0 ? TRY_MS : wait));
