@@ -249,7 +249,10 @@ class Torture:
 
             def is_here():
                 # It fetches them in their order, and none that its newest dump does not need: a dump may be made meanwhile.
+                # After a promotion the journal leads nowhere before the first dump of the new generation.
                 nonlocal goal, size
+                if one.newest()["generation"] < one.status()["generation"]:
+                    return False
                 newest, last = one.newest()["name"], one.segments.paths()[-1]
                 if (newest, last) != goal:
                     goal, size = (newest, last), os.path.getsize(last)
