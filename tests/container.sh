@@ -38,6 +38,7 @@ install -D -m 0644 etc/container/world.ini /etc/worldkeeper/world.ini
 server() { scripts/servers.sh start mariadb /run/server --log-bin=binlog --binlog-format=ROW --server-id=1 >/dev/null; }
 docker_process_sql() { mariadb --socket=/run/server/socket --user=root --skip-column-names "$@"; }
 server
+chmod go+x /run/server # as the volume that both containers have
 ln -s /run/server/socket /run/mysqld/mysqld.sock
 docker_process_sql <<'END'
 CREATE DATABASE game;
@@ -53,7 +54,7 @@ inside() {
     setpriv --reuid="${user%:*}" --regid="${user#*:}" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
         env -i "PATH=$PATH" "$(said ENV)" "$@"
 }
-healthy() { inside sh -c "$(said HEALTHCHECK | sed 's/.*CMD //')"; }
+healthy() { inside sh -c "$(said HEALTHCHECK | sed 's/.*CMD //')" >/dev/null 2>&1; }
 rows() { docker_process_sql --execute='SELECT COUNT(*) FROM game.player' 2>/dev/null | grep -qx 2; }
 dumped() { ls /var/lib/worldkeeper/world/*.sql.gz >/dev/null 2>&1; }
 
