@@ -22,7 +22,7 @@
 #include "store/catalog.h"
 
 #define TICK_MS 1000
-#define MARKER_MS fault_wait(10000) /* at most, where the log's end proves what a marker would */
+#define MARKER_MS fault_wait(10000) /* at most, as long as the log's end is reached in time */
 /* Heartbeats of an idle server pace our timers; one that comes a little early counts. */
 #define HEARTBEAT_MS 1000
 #define HEARTBEAT_EARLY_MS 100
@@ -64,11 +64,15 @@ struct follower {
     /* Markers, by their numbers. */
     uint64_t written;           /* the last one */
     mono_t written_at[MARKERS]; /* by number modulo MARKERS */
+    mono_t answered;            /* when the server had written the last one; its clock was later … */
+    wall_t clock;               /* … than this, which is the last one's time in the log */
     uint64_t read;              /* the last one read from the log, */
     uint64_t complete;          /* whose group is complete, */
     uint64_t stored;            /* and stored */
     mono_t proven;              /* when it was written: no change from before is missing */
-    bool any_stored, reported;
+    bool any_stored;
+    bool reported, any_reported; /* at all; and that one is stored */
+    uint64_t packets;            /* sent */
     mono_t next_tick, next_marker;
     struct db_binlog_pos end; /* of the log, as the server named it; file "": read, or not known */
     mono_t end_at;            /* when it was asked */
@@ -137,11 +141,17 @@ static void describe_gap(const struct follower *f, const char *why, const struct
         describe_statement(f, c, &out->statement);
 }
 
+static void send_packet(struct follower *f, enum follow_packet type, const void *data, size_t size)
+{
+    if (worker_send_packet(f->fd, (int)type, data, size) == 0)
+        f->packets++;
+}
+
 static void say_gap(struct follower *f, const char *why, const struct change *c)
 {
     struct follow_gap gap;
     describe_gap(f, why, c, &gap);
-    worker_send_packet(f->fd, FOLLOW_GAP, &gap, sizeof gap);
+    send_packet(f, FOLLOW_GAP, &gap, sizeof gap);
 }
 
 static int put(struct follower *f, const struct change *c)
@@ -204,18 +214,26 @@ static int first_marker(struct follower *f, struct err *e)
     return 0;
 }
 
+/* On the board; and as a packet where it is news. */
 static void report(struct follower *f)
 {
-    struct follow_report r = {
-        .proven = f->proven, .marker_read = f->any_stored, .changes = f->changes};
-    snprintf(r.file, sizeof r.file, "%s", binlog_file(f->log, &r.pos));
+    struct follow_report r = {.at = {.proven = f->proven,
+                                     .marker_read = f->any_stored,
+                                     .changes = f->changes,
+                                     .packets = f->packets}};
+    snprintf(r.at.file, sizeof r.at.file, "%s", binlog_file(f->log, &r.at.pos));
+    board_write(f->a->board, &r.at);
     for (size_t i = 0; i < f->emptied_count; i++) {
         struct emptied *t = &f->emptied[i];
         if (t->news)
             r.emptied[r.emptied_count++] = t->last;
         t->news = false;
     }
-    worker_send_packet(f->fd, FOLLOW_REPORT, &r, sizeof r);
+    if (f->reported && f->any_reported == f->any_stored && !r.emptied_count)
+        return;
+    f->reported = true;
+    f->any_reported = f->any_stored;
+    send_packet(f, FOLLOW_REPORT, &r, sizeof r);
 }
 
 static void marker_stored(struct follower *f, uint64_t n)
@@ -227,26 +245,49 @@ static void marker_stored(struct follower *f, uint64_t n)
     report(f);
 }
 
-/* Is all read that was logged when the server named the end of its log? Then nothing from before that
+/* A marker is no change, but counts as one. */
+static int sync_files(struct follower *f, struct err *e)
+{
+    int done = f->keep ? segment_store_sync(f->keep, f->complete != f->stored, e) : 0;
+    f->files |= done < 0;
+    if (done == 1 && f->complete != f->stored)
+        marker_stored(f, f->complete);
+    return done < 0 ? -1 : 0;
+}
+
+/* Gives the end of the segments the time at which the server named the end of its log, by the server's clock: what
+ * went by since the last marker was in the log. */
+static int note_end(struct follower *f, struct err *e)
+{
+    wall_t at = {f->clock.ms + mono_since(f->end_at, f->answered)};
+    f->files |= segment_store_quiet(f->keep, at, e) < 0;
+    return f->files ? -1 : 0;
+}
+
+/* Is all read, and stored, that was logged when the server named the end of its log? Then nothing from before that
  * is missing, and a marker would prove no more, unless the last one has not come: what is written
  * here may be kept out of the log. */
-static void reach_end(struct follower *f)
+static int reach_end(struct follower *f, struct err *e)
 {
     uint64_t pos;
     const char *file = binlog_file(f->log, &pos);
     if (f->stored != f->written || strcmp(f->end.file, file) != 0 || pos < f->end.pos)
-        return;
+        return 0;
+    if (f->keep && !segment_store_synced(f->keep)) /* it is not due yet, or a group is not complete */
+        return 0;
+    if (f->keep && note_end(f, e) < 0)
+        return -1;
     f->end.file[0] = '\0';
     f->proven = f->end_at;
     report(f);
+    return 0;
 }
 
-/* Each marker of a world is sent to the followers of all worlds of its server, and stays in its log.
- * Segments need one each second, which gives their end its time, and so does a mark that is to be
- * judged. `late`: the end of a second ago is not reached yet. */
+/* Each marker of a world is sent to the followers of all worlds of its server, and stays in its log. A mark that
+ * is to be judged needs one each second. `late`: the end of a second ago is not reached yet. */
 static bool marker_due(const struct follower *f, bool late, mono_t now)
 {
-    bool proves = f->any_stored && f->end.file[0] && !late && !f->keep && !f->swap;
+    bool proves = f->any_stored && f->end.file[0] && !late && !f->swap;
     return !proves || mono_reached(now, f->next_marker);
 }
 
@@ -287,7 +328,7 @@ static int judge_mark(struct follower *f, struct err *e)
         return -1;
     bool ours = strcmp(now.nonce, f->swap_nonce) == 0 && strcmp(f->nonce, f->swap_nonce) != 0;
     if (!ours)
-        worker_send_packet(f->fd, FOLLOW_GAP, f->swap, sizeof *f->swap);
+        send_packet(f, FOLLOW_GAP, f->swap, sizeof *f->swap);
     memcpy(f->nonce, now.nonce, sizeof f->nonce);
     forget_swap(f);
     return 0;
@@ -301,6 +342,8 @@ static int take_marker(struct follower *f, const struct change *c)
     if (n <= f->read || n > f->written || n + MARKERS <= f->written)
         return 0;
     f->read = n;
+    if (n == f->written)
+        f->clock = c->at;
     if (f->swap && judge_mark(f, f->e) < 0)
         return -1;
     if (!f->keep)
@@ -333,15 +376,6 @@ static int check_position(struct follower *f, struct err *e)
 
 /* ---- segments ---- */
 
-static int sync_files(struct follower *f, struct err *e)
-{
-    int done = f->keep ? segment_store_sync(f->keep, e) : 0;
-    f->files |= done < 0;
-    if (done == 1 && f->complete != f->stored)
-        marker_stored(f, f->complete);
-    return done < 0 ? -1 : 0;
-}
-
 /* The supervisor sends one message only. */
 static int receive(struct follower *f, struct err *e)
 {
@@ -361,28 +395,24 @@ static int tick(struct follower *f, struct err *e)
 {
     const struct config *c = f->a->cfg;
     mono_t now = clock_mono();
-    if (sync_files(f, e) < 0)
+    if (sync_files(f, e) < 0 || (f->end.file[0] && reach_end(f, e) < 0))
         return -1;
-    if (f->end.file[0] && !f->keep)
-        reach_end(f);
     if (!mono_reached(now, f->next_tick))
         return 0;
     bool late = f->end.file[0] != '\0';
     f->next_tick = mono_add(now, TICK_MS - HEARTBEAT_EARLY_MS);
-    if (f->stored < f->written || !f->reported)
-        report(f); /* a marker that is proven triggers a report */
-    f->reported = true;
+    report(f);
     if (receive(f, e) < 0 || check_position(f, e) < 0)
         return -1;
-    if (!marker_due(f, late, now)) {
-        reach_end(f);
-        return 0;
-    }
+    if (!marker_due(f, late, now))
+        return reach_end(f, e);
     f->next_marker = mono_add(now, MARKER_MS);
     fault_point("journal.marker");
     f->written++;
     f->written_at[f->written % MARKERS] = clock_mono();
-    return db_sentinel_mark(f->db, c->schema, c->sentinel, f->written, e);
+    int rc = db_sentinel_mark(f->db, c->schema, c->sentinel, f->written, e);
+    f->answered = clock_mono();
+    return rc;
 }
 
 /* ---- changes ---- */
@@ -513,7 +543,7 @@ static int able(struct follower *f, bool *yes, struct err *e)
         struct follow_unable u = {0};
         snprintf(u.why, sizeof u.why, "%s", a.reason);
         snprintf(u.hint, sizeof u.hint, "%s", a.hint ? a.hint : "");
-        worker_send_packet(f->fd, FOLLOW_UNABLE, &u, sizeof u);
+        send_packet(f, FOLLOW_UNABLE, &u, sizeof u);
     }
     binlog_prerequisites_free(&a);
     return 0;
@@ -555,7 +585,7 @@ static void say_earlier_gap(struct follower *f, const struct segment_mark *m)
     snprintf(gap.why, sizeof gap.why, "%s", m->text);
     snprintf(gap.file, sizeof gap.file, "%s", m->place.file);
     if (gap.file[0])
-        worker_send_packet(f->fd, FOLLOW_GAP, &gap, sizeof gap);
+        send_packet(f, FOLLOW_GAP, &gap, sizeof gap);
 }
 
 /* Where segments end, so that they continue without a gap, if they serve the newest dump; else

@@ -4,16 +4,17 @@
  * changes are also written into segments (archive.h), which continue where they ended last time, if
  * the log still reaches back to there.
  *
- * A worker of the supervisor. Each second it asks the server where the log ends, and reads up to there.
- * Every ten seconds, whenever it has not read that far within a second, and every second where segments
- * are written, it also writes a number (the marker) into the sentinel's row and waits until it has read
- * it in the log, and has stored it. It sends a packet (base/worker.h) each second, and news at once; all
- * texts in them are printable UTF-8. It receives one, of any content, when a dump was stored: the segment
- * is finalized, and those that no dump needs any more are deleted. SIGTERM ends it in order: what it has
- * read is on the disk. */
+ * A worker of the supervisor. Each second it asks the server where the log ends, reads up to there, and notes in the
+ * segments that they go up to that moment. Every ten seconds, and every second as long as it has not read that
+ * far, it also writes a number (the marker) into the sentinel's row and waits until it has read it in the log, and
+ * has stored it. How far it is stands on a board (base/board.h); only news are sent, as packets (base/worker.h), in
+ * which all texts are printable UTF-8: a packet each second would wake the supervisor once more. It receives one,
+ * of any content, when a dump was stored: the segment is finalized, and those that no dump needs any more are
+ * deleted. SIGTERM ends it in order: what it has read is on the disk. */
 #ifndef WK_JOURNAL_FOLLOW_H
 #define WK_JOURNAL_FOLLOW_H
 
+#include "base/board.h"
 #include "binlog/statement.h"
 #include "config/config.h"
 #include "mysql/schema.h"
@@ -27,14 +28,21 @@ enum follow_packet {
 
 #define FOLLOW_EMPTIED 16u /* tables whose TRUNCATE is remembered */
 
-struct follow_report {
+/* How far it is: on the board, and with each report. */
+struct follow_progress {
     /* No change from before is missing: when the last marker that was read back was written, or
      * later, when the server named an end of the log that has been read since. */
     mono_t proven;
-    bool marker_read; /* one of this worker was; else `proven` is its start */
-    uint64_t changes; /* rows changed since it began */
-    char file[256];
+    uint64_t marker_read; /* one of this worker was; 0: none, and `proven` is its start */
+    uint64_t changes;     /* rows changed since it began */
     uint64_t pos;
+    char file[256];
+    uint64_t packets; /* that were sent before: what they say comes first */
+};
+
+/* Sent at the beginning, when the first marker was read, and when tables were emptied. */
+struct follow_report {
+    struct follow_progress at;
     size_t emptied_count; /* tables that a TRUNCATE emptied since the last report */
     struct follow_emptied {
         char name[256];
@@ -82,6 +90,7 @@ struct follow_failure {
 struct follow_args {
     const struct config *cfg;
     struct db_params db; /* without a default schema */
+    struct board *board; /* of struct follow_progress */
     int dump_dirfd;      /* the dumps there decide which segments are needed */
     /* Of the newest dump: what came after it must be in the log; file "": from now on, wherever
      * segments end. */

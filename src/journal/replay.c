@@ -66,6 +66,7 @@ struct run {
      * contradicts the rows shows only when it is merged. */
     struct rejected {
         struct db_binlog_pos begins;
+        wall_t at; /* those of no length, of segments, begin where it does, and earlier */
         char gap[sizeof((struct replay *)0)->gap]; /* why it cannot be followed; "": cut off */
     } rejected[TRIES];
     size_t rejected_count;
@@ -112,6 +113,7 @@ static void reject(struct run *r, const char *gap)
     if (r->rejected_count < TRIES) {
         struct rejected *g = &r->rejected[r->rejected_count++];
         g->begins = r->group.begins;
+        g->at = r->group.at;
         snprintf(g->gap, sizeof g->gap, "%s", gap);
     }
     r->again = true;
@@ -350,7 +352,7 @@ static void begin_group(struct run *r, const struct change *c)
     r->group.rejected = false;
     for (size_t i = 0; i < r->rejected_count; i++) {
         const struct rejected *g = &r->rejected[i];
-        if (!same_place(&g->begins, &r->group.begins))
+        if (!same_place(&g->begins, &r->group.begins) || g->at.ms != r->group.at.ms)
             continue;
         if (g->gap[0])
             end_at_gap(r, g->gap);

@@ -75,10 +75,15 @@ struct segment_writer *segment_create(int dirfd, const struct segment_head *h, s
  * consecutive empty groups the last one stands for all, so that the position after them is known.
  * After an error only segment_close() may be called. */
 int segment_put(struct segment_writer *w, const struct change *c, struct err *e);
+/* Between groups: nothing follows the last one that was put up to this moment, by the server's clock, which becomes
+ * the time of the end. Written, but not synced: if a power cut takes that away, what was put is still there. */
+int segment_quiet(struct segment_writer *w, wall_t until, struct err *e);
 /* Syncs what was put so far, up to the last complete group. */
 int segment_sync(struct segment_writer *w, struct err *e);
-/* Is there anything that segment_sync() would write? */
+/* Is there anything that segment_sync() would bring to the disk? Urgent: more than the place and the time of the
+ * end. */
 bool segment_dirty(const struct segment_writer *w);
+bool segment_urgent(const struct segment_writer *w);
 uint64_t segment_bytes(const struct segment_writer *w);
 /* Between groups: a summary of what was put. The position is that of the last segment_sync(). */
 const struct segment_sum *segment_written(struct segment_writer *w);
@@ -107,7 +112,8 @@ void segment_reader_close(struct segment_reader *r);
 int segment_peek(int dirfd, const char *file, struct segment_head *h, struct segment_sum *sum,
                  struct err *e);
 /* Where complete groups end in a segment that may still be written, and be it sealed: nothing before
- * that ever changes, and it is on the disk. Frames before `from`, an earlier result, are not read again;
+ * that ever changes, unless a power cut takes an end away that was not synced. Frames before `from`, an earlier
+ * result, are not read again;
  * ERR_DAMAGED: the segment ends before. */
 int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole, struct err *e);
 /* 1: it has no changes: its writer was killed right after creating it; 0; -1. */

@@ -143,26 +143,6 @@ static int end_segment(struct segment_store *k, struct err *e)
     return segment_seal(w, e);
 }
 
-int segment_store_put(struct segment_store *k, const struct change *c, struct err *e)
-{
-    if (!k->out) {
-        k->head.number = k->number + 1;
-        k->head.from = k->end;
-        k->head.made = clock_wall();
-        k->out = segment_create(k->dirfd, &k->head, e);
-        if (!k->out)
-            return -1;
-        k->number++;
-    }
-    if (c->kind == CHANGE_BEGIN)
-        k->within = true;
-    else if (c->kind == CHANGE_END || c->kind == CHANGE_CUT)
-        k->within = false;
-    if (segment_put(k->out, c, e) < 0)
-        return broken(k);
-    return !k->within && segment_bytes(k->out) >= k->c->journal_segment ? end_segment(k, e) : 0;
-}
-
 /* Is the file still there by its name? An unlinked one accepts writes that nobody can ever read. */
 static int named(const struct segment_store *k, struct err *e)
 {
@@ -180,9 +160,49 @@ static int named(const struct segment_store *k, struct err *e)
     return rc;
 }
 
-int segment_store_sync(struct segment_store *k, struct err *e)
+static int begin_segment(struct segment_store *k, struct err *e)
 {
-    if (!k->out || !mono_reached(clock_mono(), k->next_sync) || !segment_dirty(k->out))
+    if (k->out)
+        return 0;
+    k->head.number = k->number + 1;
+    k->head.from = k->end;
+    k->head.made = clock_wall();
+    k->out = segment_create(k->dirfd, &k->head, e);
+    if (!k->out)
+        return -1;
+    k->number++;
+    return 0;
+}
+
+int segment_store_put(struct segment_store *k, const struct change *c, struct err *e)
+{
+    if (begin_segment(k, e) < 0)
+        return -1;
+    if (c->kind == CHANGE_BEGIN)
+        k->within = true;
+    else if (c->kind == CHANGE_END || c->kind == CHANGE_CUT)
+        k->within = false;
+    if (segment_put(k->out, c, e) < 0)
+        return broken(k);
+    return !k->within && segment_bytes(k->out) >= k->c->journal_segment ? end_segment(k, e) : 0;
+}
+
+int segment_store_quiet(struct segment_store *k, wall_t until, struct err *e)
+{
+    if (begin_segment(k, e) < 0)
+        return -1;
+    return segment_quiet(k->out, until, e) < 0 || named(k, e) < 0 ? broken(k) : 0;
+}
+
+bool segment_store_synced(const struct segment_store *k)
+{
+    return !k->out || !segment_urgent(k->out);
+}
+
+int segment_store_sync(struct segment_store *k, bool wanted, struct err *e)
+{
+    bool due = k->out && (wanted ? segment_dirty(k->out) : segment_urgent(k->out));
+    if (!due || !mono_reached(clock_mono(), k->next_sync))
         return 0;
     if (segment_sync(k->out, e) < 0 || named(k, e) < 0)
         return broken(k);

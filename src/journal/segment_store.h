@@ -22,9 +22,13 @@ bool segment_store_reaches(const struct segment_store *k, const struct db_binlog
 void segment_store_begin(struct segment_store *k, const struct segment_place *from,
                          const char *why);
 int segment_store_put(struct segment_store *k, const struct change *c, struct err *e);
-/* When it is due, syncs what was put, as far as groups are complete. 1: it is on the disk; 0: not
- * due yet, or nothing to sync; -1. */
-int segment_store_sync(struct segment_store *k, struct err *e);
+/* segment_quiet(), in a segment that it begins where there is none. */
+int segment_store_quiet(struct segment_store *k, wall_t until, struct err *e);
+/* When it is due, syncs what was put, as far as groups are complete; without changes, the place alone at which they
+ * end, only where it is `wanted`. 1: it is on the disk; 0: not due yet, or nothing to sync; -1. */
+int segment_store_sync(struct segment_store *k, bool wanted, struct err *e);
+/* Are all changes on the disk that were put? */
+bool segment_store_synced(const struct segment_store *k);
 /* A dump was stored: starts a new segment and deletes those no longer needed. */
 int segment_store_dumped(struct segment_store *k, struct err *e);
 /* Deletes the segments in a directory that no dump needs any more, and those beyond [journal]'s limits. */

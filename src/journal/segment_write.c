@@ -22,7 +22,8 @@ struct segment_writer {
     const struct change_table **tables; /* i-th: as it was defined in the file */
     size_t count;
     struct buf body;   /* of the next frame */
-    uint64_t at, sync; /* bytes in the file; of these synced */
+    uint64_t at, sync; /* bytes in the file; of these synced, */
+    uint64_t urgent;   /* and up to where there are changes */
 
     bool empty;   /* the open group has no changes yet, and was not begun in the file */
     bool dropped; /* the rest of the open group is discarded */
@@ -36,6 +37,7 @@ struct segment_writer {
         struct segment_place from, to;
         struct change_gtid gtid;
     } seen; /* the last group that ended: not in the file yet if it had no changes */
+    bool quiet; /* seen.to.at is later than that group, and not in the file yet */
 };
 
 /* ---- frames ---- */
@@ -51,6 +53,7 @@ static int write_bytes(struct segment_writer *w, size_t len, bool within, struct
     if (n < 0)
         return -1;
     w->at += (uint64_t)n;
+    w->urgent = w->at;
     w->body.len -= len;
     memmove(w->body.p, w->body.p + len, w->body.len);
     return 0;
@@ -172,9 +175,10 @@ static void put_file(struct segment_writer *w, const struct segment_place *in)
     keep_place(p, in->point.file, 0, in->created_at);
 }
 
+/* `from` NULL, or not ahead: where the last one ended. */
 static void put_begin(struct segment_writer *w, const struct segment_place *from, wall_t at)
 {
-    if (!ahead(w, from)) /* where the last one ended */
+    if (from && !ahead(w, from))
         from = NULL;
     const struct change_gtid *g = &w->s.gtid, *last = &w->s.last_gtid;
     bool next =
@@ -260,16 +264,34 @@ static int end_group(struct segment_writer *w, const struct change *c, struct er
 
 static bool place_due(const struct segment_writer *w)
 {
-    return !w->s.open && ahead(w, &w->seen.to);
+    return !w->s.open && (w->quiet || ahead(w, &w->seen.to));
 }
 
+/* A time alone is a group of no length, and without a GTID: the one before it has that already. */
 static int put_due(struct segment_writer *w, struct err *e)
 {
     if (!place_due(w))
         return 0;
-    w->s.gtid = w->seen.gtid;
-    put_begin(w, &w->seen.from, w->seen.to.at);
-    return put_end(w, &w->seen.to, &w->seen.gtid, e);
+    bool moved = ahead(w, &w->seen.to);
+    w->s.gtid = moved ? w->seen.gtid : (struct change_gtid){0};
+    w->quiet = false;
+    put_begin(w, moved ? &w->seen.from : NULL, w->seen.to.at);
+    return put_end(w, &w->seen.to, &w->s.gtid, e);
+}
+
+int segment_quiet(struct segment_writer *w, wall_t until, struct err *e)
+{
+    uint64_t urgent = w->urgent;
+    bool changes = segment_urgent(w);
+    if (w->s.open || until.ms / 1000 <= w->seen.to.at.ms / 1000)
+        return 0;
+    w->seen.to.at.ms = until.ms / 1000 * 1000;
+    w->quiet = true;
+    if (put_due(w, e) < 0 || write_whole(w, e) < 0)
+        return -1;
+    if (!changes)
+        w->urgent = urgent;
+    return 0;
 }
 
 /* Nothing of it happened. */
@@ -293,6 +315,7 @@ static int drop_group(struct segment_writer *w, struct err *e)
     w->at = w->group.at;
     if (w->sync > w->at)
         w->sync = w->at;
+    w->urgent = w->at;
     return 0;
 }
 
@@ -452,9 +475,14 @@ int segment_put(struct segment_writer *w, const struct change *c, struct err *e)
 
 /* ---- syncing ---- */
 
+bool segment_urgent(const struct segment_writer *w)
+{
+    return w->body.len > 0 || w->sync < w->urgent;
+}
+
 bool segment_dirty(const struct segment_writer *w)
 {
-    return w->body.len > 0 || w->sync < w->at || place_due(w);
+    return segment_urgent(w) || w->sync < w->at || place_due(w);
 }
 
 /* An open group stays in memory, unless it is too large for that. */

@@ -195,6 +195,7 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
                           .to = s->settled,
                           .sealed = u->t.recipients.count > 0};
     struct transfer_stored stored;
+    enum remote_result got = REMOTE_STOPPED;
     char name[COPY_NAME_MAX];
     SCOPED(file_close) int fd = file_open_own(dirfd, s->file, O_RDONLY, e);
     if (fd < 0)
@@ -206,9 +207,11 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
     }
     size_t before = u->doubts.len;
     buf_printf(&u->doubts, "%s\n", name);
-    if (keep_doubts(u, dirfd, e) < 0)
-        return REMOTE_STOPPED;
-    enum remote_result got = upload_file(u, name, fd, p.from, p.to, &stored, e);
+    /* The end may not be on the disk yet: a power cut would leave less here than there. */
+    if (fdatasync(fd) < 0)
+        err_sys(e, errno, "cannot bring journal segment %s to the disk", s->file);
+    else if (keep_doubts(u, dirfd, e) == 0)
+        got = upload_file(u, name, fd, p.from, p.to, &stored, e);
     if (got != REMOTE_OK)
         return got;
     u->doubts.len = before;

@@ -1,6 +1,9 @@
 #include "supervisor/disk_writer.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -23,6 +26,10 @@ struct disk_writer {
     struct history_file *history;
     struct site *site;
     char disk[600]; /* of the dumps; "": not looked for yet, or not known */
+    struct {
+        char text[256];  /* as this process wrote it; "": it did not */
+        struct stat was; /* then */
+    } flag;
 };
 
 int disk_writer_send(const struct worker *writer, enum disk_request request, const void *data,
@@ -59,6 +66,7 @@ static void close_status(struct disk_writer *s)
     if (s->status_dirfd >= 0)
         close(s->status_dirfd);
     s->status_dirfd = -1;
+    s->flag.text[0] = '\0';
     site_forget(s->site);
 }
 
@@ -102,6 +110,29 @@ static int publish_history(struct disk_writer *s, const json_t *files, struct er
     return rc;
 }
 
+/* The flag says the same for days, and whoever reads it looks at its time: a new file each time would cost more than
+ * all that is done for it. Not where anything was done to it since. */
+static bool touch_flag(struct disk_writer *s, const char *name, const char *text)
+{
+    const struct stat *was = &s->flag.was;
+    struct stat is;
+    return s->flag.text[0] && strcmp(s->flag.text, text) == 0 &&
+           fstatat(s->status_dirfd, name, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is.st_ino == was->st_ino && is.st_size == was->st_size &&
+           memcmp(&is.st_ctim, &was->st_ctim, sizeof is.st_ctim) == 0 &&
+           utimensat(s->status_dirfd, name, NULL, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int write_flag(struct disk_writer *s, const char *name, const char *text, struct err *e)
+{
+    if (!touch_flag(s, name, text) &&
+        file_publish(s->status_dirfd, name, text, strlen(text), 0644, e) < 0)
+        return -1;
+    bool known = fstatat(s->status_dirfd, name, &s->flag.was, AT_SYMLINK_NOFOLLOW) == 0;
+    snprintf(s->flag.text, sizeof s->flag.text, "%s", known ? text : "");
+    return 0;
+}
+
 static void publish(struct disk_writer *s, const json_t *files)
 {
     struct err e;
@@ -119,6 +150,8 @@ static void publish(struct disk_writer *s, const json_t *files)
         const char *name = js_text(f, "name"), *data = js_text(f, "data");
         if (rc == 0 && !json_object_get(f, "data"))
             rc = file_remove(s->status_dirfd, name, &e);
+        else if (rc == 0 && s->args->cfg->flag_file && strcmp(name, s->args->cfg->flag_file) == 0)
+            rc = write_flag(s, name, data, &e);
         else if (rc == 0)
             rc = file_publish(s->status_dirfd, name, data, strlen(data), 0644, &e);
     }

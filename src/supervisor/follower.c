@@ -36,6 +36,9 @@ enum follow_state {
 
 struct follower {
     struct worker worker;
+    struct board *board; /* what it says of itself without waking us; NULL before the first one */
+    uint64_t board_seen; /* what was read there last */
+    uint64_t packets;    /* of this worker, that came */
     enum follow_state state;
     char reason[640]; /* why it is UNABLE or FAILED */
     mono_t next_start;
@@ -77,6 +80,7 @@ struct follower *follower_new(struct world *w)
 void follower_free(struct follower *f)
 {
     worker_end(&f->worker);
+    board_free(f->board);
     free(f->emptied);
     free(f);
 }
@@ -194,8 +198,14 @@ static void start_worker(struct world *w, mono_t now)
     const struct manifest *newest = dumps_newest(w);
     struct follower *f = w->follower;
     struct err e;
+    if (!f->board)
+        f->board = board_new(sizeof(struct follow_progress), &e);
+    else
+        board_clear(f->board);
+    f->board_seen = f->packets = 0;
     args = (struct follow_args){.cfg = w->cfg,
                                 .db = w->a->job.db,
+                                .board = f->board,
                                 .dump_dirfd = w->a->job.dirfd,
                                 .log_broken = f->log_broken};
     if (newest && !f->position_lost && !discontinuity(w, newest)) {
@@ -205,7 +215,7 @@ static void start_worker(struct world *w, mono_t now)
     }
     f->from_now = !args.from.file[0];
     f->next_start = mono_add(now, f->retry);
-    if (worker_start(&f->worker, follow_worker, &args, false, &e) < 0) {
+    if (!f->board || worker_start(&f->worker, follow_worker, &args, false, &e) < 0) {
         back_off(f);
         notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, true, "start", e.text, "still trying",
                          "see the limits of processes and memory");
@@ -374,7 +384,7 @@ static void remember_emptied(struct follower *f, const struct follow_emptied *e)
     f->emptied[i] = *e;
 }
 
-static void reported(struct world *w, const struct follow_report *r)
+static void progressed(struct world *w, const struct follow_progress *r)
 {
     struct follower *f = w->follower;
     const struct manifest *newest = dumps_newest(w);
@@ -393,8 +403,6 @@ static void reported(struct world *w, const struct follow_report *r)
     f->pos = r->pos;
     snprintf(f->file, sizeof f->file, "%s", r->file);
     f->reason[0] = '\0';
-    for (size_t i = 0; i < r->emptied_count; i++)
-        remember_emptied(f, &r->emptied[i]);
     const char *why =
         newest && !w->conditions[CONDITION_JOURNAL_GAP].on ? discontinuity(w, newest) : NULL;
     if (why) {
@@ -419,6 +427,26 @@ static void reported(struct world *w, const struct follow_report *r)
     if (settled)
         notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, false, NULL,
                          "the journal is followed again", "", "nothing");
+}
+
+static void reported(struct world *w, const struct follow_report *r)
+{
+    for (size_t i = 0; i < r->emptied_count; i++)
+        remember_emptied(w->follower, &r->emptied[i]);
+    progressed(w, &r->at);
+}
+
+/* What it wrote on the board after it had sent a packet counts once that packet was read: a gap stands before the
+ * position that follows it. */
+static void look_at_board(struct world *w)
+{
+    struct follower *f = w->follower;
+    struct follow_progress now;
+    uint64_t seen = f->board_seen;
+    if (!f->worker.pid || !board_read(f->board, &seen, &now) || now.packets > f->packets)
+        return;
+    f->board_seen = seen;
+    progressed(w, &now);
 }
 
 static void unable(struct world *w, const struct follow_unable *u)
@@ -495,6 +523,8 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct follow_failure failure = {.files = false};
     const void *p;
+    look_at_board(w); /* of one that has ended: how far it came is known to the end */
+    w->follower->packets += m != NULL;
     if (!m && v->stop_requested) {
         kill_worker(w, IDLE);
     } else if (!m) {
@@ -653,6 +683,7 @@ void follower_timers(struct world *w, mono_t now)
         notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, false, NULL,
                          "no journal is asked for", "", "nothing");
     }
+    look_at_board(w);
     if (w->guard.state == GUARD_STANDBY)
         forget_conditions(w);
     if (f->worker.pid && (!wants || f->worker.stop_requested))
