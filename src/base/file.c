@@ -255,26 +255,55 @@ static int open_temp(int dirfd, const char *temp, mode_t mode)
     return fd;
 }
 
-/* Writes a temporary file and renames it over `name`. Without `durable` nothing is synced. */
+/* The file that was replaced the last time, if it is ours alone: the kernel grants a lease for writing only where
+ * nobody else has it open. */
+static int open_replaced(int dirfd, const char *temp, mode_t mode)
+{
+    struct stat st;
+    int fd = openat(dirfd, temp, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    bool fit = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+               (st.st_mode & 07777) == mode && fcntl(fd, F_SETLEASE, F_WRLCK) == 0 &&
+               fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
+    if (fd >= 0 && !fit)
+        close(fd);
+    return fit ? fd : -1;
+}
+
+/* Only a file changes places with the new one; anything else that lies there is replaced, or in the way. */
+static int put_in_place(int dirfd, const char *temp, const char *name, bool again)
+{
+    struct stat st;
+    if (again && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+        renameat2(dirfd, temp, dirfd, name, RENAME_EXCHANGE) == 0)
+        return 0;
+    return renameat(dirfd, temp, dirfd, name);
+}
+
+/* `AGAIN`: see file_republish(). */
+enum replace_how { ONCE, AGAIN, DURABLE };
+
+/* Writes a temporary file and renames it over `name`. Unless `DURABLE` nothing is synced. */
 static int replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
-                   bool durable, struct err *e)
+                   enum replace_how how, struct err *e)
 {
     SCOPED(xfree) char *temp =
         xasprintf(".%s.%d.new", name, (int)getpid()); /* two processes may write the same name */
     const char *failed = NULL;
-    int fd = open_temp(dirfd, temp, mode), why;
+    int fd = how == AGAIN ? open_replaced(dirfd, temp, mode) : -1, why;
+    if (fd < 0)
+        fd = open_temp(dirfd, temp, mode);
     if (fd < 0)
         failed = "create";
-    else if (file_write_all(fd, data, len) < 0)
+    else if (file_write_all(fd, data, len) < 0 || (how == AGAIN && ftruncate(fd, (off_t)len) < 0))
         failed = "write";
-    else if (durable && fsync(fd) < 0)
+    else if (how == DURABLE && fsync(fd) < 0)
         failed = "fsync";
     why = errno;
     if (fd >= 0 && close(fd) < 0 && !failed) {
         failed = "close";
         why = errno;
     }
-    if (!failed && renameat(dirfd, temp, dirfd, name) < 0) {
+    if (!failed && put_in_place(dirfd, temp, name, how == AGAIN) < 0) {
         failed = "replace";
         why = errno;
     }
@@ -282,19 +311,25 @@ static int replace(int dirfd, const char *name, const void *data, size_t len, mo
         unlinkat(dirfd, temp, 0);
     if (failed)
         return err_sys(e, why, "cannot %s %s", failed, name);
-    return durable ? file_sync_dir(dirfd, name, e) : 0;
+    return how == DURABLE ? file_sync_dir(dirfd, name, e) : 0;
 }
 
 int file_publish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                  struct err *e)
 {
-    return replace(dirfd, name, data, len, mode, false, e);
+    return replace(dirfd, name, data, len, mode, ONCE, e);
+}
+
+int file_republish(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                   struct err *e)
+{
+    return replace(dirfd, name, data, len, mode, AGAIN, e);
 }
 
 int file_commit(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                 struct err *e)
 {
-    return replace(dirfd, name, data, len, mode, true, e);
+    return replace(dirfd, name, data, len, mode, DURABLE, e);
 }
 
 /* Is it ".NAME.PID.new" of a process that is gone? Our own PID counts too: this process is writing

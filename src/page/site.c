@@ -55,15 +55,15 @@ void site_free(struct site *s)
 
 static int write_file(int dirfd, size_t file, const char *text, struct err *e)
 {
-    return file_publish(dirfd, site_files[file], text, strlen(text), 0644, e);
+    return file == PLAYERS_JSON /* each time */
+               ? file_republish(dirfd, site_files[file], text, strlen(text), 0644, e)
+               : file_publish(dirfd, site_files[file], text, strlen(text), 0644, e);
 }
 
 static int write_static(struct site *s, int dirfd, struct err *e)
 {
     if (s->there)
         return 0;
-    for (size_t i = 0; site_files[i]; i++)
-        file_sweep(dirfd, site_files[i], NULL);
     if (write_file(dirfd, CSS, asset_page_css, e) < 0 ||
         write_file(dirfd, STATUS_JS, asset_status_js, e) < 0 ||
         write_file(dirfd, PLAYERS_JS, asset_players_js, e) < 0)

@@ -1,6 +1,7 @@
 #include "supervisor/disk_writer.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,10 +62,23 @@ static void report_failure(struct disk_writer *s, enum disk_request request, con
     answer(s, DISK_FAILED, &f, sizeof f, NULL);
 }
 
+/* With what file_republish() keeps there, and what killed processes left. */
+static void sweep_status(int dirfd, const struct config *c)
+{
+    const char *const names[] = {c->flag_file, c->json_file, c->metrics_file, HISTORY_PUBLISHED};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i])
+            file_sweep(dirfd, names[i], NULL);
+    for (size_t i = 0; c->page && site_files[i]; i++)
+        file_sweep(dirfd, site_files[i], NULL);
+}
+
 static void close_status(struct disk_writer *s)
 {
-    if (s->status_dirfd >= 0)
+    if (s->status_dirfd >= 0) {
+        sweep_status(s->status_dirfd, s->args->cfg);
         close(s->status_dirfd);
+    }
     s->status_dirfd = -1;
     s->flag.text[0] = '\0';
     site_forget(s->site);
@@ -75,17 +89,13 @@ static void close_status(struct disk_writer *s)
 static int open_dirs(struct disk_writer *s, struct err *e)
 {
     const struct config *c = s->args->cfg;
-    const char *const names[] = {c->flag_file, c->json_file, c->metrics_file};
     if (s->status_dirfd >= 0 && file_dir_place(s->status_dirfd, c->status_dir) != FILE_DIR_SAME)
         close_status(s);
     if (!c->status_dir || s->status_dirfd >= 0)
         return 0;
     s->status_dirfd = file_dir(c->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, e);
-    for (size_t i = 0; s->status_dirfd >= 0 && i < sizeof names / sizeof *names; i++)
-        if (names[i])
-            file_sweep(s->status_dirfd, names[i], NULL);
     if (s->status_dirfd >= 0)
-        file_sweep(s->status_dirfd, HISTORY_PUBLISHED, NULL);
+        sweep_status(s->status_dirfd, c);
     return s->status_dirfd < 0 ? -1 : 0;
 }
 
@@ -153,7 +163,7 @@ static void publish(struct disk_writer *s, const json_t *files)
         else if (rc == 0 && s->args->cfg->flag_file && strcmp(name, s->args->cfg->flag_file) == 0)
             rc = write_flag(s, name, data, &e);
         else if (rc == 0)
-            rc = file_publish(s->status_dirfd, name, data, strlen(data), 0644, &e);
+            rc = file_republish(s->status_dirfd, name, data, strlen(data), 0644, &e);
     }
     if (rc == 0 && s->args->cfg->json_file)
         rc = publish_history(s, files, &e);
@@ -282,6 +292,7 @@ int disk_writer_worker(int fd, void *arg)
     struct disk_writer s = {.args = arg, .fd = fd, .status_dirfd = -1, .alerts_dirfd = -1};
     struct packet m;
     bool closed;
+    signal(SIGIO, SIG_IGN); /* see file_republish() */
     s.history = history_file_new(s.args->cfg->name);
     s.site = site_new(s.args->cfg);
     while (worker_receive_packet(fd, &m, &closed) || !closed) {
@@ -314,6 +325,7 @@ int disk_writer_worker(int fd, void *arg)
         }
         json_decref(o);
     }
+    close_status(&s);
     history_file_free(s.history);
     site_free(s.site);
     return 0;
