@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define TRIES 3 /* writing takes less than a microsecond; a writer that was killed meanwhile never ends */
+#define TRIES                                                                                      \
+    3 /* writing takes less than a microsecond; a writer that was killed meanwhile never ends */
 
 struct board {
     size_t words;

@@ -262,8 +262,8 @@ static int open_replaced(int dirfd, const char *temp, mode_t mode)
     struct stat st;
     int fd = openat(dirfd, temp, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     bool fit = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
-               (st.st_mode & 07777) == mode && fcntl(fd, F_SETLEASE, F_WRLCK) == 0 &&
-               fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
+               st.st_uid == geteuid() && (st.st_mode & 07777) == mode &&
+               fcntl(fd, F_SETLEASE, F_WRLCK) == 0 && fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
     if (fd >= 0 && !fit)
         close(fd);
     return fit ? fd : -1;

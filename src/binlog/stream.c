@@ -13,7 +13,7 @@
  * event has two at most, at 64 KB. */
 #define HALF_MAX (256u << 10)
 
-#define BLOCK 4096u
+#define BLOCK 4096u         /* servers write their logs in whole ones */
 #define ENCRYPTED_HEAD 512u /* MySQL includes it in a file's size */
 
 struct binlog {

@@ -64,12 +64,12 @@ struct follower {
     /* Markers, by their numbers. */
     uint64_t written;           /* the last one */
     mono_t written_at[MARKERS]; /* by number modulo MARKERS */
-    mono_t answered;            /* when the server had written the last one; its clock was later … */
-    wall_t clock;               /* … than this, which is the last one's time in the log */
-    uint64_t read;              /* the last one read from the log, */
-    uint64_t complete;          /* whose group is complete, */
-    uint64_t stored;            /* and stored */
-    mono_t proven;              /* when it was written: no change from before is missing */
+    mono_t answered;   /* when the server had written the last one; its clock was later … */
+    wall_t clock;      /* … than this, which is the last one's time in the log */
+    uint64_t read;     /* the last one read from the log, */
+    uint64_t complete; /* whose group is complete, */
+    uint64_t stored;   /* and stored */
+    mono_t proven;     /* when it was written: no change from before is missing */
     bool any_stored;
     bool reported, any_reported; /* at all; and that one is stored */
     uint64_t packets;            /* sent */
@@ -255,28 +255,24 @@ static int sync_files(struct follower *f, struct err *e)
     return done < 0 ? -1 : 0;
 }
 
-/* Gives the end of the segments the time at which the server named the end of its log, by the server's clock: what
- * went by since the last marker was in the log. */
-static int note_end(struct follower *f, struct err *e)
-{
-    wall_t at = {f->clock.ms + mono_since(f->end_at, f->answered)};
-    f->files |= segment_store_quiet(f->keep, at, e) < 0;
-    return f->files ? -1 : 0;
-}
-
 /* Is all read, and stored, that was logged when the server named the end of its log? Then nothing from before that
  * is missing, and a marker would prove no more, unless the last one has not come: what is written
- * here may be kept out of the log. */
+ * here may be kept out of the log. The segments go up to that moment of the server's clock: at least the last
+ * marker's time in the log, and what went by since the server had written it. */
 static int reach_end(struct follower *f, struct err *e)
 {
     uint64_t pos;
     const char *file = binlog_file(f->log, &pos);
     if (f->stored != f->written || strcmp(f->end.file, file) != 0 || pos < f->end.pos)
         return 0;
-    if (f->keep && !segment_store_synced(f->keep)) /* it is not due yet, or a group is not complete */
+    if (f->keep &&
+        !segment_store_synced(f->keep)) /* it is not due yet, or a group is not complete */
         return 0;
-    if (f->keep && note_end(f, e) < 0)
+    wall_t at = {f->clock.ms + mono_since(f->end_at, f->answered)};
+    if (f->keep && segment_store_quiet(f->keep, at, e) < 0) {
+        f->files = true;
         return -1;
+    }
     f->end.file[0] = '\0';
     f->proven = f->end_at;
     report(f);

@@ -36,7 +36,7 @@ struct segment_writer {
     struct {
         struct segment_place from, to;
         struct change_gtid gtid;
-    } seen; /* the last group that ended: not in the file yet if it had no changes */
+    } seen;     /* the last group that ended: not in the file yet if it had no changes */
     bool quiet; /* seen.to.at is later than that group, and not in the file yet */
 };
 

@@ -16,7 +16,7 @@
 #define RETRY_FIRST_MS fault_wait(1000)
 #define RETRY_MAX_MS fault_wait(60000)
 #define PASSING_MS fault_wait(8000) /* three failures in a row: the server is not just going away */
-#define LAG_MIN_MS 2000             /* one proof per second, and its transit */
+#define LAG_MIN_MS 2000             /* one proof per second, and until we look */
 #define GAP_PAUSE_MS fault_wait(10000) /* between two dumps that gaps cause, at first */
 #define UNABLE_RETRY_MS 300000         /* a server's settings change seldom */
 #define GAPS_KEPT 12u                  /* their texts must fit into the state */
@@ -45,7 +45,7 @@ struct follower {
     mono_t end_by; /* a worker that was asked to end is killed then */
     int64_t retry; /* ms to wait after the next failure */
 
-    /* From the worker's last report. */
+    /* As the worker last said. */
     mono_t proven;    /* all changes up to then are in the journal; ms 0: not known */
     mono_t begun;     /* the worker, if it has read back no marker yet */
     bool marker_read; /* the worker has read back a marker of its own: `proven` rests on it */

@@ -413,6 +413,33 @@ def test_kills_at_random(make_followed, tmp):
             assert told["journal"]["whole"], (SEED, n, story, told)
 
 
+# -- nobody plays ------------------------------------------------------------------------------
+
+
+def test_an_idle_world(make_followed):
+    """While nothing happens nothing is written to the server, but for a marker now and then; up to when the segments go is
+    noted each second all the same, and the next change comes."""
+    keeper = make_followed(settings={"probe": {"interval": "1s"}})
+    keeper.waits = 1  # a marker each ten seconds
+    dump_and_follow(keeper)
+    keeper.wait(lambda: live(keeper)["behind_seconds"] is not None, "a marker of the follower")
+
+    def updates():
+        told, = keeper.server.sql("SHOW GLOBAL STATUS LIKE 'Com_update'")
+        return int(told[1])
+
+    before, began, ends = updates(), time.monotonic(), set()
+    while time.monotonic() < began + 20:
+        time.sleep(0.5)
+        ends.add(keeper.segments.end_time())
+    made, took = updates() - before, time.monotonic() - began
+    assert made <= took / 10 + 1, (made, took)
+    assert len(ends) > made + 3 and max(ends) - min(ends) > 10, ends
+    keeper.world.sql("DELETE FROM chat")
+    keeper.segments.wait_all()
+    assert any(line.startswith("delete ") for line in keeper.segments.lines()), keeper.segments.lines()[-5:]
+
+
 # -- the supervisor ----------------------------------------------------------------------------
 
 

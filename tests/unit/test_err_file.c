@@ -221,6 +221,74 @@ static void test_publish_and_commit(void **state)
     drop("data");
 }
 
+static ino_t number_of(const char *name)
+{
+    struct stat st;
+    assert_int_equal(fstatat(topfd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+    return st.st_ino;
+}
+
+static void republish(const char *text)
+{
+    struct err e = {0};
+    assert_int_equal(file_republish(topfd, "status", text, strlen(text), 0644, &e), 0);
+    assert_int_equal(mode_of("status"), S_IFREG | 0644);
+    expect_content("status", text);
+}
+
+/* Two files take turns; one that somebody reads is left alone, until he has done. */
+static void test_republish(void **state)
+{
+    (void)state;
+    char seen[16] = "";
+    republish("first, the longest of all");
+    ino_t first = number_of("status");
+    republish("second");
+    ino_t second = number_of("status");
+    assert_true(second != first);
+    republish("third");
+    assert_int_equal(number_of("status"), first);
+    republish("fourth");
+    assert_int_equal(number_of("status"), second);
+    int reader = openat(topfd, "status", O_RDONLY);
+    republish("fifth");
+    assert_int_equal(number_of("status"), first);
+    republish("sixth"); /* into neither of the two */
+    assert_true(number_of("status") != first && number_of("status") != second);
+    assert_int_equal(read(reader, seen, sizeof seen), 6);
+    assert_memory_equal(seen, "fourth", 6);
+    close(reader);
+    assert_int_equal(file_sweep(topfd, "status", NULL), 0);
+    assert_false(temp_there("status"));
+    drop("status");
+}
+
+/* Whatever was put at either name is neither written to nor kept. */
+static void test_plants_are_not_republished(void **state)
+{
+    (void)state;
+    char *temp = temp_name("status", getpid());
+    put("victim", "precious", 8, 0644);
+    for (int i = 0; i < 4; i++) {
+        const char *at = i % 2 ? temp : "status";
+        republish("one");
+        republish("two");
+        assert_int_equal(unlinkat(topfd, at, 0), 0);
+        assert_int_equal(
+            i < 2 ? symlinkat("victim", topfd, at) : linkat(topfd, "victim", topfd, at, 0), 0);
+        republish("three");
+        republish("four");
+        expect_content("victim", "precious");
+    }
+    assert_int_equal(unlinkat(topfd, temp, 0), 0);
+    assert_int_equal(mkfifoat(topfd, temp, 0644), 0);
+    republish("five");
+    drop("status");
+    drop("victim");
+    file_sweep(topfd, "status", NULL);
+    free(temp);
+}
+
 /* The same for what else may stand at either name: another file's second name, or a FIFO, which
  * would keep who opens it waiting. */
 static void test_plants_are_replaced(void **state)
@@ -649,6 +717,8 @@ int main(void)
     };
     const struct CMUnitTest file_tests[] = {
         cmocka_unit_test(test_publish_and_commit),
+        cmocka_unit_test(test_republish),
+        cmocka_unit_test(test_plants_are_not_republished),
         cmocka_unit_test(test_links_are_replaced),
         cmocka_unit_test(test_plants_are_replaced),
         cmocka_unit_test(test_stale_temporary),

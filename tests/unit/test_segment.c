@@ -608,6 +608,66 @@ static void test_sync(void **state)
     kit_seal(&seg);
 }
 
+static struct segment_place end_of_open_file(void)
+{
+    struct kit_read k = kit_read_segment(seg.file);
+    assert_int_equal(k.got, 0);
+    buf_free(&k.text);
+    return k.sum.to;
+}
+
+/* That nothing came is written, but nobody waits for the disk because of it, and it is no change. */
+static void test_quiet(void **state)
+{
+    (void)state;
+    struct err e;
+    kit_begin(&seg, 1700000000, gtid(0, 1, 7));
+    kit_insert(&seg, 0, "(1,'a',0)");
+    assert_int_equal(segment_quiet(seg.w, (wall_t){1700000005000}, &e), 0); /* within a group */
+    kit_end(&seg, 10);
+    kit_sync(&seg);
+    unsigned syncs = kit_io.syncs;
+    struct segment_place was = end_of_open_file();
+    assert_int_equal(was.at.ms, 1700000000000);
+    assert_int_equal(segment_quiet(seg.w, (wall_t){1700000000999}, &e), 0); /* the same second */
+    assert_false(segment_dirty(seg.w));
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(segment_quiet(seg.w, (wall_t){1700000000999 + i * 1000}, &e), 0);
+        struct segment_place is = end_of_open_file();
+        assert_int_equal(is.at.ms, 1700000000000 + i * 1000);
+        assert_int_equal(is.point.pos, was.point.pos);
+        assert_string_equal(is.point.gtid, was.point.gtid);
+        assert_true(segment_dirty(seg.w));
+        assert_false(segment_urgent(seg.w));
+    }
+    assert_int_equal(kit_io.syncs, syncs);
+    assert_int_equal(segment_sync(seg.w, &e), 0);
+    assert_int_equal(kit_io.syncs, syncs + 1);
+    assert_false(segment_dirty(seg.w));
+}
+
+/* Changes that wait for the disk go on waiting; a group of another schema is named together with the time. */
+static void test_quiet_after_changes(void **state)
+{
+    (void)state;
+    struct err e;
+    kit_begin(&seg, 1700000000, NULL);
+    kit_insert(&seg, 0, "(1,'a',0)");
+    kit_end(&seg, 10);
+    assert_int_equal(segment_quiet(seg.w, (wall_t){1700000002000}, &e), 0);
+    assert_true(segment_urgent(seg.w));
+    assert_int_equal(segment_sync(seg.w, &e), 0);
+    assert_false(segment_urgent(seg.w));
+    uint64_t pos = end_of_open_file().point.pos;
+    kit_begin(&seg, 1700000003, NULL);
+    kit_end(&seg, 25);
+    assert_false(segment_urgent(seg.w));
+    assert_int_equal(segment_quiet(seg.w, (wall_t){1700000009000}, &e), 0);
+    assert_int_equal(end_of_open_file().point.pos, pos + 25);
+    assert_int_equal(end_of_open_file().at.ms, 1700000009000);
+    assert_false(segment_urgent(seg.w));
+}
+
 /* Frames that were full are in the file before anybody asks for it, but not on the disk. */
 static void test_sync_of_full_frames(void **state)
 {
@@ -1188,6 +1248,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_long, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sync, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_quiet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_quiet_after_changes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sync_of_full_frames, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_next_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_marks, set_up, tear_down),

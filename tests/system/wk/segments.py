@@ -62,6 +62,11 @@ class Segments:
         words = lines[-1].split() if lines else []
         return (words[2], int(words[3])) if words and words[0] in ("sealed", "open") else ("", 0)
 
+    def end_time(self):
+        """Up to when they go, by the server's clock in whole seconds."""
+        ends = [line for line in self.lines(os.path.basename(self.paths()[-1])) if line.startswith("end ")]
+        return int(ends[-1].split(" at ")[1].split()[0])
+
     def wait_all(self):
         """Waits until everything is in them that the server has done so far. An end that the server's log has not come to
         is of another log, of before it was begun anew."""
