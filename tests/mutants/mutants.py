@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant("file-not-synced", "a dump and its manifest are not synced before they are renamed",
            # Reading it back writes its pages out early; what a file's size is, only a sync tells the disk.
            [("src/dump/writer.c", "    if (fsync(w->fd) < 0)\n", "    if (w->fd < 0)\n"),
-            ("src/base/file.c", "    else if (durable && fsync(fd) < 0)", "    else if (durable && fd < 0)"),
+            ("src/base/file.c", "    else if (how == DURABLE && fsync(fd) < 0)", "    else if (how == DURABLE && fd < 0)"),
             ("src/dump/readback.c", "    int how = SYNC_FILE_RANGE_WAIT_BEFORE",
              "    if (to >= from)\n        return 0;\n    int how = SYNC_FILE_RANGE_WAIT_BEFORE")],
            ["tests/faults/test_power.py"]),
