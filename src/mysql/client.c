@@ -22,6 +22,16 @@ static int row_of(const uint8_t *packet, size_t n, const uint8_t **row, size_t *
     return 1;
 }
 
+unsigned client_count(const MYSQL *my)
+{
+    return my->net.pkt_nr;
+}
+
+void client_count_from(MYSQL *my, unsigned count)
+{
+    my->net.pkt_nr = my->net.compress_pkt_nr = count;
+}
+
 static bool connect_to(MYSQL *my, const struct db_params *p)
 {
     return mysql_real_connect(my, p->socket ? NULL : p->host, p->user, p->password, p->schema,

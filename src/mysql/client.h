@@ -38,6 +38,12 @@ const char *client_hint(unsigned num);
 /* The descriptor of an open connection. */
 int client_socket(MYSQL *my);
 
+/* Both libraries can send a statement before they have read the last one's answer, but have one count of
+ * packets, which starts again with each statement, and Oracle's refuses an answer that does not go on from it.
+ * The count after a statement was sent; and, before its answer is read, back to that. */
+unsigned client_count(const MYSQL *my);
+void client_count_from(MYSQL *my, unsigned count);
+
 /* The rows of an executed prepared statement with columns, packet by packet: the library's own
  * decoder trusts the lengths in a row.
  * 1: a row from its NULL bitmap on, valid until the next call, empty if the packet is not a row; 0:

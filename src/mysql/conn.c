@@ -280,19 +280,38 @@ int db_lock_wait(struct db *db, int64_t ms, struct err *e)
     "sql_select_limit=18446744073709551615, sql_big_selects=1, sql_quote_show_create=1, "          \
     "wait_timeout=86400, net_write_timeout=600, "
 
-static int session_setup(struct db *db, struct err *e)
+#define ASK_PACKET ";SELECT @@max_allowed_packet"
+
+/* `sql` ends with ASK_PACKET, which goes only where a statement may be several. */
+static int set_and_ask(struct db *db, const char *sql, bool several, struct err *e)
+{
+    if (!several)
+        return db_exec_len(db, sql, strlen(sql) - strlen(ASK_PACKET), e);
+    struct db_rows *r = db_select(db, "u", sql, e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        db->packet = db_uint(r, 0);
+    db_rows_end(r);
+    return got;
+}
+
+static int session_setup(struct db *db, bool several, struct err *e)
 {
     if (!db_is_mariadb(db))
-        return db_exec(db, SETUP "max_execution_time=0, SESSION transaction_read_only=0", e) < 0
+        return set_and_ask(db,
+                           SETUP "max_execution_time=0, SESSION transaction_read_only=0" ASK_PACKET,
+                           several, e) < 0
                    ? -1
                    : tables_as_told(db, e);
     /* If sql_if_exists is on, a RENAME in progress skips tables that it then finds missing. */
-    if (db_exec(db, SETUP "max_statement_time=0, SESSION tx_read_only=0, sql_if_exists=0", e) == 0)
+    if (set_and_ask(
+            db, SETUP "max_statement_time=0, SESSION tx_read_only=0, sql_if_exists=0" ASK_PACKET,
+            several, e) == 0)
         return 0;
     if (e->num != DB_NO_VARIABLE) /* as older servers answer, which do not have it */
         return -1;
     err_clear(e);
-    return db_exec(db, SETUP "max_statement_time=0", e) < 0
+    return set_and_ask(db, SETUP "max_statement_time=0" ASK_PACKET, several, e) < 0
                ? -1
                : db_exec(db, "SET SESSION TRANSACTION READ WRITE", e);
 }
@@ -364,7 +383,7 @@ struct db *db_open(const struct db_params *p, struct err *e)
     }
     if (rc == 0) {
         db->read_timeout = p->read_timeout;
-        if (session_setup(db, e) == 0)
+        if (session_setup(db, p->several, e) == 0)
             return db;
     }
     db_close(db);
@@ -463,6 +482,11 @@ int db_execf(struct db *db, struct err *e, const char *fmt, ...)
     return db_exec_len(db, b.p, b.len, e);
 }
 
+uint64_t db_packet(const struct db *db)
+{
+    return db->packet;
+}
+
 unsigned db_warnings(const struct db *db)
 {
     return mysql_warning_count(db->my);
@@ -524,14 +548,10 @@ void db_thread_end(void)
     mysql_thread_end();
 }
 
-/* Sends a query; its rows are then read as the server sends them. */
-static struct db_rows *ask(struct db *db, const char *sql, size_t len, struct err *e)
+/* The first answer with rows, of a query that the server has begun to answer. They are then read as it
+ * sends them. */
+static struct db_rows *first_rows(struct db *db, mono_t began, struct err *e)
 {
-    mono_t began = clock_mono();
-    if (mysql_real_query(db->my, sql, len) != 0) {
-        db_fail(db, began, "query refused", e);
-        return NULL;
-    }
     MYSQL_RES *res = mysql_use_result(db->my);
     while (!res && !mysql_errno(db->my) && mysql_next_result(db->my) == 0)
         res = mysql_use_result(db->my);
@@ -548,16 +568,64 @@ static struct db_rows *ask(struct db *db, const char *sql, size_t len, struct er
     return r;
 }
 
-struct db_rows *db_select_len(struct db *db, const char *form, const char *sql, size_t len,
-                              struct err *e)
+static struct db_rows *ask(struct db *db, const char *sql, size_t len, struct err *e)
 {
-    struct db_rows *r = ask(db, sql, len, e);
+    mono_t began = clock_mono();
+    assert(db->unread == 0);
+    if (mysql_real_query(db->my, sql, len) == 0)
+        return first_rows(db, began, e);
+    db_fail(db, began, "query refused", e);
+    return NULL;
+}
+
+static struct db_rows *in_form(struct db_rows *r, const char *form)
+{
     if (!r)
         return NULL;
     r->columns = strcspn(form, "*");
     r->open = form[r->columns] == '*';
     r->form = xstrdup(form);
     return r;
+}
+
+struct db_rows *db_select_len(struct db *db, const char *form, const char *sql, size_t len,
+                              struct err *e)
+{
+    return in_form(ask(db, sql, len, e), form);
+}
+
+int db_send(struct db *db, const char *sql, size_t len, struct err *e)
+{
+    mono_t began = clock_mono();
+    assert(db->unread < DB_AHEAD);
+    if (mysql_send_query(db->my, sql, len) != 0)
+        return db_fail(db, began, "query refused", e);
+    db->counts[db->unread++] = client_count(db->my);
+    return 0;
+}
+
+unsigned db_unread(const struct db *db)
+{
+    return db->unread;
+}
+
+struct db_rows *db_receive(struct db *db, const char *form, struct err *e)
+{
+    mono_t began = clock_mono();
+    assert(db->unread > 0);
+    client_count_from(db->my, db->counts[0]);
+    memmove(db->counts, db->counts + 1, --db->unread * sizeof *db->counts);
+    if (mysql_read_query_result(db->my) == 0)
+        return in_form(first_rows(db, began, e), form);
+    db_fail(db, began, "query refused", e);
+    return NULL;
+}
+
+void db_receive_none(struct db *db)
+{
+    struct err ignored;
+    while (db->unread)
+        db_rows_end(db_receive(db, "*", &ignored));
 }
 
 struct db_rows *db_select_answers(struct db *db, const char *form, const char *sql, size_t len,

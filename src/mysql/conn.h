@@ -26,7 +26,8 @@ struct db_params {
     const char *schema;                    /* default schema, or NULL */
     bool bulk;                             /* rows will be loaded on it (bulk.h) */
     /* A statement may be several, with ";" between them, and may call routines: db_select() gives the first
-     * of their answers that has rows, and what fails after it is an error of its last db_next(). */
+     * of their answers that has rows, and what fails after it is an error of its last db_next(). Such a
+     * connection is one to a server that may be far away: db_packet() costs no round trip. */
     bool several;
 };
 
@@ -50,6 +51,8 @@ int db_reset_session(struct db *db, struct err *e);
 int db_lock_wait(struct db *db, int64_t ms, struct err *e);
 int db_execf(struct db *db, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* With `several`: the longest statement that the server takes. It stays so for the connection. */
+uint64_t db_packet(const struct db *db);
 /* Number of warnings of the last statement. */
 unsigned db_warnings(const struct db *db);
 /* Number of rows that the last statement changed. */
@@ -104,6 +107,20 @@ int db_exec_with(struct db *db, const char *sql, const char *const *args, struct
 char *db_one_with(struct db *db, const char *sql, const char *const *args, struct err *e);
 /* Rows of a table of the game: `columns` columns of any bytes, any number of rows. */
 struct db_rows *db_select_bytes(struct db *db, size_t columns, const char *sql, struct err *e);
+/* Statements sent ahead: up to DB_AHEAD before the first one's answer is read. The server takes them one after
+ * the other, each also when the one before it failed. Until all answers are read nothing else may be asked.
+ * A server whose answer is not read reads no further: who sends one more must know that all answers before it
+ * are no more than DB_AHEAD_ANSWERS bytes together, which the buffers of any connection hold. Otherwise both ends
+ * would write and neither read. After an error of db_send(), or of an answer that does not come, the connection
+ * cannot be used any more. */
+#define DB_AHEAD 4u
+#define DB_AHEAD_ANSWERS (64u << 10)
+int db_send(struct db *db, const char *sql, size_t len, struct err *e);
+unsigned db_unread(const struct db *db);
+/* The answer of the oldest of them, as db_select_len() gives it. */
+struct db_rows *db_receive(struct db *db, const char *form, struct err *e);
+/* Reads all that were sent, and drops their answers. */
+void db_receive_none(struct db *db);
 /* 1: a row; 0: all rows were read; -1: error, which is never mistaken for the end. `r` may be NULL, of
  * a query that failed: -1. */
 int db_next(struct db_rows *r, struct err *e);

@@ -9,10 +9,13 @@
 struct db_feed;
 struct db {
     MYSQL *my;
-    int64_t read_timeout; /* ms */
-    bool bulk;            /* LOAD DATA LOCAL was offered to the server */
-    struct db_feed *feed; /* rows being loaded; NULL: requests for local data get an error */
-    char node[256];       /* the Galera node that this session must stay on (galera.h) */
+    int64_t read_timeout;      /* ms */
+    bool bulk;                 /* LOAD DATA LOCAL was offered to the server */
+    struct db_feed *feed;      /* rows being loaded; NULL: requests for local data get an error */
+    char node[256];            /* the Galera node that this session must stay on (galera.h) */
+    uint64_t packet;           /* the longest statement that the server takes; 0: not asked */
+    unsigned unread;           /* statements sent ahead */
+    unsigned counts[DB_AHEAD]; /* for the answer of each of them, oldest first (client.h) */
 };
 
 /* Fills `e` from the library's last error; a connection lost after the read timeout is ERR_STALLED.

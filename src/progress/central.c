@@ -9,8 +9,7 @@
 #include "mysql/packet_limit.h"
 #include "sql/literal.h"
 
-#define PACKET_USED (16u << 20) /* more in one round trip gains nothing, and locks longer */
-#define BATCH_ROWS 5000u
+#define PACKET_USED (16u << 20) /* more in one statement gains nothing, and locks longer */
 #define FORCED_TRIES 5
 
 struct db *central_open(const struct config_progress *cfg, const char *password, struct err *e)
@@ -40,16 +39,14 @@ enum central_state central_state_after(const struct err *e)
 #define SEND_HEAD                                                                                  \
     "CALL wk_send_open();INSERT INTO wk_sent (blob_key,lock_key,lock_seq,seq,`blob`) VALUES "
 
-int central_packet(struct db *db, uint64_t *most, struct err *e)
-{
-    SCOPED(xfree) char *max = db_one(db, "SELECT @@max_allowed_packet", e);
-    *most = max ? strtoull(max, NULL, 10) : 0;
-    return max ? 0 : -1;
-}
+/* Of the answer: what comes before and after its rows, and of a row all but the key: two lengths, header,
+ * outcome, number. */
+#define ANSWER_FRAME 2048u
+#define ANSWER_ROW (2 + 4 + 8 + 21)
 
 void central_batch_open(struct central_batch *b, uint64_t limit)
 {
-    *b = (struct central_batch){0};
+    *b = (struct central_batch){.answer = ANSWER_FRAME};
     b->room = (size_t)(limit < PACKET_USED ? limit : PACKET_USED);
     b->most = db_packet_room(limit, 0, DB_PACKET_SPARE);
 }
@@ -58,6 +55,7 @@ void central_batch_clear(struct central_batch *b)
 {
     buf_clear(&b->sql);
     b->count = 0;
+    b->answer = ANSWER_FRAME;
 }
 
 void central_batch_free(struct central_batch *b)
@@ -74,8 +72,8 @@ static void put(struct buf *b, const struct local_key *k)
 /* The first one may take all that the server accepts. */
 bool central_batch_add(struct central_batch *b, const struct local_blob *blob)
 {
-    size_t before = b->sql.len;
-    if (b->count == BATCH_ROWS)
+    size_t before = b->sql.len, answer = ANSWER_ROW + blob->key.len;
+    if (b->answer + answer > DB_AHEAD_ANSWERS)
         return false;
     buf_adds(&b->sql, b->count ? ",(" : SEND_HEAD "(");
     put(&b->sql, &blob->key);
@@ -90,6 +88,7 @@ bool central_batch_add(struct central_batch *b, const struct local_blob *blob)
         return false;
     }
     b->count++;
+    b->answer += answer;
     return true;
 }
 
@@ -117,18 +116,23 @@ static int take_refused(struct db *db, const struct db_rows *r, const struct loc
     return 0;
 }
 
-int central_send(struct db *db, const char *lock_id, struct central_batch *b,
-                 const struct local_blob *blobs, struct central_answer *out, struct err *e)
+int central_send(struct db *db, const char *lock_id, struct central_batch *b, struct err *e)
 {
-    for (size_t i = 0; i < b->count; i++)
-        out[i] = (struct central_answer){CENTRAL_SENT, blobs[i].seq};
     buf_adds(&b->sql, ";CALL wk_send(");
     sql_string(&b->sql, lock_id, strlen(lock_id));
     buf_addc(&b->sql, ')');
-    struct db_rows *r = db_select_len(db, "tbU", b->sql.p, b->sql.len, e);
+    return db_send(db, b->sql.p, b->sql.len, e);
+}
+
+int central_answers(struct db *db, const struct local_blob *blobs, size_t count,
+                    struct central_answer *out, struct err *e)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = (struct central_answer){CENTRAL_SENT, blobs[i].seq};
+    struct db_rows *r = db_receive(db, "tbU", e);
     int got;
     while ((got = db_next(r, e)) == 1)
-        if (take_refused(db, r, blobs, b->count, out, e) < 0) {
+        if (take_refused(db, r, blobs, count, out, e) < 0) {
             got = -1;
             break;
         }

@@ -20,15 +20,15 @@ bool central_lasts(const struct err *e, mono_t *since, mono_t now, int64_t grace
 
 struct db *central_open(const struct config_progress *cfg, const char *password, struct err *e);
 
-/* Saves that go there in one round trip. */
+/* Saves that go there in one statement. */
 struct central_batch {
     struct buf sql;
     size_t count, room; /* bytes that it should have */
     size_t most;        /* … and may have */
     size_t refused;     /* of the last one that did not fit */
+    size_t answer;      /* bytes at most, if all are refused; never more than DB_AHEAD_ANSWERS */
 };
-/* The longest statement that the server takes. It stays so for the connection. */
-int central_packet(struct db *db, uint64_t *most, struct err *e);
+/* `limit`: of the connection, db_packet(). */
 void central_batch_open(struct central_batch *b, uint64_t limit);
 void central_batch_clear(struct central_batch *b);
 void central_batch_free(struct central_batch *b);
@@ -42,9 +42,12 @@ struct central_answer {
     enum central_outcome outcome;
     uint64_t seq; /* that is there now; 0: not known */
 };
-/* Decides each of the batch's `blobs` as wk_save does; `out` has room for all. */
-int central_send(struct db *db, const char *lock_id, struct central_batch *b,
-                 const struct local_blob *blobs, struct central_answer *out, struct err *e);
+/* Sends the batch, ahead of the answers to those before it (db_send()). Each of its blobs is decided as wk_save
+ * does it. */
+int central_send(struct db *db, const char *lock_id, struct central_batch *b, struct err *e);
+/* What was decided about the `blobs` of the oldest batch that was sent; `out` has room for all. */
+int central_answers(struct db *db, const struct local_blob *blobs, size_t count,
+                    struct central_answer *out, struct err *e);
 
 /* Releases a lock that may not be ours any more. */
 int central_release(struct db *db, const char *lock_id, const struct local_session *s,

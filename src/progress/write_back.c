@@ -35,7 +35,6 @@ int write_back_central(struct write_back *w, struct err *e)
         return 0;
     if (file && !w->password.p && file_read_secret(file, &w->password, e) < 0)
         return -1;
-    w->packet = 0;
     w->central = central_open(&w->cfg->progress, w->password.p, e);
     if (w->central)
         return 0;
@@ -77,12 +76,19 @@ static void name_first(struct write_back *w, const struct local_blob *b)
     buf_free(&shown);
 }
 
-/* ---- one round trip ---- */
+/* ---- statements on their way ---- */
 
-struct round {
-    struct local_blobs blobs;
+/* A blob's bytes are freed when they are in the statement: all that its answer needs is what it was. So there is
+ * one statement in memory, one piece of the local store, and of what is on its way the names. */
+struct flight {
+    struct local_blobs blobs; /* read */
     struct central_batch batch;
     size_t next; /* the first of the blobs that is not in the batch */
+    struct sent {
+        struct local_blobs blobs;
+        size_t answer;
+    } sent[DB_AHEAD]; /* oldest first: db_unread() of them */
+    size_t answers;   /* bytes that they may have together */
 };
 
 static int set_aside(struct write_back *w, const struct local_blob *b,
@@ -118,37 +124,58 @@ static int settle(struct write_back *w, const struct local_blob *list, size_t co
     return rc;
 }
 
-static int send_batch(struct write_back *w, struct round *r, struct err *e)
+static int settle_oldest(struct write_back *w, struct flight *f, struct err *e)
 {
-    size_t count = r->batch.count;
-    if (count == 0)
-        return 0;
+    struct sent oldest = f->sent[0];
+    size_t count = oldest.blobs.count;
     struct central_answer *answers = xcalloc(count, sizeof *answers);
-    fault_point("progress.read");
-    int rc =
-        central_send(w->central, w->cfg->progress.lock_id, &r->batch, r->blobs.list, answers, e);
+    int rc = central_answers(w->central, oldest.blobs.list, count, answers, e);
     fault_point("progress.sent");
     w->central_failed = rc < 0;
+    memmove(f->sent, f->sent + 1, db_unread(w->central) * sizeof *f->sent);
+    f->answers -= oldest.answer;
     if (rc == 0)
-        rc = settle(w, r->blobs.list, count, answers, e);
+        rc = settle(w, oldest.blobs.list, count, answers, e);
     free(answers);
-    for (size_t i = 0; i < r->next; i++)
-        free(r->blobs.list[i].data);
-    memmove(r->blobs.list, r->blobs.list + r->next,
-            (r->blobs.count - r->next) * sizeof *r->blobs.list);
-    r->blobs.count -= r->next;
-    r->next = 0;
-    central_batch_clear(&r->batch);
+    local_blobs_free(&oldest.blobs);
     return rc;
 }
 
-/* Drops the blob at `next`, which is sent in no batch. */
-static void skip(struct round *r)
+/* Those whose answers may be too long to wait for are settled before the next one is written (db_send()). */
+static int send_batch(struct write_back *w, struct flight *f, struct err *e)
 {
-    free(r->blobs.list[r->next].data);
-    memmove(r->blobs.list + r->next, r->blobs.list + r->next + 1,
-            (r->blobs.count - r->next - 1) * sizeof *r->blobs.list);
-    r->blobs.count--;
+    struct local_blobs *b = &f->blobs;
+    if (f->batch.count == 0)
+        return 0;
+    while (db_unread(w->central) == DB_AHEAD || f->answers > DB_AHEAD_ANSWERS)
+        if (settle_oldest(w, f, e) < 0)
+            return -1;
+    fault_point("progress.read");
+    if (central_send(w->central, w->cfg->progress.lock_id, &f->batch, e) < 0) {
+        w->central_failed = true;
+        return -1;
+    }
+    fault_point("progress.ahead");
+    struct sent *s = &f->sent[db_unread(w->central) - 1];
+    *s = (struct sent){.answer = f->batch.answer};
+    s->blobs.list = xcalloc(f->next, sizeof *b->list);
+    s->blobs.count = f->next;
+    memcpy(s->blobs.list, b->list, f->next * sizeof *b->list);
+    f->answers += s->answer;
+    memmove(b->list, b->list + f->next, (b->count - f->next) * sizeof *b->list);
+    b->count -= f->next;
+    f->next = 0;
+    central_batch_clear(&f->batch);
+    return 0;
+}
+
+/* Drops the blob at `next`, which is sent in no batch. */
+static void skip(struct flight *f)
+{
+    free(f->blobs.list[f->next].data);
+    memmove(f->blobs.list + f->next, f->blobs.list + f->next + 1,
+            (f->blobs.count - f->next - 1) * sizeof *f->blobs.list);
+    f->blobs.count--;
 }
 
 static void no_session(const struct local_blob *b, struct err *e)
@@ -166,25 +193,42 @@ static void no_session(const struct local_blob *b, struct err *e)
     buf_free(&shown);
 }
 
-/* Sends batches as they fill up; `last`: also what is left. */
-static int fill(struct write_back *w, struct round *r, bool last, struct err *e)
+/* Sends batches as they fill up; `last`: also what is left, and all are settled. */
+static int fill(struct write_back *w, struct flight *f, bool last, struct err *e)
 {
-    while (r->next < r->blobs.count) {
-        const struct local_blob *b = &r->blobs.list[r->next];
+    int rc = 0;
+    while (f->next < f->blobs.count && rc == 0) {
+        struct local_blob *b = &f->blobs.list[f->next];
         if (b->lock_seq == 0) { /* no session says under which number it was locked */
             no_session(b, &w->done.skipped);
-            skip(r);
-        } else if (central_batch_add(&r->batch, b)) {
-            r->next++;
-        } else if (r->batch.count == 0) {
-            db_packet_too_long(&w->done.skipped, "a blob", "wk_progress", r->batch.refused,
-                               r->batch.most);
-            skip(r);
-        } else if (send_batch(w, r, e) < 0) {
-            return -1;
+            skip(f);
+        } else if (central_batch_add(&f->batch, b)) {
+            free(b->data);
+            b->data = NULL;
+            f->next++;
+        } else if (f->batch.count == 0) {
+            db_packet_too_long(&w->done.skipped, "a blob", "wk_progress", f->batch.refused,
+                               f->batch.most);
+            skip(f);
+        } else {
+            rc = send_batch(w, f, e);
         }
     }
-    return last ? send_batch(w, r, e) : 0;
+    if (last && rc == 0)
+        rc = send_batch(w, f, e);
+    while (last && rc == 0 && db_unread(w->central))
+        rc = settle_oldest(w, f, e);
+    return rc;
+}
+
+/* The answers of what is on its way are read, or the connection could not be used for anything else. */
+static void let_go(struct write_back *w, struct flight *f)
+{
+    for (size_t i = 0; i < db_unread(w->central); i++)
+        local_blobs_free(&f->sent[i].blobs);
+    db_receive_none(w->central);
+    local_blobs_free(&f->blobs);
+    central_batch_free(&f->batch);
 }
 
 /* So many keys are read at once. */
@@ -215,12 +259,11 @@ static void pace(const struct write_back *w, mono_t began, size_t count)
 /* With a limit, batches are no larger than what may go in a second. */
 static int send_all(struct write_back *w, const struct local_keys *keys, struct err *e)
 {
-    struct round r = {0};
+    struct flight f = {0};
     unsigned rate = w->cfg->progress.max_rate;
     mono_t began = clock_mono();
-    int rc = w->packet ? 0 : central_packet(w->central, &w->packet, e);
-    w->central_failed = rc < 0;
-    central_batch_open(&r.batch, w->packet);
+    int rc = 0;
+    central_batch_open(&f.batch, db_packet(w->central));
     for (size_t i = 0, n; i < keys->count && rc == 0; i += n) {
         n = piece(keys, i);
         if (rate && n > rate)
@@ -229,13 +272,12 @@ static int send_all(struct write_back *w, const struct local_keys *keys, struct 
             rc = err_set(e, ERR_ABORTED, 0, "write-back was ended");
             break;
         }
-        rc = local_read(w->world, keys->list + i, n, &r.blobs, e);
+        rc = local_read(w->world, keys->list + i, n, &f.blobs, e);
         if (rc == 0)
-            rc = fill(w, &r, i + n == keys->count || (rate && r.batch.count + n > rate), e);
+            rc = fill(w, &f, i + n == keys->count || (rate && f.batch.count + n > rate), e);
         pace(w, began, i + n);
     }
-    local_blobs_free(&r.blobs);
-    central_batch_free(&r.batch);
+    let_go(w, &f);
     return rc;
 }
 

@@ -1,6 +1,9 @@
 /* Write-back: what is unsent in the local store goes to the central one, many blobs in one round trip;
  * sessions that close are released there and forgotten here.
  *
+ * Statements are sent before the ones before them are answered, so that a central store far away has always
+ * something to do; what is on its way when a run fails is sent again by the next one.
+ *
  * Order of effects of a blob: saved at the central store, marked as sent here. Of a session: its blobs,
  * then its lock is released, then its rows go. Killed between any two, the next run does the same again.
  * A connection that is lost stays lost: the run fails, and the next one connects again. */
@@ -14,8 +17,7 @@ struct write_back {
     const struct config *cfg;
     struct db *world, *central; /* NULL: not connected */
     struct buf password;        /* of the central store */
-    uint64_t packet;     /* the longest statement that the central store takes; 0: not asked yet */
-    bool central_failed; /* the last run, at the central store */
+    bool central_failed;        /* the last run, at the central store */
     /* Between two statements: does the run have to end? May be NULL. */
     bool (*stop)(void *arg);
     void *stop_arg;

@@ -64,6 +64,24 @@ static void test_full(void **state)
     central_batch_free(&b);
 }
 
+/* However small blobs are, all of them may be refused in an answer that is not waited for. */
+static void test_answer(void **state)
+{
+    (void)state;
+    struct central_batch b;
+    char data[] = "";
+    struct local_blob one = blob(data, 0);
+    size_t rows = 0;
+    central_batch_open(&b, 1u << 30);
+    for (one.key.len = 64; central_batch_add(&b, &one);)
+        rows++;
+    assert_int_equal(rows, b.count);
+    assert_true(rows * (one.key.len + 35) < DB_AHEAD_ANSWERS && rows > DB_AHEAD_ANSWERS / 128);
+    central_batch_clear(&b);
+    assert_true(central_batch_add(&b, &one));
+    central_batch_free(&b);
+}
+
 /* One blob alone may take all that the server accepts, and no more. */
 static void test_large(void **state)
 {
@@ -143,8 +161,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statement), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_large),     cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_grace),     cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_answer),    cmocka_unit_test(test_large),
+        cmocka_unit_test(test_failures),  cmocka_unit_test(test_grace),
+        cmocka_unit_test(test_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
