@@ -10,8 +10,9 @@
 #include "sql/literal.h"
 
 #define PACKET_USED (16u << 20) /* more in one statement gains nothing, and locks longer */
-#define FORCED_TRIES 5
+#define FORCED_TRIES 5          /* who takes the lock between our two calls is asked as often */
 
+/* Several statements at once, as the store may be far away. */
 struct db *central_open(const struct config_progress *cfg, const char *password, struct err *e)
 {
     struct db_params p = db_params_of(&cfg->server);
@@ -24,6 +25,7 @@ struct db *central_open(const struct config_progress *cfg, const char *password,
 bool central_lasts(const struct err *e, mono_t *since, mono_t now, int64_t grace)
 {
     bool may_pass = db_unanswered(e) || db_lock_busy(e);
+    /* A failure of another kind in between begins the time anew: it was told, and so is what follows it. */
     if (!may_pass || !since->ms)
         *since = may_pass ? now : (mono_t){0};
     return !may_pass || mono_since(now, *since) >= grace;
@@ -36,6 +38,8 @@ enum central_state central_state_after(const struct err *e)
 
 /* ---- sending ---- */
 
+/* All of a batch in one statement: the session's table is made anew, filled and judged. What the server does
+ * not begin, it does not do; what it began and we do not hear of, the next run repeats, and is answered `same`. */
 #define SEND_HEAD                                                                                  \
     "CALL wk_send_open();INSERT INTO wk_sent (blob_key,lock_key,lock_seq,seq,`blob`) VALUES "
 
@@ -64,11 +68,6 @@ void central_batch_free(struct central_batch *b)
     *b = (struct central_batch){0};
 }
 
-static void put(struct buf *b, const struct local_key *k)
-{
-    sql_string(b, k->bytes, k->len);
-}
-
 /* The first one may take all that the server accepts. */
 bool central_batch_add(struct central_batch *b, const struct local_blob *blob)
 {
@@ -76,9 +75,9 @@ bool central_batch_add(struct central_batch *b, const struct local_blob *blob)
     if (b->answer + answer > DB_AHEAD_ANSWERS)
         return false;
     buf_adds(&b->sql, b->count ? ",(" : SEND_HEAD "(");
-    put(&b->sql, &blob->key);
+    local_key_sql(&b->sql, &blob->key);
     buf_addc(&b->sql, ',');
-    put(&b->sql, &blob->lock_key);
+    local_key_sql(&b->sql, &blob->lock_key);
     buf_printf(&b->sql, ",%" PRIu64 ",%" PRIu64 ",", blob->lock_seq, blob->seq);
     sql_string(&b->sql, blob->data, blob->len);
     buf_addc(&b->sql, ')');
@@ -99,14 +98,14 @@ const char *central_outcome_name(enum central_outcome o)
     return names[o];
 }
 
-/* One row of the answer: a blob that was refused. */
+/* One row of the answer: a blob that was refused. The store names them in its own order, and few; that it names
+ * one at all which we did not send must not pass for anything. */
 static int take_refused(struct db *db, const struct db_rows *r, const struct local_blob *blobs,
                         size_t count, struct central_answer *out, struct err *e)
 {
     const char *outcome = db_text(r, 0);
     size_t i = 0, len = db_length(r, 1);
-    while (i < count &&
-           (blobs[i].key.len != len || memcmp(blobs[i].key.bytes, db_value(r, 1), len) != 0))
+    while (i < count && !local_key_is(&blobs[i].key, db_value(r, 1), len))
         i++;
     bool stolen = strcmp(outcome, "stolen") == 0;
     if (i == count || (!stolen && strcmp(outcome, "stale") != 0))
@@ -127,6 +126,7 @@ int central_send(struct db *db, const char *lock_id, struct central_batch *b, st
 int central_answers(struct db *db, const struct local_blob *blobs, size_t count,
                     struct central_answer *out, struct err *e)
 {
+    /* What no row names is there. If an error follows the rows, none of this counts. */
     for (size_t i = 0; i < count; i++)
         out[i] = (struct central_answer){CENTRAL_SENT, blobs[i].seq};
     struct db_rows *r = db_receive(db, "tbU", e);
@@ -164,7 +164,7 @@ static void call_begin(struct buf *sql, const char *routine, const struct local_
 {
     buf_printf(sql, "CALL %s(", routine);
     if (key) {
-        put(sql, key);
+        local_key_sql(sql, key);
         buf_addc(sql, ',');
     }
     sql_string(sql, lock_id, strlen(lock_id));
@@ -193,6 +193,7 @@ int central_release_all(struct db *db, const char *lock_id, const struct local_s
         answers++;
     }
     db_rows_end(r);
+    /* One outcome too few would be taken for locks that are free. */
     if (got == 0 && answers != count)
         return db_invalid(db, e, "%zu outcomes of %zu calls", answers, count);
     return got;
@@ -226,6 +227,7 @@ int central_release_forced(struct db *db, const char *lock_id, const struct loca
         buf_adds(&sql, ",0)");
         if (call(db, &sql, outcome, &s.lock_seq, e) < 0)
             return -1;
+        /* Ours by now, under a new number: whoever had it is fenced off before it is free. */
         if (strcmp(outcome, "busy") != 0)
             return central_release(db, lock_id, &s, outcome, e);
     }
@@ -237,6 +239,7 @@ static json_t *seconds(const struct db_rows *r, unsigned i)
     return db_value(r, i) ? json_integer(db_int(r, i) / 1000) : json_null();
 }
 
+/* Keys are bytes of the game's; what is shown of them is text. */
 static void set_key(json_t *o, const char *name, const struct db_rows *r, unsigned i)
 {
     SCOPED(buf_free) struct buf shown = {0};
@@ -266,6 +269,7 @@ int central_locks(struct db *db, json_t *list, struct err *e)
     return got;
 }
 
+/* An account that may only call routines can ask for all locks, not for one. */
 int central_holder(struct db *db, const struct local_key *key, uint64_t *lock_seq,
                    char lock_id[PROGRESS_KEY_MAX + 1], struct err *e)
 {
@@ -274,7 +278,7 @@ int central_holder(struct db *db, const struct local_key *key, uint64_t *lock_se
     *lock_seq = 0;
     lock_id[0] = '\0';
     while ((got = db_next(r, e)) == 1)
-        if (db_length(r, 0) == key->len && memcmp(db_value(r, 0), key->bytes, key->len) == 0) {
+        if (local_key_is(key, db_value(r, 0), db_length(r, 0))) {
             *lock_seq = db_uint(r, 1);
             db_copy(r, 2, lock_id, PROGRESS_KEY_MAX + 1);
         }

@@ -9,7 +9,6 @@
 #include "config/config.h"
 #include "progress/local.h"
 
-/* A connection whose default schema is the central store's. */
 /* What is known of the central store. */
 enum central_state { CENTRAL_UNKNOWN, CENTRAL_OK, CENTRAL_AWAY, CENTRAL_REFUSED };
 /* After a call that failed. A conflict with another session is no refusal: the call is repeated. */
@@ -18,6 +17,7 @@ enum central_state central_state_after(const struct err *e);
  * began, kept by the caller; ms 0: there is none. */
 bool central_lasts(const struct err *e, mono_t *since, mono_t now, int64_t grace);
 
+/* A connection whose default schema is the central store's. */
 struct db *central_open(const struct config_progress *cfg, const char *password, struct err *e);
 
 /* Saves that go there in one statement. */

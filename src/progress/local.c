@@ -10,10 +10,11 @@
 #include "mysql/lock.h"
 #include "sql/literal.h"
 
-#define SCAN_PIECE "500" /* rows that one statement scans while a game waits */
+/* A MEMORY table has one lock: a statement that scans or marks this many rows is a wait of the game's. */
+#define SCAN_PIECE "500"
 #define MARK_PIECE 200u
 #define DUPLICATE 1062
-#define MEMORY_ROOM (2u << 30)
+#define MEMORY_ROOM (2u << 30) /* bytes: of a limit, not of memory that is taken */
 
 /* ---- what --init makes ---- */
 
@@ -201,7 +202,12 @@ void local_unlock(struct db *db, const char *schema)
 
 /* ---- reading ---- */
 
-static void put_key(struct buf *sql, const struct local_key *k)
+bool local_key_is(const struct local_key *k, const char *bytes, size_t len)
+{
+    return k->len == len && memcmp(k->bytes, bytes, len) == 0;
+}
+
+void local_key_sql(struct buf *sql, const struct local_key *k)
 {
     sql_string(sql, k->bytes, k->len);
 }
@@ -223,6 +229,7 @@ void local_keys_free(struct local_keys *k)
     *k = (struct local_keys){.oldest_ms = -1};
 }
 
+/* A changed_at that is yet to come, after the clock was set back, is no age. */
 #define UNSENT_COLUMNS                                                                             \
     "SELECT p.blob_key,LENGTH(p.`blob`),"                                                          \
     "GREATEST(TIMESTAMPDIFF(MICROSECOND,p.changed_at,CURRENT_TIMESTAMP(3)) DIV 1000,0) FROM "      \
@@ -250,7 +257,9 @@ static int add_unsent(struct db *db, const char *sql, struct local_keys *out, st
     return got;
 }
 
-/* The last key of the piece after `after` (NULL: from the beginning): 1; 0: it is the last piece. */
+/* Pieces go by key, which is why the tables have B-trees. What is added behind us is the next run's.
+ *
+ * The last key of the piece after `after` (NULL: from the beginning): 1; 0: it is the last piece. */
 static int piece_end(struct db *db, const struct local_key *after, struct local_key *end,
                      struct err *e)
 {
@@ -258,7 +267,7 @@ static int piece_end(struct db *db, const struct local_key *after, struct local_
     buf_adds(&sql, "SELECT blob_key FROM wk_progress ");
     if (after) {
         buf_adds(&sql, "WHERE blob_key>");
-        put_key(&sql, after);
+        local_key_sql(&sql, after);
     }
     buf_adds(&sql, " ORDER BY blob_key LIMIT 1 OFFSET " SCAN_PIECE);
     struct db_rows *r = db_select(db, "b", sql.p, e);
@@ -277,6 +286,7 @@ int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err
     struct buf sql = {0};
     int more = 1;
     bool first = true;
+    /* A closing session's blobs are few and found by lock_key: this is asked each second. */
     if (closing)
         more = add_unsent(db,
                           UNSENT_COLUMNS "JOIN wk_session s ON s.lock_key=p.lock_key WHERE "
@@ -288,11 +298,11 @@ int local_unsent(struct db *db, bool closing, struct local_keys *out, struct err
         buf_adds(&sql, UNSENT_COLUMNS "WHERE p.seq>p.sent_seq");
         if (!first) {
             buf_adds(&sql, " AND p.blob_key>");
-            put_key(&sql, &after);
+            local_key_sql(&sql, &after);
         }
         if (more == 1) {
             buf_adds(&sql, " AND p.blob_key<=");
-            put_key(&sql, &end);
+            local_key_sql(&sql, &end);
         }
         if (more >= 0 && add_unsent(db, sql.p, out, e) < 0)
             more = -1;
@@ -322,11 +332,9 @@ static int take_blob(const struct db_rows *r, struct local_blobs *out, struct er
         return -1;
     db_copy(r, 4, b->changed_at, sizeof b->changed_at);
     b->len = db_length(r, 5);
-    b->data = xstrndup("", 0);
-    b->data = xrealloc(b->data, b->len + 1);
+    b->data = xcalloc(1, b->len + 1); /* an empty one is a blob as well */
     memcpy(b->data, db_value(r, 5), b->len);
     out->count++;
-    out->bytes += b->len;
     return 0;
 }
 
@@ -341,7 +349,7 @@ int local_read(struct db *db, const struct local_unsent *keys, size_t count,
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(&sql, ',');
-        put_key(&sql, &keys[i].key);
+        local_key_sql(&sql, &keys[i].key);
     }
     buf_addc(&sql, ')');
     struct db_rows *r = db_select(db, "bbuutb", sql.p, e);
@@ -362,11 +370,13 @@ int local_read(struct db *db, const struct local_unsent *keys, size_t count,
 static void same_save(struct buf *sql, const struct local_blob *b)
 {
     buf_adds(sql, "blob_key=");
-    put_key(sql, &b->key);
+    local_key_sql(sql, &b->key);
     buf_printf(sql, " AND seq=%" PRIu64 " AND changed_at=", b->seq);
     sql_string(sql, b->changed_at, strlen(b->changed_at));
 }
 
+/* The first list finds the rows by their key; the second one says which of them are still as they were read.
+ * sent_seq becomes the row's own seq, which is that very one. */
 static int mark_piece(struct db *db, const struct local_blob *const *sent, size_t count,
                       struct err *e)
 {
@@ -375,12 +385,12 @@ static int mark_piece(struct db *db, const struct local_blob *const *sent, size_
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(&sql, ',');
-        put_key(&sql, &sent[i]->key);
+        local_key_sql(&sql, &sent[i]->key);
     }
     buf_adds(&sql, ") AND (blob_key,seq,changed_at) IN (");
     for (size_t i = 0; i < count; i++) {
         buf_adds(&sql, i ? ",(" : "(");
-        put_key(&sql, &sent[i]->key);
+        local_key_sql(&sql, &sent[i]->key);
         buf_printf(&sql, ",%" PRIu64 ",", sent[i]->seq);
         sql_string(&sql, sent[i]->changed_at, strlen(sent[i]->changed_at));
         buf_addc(&sql, ')');
@@ -402,6 +412,7 @@ int local_mark(struct db *db, const struct local_blob *const *sent, size_t count
     return 0;
 }
 
+/* The copy before the row goes: killed in between, it is in both tables, and sent and refused once more. */
 int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
                     uint64_t central_seq, struct err *e)
 {
@@ -460,7 +471,7 @@ int local_close(struct db *db, const struct local_key *lock_key, struct err *e)
 {
     struct buf sql = {0};
     buf_adds(&sql, "UPDATE wk_session SET state='closing' WHERE lock_key=");
-    put_key(&sql, lock_key);
+    local_key_sql(&sql, lock_key);
     int rc = db_exec_len(db, sql.p, sql.len, e);
     buf_free(&sql);
     return rc;
@@ -477,7 +488,7 @@ int local_sessions_unsent(struct db *db, const struct local_session *list, size_
     for (size_t i = 0; i < count; i++) {
         unsent[i] = false;
         buf_adds(&sql, i ? "," : "");
-        put_key(&sql, &list[i].lock_key);
+        local_key_sql(&sql, &list[i].lock_key);
     }
     buf_addc(&sql, ')');
     struct db_rows *r = db_select_len(db, "b", sql.p, sql.len, e);
@@ -487,8 +498,7 @@ int local_sessions_unsent(struct db *db, const struct local_session *list, size_
             break;
         }
         for (size_t i = 0; i < count; i++)
-            unsent[i] |= list[i].lock_key.len == key.len &&
-                         memcmp(list[i].lock_key.bytes, key.bytes, key.len) == 0;
+            unsent[i] |= local_key_is(&list[i].lock_key, key.bytes, key.len);
     }
     db_rows_end(r);
     return got;
@@ -500,7 +510,7 @@ int local_forget(struct db *db, const struct local_session *s, struct err *e)
 {
     struct buf sql = {0}, is = {0};
     buf_adds(&is, "s.state='closing' AND s.lock_key=");
-    put_key(&is, &s->lock_key);
+    local_key_sql(&is, &s->lock_key);
     buf_printf(&is, " AND s.lock_seq=%" PRIu64, s->lock_seq);
     buf_printf(
         &sql,
@@ -524,7 +534,7 @@ int local_session(struct db *db, const struct local_key *lock_key, uint64_t *loc
 {
     struct buf sql = {0};
     buf_adds(&sql, "SELECT lock_seq FROM wk_session WHERE lock_key=");
-    put_key(&sql, lock_key);
+    local_key_sql(&sql, lock_key);
     char *v = db_one(db, sql.p, e);
     *lock_seq = v ? strtoull(v, NULL, 10) : 0;
     int rc = v || e->cls == ERR_NONE ? 0 : -1;

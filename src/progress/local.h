@@ -30,17 +30,20 @@ struct local_key {
     unsigned char len;
     char bytes[PROGRESS_KEY_MAX];
 };
+bool local_key_is(const struct local_key *k, const char *bytes, size_t len);
+/* Adds it as a string of SQL. */
+void local_key_sql(struct buf *sql, const struct local_key *k);
 struct local_blob {
     struct local_key key, lock_key;
     uint64_t lock_seq; /* 0: no session says which */
     uint64_t seq;
     char changed_at[32];
-    char *data; /* owned */
+    char *data; /* owned; NULL: freed once it was in a statement */
     size_t len;
 };
 struct local_blobs {
     struct local_blob *list;
-    size_t count, bytes;
+    size_t count;
 };
 void local_blobs_free(struct local_blobs *b);
 

@@ -124,6 +124,7 @@ static int settle(struct write_back *w, const struct local_blob *list, size_t co
     return rc;
 }
 
+/* In the order in which they were sent: the server answers in no other. */
 static int settle_oldest(struct write_back *w, struct flight *f, struct err *e)
 {
     struct sent oldest = f->sent[0];
@@ -141,7 +142,8 @@ static int settle_oldest(struct write_back *w, struct flight *f, struct err *e)
     return rc;
 }
 
-/* Those whose answers may be too long to wait for are settled before the next one is written (db_send()). */
+/* The next one is written while the ones before it are on their way, or judged: as many as the answers that are
+ * not read yet allow (db_send()). */
 static int send_batch(struct write_back *w, struct flight *f, struct err *e)
 {
     struct local_blobs *b = &f->blobs;
@@ -193,7 +195,7 @@ static void no_session(const struct local_blob *b, struct err *e)
     buf_free(&shown);
 }
 
-/* Sends batches as they fill up; `last`: also what is left, and all are settled. */
+/* Sends batches as they fill up, and frees what is in them; `last`: also what is left, and all are settled. */
 static int fill(struct write_back *w, struct flight *f, bool last, struct err *e)
 {
     int rc = 0;
@@ -221,12 +223,15 @@ static int fill(struct write_back *w, struct flight *f, bool last, struct err *e
     return rc;
 }
 
-/* The answers of what is on its way are read, or the connection could not be used for anything else. */
+/* After an error something may still be on its way. What becomes of it there is all the same: sent once more, by
+ * whichever run, it is `same`, `stale` or `stolen`. But its answers would be taken for those to other questions,
+ * so they are read; a connection that has failed is waited for no longer, and closed by who called. */
 static void let_go(struct write_back *w, struct flight *f)
 {
     for (size_t i = 0; i < db_unread(w->central); i++)
         local_blobs_free(&f->sent[i].blobs);
-    db_receive_none(w->central);
+    if (!w->central_failed)
+        db_receive_none(w->central);
     local_blobs_free(&f->blobs);
     central_batch_free(&f->batch);
 }
@@ -247,7 +252,7 @@ int64_t write_back_pause(size_t count, unsigned rate, int64_t elapsed_ms)
     return due < 0 ? 0 : due;
 }
 
-/* Keeps to [progress] max_rate. */
+/* Keeps to [progress] max_rate, in pauses that the supervisor's stop does not have to wait for. */
 static void pace(const struct write_back *w, mono_t began, size_t count)
 {
     int64_t due;
@@ -256,7 +261,7 @@ static void pace(const struct write_back *w, mono_t began, size_t count)
         usleep((useconds_t)(due < 100 ? due : 100) * 1000);
 }
 
-/* With a limit, batches are no larger than what may go in a second. */
+/* With a limit, batches are no larger than what may go in a second, and none is left unsettled over a pause. */
 static int send_all(struct write_back *w, const struct local_keys *keys, struct err *e)
 {
     struct flight f = {0};

@@ -1,4 +1,4 @@
-/* Write-back: what is unsent in the local store goes to the central one, many blobs in one round trip;
+/* Write-back: what is unsent in the local store goes to the central one, many blobs in one statement;
  * sessions that close are released there and forgotten here.
  *
  * Statements are sent before the ones before them are answered, so that a central store far away has always
@@ -17,7 +17,7 @@ struct write_back {
     const struct config *cfg;
     struct db *world, *central; /* NULL: not connected */
     struct buf password;        /* of the central store */
-    bool central_failed;        /* the last run, at the central store */
+    bool central_failed; /* the last run, at the central store: its connection is to be closed */
     /* Between two statements: does the run have to end? May be NULL. */
     bool (*stop)(void *arg);
     void *stop_arg;
