@@ -1,6 +1,7 @@
 # make help lists the targets: those lines below that begin with "## ".
 ## make             build/release/worldkeeper
 ## make SAN=1       build/san/worldkeeper, with AddressSanitizer and UndefinedBehaviorSanitizer
+## make TSAN=1      build/tsan/worldkeeper, with ThreadSanitizer
 ## make ISAL=no     without ISA-L, also where it is installed (default: with it where it is found)
 ## make unit        build and run the unit tests (SAN=1: with sanitizers)
 ## make lint        include rules, clang-format, cppcheck, clang-tidy: silent or red
@@ -25,6 +26,11 @@ MODE  := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-saniti
 # The tests start it thousands of times: what need not be loaded, or moved to where it was loaded, costs nothing.
 PIE   := -fno-pie
 BIN_SAN := $(if $(findstring gcc,$(CC)),-static-libasan -static-libubsan)
+else ifdef TSAN
+BUILD := build/tsan
+MODE  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+PIE   := -fno-pie
+BIN_SAN := $(if $(findstring gcc,$(CC)),-static-libtsan)
 else ifdef FUZZ
 BUILD := build/fuzz
 CC    := $(FUZZ_CC)
@@ -295,6 +301,11 @@ $(FUZZ_TARGETS:%=replay-%): replay-%: $(BUILD)/replay/%
 	$< $(sort $(wildcard tests/fuzz/corpus/$*/*))
 -include $(wildcard $(BUILD)/tests/fuzz/*.d)
 
+## make tsan        build/tsan/worldkeeper, and the tests of what uses threads (scripts/tsan.sh): any race makes it red
+.PHONY: tsan
+tsan:
+	scripts/tsan.sh
+
 ## make coverage    which lines and branches the tests reach (COVERAGE="unit system", scripts/coverage.sh)
 .PHONY: coverage
 coverage:
@@ -373,13 +384,14 @@ faults: $(BIN)
 	  /usr/bin/python3 -m pytest -q -n $(FAULT_JOBS) -m "long or not long" $(FAULT_TESTS)
 
 ## make nightly     what takes hours, as root: the two commands on three kinds of fresh machine, every state of the
-##                  analyzer, and all of the tests of which each run takes a share
+##                  analyzer, races of threads, and all of the tests of which each run takes a share
 .PHONY: nightly
 nightly:
 	scripts/clean-root.sh
 	scripts/clean-root.sh --container
 	scripts/clean-root.sh --user
 	+$(MAKE) lint
+	scripts/tsan.sh
 	WK_WHOLE=yes scripts/test.sh build unit system system-mysql unit-oracle system-oracle
 	+$(MAKE) kills kills-follow ledger-torture progress-torture takeover-torture faults soak mutants
 

@@ -36,7 +36,7 @@ def built(folder, name):
         who = ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"] if (
             os.geteuid() == 0 and owner.st_uid != 0) else []
         if not os.access(path, os.X_OK) or os.path.getmtime(path) < os.path.getmtime(BINARY):
-            mode = {"san": ["SAN=1"], "cov": ["COV=1"]}.get(os.path.basename(build), [])
+            mode = {"san": ["SAN=1"], "tsan": ["TSAN=1"], "cov": ["COV=1"]}.get(os.path.basename(build), [])
             if build.startswith(ROOT + os.sep):  # as make was told before: it knows headers by these names
                 build = os.path.relpath(build, ROOT)
             subprocess.run([*who, "make", "-s", "-C", ROOT, "BUILD=" + build, *mode,
@@ -146,7 +146,7 @@ class Keeper:
 
     def environment(self, fault=None, **more):
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RUNTIME_DIRECTORY": self.control_dir}
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
         faults = ([fault] if fault else []) + ([f"waits={self.waits}"] if self.waits > 1 else [])
@@ -427,12 +427,13 @@ def signed(manifest):
 def sanitized():
     """Is it a program that takes far more memory than users' does?"""
     with open(BINARY, "rb") as f:
-        return b"__asan_init" in f.read()
+        program = f.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def sanitizer(text):
-    """A finding of ASan or UBSan anywhere in the output fails the test."""
-    for sign in ("ERROR: AddressSanitizer", "runtime error:", "ERROR: LeakSanitizer"):
+    """A finding of a sanitizer anywhere in the output fails the test."""
+    for sign in ("ERROR: AddressSanitizer", "runtime error:", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer"):
         assert sign not in text, text[max(0, text.find(sign) - 200):][:4000]
 
 
