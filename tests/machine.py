@@ -91,6 +91,8 @@ NEEDS = {
     "dav": ("no apache2: nothing is stored by WebDAV", there("apache2")),
     "radosgw": ("no Ceph, neither installed nor unpacked: nothing is stored in a real S3",
                 there("radosgw", "ceph-mon", "ceph-osd")),
+    "radosgw-new": ("no radosgw of Debian sid (scripts/servers.sh fetch radosgw): nothing is stored in another real S3",
+                    lambda where: os.path.exists(os.path.join(os.path.dirname(STORES), "radosgw/.complete"))),
     "root": ("neither root nor sudo: nothing that only root may do",
              lambda where: os.geteuid() == 0 or works("sudo", "-n", "true")),
     "chroot": ("no directory may be made the root here: nothing can be built with Oracle's client library",

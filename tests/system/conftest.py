@@ -7,6 +7,7 @@ import sys
 import tempfile
 import zlib
 from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 
@@ -161,6 +162,18 @@ def small_disk(tmp):
     yield path, seen, ["nsenter", f"--target={holder.pid}", "--user", "--mount",
                        "--preserve-credentials", "--"]
     end_process(holder)
+
+
+@pytest.fixture
+def store(tmp):
+    """A mounted directory for copies off the machine, and a key pair of age."""
+    path = os.path.join(tmp, "store")
+    key = os.path.join(tmp, "identity")
+    os.mkdir(path, 0o700)
+    subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
+    public = subprocess.run(["age-keygen", "-y", key], check=True, capture_output=True, text=True).stdout.strip()
+    return SimpleNamespace(path=path, key=key, recipient=public,
+                           settings={"offsite": {"url": f"file://{path}/", "recipient": public}})
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """Copies on another machine: what is stored there is whole, encrypted and newest first, whatever is killed;
 and the world comes back from there when its machine is gone."""
 import contextlib
-import hashlib
-import json
 import os
 import random
 import shutil
@@ -12,125 +10,25 @@ import threading
 import time
 from types import SimpleNamespace
 
+import machine
 import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import OFFSITE_POINTS, go_on, stopped, wait_stopped
-from wk.follow import another_server, dump_and_follow, live
+from wk.follow import dump_and_follow, live
 from wk.keeper import BINARY, DONE, NOT_WELL, REFUSED, USAGE, USER, Keeper
-from wk.stores import Caller, Liar
+from wk.offsite import (PLAIN, files, lose_machine, manifests, nothing_readable, off_site, open_age, parts, segments, stored,
+                        wait_segments)
+from wk.stores import S3, Caller, Liar, Sshd
 from wk.util import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
               pytest.mark.either_server]
-PLAIN = "known-words-of-a-player"
-AGE = b"age-encryption.org/v1\n"
 BIG = (
     "CREATE TABLE big (id INT AUTO_INCREMENT PRIMARY KEY, data VARBINARY(500)) ENGINE=MEMORY",
     "INSERT INTO big (data) SELECT RANDOM_BYTES(500) FROM (WITH RECURSIVE n AS "
     "(SELECT 1 AS i UNION ALL SELECT i+1 FROM n WHERE i<1000) SELECT i FROM n) a, "
     "(WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i+1 FROM n WHERE i<12) SELECT i FROM n) b")  # six megabytes
 SEED = os.environ.get("WK_SEED") or str(random.randrange(10**9))
-
-
-@pytest.fixture
-def store(tmp):
-    """A mounted directory, and a key pair of age."""
-    path = os.path.join(tmp, "store")
-    key = os.path.join(tmp, "identity")
-    os.mkdir(path, 0o700)
-    subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
-    public = subprocess.run(["age-keygen", "-y", key], check=True, capture_output=True, text=True).stdout.strip()
-    return SimpleNamespace(path=path, key=key, recipient=public,
-                           settings={"offsite": {"url": f"file://{path}/", "recipient": public}})
-
-
-def files(store, folder):
-    path = os.path.join(store.path, "w1", folder)
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
-
-
-def manifests(store):
-    """Those in the store, each with its file as it says."""
-    found = []
-    for name in files(store, "dumps"):
-        if name.endswith(".json"):
-            with open(os.path.join(store.path, "w1/dumps", name)) as f:
-                m = json.load(f)
-            with open(os.path.join(store.path, "w1/dumps", m["offsite"]["file"]), "rb") as f:
-                data = f.read()
-            assert len(data) == m["offsite"]["size"]
-            assert hashlib.sha256(data).hexdigest() == m["offsite"]["sha256"]
-            found.append(m)
-    return found
-
-
-def stored(keeper):
-    """Everything is there, as the status has it."""
-    def all_there():
-        o = keeper.status().get("offsite")
-        newest = keeper.newest()["name"] if keeper.dumps() else None
-        return o and o["state"] == "stored" and o["waiting"] == 0 and o["newest"] == newest and o
-    return keeper.wait(all_there, "everything is stored")
-
-
-def nothing_readable(store):
-    for folder, _, names in os.walk(store.path):
-        for name in names:
-            try:
-                with open(os.path.join(folder, name), "rb") as f:
-                    data = f.read()
-            except FileNotFoundError:  # an upload has got its name
-                continue
-            assert PLAIN.encode() not in data and (name.endswith(".json") or data.startswith(AGE[:len(data)])), name
-
-
-def open_age(store, path):
-    """What is in it; None: it is no good, or was deleted."""
-    done = subprocess.run(["age", "-d", "-i", store.key, path], capture_output=True)
-    return done.stdout if done.returncode == 0 else None
-
-
-def parts(store):
-    """[(number, from, to, path)] of what the store has of the journal, by its names."""
-    found = []
-    for name in files(store, "segments"):
-        if name.endswith(".part"):
-            continue
-        number, _, rest = name.removeprefix("w1-").partition("-")
-        start, end = (int(n) for n in rest.removesuffix(".age").split(".")[1].split("-"))
-        found.append((int(number), start, end, os.path.join(store.path, "w1/segments", name)))
-    return found
-
-
-def segments(store, opened=None):
-    """{number: bytes} of that, put together by hand from all that is good. `opened`: what was found good before."""
-    found, opened = {}, {} if opened is None else opened
-    for number, start, end, path in parts(store):
-        data = opened[path] = opened.get(path) or open_age(store, path)
-        if data is not None:
-            assert len(data) == end - start, path
-            found.setdefault(number, {}).setdefault(start, data)
-    whole = {}
-    for number, pieces in found.items():
-        whole[number] = b""
-        for start in sorted(pieces):
-            if start == len(whole[number]):
-                whole[number] += pieces[start]
-    return whole
-
-
-def wait_segments(keeper, store):
-    """All of the journal that is here now is in the store. It may grow meanwhile, and lose what is older."""
-    here, opened = {}, {}
-    for path in keeper.segments.paths():
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as f:
-            here[path] = f.read()
-
-    def all_there():
-        there = segments(store, opened)
-        return all(there.get(int(path.rpartition("-")[2].partition(".")[0]), b"").startswith(data)
-                   for path, data in here.items() if os.path.exists(path))
-    wait_for(all_there, "the journal is in the store")
 
 
 def test_stored_and_by_hand(make_followed, store, make_server):
@@ -179,18 +77,6 @@ def test_several_recipients(keeper, store, tmp, way):
         keeper.configure({"offsite": {"identity_file": key}})
         done = keeper.run("--verify", "--from", "offsite", "--json")
         assert done.rc == rc, done
-
-
-def lose_machine(keeper):
-    """Server, its disk, dumps, journal and status: all gone. A new server, and the config and the key are left."""
-    keeper.kill9()
-    if keeper.server.process:
-        keeper.server.kill9()
-    for path in (keeper.dumps_dir, keeper.status_dir, keeper.control_dir):
-        for name in os.listdir(path):
-            name = os.path.join(path, name)
-            shutil.rmtree(name) if os.path.isdir(name) else os.remove(name)
-    another_server(keeper)
 
 
 def test_machine_is_lost(make_followed, store):
@@ -579,20 +465,6 @@ def test_a_part_of_which_other_bytes_came_back(make_followed, store, delete):
     keeper.world.assert_is(before)
 
 
-def off_site(keeper, state=""):
-    """Pids of the workers that send; `state` as in /proc/PID/stat."""
-    found = []
-    for pid in keeper.pids():
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                name, _, rest = f.read().partition("(")[2].rpartition(")")
-        except OSError:
-            continue
-        if name.startswith("wk-off-site") and (not state or rest.split()[0] == state):
-            found.append(pid)
-    return found
-
-
 def several_looks(keeper):
     """At what there is to send: the workers have waited so often."""
     def turns():
@@ -668,11 +540,28 @@ def test_a_worker_that_hangs_or_dies(make_followed, store):
     assert "ended by itself" in stored(keeper)["last_error"]
 
 
-def test_machines_are_lost(make_followed, store):
+@pytest.fixture(params=["file", "sftp", "s3"])
+def far(request, store, base):
+    """A store of each of these kinds, with the same key."""
+    kinds = {"sftp": (Sshd, "sshd"), "s3": (S3, "radosgw")}
+    if request.param not in kinds:
+        yield store
+        return
+    make, needs = kinds[request.param]
+    if machine.why_not(needs):
+        pytest.skip(machine.why_not(needs))
+    server = make(base)
+    path = os.path.join(server.files, "store") if server.files else None
+    yield SimpleNamespace(path=path, listed=getattr(server, "listed", None), key=store.key, settings={
+        "offsite": {**server.settings(), "recipient": store.recipient, "timeout": "3m"}})
+    server.stop()
+
+
+def test_machines_are_lost(make_followed, far):
     """Writers whose changes are written down, and the machine is lost at any moment, twice: what is back is the
     world of one moment, with all that had been acknowledged before what was stored."""
     print("seed", SEED)
-    rand = random.Random(SEED)
+    rand, store = random.Random(SEED), far
     keeper = make_followed("empty", {"offsite": {**store.settings["offsite"], "identity_file": store.key},
                                      "journal": {"segment": "64KiB"}}, TABLES)
     dump_and_follow(keeper)

@@ -13,12 +13,13 @@ import pytest
 from wk.keeper import BINARY, built, sanitized
 from wk.relay import Cut
 from wk.sinks import certificate
-from wk.stores import ACCESS, SECRET, Caller, Dav, Directory, Liar, S3, SftpLiar, Sshd, secret_file, visible
+from wk.stores import ACCESS, SECRET, Caller, Dav, Directory, Liar, NewS3, S3, SftpLiar, Sshd, secret_file, visible
 from wk.util import peak_mib, wait_for
 
 pytestmark = pytest.mark.any_server
 
-KINDS = {"file": (Directory, None), "sftp": (Sshd, "sshd"), "dav": (Dav, "dav"), "s3": (S3, "radosgw")}
+KINDS = {"file": (Directory, None), "sftp": (Sshd, "sshd"), "dav": (Dav, "dav"), "s3": (S3, "radosgw"),
+         "new-s3": (NewS3, "radosgw-new")}
 FILES = ["file", "sftp", "dav"]  # s3 is slow to start: one test has all that is tried there
 running = {}
 
@@ -85,8 +86,9 @@ def test_what_holds_for_each_kind(stores, calls, kind):
         assert said["result"] == "ok" and back == body, (name, said, len(back))
     again = c.put("s8/dumps/a", b"other")
     assert again["result"] == "exists" and c.get("s8/dumps/a")[1] == bodies["a"], again
-    assert c.get("s8/dumps/a", 299990)[1] == b"x" * 10
-    assert c.get("s8/dumps/a", 300000) == ({"result": "ok", "error": "", "hint": "", "pause": 0}, b"")
+    if kind != "new-s3":  # after a range it sends bytes that belong to no answer
+        assert c.get("s8/dumps/a", 299990)[1] == b"x" * 10
+        assert c.get("s8/dumps/a", 300000) == ({"result": "ok", "error": "", "hint": "", "pause": 0}, b"")
     for size in (299999, 300001):
         said = c.put("s8/dumps/wrong", bodies["a"], size)
         assert said["result"] == "refused" and f"{size} were announced" in said["error"], said
@@ -105,7 +107,7 @@ def test_what_holds_for_each_kind(stores, calls, kind):
     assert c.names() == {}
     found = check(c)
     assert found[0][0] == "ok" and "stored, read back, listed and deleted" in found[0][1], found
-    assert len(found) == 1, found
+    assert len(found) == 1 or (kind == "new-s3" and len(found) == 2 and "does not refuse by itself to replace" in found[1][1]), found
     assert c.names("s8/") == {}
 
 
@@ -278,6 +280,14 @@ def test_s3(stores, calls, tmp):
         status, text = store.curl(store.at(f"locked/s8/{name}?retention="))
         assert status == 200 and "GOVERNANCE" in text, (name, status, text)
     assert check(c)[0][0] == "ok"
+
+
+def test_new_s3(stores, calls):
+    """The same on radosgw of Debian sid, which ignores conditions: what looks first replaces nothing there either."""
+    store = stores("new-s3")
+    test_what_holds_for_each_kind(stores, calls, "new-s3")
+    said = calls(store.settings(bucket="nowhere")).put("s8/x", b"x")
+    assert said["result"] == "refused" and "NoSuchBucket" in said["error"], said
 
 
 def test_a_store_that_is_full(calls, small_disk):

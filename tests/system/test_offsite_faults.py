@@ -1,0 +1,372 @@
+"""A running supervisor in front of a store that refuses, is slow, has no end, lies, is full, or is shared with others; and
+its workers killed at each point. A witness of all requests sees that nothing there is ever replaced, no manifest comes
+before its data, nothing is clear and no secret is told."""
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from datetime import datetime, timezone
+from types import SimpleNamespace
+
+import pytest
+from wk.crash import OFFSITE_POINTS
+from wk.follow import dump_and_follow
+from wk.keeper import sanitized
+from wk.offsite import AGE, files, lose_machine, manifests, off_site, open_age, segments, stored, wait_segments
+from wk.stores import SECRET, Liar
+from wk.util import PATIENCE, peak_mib, wait_for
+
+pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
+              pytest.mark.any_server]
+ONE_DUMP = {"keep_last": "1", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
+PIECE = 32
+
+
+class Witness:
+    """Looks at each request to a Liar before `then`, which may answer it."""
+
+    def __init__(self, liar):
+        self.liar, self.then, self.clear, self.broken = liar, None, [], []
+        liar.fault = self
+
+    def __call__(self, h):
+        path = h.path.partition("?")[0]
+        if h.command == "PUT" and "/check-" not in path:
+            self.look(path, h.body)
+        return bool(self.then) and self.then(h)
+
+    def look(self, path, body):
+        if self.liar.objects.get(path, body) != body:
+            self.broken.append(f"{path} is replaced")
+        if path.endswith(".json"):
+            copy = json.loads(body)["offsite"]
+            data = self.liar.objects.get(path.rpartition("/")[0] + "/" + copy["file"])
+            if data is None or (len(data), hashlib.sha256(data).hexdigest()) != (copy["size"], copy["sha256"]):
+                self.broken.append(f"{path} comes without its data")
+        elif not body.startswith(AGE) or any(piece in body for piece in self.clear):
+            self.broken.append(f"{path} is not encrypted")
+
+    def manifests(self):
+        return [path for path in list(self.liar.objects) if path.endswith(".json") and "/w1/dumps/" in path]
+
+
+class World:
+    """A keeper with a dump that is to go to a Liar, and what the Liar's witness saw."""
+
+    def __init__(self, keeper, liar, secrets):
+        self.keeper, self.liar, self.secrets = keeper, liar, secrets
+        self.witness = Witness(liar)
+        self.name = self.dump()
+
+    def dump(self):
+        name = self.keeper.dump()["name"]
+        with open(self.keeper.path(self.keeper.newest()), "rb") as f:
+            data = f.read()
+        self.witness.clear += [data[i:i + PIECE] for i in range(0, len(data) - PIECE, 997)]
+        return name
+
+    def told(self):
+        return self.keeper.status().get("offsite") or {}
+
+    def fails(self, words):
+        """Another failure that says one of these, and no copy that counts."""
+        before = self.told().get("failed") or 0
+
+        def failed():
+            o = self.told()
+            return o.get("failed", 0) > before and o["state"] == "failing" and any(w in o["last_error"] for w in words) and o
+        o = self.keeper.wait(failed, lambda: f"a failure that says {words}, not {self.told()}")
+        assert o["newest"] is None and not self.witness.manifests(), o
+        return o
+
+    def another_worker(self):
+        """It has failed at nothing yet, and waits for nothing."""
+        for pid in off_site(self.keeper):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def all_stored(self):
+        o = stored(self.keeper)
+        assert [os.path.basename(path).removesuffix(".json") for path in self.witness.manifests()] == [o["newest"]]
+        assert not self.witness.broken, self.witness.broken
+        self.no_secret()
+
+    def no_secret(self):
+        """Nowhere that anybody looks: log, status, pages, dumps, history, what lies in the store."""
+        texts = [self.keeper.log().encode(), *self.liar.objects.values()]
+        for top in (self.keeper.status_dir, self.keeper.dumps_dir):
+            for folder, _, names in os.walk(top):
+                for name in names:
+                    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as f:
+                        texts.append(f.read())
+        for secret in self.secrets:
+            assert not [t for t in texts if secret in t], secret
+
+
+@pytest.fixture
+def liar(base):
+    one = Liar(base)
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def world_and_liar(make_world, make_keeper, liar, store):
+    def make(**more):
+        keeper = make_keeper(make_world("small"), {"retention": ONE_DUMP, "offsite": {
+            **liar.settings(), "recipient": store.recipient, "identity_file": store.key, **more}}).init()
+        keeper.waits = 20
+        with open(store.key, "rb") as f:
+            key = next(line.strip() for line in f if line.startswith(b"AGE-SECRET-KEY"))
+        return World(keeper, liar, [SECRET.encode(), key])
+    return make
+
+
+ANSWERS = [  # status, code, and what is said of it
+    (403, "AccessDenied", "AccessDenied"), (404, "NoSuchBucket", "NoSuchBucket"), (404, "NoSuchKey", "404"),
+    (412, "PreconditionFailed", "taken"), (429, "TooManyRequests", "429"), (500, "InternalError", "InternalError"),
+    (503, "SlowDown", "SlowDown"), (507, "StorageFull", "StorageFull")]
+
+
+def test_answers(world_and_liar):
+    """Refused when it lists, stores, or reads back: named with the store's own word each time, nothing counts there that
+    is not whole, the watchdog goes on, and so do the copies when the store does."""
+    w = world_and_liar()
+
+    def lists(h):
+        return h.command == "GET" and "list-type" in h.path
+
+    def puts(h):
+        return h.command == "PUT"
+
+    def reads(h):
+        return h.command == "GET" and "?" not in h.path
+    for status, code, words in ANSWERS:
+        for when in (lists, puts, reads):
+            if status == 412 and when is not puts:  # no such question was asked
+                continue
+            # A name that is missing is one thing, that it was stored and is not there another.
+            says = [words] + (["is not there"] if status == 404 and when is reads else [])
+            w.witness.then = lambda h: when(h) and (h.refuse(status, code) or True)
+            w.keeper.alive() or w.keeper.start()
+            w.fails(says)
+            w.another_worker()
+    w.keeper.probes_pass("A")
+    w.witness.then = None
+    w.all_stored()
+
+
+def test_slow_and_endless(world_and_liar):
+    """Silent when it is to take something, to list or to read back; a refusal, a list and a file without an end: each is
+    given up, takes no memory, and holds nobody up."""
+    w = world_and_liar(timeout="1s")
+    over = threading.Event()
+
+    def silent(h):
+        over.wait(PATIENCE)
+        h.close_connection = True
+        return True
+
+    def endless(h):
+        h.send_response(500 if h.command == "PUT" else 200)
+        h.end_headers()
+        with contextlib.suppress(OSError):
+            while not over.is_set():
+                h.wfile.write(b"<Contents><Key>w1/a</Key>" + b"<x>" * 10000)
+        h.close_connection = True
+        return True
+    try:
+        for does, says in ((silent, ["too slow", "timed out", "Timeout"]), (endless, ["no end", "longer than", "500", "too slow"])):
+            for command in ("PUT", "GET"):
+                w.witness.then = lambda h: h.command == command and does(h)
+                w.keeper.alive() or w.keeper.start()
+                w.fails(says)
+        (pid,) = off_site(w.keeper)
+        assert peak_mib([pid]) < 64 or sanitized()
+        w.keeper.probes_pass("A")
+    finally:
+        over.set()
+    w.witness.then = None
+    w.keeper.reload({"offsite": {"timeout": "3m"}})  # on a busy machine a second is not long
+    w.all_stored()
+
+
+@pytest.mark.parametrize("off", [-1200, 1200])
+def test_a_clock_that_is_off(world_and_liar, off):
+    """By 20 minutes: S3 refuses each request. What is wrong is said, by --check too, and it goes on once it is mended."""
+    w = world_and_liar()
+    w.liar.late = off
+
+    def skewed(h):
+        signed = datetime.strptime(h.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()
+        wrong = abs(signed - time.time() - w.liar.late) > 900
+        return wrong and (h.refuse(403, "RequestTimeTooSkewed") or True)
+    w.witness.then = skewed
+    w.keeper.start()
+    o = w.fails(["RequestTimeTooSkewed"])
+    ahead = int(re.search(r"its clock is ([+-]\d+) s from ours", o["last_error"])[1])
+    assert ahead * off > 0 and abs(ahead) > 900, o
+    said = [line for line in w.keeper.run("--check").out.splitlines() if " off-site store " in line]
+    assert said[0].startswith("FAIL") and "RequestTimeTooSkewed" in said[0], said
+    w.liar.late = 0
+    w.all_stored()
+
+
+def test_a_store_of_many_that_takes_everything(world_and_liar):
+    """It replaces whatever it is told to, and others keep their things there, beside the world's and below it: nothing of
+    theirs is touched, nothing of ours replaced, whatever is killed and however often a dump takes another one's place."""
+    w = world_and_liar()
+
+    def ignores(h):
+        del h.headers["If-None-Match"]
+        return False
+    w.witness.then = ignores
+    others = {f"/bucket/{name}": b"theirs" for name in (
+        "theirs", "w2/dumps/w2-000001.json", "w1/notes", "w1/dumps/notes.txt", "w1/dumps/.hidden", "w1/dumps/sub/x.json",
+        "w1/dumps/w1-1.part", "w1/segments/readme", "w10/dumps/a.json")}
+    w.liar.objects.update(others)
+    for point in OFFSITE_POINTS:
+        w.keeper.start(state=None, fault=f"{point}=killall")
+        w.keeper.process.wait(PATIENCE)
+        w.dump()
+    w.keeper.start()
+    wait_for(lambda: len(w.witness.manifests()) == 2, "its copy, and the notes of somebody else in sub")
+    w.keeper.wait(lambda: w.told().get("state") == "stored" and w.told()["newest"] == w.keeper.newest()["name"], "its copy")
+    assert {path: w.liar.objects.get(path) for path in others} == others
+    del w.liar.objects["/bucket/w1/dumps/sub/x.json"]
+    w.all_stored()
+
+
+def test_a_store_that_is_full(make_world, make_keeper, small_disk, store):
+    """Said, with what it answered; nothing half of it stays, dumps go on, and it is stored once there is room."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(make_world(), {"offsite": {"url": f"file://{path}/", "recipient": store.recipient}})
+    keeper.prefix = prefix
+    keeper.init().dump()
+    there = SimpleNamespace(path=seen)
+    with open(os.path.join(seen, "ballast"), "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"x" * 4096)
+    keeper.start()
+    keeper.expect("it is full", offsite=lambda o: o and o["failed"] > 1 and "No space left" in (o["last_error"] or ""))
+    assert manifests(there) == [] and not [n for n in files(there, "dumps") if not n.endswith(".part")]
+    keeper.dump()
+    os.unlink(os.path.join(seen, "ballast"))
+    stored(keeper)
+    assert keeper.newest()["name"] in [m["name"] for m in manifests(there)]
+
+
+def test_a_spool_that_is_full(make_followed, small_disk, store):
+    """Of the journal nothing is sent of which it cannot be written down that it is under way; what is there stays, and the
+    machine can be lost all the same once there is room."""
+    path, seen, prefix = small_disk
+    keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments")}, "offsite": {
+        **store.settings["offsite"], "identity_file": store.key}}, seen=os.path.join(seen, "segments"), prefix=prefix)
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.world.mark(2)
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    before = segments(store)
+    filler = os.path.join(seen, "filler")
+    with open(filler, "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"x" * 4096)
+    keeper.world.mark(3)
+    keeper.expect("that it is full", offsite=lambda o: "space" in (o["last_error"] or ""), journal=lambda j: j["gap"])
+    after = segments(store)
+    assert {number: after[number][:len(data)] for number, data in before.items() if number in after} == {
+        number: data for number, data in before.items() if number in after}
+    os.unlink(filler)
+    keeper.wait(lambda: len(keeper.dumps()) > 1 and stored(keeper), "the dump in place of what was not followed")
+    keeper.world.mark(4)
+    world = keeper.world.snapshot()
+    keeper.wait(lambda: not keeper.status()["journal"]["gap"], "the journal")
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    lose_machine(keeper)
+    keeper.init()
+    keeper.ok("--restore", "--from", "offsite", "--json")
+    keeper.world.assert_is(world)
+
+
+@pytest.mark.parametrize("point", OFFSITE_POINTS)
+def test_a_worker_is_killed(world_and_liar, point):
+    """Only it, again and again: the supervisor says so, starts another one, and what is there stays whole."""
+    w = world_and_liar()
+    w.keeper.start(fault=f"{point}=kill")
+    times = 1 if point == "offsite.manifest_sent" else 3  # after that one nothing is left to be sent
+    w.keeper.wait(lambda: w.told().get("failed", 0) >= times, "workers that ended")
+    assert "ended by itself" in w.told()["last_error"], w.told()
+    w.keeper.probes_pass("A")
+    w.keeper.kill9()
+    w.keeper.start()
+    w.all_stored()
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_killed_while_it_deletes(world_and_liar, nth):
+    """A dump that may go is none before its data goes, and the rest of it goes later."""
+    w = world_and_liar()
+    w.keeper.start()
+    stored(w.keeper)
+    w.keeper.stop()
+    w.dump()
+    w.keeper.start(state=None, fault=f"offsite.spare#{nth}=killall")
+    w.keeper.process.wait(PATIENCE)
+    for path in w.witness.manifests():
+        copy = json.loads(w.liar.objects[path])["offsite"]
+        assert path.rpartition("/")[0] + "/" + copy["file"] in w.liar.objects, path
+    w.keeper.start()
+    w.keeper.wait(lambda: len(w.witness.manifests()) == 1, "the newest only")
+    w.all_stored()
+
+
+@pytest.mark.parametrize("point", ["offsite.chosen", "offsite.sent"])
+def test_killed_beside_the_journal(make_followed, store, point):
+    """A part of a segment that was under way counts for nothing: it is sent again, and all of the journal is there."""
+    keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}})
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.world.mark(2)
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    keeper.kill9()
+    keeper.start(fault=f"{point}=killall")
+    keeper.world.mark(3)
+    keeper.process.wait(PATIENCE)
+    keeper.start()
+    world = keeper.world.snapshot()
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    for name in files(store, "segments"):
+        assert name.endswith(".part") or open_age(store, os.path.join(store.path, "w1/segments", name)) is not None, name
+    lose_machine(keeper)
+    keeper.init()
+    keeper.ok("--restore=latest", "--from", "offsite", "--json")
+    keeper.world.assert_is(world)
+
+
+def test_killed_when_it_has_come(make_followed, store):
+    """What was fetched and got no name is no dump; the next restore fetches it again."""
+    keeper = make_followed(settings={"journal": {"mode": "off"}, "offsite": {
+        **store.settings["offsite"], "identity_file": store.key}})
+    name = keeper.dump()["name"]
+    before = keeper.world.snapshot()
+    keeper.start()
+    stored(keeper)
+    lose_machine(keeper)
+    keeper.init()
+    killed = keeper.run("--restore", "--from", "offsite", fault="offsite.fetched=kill")
+    assert killed.rc == -signal.SIGKILL and not keeper.dumps(), killed
+    keeper.ok("--restore", "--from", "offsite")
+    keeper.world.assert_is(before)
+    assert [m["name"] for m in keeper.dumps()] == [name]
+    assert subprocess.run(["age", "-d", "-i", store.key, os.path.join(store.path, f"w1/dumps/{name}.sql.gz.age")],
+                          capture_output=True).returncode == 0
