@@ -106,8 +106,9 @@ static enum remote_result replace(struct proving *v, struct err *e)
     return REMOTE_OK;
 }
 
-/* As somebody without a login. */
-static void look_from_outside(struct proving *v)
+/* As somebody without a login. Of a bucket that is open to all only its list may be: names tell when the world was
+ * saved, and how large it is. */
+static void look_from_outside(struct proving *v, const char *dir)
 {
     struct sample back = {0};
     bool login = v->r->url.kind == STORE_S3 || (v->r->url.kind == STORE_HTTP && v->r->login.len);
@@ -116,8 +117,10 @@ static void look_from_outside(struct proving *v)
     v->r->anonymous = true;
     enum remote_result got =
         remote_get(v->r, v->name, 0, &(struct remote_sink){sample_write, &back}, NULL);
+    v->listed = false;
+    bool read = got == REMOTE_OK || (list(v, dir, NULL) == REMOTE_OK && v->listed);
     v->r->anonymous = false;
-    v->p->public = got == REMOTE_OK                                ? REMOTE_YES
+    v->p->public = read                                            ? REMOTE_YES
                    : got == REMOTE_DENIED || got == REMOTE_MISSING ? REMOTE_NO
                                                                    : REMOTE_UNKNOWN;
 }
@@ -136,10 +139,12 @@ static enum remote_result meet_stranger(struct proving *v, struct err *e)
     curl_request_close(&v->r->request);
     file_close(&v->r->dirfd);
     v->r->dirfd = known;
+    /* The file is deleted by now: whoever says that it is missing has let us in. */
+    bool let_in = got == REMOTE_OK || got == REMOTE_MISSING;
     v->p->checks_host = got == REMOTE_REFUSED && why.num == CURLE_PEER_FAILED_VERIFICATION
                             ? REMOTE_YES
-                        : got == REMOTE_OK ? REMOTE_NO
-                                           : REMOTE_UNKNOWN;
+                        : let_in ? REMOTE_NO
+                                 : REMOTE_UNKNOWN;
     if (v->p->checks_host != REMOTE_NO)
         return REMOTE_OK;
     err_set(e, ERR_REFUSED, 0, "%s: this libcurl connects to a server with any host key",
@@ -218,7 +223,7 @@ enum remote_result remote_prove(struct remote *r, const char *dir, const char *l
             got = list(&v, dir, e);
         if (got == REMOTE_OK)
             got = replace(&v, e);
-        look_from_outside(&v);
+        look_from_outside(&v, dir);
         enum remote_result gone = take_away(&v, got == REMOTE_OK ? e : NULL);
         if (got == REMOTE_OK)
             got = gone;

@@ -150,7 +150,15 @@ static enum remote_result command(struct remote *r, const char *what, const char
     CURL_SET(&r->request, CURLOPT_QUOTE, list);
     CURL_SET(&r->request, CURLOPT_NOBODY, 1L);
     CURLcode rc = remote_request_run(&t);
+    /* For libcurl all that a command fails of is one; what may not be done would be tried for ever. */
+    bool denied = rc == CURLE_QUOTE_ERROR && strstr(r->request.why, "Permission denied");
     enum remote_result got = rc == CURLE_OK ? REMOTE_OK : remote_request_failed(&t, rc, e);
+    if (denied) {
+        got = REMOTE_DENIED;
+        if (e)
+            e->cls = ERR_DENIED;
+        err_hint(e, "let this account %s files there", to ? "rename" : "delete");
+    }
     r->request.api->slist_free_all(list);
     remote_request_end(&t);
     return got;
@@ -195,7 +203,7 @@ static enum remote_result sftp_put(struct remote *r, const char *name,
     if (got == REMOTE_OK)
         return got;
     int64_t pause = r->pause;
-    if (got == REMOTE_LATER && look(r, "store", name, NULL) == REMOTE_OK)
+    if ((got == REMOTE_LATER || got == REMOTE_DENIED) && look(r, "store", name, NULL) == REMOTE_OK)
         got = remote_exists(name, e);
     command(r, "delete", "rm", part, NULL, NULL);
     r->pause = pause;

@@ -13,7 +13,7 @@ import pytest
 from wk.keeper import BINARY, built, sanitized
 from wk.relay import Cut
 from wk.sinks import certificate
-from wk.stores import ACCESS, SECRET, Caller, Dav, Directory, Liar, NewS3, S3, SftpLiar, Sshd, secret_file, visible
+from wk.stores import ACCESS, SECRET, Caller, Dav, Directory, Liar, NewS3, S3, SftpLiar, Sshd, UnwillingSshd, secret_file, visible
 from wk.util import peak_mib, wait_for
 
 pytestmark = pytest.mark.any_server
@@ -107,6 +107,7 @@ def test_what_holds_for_each_kind(stores, calls, kind):
     assert c.names() == {}
     found = check(c)
     assert found[0][0] == "ok" and "stored, read back, listed and deleted" in found[0][1], found
+    assert (" free: " in found[0][1]) == (kind == "file"), found
     assert len(found) == 1 or (kind == "new-s3" and len(found) == 2 and "does not refuse by itself to replace" in found[1][1]), found
     assert c.names("s8/") == {}
 
@@ -214,6 +215,36 @@ def test_sftp_asks_who_is_there_and_who_we_are(stores, calls, tmp, base):
     assert calls(good).call("delete", "s8/y")["result"] == "ok"
 
 
+def check_tells(caller, **env):
+    done = subprocess.run([BINARY, "--config", caller.config, "--allow-root", "--check"], capture_output=True, text=True,
+                          env={**os.environ, **env})
+    return next(line for line in done.stdout.splitlines() if " off-site store " in line and "plain = yes" not in line)
+
+
+@pytest.mark.parametrize("refused, words", [("rename", "cannot store"), ("opendir", "cannot list"), ("remove", "cannot delete")])
+def test_check_tries_each_thing(calls, base, refused, words):
+    """A server that lets us do all but one thing: --check does that too, and fails by name."""
+    if machine.why_not("sshd"):
+        pytest.skip(machine.why_not("sshd"))
+    store = UnwillingSshd(base, refused)
+    try:
+        said = check_tells(calls(store.settings()))
+        assert said.startswith("FAIL") and words in said, said
+    finally:
+        store.stop()
+
+
+def test_check_tries_another_host_key(stores, calls):
+    """A library that would connect to any server is found: where the empty known_hosts that --check takes for that knows
+    the server all the same, it does connect, and that fails."""
+    store = stores("sftp")
+    c = calls(store.settings())
+    assert check_tells(c).startswith("ok")
+    said = check_tells(c, LD_PRELOAD=built("tools", "other_null.so"), WK_NULL=store.known_hosts,
+                       ASAN_OPTIONS="verify_asan_link_order=0")
+    assert said.startswith("FAIL") and "connects to a server with any host key" in said, said
+
+
 def test_tls(calls, tmp, base, stores, liar):
     """Only a certificate of the authority in tls_ca, for this host and not over yet, has anything sent to it, by
     WebDAV as by S3; and credentials go nowhere else."""
@@ -280,6 +311,8 @@ def test_s3(stores, calls, tmp):
         status, text = store.curl(store.at(f"locked/s8/{name}?retention="))
         assert status == 200 and "GOVERNANCE" in text, (name, status, text)
     assert check(c)[0][0] == "ok"
+    found = check(calls(store.settings(bucket="open")))  # its list, and nothing else
+    assert [f[0] for f in found] == ["ok", "warn"] and "others can read" in found[1][1], found
 
 
 def test_new_s3(stores, calls):
@@ -453,6 +486,13 @@ def test_stores_that_lie(calls, liar):
     assert "does not refuse by itself to replace" in found[1][1] and "ahead" in found[2][1], found
     assert c.put("s8/x", b"1")["result"] == "ok"
     assert c.put("s8/x", b"2")["result"] == "exists" and liar.objects["/bucket/s8/x"] == b"1"
+
+    def public(h):
+        anybody = "Authorization" not in h.headers and h.path in liar.objects
+        return anybody and (h.reply(200, liar.objects[h.path]) or True)
+    liar.fault, liar.late = public, 0
+    found = check(c)
+    assert [f[0] for f in found] == ["ok", "warn"] and "others can read" in found[1][1], found
 
     def unknown(h):
         if h.headers.get("If-None-Match"):

@@ -145,6 +145,17 @@ class Sshd(Store):
                 "known_hosts": self.known_hosts}
 
 
+class UnwillingSshd(Sshd):
+    """One that refuses some requests of SFTP, by their names in its own table: rename, remove, opendir …"""
+
+    def __init__(self, base, refused):
+        self.refused = refused
+        super().__init__(base)
+
+    def service(self):
+        return f"Subsystem sftp internal-sftp\nForceCommand internal-sftp -P {self.refused}\n"
+
+
 class SftpLiar(Sshd):
     """OpenSSH in front of tests/tools/sftp_liar.py, which lies as become() says. A program of ours needs an account with a
     shell: whoever runs the tests. sshd wants a directory of its own where that is root, and sees one that nobody else
@@ -395,6 +406,8 @@ class Liar:
                     return self.reply(200)
                 if "uploads=" in query:
                     return self.reply(200, b"<ListMultipartUploadsResult></ListMultipartUploadsResult>")
+                if self.command == "GET" and "Authorization" not in self.headers:
+                    return self.refuse(403, "AccessDenied")
                 if "list-type" in query:
                     prefix = urllib.parse.parse_qs(query).get("prefix", [""])[0]
                     named = "".join(f"<Contents><Key>{p.split('/', 2)[2]}</Key><Size>{len(b)}</Size></Contents>"
