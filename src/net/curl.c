@@ -1,3 +1,5 @@
+/* libcurl is loaded by whoever sends something, in a worker that ends: linked, it would cost each supervisor
+ * its memory for as long as it lives, and a program that sends nothing would need it installed. */
 #include "net/curl.h"
 
 #include <dlfcn.h>
@@ -38,6 +40,7 @@ static int find_symbols(void *lib, struct curl_api *api, struct err *e)
     return 0;
 }
 
+/* Called by one thread before there are others: curl_global_init() is not safe beside them. */
 const struct curl_api *curl_api(struct err *e)
 {
     static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};

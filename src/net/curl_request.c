@@ -1,3 +1,6 @@
+/* One request of libcurl's, for alerts and for copies, with the rules that hold for each: with TLS, version
+ * 1.2 and a certificate that fits; no proxy, no .netrc and no redirect that somebody else has set up; an end
+ * in time, whatever the server does; no text that has a piece of a secret in it. */
 #include "net/curl_request.h"
 
 #include <errno.h>
@@ -76,6 +79,7 @@ static int url_parts(struct curl_request *w, const struct curl_target *t, struct
     return rc;
 }
 
+/* Options are set in a row and looked at once: the first that libcurl refused is the request's own failure. */
 void curl_request_note(struct curl_request *w, CURLcode rc)
 {
     if (rc != CURLE_OK && w->refused == CURLE_OK)
@@ -138,6 +142,8 @@ void curl_request_secret(struct curl_request *w, const char *s)
     buf_addc(&w->secrets, '\n');
 }
 
+/* By pieces, as servers shorten and wrap what they repeat. A text that is suspected for nothing is only
+ * replaced by a shorter one. */
 bool curl_request_leaks(const struct curl_request *w, const char *text)
 {
     const char *s = w->secrets.p ? w->secrets.p : "";

@@ -1,3 +1,8 @@
+/* The cryptography of age v1 (c2sp.org/age), with libcrypto's primitives and nothing of our own but their
+ * order. The format was chosen since a copy must be readable where worldkeeper is not: `age -d` does. X25519
+ * agrees on a key with a recipient of whom only the public half is known here, so that the machine that writes
+ * cannot read; HKDF keeps the keys for wrapping, header and payload apart; ChaCha20-Poly1305 makes each chunk,
+ * and where it stands, tamper-proof. */
 #include "offsite/age_int.h"
 
 #include <openssl/crypto.h>
@@ -47,6 +52,8 @@ static bool hmac(const void *key, size_t key_len, const void *data, size_t len,
     return HMAC(EVP_sha256(), key, (int)key_len, data, len, out, &got) && got == AGE_KEY;
 }
 
+/* HKDF-SHA-256 (RFC 5869) of one block, which is all that age asks for. With HMAC it is
+ * shorter than with libcrypto's own. */
 int age_derive(const void *key, size_t len, const void *salt, size_t salt_len, const char *info,
                unsigned char out[AGE_KEY], struct err *e)
 {
@@ -59,6 +66,8 @@ int age_derive(const void *key, size_t len, const void *salt, size_t salt_len, c
     return done ? 0 : age_failed("derive a key", e);
 }
 
+/* Both public halves go into the salt: a stanza that was made for somebody else, or with another share, gives
+ * another key and does not open. */
 int age_wrap_key(const struct age_wrap *w, unsigned char out[AGE_KEY], struct err *e)
 {
     unsigned char shared[AGE_KEY], salt[2 * AGE_KEY];
@@ -82,6 +91,8 @@ int age_header_mac(const unsigned char file_key[AGE_FILE_KEY], const struct buf 
     return done ? 0 : age_failed("compute an HMAC", e);
 }
 
+/* The tag is behind the bytes, as age wants it. Nonces are the caller's: the same one never comes twice with
+ * one key. */
 int age_seal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
              size_t len, unsigned char *out, struct err *e)
 {
@@ -95,6 +106,7 @@ int age_seal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], co
     return done ? 0 : age_failed("encrypt with ChaCha20-Poly1305", e);
 }
 
+/* Nothing of what was decrypted stays where the tag does not fit: those bytes are somebody else's. */
 bool age_unseal(const unsigned char key[AGE_KEY], const unsigned char nonce[12], const void *in,
                 size_t len, unsigned char *out)
 {
@@ -115,6 +127,7 @@ bool age_unseal(const unsigned char key[AGE_KEY], const unsigned char nonce[12],
     return done;
 }
 
+/* Number and end are part of the nonce: chunks that change places, and a file that lacks its end, do not open. */
 void age_chunk_nonce(uint64_t number, bool last, unsigned char out[12])
 {
     memset(out, 0, 12);

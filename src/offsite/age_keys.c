@@ -39,6 +39,8 @@ static uint32_t polymod_prefix(const char *prefix)
     return c;
 }
 
+/* The error is a constant that never holds any of the text, since it may be a secret key that was pasted into
+ * the wrong place. */
 /* NULL, or what is wrong with "PREFIX1…"; `text` has the right prefix, in whatever case. */
 static const char *read_bech32(const char *text, size_t len, const char *prefix, bool upper,
                                unsigned char out[AGE_KEY])
@@ -82,6 +84,8 @@ static int add_key(struct age_keys *out, const unsigned char key[AGE_KEY], struc
     return 0;
 }
 
+/* The one mistake that would be worse than a typing error is told apart: a secret key as recipient is in the
+ * config, and maybe in a log, for others to read. It is not shown again. */
 static int add_recipient(const char *text, size_t len, struct age_keys *out, struct err *e)
 {
     unsigned char key[AGE_KEY];
@@ -177,6 +181,7 @@ int age_identities_file(const char *path, struct age_keys *out, struct err *e)
     return each_line(path, &b, add_identity, out, e);
 }
 
+/* The way back, to say in words for whom a key reads: bits of the key in groups of five, then a checksum. */
 int age_recipient_of(const unsigned char identity[AGE_KEY], char out[AGE_TEXT], struct err *e)
 {
     unsigned char key[AGE_KEY];

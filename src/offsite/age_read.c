@@ -1,3 +1,7 @@
+/* Reads an age file as it comes, in pieces of any length, in the memory of one chunk: a dump is restored while
+ * it is fetched, and may be larger than memory and disk. All of it is a stranger's: the store may send what it
+ * likes. So the header has a limit, each length is looked at before it is used, nothing goes into the sink
+ * before its tag was checked, and after an error nothing more is taken. */
 #include "offsite/age_int.h"
 
 #include <openssl/crypto.h>
@@ -45,7 +49,7 @@ static const char *next_line(const struct buf *b, size_t *at, size_t *len)
     return line;
 }
 
-/* Is the file's key in this stanza for one of the identities? -1: libcrypto failed. */
+/* Is the file's key in this stanza for one of the identities? A stanza does not say whose it is, so all are tried. */
 static bool unwrap(struct age_reader *r, const unsigned char share[AGE_KEY],
                    const unsigned char body[AGE_KEY])
 {
@@ -98,6 +102,8 @@ static int read_stanza(struct age_reader *r, const char *line, size_t len, size_
     return 0;
 }
 
+/* Only after a key was found: the MAC is made with it. It says that whoever wrote the payload's key wrote this
+ * header, too. Compared in constant time, out of habit: nobody can ask twice. */
 static int check_mac(struct age_reader *r, const char *line, size_t len, struct err *e)
 {
     const size_t front = sizeof AGE_MAC - 1;
@@ -173,6 +179,7 @@ static size_t fill(unsigned char *to, size_t *filled, size_t size, const unsigne
     return n;
 }
 
+/* The file's key has done what it is for once the payload's is derived from it, and is forgotten. */
 static int64_t take_nonce(struct age_reader *r, const unsigned char *p, size_t len, struct err *e)
 {
     size_t n = fill(r->nonce, &r->filled, AGE_NONCE, p, len);
@@ -185,6 +192,8 @@ static int64_t take_nonce(struct age_reader *r, const unsigned char *p, size_t l
     return rc < 0 ? -1 : (int64_t)n;
 }
 
+/* An empty last chunk is allowed only for an empty file: else one plain text would have two files, and an end
+ * could be added to one that was cut off at a chunk's border. */
 static int open_chunk(struct age_reader *r, bool last, struct err *e)
 {
     unsigned char nonce[12];
@@ -207,6 +216,7 @@ static int64_t take_payload(struct age_reader *r, const unsigned char *p, size_t
     return (int64_t)fill(r->sealed, &r->filled, sizeof r->sealed, p, len);
 }
 
+/* Whoever goes on after an error gets it again, and not what happens to be behind it. */
 static int fail(struct age_reader *r, const struct err *why, struct err *e)
 {
     r->failed = *why;

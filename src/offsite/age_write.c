@@ -1,3 +1,6 @@
+/* Writes an age file piece by piece. The file's key exists only while the header is made; what stays is the
+ * payload's key, until the end of the file. A second attempt at the same upload makes all of them anew
+ * (send_from_start() in transfer.c): no nonce is ever used for other bytes. */
 #include "offsite/age_int.h"
 
 #include <openssl/crypto.h>
@@ -107,10 +110,10 @@ static int put_chunk(struct age_writer *w, bool last, struct err *e)
 }
 
 /* A file that lacks a chunk must not be ended: its end would be valid to whoever reads it. */
-static int keep_error(struct age_writer *w, const struct err *e)
+static int fail(struct age_writer *w, const struct err *why, struct err *e)
 {
-    w->failed = *e;
-    return -1;
+    w->failed = *why;
+    return err_pass(e, why);
 }
 
 /* A full chunk waits for the next byte: the last one may be full, but not empty behind another. */
@@ -121,10 +124,8 @@ int age_write(struct age_writer *w, const void *data, size_t len, struct err *e)
     if (w->failed.cls != ERR_NONE)
         return err_pass(e, &w->failed);
     while (len > 0) {
-        if (w->filled == AGE_CHUNK && put_chunk(w, false, &why) < 0) {
-            keep_error(w, &why);
-            return err_pass(e, &why);
-        }
+        if (w->filled == AGE_CHUNK && put_chunk(w, false, &why) < 0)
+            return fail(w, &why, e);
         size_t n = AGE_CHUNK - w->filled < len ? AGE_CHUNK - w->filled : len;
         memcpy(w->plain + w->filled, p, n);
         w->filled += n;
@@ -139,10 +140,7 @@ int age_write_end(struct age_writer *w, struct err *e)
     struct err why = {0};
     if (w->failed.cls != ERR_NONE)
         return err_pass(e, &w->failed);
-    if (put_chunk(w, true, &why) == 0)
-        return 0;
-    keep_error(w, &why);
-    return err_pass(e, &why);
+    return put_chunk(w, true, &why) < 0 ? fail(w, &why, e) : 0;
 }
 
 void age_write_free(struct age_writer *w)

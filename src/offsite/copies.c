@@ -1,3 +1,8 @@
+/* What is in the store, by its names alone: a list of a thousand files costs one request, and reading each
+ * would cost a thousand. All that has to be known of a file before it is read is in its name: of a dump its
+ * generation, sequence and time, which attempt it is, and whether it is encrypted; of a part of a segment
+ * where it lies in which one. A name that is not exactly as it would be made here is somebody else's, and is
+ * never touched. */
 #include "offsite/copies.h"
 
 #include <inttypes.h>
@@ -31,7 +36,7 @@ void copy_part_name(char out[COPY_NAME_MAX], const char *world, const struct cop
 
 /* ---- the list ---- */
 
-/* The time at the end of "…-20260131T235959Z". */
+/* The time at the end of "…-20260131T235959Z"; 0: there is none, and the dump is as old as can be. */
 static wall_t time_of(const char *name)
 {
     struct tm tm = {0};
@@ -127,6 +132,8 @@ bool copy_part_is_of(const struct copy_part *p, uint64_t number, int64_t made)
     return p->number == number && p->made == made;
 }
 
+/* Without a hole, from the segment's first byte on. Parts may overlap: one whose upload was cut off is sent
+ * again up to where the segment has grown by then. */
 uint64_t copies_reach(const struct copies *c, uint64_t number, int64_t made)
 {
     uint64_t to = 0;
@@ -160,6 +167,7 @@ static unsigned attempt_of(const char *rest)
     return strcmp(rest, ".sql.gz") == 0 || strcmp(rest, ".sql.gz.age") == 0 ? n : 0;
 }
 
+/* A dump is two files or more (manifest, and one for each attempt at its data) that a list has in any order. */
 static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
 {
     (void)e;
@@ -208,6 +216,8 @@ static void put_together(struct copies *c)
     c->dump_count = kept;
 }
 
+/* sscanf() takes more than was ever written (a sign, fewer digits): the name that is made of what it read has
+ * to be the same one. */
 static int see_part(void *arg, const struct remote_entry *x, struct err *e)
 {
     (void)e;
@@ -282,6 +292,9 @@ static int64_t ended(const int64_t *times, size_t count, int64_t made)
     return from < count ? times[from] : 0;
 }
 
+/* What can go of the journal: segments that ended before the oldest dump there began lead nowhere, and of the
+ * others those that are older than [journal] keep, if a newer dump is there to begin from. In doubt they stay:
+ * the last one, whatever was begun while a clock was set back, all as long as there is no dump. */
 void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
 {
     int64_t oldest = INT64_MAX, newest = 0, latest = 0;

@@ -1,3 +1,10 @@
+/* A restore begins with the first bytes that come. One thread fetches: it receives, hashes what lies in the
+ * store, decrypts, hashes the dump, and writes it into a .part in the dump directory; the loaders read behind
+ * it what is there already (base/arrival.h), each part of it proven by its own hash in the manifest. So the
+ * load is over shortly after the last byte came, and nothing is in memory but the pieces under way. The swap
+ * waits for fetch_beside_settle(): whole, as the manifest says, on the disk, and under its name.
+ *
+ * A journal is fetched after that, segment by segment, in front of the catch-up. */
 #include "offsite/fetch.h"
 
 #include <errno.h>
@@ -67,6 +74,8 @@ static bool is_sealed(const char *file)
     return len > 4 && strcmp(file + len - 4, ".age") == 0;
 }
 
+/* Name, generation and sequence are those that its file's name says, also of a manifest that cannot be read:
+ * somebody wants to see in a list that it is there, and is no good. */
 int fetch_manifest(struct fetch *f, const struct copy_dump *d, struct catalog_entry *out,
                    struct err *e)
 {
@@ -122,7 +131,8 @@ static int not_as_told(const struct manifest *m, const char *what, struct err *e
                    m->copy.file, what);
 }
 
-/* Into `fd`, or nowhere. */
+/* Into `fd`, or nowhere. Two hashes: of what lies there, which can be checked without a key, and of the dump, which is
+ * what counts. The size is a limit before the first byte: a store that sends for ever fills no disk. */
 static int read_through(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
                         struct err *e)
 {
@@ -176,6 +186,8 @@ int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e)
     return need_identity(f, m->copy.file, e) < 0 ? -1 : fetch_verify(f, m, e);
 }
 
+/* Before anything is fetched: a restore that ends in the middle for want of room has cost an hour of the
+ * outage. */
 static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 {
     struct statvfs s;
@@ -248,7 +260,8 @@ static int fetch_parts(struct fetch *f, size_t first, int fd, uint64_t *got, str
     return fsync(fd) < 0 ? err_sys(e, errno, "cannot sync a journal segment") : 0;
 }
 
-/* 1: it is here. */
+/* 1: it is here. One of the same number that was begun at another moment is of another life of the world, whose changes
+ * must not be mixed with these. */
 static int is_here(int dirfd, const char *file, const struct copy_part *of, struct err *e)
 {
     struct segment_head head;
@@ -294,6 +307,7 @@ static const struct copy_part *part_after(const struct copies *c, size_t first, 
     return NULL;
 }
 
+/* Behind what is here, never over it: a reader that has it open sees it grow. */
 static int append(int from, int to, uint64_t at, uint64_t end, struct err *e)
 {
     static char piece[65536];
@@ -363,7 +377,8 @@ static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e
     return rc;
 }
 
-/* The one begun last under its number, unless it ended before the dump. */
+/* The one begun last under its number, unless it ended before the dump: a world that began anew counts from 1 again, and
+ * what it wrote before is of no use to the one that is restored. */
 static bool is_wanted(const struct copies *c, size_t i, const bool *spare)
 {
     const struct copy_part *p = &c->parts[i];
@@ -435,7 +450,8 @@ int fetch_beside_open(struct fetch *f, const struct manifest *m, struct fetch_be
     return 0;
 }
 
-/* Damage is found at once, and the caller begins anew if it wants to: read_file() looks twice. */
+/* Damage is found at once, and the caller begins anew if it wants to: read_file() looks twice, but loaders have seen the
+ * first bytes by then, and cannot be given others. */
 static void bring(void *arg)
 {
     struct fetch_beside *b = arg;
@@ -462,7 +478,8 @@ static int forget_damage(int dirfd, const char *name, struct err *e)
     return p.damaged ? proof_intact(dirfd, name, "offsite", e) : 0;
 }
 
-/* All of it is in the file, and on the disk. */
+/* All of it is in the file, and on the disk. As with a dump that is made here: the file first, then the manifest, which
+ * makes it one. What it says of the copy in the store is left out: here it is no copy. */
 static int make_dump(struct fetch_beside *b, struct err *e)
 {
     struct manifest local = *b->m; /* borrows its lists */
@@ -484,6 +501,8 @@ int fetch_beside_settle(void *arg, struct err *e)
     return arrival_whole(&b->file, e) < 0 ? -1 : make_dump(b, e);
 }
 
+/* Also in the middle: whoever waits for bytes is told that none will come, and the transfer ends within a
+ * second. */
 void fetch_beside_close(struct fetch_beside *b)
 {
     if (!b->f || b->file.fd < 0)

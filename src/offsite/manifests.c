@@ -1,3 +1,11 @@
+/* Manifests of the store, and two files beside the dumps that remember them.
+ *
+ * offsite.json has a line for each manifest that was read, with size and stamp of what was read then: as long
+ * as the list has the same of it, it is not read again, and a start with a thousand dumps there costs a list,
+ * not a thousand requests. It also knows which of them this machine has sent, which nothing there tells.
+ *
+ * offsite-damaged.json has what a verify found. That cannot be found from a list, so it is kept apart and
+ * written at once. */
 #include "offsite/manifests.h"
 
 #include <inttypes.h>
@@ -28,6 +36,9 @@ static unsigned named_file(const char *world, const struct copy_dump *d, const c
     return 0;
 }
 
+/* A signature that is missing is as bad as one that is wrong, where there is a key: else whoever can write in
+ * the store had only to leave it out. The manifest says which file is its own, and that file must be in the
+ * list: it never counts before its data. */
 static void parse(const struct buf *text, const char *world, struct copy_dump *d,
                   struct manifest *m, struct err *why)
 {
@@ -71,6 +82,8 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
 
 /* ---- what is remembered ---- */
 
+/* That it is ours stays true whatever lies there now, for parse() takes it back where that is another dump;
+ * what its manifest says is remembered only for the same size and stamp. */
 static void recall_dump(struct copies *c, const char *name, const char *line)
 {
     struct copy_dump *d = copies_dump(c, name);

@@ -1,3 +1,6 @@
+/* What all kinds of stores have in common: names, and the promises of offsite/remote.h that must not depend on
+ * what a server does. A store is not believed: what it lists is filtered by what was asked for, has an end,
+ * and nothing gets a name that it has not looked for. */
 #include "offsite/remote_int.h"
 
 #include <inttypes.h>
@@ -29,6 +32,8 @@ static bool ends_with(const char *s, const char *end)
     return len >= tail && strcmp(s + len - tail, end) == 0;
 }
 
+/* Few characters, each of which means nothing to a shell, a URL, XML or a file system: then no quoting can be
+ * wrong anywhere, and no name leads out of its directory. */
 static bool components_valid(const char *name)
 {
     while (*name) {
@@ -72,6 +77,7 @@ char *remote_part(const char *name)
     return xasprintf("%s.%" PRId64 "-%s" PART, name, clock_wall().ms / 1000, hex);
 }
 
+/* Strictly as it was made: what is deleted by age must not be somebody else's file that ends alike. */
 int64_t remote_part_time(const char *name)
 {
     size_t len = strlen(name), tail = sizeof PART - 1 + 9; /* "-0123abcd.part" */
@@ -96,6 +102,8 @@ void remote_stamp(char out[REMOTE_STAMP], const char *text)
     out[len] = '\0';
 }
 
+/* By when the bytes so far are due, not by a pause for each, which would add up what each pause is too long. What was
+ * not used is not saved up: no burst follows a rest. */
 void remote_pace(struct remote *r, size_t len)
 {
     if (!r->cfg->max_rate)
@@ -179,6 +187,7 @@ void remote_close(struct remote *r)
     free(r);
 }
 
+/* Read once a second in a callback of libcurl's. A flag and no signal: the other thread may be anywhere. */
 void remote_abandon(struct remote *r)
 {
     r->abandoned = true;
@@ -306,6 +315,8 @@ enum remote_result remote_delete(struct remote *r, const char *name, struct err 
     return REMOTE_OK;
 }
 
+/* 4 KiB for each file is more than any server says of one, and 10,000 are free: an empty directory may have a
+ * preface. */
 int remote_listing_grows(struct remote_listing *l, size_t len, struct err *e)
 {
     l->bytes += len;

@@ -1,3 +1,6 @@
+/* Requests by libcurl. Its errors become what a caller can act on: try again, ask for help, look elsewhere.
+ * Each answer has a limit in bytes and in time, whoever sends it; and what it says is shown only cleaned, and
+ * not at all where it repeats a secret. */
 #include "offsite/remote_curl.h"
 
 #include <stdarg.h>
@@ -35,6 +38,8 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
     return stop(t, CURL_READFUNC_ABORT);
 }
 
+/* Only the body of a success is data. That of a refusal is text for people, kept up to a limit: in a sink it
+ * would be taken for the file. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct remote_request *t = arg;
@@ -176,6 +181,7 @@ void remote_request_end(struct remote_request *t)
     t->headers = NULL;
 }
 
+/* What is not in here is of the network, and may be over the next time. */
 static const struct {
     CURLcode rc;
     enum remote_result is;
@@ -221,6 +227,7 @@ static void certificate_hint(const struct remote_request *t, struct err *e)
                     "file in tls_ca");
 }
 
+/* libcurl has one error for both, and says of a host key less than is known here. */
 static enum remote_result peer_failed(const struct remote_request *t, struct err *e)
 {
     const char *hosts = t->r->cfg->known_hosts;
@@ -294,6 +301,8 @@ static const struct {
     {507, REMOTE_FULL, ERR_NOSPACE, "no room is left"},
 };
 
+/* A status of 500 and more is the server's own trouble, and passes; others are an answer, and stay until
+ * somebody changes something. */
 static enum remote_result judge_status(struct remote_request *t, http_detail *detail, struct err *e)
 {
     enum remote_result is = t->status >= 500 ? REMOTE_LATER : REMOTE_REFUSED;

@@ -1,4 +1,6 @@
-/* A mounted directory. */
+/* A mounted directory: NFS, SMB, a second disk. Names are opened component by component without following links, so that
+ * whoever can write there cannot lead us elsewhere. What is stored is on the disk before it has its name (fsync of the file,
+ * rename, fsync of the directory), as far as the file system keeps what it promises. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +16,8 @@
 
 #define FILE_FLAGS (O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 
+/* What is not named may pass: a server of NFS that is started again answers ESTALE, EIO or ETIMEDOUT for a
+ * while. */
 static enum remote_result failed(int num, struct err *e, const char *what, const char *name)
 {
     static const struct {

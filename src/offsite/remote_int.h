@@ -80,9 +80,9 @@ int64_t remote_part_time(const char *name);
 void remote_stamp(char out[REMOTE_STAMP], const char *text);
 /* Sleeps as max_rate demands after `len` bytes. */
 void remote_pace(struct remote *r, size_t len);
-/* Compares what came from a source with what it said. */
-/* The name is taken. */
+/* The name is taken: fills the error. */
 enum remote_result remote_exists(const char *name, struct err *e);
+/* Compares what came from a source with what it said. */
 enum remote_result remote_came(const struct remote_source *from, const char *name, int64_t bytes,
                                struct err *e);
 

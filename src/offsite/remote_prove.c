@@ -1,3 +1,5 @@
+/* --check does what a worker would do, once: no setting can be looked at that tells as much. What a store must
+ * not do is tried, too, and what cannot be tried is UNKNOWN, which is no warning. */
 #include <fcntl.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
@@ -152,6 +154,8 @@ static enum remote_result meet_stranger(struct proving *v, struct err *e)
     return REMOTE_REFUSED;
 }
 
+/* Whether it is really gone is looked at: a deletion that is only said would fill the store, and nobody would
+ * know why. */
 static enum remote_result take_away(struct proving *v, struct err *e)
 {
     int64_t size;

@@ -134,6 +134,8 @@ static struct said read_answer(const struct remote_request *t)
     return s;
 }
 
+/* S3 says in its code what the status does not: a 403 may be a wrong key, a clock that is off, or a quota; a
+ * 400 may pass. */
 static enum remote_result detail(const struct remote_request *t, enum remote_result is,
                                  struct buf *text)
 {
@@ -231,6 +233,7 @@ static ssize_t body_read(void *arg, void *data, size_t room, struct err *e)
     return (ssize_t)n;
 }
 
+/* libcurl sends a body anew where the connection that it had kept was closed under it. */
 static int body_seek(void *arg, curl_off_t offset, int origin)
 {
     struct body *b = arg;
@@ -433,6 +436,9 @@ static enum remote_result lock_object(struct remote *r, const char *name, struct
     return got == REMOTE_OK ? got : REMOTE_REFUSED;
 }
 
+/* Nothing has its name before the last request, which puts the parts together. What is left of an upload that
+ * failed is ended at once where that is possible, since parts cost room that no list shows; else
+ * remote_sweep() finds it by age. */
 static enum remote_result put_large(struct remote *r, const char *name, struct pieces *p,
                                     struct err *e)
 {
@@ -487,6 +493,8 @@ static enum remote_result put_stream(struct remote *r, const char *name,
     return put_stream(r, name, from, e);
 }
 
+/* The buffer is one byte larger than what is announced: so the end of a short source is seen before anything
+ * is sent. */
 static enum remote_result put_buffered(struct remote *r, const char *name,
                                        const struct remote_source *from, struct err *e)
 {
@@ -612,7 +620,7 @@ static int on_page(void *arg, const void *data, size_t len, struct err *e)
     return remote_listing_grows(&p->l, len, e) < 0 ? -1 : xml_read(&p->xml, data, len);
 }
 
-/* Reads one page. */
+/* Reads one page. One whose last element did not come is no list: what is missing in it would be taken for deleted. */
 static enum remote_result read_page(struct remote *r, struct page *p, const char *query,
                                     struct err *e)
 {
@@ -634,6 +642,8 @@ static enum remote_result read_page(struct remote *r, struct page *p, const char
     return got;
 }
 
+/* Page by page, as long as there is a token. A server may send the same one for ever: so many pages without an
+ * object, or so many for each ten objects, are more than a store needs. */
 static enum remote_result s3_list(struct remote *r, const char *dir, const struct remote_list *to,
                                   struct err *e)
 {

@@ -1,4 +1,8 @@
-/* SFTP, with libcurl's libssh2. Version 3 of the protocol: its rename replaces nothing. */
+/* SFTP, with libcurl's libssh2. Version 3 of the protocol: its rename replaces nothing.
+ *
+ * libcurl connects to any host unless it has a known_hosts, also where it is given a callback to judge the key: so the file
+ * is always there, opened and looked at before the first request, and --check sees that another one is refused. libssh2 of
+ * today agrees with servers on no RSA key; that is said at once, as it would fail with the words of a broken line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -193,6 +197,9 @@ static enum remote_result upload(struct remote *r, const char *name, const char 
     return got;
 }
 
+/* Under a name of its own, then renamed: a name is visible only when all is there. Where the rename fails it
+ * may have been done all the same, its answer lost, so the name is looked for. A server has few reasons for a
+ * refusal; that the name is taken is seldom one of them. */
 static enum remote_result sftp_put(struct remote *r, const char *name,
                                    const struct remote_source *from, struct err *e)
 {

@@ -1,3 +1,10 @@
+/* Bytes there and back, with all that is done to them on the way, in one pass and in the memory of a few
+ * pieces.
+ *
+ * There: the file is read, hashed (is it still the dump that its manifest describes?), encrypted, hashed again
+ * (what is in the store now), sent. What was sent is then read back from the store and compared with that:
+ * only this makes it stored. Back: hashed, decrypted, hashed, written. Neither hash is taken from what the
+ * store says of itself. */
 #include "offsite/transfer.h"
 
 #include <errno.h>
@@ -218,6 +225,7 @@ struct receiving {
     uint64_t most; /* bytes that may come: a store may send without an end */
 };
 
+/* Whoever restores meanwhile is told how far it goes only once it is in the file. */
 static int write_plain(void *arg, const void *data, size_t len, struct err *e)
 {
     struct receiving *r = arg;
@@ -230,6 +238,7 @@ static int write_plain(void *arg, const void *data, size_t len, struct err *e)
     return a ? arrival_grown(a, r->plain.size, e) : 0;
 }
 
+/* A store that sends more than there can be has other bytes, and is stopped at the first of them. */
 static int receive_piece(void *arg, const void *data, size_t len, struct err *e)
 {
     struct receiving *r = arg;
@@ -263,6 +272,8 @@ static enum remote_result get(struct receiving *r, const char *name, struct tran
     return got;
 }
 
+/* A store that says "stored" has proved nothing: it may have a cache in front of it, or no disk behind it. It
+ * costs as much as the upload did, once, for a copy that can be relied on. */
 enum remote_result transfer_check(const struct transfer *t, const char *name,
                                   const struct transfer_stored *is, struct err *e)
 {

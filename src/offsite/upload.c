@@ -1,3 +1,12 @@
+/* What the two workers of the supervisor share: the connection, what is known of the store, and whose world it
+ * is.
+ *
+ * A machine that was thought dead and comes back must not spoil what its successor stores. There is no lock in
+ * most stores to hold; but a world's generation only grows, and its nonce tells one life from another. So
+ * before anything is stored or deleted the newest manifests there are read: one of this or a later generation
+ * that is not this world's own means that somebody else stores here, and everything stops until a person has
+ * decided. That is asked again before each upload; for what is left between the question and the upload there
+ * is the fence of the lease (base/fence.h), where one is used. */
 #include "offsite/upload_int.h"
 
 #include <inttypes.h>
@@ -12,6 +21,7 @@
 #define FRESH_MS 10000
 #define LEFT_MS 86400000 /* what an upload left is deleted after a day */
 
+/* After a failure everything is looked at anew: what was believed of the store may be what was wrong. */
 void upload_close(struct upload *u)
 {
     remote_close(u->t.store);
@@ -115,6 +125,7 @@ static enum remote_result judge(struct upload *u, const struct catalog *local, s
     return got;
 }
 
+/* A list, then only those manifests that it shows to be other than what is remembered. */
 static enum remote_result look_again(struct upload *u, struct err *e)
 {
     SCOPED(catalog_free) struct catalog local = {0};
@@ -183,6 +194,8 @@ void upload_sweep(struct upload *u, const char *folder)
     u->unswept = why;
 }
 
+/* Sent, then read back; a kill at any of these points leaves a file that no manifest names, which counts for
+ * nothing. */
 enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
                                uint64_t to, struct transfer_stored *out, struct err *e)
 {
@@ -192,6 +205,7 @@ enum remote_result upload_file(struct upload *u, const char *name, int fd, uint6
     return got == REMOTE_OK ? transfer_check(&u->t, name, out, e) : got;
 }
 
+/* Each deletion asks the lease: of all that a stranger could do here this is what cannot be undone. */
 enum remote_result upload_delete(struct upload *u, const char *name, struct err *e)
 {
     fault_point("offsite.spare");

@@ -1,3 +1,7 @@
+/* Dumps, one step at a time: a manifest is read, or a dump is sent, or what may go is deleted, and the
+ * supervisor hears of it. Of what waits the newest is sent first: after a long outage it is worth more than
+ * all before it. [retention] decides over what is here and there together, so that nothing is sent that would
+ * be deleted at once, and nothing deleted there for a newer one that is not there yet. */
 #include "offsite/upload_int.h"
 
 #include <fcntl.h>
@@ -44,6 +48,7 @@ static void choice_free(struct choice *c)
     free(c->of);
 }
 
+/* A copy that was found damaged takes part, but keeps no place of a good one. */
 static void choose(const struct upload *u, const struct catalog *local, struct choice *c)
 {
     size_t most = local->count + u->there.dump_count;
@@ -117,6 +122,7 @@ static const struct catalog_entry *next_dump(struct upload *u, const struct choi
 
 /* ---- sending ---- */
 
+/* Last, and with size and SHA-256 of the copy: with its manifest a dump is in the store. */
 static enum remote_result send_manifest(struct upload *u, const struct catalog_entry *x,
                                         const struct manifest_copy *copy, struct err *e)
 {
@@ -154,6 +160,8 @@ static enum remote_result damaged_here(struct upload *u, const struct catalog_en
     return REMOTE_STOPPED;
 }
 
+/* A name is used once. What an earlier attempt left under the first one may be half of it, or all: nobody
+ * knows without reading it, and it costs less to send it again under the next name than to be wrong. */
 static enum remote_result send_dump(struct upload *u, const struct catalog_entry *x, struct err *e)
 {
     const bool sealed = u->t.recipients.count > 0;
@@ -200,7 +208,6 @@ static enum remote_result send_dump(struct upload *u, const struct catalog_entry
 
 /* ---- what may go ---- */
 
-/* The manifest first: without it the rest is no dump. */
 static enum remote_result delete_files(struct upload *u, const struct copy_dump *d, unsigned files,
                                        struct err *e)
 {
@@ -215,6 +222,8 @@ static enum remote_result delete_files(struct upload *u, const struct copy_dump 
     return got;
 }
 
+/* The manifest first: without it the rest is no dump, and a kill in between leaves nothing that looks like
+ * one. */
 static enum remote_result delete_dump(struct upload *u, struct copy_dump *d, struct err *e)
 {
     char name[COPY_NAME_MAX];

@@ -1,5 +1,9 @@
 /* The journal's segments: of one that is being written what is settled, each time it has grown; of one
- * that is sealed at the end the whole, in one piece. */
+ * that is sealed at the end the whole, in one piece.
+ *
+ * A store cannot append, and a name is never written twice: so each second's growth is a file of its own, whose name says
+ * from where to where it goes. What was sent in small parts is sent once more as a whole when the segment is over, and the
+ * parts are deleted after that: a restore then fetches a file for each segment, and not thousands. */
 #include "offsite/upload_int.h"
 
 #include <dirent.h>
@@ -113,6 +117,8 @@ void upload_doubts_name(const char *world, char out[SEGMENT_NAME_MAX])
     snprintf(out, SEGMENT_NAME_MAX, "%.48s.unproven", world);
 }
 
+/* On the disk before the upload begins, and until after it was read back: the order in which a kill can do no
+ * harm. */
 static int keep_doubts(const struct upload *u, int dirfd, struct err *e)
 {
     char file[SEGMENT_NAME_MAX];
@@ -186,6 +192,8 @@ static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err 
     return got;
 }
 
+/* A part that other bytes came back of cannot be replaced; where it cannot be deleted either, what is sent
+ * instead has to have another name, and so another end. */
 static enum remote_result send_part(struct upload *u, int dirfd, const struct upload_segment *s,
                                     uint64_t from, struct err *e)
 {
@@ -238,7 +246,7 @@ static bool is_whole(const struct copy_part *p, const struct upload_segment *s)
     return p->from == 0 && p->to == s->settled;
 }
 
-/* In one piece in place of many. 1: something was done; 0; -1: `got` says what failed. */
+/* In one piece in place of many, which go only once it was read back. 1: something was done; 0; -1: `got` says what failed. */
 static int join(struct upload *u, int dirfd, const struct upload_segment *s,
                 enum remote_result *got, struct err *e)
 {
@@ -276,6 +284,7 @@ static enum remote_result tidy(struct upload *u, struct err *e)
 
 /* ---- one step ---- */
 
+/* Of those that have grown the newest: it has what a loss of the machine would cost most. */
 static struct upload_segment *next_segment(struct upload *u, int dirfd, uint64_t *from)
 {
     struct upload_segment *found = NULL;
@@ -335,6 +344,8 @@ static enum remote_result put_in_order(struct upload *u, int dirfd, bool *more, 
     return upload_tidy_due(u) ? tidy(u, e) : REMOTE_OK;
 }
 
+/* One step: what is doubted is settled first, since nothing may be sent behind it; then the newest is sent; and only where
+ * nothing waits are segments joined, and deleted. */
 enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
 {
     uint64_t from = 0;

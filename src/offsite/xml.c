@@ -1,3 +1,6 @@
+/* As much of XML as lists and refusals have: elements and their text, piece by piece, in fixed memory. No
+ * library is asked: none is loaded for it, no entity expands, nothing nests, nothing has to be well-formed.
+ * What is not understood is skipped; what is too long is empty, which is no name. */
 #include "offsite/xml.h"
 
 #include <stdlib.h>

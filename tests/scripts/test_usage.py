@@ -6,7 +6,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPTS = ["deps.sh", "demo.sh", "figures.sh", "test.sh", "clean-root.sh", "migrate.sh",
-           "bench.sh", "servers.sh", "oracle-client.sh", "coverage.sh"]
+           "bench.sh", "servers.sh", "oracle-client.sh", "coverage.sh", "tsan.sh"]
 
 
 def run(script, *args):
