@@ -8,11 +8,11 @@ tests=(dump_files snapshot load standby_warm journal_random restore_hand conflic
 
 usage() {
     cat <<END
-Usage: scripts/tsan.sh [ARGUMENT...]
+Usage: scripts/tsan.sh [TEST...]
 
-Builds build/tsan/worldkeeper and runs the unit tests and some of the system tests with it; arguments are pytest's,
-in place of these: ${tests[*]/#/test_}. Any finding makes it fail; all of them are in build/tsan/found, a file for each
-process.
+Builds build/tsan/worldkeeper and runs the unit tests and some of the system tests with it, or in place of these the
+named files of tests/system or tests in them (test_load.py::test_counters): ${tests[*]/#/test_}.
+Any finding makes it fail; all of them are in build/tsan/found, a file for each process.
 END
 }
 
@@ -22,13 +22,16 @@ case ${1:-} in
     exit 0
     ;;
 esac
-[ $# -gt 0 ] || set -- -n 4 "${tests[@]/#/test_}"
+[ $# -gt 0 ] || set -- "${tests[@]/#/test_}"
 args=()
 for arg in "$@"; do
     case $arg in
     test_*.py*) args+=("$arg") ;;
     test_*) args+=("$arg.py") ;;
-    *) args+=("$arg") ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
     esac
 done
 
@@ -74,7 +77,7 @@ fi
 rc=0
 make -j2 TSAN=1 || exit 1
 same make -j2 TSAN=1 unit || rc=1
-(cd tests/system && WORLDKEEPER=$OLDPWD/build/tsan/worldkeeper same /usr/bin/python3 -m pytest -q -rfEs "${args[@]}") || rc=1
+(cd tests/system && WORLDKEEPER=$OLDPWD/build/tsan/worldkeeper same /usr/bin/python3 -m pytest -q -rfEs -n 4 "${args[@]}") || rc=1
 if [ -n "$(ls "$found")" ]; then
     head -n 60 "$found"/* | cut -c 1-160
     grep -h '^SUMMARY' "$found"/* | sort | uniq -c | sort -rn

@@ -4,7 +4,7 @@
  * load is over shortly after the last byte came, and nothing is in memory but the pieces under way. The swap
  * waits for fetch_beside_settle(): whole, as the manifest says, on the disk, and under its name.
  *
- * A journal is fetched after that, segment by segment, in front of the catch-up. */
+ * The journal's segments have come before that, over the same connection: the catch-up begins with the load. */
 #include "offsite/fetch.h"
 
 #include <errno.h>
