@@ -818,13 +818,13 @@ def test_moments_that_cannot_be(make_world, make_keeper, logged, at, rc, said):
 
 
 def test_followed_and_measured(make_world, make_keeper, logged):
-    """The beat comes through the log, and its age is told; a stopped server makes it grow."""
+    """The marker comes through the log, and its age is published; a stopped server makes it grow."""
     keeper = keep(make_world, make_keeper, logged)
     keeper.dump()
     keeper.start()
     following(keeper)
     first = journal(keeper)["pos"]
-    keeper.wait(lambda: journal(keeper)["pos"] > first, "a beat that comes through")
+    keeper.wait(lambda: journal(keeper)["pos"] > first, "a marker that comes through")
     keeper.world.mark(3)
     keeper.wait(lambda: journal(keeper)["changes"] > 0, "a change that is counted")
     assert journal(keeper)["behind_seconds"] < 30

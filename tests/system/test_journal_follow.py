@@ -528,7 +528,7 @@ def test_a_follower_that_has_only_begun_has_proven_nothing(make_followed):
 
 
 def test_behind_until_it_is_on_the_disk(make_followed):
-    """behind_seconds is the age of the last beat that is on the disk, also while the writer hangs."""
+    """behind_seconds is the age of the last marker that is on the disk, also while the writer hangs."""
     keeper = make_followed()
     keeper.dump()
     keeper.start(fault="journal.written=sleep:1300")

@@ -582,7 +582,7 @@ def test_no_directory_at_all(make_followed, tmp, http):
 
 
 def test_a_server_that_takes_no_writes(make_followed, http):
-    """Each follower begins, and fails at its first beat: one trouble, told once, until a beat comes through."""
+    """Each follower begins, and fails at its first marker: one condition, reported once, until a marker comes through."""
     keeper = make_followed(settings=http.settings())
     dump_and_follow(keeper)
     with keeper.server.admin() as con, con.cursor() as cur:

@@ -60,7 +60,7 @@ def test_half_an_event(make_world, make_keeper, make_server):
         world.mark(v)
         before = world.snapshot()
         world.sql("INSERT INTO chat VALUES " + ",".join(f"({n},'half')" for n in range(1000)))
-        after = world.snapshot()  # if the journal's own beat was the last that was written
+        after = world.snapshot()  # if the journal's own marker was the last that was written
         last = os.path.join(server.datadir, server.sql("SHOW MASTER STATUS")[0][0])
         told_before = keeper.status().get("last_restore")
         server.kill9()

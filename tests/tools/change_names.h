@@ -11,7 +11,7 @@ static const char *const change_names[] = {
     [CHANGE_TRUNCATE] = "truncate", [CHANGE_END] = "end",
     [CHANGE_CUT] = "cut",           [CHANGE_LOST] = "lost",
     [CHANGE_SWAP] = "swap",         [CHANGE_GAP] = "gap",
-    [CHANGE_MARKER] = "beat",       [CHANGE_UNKNOWN_TABLE] = "stranger",
+    [CHANGE_MARKER] = "marker",     [CHANGE_UNKNOWN_TABLE] = "unknown table",
 };
 
 #endif

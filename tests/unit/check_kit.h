@@ -4,7 +4,7 @@
 
 #include "check/rule.h"
 #include "fake_clock.h"
-#include "told_server.h"
+#include "scripted_server.h"
 
 /* What the lists of tables and of columns are asked by, and rows of them. */
 #define ALL_TABLES "ENGINE IS NOT NULL ORDER BY BINARY TABLE_NAME"
@@ -51,28 +51,29 @@ static inline void kit_sound_server(enum kind kind)
         [MARIA] = "1700000000\tdb1\t/var/lib/mysql/\t10.11.19-MariaDB-log" UP,
         [MYSQL_9] = "1700000000\tdb1\t/var/lib/mysql/\t9.7.4" UP,
         [MYSQL_8] = "1700000000\tdb1\t/var/lib/mysql/\t8.0.43" UP};
-    told_nothing();
-    told_server.version = versions[kind];
-    told("VARIABLE_NAME='Uptime'", ids[kind]);
-    told("SELECT CURRENT_USER()", "keeper@localhost\t0");
-    told("SELECT UNIX_TIMESTAMP(NOW(6))", "1770000000.0");
-    told("SELECT @@global.max_heap_table_size", "16777216");
-    told("SELECT @@global.max_allowed_packet", "16777216");
-    told("SELECT @@global.log_bin", "1");
-    told("SELECT @@global.server_id", "1");
-    told("SELECT @@global.binlog_format", "ROW");
-    told("SELECT @@global.binlog_row_image", "FULL");
-    told("SELECT @@global.log_bin_trust_function_creators", "1");
-    told("SELECT @@global.local_infile", "1");
-    told("SELECT @@lower_case_table_names", "0");
-    told("SELECT @@global.max_prepared_stmt_count", "16382");
-    told("SHOW GRANTS", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`"
-                        "\nGRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`");
-    told("FROM information_schema.SCHEMATA", "1");
-    told("SELECT nonce, generation, dump FROM `game`.`worldkeeper`",
-         "0123456789abcdef0123456789abcdef\t3\td");
-    told("SELECT generation FROM `game`.`worldkeeper_lease`", "3");
-    told(kind == MARIA ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", "bin.000001\t4\t\t");
+    script_reset();
+    scripted_server.version = versions[kind];
+    script("VARIABLE_NAME='Uptime'", ids[kind]);
+    script("SELECT CURRENT_USER()", "keeper@localhost\t0");
+    script("SELECT UNIX_TIMESTAMP(NOW(6))", "1770000000.0");
+    script("SELECT @@global.max_heap_table_size", "16777216");
+    script("SELECT @@global.max_allowed_packet", "16777216");
+    script("SELECT @@global.log_bin", "1");
+    script("SELECT @@global.server_id", "1");
+    script("SELECT @@global.binlog_format", "ROW");
+    script("SELECT @@global.binlog_row_image", "FULL");
+    script("SELECT @@global.log_bin_trust_function_creators", "1");
+    script("SELECT @@global.local_infile", "1");
+    script("SELECT @@lower_case_table_names", "0");
+    script("SELECT @@global.max_prepared_stmt_count", "16382");
+    script("SHOW GRANTS",
+           "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`"
+           "\nGRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`");
+    script("FROM information_schema.SCHEMATA", "1");
+    script("SELECT nonce, generation, dump FROM `game`.`worldkeeper`",
+           "0123456789abcdef0123456789abcdef\t3\td");
+    script("SELECT generation FROM `game`.`worldkeeper_lease`", "3");
+    script(kind == MARIA ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", "bin.000001\t4\t\t");
     fake_wall_ms = 1770000000000;
 }
 
@@ -150,11 +151,11 @@ static inline void kit_case_run(const struct kit_case *k, void (*run)(struct che
     kit_config();
     kit_sound_server(k->kind);
     if (k->ask && k->num)
-        told_error(k->ask, k->num);
+        script_error(k->ask, k->num);
     else if (k->ask)
-        told(k->ask, k->rows);
+        script(k->ask, k->rows);
     if (k->ask2)
-        told(k->ask2, k->rows2);
+        script(k->ask2, k->rows2);
     if (k->change)
         k->change();
     struct check c = kit_check();

@@ -1,4 +1,4 @@
-/* db/bulk: rows of a dump become the lines of LOAD DATA, and the columns of an array, with the
+/* bulk: rows of a dump become the lines of LOAD DATA, and the columns of an array, with the
  * value that an INSERT of the same literal has, or are refused; nothing is narrowed, nothing is
  * guessed. Texts are copied to the heap with nothing behind them, so that a look too far is seen by
  * the sanitizers. */

@@ -75,7 +75,7 @@ static struct check begin(void)
     disk.uid = getuid();
     disk.room = (struct statvfs){.f_bavail = 1000000, .f_frsize = 1, .f_files = 0};
     fake_wall_ms = 1770000000000;
-    told_nothing();
+    script_reset();
     kit_config();
     kit_cfg.dump_dir = kit_path;
     return kit_check();
@@ -433,7 +433,7 @@ static struct check with_journal(void)
     kit_cfg.journal = JOURNAL_FOLLOW;
     kit_cfg.journal_dir = kit_path;
     kit_cfg.mysql.socket = sock;
-    c.db = told_open();
+    c.db = script_open();
     return c;
 }
 
@@ -466,12 +466,12 @@ static void test_journal_dir(void **state)
     kit_expect(&c, CHECK_FAIL, "segments", "cannot be written", "chown ");
     end(&c);
     c = with_journal();
-    told("SELECT @@global.datadir", kit_path);
+    script("SELECT @@global.datadir", kit_path);
     check_journal_dir(&c);
     kit_expect(&c, CHECK_NOTE, "segments", "who loses that disk loses both", "another disk");
     end(&c);
     c = with_journal();
-    told("SELECT @@global.datadir", kit_path);
+    script("SELECT @@global.datadir", kit_path);
     kit_cfg.mysql.socket = NULL; /* a path on another machine */
     check_journal_dir(&c);
     kit_expect(&c, CHECK_OK, "segments", NULL, NULL);

@@ -40,9 +40,9 @@ static void one_trigger_of(const char *definer)
 {
     static char row[256];
     snprintf(row, sizeof row, TRIGGER("t1", "bag", "%s"), definer);
-    told(ALL_TABLES, BAG);
-    told(ALL_COLUMNS, BAG_KEYED);
-    told(TRIGGERS, row);
+    script(ALL_TABLES, BAG);
+    script(ALL_COLUMNS, BAG_KEYED);
+    script(TRIGGERS, row);
 }
 
 static void our_trigger(void)
@@ -62,14 +62,14 @@ static void roots(void)
 
 static void on_durable(void)
 {
-    told(ALL_TABLES, "bag\tInnoDB\t\\N\t10\t1000\t200\t\\N\t100");
-    told(TRIGGERS, TRIGGER("t1", "bag", "ann@%"));
+    script(ALL_TABLES, "bag\tInnoDB\t\\N\t10\t1000\t200\t\\N\t100");
+    script(TRIGGERS, TRIGGER("t1", "bag", "ann@%"));
 }
 
 static void log_strict(void)
 {
     our_trigger();
-    told("SELECT @@global.log_bin_trust_function_creators", "0");
+    script("SELECT @@global.log_bin_trust_function_creators", "0");
 }
 
 static void test_needed(void **state)
@@ -236,13 +236,13 @@ static void test_other_worlds(void **state)
     struct check c;
     kit_config();
     kit_sound_server(MARIA);
-    told(LEASES, "game\tworldkeeper_lease\ngame2\tother_lease\nshop\tcar_lease");
-    told(COLUMNS_OF "'game'", "3");
-    told(COLUMNS_OF "'game2'", "3");
-    told(COLUMNS_OF "'shop'", "1");
-    told("TRIGGER_SCHEMA='game2'", TRIGGER("t1", "bag", "ann@%"));
-    told("SELECT @@global.log_bin_trust_function_creators", "0");
-    told("SHOW GRANTS", "GRANT ALL PRIVILEGES ON *.* TO " US);
+    script(LEASES, "game\tworldkeeper_lease\ngame2\tother_lease\nshop\tcar_lease");
+    script(COLUMNS_OF "'game'", "3");
+    script(COLUMNS_OF "'game2'", "3");
+    script(COLUMNS_OF "'shop'", "1");
+    script("TRIGGER_SCHEMA='game2'", TRIGGER("t1", "bag", "ann@%"));
+    script("SELECT @@global.log_bin_trust_function_creators", "0");
+    script("SHOW GRANTS", "GRANT ALL PRIVILEGES ON *.* TO " US);
     c = kit_check();
     kit_ask(&c);
     kit_expect(&c, CHECK_WARN, "rights", "other worlds",
@@ -256,8 +256,8 @@ static void test_other_worlds(void **state)
     assert_false(kit_said(&c, CHECK_WARN, "rights", NULL, "`shop`"));
     kit_check_free(&c);
 
-    told("SHOW GRANTS", "GRANT SUPER, BINLOG ADMIN, SET USER ON *.* TO " US
-                        "\nGRANT " KIT_SCHEMA_RIGHTS " ON `game2`.* TO " US "\n" OURS);
+    script("SHOW GRANTS", "GRANT SUPER, BINLOG ADMIN, SET USER ON *.* TO " US
+                          "\nGRANT " KIT_SCHEMA_RIGHTS " ON `game2`.* TO " US "\n" OURS);
     c = kit_check();
     kit_ask(&c);
     assert_false(kit_said(&c, CHECK_WARN, "rights", "superfluous", NULL));
@@ -291,7 +291,7 @@ static void test_not_too_much(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         kit_config();
         kit_sound_server(cases[i].kind);
-        told("SHOW GRANTS", cases[i].grants);
+        script("SHOW GRANTS", cases[i].grants);
         if (cases[i].change)
             cases[i].change();
         struct check c = kit_check();

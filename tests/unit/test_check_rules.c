@@ -107,9 +107,9 @@ static void test_sources(void **state)
                                        "`p`, `q`"};
     kit_config();
     kit_sound_server(MARIA);
-    told("SELECT x FROM y WHERE z='game'", "p\nq");
+    script("SELECT x FROM y WHERE z='game'", "p\nq");
     struct check c = kit_check();
-    c.db = told_open();
+    c.db = script_open();
     check_number(&c, "a", 7);
     check_number(&c, "b", 1234);
     check_word(&c, "text", "%s", "t`1 $");

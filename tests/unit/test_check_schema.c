@@ -43,7 +43,7 @@ static char odd_sentinel[] = "my`own";
 static void odd_name(void)
 {
     kit_cfg.sentinel = odd_sentinel;
-    told("SELECT nonce, generation, dump FROM `game`.`my``own`", NONCE "\t3\td");
+    script("SELECT nonce, generation, dump FROM `game`.`my``own`", NONCE "\t3\td");
 }
 
 static void test_world(void **state)
@@ -178,13 +178,13 @@ static void test_known_world(void **state)
     expect(&c, CHECK_FAIL, "sentinel", "not one of ours");
 
     known(&c, NONCE, 1700000000);
-    told_error(SENTINEL, 1146);
+    script_error(SENTINEL, 1146);
     expect(&c, CHECK_FAIL, "sentinel", "was taken away");
     known(&c, NONCE, 1600000000);
-    told_error(SENTINEL, 1146);
+    script_error(SENTINEL, 1146);
     expect(&c, CHECK_FAIL, "sentinel", "the server was restarted and the world with it");
     dumped(&c, NONCE, 1600000000);
-    told(SENTINEL, "");
+    script(SENTINEL, "");
     expect(&c, CHECK_FAIL, "sentinel", "its row is gone");
 }
 
@@ -193,14 +193,14 @@ static void test_lease_of_others(void **state)
     (void)state;
     struct check c;
     dumped(&c, NONCE, 1700000000);
-    told(LEASE, "4"); /* a restore has raised it, and its first dump is not there yet */
+    script(LEASE, "4"); /* a restore has raised it, and its first dump is not there yet */
     expect(&c, CHECK_OK, "lease", "generation 4");
     dumped(&c, NONCE, 1700000000);
-    told(LEASE, "5");
+    script(LEASE, "5");
     expect(&c, CHECK_WARN, "lease", "somebody else restores this world too");
     dumped(&c, NONCE, 1700000000);
     c.state.generation = 5;
-    told(LEASE, "5");
+    script(LEASE, "5");
     expect(&c, CHECK_OK, "lease", NULL);
 }
 
@@ -210,7 +210,7 @@ static void test_while_it_runs(void **state)
     struct check c;
     known(&c, NONCE, 1700000000);
     check_fact(&c, "running", true);
-    told(OWN_TABLES, "worldkeeper_tmp_copy_000001\tMEMORY\t\\N\t0\t0\t0\t0\t0");
+    script(OWN_TABLES, "worldkeeper_tmp_copy_000001\tMEMORY\t\\N\t0\t0\t0\t0\t0");
     kit_ask(&c);
     assert_false(kit_said(&c, CHECK_NOTE, "left-overs", NULL, NULL));
     kit_check_free(&c);
@@ -258,9 +258,9 @@ static void test_readable_definition(void **state)
     (void)state;
     kit_config();
     kit_sound_server(MARIA);
-    told("SHOW GRANTS", SEE_ALL OURS);
-    told("ROUTINE_TYPE='FUNCTION'", "f");
-    told("SHOW CREATE FUNCTION `game`.`f`", "f\t\tCREATE FUNCTION f\tutf8mb4\tutf8mb4_bin");
+    script("SHOW GRANTS", SEE_ALL OURS);
+    script("ROUTINE_TYPE='FUNCTION'", "f");
+    script("SHOW CREATE FUNCTION `game`.`f`", "f\t\tCREATE FUNCTION f\tutf8mb4\tutf8mb4_bin");
     struct check c = kit_check();
     expect(&c, CHECK_OK, "definitions", "1 views, triggers, events, functions");
 }

@@ -21,11 +21,11 @@ static void test_sound(void **state)
     for (enum kind k = MARIA; k <= MYSQL_9; k++) {
         kit_config();
         kit_sound_server(k);
-        told("SHOW GRANTS",
-             "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`\n"
-             "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`\n"
-             "GRANT SELECT, INSERT, CREATE, DROP, ALTER ON `worldkeeper\\_drill\\_game1`.* TO "
-             "`keeper`@`localhost`");
+        script("SHOW GRANTS",
+               "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `keeper`@`localhost`\n"
+               "GRANT " KIT_SCHEMA_RIGHTS " ON `game`.* TO `keeper`@`localhost`\n"
+               "GRANT SELECT, INSERT, CREATE, DROP, ALTER ON `worldkeeper\\_drill\\_game1`.* TO "
+               "`keeper`@`localhost`");
         struct check c = kit_check();
         kit_ask(&c);
         for (size_t i = 0; i < COUNT(names); i++)
@@ -67,14 +67,14 @@ static void far_and_verified(void)
 {
     far_away();
     kit_cfg.mysql.tls = TLS_VERIFY;
-    told_server.cipher = "AES";
+    scripted_server.cipher = "AES";
 }
 
 static void far_and_required(void)
 {
     far_away();
     kit_cfg.mysql.tls = TLS_REQUIRED;
-    told_server.cipher = "AES";
+    scripted_server.cipher = "AES";
 }
 
 static void required_without(void)
@@ -98,24 +98,24 @@ static void by_v6(void)
 static void x_port(void)
 {
     kit_cfg.mysql.port = 33060;
-    told_server.refused = 2007;
+    scripted_server.refused = 2007;
 }
 
 static void refused(void)
 {
-    told_server.refused = 2003;
+    scripted_server.refused = 2003;
 }
 
 static void wrong_certificate(void)
 {
     far_away();
     kit_cfg.mysql.tls = TLS_VERIFY;
-    told_server.refused = 2026;
+    scripted_server.refused = 2026;
 }
 
 static void wrong_password(void)
 {
-    told_server.refused = 1045;
+    scripted_server.refused = 1045;
 }
 
 static void hurried(void)
@@ -142,7 +142,8 @@ static void test_connection(void **state)
          .change = wrong_certificate},
         {.level = CHECK_FAIL, .name = "connection", .text = "no TLS", .change = required_without},
         {MARIA, "VARIABLE_NAME='Uptime'", "", 0, CHECK_FAIL, "connection", "uptime"},
-        {MARIA, "VARIABLE_NAME='Uptime'", NULL, TOLD_LOST, CHECK_FAIL, "connection", NULL, "is it"},
+        {MARIA, "VARIABLE_NAME='Uptime'", NULL, SCRIPT_LOST, CHECK_FAIL, "connection", NULL,
+         "is it"},
         {MARIA, "SELECT CURRENT_USER()", NULL, 1227, CHECK_FAIL, "connection"},
         {MARIA, "DO 1", NULL, 1053, CHECK_FAIL, "connection"},
         {MYSQL_8, .level = CHECK_WARN, .name = "version", .text = "too old", .hint = "upgrade"},
@@ -190,7 +191,7 @@ static void test_missing_plugin(void **state)
     (void)state;
     kit_config();
     kit_sound_server(MARIA);
-    told_server.refused = 2059;
+    scripted_server.refused = 2059;
     struct check c = kit_check();
     check_connect(&c, NULL);
     kit_expect(&c, CHECK_FAIL, "connection", NULL, client_hint(2059));
@@ -363,9 +364,9 @@ static void test_sizes(void **state)
         kit_case_run(&cases[i], kit_ask);
     kit_config();
     kit_sound_server(MYSQL_9);
-    told(ALL_TABLES, BAG);
-    told(ALL_COLUMNS, BAG_BARE);
-    told("SELECT @@session.sql_require_primary_key", "1");
+    script(ALL_TABLES, BAG);
+    script(ALL_COLUMNS, BAG_BARE);
+    script("SELECT @@session.sql_require_primary_key", "1");
     struct check c = kit_check();
     kit_ask(&c);
     kit_expect(&c, CHECK_FAIL, "settings", "table bag has no key", "or give that table");

@@ -1,4 +1,4 @@
-/* core/codec: each member is one for zlib too, comes back byte by byte however it is cut into
+/* base/codec: each member is one for zlib too, comes back byte by byte however it is cut into
  * pieces, and nothing else is taken for one. All of it twice: with the libraries of this machine,
  * and as on one that has zlib only. */
 #include <setjmp.h>

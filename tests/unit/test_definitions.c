@@ -7,17 +7,17 @@
 #include <cmocka.h>
 
 #include "dump/definitions.h"
-#include "told_server.h"
+#include "scripted_server.h"
 
 /* Of a schema with one function that the server answers so for. */
 static int written(unsigned num, struct buf *out, struct err *e)
 {
     const struct db_tables none = {0};
-    told_nothing();
-    told_server.version = "10.11.19-MariaDB";
-    struct db *db = told_open();
-    told("ROUTINE_TYPE='FUNCTION'", "f");
-    told_error("SHOW CREATE FUNCTION", num);
+    script_reset();
+    scripted_server.version = "10.11.19-MariaDB";
+    struct db *db = script_open();
+    script("ROUTINE_TYPE='FUNCTION'", "f");
+    script_error("SHOW CREATE FUNCTION", num);
     int rc = definitions_write(db, "w", &none, out, e);
     db_close(db);
     return rc;
@@ -42,7 +42,7 @@ static void test_left_out(void **state)
 static void test_asked_in_vain(void **state)
 {
     (void)state;
-    static const unsigned nums[] = {1317, 1205, 1213, 1969, 3024, 1037, 1041, TOLD_LOST};
+    static const unsigned nums[] = {1317, 1205, 1213, 1969, 3024, 1037, 1041, SCRIPT_LOST};
     for (size_t i = 0; i < sizeof nums / sizeof *nums; i++) {
         struct buf b = {0};
         struct err e = {0};

@@ -1,4 +1,4 @@
-/* core/double_buffer: halves are worked on in the order they were filled in, each once; a failure of
+/* base/double_buffer: halves are worked on in the order they were filled in, each once; a failure of
  * the worker reaches the filler; what was not begun when the buffer is closed never is. Seeds of the random
  * pauses are fixed, and no result depends on how long they take. */
 #include <setjmp.h>

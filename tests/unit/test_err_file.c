@@ -1,4 +1,4 @@
-/* core/err: texts, hints, steps and exit codes; core/file: what is written is there whole or not at
+/* base/err: texts, hints, steps and exit codes; core/file: what is written is there whole or not at
  * all, nobody's planted link is followed, and secrets that others can read are refused. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* db/event: events of the binary log, made by hand and as servers wrote them. */
+/* binlog/event: events of the binary log, made by hand and as servers wrote them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* core/file on a disk that fails: whichever call it is, the file is as it was, nothing is left
+/* base/file on a disk that fails: whichever call it is, the file is as it was, nothing is left
  * beside it, and the error names what was tried. */
 #include <setjmp.h>
 #include <stdarg.h>

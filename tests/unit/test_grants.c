@@ -1,4 +1,4 @@
-/* db/grants: the lines of SHOW GRANTS, and which of them count for a schema. */
+/* sql/grants: the lines of SHOW GRANTS, and which of them count for a schema. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* core/gzip: what was written comes back in its order with the same counts and the same SHA-256,
+/* base/gzip: what was written comes back in its order with the same counts and the same SHA-256,
  * and nothing else is ever taken for it: cut, flipped, empty, no gzip, or with something behind it.
  * Errors come out of the packing threads and stick. */
 #include <setjmp.h>

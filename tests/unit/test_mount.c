@@ -1,4 +1,4 @@
-/* core/mount: which disk a directory lies on. */
+/* base/mount: which disk a directory lies on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* db/packet: statements that are too long for a server. */
+/* mysql/packet_limit: statements that are too long for a server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

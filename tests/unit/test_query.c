@@ -1,4 +1,4 @@
-/* db/conn, db/query and what asks through them: what errors are taken for, and that an answer that
+/* mysql/conn and what asks through them: what errors are taken for, and that an answer that
  * did not come, or broke off, is never taken for one. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,15 +15,15 @@
 #include "mysql/scan.h"
 #include "mysql/sentinel.h"
 #include "fake_clock.h"
-#include "told_server.h"
+#include "scripted_server.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define REFUSED 1064
 
 static void server(bool mariadb)
 {
-    told_nothing();
-    told_server.version = mariadb ? "10.11.19-MariaDB" : "9.7.4";
+    script_reset();
+    scripted_server.version = mariadb ? "10.11.19-MariaDB" : "9.7.4";
 }
 
 /* ---- errors ---- */
@@ -67,11 +67,11 @@ static void test_errors_of_a_login(void **state)
         struct err e = {0};
         struct db_params p = {.host = "x", .tls = 1};
         server(true);
-        told_server.refused = cases[i].num;
+        scripted_server.refused = cases[i].num;
         assert_null(db_open(&p, &e));
         assert_int_equal(e.cls, cases[i].cls);
         assert_int_equal(e.num, cases[i].num);
-        assert_non_null(strstr(e.text, "cannot connect: as told"));
+        assert_non_null(strstr(e.text, "cannot connect: as scripted"));
         assert_non_null(strstr(e.hint, cases[i].hint));
         assert_null(db_open(&p, NULL));
     }
@@ -93,8 +93,8 @@ static void test_stalled(void **state)
         server(true);
         struct db *db = db_open(&p, &e);
         assert_non_null(db);
-        told("SELECT 1", "1\n2");
-        told_fail(1, TOLD_LOST, true);
+        script("SELECT 1", "1\n2");
+        script_fail(1, SCRIPT_LOST, true);
         struct db_rows *r = db_select(db, "u", "SELECT 1", &e);
         assert_int_equal(db_next(r, &e), 1);
         if (slow)
@@ -116,8 +116,8 @@ static void test_session(void **state)
             for (int lost = 0; lost < 2; lost++) {
                 struct err e = {0};
                 server(!kind);
-                told("SELECT @@SESSION.sql_require_primary_key OR", "1");
-                told_fail(n, lost ? TOLD_LOST : REFUSED, false);
+                script("SELECT @@SESSION.sql_require_primary_key OR", "1");
+                script_fail(n, lost ? SCRIPT_LOST : REFUSED, false);
                 struct db *db = db_open(&p, &e);
                 bool wanted = n > 1 && !lost;
                 assert_int_equal(db != NULL, wanted);
@@ -126,7 +126,7 @@ static void test_session(void **state)
             }
     struct err e = {0};
     server(true);
-    told_fail(1, DB_NO_VARIABLE, false); /* a server without sql_if_exists */
+    script_fail(1, DB_NO_VARIABLE, false); /* a server without sql_if_exists */
     struct db *db = db_open(&p, &e);
     assert_non_null(db);
     assert_int_equal(e.cls, ERR_NONE);
@@ -138,9 +138,9 @@ static void test_one(void **state)
     (void)state;
     struct err e = {0};
     server(true);
-    struct db *db = told_open();
-    told("SELECT a", "x\ny");
-    told("SELECT b", "\\N");
+    struct db *db = script_open();
+    script("SELECT a", "x\ny");
+    script("SELECT b", "\\N");
     char *v = db_one(db, "SELECT a", &e);
     assert_string_equal(v, "x");
     free(v);
@@ -148,10 +148,10 @@ static void test_one(void **state)
     assert_int_equal(e.cls, ERR_NONE);
     assert_null(db_one(db, "SELECT none", &e));
     assert_int_equal(e.cls, ERR_NONE);
-    told_fail(1, TOLD_LOST, true);
+    script_fail(1, SCRIPT_LOST, true);
     assert_null(db_one(db, "SELECT a", &e)); /* the rest may have been anything */
     assert_int_equal(e.cls, ERR_UNREACHABLE);
-    told_fail(0, 0, false);
+    script_fail(0, 0, false);
     assert_null(db_select(db, "u", "DO 1", &e));
     assert_non_null(strstr(e.text, "no rows"));
     db_close(db);
@@ -265,31 +265,33 @@ static int scan_facts(struct db *db, struct err *e)
 static void tell_all(bool mariadb)
 {
     server(mariadb);
-    told("FROM information_schema.TABLES WHERE", "bag\tMEMORY\t7\t1\t2\t3\t4\t5");
-    told("TABLE_ROWS, AUTO_INCREMENT, MAX_DATA_LENGTH, ENGINE FROM information_schema.TABLES WHERE",
-         "1\t7\t1000\tMEMORY");
-    told("FROM information_schema.COLUMNS WHERE",
-         "bag\tid\tint(11)\tauto_increment\t1\tPRI\t\\N\nbag\tg\tint(11)\tVIRTUAL "
-         "GENERATED\t0\t\t\\N\n"
-         "gone\tid\tint(11)\t\t1\tPRI\t\\N");
-    told("FROM information_schema.STATISTICS WHERE", "bag\tid\t1\ngone\tid\t1");
-    told("SHOW CREATE TABLE", "bag\tCREATE TABLE bag");
-    told("SELECT SCHEMA_NAME", "game");
-    told("FROM information_schema.TRIGGERS WHERE",
-         "t1\tbag\tINSERT\tAFTER\tSET @a=1\tann@%\t\tutf8mb4\tutf8mb4_bin");
-    told("SELECT TRIGGER_NAME FROM", "x");
-    told("FROM information_schema.VIEWS WHERE", "x\ny");
-    told("SHOW CREATE VIEW", "x\tCREATE VIEW x\tutf8mb4\tutf8mb4_bin");
-    told("SHOW CREATE TRIGGER", "t1\t\tCREATE DEFINER=`ann`@`%` TRIGGER `t1` AFTER INSERT ON `bag` "
-                                "FOR EACH ROW SET @a=2\tutf8mb4\tutf8mb4_bin");
-    told("SELECT IF(GET_LOCK", "0");
-    told("SELECT COALESCE", "0");
-    told("SELECT COUNT(*)", "1");
-    told("SELECT generation FROM", "3");
-    told("SELECT nonce, generation, dump", "n\t3\td");
-    told("@@lower_case_table_names", "0");
-    told("SELECT TABLE_NAME FROM x WHERE TABLE_SCHEMA='game'", "bag");
-    told("SELECT IF(TABLE_TYPE='SYSTEM VERSIONED'", "1\tbag\t\t\\N");
+    script("FROM information_schema.TABLES WHERE", "bag\tMEMORY\t7\t1\t2\t3\t4\t5");
+    script(
+        "TABLE_ROWS, AUTO_INCREMENT, MAX_DATA_LENGTH, ENGINE FROM information_schema.TABLES WHERE",
+        "1\t7\t1000\tMEMORY");
+    script("FROM information_schema.COLUMNS WHERE",
+           "bag\tid\tint(11)\tauto_increment\t1\tPRI\t\\N\nbag\tg\tint(11)\tVIRTUAL "
+           "GENERATED\t0\t\t\\N\n"
+           "gone\tid\tint(11)\t\t1\tPRI\t\\N");
+    script("FROM information_schema.STATISTICS WHERE", "bag\tid\t1\ngone\tid\t1");
+    script("SHOW CREATE TABLE", "bag\tCREATE TABLE bag");
+    script("SELECT SCHEMA_NAME", "game");
+    script("FROM information_schema.TRIGGERS WHERE",
+           "t1\tbag\tINSERT\tAFTER\tSET @a=1\tann@%\t\tutf8mb4\tutf8mb4_bin");
+    script("SELECT TRIGGER_NAME FROM", "x");
+    script("FROM information_schema.VIEWS WHERE", "x\ny");
+    script("SHOW CREATE VIEW", "x\tCREATE VIEW x\tutf8mb4\tutf8mb4_bin");
+    script("SHOW CREATE TRIGGER",
+           "t1\t\tCREATE DEFINER=`ann`@`%` TRIGGER `t1` AFTER INSERT ON `bag` "
+           "FOR EACH ROW SET @a=2\tutf8mb4\tutf8mb4_bin");
+    script("SELECT IF(GET_LOCK", "0");
+    script("SELECT COALESCE", "0");
+    script("SELECT COUNT(*)", "1");
+    script("SELECT generation FROM", "3");
+    script("SELECT nonce, generation, dump", "n\t3\td");
+    script("@@lower_case_table_names", "0");
+    script("SELECT TABLE_NAME FROM x WHERE TABLE_SCHEMA='game'", "bag");
+    script("SELECT IF(TABLE_TYPE='SYSTEM VERSIONED'", "1\tbag\t\t\\N");
 }
 
 static void test_each_statement(void **state)
@@ -302,13 +304,13 @@ static void test_each_statement(void **state)
         for (unsigned k = 0; k < 8; k++) {
             struct err e = {0};
             tell_all(k & 1);
-            struct db *db = told_open();
+            struct db *db = script_open();
             assert_int_equal(calls[i](db, &e), 0);
-            unsigned all = told_server.asked;
+            unsigned all = scripted_server.asked;
             assert_true(all > 0);
             for (unsigned n = 1; n <= all; n++) {
                 e = (struct err){0};
-                told_fail(n, k & 2 ? REFUSED : TOLD_LOST, k & 4);
+                script_fail(n, k & 2 ? REFUSED : SCRIPT_LOST, k & 4);
                 int rc = calls[i](db, &e);
                 /* what has no rows cannot break off in them */
                 if (rc == 0 && !(k & 4))
@@ -327,20 +329,20 @@ static void test_place_in_the_log(void **state)
     struct db_binlog_pos p;
     for (int mariadb = 0; mariadb < 2; mariadb++) {
         server(mariadb);
-        told(mariadb ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", "bin.000007\t4711\t\t");
-        told(mariadb ? "SELECT @@global.gtid_binlog_pos" : "SELECT @@global.gtid_executed",
-             "0-1-9");
-        told("SELECT CONCAT_WS", "0-1-9");
-        struct db *db = told_open();
+        script(mariadb ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", "bin.000007\t4711\t\t");
+        script(mariadb ? "SELECT @@global.gtid_binlog_pos" : "SELECT @@global.gtid_executed",
+               "0-1-9");
+        script("SELECT CONCAT_WS", "0-1-9");
+        struct db *db = script_open();
         db_binlog_pos(db, &p);
         assert_string_equal(p.file, "bin.000007");
         assert_int_equal(p.pos, 4711);
         assert_string_equal(p.gtid, "0-1-9");
         assert_string_equal(p.gtid_after, "");
-        told("SELECT CONCAT_WS", "0-1-10");
+        script("SELECT CONCAT_WS", "0-1-10");
         db_binlog_pos(db, &p);
         assert_string_equal(p.gtid_after, mariadb ? "" : "0-1-10");
-        told_error(mariadb ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", 1227);
+        script_error(mariadb ? "SHOW MASTER STATUS" : "SHOW BINARY LOG STATUS", 1227);
         db_binlog_pos(db, &p);
         assert_string_equal(p.file, "");
         assert_string_equal(p.gtid, "");
@@ -357,9 +359,9 @@ static void test_long_gtid(void **state)
     for (int i = 0; i < 100; i++)
         buf_printf(&b, "%s0-1-1%03d", i ? "," : "", i);
     server(true);
-    told("SHOW MASTER STATUS", "bin.000007\t4\t\t");
-    told("SELECT @@global.gtid_binlog_pos", b.p);
-    struct db *db = told_open();
+    script("SHOW MASTER STATUS", "bin.000007\t4\t\t");
+    script("SELECT @@global.gtid_binlog_pos", b.p);
+    struct db *db = script_open();
     db_binlog_pos(db, &p);
     assert_int_equal(strncmp(b.p, p.gtid, strlen(p.gtid)), 0);
     assert_int_equal(b.p[strlen(p.gtid)], ',');
@@ -371,11 +373,11 @@ static void test_numbers(void **state)
 {
     (void)state;
     server(true);
-    told("SELECT @@global.small", "17");
-    told("SELECT @@global.huge", "18446744073709551615");
-    told("SELECT @@global.empty", "");
-    told("SELECT @@global.nothing", "\\N");
-    struct db *db = told_open();
+    script("SELECT @@global.small", "17");
+    script("SELECT @@global.huge", "18446744073709551615");
+    script("SELECT @@global.empty", "");
+    script("SELECT @@global.nothing", "\\N");
+    struct db *db = script_open();
     assert_int_equal(db_variable_number(db, "small"), 17);
     assert_true(db_variable_number(db, "huge") == INT64_MAX);
     assert_int_equal(db_variable_number(db, "empty"), -1);
@@ -390,17 +392,17 @@ static void test_locks(void **state)
     struct err e = {0};
     unsigned long holder = 0;
     server(true);
-    told("SELECT IF(GET_LOCK", "0");
-    told("SELECT COALESCE", "42"); /* it still loads under the lease that it lost */
-    struct db *db = told_open();
+    script("SELECT IF(GET_LOCK", "0");
+    script("SELECT COALESCE", "42"); /* it still loads under the lease that it lost */
+    struct db *db = script_open();
     assert_int_equal(db_lease_lock(db, "game", &holder, &e), 0);
     assert_int_equal(holder, 42);
-    told("SELECT IF(GET_LOCK", "17");
+    script("SELECT IF(GET_LOCK", "17");
     assert_int_equal(db_lease_lock(db, "game", &holder, &e), 0);
     assert_int_equal(holder, 17);
     assert_int_equal(db_lease_slot(db, "game", 1, db, &e), -1);
     assert_int_equal(e.cls, ERR_BUSY);
-    told("SELECT IF(GET_LOCK", "\\N");
+    script("SELECT IF(GET_LOCK", "\\N");
     assert_int_equal(db_lease_lock(db, "game", &holder, &e), -1);
     assert_int_equal(e.cls, ERR_QUERY);
     assert_int_equal(db_lease_slot(db, "game", 1, db, &e), -1);
@@ -414,11 +416,11 @@ static void test_marker_in_an_old_sentinel(void **state)
     (void)state;
     struct err e = {0};
     server(true);
-    told_error("UPDATE LOW_PRIORITY `game`.`wk` SET beat=3", 1054);
-    struct db *db = told_open();
+    script_error("UPDATE LOW_PRIORITY `game`.`wk` SET beat=3", 1054);
+    struct db *db = script_open();
     assert_int_equal(db_sentinel_mark(db, "game", "wk", 3, &e), -1);
-    assert_true(told_was_asked("ALTER TABLE `game`.`wk` ADD COLUMN beat"));
-    told_error("ALTER TABLE `game`.`wk` ADD COLUMN beat", 1142);
+    assert_true(script_was_asked("ALTER TABLE `game`.`wk` ADD COLUMN beat"));
+    script_error("ALTER TABLE `game`.`wk` ADD COLUMN beat", 1142);
     assert_int_equal(db_sentinel_mark(db, "game", "wk", 3, &e), -1);
     assert_int_equal(e.num, 1142);
     db_close(db);
@@ -431,15 +433,15 @@ static void test_missing_lease(void **state)
     uint64_t generation = 7;
     struct db_sentinel s;
     server(true);
-    told_error("SELECT generation FROM", 1146);
-    told_error("SELECT nonce, generation, dump FROM", 1146);
-    struct db *db = told_open();
+    script_error("SELECT generation FROM", 1146);
+    script_error("SELECT nonce, generation, dump FROM", 1146);
+    struct db *db = script_open();
     assert_int_equal(db_lease_read(db, "game", "wk", &generation, &e), 0);
     assert_int_equal(generation, 0);
     assert_int_equal(db_sentinel_read(db, "game", "wk", &s, &e), -1);
     assert_non_null(strstr(e.hint, "--init"));
     assert_int_equal(db_sentinel_read(db, "game", "wk", &s, NULL), -1);
-    told_error("SELECT generation FROM", 1142);
+    script_error("SELECT generation FROM", 1142);
     assert_int_equal(db_lease_read(db, "game", "wk", &generation, NULL), -1);
     db_close(db);
 }

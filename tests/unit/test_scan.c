@@ -1,4 +1,4 @@
-/* db/choices: members of ENUM and SET, and their numbers. db/scan: how tables are read. */
+/* sql/enum_members: members of ENUM and SET, and their numbers. mysql/scan: how tables are read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* db/sql: names and values in and out, the scanner that takes literals only, and the ends of
+/* sql: names and values in and out, the scanner that takes literals only, and the ends of
  * statements wherever their text is cut. Texts are copied to the heap with nothing behind them, so
  * that a look too far is seen by the sanitizers. db/value: each kind of column in a tuple. */
 #include <setjmp.h>

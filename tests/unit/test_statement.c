@@ -1,4 +1,4 @@
-/* journal/statement: what a statement in the binary log means to the world. In doubt it cannot be
+/* binlog/statement: what a statement in the binary log means to the world. In doubt it cannot be
  * followed; what has nothing to do with the world's rows must not be in doubt, or each view that an
  * admin makes would end the journal. */
 #include <setjmp.h>

@@ -13,7 +13,7 @@
 #include "fake_clock.h"
 #include "restore/rename.h"
 #include "store/pending.h"
-#include "told_server.h"
+#include "scripted_server.h"
 
 #define REFUSED 1064
 #define MANY 200u /* more than a swap has statements */
@@ -47,9 +47,9 @@ static void tell_trigger(void)
         [ON_BAG] = "t1\tbag\tINSERT\tAFTER\tSET @a=1\tann@%\t\tutf8mb4\tutf8mb4_bin",
         [ON_SHADOW] = ("t1\tworldkeeper_tmp_new_000000\tINSERT\tAFTER\tSET @a=1\tann@%\t\tutf8mb4"
                        "\tutf8mb4_bin")};
-    for (size_t i = 0; i < told_server.count; i++)
-        if (strcmp(told_server.list[i].ask, TRIGGERS) == 0)
-            told_server.list[i].rows = rows[trigger];
+    for (size_t i = 0; i < scripted_server.count; i++)
+        if (strcmp(scripted_server.list[i].ask, TRIGGERS) == 0)
+            scripted_server.list[i].rows = rows[trigger];
 }
 
 static void follow(const char *sql)
@@ -92,15 +92,16 @@ static void list_targets(void)
 
 static void begin(bool mariadb, bool with_trigger)
 {
-    told_nothing();
-    told_server.version = mariadb ? "10.11.19-MariaDB" : "9.7.4";
-    told("VARIABLE_NAME='Uptime'", "1700000000\tdb1\t/d\t10.11.19-MariaDB\t0\t1700000000.0");
-    told(SENTINEL, OLD_NONCE "\t3\td");
-    told(TRIGGERS, "");
-    told("SHOW CREATE TRIGGER `game`.`t1`",
-         "t1\t\tCREATE DEFINER=`ann`@`%` TRIGGER `t1` AFTER INSERT ON `bag` FOR EACH ROW SET @a=1");
-    told("SHOW CREATE TABLE `game`.`bag`",
-         "bag\tCREATE TABLE `bag` (\\n  `v` int,\\n  CONSTRAINT `c` CHECK ((`v` > 0))\\n)");
+    script_reset();
+    scripted_server.version = mariadb ? "10.11.19-MariaDB" : "9.7.4";
+    script("VARIABLE_NAME='Uptime'", "1700000000\tdb1\t/d\t10.11.19-MariaDB\t0\t1700000000.0");
+    script(SENTINEL, OLD_NONCE "\t3\td");
+    script(TRIGGERS, "");
+    script(
+        "SHOW CREATE TRIGGER `game`.`t1`",
+        "t1\t\tCREATE DEFINER=`ann`@`%` TRIGGER `t1` AFTER INSERT ON `bag` FOR EACH ROW SET @a=1");
+    script("SHOW CREATE TABLE `game`.`bag`",
+           "bag\tCREATE TABLE `bag` (\\n  `v` int,\\n  CONSTRAINT `c` CHECK ((`v` > 0))\\n)");
     trigger = with_trigger ? ON_BAG : NOWHERE;
     tell_trigger();
     renamed = false;
@@ -113,10 +114,10 @@ static void begin(bool mariadb, bool with_trigger)
         snprintf(targets[i].shadow, sizeof targets[i].shadow, DB_OWN_PREFIX "new_%06zu", i);
     list_targets();
     swap = (struct swap){
-        .db = told_open(), .job = &job, .plan = &plan, .dumped = &no_dump, .generation = 4};
+        .db = script_open(), .job = &job, .plan = &plan, .dumped = &no_dump, .generation = 4};
     snprintf(swap.made.nonce, sizeof swap.made.nonce, NEW_NONCE);
     assert_non_null(swap.db);
-    told_server.done = follow;
+    scripted_server.done = follow;
 }
 
 static void end(void)
@@ -124,7 +125,7 @@ static void end(void)
     db_close(swap.db);
     free(targets[0].checks);
     free(plan.slots);
-    told_nothing();
+    script_reset();
     kit_clean(NULL);
 }
 
@@ -136,7 +137,7 @@ static bool one_failure(bool mariadb, bool with_trigger, unsigned n, unsigned nu
     struct err e = {0};
     begin(mariadb, with_trigger);
     swap.unlogged = n % 2;
-    told_fail(n, num, cut);
+    script_fail(n, num, cut);
     int rc = swap_in(&swap, &e);
     if (rc == 0) {
         assert_true(renamed && kit_there("pending.json") && announced == 1);
@@ -149,7 +150,7 @@ static bool one_failure(bool mariadb, bool with_trigger, unsigned n, unsigned nu
         if (num == REFUSED && trigger == (with_trigger ? ON_BAG : NOWHERE))
             assert_false(kit_there("pending.json"));
         /* A lost connection may have been lost behind the swap. */
-        if (num == TOLD_LOST && announced)
+        if (num == SCRIPT_LOST && announced)
             assert_true(kit_there("pending.json"));
     }
     end();
@@ -159,7 +160,7 @@ static bool one_failure(bool mariadb, bool with_trigger, unsigned n, unsigned nu
 static void test_each_statement_of_a_swap(void **state)
 {
     (void)state;
-    static const unsigned nums[] = {REFUSED, TOLD_LOST};
+    static const unsigned nums[] = {REFUSED, SCRIPT_LOST};
     for (unsigned k = 0; k < 16; k++) {
         unsigned well = 0, failed = 0;
         for (unsigned n = 1; n < MANY && well < 3; n++) {
@@ -178,13 +179,13 @@ static void test_rename_waits(void **state)
     (void)state;
     struct err e = {0};
     begin(true, false);
-    told_error("RENAME TABLE `bag` TO `worldkeeper_tmp_old_000000`, `worldkeeper_tmp_new_000000` "
-               "TO `bag`",
-               DB_LOCK_TIMEOUT);
+    script_error("RENAME TABLE `bag` TO `worldkeeper_tmp_old_000000`, `worldkeeper_tmp_new_000000` "
+                 "TO `bag`",
+                 DB_LOCK_TIMEOUT);
     assert_int_equal(swap_in(&swap, &e), -1);
     assert_int_equal(e.num, DB_LOCK_TIMEOUT);
     assert_non_null(strstr(e.text, "swapping the tables in"));
-    const char *at = told_server.log.p;
+    const char *at = scripted_server.log.p;
     unsigned tries = 0;
     for (; (at = strstr(at, "RENAME TABLE")); at++)
         tries++;
@@ -210,7 +211,7 @@ static void test_trigger_that_cannot_be_made(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct err e = {0};
         begin(cases[i].mariadb, true);
-        told_error("TRIGGER `worldkeeper_tmp_trigger` AFTER INSERT", cases[i].num);
+        script_error("TRIGGER `worldkeeper_tmp_trigger` AFTER INSERT", cases[i].num);
         assert_int_equal(swap_in(&swap, &e), -1);
         assert_non_null(strstr(e.text, "trigger t1 of table bag cannot be made"));
         assert_non_null(strstr(e.hint, cases[i].hint));
@@ -240,24 +241,24 @@ static void test_rows_that_cannot_be_saved(void **state)
     begin(true, false);
     struct manifest_table row = {.name = bag};
     struct manifest dumped = {.tables = &row, .table_count = 1};
-    told_error("FROM `bag`", REFUSED);
-    told("SELECT 1 FROM `bag` LIMIT 1", "1");
+    script_error("FROM `bag`", REFUSED);
+    script("SELECT 1 FROM `bag` LIMIT 1", "1");
     assert_int_equal(swap_save_conflicts(&swap, &e), -1);
-    assert_true(told_was_asked("LOCK TABLES `bag` WRITE\n"));
-    assert_true(told_was_asked("UNLOCK TABLES\n"));
+    assert_true(script_was_asked("LOCK TABLES `bag` WRITE\n"));
+    assert_true(script_was_asked("UNLOCK TABLES\n"));
     swap.dumped = &dumped;
     assert_int_equal(swap_save_conflicts(&swap, &e), -1);
-    buf_clear(&told_server.log);
-    told_error("LOCK TABLES `bag` WRITE", DB_LOCK_TIMEOUT);
+    buf_clear(&scripted_server.log);
+    script_error("LOCK TABLES `bag` WRITE", DB_LOCK_TIMEOUT);
     assert_int_equal(swap_save_conflicts(&swap, &e), -1);
     assert_non_null(strstr(e.text, "locking the tables"));
-    assert_false(told_was_asked("UNLOCK"));
-    told_error("FROM `worldkeeper_tmp_old_000000`", REFUSED);
+    assert_false(script_was_asked("UNLOCK"));
+    script_error("FROM `worldkeeper_tmp_old_000000`", REFUSED);
     assert_int_equal(swap_tidy(&swap, &e), -1);
     end();
     begin(true, false);
     targets[0].live = NULL; /* nothing to save */
-    told_error("UNLOCK TABLES", REFUSED);
+    script_error("UNLOCK TABLES", REFUSED);
     assert_int_equal(swap_save_conflicts(&swap, &e), -1);
     end();
 }
@@ -274,17 +275,18 @@ static void test_each_statement_of_tidying(void **state)
             targets[0].live = NULL;
             targets[0].checks = xstrdup("  CONSTRAINT `old` CHECK ((`v` > 0))\n");
             targets[0].heap = 1 << 20;
-            told("SHOW CREATE TABLE `game`.`bag`",
-                 "bag\tCREATE TABLE `bag` (\\n  `v` int,\\n  CONSTRAINT `c` CHECK ((`v` > 0))\\n)");
-            told(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
+            script(
+                "SHOW CREATE TABLE `game`.`bag`",
+                "bag\tCREATE TABLE `bag` (\\n  `v` int,\\n  CONSTRAINT `c` CHECK ((`v` > 0))\\n)");
+            script(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
             kit_text("pending.json", "{}");
-            told_fail(n, k & 2 ? REFUSED : TOLD_LOST, k & 4);
+            script_fail(n, k & 2 ? REFUSED : SCRIPT_LOST, k & 4);
             int rc = swap_tidy(&swap, &e);
             assert_int_equal(kit_there("pending.json"), rc < 0);
             if (rc < 0)
                 assert_non_null(strstr(e.text, "the world is restored, but"));
             else
-                assert_true(told_was_asked("ALTER TABLE `bag` DROP CHECK `c`"));
+                assert_true(script_was_asked("ALTER TABLE `bag` DROP CHECK `c`"));
             well = rc == 0 ? well + 1 : 0;
             end();
         }
@@ -310,18 +312,18 @@ static void cut_off(bool mariadb, bool swapped)
                         .check_count = 1};
     begin(mariadb, false);
     assert_int_equal(pending_save(kit_dir, &p, NULL), 0);
-    told(NOTED, "1");
+    script(NOTED, "1");
     if (swapped)
-        told(SENTINEL, NEW_NONCE "\t4\td");
+        script(SENTINEL, NEW_NONCE "\t4\td");
 }
 
 /* The server died inside the RENAME: `bag` is away, `chest` has no name at all. */
 static void half_renamed(void)
 {
-    told_error(SENTINEL, 1146);
-    told(ALL_TABLES, "");
-    told(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY "\nworldkeeper_tmp_new_000001" MEMORY
-                     "\nworldkeeper_tmp_old_sentinel" MEMORY);
+    script_error(SENTINEL, 1146);
+    script(ALL_TABLES, "");
+    script(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY "\nworldkeeper_tmp_new_000001" MEMORY
+                       "\nworldkeeper_tmp_old_sentinel" MEMORY);
 }
 
 static void test_half_a_rename(void **state)
@@ -333,17 +335,17 @@ static void test_half_a_rename(void **state)
     half_renamed();
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), 0);
     assert_false(swapped || kit_there("pending.json"));
-    assert_true(told_was_asked("RENAME TABLE `worldkeeper_tmp_old_000000` TO `bag`\n"));
-    assert_true(told_was_asked("RENAME TABLE `worldkeeper_tmp_new_000001` TO `chest`\n"));
-    assert_true(told_was_asked("RENAME TABLE `worldkeeper_tmp_old_sentinel` TO `worldkeeper`\n"));
+    assert_true(script_was_asked("RENAME TABLE `worldkeeper_tmp_old_000000` TO `bag`\n"));
+    assert_true(script_was_asked("RENAME TABLE `worldkeeper_tmp_new_000001` TO `chest`\n"));
+    assert_true(script_was_asked("RENAME TABLE `worldkeeper_tmp_old_sentinel` TO `worldkeeper`\n"));
     assert_true(trigger == ON_BAG);
     end();
     cut_off(true, false);
-    told(ALL_TABLES, "bag" MEMORY "\nchest" MEMORY "\nworldkeeper" MEMORY);
-    told(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
+    script(ALL_TABLES, "bag" MEMORY "\nchest" MEMORY "\nworldkeeper" MEMORY);
+    script(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), 0);
-    assert_true(told_was_asked("RENAME TABLE `bag` TO `worldkeeper_tmp_new_000000`\n"));
-    assert_true(told_was_asked("RENAME TABLE `worldkeeper_tmp_old_000000` TO `bag`\n"));
+    assert_true(script_was_asked("RENAME TABLE `bag` TO `worldkeeper_tmp_new_000000`\n"));
+    assert_true(script_was_asked("RENAME TABLE `worldkeeper_tmp_old_000000` TO `bag`\n"));
     end();
 }
 
@@ -358,7 +360,7 @@ static void test_each_statement_of_recovery(void **state)
             cut_off(k & 1, k & 4);
             if (k & 8)
                 half_renamed();
-            told_fail(n, lost ? TOLD_LOST : REFUSED, k & 16);
+            script_fail(n, lost ? SCRIPT_LOST : REFUSED, k & 16);
             int rc = swap_recover(swap.db, &job, &swapped, &e);
             /* Nothing was swapped and the triggers are back: then only shadows are left. */
             bool back = !swapped && (trigger == ON_BAG || notes);
@@ -380,7 +382,7 @@ static void test_trigger_kept_as_a_file(void **state)
     struct err e = {0};
     bool swapped;
     cut_off(true, true);
-    told_error("TRIGGER `t1` AFTER INSERT", 1449);
+    script_error("TRIGGER `t1` AFTER INSERT", 1449);
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), 0);
     assert_true(swapped);
     assert_int_equal(notes, 1);
@@ -393,12 +395,12 @@ static void test_rows_left_over(void **state)
     struct err e = {0};
     bool swapped;
     cut_off(true, true);
-    told(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
-    told_error("FROM `worldkeeper_tmp_old_000000`", REFUSED);
-    told("SELECT 1 FROM `worldkeeper_tmp_old_000000` LIMIT 1", "1");
+    script(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
+    script_error("FROM `worldkeeper_tmp_old_000000`", REFUSED);
+    script("SELECT 1 FROM `worldkeeper_tmp_old_000000` LIMIT 1", "1");
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), -1);
     assert_true(kit_there("pending.json"));
-    assert_false(told_was_asked("DROP TABLE"));
+    assert_false(script_was_asked("DROP TABLE"));
     end();
 }
 
@@ -409,10 +411,10 @@ static void test_damaged_pending(void **state)
     bool swapped;
     begin(true, false);
     kit_text("pending.json", "{\"tables\":7}");
-    told(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
+    script(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), -1);
     assert_non_null(strstr(e.hint, "names triggers to put back"));
-    assert_int_equal(told_server.asked, 0);
+    assert_int_equal(scripted_server.asked, 0);
     end();
 }
 
@@ -424,23 +426,23 @@ static void test_unknown_pending(void **state)
     struct err e = {0};
     bool swapped;
     cut_off(true, false);
-    told(NOTED, "");
-    told(ALL_TABLES, "bag" MEMORY);
+    script(NOTED, "");
+    script(ALL_TABLES, "bag" MEMORY);
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
     assert_non_null(strstr(e.hint, "then remove the file"));
     assert_true(kit_there("pending.json"));
-    assert_false(told_was_asked("TRIGGER") || told_was_asked("DROP"));
-    told(ALL_TABLES, "");
-    told(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
+    assert_false(script_was_asked("TRIGGER") || script_was_asked("DROP"));
+    script(ALL_TABLES, "");
+    script(OWN_TABLES, "worldkeeper_tmp_old_000000" MEMORY);
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), -1);
-    assert_false(told_was_asked("DROP"));
-    told(OWN_TABLES, "");
+    assert_false(script_was_asked("DROP"));
+    script(OWN_TABLES, "");
     assert_int_equal(swap_recover(swap.db, &job, &swapped, &e), 0);
     assert_false(swapped || kit_there("pending.json"));
     assert_true(kit_there(PENDING_ASIDE));
     assert_int_equal(notes, 1);
-    assert_false(told_was_asked("TRIGGER"));
+    assert_false(script_was_asked("TRIGGER"));
     end();
 }
 

@@ -1,4 +1,4 @@
-/* core/text: durations, sizes, counts and times in words, buffers, and one-line safe output. */
+/* base/text: durations, sizes, counts and times in words, buffers, and one-line safe output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* core/thread: signals stay with the thread that started the others; deadlines lie ahead.
+/* base/thread: signals stay with the thread that started the others; deadlines lie ahead.
  * core/thread_group: all are waited for, the first failure is kept. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* core/worker: real children. What they say arrives whole and in order, also their last words; they
+/* base/worker: real children. What they say arrives whole and in order, also their last words; they
  * die with their parent unless they were told to drain what it left them. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* db/real: the digits of floating-point numbers, against printf() and strtod(). */
+/* sql/double_format: the digits of floating-point numbers, against printf() and strtod(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
-/* Stands before the client library: a server that answers with what the test told it, and fails
+/* Stands before the client library: a server that answers as the test scripted it, and fails
  * where the test says so. What is asked with prepared statements is refused.
  *
- *   told("SELECT @@global.log_bin", "1");          rows by \n, values by \t; in one, \N is
+ *   script("SELECT @@global.log_bin", "1");          rows by \n, values by \t; in one, \N is
  *                                                  NULL and \n written out a new line
- *   told_error("SHOW GRANTS", 1227);
+ *   script_error("SHOW GRANTS", 1227);
  *
- * The last one told whose words are in a statement answers it. Of the rest, a variable is not
+ * The last one scripted whose words are in a statement answers it. Of the rest, a variable is not
  * there, a question has no rows, and a statement is done. A connection that was lost stays lost. */
-#ifndef WK_TESTS_TOLD_SERVER_H
-#define WK_TESTS_TOLD_SERVER_H
+#ifndef WK_TESTS_SCRIPTED_SERVER_H
+#define WK_TESTS_SCRIPTED_SERVER_H
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -18,17 +18,17 @@
 #include "mysql/client.h"
 #include "mysql/conn.h"
 
-#define TOLD_MAX 128
-#define TOLD_LOST 2013
-#define TOLD_NO_VARIABLE 1193
+#define SCRIPT_MAX 128
+#define SCRIPT_LOST 2013
+#define SCRIPT_NO_VARIABLE 1193
 
-struct told {
+struct scripted {
     const char *ask, *rows;
     unsigned num; /* of an error; 0: none */
 };
 
 static struct {
-    struct told list[TOLD_MAX];
+    struct scripted list[SCRIPT_MAX];
     size_t count;
     const char *version, *cipher;
     unsigned refused; /* the login's error */
@@ -37,12 +37,12 @@ static struct {
     unsigned fail_num;
     bool cut;     /* it fails with its rows on their way: behind the first */
     unsigned num; /* error of the last call */
-    const struct told *answer;
+    const struct scripted *answer;
     struct buf log;                /* statements, a line each */
     void (*done)(const char *sql); /* called for each that did not fail; may be NULL */
-} told_server;
+} scripted_server;
 
-struct told_rows {
+struct script_rows {
     char *text, *next; /* a copy, taken apart as it is read */
     char *row[32];
     unsigned long lengths[32];
@@ -50,108 +50,108 @@ struct told_rows {
     bool cut;
 };
 
-static inline void told(const char *ask, const char *rows)
+static inline void script(const char *ask, const char *rows)
 {
-    if (told_server.count == TOLD_MAX)
+    if (scripted_server.count == SCRIPT_MAX)
         abort();
-    told_server.list[told_server.count++] = (struct told){ask, rows, 0};
+    scripted_server.list[scripted_server.count++] = (struct scripted){ask, rows, 0};
 }
 
-static inline void told_error(const char *ask, unsigned num)
+static inline void script_error(const char *ask, unsigned num)
 {
-    told(ask, NULL);
-    told_server.list[told_server.count - 1].num = num;
+    script(ask, NULL);
+    scripted_server.list[scripted_server.count - 1].num = num;
 }
 
-static inline void told_nothing(void)
+static inline void script_reset(void)
 {
-    buf_free(&told_server.log);
-    memset(&told_server, 0, sizeof told_server);
+    buf_free(&scripted_server.log);
+    memset(&scripted_server, 0, sizeof scripted_server);
 }
 
 /* The n-th statement from now on fails; `cut`: while its rows are read, if it has any. */
-static inline void told_fail(unsigned n, unsigned num, bool cut)
+static inline void script_fail(unsigned n, unsigned num, bool cut)
 {
-    told_server.asked = 0;
-    told_server.fails = n;
-    told_server.fail_num = num;
-    told_server.cut = cut;
+    scripted_server.asked = 0;
+    scripted_server.fails = n;
+    scripted_server.fail_num = num;
+    scripted_server.cut = cut;
 }
 
-static inline struct db *told_open(void)
+static inline struct db *script_open(void)
 {
     struct err e = {0};
     struct db_params p = {.socket = "/none", .user = "keeper", .bulk = true};
     struct db *db = db_open(&p, &e);
-    told_server.asked = 0;
-    buf_clear(&told_server.log);
+    scripted_server.asked = 0;
+    buf_clear(&scripted_server.log);
     return db;
 }
 
-static inline bool told_was_asked(const char *words)
+static inline bool script_was_asked(const char *words)
 {
-    return told_server.log.len && strstr(told_server.log.p, words);
+    return scripted_server.log.len && strstr(scripted_server.log.p, words);
 }
 
-static inline const struct told *told_find(const char *sql)
+static inline const struct scripted *script_find(const char *sql)
 {
-    for (size_t i = told_server.count; i-- > 0;) {
-        const char *at = strstr(sql, told_server.list[i].ask);
-        unsigned char behind = at ? (unsigned char)at[strlen(told_server.list[i].ask)] : 0;
+    for (size_t i = scripted_server.count; i-- > 0;) {
+        const char *at = strstr(sql, scripted_server.list[i].ask);
+        unsigned char behind = at ? (unsigned char)at[strlen(scripted_server.list[i].ask)] : 0;
         if (at && !isalnum(behind) && behind != '_')
-            return &told_server.list[i];
+            return &scripted_server.list[i];
     }
     return NULL;
 }
 
-static inline bool told_is_question(const char *sql)
+static inline bool script_is_question(const char *sql)
 {
     return text_starts(sql, "SELECT") || text_starts(sql, "SHOW");
 }
 
 /* Another statement: is it the one that fails, or behind one that lost the connection? */
-static inline bool told_fails_now(void)
+static inline bool script_fails_now(void)
 {
-    bool lost = told_server.fails && told_server.fail_num == TOLD_LOST &&
-                told_server.asked >= told_server.fails;
-    return (++told_server.asked == told_server.fails && !told_server.cut) || lost;
+    bool lost = scripted_server.fails && scripted_server.fail_num == SCRIPT_LOST &&
+                scripted_server.asked >= scripted_server.fails;
+    return (++scripted_server.asked == scripted_server.fails && !scripted_server.cut) || lost;
 }
 
 int mysql_real_query(MYSQL *my, const char *sql, unsigned long len)
 {
-    static struct told other;
+    static struct scripted other;
     char *text = xstrndup(sql, len);
     (void)my;
-    buf_printf(&told_server.log, "%s\n", text);
-    told_server.answer = told_find(text);
-    if (!told_server.answer) {
+    buf_printf(&scripted_server.log, "%s\n", text);
+    scripted_server.answer = script_find(text);
+    if (!scripted_server.answer) {
         bool variable = strstr(text, "SELECT @@") != NULL;
-        other = (struct told){"", told_is_question(text) && !variable ? "" : NULL,
-                              variable ? TOLD_NO_VARIABLE : 0};
-        told_server.answer = &other;
+        other = (struct scripted){"", script_is_question(text) && !variable ? "" : NULL,
+                                  variable ? SCRIPT_NO_VARIABLE : 0};
+        scripted_server.answer = &other;
     }
-    told_server.num = told_server.answer->num;
-    if (told_fails_now())
-        told_server.num = told_server.fail_num;
-    else if (told_server.done && !told_server.num)
-        told_server.done(text);
+    scripted_server.num = scripted_server.answer->num;
+    if (script_fails_now())
+        scripted_server.num = scripted_server.fail_num;
+    else if (scripted_server.done && !scripted_server.num)
+        scripted_server.done(text);
     free(text);
-    return told_server.num != 0;
+    return scripted_server.num != 0;
 }
 
 MYSQL_RES *mysql_use_result(MYSQL *my)
 {
     (void)my;
-    const char *rows = told_server.num ? NULL : told_server.answer->rows;
+    const char *rows = scripted_server.num ? NULL : scripted_server.answer->rows;
     if (!rows)
         return NULL;
-    struct told_rows *r = xcalloc(1, sizeof *r);
+    struct script_rows *r = xcalloc(1, sizeof *r);
     r->text = xstrdup(rows);
     r->next = *r->text ? r->text : NULL;
     r->fields = 1;
     for (const char *s = rows; *s && *s != '\n'; s++)
         r->fields += *s == '\t';
-    r->cut = told_server.cut && told_server.asked == told_server.fails;
+    r->cut = scripted_server.cut && scripted_server.asked == scripted_server.fails;
     return (MYSQL_RES *)r;
 }
 
@@ -162,12 +162,12 @@ MYSQL_RES *mysql_store_result(MYSQL *my)
 
 void mysql_free_result(MYSQL_RES *res)
 {
-    struct told_rows *r = (struct told_rows *)res;
+    struct script_rows *r = (struct script_rows *)res;
     free(r->text);
     free(r);
 }
 
-static inline void told_new_lines(char *value)
+static inline void script_new_lines(char *value)
 {
     char *at = value ? strstr(value, "\\n") : NULL;
     for (; at; at = strstr(at, "\\n")) {
@@ -178,9 +178,9 @@ static inline void told_new_lines(char *value)
 
 MYSQL_ROW mysql_fetch_row(MYSQL_RES *res)
 {
-    struct told_rows *r = (struct told_rows *)res;
+    struct script_rows *r = (struct script_rows *)res;
     if (!r->next || (r->cut && r->next != r->text)) {
-        told_server.num = r->cut ? told_server.fail_num : 0;
+        scripted_server.num = r->cut ? scripted_server.fail_num : 0;
         return NULL;
     }
     char *line = r->next, *end = strchr(line, '\n');
@@ -192,7 +192,7 @@ MYSQL_ROW mysql_fetch_row(MYSQL_RES *res)
         if (tab)
             *tab = '\0';
         r->row[i] = line && strcmp(line, "\\N") != 0 ? line : NULL;
-        told_new_lines(r->row[i]);
+        script_new_lines(r->row[i]);
         r->lengths[i] = r->row[i] ? strlen(line) : 0;
         line = tab ? tab + 1 : NULL;
     }
@@ -201,24 +201,24 @@ MYSQL_ROW mysql_fetch_row(MYSQL_RES *res)
 
 unsigned long *mysql_fetch_lengths(MYSQL_RES *res)
 {
-    return ((struct told_rows *)res)->lengths;
+    return ((struct script_rows *)res)->lengths;
 }
 
 unsigned mysql_num_fields(MYSQL_RES *res)
 {
-    return ((struct told_rows *)res)->fields;
+    return ((struct script_rows *)res)->fields;
 }
 
 unsigned mysql_errno(MYSQL *my)
 {
     (void)my;
-    return told_server.num;
+    return scripted_server.num;
 }
 
 const char *mysql_error(MYSQL *my)
 {
     (void)my;
-    return told_server.num ? "as told" : "";
+    return scripted_server.num ? "as scripted" : "";
 }
 
 unsigned mysql_warning_count(MYSQL *my)
@@ -242,7 +242,7 @@ unsigned long mysql_thread_id(MYSQL *my)
 const char *mysql_get_ssl_cipher(MYSQL *my)
 {
     (void)my;
-    return told_server.cipher;
+    return scripted_server.cipher;
 }
 
 #ifdef LIBMARIADB
@@ -253,7 +253,7 @@ const char *mysql_get_server_info(MYSQL *my)
 {
     static char none[] = "";
     (void)my;
-    return told_server.version ? (char *)(uintptr_t)told_server.version : none;
+    return scripted_server.version ? (char *)(uintptr_t)scripted_server.version : none;
 }
 
 MYSQL *mysql_real_connect(MYSQL *my, const char *host, const char *user, const char *password,
@@ -266,20 +266,20 @@ MYSQL *mysql_real_connect(MYSQL *my, const char *host, const char *user, const c
     (void)port;
     (void)path;
     (void)flags;
-    told_server.num = told_server.refused;
+    scripted_server.num = scripted_server.refused;
 #ifdef MARIADB_BASE_VERSION
     client_bool proven = 0; /* which no session without TLS can be */
     mysql_get_option(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &proven);
-    if (proven && !told_server.cipher && !told_server.refused)
-        told_server.num = 2026;
+    if (proven && !scripted_server.cipher && !scripted_server.refused)
+        scripted_server.num = 2026;
 #endif
-    return told_server.num ? NULL : my;
+    return scripted_server.num ? NULL : my;
 }
 
 int mysql_stmt_prepare(MYSQL_STMT *stmt, const char *sql, unsigned long len)
 {
     (void)stmt;
-    buf_printf(&told_server.log, "%.*s\n", (int)len, sql);
+    buf_printf(&scripted_server.log, "%.*s\n", (int)len, sql);
     return 1;
 }
 
@@ -292,7 +292,7 @@ unsigned mysql_stmt_errno(MYSQL_STMT *stmt)
 const char *mysql_stmt_error(MYSQL_STMT *stmt)
 {
     (void)stmt;
-    return "as told";
+    return "as scripted";
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* restore/foreign: what a dump of mysqldump is planned as, and what is refused, with the number of
+/* restore/import: what a dump of mysqldump is planned as, and what is refused, with the number of
  * the statement. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* store/seal: what it is taken over, which keys are good, and what a catalog makes of it. */
+/* store/signature: what it is taken over, which keys are good, and what a catalog makes of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* restore/conflict, restore/merge: what a file of rows tells, whatever is cut or changed in it; sets
+/* restore/conflict_files, restore/conflict_merge: what a file of rows tells, whatever is cut or changed in it; sets
  * of rows, and the numbers that were given. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* db/digits: columns that round what is written to them. */
+/* mysql/float_scale: columns that round what is written to them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

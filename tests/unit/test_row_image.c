@@ -1,4 +1,4 @@
-/* db/image: rows of the binary log into tuples, value by value. What servers write is held against
+/* binlog/row_image: rows of the binary log into tuples, value by value. What servers write is held against
  * what they read in tests/system/test_binlog_rows.py. */
 #include <setjmp.h>
 #include <stdarg.h>

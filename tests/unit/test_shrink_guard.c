@@ -1,4 +1,4 @@
-/* dump/shrink: which loss of rows is suspicious, to the row. */
+/* dump/shrink_guard: which loss of rows is suspicious, to the row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
