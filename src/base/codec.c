@@ -2,7 +2,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
+#define ZLIB_CONST /* makes zlib's input const */
 #include <zlib.h>
 
 #include "base/codec_int.h"
@@ -23,13 +23,6 @@ static uInt piece(size_t len)
     return len < PIECE ? (uInt)len : PIECE;
 }
 
-/* zlib's interface lacks const, but it does not write to its input. */
-static void set_in(z_stream *z, const unsigned char *in, size_t len)
-{
-    memcpy(&z->next_in, &in, sizeof in);
-    z->avail_in = piece(len);
-}
-
 static void *pack_new(int level)
 {
     z_stream *z = xcalloc(1, sizeof *z);
@@ -45,8 +38,9 @@ static int pack(void *state, const unsigned char *data, size_t len, struct buf *
     int rc;
     if (deflateReset(z) != Z_OK)
         return -1;
-    set_in(z, data, len);
     do {
+        z->next_in = data;
+        z->avail_in = piece(len);
         buf_reserve(out, ROOM);
         uInt room = piece(out->cap - out->len - 1);
         z->next_out = (unsigned char *)out->p + out->len;
@@ -56,7 +50,6 @@ static int pack(void *state, const unsigned char *data, size_t len, struct buf *
         out->len += room - z->avail_out;
         data += before - z->avail_in;
         len -= before - z->avail_in;
-        set_in(z, data, len);
     } while (rc == Z_OK);
     return rc == Z_STREAM_END ? 0 : -1;
 }
@@ -83,7 +76,8 @@ static enum codec_step unpack(void *state, struct codec_io *io)
         inflateReset(&u->z);
     u->inside = true;
     uInt in = piece(io->in_len), out = piece(io->out_len);
-    set_in(&u->z, io->in, in);
+    u->z.next_in = io->in;
+    u->z.avail_in = in;
     u->z.next_out = io->out;
     u->z.avail_out = out;
     int rc = inflate(&u->z, Z_NO_FLUSH);

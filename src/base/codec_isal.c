@@ -1,4 +1,4 @@
-/* base/codec.h with ISA-L, and a parser of gzip headers of our own. */
+/* base/codec.h with ISA-L; the headers of its members are zlib's work. */
 #include "base/codec_int.h"
 
 #ifndef WK_ISAL
@@ -15,6 +15,7 @@ const struct codec_ops *codec_isal(void)
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#define ZLIB_CONST /* makes zlib's input const */
 #include <zlib.h>
 
 /* Loaded when first used: linked, it would cost each supervisor 170 KB that it never uses. */
@@ -88,90 +89,16 @@ static int pack(void *state, const unsigned char *data, size_t len, struct buf *
     return 0;
 }
 
-/* ---- the header of a member ---- */
-
-/* Headers are parsed here: the library loses a header's flags when its bytes arrive in two calls,
- * and accepts reserved flags. */
-enum part { FIXED, EXTRA_LENGTH, EXTRA, NAME, COMMENT, CHECK, BODY };
-#define FLAGS_RESERVED 0xe0u
-static const unsigned flag_of[] = {
-    [EXTRA_LENGTH] = 4, [EXTRA] = 4, [NAME] = 8, [COMMENT] = 16, [CHECK] = 2};
-
-struct head {
-    enum part at;
-    unsigned n; /* bytes of this part read so far */
-    unsigned flags, extra, check;
-    uLong crc;
-};
-
-static void next_part(struct head *h)
-{
-    h->n = 0;
-    do
-        h->at++;
-    while (h->at != BODY && !(h->flags & flag_of[h->at]));
-}
-
-static const char *fixed_byte(struct head *h, unsigned char c)
-{
-    static const unsigned char magic[] = {0x1f, 0x8b};
-    if (h->n < sizeof magic && c != magic[h->n])
-        return "not gzip";
-    if (h->n == 2 && c != Z_DEFLATED)
-        return "unknown compression method";
-    if (h->n == 3) {
-        h->flags = c;
-        if (c & FLAGS_RESERVED)
-            return "unknown header flags";
-    }
-    if (++h->n == 10)
-        next_part(h);
-    return NULL;
-}
-
-/* Reads one byte; returns what is wrong with it, or NULL. */
-static const char *head_byte(struct head *h, unsigned char c)
-{
-    if (h->at != CHECK)
-        h->crc = crc32(h->crc, &c, 1);
-    switch (h->at) {
-    case FIXED:
-        return fixed_byte(h, c);
-    case EXTRA_LENGTH:
-        h->extra |= (unsigned)c << 8 * h->n;
-        if (++h->n < 2)
-            break;
-        next_part(h);
-        if (h->extra == 0)
-            next_part(h);
-        break;
-    case EXTRA:
-        if (++h->n == h->extra)
-            next_part(h);
-        break;
-    case NAME:
-    case COMMENT:
-        if (c == '\0')
-            next_part(h);
-        break;
-    case CHECK:
-        h->check |= (unsigned)c << 8 * h->n;
-        if (++h->n < 2)
-            break;
-        if (h->check != (h->crc & 0xffff))
-            return "wrong header checksum";
-        next_part(h);
-        break;
-    case BODY:
-        break;
-    }
-    return NULL;
-}
-
 /* ---- unpacking ---- */
 
+#define GZIP_WINDOW (15 + 16) /* zlib: 32 KiB window, gzip wrapper */
+#define HEADER_READ 128       /* zlib's data_type: the header is complete, its data not yet begun */
+
+/* zlib reads and checks the header of each member: ISA-L loses a header's flags when its bytes
+ * arrive in two calls, and accepts reserved flags. */
 struct unpacking {
-    struct head head;
+    z_stream header;
+    bool inside; /* the header was read */
     struct inflate_state z;
 };
 
@@ -179,7 +106,17 @@ static void *unpack_new(void)
 {
     struct unpacking *u = xcalloc(1, sizeof *u);
     api.inflate_init(&u->z);
-    return u;
+    if (inflateInit2(&u->header, GZIP_WINDOW) == Z_OK)
+        return u;
+    free(u);
+    return NULL;
+}
+
+static void unpack_free(void *state)
+{
+    struct unpacking *u = state;
+    inflateEnd(&u->header);
+    free(u);
 }
 
 static const char *reason(int rc)
@@ -226,7 +163,7 @@ static enum codec_step unpack_body(struct unpacking *u, struct codec_io *io)
             return CODEC_BAD;
         }
         if (u->z.block_state == ISAL_BLOCK_FINISH) {
-            u->head = (struct head){.at = FIXED};
+            u->inside = false;
             return CODEC_END;
         }
     } while (io->in_len && io->out_len && (io->in_len != in || io->out_len != out));
@@ -239,19 +176,28 @@ static enum codec_step unpack_body(struct unpacking *u, struct codec_io *io)
 static enum codec_step unpack(void *state, struct codec_io *io)
 {
     struct unpacking *u = state;
-    if (u->head.at == BODY)
-        return unpack_body(u, io);
-    while (io->in_len && u->head.at != BODY) {
-        io->why = head_byte(&u->head, *io->in);
-        if (io->why)
+    if (!u->inside) {
+        unsigned char none; /* zlib wants a place for output, and writes nothing there */
+        uint32_t in = io->in_len < UINT32_MAX ? (uint32_t)io->in_len : UINT32_MAX;
+        u->header.next_in = io->in;
+        u->header.avail_in = in;
+        u->header.next_out = &none;
+        u->header.avail_out = 0;
+        /* Z_BLOCK: returns before the first byte of the data, which is for the other library. */
+        int rc = inflate(&u->header, Z_BLOCK);
+        io->in += in - u->header.avail_in;
+        io->in_len -= in - u->header.avail_in;
+        if (rc != Z_OK && rc != Z_BUF_ERROR) {
+            io->why = u->header.msg ? u->header.msg : "not gzip";
             return CODEC_BAD;
-        io->in++;
-        io->in_len--;
+        }
+        if (!(u->header.data_type & HEADER_READ))
+            return CODEC_MORE;
+        inflateReset(&u->header);
+        api.inflate_reset(&u->z);
+        u->z.crc_flag = ISAL_GZIP_NO_HDR_VER; /* checks both numbers of the trailer */
+        u->inside = true;
     }
-    if (u->head.at != BODY)
-        return CODEC_MORE;
-    api.inflate_reset(&u->z);
-    u->z.crc_flag = ISAL_GZIP_NO_HDR_VER; /* checks both numbers of the trailer */
     return unpack_body(u, io);
 }
 
@@ -270,7 +216,7 @@ static const struct codec_ops ops = {
     .pack_free = free,
     .unpack_new = unpack_new,
     .unpack = unpack,
-    .unpack_free = free,
+    .unpack_free = unpack_free,
     .crc = crc,
 };
 

@@ -5,36 +5,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A name that ends in '_' is a prefix. */
-static const char *const kept[] = {"CREDENTIALS_DIRECTORY",
-                                   "RUNTIME_DIRECTORY",
-                                   "NOTIFY_SOCKET",
-                                   "JOURNAL_STREAM", /* systemd */
-                                   "INVOCATION_ID",
-                                   "WATCHDOG_",
-                                   "LISTEN_", /* systemd */
-                                   "TZ",
-                                   "LANG",
-                                   "LC_",
-                                   "TERM",
-                                   "NO_COLOR",
-                                   "COLUMNS", /* screen */
-                                   "PATH",
-                                   "ASAN_OPTIONS",
-                                   "UBSAN_OPTIONS",
-                                   "LSAN_OPTIONS",
-                                   "TSAN_OPTIONS", /* builds */
-                                   "GCOV_",
-                                   "WK_",
-                                   "WORLDKEEPER_FAULT"}; /* tests */
+/* What systemd sets, what is read for time zone, language and terminal, and what builds and tests
+ * need. A name that ends in '_' is a prefix. */
+static const char kept[] =
+    "CREDENTIALS_DIRECTORY RUNTIME_DIRECTORY NOTIFY_SOCKET JOURNAL_STREAM INVOCATION_ID WATCHDOG_ "
+    "LISTEN_ TZ LANG LC_ TERM NO_COLOR COLUMNS PATH ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS "
+    "TSAN_OPTIONS GCOV_ WK_ WORLDKEEPER_FAULT";
 
 static bool is_kept(const char *variable)
 {
-    size_t len = strcspn(variable, "=");
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        size_t n = strlen(kept[i]);
-        bool begins = len >= n && memcmp(variable, kept[i], n) == 0;
-        if (begins && (len == n || kept[i][n - 1] == '_'))
+    size_t len = strcspn(variable, "="), n;
+    for (const char *k = kept; *k; k += n + strspn(k + n, " ")) {
+        n = strcspn(k, " ");
+        if (len >= n && memcmp(variable, k, n) == 0 && (len == n || k[n - 1] == '_'))
             return true;
     }
     return false;

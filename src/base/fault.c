@@ -1,6 +1,7 @@
 #include "base/fault.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,29 +23,25 @@ void fault_supervisor(pid_t pid)
     supervisor = pid;
 }
 
-/* Parses WORLDKEEPER_FAULT once. Malformed entries are ignored. */
+/* Parses WORLDKEEPER_FAULT, once. Malformed entries are ignored: only tests set it. */
 static void fault_read(void)
 {
+    if (fault_count >= 0)
+        return;
     fault_count = 0;
-    const char *s = getenv("WORLDKEEPER_FAULT");
-    while (s && *s && fault_count < FAULT_MAX) {
+    for (const char *s = getenv("WORLDKEEPER_FAULT"); s && *s && fault_count < FAULT_MAX;) {
+        struct fault *f = &faults[fault_count];
         size_t len = strcspn(s, ",");
-        const char *eq = memchr(s, '=', len);
-        if (eq) {
-            struct fault *f = &faults[fault_count];
-            size_t nl = (size_t)(eq - s), al = len - nl - 1;
-            if (nl < sizeof f->name && al < sizeof f->action) {
-                memcpy(f->name, s, nl);
-                memcpy(f->action, eq + 1, al);
-                char *hash = strchr(f->name, '#');
-                if (hash) {
-                    *hash = '\0';
-                    f->nth = strtol(hash + 1, NULL, 10);
-                }
-                fault_count++;
-                if (strcmp(f->name, "waits") == 0)
-                    shorter = strtol(f->action, NULL, 10);
+        int end = 0;
+        char *hash;
+        if (sscanf(s, "%47[^=,]=%23[^,]%n", f->name, f->action, &end) == 2 && (size_t)end == len) {
+            if ((hash = strchr(f->name, '#'))) {
+                *hash = '\0';
+                f->nth = strtol(hash + 1, NULL, 10);
             }
+            if (strcmp(f->name, "waits") == 0)
+                shorter = strtol(f->action, NULL, 10);
+            fault_count++;
         }
         s += len + (s[len] == ',');
     }
@@ -67,8 +64,7 @@ static void fault_act(const char *action)
 
 void fault_point(const char *name)
 {
-    if (fault_count < 0)
-        fault_read();
+    fault_read();
     for (int i = 0; i < fault_count; i++)
         if (strcmp(faults[i].name, name) == 0 &&
             (__atomic_add_fetch(&faults[i].seen, 1, __ATOMIC_RELAXED) == faults[i].nth ||
@@ -78,15 +74,13 @@ void fault_point(const char *name)
 
 int64_t fault_wait(int64_t ms)
 {
-    if (fault_count < 0)
-        fault_read();
+    fault_read();
     return shorter > 1 ? ms / shorter : ms;
 }
 
 unsigned fault_limit(const char *name, unsigned limit)
 {
-    if (fault_count < 0)
-        fault_read();
+    fault_read();
     for (int i = 0; i < fault_count; i++)
         if (strcmp(faults[i].name, name) == 0)
             return (unsigned)strtoul(faults[i].action, NULL, 10);

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "check/rule.h"
-#include "base/memory.h"
+#include "base/machine.h"
 #include "binlog/stream.h"
 #include "mysql/answer.h"
 #include "mysql/galera.h"

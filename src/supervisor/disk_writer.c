@@ -10,7 +10,7 @@
 
 #include "base/js.h"
 #include "base/fence.h"
-#include "base/mount.h"
+#include "base/machine.h"
 #include "notify/incident.h"
 #include "page/site.h"
 #include "store/history.h"

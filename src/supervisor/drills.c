@@ -9,7 +9,7 @@
 #include "actions/history.h"
 #include "base/fault.h"
 #include "base/js.h"
-#include "base/memory.h"
+#include "base/machine.h"
 #include "mysql/conn.h"
 #include "supervisor/dumps.h"
 #include "supervisor/recorder.h"

@@ -1,10 +1,12 @@
-#include "base/mount.h"
+#include "base/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+#include "base/text.h"
 
 void mount_find(const char *mountinfo, unsigned major, unsigned minor, char *out, size_t size)
 {
@@ -35,4 +37,18 @@ void mount_name(int fd, char *out, size_t size)
     free(line);
     if (f)
         fclose(f);
+}
+
+int64_t memory_available(void)
+{
+    static const char name[] = "MemAvailable:";
+    char line[128];
+    int64_t bytes = -1;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && bytes < 0 && fgets(line, sizeof line, f))
+        if (text_starts(line, name))
+            bytes = strtoll(line + strlen(name), NULL, 10) * 1024;
+    if (f)
+        fclose(f);
+    return bytes;
 }

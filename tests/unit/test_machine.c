@@ -1,4 +1,4 @@
-/* base/mount: which disk a directory lies on. */
+/* base/machine: which disk a directory lies on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/mount.h"
+#include "base/machine.h"
 
 static const char table[] = "22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw\n"
                             "31 22 0:27 / /run rw,nosuid master:5 - tmpfs tmpfs rw,size=10k\n"
