@@ -58,6 +58,34 @@ static bool useless(const struct checking *k, bool is, const char *section, cons
     return wrong(k, is, section, name, way_out, "has no effect; allowed: only with %s", needed);
 }
 
+/* The same for each of a list, ended by NULL, that is in the file. */
+static bool all_useless(const struct checking *k, bool is, const char *section,
+                        const char *const *names, const char *needed, const char *way_out)
+{
+    for (; is && *names; names++)
+        if (useless(k, line_of(k, section, *names), section, *names, needed, way_out))
+            return true;
+    return false;
+}
+
+static bool half_login(const struct checking *k, const char *section, const char *user,
+                       const char *password_file)
+{
+    return useless(k, !user != !password_file, section, user ? "user" : "password_file",
+                   user ? "password_file" : "user", "a login needs both user and password_file");
+}
+
+/* `exposed`: the key's URL goes to another host without TLS. Who wants that says so, and nobody
+ * says so without need: a word that is there for nothing would stand for consent some day. */
+static bool wrong_plain(const struct checking *k, bool exposed, bool insecure, const char *section,
+                        const char *name, const char *hint)
+{
+    return wrong(k, exposed && !insecure, section, name, hint,
+                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
+           useless(k, insecure && !exposed, section, "insecure", "an http:// URL of another host",
+                   "it is safe without it: take it out");
+}
+
 /* Only one of two keys of a section may be set. */
 static bool both(const struct checking *k, const char *section, const char *one, const char *other)
 {
@@ -133,12 +161,6 @@ static bool wrong_server(const struct checking *k, const char *section,
                    "the connection is safe without it: take it out");
 }
 
-static bool wrong_progress(const struct checking *k)
-{
-    const struct config_progress *p = &k->c->progress;
-    return first_key(k, "progress") && wrong_server(k, "progress", &p->server);
-}
-
 /* The page's own files have these names, wherever it is written. */
 static bool is_of_page(const char *name)
 {
@@ -148,51 +170,44 @@ static bool is_of_page(const char *name)
     return name && text_among(name, files);
 }
 
-static bool wrong_page(const struct checking *k)
+static bool wrong_status(const struct checking *k)
 {
-    static const char *const names[] = {"page",           "title",      "logo",
-                                        "announcement",   "message_up", "message_restoring",
-                                        "message_waiting"},
-                             *const files[] = {"flag", "json", "metrics", "logo"};
+    static const char *const files[] = {"flag", "json", "metrics", "logo", NULL};
+    static const char *const of_page[] = {"page",
+                                          "title",
+                                          "logo",
+                                          "announcement",
+                                          "message_up",
+                                          "message_restoring",
+                                          "message_waiting",
+                                          NULL};
+    static const char dir[] = "dir in the same section", name_it[] = "name the directory with dir",
+                      once[] = "one file would overwrite the other";
     const struct config *c = k->c;
     const char *const values[] = {c->flag_file, c->json_file, c->metrics_file, c->logo};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (useless(k, !c->status_dir && line_of(k, "status", names[i]), "status", names[i],
-                    "dir in the same section", "name the directory with dir"))
-            return true;
-    for (size_t i = 1; i < sizeof names / sizeof *names; i++)
-        if (useless(k, !c->page && line_of(k, "status", names[i]), "status", names[i], "page = yes",
+    const char *const own[] = {"flag", "json", "metrics", NULL};
+    if (all_useless(k, !c->status_dir, "status", own, dir, name_it))
+        return true;
+    for (size_t i = 1; i < 3; i++)
+        for (size_t j = 0; j < i; j++) {
+            /* The key that is set is refused: the other may be a default. */
+            bool later = line_of(k, "status", files[i]) > line_of(k, "status", files[j]);
+            if (wrong(k, values[i] && values[j] && strcmp(values[i], values[j]) == 0, "status",
+                      files[later ? i : j], once,
+                      "value '%s' is the name of %s too; allowed: a name of its own", values[i],
+                      files[later ? j : i]))
+                return true;
+        }
+    if (all_useless(k, !c->status_dir, "status", of_page, dir, name_it) ||
+        all_useless(k, !c->page, "status", of_page + 1, "page = yes",
                     "write page = yes, or take it out"))
-            return true;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (wrong(k, is_of_page(values[i]), "status", files[i],
-                  "one file would overwrite the other",
+        return true;
+    for (size_t i = 0; files[i]; i++)
+        if (wrong(k, is_of_page(values[i]), "status", files[i], once,
                   "value '%s' is the name of a file of the page or the history; allowed: another "
                   "name",
                   values[i]))
             return true;
-    return false;
-}
-
-static bool wrong_status(const struct checking *k)
-{
-    static const char *const names[] = {"flag", "json", "metrics"};
-    const struct config *c = k->c;
-    const char *const values[] = {c->flag_file, c->json_file, c->metrics_file};
-    for (size_t i = 0; i < 3; i++)
-        if (useless(k, !c->status_dir && line_of(k, "status", names[i]), "status", names[i],
-                    "dir in the same section", "name the directory with dir"))
-            return true;
-    for (size_t i = 1; i < 3; i++)
-        for (size_t j = 0; j < i; j++) {
-            /* The key that is set is refused: the other may be a default. */
-            bool later = line_of(k, "status", names[i]) > line_of(k, "status", names[j]);
-            if (wrong(k, values[i] && values[j] && strcmp(values[i], values[j]) == 0, "status",
-                      names[later ? i : j], "one file would overwrite the other",
-                      "value '%s' is the name of %s too; allowed: a name of its own", values[i],
-                      names[later ? j : i]))
-                return true;
-        }
     return false;
 }
 
@@ -235,54 +250,37 @@ static bool wrong_dirs(const struct checking *k)
 static bool wrong_smtp(const struct checking *k)
 {
     static const char section[] = "alert.smtp";
-    static const char *const optional[] = {"from", "to", "user", "password_file", "tls_ca"};
+    static const char *const optional[] = {"from", "to", "user", "password_file", "tls_ca", NULL};
     const struct config_smtp *s = &k->c->smtp;
     bool exposed = config_smtp_exposed(k->c);
-    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
-        if (useless(k, !s->url && line_of(k, section, optional[i]), section, optional[i],
-                    "url in the same section",
-                    "no mail is sent without url: add it, or take the whole section out"))
-            return true;
-    return s->url &&
-           (wrong(k, !s->from || s->to_count == 0, section, "url",
-                  "name sender and recipients, such as from = worldkeeper@HOST",
-                  "needs %s%s%s in the same section", s->from ? "" : "from",
-                  s->from || s->to_count ? "" : " and ", s->to_count ? "" : "to") ||
-            useless(k, !s->user != !s->password_file, section, s->user ? "user" : "password_file",
-                    s->user ? "password_file" : "user",
-                    "a login needs both user and password_file") ||
-            useless(k,
-                    s->tls_ca && s->starttls == STARTTLS_OFF &&
-                        strncasecmp(s->url, "smtps:", 6) != 0,
-                    section, "tls_ca", "TLS", "write starttls = required") ||
-            wrong(k, exposed && !s->insecure, section, "starttls",
-                  "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the "
-                  "way read",
-                  "less than required, to another host; allowed: required, or insecure = yes "
-                  "beside it") ||
-            useless(k, s->insecure && !exposed, section, "insecure",
-                    "another host and starttls = preferred or off",
-                    "the mail is safe without it: take it out"));
+    if (!s->url)
+        return all_useless(k, true, section, optional, "url in the same section",
+                           "no mail is sent without url: add it, or take the whole section out");
+    return (
+        wrong(k, !s->from || s->to_count == 0, section, "url",
+              "name sender and recipients, such as from = worldkeeper@HOST",
+              "needs %s%s%s in the same section", s->from ? "" : "from",
+              s->from || s->to_count ? "" : " and ", s->to_count ? "" : "to") ||
+        half_login(k, section, s->user, s->password_file) ||
+        useless(k,
+                s->tls_ca && s->starttls == STARTTLS_OFF && strncasecmp(s->url, "smtps:", 6) != 0,
+                section, "tls_ca", "TLS", "write starttls = required") ||
+        wrong(k, exposed && !s->insecure, section, "starttls",
+              "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the "
+              "way read",
+              "less than required, to another host; allowed: required, or insecure = yes "
+              "beside it") ||
+        useless(k, s->insecure && !exposed, section, "insecure",
+                "another host and starttls = preferred or off",
+                "the mail is safe without it: take it out"));
 }
 
-/* A URL in a file of its own is checked when that file is read. */
 static bool wrong_url(const struct checking *k, const char *section, const char *url, bool insecure)
 {
-    bool exposed = url && config_plain_to_others(url, "http");
-    return wrong(k, exposed && !insecure, section, "url",
-                 "insecure = yes lets everybody on the way read it, and use it",
-                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
-           useless(k, insecure && !exposed && !line_of(k, section, "url_file"), section, "insecure",
-                   "an http:// URL of another host", "it is safe without it: take it out");
-}
-
-static bool wrong_beats(const struct checking *k)
-{
-    const struct config *c = k->c;
-    bool off = !c->heartbeat_url && !c->heartbeat_url_file;
-    static const char needed[] = "url or url_file", add[] = "nothing is fetched without: add it";
-    return useless(k, off && c->heartbeat_start, "heartbeat", "start", needed, add) ||
-           useless(k, off && c->heartbeat_failure, "heartbeat", "failure", needed, add);
+    /* A URL in a file of its own is checked when that file is read. */
+    bool unseen = insecure && line_of(k, section, "url_file");
+    return wrong_plain(k, unseen || (url && config_plain_to_others(url, "http")), insecure, section,
+                       "url", "insecure = yes lets everybody on the way read it, and use it");
 }
 
 static bool wrong_web(const struct checking *k)
@@ -321,38 +319,31 @@ static bool wrong_drill(const struct checking *k)
                    "them; from = disk takes the dumps in [dump] dir");
 }
 
-/* Two rollups of one table would each delete rows that the other one has not added. */
-static bool shared_table(const struct checking *k, unsigned i)
-{
-    const struct config_ledger *l = k->c->ledgers;
-    for (unsigned n = 0; n < i; n++)
-        if (strcmp(l[n].table, l[i].table) == 0) {
-            err_set(k->e, ERR_CONFIG, 0,
-                    "%s: [ledger %s] table = %s: also the table of [ledger %s]; allowed: one "
-                    "ledger for each table",
-                    k->src->path, l[i].name, l[i].table, l[n].name);
-            err_hint(k->e, "[ledger %s] value takes several columns", l[n].name);
-            return true;
-        }
-    return false;
-}
-
 static bool wrong_ledgers(const struct checking *k)
 {
     for (unsigned i = 0; i < k->c->ledger_count; i++) {
-        const struct config_ledger *l = &k->c->ledgers[i];
+        const struct config_ledger *l = &k->c->ledgers[i], *other = k->c->ledgers;
         const char *missing = !l->table         ? "table"
                               : !l->key.count   ? "key"
                               : !l->value.count ? "value"
                               : !l->time        ? "time"
                                                 : NULL;
-        if (!missing && !shared_table(k, i))
-            continue;
-        if (!missing)
+        if (missing) {
+            err_set(k->e, ERR_CONFIG, 0, "%s: missing: [ledger %s] %s", k->src->path, l->name,
+                    missing);
+            err_hint(k->e, "add this key; example.ini explains every key");
             return true;
-        err_set(k->e, ERR_CONFIG, 0, "%s: missing: [ledger %s] %s", k->src->path, l->name, missing);
-        err_hint(k->e, "add this key; example.ini explains every key");
-        return true;
+        }
+        while (other < l && strcmp(other->table, l->table) != 0)
+            other++;
+        if (other < l) { /* each would delete rows that the other one has not added */
+            err_set(k->e, ERR_CONFIG, 0,
+                    "%s: [ledger %s] table = %s: also the table of [ledger %s]; allowed: one "
+                    "ledger for each table",
+                    k->src->path, l->name, l->table, other->name);
+            err_hint(k->e, "[ledger %s] value takes several columns", other->name);
+            return true;
+        }
     }
     return false;
 }
@@ -405,50 +396,31 @@ static bool wrong_offsite(const struct checking *k)
                  "take plain out, and the copies are encrypted",
                  "not together with %s; allowed: one of the two",
                  o->recipient ? "recipient" : "recipients_file") ||
-           useless(k, !o->user != !o->password_file, section, o->user ? "user" : "password_file",
-                   o->user ? "password_file" : "user",
-                   "a login needs both user and password_file") ||
-           wrong(k, (exposed_url || exposed_endpoint) && !o->insecure, section,
-                 exposed_url ? "url" : "endpoint",
-                 "insecure = yes lets everybody on the way read the login",
-                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
-           useless(k, o->insecure && !exposed_url && !exposed_endpoint, section, "insecure",
-                   "an http:// URL of another host", "it is safe without it: take it out") ||
+           half_login(k, section, o->user, o->password_file) ||
+           wrong_plain(k, exposed_url || exposed_endpoint, o->insecure, section,
+                       exposed_url ? "url" : "endpoint",
+                       "insecure = yes lets everybody on the way read the login") ||
            wrong(k, o->max_rate && o->max_rate < OFFSITE_RATE_MIN, section, "max_rate",
                  "0 is no limit", "value too small; allowed: 0, or 16 KiB and more");
-}
-
-/* Does one of the members, which are separated by ",", have a plain http:// to another host? */
-static bool etcd_exposed(const struct config_standby *s)
-{
-    bool exposed = false;
-    char *url;
-    for (const char *rest = s->etcd; (url = config_next_part(&rest)); free(url))
-        exposed |= config_plain_to_others(url, "http");
-    return exposed;
 }
 
 static bool wrong_etcd(const struct checking *k)
 {
     static const char section[] = "standby";
-    static const char *const only[] = {"etcd", "user", "password_file", "tls_ca", "insecure"};
+    static const char *const only[] = {"etcd", "user", "password_file", "tls_ca", "insecure", NULL};
     const struct config_standby *s = &k->c->standby;
-    bool exposed = etcd_exposed(s);
-    for (size_t i = 0; i < sizeof only / sizeof *only; i++)
-        if (useless(k, line_of(k, section, only[i]) && s->lease != LEASE_ETCD, section, only[i],
-                    "lease = etcd", "write lease = etcd, or take it out"))
-            return true;
-    return wrong(k, s->lease == LEASE_ETCD && !s->etcd, section, "lease",
+    bool exposed = false; /* one of its members */
+    char *url;
+    for (const char *rest = s->etcd; (url = config_next_part(&rest)); free(url))
+        exposed |= config_plain_to_others(url, "http");
+    return all_useless(k, s->lease != LEASE_ETCD, section, only, "lease = etcd",
+                       "write lease = etcd, or take it out") ||
+           wrong(k, s->lease == LEASE_ETCD && !s->etcd, section, "lease",
                  "such as etcd = https://a.example.net:2379, https://b.example.net:2379",
                  "value 'etcd' needs etcd in the same section") ||
-           useless(k, !s->user != !s->password_file, section, s->user ? "user" : "password_file",
-                   s->user ? "password_file" : "user",
-                   "a login needs both user and password_file") ||
-           wrong(k, exposed && !s->insecure, section, "etcd",
-                 "insecure = yes lets everybody on the way take the lease",
-                 "http:// to another host; allowed: https://, or insecure = yes beside it") ||
-           useless(k, s->insecure && !exposed, section, "insecure",
-                   "an http:// URL of another host", "it is safe without it: take it out");
+           half_login(k, section, s->user, s->password_file) ||
+           wrong_plain(k, exposed, s->insecure, section, "etcd",
+                       "insecure = yes lets everybody on the way take the lease");
 }
 
 /* Where both machines find the same copies, and who may go on. */
@@ -487,6 +459,8 @@ static void default_tls(const struct checking *k, const char *section, struct co
 int config_check(struct config *c, const struct config_source *src, struct err *e)
 {
     const struct checking k = {c, src, e};
+    static const char *const pings[] = {"start", "failure", NULL};
+    bool no_pings = !c->heartbeat_url && !c->heartbeat_url_file;
     int64_t patience = STALE_INTERVALS * c->dump_interval;
     if (are_missing(&k))
         return -1;
@@ -498,10 +472,14 @@ int config_check(struct config *c, const struct config_source *src, struct err *
         c->journal_dir = xasprintf("%s/journal", c->dump_dir);
     if (!line_of(&k, "alert", "max_dump_age") && c->max_dump_age < patience)
         c->max_dump_age = patience;
-    return wrong_server(&k, "mysql", &c->mysql) || wrong_status(&k) || wrong_page(&k) ||
-                   wrong_dirs(&k) || wrong_smtp(&k) || wrong_web(&k) || wrong_ledgers(&k) ||
-                   wrong_progress(&k) || wrong_offsite(&k) || wrong_standby(&k) ||
-                   wrong_drill(&k) || wrong_work(&k, "verify", &c->verify) || wrong_beats(&k) ||
+    return wrong_server(&k, "mysql", &c->mysql) || wrong_status(&k) || wrong_dirs(&k) ||
+                   wrong_smtp(&k) || wrong_web(&k) || wrong_ledgers(&k) ||
+                   (first_key(&k, "progress") &&
+                    wrong_server(&k, "progress", &c->progress.server)) ||
+                   wrong_offsite(&k) || wrong_standby(&k) || wrong_drill(&k) ||
+                   wrong_work(&k, "verify", &c->verify) ||
+                   all_useless(&k, no_pings, "heartbeat", pings, "url or url_file",
+                               "nothing is fetched without: add it") ||
                    useless(&k, c->hmac_old_key_file && !c->hmac_key_file, "dump",
                            "hmac_old_key_file", "hmac_key_file",
                            "new dumps need a key too: add hmac_key_file")

@@ -1,8 +1,11 @@
 /* The table of keys: the one place that says what a config file may hold. */
 #include "config/keys.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 #define S ((int64_t)1000)
 #define M (60 * S)
@@ -10,34 +13,25 @@
 #define D (24 * H)
 #define YEAR (52 * 7 * D)
 
-static const struct config_choice tls[] = {{"off", TLS_OFF},
-                                           {"preferred", TLS_PREFERRED},
-                                           {"required", TLS_REQUIRED},
-                                           {"verify", TLS_VERIFY},
-                                           {NULL, 0}};
-static const struct config_choice method[] = {{"auto", METHOD_AUTO},
-                                              {"copy", METHOD_COPY},
-                                              {"lock", METHOD_LOCK},
-                                              {"fuzzy", METHOD_FUZZY},
-                                              {NULL, 0}};
-static const struct config_choice engines[] = {{"memory", false}, {"all", true}, {NULL, 0}};
-static const struct config_choice scope[] = {{"lost", false}, {"all", true}, {NULL, 0}};
-static const struct config_choice delete[] = {{"own", false}, {"never", true}, {NULL, 0}};
-static const struct config_choice from[] = {{"disk", false}, {"offsite", true}, {NULL, 0}};
-static const struct config_choice store[] = {{"memory", false}, {"innodb", true}, {NULL, 0}};
-static const struct config_choice journal[] = {{"auto", JOURNAL_AUTO},
-                                               {"off", JOURNAL_OFF},
-                                               {"server", JOURNAL_SERVER},
-                                               {"follow", JOURNAL_FOLLOW},
-                                               {NULL, 0}};
-static const struct config_choice starttls[] = {{"required", STARTTLS_REQUIRED},
-                                                {"preferred", STARTTLS_PREFERRED},
-                                                {"off", STARTTLS_OFF},
-                                                {NULL, 0}};
-static const struct config_choice lease[] = {
-    {"none", LEASE_NONE}, {"s3", LEASE_S3}, {"etcd", LEASE_ETCD}, {NULL, 0}};
-static const struct config_choice format[] = {
-    {"json", WEBHOOK_JSON}, {"slack", WEBHOOK_SLACK}, {"discord", WEBHOOK_DISCORD}, {NULL, 0}};
+/* clang-format off */
+#define CHOICES static const struct config_choice
+CHOICES tls[] = {{"off", TLS_OFF}, {"preferred", TLS_PREFERRED}, {"required", TLS_REQUIRED},
+                 {"verify", TLS_VERIFY}, {NULL, 0}};
+CHOICES method[] = {{"auto", METHOD_AUTO}, {"copy", METHOD_COPY}, {"lock", METHOD_LOCK},
+                    {"fuzzy", METHOD_FUZZY}, {NULL, 0}};
+CHOICES engines[] = {{"memory", false}, {"all", true}, {NULL, 0}};
+CHOICES scope[] = {{"lost", false}, {"all", true}, {NULL, 0}};
+CHOICES delete[] = {{"own", false}, {"never", true}, {NULL, 0}};
+CHOICES from[] = {{"disk", false}, {"offsite", true}, {NULL, 0}};
+CHOICES store[] = {{"memory", false}, {"innodb", true}, {NULL, 0}};
+CHOICES journal[] = {{"auto", JOURNAL_AUTO}, {"off", JOURNAL_OFF}, {"server", JOURNAL_SERVER},
+                     {"follow", JOURNAL_FOLLOW}, {NULL, 0}};
+CHOICES starttls[] = {{"required", STARTTLS_REQUIRED}, {"preferred", STARTTLS_PREFERRED},
+                      {"off", STARTTLS_OFF}, {NULL, 0}};
+CHOICES lease[] = {{"none", LEASE_NONE}, {"s3", LEASE_S3}, {"etcd", LEASE_ETCD}, {NULL, 0}};
+CHOICES format[] = {{"json", WEBHOOK_JSON}, {"slack", WEBHOOK_SLACK}, {"discord", WEBHOOK_DISCORD},
+                    {NULL, 0}};
+/* clang-format on */
 
 /* Keys leave out what their kind does not use. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -235,6 +229,7 @@ bool config_is_ledger(const struct config_key *k)
     return strcmp(k->section, "ledger") == 0;
 }
 
+/* Of the keys in "ledger NAME" sections, whose fields are in another struct, or of all others. */
 static void set_defaults(void *object, bool ledger)
 {
     for (size_t i = 0; i < config_key_count; i++) {
@@ -256,37 +251,31 @@ void config_ledger_defaults(struct config_ledger *l, char *name)
     set_defaults(l, true);
 }
 
-size_t config_distance(const char *a, const char *b)
+char *config_value(const struct config *c, const char *key)
 {
-    size_t la = strlen(a), lb = strlen(b), row[CONFIG_NEAR_MAX + 1];
-    if (la >= CONFIG_NEAR_MAX || lb >= CONFIG_NEAR_MAX)
-        return CONFIG_NEAR_MAX;
-    for (size_t j = 0; j <= lb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= la; i++) {
-        size_t corner = row[0]; /* the diagonal cell */
-        row[0] = i;
-        for (size_t j = 1; j <= lb; j++) {
-            size_t best = corner + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            corner = row[j];
-            row[j] = best;
-        }
+    const char *dot = strrchr(key, '.');
+    SCOPED(xfree) char *section = xstrndup(key, dot ? (size_t)(dot - key) : 0);
+    int i = config_key_find(section, dot ? dot + 1 : key);
+    const struct config_key *k = &config_keys[i < 0 ? 0 : i];
+    const char *field = (const char *)c + k->offset;
+    int64_t n = 0;
+    int small;
+    if (i < 0 || k->kind == CONFIG_MAILS || config_is_ledger(k))
+        return NULL;
+    if (k->kind >= CONFIG_TEXTS) {
+        const char *s = *(char *const *)(const void *)field;
+        return xstrdup(s ? s : "");
     }
-    return row[lb];
-}
-
-bool config_near(const char *typed, const char *word)
-{
-    return config_distance(typed, word) <= (strlen(word) > 5 ? 3 : strlen(word) / 2);
-}
-
-void config_nearer(const char *typed, const char *word, const char **best)
-{
-    if (config_near(typed, word) &&
-        (!*best || config_distance(typed, word) < config_distance(typed, *best)))
-        *best = word;
+    if (k->kind == CONFIG_DURATION || k->kind == CONFIG_SIZE) {
+        memcpy(&n, field, sizeof n);
+    } else if (k->kind == CONFIG_YES_NO || k->kind == CONFIG_FLAG) {
+        n = *(const bool *)field;
+    } else {
+        memcpy(&small, field, sizeof small);
+        n = small;
+    }
+    for (const struct config_choice *x = k->choices; x && x->name; x++)
+        if (x->value == n)
+            return xstrdup(x->name);
+    return xasprintf("%" PRId64, n);
 }

@@ -59,6 +59,41 @@ char *config_next_part(const char **list)
     return xstrndup(s, len);
 }
 
+size_t config_distance(const char *a, const char *b)
+{
+    size_t la = strlen(a), lb = strlen(b), row[CONFIG_NEAR_MAX + 1];
+    if (la >= CONFIG_NEAR_MAX || lb >= CONFIG_NEAR_MAX)
+        return CONFIG_NEAR_MAX;
+    for (size_t j = 0; j <= lb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= la; i++) {
+        size_t corner = row[0]; /* the diagonal cell */
+        row[0] = i;
+        for (size_t j = 1; j <= lb; j++) {
+            size_t best = corner + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[lb];
+}
+
+bool config_near(const char *typed, const char *word)
+{
+    return config_distance(typed, word) <= (strlen(word) > 5 ? 3 : strlen(word) / 2);
+}
+
+void config_nearer(const char *typed, const char *word, const char **best)
+{
+    if (config_near(typed, word) &&
+        (!*best || config_distance(typed, word) < config_distance(typed, *best)))
+        *best = word;
+}
+
 /* ---- numbers and choices: `n` receives the value ---- */
 
 static int read_yes_no(const char *value, int64_t *n, struct config_bad *bad)
@@ -359,64 +394,59 @@ static bool is_mail(const char *value)
 }
 
 #define LETTERS_DIGITS "abcdefghijklmnopqrstuvwxyz0123456789"
+#define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define PATHS "a path from '/' on, without '..'"
 
-/* Limits of the kinds of text. */
+/* Limits of the kinds of text: what is left out does not limit. */
 static const struct {
     const char *what, *allowed, *hint;
-    size_t characters, bytes;               /* at most; 0: no limit */
+    size_t characters, bytes;               /* at most */
     const char *only, *without, *not_first; /* of these characters; none of these; not in front */
     bool bmp; /* no character beyond U+FFFF: both servers store names in three-byte UTF-8 */
 } texts[] = {
     [CONFIG_WORLD] = {"a world's name",
-                      "1 to 32 of a-z, 0-9, '_' and '-', with a letter or digit in front", NULL, 0,
-                      32, LETTERS_DIGITS "_-", "", "_-", false},
-    [CONFIG_SCHEMA] = {"a schema name", "1 to 64 characters, none beyond U+FFFF", NULL, 64, 0, NULL,
-                       "", "", true},
+                      "1 to 32 of a-z, 0-9, '_' and '-', with a letter or digit in front",
+                      .bytes = 32, .only = LETTERS_DIGITS "_-", .not_first = "_-"},
+    [CONFIG_SCHEMA] = {"a schema name", "1 to 64 characters, none beyond U+FFFF", .characters = 64,
+                       .bmp = true},
     /* the servers' limit, without "_lease" after it */
     [CONFIG_TABLE] =
         {"a table name that can be used",
          "1 to 58 characters (the lease table's name is 6 longer), no '%', none beyond U+FFFF",
-         NULL, 58, 0, NULL, "%", "", true},
-    [CONFIG_USER] = {"a user name", "1 to 128 characters", NULL, 128, 0, NULL, "", "", false},
-    [CONFIG_HOST] = {"a host", "a host name or an IPv4 or IPv6 address", NULL, 0, 253,
-                     LETTERS_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%", "", "-", false},
-    [CONFIG_PATH] = {"an absolute path", PATHS, NULL, 0, 0, NULL, "", "", false},
-    [CONFIG_SOCKET] = {"an absolute path", PATHS, NULL, 0, 0, NULL, "", "", false},
+         .characters = 58, .without = "%", .bmp = true},
+    [CONFIG_USER] = {"a user name", "1 to 128 characters", .characters = 128},
+    [CONFIG_HOST] = {"a host", "a host name or an IPv4 or IPv6 address", .bytes = 253,
+                     .only = LETTERS_DIGITS CAPITALS ".-_:%", .not_first = "-"},
+    [CONFIG_PATH] = {"an absolute path", PATHS},
+    [CONFIG_SOCKET] = {"an absolute path", PATHS},
     [CONFIG_SECRET] = {"the place of a secret file",
                        "an absolute path without '..', or credential:NAME",
-                       "the secret itself stands in that file (mode 0600), on its first line", 0, 0,
-                       NULL, "", "", false},
+                       "the secret itself stands in that file (mode 0600), on its first line"},
     [CONFIG_FILE] = {"a plain file name", "a name without '/' that does not begin with '.'",
-                     "the directory is named by dir in the same section", 0, 0, NULL, "/", ".",
-                     false},
-    [CONFIG_WEB_URL] = {"a URL", "https://HOST[:PORT]... or http://HOST[:PORT]...", NULL, 0, 0,
-                        NULL, "", "", false},
+                     "the directory is named by dir in the same section", .without = "/",
+                     .not_first = "."},
+    [CONFIG_WEB_URL] = {"a URL", "https://HOST[:PORT]... or http://HOST[:PORT]..."},
     [CONFIG_WEB_URLS] = {"a list of URLs",
                          "1 to 9 of https://HOST[:PORT] or http://HOST[:PORT], with commas between "
-                         "them and no path",
-                         NULL, 0, 0, NULL, "", "", false},
-    [CONFIG_MAIL_URL] = {"a URL", "smtps://HOST[:PORT]... or smtp://HOST[:PORT]...", NULL, 0, 0,
-                         NULL, "", "", false},
+                         "them and no path"},
+    [CONFIG_MAIL_URL] = {"a URL", "smtps://HOST[:PORT]... or smtp://HOST[:PORT]..."},
     [CONFIG_STORE_URL] =
         {"the URL of a store",
          "sftp://USER@HOST[:PORT]/DIR/, s3://BUCKET[/PREFIX/], https://HOST[:PORT]/DIR/ or "
-         "file:///DIR/, without '?', '#' and '..'",
-         NULL, 0, 0, NULL, "", "", false},
+         "file:///DIR/, without '?', '#' and '..'"},
     [CONFIG_MAIL] = {"a mail address",
-                     "NAME@HOST in ASCII, without blanks and any of \"(),:;<>[\\]", NULL, 0, 254,
-                     NULL, "\"(),:;<>[\\]", "", false},
-    [CONFIG_WORD] = {"one word", "1 to 254 bytes without blanks", NULL, 0, 254, NULL, " \t", "",
-                     false},
-    [CONFIG_LINE] = {"a line of text", "1 to 300 characters", NULL, 300, 0, NULL, "", "", false},
-    [CONFIG_NAME] = {"a name on the server", "1 to 64 characters, none beyond U+FFFF", NULL, 64, 0,
-                     NULL, "", "", true},
-    [CONFIG_LOCK_ID] = {"a game server's name", "1 to 64 bytes without blanks", NULL, 0, 64, NULL,
-                        " \t", "", false},
+                     "NAME@HOST in ASCII, without blanks and any of \"(),:;<>[\\]", .bytes = 254,
+                     .without = "\"(),:;<>[\\]"},
+    [CONFIG_WORD] = {"one word", "1 to 254 bytes without blanks", .bytes = 254, .without = " \t"},
+    [CONFIG_LINE] = {"a line of text", "1 to 300 characters", .characters = 300},
+    [CONFIG_NAME] = {"a name on the server", "1 to 64 characters, none beyond U+FFFF",
+                     .characters = 64, .bmp = true},
+    [CONFIG_LOCK_ID] = {"a game server's name", "1 to 64 bytes without blanks", .bytes = 64,
+                        .without = " \t"},
     [CONFIG_URL_END] = {"the end of a URL's path",
                         "'/', and up to 63 of letters, digits, '-', '.', '_', '~', '/' after it",
-                        NULL, 0, 64, LETTERS_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~/", "",
-                        LETTERS_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~", false},
+                        .bytes = 64, .only = LETTERS_DIGITS CAPITALS "-._~/",
+                        .not_first = LETTERS_DIGITS CAPITALS "-._~"},
 };
 
 /* `value` is valid UTF-8. */
@@ -431,7 +461,8 @@ static bool fits(enum config_kind kind, const char *value)
     return bytes > 0 && !(texts[kind].characters && characters > texts[kind].characters) &&
            !(texts[kind].bytes && bytes > texts[kind].bytes) && !(texts[kind].bmp && beyond) &&
            !(texts[kind].only && strspn(value, texts[kind].only) < bytes) &&
-           strcspn(value, texts[kind].without) == bytes && !strchr(texts[kind].not_first, value[0]);
+           !(texts[kind].without && strcspn(value, texts[kind].without) < bytes) &&
+           !(texts[kind].not_first && strchr(texts[kind].not_first, value[0]));
 }
 
 /* Without blanks, and without a '/' at the end of each; NULL: they are none. */
@@ -670,33 +701,4 @@ int config_set(void *object, const struct config_key *k, const char *value, stru
     else
         memcpy(field, &small, sizeof small);
     return 0;
-}
-
-char *config_value(const struct config *c, const char *key)
-{
-    const char *dot = strrchr(key, '.');
-    SCOPED(xfree) char *section = xstrndup(key, dot ? (size_t)(dot - key) : 0);
-    int i = config_key_find(section, dot ? dot + 1 : key);
-    const struct config_key *k = &config_keys[i < 0 ? 0 : i];
-    const char *field = (const char *)c + k->offset;
-    int64_t n = 0;
-    int small;
-    if (i < 0 || k->kind == CONFIG_MAILS || config_is_ledger(k))
-        return NULL;
-    if (k->kind >= CONFIG_TEXTS) {
-        const char *s = *(char *const *)(const void *)field;
-        return xstrdup(s ? s : "");
-    }
-    if (k->kind == CONFIG_DURATION || k->kind == CONFIG_SIZE) {
-        memcpy(&n, field, sizeof n);
-    } else if (k->kind == CONFIG_YES_NO || k->kind == CONFIG_FLAG) {
-        n = *(const bool *)field;
-    } else {
-        memcpy(&small, field, sizeof small);
-        n = small;
-    }
-    for (const struct config_choice *x = k->choices; x && x->name; x++)
-        if (x->value == n)
-            return xstrdup(x->name);
-    return xasprintf("%" PRId64, n);
 }
