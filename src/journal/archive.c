@@ -63,7 +63,7 @@ static int read_through(int dirfd, struct archive_segment *s, struct err *e)
         ;
     s->head = *segment_head(r);
     s->sum = *segment_sum(r);
-    s->sealed = segment_sealed(r);
+    s->finalized = segment_finalized(r);
     segment_reader_close(r);
     if (got == 0)
         return 0;
@@ -78,7 +78,7 @@ static int read_segment(int dirfd, const char *world, struct archive_segment *s,
     if (fstatat(dirfd, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0)
         s->size = (uint64_t)st.st_size;
     int got = segment_peek(dirfd, s->file, &s->head, &s->sum, e);
-    s->sealed = got == 1;
+    s->finalized = got == 1;
     if (got == 0)
         got = read_through(dirfd, s, e);
     if (got < 0 && e->num != ENOENT) {
@@ -137,7 +137,7 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
         return -1;
     int rc = remove_blank(dirfd, out, e);
     struct archive_segment *last = rc == 0 && out->count ? &out->list[out->count - 1] : NULL;
-    if (last && !last->sealed && last->head.number) {
+    if (last && !last->finalized && last->head.number) {
         char damage[512];
         rc = segment_recover(dirfd, last->file, damage, e);
         if (rc == 0)

@@ -15,7 +15,7 @@ struct archive_segment {
     uint64_t number, size;
     struct segment_head head;
     struct segment_sum sum; /* up to the damage, if there is any */
-    bool sealed;
+    bool finalized;
     char damage[512]; /* "": none known; finalized segments are not read to look for it */
 };
 struct archive {

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define LIVELY_MS 10000 /* a segment that is being followed is written each second */
-#define SEALED_MS 2000  /* and a finalized one has a successor by then */
-#define LOST_MS 1000    /* --at goes to the end of a second */
+#define LIVELY_MS 10000   /* a segment that is being followed is written each second */
+#define FINALIZED_MS 2000 /* and a finalized one has a successor by then */
+#define LOST_MS 1000      /* --at goes to the end of a second */
 
 /* Spans come in the order of their beginnings. Dumps with the same end make one span. A dump that
  * was taken because of an end is named by the second, which may be that of the end itself. */
@@ -115,7 +115,7 @@ static void reach(const struct archive *a, const struct catalog_entry *d, wall_t
         }
         const struct archive_segment *s = &a->list[i];
         const struct archive_segment *next = i + 1 < a->count ? s + 1 : NULL;
-        int64_t lively = s->sealed ? SEALED_MS : LIVELY_MS;
+        int64_t lively = s->finalized ? FINALIZED_MS : LIVELY_MS;
         w.span.open = !next && !s->damage[0] && now.ms - s->sum.to.at.ms < lively;
         close_span(&w, s->sum.to.at,
                    s->damage[0]        ? s->damage

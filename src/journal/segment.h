@@ -88,7 +88,7 @@ uint64_t segment_bytes(const struct segment_writer *w);
 /* Between groups: a summary of what was put. The position is that of the last segment_sync(). */
 const struct segment_sum *segment_written(struct segment_writer *w);
 /* Finalizes the file. Closes it in any case. */
-int segment_seal(struct segment_writer *w, struct err *e);
+int segment_finalize(struct segment_writer *w, struct err *e);
 void segment_close(struct segment_writer *w);
 
 /* ---- reading ---- */
@@ -103,7 +103,7 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e);
  * frame too, and the next change is asked for. */
 bool segment_frame_ends(const struct segment_reader *r);
 const struct segment_sum *segment_sum(struct segment_reader *r); /* so far */
-bool segment_sealed(const struct segment_reader *r);             /* its summary was read */
+bool segment_finalized(const struct segment_reader *r);          /* its summary was read */
 /* The offset in the file at which complete groups end. */
 uint64_t segment_whole(const struct segment_reader *r);
 void segment_reader_close(struct segment_reader *r);
@@ -111,9 +111,9 @@ void segment_reader_close(struct segment_reader *r);
  * finalized. */
 int segment_peek(int dirfd, const char *file, struct segment_head *h, struct segment_sum *sum,
                  struct err *e);
-/* Where complete groups end in a segment that may still be written, and be it sealed: nothing before
- * that ever changes, unless a power cut takes an end away that was not synced. Frames before `from`, an earlier
- * result, are not read again;
+/* Where complete groups end in a segment that may still be written, finalized or not: nothing before
+ * that ever changes, unless a power cut takes an end away that was not synced. Frames before `from`,
+ * an earlier result, are not read again;
  * ERR_DAMAGED: the segment ends before. */
 int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole, struct err *e);
 /* 1: it has no changes: its writer was killed right after creating it; 0; -1. */

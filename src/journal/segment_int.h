@@ -11,7 +11,7 @@
 #define SEGMENT_WITHIN (UINT32_C(1) << 31)
 #define SEGMENT_BODY (256u << 10)    /* a frame is closed when its body is longer */
 #define SEGMENT_BODY_MAX (16u << 20) /* and is never longer than this */
-#define SEGMENT_SEAL_BODY 12288u     /* fixed length of the last frame, to find it from the end */
+#define SEGMENT_SUMMARY_BODY 12288u  /* fixed length of the last frame, to find it from the end */
 #define SEGMENT_MAC_LEN 33u          /* with its operation */
 
 /* Operations. Numbers are base 128, the lowest seven bits first; a text is its length and its
@@ -30,7 +30,7 @@ enum segment_op {
     SEGMENT_LOST,     /* seconds since 1970 */
     SEGMENT_SWAP,     /* seconds, text: JSON of the mark */
     SEGMENT_GAP,      /* seconds, text: why */
-    SEGMENT_SEAL,     /* text: JSON, padded with blanks: the summary */
+    SEGMENT_SUMMARY,  /* text: JSON, padded with blanks: the summary */
     SEGMENT_MAC,      /* 32 bytes at the end of the frame's body; stripped before parsing */
 };
 #define SEGMENT_GTID 1u /* the group's GTID is here, */
@@ -64,7 +64,7 @@ struct segment_parser {
     struct segment_table **tables;
     size_t count;
     struct segment_head head;
-    bool have_head, sealed;
+    bool have_head, finalized;
     struct statement_mark mark;
     char text[640];
 };
@@ -91,8 +91,8 @@ struct segment_file {
 };
 
 /* segment_write.c: truncates the file at `at` and finalizes it there. */
-int segment_append_seal(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,
-                        struct err *e);
+int segment_append_summary(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,
+                           struct err *e);
 
 /* segment_frame.c. The MAC of a frame is an HMAC-SHA256 (store/signature.h) of the segment's number,
  * the frame's offset, its length as it is written, the MAC of the frame before it (zeros for the

@@ -446,7 +446,7 @@ static int read_event(struct segment_parser *p, enum segment_op op, struct in *i
     return 1;
 }
 
-static int read_seal(struct segment_parser *p, struct in *in)
+static int read_summary(struct segment_parser *p, struct in *in)
 {
     struct segment_sum sum;
     const struct segment_sum *was = &p->s.sum;
@@ -458,7 +458,7 @@ static int read_seal(struct segment_parser *p, struct in *in)
         sum.mark_count != was->mark_count || sum.to.created_at != was->to.created_at ||
         sum.to.point.pos != was->to.point.pos || strcmp(sum.to.point.file, was->to.point.file) != 0)
         return 0; /* its summary differs from what was read */
-    p->sealed = true;
+    p->finalized = true;
     return 2;
 }
 
@@ -468,7 +468,7 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
     int rc = 0;
     *c = (struct change){0};
     enum segment_op op = (enum segment_op)(unsigned char)*in.at++;
-    if (p->sealed || (!p->have_head && op != SEGMENT_HEAD))
+    if (p->finalized || (!p->have_head && op != SEGMENT_HEAD))
         return 0;
     put_place(p, c);
     switch (op) {
@@ -498,8 +498,8 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
     case SEGMENT_GAP:
         rc = read_event(p, op, &in, c);
         break;
-    case SEGMENT_SEAL:
-        rc = read_seal(p, &in);
+    case SEGMENT_SUMMARY:
+        rc = read_summary(p, &in);
         break;
     case SEGMENT_MAC: /* stripped before */
         break;

@@ -110,7 +110,7 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e)
     while (!r->ended) {
         const char *end = r->body->p + r->body->len;
         if (r->next == end) {
-            int got = r->parser.sealed ? 0 : next_frame(r, e);
+            int got = r->parser.finalized ? 0 : next_frame(r, e);
             r->ended = got <= 0;
             if (got <= 0)
                 return got;
@@ -211,9 +211,9 @@ const struct segment_sum *segment_sum(struct segment_reader *r)
     return segment_parser_sum(&r->parser);
 }
 
-bool segment_sealed(const struct segment_reader *r)
+bool segment_finalized(const struct segment_reader *r)
 {
-    return r->parser.sealed && r->next == r->body->p + r->body->len; /* nothing follows it */
+    return r->parser.finalized && r->next == r->body->p + r->body->len; /* nothing follows it */
 }
 
 uint64_t segment_whole(const struct segment_reader *r)
@@ -246,14 +246,15 @@ int segment_peek(int dirfd, const char *file, struct segment_head *h, struct seg
     if (!r)
         return -1;
     *h = r->parser.head;
-    uint64_t len = SEGMENT_FRAME + SEGMENT_SEAL_BODY + (r->f.mac ? SEGMENT_MAC_LEN : 0);
+    uint64_t len = SEGMENT_FRAME + SEGMENT_SUMMARY_BODY + (r->f.mac ? SEGMENT_MAC_LEN : 0);
     if (fstat(r->f.fd, &st) < 0)
         got = err_sys(e, errno, "cannot look at journal segment %s", r->name);
     else if ((uint64_t)st.st_size >= len)
         got = segment_frame_read(&r->f, (uint64_t)st.st_size - len, &f, r->body, e);
     if (got > 0)
-        got = r->body->len == SEGMENT_SEAL_BODY && (unsigned char)r->body->p[0] == SEGMENT_SEAL &&
-              segment_sum_read(r->body->p + 3, SEGMENT_SEAL_BODY - 3, sum);
+        got = r->body->len == SEGMENT_SUMMARY_BODY &&
+              (unsigned char)r->body->p[0] == SEGMENT_SUMMARY &&
+              segment_sum_read(r->body->p + 3, SEGMENT_SUMMARY_BODY - 3, sum);
     segment_reader_close(r);
     return got;
 }
@@ -314,7 +315,7 @@ int segment_recover(int dirfd, const char *file, char damage[512], struct err *e
     } else {
         if (got < 0)
             snprintf(damage, 512, "%s", why.text);
-        got = segment_sealed(r) ? 0 : segment_append_seal(&r->f, r->cut, &r->cut_sum, e);
+        got = segment_finalized(r) ? 0 : segment_append_summary(&r->f, r->cut, &r->cut_sum, e);
     }
     segment_reader_close(r);
     return got < 0 ? -1 : 0;

@@ -140,7 +140,7 @@ static int end_segment(struct segment_store *k, struct err *e)
     k->end = segment_written(w)->to;
     k->head.follows = true;
     k->head.why[0] = '\0';
-    return segment_seal(w, e);
+    return segment_finalize(w, e);
 }
 
 /* Is the file still there by its name? An unlinked one accepts writes that nobody can ever read. */
@@ -224,7 +224,7 @@ int segment_store_close(struct segment_store *k, struct err *e)
     if (!k)
         return 0;
     if (k->out)
-        rc = segment_seal(k->out, e);
+        rc = segment_finalize(k->out, e);
     close(k->dirfd);
     free(k);
     return rc;

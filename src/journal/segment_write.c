@@ -508,17 +508,18 @@ const struct segment_sum *segment_written(struct segment_writer *w)
     return &w->s.sum;
 }
 
-static int put_seal(struct buf *b, const char *file, const struct segment_sum *sum, struct err *e)
+static int put_summary(struct buf *b, const char *file, const struct segment_sum *sum,
+                       struct err *e)
 {
     /* the operation, and two bytes of length */
-    return put_json(b, file, SEGMENT_SEAL, segment_sum_json(sum), SEGMENT_SEAL_BODY - 3, e);
+    return put_json(b, file, SEGMENT_SUMMARY, segment_sum_json(sum), SEGMENT_SUMMARY_BODY - 3, e);
 }
 
-int segment_append_seal(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,
-                        struct err *e)
+int segment_append_summary(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,
+                           struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
-    int rc = put_seal(&b, f->name, sum, e);
+    int rc = put_summary(&b, f->name, sum, e);
     if (rc == 0 && (ftruncate(f->fd, (off_t)at) < 0 || lseek(f->fd, (off_t)at, SEEK_SET) < 0))
         rc = err_sys(e, errno, "cannot end journal segment %s", f->name);
     if (rc == 0)
@@ -528,13 +529,13 @@ int segment_append_seal(const struct segment_file *f, uint64_t at, const struct 
     return rc;
 }
 
-int segment_seal(struct segment_writer *w, struct err *e)
+int segment_finalize(struct segment_writer *w, struct err *e)
 {
     int rc = cut_group(w, e);
     if (rc == 0)
         rc = segment_sync(w, e);
     if (rc == 0)
-        rc = put_seal(&w->body, w->name, segment_written(w), e);
+        rc = put_summary(&w->body, w->name, segment_written(w), e);
     if (rc == 0)
         rc = write_bytes(w, w->body.len, false, e);
     if (rc == 0)

@@ -215,7 +215,7 @@ def supervised_left(keeper, stored, played):
         if missing:
             bad.append(f"{len(missing)} rows of play are missing, the first {missing[0]} of {played}; "
                        f"{ {name: lines[-1:] for name, lines in said.items()} }")
-        bad += [f"{name} is damaged: {said[name][-1]}" for name in files[:-1] if not said[name][-1].startswith("sealed")]
+        bad += [f"{name} is damaged: {said[name][-1]}" for name in files[:-1] if not said[name][-1].startswith("finalized")]
         return bad
     finally:
         keeper.disk.put_away(after.dumps_dir)

@@ -76,7 +76,7 @@ static void make_file(const uint8_t *data, size_t size)
 
 struct reading {
     int got;
-    bool sealed;
+    bool finalized;
     struct changes m;
     uint64_t *hashes; /* behind each change */
     size_t count;
@@ -102,12 +102,12 @@ static struct reading read_it(int dirfd)
         changes_sum(&out.m, segment_sum(r));
     if (out.got == 0 && out.m.within)
         abort();
-    out.sealed = segment_sealed(r);
+    out.finalized = segment_finalized(r);
     segment_reader_close(r);
     return out;
 }
 
-/* What was recovered is whole, sealed, and the beginning of what was there: all of it, where no
+/* What was recovered is whole, finalized, and the beginning of what was there: all of it, where no
  * damage was told. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (segment_recover(dirfd, NAME, damage, &e) < 0 || (before.got < 0) != (damage[0] != '\0'))
         abort();
     struct reading after = read_it(dirfd);
-    if (after.got != 0 || !after.sealed || after.count > before.count ||
+    if (after.got != 0 || !after.finalized || after.count > before.count ||
         (before.got == 0 && after.count != before.count) ||
         (after.count && before.hashes[after.count - 1] != after.m.hash))
         abort();

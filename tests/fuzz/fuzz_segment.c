@@ -19,9 +19,9 @@ static int parse(struct segment_parser *p, struct changes *m, const char *from, 
     int got = 2;
     while (got > 0 && at < end) {
         const char *was = at;
-        bool sealed = p->sealed;
+        bool finalized = p->finalized;
         got = segment_parse(p, &at, end, &c);
-        if (at < was || at > end || (got > 0 && (sealed || at == was)))
+        if (at < was || at > end || (got > 0 && (finalized || at == was)))
             abort();
         if (got == 1)
             changes_take(m, &c, was, at);

@@ -80,7 +80,7 @@ def test_a_segment_is_ended_by_its_size_and_by_a_dump(make_followed):
     last = paths[-1]
     keeper.dump()
     keeper.wait(lambda: keeper.segments.paths()[-1] != last, "the next segment")
-    assert keeper.segments.sealed()[:-1] == [True] * (len(keeper.segments.paths()) - 1)
+    assert keeper.segments.finalized()[:-1] == [True] * (len(keeper.segments.paths()) - 1)
     assert keeper.segments.numbers()[0] == 1 and keeper.segments.gaps() == []
     assert all_comes_back(keeper)["journal"]["filed"] == 0
 

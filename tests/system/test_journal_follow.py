@@ -89,7 +89,7 @@ def test_kills_without_the_disk(make_followed, tmp):
     print(writers.changes, "changes acknowledged")
 
 
-@pytest.mark.parametrize("when", ["sealed", "open"])
+@pytest.mark.parametrize("when", ["finalized", "open"])
 def test_in_another_place(make_followed, make_keeper, make_server, when):
     """Dumps and segments, copied somewhere else, are the world there: without a supervisor, a schema,
     a binary log; also when they were copied while the last segment was being written."""
@@ -102,9 +102,9 @@ def test_in_another_place(make_followed, make_keeper, make_server, when):
               "INSERT INTO player (nick,points) VALUES ('new',1)")
     before = world.snapshot()
     keeper.segments.wait_all()
-    if when == "sealed":
+    if when == "finalized":
         assert keeper.stop() == 0
-    assert keeper.segments.sealed()[-1] == (when == "sealed")
+    assert keeper.segments.finalized()[-1] == (when == "finalized")
     other = make_keeper(SimpleNamespace(server=make_server(), schema=world.schema),
                         {"journal": {"mode": "follow"}})
     for path in os.listdir(keeper.dumps_dir):
@@ -483,8 +483,8 @@ def test_another_directory(make_followed, tmp):
     all_comes_back(keeper)
 
 
-def test_a_stop_seals(make_followed):
-    """SIGTERM: what was read is on the disk, behind a seal; nobody else may read it; it goes on later."""
+def test_a_stop_finalizes(make_followed):
+    """SIGTERM: what was read is on the disk, behind a summary; nobody else may read it; it goes on later."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
@@ -492,7 +492,7 @@ def test_a_stop_seals(make_followed):
     world.mark(2)
     keeper.wait(lambda: live(keeper)["changes"] > 0, "the change")
     assert keeper.stop() == 0
-    assert keeper.segments.sealed()[-1]
+    assert keeper.segments.finalized()[-1]
     assert {oct(os.stat(p).st_mode & 0o7777) for p in keeper.segments.paths()} == {"0o600"}
     assert any("insert" in line and "mark" in line for line in keeper.segments.lines())
     world.mark(3)

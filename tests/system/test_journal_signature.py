@@ -16,8 +16,8 @@ FRAME = 16  # bytes in front of a frame's body: magic, length, checksum of the b
 
 
 @pytest.fixture
-def make_sealed(make_world, make_server, make_keeper):
-    """make_sealed(key) -> a keeper that follows, from its dump on; the key is in force where asked for."""
+def make_signed(make_world, make_server, make_keeper):
+    """make_signed(key) -> a keeper that follows, from its dump on; the key is in force where asked for."""
     def make(key=True):
         keeper = make_keeper(make_world("small", make_server(*LOG)), {
             "journal": {"mode": "follow"}, "restore": {"new_server": "yes"}, "probe": {"interval": "100ms"}})
@@ -71,8 +71,8 @@ def play(keeper):
     return seen
 
 
-def test_ours_comes_back(make_sealed):
-    keeper = make_sealed()
+def test_ours_comes_back(make_signed):
+    keeper = make_signed()
     _, both = play(keeper)
     told = lose_disk(keeper)
     keeper.world.assert_is(both)
@@ -80,9 +80,9 @@ def test_ours_comes_back(make_sealed):
 
 
 @pytest.mark.parametrize("key", [False, True])
-def test_a_row_that_somebody_changed(make_sealed, key):
+def test_a_row_that_somebody_changed(make_signed, key):
     """Without a key nothing tells it from play; with one nothing from there on is taken, and it is said."""
-    keeper = make_sealed(key)
+    keeper = make_signed(key)
     first, _ = play(keeper)
     assert keeper.stop() == 0
     forge(keeper.segments.paths()[-1], b"'stolen'", b"'forged'")
@@ -96,13 +96,13 @@ def test_a_row_that_somebody_changed(make_sealed, key):
     assert not told["journal"]["whole"] and "hmac_key_file" in told["journal"]["gap"], told
 
 
-def test_the_key_comes_later(make_sealed):
-    """A dump that it seals is made at once, and from there on all is proven; what is older is not taken."""
-    keeper = make_sealed(key=False)
+def test_the_key_comes_later(make_signed):
+    """A dump that it signs is made at once, and from there on all is proven; what is older is not taken."""
+    keeper = make_signed(key=False)
     play(keeper)
     reload(keeper, with_key(keeper))
     keeper.wait(lambda: len(keeper.dumps()) > 1 and "hmac" in keeper.newest(), "the dump at once")
-    # The files without a seal are a gap, which that dump may cover or come before.
+    # The files without a signature are a gap, which that dump may cover or come before.
     keeper.wait_log("the journal goes on from it")
     keeper.wait(lambda: journal(keeper).get("state") == "following" and not journal(keeper)["gap"], "the journal")
     keeper.world.sql("INSERT INTO chat VALUES (78,'proven')")
@@ -114,9 +114,9 @@ def test_the_key_comes_later(make_sealed):
     assert "cannot go on behind a file of its own: journal segment w1-0000000001.journal has no HMAC" in keeper.log()
 
 
-def test_a_killed_writer_goes_on(make_sealed):
-    """What it left is sealed by the next one, under the same key; the log makes up for the rest."""
-    keeper = make_sealed()
+def test_a_killed_writer_goes_on(make_signed):
+    """What it left is finalized by the next one, under the same key; the log makes up for the rest."""
+    keeper = make_signed()
     play(keeper)
     keeper.kill9()
     keeper.start()

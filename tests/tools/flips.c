@@ -51,7 +51,7 @@ static enum finding look_manifest(const struct target *t)
     return f;
 }
 
-/* A segment that is no longer the sealed one it was. */
+/* A segment that is no longer the finalized one it was. */
 static enum finding look_segment(const struct target *t)
 {
     struct change c;
@@ -60,7 +60,7 @@ static enum finding look_segment(const struct target *t)
     int got = r ? 1 : -1;
     while (got == 1)
         got = segment_next(r, &c, &e);
-    enum finding f = got == 0 && segment_sealed(r) ? MISSED : FOUND;
+    enum finding f = got == 0 && segment_finalized(r) ? MISSED : FOUND;
     segment_reader_close(r);
     return f;
 }

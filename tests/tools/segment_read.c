@@ -38,7 +38,7 @@ static int read_file(int dirfd, const char *file)
     if (got < 0)
         printf("error %s\n", e.text);
     else
-        printf("%s to %s %" PRIu64 " gtid %s\n", segment_sealed(r) ? "sealed" : "open",
+        printf("%s to %s %" PRIu64 " gtid %s\n", segment_finalized(r) ? "finalized" : "open",
                segment_sum(r)->to.point.file, segment_sum(r)->to.point.pos,
                segment_sum(r)->to.point.gtid);
     segment_reader_close(r);

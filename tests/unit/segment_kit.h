@@ -60,7 +60,7 @@ struct kit_read {
     struct buf text;
     struct err e;
     int got; /* the last answer */
-    bool sealed;
+    bool finalized;
     struct segment_head head;
     struct segment_sum sum;
 };
@@ -99,7 +99,7 @@ static inline void kit_read_from(struct segment_reader *r, struct kit_read *k)
         free((char *)(uintptr_t)open.file);
     k->head = *segment_head(r);
     k->sum = *segment_sum(r);
-    k->sealed = segment_sealed(r);
+    k->finalized = segment_finalized(r);
     struct err again;
     assert_int_equal(segment_next(r, &c, &again), 0); /* there is nothing behind the end */
 }
@@ -491,13 +491,13 @@ static inline void kit_check_open(const struct kit_segment *m)
     struct kit_read k = kit_read_segment(m->file);
     if (k.got < 0)
         fail_msg("%s", k.e.text);
-    assert_false(k.sealed);
+    assert_false(k.finalized);
     kit_same_text(&k.text, &m->whole);
     kit_check_sum(m, &k.sum);
     buf_free(&k.text);
 }
 
-static inline void kit_check_sealed(const struct kit_segment *m)
+static inline void kit_check_finalized(const struct kit_segment *m)
 {
     struct err e;
     struct segment_head head;
@@ -505,7 +505,7 @@ static inline void kit_check_sealed(const struct kit_segment *m)
     struct kit_read k = kit_read_segment(m->file);
     if (k.got < 0)
         fail_msg("%s", k.e.text);
-    assert_true(k.sealed);
+    assert_true(k.finalized);
     kit_same_text(&k.text, &m->whole);
     kit_check_sum(m, &k.sum);
     assert_int_equal(segment_peek(kit_dir, m->file, &head, &sum, &e), 1);
@@ -514,17 +514,17 @@ static inline void kit_check_sealed(const struct kit_segment *m)
     buf_free(&k.text);
 }
 
-static inline void kit_seal(struct kit_segment *m)
+static inline void kit_finalize(struct kit_segment *m)
 {
     struct err e;
-    if (segment_seal(m->w, &e) < 0)
+    if (segment_finalize(m->w, &e) < 0)
         fail_msg("%s", e.text);
     m->w = NULL;
     if (m->within)
         kit_drop(m);
     m->within = false;
     kit_due(m);
-    kit_check_sealed(m);
+    kit_check_finalized(m);
 }
 
 #endif

@@ -33,7 +33,7 @@ static int tear_down(void **state)
 
 /* ---- a directory ---- */
 
-/* Three groups of 100 bytes and GTIDs from `seq` on, behind `from`; not sealed. Says where it ends.
+/* Three groups of 100 bytes and GTIDs from `seq` on, behind `from`; not finalized. Says where it ends.
  */
 static struct segment_place make(uint64_t number, const struct segment_place *from, uint64_t seq,
                                  bool follows, bool signature)
@@ -52,7 +52,7 @@ static struct segment_place make(uint64_t number, const struct segment_place *fr
     kit_sync(&s);
     struct segment_place to = segment_written(s.w)->to;
     if (signature)
-        kit_seal(&s);
+        kit_finalize(&s);
     kit_forget_segment(&s);
     return to;
 }
@@ -66,7 +66,7 @@ static struct segment_place place(const char *file, uint64_t pos, const char *gt
     return p;
 }
 
-/* 1, 2, 3 are a run, the last one unsealed. */
+/* 1, 2, 3 are a run, the last one unfinalized. */
 static void make_run(void)
 {
     struct segment_place to = place("log.000001", 1000, "0-1-10");
@@ -138,7 +138,7 @@ static void test_run(void **state)
         assert_int_equal(s->number, i + 1);
         assert_int_equal(s->head.number, i + 1);
         assert_string_equal(s->file, name(i + 1));
-        assert_int_equal(s->sealed, i < 2);
+        assert_int_equal(s->finalized, i < 2);
         assert_string_equal(s->damage, "");
         assert_int_equal(s->sum.groups, 3);
         assert_int_equal(s->sum.changes, 3);
@@ -149,7 +149,7 @@ static void test_run(void **state)
     assert_false(archive_continues(&a, 3));
     assert_false(archive_continues(&a, SIZE_MAX));
     recover(3);
-    assert_true(a.list[2].sealed);
+    assert_true(a.list[2].finalized);
     assert_string_equal(a.list[2].damage, "");
     assert_int_equal(a.list[2].sum.groups, 3);
     struct stat st;
@@ -209,18 +209,18 @@ static void test_numbers_left_out(void **state)
     assert_true(archive_continues(&a, 0));
 }
 
-/* One that has lost its seal goes on where its last group ended. */
-static void test_unsealed_in_the_middle(void **state)
+/* One that has lost its summary goes on where its last group ended. */
+static void test_unfinalized_in_the_middle(void **state)
 {
     (void)state;
     make_run();
     cut(2, 1);
     load(3);
-    assert_false(a.list[1].sealed);
+    assert_false(a.list[1].finalized);
     assert_true(archive_continues(&a, 1));
     recover(3);
-    assert_false(a.list[1].sealed); /* only its last one is anybody's to end */
-    cut(2, SEGMENT_FRAME + SEGMENT_SEAL_BODY);
+    assert_false(a.list[1].finalized); /* only its last one is anybody's to end */
+    cut(2, SEGMENT_FRAME + SEGMENT_SUMMARY_BODY);
     load(3);
     assert_string_equal(a.list[1].damage, "");
     assert_int_equal(a.list[1].sum.to.point.pos, 1300);
@@ -234,9 +234,9 @@ static void test_damage(void **state)
 {
     (void)state;
     make_run();
-    cut(2, 10); /* without its seal it is read */
+    cut(2, 10); /* without its summary it is read */
     load(3);
-    off_t in_data = (off_t)a.list[1].size - SEGMENT_SEAL_BODY - 20;
+    off_t in_data = (off_t)a.list[1].size - SEGMENT_SUMMARY_BODY - 20;
     flip(2, in_data);
     load(3);
     assert_non_null(strstr(a.list[1].damage, "world-0000000002.journal is damaged at byte"));
@@ -286,7 +286,7 @@ static void test_damage_is_told_once(void **state)
     kit_forget_segment(&s);
     recover(1);
     assert_non_null(strstr(a.list[0].damage, "is damaged at byte"));
-    assert_true(a.list[0].sealed);
+    assert_true(a.list[0].finalized);
     assert_int_equal(a.list[0].sum.groups, 1);
     assert_int_equal(a.list[0].sum.to.point.pos, 1100);
     recover(1);
@@ -307,20 +307,20 @@ static void test_blank_ends(void **state)
         free(bytes);
         recover(2);
         assert_int_equal(a.number, 4); /* these numbers are not given again */
-        assert_true(a.list[1].sealed);
+        assert_true(a.list[1].finalized);
         assert_false(kit_there(name(3)) || kit_there(name(4)));
         kit_clean(state);
     }
 }
 
 /* The one before it was not ended either. */
-static void test_blank_behind_an_unsealed_one(void **state)
+static void test_blank_behind_an_unfinalized_one(void **state)
 {
     (void)state;
     make_run();
     kit_put(name(4), "WKJF", 4);
     recover(3);
-    assert_true(a.list[2].sealed);
+    assert_true(a.list[2].finalized);
 }
 
 /* A damaged head is no reason to throw away what stands behind it, nor is a disk that fails; and
@@ -334,7 +334,7 @@ static void test_ends_that_stay(void **state)
     flip(3, 8);
     recover(3);
     assert_non_null(strstr(a.list[2].damage, "has no head"));
-    assert_false(a.list[2].sealed);
+    assert_false(a.list[2].finalized);
     flip(3, 8);
     kit_io.read_fails = 1 + 2 * 4; /* the first one of it: the others take four */
     for (unsigned n = 1; n < 40; n++) {
@@ -377,7 +377,7 @@ static void test_another_worlds(void **state)
         h.number++;
         kit_begin_segment(&s, &h);
         if (signature)
-            kit_seal(&s);
+            kit_finalize(&s);
         char *bytes = kit_get(s.file, &len);
         kit_put(name(h.number), bytes, len);
         kit_forget_segment(&s);
@@ -441,7 +441,7 @@ static void pure(size_t count)
 static struct archive_segment segment(const char *file, uint64_t from, uint64_t to,
                                       const char *from_gtid, const char *to_gtid)
 {
-    struct archive_segment s = {.number = 1, .size = 100, .sealed = true};
+    struct archive_segment s = {.number = 1, .size = 100, .finalized = true};
     s.head.number = 1;
     s.head.follows = true;
     s.head.made.ms = 1;
@@ -638,7 +638,7 @@ static void make_gap(uint64_t number, struct segment_place *from, unsigned marks
     kit_end(&s, 100);
     kit_sync(&s);
     *from = segment_written(s.w)->to;
-    kit_seal(&s);
+    kit_finalize(&s);
     kit_forget_segment(&s);
 }
 
@@ -792,12 +792,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_missing_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_numbers_left_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_unsealed_in_the_middle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unfinalized_in_the_middle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damaged_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage_is_told_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blank_ends, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_blank_behind_an_unsealed_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_blank_behind_an_unfinalized_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends_that_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_another_worlds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_deleted_meanwhile, set_up, tear_down),

@@ -75,7 +75,7 @@ static void test_segments(void **state)
                               "[{\"kind\": 8, \"at\": @, \"file\": \"log.1\", \"pos\": @, "
                               "\"text\": \"t\"}], \"mark_count\": 1}";
     for (size_t i = 0; i < COUNT(extremes); i++) {
-        struct archive_segment list[2] = {{.number = 1, .sealed = true}, {.number = 2}};
+        struct archive_segment list[2] = {{.number = 1, .finalized = true}, {.number = 2}};
         struct archive a = {.list = list, .count = 2};
         struct catalog_entry dump = {.intact = true};
         struct catalog dumps = {.list = &dump, .count = 1};

@@ -62,7 +62,7 @@ static struct catalog_entry *dump(uint64_t pos)
 static struct archive_segment *segment(uint64_t from, uint64_t to)
 {
     struct archive_segment *s = &segment_list[segments.count++];
-    *s = (struct archive_segment){.number = segments.count, .sealed = true};
+    *s = (struct archive_segment){.number = segments.count, .finalized = true};
     s->head.number = segments.count;
     s->head.from.point = point(from);
     s->head.follows = segments.count > 1;
@@ -119,7 +119,7 @@ static void test_one_run(void **state)
     dump(60);
     by_segments(95); /* its writer ended it */
     assert_false(out.list[0].open);
-    segment_list[segments.count - 1].sealed = false;
+    segment_list[segments.count - 1].finalized = false;
     by_segments(95);
     assert_int_equal(out.count, 1);
     span(0, 10, 90, "the segments end");

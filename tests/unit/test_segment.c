@@ -120,7 +120,7 @@ static void test_all_kinds(void **state)
                         "begin log.000001:1501 born 0 0-0-0 at 1700000003\n"
                         "gap at 1700000003 an ALTER\n"
                         "end log.000001:1502 born 0 0-0-0 at 1700000003\n");
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 static void test_head(void **state)
@@ -147,7 +147,7 @@ static void test_head(void **state)
     assert_string_equal(other.file, "a-world_with-32-characters-in_it-99999999999.journal");
     assert_int_equal(segment_peek(kit_dir, other.file, &got, &sum, &e), 0);
     assert_memory_equal(&got, &h, sizeof h);
-    kit_seal(&other);
+    kit_finalize(&other);
     kit_forget_segment(&other);
 }
 
@@ -223,7 +223,7 @@ static void test_gtids(void **state)
             kit_sync(&seg);
     }
     kit_check_open(&seg);
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* To the second; a server's clock may be set back. */
@@ -239,7 +239,7 @@ static void test_times(void **state)
         kit_end(&seg, 10);
         kit_event(&seg, CHANGE_LOST, seconds[i], "");
     }
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 static void test_files(void **state)
@@ -264,7 +264,7 @@ static void test_files(void **state)
     kit_begin(&seg, 1700000000, NULL);
     kit_insert(&seg, 0, "(1,'a',0)");
     kit_end(&seg, 10);
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* Reading begins behind the dump's place, and a group is left out by where it begins: that must be
@@ -295,7 +295,7 @@ static void test_groups_begin_where_they_begin(void **state)
     for (size_t i = 0; i < COUNT(begins); i++)
         assert_non_null(strstr(seg.whole.p, begins[i]));
     kit_check_open(&seg);
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* Groups that hold nothing come in their places too, but only the last one of many. */
@@ -323,7 +323,7 @@ static void test_empty_groups(void **state)
                                      "end log.000001:1300 born 0 0-1-12 at 1700000001\n"
                                      "begin log.000002:456 born 5 0-1-23 at 1700000002\n"
                                      "end log.000002:556 born 5 0-1-23 at 1700000002\n");
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* A loss stands behind the groups that came before it, also behind those that hold nothing: a
@@ -343,7 +343,7 @@ static void test_loss_behind_empty_groups(void **state)
                                      "begin log.000001:1100 born 0 0-1-2 at 1700000006\n"
                                      "end log.000001:1200 born 0 0-1-2 at 1700000006\n"
                                      "gap at 1700000007 an incident\n");
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 static void test_gaps(void **state)
@@ -369,7 +369,7 @@ static void test_gaps(void **state)
     kit_event(&seg, CHANGE_GAP, 1700000002, "it did not happen either");
     kit_cut(&seg);
     kit_check_sum(&seg, segment_written(seg.w));
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 static void test_reasons(void **state)
@@ -386,7 +386,7 @@ static void test_reasons(void **state)
     }
     c.why = "";
     assert_int_equal(segment_put(seg.w, &c, &e), 0);
-    assert_int_equal(segment_seal(seg.w, &e), 0);
+    assert_int_equal(segment_finalize(seg.w, &e), 0);
     seg.w = NULL;
     struct kit_read k = kit_read_segment(seg.file);
     struct segment_head h;
@@ -458,7 +458,7 @@ static void test_cut_groups(void **state)
     kit_insert(&seg, 1, "(4,'a',0)");
     kit_end(&seg, 10);
     kit_check_sum(&seg, segment_written(seg.w));
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 static void test_large_groups(void **state)
@@ -496,10 +496,10 @@ static void test_large_groups(void **state)
         kit_insert(&seg, 4, "(1,'a',0)");
         kit_end(&seg, 10);
     }
-    kit_begin(&seg, 1700000000, gtid(0, 1, 4)); /* is open when the segment is sealed */
+    kit_begin(&seg, 1700000000, gtid(0, 1, 4)); /* is open when the segment is finalized */
     for (unsigned i = 0; i < 12; i++)
         insert_big(i, 100000);
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* Small groups fill frames, and each frame holds whole ones. */
@@ -514,7 +514,7 @@ static void test_many_groups(void **state)
     kit_sync(&seg);
     assert_true(size_of(seg.file) < 20000 * 40);
     kit_check_open(&seg);
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* A table that is defined anew is another one; a day of that must not be too much. */
@@ -533,7 +533,7 @@ static void test_many_tables(void **state)
     }
     c = (struct change){.kind = CHANGE_END, .file = "log.000001", .pos = 2000};
     assert_int_equal(segment_put(seg.w, &c, &e), 0);
-    assert_int_equal(segment_seal(seg.w, &e), 0);
+    assert_int_equal(segment_finalize(seg.w, &e), 0);
     seg.w = NULL;
     free(t);
     struct segment_reader *r = segment_open(kit_dir, seg.file, &e);
@@ -605,7 +605,7 @@ static void test_sync(void **state)
         if (i % 4 == 3)
             kit_event(&seg, CHANGE_LOST, 1700000000, "");
     }
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 static struct segment_place end_of_open_file(void)
@@ -720,7 +720,7 @@ static void test_next_one(void **state)
         h.from = sum->to;
         h.number = i + 1;
         h.follows = true;
-        kit_seal(&seg);
+        kit_finalize(&seg);
         kit_begin_segment(&next, &h);
         next.now = seg.now;
         kit_forget_segment(&seg);
@@ -751,7 +751,7 @@ static void test_marks(void **state)
     assert_int_equal(s->marks[3].kind, CHANGE_LOST);
     assert_int_equal(s->marks[4].at.ms, 1700000004000);
     assert_string_equal(s->marks[4].text, "the dump");
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* The place of a mark is given to another one when its group did not happen. */
@@ -772,7 +772,7 @@ static void test_marks_taken_back(void **state)
     assert_int_equal(s->marks[0].kind, CHANGE_LOST);
     assert_int_equal(s->marks[1].kind, CHANGE_GAP);
     assert_string_equal(s->marks[1].text, "because of this");
-    kit_seal(&seg);
+    kit_finalize(&seg);
 }
 
 /* ---- walks: any sequence of changes ---- */
@@ -901,7 +901,7 @@ static void walk_killed(void)
     recover();
     k = kit_read_segment(seg.file);
     assert_int_equal(k.got, 0);
-    assert_true(k.sealed);
+    assert_true(k.finalized);
     assert_true(k.text.len >= synced.len && k.text.len <= seg.whole.len);
     assert_memory_equal(k.text.p, seg.whole.p, k.text.len);
     buf_free(&k.text);
@@ -927,7 +927,7 @@ static void walk_all(uint64_t from, unsigned rounds)
         if (!seg.within)
             kit_check_sum(&seg, segment_written(seg.w));
         if (dice(2))
-            kit_seal(&seg);
+            kit_finalize(&seg);
         else
             walk_killed();
     }
@@ -1104,7 +1104,7 @@ static void test_folded(void **state)
                 world_step(&w);
             kit_end(&seg, 100);
         }
-        kit_seal(&seg);
+        kit_finalize(&seg);
         read_into(w.filed);
         world_end(&w);
     }

@@ -95,19 +95,19 @@ static void take(void)
     assert_non_null(file.bytes);
 }
 
-static void fill_unsealed(void)
+static void fill_unfinalized(void)
 {
     fill();
     take();
     assert_int_equal(file.len, file.ends[file.count - 1].at);
 }
 
-static void fill_sealed(void)
+static void fill_finalized(void)
 {
     fill();
-    kit_seal(&seg);
+    kit_finalize(&seg);
     take();
-    assert_int_equal(file.len, file.ends[file.count - 1].at + SEGMENT_FRAME + SEGMENT_SEAL_BODY);
+    assert_int_equal(file.len, file.ends[file.count - 1].at + SEGMENT_FRAME + SEGMENT_SUMMARY_BODY);
 }
 
 /* The text of the frames that end within the first `len` bytes. */
@@ -141,7 +141,7 @@ static size_t length_read(struct kit_read *k)
     return len;
 }
 
-/* Recovers it, and checks that it then holds this much of the text, and is sealed. */
+/* Recovers it, and checks that it then holds this much of the text, and is finalized. */
 static void recovers(size_t text, bool with_damage)
 {
     char damage[512] = "?";
@@ -155,7 +155,7 @@ static void recovers(size_t text, bool with_damage)
         fail_msg("damage: %s", damage);
     assert_int_equal(length_read(&k), text);
     assert_int_equal(k.got, 0);
-    assert_true(k.sealed);
+    assert_true(k.finalized);
     assert_int_equal(segment_peek(kit_dir, seg.file, &h, &sum, &e), 1);
     kit_same_sum(&sum, &k.sum);
     size_t len = size_of(seg.file);
@@ -169,7 +169,7 @@ static void recovers(size_t text, bool with_damage)
 static void test_cut_anywhere(void **state)
 {
     (void)state;
-    fill_unsealed();
+    fill_unfinalized();
     for (size_t len = 0; len <= file.len; len++) {
         struct kit_read k;
         char damage[512];
@@ -187,17 +187,17 @@ static void test_cut_anywhere(void **state)
         }
         if (k.got != 0)
             fail_msg("%zu bytes: %s", len, k.e.text);
-        assert_false(k.sealed);
+        assert_false(k.finalized);
         assert_int_equal(text, text_up_to(len));
         assert_int_equal(segment_blank(kit_dir, seg.file, &e), 0);
         recovers(text, false);
     }
 }
 
-static void test_sealed_cut_anywhere(void **state)
+static void test_finalized_cut_anywhere(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     for (size_t len = file.ends[0].at; len <= file.len; len++) {
         struct kit_read k;
         struct segment_head h;
@@ -206,7 +206,7 @@ static void test_sealed_cut_anywhere(void **state)
         kit_put(seg.file, file.bytes, len);
         assert_int_equal(length_read(&k), text_up_to(len));
         assert_int_equal(k.got, 0);
-        assert_int_equal(k.sealed, len == file.len);
+        assert_int_equal(k.finalized, len == file.len);
         assert_int_equal(segment_peek(kit_dir, seg.file, &h, &sum, &e), len == file.len);
         if (len % 16 == 0 || len + 32 > file.len)
             recovers(text_up_to(len), false);
@@ -256,7 +256,7 @@ static void test_large_groups_cut(void **state)
 static void test_tails(void **state)
 {
     (void)state;
-    fill_unsealed();
+    fill_unfinalized();
     struct buf b = {0};
     for (unsigned kind = 0; kind < 5; kind++)
         for (size_t more = 1; more < 9000; more += more < 50 ? 1 : 997) {
@@ -284,11 +284,11 @@ static void test_tails(void **state)
     buf_free(&b);
 }
 
-/* Behind a seal there is nothing, whatever is there. */
-static void test_tail_behind_a_seal(void **state)
+/* Behind a summary there is nothing, whatever is there. */
+static void test_tail_behind_a_summary(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     for (unsigned i = 0; i < 2; i++) {
         struct buf b = {0};
         struct kit_read k;
@@ -299,7 +299,7 @@ static void test_tail_behind_a_seal(void **state)
         kit_put(seg.file, b.p, b.len);
         assert_int_equal(length_read(&k), seg.whole.len);
         assert_int_equal(k.got, 0);
-        assert_true(k.sealed);
+        assert_true(k.finalized);
         buf_free(&b);
     }
 }
@@ -308,13 +308,13 @@ static void test_tail_behind_a_seal(void **state)
 
 static bool in_padding(size_t at)
 {
-    return at + 4 < file.len && at > file.len - SEGMENT_SEAL_BODY + 1500;
+    return at + 4 < file.len && at > file.len - SEGMENT_SUMMARY_BODY + 1500;
 }
 
-static void test_each_bit_of_a_sealed_one(void **state)
+static void test_each_bit_of_a_finalized_one(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     int fd = openat(kit_dir, seg.file, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     for (size_t at = 0; at < file.len; at++)
@@ -328,20 +328,20 @@ static void test_each_bit_of_a_sealed_one(void **state)
             assert_int_equal(pwrite(fd, &c, 1, (off_t)at), 1);
             struct kit_read k = read_part();
             int peek = segment_peek(kit_dir, seg.file, &h, &sum, &e);
-            if (k.got == 0 && (k.sealed || peek == 1))
+            if (k.got == 0 && (k.finalized || peek == 1))
                 fail_msg("bit %u of byte %zu is not missed", bit, at);
-            assert_false(k.sealed);
+            assert_false(k.finalized);
             assert_int_equal(segment_blank(kit_dir, seg.file, &e), 0);
             assert_int_equal(pwrite(fd, &file.bytes[at], 1, (off_t)at), 1);
         }
     close(fd);
-    kit_check_sealed(&seg);
+    kit_check_finalized(&seg);
 }
 
-static void test_each_bit_of_an_unsealed_one(void **state)
+static void test_each_bit_of_an_unfinalized_one(void **state)
 {
     (void)state;
-    fill_unsealed();
+    fill_unfinalized();
     for (size_t at = file.ends[0].at; at < file.len; at++)
         for (unsigned bit = 0; bit < 8; bit++) {
             struct kit_read k;
@@ -362,7 +362,7 @@ static void test_what_is_told(void **state)
 {
     (void)state;
     char want[300];
-    fill_sealed();
+    fill_finalized();
     file.bytes[file.ends[1].at + 20] ^= 1;
     kit_put(seg.file, file.bytes, file.len);
     struct kit_read k;
@@ -392,7 +392,7 @@ static void test_frames_in_other_places(void **state)
 {
     (void)state;
     struct kit_read k;
-    fill_sealed();
+    fill_finalized();
     swap_frames(1);
     kit_put(seg.file, file.bytes, file.len);
     assert_int_equal(length_read(&k), file.ends[1].text);
@@ -403,13 +403,13 @@ static void test_frames_in_other_places(void **state)
     buf_add(&b, file.bytes + file.ends[1].at, file.len - file.ends[1].at);
     kit_put(seg.file, b.p, b.len);
     assert_int_equal(length_read(&k), 0);
-    assert_false(k.sealed);
+    assert_false(k.finalized);
     buf_clear(&b);
     buf_add(&b, file.bytes, file.ends[1].at);
     buf_add(&b, file.bytes + file.ends[0].at, file.len - file.ends[0].at);
     kit_put(seg.file, b.p, b.len);
     assert_int_equal(length_read(&k), file.ends[1].text);
-    assert_false(k.sealed);
+    assert_false(k.finalized);
     buf_free(&b);
 }
 
@@ -418,7 +418,7 @@ static void test_frames_of_another_one(void **state)
 {
     (void)state;
     struct kit_read k;
-    fill_sealed();
+    fill_finalized();
     char *bytes = file.bytes;
     size_t len = file.len;
     file.bytes = NULL;
@@ -428,7 +428,7 @@ static void test_frames_of_another_one(void **state)
     kit_begin_segment(&seg, &h);
     kit_define_tables();
     frame_ends();
-    fill_sealed();
+    fill_finalized();
     assert_int_equal(len, file.len);
     for (size_t i = 0; i + 1 < file.count; i++) {
         char *copy = kit_copy(file.bytes, len);
@@ -444,7 +444,7 @@ static void test_frames_of_another_one(void **state)
     memcpy(copy + signature, bytes + signature, len - signature);
     kit_put(seg.file, copy, len);
     assert_int_equal(length_read(&k), seg.whole.len);
-    assert_false(k.sealed);
+    assert_false(k.finalized);
     free(copy);
     kit_put(seg.file, bytes, len);
     k = read_part();
@@ -493,7 +493,7 @@ static void frame_is_no_good(const struct buf *body, bool within)
     assert_memory_equal(k.text.p, seg.whole.p, seg.whole.len);
     buf_free(&k.text);
     recovers(seg.whole.len, true);
-    assert_int_equal(size_of(seg.file), file.len + SEGMENT_FRAME + SEGMENT_SEAL_BODY);
+    assert_int_equal(size_of(seg.file), file.len + SEGMENT_FRAME + SEGMENT_SUMMARY_BODY);
     buf_free(&b);
 }
 
@@ -541,7 +541,7 @@ static void test_operations_that_are_none(void **state)
         OPS("\x0a"),
         OPS("\x0c\x01\x05gap"),
     };
-    fill_unsealed();
+    fill_unfinalized();
     for (size_t i = 0; i < COUNT(bad); i++) {
         frame_is_no_good(&bad[i], false);
         if (i > 5) { /* behind something good as well */
@@ -594,7 +594,7 @@ static void test_texts_that_are_none(void **state)
         {"\x0d", "{}"},
         {"\x01", "{}"},
     };
-    fill_unsealed();
+    fill_unfinalized();
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct buf b = {0};
         buf_adds(&b, bad[i].op);
@@ -608,7 +608,7 @@ static void test_texts_that_are_none(void **state)
 static void test_large_group_with_nonsense(void **state)
 {
     (void)state;
-    fill_unsealed();
+    fill_unfinalized();
     struct buf b = {0};
     buf_add(&b, file.bytes, file.len);
     put_frame(&b, "\x0a\x01", 2, 2);
@@ -620,7 +620,7 @@ static void test_large_group_with_nonsense(void **state)
     kit_put(seg.file, b.p, b.len);
     buf_adds(&seg.whole, "lost at 1\n");
     recovers(seg.whole.len, true);
-    assert_int_equal(size_of(seg.file), good + SEGMENT_FRAME + SEGMENT_SEAL_BODY);
+    assert_int_equal(size_of(seg.file), good + SEGMENT_FRAME + SEGMENT_SUMMARY_BODY);
     buf_free(&b);
 }
 
@@ -628,7 +628,7 @@ static void test_large_group_with_nonsense(void **state)
 static void test_far_behind(void **state)
 {
     (void)state;
-    fill_unsealed();
+    fill_unfinalized();
     for (size_t i = 0; i < 40; i++) {
         struct buf b = {0};
         struct kit_read k;
@@ -645,11 +645,11 @@ static void test_far_behind(void **state)
     }
 }
 
-/* A seal that does not say what was read ends another segment. */
-static void test_other_seals(void **state)
+/* A summary that does not say what was read ends another segment. */
+static void test_other_summaries(void **state)
 {
     (void)state;
-    fill_unsealed();
+    fill_unfinalized();
     struct kit_read k = kit_read_segment(seg.file);
     buf_free(&k.text);
     for (unsigned i = 0; i < 10; i++) {
@@ -665,7 +665,7 @@ static void test_other_seals(void **state)
         struct buf body = {0}, b = {0};
         if (i == 8) /* within a group */
             buf_add(&body, "\x04\x00\x00", 3);
-        buf_addc(&body, SEGMENT_SEAL);
+        buf_addc(&body, SEGMENT_SUMMARY);
         segment_put_text(&body, s, strlen(s));
         if (i == 9) /* not the last thing */
             buf_add(&body, "\x0a\x01", 2);
@@ -677,7 +677,7 @@ static void test_other_seals(void **state)
             put_frame(&b, body.p, body.len, (uint32_t)body.len);
             kit_put(seg.file, b.p, b.len);
             assert_int_equal(length_read(&good), seg.whole.len);
-            assert_true(good.sealed);
+            assert_true(good.finalized);
         }
         json_decref(o);
         free(s);
@@ -697,7 +697,7 @@ static void test_lengths(void **state)
                                        SEGMENT_BODY_MAX | SEGMENT_WITHIN,
                                        INT32_MAX,
                                        UINT32_MAX};
-    fill_unsealed();
+    fill_unfinalized();
     for (size_t i = 0; i < COUNT(lengths); i++) {
         struct buf b = {0};
         buf_add(&b, file.bytes, file.len);
@@ -754,7 +754,7 @@ static void test_heads(void **state)
 static void test_second_head(void **state)
 {
     (void)state;
-    fill_unsealed();
+    fill_unfinalized();
     struct buf b = {0};
     buf_add(&b, file.bytes + SEGMENT_FRAME, file.ends[0].at - SEGMENT_FRAME);
     frame_is_no_good(&b, false);
@@ -781,7 +781,7 @@ static void test_no_files(void **state)
     (void)state;
     static const char name[] = "world-0000000009.journal";
     struct err e;
-    fill_sealed();
+    fill_finalized();
     is_no_segment(name, ERR_SYSTEM);
     assert_int_equal(segment_blank(kit_dir, name, &e), -1);
     kit_put(name, "", 0);
@@ -804,7 +804,7 @@ static void test_no_files(void **state)
     h.number = 1;
     assert_null(segment_create(kit_dir, &h, &e));
     assert_int_equal(e.num, EEXIST);
-    kit_check_sealed(&seg);
+    kit_check_finalized(&seg);
     h.number = 10;
     struct segment_writer *w = segment_create(kit_dir, &h, &e);
     assert_non_null(w);
@@ -821,7 +821,7 @@ static void test_no_files(void **state)
 static void test_read_errors(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     bool failed = true;
     for (unsigned n = 1; failed; n++) {
         struct segment_head h;
@@ -848,7 +848,7 @@ static void test_read_errors(void **state)
         kit_put(seg.file, file.bytes, file.len);
     }
     kit_io.read_fails = 0;
-    kit_check_sealed(&seg);
+    kit_check_finalized(&seg);
 }
 
 /* All of it once more, with a disk that takes so many bytes. -1 as the writer says it. */
@@ -876,7 +876,7 @@ static int write_with_room(size_t room, struct err *e)
             w = NULL;
         }
     }
-    int rc = w ? segment_seal(w, e) : -1;
+    int rc = w ? segment_finalize(w, e) : -1;
     kit_io.full = false;
     return rc;
 }
@@ -904,7 +904,7 @@ static void test_full_disk(void **state)
         assert_string_equal(damage, "");
         struct kit_read k = kit_read_segment("world-0000000001.journal");
         assert_int_equal(k.got, 0);
-        assert_true(k.sealed && k.text.len <= whole.text.len);
+        assert_true(k.finalized && k.text.len <= whole.text.len);
         assert_memory_equal(k.text.p, whole.text.p, k.text.len);
         buf_free(&k.text);
     }
@@ -948,12 +948,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cut_anywhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_sealed_cut_anywhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_finalized_cut_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_large_groups_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tails, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tail_behind_a_seal, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_bit_of_a_sealed_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_bit_of_an_unsealed_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tail_behind_a_summary, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_bit_of_a_finalized_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_bit_of_an_unfinalized_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_frames_in_other_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_frames_of_another_one, set_up, tear_down),
@@ -961,7 +961,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_texts_that_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_large_group_with_nonsense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_far_behind, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_other_seals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_other_summaries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lengths, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_heads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_second_head, set_up, tear_down),

@@ -115,10 +115,10 @@ static void fill(void)
     }
 }
 
-static void fill_sealed(void)
+static void fill_finalized(void)
 {
     fill();
-    kit_seal(&seg);
+    kit_finalize(&seg);
     take();
 }
 
@@ -169,15 +169,15 @@ static void test_keys(void **state)
     (void)state;
     fill();
     put_large_group();
-    assert_false(expect_read(true).sealed); /* while it is written */
-    kit_seal(&seg);
+    assert_false(expect_read(true).finalized); /* while it is written */
+    kit_finalize(&seg);
     assert_true(expect_read(true).head.mac);
-    assert_true(expect_read(true).sealed);
+    assert_true(expect_read(true).finalized);
     assert_int_equal(peek(), 1);
     use(KEY_B, KEY_A);
     expect_read(true);
     use(NULL, NULL); /* somebody who has no key reads it, and proves nothing */
-    assert_true(expect_read(true).sealed);
+    assert_true(expect_read(true).finalized);
     assert_int_equal(peek(), 1);
     use(KEY_B, NULL);
     assert_non_null(strstr(expect_read(false).e.text, "hmac_key_file"));
@@ -192,7 +192,7 @@ static void test_from_before_the_key(void **state)
     struct segment_head h = kit_head(2);
     kit_begin_segment(&seg, &h);
     fill();
-    kit_seal(&seg);
+    kit_finalize(&seg);
     assert_false(expect_read(true).head.mac);
     use(KEY_A, NULL);
     struct kit_read k = expect_read(false);
@@ -205,8 +205,8 @@ static void test_from_before_the_key(void **state)
 static void test_each_byte_with_sums_put_right(void **state)
 {
     (void)state;
-    fill_sealed();
-    assert_int_equal(file.count, 6); /* the head, four groups, the seal */
+    fill_finalized();
+    assert_int_equal(file.count, 6); /* the head, four groups, the summary */
     for (size_t i = 0; i < file.count; i++) {
         size_t from = file.at[i] + SEGMENT_FRAME, to = from + length_at(file.at[i]);
         for (size_t at = from; at < to; at += i == 5 && at > from + 300 && at + 50 < to ? 41 : 1) {
@@ -228,7 +228,7 @@ static void test_each_byte_with_sums_put_right(void **state)
 static void test_the_word_of_the_length(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     file.bytes[file.at[2] + 7] ^= (char)0x80;
     put_sums_right(1, file.at[2]);
     write_back();
@@ -247,7 +247,7 @@ static void cut_out(size_t from, size_t to)
 static void test_a_frame_left_out(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     cut_out(file.at[2], file.at[3]);
     expect_read(false);
 }
@@ -255,7 +255,7 @@ static void test_a_frame_left_out(void **state)
 static void test_frames_in_another_order(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     size_t n = file.at[4] - file.at[3];
     assert_int_equal(n, file.at[3] - file.at[2]);
     char *second = kit_copy(file.bytes + file.at[2], n);
@@ -272,7 +272,7 @@ static void test_frames_in_another_order(void **state)
 static void test_a_frame_of_another_segment(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     size_t n = file.at[3] - file.at[2];
     char *other = kit_copy(file.bytes + file.at[2], n);
     kit_forget_segment(&seg);
@@ -281,7 +281,7 @@ static void test_a_frame_of_another_segment(void **state)
     h.made.ms++;
     kit_define_tables();
     kit_begin_segment(&seg, &h);
-    fill_sealed();
+    fill_finalized();
     assert_int_equal(n, file.at[3] - file.at[2]);
     memcpy(file.bytes + file.at[2], other, n);
     free(other);
@@ -289,7 +289,7 @@ static void test_a_frame_of_another_segment(void **state)
     expect_read(false);
 }
 
-/* What a killed writer left is sealed by whoever has the key, and by no other so that it counts. */
+/* What a killed writer left is finalized by whoever has the key, and by no other so that it counts. */
 static void test_left_over(void **state)
 {
     (void)state;
@@ -305,27 +305,27 @@ static void test_left_over(void **state)
     kit_put(seg.file, torn, file.len + 7);
     assert_int_equal(segment_recover(kit_dir, seg.file, damage, &e), 0);
     assert_string_equal(damage, "");
-    assert_true(expect_read(true).sealed);
+    assert_true(expect_read(true).finalized);
     assert_int_equal(peek(), 1);
     kit_put(seg.file, torn, file.len);
     free(torn);
     use(NULL, NULL);
     assert_int_equal(segment_recover(kit_dir, seg.file, damage, &e), 0);
-    assert_true(expect_read(true).sealed);
+    assert_true(expect_read(true).finalized);
     use(KEY_A, NULL);
-    struct kit_read k = kit_read_segment(seg.file); /* up to that seal all is ours */
+    struct kit_read k = kit_read_segment(seg.file); /* up to that summary all is ours */
     assert_int_equal(k.got, -1);
     assert_string_equal(k.text.p, seg.whole.p);
-    assert_false(k.sealed);
+    assert_false(k.finalized);
     buf_free(&k.text);
     assert_int_equal(peek(), -1);
 }
 
-/* The seal by itself says what the segment holds, without reading it. */
-static void test_a_forged_seal(void **state)
+/* The summary by itself says what the segment holds, without reading it. */
+static void test_a_forged_summary(void **state)
 {
     (void)state;
-    fill_sealed();
+    fill_finalized();
     char *changes = strstr(file.bytes + file.at[5] + SEGMENT_FRAME + 3, "\"changes\":4");
     assert_non_null(changes);
     changes[10] = '3';
@@ -346,7 +346,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_frames_in_another_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_frame_of_another_segment, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_forged_seal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_forged_summary, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }

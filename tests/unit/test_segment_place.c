@@ -76,7 +76,7 @@ static void test_places(void **state)
     group(&l, "log.000001", 400, 500, NULL);
     put(&l, (struct change){.kind = CHANGE_LOST, .file = "log.000002", .pos = 256});
     group(&l, "log.000002", 300, 400, "(3)");
-    assert_int_equal(segment_seal(l.w, &e), 0);
+    assert_int_equal(segment_finalize(l.w, &e), 0);
     struct segment_reader *r = segment_open(kit_dir, "w-0000000001.journal", &e);
     assert_non_null(r);
     expect(r, CHANGE_BEGIN, "log.000001", 100);
@@ -107,7 +107,7 @@ static void test_numbers(void **state)
     assert_int_equal(segment_sync(l.w, &e), 0);
     assert_string_equal(segment_written(l.w)->to.point.gtid, "0-1-103");
     assert_string_equal(segment_written(l.w)->to.point.gtid_after, "");
-    assert_int_equal(segment_seal(l.w, &e), 0);
+    assert_int_equal(segment_finalize(l.w, &e), 0);
     assert_int_equal(archive_load(kit_dir, "w", &a, &e), 0);
     assert_string_equal(a.list[0].sum.to.point.gtid, "0-1-103");
     assert_int_equal(log_is_continuous(&(struct db_params){0}, &a.list[0].sum.to.point,

@@ -47,10 +47,10 @@ class Segments:
         """Numbers of those that do not go on where the one before ends; the first never does."""
         return [number for number, follows in self.heads()[1:] if not follows]
 
-    def sealed(self):
+    def finalized(self):
         """Of each, in their order."""
-        return [line.startswith("sealed") for line in self.lines()
-                if line.startswith(("sealed ", "open "))]
+        return [line.startswith("finalized") for line in self.lines()
+                if line.startswith(("finalized ", "open "))]
 
     def errors(self):
         return [line for line in self.lines() if line.startswith("error ")]
@@ -60,7 +60,7 @@ class Segments:
         last = self.paths()[-1:]
         lines = self.lines(os.path.basename(last[0])) if last else []
         words = lines[-1].split() if lines else []
-        return (words[2], int(words[3])) if words and words[0] in ("sealed", "open") else ("", 0)
+        return (words[2], int(words[3])) if words and words[0] in ("finalized", "open") else ("", 0)
 
     def end_time(self):
         """Up to when they go, by the server's clock in whole seconds."""
