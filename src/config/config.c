@@ -366,23 +366,19 @@ int config_load(const char *path, struct config **out, struct err *e)
     return 0;
 }
 
-/* In a ledger's section, that of each ledger. */
-static void free_text(struct config *c, const struct config_key *k)
-{
-    bool ledger = config_is_ledger(k);
-    unsigned count = k->kind < CONFIG_TEXTS ? 0 : ledger ? c->ledger_count : 1;
-    for (unsigned n = 0; n < count; n++) {
-        char *object = ledger ? (char *)&c->ledgers[n] : (char *)c;
-        free(*(char **)(void *)(object + k->offset));
-    }
-}
-
 void config_free(struct config *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < config_key_count; i++)
-        free_text(c, &config_keys[i]);
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        bool ledger = config_is_ledger(k); /* each ledger has its own */
+        unsigned count = k->kind < CONFIG_TEXTS ? 0 : ledger ? c->ledger_count : 1;
+        for (unsigned n = 0; n < count; n++) {
+            char *object = ledger ? (char *)&c->ledgers[n] : (char *)c;
+            free(*(char **)(void *)(object + k->offset));
+        }
+    }
     for (unsigned n = 0; n < c->ledger_count; n++) {
         free(c->ledgers[n].name);
         config_columns_free(&c->ledgers[n].key);

@@ -1,5 +1,6 @@
 #include "config/store_url.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -8,25 +9,16 @@
 
 #define BUCKET_MAX 63
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Appends `len` bytes of a URL with each %XX decoded. False: one of them is none, or is no text. */
 static bool decode(struct buf *out, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         int c = (unsigned char)s[i];
         if (c == '%') {
-            int high = i + 2 < len ? hex_digit(s[i + 1]) : -1;
-            int low = i + 2 < len ? hex_digit(s[i + 2]) : -1;
-            if (high < 0 || low < 0)
+            if (i + 2 >= len || !isxdigit((unsigned char)s[i + 1]) ||
+                !isxdigit((unsigned char)s[i + 2]))
                 return false;
-            c = high * 16 + low;
+            c = (int)strtol((const char[]){s[i + 1], s[i + 2], '\0'}, NULL, 16);
             i += 2;
         }
         if (c < 0x20 || c == 0x7f)

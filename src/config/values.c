@@ -13,11 +13,17 @@
 
 #define SOCKET_BYTES_MAX 107 /* sun_path */
 
-static int refuse(struct config_bad *bad, const char *what, const char *allowed)
+/* "value 'x' is not <what>; allowed: …"; a hint comes after it. */
+static int refuse(struct config_bad *bad, const char *what, const char *allowed, ...)
+    __attribute__((format(printf, 3, 4)));
+static int refuse(struct config_bad *bad, const char *what, const char *allowed, ...)
 {
     *bad = (struct config_bad){0};
     snprintf(bad->what, sizeof bad->what, "%s", what);
-    snprintf(bad->allowed, sizeof bad->allowed, "%s", allowed);
+    va_list ap;
+    va_start(ap, allowed);
+    vsnprintf(bad->allowed, sizeof bad->allowed, allowed, ap);
+    va_end(ap);
     return -1;
 }
 
@@ -126,7 +132,7 @@ static int read_choice(const struct config_choice *list, const char *value, int6
         buf_printf(&allowed, "%s%s", allowed.len ? ", " : "", c->name);
         config_nearer(low, c->name, &near);
     }
-    refuse(bad, "known", allowed.p);
+    refuse(bad, "known", "%s", allowed.p);
     return near ? hint(bad, "write %s", near) : -1;
 }
 
@@ -190,9 +196,8 @@ static int read_number(const struct config_key *k, const char *value, int64_t *n
            : *n >= 0 && sign == percent ? "in range"
            : percent                    ? "a percentage"
                                         : "a whole number",
-           "");
-    snprintf(bad->allowed, sizeof bad->allowed, "%s%" PRId64 "%s to %" PRId64 "%s",
-             connections ? "auto, or " : "", k->min, unit, k->max, unit);
+           "%s%" PRId64 "%s to %" PRId64 "%s", connections ? "auto, or " : "", k->min, unit, k->max,
+           unit);
     return percent && fits ? hint(bad, "write %" PRId64 "%%", *n) : -1;
 }
 
@@ -242,8 +247,7 @@ static int read_duration(const struct config_key *k, const char *value, int64_t 
            !parsed        ? "a duration with units"
            : *ms < k->min ? "long enough"
                           : "short enough",
-           "");
-    snprintf(bad->allowed, sizeof bad->allowed, "%s to %s", from, to);
+           "%s to %s", from, to);
     guess_unit(value, example, meant);
     if (!parsed && text_duration_parse(meant, ms) == 0)
         return hint(bad, "write %s (units: ms, s, m, h, d, w)", meant);
@@ -260,16 +264,13 @@ static int read_size(const struct config_key *k, const char *value, int64_t *n,
         *n = (int64_t)bytes;
         if (bytes >= (uint64_t)k->min && bytes <= (uint64_t)k->max)
             return 0;
-        refuse(bad, bytes < (uint64_t)k->min ? "large enough" : "small enough", "");
-        snprintf(bad->allowed, sizeof bad->allowed, "%s%s%s", text_size((uint64_t)k->min, from),
-                 k->max == INT64_MAX ? " and more" : " to ",
-                 k->max == INT64_MAX ? "" : text_size((uint64_t)k->max, to));
-        return -1;
+        return refuse(bad, bytes < (uint64_t)k->min ? "large enough" : "small enough", "%s%s%s",
+                      text_size((uint64_t)k->min, from), k->max == INT64_MAX ? " and more" : " to ",
+                      k->max == INT64_MAX ? "" : text_size((uint64_t)k->max, to));
     }
     guess_unit(value, example, meant);
-    refuse(bad, "a size with a unit", "");
-    snprintf(bad->allowed, sizeof bad->allowed,
-             "%sa number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB", k->min > 0 ? "" : "0, or ");
+    refuse(bad, "a size with a unit", "%sa number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB",
+           k->min > 0 ? "" : "0, or ");
     if (text_size_parse(meant, &bytes) == 0)
         return hint(bad, "write %s", meant);
     return hint(bad, "such as %s", strcmp(example, "0") == 0 ? "1MiB" : example);
@@ -533,7 +534,7 @@ static void explain(enum config_kind kind, const char *value, struct config_bad 
     else if (kind == CONFIG_SCHEMA && is_of_server(value))
         refuse(bad, "a world: it belongs to the server", "the schema of a game");
     else if (own)
-        refuse(bad, own->what, own->allowed);
+        refuse(bad, own->what, "%s", own->allowed);
     else if (kind == CONFIG_HOST && colon && digits(colon + 1) > 0)
         hint(bad, "write host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
     else if (kind == CONFIG_HOST && value[0] == '/')
@@ -561,7 +562,7 @@ static char *read_text(enum config_kind kind, const char *value, struct config_b
     char *text = config_read_text(kind, value);
     if (text)
         return text;
-    refuse(bad, texts[kind].what, texts[kind].allowed);
+    refuse(bad, texts[kind].what, "%s", texts[kind].allowed);
     if (texts[kind].hint)
         hint(bad, "%s", texts[kind].hint);
     explain(kind, value, bad);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "mysql/answer.h"
-#include "sql/double_format.h"
 #include "sql/literal.h"
 
 static char *put_bytes(char *o, const char *data, size_t len)

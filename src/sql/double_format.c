@@ -1,4 +1,5 @@
-#include "sql/double_format.h"
+/* The digits of floating-point numbers. */
+#include "sql/literal.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -125,12 +126,6 @@ static struct decimal decimal_of(uint64_t bits)
     return shortest(c, q, fraction == 0 && exponent > 1);
 }
 
-static char *put_digits(char *out, const char *digits, int n)
-{
-    memcpy(out, digits, (size_t)n);
-    return out + n;
-}
-
 static char *put_zeros(char *out, int n)
 {
     memset(out, '0', (size_t)n);
@@ -143,17 +138,20 @@ static char *place(char *out, const char *digits, int n, int point)
 {
     if (point >= -14 && (point <= 15 || n > point)) {
         if (point <= 0) {
-            out = put_zeros(put_digits(out, "0.", 2), -point);
-            return put_digits(out, digits, n);
+            out = put_zeros(mempcpy(out, "0.", 2), -point);
+            return mempcpy(out, digits, (size_t)n);
         }
         if (point >= n)
-            return put_zeros(put_digits(out, digits, n), point - n);
-        out = put_digits(put_digits(out, digits, point), ".", 1);
-        return put_digits(out, digits + point, n - point);
+            return put_zeros(mempcpy(out, digits, (size_t)n), point - n);
+        out = mempcpy(out, digits, (size_t)point);
+        *out++ = '.';
+        return mempcpy(out, digits + point, (size_t)(n - point));
     }
     *out++ = digits[0];
-    if (n > 1)
-        out = put_digits(put_digits(out, ".", 1), digits + 1, n - 1);
+    if (n > 1) {
+        *out++ = '.';
+        out = mempcpy(out, digits + 1, (size_t)(n - 1));
+    }
     return out + snprintf(out, 6, "e%d", point - 1);
 }
 

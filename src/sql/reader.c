@@ -207,27 +207,24 @@ void reader_letters(struct reader *r, struct buf *out)
     reader_next(r);
 }
 
-void reader_one_of(struct reader *r, const char *list, const char *what, struct buf *out)
-{
-    const char *word = r->t.kind == SQL_WORD ? sql_find_word(list, r->t.s, r->t.len) : NULL;
-    if (!word) {
-        reader_refuse(r, what);
-        return;
-    }
-    buf_add(out, word, r->t.len);
-    reader_next(r);
-}
-
 void reader_named_one_of(struct reader *r, const char *list, const char *what, struct buf *out)
 {
     SCOPED(buf_free) struct buf name = {0};
     const char *word = sql_token_name(&r->t, &name) ? sql_find_word(list, name.p, name.len) : NULL;
-    if (word) {
-        buf_add(out, word, name.len);
-        reader_next(r);
-    } else {
+    if (!word) {
         reader_refuse(r, what);
+        return;
     }
+    buf_add(out, word, name.len);
+    reader_next(r);
+}
+
+void reader_one_of(struct reader *r, const char *list, const char *what, struct buf *out)
+{
+    if (r->t.kind == SQL_WORD)
+        reader_named_one_of(r, list, what, out);
+    else
+        reader_refuse(r, what);
 }
 
 void reader_text(struct reader *r, read_fn *fn, char **out)

@@ -263,12 +263,9 @@ static void read_partition(struct reader *r, struct buf *out)
         reader_need(r, "IN");
         buf_adds(out, " VALUES IN ");
         expression_read(r, out);
-    } else if (reader_word(r, "DEFAULT")) {
-        buf_adds(out, " DEFAULT");
-    } else if (reader_word(r, "HISTORY")) {
-        buf_adds(out, " HISTORY");
-    } else if (reader_word(r, "CURRENT")) {
-        buf_adds(out, " CURRENT");
+    } else if (reader_at(r, "DEFAULT") || reader_at(r, "HISTORY") || reader_at(r, "CURRENT")) {
+        buf_addc(out, ' ');
+        reader_one_of(r, "DEFAULT HISTORY CURRENT", NULL, out);
     }
     read_partition_options(r, out);
     if (r->t.kind == SQL_OPEN)
