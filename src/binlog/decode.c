@@ -48,8 +48,6 @@ struct decode {
      * a new id each time it opens it */
     uint64_t unknown_names[UNKNOWN_NAMES];
     struct maps maps;
-    uint32_t *names;   /* 1 + i of seen[i] by its name, open addressing; 0: free */
-    size_t name_slots; /* a power of two */
     change_fn *fn;
     void *arg;
     bool rows, markers;
@@ -131,15 +129,6 @@ static uint64_t hash_of(const char *name)
     return h ? h : 1;
 }
 
-/* Its slot, or the free one where it would be. */
-static uint32_t *name_slot(const struct decode *d, const char *name)
-{
-    size_t i = (size_t)hash_of(name) & (d->name_slots - 1);
-    while (d->names[i] && strcmp(d->seen[d->names[i] - 1].t->name, name) != 0)
-        i = (i + 1) & (d->name_slots - 1);
-    return &d->names[i];
-}
-
 static int counter_of(const struct db_table *t)
 {
     int place = 0;
@@ -157,9 +146,7 @@ static void forget_tables(struct decode *d)
     for (size_t i = 0; i < d->count; i++)
         row_image_close(d->seen[i].image);
     free(d->seen);
-    free(d->names);
     d->seen = NULL;
-    d->names = NULL;
     d->count = 0;
     forget_maps(&d->maps);
 }
@@ -170,9 +157,6 @@ void decode_tables(struct decode *d, const struct db_tables *tables)
     d->tables = tables;
     d->count = tables->count;
     d->seen = xcalloc(d->count + 1, sizeof *d->seen);
-    for (d->name_slots = 2; d->name_slots < 2 * d->count; d->name_slots *= 2)
-        ;
-    d->names = xcalloc(d->name_slots, sizeof *d->names);
     for (size_t i = 0; i < d->count; i++) {
         const struct db_table *t = &tables->list[i];
         struct seen *s = &d->seen[i];
@@ -184,7 +168,6 @@ void decode_tables(struct decode *d, const struct db_tables *tables)
                                        .gone = t->column_count == 0};
         db_columns_hash(t, s->pub.columns);
         s->sentinel = strcmp(t->name, d->world->sentinel) == 0;
-        *name_slot(d, t->name) = (uint32_t)i + 1;
     }
 }
 
@@ -243,8 +226,8 @@ static int take_map(struct decode *d, const struct event_map *map)
         return 0;
     if (strcmp(map->schema, d->world->schema) == 0 &&
         strncmp(map->table, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) != 0) {
-        uint32_t i = *name_slot(d, map->table);
-        s = i ? &d->seen[i - 1] : NULL;
+        const struct db_table *t = db_table_find(d->tables, map->table);
+        s = t ? &d->seen[t - d->tables->list] : NULL;
         if (!s && meet_unknown(d, map) < 0)
             return -1;
     }

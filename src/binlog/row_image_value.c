@@ -7,15 +7,7 @@
 
 char *field_put_int(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
-    uint64_t n = low_first(v, len);
-    if (f->is_unsigned)
-        return db_put_digits(o, n, f->pad);
-    unsigned unused = 64 - 8 * (unsigned)len;
-    int64_t s = (int64_t)(n << unused) >> unused;
-    if (s >= 0)
-        return db_put_digits(o, (uint64_t)s, 0);
-    *o++ = '-';
-    return db_put_digits(o, -(uint64_t)s, 0);
+    return db_put_int(o, low_first(v, len), (unsigned)len, f->is_unsigned, f->pad);
 }
 
 char *field_put_number(const struct field *f, char *o, const uint8_t *v, size_t len)
@@ -239,20 +231,12 @@ static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
 
 static char *put_ymd(char *o, uint64_t year, uint64_t month, uint64_t day)
 {
-    o = db_put_digits(o, year, 4);
-    *o++ = '-';
-    o = db_put_digits(o, month, 2);
-    *o++ = '-';
-    return db_put_digits(o, day, 2);
+    return db_put_three(o, year, month, day, 4, '-');
 }
 
 static char *put_hms(char *o, uint64_t hour, uint64_t minute, uint64_t second)
 {
-    o = db_put_digits(o, hour, 2);
-    *o++ = ':';
-    o = db_put_digits(o, minute, 2);
-    *o++ = ':';
-    return db_put_digits(o, second, 2);
+    return db_put_three(o, hour, minute, second, 2, ':');
 }
 
 /* `fraction` in units of the last digit. */
@@ -273,6 +257,17 @@ static uint64_t whole_digits(const struct field *f, uint64_t pairs)
 static char *quote(char *o)
 {
     *o++ = '\'';
+    return o;
+}
+
+/* The quote and the sign of a TIME; *n becomes its amount. */
+static char *quote_signed(char *o, int64_t *n)
+{
+    o = quote(o);
+    if (*n < 0) {
+        *n = -*n;
+        *o++ = '-';
+    }
     return o;
 }
 
@@ -297,11 +292,7 @@ char *field_put_time(const struct field *f, char *o, const uint8_t *v, size_t le
 {
     unsigned shift = 8 * (unsigned)(len - 3);
     int64_t n = (int64_t)high_first(v, len) - (INT64_C(0x800000) << shift);
-    o = quote(o);
-    if (n < 0) {
-        n = -n;
-        *o++ = '-';
-    }
+    o = quote_signed(o, &n);
     uint64_t hms = (uint64_t)n >> shift, part = (uint64_t)n & ((UINT64_C(1) << shift) - 1);
     o = put_hms(o, hms >> 12 & 0x3ff, hms >> 6 & 63, hms & 63);
     return quote(put_fraction(o, f, whole_digits(f, part)));
@@ -311,11 +302,7 @@ char *field_put_time_old(const struct field *f, char *o, const uint8_t *v, size_
 {
     (void)f;
     int64_t n = (int64_t)(low_first(v, len) << 40) >> 40;
-    o = quote(o);
-    if (n < 0) {
-        n = -n;
-        *o++ = '-';
-    }
+    o = quote_signed(o, &n);
     uint64_t u = (uint64_t)n;
     return quote(put_hms(o, u / 10000, u / 100 % 100, u % 100));
 }
@@ -324,11 +311,7 @@ char *field_put_time_hires(const struct field *f, char *o, const uint8_t *v, siz
 {
     const uint64_t unit = powers[f->decimals];
     int64_t n = (int64_t)high_first(v, len) - (int64_t)((838 * 3600 + 59 * 60 + 60) * unit);
-    o = quote(o);
-    if (n < 0) {
-        n = -n;
-        *o++ = '-';
-    }
+    o = quote_signed(o, &n);
     uint64_t u = (uint64_t)n, s = u / unit;
     o = put_hms(o, s / 3600, s / 60 % 60, s % 60);
     return quote(put_fraction(o, f, u % unit));

@@ -92,22 +92,7 @@ void transaction_step(struct transaction *t, const struct event *ev, uint64_t at
 
 bool transaction_holds(const struct event *ev)
 {
-    switch (ev->kind) {
-    case EVENT_QUERY:
-    case EVENT_MAP:
-    case EVENT_ROWS:
-    case EVENT_XID:
-    case EVENT_UNREADABLE:
-        return true;
-    case EVENT_SKIPPED:
-        return ev->type != TYPE_GTID_LIST;
-    case EVENT_FORMAT:
-    case EVENT_ROTATE:
-    case EVENT_STOP:
-    case EVENT_GTID:
-    case EVENT_HEARTBEAT:
-    case EVENT_LOST:
-        break;
-    }
-    return false;
+    return ev->kind == EVENT_QUERY || ev->kind == EVENT_MAP || ev->kind == EVENT_ROWS ||
+           ev->kind == EVENT_XID || ev->kind == EVENT_UNREADABLE ||
+           (ev->kind == EVENT_SKIPPED && ev->type != TYPE_GTID_LIST);
 }

@@ -160,3 +160,17 @@ const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end
     }
     return s;
 }
+
+void bulk_expression(struct buf *b, enum db_encoding enc, const char *value)
+{
+    static const struct {
+        const char *before, *after;
+    } forms[] = {
+        /* as a string it could be taken for a member's name */
+        [DB_INDEX] = {"CAST(", " AS UNSIGNED)"},
+        [DB_LATIN1] = {"CONVERT(", " USING latin1)"},
+        [DB_UTF8] = {"CONVERT(", " USING utf8mb4)"},
+    };
+    const char *before = forms[enc].before;
+    buf_printf(b, "%s%s%s", before ? before : "", value, before ? forms[enc].after : "");
+}

@@ -41,28 +41,6 @@ const char *db_bulk_way_name(enum db_bulk_way way)
     return names[way];
 }
 
-void bulk_expression(struct buf *b, enum db_encoding enc, const char *value)
-{
-    switch (enc) {
-    case DB_INDEX:
-        /* as a string it could be taken for a member's name */
-        buf_printf(b, "CAST(%s AS UNSIGNED)", value);
-        break;
-    case DB_LATIN1:
-        buf_printf(b, "CONVERT(%s USING latin1)", value);
-        break;
-    case DB_UTF8:
-        buf_printf(b, "CONVERT(%s USING utf8mb4)", value);
-        break;
-    case DB_RAW:
-    case DB_DOUBLE:
-    case DB_BITS:
-    case DB_BYTES:
-        buf_adds(b, value);
-        break;
-    }
-}
-
 static enum bulk_kind kind_of(const struct db_column *c)
 {
     static const struct {

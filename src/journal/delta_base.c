@@ -149,22 +149,6 @@ static int write_rows(const struct delta_table *t, struct block *b, struct err *
     return hand_out(b, e);
 }
 
-/* Does the row belong to this part? */
-static bool is_of(const struct delta_row *r, enum delta_part what)
-{
-    switch (what) {
-    case DELTA_GONE:
-        return r->base && !r->live;
-    case DELTA_CHANGED:
-        return r->base && r->live;
-    case DELTA_NEW:
-        return !r->base && r->live;
-    case DELTA_KEYS:
-        break;
-    }
-    return true;
-}
-
 int delta_part(const struct delta_table *t, enum delta_part what, size_t block, delta_rows_fn *fn,
                void *arg, struct err *e)
 {
@@ -173,7 +157,9 @@ int delta_part(const struct delta_table *t, enum delta_part what, size_t block, 
     int rc = 0;
     for (size_t i = 0; i < t->count && rc == 0 && t->form != DELTA_WHOLE; i++) {
         const struct delta_row *r = delta_rows_at(t, i);
-        if (!is_of(r, what))
+        /* gone: it was there; new: it was not; what changed was there, and is */
+        if (what != DELTA_KEYS &&
+            (r->live != (what != DELTA_GONE) || r->base != (what != DELTA_NEW)))
             continue;
         struct delta_span s = tuple_of(t, r);
         if (what == DELTA_GONE || what == DELTA_KEYS) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cursor.h"
 #include "base/js.h"
 #include "journal/segment_int.h"
 #include "store/manifest.h"
@@ -191,16 +192,11 @@ void segment_put_text(struct buf *b, const char *s, size_t len)
 
 /* ---- reading ---- */
 
-struct in {
-    const char *at, *end;
-    bool broken;
-};
-
-static uint64_t number(struct in *in)
+static uint64_t number(struct cursor *in)
 {
     uint64_t n = 0;
     for (unsigned shift = 0; shift < 64 && in->at < in->end; shift += 7) {
-        unsigned char c = (unsigned char)*in->at++;
+        uint8_t c = *in->at++;
         n |= (uint64_t)(c & 127) << shift;
         if (c < 128)
             return n;
@@ -209,30 +205,25 @@ static uint64_t number(struct in *in)
     return 0;
 }
 
-static uint32_t number32(struct in *in)
+static uint32_t number32(struct cursor *in)
 {
     uint64_t n = number(in);
     in->broken |= n > UINT32_MAX;
     return (uint32_t)n;
 }
 
-static int64_t difference(struct in *in)
+static int64_t difference(struct cursor *in)
 {
     uint64_t n = number(in);
     return n & 1 ? -(int64_t)(n >> 1) : (int64_t)(n >> 1);
 }
 
-static const char *text(struct in *in, size_t *len)
+static const char *text(struct cursor *in, size_t *len)
 {
     uint64_t n = number(in);
-    const char *s = in->at;
-    if (n > (uint64_t)(in->end - in->at)) {
-        in->broken = true;
-        n = 0;
-    }
-    *len = (size_t)n;
-    in->at += n;
-    return s;
+    const uint8_t *s = cursor_bytes(in, n);
+    *len = s ? (size_t)n : 0;
+    return s ? (const char *)s : "";
 }
 
 static bool is_second(int64_t second)
@@ -249,7 +240,7 @@ static void put_place(const struct segment_parser *p, struct change *c)
     c->gtid = p->s.gtid;
 }
 
-static int read_head(struct segment_parser *p, struct in *in)
+static int read_head(struct segment_parser *p, struct cursor *in)
 {
     size_t len;
     const char *s = text(in, &len);
@@ -294,7 +285,7 @@ static void free_table(struct segment_table *t)
 }
 
 /* A table is defined in the group that uses it first. */
-static int read_define(struct segment_parser *p, struct in *in, struct change *c)
+static int read_define(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     size_t len;
     const char *s = text(in, &len);
@@ -320,7 +311,7 @@ static bool is_in(const struct segment_place *p, const char *file, size_t len, u
 }
 
 /* Must be another file than the current one, or positions in it could go backwards. */
-static int read_file(struct segment_parser *p, struct in *in)
+static int read_file(struct segment_parser *p, struct cursor *in)
 {
     struct segment_place *at = &p->s.place;
     size_t len;
@@ -346,7 +337,7 @@ static bool move_place(struct segment_place *p, uint64_t by)
     return true;
 }
 
-static int read_begin(struct segment_parser *p, struct in *in, struct change *c)
+static int read_begin(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     const struct change_gtid *last = &p->s.last_gtid;
     struct change_gtid g = {0};
@@ -381,7 +372,7 @@ const struct segment_sum *segment_parser_sum(struct segment_parser *p)
 
 /* Called millions of times: the file's name is copied only when it changes, the GTID's text is made
  * on request (segment_parser_sum()). */
-static int read_end(struct segment_parser *p, struct in *in, struct change *c)
+static int read_end(struct segment_parser *p, struct cursor *in, struct change *c)
 {
     struct segment_place *at = &p->s.place, *to = &p->s.sum.to;
     uint64_t by = number(in);
@@ -402,7 +393,8 @@ static int read_end(struct segment_parser *p, struct in *in, struct change *c)
     return 1;
 }
 
-static int read_row(struct segment_parser *p, enum segment_op op, struct in *in, struct change *c)
+static int read_row(struct segment_parser *p, enum segment_op op, struct cursor *in,
+                    struct change *c)
 {
     uint64_t n = number(in);
     if (op != SEGMENT_TRUNCATE)
@@ -419,7 +411,8 @@ static int read_row(struct segment_parser *p, enum segment_op op, struct in *in,
 }
 
 /* LOST, SWAP and GAP, which may stand between groups too. */
-static int read_event(struct segment_parser *p, enum segment_op op, struct in *in, struct change *c)
+static int read_event(struct segment_parser *p, enum segment_op op, struct cursor *in,
+                      struct change *c)
 {
     uint64_t second = number(in);
     size_t len = 0;
@@ -446,7 +439,7 @@ static int read_event(struct segment_parser *p, enum segment_op op, struct in *i
     return 1;
 }
 
-static int read_summary(struct segment_parser *p, struct in *in)
+static int read_summary(struct segment_parser *p, struct cursor *in)
 {
     struct segment_sum sum;
     const struct segment_sum *was = &p->s.sum;
@@ -464,10 +457,10 @@ static int read_summary(struct segment_parser *p, struct in *in)
 
 int segment_parse(struct segment_parser *p, const char **at, const char *end, struct change *c)
 {
-    struct in in = {*at, end, false};
+    struct cursor in = {(const uint8_t *)*at, (const uint8_t *)end, false};
     int rc = 0;
     *c = (struct change){0};
-    enum segment_op op = (enum segment_op)(unsigned char)*in.at++;
+    enum segment_op op = (enum segment_op) * in.at++;
     if (p->finalized || (!p->have_head && op != SEGMENT_HEAD))
         return 0;
     put_place(p, c);
@@ -507,7 +500,7 @@ int segment_parse(struct segment_parser *p, const char **at, const char *end, st
     /* these two moved the position */
     if (rc == 1 && (c->kind == CHANGE_BEGIN || c->kind == CHANGE_END))
         put_place(p, c);
-    *at = in.at;
+    *at = (const char *)in.at;
     return in.broken ? 0 : rc;
 }
 

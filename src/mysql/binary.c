@@ -1,6 +1,5 @@
 #include "mysql/binary.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -98,21 +97,19 @@ static void make_slot(struct slot *s, const MYSQL_FIELD *f)
 /* Can a field encoded like this belong to a column of that encoding? */
 static bool fits(const struct slot *s, const struct db_binary_field *f)
 {
-    switch (f->encoding) {
-    case DB_RAW:
-        return s->kind == KIND_INT || s->kind == KIND_BYTES;
-    case DB_DOUBLE:
-        return s->kind == KIND_FLOAT || s->kind == KIND_DOUBLE;
-    case DB_INDEX:
-        return s->kind == (f->choices ? KIND_BYTES : KIND_INT);
-    case DB_BITS:
-    case DB_LATIN1:
-    case DB_UTF8:
-        return s->kind == KIND_BYTES;
-    case DB_BYTES:
-        break;
-    }
-    return s->kind != KIND_FLOAT && s->kind != KIND_DOUBLE; /* YEAR is an integer */
+#define K(kind) (1u << KIND_##kind)
+    static const unsigned kinds[] = {
+        [DB_RAW] = K(INT) | K(BYTES),
+        [DB_DOUBLE] = K(FLOAT) | K(DOUBLE),
+        [DB_INDEX] = K(INT),
+        [DB_BITS] = K(BYTES),
+        [DB_LATIN1] = K(BYTES),
+        [DB_UTF8] = K(BYTES),
+        [DB_BYTES] = ~(K(FLOAT) | K(DOUBLE)), /* YEAR is an integer */
+    };
+#undef K
+    bool text = f->encoding == DB_INDEX && f->choices; /* HANDLER gives members as text */
+    return text ? s->kind == KIND_BYTES : kinds[f->encoding] >> s->kind & 1;
 }
 
 /* Takes over the field definitions; the table may have changed since the statement was prepared. */
@@ -180,19 +177,6 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
     return at_once ? store_rows(b, e) : 0;
 }
 
-static char *put_int(char *o, const struct slot *s, uint64_t v)
-{
-    assert(s->width > 0);
-    unsigned unused = 64 - 8 * s->width;
-    int64_t n = (int64_t)(v << unused) >> unused;
-    if (s->is_unsigned)
-        return db_put_digits(o, v, s->pad);
-    if (n >= 0)
-        return db_put_digits(o, (uint64_t)n, 0);
-    *o++ = '-';
-    return db_put_digits(o, -(uint64_t)n, 0);
-}
-
 /* NULL: not a number that a column can hold. */
 static char *put_real(char *o, const struct slot *s, uint64_t bits)
 {
@@ -204,16 +188,6 @@ static char *put_real(char *o, const struct slot *s, uint64_t bits)
     if (s->kind == KIND_FLOAT)
         d = (double)f;
     return isfinite(d) ? db_put_double(o, d) : NULL;
-}
-
-/* Parts of a date or a time of day. */
-static char *put_three(char *o, const uint64_t n[3], unsigned first, char between)
-{
-    o = db_put_digits(o, n[0], first);
-    *o++ = between;
-    o = db_put_digits(o, n[1], 2);
-    *o++ = between;
-    return db_put_digits(o, n[2], 2);
 }
 
 /* NULL: not a valid date or time of this kind. */
@@ -229,12 +203,12 @@ static char *put_time(char *o, const struct slot *s, const uint8_t *v, size_t le
     if (t.negative)
         *o++ = '-';
     if (s->kind != KIND_TIME)
-        o = put_three(o, (const uint64_t[]){t.year, t.month, t.day}, 4, '-');
+        o = db_put_three(o, t.year, t.month, t.day, 4, '-');
     if (s->kind == KIND_DATE)
         return o;
     if (s->kind == KIND_DATETIME)
         *o++ = ' ';
-    o = put_three(o, (const uint64_t[]){t.hour, t.minute, t.second}, 2, ':');
+    o = db_put_three(o, t.hour, t.minute, t.second, 2, ':');
     if (s->decimals == 0)
         return o;
     *o++ = '.';
@@ -263,7 +237,7 @@ static char *put_value(char *o, const struct slot *s, const struct db_binary_fie
     bool quoted = f->encoding == DB_BYTES;
     if (quoted)
         *o++ = '\'';
-    o = s->kind == KIND_INT ? put_int(o, s, bits)
+    o = s->kind == KIND_INT ? db_put_int(o, bits, s->width, s->is_unsigned, s->pad)
         : s->width          ? put_real(o, s, bits)
                             : put_time(o, s, v, len);
     if (o && quoted)

@@ -6,7 +6,12 @@
 #include "mysql/client.h"
 #include "mysql/conn.h"
 
-struct db_feed;
+/* Rows that are being loaded: what is left of them. */
+struct db_feed {
+    const char *data;
+    size_t left;
+};
+
 struct db {
     MYSQL *my;
     int64_t read_timeout;      /* ms */

@@ -1,4 +1,4 @@
-#include "mysql/create_table.h"
+#include "mysql/schema.h"
 
 #include <string.h>
 

@@ -100,17 +100,12 @@ static const char *choice_refusal(const struct db_table *t, const struct db_scan
 
 static const char *handler_refusal(const struct db_table *t, const struct db_scan_fact *f)
 {
-    switch (f->kind) {
-    case DB_SCAN_VERSIONED:
-        return "it is system versioned, and a scan would bring its history";
-    case DB_SCAN_PARTITIONED:
-        return "it is partitioned, and rows may move from one partition to another";
-    case DB_SCAN_INVISIBLE:
-        return "it has an INVISIBLE column, which a scan does not bring";
-    case DB_SCAN_CHOICE:
-        return choice_refusal(t, f);
-    }
-    return NULL;
+    static const char *const reasons[] = {
+        [DB_SCAN_VERSIONED] = "it is system versioned, and a scan would bring its history",
+        [DB_SCAN_PARTITIONED] =
+            "it is partitioned, and rows may move from one partition to another",
+        [DB_SCAN_INVISIBLE] = "it has an INVISIBLE column, which a scan does not bring"};
+    return f->kind == DB_SCAN_CHOICE ? choice_refusal(t, f) : reasons[f->kind];
 }
 
 enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_facts *f,

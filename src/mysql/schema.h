@@ -87,6 +87,12 @@ void db_columns_hash(const struct db_table *t, char out[17]);
 /* SHOW CREATE TABLE (malloc). */
 char *db_create_table(struct db *db, const char *schema, const char *table, struct err *e);
 
+/* Columns and primary key from the text of a SHOW CREATE TABLE, for a table that the server no
+ * longer has, or has in another form: as db_tables() and db_table_keys() would report them, without
+ * character sets and figures. -1: sql_table_read() refuses it, and nothing is to be freed. Comparing
+ * db_columns_hash() proves that it was read exactly. Pure. */
+int db_create_table_read(const char *create, size_t len, bool mariadb, struct db_table *out);
+
 /* One table as the server sees it now; all zero if it does not exist. */
 struct db_figures {
     uint64_t rows; /* exact for MEMORY */

@@ -22,25 +22,28 @@ bool server_restarted(const struct server_id *now, const struct server_id *then)
     return then->young && (other || counts_anew);
 }
 
+#define ID(kind, key, member, ...) JS_FIELD(struct server_id, kind, key, member, __VA_ARGS__)
+static const struct js_field id_fields[] = {
+    ID(NUMBER, "start", start, NULL, 0, CLOCK_WALL_MAX / 1000),
+    ID(FLAG, "young", young, NULL),
+    ID(NUMBER, "pid", pid, NULL, 0, INT32_MAX),
+    ID(NUMBER, "connection", connection, NULL, 0, INT64_MAX),
+    ID(SHOWN, "uid", uid, NULL),
+    ID(SHOWN, "hostname", hostname, NULL),
+    ID(SHOWN, "datadir", datadir, NULL),
+    ID(SHOWN, "version", version, NULL)};
+
 json_t *server_json(const struct server_id *s)
 {
-    return json_pack("{s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "start", (json_int_t)s->start,
-                     "young", s->young, "pid", (json_int_t)s->pid, "connection",
-                     (json_int_t)s->connection, "uid", js_clean(s->uid), "hostname",
-                     js_clean(s->hostname), "datadir", js_clean(s->datadir), "version",
-                     js_clean(s->version));
+    json_t *o = json_object();
+    js_write(o, id_fields, JS_COUNT(id_fields), s); /* its texts are made UTF-8: it cannot fail */
+    return o;
 }
 
 void server_from_json(const json_t *o, struct server_id *out)
 {
-    *out = (struct server_id){.start = js_within(o, "start", 0, CLOCK_WALL_MAX / 1000, 0),
-                              .young = js_flag(o, "young"),
-                              .pid = js_within(o, "pid", 0, INT32_MAX, 0),
-                              .connection = (uint64_t)js_within(o, "connection", 0, INT64_MAX, 0)};
-    js_copy(o, "uid", out->uid, sizeof out->uid);
-    js_copy(o, "hostname", out->hostname, sizeof out->hostname);
-    js_copy(o, "datadir", out->datadir, sizeof out->datadir);
-    js_copy(o, "version", out->version, sizeof out->version);
+    *out = (struct server_id){0};
+    js_read(o, id_fields, JS_COUNT(id_fields), out);
 }
 
 int db_server_id(struct db *db, struct server_id *out, struct err *e)

@@ -20,5 +20,10 @@ char *db_put_double(char *out, double v);
 bool db_value_is(enum db_encoding enc, const char *v, size_t len);
 /* Writes a number with at least `pad` digits (at most 20). Returns the end. */
 char *db_put_digits(char *out, uint64_t v, unsigned pad);
+/* An integer column's value of 1 to 8 bytes, as the protocol and the log have it: a signed one is
+ * negative by its highest bit. `pad` (ZEROFILL) is of unsigned ones. */
+char *db_put_int(char *out, uint64_t v, unsigned bytes, bool is_unsigned, unsigned pad);
+/* Parts of a date or a time of day: the first with at least so many digits, the others with two. */
+char *db_put_three(char *out, uint64_t a, uint64_t b, uint64_t c, unsigned first, char between);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/fault.h"
 #include "base/js.h"
 #include "binlog/stream.h"
-#include "mysql/create_table.h"
+#include "mysql/schema.h"
 #include "journal/archive.h"
 
 /* What was seen later than this after a loss was not seen by a clock that is somewhat off. */

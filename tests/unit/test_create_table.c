@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "mysql/create_table.h"
+#include "mysql/schema.h"
 
 static const char odd[] =
     "CREATE TABLE `o``dd` (\n"
