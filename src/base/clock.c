@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+/* CLOCK_BOOTTIME, not CLOCK_MONOTONIC: a machine that was suspended has a world that was not
+ * watched as long. */
 static int64_t read_ms(clockid_t id)
 {
     struct timespec ts;

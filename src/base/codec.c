@@ -130,17 +130,13 @@ struct packer {
     void *state;
 };
 
-struct unpacker {
-    const struct codec_ops *ops;
-    void *state;
-};
-
 static const struct codec_ops *best(void)
 {
     const struct codec_ops *isal = codec_isal();
     return isal ? isal : &zlib;
 }
 
+/* Both read what the other wrote, so that the choice is one of speed and size alone. */
 static const struct codec_ops *of_level(int level)
 {
     return level <= ISAL_LEVEL_MAX ? best() : &zlib;
@@ -181,29 +177,21 @@ void packer_free(struct packer *p)
     free(p);
 }
 
+/* The same library for all of them: a pointer to its state is the unpacker. */
 struct unpacker *unpacker_new(void)
 {
-    struct unpacker *u = xcalloc(1, sizeof *u);
-    u->ops = best();
-    u->state = u->ops->unpack_new();
-    if (!u->state) {
-        free(u);
-        return NULL;
-    }
-    return u;
+    return best()->unpack_new();
 }
 
 enum codec_step unpacker_run(struct unpacker *u, struct codec_io *io)
 {
-    return u->ops->unpack(u->state, io);
+    return best()->unpack(u, io);
 }
 
 void unpacker_free(struct unpacker *u)
 {
-    if (!u)
-        return;
-    u->ops->unpack_free(u->state);
-    free(u);
+    if (u)
+        best()->unpack_free(u);
 }
 
 uint32_t codec_crc32(uint32_t crc, const void *data, size_t len)

@@ -79,11 +79,9 @@ static void wait_for(struct double_buffer *b, unsigned half)
 
 static int result(struct double_buffer *b, struct err *e)
 {
-    bool bad = b->threads.stop;
-    if (bad && e)
-        *e = b->threads.failed;
+    int rc = b->threads.stop ? err_pass(e, &b->threads.failed) : 0;
     pthread_mutex_unlock(&b->threads.lock);
-    return bad ? -1 : 0;
+    return rc;
 }
 
 int double_buffer_turn(struct double_buffer *b, struct err *e)

@@ -66,6 +66,7 @@ int err_hint(struct err *e, const char *fmt, ...)
     return -1;
 }
 
+/* Journals and records keep one line of a failure. */
 void err_hint_in_text(struct err *e)
 {
     size_t at = e ? strlen(e->text) : 0;

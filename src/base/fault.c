@@ -47,6 +47,7 @@ static void fault_read(void)
     }
 }
 
+/* SIGKILL and SIGSTOP: as a crash or a frozen machine, nothing is flushed, released or said. */
 static void fault_act(const char *action)
 {
     if (strcmp(action, "killall") == 0 && supervisor > 0)

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+/* Atomics instead of a lock: a process that is killed while it holds one would stop all the
+ * others. */
 static struct shared {
     _Atomic int64_t until;
     atomic_bool shut;

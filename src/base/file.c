@@ -56,6 +56,7 @@ static int not_opened(int dirfd, const char *name, const char *what, struct err 
         e, "links are not followed here: put the thing itself there, or name its own path");
 }
 
+/* A path may hold blanks and quotes, and the hint is to be pasted. */
 void file_hint(struct err *e, const char *command, const char *path)
 {
     SCOPED(buf_free) struct buf word = {0};
@@ -128,6 +129,7 @@ int file_subdir(int dirfd, const char *name, struct err *e)
     if (fd < 0)
         return not_opened(dirfd, name, "directory ", e);
     int rc = fstat(fd, &st) < 0 ? err_sys(e, errno, "cannot look at directory %s", name) : 0;
+    /* an older version, or a copy made by hand, may have left it open to others */
     if (rc == 0 && (st.st_mode & 077) && (st.st_uid == geteuid() || geteuid() == 0) &&
         fchmod(fd, 0700) == 0)
         st.st_mode &= ~(mode_t)077;
@@ -172,6 +174,8 @@ static int check_own(int dirfd, const char *name, const struct stat *st, struct 
     return 0;
 }
 
+/* Without O_NONBLOCK opening a FIFO would wait for its other end; O_NOCTTY: a terminal would
+ * become ours, and its hang-up would end us. */
 static int open_file(int dirfd, const char *name, int flags)
 {
     return openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
@@ -223,6 +227,7 @@ int file_open(int dirfd, const char *name, int flags, struct err *e)
     return -1;
 }
 
+/* A signal, a pipe and a disk that is nearly full make writes shorter. */
 int file_write_all(int fd, const void *data, size_t len)
 {
     const char *p = data;
@@ -299,6 +304,7 @@ static int replace(int dirfd, const char *name, const void *data, size_t len, mo
     else if (how == DURABLE && fsync(fd) < 0)
         failed = "fsync";
     why = errno;
+    /* some file systems say only here that what was written did not arrive */
     if (fd >= 0 && close(fd) < 0 && !failed) {
         failed = "close";
         why = errno;
@@ -417,6 +423,8 @@ static int open_regular(int dirfd, const char *name, int flags, struct stat *st,
     return -1;
 }
 
+/* To the end, not to a size that was asked before: the file may grow meanwhile, and those of
+ * /proc have none. */
 static int read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e)
 {
     size_t start = out->len;
@@ -485,6 +493,7 @@ static int step(int dirfd, const char *name, int flags, const char *path, struct
     return -1;
 }
 
+/* Component by component: O_NOFOLLOW looks at the last one of a path only. */
 int file_open_path(const char *path, struct err *e)
 {
     struct stat st;

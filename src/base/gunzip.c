@@ -230,12 +230,13 @@ static int64_t read_packed(struct gunzip *g, unsigned char *data, size_t len, st
 int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e)
 {
     if (g->failed.cls != ERR_NONE)
-        return gzip_stuck(&g->failed, e);
+        return err_pass(e, &g->failed);
+    /* the libraries count in 32 bits */
     if (len > (1u << 30))
         len = 1u << 30;
     int64_t n =
         g->unpacker ? read_packed(g, data, len, &g->failed) : read_plain(g, data, len, &g->failed);
-    return n < 0 ? gzip_stuck(&g->failed, e) : n;
+    return n < 0 ? err_pass(e, &g->failed) : n;
 }
 
 uint64_t gunzip_packed_bytes(const struct gunzip *g)
@@ -248,6 +249,7 @@ uint64_t gunzip_plain_bytes(const struct gunzip *g)
     return g->plain;
 }
 
+/* Readers of parts see the file in pieces, and none of them in order. */
 void gunzip_sha256(struct gunzip *g, char sha256[SHA256_HEX])
 {
     if (g->sha)

@@ -72,13 +72,6 @@ EVP_MD_CTX *gzip_sha_new(void)
     return sha;
 }
 
-int gzip_stuck(const struct err *failed, struct err *e)
-{
-    if (e)
-        *e = *failed;
-    return -1;
-}
-
 struct gzip_writer *gzip_open(int fd, const char *name, int level, struct err *e)
 {
     struct packer *tried = packer_new(level);
@@ -110,7 +103,7 @@ void gzip_on_member(struct gzip_writer *g, gzip_member_fn *fn, void *arg)
 static int failed(struct gzip_writer *g, struct err *e)
 {
     pthread_mutex_lock(&g->threads.lock);
-    int rc = g->threads.stop ? gzip_stuck(&g->threads.failed, e) : 0;
+    int rc = g->threads.stop ? err_pass(e, &g->threads.failed) : 0;
     pthread_mutex_unlock(&g->threads.lock);
     return rc;
 }
@@ -243,7 +236,7 @@ static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct
     while (!t->stop && !room(g, text->len))
         pthread_cond_wait(&t->changed, &t->lock);
     if (t->stop) {
-        rc = gzip_stuck(&t->failed, e);
+        rc = err_pass(e, &t->failed);
     } else {
         struct member *m = &g->ring[g->given % g->ring_size];
         struct buf back = m->text;

@@ -8,7 +8,5 @@
 
 EVP_MD_CTX *gzip_sha_new(void); /* NULL: no memory */
 void gzip_sha_hex(EVP_MD_CTX *sha, char out[SHA256_HEX]);
-/* Copies the sticky error to `e`; always returns -1. */
-int gzip_stuck(const struct err *failed, struct err *e);
 
 #endif

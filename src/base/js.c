@@ -31,6 +31,7 @@ const char *js_text(const json_t *o, const char *key)
     return s ? s : "";
 }
 
+/* Other programs write whole numbers as 1e3 or 5.0. */
 int64_t js_number(const json_t *o, const char *key, int64_t missing)
 {
     const json_t *v = json_object_get(o, key);
@@ -60,6 +61,7 @@ void js_copy(const json_t *o, const char *key, char *out, size_t size)
 {
     const char *s = js_text(o, key);
     size_t len = strnlen(s, size - 1);
+    /* a cut character would make the copy no text, and jansson would not write it again */
     while (len > 0 && ((unsigned char)s[len] & 0xc0) == 0x80) /* never cut inside a character */
         len--;
     memcpy(out, s, len);

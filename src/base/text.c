@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+/* Nothing that was begun can be ended without memory: the process ends, systemd starts
+ * another, and what is on the disk is whole at every moment. */
 static void out_of_memory(void)
 {
     static const char msg[] = "<2>worldkeeper: out of memory\n";
@@ -33,6 +35,7 @@ void *xrealloc(void *old, size_t size)
 
 void *xgrow(void *list, size_t count, size_t size)
 {
+    /* full at 0, 1, 2, 4, 8 …: the room need not be remembered */
     bool full = (count & (count - 1)) == 0;
     return full ? xrealloc(list, (count ? 2 * count : 1) * size) : list;
 }
@@ -83,6 +86,7 @@ void buf_reserve(struct buf *b, size_t more)
     size_t need = b->len + more + 1;
     if (need <= b->cap)
         return;
+    /* doubled, so that appending byte by byte costs no more than the bytes */
     size_t cap = b->cap ? b->cap : 64;
     while (cap < need)
         cap *= 2;
@@ -111,6 +115,7 @@ void buf_addc(struct buf *b, char c)
 
 void buf_shell(struct buf *b, const char *word)
 {
+    /* a list of what needs no quotes, not of what does: shells differ in the latter */
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "@%+=:,./_-";
     if (word[0] && word[strspn(word, plain)] == '\0') {
@@ -128,6 +133,7 @@ void buf_shell(struct buf *b, const char *word)
 
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
+    /* printed twice: the first time counts, so that nothing is cut */
     va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
@@ -209,6 +215,7 @@ int text_duration_parse(const char *s, int64_t *ms)
 
 int text_size_parse(const char *s, uint64_t *bytes)
 {
+    /* single letters as in the servers' own options; "kB" and the like as on the label of a disk */
     static const uint64_t k = 1024, d = 1000;
     const struct unit units[] = {{"B", 1},
                                  {"k", k},
@@ -326,6 +333,7 @@ static size_t utf8_char(const unsigned char *s, size_t left)
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
+    /* forms that are longer than they need be, surrogates, and what lies beyond U+10FFFF */
     if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
         (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
         return 0;
@@ -380,6 +388,7 @@ void text_clean_bytes(struct buf *out, const char *bytes, size_t len, size_t max
 {
     const unsigned char *p = (const unsigned char *)bytes;
     size_t used = 0;
+    /* a text, even if nothing follows */
     buf_add(out, "", 0);
     for (size_t i = 0; i < len;) {
         size_t n = utf8_char(p + i, len - i);
@@ -485,6 +494,8 @@ int text_time_parse(const char *s, wall_t now, wall_t *out)
             return tm.tm_mday == day ? 0 : -1;
         }
     }
+    /* A time of day alone is the last such moment. The day before by the calendar, not 24 hours:
+ * mktime() knows which days have 23 or 25. */
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
         struct tm tm;
         time_t today = (time_t)(now.ms / 1000);

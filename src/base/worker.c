@@ -39,6 +39,8 @@ void worker_init(struct worker *w, const char *name)
     *w = (struct worker){.fd = -1, .name = name};
 }
 
+/* What a fork inherits and must not keep: handlers, blocked signals and descriptors are the
+ * supervisor's. */
 static void child_setup(pid_t parent, bool orphan_ok)
 {
     static const int defaults[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
@@ -83,6 +85,7 @@ int worker_start(struct worker *w, worker_fn *fn, void *arg, bool orphan_ok, str
         exit(fn(pair[1], arg));
     }
     close(pair[1]);
+    /* the supervisor never waits for a child, whatever it does */
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
     w->pid = pid;
     w->fd = pair[0];
@@ -221,6 +224,7 @@ void worker_err_from(const json_t *j, struct err *e)
         err_hint(e, "%s", hint);
 }
 
+/* There and back: what went through JSON is UTF-8. */
 void worker_err_clean(struct err *e)
 {
     json_auto_t *o = worker_err_json(e);

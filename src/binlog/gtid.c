@@ -169,16 +169,17 @@ static int explained(struct db *db, const struct db_binlog_pos *point,
 int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *point,
                       const struct change_gtid *first, struct err *e)
 {
-    struct db_gtid_range had = db_gtid_range(point, first->domain);
-    if (!first->seq || had.most == 0 || (first->seq > had.least && first->seq <= had.most + 1))
+    struct db_gtid_range range = db_gtid_range(point, first->domain);
+    if (!first->seq || range.most == 0 ||
+        (first->seq > range.least && first->seq <= range.most + 1))
         return 0;
     struct db *db = db_open(p, e);
-    int yes = db ? explained(db, point, first, first->seq > had.most, e) : -1;
+    int yes = db ? explained(db, point, first, first->seq > range.most, e) : -1;
     db_close(db);
     if (yes)
         return yes < 0 ? -1 : 0;
     return err_set(e, ERR_GAP, 0,
                    "the binary log is another one than before: it goes on with number %" PRIu64
                    " behind %" PRIu64,
-                   first->seq, had.most);
+                   first->seq, range.most);
 }

@@ -74,20 +74,20 @@ static int ask_setting(const struct ask *a, size_t i)
 
 /* ---- privileges ---- */
 
-static int ask_rights(const struct ask *a, struct err *e)
+static int ask_privileges(const struct ask *a, struct err *e)
 {
-    static const char *const rights[] = {"REPLICATION SLAVE", "BINLOG MONITOR"};
+    static const char *const needed[] = {"REPLICATION SLAVE", "BINLOG MONITOR"};
     static const char *const in_mysql[] = {"REPLICATION SLAVE", "REPLICATION CLIENT"};
-    const char *const *words = db_is_mariadb(a->db) ? rights : in_mysql;
+    const char *const *words = db_is_mariadb(a->db) ? needed : in_mysql;
     SCOPED(grants_free) struct grants grants = {0};
     struct db_account session;
     SCOPED(buf_free) struct buf missing = {0}, account = {0};
-    unsigned strange;
-    if (db_account(a->db, &session, e) < 0 || db_grants(a->db, &grants, &strange, e) < 0)
+    unsigned unknown;
+    if (db_account(a->db, &session, e) < 0 || db_grants(a->db, &grants, &unknown, e) < 0)
         return -1;
     for (size_t i = 0; i < 2; i++)
         /* SUPER implies the second one */
-        if (!grants_have(&grants, NULL, rights[i]) &&
+        if (!grants_have(&grants, NULL, needed[i]) &&
             (i == 0 || !grants_have(&grants, NULL, "SUPER")))
             buf_printf(&missing, "%s%s", missing.len ? ", " : "", words[i]);
     bool good = missing.len == 0;
@@ -160,7 +160,7 @@ int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prereq
     struct ask a = {.db = db, .schema = schema, .out = out};
     int got = ask_log_bin(&a, e);
     if (got == 0)
-        got = ask_rights(&a, e);
+        got = ask_privileges(&a, e);
     if (got == 0)
         got = ask_filters(&a, e);
     if (got == 0)

@@ -378,7 +378,7 @@ static bool useful_globally(struct check *c, const char *word)
     bool unlogged = strcmp(word, unlogged_privilege(c)) == 0;
     if (text_among(word, always) ||
         (c->world_count > 1 && (unlogged || text_among(word, for_others))) ||
-        (strcmp(word, GALERA_RIGHT) == 0 && check_is(c, "node")))
+        (strcmp(word, GALERA_PRIVILEGE) == 0 && check_is(c, "node")))
         return true;
     if (strcmp(word, "SUPER") == 0)
         return c->triggers.count && log_is_strict(c);
@@ -420,7 +420,7 @@ static void weigh(struct check *c, const struct grant *g, struct excess *x)
 {
     SCOPED(buf_free) struct buf list = {0}, kept = {0}, object = {0};
     for (size_t i = 0; i < g->count; i++)
-        add_word(is_useful(c, g, g->rights[i]) ? &kept : &list, g->rights[i]);
+        add_word(is_useful(c, g, g->privileges[i]) ? &kept : &list, g->privileges[i]);
     buf_printf(&object, " ON %s", g->routine ? g->routine : "");
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? g->schema : g->object;
@@ -436,7 +436,7 @@ static void weigh(struct check *c, const struct grant *g, struct excess *x)
     }
     /* MySQL's dynamic privileges, with a _ in the name, each have a grant option of their own,
      * which can be revoked only with the privilege. */
-    bool dynamic = g->on == GRANT_GLOBAL && g->count && strchr(g->rights[0], '_');
+    bool dynamic = g->on == GRANT_GLOBAL && g->count && strchr(g->privileges[0], '_');
     if (g->option)
         buf_printf(&x->text, "%sGRANT OPTION%s", x->text.len ? "; " : "", object.p);
     if (g->option && !dynamic) {
@@ -451,7 +451,7 @@ static void weigh(struct check *c, const struct grant *g, struct excess *x)
 static bool is_all(const struct grant *g)
 {
     for (size_t i = 0; i < g->count; i++)
-        if (strcmp(g->rights[i], "ALL PRIVILEGES") == 0)
+        if (strcmp(g->privileges[i], "ALL PRIVILEGES") == 0)
             return true;
     return false;
 }

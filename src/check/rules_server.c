@@ -586,8 +586,8 @@ static const struct check_rule replication[] = {
     {"galera", "node !own_node", CHECK_FAIL,
      "node {node_name}: restores, drills and --init are refused, for CREATE, RENAME and DROP would "
      "be carried out on all nodes and empty their MEMORY tables; to keep them to this node "
-     "(wsrep_on) takes " GALERA_RIGHT,
-     "GRANT " GALERA_RIGHT " ON *.* TO {account};"},
+     "(wsrep_on) takes " GALERA_PRIVILEGE,
+     "GRANT " GALERA_PRIVILEGE " ON *.* TO {account};"},
     {"galera", "node restore.scope=all", CHECK_WARN,
      "node {node_name}: [restore] scope = all has no effect in the world itself, for durable "
      "tables are the whole cluster's: restored on one node they would differ",
@@ -613,6 +613,6 @@ void check_replication(struct check *c)
     check_word(c, "group_runs", "%s", members ? members : "");
     free(members);
     replica_facts(c);
-    check_fact(c, "own_node", !c->grants_known || check_may_globally(c, GALERA_RIGHT));
+    check_fact(c, "own_node", !c->grants_known || check_may_globally(c, GALERA_PRIVILEGE));
     CHECK_RULES(c, replication);
 }

@@ -127,6 +127,7 @@ static bool are_missing(const struct checking *k)
                   {"progress", "user", "user", "[progress] user", true},
                   {"progress", "lock_id", "lock_id", "[progress] lock_id", true},
                   {"offsite", "url", "url", "[offsite] url", true}};
+    /* all of them in one message: a new config is completed in one step */
     SCOPED(buf_free) struct buf missing = {0};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!(needed[i].optional && !first_key(k, needed[i].section)) &&
@@ -247,6 +248,7 @@ static bool wrong_dirs(const struct checking *k)
     return is;
 }
 
+/* A section without url sends nothing: its other keys would be taken for alerts that arrive. */
 static bool wrong_smtp(const struct checking *k)
 {
     static const char section[] = "alert.smtp";
@@ -295,6 +297,7 @@ static bool wrong_web(const struct checking *k)
            wrong_url(k, "heartbeat", k->c->heartbeat_url, k->c->heartbeat_insecure);
 }
 
+/* A time of day fixes the moment, so that an interval beside it counts days. */
 static bool wrong_work(const struct checking *k, const char *section, const struct config_work *c)
 {
     return wrong(k, c->interval > 0 && c->interval < SHORTEST_WORK, section, "interval",
@@ -382,6 +385,7 @@ static bool wrong_offsite(const struct checking *k)
     struct store_url u;
     if (!o->url || store_url_parse(o->url, &u) < 0)
         return false;
+    /* its text was accepted when its line was read; here only what goes with it */
     enum store_kind kind = u.kind;
     store_url_free(&u);
     bool exposed_url = config_plain_to_others(o->url, "http"),
@@ -404,6 +408,7 @@ static bool wrong_offsite(const struct checking *k)
                  "0 is no limit", "value too small; allowed: 0, or 16 KiB and more");
 }
 
+/* Who can forge an answer of etcd can make two machines believe that each has the lease. */
 static bool wrong_etcd(const struct checking *k)
 {
     static const char section[] = "standby";
@@ -448,6 +453,8 @@ static bool wrong_standby(const struct checking *k)
             wrong_etcd(k));
 }
 
+/* Within one machine TLS protects from no one, and servers there rarely have a certificate;
+ * to another host the default is the only level that proves who answers. */
 static void default_tls(const struct checking *k, const char *section, struct config_mysql *m)
 {
     if (!line_of(k, section, "tls"))
@@ -466,10 +473,12 @@ int config_check(struct config *c, const struct config_source *src, struct err *
         return -1;
     default_tls(&k, "mysql", &c->mysql);
     default_tls(&k, "progress", &c->progress.server);
+    /* one patience for all servers: what differs is the way to them, not what a player waits for */
     c->progress.server.connect_timeout = c->mysql.connect_timeout;
     c->progress.server.read_timeout = c->mysql.read_timeout;
     if (!c->journal_dir)
         c->journal_dir = xasprintf("%s/journal", c->dump_dir);
+    /* with a long interval the usual limit would alert between any two dumps */
     if (!line_of(&k, "alert", "max_dump_age") && c->max_dump_age < patience)
         c->max_dump_age = patience;
     return wrong_server(&k, "mysql", &c->mysql) || wrong_status(&k) || wrong_dirs(&k) ||

@@ -70,6 +70,7 @@ static int fail_late_comment(struct reading *r, char mark)
                     mark, mark);
 }
 
+/* Bytes that no editor shows: with one of them a value is not what it looks like. */
 static int check_bytes(struct reading *r, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -97,6 +98,7 @@ static int begin_ledger(struct reading *r, const char *name)
     if (c->ledger_count == CONFIG_LEDGERS)
         return fail(r, "[ledger %s]: one ledger too many; allowed: %d", name, CONFIG_LEDGERS);
     config_ledger_defaults(&c->ledgers[c->ledger_count++], xstrdup(name));
+    /* "given twice" is judged within one section */
     for (size_t i = 0; i < config_key_count; i++)
         if (config_is_ledger(&config_keys[i]))
             r->src.line[i] = 0;
@@ -155,6 +157,7 @@ static int check_line(struct reading *r, const char *s, size_t len, int size)
         fail(r, "an indented line; allowed: text from the first column on");
         return err_hint(r->e, "take the blanks out; one value cannot go over several lines");
     }
+    /* names go to a server as UTF-8, and alerts into JSON */
     if (!text_utf8_valid(s, len)) {
         fail(r, "not UTF-8; allowed: text in UTF-8");
         return err_hint(r->e, "save the file as UTF-8");
@@ -201,6 +204,8 @@ static char *next_line(char *out, int size, void *arg)
 
 /* ---- keys ---- */
 
+/* The likeliest mistakes: another section's key, a word misspelled, a password in place of
+ * its file. */
 static void fail_unknown_key(struct reading *r, const char *section, const char *name)
 {
     SCOPED(buf_free) struct buf shown = {0}, allowed = {0}, others = {0};
@@ -231,6 +236,7 @@ static void fail_unknown_key(struct reading *r, const char *section, const char 
 static void fail_value(struct reading *r, const struct config_key *k, const char *value,
                        const struct config_bad *bad)
 {
+    /* logs and terminals are read by more people than the file */
     SCOPED(buf_free) struct buf shown = {0};
     if (config_is_secret(k->kind)) {
         buf_adds(&shown, "(not shown)");
@@ -318,11 +324,13 @@ static int check_file(int fd, const char *path, struct err *e)
 
 static int read_file(const char *path, struct buf *out, struct err *e)
 {
+    /* O_NONBLOCK: a FIFO is refused, not waited for */
     SCOPED(file_close) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return fail_open(path, errno, e);
     if (check_file(fd, path, e) < 0)
         return -1;
+    /* at once: a buffer that grows would leave copies of tokens behind */
     buf_reserve(out, FILE_BYTES_MAX + 1);
     while (out->len <= FILE_BYTES_MAX) {
         ssize_t n = read(fd, out->p + out->len, FILE_BYTES_MAX + 1 - out->len);

@@ -200,7 +200,7 @@ struct config {
     struct config_webhook webhook;
     char *heartbeat_url, *heartbeat_url_file; /* NULL: none */
     char *heartbeat_start,
-        *heartbeat_failure; /* ends of the URL's path; NULL: these are not told */
+        *heartbeat_failure; /* ends of the URL's path; NULL: these are not reported */
     bool heartbeat_insecure;
     int64_t heartbeat_timeout;
 

@@ -44,6 +44,8 @@ bool config_plain_to_others(const char *url, const char *scheme)
     return !is_here(host, len);
 }
 
+/* A certificate that is not verified protects from listeners, and not from those who answer
+ * in place of the server. */
 bool config_mysql_exposed(const struct config_mysql *m)
 {
     return m->host && m->tls != TLS_VERIFY && !config_is_here(m->host);

@@ -48,6 +48,7 @@ static bool components(struct buf *out, const char *s)
     return true;
 }
 
+/* The name becomes a part of a host name or a path of requests that are signed. */
 static bool is_bucket(const char *s, size_t len)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -102,6 +103,7 @@ int store_url_parse(const char *text, struct store_url *out)
             out->kind = schemes[i].kind;
             out->plain = strcmp(schemes[i].scheme, "http://") == 0;
         }
+    /* stores that take options in a URL would keep them in every name */
     if (!rest || strpbrk(rest, "?#"))
         return -1;
     size_t len = strcspn(rest, "/");

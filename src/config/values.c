@@ -165,6 +165,7 @@ static int read_events(const char *value, int64_t *n, struct config_bad *bad)
 }
 
 /* "04:30". */
+/* Minutes are counted from 1: 0 says that there is none. */
 static int read_time(const char *value, int64_t *n, struct config_bad *bad)
 {
     size_t hours = strspn(value, "0123456789");
@@ -299,6 +300,7 @@ static char *plain_path(const char *s)
     return NULL;
 }
 
+/* A restore replaces tables by name: in one of these it would replace accounts or statistics. */
 static bool is_of_server(const char *schema)
 {
     static const char *const own[] = {"mysql", "information_schema", "performance_schema", "sys"};
@@ -338,6 +340,8 @@ static const char *port_of(const char *value)
     return colon && !strchr(colon + 1, ':') ? colon : NULL;
 }
 
+/* Checked here, so that a typing error is an error of the config and not one of an alert that
+ * was to be sent at night. */
 static bool is_host_and_port(const char *s, size_t len)
 {
     size_t host;
@@ -368,6 +372,7 @@ static const char *authority_of(enum config_kind kind, const char *value)
     size_t scheme = strncasecmp(value, tls, strlen(tls)) == 0       ? strlen(tls)
                     : strncasecmp(value, plain, strlen(plain)) == 0 ? strlen(plain)
                                                                     : 0;
+    /* libcurl would pass these on, and a blank or a line end changes what a server reads */
     for (const char *p = value; *p; p++)
         if (*p <= ' ' || *p > '~' || strchr("\"<>\\^`{|}", *p))
             return NULL;
@@ -557,6 +562,8 @@ static void explain(enum config_kind kind, const char *value, struct config_bad 
     free(path);
 }
 
+/* First what is allowed, then what may have been meant: the second replaces words of the
+ * first. */
 static char *read_text(enum config_kind kind, const char *value, struct config_bad *bad)
 {
     char *text = config_read_text(kind, value);
@@ -575,6 +582,7 @@ bool config_is_secret(enum config_kind kind)
            kind == CONFIG_STORE_URL || kind == CONFIG_WEB_URLS;
 }
 
+/* A name may contain " #", which in other values is taken for a comment that was meant. */
 bool config_is_any_name(enum config_kind kind)
 {
     return kind == CONFIG_SCHEMA || kind == CONFIG_TABLE || kind == CONFIG_USER ||
@@ -592,6 +600,7 @@ int config_check_into(const char *schema, struct err *e)
 
 /* ---- storing ---- */
 
+/* The old list stays until every address of the new one is good. */
 static int set_mails(struct config_smtp *smtp, const char *value, struct config_bad *bad)
 {
     struct config_smtp was = *smtp, new = {0};
@@ -626,6 +635,7 @@ void config_columns_free(struct config_columns *c)
     *c = (struct config_columns){0};
 }
 
+/* The servers' names of columns do not differ by case. */
 static bool has_column(const struct config_columns *c, const char *name)
 {
     for (unsigned i = 0; i < c->count; i++)

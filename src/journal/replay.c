@@ -320,10 +320,10 @@ static void keep_place(struct db_binlog_pos *p, const char *file, uint64_t pos)
 static bool segment_fits(const struct run *r, const struct change_gtid *g)
 {
     const struct db_binlog_pos *p = &r->place.point;
-    struct db_gtid_range had = db_gtid_range(p, g->domain);
-    bool ahead = r->skipped.seq > had.most && r->skipped.domain == g->domain;
-    return had.least == 0 || !db_gtid_ordered(r->s->m->server.uid, g->domain) ||
-           (g->seq > had.least && !ahead);
+    struct db_gtid_range range = db_gtid_range(p, g->domain);
+    bool ahead = r->skipped.seq > range.most && r->skipped.domain == g->domain;
+    return range.least == 0 || !db_gtid_ordered(r->s->m->server.uid, g->domain) ||
+           (g->seq > range.least && !ahead);
 }
 
 static void check_first_gtid(struct run *r, const struct change_gtid *g)

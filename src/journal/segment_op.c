@@ -296,8 +296,7 @@ static int read_define(struct segment_parser *p, struct cursor *in, struct chang
         free_table(t);
         return 0;
     }
-    if ((p->count & (p->count - 1)) == 0) /* at 0, 1, 2, 4, 8 … */
-        p->tables = xrealloc(p->tables, (2 * p->count + 1) * sizeof(struct segment_table *));
+    p->tables = xgrow(p->tables, p->count, sizeof(struct segment_table *));
     p->tables[p->count++] = t;
     c->kind = CHANGE_TABLE;
     c->table = &t->pub;

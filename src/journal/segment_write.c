@@ -328,8 +328,7 @@ static int number_of(struct segment_writer *w, struct change_table *t, uint64_t 
         return 0;
     if (put_json(&w->body, w->name, SEGMENT_DEFINE, segment_table_json(t), 0, e) < 0)
         return -1;
-    if ((w->count & (w->count - 1)) == 0) /* at 0, 1, 2, 4, 8 … */
-        w->tables = xrealloc(w->tables, (2 * w->count + 1) * sizeof(struct change_table *));
+    w->tables = xgrow(w->tables, w->count, sizeof(struct change_table *));
     *out = w->count++;
     w->tables[*out] = t;
     t->user = (void *)(*out + 1);

@@ -110,8 +110,8 @@ void db_hint_missing(struct db *db, const char *schema, const char *privileges, 
     SCOPED(grants_free) struct grants g = {0};
     SCOPED(buf_free) struct buf missing = {0};
     struct err ignored;
-    unsigned strange = 0;
-    if (db_grants(db, &g, &strange, &ignored) < 0 || strange)
+    unsigned unknown = 0;
+    if (db_grants(db, &g, &unknown, &ignored) < 0 || unknown)
         return;
     db_missing_privileges(&missing, &g, schema, privileges);
     if (missing.len)

@@ -33,10 +33,10 @@ static void refuse(const struct db *db, struct err *e)
     } else if (e->cls == ERR_DENIED) {
         err_set(e, ERR_REFUSED, num,
                 "node %s of a Galera cluster would carry this out on all nodes, whose MEMORY rows "
-                "would be gone; to keep it to this node takes the privilege " GALERA_RIGHT
+                "would be gone; to keep it to this node takes the privilege " GALERA_PRIVILEGE
                 " (wsrep_on)",
                 db->node);
-        err_hint(e, "GRANT " GALERA_RIGHT " ON *.* TO the account of [mysql] user; worldkeeper "
+        err_hint(e, "GRANT " GALERA_PRIVILEGE " ON *.* TO the account of [mysql] user; worldkeeper "
                     "--check prints it");
     }
 }

@@ -10,7 +10,7 @@
 #include "mysql/conn.h"
 
 /* The privilege that wsrep_on takes (MariaDB 10.11; nothing less will do). */
-#define GALERA_RIGHT "SUPER"
+#define GALERA_PRIVILEGE "SUPER"
 
 /* From here on this session's statements stay on its node; no effect on a server that is not a
  * node. ERR_REFUSED with the way out where the account lacks the privilege, or where the node is

@@ -193,13 +193,15 @@ int db_lease_now(struct db *db, int64_t *us, struct err *e)
     return now ? 0 : -1;
 }
 
+/* Each machine has its own; replicas of this server shall not take it for theirs. */
 static void log_nothing(struct db *db)
 {
     struct err ignored;
     db_exec(db, "SET SESSION sql_log_bin=0", &ignored);
 }
 
-static int tell(struct db *db, const char *name, const struct db_lease_word *word, struct err *e)
+static int write_word(struct db *db, const char *name, const struct db_lease_word *word,
+                      struct err *e)
 {
     return db_exec_with(
         db,
@@ -212,14 +214,14 @@ static int tell(struct db *db, const char *name, const struct db_lease_word *wor
         e);
 }
 
-int db_lease_tell(struct db *db, const char *schema, const struct db_lease_word *word,
-                  struct err *e)
+int db_lease_publish(struct db *db, const char *schema, const struct db_lease_word *word,
+                     struct err *e)
 {
     SCOPED(buf_free) struct buf name = {0};
     struct err why = {0};
     sql_ident2(&name, schema, DB_LEASE_TABLE);
     log_nothing(db);
-    if (tell(db, name.p, word, &why) == 0)
+    if (write_word(db, name.p, word, &why) == 0)
         return 0;
     if (!db_table_missing(&why))
         return err_pass(e, &why);
@@ -230,7 +232,7 @@ int db_lease_tell(struct db *db, const char *schema, const struct db_lease_word 
                      "ENGINE=InnoDB",
                      DB_ARGS(name.p), e) < 0)
         return -1;
-    return tell(db, name.p, word, e);
+    return write_word(db, name.p, word, e);
 }
 
 int db_lease_end(struct db *db, const char *schema, struct err *e)

@@ -22,7 +22,7 @@ int db_lease_slot(struct db *db, const char *schema, unsigned slot, const struct
 
 int db_lease_create(struct db *db, const char *schema, const char *sentinel, struct err *e);
 /* *generation 0 when the table or its row is missing. ERR_REFUSED for one above DB_GENERATION_MAX,
- * which would have no successor: anybody who may write into the world can set it. */
+ * which would have no successor: any account that may write into the world can set it. */
 int db_lease_read(struct db *db, const char *schema, const char *sentinel, uint64_t *generation,
                   struct err *e);
 /* On a node of a Galera cluster, where GET_LOCK is local to the node: raises the generation that
@@ -42,8 +42,8 @@ struct db_lease_word {
     int64_t now_us, left_ms;
 };
 int db_lease_now(struct db *db, int64_t *us, struct err *e);
-int db_lease_tell(struct db *db, const char *schema, const struct db_lease_word *word,
-                  struct err *e);
+int db_lease_publish(struct db *db, const char *schema, const struct db_lease_word *word,
+                     struct err *e);
 /* It is over, before its time. */
 int db_lease_end(struct db *db, const char *schema, struct err *e);
 

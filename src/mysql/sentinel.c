@@ -10,7 +10,7 @@
 #include "sql/literal.h"
 
 /* The marker's column; last, as an older version's table gets it by ALTER TABLE. */
-#define BEAT "beat BIGINT UNSIGNED NOT NULL DEFAULT 0"
+#define MARKER "beat BIGINT UNSIGNED NOT NULL DEFAULT 0"
 #define UNKNOWN_COLUMN 1054
 #define NO_SUCH_KEY 1176
 #define NOTE "worldkeeper swap " /* precedes a note, in a table comment */
@@ -54,8 +54,7 @@ int db_sentinel_read(struct db *db, const char *schema, const char *table, struc
         explain_missing(schema, table, e);
     int got;
     while ((got = db_next(r, e)) == 1) {
-        if (out->rows++ >
-            0) /* two rows: nothing in them is to be trusted, but the number is reported */
+        if (out->rows++ > 0) /* nothing in two rows is to be trusted, but the number is reported */
             continue;
         db_copy(r, 0, out->nonce, sizeof out->nonce);
         out->generation = db_uint(r, 1);
@@ -89,7 +88,7 @@ int db_sentinel_create(struct db *db, const char *schema, const char *table, boo
             db,
             "CREATE TABLE $??.?? (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, "
             "nonce CHAR(32) CHARACTER SET ascii NOT NULL, generation BIGINT UNSIGNED NOT NULL, "
-            "dump VARCHAR(128) CHARACTER SET ascii NOT NULL, " BEAT ") ENGINE=MEMORY$",
+            "dump VARCHAR(128) CHARACTER SET ascii NOT NULL, " MARKER ") ENGINE=MEMORY$",
             DB_ARGS(if_missing ? "IF NOT EXISTS " : "", schema, table, comment), e);
     /* also after a failure: the mode must not outlive this statement */
     if (db_reset_session(db, rc < 0 ? NULL : e) < 0)
@@ -124,7 +123,7 @@ int db_sentinel_mark(struct db *db, const char *schema, const char *table, uint6
     int rc = db_exec_with(db, update, DB_ARGS(schema, table, number), e);
     if (rc == 0 || e->num != UNKNOWN_COLUMN)
         return rc;
-    rc = db_exec_with(db, "ALTER TABLE ??.?? ADD COLUMN " BEAT, DB_ARGS(schema, table), e);
+    rc = db_exec_with(db, "ALTER TABLE ??.?? ADD COLUMN " MARKER, DB_ARGS(schema, table), e);
     return rc < 0 ? -1 : db_exec_with(db, update, DB_ARGS(schema, table, number), e);
 }
 

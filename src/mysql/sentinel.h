@@ -8,8 +8,8 @@
 #define DB_GENERATION_MAX INT64_C(999999999999999999)
 
 /* After the name of a table whose rows are believed. An index hint is refused where a view stands in
- * the table's place: a view with the invoker's privileges would run functions of whoever made it as
- * our account. */
+ * the table's place: a view with the invoker's privileges would run functions of its maker as our
+ * account. */
 #define DB_ONLY_TABLE "USE INDEX ()"
 
 struct db_sentinel {
@@ -20,7 +20,7 @@ struct db_sentinel {
 };
 /* The name of a sentinel that a swap replaces. */
 #define DB_OLD_SENTINEL DB_OWN_PREFIX "old_sentinel"
-/* Tells games which machine has the world ([standby] lease). */
+/* Where games read which machine has the world ([standby] lease). */
 #define DB_LEASE_TABLE "worldkeeper_lease"
 /* Does this table say who may change the world? The sentinel's lease does, and the one for games. */
 bool db_sentinel_lease(const char *sentinel, const char *table);

@@ -14,6 +14,7 @@ struct head {
     bool external;      /* LANGUAGE other than SQL */
 };
 
+/* For messages, and for SQL. */
 static const struct {
     const char *name, *words;
 } kinds[] = {[DEFINITION_VIEW] = {"view", "VIEW"},
@@ -38,6 +39,7 @@ const char *definition_kind_words(enum definition_kind kind)
     return kinds[kind].words;
 }
 
+/* The first reason stays, and nothing matches any more: callers need not stop at once. */
 static bool wrong(struct head *h, const char *why)
 {
     reader_stop(&h->r, why);
@@ -127,6 +129,7 @@ static bool read_name(struct head *h, struct buf *out)
     return !sql_is_punct(&h->r.t, ".") || wrong(h, "it names a schema");
 }
 
+/* Servers quote accounts, people write them as strings or bare words. */
 static bool read_account_part(struct head *h, struct buf *out)
 {
     const struct sql_token *t = &h->r.t;
@@ -194,6 +197,8 @@ static bool read_front(struct head *h)
 }
 
 /* "(columns) AS SELECT …" */
+/* The query is not looked into: it runs with the privileges of the definer only when somebody
+ * selects from the view. */
 static bool read_view(struct head *h)
 {
     const struct sql_token *t = &h->r.t;
@@ -320,6 +325,7 @@ static bool read_trigger(struct head *h)
     return begins_body(h);
 }
 
+/* A function here would be called when the event is created. */
 static bool copy_moment(struct head *h, struct buf *out)
 {
     return copy_kind(h, out, SQL_STRING) ||
@@ -351,6 +357,7 @@ static bool read_event(struct head *h)
         eat(h, "ENABLE");
     else if (!eat(h, "ON SLAVE"))
         eat(h, "ON REPLICA");
+    /* the state was not copied, and neither are the blanks before what follows it */
     h->copied = NULL;
     if (copy_words(h, &d->comment, "COMMENT") && !copy_kind(h, &d->comment, SQL_STRING))
         return wrong(h, "its comment is no text");
@@ -420,8 +427,10 @@ bool definition_read(const char *sql, size_t len, const struct definition_modes 
                            .bare = true},
                      .modes = modes,
                      .d = out};
+    /* never NULL, even if the head is refused before its name */
     buf_adds(&out->name, "");
     buf_adds(&out->host, "");
+    /* the client library sends it, and servers cut their texts there */
     if (memchr(sql, '\0', len))
         h.r.text.why = "a NUL byte is in it";
     reader_next(&h.r);
@@ -454,6 +463,7 @@ void definition_write(const struct definition *d, bool definer, struct buf *out)
     sql_ident(out, d->name.p);
     if (d->rest.len)
         buf_add(out, d->rest.p, d->rest.len);
+    /* else it would run while the world is half restored */
     if (d->kind == DEFINITION_EVENT) {
         buf_adds(out, " DISABLE");
         if (d->comment.len)

@@ -39,6 +39,7 @@ static uint128 top_bits(const uint32_t n[LIMBS], bool more)
     return v + more;
 }
 
+/* From the lowest limb on, as the carry goes up. */
 static void times_ten(uint32_t n[LIMBS])
 {
     uint64_t carry = 0;
@@ -49,6 +50,7 @@ static void times_ten(uint32_t n[LIMBS])
     }
 }
 
+/* From the highest limb on, as the rest goes down. */
 static void over_ten(uint32_t n[LIMBS])
 {
     uint64_t rest = 0;
@@ -72,6 +74,7 @@ static void make_powers(void)
     }
 }
 
+/* Multiplication by a rounded log2(10), exact for every exponent of a double. */
 static int floor_log2_pow10(int e)
 {
     return (e * 1741647) >> 19;
@@ -163,6 +166,7 @@ size_t double_text(double value, char out[REAL_MAX])
     char *at = out;
     if (bits >> 63)
         *at++ = '-';
+    /* the digits are those of the amount; "-0" has its sign already */
     bits &= ~(UINT64_C(1) << 63);
     if (bits == 0 || !isfinite(value)) {
         *at++ = '0';

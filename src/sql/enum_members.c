@@ -7,6 +7,7 @@
 
 int enum_members_parse(const char *type, struct enum_members *out)
 {
+    /* the text of a type is SQL, quotes and escapes included */
     struct sql_text text = {.s = type, .end = type + strlen(type), .binary = true};
     struct sql_token t;
     sql_next(&text, &t);
@@ -46,6 +47,7 @@ int enum_members_find(const struct enum_members *c, const char *text, size_t len
         *number = member_number(c, text, len);
         return *number ? 0 : -1;
     }
+    /* a member of a SET cannot contain a comma: servers refuse such a type */
     for (;;) {
         const char *comma = memchr(text, ',', (size_t)(end - text));
         size_t n = member_number(c, text, (size_t)((comma ? comma : end) - text));

@@ -69,8 +69,10 @@ static const char words[] =
     "unsigned using utc_date utc_time utc_timestamp uuid varbinary varchar week when xor year "
     "year_month zone";
 
+/* ":=" would set a variable, "->" reads JSON and is a function too. */
 static const char operators[] = "+ - * / % < > = <= >= <> != ! ~ | & ^ << >> , && || <=>";
 
+/* Numbers have a sign of their own here: elsewhere it is an operator. */
 void expression_literal(struct reader *r, struct buf *out)
 {
     if (r->t.kind == SQL_CHARSET) {
@@ -123,6 +125,7 @@ static void add_word(struct reader *r, struct buf *out)
     struct sql_token word = r->t;
     bool opens = reader_peek(r).kind == SQL_OPEN;
     bool call = opens && sql_find_word(functions, word.s, word.len);
+    /* a sequence is a table of its own: only those of the world are allowed */
     if (opens && sql_is(&word, "nextval")) {
         add_sequence(r, out);
         buf_addc(out, ' ');
@@ -186,6 +189,7 @@ void expression_read(struct reader *r, struct buf *out)
         } else {
             add_piece(r, out);
         }
+        /* servers parse with a stack, and some have crashed on such texts */
         if (depth > DEPTH_MAX)
             reader_refuse_text(r, NULL, "an expression so deep", 21);
     } while (depth > 0 && !r->refused);

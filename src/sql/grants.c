@@ -8,7 +8,7 @@
 #include "sql/reader.h"
 
 /* In capitals; servers have renamed some privileges: one spelling for each. USAGE is none. */
-static void add_right(struct grant *g, const char *s)
+static void add_privilege(struct grant *g, const char *s)
 {
     static const char *const same[][2] = {{"REPLICATION CLIENT", "BINLOG MONITOR"},
                                           {"DELETE VERSIONING ROWS", "DELETE HISTORY"},
@@ -19,23 +19,24 @@ static void add_right(struct grant *g, const char *s)
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (strcasecmp(s, same[i][0]) == 0)
             s = same[i][1];
-    char *right = xstrdup(s);
-    for (char *p = right; *p; p++)
+    char *privilege = xstrdup(s);
+    for (char *p = privilege; *p; p++)
         *p = (char)toupper((unsigned char)*p);
-    g->rights = xgrow(g->rights, g->count, sizeof *g->rights);
-    g->rights[g->count++] = right;
+    g->privileges = xgrow(g->privileges, g->count, sizeof *g->privileges);
+    g->privileges[g->count++] = privilege;
 }
 
 /* "SELECT (a), LOCK TABLES" */
-static bool read_rights(struct reader *r, struct grant *g)
+/* A privilege for some columns does not count: worldkeeper reads and writes whole rows. */
+static bool read_privileges(struct reader *r, struct grant *g)
 {
-    SCOPED(buf_free) struct buf right = {0};
+    SCOPED(buf_free) struct buf privilege = {0};
     do {
-        buf_clear(&right);
-        buf_adds(&right, "");
+        buf_clear(&privilege);
+        buf_adds(&privilege, "");
         for (; r->t.kind == SQL_WORD && !reader_at(r, "ON"); reader_next(r)) {
-            buf_adds(&right, right.len ? " " : "");
-            buf_add(&right, r->t.s, r->t.len);
+            buf_adds(&privilege, privilege.len ? " " : "");
+            buf_add(&privilege, r->t.s, r->t.len);
         }
         if (r->t.kind == SQL_OPEN) {
             g->columns = true;
@@ -43,7 +44,7 @@ static bool read_rights(struct reader *r, struct grant *g)
                 reader_next(r);
             reader_next(r);
         } else {
-            add_right(g, right.p);
+            add_privilege(g, privilege.p);
         }
     } while (reader_punct(r, ","));
     return reader_word(r, "ON");
@@ -86,7 +87,7 @@ static bool read_object(struct reader *r, struct grant *g)
                                               {"PACKAGE BODY", "PACKAGE BODY "},
                                               {"PACKAGE", "PACKAGE "},
                                               {"LIBRARY", "LIBRARY "}};
-    if (g->count == 1 && strcmp(g->rights[0], "PROXY") == 0) {
+    if (g->count == 1 && strcmp(g->privileges[0], "PROXY") == 0) {
         g->on = GRANT_PROXY;
         return read_account(r, &g->schema);
     }
@@ -113,7 +114,7 @@ static bool read_line(struct reader *r, struct grant *g)
             if (!read_account(r, &g->schema))
                 return false;
         while (reader_punct(r, ","));
-    } else if (!read_rights(r, g) || !read_object(r, g)) {
+    } else if (!read_privileges(r, g) || !read_object(r, g)) {
         return false;
     }
     if (!reader_word(r, g->revoke ? "FROM" : "TO") || !read_account(r, &g->grantee))
@@ -126,11 +127,12 @@ static bool read_line(struct reader *r, struct grant *g)
     return true;
 }
 
+/* A line that was refused half-way has some of these. */
 static void grant_free(struct grant *g)
 {
     for (size_t i = 0; i < g->count; i++)
-        free(g->rights[i]);
-    free(g->rights);
+        free(g->privileges[i]);
+    free(g->privileges);
     free(g->schema);
     free(g->object);
     free(g->grantee);
@@ -193,6 +195,7 @@ bool grant_matches(const struct grants *g, const struct grant *row, const char *
 {
     if (row->on != GRANT_SCHEMA && row->on != GRANT_TABLE)
         return row->on == GRANT_GLOBAL;
+    /* only grants on schemas are patterns */
     if (g->literal || row->on == GRANT_TABLE || row->revoke)
         return strcmp(row->schema, schema) == 0;
     return like(schema, row->schema);
@@ -236,30 +239,31 @@ const struct grant *grants_row(const struct grants *g, const char *schema, const
 }
 
 /* Does this row contain the privilege? */
-static bool grant_has(const struct grant *g, const char *right)
+static bool grant_has(const struct grant *g, const char *privilege)
 {
     for (size_t i = 0; i < g->count; i++)
-        if (strcmp(g->rights[i], right) == 0 || strcmp(g->rights[i], "ALL PRIVILEGES") == 0)
+        if (strcmp(g->privileges[i], privilege) == 0 ||
+            strcmp(g->privileges[i], "ALL PRIVILEGES") == 0)
             return true;
     return false;
 }
 
-static bool revoked(const struct grants *g, const char *schema, const char *right)
+static bool revoked(const struct grants *g, const char *schema, const char *privilege)
 {
     for (size_t i = 0; schema && i < g->count; i++)
         if (g->list[i].revoke && g->list[i].on == GRANT_SCHEMA &&
-            strcmp(g->list[i].schema, schema) == 0 && grant_has(&g->list[i], right))
+            strcmp(g->list[i].schema, schema) == 0 && grant_has(&g->list[i], privilege))
             return true;
     return false;
 }
 
-bool grants_have(const struct grants *g, const char *schema, const char *right)
+bool grants_have(const struct grants *g, const char *schema, const char *privilege)
 {
     for (size_t i = 0; i < g->count; i++) {
         const struct grant *row = &g->list[i];
-        if (row->revoke || !grant_has(row, right))
+        if (row->revoke || !grant_has(row, privilege))
             continue;
-        if (row->on == GRANT_GLOBAL && !revoked(g, schema, right))
+        if (row->on == GRANT_GLOBAL && !revoked(g, schema, privilege))
             return true;
         if (row->on == GRANT_SCHEMA && schema && grants_row(g, schema, row->grantee) == row)
             return true;
@@ -268,15 +272,15 @@ bool grants_have(const struct grants *g, const char *schema, const char *right)
 }
 
 bool grants_have_table(const struct grants *g, const char *schema, const char *table,
-                       const char *right)
+                       const char *privilege)
 {
-    if (grants_have(g, schema, right))
+    if (grants_have(g, schema, privilege))
         return true;
     for (size_t i = 0; i < g->count; i++) {
         const struct grant *row = &g->list[i];
         if (row->on == GRANT_TABLE && !row->revoke && row->schema &&
             strcmp(row->schema, schema) == 0 && strcmp(row->object, table) == 0 &&
-            grant_has(row, right))
+            grant_has(row, privilege))
             return true;
     }
     return false;

@@ -23,7 +23,7 @@ struct grant {
     char *object;        /* table or routine; NULL otherwise */
     const char *routine; /* "FUNCTION ", "PROCEDURE " …; NULL otherwise */
     char *grantee;       /* "`user`@`host`", "`role`", "PUBLIC" */
-    char **rights;       /* upper case, one spelling each; "ALL PRIVILEGES" is not expanded */
+    char **privileges;   /* upper case, one spelling each; "ALL PRIVILEGES" is not expanded */
     size_t count;
 };
 struct grants {
@@ -37,10 +37,10 @@ int grants_add(struct grants *g, const char *line);
 void grants_free(struct grants *g);
 
 /* Is the privilege granted on the whole schema (NULL: on *.*)? */
-bool grants_have(const struct grants *g, const char *schema, const char *right);
+bool grants_have(const struct grants *g, const char *schema, const char *privilege);
 /* The same for one table; rows for the table count, too. */
 bool grants_have_table(const struct grants *g, const char *schema, const char *table,
-                       const char *right);
+                       const char *privilege);
 /* The row of `grantee` that counts for the schema, or NULL. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee);
 /* Does the row's schema pattern match? */

@@ -20,6 +20,8 @@ static void next(struct rows_reader *r)
     sql_next(&r->text, &r->t);
 }
 
+/* "…" is a string for most sessions and a name under ANSI_QUOTES: it is written as '…', which
+ * every session reads in one way. */
 static void add(struct rows_reader *r, bool keep)
 {
     if (keep && r->t.kind == SQL_STRING && *r->t.s == '"') {
@@ -110,6 +112,7 @@ static int read_row(struct rows_reader *r)
     return 0;
 }
 
+/* Unquoted here; it is quoted where the statement is written again. */
 static int read_name(struct rows_reader *r)
 {
     struct sql_insert *o = r->out;
@@ -171,6 +174,7 @@ int sql_insert_read(const char *s, size_t len, const bool *leave_out, size_t cou
                             .count = count,
                             .out = out};
     *out = (struct sql_insert){0};
+    /* what is written is hardly ever longer than what was read */
     buf_reserve(&out->rows, len);
     next(&r);
     if (read_columns(&r) == 0 && read_rows(&r) == 0)
@@ -194,6 +198,7 @@ bool sql_charset_safe(const char *name, size_t len)
      * cannot be a client's character set. */
     static const char *const unsafe[] = {"big5",  "cp932", "gbk",     "sjis",    "ucs2",
                                          "utf16", "utf32", "utf16le", "gb18030", NULL};
+    /* a name that is none is no character set, and could end the literal */
     for (size_t i = 0; i < len; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", name[i]) ||
             !name[i])

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+/* Doubling is the only escape there is in a quoted name, in every sql_mode. */
 void sql_ident(struct buf *b, const char *name)
 {
     buf_addc(b, '`');
@@ -65,6 +66,7 @@ void sql_string(struct buf *b, const char *data, size_t len)
     b->len = (size_t)(o - b->p);
 }
 
+/* An empty 0x would be a name. */
 char *sql_put_hex(char *o, const char *data, size_t len)
 {
     if (len == 0) {
@@ -86,6 +88,8 @@ void sql_hex(struct buf *b, const char *data, size_t len)
     b->len = (size_t)(o - b->p);
 }
 
+/* Empty names are refused: no server has one, and "``" at the end of a text may be a half of
+ * one. */
 const char *sql_read_ident(const char *s, const char *end, struct buf *out)
 {
     if (s >= end || *s != '`')
@@ -318,6 +322,8 @@ const char *sql_split_tuple(const char *s, const char *end, size_t *ends, size_t
     return read_tuple(s, end, ends, want, false, fields);
 }
 
+/* From the front, as literals have no fixed length; nothing after the one that is looked for
+ * is read. */
 const char *sql_tuple_field(const char *tuple, size_t len, size_t n, size_t *field_len)
 {
     struct sql_literal l;
@@ -342,6 +348,8 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return h ^ (h >> 29);
 }
 
+/* Eight bytes at a time: it runs over each byte of a world. Not against people who look for
+ * collisions, as a dump is proven by its SHA-256. */
 uint64_t sql_tuple_hash(const char *s, size_t len)
 {
     uint64_t h = 0x2545f4914f6cdd1du ^ len, v = 0;

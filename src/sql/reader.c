@@ -40,6 +40,7 @@ struct sql_token reader_peek(const struct reader *r)
 
 bool reader_at(const struct reader *r, const char *words)
 {
+    /* read ahead on copies: nothing is consumed unless all words are there */
     struct sql_text text = r->text;
     struct sql_token t = r->t;
     for (;; words++) {
@@ -84,9 +85,12 @@ bool reader_token(struct reader *r, enum sql_kind kind)
     return is;
 }
 
+/* A definition may be hostile: what is shown of it is short and printable. The hint names a
+ * way that the admin takes knowingly; nothing is taken over by guessing. */
 void reader_refuse_text(struct reader *r, const char *what, const char *text, size_t len)
 {
     SCOPED(buf_free) struct buf said = {0}, table = {0};
+    /* the first error is the cause, those after it follow from it */
     if (r->refused)
         return;
     SCOPED(xfree) char *copy = xstrndup(text, len < 200 ? len : 200);
@@ -128,6 +132,7 @@ void reader_expect(struct reader *r, enum sql_kind kind, struct buf *out)
     reader_next(r);
 }
 
+/* Neither sign nor fraction nor exponent: no option and no length has one. */
 void reader_number(struct reader *r, struct buf *out)
 {
     bool whole = r->t.kind == SQL_NUMBER;
@@ -139,6 +144,7 @@ void reader_number(struct reader *r, struct buf *out)
         reader_refuse(r, "the number");
 }
 
+/* Read to its bytes and written by us: how it was quoted does not matter any more. */
 void reader_string(struct reader *r, struct buf *out)
 {
     SCOPED(buf_free) struct buf bytes = {0};
@@ -190,6 +196,7 @@ void reader_letters(struct reader *r, struct buf *out)
         "eucjpms euckr gb18030 gb2312 gbk geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 "
         "latin2 latin5 latin7 macce macroman sjis swe7 tis620 uca1400 ucs2 ujis utf16 utf16le "
         "utf32 utf8 utf8mb3 utf8mb4";
+    /* names that have only such letters need no quotes */
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     size_t cut = r->t.kind == SQL_STRING, front = 0;
     bool is = (cut || r->t.kind == SQL_WORD) && r->t.len > 2 * cut;
@@ -227,6 +234,7 @@ void reader_one_of(struct reader *r, const char *list, const char *what, struct 
         reader_refuse(r, what);
 }
 
+/* Never NULL: a clause that was there, but is empty, is not one that was not. */
 void reader_text(struct reader *r, read_fn *fn, char **out)
 {
     struct buf b = {0};

@@ -94,6 +94,8 @@ static const struct known_option {
     {"TRANSACTIONAL", reader_number, false, true},
 };
 
+/* In the order in which they stand there: the last one of two that contradict each other
+ * counts. */
 static struct sql_option *add_option(struct sql_table *t, const char *name)
 {
     t->options = xgrow(t->options, t->option_count, sizeof *t->options);
@@ -227,6 +229,7 @@ static void read_partition_options(struct reader *r, struct buf *out)
     } while (i < n);
 }
 
+/* Partitions and subpartitions are lists of the same form. */
 static void read_list(struct reader *r, struct buf *out, read_fn *item)
 {
     buf_adds(out, "\n ");
@@ -294,6 +297,7 @@ static void read_partitions(struct reader *r, struct buf *out)
     }
     if (r->t.kind == SQL_OPEN)
         read_list(r, out, read_partition);
+    /* partitions are the last clause: anything after them is no definition */
     if (r->t.kind != SQL_END)
         reader_refuse(r, "option");
 }

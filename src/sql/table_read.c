@@ -33,6 +33,7 @@ static void read_type(struct reader *r, struct buf *out)
     size_t i = 0, n = 0;
     while (i < 3 && !sql_find_word(types[i].names, r->t.s, r->t.len))
         i++;
+    /* the members of an ENUM are data of the table: as many as there are */
     bool members = types[i].most == SIZE_MAX;
     reader_one_of(r, types[i].names, "the type", out);
     if (members || r->t.kind == SQL_OPEN) {
@@ -237,6 +238,7 @@ static void read_foreign(struct reader *r, struct buf *out)
     }
 }
 
+/* The period's name is SYSTEM_TIME or the application's own. */
 static void read_period(struct reader *r, struct buf *out)
 {
     buf_adds(out, "PERIOD FOR ");
@@ -276,6 +278,7 @@ static void read_item(struct reader *r, struct sql_table *t)
 {
     static const char *const kinds[] = {"PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL", NULL};
     char kind[32];
+    /* PERIOD may be a column: only PERIOD FOR is the clause */
     struct sql_token after = reader_peek(r);
     for (const char *const *k = kinds; *k; k++)
         if (reader_word(r, *k)) {
@@ -309,6 +312,7 @@ int sql_table_read(const char *create, size_t len, bool plain_strings, struct sq
     if (reader_at(&r, "IF"))
         reader_need(&r, "IF NOT EXISTS");
     reader_text(&r, reader_name, &out->name);
+    /* from here on errors name it */
     r.table = out->name;
     reader_expect(&r, SQL_OPEN, NULL);
     do
@@ -332,6 +336,7 @@ char *sql_table_engine(const char *create, size_t len, bool plain_strings)
     unsigned named = 0, depth = 0;
     do {
         sql_next(&text, &t);
+        /* a column may be called ENGINE, and partitions name theirs again */
         depth += t.kind == SQL_OPEN;
         depth -= t.kind == SQL_CLOSE && depth;
         if (depth || !sql_is(&t, "ENGINE"))

@@ -11,6 +11,7 @@ static void add(struct buf *out, const char *word, const char *text)
         buf_printf(out, " %s", word), buf_adds(out, text);
 }
 
+/* In the order in which both servers accept them; each clause begins with its blank. */
 static void add_if(struct buf *out, bool is, const char *words)
 {
     if (is)
@@ -31,6 +32,7 @@ static void write_column(struct buf *out, const struct sql_column *c, bool maria
         buf_adds(out, c->stored ? " STORED" : " VIRTUAL");
     add_if(out, c->not_null, "NOT NULL");
     add_if(out, c->null, "NULL");
+    /* the same thing by two names */
     if (!mariadb)
         add(out, "SRID ", c->srid);
     else
@@ -102,6 +104,7 @@ static void write_constraint(struct buf *out, const struct sql_constraint *c,
     add_if(out, c->not_enforced && !how->mariadb, "NOT ENFORCED");
 }
 
+/* What only the other brand knows is left out, as it would skip it in a version comment. */
 static void write_options(struct buf *out, const struct sql_table *t, bool mariadb)
 {
     for (size_t i = 0; i < t->option_count; i++) {

@@ -52,6 +52,8 @@ static bool at(const struct sql_text *x, const char *s, const char *what)
     return (size_t)(x->end - s) >= n && memcmp(s, what, n) == 0;
 }
 
+/* The text ends at the first thing that is not understood, for good: what comes after it
+ * could be read in two ways. */
 static enum sql_kind bad(struct sql_text *x, struct sql_token *t, const char *why)
 {
     x->why = why;
@@ -81,6 +83,8 @@ static const char *after_quotes(const struct sql_text *x, const char *s, bool es
     return NULL;
 }
 
+/* Bytes that are no UTF-8 could end in half a character, which some character sets complete
+ * with the quote. */
 static enum sql_kind quoted(struct sql_text *x, struct sql_token *t, const char *s)
 {
     bool name = *s == '`' || (*s == '"' && x->ansi_quotes);
@@ -108,6 +112,7 @@ static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
     return take(x, t, hex ? SQL_HEX : SQL_BITS, s + 1);
 }
 
+/* _latin1 alone is a name; before a literal it says how its bytes are read. */
 static bool begins_literal(const struct sql_text *x, const char *s)
 {
     if (at(x, s, "'") || at(x, s, "0x") || at(x, s, "0b") || (at(x, s, "\"") && !x->ansi_quotes))
@@ -205,6 +210,7 @@ static enum sql_kind comment(struct sql_text *x, struct sql_token *t)
     return take(x, t, version ? SQL_VERSION : SQL_COMMENT, close + 2);
 }
 
+/* An end without its beginning is code for one server, and for another one two operators. */
 static enum sql_kind leave(struct sql_text *x, struct sql_token *t)
 {
     if (!x->entered)
@@ -213,6 +219,7 @@ static enum sql_kind leave(struct sql_text *x, struct sql_token *t)
     return take(x, t, SQL_LEAVE, t->s + 2);
 }
 
+/* The longest first, as the servers read them. */
 static enum sql_kind punctuation(struct sql_text *x, struct sql_token *t)
 {
     static const char *const longer[] = {
@@ -256,6 +263,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     return punctuation(x, t);
 }
 
+/* On a copy of the state, which is a few pointers. */
 struct sql_token sql_peek(const struct sql_text *text)
 {
     struct sql_text ahead = *text;
@@ -321,6 +329,7 @@ static void add_digits(struct buf *out, const char *s, size_t n, unsigned per_by
 /* 0: the character stands for itself after a backslash. */
 static const char meant[256] = {['n'] = '\n', ['r'] = '\r', ['t'] = '\t', ['b'] = '\b', ['Z'] = 26};
 
+/* As the servers read them: \% and \_ keep their backslash, unknown letters lose it. */
 bool sql_token_bytes(const struct sql_token *t, bool plain_strings, struct buf *out)
 {
     if (t->kind == SQL_HEX || t->kind == SQL_BITS) {
@@ -370,6 +379,7 @@ static const char *scan_inside(struct sql_scan *st, const char *s, const char *e
             st->quote = 0;
         return s + 1;
     }
+    /* a comment ends in the last byte of its mark: the part before "*" is skipped at once */
     const char *at = memchr(s, st->comment == '-' ? '\n' : '*', (size_t)(end - s));
     if (!at)
         return end;

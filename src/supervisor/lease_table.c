@@ -37,7 +37,7 @@ static int write_once(struct child *c, const struct renewal *r, struct err *e)
     word.left_ms = mono_since(r->until, clock_mono());
     if (word.left_ms <= 0 || !fence_open())
         return 0;
-    if (db_lease_tell(c->db, cfg->schema, &word, e) < 0)
+    if (db_lease_publish(c->db, cfg->schema, &word, e) < 0)
         return -1;
     /* Given back meanwhile: whoever did so may have written before us. */
     return fence_is_shut() ? db_lease_end(c->db, cfg->schema, e) : 0;
