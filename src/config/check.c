@@ -453,8 +453,8 @@ static bool wrong_standby(const struct checking *k)
             wrong_etcd(k));
 }
 
-/* Within one machine TLS protects from no one, and servers there rarely have a certificate;
- * to another host the default is the only level that proves who answers. */
+/* Within one machine nobody is on the way, and servers there rarely have a certificate; to
+ * another host the default is the only level that proves who answers. */
 static void default_tls(const struct checking *k, const char *section, struct config_mysql *m)
 {
     if (!line_of(k, section, "tls"))

@@ -103,7 +103,7 @@ int store_url_parse(const char *text, struct store_url *out)
             out->kind = schemes[i].kind;
             out->plain = strcmp(schemes[i].scheme, "http://") == 0;
         }
-    /* stores that take options in a URL would keep them in every name */
+    /* names are appended to the path: nothing can follow it */
     if (!rest || strpbrk(rest, "?#"))
         return -1;
     size_t len = strcspn(rest, "/");

@@ -164,8 +164,7 @@ static int read_events(const char *value, int64_t *n, struct config_bad *bad)
     return -1;
 }
 
-/* "04:30". */
-/* Minutes are counted from 1: 0 says that there is none. */
+/* "04:30". Minutes are counted from 1: 0 says that there is none. */
 static int read_time(const char *value, int64_t *n, struct config_bad *bad)
 {
     size_t hours = strspn(value, "0123456789");
@@ -372,7 +371,7 @@ static const char *authority_of(enum config_kind kind, const char *value)
     size_t scheme = strncasecmp(value, tls, strlen(tls)) == 0       ? strlen(tls)
                     : strncasecmp(value, plain, strlen(plain)) == 0 ? strlen(plain)
                                                                     : 0;
-    /* libcurl would pass these on, and a blank or a line end changes what a server reads */
+    /* none of these belongs into a URL; a line end would begin another line of a request */
     for (const char *p = value; *p; p++)
         if (*p <= ' ' || *p > '~' || strchr("\"<>\\^`{|}", *p))
             return NULL;

@@ -196,9 +196,7 @@ static bool read_front(struct head *h)
     return read_name(h, &d->name);
 }
 
-/* "(columns) AS SELECT …" */
-/* The query is not looked into: it runs with the privileges of the definer only when somebody
- * selects from the view. */
+/* "(columns) AS SELECT …". The query is not looked into: it runs only when the view is read. */
 static bool read_view(struct head *h)
 {
     const struct sql_token *t = &h->r.t;
@@ -325,7 +323,7 @@ static bool read_trigger(struct head *h)
     return begins_body(h);
 }
 
-/* A function here would be called when the event is created. */
+/* A text, not an expression: that would be evaluated when the event is created. */
 static bool copy_moment(struct head *h, struct buf *out)
 {
     return copy_kind(h, out, SQL_STRING) ||
@@ -430,7 +428,7 @@ bool definition_read(const char *sql, size_t len, const struct definition_modes 
     /* never NULL, even if the head is refused before its name */
     buf_adds(&out->name, "");
     buf_adds(&out->host, "");
-    /* the client library sends it, and servers cut their texts there */
+    /* one reader would end there, and another one would not */
     if (memchr(sql, '\0', len))
         h.r.text.why = "a NUL byte is in it";
     reader_next(&h.r);

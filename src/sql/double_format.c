@@ -74,7 +74,7 @@ static void make_powers(void)
     }
 }
 
-/* Multiplication by a rounded log2(10), exact for every exponent of a double. */
+/* Multiplication by a rounded log2(10), exact for all exponents that occur here. */
 static int floor_log2_pow10(int e)
 {
     return (e * 1741647) >> 19;

@@ -189,7 +189,8 @@ void expression_read(struct reader *r, struct buf *out)
         } else {
             add_piece(r, out);
         }
-        /* servers parse with a stack, and some have crashed on such texts */
+        /* deeper than any definition that people write: no parser is to be driven into
+         * recursion */
         if (depth > DEPTH_MAX)
             reader_refuse_text(r, NULL, "an expression so deep", 21);
     } while (depth > 0 && !r->refused);

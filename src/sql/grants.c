@@ -26,8 +26,7 @@ static void add_privilege(struct grant *g, const char *s)
     g->privileges[g->count++] = privilege;
 }
 
-/* "SELECT (a), LOCK TABLES" */
-/* A privilege for some columns does not count: worldkeeper reads and writes whole rows. */
+/* "SELECT (a), LOCK TABLES". A privilege for some columns does not count: worldkeeper reads and writes whole rows. */
 static bool read_privileges(struct reader *r, struct grant *g)
 {
     SCOPED(buf_free) struct buf privilege = {0};

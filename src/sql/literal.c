@@ -88,8 +88,7 @@ void sql_hex(struct buf *b, const char *data, size_t len)
     b->len = (size_t)(o - b->p);
 }
 
-/* Empty names are refused: no server has one, and "``" at the end of a text may be a half of
- * one. */
+/* An empty name is refused: no server has one. */
 const char *sql_read_ident(const char *s, const char *end, struct buf *out)
 {
     if (s >= end || *s != '`')

@@ -94,8 +94,7 @@ static const struct known_option {
     {"TRANSACTIONAL", reader_number, false, true},
 };
 
-/* In the order in which they stand there: the last one of two that contradict each other
- * counts. */
+/* In the order in which they were read, which the writer keeps. */
 static struct sql_option *add_option(struct sql_table *t, const char *name)
 {
     t->options = xgrow(t->options, t->option_count, sizeof *t->options);

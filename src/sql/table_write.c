@@ -11,7 +11,7 @@ static void add(struct buf *out, const char *word, const char *text)
         buf_printf(out, " %s", word), buf_adds(out, text);
 }
 
-/* In the order in which both servers accept them; each clause begins with its blank. */
+/* Each clause begins with its blank. */
 static void add_if(struct buf *out, bool is, const char *words)
 {
     if (is)

@@ -379,7 +379,6 @@ static const char *scan_inside(struct sql_scan *st, const char *s, const char *e
             st->quote = 0;
         return s + 1;
     }
-    /* a comment ends in the last byte of its mark: the part before "*" is skipped at once */
     const char *at = memchr(s, st->comment == '-' ? '\n' : '*', (size_t)(end - s));
     if (!at)
         return end;
