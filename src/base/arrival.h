@@ -22,12 +22,13 @@ struct arrival {
 void arrival_init(struct arrival *a, int fd);
 void arrival_free(struct arrival *a);
 
-/* For whoever brings it. -1: nobody waits any more. */
+/* For the thread that brings it. -1: nothing waits for it any more. */
 int arrival_grown(struct arrival *a, uint64_t here, struct err *e);
 /* `why` of class ERR_NONE: it is whole. */
 void arrival_end(struct arrival *a, const struct err *why);
 
-/* For readers. Waits for bytes behind `from`, and returns in *to up to where there are some; `from`: the end.
+/* For readers. Waits for bytes after `from`, and returns in *to up to where there are some;
+ * `from`: the end.
  * -1: no more will come, for this reason; or *stop was set, and arrival_wake() called. */
 int arrival_wait(struct arrival *a, uint64_t from, uint64_t *to, const _Atomic bool *stop,
                  struct err *e);

@@ -46,7 +46,7 @@ int err_sys(struct err *e, int num, const char *fmt, ...)
     va_end(ap);
     size_t n = strlen(e->text);
     snprintf(e->text + n, sizeof e->text - n, ": %s", strerror(num));
-    /* A full quota is a full disk to whoever has to act on it. */
+    /* A full quota is a full disk to the admin who has to act on it. */
     e->cls = num == ENOSPC || num == EDQUOT ? ERR_NOSPACE : ERR_SYSTEM;
     e->num = num;
     e->hint[0] = '\0';

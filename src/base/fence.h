@@ -1,6 +1,7 @@
-/* Until when this machine may change the world, say that it is up, and store copies elsewhere: a moment of
- * the monotonic clock that all processes of a supervisor share, in memory, so that each of them can ask
- * directly before it does something, with nobody to wait for. Who has the lease of the world extends it.
+/* Until when this machine may change the world, publish that it is up, and store copies elsewhere: a
+ * moment of the monotonic clock in memory that all processes of a supervisor share, so that each of
+ * them can ask right before it does something, without waiting for another one. The holder of the
+ * world's lease extends it.
  *
  * A process that never made a fence is never stopped by one: worlds without a lease. */
 #ifndef WK_BASE_FENCE_H
@@ -27,7 +28,7 @@ bool fence_believed(void);
 mono_t fence_until(void);
 /* May this machine act? */
 bool fence_open(void);
-/* The same for whoever reports errors: 0, or -1 with ERR_REFUSED, "… : the lease is not held". */
+/* The same as an error: 0, or -1 with ERR_REFUSED, "… : the lease is not held". */
 int fence_check(const char *what, struct err *e);
 
 #endif

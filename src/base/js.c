@@ -147,7 +147,8 @@ const char *js_read(const json_t *o, const struct js_field *fields, size_t count
     return lack;
 }
 
-/* What a signature is of: the same text for the same content, whoever wrote the file and in which order. */
+/* What a signature is of: the same text for the same content, in whatever order and form the file has
+ * it. */
 char *js_canonical(const json_t *o, const char *const *without)
 {
     json_auto_t *copy = json_copy((json_t *)(uintptr_t)o);

@@ -25,7 +25,7 @@ void thread_group_init(struct thread_group *g)
     pthread_condattr_destroy(&attr);
 }
 
-/* The signal wakes thread_group_wait() and whoever waits for room or work that this thread held. */
+/* The signal wakes thread_group_wait(), and threads that wait for room or work that this one held. */
 static void one_less(struct thread_group *g)
 {
     pthread_mutex_lock(&g->lock);

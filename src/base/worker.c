@@ -162,7 +162,7 @@ json_t *worker_receive(int fd, bool *closed)
     return n ? json_loadb(packet, n, 0, NULL) : NULL;
 }
 
-/* The head is as long as the strictest alignment, for the struct behind it. */
+/* The head is as long as the strictest alignment, for the struct after it. */
 union head {
     int type;
     max_align_t align;

@@ -60,7 +60,7 @@ int worker_send_packet(int fd, int type, const void *data, size_t len);
 bool worker_receive_packet(int fd, struct packet *out, bool *closed);
 /* The struct of `size` bytes that came in the packet; NULL: it is not of that size. */
 const void *packet_struct(const struct packet *p, size_t size);
-/* JSON, and what came as that behind a struct of `size` bytes; NULL: none. A new reference. */
+/* JSON, and what came as that after a struct of `size` bytes; NULL: none. A new reference. */
 int worker_send_json(int fd, int type, const json_t *o);
 json_t *packet_json(const struct packet *p, size_t size);
 

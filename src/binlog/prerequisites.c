@@ -15,33 +15,36 @@ struct ask {
 
 /* ---- settings: each check returns 1 when it found a reason, 0 when all is well, -1 ---- */
 
+/* Takes both texts. */
+static int lacks(const struct ask *a, char *hint, char *reason)
+{
+    a->out->hint = hint;
+    a->out->reason = reason;
+    return 1;
+}
+
 static int ask_log_bin(const struct ask *a, struct err *e)
 {
     SCOPED(xfree) char *v = db_one(a->db, "SELECT @@global.log_bin", e);
     if (!v)
         return -1;
-    bool on = strcmp(v, "1") == 0;
-    if (!on) {
-        a->out->hint = xasprintf(
-            "log_bin = binlog under [mysqld] in the server's my.cnf, and a restart of it, "
-            "which empties MEMORY tables: dump first");
-        a->out->reason = xasprintf("log_bin is off: the server writes no binary log.");
-        return 1;
-    }
-    if (db_variable_number(a->db, "server_id") == 0) {
-        a->out->hint = xasprintf(
-            "server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL server_id=1");
-        a->out->reason = xasprintf("server_id is 0: the server lets nobody read its binary log.");
-        return 1;
-    }
+    if (strcmp(v, "1") != 0)
+        return lacks(
+            a,
+            xstrdup("log_bin = binlog under [mysqld] in the server's my.cnf, and a restart "
+                    "of it, which empties MEMORY tables: dump first"),
+            xstrdup("log_bin is off: the server writes no binary log."));
+    if (db_variable_number(a->db, "server_id") == 0)
+        return lacks(a,
+                     xstrdup("server_id = 1 under [mysqld] in the server's my.cnf, and SET GLOBAL "
+                             "server_id=1"),
+                     xstrdup("server_id is 0: the server lets nobody read its binary log."));
     if (!db_log_closed(a->db))
         return 0;
-    a->out->hint = xasprintf(
-        "see the server's error log, make room where its binary log lies, and restart the "
-        "server, which empties MEMORY tables: dump first");
-    a->out->reason =
-        xasprintf("the server has closed its binary log after an error and writes none.");
-    return 1;
+    return lacks(a,
+                 xstrdup("see the server's error log, make room where its binary log lies, and "
+                         "restart the server, which empties MEMORY tables: dump first"),
+                 xstrdup("the server has closed its binary log after an error and writes none."));
 }
 
 /* Variables that may not exist: then the server has no other behaviour. */
@@ -58,18 +61,15 @@ static const struct {
 
 static int ask_setting(const struct ask *a, size_t i)
 {
-    char *v = db_variable(a->db, settings[i].name);
-    bool good = !v || !v[0] || strcasecmp(v, settings[i].good) == 0;
-    if (!good) {
-        const char *shown = strcmp(v, "1") == 0 ? "ON" : v;
-        a->out->hint = xasprintf(
-            "%s under [mysqld] in the server's my.cnf, and SET GLOBAL %s now; the game has to "
-            "reconnect, since open sessions keep what they have",
-            settings[i].line, settings[i].line);
-        a->out->reason = xasprintf("%s is %s: %s.", settings[i].name, shown, settings[i].because);
-    }
-    free(v);
-    return good ? 0 : 1;
+    SCOPED(xfree) char *v = db_variable(a->db, settings[i].name);
+    if (!v || !v[0] || strcasecmp(v, settings[i].good) == 0)
+        return 0;
+    return lacks(a,
+                 xasprintf("%s under [mysqld] in the server's my.cnf, and SET GLOBAL %s now; the "
+                           "game has to reconnect, since open sessions keep what they have",
+                           settings[i].line, settings[i].line),
+                 xasprintf("%s is %s: %s.", settings[i].name, strcmp(v, "1") == 0 ? "ON" : v,
+                           settings[i].because));
 }
 
 /* ---- privileges ---- */
@@ -90,14 +90,11 @@ static int ask_privileges(const struct ask *a, struct err *e)
         if (!grants_have(&grants, NULL, needed[i]) &&
             (i == 0 || !grants_have(&grants, NULL, "SUPER")))
             buf_printf(&missing, "%s%s", missing.len ? ", " : "", words[i]);
-    bool good = missing.len == 0;
-    if (!good) {
-        db_account_quote(&account, session.name);
-        a->out->hint = xasprintf("GRANT %s ON *.* TO %s;", missing.p, account.p);
-        a->out->reason =
-            xasprintf("the account may not read the binary log: it lacks %s.", missing.p);
-    }
-    return good ? 0 : 1;
+    if (missing.len == 0)
+        return 0;
+    db_account_quote(&account, session.name);
+    return lacks(a, xasprintf("GRANT %s ON *.* TO %s;", missing.p, account.p),
+                 xasprintf("the account may not read the binary log: it lacks %s.", missing.p));
 }
 
 /* ---- filters ---- */
@@ -111,14 +108,15 @@ static int judge_filters(const struct ask *a, const char *only, const char *with
     if (!kept && !dropped)
         return 0;
     const char *which = kept ? "binlog_do_db" : "binlog_ignore_db";
-    a->out->hint = xasprintf(
-        "%s taken out of [mysqld] in the server's my.cnf, and a restart of it, which empties "
-        "MEMORY tables: dump first; replicas have filters of their own (replicate_do_db)",
-        which);
     a->out->silent = BINLOG_FILTERED;
-    a->out->reason = xasprintf("%s is set (%s): statements on %s may be missing from the log.",
-                               which, kept ? only : without, a->schema);
-    return 1;
+    return lacks(
+        a,
+        xasprintf("%s taken out of [mysqld] in the server's my.cnf, and a restart of it, which "
+                  "empties MEMORY tables: dump first; replicas have filters of their own "
+                  "(replicate_do_db)",
+                  which),
+        xasprintf("%s is set (%s): statements on %s may be missing from the log.", which,
+                  kept ? only : without, a->schema));
 }
 
 static int ask_filters(const struct ask *a, struct err *e)
@@ -143,14 +141,14 @@ static int ask_replica(const struct ask *a, struct err *e)
     int replica = db_variable_number(a->db, name) == 0 ? replicas_fed(a->db, e) : 0;
     if (replica <= 0)
         return replica;
-    a->out->hint = xasprintf(
-        "%s = ON under [mysqld] in the server's my.cnf, and a restart of it, which empties "
-        "MEMORY tables: dump first",
-        name);
     a->out->silent = BINLOG_FED;
-    a->out->reason = xasprintf(
-        "%s is OFF on a replica: what its source sends it is not in its binary log.", name);
-    return 1;
+    return lacks(a,
+                 xasprintf("%s = ON under [mysqld] in the server's my.cnf, and a restart of it, "
+                           "which empties MEMORY tables: dump first",
+                           name),
+                 xasprintf("%s is OFF on a replica: what its source sends it is not in its binary "
+                           "log.",
+                           name));
 }
 
 int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prerequisites *out,

@@ -185,7 +185,8 @@ static int take_present(struct row_image *m, const uint8_t *present, struct err 
         if (!bit(present, i) && !m->fields[i].skip) {
             err_set(e, ERR_REFUSED, 0, "table %s: column %s is missing in a changed row", m->table,
                     m->fields[i].name);
-            return err_hint(e, "whoever writes to the table must use binlog_row_image=FULL");
+            return err_hint(
+                e, "every session that writes to the table must use binlog_row_image=FULL");
         }
         m->present_count += bit(present, i);
     }

@@ -75,8 +75,8 @@ static bool half_login(const struct checking *k, const char *section, const char
                    user ? "password_file" : "user", "a login needs both user and password_file");
 }
 
-/* `exposed`: the key's URL goes to another host without TLS. Who wants that says so, and nobody
- * says so without need: a word that is there for nothing would stand for consent some day. */
+/* `exposed`: the key's URL goes to another host without TLS, which takes a word of consent in
+ * the file; one that is there without need would stand for consent some day. */
 static bool wrong_plain(const struct checking *k, bool exposed, bool insecure, const char *section,
                         const char *name, const char *hint)
 {

@@ -19,11 +19,11 @@
 enum segment_op {
     SEGMENT_HEAD = 1, /* text: JSON */
     SEGMENT_DEFINE,   /* text: JSON of a table; tables are numbered from 0 in this order */
-    SEGMENT_FILE,     /* born, text: the log file of the positions from now on, from 0 */
-    SEGMENT_BEGIN,    /* flags, difference of seconds; if flag BEHIND: distance from the last END or
+    SEGMENT_FILE, /* when it was created, text: the log file of the positions from now on, from 0 */
+    SEGMENT_BEGIN,  /* flags, difference of seconds; if flag BEHIND: distance from the last END or
                          FILE; if flag GTID: domain, server, seq */
-    SEGMENT_END,      /* distance from the last BEGIN or FILE */
-    SEGMENT_INSERT,   /* table, text: the tuple */
+    SEGMENT_END,    /* distance from the last BEGIN or FILE */
+    SEGMENT_INSERT, /* table, text: the tuple */
     SEGMENT_DELETE,
     SEGMENT_REPLACE,
     SEGMENT_TRUNCATE, /* table */

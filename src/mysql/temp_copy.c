@@ -17,11 +17,7 @@
 
 static bool lost(const struct err *why, struct err *e)
 {
-    if (!db_unanswered(why))
-        return false;
-    if (e)
-        *e = *why;
-    return true;
+    return db_unanswered(why) && err_pass(e, why) < 0;
 }
 
 int db_copier_begin(struct db_copier *out, struct db *db, struct err *e)
