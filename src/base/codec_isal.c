@@ -61,17 +61,12 @@ static void *pack_new(int level)
     return p;
 }
 
-/* Incompressible data is stored: five more bytes per 65535, a header and a trailer. */
-static size_t bound(size_t len)
-{
-    return len + 5 * (len / 65535 + 1) + 64;
-}
-
 static int pack(void *state, const unsigned char *data, size_t len, struct buf *out)
 {
     struct packing *p = state;
     uint32_t level = p->z.level;
-    size_t room = bound(len);
+    /* Incompressible data is stored: five more bytes per 65535, a header and a trailer. */
+    size_t room = len + 5 * (len / 65535 + 1) + 64;
     buf_reserve(out, room);
     api.deflate_init(&p->z);
     p->z.level = level;

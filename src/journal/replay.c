@@ -649,17 +649,6 @@ static int as_gap(struct run *r, const struct err *e)
     return read_once(r, &ignored) < 0 && !r->out->gap[0] ? -1 : 0;
 }
 
-/* They outlive the run. */
-static void keep_counters(struct run *r)
-{
-    struct replay *out = r->out;
-    out->counters = xcalloc(r->count + 1, sizeof *out->counters);
-    for (size_t i = 0; i < r->count; i++)
-        if (r->tables[i]->counter)
-            out->counters[out->counter_count++] =
-                (struct replay_counter){xstrdup(r->tables[i]->name), r->tables[i]->counter + 1};
-}
-
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e)
 {
     struct run r = {.s = s, .out = out, .now = clock_wall()};
@@ -682,7 +671,13 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
             s->m && s->m->unlogged[0] ? s->m->unlogged
                                       : "the dump does not know its place in a binary log");
     }
-    keep_counters(&r);
+    /* They outlive the run. */
+    struct replay *out = r.out;
+    out->counters = xcalloc(r.count + 1, sizeof *out->counters);
+    for (size_t i = 0; i < r.count; i++)
+        if (r.tables[i]->counter)
+            out->counters[out->counter_count++] =
+                (struct replay_counter){xstrdup(r.tables[i]->name), r.tables[i]->counter + 1};
     forget_tables(&r);
     free(r.judged.list);
     if (rc < 0)

@@ -116,22 +116,18 @@ static bool read_clock(const uint8_t *p, size_t len, struct answer_time *out)
     return p[0] < 24 && out->minute < 60 && out->second < 60 && out->micro < 1000000;
 }
 
-static bool read_time(const uint8_t *p, size_t len, struct answer_time *out)
-{
-    if (len != 8 && len != 12)
-        return false;
-    out->negative = p[0] != 0;
-    out->hour = UINT64_C(24) * low_first4(p + 1);
-    return p[0] <= 1 && read_clock(p + 5, len - 5, out) && out->hour <= HOURS_MAX;
-}
-
 bool answer_time(enum answer_clock kind, const uint8_t *p, size_t len, struct answer_time *out)
 {
     *out = (struct answer_time){0};
     if (len == 0)
         return true; /* all of it is zero */
-    if (kind == ANSWER_TIME)
-        return read_time(p, len, out);
+    if (kind == ANSWER_TIME) {
+        if (len != 8 && len != 12)
+            return false;
+        out->negative = p[0] != 0;
+        out->hour = UINT64_C(24) * low_first4(p + 1);
+        return p[0] <= 1 && read_clock(p + 5, len - 5, out) && out->hour <= HOURS_MAX;
+    }
     if (len != 4 && len != 7 && len != 11)
         return false;
     out->year = p[0] | (unsigned)p[1] << 8;

@@ -4,20 +4,6 @@
 
 #include "sql/table.h"
 
-static void add_column(struct db_table *t, const struct sql_column *from, bool mariadb)
-{
-    struct db_column *c = &t->columns[t->column_count++];
-    /* In information_schema MariaDB's compression is a part of the type. */
-    *c = (struct db_column){
-        .name = xstrdup(from->name),
-        .type = xasprintf("%s%s", from->type, from->compressed ? " /*M!100301 COMPRESSED*/" : ""),
-        .generated = from->generated || from->row_end,
-        .counter = from->counter,
-    };
-    c->encoding = db_encoding_of(c->type, mariadb);
-    t->counts |= c->counter;
-}
-
 /* A key with a generated column does not count, since tuples lack that column. */
 static void read_key(struct db_table *t, const struct sql_key *k)
 {
@@ -41,8 +27,19 @@ int db_create_table_read(const char *create, size_t len, bool mariadb, struct db
     out->name = xstrdup(t.name);
     out->engine = xstrdup("");
     out->columns = xcalloc(t.column_count, sizeof *out->columns);
-    for (size_t i = 0; i < t.column_count; i++)
-        add_column(out, &t.columns[i], mariadb);
+    for (size_t i = 0; i < t.column_count; i++) {
+        struct db_column *c = &out->columns[out->column_count++];
+        /* In information_schema MariaDB's compression is a part of the type. */
+        *c = (struct db_column){
+            .name = xstrdup(t.columns[i].name),
+            .type = xasprintf("%s%s", t.columns[i].type,
+                              t.columns[i].compressed ? " /*M!100301 COMPRESSED*/" : ""),
+            .generated = t.columns[i].generated || t.columns[i].row_end,
+            .counter = t.columns[i].counter,
+        };
+        c->encoding = db_encoding_of(c->type, mariadb);
+        out->counts |= c->counter;
+    }
     for (size_t i = 0; i < t.key_count; i++)
         if (strcmp(t.keys[i].kind, "PRIMARY KEY") == 0)
             read_key(out, &t.keys[i]);

@@ -21,8 +21,16 @@ static int is_node(struct db *db, char name[256], struct err *e)
     return err_pass(e, &why);
 }
 
-static void refuse(const struct db *db, struct err *e)
+int galera_own_node(struct db *db, struct err *e)
 {
+    int node = is_node(db, db->node, e);
+    if (node <= 0)
+        return node;
+    /* "DO 1" fails while the node is not ready. It must come before wsrep_on=0 and without dirty
+     * reads, either of which would skip that check. */
+    if (galera_clean_reads(db, e) == 0 && db_exec(db, "DO 1", e) == 0 &&
+        db_exec(db, "SET SESSION wsrep_on=0", e) == 0)
+        return 0;
     int num = e->num;
     if (num == GALERA_NOT_PRIMARY) {
         err_set(e, ERR_REFUSED, num,
@@ -39,19 +47,6 @@ static void refuse(const struct db *db, struct err *e)
         err_hint(e, "GRANT " GALERA_PRIVILEGE " ON *.* TO the account of [mysql] user; worldkeeper "
                     "--check prints it");
     }
-}
-
-int galera_own_node(struct db *db, struct err *e)
-{
-    int node = is_node(db, db->node, e);
-    if (node <= 0)
-        return node;
-    /* "DO 1" fails while the node is not ready. It must come before wsrep_on=0 and without dirty
-     * reads, either of which would skip that check. */
-    if (galera_clean_reads(db, e) == 0 && db_exec(db, "DO 1", e) == 0 &&
-        db_exec(db, "SET SESSION wsrep_on=0", e) == 0)
-        return 0;
-    refuse(db, e);
     db->node[0] = '\0';
     return -1;
 }

@@ -53,18 +53,6 @@ static void write_column(struct buf *out, const struct sql_column *c, bool maria
     add_if(out, c->not_secondary, "NOT SECONDARY");
 }
 
-static void write_part(struct buf *out, const struct sql_key_part *p)
-{
-    if (p->name)
-        sql_ident(out, p->name);
-    else
-        buf_adds(out, p->expression);
-    if (p->length)
-        buf_printf(out, "(%s)", p->length);
-    add_if(out, p->no_overlaps, "WITHOUT OVERLAPS");
-    add_if(out, p->descending, "DESC");
-}
-
 static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
 {
     buf_adds(out, k->kind);
@@ -73,7 +61,14 @@ static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
         sql_ident(out, k->name);
     for (size_t i = 0; i < k->part_count; i++) {
         buf_adds(out, i ? "," : " (");
-        write_part(out, &k->parts[i]);
+        if (k->parts[i].name)
+            sql_ident(out, k->parts[i].name);
+        else
+            buf_adds(out, k->parts[i].expression);
+        if (k->parts[i].length)
+            buf_printf(out, "(%s)", k->parts[i].length);
+        add_if(out, k->parts[i].no_overlaps, "WITHOUT OVERLAPS");
+        add_if(out, k->parts[i].descending, "DESC");
     }
     buf_addc(out, ')');
     add(out, "USING ", k->method);
@@ -104,19 +99,6 @@ static void write_constraint(struct buf *out, const struct sql_constraint *c,
     add_if(out, c->not_enforced && !how->mariadb, "NOT ENFORCED");
 }
 
-/* What only the other brand knows is left out, as it would skip it in a version comment. */
-static void write_options(struct buf *out, const struct sql_table *t, bool mariadb)
-{
-    for (size_t i = 0; i < t->option_count; i++) {
-        const struct sql_option *o = &t->options[i];
-        if (mariadb ? o->mysql_only : o->mariadb_only)
-            continue;
-        add_if(out, strcmp(o->name, "CHARSET") == 0, "DEFAULT"); /* as SHOW CREATE TABLE has it */
-        buf_printf(out, " %s%s", o->name, o->value ? "=" : "");
-        buf_adds(out, o->value ? o->value : "");
-    }
-}
-
 void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how)
 {
     size_t n = 0;
@@ -135,7 +117,15 @@ void sql_table_write(struct buf *out, const struct sql_table *t, const struct sq
         write_constraint(out, &t->constraints[i], how);
     }
     buf_adds(out, "\n)");
-    write_options(out, t, how->mariadb);
+    /* What only the other brand knows is left out, as it would skip it in a version comment. */
+    for (size_t i = 0; i < t->option_count; i++) {
+        const struct sql_option *o = &t->options[i];
+        if (how->mariadb ? o->mysql_only : o->mariadb_only)
+            continue;
+        add_if(out, strcmp(o->name, "CHARSET") == 0, "DEFAULT"); /* as SHOW CREATE TABLE has it */
+        buf_printf(out, " %s%s", o->name, o->value ? "=" : "");
+        buf_adds(out, o->value ? o->value : "");
+    }
     if (t->partitions) {
         buf_addc(out, '\n');
         buf_adds(out, t->partitions);

@@ -210,15 +210,6 @@ static enum sql_kind comment(struct sql_text *x, struct sql_token *t)
     return take(x, t, version ? SQL_VERSION : SQL_COMMENT, close + 2);
 }
 
-/* An end without its beginning is code for one server, and for another one two operators. */
-static enum sql_kind leave(struct sql_text *x, struct sql_token *t)
-{
-    if (!x->entered)
-        return bad(x, t, "the end of a comment that did not begin");
-    x->entered = false;
-    return take(x, t, SQL_LEAVE, t->s + 2);
-}
-
 /* The longest first, as the servers read them. */
 static enum sql_kind punctuation(struct sql_text *x, struct sql_token *t)
 {
@@ -254,8 +245,13 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         return word(x, t);
     if (at(x, s, "/*"))
         return comment(x, t);
-    if (at(x, s, "*/"))
-        return leave(x, t);
+    if (at(x, s, "*/")) {
+        /* An end without its beginning is code for one server, and for another one two operators. */
+        if (!x->entered)
+            return bad(x, t, "the end of a comment that did not begin");
+        x->entered = false;
+        return take(x, t, SQL_LEAVE, t->s + 2);
+    }
     bool dashes = at(x, s, "--") && (s + 2 == x->end || (unsigned char)s[2] <= ' ');
     if (dashes || *s == '#')
         return x->entered ? bad(x, t, "a comment in a comment")
