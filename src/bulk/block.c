@@ -30,21 +30,6 @@ void bulk_block_free(struct bulk_block *k)
     *k = (struct bulk_block){0};
 }
 
-static void grow(struct bulk_block *k)
-{
-    k->room = k->room ? 2 * k->room : 1024;
-    for (size_t i = 0; i < k->count; i++) {
-        struct bulk_cells *c = &k->columns[i];
-        c->null = xrealloc(c->null, k->room);
-        if (c->width) {
-            c->numbers = xrealloc(c->numbers, k->room * c->width);
-        } else {
-            c->bytes = xrealloc(c->bytes, k->room * sizeof *c->bytes);
-            c->lengths = xrealloc(c->lengths, k->room * sizeof *c->lengths);
-        }
-    }
-}
-
 /* A value that does not fit was never in such a column, and must not be truncated silently. */
 static bool put_integer(const struct sql_literal *l, struct bulk_cells *c, size_t row)
 {
@@ -147,8 +132,19 @@ const char *bulk_block_read(struct bulk_block *k, const char *s, const char *end
     k->scratch.len = 0;
     buf_reserve(&k->scratch, (size_t)(end - s)); /* no value is longer than its literal */
     while (s < end && k->rows < BULK_BLOCK_ROWS) {
-        if (k->rows == k->room)
-            grow(k);
+        if (k->rows == k->room) {
+            k->room = k->room ? 2 * k->room : 1024;
+            for (size_t i = 0; i < k->count; i++) {
+                struct bulk_cells *c = &k->columns[i];
+                c->null = xrealloc(c->null, k->room);
+                if (c->width) {
+                    c->numbers = xrealloc(c->numbers, k->room * c->width);
+                } else {
+                    c->bytes = xrealloc(c->bytes, k->room * sizeof *c->bytes);
+                    c->lengths = xrealloc(c->lengths, k->room * sizeof *c->lengths);
+                }
+            }
+        }
         const char *next = read_tuple(k, s, end, k->rows, &bytes);
         if (!next || (next != end && (end - next < 3 || next[0] != ',' || next[1] != '\n')))
             return NULL;

@@ -48,18 +48,6 @@ static bool components(struct buf *out, const char *s)
     return true;
 }
 
-/* The name becomes a part of a host name or a path of requests that are signed. */
-static bool is_bucket(const char *s, size_t len)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    if (len == 0 || len > BUCKET_MAX || !strchr(letters, s[0]))
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (!strchr(letters, s[i]) && !strchr("._-", s[i]))
-            return false;
-    return true;
-}
-
 /* The part between "://" and the path. */
 static bool authority(struct store_url *u, const char *s, size_t len)
 {
@@ -68,7 +56,15 @@ static bool authority(struct store_url *u, const char *s, size_t len)
         return len == 0;
     if (u->kind == STORE_S3) {
         u->bucket = xstrndup(s, len);
-        return is_bucket(s, len);
+        /* The name becomes a part of a host name or a path of requests that are signed. */
+        static const char letters[] =
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+        if (len == 0 || len > BUCKET_MAX || !strchr(letters, s[0]))
+            return false;
+        for (size_t i = 0; i < len; i++)
+            if (!strchr(letters, s[i]) && !strchr("._-", s[i]))
+                return false;
+        return true;
     }
     if (u->kind == STORE_SFTP) {
         SCOPED(buf_free) struct buf user = {0};

@@ -137,20 +137,6 @@ void db_definition_free(struct db_definition *d)
 
 /* ---- triggers ---- */
 
-/* Takes the body from the original statement if its head is the expected one; else keeps it. */
-static void take_body(struct db_trigger *t, const char *original)
-{
-    char nothing[] = "";
-    struct db_trigger empty = *t;
-    SCOPED(buf_free) struct buf head = {0};
-    empty.body = nothing;
-    db_trigger_sql(&head, &empty, t->table);
-    if (strncmp(original, head.p, head.len) == 0) {
-        free(t->body);
-        t->body = xstrdup(original + head.len);
-    }
-}
-
 /* MySQL's information_schema garbles names with a backtick: `a``b` becomes `aa`bb`. */
 static int original_bodies(struct db *db, const char *schema, struct db_triggers *out,
                            struct err *e)
@@ -164,7 +150,16 @@ static int original_bodies(struct db *db, const char *schema, struct db_triggers
             db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
         while ((rc = db_next(r, e)) == 1) {
             SCOPED(xfree) char *original = dup_code(r, 2);
-            take_body(t, original);
+            /* The body of the original, if its head is the one expected here; else it stays. */
+            char nothing[] = "";
+            struct db_trigger empty = *t;
+            SCOPED(buf_free) struct buf head = {0};
+            empty.body = nothing;
+            db_trigger_sql(&head, &empty, t->table);
+            if (strncmp(original, head.p, head.len) == 0) {
+                free(t->body);
+                t->body = xstrdup(original + head.len);
+            }
         }
         db_rows_end(r);
     }

@@ -65,25 +65,6 @@ static unsigned wrong_value(const enum db_encoding *enc, unsigned n, char **row,
     return i;
 }
 
-/* Replaces the contents of `tuple` with "(…)" of one row. Runs for each row of a world. */
-static void make_tuple(struct buf *tuple, const enum db_encoding *enc, unsigned n, char **row,
-                       const unsigned long *lengths)
-{
-    size_t room = 4;
-    for (unsigned i = 0; i < n; i++)
-        room += 2 * lengths[i] + DB_VALUE_ROOM;
-    buf_clear(tuple);
-    buf_reserve(tuple, room);
-    char *o = tuple->p;
-    for (unsigned i = 0; i < n; i++) {
-        *o++ = i ? ',' : '(';
-        o = db_put_value(o, enc[i], row[i], lengths[i]);
-    }
-    *o++ = ')';
-    *o = '\0';
-    tuple->len = (size_t)(o - tuple->p);
-}
-
 int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
                  void *arg, uint64_t *rows, struct err *e)
 {
@@ -105,7 +86,20 @@ int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_t
             rc = db_invalid(db, e, "column %u of a row is no value of its type", wrong + 1);
             break;
         }
-        make_tuple(&tuple, enc, n, row, lengths);
+        /* Replaces the contents of `tuple` with "(…)" of one row. Runs for each row of a world. */
+        size_t room = 4;
+        for (unsigned i = 0; i < n; i++)
+            room += 2 * lengths[i] + DB_VALUE_ROOM;
+        buf_clear(&tuple);
+        buf_reserve(&tuple, room);
+        char *o = tuple.p;
+        for (unsigned i = 0; i < n; i++) {
+            *o++ = i ? ',' : '(';
+            o = db_put_value(o, enc[i], row[i], lengths[i]);
+        }
+        *o++ = ')';
+        *o = '\0';
+        tuple.len = (size_t)(o - tuple.p);
         rc = fn(arg, tuple.p, tuple.len, e);
         if (rc < 0)
             break;

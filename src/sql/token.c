@@ -210,19 +210,6 @@ static enum sql_kind comment(struct sql_text *x, struct sql_token *t)
     return take(x, t, version ? SQL_VERSION : SQL_COMMENT, close + 2);
 }
 
-/* The longest first, as the servers read them. */
-static enum sql_kind punctuation(struct sql_text *x, struct sql_token *t)
-{
-    static const char *const longer[] = {
-        "->>", "<=>", "->", "<<", ">>", "<=", ">=", "<>", "!=", "&&", "||", ":=", NULL};
-    for (const char *const *o = longer; *o; o++)
-        if (at(x, t->s, *o))
-            return take(x, t, SQL_PUNCT, t->s + strlen(*o));
-    if (*t->s > ' ' && *t->s < 0x7f)
-        return take(x, t, SQL_PUNCT, t->s + 1);
-    return bad(x, t, *t->s ? "a control character" : "a NUL byte");
-}
-
 enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
 {
     while (x->s < x->end && is_blank(*x->s))
@@ -256,7 +243,15 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
     if (dashes || *s == '#')
         return x->entered ? bad(x, t, "a comment in a comment")
                           : take(x, t, SQL_COMMENT, line_end(x, s));
-    return punctuation(x, t);
+    /* The longest first, as the servers read them. */
+    static const char *const longer[] = {
+        "->>", "<=>", "->", "<<", ">>", "<=", ">=", "<>", "!=", "&&", "||", ":=", NULL};
+    for (const char *const *o = longer; *o; o++)
+        if (at(x, t->s, *o))
+            return take(x, t, SQL_PUNCT, t->s + strlen(*o));
+    if (*t->s > ' ' && *t->s < 0x7f)
+        return take(x, t, SQL_PUNCT, t->s + 1);
+    return bad(x, t, *t->s ? "a control character" : "a NUL byte");
 }
 
 /* On a copy of the state, which is a few pointers. */
