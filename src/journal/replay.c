@@ -671,8 +671,7 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
             s->m && s->m->unlogged[0] ? s->m->unlogged
                                       : "the dump does not know its place in a binary log");
     }
-    /* They outlive the run. */
-    struct replay *out = r.out;
+    /* the highest numbers outlive the run */
     out->counters = xcalloc(r.count + 1, sizeof *out->counters);
     for (size_t i = 0; i < r.count; i++)
         if (r.tables[i]->counter)
