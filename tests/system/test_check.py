@@ -356,7 +356,7 @@ def test_what_check_would_call_a_failure_is_told_before_it_is_needed(make_keeper
     keeper.wait(lambda: keeper.status()["troubles"] == [], "the end of the condition")
 
 
-def test_rights_by_a_role(make_keeper, world):
+def test_privileges_by_a_role(make_keeper, world):
     """A role that is active at login counts; one that is not is named with the way out."""
     server, schema = world.server, world.schema.replace("_", "\\_")
     keeper = make_keeper(world, account=False)

@@ -267,7 +267,7 @@ def test_offline_mode(doomed, victim):
 
 
 @pytest.mark.parametrize("rights", ["of the account", "of a role", "of a mandatory role", "partial"])
-def test_rights_by_other_ways(make_server, make_world, make_keeper, rights):
+def test_privileges_by_other_ways(make_server, make_world, make_keeper, rights):
     """Rights that come by a default role, by a role for all, or with partial revokes, where a schema's
     name in a GRANT is no pattern."""
     server = make_server("--activate-all-roles-on-login=" + str(int("mandatory" in rights)),

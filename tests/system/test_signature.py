@@ -17,7 +17,7 @@ KEY = "3f" * 32
 
 
 @pytest.fixture
-def sealed(keeper):
+def keyed(keeper):
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
     return keeper
 
@@ -43,20 +43,20 @@ def listed(keeper):
     return {d["name"]: d for d in keeper.ok("--list", "--json")["dumps"]}
 
 
-def test_a_sealed_dump_is_restored(sealed):
-    first = sealed.dump()["name"]
-    manifest = manifest_of(sealed, first)
+def test_a_signed_dump_is_restored(keyed):
+    first = keyed.dump()["name"]
+    manifest = manifest_of(keyed, first)
     assert manifest["hmac"] == hmac_of(manifest)
-    write_manifest(sealed, manifest)  # indented otherwise, in another order: the same content
-    assert sealed.ok("--verify").rc == DONE
-    done = sealed.ok("--restore", "--force", "--json")
-    assert sealed.world.rows() > 0 and done["dump"].startswith("w1-"), done
+    write_manifest(keyed, manifest)  # indented otherwise, in another order: the same content
+    assert keyed.ok("--verify").rc == DONE
+    done = keyed.ok("--restore", "--force", "--json")
+    assert keyed.world.rows() > 0 and done["dump"].startswith("w1-"), done
 
 
 @pytest.mark.parametrize("how", ["changed", "none", "another key", "of another dump", "no text"])
-def test_a_wrong_hmac_is_never_taken(sealed, how):
-    good, bad = sealed.dump()["name"], sealed.dump()["name"]
-    manifest = manifest_of(sealed, bad)
+def test_a_wrong_hmac_is_never_taken(keyed, how):
+    good, bad = keyed.dump()["name"], keyed.dump()["name"]
+    manifest = manifest_of(keyed, bad)
     if how == "changed":
         manifest = {**signed({**manifest, "seconds": 0.5}), "hmac": manifest["hmac"]}
     elif how == "none":
@@ -64,21 +64,21 @@ def test_a_wrong_hmac_is_never_taken(sealed, how):
     elif how == "another key":
         manifest["hmac"] = hmac_of(manifest, "4e" * 32)
     elif how == "of another dump":
-        manifest["hmac"] = manifest_of(sealed, good)["hmac"]
+        manifest["hmac"] = manifest_of(keyed, good)["hmac"]
     else:
         manifest["hmac"] = 7
-    write_manifest(sealed, manifest)
-    now = listed(sealed)
+    write_manifest(keyed, manifest)
+    now = listed(keyed)
     assert now[good]["intact"] and not now[bad]["intact"] and "HMAC" in now[bad]["reason"]
     assert f"--seal={bad}" in now[bad]["reason"]
-    assert sealed.run("--verify").rc == NOT_WELL and sealed.run("--verify=" + good).rc == DONE
-    assert sealed.run("--restore=" + bad, "--dry-run").rc == NOTHING
-    check = sealed.run("--check").out
+    assert keyed.run("--verify").rc == NOT_WELL and keyed.run("--verify=" + good).rc == DONE
+    assert keyed.run("--restore=" + bad, "--dry-run").rc == NOTHING
+    check = keyed.run("--check").out
     assert "--seal=DUMP" in check and "HMAC" in check, check
-    done = sealed.ok("--restore", "--dry-run", "--force", "--json")
+    done = keyed.ok("--restore", "--dry-run", "--force", "--json")
     assert done["dump"] == good and done["skipped"][0]["dump"] == bad, done
-    sealed.server.sql("GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@'localhost'")
-    assert sealed.ok("--drill", "--json")["dump"] == good
+    keyed.server.sql("GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@'localhost'")
+    assert keyed.ok("--drill", "--json")["dump"] == good
 
 
 def test_a_loss_with_nothing_but_strange_dumps(make_keeper, make_world, victim):
@@ -119,7 +119,7 @@ def test_dumps_from_before_the_key(keeper):
     assert keeper.ok("--restore=" + old, "--force").rc == DONE
 
 
-def test_seal_through_the_supervisor(keeper):
+def test_sign_through_the_supervisor(keeper):
     old = keeper.dump()["name"]
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
     keeper.start()
@@ -130,27 +130,27 @@ def test_seal_through_the_supervisor(keeper):
     assert "every dump has its HMAC" in said
 
 
-def test_a_wrong_seal_is_replaced_by_name_only(sealed):
-    name = sealed.dump()["name"]
-    manifest = manifest_of(sealed, name)
+def test_a_wrong_signature_is_replaced_by_name_only(keyed):
+    name = keyed.dump()["name"]
+    manifest = manifest_of(keyed, name)
     manifest["hmac"] = "0" * 64
-    write_manifest(sealed, manifest)
-    assert sealed.ok("--seal", "--json")["dumps"] == []
-    assert not listed(sealed)[name]["intact"]
-    assert sealed.ok("--seal=" + name + ".sql.gz").rc == DONE
-    assert listed(sealed)[name]["intact"]
+    write_manifest(keyed, manifest)
+    assert keyed.ok("--seal", "--json")["dumps"] == []
+    assert not listed(keyed)[name]["intact"]
+    assert keyed.ok("--seal=" + name + ".sql.gz").rc == DONE
+    assert listed(keyed)[name]["intact"]
 
 
-def test_change_of_keys(sealed):
+def test_change_of_keys(keyed):
     """The old key goes on to be good as hmac_old_key_file; new dumps have the new one."""
-    old = sealed.dump()["name"]
+    old = keyed.dump()["name"]
     other = "5d" * 32
-    sealed.configure({"dump": {"hmac_key_file": sealed.secret("key2", other)}})
-    assert not listed(sealed)[old]["intact"]
-    sealed.configure({"dump": {"hmac_old_key_file": os.path.join(sealed.base, "key")}})
-    assert listed(sealed)[old]["intact"]
-    new = sealed.dump()["name"]
-    assert manifest_of(sealed, new)["hmac"] == hmac_of(manifest_of(sealed, new), other)
+    keyed.configure({"dump": {"hmac_key_file": keyed.secret("key2", other)}})
+    assert not listed(keyed)[old]["intact"]
+    keyed.configure({"dump": {"hmac_old_key_file": os.path.join(keyed.base, "key")}})
+    assert listed(keyed)[old]["intact"]
+    new = keyed.dump()["name"]
+    assert manifest_of(keyed, new)["hmac"] == hmac_of(manifest_of(keyed, new), other)
 
 
 def test_a_reload_takes_the_key(keeper):
@@ -196,7 +196,7 @@ def test_check_looks_at_the_keys(keeper, first):
         os.chown(keeper.dumps_dir, 0, 0)
 
 
-def test_seal_without_a_key(keeper):
+def test_sign_without_a_key(keeper):
     done = keeper.run("--seal")
     assert done.rc == USAGE and "hmac_key_file" in done.err, done
 

@@ -17,7 +17,7 @@ MARK = b"forged"
 
 
 @pytest.fixture
-def sealed(keeper):
+def keyed(keeper):
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})
     keeper.server.sql("GRANT ALL ON `worldkeeper\\_drill%`.* TO keeper@localhost",
                       "GRANT ALL ON wk_signed.* TO keeper@localhost")
@@ -100,19 +100,19 @@ ACTIONS = {
 
 @pytest.mark.parametrize("parts", [True, False], ids=["parts", "before parts"])
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_forged_member_reaches_nothing(sealed, action, parts):
+def test_a_forged_member_reaches_nothing(keyed, action, parts):
     """The older dump is what is used; of the forged one the server hears nothing at all."""
-    older = sealed.dump()["name"]
-    newer = sealed.dump()["name"]
-    manifest = sealed.newest()
+    older = keyed.dump()["name"]
+    newer = keyed.dump()["name"]
+    manifest = keyed.newest()
     if not parts:
-        old_manifest(sealed, manifest)
-    data, table = forged(sealed, manifest)
-    with open(sealed.path(manifest), "wb") as f:
+        old_manifest(keyed, manifest)
+    data, table = forged(keyed, manifest)
+    with open(keyed.path(manifest), "wb") as f:
         f.write(data)
-    sealed.world.sql(f"DROP TABLE `{table}`")  # so that a restore makes it out of the dump
-    with Heard(sealed.server) as heard:
-        done = sealed.run(*ACTIONS[action], "--json")
+    keyed.world.sql(f"DROP TABLE `{table}`")  # so that a restore makes it out of the dump
+    with Heard(keyed.server) as heard:
+        done = keyed.run(*ACTIONS[action], "--json")
         asked = heard.text()
     assert MARK not in asked, "the forged definition was sent to the server"
     if action == "verify":
@@ -125,17 +125,17 @@ def test_a_forged_member_reaches_nothing(sealed, action, parts):
 
 @pytest.mark.parametrize("parts", [True, False], ids=["parts", "before parts"])
 @pytest.mark.parametrize("how", ["renamed over", "written in place"])
-def test_a_file_that_changes_between_two_reads(sealed, how, parts):
+def test_a_file_that_changes_between_two_reads(keyed, how, parts):
     """Restores run while another file takes the dump's place again and again: what comes in is the dump's own, or
     the dump is refused; the forged definition never reaches the server."""
-    sealed.dump()
-    manifest = sealed.newest()
+    keyed.dump()
+    manifest = keyed.newest()
     if not parts:
-        old_manifest(sealed, manifest)
-    path = sealed.path(manifest)
+        old_manifest(keyed, manifest)
+    path = keyed.path(manifest)
     with open(path, "rb") as f:
         good = f.read()
-    bad, over = forged(sealed, manifest)[0], threading.Event()
+    bad, over = forged(keyed, manifest)[0], threading.Event()
 
     def swap():
         turn = 0
@@ -150,13 +150,13 @@ def test_a_file_that_changes_between_two_reads(sealed, how, parts):
             time.sleep(0.002)
 
     swapper = threading.Thread(target=swap)
-    with Heard(sealed.server) as heard:
+    with Heard(keyed.server) as heard:
         swapper.start()
         try:
             done = []
             for _ in range(12):
-                sealed.server.sql("DROP DATABASE IF EXISTS wk_signed")
-                done.append(sealed.run("--restore=" + manifest["name"], "--into", "wk_signed", "--json"))
+                keyed.server.sql("DROP DATABASE IF EXISTS wk_signed")
+                done.append(keyed.run("--restore=" + manifest["name"], "--into", "wk_signed", "--json"))
         finally:
             over.set()
             swapper.join()
