@@ -23,6 +23,7 @@ static bool is_kept(const char *variable)
     return false;
 }
 
+/* In place: what libraries find is this very list, before any of them has looked. */
 void environment_keep(void)
 {
     char **to = environ;

@@ -373,6 +373,7 @@ DIR *file_list(int dirfd, const char *failed, struct err *e)
     return NULL;
 }
 
+/* One that belongs to a living process is being written. */
 int file_sweep(int dirfd, const char *name, struct err *e)
 {
     int rc = 0;
@@ -401,6 +402,7 @@ int file_rename(int fromfd, const char *from, int tofd, const char *to, struct e
     return fromfd == tofd ? 0 : file_sync_dir(fromfd, from, e);
 }
 
+/* Another process may have removed it meanwhile. */
 int file_remove(int dirfd, const char *name, struct err *e)
 {
     if (unlinkat(dirfd, name, 0) < 0 && errno != ENOENT)

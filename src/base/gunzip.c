@@ -32,6 +32,7 @@ struct gunzip {
     size_t left;
 };
 
+/* A plain file is read by the same calls, so that a restore need not know which it has. */
 static struct gunzip *open_as(int fd, const char *name, bool plain_file, bool hashed, struct err *e)
 {
     struct gunzip *g = xcalloc(1, sizeof *g);
@@ -148,6 +149,7 @@ static int read_part(struct gunzip *g, const struct gunzip_part *part, struct er
         return err_set(e, ERR_SYSTEM, 0, "cannot hash %s", g->name);
     if (memcmp(md, part->sha256, SHA256_BYTES) == 0)
         return 0;
+    /* bytes within the file, as in the other errors of this reader */
     uint64_t end = g->offset + g->packed;
     return err_set(e, ERR_DAMAGED, 0,
                    "%s: its SHA-256 is not the one of its manifest, between byte %llu and %llu",

@@ -72,6 +72,7 @@ EVP_MD_CTX *gzip_sha_new(void)
     return sha;
 }
 
+/* Tries the level here: the threads, which make compressors of their own, start later. */
 struct gzip_writer *gzip_open(int fd, const char *name, int level, struct err *e)
 {
     struct packer *tried = packer_new(level);
@@ -141,6 +142,7 @@ static int put(struct gzip_writer *g, const struct member *m, const struct buf *
     return 0;
 }
 
+/* Buffers go round: a member costs no allocation once they have grown. */
 static void give_back(struct buf *b)
 {
     if (b->cap > KEEP_MAX)

@@ -47,6 +47,7 @@ void xfree(void *at)
     free(p);
 }
 
+/* Of exactly so many bytes, zeros among them included; terminated. */
 char *xstrndup(const char *s, size_t n)
 {
     char *p = xcalloc(n + 1, 1);
@@ -279,6 +280,7 @@ const char *text_size(uint64_t bytes, char out[TEXT_SHORT])
     return out;
 }
 
+/* Not by the locale: messages and logs are read by scripts too. */
 const char *text_count(uint64_t n, char out[TEXT_SHORT])
 {
     char digits[24];
@@ -310,6 +312,7 @@ const char *text_utc_ms(wall_t t, char out[TEXT_SHORT])
     return out;
 }
 
+/* No colon: names of files go to file systems that refuse it. */
 const char *text_utc_name(wall_t t, char out[TEXT_SHORT])
 {
     time_t s = (time_t)(t.ms / 1000);

@@ -95,6 +95,7 @@ int worker_start(struct worker *w, worker_fn *fn, void *arg, bool orphan_ok, str
     return 0;
 }
 
+/* Its end is learned when it is reaped, never assumed. */
 void worker_stop(struct worker *w, int sig)
 {
     if (w->pid > 0)
@@ -189,6 +190,7 @@ bool worker_receive_packet(int fd, struct packet *out, bool *closed)
     return true;
 }
 
+/* A packet of another size is of another kind than its type says, and nothing in it is used. */
 const void *packet_struct(const struct packet *p, size_t size)
 {
     return p->len == size ? p->data : NULL;

@@ -25,6 +25,7 @@ struct checking {
     struct err *e;
 };
 
+/* Messages name a line, and of two keys the later one is refused. */
 static unsigned line_of(const struct checking *k, const char *section, const char *name)
 {
     int i = config_key_find(section, name);
@@ -285,6 +286,7 @@ static bool wrong_url(const struct checking *k, const char *section, const char 
                        "url", "insecure = yes lets everybody on the way read it, and use it");
 }
 
+/* Two places for one URL would leave open which of them is used. */
 static bool wrong_web(const struct checking *k)
 {
     const struct config_webhook *w = &k->c->webhook;
@@ -378,6 +380,8 @@ static bool wrong_store_keys(const struct checking *k, enum store_kind kind)
     return false;
 }
 
+/* Copies go to machines of others: what leaves this one is encrypted, or the config says in
+ * so many words that it need not be. */
 static bool wrong_offsite(const struct checking *k)
 {
     static const char section[] = "offsite";

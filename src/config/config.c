@@ -256,6 +256,7 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 {
     struct reading *r = arg;
     struct config_bad bad = {0};
+    /* check_section() has made its struct, the last of the list */
     bool ledger = text_starts(section, LEDGER);
     int i = config_key_find(ledger ? "ledger" : section, name);
     if (r->failed)
@@ -282,6 +283,7 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 
 /* ---- the file ---- */
 
+/* A link to nothing looks like a missing file, and the hint for that one would not help. */
 static int fail_open(const char *path, int num, struct err *e)
 {
     struct stat st;
@@ -361,6 +363,7 @@ int config_load(const char *path, struct config **out, struct err *e)
     r.c = xcalloc(1, sizeof *r.c);
     r.c->path = xstrdup(path);
     config_set_defaults(r.c);
+    /* it calls next_line() for each line, and on_key() for each key in it */
     int bad = ini_parse_stream(next_line, &r, on_key, &r);
     if (bad != 0 && !r.failed) { /* libinih rejects what next_line() accepted: no config */
         r.line = bad > 0 ? (unsigned)bad : r.line;

@@ -216,6 +216,7 @@ const struct config_key config_keys[] = {
 const size_t config_key_count = sizeof config_keys / sizeof *config_keys;
 _Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX");
 
+/* Linear: some hundred keys, once for each line of a file. */
 int config_key_find(const char *section, const char *name)
 {
     for (size_t i = 0; i < config_key_count; i++)
@@ -245,6 +246,7 @@ void config_set_defaults(struct config *c)
     set_defaults(c, false);
 }
 
+/* Each section of a ledger begins with all defaults, whatever another one has. */
 void config_ledger_defaults(struct config_ledger *l, char *name)
 {
     *l = (struct config_ledger){.name = name};
@@ -274,6 +276,7 @@ char *config_value(const struct config *c, const char *key)
         memcpy(&small, field, sizeof small);
         n = small;
     }
+    /* as it is written in the file, not as the program counts it */
     for (const struct config_choice *x = k->choices; x && x->name; x++)
         if (x->value == n)
             return xstrdup(x->name);

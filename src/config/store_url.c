@@ -102,6 +102,7 @@ int store_url_parse(const char *text, struct store_url *out)
     /* names are appended to the path: nothing can follow it */
     if (!rest || strpbrk(rest, "?#"))
         return -1;
+    /* up to the path: the host, or the bucket */
     size_t len = strcspn(rest, "/");
     buf_adds(&path, out->kind == STORE_S3 ? "" : "/");
     bool good = authority(out, rest, len) && components(&path, rest + len) &&

@@ -116,6 +116,8 @@ static int read_yes_no(const char *value, int64_t *n, struct config_bad *bad)
     return -1;
 }
 
+/* The case of a word is no reason to guess, only to suggest: what is written in a config
+ * means one thing. */
 static int read_choice(const struct config_choice *list, const char *value, int64_t *n,
                        struct config_bad *bad)
 {
@@ -182,6 +184,7 @@ static int read_number(const struct config_key *k, const char *value, int64_t *n
 {
     bool percent = k->kind == CONFIG_PERCENT, connections = k->kind == CONFIG_CONNECTIONS;
     size_t len = strlen(value);
+    /* a bare number could mean a share of one as well */
     bool sign = percent && value[len - 1] == '%';
     char *number = xstrndup(value, len - sign);
     bool automatic = connections && strcmp(value, "auto") == 0;
@@ -378,6 +381,7 @@ static const char *authority_of(enum config_kind kind, const char *value)
     return scheme ? value + scheme : NULL;
 }
 
+/* Its parts are read again where they are needed: the config keeps the text. */
 static bool is_store(const char *value)
 {
     struct store_url u;

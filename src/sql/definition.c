@@ -51,6 +51,7 @@ static bool eat(struct head *h, const char *words)
     return reader_word(&h->r, words);
 }
 
+/* For words that no statement of this kind is without. */
 static bool need(struct head *h, const char *words)
 {
     return eat(h, words) || wrong(h, not_written);
@@ -83,6 +84,7 @@ static void copy(struct head *h, struct buf *out)
     reader_next(&h->r);
 }
 
+/* All of them or none: half a clause is never copied. */
 static bool copy_words(struct head *h, struct buf *out, const char *words)
 {
     if (!reader_at(&h->r, words))
@@ -187,6 +189,7 @@ static bool read_front(struct head *h)
     if (kind < 0)
         return wrong(h, "it makes no view, routine, library, trigger or event");
     d->kind = (enum definition_kind)kind;
+    /* clauses before the kind were read for any of them; now it is known which it may have */
     bool view = d->kind == DEFINITION_VIEW;
     if ((!view && (d->duality || d->algorithm[0] || d->security[0])) ||
         (d->aggregate && d->kind != DEFINITION_FUNCTION))
@@ -309,6 +312,7 @@ static bool read_trigger(struct head *h)
     static const char *const events[] = {"INSERT", "UPDATE", "DELETE", NULL};
     struct definition *d = h->d;
     SCOPED(buf_free) struct buf other = {0};
+    /* written from lists, not copied: a head has no byte that was not understood */
     const char *order, *time = one_of(h, times), *event = one_of(h, events);
     if (!need(h, "ON") || !read_name(h, &d->table) || !need(h, "FOR EACH ROW"))
         return false;
@@ -362,6 +366,7 @@ static bool read_event(struct head *h)
     return need(h, "DO") && begins_body(h);
 }
 
+/* From the name to the first word of the body. */
 static bool read_rest(struct head *h)
 {
     switch (h->d->kind) {
@@ -472,6 +477,7 @@ void definition_write(const struct definition *d, bool definer, struct buf *out)
     buf_add(out, d->body, d->body_len);
 }
 
+/* The body is a part of the text that was read, and is not owned. */
 void definition_free(struct definition *d)
 {
     buf_free(&d->name);

@@ -20,6 +20,7 @@ __extension__ typedef unsigned __int128 uint128;
 static uint128 powers[POWER_MAX - POWER_MIN + 1];
 static pthread_once_t powers_once = PTHREAD_ONCE_INIT;
 
+/* Below the number there are zeros. */
 static unsigned bit_at(const uint32_t n[LIMBS], int i)
 {
     return i < 0 ? 0 : n[i / 32] >> (i % 32) & 1;

@@ -60,6 +60,7 @@ int enum_members_find(const struct enum_members *c, const char *text, size_t len
     }
 }
 
+/* Of a type that was read in part, too. */
 void enum_members_free(struct enum_members *c)
 {
     for (size_t i = 0; i < c->count; i++)

@@ -8,6 +8,7 @@
 
 #define DEPTH_MAX 100u
 
+/* Functions of both servers that neither read nor write anything outside of their arguments. */
 static const char functions[] =
     "abs acos add_months adddate addtime aes_decrypt aes_encrypt ascii asin atan atan2 bin "
     "bin_to_uuid bit_count bit_length cast ceil ceiling char char_length character_length "
@@ -101,6 +102,7 @@ void expression_literal(struct reader *r, struct buf *out)
  * checks. */
 static void add_sequence(struct reader *r, struct buf *out)
 {
+    /* with or without the schema */
     char *first = NULL, *second = NULL;
     reader_expect(r, SQL_WORD, out);
     reader_expect(r, SQL_OPEN, out);
@@ -184,6 +186,7 @@ void expression_read(struct reader *r, struct buf *out)
             reader_expect(r, SQL_CLOSE, out);
             buf_addc(out, ' ');
             depth--;
+            /* only parentheses begin an expression: what follows its end is another clause */
         } else if (depth == 0) {
             reader_refuse(r, NULL);
         } else {

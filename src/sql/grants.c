@@ -95,6 +95,7 @@ static bool read_object(struct reader *r, struct grant *g)
             g->routine = routines[i][1];
     if (!read_part(r, &g->schema) || !reader_punct(r, ".") || !read_part(r, &g->object))
         return false;
+    /* "*" is no name, which is what tells them apart */
     g->on = g->routine  ? GRANT_ROUTINE
             : g->object ? GRANT_TABLE
             : g->schema ? GRANT_SCHEMA
@@ -247,6 +248,7 @@ static bool grant_has(const struct grant *g, const char *privilege)
     return false;
 }
 
+/* MySQL's partial revokes take a schema out of what is granted on *.*. */
 static bool revoked(const struct grants *g, const char *schema, const char *privilege)
 {
     for (size_t i = 0; schema && i < g->count; i++)
@@ -285,6 +287,7 @@ bool grants_have_table(const struct grants *g, const char *schema, const char *t
     return false;
 }
 
+/* Unescaped, "_" would grant the privilege on schemas of other names too. */
 void grants_pattern(const struct grants *g, struct buf *b, const char *schema)
 {
     for (; *schema; schema++) {

@@ -77,6 +77,8 @@ static size_t values_ahead(const struct rows_reader *r)
 static int read_row(struct rows_reader *r)
 {
     struct buf *rows = &r->out->rows;
+    /* without a list of columns a row has a value for each, generated ones included: those must
+ * not be written */
     bool picks = r->leave_out && !r->out->listed && values_ahead(r) == r->count, any = false;
     unsigned fields;
     const char *after = picks ? NULL : sql_read_tuple(r->t.s, r->text.end, &fields);
@@ -152,6 +154,7 @@ static int read_columns(struct rows_reader *r)
 static int read_rows(struct rows_reader *r)
 {
     size_t rows = 0, empty = 0;
+    /* INSERT … SELECT and … SET would be code, not data */
     if (!sql_is(&r->t, "VALUES"))
         return -1;
     do {
@@ -183,6 +186,7 @@ int sql_insert_read(const char *s, size_t len, const bool *leave_out, size_t cou
     return -1;
 }
 
+/* Also of one that was refused half-way. */
 void sql_insert_free(struct sql_insert *i)
 {
     for (size_t n = 0; n < i->column_count; n++)

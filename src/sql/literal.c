@@ -58,6 +58,7 @@ char *sql_put_string(char *o, const char *data, size_t len)
     return o;
 }
 
+/* At most each byte is escaped: room for that is made once. */
 void sql_string(struct buf *b, const char *data, size_t len)
 {
     buf_reserve(b, 2 * len + 2);
@@ -257,6 +258,7 @@ const char *sql_read_literal(const char *s, const char *end, struct sql_literal 
     return read_literal(s, end, out);
 }
 
+/* Of digits that read_hex() has accepted as ours. */
 static unsigned hex_value(char c)
 {
     return is_digit(c) ? (unsigned)(c - '0') : (unsigned)(c - 'a') + 10;

@@ -30,6 +30,7 @@ void reader_stop(struct reader *r, const char *why)
     r->t.kind = SQL_BAD;
 }
 
+/* As reader_next() would come to it, comments skipped. */
 struct sql_token reader_peek(const struct reader *r)
 {
     struct sql_text ahead = r->text;
@@ -54,6 +55,7 @@ bool reader_at(const struct reader *r, const char *words)
     }
 }
 
+/* Some option names are quoted by MariaDB, and their case does not matter. */
 bool reader_names(const struct reader *r, const char *name)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -104,6 +106,7 @@ void reader_refuse_text(struct reader *r, const char *what, const char *text, si
     reader_stop(r, "refused");
 }
 
+/* What it is, in the words of the text itself; the end and what is no token have none. */
 void reader_refuse(struct reader *r, const char *what)
 {
     if (r->t.kind == SQL_END)
@@ -115,6 +118,7 @@ void reader_refuse(struct reader *r, const char *what)
                            r->t.len);
 }
 
+/* Without these words nothing after them can be understood. */
 void reader_need(struct reader *r, const char *words)
 {
     if (!reader_word(r, words))
@@ -170,6 +174,7 @@ void reader_name(struct reader *r, struct buf *out)
         reader_refuse(r, "the name");
 }
 
+/* Always quoted, so that no name can be taken for a keyword of a later version. */
 void reader_identifier(struct reader *r, struct buf *out)
 {
     SCOPED(buf_free) struct buf name = {0};
@@ -214,6 +219,7 @@ void reader_letters(struct reader *r, struct buf *out)
     reader_next(r);
 }
 
+/* Spelled as in our list: what goes to the server has no byte of the file's own. */
 void reader_named_one_of(struct reader *r, const char *list, const char *what, struct buf *out)
 {
     SCOPED(buf_free) struct buf name = {0};

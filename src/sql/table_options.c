@@ -22,6 +22,7 @@ static void row_format(struct reader *r, struct buf *out)
                   "the row format", out);
 }
 
+/* Servers write DEFAULT as well as its number. */
 static void number_or_default(struct reader *r, struct buf *out)
 {
     if (reader_word(r, "DEFAULT"))
@@ -217,6 +218,7 @@ static void read_partition_options(struct reader *r, struct buf *out)
                    {"MIN_ROWS", reader_number},       {"NODEGROUP", reader_number}};
     size_t n = sizeof options / sizeof *options, i;
     do {
+        /* "STORAGE ENGINE" is a longer way to write ENGINE */
         reader_word(r, "STORAGE");
         for (i = 0; i < n && !reader_word(r, options[i].name);)
             i++;
@@ -274,6 +276,7 @@ static void read_partition(struct reader *r, struct buf *out)
         read_list(r, out, read_subpartition);
 }
 
+/* Without it the list of partitions says how many there are. */
 static void read_count(struct reader *r, struct buf *out, const char *word)
 {
     if (!reader_word(r, word))

@@ -52,6 +52,7 @@ static void read_type(struct reader *r, struct buf *out)
         buf_adds(out, " zerofill");
 }
 
+/* MariaDB: GENERATED ALWAYS AS ROW START, or END. */
 static void read_row_end(struct reader *r, struct buf *out)
 {
     reader_one_of(r, "START END", "the row's", out);
@@ -152,6 +153,7 @@ static void read_key_part(struct reader *r, struct sql_key *k)
         reader_word(r, "ASC");
 }
 
+/* Of MEMORY, where a HASH key finds no ranges: it has to stay what it was. */
 static void read_method(struct reader *r, struct buf *out)
 {
     reader_one_of(r, "BTREE HASH RTREE", "the method", out);
@@ -322,6 +324,7 @@ int sql_table_read(const char *create, size_t len, bool plain_strings, struct sq
     if (out->column_count == 0)
         reader_refuse(&r, "a table without columns:");
     options_read(&r, out);
+    /* whatever was refused, nothing of the table is given out */
     if (!r.refused)
         return 0;
     sql_table_free(out);

@@ -53,6 +53,7 @@ static void write_column(struct buf *out, const struct sql_column *c, bool maria
     add_if(out, c->not_secondary, "NOT SECONDARY");
 }
 
+/* A primary key has no name of its own, and its kind says so. */
 static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
 {
     buf_adds(out, k->kind);
@@ -101,6 +102,7 @@ static void write_constraint(struct buf *out, const struct sql_constraint *c,
 
 void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how)
 {
+    /* the parenthesis opens with the first column, of which there is always one */
     size_t n = 0;
     buf_adds(out, how->temporary ? "CREATE TEMPORARY TABLE " : "CREATE TABLE ");
     sql_ident(out, how->name);

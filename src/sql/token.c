@@ -62,6 +62,7 @@ static enum sql_kind bad(struct sql_text *x, struct sql_token *t, const char *wh
     return t->kind = SQL_BAD;
 }
 
+/* What was understood: the next token begins after it. */
 static enum sql_kind take(struct sql_text *x, struct sql_token *t, enum sql_kind kind,
                           const char *after)
 {
@@ -144,6 +145,7 @@ static const char *after_prefixed(const struct sql_text *x, const char *s)
     return s == from || (s < x->end && is_word(*s)) ? NULL : s;
 }
 
+/* May be none: ".5" and "5." are numbers too. */
 static const char *after_digits(const struct sql_text *x, const char *s)
 {
     while (s < x->end && is_digit(*s))
@@ -279,6 +281,7 @@ const char *sql_find_word(const char *list, const char *word, size_t len)
     return NULL;
 }
 
+/* The whole sign: "-" is not a part of "->". */
 bool sql_is_punct(const struct sql_token *t, const char *sign)
 {
     return t->kind == SQL_PUNCT && strlen(sign) == t->len && memcmp(t->s, sign, t->len) == 0;
@@ -292,6 +295,7 @@ bool sql_token_name(const struct sql_token *t, struct buf *out)
     }
     if (t->kind != SQL_NAME || t->len < 3)
         return false;
+    /* in a quoted name there is nothing but doubled quotes: backslashes are themselves */
     for (const char *s = t->s + 1; s < t->s + t->len - 1; s++) {
         buf_addc(out, *s);
         s += *s == *t->s; /* doubled */
@@ -415,6 +419,7 @@ static const char *scan_opening(struct sql_scan *st, const char *s, const char *
 
 const char *sql_find_end(const char *s, const char *end, const char *delimiter, struct sql_scan *st)
 {
+    /* DELIMITER of a client may be any text: its first byte is looked for, then the rest */
     size_t dl = strlen(delimiter);
     s -= st->waiting;
     while (s < end) {
