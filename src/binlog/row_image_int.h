@@ -72,9 +72,8 @@ int field_make(struct field *f, const struct db_column *c, const struct logged *
 
 /* ---- row_image_value.c ---- */
 
-field_put field_put_int, field_put_float, field_put_double, field_put_decimal, field_put_number,
-    field_put_text, field_put_filled, field_put_uuid, field_put_uuid_old, field_put_inet4,
-    field_put_inet6;
+field_put field_put_int, field_put_real, field_put_decimal, field_put_text, field_put_filled,
+    field_put_uuid, field_put_uuid_old, field_put_inet4, field_put_inet6;
 field_put field_put_year, field_put_date, field_put_time, field_put_time_old, field_put_time_hires,
     field_put_datetime, field_put_datetime_old, field_put_datetime_hires, field_put_timestamp,
     field_put_timestamp_old, field_put_timestamp_hires;

@@ -213,8 +213,8 @@ static const struct column_kind columns[] = {
     {"mediumint", fit_fixed, LOG_INT24, 3, .put = field_put_int},
     {"int", fit_fixed, LOG_LONG, 4, .put = field_put_int},
     {"bigint", fit_fixed, LOG_LONGLONG, 8, .put = field_put_int},
-    {"float", fit_fixed, LOG_FLOAT, 4, .put = field_put_float},
-    {"double", fit_fixed, LOG_DOUBLE, 8, .put = field_put_double},
+    {"float", fit_fixed, LOG_FLOAT, 4, .put = field_put_real},
+    {"double", fit_fixed, LOG_DOUBLE, 8, .put = field_put_real},
     {"decimal", fit_decimal, LOG_DECIMAL, .put = field_put_decimal},
     {"bit", fit_bit, LOG_BIT, .put = field_put_text},
     {"year", fit_fixed, LOG_YEAR, 1, .put = field_put_year},
@@ -241,7 +241,8 @@ static bool fit_members(struct field *f, const char *type, const struct logged *
     if (enum_members_parse(type, &c) == 0)
         size = !c.set ? (c.count < 256 ? 1 : 2) : c.count > 32 ? 8 : (c.count + 7) / 8;
     bool same = l->type == (c.set ? LOG_SET : LOG_ENUM) && l->meta == size && size > 0;
-    return same && fixed(f, field_put_number, size);
+    f->is_unsigned = true;
+    return same && fixed(f, field_put_int, size);
 }
 
 /* A logged type for a message: "VARCHAR of 40 bytes", "DECIMAL(10,3)" … */

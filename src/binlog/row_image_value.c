@@ -10,28 +10,10 @@ char *field_put_int(const struct field *f, char *o, const uint8_t *v, size_t len
     return db_put_int(o, low_first(v, len), (unsigned)len, f->is_unsigned, f->pad);
 }
 
-char *field_put_number(const struct field *f, char *o, const uint8_t *v, size_t len)
+char *field_put_real(const struct field *f, char *o, const uint8_t *v, size_t len)
 {
     (void)f;
-    return db_put_digits(o, low_first(v, len), 0);
-}
-
-char *field_put_float(const struct field *f, char *o, const uint8_t *v, size_t len)
-{
-    (void)f;
-    uint32_t bits = (uint32_t)low_first(v, len);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return db_put_double(o, (double)value);
-}
-
-char *field_put_double(const struct field *f, char *o, const uint8_t *v, size_t len)
-{
-    (void)f;
-    uint64_t bits = low_first(v, len);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return db_put_double(o, value);
+    return db_put_double(o, db_real(low_first(v, len), len == sizeof(float)));
 }
 
 /* Bytes of a group of up to nine digits. */

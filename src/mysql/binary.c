@@ -178,16 +178,9 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
 }
 
 /* NULL: not a number that a column can hold. */
-static char *put_real(char *o, const struct slot *s, uint64_t bits)
+static char *put_real(char *o, double v)
 {
-    uint32_t half = (uint32_t)bits;
-    float f;
-    double d;
-    memcpy(&f, &half, sizeof f);
-    memcpy(&d, &bits, sizeof d);
-    if (s->kind == KIND_FLOAT)
-        d = (double)f;
-    return isfinite(d) ? db_put_double(o, d) : NULL;
+    return isfinite(v) ? db_put_double(o, v) : NULL;
 }
 
 /* NULL: not a valid date or time of this kind. */
@@ -238,7 +231,7 @@ static char *put_value(char *o, const struct slot *s, const struct db_binary_fie
     if (quoted)
         *o++ = '\'';
     o = s->kind == KIND_INT ? db_put_int(o, bits, s->width, s->is_unsigned, s->pad)
-        : s->width          ? put_real(o, s, bits)
+        : s->width          ? put_real(o, db_real(bits, s->kind == KIND_FLOAT))
                             : put_time(o, s, v, len);
     if (o && quoted)
         *o++ = '\'';

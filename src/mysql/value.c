@@ -6,6 +6,16 @@
 #include "mysql/answer.h"
 #include "sql/literal.h"
 
+double db_real(uint64_t bits, bool single)
+{
+    uint32_t half = (uint32_t)bits;
+    float f;
+    double d;
+    memcpy(&f, &half, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    return single ? (double)f : d;
+}
+
 char *db_put_double(char *o, double v)
 {
     char text[REAL_MAX];

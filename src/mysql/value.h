@@ -15,6 +15,8 @@
 char *db_put_value(char *out, enum db_encoding enc, const char *v, size_t len);
 /* The same for a FLOAT or DOUBLE that arrived in binary. */
 char *db_put_double(char *out, double v);
+/* The number in the bits of a FLOAT (`single`) or DOUBLE. */
+double db_real(uint64_t bits, bool single);
 /* Is `v` a valid value for a column read like this? Anything written without quotes must be a
  * number and nothing else. */
 bool db_value_is(enum db_encoding enc, const char *v, size_t len);
