@@ -10,7 +10,7 @@
 int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
 {
     uint64_t n;
-    if (ledger_number(db, "SELECT CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS UNSIGNED)", &n, e) < 0)
+    if (ledger_ask(db, &n, e, "SELECT CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS UNSIGNED)") < 0)
         return -1;
     *ms = (int64_t)n;
     return 0;
@@ -46,11 +46,10 @@ static int find_prefix(struct run *r, int64_t until, struct err *e)
     r->newest = (struct buf){0};
     ledger_sql_moment(&r->newest, r->l, until + 1); /* the flag: not newer than `until` */
     for (bool end = false; rc == 0 && !end;) {
-        struct piece p = {0};
+        SCOPED(ledger_free_piece) struct piece p = {0};
         rc = ledger_read_piece(r, &p, prefix_row, e);
         end = p.end;
         ledger_next_piece(r, &p);
-        ledger_free_piece(&p);
     }
     buf_free(&r->after);
     buf_free(&r->newest);
@@ -72,12 +71,9 @@ int ledger_find_end(struct run *r, struct err *e)
         return 0;
     if (until < 0) {
         until = now - c->rollup_after;
-        struct buf sql = {0};
-        buf_printf(&sql, "SELECT MAX(id) FROM %s WHERE what LIKE 'm%%' AND at<=%" PRId64, r->mark.p,
-                   until);
-        int rc = ledger_number(r->db, sql.p, &marked, e);
-        buf_free(&sql);
-        if (rc < 0)
+        if (ledger_ask(r->db, &marked, e,
+                       "SELECT MAX(id) FROM %s WHERE what LIKE 'm%%' AND at<=%" PRId64, r->mark.p,
+                       until) < 0)
             return -1;
     }
     if (marked) {
@@ -91,6 +87,7 @@ int ledger_find_end(struct run *r, struct err *e)
     return find_prefix(r, until, e);
 }
 
+/* By so much later than at its age a row is rolled up at most. */
 int64_t ledger_mark_step(const struct config_ledger *cfg)
 {
     int64_t step = cfg->rollup_after / 24;
@@ -99,19 +96,17 @@ int64_t ledger_mark_step(const struct config_ledger *cfg)
 
 int ledger_mark(struct db *db, struct ledger *l, struct err *e)
 {
-    struct buf mark = {0}, name = {0};
+    SCOPED(buf_free) struct buf mark = {0};
     int64_t now, step = ledger_mark_step(l->cfg);
-    buf_printf(&name, "%s_mark", l->cfg->name);
-    sql_ident2(&mark, l->schema, name.p);
-    int rc = ledger_server_now(db, &now, e);
-    if (rc == 0 && l->next_id > 1)
-        rc = db_execf(db, e,
-                      "INSERT INTO %s VALUES ('m%d',%" PRId64 ",%" PRIu64
-                      ") ON DUPLICATE KEY UPDATE id=IF(at<%" PRId64 ",%" PRIu64
-                      ",id),at=IF(at<%" PRId64 ",%" PRId64 ",at)",
-                      mark.p, (int)(now / step % MARKS), now, l->next_id - 1, now - step,
-                      l->next_id - 1, now - step, now);
-    buf_free(&mark);
-    buf_free(&name);
-    return rc;
+    if (ledger_server_now(db, &now, e) < 0)
+        return -1;
+    if (l->next_id <= 1) /* there was never a row */
+        return 0;
+    sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
+    return db_execf(db, e,
+                    "INSERT INTO %s VALUES ('m%d',%" PRId64 ",%" PRIu64
+                    ") ON DUPLICATE KEY UPDATE id=IF(at<%" PRId64 ",%" PRIu64
+                    ",id),at=IF(at<%" PRId64 ",%" PRId64 ",at)",
+                    mark.p, (int)(now / step % MARKS), now, l->next_id - 1, now - step,
+                    l->next_id - 1, now - step, now);
 }

@@ -8,26 +8,6 @@
 #include "ledger/ledger.h"
 #include "sql/literal.h"
 
-/* What of both tables the rollup has beside keys and values. */
-static const char *const own[] = {"end_id", "end_time", "rows"};
-
-static const struct db_column *find(const struct db_column *const *list, unsigned n,
-                                    const char *name)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (strcasecmp(list[i]->name, name) == 0)
-            return list[i];
-    return NULL;
-}
-
-static const struct db_column *of_rollup(const struct ledger *l, const char *name)
-{
-    for (size_t i = 0; i < l->rollup.column_count; i++)
-        if (strcasecmp(l->rollup.columns[i].name, name) == 0)
-            return &l->rollup.columns[i];
-    return NULL;
-}
-
 static int refuse(const struct ledger *l, const char *column, struct err *e, const char *why)
 {
     return err_set(e, ERR_REFUSED, 0, "[ledger %s]: column %s of table %s_rollup %s", l->cfg->name,
@@ -37,22 +17,17 @@ static int refuse(const struct ledger *l, const char *column, struct err *e, con
 /* The statement that mends it; `ledger_sql_column` puts the column. */
 static void hint_alter(const struct ledger *l, const char *verb, const char *column, struct err *e)
 {
-    struct buf sql = {0}, name = {0};
-    buf_printf(&name, "%s_rollup", l->cfg->name);
-    buf_adds(&sql, "ALTER TABLE ");
-    sql_ident2(&sql, l->schema, name.p);
-    buf_printf(&sql, " %s ", verb);
+    SCOPED(buf_free) struct buf sql = {0};
+    sql_fill(&sql, "ALTER TABLE ??.?? $ ", DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "rollup"), verb));
     ledger_sql_column(&sql, l, column);
     err_hint(e, "%s;", sql.p);
-    buf_free(&sql);
-    buf_free(&name);
 }
 
 /* Keys compare as in the ledger only with the same type and collation. */
 static int check_key(const struct ledger *l, const struct db_column *key, const char *collated,
                      struct err *e)
 {
-    const struct db_column *c = of_rollup(l, key->name);
+    const struct db_column *c = db_column_find(&l->rollup, key->name);
     if (!c) {
         refuse(l, key->name, e, "does not exist, but the key has it");
         return err_hint(e, "totals of the key before cannot be split: set the key back, or begin "
@@ -76,7 +51,7 @@ static unsigned long digits_after_point(const char *type)
 static int check_value(const struct ledger *l, unsigned i, struct err *e)
 {
     const char *name = l->value[i]->name;
-    const struct db_column *c = of_rollup(l, name);
+    const struct db_column *c = db_column_find(&l->rollup, name);
     if (!c) {
         refuse(l, name, e,
                "does not exist: what is in totals already was rolled up without that value, and is "
@@ -98,13 +73,13 @@ static int check_value(const struct ledger *l, unsigned i, struct err *e)
 /* Nothing would be written to a column that the config does not name. */
 static int check_others(const struct ledger *l, struct err *e)
 {
+    static const char *const own[] = {"end_id", "end_time", "rows", NULL};
     for (size_t i = 0; i < l->rollup.column_count; i++) {
         const struct db_column *c = &l->rollup.columns[i];
-        bool is_own = false;
-        for (size_t n = 0; n < sizeof own / sizeof *own; n++)
-            is_own |= strcmp(c->name, own[n]) == 0;
-        if (is_own || c->has_default || c->generated || find(l->key, l->cfg->key.count, c->name) ||
-            find(l->value, l->cfg->value.count, c->name))
+        bool known = text_among(c->name, own) || c->has_default || c->generated;
+        for (unsigned k = 0; k < ledger_columns(l) && !known; k++)
+            known = strcasecmp(ledger_column(l, k)->name, c->name) == 0;
+        if (known)
             continue;
         refuse(l, c->name, e, "is neither key nor value in the config");
         return err_hint(e,
@@ -117,21 +92,17 @@ static int check_others(const struct ledger *l, struct err *e)
 
 int ledger_check_columns(struct db *db, const struct ledger *l, struct err *e)
 {
-    char *rollup = xasprintf("%s_rollup", l->cfg->name);
-    char *collated = db_one_with(
+    /* A key whose collation is another one now: equal keys there may be two here, or two there one. */
+    SCOPED(xfree) char *collated = db_one_with(
         db,
         "SELECT l.COLUMN_NAME FROM information_schema.COLUMNS l JOIN information_schema.COLUMNS r "
         "ON r.COLUMN_NAME=l.COLUMN_NAME WHERE l.TABLE_SCHEMA=? AND l.TABLE_NAME=? AND "
         "r.TABLE_SCHEMA=? AND r.TABLE_NAME=? AND r.COLLATION_NAME<>l.COLLATION_NAME LIMIT 1",
-        DB_ARGS(l->schema, l->cfg->table, l->schema, rollup), e);
+        DB_ARGS(l->schema, l->cfg->table, l->schema, LEDGER_OWN(l->cfg, "rollup")), e);
     int rc = collated || e->cls == ERR_NONE ? 0 : -1;
     for (unsigned i = 0; i < l->cfg->key.count && rc == 0; i++)
         rc = check_key(l, l->key[i], collated, e);
     for (unsigned i = 0; i < l->cfg->value.count && rc == 0; i++)
         rc = check_value(l, i, e);
-    if (rc == 0)
-        rc = check_others(l, e);
-    free(collated);
-    free(rollup);
-    return rc;
+    return rc == 0 ? check_others(l, e) : -1;
 }

@@ -21,6 +21,7 @@ static int damaged(struct err *e, const char *what)
     return err_set(e, ERR_DAMAGED, 0, "%s", what);
 }
 
+/* Fields have only lengths until their row is whole: its text moves when it grows. */
 static int end_field(struct csv_reader *r, struct err *e)
 {
     if (r->count == CSV_FIELDS || r->row.len > CSV_ROW)
@@ -33,6 +34,7 @@ static int end_field(struct csv_reader *r, struct err *e)
     return 0;
 }
 
+/* Gives the row away; its memory serves for the next one. */
 static int end_row(struct csv_reader *r, csv_row_fn *fn, void *arg, struct err *e)
 {
     const char *s = r->row.p ? r->row.p : "";
@@ -63,6 +65,7 @@ static int feed_plain(struct csv_reader *r, char c, struct err *e)
     return 0;
 }
 
+/* Byte by byte, since a piece may end anywhere, also between the CR and the LF. */
 int csv_feed(struct csv_reader *r, const char *s, size_t len, csv_row_fn *fn, void *arg,
              struct err *e)
 {

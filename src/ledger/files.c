@@ -20,6 +20,7 @@
 
 /* ---- names ---- */
 
+/* Digits and a dash: what follows them; NULL: something else, or more than 64 bits hold. */
 static const char *number(const char *s, const char *end, uint64_t *out)
 {
     const char *p = s;
@@ -60,8 +61,8 @@ static bool parse(const char *file, const char *ending, const char *ledger, stru
 static int in_order(const void *a, const void *b)
 {
     const struct ledger_file *x = a, *y = b;
-    return x->sequence != y->sequence ? (x->sequence > y->sequence) - (x->sequence < y->sequence)
-                                      : strcmp(x->name, y->name);
+    int order = (x->sequence > y->sequence) - (x->sequence < y->sequence);
+    return order ? order : strcmp(x->name, y->name);
 }
 
 int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, struct err *e)
@@ -107,10 +108,8 @@ static char *with(const struct ledger_file *f, const char *ending)
 
 static int remove_one(int dirfd, const struct ledger_file *f, const char *ending, struct err *e)
 {
-    char *name = with(f, ending);
-    int rc = file_remove(dirfd, name, e);
-    free(name);
-    return rc;
+    SCOPED(xfree) char *name = with(f, ending);
+    return file_remove(dirfd, name, e);
 }
 
 /* The manifest first: without one the data counts for nothing, while a manifest without its data is damage. */
@@ -128,13 +127,11 @@ int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
  * another name, since somebody may have taken the file for what it was. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
 {
-    char *name = with(f, LEDGER_FILES_GZIP), *to = with(f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE);
-    int rc = remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e);
-    if (rc == 0)
-        rc = file_rename(dirfd, name, dirfd, to, e);
-    free(name);
-    free(to);
-    return rc;
+    SCOPED(xfree) char *name = with(f, LEDGER_FILES_GZIP);
+    SCOPED(xfree) char *to = with(f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE);
+    return remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0
+               ? -1
+               : file_rename(dirfd, name, dirfd, to, e);
 }
 
 /* Parts of runs that were killed: no manifest was written, so none of their rows has left the ledger. */
@@ -168,24 +165,19 @@ int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
                  INT64_MAX),
         JS_FIELD(struct ledger_file, HEX, "sha256", sha256, "sha256"),
     };
-    char *name = with(f, LEDGER_FILES_MANIFEST);
-    json_t *o = NULL;
+    SCOPED(xfree) char *name = with(f, LEDGER_FILES_MANIFEST);
+    json_auto_t *o = NULL;
+    struct ledger_file is = *f;
     int got = kept_load(dirfd, name, MANIFEST_MAX, &o, e);
-    if (got == 0)
-        got = err_set(e, ERR_DAMAGED, ENOENT, "%s is missing", name);
-    if (got == 1) {
-        struct ledger_file is = *f;
-        const char *lack = js_read(o, fields, JS_COUNT(fields), &is);
-        if (!lack && strcmp(js_text(o, "name"), f->name) != 0)
-            lack = "name";
-        if (lack)
-            got = err_set(e, ERR_DAMAGED, 0, "%s: no valid \"%s\" in it", name, lack);
-        else
-            *f = is;
-    }
-    json_decref(o);
-    free(name);
-    return got == 1 ? 0 : -1;
+    if (got <= 0)
+        return got < 0 ? -1 : err_set(e, ERR_DAMAGED, ENOENT, "%s is missing", name);
+    const char *lack = js_read(o, fields, JS_COUNT(fields), &is);
+    if (!lack && strcmp(js_text(o, "name"), f->name) != 0) /* signed, but of another file */
+        lack = "name";
+    if (lack)
+        return err_set(e, ERR_DAMAGED, 0, "%s: no valid \"%s\" in it", name, lack);
+    *f = is;
+    return 0;
 }
 
 struct reading {
@@ -207,10 +199,10 @@ static int read_row(void *arg, const struct csv_field *fields, unsigned count, s
 static int read_all(int dirfd, const char *file, struct reading *r, char sha256[SHA256_HEX],
                     uint64_t *size, struct err *e)
 {
-    int fd = file_open_own(dirfd, file, O_RDONLY, e);
+    SCOPED(file_close) int fd = file_open_own(dirfd, file, O_RDONLY, e);
     struct gunzip *g = fd < 0 ? NULL : gunzip_open(fd, file, e);
-    struct csv_reader csv = {0};
-    char *data = xcalloc(1, CHUNK);
+    SCOPED(csv_free) struct csv_reader csv = {0};
+    SCOPED(xfree) char *data = xcalloc(1, CHUNK);
     int64_t got = g ? 1 : -1;
     while (got > 0 && (got = gunzip_read(g, data, CHUNK, e)) > 0)
         if (csv_feed(&csv, data, (size_t)got, read_row, r, e) < 0)
@@ -221,29 +213,25 @@ static int read_all(int dirfd, const char *file, struct reading *r, char sha256[
         gunzip_sha256(g, sha256);
         *size = gunzip_packed_bytes(g);
     }
-    csv_free(&csv);
-    free(data);
-    if (g)
-        gunzip_close(g);
-    if (fd >= 0)
-        close(fd);
+    gunzip_close(g);
     return got < 0 ? -1 : 0;
 }
 
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e)
 {
-    char *file = with(f, LEDGER_FILES_GZIP), sha256[SHA256_HEX];
+    SCOPED(xfree) char *file = with(f, LEDGER_FILES_GZIP);
+    char sha256[SHA256_HEX];
     struct reading r = {.fn = fn, .arg = arg};
     uint64_t size;
-    int rc = read_all(dirfd, file, &r, sha256, &size, e);
-    if (rc == 0 && (size != f->size || strcmp(sha256, f->sha256) != 0 || r.rows != f->rows))
-        rc = err_set(e, ERR_DAMAGED, 0,
-                     "%s does not match its manifest: %" PRIu64 " bytes and %" PRIu64
-                     " rows instead of %" PRIu64 " and %" PRIu64 ", or another SHA-256",
-                     file, size, r.rows, f->size, f->rows);
-    free(file);
-    return rc;
+    if (read_all(dirfd, file, &r, sha256, &size, e) < 0)
+        return -1;
+    if (size == f->size && strcmp(sha256, f->sha256) == 0 && r.rows == f->rows)
+        return 0;
+    return err_set(e, ERR_DAMAGED, 0,
+                   "%s does not match its manifest: %" PRIu64 " bytes and %" PRIu64
+                   " rows instead of %" PRIu64 " and %" PRIu64 ", or another SHA-256",
+                   file, size, r.rows, f->size, f->rows);
 }
 
 /* ---- writing ---- */
@@ -254,11 +242,11 @@ struct ledger_file_writer {
     struct gzip_writer *gzip;
 };
 
+/* `remove`: what was written so far is of no use. */
 static void end(struct ledger_file_writer *w, bool remove)
 {
     struct err ignored;
-    if (w->gzip)
-        gzip_abort(w->gzip);
+    gzip_abort(w->gzip);
     if (w->fd >= 0)
         close(w->fd);
     if (remove)
@@ -295,20 +283,6 @@ int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, stru
     return gzip_write(w->gzip, rows->p, rows->len, e);
 }
 
-static int save_manifest(int dirfd, const struct ledger_file *f, const char *ledger, struct err *e)
-{
-    char *name = with(f, LEDGER_FILES_MANIFEST), written[TEXT_SHORT];
-    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
-                          f->name, "ledger", ledger, "written", text_utc(f->written, written),
-                          "sequence", (json_int_t)f->sequence, "first", (json_int_t)f->first,
-                          "last", (json_int_t)f->last, "rows", (json_int_t)f->rows, "upto",
-                          (json_int_t)f->upto, "rolled_up_before", (json_int_t)f->before,
-                          "file_size", (json_int_t)f->size, "sha256", f->sha256);
-    int rc = kept_save(dirfd, name, MANIFEST_MAX, o, e);
-    free(name);
-    return rc;
-}
-
 /* What was written must be what is read from the disk. */
 static int prove(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
 {
@@ -326,15 +300,18 @@ static int prove(struct ledger_file_writer *w, struct ledger_file *f, struct err
     return 0;
 }
 
+/* In this order: the content is on the disk before it has its name, and the manifest, which makes it count,
+ * comes last. */
 int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
 {
-    char at[TEXT_SHORT];
+    char at[TEXT_SHORT], written[TEXT_SHORT];
     struct gzip_writer *g = w->gzip;
     w->gzip = NULL;
     f->written = clock_wall();
     snprintf(f->name, sizeof f->name, "%s-%08" PRIu64 "-%" PRIu64 "-%" PRIu64 "-%sZ", w->ledger,
              f->sequence, f->first, f->last, text_utc_name(f->written, at));
-    char *name = with(f, LEDGER_FILES_GZIP);
+    SCOPED(xfree) char *name = with(f, LEDGER_FILES_GZIP);
+    SCOPED(xfree) char *manifest = with(f, LEDGER_FILES_MANIFEST);
     int rc = gzip_close(g, f->sha256, e);
     if (rc == 0 && fsync(w->fd) < 0)
         rc = err_sys(e, errno, "cannot sync %s", w->part);
@@ -345,9 +322,16 @@ int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, stru
         rc = file_rename(w->dirfd, w->part, w->dirfd, name, e);
     fault_point("ledger.named");
     if (rc == 0)
-        rc = save_manifest(w->dirfd, f, w->ledger, e);
+        rc = kept_save(w->dirfd, manifest, MANIFEST_MAX,
+                       json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
+                                 f->name, "ledger", w->ledger, "written",
+                                 text_utc(f->written, written), "sequence", (json_int_t)f->sequence,
+                                 "first", (json_int_t)f->first, "last", (json_int_t)f->last, "rows",
+                                 (json_int_t)f->rows, "upto", (json_int_t)f->upto,
+                                 "rolled_up_before", (json_int_t)f->before, "file_size",
+                                 (json_int_t)f->size, "sha256", f->sha256),
+                       e);
     fault_point("ledger.kept");
-    free(name);
     end(w, rc < 0);
     return rc;
 }

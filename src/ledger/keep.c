@@ -80,6 +80,7 @@ static void add_id(struct known_id **list, size_t *count, struct known_id id)
 
 /* ---- rows as files have them ---- */
 
+/* FNV-1a, from `h` on. */
 static uint64_t hash(uint64_t h, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -92,30 +93,27 @@ static bool is_name(const char *name, const struct csv_field *f)
     return strlen(name) == f->len && strncasecmp(f->s, name, f->len) == 0;
 }
 
-static uint64_t name_hash(const struct ledger *l, const struct csv_field *f)
-{
-    const struct config_ledger *c = l->cfg;
-    const char *found = is_name(c->time, f) ? c->time : NULL;
-    for (unsigned i = 0; i < c->key.count; i++)
-        found = is_name(l->key[i]->name, f) ? l->key[i]->name : found;
-    for (unsigned i = 0; i < c->value.count; i++)
-        found = is_name(l->value[i]->name, f) ? l->value[i]->name : found;
-    return found ? hash(0xcbf29ce484222325, found, strlen(found)) | 1 : 0;
-}
-
+/* The print is a sum over columns, so that their order in the file, which an ALTER changes, does not matter. */
 static int read_id(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
     struct reading_ids *r = arg;
+    const struct ledger *l = r->l;
     struct known_id is = {0};
-    if (!r->names) {
+    bool header = !r->names;
+    if (header) {
         r->names = xcalloc(count, sizeof *r->names);
         r->id = r->columns = count;
-        for (unsigned i = 0; i < count; i++) {
-            r->id = is_name(r->l->cfg->id, &fields[i]) ? i : r->id;
-            r->names[i] = name_hash(r->l, &fields[i]);
-        }
-        return 0;
     }
+    for (unsigned i = 0; i < count && header; i++) {
+        const char *found = is_name(l->cfg->time, &fields[i]) ? l->cfg->time : NULL;
+        for (unsigned k = 0; k < ledger_columns(l); k++)
+            if (is_name(ledger_column(l, k)->name, &fields[i]))
+                found = ledger_column(l, k)->name;
+        r->id = is_name(l->cfg->id, &fields[i]) ? i : r->id;
+        r->names[i] = found ? hash(0xcbf29ce484222325, found, strlen(found)) | 1 : 0;
+    }
+    if (header)
+        return 0;
     if (count != r->columns || r->id == count ||
         !ledger_parse_id(fields[r->id].s, fields[r->id].len, &is.id))
         return err_set(e, ERR_DAMAGED, 0, "a row has no id");
@@ -148,15 +146,11 @@ static void columns(struct ledger_keep *k)
         const struct db_column *c = &t->columns[i];
         if (c->generated)
             continue;
-        struct buf name = {0};
-        buf_adds(&name, "l.");
-        sql_ident(&name, c->name);
-        buf_printf(&k->whole,
-                   is_text(c)                 ? ",CONVERT(%s USING utf8mb4)"
-                   : c->encoding == DB_DOUBLE ? ",CAST(%s AS DOUBLE)"
-                                              : ",%s",
-                   name.p);
-        buf_free(&name);
+        sql_fill(&k->whole,
+                 is_text(c)                 ? ",CONVERT(l.?? USING utf8mb4)"
+                 : c->encoding == DB_DOUBLE ? ",CAST(l.?? AS DOUBLE)"
+                                            : ",l.??",
+                 DB_ARGS(c->name));
         buf_adds(&k->header, k->whole_count++ ? "," : "");
         csv_text(&k->header, c->name, strlen(c->name));
     }
@@ -217,10 +211,10 @@ static int print_row(struct ledger_keep *k, char **row, const unsigned long *len
 static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, struct err *e)
 {
     struct run *r = k->r;
-    struct buf sql = {0}, name = {0};
-    sql_ident(&name, r->l->cfg->id);
-    buf_printf(&sql, "SELECT l.%s%s FROM %s l WHERE l.%s IN (", name.p, k->whole.p, r->table.p,
-               name.p);
+    const char *id = r->l->cfg->id;
+    SCOPED(buf_free) struct buf sql = {0};
+    sql_fill(&sql, "SELECT l.??$ FROM $ l WHERE l.?? IN (",
+             DB_ARGS(id, k->whole.p, r->table.p, id));
     for (size_t i = 0; i < count; i++)
         buf_printf(&sql, "%s%" PRIu64, i ? "," : "", list[i].id);
     buf_addc(&sql, ')');
@@ -237,8 +231,6 @@ static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, s
             is->claimed = true;
     }
     db_rows_end(rows);
-    buf_free(&sql);
-    buf_free(&name);
     return got;
 }
 
@@ -283,7 +275,7 @@ static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e
 static int compare_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
                        const unsigned long *len, struct err *e)
 {
-    unsigned before = FIELD_KEY + r->l->cfg->key.count + r->l->cfg->value.count + 1;
+    unsigned before = FIELD_KEY + ledger_columns(r->l) + 1;
     struct known_id is;
     (void)p;
     if (id > r->upto || id <= mark)
@@ -304,11 +296,10 @@ static int compare_rows(struct ledger_keep *k, struct err *e)
     r->upto = k->upto;
     read_whole(k, true);
     for (bool end = false; rc == 0 && !end;) {
-        struct piece p = {0};
+        SCOPED(ledger_free_piece) struct piece p = {0};
         rc = ledger_read_piece(r, &p, compare_row, e);
         end = p.end;
         ledger_next_piece(r, &p);
-        ledger_free_piece(&p);
     }
     read_whole(k, false);
     k->upto = r->upto;
@@ -317,26 +308,11 @@ static int compare_rows(struct ledger_keep *k, struct err *e)
     return rc;
 }
 
-static int read_mark(struct run *r, const char *what, uint64_t *out, struct err *e)
-{
-    char *sql = xasprintf("SELECT id FROM %s WHERE what='%s'", r->mark.p, what);
-    int rc = ledger_number(r->db, sql, out, e);
-    free(sql);
-    return rc;
-}
-
-static int write_mark(struct run *r, const char *what, uint64_t id, struct err *e)
-{
-    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 ")", r->mark.p,
-                    what, clock_wall().ms, id);
-}
-
+/* How many rows are in totals, or will be: those of files that were interrupted. */
 static int rolled_up_before(struct ledger_keep *k, uint64_t *out, struct err *e)
 {
-    char *sql = xasprintf("SELECT SUM(`rows`) FROM %s", k->r->rollup.p);
-    int rc = ledger_number(k->r->db, sql, out, e);
-    free(sql);
-    *out += k->id_count; /* they are in files, and will be in totals */
+    int rc = ledger_ask(k->r->db, out, e, "SELECT SUM(`rows`) FROM %s", k->r->rollup.p);
+    *out += k->id_count;
     return rc;
 }
 
@@ -367,13 +343,16 @@ static int undo(struct ledger_keep *k, struct ledger_file *f, struct err *e)
         r->mark.p, last, last);
 }
 
+/* Which rows interrupted runs have in files already. */
 static int begin(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
+    const char *name = r->l->cfg->name, *mark = r->mark.p;
     int dirfd = r->opt->dirfd, rc = 0;
-    if (ledger_files_sweep(dirfd, r->l->cfg->name, e) < 0 ||
-        read_mark(r, "file", &k->file, e) < 0 || read_mark(r, "filed", &k->filed, e) < 0 ||
-        ledger_files_list(dirfd, r->l->cfg->name, &k->files, e) < 0)
+    if (ledger_files_sweep(dirfd, name, e) < 0 ||
+        ledger_ask(r->db, &k->file, e, "SELECT id FROM %s WHERE what='file'", mark) < 0 ||
+        ledger_ask(r->db, &k->filed, e, "SELECT id FROM %s WHERE what='filed'", mark) < 0 ||
+        ledger_files_list(dirfd, name, &k->files, e) < 0)
         return -1;
     for (size_t i = 0; i < k->files.count && rc == 0; i++) {
         struct ledger_file *f = &k->files.list[i];
@@ -392,29 +371,20 @@ static int begin(struct ledger_keep *k, struct err *e)
 
 /* What no total can have is refused before anything is written: the row will be another one once it was
  * corrected. */
-static int refuse_row(struct run *r, uint64_t id, char **row, struct err *e)
-{
-    const struct ledger *l = r->l;
-    unsigned keys = l->cfg->key.count;
-    if (ledger_check_key(r, id, row + FIELD_KEY, e) < 0)
-        return -1;
-    for (unsigned i = 0; i < l->cfg->value.count; i++)
-        if (!row[FIELD_KEY + keys + i])
-            return ledger_refuse_row(r, id, l->value[i]->name, "is NULL", e);
-    return 0;
-}
-
 static int write_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
                      const unsigned long *len, struct err *e)
 {
     struct ledger_keep *k = r->keep;
     const struct ledger *l = r->l;
-    unsigned before = FIELD_KEY + l->cfg->key.count + l->cfg->value.count + 1;
+    unsigned before = FIELD_KEY + ledger_columns(l) + 1;
     (void)p;
     if (id > r->upto || id <= mark || (!l->memory && find(k, id)))
         return 0;
-    if (refuse_row(r, id, row, e) < 0)
+    if (ledger_check_key(r, id, row + FIELD_KEY, e) < 0)
         return -1;
+    for (unsigned i = l->cfg->key.count; i < ledger_columns(l); i++)
+        if (!row[FIELD_KEY + i])
+            return ledger_refuse_row(r, id, ledger_column(l, i)->name, "is NULL", e);
     put_row(&k->rows, &l->table, row + before, len + before);
     if (k->now.rows++ == 0 || id < k->now.first)
         k->now.first = id;
@@ -453,7 +423,8 @@ static int commit(struct ledger_keep *k, struct err *e)
     struct ledger_file_writer *w = k->out;
     k->out = NULL;
     k->now.upto = r->upto;
-    if (ledger_file_commit(w, &k->now, e) < 0 || write_mark(r, "file", k->now.sequence, e) < 0)
+    if (ledger_file_commit(w, &k->now, e) < 0 ||
+        ledger_mark_write(r, "file", k->now.sequence, e) < 0)
         return -1;
     fault_point("ledger.filed");
     k->files.list = xgrow(k->files.list, k->files.count, sizeof *k->files.list);
@@ -478,7 +449,7 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
     k->fresh_count = 0;
     read_whole(k, true);
     for (bool end = false; rc == 0 && !end && !*more;) {
-        struct piece p = {0};
+        SCOPED(ledger_free_piece) struct piece p = {0};
         rc = ledger_read_piece(r, &p, write_row, e);
         if (rc == 0)
             rc = write_piece(k, e);
@@ -488,7 +459,6 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
         end = p.end;
         *more = !end && k->fresh_count >= batch;
         ledger_next_piece(r, &p);
-        ledger_free_piece(&p);
     }
     if (rc == 0 && k->out)
         rc = commit(k, e);
@@ -503,20 +473,6 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
 
 /* ---- a run ---- */
 
-/* Rows of an interrupted file, in a MEMORY ledger. */
-static int finish_interrupted(struct ledger_keep *k, struct err *e)
-{
-    struct run *r = k->r;
-    uint64_t upto = r->upto;
-    if (!r->l->memory || k->file == k->filed)
-        return 0;
-    r->upto = k->upto;
-    int rc = ledger_all_pieces(r, e);
-    r->upto = upto;
-    ledger_next_piece(r, NULL);
-    return rc;
-}
-
 /* All rows of all files are in totals, except those that a game has locked. */
 static int note_filed(struct ledger_keep *k, struct err *e)
 {
@@ -525,9 +481,10 @@ static int note_filed(struct ledger_keep *k, struct err *e)
     if (k->id_count || k->filed == k->file)
         return 0;
     k->filed = k->file;
-    return write_mark(k->r, "filed", k->filed, e);
+    return ledger_mark_write(k->r, "filed", k->filed, e);
 }
 
+/* A file that was interrupted stays however old it is: the next run needs it. */
 static int expire(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -549,8 +506,13 @@ int ledger_keep_run(struct run *r, struct err *e)
     r->keep = &k;
     columns(&k);
     int rc = begin(&k, e);
-    if (rc == 0)
-        rc = finish_interrupted(&k, e);
+    if (rc == 0 && r->l->memory && k.file != k.filed) { /* rows of an interrupted file */
+        uint64_t upto = r->upto;
+        r->upto = k.upto;
+        rc = ledger_all_pieces(r, e);
+        r->upto = upto;
+        ledger_next_piece(r, NULL);
+    }
     if (rc == 0)
         rc = note_filed(&k, e);
     while (rc == 0 && more) {

@@ -5,15 +5,23 @@
 #include <string.h>
 #include <strings.h>
 
+#include "mysql/lock.h"
 #include "sql/literal.h"
 
-static const struct db_column *column(const struct db_table *t, const char *name)
+int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wait, struct err *e)
 {
-    for (size_t i = 0; i < t->column_count; i++)
-        if (strcasecmp(t->columns[i].name, name) == 0)
-            return &t->columns[i];
-    return NULL;
+    SCOPED(xfree) char *what = xasprintf("%s.%s", schema, name);
+    SCOPED(xfree) char *lock = db_lock_name("wk.ledger", what, "");
+    unsigned long holder = 0;
+    int got = db_lock(db, lock, wait, &holder, e);
+    if (got != 0)
+        return got < 0 ? -1 : 0;
+    err_set(e, ERR_BUSY, 0, "[ledger %s]: it is being rolled up by connection %lu of the server",
+            name, holder);
+    return err_hint(e, "wait until it is done; if it hangs, in the server: KILL %lu;", holder);
 }
+
+/* ---- the columns and indexes of the ledger ---- */
 
 static bool is_integer(const struct db_column *c)
 {
@@ -30,7 +38,7 @@ static int refuse(const struct ledger *l, const struct db_column *c, struct err 
 static const struct db_column *named(const struct ledger *l, const char *role, const char *name,
                                      struct err *e)
 {
-    const struct db_column *c = column(&l->table, name);
+    const struct db_column *c = db_column_find(&l->table, name);
     if (!c)
         err_set(e, ERR_REFUSED, 0, "[ledger %s] %s = %s: table %s has no such column", l->cfg->name,
                 role, name, l->cfg->table);
@@ -80,32 +88,25 @@ static int find_columns(struct ledger *l, struct err *e)
     return 0;
 }
 
-/* The name of a BTREE index that begins with the key and ends with the id. */
-static int find_index(struct db *db, struct ledger *l, struct err *e)
+/* The name of a BTREE index that begins with the key and ends with the id: over it a MEMORY ledger is read
+ * in order, and totals of one key are found. Of an InnoDB ledger also the index that begins with the id; MySQL
+ * only, see ledger_sql_delete(). */
+static int find_indexes(struct db *db, struct ledger *l, struct err *e)
 {
-    struct buf sql = {0};
-    buf_adds(&sql, "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=");
-    sql_string(&sql, l->schema, strlen(l->schema));
-    buf_adds(&sql, " AND TABLE_NAME=");
-    sql_string(&sql, l->cfg->table, strlen(l->cfg->table));
-    buf_adds(&sql, " AND INDEX_TYPE='BTREE' GROUP BY INDEX_NAME HAVING COUNT(SUB_PART)=0 AND "
-                   "GROUP_CONCAT(LOWER(COLUMN_NAME) ORDER BY SEQ_IN_INDEX SEPARATOR '\\n')=LOWER(");
-    struct buf want = {0};
+    const char *table = l->cfg->table;
+    SCOPED(buf_free) struct buf want = {0};
     for (unsigned i = 0; i < l->cfg->key.count; i++)
         buf_printf(&want, "%s\n", l->key[i]->name);
     buf_adds(&want, l->cfg->id);
-    buf_adds(&sql, "CONVERT(");
-    sql_string(&sql, want.p, want.len);
-    buf_adds(&sql, " USING utf8mb4)) LIMIT 1");
-    l->index = db_one(db, sql.p, e);
-    buf_free(&want);
-    buf_free(&sql);
-    return l->index || e->cls == ERR_NONE ? 0 : -1;
-}
-
-/* Of an InnoDB ledger the index that begins with the id; MySQL only, see ledger_sql_delete(). */
-static int find_id_index(struct db *db, struct ledger *l, struct err *e)
-{
+    l->index = db_one_with(
+        db,
+        "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
+        "TABLE_NAME=? AND INDEX_TYPE='BTREE' GROUP BY INDEX_NAME HAVING COUNT(SUB_PART)=0 AND "
+        "GROUP_CONCAT(LOWER(COLUMN_NAME) ORDER BY SEQ_IN_INDEX SEPARATOR '\\n')="
+        "LOWER(CONVERT(? USING utf8mb4)) LIMIT 1",
+        DB_ARGS(l->schema, table, want.p), e);
+    if (!l->index && e->cls != ERR_NONE)
+        return -1;
     if (l->memory || l->mariadb)
         return 0;
     l->id_index =
@@ -113,15 +114,17 @@ static int find_id_index(struct db *db, struct ledger *l, struct err *e)
                     "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
                     "TABLE_NAME=? AND SEQ_IN_INDEX=1 AND LOWER(COLUMN_NAME)=LOWER(?) ORDER BY "
                     "INDEX_NAME='PRIMARY' DESC LIMIT 1",
-                    DB_ARGS(l->schema, l->cfg->table, l->cfg->id), e);
+                    DB_ARGS(l->schema, table, l->cfg->id), e);
     return l->id_index || e->cls == ERR_NONE ? 0 : -1;
 }
+
+/* ---- opening it ---- */
 
 /* Moves the one table of the list, if there is one. */
 static int one_table(struct db *db, const char *schema, const char *name, struct db_table *out,
                      bool *there, struct err *e)
 {
-    struct db_tables list;
+    SCOPED(db_tables_free) struct db_tables list = {0};
     if (db_table_named(db, schema, name, &list, e) < 0)
         return -1;
     *there = list.count == 1;
@@ -129,29 +132,6 @@ static int one_table(struct db *db, const char *schema, const char *name, struct
         *out = list.list[0];
         list.count = 0;
     }
-    db_tables_free(&list);
-    return 0;
-}
-
-static int read_definition(struct db *db, struct ledger *l, struct err *e)
-{
-    char *create = db_create_table(db, l->schema, l->cfg->table, e);
-    int rc = create ? sql_table_read(create, strlen(create), false, &l->def, e) : -1;
-    free(create);
-    return rc;
-}
-
-/* Is the engine one of the two whose ways of showing rows are known? */
-static int check_engine(struct ledger *l, struct err *e)
-{
-    bool inno = strcasecmp(l->table.engine, "InnoDB") == 0;
-    if (!l->table.memory && !inno) {
-        err_set(e, ERR_REFUSED, 0,
-                "[ledger %s]: table %s is ENGINE=%s; a ledger is MEMORY or InnoDB", l->cfg->name,
-                l->cfg->table, l->table.engine);
-        return -1;
-    }
-    l->memory = l->table.memory;
     return 0;
 }
 
@@ -166,42 +146,55 @@ static int refuse_foreign(const struct ledger *l, const char *name, struct err *
                     l->cfg->name);
 }
 
+/* Is it there, of an engine whose ways of showing rows are known, and with all columns that are named? */
+static int read_ledger(struct db *db, struct ledger *l, struct err *e)
+{
+    const char *table = l->cfg->table;
+    bool there = false;
+    if (one_table(db, l->schema, table, &l->table, &there, e) < 0)
+        return -1;
+    if (!there)
+        return err_set(e, ERR_REFUSED, 0, "[ledger %s] table = %s: schema %s has no such table",
+                       l->cfg->name, table, l->schema);
+    l->next_id = l->table.auto_increment;
+    l->memory = l->table.memory;
+    if (!l->memory && strcasecmp(l->table.engine, "InnoDB") != 0)
+        return err_set(e, ERR_REFUSED, 0,
+                       "[ledger %s]: table %s is ENGINE=%s; a ledger is MEMORY or InnoDB",
+                       l->cfg->name, table, l->table.engine);
+    SCOPED(xfree) char *create = db_create_table(db, l->schema, table, e);
+    return create && sql_table_read(create, strlen(create), false, &l->def, e) == 0 &&
+                   find_columns(l, e) == 0
+               ? find_indexes(db, l, e)
+               : -1;
+}
+
+/* What --init has made of it, if it has. A durable ledger with a rollup in MEMORY is refused: rows would be
+ * deleted whose totals a restart loses. */
+static int read_rollup(struct db *db, struct ledger *l, struct err *e)
+{
+    const char *rollup = LEDGER_OWN(l->cfg, "rollup");
+    if (one_table(db, l->schema, rollup, &l->rollup, &l->made, e) < 0)
+        return -1;
+    if (!l->made)
+        return 0;
+    if (!db_column_find(&l->rollup, "end_id") || !db_column_find(&l->rollup, "end_time") ||
+        !db_column_find(&l->rollup, "rows"))
+        return refuse_foreign(l, rollup, e);
+    if (!l->memory && l->rollup.memory)
+        return err_set(e, ERR_REFUSED, 0,
+                       "[ledger %s]: table %s is ENGINE=MEMORY and %s is InnoDB: a restart "
+                       "of the server would lose the totals of rows that are deleted",
+                       l->cfg->name, rollup, l->cfg->table);
+    return ledger_check_columns(db, l, e);
+}
+
 int ledger_open(struct db *db, const char *schema, const struct config_ledger *cfg,
                 struct ledger *out, struct err *e)
 {
     *out = (struct ledger){.cfg = cfg, .schema = schema, .mariadb = db_is_mariadb(db)};
-    char *rollup = xasprintf("%s_rollup", cfg->name);
-    bool there = false;
-    if (one_table(db, schema, cfg->table, &out->table, &there, e) < 0)
-        goto fail;
-    if (!there) {
-        err_set(e, ERR_REFUSED, 0, "[ledger %s] table = %s: schema %s has no such table", cfg->name,
-                cfg->table, schema);
-        goto fail;
-    }
-    out->next_id = out->table.auto_increment;
-    if (check_engine(out, e) < 0 || read_definition(db, out, e) < 0 || find_columns(out, e) < 0 ||
-        find_index(db, out, e) < 0 || find_id_index(db, out, e) < 0 ||
-        one_table(db, schema, rollup, &out->rollup, &out->made, e) < 0)
-        goto fail;
-    if (out->made && !(column(&out->rollup, "end_id") && column(&out->rollup, "end_time") &&
-                       column(&out->rollup, "rows"))) {
-        refuse_foreign(out, rollup, e);
-        goto fail;
-    }
-    if (out->made && !out->memory && out->rollup.memory) {
-        err_set(e, ERR_REFUSED, 0,
-                "[ledger %s]: table %s is ENGINE=MEMORY and %s is InnoDB: a restart "
-                "of the server would lose the totals of rows that are deleted",
-                cfg->name, rollup, cfg->table);
-        goto fail;
-    }
-    if (out->made && ledger_check_columns(db, out, e) < 0)
-        goto fail;
-    free(rollup);
-    return 0;
-fail:
-    free(rollup);
+    if (read_ledger(db, out, e) == 0 && read_rollup(db, out, e) == 0)
+        return 0;
     ledger_close(out);
     return -1;
 }
@@ -215,6 +208,8 @@ void ledger_close(struct ledger *l)
     free(l->id_index);
     *l = (struct ledger){0};
 }
+
+/* ---- what is made beside it ---- */
 
 /* What is made beside a ledger, in this order: views follow their tables. `of` tells it from a game's:
  * columns that the table has, or what the view reads. */
@@ -251,26 +246,23 @@ static int is_there(struct db *db, const struct ledger *l, size_t i, const char 
                     struct err *e)
 {
     const char *of = beside[i].of;
-    char *found =
+    SCOPED(xfree) char *found =
         db_one_with(db, there_sql[beside[i].kind], DB_ARGS(of, of, of, l->schema, name), e);
-    bool foreign = found && strcmp(found, "1") != 0;
-    int there = found ? 1 : e->cls == ERR_NONE ? 0 : -1;
-    free(found);
-    return foreign ? refuse_foreign(l, name, e) : there;
+    if (found && strcmp(found, "1") != 0)
+        return refuse_foreign(l, name, e);
+    return found ? 1 : e->cls == ERR_NONE ? 0 : -1;
 }
 
 int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct err *e)
 {
     int there = 0;
     for (size_t i = 0; i < sizeof beside / sizeof *beside && there >= 0; i++) {
-        struct buf sql = {0};
-        char *name = xasprintf("%s_%s", l->cfg->name, beside[i].suffix);
+        SCOPED(buf_free) struct buf sql = {0};
+        const char *name = LEDGER_OWN(l->cfg, beside[i].suffix);
         beside[i].sql(&sql, l);
         there = sql.len ? is_there(db, l, i, name, e) : 1;
         if (there == 0)
             json_array_append_new(names, json_string(name));
-        buf_free(&sql);
-        free(name);
     }
     return there < 0 ? -1 : 0;
 }
@@ -278,8 +270,8 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
 /* A view that is there is made once more: the columns may have changed. */
 static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct err *e)
 {
-    struct buf sql = {0};
-    char *name = xasprintf("%s_%s", l->cfg->name, beside[i].suffix);
+    SCOPED(buf_free) struct buf sql = {0};
+    const char *name = LEDGER_OWN(l->cfg, beside[i].suffix);
     beside[i].sql(&sql, l);
     int there = sql.len ? is_there(db, l, i, name, e) : 1, rc = 0;
     if (there < 0 || (sql.len && (!there || beside[i].kind == VIEW)))
@@ -293,17 +285,52 @@ static int make(struct db *db, struct ledger *l, size_t i, json_t *made, struct 
                  "SET GLOBAL log_bin_trust_function_creators=1, or, as an administrator, in "
                  "the world's schema: %.300s",
                  sql.p);
-    buf_free(&sql);
-    free(name);
     return rc;
 }
 
 int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e)
 {
-    json_t *missing = json_array();
+    json_auto_t *missing = json_array();
     int rc = ledger_missing(db, l, missing, e); /* a name that is taken: before anything is made */
-    json_decref(missing);
     for (size_t i = 0; i < sizeof beside / sizeof *beside && rc == 0; i++)
         rc = make(db, l, i, made, e);
     return rc;
+}
+
+/* ---- what it holds, for the status ---- */
+
+/* One row of numbers, one for each letter of `form`; false in `seen`: there is no row. */
+static int numbers(struct db *db, const char *form, const char *sql, const char *table,
+                   uint64_t *out, bool *seen, struct err *e)
+{
+    struct db_rows *r = db_select_with(db, form, sql, DB_ARGS(table), e);
+    int got = db_next(r, e);
+    *seen = got == 1;
+    for (unsigned i = 0; form[i] && got == 1; i++)
+        out[i] = db_uint(r, i);
+    db_rows_end(r);
+    return got < 0 ? -1 : 0;
+}
+
+int ledger_figures(struct db *db, const struct ledger *l, struct ledger_figures *out, struct err *e)
+{
+    const char *rollup = LEDGER_OWN(l->cfg, "rollup"), *mark = LEDGER_OWN(l->cfg, "mark");
+    uint64_t in_rollup[2] = {0}, late[2] = {0}, first = 0;
+    bool seen, ran = false;
+    *out = (struct ledger_figures){0};
+    if (numbers(db, "U", "SELECT COUNT(*) FROM ??", l->cfg->table, &out->rows, &seen, e) < 0 ||
+        numbers(db, "UU", "SELECT COUNT(*),CAST(COALESCE(SUM(`rows`),0) AS UNSIGNED) FROM ??",
+                rollup, in_rollup, &seen, e) < 0 ||
+        numbers(db, "UU", "SELECT id,CAST(at AS UNSIGNED) FROM ?? WHERE what='late'", mark, late,
+                &ran, e) < 0 ||
+        numbers(db, "U",
+                "SELECT CAST(COALESCE(MIN(at),0) AS UNSIGNED) FROM ?? WHERE what LIKE 'm%'", mark,
+                &first, &seen, e) < 0)
+        return -1;
+    out->since.ms = (int64_t)first;
+    out->keys = in_rollup[0];
+    out->rolled_up = in_rollup[1];
+    out->late = ran ? late[0] : 0;
+    out->last.ms = ran ? (int64_t)late[1] : 0;
+    return 0;
 }

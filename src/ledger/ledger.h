@@ -42,6 +42,20 @@ struct ledger {
     const struct db_column *request; /* NULL: none */
     uint64_t next_id;
 };
+/* The name of a table or view that is made beside it: NAME_rollup. It lives as long as the block around it. */
+#define LEDGER_OWN_MAX 56 /* the config allows 40 characters for NAME */
+#define LEDGER_OWN(c, suffix) ledger_own((char[LEDGER_OWN_MAX]){0}, c, suffix)
+const char *ledger_own(char out[LEDGER_OWN_MAX], const struct config_ledger *c, const char *suffix);
+/* Its keys, then its values. */
+static inline unsigned ledger_columns(const struct ledger *l)
+{
+    return l->cfg->key.count + l->cfg->value.count;
+}
+static inline const struct db_column *ledger_column(const struct ledger *l, unsigned i)
+{
+    unsigned keys = l->cfg->key.count;
+    return i < keys ? l->key[i] : l->value[i - keys];
+}
 /* The lock under which a ledger is rolled up, in this session until it ends; `wait` ms for another one's,
  * then ERR_BUSY. Taken before ledger_open(), so that what that reads stays true: a restore takes the
  * locks of all ledgers before it swaps tables. */
@@ -57,10 +71,15 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
  * to `made`, an array. */
 int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e);
 
-/* ERR_REFUSED with the statement to type: the rollup's columns are not what the ledger's have become. */
+/* ERR_REFUSED with the statement to type: the rollup's columns are not what the ledger's have become
+ * (columns.c). */
 int ledger_check_columns(struct db *db, const struct ledger *l, struct err *e);
 
-/* The statements, for a session whose default schema is the world's. Pure. */
+/* Appends `form` for each of these columns, with its name, quoted, for each $ in it. Pure, like the rest. */
+enum ledger_part { LEDGER_KEYS, LEDGER_VALUES, LEDGER_ALL };
+void ledger_sql_each(struct buf *b, const struct ledger *l, enum ledger_part part,
+                     const char *between, const char *form);
+/* The statements, for a session whose default schema is the world's. */
 void ledger_sql_rollup(struct buf *b, const struct ledger *l);
 /* The rollup's column of a key or a value. */
 void ledger_sql_column(struct buf *b, const struct ledger *l, const char *name);

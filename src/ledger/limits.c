@@ -12,10 +12,18 @@
 
 #define TOTAL_MAX (((total_t)INT64_MAX << 64) + (total_t)UINT64_MAX)
 
+/* How far from 0 the two can be together. */
 static total_t saturated(total_t a, total_t b)
 {
     total_t sum;
     return __builtin_add_overflow(a, b < 0 ? -b : b, &sum) ? TOTAL_MAX : sum;
+}
+
+/* The type of the total's column in the rollup, which an administrator may have widened since --init. */
+static const char *total_type(const struct ledger *l, unsigned i)
+{
+    const struct db_column *c = db_column_find(&l->rollup, l->value[i]->name);
+    return c ? c->type : "";
 }
 
 /* What the column of a total holds at most, in the last digit of the ledger's values. */
@@ -35,14 +43,6 @@ static void limits_of(const char *type, unsigned scale, total_t *least, total_t 
         *most = digits <= LEDGER_TOTAL_DIGITS ? v - 1 : TOTAL_MAX;
     }
     *least = is_unsigned ? 0 : -*most;
-}
-
-static const char *total_type(const struct ledger *l, unsigned i)
-{
-    for (size_t c = 0; c < l->rollup.column_count; c++)
-        if (strcmp(l->rollup.columns[c].name, l->value[i]->name) == 0)
-            return l->rollup.columns[c].type;
-    return "";
 }
 
 /* One row of `n` totals each of `columns`: NULL is 0; a number of another form is the largest. */
@@ -68,43 +68,31 @@ int ledger_limits_begin(struct run *r, struct err *e)
     const struct ledger *l = r->l;
     unsigned n = l->cfg->value.count;
     total_t found[2 * CONFIG_LEDGER_COLUMNS] = {0};
-    struct buf sql = {0};
-    buf_adds(&sql, "SELECT ");
-    for (unsigned i = 0; i < 2 * n; i++) {
-        buf_adds(&sql, i ? "," : "");
-        buf_adds(&sql, i < n ? "MAX(" : "MIN(");
-        sql_ident(&sql, l->value[i < n ? i : i - n]->name);
-        buf_addc(&sql, ')');
-    }
-    buf_printf(&sql, " FROM %s", r->rollup.p);
+    SCOPED(buf_free) struct buf most = {0}, least = {0}, sql = {0};
+    ledger_sql_each(&most, l, LEDGER_VALUES, ",", "MAX($)");
+    ledger_sql_each(&least, l, LEDGER_VALUES, ",", "MIN($)");
+    buf_printf(&sql, "SELECT %s,%s FROM %s", most.p, least.p, r->rollup.p);
     int rc = ask_totals(r, sql.p, 2 * n, found, e);
     for (unsigned i = 0; i < n && rc == 0; i++) {
-        total_t most = saturated(0, found[i]), least = saturated(0, found[n + i]);
-        r->largest[i] = most > least ? most : least;
+        total_t above = saturated(0, found[i]), below = saturated(0, found[n + i]);
+        r->largest[i] = above > below ? above : below;
     }
-    buf_free(&sql);
     return rc;
 }
 
+/* Asks for the totals of one key, which are what the piece is added to. */
 static int check_group(struct run *r, const struct group *g, struct err *e)
 {
     const struct ledger *l = r->l;
     unsigned n = l->cfg->value.count;
     total_t total[CONFIG_LEDGER_COLUMNS], least, most, sum;
-    struct buf sql = {0};
+    SCOPED(buf_free) struct buf sql = {0};
     buf_adds(&sql, "SELECT ");
-    for (unsigned i = 0; i < n; i++) {
-        buf_adds(&sql, i ? "," : "");
-        sql_ident(&sql, l->value[i]->name);
-    }
+    ledger_sql_each(&sql, l, LEDGER_VALUES, ",", "$");
     buf_printf(&sql, " FROM %s WHERE (", r->rollup.p);
-    for (unsigned i = 0; i < l->cfg->key.count; i++) {
-        buf_adds(&sql, i ? "," : "");
-        sql_ident(&sql, l->key[i]->name);
-    }
+    ledger_sql_each(&sql, l, LEDGER_KEYS, ",", "$");
     buf_printf(&sql, ")=(%s)", g->key.p);
     int rc = ask_totals(r, sql.p, n, total, e);
-    buf_free(&sql);
     for (unsigned i = 0; i < n && rc == 0; i++) {
         limits_of(total_type(l, i), l->scale[i], &least, &most);
         if (!__builtin_add_overflow(total[i], g->sum[i], &sum) && sum >= least && sum <= most)
@@ -113,11 +101,10 @@ static int check_group(struct run *r, const struct group *g, struct err *e)
                      "[ledger %s]: the total of column %s for the key (%.200s) would be out of "
                      "range for %s: nothing was changed",
                      l->cfg->name, l->value[i]->name, g->key.p, total_type(l, i));
-        struct buf name = {0};
+        SCOPED(buf_free) struct buf name = {0};
         sql_ident(&name, l->value[i]->name);
         err_hint(e, "ALTER TABLE %s MODIFY %s DECIMAL(%u,%u) NOT NULL;", r->rollup.p, name.p,
                  LEDGER_TOTAL_DIGITS, l->scale[i]);
-        buf_free(&name);
     }
     return rc;
 }

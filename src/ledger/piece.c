@@ -50,19 +50,14 @@ static int refuse_null_key(const struct run *r, uint64_t id, unsigned i, struct 
                              e);
 }
 
-/* What an ENUM got that is none of its members: the server shows '', and stores it in no other table. */
-static bool is_no_member(const struct db_column *c, const char *v)
-{
-    return text_starts(c->type, "enum") && strcmp(v, "0") == 0;
-}
-
-/* What no key of a total can be; 0: it can. */
+/* What no key of a total can be; 0: it can. What an ENUM got that is none of its members, number 0, the server
+ * shows as '', and stores in no other table. */
 int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e)
 {
     for (unsigned i = 0; i < r->l->cfg->key.count; i++) {
         if (!key[i])
             return refuse_null_key(r, id, i, e);
-        if (is_no_member(r->l->key[i], key[i]))
+        if (text_starts(r->l->key[i]->type, "enum") && strcmp(key[i], "0") == 0)
             return ledger_refuse_row(r, id, r->l->key[i]->name,
                                      "is none of the values of its ENUM, which no key of a total "
                                      "can be",
@@ -71,54 +66,41 @@ int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e
     return 0;
 }
 
-/* The row's key as it is inserted. */
-static int read_key(const struct run *r, uint64_t id, char **row, const unsigned long *len,
-                    struct buf *key, struct err *e)
-{
-    const struct ledger *l = r->l;
-    if (ledger_check_key(r, id, row, e) < 0)
-        return -1;
-    for (unsigned i = 0; i < l->cfg->key.count; i++) {
-        buf_adds(key, i ? "," : "");
-        ledger_put_literal(key, l->key[i], row[i], len[i], false);
-    }
-    return 0;
-}
-
-static int read_values(const struct run *r, uint64_t id, char **row, const unsigned long *len,
-                       total_t *v, struct err *e)
-{
-    const struct ledger *l = r->l;
-    for (unsigned i = 0; i < l->cfg->value.count; i++)
-        if (!row[i] || !ledger_value_parse(row[i], len[i], l->scale[i], &v[i]))
-            return ledger_refuse_row(r, id, l->value[i]->name, row[i] ? "is no number" : "is NULL",
-                                     e);
-    return 0;
-}
-
+/* To the group of its key, which is written as it is inserted. */
 static int add_row(struct run *r, struct piece *p, uint64_t id, char **row,
                    const unsigned long *len, struct err *e)
 {
-    unsigned value = FIELD_KEY + r->l->cfg->key.count, time = value + r->l->cfg->value.count;
+    const struct ledger *l = r->l;
+    unsigned value = FIELD_KEY + l->cfg->key.count, time = value + l->cfg->value.count;
     total_t v[CONFIG_LEDGER_COLUMNS];
-    struct buf key = {0};
-    int rc = read_key(r, id, row + FIELD_KEY, len + FIELD_KEY, &key, e);
-    if (rc == 0)
-        rc = read_values(r, id, row + value, len + value, v, e);
-    if (rc == 0) {
-        ledger_group_add(r, ledger_group_of(p, &key), id, v, row[time], len[time]);
-        p->rows++;
-        p->late += row[FIELD_FLAG] && row[FIELD_FLAG][0] == '1';
-        if (!r->l->memory)
-            buf_printf(&p->ids, "%s%" PRIu64, p->ids.len ? "," : "", id);
+    SCOPED(buf_free) struct buf key = {0};
+    if (ledger_check_key(r, id, row + FIELD_KEY, e) < 0)
+        return -1;
+    for (unsigned i = FIELD_KEY; i < value; i++) {
+        buf_adds(&key, i > FIELD_KEY ? "," : "");
+        ledger_put_literal(&key, l->key[i - FIELD_KEY], row[i], len[i], false);
     }
-    buf_free(&key);
-    return rc;
+    for (unsigned n = 0, i = value; i < time; n++, i++)
+        if (!row[i] || !ledger_value_parse(row[i], len[i], l->scale[n], &v[n]))
+            return ledger_refuse_row(r, id, l->value[n]->name, row[i] ? "is no number" : "is NULL",
+                                     e);
+    ledger_group_add(r, ledger_group_of(p, &key), id, v, row[time], len[time]);
+    p->rows++;
+    p->late += row[FIELD_FLAG] && row[FIELD_FLAG][0] == '1';
+    if (!l->memory)
+        buf_printf(&p->ids, "%s%" PRIu64, p->ids.len ? "," : "", id);
+    return 0;
 }
 
-/* A row whose key's mark is past it: left over by an interrupted run, or it came with an old id. */
-static int below_mark(struct run *r, struct piece *p, uint64_t id, struct err *e)
+/* A row that is too young, or that is in no file yet, stays. One whose key's mark is past it was left over by
+ * an interrupted run, or came with an old id: such rows are never deleted, since no total has them. */
+static int take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
+                    const unsigned long *len, struct err *e)
 {
+    if (id > r->upto || (r->keep && !ledger_keep_has(r->keep, id)))
+        return 0;
+    if (id > mark)
+        return add_row(r, p, id, row, len, e);
     if (r->left_over) {
         p->left_over++;
         return 0;
@@ -136,23 +118,11 @@ static int below_mark(struct run *r, struct piece *p, uint64_t id, struct err *e
 /* Is every value of the row of its column's type? */
 static bool row_is_valid(const struct run *r, char **row, const unsigned long *len)
 {
-    const struct config_ledger *c = r->l->cfg;
-    for (unsigned i = 0; i < c->key.count + c->value.count; i++) {
-        const struct db_column *col =
-            i < c->key.count ? r->l->key[i] : r->l->value[i - c->key.count];
+    for (unsigned i = 0; i < ledger_columns(r->l); i++)
         if (row[FIELD_KEY + i] &&
-            !db_value_is(col->encoding, row[FIELD_KEY + i], len[FIELD_KEY + i]))
+            !db_value_is(ledger_column(r->l, i)->encoding, row[FIELD_KEY + i], len[FIELD_KEY + i]))
             return false;
-    }
     return true;
-}
-
-static int take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
-                    const unsigned long *len, struct err *e)
-{
-    if (id > r->upto || (r->keep && !ledger_keep_has(r->keep, id)))
-        return 0;
-    return id <= mark ? below_mark(r, p, id, e) : add_row(r, p, id, row, len, e);
 }
 
 void ledger_next_piece(struct run *r, struct piece *p)
@@ -177,28 +147,13 @@ static int invalid_row(const struct run *r, const char *id, struct err *e)
                       id ? id : "NULL", r->l->cfg->table);
 }
 
-/* After the last row of a piece. Nothing comes after a NULL, so it cannot be one, however young its row is. */
-static int set_limits(const struct run *r, struct piece *p, uint64_t id, char **key,
-                      const unsigned long *len, struct err *e)
-{
-    for (unsigned i = 0; i < r->l->cfg->key.count; i++)
-        if (!key[i])
-            return refuse_null_key(r, id, i, e);
-    ledger_sql_limit(&p->up_to, r, key, len, id, false, false);
-    ledger_sql_limit(&p->next, r, key, len, id, true, id > r->upto);
-    return 0;
-}
-
 int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
 {
-    unsigned fields =
-        FIELD_KEY + r->l->cfg->key.count + r->l->cfg->value.count + 1 + r->whole_count;
-    unsigned n = 0;
-    struct buf sql = {0};
+    unsigned fields = FIELD_KEY + ledger_columns(r->l) + 1 + r->whole_count, n = 0;
+    SCOPED(buf_free) struct buf sql = {0};
     int got;
     ledger_sql_select(&sql, r);
     struct db_rows *rows = db_select_bytes(r->db, fields, sql.p, e);
-    buf_free(&sql);
     if (!rows)
         return -1;
     while ((got = db_next(rows, e)) == 1) {
@@ -222,8 +177,14 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
         r->after_id = id;
         if (++n < r->piece || !r->l->memory)
             continue;
-        if ((got = set_limits(r, p, id, row + FIELD_KEY, len + FIELD_KEY, e)) < 0)
+        /* The last row of a piece. Nothing comes after a NULL, so it cannot be one, however young its row is. */
+        for (unsigned i = 0; i < r->l->cfg->key.count && got == 1; i++)
+            if (!row[FIELD_KEY + i])
+                got = refuse_null_key(r, id, i, e);
+        if (got < 0)
             break;
+        ledger_sql_limit(&p->up_to, r, row + FIELD_KEY, len + FIELD_KEY, id, false, false);
+        ledger_sql_limit(&p->next, r, row + FIELD_KEY, len + FIELD_KEY, id, true, id > r->upto);
     }
     p->end = n < r->piece;
     db_rows_end(rows);
@@ -233,21 +194,18 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
 /* Their request ids are known in one table or the other at every moment. */
 static int remember_requests(struct run *r, const struct piece *p, struct err *e)
 {
-    struct buf where = {0};
+    SCOPED(buf_free) struct buf where = {0};
     if (!r->l->request)
         return 0;
     ledger_sql_rows_of(&where, r, p);
-    int rc = ledger_request_add(r->db, r->l, where.p, e);
-    buf_free(&where);
-    return rc;
+    return ledger_request_add(r->db, r->l, where.p, e);
 }
 
 static int add_groups(struct run *r, const struct piece *p, struct err *e)
 {
-    struct buf sql = {0};
+    SCOPED(buf_free) struct buf sql = {0};
     ledger_sql_add(&sql, r, p);
     int rc = db_exec_len(r->db, sql.p, sql.len, e);
-    buf_free(&sql);
     if (rc < 0 && e->num == DB_TABLE_FULL && r->l->rollup.memory)
         err_hint(e,
                  "SET SESSION max_heap_table_size=%" PRIu64
@@ -261,11 +219,10 @@ static int add_groups(struct run *r, const struct piece *p, struct err *e)
 /* Nobody but this run may delete rows or give them ids that were rolled up; who did it meanwhile is named. */
 static int delete_rows(struct run *r, const struct piece *p, struct err *e)
 {
-    struct buf sql = {0};
+    SCOPED(buf_free) struct buf sql = {0};
     uint64_t wanted = p->rows + p->left_over;
     ledger_sql_delete(&sql, r, p);
     int rc = db_exec_len(r->db, sql.p, sql.len, e);
-    buf_free(&sql);
     uint64_t gone = rc == 0 ? db_affected(r->db) : wanted;
     if (gone > wanted)
         return err_set(e, ERR_CHANGED, 0,
@@ -282,8 +239,14 @@ static int delete_rows(struct run *r, const struct piece *p, struct err *e)
     return rc;
 }
 
-static int open_piece(struct run *r, struct piece *p, struct err *e)
+/* No transaction: after each step a crash leaves what the next run recognizes by the mark 'open', and a reader
+ * of the view counts nothing twice. */
+static int memory_effects(struct run *r, struct piece *p, struct err *e)
 {
+    if (p->rows == 0 && p->left_over == 0)
+        return 0;
+    if (ledger_limits_check(r, p, e) < 0)
+        return -1;
     if (p->left_over > r->left_over_max)
         return err_set(
             e, ERR_REFUSED, 0,
@@ -291,17 +254,7 @@ static int open_piece(struct run *r, struct piece *p, struct err *e)
             "the interrupted run can have left",
             r->l->cfg->name, r->l->cfg->table);
     p->open = true;
-    if (p->rows == 0)
-        return 0;
-    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('open',%" PRId64 ",%" PRIu64 ")", r->mark.p,
-                    clock_wall().ms, p->rows + r->left_over_max);
-}
-
-static int memory_effects(struct run *r, struct piece *p, struct err *e)
-{
-    if (p->rows == 0 && p->left_over == 0)
-        return 0;
-    if (ledger_limits_check(r, p, e) < 0 || open_piece(r, p, e) < 0)
+    if (p->rows && ledger_mark_write(r, "open", p->rows + r->left_over_max, e) < 0)
         return -1;
     fault_point("ledger.marked");
     if (remember_requests(r, p, e) < 0)
@@ -322,14 +275,13 @@ static int memory_effects(struct run *r, struct piece *p, struct err *e)
     return rc;
 }
 
+/* One transaction: it is all there, or nothing of it. */
 static int innodb_effects(struct run *r, struct piece *p, struct err *e)
 {
     if (p->rows == 0)
         return db_exec(r->db, "ROLLBACK", e);
     ledger_merge_groups(r, p);
-    if (ledger_limits_check(r, p, e) < 0)
-        return -1;
-    if (remember_requests(r, p, e) < 0)
+    if (ledger_limits_check(r, p, e) < 0 || remember_requests(r, p, e) < 0)
         return -1;
     fault_point("ledger.requests");
     if (add_groups(r, p, e) < 0)
@@ -360,7 +312,7 @@ static void prepare_retry(struct run *r, const struct piece *p, uint64_t after_i
 /* 1: there is more; 0: that was the last piece; -1. */
 static int one_piece(struct run *r, struct err *e)
 {
-    struct piece p = {0};
+    SCOPED(ledger_free_piece) struct piece p = {0};
     uint64_t after_id = r->after_id;
     bool memory = r->l->memory;
     int rc = memory ? 0 : db_exec(r->db, "START TRANSACTION", e);
@@ -381,10 +333,10 @@ static int one_piece(struct run *r, struct err *e)
         rc = !p.end;
         ledger_next_piece(r, &p);
     }
-    ledger_free_piece(&p);
     return rc;
 }
 
+/* A lock that the game holds will end, and a deadlock is over: such a piece is tried again. */
 int ledger_all_pieces(struct run *r, struct err *e)
 {
     int rc = 1;

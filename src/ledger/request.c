@@ -12,54 +12,38 @@
 
 #define EXPIRED_AT_ONCE 1000
 
-static void table_name(struct buf *b, const struct ledger *l)
-{
-    struct buf name = {0};
-    buf_printf(&name, "%s_request", l->cfg->name);
-    sql_ident2(b, l->schema, name.p);
-    buf_free(&name);
-}
-
 int ledger_request_add(struct db *db, const struct ledger *l, const char *where, struct err *e)
 {
-    struct buf sql = {0}, to = {0}, column = {0};
+    SCOPED(buf_free) struct buf sql = {0}, to = {0};
+    const char *column = l->request->name, *at;
     int64_t now;
     if (ledger_server_now(db, &now, e) < 0)
         return -1;
-    table_name(&to, l);
-    sql_ident(&column, l->request->name);
-    buf_printf(&sql, "INSERT INTO %s SELECT %s,%" PRId64 " FROM ", to.p, column.p, now);
-    sql_ident2(&sql, l->schema, l->cfg->table);
-    if (l->memory) {
-        buf_adds(&sql, " FORCE INDEX (");
-        sql_ident(&sql, l->index);
-        buf_addc(&sql, ')');
-    }
-    buf_printf(&sql, " WHERE %s AND %s IS NOT NULL ON DUPLICATE KEY UPDATE %s.at=%" PRId64, where,
-               column.p, to.p, now);
-    int rc = db_exec_len(db, sql.p, sql.len, e);
-    if (rc < 0)
-        err_step(e, "request ids of [ledger %s]", l->cfg->name);
-    if (rc < 0 && db_table_missing(e))
-        err_hint(e, "worldkeeper --init makes it");
-    buf_free(&sql);
-    buf_free(&to);
-    buf_free(&column);
-    return rc;
+    at = DB_NUMBER((uint64_t)now);
+    sql_ident2(&to, l->schema, LEDGER_OWN(l->cfg, "request"));
+    sql_fill(&sql, "INSERT INTO $ SELECT ??,$ FROM ??.??",
+             DB_ARGS(to.p, column, at, l->schema, l->cfg->table));
+    if (l->memory)
+        sql_fill(&sql, " FORCE INDEX (?\?)", DB_ARGS(l->index));
+    sql_fill(&sql, " WHERE $ AND ?? IS NOT NULL ON DUPLICATE KEY UPDATE $.at=$",
+             DB_ARGS(where, column, to.p, at));
+    if (db_exec_len(db, sql.p, sql.len, e) == 0)
+        return 0;
+    err_step(e, "request ids of [ledger %s]", l->cfg->name);
+    return db_table_missing(e) ? err_hint(e, "worldkeeper --init makes it") : -1;
 }
 
 int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e)
 {
-    struct buf name = {0};
+    SCOPED(buf_free) struct buf name = {0};
     int64_t now;
     int rc = ledger_server_now(db, &now, e);
-    table_name(&name, l);
-    uint64_t gone = EXPIRED_AT_ONCE;
-    while (rc == 0 && gone == EXPIRED_AT_ONCE) {
+    sql_ident2(&name, l->schema, LEDGER_OWN(l->cfg, "request"));
+    /* In bites: the game's inserts wait for the table's lock, and a long DELETE would hold it. */
+    for (uint64_t gone = EXPIRED_AT_ONCE; rc == 0 && gone == EXPIRED_AT_ONCE;) {
         rc = db_execf(db, e, "DELETE FROM %s WHERE at<%" PRId64 " LIMIT %d", name.p,
                       now - l->cfg->request_keep, EXPIRED_AT_ONCE);
         gone = rc == 0 ? db_affected(db) : 0;
     }
-    buf_free(&name);
     return rc;
 }

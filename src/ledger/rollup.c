@@ -12,62 +12,61 @@
 #define MEMORY_PIECE 1000u /* a game waits for each statement */
 #define INNODB_PIECE 500u
 
-int ledger_number(struct db *db, const char *sql, uint64_t *out, struct err *e)
+int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...)
 {
-    char *s = db_one(db, sql, e);
+    SCOPED(buf_free) struct buf sql = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&sql, fmt, ap);
+    va_end(ap);
+    SCOPED(xfree) char *s = db_one(db, sql.p, e);
     *out = 0;
     if (!s)
         return e->cls == ERR_NONE ? 0 : -1;
-    bool ok = ledger_parse_id(s, strlen(s), out);
-    int rc = ok ? 0 : db_invalid(db, e, "\"%.30s\" is no number from 0 to 2^64 - 1", s);
-    free(s);
-    return rc;
+    return ledger_parse_id(s, strlen(s), out)
+               ? 0
+               : db_invalid(db, e, "\"%.30s\" is no number from 0 to 2^64 - 1", s);
 }
 
+/* Where the last run ended: the newest time in totals, and whether it was interrupted in a piece. */
 static int ask_rollup(struct run *r, struct err *e)
 {
-    struct buf sql = {0};
+    SCOPED(buf_free) struct buf sql = {0};
     uint64_t last = 0;
     int64_t now = 0;
-    buf_printf(&sql, "SELECT MAX(end_id) FROM %s", r->rollup.p);
-    int rc = ledger_number(r->db, sql.p, &last, e);
-    if (rc == 0 && r->l->memory && last && r->l->next_id <= last) {
+    if (ledger_ask(r->db, &last, e, "SELECT MAX(end_id) FROM %s", r->rollup.p) < 0)
+        return -1;
+    if (r->l->memory && last && r->l->next_id <= last) {
         err_set(e, ERR_REFUSED, 0,
                 "[ledger %s]: the ids of table %s begin again: the next is %" PRIu64
                 ", and %" PRIu64 " was rolled up before; rows up to it are in no total",
                 r->l->cfg->name, r->l->cfg->table, r->l->next_id, last);
-        err_hint(
+        return err_hint(
             e,
             "if all its rows were inserted after a TRUNCATE: UPDATE %s SET end_id=0; else ALTER "
             "TABLE %s AUTO_INCREMENT=%" PRIu64 "; then insert its rows again without their "
             "ids, and delete the old ones",
             r->rollup.p, r->table.p, last + 1);
-        rc = -1;
     }
-    buf_clear(&sql);
     /* A clock of the future makes no row late that comes after it. */
+    if (ledger_server_now(r->db, &now, e) < 0)
+        return -1;
     buf_printf(&sql, "SELECT MAX(end_time) FROM %s WHERE end_time<=", r->rollup.p);
-    if (rc == 0)
-        rc = ledger_server_now(r->db, &now, e);
     ledger_sql_moment(&sql, r->l, now);
-    char *newest = rc == 0 ? db_one(r->db, sql.p, e) : NULL;
-    if (rc == 0 && !newest && e->cls != ERR_NONE)
-        rc = -1;
+    SCOPED(xfree) char *newest = db_one(r->db, sql.p, e);
+    if (!newest && e->cls != ERR_NONE)
+        return -1;
     if (newest && r->l->time_is_number)
         buf_printf(&r->newest, "%" PRId64, (int64_t)strtoll(newest, NULL, 10));
     else if (newest)
         sql_string(&r->newest, newest, strlen(newest));
-    free(newest);
-    buf_clear(&sql);
-    buf_printf(&sql, "SELECT id FROM %s WHERE what='open'", r->mark.p);
-    if (rc == 0)
-        rc = ledger_number(r->db, sql.p, &r->left_over_max, e);
-    bool most = r->l->memory && r->left_over_max > r->l->table.rows;
-    if (most) /* a run that fails each time raises it */
-        r->left_over_max = r->l->table.rows;
+    if (ledger_ask(r->db, &r->left_over_max, e, "SELECT id FROM %s WHERE what='open'", r->mark.p) <
+        0)
+        return -1;
+    if (r->l->memory && r->left_over_max > r->l->table.rows)
+        r->left_over_max = r->l->table.rows; /* a run that fails each time raises it */
     r->left_over = r->left_over_max > 0;
-    buf_free(&sql);
-    return rc;
+    return 0;
 }
 
 static int session(struct run *r, struct err *e)
@@ -103,40 +102,35 @@ static int ids_went_on(const struct run *r, struct err *e)
         r->l->cfg->name, r->l->cfg->table, r->l->next_id, now.auto_increment);
 }
 
+/* The notes of the end come last: until then the next run takes what it finds for left over. */
 static int run_all(struct run *r, struct err *e)
 {
+    bool dry_run = r->opt->dry_run;
     if (session(r, e) < 0 || ask_rollup(r, e) < 0 || ledger_find_end(r, e) < 0 ||
         ledger_limits_begin(r, e) < 0)
         return -1;
     ledger_next_piece(r, NULL);
-    if ((r->l->cfg->keep && !r->opt->dry_run ? ledger_keep_run : ledger_all_pieces)(r, e) < 0 ||
+    if ((r->l->cfg->keep && !dry_run ? ledger_keep_run : ledger_all_pieces)(r, e) < 0 ||
         ids_went_on(r, e) < 0)
         return -1;
-    if (r->l->request && !r->opt->dry_run && ledger_request_expire(r->db, r->l, e) < 0)
+    if (dry_run)
+        return 0;
+    if (r->l->request && ledger_request_expire(r->db, r->l, e) < 0)
         return -1;
     int64_t now = clock_wall().ms;
-    if (!r->opt->dry_run &&
-        (db_execf(r->db, e, "DELETE FROM %s WHERE what='open'", r->mark.p) < 0 ||
-         db_execf(r->db, e,
-                  "INSERT INTO %s VALUES ('late',%" PRId64 ",%" PRIu64
-                  ") ON DUPLICATE KEY UPDATE at=%" PRId64 ",id=id+%" PRIu64,
-                  r->mark.p, now, r->out->late, now, r->out->late) < 0 ||
-         db_execf(r->db, e, "REPLACE INTO %s VALUES ('ignored',%" PRId64 ",%" PRIu64 ")", r->mark.p,
-                  now, r->out->ignored) < 0))
-        return -1;
-    return 0;
+    return db_execf(r->db, e, "DELETE FROM %s WHERE what='open'", r->mark.p) < 0 ||
+                   db_execf(r->db, e,
+                            "INSERT INTO %s VALUES ('late',%" PRId64 ",%" PRIu64
+                            ") ON DUPLICATE KEY UPDATE at=%" PRId64 ",id=id+%" PRIu64,
+                            r->mark.p, now, r->out->late, now, r->out->late) < 0
+               ? -1
+               : ledger_mark_write(r, "ignored", r->out->ignored, e);
 }
 
-static void names(struct run *r)
+int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e)
 {
-    struct buf n = {0};
-    sql_ident2(&r->table, r->l->schema, r->l->cfg->table);
-    buf_printf(&n, "%s_rollup", r->l->cfg->name);
-    sql_ident2(&r->rollup, r->l->schema, n.p);
-    buf_clear(&n);
-    buf_printf(&n, "%s_mark", r->l->cfg->name);
-    sql_ident2(&r->mark, r->l->schema, n.p);
-    buf_free(&n);
+    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 ")", r->mark.p,
+                    what, clock_wall().ms, id);
 }
 
 int ledger_not_made(const struct ledger *l, struct err *e)
@@ -154,15 +148,15 @@ int ledger_rollup(struct db *db, struct ledger *l, const struct ledger_options *
     if (!l->made)
         return ledger_not_made(l, e);
     if (l->memory && !l->index) {
-        struct buf sql = {0};
+        SCOPED(buf_free) struct buf sql = {0};
         ledger_sql_index(&sql, l);
         err_set(e, ERR_REFUSED, 0, "[ledger %s]: table %s has no BTREE index of key and id",
                 l->cfg->name, l->cfg->table);
-        err_hint(e, "%s", sql.p);
-        buf_free(&sql);
-        return -1;
+        return err_hint(e, "%s", sql.p);
     }
-    names(&r);
+    sql_ident2(&r.table, l->schema, l->cfg->table);
+    sql_ident2(&r.rollup, l->schema, LEDGER_OWN(l->cfg, "rollup"));
+    sql_ident2(&r.mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
     r.piece = fault_limit("ledger.piece", l->memory ? MEMORY_PIECE : INNODB_PIECE);
     int rc = run_all(&r, e);
     buf_free(&r.table);

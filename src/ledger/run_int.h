@@ -93,7 +93,10 @@ int ledger_check_key(const struct run *r, uint64_t id, char **key, struct err *e
 int ledger_refuse_row(const struct run *r, uint64_t id, const char *column, const char *why,
                       struct err *e);
 /* Asks for a number; NULL is 0. */
-int ledger_number(struct db *db, const char *sql, uint64_t *out, struct err *e);
+int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Writes a row of NAME_mark: `what` with a number, as of now. */
+int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e);
 int ledger_server_now(struct db *db, int64_t *ms, struct err *e);
 
 #endif

@@ -25,6 +25,7 @@ bool ledger_value_parse(const char *s, size_t len, unsigned scale, total_t *out)
     return digits > 0 && after == scale;
 }
 
+/* Writes it in the same form; no type of C's library prints 128 bits. */
 void ledger_value_put(struct buf *b, total_t v, unsigned scale)
 {
     char text[64], *p = text + sizeof text;
@@ -43,6 +44,7 @@ void ledger_value_put(struct buf *b, total_t v, unsigned scale)
     buf_add(b, p, (size_t)(text + sizeof text - p));
 }
 
+/* Digits alone, up to 2^64 - 1: what the server says of an id is checked before it is computed with. */
 bool ledger_parse_id(const char *s, size_t len, uint64_t *out)
 {
     *out = 0;
@@ -67,7 +69,8 @@ static bool newer(const struct run *r, const char *a, size_t len, const struct b
     return order > 0 || (order == 0 && len > b->len);
 }
 
-/* The group of this row's key: the last one, or a new one, which takes the key. */
+/* The group of this row's key: the last one, or a new one, which takes the key. Rows of a MEMORY piece come in
+ * the order of keys, so that this finds each; those of an InnoDB piece are merged at its end. */
 struct group *ledger_group_of(struct piece *p, struct buf *key)
 {
     struct group *g = p->count ? &p->groups[p->count - 1] : NULL;

@@ -14,17 +14,17 @@
 #include "ledger/run_int.h"
 #include "sql/literal.h"
 
-#define TEMPORARY "worldkeeper_tmp_verify"
-#define AT_ONCE 500u
-#define SHOWN 20
+#define TEMPORARY "`worldkeeper_tmp_verify`"
+#define AT_ONCE 500u /* rows of one INSERT */
+#define SHOWN 20     /* sentences of a list */
 
 struct verify {
     struct db *db;
     struct ledger *l;
     int dirfd;
     struct ledger_verified *out;
-    char *table, *rollup, *mark, *temporary; /* quoted */
-    uint64_t file, filed;                    /* see ledger/keep.h */
+    struct buf table, rollup, mark; /* quoted */
+    uint64_t file, filed;           /* see ledger/keep.h */
     struct ledger_files files;
     uint64_t open_rows; /* rows in files that are not in totals yet */
     /* Rows of a file, as they are read: */
@@ -42,7 +42,7 @@ struct verify {
 static void say(json_t *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(json_t *list, const char *fmt, ...)
 {
-    struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0};
     va_list ap;
     va_start(ap, fmt);
     buf_vprintf(&b, fmt, ap);
@@ -51,43 +51,25 @@ static void say(json_t *list, const char *fmt, ...)
         json_array_append_new(list, js_clean(b.p));
     else if (json_array_size(list) == SHOWN)
         json_array_append_new(list, json_string("and more"));
-    buf_free(&b);
-}
-
-static int ask(struct verify *v, uint64_t *out, struct err *e, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-static int ask(struct verify *v, uint64_t *out, struct err *e, const char *fmt, ...)
-{
-    struct buf sql = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    buf_vprintf(&sql, fmt, ap);
-    va_end(ap);
-    int rc = ledger_number(v->db, sql.p, out, e);
-    buf_free(&sql);
-    return rc;
 }
 
 /* ---- ledger and rollup ---- */
 
 static int verify_nulls(struct verify *v, struct err *e)
 {
-    const struct ledger *l = v->l;
-    unsigned keys = l->cfg->key.count;
-    for (unsigned i = 0; i < keys + l->cfg->value.count; i++) {
-        const struct db_column *c = i < keys ? l->key[i] : l->value[i - keys];
-        struct buf name = {0};
+    for (unsigned i = 0; i < ledger_columns(v->l); i++) {
+        const char *column = ledger_column(v->l, i)->name;
+        SCOPED(buf_free) struct buf name = {0};
         uint64_t n = 0;
-        sql_ident(&name, c->name);
-        int rc = ask(v, &n, e, "SELECT COUNT(*) FROM %s WHERE %s IS NULL", v->table, name.p);
-        buf_free(&name);
-        if (rc < 0)
+        sql_ident(&name, column);
+        if (ledger_ask(v->db, &n, e, "SELECT COUNT(*) FROM %s WHERE %s IS NULL", v->table.p,
+                       name.p) < 0)
             return -1;
         if (n)
             say(v->out->problems,
                 "%" PRIu64
                 " rows of table %s have NULL in column %s: no run can add them to a total",
-                n, l->cfg->table, c->name);
+                n, v->l->cfg->table, column);
     }
     return 0;
 }
@@ -97,20 +79,16 @@ static int verify_marks(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;
     uint64_t last = 0, below = 0, interrupted = 0;
-    struct buf join = {0}, id = {0};
+    SCOPED(buf_free) struct buf join = {0}, id = {0};
     if (!l->memory)
         return 0;
     ledger_sql_join(&join, l);
     sql_ident(&id, l->cfg->id);
-    int rc = ask(v, &below, e, "SELECT COUNT(*) FROM %s l JOIN %s r ON %s WHERE l.%s<=r.end_id",
-                 v->table, v->rollup, join.p, id.p);
-    if (rc == 0)
-        rc = ask(v, &interrupted, e, "SELECT id FROM %s WHERE what='open'", v->mark);
-    if (rc == 0)
-        rc = ask(v, &last, e, "SELECT MAX(end_id) FROM %s", v->rollup);
-    buf_free(&join);
-    buf_free(&id);
-    if (rc < 0)
+    if (ledger_ask(v->db, &below, e,
+                   "SELECT COUNT(*) FROM %s l JOIN %s r ON %s WHERE l.%s<=r.end_id", v->table.p,
+                   v->rollup.p, join.p, id.p) < 0 ||
+        ledger_ask(v->db, &interrupted, e, "SELECT id FROM %s WHERE what='open'", v->mark.p) < 0 ||
+        ledger_ask(v->db, &last, e, "SELECT MAX(end_id) FROM %s", v->rollup.p) < 0)
         return -1;
     if (below && interrupted >= below)
         say(v->out->unknown,
@@ -136,15 +114,15 @@ static int verify_marks(struct verify *v, struct err *e)
 static int ask_open(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;
-    struct buf sql = {0}, id = {0};
-    sql_ident(&id, l->cfg->id);
-    buf_printf(&sql, "SELECT l.%s FROM %s l", id.p, v->table);
+    const char *id = l->cfg->id;
+    SCOPED(buf_free) struct buf sql = {0};
+    sql_fill(&sql, "SELECT l.?? FROM $ l", DB_ARGS(id, v->table.p));
     if (l->memory) {
-        buf_printf(&sql, " LEFT JOIN %s r ON ", v->rollup);
+        buf_printf(&sql, " LEFT JOIN %s r ON ", v->rollup.p);
         ledger_sql_join(&sql, l);
     }
-    buf_printf(&sql, " WHERE l.%s>%s AND l.%s IN (", id.p, l->memory ? "COALESCE(r.end_id,0)" : "0",
-               id.p);
+    sql_fill(&sql, " WHERE l.?\?>$ AND l.?? IN (",
+             DB_ARGS(id, l->memory ? "COALESCE(r.end_id,0)" : "0", id));
     for (size_t i = 0; i < v->count; i++)
         buf_printf(&sql, "%s%" PRIu64, i ? "," : "", v->rows[i].id);
     buf_addc(&sql, ')');
@@ -157,8 +135,6 @@ static int ask_open(struct verify *v, struct err *e)
                 v->open_rows++;
             }
     db_rows_end(rows);
-    buf_free(&sql);
-    buf_free(&id);
     return got;
 }
 
@@ -166,22 +142,12 @@ static int ask_open(struct verify *v, struct err *e)
 static int add_rows(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;
-    struct buf sql = {0}, sums = {0};
+    SCOPED(buf_free) struct buf sql = {0};
     bool any = false;
     if (v->count && v->open && ask_open(v, e) < 0)
         return -1;
-    buf_printf(&sql, "INSERT INTO %s (", v->temporary);
-    for (unsigned i = 0; i < l->cfg->key.count; i++) {
-        sql_ident(&sql, l->key[i]->name);
-        buf_addc(&sql, ',');
-    }
-    for (unsigned i = 0; i < l->cfg->value.count; i++) {
-        struct buf name = {0};
-        sql_ident(&name, l->value[i]->name);
-        buf_printf(&sql, "%s,", name.p);
-        buf_printf(&sums, "%s=%s+VALUES(%s),", name.p, name.p, name.p);
-        buf_free(&name);
-    }
+    buf_adds(&sql, "INSERT INTO " TEMPORARY " (");
+    ledger_sql_each(&sql, l, LEDGER_ALL, "", "$,");
     buf_adds(&sql, "end_id,`rows`) VALUES ");
     for (size_t i = 0; i < v->count; i++) {
         if (!v->rows[i].waits) {
@@ -190,14 +156,13 @@ static int add_rows(struct verify *v, struct err *e)
         }
         buf_free(&v->rows[i].tuple);
     }
+    buf_adds(&sql, " ON DUPLICATE KEY UPDATE ");
+    ledger_sql_each(&sql, l, LEDGER_VALUES, "", "$=$+VALUES($),");
     /* In a MEMORY ledger a key's rows come in the order in which they were added. */
-    buf_printf(&sql, " ON DUPLICATE KEY UPDATE %send_id=%s,`rows`=`rows`+1", sums.p ? sums.p : "",
+    buf_printf(&sql, "end_id=%s,`rows`=`rows`+1",
                l->memory ? "VALUES(end_id)" : "GREATEST(end_id,VALUES(end_id))");
     v->count = 0;
-    int rc = any ? db_exec_len(v->db, sql.p, sql.len, e) : 0;
-    buf_free(&sql);
-    buf_free(&sums);
-    return rc;
+    return any ? db_exec_len(v->db, sql.p, sql.len, e) : 0;
 }
 
 /* A field as it is inserted: what it is in the column, the server knows. */
@@ -220,13 +185,13 @@ static void put_field(struct buf *b, const struct csv_field *f)
     }
 }
 
-/* Finds the columns in the first line. */
-static int read_header(struct verify *v, const struct csv_field *fields, unsigned count,
-                       struct err *e)
+/* The first line has the columns' names, in the order of that time; then come rows. */
+static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
+    struct verify *v = arg;
     const struct config_ledger *c = v->l->cfg;
     unsigned n = c->key.count + c->value.count;
-    for (unsigned i = 0; i < n + 1; i++) {
+    for (unsigned i = 0; i <= n && !v->header; i++) {
         const char *name = i < c->key.count ? c->key.list[i]
                            : i < n          ? c->value.list[i - c->key.count]
                                             : c->id;
@@ -237,17 +202,10 @@ static int read_header(struct verify *v, const struct csv_field *fields, unsigne
         if (v->places[i] < 0)
             return err_set(e, ERR_DAMAGED, 0, "it has no column %s", name);
     }
-    v->header = true;
-    return 0;
-}
-
-static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
-{
-    struct verify *v = arg;
-    const struct config_ledger *c = v->l->cfg;
-    unsigned n = c->key.count + c->value.count;
-    if (!v->header)
-        return read_header(v, fields, count, e);
+    if (!v->header) {
+        v->header = true;
+        return 0;
+    }
     struct verify_row *row = &v->rows[v->count++];
     *row = (struct verify_row){0};
     for (unsigned i = 0; i <= n; i++) {
@@ -290,29 +248,6 @@ static void compare_manifests(struct verify *v, const struct ledger_file *before
             f->before - expected, before->name, f->name);
 }
 
-/* Did the server or the connection fail, which says nothing about a file? */
-static bool of_a_file(const struct err *e)
-{
-    return e->cls == ERR_DAMAGED || e->cls == ERR_REFUSED || e->cls == ERR_SYSTEM;
-}
-
-/* Written after the moment of the world, or before the run could note it; the rows of such a file are in no total. */
-static void say_not_valid(struct verify *v, const struct ledger_file *f, bool loaded)
-{
-    if (loaded && v->out->rolled_up > f->before)
-        say(v->out->problems,
-            "%s.csv.gz: by the mark 'file' of table %s_mark (%" PRIu64
-            ") it does not count, but %" PRIu64
-            " rows were added to totals since it was begun: the mark was changed, or rows were "
-            "rolled up without keep after a restore",
-            f->name, v->l->cfg->name, v->file, v->out->rolled_up - f->before);
-    else
-        say(v->out->unknown,
-            "%s.csv.gz is not valid: the run that wrote it was interrupted, or a restore "
-            "undid it; the next run sets it aside",
-            f->name);
-}
-
 static int verify_files(struct verify *v, struct err *e)
 {
     const struct ledger_file *before = NULL;
@@ -321,8 +256,21 @@ static int verify_files(struct verify *v, struct err *e)
         struct ledger_file *f = &v->files.list[i];
         struct err why = {0};
         int loaded = ledger_file_load(v->dirfd, f, &why);
+        if (f->sequence > v->file && loaded == 0 && v->out->rolled_up > f->before) {
+            say(v->out->problems,
+                "%s.csv.gz: by the mark 'file' of table %s_mark (%" PRIu64
+                ") it does not count, but %" PRIu64
+                " rows were added to totals since it was begun: the mark was changed, or rows were "
+                "rolled up without keep after a restore",
+                f->name, v->l->cfg->name, v->file, v->out->rolled_up - f->before);
+            continue;
+        }
+        /* Written after the moment of the world, or before the run could note it; the rows of such a file are in no total. */
         if (f->sequence > v->file) {
-            say_not_valid(v, f, loaded == 0);
+            say(v->out->unknown,
+                "%s.csv.gz is not valid: the run that wrote it was interrupted, or a restore "
+                "undid it; the next run sets it aside",
+                f->name);
             continue;
         }
         if (loaded < 0) {
@@ -338,10 +286,9 @@ static int verify_files(struct verify *v, struct err *e)
             rc = add_rows(v, &why);
         for (; v->count; v->count--)
             buf_free(&v->rows[v->count - 1].tuple);
-        if (rc < 0 && !of_a_file(&why)) {
-            *e = why;
-            return -1;
-        }
+        /* If the server or the connection failed, that says nothing about a file. */
+        if (rc < 0 && why.cls != ERR_DAMAGED && why.cls != ERR_REFUSED && why.cls != ERR_SYSTEM)
+            return err_pass(e, &why);
         if (rc < 0)
             say(v->out->problems, "%s.csv.gz: %s", f->name, why.text);
         v->out->files++;
@@ -360,45 +307,21 @@ static int verify_files(struct verify *v, struct err *e)
     return 0;
 }
 
-/* ---- sums ---- */
-
-static void put_keys(struct buf *b, const struct ledger *l)
-{
-    buf_adds(b, "CONCAT_WS(', '");
-    for (unsigned i = 0; i < l->cfg->key.count; i++) {
-        buf_adds(b, ",CONVERT(t.");
-        sql_ident(b, l->key[i]->name);
-        buf_adds(b, " USING utf8mb4)");
-    }
-    buf_addc(b, ')');
-}
-
-/* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
+//* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
 static int compare_sums(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;
-    struct buf sql = {0}, differ = {0}, join = {0};
-    for (unsigned i = 0; i < l->cfg->value.count; i++) {
-        struct buf name = {0};
-        sql_ident(&name, l->value[i]->name);
-        buf_printf(&differ, "%st.%s<>r.%s", i ? " OR " : "", name.p, name.p);
-        buf_free(&name);
-    }
-    for (unsigned i = 0; i < l->cfg->key.count; i++) {
-        struct buf name = {0};
-        sql_ident(&name, l->key[i]->name);
-        buf_printf(&join, "%st.%s=r.%s", i ? " AND " : "", name.p, name.p);
-        buf_free(&name);
-    }
-    buf_adds(&sql, "SELECT ");
-    put_keys(&sql, l);
+    SCOPED(buf_free) struct buf sql = {0}, differ = {0}, join = {0};
+    ledger_sql_each(&differ, l, LEDGER_VALUES, " OR ", "t.$<>r.$");
+    ledger_sql_each(&join, l, LEDGER_KEYS, " AND ", "t.$=r.$");
+    buf_adds(&sql, "SELECT CONCAT_WS(', '");
+    ledger_sql_each(&sql, l, LEDGER_KEYS, "", ",CONVERT(t.$ USING utf8mb4)");
     buf_printf(&sql,
-               ",t.`rows`,COALESCE(r.`rows`,0),t.end_id,COALESCE(r.end_id,0) FROM %s t LEFT JOIN "
-               "%s r ON %s "
+               "),t.`rows`,COALESCE(r.`rows`,0),t.end_id,COALESCE(r.end_id,0) FROM " TEMPORARY
+               " t LEFT JOIN %s r ON %s "
                "WHERE r.`rows` IS NULL OR t.`rows`>r.`rows` OR (t.`rows`=r.`rows` AND "
                "((t.end_id<>r.end_id AND %s) OR %s)) LIMIT %d",
-               v->temporary, v->rollup, join.p, l->memory ? "r.end_id<>0" : "1=1", differ.p,
-               SHOWN + 1);
+               v->rollup.p, join.p, l->memory ? "r.end_id<>0" : "1=1", differ.p, SHOWN + 1);
     struct db_rows *rows = db_select(v->db, "tnnnn", sql.p, e);
     int got;
     while ((got = db_next(rows, e)) == 1) {
@@ -417,33 +340,24 @@ static int compare_sums(struct verify *v, struct err *e)
                 db_text(rows, 0), files);
     }
     db_rows_end(rows);
-    buf_free(&sql);
-    buf_free(&differ);
-    buf_free(&join);
     return got;
-}
-
-static char *own_table(const struct ledger *l, const char *suffix)
-{
-    struct buf b = {0};
-    char *name = xasprintf("%s%s", l->cfg->name, suffix);
-    sql_ident2(&b, l->schema, name);
-    free(name);
-    return b.p;
 }
 
 static int verify_all(struct verify *v, struct err *e)
 {
     struct ledger_verified *out = v->out;
-    if (ask(v, &out->rows, e, "SELECT COUNT(*) FROM %s", v->table) < 0 ||
-        ask(v, &out->keys, e, "SELECT COUNT(*) FROM %s", v->rollup) < 0 ||
-        ask(v, &out->rolled_up, e, "SELECT SUM(`rows`) FROM %s", v->rollup) < 0 ||
-        ask(v, &v->file, e, "SELECT id FROM %s WHERE what='file'", v->mark) < 0 ||
-        ask(v, &v->filed, e, "SELECT id FROM %s WHERE what='filed'", v->mark) < 0 ||
+    struct db *db = v->db;
+    const char *rollup = v->rollup.p, *mark = v->mark.p;
+    /* Strict: a sum that does not fit its column is an error, and not the largest number. */
+    if (db_exec(db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e) < 0 ||
+        ledger_ask(db, &out->rows, e, "SELECT COUNT(*) FROM %s", v->table.p) < 0 ||
+        ledger_ask(db, &out->keys, e, "SELECT COUNT(*) FROM %s", rollup) < 0 ||
+        ledger_ask(db, &out->rolled_up, e, "SELECT SUM(`rows`) FROM %s", rollup) < 0 ||
+        ledger_ask(db, &v->file, e, "SELECT id FROM %s WHERE what='file'", mark) < 0 ||
+        ledger_ask(db, &v->filed, e, "SELECT id FROM %s WHERE what='filed'", mark) < 0 ||
         verify_nulls(v, e) < 0 || verify_marks(v, e) < 0 ||
-        ledger_files_list(v->dirfd, v->l->cfg->name, &v->files, e) < 0)
-        return -1;
-    if (db_execf(v->db, e, "CREATE TEMPORARY TABLE %s LIKE %s", v->temporary, v->rollup) < 0 ||
+        ledger_files_list(v->dirfd, v->l->cfg->name, &v->files, e) < 0 ||
+        db_execf(db, e, "CREATE TEMPORARY TABLE " TEMPORARY " LIKE %s", rollup) < 0 ||
         verify_files(v, e) < 0)
         return -1;
     return compare_sums(v, e);
@@ -452,26 +366,19 @@ static int verify_all(struct verify *v, struct err *e)
 int ledger_verify(struct db *db, struct ledger *l, int dirfd, struct ledger_verified *out,
                   struct err *e)
 {
-    struct verify *v = xcalloc(1, sizeof *v);
+    SCOPED(xfree) struct verify *v = xcalloc(1, sizeof *v); /* too large for the stack */
     *v = (struct verify){.db = db, .l = l, .dirfd = dirfd, .out = out};
     *out = (struct ledger_verified){.problems = json_array(), .unknown = json_array()};
-    struct buf b = {0};
-    sql_ident2(&b, l->schema, l->cfg->table);
-    v->table = b.p;
-    v->rollup = own_table(l, "_rollup");
-    v->mark = own_table(l, "_mark");
-    v->temporary = xasprintf("`" TEMPORARY "`");
-    int rc = db_exec(db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e);
-    if (rc == 0)
-        rc = verify_all(v, e);
+    sql_ident2(&v->table, l->schema, l->cfg->table);
+    sql_ident2(&v->rollup, l->schema, LEDGER_OWN(l->cfg, "rollup"));
+    sql_ident2(&v->mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
+    int rc = verify_all(v, e);
     if (rc < 0)
         err_step(e, "[ledger %s] cannot be verified", l->cfg->name);
     ledger_files_free(&v->files);
-    free(v->table);
-    free(v->rollup);
-    free(v->mark);
-    free(v->temporary);
-    free(v);
+    buf_free(&v->table);
+    buf_free(&v->rollup);
+    buf_free(&v->mark);
     return rc;
 }
 

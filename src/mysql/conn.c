@@ -446,23 +446,7 @@ const char *db_number(char out[24], uint64_t n)
 static char *filled(const char *sql, const char *const *args)
 {
     struct buf b = {0};
-    for (; *sql; sql++) {
-        if (*sql != '?' && *sql != '$') {
-            buf_addc(&b, *sql);
-            continue;
-        }
-        assert(*args);
-        if (*sql == '$') {
-            buf_adds(&b, *args);
-        } else if (sql[1] == '?') {
-            sql_ident(&b, *args);
-            sql++;
-        } else {
-            sql_string(&b, *args, strlen(*args));
-        }
-        args++;
-    }
-    assert(!*args);
+    sql_fill(&b, sql, args);
     return b.p;
 }
 

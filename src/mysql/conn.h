@@ -90,8 +90,7 @@ void db_thread_end(void);
  * never returned: such an answer is ERR_UNREACHABLE, and the connection cannot be used any more. */
 struct db_rows;
 struct db_rows *db_select(struct db *db, const char *form, const char *sql, struct err *e);
-/* Statements with values. `sql` is a constant in which each "?" stands for the next of `args` as a
- * string, each "??" for it as a name, and each "$" for it as it is: a number, or SQL made here. */
+/* Statements with values, as sql_fill() puts them in (sql/literal.h). */
 #define DB_ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 /* A number among them. It lives as long as the block around it. */
 #define DB_NUMBER(n) db_number((char[24]){0}, n)

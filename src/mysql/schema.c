@@ -176,7 +176,7 @@ int db_tuple_place(const struct db_table *t, const char *column)
 {
     int place = 0;
     for (size_t i = 0; i < t->column_count; i++) {
-        if (strcmp(t->columns[i].name, column) == 0)
+        if (strcasecmp(t->columns[i].name, column) == 0)
             return t->columns[i].generated ? -1 : place;
         place += !t->columns[i].generated;
     }
@@ -252,6 +252,14 @@ void db_tables_sort(struct db_tables *list)
 {
     if (list->count)
         qsort(list->list, list->count, sizeof *list->list, by_name);
+}
+
+const struct db_column *db_column_find(const struct db_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->column_count; i++)
+        if (strcasecmp(t->columns[i].name, name) == 0)
+            return &t->columns[i];
+    return NULL;
 }
 
 struct db_table *db_table_find(const struct db_tables *t, const char *name)

@@ -74,6 +74,8 @@ void db_tables_remove(struct db_tables *list, struct db_table *t);
 void db_tables_sort(struct db_tables *list);
 /* NULL: not in the list. */
 struct db_table *db_table_find(const struct db_tables *t, const char *name);
+/* By its name, in whatever case, as the server looks for it; NULL: there is none. */
+const struct db_column *db_column_find(const struct db_table *t, const char *name);
 /* The index of a column in a tuple; -1: tuples lack it. */
 int db_tuple_place(const struct db_table *t, const char *column);
 /* The encoding for a COLUMN_TYPE of information_schema. */

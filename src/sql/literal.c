@@ -1,5 +1,6 @@
 #include "sql/literal.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Doubling is the only escape there is in a quoted name, in every sql_mode. */
@@ -19,6 +20,27 @@ void sql_ident2(struct buf *b, const char *schema, const char *name)
     sql_ident(b, schema);
     buf_addc(b, '.');
     sql_ident(b, name);
+}
+
+void sql_fill(struct buf *b, const char *sql, const char *const *args)
+{
+    for (; *sql; sql++) {
+        if (*sql != '?' && *sql != '$') {
+            buf_addc(b, *sql);
+            continue;
+        }
+        assert(*args);
+        if (*sql == '$') {
+            buf_adds(b, *args);
+        } else if (sql[1] == '?') {
+            sql_ident(b, *args);
+            sql++;
+        } else {
+            sql_string(b, *args, strlen(*args));
+        }
+        args++;
+    }
+    assert(!*args);
 }
 
 void sql_text_literal(struct buf *b, const char *s, size_t len)

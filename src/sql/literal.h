@@ -17,6 +17,10 @@
 void sql_ident(struct buf *b, const char *name);
 /* `schema`.`name` */
 void sql_ident2(struct buf *b, const char *schema, const char *name);
+/* Appends a statement or a part of one. `sql` is a constant in which each "?" stands for the next of
+ * `args` (ended by NULL) as a string, each "??" for it as a name, and each "$" for it as it is: a
+ * number, or SQL made here. Before what would make a trigraph of it a name is written ?\?. */
+void sql_fill(struct buf *b, const char *sql, const char *const *args);
 /* 'text' as servers write it in definitions and types: quotes doubled; for a session without
  * NO_BACKSLASH_ESCAPES. */
 void sql_text_literal(struct buf *b, const char *s, size_t len);
