@@ -1,294 +1,9 @@
 #include "check/check.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "check/rule.h"
 #include "base/js.h"
-#include "sql/literal.h"
-
-#define NEARLY_FULL 80 /* percent of what a MEMORY table may take */
-#define NAMES_SHOWN 5
-#define DIGITS "-0123456789"
-
-/* ---- words ---- */
-
-static struct check_fact *find(const struct check *c, const char *name, size_t len)
-{
-    for (size_t i = 0; i < c->fact_count; i++)
-        if (c->facts[i].len == len && memcmp(c->facts[i].name, name, len) == 0)
-            return &c->facts[i];
-    return NULL;
-}
-
-/* Takes ownership of `text`. */
-static const char *set(struct check *c, const char *name, size_t len, char *text)
-{
-    struct check_fact *f = find(c, name, len);
-    if (!f) {
-        c->facts = xrealloc(c->facts, (c->fact_count + 1) * sizeof *c->facts);
-        f = &c->facts[c->fact_count++];
-        *f = (struct check_fact){.name = name, .len = len};
-    }
-    free(f->text);
-    f->text = text ? text : xstrdup("");
-    return f->text;
-}
-
-void check_word(struct check *c, const char *name, const char *fmt, ...)
-{
-    struct buf b = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    buf_vprintf(&b, fmt, ap);
-    va_end(ap);
-    set(c, name, strlen(name), b.p);
-}
-
-void check_fact(struct check *c, const char *name, bool holds)
-{
-    check_word(c, name, "%d", holds);
-}
-
-void check_number(struct check *c, const char *name, int64_t n)
-{
-    check_word(c, name, "%lld", (long long)n);
-}
-
-bool check_table_size(struct check *c, const struct db_table *t, const char *size, const char *room)
-{
-    uint64_t is = t->data_length + t->index_length, most = t->memory ? t->max_data_length : 0;
-    check_number(c, size, (int64_t)is);
-    check_number(c, room, (int64_t)most);
-    return most && is / 100 >= most / 10000 * NEARLY_FULL;
-}
-
-void check_names(struct check *c, const char *name, const struct db_names *n)
-{
-    struct buf b = {0};
-    for (size_t i = 0; i < n->count && i < NAMES_SHOWN; i++) {
-        buf_adds(&b, i ? ", " : "");
-        sql_ident(&b, n->list[i]);
-    }
-    if (n->count > NAMES_SHOWN)
-        buf_printf(&b, " and %zu more", n->count - NAMES_SHOWN);
-    set(c, name, strlen(name), b.p);
-}
-
-/* A hint to run --check is of no use in --check: it refers to the finding instead. */
-void check_words_error(struct check *c, const char *error, const char *hint, const struct err *e)
-{
-    bool any = e->cls != ERR_NONE;
-    check_word(c, error, "%s", any ? e->text : "");
-    check_word(c, hint, "%s",
-               !any                         ? ""
-               : strstr(e->hint, "--check") ? "see the finding \"rights\""
-                                            : e->hint);
-}
-
-/* A variable of the server is asked for when its word is first used. */
-static const char *word(struct check *c, const char *name, size_t len)
-{
-    const struct check_fact *f = find(c, name, len);
-    if (f)
-        return f->text;
-    char *key = xstrndup(name, len), *text = NULL;
-    if (key[0] == '@' && c->db) {
-        SCOPED(xfree) char *sql =
-            xasprintf("SELECT @@%s%s", strchr(key, '.') ? "" : "global.", key + 1);
-        text = db_one(c->db, sql, NULL);
-    } else if (strchr(key, '.')) {
-        text = config_value(c->cfg, key);
-    }
-    free(key);
-    return set(c, name, len, text);
-}
-
-const char *check_text(struct check *c, const char *name)
-{
-    return word(c, name, strlen(name));
-}
-
-int64_t check_value(struct check *c, const char *name)
-{
-    return db_variable_value(check_text(c, name));
-}
-
-static bool is_true(const char *text)
-{
-    return text[0] && strcmp(text, "0") != 0 && strcasecmp(text, "OFF") != 0 &&
-           strcasecmp(text, "NO") != 0;
-}
-
-bool check_is(struct check *c, const char *name)
-{
-    return is_true(check_text(c, name));
-}
-
-int check_select(struct check *c, const char *sql, const char *arg, struct db_names *out,
-                 struct err *e)
-{
-    *out = (struct db_names){0};
-    struct db_rows *r = db_select_with(c->db, "t", sql, DB_ARGS(arg), e);
-    int got;
-    while ((got = db_next(r, e)) == 1) {
-        out->list = xgrow(out->list, out->count, sizeof *out->list);
-        out->list[out->count++] = db_dup(r, 0);
-    }
-    db_rows_end(r);
-    if (got < 0)
-        db_names_free(out);
-    return got;
-}
-
-/* ---- rules ---- */
-
-/* "word", "word=text" or "a<b", where a and b are words or numbers; without either it is false. */
-static bool term_holds(struct check *c, const char *s, size_t len)
-{
-    size_t left = strcspn(s, "=< "), right = len - left - 1;
-    if (left >= len)
-        return is_true(word(c, s, len));
-    if (s[left] == '=') {
-        const char *is = word(c, s, left);
-        return strlen(is) == right && memcmp(is, s + left + 1, right) == 0;
-    }
-    const struct {
-        const char *name;
-        size_t len;
-    } sides[] = {{s, left}, {s + left + 1, right}};
-    int64_t n[2];
-    for (size_t i = 0; i < 2; i++) {
-        const char *text = sides[i].name;
-        if (strspn(text, DIGITS) < sides[i].len) {
-            text = word(c, text, sides[i].len);
-            if (!text[0] || text[strspn(text, DIGITS)])
-                return false;
-        }
-        n[i] = strtoll(text, NULL, 10);
-    }
-    return n[0] < n[1];
-}
-
-static bool holds(struct check *c, const struct check_rule *r, unsigned found)
-{
-    size_t len;
-    for (const char *s = r->when; s && *s; s += len + (s[len] == ' ')) {
-        bool negated = *s == '!';
-        s += negated;
-        len = strcspn(s, " ");
-        bool is = strncmp(s, "found", len) == 0 ? found > 0 : term_holds(c, s, len);
-        if (is == negated)
-            return false;
-    }
-    if (!r->query)
-        return true;
-    SCOPED(db_names_free) struct db_names names = {0};
-    check_select(c, r->query, c->cfg->schema, &names, NULL);
-    check_names(c, "names", &names);
-    return names.count > 0;
-}
-
-/* Appends the word that `spec` names, in the form that it asks for. */
-static void show(struct check *c, const char *spec, struct buf *out)
-{
-    size_t len = strcspn(spec, ":}");
-    const char *text = word(c, spec, len), *form = spec + len;
-    char t[TEXT_SHORT];
-    if (text_starts(form, ":size"))
-        buf_adds(out, text_size(strtoull(text, NULL, 10), t));
-    else if (text_starts(form, ":time"))
-        buf_adds(out, text_duration(strtoll(text, NULL, 10), t));
-    else if (text_starts(form, ":count"))
-        buf_adds(out, text_count(strtoull(text, NULL, 10), t));
-    else if (text_starts(form, ":+"))
-        buf_adds(out, strcmp(text, "1") == 0 ? "" : "s");
-    else if (text_starts(form, ":shell"))
-        buf_shell(out, text);
-    else if (text_starts(form, ":name"))
-        sql_ident(out, text);
-    else if (text_starts(form, ":account"))
-        db_account_quote(out, text);
-    else
-        buf_adds(out, text);
-}
-
-static void fill_in(struct check *c, const char *text, struct buf *out)
-{
-    buf_adds(out, "");
-    while (*text) {
-        size_t plain = strcspn(text, "{");
-        buf_add(out, text, plain);
-        text += plain;
-        if (!*text)
-            break;
-        show(c, text + 1, out);
-        text += strcspn(text, "}") + 1;
-    }
-}
-
-static void report(struct check *c, const struct check_rule *r)
-{
-    static const char *const levels[] = {"ok", "note", "warn", "fail"};
-    SCOPED(buf_free) struct buf text = {0}, raw = {0}, hint = {0};
-    fill_in(c, r->text, &text);
-    fill_in(c, r->hint ? r->hint : "", &raw);
-    hint_command(c->cfg, c->reader, raw.p, &hint);
-    json_array_append_new(c->list, json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "level",
-                                             levels[r->level], "text", js_clean(text.p), "hint",
-                                             js_clean(hint.len ? hint.p : "")));
-    c->failed += r->level == CHECK_FAIL;
-}
-
-void check_rules(struct check *c, const struct check_rule *rules, size_t count)
-{
-    unsigned found = 0;
-    bool ended = false;
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0 && strcmp(rules[i].name, rules[i - 1].name) != 0) {
-            ended = false;
-            found = 0;
-        }
-        if (ended || !holds(c, &rules[i], found))
-            continue;
-        report(c, &rules[i]);
-        found++;
-        ended = !rules[i].go_on;
-    }
-}
-
-/* ---- a whole check ---- */
-
-struct check check_begin(const struct config *cfg, enum hint_reader reader)
-{
-    struct check c = {.cfg = cfg, .reader = reader, .list = json_array(), .dirfd = -1};
-    SCOPED(xfree) char *user = hint_user(cfg);
-    check_word(&c, "user", "%s", user);
-    check_word(&c, "uid", "%u", (unsigned)geteuid());
-    check_fact(&c, "root", geteuid() == 0);
-    return c;
-}
-
-void check_free(struct check *c)
-{
-    for (size_t i = 0; i < c->fact_count; i++)
-        free(c->facts[i].text);
-    free(c->facts);
-    json_decref(c->list);
-    db_close(c->db);
-    grants_free(&c->grants);
-    db_tables_free(&c->tables);
-    db_triggers_free(&c->triggers);
-    for (size_t i = 0; i < c->world_count; i++)
-        free(c->worlds[i].schema);
-    free(c->worlds);
-    catalog_free(&c->catalog);
-    if (c->dirfd >= 0)
-        close(c->dirfd);
-}
 
 /* The order matters: later parts use facts of earlier ones, first of all those of the tables. */
 static void ask_server(struct check *c)
@@ -310,6 +25,7 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
         "privileges, tables and settings of the server: that needs a connection as [mysql] user"};
     struct check c = check_begin(cfg, HINT_HERE);
     struct buf password = {0};
+    /* From the config outwards: what a part needs, such as the dump directory, an earlier one has opened. */
     check_config(&c);
     int secrets = check_secrets(&c, &password);
     check_dump_dir(&c);
@@ -332,14 +48,12 @@ int check_run(const struct config *cfg, struct progress *p, json_t **result, str
     progress_phase(p, "trying alert channels", 0, 0);
     check_alerts(&c);
     *result = json_pack("{s:O}", "checks", c.list);
-    int rc = 0;
-    if (c.failed) {
-        rc =
-            err_set(e, ERR_SYSTEM, 0, "%u %s failed", c.failed, c.failed == 1 ? "check" : "checks");
-        err_hint(e, "each failed one says above what to do");
-    }
+    unsigned failed = c.failed;
     check_free(&c);
-    return rc;
+    if (!failed)
+        return 0;
+    err_set(e, ERR_SYSTEM, 0, "%u %s failed", failed, failed == 1 ? "check" : "checks");
+    return err_hint(e, "each failed one says above what to do");
 }
 
 /* The first failure in full, and the number of the others. */
@@ -361,9 +75,8 @@ static json_t *failures(const struct check *c)
                    js_text(first, "text"));
     if (more)
         buf_printf(&what, " (and %u more)", more);
-    json_t *out = json_pack("{s:o, s:s}", "what", js_clean(what.p), "hint",
-                            first ? js_text(first, "hint") : "");
-    return out;
+    return json_pack("{s:o, s:s}", "what", js_clean(what.p), "hint",
+                     first ? js_text(first, "hint") : "");
 }
 
 json_t *check_again(const struct config *cfg, const char *password)

@@ -81,7 +81,7 @@ struct check {
     uint64_t memory_data;        /* data only */
 };
 
-/* ---- engine, check.c ---- */
+/* ---- engine, rule.c ---- */
 
 struct check check_begin(const struct config *cfg, enum hint_reader reader);
 void check_free(struct check *c);
@@ -98,6 +98,8 @@ bool check_table_size(struct check *c, const struct db_table *t, const char *siz
                       const char *room);
 /* "`a`, `b` and 3 more" */
 void check_names(struct check *c, const char *name, const struct db_names *n);
+/* "a, b", of an array of strings */
+void check_list(struct check *c, const char *name, const json_t *list);
 /* Sets {name_error} and {name_hint}, for example {clock_error}; both empty without an error. */
 #define check_error(c, name, e) check_words_error(c, name "_error", name "_hint", e)
 void check_words_error(struct check *c, const char *error, const char *hint, const struct err *e);

@@ -6,16 +6,6 @@
 #include "notify/alert.h"
 #include "notify/queue.h"
 
-/* Alerts not delivered yet; 0 if there is no queue. */
-static int waiting(const struct check *c, enum alert_channel ch)
-{
-    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    SCOPED(file_close) int fd = c->dirfd < 0 ? -1 : openat(c->dirfd, "alerts", flags);
-    if (fd < 0)
-        return 0;
-    return queue_waiting(fd, ch, NULL);
-}
-
 #define WAITING "configured and reachable, but {waiting} alerts wait to be delivered"
 #define SEND_ONE "worldkeeper --test-alert sends one message"
 #define CHANNEL(name)                                                                              \
@@ -28,6 +18,7 @@ static int waiting(const struct check *c, enum alert_channel ch)
              SEND_ONE},                                                                            \
     }
 
+/* Connects and logs in, but sends nothing: nobody shall be woken by a check. */
 static void check_channel(struct check *c, enum alert_channel ch)
 {
     static const struct check_rule rules[ALERT_CHANNELS][5] = {
@@ -38,7 +29,11 @@ static void check_channel(struct check *c, enum alert_channel ch)
         err_step(&unreachable, "no message would get through now");
     check_error(c, "bad", &bad);
     check_error(c, "reach", &unreachable);
-    int n = waiting(c, ch);
+    /* Alerts that are not delivered yet; no queue, none. */
+    SCOPED(file_close) int fd =
+        c->dirfd < 0 ? -1
+                     : openat(c->dirfd, "alerts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int n = fd < 0 ? 0 : queue_waiting(fd, ch, NULL);
     check_number(c, "waiting", n > 0 ? n : 0);
     check_word(c, "login_tried", ch == ALERT_SMTP && c->cfg->smtp.user ? ", login accepted" : "");
     CHECK_RULES(c, rules[ch]);

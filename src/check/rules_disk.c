@@ -379,6 +379,7 @@ static const struct check_rule room[] = {
     {"disk", "room_known", CHECK_OK, "{free:size} free"},
 };
 
+/* What retention keeps in the long run has to fit, not only the next dump. */
 static void room_facts(struct check *c)
 {
     struct statvfs v;
@@ -457,6 +458,7 @@ static const struct check_rule dumps[] = {
      "each world needs a directory of its own", true},
 };
 
+/* The newest dump is what a loss would go back to. */
 static void dump_facts(struct check *c)
 {
     SCOPED(catalog_free) struct catalog rejected = {0};
@@ -488,6 +490,12 @@ static void dump_facts(struct check *c)
                                                   : rejected.list[0].reason);
 }
 
+static bool ends(const char *s, const char *ending)
+{
+    size_t n = strlen(s), m = strlen(ending);
+    return n >= m && strcmp(s + n - m, ending) == 0;
+}
+
 /* Files in the dump directory that are no stored dumps of this world. */
 static void left_over_facts(struct check *c)
 {
@@ -499,14 +507,13 @@ static void left_over_facts(struct check *c)
     while (dir && (ent = readdir(dir))) {
         const char *file = ent->d_name;
         bool ours = manifest_parse_name(file, c->cfg->name, &generation, &sequence) > 0;
-        size_t len = strlen(file);
         if (text_starts(file, "conflict-"))
-            conflicts += len >= 7 && strcmp(file + len - 7, ".sql.gz") == 0;
+            conflicts += ends(file, ".sql.gz");
         else if (strcmp(file, "pending.json") == 0)
             pending = true;
-        else if (ours && len >= 5 && strcmp(file + len - 5, ".part") == 0)
-            parts++;
-        else if (!ours && len >= 8 && strcmp(file + len - 8, "Z.sql.gz") == 0 && foreign++ == 0)
+        else if (ours)
+            parts += ends(file, ".part");
+        else if (ends(file, "Z.sql.gz") && foreign++ == 0)
             check_word(c, "foreign_dump", "%s", file);
     }
     if (dir)

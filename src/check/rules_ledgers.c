@@ -111,48 +111,37 @@ static const struct check_rule rules[] = {
      "needs SELECT on {reads}"},
 };
 
-/* One value of the schema of the world; "" if there is none, or no answer. */
-static char *one(struct check *c, const char *sql, const char *const *args)
-{
-    char *s = db_one_with(c->db, sql, args, NULL);
-    return s ? s : xstrdup("");
-}
-
+/* Sets a word to one value of the schema of the world; "" if there is none, or no answer. */
 static void ask(struct check *c, const char *name, const char *sql, const char *const *args)
 {
-    SCOPED(xfree) char *s = one(c, sql, args);
-    check_word(c, name, "%s", s);
+    SCOPED(xfree) char *s = db_one_with(c->db, sql, args, NULL);
+    check_word(c, name, "%s", s ? s : "");
 }
 
+/* What the statements of the hints are made of, and whether they are due. */
 static void column_facts(struct check *c, const struct ledger *l)
 {
-    SCOPED(buf_free) struct buf nullable = {0}, type = {0}, add = {0};
-    unsigned keys = l->cfg->key.count;
-    for (unsigned i = 0; i < keys + l->cfg->value.count; i++) {
-        const struct db_column *of = i < keys ? l->key[i] : l->value[i - keys];
-        const struct sql_column *is = sql_table_column(&l->def, of->name);
+    SCOPED(buf_free) struct buf nullable = {0}, alter = {0}, add = {0};
+    sql_fill(&alter, "ALTER TABLE ?? ", DB_ARGS(l->cfg->table));
+    for (unsigned i = 0; i < ledger_columns(l); i++) {
+        const struct sql_column *is = sql_table_column(&l->def, ledger_column(l, i)->name);
         if (!is || is->not_null)
             continue;
-        buf_printf(&nullable, "%s%s", nullable.len ? ", " : "", of->name);
-        buf_adds(&type, type.len ? ", MODIFY " : "MODIFY ");
-        sql_ident(&type, of->name);
-        buf_printf(&type, " %s NOT NULL", is->type);
+        sql_fill(&alter, "$MODIFY ?? $ NOT NULL",
+                 DB_ARGS(nullable.len ? ", " : "", is->name, is->type));
+        buf_printf(&nullable, "%s%s", nullable.len ? ", " : "", is->name);
     }
-    check_word(c, "nullable", "%s", nullable.len ? nullable.p : "");
-    buf_clear(&add);
-    buf_adds(&add, "ALTER TABLE ");
-    sql_ident(&add, l->cfg->table);
-    check_word(c, "not_null", "%s %s", add.p, type.len ? type.p : "");
-    buf_clear(&add);
     ledger_sql_index(&add, l);
+    check_word(c, "nullable", "%s", nullable.len ? nullable.p : "");
+    check_word(c, "not_null", "%s", alter.p);
     check_word(c, "add_index", "%s", add.p);
     check_fact(c, "index", l->index != NULL);
 }
 
+/* As long as a row is in the ledger its own unique key refuses the same request, afterwards the trigger. */
 static void request_facts(struct check *c, const struct ledger *l)
 {
     const char *schema = l->schema, *table = l->cfg->table;
-    SCOPED(xfree) char *trigger = xasprintf("%s_request", l->cfg->name);
     check_word(c, "request", "%s", l->request ? l->request->name : "");
     check_fact(c, "request_not_unique", false);
     check_fact(c, "wrong_timing", false);
@@ -163,13 +152,13 @@ static void request_facts(struct check *c, const struct ledger *l)
             "COUNT(*)=1 AND COUNT(SUB_PART)=0 AND LOWER(MAX(COLUMN_NAME))=LOWER(?)) x",
             DB_ARGS(schema, table, l->request->name));
         check_fact(c, "request_not_unique", !check_is(c, "unique_keys"));
-        char *timing = one(c,
-                           "SELECT ACTION_TIMING FROM information_schema.TRIGGERS WHERE "
-                           "TRIGGER_SCHEMA=? AND TRIGGER_NAME=?",
-                           DB_ARGS(schema, trigger));
+        ask(c, "timing",
+            "SELECT ACTION_TIMING FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? AND "
+            "TRIGGER_NAME=?",
+            DB_ARGS(schema, LEDGER_OWN(l->cfg, "request")));
+        const char *timing = check_text(c, "timing");
         check_fact(c, "wrong_timing",
                    timing[0] && strcmp(timing, l->memory ? "BEFORE" : "AFTER") != 0);
-        free(timing);
     }
     ask(c, "deleting",
         "SELECT GROUP_CONCAT(TRIGGER_NAME SEPARATOR ', ') FROM information_schema.TRIGGERS WHERE "
@@ -177,6 +166,7 @@ static void request_facts(struct check *c, const struct ledger *l)
         DB_ARGS(schema, table));
 }
 
+/* The table of levels is the game's own: nothing but the view of levels suffers from what is wrong there. */
 static void level_facts(struct check *c, const struct ledger *l)
 {
     static const char *const names[] = {"levels_error", "no_levels",  "double_level", "level_gap",
@@ -217,13 +207,13 @@ static void level_facts(struct check *c, const struct ledger *l)
 /* What only tables can tell that are made. */
 static void rollup_facts(struct check *c, const struct ledger *l)
 {
-    char *rollup = xasprintf("%s_rollup", l->cfg->name), *mark = xasprintf("%s_mark", l->cfg->name),
-         *like = xasprintf("%s_total", l->cfg->name), *level = xasprintf("%s_level", l->cfg->name);
     check_word(c, "last_id", "%s", "");
     check_word(c, "ignored", "%s", "");
     if (l->made) {
-        ask(c, "last_id", "SELECT MAX(end_id) FROM ??.??", DB_ARGS(l->schema, rollup));
-        ask(c, "ignored", "SELECT id FROM ??.?? WHERE what='ignored'", DB_ARGS(l->schema, mark));
+        ask(c, "last_id", "SELECT MAX(end_id) FROM ??.??",
+            DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "rollup")));
+        ask(c, "ignored", "SELECT id FROM ??.?? WHERE what='ignored'",
+            DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "mark")));
     }
     check_fact(c, "mixed", l->memory && l->made && !l->rollup.memory);
     check_number(c, "next_id", (int64_t)l->next_id);
@@ -233,21 +223,7 @@ static void rollup_facts(struct check *c, const struct ledger *l)
     ask(c, "definer_views",
         "SELECT GROUP_CONCAT(TABLE_NAME SEPARATOR ', ') FROM information_schema.VIEWS WHERE "
         "TABLE_SCHEMA=? AND TABLE_NAME IN (?,?) AND SECURITY_TYPE='DEFINER'",
-        DB_ARGS(l->schema, like, level));
-    free(rollup);
-    free(mark);
-    free(like);
-    free(level);
-}
-
-static void missing_facts(struct check *c, const struct ledger *l, struct err *e)
-{
-    SCOPED(buf_free) struct buf names = {0};
-    json_auto_t *list = json_array();
-    ledger_missing(c->db, l, list, e);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        buf_printf(&names, "%s%s", i ? ", " : "", json_string_value(json_array_get(list, i)));
-    check_word(c, "missing", "%s", names.len ? names.p : "");
+        DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "total"), LEDGER_OWN(l->cfg, "level")));
 }
 
 static void table_facts(struct check *c, const struct ledger *l)
@@ -283,8 +259,10 @@ void check_ledgers(struct check *c)
             request_facts(c, &l);
             level_facts(c, &l);
             rollup_facts(c, &l);
-            missing_facts(c, &l, &e);
             table_facts(c, &l);
+            json_auto_t *missing = json_array();
+            ledger_missing(c->db, &l, missing, &e);
+            check_list(c, "missing", missing);
         }
         check_error(c, "ledger", &e);
         CHECK_RULES(c, rules);

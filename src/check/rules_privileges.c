@@ -110,30 +110,17 @@ static bool has_routine_privilege(const struct check *c)
     return c->mariadb && strtod(c->server.version, NULL) >= 11.3;
 }
 
-static bool has_requests(const struct check *c)
-{
-    bool any = false;
-    for (unsigned i = 0; i < c->cfg->ledger_count; i++)
-        any |= c->cfg->ledgers[i].request != NULL;
-    return any;
-}
-
+/* With this config. TRIGGER is optional, except for ledgers with request ids. */
 static bool is_needed(const struct check *c, size_t i)
 {
     if (on_schema[i].part)
         return ((on_schema[i].part & LEDGER) && c->cfg->ledger_count > 0) ||
                ((on_schema[i].part & PROGRESS) && c->cfg->progress.lock_id);
-    if (strcmp(on_schema[i].word, "TRIGGER") == 0)
-        return has_requests(c);
+    for (unsigned k = 0; k < c->cfg->ledger_count && !on_schema[i].why; k++)
+        if (strcmp(on_schema[i].word, "TRIGGER") == 0 && c->cfg->ledgers[k].request)
+            return true;
     return on_schema[i].why && (c->cfg->dump_method != METHOD_LOCK ||
                                 strcmp(on_schema[i].word, "CREATE TEMPORARY TABLES") != 0);
-}
-
-static bool is_of_use(const struct check *c, size_t i)
-{
-    return on_schema[i].why
-               ? is_needed(c, i)
-               : has_routine_privilege(c) || strcmp(on_schema[i].word, "SHOW CREATE ROUTINE") != 0;
 }
 
 static void add_word(struct buf *b, const char *word)
@@ -146,25 +133,25 @@ static const char *text_of(const struct buf *b)
     return b->len ? b->p : "";
 }
 
-/* Is the row that applies to the schema (if any) for exactly this name? If not, a new row hides
- * what the wider one (`game%`, `my_world` with its wildcard) gives, so it must hold everything. */
-static bool row_is_exact(const struct check *c, const char *schema)
+/* One GRANT of what is missing on a schema. `all`, and if the row that applies to it, if any, is not for exactly
+ * this name: of all that is of use, because a new row hides what the wider one (`game%`, `my_world`
+ * with its wildcard) gives. */
+static void schema_grant(const struct check *c, struct buf *b, const char *schema, bool all)
 {
-    SCOPED(buf_free) struct buf pattern = {0}, account = {0};
+    SCOPED(buf_free) struct buf list = {0}, pattern = {0}, account = {0};
     buf_adds(&pattern, "");
     grants_pattern(&c->grants, &pattern, schema);
     db_account_quote(&account, c->account.name);
     const struct grant *row = grants_row(&c->grants, schema, account.p);
-    return !row || strcmp(row->schema, pattern.p) == 0;
-}
-
-static void schema_grant(const struct check *c, struct buf *b, const char *schema, bool all)
-{
-    SCOPED(buf_free) struct buf list = {0};
-    all = all || !row_is_exact(c, schema);
-    for (size_t i = 0; i < ON_SCHEMA; i++)
-        if (is_of_use(c, i) && (all || !grants_have(&c->grants, schema, on_schema[i].word)))
-            add_word(&list, on_schema[i].word);
+    all = all || (row && strcmp(row->schema, pattern.p) != 0);
+    for (size_t i = 0; i < ON_SCHEMA; i++) {
+        const char *word = on_schema[i].word;
+        bool of_use = on_schema[i].why
+                          ? is_needed(c, i)
+                          : has_routine_privilege(c) || strcmp(word, "SHOW CREATE ROUTINE") != 0;
+        if (of_use && (all || !grants_have(&c->grants, schema, word)))
+            add_word(&list, word);
+    }
     buf_printf(b, "GRANT %s", text_of(&list));
     db_grant_target(b, &c->grants, schema, c->account.name);
     buf_addc(b, ';');
@@ -195,6 +182,7 @@ void check_routine_grant(const struct check *c, struct buf *b)
 
 /* ---- triggers ---- */
 
+/* One that a restore has to make again for another account than ours. */
 static const struct db_trigger *foreign_trigger(const struct check *c)
 {
     for (size_t i = 0; i < c->triggers.count; i++)
@@ -388,6 +376,7 @@ static bool useful_globally(struct check *c, const char *word)
            foreign_trigger(c);
 }
 
+/* Does a world need this privilege where it is granted? What other worlds may need their own --check judges. */
 static bool is_useful(struct check *c, const struct grant *g, const char *word)
 {
     if (g->on == GRANT_GLOBAL)
@@ -535,6 +524,7 @@ static void excess_words(struct check *c, const char *name, const char *hint, st
     buf_free(&x->last);
 }
 
+/* Two findings: of what is granted on this world's schema alone, and of what reaches further. */
 static void excess_facts(struct check *c)
 {
     struct excess wide = {0}, here = {0};
@@ -640,6 +630,7 @@ static void schema_facts(struct check *c)
     check_fact(c, "schema_seen", c->grants_known && check_may(c, "SELECT"));
 }
 
+/* Without the grants nothing can be said of what is missing, and nothing is. */
 void check_privileges(struct check *c)
 {
     struct err e = {0};

@@ -63,21 +63,16 @@ static const struct check_rule central[] = {
      "{central_version}, {central_latency} ms away; lock_id {progress.lock_id}"},
 };
 
-static char *one(struct db *db, const char *sql)
-{
-    struct err ignored;
-    char *s = db_one(db, sql, &ignored);
-    return s ? s : xstrdup("");
-}
-
+/* 0 if the server gives none; an error shows in a finding of its own. */
 static int64_t number(struct db *db, const char *sql)
 {
-    SCOPED(xfree) char *s = one(db, sql);
-    return strtoll(s, NULL, 10);
+    SCOPED(xfree) char *s = db_one(db, sql, NULL);
+    return s ? strtoll(s, NULL, 10) : 0;
 }
 
 /* ---- the local store ---- */
 
+/* What a MEMORY table has room for is decided by its longest row, not by what is in it. */
 static void local_facts(struct check *c, struct db *db, struct err *e)
 {
     bool innodb = c->cfg->progress.innodb;
@@ -107,10 +102,8 @@ static void local_facts(struct check *c, struct db *db, struct err *e)
 static void check_local(struct check *c)
 {
     struct err e = {0};
-    SCOPED(buf_free) struct buf use = {0};
-    buf_adds(&use, "USE ");
-    sql_ident(&use, c->cfg->schema);
-    if (db_exec(c->db, use.p, &e) == 0 && local_exists(c->db, c->cfg->schema, &e) == 0)
+    if (db_exec_with(c->db, "USE ??", DB_ARGS(c->cfg->schema), &e) == 0 &&
+        local_exists(c->db, c->cfg->schema, &e) == 0)
         local_facts(c, c->db, &e);
     check_error(c, "local", &e);
     CHECK_RULES(c, local);
@@ -125,14 +118,12 @@ static void missing_routines(struct check *c, struct db *db)
                                         "wk_release",   "wk_beat",      "wk_locks"};
     SCOPED(buf_free) struct buf missing = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct err ignored;
-        char *n = db_one_with(db,
-                              "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
-                              "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME=?",
-                              DB_ARGS(names[i]), &ignored);
+        SCOPED(xfree) char *n = db_one_with(db,
+                                            "SELECT COUNT(*) FROM information_schema.ROUTINES "
+                                            "WHERE ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME=?",
+                                            DB_ARGS(names[i]), NULL);
         if (!n || strcmp(n, "1") != 0)
             buf_printf(&missing, "%s%s", missing.len ? ", " : "", names[i]);
-        free(n);
     }
     check_word(c, "central_missing", "%s", missing.len ? missing.p : "");
 }
@@ -152,6 +143,7 @@ static void writes(struct check *c, struct db *db)
     check_word(c, "central_writes", "%s", list.len ? list.p : "");
 }
 
+/* What a game server meets there: it calls what the write-back calls, and takes the time of two round trips. */
 static void central_facts(struct check *c, struct db *db)
 {
     struct err e = {0};
@@ -169,10 +161,9 @@ static void central_facts(struct check *c, struct db *db)
         check_number(c, "central_clock_off", off > 60000 ? off : 0);
         check_word(c, "central_version", "%s", id.version);
     }
-    char *isolation =
-        one(db, db_is_mariadb(db) ? "SELECT @@tx_isolation" : "SELECT @@transaction_isolation");
-    check_fact(c, "central_dirty", strcmp(isolation, "READ-UNCOMMITTED") == 0);
-    free(isolation);
+    SCOPED(xfree) char *isolation = db_one(
+        db, db_is_mariadb(db) ? "SELECT @@tx_isolation" : "SELECT @@transaction_isolation", NULL);
+    check_fact(c, "central_dirty", isolation && strcmp(isolation, "READ-UNCOMMITTED") == 0);
     int64_t packet = number(db, "SELECT @@max_allowed_packet");
     check_number(c, "central_packet", packet);
     check_fact(c, "packet_small", check_value(c, "largest") + DB_PACKET_SPARE > packet);

@@ -173,6 +173,7 @@ static const struct check_rule method[] = {
     {"loading", NULL, CHECK_OK, "a restore sends rows {loading}, over {loaders} at most"},
 };
 
+/* The method is chosen as a dump chooses it, and the way of loading as a restore does. */
 static void method_facts(struct check *c)
 {
     static const char *const ways[] = {
@@ -264,6 +265,7 @@ static const struct check_rule tables[] = {
      "there is restored whatever its definition holds"},
 };
 
+/* A keyless table is followed by whole rows; a durable one is swapped only with [restore] scope = all. */
 static void table_facts(struct check *c)
 {
     const struct config *cfg = c->cfg;
@@ -330,6 +332,7 @@ static bool is_shadow(const char *name)
     return strcmp(rest, "swap") == 0;
 }
 
+/* A table of the game with our prefix would be dropped by the next restore. */
 static void own_table_facts(struct check *c)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
@@ -381,6 +384,7 @@ static const struct check_rule all_definitions = {
     "definitions", NULL, CHECK_OK,
     "{definitions} views, triggers, events, functions and procedures are in dumps"};
 
+/* Tries each as a dump reads it; the server says only then what the account lacks, or what is broken. */
 static size_t unreadable(struct check *c, enum definition_kind kind, const struct db_names *names)
 {
     size_t n = 0;

@@ -206,11 +206,6 @@ void check_connect(struct check *c, const char *password)
 
 #define NEAR_LIMIT_PERCENT 80
 
-static uint64_t total_size(const struct db_table *t)
-{
-    return t->data_length + t->index_length;
-}
-
 /* Sets {name}: the table, and the number of others; and {name_size}. */
 static void name_table(struct check *c, const char *name, const char *size_name, uint64_t size,
                        const struct db_table *t, unsigned count)
@@ -223,6 +218,12 @@ static void name_table(struct check *c, const char *name, const char *size_name,
     check_number(c, size_name, (int64_t)size);
 }
 
+static uint64_t total_size(const struct db_table *t)
+{
+    return t->data_length + t->index_length;
+}
+
+/* A MEMORY table is full at the limit that it was made with, and gets the server's when it is made again. */
 static void heap_facts(struct check *c)
 {
     const struct db_table *full = NULL, *large = NULL, *largest = NULL;
@@ -256,15 +257,6 @@ static void heap_facts(struct check *c)
         sql_ident2(&b, c->cfg->schema, full->name);
         check_word(c, "full_name", "%s", b.p);
     }
-}
-
-static void memory_facts(struct check *c)
-{
-    int64_t available = check_is(c, "local") ? memory_available() : -1;
-    if (available >= 0)
-        check_number(c, "available", available);
-    check_number(c, "memory_data", (int64_t)c->memory_data);
-    check_number(c, "memory_wanted", (int64_t)(c->memory_data + c->memory_data / 10));
 }
 
 /* ---- journal ---- */
@@ -318,6 +310,7 @@ static void log_age_facts(struct check *c)
     check_number(c, "log_held", (int64_t)(held * 1000));
 }
 
+/* The same judgement as that of dumps and restores. */
 static void journal_facts(struct check *c)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites a = {0};
@@ -373,6 +366,7 @@ static void setting_facts(struct check *c)
     }
 }
 
+/* The server's clock dates its log and the loss; ours dates dumps and what people read. */
 static void clock_facts(struct check *c)
 {
     struct err e = {0};
@@ -504,8 +498,13 @@ static const struct check_rule server[] = {
 
 void check_server(struct check *c)
 {
+    int64_t available = check_is(c, "local") ? memory_available() : -1;
+    if (available >= 0)
+        check_number(c, "available", available);
+    check_number(c, "memory_data", (int64_t)c->memory_data);
+    /* A copy's rows may be aligned in another way than the table's. */
+    check_number(c, "memory_wanted", (int64_t)(c->memory_data + c->memory_data / 10));
     heap_facts(c);
-    memory_facts(c);
     journal_facts(c);
     setting_facts(c);
     clock_facts(c);

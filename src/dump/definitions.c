@@ -97,22 +97,18 @@ static int pick_delimiter(char out[DELIMITER_ROOM], struct err *e)
     return 0;
 }
 
+/* Those under which the definition was made; it is made again under them. */
 static void add_settings(struct buf *b, const struct db_definition *d, const char *delimiter)
 {
     /* With "binary" as client character set the body would be a byte string, not text. */
     const char *cs = strcmp(d->charset, "binary") == 0 ? "utf8mb4" : d->charset;
-    buf_printf(b, "SET NAMES utf8mb4%s\nSET character_set_client=%s, collation_connection=%s%s\n",
-               delimiter, cs,
-               strcmp(d->collation, "binary") == 0 ? "utf8mb4_general_ci" : d->collation,
-               delimiter);
-    if (d->zone) {
-        buf_adds(b, "SET time_zone=");
-        sql_string(b, d->zone, strlen(d->zone));
-        buf_printf(b, "%s\n", delimiter);
-    }
-    buf_adds(b, "SET sql_mode=");
-    sql_string(b, d->sql_mode, strlen(d->sql_mode));
-    buf_printf(b, "%s\n", delimiter);
+    sql_fill(b, "SET NAMES utf8mb4$\nSET character_set_client=$, collation_connection=$$\n",
+             DB_ARGS(delimiter, cs,
+                     strcmp(d->collation, "binary") == 0 ? "utf8mb4_general_ci" : d->collation,
+                     delimiter));
+    if (d->zone)
+        sql_fill(b, "SET time_zone=?$\n", DB_ARGS(d->zone, delimiter));
+    sql_fill(b, "SET sql_mode=?$\n", DB_ARGS(d->sql_mode, delimiter));
 }
 
 /* Views may depend on each other in any order: first each gets a stand-in with the same columns. */
@@ -125,17 +121,13 @@ static int view_stand_in(struct db *db, const char *schema, const char *name, co
                                        DB_ARGS(schema, name), e);
     size_t start = b->len;
     /* Not OR REPLACE: MySQL replaces a JSON duality view only by another one. */
-    buf_adds(b, "DROP VIEW IF EXISTS ");
-    sql_ident(b, name);
-    buf_printf(b, "%s\nCREATE VIEW ", delimiter);
-    sql_ident(b, name);
+    sql_fill(b, "DROP VIEW IF EXISTS ??$\nCREATE VIEW ??", DB_ARGS(name, delimiter, name));
     const char *comma = " AS SELECT ";
     int got;
     unsigned columns = 0;
     while ((got = db_next(r, e)) == 1) {
         columns++;
-        buf_printf(b, "%s1 AS ", comma);
-        sql_ident(b, db_value(r, 0));
+        sql_fill(b, "$1 AS ??", DB_ARGS(comma, db_value(r, 0)));
         comma = ", ";
     }
     db_rows_end(r);
@@ -143,15 +135,6 @@ static int view_stand_in(struct db *db, const char *schema, const char *name, co
     if (columns == 0) /* its tables are gone: it has no columns to declare */
         b->len = start, b->p[start] = '\0';
     return got;
-}
-
-static void add_item(struct buf *b, const struct item *it, const char *delimiter)
-{
-    add_settings(b, &it->def, delimiter);
-    buf_printf(b, "DROP %s IF EXISTS ", definition_kind_words(it->kind));
-    sql_ident(b, it->name);
-    /* The delimiter goes on a line of its own: a body may end with a comment. */
-    buf_printf(b, "%s\n%s\n%s\n", delimiter, it->def.sql, delimiter);
 }
 
 static void items_free(struct items *all)
@@ -184,8 +167,14 @@ int definitions_write(struct db *db, const char *schema, const struct db_tables 
     for (size_t i = 0; i < all.count && rc == 0; i++)
         if (all.list[i].kind == DEFINITION_VIEW)
             rc = view_stand_in(db, schema, all.list[i].name, delimiter, b, e);
-    for (size_t i = 0; i < all.count; i++)
-        add_item(b, &all.list[i], delimiter);
+    for (size_t i = 0; i < all.count; i++) {
+        const struct item *it = &all.list[i];
+        add_settings(b, &it->def, delimiter);
+        /* The delimiter goes on a line of its own: a body may end with a comment. */
+        sql_fill(
+            b, "DROP $ IF EXISTS ??$\n$\n$\n",
+            DB_ARGS(definition_kind_words(it->kind), it->name, delimiter, it->def.sql, delimiter));
+    }
     buf_printf(b, "DELIMITER ;\nSET NAMES binary;\n"
                   "SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', "
                   "time_zone='+00:00';\n");

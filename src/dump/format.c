@@ -54,26 +54,18 @@ void format_keyless(struct buf *b)
 
 void format_table(struct buf *b, const char *name, const char *create)
 {
-    buf_adds(b, "DROP TABLE IF EXISTS ");
-    sql_ident(b, name);
-    buf_adds(b, ";\nSET NAMES utf8mb4;\n");
-    buf_adds(b, create);
-    buf_adds(b, ";\nSET NAMES binary;\n");
+    sql_fill(b, "DROP TABLE IF EXISTS ??;\nSET NAMES utf8mb4;\n$;\nSET NAMES binary;\n",
+             DB_ARGS(name, create));
 }
 
 void format_alter(struct buf *b, const char *name, const char *change)
 {
-    buf_adds(b, "SET NAMES utf8mb4;\nALTER TABLE ");
-    sql_ident(b, name);
-    buf_adds(b, change);
-    buf_adds(b, ";\nSET NAMES binary;\n");
+    sql_fill(b, "SET NAMES utf8mb4;\nALTER TABLE ??$;\nSET NAMES binary;\n", DB_ARGS(name, change));
 }
 
 void format_insert(struct buf *b, const char *table, const struct db_table *columns)
 {
-    buf_adds(b, "INSERT INTO ");
-    sql_ident(b, table);
-    buf_adds(b, " (");
+    sql_fill(b, "INSERT INTO ?? (", DB_ARGS(table));
     db_column_list(b, columns);
     buf_adds(b, ") VALUES\n");
 }
@@ -155,30 +147,34 @@ static int bad(const struct format_reader *r, struct err *e, const char *why)
     uint64_t read = r->in ? gunzip_plain_bytes(r->in) : r->text.len;
     SCOPED(buf_free) struct buf seen = {0};
     text_clean(&seen, from, 60);
-    err_set(e, ERR_DAMAGED, 0, "%s: %s at byte %" PRIu64 " of its text%s%s, before: %s", r->name,
-            why, read - (r->text.len - r->at), r->one_table && r->table.p ? " of table " : "",
-            r->one_table && r->table.p ? r->table.p : "", seen.p);
-    return -1;
+    return err_set(e, ERR_DAMAGED, 0, "%s: %s at byte %" PRIu64 " of its text%s%s, before: %s",
+                   r->name, why, read - (r->text.len - r->at),
+                   r->one_table && r->table.p ? " of table " : "",
+                   r->one_table && r->table.p ? r->table.p : "", seen.p);
 }
 
-/* Reads more text after what is there; drops the consumed text first. */
-static int more(struct format_reader *r, struct err *e)
+int format_fill(struct gunzip *in, struct buf *text, size_t *at, bool *eof, struct err *e)
 {
-    if (r->at) {
-        r->text.len -= r->at;
-        memmove(r->text.p, r->text.p + r->at, r->text.len);
-        r->at = 0;
+    if (*at) {
+        text->len -= *at;
+        memmove(text->p, text->p + *at, text->len);
+        *at = 0;
     }
-    if (r->text.len > STATEMENT_MAX)
-        return bad(r, e, "a statement without an end");
-    buf_reserve(&r->text, READ_CHUNK);
-    int64_t n = gunzip_read(r->in, r->text.p + r->text.len, READ_CHUNK, e);
+    buf_reserve(text, READ_CHUNK);
+    int64_t n = gunzip_read(in, text->p + text->len, READ_CHUNK, e);
     if (n < 0)
         return -1;
-    r->text.len += (size_t)n;
-    r->text.p[r->text.len] = '\0';
-    r->eof = n == 0;
+    text->len += (size_t)n;
+    text->p[text->len] = '\0';
+    *eof = n == 0;
     return 0;
+}
+
+static int more(struct format_reader *r, struct err *e)
+{
+    if (r->text.len - r->at > STATEMENT_MAX)
+        return bad(r, e, "a statement without an end");
+    return format_fill(r->in, &r->text, &r->at, &r->eof, e);
 }
 
 /* Makes at least `n` unread bytes available, unless the file ends before. */
@@ -216,26 +212,19 @@ static const char *read_line(struct format_reader *r, size_t *len, struct err *e
     return NULL;
 }
 
-/* The delimiter of the definitions occurs in no body (definitions.c ensures that), so quotes and
- * comments, whose meaning depends on the SQL mode, need not be parsed there. */
-static const char *find_end(const struct format_reader *r, const char *s, size_t done, size_t have,
-                            struct sql_scan *scan)
-{
-    size_t hold = r->delimiter.len - 1; /* the text may end within a delimiter */
-    if (!r->definitions)
-        return sql_find_end(s + done, s + have, r->delimiter.p, scan);
-    size_t from = done > hold ? done - hold : 0;
-    return memmem(s + from, have - from, r->delimiter.p, r->delimiter.len);
-}
-
-/* One statement, without its delimiter and the line end after it. */
+/* One statement, without its delimiter and the line end after it. The delimiter of the definitions
+ * occurs in no body (definitions.c ensures that), so quotes and comments, whose meaning depends on
+ * the SQL mode, need not be parsed there. */
 static const char *read_statement(struct format_reader *r, size_t *len, struct err *e)
 {
     struct sql_scan scan = {0};
-    size_t done = 0;
+    size_t done = 0, hold = r->delimiter.len - 1; /* the text may end within a delimiter */
     for (;;) {
-        size_t have = r->text.len - r->at;
-        const char *from = r->text.p + r->at, *end = find_end(r, from, done, have, &scan);
+        size_t have = r->text.len - r->at, again = done > hold ? done - hold : 0;
+        const char *from = r->text.p + r->at;
+        const char *end = r->definitions
+                              ? memmem(from + again, have - again, r->delimiter.p, r->delimiter.len)
+                              : sql_find_end(from + done, from + have, r->delimiter.p, &scan);
         if (end) {
             *len = (size_t)(end - from);
             size_t used = *len + r->delimiter.len;
@@ -257,6 +246,7 @@ static const char *read_statement(struct format_reader *r, size_t *len, struct e
     }
 }
 
+/* What was counted while reading must be what was counted while writing. */
 static int read_trailer(struct format_reader *r, struct format_item *item, struct err *e)
 {
     size_t len;
@@ -276,26 +266,12 @@ static int read_trailer(struct format_reader *r, struct format_item *item, struc
     return 0;
 }
 
+/* A quoted name at *s, which moves to its end. */
 static int set_name(struct buf *out, const char **s, const char *end)
 {
     buf_clear(out);
     *s = sql_read_ident(*s, end, out);
     return *s && !memchr(out->p, '\0', out->len) ? 0 : -1;
-}
-
-/* CREATE TABLE `name` …, for the table of the preceding DROP TABLE. */
-static int read_create(struct format_reader *r, const char *sql, size_t len,
-                       struct format_item *item, struct err *e)
-{
-    const char *s = sql + strlen("CREATE TABLE "), *end = sql + len;
-    if (set_name(&r->table, &s, end) < 0)
-        return bad(r, e, "CREATE TABLE without a quoted name");
-    r->tables++;
-    r->rowless = false;
-    buf_clear(&r->insert);
-    *item = (struct format_item){
-        .type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
-    return 0;
 }
 
 /* "(`a`,`b`)" after the table's name; counts the columns. */
@@ -453,9 +429,19 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
         *item = (struct format_item){.type = FORMAT_DEFINITION, .sql = sql, .sql_len = len};
         return 1;
     }
+    /* CREATE TABLE `name` …, for the table of the preceding DROP TABLE. */
     static const char create[] = "CREATE TABLE ";
-    if (!r->rows_only && len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0)
-        return read_create(r, sql, len, item, e) < 0 ? -1 : 1;
+    if (!r->rows_only && len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0) {
+        const char *s = sql + sizeof create - 1;
+        if (set_name(&r->table, &s, sql + len) < 0)
+            return bad(r, e, "CREATE TABLE without a quoted name");
+        r->tables++;
+        r->rowless = false;
+        buf_clear(&r->insert);
+        *item = (struct format_item){
+            .type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
+        return 1;
+    }
     static const char *const skipped[] = {"SET ",
                                           "DROP TABLE IF EXISTS ",
                                           "ALTER TABLE ",

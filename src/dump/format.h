@@ -50,6 +50,9 @@ struct format_item {
     uint64_t rows;      /* FORMAT_ROWS: of this statement */
     uint64_t rows_hash; /* of this statement */
 };
+/* Reads more text after what is there, in steps of 256 KiB; what was read up to *at goes first. A byte 0
+ * stands at its end. */
+int format_fill(struct gunzip *in, struct buf *text, size_t *at, bool *eof, struct err *e);
 struct format_reader;
 struct format_reader *format_open(struct gunzip *in, const char *name);
 /* One table's region of a dump: its CREATE TABLE and its rows, then FORMAT_END. */

@@ -150,15 +150,6 @@ static int read_changes(struct fuzzy *f, const char *schema, const struct db_bin
     return 0;
 }
 
-/* The current binlog position of the server. */
-static int read_position(struct db *db, struct db_binlog_pos *p, struct err *e)
-{
-    db_binlog_pos(db, p);
-    return p->file[0] ? 0
-                      : err_set(e, ERR_CHANGED, 0,
-                                "the server does not report its position in the binary log");
-}
-
 /* Read after the beginning of the scan: what raised them since then is among the changes. */
 static int read_counters(struct fuzzy *f, struct db *db, struct err *e)
 {
@@ -177,11 +168,13 @@ uint64_t fuzzy_counter(const struct fuzzy *f, size_t table)
     return replay_counter_after(&f->changes, f->tables->list[table].name, f->parts[table].counter);
 }
 
-/* The tables were listed again since the scan was allowed: this list is what it works with. */
-static int still_possible(const struct fuzzy *f, const struct db_scan_facts *facts, struct err *e)
+/* The current binlog position of the server. */
+static int read_position(struct db *db, struct db_binlog_pos *p, struct err *e)
 {
-    SCOPED(xfree) char *why = fuzzy_refusal(f->tables, facts, f->job->cfg->sentinel);
-    return why ? err_set(e, ERR_CHANGED, 0, "%s", why) : 0;
+    db_binlog_pos(db, p);
+    return p->file[0] ? 0
+                      : err_set(e, ERR_CHANGED, 0,
+                                "the server does not report its position in the binary log");
 }
 
 /* The start position is read before the scan and the end position after it, so that every change
@@ -194,13 +187,16 @@ struct fuzzy *fuzzy_take(const struct job *job, struct db *db, const struct db_t
     SCOPED(db_scan_facts_free) struct db_scan_facts facts = {0};
     *f = (struct fuzzy){.job = job, .tables = tables, .fd = spool_open(job, e)};
     f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
-    SCOPED(xfree) char *schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e);
-    int rc = schema && db_scan_facts(db, schema, &facts, e) == 0 &&
-                     still_possible(f, &facts, e) == 0 && read_position(db, start, e) == 0 &&
-                     read_counters(f, db, e) == 0 && scan_tables(f, db, &facts, e) == 0 &&
-                     read_position(db, end, e) == 0
-                 ? read_changes(f, schema, start, end, e)
-                 : -1;
+    SCOPED(xfree) char *schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e),
+                       *why = NULL;
+    int rc = schema ? db_scan_facts(db, schema, &facts, e) : -1;
+    /* The tables were listed again since the scan was allowed: this list is what it works with. */
+    if (rc == 0 && (why = fuzzy_refusal(tables, &facts, job->cfg->sentinel)))
+        rc = err_set(e, ERR_CHANGED, 0, "%s", why);
+    rc = rc == 0 && read_position(db, start, e) == 0 && read_counters(f, db, e) == 0 &&
+                 scan_tables(f, db, &facts, e) == 0 && read_position(db, end, e) == 0
+             ? read_changes(f, schema, start, end, e)
+             : -1;
     *wait_ms = (f->longest_us + 999) / 1000;
     if (rc == 0)
         return f;

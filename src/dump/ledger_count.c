@@ -40,13 +40,9 @@ static bool is_own(const char *table, const char *name, const char *suffix)
 /* The place of a column in the rows of a dump; false: it has none. */
 static bool field_of(const struct db_table *t, const char *column, size_t *out)
 {
-    *out = 0;
-    for (size_t i = 0; i < t->column_count; i++) {
-        if (strcasecmp(t->columns[i].name, column) == 0)
-            return !t->columns[i].generated;
-        *out += !t->columns[i].generated;
-    }
-    return false;
+    int place = db_tuple_place(t, column);
+    *out = place < 0 ? 0 : (size_t)place;
+    return place >= 0;
 }
 
 void ledger_count_begin(struct ledger_count *c, const struct config *cfg, struct manifest *m,

@@ -22,15 +22,6 @@ static void waited(struct snapshot *s)
     s->asked = (mono_t){0};
 }
 
-static int ask_for_locks(struct snapshot *s, const struct buf *sql, struct err *e)
-{
-    s->asked = clock_mono();
-    int rc = db_exec_len(s->db, sql->p, sql->len, e);
-    if (rc < 0)
-        waited(s);
-    return rc;
-}
-
 static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -45,9 +36,15 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
     }
     mono_t deadline = mono_add(clock_mono(), job->cfg->dump_stall);
     int rc;
-    while ((rc = ask_for_locks(s, &sql, e)) < 0 && db_lock_busy(e) &&
-           !mono_reached(clock_mono(), deadline)) {
+    for (;;) {
+        s->asked = clock_mono();
+        rc = db_exec_len(s->db, sql.p, sql.len, e);
+        if (rc < 0)
+            waited(s);
+        if (rc == 0 || !db_lock_busy(e) || mono_reached(clock_mono(), deadline))
+            break;
         progress_at(job->progress, 0, 0);
+        /* In between, writers that wait for our request get on; a deadlock is over at once. */
         usleep(e->num == DB_DEADLOCK ? 50000 : 1000000);
     }
     if (rc < 0 && db_lock_busy(e))
@@ -65,13 +62,10 @@ static int list_tables(const struct config *c, struct db *db, struct db_tables *
         SCOPED(db_tables_free) struct db_tables closed = {0};
         if (db_closed_tables(db, c->schema, &closed, e) < 0)
             return -1;
-        int rc = 0;
         if (closed.count) {
-            rc = err_set(e, ERR_QUERY, 0, "the server cannot open table %s", closed.list[0].name);
-            err_hint(e, "CHECK TABLE says why; repair or drop it");
+            err_set(e, ERR_QUERY, 0, "the server cannot open table %s", closed.list[0].name);
+            return err_hint(e, "CHECK TABLE says why; repair or drop it");
         }
-        if (rc < 0)
-            return -1;
     }
     if (db_tables(db, c->schema, c->dump_all, out, e) < 0)
         return -1;
@@ -99,6 +93,7 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
                : err_set(e, ERR_CHANGED, 0, "a table was dropped while the dump began");
 }
 
+/* A world without its sentinel's row is lost, and nothing of it may become a dump. */
 static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
 {
     if (db_sentinel_read(s->db, s->cfg->schema, s->cfg->sentinel, out, e) < 0)

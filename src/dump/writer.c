@@ -187,6 +187,7 @@ static void put_header(const struct writing *w, struct buf *b)
         format_timestamps(b);
 }
 
+/* The sentinel's table comes last (format.h), after the definitions. */
 static int write_all(struct writing *w, struct err *e)
 {
     const struct db_tables *t = &w->snap->tables;
@@ -210,17 +211,12 @@ static int write_all(struct writing *w, struct err *e)
         if (i != last)
             rc = write_table(w, i, e);
     buf_clear(&b);
-    if (rc == 0)
-        rc = definitions_write(db, w->job->cfg->schema, t, &b, e);
-    if (rc == 0)
-        rc = write_text(w, &b, e);
-    if (rc == 0 && last < t->count)
-        rc = write_table(w, last, e);
+    if (rc < 0 || definitions_write(db, w->job->cfg->schema, t, &b, e) < 0 ||
+        write_text(w, &b, e) < 0 || (last < t->count && write_table(w, last, e) < 0))
+        return -1;
     buf_clear(&b);
     format_trailer(&b, w->m->table_count, w->total);
-    if (rc == 0)
-        rc = write_text(w, &b, e);
-    return rc;
+    return write_text(w, &b, e);
 }
 
 /* If changes may be missing from this server's log, the log itself does not show it: the dump is
@@ -239,6 +235,7 @@ static int judge_log(struct writing *w, struct err *e)
     return 0;
 }
 
+/* The last bytes and figures. The file is not known to be on the disk yet. */
 static int finish_stream(struct writing *w, mono_t began, struct err *e)
 {
     struct gzip_writer *gz = w->gz;
@@ -262,6 +259,7 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
     return gzip_close(gz, m->sha256, e);
 }
 
+/* The snapshot ends before the file does: the server need not hold locks or copies while the disk is waited for. */
 static int stream(struct writing *w, mono_t began, struct err *e)
 {
     w->snap = snapshot_take(w->job, e);
@@ -310,6 +308,7 @@ static int stream(struct writing *w, mono_t began, struct err *e)
     return -1;
 }
 
+/* Most of the file was synced and read back while it was written; this is the rest of it. */
 static int sync_and_verify(struct writing *w, struct err *e)
 {
     progress_phase(w->job->progress, "writing to disk", 0, 0);
@@ -453,12 +452,10 @@ static int choose_name(struct writing *w, const struct dump_options *opt, struct
     struct db_sentinel *s = &w->sentinel;
     int rc = db ? db_sentinel_read(db, job->cfg->schema, job->cfg->sentinel, s, e) : -1;
     uint64_t lease = 0;
-    if (rc == 0)
-        rc = check_nonce(s, &c, opt->nonce, e);
-    if (rc == 0 && !opt->accept_shrink)
-        rc = none_is_missed(&c, db, job->cfg->schema, e);
-    if (rc == 0)
-        rc = db_lease_read(db, job->cfg->schema, job->cfg->sentinel, &lease, e);
+    if (rc == 0 && (check_nonce(s, &c, opt->nonce, e) < 0 ||
+                    (!opt->accept_shrink && none_is_missed(&c, db, job->cfg->schema, e) < 0) ||
+                    db_lease_read(db, job->cfg->schema, job->cfg->sentinel, &lease, e) < 0))
+        rc = -1;
     db_close(db);
     w->m->generation = rc == 0 && s->generation > c.generation ? s->generation : c.generation;
     if (lease > w->m->generation)
@@ -493,24 +490,6 @@ static int check_room(const struct writing *w, struct err *e)
                     w->job->cfg->dump_dir);
 }
 
-static void writing_end(struct writing *w, bool keep_part)
-{
-    gzip_abort(w->gz); /* before the readback, which its threads report members to */
-    parts_hash_free(w->parts);
-    readback_abort(w->back);
-    snapshot_end(w->snap);
-    free(w->places);
-    if (w->fd >= 0) {
-        close(w->fd);
-        if (!keep_part)
-            unlinkat(w->job->dirfd, w->part, 0);
-    }
-    buf_free(&w->insert);
-    buf_free(&w->statement);
-    free(w->part);
-    free(w->file);
-}
-
 static int write_dump(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     mono_t began = clock_mono();
@@ -537,7 +516,19 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     *out = (struct manifest){0};
     int rc = write_dump(&w, opt, e);
     bool stored = rc == 0;
-    writing_end(&w, stored);
+    gzip_abort(w.gz); /* before the readback, which its threads report members to */
+    parts_hash_free(w.parts);
+    readback_abort(w.back);
+    snapshot_end(w.snap);
+    free(w.places);
+    if (w.fd >= 0)
+        close(w.fd);
+    if (w.fd >= 0 && !stored)
+        unlinkat(job->dirfd, w.part, 0);
+    buf_free(&w.insert);
+    buf_free(&w.statement);
+    free(w.part);
+    free(w.file);
     if (stored && !opt->keep_all) {
         unsigned removed;
         rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e);

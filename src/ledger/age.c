@@ -7,15 +7,6 @@
 
 #define MARKS 64
 
-int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
-{
-    uint64_t n;
-    if (ledger_ask(db, &n, e, "SELECT CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS UNSIGNED)") < 0)
-        return -1;
-    *ms = (int64_t)n;
-    return 0;
-}
-
 void ledger_sql_moment(struct buf *b, const struct ledger *l, int64_t ms)
 {
     if (l->time_is_number)

@@ -1,5 +1,13 @@
-#include "ledger/keep.h"
-
+/* Rolled-up rows are written to files (files.h) before they are deleted.
+ *
+ * A run first writes all rows that it is going to roll up to one file, then notes the file's sequence in
+ * NAME_mark as `file`, then rolls up those rows and no others, then notes it as `filed`. Since the
+ * notes are rows of the world, a restore takes them back together with rollup and ledger: a file with
+ * a larger sequence than `file` holds rows that are in the ledger again, or that never came to be in
+ * this world; it is set aside. A file between `filed` and `file` was interrupted: its rows are not
+ * written once more. Which rows it holds: in a MEMORY ledger those with ids up to its `upto`, since
+ * ids become visible in their order; in an InnoDB ledger those whose ids are in it; in both only as long as
+ * the rows are the same, since ids may have begun again. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +15,7 @@
 
 #include "base/fault.h"
 #include "ledger/files.h"
+#include "ledger/run_int.h"
 #include "sql/literal.h"
 
 #define BATCH 1000000u /* ids of an InnoDB ledger that are remembered: rows of one file */
@@ -64,7 +73,8 @@ static struct known_id *find(struct ledger_keep *k, uint64_t id)
     return k->id_count ? bsearch(&key, k->ids, k->id_count, sizeof key, by_id) : NULL;
 }
 
-bool ledger_keep_has(struct ledger_keep *k, uint64_t id)
+/* May this row be rolled up: is it in a file? */
+static bool is_filed(struct ledger_keep *k, uint64_t id)
 {
     struct known_id *known = k->r->l->memory ? NULL : find(k, id);
     if (known)
@@ -504,6 +514,7 @@ int ledger_keep_run(struct run *r, struct err *e)
     struct ledger_keep k = {.r = r};
     bool more = true;
     r->keep = &k;
+    r->filed = is_filed;
     columns(&k);
     int rc = begin(&k, e);
     if (rc == 0 && r->l->memory && k.file != k.filed) { /* rows of an interrupted file */

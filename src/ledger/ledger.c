@@ -1,6 +1,7 @@
 /* What the server says of a ledger, and what is made beside it. */
-#include "ledger/ledger.h"
+#include "ledger/run_int.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -19,6 +20,36 @@ int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wai
     err_set(e, ERR_BUSY, 0, "[ledger %s]: it is being rolled up by connection %lu of the server",
             name, holder);
     return err_hint(e, "wait until it is done; if it hangs, in the server: KILL %lu;", holder);
+}
+
+int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...)
+{
+    SCOPED(buf_free) struct buf sql = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&sql, fmt, ap);
+    va_end(ap);
+    SCOPED(xfree) char *s = db_one(db, sql.p, e);
+    *out = 0;
+    if (!s)
+        return e->cls == ERR_NONE ? 0 : -1;
+    return ledger_parse_id(s, strlen(s), out)
+               ? 0
+               : db_invalid(db, e, "\"%.30s\" is no number from 0 to 2^64 - 1", s);
+}
+
+int ledger_server_now(struct db *db, int64_t *ms, struct err *e)
+{
+    uint64_t n;
+    int rc = ledger_ask(db, &n, e, "SELECT CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS UNSIGNED)");
+    *ms = (int64_t)n;
+    return rc;
+}
+
+int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e)
+{
+    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 ")", r->mark.p,
+                    what, clock_wall().ms, id);
 }
 
 /* ---- the columns and indexes of the ledger ---- */

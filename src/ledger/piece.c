@@ -26,7 +26,6 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "ledger/keep.h"
 #include "ledger/run_int.h"
 #include "mysql/rows.h"
 #include "mysql/value.h"
@@ -97,7 +96,7 @@ static int add_row(struct run *r, struct piece *p, uint64_t id, char **row,
 static int take_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark, char **row,
                     const unsigned long *len, struct err *e)
 {
-    if (id > r->upto || (r->keep && !ledger_keep_has(r->keep, id)))
+    if (id > r->upto || (r->keep && !r->filed(r->keep, id)))
         return 0;
     if (id > mark)
         return add_row(r, p, id, row, len, e);

@@ -5,28 +5,11 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "ledger/keep.h"
 #include "ledger/run_int.h"
 #include "sql/literal.h"
 
 #define MEMORY_PIECE 1000u /* a game waits for each statement */
 #define INNODB_PIECE 500u
-
-int ledger_ask(struct db *db, uint64_t *out, struct err *e, const char *fmt, ...)
-{
-    SCOPED(buf_free) struct buf sql = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    buf_vprintf(&sql, fmt, ap);
-    va_end(ap);
-    SCOPED(xfree) char *s = db_one(db, sql.p, e);
-    *out = 0;
-    if (!s)
-        return e->cls == ERR_NONE ? 0 : -1;
-    return ledger_parse_id(s, strlen(s), out)
-               ? 0
-               : db_invalid(db, e, "\"%.30s\" is no number from 0 to 2^64 - 1", s);
-}
 
 /* Where the last run ended: the newest time in totals, and whether it was interrupted in a piece. */
 static int ask_rollup(struct run *r, struct err *e)
@@ -125,12 +108,6 @@ static int run_all(struct run *r, struct err *e)
                             r->mark.p, now, r->out->late, now, r->out->late) < 0
                ? -1
                : ledger_mark_write(r, "ignored", r->out->ignored, e);
-}
-
-int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *e)
-{
-    return db_execf(r->db, e, "REPLACE INTO %s VALUES ('%s',%" PRId64 ",%" PRIu64 ")", r->mark.p,
-                    what, clock_wall().ms, id);
 }
 
 int ledger_not_made(const struct ledger *l, struct err *e)

@@ -31,7 +31,8 @@ struct run {
     total_t largest[CONFIG_LEDGER_COLUMNS]; /* no total is farther from 0 */
     struct buf whole; /* ",column,…" that are read after the others; empty: none; borrowed */
     unsigned whole_count;
-    struct ledger_keep *keep; /* NULL: rolled-up rows are not kept */
+    struct ledger_keep *keep;                             /* NULL: rolled-up rows are not kept */
+    bool (*filed)(struct ledger_keep *keep, uint64_t id); /* with it: is the row in a file? */
 };
 
 struct piece {
@@ -86,6 +87,8 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
 void ledger_free_piece(struct piece *p);
 /* All of them, from where the run is: adds and deletes. */
 int ledger_all_pieces(struct run *r, struct err *e);
+/* The same of a ledger with `keep`: each row is in a file first. */
+int ledger_keep_run(struct run *r, struct err *e);
 /* Goes on after this piece; NULL: from the beginning. */
 void ledger_next_piece(struct run *r, struct piece *p);
 /* Refuses a row with a key that no total can have, NULL or none of an ENUM's values. */

@@ -24,7 +24,7 @@ struct verify {
     int dirfd;
     struct ledger_verified *out;
     struct buf table, rollup, mark; /* quoted */
-    uint64_t file, filed;           /* see ledger/keep.h */
+    uint64_t file, filed;           /* see ledger/keep.c */
     struct ledger_files files;
     uint64_t open_rows; /* rows in files that are not in totals yet */
     /* Rows of a file, as they are read: */

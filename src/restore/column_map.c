@@ -20,11 +20,17 @@ void column_map_note(struct target *t, const char *columns)
     }
 }
 
-const struct db_column *column_map_find(const struct db_table *t, const char *name)
+const struct db_column *column_map_lacks(const struct db_table *t, char *const *columns,
+                                         size_t count)
 {
-    for (size_t i = 0; i < t->column_count; i++)
-        if (strcasecmp(t->columns[i].name, name) == 0)
-            return &t->columns[i];
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = &t->columns[i];
+        bool given = c->generated || c->has_default;
+        for (size_t k = 0; k < count && !given; k++)
+            given = strcasecmp(columns[k], c->name) == 0;
+        if (!given)
+            return c;
+    }
     return NULL;
 }
 
@@ -50,7 +56,7 @@ int column_map_check(const struct target *t, struct err *e)
 {
     for (size_t i = 0; i < t->column_count; i++) {
         const char *name = t->columns[i];
-        const struct db_column *c = column_map_find(t->live, name);
+        const struct db_column *c = db_column_find(t->live, name);
         const char *was = t->create ? db_float_scale_type(t->create, name) : NULL;
         if (!c || c->generated) {
             err_set(e, ERR_REFUSED, 0,
@@ -66,16 +72,10 @@ int column_map_check(const struct target *t, struct err *e)
                 name, t->name, c->type);
         return column_map_advise(e);
     }
-    for (size_t i = 0; i < t->live->column_count; i++) {
-        const struct db_column *c = &t->live->columns[i];
-        bool given = c->generated || c->has_default;
-        for (size_t k = 0; k < t->column_count && !given; k++)
-            given = strcasecmp(t->columns[k], c->name) == 0;
-        if (!given)
-            return err_set(e, ERR_REFUSED, 0, "table %s has a new column %s without a default",
-                           t->name, c->name);
-    }
-    return 0;
+    const struct db_column *fresh = column_map_lacks(t->live, t->columns, t->column_count);
+    return fresh ? err_set(e, ERR_REFUSED, 0, "table %s has a new column %s without a default",
+                           t->name, fresh->name)
+                 : 0;
 }
 
 /* The word after `front` in a line; "" if `front` is not before the first quote. */

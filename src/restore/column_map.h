@@ -7,8 +7,10 @@
 
 /* "(`a`,`b`)" becomes t->columns. */
 void column_map_note(struct target *t, const char *columns);
-/* NULL: no such column. */
-const struct db_column *column_map_find(const struct db_table *t, const char *name);
+/* A column of `t` that is none of these, and that an INSERT cannot leave out: it has no default; NULL: there is
+ * none. */
+const struct db_column *column_map_lacks(const struct db_table *t, char *const *columns,
+                                         size_t count);
 /* Can rows of a table whose columns changed be inserted by name without loss? ERR_REFUSED. */
 int column_map_check(const struct target *t, struct err *e);
 /* Do the text columns of an existing table have the character sets of the dump's definition? Bytes

@@ -71,12 +71,13 @@ static const struct config_ledger *ledger_of(const struct config *c, const char 
 static bool unfit(struct merge_table *t)
 {
     char text[400];
+    const struct db_column *fresh;
     t->counter = t->column_count;
     t->picked = *t->live;
     t->picked.columns = xcalloc(t->column_count, sizeof *t->picked.columns);
     t->picked.column_count = t->column_count;
     for (size_t i = 0; i < t->column_count; i++) {
-        const struct db_column *c = column_map_find(t->live, t->columns[i]);
+        const struct db_column *c = db_column_find(t->live, t->columns[i]);
         snprintf(text, sizeof text, "it has no column %.200s any more", t->columns[i]);
         if (!c || c->generated)
             return leave_out(t, text);
@@ -84,16 +85,10 @@ static bool unfit(struct merge_table *t)
         if (c->counter)
             t->counter = i;
     }
-    for (size_t i = 0; i < t->live->column_count; i++) {
-        const struct db_column *c = &t->live->columns[i];
-        bool given = c->generated || c->has_default || c->counter;
-        for (size_t k = 0; k < t->column_count && !given; k++)
-            given = strcasecmp(t->columns[k], c->name) == 0;
-        snprintf(text, sizeof text, "its new column %.200s has no default", c->name);
-        if (!given)
-            return leave_out(t, text);
-    }
-    return false;
+    if (!(fresh = column_map_lacks(t->live, t->columns, t->column_count)))
+        return false;
+    snprintf(text, sizeof text, "its new column %.200s has no default", fresh->name);
+    return leave_out(t, text);
 }
 
 /* ---- what the world has ---- */
@@ -156,12 +151,10 @@ static int read_rolled_up(struct merge *m, struct merge_table *t, struct err *e)
     if (m->deed == MERGE_APPLY &&
         ledger_lock(m->db, c->schema, t->ledger->name, c->restore_lock_wait, e) < 0)
         return -1;
-    SCOPED(xfree) char *rollup = xasprintf("%s_rollup", t->ledger->name);
-    SCOPED(xfree) char *end =
-        db_one_with(m->db, "SELECT COALESCE(MAX(end_id),0) FROM ??", DB_ARGS(rollup), e);
+    SCOPED(xfree) char *end = db_one_with(m->db, "SELECT COALESCE(MAX(end_id),0) FROM ??",
+                                          DB_ARGS(LEDGER_OWN(t->ledger, "rollup")), e);
     t->rolled_up = end ? strtoull(end, NULL, 10) : 0;
-    bool failed = !end && !db_table_missing(e);
-    return failed ? -1 : 0;
+    return end || db_table_missing(e) ? 0 : -1;
 }
 
 int merge_table_begin(struct merge *m, const char *name, const char *columns, struct merge_table *t,
@@ -250,14 +243,6 @@ static int stage_row(struct merge *m, struct merge_table *t, const char *tuple, 
     return 0;
 }
 
-/* Was it inserted by an earlier run, under whatever number? */
-static bool was_inserted(const struct merge_table *t, const char *tuple, size_t len)
-{
-    size_t id_len;
-    const char *id = t->done.room ? sql_tuple_field(tuple, len, t->counter, &id_len) : NULL;
-    return id && merge_set_has(&t->done, sql_tuple_hash(id, id_len));
-}
-
 /* A row that equals one of the world is taken out of the set, so that of several equal rows in the
  * file only as many count as equal as the world has. */
 int merge_table_rows(struct merge *m, struct merge_table *t, const struct format_item *item,
@@ -266,11 +251,15 @@ int merge_table_rows(struct merge *m, struct merge_table *t, const struct format
     const char *s = item->sql, *end = s + item->sql_len;
     while (s < end && !t->refused) {
         unsigned fields;
+        size_t id_len;
         const char *next = sql_read_tuple(s, end, &fields);
         if (!next || fields != t->column_count)
             return err_set(e, ERR_DAMAGED, 0, "table %s: malformed row", t->name);
         size_t len = (size_t)(next - s);
-        if (merge_set_take(&t->world, sql_tuple_hash(s, len)) || was_inserted(t, s, len))
+        /* Or it was inserted by an earlier run, under whatever number. */
+        const char *id = t->done.room ? sql_tuple_field(s, len, t->counter, &id_len) : NULL;
+        if (merge_set_take(&t->world, sql_tuple_hash(s, len)) ||
+            (id && merge_set_has(&t->done, sql_tuple_hash(id, id_len))))
             t->equal++;
         else if (stage_row(m, t, s, len, e) < 0)
             return -1;
@@ -387,8 +376,7 @@ static int one_number(struct merge *m, const char *sql, const char *const *args,
 {
     SCOPED(xfree) char *one = db_one_with(m->db, sql, args, e);
     *out = one ? strtoull(one, NULL, 10) : 0;
-    bool failed = !one && e->cls != ERR_NONE;
-    return failed ? -1 : 0;
+    return one || e->cls == ERR_NONE ? 0 : -1;
 }
 
 /* The keys that no new number changes come first, since the first classification of a row stays. */
@@ -573,20 +561,6 @@ static int apply_rows(struct merge *m, struct merge_table *t, const struct keys 
     return rc;
 }
 
-/* A key part that is not in the file (a generated column, an expression) cannot be compared. */
-static bool unknown_key(struct merge_table *t, const struct keys *k)
-{
-    char text[400];
-    for (size_t i = 0; i < k->count; i++) {
-        if (picked_index(t, k->list[i].column) < t->column_count)
-            continue;
-        snprintf(text, sizeof text, "its unique key %.200s is not of columns of the file alone",
-                 k->list[i].index);
-        return leave_out(t, text);
-    }
-    return false;
-}
-
 int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
 {
     struct keys keys = {0};
@@ -600,11 +574,16 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
     if (rows != t->stage_rows || hash != t->stage_hash)
         return leave_out(t, "its columns changed, and the rows do not fit any more"), 0;
     int rc = read_keys(m, t, &keys, e);
-    if (rc == 0 && !unknown_key(t, &keys)) {
-        if (m->deed == MERGE_APPLY)
-            rc = apply_rows(m, t, &keys, e);
-        else
-            rc = find_taken(m, t, &keys, e);
+    /* A key part that is not in the file (a generated column, an expression) cannot be compared. */
+    for (size_t i = 0; i < keys.count && rc == 0 && !t->refused; i++) {
+        char text[400];
+        snprintf(text, sizeof text, "its unique key %.200s is not of columns of the file alone",
+                 keys.list[i].index);
+        if (picked_index(t, keys.list[i].column) == t->column_count)
+            leave_out(t, text);
+    }
+    if (rc == 0 && !t->refused) {
+        rc = (m->deed == MERGE_APPLY ? apply_rows : find_taken)(m, t, &keys, e);
         if (rc == 0 && m->deed == MERGE_DRY) {
             rc = give_numbers(m, t, e) < 0 ? -1 : note_numbers(m, t, e);
             t->inserted = t->stage_rows - t->taken + t->renumbered;

@@ -7,7 +7,8 @@
 
 struct line {
     char *name;
-    const char *check; /* CHECK (…) to the end of the line, without the comma */
+    const char *from, *next; /* the whole line */
+    const char *check;       /* CHECK (…) to the end of the line, without the comma */
     size_t len;
     bool met; /* has its counterpart in the other definition */
 };
@@ -24,28 +25,9 @@ static const char *check_of(const char *s, const char *end, struct buf *name)
     buf_clear(name);
     if ((size_t)(end - s) < n || memcmp(s, head, n) != 0)
         return NULL;
-    const char *behind = sql_read_ident(s + n, end, name);
-    bool is = behind && (size_t)(end - behind) > m && memcmp(behind, check, m) == 0;
-    return is ? behind + 1 : NULL;
-}
-
-static const char *line_end(const char *s, const char *end)
-{
-    const char *nl = memchr(s, '\n', (size_t)(end - s));
-    return nl ? nl : end;
-}
-
-void constraints_lines(struct buf *out, const char *create)
-{
-    const char *end = create + strlen(create), *next;
-    SCOPED(buf_free) struct buf name = {0};
-    buf_adds(out, "");
-    for (const char *s = create; s < end; s = next) {
-        const char *e = line_end(s, end);
-        next = e < end ? e + 1 : end;
-        if (check_of(s, e, &name))
-            buf_add(out, s, (size_t)(next - s));
-    }
+    const char *rest = sql_read_ident(s + n, end, name);
+    bool is = rest && (size_t)(end - rest) > m && memcmp(rest, check, m) == 0;
+    return is ? rest + 1 : NULL;
 }
 
 static struct lines read_lines(const char *create)
@@ -54,14 +36,15 @@ static struct lines read_lines(const char *create)
     struct lines out = {0};
     SCOPED(buf_free) struct buf name = {0};
     for (const char *s = create; s < end; s = next) {
-        const char *e = line_end(s, end), *check = check_of(s, e, &name);
-        next = e < end ? e + 1 : end;
+        const char *nl = memchr(s, '\n', (size_t)(end - s)), *e = nl ? nl : end,
+                   *check = check_of(s, e, &name);
+        next = nl ? nl + 1 : end;
         if (!check)
             continue;
         size_t len = (size_t)(e - check);
         len -= check[len - 1] == ',';
         out.list = xrealloc(out.list, (out.count + 1) * sizeof *out.list);
-        out.list[out.count++] = (struct line){xstrdup(name.p), check, len, false};
+        out.list[out.count++] = (struct line){xstrdup(name.p), s, next, check, len, false};
     }
     return out;
 }
@@ -71,6 +54,14 @@ static void free_lines(struct lines *l)
     for (size_t i = 0; i < l->count; i++)
         free(l->list[i].name);
     free(l->list);
+}
+
+void constraints_lines(struct buf *out, const char *create)
+{
+    SCOPED(free_lines) struct lines all = read_lines(create);
+    buf_adds(out, "");
+    for (size_t i = 0; i < all.count; i++)
+        buf_add(out, all.list[i].from, (size_t)(all.list[i].next - all.list[i].from));
 }
 
 static bool same_check(const struct line *a, const struct line *b)
@@ -99,7 +90,7 @@ static struct line *stand_in(struct lines *now, const struct line *w)
 
 size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_sql)
 {
-    struct lines was = read_lines(was_sql), now = read_lines(now_sql);
+    SCOPED(free_lines) struct lines was = read_lines(was_sql), now = read_lines(now_sql);
     SCOPED(buf_free) struct buf add = {0};
     size_t n = 0;
     meet(&was, &now);
@@ -109,17 +100,14 @@ size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_
         if (!have)
             continue;
         have->met = true;
-        buf_adds(out, n ? ", DROP CHECK " : "DROP CHECK ");
+        buf_adds(out, n++ ? ", DROP CHECK " : "DROP CHECK ");
         sql_ident(out, have->name);
         buf_adds(&add, ", ADD CONSTRAINT ");
         sql_ident(&add, w->name);
         buf_addc(&add, ' ');
         buf_add(&add, w->check, w->len);
-        n++;
     }
     if (n)
         buf_add(out, add.p, add.len);
-    free_lines(&was);
-    free_lines(&now);
     return n;
 }

@@ -14,8 +14,7 @@
 #include "sql/table.h"
 #include "sql/token.h"
 
-#define CHUNK 262144u
-#define STATEMENT_MAX (1u << 30)
+#define STATEMENT_MAX (1u << 30) /* as the largest max_allowed_packet */
 
 struct statement {
     const char *sql; /* without leading comments; conditional comments are unwrapped */
@@ -39,25 +38,13 @@ struct source {
     uint64_t number;
 };
 
-/* Reads more text; drops the consumed text first. A byte 0 ends it, for the string functions. */
+/* The byte 0 at its end is for the string functions. */
 static int fill(struct source *s, struct err *e)
 {
-    if (s->at) {
-        s->text.len -= s->at;
-        memmove(s->text.p, s->text.p + s->at, s->text.len);
-        s->at = 0;
-    }
-    if (s->text.len > STATEMENT_MAX)
+    if (s->text.len - s->at > STATEMENT_MAX)
         return err_set(e, ERR_DAMAGED, 0, "%s: statement %llu has no end", s->name,
                        (unsigned long long)s->number + 1);
-    buf_reserve(&s->text, CHUNK);
-    int64_t n = gunzip_read(s->in, s->text.p + s->text.len, CHUNK, e);
-    if (n < 0)
-        return -1;
-    s->text.len += (size_t)n;
-    s->text.p[s->text.len] = '\0';
-    s->eof = n == 0;
-    return 0;
+    return format_fill(s->in, &s->text, &s->at, &s->eof, e);
 }
 
 /* Skips whitespace, "-- …" lines and comments before a statement. */
@@ -266,20 +253,10 @@ static int refuse(const struct statement *st, const char *file, struct err *e)
     text_clean(&b, copy, 80);
     err_set(e, ERR_REFUSED, 0, "%s: statement %llu is not one that mysqldump writes for tables: %s",
             file, (unsigned long long)st->number, b.p);
-    err_hint(e, "restore such a file by hand with the mysql client");
-    return -1;
+    return err_hint(e, "restore such a file by hand with the mysql client");
 }
 
-static int refuse_charset(const char *name, size_t len, struct err *e)
-{
-    SCOPED(buf_free) struct buf b = {0};
-    SCOPED(xfree) char *copy = xstrndup(name, len);
-    text_clean(&b, copy, 40);
-    err_set(e, ERR_REFUSED, 0, "its character set %s cannot be read safely", b.p);
-    err_hint(e, "dump it again with --default-character-set=utf8mb4");
-    return -1;
-}
-
+/* Statements that a restore has no use for: it makes, locks and fills its own tables. */
 static bool is_skipped(const struct statement *st)
 {
     static const char *const words[] = {"DROP ",
@@ -343,16 +320,13 @@ static int plan_refused(struct planning *p, const struct statement *st, const ch
 {
     SCOPED(xfree) char *engine = sql_table_engine(st->sql, st->len, st->plain);
     bool memory = !engine || strcasecmp(engine, "MEMORY") == 0 || strcasecmp(engine, "HEAP") == 0;
-    int rc = memory ? -1 : 0;
-    if (memory) {
-        err_step(e, "%s, statement %llu", p->file, (unsigned long long)st->number);
-    } else {
-        struct target *t = plan_add(p->plan, p->job, name, engine);
-        if (!t->skip)
-            plan_leave_out(p->plan, t, SHADOW_NOT_ACCEPTED);
-        err_clear(e);
-    }
-    return rc;
+    if (memory)
+        return err_step(e, "%s, statement %llu", p->file, (unsigned long long)st->number);
+    struct target *t = plan_add(p->plan, p->job, name, engine);
+    if (!t->skip)
+        plan_leave_out(p->plan, t, SHADOW_NOT_ACCEPTED);
+    err_clear(e);
+    return 0;
 }
 
 static int plan_definition(struct planning *p, const struct statement *st, const char *name,
@@ -416,28 +390,25 @@ static int refuse_keys(const struct planning *p, const struct statement *st, str
     return rc;
 }
 
-static int plan_rows(const struct planning *p, const struct statement *st, struct err *e)
-{
-    SCOPED(buf_free) struct buf name = {0};
-    SCOPED(sql_insert_free) struct sql_insert rows = {0};
-    const char *rest = name_after(st, "INSERT INTO ", &name);
-    bool fits = rest && !st->plain && plan_find(p->plan, name.p) &&
-                sql_insert_read(rest, (size_t)(st->sql + st->len - rest), NULL, 0, &rows) == 0;
-    if (!fits)
-        return refuse(st, p->file, e);
-    return 0;
-}
-
+/* Everything is read once before anything is made: a file that is refused at its end has changed nothing. */
 static int plan_statement(void *arg, const struct statement *st, struct err *e)
 {
     struct planning *p = arg;
+    SCOPED(buf_free) struct buf name = {0};
+    SCOPED(sql_insert_free) struct sql_insert rows = {0};
     p->report->statements++;
     if (p->code && (is(st, "SET ") || is(st, "CREATE")))
         code_note_foreign(p->code, st->sql, st->len);
     if (is(st, "CREATE TABLE "))
         return plan_table(p, st, e);
-    if (is(st, "INSERT INTO "))
-        return plan_rows(p, st, e);
+    if (is(st, "INSERT INTO ")) {
+        const char *rest = name_after(st, "INSERT INTO ", &name);
+        return rest && !st->plain && plan_find(p->plan, name.p) &&
+                       sql_insert_read(rest, (size_t)(st->sql + st->len - rest), NULL, 0, &rows) ==
+                           0
+                   ? 0
+                   : refuse(st, p->file, e);
+    }
     if (is(st, "ALTER TABLE ") && refuse_keys(p, st, e) < 0)
         return -1;
     if (!is_skipped(st))
@@ -511,8 +482,12 @@ static int load_set(struct loading *p, const struct statement *st, struct err *e
             size_t len = 0; /* the end of a conditional comment may follow the name */
             while (name + len < end && (isalnum((unsigned char)name[len]) || name[len] == '_'))
                 len++;
-            if (len >= sizeof p->names || !sql_charset_safe(name, len))
-                return refuse_charset(name, len, e);
+            if (len >= sizeof p->names || !sql_charset_safe(name, len)) {
+                SCOPED(buf_free) struct buf b = {0};
+                text_clean_bytes(&b, name, len, 40);
+                err_set(e, ERR_REFUSED, 0, "its character set %s cannot be read safely", b.p);
+                return err_hint(e, "dump it again with --default-character-set=utf8mb4");
+            }
             if (*w == rows)
                 snprintf(p->names, sizeof p->names, "%.*s", (int)len, name);
             return db_execf(p->l->s.db, e, "%s%s%.*s", *w, *w == rows ? "" : "=", (int)len, name);

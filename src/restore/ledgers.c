@@ -13,25 +13,18 @@
 /* What the plan says of one ledger of the config; NULL: there is none. */
 struct parts {
     const struct config_ledger *cfg;
-    char *rollup, *mark; /* names */
+    char rollup[LEDGER_OWN_MAX], mark[LEDGER_OWN_MAX]; /* names */
     struct target *ledger, *totals, *marks;
     const struct db_table *live_totals;
 };
 
-static void find_parts(const struct plan *p, const struct config_ledger *c, struct parts *out)
+static struct parts find_parts(const struct plan *p, const struct config_ledger *c)
 {
-    *out = (struct parts){
-        .cfg = c, .rollup = xasprintf("%s_rollup", c->name), .mark = xasprintf("%s_mark", c->name)};
-    out->ledger = plan_find(p, c->table);
-    out->totals = plan_find(p, out->rollup);
-    out->marks = plan_find(p, out->mark);
-    out->live_totals = db_table_find(&p->live, out->rollup);
-}
-
-static void free_parts(struct parts *l)
-{
-    free(l->rollup);
-    free(l->mark);
+    struct parts l = {.cfg = c, .ledger = plan_find(p, c->table)};
+    l.totals = plan_find(p, ledger_own(l.rollup, c, "rollup"));
+    l.marks = plan_find(p, ledger_own(l.mark, c, "mark"));
+    l.live_totals = db_table_find(&p->live, l.rollup);
+    return l;
 }
 
 static bool restored(const struct target *t)
@@ -79,17 +72,6 @@ static int refuse_some(const struct db_names *only, const struct config_ledger *
     return named && other ? -1 : 0;
 }
 
-static int refuse_moment(const struct config_ledger *c, const char *rollup, struct err *e)
-{
-    err_set(e, ERR_REFUSED, 0,
-            "[ledger %s]: --at cannot take table %s back, which is durable: totals would keep what "
-            "was rolled up after that moment",
-            c->name, rollup);
-    return err_hint(e,
-                    "--into SCHEMA restores beside the world; [dump] engines = all with [restore] "
-                    "scope = all brings durable tables back too");
-}
-
 static int guard_one(struct db *db, const struct config *c, const struct config_ledger *l,
                      const char *const names[TABLES], const struct restore_options *opt,
                      struct err *e)
@@ -107,7 +89,15 @@ static int guard_one(struct db *db, const struct config *c, const struct config_
         return -1;
     bool mixed = memory[0] && there[1] && !memory[1] && !c->restore_all;
     bool wanted = !opt->tables.count || db_names_has(&opt->tables, l->table);
-    return opt->at.ms && mixed && wanted ? refuse_moment(l, names[1], e) : 0;
+    if (!opt->at.ms || !mixed || !wanted)
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "[ledger %s]: --at cannot take table %s back, which is durable: totals would keep what "
+            "was rolled up after that moment",
+            l->name, names[1]);
+    return err_hint(e,
+                    "--into SCHEMA restores beside the world; [dump] engines = all with [restore] "
+                    "scope = all brings durable tables back too");
 }
 
 int ledgers_guard(struct db *db, const struct config *c, const struct restore_options *opt,
@@ -116,14 +106,10 @@ int ledgers_guard(struct db *db, const struct config *c, const struct restore_op
     int rc = 0;
     for (unsigned i = 0; i < c->ledger_count && rc == 0 && !opt->into; i++) {
         const struct config_ledger *l = &c->ledgers[i];
-        char *rollup = xasprintf("%s_rollup", l->name), *mark = xasprintf("%s_mark", l->name),
-             *request = xasprintf("%s_request", l->name);
+        const char *const names[TABLES] = {l->table, LEDGER_OWN(l, "rollup"), LEDGER_OWN(l, "mark"),
+                                           LEDGER_OWN(l, "request")};
         if (opt->tables.count || opt->at.ms)
-            rc =
-                guard_one(db, c, l, (const char *const[]){l->table, rollup, mark, request}, opt, e);
-        free(rollup);
-        free(mark);
-        free(request);
+            rc = guard_one(db, c, l, names, opt, e);
     }
     return rc;
 }
@@ -146,14 +132,6 @@ static int refuse_older(const struct parts *l, const char *dump, struct err *e)
                     l->rollup, l->mark);
 }
 
-static void say_mixed(const struct parts *l, struct restore_result *out)
-{
-    snprintf(out->warning, sizeof out->warning,
-             "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: totals "
-             "keep what was rolled up after the dump",
-             l->cfg->name, l->rollup);
-}
-
 /* With the counter set before the rows are loaded the table need not be copied for it afterwards. */
 static void raise_counter(struct target *t, uint64_t above)
 {
@@ -167,7 +145,10 @@ static int plan_one(const struct parts *l, const struct manifest *m,
     if (refuse_older(l, m ? m->name : out->dump, e) < 0)
         return -1;
     if (is_mixed(l) && (out->over_living || !restore_to_now(opt)))
-        say_mixed(l, out);
+        snprintf(out->warning, sizeof out->warning,
+                 "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: "
+                 "totals keep what was rolled up after the dump",
+                 l->cfg->name, l->rollup);
     for (size_t i = 0; m && i < m->ledger_count; i++)
         if (restored(l->ledger) && strcmp(m->ledgers[i].name, l->cfg->name) == 0)
             raise_counter(l->ledger, m->ledgers[i].end_id);
@@ -179,10 +160,8 @@ int ledgers_plan(struct plan *p, const struct config *c, const struct manifest *
 {
     int rc = 0;
     for (unsigned i = 0; i < c->ledger_count && rc == 0 && (!p->into || p->copy); i++) {
-        struct parts l;
-        find_parts(p, &c->ledgers[i], &l);
+        struct parts l = find_parts(p, &c->ledgers[i]);
         rc = plan_one(&l, m, opt, out, e);
-        free_parts(&l);
     }
     return rc;
 }
@@ -195,11 +174,11 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
 {
     struct db_figures now;
     const char *totals = restored(l->totals) ? shadow_name(s, l->totals) : l->rollup;
-    char *end = db_one_with(s->db, "SELECT COALESCE(MAX(end_id),0) FROM ??", DB_ARGS(totals), e);
+    SCOPED(xfree) char *end =
+        db_one_with(s->db, "SELECT COALESCE(MAX(end_id),0) FROM ??", DB_ARGS(totals), e);
     if (!end)
         return db_table_missing(e) ? 0 : -1;
     uint64_t last = strtoull(end, NULL, 10);
-    free(end);
     if (last == 0)
         return 0;
     if (db_figures(s->db, s->schema, shadow_name(s, l->ledger), &now, e) < 0)
@@ -217,10 +196,9 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
 static int set_mark(struct db *db, const char *table, const char *what, uint64_t value,
                     struct err *e)
 {
-    char now[24], text[24];
-    snprintf(now, sizeof now, "%" PRId64, clock_wall().ms);
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    return db_exec_with(db, "REPLACE INTO ?? VALUES (?,$,$)", DB_ARGS(table, what, now, text), e);
+    return db_exec_with(
+        db, "REPLACE INTO ?? VALUES (?,$,$)",
+        DB_ARGS(table, what, DB_NUMBER((uint64_t)clock_wall().ms), DB_NUMBER(value)), e);
 }
 
 /* Beside a newer rollup, rows of the ledger are in totals already: the next run must take them for those
@@ -247,8 +225,7 @@ int ledgers_loaded(struct db *db, const struct job *job, struct plan *p,
     struct shadow_session s = {.db = db, .job = job, .schema = job->cfg->schema, .plan = p};
     int rc = 0;
     for (unsigned i = 0; i < job->cfg->ledger_count && rc == 0 && !p->into; i++) {
-        struct parts l;
-        find_parts(p, &job->cfg->ledgers[i], &l);
+        struct parts l = find_parts(p, &job->cfg->ledgers[i]);
         if (restored(l.ledger) && l.ledger->memory && (restored(l.totals) || l.live_totals))
             rc = raise_ids(&s, &l, e);
         if (rc == 0 && is_mixed(&l) && !out->journal.whole &&
@@ -256,7 +233,6 @@ int ledgers_loaded(struct db *db, const struct job *job, struct plan *p,
             rc = leave_open(&s, &l, e);
         if (rc < 0)
             err_step(e, "[ledger %s]", l.cfg->name);
-        free_parts(&l);
     }
     return rc;
 }

@@ -351,6 +351,14 @@ static int finish_table(struct loader *l, struct err *e)
     return shadow_scale_on(&l->s, l->target, &l->scale, e);
 }
 
+/* The end of a table's rows, whatever became of them. */
+static int close_rows(struct loader *l, int rc)
+{
+    db_bulk_close(l->bulk);
+    l->bulk = NULL;
+    return rc;
+}
+
 int loader_part(struct loader *l, struct verify_part *part, struct err *e)
 {
     struct format_item item = {0};
@@ -365,11 +373,7 @@ int loader_part(struct loader *l, struct verify_part *part, struct err *e)
         if (rc == 0 && l->stop && *l->stop) /* then no rows of any loader are used */
             rc = err_set(e, ERR_BUSY, 0, "stopped");
     } while (rc == 0 && item.type != FORMAT_END);
-    if (rc == 0 && l->target)
-        rc = finish_table(l, e);
-    db_bulk_close(l->bulk);
-    l->bulk = NULL;
-    return rc;
+    return close_rows(l, rc == 0 && l->target ? finish_table(l, e) : rc);
 }
 
 int loader_rows(struct loader *l, struct target *t, loader_source *from, void *arg, struct err *e)
@@ -378,14 +382,8 @@ int loader_rows(struct loader *l, struct target *t, loader_source *from, void *a
     l->changes = NULL;
     l->open = false;
     t->rows = t->hash = 0;
-    int rc = open_all_columns(l, e);
-    if (rc == 0)
-        rc = from(arg, DELTA_BLOCK, give_changed, l, e);
-    if (rc == 0 && l->bulk)
-        rc = finish_bulk(l, e);
-    db_bulk_close(l->bulk);
-    l->bulk = NULL;
-    return rc;
+    int rc = open_all_columns(l, e) < 0 ? -1 : from(arg, DELTA_BLOCK, give_changed, l, e);
+    return close_rows(l, rc == 0 && l->bulk ? finish_bulk(l, e) : rc);
 }
 
 /* ---- did the rows arrive? ---- */
@@ -402,7 +400,7 @@ static int compare_content(struct loader *l, const struct target *t, struct err 
         return -1;
     picked.columns = xcalloc(t->column_count, sizeof *picked.columns);
     for (size_t i = 0; i < t->column_count; i++) {
-        const struct db_column *c = column_map_find(&own.list[0], t->columns[i]);
+        const struct db_column *c = db_column_find(&own.list[0], t->columns[i]);
         if (c)
             picked.columns[picked.column_count++] = *c;
     }

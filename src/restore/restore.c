@@ -135,21 +135,21 @@ static void warn_of_replicas(struct run *r)
 
 static int use_schema(struct run *r, struct err *e)
 {
-    int rc = db_exec_with(r->db, "USE ??", DB_ARGS(r->schema), e);
-    if (rc == 0 || e->num != DB_NO_SCHEMA)
-        return rc;
+    if (db_exec_with(r->db, "USE ??", DB_ARGS(r->schema), e) == 0)
+        return 0;
+    if (e->num != DB_NO_SCHEMA)
+        return -1;
     if (r->opt->dry_run)
         return 0; /* it would be created, and is empty */
-    rc = db_exec_with(r->db, "CREATE DATABASE ??", DB_ARGS(r->schema), e);
-    if (rc == 0)
-        rc = db_exec_with(r->db, "USE ??", DB_ARGS(r->schema), e);
-    if (rc < 0)
-        err_step(e, "making schema %s", r->schema);
-    return rc;
+    return db_exec_with(r->db, "CREATE DATABASE ??", DB_ARGS(r->schema), e) < 0 ||
+                   db_exec_with(r->db, "USE ??", DB_ARGS(r->schema), e) < 0
+               ? err_step(e, "making schema %s", r->schema)
+               : 0;
 }
 
 /* ---- may the world be replaced? ---- */
 
+/* Of MEMORY tables; the sentinel's row is no row of the world. */
 static int any_rows(struct run *r, bool *any, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables t = {0};
@@ -429,15 +429,12 @@ static int load_own(struct run *r, const struct manifest *m, struct err *e)
     r->plan.as_dumped = r->opt->at.ms || r->plan.only;
     r->changes.file = file;
     r->changes.db = r->db;
-    int rc = file ? plan_from_manifest(&r->plan, r->job, m, e) : -1;
-    if (rc == 0)
-        rc = chosen_planned(&r->plan, m->name, &r->catalog, e);
-    if (rc == 0)
-        rc = plan_finish(r->db, &r->plan, r->job, r->schema, e);
-    if (rc == 0)
-        rc = ledgers_plan(&r->plan, r->job->cfg, m, r->opt, r->out, e);
-    if (rc == 0)
-        rc = catchup_read(&r->changes, m, e);
+    int rc = !file || plan_from_manifest(&r->plan, r->job, m, e) < 0 ||
+                     chosen_planned(&r->plan, m->name, &r->catalog, e) < 0 ||
+                     plan_finish(r->db, &r->plan, r->job, r->schema, e) < 0 ||
+                     ledgers_plan(&r->plan, r->job->cfg, m, r->opt, r->out, e) < 0
+                 ? -1
+                 : catchup_read(&r->changes, m, e);
     if (rc == 0 && r->opt->copy && r->out->journal.gap[0])
         rc = err_set(e, ERR_GAP, 0, "%s", r->out->journal.gap);
     if (rc == 0)
@@ -509,6 +506,7 @@ static void keep_finding(struct run *r, const struct manifest *m, int rc, const 
 
 /* ---- which dump ---- */
 
+/* A name without a slash is a file only if it looks like one; dumps are named without an ending. */
 static bool is_path(const char *s)
 {
     size_t n = strlen(s);
@@ -623,6 +621,7 @@ static const struct catalog_entry *find_named(const struct run *r, struct err *e
     return c;
 }
 
+/* The dump that was asked for, or none: nobody who names one wants another. */
 static int load_named(struct run *r, struct err *e)
 {
     const struct catalog_entry *c = find_named(r, e);
@@ -729,25 +728,21 @@ static int find_dump(struct run *r, struct err *e)
 
 /* ---- a standby's copy ---- */
 
-/* Views and triggers are in the dump alone. */
-static int read_code(struct run *r, const struct manifest *m, struct err *e)
-{
-    SCOPED(xfree) char *name = xasprintf("%s.sql.gz", m->name);
-    struct verify_file *file = verify_open(r->job->dirfd, name, m, r->job->progress, e);
-    int rc = file ? verify_rest(file, see_definition, r, e) : -1;
-    verify_close(file);
-    return rc;
-}
-
 static int plan_copy(struct run *r, struct warm *w, const struct manifest *m, struct err *e)
 {
     snprintf(r->out->dump, sizeof r->out->dump, "%s", m->name);
     r->out->dump_at = m->at;
     if (begin_plan(r, e) < 0 || plan_from_manifest(&r->plan, r->job, m, e) < 0 ||
-        plan_finish(r->db, &r->plan, r->job, r->schema, e) < 0 || judge_code(r, m, e) < 0 ||
-        read_code(r, m, e) < 0)
+        plan_finish(r->db, &r->plan, r->job, r->schema, e) < 0 || judge_code(r, m, e) < 0)
         return -1;
-    int rc = warm_plan(w, r->db, &r->plan, e);
+    /* Views and triggers are in the dump alone. */
+    SCOPED(xfree) char *name = xasprintf("%s.sql.gz", m->name);
+    struct verify_file *file = verify_open(r->job->dirfd, name, m, r->job->progress, e);
+    int rc = file ? verify_rest(file, see_definition, r, e) : -1;
+    verify_close(file);
+    if (rc < 0)
+        return -1;
+    rc = warm_plan(w, r->db, &r->plan, e);
     return rc == WARM_READY && ledgers_plan(&r->plan, r->job->cfg, m, r->opt, r->out, e) < 0 ? -1
                                                                                              : rc;
 }
@@ -826,23 +821,6 @@ static int load_copy(struct run *r)
     return r->out->warm;
 }
 
-/* In place of the one before: two would need the memory twice. */
-static int begin_copy(struct run *r, struct err *e)
-{
-    if (!r->opt->copy)
-        return 0;
-    return db_lease_take(r->db, r->schema, LEASE_PATIENCE, e) < 0 ||
-                   db_lock_wait(r->db, r->job->cfg->restore_lock_wait, e) < 0
-               ? -1
-               : db_exec_with(r->db, "DROP DATABASE IF EXISTS ??", DB_ARGS(r->schema), e);
-}
-
-static int note_copy(struct run *r, struct err *e)
-{
-    const struct catalog_entry *x = catalog_find(&r->catalog, r->out->dump);
-    return x ? warm_note(r->db, &r->plan, &x->m, &r->changes.journal, e) : -1;
-}
-
 static int load(struct run *r, struct err *e)
 {
     if (r->path_fd >= 0)
@@ -856,6 +834,7 @@ static int load(struct run *r, struct err *e)
 
 /* ---- the result ---- */
 
+/* What became, or would become, of each table of the dump, and which others stay. */
 static void report_plan(struct run *r)
 {
     for (size_t i = 0; i < r->plan.count; i++) {
@@ -885,6 +864,7 @@ static void report_plan(struct run *r)
                                         "restored", 0, "why", "not in the dump; left as it is"));
 }
 
+/* The rows that players wrote into the tables that were replaced: where they are now. */
 static void report_conflicts(struct run *r, const struct swap *s)
 {
     struct restore_result *out = r->out;
@@ -907,6 +887,8 @@ static void report_conflicts(struct run *r, const struct swap *s)
 
 /* ---- the order of things ---- */
 
+/* From loaded shadow tables to a world. Conflict rows are saved before the guard looks for the last time: saving
+ * takes as long as there are rows, and the RENAME has to follow the guard at once. */
 static int swap_world(struct run *r, struct err *e)
 {
     const char *slash = strrchr(r->out->dump, '/');
@@ -1005,10 +987,12 @@ static void unlist_arriving(struct run *r)
             r->catalog.list[i].m = (struct manifest){.generation = 0};
 }
 
+/* What only looks comes first, what changes anything last: whatever is refused leaves the world as it was. */
 static int run_steps(struct run *r, struct err *e)
 {
     const struct config *c = r->job->cfg;
     const struct state *st = r->opt->state;
+    const struct catalog_entry *loaded;
     struct db_params p = r->job->db;
     bool swapped;
     progress_phase(r->job->progress, "choosing", 0, 0);
@@ -1022,7 +1006,13 @@ static int run_steps(struct run *r, struct err *e)
         return -1;
     if (r->opt->arriving)
         list_arriving(r);
-    if (begin_copy(r, e) < 0 || use_schema(r, e) < 0 ||
+    /* A copy takes the place of the one before: two would need the memory twice. */
+    if (r->opt->copy &&
+        (db_lease_take(r->db, r->schema, LEASE_PATIENCE, e) < 0 ||
+         db_lock_wait(r->db, c->restore_lock_wait, e) < 0 ||
+         db_exec_with(r->db, "DROP DATABASE IF EXISTS ??", DB_ARGS(r->schema), e) < 0))
+        return -1;
+    if (use_schema(r, e) < 0 ||
         (r->swap && (take_lease(r, e) < 0 || ledgers_lock(r->db, c, e) < 0)))
         return -1;
     /* A refused restore must not change anything, so tidying up after an earlier one waits until
@@ -1048,7 +1038,9 @@ static int run_steps(struct run *r, struct err *e)
     if (r->opt->drill)
         return compare_live(r, e);
     if (r->opt->copy)
-        return note_copy(r, e);
+        return (loaded = catalog_find(&r->catalog, r->out->dump))
+                   ? warm_note(r->db, &r->plan, &loaded->m, &r->changes.journal, e)
+                   : -1;
     restore_code(r);
     return r->opt->dry_run ? rehearse(r->db, c, r->opt, &r->plan, e) : 0;
 }

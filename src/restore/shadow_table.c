@@ -74,9 +74,7 @@ static int alter(const struct shadow_session *s, const struct target *t, const c
                  bool utf8, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
-    buf_adds(&b, "ALTER TABLE ");
-    sql_ident(&b, shadow_name(s, t));
-    buf_adds(&b, change);
+    sql_fill(&b, "ALTER TABLE ??$", DB_ARGS(shadow_name(s, t), change));
     return exec_in_turn(s, &b, utf8, e);
 }
 
@@ -170,6 +168,7 @@ static bool is_of_the_text(const struct err *e)
     return e->cls == ERR_REFUSED || (e->cls == ERR_QUERY && err_among(e, nums));
 }
 
+/* `heap`: the size limit that the table gets, and keeps. */
 static int create_sized(const struct shadow_session *s, struct target *t, uint64_t heap,
                         const char *create, size_t len, struct err *e)
 {
@@ -210,12 +209,11 @@ static int create_table(const struct shadow_session *s, struct target *t, const 
     if (want <= base)
         return 0;
     SCOPED(buf_free) struct buf drop = {0};
-    buf_adds(&drop, "DROP TABLE ");
-    sql_ident(&drop, shadow_name(s, t));
-    int rc = exec_in_turn(s, &drop, false, e);
-    return rc < 0 ? -1 : create_sized(s, t, want, create, len, e);
+    sql_fill(&drop, "DROP TABLE ??", DB_ARGS(shadow_name(s, t)));
+    return exec_in_turn(s, &drop, false, e) < 0 ? -1 : create_sized(s, t, want, create, len, e);
 }
 
+/* Copies the table, with its rows: see shadow_create() for when that is avoided. */
 static int set_counter(const struct shadow_session *s, const struct target *t, struct err *e)
 {
     SCOPED(xfree) char *change = xasprintf(" AUTO_INCREMENT=%" PRIu64, t->auto_increment);

@@ -181,6 +181,7 @@ int swap_save_conflicts(struct swap *s, struct err *e)
     return rc;
 }
 
+/* RENAME TABLE does one after the other: a name that an earlier part has freed may be taken. */
 static void add_rename(struct buf *b, const char *from, const char *to)
 {
     buf_adds(b, b->len ? ", " : "RENAME TABLE ");
@@ -430,6 +431,7 @@ static int remember_world(struct db *db, const struct job *job, uint64_t generat
     return 0;
 }
 
+/* For people who read the lease table: which process has it. */
 static char *holder_name(void)
 {
     char host[256] = "";
@@ -627,12 +629,13 @@ static int recover_pending(struct db *db, const struct job *job, const struct pe
     return *swapped ? save_left_over(db, job, p, e) : 0;
 }
 
-static void pending_hint(const struct config *c, struct err *e)
+static int pending_hint(const struct config *c, struct err *e)
 {
-    err_hint(e,
-             "%.200s/pending.json names triggers to put back after a restore that was cut off; "
-             "read it, make those that are missing and known to you, then remove the file",
-             c->dump_dir);
+    return err_hint(
+        e,
+        "%.200s/pending.json names triggers to put back after a restore that was cut off; "
+        "read it, make those that are missing and known to you, then remove the file",
+        c->dump_dir);
 }
 
 /* Only the server on which the swap was running has the digest. 0 with p->there false: there is
@@ -664,8 +667,7 @@ static int prove_pending(struct db *db, const struct job *job, struct pending *p
         err_set(e, ERR_REFUSED, 0,
                 "pending.json is not of this server, or of a restore that has ended: its digest is "
                 "not in the comment of table " SWAP_PROOF);
-        pending_hint(c, e);
-        return -1;
+        return pending_hint(c, e);
     }
     if (pending_set_aside(job->dirfd, e) < 0)
         return -1;
@@ -685,13 +687,9 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     SCOPED(pending_free) struct pending p = {0};
     struct state_made made = {0}; /* up to where is not known, unless the state has it already */
     *swapped = false;
-    if (pending_load(job->dirfd, &p, e) < 0) {
-        pending_hint(c, e);
-        return -1;
-    }
-    int rc = p.there ? ledgers_lock(db, job->cfg, e) : 0;
-    if (rc == 0 && p.there)
-        rc = prove_pending(db, job, &p, e);
+    if (pending_load(job->dirfd, &p, e) < 0)
+        return pending_hint(c, e);
+    int rc = p.there && (ledgers_lock(db, c, e) < 0 || prove_pending(db, job, &p, e) < 0) ? -1 : 0;
     if (rc == 0 && p.there)
         rc = recover_pending(db, job, &p, swapped, e);
     /* The file goes first: drop_own() drops what proves it. */
@@ -699,19 +697,15 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
         rc = pending_remove(job->dirfd, e);
     if (rc == 0)
         rc = drop_own(db, c->schema, *swapped, e);
-    if (rc == 0 && *swapped)
-        rc = raise_lease(db, c, p.generation, e);
     snprintf(made.nonce, sizeof made.nonce, "%s", p.nonce);
     snprintf(made.dump, sizeof made.dump, "%s", p.dump);
-    if (rc == 0 && *swapped)
-        rc = remember_world(db, job, p.generation, &made, e);
-    if (rc == 0 && *swapped)
-        rc = recover_names(db, job, &p, e);
-    if (rc == 0 && *swapped)
-        rc = end_pending(db, job->dirfd, e);
-    if (rc < 0)
-        err_step(e, "tidying up after a restore that was cut off");
-    return rc;
+    /* The file goes last: whatever fails here is done by the next restore. */
+    if (rc == 0 && *swapped &&
+        (raise_lease(db, c, p.generation, e) < 0 ||
+         remember_world(db, job, p.generation, &made, e) < 0 || recover_names(db, job, &p, e) < 0 ||
+         end_pending(db, job->dirfd, e) < 0))
+        rc = -1;
+    return rc < 0 ? err_step(e, "tidying up after a restore that was cut off") : 0;
 }
 
 int swap_drop_shadows(struct db *db, const struct job *job, struct err *e)

@@ -71,7 +71,7 @@ static void check_file(int dirfd, struct catalog_entry *ent)
     }
 }
 
-static void check_seal(struct catalog_entry *ent)
+static void check_signature(struct catalog_entry *ent)
 {
     enum signature signature = ent->m.signature;
     if (!ent->intact || signature == SIGNATURE_UNASKED || signature == SIGNATURE_GOOD)
@@ -134,7 +134,7 @@ static int load_one(int dirfd, const char *file, void *arg, struct err *e)
         ent->m.sequence = sequence;
     } else {
         check_file(dirfd, ent);
-        check_seal(ent);
+        check_signature(ent);
     }
     check_proof(dirfd, ent);
     return 0;
@@ -343,10 +343,7 @@ int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *
     if (fd < 0)
         return -1;
     SCOPED(xfree) char *to = xasprintf("%s.sql.gz", m->name);
-    int rc = file_rename(dirfd, part, fd, to, e);
-    if (rc == 0)
-        rc = manifest_write(fd, m, e);
-    if (rc == 0)
-        rc = trim_rejected(fd, m->world, e);
-    return rc;
+    return file_rename(dirfd, part, fd, to, e) < 0 || manifest_write(fd, m, e) < 0
+               ? -1
+               : trim_rejected(fd, m->world, e);
 }

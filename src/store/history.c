@@ -116,7 +116,7 @@ int history_replace(int dirfd, const struct history_place *place, const struct b
                     struct err *e)
 {
     struct stat st;
-    int fd = open_locked(dirfd, O_RDWR, e);
+    SCOPED(file_close) int fd = open_locked(dirfd, O_RDWR, e);
     if (fd < 0)
         return -1;
     bool same = fstat(fd, &st) == 0 && st.st_ino == place->inode && st.st_size == place->offset;
@@ -124,7 +124,6 @@ int history_replace(int dirfd, const struct history_place *place, const struct b
     int rc = same ? file_commit(dirfd, HISTORY_FILE, lines->p, lines->len, 0600, e)
                   : err_set(e, ERR_CHANGED, 0, "%s has grown meanwhile", HISTORY_FILE);
     fault_point("history.thinned");
-    close(fd);
     return rc;
 }
 
@@ -138,6 +137,7 @@ void history_place_free(struct history_place *place)
     place->offset = 0;
 }
 
+/* A line with a byte 0, as a power cut leaves them, is none; nor is one that was written twice. */
 static void see_line(struct history_place *place, char *line, size_t len, history_seen *see,
                      void *arg)
 {
@@ -169,10 +169,10 @@ static size_t see_lines(struct history_place *place, struct buf *b, history_seen
 int history_read(int dirfd, struct history_place *place, bool *from_start, history_seen *see,
                  void *arg, struct err *e)
 {
-    struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0};
     struct stat st;
     ssize_t n = 0;
-    int fd = file_open_own(dirfd, HISTORY_FILE, O_RDONLY, e);
+    SCOPED(file_close) int fd = file_open_own(dirfd, HISTORY_FILE, O_RDONLY, e);
     *from_start = false;
     if (fd < 0) {
         *from_start = place->inode != 0;
@@ -196,8 +196,5 @@ int history_read(int dirfd, struct history_place *place, bool *from_start, histo
             buf_clear(&b);
         }
     } while (n > 0);
-    int rc = n < 0 ? err_sys(e, errno, "cannot read %s", HISTORY_FILE) : 0;
-    buf_free(&b);
-    close(fd);
-    return rc;
+    return n < 0 ? err_sys(e, errno, "cannot read %s", HISTORY_FILE) : 0;
 }

@@ -187,19 +187,6 @@ json_t *manifest_summary(const struct manifest *m, const char *sentinel)
     return o;
 }
 
-/* NULL: there are none. */
-static json_t *ledgers_json(const struct manifest *m)
-{
-    json_t *list = NULL;
-    for (size_t i = 0; i < m->ledger_count; i++) {
-        if (!m->ledgers[i].counted)
-            continue;
-        list = list ? list : json_array();
-        json_array_append_new(list, object_of(ledger, JS_COUNT(ledger), &m->ledgers[i]));
-    }
-    return list;
-}
-
 static json_t *parts_json(const struct manifest *m)
 {
     const struct manifest_parts *p = &m->parts;
@@ -220,9 +207,12 @@ json_t *manifest_json(const struct manifest *m)
     for (size_t i = 0; i < m->table_count; i++)
         missing |= json_array_append_new(tables, object_of(table, JS_COUNT(table), &m->tables[i]));
     missing |= json_object_set_new(o, "tables", tables);
-    json_t *ledgers = ledgers_json(m);
-    if (ledgers)
-        json_object_set_new(o, "ledgers", ledgers);
+    json_auto_t *ledgers = json_array();
+    for (size_t i = 0; i < m->ledger_count; i++)
+        if (m->ledgers[i].counted)
+            json_array_append_new(ledgers, object_of(ledger, JS_COUNT(ledger), &m->ledgers[i]));
+    if (json_array_size(ledgers))
+        json_object_set(o, "ledgers", ledgers);
     missing |= json_object_set_new(o, "format", json_integer(MANIFEST_FORMAT));
     missing |= js_write(o, body, JS_COUNT(body), m);
     missing |= json_object_set_new(
@@ -318,18 +308,6 @@ static bool read_tables(const json_t *list, struct manifest *m)
     return rows == m->rows;
 }
 
-/* Older versions write none. */
-static void read_ledgers(const json_t *list, struct manifest *m)
-{
-    size_t n = json_array_size(list);
-    m->ledgers = n ? xcalloc(n, sizeof *m->ledgers) : NULL;
-    for (; m->ledger_count < n; m->ledger_count++) {
-        struct manifest_ledger *l = &m->ledgers[m->ledger_count];
-        js_read(json_array_get(list, m->ledger_count), ledger, JS_COUNT(ledger), l);
-        l->counted = true;
-    }
-}
-
 /* Manifests of older versions have no parts. Parts of another file are ignored: a tool that
  * rewrites a dump and does not know of parts leaves the old ones in its manifest. An incomplete
  * list means that the manifest is damaged. */
@@ -370,6 +348,7 @@ static int check_format(const json_t *o, struct err *e)
     return 0;
 }
 
+/* Every number is bounded where it is read, so that nothing that is computed with them overflows. */
 static int read_fields(const json_t *o, const char *name, struct manifest *m, struct err *e)
 {
     uint64_t generation, sequence;
@@ -392,7 +371,13 @@ static int read_fields(const json_t *o, const char *name, struct manifest *m, st
         lack = "its list of the file's parts is not whole";
     if (lack)
         return err_set(e, ERR_DAMAGED, 0, "%s", lack);
-    read_ledgers(json_object_get(o, "ledgers"), m);
+    const json_t *ledgers = json_object_get(o, "ledgers"); /* older versions write none */
+    m->ledgers = xcalloc(json_array_size(ledgers), sizeof *m->ledgers);
+    for (; m->ledger_count < json_array_size(ledgers); m->ledger_count++) {
+        struct manifest_ledger *l = &m->ledgers[m->ledger_count];
+        js_read(json_array_get(ledgers, m->ledger_count), ledger, JS_COUNT(ledger), l);
+        l->counted = true;
+    }
     lack = json_object_get(o, "offsite")
                ? js_read(json_object_get(o, "offsite"), copy, JS_COUNT(copy), &m->copy)
                : NULL;

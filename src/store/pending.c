@@ -106,6 +106,7 @@ int pending_save(int dirfd, const struct pending *p, struct err *e)
     return o ? kept_save(dirfd, FILE_NAME, PENDING_MAX, o, e) : -1;
 }
 
+/* Of a character set or collation. */
 static bool is_name(const char *s)
 {
     return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
@@ -159,7 +160,7 @@ static bool read_pending(const json_t *o, struct pending *out)
 
 int pending_load(int dirfd, struct pending *out, struct err *e)
 {
-    json_t *o;
+    json_auto_t *o = NULL;
     *out = (struct pending){0};
     int rc = kept_load(dirfd, FILE_NAME, PENDING_MAX, &o, e);
     if (rc == 1 && !read_pending(o, out))
@@ -168,7 +169,6 @@ int pending_load(int dirfd, struct pending *out, struct err *e)
         rc = -1;
     if (rc < 0)
         pending_free(out);
-    json_decref(o);
     return rc < 0 ? -1 : 0;
 }
 

@@ -58,6 +58,7 @@ static int write_proof(int dirfd, const char *name, const struct proof *p, struc
     return rc;
 }
 
+/* What was found now; it takes the place of what was found before. */
 static struct proof finding(const char *by, const char *reason)
 {
     struct proof p = {.at = clock_wall()};

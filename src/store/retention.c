@@ -13,6 +13,7 @@ struct intact {
     size_t n;
 };
 
+/* By what a crash or a clock cannot change: times do not decide which dump is newer. */
 static int order(const struct retention_item *a, const struct retention_item *b)
 {
     if (a->generation != b->generation)
@@ -48,6 +49,7 @@ static void keep_last(struct intact *in, unsigned count)
     }
 }
 
+/* Also what is of the future: a clock was wrong, and nobody knows which. */
 static void keep_within(struct intact *in, int64_t ms, wall_t now)
 {
     for (size_t i = 0; i < in->n; i++) {

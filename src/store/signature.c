@@ -17,6 +17,7 @@ static struct {
     struct buf key, old; /* empty: none */
 } keys;
 
+/* A short key could be guessed from a dump and its signature, which are no secret. */
 static int read_key(const char *name, const char *file, struct buf *out, struct err *e)
 {
     if (!file)
@@ -109,10 +110,8 @@ int signature_add(json_t *o, const char *front)
     char hex[SHA256_HEX];
     if (!signature_on())
         return 0;
-    char *text = canonical(o);
-    int rc = text ? signature_bytes(front, text, strlen(text), signature) : -1;
-    free(text);
-    if (rc < 0)
+    SCOPED(xfree) char *text = canonical(o);
+    if (!text || signature_bytes(front, text, strlen(text), signature) < 0)
         return -1;
     text_hex(signature, sizeof signature, hex);
     return json_object_set_new(o, FIELD, json_string(hex));

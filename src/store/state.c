@@ -58,16 +58,6 @@ json_t *state_json(const struct state *s)
     return o;
 }
 
-static void state_from_json(const json_t *o, struct state *out)
-{
-    *out = (struct state){0};
-    js_read(o, fields, JS_COUNT(fields), out);
-    server_from_json(json_object_get(o, "server"), &out->server);
-    for (enum state_role r = ROLE_PRIMARY; r <= ROLE_STANDBY; r++)
-        if (strcmp(js_text(o, "role"), roles[r]) == 0)
-            out->role = r;
-}
-
 bool state_standby(const struct state *s, const struct config *c)
 {
     return c->standby.given && (s->role == ROLE_STANDBY || (s->role == ROLE_UNSAID && !s->known));
@@ -123,13 +113,16 @@ int state_is_of(const struct state *s, const char *world, const char *dir, struc
 
 int state_load(int dirfd, struct state *out, struct err *e)
 {
-    json_t *o;
+    json_auto_t *o = NULL;
     *out = (struct state){0};
-    int rc = kept_load(dirfd, "state.json", STATE_MAX, &o, e);
-    if (rc == 1)
-        state_from_json(o, out);
-    json_decref(o);
-    return rc < 0 ? -1 : 0;
+    if (kept_load(dirfd, "state.json", STATE_MAX, &o, e) < 0)
+        return -1;
+    js_read(o, fields, JS_COUNT(fields), out);
+    server_from_json(json_object_get(o, "server"), &out->server);
+    for (enum state_role r = ROLE_PRIMARY; r <= ROLE_STANDBY; r++)
+        if (strcmp(js_text(o, "role"), roles[r]) == 0)
+            out->role = r;
+    return 0;
 }
 
 int state_sign(int dirfd, struct err *e)

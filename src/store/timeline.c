@@ -37,13 +37,16 @@ static const struct {
     [ST_RESTORING] = {"RESTORING", "restoring"},
 };
 
+/* What is measured: of the first three the longest counts, of the others the last. */
+enum { PROBE_MS, JOURNAL_LAG_MS, DUMP_MS, ROWS, BYTES, MEASURES };
+static const char *const measures[MEASURES] = {"probe_ms", "journal_lag_ms", "dump_ms", "rows",
+                                               "bytes"};
+
 struct bucket {
     int64_t number; /* of its length since 1970; 0: unused */
     int64_t ms[STATES];
     int64_t dumps, dumps_failed;
-    /* The longest of it, and the last of it; -1: not known. */
-    int64_t probe_ms, journal_lag_ms, dump_ms;
-    int64_t rows, bytes;
+    int64_t measured[MEASURES]; /* -1: not known */
 };
 
 enum { FIVE_MINUTES, HOURS, DAYS, RINGS };
@@ -110,13 +113,8 @@ static struct bucket *bucket_at(struct timeline *t, size_t ring, int64_t ms)
     struct bucket *b = &t->rings[ring][number % sizes[ring].kept];
     if (b->number > number)
         return NULL;
-    if (b->number < number)
-        *b = (struct bucket){.number = number,
-                             .probe_ms = -1,
-                             .journal_lag_ms = -1,
-                             .dump_ms = -1,
-                             .rows = -1,
-                             .bytes = -1};
+    if (b->number < number) /* its place is that of an older one */
+        *b = (struct bucket){.number = number, .measured = {-1, -1, -1, -1, -1}};
     return b;
 }
 
@@ -128,6 +126,7 @@ static int64_t known_ms(const struct bucket *b)
     return sum;
 }
 
+/* Adds time to each bucket that it touches. */
 static void span_in(struct timeline *t, size_t ring, unsigned state, int64_t from, int64_t to)
 {
     int64_t length = sizes[ring].length, kept = sizes[ring].kept * length;
@@ -170,16 +169,16 @@ static void add_figures(struct timeline *t, const json_t *record, enum history_k
         if (!b)
             continue;
         if (kind == HISTORY_STATE) {
-            most(&b->probe_ms, measure(record, "probe_ms"));
-            most(&b->journal_lag_ms, measure(record, "journal_lag_ms"));
+            most(&b->measured[PROBE_MS], measure(record, measures[PROBE_MS]));
+            most(&b->measured[JOURNAL_LAG_MS], measure(record, measures[JOURNAL_LAG_MS]));
         } else if (kind == HISTORY_DUMP) {
             b->dumps += ok;
             b->dumps_failed += !ok;
             double took = json_number_value(seconds);
             if (ok && took >= 0 && took < 1e9)
-                most(&b->dump_ms, (int64_t)(took * 1000));
-            b->rows = ok ? measure(record, "rows") : b->rows;
-            b->bytes = ok ? measure(record, "bytes") : b->bytes;
+                most(&b->measured[DUMP_MS], (int64_t)(took * 1000));
+            for (size_t k = ROWS; k < MEASURES && ok; k++)
+                b->measured[k] = measure(record, measures[k]);
         }
     }
 }
@@ -198,6 +197,7 @@ static struct incident_span *incident_new(struct timeline *t)
     return n;
 }
 
+/* The cause is that of the moment at which the world was left, whatever followed from it. */
 static void incident_begin(struct timeline *t, unsigned state)
 {
     struct incident_span *n = incident_new(t);
@@ -215,6 +215,7 @@ static void copy_clean(const char *text, char *out, size_t size)
     snprintf(out, size, "%s", b.len ? b.p : "");
 }
 
+/* A doubt that lasted becomes an incident only when it is over: nobody knew before that it would. */
 static void incident_end(struct timeline *t, wall_t at)
 {
     if (!t->open && t->left.ms && at.ms - t->left.ms >= BLIP_MS)
@@ -225,6 +226,7 @@ static void incident_end(struct timeline *t, wall_t at)
     t->left = (wall_t){0};
 }
 
+/* A pause is no incident, and one that is under way goes on through it. */
 static void incident_state(struct timeline *t, unsigned before, const json_t *record)
 {
     unsigned state = t->state;
@@ -245,15 +247,6 @@ static void incident_state(struct timeline *t, unsigned before, const json_t *re
         if (n && state > n->worst)
             n->worst = state;
     }
-}
-
-static void incident_restored(struct timeline *t, const json_t *record)
-{
-    if (!t->open || !js_flag(record, "ok"))
-        return;
-    struct incident_span *n = &t->incidents[t->incident_count - 1];
-    json_decref(n->restore);
-    n->restore = json_deep_copy(record);
 }
 
 static json_t *incident_json(const struct incident_span *n)
@@ -277,16 +270,28 @@ static json_t *incident_json(const struct incident_span *n)
     return o;
 }
 
+static unsigned state_of(const json_t *record)
+{
+    for (unsigned i = 0; i < STATES; i++)
+        if (strcmp(states[i].state, js_text(record, "state")) == 0)
+            return i;
+    return ST_UNKNOWN;
+}
+
+/* A time under another key than that of a record; ms 0: it has none. */
+static wall_t moment_of(const json_t *record, const char *key)
+{
+    json_auto_t *o = json_pack("{s:O?}", "at", json_object_get(record, key));
+    return history_at(o);
+}
+
 /* From the line of a day. */
 static void incident_read(struct timeline *t, const json_t *o)
 {
-    struct incident_span n = {.begin = history_at(o), .worst = ST_SUSPECT};
-    const json_t *end = json_object_get(o, "end");
-    json_t *shown = json_pack("{s:O?}", "at", end);
-    n.end = history_at(shown);
-    json_decref(shown);
-    for (unsigned i = 0; i < STATES; i++)
-        n.worst = strcmp(states[i].state, js_text(o, "state")) == 0 ? i : n.worst;
+    unsigned state = state_of(o);
+    struct incident_span n = {.begin = history_at(o),
+                              .end = moment_of(o, "end"),
+                              .worst = state == ST_UNKNOWN ? ST_SUSPECT : state};
     n.watched = json_is_number(json_object_get(o, "outage_seconds"));
     copy_clean(js_text(o, "cause"), n.cause, sizeof n.cause);
     if (!n.end.ms || n.end.ms < n.begin.ms)
@@ -296,16 +301,7 @@ static void incident_read(struct timeline *t, const json_t *o)
     *incident_new(t) = n;
 }
 
-/* ---- records ---- */
-
-static unsigned state_of(const json_t *record)
-{
-    for (unsigned i = 0; i < STATES; i++)
-        if (strcmp(states[i].state, js_text(record, "state")) == 0)
-            return i;
-    return ST_UNKNOWN;
-}
-
+//* Of the lines of thinned-out days, an incident has a cause or an end; the rest are buckets. */
 static void read_day(struct timeline *t, const json_t *o)
 {
     int64_t at = history_at(o).ms;
@@ -322,24 +318,16 @@ static void read_day(struct timeline *t, const json_t *o)
     }
     b->dumps = js_within(o, "dumps", 0, DAY, 0);
     b->dumps_failed = js_within(o, "dumps_failed", 0, DAY, 0);
-    b->probe_ms = measure(o, "probe_ms");
-    b->journal_lag_ms = measure(o, "journal_lag_ms");
-    b->dump_ms = measure(o, "dump_ms");
-    b->rows = measure(o, "rows");
-    b->bytes = measure(o, "bytes");
+    for (size_t i = 0; i < MEASURES; i++)
+        b->measured[i] = measure(o, measures[i]);
 }
 
 /* Until when the state of before is known to have lasted. */
 static int64_t known_until(const struct timeline *t, const json_t *record, enum history_kind kind)
 {
-    int64_t at = history_at(record).ms, until = at;
-    if (kind == HISTORY_STARTED) {
-        json_t *sign = json_pack("{s:O?}", "at", json_object_get(record, "watched_until"));
-        until = history_at(sign).ms;
-        json_decref(sign);
-    } else {
-        until -= js_within(record, "unwatched_ms", 0, at, 0);
-    }
+    int64_t at = history_at(record).ms;
+    int64_t until = kind == HISTORY_STARTED ? moment_of(record, "watched_until").ms
+                                            : at - js_within(record, "unwatched_ms", 0, at, 0);
     until = until < at ? until : at;
     return until > t->at.ms ? until : t->at.ms;
 }
@@ -384,8 +372,11 @@ void timeline_add(struct timeline *t, const json_t *record)
         t->state = state_of(record);
         incident_state(t, until < at.ms ? ST_UNKNOWN : before, record);
     }
-    if (kind == HISTORY_RESTORE)
-        incident_restored(t, record);
+    if (kind == HISTORY_RESTORE && t->open && js_flag(record, "ok")) {
+        struct incident_span *n = &t->incidents[t->incident_count - 1];
+        json_decref(n->restore);
+        n->restore = json_deep_copy(record);
+    }
 }
 
 void timeline_now(struct timeline *t, wall_t now)
@@ -428,11 +419,8 @@ static json_t *bucket_json(const struct bucket *b, int64_t length)
     js_set_int(o, "unknown", unknown > 0 ? unknown : 0);
     if (!b)
         return o;
-    set_known(o, "probe_ms", b->probe_ms);
-    set_known(o, "journal_lag_ms", b->journal_lag_ms);
-    set_known(o, "dump_ms", b->dump_ms);
-    set_known(o, "rows", b->rows);
-    set_known(o, "bytes", b->bytes);
+    for (size_t i = 0; i < MEASURES; i++)
+        set_known(o, measures[i], b->measured[i]);
     set_known(o, "dumps", b->dumps ? b->dumps : -1);
     set_known(o, "dumps_failed", b->dumps_failed ? b->dumps_failed : -1);
     return o;
