@@ -5,7 +5,6 @@
 #include "actions/own_world.h"
 #include "actions/run.h"
 #include "base/js.h"
-#include "ledger/verify.h"
 #include "store/signature.h"
 
 #define LOCK_WAIT_MS 60000 /* by hand; the supervisor comes back later */

@@ -163,6 +163,12 @@ json_t *js_time(wall_t t)
     return t.ms ? json_string(text_utc_ms(t, text)) : json_null();
 }
 
+json_t *js_utc(wall_t t)
+{
+    char text[TEXT_SHORT];
+    return t.ms ? json_string(text_utc(t, text)) : json_null();
+}
+
 json_t *js_or_null(json_t *borrowed)
 {
     return borrowed ? json_incref(borrowed) : json_null();

@@ -66,6 +66,7 @@ const char *js_read(const json_t *o, const struct js_field *fields, size_t count
 char *js_canonical(const json_t *o, const char *const *without);
 /* UTC to the millisecond; null for ms 0. */
 json_t *js_time(wall_t t);
+json_t *js_utc(wall_t t); /* in whole seconds */
 /* JSON null for NULL: a new reference in every case. */
 json_t *js_or_null(json_t *borrowed);
 

@@ -204,7 +204,7 @@ static void level_facts(struct check *c, const struct ledger *l)
         DB_ARGS(l->schema, levels, l->schema, levels));
 }
 
-/* What only tables can tell that are made. */
+/* What only shows in tables that are made. */
 static void rollup_facts(struct check *c, const struct ledger *l)
 {
     check_word(c, "last_id", "%s", "");

@@ -37,7 +37,7 @@ static const struct check_rule rules[] = {
      true},
 };
 
-/* Does another machine store this world there? Without a dump directory nothing tells; for a standby one does. */
+/* Does another machine store this world there? Without a dump directory that is not known; for a standby one does. */
 static void look_at_fence(struct check *c, bool reached)
 {
     struct upload u = {.cfg = c->cfg, .dirfd = c->dirfd};

@@ -8,7 +8,7 @@
 #include "sql/literal.h"
 #include "dump/snapshot.h"
 #include "restore/load_pool.h"
-#include "restore/rename.h"
+#include "restore/swap.h"
 #include "sql/table.h"
 
 /* ---- facts that other parts use too ---- */

@@ -2,6 +2,13 @@
 
 #include "base/text.h"
 
+struct db *job_open(const struct job *job, struct err *e)
+{
+    struct db_params p = job->db;
+    p.schema = job->cfg->schema;
+    return db_open(&p, e);
+}
+
 void job_note(const struct job *job, const char *fmt, ...)
 {
     SCOPED(buf_free) struct buf b = {0};

@@ -19,6 +19,8 @@ struct job {
     void (*swapping)(void *arg, const char *nonce, uint64_t generation);
 };
 
+/* A connection whose default schema is the world's. */
+struct db *job_open(const struct job *job, struct err *e);
 /* Shows a line of text while the job runs. */
 void job_note(const struct job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -55,7 +55,8 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
     return rc;
 }
 
-/* The lease tables are not part of the world: an old copy would set the generation back, and say who had it. */
+/* The lease tables are not part of the world: an old copy would set the generation back, and name an old
+ * holder. */
 static int list_tables(const struct config *c, struct db *db, struct db_tables *out, struct err *e)
 {
     if (c->dump_all) { /* a table that cannot be opened must not silently be missing in the dump */

@@ -48,7 +48,7 @@ static int find_prefix(struct run *r, int64_t until, struct err *e)
     return rc;
 }
 
-/* Rows count as old by when they arrived, which marks tell, so that wrong clocks hold nothing up; without an
+/* Rows count as old by when they arrived, which marks show, so that wrong clocks hold nothing up; without an
  * old enough mark, and with --until, by their own times. */
 int ledger_find_end(struct run *r, struct err *e)
 {

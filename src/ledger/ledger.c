@@ -242,7 +242,7 @@ void ledger_close(struct ledger *l)
 
 /* ---- what is made beside it ---- */
 
-/* What is made beside a ledger, in this order: views follow their tables. `of` tells it from a game's:
+/* What is made beside a ledger, in this order: views follow their tables. `of` distinguishes it from a game's:
  * columns that the table has, or what the view reads. */
 static const struct {
     const char *suffix;

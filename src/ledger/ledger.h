@@ -118,6 +118,16 @@ int ledger_not_made(const struct ledger *l, struct err *e);
 /* One run, under ledger_lock(). */
 int ledger_rollup(struct db *db, struct ledger *l, const struct ledger_options *opt,
                   struct ledger_result *out, struct err *e);
+/* --rollup --verify: do rollup, files and ledger agree? (verify.c) */
+struct ledger_verified {
+    uint64_t rows, keys, rolled_up; /* in the ledger, in the rollup, in its totals */
+    uint64_t files, file_rows;
+    json_t *problems, *unknown; /* sentences: what is wrong, and what cannot be known */
+};
+/* Under ledger_lock(). -1: it could not be verified; what was found is no error. */
+int ledger_verify(struct db *db, struct ledger *l, int dirfd, struct ledger_verified *out,
+                  struct err *e);
+void ledger_verified_free(struct ledger_verified *v);
 /* As the tables have it now, since --init; of a session whose default schema is the world's. */
 struct ledger_figures {
     uint64_t rows, rolled_up, keys, late;

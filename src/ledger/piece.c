@@ -2,7 +2,7 @@
  *
  * A piece of a MEMORY ledger is the next rows in the order of (key, id): all rows of a key below its
  * mark are in its total, whatever happens between two statements. Written down before a piece, how many
- * rows it adds, tells the next run after a crash that rows below the marks may be left of it.
+ * rows it adds, shows the next run after a crash that rows below the marks may be left of it.
  *
  * A piece of an InnoDB ledger is a list of committed rows that nobody has locked, in one transaction.
  *

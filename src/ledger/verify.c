@@ -2,8 +2,6 @@
  * decides which keys are the same. A key that has as many rows in files as in its total must have the
  * same sums there; which rows are missing from files shows in the manifests, each of which says how many
  * rows were in totals when it was begun. */
-#include "ledger/verify.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,7 +305,12 @@ static int verify_files(struct verify *v, struct err *e)
     return 0;
 }
 
-//* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
+/* ---- sums ---- */
+
+/* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
+/* ---- sums ---- */
+
+/* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
 static int compare_sums(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;

@@ -188,7 +188,7 @@ static bool was_made_of_this(const struct catchup *c, const struct state *st)
 }
 
 /* If the server was not restarted, the statements that emptied the tables are in the log too, and
- * cannot be told from wanted changes. And if the lost world was created in a way that the log does
+ * cannot be distinguished from wanted changes. And if the lost world was created in a way that the log does
  * not show, it is not the one of the dump. The log may know a newer world than the state does: the
  * server can die right after a swap, before anybody has noted it. */
 static const char *no_use(const struct catchup *c, const struct manifest *m)

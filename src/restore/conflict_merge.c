@@ -30,8 +30,7 @@ static int check_world(struct merge *m, const struct state *known, struct err *e
     struct db_sentinel s = {0};
     if (db_sentinel_read(m->db, c->schema, c->sentinel, &s, e) < 0 && !db_table_missing(e))
         return -1;
-    bool ours = s.rows == 1 && (!known->known || strcmp(s.nonce, known->nonce) == 0);
-    if (ours)
+    if (s.rows == 1 && (!known->known || strcmp(s.nonce, known->nonce) == 0))
         return 0;
     err_set(e, ERR_REFUSED, 0, "the world is not up: %s",
             s.rows ? "its sentinel row is not the one that is known" : "its sentinel row is gone");
@@ -42,9 +41,7 @@ static int check_world(struct merge *m, const struct state *known, struct err *e
 
 static int open_world(struct merge *m, const struct state *known, struct err *e)
 {
-    struct db_params p = m->job->db;
-    p.schema = m->job->cfg->schema;
-    m->db = db_open(&p, e);
+    m->db = job_open(m->job, e);
     if (!m->db || (m->deed != MERGE_COMPARE && galera_own_node(m->db, e) < 0))
         return -1;
     int64_t packet = db_variable_number(m->db, "max_allowed_packet");
@@ -71,19 +68,12 @@ static void close_world(struct merge *m)
 
 /* ---- one file ---- */
 
-static json_t *moment(wall_t t)
-{
-    char text[TEXT_SHORT];
-    return t.ms ? json_string(text_utc(t, text)) : json_null();
-}
-
 static json_t *file_json(const struct merge *m, const struct conflict_seen *seen)
 {
     SCOPED(xfree) char *path = xasprintf("%s/%s", m->job->cfg->dump_dir, m->file);
-    json_t *o = json_pack("{s:o, s:o, s:I, s:b, s:o, s:o}", "name", js_clean(m->file), "file",
-                          js_clean(path), "rows", (json_int_t)seen->rows, "proven", seen->counted,
-                          "from", moment(seen->from), "to", moment(seen->to));
-    return o;
+    return json_pack("{s:o, s:o, s:I, s:b, s:o, s:o}", "name", js_clean(m->file), "file",
+                     js_clean(path), "rows", (json_int_t)seen->rows, "proven", seen->counted,
+                     "from", js_utc(seen->from), "to", js_utc(seen->to));
 }
 
 /* Without a comparison its figures are left out: they are not known. */

@@ -413,7 +413,7 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
         return -1;
     if (!is_skipped(st))
         return refuse(st, p->file, e);
-    p->report->passed_over++;
+    p->report->skipped++;
     if (is(st, "USE "))
         used_schema(st, &p->schema);
     if (is(st, "SET ") && !p->tables)

@@ -10,7 +10,7 @@
 #include "restore/load.h"
 
 struct import_report {
-    uint64_t statements, passed_over;
+    uint64_t statements, skipped;
     bool ends;        /* each part of the file has its closing comment */
     char schema[256]; /* the one to restore, of several in the file; "": there is only one */
     char zone[64];    /* time zone of its values, if the file sets it */

@@ -101,9 +101,7 @@ static bool is_compared(const struct compare *c, const struct target *t)
 
 static int open_live(struct compare *c, struct err *e)
 {
-    struct db_params p = c->job->db;
-    p.schema = c->job->cfg->schema;
-    c->db = db_open(&p, e);
+    c->db = job_open(c->job, e);
     c->schema = c->db ? db_schema_name(c->db, c->job->cfg->schema, e) : NULL;
     return c->schema && db_lock_wait(c->db, LOCK_TRY_SECONDS * 1000, e) == 0 &&
                    db_tables(c->db, c->schema, false, &c->tables, e) == 0 &&

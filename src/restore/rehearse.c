@@ -9,35 +9,30 @@
 #define READ_ONLY 1290
 #define NO_SUPER 1419
 
-static int lacks(const struct grants *g, const char *schema, const char *const *rights,
-                 struct err *e)
+/* `needed`: privileges, separated by commas. */
+static int lacks(const struct grants *g, const char *schema, const char *needed, struct err *e)
 {
     SCOPED(buf_free) struct buf missing = {0};
-    for (; *rights; rights++)
-        if (!grants_have(g, schema, *rights))
-            buf_printf(&missing, "%s%s", missing.len ? ", " : "", *rights);
+    db_missing_privileges(&missing, g, schema, needed);
     if (!missing.len)
         return 0;
     err_set(e, ERR_DENIED, DENIED, "the account lacks %s on schema %s", missing.p, schema);
-    err_hint(e, "worldkeeper --check prints the GRANT to type");
-    return -1;
+    return err_hint(e, "worldkeeper --check prints the GRANT to type");
 }
 
-/* --into needs fewer privileges, since nothing is swapped; `copies` is for the dump of the living
- * world that --force takes first. */
-static int rights(const struct grants *g, const struct config *c, const struct restore_options *opt,
-                  bool triggers, struct err *e)
+/* --into needs fewer privileges, since nothing is swapped; temporary tables are for the dump of the
+ * living world that --force takes first. */
+static int privileges(const struct grants *g, const struct config *c,
+                      const struct restore_options *opt, bool triggers, struct err *e)
 {
-    static const char *const into[] = {"SELECT", "INSERT", "CREATE", NULL};
-    static const char *const world[] = {"SELECT", "INSERT",      "CREATE", "DROP",
-                                        "ALTER",  "LOCK TABLES", NULL};
-    static const char *const trigger[] = {"TRIGGER", NULL};
-    static const char *const copies[] = {"CREATE TEMPORARY TABLES", NULL};
     if (opt->into)
-        return lacks(g, opt->into, into, e);
-    if (lacks(g, c->schema, world, e) < 0 || (triggers && lacks(g, c->schema, trigger, e) < 0))
+        return lacks(g, opt->into, "SELECT, INSERT, CREATE", e);
+    if (lacks(g, c->schema, "SELECT, INSERT, CREATE, DROP, ALTER, LOCK TABLES", e) < 0 ||
+        (triggers && lacks(g, c->schema, "TRIGGER", e) < 0))
         return -1;
-    return opt->force && c->dump_method != METHOD_LOCK ? lacks(g, c->schema, copies, e) : 0;
+    return opt->force && c->dump_method != METHOD_LOCK
+               ? lacks(g, c->schema, "CREATE TEMPORARY TABLES", e)
+               : 0;
 }
 
 static bool is_on(struct db *db, const char *name)
@@ -77,8 +72,7 @@ int rehearse(struct db *db, const struct config *c, const struct restore_options
     if (db_grants(db, &g, &strange, &ignored) < 0)
         return 0;
     /* With a grant that was not understood, missing privileges cannot be determined. */
-    int rc = strange ? 0 : rights(&g, c, opt, triggers, e);
-    if (rc == 0)
-        rc = settings(db, &g, triggers, e);
-    return rc;
+    if (!strange && privileges(&g, c, opt, triggers, e) < 0)
+        return -1;
+    return settings(db, &g, triggers, e);
 }

@@ -1,4 +1,4 @@
-#include "restore/rename.h"
+#include "restore/swap.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +66,7 @@ static bool open_side(struct renaming *r, struct err *e)
     return false;
 }
 
+/* What the second connection sees of the first one. */
 enum session { GONE, IS_IDLE, AT_WORK, UNKNOWN };
 
 static enum session poll_session(struct renaming *r, struct err *e)
@@ -114,13 +115,10 @@ static int wait_for_end(struct renaming *r)
 static int take_over(struct renaming *r, struct err *e)
 {
     struct swap *s = r->s;
-    const struct config *c = s->job->cfg;
-    struct db_params p = s->job->db;
-    p.schema = c->schema;
-    struct db *db = db_open(&p, e);
+    struct db *db = job_open(s->job, e);
     if (!db)
         return -1;
-    if (galera_own_node(db, e) < 0 || db_lease_take(db, c->schema, 0, e) < 0 ||
+    if (galera_own_node(db, e) < 0 || db_lease_take(db, s->job->cfg->schema, 0, e) < 0 ||
         (s->unlogged && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0)) {
         db_close(db);
         return -1;

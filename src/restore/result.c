@@ -14,12 +14,6 @@ void restore_result_free(struct restore_result *r)
     *r = (struct restore_result){0};
 }
 
-static json_t *moment_json(wall_t t)
-{
-    char text[TEXT_SHORT];
-    return t.ms ? json_string(text_utc(t, text)) : json_null();
-}
-
 static void add_conflicts(json_t *o, const struct restore_result *r)
 {
     json_object_set_new(o, "conflict_file",
@@ -27,8 +21,8 @@ static void add_conflicts(json_t *o, const struct restore_result *r)
     json_object_set_new(o, "conflict_rows",
                         r->conflict.part ? json_null()
                                          : json_integer((json_int_t)r->conflict.rows));
-    json_object_set_new(o, "conflict_from", moment_json(r->conflict.from));
-    json_object_set_new(o, "conflict_to", moment_json(r->conflict.to));
+    json_object_set_new(o, "conflict_from", js_utc(r->conflict.from));
+    json_object_set_new(o, "conflict_to", js_utc(r->conflict.to));
     if (r->conflict.tables)
         json_object_set(o, "conflict_tables", r->conflict.tables);
 }
@@ -39,7 +33,7 @@ static json_t *journal_json(const struct restore_result *r)
         json_pack("{s:b, s:b, s:I, s:I, s:I, s:f, s:o, s:s, s:I}", "used", r->journal.used, "whole",
                   r->journal.whole, "changes", (json_int_t)r->journal.changes, "filed",
                   (json_int_t)r->journal.filed, "rows", (json_int_t)r->journal.rows, "seconds",
-                  (double)r->journal.took_ms / 1000.0, "last", moment_json(r->journal.last), "file",
+                  (double)r->journal.took_ms / 1000.0, "last", js_utc(r->journal.last), "file",
                   r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
     if (r->journal.gap[0])
         js_set_clean(o, "gap", r->journal.gap);

@@ -16,6 +16,7 @@ static void aside_name(const struct set_aside *s, char out[64], size_t i)
     snprintf(out, 64, ASIDE "%06zu", s->before + i);
 }
 
+/* The MEMORY tables that are a game's, and how many an earlier time has set aside. */
 static int list(struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
@@ -40,12 +41,10 @@ static int list(struct set_aside *s, struct err *e)
 int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
 {
     const struct config *c = job->cfg;
-    struct db_params p = job->db;
     struct err ignored;
     SCOPED(buf_free) struct buf sql = {0};
     *s = (struct set_aside){.job = job};
-    p.schema = c->schema;
-    s->db = db_open(&p, e);
+    s->db = job_open(job, e);
     if (!s->db || db_lease_take(s->db, c->schema, PATIENCE_MS, e) < 0 || list(s, e) < 0)
         return -1;
     /* Logged, it would end the journal; where that is not allowed it does. */

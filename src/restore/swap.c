@@ -18,7 +18,6 @@
 #include "restore/conflict.h"
 #include "restore/constraints.h"
 #include "restore/ledgers.h"
-#include "restore/rename.h"
 #include "restore/triggers.h"
 
 #define SHADOW_SENTINEL PLAN_SHADOW "sentinel"

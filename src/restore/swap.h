@@ -33,6 +33,13 @@ int swap_claim(const struct swap *s, uint64_t seen, struct err *e);
 /* Creates the shadow sentinel, moves the triggers, runs the one RENAME TABLE. On failure everything
  * is as before. If an answer was lost, `db` is a new connection afterwards. */
 int swap_in(struct swap *s, struct err *e);
+/* One attempt at the RENAME (rename.c). It takes seconds for thousands of tables and minutes for more: as long
+ * as the server works on it, that counts as progress. If its answer is lost, its outcome is looked up
+ * before it is reported as failed; if it took place, `s->db` is a new connection, which holds the
+ * lease. */
+int rename_run(struct swap *s, const char *sql, size_t len, struct err *e);
+/* Estimated milliseconds, fitted to measurements; players are blocked as long. Pure. */
+int64_t rename_estimate(size_t tables, bool mariadb);
 /* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken
  * place: a failure here is reported, and repaired by the next swap_recover(). */
 int swap_tidy(struct swap *s, struct err *e);

@@ -47,7 +47,7 @@ size_t manifest_parse_name(const char *file, const char *world, uint64_t *genera
     return (size_t)(s + 16 - file);
 }
 
-/* ---- members: the words behind them say why a manifest without them is damaged ---- */
+/* ---- members: the words after them say why a manifest without them is damaged ---- */
 
 #define OF_NAME "its name and its content disagree"
 #define OF_FILE "no SHA-256 or file size in it"

@@ -33,7 +33,7 @@ int proof_damaged(int dirfd, const char *name, const char *by, const char *reaso
 /* Counts a failed load; *out receives the updated findings. */
 int proof_load_failed(int dirfd, const char *name, const char *by, const char *reason,
                       struct proof *out, struct err *e);
-/* "found damaged by a verify on …: …": tells an operator why a dump is not used. */
+/* "found damaged by a verify on …: …": shows an operator why a dump is not used. */
 void proof_words(const struct proof *p, char *out, size_t size);
 /* All dumps in the directory that must not be used: [{dump, at, by, reason, loadable}]. */
 json_t *proof_damaged_json(int dirfd);

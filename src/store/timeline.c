@@ -301,7 +301,9 @@ static void incident_read(struct timeline *t, const json_t *o)
     *incident_new(t) = n;
 }
 
-//* Of the lines of thinned-out days, an incident has a cause or an end; the rest are buckets. */
+/* ---- records ---- */
+
+/* Of the lines of thinned-out days, an incident has a cause or an end; the rest are buckets. */
 static void read_day(struct timeline *t, const json_t *o)
 {
     int64_t at = history_at(o).ms;

@@ -57,7 +57,7 @@ static void test_whole(void **state)
     assert_int_equal(plan_text(text, &p, &r, &e), 0);
     assert_true(r.ends);
     assert_int_equal(r.statements, 9);
-    assert_int_equal(r.passed_over, 5);
+    assert_int_equal(r.skipped, 5);
     assert_int_equal(p.count, 2);
     const struct target *t = plan_find(&p, "bag");
     assert_non_null(t);

@@ -11,7 +11,7 @@
 
 #include "dir_kit.h"
 #include "fake_clock.h"
-#include "restore/rename.h"
+#include "restore/swap.h"
 #include "store/pending.h"
 #include "scripted_server.h"
 
