@@ -72,6 +72,7 @@ static const struct check_rule secret[] = {
     {"secrets", NULL, CHECK_OK, "{secret_key}: {secret}"},
 };
 
+/* One finding for each file, with what a person would look at first: may the service read it, is it empty? */
 static void judge_secret(struct check *c, const char *key, const char *path, bool empty,
                          const struct err *e)
 {

@@ -226,6 +226,7 @@ static void rollup_facts(struct check *c, const struct ledger *l)
         DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "total"), LEDGER_OWN(l->cfg, "level")));
 }
 
+/* SKIP LOCKED came with MySQL 8.0 and MariaDB 10.6: without it a run would wait for rows that a game has locked. */
 static void table_facts(struct check *c, const struct ledger *l)
 {
     const struct db_table *t = &l->table;

@@ -211,6 +211,8 @@ static bool log_is_strict(struct check *c)
     return check_is(c, "@log_bin") && check_value(c, "@log_bin_trust_function_creators") == 0;
 }
 
+/* A restore makes a trigger again under the name of its definer, which takes more than TRIGGER. SUPER stands for
+ * all of that, except that only a system user may name one. */
 static void trigger_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf missing = {0};
@@ -290,6 +292,7 @@ static void copy_facts(struct check *c)
     check_fact(c, "copy_left", there != NULL);
 }
 
+/* What each action needs is proved against the grants alone: nothing is tried, so that a check changes nothing. */
 static void missing_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf missing = {0}, grant = {0}, drill = {0}, drill_at = {0};
@@ -578,6 +581,7 @@ static const struct check_rule roles[] = {
      "SET DEFAULT ROLE {role} TO {account}, if its privileges are meant"},
 };
 
+/* SHOW GRANTS lists a role that is granted and the grants of those that are active. */
 static void check_roles(struct check *c)
 {
     SCOPED(db_names_free) struct db_names idle = {0};
@@ -619,6 +623,7 @@ static const struct check_rule schema[] = {
      "schema has to name another one; where it is, what to type stands under \"rights\""},
 };
 
+/* Through information_schema, which hides a schema from whoever has no privilege on it. */
 static void schema_facts(struct check *c)
 {
     struct err e = {0};

@@ -111,6 +111,7 @@ static void check_local(struct check *c)
 
 /* ---- the central one ---- */
 
+/* Those of this version; a name of another version, or one that the account may not call, is not seen. */
 static void missing_routines(struct check *c, struct db *db)
 {
     static const char *const names[] = {"wk_acquire",   "wk_load",      "wk_save",
@@ -170,6 +171,7 @@ static void central_facts(struct check *c, struct db *db)
     writes(c, db);
 }
 
+/* Over a connection of its own, as the write-back opens it. */
 static void check_central(struct check *c)
 {
     const struct config_progress *p = &c->cfg->progress;

@@ -431,6 +431,7 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
     return bad == 0 && !hidden;
 }
 
+/* One finding for all kinds if each is readable, else one for each kind that is not. */
 static void check_definitions(struct check *c)
 {
     bool good = true;

@@ -339,6 +339,7 @@ static void journal_facts(struct check *c)
 #define CLOCK_LIMIT "2000" /* ms: certain even with the largest error */
 #define EPOCH_2024 1704067200000
 
+/* Settings with which the server would refuse a statement of a dump or of a restore. */
 static void setting_facts(struct check *c)
 {
     const char *enforced = check_text(c, "@enforce_storage_engine");

@@ -62,6 +62,7 @@ static bool plain_locks(const struct db_table *t)
     return t->memory || strcasecmp(t->engine, "Aria") == 0 || strcasecmp(t->engine, "MyISAM") == 0;
 }
 
+/* Equal shares; the last one has no LIMIT, so that it ends with the table, whatever was estimated. */
 static void add_pieces(struct copies *c, size_t table, uint64_t parts)
 {
     const struct db_table *t = &c->tables->list[table];
@@ -116,6 +117,7 @@ static int setup(struct copies *c, struct worker *w, struct db *db, struct err *
     return rc;
 }
 
+/* A refusal is no failure: the holder alone can copy everything. */
 static void open_helpers(struct copies *c, const struct db_params *p, uint64_t cost)
 {
     unsigned most = thread_processors(CONNECTIONS_MAX);
@@ -158,6 +160,7 @@ static void copy_name(struct buf *b, const struct copies *c, const struct piece 
     buf_printf(b, "`%scopy_%06zu`", DB_OWN_PREFIX, (size_t)(p - c->pieces));
 }
 
+/* HIGH_PRIORITY only for those who hold no lock themselves. */
 static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
 {
     const struct copies *c = w->all;
@@ -167,14 +170,12 @@ static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
     if (!c->whole)
         buf_printf(&rest, " LIMIT %" PRIu64 " OFFSET %" PRIu64,
                    p->rows ? p->rows : (uint64_t)INT64_MAX, p->offset);
-    int rc = db_copy_make(&w->copier,
-                          &(struct db_copy){.name = name.p,
-                                            .t = &c->tables->list[p->table],
-                                            .rest = rest.p,
-                                            .bytes = p->memory,
-                                            .passes_by = w != c->workers},
-                          e);
-    return rc;
+    struct db_copy copy = {.name = name.p,
+                           .t = &c->tables->list[p->table],
+                           .rest = rest.p,
+                           .bytes = p->memory,
+                           .passes_by = w != c->workers};
+    return db_copy_make(&w->copier, &copy, e);
 }
 
 /* The next piece for this worker, already marked as running; NULL: none at the moment. */
@@ -216,6 +217,7 @@ static void piece_ended(struct worker *w, struct piece *p, int rc, const struct 
     pthread_cond_broadcast(&c->threads.changed);
 }
 
+/* The lock is let go while the server copies. */
 static void work(struct worker *w)
 {
     struct copies *c = w->all;

@@ -27,6 +27,7 @@ static bool in_vain(const struct err *e)
     return err_among(e, nums) || db_unanswered(e) || db_lock_busy(e);
 }
 
+/* SHOW CREATE one by one: what the server lists may be unreadable, or gone by then. */
 static int collect(struct db *db, const char *schema, enum definition_kind kind, struct items *out,
                    struct err *e)
 {

@@ -141,6 +141,7 @@ void format_close(struct format_reader *r)
     free(r);
 }
 
+/* Where it is and what stands there: enough to look at it with gunzip and head. */
 static int bad(const struct format_reader *r, struct err *e, const char *why)
 {
     const char *from = r->text.p ? r->text.p + r->at : "";
@@ -401,6 +402,7 @@ static int read_insert(struct format_reader *r, struct format_item *item, struct
     return 0;
 }
 
+/* Everything from the first DELIMITER on is definitions; "DELIMITER ;" ends them. */
 static int read_delimiter(struct format_reader *r, struct err *e)
 {
     size_t len;

@@ -47,6 +47,7 @@ char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *
 
 /* ---- the spool: tuples, each ended by LF, which none has inside ---- */
 
+/* Without a name where possible: a kill then leaves nothing. */
 static int spool_open(const struct job *job, struct err *e)
 {
     int fd = openat(job->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -91,6 +92,7 @@ static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
     return 0;
 }
 
+/* At most one buffer; fewer bytes than asked for are no error. */
 static int read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, struct err *e)
 {
     size_t want = to - at < SPOOL_BYTES ? (size_t)(to - at) : SPOOL_BYTES;
@@ -107,6 +109,7 @@ static int read_part(struct fuzzy *f, uint64_t at, struct buf *in, uint64_t to, 
 
 /* ---- taking ---- */
 
+/* One table after the other; what changes in the first while the last is scanned is in the log. */
 static int scan_tables(struct fuzzy *f, struct db *db, const struct db_scan_facts *facts,
                        struct err *e)
 {

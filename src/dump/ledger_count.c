@@ -18,6 +18,7 @@ static struct manifest_ledger *find(const struct manifest *m, const char *name)
     return NULL;
 }
 
+/* Pointers to ledgers do not survive this: the list may move. */
 static struct manifest_ledger *find_or_add(struct manifest *m, const struct config_ledger *c)
 {
     struct manifest_ledger *l = find(m, c->name);

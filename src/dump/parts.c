@@ -59,6 +59,7 @@ void parts_hash_free(struct parts_hash *h)
     free(h);
 }
 
+/* A failure of libcrypto is remembered: a file without all of its hashes must not become a dump. */
 static void end_part(struct parts_hash *h)
 {
     unsigned char md[EVP_MAX_MD_SIZE];

@@ -52,6 +52,7 @@ static int force_out(const struct readback *r, uint64_t from, uint64_t to)
     return 0;
 }
 
+/* Only what the disk has is read: the page cache would prove nothing. */
 static int wait_for_file(void *arg, uint64_t from, uint64_t *to, struct err *e)
 {
     struct readback *r = arg;
@@ -88,6 +89,7 @@ static void wait_for_part(void *arg, uint64_t from, struct gunzip_part *part)
     pthread_mutex_unlock(&r->threads.lock);
 }
 
+/* The same reader, and the same proofs, as those of a restore. */
 static void read_it(void *arg)
 {
     struct readback *r = arg;
@@ -106,6 +108,7 @@ static void note_rows(struct progress *p)
     ((struct readback *)p->arg)->rows = p->rows;
 }
 
+/* After the thread has ended. */
 static void readback_free(struct readback *r)
 {
     verify_seen_free(&r->seen);
@@ -162,6 +165,7 @@ static void report(void *arg)
     r->reported = rows;
 }
 
+/* Without a thread the file is read here, once it is whole. */
 static void end_thread(struct readback *r, bool whole, struct progress *progress)
 {
     pthread_mutex_lock(&r->threads.lock);

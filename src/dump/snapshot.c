@@ -22,6 +22,8 @@ static void waited(struct snapshot *s)
     s->asked = (mono_t){0};
 }
 
+/* In one statement, which cannot deadlock with others like it. InnoDB tables need no lock: a consistent
+ * snapshot reads them. */
 static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -351,6 +353,7 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
     return rc;
 }
 
+/* Two connections: under LOCK TABLES the first one sees only what it has locked. */
 static struct snapshot *begin(const struct job *job, struct db_params *p, struct err *e)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);

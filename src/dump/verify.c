@@ -95,6 +95,7 @@ int verify_read(struct gunzip *in, const char *name, struct verify_seen *out,
     return 0;
 }
 
+/* The hash is a sum over rows: their order, which MEMORY tables do not promise, does not matter. */
 static int compare_table(const char *file, const struct manifest_table *t, uint64_t rows,
                          uint64_t hash, struct err *e)
 {
@@ -181,6 +182,7 @@ static void keep_part(void *arg, uint32_t length, const unsigned char sha256[SHA
     parts_keep(arg, sha256);
 }
 
+/* Compressed bytes as they are: nothing is unpacked before it is proven. */
 static int hash_region(struct verify_file *v, struct gunzip *in, struct parts_hash *h, size_t i,
                        struct progress *progress, struct err *e)
 {

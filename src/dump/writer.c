@@ -125,6 +125,7 @@ static int write_text(struct writing *w, struct buf *text, struct err *e)
     return text->len ? gzip_give(w->gz, tag_of(w), text, e) : 0;
 }
 
+/* DROP, CREATE, rows; (M,D) of FLOAT columns come off before the rows, and back after them (float_scale.h). */
 static int write_table(struct writing *w, size_t i, struct err *e)
 {
     const struct db_table *t = &w->snap->tables.list[i];
@@ -490,6 +491,7 @@ static int check_room(const struct writing *w, struct err *e)
                     w->job->cfg->dump_dir);
 }
 
+/* The steps of writer.h, of which each leaves what a kill may leave. */
 static int write_dump(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     mono_t began = clock_mono();

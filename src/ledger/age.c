@@ -30,6 +30,7 @@ static int prefix_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark
     return 0;
 }
 
+/* Reads all ids in the order of keys, with a flag for those that are old. */
 static int find_prefix(struct run *r, int64_t until, struct err *e)
 {
     struct buf newest = r->newest;

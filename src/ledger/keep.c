@@ -175,6 +175,7 @@ static void read_whole(struct ledger_keep *k, bool whole)
     ledger_next_piece(k->r, NULL);
 }
 
+/* Texts are quoted, and nothing else is: so NULL, numbers and binary data can be distinguished from them. */
 static void put_row(struct buf *b, const struct db_table *t, char **row, const unsigned long *len)
 {
     unsigned n = 0;
@@ -298,6 +299,7 @@ static int compare_row(struct run *r, struct piece *p, uint64_t id, uint64_t mar
     return 0;
 }
 
+/* Up to where the rows of interrupted files are still in the ledger as they were written. */
 static int compare_rows(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -409,6 +411,7 @@ static int write_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark,
     return 0;
 }
 
+/* The file begins with its first rows: a run that finds none leaves none. */
 static int write_piece(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;

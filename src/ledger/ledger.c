@@ -92,6 +92,7 @@ static int value_scale(const struct ledger *l, const struct db_column *c, unsign
     return digits > LEDGER_DIGITS ? refuse(l, c, e, "a DECIMAL value has at most 30 digits") : 0;
 }
 
+/* Types whose sums, order or age this program cannot compute exactly are refused before anything is rolled up. */
 static int find_columns(struct ledger *l, struct err *e)
 {
     const struct config_ledger *c = l->cfg;

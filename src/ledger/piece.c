@@ -135,6 +135,7 @@ void ledger_next_piece(struct run *r, struct piece *p)
     p->next = (struct buf){0};
 }
 
+/* An id below 1 is a mistake of whoever inserted it; anything else that is no id is not an answer of the server. */
 static int invalid_row(const struct run *r, const char *id, struct err *e)
 {
     if (id && id[0] == '-') {
@@ -200,6 +201,7 @@ static int remember_requests(struct run *r, const struct piece *p, struct err *e
     return ledger_request_add(r->db, r->l, where.p, e);
 }
 
+/* A full rollup is the one error of this statement that a person can mend at once. */
 static int add_groups(struct run *r, const struct piece *p, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};

@@ -52,6 +52,7 @@ static int ask_rollup(struct run *r, struct err *e)
     return 0;
 }
 
+/* Strict: the server must refuse what it cannot store, not round it. */
 static int session(struct run *r, struct err *e)
 {
     /* The time zone stays UTC: two TIMESTAMP keys can be the same moment of a local clock. */

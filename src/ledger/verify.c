@@ -38,6 +38,7 @@ struct verify {
 };
 
 static void say(json_t *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A sentence for people; a list of thousands would hide the first ones. */
 static void say(json_t *list, const char *fmt, ...)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -53,6 +54,7 @@ static void say(json_t *list, const char *fmt, ...)
 
 /* ---- ledger and rollup ---- */
 
+/* The game may have inserted them although no run can take them. */
 static int verify_nulls(struct verify *v, struct err *e)
 {
     for (unsigned i = 0; i < ledger_columns(v->l); i++) {
@@ -246,6 +248,7 @@ static void compare_manifests(struct verify *v, const struct ledger_file *before
             f->before - expected, before->name, f->name);
 }
 
+/* Oldest first: each manifest counts on from the one before. */
 static int verify_files(struct verify *v, struct err *e)
 {
     const struct ledger_file *before = NULL;
@@ -346,6 +349,7 @@ static int compare_sums(struct verify *v, struct err *e)
     return got;
 }
 
+/* The temporary table is one of this session: nobody else sees it, and it goes with it. */
 static int verify_all(struct verify *v, struct err *e)
 {
     struct ledger_verified *out = v->out;

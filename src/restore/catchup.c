@@ -44,6 +44,7 @@ void catchup_figures(struct restore_result *out, const struct restore_options *o
     memcpy(out->journal.gap, j->gap, sizeof j->gap);
 }
 
+/* Changes raise counters and need room in the tables that they go into. */
 static void keep_figures(struct catchup *c)
 {
     const struct replay *j = &c->journal;
@@ -294,6 +295,7 @@ static void doubt_later_life(struct catchup *c)
     c->journal.gap_at = j->last;
 }
 
+/* Reading it comes before any doubt about it: most doubts depend on where it ends. */
 static int use_journal(struct catchup *c, const struct manifest *m, struct err *e)
 {
     progress_phase(c->job->progress, "reading the journal", 0, 0);

@@ -41,6 +41,7 @@ static bool mode_list(const char *s)
     return true;
 }
 
+/* Is one of these modes in the list? */
 static bool has_mode(const char *list, const char *const *modes)
 {
     for (; *modes; modes++) {
@@ -123,6 +124,7 @@ static const char *client_of(const struct code_item *it)
     return safe && ascii(it->sql, head) ? own : NULL;
 }
 
+/* A definition is made only if it was understood; under some modes the same text means something else. */
 static void read_item(struct code_item *it)
 {
     static const char *const ansi[] = {"ANSI_QUOTES", "ANSI",  "ORACLE",     "MSSQL",
@@ -317,6 +319,7 @@ struct making {
     char *self; /* our account as the server sees it: user@host */
 };
 
+/* The result names the first of them; hundreds of views would fill a mail. */
 static void add_text(struct code_report *out, const char *key, const char *text)
 {
     if (!out->lists)

@@ -99,6 +99,7 @@ void conflict_close(struct conflict_file *f)
     *f = (struct conflict_file){.fd = -1};
 }
 
+/* The rows of a table are adjacent; a file in which they are not was put together by somebody else. */
 static int see_rows(struct conflict_seen *seen, const struct format_item *item, const char *name,
                     struct err *e)
 {
@@ -156,6 +157,7 @@ void conflict_seen_free(struct conflict_seen *seen)
 
 /* ---- writing ---- */
 
+/* One statement for each row, so that a person can pick some of them with an editor. */
 static int write_row(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct writing *w = arg;
@@ -190,6 +192,7 @@ static const char *moment(wall_t t, char out[TEXT_SHORT])
     return t.ms ? text_utc(t, out) : "an unknown time";
 }
 
+/* Settings for whoever loads the file by hand. */
 static int write_head(struct writing *w, const struct conflict_about *about, struct err *e)
 {
     char from[TEXT_SHORT], to[TEXT_SHORT];
@@ -202,6 +205,7 @@ static int write_head(struct writing *w, const struct conflict_about *about, str
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
+/* One table after the other, then the trailer with what was counted. */
 static int write_sources(struct writing *w, struct db *db, struct conflict_source *list, size_t n,
                          uint64_t *rows, struct err *e)
 {
@@ -221,6 +225,7 @@ static int write_sources(struct writing *w, struct db *db, struct conflict_sourc
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 
+/* Synced here: the old tables are dropped once the file counts. */
 static int write_part(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
                       const struct conflict_about *about, const char *part, uint64_t *rows,
                       struct err *e)

@@ -39,6 +39,7 @@ static int check_world(struct merge *m, const struct state *known, struct err *e
            "world that is restored");
 }
 
+/* The session of all that follows: its temporary tables and its locks go with it. */
 static int open_world(struct merge *m, const struct state *known, struct err *e)
 {
     m->db = job_open(m->job, e);
@@ -243,6 +244,7 @@ static int judge(const json_t *tables, struct err *e)
     return err_hint(e, "what could be put in is in; the manual has the way by hand, in CONFLICTS");
 }
 
+/* Of all tables, for the result. */
 static void add_sums(json_t *o, const json_t *tables)
 {
     static const char *const keys[] = {"inserted", "renumbered", "left", NULL};
@@ -254,6 +256,7 @@ static void add_sums(json_t *o, const json_t *tables)
     }
 }
 
+/* The whole file was read and found sound before its first row goes into the world. */
 static int apply_file(struct merge *m, json_t **out, struct err *e)
 {
     SCOPED(conflict_seen_free) struct conflict_seen seen = {0};

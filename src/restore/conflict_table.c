@@ -103,6 +103,7 @@ struct reading {
     struct merge_set *ids; /* NULL: not needed */
 };
 
+/* Of a row of the world only hashes are kept: 16 bytes of each, however long it is. */
 static int see_row(void *arg, const char *tuple, size_t len, struct err *e)
 {
     struct reading *r = arg;
@@ -221,6 +222,7 @@ static int send_stage(struct merge *m, struct merge_table *t, struct err *e)
     return rc;
 }
 
+/* In statements of 256 KiB, as far as the server accepts them. */
 static int stage_row(struct merge *m, struct merge_table *t, const char *tuple, size_t len,
                      struct err *e)
 {
@@ -289,6 +291,7 @@ static void keys_free(struct keys *k)
     *k = (struct keys){0};
 }
 
+/* All unique keys, the primary one among them: each may stand against a row. */
 static int read_keys(struct merge *m, const struct merge_table *t, struct keys *out, struct err *e)
 {
     int got;
@@ -425,6 +428,7 @@ static int first_number(struct merge *m, const struct merge_table *t, uint64_t *
     return 0;
 }
 
+/* Only rows whose AUTO_INCREMENT key is taken get a new number, and only if no other key stands against them. */
 static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
 {
     uint64_t first, want = t->taken - t->stuck;
@@ -465,6 +469,7 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
     " FROM " ROWS " LEFT JOIN " TAKEN " ON " TAKEN ".n=" ROWS "." KEY " LEFT JOIN " NUMBERS        \
     " ON " NUMBERS ".n=" ROWS "." KEY " WHERE (" TAKEN ".n IS NULL OR " NUMBERS ".n IS NOT NULL"
 
+/* IGNORE: a row that breaks a CHECK is left out and counted, and does not take the others with it. */
 static int insert_rows(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};

@@ -30,6 +30,7 @@ static const char *check_of(const char *s, const char *end, struct buf *name)
     return is ? rest + 1 : NULL;
 }
 
+/* They point into `create`, which must outlive them. */
 static struct lines read_lines(const char *create)
 {
     const char *end = create + strlen(create), *next;

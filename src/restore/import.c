@@ -329,6 +329,7 @@ static int plan_refused(struct planning *p, const struct statement *st, const ch
     return 0;
 }
 
+/* Columns that the server computes have no values of their own to load. */
 static int plan_definition(struct planning *p, const struct statement *st, const char *name,
                            struct err *e)
 {
@@ -348,6 +349,7 @@ static int plan_definition(struct planning *p, const struct statement *st, const
     return 0;
 }
 
+/* Of several schemas in one file, only the one of the world is read, in a second pass. */
 static int plan_table(struct planning *p, const struct statement *st, struct err *e)
 {
     const char *schema = p->schema.p ? p->schema.p : "";
@@ -421,6 +423,7 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
     return 0;
 }
 
+/* One reading of the file from its start to its end. */
 static int plan_pass(int fd, struct planning *p, struct err *e)
 {
     struct import_report *r = p->report;
@@ -495,6 +498,7 @@ static int load_set(struct loading *p, const struct statement *st, struct err *e
     return 0;
 }
 
+/* Values go to the server as they stand in the file, once they are seen to be nothing but values. */
 static int load_insert(struct loading *p, const struct statement *st, struct err *e)
 {
     SCOPED(buf_free) struct buf name = {0};
@@ -547,6 +551,7 @@ static int load_create(struct loading *p, const struct statement *st, struct err
     return rc;
 }
 
+/* What is not loaded was judged in the first pass. */
 static int load_statement(void *arg, const struct statement *st, struct err *e)
 {
     struct loading *p = arg;

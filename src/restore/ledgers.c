@@ -72,6 +72,7 @@ static int refuse_some(const struct db_names *only, const struct config_ledger *
     return named && other ? -1 : 0;
 }
 
+/* By what is in the server now: a dump does not show which of the tables are durable there. */
 static int guard_one(struct db *db, const struct config *c, const struct config_ledger *l,
                      const char *const names[TABLES], const struct restore_options *opt,
                      struct err *e)
@@ -139,6 +140,7 @@ static void raise_counter(struct target *t, uint64_t above)
         t->auto_increment = above + 1;
 }
 
+/* Beside a durable rollup a MEMORY ledger of an earlier moment is allowed, but not in silence. */
 static int plan_one(const struct parts *l, const struct manifest *m,
                     const struct restore_options *opt, struct restore_result *out, struct err *e)
 {

@@ -66,6 +66,7 @@ static int compare_rows(struct compare *c, const struct target *t, enum finding 
 
 /* ---- did the table stand still? ---- */
 
+/* What changed between the moment that was rebuilt and now. */
 static int read_since(struct compare *c, const struct db_binlog_pos *moment, struct replay *since,
                       struct err *e)
 {
@@ -80,6 +81,7 @@ static int read_since(struct compare *c, const struct db_binlog_pos *moment, str
     return replay_read(&s, since, e);
 }
 
+/* Of a table that nothing in the log has changed: what a restore now would bring back is not what is there. */
 static int other_rows(const struct target *t, uint64_t rows, struct err *e)
 {
     err_set(e, ERR_QUERY, 0,
@@ -99,6 +101,7 @@ static bool is_compared(const struct compare *c, const struct target *t)
     return !t->skip && t->memory && !t->raw && strcmp(t->name, c->job->cfg->sentinel) != 0;
 }
 
+/* A second connection: the first one is in the scratch schema, and its settings are those of a restore. */
 static int open_live(struct compare *c, struct err *e)
 {
     c->db = job_open(c->job, e);
@@ -110,6 +113,7 @@ static int open_live(struct compare *c, struct err *e)
                : -1;
 }
 
+/* Rows first, then the log: a table that is the same needs no proof. */
 static int compare(struct compare *c, const struct plan *plan, const struct db_binlog_pos *moment,
                    struct live_report *out, struct err *e)
 {

@@ -51,6 +51,7 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
 
 /* ---- rows ---- */
 
+/* What the server refuses here it accepted once: the hint says how that can be. */
 static int load_failed(const struct loader *l, struct err *e)
 {
     /* MySQL looks for equal keys by a hash that can differ for equal keys. */
@@ -113,6 +114,7 @@ static int open_rows(struct loader *l, const char *columns, struct err *e)
     return e->num == DB_BULK_NONE_LEFT ? begin_insert(l, e) : -1;
 }
 
+/* One copy of the rows, since head and rows must be one text. */
 static int send_rows(struct loader *l, const char *rows_sql, size_t len, struct err *e)
 {
     buf_clear(&l->text);

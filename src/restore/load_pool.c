@@ -49,6 +49,7 @@ static void pool_fail(struct load_pool *p, const struct err *e)
     verify_give_up(p->w->file);
 }
 
+/* Read, loaded, counted: all by one thread, so that no table waits for another. */
 static int load_table(struct load_pool *p, struct loader *l, size_t table, struct err *e)
 {
     struct verify_part *part = verify_part_open(p->w->file, table, e);
@@ -87,6 +88,7 @@ static size_t take_table(struct load_pool *p)
     return p->table = p->order[next];
 }
 
+/* A member that fails stops all of them: a world without one table is no world. */
 static void member_main(void *arg)
 {
     struct pool_member *m = arg;

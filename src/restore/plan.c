@@ -53,6 +53,7 @@ static void note_name(struct plan *p, size_t target)
     p->slots[slot_of(p, p->list[target].name)] = (uint32_t)target + 1;
 }
 
+/* Where the server ignores case, the world may spell a name in another way than the dump. */
 static const struct db_table *find_live(const struct plan *p, const char *name)
 {
     const struct db_table *same = db_table_find(&p->live, name);

@@ -69,6 +69,7 @@ static bool open_side(struct renaming *r, struct err *e)
 /* What the second connection sees of the first one. */
 enum session { GONE, IS_IDLE, AT_WORK, UNKNOWN };
 
+/* A query of its own connection, which may fail too: that says nothing of the statement. */
 static enum session poll_session(struct renaming *r, struct err *e)
 {
     struct db_seen seen;

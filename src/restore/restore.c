@@ -377,6 +377,7 @@ static bool is_arriving(const struct run *r, const struct manifest *m)
     return a && strcmp(a->m->name, m->name) == 0;
 }
 
+/* A dry run verifies the whole file and asks the server about definitions; it loads nothing. */
 static int load_planned(struct run *r, const struct manifest *m, struct verify_file *file,
                         struct err *e)
 {
@@ -529,6 +530,7 @@ static void skipped(struct run *r, const char *dump, const char *reason)
     job_note(r->job, "dump %s skipped: %.1000s", dump, reason);
 }
 
+/* Says what was looked at, and what can be done now. */
 static int nothing_intact(const struct run *r, struct err *e)
 {
     const json_t *first = json_array_get(r->out->skipped, 0);
@@ -821,6 +823,7 @@ static int load_copy(struct run *r)
     return r->out->warm;
 }
 
+/* A file of another tool is read as it is; of our own dumps the newest intact one, unless one was named. */
 static int load(struct run *r, struct err *e)
 {
     if (r->path_fd >= 0)

@@ -14,6 +14,7 @@ void restore_result_free(struct restore_result *r)
     *r = (struct restore_result){0};
 }
 
+/* rows is null while the file may lack some that were written shortly before the swap. */
 static void add_conflicts(json_t *o, const struct restore_result *r)
 {
     json_object_set_new(o, "conflict_file",
@@ -27,6 +28,7 @@ static void add_conflicts(json_t *o, const struct restore_result *r)
         json_object_set(o, "conflict_tables", r->conflict.tables);
 }
 
+/* nonce: of the world that was made, by which a later restore recognizes its journal. */
 static json_t *journal_json(const struct restore_result *r)
 {
     json_t *o =

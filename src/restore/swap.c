@@ -613,6 +613,7 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
     return 0;
 }
 
+/* Whether the RENAME took place decides which way the rest is finished. */
 static int recover_pending(struct db *db, const struct job *job, const struct pending *p,
                            bool *swapped, struct err *e)
 {

@@ -105,6 +105,7 @@ int triggers_put(struct db *db, const char *schema, const struct db_triggers *li
     return rc;
 }
 
+/* Named by a hash: a name of a trigger may hold what no name of a file can. */
 static int keep_text(const struct job *job, const struct db_trigger *t, const struct err *why,
                      struct err *e)
 {

@@ -71,6 +71,7 @@ static void check_file(int dirfd, struct catalog_entry *ent)
     }
 }
 
+/* A dump without a good signature is neither used nor deleted: a person has to say whose it is. */
 static void check_signature(struct catalog_entry *ent)
 {
     enum signature signature = ent->m.signature;
@@ -88,6 +89,7 @@ static void check_signature(struct catalog_entry *ent)
         ent->m.name, ent->m.name);
 }
 
+/* What an earlier reading or loading has found. */
 static void check_proof(int dirfd, struct catalog_entry *ent)
 {
     const struct proof *p = &ent->proof;
@@ -146,6 +148,7 @@ static int newest_first(const void *a, const void *b)
     return manifest_compare(&y->m, &x->m);
 }
 
+/* Newest first: whoever looks for a dump takes the first that will do. */
 static int load_dir(int dirfd, const char *world, struct catalog *out, struct err *e)
 {
     struct load l = {out, world};

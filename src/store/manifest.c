@@ -187,6 +187,7 @@ json_t *manifest_summary(const struct manifest *m, const char *sentinel)
     return o;
 }
 
+/* file_sha256 binds the list to this very file: see read_parts(). */
 static json_t *parts_json(const struct manifest *m)
 {
     const struct manifest_parts *p = &m->parts;
@@ -286,6 +287,7 @@ static int by_name(const void *a, const void *b, void *tables)
     return strcmp(t[*(const uint32_t *)a].name, t[*(const uint32_t *)b].name);
 }
 
+/* The sum of their rows is compared with the dump's: a list that was cut short does not pass. */
 static bool read_tables(const json_t *list, struct manifest *m)
 {
     size_t n = json_array_size(list);

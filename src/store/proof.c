@@ -45,6 +45,7 @@ bool proof_unloadable(const struct proof *p)
     return !p->damaged && p->failures >= PROOF_LOADS;
 }
 
+/* Root may run a drill or a verify; the service has to read what that has found. */
 static int write_proof(int dirfd, const char *name, const struct proof *p, struct err *e)
 {
     char at[TEXT_SHORT];
@@ -104,6 +105,7 @@ void proof_words(const struct proof *p, char *out, size_t size)
                  p->reason);
 }
 
+/* For the status: what must not be used, and why. */
 static void add_damaged(json_t *list, int dirfd, const char *file)
 {
     struct proof p;

@@ -59,6 +59,7 @@ bool signature_on(void)
     return keys.key.len > 0;
 }
 
+/* One buffer for both: HMAC of libcrypto takes its input in one piece. */
 static int digest(const struct buf *key, const char *front, const void *p, size_t n,
                   unsigned char signature[SIGNATURE_BYTES])
 {

@@ -160,6 +160,7 @@ static int64_t measure(const json_t *record, const char *key)
     return js_within(record, key, 0, INT64_C(1) << 53, -1);
 }
 
+/* Into each ring by itself: a ring is never computed from a finer one, which holds less. */
 static void add_figures(struct timeline *t, const json_t *record, enum history_kind kind)
 {
     json_t *seconds = json_object_get(record, "seconds");
@@ -185,6 +186,7 @@ static void add_figures(struct timeline *t, const json_t *record, enum history_k
 
 /* ---- incidents ---- */
 
+/* The oldest makes room. */
 static struct incident_span *incident_new(struct timeline *t)
 {
     if (t->incident_count == TIMELINE_INCIDENTS) {
@@ -249,6 +251,7 @@ static void incident_state(struct timeline *t, unsigned before, const json_t *re
     }
 }
 
+/* How long it took is known only if somebody watched it from its beginning to its end. */
 static json_t *incident_json(const struct incident_span *n)
 {
     static const char *const restored[] = {"rows", "dump", "lost_seconds", "lost_seconds_max",
