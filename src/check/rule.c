@@ -103,7 +103,8 @@ static const char *word(struct check *c, const char *name, size_t len)
     const struct check_fact *f = find(c, name, len);
     if (f)
         return f->text;
-    char *key = xstrndup(name, len), *text = NULL;
+    SCOPED(xfree) char *key = xstrndup(name, len);
+    char *text = NULL;
     if (key[0] == '@' && c->db) {
         SCOPED(xfree) char *sql =
             xasprintf("SELECT @@%s%s", strchr(key, '.') ? "" : "global.", key + 1);
@@ -111,7 +112,6 @@ static const char *word(struct check *c, const char *name, size_t len)
     } else if (strchr(key, '.')) {
         text = config_value(c->cfg, key);
     }
-    free(key);
     return set(c, name, len, text);
 }
 

@@ -45,11 +45,13 @@ static const struct check_rule insecure[] = {
 };
 
 static const struct check_rule rest[] = {
+    /* A world that is lost at night is a matter of minutes only if somebody hears of it. */
     {"alerts", "!channels", CHECK_WARN,
      "no channel is configured: a lost world would be reported to nobody",
      "set [alert.smtp] url, from, to or [alert.webhook] url"},
     {"alerts", "!all_events", CHECK_NOTE, "[alert] events leaves some out"},
 
+    /* The one alert that does not need this machine. */
     {"heartbeat", "!heartbeat", CHECK_NOTE,
      "none: nobody learns of it when this whole machine is gone",
      "[heartbeat] url of a service that complains when it is not fetched"},

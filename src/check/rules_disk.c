@@ -28,6 +28,7 @@
 /* ---- config and secrets ---- */
 
 static const struct check_rule config[] = {
+    /* A URL in the config may be a secret, as that of a webhook is. */
     {"config", "config_gone", CHECK_WARN, "{config}: {config_gone}"},
     {"config", "config_exposed", CHECK_WARN,
      "{config} (mode {config_mode}, owner {config_owner}): everybody can read the URL in it, which "
@@ -35,6 +36,7 @@ static const struct check_rule config[] = {
      "put the URL into a file of its own (url_file), or: chmod o-r {config:shell}"},
     {"config", NULL, CHECK_OK, "{config} (mode {config_mode}, owner {config_owner})"},
 
+    /* Root can read and write everything, and so proves nothing. */
     {"user", "root !config_gone", CHECK_NOTE,
      "root looks at this: what the service's own user may read and write is not proven",
      "as the service's user: worldkeeper --check"},
@@ -63,6 +65,7 @@ void check_config(struct check *c)
 }
 
 static const struct check_rule secret[] = {
+    /* Each file by itself; the first reason for which it cannot be used. */
     {"secrets", "secret_error", CHECK_FAIL, "{secret_error}", "{secret_hint}"},
     {"secrets", "secret_empty", CHECK_WARN, "{secret_key}: the first line of {secret} is empty"},
     {"secrets", "secret_foreign", CHECK_WARN,
@@ -231,6 +234,7 @@ static const struct check_rule dump_dir[] = {
 };
 
 static const struct check_rule world_of_dir[] = {
+    /* A state that is damaged or not signed is not used: nothing is known of the world then. */
     {"state", "state_error state_unsigned", CHECK_WARN, "{state_error}",
      "worldkeeper --seal takes it for ours, if it is"},
     {"state", "state_error", CHECK_FAIL, "{state_error}",
@@ -239,7 +243,9 @@ static const struct check_rule world_of_dir[] = {
 };
 
 static const struct check_rule supervisor[] = {
+    /* One dump that cannot be read is named below; here the directory cannot be. */
     {"dumps", "catalog_error", CHECK_FAIL, "{catalog_error}", "{catalog_hint}"},
+    /* By its lock: an old status may be there still. */
     {"supervisor", "paused", CHECK_NOTE, "paused on request: nothing is restored by itself",
      "to go on: worldkeeper --resume", true},
     {"supervisor", "!running", CHECK_NOTE, "none is running: nobody watches this world now",
@@ -272,7 +278,7 @@ void check_dump_dir(struct check *c)
 {
     struct err bad = {0}, other = {0}, broken = {0}, ignored;
     SCOPED(buf_free) struct buf lock = {0};
-    json_t *holder = NULL;
+    json_auto_t *holder = NULL;
     c->dirfd = look_at_dir(c, c->cfg->dump_dir, 0, R_OK | W_OK | X_OK);
     CHECK_RULES(c, dump_dir);
     if (c->dirfd < 0)
@@ -303,7 +309,6 @@ void check_dump_dir(struct check *c)
     check_number(c, "holder", js_number(holder, "pid", 0));
     check_word(c, "since", "%s", js_text(holder, "since"));
     CHECK_RULES(c, supervisor);
-    json_decref(holder);
 }
 
 #define STATUS_DIR "status directory"
@@ -359,11 +364,13 @@ void check_journal_dir(struct check *c)
 /* ---- room ---- */
 
 static const struct check_rule room[] = {
+    /* zlib does the same, three times as slowly. */
     {"packing", "zlib", CHECK_NOTE,
      "level {dump.level}, by zlib: ISA-L, which takes a third of the time, is not there",
      "apt-get install libisal2, for a worldkeeper that was built with it"},
     {"packing", NULL, CHECK_OK, "level {dump.level}, by {packer}"},
 
+    /* The next dump first, then what retention keeps, then the limit for alerts. */
     {"disk", "inodes<16", CHECK_FAIL, "the file system of {dump.dir} has no free inodes left"},
     {"disk", "dump_size free<dump_size", CHECK_FAIL,
      "{free:size} free, {about} {dump_size:size}: the next dump would fail",
@@ -424,6 +431,7 @@ static void room_facts(struct check *c)
 #define BROKEN "{broken} not intact, such as {broken_first}: {broken_reason}"
 
 static const struct check_rule dumps[] = {
+    /* What is wrong with each is in --verify; here is what a person has to know of all. */
     {"dumps", "!newest", CHECK_WARN, "none yet: a loss now would be final",
      "a supervisor takes one by itself; or now: worldkeeper --dump", true},
     {"dumps", "60000<early", CHECK_WARN,
@@ -442,6 +450,7 @@ static const struct check_rule dumps[] = {
     {"dumps", "rejected", CHECK_NOTE,
      "{rejected} set aside in rejected/, the last one because: {rejected_reason}", NULL, true},
 
+    /* Nothing of this is in the way: each is tidied up by the next action that may. */
     {"left-overs", "pending !running", CHECK_WARN,
      "a restore was cut off (pending.json): old tables and triggers wait to be tidied up",
      "the supervisor does it when it starts, or the next --restore", true},
@@ -550,11 +559,11 @@ static void each_config(struct check *c,
                         void (*see)(void *arg, const char *path, const struct config *cfg,
                                     const struct err *why))
 {
-    char *copy = xstrdup(c->cfg->path), *dir = dirname(copy);
+    SCOPED(xfree) char *copy = xstrdup(c->cfg->path);
+    const char *dir = dirname(copy);
     worlds_each(dir, see, c, NULL);
     if (!same_dir(dir, WORLDS_DIR))
         worlds_each(WORLDS_DIR, see, c, NULL);
-    free(copy);
 }
 
 /* Other worlds with the same account, by config: before --init they have no lease table to be found
@@ -575,6 +584,7 @@ void check_load_neighbours(struct check *c)
 }
 
 static const struct check_rule neighbours[] = {
+    /* Two worlds in one directory or schema would delete and replace each other. */
     {"neighbours", "shared", CHECK_FAIL, "{shared} {shared_value} is that of {shared_with} too",
      "{shared} of its own for each world"},
     {"neighbours", "!neighbours", CHECK_OK,
@@ -617,11 +627,10 @@ void check_neighbours(struct check *c)
     check_fact(c, "neighbours", false);
     each_config(c, compare);
     if (!check_is(c, "neighbours")) {
-        char *schema = claims_schema_holder(c->cfg), *status = claims_status_holder(c->cfg);
+        SCOPED(xfree) char *schema = claims_schema_holder(c->cfg);
+        SCOPED(xfree) char *status = claims_status_holder(c->cfg);
         judge_shared(c, "[world] schema", c->cfg->schema, schema);
         judge_shared(c, "[status] dir", c->cfg->status_dir, status);
-        free(schema);
-        free(status);
     }
     check_rules(c, &neighbours[1], 1);
 }

@@ -10,6 +10,7 @@
     "delete "
 
 static const struct check_rule rules[] = {
+    /* By doing it: a file is written, read, listed and deleted. */
     {"off-site store", "store_error store_later", CHECK_WARN,
      "no copy could be made now: {store_error}", "{store_hint}", true},
     {"off-site store", "store_error !store_later", CHECK_FAIL, "{store_error}", "{store_hint}",

@@ -26,7 +26,7 @@ void check_add_world(struct check *c, const char *schema)
 
 void check_add_leases(struct check *c)
 {
-    struct db_names found = {0}; /* schema and table alternate */
+    SCOPED(db_names_free) struct db_names found = {0}; /* schema and table alternate */
     struct db_rows *r = db_select(c->db, "nn",
                                   "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES "
                                   "WHERE RIGHT(TABLE_NAME,6)='_lease' ORDER BY TABLE_SCHEMA",
@@ -49,7 +49,6 @@ void check_add_leases(struct check *c)
         if (columns && strcmp(columns, "3") == 0)
             check_add_world(c, found.list[i]);
     }
-    db_names_free(&found);
 }
 
 /* ---- required privileges ---- */
@@ -238,6 +237,7 @@ static void trigger_facts(struct check *c)
 }
 
 static const struct check_rule triggers[] = {
+    /* From what would make every restore fail to what would make one fail. */
     {"triggers", "!trigger_privilege triggers", CHECK_FAIL,
      "{triggers} on tables that a restore replaces, and no privilege to move them over",
      "{schema_grant}"},
@@ -324,12 +324,14 @@ static void missing_facts(struct check *c)
 }
 
 static const struct check_rule needs[] = {
+    /* One GRANT for all that is missing on the schema. */
     {"rights", "missing_here", CHECK_FAIL, "missing on the whole schema: {missing_here}",
      "{schema_grant}"},
     {"rights", NULL, CHECK_OK, "all that dumps and restores need"},
 };
 
 static const struct check_rule extras[] = {
+    /* Wanted for more than rows: a dump and a restore work without. */
     {"rights", "position_hidden", CHECK_NOTE,
      "dumps do not record their position in the binary log: {position_privilege} is missing",
      "GRANT {position_privilege} ON *.* TO {account};", true},
@@ -337,11 +339,13 @@ static const struct check_rule extras[] = {
      "[restore] binlog = no has no effect: restores are logged, {unlogged_privilege} is missing",
      "GRANT {unlogged_privilege} ON *.* TO {account};", true},
 
+    /* In a schema of its own, which has to be made and dropped. */
     {"drill", "drill_missing", CHECK_NOTE,
      "--drill could not use its scratch schema {drill_schema}: {drill_missing} missing",
      "GRANT " DB_SCRATCH_PRIVILEGES "{drill_at};"},
     {"drill", NULL, CHECK_OK, "--drill may make and drop its scratch schema {drill_schema}"},
 
+    /* As for a drill; the copy stays. */
     {"standby", "copy_wanted copy_missing", CHECK_FAIL,
      "[standby] warm = yes: {copy_missing} missing on schema {copy_schema}, in which a standby "
      "keeps the world loaded",
@@ -554,11 +558,13 @@ static void excess_facts(struct check *c)
 }
 
 static const struct check_rule excesses[] = {
+    /* Whoever takes over the account of a daemon shall get no more than it needs. */
     {"rights", "superfluous", CHECK_WARN, "superfluous: {superfluous}{others_kept}",
      "{revoke_wide}", true},
     {"rights", "too_much", CHECK_NOTE, "more than needed: {too_much}{others_kept}", "{revoke_here}",
      true},
 
+    /* A limit that is reached during a restore ends it. */
     {"account", "limited", CHECK_WARN,
      "it has limits (SHOW GRANTS: MAX_…); a probe each second and a dump of many tables may run "
      "into them",
@@ -606,6 +612,7 @@ static void check_roles(struct check *c)
 /* ---- all privileges ---- */
 
 static const struct check_rule reading[] = {
+    /* What is not understood is not guessed. */
     {"rights", "grants_error", CHECK_WARN, "{grants_error}", "{grants_hint}"},
     {"rights", "grants_unknown", CHECK_NOTE,
      "{grants_unknown} lines of SHOW GRANTS are of a kind not known here"},

@@ -10,6 +10,7 @@
 #include "sql/literal.h"
 
 static const struct check_rule local[] = {
+    /* A full MEMORY table is noticed by players first: their saves fail. */
     {"local store", "local_error", CHECK_FAIL, "{local_error}", "{local_hint}"},
     {"local store", "other_engine", CHECK_FAIL,
      "wk_progress is ENGINE={local_engine}, [progress] engine is another",
@@ -36,6 +37,7 @@ static const struct check_rule local[] = {
 };
 
 static const struct check_rule central[] = {
+    /* Each routine is looked for, and then two of them are called. */
     {"central store", "central_error", CHECK_FAIL, "{central_error}", "{central_hint}"},
     {"central store", "central_missing", CHECK_FAIL,
      "routines that are not there, are of another version, or that this account may not call: "

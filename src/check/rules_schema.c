@@ -49,6 +49,7 @@ void check_load_world(struct check *c)
 /* The row is lost with a restart of the server. A missing table proves no loss: rows in other
  * tables may have been put there by hand. */
 static const struct check_rule sentinel[] = {
+    /* From the table that is not there to the row that is not ours. */
     {"sentinel", "sentinel_gone standby_here", CHECK_OK,
      "a standby has none before it is promoted"},
     {"sentinel", "sentinel_gone !known_before", CHECK_FAIL, "{sentinel_gone} is not there",
@@ -82,6 +83,7 @@ static const struct check_rule sentinel[] = {
     {"sentinel", NULL, CHECK_OK,
      "{probe.table} holds our row, generation {sentinel_generation:count}"},
 
+    /* It outlasts restarts: a generation above ours is that of another restore. */
     {"lease", "lease_error", CHECK_FAIL, "{lease_error}", "{lease_hint}"},
     {"lease", "!lease standby_here", CHECK_OK, "a standby has none before it is promoted"},
     {"lease", "!lease", CHECK_FAIL, "table {probe.table}_lease or its row is not there",
@@ -148,6 +150,7 @@ static void sentinel_facts(struct check *c)
 /* ---- method and loading ---- */
 
 static const struct check_rule method[] = {
+    /* Which one auto would take, and why not a better one. */
     {"method", "dump.method=copy", CHECK_OK, "copy: asked for by [dump] method"},
     {"method", "dump.method=lock", CHECK_OK, "lock: asked for by [dump] method",
      "writers wait for the whole dump; method = auto lets them go on sooner"},
@@ -163,6 +166,7 @@ static const struct check_rule method[] = {
      "copy: writers wait for a copy in memory; not fuzzy, which lets them go on: {not_fuzzy}"},
 
     /* How a restore will load the rows. */
+    /* Rows as INSERTs take several times as long; local_infile is a server setting. */
     {"loading", "slow_loading mariadb", CHECK_NOTE,
      "a restore sends rows {loading}, over {loaders} at most",
      "SET GLOBAL local_infile=1, and the same in the server's config file; worldkeeper never reads "
@@ -208,6 +212,7 @@ static void method_facts(struct check *c)
     "REFERENCED_TABLE_NAME IS NOT NULL AND REFERENCED_TABLE_SCHEMA=?"
 
 static const struct check_rule tables[] = {
+    /* What a dump holds, and tables that it cannot hold, or a restore cannot swap. */
     {"tables", "!memory_tables dump.engines=memory", CHECK_WARN,
      "the schema holds no MEMORY table: there is nothing to keep", NULL, true},
     {"tables", "!found", CHECK_OK,
@@ -251,6 +256,7 @@ static const struct check_rule tables[] = {
      " are ours: not dumped, and dropped by the next restore",
      "RENAME TABLE to a name that begins with something else", true},
 
+    /* Tables of ours that a kill has left. */
     {"left-overs", "shadows !running", CHECK_NOTE,
      "{shadows} shadow tables of a restore that was cut off",
      "the supervisor drops them when it starts, or the next --restore"},
@@ -259,6 +265,7 @@ static const struct check_rule tables[] = {
      "the next --promote drops them; a restart of the server takes their rows, which are in a "
      "conflict file too"},
 
+    /* A server without its data directory has no definitions: those of the dump have to do. */
     {"rebuild", "not_rebuilt", CHECK_WARN,
      "on a rebuilt server {not_rebuilt} tables could not be made from a dump: {not_rebuilt_why}",
      "keep their definitions elsewhere: mysqldump --no-data {world.schema:shell}; a table that is "
@@ -405,7 +412,7 @@ static size_t unreadable(struct check *c, enum definition_kind kind, const struc
 static bool check_kind(struct check *c, size_t i, size_t *total)
 {
     SCOPED(db_names_free) struct db_names names = {0};
-    struct buf grant = {0};
+    SCOPED(buf_free) struct buf grant = {0};
     bool routine = !kinds[i].privilege, seen = routine || check_may(c, kinds[i].privilege);
     if (db_names(c->db, c->cfg->schema, kinds[i].kind, &names, NULL) < 0)
         return true;
@@ -427,7 +434,6 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
                : kinds[i].kind == DEFINITION_PROCEDURE ? "functions and procedures"
                                                        : "");
     CHECK_RULES(c, definitions);
-    buf_free(&grant);
     return bad == 0 && !hidden;
 }
 

@@ -22,6 +22,7 @@
 #define NO_TLS "none: rows and logins cross the network for everybody to read "
 
 static const struct check_rule login[] = {
+    /* Reasons that the server does not name, then whatever it says. */
     {"connection", "connect_error mysql.port=33060 !mysql.socket", CHECK_FAIL, "{connect_error}",
      "33060 is the port of MySQL's X protocol; the one of the classic protocol is 3306 when "
      "nothing else is said"},
@@ -37,6 +38,7 @@ static const struct check_rule login[] = {
 };
 
 static const struct check_rule session[] = {
+    /* Whoever runs another version shall know it before a restore shows what differs. */
     {"version", "tested", CHECK_OK, "{vendor} {version}: worldkeeper is tested with this version"},
     {"version", "old", CHECK_WARN,
      "{vendor} {version}: too old: worldkeeper knows {vendor} from {known_from} on",
@@ -44,6 +46,7 @@ static const struct check_rule session[] = {
     {"version", NULL, CHECK_NOTE,
      "{vendor} {version}: not tested with worldkeeper: {vendor} {tested_with} is"},
 
+    /* Over a network without TLS anybody on the way reads rows and password. */
     {"encryption", "tls mysql.tls=verify", CHECK_OK, "{tls}, certificate checked"},
     {"encryption", "mysql.socket tls", CHECK_OK, "{tls}"},
     {"encryption", "mysql.socket", CHECK_OK, "none, and none is needed: the server's socket"},
@@ -62,6 +65,7 @@ static const struct check_rule session[] = {
     {"encryption", NULL, CHECK_WARN, NO_TLS "(the server offers no TLS)",
      "give the server a certificate (ssl_cert, ssl_key), then [mysql] tls = verify"},
 
+    /* An anonymous account would take every GRANT for everybody. */
     {"account", "anonymous", CHECK_FAIL,
      "the server has no account {wanted} and took us for {account}, which has no name and is "
      "anybody's",
@@ -396,6 +400,7 @@ static void clock_facts(struct check *c)
 #define NO_JOURNAL "none, so what is played after the last dump is lost with the server: {no_log}"
 
 static const struct check_rule server[] = {
+    /* A restore makes room of its own, but the game fills the table under the limit that it has. */
     {"table size", "full", CHECK_WARN,
      "{full} is 80 % full or more: {full_size:size} of {full_most:size}; after that the game's "
      "INSERTs fail (1114)",
@@ -411,6 +416,7 @@ static const struct check_rule server[] = {
      "max_heap_table_size is {@max_heap_table_size:size}; the largest table, {largest}, takes "
      "{largest_size:size}"},
 
+    /* The copies of method copy are in the memory of the server, beside the tables. */
     {"memory", "memory_data !dump.method=lock !available", CHECK_NOTE,
      MEMORY "; how much that machine has cannot be seen from here"},
     {"memory", "memory_data !dump.method=lock available<memory_wanted", CHECK_WARN,
@@ -418,6 +424,7 @@ static const struct check_rule server[] = {
      "[dump] method = lock needs none, but writers wait for the whole dump"},
     {"memory", "memory_data !dump.method=lock", CHECK_OK, MEMORY ", {available:size} is available"},
 
+    /* A row longer than a packet can be neither dumped nor loaded. */
     {"packet size", "@max_allowed_packet @max_allowed_packet<" PACKET_WANTED, CHECK_WARN,
      "max_allowed_packet is {@max_allowed_packet:size}; a row of a MEMORY table may need twice 64 "
      "KiB as SQL",
@@ -429,6 +436,7 @@ static const struct check_rule server[] = {
     {"packet size", "@max_allowed_packet", CHECK_OK,
      "max_allowed_packet is {@max_allowed_packet:size}"},
 
+    /* Without a log that holds every row, a loss costs what was played since the last dump. */
     {"journal", "journal.mode=off", CHECK_WARN,
      "[journal] mode = off: a restore brings back the dump and nothing newer",
      "[journal] mode = auto"},
@@ -454,6 +462,7 @@ static const struct check_rule server[] = {
      "the server's binary log holds each changed row: a restore brings back all that was "
      "acknowledged"},
 
+    /* Each alone would make a dump or a restore fail, or wait. */
     {"settings", "@super_read_only", CHECK_FAIL,
      "super_read_only is on: nothing can be restored on this server",
      "name the server that takes writes, or SET GLOBAL super_read_only=OFF", true},
@@ -488,6 +497,7 @@ static const struct check_rule server[] = {
      "SET GLOBAL offline_mode=OFF", true},
     {"settings", "!found", CHECK_OK, "nothing in the server's is in the way of dumps and restores"},
 
+    /* Nothing is decided by it but the ages of dumps, and what people read. */
     {"clock", "clock_unset", CHECK_WARN,
      "it says {now} here: names and ages of dumps will mislead people", "timedatectl set-ntp true"},
     {"clock", "clock_error", CHECK_WARN, "{clock_error}", "{clock_hint}"},
@@ -556,11 +566,13 @@ static void replica_facts(struct check *c)
     "keep the world on a server of its own, or feed replicas from it in the ordinary way"
 
 static const struct check_rule replication[] = {
+    /* No MEMORY table can be changed there. */
     {"group replication", "@group_replication_group_name group_runs", CHECK_FAIL,
      "this server is a member of a group." GROUP, OTHER_SERVER},
     {"group replication", "@group_replication_group_name !group_known", CHECK_WARN,
      "a group is configured." GROUP, OTHER_SERVER},
 
+    /* What a restart of this server does to theirs, and whether a restore reaches them. */
     {"replicas", "replicas mariadb @init_file restore.binlog", CHECK_NOTE,
      OPENED "a restore is logged, and carried out there again"},
     {"replicas", "replicas mariadb @init_file", CHECK_OK,
@@ -571,6 +583,7 @@ static const struct check_rule replication[] = {
     {"replicas", "replicas", CHECK_WARN, STOPPED,
      "[restore] binlog = yes; MySQL has no way to keep that TRUNCATE out of its log"},
 
+    /* Its rows come from the source, and so must its restores. */
     {"replica", "fed", CHECK_WARN,
      "this server is a replica. Its restart empties its MEMORY tables, and the next UPDATE or "
      "DELETE that comes from its source stops replication (error 1032), a restore or not: what its "
@@ -578,6 +591,7 @@ static const struct check_rule replication[] = {
      "keep the world on the source, and here SET sql_log_bin=0; ALTER TABLE … ENGINE=InnoDB for "
      "each table, which survives a restart"},
 
+    /* MEMORY tables are of one node; DDL is of all. */
     {"galera", "galera_error", CHECK_WARN, "{galera_error}", "{galera_hint}"},
     {"galera", "node node_status !node_status=Primary", CHECK_FAIL,
      "node {node_name} is not in the cluster's primary component (wsrep_cluster_status = "
@@ -602,7 +616,7 @@ void check_replication(struct check *c)
 {
     /* Group Replication refuses each change of a MEMORY table. Few accounts may see whether it
      * runs. */
-    char *members =
+    SCOPED(xfree) char *members =
         !check_is(c, "@group_replication_group_name")
             ? NULL
             : db_one(c->db,
@@ -611,7 +625,6 @@ void check_replication(struct check *c)
                      NULL);
     check_fact(c, "group_known", members != NULL);
     check_word(c, "group_runs", "%s", members ? members : "");
-    free(members);
     replica_facts(c);
     check_fact(c, "own_node", !c->grants_known || check_may_globally(c, GALERA_PRIVILEGE));
     CHECK_RULES(c, replication);

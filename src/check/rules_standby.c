@@ -6,6 +6,7 @@
 #include "standby/lease.h"
 
 static const struct check_rule rules[] = {
+    /* By doing it, in objects of its own of which nothing stays. */
     {"standby", "lease_error lease_later", CHECK_WARN, "it could not be tried now: {lease_error}",
      "{lease_hint}", true},
     {"standby", "lease_error !lease_later", CHECK_FAIL, "{lease_error}", "{lease_hint}", true},

@@ -340,17 +340,15 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
     *method = job->cfg->dump_method;
     if (*method != METHOD_AUTO && *method != METHOD_FUZZY)
         return 0;
-    char *why = snapshot_no_fuzzy(job->cfg, db, e);
+    SCOPED(xfree) char *why = snapshot_no_fuzzy(job->cfg, db, e);
     if (!why && e->cls != ERR_NONE)
         return -1;
-    int rc = 0;
     if (why && *method == METHOD_FUZZY) {
-        rc = err_set(e, ERR_REFUSED, 0, "[dump] method = fuzzy is not possible: %s", why);
-        err_hint(e, "method = auto takes the best that there is");
+        err_set(e, ERR_REFUSED, 0, "[dump] method = fuzzy is not possible: %s", why);
+        return err_hint(e, "method = auto takes the best that there is");
     }
     *method = why ? METHOD_COPY : METHOD_FUZZY;
-    free(why);
-    return rc;
+    return 0;
 }
 
 /* Two connections: under LOCK TABLES the first one sees only what it has locked. */

@@ -8,6 +8,7 @@
 #include "ledger/ledger.h"
 #include "sql/literal.h"
 
+/* The sentence; whoever calls it adds what to do. */
 static int refuse(const struct ledger *l, const char *column, struct err *e, const char *why)
 {
     return err_set(e, ERR_REFUSED, 0, "[ledger %s]: column %s of table %s_rollup %s", l->cfg->name,
@@ -41,6 +42,7 @@ static int check_key(const struct ledger *l, const struct db_column *key, const 
     return -1;
 }
 
+/* 0 of an integer. */
 static unsigned long digits_after_point(const char *type)
 {
     const char *comma = strchr(type, ',');

@@ -16,6 +16,7 @@ void csv_text(struct buf *b, const char *s, size_t len)
     buf_addc(b, '"');
 }
 
+/* Never more than what is wrong: the caller knows in which file. */
 static int damaged(struct err *e, const char *what)
 {
     return err_set(e, ERR_DAMAGED, 0, "%s", what);

@@ -101,11 +101,13 @@ void ledger_files_free(struct ledger_files *f)
     *f = (struct ledger_files){0};
 }
 
+/* The name of a file beside this one; owned by the caller. */
 static char *with(const struct ledger_file *f, const char *ending)
 {
     return xasprintf("%s%s", f->name, ending);
 }
 
+/* One that is not there is no error. */
 static int remove_one(int dirfd, const struct ledger_file *f, const char *ending, struct err *e)
 {
     SCOPED(xfree) char *name = with(f, ending);
@@ -187,6 +189,7 @@ struct reading {
     bool header;
 };
 
+/* The first row names the columns, and is counted as none. */
 static int read_row(void *arg, const struct csv_field *fields, unsigned count, struct err *e)
 {
     struct reading *r = arg;

@@ -61,12 +61,14 @@ struct ledger_keep {
     size_t printed_count;
 };
 
+/* For qsort() and bsearch(). */
 static int by_id(const void *a, const void *b)
 {
     const struct known_id *x = a, *y = b;
     return (x->id > y->id) - (x->id < y->id);
 }
 
+/* NULL: no interrupted file has it. */
 static struct known_id *find(struct ledger_keep *k, uint64_t id)
 {
     struct known_id key = {.id = id};
@@ -82,6 +84,7 @@ static bool is_filed(struct ledger_keep *k, uint64_t id)
     return k->r->l->memory || known;
 }
 
+/* The list is the caller's to free. */
 static void add_id(struct known_id **list, size_t *count, struct known_id id)
 {
     *list = xgrow(*list, *count, sizeof **list);
@@ -98,6 +101,7 @@ static uint64_t hash(uint64_t h, const char *s, size_t len)
     return h;
 }
 
+/* As the server compares names of columns. */
 static bool is_name(const char *name, const struct csv_field *f)
 {
     return strlen(name) == f->len && strncasecmp(f->s, name, f->len) == 0;
@@ -133,6 +137,7 @@ static int read_id(void *arg, const struct csv_field *fields, unsigned count, st
     return 0;
 }
 
+/* Written in UTF-8, whatever character set the column has. */
 static bool is_text(const struct db_column *c)
 {
     return c->charset[0] || c->encoding == DB_LATIN1 || c->encoding == DB_UTF8 ||

@@ -54,11 +54,13 @@ int ledger_mark_write(struct run *r, const char *what, uint64_t id, struct err *
 
 /* ---- the columns and indexes of the ledger ---- */
 
+/* No fraction, and no rounding by the server. */
 static bool is_integer(const struct db_column *c)
 {
     return c->encoding == DB_RAW && !text_starts(c->type, "decimal");
 }
 
+/* Names the column with its type, and what would do. */
 static int refuse(const struct ledger *l, const struct db_column *c, struct err *e,
                   const char *what)
 {
@@ -66,6 +68,7 @@ static int refuse(const struct ledger *l, const struct db_column *c, struct err 
                    c->name, l->cfg->table, c->type, what);
 }
 
+/* The config names it, the table has to have it. */
 static const struct db_column *named(const struct ledger *l, const char *role, const char *name,
                                      struct err *e)
 {

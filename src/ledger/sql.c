@@ -26,6 +26,7 @@ void ledger_sql_each(struct buf *b, const struct ledger *l, enum ledger_part par
     }
 }
 
+/* NULL: the definition does not say. */
 static const char *option(const struct sql_table *t, const char *name)
 {
     for (size_t i = 0; i < t->option_count; i++)
@@ -34,6 +35,7 @@ static const char *option(const struct sql_table *t, const char *name)
     return NULL;
 }
 
+/* What --init makes is of the engine of the ledger. */
 static const char *engine(const struct ledger *l)
 {
     return l->memory ? "MEMORY" : "InnoDB";
@@ -167,10 +169,11 @@ void ledger_sql_request(struct buf *b, const struct ledger *l)
     if (!l->request)
         return;
     column_type(&column, l, l->request->name);
-    sql_fill(b,
-             "CREATE TABLE IF NOT EXISTS ?? ($, at bigint NOT NULL, PRIMARY KEY (?\?), KEY at USING "
-             "BTREE (at)) ENGINE=$",
-             DB_ARGS(LEDGER_OWN(l->cfg, "request"), column.p, l->request->name, engine(l)));
+    sql_fill(
+        b,
+        "CREATE TABLE IF NOT EXISTS ?? ($, at bigint NOT NULL, PRIMARY KEY (?\?), KEY at USING "
+        "BTREE (at)) ENGINE=$",
+        DB_ARGS(LEDGER_OWN(l->cfg, "request"), column.p, l->request->name, engine(l)));
     default_charset(b, l);
 }
 

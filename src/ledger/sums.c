@@ -97,6 +97,7 @@ void ledger_group_add(const struct run *r, struct group *g, uint64_t id, const t
     g->rows++;
 }
 
+/* By the bytes of the key; any order will do that is the same for each session. */
 static int compare_groups(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;

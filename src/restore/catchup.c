@@ -129,7 +129,7 @@ static int replay_world(struct catchup *c, const struct manifest *m, struct err 
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
     SCOPED(db_tables_free) struct db_tables tables = {0}, then = {0};
     struct err why = {0};
-    char *schema = db_schema_name(c->db, cfg->schema, e);
+    SCOPED(xfree) char *schema = db_schema_name(c->db, cfg->schema, e);
     if (!schema && e->cls != ERR_REFUSED)
         return -1;
     if (!schema) /* a new server without the schema: reading segments does not need it */
@@ -148,23 +148,21 @@ static int replay_world(struct catchup *c, const struct manifest *m, struct err 
                               .progress = c->job->progress};
     if (s.archive_fd < 0 && why.num != ENOENT)
         job_note(c->job, "%s", why.text);
-    int rc = db_tables(c->db, schema, false, &tables, e);
     /* The same judgement as that of --check and of the follower. */
-    if (rc == 0)
-        rc = binlog_judge(c->db, cfg->schema, &able, e);
+    int rc = db_tables(c->db, schema, false, &tables, e) < 0
+                 ? -1
+                 : binlog_judge(c->db, cfg->schema, &able, e);
     if (rc == 0 && able.silent)
         s.unlogged = able.reason;
     if (rc == 0 && able.silent == BINLOG_FED)
         s.all_unlogged = able.reason;
-    if (rc == 0)
-        rc = db_table_keys(c->db, schema, &tables, e);
-    if (rc == 0)
-        rc = read_definitions(c, m, &tables, &then, e);
+    if (rc == 0 && (db_table_keys(c->db, schema, &tables, e) < 0 ||
+                    read_definitions(c, m, &tables, &then, e) < 0))
+        rc = -1;
     if (rc == 0)
         rc = replay_read(&s, &c->journal, e);
     if (s.archive_fd >= 0)
         close(s.archive_fd);
-    free(schema);
     return rc;
 }
 

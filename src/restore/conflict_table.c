@@ -568,7 +568,7 @@ static int apply_rows(struct merge *m, struct merge_table *t, const struct keys 
 
 int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
 {
-    struct keys keys = {0};
+    SCOPED(keys_free) struct keys keys = {0};
     uint64_t hash = 0, rows = 0;
     if (t->refused || !t->staged)
         return 0;
@@ -596,7 +596,6 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
     }
     if (rc == 0 && m->deed == MERGE_APPLY)
         fault_point("conflicts.table_done");
-    keys_free(&keys);
     return rc;
 }
 

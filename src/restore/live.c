@@ -118,8 +118,8 @@ static int compare(struct compare *c, const struct plan *plan, const struct db_b
                    struct live_report *out, struct err *e)
 {
     SCOPED(replay_free) struct replay since = {0};
-    uint64_t *rows = xcalloc(plan->count + 1, sizeof *rows);
-    enum finding *found = xcalloc(plan->count + 1, sizeof *found);
+    SCOPED(xfree) uint64_t *rows = xcalloc(plan->count + 1, sizeof *rows);
+    SCOPED(xfree) enum finding *found = xcalloc(plan->count + 1, sizeof *found);
     int rc = 0;
     progress_phase(c->job->progress, "comparing with the living world", plan->rows, 0);
     for (size_t i = 0; i < plan->count && rc >= 0; i++) {
@@ -137,8 +137,6 @@ static int compare(struct compare *c, const struct plan *plan, const struct db_b
         if (found[i] == DIFFERENT && db_table_find(&c->tables, plan->list[i].name) &&
             !delta_find(since.delta, plan->list[i].name))
             rc = other_rows(&plan->list[i], rows[i], e);
-    free(rows);
-    free(found);
     return rc < 0 ? -1 : 0;
 }
 

@@ -30,11 +30,10 @@ static bool same_name(const struct plan *p, const char *a, const char *b)
  * letters of as many bytes. */
 static size_t slot_of(const struct plan *p, const char *name)
 {
-    struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0};
     for (const char *s = name; *s; s++)
         buf_addc(&b, !p->any_case ? *s : *s & 0x80 ? '\x80' : (char)tolower((unsigned char)*s));
     size_t i = (size_t)sql_tuple_hash(b.p ? b.p : "", b.len) & (p->room - 1);
-    buf_free(&b);
     while (p->slots[i] && !same_name(p, p->list[p->slots[i] - 1].name, name))
         i = (i + 1) & (p->room - 1);
     return i;

@@ -119,8 +119,8 @@ static int write_conflicts(struct swap *s, bool swapped, struct err *e)
 {
     size_t n = 0;
     SCOPED(xfree) struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
-    struct target **of = xcalloc(s->plan->count, sizeof(struct target *));
-    char(*names)[64] = xcalloc(s->plan->count, sizeof *names);
+    SCOPED(xfree) struct target **of = xcalloc(s->plan->count, sizeof(struct target *));
+    SCOPED(xfree) char(*names)[64] = xcalloc(s->plan->count, sizeof *names);
     bool memory = s->server_start > 0;
     for (size_t i = 0; i < s->plan->count; i++) {
         struct target *t = &s->plan->list[i];
@@ -142,8 +142,6 @@ static int write_conflicts(struct swap *s, bool swapped, struct err *e)
         of[k]->conflict_hash = list[k].hash;
     }
     s->conflict_from = s->conflict_rows ? about.from : (wall_t){0};
-    free(names);
-    free(of);
     return rc;
 }
 

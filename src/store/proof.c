@@ -130,7 +130,8 @@ static int newest_first(const void *a, const void *b)
 
 json_t *proof_damaged_json(int dirfd)
 {
-    json_t *list = json_array(), *out = json_array();
+    json_auto_t *list = json_array();
+    json_t *out = json_array();
     DIR *d = file_list(dirfd, "cannot list findings", NULL);
     const struct dirent *ent;
     while (d && (ent = readdir(d)))
@@ -138,14 +139,12 @@ json_t *proof_damaged_json(int dirfd)
     if (d)
         closedir(d);
     size_t n = json_array_size(list);
-    json_t **all = xcalloc(n, sizeof(json_t *));
+    SCOPED(xfree) json_t **all = xcalloc(n, sizeof(json_t *));
     for (size_t i = 0; i < n; i++)
         all[i] = json_array_get(list, i);
     if (n)
         qsort(all, n, sizeof(json_t *), newest_first);
     for (size_t i = 0; i < n; i++)
         json_array_append(out, all[i]);
-    json_decref(list);
-    free(all);
     return out;
 }

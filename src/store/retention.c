@@ -66,7 +66,7 @@ static void keep_buckets(struct intact *in, unsigned count, int64_t unit, int gr
                          wall_t now)
 {
     size_t room = count < in->n ? count : in->n, used = 0;
-    int64_t *seen = xcalloc(room, sizeof *seen);
+    SCOPED(xfree) int64_t *seen = xcalloc(room, sizeof *seen);
     for (size_t i = 0; i < in->n && used < room; i++) {
         struct retention_item *it = in->list[i];
         if (it->at.ms > now.ms)
@@ -80,7 +80,6 @@ static void keep_buckets(struct intact *in, unsigned count, int64_t unit, int gr
         seen[used++] = b;
         it->keep = true;
     }
-    free(seen);
 }
 
 /* Dumps with the same (generation, sequence) are kept or deleted together. */
