@@ -7,7 +7,6 @@
 #include "check/rule.h"
 #include "mysql/packet_limit.h"
 #include "progress/central.h"
-#include "sql/literal.h"
 
 static const struct check_rule local[] = {
     /* A full MEMORY table is noticed by players first: their saves fail. */

@@ -56,23 +56,20 @@ static uint64_t row_cost(const struct db_table *t)
     return COST_ROW + COST_COLUMN * t->column_count + t->row_length;
 }
 
-/* Engines whose tables cannot change while another session holds them locked. */
-static bool plain_locks(const struct db_table *t)
-{
-    return t->memory || strcasecmp(t->engine, "Aria") == 0 || strcasecmp(t->engine, "MyISAM") == 0;
-}
-
 /* Equal shares; the last one has no LIMIT, so that it ends with the table, whatever was estimated. */
 static void add_pieces(struct copies *c, size_t table, uint64_t parts)
 {
     const struct db_table *t = &c->tables->list[table];
     uint64_t each = (t->rows + parts - 1) / parts;
+    /* Engines whose tables cannot change while another session holds them locked. */
+    bool plain_locks =
+        t->memory || strcasecmp(t->engine, "Aria") == 0 || strcasecmp(t->engine, "MyISAM") == 0;
     for (uint64_t i = 0; i < parts; i++) {
         c->pieces = xgrow(c->pieces, c->count, sizeof *c->pieces);
         c->pieces[c->count++] = (struct piece){.table = table,
                                                .offset = i * each,
                                                .rows = i + 1 < parts ? each : 0,
-                                               .holder_only = !plain_locks(t),
+                                               .holder_only = !plain_locks,
                                                .cost = COST_TABLE + each * row_cost(t),
                                                /* the copy's rows may be aligned differently */
                                                .memory = each * (t->row_length + 32)};
@@ -98,15 +95,6 @@ static uint64_t parts_of(const struct copies *c, const struct db_table *t, uint6
     part = part < COST_WORTH ? COST_WORTH : part;
     uint64_t parts = (cost + part - 1) / part;
     return parts < 1 ? 1 : parts > c->connections ? c->connections : parts;
-}
-
-static uint64_t total_cost(const struct db_tables *tables)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < tables->count; i++)
-        if (!tables->list[i].transactional)
-            total += COST_TABLE + tables->list[i].rows * row_cost(&tables->list[i]);
-    return total;
 }
 
 static int setup(struct copies *c, struct worker *w, struct db *db, struct err *e)
@@ -137,7 +125,10 @@ struct copies *copies_plan(const struct db_params *p, struct db *holder,
                            const struct db_tables *tables, struct err *e)
 {
     struct copies *c = xcalloc(1, sizeof *c);
-    uint64_t total = total_cost(tables);
+    uint64_t total = 0;
+    for (size_t i = 0; i < tables->count; i++)
+        if (!tables->list[i].transactional)
+            total += COST_TABLE + tables->list[i].rows * row_cost(&tables->list[i]);
     c->tables = tables;
     thread_group_init(&c->threads);
     if (setup(c, &c->workers[0], holder, e) < 0) {

@@ -216,25 +216,17 @@ struct giving {
     uint64_t rows;
 };
 
-/* Passes on a scanned row unless it was changed or deleted since; delta_finish() adds the changed
- * and new ones. */
-static int give(struct giving *g, const char *tuple, size_t len, struct err *e)
-{
-    int stays = g->changes ? delta_base(g->changes, tuple, len, true, e) : 1;
-    if (stays <= 0)
-        return stays;
-    g->rows++;
-    return g->fn(g->arg, tuple, len, e);
-}
-
-/* Passes on the complete tuples of `in`; an incomplete last one moves to its beginning. */
+/* Passes on the complete tuples of `in`; an incomplete last one moves to its beginning. A row that was changed or
+ * deleted since is left out: delta_finish() adds the changed and new ones. */
 static int give_whole(struct giving *g, struct buf *in, struct err *e)
 {
     char *s = in->p, *end = in->p + in->len, *lf;
-    while (s < end && (lf = memchr(s, '\n', (size_t)(end - s)))) {
-        if (give(g, s, (size_t)(lf - s), e) < 0)
+    for (; s < end && (lf = memchr(s, '\n', (size_t)(end - s))); s = lf + 1) {
+        size_t len = (size_t)(lf - s);
+        int stays = g->changes ? delta_base(g->changes, s, len, true, e) : 1;
+        if (stays < 0 || (stays > 0 && g->fn(g->arg, s, len, e) < 0))
             return -1;
-        s = lf + 1;
+        g->rows += stays > 0;
     }
     in->len = (size_t)(end - s);
     memmove(in->p, s, in->len);

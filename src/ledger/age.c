@@ -1,6 +1,5 @@
 /* Which rows are old enough to be rolled up, and the marks by which that is known. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "ledger/run_int.h"
 #include "sql/literal.h"
@@ -33,7 +32,7 @@ static int prefix_row(struct run *r, struct piece *p, uint64_t id, uint64_t mark
 /* Reads all ids in the order of keys, with a flag for those that are old. */
 static int find_prefix(struct run *r, int64_t until, struct err *e)
 {
-    struct buf newest = r->newest;
+    struct buf newest = r->newest; /* lent to the flag's condition, and put back */
     int rc = 0;
     r->newest = (struct buf){0};
     ledger_sql_moment(&r->newest, r->l, until + 1); /* the flag: not newer than `until` */
@@ -56,6 +55,7 @@ int ledger_find_end(struct run *r, struct err *e)
     const struct config_ledger *c = r->l->cfg;
     int64_t now, until = r->opt->until;
     uint64_t marked = 0;
+    /* What comes while the run goes on is left to the next one. */
     r->upto = r->l->next_id ? r->l->next_id - 1 : 0;
     if (ledger_server_now(r->db, &now, e) < 0)
         return -1;

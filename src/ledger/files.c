@@ -15,8 +15,8 @@
 #include "base/js.h"
 #include "store/kept.h"
 
-#define MANIFEST_MAX 65536
-#define CHUNK 65536
+#define MANIFEST_MAX 65536 /* bytes; ours have a few hundred */
+#define CHUNK 65536        /* of unpacked text */
 
 /* ---- names ---- */
 
@@ -25,7 +25,7 @@ static const char *number(const char *s, const char *end, uint64_t *out)
 {
     const char *p = s;
     for (*out = 0; p < end && *p >= '0' && *p <= '9'; p++) {
-        if (p - s >= 19)
+        if (p - s >= 19) /* one more digit may not fit */
             return NULL;
         *out = *out * 10 + (uint64_t)(*p - '0');
     }

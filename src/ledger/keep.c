@@ -254,7 +254,7 @@ static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, s
 static int drop_gone(struct ledger_keep *k, struct err *e)
 {
     size_t n = 0;
-    for (size_t i = 0; i < k->id_count; i++)
+    for (size_t i = 0; i < k->id_count; i++) /* what this run has rolled up is gone */
         if (!k->ids[i].claimed)
             k->ids[n++] = k->ids[i];
     for (size_t i = 0; i < n; i += ASKED)
@@ -445,6 +445,7 @@ static int commit(struct ledger_keep *k, struct err *e)
         ledger_mark_write(r, "file", k->now.sequence, e) < 0)
         return -1;
     fault_point("ledger.filed");
+    /* For expire(), and so that no number is given twice. */
     k->files.list = xgrow(k->files.list, k->files.count, sizeof *k->files.list);
     k->files.list[k->files.count++] = k->now;
     k->file = k->files.highest = k->now.sequence;
@@ -480,7 +481,7 @@ static int write_rows(struct ledger_keep *k, bool *more, struct err *e)
     }
     if (rc == 0 && k->out)
         rc = commit(k, e);
-    ledger_file_abort(k->out);
+    ledger_file_abort(k->out); /* none after commit() */
     k->out = NULL;
     buf_clear(&k->rows);
     read_whole(k, false);
@@ -534,6 +535,7 @@ int ledger_keep_run(struct run *r, struct err *e)
     }
     if (rc == 0)
         rc = note_filed(&k, e);
+    /* File and rollup by turns: no more rows wait in a file than one batch, however many there are. */
     while (rc == 0 && more) {
         rc = write_rows(&k, &more, e);
         if (rc == 0)

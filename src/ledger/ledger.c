@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "mysql/lock.h"
-#include "sql/literal.h"
 
 int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wait, struct err *e)
 {

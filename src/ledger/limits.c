@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "ledger/run_int.h"
-#include "mysql/rows.h"
 #include "sql/literal.h"
 
 #define TOTAL_MAX (((total_t)INT64_MAX << 64) + (total_t)UINT64_MAX)
@@ -123,6 +122,7 @@ int ledger_limits_check(struct run *r, const struct piece *p, struct err *e)
         }
         fits &= r->largest[i] <= most;
     }
+    /* Only now a statement for each key: one of them may be too large, and most runs never come here. */
     for (size_t k = 0; k < p->count && rc == 0 && !fits; k++)
         rc = check_group(r, &p->groups[k], e);
     return rc;

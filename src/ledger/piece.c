@@ -24,10 +24,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/fault.h"
 #include "ledger/run_int.h"
-#include "mysql/rows.h"
 #include "mysql/value.h"
 
 #define IGNORED_MAX 500u /* rows below a mark that one piece can leave alone */
@@ -160,7 +158,7 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
         const unsigned long *len;
         char **row = db_row(rows, &len);
         uint64_t id, mark;
-        if (n == r->piece) {
+        if (n == r->piece) { /* not our LIMIT: this answers another statement */
             got = db_invalid(r->db, e, "more rows than LIMIT %u allows", r->piece);
             break;
         }
@@ -186,6 +184,7 @@ int ledger_read_piece(struct run *r, struct piece *p, row_fn *fn, struct err *e)
         ledger_sql_limit(&p->up_to, r, row + FIELD_KEY, len + FIELD_KEY, id, false, false);
         ledger_sql_limit(&p->next, r, row + FIELD_KEY, len + FIELD_KEY, id, true, id > r->upto);
     }
+    /* Fewer rows than asked for: there are no more, or a game has locked them. */
     p->end = n < r->piece;
     db_rows_end(rows);
     return got;
@@ -300,7 +299,7 @@ static int innodb_effects(struct run *r, struct piece *p, struct err *e)
 static void prepare_retry(struct run *r, const struct piece *p, uint64_t after_id)
 {
     struct err ignored;
-    if (p->open) {
+    if (p->open) { /* it may have been added: its rows are below the marks then */
         r->left_over = true;
         r->left_over_max += p->rows;
     }

@@ -9,7 +9,7 @@
 #include "sql/literal.h"
 
 #define MEMORY_PIECE 1000u /* a game waits for each statement */
-#define INNODB_PIECE 500u
+#define INNODB_PIECE 500u  /* rows that are locked at a time, and named one by one in the DELETE */
 
 /* Where the last run ended: the newest time in totals, and whether it was interrupted in a piece. */
 static int ask_rollup(struct run *r, struct err *e)

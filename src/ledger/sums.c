@@ -88,7 +88,7 @@ void ledger_group_add(const struct run *r, struct group *g, uint64_t id, const t
 {
     for (unsigned i = 0; i < r->l->cfg->value.count; i++)
         g->sum[i] += v[i];
-    if (time && newer(r, time, len, &g->time)) {
+    if (time && newer(r, time, len, &g->time)) { /* NULL is not a time */
         buf_clear(&g->time);
         buf_add(&g->time, time, len);
     }
@@ -124,6 +124,7 @@ void ledger_merge_groups(const struct run *r, struct piece *p)
         last->rows += g->rows;
         if (g->last_id > last->last_id)
             last->last_id = g->last_id;
+        /* Swapped, not copied: the other one is freed below. */
         if (g->time.p && newer(r, g->time.p, g->time.len, &last->time)) {
             struct buf t = last->time;
             last->time = g->time;

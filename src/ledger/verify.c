@@ -3,7 +3,6 @@
  * same sums there; which rows are missing from files shows in the manifests, each of which says how many
  * rows were in totals when it was begun. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

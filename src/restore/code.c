@@ -356,16 +356,6 @@ static int any_privilege(const struct making *m, const char *table, const char *
                     DB_ARGS(table, account, where));
 }
 
-/* Privileges granted through a role are in none of the lists of privileges. */
-static int any_role(const struct making *m, const struct definition *d)
-{
-    return any_rows(m,
-                    db_is_mariadb(m->run->db)
-                        ? "SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"
-                        : "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?",
-                    DB_ARGS(d->user.p, d->host.p));
-}
-
 /* Does the definer exist, with privileges on this schema? One that has, or may have, power over the
  * server or the tables of accounts counts only if the dump is signed: a smuggled-in definition must
  * not run as root. */
@@ -378,14 +368,16 @@ static bool account_of_world(const struct making *m, const struct definition *d)
     buf_adds(&here, " LIKE TABLE_SCHEMA");
     bool of_world = any_privilege(m, "SCHEMA_PRIVILEGES", account, here.p) == 1;
     if (m->run->trust == CODE_SIGNED)
-        of_world |= any_privilege(m, "USER_PRIVILEGES", account, usage) == 1;
-    else
-        of_world = of_world && any_privilege(m, "USER_PRIVILEGES", account, usage) == 0 &&
-                   any_privilege(m, "SCHEMA_PRIVILEGES", account, accounts) == 0 &&
-                   any_privilege(m, "TABLE_PRIVILEGES", account, accounts) == 0 &&
-                   any_privilege(m, "COLUMN_PRIVILEGES", account, accounts) == 0 &&
-                   any_role(m, d) == 0;
-    return of_world;
+        return of_world || any_privilege(m, "USER_PRIVILEGES", account, usage) == 1;
+    /* Privileges granted through a role are in none of the lists of privileges. */
+    const char *roles = db_is_mariadb(m->run->db)
+                            ? "SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"
+                            : "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?";
+    return of_world && any_privilege(m, "USER_PRIVILEGES", account, usage) == 0 &&
+           any_privilege(m, "SCHEMA_PRIVILEGES", account, accounts) == 0 &&
+           any_privilege(m, "TABLE_PRIVILEGES", account, accounts) == 0 &&
+           any_privilege(m, "COLUMN_PRIVILEGES", account, accounts) == 0 &&
+           any_rows(m, roles, DB_ARGS(d->user.p, d->host.p)) == 0;
 }
 
 /* Leaves out modes that newer servers do not know and that do not affect definitions. */

@@ -251,11 +251,6 @@ static int write_part(struct db *db, const struct job *job, struct conflict_sour
     return rc;
 }
 
-static bool holds(const struct conflict_table *t, const struct conflict_source *s)
-{
-    return strcmp(t->name, s->table) == 0 && t->rows == s->rows && t->hash == s->hash;
-}
-
 /* Verifies that the rows read back from the disk are those read from the server. */
 static int prove_part(const struct job *job, const struct conflict_source *list, size_t n,
                       const char *part, struct err *e)
@@ -268,7 +263,9 @@ static int prove_part(const struct job *job, const struct conflict_source *list,
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (list[i].rows == 0) /* not in the file */
             continue;
-        if (at >= seen.count || !holds(&seen.tables[at++], &list[i]))
+        const struct conflict_table *t = at < seen.count ? &seen.tables[at++] : NULL;
+        if (!t || strcmp(t->name, list[i].table) != 0 || t->rows != list[i].rows ||
+            t->hash != list[i].hash)
             rc = err_set(e, ERR_SYSTEM, EIO, "%s: the rows of table %s are not the ones written",
                          part, list[i].table);
     }

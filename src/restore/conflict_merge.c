@@ -244,31 +244,25 @@ static int judge(const json_t *tables, struct err *e)
     return err_hint(e, "what could be put in is in; the manual has the way by hand, in CONFLICTS");
 }
 
-/* Of all tables, for the result. */
-static void add_sums(json_t *o, const json_t *tables)
-{
-    static const char *const keys[] = {"inserted", "renumbered", "left", NULL};
-    for (const char *const *key = keys; *key; key++) {
-        int64_t sum = 0;
-        for (size_t i = 0; i < json_array_size(tables); i++)
-            sum += js_number(json_array_get(tables, i), *key, 0);
-        js_set_int(o, *key, sum);
-    }
-}
-
 /* The whole file was read and found sound before its first row goes into the world. */
 static int apply_file(struct merge *m, json_t **out, struct err *e)
 {
     SCOPED(conflict_seen_free) struct conflict_seen seen = {0};
     if (conflict_read(m->job->dirfd, m->file, m->job->progress, &seen, e) < 0)
         return -1;
+    static const char *const sums[] = {"inserted", "renumbered", "left", NULL};
     json_t *tables = json_array();
     size_t before = m->numbers.count;
     int rc = each_table(m, &seen, tables, e);
     *out = file_json(m, &seen);
     json_object_set_new(*out, "dry_run", json_boolean(m->deed == MERGE_DRY));
     json_object_set_new(*out, "renumber", json_boolean(m->renumber));
-    add_sums(*out, tables);
+    for (const char *const *key = sums; *key; key++) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < json_array_size(tables); i++)
+            sum += js_number(json_array_get(tables, i), *key, 0);
+        js_set_int(*out, *key, sum);
+    }
     json_object_set_new(*out, "tables", tables);
     if (m->numbers.count > before) {
         char name[CONFLICT_NAME_MAX + 16];
@@ -276,9 +270,7 @@ static int apply_file(struct merge *m, json_t **out, struct err *e)
         SCOPED(xfree) char *path = xasprintf("%s/%s", m->job->cfg->dump_dir, name);
         js_set_clean(*out, "numbers_file", path);
     }
-    if (rc == 0)
-        rc = judge(tables, e);
-    return rc;
+    return rc == 0 ? judge(tables, e) : -1;
 }
 
 int merge_apply(const struct job *job, const char *name, const struct state *known,

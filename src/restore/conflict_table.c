@@ -364,16 +364,6 @@ static int note_keys(struct merge *m, struct merge_table *t, const struct keys *
     return 0;
 }
 
-/* In a MEMORY ledger no total has a row whose id was passed: it counts as taken. */
-static int note_rolled_up(struct merge *m, const struct merge_table *t, struct err *e)
-{
-    if (!t->ledger || !t->live->memory || t->counter == t->column_count)
-        return 0;
-    return db_exec_with(m->db,
-                        "INSERT IGNORE INTO " TAKEN " SELECT " KEY ",0 FROM " ROWS " WHERE ?? <=$",
-                        DB_ARGS(t->picked.columns[t->counter].name, DB_NUMBER(t->rolled_up)), e);
-}
-
 static int one_number(struct merge *m, const char *sql, const char *const *args, uint64_t *out,
                       struct err *e)
 {
@@ -386,7 +376,14 @@ static int one_number(struct merge *m, const char *sql, const char *const *args,
 static int find_taken(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
 {
     if (db_exec(m->db, "DELETE FROM " TAKEN, e) < 0 || note_keys(m, t, k, false, e) < 0 ||
-        note_keys(m, t, k, true, e) < 0 || note_rolled_up(m, t, e) < 0 ||
+        note_keys(m, t, k, true, e) < 0)
+        return -1;
+    /* In a MEMORY ledger no total has a row whose id was passed: it counts as taken. */
+    bool passed = t->ledger && t->live->memory && t->counter < t->column_count;
+    if ((passed &&
+         db_exec_with(
+             m->db, "INSERT IGNORE INTO " TAKEN " SELECT " KEY ",0 FROM " ROWS " WHERE ?? <=$",
+             DB_ARGS(t->picked.columns[t->counter].name, DB_NUMBER(t->rolled_up)), e) < 0) ||
         one_number(m, "SELECT COUNT(*) FROM " TAKEN, DB_ARGS(NULL), &t->taken, e) < 0)
         return -1;
     return one_number(m, "SELECT COUNT(*) FROM " TAKEN " WHERE fixed", DB_ARGS(NULL), &t->stuck, e);

@@ -96,11 +96,6 @@ static int other_rows(const struct target *t, uint64_t rows, struct err *e)
 
 /* ---- the order of things ---- */
 
-static bool is_compared(const struct compare *c, const struct target *t)
-{
-    return !t->skip && t->memory && !t->raw && strcmp(t->name, c->job->cfg->sentinel) != 0;
-}
-
 /* A second connection: the first one is in the scratch schema, and its settings are those of a restore. */
 static int open_live(struct compare *c, struct err *e)
 {
@@ -123,7 +118,8 @@ static int compare(struct compare *c, const struct plan *plan, const struct db_b
     int rc = 0;
     progress_phase(c->job->progress, "comparing with the living world", plan->rows, 0);
     for (size_t i = 0; i < plan->count && rc >= 0; i++) {
-        if (!is_compared(c, &plan->list[i]))
+        const struct target *t = &plan->list[i];
+        if (t->skip || !t->memory || t->raw || strcmp(t->name, c->job->cfg->sentinel) == 0)
             continue;
         rc = compare_rows(c, &plan->list[i], &found[i], &rows[i], e);
         out->same += found[i] == SAME;

@@ -1,6 +1,5 @@
 #include "restore/swap.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

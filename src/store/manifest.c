@@ -187,20 +187,6 @@ json_t *manifest_summary(const struct manifest *m, const char *sentinel)
     return o;
 }
 
-/* file_sha256 binds the list to this very file: see read_parts(). */
-static json_t *parts_json(const struct manifest *m)
-{
-    const struct manifest_parts *p = &m->parts;
-    json_t *list = json_array();
-    char hex[SHA256_HEX];
-    for (size_t i = 0; i < p->count; i++) {
-        text_hex(p->sha256[i], SHA256_BYTES, hex);
-        json_array_append_new(list, json_string(hex));
-    }
-    return json_pack("{s:s, s:I, s:o}", "file_sha256", m->sha256, "bytes", (json_int_t)p->bytes,
-                     "sha256", list);
-}
-
 json_t *manifest_json(const struct manifest *m)
 {
     json_t *o = head_json(m), *tables = json_array();
@@ -229,8 +215,19 @@ json_t *manifest_json(const struct manifest *m)
     missing |= json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
     if (m->copy.file[0])
         missing |= json_object_set_new(o, "offsite", object_of(copy, JS_COUNT(copy), &m->copy));
-    if (m->parts.count)
-        missing |= json_object_set_new(o, "parts", parts_json(m));
+    if (m->parts.count) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < m->parts.count; i++) {
+            char hex[SHA256_HEX];
+            text_hex(m->parts.sha256[i], SHA256_BYTES, hex);
+            json_array_append_new(list, json_string(hex));
+        }
+        /* file_sha256 binds the list to this very file: see read_parts(). */
+        missing |=
+            json_object_set_new(o, "parts",
+                                json_pack("{s:s, s:I, s:o}", "file_sha256", m->sha256, "bytes",
+                                          (json_int_t)m->parts.bytes, "sha256", list));
+    }
     if (!missing)
         return o;
     json_decref(o);

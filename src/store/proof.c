@@ -105,23 +105,6 @@ void proof_words(const struct proof *p, char *out, size_t size)
                  p->reason);
 }
 
-/* For the status: what must not be used, and why. */
-static void add_damaged(json_t *list, int dirfd, const char *file)
-{
-    struct proof p;
-    char name[NAME_MAX + 1], at[TEXT_SHORT];
-    size_t len = strlen(file), end = strlen(PROOF_ENDING);
-    if (len <= end || strcmp(file + len - end, PROOF_ENDING) != 0)
-        return;
-    snprintf(name, sizeof name, "%.*s", (int)(len - end), file);
-    proof_read(dirfd, name, &p, NULL);
-    if (p.damaged || proof_unloadable(&p))
-        json_array_append_new(list,
-                              json_pack("{s:o, s:s, s:s, s:o, s:b}", "dump", js_clean(name), "at",
-                                        text_utc(p.at, at), "by", p.by, "reason",
-                                        js_clean(p.reason), "loadable", !proof_unloadable(&p)));
-}
-
 /* The names of dumps sort by generation and number. */
 static int newest_first(const void *a, const void *b)
 {
@@ -134,8 +117,20 @@ json_t *proof_damaged_json(int dirfd)
     json_t *out = json_array();
     DIR *d = file_list(dirfd, "cannot list findings", NULL);
     const struct dirent *ent;
-    while (d && (ent = readdir(d)))
-        add_damaged(list, dirfd, ent->d_name);
+    while (d && (ent = readdir(d))) {
+        struct proof p;
+        char name[NAME_MAX + 1], at[TEXT_SHORT];
+        size_t len = strlen(ent->d_name), end = strlen(PROOF_ENDING);
+        if (len <= end || strcmp(ent->d_name + len - end, PROOF_ENDING) != 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(len - end), ent->d_name);
+        proof_read(dirfd, name, &p, NULL);
+        if (p.damaged || proof_unloadable(&p))
+            json_array_append_new(list,
+                                  json_pack("{s:o, s:s, s:s, s:o, s:b}", "dump", js_clean(name),
+                                            "at", text_utc(p.at, at), "by", p.by, "reason",
+                                            js_clean(p.reason), "loadable", !proof_unloadable(&p)));
+    }
     if (d)
         closedir(d);
     size_t n = json_array_size(list);
