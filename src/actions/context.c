@@ -10,6 +10,8 @@
 
 #include "base/file.h"
 #include "base/js.h"
+#include "mysql/galera.h"
+#include "mysql/sentinel.h"
 
 #define LOCK_MAX 4096
 
@@ -153,4 +155,43 @@ void action_lock_write(int fd, const char *socket)
     /* Information for others only: the lock is held even if this fails. */
     if (s && lseek(fd, 0, SEEK_SET) == 0 && ftruncate(fd, 0) == 0)
         (void)!file_write_all(fd, s, strlen(s));
+}
+
+/* ---- the world itself ---- */
+
+struct db *action_connect_world(const struct action_context *a, struct err *e)
+{
+    struct db_params p = a->job.db;
+    p.schema = a->cfg->schema;
+    struct db *db = db_open(&p, e);
+    if (db && galera_own_node(db, e) == 0)
+        return db;
+    db_close(db);
+    return NULL;
+}
+
+int action_check_world(const struct action_context *a, struct db *db, struct err *e)
+{
+    struct db_sentinel s = {0};
+    if (db_sentinel_read(db, a->cfg->schema, a->cfg->sentinel, &s, e) < 0 && !db_table_missing(e))
+        return -1;
+    if (s.rows == 1 && (!a->state.known || strcmp(s.nonce, a->state.nonce) == 0))
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "world %s is not up: %s", a->cfg->name,
+            s.rows ? "its sentinel row is not the one that is known" : "its sentinel row is gone");
+    err_hint(e, "worldkeeper --status says what is being done about it");
+    return -1;
+}
+
+int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
+                    const struct server_id *server, struct err *e)
+{
+    snprintf(a->state.nonce, sizeof a->state.nonce, "%s", nonce);
+    a->state.generation = generation;
+    a->state.server = *server;
+    a->state.known = true;
+    a->state.alive_at = clock_wall();
+    if (a->cfg->standby.given)
+        a->state.role = ROLE_PRIMARY;
+    return state_save(a->job.dirfd, &a->state, e);
 }

@@ -42,4 +42,13 @@ int action_lock(struct action_context *a, struct err *e);
 /* Writes the holder into the lock file, and the supervisor's socket ("" for an action by hand). */
 void action_lock_write(int fd, const char *socket);
 
+/* For work on the world's own tables, beside dumps and restores: a connection whose default schema is the
+ * world's, and whose changes stay on its node. */
+struct db *action_connect_world(const struct action_context *a, struct err *e);
+/* ERR_REFUSED: the server has forgotten the world, or holds another one. */
+int action_check_world(const struct action_context *a, struct db *db, struct err *e);
+/* Saves that the world lives here under this nonce, so that a later loss can be proven. */
+int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
+                    const struct server_id *server, struct err *e);
+
 #endif

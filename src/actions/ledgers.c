@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "actions/ledgers.h"
-#include "actions/own_world.h"
 #include "actions/run.h"
 #include "base/js.h"
 #include "store/signature.h"

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "actions/own_world.h"
 #include "base/js.h"
 #include "progress/write_back.h"
 

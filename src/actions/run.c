@@ -25,19 +25,6 @@
 #include "store/catalog.h"
 #include "watch/verdict.h"
 
-int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
-                    const struct server_id *server, struct err *e)
-{
-    snprintf(a->state.nonce, sizeof a->state.nonce, "%s", nonce);
-    a->state.generation = generation;
-    a->state.server = *server;
-    a->state.known = true;
-    a->state.alive_at = clock_wall();
-    if (a->cfg->standby.given)
-        a->state.role = ROLE_PRIMARY;
-    return state_save(a->job.dirfd, &a->state, e);
-}
-
 struct init {
     struct db *db;
     struct catalog catalog;

@@ -52,9 +52,6 @@ int action_demote(struct action_context *a, const struct request *r, json_t **re
                   struct err *e);
 int action_switch_over(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e);
-/* Saves that the world lives here under this nonce, so that a later loss can be proven. */
-int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
-                    const struct server_id *server, struct err *e);
 /* May this action run in a standby? ERR_REFUSED. */
 int action_allowed(const struct action_context *a, const struct request *r, struct err *e);
 

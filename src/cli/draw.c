@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/js.h"
 
+struct screen screen_mode;
+
 void draw_coloured(struct buf *b, bool on, enum colour colour, const char *s)
 {
     static const char *const codes[] = {"",         "\033[1m",  "\033[2m", "\033[31m",

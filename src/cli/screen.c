@@ -17,8 +17,6 @@
 #define LABEL_MAX 32
 #define HEAD_MIN 30 /* label and bar together */
 
-struct screen screen_mode;
-
 /* The bar, as last drawn. */
 static struct {
     char phase[64];

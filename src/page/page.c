@@ -12,7 +12,8 @@
 
 /* ---- templates ---- */
 
-void page_escape(struct buf *out, const char *text)
+/* Text in HTML, XML and their attributes. */
+static void page_escape(struct buf *out, const char *text)
 {
     for (; *text; text++)
         switch (*text) {

@@ -9,8 +9,6 @@
 #include "base/text.h"
 #include "config/config.h"
 
-/* Text in HTML, XML and their attributes. */
-void page_escape(struct buf *out, const char *text);
 void page_fill(struct buf *out, const char *template_text, const json_t *values);
 
 /* What status.html, players.html and the feed say: from status.json and history.json. */

@@ -114,10 +114,10 @@ bool jobs_save_state(const struct world *w)
     return w->jobs->replaces_world || action == ACTION_DEMOTE || action == ACTION_SWITCH_OVER;
 }
 
-bool jobs_swap(const struct world *w)
+static void set_request(struct world *w, const struct request *r)
 {
-    const struct request *r = &w->jobs->request;
-    return request_swaps(r) || r->action == ACTION_TIDY;
+    w->jobs->request = *r;
+    w->swaps = request_swaps(r) || r->action == ACTION_TIDY;
 }
 
 int jobs_fd(const struct world *w)
@@ -323,7 +323,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     bool takes = r->action == ACTION_PROMOTE; /* the lease, first of all */
     if (request_swaps(r) && !takes && fence_check(action_name(r->action), e) < 0)
         return -1;
-    j->request = *r;
+    set_request(w, r);
     j->replaces_world = request_swaps(r) && !r->tables;
     j->since = clock_wall();
     j->alive_at = w->a->state.alive_at;
@@ -332,7 +332,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     if (r->action == ACTION_DUMP)
         follower_dump_begins(w);
     if (worker_start(&j->worker, child_main, w, false, e) < 0) {
-        j->request = (struct request){0};
+        set_request(w, &(struct request){0});
         j->replaces_world = false;
         return -1;
     }
@@ -491,15 +491,6 @@ static void record_restore(struct world *w, const json_t *result, bool ok)
     keep_last_restore(w);
 }
 
-void jobs_unheard(struct world *w, const char *nonce)
-{
-    struct state_made made = {0};
-    snprintf(made.nonce, sizeof made.nonce, "%s", nonce);
-    state_restored(&w->a->state, &made);
-    json_decref(w->last_restore);
-    w->last_restore = json_loads(w->a->state.last_restore, 0, NULL);
-}
-
 /* `announced`: the guard knows of this restore. */
 static void restore_ended(struct world *w, const struct request *r, bool announced,
                           const json_t *result, const struct err *e)
@@ -581,7 +572,7 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
     remove_action(&out->error, action_name(r.action));
     job_words(&r, words, sizeof words);
     snprintf(failed, sizeof failed, "%s failed", words);
-    j->request = (struct request){0};
+    set_request(w, &(struct request){0});
     json_decref(j->progress);
     j->progress = NULL;
     j->replaces_world = false;
@@ -639,13 +630,13 @@ json_t *jobs_dir_changed(struct world *w, const struct err *why, bool *last)
     j->other_dir = NULL;
     *last = false;
     if (!why) {
-        j->request = (struct request){0};
+        set_request(w, &(struct request){0});
         if (jobs_start(w, &r, &e) == 0) {
             j->announced |= announced;
             json_decref(o);
             return NULL;
         }
-        j->request = r;
+        set_request(w, &r);
         j->announced = announced;
         j->replaces_world = replaces_world;
     }

@@ -25,10 +25,6 @@ bool jobs_busy(const struct world *w);
 bool jobs_is_spare(const struct world *w);
 /* Does the running one save the state itself, since it changes which world this is, or whose? */
 bool jobs_save_state(const struct world *w);
-/* Does it put tables in the place of the world's, or finish what a killed restore began? */
-bool jobs_swap(const struct world *w);
-/* The world of a restore is up whose worker died before it could tell of it. */
-void jobs_unheard(struct world *w, const char *nonce);
 
 int jobs_fd(const struct world *w);
 /* What the job has sent to the clients that wait for it: a new reference, or NULL; *last: it has

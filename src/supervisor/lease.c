@@ -11,11 +11,9 @@
 #include "base/js.h"
 #include "standby/lease.h"
 #include "store/state.h"
-#include "supervisor/disk_writer.h"
 #include "supervisor/jobs.h"
 #include "supervisor/lease_table.h"
 #include "supervisor/offsite.h"
-#include "supervisor/publisher.h"
 #include "supervisor/world.h"
 
 #define START_MS fault_wait(5000) /* a worker that died */
@@ -229,22 +227,20 @@ static void tell_guard(struct world *w, bool open)
                 &(struct guard_event){.type = open ? GUARD_UNFENCED : GUARD_FENCED, .text = text});
 }
 
-void leases_decide(struct world *w)
+bool leases_decide(struct world *w)
 {
     struct leases *l = w->leases;
     if (!fence_made())
-        return;
+        return false;
     bool open = fence_open();
     if (l->begun && open == l->open)
-        return;
+        return false;
     l->open = open;
     l->begun = true;
     tell_guard(w, open);
-    if (open)
-        return;
-    offsite_stop(w);
-    if (w->disk_writer.fd >= 0) /* it is not started yet when we begin */
-        publish_status(w);
+    if (!open)
+        offsite_stop(w);
+    return !open;
 }
 
 static void take_report(struct world *w, const struct report *r)
@@ -293,12 +289,12 @@ static void follow_role(struct world *w)
     leases_restart(w);
 }
 
-void leases_timers(struct world *w, mono_t now)
+bool leases_timers(struct world *w, mono_t now)
 {
     struct leases *l = w->leases;
     struct err e;
     if (!fence_made())
-        return;
+        return false;
     follow_role(w);
     /* It is never silent for so long: each of its requests has an end. */
     if (l->worker.pid && mono_since(now, l->worker.heard) > 4 * w->cfg->standby.ttl) {
@@ -316,7 +312,7 @@ void leases_timers(struct world *w, mono_t now)
         worker_send_packet(l->worker.fd, GENERATION, &w->a->state.generation,
                            sizeof w->a->state.generation) == 0)
         l->sent = w->a->state.generation;
-    leases_decide(w);
+    return leases_decide(w);
 }
 
 int64_t leases_sleep(const struct world *w, mono_t now, int64_t ms)

@@ -4,6 +4,7 @@
 #define WK_SUPERVISOR_LEASE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -14,9 +15,10 @@ struct leases *leases_new(struct world *w);
 void leases_free(struct leases *l);
 /* Before any child is started: with [standby] nothing is done until the lease is held. */
 int leases_begin(struct world *w, struct err *e);
-/* May this machine act? First in each turn of the loop. */
-void leases_decide(struct world *w);
-void leases_timers(struct world *w, mono_t now);
+/* May this machine act? First in each turn of the loop. Both: true where it may not any more, which is to be published
+ * at once. */
+bool leases_decide(struct world *w);
+bool leases_timers(struct world *w, mono_t now);
 /* Not longer than until the lease ends. */
 int64_t leases_sleep(const struct world *w, mono_t now, int64_t ms);
 /* How long what is published may be believed. */

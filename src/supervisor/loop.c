@@ -198,12 +198,13 @@ static void timers(struct loop *l)
     clients_timers(w);
     jobs_timers(w, now);
     follower_timers(w, now);
-    rollups_timers(w, now, jobs_swap(w));
+    rollups_timers(w, now, w->swaps);
     periodic_check_timers(w, now);
     write_backs_timers(w, now);
     drills_timers(w, now);
     standby_timers(w, now);
-    leases_timers(w, now);
+    if (leases_timers(w, now))
+        publish_status(w);
     offsite_timers(w, now);
     dumps_timers(w, now);
     disk_timers(w, now);
@@ -296,19 +297,6 @@ static int64_t sleep_ms(const struct loop *l, mono_t now)
     return l->w->status_dirty || ms < 0 ? 0 : ms;
 }
 
-const int64_t late_bounds[LATE_BUCKETS] = {5, 10, 25, 50, 100, 250, 500, 1000, 5000};
-
-static void count_late(struct lateness *l, int64_t ms)
-{
-    size_t bucket = 0;
-    while (bucket < LATE_BUCKETS && ms > late_bounds[bucket])
-        bucket++;
-    l->counts[bucket]++;
-    l->sum += ms;
-    l->now = ms > l->now ? ms : l->now;
-    l->max = ms > l->max ? ms : l->max;
-}
-
 static void run(struct loop *l)
 {
     struct world *w = l->w;
@@ -319,13 +307,14 @@ static void run(struct loop *l)
         fill_poll(l, before, p);
         int n = wait_poll(p, ms);
         mono_t woke = clock_mono();
-        leases_decide(
-            w); /* before anything else: we may have slept, and another machine has the world */
+        /* Before anything else: we may have slept, and another machine has the world. */
+        if (leases_decide(w))
+            publish_status(w);
         if (n > 0)
             handle_poll(l, p);
         timers(l);
         int64_t overslept = n == 0 ? mono_since(woke, before) - ms : 0;
-        count_late(&w->late, overslept + mono_since(clock_mono(), woke));
+        publish_late(w, overslept + mono_since(clock_mono(), woke));
         if (l->next_watchdog.ms && mono_reached(woke, l->next_watchdog)) {
             systemd_notify("WATCHDOG=1");
             l->next_watchdog = mono_add(woke, systemd_watchdog_ms());

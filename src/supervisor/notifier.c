@@ -82,27 +82,21 @@ void notifier_free(struct notifier *n)
 
 /* ---- conditions and alerts, as the status shows them ---- */
 
-unsigned notify_waiting(const struct world *w)
-{
-    size_t most = 0;
-    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
-        size_t n = outbox_waiting(&w->notifier->outbox, ch);
-        most = n > most ? n : most;
-    }
-    return (unsigned)most;
-}
-
+/* An alert waits for each channel that lacks it: the longest backlog says how many alerts wait. */
 json_t *notify_alerts_json(const struct world *w)
 {
+    const struct notifier *n = w->notifier;
     json_t *channels = json_object();
-    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+    size_t most = 0;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+        size_t waiting = outbox_waiting(&n->outbox, ch);
+        most = waiting > most ? waiting : most;
         if (alert_channel_on(w->cfg, ch))
             json_object_set_new(channels, alert_channel_name(ch),
-                                json_pack("{s:I, s:o}", "waiting",
-                                          (json_int_t)outbox_waiting(&w->notifier->outbox, ch),
-                                          "last_error",
-                                          js_clean(w->notifier->deliveries[ch].last_error)));
-    return json_pack("{s:I, s:o}", "waiting", (json_int_t)notify_waiting(w), "channels", channels);
+                                json_pack("{s:I, s:o}", "waiting", (json_int_t)waiting,
+                                          "last_error", js_clean(n->deliveries[ch].last_error)));
+    }
+    return json_pack("{s:I, s:o}", "waiting", (json_int_t)most, "channels", channels);
 }
 
 /* The names of their incidents on the disk. */

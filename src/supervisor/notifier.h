@@ -78,8 +78,7 @@ void notify_config_changed(struct world *w);
 /* The numbers up to which each channel has delivered, for the disk writer. */
 struct disk_marks notify_marks(const struct world *w);
 
-/* Length of the longest backlog of a channel, and all else that the status shows. */
-unsigned notify_waiting(const struct world *w);
+/* What the status shows. */
 json_t *notify_alerts_json(const struct world *w);
 json_t *notify_conditions_json(const struct world *w);
 /* For the metrics: each condition, open or not, and each channel that is on. */

@@ -6,7 +6,6 @@
 
 #include "base/js.h"
 #include "supervisor/dumps.h"
-#include "supervisor/jobs.h"
 #include "supervisor/world.h"
 #include "watch/probe.h"
 
@@ -72,9 +71,15 @@ static void seen_alive(struct world *w, const struct observation *o)
                     s->server.start == o->server.start && s->server.pid == o->server.pid;
     uint64_t highest = p->same_world ? s->server.connection : 0;
     p->swapping = false;
-    if (!jobs_swap(w) && s->next[0]) { /* it is this one, or did not come */
-        if (strcmp(s->next, o->nonce) == 0)
-            jobs_unheard(w, o->nonce);
+    if (!w->swaps && s->next[0]) { /* it is this one, or did not come */
+        /* The worker of that restore died before it could report it. */
+        if (strcmp(s->next, o->nonce) == 0) {
+            struct state_made made = {0};
+            snprintf(made.nonce, sizeof made.nonce, "%s", o->nonce);
+            state_restored(s, &made);
+            json_decref(w->last_restore);
+            w->last_restore = json_loads(s->last_restore, 0, NULL);
+        }
         s->next[0] = '\0';
     }
     s->known = true;

@@ -31,16 +31,38 @@
  * set. */
 #define CLOCKS_APART_MS 1000
 
+/* How late the loop was, in ms: each round oversleeps, and takes time. The bounds are what the histogram of the metrics
+ * promises: from what nobody notices to what the guard calls doubt. */
+static const int64_t late_bounds[] = {5, 10, 25, 50, 100, 250, 500, 1000, 5000};
+#define LATE_BUCKETS (sizeof late_bounds / sizeof *late_bounds)
+struct lateness {
+    int64_t now, max, sum;             /* the worst since the last status, and ever */
+    uint64_t counts[LATE_BUCKETS + 1]; /* of rounds up to each bound, above the one before */
+};
+
 struct publisher {
     mono_t next;
     char systemd_status[700]; /* as sent */
     mono_t since;             /* of the state that was published, */
     wall_t since_wall;        /* and as it was */
+    struct lateness late;
 };
 
 struct publisher *publisher_new(void)
 {
     return xcalloc(1, sizeof(struct publisher));
+}
+
+void publish_late(struct world *w, int64_t ms)
+{
+    struct lateness *l = &w->publisher->late;
+    size_t bucket = 0;
+    while (bucket < LATE_BUCKETS && ms > late_bounds[bucket])
+        bucket++;
+    l->counts[bucket]++;
+    l->sum += ms;
+    l->now = ms > l->now ? ms : l->now;
+    l->max = ms > l->max ? ms : l->max;
 }
 
 static json_t *dump_json(const struct world *w)
@@ -135,8 +157,8 @@ json_t *publish_status_json(struct world *w)
     json_object_set_new(o, "troubles", notify_conditions_json(w));
     json_object_set_new(o, "insecure", insecure_json(w->cfg));
     json_object_set_new(o, "loop",
-                        json_pack("{s:I, s:I}", "late_ms", (json_int_t)w->late.now, "late_ms_max",
-                                  (json_int_t)w->late.max));
+                        json_pack("{s:I, s:I}", "late_ms", (json_int_t)w->publisher->late.now,
+                                  "late_ms_max", (json_int_t)w->publisher->late.max));
     return o;
 }
 
@@ -190,7 +212,7 @@ static json_t *figures(const struct world *w, const json_t *status)
         js_set_int(o, "damaged", (int64_t)json_array_size(damaged));
     if (central[0])
         json_object_set_new(o, "central_up", json_boolean(strcmp(central, "ok") == 0));
-    json_object_set_new(o, "lateness", lateness_figures(&w->late));
+    json_object_set_new(o, "lateness", lateness_figures(&w->publisher->late));
     return o;
 }
 
@@ -245,7 +267,7 @@ void publish_status(struct world *w)
     if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, status_files(w)) < 0)
         w->publisher->next = mono_add(clock_mono(), 1000); /* try again with the status of then */
     else
-        w->late.now = 0;
+        w->publisher->late.now = 0;
 }
 
 static bool publishes_as(const struct config *c, const char *dir, const char *name)

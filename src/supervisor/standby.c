@@ -15,7 +15,7 @@
 #include "standby/pull.h"
 #include "supervisor/jobs.h"
 #include "supervisor/prober.h"
-#include "supervisor/recorder.h"
+#include "supervisor/world.h"
 
 #define TICK_MS fault_wait(2000)
 #define LOOK_MS 1000                  /* a long download reports so often */
@@ -182,12 +182,13 @@ void standby_free(struct standby *s)
     free(s);
 }
 
-bool standby_is(const struct world *w)
+static bool is_standby(const struct world *w)
 {
     return state_standby(&w->a->state, w->cfg);
 }
 
-void standby_yield(struct world *w)
+/* A promotion begins: the worker does not begin anything more. */
+static void yield(struct world *w)
 {
     struct standby *s = w->standby;
     s->leaving = s->worker.pid ? s->worker.pid : s->leaving;
@@ -209,7 +210,7 @@ static void see_off(struct standby *s, mono_t now)
 void standby_stop(struct world *w)
 {
     worker_stop(&w->standby->worker, SIGKILL); /* what is not whole here does not count */
-    standby_yield(w);
+    yield(w);
 }
 
 void standby_restart(struct world *w)
@@ -265,7 +266,7 @@ static void judge_copy(struct world *w)
 {
     struct standby *s = w->standby;
     const struct report *r = &s->last;
-    bool wanted = standby_is(w) && w->cfg->standby.warm;
+    bool wanted = is_standby(w) && w->cfg->standby.warm;
     char what[640] = "the world is loaded, and kept up with the journal", t[TEXT_SHORT];
     if (wanted && !r->known)
         return; /* nor what the store has */
@@ -296,8 +297,8 @@ static void judge_tables(struct world *w, mono_t now)
         s->idle_since = now;
     bool known = o->failed == VERDICT_NONE || o->failed == VERDICT_MISSING;
     bool fresh = mono_since(prober_last_asked(w), s->idle_since) > 0;
-    bool left = standby_is(w) && o->failed == VERDICT_NONE;
-    if ((standby_is(w) && (!known || !fresh)) || (!left && !w->conditions[CONDITION_LEFT].on))
+    bool left = is_standby(w) && o->failed == VERDICT_NONE;
+    if ((is_standby(w) && (!known || !fresh)) || (!left && !w->conditions[CONDITION_LEFT].on))
         return;
     snprintf(what, sizeof what,
              left
@@ -349,7 +350,7 @@ static void worker_lost(struct world *w, const char *how)
     struct report r = w->standby->last;
     r.failed = true;
     err_set(&r.why, ERR_SYSTEM, 0, "the standby worker %s", how);
-    standby_yield(w);
+    yield(w);
     take_report(w, &r);
 }
 
@@ -365,7 +366,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
 
 static void follow_role(struct world *w)
 {
-    bool is = standby_is(w), was = w->guard.state == GUARD_STANDBY;
+    bool is = is_standby(w), was = w->guard.state == GUARD_STANDBY;
     enum guard_state state = w->guard.state;
     if (is == was || state == GUARD_RESTORING || state == GUARD_STOPPED)
         return;
@@ -382,18 +383,18 @@ void standby_timers(struct world *w, mono_t now)
     see_off(s, now);
     follow_role(w);
     judge_tables(w, now);
-    bool wanted = standby_is(w) && !w->stopping && w->cfg->offsite.url && !jobs_swap(w);
+    bool wanted = is_standby(w) && !w->stopping && w->cfg->offsite.url && !w->swaps;
     if (s->worker.pid && mono_since(now, s->worker.heard) > SILENT_MS) {
         log_line(LOG_WARN_, "the standby worker made no progress and was ended");
         worker_stop(&s->worker, SIGKILL);
         worker_lost(w, "made no progress and was ended");
     }
     if (!wanted && s->worker.pid)
-        standby_yield(w);
-    if (!standby_is(w) && w->conditions[CONDITION_STANDBY].on)
+        yield(w);
+    if (!is_standby(w) && w->conditions[CONDITION_STANDBY].on)
         notify_condition(w, CONDITION_STANDBY, EVENT_STANDBY, false, "",
                          "this machine is no standby any more", "", "nothing");
-    if (w->conditions[CONDITION_COLD].on && !(standby_is(w) && w->cfg->standby.warm))
+    if (w->conditions[CONDITION_COLD].on && !(is_standby(w) && w->cfg->standby.warm))
         judge_copy(w);
     if (s->worker.pid || !wanted || !mono_reached(now, s->next_start))
         return;
@@ -411,7 +412,7 @@ static json_t *copy_json(const struct world *w, bool heard)
     const struct warm_keeper *k = &r->warm;
     bool ready = k->ready && !r->loading;
     int64_t behind = clock_wall().ms - r->warm_moment.ms;
-    if (!w->cfg->standby.warm || !standby_is(w))
+    if (!w->cfg->standby.warm || !is_standby(w))
         return json_null();
     const char *state = !heard || !r->known ? NULL
                         : r->loading        ? "loading"
@@ -432,7 +433,7 @@ json_t *standby_status_json(const struct world *w)
 {
     const struct standby *s = w->standby;
     const struct report *r = &s->last;
-    bool is = standby_is(w);
+    bool is = is_standby(w);
     int64_t behind = is ? behind_seconds(w) : -1;
     bool heard = s->worker.pid && mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
     const char *state = !is || !heard ? NULL : r->failed ? "failing" : r->known ? "pulling" : NULL;

@@ -17,10 +17,7 @@ void standby_timers(struct world *w, mono_t now);
 /* The next worker works with the config and the dump directory of now. */
 void standby_restart(struct world *w);
 void standby_stop(struct world *w);
-/* A promotion begins: the worker does not begin anything more. */
-void standby_yield(struct world *w);
 
-bool standby_is(const struct world *w);
 json_t *standby_status_json(const struct world *w); /* null without [standby] */
 
 #endif

@@ -30,14 +30,6 @@
 #include "supervisor/notifier.h"
 #include "watch/guard.h"
 
-/* How late the loop was: each round oversleeps, and takes time. In ms. */
-#define LATE_BUCKETS 9
-extern const int64_t late_bounds[LATE_BUCKETS];
-struct lateness {
-    int64_t now, max, sum;             /* the worst since the last status, and ever */
-    uint64_t counts[LATE_BUCKETS + 1]; /* of rounds up to each bound, above the one before */
-};
-
 /* A worker of one of the parts, and what the loop calls with each of its packets; NULL: it has ended. */
 #define WORKERS_MAX 16
 typedef void worker_message_fn(struct world *w, struct worker *v, const struct packet *m);
@@ -54,10 +46,11 @@ struct world {
     struct condition conditions[CONDITIONS]; /* set by notify_condition() */
     char host[256];
     bool stopping;
+    bool
+        swaps; /* a job puts tables in the place of the world's, or finishes what a killed restore began */
     /* For the next turn of the loop: save the state, publish the status, poll the disk writer. */
     bool state_dirty, status_dirty, poll_disk;
     json_t *last_restore; /* as in the status; or NULL */
-    struct lateness late;
     wall_t started;
     struct worker disk_writer; /* started and watched by disk.c; all may send (disk_writer.h) */
     struct heard heard[WORKERS_MAX]; /* in this order; set up once by world_worker() */
