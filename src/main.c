@@ -21,7 +21,6 @@
 #include "base/log.h"
 #include "progress/central_sql.h"
 #include "restore/restore.h"
-#include "cli/help.h"
 #include "cli/screen.h"
 #include "store/signature.h"
 #include "actions/hint_command.h"

@@ -26,6 +26,11 @@ struct action_context {
     void (*stepping_back)(void *arg);
     int patience; /* seconds for what a supervisor answers at once; 0: CONTROL_PATIENCE */
 };
+/* Carries out one action: *result is a new JSON object (also on failure, if there is something to show) or NULL. */
+struct request;
+typedef int action_fn(struct action_context *a, const struct request *r, json_t **result,
+                      struct err *e);
+
 /* Opens the dump directory (`make`: created if missing) and reads state.json. A state that may not
  * be ours (a link, or without a valid HMAC where signature_open() has read a key) counts as missing. */
 int action_open(struct action_context *a, const struct config *cfg, bool make, struct err *e);

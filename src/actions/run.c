@@ -483,8 +483,7 @@ static int action_test_alert(struct action_context *a, const struct request *r, 
 }
 
 /* The others are carried out by main.c or by a running supervisor. */
-static int (*const functions[ACTIONS])(struct action_context *a, const struct request *r,
-                                       json_t **result, struct err *e) = {
+static action_fn *const functions[ACTIONS] = {
     [ACTION_INIT] = action_init,           [ACTION_DUMP] = action_dump,
     [ACTION_LIST] = action_list,           [ACTION_VERIFY] = action_verify,
     [ACTION_DRILL] = action_drill,         [ACTION_RESTORE] = action_restore,

@@ -15,20 +15,15 @@
 /* Number of an error of class CHANGED: [dump] dir names another directory now than when it was
  * opened. The action has not begun, or what it stored lies where it will not be found. */
 #define ACTION_OTHER_DIR ESTALE
-/* Carries out the action. *result is a new JSON object (also on failure, if there is something to
- * show) or NULL. */
-int action_run(struct action_context *a, const struct request *r, json_t **result, struct err *e);
-
-/* list.c, conflicts.c: two of them. */
-int action_list(struct action_context *a, const struct request *r, json_t **result, struct err *e);
-int action_conflicts(struct action_context *a, const struct request *r, json_t **result,
-                     struct err *e);
+/* The action that the request names, and those that have files of their own: list.c, conflicts.c; standby.c: who keeps
+ * the world ([standby]); ledgers.c: rolls up the ledger that `dump` names, or all. */
+action_fn action_run, action_list, action_conflicts, action_promote, action_demote,
+    action_switch_over, action_rollup;
 
 /* from.c: --from. The dumps in the store; they are read there. */
 int action_from_catalog(struct action_context *a, const struct request *r, struct catalog *out,
                         struct err *e);
-int action_from_verify(struct action_context *a, const struct request *r, json_t **result,
-                       struct err *e);
+action_fn action_from_verify;
 /* The one that is asked for comes here, with what the journal has after it. */
 struct action_from {
     char name[DUMP_NAME_MAX];         /* "": it is the newest one here */
@@ -45,20 +40,10 @@ void action_from_end(struct action_from *from);
  * that is refused leaves the other machine's copies alone. */
 void action_adopt(struct action_context *a);
 
-/* standby.c: who keeps the world ([standby]). */
-int action_promote(struct action_context *a, const struct request *r, json_t **result,
-                   struct err *e);
-int action_demote(struct action_context *a, const struct request *r, json_t **result,
-                  struct err *e);
-int action_switch_over(struct action_context *a, const struct request *r, json_t **result,
-                       struct err *e);
 /* May this action run in a standby? ERR_REFUSED. */
 int action_allowed(const struct action_context *a, const struct request *r, struct err *e);
 
-/* ledgers.c: rolls up the ledger that `dump` names, or all; what --init makes beside ledgers. */
-int action_rollup(struct action_context *a, const struct request *r, json_t **result,
-                  struct err *e);
-/* `made` gets the names of what was made, also after an error. */
+/* What --init makes beside ledgers. `made` gets the names of what was made, also after an error. */
 int action_init_ledgers(struct action_context *a, json_t **made, struct err *e);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "actions/lease_keep.h"
 #include "actions/run.h"
+#include "base/js.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "journal/archive.h"
@@ -90,8 +91,8 @@ static void report_loss(json_t *result, const struct pull *p, const struct resto
     SCOPED(xfree) char *lost = xasprintf(
         "lost: what the other machine wrote after %s and had not stored", text_utc(to, t));
     json_object_set_new(result, "restored_to", json_string(t));
-    json_object_set_new(result, "lost_seconds", all ? json_integer(0) : json_null());
-    json_object_set_new(result, "lost_seconds_max", all ? json_integer(0) : json_null());
+    json_object_set_new(result, "lost_seconds", js_known(all, 0));
+    json_object_set_new(result, "lost_seconds_max", js_known(all, 0));
     json_object_set_new(result, "lost", json_string(all ? "nothing lost" : lost));
 }
 

@@ -173,3 +173,8 @@ json_t *js_or_null(json_t *borrowed)
 {
     return borrowed ? json_incref(borrowed) : json_null();
 }
+
+json_t *js_known(bool known, int64_t n)
+{
+    return known ? json_integer(n) : json_null();
+}

@@ -67,6 +67,8 @@ char *js_canonical(const json_t *o, const char *const *without);
 /* UTC to the millisecond; null for ms 0. */
 json_t *js_time(wall_t t);
 json_t *js_utc(wall_t t); /* in whole seconds */
+/* The number; null where it is not known. */
+json_t *js_known(bool known, int64_t n);
 /* JSON null for NULL: a new reference in every case. */
 json_t *js_or_null(json_t *borrowed);
 

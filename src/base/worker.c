@@ -113,6 +113,12 @@ void worker_end(struct worker *w)
     w->pid = 0;
 }
 
+void worker_kill(struct worker *w)
+{
+    worker_stop(w, SIGKILL);
+    worker_end(w);
+}
+
 /* The receiver would truncate a longer packet. */
 static int send_parts(int fd, struct iovec *parts, size_t count)
 {

@@ -41,6 +41,9 @@ void worker_forget_fd(int fd);
 void worker_stop(struct worker *w, int sig);
 /* Closes our end, after the caller has reaped the child. */
 void worker_end(struct worker *w);
+/* Both at once: for a child each of whose effects can be repeated, or does not count before it is whole. Whoever waits
+ * for children collects the process later. */
+void worker_kill(struct worker *w);
 
 /* Sends one object (reference not taken). Blocks in a child; in the parent it never blocks, -1 if
  * the socket is full. -1 with EMSGSIZE for one over WORKER_MESSAGE_MAX. */

@@ -1,4 +1,4 @@
-#include "cli/help.h"
+#include "cli/screen.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -28,5 +28,7 @@ void screen_result(enum action action, const json_t *result);
 void screen_error(const struct err *e);
 /* --json: {"action","ok","exit","result"|"error"} on standard output. */
 void screen_json(enum action action, const json_t *result, const struct err *e, int exit_status);
+/* help.c: what --help prints, everything (ACTION_NONE), or what belongs to one action. */
+void help_print(enum action action);
 
 #endif

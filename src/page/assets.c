@@ -1,4 +1,4 @@
-#include "page/assets.h"
+#include "page/page.h"
 
 /* Longer than string literals may be. The paths are as make sees them. */
 #define ASSET(name, path)                                                                          \

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/js.h"
-#include "page/assets.h"
 
 #define INCIDENTS_SHOWN 20
 #define KEPT_SHOWN_MS INT64_C(86400000)
@@ -332,7 +331,7 @@ json_t *page_players_values(const struct config *c, const json_t *status, wall_t
     json_object_set_new(o, "word", json_string(word));
     json_object_set_new(o, "message", json_string(message));
     json_object_set_new(o, "logo", json_string(c->logo ? c->logo : ""));
-    json_object_set_new(o, "percent", restoring ? json_integer(percent) : json_null());
+    json_object_set_new(o, "percent", js_known(restoring, percent));
     json_object_set_new(o, "progress_class", json_string(restoring ? "" : "gone"));
     if (strcmp(word, "UP") == 0)
         add_kept(o, status, now);

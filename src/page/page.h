@@ -20,4 +20,8 @@ void page_feed(struct buf *out, const struct config *c, const json_t *status,
                const json_t *history);
 void page_badge(struct buf *out, const struct config *c, const json_t *status);
 
+/* assets.c: the files beside it, as the program was built with them. */
+extern const char asset_status_html[], asset_status_js[], asset_players_html[], asset_players_js[],
+    asset_page_css[], asset_badge_svg[], asset_feed_xml[];
+
 #endif

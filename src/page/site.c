@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "page/assets.h"
 #include "page/page.h"
 
 #define AGAIN_MS INT64_C(60000)

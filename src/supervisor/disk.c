@@ -49,7 +49,7 @@ void disk_free(struct disk *d)
 
 json_t *disk_free_json(const struct world *w)
 {
-    return w->disk->free_known ? json_integer((json_int_t)w->disk->free_bytes) : json_null();
+    return js_known(w->disk->free_known, (int64_t)w->disk->free_bytes);
 }
 
 json_t *disk_damaged_dumps(const struct world *w)
@@ -141,8 +141,7 @@ void disk_timers(struct world *w, mono_t now)
     if (w->disk_writer.pid && d->polled.ms && mono_since(now, d->polled) > SILENT_MS) {
         char todo[640];
         d->hung = w->disk_writer.pid;
-        worker_stop(&w->disk_writer, SIGKILL);
-        worker_end(&w->disk_writer);
+        worker_kill(&w->disk_writer);
         writer_gone(w);
         snprintf(todo, sizeof todo, "see the kernel's log, and the disks of %.250s and %.250s",
                  w->cfg->dump_dir, w->cfg->status_dir ? w->cfg->status_dir : "no status directory");
@@ -232,8 +231,7 @@ static void damaged(struct world *w, json_t *list, const char *disk)
         w->status_dirty = true;
     }
     if (!first) {
-        notify_condition(w, CONDITION_DAMAGED, EVENT_DISK, false, NULL,
-                         "no dump is damaged any more", "", "nothing");
+        notify_over(w, CONDITION_DAMAGED, EVENT_DISK, "no dump is damaged any more");
         return;
     }
     const char *key =
@@ -287,14 +285,11 @@ static void room(struct world *w, uint64_t free_bytes)
 
 static void polled(struct world *w, const struct disk_state *d, json_t *list)
 {
-    notify_condition(w, CONDITION_DISK_WRITER, EVENT_DISK, false, NULL,
-                     "status, state and alerts are written again", "", "nothing");
+    notify_over(w, CONDITION_DISK_WRITER, EVENT_DISK, "status, state and alerts are written again");
     if (d->status_ok)
-        notify_condition(w, CONDITION_STATUS, EVENT_DISK, false, NULL,
-                         "the status is written again", "", "nothing");
+        notify_over(w, CONDITION_STATUS, EVENT_DISK, "the status is written again");
     if (d->state_ok)
-        notify_condition(w, CONDITION_STATE, EVENT_DISK, false, NULL, "the state is written again",
-                         "", "nothing");
+        notify_over(w, CONDITION_STATE, EVENT_DISK, "the state is written again");
     if (list)
         damaged(w, list, d->disk);
     if (d->free_known) /* else a bad disk shows in writes that fail */

@@ -56,7 +56,6 @@ struct drills *drills_new(struct world *w)
 
 void drills_free(struct drills *d)
 {
-    worker_end(&d->verify);
     for (size_t i = 0; i < KINDS; i++)
         json_decref(d->work[i].last);
     free(d);
@@ -214,17 +213,12 @@ static void keep_last(struct world *w, int kind, json_t *fields /* taken */)
     w->state_dirty = w->status_dirty = true;
 }
 
-static void report_over(struct world *w, int kind, const char *why)
-{
-    notify_condition(w, kinds[kind].condition, EVENT_DRILL, false, NULL, why, "", "nothing");
-}
-
 static void report(struct world *w, int kind, const struct err *e)
 {
     char key[64];
     SCOPED(buf_free) struct buf what = {0};
     if (!e) {
-        report_over(w, kind, kinds[kind].passed);
+        notify_over(w, kinds[kind].condition, EVENT_DRILL, kinds[kind].passed);
         return;
     }
     snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
@@ -354,7 +348,7 @@ void drills_timers(struct world *w, mono_t now)
     for (int i = 0; i < KINDS; i++)
         if (config_of(w, i)->interval == 0 && w->conditions[kinds[i].condition].on &&
             (i == VERIFY || strcmp(w->conditions[kinds[i].condition].key, "overdue") == 0))
-            report_over(w, i, kinds[i].off);
+            notify_over(w, kinds[i].condition, EVENT_DRILL, kinds[i].off);
     if (!v->pid && is_due(w, VERIFY, now))
         start_verify(w);
 }

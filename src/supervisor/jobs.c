@@ -355,8 +355,7 @@ static void dump_done(struct world *w, const struct manifest *m)
     notify_heartbeat_now(w);
     log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
              text_size(m->file_size, size), (double)m->took_ms / 1000);
-    notify_condition(w, CONDITION_DUMP, EVENT_DISCARDED, false, NULL, "dumps are stored again", "",
-                     "nothing");
+    notify_over(w, CONDITION_DUMP, EVENT_DISCARDED, "dumps are stored again");
 }
 
 static void dump_failed(struct world *w, const json_t *result, const struct err *e)

@@ -12,7 +12,6 @@
 #include "standby/lease.h"
 #include "store/state.h"
 #include "supervisor/jobs.h"
-#include "supervisor/lease_table.h"
 #include "supervisor/offsite.h"
 #include "supervisor/world.h"
 
@@ -155,13 +154,6 @@ struct leases *leases_new(struct world *w)
     return l;
 }
 
-void leases_free(struct leases *l)
-{
-    worker_end(&l->worker);
-    worker_end(&l->table.worker);
-    free(l);
-}
-
 static bool has_lease(const struct world *w)
 {
     return w->cfg->standby.lease != LEASE_NONE;
@@ -182,8 +174,7 @@ int leases_begin(struct world *w, struct err *e)
 void leases_stop(struct world *w)
 {
     struct leases *l = w->leases;
-    worker_stop(&l->worker, SIGKILL); /* a renewal that was under way counts or does not */
-    worker_end(&l->worker);           /* the loop collects the process later */
+    worker_kill(&l->worker); /* a renewal that was under way counts or does not */
     lease_table_stop(&l->table);
 }
 
@@ -345,10 +336,9 @@ json_t *leases_status_json(const struct world *w)
                           !timed     ? NULL
                           : anothers ? "stepped-back"
                                      : states[hold]);
-    json_object_set_new(o, "number",
-                        ours || anothers
-                            ? json_integer((json_int_t)(ours ? r->grant.number : r->record.number))
-                            : json_null());
+    json_object_set_new(
+        o, "number",
+        js_known(ours || anothers, (int64_t)(ours ? r->grant.number : r->record.number)));
     json_object_set_new(o, "holder",
                         ours       ? js_clean(w->a->state.holder)
                         : anothers ? js_clean(r->record.holder)

@@ -1,4 +1,4 @@
-#include "supervisor/lease_table.h"
+#include "supervisor/lease.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -97,6 +97,5 @@ void lease_table_write(struct world *w, struct lease_table *t, uint64_t number, 
 
 void lease_table_stop(struct lease_table *t)
 {
-    worker_stop(&t->worker, SIGKILL); /* what it wrote ends by itself */
-    worker_end(&t->worker);           /* the loop collects the process later */
+    worker_kill(&t->worker); /* what it wrote ends by itself */
 }

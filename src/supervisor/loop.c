@@ -433,18 +433,20 @@ static struct world *world_new(struct action_context *a, struct config *cfg)
 
 static void world_free(struct world *w)
 {
+    for (size_t i = 0; i < w->heard_count; i++)
+        worker_end(w->heard[i].worker);
     recorder_free(w->recorder);
     free(w->publisher);
     notifier_free(w->notifier);
     clients_free(w->clients);
     disk_free(w->disk);
-    periodic_check_free(w->periodic_check);
+    free(w->periodic_check);
     rollups_free(w->rollups);
-    write_backs_free(w->write_backs);
+    free(w->write_backs);
     drills_free(w->drills);
     offsite_free(w->offsite);
-    standby_free(w->standby);
-    leases_free(w->leases);
+    free(w->standby);
+    free(w->leases);
     follower_free(w->follower);
     jobs_free(w->jobs);
     dumps_free(w->dumps);

@@ -73,8 +73,6 @@ struct notifier *notifier_new(struct world *w)
 
 void notifier_free(struct notifier *n)
 {
-    for (size_t i = 0; i < DELIVERIES; i++)
-        worker_end(&n->deliveries[i].worker);
     outbox_free(&n->outbox);
     json_decref(n->held);
     free(n);
@@ -355,6 +353,11 @@ void notify_condition(struct world *w, enum condition_id id, unsigned event, boo
         close_incident(w, name);
 }
 
+void notify_over(struct world *w, enum condition_id id, unsigned event, const char *what)
+{
+    notify_condition(w, id, event, false, NULL, what, "", "nothing");
+}
+
 void notify_started(struct world *w, wall_t last_sign)
 {
     struct words words;
@@ -374,8 +377,7 @@ void notify_started(struct world *w, wall_t last_sign)
         log_line(LOG_WARN_, "%s", words.what);
     if (alert_wanted(w->cfg, EVENT_STARTED))
         send(w, "start", compose(w, "start", &al), EVENT_STARTED, true);
-    notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, false, NULL, "the config is taken", "",
-                     "nothing");
+    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is taken");
 }
 
 /* An alert about the world's own state, which includes the one held back. */
@@ -553,8 +555,7 @@ static void delivered(struct world *w, enum alert_channel ch, bool ok, const str
 
 static void end_delivery(struct delivery *d)
 {
-    worker_stop(&d->worker, SIGKILL);
-    worker_end(&d->worker); /* reap() collects the process later */
+    worker_kill(&d->worker);
 }
 
 /* A delivery sends one message; it is ended then, whatever it still does. */

@@ -60,6 +60,8 @@ void notify_guard(struct world *w, const struct words_facts *facts);
  * that is wrong, where a condition may have several causes; NULL: there is only one. */
 void notify_condition(struct world *w, enum condition_id id, unsigned event, bool on,
                       const char *key, const char *what, const char *doing, const char *todo);
+/* It is over: nothing is being done about it, and nothing is left to do. */
+void notify_over(struct world *w, enum condition_id id, unsigned event, const char *what);
 /* Logs an error, with the commands in its hint made pasteable (hint_command.h). */
 void world_log_err(struct world *w, enum log_level level, const char *what, const struct err *e);
 

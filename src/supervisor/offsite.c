@@ -233,16 +233,13 @@ struct offsite *offsite_new(struct world *w)
 
 void offsite_free(struct offsite *o)
 {
-    for (unsigned i = 0; i < SENDERS; i++)
-        worker_end(&o->senders[i].worker);
     munmap(o->shared, sizeof *o->shared);
     free(o);
 }
 
 static void end_sender(struct sender *s)
 {
-    worker_stop(&s->worker, SIGKILL); /* what is not whole in the store does not count there */
-    worker_end(&s->worker);           /* the loop collects the process later */
+    worker_kill(&s->worker); /* what is not whole in the store does not count there */
     s->last = (struct report){0};
 }
 
@@ -256,7 +253,7 @@ static void end_conditions(struct world *w, const char *why)
 {
     static const enum condition_id of[] = {CONDITION_OFFSITE, CONDITION_OFFSITE_LATE};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        notify_condition(w, of[i], EVENT_OFFSITE, false, "", why, "", "nothing");
+        notify_over(w, of[i], EVENT_OFFSITE, why);
 }
 
 void offsite_restart(struct world *w)
@@ -450,11 +447,9 @@ json_t *offsite_status_json(const struct world *w)
                              : json_null(),
         "newest", dumps->newest[0] ? dumps->newest : NULL, "newest_at",
         dumps->newest[0] ? js_time(dumps->newest_at) : json_null(), "behind_seconds",
-        behind < 0 ? json_null() : json_integer(behind), "waiting",
-        behind < 0 ? json_null()
-                   : json_integer((json_int_t)dumps->waiting + (json_int_t)segments->waiting),
-        "stored", is_known(w, DUMPS) ? json_integer((json_int_t)dumps->stored) : json_null(),
-        "failed", (json_int_t)o->failed, "last_error",
-        o->last_error.text[0] ? js_clean(o->last_error.text) : json_null());
+        js_known(behind >= 0, behind), "waiting",
+        js_known(behind >= 0, (int64_t)(dumps->waiting + segments->waiting)), "stored",
+        js_known(is_known(w, DUMPS), (int64_t)dumps->stored), "failed", (json_int_t)o->failed,
+        "last_error", o->last_error.text[0] ? js_clean(o->last_error.text) : json_null());
     return j;
 }

@@ -28,12 +28,6 @@ struct periodic_check *periodic_check_new(struct world *w)
     return c;
 }
 
-void periodic_check_free(struct periodic_check *c)
-{
-    worker_end(&c->worker);
-    free(c);
-}
-
 static int child_main(int fd, void *arg)
 {
     const struct world *w = arg;
@@ -45,8 +39,7 @@ static int child_main(int fd, void *arg)
 
 void periodic_check_stop(struct world *w)
 {
-    worker_stop(&w->periodic_check->worker, SIGKILL);
-    worker_end(&w->periodic_check->worker); /* the loop collects the process later */
+    worker_kill(&w->periodic_check->worker);
 }
 
 /* Ignored if the world went down meanwhile. */
@@ -61,8 +54,7 @@ static void judge(struct world *w, const json_t *o)
         notify_condition(w, CONDITION_CHECK, EVENT_CHECK, true, key, what,
                          "keeping the world; what needs this will fail", js_text(o, "hint"));
     else
-        notify_condition(w, CONDITION_CHECK, EVENT_CHECK, false, NULL,
-                         "all that --check looks at is in order again", "", "nothing");
+        notify_over(w, CONDITION_CHECK, EVENT_CHECK, "all that --check looks at is in order again");
     w->periodic_check->next = mono_add(clock_mono(), what[0] ? AGAIN_MS : EVERY_MS);
 }
 

@@ -7,7 +7,6 @@
 struct world;
 
 struct periodic_check *periodic_check_new(struct world *w);
-void periodic_check_free(struct periodic_check *c);
 void periodic_check_timers(struct world *w, mono_t now);
 void periodic_check_soon(struct world *w);
 void periodic_check_stop(struct world *w);

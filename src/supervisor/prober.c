@@ -232,8 +232,7 @@ void prober_discard(struct world *w)
 
 void prober_stop(struct world *w)
 {
-    worker_stop(&w->prober->worker, SIGKILL);
-    worker_end(&w->prober->worker); /* the loop collects the process later */
+    worker_kill(&w->prober->worker);
 }
 
 void prober_restart(struct world *w)

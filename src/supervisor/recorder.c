@@ -162,10 +162,9 @@ void recorder_sample(struct world *w, mono_t now, int64_t probe_ms, int64_t jour
     r->journal_lag_ms = journal_lag_ms > r->journal_lag_ms ? journal_lag_ms : r->journal_lag_ms;
     if (!mono_reached(now, r->next_sample))
         return;
-    json_t *o = json_pack(
-        "{s:s, s:b, s:o, s:o}", "state", guard_state_name(w->guard.state), "changed", 0, "probe_ms",
-        r->probe_ms < 0 ? json_null() : json_integer(r->probe_ms), "journal_lag_ms",
-        r->journal_lag_ms < 0 ? json_null() : json_integer(r->journal_lag_ms));
+    json_t *o = json_pack("{s:s, s:b, s:o, s:o}", "state", guard_state_name(w->guard.state),
+                          "changed", 0, "probe_ms", js_known(r->probe_ms >= 0, r->probe_ms),
+                          "journal_lag_ms", js_known(r->journal_lag_ms >= 0, r->journal_lag_ms));
     history_add(w, HISTORY_STATE, o);
     r->probe_ms = r->journal_lag_ms = -1;
     r->next_sample = mono_add(now, SAMPLE_EVERY_MS);

@@ -191,8 +191,7 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     prober_restart(w);
     dumps_follow_interval(w);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
-    notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, false, NULL, "the config is taken again",
-                     "", "nothing");
+    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is taken again");
     if (new_key) {
         log_line(LOG_NOTE_,
                  "the key of [dump] hmac_key_file is another one: a dump that it seals is taken at "

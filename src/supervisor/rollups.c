@@ -73,7 +73,6 @@ struct rollups *rollups_new(struct world *w)
 
 void rollups_free(struct rollups *r)
 {
-    worker_end(&r->worker);
     for (unsigned i = 0; i < r->count; i++)
         line_free(&r->lines[i]);
     free(r);
@@ -103,8 +102,7 @@ static int child_main(int fd, void *arg)
 void rollups_stop(struct world *w)
 {
     struct rollups *r = w->rollups;
-    worker_stop(&r->worker, SIGKILL); /* at any moment: the next run goes on with what is left */
-    worker_end(&r->worker);           /* the loop collects the process later */
+    worker_kill(&r->worker); /* at any moment: the next run goes on with what is left */
     for (unsigned i = 0; i < r->count; i++)
         r->lines[i].is_due = r->lines[i].runs = false;
 }
@@ -128,7 +126,7 @@ static void set_condition(struct world *w, enum condition_id id, unsigned n, con
     if (n)
         notify_condition(w, id, EVENT_LEDGER, true, key, what->p, doing, todo);
     else if (known || w->conditions[id].on) /* not before each has been rolled up once */
-        notify_condition(w, id, EVENT_LEDGER, false, NULL, over, "", "nothing");
+        notify_over(w, id, EVENT_LEDGER, over);
     buf_free(what);
 }
 
@@ -451,11 +449,6 @@ void rollups_timers(struct world *w, mono_t now, bool swapping)
 
 /* ---- what is published ---- */
 
-static json_t *count_json(bool known, uint64_t n)
-{
-    return known ? json_integer((json_int_t)n) : json_null();
-}
-
 json_t *rollups_status_json(const struct world *w)
 {
     const struct rollups *r = w->rollups;
@@ -464,13 +457,14 @@ json_t *rollups_status_json(const struct world *w)
         const struct line *l = &r->lines[i];
         const struct ledger_figures *f = &l->figures;
         bool ours = l->ran && l->ran_at.ms == f->last.ms; /* no --rollup came after it */
-        json_array_append_new(
-            list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", l->name, "rows",
-                      count_json(l->seen, f->rows), "rolled_up", count_json(l->seen, f->rolled_up),
-                      "keys", count_json(l->seen, f->keys), "late", count_json(l->seen, f->late),
-                      "last", l->seen ? js_time(f->last) : json_null(), "seconds",
-                      ours ? json_real((double)l->took_ms / 1000) : json_null()));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", l->name,
+                                        "rows", js_known(l->seen, (int64_t)f->rows), "rolled_up",
+                                        js_known(l->seen, (int64_t)f->rolled_up), "keys",
+                                        js_known(l->seen, (int64_t)f->keys), "late",
+                                        js_known(l->seen, (int64_t)f->late), "last",
+                                        l->seen ? js_time(f->last) : json_null(), "seconds",
+                                        ours ? json_real((double)l->took_ms / 1000) : json_null()));
     }
     return list;
 }

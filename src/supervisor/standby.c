@@ -176,12 +176,6 @@ struct standby *standby_new(struct world *w)
     return s;
 }
 
-void standby_free(struct standby *s)
-{
-    worker_end(&s->worker);
-    free(s);
-}
-
 static bool is_standby(const struct world *w)
 {
     return state_standby(&w->a->state, w->cfg);
@@ -392,8 +386,7 @@ void standby_timers(struct world *w, mono_t now)
     if (!wanted && s->worker.pid)
         yield(w);
     if (!is_standby(w) && w->conditions[CONDITION_STANDBY].on)
-        notify_condition(w, CONDITION_STANDBY, EVENT_STANDBY, false, "",
-                         "this machine is no standby any more", "", "nothing");
+        notify_over(w, CONDITION_STANDBY, EVENT_STANDBY, "this machine is no standby any more");
     if (w->conditions[CONDITION_COLD].on && !(is_standby(w) && w->cfg->standby.warm))
         judge_copy(w);
     if (s->worker.pid || !wanted || !mono_reached(now, s->next_start))
@@ -423,9 +416,8 @@ static json_t *copy_json(const struct world *w, bool heard)
                      !ready && !r->loading && k->why[0] ? js_clean(k->why) : json_null(), "dump",
                      ready ? k->dump : NULL, "moment",
                      js_time(ready ? r->warm_moment : (wall_t){0}), "behind_seconds",
-                     ready && r->warm_moment.ms ? json_integer(behind > 0 ? behind / 1000 : 0)
-                                                : json_null(),
-                     "rows", ready ? json_integer((json_int_t)k->rows) : json_null(), "compared_at",
+                     js_known(ready && r->warm_moment.ms, behind > 0 ? behind / 1000 : 0), "rows",
+                     js_known(ready, (int64_t)k->rows), "compared_at",
                      js_time(ready ? k->compared_at : (wall_t){0}));
 }
 
@@ -444,7 +436,7 @@ json_t *standby_status_json(const struct world *w)
         "state", state, "newest", is && r->known && r->newest[0] ? r->newest : NULL, "newest_at",
         js_time(is && r->known ? r->newest_at : (wall_t){0}), "moment",
         js_time(is && r->known ? r->moment : (wall_t){0}), "behind_seconds",
-        behind < 0 ? json_null() : json_integer(behind), "last_pull",
-        js_time(is ? r->pulled_at : (wall_t){0}), "last_error",
-        is && r->why.text[0] ? js_clean(r->why.text) : json_null(), "warm", copy_json(w, heard));
+        js_known(behind >= 0, behind), "last_pull", js_time(is ? r->pulled_at : (wall_t){0}),
+        "last_error", is && r->why.text[0] ? js_clean(r->why.text) : json_null(), "warm",
+        copy_json(w, heard));
 }

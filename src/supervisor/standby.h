@@ -11,7 +11,6 @@
 struct world;
 
 struct standby *standby_new(struct world *w);
-void standby_free(struct standby *s);
 /* Also keeps the guard's state in step with the role. */
 void standby_timers(struct world *w, mono_t now);
 /* The next worker works with the config and the dump directory of now. */

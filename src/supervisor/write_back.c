@@ -222,17 +222,10 @@ struct write_backs *write_backs_new(struct world *w)
     return b;
 }
 
-void write_backs_free(struct write_backs *b)
-{
-    worker_end(&b->worker);
-    free(b);
-}
-
 void write_backs_stop(struct world *w)
 {
     struct write_backs *b = w->write_backs;
-    worker_stop(&b->worker, SIGKILL); /* each of its effects can be repeated */
-    worker_end(&b->worker);           /* the loop collects the process later */
+    worker_kill(&b->worker); /* each of its effects can be repeated */
     b->last = (struct report){0};
     b->order = (struct order){0};
 }
@@ -362,11 +355,6 @@ void write_backs_timers(struct world *w, mono_t now)
 
 /* ---- what is shown ---- */
 
-static json_t *number(bool known, int64_t n)
-{
-    return known ? json_integer(n) : json_null();
-}
-
 json_t *write_backs_status_json(const struct world *w)
 {
     const struct write_backs *b = w->write_backs;
@@ -375,12 +363,12 @@ json_t *write_backs_status_json(const struct world *w)
     if (!w->cfg->progress.lock_id)
         return json_null();
     json_t *o = json_object();
-    json_object_set_new(o, "sessions", number(r->known, (int64_t)r->sessions));
-    json_object_set_new(o, "unsent", number(r->known, (int64_t)r->unsent));
+    json_object_set_new(o, "sessions", js_known(r->known, (int64_t)r->sessions));
+    json_object_set_new(o, "unsent", js_known(r->known, (int64_t)r->unsent));
     json_object_set_new(o, "oldest_unsent_seconds",
-                        number(r->known, r->oldest_ms > 0 ? r->oldest_ms / 1000 : 0));
+                        js_known(r->known, r->oldest_ms > 0 ? r->oldest_ms / 1000 : 0));
     json_object_set_new(o, "sent", json_integer((json_int_t)b->sent));
-    json_object_set_new(o, "stolen", number(r->known, (int64_t)r->stolen));
+    json_object_set_new(o, "stolen", js_known(r->known, (int64_t)r->stolen));
     json_object_set_new(o, "central",
                         states[r->central] ? json_string(states[r->central]) : json_null());
     return o;

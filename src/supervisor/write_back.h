@@ -11,7 +11,6 @@
 struct world;
 
 struct write_backs *write_backs_new(struct world *w);
-void write_backs_free(struct write_backs *b);
 void write_backs_timers(struct world *w, mono_t now);
 /* The next worker works with the config of now. */
 void write_backs_restart(struct world *w);
