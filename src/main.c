@@ -34,6 +34,7 @@ struct options {
     bool shown; /* the outcome was already printed, as JSON */
 };
 
+/* How an option's value is read; the row says where it goes. */
 enum option_kind {
     OPT_ACTION,
     OPT_CONFIG,
@@ -107,6 +108,7 @@ static const struct option_row {
 #define ROWS (sizeof rows / sizeof *rows)
 #define FIRST_ROW 256 /* what getopt_long() returns for it: no character */
 
+/* A second action is refused, whichever comes first; only --rollup and --verify belong together. */
 static int set_action(struct options *o, const char *name, const char *arg, struct err *e)
 {
     struct request *r = &o->request;
@@ -172,14 +174,6 @@ static int print_sql(const char *name, struct err *e)
     exit(0);
 }
 
-static int set_since(const char *option, char **out, const char *text, struct err *e)
-{
-    int64_t ago;
-    SCOPED(xfree) char *moment =
-        xasprintf("%s%s", text_duration_parse(text, &ago) == 0 ? "-" : "", text);
-    return set_time(option, out, moment, e);
-}
-
 static int set_option(struct options *o, const struct option_row *row, struct err *e)
 {
     void *member = (char *)o + row->offset;
@@ -196,8 +190,13 @@ static int set_option(struct options *o, const struct option_row *row, struct er
         return set_config(o, xasprintf(WORLDS_DIR "/%s.ini", optarg), e);
     case OPT_TIME:
         return set_time(row->name, (char **)member, optarg, e);
-    case OPT_SINCE:
-        return set_since(row->name, (char **)member, optarg, e);
+    case OPT_SINCE: {
+        char **out = (char **)member;
+        int64_t ago;
+        SCOPED(xfree) char *moment =
+            xasprintf("%s%s", text_duration_parse(optarg, &ago) == 0 ? "-" : "", optarg);
+        return set_time(row->name, out, moment, e);
+    }
     case OPT_TABLE:
         before = o->request.tables;
         o->request.tables = before ? xasprintf("%s,%s", before, optarg) : xstrdup(optarg);
@@ -271,20 +270,7 @@ static int read_until(struct request *r, struct err *e)
     return 0;
 }
 
-/* `word`: what follows the options, as in --help drill; or NULL. Does not return but with an error. */
-static int print_help(const struct options *o, const char *word, struct err *e)
-{
-    bool known = word == NULL;
-    for (size_t i = 0; i < ROWS && !known; i++)
-        known = rows[i].kind == OPT_ACTION && strcmp(rows[i].name, word) == 0;
-    if (known) {
-        help_print(word ? action_find(word) : o->request.action);
-        exit(0);
-    }
-    err_set(e, ERR_USAGE, 0, "--help %.100s: no such action", word);
-    return err_hint(e, "worldkeeper --help lists the actions");
-}
-
+/* The letters of -h and -V come back as themselves, all others as the number of their row. */
 static int take_option(struct options *o, int opt, struct err *e)
 {
     if (opt == 'V') {
@@ -301,16 +287,6 @@ static int take_option(struct options *o, int opt, struct err *e)
     return err_hint(e, "worldkeeper --help lists the options");
 }
 
-/* Behind an option that is refused: whether the error is to be JSON, and of which action. */
-static void show_as_asked(struct options *o, int opt)
-{
-    const struct option_row *row = opt >= FIRST_ROW ? &rows[opt - FIRST_ROW] : NULL;
-    if (row && row->kind == OPT_FLAG && row->offset == offsetof(struct options, json))
-        o->json = true;
-    else if (row && row->kind == OPT_ACTION && o->request.action == ACTION_NONE)
-        o->request.action = action_find(row->name);
-}
-
 static int parse(int argc, char **argv, struct options *o, struct err *e)
 {
     struct option longs[ROWS + 1] = {{0}};
@@ -323,12 +299,29 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
     while ((opt = getopt_long(argc, argv, "hV", longs, NULL)) != -1)
         if (rc == 0)
             rc = take_option(o, opt, e);
-        else
-            show_as_asked(o, opt);
+        else {
+            /* Behind an option that is refused: whether the error is to be JSON, and of which action. */
+            const struct option_row *row = opt >= FIRST_ROW ? &rows[opt - FIRST_ROW] : NULL;
+            if (row && row->kind == OPT_FLAG && row->offset == offsetof(struct options, json))
+                o->json = true;
+            else if (row && row->kind == OPT_ACTION && o->request.action == ACTION_NONE)
+                o->request.action = action_find(row->name);
+        }
     if (rc < 0)
         return rc;
-    if (o->help)
-        return print_help(o, argv[optind], e);
+    if (o->help) {
+        /* Of what follows the options, as in --help drill; without it, of everything. */
+        const char *word = argv[optind];
+        bool known = word == NULL;
+        for (size_t i = 0; i < ROWS && !known; i++)
+            known = rows[i].kind == OPT_ACTION && strcmp(rows[i].name, word) == 0;
+        if (known) {
+            help_print(word ? action_find(word) : o->request.action);
+            exit(0);
+        }
+        err_set(e, ERR_USAGE, 0, "--help %.100s: no such action", word);
+        return err_hint(e, "worldkeeper --help lists the actions");
+    }
     /* `--restore NAME` with a space is an error: it must not restore the latest dump. */
     if (optind < argc) {
         err_set(e, ERR_USAGE, 0, "stray word '%s'", argv[optind]);
@@ -378,17 +371,7 @@ static void on_event(void *arg, const json_t *o)
     screen_event(o);
 }
 
-/* A supervisor dumps after a restore. Without one no dump follows, and the newest dump may be of
- * the world that the restore replaced. */
-static void advise_dump(const struct request *r, json_t *result)
-{
-    bool newest = restore_newest(r->dump) && !r->at && !r->tables && !r->force;
-    if (request_swaps(r) && !newest)
-        json_object_set_new(result, "hint",
-                            json_string("the newest dump is of another world than this, and would "
-                                        "be restored after the next loss; worldkeeper --dump"));
-}
-
+/* What the supervisor notes of its own jobs an action by hand notes itself. */
 static int run_here(struct action_context *a, const struct request *r, json_t **result,
                     struct err *e)
 {
@@ -415,8 +398,16 @@ static int carry_out(struct action_context *a, const struct request *r, json_t *
     }
     if (lock >= 0) {
         int rc = run_here(a, r, result, e);
-        if (rc == 0)
-            advise_dump(r, *result);
+        if (rc == 0) {
+            /* A supervisor dumps after a restore. Without one no dump follows, and the newest dump may be of
+             * the world that the restore replaced. */
+            bool newest = restore_newest(r->dump) && !r->at && !r->tables && !r->force;
+            if (request_swaps(r) && !newest)
+                json_object_set_new(
+                    *result, "hint",
+                    json_string("the newest dump is of another world than this, and would "
+                                "be restored after the next loss; worldkeeper --dump"));
+        }
         close(lock);
         return rc;
     }
@@ -428,19 +419,7 @@ static int carry_out(struct action_context *a, const struct request *r, json_t *
     return rc;
 }
 
-/* A relative path is resolved here, even if the supervisor opens it; links in it are resolved by
- * the process that opens it. */
-static void absolute_path(struct request *r)
-{
-    SCOPED(xfree) char *here =
-        r->dump && r->dump[0] != '/' && strchr(r->dump, '/') ? getcwd(NULL, 0) : NULL;
-    if (!here)
-        return;
-    char *full = xasprintf("%s/%s", here, r->dump);
-    free(r->dump);
-    r->dump = full;
-}
-
+/* With --json there is one object on standard output, whatever happened; failures go into it. */
 static void show_result(struct options *o, const json_t *result, int rc, const struct err *e)
 {
     enum action action = o->request.action;
@@ -470,7 +449,15 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
     /* worlds_ask() opens the world itself, or reads the published status. */
     if (r->action == ACTION_STATUS)
         return worlds_ask(cfg, 0, result, e) < 0 ? -1 : worlds_judge(*result, e);
-    absolute_path(r);
+    /* A relative path is resolved here, even if the supervisor opens it; links in it are resolved by
+     * the process that opens it. */
+    SCOPED(xfree) char *here =
+        r->dump && r->dump[0] != '/' && strchr(r->dump, '/') ? getcwd(NULL, 0) : NULL;
+    if (here) {
+        char *full = xasprintf("%s/%s", here, r->dump);
+        free(r->dump);
+        r->dump = full;
+    }
     struct err later; /* action_run() refuses actions that need the key */
     (void)signature_open(cfg, &later);
     a = (struct action_context){.cfg = cfg, .job.dirfd = -1};
@@ -493,16 +480,6 @@ static const struct config *screen_world; /* the world that hints name */
 static void make_whole(const char *hint, struct buf *out)
 {
     hint_command(screen_world, HINT_HERE, hint, out);
-}
-
-/* Keeps secrets in memory out of core dumps and debuggers, and new files private. */
-static void harden(void)
-{
-    struct rlimit none = {0, 0};
-    setrlimit(RLIMIT_CORE, &none); /* passwords are in memory */
-    prctl(PR_SET_DUMPABLE, 0);
-    umask(0077);
-    signal(SIGPIPE, SIG_IGN);
 }
 
 /* A config that this user may not read: the hint names a user who may. */
@@ -533,6 +510,7 @@ static int show_all(struct options *o, struct err *e)
     return rc;
 }
 
+/* The config lives until the end: hints name the world by it, errors of the end included. */
 static int run(struct options *o, char *const *argv, struct err *e)
 {
     struct config *cfg = NULL;
@@ -571,7 +549,12 @@ int main(int argc, char **argv)
     struct options o = {0};
     struct err e = {0};
     environment_keep();
-    harden();
+    /* Keeps secrets in memory out of core dumps and debuggers, and new files private. */
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* passwords are in memory */
+    prctl(PR_SET_DUMPABLE, 0);
+    umask(0077);
+    signal(SIGPIPE, SIG_IGN);
     js_begin();
     int rc = parse(argc, argv, &o, &e);
     log_open(o.verbose ? LOG_DEBUG_ : o.quiet ? LOG_WARN_ : LOG_INFO_);

@@ -2,11 +2,14 @@
 
 #include <string.h>
 
+/* What is true of each action. A trait that is missing here is refused before anything is touched: an option that an
+ * action does not know could otherwise cost a world. */
 static const struct {
     const char *name;
     unsigned traits;
 } actions[ACTIONS] = {
     [ACTION_NONE] = {"", 0},
+    /* The supervisor logs in by itself, and opens the keys before it takes the lock. */
     [ACTION_RUN] = {"run", ACTION_WRITES},
     [ACTION_CHECK] = {"check", ACTION_NO_DIR | ACTION_SHOWN_FAILED | ACTION_SHOWN_QUIET},
     [ACTION_INIT] = {"init", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
@@ -14,6 +17,7 @@ static const struct {
     [ACTION_DUMP] = {"dump", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                  ACTION_YIELDS | ACTION_FORCE},
     [ACTION_LIST] = {"list", ACTION_READS_DUMPS | ACTION_SHOWN_QUIET | ACTION_FROM},
+    /* It reads only, so that it takes no lock and runs beside a dump; what it finds is noted beside the dump. */
     [ACTION_VERIFY] = {"verify", ACTION_READS_DUMPS | ACTION_SHOWN_QUIET | ACTION_FROM},
     [ACTION_DRILL] = {"drill", ACTION_FROM | ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS |
                                    ACTION_JOB | ACTION_YIELDS},
@@ -25,6 +29,7 @@ static const struct {
     [ACTION_CONFLICTS] = {"conflicts", ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB |
                                            ACTION_YIELDS | ACTION_SHOWN_FAILED |
                                            ACTION_SHOWN_QUIET | ACTION_DRY_RUN | ACTION_APPLY},
+    /* It works under the ledger's own lock in the server, not under the world's. */
     [ACTION_ROLLUP] = {"rollup", ACTION_LOGS_IN | ACTION_READS_DUMPS | ACTION_JOB | ACTION_YIELDS |
                                      ACTION_SHOWN_FAILED | ACTION_DRY_RUN | ACTION_UNTIL},
     [ACTION_HISTORY] = {"history", ACTION_SHOWN_QUIET | ACTION_SINCE},
@@ -36,6 +41,7 @@ static const struct {
     [ACTION_SEAL] = {"seal", ACTION_WRITES | ACTION_READS_DUMPS | ACTION_JOB | ACTION_YIELDS |
                                  ACTION_SHOWN_FAILED},
     [ACTION_STATUS] = {"status", ACTION_AT_ONCE | ACTION_SHOWN_QUIET},
+    /* Without a supervisor there is nothing to pause: these have no effect of their own. */
     [ACTION_PAUSE] = {"pause", ACTION_SUPERVISOR | ACTION_AT_ONCE | ACTION_UNTIL},
     [ACTION_RESUME] = {"resume", ACTION_SUPERVISOR | ACTION_AT_ONCE},
     [ACTION_TEST_ALERT] = {"test-alert", ACTION_NO_DIR | ACTION_SHOWN_FAILED | ACTION_SHOWN_QUIET},
@@ -45,6 +51,7 @@ static const struct {
                                      ACTION_FORCE},
     [ACTION_SWITCH_OVER] = {"switch-over", ACTION_WRITES | ACTION_LOGS_IN | ACTION_READS_DUMPS |
                                                ACTION_JOB | ACTION_SUPERVISOR},
+    /* No option of the command line leads here. */
     [ACTION_TIDY] = {"tidy", ACTION_LOGS_IN | ACTION_READS_DUMPS},
 };
 

@@ -18,8 +18,11 @@
 #include "base/js.h"
 #include "base/worker.h"
 
+/* Bytes of a status that is read: far more than one has, far less than what would hurt. */
 #define PUBLISHED_MAX (1u << 20)
+/* Of sun_path, behind the zero byte of an abstract name. */
 #define NAME_MAX_LEN 107
+/* A process that asks for the holder only connects, and is dropped each second (claims_drain()). */
 #define BACKLOG 64
 
 /* ---- the schema ---- */
@@ -67,6 +70,7 @@ static socklen_t abstract(const char *name, struct sockaddr_un *sa)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
 }
 
+/* An abstract name needs no file: it is gone with the process that bound it, whatever that died of. */
 /* -1 with errno: EADDRINUSE if the name is taken. */
 static int bind_name(const char *name)
 {
@@ -79,39 +83,6 @@ static int bind_name(const char *name)
     close(fd);
     errno = why;
     return -1;
-}
-
-/* The process that listens there, if it is our own user's or root's; 0: none. Other users' sockets
- * are ignored, so that they cannot claim a world, but root sees all. */
-static int listener(const char *name)
-{
-    struct sockaddr_un sa;
-    struct ucred who = {0};
-    socklen_t len = abstract(name, &sa), size = sizeof who;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool there = fd >= 0 && connect(fd, (struct sockaddr *)&sa, len) == 0;
-    if (there && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
-        who.pid = 0;
-    if (fd >= 0)
-        close(fd);
-    bool ours = who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
-    return there && ours ? who.pid : 0;
-}
-
-/* The world's name follows that of the claim, in the name of a second socket. */
-static void read_world(const char *claim, char world[64])
-{
-    char line[512];
-    SCOPED(xfree) char *mark = xasprintf("@%s/", claim);
-    FILE *f = fopen("/proc/self/net/unix", "re");
-    world[0] = '\0';
-    while (f && !world[0] && fgets(line, sizeof line, f)) {
-        const char *at = strstr(line, mark);
-        if (at)
-            snprintf(world, 64, "%.*s", (int)strcspn(at + strlen(mark), "\n"), at + strlen(mark));
-    }
-    if (f)
-        fclose(f);
 }
 
 /* malloc; NULL: it is this world. */
@@ -127,10 +98,33 @@ char *claims_schema_holder(const struct config *cfg)
 {
     SCOPED(xfree) char *name = claim_name(cfg);
     char world[64];
-    int pid = listener(name);
+    /* The process that listens there, if it is our own user's or root's; 0: none. Other users' sockets
+     * are ignored, so that they cannot claim a world, but root sees all. */
+    struct sockaddr_un sa;
+    struct ucred who = {0};
+    socklen_t len = abstract(name, &sa), size = sizeof who;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool there = fd >= 0 && connect(fd, (struct sockaddr *)&sa, len) == 0;
+    if (there && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+        who.pid = 0;
+    if (fd >= 0)
+        close(fd);
+    bool ours = who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
+    int pid = there && ours ? who.pid : 0;
     if (!pid)
         return NULL;
-    read_world(name, world);
+    /* The world's name follows that of the claim, in the name of a second socket. */
+    char line[512];
+    SCOPED(xfree) char *mark = xasprintf("@%s/", name);
+    FILE *f = fopen("/proc/self/net/unix", "re");
+    world[0] = '\0';
+    while (f && !world[0] && fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, mark);
+        if (at)
+            snprintf(world, 64, "%.*s", (int)strcspn(at + strlen(mark), "\n"), at + strlen(mark));
+    }
+    if (f)
+        fclose(f);
     return other_world(cfg, world, pid);
 }
 
@@ -139,6 +133,7 @@ static int claim_schema(const struct config *cfg, struct claims *c, struct err *
     SCOPED(xfree) char *name = claim_name(cfg);
     SCOPED(xfree) char *full = xasprintf("%s/%s", name, cfg->name);
     c->schema = bind_name(name);
+    /* Any other failure is no claim of somebody else: the world is kept without ours rather than not at all. */
     bool taken = c->schema < 0 && errno == EADDRINUSE;
     /* A second socket carries the world's name, for read_world(). */
     if (c->schema >= 0)
@@ -225,6 +220,7 @@ static void close_in_workers(const struct claims *c)
 int claims_take(const struct config *cfg, struct claims *out, struct err *e)
 {
     *out = CLAIMS_NONE;
+    /* On failure nothing is held: the caller may try again with another config. */
     if (claim_schema(cfg, out, e) < 0 || claim_status(cfg, out, e) < 0) {
         close_in_workers(out);
         claims_drop(out);

@@ -13,8 +13,10 @@
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
 
+/* Bytes of the lock file, which holds one small object. */
 #define LOCK_MAX 4096
 
+/* The JSON of a progress is the interface of the control socket, and of --json: keys only ever come. */
 static void report_progress(struct progress *p)
 {
     struct action_context *a = p->arg;
@@ -38,18 +40,6 @@ void action_note(void *arg, const char *text)
     a->emit(a->emit_arg, o);
 }
 
-/* Without the section it would be taken for a primary, while another machine keeps the world. */
-static int standby_without_section(const struct action_context *a, struct err *e)
-{
-    const struct config *c = a->cfg;
-    err_set(
-        e, ERR_CONFIG, 0,
-        "%s/state.json says that this machine is a standby of world %s, and %s has no [standby]",
-        c->dump_dir, c->name, c->path);
-    return err_hint(e, "put [standby] back into it; worldkeeper-standby(7) says how this machine "
-                       "takes the world over");
-}
-
 int action_load_state(struct action_context *a, struct err *e)
 {
     int rc = state_load(a->job.dirfd, &a->state, e);
@@ -59,12 +49,23 @@ int action_load_state(struct action_context *a, struct err *e)
     }
     if (rc < 0 || state_is_of(&a->state, a->cfg->name, a->cfg->dump_dir, e) < 0)
         return -1;
-    if (a->state.role == ROLE_STANDBY && !a->cfg->standby.given)
-        return standby_without_section(a, e);
+    if (a->state.role == ROLE_STANDBY && !a->cfg->standby.given) {
+        /* Without the section it would be taken for a primary, while another machine keeps the world. */
+        const struct config *c = a->cfg;
+        err_set(e, ERR_CONFIG, 0,
+                "%s/state.json says that this machine is a standby of world %s, and %s has no "
+                "[standby]",
+                c->dump_dir, c->name, c->path);
+        return err_hint(e,
+                        "put [standby] back into it; worldkeeper-standby(7) says how this machine "
+                        "takes the world over");
+    }
     snprintf(a->state.world, sizeof a->state.world, "%s", a->cfg->name);
     return 0;
 }
 
+/* The order matters: the directory is opened first and stays open, so that all that follows is about this one, whatever
+ * is moved into its place meanwhile. */
 int action_open(struct action_context *a, const struct config *cfg, bool make, struct err *e)
 {
     struct stat st;
@@ -95,6 +96,7 @@ int action_open(struct action_context *a, const struct config *cfg, bool make, s
     return -1;
 }
 
+/* Kept until the context is closed; buf_free() wipes a secret. */
 int action_password(struct action_context *a, struct err *e)
 {
     const char *file = a->cfg->mysql.password_file;
@@ -130,6 +132,8 @@ static int held_by(struct action_context *a, struct err *e)
     return -1;
 }
 
+/* The kernel holds the lock for as long as one process has the descriptor, workers that inherited it included: a killed
+ * supervisor whose job lives still has the world. */
 int action_lock(struct action_context *a, struct err *e)
 {
     int fd = file_open(a->job.dirfd, "lock", O_RDWR | O_CREAT, e);
@@ -170,6 +174,7 @@ struct db *action_connect_world(const struct action_context *a, struct err *e)
     return NULL;
 }
 
+/* Its row is in memory: a server that was restarted has none, and one that was filled by somebody else has another. */
 int action_check_world(const struct action_context *a, struct db *db, struct err *e)
 {
     struct db_sentinel s = {0};
@@ -183,6 +188,7 @@ int action_check_world(const struct action_context *a, struct db *db, struct err
     return -1;
 }
 
+/* Called after the world is known to be up under this nonce, never before: a later loss is measured against it. */
 int action_remember(struct action_context *a, const char *nonce, uint64_t generation,
                     const struct server_id *server, struct err *e)
 {

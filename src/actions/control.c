@@ -50,6 +50,8 @@ static void address(int dirfd, struct sockaddr_un *sa)
     snprintf(sa->sun_path, sizeof sa->sun_path, "/proc/self/fd/%d/" SOCKET_NAME, dirfd);
 }
 
+/* The mode comes from the umask while bind() makes the file: chmod() after it would leave a moment in which all may
+ * connect. */
 int control_listen(const struct config *cfg, char path[256], struct err *e)
 {
     struct sockaddr_un sa;
@@ -74,6 +76,7 @@ int control_listen(const struct config *cfg, char path[256], struct err *e)
     return err_sys(e, why, "cannot listen on %s", path);
 }
 
+/* The peer is known by the kernel, not by what it says; whoever is not ours is closed without a word. */
 int control_accept(int listener, struct err *e)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -136,6 +139,7 @@ static bool is_supervisors(int fd, const struct action_context *a)
             (fstat(a->job.dirfd, &st) == 0 && who.uid == st.st_uid));
 }
 
+/* In seconds. */
 static int patience_of(const struct action_context *a)
 {
     return a->patience ? a->patience : CONTROL_PATIENCE;
@@ -169,6 +173,7 @@ static int connect_supervisor(struct action_context *a, struct err *e)
     return -1;
 }
 
+/* A client trusts the exit class of a supervisor of its own version only; an unknown one is a failure. */
 static int answer(const json_t *done, json_t **result, struct err *e)
 {
     const json_t *error = json_object_get(done, "error");
@@ -201,6 +206,8 @@ static int wait_answer(int fd, const struct action_context *a, const struct requ
                     a->cfg->dump_dir);
 }
 
+/* Events go to the caller as they come. The lock file names the socket, since a supervisor keeps the directory that it
+ * opened, wherever the config points now. */
 int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     *result = NULL;

@@ -100,7 +100,8 @@ static bool is_asked(const struct copy_dump *d, const struct request *r, wall_t 
     return is_latest(r->dump) ? !until.ms || d->at.ms <= until.ms : strcmp(d->name, r->dump) == 0;
 }
 
-/* 1: it is here; 0: it is passed over. */
+/* 1: it is here; 0: it is skipped. */
+/* The store is another machine's disk: what comes from it is proved by its manifest before it counts. */
 static int try_one(struct action_context *a, const struct request *r, wall_t until,
                    struct action_from *from, const struct catalog *here, bool beside, struct err *e)
 {
@@ -116,12 +117,12 @@ static int try_one(struct action_context *a, const struct request *r, wall_t unt
     if (x->intact)
         note_finding(a, &x->m, &why);
     SCOPED(xfree) char *note =
-        xasprintf("dump %s is passed over: %s", x->m.name, x->intact ? why.text : x->reason);
+        xasprintf("dump %s is skipped: %s", x->m.name, x->intact ? why.text : x->reason);
     action_note(a, note);
     return 0;
 }
 
-/* The newest that is asked for and proves good; each that does not is told of. */
+/* The newest that is asked for and proves good; each that does not is noted. */
 static int choose(struct action_context *a, const struct request *r, wall_t until,
                   struct action_from *from, const struct catalog *here, bool beside, struct err *e)
 {
@@ -141,26 +142,6 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
     return is == 1 ? 0 : -1;
 }
 
-/* The newest one that is here is restored with its journal. */
-static void take_name(struct action_from *from, const struct request *r, const struct catalog *here)
-{
-    const struct manifest *m = &from->dump.m;
-    const struct catalog_entry *newest = catalog_newest(here, 0);
-    bool is = !r->dump && (!newest || manifest_compare(&newest->m, m) <= 0);
-    snprintf(from->name, sizeof from->name, "%s", is ? "" : m->name);
-}
-
-static int start(struct action_from *from, struct err *e)
-{
-    if (!from->beside.f)
-        return 0;
-    from->arriving = (struct restore_arriving){.m = &from->dump.m,
-                                               .file = &from->beside.file,
-                                               .settle = fetch_beside_settle,
-                                               .arg = &from->beside};
-    return fetch_beside_start(&from->beside, e);
-}
-
 int action_from_begin(struct action_context *a, const struct request *r, wall_t until, bool beside,
                       struct action_from *from, struct err *e)
 {
@@ -178,8 +159,18 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
             f->passed.text);
         action_note(a, note);
     }
-    take_name(from, r, &here);
-    return start(from, e);
+    /* The newest one that is here is restored with its journal. */
+    const struct manifest *m = &from->dump.m;
+    const struct catalog_entry *newest = catalog_newest(&here, 0);
+    bool is = !r->dump && (!newest || manifest_compare(&newest->m, m) <= 0);
+    snprintf(from->name, sizeof from->name, "%s", is ? "" : m->name);
+    if (!from->beside.f)
+        return 0;
+    from->arriving = (struct restore_arriving){.m = &from->dump.m,
+                                               .file = &from->beside.file,
+                                               .settle = fetch_beside_settle,
+                                               .arg = &from->beside};
+    return fetch_beside_start(&from->beside, e);
 }
 
 void action_from_end(struct action_from *from)

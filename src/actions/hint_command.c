@@ -63,6 +63,7 @@ static void whole_command(const struct config *cfg, enum hint_reader reader, str
     }
 }
 
+/* Where the service starts it, systemctl is the only right way: a supervisor that was started by hand is none of its. */
 char *hint_start(const struct config *cfg)
 {
     struct buf b = {0};
@@ -112,6 +113,7 @@ static bool is_whole(const char *options)
            text_starts(options, "--help") || options[2] < 'a' || options[2] > 'z';
 }
 
+/* Hints are written once, without a world, by code that does not know who will read them. */
 void hint_command(const struct config *cfg, enum hint_reader reader, const char *hint,
                   struct buf *out)
 {

@@ -7,6 +7,7 @@
 #include "base/js.h"
 #include "store/timeline.h"
 
+/* What --history shows without --since: a week. */
 #define SINCE_MS (7 * INT64_C(86400000))
 
 enum history_kind history_of(const struct request *r)
@@ -144,15 +145,6 @@ static void see(void *arg, const json_t *record, const char *line)
         json_array_append(r->records, (json_t *)(uintptr_t)record);
 }
 
-/* Until the last sign of life that a supervisor left in the state: after it nothing is known. */
-static void until_now(const struct action_context *a, struct timeline *t, wall_t now)
-{
-    const struct state *s = &a->state;
-    if (s->watched && s->watched_at.ms <= now.ms)
-        timeline_until(t, s->watched_at);
-    timeline_now(t, now);
-}
-
 int action_history(struct action_context *a, const struct request *r, json_t **result,
                    struct err *e)
 {
@@ -166,7 +158,11 @@ int action_history(struct action_context *a, const struct request *r, json_t **r
     reading.records = json_array();
     reading.timeline = timeline_new(now);
     int rc = history_read(a->job.dirfd, &place, &from_start, see, &reading, e);
-    until_now(a, reading.timeline, now);
+    /* Until the last sign of life that a supervisor left in the state: after it nothing is known. */
+    const struct state *s = &a->state;
+    if (s->watched && s->watched_at.ms <= now.ms)
+        timeline_until(reading.timeline, s->watched_at);
+    timeline_now(reading.timeline, now);
     if (rc == 0)
         *result =
             json_pack("{s:s, s:o, s:o, s:o, s:O}", "world", a->cfg->name, "since",

@@ -110,6 +110,7 @@ static int look(const struct lease_keep *k, struct lease *l, struct err *e)
     return need_own(k->a, &r, e);
 }
 
+/* Also where no lease is configured, so that lease_keep_end() may be called in any case. */
 static void make(struct lease_keep *k, struct action_context *a)
 {
     *k = (struct lease_keep){.a = a};
@@ -148,6 +149,7 @@ int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *w
     return fence_made() ? fence_check(what, e) : begin(k, a, true, e);
 }
 
+/* A place that does not answer stops no dump: reading harms nobody. */
 int lease_keep_ask(struct action_context *a, struct err *e)
 {
     struct lease_record r;
@@ -168,17 +170,7 @@ void lease_keep_end(struct lease_keep *k)
         waitpid(pid, NULL, 0);
 }
 
-/* Until no status says any more that the world is up here, or what it said is over. */
-static void wait_unsaid(const struct action_context *a)
-{
-    progress_phase(a->job.progress, "waiting for the status", 0, 0);
-    while (fence_believed()) {
-        progress_at(a->job.progress, 0, 0);
-        poll(NULL, 0, UNSAID_MS);
-    }
-}
-
-/* Games here are told that it is over: what they read would outlast a lease that is given back. */
+/* Games here read that it is over: what they read would outlast a lease that is given back. */
 static int end_word(const struct action_context *a, struct err *e)
 {
     struct db *db = db_open(&a->job.db, e);
@@ -203,7 +195,12 @@ void lease_keep_release(struct action_context *a, bool kept)
                "take back that the world is up");
         return;
     }
-    wait_unsaid(a);
+    /* Until no status says any more that the world is up here, or what it said is over. */
+    progress_phase(a->job.progress, "waiting for the status", 0, 0);
+    while (fence_believed()) {
+        progress_at(a->job.progress, 0, 0);
+        poll(NULL, 0, UNSAID_MS);
+    }
     if (kept && end_word(a, &e) < 0) {
         err_step(&e, "the lease is not given back, and ends by itself: worldkeeper_lease in the "
                      "world may still say that it is held here");

@@ -8,6 +8,7 @@
 
 #define LOCK_WAIT_MS 60000 /* by hand; the supervisor comes back later */
 
+/* Marks are set as well: from this moment the age of rows is known, and the first rollup need not wait for it. */
 int action_init_ledgers(struct action_context *a, json_t **made, struct err *e)
 {
     json_t *list = *made = json_array();
@@ -70,6 +71,7 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
     return rc;
 }
 
+/* One entry of the result for each ledger, with its error, since the others go on. */
 static int roll_up(struct action_context *a, const struct config_ledger *c,
                    const struct ledger_options *opt, json_t *list, struct err *e)
 {
@@ -90,6 +92,7 @@ static int roll_up(struct action_context *a, const struct config_ledger *c,
     return rc;
 }
 
+/* Under the same lock as a rollup: between two of its pieces totals and ledger disagree. */
 static int verify(struct action_context *a, const struct config_ledger *c, json_t *list,
                   struct err *e)
 {

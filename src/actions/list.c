@@ -8,6 +8,7 @@
 #include "mysql/sentinel.h"
 #include "store/catalog.h"
 
+/* For the server, in ms: --list must also be quick where it hangs. */
 #define WAIT_MS 2000
 #define GAPS_MAX 32
 

@@ -7,6 +7,7 @@
 
 #define LOCK_WAIT 60u /* seconds: the supervisor's own write-back ends by then */
 
+/* InnoDB's are to be on all nodes of a Galera cluster; MEMORY tables are this node's own. */
 int action_init_progress(struct action_context *a, struct err *e)
 {
     const struct config_progress *p = &a->cfg->progress;
@@ -74,6 +75,7 @@ int action_write_back(struct action_context *a, const struct request *r, json_t 
     return rc;
 }
 
+/* The world is not asked: locks are of the central store alone. */
 int action_locks(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     (void)r;
@@ -118,6 +120,7 @@ static int release_held(const struct action_context *a, struct write_back *w,
     return -1;
 }
 
+/* First what this world has not sent, then the lock: the next holder must find the last save. */
 int action_release(struct action_context *a, const struct request *r, json_t **result,
                    struct err *e)
 {

@@ -25,6 +25,7 @@
 #include "store/catalog.h"
 #include "watch/verdict.h"
 
+/* What --init finds before it changes anything. */
 struct init {
     struct db *db;
     struct catalog catalog;
@@ -158,6 +159,7 @@ static int check_place(const struct action_context *a, enum action action, struc
         e, "put it back in its place, or create it again: it is used as soon as it is there");
 }
 
+/* Its result is also in a->dumped, as a struct, for the supervisor; the JSON is for people. */
 static int action_dump(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {
@@ -217,6 +219,7 @@ static json_t *restored_to(wall_t at, const struct restore_result *res)
     return to.ms ? json_string(text_utc(to, t)) : json_null();
 }
 
+/* *beside comes back false where all of the dump was here or fetched before the restore began. */
 static int restore_fetched(struct action_context *a, const struct request *r, bool *beside,
                            const struct restore_options *asked, struct restore_result *res,
                            struct err *e)
@@ -327,6 +330,7 @@ static int action_tidy(struct action_context *a, const struct request *r, json_t
     return 0;
 }
 
+/* It writes into a schema of its own, and leaves the world alone. */
 static int action_drill(struct action_context *a, const struct request *r, json_t **result,
                         struct err *e)
 {
@@ -339,6 +343,7 @@ static int action_drill(struct action_context *a, const struct request *r, json_
     return rc;
 }
 
+/* As somebody types it, with or without the ending. */
 static bool named(const char *name, const char *asked)
 {
     size_t len = strcspn(asked, "."); /* NAME.sql.gz is accepted too */
@@ -398,6 +403,7 @@ static int action_verify(struct action_context *a, const struct request *r, json
     json_t *list = json_array();
     size_t seen = 0, bad = 0;
     bool latest = r->dump && strcmp(r->dump, "latest") == 0;
+    /* Retention may delete what was listed: verify_one() asks again. */
     fault_point("verify.listed");
     for (size_t i = 0; i < c.count; i++) {
         if (r->dump && !latest && !named(c.list[i].m.name, r->dump))
@@ -415,7 +421,7 @@ static int action_verify(struct action_context *a, const struct request *r, json
 }
 
 /* Signs the manifest only after the dump was read back and matches it. */
-static bool seal_one(struct action_context *a, const struct catalog_entry *c, json_t *list)
+static bool sign_one(struct action_context *a, const struct catalog_entry *c, json_t *list)
 {
     struct err why = {0};
     fault_point("seal.begun");
@@ -431,7 +437,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
 {
     SCOPED(catalog_free) struct catalog c = {0};
     if (!signature_on()) {
-        err_set(e, ERR_CONFIG, 0, "%s names no key to seal with", a->cfg->path);
+        err_set(e, ERR_CONFIG, 0, "%s names no key to sign with", a->cfg->path);
         return err_hint(e, "[dump] hmac_key_file; openssl rand -hex 32 makes a key");
     }
     if ((a->ignored.cls != ERR_NONE && !r->dump && state_sign(a->job.dirfd, e) < 0) ||
@@ -443,7 +449,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
         struct catalog_entry *x = &c.list[i];
         bool asked = r->dump ? named(x->m.name, r->dump) : x->m.signature == SIGNATURE_MISSING;
         if (asked && x->unproven)
-            bad += !seal_one(a, x, list);
+            bad += !sign_one(a, x, list);
     }
     size_t seen = json_array_size(list);
     *result = json_pack("{s:o}", "dumps", list);
@@ -453,6 +459,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
 
+/* All channels are tried: one that fails must not hide another. */
 static int action_test_alert(struct action_context *a, const struct request *r, json_t **result,
                              struct err *e)
 {
@@ -495,14 +502,7 @@ static action_fn *const functions[ACTIONS] = {
     [ACTION_DEMOTE] = action_demote,       [ACTION_SWITCH_OVER] = action_switch_over,
 };
 
-/* Only a machine that has the lease of the world may; a promotion takes it itself. */
-static bool changes_world(const struct request *r)
-{
-    bool other = (r->action == ACTION_ROLLUP && !r->verify) || r->action == ACTION_WRITE_BACK ||
-                 r->action == ACTION_RELEASE || r->apply;
-    return (request_swaps(r) && r->action != ACTION_PROMOTE) || (other && !r->dry_run);
-}
-
+/* Checks come in the order of their price, and all of them before any effect. */
 int action_run(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     *result = NULL;
@@ -514,7 +514,10 @@ int action_run(struct action_context *a, const struct request *r, json_t **resul
         (action_is(r->action, ACTION_LOGS_IN) && action_password(a, e) < 0))
         return -1;
     struct lease_keep lease = {0};
-    bool changes = changes_world(r);
+    /* Only a machine that has the lease of the world may; a promotion takes it itself. */
+    bool other = (r->action == ACTION_ROLLUP && !r->verify) || r->action == ACTION_WRITE_BACK ||
+                 r->action == ACTION_RELEASE || r->apply;
+    bool changes = (request_swaps(r) && r->action != ACTION_PROMOTE) || (other && !r->dry_run);
     if ((r->action == ACTION_DUMP && lease_keep_ask(a, e) < 0) ||
         (changes && lease_keep_own(&lease, a, action_name(r->action), e) < 0))
         return -1;

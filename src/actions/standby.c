@@ -9,9 +9,9 @@
 
 #include "actions/lease_keep.h"
 #include "actions/run.h"
-#include "base/js.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/js.h"
 #include "journal/archive.h"
 #include "mysql/sentinel.h"
 #include "offsite/upload.h"
@@ -78,24 +78,6 @@ static int need_word(struct action_context *a, const struct request *r, const st
                        "--promote --by-hand --force");
 }
 
-static void report_loss(json_t *result, const struct pull *p, const struct restore_result *res,
-                        bool whole)
-{
-    char t[TEXT_SHORT];
-    wall_t to = res->journal.used && !res->journal.gap[0] && p->moment.ms > res->dump_at.ms
-                    ? p->moment
-                : res->journal.used && res->journal.gap_at.ms ? res->journal.gap_at
-                                                              : res->dump_at;
-    /* A part of the journal that is no good there may be its end. */
-    bool all = whole && res->journal.whole && p->skipped.cls == ERR_NONE;
-    SCOPED(xfree) char *lost = xasprintf(
-        "lost: what the other machine wrote after %s and had not stored", text_utc(to, t));
-    json_object_set_new(result, "restored_to", json_string(t));
-    json_object_set_new(result, "lost_seconds", js_known(all, 0));
-    json_object_set_new(result, "lost_seconds_max", js_known(all, 0));
-    json_object_set_new(result, "lost", json_string(all ? "nothing lost" : lost));
-}
-
 /* Whoever watches knows when it is over: then dumps and uploads begin. */
 static int take_over(struct action_context *a, const struct request *r, struct pull *p,
                      json_t **result, struct err *e)
@@ -120,7 +102,18 @@ static int take_over(struct action_context *a, const struct request *r, struct p
         restore_run(&a->job, &opt, &res, e) < 0)
         return -1;
     *result = restore_json(&res);
-    report_loss(*result, p, &res, handed_over > 0);
+    char t[TEXT_SHORT];
+    wall_t to = res.journal.used && !res.journal.gap[0] && p->moment.ms > res.dump_at.ms ? p->moment
+                : res.journal.used && res.journal.gap_at.ms ? res.journal.gap_at
+                                                            : res.dump_at;
+    /* A part of the journal that is no good there may be its end. */
+    bool all = handed_over > 0 && res.journal.whole && p->skipped.cls == ERR_NONE;
+    SCOPED(xfree) char *lost = xasprintf(
+        "lost: what the other machine wrote after %s and had not stored", text_utc(to, t));
+    json_object_set_new(*result, "restored_to", json_string(t));
+    json_object_set_new(*result, "lost_seconds", js_known(all, 0));
+    json_object_set_new(*result, "lost_seconds_max", js_known(all, 0));
+    json_object_set_new(*result, "lost", json_string(all ? "nothing lost" : lost));
     fault_point("promote.swapped");
     a->state.role = ROLE_PRIMARY;
     state_restored(&a->state, &res.made);
@@ -178,6 +171,7 @@ static int step_back(struct action_context *a, struct err *e)
     return 0;
 }
 
+/* The result of --demote and --switch-over; the state goes to the supervisor, which drops it from what clients see. */
 static json_t *aside_json(const struct action_context *a, const struct set_aside *s)
 {
     json_t *o = json_pack("{s:s, s:I}", "role", "standby", "conflict_rows", (json_int_t)s->rows);
@@ -220,6 +214,7 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
                        "ends it here all the same");
 }
 
+/* Stepping back comes before the rows are saved: from then on nothing here takes the world for its own, whatever fails. */
 int action_demote(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
     SCOPED(set_aside_end) struct set_aside s = {0};
@@ -324,6 +319,7 @@ static int hand_over(struct action_context *a, struct set_aside *s, struct fetch
     return rc;
 }
 
+/* Writes of the game wait from set_aside_lock() on; the switch happens only once the store has all of the journal. */
 int action_switch_over(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {

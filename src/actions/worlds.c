@@ -67,6 +67,7 @@ static int published(const struct config *cfg, json_t **status)
     return -1;
 }
 
+/* A user who may not enter the dump directory gets what is published for all. */
 int worlds_ask(const struct config *cfg, int patience, json_t **status, struct err *e)
 {
     struct action_context a = {.cfg = cfg, .job.dirfd = -1};
@@ -85,6 +86,7 @@ int worlds_ask(const struct config *cfg, int patience, json_t **status, struct e
     return rc;
 }
 
+/* The exit status of --status: monitoring depends on it. */
 int worlds_judge(const json_t *status, struct err *e)
 {
     const char *state = js_text(status, "state");

@@ -29,22 +29,6 @@ static void show_file(const json_t *o)
     show_tables(json_object_get(o, "tables"), columns, sizeof columns / sizeof *columns);
 }
 
-static void show_list(const json_t *o)
-{
-    const json_t *files = json_object_get(o, "files");
-    size_t n = json_array_size(files);
-    for (size_t i = 0; i < n; i++)
-        show_file(json_array_get(files, i));
-    if (n == 0)
-        puts("no files of rows that a restore replaced");
-    else if (!js_flag(o, "compared"))
-        draw_line(o, "not compared with the world: {why}");
-    draw_hint(0, js_text(o, "hint"));
-    if (n && js_flag(o, "compared"))
-        draw_hint(0, "worldkeeper --conflicts=FILE --apply --dry-run says what would be put in; "
-                     "with --renumber also rows whose key is taken, under new numbers");
-}
-
 static void add_number(struct buf *b, const json_t *n)
 {
     if (json_is_string(n))
@@ -53,9 +37,36 @@ static void add_number(struct buf *b, const json_t *n)
         buf_printf(b, "%lld", (long long)json_integer_value(n));
 }
 
-/* The new numbers of rows whose key was taken. */
-static void show_numbers(const json_t *o)
+void screen_conflicts(const json_t *o)
 {
+    static const struct column columns[] = {{"TABLE", "{table}", NULL, false},
+                                            {"ROWS", "{rows:?}", NULL, true},
+                                            {"EQUAL", "{equal:?}", NULL, true},
+                                            {"PUT IN", "{inserted:?}", NULL, true},
+                                            {"RENUMBERED", "{renumbered:?}", NULL, true},
+                                            {"LEFT OUT", "{left:?}", NULL, true},
+                                            {"", "{why}", NULL, false}};
+    if (json_object_get(o, "files")) {
+        const json_t *files = json_object_get(o, "files");
+        size_t n = json_array_size(files);
+        for (size_t i = 0; i < n; i++)
+            show_file(json_array_get(files, i));
+        if (n == 0)
+            puts("no files of rows that a restore replaced");
+        else if (!js_flag(o, "compared"))
+            draw_line(o, "not compared with the world: {why}");
+        draw_hint(0, js_text(o, "hint"));
+        if (n && js_flag(o, "compared"))
+            draw_hint(0,
+                      "worldkeeper --conflicts=FILE --apply --dry-run says what would be put in; "
+                      "with --renumber also rows whose key is taken, under new numbers");
+        return;
+    }
+    draw_line(o, js_flag(o, "dry_run")
+                     ? "dry run: {inserted:?} row{inserted:+} put into the world from {file}"
+                     : "{inserted:?} row{inserted:+} put into the world from {file}");
+    show_tables(json_object_get(o, "tables"), columns, sizeof columns / sizeof *columns);
+    /* The new numbers of rows whose key was taken. */
     const json_t *tables = json_object_get(o, "tables");
     for (size_t i = 0; i < json_array_size(tables); i++) {
         const json_t *t = json_array_get(tables, i), *pairs = json_object_get(t, "numbers");
@@ -73,24 +84,4 @@ static void show_numbers(const json_t *o)
     }
     if (js_text(o, "numbers_file")[0])
         draw_line(o, "numbers of what was put in: {numbers_file}");
-}
-
-void screen_conflicts(const json_t *o)
-{
-    static const struct column columns[] = {{"TABLE", "{table}", NULL, false},
-                                            {"ROWS", "{rows:?}", NULL, true},
-                                            {"EQUAL", "{equal:?}", NULL, true},
-                                            {"PUT IN", "{inserted:?}", NULL, true},
-                                            {"RENUMBERED", "{renumbered:?}", NULL, true},
-                                            {"LEFT OUT", "{left:?}", NULL, true},
-                                            {"", "{why}", NULL, false}};
-    if (json_object_get(o, "files")) {
-        show_list(o);
-        return;
-    }
-    draw_line(o, js_flag(o, "dry_run")
-                     ? "dry run: {inserted:?} row{inserted:+} put into the world from {file}"
-                     : "{inserted:?} row{inserted:+} put into the world from {file}");
-    show_tables(json_object_get(o, "tables"), columns, sizeof columns / sizeof *columns);
-    show_numbers(o);
 }

@@ -51,6 +51,7 @@ static bool in_ranges(uint32_t c, const struct range *r, size_t n)
 /* Columns on a terminal: combining marks take none, East Asian characters and emoji two. */
 static size_t char_width(uint32_t c)
 {
+    /* Of Unicode's tables only what occurs in names and messages; an unknown character counts as one column. */
     static const struct range none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},
                                         {0x610, 0x61a},   {0x64b, 0x65f},   {0x200b, 0x200f},
                                         {0x202a, 0x202e}, {0x2060, 0x2064}, {0x20d0, 0x20f0},
@@ -90,26 +91,22 @@ static size_t fitting(const char *s, size_t width)
     return at;
 }
 
-/* At most `width` columns of `s`, cut between characters with "…" (or "..."). */
-static void draw_cut(struct buf *b, const char *s, size_t width)
+void draw_padded(struct buf *b, const char *s, size_t width, bool right)
 {
+    /* An empty text still needs its blanks: buf_adds() makes `p` a string. */
+    SCOPED(buf_free) struct buf cut = {0};
+    buf_adds(&cut, "");
+    /* At most `width` columns of `s`, cut between characters with "…" (or "..."). */
     const char *dots = screen_mode.utf8 ? "…" : "...";
     size_t dots_width = screen_mode.utf8 ? 1 : 3;
     if (draw_width(s) <= width) {
-        buf_adds(b, s);
+        buf_adds(&cut, s);
     } else if (width <= dots_width) {
-        buf_add(b, s, fitting(s, width));
+        buf_add(&cut, s, fitting(s, width));
     } else {
-        buf_add(b, s, fitting(s, width - dots_width));
-        buf_adds(b, dots);
+        buf_add(&cut, s, fitting(s, width - dots_width));
+        buf_adds(&cut, dots);
     }
-}
-
-void draw_padded(struct buf *b, const char *s, size_t width, bool right)
-{
-    SCOPED(buf_free) struct buf cut = {0};
-    buf_adds(&cut, "");
-    draw_cut(&cut, s, width);
     size_t fill = width - draw_width(cut.p);
     for (size_t i = 0; right && i < fill; i++)
         buf_addc(b, ' ');
@@ -118,6 +115,7 @@ void draw_padded(struct buf *b, const char *s, size_t width, bool right)
         buf_addc(b, ' ');
 }
 
+/* Asked for each time: a terminal may be resized while a bar is drawn. */
 size_t draw_columns(int fd)
 {
     struct winsize w;
@@ -128,6 +126,7 @@ size_t draw_columns(int fd)
     return n > 0 && n < 10000 ? (size_t)n : 80;
 }
 
+/* A word that is longer than the terminal stays whole: it may be a path to copy. */
 void draw_wrapped(const char *s, size_t used, size_t indent)
 {
     size_t width = screen_mode.wrap ? draw_columns(1) : SIZE_MAX;
@@ -169,6 +168,7 @@ const char *draw_age(int64_t seconds, char out[TEXT_SHORT])
     return out;
 }
 
+/* The code that prints a hint need not know how its commands are completed (screen_typed()). */
 const char *draw_typed(struct buf *b, const char *hint)
 {
     buf_clear(b);
@@ -179,6 +179,7 @@ const char *draw_typed(struct buf *b, const char *hint)
     return b->p;
 }
 
+/* Names come from a server, a file or another process: no escape sequence of theirs reaches the terminal. */
 const char *draw_text(struct buf *b, const json_t *o, const char *key)
 {
     buf_clear(b);
@@ -186,19 +187,10 @@ const char *draw_text(struct buf *b, const json_t *o, const char *key)
     return b->p;
 }
 
-/* "2026-01-31T23:59:59Z" in a readable form. */
-static void add_time(struct buf *b, const char *t)
-{
-    size_t len = strlen(t);
-    if (len >= 20 && t[10] == 'T' && t[len - 1] == 'Z' && (len == 20 || t[19] == '.'))
-        buf_printf(b, "%.10s %.8s UTC", t, t + 11);
-    else
-        buf_adds(b, len ? t : "?");
-}
-
 /* One field of draw_fill(); returns whether there is something to show. */
 static bool add_field(struct buf *b, const json_t *o, const char *key, char format)
 {
+    /* A missing number reads as -1, so that 0 stays a figure to show. */
     char t[TEXT_SHORT];
     struct buf text = {0};
     const json_t *value = json_object_get(o, key);
@@ -239,10 +231,17 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
     default:
         draw_text(&text, o, key);
         there = text.len > 0;
-        if (format == 't')
-            add_time(b, text.p);
-        else
+        if (format == 't') {
+            /* "2026-01-31T23:59:59Z" in a readable form. */
+            size_t len = strlen(text.p);
+            if (len >= 20 && text.p[10] == 'T' && text.p[len - 1] == 'Z' &&
+                (len == 20 || text.p[19] == '.'))
+                buf_printf(b, "%.10s %.8s UTC", text.p, text.p + 11);
+            else
+                buf_adds(b, len ? text.p : "?");
+        } else {
             buf_add(b, text.p, text.len);
+        }
         buf_free(&text);
     }
     return there;
@@ -250,6 +249,7 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
 
 const char *draw_fill(struct buf *b, const json_t *o, const char *as)
 {
+    /* What a group in [...] has added is taken back if one of its fields had nothing to show. */
     size_t group = 0; /* where the text of [...] begins */
     bool whole = true;
     buf_adds(b, "");
@@ -307,29 +307,6 @@ static void cells_add(struct cells *t, const char *s)
     t->text[t->count++] = xstrdup(s);
 }
 
-static void cells_print(const struct cells *t)
-{
-    SCOPED(xfree) size_t *width = xcalloc(t->columns, sizeof *width);
-    for (size_t i = 0; i < t->count; i++) {
-        size_t w = draw_width(t->text[i]);
-        if (w > width[i % t->columns])
-            width[i % t->columns] = w;
-    }
-    for (size_t row = 0; row * t->columns < t->count; row++) {
-        SCOPED(buf_free) struct buf line = {0}, shown = {0};
-        for (size_t i = 0; i < t->columns && row * t->columns + i < t->count; i++) {
-            const char *s = t->text[row * t->columns + i];
-            bool last = i + 1 == t->columns, right = t->right[i];
-            buf_adds(&line, i ? "  " : "");
-            draw_padded(&line, s, last && !right ? draw_width(s) : width[i], right);
-        }
-        while (line.len && line.p[line.len - 1] == ' ')
-            line.p[--line.len] = '\0';
-        draw_coloured(&shown, screen_mode.out_colour && row == 0, BOLD, line.p);
-        puts(shown.p);
-    }
-}
-
 static void cells_free(struct cells *t)
 {
     for (size_t i = 0; i < t->count; i++)
@@ -339,6 +316,7 @@ static void cells_free(struct cells *t)
     t->count = 0;
 }
 
+/* All texts are made before one is printed: the widths depend on the last row, too. */
 void draw_table(const json_t *list, const struct column *columns, size_t n)
 {
     SCOPED(cells_free) struct cells t = {.columns = n};
@@ -359,5 +337,23 @@ void draw_table(const json_t *list, const struct column *columns, size_t n)
             cells_add(&t, b.p);
         }
     }
-    cells_print(&t);
+    SCOPED(xfree) size_t *width = xcalloc(t.columns, sizeof *width);
+    for (size_t k = 0; k < t.count; k++) {
+        size_t w = draw_width(t.text[k]);
+        if (w > width[k % t.columns])
+            width[k % t.columns] = w;
+    }
+    for (size_t row = 0; row * t.columns < t.count; row++) {
+        SCOPED(buf_free) struct buf line = {0}, shown = {0};
+        for (size_t k = 0; k < t.columns && row * t.columns + k < t.count; k++) {
+            const char *s = t.text[row * t.columns + k];
+            bool last = k + 1 == t.columns, right = t.right[k];
+            buf_adds(&line, k ? "  " : "");
+            draw_padded(&line, s, last && !right ? draw_width(s) : width[k], right);
+        }
+        while (line.len && line.p[line.len - 1] == ' ')
+            line.p[--line.len] = '\0';
+        draw_coloured(&shown, screen_mode.out_colour && row == 0, BOLD, line.p);
+        puts(shown.p);
+    }
 }

@@ -25,6 +25,7 @@ static const struct {
     {"day", "[{cause}][{dumps:n} dump{dumps:+}]"},
 };
 
+/* In UTC as the records have it, so that two machines' histories can be laid side by side. */
 static void at_cell(struct buf *b, const json_t *o)
 {
     char text[32];
@@ -56,28 +57,30 @@ static void what_cell(struct buf *b, const json_t *o)
         draw_fill(b, o, " (not watched for {unwatched_ms:n} ms)");
 }
 
-/* A state that is only measured again is left out: it is in the JSON. */
-static json_t *worth_showing(const json_t *records)
+void screen_history(const json_t *o)
 {
-    json_t *list = json_array(), *o;
+    static const struct column columns[] = {{"AT (UTC)", NULL, at_cell, false},
+                                            {"KIND", "{kind}", NULL, false},
+                                            {"WHAT", NULL, what_cell, false}};
+    /* A state that is only measured again is left out: it is in the JSON. */
+    const json_t *all = json_object_get(o, "records");
+    json_t *list = json_array(), *each;
     size_t i;
-    json_array_foreach((json_t *)(uintptr_t)records, i, o)
+    json_array_foreach((json_t *)(uintptr_t)all, i, each)
     {
-        bool sample = strcmp(js_text(o, "kind"), "state") == 0 && !js_flag(o, "changed") &&
-                      js_number(o, "unwatched_ms", 0) == 0;
+        bool sample = strcmp(js_text(each, "kind"), "state") == 0 && !js_flag(each, "changed") &&
+                      js_number(each, "unwatched_ms", 0) == 0;
         if (!sample)
-            json_array_append(list, o);
+            json_array_append(list, each);
     }
-    return list;
-}
-
-static void show_sum(const json_t *ms)
-{
+    if (json_array_size(list))
+        DRAW_TABLE(list, columns);
+    const json_t *ms = json_object_get(o, "states_ms");
     static const char *const keys[] = {"up", "suspect", "lost", "restoring", "waiting"};
     int64_t known = 0, up = js_number(ms, "up", 0);
     char t[TEXT_SHORT], u[TEXT_SHORT];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        known += js_number(ms, keys[i], 0);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        known += js_number(ms, keys[k], 0);
     int64_t up_thousandths = known > 0 ? up * 100000 / known : 0; /* cut: 100 % is always up */
     if (known > 0)
         printf("up %.3f %% of the %s that a supervisor watched; paused %s, not known %s\n",
@@ -86,15 +89,4 @@ static void show_sum(const json_t *ms)
                text_duration(js_number(ms, "unknown", 0), (char[TEXT_SHORT]){0}));
     else
         puts("nobody watched the world in this time");
-}
-
-void screen_history(const json_t *o)
-{
-    static const struct column columns[] = {{"AT (UTC)", NULL, at_cell, false},
-                                            {"KIND", "{kind}", NULL, false},
-                                            {"WHAT", NULL, what_cell, false}};
-    json_auto_t *list = worth_showing(json_object_get(o, "records"));
-    if (json_array_size(list))
-        DRAW_TABLE(list, columns);
-    show_sum(json_object_get(o, "states_ms"));
 }

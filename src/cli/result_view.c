@@ -8,6 +8,7 @@
 
 #define ROWS_IN_TABLES "{rows:n} row{rows:+}[ in {tables:p} table{tables:+}]"
 
+/* One that the shrink guard set aside is no failure of writing, but nothing restores it. */
 static void show_dump(const json_t *o)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -30,6 +31,7 @@ static void show_dump(const json_t *o)
         "METHOD", "{method}", NULL, false                                                          \
     }
 
+/* How it was proven, and when: without that it is intact as far as its manifest says. */
 static void intact_cell(struct buf *b, const json_t *d)
 {
     if (js_flag(d, "intact")) {
@@ -138,6 +140,7 @@ static void plan_cell(struct buf *b, const json_t *p)
         buf_adds(b, "; its triggers move over");
 }
 
+/* What stays as it is matters as much as what is replaced: it is counted even without --verbose. */
 static void show_plan(const json_t *plan, bool all)
 {
     static const struct column columns[] = {{"TABLE", "{table}", NULL, false},
@@ -158,16 +161,6 @@ static void show_skipped(const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
         draw_line(json_array_get(list, i), "  skipped: {dump}: {reason}");
-}
-
-static void show_journal(const json_t *o, bool moment)
-{
-    if (js_flag(o, "used"))
-        draw_line(o, "  journal: {changes:n} change{changes:+} since the dump[, up to {last}]");
-    if (js_text(o, "gap")[0])
-        draw_line(o, moment ? "  the journal ends in that second, and all before it is in: {gap}"
-                     : js_flag(o, "used") ? "  the journal ends before the loss: {gap}"
-                                          : "  the journal is left out: {gap}");
 }
 
 /* Rows that were written into the emptied tables and are not in the restored world. */
@@ -206,30 +199,6 @@ static void show_losses(const json_t *o)
     draw_hint(2, js_text(o, "hint"));
 }
 
-/* Of what a warning names the first two of, only longer lists; it says nothing of would_make. */
-static void show_definitions(const json_t *o)
-{
-    static const char *const lists[][2] = {{"would_make", "would make"},
-                                           {"left_out", "left out"},
-                                           {"failed", "not restored"},
-                                           {"own_definer", "with worldkeeper's definer"}};
-    SCOPED(buf_free) struct buf line = {0};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        const json_t *list = json_object_get(o, lists[i][0]);
-        size_t k;
-        json_t *name;
-        buf_clear(&line);
-        json_array_foreach(list, k, name)
-        {
-            buf_printf(&line, "%s%s", k ? "; " : "", json_string_value(name));
-        }
-        if (json_array_size(list) > (i ? 2 : 0))
-            printf("  %s: %s\n", lists[i][1], line.p);
-    }
-    if (js_text(o, "enable")[0])
-        draw_line(o, "  HINT: once you have read the events: {enable}");
-}
-
 static void show_demoted(const json_t *o)
 {
     draw_headline("standby", YELLOW, "this machine keeps the world no longer");
@@ -251,12 +220,42 @@ static void show_restore(const json_t *o)
         draw_fill(&b, o, " over {connections:d} connections");
     draw_headline(dry ? "would restore" : "restored", dry ? BOLD : GREEN, b.p);
     show_skipped(json_object_get(o, "skipped"));
-    show_journal(json_object_get(o, "journal"), js_text(o, "moment")[0] != '\0');
+    const json_t *journal = json_object_get(o, "journal");
+    bool moment = js_text(o, "moment")[0] != '\0';
+    if (js_flag(journal, "used"))
+        draw_line(journal,
+                  "  journal: {changes:n} change{changes:+} since the dump[, up to {last}]");
+    if (js_text(journal, "gap")[0])
+        draw_line(journal, moment
+                               ? "  the journal ends in that second, and all before it is in: {gap}"
+                           : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
+                                                      : "  the journal is left out: {gap}");
     show_losses(o);
-    show_definitions(json_object_get(o, "definitions"));
+    /* Of what a warning names the first two of, only longer lists; it says nothing of would_make. */
+    const json_t *made = json_object_get(o, "definitions");
+    static const char *const lists[][2] = {{"would_make", "would make"},
+                                           {"left_out", "left out"},
+                                           {"failed", "not restored"},
+                                           {"own_definer", "with worldkeeper's definer"}};
+    SCOPED(buf_free) struct buf line = {0};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const json_t *list = json_object_get(made, lists[i][0]);
+        size_t k;
+        json_t *name;
+        buf_clear(&line);
+        json_array_foreach(list, k, name)
+        {
+            buf_printf(&line, "%s%s", k ? "; " : "", json_string_value(name));
+        }
+        if (json_array_size(list) > (i ? 2 : 0))
+            printf("  %s: %s\n", lists[i][1], line.p);
+    }
+    if (js_text(made, "enable")[0])
+        draw_line(made, "  HINT: once you have read the events: {enable}");
     show_plan(json_object_get(o, "plan"), dry || screen_mode.verbose);
 }
 
+/* The journal is named as in a restore, since a drill proves that as well. */
 static void show_drill(const json_t *o)
 {
     const json_t *journal = json_object_get(o, "journal"), *live = json_object_get(o, "live");
@@ -286,6 +285,7 @@ static const struct {
 
 #define MARKS (sizeof marks / sizeof *marks)
 
+/* An unknown level of a newer supervisor is shown as a note. */
 static size_t mark_of(const json_t *c)
 {
     for (size_t i = 0; i < MARKS; i++)
@@ -349,31 +349,27 @@ static void show_state(const json_t *o)
     draw_line(o, "{world}: {state}[, {reason}]");
 }
 
-static void show_verified(const json_t *l)
-{
-    const json_t *problems = json_object_get(l, "problems"),
-                 *unknown = json_object_get(l, "unknown");
-    if (json_object_get(l, "error")) /* then nothing is known */
-        draw_line(l, "{name}: FAILED: {error}");
-    else
-        draw_line(l, "{name}: {rolled_up:n} row{rolled_up:+} of {keys:n} key{keys:+} in totals, "
-                     "{file_rows:n} in "
-                     "{files:n} file{files:+}, {rows:n} in the ledger");
-    for (size_t i = 0; i < json_array_size(problems); i++)
-        printf("  WRONG: %s\n", json_string_value(json_array_get(problems, i)));
-    for (size_t i = 0; i < json_array_size(unknown); i++)
-        printf("  not known: %s\n", json_string_value(json_array_get(unknown, i)));
-}
-
 static void show_rollup(const json_t *o)
 {
     const json_t *list = json_object_get(o, "ledgers");
     bool dry = js_flag(o, "dry_run");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *l = json_array_get(list, i);
-        if (js_flag(o, "verify"))
-            show_verified(l);
-        else if (js_flag(l, "ok"))
+        if (js_flag(o, "verify")) {
+            const json_t *problems = json_object_get(l, "problems"),
+                         *unknown = json_object_get(l, "unknown");
+            if (json_object_get(l, "error")) /* then nothing is known */
+                draw_line(l, "{name}: FAILED: {error}");
+            else
+                draw_line(
+                    l, "{name}: {rolled_up:n} row{rolled_up:+} of {keys:n} key{keys:+} in totals, "
+                       "{file_rows:n} in "
+                       "{files:n} file{files:+}, {rows:n} in the ledger");
+            for (size_t k = 0; k < json_array_size(problems); k++)
+                printf("  WRONG: %s\n", json_string_value(json_array_get(problems, k)));
+            for (size_t k = 0; k < json_array_size(unknown); k++)
+                printf("  not known: %s\n", json_string_value(json_array_get(unknown, k)));
+        } else if (js_flag(l, "ok"))
             draw_line(
                 l,
                 dry ? "{name}: {rolled_up:n} row{rolled_up:+} would be added to totals"
@@ -390,6 +386,7 @@ static void show_write_back(const json_t *o)
                  "{released:p} lock{released:+} released]");
 }
 
+/* How long a holder was not seen says whether its game server is dead, and the lock may be taken. */
 static void show_locks(const json_t *o)
 {
     const json_t *list = json_object_get(o, "locks");

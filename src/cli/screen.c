@@ -10,6 +10,7 @@
 #include "base/js.h"
 #include "cli/draw.h"
 
+/* For logs of cron and systemd: often enough to see that it goes on, rarely enough to read. */
 #define PLAIN_EVERY_MS 10000
 #define RATE_AFTER_MS 300  /* before that, a rate is noise */
 #define LEFT_AFTER_MS 1000 /* the same for the time left */
@@ -64,6 +65,7 @@ struct measure {
     double part;                      /* 0..1, or -1: unknown */
 };
 
+/* -1: the total is not known. */
 static double share(int64_t done, int64_t total)
 {
     double part = total > 0 ? (double)done / (double)total : -1;
@@ -89,6 +91,7 @@ static struct measure measure(const json_t *p)
     return m;
 }
 
+/* Bytes where they are known: rows of different tables are of different size. */
 static void add_rate(struct buf *b, const struct measure *m)
 {
     char t[TEXT_SHORT];
@@ -101,6 +104,7 @@ static void add_rate(struct buf *b, const struct measure *m)
         buf_printf(b, "%s rows/s", text_count((uint64_t)rate, t));
 }
 
+/* The same speed is assumed for the rest; near the end that says nothing, and near the beginning neither. */
 static void add_left(struct buf *b, const struct measure *m)
 {
     char t[TEXT_SHORT];
@@ -210,30 +214,6 @@ static void draw_bar(const json_t *p, bool whole)
     bar.open = true;
 }
 
-/* Progress where no bar can be drawn. `phase_only`: the phase has just begun. */
-static void plain_line(const json_t *p, bool phase_only)
-{
-    char t[TEXT_SHORT];
-    SCOPED(buf_free) struct buf line = {0}, more = {0};
-    struct measure m = measure(p);
-    add_label(&line, p);
-    if (!phase_only) {
-        if (m.percent >= 0)
-            buf_printf(&more, ", %d%%", (int)m.percent);
-        if (m.rows > 0)
-            buf_printf(&more, ", %s rows", text_count((uint64_t)m.rows, t));
-        buf_adds(&line, more.len ? more.p : "");
-        buf_clear(&more);
-        add_rate(&more, &m);
-        buf_printf(&line, "%s%s", more.len ? ", " : "", more.len ? more.p : "");
-        buf_clear(&more);
-        add_left(&more, &m);
-        buf_printf(&line, "%s%s", more.len ? ", " : "", more.len ? more.p : "");
-    }
-    fprintf(stderr, "worldkeeper: %s\n", line.p);
-    bar.plain_at = clock_mono();
-}
-
 static void on_progress(json_t *p)
 {
     bool changed = strcmp(bar.phase, js_text(p, "phase")) != 0;
@@ -246,8 +226,28 @@ static void on_progress(json_t *p)
     bar.event = json_incref(p);
     if (screen_mode.bar)
         draw_bar(p, false);
-    else if (changed || mono_since(clock_mono(), bar.plain_at) >= PLAIN_EVERY_MS)
-        plain_line(p, changed);
+    else if (changed || mono_since(clock_mono(), bar.plain_at) >= PLAIN_EVERY_MS) {
+        /* No bar can be drawn: a plain line, without figures where the phase has just begun. */
+        char t[TEXT_SHORT];
+        SCOPED(buf_free) struct buf line = {0}, more = {0};
+        struct measure m = measure(p);
+        add_label(&line, p);
+        if (!changed) {
+            if (m.percent >= 0)
+                buf_printf(&more, ", %d%%", (int)m.percent);
+            if (m.rows > 0)
+                buf_printf(&more, ", %s rows", text_count((uint64_t)m.rows, t));
+            buf_adds(&line, more.len ? more.p : "");
+            buf_clear(&more);
+            add_rate(&more, &m);
+            buf_printf(&line, "%s%s", more.len ? ", " : "", more.len ? more.p : "");
+            buf_clear(&more);
+            add_left(&more, &m);
+            buf_printf(&line, "%s%s", more.len ? ", " : "", more.len ? more.p : "");
+        }
+        fprintf(stderr, "worldkeeper: %s\n", line.p);
+        bar.plain_at = clock_mono();
+    }
 }
 
 static void clear_bar(void)
@@ -258,6 +258,7 @@ static void clear_bar(void)
     fflush(stderr);
 }
 
+/* A note ends the bar's line; the bar is drawn again below it. */
 void screen_event(const json_t *o)
 {
     SCOPED(buf_free) struct buf b = {0}, line = {0};

@@ -31,6 +31,7 @@ static enum colour state_colour(const char *state)
     return strcmp(state, "LOST") == 0 || strcmp(state, "WAITING") == 0 ? RED : YELLOW;
 }
 
+/* A status is only as fresh as its supervisor: one that ran out is said to be stale, whatever it claims. */
 static void show_head(const json_t *o)
 {
     char t[TEXT_SHORT];
@@ -68,6 +69,7 @@ static void show_probe(const json_t *p)
 
 #define FIGURES "[, {rows:n} row{rows:+}][, {file_size:b}][, took {seconds:s}]"
 
+/* An age says more than a time: it is what would be lost now. */
 static void show_dumps(const json_t *o)
 {
     const json_t *last = json_object_get(o, "last_dump"), *next = json_object_get(o, "next_dump");
@@ -161,6 +163,7 @@ static void show_alerts(const json_t *a)
     }
 }
 
+/* In the order in which somebody who was woken up needs it. Parts that the config leaves out are null, and not shown. */
 static void show_world(const json_t *o)
 {
     const json_t *troubles = json_object_get(o, "troubles"), *disk = json_object_get(o, "disk"),

@@ -9,6 +9,7 @@
 #include "notify/message.h"
 #include "notify/webhook.h"
 
+/* Limits of what is stored and sent: no alert may fill a disk, or be refused for its size. */
 #define TEXT_MAX 1000    /* bytes of one text of an alert */
 #define HEADLINE_MAX 640 /* bytes */
 #define FACTS_MAX 40
@@ -43,6 +44,7 @@ bool alert_wanted(const struct config *c, unsigned event)
     return (c->alert_events & event) && alert_any_channel(c);
 }
 
+/* Names are an interface: configs list them, filters of mails and webhooks read them. */
 const char *alert_event_name(unsigned event)
 {
     static const struct {
@@ -65,6 +67,7 @@ const char *alert_event_name(unsigned event)
 /* Composing */
 
 /* Cleans to one line: line ends and tabs become blanks, the rest is text_clean()'s. */
+/* What a server or a file said may hold anything; from here on it is one line of valid UTF-8. */
 static json_t *clean_json(const char *s, size_t max)
 {
     SCOPED(buf_free) struct buf line = {0}, clean = {0};
@@ -132,6 +135,7 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
     if (gethostname(host, sizeof host - 1) < 0 || !host[0])
         snprintf(host, sizeof host, "unknown");
     const char *what = a->what ? a->what : "";
+    /* Without words of its own an alert is named by what happened, up to the first colon or semicolon. */
     SCOPED(xfree) char *headline =
         a->headline ? xstrdup(a->headline) : xstrndup(what, message_clause(what));
     json_t *j = json_object(), *id = new_id(now);

@@ -16,6 +16,7 @@ const struct incident *incident_find(const struct incidents *all, const char *na
     return NULL;
 }
 
+/* A full list is no error: the alert goes out, only its thread is not remembered. */
 void incident_open(struct incidents *all, const char *name, const char *id, unsigned event,
                    wall_t since)
 {
@@ -47,6 +48,7 @@ json_t *incidents_json(const struct incidents *all, const char *world)
     return o;
 }
 
+/* What cannot be read is no reason not to start: then recoveries open new threads. */
 void incidents_load(int dirfd, const char *world, struct incidents *out)
 {
     json_t *o, *part;
@@ -56,6 +58,7 @@ void incidents_load(int dirfd, const char *world, struct incidents *out)
     json_object_foreach(o, name, part)
     {
         const char *id = js_text(part, "id"), *of = js_text(part, "world");
+        /* The id becomes part of header fields, and the file may be anybody's. */
         size_t len = strspn(id, "0123456789abcdef");
         if (len > 0 && !id[len] && len < sizeof out->list[0].id &&
             strlen(name) < sizeof out->list[0].name && (!of[0] || strcmp(of, world) == 0))

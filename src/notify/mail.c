@@ -81,20 +81,6 @@ static void add_message_id(struct buf *out, const struct message *m, const char 
     buf_addc(out, '>');
 }
 
-/* Message-IDs of the first mails of the incidents in this one, the lead's first, each once. If the
- * first alert was combined into another mail, that one names the same ID. */
-static void parents(const struct message *m, const char *own, struct buf *out)
-{
-    size_t n = json_array_size(m->alerts);
-    for (size_t i = n + 1; i > 0; i--) {
-        SCOPED(buf_free) struct buf incident = {0}, id = {0};
-        message_incident(&incident, i > n ? message_lead(m) : json_array_get(m->alerts, i - 1));
-        add_message_id(&id, m, incident.p);
-        if (incident.len && strcmp(incident.p, own) != 0 && (!out->len || !strstr(out->p, id.p)))
-            buf_printf(out, "%s%s", out->len ? "\r\n " : "", id.p);
-    }
-}
-
 /* A mail of several incidents names all of them in In-Reply-To, but only its lead's in References,
  * so that mail programs do not merge the threads. */
 static void thread_headers(struct buf *out, const struct message *m)
@@ -102,7 +88,16 @@ static void thread_headers(struct buf *out, const struct message *m)
     SCOPED(buf_free) struct buf id = {0}, all = {0}, incident = {0};
     message_id(&id, m);
     message_incident(&incident, message_lead(m));
-    parents(m, id.p, &all);
+    /* Message-IDs of the first mails of the incidents in this one, the lead's first, each once. If the
+     * first alert was combined into another mail, that one names the same ID. */
+    size_t n = json_array_size(m->alerts);
+    for (size_t i = n + 1; i > 0; i--) {
+        SCOPED(buf_free) struct buf other = {0}, its = {0};
+        message_incident(&other, i > n ? message_lead(m) : json_array_get(m->alerts, i - 1));
+        add_message_id(&its, m, other.p);
+        if (other.len && strcmp(other.p, id.p) != 0 && (!all.len || !strstr(all.p, its.p)))
+            buf_printf(&all, "%s%s", all.len ? "\r\n " : "", its.p);
+    }
     buf_adds(out, "Message-ID: ");
     add_message_id(out, m, id.p);
     buf_adds(out, "\r\n");
@@ -164,20 +159,6 @@ int mail_compose(const struct config *c, const struct message *m, struct buf *ou
 
 /* The transcript */
 
-/* Registers the login as it was sent, mostly in base64, as a secret: a server may repeat it. */
-static void login_line(struct transcript *t, const char *line)
-{
-    const char *s = line;
-    if (text_starts(line, "AUTH ")) { /* the method's name is not a secret */
-        s += strlen("AUTH ");
-        s += strcspn(s, " \r\n");
-    }
-    s += strspn(s, " ");
-    SCOPED(xfree) char *said = xstrndup(s, strcspn(s, "\r\n"));
-    curl_request_secret(t->request, said);
-    explicit_bzero(said, strlen(said));
-}
-
 /* Follows which step of SMTP the session is in, from the commands that libcurl sends. Anything
  * unknown belongs to the login. */
 static void transcript_command(struct transcript *t, const char *line)
@@ -211,7 +192,16 @@ static void transcript_command(struct transcript *t, const char *line)
         }
     t->step = "the login";
     t->login = true;
-    login_line(t, line);
+    /* Registers the login as it was sent, mostly in base64, as a secret: a server may repeat it. */
+    const char *s = line;
+    if (text_starts(line, "AUTH ")) { /* the method's name is not a secret */
+        s += strlen("AUTH ");
+        s += strcspn(s, " \r\n");
+    }
+    s += strspn(s, " ");
+    SCOPED(xfree) char *said = xstrndup(s, strcspn(s, "\r\n"));
+    curl_request_secret(t->request, said);
+    explicit_bzero(said, strlen(said));
 }
 
 static void transcript_answer(struct transcript *t, const char *line)
@@ -240,6 +230,7 @@ static void transcript_answer(struct transcript *t, const char *line)
     t->rcpt[0] = '\0';
 }
 
+/* libcurl has only its own verdict; the server's words are in its debug output. */
 static int on_debug(CURL *h, curl_infotype type, char *data, size_t size, void *arg)
 {
     (void)h;
@@ -256,6 +247,7 @@ static int on_debug(CURL *h, curl_infotype type, char *data, size_t size, void *
 
 /* The session */
 
+/* Read when it is needed, so that a new password needs no reload; wiped after the request. */
 static int login(struct curl_request *w, const struct config_smtp *s, struct err *e)
 {
     SCOPED(buf_free) struct buf password = {0};
@@ -308,27 +300,6 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
     return 0;
 }
 
-/* Names the recipient or the step at which the session failed, with the server's answer. */
-static int refused_by(const struct curl_request *w, CURLcode rc, const struct transcript *t,
-                      struct err *e)
-{
-    if (t->refused && !t->taken)
-        return err_set(e, ERR_DENIED, (int)rc, "%s: no recipient was accepted: %s", w->host,
-                       t->list.p);
-    struct err known = {0};
-    curl_request_fail(w, rc, &known);
-    if (rc == CURLE_OPERATION_TIMEDOUT || t->answer[0] < '4') {
-        err_set(e, known.cls, (int)rc, "%s (at %s)", known.text, t->step);
-    } else {
-        if (known.cls == ERR_UNREACHABLE && t->answer[0] == '5')
-            known.cls = ERR_DENIED;
-        err_set(e, known.cls, (int)rc, "%s: refused %s: %s", w->host, t->step, t->answer);
-    }
-    if (known.hint[0])
-        err_hint(e, "%s", known.hint);
-    return -1;
-}
-
 static int session_run(struct curl_request *w, struct transcript *t, struct request_result *r,
                        struct err *e)
 {
@@ -339,8 +310,24 @@ static int session_run(struct curl_request *w, struct transcript *t, struct requ
     t->step = "the connection";
     CURLcode rc = curl_request_run(w);
     w->api->easy_setopt(w->h, CURLOPT_VERBOSE, 0L);
-    if (rc != CURLE_OK)
-        return refused_by(w, rc, t, e);
+    if (rc != CURLE_OK) {
+        /* Names the recipient or the step at which the session failed, with the server's answer. */
+        if (t->refused && !t->taken)
+            return err_set(e, ERR_DENIED, (int)rc, "%s: no recipient was accepted: %s", w->host,
+                           t->list.p);
+        struct err known = {0};
+        curl_request_fail(w, rc, &known);
+        if (rc == CURLE_OPERATION_TIMEDOUT || t->answer[0] < '4') {
+            err_set(e, known.cls, (int)rc, "%s (at %s)", known.text, t->step);
+        } else {
+            if (known.cls == ERR_UNREACHABLE && t->answer[0] == '5')
+                known.cls = ERR_DENIED;
+            err_set(e, known.cls, (int)rc, "%s: refused %s: %s", w->host, t->step, t->answer);
+        }
+        if (known.hint[0])
+            err_hint(e, "%s", known.hint);
+        return -1;
+    }
     r->accepted = true;
     buf_adds(&r->reply, t->answer);
     if (t->refused)
@@ -352,6 +339,7 @@ static int session_run(struct curl_request *w, struct transcript *t, struct requ
 int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
                  struct request_result *r, struct err *e)
 {
+    /* Each ends in curl_request_close(), however far it came. */
     struct curl_request w = {0};
     struct mail l = {0};
     struct transcript t = {0};

@@ -81,6 +81,7 @@ void message_incident(struct buf *out, const json_t *alert)
 }
 
 /* Number of characters (or UTF-16 units) of clean UTF-8. */
+/* Chats count UTF-16 units: a character beyond the first 65,536 counts twice. */
 static size_t text_units(const char *s, bool utf16)
 {
     size_t n = 0;
@@ -93,6 +94,7 @@ static size_t text_units(const char *s, bool utf16)
 }
 
 /* Truncates `b` to `max` characters, with "..." at the end. */
+/* Between characters: a cut one would be refused, or shown as a box. */
 static void cut_chars(struct buf *b, size_t max)
 {
     if (text_units(b->p, false) <= max)
@@ -193,24 +195,6 @@ static bool is_empty(const json_t *v)
     return json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0);
 }
 
-static void add_facts(struct buf *out, size_t width, const json_t *facts)
-{
-    const char *key;
-    json_t *v;
-    size_t seen = 0;
-    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
-    {
-        if (is_empty(v))
-            continue;
-        SCOPED(buf_free) struct buf label = {0}, value = {0};
-        text_clean(&label, key, 40);
-        fact_value(&value, v);
-        add_row(out, width, label.p, value.p);
-        if (++seen == FACTS_MAX)
-            break;
-    }
-}
-
 static void add_fields(struct buf *out, size_t width, const json_t *a,
                        const char *const fields[][2])
 {
@@ -242,7 +226,20 @@ static void add_full(struct buf *out, const json_t *a)
         field_row(out, width, "Kind", a, "kind");
     if (json_object_size(facts) > 0) {
         buf_addc(out, '\n');
-        add_facts(out, width, facts);
+        const char *key;
+        json_t *v;
+        size_t seen = 0;
+        json_object_foreach((json_t *)(uintptr_t)facts, key, v)
+        {
+            if (is_empty(v))
+                continue;
+            SCOPED(buf_free) struct buf label = {0}, value = {0};
+            text_clean(&label, key, 40);
+            fact_value(&value, v);
+            add_row(out, width, label.p, value.p);
+            if (++seen == FACTS_MAX)
+                break;
+        }
     }
 }
 
@@ -281,6 +278,7 @@ static void add_notes(struct buf *out, const struct message *m)
                    m->damaged, m->damaged == 1 ? " could" : "s could");
 }
 
+/* Three quarters of the room at most for alerts in full, an eighth for brief ones: the lead is always there. */
 void message_text(struct buf *out, const struct message *m, size_t max)
 {
     struct message rest = others(m);
@@ -304,6 +302,7 @@ void message_text(struct buf *out, const struct message *m, size_t max)
 }
 
 /* Adds label and text as a line if it fits; returns whether it did. */
+/* A line is there as a whole or not at all. */
 static bool chat_line(struct buf *out, size_t max, const char *label, const char *text)
 {
     if (text_units(out->p ? out->p : "", true) + text_units(label, true) + text_units(text, true) +
@@ -321,24 +320,6 @@ static void chat_field(struct buf *out, size_t max, const char *label, const jso
     message_field(&v, a, key, CHAT_FIELD_MAX);
     if (v.len)
         chat_line(out, max, label, v.p);
-}
-
-static void chat_facts(struct buf *out, size_t max, const json_t *facts)
-{
-    const char *key;
-    json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
-    {
-        if (is_empty(v))
-            continue;
-        SCOPED(buf_free) struct buf line = {0};
-        text_clean(&line, key, 40);
-        buf_adds(&line, ": ");
-        fact_value(&line, v);
-        bool fits = chat_line(out, max, "", line.p);
-        if (!fits)
-            break;
-    }
 }
 
 /* The alerts other than the lead, one line each: as many of the latest as fit. */
@@ -380,7 +361,21 @@ void message_chat(struct buf *out, const struct message *m, size_t max)
     }
     /* A third of the room is for the other alerts. */
     size_t room = text_units(out->p, true) + (folded ? max / 6 : max);
-    chat_facts(out, room < max ? room : max, json_object_get(a, "facts"));
+    const json_t *facts = json_object_get(a, "facts");
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
+    {
+        if (is_empty(v))
+            continue;
+        SCOPED(buf_free) struct buf line = {0};
+        text_clean(&line, key, 40);
+        buf_adds(&line, ": ");
+        fact_value(&line, v);
+        bool fits = chat_line(out, room < max ? room : max, "", line.p);
+        if (!fits)
+            break;
+    }
     if (folded)
         chat_others(out, max, m);
 }

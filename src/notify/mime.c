@@ -11,6 +11,7 @@
 #define WORD_CLOSE "?="
 #define WORD_BYTES 45 /* of text in one encoded-word: 60 characters of base64, 72 with the frame */
 
+/* Also false for control characters: those must never come into a header as they are. */
 static bool is_ascii_text(const char *s)
 {
     for (; *s; s++)
@@ -46,25 +47,6 @@ static void encoded_words(struct buf *out, const char *s, size_t column)
     }
 }
 
-/* Plain ASCII, folded before a blank. Trailing blanks are dropped: they could become a line. */
-static void folded_ascii(struct buf *out, const char *s, size_t column)
-{
-    size_t len = strlen(s);
-    while (len && s[len - 1] == ' ')
-        len--;
-    for (size_t i = 0; i < len;) {
-        size_t n = strspn(s + i, " ");
-        n += strcspn(s + i + n, " ");
-        if (i && column + n > LINE) {
-            buf_adds(out, "\r\n");
-            column = 0;
-        }
-        buf_add(out, s + i, n);
-        column += n;
-        i += n;
-    }
-}
-
 void mime_text_header(struct buf *out, const char *name, const char *text)
 {
     SCOPED(buf_free) struct buf clean = {0};
@@ -72,10 +54,25 @@ void mime_text_header(struct buf *out, const char *name, const char *text)
     buf_printf(out, "%s: ", name);
     size_t column = strlen(name) + 2;
     /* "=?" in plain text could be read as an encoded-word. */
-    if (is_ascii_text(clean.p) && !strstr(clean.p, "=?"))
-        folded_ascii(out, clean.p, column);
-    else
+    if (is_ascii_text(clean.p) && !strstr(clean.p, "=?")) {
+        /* Plain ASCII, folded before a blank. Trailing blanks are dropped: they could become a line. */
+        size_t len = strlen(clean.p);
+        while (len && clean.p[len - 1] == ' ')
+            len--;
+        for (size_t i = 0; i < len;) {
+            size_t n = strspn(clean.p + i, " ");
+            n += strcspn(clean.p + i + n, " ");
+            if (i && column + n > LINE) {
+                buf_adds(out, "\r\n");
+                column = 0;
+            }
+            buf_add(out, clean.p + i, n);
+            column += n;
+            i += n;
+        }
+    } else {
         encoded_words(out, clean.p, column);
+    }
     buf_adds(out, "\r\n");
 }
 
@@ -190,6 +187,7 @@ void mime_date_header(struct buf *out, wall_t t)
                tm.tm_sec);
 }
 
+/* Of the encodings it is the one that people can read in a mail's source. */
 void mime_quoted_printable(struct buf *out, const char *text, size_t len)
 {
     size_t column = 0;

@@ -24,18 +24,7 @@ static void remove_delivered(struct outbox *o)
     }
 }
 
-static void drop_oldest(struct outbox *o)
-{
-    size_t i = 0;
-    while (i < o->count && o->list[i].copy == OUTBOX_GIVEN)
-        i++;
-    if (i == o->count)
-        return; /* no more of these can exist than fit into a socket */
-    for (int ch = 0; ch < ALERT_CHANNELS; ch++)
-        o->channel[ch].dropped += !o->list[i].done[ch];
-    remove_at(o, i);
-}
-
+/* Pointers into the list hold until the next insert. */
 static struct outbox_alert *insert(struct outbox *o, size_t at, json_t *alert)
 {
     o->list = xrealloc(o->list, (o->count + 1) * sizeof *o->list);
@@ -47,8 +36,16 @@ static struct outbox_alert *insert(struct outbox *o, size_t at, json_t *alert)
 
 void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
 {
-    if (o->count >= ALERT_QUEUE_MAX)
-        drop_oldest(o);
+    if (o->count >= ALERT_QUEUE_MAX) {
+        size_t i = 0;
+        while (i < o->count && o->list[i].copy == OUTBOX_GIVEN)
+            i++;
+        if (i != o->count) { /* no more of these can exist than fit into a socket */
+            for (int ch = 0; ch < ALERT_CHANNELS; ch++)
+                o->channel[ch].dropped += !o->list[i].done[ch];
+            remove_at(o, i);
+        }
+    }
     struct outbox_alert *a = insert(o, o->count, alert);
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
         a->done[ch] = !alert_channel_on(c, ch);
@@ -57,6 +54,7 @@ void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
 void outbox_add_stored(struct outbox *o, json_t *alert, uint64_t number,
                        const bool waits[ALERT_CHANNELS])
 {
+    /* The same alert may be in memory already: it was stored, and the disk writer died before it said so. */
     size_t at = 0;
     for (size_t i = 0; i < o->count; i++)
         if (json_equal(json_object_get(o->list[i].json, "id"), json_object_get(alert, "id"))) {
@@ -130,6 +128,7 @@ int64_t outbox_wait(const struct outbox *o, enum alert_channel ch, bool disk_awa
     if (!any)
         return -1;
     refill(&c, now);
+    /* The longer of the two: the pause after a failure, and the wait for a token. */
     int64_t pause = c.not_before.ms ? mono_since(c.not_before, now) : 0;
     int64_t token =
         c.spent < OUTBOX_BURST || urgent ? 0 : OUTBOX_REFILL - mono_since(now, c.refilled);
@@ -197,6 +196,7 @@ void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after,
     /* A failed early attempt does not extend the pause that it did not wait for. */
     if (c->early && retry_after == 0)
         return;
+    /* Doubled with each failure in a row. */
     for (unsigned i = 0; i < c->failures && wait < OUTBOX_RETRY_MAX; i++)
         wait *= 2;
     if (wait > OUTBOX_RETRY_MAX)
@@ -246,6 +246,7 @@ void outbox_not_stored(struct outbox *o)
     remove_delivered(o);
 }
 
+/* Marks of another directory mean nothing here: all is stored again. */
 void outbox_moved(struct outbox *o)
 {
     for (size_t i = 0; i < o->count; i++) {

@@ -25,6 +25,7 @@
 #define LOCK_TRIES 250      /* of 20 ms */
 #define RESERVE_BYTES 16384 /* four blocks of 4 KiB: a few alerts, and a mark of what was sent */
 
+/* A mark that is damaged is not the same as none: none begins at the end of the queue. */
 enum mark { MARK_NONE, MARK_OK, MARK_DAMAGED };
 
 /* What the directory holds. */
@@ -286,6 +287,7 @@ static int add_locked(const struct config *c, int dirfd, const json_t *alert, ui
     return rc;
 }
 
+/* Under the lock from the number's choice until the file is there: two processes never take the same. */
 int queue_add(const struct config *c, int dirfd, const json_t *alert, uint64_t *number,
               struct err *e)
 {
@@ -306,6 +308,7 @@ int queue_add(const struct config *c, int dirfd, const json_t *alert, uint64_t *
     return rc;
 }
 
+/* Without the lock: a figure for --check, which may be one too few. */
 int queue_waiting(int dirfd, enum alert_channel ch, struct err *e)
 {
     SCOPED(shelf_free) struct shelf s = {0};
@@ -354,28 +357,6 @@ static json_t *load_one(const struct config *c, int dirfd, uint64_t v, struct qu
     return NULL;
 }
 
-/* Numbers are assigned without gaps: what is missing between a channel's mark and the last number was
- * dropped, or set aside. */
-static void count_missing(const struct shelf *s, struct queue_kept *out)
-{
-    size_t n = json_array_size(out->alerts);
-    uint64_t last = n ? out->number[n - 1] : 0;
-    if (s->nbad && s->bad[s->nbad - 1] > last)
-        last = s->bad[s->nbad - 1];
-    for (int ch = 0; ch < ALERT_CHANNELS; ch++) {
-        uint64_t mark = out->channel[ch].mark, here = 0, bad = 0;
-        if (mark >= last)
-            continue;
-        for (size_t i = 0; i < n; i++)
-            here += out->number[i] > mark;
-        for (size_t i = 0; i < s->nbad; i++)
-            bad += s->bad[i] > mark && s->bad[i] <= last;
-        uint64_t dropped = last - mark - here;
-        out->channel[ch].dropped = (unsigned)(dropped < UINT32_MAX ? dropped : UINT32_MAX);
-        out->channel[ch].damaged = (unsigned)(bad < dropped ? bad : dropped);
-    }
-}
-
 int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct err *e)
 {
     struct shelf s = {0};
@@ -405,7 +386,24 @@ int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct
     if (rc == 0) /* again: some may just have been set aside */
         rc = read_names(dirfd, &after, e);
     if (rc == 0) {
-        count_missing(&after, out);
+        /* Numbers are assigned without gaps: what is missing between a channel's mark and the last number was
+         * dropped, or set aside. */
+        size_t n = json_array_size(out->alerts);
+        uint64_t last = n ? out->number[n - 1] : 0;
+        if (after.nbad && after.bad[after.nbad - 1] > last)
+            last = after.bad[after.nbad - 1];
+        for (int ch = 0; ch < ALERT_CHANNELS; ch++) {
+            uint64_t mark = out->channel[ch].mark, here = 0, bad = 0;
+            if (mark >= last)
+                continue;
+            for (size_t i = 0; i < n; i++)
+                here += out->number[i] > mark;
+            for (size_t i = 0; i < after.nbad; i++)
+                bad += after.bad[i] > mark && after.bad[i] <= last;
+            uint64_t dropped = last - mark - here;
+            out->channel[ch].dropped = (unsigned)(dropped < UINT32_MAX ? dropped : UINT32_MAX);
+            out->channel[ch].damaged = (unsigned)(bad < dropped ? bad : dropped);
+        }
         tidy(c, dirfd, &s);
     }
     shelf_free(&s);
@@ -419,6 +417,7 @@ void queue_kept_free(struct queue_kept *k)
     *k = (struct queue_kept){0};
 }
 
+/* The mark first: a file whose mark is lost would be sent again, one without a file is only gone. */
 int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_t upto,
                struct err *e)
 {

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "net/curl_request.h"
 
+/* Services refuse bodies of some megabytes; what does not fit is counted. */
 #define ALERTS_BYTES 262144 /* most JSON of alerts in one request */
 #define ANSWER_CAP 65536    /* most bytes read of an answer, and of its headers */
 #define ANSWER_QUOTED 200   /* an answer of at most this many bytes may be quoted in a text */
@@ -12,21 +13,6 @@
 #define SLACK_MAX 3500
 
 /* Bodies */
-
-/* In Slack's markup these three start links and mentions. */
-static void slack_escape(struct buf *out, const char *s)
-{
-    for (; *s; s++) {
-        if (*s == '&')
-            buf_adds(out, "&amp;");
-        else if (*s == '<')
-            buf_adds(out, "&lt;");
-        else if (*s == '>')
-            buf_adds(out, "&gt;");
-        else
-            buf_addc(out, *s);
-    }
-}
 
 /* Discord renders Markdown: links with another text, spoilers, and commands without their
  * backticks. Returns the number of characters added. */
@@ -87,6 +73,7 @@ static json_t *alerts_that_fit(const struct message *m, size_t *left_out)
     return out;
 }
 
+/* "format" changes only with the meaning of a key; new keys may come at any time. */
 static json_t *generic_json(const struct message *m)
 {
     SCOPED(buf_free) struct buf id = {0}, text = {0};
@@ -108,6 +95,7 @@ static json_t *generic_json(const struct message *m)
     return j;
 }
 
+/* allowed_mentions: a name in a message must not wake up a whole channel. */
 char *webhook_body(enum config_format format, const struct message *m)
 {
     SCOPED(buf_free) struct buf text = {0}, escaped = {0};
@@ -116,7 +104,18 @@ char *webhook_body(enum config_format format, const struct message *m)
         j = generic_json(m);
     } else if (format == WEBHOOK_SLACK) {
         message_chat(&text, m, SLACK_MAX);
-        slack_escape(&escaped, text.p);
+        /* In Slack's markup these three start links and mentions. */
+        const char *c = text.p;
+        for (; *c; c++) {
+            if (*c == '&')
+                buf_adds(&escaped, "&amp;");
+            else if (*c == '<')
+                buf_adds(&escaped, "&lt;");
+            else if (*c == '>')
+                buf_adds(&escaped, "&gt;");
+            else
+                buf_addc(&escaped, *c);
+        }
         j = json_pack("{s:s}", "text", escaped.p);
     } else {
         discord_text(&escaped, m);
@@ -134,6 +133,7 @@ struct answer {
     size_t size, headers;
 };
 
+/* 0 makes libcurl give up: no server may keep us reading. */
 static size_t on_header(char *data, size_t size, size_t n, void *arg)
 {
     struct answer *a = arg;
@@ -150,39 +150,6 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     if (a->first.len <= ANSWER_QUOTED)
         buf_add(&a->first, data, len <= ANSWER_QUOTED ? len : ANSWER_QUOTED + 1);
     return a->size > ANSWER_CAP ? 0 : len;
-}
-
-/* Quotes the server's answer if it is short plain text without a piece of the URL. */
-static void quote_answer(struct buf *out, const struct curl_request *w, long status,
-                         const struct answer *a)
-{
-    buf_printf(out, "HTTP %ld", status);
-    if (a->first.len == 0 || a->first.len > ANSWER_QUOTED ||
-        !text_utf8_valid(a->first.p, a->first.len) || strchr(a->first.p, '<') ||
-        strlen(a->first.p) != a->first.len || curl_request_leaks(w, a->first.p))
-        return;
-    size_t len = a->first.len;
-    while (len && strchr("\r\n ", a->first.p[len - 1]))
-        len--;
-    a->first.p[len] = '\0';
-    if (len)
-        buf_adds(out, ", ");
-    text_clean(out, a->first.p, ANSWER_QUOTED);
-}
-
-static int bad_status(const struct curl_request *w, long status, const char *quoted, struct err *e)
-{
-    if (status >= 300 && status < 400) {
-        err_set(e, ERR_REFUSED, (int)status, "%s: answers with a redirect (HTTP %ld), not followed",
-                w->host, status);
-        err_hint(e, "write the final address into the config");
-    } else if (status == 429 || status >= 500) {
-        err_set(e, ERR_UNREACHABLE, (int)status, "%s: not now: %s", w->host, quoted);
-    } else {
-        err_set(e, ERR_DENIED, (int)status, "%s: refused: %s", w->host, quoted);
-        err_hint(e, "check the URL and the format; the message stays and is tried again");
-    }
-    return -1;
 }
 
 /* Runs the request. 2xx is success as soon as the status line has arrived and the whole body was
@@ -208,28 +175,39 @@ static int request_run(struct curl_request *w, size_t body, struct request_resul
                   w->api->easy_getinfo(w->h, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK &&
                   sent >= (curl_off_t)body;
     int result = 0;
-    quote_answer(&quoted, w, status, &a);
+    /* Quotes the server's answer if it is short plain text without a piece of the URL. */
+    buf_printf(&quoted, "HTTP %ld", status);
+    if (a.first.len != 0 && a.first.len <= ANSWER_QUOTED &&
+        text_utf8_valid(a.first.p, a.first.len) && !strchr(a.first.p, '<') &&
+        strlen(a.first.p) == a.first.len && !curl_request_leaks(w, a.first.p)) {
+        size_t len = a.first.len;
+        while (len && strchr("\r\n ", a.first.p[len - 1]))
+            len--;
+        a.first.p[len] = '\0';
+        if (len)
+            buf_adds(&quoted, ", ");
+        text_clean(&quoted, a.first.p, ANSWER_QUOTED);
+    }
     if (rc != CURLE_OK && !ended && !r->accepted)
         result = curl_request_fail(w, rc, e);
-    else if (!r->accepted)
-        result = bad_status(w, status, quoted.p, e);
-    else if (rc != CURLE_OK)
+    else if (!r->accepted) {
+        if (status >= 300 && status < 400) {
+            err_set(e, ERR_REFUSED, (int)status,
+                    "%s: answers with a redirect (HTTP %ld), not followed", w->host, status);
+            err_hint(e, "write the final address into the config");
+        } else if (status == 429 || status >= 500) {
+            err_set(e, ERR_UNREACHABLE, (int)status, "%s: not now: %s", w->host, quoted.p);
+        } else {
+            err_set(e, ERR_DENIED, (int)status, "%s: refused: %s", w->host, quoted.p);
+            err_hint(e, "check the URL and the format; the message stays and is tried again");
+        }
+        result = -1;
+    } else if (rc != CURLE_OK)
         buf_adds(&quoted, ", and its answer broke off there");
     if (rc == CURLE_OK || ended || r->accepted)
         buf_add(&r->reply, quoted.p, quoted.len);
     buf_free(&a.first);
     return result;
-}
-
-/* `end` continues the path, before a query. */
-static void add_url_end(struct buf *out, const char *url, const char *end)
-{
-    size_t path = strcspn(url, "?#"), kept = path;
-    while (kept > 0 && url[kept - 1] == '/')
-        kept--;
-    buf_add(out, url, kept);
-    buf_adds(out, end);
-    buf_adds(out, url + path);
 }
 
 /* A POST of `body`, or with NULL a GET, to the URL of `t` or of the file. `end`: what its path continues
@@ -250,7 +228,13 @@ static int http_request(const struct curl_target *t, const char *url_file, const
             err_step(e, "%s", t->key);
     }
     if (rc == 0 && end) {
-        add_url_end(&whole, target.url, end);
+        /* `end` continues the path, before a query. */
+        size_t path = strcspn(target.url, "?#"), kept = path;
+        while (kept > 0 && target.url[kept - 1] == '/')
+            kept--;
+        buf_add(&whole, target.url, kept);
+        buf_adds(&whole, end);
+        buf_adds(&whole, target.url + path);
         target.url = whole.p;
     }
     if (rc == 0)

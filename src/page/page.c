@@ -36,19 +36,6 @@ static void page_escape(struct buf *out, const char *text)
         }
 }
 
-static void fill_value(struct buf *out, const json_t *v)
-{
-    if (json_is_integer(v))
-        buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-    else if (json_is_string(v))
-        page_escape(out, json_string_value(v));
-}
-
-static bool is_there(const json_t *v)
-{
-    return json_is_string(v) ? json_string_length(v) > 0 : json_is_true(v) || json_is_number(v);
-}
-
 /* From `s` to `end`; what an object lacks is looked for in those around it. */
 static void fill(struct buf *out, const char *s, const char *end, const json_t *o,
                  const json_t *around);
@@ -69,7 +56,7 @@ static const char *fill_section(struct buf *out, const char *key, const char *s,
     size_t i = 0;
     for (; json_is_array(v) && i < json_array_size(v); i++)
         fill(out, s, end, json_array_get(v, i), o);
-    if (is_there(v))
+    if (json_is_string(v) ? json_string_length(v) > 0 : json_is_true(v) || json_is_number(v))
         fill(out, s, end, o, around);
     end += strlen(close);
     free(close);
@@ -88,8 +75,13 @@ static void fill(struct buf *out, const char *s, const char *end, const json_t *
         s = close + 2;
         if (section)
             s = fill_section(out, key, s, o, around);
-        else
-            fill_value(out, value_of(key, o, around));
+        else {
+            const json_t *v = value_of(key, o, around);
+            if (json_is_integer(v))
+                buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+            else if (json_is_string(v))
+                page_escape(out, json_string_value(v));
+        }
         free(key);
     }
     buf_add(out, s, (size_t)(end - s));
@@ -290,29 +282,6 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
 
 /* ---- players ---- */
 
-/* Until when the world that was restored last reaches, which players can read for a day. */
-static void add_kept(json_t *o, const json_t *status, wall_t now)
-{
-    const json_t *restore = json_object_get(status, "last_restore"),
-                 *lost = json_object_get(restore, "lost_seconds");
-    const char *to = js_text(restore, "restored_to");
-    char day_ago[TEXT_SHORT];
-    text_utc((wall_t){now.ms - KEPT_SHOWN_MS}, day_ago); /* compared as text */
-    bool fresh = js_flag(restore, "ok") && strncmp(js_text(restore, "at"), day_ago, 19) > 0;
-    json_object_set_new(o, "kept", json_string(""));
-    if (!fresh)
-        return;
-    if (json_is_number(lost) && json_number_value(lost) <= 0) {
-        json_object_set_new(o, "kept", json_string("Nothing was lost."));
-    } else if (to[0]) {
-        json_t *text = moment(restore, "restored_to");
-        json_object_set_new(o, "kept",
-                            json_sprintf("The last change kept: %s", json_string_value(text)));
-        json_object_set_new(o, "kept_until", json_string(to));
-        json_decref(text);
-    }
-}
-
 json_t *page_players_values(const struct config *c, const json_t *status, wall_t now)
 {
     json_t *o = values_of(c, status);
@@ -333,8 +302,27 @@ json_t *page_players_values(const struct config *c, const json_t *status, wall_t
     json_object_set_new(o, "logo", json_string(c->logo ? c->logo : ""));
     json_object_set_new(o, "percent", js_known(restoring, percent));
     json_object_set_new(o, "progress_class", json_string(restoring ? "" : "gone"));
-    if (strcmp(word, "UP") == 0)
-        add_kept(o, status, now);
+    if (strcmp(word, "UP") == 0) {
+        /* Until when the world that was restored last reaches, which players can read for a day. */
+        const json_t *restore = json_object_get(status, "last_restore"),
+                     *lost = json_object_get(restore, "lost_seconds");
+        const char *to = js_text(restore, "restored_to");
+        char day_ago[TEXT_SHORT];
+        text_utc((wall_t){now.ms - KEPT_SHOWN_MS}, day_ago); /* compared as text */
+        bool fresh = js_flag(restore, "ok") && strncmp(js_text(restore, "at"), day_ago, 19) > 0;
+        json_object_set_new(o, "kept", json_string(""));
+        if (fresh) {
+            if (json_is_number(lost) && json_number_value(lost) <= 0) {
+                json_object_set_new(o, "kept", json_string("Nothing was lost."));
+            } else if (to[0]) {
+                json_t *text = moment(restore, "restored_to");
+                json_object_set_new(
+                    o, "kept", json_sprintf("The last change kept: %s", json_string_value(text)));
+                json_object_set_new(o, "kept_until", json_string(to));
+                json_decref(text);
+            }
+        }
+    }
     return o;
 }
 

@@ -23,6 +23,7 @@ const char *const site_files[] = {"status.html",    "players.html", "players.jso
                                   "incidents.atom", "badge.svg",    "page.css",
                                   "status.js",      "players.js",   NULL};
 
+/* What was written last, so that a file changes only with what it says. */
 struct site {
     const struct config *cfg;
     bool there;       /* the static files are */
@@ -59,6 +60,7 @@ static int write_file(int dirfd, size_t file, const char *text, struct err *e)
                : file_publish(dirfd, site_files[file], text, strlen(text), 0644, e);
 }
 
+/* Temporary files of a killed predecessor are swept away first. */
 static int write_static(struct site *s, int dirfd, struct err *e)
 {
     if (s->there)
@@ -103,22 +105,16 @@ static void make(const struct config *c, size_t file, const json_t *status, cons
     json_decref(o);
 }
 
-/* A page changes with what it says, not with the time at which it says it. */
-static json_t *without_times(const json_t *status)
-{
-    static const char *const times[] = {"updated", "valid_until", "valid_until_unix"};
-    json_t *o = json_copy((json_t *)(uintptr_t)status);
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        json_object_del(o, times[i]);
-    return o;
-}
-
 int site_publish(struct site *s, int dirfd, const json_t *status, const json_t *history,
                  struct err *e)
 {
     mono_t now = clock_mono();
     bool again = mono_reached(now, s->again);
-    json_t *timeless = without_times(status);
+    /* A page changes with what it says, not with the time at which it says it. */
+    static const char *const times[] = {"updated", "valid_until", "valid_until_unix"};
+    json_t *timeless = json_copy((json_t *)(uintptr_t)status);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        json_object_del(timeless, times[i]);
     int rc = write_static(s, dirfd, e);
     for (size_t i = 0; i < MADE && rc == 0; i++) {
         struct buf says = {0}, text = {0};

@@ -10,6 +10,7 @@
 #include "supervisor/prober.h"
 #include "supervisor/publisher.h"
 
+/* After a call that could not be accepted for lack of descriptors: trying at once would keep the loop busy. */
 #define LISTEN_AGAIN_MS 1000
 
 struct client {
@@ -34,6 +35,7 @@ struct clients *clients_new(void)
     return c;
 }
 
+/* Children close what is registered there; a number that is used again must not be. */
 static void close_fd(int *fd)
 {
     if (*fd < 0)
@@ -57,6 +59,7 @@ void clients_free(struct clients *c)
     free(c);
 }
 
+/* The old socket is closed only after the new one is there: no call falls between them. */
 int clients_listen(struct world *w, struct err *e)
 {
     struct clients *c = w->clients;
@@ -74,6 +77,7 @@ const char *clients_socket(const struct world *w)
     return w->clients->socket;
 }
 
+/* A free slot has -1, which poll() skips. */
 void clients_fds(const struct world *w, mono_t now, struct pollfd *p)
 {
     const struct clients *c = w->clients;
@@ -124,6 +128,7 @@ static void accept_client(struct world *w)
             worker_close_in_child(fd);
             return;
         }
+    /* CLIENTS_MAX is more than the people and monitors of one world; a loop of calls must not grow the supervisor. */
     struct client none = {.fd = fd}; /* no slot: it gets the error only */
     err_set(&e, ERR_BUSY, 0, "%d requests wait already", CLIENTS_MAX);
     err_hint(&e, "one job at a time; who waits is ended with Ctrl-C");
@@ -144,6 +149,7 @@ static void pause_world(struct world *w, struct client *c, const struct request 
         answer(c, NULL, &e);
         return;
     }
+    /* A dump would hold locks in a server that somebody is about to stop. */
     if (jobs_running(w) == ACTION_DUMP || jobs_is_spare(w))
         jobs_stop(w, SIGTERM);
     w->state_dirty = true;
@@ -177,34 +183,32 @@ static void job(struct world *w, struct client *c, struct request *r)
     request_free(r);
 }
 
-/* A pause that was meant to be short, and forgotten, leaves a world that nobody watches. */
-static void judge_pause(struct world *w)
-{
-    wall_t now = clock_wall(), *since = &w->a->state.endless_since;
-    int64_t limit = w->cfg->max_pause;
-    char what[300], t[TEXT_SHORT];
-    bool paused = guard_paused(&w->guard), endless = paused && w->guard.pause_until.ms == 0;
-    if (endless != (since->ms != 0) || since->ms > now.ms) {
-        since->ms = endless ? now.ms : 0;
-        w->state_dirty = true;
-    }
-    bool forgotten = endless && limit && now.ms - since->ms > limit;
-    snprintf(what, sizeof what,
-             !forgotten && paused ? "the pause has an end, or is allowed to last"
-             : !forgotten         ? "the pause is over"
-                                  : "paused for more than %s, and without an end",
-             text_duration(limit, t));
-    notify_condition(
-        w, CONDITION_PAUSE, EVENT_PAUSE, forgotten, NULL, what,
-        "nothing: no dumps, and no restore if the world is lost",
-        forgotten ? "worldkeeper --resume ends the pause; worldkeeper --pause=2h gives it an end"
-                  : "nothing");
-}
-
 void clients_timers(struct world *w)
 {
-    if (!w->stopping)
-        judge_pause(w);
+    if (!w->stopping) {
+        /* A pause that was meant to be short, and forgotten, leaves a world that nobody watches. */
+        wall_t now = clock_wall(), *since = &w->a->state.endless_since;
+        int64_t limit = w->cfg->max_pause;
+        char what[300], t[TEXT_SHORT];
+        bool paused = guard_paused(&w->guard), endless = paused && w->guard.pause_until.ms == 0;
+        if (endless != (since->ms != 0) || since->ms > now.ms) {
+            since->ms = endless ? now.ms : 0;
+            w->state_dirty = true;
+        }
+        bool forgotten = endless && limit && now.ms - since->ms > limit;
+        snprintf(what, sizeof what,
+                 !forgotten && paused ? "the pause has an end, or is allowed to last"
+                 : !forgotten         ? "the pause is over"
+                                      : "paused for more than %s, and without an end",
+                 text_duration(limit, t));
+        notify_condition(
+            w, CONDITION_PAUSE, EVENT_PAUSE, forgotten, NULL, what,
+            "nothing: no dumps, and no restore if the world is lost",
+            forgotten
+                ? "worldkeeper --resume ends the pause; worldkeeper --pause=2h gives it an end"
+                : "nothing");
+    }
+    /* The first of those that wait begins; jobs_busy() holds for the others from then on. */
     for (size_t i = 0; i < CLIENTS_MAX && !w->stopping && !jobs_busy(w); i++) {
         struct client *c = &w->clients->list[i];
         struct request r = c->queued;
@@ -217,6 +221,7 @@ void clients_timers(struct world *w)
 /* Takes the request. */
 static void request(struct world *w, struct client *c, struct request *r)
 {
+    /* Rows are put back into a world that is up, or paused by a person who knows. */
     struct err e;
     if (action_is(r->action, ACTION_JOB) &&
         !(r->apply && w->guard.state != GUARD_UP && w->guard.state != GUARD_PAUSED)) {

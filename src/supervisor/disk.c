@@ -29,7 +29,7 @@ struct disk {
     struct {
         bool on;
         int num;
-    } told[DISK_HISTORY + 1]; /* of each request whose failure is no condition, the error that was
+    } logged[DISK_HISTORY + 1]; /* of each request whose failure is no condition, the error that was
                                  logged: it is not logged again before one has succeeded */
     uint64_t free_bytes;
     bool free_known;
@@ -57,6 +57,7 @@ json_t *disk_damaged_dumps(const struct world *w)
     return w->disk->damaged;
 }
 
+/* Everything that can block on the disk is there; the supervisor only sends, and never waits for it. */
 int disk_start(struct world *w, struct err *e)
 {
     static struct disk_writer_args args; /* read by the child after the fork */
@@ -75,6 +76,7 @@ static void away(struct world *w, const char *key, const char *why, const char *
         "still trying; alerts go out from memory, and the world is watched all the same", todo);
 }
 
+/* What it was given and had not answered is given to the next one: a record or an alert twice is better than none. */
 static void writer_gone(struct world *w)
 {
     notify_disk_gone(w);
@@ -153,6 +155,7 @@ void disk_timers(struct world *w, mono_t now)
         away(w, "start", e.text, "see the limits of processes, descriptors and memory");
 }
 
+/* In this order: state and history of the end, then the marks of what was delivered, then its end. */
 void disk_finish(struct world *w)
 {
     pid_t pid = w->disk_writer.pid;
@@ -162,6 +165,7 @@ void disk_finish(struct world *w)
     recorder_finish(w);
     poll_writer(w);
     worker_end(&w->disk_writer); /* it writes what it has and exits */
+    /* Five seconds at most: a disk that hangs must not keep systemd from ending us. */
     for (int i = 0; pid > 0 && i < FINISH_STEPS && waitpid(pid, NULL, WNOHANG) == 0; i++)
         usleep(FINISH_STEP_US);
 }
@@ -200,10 +204,10 @@ static void failed(struct world *w, const struct disk_failure *f)
     if (step) {
         err_step(&e, "%s", step);
         /* the writer itself reports marks once */
-        if (mark || !d->told[f->request].on || d->told[f->request].num != e.num)
+        if (mark || !d->logged[f->request].on || d->logged[f->request].num != e.num)
             world_log_err(w, LOG_ERROR_, name, &e);
-        d->told[f->request].on = true;
-        d->told[f->request].num = e.num;
+        d->logged[f->request].on = true;
+        d->logged[f->request].num = e.num;
         return;
     }
     if (state) {
@@ -234,6 +238,7 @@ static void damaged(struct world *w, json_t *list, const char *disk)
         notify_over(w, CONDITION_DAMAGED, EVENT_DISK, "no dump is damaged any more");
         return;
     }
+    /* A name may be longer than a key; its end tells dumps apart. */
     const char *key =
         strlen(dump) < sizeof shown->key ? dump : dump + strlen(dump) - sizeof shown->key + 1;
     bool news = !shown->on || strcmp(shown->key, key) != 0;
@@ -257,32 +262,6 @@ static void damaged(struct world *w, json_t *list, const char *disk)
         dumps_due(w, clock_mono());
 }
 
-static void room(struct world *w, uint64_t free_bytes)
-{
-    char what[200], todo[640], t[TEXT_SHORT];
-    /* There must be room for one more dump, whatever the limit says. */
-    uint64_t need = w->cfg->disk_low, size = dumps_newest_size(w);
-    if (need < size)
-        need = size;
-    /* Hysteresis: a dump being written must not toggle it. */
-    bool low = free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
-    w->disk->free_bytes = free_bytes;
-    w->disk->free_known = true;
-    if (low)
-        snprintf(what, sizeof what, "the disk of the dumps is nearly full: less than %s left",
-                 text_size(need, t));
-    else
-        snprintf(what, sizeof what, "the disk of the dumps has room again: %s free",
-                 text_size(free_bytes, t));
-    snprintf(todo, sizeof todo,
-             "make room on the file system of %.500s: df -h shows how full it is",
-             w->cfg->dump_dir);
-    notify_condition(w, CONDITION_DISK_LOW, EVENT_DISK, low, NULL, what,
-                     "dumps go on while they fit; old ones are never deleted beyond [retention] to "
-                     "make room",
-                     low ? todo : "nothing");
-}
-
 static void polled(struct world *w, const struct disk_state *d, json_t *list)
 {
     notify_over(w, CONDITION_DISK_WRITER, EVENT_DISK, "status, state and alerts are written again");
@@ -292,10 +271,35 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
         notify_over(w, CONDITION_STATE, EVENT_DISK, "the state is written again");
     if (list)
         damaged(w, list, d->disk);
-    if (d->free_known) /* else a bad disk shows in writes that fail */
-        room(w, d->free_bytes);
+    if (d->free_known) {
+        /* else a bad disk shows in writes that fail */
+        char what[200], todo[640], t[TEXT_SHORT];
+        /* There must be room for one more dump, whatever the limit says. */
+        uint64_t need = w->cfg->disk_low, size = dumps_newest_size(w);
+        if (need < size)
+            need = size;
+        /* Hysteresis: a dump being written must not toggle it. */
+        bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
+        w->disk->free_bytes = d->free_bytes;
+        w->disk->free_known = true;
+        if (low)
+            snprintf(what, sizeof what, "the disk of the dumps is nearly full: less than %s left",
+                     text_size(need, t));
+        else
+            snprintf(what, sizeof what, "the disk of the dumps has room again: %s free",
+                     text_size(d->free_bytes, t));
+        snprintf(todo, sizeof todo,
+                 "make room on the file system of %.500s: df -h shows how full it is",
+                 w->cfg->dump_dir);
+        notify_condition(
+            w, CONDITION_DISK_LOW, EVENT_DISK, low, NULL, what,
+            "dumps go on while they fit; old ones are never deleted beyond [retention] to "
+            "make room",
+            low ? todo : "nothing");
+    }
 }
 
+/* Any answer says that the disk is alive; only polls are timed. */
 bool disk_message(struct world *w, enum file_dir_place *place)
 {
     struct packet m;
@@ -323,13 +327,13 @@ bool disk_message(struct world *w, enum file_dir_place *place)
         *place = d.place;
         return true;
     } else if (m.type == DISK_RECORDED) {
-        w->disk->told[DISK_HISTORY].on = false;
+        w->disk->logged[DISK_HISTORY].on = false;
         recorder_stored(w);
     } else {
         if (m.type == DISK_STORED)
-            w->disk->told[DISK_ALERT].on = false;
+            w->disk->logged[DISK_ALERT].on = false;
         if (m.type == DISK_LOADED)
-            w->disk->told[DISK_LOAD].on = false;
+            w->disk->logged[DISK_LOAD].on = false;
         notify_disk_answer(w, &m);
     }
     return false;

@@ -18,6 +18,7 @@
 #include "store/state.h"
 #include "supervisor/history_file.h"
 
+/* What the process keeps between two packets; nobody else sees it. */
 struct disk_writer {
     const struct disk_writer_args *args;
     int fd, status_dirfd, alerts_dirfd;
@@ -33,6 +34,7 @@ struct disk_writer {
     } flag;
 };
 
+/* -1 also where its queue is full: the caller keeps what it has, and sends it again later. */
 int disk_writer_send(const struct worker *writer, enum disk_request request, const void *data,
                      size_t size)
 {
@@ -179,14 +181,6 @@ static void publish(struct disk_writer *s, const json_t *files)
     }
 }
 
-static void save_state(struct disk_writer *s, const struct state *state)
-{
-    struct err e;
-    s->state_failed = state_save(s->args->dump_dirfd, state, &e) < 0;
-    if (s->state_failed)
-        report_failure(s, DISK_STATE, &e);
-}
-
 /* The alert queue's directory, opened and swept when it is first needed; -1 on error. */
 static int alerts_dir(struct disk_writer *s, struct err *e)
 {
@@ -208,15 +202,6 @@ static void queue_alert(struct disk_writer *s, const json_t *alert)
         return;
     }
     answer(s, DISK_STORED, &number, sizeof number, NULL);
-}
-
-static void record(struct disk_writer *s, const json_t *o)
-{
-    struct err e;
-    if (history_append(s->args->dump_dirfd, o, &e) < 0)
-        report_failure(s, DISK_HISTORY, &e);
-    else
-        answer(s, DISK_RECORDED, NULL, 0, NULL);
 }
 
 /* One packet per alert, since all of them together may exceed a packet, then the summary. */
@@ -241,10 +226,12 @@ static void load_alerts(struct disk_writer *s)
     answer(s, DISK_LOADED, &rest, sizeof rest, NULL);
 }
 
-/* Marks keep delivered alerts from being sent again after a restart. Tried at each poll until they
- * are written; each kind of failure is reported once. */
-static void write_marks(struct disk_writer *s, const struct disk_marks *marks)
+static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
 {
+    struct statvfs v;
+    int dir = s->args->dump_dirfd;
+    /* Marks keep delivered alerts from being sent again after a restart. Tried at each poll until they
+     * are written; each kind of failure is reported once. */
     struct err e;
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
         uint64_t upto = marks->delivered[ch];
@@ -259,21 +246,7 @@ static void write_marks(struct disk_writer *s, const struct disk_marks *marks)
             report_failure(s, DISK_POLL, &e);
         }
     }
-}
-
-/* A failure is ignored: other writes report the disk, and the incidents stay in memory. */
-static void save_incidents(struct disk_writer *s, const json_t *o)
-{
-    int fd = alerts_dir(s, NULL);
-    if (fd >= 0)
-        incidents_save(fd, o, NULL);
-}
-
-static void poll_disk(struct disk_writer *s, const struct disk_marks *marks)
-{
-    struct statvfs v;
-    int dir = s->args->dump_dirfd;
-    write_marks(s, marks);
+    /* An error of the last write stays in the answer until a write succeeds. */
     struct disk_state d = {.status_ok = !s->status_failed,
                            .state_ok = !s->state_failed,
                            .place = file_dir_place(dir, s->args->cfg->dump_dir),
@@ -291,10 +264,13 @@ int disk_writer_worker(int fd, void *arg)
 {
     struct disk_writer s = {.args = arg, .fd = fd, .status_dirfd = -1, .alerts_dirfd = -1};
     struct packet m;
+    struct err e;
     bool closed;
     signal(SIGIO, SIG_IGN); /* see file_republish() */
     s.history = history_file_new(s.args->cfg->name);
     s.site = site_new(s.args->cfg);
+    /* In the order in which they were sent, so that the newest status and state win. When the supervisor is gone, what is
+     * queued is written all the same. */
     while (worker_receive_packet(fd, &m, &closed) || !closed) {
         const void *data;
         json_t *o = NULL;
@@ -303,17 +279,27 @@ int disk_writer_worker(int fd, void *arg)
             publish(&s, o = packet_json(&m, 0));
             break;
         case DISK_STATE:
-            if ((data = packet_struct(&m, sizeof(struct state))))
-                save_state(&s, data);
+            if (!(data = packet_struct(&m, sizeof(struct state))))
+                break;
+            s.state_failed = state_save(s.args->dump_dirfd, data, &e) < 0;
+            if (s.state_failed)
+                report_failure(&s, DISK_STATE, &e);
             break;
         case DISK_ALERT:
             queue_alert(&s, o = packet_json(&m, 0));
             break;
         case DISK_INCIDENTS:
-            save_incidents(&s, o = packet_json(&m, 0));
+            /* A failure is ignored: other writes report the disk, and the incidents stay in memory. */
+            o = packet_json(&m, 0);
+            if (alerts_dir(&s, NULL) >= 0)
+                incidents_save(s.alerts_dirfd, o, NULL);
             break;
         case DISK_HISTORY:
-            record(&s, o = packet_json(&m, 0));
+            o = packet_json(&m, 0);
+            if (history_append(s.args->dump_dirfd, o, &e) < 0)
+                report_failure(&s, DISK_HISTORY, &e);
+            else
+                answer(&s, DISK_RECORDED, NULL, 0, NULL);
             break;
         case DISK_LOAD:
             load_alerts(&s);

@@ -22,6 +22,8 @@
 
 enum { DRILL, VERIFY, KINDS };
 
+/* Drill and verify are due, held off and reported in the same way; they differ in how they are carried out: the one is
+ * the job, the other a worker beside the jobs. */
 struct work {
     json_t *last;                /* as in the status; or NULL */
     struct schedule_past before; /* of the run that goes on: one that was cut off does not count */
@@ -36,6 +38,7 @@ struct drills {
     struct work work[KINDS];
 };
 
+/* `passed` and `off` end the condition: the last one was well, or the config has no such work any more. */
 static const struct {
     enum action action;
     enum condition_id condition;
@@ -77,6 +80,7 @@ static struct schedule_past past_of(const struct world *w, int kind)
     return (struct schedule_past){s->ran, s->at};
 }
 
+/* On the disk at the next save; a supervisor that dies before that repeats one drill. */
 static void keep_past(struct world *w, int kind, const struct schedule_past *past)
 {
     struct state_work *s = state_of(w, kind);
@@ -95,14 +99,6 @@ void drills_recall(struct world *w)
 
 /* ---- when ---- */
 
-/* The machine's load as a share of its processors, in percent; -1: not known. */
-static double load_percent(void)
-{
-    double load;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return getloadavg(&load, 1) == 1 && processors > 0 ? load * 100 / (double)processors : -1;
-}
-
 /* A server that runs out of memory is killed, and the world with it. */
 static bool lacks_memory(const struct world *w, int kind, char *out, size_t size)
 {
@@ -120,7 +116,11 @@ static bool lacks_memory(const struct world *w, int kind, char *out, size_t size
 /* Why work that is due does not begin; "": it may. */
 static void look_what_holds(const struct world *w, int kind, char *out, size_t size)
 {
-    double load = load_percent();
+    /* The machine's load as a share of its processors, in percent; -1: not known. */
+    double average;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    double load =
+        getloadavg(&average, 1) == 1 && processors > 0 ? average * 100 / (double)processors : -1;
     unsigned most = config_of(w, kind)->max_load;
     out[0] = '\0';
     if (w->guard.state != GUARD_UP && w->guard.state != GUARD_STANDBY)
@@ -131,21 +131,6 @@ static void look_what_holds(const struct world *w, int kind, char *out, size_t s
         return;
     else if (load > (double)most)
         snprintf(out, size, "the machine is busy: load %.0f%%, max_load %u%%", load, most);
-}
-
-static void judge_overdue(struct world *w, int kind, const struct schedule_past *past, wall_t now)
-{
-    const struct config_work *c = config_of(w, kind);
-    const struct work *k = &w->drills->work[kind];
-    char what[300], t[TEXT_SHORT];
-    if (!schedule_overdue(c, past, now) || w->guard.state != GUARD_UP || k->runs)
-        return;
-    snprintf(what, sizeof what, "no %s has begun for %s%s%s", kinds[kind].name,
-             text_duration(now.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
-    notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, "overdue", what,
-                     c->at ? "beginning at its time of day, if nothing stands against it then"
-                           : "beginning as soon as nothing stands against it",
-                     "another time of day (at), a higher max_load, or more memory");
 }
 
 /* Looks at the clocks now and then; is it to begin now? */
@@ -165,8 +150,16 @@ static bool is_due(struct world *w, int kind, mono_t now)
     if (due)
         look_what_holds(w, kind, k->held, sizeof k->held);
     bool begins = due && !k->held[0] && mono_reached(now, k->not_before);
-    if (!begins) /* else it is over: a machine that was off for days begins with it */
-        judge_overdue(w, kind, &past, wall);
+    /* Once it begins it is overdue no more: a machine that was off for days begins with it. */
+    if (!begins && schedule_overdue(c, &past, wall) && w->guard.state == GUARD_UP) {
+        char what[300], t[TEXT_SHORT];
+        snprintf(what, sizeof what, "no %s has begun for %s%s%s", kinds[kind].name,
+                 text_duration(wall.ms - past.at.ms, t), k->held[0] ? ": " : "", k->held);
+        notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, "overdue", what,
+                         c->at ? "beginning at its time of day, if nothing stands against it then"
+                               : "beginning as soon as nothing stands against it",
+                         "another time of day (at), a higher max_load, or more memory");
+    }
     return begins;
 }
 
@@ -180,6 +173,7 @@ static void begun(struct world *w, int kind)
     w->status_dirty = true;
 }
 
+/* Asked last of all by jobs_timers(): a drill has the lowest rank among the jobs. */
 bool drills_due(struct world *w, mono_t now)
 {
     return is_due(w, DRILL, now);
@@ -192,10 +186,25 @@ void drills_begun(struct world *w)
 
 /* ---- what it came to ---- */
 
-/* In the state it has no room for a long error. */
-static void keep_last(struct world *w, int kind, json_t *fields /* taken */)
+static void ended(struct world *w, int kind, json_t *fields /* taken */, const struct err *e)
 {
     struct work *k = &w->drills->work[kind];
+    bool by_clock = k->runs;
+    k->runs = false;
+    w->status_dirty = true;
+    /* Says nothing of dump and journal: an end by others, a server that is away or refuses, locks, no free
+     * connection. */
+    bool passing = e && (e->cls == ERR_ABORTED || e->cls == ERR_UNREACHABLE || e->cls == ERR_BUSY ||
+                         e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e));
+    if (passing && (e->cls == ERR_ABORTED || !by_clock || ++k->passing < PASSING_MAX)) {
+        json_decref(fields);
+        if (by_clock)
+            keep_past(w, kind, &k->before);
+        k->not_before = mono_add(clock_mono(), AGAIN_MS);
+        return;
+    }
+    k->passing = 0;
+    /* In the state it has no room for a long error. */
     struct state_work *s = state_of(w, kind);
     SCOPED(buf_free) struct buf error = {0};
     const char *text = js_text(fields, "error");
@@ -211,10 +220,6 @@ static void keep_last(struct world *w, int kind, json_t *fields /* taken */)
     if (all && strlen(all) < sizeof s->last)
         snprintf(s->last, sizeof s->last, "%s", all);
     w->state_dirty = w->status_dirty = true;
-}
-
-static void report(struct world *w, int kind, const struct err *e)
-{
     char key[64];
     SCOPED(buf_free) struct buf what = {0};
     if (!e) {
@@ -232,35 +237,10 @@ static void report(struct world *w, int kind, const struct err *e)
                          : "worldkeeper --verify names each dump and what is wrong");
 }
 
-/* Says nothing of dump and journal: an end by others, a server that is away or refuses, locks, no free
- * connection. */
-static bool is_passing(const struct err *e)
-{
-    return e->cls == ERR_ABORTED || e->cls == ERR_UNREACHABLE || e->cls == ERR_BUSY ||
-           e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e);
-}
-
-static void ended(struct world *w, int kind, json_t *fields /* taken */, const struct err *e)
-{
-    struct work *k = &w->drills->work[kind];
-    bool by_clock = k->runs;
-    k->runs = false;
-    w->status_dirty = true;
-    if (e && is_passing(e) && (e->cls == ERR_ABORTED || !by_clock || ++k->passing < PASSING_MAX)) {
-        json_decref(fields);
-        if (by_clock)
-            keep_past(w, kind, &k->before);
-        k->not_before = mono_add(clock_mono(), AGAIN_MS);
-        return;
-    }
-    k->passing = 0;
-    keep_last(w, kind, fields);
-    report(w, kind, e);
-}
-
 void drills_ended(struct world *w, const struct request *r, const json_t *result,
                   const struct err *e)
 {
+    /* A drill by hand counts only if it proves the same as those by the clock. */
     bool as_wanted = (r->from != NULL) == w->cfg->drill.offsite,
          newest = as_wanted && (!r->dump || strcmp(r->dump, "latest") == 0);
     json_t *fields = history_fields(r, result, e);
@@ -278,6 +258,7 @@ void drills_ended(struct world *w, const struct request *r, const json_t *result
 
 static const struct request verify_all = {.action = ACTION_VERIFY, .automatic = true};
 
+/* Reading all dumps may take hours: it is no job, so that dumps and restores go on beside it. */
 static int child_main(int fd, void *arg)
 {
     struct action_context *a = ((struct world *)arg)->a;
@@ -328,15 +309,6 @@ void drills_stop(struct world *w)
     worker_stop(&w->drills->verify, SIGKILL);
 }
 
-static void start_verify(struct world *w)
-{
-    struct err e;
-    begun(w, VERIFY);
-    log_line(LOG_NOTE_, "verify begins by itself");
-    if (worker_start(&w->drills->verify, child_main, w, false, &e) < 0)
-        verify_ended(w, history_fields(&verify_all, NULL, &e), &e);
-}
-
 void drills_timers(struct world *w, mono_t now)
 {
     const struct worker *v = &w->drills->verify;
@@ -344,13 +316,18 @@ void drills_timers(struct world *w, mono_t now)
     bool gives_way = w->stopping || s == GUARD_LOST || s == GUARD_RESTORING || s == GUARD_PAUSED;
     if (v->pid && gives_way && !v->stop_requested)
         drills_stop(w);
-    /* A drill by hand tells when a failure is over; nothing else would tell it of a verify. */
+    /* A drill by hand shows when a failure is over; a verify by hand is not reported here. */
     for (int i = 0; i < KINDS; i++)
         if (config_of(w, i)->interval == 0 && w->conditions[kinds[i].condition].on &&
             (i == VERIFY || strcmp(w->conditions[kinds[i].condition].key, "overdue") == 0))
             notify_over(w, kinds[i].condition, EVENT_DRILL, kinds[i].off);
-    if (!v->pid && is_due(w, VERIFY, now))
-        start_verify(w);
+    if (!v->pid && is_due(w, VERIFY, now)) {
+        struct err e;
+        begun(w, VERIFY);
+        log_line(LOG_NOTE_, "verify begins by itself");
+        if (worker_start(&w->drills->verify, child_main, w, false, &e) < 0)
+            verify_ended(w, history_fields(&verify_all, NULL, &e), &e);
+    }
 }
 
 /* ---- what is published ---- */
@@ -364,6 +341,7 @@ static json_t *next_json(const struct world *w, int kind)
     if (c->interval == 0)
         return json_null();
     schedule_settle(&past, now);
+    /* Whichever is later: its time, or the end of the pause after one that was cut off. */
     int64_t in = schedule_next(c, &past, now).ms - now.ms,
             again = mono_since(k->not_before, clock_mono());
     in = in > again ? in : again;

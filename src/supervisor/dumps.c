@@ -7,6 +7,7 @@
 #include "mysql/objects.h"
 #include "supervisor/world.h"
 
+/* A failed dump leaves the world unprotected for longer than it should: the first tries come soon. */
 #define RETRY_FIRST_MS fault_wait(10000)
 #define RETRY_MAX_MS fault_wait(300000)
 
@@ -46,6 +47,7 @@ static void set_newest(struct world *w, const struct manifest *m)
     int64_t age = clock_wall().ms - m->at.ms;
     if (age < 0)
         age = 0; /* dated in the future: the clock was set back */
+    /* Without the tables: hundreds of names would stay in memory for nothing. */
     d->newest = manifest_figures(m, w->cfg->sentinel);
     d->have = true;
     d->taken = mono_add(clock_mono(), -age);
@@ -113,6 +115,7 @@ void dumps_due(struct world *w, mono_t when)
     w->dumps->next = when;
 }
 
+/* The newest dump's age counts, not when the config was read: a shorter interval may make one due at once. */
 void dumps_follow_interval(struct world *w)
 {
     struct dumps *d = w->dumps;
@@ -127,6 +130,7 @@ void dumps_timers(struct world *w, mono_t now)
 {
     struct dumps *d = w->dumps;
     char what[300], t[TEXT_SHORT];
+    /* Planned, or the business of another machine. */
     if (w->guard.state == GUARD_PAUSED || w->guard.state == GUARD_STANDBY ||
         w->cfg->max_dump_age == 0)
         return;

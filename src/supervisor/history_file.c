@@ -13,8 +13,10 @@
 
 /* Its finest bucket is of five minutes: the last one grows visibly, and 256 KiB are not written each second. */
 #define PUBLISH_EVERY_MS INT64_C(60000)
+/* A clock that was set leaves buckets of the wrong time, which only reading all of it again removes. */
 #define TIDY_EVERY_MS INT64_C(3600000)
 #define TIDY_LARGE_MS fault_wait(60000)
+/* Beyond that older records become one line per day. */
 #define BYTES_MAX fault_limit("history.bytes", 4u << 20)
 
 struct history_file {
@@ -59,6 +61,7 @@ static void see(void *arg, const json_t *record, const char *line)
     h->news = true;
 }
 
+/* Only what was appended since the last time is read, unless the file is another one. */
 static int follow(struct history_file *h, int dirfd, struct err *e)
 {
     bool from_start;

@@ -17,8 +17,10 @@
 #include "supervisor/prober.h"
 #include "supervisor/recorder.h"
 
+/* A tidy asks the server, which may be as ill as what made it necessary. */
 #define TIDY_RETRY_MS fault_wait(5000)
 #define TIDY_FAILED_MS fault_wait(60000)
+/* The dump's own error names the lock that it waited for: ours would not. */
 #define DUMP_STALL_EXTRA_MS 15000
 
 #define JOB_DONE_MAX (WORKER_MESSAGE_MAX - 64u) /* bytes */
@@ -31,6 +33,7 @@ enum packet_type {
     JOB_STEPPING_BACK, /* nothing */
     JOB_DONE,          /* JSON: {"done":{"result","error"}}, for the clients that wait */
 };
+/* Plain data: the worker is a fork of this binary. What only clients see is JSON, after it. */
 struct outcome {
     bool failed, new_state;
     bool died;            /* without its own account */
@@ -161,26 +164,6 @@ static json_t *outage_json(const struct world *w)
                : json_null();
 }
 
-static void record_loss(struct world *w)
-{
-    const struct state *s = &w->a->state;
-    history_add(w, HISTORY_LOSS,
-                json_pack("{s:o, s:o}", "reason", js_clean(w->guard.reason), "alive_at",
-                          js_time(s->known ? s->alive_at : (wall_t){0})));
-}
-
-static void record_action(struct world *w, const struct request *r, const json_t *result,
-                          const struct err *e)
-{
-    enum history_kind kind = history_of(r);
-    if (kind == HISTORY_KINDS)
-        return;
-    json_t *o = history_fields(r, result, e);
-    if (kind == HISTORY_RESTORE)
-        json_object_set_new(o, "outage_seconds", outage_json(w));
-    history_add(w, kind, o);
-}
-
 /* ---- decisions ---- */
 
 void world_event(struct world *w, const struct guard_event *ev)
@@ -207,8 +190,12 @@ void world_event(struct world *w, const struct guard_event *ev)
     w->status_dirty |= a.changed || a.renewed;
     if (a.changed)
         history_state(w);
-    if (a.changed && g->state == GUARD_LOST)
-        record_loss(w);
+    if (a.changed && g->state == GUARD_LOST) {
+        const struct state *s = &w->a->state;
+        history_add(w, HISTORY_LOSS,
+                    json_pack("{s:o, s:o}", "reason", js_clean(w->guard.reason), "alive_at",
+                              js_time(s->known ? s->alive_at : (wall_t){0})));
+    }
     notify_guard(w, &(struct words_facts){.cfg = w->cfg,
                                           .guard = g,
                                           .answer = &a,
@@ -246,6 +233,8 @@ static void child_stepping_back(void *arg)
     worker_send_packet(*(const int *)arg, JOB_STEPPING_BACK, "", 0);
 }
 
+/* Only the child blocks. What the loop must act on goes as structs, in their order; a killed child
+ * leaves the job without an outcome: jobs_died(). */
 static int child_main(int fd, void *arg)
 {
     static struct outcome out; /* without a byte that was never written */
@@ -320,6 +309,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
                 w->cfg->name);
         return err_hint(e, "one job at a time; worldkeeper --status shows how far it is");
     }
+    /* Asked before the fork: a job that may not act would only fail later. */
     bool takes = r->action == ACTION_PROMOTE; /* the lease, first of all */
     if (request_swaps(r) && !takes && fence_check(action_name(r->action), e) < 0)
         return -1;
@@ -329,6 +319,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     j->alive_at = w->a->state.alive_at;
     j->began = clock_mono();
     j->stalled = j->announced = j->ended = j->stepping_back = false;
+    /* Before the fork, so that no change falls between the dump's moment and what the follower counts from. */
     if (r->action == ACTION_DUMP)
         follower_dump_begins(w);
     if (worker_start(&j->worker, child_main, w, false, e) < 0) {
@@ -362,6 +353,7 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
 {
     const char *rejected = js_text(result, "rejected");
     const char *failed = rejected[0] ? "dump discarded" : "dump failed";
+    /* The older dumps are still what a restore would take. */
     /* One that the shrink guard rejected is not tried before the next is due. */
     int64_t wait = dumps_failed(w, strstr(rejected, "shrink_limit") != NULL);
     world_log_err(w, LOG_ERROR_, failed, e);
@@ -517,24 +509,7 @@ static void restore_ended(struct world *w, const struct request *r, bool announc
     world_event(w, &ev);
 }
 
-/* Starts the restore of a lost world. */
-static void restore(struct world *w)
-{
-    struct request r = {.action = ACTION_RESTORE, .automatic = true, .skip = guard_skip(&w->guard)};
-    struct err e;
-    if (jobs_start(w, &r, &e) < 0)
-        world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &e});
-}
-
 /* ---- the end of a drill ---- */
-
-static void drill_ended(struct world *w, const struct request *r, const json_t *result,
-                        const struct err *e)
-{
-    drills_ended(w, r, result, e);
-    if (e) /* its scratch schema may be left */
-        jobs_tidy_soon(w);
-}
 
 static void start_drill(struct world *w)
 {
@@ -551,15 +526,6 @@ static void start_drill(struct world *w)
 
 /* ---- the end of any job ---- */
 
-/* An error's text begins with the action's name for the command line; the supervisor's own texts
- * name the action already. */
-static void remove_action(struct err *e, const char *action)
-{
-    size_t n = strlen(action);
-    if (text_starts(e->text, action) && strncmp(e->text + n, ": ", 2) == 0)
-        memmove(e->text, e->text + n + 2, strlen(e->text + n + 2) + 1);
-}
-
 /* `out` holds the worker's own account, or the error that its silent death amounts to. */
 static void ended(struct world *w, struct outcome *out, const json_t *result)
 {
@@ -568,7 +534,12 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
     const struct err *e = out->failed ? &out->error : NULL;
     char words[128], failed[144];
     bool replaces_world = j->replaces_world, quiet = replaces_world || r.action == ACTION_DUMP;
-    remove_action(&out->error, action_name(r.action));
+    /* An error's text begins with the action's name for the command line; the supervisor's own texts
+     * name the action already. */
+    const char *action = action_name(r.action);
+    size_t n = strlen(action);
+    if (text_starts(out->error.text, action) && strncmp(out->error.text + n, ": ", 2) == 0)
+        memmove(out->error.text, out->error.text + n + 2, strlen(out->error.text + n + 2) + 1);
     job_words(&r, words, sizeof words);
     snprintf(failed, sizeof failed, "%s failed", words);
     set_request(w, &(struct request){0});
@@ -588,7 +559,13 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
             ROLE_STANDBY; /* by what it may have saved: the other machine may go on */
         w->state_dirty = true;
     }
-    record_action(w, &r, result, e);
+    enum history_kind kind = history_of(&r);
+    if (kind != HISTORY_KINDS) {
+        json_t *o = history_fields(&r, result, e);
+        if (kind == HISTORY_RESTORE)
+            json_object_set_new(o, "outage_seconds", outage_json(w));
+        history_add(w, kind, o);
+    }
     if (!e && request_swaps(&r)) /* --at restores to the end of a second, which may hold changes
                                   * later than alive_at */
         follower_restored(w, js_text(result, "dump"), (wall_t){j->alive_at.ms - 1000});
@@ -598,13 +575,17 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
         restore_ended(w, &r, j->announced, result, e);
     else if (r.action == ACTION_INIT)
         prober_next(w, clock_mono());
-    else if (r.action == ACTION_DRILL)
-        drill_ended(w, &r, result, e);
+    else if (r.action == ACTION_DRILL) {
+        drills_ended(w, &r, result, e);
+        if (e) /* its scratch schema may be left */
+            jobs_tidy_soon(w);
+    }
     if (!e && !quiet)
         log_line(LOG_NOTE_, "%s done", words);
     request_free(&r);
 }
 
+/* The clients hear of the end after the supervisor has acted on it. */
 static json_t *done(struct world *w, json_t *o, bool *last)
 {
     struct jobs *j = w->jobs;
@@ -745,6 +726,7 @@ static void watch_stall(struct world *w, mono_t now)
         jobs_stop(w, SIGKILL);
 }
 
+/* One job at a time, and the most urgent first: restore, tidy, dump, drill. */
 void jobs_timers(struct world *w, mono_t now)
 {
     struct jobs *j = w->jobs;
@@ -758,8 +740,14 @@ void jobs_timers(struct world *w, mono_t now)
         return;
     /* A reload may have forbidden it since the loss was found: then the next probe leaves LOST. */
     if (w->guard.state == GUARD_LOST && w->guard_cfg.restore_auto && !follower_busy(w) &&
-        !state_standby(&w->a->state, w->cfg))
-        restore(w);
+        !state_standby(&w->a->state, w->cfg)) {
+        /* Starts the restore of a lost world. */
+        struct request back = {
+            .action = ACTION_RESTORE, .automatic = true, .skip = guard_skip(&w->guard)};
+        struct err why;
+        if (jobs_start(w, &back, &why) < 0)
+            world_event(w, &(struct guard_event){.type = GUARD_RESTORE_FAILED, .err = &why});
+    }
     bool up = w->guard.state == GUARD_UP;
     if (!up && w->guard.state != GUARD_STANDBY)
         return;

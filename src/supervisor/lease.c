@@ -16,6 +16,7 @@
 #include "supervisor/world.h"
 
 #define START_MS fault_wait(5000) /* a worker that died */
+/* Type of the packet to the worker: the world's generation, which the lease carries. */
 #define GENERATION 2
 
 enum standing {
@@ -39,12 +40,13 @@ struct leases {
     mono_t next_start;
     struct report last;
     uint64_t sent;    /* generation, to the worker */
-    bool open, begun; /* as the guard was told */
+    bool open, begun; /* as the guard has it */
     bool standby;
 };
 
 /* ---- the child ---- */
 
+/* The worker's own; the supervisor knows of it what the last report said. */
 struct child {
     int fd;
     const struct world *w;
@@ -89,6 +91,7 @@ static enum lease_result look_again(struct child *c, struct err *e)
     enum lease_result got = lease_read(c->lease, r, e);
     if (got != LEASE_OK)
         return got;
+    /* By the holder's name, not by the number: another machine may have taken and given it back. */
     bool mine = strcmp(r->holder, s->holder) == 0;
     if (r->number && !mine) {
         c->report.standing = ANOTHERS;
@@ -117,6 +120,7 @@ static void try_once(struct child *c)
     }
     if (got == LEASE_OK) {
         c->report.standing = HOLDS;
+        /* The fence moves before the report is sent: no process may act on a lease that this machine does not have. */
         fence_set(c->grant.valid_until);
     } else if (c->report.standing == ANOTHERS) {
         fence_set((mono_t){0});
@@ -150,7 +154,7 @@ struct leases *leases_new(struct world *w)
 {
     struct leases *l = xcalloc(1, sizeof *l);
     world_worker(w, &l->worker, "lease", message);
-    worker_init(&l->table.worker, "lease-table"); /* it is told, and says nothing */
+    worker_init(&l->table.worker, "lease-table"); /* it only receives */
     return l;
 }
 
@@ -159,6 +163,7 @@ static bool has_lease(const struct world *w)
     return w->cfg->standby.lease != LEASE_NONE;
 }
 
+/* A fence that is made is closed until the first grant: nothing is done on the strength of an old lease. */
 int leases_begin(struct world *w, struct err *e)
 {
     struct leases *l = w->leases;
@@ -205,7 +210,8 @@ static const char *why_closed(const struct world *w, char *out, size_t size)
     return out;
 }
 
-static void tell_guard(struct world *w, bool open)
+/* The guard acts on it, the fence does not wait for the guard. */
+static void inform_guard(struct world *w, bool open)
 {
     char why[640];
     const struct report *r = &w->leases->last;
@@ -228,15 +234,20 @@ bool leases_decide(struct world *w)
         return false;
     l->open = open;
     l->begun = true;
-    tell_guard(w, open);
+    inform_guard(w, open);
     if (!open)
         offsite_stop(w);
     return !open;
 }
 
-static void take_report(struct world *w, const struct report *r)
+static void message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct leases *l = w->leases;
+    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
+    if (!m)
+        worker_end(v);
+    if (!r)
+        return;
     bool renewed = l->last.standing != r->standing || l->last.record.number != r->record.number ||
                    l->last.record.free != r->record.free || l->last.why.cls != r->why.cls ||
                    l->last.why.num != r->why.num;
@@ -252,32 +263,7 @@ static void take_report(struct world *w, const struct report *r)
     if (r->standing == HOLDS)
         lease_table_write(w, &l->table, r->grant.number, r->grant.valid_until);
     if (renewed && !fence_open())
-        tell_guard(w, false); /* for another reason, or for one at last */
-}
-
-static void message(struct world *w, struct worker *v, const struct packet *m)
-{
-    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
-    if (r)
-        take_report(w, r);
-    else if (!m)
-        worker_end(v);
-}
-
-/* --promote and --demote change what this machine is. */
-static void follow_role(struct world *w)
-{
-    struct leases *l = w->leases;
-    bool standby = state_standby(&w->a->state, w->cfg);
-    if (standby == l->standby)
-        return;
-    l->standby = standby;
-    l->last = (struct report){0};
-    if (standby) {
-        leases_stop(w);
-        fence_shut(true); /* the worker may be about to set it */
-    }
-    leases_restart(w);
+        inform_guard(w, false); /* for another reason, or for one at last */
 }
 
 bool leases_timers(struct world *w, mono_t now)
@@ -286,7 +272,17 @@ bool leases_timers(struct world *w, mono_t now)
     struct err e;
     if (!fence_made())
         return false;
-    follow_role(w);
+    /* --promote and --demote change what this machine is. */
+    bool standby = state_standby(&w->a->state, w->cfg);
+    if (standby != l->standby) {
+        l->standby = standby;
+        l->last = (struct report){0};
+        if (standby) {
+            leases_stop(w);
+            fence_shut(true); /* the worker may be about to set it */
+        }
+        leases_restart(w);
+    }
     /* It is never silent for so long: each of its requests has an end. */
     if (l->worker.pid && mono_since(now, l->worker.heard) > 4 * w->cfg->standby.ttl) {
         log_line(LOG_WARN_, "the lease worker made no progress and was ended");
@@ -299,6 +295,7 @@ bool leases_timers(struct world *w, mono_t now)
         if (worker_start(&l->worker, child_main, w, false, &e) < 0)
             world_log_err(w, LOG_WARN_, "the lease", &e);
     }
+    /* A restore has raised it, and the lease names it. */
     if (l->worker.fd >= 0 && l->sent != w->a->state.generation &&
         worker_send_packet(l->worker.fd, GENERATION, &w->a->state.generation,
                            sizeof w->a->state.generation) == 0)
@@ -306,6 +303,7 @@ bool leases_timers(struct world *w, mono_t now)
     return leases_decide(w);
 }
 
+/* The loop wakes at the moment of its end, to take back the flag before anybody may believe it too long. */
 int64_t leases_sleep(const struct world *w, mono_t now, int64_t ms)
 {
     int64_t left = fence_made() && w->leases->open ? mono_since(fence_until(), now) : ms;

@@ -13,6 +13,7 @@
 
 #define RENEWED 1
 
+/* `until` by our own monotonic clock; the server's is asked when it is written. */
 struct renewal {
     uint64_t number, generation;
     mono_t until;
@@ -62,6 +63,7 @@ static int child_main(int fd, void *arg)
     struct child c = {.w = arg};
     struct renewal newest = {0};
     bool closed = false;
+    /* Several may wait while the server does not answer: only the newest counts. */
     while (!closed) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         struct packet m;

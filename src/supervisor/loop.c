@@ -33,9 +33,11 @@
 #include "supervisor/standby.h"
 #include "supervisor/write_back.h"
 
+/* The guard is promised a tick at least once a second (GUARD_TICK). */
 #define TICK_MS 1000
 /* A tick may be so much earlier or later: it goes with what wakes us then, a probe mostly. */
 #define TICK_SLACK_MS 250
+/* How late a descriptor may be noticed where poll() works for single ones only. */
 #define ONE_BY_ONE_MS 50
 /* A tick this late, or clocks this far apart, count as doubt about ourselves (GUARD_DOUBT): an answer from before may
  * speak of another time. Late: more than twice the default of [probe] timeout, so that a busy machine, or a disk that
@@ -44,6 +46,7 @@
  * anybody would see. */
 #define DOUBT_LATE_MS 5000
 #define DOUBT_DRIFT_MS 2000
+/* Of a status of our predecessor; a larger file is none. */
 #define STATUS_BYTES 1048576
 #define READY_MS 10000 /* READY=1 is sent by then, even without a first answer */
 /* A job ends by itself at the next piece of its work, which takes less than that unless a statement or the disk
@@ -71,6 +74,7 @@ static void report_ready(struct loop *l)
 
 /* ---- from one part to another ---- */
 
+/* The guard first: how soon the next probe is due depends on what it made of this one. */
 static void judged(struct loop *l, const struct judgement *j)
 {
     struct world *w = l->w;
@@ -86,6 +90,7 @@ static void to_clients(struct world *w, json_t *message, bool last)
     json_decref(message);
 }
 
+/* A job that found another dump directory ends without an effect, and begins again in that one. */
 static void job_message(struct world *w)
 {
     struct err e;
@@ -134,19 +139,6 @@ static void begin_stop(struct loop *l)
     l->stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
 }
 
-static void on_signals(struct loop *l)
-{
-    struct signalfd_siginfo si;
-    while (read(l->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
-        if (si.ssi_signo == SIGCHLD)
-            reap(l->w);
-        else if (si.ssi_signo != SIGHUP)
-            begin_stop(l);
-        else if (!l->w->stopping)
-            reload_config(l->w);
-    }
-}
-
 /* After a suspended machine or a clock jump, act only on fresh probes. */
 static void watch_ourselves(struct loop *l, mono_t now)
 {
@@ -169,14 +161,6 @@ static void watch_ourselves(struct loop *l, mono_t now)
     }
 }
 
-static void record_figures(struct world *w, mono_t now)
-{
-    double lag = follower_behind_seconds(w);
-    bool answered = prober_last(w)->failed == VERDICT_NONE;
-    recorder_sample(w, now, answered ? prober_last(w)->latency_ms : -1,
-                    lag < 0 ? -1 : (int64_t)(lag * 1000));
-}
-
 /* In an order in which each finds what those before it have decided; what is published, saved and
  * alerted comes last. */
 static void timers(struct loop *l)
@@ -189,7 +173,10 @@ static void timers(struct loop *l)
         watch_ourselves(l, now);
         holdings_timers(w);
         world_event(w, &(struct guard_event){.type = GUARD_TICK});
-        record_figures(w, now);
+        double lag = follower_behind_seconds(w);
+        bool answered = prober_last(w)->failed == VERDICT_NONE;
+        recorder_sample(w, now, answered ? prober_last(w)->latency_ms : -1,
+                        lag < 0 ? -1 : (int64_t)(lag * 1000));
     }
     if (mono_since(now, l->began) > READY_MS)
         report_ready(l);
@@ -225,6 +212,7 @@ enum {
     POLL_COUNT = POLL_CLIENTS + CLIENTS_FDS
 };
 
+/* Filled in each round, since any message may have ended a worker or a client. */
 static void fill_poll(const struct loop *l, mono_t now, struct pollfd *p)
 {
     const struct world *w = l->w;
@@ -271,10 +259,21 @@ static void handle_poll(struct loop *l, const struct pollfd *p)
     for (size_t i = CLIENTS_FDS; i-- > 0;) /* clients before the listener */
         if (p[POLL_CLIENTS + i].revents)
             clients_message(w, i);
-    if (p[POLL_SIGNAL].revents) /* last: the final messages of dead workers are read first */
-        on_signals(l);
+    if (p[POLL_SIGNAL].revents) {
+        /* last: the final messages of dead workers are read first */
+        struct signalfd_siginfo si;
+        while (read(l->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
+            if (si.ssi_signo == SIGCHLD)
+                reap(l->w);
+            else if (si.ssi_signo != SIGHUP)
+                begin_stop(l);
+            else if (!l->w->stopping)
+                reload_config(l->w);
+        }
+    }
 }
 
+/* The follower still writes what it has read; what is not written by the deadline is lost with it. */
 static bool finished(struct loop *l)
 {
     struct world *w = l->w;
@@ -324,6 +323,7 @@ static void run(struct loop *l)
 
 /* ---- start and end ---- */
 
+/* Signals become packets of the loop: no handler runs between two steps of a decision. */
 static int open_signals(struct loop *l, struct err *e)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
@@ -363,19 +363,6 @@ static int recall(struct world *w, struct err *e)
     return 0;
 }
 
-/* A pause outlives the supervisor that was asked for it. */
-static void resume_pause(struct world *w)
-{
-    const struct state *s = &w->a->state;
-    int64_t left = s->pause_until.ms - clock_wall().ms;
-    if (s->paused && (s->pause_until.ms == 0 || left > 0))
-        world_event(
-            w, &(struct guard_event){.type = GUARD_PAUSE,
-                                     .pause_ms = s->pause_until.ms ? left : 0,
-                                     .pause_by_wall = true,
-                                     .text = "paused before the supervisor was started again"});
-}
-
 /* When an earlier supervisor that did not exit cleanly was last known to run. The published status
  * is newer than the state, but lost with the machine if it lies in memory. */
 static wall_t last_sign(const struct world *w)
@@ -401,6 +388,7 @@ static wall_t last_sign(const struct world *w)
     return last;
 }
 
+/* Only memory and registrations: nothing is taken, started or read yet, so that nothing can fail. */
 static struct world *world_new(struct action_context *a, struct config *cfg)
 {
     struct world *w = xcalloc(1, sizeof *w);
@@ -477,9 +465,18 @@ static void keep_world(struct loop *l)
         l->next_watchdog = clock_mono();
     rollups_config_changed(w);
     publish_status(w);
-    resume_pause(w);
+    /* A pause outlives the supervisor that was asked for it. */
+    const struct state *s = &w->a->state;
+    int64_t left = s->pause_until.ms - clock_wall().ms;
+    if (s->paused && (s->pause_until.ms == 0 || left > 0))
+        world_event(
+            w, &(struct guard_event){.type = GUARD_PAUSE,
+                                     .pause_ms = s->pause_until.ms ? left : 0,
+                                     .pause_by_wall = true,
+                                     .text = "paused before the supervisor was started again"});
     run(l);
     publish_status(w);
+    /* First those that talk to the server, then those that others may still need, the disk writer last. */
     follower_kill(w);
     prober_stop(w);
     notifier_stop(w);
@@ -495,6 +492,7 @@ static void keep_world(struct loop *l)
     log_line(LOG_NOTE_, "ended");
 }
 
+/* The lock and the claims come first: without them nothing may be touched. */
 int world_run(struct action_context *a, struct config *cfg, struct err *e)
 {
     struct loop l = {.w = world_new(a, cfg), .signal_fd = -1};

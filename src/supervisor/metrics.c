@@ -156,6 +156,7 @@ static const struct metric {
 };
 
 /* One metric on its way out. */
+/* The samples of one metric: its head is written with the first of them, or never. */
 struct family {
     const struct metric *metric;
     const char *world;
@@ -206,6 +207,7 @@ static void sample(struct family *f, const char *suffix, const json_t *element, 
 }
 
 /* False: it is not known. */
+/* Prometheus knows only numbers: flags become 0 and 1, times become seconds. */
 static bool number_of(const json_t *value, double *out)
 {
     wall_t at;
@@ -216,23 +218,6 @@ static bool number_of(const json_t *value, double *out)
         return false;
     *out = (double)at.ms / 1000;
     return true;
-}
-
-/* "+Inf" is the last of the buckets, and their count is cumulative already. */
-static void histogram(struct family *f, const json_t *o)
-{
-    const json_t *buckets = json_object_get(o, "buckets"), *bucket;
-    double count = 0, sum;
-    size_t i;
-    if (!json_array_size(buckets) || !number_of(json_object_get(o, "sum"), &sum))
-        return;
-    json_array_foreach(buckets, i, bucket)
-    {
-        number_of(json_object_get(bucket, "count"), &count);
-        sample(f, "_bucket", NULL, js_text(bucket, "le"), count);
-    }
-    sample(f, "_sum", NULL, NULL, sum);
-    sample(f, "_count", NULL, NULL, count);
 }
 
 static void follow(struct family *f, const char *path, const json_t *value, const json_t *element)
@@ -254,9 +239,21 @@ static void follow(struct family *f, const char *path, const json_t *value, cons
         }
         path += *path == '.';
     }
-    if (strcmp(f->metric->type, HISTOGRAM) == 0)
-        histogram(f, value);
-    else if (number_of(value, &number))
+    if (strcmp(f->metric->type, HISTOGRAM) == 0) {
+        /* "+Inf" is the last of the buckets, and their count is cumulative already. */
+        const json_t *buckets = json_object_get(value, "buckets"), *bucket;
+        double count = 0, sum;
+        size_t i;
+        if (json_array_size(buckets) && number_of(json_object_get(value, "sum"), &sum)) {
+            json_array_foreach(buckets, i, bucket)
+            {
+                number_of(json_object_get(bucket, "count"), &count);
+                sample(f, "_bucket", NULL, js_text(bucket, "le"), count);
+            }
+            sample(f, "_sum", NULL, NULL, sum);
+            sample(f, "_count", NULL, NULL, count);
+        }
+    } else if (number_of(value, &number))
         sample(f, "", element, NULL, number);
 }
 

@@ -24,6 +24,7 @@
 /* A restore that is over by then is one message, at its end, in place of two that wake the same person. Longer, and
  * nobody hears that the world is down while there is still something to do. */
 #define HOLD_MS fault_wait(60000)
+/* Name of the incident of the world's own state; conditions have theirs in the table below. */
 #define WORLD_INCIDENT "world"
 
 #define DELIVERIES (ALERT_HEARTBEAT + 1)
@@ -42,7 +43,7 @@ struct notifier {
     struct delivery deliveries[DELIVERIES]; /* by channel */
     mono_t next_heartbeat;
     enum alert_beat beat;          /* the last one sent */
-    bool told_start, told_failure; /* this start, and that the world is down now */
+    bool start_sent, failure_sent; /* this start, and that the world is down now */
     mono_t beat_retry;
     struct outbox outbox;
     enum queue_state queue;
@@ -54,6 +55,7 @@ struct notifier {
 };
 
 /* From the worker of a delivery, once. */
+/* What the loop needs of a delivery; the answer's text stays in the child. */
 struct sent {
     bool ok, accepted; /* by all recipients; by any */
     int64_t retry_after;
@@ -192,41 +194,6 @@ static void give_to_disk(struct world *w)
         outbox_given(&n->outbox);
 }
 
-/* An alert of the queue on the disk, with the channels that it still waits for. */
-static void take_kept(struct world *w, const struct disk_kept *kept, json_t *alert)
-{
-    bool waits[ALERT_CHANNELS];
-    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
-        waits[ch] = kept->waits[ch] && alert_channel_on(w->cfg, ch);
-    if (alert)
-        outbox_add_stored(&w->notifier->outbox, alert, kept->number, waits);
-}
-
-/* All alerts of the queue were read. */
-static void queue_read(struct world *w, const struct queue_kept *kept)
-{
-    unsigned refused = kept->refused;
-    char what[640], todo[640];
-    w->notifier->queue = QUEUE_READ;
-    w->notifier->queue_retry = (mono_t){0};
-    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
-        w->notifier->outbox.channel[ch].dropped += kept->channel[ch].dropped;
-        w->notifier->outbox.channel[ch].damaged += kept->channel[ch].damaged;
-    }
-    if (refused)
-        snprintf(what, sizeof what,
-                 "%u file%s in the alert queue %s refused, set aside and not sent: %.300s", refused,
-                 refused == 1 ? "" : "s", refused == 1 ? "was" : "were", kept->why);
-    else
-        snprintf(what, sizeof what, "the alert queue holds only files of our own");
-    snprintf(todo, sizeof todo,
-             "find out what put them there (a copied directory, a key that was changed, somebody "
-             "else): ls -l %.300s/alerts",
-             w->cfg->dump_dir);
-    notify_condition(w, CONDITION_QUEUE, EVENT_CHECK, refused > 0, NULL, what,
-                     "alerts of this supervisor are sent", refused ? todo : "nothing");
-}
-
 void notify_disk_answer(struct world *w, const struct packet *m)
 {
     const void *data = m->data;
@@ -234,9 +201,38 @@ void notify_disk_answer(struct world *w, const struct packet *m)
         outbox_stored(&w->notifier->outbox, *(const uint64_t *)data);
         w->status_dirty = true;
     } else if (m->type == DISK_KEPT && m->len > sizeof(struct disk_kept)) {
-        take_kept(w, data, packet_json(m, sizeof(struct disk_kept)));
+        /* An alert of the queue on the disk, with the channels that it still waits for. */
+        const struct disk_kept *kept = data;
+        json_t *alert = packet_json(m, sizeof(struct disk_kept));
+        bool waits[ALERT_CHANNELS];
+        for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+            waits[ch] = kept->waits[ch] && alert_channel_on(w->cfg, ch);
+        if (alert)
+            outbox_add_stored(&w->notifier->outbox, alert, kept->number, waits);
     } else if (m->type == DISK_LOADED && packet_struct(m, sizeof(struct queue_kept))) {
-        queue_read(w, data);
+        /* All alerts of the queue were read. */
+        const struct queue_kept *kept = data;
+        unsigned refused = kept->refused;
+        char what[640], todo[640];
+        w->notifier->queue = QUEUE_READ;
+        w->notifier->queue_retry = (mono_t){0};
+        for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
+            w->notifier->outbox.channel[ch].dropped += kept->channel[ch].dropped;
+            w->notifier->outbox.channel[ch].damaged += kept->channel[ch].damaged;
+        }
+        if (refused)
+            snprintf(what, sizeof what,
+                     "%u file%s in the alert queue %s refused, set aside and not sent: %.300s",
+                     refused, refused == 1 ? "" : "s", refused == 1 ? "was" : "were", kept->why);
+        else
+            snprintf(what, sizeof what, "the alert queue holds only files of our own");
+        snprintf(
+            todo, sizeof todo,
+            "find out what put them there (a copied directory, a key that was changed, somebody "
+            "else): ls -l %.300s/alerts",
+            w->cfg->dump_dir);
+        notify_condition(w, CONDITION_QUEUE, EVENT_CHECK, refused > 0, NULL, what,
+                         "alerts of this supervisor are sent", refused ? todo : "nothing");
     }
 }
 
@@ -270,6 +266,7 @@ void notify_dir_moved(struct world *w)
 
 /* ---- alerts ---- */
 
+/* The next alert of that name opens a new one: another thread in mails and chats. */
 static void close_incident(struct world *w, const char *name)
 {
     if (!incident_find(&w->notifier->incidents, name))
@@ -279,6 +276,7 @@ static void close_incident(struct world *w, const char *name)
 }
 
 /* Composes an alert for the incident of that name, or for the one that it would open. */
+/* From here on the alert is JSON, as it is stored and sent: nothing is looked up again. */
 static json_t *compose(struct world *w, const char *name, struct alert *al)
 {
     SCOPED(buf_free) struct buf todo = {0};
@@ -325,6 +323,7 @@ void notify_condition(struct world *w, enum condition_id id, unsigned event, boo
     enum guard_alert_kind kind =
         condition_alert(t, on, key ? key : "", incident_find(&w->notifier->incidents, name),
                         w->cfg->alert_repeat, now);
+    /* Callers say what is, as often as they like; only a change or a reminder goes on from here. */
     if (kind == GUARD_ALERT_NONE)
         return;
     t->on = on;
@@ -368,6 +367,7 @@ void notify_started(struct world *w, wall_t last_sign)
                        .doing = words.doing,
                        .todo = words.todo,
                        .urgent = last_sign.ms != 0};
+    /* Incidents outlive the supervisor: without them a recovery could not answer the alert before it. */
     int dir = alert_any_channel(w->cfg) ? file_subdir(w->a->job.dirfd, "alerts", NULL) : -1;
     if (dir >= 0) {
         incidents_load(dir, w->cfg->name, &w->notifier->incidents);
@@ -402,17 +402,6 @@ static void send_held(struct world *w)
     w->notifier->held = NULL;
     if (held)
         send(w, WORLD_INCIDENT, held, EVENT_RESTORING, false);
-}
-
-/* The start of a restore is reported together with its end if that takes less than a minute, or if
- * a user started it and sees it begin. */
-static void hold(struct world *w, struct alert *al)
-{
-    if (!alert_wanted(w->cfg, EVENT_RESTORING))
-        return;
-    json_decref(w->notifier->held);
-    w->notifier->held = compose(w, WORLD_INCIDENT, al);
-    w->notifier->held_until = mono_add(clock_mono(), w->guard.by_hand ? INT64_MAX / 4 : HOLD_MS);
 }
 
 /* The restore ended without an alert about the world, or with one that the config leaves out. */
@@ -460,10 +449,18 @@ void notify_guard(struct world *w, const struct words_facts *facts)
         hint_command(w->cfg, HINT_ROOT, words.todo, &todo);
         log_line(LOG_NOTE_, "HINT: %s", todo.p);
     }
-    if (a.alert == GUARD_ALERT_NEW && a.alert_event == EVENT_RESTORING)
-        hold(w, &al);
-    else
+    if (a.alert == GUARD_ALERT_NEW && a.alert_event == EVENT_RESTORING) {
+        /* The start of a restore is reported together with its end if that takes less than a minute, or if
+         * a user started it and sees it begin. */
+        if (alert_wanted(w->cfg, EVENT_RESTORING)) {
+            json_decref(w->notifier->held);
+            w->notifier->held = compose(w, WORLD_INCIDENT, &al);
+            w->notifier->held_until =
+                mono_add(clock_mono(), w->guard.by_hand ? INT64_MAX / 4 : HOLD_MS);
+        }
+    } else {
         send_guard(w, &al, over);
+    }
     end_hold(w);
 }
 
@@ -476,6 +473,7 @@ struct delivery_args {
     struct message message;
 };
 
+/* A fork has the message in memory already: a slow server costs a process, not the loop. */
 static int delivery_child(int fd, void *arg)
 {
     const struct delivery_args *d = arg;
@@ -526,14 +524,6 @@ static void start_delivery(struct world *w, enum alert_channel ch)
     json_decref((json_t *)(uintptr_t)args.message.alerts);
 }
 
-static void beat_told(struct notifier *n)
-{
-    /* After a first beat there is nothing left to start: a service that takes no start is not asked
-     * for ever. */
-    n->told_start |= n->beat == BEAT_START || n->beat == BEAT_UP;
-    n->told_failure |= n->beat == BEAT_FAILURE;
-}
-
 /* If some of a mail's recipients refused it, that is logged and the mail counts as delivered. */
 static void delivered(struct world *w, enum alert_channel ch, bool ok, const struct err *e)
 {
@@ -541,8 +531,12 @@ static void delivered(struct world *w, enum alert_channel ch, bool ok, const str
     d->sent_count++;
     if (ch != ALERT_HEARTBEAT)
         outbox_sent(&w->notifier->outbox, ch, clock_mono());
-    else
-        beat_told(w->notifier);
+    else {
+        /* After a first beat there is nothing left to start: a service that takes no start is not asked
+         * for ever. */
+        w->notifier->start_sent |= w->notifier->beat == BEAT_START || w->notifier->beat == BEAT_UP;
+        w->notifier->failure_sent |= w->notifier->beat == BEAT_FAILURE;
+    }
     if (!ok)
         world_log_err(w, LOG_WARN_, d->worker.name, e);
     else if (d->last_error[0])
@@ -580,6 +574,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
 }
 
 /* Ends a delivery that hangs in spite of its own timeout; returns whether none is under way. */
+/* One delivery per channel at a time, so that messages come in order. */
 static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
 {
     struct delivery *d = &w->notifier->deliveries[ch];
@@ -599,16 +594,17 @@ static bool choose_beat(struct world *w, mono_t now)
 {
     struct notifier *n = w->notifier;
     enum guard_state s = w->guard.state;
+    /* Start and failure are said once each, and tried until the service takes them; UP is only as good as its minute. */
     bool retry = mono_reached(now, n->beat_retry) && !w->stopping;
     bool down =
         s == GUARD_LOST || s == GUARD_WAITING || (s == GUARD_RESTORING && !w->guard.by_hand);
-    if (s == GUARD_UP && n->told_failure) { /* its end is told at once */
-        n->told_failure = false;
+    if (s == GUARD_UP && n->failure_sent) { /* its end is reported at once */
+        n->failure_sent = false;
         n->next_heartbeat = now;
     }
-    if (retry && w->cfg->heartbeat_start && !n->told_start) {
+    if (retry && w->cfg->heartbeat_start && !n->start_sent) {
         n->beat = BEAT_START;
-    } else if (retry && w->cfg->heartbeat_failure && down && !n->told_failure) {
+    } else if (retry && w->cfg->heartbeat_failure && down && !n->failure_sent) {
         n->beat = BEAT_FAILURE;
     } else if (s == GUARD_UP && mono_reached(now, n->next_heartbeat)) {
         n->beat = BEAT_UP;
@@ -617,21 +613,6 @@ static bool choose_beat(struct world *w, mono_t now)
         return false;
     }
     return true;
-}
-
-/* Alerts that an earlier supervisor left go first, unless the disk cannot be read. */
-static void deliver(struct world *w, mono_t now)
-{
-    struct notifier *n = w->notifier;
-    bool away = w->conditions[CONDITION_DISK_WRITER].on,
-         known = n->queue == QUEUE_READ || n->queue_retry.ms || away;
-    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
-        if (is_idle(w, ch, now) && known && !w->stopping &&
-            outbox_wait(&n->outbox, ch, away, now) == 0)
-            start_delivery(w, ch);
-    if (is_idle(w, ALERT_HEARTBEAT, now) && alert_channel_on(w->cfg, ALERT_HEARTBEAT) &&
-        choose_beat(w, now))
-        start_delivery(w, ALERT_HEARTBEAT);
 }
 
 struct disk_marks notify_marks(const struct world *w)
@@ -647,7 +628,17 @@ void notify_timers(struct world *w, mono_t now)
     if (w->notifier->held && mono_reached(now, w->notifier->held_until))
         send_held(w);
     give_to_disk(w);
-    deliver(w, now);
+    /* Alerts that an earlier supervisor left go first, unless the disk cannot be read. */
+    struct notifier *n = w->notifier;
+    bool away = w->conditions[CONDITION_DISK_WRITER].on,
+         known = n->queue == QUEUE_READ || n->queue_retry.ms || away;
+    for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
+        if (is_idle(w, ch, now) && known && !w->stopping &&
+            outbox_wait(&n->outbox, ch, away, now) == 0)
+            start_delivery(w, ch);
+    if (is_idle(w, ALERT_HEARTBEAT, now) && alert_channel_on(w->cfg, ALERT_HEARTBEAT) &&
+        choose_beat(w, now))
+        start_delivery(w, ALERT_HEARTBEAT);
 }
 
 void notify_heartbeat_now(struct world *w)

@@ -40,7 +40,7 @@ enum condition_id {
     CONDITION_VERIFY,         /* the same of verifies */
     CONDITION_OFFSITE,        /* copies on the other machine fail */
     CONDITION_OFFSITE_LATE,   /* … or are made, but too slowly */
-    CONDITION_STANDBY,        /* the standby falls behind, or cannot have what the store has */
+    CONDITION_STANDBY,        /* the standby lags, or cannot have what the store has */
     CONDITION_COLD,           /* … or does not keep the world loaded */
     CONDITION_LEFT,           /* a standby's server still has the tables of a world */
     CONDITION_PAUSE,          /* one without an end lasts too long */

@@ -31,6 +31,7 @@
 #define QUIET_MS fault_wait(60000) /* without a word from a worker what it said is not known */
 #define AWAY_MS fault_wait(60000)  /* shorter absences of the store are no alert */
 
+/* Two workers, since a dump of hours must not keep the journal's last seconds from the store. */
 enum { DUMPS, SEGMENTS, SENDERS };
 
 /* From a worker: after each step, and while a long one runs. */
@@ -85,24 +86,13 @@ struct child {
     bool unswept;   /* that was logged */
 };
 
+/* What happened once is reported once. */
 static void send_report(struct child *c)
 {
     worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
     c->report.failed = false;
     c->report.done[0] = '\0';
     c->looked = clock_mono();
-}
-
-/* What is sent is on this disk already, and what waits for the processor is not. Changes of the journal are
- * few, and wait for nobody. */
-static void give_way(struct child *c, uint64_t bytes)
-{
-    int64_t ms = bytes > c->moved ? (int64_t)((bytes - c->moved) * 1000 / BESIDE_RATE) : 0;
-    c->moved = bytes;
-    if (c->role != DUMPS || !atomic_load(&c->shared->hurried))
-        return;
-    ms = ms < BESIDE_MS ? ms : BESIDE_MS;
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 static void take_figures(struct child *c)
@@ -121,7 +111,14 @@ static int look(void *arg, uint64_t bytes, struct err *e)
 {
     (void)e;
     struct child *c = arg;
-    give_way(c, bytes);
+    /* What is sent is on this disk already, and what waits for the processor is not. Changes of the journal are
+     * few, and wait for nobody. */
+    int64_t ms = bytes > c->moved ? (int64_t)((bytes - c->moved) * 1000 / BESIDE_RATE) : 0;
+    c->moved = bytes;
+    if (c->role == DUMPS && atomic_load(&c->shared->hurried)) {
+        ms = ms < BESIDE_MS ? ms : BESIDE_MS;
+        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+    }
     if (mono_since(clock_mono(), c->looked) >= LOOK_MS) {
         c->report.sending = true;
         if (c->u.figures.known)
@@ -129,19 +126,6 @@ static int look(void *arg, uint64_t bytes, struct err *e)
         send_report(c);
     }
     return 0;
-}
-
-static void take_step(struct child *c)
-{
-    const struct upload *u = &c->u;
-    take_figures(c);
-    c->report.fenced = u->fenced.cls != ERR_NONE;
-    c->report.why = c->report.fenced ? u->fenced : u->skipped;
-    c->report.trouble = c->report.why.cls != ERR_NONE;
-    c->report.away = false;
-    if (u->unswept.cls != ERR_NONE && !c->unswept)
-        log_line(LOG_WARN_, "uploads that were cut off stay in the store: %s", u->unswept.text);
-    c->unswept = u->unswept.cls != ERR_NONE;
 }
 
 /* Returns how long to wait. */
@@ -167,7 +151,15 @@ static int64_t step(struct child *c)
     if (got != REMOTE_OK)
         return failed(c, got, &e);
     c->pause = 0;
-    take_step(c);
+    const struct upload *u = &c->u;
+    take_figures(c);
+    c->report.fenced = u->fenced.cls != ERR_NONE;
+    c->report.why = c->report.fenced ? u->fenced : u->skipped;
+    c->report.trouble = c->report.why.cls != ERR_NONE;
+    c->report.away = false;
+    if (u->unswept.cls != ERR_NONE && !c->unswept)
+        log_line(LOG_WARN_, "uploads that were cut off stay in the store: %s", u->unswept.text);
+    c->unswept = u->unswept.cls != ERR_NONE;
     if (c->u.done.name[0] && c->u.done.dump) {
         snprintf(c->report.done, sizeof c->report.done, "%.*s", DUMP_NAME_MAX - 1, c->u.done.name);
         c->report.bytes = c->u.done.bytes;
@@ -177,21 +169,16 @@ static int64_t step(struct child *c)
     return more ? 0 : c->role == DUMPS ? DUMPS_TICK_MS : TICK_MS;
 }
 
-/* Both together keep to the rate: most of it is for dumps, which are long. */
-static void share_rate(struct config *c, unsigned role)
-{
-    uint64_t *rate = &c->offsite.max_rate;
-    if (*rate && c->journal == JOURNAL_FOLLOW && c->offsite.segments)
-        *rate = role == DUMPS ? *rate - *rate / 4 : *rate / 4;
-}
-
 static int run_child(int fd, struct world *w, unsigned role)
 {
     static struct child c; /* without a byte that was never written */
     c.fd = fd;
     c.role = role;
     c.shared = w->offsite->shared;
-    share_rate(w->cfg, role);
+    /* Both together keep to the rate: most of it is for dumps, which are long. */
+    uint64_t *rate = &w->cfg->offsite.max_rate;
+    if (*rate && w->cfg->journal == JOURNAL_FOLLOW && w->cfg->offsite.segments)
+        *rate = role == DUMPS ? *rate - *rate / 4 : *rate / 4;
     c.u = (struct upload){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .look = look, .look_arg = &c};
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -218,6 +205,7 @@ static int send_segments(int fd, void *arg)
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
+/* Made before the fork, so that parent and children see the same page. */
 struct offsite *offsite_new(struct world *w)
 {
     struct offsite *o = xcalloc(1, sizeof *o);
@@ -265,6 +253,7 @@ void offsite_restart(struct world *w)
         end_conditions(w, "no copies are wanted any more");
 }
 
+/* A machine whose fence is closed, or that is a standby, must not write where another one stores its world. */
 static bool wanted(const struct world *w, unsigned i)
 {
     const struct config *c = w->cfg;
@@ -280,6 +269,7 @@ static bool is_known(const struct world *w, unsigned i)
 }
 
 /* The worker that is in trouble; NULL: none. */
+/* Dumps first: without them the journal is worth nothing. */
 static const struct report *trouble(const struct world *w)
 {
     for (unsigned i = 0; i < SENDERS; i++)

@@ -28,6 +28,7 @@ struct periodic_check *periodic_check_new(struct world *w)
     return c;
 }
 
+/* In a fork, since the rules log in, resolve names and look at disks: all of it may block. */
 static int child_main(int fd, void *arg)
 {
     const struct world *w = arg;
@@ -49,6 +50,7 @@ static void judge(struct world *w, const json_t *o)
     char key[64];
     if (w->guard.state != GUARD_UP)
         return;
+    /* The beginning and the length: other rules that fail are other news, though a key holds only 63 bytes. */
     snprintf(key, sizeof key, "%zu %.50s", strlen(what), what);
     if (what[0])
         notify_condition(w, CONDITION_CHECK, EVENT_CHECK, true, key, what,
@@ -73,6 +75,7 @@ void periodic_check_timers(struct world *w, mono_t now)
     struct err e;
     if (c->worker.pid && (w->stopping || mono_since(now, c->worker.started) > LIMIT_MS))
         periodic_check_stop(w);
+    /* Not beside a job: it would find the locks and the connections of that. */
     if (c->worker.pid || w->stopping || w->guard.state != GUARD_UP || jobs_running(w) ||
         !mono_reached(now, c->next))
         return;

@@ -9,6 +9,7 @@
 #include "supervisor/world.h"
 #include "watch/probe.h"
 
+/* As many as fit into a line of the status, at one letter each. */
 #define HISTORY 8 /* verdicts that the status shows */
 
 struct prober {
@@ -53,6 +54,7 @@ void prober_expect(struct world *w, const struct state *s, mono_t seen)
         p->connection = w->a->state.server.connection;
 }
 
+/* Also in the state: a supervisor that starts after a crash must know the world that may have been swapped in. */
 void prober_expect_next(struct world *w, const char *nonce)
 {
     struct state *s = &w->a->state;
@@ -69,6 +71,7 @@ static void seen_alive(struct world *w, const struct observation *o)
     struct state *s = &w->a->state;
     p->same_world = s->known && strcmp(s->nonce, o->nonce) == 0 &&
                     s->server.start == o->server.start && s->server.pid == o->server.pid;
+    /* Numbers of connections grow within one server process, and begin again with the next. */
     uint64_t highest = p->same_world ? s->server.connection : 0;
     p->swapping = false;
     if (!w->swaps && s->next[0]) { /* it is this one, or did not come */
@@ -114,6 +117,7 @@ static void seen_gone(struct state *s, const struct observation *o, const struct
 static void judge(struct world *w, const struct observation *o, struct judgement *j)
 {
     struct prober *p = w->prober;
+    /* A copy: what holds for this answer must not outlast it. */
     struct expectation expect = p->expect;
     size_t n = strlen(p->history);
     int64_t waited = mono_since(clock_mono(), p->asked_at) - o->latency_ms;
@@ -131,6 +135,7 @@ static void judge(struct world *w, const struct observation *o, struct judgement
     /* Not the moment of now: the answer may have waited for us, while the server died. */
     p->at = (wall_t){clock_wall().ms - (waited > 0 ? waited : 0)};
     snprintf(p->text, sizeof p->text, "%s", j->text);
+    /* The oldest letter makes room. */
     if (n == HISTORY)
         memmove(p->history, p->history + 1, n--);
     p->history[n] = verdict_letter(j->verdict);
@@ -153,6 +158,7 @@ static bool stalled(struct world *w, const char *text, struct judgement *j)
 }
 
 /* true: no process could be started. */
+/* Questions are numbered: after a restore the answer to an older one would speak of the world before. */
 static bool ask(struct world *w, mono_t now, struct judgement *j)
 {
     static struct probe_args args; /* read by the child after the fork */
@@ -209,6 +215,7 @@ bool prober_message(struct world *w, struct judgement *out)
     return asked && !w->stopping && stalled(w, "the probe's process died", out);
 }
 
+/* A millisecond more than the time-out, so that it is over when the loop wakes. */
 int64_t prober_sleep(const struct world *w, mono_t now)
 {
     const struct prober *p = w->prober;

@@ -65,6 +65,7 @@ void publish_late(struct world *w, int64_t ms)
     l->max = ms > l->max ? ms : l->max;
 }
 
+/* The age is of now, and the names that the whole status has already are left out. */
 static json_t *dump_json(const struct world *w)
 {
     const struct manifest *m = dumps_newest(w);
@@ -121,6 +122,7 @@ json_t *publish_status_json(struct world *w)
     int64_t wall = clock_wall().ms;
     char flag[128];
     guard_flag(&w->guard, &w->guard_cfg, now, flag);
+    /* Never longer than the lease: a game that reads the flag must not play on when another machine has the world. */
     bool ended = w->guard.state == GUARD_STOPPED; /* the last status expires at once */
     int64_t valid = leases_valid_ms(w, STATUS_VALID_MS);
     json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format",
@@ -179,6 +181,7 @@ static json_t *lateness_figures(const struct lateness *l)
                      (double)l->max / 1000);
 }
 
+/* One series for each state, so that a rule may ask for any of them. */
 static json_t *state_figures(const struct world *w)
 {
     json_t *list = json_array();
@@ -221,23 +224,13 @@ static void add_file(json_t *list, const char *name, const char *data)
     json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "data", data));
 }
 
-/* The STATUS= line of systemctl status, only if it changed. */
-static void notify_systemd_status(struct world *w)
-{
-    SCOPED(buf_free) struct buf b = {0}, line = {0};
-    text_clean(&line, w->guard.reason, 400);
-    buf_printf(&b, "STATUS=%s: %s", guard_state_name(w->guard.state), line.p);
-    if (strncmp(b.p, w->publisher->systemd_status, sizeof w->publisher->systemd_status) != 0)
-        systemd_notify(b.p);
-    snprintf(w->publisher->systemd_status, sizeof w->publisher->systemd_status, "%s", b.p);
-}
-
 static json_t *status_files(struct world *w)
 {
     char flag[130];
     json_t *status = publish_status_json(w), *files = json_array();
     SCOPED(xfree) char *s = json_dumps(status, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     guard_flag(&w->guard, &w->guard_cfg, clock_mono(), flag);
+    /* The flag file is what games read: one word and a line end, and never UP once the fence is closed. */
     size_t end = strlen(flag);
     bool up = strcmp(flag, "UP") == 0;
     snprintf(flag + end, sizeof flag - end, "\n");
@@ -261,7 +254,13 @@ void publish_status(struct world *w)
 {
     w->publisher->next = mono_add(clock_mono(), PUBLISH_EVERY_MS);
     w->status_dirty = false;
-    notify_systemd_status(w);
+    /* The STATUS= line of systemctl status, only if it changed. */
+    SCOPED(buf_free) struct buf b = {0}, line = {0};
+    text_clean(&line, w->guard.reason, 400);
+    buf_printf(&b, "STATUS=%s: %s", guard_state_name(w->guard.state), line.p);
+    if (strncmp(b.p, w->publisher->systemd_status, sizeof w->publisher->systemd_status) != 0)
+        systemd_notify(b.p);
+    snprintf(w->publisher->systemd_status, sizeof w->publisher->systemd_status, "%s", b.p);
     if (!w->cfg->status_dir)
         return;
     if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, status_files(w)) < 0)
@@ -279,6 +278,7 @@ static bool publishes_as(const struct config *c, const char *dir, const char *na
     return as && c->status_dir && strcmp(c->status_dir, dir) == 0;
 }
 
+/* A file that nobody writes any more would claim for ever what it claimed last. */
 void publish_leave(struct world *w, const struct config *next)
 {
     const char *dir = w->cfg->status_dir, *metrics_file = w->cfg->metrics_file;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "supervisor/world.h"
 
+/* The finest bucket of history.json. */
 #define SAMPLE_EVERY_MS INT64_C(300000)
 #define WAITING_MAX 2000
 
@@ -31,22 +32,17 @@ static json_t *failure(enum history_kind kind, const char *error)
                      0);
 }
 
-/* A series that begins with its first failure has no rise that a rule could see. */
-static json_t *no_failures(void)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < COUNTED; i++)
-        for (enum err_class cls = ERR_SYSTEM; cls <= ERR_GAP; cls++)
-            json_array_append_new(list, failure(counted[i], err_class_name(cls)));
-    json_array_append_new(list, failure(HISTORY_DUMP, "rejected"));
-    return list;
-}
-
 struct recorder *recorder_new(void)
 {
     struct recorder *r = xcalloc(1, sizeof *r);
     r->waiting = json_array();
-    r->failures = no_failures();
+    /* A series that begins with its first failure has no rise that a rule could see. */
+    json_t *failures = json_array();
+    for (size_t i = 0; i < COUNTED; i++)
+        for (enum err_class cls = ERR_SYSTEM; cls <= ERR_GAP; cls++)
+            json_array_append_new(failures, failure(counted[i], err_class_name(cls)));
+    json_array_append_new(failures, failure(HISTORY_DUMP, "rejected"));
+    r->failures = failures;
     r->probe_ms = r->journal_lag_ms = -1;
     r->next_sample = mono_add(clock_mono(), SAMPLE_EVERY_MS);
     return r;
@@ -74,34 +70,6 @@ static void give(struct world *w)
         r->given = give_first(w) == 0;
 }
 
-static void count_failure(json_t *failures, enum history_kind kind, const char *error)
-{
-    json_t *o = NULL;
-    size_t i;
-    json_array_foreach(failures, i, o)
-    {
-        if (strcmp(js_text(o, "action"), history_kind_name(kind)) == 0 &&
-            strcmp(js_text(o, "kind"), error) == 0)
-            break;
-    }
-    if (i == json_array_size(failures))
-        json_array_append_new(failures, o = failure(kind, error));
-    js_set_int(o, "count", js_number(o, "count", 0) + 1);
-}
-
-static void count(struct recorder *r, enum history_kind kind, const json_t *fields)
-{
-    for (size_t i = 0; i < COUNTED; i++) {
-        if (counted[i] != kind)
-            continue;
-        if (js_flag(fields, "ok"))
-            r->passed[i]++;
-        else
-            count_failure(r->failures, kind, js_text(fields, "error_kind"));
-        r->failed[i] += !js_flag(fields, "ok");
-    }
-}
-
 json_t *recorder_runs(const struct world *w)
 {
     const struct recorder *r = w->recorder;
@@ -124,7 +92,27 @@ json_t *recorder_failures(const struct world *w)
 void history_add(struct world *w, enum history_kind kind, json_t *fields)
 {
     struct recorder *r = w->recorder;
-    count(r, kind, fields);
+    for (size_t i = 0; i < COUNTED; i++) {
+        if (counted[i] != kind)
+            continue;
+        if (js_flag(fields, "ok")) {
+            r->passed[i]++;
+        } else {
+            const char *error = js_text(fields, "error_kind");
+            json_t *o = NULL;
+            size_t k;
+            json_array_foreach(r->failures, k, o)
+            {
+                if (strcmp(js_text(o, "action"), history_kind_name(kind)) == 0 &&
+                    strcmp(js_text(o, "kind"), error) == 0)
+                    break;
+            }
+            if (k == json_array_size(r->failures))
+                json_array_append_new(r->failures, o = failure(kind, error));
+            js_set_int(o, "count", js_number(o, "count", 0) + 1);
+            r->failed[i]++;
+        }
+    }
     if (json_array_size(r->waiting) == WAITING_MAX) {
         if (!r->dropped)
             log_line(LOG_WARN_, "the history cannot be written for so long that it loses records");
@@ -180,6 +168,7 @@ void recorder_stored(struct world *w)
     struct recorder *r = w->recorder;
     if (r->given)
         json_array_remove(r->waiting, 0);
+    /* The loss of records is logged once for each time that the disk was away. */
     r->given = r->dropped = false;
     give(w);
 }
@@ -196,6 +185,7 @@ void recorder_disk_gone(struct world *w)
     w->recorder->retry = (mono_t){0};
 }
 
+/* No answer is awaited any more: what the disk writer has in its queue it writes. */
 void recorder_finish(struct world *w)
 {
     struct recorder *r = w->recorder;

@@ -26,9 +26,12 @@
 #include "supervisor/rollups.h"
 #include "supervisor/write_back.h"
 
+/* How long a server may hang before somebody is woken up. */
 #define SUSPECT_GRACE_MS fault_wait(10000)
+/* Of a restore that failed: soon at first, since the world is down; then so that a broken dump does not fill the log. */
 #define RETRY_FIRST_MS fault_wait(10000)
 #define RETRY_MAX_MS fault_wait(300000)
+/* Three seconds in all. */
 #define LOCK_TRIES 30
 #define LOCK_PAUSE_US 100000
 
@@ -100,6 +103,7 @@ void warn_of_insecure(const struct config *c)
         log_line(LOG_WARN_, "INSECURE: %s", text);
 }
 
+/* The state is ours, and newer than what the file of the new directory says. */
 static void replace_context(struct world *w, struct action_context *next)
 {
     next->state = w->a->state;
@@ -131,6 +135,7 @@ static bool same_identity(const struct config *a, const struct config *b)
 }
 
 /* A reload cannot claim what another world holds either: then the old claims are kept. */
+/* Dropped first, since the new claims may overlap with the old. */
 static int reclaim(struct world *w, const struct config *fresh, struct err *e)
 {
     const struct config *c = w->cfg;
@@ -163,21 +168,8 @@ static int adopt_config(struct world *w, struct config *fresh, struct err *e)
     return rc && fresh->hmac_key_file;
 }
 
-/* An alert, since `systemctl reload` reports success: it only sends the signal. */
-static void refuse(struct world *w, struct err *e)
-{
-    char what[640];
-    snprintf(what, sizeof what, "reload refused, the old config stays: %.580s", e->text);
-    w->conditions[CONDITION_REFUSED].on = false; /* each refusal is news */
-    notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, true, NULL, what,
-                     "keeping the world by the old config",
-                     e->hint[0] ? e->hint : "mend the config and reload it again");
-    hint_error(w->cfg, HINT_ROOT, e);
-    if (e->hint[0])
-        log_line(LOG_NOTE_, "HINT: %s", e->hint);
-}
-
 /* `new_key`: see adopt_config(). */
+/* The files of the old config say goodbye before it is freed; workers restart after the new one is in place. */
 static void work_with(struct world *w, struct config *fresh, bool new_key)
 {
     publish_leave(w, fresh);
@@ -194,7 +186,7 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is taken again");
     if (new_key) {
         log_line(LOG_NOTE_,
-                 "the key of [dump] hmac_key_file is another one: a dump that it seals is taken at "
+                 "the key of [dump] hmac_key_file is another one: a dump that it signs is taken at "
                  "once");
         dumps_due(w, clock_mono());
     }
@@ -218,8 +210,18 @@ void reload_config(struct world *w)
                  action_name(jobs_running(w)));
     else if (rc == 0)
         rc = adopt_config(w, fresh, &e);
-    if (rc < 0)
-        refuse(w, &e);
+    if (rc < 0) {
+        /* An alert, since `systemctl reload` reports success: it only sends the signal. */
+        char what[640];
+        snprintf(what, sizeof what, "reload refused, the old config stays: %.580s", e.text);
+        w->conditions[CONDITION_REFUSED].on = false; /* each refusal is news */
+        notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, true, NULL, what,
+                         "keeping the world by the old config",
+                         e.hint[0] ? e.hint : "mend the config and reload it again");
+        hint_error(w->cfg, HINT_ROOT, &e);
+        if (e.hint[0])
+            log_line(LOG_NOTE_, "HINT: %s", e.hint);
+    }
     if (rc < 0 || w->holdings->reload_due)
         config_free(fresh);
     else
@@ -235,6 +237,7 @@ void reload_timers(struct world *w)
 
 /* ---- another dump directory ---- */
 
+/* The new lock is taken before the old one is given up: no other supervisor comes between. */
 int reload_dump_dir(struct world *w, struct err *e)
 {
     struct action_context next;

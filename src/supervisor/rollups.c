@@ -80,6 +80,7 @@ void rollups_free(struct rollups *r)
 
 /* ---- the child ---- */
 
+/* The figures go out after each ledger: one that fails or hangs takes nothing from the others. */
 static int child_main(int fd, void *arg)
 {
     static struct report out; /* without a byte that was never written */
@@ -109,6 +110,7 @@ void rollups_stop(struct world *w)
 
 /* ---- conditions ---- */
 
+/* In ms. */
 static int64_t waited(const struct line *l, mono_t now)
 {
     return l->waits ? mono_since(now, l->since) : 0;
@@ -226,18 +228,6 @@ static void judge(struct world *w)
 
 /* ---- reports ---- */
 
-static void keep_figures(struct line *l, const struct ledger_report *is)
-{
-    l->seen = is->made;
-    l->figures = is->figures;
-    if (!is->ran)
-        return;
-    l->ran = true;
-    l->result = is->result;
-    l->took_ms = is->took_ms;
-    l->ran_at = is->figures.last;
-}
-
 /* Runs that found nothing are no news. */
 static void record_run(struct world *w, struct line *l, mono_t now)
 {
@@ -269,20 +259,6 @@ static mono_t next_run(const struct line *l, int64_t interval, mono_t now)
     return mono_add(now, interval - since);
 }
 
-/* Is it news to the admin? A connection that broke once is the guard's concern. */
-static void keep_failure(struct world *w, struct line *l, const struct ledger_report *is)
-{
-    l->unreachable = is->error.cls == ERR_UNREACHABLE ? l->unreachable + 1 : 0;
-    if (is->postponed || l->unreachable == 1)
-        return;
-    if (!l->failing || strcmp(l->error.text, is->error.text) != 0) {
-        struct err e = is->error;
-        world_log_err(w, LOG_WARN_, "rollup", &e);
-    }
-    l->failing = true;
-    l->error = is->error;
-}
-
 static void reported(struct world *w, struct line *l, const struct config_ledger *c,
                      const struct ledger_report *is)
 {
@@ -292,7 +268,14 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
     l->is_due = l->runs = false;
     l->next_mark = mono_add(now, ledger_mark_step(c));
     if (is->ok) {
-        keep_figures(l, is);
+        l->seen = is->made;
+        l->figures = is->figures;
+        if (is->ran) {
+            l->ran = true;
+            l->result = is->result;
+            l->took_ms = is->took_ms;
+            l->ran_at = is->figures.last;
+        }
         l->unreachable = 0;
         l->failing = l->failing && !is->ran;
         l->waits = l->waits && !is->ran;
@@ -305,28 +288,24 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
                      c->name, text_count(is->result.rolled_up, rows), (double)is->took_ms / 1000,
                      is->result.late);
     } else {
-        keep_failure(w, l, is);
+        /* Is it news to the admin? A connection that broke once is the guard's concern. */
+        l->unreachable = is->error.cls == ERR_UNREACHABLE ? l->unreachable + 1 : 0;
+        if (!is->postponed && l->unreachable != 1) {
+            if (!l->failing || strcmp(l->error.text, is->error.text) != 0) {
+                struct err e = is->error;
+                world_log_err(w, LOG_WARN_, "rollup", &e);
+            }
+            l->failing = true;
+            l->error = is->error;
+        }
         int64_t retry = is->postponed ? POSTPONED_MS : FAILED_MS;
         mono_t again = mono_add(now, retry < c->interval ? retry : c->interval);
         l->next_run = l->next_mark = again;
     }
+    /* A ledger that was only marked says nothing new about rollups. */
     w->status_dirty = true;
     if (is->ran || !is->ok)
         judge(w);
-}
-
-/* The worker died: what it was about to do has failed. */
-static void died(struct world *w)
-{
-    struct rollups *r = w->rollups;
-    for (unsigned i = 0; i < r->count; i++) {
-        struct ledger_report none = {.ran = r->lines[i].runs};
-        if (!r->lines[i].is_due)
-            continue;
-        err_set(&none.error, ERR_SYSTEM, 0, "[ledger %s]: the worker of the rollup died",
-                r->lines[i].name);
-        reported(w, &r->lines[i], &w->cfg->ledgers[i], &none);
-    }
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
@@ -335,7 +314,15 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     const struct report *p = m ? packet_struct(m, sizeof *p) : NULL;
     if (!m) {
         worker_end(v);
-        died(w);
+        /* The worker died: what it was about to do has failed. */
+        for (unsigned i = 0; i < r->count; i++) {
+            struct ledger_report none = {.ran = r->lines[i].runs};
+            if (!r->lines[i].is_due)
+                continue;
+            err_set(&none.error, ERR_SYSTEM, 0, "[ledger %s]: the worker of the rollup died",
+                    r->lines[i].name);
+            reported(w, &r->lines[i], &w->cfg->ledgers[i], &none);
+        }
     }
     if (!p || p->index >= r->count)
         return;
@@ -365,6 +352,7 @@ void rollups_config_changed(struct world *w)
             fresh[i].name = xstrdup(c->name);
             fresh[i].table = xstrdup(c->table);
         }
+        /* At once: the config may mark in other steps now. */
         fresh[i].next_mark = (mono_t){0};
         if (fresh[i].seen)
             fresh[i].next_run = next_run(&fresh[i], c->interval, now);
@@ -382,17 +370,6 @@ void rollups_config_changed(struct world *w)
 }
 
 /* ---- time ---- */
-
-/* The world is gone, or another one: nothing is known of its ledgers. */
-static void forget(struct rollups *r)
-{
-    for (unsigned i = 0; i < r->count; i++) {
-        struct line *l = &r->lines[i];
-        l->seen = l->ran = l->waits = false;
-        l->next_run = l->next_mark = (mono_t){0};
-        l->unreachable = 0;
-    }
-}
 
 /* Which ledgers are due? One that is not known yet is looked at first. */
 static bool choose(struct rollups *r, mono_t now)
@@ -433,8 +410,15 @@ void rollups_timers(struct world *w, mono_t now, bool swapping)
     struct err e;
     if (r->worker.pid && !up && (state != GUARD_SUSPECT || swapping || w->stopping))
         rollups_stop(w);
-    if (gone || swapping)
-        forget(r);
+    if (gone || swapping) {
+        /* The world is gone, or another one: nothing is known of its ledgers. */
+        for (unsigned i = 0; i < r->count; i++) {
+            struct line *l = &r->lines[i];
+            l->seen = l->ran = l->waits = false;
+            l->next_run = l->next_mark = (mono_t){0};
+            l->unreachable = 0;
+        }
+    }
     watch_waits(w, now, up);
     if (r->worker.pid || !up || !choose(r, now))
         return;

@@ -22,10 +22,12 @@ static wall_t time_of_day(wall_t t, int day, int at)
     tm.tm_hour = (at - 1) / 60;
     tm.tm_min = (at - 1) % 60;
     tm.tm_sec = 0;
+    /* mktime() finds out itself, and moves a time that a day does not have. */
     tm.tm_isdst = -1;
     return (wall_t){(int64_t)mktime(&tm) * 1000};
 }
 
+/* At most two days on: DST may have taken the time of one. */
 static wall_t first_time_of_day(wall_t from, int at)
 {
     wall_t t = time_of_day(from, 0, at);
@@ -48,6 +50,7 @@ wall_t schedule_next(const struct config_work *c, const struct schedule_past *pa
 
 bool schedule_has_room(uint64_t in_memory, int64_t available)
 {
+    /* Half as much again as the world takes: its copy, and what the comparison reads. */
     return available < 0 || in_memory + in_memory / 2 <= (uint64_t)available;
 }
 

@@ -25,7 +25,8 @@
 #define SILENT_MS 900000
 #define QUIET_MS fault_wait(60000) /* without a word from the worker what it said is not known */
 #define AWAY_MS fault_wait(60000)  /* shorter absences of the store are no alert */
-#define LEAVE_MS 3000              /* for a worker to end by itself */
+/* A step that is under way is ended by its next progress; a statement of the server may take longer. */
+#define LEAVE_MS 3000 /* for a worker to end by itself */
 
 /* From the worker: after each step, and while a long one runs. */
 struct report {
@@ -108,20 +109,7 @@ static void tidy(struct child *c)
     c->untidy_told |= !c->tidied;
 }
 
-/* What fails is tried again in the next step. */
-static void keep_copy(struct child *c)
-{
-    struct err e = {0};
-    struct warm_keeper *k = &c->report.warm;
-    if (!c->job.cfg->standby.warm)
-        return;
-    if (warm_keep(k, &c->job, c->state, &e) < 0 && !k->why[0])
-        snprintf(k->why, sizeof k->why, "%.600s", e.text);
-    c->report.loading = false;
-    c->report.warm_moment = k->ready ? c->report.moment : (wall_t){0};
-}
-
-/* Returns how long to wait. */
+/* First what the store has, then the copy: a load must not keep the newest journal waiting. Returns how long to wait. */
 static int64_t step(struct child *c)
 {
     struct err e = {0};
@@ -142,17 +130,27 @@ static int64_t step(struct child *c)
     r->pulled_at = clock_wall();
     memcpy(r->newest, p->newest, sizeof r->newest);
     send_report(c);
-    keep_copy(c);
+    /* What fails is tried again in the next step. */
+    struct err why = {0};
+    struct warm_keeper *k = &c->report.warm;
+    if (c->job.cfg->standby.warm) {
+        if (warm_keep(k, &c->job, c->state, &why) < 0 && !k->why[0])
+            snprintf(k->why, sizeof k->why, "%.600s", why.text);
+        c->report.loading = false;
+        c->report.warm_moment = k->ready ? c->report.moment : (wall_t){0};
+    }
     return TICK_MS;
 }
 
 static int run_child(int fd, void *arg)
 {
+    /* Its job and progress point into it, so it must not move. */
     static struct child c; /* without a byte that was never written */
     struct world *w = arg;
     c.fd = fd;
     c.job = w->a->job;
     c.job.progress = &c.progress;
+    /* Notes of its load are of no action that anybody watches. */
     c.job.note = NULL;
     c.state = &w->a->state;
     c.progress = (struct progress){.report = on_progress, .arg = &c};
@@ -190,17 +188,6 @@ static void yield(struct world *w)
     worker_end(&s->worker); /* the loop collects the process later */
 }
 
-/* A promotion waits for what it holds: a statement of the server may take long. */
-static void see_off(struct standby *s, mono_t now)
-{
-    siginfo_t info;
-    if (!s->leaving || !mono_reached(now, s->leaves))
-        return;
-    if (waitid(P_PID, (id_t)s->leaving, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
-        kill(s->leaving, SIGKILL);
-    s->leaving = 0;
-}
-
 void standby_stop(struct world *w)
 {
     worker_stop(&w->standby->worker, SIGKILL); /* what is not whole here does not count */
@@ -215,6 +202,7 @@ void standby_restart(struct world *w)
 }
 
 /* Seconds since the moment of the newest change that is here; -1: not known. */
+/* By the wall clocks of two machines: never negative, whatever they differ by. */
 static int64_t behind_seconds(const struct world *w)
 {
     const struct report *r = &w->standby->last;
@@ -306,34 +294,26 @@ static void judge_tables(struct world *w, mono_t now)
                      "the game");
 }
 
-/* A promotion without it loads the newest dump. */
-static void say_copy(const struct world *w)
-{
-    const struct report *r = &w->standby->last;
-    if (!w->cfg->standby.warm)
-        return;
-    if (r->warm.ready)
-        log_line(LOG_NOTE_, "the world is loaded and caught up: dump %s, %" PRIu64 " rows",
-                 r->warm.dump, r->warm.rows);
-    else if (r->loading)
-        log_line(LOG_NOTE_, "the world is being loaded beside");
-    else if (r->warm.why[0])
-        log_line(LOG_WARN_, "the world is not kept loaded, a promotion would load it: %s",
-                 r->warm.why);
-}
-
 static void take_report(struct world *w, const struct report *r)
 {
     struct report *last = &w->standby->last;
-    bool told = r->loading == last->loading && r->warm.ready == last->warm.ready &&
+    bool same = r->loading == last->loading && r->warm.ready == last->warm.ready &&
                 strcmp(r->warm.why, last->warm.why) == 0;
-    w->status_dirty |= !told || r->warm_moment.ms != last->warm_moment.ms;
+    w->status_dirty |= !same || r->warm_moment.ms != last->warm_moment.ms;
     w->status_dirty |= r->failed != last->failed || strcmp(r->newest, last->newest) != 0 ||
                        r->moment.ms != last->moment.ms;
     *last = *r;
     worker_err_clean(&last->why);
-    if (!told)
-        say_copy(w);
+    if (!same && w->cfg->standby.warm) { /* a promotion without it loads the newest dump */
+        if (r->warm.ready)
+            log_line(LOG_NOTE_, "the world is loaded and caught up: dump %s, %" PRIu64 " rows",
+                     r->warm.dump, r->warm.rows);
+        else if (r->loading)
+            log_line(LOG_NOTE_, "the world is being loaded beside");
+        else if (r->warm.why[0])
+            log_line(LOG_WARN_, "the world is not kept loaded, a promotion would load it: %s",
+                     r->warm.why);
+    }
     judge(w);
     judge_copy(w);
 }
@@ -358,24 +338,25 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         worker_lost(w, "ended by itself");
 }
 
-static void follow_role(struct world *w)
-{
-    bool is = is_standby(w), was = w->guard.state == GUARD_STANDBY;
-    enum guard_state state = w->guard.state;
-    if (is == was || state == GUARD_RESTORING || state == GUARD_STOPPED)
-        return;
-    world_event(w, &(struct guard_event){.type = GUARD_ROLE,
-                                         .standby = is,
-                                         .text = is ? "standby: another machine keeps the world"
-                                                    : "this machine keeps the world now"});
-}
-
 void standby_timers(struct world *w, mono_t now)
 {
     struct standby *s = w->standby;
     struct err e;
-    see_off(s, now);
-    follow_role(w);
+    /* A promotion waits for what it holds: a statement of the server may take long. */
+    siginfo_t info;
+    if (s->leaving && mono_reached(now, s->leaves)) {
+        if (waitid(P_PID, (id_t)s->leaving, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+            kill(s->leaving, SIGKILL);
+        s->leaving = 0;
+    }
+    bool is = is_standby(w), was = w->guard.state == GUARD_STANDBY;
+    enum guard_state state = w->guard.state;
+    if (is != was && state != GUARD_RESTORING && state != GUARD_STOPPED) {
+        world_event(w, &(struct guard_event){.type = GUARD_ROLE,
+                                             .standby = is,
+                                             .text = is ? "standby: another machine keeps the world"
+                                                        : "this machine keeps the world now"});
+    }
     judge_tables(w, now);
     bool wanted = is_standby(w) && !w->stopping && w->cfg->offsite.url && !w->swaps;
     if (s->worker.pid && mono_since(now, s->worker.heard) > SILENT_MS) {

@@ -13,23 +13,13 @@
 
 #define SET(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
 
-/* Where a service leaves its log. */
-static void log_command(const struct config *c, char *out, size_t size)
-{
-    bool service = c->path && text_starts(c->path, "/etc/worldkeeper/");
-    snprintf(out, size,
-             service ? "journalctl -u worldkeeper@%s"
-                     : "the log of world %s, and the "
-                       "kernel's",
-             c->name);
-}
-
 /* ---- not there, or not to be judged ---- */
 
 struct text {
     const char *headline, *what, *doing, *todo; /* `what` is followed by the reason */
 };
 
+/* Reasons come from the guard, which has cleaned them. */
 static void say(struct words *out, const char *reason, const struct text *t)
 {
     SET(out->headline, "%s", t->headline);
@@ -121,6 +111,7 @@ static void down(const struct words_facts *f, struct words *out)
     say(out, reason, t);
 }
 
+/* A failed restore leaves a choice to a person: its own hint first, then what is always right. */
 static void waiting(const struct words_facts *f, struct words *out)
 {
 #define CHOICE                                                                                     \
@@ -181,22 +172,6 @@ struct set_aside {
     const char *file, *name; /* path and file name */
 };
 
-/* "written 21:03:10 to 21:04:24 UTC", as far as the times are known. */
-static void set_aside_when(const char *from, const char *to, char *out, size_t size)
-{
-    char a[TEXT_SHORT], b[TEXT_SHORT];
-    bool one_day = strncmp(from, to, 10) == 0;
-    moment(from, !one_day, a);
-    moment(to, !one_day, b);
-    if (from[0] && to[0])
-        snprintf(out, size, "written %.*s to %s", (int)(strlen(a) - (one_day ? strlen(" UTC") : 0)),
-                 a, b);
-    else if (to[0])
-        snprintf(out, size, "written until %s", b);
-    else
-        snprintf(out, size, "written meanwhile");
-}
-
 static bool set_aside(const json_t *restored, struct set_aside *out)
 {
     int64_t rows = js_number(restored, "conflict_rows", 0);
@@ -213,8 +188,20 @@ static bool set_aside(const json_t *restored, struct set_aside *out)
              : rows == 1 ? " row"
                          : " rows");
     out->is = rows == 1 ? "is" : "are";
-    set_aside_when(js_text(restored, "conflict_from"), js_text(restored, "conflict_to"), out->when,
-                   sizeof out->when);
+    /* "written 21:03:10 to 21:04:24 UTC", as far as the times are known. */
+    const char *from = js_text(restored, "conflict_from");
+    const char *to = js_text(restored, "conflict_to");
+    char a[TEXT_SHORT], b[TEXT_SHORT];
+    bool one_day = strncmp(from, to, 10) == 0;
+    moment(from, !one_day, a);
+    moment(to, !one_day, b);
+    if (from[0] && to[0])
+        SET(out->when, "written %.*s to %s", (int)(strlen(a) - (one_day ? strlen(" UTC") : 0)), a,
+            b);
+    else if (to[0])
+        SET(out->when, "written until %s", b);
+    else
+        SET(out->when, "written meanwhile");
     out->file = js_text(restored, "conflict_file");
     slash = strrchr(out->file, '/');
     out->name = slash ? slash + 1 : out->file;
@@ -255,20 +242,6 @@ static const char *after_loss(const json_t *restored, const struct loss *loss)
                                                   "takes";
 }
 
-/* Events are restored disabled. The statements that enable them are shown if all of them fit. */
-static void events_words(const json_t *definitions, struct words *out)
-{
-    const char *enable = js_text(definitions, "enable");
-    char rest[sizeof out->todo];
-    if (!enable[0])
-        return;
-    snprintf(rest, sizeof rest, "%s", out->todo);
-    bool nothing_else = strcmp(rest, "nothing") == 0, fits = strlen(enable) < 400;
-    SET(out->todo, "events of the dump are disabled; once you have read them: %s%s%s",
-        fits ? enable : "ALTER EVENT … ENABLE, as worldkeeper --status --json has it for each",
-        nothing_else ? "" : " - and ", nothing_else ? "" : rest);
-}
-
 static void add_what(struct words *out, const char *front, const char *text)
 {
     size_t n = strlen(out->what);
@@ -276,6 +249,7 @@ static void add_what(struct words *out, const char *front, const char *text)
         snprintf(out->what + n, sizeof out->what - n, "%s%.400s", front, text);
 }
 
+/* What was lost comes first, then what was kept aside, then what needs a hand: players ask in this order. */
 static void restored(const struct words_facts *f, struct words *out)
 {
     const json_t *r = f->restored;
@@ -303,7 +277,16 @@ static void restored(const struct words_facts *f, struct words *out)
     SET(out->todo, "%s", after_loss(r, &loss));
     if (set_aside(r, &aside))
         set_aside_words(&aside, &loss, out);
-    events_words(json_object_get(r, "definitions"), out);
+    /* Events are restored disabled. The statements that enable them are shown if all of them fit. */
+    const char *enable = js_text(json_object_get(r, "definitions"), "enable");
+    char rest[sizeof out->todo];
+    if (enable[0]) {
+        snprintf(rest, sizeof rest, "%s", out->todo);
+        bool nothing_else = strcmp(rest, "nothing") == 0, fits = strlen(enable) < 400;
+        SET(out->todo, "events of the dump are disabled; once you have read them: %s%s%s",
+            fits ? enable : "ALTER EVENT … ENABLE, as worldkeeper --status --json has it for each",
+            nothing_else ? "" : " - and ", nothing_else ? "" : rest);
+    }
     add_what(out, "; skipped for what is wrong with it: ", js_text(r, "passed_over"));
     add_what(out, "; but: ", js_text(r, "warning"));
 }
@@ -325,6 +308,7 @@ static void recovered(const struct words_facts *f, struct words *out)
         SET(out->headline, "KEPT HERE again, the lease is held");
 }
 
+/* The event says which alert it is; the guard's cause and verdict which of its words fit. */
 void words_for_guard(const struct words_facts *f, struct words *out)
 {
     const struct guard_answer *a = f->answer;
@@ -361,7 +345,11 @@ void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, str
         "the supervisor, or its machine, died: its last sign of life was at %s, it has been "
         "running again since %s, and the world was not watched for %s",
         from, to, text_duration(now.ms - last_sign.ms, t));
-    log_command(cfg, log, sizeof log);
+    /* Where a service leaves its log. */
+    bool service = cfg->path && text_starts(cfg->path, "/etc/worldkeeper/");
+    snprintf(log, sizeof log,
+             service ? "journalctl -u worldkeeper@%s" : "the log of world %s, and the kernel's",
+             cfg->name);
     SET(out->todo, "see who or what ended it: %s", log);
 }
 
@@ -389,19 +377,7 @@ void statement_words(const struct follow_statement *s, struct buf *out)
                s->by, s->by[0] ? ")" : "", text_utc(s->at, t));
 }
 
-/* Appends a name as --table takes it. */
-static void add_name(const char *name, struct buf *out)
-{
-    bool plain = !strpbrk(name, ",`");
-    buf_adds(out, plain ? "" : "`");
-    for (; *name; name++) {
-        if (*name == '`')
-            buf_addc(out, '`');
-        buf_addc(out, *name);
-    }
-    buf_adds(out, plain ? "" : "`");
-}
-
+/* Only what --restore can do: into a living world, single tables, from one dump. */
 void statement_undo(const struct follow_statement *s, bool reached, struct buf *out)
 {
     char t[TEXT_SHORT];
@@ -415,7 +391,16 @@ void statement_undo(const struct follow_statement *s, bool reached, struct buf *
         if (!table->dump[0] || (dump[0] && strcmp(dump, table->dump) != 0))
             continue;
         buf_adds(&names, names.len ? "," : "");
-        add_name(table->name, &names);
+        /* Appends a name as --table takes it. */
+        const char *name = table->name;
+        bool plain = !strpbrk(name, ",`");
+        buf_adds(&names, plain ? "" : "`");
+        for (; *name; name++) {
+            if (*name == '`')
+                buf_addc(&names, '`');
+            buf_addc(&names, *name);
+        }
+        buf_adds(&names, plain ? "" : "`");
         dump = table->dump;
     }
     if (names.len) {

@@ -21,6 +21,7 @@
 #define GRACE_MS fault_wait(10000) /* what may pass by itself is no alert before */
 
 /* To the worker. */
+/* The worker has no other way to know of the guard's state; what it has not heard yet it does not do. */
 struct order {
     bool up;         /* the world is there */
     bool everything; /* send all at once */
@@ -87,16 +88,10 @@ static bool take_orders(void *arg)
     return !c->order.up;
 }
 
-static void send_report(struct child *c)
-{
-    worker_send_packet(c->fd, 0, &c->report, sizeof c->report);
-    c->report.ran = false;
-    c->report.sent = c->report.set_aside = c->report.released = 0;
-}
-
 /* The central store failed: the password is read and the connection made again, after a pause that grows. */
 static void central_failed(struct child *c, const struct err *e)
 {
+    /* A password that was changed is read again, which no retry over the old connection would do. */
     c->report.central = central_state_after(e);
     c->report.error = *e;
     db_close(c->run.central);
@@ -163,6 +158,7 @@ static void send_unsent(struct child *c)
     c->run.world = NULL;
 }
 
+/* Counting takes the server longer than sending: not at each tick. */
 static void ask_figures(struct child *c)
 {
     struct local_keys keys;
@@ -188,6 +184,7 @@ static void ask_figures(struct child *c)
 
 static int child_main(int fd, void *arg)
 {
+    /* The central store is tried while the world is away, too: its state is shown in any case. */
     static struct child c; /* without a byte that was never written */
     c.fd = fd;
     c.w = arg;
@@ -204,7 +201,9 @@ static int child_main(int fd, void *arg)
             send_unsent(&c);
         if (c.run.world)
             ask_figures(&c);
-        send_report(&c);
+        worker_send_packet(c.fd, 0, &c.report, sizeof c.report);
+        c.report.ran = false;
+        c.report.sent = c.report.set_aside = c.report.released = 0;
         int64_t left = mono_since(next, clock_mono());
         poll(&p, 1, left > 0 ? (int)left : 0);
     }
@@ -276,46 +275,37 @@ static void judge_central(struct world *w, const struct report *r)
                                       : "worldkeeper --check names what is missing");
 }
 
-/* One record for each run that had something to do. */
-static void note_run(struct world *w, const struct report *r)
+static void message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct write_backs *b = w->write_backs;
-    b->run_sent += r->sent;
-    b->run_set_aside += r->set_aside;
-    b->run_released += r->released;
-    if (!r->ran)
+    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
+    if (!m)
+        worker_end(v);
+    if (!r)
         return;
-    if (b->run_sent || b->run_set_aside || b->run_released)
-        history_add(w, HISTORY_WRITE_BACK,
-                    json_pack("{s:b, s:b, s:I, s:I, s:I}", "ok", true, "automatic", true, "sent",
-                              (json_int_t)b->run_sent, "set_aside", (json_int_t)b->run_set_aside,
-                              "released", (json_int_t)b->run_released));
-    b->run_sent = b->run_set_aside = b->run_released = 0;
-}
-
-static void take_report(struct world *w, const struct report *r)
-{
-    struct write_backs *b = w->write_backs;
     if (r->known != b->last.known || r->unsent != b->last.unsent || r->central != b->last.central ||
         r->sessions != b->last.sessions || r->stolen != b->last.stolen || r->sent)
         w->status_dirty = true;
     b->last = *r;
     b->sent += r->sent;
-    note_run(w, r);
+    /* One record for each run that had something to do. */
+    b->run_sent += r->sent;
+    b->run_set_aside += r->set_aside;
+    b->run_released += r->released;
+    if (r->ran) {
+        if (b->run_sent || b->run_set_aside || b->run_released)
+            history_add(w, HISTORY_WRITE_BACK,
+                        json_pack("{s:b, s:b, s:I, s:I, s:I}", "ok", true, "automatic", true,
+                                  "sent", (json_int_t)b->run_sent, "set_aside",
+                                  (json_int_t)b->run_set_aside, "released",
+                                  (json_int_t)b->run_released));
+        b->run_sent = b->run_set_aside = b->run_released = 0;
+    }
     worker_err_clean(&b->last.error);
     if (r->known)
         judge_stolen(w, &b->last);
     if (r->central != CENTRAL_UNKNOWN)
         judge_central(w, &b->last);
-}
-
-static void message(struct world *w, struct worker *v, const struct packet *m)
-{
-    const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
-    if (r)
-        take_report(w, r);
-    else if (!m)
-        worker_end(v);
 }
 
 /* A server that only does not answer changes nothing: what was asked of it is waited for. */

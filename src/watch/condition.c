@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+/* What passes by itself within the limit is never said. */
 bool condition_lasts(mono_t *since, bool is, int64_t limit, mono_t now)
 {
     if (!is)
@@ -16,6 +17,7 @@ enum guard_alert_kind condition_alert(const struct condition *c, bool on, const 
 {
     if (!on)
         return c->on || open ? GUARD_ALERT_RECOVERED : GUARD_ALERT_NONE;
+    /* As much of the key as was kept: it may have been cut. */
     if (!c->on || strncmp(c->key, key, sizeof c->key - 1) != 0)
         return GUARD_ALERT_NEW;
     return guard_reminds(repeat, c->notified, now) ? GUARD_ALERT_REMINDER : GUARD_ALERT_NONE;

@@ -23,6 +23,7 @@ static void say(struct judgement *out, const char *fmt, ...)
     snprintf(out->text, sizeof out->text, "%s", line.p);
 }
 
+/* A start time comes from the server, which may say anything. */
 static const char *start_text(int64_t start, char out[TEXT_SHORT])
 {
     /* Beyond the year 9999 it cannot be a time: show the number. */
@@ -113,6 +114,7 @@ static void judge_empty(const struct observation *seen, const struct expectation
         say(out, "sentinel row deleted: the server is still the one started at %s", now);
 }
 
+/* What speaks against the row comes first: only one that passes all of it is ALIVE. */
 static void judge_row(const struct observation *seen, const struct expectation *known,
                       struct judgement *out)
 {
@@ -156,6 +158,7 @@ static void judge_row(const struct observation *seen, const struct expectation *
 void expect_judge(const struct observation *seen, const struct expectation *known,
                   struct judgement *out)
 {
+    /* Without a known start no restart is proven, and so no loss. */
     *out = (struct judgement){.same_place = true, .start = seen->server.start};
     if (known->known && seen->server.start != 0) {
         out->same_place = server_same_place(&seen->server, &known->server);

@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "base/text.h"
 
+/* A server that is back must be noticed within two seconds. */
 #define HURRY_MS 250 /* between probes while g->hurry */
 #define MINUTE_MS 60000
 #define FENCED_TEXT "this machine does not have the lease of the world"
@@ -41,25 +42,6 @@ void guard_init(struct guard *g, mono_t now)
 
 /* ---- the state and its reason ---- */
 
-/* Measures outages: pauses, stops and restores of a living world are planned, so they count as
- * none. */
-static void leave_and_reach(struct step *s, enum guard_state to)
-{
-    struct guard *g = s->g;
-    bool planned =
-        to == GUARD_PAUSED || to == GUARD_STANDBY || to == GUARD_STOPPED || to == GUARD_RESTORING;
-    if (g->state == GUARD_UP && !planned) {
-        g->down_since_set = true;
-        g->down_since = s->now;
-    }
-    if (to == GUARD_UP) {
-        if (g->down_since_set)
-            s->out->outage_ms = mono_since(s->now, g->down_since);
-        g->down_since_set = false;
-    }
-    g->from_up = g->state == GUARD_UP && to == GUARD_SUSPECT;
-}
-
 /* The only place that writes the state. With the same state, only the reason changes. */
 static void become(struct step *s, enum guard_state state, enum guard_cause cause, const char *fmt,
                    ...) __attribute__((format(printf, 4, 5)));
@@ -76,7 +58,20 @@ static void become(struct step *s, enum guard_state state, enum guard_cause caus
     if (state != g->state) {
         assert(!s->out->changed); /* one change per step: the log has one line for it */
         s->out->changed = true;
-        leave_and_reach(s, state);
+        /* Measures outages: pauses, stops and restores of a living world are planned, so they count as
+         * none. */
+        bool planned = state == GUARD_PAUSED || state == GUARD_STANDBY || state == GUARD_STOPPED ||
+                       state == GUARD_RESTORING;
+        if (g->state == GUARD_UP && !planned) {
+            g->down_since_set = true;
+            g->down_since = s->now;
+        }
+        if (state == GUARD_UP) {
+            if (g->down_since_set)
+                s->out->outage_ms = mono_since(s->now, g->down_since);
+            g->down_since_set = false;
+        }
+        g->from_up = g->state == GUARD_UP && state == GUARD_SUSPECT;
         g->state = state;
         g->since = s->now;
     }
@@ -101,23 +96,17 @@ static bool quiet(const struct guard *g)
            (g->state == GUARD_RESTORING && g->after == GUARD_PAUSED);
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t trouble_id(enum guard_cause cause, const char *words)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)cause;
-    h *= UINT64_C(0x100000001b3);
-    for (; *words; words++)
-        h = (h ^ (unsigned char)*words) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 /* Alerts the current trouble unless that was done since the last UP: a server that dies, hangs, and
  * dies again is one story. `words` distinguish troubles with the same cause; "" for an unreachable
  * server. */
 static void alert_trouble(struct step *s, unsigned event, const char *words)
 {
     struct guard *g = s->g;
-    uint64_t id = trouble_id(g->cause, words);
+    /* FNV-1a, 64 bits. */
+    uint64_t id = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)g->cause;
+    id *= UINT64_C(0x100000001b3);
+    for (; *words; words++)
+        id = (id ^ (unsigned char)*words) * UINT64_C(0x100000001b3);
     if (quiet(g))
         return;
     g->alerted = event;
@@ -135,11 +124,13 @@ static void alert_trouble(struct step *s, unsigned event, const char *words)
 /* ---- counters ---- */
 
 /* How many probes in a row prove a loss. */
+/* One probe may see a server at an odd moment; several of the same process do not. */
 static unsigned needed(const struct step *s)
 {
     return s->c->confirm ? s->c->confirm : 1;
 }
 
+/* Counters stop at the top: an outage of years is still one. */
 static void count_up(unsigned *n)
 {
     if (*n < UINT_MAX)
@@ -152,6 +143,7 @@ static void forget_emptiness(struct guard *g)
     g->deleted = 0;
 }
 
+/* The next failure is the first again, with the shortest wait. */
 static void forget_restores(struct guard *g)
 {
     g->failures = 0;
@@ -176,6 +168,7 @@ static bool is_loss(const struct step *s, const struct judgement *j)
            s->c->restore_new_server;
 }
 
+/* Before any decision, so that each verdict is counted once, whatever follows from it. */
 static void count(struct step *s, const struct judgement *j, enum verdict before)
 {
     struct guard *g = s->g;
@@ -304,6 +297,7 @@ static void on_probe(struct step *s, const struct guard_event *ev)
         return;
     enum verdict before = g->verdict;
     g->verdict = j->verdict;
+    /* The verdict is kept in any case, for the status; what follows is the decision. */
     if (only_shows(g))
         return;
     if (g->fenced) {
@@ -407,25 +401,7 @@ static int64_t retry_wait(const struct guard_config *c, unsigned failures)
     return wait < c->retry_max ? wait : c->retry_max;
 }
 
-/* An automatic restore, or one by hand begun in trouble, has failed: wait, then try again. */
-static void wait_for_retry(struct step *s, const char *why)
-{
-    struct guard *g = s->g;
-    char wait[TEXT_SHORT];
-    count_up(&g->failures);
-    if (g->stalling) { /* that took long enough: retry at once, with the dump of guard_skip() */
-        g->retry_at = s->now;
-        become(s, GUARD_WAITING, CAUSE_FAILED, "restore made no progress: %s; again at once", why);
-    } else {
-        g->stalls = 0;
-        int64_t ms = retry_wait(s->c, g->failures);
-        g->retry_at = mono_add(s->now, ms);
-        become(s, GUARD_WAITING, CAUSE_FAILED, "restore failed: %s; next try in %s", why,
-               text_duration(ms, wait));
-    }
-    alert_trouble(s, EVENT_WAITING, why);
-}
-
+/* A failure leads back to where the restore began: planned work stays planned, trouble stays trouble. */
 static void on_restore_failed(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
@@ -440,11 +416,27 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
         become(s, GUARD_STANDBY, CAUSE_STANDBY, "promotion failed: %s; standby as before", why);
     else if (after == GUARD_STARTING)
         become(s, GUARD_STARTING, CAUSE_FAILED, "restore ended: %s; the next probe decides", why);
-    else
-        wait_for_retry(s, why);
+    else {
+        /* An automatic restore, or one by hand begun in trouble, has failed: wait, then try again. */
+        char wait[TEXT_SHORT];
+        count_up(&g->failures);
+        if (g->stalling) { /* that took long enough: retry at once, with the dump of guard_skip() */
+            g->retry_at = s->now;
+            become(s, GUARD_WAITING, CAUSE_FAILED, "restore made no progress: %s; again at once",
+                   why);
+        } else {
+            g->stalls = 0;
+            int64_t ms = retry_wait(s->c, g->failures);
+            g->retry_at = mono_add(s->now, ms);
+            become(s, GUARD_WAITING, CAUSE_FAILED, "restore failed: %s; next try in %s", why,
+                   text_duration(ms, wait));
+        }
+        alert_trouble(s, EVENT_WAITING, why);
+    }
     g->stalling = false;
 }
 
+/* Stalls by hand are not counted: that dump was somebody's choice. */
 static void on_restore_stalled(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
@@ -592,6 +584,7 @@ bool guard_reminds(int64_t repeat, mono_t alerted_at, mono_t now)
     return repeat > 0 && mono_since(now, alerted_at) >= repeat;
 }
 
+/* The only event that time alone brings: pauses end, and reminders come due. */
 static void on_tick(struct step *s, const struct guard_event *ev)
 {
     (void)ev;
@@ -622,6 +615,7 @@ static bool is_near(const struct step *s)
     return watching && !seen && empty;
 }
 
+/* Exactly one handler per event; whatever it did, the invariants hold after it. */
 void guard_step(struct guard *g, const struct guard_config *c, const struct guard_event *ev,
                 mono_t now, struct guard_answer *out)
 {

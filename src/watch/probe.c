@@ -14,9 +14,11 @@
 #include "mysql/schema.h"
 #include "mysql/sentinel.h"
 
+/* Half a second: a server needs a moment to end a session whose client died. */
 #define WATCH_TRIES 4
 #define WATCH_PAUSE_US 100000
 #define OWN_END 10 /* probes until the server must have ended our previous session */
+/* The other supervisor probes each second; ten of those are enough to come back. */
 #define WATCH_GRACE_MS fault_wait(10000)
 #define WATCH_DEAD_S 60 /* or ten intervals */
 
@@ -32,6 +34,7 @@ struct prober {
     bool memory;     /* over this connection the sentinel was seen to be ENGINE=MEMORY */
 };
 
+/* In doubt DENIED, which starts nothing: a wrong EMPTY or MISSING could restore over a living world. */
 static enum verdict verdict_of_error(const struct err *e)
 {
     if (db_table_missing(e))
@@ -45,34 +48,26 @@ static enum verdict verdict_of_error(const struct err *e)
     return VERDICT_DENIED; /* the server answers with another error: never a reason to restore */
 }
 
-/* The server reports a missing table only to an account that may see it, 1142 to any other. */
-static void look_at_schema(struct prober *p, struct observation *o)
-{
-    SCOPED(db_tables_free) struct db_tables t = {0};
-    const char *schema = p->args->cfg->schema;
-    o->schema_there = o->error != DB_NO_SCHEMA;
-    o->privileges_proven = !o->schema_there;
-    if (!o->schema_there || db_tables(p->db, schema, true, &t, NULL) < 0)
-        return;
-    o->privileges_proven = true;
-    for (size_t i = 0; i < t.count; i++)
-        if (t.list[i].rows > 0)
-            o->schema_has_rows = true;
-}
-
-static bool process_gone(int64_t pid)
-{
-    return pid > 1 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-}
-
 static void failed(struct prober *p, const struct err *e, struct observation *o)
 {
     o->failed = verdict_of_error(e);
-    o->dead = o->failed == VERDICT_UNREACHABLE && process_gone(p->server.pid);
+    o->dead = o->failed == VERDICT_UNREACHABLE &&
+              (p->server.pid > 1 && kill((pid_t)p->server.pid, 0) < 0 && errno == ESRCH);
     o->error = e->num;
     snprintf(o->text, sizeof o->text, "%.500s", e->text);
-    if (o->failed == VERDICT_MISSING)
-        look_at_schema(p, o);
+    if (o->failed == VERDICT_MISSING) {
+        /* The server reports a missing table only to an account that may see it, 1142 to any other. */
+        SCOPED(db_tables_free) struct db_tables t = {0};
+        const char *schema = p->args->cfg->schema;
+        o->schema_there = o->error != DB_NO_SCHEMA;
+        o->privileges_proven = !o->schema_there;
+        if (o->schema_there && db_tables(p->db, schema, true, &t, NULL) >= 0) {
+            o->privileges_proven = true;
+            for (size_t i = 0; i < t.count; i++)
+                if (t.list[i].rows > 0)
+                    o->schema_has_rows = true;
+        }
+    }
     if (o->failed == VERDICT_MISSING || o->failed == VERDICT_DENIED)
         return; /* the connection itself works */
     db_close(p->db);
@@ -89,6 +84,7 @@ static int ask_who(struct prober *p, struct err *e)
     return 0;
 }
 
+/* What was known of the old connection is of no use for the new one. */
 static int connect_server(struct prober *p, struct err *e)
 {
     struct db_params params = p->args->db;
@@ -192,14 +188,6 @@ static int look_for_watch(struct prober *p, bool may, unsigned long *holder)
     return rc == 1 && !patient;
 }
 
-/* Ends the session of a supervisor whose machine died: the server still has it, but it is idle. */
-static void end_dead_watch(struct prober *p, unsigned long holder, int64_t idle)
-{
-    int64_t limit = 10 * p->args->cfg->probe_interval / 1000;
-    if (idle >= (limit > WATCH_DEAD_S ? limit : WATCH_DEAD_S))
-        (void)db_execf(p->db, NULL, "KILL %lu", holder);
-}
-
 static void look_for_another(struct prober *p, bool may, struct observation *o)
 {
     unsigned long holder = 0;
@@ -212,7 +200,10 @@ static void look_for_another(struct prober *p, bool may, struct observation *o)
         return;
     }
     (void)db_session_seen(p->db, holder, &seen, NULL);
-    end_dead_watch(p, holder, seen.idle);
+    /* Ends the session of a supervisor whose machine died: the server still has it, but it is idle. */
+    int64_t limit = 10 * p->args->cfg->probe_interval / 1000;
+    if (seen.idle >= (limit > WATCH_DEAD_S ? limit : WATCH_DEAD_S))
+        (void)db_execf(p->db, NULL, "KILL %lu", holder);
     snprintf(o->text, sizeof o->text,
              PROBE_ANOTHER ": connection %lu of the server, from %.250s; this one holds off",
              holder, seen.origin[0] ? seen.origin : "an account that is not ours");
@@ -222,6 +213,7 @@ static void probe_once(struct prober *p, bool may, struct observation *o)
 {
     struct err e = {0};
     struct answer a;
+    /* From the question to the answer, with a new connection where one was needed. */
     mono_t began = clock_mono();
     *o = (struct observation){0};
     int rc = ask_again(p, &a, &e);

@@ -33,6 +33,7 @@ enum verdict verdict_of(const char *name)
 }
 
 /* 8-4-4-4-12 hexadecimal digits. */
+/* MySQL has one in its data directory; MariaDB's uid looks otherwise. */
 static bool is_uuid(const char *s)
 {
     size_t i = 0;
