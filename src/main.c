@@ -502,14 +502,6 @@ static bool asks_for_all(const struct options *o)
            (!o->config || (stat(o->config, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
-static int show_all(struct options *o, struct err *e)
-{
-    json_auto_t *result = NULL;
-    int rc = worlds_status(o->config ? o->config : WORLDS_DIR, &result, e);
-    show_result(o, result, rc, e);
-    return rc;
-}
-
 /* The config lives until the end: hints name the world by it, errors of the end included. */
 static int run(struct options *o, char *const *argv, struct err *e)
 {
@@ -559,8 +551,13 @@ int main(int argc, char **argv)
     int rc = parse(argc, argv, &o, &e);
     log_open(o.verbose ? LOG_DEBUG_ : o.quiet ? LOG_WARN_ : LOG_INFO_);
     screen_open(o.quiet || o.json, o.verbose);
-    if (rc == 0)
-        rc = asks_for_all(&o) ? show_all(&o, &e) : run(&o, argv, &e);
+    if (rc == 0 && asks_for_all(&o)) {
+        json_auto_t *result = NULL;
+        rc = worlds_status(o.config ? o.config : WORLDS_DIR, &result, &e);
+        show_result(&o, result, rc, &e);
+    } else if (rc == 0) {
+        rc = run(&o, argv, &e);
+    }
     bool action = o.request.action != ACTION_NONE && o.request.action != ACTION_RUN;
     if (rc < 0 && (!o.json || !action || e.cls == ERR_USAGE || e.cls == ERR_CONFIG))
         screen_error(&e);

@@ -57,24 +57,6 @@ static const struct field of_dump[] = {{"dump", "name"},       {"rows", "rows"},
                                              {"released", "released"},
                                              {NULL, NULL}};
 
-/* Null: it did not come to an end. */
-static void add_verified(json_t *o, const json_t *result)
-{
-    json_t *list = json_object_get(result, "dumps"), *dump;
-    int64_t whole = 0;
-    size_t i;
-    json_object_set_new(o, "whole", json_null());
-    json_object_set_new(o, "damaged", json_null());
-    if (!list)
-        return;
-    json_array_foreach(list, i, dump)
-    {
-        whole += js_flag(dump, "whole");
-    }
-    js_set_int(o, "whole", whole);
-    js_set_int(o, "damaged", (int64_t)json_array_size(list) - whole);
-}
-
 json_t *history_fields(const struct request *r, const json_t *result, const struct err *e)
 {
     const struct field *fields = r->action == ACTION_DUMP                          ? of_dump
@@ -92,8 +74,22 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
     }
     if (r->action == ACTION_ROLLUP && r->verify) /* nothing was rolled up: the figures are totals */
         json_object_set_new(o, "verify", json_true());
-    if (r->action == ACTION_VERIFY)
-        add_verified(o, result);
+    if (r->action == ACTION_VERIFY) {
+        /* Null: it did not come to an end. */
+        json_t *list = json_object_get(result, "dumps"), *dump;
+        int64_t whole = 0;
+        size_t i;
+        json_object_set_new(o, "whole", json_null());
+        json_object_set_new(o, "damaged", json_null());
+        if (list) {
+            json_array_foreach(list, i, dump)
+            {
+                whole += js_flag(dump, "whole");
+            }
+            js_set_int(o, "whole", whole);
+            js_set_int(o, "damaged", (int64_t)json_array_size(list) - whole);
+        }
+    }
     if (r->tables)
         js_set_clean(o, "only", r->tables);
     if (r->from)

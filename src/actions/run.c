@@ -97,23 +97,6 @@ static int init_create(struct action_context *a, struct init *in, bool force, st
     return action_remember(a, nonce, generation, &in->server, e);
 }
 
-/* Nothing else asks for it before this machine is a standby. */
-static void note_copy_grant(struct action_context *a, struct db *db)
-{
-    struct err grant = {0};
-    char schema[CONFIG_OWN_SCHEMA_MAX];
-    config_own_schema(CONFIG_WARM_SCHEMA, a->cfg, schema);
-    if (a->cfg->standby.warm)
-        db_hint_missing(db, schema, DB_COPY_PRIVILEGES, &grant);
-    if (!grant.hint[0])
-        return;
-    SCOPED(xfree) char *text =
-        xasprintf("[standby] warm = yes: as a standby this machine cannot keep the world loaded "
-                  "until somebody types %s",
-                  grant.hint);
-    action_note(a, text);
-}
-
 static int action_init(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {
@@ -127,8 +110,21 @@ static int action_init(struct action_context *a, const struct request *r, json_t
         rc = action_init_ledgers(a, &made, e);
     if (rc == 0)
         rc = action_init_progress(a, e);
-    if (rc == 0)
-        note_copy_grant(a, in.db);
+    if (rc == 0) {
+        /* Nothing else asks for it before this machine is a standby. */
+        struct err grant = {0};
+        char schema[CONFIG_OWN_SCHEMA_MAX];
+        config_own_schema(CONFIG_WARM_SCHEMA, a->cfg, schema);
+        if (a->cfg->standby.warm)
+            db_hint_missing(in.db, schema, DB_COPY_PRIVILEGES, &grant);
+        if (grant.hint[0]) {
+            SCOPED(xfree) char *text = xasprintf(
+                "[standby] warm = yes: as a standby this machine cannot keep the world loaded "
+                "until somebody types %s",
+                grant.hint);
+            action_note(a, text);
+        }
+    }
     if (rc == 0)
         *result = json_pack("{s:s, s:s, s:I, s:o, s:O}", "sentinel", a->cfg->sentinel, "did",
                             there ? "already there" : "created", "generation",
@@ -420,16 +416,6 @@ static int action_verify(struct action_context *a, const struct request *r, json
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
 
-/* Signs the manifest only after the dump was read back and matches it. */
-static bool sign_one(struct action_context *a, const struct catalog_entry *c, json_t *list)
-{
-    struct err why = {0};
-    fault_point("seal.begun");
-    bool done = read_back(a, &c->m, &why) == 0 && manifest_write(a->job.dirfd, &c->m, &why) == 0;
-    add_verdict(list, c->m.name, done, why.text);
-    return done;
-}
-
 /* Without a name, only dumps without a signature are signed. One with a wrong signature must be
  * named: a user has to look at it first. */
 static int action_seal(struct action_context *a, const struct request *r, json_t **result,
@@ -448,8 +434,15 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
     for (size_t i = 0; i < c.count; i++) {
         struct catalog_entry *x = &c.list[i];
         bool asked = r->dump ? named(x->m.name, r->dump) : x->m.signature == SIGNATURE_MISSING;
-        if (asked && x->unproven)
-            bad += !sign_one(a, x, list);
+        if (!asked || !x->unproven)
+            continue;
+        /* Signs the manifest only after the dump was read back and matches it. */
+        struct err why = {0};
+        fault_point("seal.begun");
+        bool done =
+            read_back(a, &x->m, &why) == 0 && manifest_write(a->job.dirfd, &x->m, &why) == 0;
+        add_verdict(list, x->m.name, done, why.text);
+        bad += !done;
     }
     size_t seen = json_array_size(list);
     *result = json_pack("{s:o}", "dumps", list);

@@ -80,22 +80,22 @@ static json_t *clean_json(const char *s, size_t max)
 }
 
 /* Numbers stay numbers; a list becomes one string. */
-static json_t *clean_fact(const json_t *value)
-{
-    if (json_is_string(value))
-        return clean_json(json_string_value(value), FACT_MAX);
-    if (!json_is_array(value) && !json_is_object(value))
-        return json_deep_copy(value);
-    SCOPED(xfree) char *s = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    return clean_json(s, FACT_MAX);
-}
-
 static void add_fact(json_t *out, const char *key, const json_t *value)
 {
     SCOPED(buf_free) struct buf b = {0};
+    json_t *fact;
+    if (json_object_size(out) == FACTS_MAX)
+        return;
     text_clean(&b, key, 40);
-    if (json_object_size(out) < FACTS_MAX)
-        json_object_set_new(out, b.p, clean_fact(value));
+    if (json_is_string(value)) {
+        fact = clean_json(json_string_value(value), FACT_MAX);
+    } else if (json_is_array(value) || json_is_object(value)) {
+        SCOPED(xfree) char *s = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        fact = clean_json(s, FACT_MAX);
+    } else {
+        fact = json_deep_copy(value);
+    }
+    json_object_set_new(out, b.p, fact);
 }
 
 /* Flattens nested facts so that people can read them: "journal_changes". */

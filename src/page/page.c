@@ -220,19 +220,6 @@ static json_t *newest_first(const json_t *history, json_t *(*make)(const json_t 
     return list;
 }
 
-static json_t *conditions_of(const json_t *status)
-{
-    json_t *list = json_array(), *o;
-    size_t i;
-    json_array_foreach(json_object_get(status, "troubles"), i, o)
-    {
-        json_array_append_new(list,
-                              json_pack("{s:s, s:o, s:s}", "what", js_text(o, "what"), "since",
-                                        moment(o, "since"), "hint", js_text(o, "hint")));
-    }
-    return list;
-}
-
 static const char *title_of(const struct config *c)
 {
     return c->title ? c->title : c->name;
@@ -261,7 +248,14 @@ static json_t *values_of(const struct config *c, const json_t *status)
 
 json_t *page_status_values(const struct config *c, const json_t *status, const json_t *history)
 {
-    json_t *o = values_of(c, status), *conditions = conditions_of(status);
+    json_t *o = values_of(c, status), *conditions = json_array(), *each;
+    size_t i;
+    json_array_foreach(json_object_get(status, "troubles"), i, each)
+    {
+        json_array_append_new(conditions,
+                              json_pack("{s:s, s:o, s:s}", "what", js_text(each, "what"), "since",
+                                        moment(each, "since"), "hint", js_text(each, "hint")));
+    }
     json_object_set_new(o, "sentence", json_string(js_text(status, "reason")));
     json_object_set_new(o, "since", json_string(js_text(status, "since")));
     json_object_set_new(o, "since_text", moment(status, "since"));

@@ -125,15 +125,6 @@ static bool tidy_due(const struct history_file *h, mono_t now)
 
 /* ---- publishing ---- */
 
-static json_t *published(const struct history_file *h, wall_t now)
-{
-    json_t *o =
-        json_pack("{s:i, s:s, s:o, s:o}", "format", 1, "world", h->world, "updated", js_time(now),
-                  "valid_until", js_time((wall_t){now.ms + PUBLISH_EVERY_MS + STATUS_VALID_MS}));
-    timeline_fill(h->timeline, o);
-    return o;
-}
-
 const json_t *history_file_events(const struct history_file *h)
 {
     return h->events;
@@ -154,7 +145,11 @@ int history_file_publish(struct history_file *h, int dump_dirfd, int status_dirf
     if (!h->news && !mono_reached(now, h->next_publish))
         return 0;
     timeline_until(h->timeline, clock_wall());
-    json_t *o = published(h, clock_wall());
+    wall_t at = clock_wall();
+    json_t *o =
+        json_pack("{s:i, s:s, s:o, s:o}", "format", 1, "world", h->world, "updated", js_time(at),
+                  "valid_until", js_time((wall_t){at.ms + PUBLISH_EVERY_MS + STATUS_VALID_MS}));
+    timeline_fill(h->timeline, o);
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     int rc = text ? file_publish(status_dirfd, HISTORY_PUBLISHED, text, strlen(text), 0644, e) : 0;
     free(text);

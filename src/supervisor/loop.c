@@ -212,21 +212,6 @@ enum {
     POLL_COUNT = POLL_CLIENTS + CLIENTS_FDS
 };
 
-/* Filled in each round, since any message may have ended a worker or a client. */
-static void fill_poll(const struct loop *l, mono_t now, struct pollfd *p)
-{
-    const struct world *w = l->w;
-    for (size_t i = 0; i < POLL_COUNT; i++)
-        p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
-    p[POLL_SIGNAL].fd = l->signal_fd;
-    p[POLL_PROBE].fd = prober_fd(w);
-    p[POLL_DISK].fd = w->disk_writer.fd;
-    p[POLL_JOB].fd = jobs_fd(w);
-    for (size_t i = 0; i < w->heard_count; i++)
-        p[POLL_HEARD + i].fd = w->heard[i].worker->fd;
-    clients_fds(w, now, p + POLL_CLIENTS);
-}
-
 /* poll() refuses an array longer than the limit of open descriptors, even if most entries are
  * unused: then each descriptor is polled on its own. */
 static int wait_poll(struct pollfd *p, int64_t ms)
@@ -287,23 +272,27 @@ static bool finished(struct loop *l)
     return mono_reached(now, mono_add(l->stop_deadline, STOP_ALL_MS - STOP_JOB_MS));
 }
 
-/* How long to sleep: until the next tick, probe or time-out, whichever comes first. */
-static int64_t sleep_ms(const struct loop *l, mono_t now)
-{
-    int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(now, l->last_tick),
-            probe = prober_sleep(l->w, now);
-    int64_t ms = leases_sleep(l->w, now, tick < probe ? tick : probe);
-    return l->w->status_dirty || ms < 0 ? 0 : ms;
-}
-
 static void run(struct loop *l)
 {
     struct world *w = l->w;
     struct pollfd p[POLL_COUNT];
     while (!finished(l)) {
         mono_t before = clock_mono();
-        int64_t ms = sleep_ms(l, before);
-        fill_poll(l, before, p);
+        /* How long to sleep: until the next tick, probe or time-out, whichever comes first. */
+        int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(before, l->last_tick),
+                probe = prober_sleep(l->w, before);
+        int64_t left = leases_sleep(l->w, before, tick < probe ? tick : probe);
+        int64_t ms = l->w->status_dirty || left < 0 ? 0 : left;
+        /* Filled in each round, since any message may have ended a worker or a client. */
+        for (size_t i = 0; i < POLL_COUNT; i++)
+            p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+        p[POLL_SIGNAL].fd = l->signal_fd;
+        p[POLL_PROBE].fd = prober_fd(w);
+        p[POLL_DISK].fd = w->disk_writer.fd;
+        p[POLL_JOB].fd = jobs_fd(w);
+        for (size_t i = 0; i < w->heard_count; i++)
+            p[POLL_HEARD + i].fd = w->heard[i].worker->fd;
+        clients_fds(w, before, p + POLL_CLIENTS);
         int n = wait_poll(p, ms);
         mono_t woke = clock_mono();
         /* Before anything else: we may have slept, and another machine has the world. */

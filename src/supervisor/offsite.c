@@ -382,16 +382,12 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         worker_lost(w, s, "ended by itself");
 }
 
-static int64_t silent_ms(const struct world *w)
-{
-    int64_t timeouts = w->cfg->offsite.timeout * SILENT_TIMEOUTS;
-    return timeouts > SILENT_MS ? timeouts : SILENT_MS;
-}
-
 void offsite_timers(struct world *w, mono_t now)
 {
     static worker_fn *const run[SENDERS] = {send_dumps, send_segments};
     struct err e;
+    int64_t timeouts = w->cfg->offsite.timeout * SILENT_TIMEOUTS,
+            silent = timeouts > SILENT_MS ? timeouts : SILENT_MS;
     enum action runs = jobs_running(w);
     atomic_store(&w->offsite->shared->hurried, runs == ACTION_DUMP || runs == ACTION_RESTORE);
     if (w->cfg->offsite.url && state_standby(&w->a->state, w->cfg) &&
@@ -399,7 +395,7 @@ void offsite_timers(struct world *w, mono_t now)
         end_conditions(w, "another machine keeps the world, and makes its copies");
     for (unsigned i = 0; i < SENDERS; i++) {
         struct sender *s = &w->offsite->senders[i];
-        if (s->worker.pid && mono_since(now, s->worker.heard) > silent_ms(w)) {
+        if (s->worker.pid && mono_since(now, s->worker.heard) > silent) {
             log_line(LOG_WARN_, "the %s worker made no progress and was ended", s->worker.name);
             worker_stop(&s->worker, SIGKILL);
             worker_lost(w, s, "made no progress and was ended");
