@@ -29,7 +29,7 @@
 
 struct options {
     struct request request;
-    char *config;
+    char *config; /* path; NULL: none is named */
     bool json, quiet, verbose, allow_root, help;
     bool shown; /* the outcome was already printed, as JSON */
 };

@@ -18,6 +18,9 @@
 #include "base/js.h"
 #include "base/worker.h"
 
+/* Claims are things of the kernel that end with their holder: two abstract sockets for the schema, a flock for the status
+ * directory. None needs to be cleaned up after a crash. */
+
 /* Bytes of a status that is read: far more than one has, far less than what would hurt. */
 #define PUBLISHED_MAX (1u << 20)
 /* Of sun_path, behind the zero byte of an abstract name. */

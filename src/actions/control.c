@@ -17,6 +17,9 @@
 #include "base/worker.h"
 #include "actions/hint_command.h"
 
+/* Both sides of the socket. The supervisor's side never blocks; the client's side waits, with an end for what is answered
+ * at once and none for a job. */
+
 #define SOCKET_NAME "control.sock"
 
 /* Opens the directory for the socket: the configured one, systemd's, our own under /run, or the

@@ -9,8 +9,8 @@
 
 struct lease_keep {
     struct action_context *a;
-    struct lease_grant grant;
-    struct worker renewer;
+    struct lease_grant grant; /* the newest */
+    struct worker renewer;    /* while the action works */
 };
 /* Waits for one that is held and not renewed any more. ERR_REFUSED: another machine renews it. The fence is
  * open as long as the lease is ours. */

@@ -10,7 +10,7 @@
 
 /* Strings are owned; NULL if not given. */
 struct request {
-    enum action action;
+    enum action action; /* ACTION_NONE: an empty request */
     char *dump, *from, *into, *at, *tables, *until, *since;
     bool force, accept_cut, with_code, dry_run;
     bool verify;          /* rollup: compare only */
@@ -19,7 +19,7 @@ struct request {
     bool apply, renumber; /* conflicts: of the file that `dump` names */
     bool automatic;       /* the supervisor's own: a client cannot ask for that */
     unsigned skip;        /* of the newest intact dumps */
-    int64_t pause_ms;
+    int64_t pause_ms;     /* 0: until --resume */
 };
 /* NULL: a string of it is not UTF-8. */
 json_t *request_json(const struct request *r);

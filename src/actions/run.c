@@ -25,6 +25,9 @@
 #include "store/catalog.h"
 #include "watch/verdict.h"
 
+/* Each action is a function of the same shape (action_fn) in one table; options, the lock, the lease and the password are
+ * dealt with before, once for all of them (action_run(), main.c). */
+
 /* What --init finds before it changes anything. */
 struct init {
     struct db *db;

@@ -20,6 +20,10 @@
 #include "standby/handover.h"
 #include "standby/pull.h"
 
+/* To step back, the role is saved first and the tables go after it; to take over, the world is loaded first and the role
+ * is saved last. After a crash in between, this machine is a standby: perhaps one with tables, which --demote once more
+ * takes away, or --promote once more makes the world. */
+
 #define STORED_MS                                                                                  \
     60000 /* for the end of the journal to be in the store, while the game's writes wait */
 #define LOOK_MS 200

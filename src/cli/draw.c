@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "base/js.h"
 
+/* Texts of results are patterns with {fields} (draw_fill()): what is missing in the JSON is left out with the words
+ * around it, so that results of other versions can be shown as well. */
+
 struct screen screen_mode;
 
 void draw_coloured(struct buf *b, bool on, enum colour colour, const char *s)

@@ -9,8 +9,8 @@
 #include "base/text.h"
 
 struct screen {
-    bool quiet, verbose;
-    bool utf8; /* the locale's characters are UTF-8 */
+    bool quiet, verbose; /* as the options say */
+    bool utf8;           /* the locale's characters are UTF-8 */
     bool out_colour,
         err_colour; /* standard output / standard error is a terminal that shows colours */
     bool bar;       /* standard error is a terminal that can redraw a line */

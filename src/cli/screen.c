@@ -10,6 +10,8 @@
 #include "base/js.h"
 #include "cli/draw.h"
 
+/* The bar is the last thing on standard error: whatever else is printed takes it away first, and it is drawn again. */
+
 /* For logs of cron and systemd: often enough to see that it goes on, rarely enough to read. */
 #define PLAIN_EVERY_MS 10000
 #define RATE_AFTER_MS 300  /* before that, a rate is noise */

@@ -9,13 +9,16 @@
 #include "notify/mime.h"
 #include "net/curl_request.h"
 
+/* libcurl speaks SMTP; the mail itself is ours (mime.h). Its debug output is followed to name the step and the recipient
+ * at which a server refused, which its error codes do not. */
+
 #define TEXT_MAX 65536  /* bytes of the text of one mail */
 #define ANSWER_MAX 200  /* bytes of a server's line in our texts */
 #define REFUSED_MAX 600 /* bytes of the list of refused recipients */
 
 /* The addresses and, once composed, the text. */
 struct mail {
-    struct mailbox from, *to;
+    struct mailbox from, *to; /* owned, as parsed from the config */
     size_t to_count;
     struct buf text;
     FILE *reader; /* of text, for libcurl */
@@ -28,10 +31,10 @@ struct transcript {
     bool answered;    /* the first line of the answer has arrived */
     bool over;        /* QUIT was sent: what follows does not matter */
     char answer[ANSWER_MAX + 8];
-    char rcpt[256];          /* the last recipient sent, or "" */
-    unsigned taken, refused; /* number of recipients */
-    struct buf list;         /* the refused ones with the answers */
-    struct curl_request *request;
+    char rcpt[256];               /* the last recipient sent, or "" */
+    unsigned taken, refused;      /* number of recipients */
+    struct buf list;              /* the refused ones with the answers */
+    struct curl_request *request; /* for the secrets that no text may hold */
 };
 
 /* Parses the addresses of the config. */

@@ -6,6 +6,8 @@
 
 #include "base/js.h"
 
+/* One alert leads (message_lead()): subject and text begin with it. All others are there as far as they fit. */
+
 #define FIELD_MAX 1000     /* bytes of one field in the full text */
 #define CHAT_FIELD_MAX 400 /* the same in a chat */
 #define FACTS_MAX 40

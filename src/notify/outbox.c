@@ -5,6 +5,9 @@
 
 #include "base/js.h"
 
+/* Two things move independently of each other: deliveries per channel, and the copy on the disk. An alert leaves when all
+ * channels have it and no answer of the disk is outstanding. */
+
 static void remove_at(struct outbox *o, size_t i)
 {
     json_decref(o->list[i].json);

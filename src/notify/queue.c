@@ -17,6 +17,9 @@
 #include "store/kept.h"
 #include "store/signature.h"
 
+/* Names carry the order, marks carry what was delivered; of these two only marks are rewritten. After a
+ * crash an alert is sent once more rather than not at all. */
+
 #define DIGITS 12
 #define NUMBER_MAX UINT64_C(999999999999)
 #define NAME_MAX_ 40

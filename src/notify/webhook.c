@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "net/curl_request.h"
 
+/* What a service's markup would make of a name from the server is escaped per format; the JSON of alerts goes out as it is. */
+
 /* Services refuse bodies of some megabytes; what does not fit is counted. */
 #define ALERTS_BYTES 262144 /* most JSON of alerts in one request */
 #define ANSWER_CAP 65536    /* most bytes read of an answer, and of its headers */
@@ -129,8 +131,8 @@ char *webhook_body(enum config_format format, const struct message *m)
 /* Requests */
 
 struct answer {
-    struct buf first; /* bytes, to be quoted */
-    size_t size, headers;
+    struct buf first;     /* bytes, to be quoted */
+    size_t size, headers; /* bytes that came, of body and headers */
 };
 
 /* 0 makes libcurl give up: no server may keep us reading. */

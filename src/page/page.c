@@ -5,6 +5,8 @@
 
 #include "base/js.h"
 
+/* A template is filled from one JSON object: nothing comes onto a page that is not a value there, and each is escaped. */
+
 #define INCIDENTS_SHOWN 20
 #define KEPT_SHOWN_MS INT64_C(86400000)
 #define CHAR_WIDTH 7 /* of the badge's font, about */

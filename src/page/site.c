@@ -28,7 +28,7 @@ struct site {
     const struct config *cfg;
     bool there;       /* the static files are */
     char *said[MADE]; /* as they were written, but for the time */
-    mono_t again;
+    mono_t again;     /* when all is written again, changed or not */
 };
 
 struct site *site_new(const struct config *c)

@@ -10,6 +10,9 @@
 #include "supervisor/prober.h"
 #include "supervisor/publisher.h"
 
+/* A client sends one request. What needs no job is answered at once; a job is begun, or waits for its turn, and the client
+ * hears of its progress until it ends. A client that goes away changes nothing. */
+
 /* After a call that could not be accepted for lack of descriptors: trying at once would keep the loop busy. */
 #define LISTEN_AGAIN_MS 1000
 
@@ -20,8 +23,8 @@ struct client {
 };
 
 struct clients {
-    int listener;
-    char socket[256];
+    int listener;        /* -1: not open yet */
+    char socket[256];    /* its path, for the lock file */
     mono_t listen_after; /* no client can be accepted before; ms 0: no limit */
     struct client list[CLIENTS_MAX];
 };

@@ -13,6 +13,9 @@
 #include "supervisor/jobs.h"
 #include "supervisor/recorder.h"
 
+/* The disk writer's state as the supervisor sees it: asked for at intervals, it is alive as long as it answers. A failure
+ * of the disk becomes a condition, never a reason to stop watching the world. */
+
 #define POLL_EVERY_MS                                                                              \
     fault_wait(5000) /* each is a wake of two processes, for every world of a machine */
 #define SAVE_EVERY_MS 60000
@@ -31,9 +34,9 @@ struct disk {
         int num;
     } logged[DISK_HISTORY + 1]; /* of each request whose failure is no condition, the error that was
                                  logged: it is not logged again before one has succeeded */
-    uint64_t free_bytes;
+    uint64_t free_bytes;        /* at the last poll */
     bool free_known;
-    json_t *damaged;
+    json_t *damaged; /* as proof_damaged_json() has it; NULL: not known yet */
 };
 
 struct disk *disk_new(void)

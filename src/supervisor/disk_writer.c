@@ -18,6 +18,9 @@
 #include "store/state.h"
 #include "supervisor/history_file.h"
 
+/* Packets are worked off one by one. Each write is whole or does not count (file_publish(), file_commit()); what failed is
+ * reported once, and the supervisor sends it again. */
+
 /* What the process keeps between two packets; nobody else sees it. */
 struct disk_writer {
     const struct disk_writer_args *args;

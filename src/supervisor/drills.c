@@ -16,6 +16,9 @@
 #include "supervisor/schedule.h"
 #include "supervisor/world.h"
 
+/* Both kinds run by the clock (schedule.h), give way to everything else, and are reported in the same words. What the last
+ * one came to is kept in state.json, for the next supervisor's status. */
+
 #define LOOK_MS fault_wait(10000)
 #define AGAIN_MS fault_wait(600000) /* after one that was cut off, or could not begin */
 #define PASSING_MAX 3               /* so many in a row fail for a passing reason in silence */

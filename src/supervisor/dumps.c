@@ -13,9 +13,9 @@
 
 struct dumps {
     bool have;
-    struct manifest newest;
-    mono_t taken, next; /* taken: the newest one; without one, our start */
-    unsigned failures;
+    struct manifest newest; /* without its tables */
+    mono_t taken, next;     /* taken: the newest one; without one, our start */
+    unsigned failures;      /* in a row */
     struct db_names nonces; /* of all intact dumps: lives of this world, not another world */
 };
 

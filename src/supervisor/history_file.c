@@ -21,11 +21,11 @@
 
 struct history_file {
     const char *world;
-    struct history_place place;
-    struct timeline *timeline; /* NULL: nothing was read yet */
-    struct thinning lines;
-    json_t *events; /* timeline_events(); or NULL */
-    bool news;
+    struct history_place place; /* how far the file was read */
+    struct timeline *timeline;  /* NULL: nothing was read yet */
+    struct thinning lines;      /* what could be cut off */
+    json_t *events;             /* timeline_events(); or NULL */
+    bool news;                  /* something to publish */
     mono_t next_publish, tidied;
 };
 

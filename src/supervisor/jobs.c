@@ -17,6 +17,17 @@
 #include "supervisor/prober.h"
 #include "supervisor/recorder.h"
 
+/* A job's life:
+ *
+ *   jobs_start()     the request is taken over, the child forked
+ *   child_main()     action_run(), and at its end the outcome, then the text for clients
+ *   jobs_message()   progress and notes go to the clients; the outcome is kept, the last packet ends the job
+ *   jobs_died()      in place of that, where the child ended without an outcome
+ *   ended()          what follows for the state, the dumps, the journal, the guard and the history
+ *
+ * The child has a copy of everything: what it changes in memory is lost with it, so the state that it saved to the disk
+ * comes back in the outcome (adopt_state()). */
+
 /* A tidy asks the server, which may be as ill as what made it necessary. */
 #define TIDY_RETRY_MS fault_wait(5000)
 #define TIDY_FAILED_MS fault_wait(60000)

@@ -15,6 +15,10 @@
 #include "supervisor/offsite.h"
 #include "supervisor/world.h"
 
+/* Three processes keep time of one lease: the worker renews it and moves the fence in shared memory; the supervisor sees
+ * the fence open or shut and informs the guard; every other process asks the fence before it acts. So a supervisor that
+ * stands still does not keep a lease that is over, and one that is over stops all of them at the same moment. */
+
 #define START_MS fault_wait(5000) /* a worker that died */
 /* Type of the packet to the worker: the world's generation, which the lease carries. */
 #define GENERATION 2
@@ -36,8 +40,8 @@ struct report {
 
 struct leases {
     struct worker worker;
-    struct lease_table table;
-    mono_t next_start;
+    struct lease_table table; /* the worker that writes worldkeeper_lease */
+    mono_t next_start;        /* not before, after one that died */
     struct report last;
     uint64_t sent;    /* generation, to the worker */
     bool open, begun; /* as the guard has it */

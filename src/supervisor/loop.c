@@ -33,6 +33,9 @@
 #include "supervisor/standby.h"
 #include "supervisor/write_back.h"
 
+/* One round: poll, hear what came (handle_poll()), then the timers of all parts in a fixed order (timers()). What has to
+ * happen in this round but not at once is a flag in struct world; nothing calls back into the loop. */
+
 /* The guard is promised a tick at least once a second (GUARD_TICK). */
 #define TICK_MS 1000
 /* A tick may be so much earlier or later: it goes with what wakes us then, a probe mostly. */
@@ -57,8 +60,8 @@
 
 struct loop {
     struct world *w;
-    int signal_fd;
-    bool ready; /* reported to systemd */
+    int signal_fd; /* SIGTERM, SIGINT, SIGHUP, SIGCHLD as packets */
+    bool ready;    /* reported to systemd */
     mono_t began, last_tick, next_watchdog, stop_deadline;
     int64_t wall_offset; /* between the two clocks, at the last tick */
 };
@@ -207,7 +210,7 @@ enum {
     POLL_PROBE,
     POLL_DISK,
     POLL_JOB,
-    POLL_HEARD,
+    POLL_HEARD, /* the workers of the parts (world_worker()) */
     POLL_CLIENTS = POLL_HEARD + WORKERS_MAX,
     POLL_COUNT = POLL_CLIENTS + CLIENTS_FDS
 };

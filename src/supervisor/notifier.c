@@ -17,6 +17,9 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
+/* Two engines decide what is news: the guard for the world's own state (notify_guard()), condition_alert() for all else
+ * (notify_condition()). From there on it is one way: composed, queued in the outbox, copied to the disk, delivered. */
+
 #define HEARTBEAT_EVERY_MS 60000
 #define BEAT_RETRY_MS fault_wait(30000) /* of a start or failure that was not taken */
 /* For a delivery that hangs in spite of its own time-outs. */
@@ -31,8 +34,8 @@
 
 struct delivery {
     struct worker worker;
-    char last_error[256];
-    char failed[64]; /* its kind: the same one is logged once */
+    char last_error[256]; /* for the status; "": the last one went well */
+    char failed[64];      /* its kind: the same one is logged once */
     uint64_t sent_count, failed_count;
 };
 
@@ -41,15 +44,15 @@ enum queue_state { QUEUE_UNREAD, QUEUE_READING, QUEUE_READ };
 
 struct notifier {
     struct delivery deliveries[DELIVERIES]; /* by channel */
-    mono_t next_heartbeat;
-    enum alert_beat beat;          /* the last one sent */
-    bool start_sent, failure_sent; /* this start, and that the world is down now */
+    mono_t next_heartbeat;                  /* when UP is said again */
+    enum alert_beat beat;                   /* the last one sent */
+    bool start_sent, failure_sent;          /* this start, and that the world is down now */
     mono_t beat_retry;
-    struct outbox outbox;
+    struct outbox outbox; /* all alerts that some channel lacks */
     enum queue_state queue;
     mono_t queue_retry;         /* no new attempt to read it before; ms 0: none was made yet */
     struct incidents incidents; /* as alerts name them */
-    bool incidents_dirty;
+    bool incidents_dirty;       /* they are to be saved */
     json_t *held;      /* alert of a restore's start, held back for the alert of its end; or NULL */
     mono_t held_until; /* sent on its own then */
 };

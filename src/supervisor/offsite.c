@@ -18,6 +18,9 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
+/* The child (struct child) works on its own and reports; the supervisor keeps the last report of each (struct sender) and
+ * judges by it. Nothing is sent to the child: it reads the config of the fork, and ends when the socket closes. */
+
 #define TICK_MS fault_wait(1000)       /* of the worker that sends segments */
 #define DUMPS_TICK_MS fault_wait(5000) /* and of the one that sends dumps */
 #define LOOK_MS 1000                   /* a long upload reports so often */
@@ -66,7 +69,7 @@ struct shared {
 struct offsite {
     struct shared *shared;
     struct sender senders[SENDERS];
-    uint64_t failed;
+    uint64_t failed;       /* steps since the start, for the status */
     struct err last_error; /* ERR_NONE: none since the start */
     bool noted;            /* the failure is in the history */
     mono_t away_since;     /* ms 0: it is not */

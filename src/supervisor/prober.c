@@ -9,22 +9,25 @@
 #include "supervisor/world.h"
 #include "watch/probe.h"
 
+/* A question at each interval of the config, and never two at a time. What an answer proves is judged at once against what is expected
+ * (watch/expect.h), and remembered in the state: it is what a later loss is measured against. */
+
 /* As many as fit into a line of the status, at one letter each. */
 #define HISTORY 8 /* verdicts that the status shows */
 
 struct prober {
     struct worker worker;
-    struct expectation expect;
+    struct expectation expect; /* what an answer is judged by */
     bool asked;
     uint64_t number; /* of the current question; an answer to an older one is dropped */
     mono_t asked_at, last_asked, next;
     uint64_t connection; /* number of the connection that the last answer came over */
     bool foreign;        /* the last sentinel row that could be judged is not ours */
     bool same_world;
-    bool swapping; /* a restore may swap its world in; it was not seen yet */
-    struct observation last;
+    bool swapping;           /* a restore may swap its world in; it was not seen yet */
+    struct observation last; /* as it came */
     char text[640], history[HISTORY + 1];
-    wall_t at;
+    wall_t at; /* of the last answer */
 };
 
 struct prober *prober_new(void)

@@ -24,6 +24,9 @@
 #include "supervisor/standby.h"
 #include "supervisor/write_back.h"
 
+/* status.json is built from the parts' own JSON; metrics and page are made from it, so that they cannot contradict it. What is
+ * published together goes to the disk writer in one packet. */
+
 /* Changed or not, three times while it is valid (STATUS_VALID_MS): one that is late, or that the disk did not take, is
  * no sign yet that the supervisor is dead. */
 #define PUBLISH_EVERY_MS fault_wait(5000)

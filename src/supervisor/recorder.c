@@ -7,6 +7,9 @@
 #include "base/log.h"
 #include "supervisor/world.h"
 
+/* Records wait in memory, oldest first, until the disk writer has taken them; the counters of the metrics are of the same
+ * records, since this supervisor started. */
+
 /* The finest bucket of history.json. */
 #define SAMPLE_EVERY_MS INT64_C(300000)
 #define WAITING_MAX 2000
@@ -21,7 +24,7 @@ struct recorder {
     json_t *failures; /* as recorder_failures() has them */
     json_t *waiting;  /* records, oldest first */
     bool given;       /* the disk writer has the first one */
-    bool dropped;
+    bool dropped;     /* some were lost since it last stored one */
     mono_t retry, next_sample;
     int64_t probe_ms, journal_lag_ms; /* the largest since the last sample; -1: none */
 };

@@ -26,6 +26,9 @@
 #include "supervisor/rollups.h"
 #include "supervisor/write_back.h"
 
+/* The order of a change is the same in both cases: open and check all that is new, then switch, then restart the workers
+ * that hold descriptors of the old. A failure before the switch leaves the old one in force. */
+
 /* How long a server may hang before somebody is woken up. */
 #define SUSPECT_GRACE_MS fault_wait(10000)
 /* Of a restore that failed: soon at first, since the world is down; then so that a broken dump does not fill the log. */

@@ -12,6 +12,9 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
+/* A worker is forked for each round of ledgers that are due, and ends with it. All that lasts is in struct line, which
+ * follows a ledger of the config by its name and table across reloads. */
+
 /* After a run that another session, or the state of the world, held off: both end without a word to us, so we look, at
  * the price of one connection. After one that failed: what needs a person is not tried each second. Neither makes the
  * ledger later than its interval would. */

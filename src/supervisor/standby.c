@@ -17,6 +17,9 @@
 #include "supervisor/prober.h"
 #include "supervisor/world.h"
 
+/* Like offsite.c, in the other direction: the child brings what the store has, and keeps the copy of the world; the
+ * supervisor judges its reports. On the way to a promotion it is let go rather than killed (yield()). */
+
 #define TICK_MS fault_wait(2000)
 #define LOOK_MS 1000                  /* a long download reports so often */
 #define AGAIN_MIN_MS fault_wait(1000) /* pauses after a failure: doubled up to … */
@@ -62,8 +65,8 @@ struct child {
     bool untidy_told; /* a failure is logged once */
     bool tidied;      /* nothing that a killed worker or promotion left takes memory any more */
     const struct state *state;
-    mono_t said;
-    int64_t pause;
+    mono_t said;   /* the last report */
+    int64_t pause; /* the last one after a failure, doubled each time */
 };
 
 static void send_report(struct child *c)

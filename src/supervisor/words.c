@@ -11,6 +11,9 @@
 #include "restore/loss.h"
 #include "watch/probe.h"
 
+/* Each alert has four texts: the subject, what happened, what is being done, what there is to do. They are written for
+ * somebody who was asleep a minute ago. */
+
 #define SET(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
 
 /* ---- not there, or not to be judged ---- */

@@ -44,35 +44,35 @@ struct world {
     struct guard guard;       /* changed by world_event() alone */
     struct guard_config guard_cfg;
     struct condition conditions[CONDITIONS]; /* set by notify_condition() */
-    char host[256];
-    bool stopping;
+    char host[256];                          /* this machine, as status and history name it */
+    bool stopping;                           /* SIGTERM came: nothing new begins */
     bool
         swaps; /* a job puts tables in the place of the world's, or finishes what a killed restore began */
     /* For the next turn of the loop: save the state, publish the status, poll the disk writer. */
     bool state_dirty, status_dirty, poll_disk;
-    json_t *last_restore; /* as in the status; or NULL */
-    wall_t started;
+    json_t *last_restore;      /* as in the status; or NULL */
+    wall_t started;            /* of this supervisor */
     struct worker disk_writer; /* started and watched by disk.c; all may send (disk_writer.h) */
     struct heard heard[WORKERS_MAX]; /* in this order; set up once by world_worker() */
     size_t heard_count;
 
-    struct holdings *holdings;
-    struct prober *prober;
-    struct dumps *dumps;
-    struct jobs *jobs;
-    struct follower *follower;
-    struct rollups *rollups;
-    struct periodic_check *periodic_check;
-    struct write_backs *write_backs;
-    struct drills *drills;
-    struct offsite *offsite;
-    struct standby *standby;
-    struct leases *leases;
-    struct disk *disk;
-    struct clients *clients;
-    struct notifier *notifier;
-    struct publisher *publisher;
-    struct recorder *recorder;
+    struct holdings *holdings;             /* reload.h */
+    struct prober *prober;                 /* the probe's side here */
+    struct dumps *dumps;                   /* the newest one, the next one */
+    struct jobs *jobs;                     /* the running one */
+    struct follower *follower;             /* the journal */
+    struct rollups *rollups;               /* ledgers */
+    struct periodic_check *periodic_check; /* the rules of --check */
+    struct write_backs *write_backs;       /* players' progress */
+    struct drills *drills;                 /* by the clock, and verifies */
+    struct offsite *offsite;               /* copies elsewhere */
+    struct standby *standby;               /* this machine as one */
+    struct leases *leases;                 /* and the fence */
+    struct disk *disk;                     /* what the disk writer reports */
+    struct clients *clients;               /* of the control socket */
+    struct notifier *notifier;             /* alerts and conditions */
+    struct publisher *publisher;           /* status, flag, metrics */
+    struct recorder *recorder;             /* the history */
 };
 
 /* The next packet of a worker, if there is one, or its end, unless it was ended since it was polled. */

@@ -12,6 +12,9 @@
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
+/* The child lives as long as the config; it is informed when the world comes and goes (struct order), since the central
+ * store may be written to only for a world that is up. */
+
 #define TICK_MS fault_wait(1000)
 #define FIGURES_MS fault_wait(5000)
 #define AGAIN_MIN_MS fault_wait(1000) /* pauses while the central store is away: doubled up to … */
@@ -47,7 +50,7 @@ struct write_backs {
     struct order order; /* as the worker has it */
     bool lost;          /* since the world was up last */
     struct report last;
-    uint64_t sent;
+    uint64_t sent;        /* since the supervisor started */
     mono_t failing_since; /* of failures that may pass; ms 0: there is none */
     uint64_t run_sent, run_set_aside, run_released; /* since the last record in the history */
 };

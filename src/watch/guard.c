@@ -9,6 +9,9 @@
 #include "config/config.h"
 #include "base/text.h"
 
+/* An event goes to its handler (guard_step()), which changes the state by become() and nowhere else, and asks for at most
+ * one action and one alert. The handlers stand in the order: probes, restores, all else. */
+
 /* A server that is back must be noticed within two seconds. */
 #define HURRY_MS 250 /* between probes while g->hurry */
 #define MINUTE_MS 60000

@@ -45,28 +45,28 @@
 #include "watch/expect.h"
 
 enum guard_state {
-    GUARD_STARTING,
-    GUARD_UP,
-    GUARD_SUSPECT,
-    GUARD_LOST,
+    GUARD_STARTING, /* nothing is known yet */
+    GUARD_UP,       /* the world is there */
+    GUARD_SUSPECT,  /* perhaps not, or not to be judged */
+    GUARD_LOST,     /* proven; the restore is about to begin */
     GUARD_RESTORING,
-    GUARD_WAITING,
-    GUARD_PAUSED,
-    GUARD_STANDBY,
-    GUARD_STOPPED,
+    GUARD_WAITING, /* for the server, a person or the next try */
+    GUARD_PAUSED,  /* on request */
+    GUARD_STANDBY, /* the world is another machine's */
+    GUARD_STOPPED, /* this supervisor ends */
 };
 const char *guard_state_name(enum guard_state s); /* "UP" … */
 
 /* Why the guard is in its state. One state may have several causes; each is alerted on its own. */
 enum guard_cause {
-    CAUSE_START,
-    CAUSE_ALIVE,
-    CAUSE_RESTORED,
-    CAUSE_UNREACHABLE,
-    CAUSE_STALLED,
-    CAUSE_DENIED,
-    CAUSE_FOREIGN,
-    CAUSE_MISSING,
+    CAUSE_START,       /* no probe yet */
+    CAUSE_ALIVE,       /* a probe saw our row */
+    CAUSE_RESTORED,    /* a restore was just swapped in */
+    CAUSE_UNREACHABLE, /* no server */
+    CAUSE_STALLED,     /* it does not answer in time */
+    CAUSE_DENIED,      /* it refuses us */
+    CAUSE_FOREIGN,     /* another row than ours */
+    CAUSE_MISSING,     /* no sentinel table */
     CAUSE_DELETED,     /* EMPTY without a restart: the row was deleted */
     CAUSE_UNCONFIRMED, /* EMPTY after a restart, not seen often enough */
     CAUSE_ELSEWHERE,   /* loss proven, but on another server than before */
@@ -77,11 +77,11 @@ enum guard_cause {
     CAUSE_WITHDRAWN,   /* a restore that is no longer wanted is being ended */
     CAUSE_FAILED,      /* a restore failed */
     CAUSE_DOUBT,       /* about our own clock: see GUARD_DOUBT */
-    CAUSE_PAUSE,
-    CAUSE_RESUME,
-    CAUSE_STANDBY,
-    CAUSE_LEASE, /* another machine may have the world: see GUARD_FENCED */
-    CAUSE_STOP,
+    CAUSE_PAUSE,       /* asked for */
+    CAUSE_RESUME,      /* the pause is over */
+    CAUSE_STANDBY,     /* the role of this machine */
+    CAUSE_LEASE,       /* another machine may have the world: see GUARD_FENCED */
+    CAUSE_STOP,        /* SIGTERM */
 };
 
 enum guard_event_type {
@@ -92,8 +92,8 @@ enum guard_event_type {
     GUARD_RESTORE_OK,      /* text: what was restored, or NULL */
     GUARD_RESTORE_FAILED,  /* err; the worker is gone, or could not be started (in LOST) */
     GUARD_RESTORE_STALLED, /* no progress for restore_stall; the worker is being killed */
-    GUARD_PAUSE, /* pause_ms, 0: until resumed. Granted if the state is PAUSED afterwards */
-    GUARD_RESUME,
+    GUARD_PAUSE,    /* pause_ms, 0: until resumed. Granted if the state is PAUSED afterwards */
+    GUARD_RESUME,   /* the pause ends, or the one that follows a restore by hand */
     GUARD_DOUBT,    /* a tick came much too late, or wall and monotonic clock disagree: text */
     GUARD_STOP,     /* SIGTERM */
     GUARD_ROLE,     /* standby: another machine keeps the world, or no longer; text */

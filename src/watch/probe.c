@@ -14,6 +14,9 @@
 #include "mysql/schema.h"
 #include "mysql/sentinel.h"
 
+/* One connection lives as long as the server does; it is made again only where it broke. Per probe the sentinel's row is
+ * read, once per connection who the server is and whether the row can outlive it. */
+
 /* Half a second: a server needs a moment to end a session whose client died. */
 #define WATCH_TRIES 4
 #define WATCH_PAUSE_US 100000

@@ -9,14 +9,14 @@
 #include "mysql/server.h"
 
 enum verdict {
-    VERDICT_NONE, /* no probe yet */
-    VERDICT_ALIVE,
-    VERDICT_EMPTY,
-    VERDICT_MISSING,
-    VERDICT_FOREIGN,
-    VERDICT_UNREACHABLE,
-    VERDICT_STALLED,
-    VERDICT_DENIED,
+    VERDICT_NONE,        /* no probe yet */
+    VERDICT_ALIVE,       /* our sentinel row is there */
+    VERDICT_EMPTY,       /* the sentinel table is there, without a row */
+    VERDICT_MISSING,     /* there is no sentinel table, and we could see it */
+    VERDICT_FOREIGN,     /* the row is not ours, or is no proof */
+    VERDICT_UNREACHABLE, /* no connection, or it broke */
+    VERDICT_STALLED,     /* no answer in time */
+    VERDICT_DENIED,      /* the server answers, and refuses us */
 };
 const char *verdict_name(enum verdict v);  /* "ALIVE" … */
 char verdict_letter(enum verdict v);       /* A E M F U S D, '-' for none */
