@@ -137,6 +137,7 @@ static int set_action(struct options *o, const char *name, const char *arg, stru
     return 0;
 }
 
+/* The path is taken; a second one is an error, even if it is the same. */
 static int set_config(struct options *o, char *path, struct err *e)
 {
     if (o->config) {
@@ -289,6 +290,7 @@ static int take_option(struct options *o, int opt, struct err *e)
 
 static int parse(int argc, char **argv, struct options *o, struct err *e)
 {
+    /* Made from our own table, so that an option cannot be in one and not in the other. The last one stays empty. */
     struct option longs[ROWS + 1] = {{0}};
     int opt, rc = 0;
     for (size_t i = 0; i < ROWS; i++)
@@ -334,6 +336,7 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
 }
 
 /* The service cannot read files and directories that root creates. */
+/* Only what writes is refused: looking does no harm. */
 static int check_root(const struct options *o, const struct config *c, struct err *e)
 {
     struct stat st = {0};
@@ -442,6 +445,7 @@ static void warn_ignored(const struct action_context *a)
                  a->ignored.text);
 }
 
+/* The dump directory is opened as late as possible, and not at all for actions that have no use for it. */
 static int one_action(struct options *o, struct config *cfg, json_t **result, struct err *e)
 {
     struct action_context a;

@@ -108,6 +108,7 @@ int action_password(struct action_context *a, struct err *e)
     return 0;
 }
 
+/* The descriptor is -1 after it, so that a second call does nothing. */
 void action_close(struct action_context *a)
 {
     buf_free(&a->password);

@@ -148,6 +148,7 @@ static int patience_of(const struct action_context *a)
     return a->patience ? a->patience : CONTROL_PATIENCE;
 }
 
+/* The directory is opened first: between looking and connecting nobody can put another socket into its path. */
 static int connect_supervisor(struct action_context *a, struct err *e)
 {
     struct sockaddr_un sa;
@@ -247,6 +248,7 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
     return rc;
 }
 
+/* The answer must name this world: the socket of the config may be another one's. */
 bool control_elsewhere(struct action_context *a)
 {
     struct request r = {.action = ACTION_STATUS};

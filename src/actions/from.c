@@ -173,6 +173,7 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
     return fetch_beside_start(&from->beside, e);
 }
 
+/* In this order: a fetch that still runs uses the connection, and both use the manifest. */
 void action_from_end(struct action_from *from)
 {
     fetch_beside_close(&from->beside);
@@ -181,6 +182,7 @@ void action_from_end(struct action_from *from)
     *from = (struct action_from){.name = ""};
 }
 
+/* Noted, not failed: the world is restored whatever the store's memory says. */
 void action_adopt(struct action_context *a)
 {
     struct err why;

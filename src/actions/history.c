@@ -141,6 +141,7 @@ static void see(void *arg, const json_t *record, const char *line)
         json_array_append(r->records, (json_t *)(uintptr_t)record);
 }
 
+/* Read from the file itself, so that it works without a supervisor; what the last seconds brought may be missing. */
 int action_history(struct action_context *a, const struct request *r, json_t **result,
                    struct err *e)
 {

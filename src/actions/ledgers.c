@@ -42,6 +42,7 @@ static int work(struct db *db, struct ledger *l, const struct ledger_options *op
     return l->made ? ledger_figures(db, l, &out->figures, e) : 0;
 }
 
+/* Nothing of a failure is lost: *out has it, as the supervisor's worker sends it. */
 int action_ledger(struct action_context *a, const struct config_ledger *c, int64_t wait,
                   const struct ledger_options *opt, struct ledger_report *out)
 {

@@ -12,6 +12,7 @@
 #define WAIT_MS 2000
 #define GAPS_MAX 32
 
+/* The manifest's own summary, and what is known of it since: proofs and damage stand beside a dump, not in it. */
 static json_t *catalog_json(const struct catalog *c, const char *sentinel)
 {
     json_t *list = json_array();

@@ -120,6 +120,7 @@ int request_from_json(const json_t *o, struct request *out, struct err *e)
     return err_set(e, ERR_USAGE, 0, "the supervisor knows no action '%s'", shown.p);
 }
 
+/* Also of one that was never filled. */
 void request_free(struct request *r)
 {
     for (size_t i = 0; i < FIELDS; i++)

@@ -158,6 +158,7 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
     json_array_append_new(s->list, o);
 }
 
+/* One world that is in trouble must not hide the others: all are asked, and the worst decides. */
 int worlds_status(const char *dir, json_t **result, struct err *e)
 {
     struct survey s = {.list = json_array()};

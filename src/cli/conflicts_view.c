@@ -29,6 +29,7 @@ static void show_file(const json_t *o)
     show_tables(json_object_get(o, "tables"), columns, sizeof columns / sizeof *columns);
 }
 
+/* Keys may be larger than JSON's numbers: those come as strings. */
 static void add_number(struct buf *b, const json_t *n)
 {
     if (json_is_string(n))

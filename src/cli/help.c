@@ -93,6 +93,7 @@ static bool names(const char *line, size_t len, const char *action)
     return false;
 }
 
+/* The lines of one action are cut out of the same text: there is no second one to keep up to date. */
 void help_print(enum action action)
 {
     const char *name = action_name(action);

@@ -335,6 +335,7 @@ static void show_check(const json_t *o)
 
 /* Actions with short results */
 
+/* What was there already is not listed: only what is new in the server. */
 static void show_init(const json_t *o)
 {
     const json_t *made = json_object_get(o, "ledgers");
@@ -349,6 +350,7 @@ static void show_state(const json_t *o)
     draw_line(o, "{world}: {state}[, {reason}]");
 }
 
+/* One line per ledger, since each has its own outcome. */
 static void show_rollup(const json_t *o)
 {
     const json_t *list = json_object_get(o, "ledgers");
@@ -380,6 +382,7 @@ static void show_rollup(const json_t *o)
     }
 }
 
+/* Figures that are 0 are left out: they would hide those that matter. */
 static void show_write_back(const json_t *o)
 {
     draw_line(o, "{sent:n} blob{sent:+} sent[, {stolen:p} stolen][, {stale:p} stale][ ({first})][, "

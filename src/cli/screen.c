@@ -288,6 +288,7 @@ void screen_done(void)
 
 /* Errors and JSON */
 
+/* Cleaned once more: the text may have come from a server, over a socket. */
 void screen_error(const struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0}, line = {0};
@@ -303,6 +304,7 @@ void screen_error(const struct err *e)
         fprintf(stderr, "%s %s\n", line.p, b.p);
 }
 
+/* Keys of the outer object are an interface; so is the exit status in it, for tools that see only the output. */
 void screen_json(enum action action, const json_t *result, const struct err *e, int exit_status)
 {
     json_auto_t *o = json_pack("{s:s, s:b, s:i}", "action", action_name(action), "ok",

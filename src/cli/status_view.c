@@ -121,6 +121,7 @@ static void show_last_restore(const json_t *r)
     line("last restore", draw_fill(&b, r, "[, from {dump}]"));
 }
 
+/* How far it is proven counts, not how far it was read: that is what a restore could use. */
 static void show_journal(const json_t *j)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -208,6 +209,7 @@ static void state_cell(struct buf *b, const json_t *o)
     draw_coloured(b, screen_mode.out_colour, up ? GREEN : RED, state.len ? state.p : "?");
 }
 
+/* "?" where the world's supervisor did not answer, which is not the same as no dump. */
 static void dump_cell(struct buf *b, const json_t *o)
 {
     const json_t *dump = json_object_get(o, "last_dump");

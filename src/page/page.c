@@ -213,6 +213,7 @@ static json_t *incident_of(const json_t *n)
                      js_text(n, "cause"));
 }
 
+/* As many as a page can show; the rest is in history.json. */
 static json_t *newest_first(const json_t *history, json_t *(*make)(const json_t *incident))
 {
     const json_t *all = json_object_get(history, "incidents");
@@ -222,6 +223,7 @@ static json_t *newest_first(const json_t *history, json_t *(*make)(const json_t 
     return list;
 }
 
+/* The name that the config gives it for people, else its own. */
 static const char *title_of(const struct config *c)
 {
     return c->title ? c->title : c->name;
@@ -239,6 +241,7 @@ static json_t *pause_text(const json_t *status)
 }
 
 /* What all pages have. */
+/* Times twice: as the script reads them, and as text for a browser without scripts. */
 static json_t *values_of(const struct config *c, const json_t *status)
 {
     return json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:o, s:s}", "title", js_clean(title_of(c)),
@@ -322,6 +325,7 @@ json_t *page_players_values(const struct config *c, const json_t *status, wall_t
     return o;
 }
 
+/* Neither addresses nor reasons: what is public says no more than players need. */
 json_t *page_players_json(const json_t *values, const json_t *status)
 {
     json_t *o = json_object();
@@ -380,6 +384,7 @@ void page_feed(struct buf *out, const struct config *c, const json_t *status, co
 
 /* ---- badge ---- */
 
+/* Its width is computed, since an image cannot ask how wide a font is. */
 void page_badge(struct buf *out, const struct config *c, const json_t *status)
 {
     static const struct {

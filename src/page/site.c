@@ -73,6 +73,7 @@ static int write_static(struct site *s, int dirfd, struct err *e)
     return 0;
 }
 
+/* Called twice for a page that has changed: without the times to see whether it has, and with them to write it. */
 static void make(const struct config *c, size_t file, const json_t *status, const json_t *history,
                  struct buf *out)
 {
