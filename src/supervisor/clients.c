@@ -154,7 +154,7 @@ static void pause_world(struct world *w, struct client *c, const struct request 
     }
     /* A dump would hold locks in a server that somebody is about to stop. */
     if (jobs_running(w) == ACTION_DUMP || jobs_is_spare(w))
-        jobs_stop(w, SIGTERM);
+        worker_stop(&w->job_worker, SIGTERM);
     w->state_dirty = true;
     answer(c, publish_status_json(w), NULL);
 }
@@ -169,7 +169,7 @@ static void job(struct world *w, struct client *c, struct request *r)
     } else if (jobs_busy(w)) {
         enum action running = jobs_running(w); /* none yet: the restore of a world just lost */
         if (jobs_is_spare(w))
-            jobs_stop(w, SIGKILL);
+            worker_stop(&w->job_worker, SIGKILL);
         char text[128];
         snprintf(text, sizeof text, "waiting for the running %s to end",
                  action_name(running ? running : ACTION_RESTORE));

@@ -54,7 +54,6 @@ struct outcome {
 };
 
 struct jobs {
-    struct worker worker;
     struct request request; /* ACTION_NONE: no job */
     wall_t since;
     wall_t alive_at; /* the state's when it began: of the world that it replaces */
@@ -75,14 +74,11 @@ struct jobs {
 
 struct jobs *jobs_new(void)
 {
-    struct jobs *j = xcalloc(1, sizeof *j);
-    worker_init(&j->worker, "job");
-    return j;
+    return xcalloc(1, sizeof(struct jobs));
 }
 
 void jobs_free(struct jobs *j)
 {
-    worker_end(&j->worker);
     json_decref(j->progress);
     json_decref(j->other_dir);
     request_free(&j->request);
@@ -134,24 +130,9 @@ static void set_request(struct world *w, const struct request *r)
     w->swaps = request_swaps(r) || r->action == ACTION_TIDY;
 }
 
-int jobs_fd(const struct world *w)
-{
-    return w->jobs->worker.fd;
-}
-
-bool jobs_is(const struct world *w, pid_t pid)
-{
-    return w->jobs->worker.pid == pid;
-}
-
 bool jobs_await_dir(const struct world *w)
 {
     return w->jobs->other_dir != NULL;
-}
-
-void jobs_stop(struct world *w, int sig)
-{
-    worker_stop(&w->jobs->worker, sig);
 }
 
 json_t *jobs_running_json(const struct world *w)
@@ -219,7 +200,7 @@ void world_event(struct world *w, const struct guard_event *ev)
     /* jobs_timers() starts the restore, as soon as no job runs. */
     bool yields = a.action == GUARD_START_RESTORE && action_is(j->request.action, ACTION_YIELDS);
     if (yields || a.action == GUARD_END_RESTORE)
-        jobs_stop(w, SIGKILL);
+        worker_stop(&w->job_worker, SIGKILL);
 }
 
 /* ---- the child ---- */
@@ -333,7 +314,7 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     /* Before the fork, so that no change falls between the dump's moment and what the follower counts from. */
     if (r->action == ACTION_DUMP)
         follower_dump_begins(w);
-    if (worker_start(&j->worker, child_main, w, false, e) < 0) {
+    if (worker_start(&w->job_worker, child_main, w, false, e) < 0) {
         set_request(w, &(struct request){0});
         j->replaces_world = false;
         return -1;
@@ -600,7 +581,7 @@ static json_t *done(struct world *w, json_t *o, bool *last)
 {
     struct jobs *j = w->jobs;
     const struct err *e = &j->outcome.error;
-    worker_end(&j->worker); /* it exits now; the loop collects it later */
+    worker_end(&w->job_worker); /* it exits now; the loop collects it later */
     if (j->outcome.failed && e->cls == ERR_CHANGED && e->num == ACTION_OTHER_DIR && !w->stopping) {
         j->other_dir = o;
         return NULL;
@@ -653,15 +634,15 @@ json_t *jobs_message(struct world *w, bool *last)
     struct packet m;
     bool closed;
     *last = false;
-    if (!worker_receive_packet(j->worker.fd, &m, &closed)) {
+    if (!worker_receive_packet(w->job_worker.fd, &m, &closed)) {
         if (closed) { /* jobs_died() reports the outcome */
-            worker_forget_fd(j->worker.fd);
-            close(j->worker.fd);
-            j->worker.fd = -1;
+            worker_forget_fd(w->job_worker.fd);
+            close(w->job_worker.fd);
+            w->job_worker.fd = -1;
         }
         return NULL;
     }
-    j->worker.heard = clock_mono();
+    w->job_worker.heard = clock_mono();
     if (m.type == JOB_SWAPPING && packet_struct(&m, NONCE_LEN + 1)) {
         prober_expect_next(w, m.data);
         return NULL;
@@ -695,8 +676,8 @@ json_t *jobs_died(struct world *w, int wait_status, bool *last)
     struct jobs *j = w->jobs;
     struct outcome out = {.failed = true, .died = true};
     const char *action = action_name(j->request.action);
-    bool stopped = w->stopping || j->worker.stop_requested;
-    worker_end(&j->worker);
+    bool stopped = w->stopping || w->job_worker.stop_requested;
+    worker_end(&w->job_worker);
     *last = true;
     if (j->request.action == ACTION_NONE)
         return NULL;
@@ -725,7 +706,7 @@ static void watch_stall(struct world *w, mono_t now)
     /* A dump waits for locks as long as its own limit: ours must come after its own error. */
     int64_t limit = loads ? w->cfg->restore_stall : w->cfg->dump_stall + DUMP_STALL_EXTRA_MS;
     char t[TEXT_SHORT];
-    if (action == ACTION_NONE || j->stalled || mono_since(now, j->worker.heard) < limit)
+    if (action == ACTION_NONE || j->stalled || mono_since(now, w->job_worker.heard) < limit)
         return;
     j->stalled = true;
     log_line(LOG_ERROR_, "%s: no progress for %s; ending it", action_name(action),
@@ -733,7 +714,7 @@ static void watch_stall(struct world *w, mono_t now)
     if (j->replaces_world)
         world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STALLED});
     else
-        jobs_stop(w, SIGKILL);
+        worker_stop(&w->job_worker, SIGKILL);
 }
 
 /* One job at a time, and the most urgent first: restore, tidy, dump, drill. */
@@ -743,9 +724,9 @@ void jobs_timers(struct world *w, mono_t now)
     struct err e;
     watch_stall(w, now);
     /* Changes after a gap are lost with the server until a dump is stored. */
-    if (jobs_is_spare(w) && w->conditions[CONDITION_JOURNAL_GAP].on && !j->worker.stop_requested &&
-        mono_reached(now, dumps_next(w)))
-        jobs_stop(w, SIGKILL);
+    if (jobs_is_spare(w) && w->conditions[CONDITION_JOURNAL_GAP].on &&
+        !w->job_worker.stop_requested && mono_reached(now, dumps_next(w)))
+        worker_stop(&w->job_worker, SIGKILL);
     if (w->stopping || j->request.action != ACTION_NONE)
         return;
     /* A reload may have forbidden it since the loss was found: then the next probe leaves LOST. */

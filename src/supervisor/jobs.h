@@ -14,8 +14,6 @@ void jobs_free(struct jobs *j);
 void world_event(struct world *w, const struct guard_event *ev);
 
 int jobs_start(struct world *w, struct request *r /* taken on success */, struct err *e);
-/* Ends the running one, if there is one. */
-void jobs_stop(struct world *w, int sig);
 void jobs_timers(struct world *w, mono_t now);
 /* ACTION_NONE: no job. */
 enum action jobs_running(const struct world *w);
@@ -26,11 +24,9 @@ bool jobs_is_spare(const struct world *w);
 /* Does the running one save the state itself, since it changes which world this is, or whose? */
 bool jobs_save_state(const struct world *w);
 
-int jobs_fd(const struct world *w);
 /* What the job has sent to the clients that wait for it: a new reference, or NULL; *last: it has
  * ended. */
 json_t *jobs_message(struct world *w, bool *last);
-bool jobs_is(const struct world *w, pid_t pid);
 /* The same for a job whose process has ended, once its messages have been read. */
 json_t *jobs_died(struct world *w, int wait_status, bool *last);
 /* Does the job wait for the dump directory to be taken up that it found in the place of ours? Then

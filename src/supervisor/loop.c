@@ -115,9 +115,9 @@ static void reap(struct world *w)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         disk_reaped(w, pid);
         /* Its last messages may be unread; the final one, or the end of the socket, ends the job. */
-        while (jobs_is(w, pid) && jobs_fd(w) >= 0)
+        while (w->job_worker.pid == pid && w->job_worker.fd >= 0)
             job_message(w);
-        if (jobs_is(w, pid)) {
+        if (w->job_worker.pid == pid) {
             json_t *o = jobs_died(w, status, &last);
             to_clients(w, o, last);
         }
@@ -137,7 +137,7 @@ static void begin_stop(struct loop *l)
     world_event(w, &(struct guard_event){.type = GUARD_STOP});
     if (jobs_running(w)) {
         log_line(LOG_NOTE_, "ending the running %s", action_name(jobs_running(w)));
-        jobs_stop(w, SIGTERM);
+        worker_stop(&w->job_worker, SIGTERM);
     }
     l->stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
 }
@@ -271,7 +271,7 @@ static bool finished(struct loop *l)
     if (!jobs_running(w))
         return !follower_busy(w) || mono_reached(now, l->stop_deadline);
     if (mono_reached(now, l->stop_deadline))
-        jobs_stop(w, SIGKILL);
+        worker_stop(&w->job_worker, SIGKILL);
     return mono_reached(now, mono_add(l->stop_deadline, STOP_ALL_MS - STOP_JOB_MS));
 }
 
@@ -290,9 +290,9 @@ static void run(struct loop *l)
         for (size_t i = 0; i < POLL_COUNT; i++)
             p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
         p[POLL_SIGNAL].fd = l->signal_fd;
-        p[POLL_PROBE].fd = prober_fd(w);
+        p[POLL_PROBE].fd = w->probe_worker.fd;
         p[POLL_DISK].fd = w->disk_writer.fd;
-        p[POLL_JOB].fd = jobs_fd(w);
+        p[POLL_JOB].fd = w->job_worker.fd;
         for (size_t i = 0; i < w->heard_count; i++)
             p[POLL_HEARD + i].fd = w->heard[i].worker->fd;
         clients_fds(w, before, p + POLL_CLIENTS);
@@ -390,6 +390,8 @@ static struct world *world_new(struct action_context *a, struct config *cfg)
     gethostname(w->host, sizeof w->host - 1);
     guard_init(&w->guard, clock_mono());
     guard_config_from(cfg, &w->guard_cfg);
+    worker_init(&w->probe_worker, "probe");
+    worker_init(&w->job_worker, "job");
     worker_init(&w->disk_writer, "scribe");
     w->holdings = holdings_new();
     w->prober = prober_new();
@@ -415,6 +417,8 @@ static void world_free(struct world *w)
 {
     for (size_t i = 0; i < w->heard_count; i++)
         worker_end(w->heard[i].worker);
+    worker_end(&w->probe_worker);
+    worker_end(&w->job_worker);
     recorder_free(w->recorder);
     free(w->publisher);
     notifier_free(w->notifier);
@@ -430,7 +434,7 @@ static void world_free(struct world *w)
     follower_free(w->follower);
     jobs_free(w->jobs);
     dumps_free(w->dumps);
-    prober_free(w->prober);
+    free(w->prober);
     holdings_free(w->holdings);
     worker_end(&w->disk_writer);
     json_decref(w->last_restore);

@@ -16,7 +16,6 @@
 #define HISTORY 8 /* verdicts that the status shows */
 
 struct prober {
-    struct worker worker;
     struct expectation expect; /* what an answer is judged by */
     bool asked;
     uint64_t number; /* of the current question; an answer to an older one is dropped */
@@ -32,20 +31,7 @@ struct prober {
 
 struct prober *prober_new(void)
 {
-    struct prober *p = xcalloc(1, sizeof *p);
-    worker_init(&p->worker, "probe");
-    return p;
-}
-
-void prober_free(struct prober *p)
-{
-    worker_end(&p->worker);
-    free(p);
-}
-
-int prober_fd(const struct world *w)
-{
-    return w->prober->worker.fd;
+    return xcalloc(1, sizeof(struct prober));
 }
 
 void prober_expect(struct world *w, const struct state *s, mono_t seen)
@@ -170,7 +156,8 @@ static bool ask(struct world *w, mono_t now, struct judgement *j)
     args = (struct probe_args){.cfg = w->cfg, .db = w->a->job.db};
     p->asked_at = now;
     p->next = mono_add(now, w->cfg->probe_interval);
-    if (p->worker.pid == 0 && worker_start(&p->worker, probe_worker, &args, false, &e) < 0)
+    if (w->probe_worker.pid == 0 &&
+        worker_start(&w->probe_worker, probe_worker, &args, false, &e) < 0)
         return stalled(w, e.text, j);
     /* Without a world or a dump, or with a foreign world, our lock would only keep out the
      * supervisor that has one. */
@@ -178,7 +165,7 @@ static bool ask(struct world *w, mono_t now, struct judgement *j)
                                .before = p->connection,
                                .may_watch =
                                    w->guard.state == GUARD_UP || (dumps_newest(w) && !p->foreign)};
-    p->asked = worker_send_packet(p->worker.fd, 0, &q, sizeof q) == 0;
+    p->asked = worker_send_packet(w->probe_worker.fd, 0, &q, sizeof q) == 0;
     return false;
 }
 
@@ -204,7 +191,7 @@ bool prober_message(struct world *w, struct judgement *out)
     struct prober *p = w->prober;
     struct packet m;
     bool closed, asked = p->asked;
-    if (worker_receive_packet(p->worker.fd, &m, &closed)) {
+    if (worker_receive_packet(w->probe_worker.fd, &m, &closed)) {
         const struct probe_answer *a = packet_struct(&m, sizeof *a);
         if (!a || !asked || a->number != p->number)
             return false;
@@ -213,7 +200,7 @@ bool prober_message(struct world *w, struct judgement *out)
     }
     if (!closed)
         return false;
-    worker_end(&p->worker);
+    worker_end(&w->probe_worker);
     p->asked = false;
     return asked && !w->stopping && stalled(w, "the probe's process died", out);
 }
@@ -242,7 +229,7 @@ void prober_discard(struct world *w)
 
 void prober_stop(struct world *w)
 {
-    worker_kill(&w->prober->worker);
+    worker_kill(&w->probe_worker);
 }
 
 void prober_restart(struct world *w)

@@ -12,8 +12,6 @@
 struct world;
 
 struct prober *prober_new(void);
-void prober_free(struct prober *p);
-int prober_fd(const struct world *w);
 /* Both: true if there is a judgement. */
 bool prober_message(struct world *w, struct judgement *out);
 bool prober_timers(struct world *w, mono_t now, struct judgement *out);

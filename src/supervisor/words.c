@@ -132,30 +132,7 @@ static void waiting(const struct words_facts *f, struct words *out)
         SET(out->todo, "%.400s; %s", f->hint, CHOICE);
 }
 
-static void fenced(const struct words_facts *f, struct words *out)
-{
-    static const struct text t = {
-        "NOT KEPT HERE, the lease is not held", "",
-        "probing on; no restore, no upload, and the flag is not UP: another machine may have the "
-        "world",
-        "worldkeeper --status says who has the lease; where this machine is to have it: "
-        "worldkeeper --check says what is wrong with it"};
-    say(out, f->guard->reason, &t);
-}
-
 /* ---- restored ---- */
-
-static void restoring(const struct words_facts *f, struct words *out)
-{
-    static const struct text by_hand = {
-        "RESTORING", "the world is being restored as somebody asked for by hand",
-        "what was asked for is being restored; players wait", "nothing"};
-    static const struct text lost = {
-        "RESTORING", "the database server has lost the world, which is being restored: ",
-        "the newest intact dump is being restored; players wait", "nothing"};
-    const char *why = f->lost_reason[0] ? f->lost_reason : f->guard->reason;
-    say(out, f->guard->by_hand ? "" : why, f->guard->by_hand ? &by_hand : &lost);
-}
 
 /* "2026-11-22T21:03:10Z" as "2026-11-22 21:03:10 UTC", or as "21:03:10 UTC" without `day`. */
 static void moment(const char *utc, bool day, char out[TEXT_SHORT])
@@ -321,16 +298,30 @@ void words_for_guard(const struct words_facts *f, struct words *out)
         recovered(f, out);
     else if (a->alert_event == EVENT_RESTORED)
         restored(f, out);
-    else if (a->alert_event == EVENT_RESTORING)
-        restoring(f, out);
-    else if (a->alert_event == EVENT_WAITING)
+    else if (a->alert_event == EVENT_RESTORING) {
+        static const struct text by_hand = {
+            "RESTORING", "the world is being restored as somebody asked for by hand",
+            "what was asked for is being restored; players wait", "nothing"};
+        static const struct text lost = {
+            "RESTORING", "the database server has lost the world, which is being restored: ",
+            "the newest intact dump is being restored; players wait", "nothing"};
+        const char *why = f->lost_reason[0] ? f->lost_reason : f->guard->reason;
+        say(out, f->guard->by_hand ? "" : why, f->guard->by_hand ? &by_hand : &lost);
+    } else if (a->alert_event == EVENT_WAITING)
         waiting(f, out);
     else if (a->alert_event == EVENT_SENTINEL)
         sentinel(f, out);
-    else if (a->alert_event == EVENT_STANDBY)
-        fenced(f, out);
-    else
+    else if (a->alert_event == EVENT_STANDBY) {
+        static const struct text t = {
+            "NOT KEPT HERE, the lease is not held", "",
+            "probing on; no restore, no upload, and the flag is not UP: another machine may have "
+            "the world",
+            "worldkeeper --status says who has the lease; where this machine is to have it: "
+            "worldkeeper --check says what is wrong with it"};
+        say(out, f->guard->reason, &t);
+    } else {
         down(f, out);
+    }
 }
 
 void words_for_start(const struct config *cfg, wall_t last_sign, wall_t now, struct words *out)

@@ -50,9 +50,12 @@ struct world {
         swaps; /* a job puts tables in the place of the world's, or finishes what a killed restore began */
     /* For the next turn of the loop: save the state, publish the status, poll the disk writer. */
     bool state_dirty, status_dirty, poll_disk;
-    json_t *last_restore;      /* as in the status; or NULL */
-    wall_t started;            /* of this supervisor */
-    struct worker disk_writer; /* started and watched by disk.c; all may send (disk_writer.h) */
+    json_t *last_restore; /* as in the status; or NULL */
+    wall_t started;       /* of this supervisor */
+    /* Polled one by one, before all that is in `heard`: what follows from their packets is decided in the loop. */
+    struct worker probe_worker;      /* started and watched by prober.c */
+    struct worker job_worker;        /* by jobs.c */
+    struct worker disk_writer;       /* by disk.c; all may send (disk_writer.h) */
     struct heard heard[WORKERS_MAX]; /* in this order; set up once by world_worker() */
     size_t heard_count;
 
