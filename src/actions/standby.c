@@ -2,9 +2,7 @@
  * (the role in state.json), and is written before anything that follows from it, so that each can be repeated
  * after a kill at any point. */
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "actions/lease_keep.h"

@@ -1,5 +1,4 @@
 /* Terminal output of --history. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/js.h"

@@ -2,7 +2,6 @@
  * its message with the fork. The heartbeat is delivered the same way. */
 #include "supervisor/notifier.h"
 
-#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

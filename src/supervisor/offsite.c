@@ -1,6 +1,5 @@
 #include "supervisor/offsite.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/fault.h"
 #include "base/js.h"

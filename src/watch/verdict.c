@@ -24,15 +24,6 @@ char verdict_letter(enum verdict v)
     return (size_t)v < NAMES ? names[v].letter : '-';
 }
 
-enum verdict verdict_of(const char *name)
-{
-    for (size_t i = 0; name && i < NAMES; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return (enum verdict)i;
-    return VERDICT_NONE;
-}
-
-/* 8-4-4-4-12 hexadecimal digits. */
 /* MySQL has one in its data directory; MariaDB's uid looks otherwise. */
 static bool is_uuid(const char *s)
 {

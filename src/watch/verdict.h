@@ -18,9 +18,8 @@ enum verdict {
     VERDICT_STALLED,     /* no answer in time */
     VERDICT_DENIED,      /* the server answers, and refuses us */
 };
-const char *verdict_name(enum verdict v);  /* "ALIVE" … */
-char verdict_letter(enum verdict v);       /* A E M F U S D, '-' for none */
-enum verdict verdict_of(const char *name); /* VERDICT_NONE for an unknown name */
+const char *verdict_name(enum verdict v); /* "ALIVE" … */
+char verdict_letter(enum verdict v);      /* A E M F U S D, '-' for none */
 
 #define NONCE_LEN 32 /* hex digits of 128 bits */
 

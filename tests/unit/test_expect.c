@@ -456,14 +456,14 @@ static void each_place(void **state)
 static void names_and_letters(void **state)
 {
     (void)state;
+    static const char *const names[] = {"NONE",    "ALIVE",       "EMPTY",   "MISSING",
+                                        "FOREIGN", "UNREACHABLE", "STALLED", "DENIED"};
     char letters[9] = "";
     for (unsigned v = VERDICT_NONE; v <= VERDICT_DENIED; v++) {
         letters[v] = verdict_letter((enum verdict)v);
-        assert_int_equal(verdict_of(verdict_name((enum verdict)v)), v);
+        assert_string_equal(verdict_name((enum verdict)v), names[v]);
     }
     assert_string_equal(letters, "-AEMFUSD");
-    assert_int_equal(verdict_of("alive"), VERDICT_NONE);
-    assert_int_equal(verdict_of(NULL), VERDICT_NONE);
 }
 
 int main(void)
