@@ -335,8 +335,7 @@ static int parse(int argc, char **argv, struct options *o, struct err *e)
     return check_combination(o, e) < 0 ? -1 : read_until(&o->request, e);
 }
 
-/* The service cannot read files and directories that root creates. */
-/* Only what writes is refused: looking does no harm. */
+/* The service cannot read files and directories that root creates. Only what writes is refused: looking does no harm. */
 static int check_root(const struct options *o, const struct config *c, struct err *e)
 {
     struct stat st = {0};

@@ -73,8 +73,8 @@ static socklen_t abstract(const char *name, struct sockaddr_un *sa)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
 }
 
-/* An abstract name needs no file: it is gone with the process that bound it, whatever that died of. */
-/* -1 with errno: EADDRINUSE if the name is taken. */
+/* An abstract name needs no file: it is gone with the process that bound it, whatever that died of. -1 with errno:
+ * EADDRINUSE if the name is taken. */
 static int bind_name(const char *name)
 {
     struct sockaddr_un sa;

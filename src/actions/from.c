@@ -100,8 +100,8 @@ static bool is_asked(const struct copy_dump *d, const struct request *r, wall_t 
     return is_latest(r->dump) ? !until.ms || d->at.ms <= until.ms : strcmp(d->name, r->dump) == 0;
 }
 
-/* 1: it is here; 0: it is skipped. */
-/* The store is another machine's disk: what comes from it is proved by its manifest before it counts. */
+/* 1: it is here; 0: it is skipped. The store is another machine's disk: what comes from it is proved by its manifest
+ * before it counts. */
 static int try_one(struct action_context *a, const struct request *r, wall_t until,
                    struct action_from *from, const struct catalog *here, bool beside, struct err *e)
 {

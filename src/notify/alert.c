@@ -66,8 +66,8 @@ const char *alert_event_name(unsigned event)
 
 /* Composing */
 
-/* Cleans to one line: line ends and tabs become blanks, the rest is text_clean()'s. */
-/* What a server or a file said may hold anything; from here on it is one line of valid UTF-8. */
+/* Cleans to one line: line ends and tabs become blanks, the rest is text_clean()'s. What a server or a file said may
+ * hold anything; from here on it is one line of valid UTF-8. */
 static json_t *clean_json(const char *s, size_t max)
 {
     SCOPED(buf_free) struct buf line = {0}, clean = {0};

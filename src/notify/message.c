@@ -82,8 +82,8 @@ void message_incident(struct buf *out, const json_t *alert)
     buf_adds(out, hex_field(alert, "incident"));
 }
 
-/* Number of characters (or UTF-16 units) of clean UTF-8. */
-/* Chats count UTF-16 units: a character beyond the first 65,536 counts twice. */
+/* Number of characters (or UTF-16 units) of clean UTF-8. Chats count UTF-16 units: a character beyond the first 65,536
+ * counts twice. */
 static size_t text_units(const char *s, bool utf16)
 {
     size_t n = 0;
@@ -95,8 +95,8 @@ static size_t text_units(const char *s, bool utf16)
     return n;
 }
 
-/* Truncates `b` to `max` characters, with "..." at the end. */
-/* Between characters: a cut one would be refused, or shown as a box. */
+/* Truncates `b` to `max` characters, with "..." at the end. Between characters: a cut one would be refused, or shown
+ * as a box. */
 static void cut_chars(struct buf *b, size_t max)
 {
     if (text_units(b->p, false) <= max)
@@ -303,8 +303,7 @@ void message_text(struct buf *out, const struct message *m, size_t max)
     json_decref((json_t *)(uintptr_t)rest.alerts);
 }
 
-/* Adds label and text as a line if it fits; returns whether it did. */
-/* A line is there as a whole or not at all. */
+/* Adds label and text as a line if it fits; returns whether it did. A line is there as a whole or not at all. */
 static bool chat_line(struct buf *out, size_t max, const char *label, const char *text)
 {
     if (text_units(out->p ? out->p : "", true) + text_units(label, true) + text_units(text, true) +

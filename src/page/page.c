@@ -240,8 +240,7 @@ static json_t *pause_text(const json_t *status)
     return text;
 }
 
-/* What all pages have. */
-/* Times twice: as the script reads them, and as text for a browser without scripts. */
+/* What all pages have. Times twice: as the script reads them, and as text for a browser without scripts. */
 static json_t *values_of(const struct config *c, const json_t *status)
 {
     return json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:o, s:s}", "title", js_clean(title_of(c)),

@@ -11,10 +11,10 @@
 
 struct history_file *history_file_new(const char *world /* borrowed */);
 void history_file_free(struct history_file *h);
+/* What it amounts to, without the buckets: borrowed until the next publish. */
+const json_t *history_file_events(const struct history_file *h);
 /* Writes history.json if there is something new, or a minute has passed. A history that cannot be
  * read is published as far as it can. */
-/* What it amounts to, without the buckets: borrowed until the next call. */
-const json_t *history_file_events(const struct history_file *h);
 int history_file_publish(struct history_file *h, int dump_dirfd, int status_dirfd, struct err *e);
 
 #endif

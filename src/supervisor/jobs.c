@@ -334,8 +334,8 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
 {
     const char *rejected = js_text(result, "rejected");
     const char *failed = rejected[0] ? "dump discarded" : "dump failed";
-    /* The older dumps are still what a restore would take. */
-    /* One that the shrink guard rejected is not tried before the next is due. */
+    /* The older dumps are still what a restore would take. One that the shrink guard rejected is not tried before the
+     * next is due. */
     int64_t wait = dumps_failed(w, strstr(rejected, "shrink_limit") != NULL);
     world_log_err(w, LOG_ERROR_, failed, e);
     /* The guard reports trouble of the world itself; only what probes do not notice is reported

@@ -155,8 +155,7 @@ static const struct metric {
     {"progress_sent", GAUGE, "blobs sent since the supervisor started", "progress.sent", NULL},
 };
 
-/* One metric on its way out. */
-/* The samples of one metric: its head is written with the first of them, or never. */
+/* One metric on its way out. The samples of one metric: its head is written with the first of them, or never. */
 struct family {
     const struct metric *metric;
     const char *world;
@@ -206,8 +205,7 @@ static void sample(struct family *f, const char *suffix, const json_t *element, 
     buf_printf(f->out, "} %.3f\n", value);
 }
 
-/* False: it is not known. */
-/* Prometheus knows only numbers: flags become 0 and 1, times become seconds. */
+/* False: it is not known. Prometheus knows only numbers: flags become 0 and 1, times become seconds. */
 static bool number_of(const json_t *value, double *out)
 {
     wall_t at;

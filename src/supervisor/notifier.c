@@ -56,8 +56,7 @@ struct notifier {
     mono_t held_until; /* sent on its own then */
 };
 
-/* From the worker of a delivery, once. */
-/* What the loop needs of a delivery; the answer's text stays in the child. */
+/* From the worker of a delivery, once. What the loop needs of a delivery; the answer's text stays in the child. */
 struct sent {
     bool ok, accepted; /* by all recipients; by any */
     int64_t retry_after;
@@ -277,8 +276,8 @@ static void close_incident(struct world *w, const char *name)
     w->notifier->incidents_dirty = true;
 }
 
-/* Composes an alert for the incident of that name, or for the one that it would open. */
-/* From here on the alert is JSON, as it is stored and sent: nothing is looked up again. */
+/* Composes an alert for the incident of that name, or for the one that it would open. From here on the alert is JSON,
+ * as it is stored and sent: nothing is looked up again. */
 static json_t *compose(struct world *w, const char *name, struct alert *al)
 {
     SCOPED(buf_free) struct buf todo = {0};
@@ -575,8 +574,8 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     end_delivery(d);
 }
 
-/* Ends a delivery that hangs in spite of its own timeout; returns whether none is under way. */
-/* One delivery per channel at a time, so that messages come in order. */
+/* Ends a delivery that hangs in spite of its own timeout; returns whether none is under way. One delivery per channel
+ * at a time, so that messages come in order. */
 static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
 {
     struct delivery *d = &w->notifier->deliveries[ch];

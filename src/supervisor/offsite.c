@@ -270,8 +270,7 @@ static bool is_known(const struct world *w, unsigned i)
     return s->last.known && s->worker.pid && mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
 }
 
-/* The worker that is in trouble; NULL: none. */
-/* Dumps first: without them the journal is worth nothing. */
+/* The worker that is in trouble; NULL: none. Dumps first: without them the journal is worth nothing. */
 static const struct report *trouble(const struct world *w)
 {
     for (unsigned i = 0; i < SENDERS; i++)

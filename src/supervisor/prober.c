@@ -146,8 +146,8 @@ static bool stalled(struct world *w, const char *text, struct judgement *j)
     return true;
 }
 
-/* true: no process could be started. */
-/* Questions are numbered: after a restore the answer to an older one would speak of the world before. */
+/* true: no process could be started. Questions are numbered: after a restore the answer to an older one would speak of
+ * the world before. */
 static bool ask(struct world *w, mono_t now, struct judgement *j)
 {
     static struct probe_args args; /* read by the child after the fork */

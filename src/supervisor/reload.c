@@ -137,8 +137,8 @@ static bool same_identity(const struct config *a, const struct config *b)
            a->standby.given == b->standby.given && a->standby.lease == b->standby.lease;
 }
 
-/* A reload cannot claim what another world holds either: then the old claims are kept. */
-/* Dropped first, since the new claims may overlap with the old. */
+/* A reload cannot claim what another world holds either: then the old claims are kept. Dropped first, since the new
+ * claims may overlap with the old. */
 static int reclaim(struct world *w, const struct config *fresh, struct err *e)
 {
     const struct config *c = w->cfg;
@@ -171,8 +171,8 @@ static int adopt_config(struct world *w, struct config *fresh, struct err *e)
     return rc && fresh->hmac_key_file;
 }
 
-/* `new_key`: see adopt_config(). */
-/* The files of the old config say goodbye before it is freed; workers restart after the new one is in place. */
+/* `new_key`: see adopt_config(). The files of the old config say goodbye before it is freed; workers restart after the
+ * new one is in place. */
 static void work_with(struct world *w, struct config *fresh, bool new_key)
 {
     publish_leave(w, fresh);

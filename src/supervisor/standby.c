@@ -204,8 +204,8 @@ void standby_restart(struct world *w)
     w->standby->next_start = clock_mono();
 }
 
-/* Seconds since the moment of the newest change that is here; -1: not known. */
-/* By the wall clocks of two machines: never negative, whatever they differ by. */
+/* Seconds since the moment of the newest change that is here; -1: not known. By the wall clocks of two machines: never
+ * negative, whatever they differ by. */
 static int64_t behind_seconds(const struct world *w)
 {
     const struct report *r = &w->standby->last;

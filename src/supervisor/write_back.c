@@ -22,8 +22,7 @@
 #define SILENT_MS 600000
 #define GRACE_MS fault_wait(10000) /* what may pass by itself is no alert before */
 
-/* To the worker. */
-/* The worker has no other way to know of the guard's state; what it has not heard yet it does not do. */
+/* To the worker. The worker has no other way to know of the guard's state; what it has not heard yet it does not do. */
 struct order {
     bool up;         /* the world is there */
     bool everything; /* send all at once */

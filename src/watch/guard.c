@@ -126,8 +126,8 @@ static void alert_trouble(struct step *s, unsigned event, const char *words)
 
 /* ---- counters ---- */
 
-/* How many probes in a row prove a loss. */
-/* One probe may see a server at an odd moment; several of the same process do not. */
+/* How many probes in a row prove a loss. One probe may see a server at an odd moment; several of the same process do
+ * not. */
 static unsigned needed(const struct step *s)
 {
     return s->c->confirm ? s->c->confirm : 1;

@@ -24,7 +24,7 @@ char verdict_letter(enum verdict v)
     return (size_t)v < NAMES ? names[v].letter : '-';
 }
 
-/* MySQL has one in its data directory; MariaDB's uid looks otherwise. */
+/* 8-4-4-4-12 hexadecimal digits: MySQL has one in its data directory; MariaDB's uid looks otherwise. */
 static bool is_uuid(const char *s)
 {
     size_t i = 0;
