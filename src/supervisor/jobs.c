@@ -330,6 +330,17 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
 
 /* ---- the end of a dump ---- */
 
+static void dump_done(struct world *w, const struct manifest *m)
+{
+    char rows[TEXT_SHORT], size[TEXT_SHORT];
+    dumps_stored(w, m);
+    follower_dump_done(w);
+    notify_heartbeat_now(w);
+    log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
+             text_size(m->file_size, size), (double)m->took_ms / 1000);
+    notify_over(w, CONDITION_DUMP, EVENT_DISCARDED, "dumps are stored again");
+}
+
 static void dump_failed(struct world *w, const json_t *result, const struct err *e)
 {
     const char *rejected = js_text(result, "rejected");
@@ -550,19 +561,9 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
     if (!e && request_swaps(&r)) /* --at restores to the end of a second, which may hold changes
                                   * later than alive_at */
         follower_restored(w, js_text(result, "dump"), (wall_t){j->alive_at.ms - 1000});
-    if (r.action == ACTION_DUMP && e) {
-        dump_failed(w, result, e);
-    } else if (r.action == ACTION_DUMP) {
-        const struct manifest *m = &out->dump;
-        char rows[TEXT_SHORT], size[TEXT_SHORT];
-        dumps_stored(w, m);
-        follower_dump_done(w);
-        notify_heartbeat_now(w);
-        log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name,
-                 text_count(m->rows, rows), text_size(m->file_size, size),
-                 (double)m->took_ms / 1000);
-        notify_over(w, CONDITION_DUMP, EVENT_DISCARDED, "dumps are stored again");
-    } else if (request_swaps(&r))
+    if (r.action == ACTION_DUMP)
+        e ? dump_failed(w, result, e) : dump_done(w, &out->dump);
+    else if (request_swaps(&r))
         restore_ended(w, &r, j->announced, result, e);
     else if (r.action == ACTION_INIT)
         prober_next(w, clock_mono());
