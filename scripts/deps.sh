@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() {
     cat <<'END'
-Usage: scripts/deps.sh [build|demo|test|bench|coverage|clean-root]...
+Usage: scripts/deps.sh [build|demo|test|test-programs|bench|coverage|package|clean-root]...
 
 Installs what is missing of the named sets (default: build), with apt-get, as root or by sudo.
 Nothing is ever removed, no service is started, now or at boot.
@@ -15,6 +15,8 @@ Nothing is ever removed, no service is started, now or at boot.
   build       compiler and libraries
   demo        a MariaDB server and its clients, without the system's own database service
   test        what the tests, the linters and the checks use (brings build, demo and bench)
+  test-programs
+              the same without what is only unpacked: S3's server and the agent of Pacemaker
   bench       what scripts/bench.sh measures beside worldkeeper, and draws with
   coverage    what scripts/coverage.sh uses (brings test)
   package     what make deb uses (brings build)
@@ -50,8 +52,8 @@ for set in "$@"; do
     case $set in
     build) list=$build ;;
     demo) list=$demo ;;
-    test)
-        with_stores=yes
+    test | test-programs)
+        [ "$set" = test-programs ] || with_stores=yes
         list="$build $demo $bench $tests $services $package"
         ;;
     bench) list=$bench ;;
@@ -109,9 +111,10 @@ if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
     "${as_root[@]}" chmod 755 "$policy"
 fi
-# --no-remove: better an error than somebody's other packages gone.
+# --no-remove: better an error than somebody's other packages gone. One of us at a time: for its lists' lock apt-get does
+# not wait.
 apt() {
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" \
+    "${as_root[@]}" flock /var/lib/apt/lists env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" \
         >>"$log" 2>&1 </dev/null
 }
 if ! { apt update && { [ ${#missing[@]} = 0 ] ||

@@ -72,8 +72,25 @@ inside() {
 libc=$(compgen -G "$root/usr/lib/*/libc.so.6")
 lib=${libc%/*}
 loader=$(compgen -G "$lib/ld*.so.[0-9]")
+# As-needed: a test that calls nothing of the library does not name it.
+linked() { readelf -d "$1" 2>/dev/null | grep -qE '\[lib(mysqlclient|mariadb)\.so'; }
+# Half of them are not linked with it. Where the unit tests have just been built with this Debian's library, that tells
+# which, and the others need not be built once more.
+worth_building() {
+    local from=$here/build/san source name found=()
+    [ -e "$from/unit.a" ] && [ -z "$(find "$here/src" -type f -newer "$from/unit.a" -print -quit)" ] || return 1
+    for source in "$here"/tests/unit/test_*.c; do
+        name=$(basename "$source" .c)
+        [ "$from/unit/$name" -nt "$source" ] || return 1
+        ! linked "$from/unit/$name" || found+=("$build/unit/$name")
+    done
+    printf '%s\n' "${found[@]}"
+}
 what=(all "$build/bench/scan" "$build/tools/binlog_read" "$build/tools/segment_read" "$build/tools/row_images")
-[ "$unit" = no ] || what+=(unit-build)
+case $unit in
+yes) what+=(unit-build) ;;
+client) mapfile -t tests < <(worth_building || echo unit-build) && what+=("${tests[@]}") ;;
+esac
 inside LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" "${what[@]}"
 tar -C "$tree" -c "$build" | tar -C "$here" -x --no-same-owner
 # Who called sudo goes on with what was built.
@@ -81,9 +98,8 @@ tar -C "$tree" -c "$build" | tar -C "$here" -x --no-same-owner
 [ "$unit" != no ] || exit 0
 which=()
 if [ "$unit" = client ]; then
-    # As-needed: a test that calls nothing of the library does not name it.
     for test in "$here/$build"/unit/test_*; do
-        [[ $test == *.out ]] || ! readelf -d "$test" | grep -q libmysqlclient || which+=("${test#"$here/"}")
+        [[ $test == *.out ]] || ! linked "$test" || which+=("${test#"$here/"}")
     done
     [ ${#which[@]} -gt 0 ] || die "no unit test is linked with libmysqlclient"
     which=("UNIT_BIN=${which[*]}")

@@ -42,8 +42,11 @@ declare -A title=(
     [faults]='faults, a share of each kind'
     [scripts]='tests of the scripts, demo'
 )
-order=(build build-san lint shell man install systemd unit-san unit-oracle fuzz system-mysql
-    soak faults system-oracle system-san scripts)
+order=(build build-san install systemd unit-san unit-oracle fuzz system-mysql
+    soak faults system-oracle system-san scripts lint shell man)
+# These only compute, for three minutes of a processor, and no other step needs them: behind the others, in the gaps that
+# tests leave which wait.
+behind=(lint shell man)
 
 case ${1:-} in
 --help)
@@ -117,8 +120,14 @@ look_at_machine() {
 
 run_build() { make -j2; }
 run_build_san() { make -j2 SAN=1; }
-# `make lint` looks at more states of each function, for three times as long.
-run_lint() { make lint ANALYZER_NODES=50000; }
+# `make lint` and `make nightly` have the analyzer look at many more states of each function, for eight times as long:
+# here only of the files that the last commits changed, where that is known.
+run_lint() {
+    local changed
+    mapfile -t changed < <(git diff --name-only --diff-filter=d HEAD~20 -- 'src/*.c' 2>/dev/null)
+    make lint ANALYZER_NODES=12000 || return 1
+    [ ${#changed[@]} = 0 ] || make -s -k -j2 "${changed[@]/#/tidy/}"
+}
 run_shell() {
     local files
     mapfile -t files < <(find scripts .ci tests/scripts debian systemd etc -type f \( -name '*.sh' -o -path .ci/run -o -name 'worldkeeper.p[or]*' -o -name restart-worlds -o -path debian/tests/world -o -name '*.bash' \) | sort)
@@ -165,7 +174,7 @@ count_tap() {
     if [ "$ran" = 0 ] && [ "$bad" = 0 ]; then bad=1; fi
 }
 run_unit() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit; }
-run_fuzz() { make fuzz-replay; }
+run_fuzz() { make -j2 fuzz-replay; }
 run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit SAN=1; }
 
 # The same random worlds, kills and faults in each run, so that what fails is what was changed;
@@ -260,18 +269,20 @@ run_faults() {
 }
 run_scripts() { pytest scripts tests/scripts; }
 
-scripts/deps.sh test || {
+scripts/deps.sh test-programs || {
     echo '0 passed, 1 failed'
     exit 1
 }
 
-# Debian sid, which the steps of MySQL and of Oracle's library wait for, comes while others run. Whether it
-# could be had they say themselves.
+# What only some steps wait for comes while others run: Debian sid, for those of MySQL and of Oracle's library, and what
+# off-site stores are tested with. Whether it could be had the steps say themselves.
 case " ${order[*]} " in
 *" system-mysql "* | *oracle*)
     { scripts/servers.sh fetch mysql && make_template mysql; } >"$out/fetch.log" 2>&1 </dev/null &
     ;;
 esac
+scripts/deps.sh test >"$out/stores.log" 2>&1 </dev/null &
+stores_pid=$!
 case " ${order[*]} " in
 *" system "* | *" system-san "*) make_template mariadb >"$out/template.log" 2>&1 </dev/null & ;;
 esac
@@ -288,7 +299,40 @@ begin_beside() {
     done
 }
 
-look_at_machine
+# Before the first step that is more than a build.
+all_is_there() {
+    [ -n "$stores_pid" ] || return 0
+    if ! wait "$stores_pid"; then
+        failed=$((failed + 1))
+        echo 'what the tests need could not be had:'
+        tail -n 40 "$out/stores.log" | sed 's/^/  | /'
+    fi
+    stores_pid=''
+    look_at_machine
+}
+
+# The steps of `behind`, one after the other, once the programs are built. Each leaves its exit status and its time.
+is_behind() { case " ${behind[*]} " in *" $1 "*) ;; *) return 1 ;; esac; }
+behind_pid=''
+begin_behind() {
+    local name rc start
+    [ -z "$behind_pid" ] || return 0
+    case $1 in build | build-san) return 0 ;; esac
+    behind_pid=none
+    ! is_behind "$1" || return 0 # nothing that waits comes before it
+    for name in "${behind[@]}"; do rm -f "$out/$name.ended"; done
+    {
+        renice -n 19 -p "$BASHPID" >/dev/null
+        for name in "${order[@]}"; do
+            is_behind "$name" || continue
+            rc=0 start=$SECONDS
+            "run_${name//-/_}" >"$out/$name.log" 2>&1 </dev/null || rc=$?
+            echo "$rc $((SECONDS - start))" >"$out/$name.ended"
+        done
+    } &
+    behind_pid=$!
+}
+
 # A step as a whole cannot be had.
 declare -A needs=([unit-oracle]=chroot [system-oracle]=chroot [faults]=root)
 
@@ -296,9 +340,14 @@ passed=0 failed=0 skipped=0 at_first=0
 printf '%-36s %7s %7s %7s %8s\n' step passed failed skipped time
 for name in "${order[@]}"; do
     log=$out/$name.log
+    case $name in
+    build | build-san) ;;
+    *) all_is_there ;;
+    esac
     start=$SECONDS
+    begin_behind "$name"
     begin_beside "$name"
-    rc=0 ran=0 bad=0 not=0
+    rc=0 took='' ran=0 bad=0 not=0
     if [ -n "${needs[$name]:-}" ] && lacks "${needs[$name]}"; then
         printf '%-36s %7d %7d %7d %6d s\n' "${title[$name]}" 0 0 1 0
         skipped=$((skipped + 1))
@@ -306,6 +355,9 @@ for name in "${order[@]}"; do
     fi
     if [ -n "${begun[$name]:-}" ]; then
         wait "${begun[$name]}" || rc=$?
+    elif [ -n "${behind_pid%none}" ] && is_behind "$name"; then
+        wait "$behind_pid"
+        read -r rc took <"$out/$name.ended" || rc=1
     else
         "run_${name//-/_}" >"$log" 2>&1 </dev/null || rc=$?
     fi
@@ -318,7 +370,7 @@ for name in "${order[@]}"; do
     *) if [ "$rc" = 0 ]; then ran=1; else bad=1; fi ;;
     esac
     passed=$((passed + ran)) failed=$((failed + bad)) skipped=$((skipped + not))
-    printf '%-36s %7d %7d %7d %6d s\n' "${title[$name]}" "$ran" "$bad" "$not" $((SECONDS - start))
+    printf '%-36s %7d %7d %7d %6d s\n' "${title[$name]}" "$ran" "$bad" "$not" "${took:-$((SECONDS - start))}"
     if [ "$bad" != 0 ]; then
         printf '  %s ends:\n' "${log#"$PWD/"}"
         tail -n 40 "$log" | sed 's/^/  | /'
