@@ -233,9 +233,8 @@ once_more() {
 # Tests of what depends on the kind of server run on both, on MariaDB with sanitizers; the others, and each case of a test,
 # on one of them (tests/system/README.md), unless all is wanted, or the other kind does not run.
 share=()
-case " ${order[*]} " in
-*" system-mysql "*" system-san "* | *" system-san "*" system-mysql "*) [ "${WK_WHOLE:-}" = yes ] || share=(--share) ;;
-esac
+wanted() { [[ " ${order[*]} " == *" $1 "* ]]; }
+if wanted system-mysql && wanted system-san && [ "${WK_WHOLE:-}" != yes ]; then share=(--share); fi
 run_system_san() { WORLDKEEPER=$PWD/build/san/worldkeeper pytest system-san "${share[@]}" tests/system; }
 run_system() { WORLDKEEPER=$PWD/build/release/worldkeeper pytest system tests/system; }
 # What cannot be fetched fails, and what an earlier run found does not count for this one.

@@ -306,6 +306,17 @@ static void test_tail_behind_a_summary(void **state)
 
 /* ---- damage ---- */
 
+/* Under sanitizers, where each takes many times as long, one bit of each byte; without, all of them. */
+static bool left_out(size_t at, unsigned bit)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return bit != at % 8;
+#else
+    (void)at, (void)bit;
+    return false;
+#endif
+}
+
 static bool in_padding(size_t at)
 {
     return at + 4 < file.len && at > file.len - SEGMENT_SUMMARY_BODY + 1500;
@@ -323,7 +334,7 @@ static void test_each_bit_of_a_finalized_one(void **state)
             struct segment_sum sum;
             struct err e;
             char c = (char)(file.bytes[at] ^ (1 << bit));
-            if (in_padding(at) && bit != at % 8)
+            if (left_out(at, bit) || (in_padding(at) && bit != at % 8))
                 continue;
             assert_int_equal(pwrite(fd, &c, 1, (off_t)at), 1);
             struct kit_read k = read_part();
@@ -345,6 +356,8 @@ static void test_each_bit_of_an_unfinalized_one(void **state)
     for (size_t at = file.ends[0].at; at < file.len; at++)
         for (unsigned bit = 0; bit < 8; bit++) {
             struct kit_read k;
+            if (left_out(at, bit))
+                continue;
             bool last = at >= file.ends[file.count - 2].at;
             char was = file.bytes[at];
             file.bytes[at] = (char)(was ^ (1 << bit));
