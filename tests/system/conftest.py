@@ -75,8 +75,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def of_the_other_kind(items):
-    """Every test is tried on both kinds of server, each of its cases on one of them, always the same: a third of them
-    on MySQL, which takes nearly twice as long for each as MariaDB and the sanitizers. A test that is marked
+    """Every test is tried on both kinds of server, each of its cases on one of them, always the same: a quarter of
+    them on MySQL, which takes nearly twice as long for each as MariaDB and the sanitizers. A test that is marked
     each_server is tried with all its cases on both, one that is any_server on MariaDB only. In a file that is
     either_server whole tests are dealt out as cases are; of one that is half_on_mysql MariaDB tries all tests, MySQL
     every second one. Tests that state something of the kind of server (MYSQL) are tried on both."""
@@ -95,7 +95,7 @@ def of_the_other_kind(items):
                     mixed[item.nodeid.partition("::")[0]].append(item)
     for name, mixed in dealt.items():
         if len(mixed) > 1:
-            on_mysql = every(min(3, len(mixed)), name, mixed)
+            on_mysql = every(min(4, len(mixed)), name, mixed)
             out.update(set(mixed) - on_mysql if MYSQL else on_mysql)
     for name, mixed in halved.items():
         if MYSQL and len(mixed) > 1:
