@@ -120,8 +120,8 @@ look_at_machine() {
 
 run_build() { make -j2; }
 run_build_san() { make -j2 SAN=1; }
-# `make lint` and `make nightly` have the analyzer look at many more states of each function, for eight times as long:
-# here only of the files that the last commits changed, where that is known.
+# `make lint` and `make nightly` have the analyzer look at twenty times as many states of each function: here only in the
+# files that the last commits changed, where that is known.
 run_lint() {
     local changed
     mapfile -t changed < <(git diff --name-only --diff-filter=d HEAD~20 -- 'src/*.c' 2>/dev/null)

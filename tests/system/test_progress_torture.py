@@ -60,6 +60,13 @@ MISTAKES = {
 }
 
 
+# What shows one soonest, where that is not the usual crowd.
+CROWDS = {
+    "two statements where one belongs": {"count": 8, "players": 1, "takeover_ms": 1},
+    "sequence ignored": {"count": 3, "players": 12, "takeover_ms": 500},
+}
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_check_sees(victim, tmp, mistake):
     sql, wrong = schema_sql(), []
@@ -69,7 +76,7 @@ def test_the_check_sees(victim, tmp, mistake):
     for n in range(20):
         os.mkdir(f"{tmp}/{n}")
         central = Central(victim, sql=sql)
-        crowd = {"count": 8, "players": 1, "takeover_ms": 1} if mistake == "two statements where one belongs" else {}
+        crowd = CROWDS.get(mistake, {})
         wrong = Torture(central, f"{tmp}/{n}", f"{SEED}/{n}", **crowd).run(3).check().wrong
         central.close()
         if wrong:
