@@ -262,6 +262,7 @@ def test_a_store_that_is_full(make_world, make_keeper, small_disk, store):
     assert keeper.newest()["name"] in [m["name"] for m in manifests(there)]
 
 
+@pytest.mark.slow
 def test_a_spool_that_is_full(make_followed, small_disk, store):
     """Of the journal nothing is sent of which it cannot be written down that it is under way; what is there stays, and
     all of it is stored once there is room."""
