@@ -195,7 +195,7 @@ static int check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
     if (fstatvfs(dirfd, &s) < 0)
         return err_sys(e, errno, "cannot ask for free space");
     uint64_t room = (uint64_t)s.f_bavail * s.f_frsize;
-    if (room >= bytes + SPARE_BYTES)
+    if (bytes == 0 || room >= bytes + SPARE_BYTES)
         return 0;
     err_set(e, ERR_NOSPACE, ENOSPC, "%s are to be fetched into %s, and there is room for %s",
             text_size(bytes, need), dir, text_size(room, is));

@@ -292,6 +292,21 @@ def test_a_spool_that_is_full(make_followed, small_disk, store):
     wait_segments(keeper, store)
 
 
+def test_no_room_is_needed_for_what_is_there(make_followed, small_disk, store):
+    """The journal's disk is full, and nothing of the journal has to be fetched: it was refused for want of 0 bytes."""
+    path, seen, prefix = small_disk
+    keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments")}, "offsite": {
+        **store.settings["offsite"], "identity_file": store.key}}, seen=os.path.join(seen, "segments"), prefix=prefix)
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.stop()
+    with open(os.path.join(seen, "filler"), "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"x" * 4096)
+    keeper.server.grant("keeper@localhost", "worldkeeper_drill_w1")
+    keeper.ok("--drill", "--from", "offsite")
+
+
 @pytest.mark.parametrize("point", OFFSITE_POINTS)
 def test_a_worker_is_killed(world_and_liar, point):
     """Only it, again and again: the supervisor says so, starts another one, and what is there stays whole."""
