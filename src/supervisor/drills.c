@@ -229,7 +229,7 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
         notify_over(w, kinds[kind].condition, EVENT_DRILL, kinds[kind].passed);
         return;
     }
-    snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
+    condition_key(key, e);
     buf_printf(&what, "%s failed: %.500s", kinds[kind].name, e->text);
     notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, key, what.p,
                      "keeping the world; the next one tells whether this is over",

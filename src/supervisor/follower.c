@@ -514,7 +514,7 @@ static void failed(struct world *w, const struct follow_failure *failure)
     if (passing || log_ends)
         return; /* the guard reports a server that goes away */
     snprintf(what, sizeof what, "the journal is not followed: %.560s", e->text);
-    snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
+    condition_key(key, e);
     notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, true, key, what, "still trying",
                      e->hint[0] ? e->hint : "worldkeeper --check says more");
 }

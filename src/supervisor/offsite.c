@@ -292,7 +292,7 @@ static void judge(struct world *w)
     else if (r && r->fenced)
         snprintf(key, sizeof key, "fenced"); /* by whichever dump */
     else if (r)
-        snprintf(key, sizeof key, "%s %d", err_class_name(r->why.cls), r->why.num);
+        condition_key(key, &r->why);
     if (r)
         snprintf(what, sizeof what, "no copies on the other machine: %.560s", r->why.text);
     if (r && !o->noted)

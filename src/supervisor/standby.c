@@ -118,7 +118,6 @@ static int64_t step(struct child *c)
     struct err e = {0};
     struct report *r = &c->report;
     const struct pull *p = &c->pull;
-    tidy(c);
     r->failed = pull_step(&c->pull, &e) < 0;
     r->why = r->failed ? e : p->skipped;
     if (r->failed) {

@@ -265,7 +265,7 @@ static void judge_central(struct world *w, const struct report *r)
     if (away)
         snprintf(key, sizeof key, "away"); /* in whatever words */
     else
-        snprintf(key, sizeof key, "%s %d", err_class_name(r->error.cls), r->error.num);
+        condition_key(key, &r->error);
     if (bad)
         snprintf(what, sizeof what, "players' progress is not written back: %.560s", r->error.text);
     else

@@ -1,6 +1,21 @@
 #include "watch/condition.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+void condition_key(char out[CONDITION_KEY], const struct err *e)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    bool own = e->cls == ERR_REFUSED && e->num == 0;
+    for (const char *s = e->text; own && *s; s++)
+        if (*s < '0' || *s > '9')
+            hash = (hash ^ (unsigned char)*s) * 16777619u;
+    if (own)
+        snprintf(out, CONDITION_KEY, "%s %08" PRIx32, err_class_name(e->cls), hash);
+    else
+        snprintf(out, CONDITION_KEY, "%s %d", err_class_name(e->cls), e->num);
+}
 
 /* What passes by itself within the limit is never said. */
 bool condition_lasts(mono_t *since, bool is, int64_t limit, mono_t now)

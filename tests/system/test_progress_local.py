@@ -486,6 +486,18 @@ def test_a_failure_of_the_local_store_is_an_alert(memory):
     keeper.wait(lambda: not keeper.status()["troubles"], "its end")
 
 
+def test_another_failure_of_the_local_store_is_shown(memory):
+    """Both are refusals without a number, and there is no moment without one between them."""
+    keeper = memory.keeper
+    memory.world.sql("RENAME TABLE wk_progress TO moved")
+    keeper.start()
+    keeper.wait(lambda: any("has no tables" in t["what"] for t in keeper.status()["troubles"]), "the first")
+    memory.world.sql("ALTER TABLE moved MODIFY lock_key VARBINARY(100) NOT NULL",
+                     "INSERT INTO moved (blob_key,lock_key,seq,`blob`) VALUES ('a',REPEAT('k',70),1,'x')",
+                     "RENAME TABLE moved TO wk_progress")
+    keeper.wait(lambda: any("70 bytes" in t["what"] for t in keeper.status()["troubles"]), "the second")
+
+
 def test_stolen_is_an_alert(memory):
     keeper = memory.keeper
     memory.open("p1")

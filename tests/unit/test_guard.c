@@ -1016,6 +1016,34 @@ static void conditions_are_said_once(void **state)
 }
 
 /* An absence counts from its first moment, and each one anew. */
+/* A refusal of our own has no number: its words tell it from another one, but not by the numbers in them. */
+static void failures_have_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        enum err_class cls;
+        int num;
+        const char *text;
+    } lines[] = {
+        {ERR_REFUSED, 0, "schema w has no tables"},
+        {ERR_REFUSED, 0, "a key of 70 bytes"},
+        {ERR_REFUSED, 0, "a key of 71 bytes"},
+        {ERR_REFUSED, 13, "a key of 70 bytes"},
+        {ERR_UNREACHABLE, 2002, "no server since 2 s"},
+        {ERR_UNREACHABLE, 2002, "no server since 1 min"},
+    };
+    char keys[sizeof lines / sizeof *lines][CONDITION_KEY];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct err e = {.cls = lines[i].cls, .num = lines[i].num};
+        snprintf(e.text, sizeof e.text, "%s", lines[i].text);
+        condition_key(keys[i], &e);
+    }
+    assert_string_not_equal(keys[0], keys[1]);
+    assert_string_equal(keys[1], keys[2]);
+    assert_string_not_equal(keys[2], keys[3]);
+    assert_string_equal(keys[4], keys[5]);
+}
+
 static void condition_that_lasts(void **state)
 {
     (void)state;
@@ -1115,6 +1143,7 @@ int main(void)
         cmocka_unit_test(long_restore),
         cmocka_unit_test(state_names),
         cmocka_unit_test(conditions_are_said_once),
+        cmocka_unit_test(failures_have_keys),
         cmocka_unit_test(condition_that_lasts),
         cmocka_unit_test(without_the_lease),
     };
