@@ -138,7 +138,7 @@ static int claim_schema(const struct config *cfg, struct claims *c, struct err *
     c->schema = bind_name(name);
     /* Any other failure is no claim of somebody else: the world is kept without ours rather than not at all. */
     bool taken = c->schema < 0 && errno == EADDRINUSE;
-    /* A second socket carries the world's name, for read_world(). */
+    /* A second socket carries the world's name, for claims_schema_holder(). */
     if (c->schema >= 0)
         c->name = bind_name(full);
     SCOPED(xfree) char *who = taken ? claims_schema_holder(cfg) : NULL;

@@ -47,14 +47,15 @@ void board_clear(struct board *b)
 
 void board_write(struct board *b, const void *data)
 {
-    uint64_t version = atomic_load(&b->version);
-    atomic_store(&b->version, version + 1);
+    /* Odd: being written. Made so, not trusted: a writer that was killed may have left it either way. */
+    uint64_t version = atomic_load(&b->version) | 1;
+    atomic_store(&b->version, version);
     for (size_t i = 0; i < b->words; i++) {
         uint64_t word;
         memcpy(&word, (const char *)data + i * sizeof word, sizeof word);
         atomic_store(&b->data[i], word);
     }
-    atomic_store(&b->version, version + 2);
+    atomic_store(&b->version, version + 1);
 }
 
 bool board_read(const struct board *b, uint64_t *seen, void *out)

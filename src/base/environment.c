@@ -17,7 +17,7 @@ static bool is_kept(const char *variable)
     size_t len = strcspn(variable, "="), n;
     for (const char *k = kept; *k; k += n + strspn(k + n, " ")) {
         n = strcspn(k, " ");
-        if (len >= n && memcmp(variable, k, n) == 0 && (len == n || k[n - 1] == '_'))
+        if (len >= n && memcmp(variable, k, n) == 0 && (len == n || (n && k[n - 1] == '_')))
             return true;
     }
     return false;

@@ -392,7 +392,8 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
         return strcmp(word, "SELECT") == 0;
     if (g->schema && text_starts(g->schema, "worldkeeper") && strstr(g->schema, "drill"))
         return true;
-    if (g->on == GRANT_SCHEMA && grant_matches(&c->grants, g, check_text(c, "copy_schema")))
+    if (g->on == GRANT_SCHEMA && !grant_is_wide(&c->grants, g) &&
+        grant_matches(&c->grants, g, check_text(c, "copy_schema")))
         return check_is(c, "copy_wanted") || check_is(c, "copy_left");
     if (g->on == GRANT_ROUTINE || grant_is_wide(&c->grants, g))
         return false;

@@ -63,7 +63,8 @@ void screen_history(const json_t *o)
                                             {"WHAT", NULL, what_cell, false}};
     /* A state that is only measured again is left out: it is in the JSON. */
     const json_t *all = json_object_get(o, "records");
-    json_t *list = json_array(), *each;
+    json_auto_t *list = json_array();
+    json_t *each;
     size_t i;
     json_array_foreach((json_t *)(uintptr_t)all, i, each)
     {

@@ -277,7 +277,7 @@ static int change_row(struct delta_table *t, enum delta_op op, const struct delt
 int delta_change(struct delta_table *t, enum delta_op op, const char *tuple, size_t len,
                  struct err *e)
 {
-    struct delta_key k;
+    struct delta_key k = {0};
     if (delta_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
         return -1;
     return change_row(t, op, &k, tuple, len, e);
@@ -291,7 +291,7 @@ static bool same_key(const struct delta_key *a, const struct delta_key *b)
 int delta_update(struct delta_table *t, const char *before, size_t before_len, const char *after,
                  size_t after_len, struct err *e)
 {
-    struct delta_key old, new;
+    struct delta_key old = {0}, new = {0};
     if (delta_read_key(t, before, before_len, &t->key_of[0], &old, e) < 0)
         return -1;
     /* prefetched while the other key is read */

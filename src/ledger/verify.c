@@ -310,9 +310,6 @@ static int verify_files(struct verify *v, struct err *e)
 /* ---- sums ---- */
 
 /* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
-/* ---- sums ---- */
-
-/* A MEMORY ledger's end_id is 0 after the repair of ids that begin again (rollup.c). */
 static int compare_sums(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;

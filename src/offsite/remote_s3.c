@@ -342,7 +342,8 @@ static enum remote_result post(struct remote *r, const char *name, const char *q
     CURL_SET(&r->request, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
     CURL_SET(&r->request, CURLOPT_POSTFIELDS, body->p ? body->p : "");
     /* libcurl adds one of its own, but does not sign it, and Ceph 20 refuses what is not signed. */
-    remote_request_header(&t, "Content-Type: application/xml");
+    remote_request_header(&t, ends ? "Content-Type: application/xml"
+                                   : "Content-Type: application/octet-stream");
     if (ends)
         CURL_SET(&r->request, CURLOPT_TIMEOUT_MS, (long)(COMPLETE_WAITS * r->cfg->timeout));
     else

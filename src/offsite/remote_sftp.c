@@ -171,9 +171,9 @@ static enum remote_result command(struct remote *r, const char *what, const char
 static enum remote_result sftp_remove(struct remote *r, const char *name, struct err *e)
 {
     enum remote_result got = command(r, "delete", "rm", name, NULL, e);
-    /* The server's reasons are few: a file that is not there is looked for. */
-    return got == REMOTE_LATER && look(r, "delete", name, NULL) == REMOTE_MISSING ? REMOTE_MISSING
-                                                                                  : got;
+    /* The server's reasons are few, and some refuse what is not there: so it is looked for. */
+    bool unclear = got == REMOTE_LATER || got == REMOTE_DENIED;
+    return unclear && look(r, "delete", name, NULL) == REMOTE_MISSING ? REMOTE_MISSING : got;
 }
 
 static enum remote_result sftp_look(struct remote *r, const char *name, struct err *e)
@@ -205,12 +205,15 @@ static enum remote_result sftp_put(struct remote *r, const char *name,
 {
     SCOPED(xfree) char *part = remote_part(name);
     enum remote_result got = upload(r, name, part, from, e);
-    if (got == REMOTE_OK)
+    bool sent = got == REMOTE_OK;
+    if (sent)
         got = command(r, "store", "rename", part, name, e);
     if (got == REMOTE_OK)
         return got;
     int64_t pause = r->pause;
-    if ((got == REMOTE_LATER || got == REMOTE_DENIED) && look(r, "store", name, NULL) == REMOTE_OK)
+    /* an upload that was denied is not tried in other ways: each is a login */
+    if ((got == REMOTE_LATER || (sent && got == REMOTE_DENIED)) &&
+        look(r, "store", name, NULL) == REMOTE_OK)
         got = remote_exists(name, e);
     command(r, "delete", "rm", part, NULL, NULL);
     r->pause = pause;

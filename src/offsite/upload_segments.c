@@ -213,12 +213,14 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
         p.to = p.from + (p.to - p.from) / 2;
         copy_part_name(name, u->cfg->name, &p);
     }
+    /* The end may not be on the disk yet: a power cut would leave less here than there. */
+    if (fdatasync(fd) < 0) {
+        err_sys(e, errno, "cannot bring journal segment %s to the disk", s->file);
+        return REMOTE_STOPPED;
+    }
     size_t before = u->doubts.len;
     buf_printf(&u->doubts, "%s\n", name);
-    /* The end may not be on the disk yet: a power cut would leave less here than there. */
-    if (fdatasync(fd) < 0)
-        err_sys(e, errno, "cannot bring journal segment %s to the disk", s->file);
-    else if (keep_doubts(u, dirfd, e) == 0)
+    if (keep_doubts(u, dirfd, e) == 0)
         got = upload_file(u, name, fd, p.from, p.to, &stored, e);
     if (got != REMOTE_OK)
         return got;

@@ -261,7 +261,7 @@ static void pace(const struct write_back *w, mono_t began, size_t count)
         usleep((useconds_t)(due < 100 ? due : 100) * 1000);
 }
 
-/* With a limit, batches are no larger than what may go in a second, and none is left unsettled over a pause. */
+/* With a limit, batches are no larger than what may go in a second; one of so many blobs is settled before the pause. */
 static int send_all(struct write_back *w, const struct local_keys *keys, struct err *e)
 {
     struct flight f = {0};
@@ -274,7 +274,11 @@ static int send_all(struct write_back *w, const struct local_keys *keys, struct 
         if (rate && n > rate)
             n = rate;
         if (stopped(w)) {
-            rc = err_set(e, ERR_ABORTED, 0, "write-back was ended");
+            /* what was sent is answered soon, and what was refused would be set aside by nobody else */
+            while (rc == 0 && db_unread(w->central))
+                rc = settle_oldest(w, &f, e);
+            if (rc == 0)
+                rc = err_set(e, ERR_ABORTED, 0, "write-back was ended");
             break;
         }
         rc = local_read(w->world, keys->list + i, n, &f.blobs, e);

@@ -1171,8 +1171,13 @@ int restore_tidy_standby(const struct job *job, struct err *e)
     struct db_params p = job->db;
     p.schema = job->cfg->schema;
     struct db *db = open_own(&p, e);
-    int rc =
-        db && db_lease_take(db, job->cfg->schema, 0, e) == 0 ? swap_drop_shadows(db, job, e) : -1;
+    if (!db && e->num == DB_NO_SCHEMA)
+        return 0; /* of a standby whose schema is still to be made */
+    /* Nobody waits a day for a table that somebody has open, with the lease in hand that a promotion needs. */
+    int rc = db && db_lock_wait(db, LEASE_PATIENCE, e) == 0 &&
+                     db_lease_take(db, job->cfg->schema, 0, e) == 0
+                 ? swap_drop_shadows(db, job, e)
+                 : -1;
     db_close(db);
     return rc;
 }

@@ -132,6 +132,7 @@ static int64_t step(struct child *c)
     r->pulled_at = clock_wall();
     memcpy(r->newest, p->newest, sizeof r->newest);
     send_report(c);
+    tidy(c);
     /* What fails is tried again in the next step. */
     struct err why = {0};
     struct warm_keeper *k = &c->report.warm;
@@ -228,7 +229,7 @@ static void judge(struct world *w)
     if (passing && !old && !lasts)
         return;
     if (failing || bad)
-        snprintf(key, sizeof key, "%s %d", err_class_name(r->why.cls), r->why.num);
+        condition_key(key, &r->why);
     else if (old)
         snprintf(key, sizeof key, "old");
     if (failing || bad)

@@ -196,6 +196,8 @@ def test_one_of_a_finished_restore_is_refused(doomed, victim):
     doomed.wait(lambda: not os.path.exists(path_of(doomed)), "the tidying up")
     doomed.wait_state("UP")
     assert triggers(doomed) == {"watch"}
+    # What proves the file goes last, after the file's directory was synced.
+    doomed.wait(lambda: not doomed.world.sql("SHOW TABLES LIKE 'worldkeeper\\_tmp\\_%'"), "the end of the tidying up")
     doomed.stop()
     doomed.world.sql("DROP TRIGGER watch")
     before = doomed.world.snapshot()
