@@ -232,7 +232,7 @@ static int check_combination(const struct options *o, struct err *e)
                            action_name(r->action));
     }
     if ((r->renumber || (r->action == ACTION_CONFLICTS && r->dry_run)) && !r->apply)
-        return err_set(e, ERR_USAGE, 0, "%s goes with --apply",
+        return err_set(e, ERR_USAGE, 0, "%s needs --apply",
                        r->renumber ? "--renumber" : "--dry-run");
     if (r->from && r->dry_run)
         return err_set(e, ERR_USAGE, 0,
@@ -440,7 +440,7 @@ static void warn_ignored(const struct action_context *a)
         log_line(LOG_WARN_,
                  "%s: it is ignored, with the pause that may be in it, and what was last seen of "
                  "the world is taken from the newest dump; the next contact with the world "
-                 "writes it, and --seal takes the one that is there for ours",
+                 "rewrites it, or --seal accepts the present one as ours",
                  a->ignored.text);
 }
 

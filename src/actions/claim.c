@@ -145,7 +145,7 @@ static int claim_schema(const struct config *cfg, struct claims *c, struct err *
     if (!who)
         return 0;
     err_set(e, ERR_REFUSED, 0, "schema %s of this server is kept by %s already", cfg->schema, who);
-    err_hint(e, "one world for each schema: [world] schema, or stop the other one");
+    err_hint(e, "a schema holds one world: change [world] schema, or stop the other one");
     return -1;
 }
 
@@ -205,7 +205,7 @@ static int claim_status(const struct config *cfg, struct claims *c, struct err *
     if (!who)
         return 0;
     err_set(e, ERR_REFUSED, 0, "[status] dir %s is that of %s already", cfg->status_dir, who);
-    err_hint(e, "a directory of its own for each world in [status] dir");
+    err_hint(e, "give each world a directory of its own in [status] dir");
     return -1;
 }
 

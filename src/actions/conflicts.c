@@ -18,7 +18,7 @@ static int name_of(const struct action_context *a, const char *arg, const char *
         bool same = fstat(a->job.dirfd, &here) == 0 && stat(dir, &there) == 0 &&
                     here.st_dev == there.st_dev && here.st_ino == there.st_ino;
         if (!same)
-            return err_set(e, ERR_USAGE, 0, "%s does not lie in %s", arg, a->cfg->dump_dir);
+            return err_set(e, ERR_USAGE, 0, "%s is not in %s", arg, a->cfg->dump_dir);
     }
     if (merge_is_name(*name))
         return 0;

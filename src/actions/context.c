@@ -128,7 +128,7 @@ static int held_by(struct action_context *a, struct err *e)
     err_set(e, ERR_BUSY, 0, "world %s is held by %s (pid %" PRId64 " on %s since %s)", a->cfg->name,
             socket[0] ? "a running supervisor" : "another worldkeeper action",
             js_number(o, "pid", 0), js_text(o, "host"), js_text(o, "since"));
-    err_hint(e, socket[0] ? "worldkeeper --status asks it; stop it before starting another"
+    err_hint(e, socket[0] ? "worldkeeper --status shows its state; stop it before starting another"
                           : "wait until that action has ended");
     return -1;
 }

@@ -85,7 +85,7 @@ int control_accept(int listener, struct err *e)
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     *e = (struct err){0};
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-        err_sys(e, errno, "cannot take a call on the control socket");
+        err_sys(e, errno, "cannot accept a connection on the control socket");
     if (fd < 0)
         return -1;
     struct ucred who;
@@ -206,7 +206,7 @@ static int wait_answer(int fd, const struct action_context *a, const struct requ
         return 0;
     err_set(e, ERR_UNREACHABLE, 0, "the supervisor of world %s does not answer within %d s",
             a->cfg->name, patience_of(a));
-    return err_hint(e, "it stands still: see the machine's load and disks; its pid is in %s/lock",
+    return err_hint(e, "it hangs: check the machine's load and disks; its pid is in %s/lock",
                     a->cfg->dump_dir);
 }
 

@@ -91,7 +91,7 @@ static int bring(const struct request *r, struct fetch *f, const struct catalog 
     if (!x || !x->intact)
         return beside && m->parts.count ? fetch_beside_open(f, m, beside, e) : fetch_dump(f, m, e);
     if (strcmp(x->m.sha256, m->sha256) != 0)
-        return err_set(e, ERR_DAMAGED, 0, "an intact one of this name is here, and is another");
+        return err_set(e, ERR_DAMAGED, 0, "an intact dump of this name is here, and differs");
     return r->action == ACTION_DRILL ? fetch_prove(f, m, e) : 0;
 }
 
@@ -137,7 +137,7 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
                                                       : try_one(a, r, until, from, here, beside, e);
     }
     if (is == 0)
-        err_set(e, ERR_NOTHING, 0, "no dump%s%s in %s that can be used", r->dump ? " " : "",
+        err_set(e, ERR_NOTHING, 0, "no usable dump%s%s in %s", r->dump ? " " : "",
                 r->dump ? r->dump : "", remote_shown(f->t.store));
     return is == 1 ? 0 : -1;
 }

@@ -190,9 +190,8 @@ void lease_keep_release(struct action_context *a, bool kept)
     if (!is_wanted(a))
         return;
     if (!supervised && a->state.watched) {
-        action_note(
-            a, "the lease is not given back, and ends by itself: no supervisor runs that could "
-               "take back that the world is up");
+        action_note(a, "the lease is not released, and ends by itself: no supervisor is running "
+                       "that could withdraw the status UP");
         return;
     }
     /* Until no status says any more that the world is up here, or what it said is over. */
@@ -202,7 +201,7 @@ void lease_keep_release(struct action_context *a, bool kept)
         poll(NULL, 0, UNSAID_MS);
     }
     if (kept && end_word(a, &e) < 0) {
-        err_step(&e, "the lease is not given back, and ends by itself: worldkeeper_lease in the "
+        err_step(&e, "the lease is not released, and ends by itself: worldkeeper_lease in the "
                      "world may still say that it is held here");
         action_note(a, e.text);
         return;

@@ -78,7 +78,7 @@ static int init_create(struct action_context *a, struct init *in, bool force, st
     char nonce[33];
     uint64_t generation = in->lease > in->catalog.generation ? in->lease : in->catalog.generation;
     if (state_standby(&a->state, c) && catalog_newest(&in->catalog, 0) && !force) {
-        err_set(e, ERR_REFUSED, 0, "the dumps here are of another machine's world");
+        err_set(e, ERR_REFUSED, 0, "the dumps here belong to a world of another machine");
         return err_hint(e, "worldkeeper --promote takes that world over, once it has ended there");
     }
     bool only_row = a->state.known && !server_restarted(&in->server, &a->state.server);
@@ -427,7 +427,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
     SCOPED(catalog_free) struct catalog c = {0};
     if (!signature_on()) {
         err_set(e, ERR_CONFIG, 0, "%s names no key to sign with", a->cfg->path);
-        return err_hint(e, "[dump] hmac_key_file; openssl rand -hex 32 makes a key");
+        return err_hint(e, "set [dump] hmac_key_file; openssl rand -hex 32 makes a key");
     }
     if ((a->ignored.cls != ERR_NONE && !r->dump && state_sign(a->job.dirfd, e) < 0) ||
         catalog_load(a->job.dirfd, a->cfg->name, &c, e) < 0)
@@ -450,7 +450,7 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
     size_t seen = json_array_size(list);
     *result = json_pack("{s:o}", "dumps", list);
     if (r->dump && seen == 0)
-        return err_set(e, ERR_NOTHING, 0, "no dump %s in %s lacks a good HMAC", r->dump,
+        return err_set(e, ERR_NOTHING, 0, "no dump %s in %s lacks a valid HMAC", r->dump,
                        a->cfg->dump_dir);
     return bad ? err_set(e, ERR_UNWELL, 0, "%zu of %zu dumps not whole", bad, seen) : 0;
 }
@@ -503,8 +503,7 @@ int action_run(struct action_context *a, const struct request *r, json_t **resul
 {
     *result = NULL;
     if (!functions[r->action])
-        return err_set(e, ERR_USAGE, 0, "--%s is nothing that is carried out here",
-                       action_name(r->action));
+        return err_set(e, ERR_USAGE, 0, "--%s cannot be run here", action_name(r->action));
     if (action_allowed(a, r, e) < 0 || (a->job.dirfd >= 0 && check_place(a, r->action, e) < 0) ||
         (action_is(r->action, ACTION_READS_DUMPS) && signature_open(a->cfg, e) < 0) ||
         (action_is(r->action, ACTION_LOGS_IN) && action_password(a, e) < 0))

@@ -230,7 +230,8 @@ int action_demote(struct action_context *a, const struct request *r, json_t **re
         rc = set_aside_rename(&s, e);
     *result = aside_json(a, &s);
     if (rc < 0)
-        err_hint(e, "--demote once more, when the server answers, saves the rows and takes the "
+        err_hint(e, "run worldkeeper --demote once more when the server answers: it saves the rows "
+                    "and takes the "
                     "tables away from the game");
     return rc < 0 ? err_step(e, "this machine is a standby now, but") : 0;
 }
@@ -275,9 +276,10 @@ static int wait_stored(struct action_context *a, struct fetch *f, const struct d
     }
     if (rc != 0)
         return rc < 0 ? -1 : 0;
-    err_set(e, ERR_STALLED, 0, "the end of the journal did not come to the store in time");
-    return err_hint(e, "worldkeeper --status shows what keeps the copies; this machine keeps the "
-                       "world as before");
+    err_set(e, ERR_STALLED, 0, "the end of the journal did not reach the store in time");
+    return err_hint(e,
+                    "worldkeeper --status shows what holds up the copies; this machine keeps the "
+                    "world as before");
 }
 
 static int need_journal(const struct action_context *a, struct err *e)
@@ -308,14 +310,16 @@ static int hand_over(struct action_context *a, struct set_aside *s, struct fetch
     int rc = set_aside_rename(s, e);
     if (rc < 0) {
         err_step(e, "this machine is a standby now, but");
-        err_hint(e,
-                 "--demote once more, when the server answers, saves what was written since, and "
-                 "takes the tables away from the game");
+        err_hint(
+            e,
+            "run worldkeeper --demote once more when the server answers: it saves what was written "
+            "since, and takes the tables away from the game");
     } else if (handover_write(&f->t, a->cfg->name, a->state.generation, clock_wall(), e) < 0) {
         err_hint(e,
                  "all of the world is in the store: --promote on the other machine takes it over, "
                  "with --by-hand --force where there is no lease");
-        rc = err_step(e, "the world has ended here, but the store was not told");
+        rc = err_step(
+            e, "the world is no longer kept here, but the handover was not recorded in the store");
     }
     lease_keep_release(a, true);
     return rc;

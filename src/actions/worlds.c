@@ -31,7 +31,7 @@ int worlds_each(const char *dir,
     struct dirent **list;
     int n = scandir(dir, &list, is_config, alphasort);
     if (n < 0)
-        return err_sys(e, errno, "cannot look into %s", dir);
+        return err_sys(e, errno, "cannot list %s", dir);
     for (int i = 0; i < n; i++) {
         struct config *cfg = NULL;
         struct err why = {0};

@@ -88,5 +88,5 @@ void screen_history(const json_t *o)
                text_duration(js_number(ms, "paused", 0), u),
                text_duration(js_number(ms, "unknown", 0), (char[TEXT_SHORT]){0}));
     else
-        puts("nobody watched the world in this time");
+        puts("no supervisor watched the world in this time");
 }

@@ -75,7 +75,7 @@ static void show_list(const json_t *o)
     else
         printf("no dumps yet; to take one: %s\n", draw_typed(&b, "worldkeeper --dump"));
     if (json_array_size(rejected)) {
-        puts("\nset aside, never restored by itself:");
+        puts("\nset aside, never restored automatically:");
         DRAW_TABLE(rejected, rejected_columns);
     }
     if (json_array_size(ranges)) { /* what --restore --at can reach */
@@ -201,7 +201,7 @@ static void show_losses(const json_t *o)
 
 static void show_demoted(const json_t *o)
 {
-    draw_headline("standby", YELLOW, "this machine keeps the world no longer");
+    draw_headline("standby", YELLOW, "this machine no longer keeps the world");
     if (js_text(o, "conflict_file")[0])
         draw_line(o,
                   "  {conflict_rows:n} row{conflict_rows:+} of its world saved in {conflict_file}");

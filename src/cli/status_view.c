@@ -50,7 +50,7 @@ static void show_head(const json_t *o)
         line("STALE", head.p);
     }
     if (strcmp(js_text(o, "wanted"), "paused") == 0)
-        line("wanted", draw_typed(&b, "paused; to go on: worldkeeper --resume"));
+        line("wanted", draw_typed(&b, "paused; to end the pause: worldkeeper --resume"));
     if (js_text(o, "pause_until")[0])
         fill_line("", o, "it goes on by itself at {pause_until:t}");
 }
