@@ -38,7 +38,7 @@ static const struct check_rule config[] = {
 
     /* Root can read and write everything, and so proves nothing. */
     {"user", "root !config_gone", CHECK_NOTE,
-     "root looks at this: what the service's own user may read and write is not proven",
+     "this check runs as root: it does not show what the service's own user may read and write",
      "as the service's user: worldkeeper --check"},
 };
 
@@ -159,11 +159,11 @@ static const char *weak_file_system(int fd)
     case OVERLAYFS_SUPER_MAGIC:
         return "it is in a container's own layer (overlay): the dumps go with the container";
     case NFS_SUPER_MAGIC:
-        return "it is on NFS: a dump waits for the network, and locks are as good as the file "
-               "server";
+        return "it is on NFS: a dump waits for the network, and locks are only as reliable as the "
+               "file server";
     case MAGIC_CIFS:
     case MAGIC_SMB2:
-        return "it is on a Windows share: locks and fsync are as good as the file server";
+        return "it is on a Windows share: locks and fsync are only as reliable as the file server";
     default:
         return "";
     }
@@ -227,7 +227,7 @@ static const struct check_rule dump_dir[] = {
      "{dir} belongs to uid {dir_owner} and cannot be written by uid {uid}",
      "run this as the user that it belongs to, or, as root: chown {user} {dir:shell}"},
     {DUMP_DIR, "others_look", CHECK_WARN,
-     "{dir} can be looked into by others (mode {mode}): names and sizes of dumps",
+     "{dir} can be listed by others (mode {mode}): names and sizes of dumps",
      "chmod 0700 {dir:shell}"},
     {DUMP_DIR, "weak", CHECK_WARN, "{dir}: {weak}", "name a directory on a disk in [dump] dir"},
     {DUMP_DIR, NULL, CHECK_OK, "{dir} (mode {mode})"},
@@ -236,7 +236,7 @@ static const struct check_rule dump_dir[] = {
 static const struct check_rule world_of_dir[] = {
     /* A state that is damaged or not signed is not used: nothing is known of the world then. */
     {"state", "state_error state_unsigned", CHECK_WARN, "{state_error}",
-     "worldkeeper --seal takes it for ours, if it is"},
+     "if it is ours, worldkeeper --seal accepts it"},
     {"state", "state_error", CHECK_FAIL, "{state_error}",
      "remove {dir}/state.json; the next contact with the world makes it again"},
     {DUMP_DIR, "other_error", CHECK_FAIL, "{other_error}", "{other_hint}"},
@@ -247,7 +247,7 @@ static const struct check_rule supervisor[] = {
     {"dumps", "catalog_error", CHECK_FAIL, "{catalog_error}", "{catalog_hint}"},
     /* By its lock: an old status may be there still. */
     {"supervisor", "paused", CHECK_NOTE, "paused on request: nothing is restored by itself",
-     "to go on: worldkeeper --resume", true},
+     "to end the pause: worldkeeper --resume", true},
     {"supervisor", "!running", CHECK_NOTE, "none is running: nobody watches this world now",
      "{start}"},
     {"supervisor", "holder_listens", CHECK_OK, "running (pid {holder} since {since})"},
@@ -321,7 +321,7 @@ static const struct check_rule status_dir[] = {
     {STATUS_DIR, "unusable", CHECK_FAIL, "{dir} cannot be written by uid {uid}",
      "as root: chown {user} {dir:shell}"},
     {STATUS_DIR, "others_write", CHECK_WARN,
-     "{dir} can be written by everybody (mode {mode}): others can take our names in it",
+     "{dir} can be written by everybody (mode {mode}): others can create our file names in it",
      "name a directory of its own in [status] dir"},
     {STATUS_DIR, "!others_read", CHECK_NOTE,
      "{dir} is closed to others (mode {mode}): a web server of another user cannot read the flag",
@@ -345,7 +345,7 @@ static const struct check_rule segments[] = {
     /* Losing one disk should not lose both the world and the journal to rebuild it from. */
     {"segments", "beside_data", CHECK_NOTE,
      "{dir} is on the disk of the server's data: who loses that disk loses both",
-     "a directory on another disk or machine in [journal] dir"},
+     "set [journal] dir to a directory on another disk or machine"},
     {"segments", NULL, CHECK_OK, "{dir}"},
 };
 
@@ -366,7 +366,7 @@ void check_journal_dir(struct check *c)
 static const struct check_rule room[] = {
     /* zlib does the same, three times as slowly. */
     {"packing", "zlib", CHECK_NOTE,
-     "level {dump.level}, by zlib: ISA-L, which takes a third of the time, is not there",
+     "level {dump.level}, by zlib: ISA-L, which takes a third of the time, is not installed",
      "apt-get install libisal2, for a worldkeeper that was built with it"},
     {"packing", NULL, CHECK_OK, "level {dump.level}, by {packer}"},
 
@@ -444,7 +444,7 @@ static const struct check_rule dumps[] = {
      "the newest one is of schema {dump_schema}, the config names {world.schema}",
      "a directory and a world name for each schema", true},
     {"dumps", "broken broken_unproven", CHECK_WARN, BROKEN,
-     "those that you know to be yours: worldkeeper --seal=DUMP", true},
+     "sign those that you know to be yours: worldkeeper --seal=DUMP", true},
     {"dumps", "broken !broken_unproven", CHECK_WARN, BROKEN,
      "worldkeeper --verify reads every dump; a restore skips those that are not whole", true},
     {"dumps", "rejected", CHECK_NOTE,
@@ -586,7 +586,7 @@ void check_load_neighbours(struct check *c)
 static const struct check_rule neighbours[] = {
     /* Two worlds in one directory or schema would delete and replace each other. */
     {"neighbours", "shared", CHECK_FAIL, "{shared} {shared_value} is that of {shared_with} too",
-     "{shared} of its own for each world"},
+     "give each world a {shared} of its own"},
     {"neighbours", "!neighbours", CHECK_OK,
      "no other world of this machine has this one's schema or directories"},
 };

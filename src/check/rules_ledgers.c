@@ -43,7 +43,8 @@ static const struct check_rule rules[] = {
      "[ledger {ledger}]: triggers that run when rows of table {table:name} are deleted or updated: "
      "{deleting}. A rollup deletes rows, which fires those on DELETE; rows of a ledger are not "
      "updated",
-     "drop these triggers, or let them do no harm; see Rules of a ledger in worldkeeper-ledger(7)",
+     "drop these triggers, or make sure that they do no harm; see Rules of a ledger in "
+     "worldkeeper-ledger(7)",
      true},
     {"ledger", "definer_views", CHECK_WARN,
      "[ledger {ledger}]: views that read with the privileges of their definer: {definer_views}",
@@ -106,9 +107,8 @@ static const struct check_rule rules[] = {
      "count rows twice",
      "SET GLOBAL {isolation}='READ-COMMITTED', and the same in the server's config file", true},
     {"ledger", "!found", CHECK_OK,
-     "[ledger {ledger}]: {ledger_rows:count} rows in table {table:name}; whoever reads "
-     "{ledger}_total "
-     "needs SELECT on {reads}"},
+     "[ledger {ledger}]: {ledger_rows:count} rows in table {table:name}; an account that reads "
+     "{ledger}_total needs SELECT on {reads}"},
 };
 
 /* Sets a word to one value of the schema of the world; "" if there is none, or no answer. */

@@ -12,7 +12,7 @@
 static const struct check_rule rules[] = {
     /* By doing it: a file is written, read, listed and deleted. */
     {"off-site store", "store_error store_later", CHECK_WARN,
-     "no copy could be made now: {store_error}", "{store_hint}", true},
+     "a copy could not be made now: {store_error}", "{store_hint}", true},
     {"off-site store", "store_error !store_later", CHECK_FAIL, "{store_error}", "{store_hint}",
      true},
     {"off-site store", "fence_error", CHECK_FAIL, "{fence_error}", "{fence_hint}", true},
@@ -25,17 +25,17 @@ static const struct check_rule rules[] = {
     {"off-site store", "store_same_disk", CHECK_WARN,
      "{store} is on the same file system as the dumps: one broken disk takes both, or it is not "
      "mounted",
-     "a directory of another machine", true},
+     "name a directory on another machine", true},
     {"off-site store", "store_replaces", CHECK_NOTE,
-     "{store} does not refuse by itself to replace a file, worldkeeper looks first: it must be the "
-     "only one that writes there",
+     "{store} does not refuse by itself to replace a file, so worldkeeper checks first: nothing "
+     "else may write there",
      NULL, true},
     {"off-site store", "60000<store_clock", CHECK_WARN,
      "its clock is {store_clock:time} {store_ahead} of this machine's: one of them is wrong",
      "S3 refuses requests that are 15 minutes off", true},
     {"off-site store", "offsite.plain", CHECK_NOTE,
-     "plain = yes: copies are not encrypted, and whoever reads the store reads the world", NULL,
-     true},
+     "plain = yes: copies are not encrypted: anybody who can read the store can read the world",
+     NULL, true},
 };
 
 /* Does another machine store this world there? Without a dump directory that is not known; for a standby one does. */

@@ -353,7 +353,7 @@ static const struct check_rule extras[] = {
     {"standby", "copy_wanted", CHECK_OK,
      "a standby may keep the world loaded in schema {copy_schema}"},
     {"left-overs", "copy_left", CHECK_WARN,
-     "schema {copy_schema} has a standby's copy of the world, which nobody keeps here: it takes "
+     "schema {copy_schema} has a standby's copy of the world, which nothing here uses: it takes "
      "memory",
      "the supervisor drops it when it starts, if it may: GRANT DROP{copy_at};"},
 };
@@ -616,7 +616,7 @@ static const struct check_rule reading[] = {
     /* What is not understood is not guessed. */
     {"rights", "grants_error", CHECK_WARN, "{grants_error}", "{grants_hint}"},
     {"rights", "grants_unknown", CHECK_NOTE,
-     "{grants_unknown} lines of SHOW GRANTS are of a kind not known here"},
+     "{grants_unknown} lines of SHOW GRANTS are of an unknown kind"},
 };
 
 /* Checked before privileges: a GRANT on a misspelt schema would be useless. The server hides a
@@ -627,8 +627,8 @@ static const struct check_rule schema[] = {
     {"schema", "schema_seen", CHECK_FAIL, "{world.schema:name} is not there",
      "[world] schema names it; on a new server, worldkeeper --restore makes it"},
     {"schema", NULL, CHECK_FAIL, "{world.schema:name} is not there, or this account may not see it",
-     "SHOW DATABASES, as an administrator of the server: where it is not among them, [world] "
-     "schema has to name another one; where it is, what to type stands under \"rights\""},
+     "run SHOW DATABASES as an administrator of the server: if it is not listed, [world] schema "
+     "has to name another one; if it is, what to type is under \"rights\""},
 };
 
 /* Through information_schema, which hides a schema from whoever has no privilege on it. */

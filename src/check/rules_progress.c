@@ -58,7 +58,7 @@ static const struct check_rule central[] = {
      "cannot be sent",
      "SET GLOBAL max_allowed_packet there, and in the server's config file", true},
     {"central store", "central_clock_off", CHECK_NOTE,
-     "its clock and ours differ by {central_clock_off:time}: takeovers go by its clock alone", NULL,
+     "its clock and ours differ by {central_clock_off:time}: takeovers use its clock only", NULL,
      true},
     {"central store", "!found", CHECK_OK,
      "{central_version}, {central_latency} ms away; lock_id {progress.lock_id}"},

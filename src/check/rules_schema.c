@@ -79,7 +79,8 @@ static const struct check_rule sentinel[] = {
      "where the world is there: ALTER TABLE {sentinel_name} ENGINE=MEMORY;"},
     {"sentinel", "!nonce_known", CHECK_FAIL,
      "its nonce is not one of ours: another worldkeeper restored or adopted this world",
-     "find that one; or worldkeeper --init --force adopts the world as it is now"},
+     "find that one; if it is gone for good, worldkeeper --init --force adopts the world as it is "
+     "now"},
     {"sentinel", NULL, CHECK_OK,
      "{probe.table} holds our row, generation {sentinel_generation:count}"},
 
@@ -157,11 +158,11 @@ static const struct check_rule method[] = {
     {"method", "method_error", CHECK_WARN, "cannot be chosen: {method_error}"},
     {"method", "!not_fuzzy mariadb", CHECK_OK, "fuzzy: tables are scanned while the game writes"},
     {"method", "!not_fuzzy", CHECK_OK,
-     "fuzzy: tables are copied in the server one by one, a big one in shares, while the game "
+     "fuzzy: tables are copied in the server one by one, a big one in parts, while the game "
      "writes; a writer waits for one copy"},
     {"method", "dump.method=fuzzy", CHECK_FAIL,
      "[dump] method = fuzzy is not possible: {not_fuzzy}",
-     "method = auto takes the best that there is"},
+     "method = auto uses the best that is possible"},
     {"method", NULL, CHECK_OK,
      "copy: writers wait for a copy in memory; not fuzzy, which lets them go on: {not_fuzzy}"},
 
@@ -181,10 +182,10 @@ static const struct check_rule method[] = {
 static void method_facts(struct check *c)
 {
     static const char *const ways[] = {
-        [DB_BULK_NONE] = "as INSERTs, which take several times as long as need be",
+        [DB_BULK_NONE] = "as INSERTs, which take several times as long as necessary",
         [DB_BULK_ARRAY] = "as arrays of binary values",
         [DB_BULK_LOCAL] = "by LOAD DATA LOCAL, fed from memory",
-        [DB_BULK_ROWS] = "as prepared INSERTs, which take twice as long as need be",
+        [DB_BULK_ROWS] = "as prepared INSERTs, which take twice as long as necessary",
     };
     enum config_method m = c->cfg->dump_method;
     enum db_bulk_way way = db_bulk_way(c->db);

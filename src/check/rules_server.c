@@ -19,7 +19,7 @@
 
 #define CONNECTED "{vendor} {short_version} on {server} ({where}), {latency} ms there and back"
 #define ANYBODY "while the server is down any user of this machine can answer in its place"
-#define NO_TLS "none: rows and logins cross the network for everybody to read "
+#define NO_TLS "none: rows and logins cross the network unencrypted "
 
 static const struct check_rule login[] = {
     /* Reasons that the server does not name, then whatever it says. */
@@ -29,7 +29,7 @@ static const struct check_rule login[] = {
     {"connection", "connect_error certificate", CHECK_FAIL, "{connect_error}",
      "the server's certificate must name {mysql.host} (ssl_cert and ssl_key; one that a server "
      "makes for itself names no host), by an authority that [mysql] tls_ca names; tls = required "
-     "encrypts without knowing who answers"},
+     "encrypts without verifying who answers"},
     {"connection", "connect_error unreachable", CHECK_FAIL, "{connect_error}",
      "is the server running, and is it at {where} ([mysql] in the config)?"},
     {"connection", "connect_error", CHECK_FAIL, "{connect_error}", "{connect_hint}"},
@@ -51,7 +51,7 @@ static const struct check_rule session[] = {
     {"encryption", "mysql.socket tls", CHECK_OK, "{tls}"},
     {"encryption", "mysql.socket", CHECK_OK, "none, and none is needed: the server's socket"},
     {"encryption", "tls !local", CHECK_NOTE,
-     "{tls}, but the server's certificate is not looked at: whoever answers in its place gets all",
+     "{tls}, but the server's certificate is not looked at: an impostor receives everything",
      "[mysql] tls = verify, with tls_ca for an authority of your own"},
     {"encryption", "tls", CHECK_NOTE,
      "{tls}, but the server's certificate is not looked at: " ANYBODY,
@@ -67,8 +67,8 @@ static const struct check_rule session[] = {
 
     /* An anonymous account would take every GRANT for everybody. */
     {"account", "anonymous", CHECK_FAIL,
-     "the server has no account {wanted} and took us for {account}, which has no name and is "
-     "anybody's",
+     "the server has no account {wanted} and took us for {account}, the anonymous account, which "
+     "anybody can use",
      "CREATE USER {wanted} {login}"},
     {"account", "everywhere local", CHECK_NOTE, "{account}: it may log in from every host",
      "an account for this machine only is safer: 'NAME'@'localhost'", true},
@@ -476,8 +476,8 @@ static const struct check_rule server[] = {
      "many seconds, and the dump or restore with it",
      "ALTER USER {account} WITH MAX_STATEMENT_TIME 0;", true},
     {"settings", "@init_file", CHECK_NOTE,
-     "init_file = {@init_file}: rows that it puts into MEMORY tables at a start are in the "
-     "restore's way and go to a conflict file",
+     "init_file = {@init_file}: rows that it puts into MEMORY tables at a start conflict with the "
+     "restore and go to a conflict file",
      NULL, true},
     {"settings", "enforced", CHECK_FAIL,
      "enforce_storage_engine = {enforced}: no MEMORY table can be made",
@@ -495,7 +495,7 @@ static const struct check_rule server[] = {
     {"settings", "@offline_mode", CHECK_WARN,
      "offline_mode is on: only administrators get in, so no game runs",
      "SET GLOBAL offline_mode=OFF", true},
-    {"settings", "!found", CHECK_OK, "nothing in the server's is in the way of dumps and restores"},
+    {"settings", "!found", CHECK_OK, "none of the server's prevents dumps or restores"},
 
     /* Nothing is decided by it but the ages of dumps, and what people read. */
     {"clock", "clock_unset", CHECK_WARN,
@@ -556,14 +556,13 @@ static void replica_facts(struct check *c)
     EMPTIED "A restore is not logged ([restore] binlog = no): the next UPDATE or DELETE of a row " \
             "that they lack stops them (error 1032)"
 #define OPENING                                                                                    \
-    "where replicas shall keep their rows: mariadb -N -B -r -e {opening:shell} > "                 \
+    "if replicas are to keep their rows: mariadb -N -B -r -e {opening:shell} > "                   \
     "/etc/mysql/{world.name}-open.sql, again after each CREATE TABLE, and init_file = "            \
     "/etc/mysql/{world.name}-open.sql under [mysqld] in the server's my.cnf"
 #define GROUP                                                                                      \
     " MySQL Group Replication refuses each change of a MEMORY table (error 3098), the game's "     \
     "too: no world can be kept on such a server"
-#define OTHER_SERVER                                                                               \
-    "keep the world on a server of its own, or feed replicas from it in the ordinary way"
+#define OTHER_SERVER "keep the world on a server of its own, or use ordinary replication from it"
 
 static const struct check_rule replication[] = {
     /* No MEMORY table can be changed there. */
@@ -595,16 +594,16 @@ static const struct check_rule replication[] = {
     {"galera", "galera_error", CHECK_WARN, "{galera_error}", "{galera_hint}"},
     {"galera", "node node_status !node_status=Primary", CHECK_FAIL,
      "node {node_name} is not in the cluster's primary component (wsrep_cluster_status = "
-     "{node_status}): nobody can say what its tables are worth, and nothing is restored",
+     "{node_status}): whether its tables are current is not known, and nothing is restored",
      GALERA_PRIMARY_HINT},
     {"galera", "node !own_node", CHECK_FAIL,
-     "node {node_name}: restores, drills and --init are refused, for CREATE, RENAME and DROP would "
-     "be carried out on all nodes and empty their MEMORY tables; to keep them to this node "
+     "node {node_name}: restores, drills and --init are refused, since CREATE, RENAME and DROP "
+     "would be carried out on all nodes and empty their MEMORY tables; to keep them to this node "
      "(wsrep_on) takes " GALERA_PRIVILEGE,
      "GRANT " GALERA_PRIVILEGE " ON *.* TO {account};"},
     {"galera", "node restore.scope=all", CHECK_WARN,
-     "node {node_name}: [restore] scope = all has no effect in the world itself, for durable "
-     "tables are the whole cluster's: restored on one node they would differ",
+     "node {node_name}: [restore] scope = all has no effect in the world itself, since durable "
+     "tables belong to the whole cluster: restored on one node they would differ",
      "[restore] scope = lost; --restore --into SCHEMA brings durable tables back, on this node "
      "alone"},
     {"galera", "node", CHECK_OK,

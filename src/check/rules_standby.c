@@ -29,7 +29,8 @@ static const struct check_rule rules[] = {
      "ended",
      "[standby] ttl of more than five times lock_wait, or a shorter lock_wait", true},
     {"standby", "lease_none", CHECK_NOTE,
-     "no lease decides which machine has the world: worldkeeper --promote --by-hand asks a person",
+     "no lease decides which machine has the world: worldkeeper --promote --by-hand leaves it to a "
+     "person",
      NULL, true},
 };
 

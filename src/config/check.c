@@ -269,8 +269,8 @@ static bool wrong_smtp(const struct checking *k)
                 s->tls_ca && s->starttls == STARTTLS_OFF && strncasecmp(s->url, "smtps:", 6) != 0,
                 section, "tls_ca", "TLS", "write starttls = required") ||
         wrong(k, exposed && !s->insecure, section, "starttls",
-              "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the "
-              "way read",
+              "starttls = required, or an smtps:// URL; insecure = yes lets everybody on the way "
+              "read",
               "less than required, to another host; allowed: required, or insecure = yes "
               "beside it") ||
         useless(k, s->insecure && !exposed, section, "insecure",
@@ -307,7 +307,7 @@ static bool wrong_work(const struct checking *k, const char *section, const stru
            wrong(k, c->at && c->interval % DAY, section, "at", "such as interval = 1d",
                  "needs an interval of whole days") ||
            useless(k, c->at && !c->interval, section, "at", "interval in the same section",
-                   "nothing is done by the clock without it: add interval = 1d");
+                   "nothing is scheduled without it: add interval = 1d");
 }
 
 /* What cannot be read from the store would fail at each drill. */

@@ -67,12 +67,13 @@ const char *config_exposed(const struct config *c, unsigned i)
         {config_mysql_exposed(&c->mysql) && c->mysql.tls == TLS_OFF,
          "[mysql] tls = off: rows and logins cross the network for everybody to read"},
         {config_mysql_exposed(&c->mysql) && c->mysql.tls != TLS_OFF,
-         "[mysql] insecure = yes: anybody on the way can pretend to be the database server"},
+         "[mysql] insecure = yes: anybody on the network path can impersonate the database server"},
         {config_mysql_exposed(&c->progress.server) && c->progress.server.tls == TLS_OFF,
          "[progress] tls = off: players' progress and logins cross the network for everybody to "
          "read"},
         {config_mysql_exposed(&c->progress.server) && c->progress.server.tls != TLS_OFF,
-         "[progress] insecure = yes: anybody on the way can pretend to be the central store"},
+         "[progress] insecure = yes: anybody on the network path can impersonate the central "
+         "store"},
         {config_smtp_exposed(c),
          "[alert.smtp] insecure = yes: mail may cross the network for everybody to read"},
         {c->webhook.insecure,
@@ -81,7 +82,8 @@ const char *config_exposed(const struct config *c, unsigned i)
         {c->offsite.insecure,
          "[offsite] insecure = yes: copies and the login may cross the network for everybody to "
          "read"},
-        {c->standby.insecure, "[standby] insecure = yes: anybody on the way can take the lease"},
+        {c->standby.insecure,
+         "[standby] insecure = yes: anybody on the network path can take the lease"},
         {c->heartbeat_insecure,
          "[heartbeat] insecure = yes: the secret of the URL may cross the network for everybody to "
          "read"},

@@ -552,8 +552,8 @@ static void explain(enum config_kind kind, const char *value, struct config_bad 
     else if (kind == CONFIG_STORE_URL && text_starts(value, "sftp://") && !strchr(value, '@'))
         hint(bad, "write the account too: sftp://USER@HOST/DIR/");
     else if (kind == CONFIG_STORE_URL && strchr(value, '@'))
-        hint(bad, "a password stands in no URL: of https it is in password_file, with user beside "
-                  "it; sftp logs in with key_file");
+        hint(bad, "a URL holds no password: for https it is in password_file, with user beside it; "
+                  "sftp logs in with key_file");
     else if (kind == CONFIG_MAIL && strchr(value, '<'))
         hint(bad, "write only what stands between < and >");
     else if (authority && memchr(authority, '@', strcspn(authority, "/?#"))) {
