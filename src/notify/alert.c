@@ -193,9 +193,9 @@ int alert_test(const struct config *c, enum alert_channel ch, struct request_res
         return err_set(e, ERR_CONFIG, 0, "no [alert.%s] in the config", alert_channel_name(ch));
     struct alert a = {
         .headline = "TEST",
-        .what = "this is a test message, asked for with --test-alert; the world is not concerned",
+        .what = "this is a test message, sent by --test-alert; the world is not affected",
         .doing = "nothing",
-        .todo = "nothing: that you can read this is the proof",
+        .todo = "nothing: if you can read this, the channel works",
     };
     json_auto_t *list = json_array();
     json_array_append_new(list, alert_compose(c, &a, clock_wall()));

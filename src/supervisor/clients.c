@@ -118,7 +118,7 @@ static void accept_client(struct world *w)
     int fd = control_accept(c->listener, &e);
     if (fd < 0 && e.cls != ERR_NONE) {
         if (!c->listen_after.ms)
-            log_line(LOG_ERROR_, "%s; who calls waits", e.text);
+            log_line(LOG_ERROR_, "%s; clients have to wait", e.text);
         c->listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
         return;
     }
@@ -134,7 +134,7 @@ static void accept_client(struct world *w)
     /* CLIENTS_MAX is more than the people and monitors of one world; a loop of calls must not grow the supervisor. */
     struct client none = {.fd = fd}; /* no slot: it gets the error only */
     err_set(&e, ERR_BUSY, 0, "%d requests wait already", CLIENTS_MAX);
-    err_hint(&e, "one job at a time; who waits is ended with Ctrl-C");
+    err_hint(&e, "one job at a time; end a waiting command with Ctrl-C");
     answer(&none, NULL, &e);
 }
 

@@ -74,9 +74,9 @@ static void away(struct world *w, const char *key, const char *why, const char *
 {
     char what[640];
     snprintf(what, sizeof what, "status, state and alerts are not written: %.500s", why);
-    notify_condition(
-        w, CONDITION_DISK_WRITER, EVENT_DISK, true, key, what,
-        "still trying; alerts go out from memory, and the world is watched all the same", todo);
+    notify_condition(w, CONDITION_DISK_WRITER, EVENT_DISK, true, key, what,
+                     "still trying; alerts are sent from memory, and the world is still watched",
+                     todo);
 }
 
 /* What it was given and had not answered is given to the next one: a record or an alert twice is better than none. */
@@ -186,7 +186,7 @@ static void failed(struct world *w, const struct disk_failure *f)
         [DISK_PUBLISH] = {"status", NULL},
         [DISK_STATE] = {"state", NULL},
         [DISK_ALERT] = {"alert", "an alert cannot be stored and goes out from memory"},
-        [DISK_POLL] = {"mark", "sent, but it cannot be noted: a restart would send it again"},
+        [DISK_POLL] = {"mark", "sent, but this cannot be recorded: a restart would send it again"},
         [DISK_HISTORY] = {"history", "the history cannot be written and waits in memory"},
         [DISK_LOAD] = {"queue", "the alerts that an earlier supervisor left cannot be read"},
     };
@@ -221,7 +221,7 @@ static void failed(struct world *w, const struct disk_failure *f)
     snprintf(todo, sizeof todo, "see the disk, owner and mode of %.250s",
              state || !w->cfg->status_dir ? w->cfg->dump_dir : w->cfg->status_dir);
     notify_condition(w, state ? CONDITION_STATE : CONDITION_STATUS, EVENT_DISK, true, key, what,
-                     "trying again every 10 s; the world is watched all the same",
+                     "trying again every 10 s; the world is still watched",
                      e.hint[0] ? e.hint : todo);
 }
 
@@ -250,17 +250,17 @@ static void damaged(struct world *w, json_t *list, const char *disk)
                  dump, w->cfg->dump_dir, disk[0] ? disk : "unknown", js_text(first, "by"),
                  js_text(first, "reason"));
         snprintf(todo, sizeof todo,
-                 "look at that disk (dmesg, smartctl); worldkeeper --verify reads all dumps back");
+                 "check that disk (dmesg, smartctl); worldkeeper --verify reads all dumps back");
     } else {
         snprintf(what, sizeof what, "dump %s cannot be loaded for what is in it: %.400s", dump,
                  js_text(first, "reason"));
         snprintf(todo, sizeof todo,
-                 "mend that row in the world, then worldkeeper --dump; gunzip -c %s/%s.sql.gz "
+                 "correct that row in the world, then worldkeeper --dump; gunzip -c %s/%s.sql.gz "
                  "shows what the dump holds",
                  w->cfg->dump_dir, dump);
     }
     notify_condition(w, CONDITION_DAMAGED, EVENT_DISK, true, key, what,
-                     "restores take an older dump; a new one is made", todo);
+                     "restores use an older dump; a new one is taken", todo);
     if (news && dumps_newest(w) && strcmp(dumps_newest(w)->name, dump) == 0)
         dumps_due(w, clock_mono());
 }
@@ -314,7 +314,7 @@ bool disk_message(struct world *w, enum file_dir_place *place)
         writer_gone(w);
         if (!w->stopping)
             away(w, "died", "their process died",
-                 "nothing, if it stays at this; the kernel's log may say who killed it");
+                 "nothing, unless it happens again; the kernel's log may say what killed it");
         return false;
     }
     w->disk->polled = (mono_t){0};

@@ -159,8 +159,8 @@ static bool is_due(struct world *w, int kind, mono_t now)
         snprintf(what, sizeof what, "no %s has begun for %s%s%s", kinds[kind].name,
                  text_duration(wall.ms - past.at.ms, t), k->held[0] ? ": " : "", k->held);
         notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, "overdue", what,
-                         c->at ? "beginning at its time of day, if nothing stands against it then"
-                               : "beginning as soon as nothing stands against it",
+                         c->at ? "beginning at its time of day, if nothing prevents it then"
+                               : "beginning as soon as nothing prevents it",
                          "another time of day (at), a higher max_load, or more memory");
     }
     return begins;
@@ -232,7 +232,7 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
     condition_key(key, e);
     buf_printf(&what, "%s failed: %.500s", kinds[kind].name, e->text);
     notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, key, what.p,
-                     "keeping the world; the next one tells whether this is over",
+                     "keeping the world; the next one shows whether this is over",
                      e->hint[0] ? e->hint
                      : kind == DRILL
                          ? "worldkeeper --drill repeats it by hand; worldkeeper --verify "

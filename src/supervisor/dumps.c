@@ -145,5 +145,5 @@ void dumps_timers(struct world *w, mono_t now)
     else
         snprintf(what, sizeof what, "there is a good dump again");
     notify_condition(w, CONDITION_STALE, EVENT_STALE, old, NULL, what, "still trying",
-                     old ? "see why dumps fail: the log, worldkeeper --check" : "nothing");
+                     old ? "the log and worldkeeper --check show why dumps fail" : "nothing");
 }

@@ -185,7 +185,7 @@ static const char *discontinuity(const struct world *w, const struct manifest *n
 {
     const struct state *s = &w->a->state;
     if (!newest->end.file[0])
-        return "the newest dump, which does not know its place in the log";
+        return "the newest dump, which does not know its position in the log";
     bool followed = s->made.followed && strcmp(s->made.nonce, s->nonce) == 0;
     if (newest->generation < s->generation && !followed)
         return "a restore since the newest dump, over which the log is not known to lead";
@@ -469,15 +469,14 @@ static void unable(struct world *w, const struct follow_unable *u)
     if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
         log_line(LOG_NOTE_, "%s", what);
     snprintf(todo, sizeof todo, "%.700s%s", u->hint[0] ? u->hint : "worldkeeper --check says more",
-             w->cfg->journal == JOURNAL_AUTO ? "; where it is to stay so: [journal] mode = off"
-                                             : "");
+             w->cfg->journal == JOURNAL_AUTO ? "; if this is intended: [journal] mode = off" : "");
     /* With mode = auto, and never followed before, having no journal is no failure: it ends one
      * that was reported before this was known. */
     notify_condition(
         w, CONDITION_JOURNAL, EVENT_JOURNAL, must, must ? "unable" : NULL, what,
-        ended ? "dumping on; it was followed before, and from now on what is played between "
+        ended ? "dumps continue; it was followed before, but from now on what is played between "
                 "two dumps is lost with the server"
-              : "dumping on; what is played between two dumps is lost with the server",
+              : "dumps continue; what is played between two dumps is lost with the server",
         todo);
 }
 
@@ -670,7 +669,7 @@ static void check_lag(struct world *w, mono_t now)
              text_duration(ms, t), text_duration(limit, l));
     notify_condition(w, CONDITION_JOURNAL_LAG, EVENT_JOURNAL, late, NULL, what,
                      "reading on; nothing is lost while the server keeps its log",
-                     late ? "see what keeps the server or this machine busy" : "nothing");
+                     late ? "find out what keeps the server or this machine busy" : "nothing");
 }
 
 void follower_timers(struct world *w, mono_t now)

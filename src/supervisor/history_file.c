@@ -111,7 +111,7 @@ static void thin(struct history_file *h, int dirfd)
     t.gone = timeline_new((wall_t){CLOCK_WALL_MAX});
     if (history_read(dirfd, &place, &from_start, divide, &t, &ignored) == 0 && t.lines.len &&
         history_replace(dirfd, &place, &t.lines, &ignored) < 0)
-        log_line(LOG_WARN_, "the history is not thinned out: %s", ignored.text);
+        log_line(LOG_WARN_, "the history cannot be compacted: %s", ignored.text);
     timeline_free(t.gone);
     history_place_free(&place);
     buf_free(&t.lines);

@@ -378,7 +378,7 @@ void notify_started(struct world *w, wall_t last_sign)
         log_line(LOG_WARN_, "%s", words.what);
     if (alert_wanted(w->cfg, EVENT_STARTED))
         send(w, "start", compose(w, "start", &al), EVENT_STARTED, true);
-    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is taken");
+    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is accepted");
 }
 
 /* An alert about the world's own state, which includes the one held back. */

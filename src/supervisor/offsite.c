@@ -301,7 +301,7 @@ static void judge(struct world *w)
     o->noted = r != NULL;
     notify_condition(w, CONDITION_OFFSITE, EVENT_OFFSITE, r != NULL, key, what,
                      "dumps stay in the dump directory; trying again",
-                     r && r->why.hint[0] ? r->why.hint : "worldkeeper --check tries the store out");
+                     r && r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store");
 }
 
 /* How old the oldest of what is newer than all that is stored is; -1: not known. */
@@ -333,8 +333,8 @@ static void judge_late(struct world *w)
                  text_duration(w->cfg->max_dump_age, t));
     notify_condition(w, CONDITION_OFFSITE_LATE, EVENT_OFFSITE, late, NULL, what,
                      "the newest dump is sent first; dumps stay in the dump directory",
-                     "see whether the line to the store is too slow, or [offsite] max_rate too "
-                     "low, for what is dumped each [dump] interval");
+                     "find out whether the connection to the store is too slow, or [offsite] "
+                     "max_rate too low, for what is dumped each [dump] interval");
 }
 
 static void take_report(struct world *w, struct sender *s, const struct report *r)

@@ -56,7 +56,7 @@ static void judge(struct world *w, const json_t *o)
         notify_condition(w, CONDITION_CHECK, EVENT_CHECK, true, key, what,
                          "keeping the world; what needs this will fail", js_text(o, "hint"));
     else
-        notify_over(w, CONDITION_CHECK, EVENT_CHECK, "all that --check looks at is in order again");
+        notify_over(w, CONDITION_CHECK, EVENT_CHECK, "all that --check examines is in order again");
     w->periodic_check->next = mono_add(clock_mono(), what[0] ? AGAIN_MS : EVERY_MS);
 }
 

@@ -313,7 +313,7 @@ void publish_leave(struct world *w, const struct config *next)
     if (json_array_size(files) == 0)
         json_decref(files);
     else if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, files) < 0)
-        log_line(LOG_WARN_, "the old status files in %s keep their last words: remove them", dir);
+        log_line(LOG_WARN_, "the old status files in %s keep their last content: remove them", dir);
     w->status_dirty = true;
 }
 

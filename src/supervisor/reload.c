@@ -75,7 +75,7 @@ int holdings_take(struct world *w, struct err *e)
     if (control_elsewhere(w->a)) {
         err_set(e, ERR_BUSY, 0, "a supervisor of world %s runs already, and takes up %s",
                 w->cfg->name, w->cfg->dump_dir);
-        return err_hint(e, "worldkeeper --status asks it; stop it before starting another");
+        return err_hint(e, "worldkeeper --status shows its state; stop it before starting another");
     }
     if (claims_take(w->cfg, &h->claims, e) < 0 || clients_listen(w, e) < 0)
         return -1;
@@ -186,7 +186,7 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     prober_restart(w);
     dumps_follow_interval(w);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
-    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is taken again");
+    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is accepted again");
     if (new_key) {
         log_line(LOG_NOTE_,
                  "the key of [dump] hmac_key_file is another one: a dump that it signs is taken at "
@@ -220,7 +220,7 @@ void reload_config(struct world *w)
         w->conditions[CONDITION_REFUSED].on = false; /* each refusal is news */
         notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, true, NULL, what,
                          "keeping the world by the old config",
-                         e.hint[0] ? e.hint : "mend the config and reload it again");
+                         e.hint[0] ? e.hint : "fix the config and reload it again");
         hint_error(w->cfg, HINT_ROOT, &e);
         if (e.hint[0])
             log_line(LOG_NOTE_, "HINT: %s", e.hint);
@@ -293,13 +293,13 @@ void reload_check_place(struct world *w, enum file_dir_place place)
         snprintf(what, sizeof what, "dumps go into %.500s again", dir);
     else if (place == FILE_DIR_GONE)
         snprintf(what, sizeof what,
-                 "%.500s is not the directory any more that dumps go into: it was moved or removed",
+                 "%.500s is no longer the directory that dumps go into: it was moved or removed",
                  dir);
     else
         snprintf(what, sizeof what, "%.250s is another directory than before: %.300s", dir, e.text);
     notify_condition(w, CONDITION_DIR_MOVED, EVENT_DISK, !there,
                      place == FILE_DIR_GONE ? "gone" : "other", what,
-                     "the world is watched; no dump is stored, and a restore has what is left",
+                     "the world is watched; no dump is stored, and a restore has only what is left",
                      e.hint[0] ? e.hint
                                : "put it back in its place, or create it again: it is used as soon "
                                  "as it is there");

@@ -238,12 +238,13 @@ static void judge(struct world *w)
     else if (old)
         snprintf(what, sizeof what, "the newest that the standby has is of %s ago",
                  text_duration(behind * 1000, t));
-    notify_condition(w, CONDITION_STANDBY, EVENT_STANDBY, failing || bad || old, key, what,
-                     "trying again; what is here stays",
-                     r->why.hint[0] ? r->why.hint
-                     : old && !failing
-                         ? "see whether the primary stores its dumps and journal: its status"
-                         : "worldkeeper --list --from offsite tries the store out");
+    notify_condition(
+        w, CONDITION_STANDBY, EVENT_STANDBY, failing || bad || old, key, what,
+        "trying again; what is here stays",
+        r->why.hint[0] ? r->why.hint
+        : old && !failing
+            ? "find out on the primary, by its status, whether it stores its dumps and journal"
+            : "worldkeeper --list --from offsite tests the store");
 }
 
 /* While it is being loaded nothing is said of it: that may be the end of it. */
@@ -293,8 +294,8 @@ static void judge_tables(struct world *w, mono_t now)
              w->cfg->schema);
     notify_condition(w, CONDITION_LEFT, EVENT_STANDBY, left, NULL, what,
                      "nothing is done to them by itself",
-                     "worldkeeper --demote once more saves their rows, and takes them away from "
-                     "the game");
+                     "run worldkeeper --demote once more: it saves their rows, and takes them away "
+                     "from the game");
 }
 
 static void take_report(struct world *w, const struct report *r)

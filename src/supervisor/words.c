@@ -38,7 +38,7 @@ static void sentinel(const struct words_facts *f, struct words *out)
         elsewhere = {"LOST, and the server is another one",
                      "the world's tables are empty, on another server than before: ",
                      "nothing is restored there by itself",
-                     "if the game has moved to this server: worldkeeper --restore; if not, mend "
+                     "if the game has moved to this server: worldkeeper --restore; if not, correct "
                      "[mysql] in the config, which names it"},
         missing = {"NOT PROTECTED, the sentinel table is missing",
                    "the table by which worldkeeper knows its world is missing: ",
@@ -82,7 +82,7 @@ static void down(const struct words_facts *f, struct words *out)
                 GALERA_PRIMARY_HINT},
         stalled = {"NOT ANSWERING", "the database server is there and does not answer: ",
                    "probing on; nothing is restored while it may still hold the world",
-                   "see what holds the server or the sentinel table: SHOW PROCESSLIST"},
+                   "find out what blocks the server or the sentinel table: SHOW PROCESSLIST"},
         another = {"NOT WATCHED FROM HERE, another supervisor has this world", "",
                    "no dump and no restore from here; as soon as the other one is gone this one "
                    "takes over",
@@ -97,11 +97,11 @@ static void down(const struct words_facts *f, struct words *out)
         away = {"DOWN", "the database server cannot be reached: ",
                 "probing until the server answers; the world is restored by itself when it comes "
                 "back empty",
-                "see why the database server is down, and start it"},
+                "find out why the database server is down, and start it"},
         away_by_hand = {"DOWN", "the database server cannot be reached: ",
                         "probing until the server answers; nothing is restored by itself "
                         "([restore] auto = no)",
-                        "see why the database server is down, and start it"};
+                        "find out why the database server is down, and start it"};
     static const char again[] = "cannot connect: "; /* the text says so already */
     const char *reason = f->guard->reason;
     const struct text *t = f->cfg->restore_auto ? &away : &away_by_hand;
@@ -206,9 +206,8 @@ static void set_aside_words(const struct set_aside *s, const struct loss *loss, 
         s->rows, s->when, s->is, s->file, rest);
     SET(out->todo,
         "give the players their %s back (%s, in %.300s): worldkeeper --conflicts=%.300s "
-        "compares them with the world, worldkeeper --conflicts=%.300s --apply puts in what "
-        "collides "
-        "with nothing",
+        "compares them with the world, worldkeeper --conflicts=%.300s --apply inserts the rows "
+        "that collide with nothing",
         s->rows, s->when, s->file, file.p, file.p);
 }
 
@@ -216,10 +215,10 @@ static const char *after_loss(const json_t *restored, const struct loss *loss)
 {
     if (loss->nothing || !js_text(restored, "lost")[0])
         return "nothing";
-    return json_object_get(restored, "journal") ? "tell the players"
-                                                : "tell the players; with a journal nothing is "
-                                                  "lost: worldkeeper --check says what it "
-                                                  "takes";
+    return json_object_get(restored, "journal")
+               ? "tell the players"
+               : "tell the players; with a journal such changes are kept: worldkeeper --check says "
+                 "what it takes";
 }
 
 static void add_what(struct words *out, const char *front, const char *text)
@@ -299,9 +298,9 @@ void words_for_guard(const struct words_facts *f, struct words *out)
     else if (a->alert_event == EVENT_RESTORED)
         restored(f, out);
     else if (a->alert_event == EVENT_RESTORING) {
-        static const struct text by_hand = {
-            "RESTORING", "the world is being restored as somebody asked for by hand",
-            "what was asked for is being restored; players wait", "nothing"};
+        static const struct text by_hand = {"RESTORING", "the world is being restored by hand",
+                                            "what was requested is being restored; players wait",
+                                            "nothing"};
         static const struct text lost = {
             "RESTORING", "the database server has lost the world, which is being restored: ",
             "the newest intact dump is being restored; players wait", "nothing"};

@@ -231,7 +231,7 @@ static void on_loss(struct step *s, const struct judgement *j)
         alert_trouble(s, EVENT_SENTINEL, "");
     } else if (!s->c->restore_auto) {
         become(s, GUARD_WAITING, CAUSE_MANUAL,
-               "%s; [restore] auto = no, so --restore is somebody's decision", j->text);
+               "%s; [restore] auto = no, so --restore is up to an admin", j->text);
         alert_trouble(s, EVENT_WAITING, "");
     } else if (!mono_reached(s->now, g->retry_at)) {
         become(s, GUARD_WAITING, CAUSE_BACKOFF, "%s; restores failed: %u, next try in %s", j->text,
