@@ -52,8 +52,8 @@ static int not_opened(int dirfd, const char *name, const char *what, struct err 
         !S_ISLNK(st.st_mode))
         return err_sys(e, why, "cannot open %s%s", what, name);
     err_set(e, ERR_REFUSED, why, "%s%s is a symbolic link", what, name);
-    return err_hint(
-        e, "links are not followed here: put the thing itself there, or name its own path");
+    return err_hint(e, "links are not followed here: put the file or directory itself there, or "
+                       "name its real path");
 }
 
 /* A path may hold blanks and quotes, and the hint is to be pasted. */

@@ -337,7 +337,7 @@ const char *row_image_read_after(struct row_image *m, const struct event_rows *r
         return NULL;
     }
     if (options > 1) {
-        err_set(e, ERR_REFUSED, 0, "table %s: a changed row in a form that is not known", m->table);
+        err_set(e, ERR_REFUSED, 0, "table %s: a changed row in an unknown format", m->table);
         return NULL;
     }
     at = (const char *)c.at;

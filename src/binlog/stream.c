@@ -66,10 +66,9 @@ static int end_of_log(struct binlog *b, struct err *e)
     b->bytes = NULL;
     b->len = 0;
     if (!b->options.to_end)
-        err_set(e, ERR_UNREACHABLE, 0, "the server ended the reading of its binary log");
+        err_set(e, ERR_UNREACHABLE, 0, "the server stopped sending its binary log");
     else if (b->wire.until.file[0] && !binlog_position_reached(&b->position, &b->wire.until))
-        err_set(e, ERR_UNREACHABLE, 0,
-                "the server ended the reading of its binary log before its end");
+        err_set(e, ERR_UNREACHABLE, 0, "the server stopped sending its binary log before its end");
     else if (b->skip)
         no_start(b, e);
     else
@@ -98,7 +97,7 @@ static int connect_at(struct binlog *b, const struct db_binlog_pos *from, uint32
     b->position.cut_off = cut_off;
     b->skip = skip ? from->pos : 0;
     if (pos < BINLOG_FIRST || !from->file[0]) {
-        err_set(e, ERR_GAP, 0, "no place in the binary log to begin at");
+        err_set(e, ERR_GAP, 0, "no position in the binary log to start from");
         return give_up(b, e);
     }
     struct binlog_ask ask = {

@@ -38,7 +38,7 @@ char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *
         if (db_scan_way(t, facts, &why) != DB_SCAN_NONE)
             why = NULL;
         if (!why && t->key_count == 0 && strcmp(t->name, sentinel) != 0)
-            why = "it has no primary key, by which a row could be matched with what became of it";
+            why = "it has no primary key, by which a row could be matched with its later changes";
         if (why)
             return xasprintf("table %s: %s", t->name, why);
     }
@@ -147,7 +147,7 @@ static int read_changes(struct fuzzy *f, const char *schema, const struct db_bin
     if (replay_read(&s, &f->changes, e) < 0)
         return -1;
     if (f->changes.gap[0])
-        return err_set(e, ERR_CHANGED, 0, "the scan cannot be made one moment: %s", f->changes.gap);
+        return err_set(e, ERR_CHANGED, 0, "the scan cannot be made consistent: %s", f->changes.gap);
     if (f->changes.to_loss)
         return err_set(e, ERR_CHANGED, 0, "the server was restarted during the dump");
     return 0;

@@ -345,7 +345,7 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
         return -1;
     if (why && *method == METHOD_FUZZY) {
         err_set(e, ERR_REFUSED, 0, "[dump] method = fuzzy is not possible: %s", why);
-        return err_hint(e, "method = auto takes the best that there is");
+        return err_hint(e, "method = auto uses the best that is possible");
     }
     *method = why ? METHOD_COPY : METHOD_FUZZY;
     return 0;

@@ -400,7 +400,7 @@ static int shrink_guard(struct writing *w, const struct dump_options *opt, struc
     err_set(e, ERR_CHANGED, 0, "dump %s rejected: %s", w->m->name, reason);
     err_hint(e,
              "it is kept in rejected/; if the world really shrank, worldkeeper --dump --force "
-             "accepts it (or it is believed after %d such dumps)",
+             "accepts it (or it is accepted after %d such dumps)",
              SHRINK_BELIEVED_AFTER);
     return 1;
 }

@@ -450,7 +450,7 @@ static int end_group(struct follower *f, const struct change *c)
         return -1;
     if (!unknown || !newcomer[0])
         return 0;
-    snprintf(text, sizeof text, "the coming of table %.255s, which is in no dump yet", newcomer);
+    snprintf(text, sizeof text, "the creation of table %.255s, which is in no dump yet", newcomer);
     return put_gap(f, text, c);
 }
 
@@ -462,7 +462,7 @@ static int take_existing(struct follower *f, const struct change *c)
     snprintf(here.file, sizeof here.file, "%s", c->file);
     if (f->listed.file[0] && db_binlog_pos_compare(&here, &f->listed) >= 0)
         return 0;
-    snprintf(text, sizeof text, "the coming of table %.255s, unless it was there", c->table->name);
+    snprintf(text, sizeof text, "the creation of table %.255s, unless it existed", c->table->name);
     return put_gap(f, text, c);
 }
 

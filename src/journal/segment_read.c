@@ -121,7 +121,7 @@ int segment_next(struct segment_reader *r, struct change *c, struct err *e)
             return 1;
         if (got == 0) {
             r->ended = true;
-            return damaged(r, r->at, "what stands in it is no change", e);
+            return damaged(r, r->at, "its contents are not a change", e);
         }
     }
     return 0;

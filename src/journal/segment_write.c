@@ -87,7 +87,7 @@ static int sync_file(const struct segment_writer *w, int (*sync)(int), struct er
 {
     if (sync(w->f.fd) == 0)
         return 0;
-    return err_sys(e, errno, "cannot bring journal segment %s to the disk", w->name);
+    return err_sys(e, errno, "cannot sync journal segment %s", w->name);
 }
 
 /* ---- operations ---- */
@@ -311,7 +311,7 @@ static int drop_group(struct segment_writer *w, struct err *e)
     buf_clear(&w->body);
     if (ftruncate(w->f.fd, (off_t)w->group.at) < 0 ||
         lseek(w->f.fd, (off_t)w->group.at, SEEK_SET) < 0)
-        return err_sys(e, errno, "cannot take a group back in journal segment %s", w->name);
+        return err_sys(e, errno, "cannot roll back a group in journal segment %s", w->name);
     w->at = w->group.at;
     if (w->sync > w->at)
         w->sync = w->at;

@@ -111,7 +111,7 @@ static const struct {
     {1290, ERR_QUERY, "the server is read-only; worldkeeper needs the one that takes writes"},
     {3098, ERR_QUERY,
      "a server of MySQL Group Replication takes no rows in MEMORY tables: keep the world on a "
-     "server that is no member"},
+     "server that is not a member"},
     {3750, ERR_QUERY,
      "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or "
      "SET GLOBAL sql_require_primary_key=OFF"},
@@ -137,7 +137,7 @@ static void hint_for(unsigned num, struct err *e)
     if (num == 1290 && strstr(e->text, "NO_ENGINE_SUBSTITUTION")) /* an engine is enforced */
         hint = DB_ENGINE_HINT;
     if (num == 1184 && strstr(e->text, "init_connect"))
-        hint = "the server runs its init_connect for each session, and this account's fails at it: "
+        hint = "the server runs init_connect in each new session, and it fails for this account: "
                "SHOW GLOBAL VARIABLES LIKE 'init_connect'";
     if (num == 1153)
         db_packet_hint(e, DB_PACKET_UNKNOWN);
@@ -168,8 +168,8 @@ static void hang_up(const struct db *db)
 
 static void hint_invalid(struct err *e)
 {
-    err_hint(e, "no MySQL or MariaDB answers so, and none of it was used: look at what listens "
-                "where [mysql] socket, or host and port, lead to");
+    err_hint(e, "no MySQL or MariaDB answers like this, and none of it was used: check what "
+                "listens at [mysql] socket, or host and port");
 }
 
 int db_invalid(struct db *db, struct err *e, const char *what, ...)
@@ -543,7 +543,7 @@ static struct db_rows *first_rows(struct db *db, mono_t began, struct err *e)
         if (mysql_errno(db->my))
             db_fail(db, began, "query failed", e);
         else
-            err_set(e, ERR_QUERY, 0, "the query returned no rows set");
+            err_set(e, ERR_QUERY, 0, "the query returned no result set");
         return NULL;
     }
     struct db_rows *r = xcalloc(1, sizeof *r);

@@ -63,11 +63,11 @@ static int url_parts(struct curl_request *w, const struct curl_target *t, struct
     } else if (!protocol_allowed(t->protocols, scheme) || !shown.len) {
         err_set(e, ERR_CONFIG, 0, "%s: the protocol must be one of: %s", t->key, t->protocols);
     } else if (!t->insecure && config_plain_to_others(t->url, "http")) {
-        err_set(e, ERR_CONFIG, 0, "%s: http:// to another host, for everybody on the way to read",
-                t->key);
+        err_set(e, ERR_CONFIG, 0,
+                "%s: http:// to another host, which anybody on the network path can read", t->key);
         err_hint(e, "write https://, or insecure = yes into the section");
     } else if (t->no_login && login) {
-        err_set(e, ERR_CONFIG, 0, "%s: a login has no place in it", t->key);
+        err_set(e, ERR_CONFIG, 0, "%s: it must not contain a login", t->key);
         err_hint(e, "write user and password_file");
     } else {
         rc = 0;

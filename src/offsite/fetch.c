@@ -273,9 +273,10 @@ static int is_here(int dirfd, const char *file, const struct copy_part *of, stru
         return -1;
     if (head.made.ms == of->made)
         return 1;
-    err_set(e, ERR_REFUSED, 0, "journal segment %s is here already, and another than in the store",
-            file);
-    return err_hint(e, "it is of a world that began anew here: move the journal's directory away");
+    err_set(e, ERR_REFUSED, 0,
+            "journal segment %s is here already, and differs from the one in the store", file);
+    return err_hint(e, "it belongs to a world that was started from scratch here: move the "
+                       "journal's directory away");
 }
 
 /* Where its complete groups end, as long as no part ends there: a write was cut off, which is cut back. */

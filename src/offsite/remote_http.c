@@ -224,7 +224,7 @@ static enum remote_result http_list(struct remote *r, const char *dir, const str
         err_clear(e);
         got = REMOTE_OK;
     } else if (got == REMOTE_OK && t.status != 207) {
-        err_set(e, ERR_REFUSED, (int)t.status, "cannot list %s: it is no WebDAV (HTTP %ld)",
+        err_set(e, ERR_REFUSED, (int)t.status, "cannot list %s: it is not WebDAV (HTTP %ld)",
                 r->shown.p, t.status);
         got = REMOTE_REFUSED;
     } else if (got == REMOTE_OK && !l.whole) {

@@ -281,7 +281,7 @@ enum remote_result transfer_check(const struct transfer *t, const char *name,
     struct transfer_stored there, plain;
     enum remote_result got = get(&r, name, &there, &plain, e);
     if (got == REMOTE_MISSING)
-        err_step(e, "%s was taken by the store, and is not there", name);
+        err_step(e, "%s was accepted by the store, and is not there", name);
     if (got != REMOTE_OK)
         return got == REMOTE_MISSING ? REMOTE_REFUSED : got;
     if (there.size == is->size && strcmp(there.sha256, is->sha256) == 0)

@@ -215,7 +215,7 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
     }
     /* The end may not be on the disk yet: a power cut would leave less here than there. */
     if (fdatasync(fd) < 0) {
-        err_sys(e, errno, "cannot bring journal segment %s to the disk", s->file);
+        err_sys(e, errno, "cannot sync journal segment %s", s->file);
         return REMOTE_STOPPED;
     }
     size_t before = u->doubts.len;

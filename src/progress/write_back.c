@@ -188,10 +188,11 @@ static void no_session(const struct local_blob *b, struct err *e)
         e, ERR_QUERY, 0,
         "blob %s of wk_progress belongs to no session: nothing says under which number to send it",
         shown.p);
-    err_hint(e,
-             "a row of its lock in wk_session, or DELETE it: SELECT blob_key, lock_key, seq FROM "
-             "wk_progress WHERE lock_seq IS NULL AND lock_key NOT IN (SELECT lock_key FROM "
-             "wk_session)");
+    err_hint(
+        e,
+        "add a row for its lock to wk_session, or DELETE it: SELECT blob_key, lock_key, seq FROM "
+        "wk_progress WHERE lock_seq IS NULL AND lock_key NOT IN (SELECT lock_key FROM "
+        "wk_session)");
     buf_free(&shown);
 }
 

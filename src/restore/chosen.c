@@ -35,8 +35,9 @@ int chosen_parse(const char *text, struct db_names *out, struct err *e)
     db_names_free(out);
     err_set(e, ERR_USAGE, 0, "--table %.200s: no list of tables", text);
     return err_hint(
-        e, "names by commas, --table planet,fleet; one with a comma in backticks, in quotes "
-           "for the shell: --table '`a,b`'");
+        e,
+        "names separated by commas, --table planet,fleet; one with a comma in backticks, in quotes "
+        "for the shell: --table '`a,b`'");
 }
 
 /* The newest dump that has the table; NULL: none. */
@@ -100,7 +101,8 @@ int chosen_guard(struct db *db, const struct config *cfg, const struct state *st
     if (state && state->known && strcmp(state->nonce, s->nonce) != 0) {
         err_set(e, ERR_REFUSED, 0,
                 "the sentinel holds a nonce that is not ours: another world or keeper");
-        return err_hint(e, "worldkeeper --init --force adopts it");
+        return err_hint(
+            e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
     }
     for (size_t i = 0; i < tables->count && !force; i++) {
         uint64_t rows = 0;

@@ -614,12 +614,12 @@ void code_warning(const struct code_report *r, const char *dump, bool into, char
     snprintf(front, sizeof front, "definitions of the dump are left out (%s)", r->why);
     add_list(&b, front, r, "left_out");
     if (r->why[0] && into)
-        buf_adds(&b, "; the same with --with-code makes them");
+        buf_adds(&b, "; the same command with --with-code creates them");
     else if (r->why[0])
-        buf_printf(&b,
-                   "; worldkeeper --restore=%s --into SCHEMA --with-code makes them beside the "
-                   "world",
-                   dump);
+        buf_printf(
+            &b,
+            "; worldkeeper --restore=%s --into SCHEMA --with-code creates them beside the world",
+            dump);
     add_list(&b, "a definition was not restored", r, "failed");
     add_list(&b, "made with worldkeeper's own account as definer", r, "own_definer");
     add_list(&b, "events are disabled", r, "events_disabled");

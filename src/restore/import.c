@@ -140,7 +140,7 @@ static int next_statement(struct source *s, struct statement *st, struct err *e)
                 return 0;
             err_set(e, ERR_DAMAGED, 0, "%s: statement %llu is cut off", s->name,
                     (unsigned long long)s->number);
-            return err_hint(e, "--accept-cut restores what stands before it");
+            return err_hint(e, "--accept-cut restores what is before it");
         }
         if (s->eof)
             return 0;
@@ -367,7 +367,7 @@ static int plan_table(struct planning *p, const struct statement *st, struct err
     } else if (!p->several) {
         rc = err_set(e, ERR_REFUSED, 0, "%s: statement %llu makes table %s a second time", p->file,
                      (unsigned long long)st->number, name.p);
-        err_hint(e, "these are several dumps in one file: take them apart, and restore one");
+        err_hint(e, "these are several dumps in one file: split them, and restore one");
     }
     return rc;
 }

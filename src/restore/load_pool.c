@@ -13,7 +13,8 @@
 #define REPORT_MS 100
 
 /* The first connection holds the lease itself. */
-_Static_assert(POOL_MAX - 1 <= DB_LEASE_SLOTS, "each further connection needs a slot of its own");
+_Static_assert(POOL_MAX - 1 <= DB_LEASE_SLOTS,
+               "each additional connection needs a slot of its own");
 
 struct load_pool {
     struct load_pool_work *w;

@@ -136,7 +136,7 @@ static int find_outcome(struct renaming *r, struct err *e)
     const struct config *c = r->s->job->cfg;
     struct db_sentinel now = {0};
     struct err why = {0};
-    job_note(r->s->job, "no answer to the swap; looking for what became of it");
+    job_note(r->s->job, "no answer to the swap; finding out whether it took place");
     if (wait_for_end(r) < 0 || !open_side(r, &why) ||
         db_sentinel_read(r->side, c->schema, c->sentinel, &now, &why) < 0 || now.rows != 1 ||
         strcmp(now.nonce, r->s->made.nonce) != 0)

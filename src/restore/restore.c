@@ -540,7 +540,7 @@ static int nothing_intact(const struct run *r, struct err *e)
                 text_utc(r->opt->at, t));
         return err_hint(e, "the oldest one is %s", r->catalog.list[r->catalog.count - 1].m.name);
     }
-    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu looked at%s%s%s%.300s)",
+    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu examined%s%s%s%.300s)",
             r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
             js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
     if (r->catalog.count)
@@ -683,9 +683,8 @@ static int refuse_cut(struct run *r, const char *path, struct err *e)
     }
     err_set(e, ERR_REFUSED, 0, "%s lacks a closing \"-- Dump completed\" line: it may be cut short",
             path);
-    return err_hint(e,
-                    "look at its end, and at that of each part where it is several files in one; "
-                    "--accept-cut restores what there is of it");
+    return err_hint(e, "check its end, and that of each part if it is several files in one; "
+                       "--accept-cut restores what there is of it");
 }
 
 /* The living world is dumped only once the file has been checked. */

@@ -632,7 +632,7 @@ static int pending_hint(const struct config *c, struct err *e)
     return err_hint(
         e,
         "%.200s/pending.json names triggers to put back after a restore that was cut off; "
-        "read it, make those that are missing and known to you, then remove the file",
+        "read it, create those that are missing and known to you, then remove the file",
         c->dump_dir);
 }
 

@@ -271,10 +271,10 @@ static int read_kept(struct applying *a, const struct target *t, const struct db
     SCOPED(buf_free) struct buf from = {0};
     uint64_t rows;
     if (now->data_length > REBUILD_MAX)
-        return err_set(e, ERR_GAP, 0,
-                       "table %s has no primary key, and is too large to be written anew for each "
-                       "change",
-                       t->name);
+        return err_set(
+            e, ERR_GAP, 0,
+            "table %s has no primary key, and is too large to be rewritten for each change",
+            t->name);
     sql_ident(&from, t->name);
     return db_read_rows(a->w->db, now, from.p, keep_row, r, &rows, e);
 }

@@ -32,11 +32,11 @@ int handover_write(const struct transfer *t, const char *world, uint64_t generat
     bool failed = signature_add(o, FRONT) < 0;
     SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
     if (failed || !text)
-        return err_set(e, ERR_SYSTEM, 0, "cannot sign that the world is handed over");
+        return err_set(e, ERR_SYSTEM, 0, "cannot sign the handover of the world");
     return transfer_put_text(t, name, text, &is, e) == REMOTE_OK &&
                    transfer_check(t, name, &is, e) == REMOTE_OK
                ? 0
-               : err_step(e, "storing the note that the world is handed over");
+               : err_step(e, "recording the handover in the store");
 }
 
 /* Those of an older generation are from before the world that is taken over. */

@@ -478,7 +478,7 @@ static enum lease_result etcd_release(struct lease *l, struct lease_grant *g, st
     json_decref(answer);
     got = look(l, &key, &last, e);
     if (got == LEASE_OK && key.there && lease_is_ours(l, &key.record)) {
-        err_set(e, ERR_UNREACHABLE, 0, "etcd did not give the lease back");
+        err_set(e, ERR_UNREACHABLE, 0, "etcd did not release the lease");
         return LEASE_AWAY;
     }
     if (got == LEASE_OK)

@@ -83,9 +83,9 @@ static void check_signature(struct catalog_entry *ent)
         ent->reason, sizeof ent->reason,
         signature == SIGNATURE_MISSING
             ? "%s.json has no HMAC: made before [dump] hmac_key_file was set, or not by us; "
-              "worldkeeper --seal=%s takes it for ours"
+              "worldkeeper --seal=%s accepts it as ours"
             : "the HMAC of %s.json is by none of our keys: it was changed, or made under "
-              "another one ([dump] hmac_old_key_file); worldkeeper --seal=%s takes it for ours",
+              "another one ([dump] hmac_old_key_file); worldkeeper --seal=%s accepts it as ours",
         ent->m.name, ent->m.name);
 }
 

@@ -104,11 +104,10 @@ int state_is_of(const struct state *s, const char *world, const char *dir, struc
     if (!s->world[0] || strcmp(s->world, world) == 0)
         return 0;
     err_set(e, ERR_REFUSED, 0, "%s is the directory of world %s, not of %s", dir, s->world, world);
-    return err_hint(
-        e,
-        "[dump] dir: a directory of its own for each world; where world %s was renamed: "
-        "remove %s/state.json, and worldkeeper --init --force takes its sentinel over",
-        s->world, dir);
+    return err_hint(e,
+                    "[dump] dir: a directory of its own for each world; if world %s was renamed: "
+                    "remove %s/state.json, then worldkeeper --init --force adopts its sentinel",
+                    s->world, dir);
 }
 
 int state_load(int dirfd, struct state *out, struct err *e)
