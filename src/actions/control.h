@@ -1,5 +1,5 @@
 /* The control socket: how an action by hand reaches the running supervisor. A UNIX SOCK_SEQPACKET
- * socket, mode 0600, one JSON object per packet: the client sends a request (run.h), the supervisor
+ * socket, mode 0600, one JSON object per packet: the client sends a request (request.h), the supervisor
  * answers with {"progress"|"note"} packets and ends with {"done":{"exit","result"|"error"}}. */
 #ifndef WK_ACTIONS_CONTROL_H
 #define WK_ACTIONS_CONTROL_H

@@ -1,5 +1,5 @@
 /* Progress of a long job. Reported at most five times a second, and at once when the phase changes.
- * The caller that starts the job decides where reports go: a pipe to the supervisor, a bar on a
+ * The caller that starts the job decides where reports go: packets to the supervisor, a bar on a
  * terminal. A NULL progress is allowed everywhere. */
 #ifndef WK_BASE_PROGRESS_H
 #define WK_BASE_PROGRESS_H

@@ -7,7 +7,7 @@
  *   rows   a prepared INSERT with some hundred rows of binary values: everywhere, unless
  *          max_prepared_stmt_count is 0 or the binary log may hold statements
  *
- * Values are literals only, as sql.h reads them; each is stored as an INSERT of the same literal
+ * Values are literals only, as sql/literal.h reads them; each is stored as an INSERT of the same literal
  * would store it. A file that a server asks for is never opened: outside db_bulk_rows() it gets
  * nothing. */
 #ifndef WK_BULK_BULK_H

@@ -1,4 +1,4 @@
-/* Terminal output of the results of actions, except --status and --conflicts. */
+/* Terminal output of the results of actions, except --status, --conflicts and --history. */
 #include "cli/screen.h"
 
 #include <string.h>

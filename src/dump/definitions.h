@@ -1,4 +1,4 @@
-/* The definitions section of a dump: views, routines, triggers and events, as far as the account
+/* The definitions section of a dump: views, routines, packages, triggers and events, as far as the account
  * may read them. Those it may not read are left out. */
 #ifndef WK_DUMP_DEFINITIONS_H
 #define WK_DUMP_DEFINITIONS_H

@@ -1,5 +1,5 @@
 /* The session's account, its privileges, and statements that name it. Errors and ownership as in
- * query.h. */
+ * conn.h. */
 #ifndef WK_MYSQL_ACCOUNT_H
 #define WK_MYSQL_ACCOUNT_H
 

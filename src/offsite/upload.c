@@ -96,7 +96,7 @@ static void forbid(struct upload *u, struct copy_dump *d, const char *what)
 }
 
 /* Newest first, and only as far as it matters. */
-static enum remote_result judge(struct upload *u, const struct catalog *local, struct err *e)
+static enum remote_result judge_owner(struct upload *u, const struct catalog *local, struct err *e)
 {
     enum remote_result got = REMOTE_OK;
     for (size_t i = 0; i < local->count && got == REMOTE_OK; i++) {
@@ -141,7 +141,7 @@ static enum remote_result look_again(struct upload *u, struct err *e)
         return REMOTE_STOPPED;
     if (manifests_recall(u->dirfd, remote_shown(u->t.store), &u->there, &u->owner.before, &why) < 0)
         upload_skip(u, &why);
-    got = judge(u, &local, e);
+    got = judge_owner(u, &local, e);
     if (got == REMOTE_OK && manifests_recall_damaged(u->dirfd, &u->there, &u->skipped, &why) < 0)
         upload_skip(u, &why);
     u->looked = got == REMOTE_OK;

@@ -1,7 +1,8 @@
 /* Signatures: HMAC-SHA256 under a key that is not stored with the dumps. The signed bytes follow a
  * line that names their kind, so that a signature of one kind is never valid for another. Signed
  * are manifests, which hold the SHA-256 of their dump, so that both are proven to be ours and
- * unchanged, and the frames of journal segments.
+ * unchanged, the frames of journal segments, and the small files that a restore or a takeover believes (state, proof, pending,
+ * handover, files of ledgers).
  *
  * JSON is signed without its "hmac", without whitespace and with sorted keys: copying or indenting a
  * manifest does not invalidate its signature.

@@ -7,6 +7,9 @@
  *   follower     while the world is up: reads the binary log
  *   job          one at a time: dump, restore, drill, init, tidy
  *   rollup       marks ledgers, and rolls them up
+ *   write-back   sends players' progress to the central store
+ *   off-site     stores dumps on another machine, a second child the journal's segments
+ *   lease, standby   with [standby]: renews the lease, fetches what the primary stores
  *   verify       reads the dumps back, by the clock
  *   check        the rules of --check, daily
  *   smtp, webhook, heartbeat   one process per delivery
