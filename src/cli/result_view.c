@@ -75,7 +75,7 @@ static void show_list(const json_t *o)
     else
         printf("no dumps yet; to take one: %s\n", draw_typed(&b, "worldkeeper --dump"));
     if (json_array_size(rejected)) {
-        puts("\nset aside, never restored automatically:");
+        puts("\nset aside, never restored by itself:");
         DRAW_TABLE(rejected, rejected_columns);
     }
     if (json_array_size(ranges)) { /* what --restore --at can reach */

@@ -153,7 +153,7 @@ static int check_places(const char *file, const struct manifest *m, struct err *
         const struct manifest_table *t = &m->tables[i];
         if (t->offset < at || t->length == 0 || t->length > m->file_size ||
             t->offset > m->file_size - t->length)
-            return err_set(e, ERR_DAMAGED, 0, "%s: its manifest has no separate entry for table %s",
+            return err_set(e, ERR_DAMAGED, 0, "%s: its manifest gives table %s no place of its own",
                            file, t->name);
         at = t->offset + t->length;
     }

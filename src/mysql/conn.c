@@ -543,7 +543,7 @@ static struct db_rows *first_rows(struct db *db, mono_t began, struct err *e)
         if (mysql_errno(db->my))
             db_fail(db, began, "query failed", e);
         else
-            err_set(e, ERR_QUERY, 0, "the query returned no result set");
+            err_set(e, ERR_QUERY, 0, "the query returned no rows");
         return NULL;
     }
     struct db_rows *r = xcalloc(1, sizeof *r);
