@@ -111,7 +111,7 @@ static const struct {
     {1290, ERR_QUERY, "the server is read-only; worldkeeper needs the one that takes writes"},
     {3098, ERR_QUERY,
      "a server of MySQL Group Replication takes no rows in MEMORY tables: keep the world on a "
-     "server that is not a member"},
+     "server that is no member"},
     {3750, ERR_QUERY,
      "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or "
      "SET GLOBAL sql_require_primary_key=OFF"},
