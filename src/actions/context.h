@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "dump/job.h"
+#include "standby/lease.h"
 #include "store/manifest.h"
 #include "store/state.h"
 
@@ -24,7 +25,9 @@ struct action_context {
     /* Told before the disk is that this machine keeps the world no more: whoever supervises it must not
      * write otherwise, should this process die. May be NULL. */
     void (*stepping_back)(void *arg);
-    int patience; /* seconds for what a supervisor answers at once; 0: CONTROL_PATIENCE */
+    struct lease_seen
+        lease_seen; /* by a standby that runs: a promotion need not wait for it again */
+    int patience;   /* seconds for what a supervisor answers at once; 0: CONTROL_PATIENCE */
 };
 /* Carries out one action: *result is a new JSON object (also on failure, if there is something to show) or NULL. */
 struct request;

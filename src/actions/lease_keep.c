@@ -87,6 +87,8 @@ static int take(struct lease_keep *k, struct lease *l, struct err *e)
             return -1;
         if (got == LEASE_HELD && (wait < 0 || (mono_reached(clock_mono(), until) && !is_ending(l))))
             return refuse_held(l, e);
+        if (got == LEASE_HELD)
+            fault_point("lease.waits");
         progress_at(k->a->job.progress, 0, 0);
         poll(NULL, 0, (int)(wait > TRY_MS || wait < 0 ? TRY_MS : wait));
     }
@@ -122,6 +124,7 @@ static int begin(struct lease_keep *k, struct action_context *a, bool own, struc
     struct lease *l = NULL;
     if (fence_make(e) < 0 || open_lease(a, &l, e) < 0)
         return -1;
+    lease_seen_set(l, &a->lease_seen);
     int rc = own && look(k, l, e) < 0 ? -1 : take(k, l, e);
     lease_close(l);
     if (rc < 0)

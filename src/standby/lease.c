@@ -67,6 +67,26 @@ uint64_t lease_next(const struct lease_record *r, uint64_t above)
     return (r->number > above ? r->number : above) + 1;
 }
 
+/* ---- what was seen ---- */
+
+void lease_saw(struct lease *l, const char *version)
+{
+    struct lease_seen *s = &l->seen;
+    if (strcmp(version, s->version) != 0)
+        *s = (struct lease_seen){.since = clock_mono()};
+    snprintf(s->version, sizeof s->version, "%s", version);
+}
+
+void lease_seen_get(const struct lease *l, struct lease_seen *out)
+{
+    *out = l->seen;
+}
+
+void lease_seen_set(struct lease *l, const struct lease_seen *seen)
+{
+    l->seen = *seen;
+}
+
 /* ---- opening ---- */
 
 /* Its own timeouts: those of [offsite] are for files of any size, and a lease that waits so long has ended. */

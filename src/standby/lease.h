@@ -23,6 +23,7 @@
 #include "config/config.h"
 
 #define LEASE_HOLDER_MAX 128
+#define LEASE_VERSION_MAX 130
 
 enum lease_result {
     LEASE_OK,
@@ -62,11 +63,28 @@ void lease_close(struct lease *l); /* NULL: nothing */
 
 enum lease_result lease_read(struct lease *l, struct lease_record *out, struct err *e);
 
+/* What lease_read() and lease_take() have seen, for another struct lease of the same place, in this process or in a
+ * fork of it: so a promotion need not wait again for what a standby has watched.
+ *
+ * It is no word that the lease is over. Whoever renews it in s3, or takes it in etcd, changes the version, and none
+ * ever comes back: where the next look finds the one that was seen, nobody did so in between, however long that is, and
+ * its holder had asked before `since`. Where it finds another, what was seen is forgotten. `since` is of our own clock,
+ * which counts suspension; no clock of another machine has a part in it. That clock starts anew with each boot: so what
+ * was seen is never written to a disk. */
+struct lease_seen {
+    /* s3: of lease.json; etcd: of the key that stays, while the other one was gone; "": nothing is known */
+    char version[LEASE_VERSION_MAX];
+    mono_t since;
+};
+void lease_seen_get(const struct lease *l, struct lease_seen *out);
+/* Before the first look. */
+void lease_seen_set(struct lease *l, const struct lease_seen *seen);
+
 /* Takes it if it is free, if it is ours (after a restart), or if it was seen unchanged through all of its time
- * by calls of lease_read() and lease_take() of this struct: so one that is held is taken by calling again until
- * then. The new number is above that of the record, and above `above` (the highest that the caller has ever
- * seen: a store may have been lost). LEASE_HELD: *wait is after how many ms another try makes sense; it is
- * -1 if another was just faster. */
+ * by calls of lease_read() and lease_take() of this struct, or of one whose lease_seen it was given: so one that is held
+ * is taken by calling again until then. The new number is above that of the record, and above `above` (the highest that
+ * the caller has ever seen: a store may have been lost). LEASE_HELD: *wait is after how many ms another try makes sense;
+ * it is -1 if another was just faster. */
 enum lease_result lease_take(struct lease *l, uint64_t above, uint64_t generation,
                              struct lease_grant *out, int64_t *wait, struct err *e);
 

@@ -29,9 +29,7 @@ struct etcd {
     char *key, *last_key; /* in base64 */
     char id[32];          /* of etcd's own lease; "": not known */
     char written[32];     /* revision of our last write of the key */
-    char missed[32]; /* revision of the second key when the first was first seen to be gone, … */
-    mono_t since;    /* … and when that was */
-    char term[32];   /* of the leader, as of the last look(), which a majority vouched for */
+    char term[32];        /* of the leader, as of the last look(), which a majority vouched for */
 };
 
 /* ---- requests ---- */
@@ -268,6 +266,9 @@ static enum lease_result look(struct lease *l, struct found *key, struct found *
     if (got == LEASE_OK &&
         (read_found(answer, 0, key, e) < 0 || read_found(answer, 1, last, e) < 0))
         got = LEASE_REFUSED;
+    /* A key that comes back takes the second one with it: while that is the same, it was gone all the time. */
+    if (got == LEASE_OK)
+        lease_saw(l, key->there ? "" : last->revision);
     number_text(json_object_get(answer, "header"), "raft_term", c->term);
     json_decref(answer);
     return got;
@@ -345,13 +346,9 @@ static enum lease_result write_both(struct lease *l, const struct found *key,
 }
 
 /* For how long its holder may still count on it: it asked for it before the key went. */
-static int64_t left_to_holder(struct etcd *c, const struct found *last)
+static int64_t left_to_holder(const struct lease *l, const struct found *last)
 {
-    if (strcmp(c->missed, last->revision) != 0) {
-        memcpy(c->missed, last->revision, sizeof c->missed);
-        c->since = clock_mono();
-    }
-    return last->record.ttl - mono_since(clock_mono(), c->since);
+    return last->record.ttl - mono_since(clock_mono(), l->seen.since);
 }
 
 static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t generation,
@@ -369,7 +366,7 @@ static enum lease_result etcd_take(struct lease *l, uint64_t above, uint64_t gen
         return lease_held_by(&key.record, e);
     }
     if (!key.there && last.there && !last.record.free && !lease_is_ours(l, &last.record) &&
-        (*wait = left_to_holder(c, &last)) > 0)
+        (*wait = left_to_holder(l, &last)) > 0)
         return lease_held_by(&last.record, e);
     *wait = -1;
     const struct lease_record *newest =

@@ -24,6 +24,7 @@ struct lease {
     struct config cfg; /* the caller's, with shorter timeouts; its texts are borrowed */
     int64_t ttl;
     char holder[LEASE_HOLDER_MAX];
+    struct lease_seen seen;
     void *own; /* of the kind */
 };
 
@@ -35,6 +36,8 @@ int lease_parse(const char *text, size_t len, const char *where, struct lease_re
 bool lease_is_ours(const struct lease *l, const struct lease_record *r);
 /* Says so in `e`; LEASE_HELD. */
 enum lease_result lease_held_by(const struct lease_record *r, struct err *e);
+/* What stands there now, after the answer that said so: what was seen may be older, never younger. "": nothing to go by. */
+void lease_saw(struct lease *l, const char *version);
 uint64_t lease_next(const struct lease_record *r, uint64_t above);
 
 #endif

@@ -15,13 +15,14 @@
 #define PROOF_FILE "lease-store.json"
 #define PROOF_MAX 4096
 
+_Static_assert(REMOTE_VERSION <= LEASE_VERSION_MAX, "a version that is cut is no version");
+
 struct s3 {
     struct remote *store;
     struct buf name, body;
-    /* What was read last, and since when it has been like that. */
+    /* What was read or written last. */
     char version[REMOTE_VERSION]; /* "": it is not known */
     struct lease_record record;
-    mono_t since;
     uint64_t writes;
 };
 
@@ -104,6 +105,7 @@ static enum lease_result look(struct lease *l, struct err *e)
     if (got == REMOTE_MISSING) {
         s->record = (struct lease_record){.free = true};
         s->version[0] = '\0';
+        lease_saw(l, "");
         err_clear(e);
         return LEASE_OK;
     }
@@ -112,10 +114,10 @@ static enum lease_result look(struct lease *l, struct err *e)
     SCOPED(xfree) char *where = xasprintf("%s%s", remote_shown(s->store), s->name.p);
     if (lease_parse(s->body.p, s->body.len, where, &s->record, e) < 0) {
         s->version[0] = '\0';
+        lease_saw(l, "");
         return LEASE_REFUSED;
     }
-    if (strcmp(version, s->version) != 0)
-        s->since = clock_mono(); /* after the answer: it may be older, never younger */
+    lease_saw(l, version);
     memcpy(s->version, version, sizeof s->version);
     return LEASE_OK;
 }
@@ -161,7 +163,7 @@ static enum lease_result s3_take(struct lease *l, uint64_t above, uint64_t gener
     if (!s->record.free && !lease_is_ours(l, &s->record)) {
         /* Its holder's time, not ours: the two configs may differ. */
         int64_t all = s->record.ttl + LEASE_MARGIN(s->record.ttl);
-        *wait = all - mono_since(clock_mono(), s->since);
+        *wait = all - mono_since(clock_mono(), l->seen.since);
         if (*wait > 0)
             return lease_held_by(&s->record, e);
     }

@@ -30,6 +30,8 @@
 #define AWAY_MS fault_wait(60000)  /* shorter absences of the store are no alert */
 /* A step that is under way is ended by its next progress; a statement of the server may take longer. */
 #define LEAVE_MS 3000 /* for a worker to end by itself */
+#define CALM_MS fault_wait(5000)
+#define ASK_TTL_MS 8000 /* a lease of this time is asked for within 2 s */
 
 /* From the worker: after each step, and while a long one runs. */
 struct report {
@@ -42,6 +44,7 @@ struct report {
     bool loading;   /* the copy of the world is being loaded */
     struct warm_keeper warm;
     wall_t warm_moment; /* of the newest change in the copy, as `moment` */
+    struct lease_seen lease;
 };
 
 struct standby {
@@ -65,8 +68,11 @@ struct child {
     bool untidy_told; /* a failure is logged once */
     bool tidied;      /* nothing that a killed worker or promotion left takes memory any more */
     const struct state *state;
-    mono_t said;   /* the last report */
-    int64_t pause; /* the last one after a failure, doubled each time */
+    mono_t said;         /* the last report */
+    mono_t news;         /* when the store last had something new */
+    mono_t looked;       /* at the lease */
+    struct lease *lease; /* only read; NULL: to be opened */
+    int64_t pause;       /* the last one after a failure, doubled each time */
 };
 
 static void send_report(struct child *c)
@@ -125,6 +131,8 @@ static int64_t step(struct child *c)
         return c->pause = clock_backoff(c->pause, AGAIN_MIN_MS, AGAIN_MAX_MS);
     }
     c->pause = 0;
+    if (strcmp(r->newest, p->newest) != 0 || r->moment.ms != p->moment.ms)
+        c->news = clock_mono();
     r->known = true;
     r->generation = p->generation;
     r->newest_at = p->newest_at;
@@ -145,6 +153,40 @@ static int64_t step(struct child *c)
     return TICK_MS;
 }
 
+/* Asked in vain it may hold up a step by seconds, however long the lease is. */
+static int open_lease(struct child *c, struct err *e)
+{
+    struct config quick = *c->job.cfg;
+    if (quick.standby.ttl > ASK_TTL_MS)
+        quick.standby.ttl = ASK_TTL_MS;
+    if (lease_open(&quick, c->job.dirfd, c->state->holder, &c->lease, e) != LEASE_OK)
+        return -1;
+    lease_seen_set(c->lease, &c->report.lease);
+    return 0;
+}
+
+/* Who promotes this machine would have to watch the lease through all of its time: most of that may be over by then. Not
+ * asked for while the primary stores something. An error is no alert: a promotion that meets it says so. */
+static void look_at_lease(struct child *c)
+{
+    const struct config_standby *s = &c->job.cfg->standby;
+    struct lease_record r;
+    struct err e = {0};
+    mono_t now = clock_mono();
+    if (s->lease == LEASE_NONE || mono_since(now, c->news) < CALM_MS ||
+        mono_since(now, c->looked) < s->ttl / 4)
+        return;
+    if (c->lease || open_lease(c, &e) == 0) {
+        if (lease_read(c->lease, &r, &e) == LEASE_OK) {
+            lease_seen_get(c->lease, &c->report.lease);
+        } else {
+            lease_close(c->lease);
+            c->lease = NULL;
+        }
+    }
+    c->looked = clock_mono();
+}
+
 static int run_child(int fd, void *arg)
 {
     /* Its job and progress point into it, so it must not move. */
@@ -156,10 +198,15 @@ static int run_child(int fd, void *arg)
     /* Notes of its load are of no action that anybody watches. */
     c.job.note = NULL;
     c.state = &w->a->state;
+    /* What the one before it knew: a promotion that failed has ended that. */
+    c.report.lease = w->standby->last.lease;
+    c.report.moment = w->standby->last.moment;
+    memcpy(c.report.newest, w->standby->last.newest, sizeof c.report.newest);
     c.progress = (struct progress){.report = on_progress, .arg = &c};
     c.pull = (struct pull){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .progress = &c.progress};
     for (;;) {
         int64_t wait = step(&c);
+        look_at_lease(&c);
         send_report(&c);
         if (is_over(&c, wait))
             return 0;
@@ -379,6 +426,11 @@ void standby_timers(struct world *w, mono_t now)
     s->next_start = mono_add(now, START_MS);
     if (worker_start(&s->worker, run_child, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the standby worker", &e);
+}
+
+void standby_lease_seen(const struct world *w, struct lease_seen *out)
+{
+    *out = w->standby->last.lease;
 }
 
 /* ---- what is shown ---- */

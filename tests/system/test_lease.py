@@ -12,7 +12,7 @@ from signal import SIGCONT, SIGSTOP
 import pymysql
 import pytest
 
-from wk.crash import wait_stopped
+from wk.crash import to_all, wait_stopped
 from wk.keeper import DONE, REFUSED
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program
 from wk.util import wait_for
@@ -121,6 +121,42 @@ def test_a_holder_that_stood_still(place):
     a.process.send_signal(SIGCONT)
     said_held(a)
     assert ok(b.call("renew"))["number"] == number + 1
+
+
+def test_what_another_has_seen(place):
+    """One that watched a lease through all of its time spares the next one the wait; it does not where the lease was taken or
+    renewed since."""
+    blind = place.machine("d/4")
+    take(place.machine("a/1", ttl=SHORT))
+    watcher = place.machine("c/3", ttl=SHORT)
+
+    def over():
+        """A lease that nobody has watched before is waited for; etcd's key goes first."""
+        free = ok(watcher.call("read"))["free"]
+        seen = ok(watcher.call("seen"))
+        return (place.kind == "s3" or free) and seen["age"] >= 1200 * SHORT and seen
+    seen = wait_for(over, lambda: watcher.call("seen"))
+    said = blind.call("take")
+    assert said["result"] == "held" and said["wait"] > 0, said
+    b = place.machine("b/2")
+    ok(b.call("believe", seen["version"], seen["since"]))
+    assert ok(b.call("take"))["number"] == 2
+
+    # The same was seen, and somebody has it since.
+    late = place.machine("e/5")
+    for change in ("take", "renew"):
+        ok(b.call(change))
+        ok(late.call("believe", seen["version"], seen["since"]))
+        said = late.call("take")
+        assert said["result"] == "held" and said["wait"] > 0 and "b/2 has the lease" in said["text"], said
+        if place.etcd:  # where a leader stood still etcd itself deletes a key that was renewed just now
+            place.etcd.delete("/worldkeeper/s8/lease")
+            said = late.call("take")
+            assert said["result"] == "held" and said["wait"] > 1000, said
+            ok(b.call("take"))
+        else:
+            seen = {**ok(late.call("seen")), "since": seen["since"]}  # as if it had not been renewed for long
+    assert ok(late.call("read"))["holder"] == "b/2"
 
 
 @NEEDS_ETCD
@@ -317,13 +353,6 @@ def in_the_world(keeper):
 def kept_state(keeper):
     with open(os.path.join(keeper.dumps_dir, "state.json"), encoding="utf-8") as f:
         return json.load(f)
-
-
-def to_all(keeper, sign):
-    """The supervisor first: then no worker is new. One may end meanwhile."""
-    for pid in [keeper.process.pid, *keeper.pids()]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, sign)
 
 
 def test_an_upload_that_slept(primary):

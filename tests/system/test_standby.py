@@ -9,7 +9,7 @@ from signal import SIGCONT, SIGSTOP
 
 import pytest
 from wk.audit import TABLES, AuditedWriters
-from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, wait_stopped
+from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
 from wk.follow import LOG, dump_and_follow
 from wk.keeper import BINARY, DONE, REFUSED, ROOT, USAGE
 from wk.segments import Segments
@@ -243,6 +243,53 @@ def test_pressed_on_both_sides(make_pair, tmp):
         winner.world.assert_is(before)
     finally:
         etcd.stop()
+
+
+@pytest.mark.parametrize("kind", ["s3", pytest.param("etcd", marks=pytest.mark.skipif(
+    not program("etcd"), reason="etcd (package etcd-server) is not installed"))])
+def test_what_the_standby_has_seen(make_pair, tmp, kind):
+    """A standby that runs watches the lease, so --promote need not: not even once it has to wait after the loss of the primary.
+    One that stood still for longer than its lease and renews it again keeps the world, whatever was seen."""
+    liar = Liar(tmp)
+    Conditions(liar)
+    etcd = Etcd(tmp) if kind == "etcd" else None
+    ttl = 6
+    lease = {"lease": kind, "ttl": f"{ttl}s", **({"etcd": etcd.urls} if etcd else {})}
+    try:
+        one, two = make_pair("small", (), standby=lease, offsite={"plain": "yes", **liar.settings()})
+        for keeper in (one, two):
+            keeper.run("--check")
+        one.dump()
+        one.start()
+        stored(one)
+        before = one.world.snapshot()
+        two.start("STANDBY")
+        two.wait(lambda: standby(two).get("newest") == one.newest()["name"], "it has the dump")
+
+        def held():
+            said = one.status()
+            return said["state"] == "UP" and said["lease"]["state"] == "held"
+        one.wait(held, "the lease")
+        to_all(one, SIGSTOP)
+        time.sleep(3 * ttl)
+        to_all(one, SIGCONT)
+        one.wait(held, "it is renewed again")
+        refused = two.run("--promote")
+        assert refused.rc == REFUSED and "the lease is held by" in refused.err and "renews it" in refused.err, refused
+        one.wait(held, "it still is")
+
+        two.stop()
+        two.start("STANDBY", fault="lease.waits=kill")
+        one.kill9()
+        one.server.kill9()
+        # Each try that has to wait is killed, and the next one knows no more than the first: only the standby does.
+        wait_for(lambda: two.run("--promote").rc == DONE, "a promotion that does not wait", every=ttl)
+        two.wait_state("UP")
+        two.world.assert_is(before)
+    finally:
+        if etcd:
+            etcd.stop()
+        liar.stop()
 
 
 def test_the_lease_goes_last(make_followed, store, tmp):

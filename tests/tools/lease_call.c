@@ -1,6 +1,7 @@
 /* Calls a lease as the program does: lease_call CONFIG HOLDER, then on standard input a line per call:
  *
- *   prove | open | read | take [ABOVE [GENERATION]] | renew [NUMBER] | release
+ *   prove | open | read | take [ABOVE [GENERATION]] | renew [NUMBER] | release | seen |
+ *   believe VERSION SINCE (open once more, with what another one has seen)
  *
  * Each answers with a line of JSON; left_ms: how long the grant is valid. The proof lies in [dump] dir. */
 #include <jansson.h>
@@ -34,6 +35,7 @@ static enum lease_result call(struct caller *c, char *words[3], json_t *out, str
              two = words[2] ? strtoull(words[2], NULL, 10) : 0;
     struct lease_record r = {0};
     struct lease_proof p = {0};
+    struct lease_seen seen = {0};
     int64_t wait = 0;
     enum lease_result got = LEASE_REFUSED;
     if (strcmp(verb, "prove") == 0) {
@@ -60,6 +62,19 @@ static enum lease_result call(struct caller *c, char *words[3], json_t *out, str
         add_grant(c, out);
     } else if (strcmp(verb, "release") == 0) {
         got = lease_release(c->lease, &c->grant, e);
+    } else if (strcmp(verb, "seen") == 0) {
+        lease_seen_get(c->lease, &seen);
+        json_object_set_new(out, "version", json_string(seen.version));
+        json_object_set_new(out, "since", json_integer(seen.since.ms));
+        json_object_set_new(out, "age", json_integer(mono_since(clock_mono(), seen.since)));
+        got = LEASE_OK;
+    } else if (strcmp(verb, "believe") == 0) {
+        lease_close(c->lease);
+        snprintf(seen.version, sizeof seen.version, "%s", words[1]);
+        seen.since.ms = (int64_t)two;
+        got = lease_open(c->cfg, c->dirfd, c->holder, &c->lease, e);
+        if (got == LEASE_OK)
+            lease_seen_set(c->lease, &seen);
     }
     return got;
 }

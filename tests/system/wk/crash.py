@@ -1,4 +1,5 @@
 """What must hold after any crash: the world is a dump's, the newest intact dump is there, no half."""
+import contextlib
 import os
 import signal
 
@@ -65,6 +66,13 @@ def stopped(keeper):
 
 def wait_stopped(keeper, what):
     return keeper.wait(lambda: stopped(keeper), f"a worker to stop at {what}")
+
+
+def to_all(keeper, sign):
+    """The supervisor first: then no worker is new. One may end meanwhile."""
+    for pid in [keeper.process.pid, *keeper.pids()]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sign)
 
 
 def go_on(pids):
