@@ -248,7 +248,7 @@ def test_pressed_on_both_sides(make_pair, tmp):
 @pytest.mark.parametrize("kind", ["s3", pytest.param("etcd", marks=pytest.mark.skipif(
     not program("etcd"), reason="etcd (package etcd-server) is not installed"))])
 def test_what_the_standby_has_seen(make_pair, tmp, kind):
-    """A standby that runs watches the lease, so --promote need not: not even once it has to wait after the loss of the primary.
+    """A standby that runs watches the lease, so --promote need not, after the loss of the primary.
     One that stood still for longer than its lease and renews it again keeps the world, whatever was seen."""
     liar = Liar(tmp)
     Conditions(liar)
