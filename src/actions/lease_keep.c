@@ -210,9 +210,14 @@ void lease_keep_release(struct action_context *a, bool kept)
         return;
     }
     enum lease_result got = open_lease(a, &l, &e) < 0 ? LEASE_REFUSED : lease_renew(l, &g, &e);
+    if (got ==
+        LEASE_AWAY) /* etcd may have elected a leader just then: the next answer is the new one's */
+        got = lease_renew(l, &g, &e);
     if (got == LEASE_OK)
         got = lease_release(l, &g, &e);
-    if (got != LEASE_OK && got != LEASE_HELD)
+    if (got != LEASE_OK && got != LEASE_HELD) {
+        err_step(&e, "the lease is not released, and ends by itself");
         action_note(a, e.text);
+    }
     lease_close(l);
 }
