@@ -74,6 +74,9 @@ struct remote {
 };
 
 /* The name under which `name` is uploaded: "NAME.1700000000-0123abcd.part". malloc. */
+#define REMOTE_NAME_MAX 600 /* bytes */
+/* Each component may be one of a name in a store (remote_common.c). */
+bool remote_path_valid(const char *name);
 char *remote_part(const char *name);
 /* Seconds since 1970 at which such an upload began; -1: it is no such name. */
 int64_t remote_part_time(const char *name);

@@ -16,7 +16,6 @@
 #include "supervisor/follower.h"
 #include "supervisor/prober.h"
 #include "supervisor/recorder.h"
-#include "supervisor/standby.h"
 
 /* A job's life:
  *
@@ -239,7 +238,6 @@ static int child_main(int fd, void *arg)
     a->emit_arg = &fd;
     a->job.swapping = child_swapping;
     a->stepping_back = child_stepping_back;
-    standby_lease_seen(arg, &a->lease_seen);
     out.failed = action_run(a, r, &result, &out.error) < 0;
     /* A role that was saved counts, whatever failed after it. */
     out.new_state = a->state.role != role || (!out.failed && json_object_get(result, "state"));

@@ -248,6 +248,7 @@ void standby_restart(struct world *w)
 {
     standby_stop(w);
     w->standby->last = (struct report){0};
+    w->a->lease_seen = (struct lease_seen){0}; /* the new config may name another lease */
     w->standby->next_start = clock_mono();
 }
 
@@ -354,6 +355,7 @@ static void take_report(struct world *w, const struct report *r)
     w->status_dirty |= r->failed != last->failed || strcmp(r->newest, last->newest) != 0 ||
                        r->moment.ms != last->moment.ms;
     *last = *r;
+    w->a->lease_seen = r->lease; /* a job that is forked from here on has it */
     worker_err_clean(&last->why);
     if (!same && w->cfg->standby.warm) { /* a promotion without it loads the newest dump */
         if (r->warm.ready)
@@ -426,11 +428,6 @@ void standby_timers(struct world *w, mono_t now)
     s->next_start = mono_add(now, START_MS);
     if (worker_start(&s->worker, run_child, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the standby worker", &e);
-}
-
-void standby_lease_seen(const struct world *w, struct lease_seen *out)
-{
-    *out = w->standby->last.lease;
 }
 
 /* ---- what is shown ---- */

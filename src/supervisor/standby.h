@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
-#include "standby/lease.h"
 
 struct world;
 
@@ -17,9 +16,6 @@ void standby_timers(struct world *w, mono_t now);
 /* The next worker works with the config and the dump directory of now. */
 void standby_restart(struct world *w);
 void standby_stop(struct world *w);
-
-/* What its worker has seen of the world's lease, for a promotion. */
-void standby_lease_seen(const struct world *w, struct lease_seen *out);
 
 json_t *standby_status_json(const struct world *w); /* null without [standby] */
 
