@@ -137,7 +137,7 @@ static int choose(struct action_context *a, const struct request *r, wall_t unti
                                                       : try_one(a, r, until, from, here, beside, e);
     }
     if (is == 0)
-        err_set(e, ERR_NOTHING, 0, "no usable dump%s%s in %s", r->dump ? " " : "",
+        err_set(e, ERR_NOTHING, 0, "no dump%s%s in %s that can be used", r->dump ? " " : "",
                 r->dump ? r->dump : "", remote_shown(f->t.store));
     return is == 1 ? 0 : -1;
 }

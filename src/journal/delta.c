@@ -107,8 +107,9 @@ int delta_contradiction(const struct delta_table *t, const char *p, size_t len, 
 
 static int no_row(const struct delta_table *t, const char *tuple, size_t len, struct err *e)
 {
-    return err_set(e, ERR_DAMAGED, 0, "table %s: %.*s%s is not a row of it", t->name,
-                   (int)(len < SHOWN ? len : SHOWN), tuple, len < SHOWN ? "" : "...");
+    err_set(e, ERR_DAMAGED, 0, "table %s: %.*s%s is not a row of it", t->name,
+            (int)(len < SHOWN ? len : SHOWN), tuple, len < SHOWN ? "" : "...");
+    return -1; /* said here, where the analyzer sees it */
 }
 
 /* Where a literal begins within its tuple; the first one follows the "(". */
@@ -277,7 +278,7 @@ static int change_row(struct delta_table *t, enum delta_op op, const struct delt
 int delta_change(struct delta_table *t, enum delta_op op, const char *tuple, size_t len,
                  struct err *e)
 {
-    struct delta_key k = {0};
+    struct delta_key k;
     if (delta_read_key(t, tuple, len, &t->key_of[0], &k, e) < 0)
         return -1;
     return change_row(t, op, &k, tuple, len, e);
@@ -291,7 +292,7 @@ static bool same_key(const struct delta_key *a, const struct delta_key *b)
 int delta_update(struct delta_table *t, const char *before, size_t before_len, const char *after,
                  size_t after_len, struct err *e)
 {
-    struct delta_key old = {0}, new = {0};
+    struct delta_key old, new;
     if (delta_read_key(t, before, before_len, &t->key_of[0], &old, e) < 0)
         return -1;
     /* prefetched while the other key is read */

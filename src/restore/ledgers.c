@@ -67,7 +67,7 @@ static int refuse_some(const struct db_names *only, const struct config_ledger *
         err_set(e, ERR_REFUSED, 0,
                 "[ledger %s]: table %s without %s would be of another moment than its totals",
                 c->name, named, other);
-        err_hint(e, "--table %s restores all of them; --into SCHEMA restores one beside the world",
+        err_hint(e, "--table %s takes all of them; --into SCHEMA restores one beside the world",
                  all.p);
     }
     return named && other ? -1 : 0;
