@@ -122,7 +122,7 @@ static int read_choice(const struct config_choice *list, const char *value, int6
                        struct config_bad *bad)
 {
     SCOPED(buf_free) struct buf allowed = {0};
-    char low[CONFIG_NEAR_MAX];
+    char low[CONFIG_NEAR_MAX] = "";
     const char *near = NULL;
     lower(value, low, sizeof low);
     buf_adds(&allowed, "");
