@@ -22,7 +22,7 @@
 #include "store/catalog.h"
 
 #define TICK_MS 1000
-#define MARKER_MS fault_wait(10000) /* at most, as long as the log's end is reached in time */
+#define MARKER_MS fault_wait(20000) /* at most, as long as the log's end is reached in time */
 /* Heartbeats of an idle server pace our timers; one that comes a little early counts. */
 #define HEARTBEAT_MS 1000
 #define HEARTBEAT_EARLY_MS 100

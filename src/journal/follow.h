@@ -5,7 +5,7 @@
  * the log still reaches back to there.
  *
  * A worker of the supervisor. Each second it asks the server where the log ends, reads up to there, and notes in the
- * segments that they go up to that moment. Every ten seconds, and every second as long as it has not read that
+ * segments that they go up to that moment. Every twenty seconds, and every second as long as it has not read that
  * far, it also writes a number (the marker) into the sentinel's row and waits until it has read it in the log, and
  * has stored it. How far it is stands on a board (base/board.h); only news are sent, as packets (base/worker.h), in
  * which all texts are printable UTF-8: a packet each second would wake the supervisor once more. It receives one,

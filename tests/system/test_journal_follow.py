@@ -420,7 +420,7 @@ def test_an_idle_world(make_followed):
     """While nothing happens nothing is written to the server, but for a marker now and then; up to when the segments go is
     noted each second all the same, and the next change comes."""
     keeper = make_followed(settings={"probe": {"interval": "1s"}})
-    keeper.waits = 1  # a marker each ten seconds
+    keeper.waits = 1  # a marker each twenty seconds
     dump_and_follow(keeper)
     keeper.wait(lambda: live(keeper)["behind_seconds"] is not None, "a marker of the follower")
 
