@@ -171,7 +171,7 @@ MUTANTS = [
              "        *wait = all - (clock_wall().ms - js_number(o, \"at\", 0));\n")],
            ["tests/system/test_lease.py"]),
     Mutant("seen-though-renewed", "what was once seen of a lease counts, whatever is there now",
-           [("src/standby/lease.c", "    if (strcmp(version, s->version) != 0)\n", "    if (!s->version[0])\n")],
+           [("src/standby/lease_record.c", "    if (strcmp(version, s->version) != 0)\n", "    if (!s->version[0])\n")],
            ["tests/system/test_lease.py", "tests/system/test_standby.py"]),
     Mutant("upload-not-fenced", "what is sent to the store is not held back when the lease is gone",
            [("src/offsite/transfer.c", "    if (fence_check(\"upload\", e) < 0)\n        return -1;\n", ""),
