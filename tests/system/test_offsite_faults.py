@@ -243,6 +243,13 @@ def test_a_store_of_many_that_takes_everything(world_and_liar):
     w.all_stored()
 
 
+def fill_up(path):
+    """Writes into the file until its disk is full."""
+    with open(path, "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"x" * 4096)
+
+
 def test_a_store_that_is_full(make_world, make_keeper, small_disk, store):
     """Said, with what it answered; nothing half of it stays, dumps go on, and it is stored once there is room."""
     path, seen, prefix = small_disk
@@ -250,9 +257,7 @@ def test_a_store_that_is_full(make_world, make_keeper, small_disk, store):
     keeper.prefix = prefix
     keeper.init().dump()
     there = SimpleNamespace(path=seen)
-    with open(os.path.join(seen, "ballast"), "wb", buffering=0) as f, contextlib.suppress(OSError):
-        while True:
-            f.write(b"x" * 4096)
+    fill_up(os.path.join(seen, "ballast"))
     keeper.start()
     keeper.expect("it is full", offsite=lambda o: o and o["failed"] > 1 and "No space left" in (o["last_error"] or ""))
     assert manifests(there) == [] and not [n for n in files(there, "dumps") if not n.endswith(".part")]
@@ -276,9 +281,7 @@ def test_a_spool_that_is_full(make_followed, small_disk, store):
     wait_segments(keeper, store)
     before = segments(store)
     filler = os.path.join(seen, "filler")
-    with open(filler, "wb", buffering=0) as f, contextlib.suppress(OSError):
-        while True:
-            f.write(b"x" * 4096)
+    fill_up(filler)
     keeper.world.mark(3)
     keeper.expect("that it is full", offsite=lambda o: "space" in (o["last_error"] or ""), journal=lambda j: j["gap"])
     after = segments(store)
@@ -300,9 +303,7 @@ def test_no_room_is_needed_for_what_is_there(make_followed, small_disk, store):
     dump_and_follow(keeper)
     stored(keeper)
     keeper.stop()
-    with open(os.path.join(seen, "filler"), "wb", buffering=0) as f, contextlib.suppress(OSError):
-        while True:
-            f.write(b"x" * 4096)
+    fill_up(os.path.join(seen, "filler"))
     keeper.server.grant("keeper@localhost", "worldkeeper_drill_w1")
     keeper.ok("--drill", "--from", "offsite")
 
