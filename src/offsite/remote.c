@@ -134,11 +134,6 @@ enum remote_result remote_get(struct remote *r, const char *name, int64_t offset
                                                   : bad_name(name, e);
 }
 
-bool remote_has_versions(const struct remote *r)
-{
-    return r->kind->replace != NULL;
-}
-
 void remote_bare_versions(struct remote *r, bool bare)
 {
     r->bare = bare;

@@ -79,8 +79,6 @@ enum remote_result remote_size(struct remote *r, const char *name, int64_t *size
 #define REMOTE_SMALL 4096  /* bytes */
 #define REMOTE_VERSION 130 /* a store's name for the content of a file, with its end */
 
-/* Can this kind of store do it at all? */
-bool remote_has_versions(const struct remote *r);
 /* Some stores know a version only without the quotes that they put around it. */
 void remote_bare_versions(struct remote *r, bool bare);
 /* All of a file, and its version. REMOTE_REFUSED: it is larger than REMOTE_SMALL. */

@@ -223,7 +223,7 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
     if (all && strlen(all) < sizeof s->last)
         snprintf(s->last, sizeof s->last, "%s", all);
     w->state_dirty = w->status_dirty = true;
-    char key[64];
+    char key[CONDITION_KEY];
     SCOPED(buf_free) struct buf what = {0};
     if (!e) {
         notify_over(w, kinds[kind].condition, EVENT_DRILL, kinds[kind].passed);

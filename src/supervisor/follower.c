@@ -487,7 +487,7 @@ static void failed(struct world *w, const struct follow_failure *failure)
     /* The log cannot be followed across a damaged event or a gap; reading it again does not help. */
     bool log_ends = e->cls == ERR_GAP || (e->cls == ERR_DAMAGED && !failure->files);
     struct follow_gap gap = {.pos = 0};
-    char what[640], key[64];
+    char what[640], key[CONDITION_KEY];
     if (files_set_aside(w)) {
         kill_worker(w, IDLE);
         return;

@@ -283,7 +283,7 @@ static void judge(struct world *w)
 {
     struct offsite *o = w->offsite;
     const struct report *r = trouble(w);
-    char key[64] = "", what[640] = "copies on the other machine are made again";
+    char key[CONDITION_KEY] = "", what[640] = "copies on the other machine are made again";
     bool away = condition_lasts(&o->away_since, r && r->away, AWAY_MS, clock_mono());
     if (r && r->away && !away)
         return;

@@ -268,7 +268,7 @@ static void judge(struct world *w)
     struct standby *s = w->standby;
     const struct report *r = &s->last;
     int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
-    char key[64] = "", what[640] = "the standby has what the store has", t[TEXT_SHORT];
+    char key[CONDITION_KEY] = "", what[640] = "the standby has what the store has", t[TEXT_SHORT];
     bool failing = r->failed, bad = !failing && r->why.cls != ERR_NONE;
     /* What was listed may be gone by the time that it is fetched: the primary deletes, and joins segments. */
     bool passing = failing || (bad && r->why.cls != ERR_DAMAGED);

@@ -256,7 +256,7 @@ static void judge_stolen(struct world *w, const struct report *r)
 
 static void judge_central(struct world *w, const struct report *r)
 {
-    char key[64], what[640];
+    char key[CONDITION_KEY], what[640];
     bool away = r->central == CENTRAL_AWAY,
          bad = r->central != CENTRAL_OK || r->error.cls != ERR_NONE;
     struct write_backs *b = w->write_backs;

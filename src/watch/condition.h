@@ -5,9 +5,12 @@
 
 #include "watch/guard.h"
 
+#define CONDITION_KEY 64
+
 struct condition {
     bool on;
-    char key[64]; /* the same key again is not news, even if numbers in the text differ */
+    char
+        key[CONDITION_KEY]; /* the same key again is not news, even if numbers in the text differ */
     char text[640], hint[640];
     wall_t since;
     mono_t notified; /* last alert or reminder */
@@ -15,7 +18,6 @@ struct condition {
 
 /* The key of a failure: its class and number; of a refusal of our own, which has no number, its words without digits
  * as well, or another one that follows it would never be shown. */
-#define CONDITION_KEY 64
 void condition_key(char out[CONDITION_KEY], const struct err *e);
 
 /* Has it been so for `limit` ms? *since is when it began, ms 0: it is not so. */
