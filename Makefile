@@ -149,7 +149,7 @@ ANALYZER_NODES ?= 225000
 
 .PHONY: $(SRC:%=tidy/%)
 $(SRC:%=tidy/%): tidy/%:
-	@tests/tidy.sh $* -std=c11 $(CPPFLAGS_ALL) -Xclang -analyzer-config -Xclang max-nodes=$(ANALYZER_NODES)
+	@tests/tidy.sh $* $(ANALYZER_NODES) -std=c11 $(CPPFLAGS_ALL)
 
 format:
 	clang-format -i $(CHECKED)

@@ -42,10 +42,12 @@ declare -A title=(
     [faults]='faults, a share of each kind'
     [scripts]='tests of the scripts, demo'
 )
-order=(build build-san install systemd unit-san unit-oracle fuzz system-mysql
-    soak faults system-oracle system-san scripts lint shell man)
-# These only compute, for three minutes of a processor, and no other step needs them: behind the others, in the gaps that
-# tests leave which wait.
+order=(build build-san install systemd unit-san unit-oracle fuzz system-mysql soak
+    system-san scripts faults system-oracle lint shell man)
+# Tests wait, and leave processors idle. Beside the tests of a step run those that leave much of them, one after the
+# other, when both are asked for.
+declare -A beside=([system-mysql]=soak [system-san]='scripts faults system-oracle')
+# These only compute, for two minutes of a processor, and no other step needs them: behind the others, in all gaps.
 behind=(lint shell man)
 
 case ${1:-} in
@@ -120,13 +122,18 @@ look_at_machine() {
 
 run_build() { make -j2; }
 run_build_san() { make -j2 SAN=1; }
-# `make lint` and `make nightly` have the analyzer look at twenty times as many states of each function; here it looks at
-# a quarter of these in the files that the last commits changed, where that is known.
+# The analyzer takes two thirds of the time: here it looks only at the files that were changed last, and at a quarter of
+# the states that `make lint` and `make nightly` have it look at in all files. A checkout that does not know: at all files.
 run_lint() {
-    local changed
-    mapfile -t changed < <(git diff --name-only --diff-filter=d HEAD~20 -- 'src/*.c' 2>/dev/null)
-    make lint ANALYZER_NODES=12000 || return 1
-    [ ${#changed[@]} = 0 ] || make -s -k -j2 ANALYZER_NODES=50000 "${changed[@]/#/tidy/}"
+    local changed=() file
+    while read -r file; do
+        [ ! -e "$file" ] || changed+=("tidy/$file")
+    done < <(git log -100 --format= --name-only -- 'src/*.c' 2>/dev/null | awk '!seen[$0]++' | head -n 40)
+    [ ${#changed[@]} != 0 ] || {
+        make lint ANALYZER_NODES=12000
+        return
+    }
+    make lint ANALYZER_NODES=0 && make -s -k -j2 ANALYZER_NODES=50000 "${changed[@]}"
 }
 run_shell() {
     local files
@@ -181,10 +188,10 @@ run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit SAN=1; }
 # `make kills`, `make faults`, `make soak` and the tortures take others each time.
 seed=${WK_SEED:-20261127}
 
-# As whom `as` says.
-as=()
+# As whom `as` says, in so many processes.
+as=() workers=8
 pytest() {
-    local name=$1 n=8
+    local name=$1 n=$workers
     shift
     rm -f "$out/$name.xml"
     # What fails is remembered for `once_more`.
@@ -286,18 +293,6 @@ case " ${order[*]} " in
 *" system "* | *" system-san "*) make_template mariadb >"$out/template.log" 2>&1 </dev/null & ;;
 esac
 
-# These wait more than they work: begun beside another step, when both are asked for.
-declare -A beside=([soak]=system-mysql [scripts]=system-san) begun=()
-begin_beside() {
-    local name
-    for name in "${!beside[@]}"; do
-        case " ${order[*]} " in *" $1 "*"$name "*) ;; *) continue ;; esac
-        [ "${beside[$name]}" = "$1" ] || continue
-        "run_${name//-/_}" >"$out/$name.log" 2>&1 </dev/null &
-        begun[$name]=$!
-    done
-}
-
 # Before the first step that is more than a build.
 all_is_there() {
     [ -n "$stores_pid" ] || return 0
@@ -310,30 +305,32 @@ all_is_there() {
     look_at_machine
 }
 
-# The steps of `behind`, one after the other, once the programs are built. Each leaves its exit status and its time.
-is_behind() { case " ${behind[*]} " in *" $1 "*) ;; *) return 1 ;; esac; }
-behind_pid=''
-begin_behind() {
-    local name rc start
-    [ -z "$behind_pid" ] || return 0
-    case $1 in build | build-san) return 0 ;; esac
-    behind_pid=none
-    ! is_behind "$1" || return 0 # nothing that waits comes before it
-    for name in "${behind[@]}"; do rm -f "$out/$name.ended"; done
+# A step as a whole cannot be had.
+declare -A needs=([unit-oracle]=chroot [system-oracle]=chroot [faults]=root)
+cannot() { [ -n "${needs[$1]:-}" ] && lacks "${needs[$1]}"; }
+
+# begin LEVEL WORKERS STEP...: those that are asked for and did not run yet, one after the other in a process of their
+# own, which is remembered for each. Each leaves its exit status and its time.
+declare -A begun=()
+begin() {
+    local level=$1 few=$2 name row=()
+    shift 2
+    for name in "$@"; do
+        if wanted "$name" && ! cannot "$name" && [ -z "${begun[$name]:-}" ]; then row+=("$name"); fi
+    done
+    [ ${#row[@]} != 0 ] || return 0
+    for name in "${row[@]}"; do rm -f "$out/$name.ended"; done
     {
-        renice -n 19 -p "$BASHPID" >/dev/null
-        for name in "${order[@]}"; do
-            is_behind "$name" || continue
+        renice -n "$level" -p "$BASHPID" >/dev/null
+        workers=$few
+        for name in "${row[@]}"; do
             rc=0 start=$SECONDS
             "run_${name//-/_}" >"$out/$name.log" 2>&1 </dev/null || rc=$?
             echo "$rc $((SECONDS - start))" >"$out/$name.ended"
         done
     } &
-    behind_pid=$!
+    for name in "${row[@]}"; do begun[$name]=$!; done
 }
-
-# A step as a whole cannot be had.
-declare -A needs=([unit-oracle]=chroot [system-oracle]=chroot [faults]=root)
 
 passed=0 failed=0 skipped=0 at_first=0
 printf '%-36s %7s %7s %7s %8s\n' step passed failed skipped time
@@ -341,23 +338,25 @@ for name in "${order[@]}"; do
     log=$out/$name.log
     case $name in
     build | build-san) ;;
-    *) all_is_there ;;
+    *)
+        all_is_there
+        begin 19 8 "${behind[@]}"
+        ;;
     esac
-    start=$SECONDS
-    begin_behind "$name"
-    begin_beside "$name"
-    rc=0 took='' ran=0 bad=0 not=0
-    if [ -n "${needs[$name]:-}" ] && lacks "${needs[$name]}"; then
+    if cannot "$name"; then
         printf '%-36s %7d %7d %7d %6d s\n' "${title[$name]}" 0 0 1 0
         skipped=$((skipped + 1))
         continue
     fi
+    start=$SECONDS
+    read -ra row <<<"${beside[$name]:-}"
+    begin 0 3 "${row[@]}"
+    rc=0 took='' ran=0 bad=0 not=0
     if [ -n "${begun[$name]:-}" ]; then
-        wait "${begun[$name]}" || rc=$?
-    elif [ -n "${behind_pid%none}" ] && is_behind "$name"; then
-        wait "$behind_pid"
+        wait "${begun[$name]}" 2>/dev/null
         read -r rc took <"$out/$name.ended" || rc=1
     else
+        begun[$name]=here
         "run_${name//-/_}" >"$log" 2>&1 </dev/null || rc=$?
     fi
     case $name in

@@ -19,6 +19,28 @@ def p999(of):
     return sorted(of)[int(len(of) * 0.999)]
 
 
+class Watched(Wire):
+    """A line that keeps when what came to it was, and whether it went back."""
+
+    def __init__(self, to, delay):
+        self.seen = []
+        super().__init__(to, delay)
+
+    def connected(self):
+        def passing(data, back, send):
+            if data:
+                self.seen.append((time.monotonic(), back, len(data), b"wk_beat" in data))
+            send(data)
+        return passing
+
+    def took(self):
+        """From the first byte of the first blobs to the last answer, at the client's end."""
+        first = next(i for i, (_, back, size, _) in enumerate(self.seen) if not back and size > 4096)
+        beat = next(i for i in range(first, len(self.seen)) if self.seen[i][3])
+        last = max(at for at, back, _, _ in self.seen[first:beat] if back)
+        return last + self.delay - self.seen[first][0]
+
+
 class WriteBacks:
     """World and central store on one server, as far as this machine has to do the work of both."""
 
@@ -106,6 +128,18 @@ class WriteBacks:
         self.keeper.configure({"progress": {"socket": self.server.socket, "host": None, "port": None, "tls": None}})
         return took
 
+    def supervised(self, delay):
+        """By a supervisor, which is connected already, when it looks for the first time."""
+        wire = Watched(self.server.socket, delay)
+        self.keeper.configure({"progress": wire.settings})
+        self.change()
+        self.keeper.start()
+        self.keeper.wait(lambda s: s["progress"]["unsent"] == 0 and s["progress"]["sent"] == self.blobs, "all sent")
+        time.sleep(2 + 2 * delay)  # a beat ends what is looked at
+        self.keeper.stop()
+        self.keeper.configure({"progress": {"socket": self.server.socket, "host": None, "port": None, "tls": None}})
+        return wire.took()
+
     def saves(self, beside):
         """How long each local save takes, alone or while write-backs run one after the other."""
         def save(cur, number):
@@ -128,7 +162,8 @@ class WriteBacks:
                 self.say(f"write-back, round {number + 1} of {self.rounds}")
                 self.change()
                 one = {"write_back": self.write_back(), "bare": self.bare(), "calls": self.calls()}
-                one.update(relay=self.relayed(0), relay_100ms=self.relayed(0.1))
+                one.update(relay=self.relayed(0), relay_100ms=self.relayed(0.1),
+                           supervised=self.supervised(0), supervised_100ms=self.supervised(0.1))
                 alone, beside = self.saves(False), self.saves(True)
                 one.update(save_p999=p999(alone), save_p999_beside=p999(beside))
                 found["rounds"].append(one)
@@ -145,6 +180,7 @@ def lines(found):
     yield f"{blobs} written back, against a bare INSERT of them", median("write_back") / median("bare"), "<= 1.5"
     yield f"{blobs} saved by a call each, against written back", median("calls") / median("write_back"), ">= 5"
     yield "written back with 100 ms on the way, against none", median("relay_100ms") / median("relay"), "<= 1.5"
+    yield "by the supervisor with 100 ms on the way, against none", median("supervised_100ms") / median("supervised"), "<= 1.5"
     yield "99.9th percentile of a local save beside it, against alone", median("save_p999_beside") / median("save_p999"), "<= 2"
 
 

@@ -33,6 +33,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """One short directory for everything of this run; xdist's workers share the controller's."""
     machine.lacking()
+    # Inherited by what a test starts: a shell without job control ignores it for what runs in its background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
         config.wk_base = tempfile.mkdtemp(prefix="wk")
@@ -78,33 +80,51 @@ def of_the_other_kind(items):
     """Every test is tried on both kinds of server, each of its cases on one of them, always the same: a quarter of
     them on MySQL, which takes nearly twice as long for each as MariaDB and the sanitizers. A test that is marked
     each_server is tried with all its cases on both, one that is any_server on MariaDB only. In a file that is
-    either_server whole tests are dealt out as cases are; of one that is half_on_mysql MariaDB tries all tests, MySQL
-    every second one. Tests that state something of the kind of server (MYSQL) are tried on both."""
-    out, dealt, halved = set(), defaultdict(list), defaultdict(list)
+    either_server whole tests are dealt out as cases are, an eighth of them to MySQL; of one that is half_on_mysql MariaDB
+    tries all tests, MySQL every second one. Tests that state something of the kind of server (MYSQL) are tried on
+    both. Of the cases of a sweep(n) only each n-th is dealt out, the others neither kind tries."""
+    out, cases, tests, halved = set(), defaultdict(list), defaultdict(list), defaultdict(list)
     for item in items:
+        name, file = item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
         if item.get_closest_marker("each_server") or item.get_closest_marker("only"):
             continue
-        if item.get_closest_marker("any_server"):
-            if MYSQL:
-                out.add(item)
+        if item.get_closest_marker("any_server") and MYSQL:
+            out.add(item)
         elif hasattr(item, "callspec"):
-            dealt[item.nodeid.partition("[")[0]].append(item)
-        elif "MYSQL" not in item.function.__code__.co_names:
-            for mark, mixed in (("either_server", dealt), ("half_on_mysql", halved)):
-                if item.get_closest_marker(mark):
-                    mixed[item.nodeid.partition("::")[0]].append(item)
-    for name, mixed in dealt.items():
-        if len(mixed) > 1:
-            on_mysql = every(min(4, len(mixed)), name, mixed)
-            out.update(set(mixed) - on_mysql if MYSQL else on_mysql)
+            cases[name].append(item)
+        elif item.get_closest_marker("any_server") or "MYSQL" in item.function.__code__.co_names:
+            continue
+        elif item.get_closest_marker("either_server"):
+            tests[file].append(item)
+        elif item.get_closest_marker("half_on_mysql"):
+            halved[file].append(item)
+    for name, mixed in cases.items():
+        sweep = mixed[0].get_closest_marker("sweep")
+        if sweep:
+            tried = every(sweep.args[0], name, mixed)
+            out.update(set(mixed) - tried)
+            mixed = [item for item in mixed if item in tried]
+        if not mixed[0].get_closest_marker("any_server"):
+            out.update(left_to_the_other(4, name, mixed))
+    for name, mixed in tests.items():
+        out.update(left_to_the_other(8, name, mixed))
     for name, mixed in halved.items():
         if MYSQL and len(mixed) > 1:
             out.update(set(mixed) - every(2, name, mixed))
     return out
 
 
+def left_to_the_other(nth, name, items):
+    """MySQL has every nth of them, MariaDB the others; one that is alone is tried on both."""
+    if len(items) < 2:
+        return set()
+    on_mysql = every(min(nth, len(items)), name, items)
+    return set(items) - on_mysql if MYSQL else on_mysql
+
+
 def every(nth, name, items):
     """Every n-th of them, at least one, always the same."""
+    nth = min(nth, len(items))
     mixed = sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
     return set(mixed[zlib.crc32(name.encode()) % nth::nth])
 

@@ -11,6 +11,8 @@ from wk.server import KIND, MYSQL, RIGHTS, SERVERS
 from wk.sinks import certificate
 from wk.util import PATIENCE
 
+pytestmark = pytest.mark.half_on_mysql
+
 
 def checks(done):
     return done.json["result"]["checks"]

@@ -9,6 +9,8 @@ from wk.keeper import DONE
 from wk.util import wait_for
 from wk.watch import Watcher
 
+pytestmark = pytest.mark.half_on_mysql
+
 DUMP_MOMENTS = [*DUMP_POINTS, "dump.table_read#2", "dump.table_read#4"]
 DUMP_PARTS = [0.05, 0.2, 0.4, 0.6, 0.8, 0.95]
 RESTORE_PARTS = [0.0, 0.05, 0.15, 0.25, 0.35, 0.5, 0.65, 0.8, 0.95]
@@ -82,6 +84,7 @@ def big(make_world, make_keeper, victim, **settings):
     return keeper
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("part", DUMP_PARTS)
 def test_server_killed_while_a_big_dump_runs(make_world, make_keeper, victim, part):
     """Somewhere inside the reading and writing of a big world: the same promises."""
@@ -116,6 +119,7 @@ def came_back(world):
         return False
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("part", RESTORE_PARTS)
 def test_server_killed_while_a_big_restore_runs(make_world, make_keeper, victim, durations, part):
     """Somewhere inside the loading: the next try gives the whole world, and half of it is never seen."""

@@ -68,6 +68,7 @@ def test_a_flipped_bit_makes_the_older_dump_the_one(two, make_world):
     restores_the_older(two, make_world, "one flipped bit")
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("keep", [0, 1, 10, 20, 0.3, 0.6, 0.9, -9, -8, -1])
 def test_cut_at_any_length(two, make_world, keep):
     """A file that was cut, down to an empty one, is refused."""

@@ -10,6 +10,8 @@ import pytest
 
 from wk.keeper import DONE, FAILED, NOTHING, REFUSED, signed
 
+pytestmark = pytest.mark.half_on_mysql
+
 OTHER = "wk_other_people"
 
 

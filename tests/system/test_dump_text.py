@@ -13,6 +13,8 @@ from wk.rewrite import Rewriter
 from wk.snapshot import tables
 from wk.util import ident
 
+pytestmark = pytest.mark.half_on_mysql
+
 
 @pytest.fixture
 def rewrite(server):

@@ -10,6 +10,8 @@ from wk.keeper import USER
 from wk.server import MYSQL
 from wk.util import wait_for
 
+pytestmark = pytest.mark.half_on_mysql
+
 ENGINES = ["MEMORY", "InnoDB"]
 LEDGER = {"table": "gains", "key": "player, mini", "value": "xp", "time": "at", "levels": "level", "rollup_after": "1d"}
 

@@ -2,6 +2,8 @@
 import pytest
 from wk.keeper import USER
 
+pytestmark = pytest.mark.half_on_mysql
+
 ENGINES = ["MEMORY", "InnoDB"]
 LEDGER = {"table": "gains", "key": "player", "value": "xp", "time": "at", "rollup_after": "0s"}
 AT = "'2026-11-16 10:00:00'"

@@ -5,6 +5,8 @@ import pytest
 from test_ledger import LEDGER, make
 from wk.keeper import DONE, USER
 
+pytestmark = pytest.mark.half_on_mysql
+
 PRIVILEGES = "DELETE, CREATE VIEW, TRIGGER"
 
 

@@ -2,6 +2,8 @@
 import pytest
 from test_ledger_altered import AT, ENGINES, FEW, LEDGER, make, totals
 
+pytestmark = pytest.mark.half_on_mysql
+
 MOST = 2**64 - 1
 
 

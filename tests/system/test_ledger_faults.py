@@ -7,6 +7,8 @@ from test_ledger_world import prepare
 from wk.crash import stopped
 from wk.util import wait_for
 
+pytestmark = pytest.mark.half_on_mysql
+
 KINDS = {"MEMORY": {}, "InnoDB": {"engine": "InnoDB"}, "mixed": {"rollup": "InnoDB"}}
 POINTS = ["ledger.read", "ledger.marked", "ledger.requests", "ledger.added", "ledger.deleted", "ledger.closed"]
 
@@ -37,6 +39,7 @@ def finish(keeper, wanted):
     assert world.sql("SELECT * FROM xp_rollup ORDER BY player,mini") == rollup and totals(world) == wanted
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind,point", [(kind, point) for kind in KINDS for point in points(kind)])
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_run_is_killed(keeper, kind, point, times):

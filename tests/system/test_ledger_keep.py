@@ -13,6 +13,8 @@ import pytest
 from test_ledger import ENGINES, LEDGER, make, summed, totals
 from wk.keeper import USER
 
+pytestmark = pytest.mark.half_on_mysql
+
 PRIVILEGES = "DELETE, CREATE VIEW, TRIGGER"
 OLD = "'2026-11-16 10:00:00'"
 POINTS = ["ledger.proven", "ledger.named", "ledger.kept", "ledger.filed", "ledger.marked", "ledger.requests", "ledger.added",
@@ -78,6 +80,7 @@ def test_rows_are_in_files_when_they_are_gone(ledger):
     assert not files(ledger, ".part") and not files(ledger, ".undone")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("batch", ["", ",ledger.batch=300"])
 def test_a_run_that_is_killed_anywhere(ledger, point, batch):
@@ -300,6 +303,7 @@ def test_a_request_and_a_killed_run(requests, point):
     assert not pay(world, "a") and totals(world) == {(1, 1): 1}
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "READ COMMITTED"])
 def test_requests_while_rows_are_rolled_up(requests, level):
     """Writers repeat their own and each other's requests: each counts once."""

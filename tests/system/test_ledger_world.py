@@ -5,6 +5,8 @@ from test_ledger import ENGINES, LEDGER, make, summed, totals
 from wk.follow import following
 from wk.keeper import USER
 
+pytestmark = pytest.mark.half_on_mysql
+
 
 @pytest.mark.parametrize("engine", ["MEMORY"])
 def test_a_loss_after_a_rollup(make_world, make_keeper, make_server, engine):

@@ -67,6 +67,7 @@ CROWDS = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_check_sees(victim, tmp, mistake):
     sql, wrong = schema_sql(), []

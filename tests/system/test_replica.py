@@ -14,6 +14,8 @@ from wk.server import MYSQL
 from wk.snapshot import assert_same, snapshot
 from wk.util import free_port, wait_for
 
+pytestmark = pytest.mark.half_on_mysql
+
 
 class Replica:
     """`server`, fed by `source` from the first byte of its log."""

@@ -12,6 +12,8 @@ import zlib
 import pytest
 from wk.keeper import DONE, NOT_WELL, signed
 
+pytestmark = pytest.mark.half_on_mysql
+
 KEY = "3f" * 32
 MARK = b"forged"
 
