@@ -444,6 +444,13 @@ bool text_among(const char *s, const char *const *list)
     return false;
 }
 
+uint64_t text_hash(uint64_t hash, const void *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 bool text_starts(const char *s, const char *prefix)
 {
     return strncmp(s, prefix, strlen(prefix)) == 0;

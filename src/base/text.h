@@ -78,6 +78,9 @@ bool text_utf8_valid(const char *s, size_t len);
 void text_hex(const unsigned char *data, size_t len, char *out /* 2*len+1 */);
 /* False unless `s` is exactly `len` bytes in hex digits as text_hex() writes them. */
 bool text_unhex(const char *s, unsigned char *out, size_t len);
+/* FNV-1a, 64 bits, no defence against who chooses the bytes: begins with TEXT_HASH, and goes on with what it returned. */
+#define TEXT_HASH UINT64_C(0xcbf29ce484222325)
+uint64_t text_hash(uint64_t hash, const void *bytes, size_t len);
 bool text_starts(const char *s, const char *prefix);
 bool text_among(const char *s, const char *const *list); /* ended by NULL */
 

@@ -123,10 +123,8 @@ static void put_map(struct maps *m, uint64_t id, struct seen *seen)
 
 static uint64_t hash_of(const char *name)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a; 0 means free */
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    return h ? h : 1;
+    uint64_t h = text_hash(TEXT_HASH, name, strlen(name));
+    return h ? h : 1; /* 0 means free */
 }
 
 static int counter_of(const struct db_table *t)

@@ -8,7 +8,7 @@
 
 #include "sql/literal.h"
 
-/* FNV-1a. Two servers with the same hash would be counted as one: with a handful that does not
+/* FNV-1a of 32 bits, as journals and manifests have it. Two servers with the same hash would be counted as one: with a handful that does not
  * happen. */
 uint32_t db_gtid_domain(const uint8_t uuid[16], const char *tag)
 {

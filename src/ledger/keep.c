@@ -93,14 +93,6 @@ static void add_id(struct known_id **list, size_t *count, struct known_id id)
 
 /* ---- rows as files have them ---- */
 
-/* FNV-1a, from `h` on. */
-static uint64_t hash(uint64_t h, const char *s, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)s[i]) * 0x100000001b3;
-    return h;
-}
-
 /* As the server compares names of columns. */
 static bool is_name(const char *name, const struct csv_field *f)
 {
@@ -124,7 +116,7 @@ static int read_id(void *arg, const struct csv_field *fields, unsigned count, st
             if (is_name(ledger_column(l, k)->name, &fields[i]))
                 found = ledger_column(l, k)->name;
         r->id = is_name(l->cfg->id, &fields[i]) ? i : r->id;
-        r->names[i] = found ? hash(0xcbf29ce484222325, found, strlen(found)) | 1 : 0;
+        r->names[i] = found ? text_hash(TEXT_HASH, found, strlen(found)) | 1 : 0;
     }
     if (header)
         return 0;
@@ -132,7 +124,7 @@ static int read_id(void *arg, const struct csv_field *fields, unsigned count, st
         !ledger_parse_id(fields[r->id].s, fields[r->id].len, &is.id))
         return err_set(e, ERR_DAMAGED, 0, "a row has no id");
     for (unsigned i = 0; i < count; i++)
-        is.print += r->names[i] ? hash(r->names[i], fields[i].s, fields[i].len) : 0;
+        is.print += r->names[i] ? text_hash(r->names[i], fields[i].s, fields[i].len) : 0;
     add_id(r->list, r->count, is);
     return 0;
 }

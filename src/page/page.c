@@ -1,5 +1,6 @@
 #include "page/page.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -359,10 +360,8 @@ static json_t *entry_of(const json_t *n)
 /* A new announcement is a new entry. */
 static json_t *announcement_id(const struct config *c)
 {
-    uint32_t hash = 2166136261; /* FNV-1a */
-    for (const char *s = c->announcement ? c->announcement : ""; *s; s++)
-        hash = (hash ^ (unsigned char)*s) * 16777619;
-    return json_sprintf("%08x", hash);
+    const char *s = c->announcement ? c->announcement : "";
+    return json_sprintf("%08" PRIx32, (uint32_t)text_hash(TEXT_HASH, s, strlen(s)));
 }
 
 void page_feed(struct buf *out, const struct config *c, const json_t *status, const json_t *history)

@@ -303,7 +303,9 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
         }
         int64_t retry = is->postponed ? POSTPONED_MS : FAILED_MS;
         mono_t again = mono_add(now, retry < c->interval ? retry : c->interval);
-        l->next_run = l->next_mark = again;
+        l->next_mark = again;
+        if (is->ran || !is->postponed) /* a look that was held off is no reason for a run */
+            l->next_run = again;
     }
     /* A ledger that was only marked says nothing new about rollups. */
     w->status_dirty = true;

@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void condition_key(char out[CONDITION_KEY], const struct err *e)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
+    uint64_t hash = TEXT_HASH;
     bool own = e->cls == ERR_REFUSED && e->num == 0;
     for (const char *s = e->text; own && *s; s++)
         if (*s < '0' || *s > '9')
-            hash = (hash ^ (unsigned char)*s) * 16777619u;
+            hash = text_hash(hash, s, 1);
     if (own)
-        snprintf(out, CONDITION_KEY, "%s %08" PRIx32, err_class_name(e->cls), hash);
+        snprintf(out, CONDITION_KEY, "%s %08" PRIx32, err_class_name(e->cls), (uint32_t)hash);
     else
         snprintf(out, CONDITION_KEY, "%s %d", err_class_name(e->cls), e->num);
 }

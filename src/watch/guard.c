@@ -105,11 +105,8 @@ static bool quiet(const struct guard *g)
 static void alert_trouble(struct step *s, unsigned event, const char *words)
 {
     struct guard *g = s->g;
-    /* FNV-1a, 64 bits. */
-    uint64_t id = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)g->cause;
-    id *= UINT64_C(0x100000001b3);
-    for (; *words; words++)
-        id = (id ^ (unsigned char)*words) * UINT64_C(0x100000001b3);
+    unsigned char cause = (unsigned char)g->cause;
+    uint64_t id = text_hash(text_hash(TEXT_HASH, &cause, 1), words, strlen(words));
     if (quiet(g))
         return;
     g->alerted = event;

@@ -1,4 +1,5 @@
 """Ledgers and the supervisor: they are rolled up by itself, published, and what is wrong with them is said."""
+import itertools
 import os
 
 import pytest
@@ -95,6 +96,29 @@ def test_seconds_are_of_the_last_run(keeper):
     before = line(keeper)["last"]
     keeper.ok("--rollup")
     keeper.wait(lambda: line(keeper)["last"] > before and line(keeper)["seconds"] is None, "the run by hand, of unknown length")
+
+
+def test_a_look_that_was_held_off_brings_no_run(keeper):
+    """While another session rolls it up the supervisor cannot look, and looks again soon. A run is due when it was."""
+    prepare(keeper, interval="1h", rollup_after="24s")
+    keeper.ok("--rollup")
+    keeper.start()
+    last = keeper.wait(lambda: line(keeper).get("last"), "the ledger")
+    other = keeper.server.admin()
+
+    def connections():
+        return int(keeper.world.sql("SHOW GLOBAL STATUS LIKE 'Connections'")[0][1])
+    with other.cursor() as cur:
+        cur.execute("SELECT GET_LOCK(CONCAT('wk.ledger.',LEFT(SHA2(%s,256),32)),60)", (keeper.world.schema + ".xp",))
+        assert cur.fetchall() == ((1,),)
+    asked = itertools.count(1)
+    before = connections()
+    keeper.wait(lambda: connections() - before - next(asked) > 4, "looks")  # each of ours is one, too
+    gain(keeper.world, 10)
+    other.close()
+    keeper.wait(lambda: line(keeper)["rows"] == 10 or line(keeper)["rolled_up"], "another look")
+    got = line(keeper)
+    assert (got["rows"], got["rolled_up"], got["last"], got["seconds"]) == (10, 0, last, None), got
 
 
 def test_a_reload_brings_and_takes_ledgers(keeper):
