@@ -350,13 +350,13 @@ ledger-torture: $(BIN)
 	for kind in $(LEDGER_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
 	  WK_LEDGER_ROWS=$(LEDGER_ROWS) WK_LEDGER_ROLLUPS=$(LEDGER_ROLLUPS) WK_LEDGER_SEED=$(LEDGER_SEED) \
 	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 test_ledger_torture.py) || exit 1; done
-## make progress-torture   game servers over one central store of progress, killed, stopped and cut off, PROGRESS_ROUNDS times
-##                  30 seconds
+## make progress-torture   game servers over one central store of progress, killed, stopped and cut off; the same with worlds
+##                  of their own, lost and restored: each PROGRESS_ROUNDS times 30 seconds
 PROGRESS_ROUNDS ?= 100
 .PHONY: progress-torture
 progress-torture: $(BIN)
 	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_PROGRESS_ROUNDS=$(PROGRESS_ROUNDS) \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -k test_torture test_progress_torture.py
+	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -k "test_torture or test_local" test_progress_torture.py
 
 ## make takeover-torture   two machines that may keep one world, disturbed TAKEOVER_ROUNDS times with the lease in a store, in
 ##                  one etcd and in three, on both kinds of server; the same again with TAKEOVER_SEED, and with

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
+from wk import progress
 from wk.central import Central, schema_sql
+from wk.sites import Site, Sites
 from wk.torture import Torture
 
 pytestmark = pytest.mark.slow
@@ -84,3 +86,40 @@ def test_the_check_sees(victim, tmp, mistake):
             print(mistake, n, wrong[:3])
             return
     raise AssertionError(f"seed {SEED}: not seen: {mistake}")
+
+
+@pytest.fixture
+def sites(server, make_server, make_world, make_keeper):
+    """sites(seed, …): three game servers with worlds of their own that have played, and one has burnt; the check."""
+    def played(seed, seconds, changes=(), **more):
+        central, made = progress.Central(server, changes), []
+        for i in range(3):
+            own = make_server("--log-bin=log", "--binlog-format=ROW")
+            made.append(Site(i, own, make_keeper(make_world(on=own), name=f"w{i}"), central))
+        check = Sites(made, seed, **more).run(seconds).check()
+        for site in made[1:]:
+            assert site.keeper.stop() == 0
+        for site in made:
+            site.server.destroy()
+        return check
+    return played
+
+
+def test_local_stores(sites):
+    """Worlds are lost and restored, their supervisors killed and stopped, their lines to the central store cut and let
+    back in; in the end a machine burns. A share of `make progress-torture`."""
+    for n in range(ROUNDS):
+        check = sites(f"{SEED}/{n}", 6 if ROUNDS == 1 else 30)
+        assert not check.wrong, f"seed {SEED}/{n}: {len(check.wrong)}: {check.wrong[:8]}"
+        assert check.counts["saves"] > 20, check.counts
+        print(f"round {n + 1}: {dict(check.counts)}", flush=True)
+
+
+@pytest.mark.any_server
+def test_the_check_of_local_stores_sees(sites):
+    """A central store that takes what anybody sends."""
+    for n in range(20):
+        if wrong := sites(f"{SEED}/{n}", 5, MISTAKES["write-back without check"], players=3).wrong:
+            break
+    print(f"after {n + 1} rounds")
+    assert any("of an older one" in w for w in wrong), wrong

@@ -12,11 +12,15 @@ counter = iter(range(1, 1 << 30))
 
 
 class Central:
-    """The central store in a schema of its own, and accounts that may only call its routines."""
+    """The central store in a schema of its own, and accounts that may only call its routines. `changes`: (what stands in
+    its SQL once, what stands there instead)."""
 
-    def __init__(self, server):
+    def __init__(self, server, changes=()):
         self.server, self.schema = server, f"central_{next(counter)}"
         sql = subprocess.run([BINARY, "--sql=progress-central"], check=True, capture_output=True, text=True).stdout
+        for old, new in changes:
+            assert sql.count(old) == 1, (sql.count(old), old)
+            sql = sql.replace(old, new)
         sql = re.sub(r"^DELIMITER .*$", "", sql, flags=re.M)
         server.sql(f"DROP DATABASE IF EXISTS {self.schema}", f"CREATE DATABASE {self.schema}")
         con = server.admin(self.schema)

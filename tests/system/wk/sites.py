@@ -1,0 +1,248 @@
+"""Game servers with a world of their own, kept by worldkeeper, over one central store of players' progress: what they play,
+what is done to them, and the check of what became of it."""
+import collections
+import contextlib
+import random
+import threading
+import time
+
+import pymysql
+
+from .progress import made
+from .torture import Cable
+from .util import CANARY, PATIENCE
+from .watch import Lateness
+
+BLOBS = 3  # of each player
+TAKEOVER_MS = 1500
+INTERVAL = 1  # seconds, of [progress] write_back
+NOBODY = (0, 0)
+
+
+def value_of(text):
+    """Who saved this blob: the session's lock number, and the how many-th of its saves it was."""
+    number, n = text.decode().split(".")
+    return int(number), int(n)
+
+
+class Session:
+    """What one game server knows of a player's session: which blobs it loaded, how many saves it asked for, and
+    [(when, the how many-th)] of those that were answered, for each blob."""
+
+    def __init__(self, site, lock, number):
+        self.site, self.lock, self.number = site, lock, number
+        self.began, self.loaded, self.asked, self.saved = time.monotonic(), {}, 0, collections.defaultdict(list)
+
+
+class Site:
+    """One game server: its world's server, a worldkeeper over it, a line to the central store."""
+
+    def __init__(self, number, server, keeper, central):
+        self.name, self.server, self.keeper, self.central = f"gs-{number}", server, keeper, central
+        self.cable = Cable(central.server.socket)
+        self.sessions, self.playing, self.guard = [], set(), threading.Lock()
+        made(keeper, central, lock_id=self.name, write_back=f"{INTERVAL}s", socket=None, host="127.0.0.1",
+             port=str(self.cable.port), tls="preferred")
+        keeper.dump()
+        keeper.start()
+
+    def world(self):
+        return self.server.admin(self.keeper.world.schema, read_timeout=20)
+
+    def ask(self, routine, *args):
+        """The central store, over this game server's line."""
+        con = pymysql.connect(host="127.0.0.1", port=self.cable.port, user="gs", password=CANARY,
+                              database=self.central.schema, autocommit=True, connect_timeout=5, read_timeout=5)
+        with con, con.cursor() as cur:
+            cur.execute(f"CALL {routine}({','.join(['%s'] * len(args))})", args)
+            return cur.fetchall()
+
+    def local(self, *statements):
+        con = self.world()
+        with con, con.cursor() as cur:
+            for statement in statements:
+                cur.execute(*statement)
+            return cur.fetchall()
+
+    def open(self, lock, until):
+        """As worldkeeper-progress(7) says: not before the last session here has ended. None: not now."""
+        while (there := self.local(("SELECT (SELECT COUNT(*) FROM worldkeeper_sentinel),"
+                                    "(SELECT COUNT(*) FROM wk_session WHERE lock_key=%s)", (lock,)))[0]) != (1, 0):
+            if until():
+                return None
+            if there == (1, 1):
+                self.local(("CALL wk_close(%s)", (lock,)))
+            time.sleep(0.1)
+        outcome = "busy"
+        while outcome == "busy":
+            if until():
+                return None
+            outcome, number, *_ = self.ask("wk_acquire", lock, self.name, TAKEOVER_MS)[0]
+            time.sleep(random.uniform(0.05, 0.1))
+        session = Session(self, lock, number)
+        rows = self.ask("wk_load", lock, self.name, number)
+        if rows[0][0] == "stolen":
+            return None
+        session.loaded = {f"{lock}/{i}": (0, b"0.0") for i in range(BLOBS)}
+        session.loaded.update({key.decode(): (seq, blob) for outcome, key, seq, blob in rows if outcome == "loaded"})
+        self.local(("REPLACE INTO wk_session (lock_key,lock_seq) VALUES (%s,%s)", (lock, number)), *(
+            ("REPLACE INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) VALUES (%s,%s,%s,%s,NOW(3),"
+             "_binary %s)", (key, lock, seq, seq, blob)) for key, (seq, blob) in session.loaded.items() if seq))
+        if self.local(("SELECT COUNT(*) FROM worldkeeper_sentinel",)) != ((1,),):
+            return None
+        with self.guard:
+            self.sessions.append(session)
+        return session
+
+    def save(self, session, key):
+        """False: nobody knows whether it is there; the next one is another."""
+        session.asked += 1
+        try:
+            self.local(("CALL wk_put(%s,%s,_binary %s)", (key, session.lock, f"{session.number}.{session.asked}".encode())))
+        except pymysql.err.MySQLError:
+            return False
+        session.saved[key].append((time.monotonic(), session.asked))
+        return True
+
+    def play(self, rand, players, until):
+        """Sessions of random players, one after the other; one in four lasts long, whoever takes the player over."""
+        while not until():
+            lock = f"p{rand.randrange(players)}"
+            with self.guard:
+                if lock in self.playing:
+                    continue
+                self.playing.add(lock)
+            end = time.monotonic() + rand.uniform(0.2, 1) + (5 if rand.random() < 0.25 else 0)
+            with contextlib.suppress(pymysql.err.MySQLError, OSError):
+                session = self.open(lock, lambda: until() or time.monotonic() > end + 4)  # noqa: B023
+                while session and not until() and time.monotonic() < end:
+                    if not self.save(session, f"{lock}/{rand.randrange(BLOBS)}"):
+                        time.sleep(0.1)  # the world is lost, and not restored yet
+                    time.sleep(rand.uniform(0, 0.04))
+                if session and rand.random() < 0.8:
+                    self.local(("CALL wk_close(%s)", (lock,)))
+            with self.guard:
+                self.playing.discard(lock)
+            time.sleep(rand.uniform(0.01, 0.1))
+
+    def end_all(self):
+        """Every session, its saves sent or set aside."""
+        self.cable.is_cut = self.cable.deaf = False
+        self.keeper.wait_state("UP")
+        end = time.monotonic() + PATIENCE
+        while self.local(("SELECT 1 FROM wk_session",)):
+            assert time.monotonic() < end, self.keeper.about()
+            self.local(("UPDATE wk_session SET state='closing'",))
+            time.sleep(0.2)
+
+    def set_aside(self):
+        """{blob_key: what is in wk_stolen of it}"""
+        found = collections.defaultdict(list)
+        for key, blob in self.local(("SELECT blob_key,`blob` FROM wk_stolen",)):
+            found[key.decode()].append(value_of(blob))
+        return found
+
+
+class Sites:
+    def __init__(self, sites, seed, players=6):
+        self.sites, self.random, self.players = sites, random.Random(seed), players
+        self.done = collections.Counter()
+
+    def run(self, seconds):
+        """They play and are disturbed; then the machine of the first one burns, disks and all, and the others go on."""
+        ended, burnt = threading.Event(), threading.Event()
+        players = [threading.Thread(target=site.play, daemon=True, args=(
+            random.Random(self.random.random()), self.players, burnt.is_set if site is self.sites[0] else ended.is_set))
+            for site in self.sites for _ in range(3)]
+        with Lateness() as lateness:
+            for t in players:
+                t.start()
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                time.sleep(self.random.uniform(0.2, 1))
+                self.disturb(self.random.choice(self.sites))
+            self.burn(burnt)
+            time.sleep(3 * TAKEOVER_MS / 1000)
+            ended.set()
+            for t in players:
+                t.join()
+            for site in self.sites[1:]:
+                site.end_all()
+            self.late = lateness.worst_ms / 1000
+        return self
+
+    def disturb(self, site):
+        keeper, what = site.keeper, self.random.choice(["server", "server", "supervisor", "stop", "cut", "cut", "deaf"])
+        self.done[what] += 1
+        if what == "server":
+            before = keeper.status()["generation"]
+            site.server.crash()
+            keeper.wait(lambda: keeper.status()["generation"] > before and keeper.state() == "UP", "the restore")
+        elif what == "supervisor":
+            keeper.kill9()
+            keeper.start(state=None)
+        elif what == "stop":
+            with keeper.standing_still():
+                time.sleep(self.random.uniform(0.5, 2) * TAKEOVER_MS / 1000)
+        else:
+            setattr(site.cable, "is_cut" if what == "cut" else "deaf", True)
+            time.sleep(self.random.uniform(0.2, 3))
+            site.cable.is_cut = site.cable.deaf = False
+
+    def burn(self, burnt):
+        """Undisturbed before, for as long as a pause after a failure may last and twice the interval."""
+        site = self.sites[0]
+        site.keeper.wait_state("UP")
+        site.keeper.wait(lambda: site.keeper.status()["progress"]["central"] == "ok", "the central store")
+        time.sleep(4 * INTERVAL)
+        site.keeper.kill9()
+        site.server.process.kill()
+        site.server.process.wait()
+        site.server.process, self.burnt_at = None, time.monotonic()
+        burnt.set()
+        site.cable.is_cut = True
+
+    def check(self):
+        return Check(self)
+
+
+class Check:
+    """What is wrong, in words; nothing, if it was right."""
+
+    def __init__(self, sites):
+        self.wrong, self.counts = [], collections.Counter(sites.done)
+        burnt = sites.sites[0]
+        sessions = sorted((s for site in sites.sites for s in site.sessions), key=lambda s: s.number)
+        final = {key: value_of(blob) for key, (_, blob) in burnt.central.blobs().items()}
+        aside = {site: site.set_aside() for site in sites.sites[1:]}
+        self.counts["stolen"] = sum(len(v) for found in aside.values() for v in found.values())
+        for lock in {s.lock for s in sessions}:
+            of_lock = [s for s in sessions if s.lock == lock]
+            for key in (f"{lock}/{i}" for i in range(BLOBS)):
+                seen = [(s.number, value_of(s.loaded[key][1])) for s in of_lock]
+                seen.append((1 << 62, final.get(key, NOBODY)))
+                self.fenced(key, seen, of_lock)
+                for s, (_, then) in zip(of_lock, seen[1:]):
+                    if s.site is not burnt:
+                        self.kept(key, s, s.saved[key], [then, *aside[s.site][key]])
+                    elif not any(x.number > s.number and x.began < sites.burnt_at for x in of_lock):
+                        limit = sites.burnt_at - INTERVAL - 1 - 2 * sites.late
+                        self.kept(key, s, [(at, n) for at, n in s.saved[key] if at < limit], [then])
+
+    def fenced(self, key, seen, sessions):
+        """From when a session loaded on, nobody saves but this one and later ones."""
+        asked = {s.number: s.asked for s in sessions}
+        for i, (number, value) in enumerate(seen):
+            if value != NOBODY and not 0 < value[1] <= asked.get(value[0], 0):
+                self.wrong.append(f"{key}: session {number} loaded {value}, which nobody saved")
+            for later, then in seen[i + 1:]:
+                if then != value and then[0] < number:
+                    self.wrong.append(f"{key}: session {number} loaded {value}; session {later} loads {then}, of an older one")
+
+    def kept(self, key, session, saved, found):
+        """The last save that was answered is what the next session loads, or is set aside. Of a machine that burnt nothing
+        is that was set aside there, and the last save is that before the interval, if nobody had taken the player over."""
+        self.counts["saves"] += len(saved)
+        last = max((n for _, n in saved), default=0)
+        if last and not any(number == session.number and n >= last for number, n in found):
+            self.wrong.append(f"{key}: {session.site.name}'s session {session.number} saved {last}; found {found}")
