@@ -134,7 +134,7 @@ class WriteBacks:
         self.keeper.configure({"progress": wire.settings})
         self.change()
         self.keeper.start()
-        self.keeper.wait(lambda s: s["progress"]["unsent"] == 0 and s["progress"]["sent"] == self.blobs, "all sent")
+        self.keeper.wait(lambda: (self.keeper.status().get("progress") or {}).get("sent") == self.blobs, "all to be sent")
         time.sleep(2 + 2 * delay)  # a beat ends what is looked at
         self.keeper.stop()
         self.keeper.configure({"progress": {"socket": self.server.socket, "host": None, "port": None, "tls": None}})
