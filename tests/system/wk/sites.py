@@ -40,14 +40,11 @@ class Site:
     def __init__(self, number, server, keeper, central):
         self.name, self.server, self.keeper, self.central = f"gs-{number}", server, keeper, central
         self.cable = Cable(central.server.socket)
-        self.sessions, self.playing, self.guard = [], set(), threading.Lock()
+        self.sessions, self.playing, self.guard, self.own = [], set(), threading.Lock(), threading.local()
         made(keeper, central, lock_id=self.name, write_back=f"{INTERVAL}s", socket=None, host="127.0.0.1",
              port=str(self.cable.port), tls="preferred")
         keeper.dump()
         keeper.start()
-
-    def world(self):
-        return self.server.admin(self.keeper.world.schema, read_timeout=20)
 
     def ask(self, routine, *args):
         """The central store, over this game server's line."""
@@ -58,11 +55,19 @@ class Site:
             return cur.fetchall()
 
     def local(self, *statements):
-        con = self.world()
-        with con, con.cursor() as cur:
-            for statement in statements:
-                cur.execute(*statement)
-            return cur.fetchall()
+        """In the world, over the thread's connection; after an error over a new one."""
+        con = getattr(self.own, "con", None) or self.server.admin(self.keeper.world.schema, read_timeout=20)
+        self.own.con = None
+        try:
+            with con.cursor() as cur:
+                for statement in statements:
+                    cur.execute(*statement)
+                rows = cur.fetchall()
+        except Exception:
+            con.close()
+            raise
+        self.own.con = con
+        return rows
 
     def open(self, lock, until):
         """As worldkeeper-progress(7) says: not before the last session here has ended. None: not now."""
@@ -118,7 +123,7 @@ class Site:
                 while session and not until() and time.monotonic() < end:
                     if not self.save(session, f"{lock}/{rand.randrange(BLOBS)}"):
                         time.sleep(0.1)  # the world is lost, and not restored yet
-                    time.sleep(rand.uniform(0, 0.04))
+                    time.sleep(rand.uniform(0.01, 0.05))
                 if session and rand.random() < 0.8:
                     self.local(("CALL wk_close(%s)", (lock,)))
             with self.guard:
@@ -187,6 +192,8 @@ class Sites:
         else:
             setattr(site.cable, "is_cut" if what == "cut" else "deaf", True)
             time.sleep(self.random.uniform(0.2, 3))
+            site.cable.is_cut = True  # an answer that nobody heard never comes: who waits for it is told
+            time.sleep(0.2)
             site.cable.is_cut = site.cable.deaf = False
 
     def burn(self, burnt):
