@@ -105,18 +105,11 @@ $(BUILD)/%.o: %.c Makefile $(BUILT_ANEW)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
-ifdef BUILT_ANEW
-$(BUILT_ANEW):
-	@mkdir -p $(@D)
-	@rm -f $(BUILD)/globals.*
-	@touch $@
-endif
-
 # What asks whether ISA-L is there is built anew when the answer changes.
 $(BUILD)/src/base/codec_isal.o $(BUILD)/tests/unit/test_codec.o: $(BUILD)/isal.$(ISAL)
-$(BUILD)/isal.$(ISAL):
+$(BUILD)/isal.$(ISAL) $(BUILT_ANEW):
 	@mkdir -p $(@D)
-	@rm -f $(BUILD)/isal.*
+	@rm -f $(basename $@).*
 	@touch $@
 
 $(BUILD)/src/progress/central_sql.o: src/progress/central.sql

@@ -47,7 +47,7 @@ order=(build build-san install systemd unit-san unit-oracle fuzz system-mysql so
 # Tests wait, and leave processors idle. Beside the tests of a step run those that leave much of them, one after the
 # other, when both are asked for.
 declare -A beside=([system-mysql]=soak [system-san]='scripts faults system-oracle')
-# These only compute, for two minutes of a processor, and no other step needs them: behind the others, in all gaps.
+# These only compute, and no other step needs them: behind the others, in all gaps.
 behind=(lint shell man)
 
 case ${1:-} in
@@ -122,7 +122,7 @@ look_at_machine() {
 
 run_build() { make -j2; }
 run_build_san() { make -j2 SAN=1; }
-# The analyzer takes two thirds of the time: here it looks only at the files that were changed last, and at a sixth of
+# The analyzer takes most of clang-tidy's time: here it looks only at the files that were changed last, and at a sixth of
 # the states that `make lint` and `make nightly` have it look at in all files. A checkout that does not know: at all files.
 run_lint() {
     local changed=() file
@@ -352,7 +352,7 @@ for name in "${order[@]}"; do
     read -ra row <<<"${beside[$name]:-}"
     begin 0 3 "${row[@]}"
     rc=0 took='' ran=0 bad=0 not=0
-    if [ -n "${begun[$name]:-}" ]; then
+    if [ "${begun[$name]:-here}" != here ]; then
         wait "${begun[$name]}" 2>/dev/null
         read -r rc took <"$out/$name.ended" || rc=1
     else

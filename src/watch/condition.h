@@ -9,8 +9,8 @@
 
 struct condition {
     bool on;
-    char
-        key[CONDITION_KEY]; /* the same key again is not news, even if numbers in the text differ */
+    /* the same key again is not news, even if numbers in the text differ */
+    char key[CONDITION_KEY];
     char text[640], hint[640];
     wall_t since;
     mono_t notified; /* last alert or reminder */

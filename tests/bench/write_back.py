@@ -1,4 +1,5 @@
 """What writing players' progress back costs, beside a bare multi-row INSERT of the same bytes and a call for each."""
+import contextlib
 import os
 import statistics
 import tempfile
@@ -121,23 +122,26 @@ class WriteBacks:
         con.close()
         return (time.monotonic() - began) / CALLS * self.blobs
 
-    def relayed(self, delay):
-        self.keeper.configure({"progress": Wire(self.server.socket, delay).settings})
+    @contextlib.contextmanager
+    def changed_behind(self, wire):
+        """All is unsent, and the central store is at the other end of `wire`."""
+        self.keeper.configure({"progress": wire.settings})
         self.change()
-        took = self.write_back()
+        yield
         self.keeper.configure({"progress": {"socket": self.server.socket, "host": None, "port": None, "tls": None}})
-        return took
+
+    def relayed(self, delay):
+        with self.changed_behind(Wire(self.server.socket, delay)):
+            return self.write_back()
 
     def supervised(self, delay):
         """By a supervisor, which is connected already, when it looks for the first time."""
         wire = Watched(self.server.socket, delay)
-        self.keeper.configure({"progress": wire.settings})
-        self.change()
-        self.keeper.start()
-        self.keeper.wait(lambda: (self.keeper.status().get("progress") or {}).get("sent") == self.blobs, "all to be sent")
-        time.sleep(2 + 2 * delay)  # a beat ends what is looked at
-        self.keeper.stop()
-        self.keeper.configure({"progress": {"socket": self.server.socket, "host": None, "port": None, "tls": None}})
+        with self.changed_behind(wire):
+            self.keeper.start()
+            self.keeper.wait(lambda: (self.keeper.status().get("progress") or {}).get("sent") == self.blobs, "all to be sent")
+            time.sleep(2 + 2 * delay)  # a beat ends what is looked at
+            self.keeper.stop()
         return wire.took()
 
     def saves(self, beside):

@@ -17,7 +17,7 @@ def sh(*args, **more):
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """Built from a copy: another run of this test may build from the checkout. What is in the package does not depend on
-    how well its programs are optimized, and half of the time goes there: only make nightly (WK_WHOLE) has all of it."""
+    how well its program is optimized, and compiling takes half as long so: only make nightly (WK_WHOLE) has all of it."""
     quick = {"DEB_CFLAGS_APPEND": "-O1 -g0", "DEB_BUILD_OPTIONS": "nocheck noautodbgsym"}
     full = {"DEB_BUILD_OPTIONS": "nocheck"}
     copy = tmp_path_factory.mktemp("package") / "worldkeeper"

@@ -118,7 +118,7 @@ def left_to_the_other(nth, name, items):
     """MySQL has every nth of them, MariaDB the others; one that is alone is tried on both."""
     if len(items) < 2:
         return set()
-    on_mysql = every(min(nth, len(items)), name, items)
+    on_mysql = every(nth, name, items)
     return set(items) - on_mysql if MYSQL else on_mysql
 
 

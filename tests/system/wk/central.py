@@ -9,8 +9,13 @@ from .util import CANARY
 TABLES = ("wk_lock", "wk_blob", "wk_server", "wk_takeover")
 
 
-def schema_sql():
-    return subprocess.run([BINARY, "--sql=progress-central"], stdout=subprocess.PIPE, check=True, text=True).stdout
+def schema_sql(changes=()):
+    """`changes`: (what stands in it once, what stands there instead)."""
+    sql = subprocess.run([BINARY, "--sql=progress-central"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    for old, new in changes:
+        assert sql.count(old) == 1, (sql.count(old), old)
+        sql = sql.replace(old, new)
+    return sql
 
 
 def apply(server, schema, sql=None):

@@ -1,27 +1,26 @@
 """Players' progress: a central store, a world with a local store, and a line between them that can be cut."""
 import re
-import subprocess
 
 import pymysql
 
-from .keeper import BINARY, USER
+from .central import schema_sql
+from .keeper import USER
 from .util import CANARY
 
 RIGHTS = "DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE"
 counter = iter(range(1, 1 << 30))
+# How a game opens a session in the world: (lock, its number); for each blob that was loaded (key, lock, seq, seq, blob).
+OPEN_SESSION = "REPLACE INTO wk_session (lock_key,lock_seq) VALUES (%s,%s)"
+ADD_LOADED = ("REPLACE INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) VALUES (%s,%s,%s,%s,NOW(3),"
+              "_binary %s)")
 
 
 class Central:
-    """The central store in a schema of its own, and accounts that may only call its routines. `changes`: (what stands in
-    its SQL once, what stands there instead)."""
+    """The central store in a schema of its own, and accounts that may only call its routines."""
 
     def __init__(self, server, changes=()):
         self.server, self.schema = server, f"central_{next(counter)}"
-        sql = subprocess.run([BINARY, "--sql=progress-central"], check=True, capture_output=True, text=True).stdout
-        for old, new in changes:
-            assert sql.count(old) == 1, (sql.count(old), old)
-            sql = sql.replace(old, new)
-        sql = re.sub(r"^DELIMITER .*$", "", sql, flags=re.M)
+        sql = re.sub(r"^DELIMITER .*$", "", schema_sql(changes), flags=re.M)
         server.sql(f"DROP DATABASE IF EXISTS {self.schema}", f"CREATE DATABASE {self.schema}")
         con = server.admin(self.schema)
         with con.cursor() as cur:
@@ -69,10 +68,9 @@ class Store:
         rows = [r for r in self.central.call("wk_load", key, who, lock_seq) if r[0] == "loaded"]
         con = self.world.server.admin(self.world.schema)
         with con.cursor() as cur:
-            cur.execute("REPLACE INTO wk_session (lock_key,lock_seq) VALUES (%s,%s)", (key, lock_seq))
+            cur.execute(OPEN_SESSION, (key, lock_seq))
             for _, blob_key, seq, blob in rows:
-                cur.execute("REPLACE INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) VALUES "
-                            "(%s,%s,%s,%s,NOW(3),_binary %s)", (blob_key, key, seq, seq, blob))
+                cur.execute(ADD_LOADED, (blob_key, key, seq, seq, blob))
         con.close()
         return lock_seq
 

@@ -8,7 +8,7 @@ import time
 
 import pymysql
 
-from .progress import made
+from .progress import ADD_LOADED, OPEN_SESSION, made
 from .torture import Cable
 from .util import CANARY, PATIENCE
 from .watch import Lateness
@@ -90,9 +90,8 @@ class Site:
             return None
         session.loaded = {f"{lock}/{i}": (0, b"0.0") for i in range(BLOBS)}
         session.loaded.update({key.decode(): (seq, blob) for outcome, key, seq, blob in rows if outcome == "loaded"})
-        self.local(("REPLACE INTO wk_session (lock_key,lock_seq) VALUES (%s,%s)", (lock, number)), *(
-            ("REPLACE INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) VALUES (%s,%s,%s,%s,NOW(3),"
-             "_binary %s)", (key, lock, seq, seq, blob)) for key, (seq, blob) in session.loaded.items() if seq))
+        self.local((OPEN_SESSION, (lock, number)), *(
+            (ADD_LOADED, (key, lock, seq, seq, blob)) for key, (seq, blob) in session.loaded.items() if seq))
         if self.local(("SELECT COUNT(*) FROM worldkeeper_sentinel",)) != ((1,),):
             return None
         with self.guard:
@@ -218,7 +217,7 @@ class Check:
 
     def __init__(self, sites):
         self.wrong, self.counts = [], collections.Counter(sites.done)
-        burnt = sites.sites[0]
+        burnt = self.burnt = sites.sites[0]
         sessions = sorted((s for site in sites.sites for s in site.sessions), key=lambda s: s.number)
         final = {key: value_of(blob) for key, (_, blob) in burnt.central.blobs().items()}
         aside = {site: site.set_aside() for site in sites.sites[1:]}
@@ -251,5 +250,6 @@ class Check:
         is that was set aside there, and the last save is that before the interval, if nobody had taken the player over."""
         self.counts["saves"] += len(saved)
         last = max((n for _, n in saved), default=0)
+        self.counts["of the burnt"] += bool(last) and session.site is self.burnt
         if last and not any(number == session.number and n >= last for number, n in found):
             self.wrong.append(f"{key}: {session.site.name}'s session {session.number} saved {last}; found {found}")
