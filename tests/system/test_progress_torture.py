@@ -108,7 +108,7 @@ def test_local_stores(sites):
     for n in range(ROUNDS):
         check = sites(f"{SEED}/{n}", 6 if ROUNDS == 1 else 30)
         assert not check.wrong, f"seed {SEED}/{n}: {len(check.wrong)}: {check.wrong[:8]}"
-        assert check.counts["saves"] > 20, check.counts
+        assert check.counts["saves"] > 20 and check.counts["of the burnt"] > 0, check.counts
         print(f"round {n + 1}: {dict(check.counts)}", flush=True)
 
 

@@ -165,14 +165,13 @@ class Sites:
             while time.monotonic() < end:
                 time.sleep(self.random.uniform(0.2, 1))
                 self.disturb(self.random.choice(self.sites))
-            self.burn(burnt)
+            self.burn(burnt, lateness)
             time.sleep(3 * TAKEOVER_MS / 1000)
             ended.set()
             for t in players:
                 t.join()
             for site in self.sites[1:]:
                 site.end_all()
-            self.late = lateness.worst_ms / 1000
         return self
 
     def disturb(self, site):
@@ -195,18 +194,28 @@ class Sites:
             time.sleep(0.2)
             site.cable.is_cut = site.cable.deaf = False
 
-    def burn(self, burnt):
-        """Undisturbed before, for as long as a pause after a failure may last and twice the interval."""
+    def burn(self, burnt, lateness):
+        """Undisturbed before: what players saved that nobody else wants, until some of it is older than it may be lost."""
         site = self.sites[0]
         site.keeper.wait_state("UP")
         site.keeper.wait(lambda: site.keeper.status()["progress"]["central"] == "ok", "the central store")
-        time.sleep(4 * INTERVAL)
+        own = [site.open(f"alone{i}", lambda: False) for i in range(3)]
+        began, self.late = time.monotonic(), lateness.worst_ms / 1000
+        while time.monotonic() < began + 3 + self.bound():
+            for session in own:
+                site.save(session, f"{session.lock}/{self.random.randrange(BLOBS)}")
+            self.late = lateness.worst_ms / 1000
+            time.sleep(0.02)
         site.keeper.kill9()
         site.server.process.kill()
         site.server.process.wait()
         site.server.process, self.burnt_at = None, time.monotonic()
         burnt.set()
         site.cable.is_cut = True
+
+    def bound(self):
+        """How old what is lost with a machine may be, in seconds."""
+        return INTERVAL + 1 + 2 * self.late
 
     def check(self):
         return Check(self)
@@ -232,7 +241,7 @@ class Check:
                     if s.site is not burnt:
                         self.kept(key, s, s.saved[key], [then, *aside[s.site][key]])
                     elif not any(x.number > s.number and x.began < sites.burnt_at for x in of_lock):
-                        limit = sites.burnt_at - INTERVAL - 1 - 2 * sites.late
+                        limit = sites.burnt_at - sites.bound()
                         self.kept(key, s, [(at, n) for at, n in s.saved[key] if at < limit], [then])
 
     def fenced(self, key, seen, sessions):
