@@ -192,24 +192,21 @@ void clients_timers(struct world *w)
         /* A pause that was meant to be short, and forgotten, leaves a world that nobody watches. */
         wall_t now = clock_wall(), *since = &w->a->state.endless_since;
         int64_t limit = w->cfg->max_pause;
-        char what[300], t[TEXT_SHORT];
+        char t[TEXT_SHORT];
         bool paused = guard_paused(&w->guard), endless = paused && w->guard.pause_until.ms == 0;
         if (endless != (since->ms != 0) || since->ms > now.ms) {
             since->ms = endless ? now.ms : 0;
             w->state_dirty = true;
         }
-        bool forgotten = endless && limit && now.ms - since->ms > limit;
-        snprintf(what, sizeof what,
-                 !forgotten && paused ? "the pause has an end, or is allowed to last"
-                 : !forgotten         ? "the pause is over"
-                                      : "paused for more than %s, and without an end",
-                 text_duration(limit, t));
-        notify_condition(
-            w, CONDITION_PAUSE, EVENT_PAUSE, forgotten, NULL, what,
-            "nothing: no dumps, and no restore if the world is lost",
-            forgotten
-                ? "worldkeeper --resume ends the pause; worldkeeper --pause=2h gives it an end"
-                : "nothing");
+        if (endless && limit && now.ms - since->ms > limit)
+            notify_open(
+                w, CONDITION_PAUSE, NULL, "nothing: no dumps, and no restore if the world is lost",
+                "worldkeeper --resume ends the pause; worldkeeper --pause=2h gives it an end",
+                "paused for more than %s, and without an end", text_duration(limit, t));
+        else
+            notify_over(w, CONDITION_PAUSE,
+                        paused ? "the pause has an end, or is allowed to last"
+                               : "the pause is over");
     }
     /* The first of those that wait begins; jobs_busy() holds for the others from then on. */
     for (size_t i = 0; i < CLIENTS_MAX && !w->stopping && !jobs_busy(w); i++) {

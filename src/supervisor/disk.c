@@ -72,11 +72,9 @@ int disk_start(struct world *w, struct err *e)
 
 static void away(struct world *w, const char *key, const char *why, const char *todo)
 {
-    char what[640];
-    snprintf(what, sizeof what, "status, state and alerts are not written: %.500s", why);
-    notify_condition(w, CONDITION_DISK_WRITER, EVENT_DISK, true, key, what,
-                     "still trying; alerts are sent from memory, and the world is still watched",
-                     todo);
+    notify_open(w, CONDITION_DISK_WRITER, key,
+                "still trying; alerts are sent from memory, and the world is still watched", todo,
+                "status, state and alerts are not written: %.500s", why);
 }
 
 /* What it was given and had not answered is given to the next one: a record or an alert twice is better than none. */
@@ -192,7 +190,7 @@ static void failed(struct world *w, const struct disk_failure *f)
     };
     struct disk *d = w->disk;
     struct err e = f->error;
-    char key[64], what[640], todo[320];
+    char key[64], todo[320];
     bool state = f->request == DISK_STATE, mark = f->request == DISK_POLL;
     if ((size_t)f->request >= sizeof words / sizeof *words)
         return;
@@ -217,12 +215,11 @@ static void failed(struct world *w, const struct disk_failure *f)
         w->state_dirty = true;
         d->save_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
     }
-    snprintf(what, sizeof what, "%s cannot be written: %.500s", name, e.text);
     snprintf(todo, sizeof todo, "see the disk, owner and mode of %.250s",
              state || !w->cfg->status_dir ? w->cfg->dump_dir : w->cfg->status_dir);
-    notify_condition(w, state ? CONDITION_STATE : CONDITION_STATUS, EVENT_DISK, true, key, what,
-                     "trying again every 10 s; the world is still watched",
-                     e.hint[0] ? e.hint : todo);
+    notify_open(w, state ? CONDITION_STATE : CONDITION_STATUS, key,
+                "trying again every 10 s; the world is still watched", e.hint[0] ? e.hint : todo,
+                "%s cannot be written: %.500s", name, e.text);
 }
 
 /* A damaged dump counts as none: if it is the newest one, a new dump is taken at once. */
@@ -238,7 +235,7 @@ static void damaged(struct world *w, json_t *list, const char *disk)
         w->status_dirty = true;
     }
     if (!first) {
-        notify_over(w, CONDITION_DAMAGED, EVENT_DISK, "no dump is damaged any more");
+        notify_over(w, CONDITION_DAMAGED, "no dump is damaged any more");
         return;
     }
     /* A name may be longer than a key; its end tells dumps apart. */
@@ -259,24 +256,24 @@ static void damaged(struct world *w, json_t *list, const char *disk)
                  "shows what the dump holds",
                  w->cfg->dump_dir, dump);
     }
-    notify_condition(w, CONDITION_DAMAGED, EVENT_DISK, true, key, what,
-                     "restores use an older dump; a new one is taken", todo);
+    notify_open(w, CONDITION_DAMAGED, key, "restores use an older dump; a new one is taken", todo,
+                "%s", what);
     if (news && dumps_newest(w) && strcmp(dumps_newest(w)->name, dump) == 0)
         dumps_due(w, clock_mono());
 }
 
 static void polled(struct world *w, const struct disk_state *d, json_t *list)
 {
-    notify_over(w, CONDITION_DISK_WRITER, EVENT_DISK, "status, state and alerts are written again");
+    notify_over(w, CONDITION_DISK_WRITER, "status, state and alerts are written again");
     if (d->status_ok)
-        notify_over(w, CONDITION_STATUS, EVENT_DISK, "the status is written again");
+        notify_over(w, CONDITION_STATUS, "the status is written again");
     if (d->state_ok)
-        notify_over(w, CONDITION_STATE, EVENT_DISK, "the state is written again");
+        notify_over(w, CONDITION_STATE, "the state is written again");
     if (list)
         damaged(w, list, d->disk);
     if (d->free_known) {
         /* else a bad disk shows in writes that fail */
-        char what[200], todo[640], t[TEXT_SHORT];
+        char todo[640], t[TEXT_SHORT];
         /* There must be room for one more dump, whatever the limit says. */
         uint64_t need = w->cfg->disk_low, size = dumps_newest_size(w);
         if (need < size)
@@ -285,20 +282,19 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
         bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
         w->disk->free_bytes = d->free_bytes;
         w->disk->free_known = true;
-        if (low)
-            snprintf(what, sizeof what, "the disk of the dumps is nearly full: less than %s left",
-                     text_size(need, t));
-        else
-            snprintf(what, sizeof what, "the disk of the dumps has room again: %s free",
-                     text_size(d->free_bytes, t));
         snprintf(todo, sizeof todo,
                  "make room on the file system of %.500s: df -h shows how full it is",
                  w->cfg->dump_dir);
-        notify_condition(
-            w, CONDITION_DISK_LOW, EVENT_DISK, low, NULL, what,
-            "dumps go on while they fit; old ones are never deleted beyond [retention] to "
-            "make room",
-            low ? todo : "nothing");
+        if (low)
+            notify_open(
+                w, CONDITION_DISK_LOW, NULL,
+                "dumps go on while they fit; old ones are never deleted beyond [retention] to "
+                "make room",
+                todo, "the disk of the dumps is nearly full: less than %s left",
+                text_size(need, t));
+        else
+            notify_over(w, CONDITION_DISK_LOW, "the disk of the dumps has room again: %s free",
+                        text_size(d->free_bytes, t));
     }
 }
 

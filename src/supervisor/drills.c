@@ -41,15 +41,10 @@ struct drills {
     struct work work[KINDS];
 };
 
-/* `passed` and `off` end the condition: the last one was well, or the config has no such work any more. */
 static const struct {
-    enum action action;
     enum condition_id condition;
-    const char *name, *passed, *off;
-} kinds[KINDS] = {{ACTION_DRILL, CONDITION_DRILL, "drill", "the last drill passed",
-                   "there are no drills by the clock any more"},
-                  {ACTION_VERIFY, CONDITION_VERIFY, "verify", "the last verify passed",
-                   "there are no verifies by the clock any more"}};
+    const char *name, *plural;
+} kinds[KINDS] = {{CONDITION_DRILL, "drill", "drills"}, {CONDITION_VERIFY, "verify", "verifies"}};
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
@@ -155,13 +150,13 @@ static bool is_due(struct world *w, int kind, mono_t now)
     bool begins = due && !k->held[0] && mono_reached(now, k->not_before);
     /* Once it begins it is overdue no more: a machine that was off for days begins with it. */
     if (!begins && schedule_overdue(c, &past, wall) && w->guard.state == GUARD_UP) {
-        char what[300], t[TEXT_SHORT];
-        snprintf(what, sizeof what, "no %s has begun for %s%s%s", kinds[kind].name,
-                 text_duration(wall.ms - past.at.ms, t), k->held[0] ? ": " : "", k->held);
-        notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, "overdue", what,
-                         c->at ? "beginning at its time of day, if nothing prevents it then"
-                               : "beginning as soon as nothing prevents it",
-                         "another time of day (at), a higher max_load, or more memory");
+        char t[TEXT_SHORT];
+        notify_open(w, kinds[kind].condition, "overdue",
+                    c->at ? "beginning at its time of day, if nothing prevents it then"
+                          : "beginning as soon as nothing prevents it",
+                    "another time of day (at), a higher max_load, or more memory",
+                    "no %s has begun for %s%s%s", kinds[kind].name,
+                    text_duration(wall.ms - past.at.ms, t), k->held[0] ? ": " : "", k->held);
     }
     return begins;
 }
@@ -224,20 +219,17 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
         snprintf(s->last, sizeof s->last, "%s", all);
     w->state_dirty = w->status_dirty = true;
     char key[CONDITION_KEY];
-    SCOPED(buf_free) struct buf what = {0};
     if (!e) {
-        notify_over(w, kinds[kind].condition, EVENT_DRILL, kinds[kind].passed);
+        notify_over(w, kinds[kind].condition, "the last %s passed", kinds[kind].name);
         return;
     }
-    condition_key(key, e);
-    buf_printf(&what, "%s failed: %.500s", kinds[kind].name, e->text);
-    notify_condition(w, kinds[kind].condition, EVENT_DRILL, true, key, what.p,
-                     "keeping the world; the next one shows whether this is over",
-                     e->hint[0] ? e->hint
-                     : kind == DRILL
-                         ? "worldkeeper --drill repeats it by hand; worldkeeper --verify "
-                           "reads the dumps"
-                         : "worldkeeper --verify names each dump and what is wrong");
+    notify_open(w, kinds[kind].condition, condition_key(key, e),
+                "keeping the world; the next one shows whether this is over",
+                e->hint[0]      ? e->hint
+                : kind == DRILL ? "worldkeeper --drill repeats it by hand; worldkeeper --verify "
+                                  "reads the dumps"
+                                : "worldkeeper --verify names each dump and what is wrong",
+                "%s failed: %.500s", kinds[kind].name, e->text);
 }
 
 void drills_ended(struct world *w, const struct request *r, const json_t *result,
@@ -323,7 +315,8 @@ void drills_timers(struct world *w, mono_t now)
     for (int i = 0; i < KINDS; i++)
         if (config_of(w, i)->interval == 0 && w->conditions[kinds[i].condition].on &&
             (i == VERIFY || strcmp(w->conditions[kinds[i].condition].key, "overdue") == 0))
-            notify_over(w, kinds[i].condition, EVENT_DRILL, kinds[i].off);
+            notify_over(w, kinds[i].condition, "there are no %s by the clock any more",
+                        kinds[i].plural);
     if (!v->pid && is_due(w, VERIFY, now)) {
         struct err e;
         begun(w, VERIFY);

@@ -129,21 +129,17 @@ void dumps_follow_interval(struct world *w)
 void dumps_timers(struct world *w, mono_t now)
 {
     struct dumps *d = w->dumps;
-    char what[300], t[TEXT_SHORT];
+    char t[TEXT_SHORT];
     /* Planned, or the business of another machine. */
     if (w->guard.state == GUARD_PAUSED || w->guard.state == GUARD_STANDBY ||
         w->cfg->max_dump_age == 0)
         return;
     if (d->taken.ms == 0)
         d->taken = now; /* no dump ever: counted from our start */
-    bool old = mono_since(now, d->taken) > w->cfg->max_dump_age;
-    if (!old && !w->conditions[CONDITION_STALE].on && !d->have)
-        return;
-    if (old)
-        snprintf(what, sizeof what, "no good dump for more than %s",
-                 text_duration(w->cfg->max_dump_age, t));
-    else
-        snprintf(what, sizeof what, "there is a good dump again");
-    notify_condition(w, CONDITION_STALE, EVENT_STALE, old, NULL, what, "still trying",
-                     old ? "the log and worldkeeper --check show why dumps fail" : "nothing");
+    if (mono_since(now, d->taken) > w->cfg->max_dump_age)
+        notify_open(w, CONDITION_STALE, NULL, "still trying",
+                    "the log and worldkeeper --check show why dumps fail",
+                    "no good dump for more than %s", text_duration(w->cfg->max_dump_age, t));
+    else if (w->conditions[CONDITION_STALE].on || d->have)
+        notify_over(w, CONDITION_STALE, "there is a good dump again");
 }

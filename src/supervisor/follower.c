@@ -217,8 +217,8 @@ static void start_worker(struct world *w, mono_t now)
     f->next_start = mono_add(now, f->retry);
     if (!f->board || worker_start(&f->worker, follow_worker, &args, false, &e) < 0) {
         back_off(f);
-        notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, true, "start", e.text, "still trying",
-                         "see the limits of processes and memory");
+        notify_open(w, CONDITION_JOURNAL, "start", "still trying",
+                    "see the limits of processes and memory", "%s", e.text);
         return;
     }
     f->state = STARTING;
@@ -313,7 +313,7 @@ static void report_statement(struct world *w, const struct follow_statement *s, 
                    first ? "just before" : "in the newest dump", undo.p);
     else
         buf_adds(&todo, "nothing, when the dump is stored");
-    notify_condition(w, CONDITION_JOURNAL_GAP, EVENT_JOURNAL, true, key, what.p, gap_doing, todo.p);
+    notify_open(w, CONDITION_JOURNAL_GAP, key, gap_doing, todo.p, "%s", what.p);
     hint_command(w->cfg, HINT_ROOT, todo.p, &whole);
     if (news && undo.len)
         log_line(LOG_NOTE_, "%s", whole.p);
@@ -332,7 +332,6 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
 {
     struct follower *f = w->follower;
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
-    char what[640];
     bool first = f->gaps == f->covered;
     if (files_set_aside(w))
         return;
@@ -343,12 +342,12 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
         f->gap_at.file[0] = '\0';
     f->gap_at.pos = gap->pos;
     keep_gap(w, gap, gap_moment(w, gap), log);
-    snprintf(what, sizeof what, "the journal cannot go on%s %.550s", link, gap->why);
     if (gap->by_statement)
         report_statement(w, &gap->statement, first);
     else /* keep the key of an open gap: its text may say more than this one */
-        notify_condition(w, CONDITION_JOURNAL_GAP, EVENT_JOURNAL, true, open->on ? open->key : NULL,
-                         what, gap_doing, "nothing, when the dump is stored");
+        notify_open(w, CONDITION_JOURNAL_GAP, open->on ? open->key : NULL, gap_doing,
+                    "nothing, when the dump is stored", "the journal cannot go on%s %.550s", link,
+                    gap->why);
     dump_soon(w, first);
 }
 
@@ -369,7 +368,7 @@ static void end_gap(struct world *w, const char *what)
 {
     const struct follower *f = w->follower;
     if (f->covered == f->gaps && !f->files_failing)
-        notify_condition(w, CONDITION_JOURNAL_GAP, EVENT_JOURNAL, false, NULL, what, "", "nothing");
+        notify_over(w, CONDITION_JOURNAL_GAP, "%s", what);
 }
 
 /* ---- what the worker sends ---- */
@@ -425,8 +424,7 @@ static void progressed(struct world *w, const struct follow_progress *r)
         w->state_dirty = true;
     }
     if (settled)
-        notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, false, NULL,
-                         "the journal is followed again", "", "nothing");
+        notify_over(w, CONDITION_JOURNAL, "the journal is followed again");
 }
 
 static void reported(struct world *w, const struct follow_report *r)
@@ -452,13 +450,12 @@ static void look_at_board(struct world *w)
 static void unable(struct world *w, const struct follow_unable *u)
 {
     struct follower *f = w->follower;
-    char what[640], todo[800];
+    char todo[800];
     bool news = strncmp(f->reason, u->why, sizeof f->reason - 1) != 0;
     snprintf(f->reason, sizeof f->reason, "%s", u->why);
     kill_worker(w, UNABLE);
     w->conditions[CONDITION_JOURNAL_LAG].on = false; /* without a follower there is no lag */
     f->next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
-    snprintf(what, sizeof what, "no journal: %.600s", u->why);
     bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
     if (f->file[0]) { /* its worker died before it saw that, or could say it */
         struct follow_gap gap = {.pos = 0};
@@ -467,17 +464,20 @@ static void unable(struct world *w, const struct follow_unable *u)
         gap_found(w, ":", &gap, true);
     }
     if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
-        log_line(LOG_NOTE_, "%s", what);
+        log_line(LOG_NOTE_, "no journal: %.600s", u->why);
     snprintf(todo, sizeof todo, "%.700s%s", u->hint[0] ? u->hint : "worldkeeper --check says more",
              w->cfg->journal == JOURNAL_AUTO ? "; if this is intended: [journal] mode = off" : "");
     /* With mode = auto, and never followed before, having no journal is no failure: it ends one
      * that was reported before this was known. */
-    notify_condition(
-        w, CONDITION_JOURNAL, EVENT_JOURNAL, must, must ? "unable" : NULL, what,
-        ended ? "dumps continue; it was followed before, but from now on what is played between "
-                "two dumps is lost with the server"
-              : "dumps continue; what is played between two dumps is lost with the server",
-        todo);
+    if (must)
+        notify_open(
+            w, CONDITION_JOURNAL, "unable",
+            ended ? "dumps continue; it was followed before, but from now on what is played "
+                    "between two dumps is lost with the server"
+                  : "dumps continue; what is played between two dumps is lost with the server",
+            todo, "no journal: %.600s", u->why);
+    else
+        notify_over(w, CONDITION_JOURNAL, "no journal: %.600s", u->why);
 }
 
 static void failed(struct world *w, const struct follow_failure *failure)
@@ -487,7 +487,7 @@ static void failed(struct world *w, const struct follow_failure *failure)
     /* The log cannot be followed across a damaged event or a gap; reading it again does not help. */
     bool log_ends = e->cls == ERR_GAP || (e->cls == ERR_DAMAGED && !failure->files);
     struct follow_gap gap = {.pos = 0};
-    char what[640], key[CONDITION_KEY];
+    char key[CONDITION_KEY];
     if (files_set_aside(w)) {
         kill_worker(w, IDLE);
         return;
@@ -512,10 +512,9 @@ static void failed(struct world *w, const struct follow_failure *failure)
     bool passing = e->cls == ERR_UNREACHABLE && f->retry < PASSING_MS;
     if (passing || log_ends)
         return; /* the guard reports a server that goes away */
-    snprintf(what, sizeof what, "the journal is not followed: %.560s", e->text);
-    condition_key(key, e);
-    notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, true, key, what, "still trying",
-                     e->hint[0] ? e->hint : "worldkeeper --check says more");
+    notify_open(w, CONDITION_JOURNAL, condition_key(key, e), "still trying",
+                e->hint[0] ? e->hint : "worldkeeper --check says more",
+                "the journal is not followed: %.560s", e->text);
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
@@ -554,8 +553,7 @@ static void forget_conditions(struct world *w)
                                               CONDITION_JOURNAL_LAG};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (w->conditions[kinds[i]].on)
-            notify_condition(w, kinds[i], EVENT_JOURNAL, false, NULL,
-                             "another machine keeps the world and its journal", "", "nothing");
+            notify_over(w, kinds[i], "another machine keeps the world and its journal");
     w->follower->files_failing = false;
     w->follower->covered = w->follower->gaps;
 }
@@ -658,18 +656,18 @@ void follower_dump_done(struct world *w)
 static void check_lag(struct world *w, mono_t now)
 {
     int64_t ms = lag_of_worker(w, now), limit = w->cfg->journal_lag_limit;
-    char what[200], t[TEXT_SHORT], l[TEXT_SHORT];
-    bool late = ms > (limit > LAG_MIN_MS ? limit : LAG_MIN_MS);
+    char t[TEXT_SHORT], l[TEXT_SHORT];
+    if (ms > (limit > LAG_MIN_MS ? limit : LAG_MIN_MS))
+        notify_open(w, CONDITION_JOURNAL_LAG, NULL,
+                    "reading on; nothing is lost while the server keeps its log",
+                    "find out what keeps the server or this machine busy",
+                    "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
+                    text_duration(limit, l));
     /* A worker that is gone, or has just begun, has not caught up. */
-    if (!late && (!w->conditions[CONDITION_JOURNAL_LAG].on || ms < 0 || !w->follower->marker_read))
-        return;
-    snprintf(what, sizeof what,
-             late ? "the journal is %s behind (journal_lag_limit %s)"
-                  : "the journal is %s behind, within its limit of %s again",
-             text_duration(ms, t), text_duration(limit, l));
-    notify_condition(w, CONDITION_JOURNAL_LAG, EVENT_JOURNAL, late, NULL, what,
-                     "reading on; nothing is lost while the server keeps its log",
-                     late ? "find out what keeps the server or this machine busy" : "nothing");
+    else if (w->conditions[CONDITION_JOURNAL_LAG].on && ms >= 0 && w->follower->marker_read)
+        notify_over(w, CONDITION_JOURNAL_LAG,
+                    "the journal is %s behind, within its limit of %s again", text_duration(ms, t),
+                    text_duration(limit, l));
 }
 
 void follower_timers(struct world *w, mono_t now)
@@ -679,8 +677,7 @@ void follower_timers(struct world *w, mono_t now)
     if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is no failure */
         w->state_dirty |= w->a->state.followed;
         w->a->state.followed = false;
-        notify_condition(w, CONDITION_JOURNAL, EVENT_JOURNAL, false, NULL,
-                         "no journal is asked for", "", "nothing");
+        notify_over(w, CONDITION_JOURNAL, "no journal is asked for");
     }
     look_at_board(w);
     if (w->guard.state == GUARD_STANDBY)

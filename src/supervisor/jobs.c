@@ -338,7 +338,7 @@ static void dump_done(struct world *w, const struct manifest *m)
     notify_heartbeat_now(w);
     log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
              text_size(m->file_size, size), (double)m->took_ms / 1000);
-    notify_over(w, CONDITION_DUMP, EVENT_DISCARDED, "dumps are stored again");
+    notify_over(w, CONDITION_DUMP, "dumps are stored again");
 }
 
 static void dump_failed(struct world *w, const json_t *result, const struct err *e)
@@ -355,7 +355,7 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
     if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
         return;
     char t[TEXT_SHORT], doing[200], key[64];
-    SCOPED(buf_free) struct buf happened = {0}, what = {0}, todo = {0};
+    SCOPED(buf_free) struct buf happened = {0}, todo = {0};
     snprintf(doing, sizeof doing, "the older dumps stay as they are; the next try is in %s",
              text_duration(wait, t));
     snprintf(key, sizeof key, "%s %d %s", err_class_name(e->cls), e->num,
@@ -372,9 +372,8 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
         snprintf(key, sizeof key, "%.63s", happened.p);
         log_line(LOG_WARN_, "%s", happened.p);
     }
-    buf_printf(&what, "%s: %s%s%.600s", failed, happened.len ? happened.p : "",
-               happened.len ? "; " : "", e->text);
-    notify_condition(w, CONDITION_DUMP, EVENT_DISCARDED, true, key, what.p, doing, todo.p);
+    notify_open(w, CONDITION_DUMP, key, doing, todo.p, "%s: %s%s%.600s", failed,
+                happened.len ? happened.p : "", happened.len ? "; " : "", e->text);
 }
 
 /* ---- the end of a restore ---- */

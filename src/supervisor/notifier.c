@@ -3,6 +3,7 @@
 #include "supervisor/notifier.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #include "supervisor/world.h"
 
 /* Two engines decide what is news: the guard for the world's own state (notify_guard()), condition_alert() for all else
- * (notify_condition()). From there on it is one way: composed, queued in the outbox, copied to the disk, delivered. */
+ * (set_condition()). From there on it is one way: composed, queued in the outbox, copied to the disk, delivered. */
 
 #define HEARTBEAT_EVERY_MS 60000
 #define BEAT_RETRY_MS fault_wait(30000) /* of a start or failure that was not taken */
@@ -100,36 +101,39 @@ json_t *notify_alerts_json(const struct world *w)
     return json_pack("{s:I, s:o}", "waiting", (json_int_t)most, "channels", channels);
 }
 
-/* The names of their incidents on the disk. */
-static const char *const condition_names[CONDITIONS] = {
-    [CONDITION_DAMAGED] = "dump_damaged",
-    [CONDITION_DUMP] = "dump",
-    [CONDITION_STALE] = "stale",
-    [CONDITION_DISK_LOW] = "disk",
-    [CONDITION_STATUS] = "status",
-    [CONDITION_STATE] = "state",
-    [CONDITION_DISK_WRITER] = "writing",
-    [CONDITION_DIR_MOVED] = "dump_dir",
-    [CONDITION_REFUSED] = "config",
-    [CONDITION_JOURNAL_GAP] = "journal_gap",
-    [CONDITION_JOURNAL] = "journal",
-    [CONDITION_JOURNAL_LAG] = "journal_lag",
-    [CONDITION_CHECK] = "check",
-    [CONDITION_QUEUE] = "alert_queue",
-    [CONDITION_LEDGER] = "ledger",
-    [CONDITION_LEDGER_SLOW] = "ledger_slow",
-    [CONDITION_LEDGER_LATE] = "ledger_late",
-    [CONDITION_LEDGER_IGNORED] = "ledger_ids",
-    [CONDITION_STOLEN] = "progress_stolen",
-    [CONDITION_CENTRAL] = "progress_central",
-    [CONDITION_DRILL] = "drill",
-    [CONDITION_VERIFY] = "verify",
-    [CONDITION_OFFSITE] = "offsite",
-    [CONDITION_OFFSITE_LATE] = "offsite_late",
-    [CONDITION_STANDBY] = "standby",
-    [CONDITION_COLD] = "standby_cold",
-    [CONDITION_LEFT] = "standby_tables",
-    [CONDITION_PAUSE] = "pause",
+/* The names of their incidents on the disk, and the event of their alerts. */
+static const struct {
+    const char *name;
+    unsigned event;
+} conditions[CONDITIONS] = {
+    [CONDITION_DAMAGED] = {"dump_damaged", EVENT_DISK},
+    [CONDITION_DUMP] = {"dump", EVENT_DISCARDED},
+    [CONDITION_STALE] = {"stale", EVENT_STALE},
+    [CONDITION_DISK_LOW] = {"disk", EVENT_DISK},
+    [CONDITION_STATUS] = {"status", EVENT_DISK},
+    [CONDITION_STATE] = {"state", EVENT_DISK},
+    [CONDITION_DISK_WRITER] = {"writing", EVENT_DISK},
+    [CONDITION_DIR_MOVED] = {"dump_dir", EVENT_DISK},
+    [CONDITION_REFUSED] = {"config", EVENT_STARTED},
+    [CONDITION_JOURNAL_GAP] = {"journal_gap", EVENT_JOURNAL},
+    [CONDITION_JOURNAL] = {"journal", EVENT_JOURNAL},
+    [CONDITION_JOURNAL_LAG] = {"journal_lag", EVENT_JOURNAL},
+    [CONDITION_CHECK] = {"check", EVENT_CHECK},
+    [CONDITION_QUEUE] = {"alert_queue", EVENT_CHECK},
+    [CONDITION_LEDGER] = {"ledger", EVENT_LEDGER},
+    [CONDITION_LEDGER_SLOW] = {"ledger_slow", EVENT_LEDGER},
+    [CONDITION_LEDGER_LATE] = {"ledger_late", EVENT_LEDGER},
+    [CONDITION_LEDGER_IGNORED] = {"ledger_ids", EVENT_LEDGER},
+    [CONDITION_STOLEN] = {"progress_stolen", EVENT_PROGRESS},
+    [CONDITION_CENTRAL] = {"progress_central", EVENT_PROGRESS},
+    [CONDITION_DRILL] = {"drill", EVENT_DRILL},
+    [CONDITION_VERIFY] = {"verify", EVENT_DRILL},
+    [CONDITION_OFFSITE] = {"offsite", EVENT_OFFSITE},
+    [CONDITION_OFFSITE_LATE] = {"offsite_late", EVENT_OFFSITE},
+    [CONDITION_STANDBY] = {"standby", EVENT_STANDBY},
+    [CONDITION_COLD] = {"standby_cold", EVENT_STANDBY},
+    [CONDITION_LEFT] = {"standby_tables", EVENT_STANDBY},
+    [CONDITION_PAUSE] = {"pause", EVENT_PAUSE},
 };
 
 /* With the same texts as the log and the alerts. */
@@ -150,7 +154,7 @@ json_t *notify_condition_figures(const struct world *w)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < CONDITIONS; i++)
-        json_array_append_new(list, json_pack("{s:s, s:b}", "condition", condition_names[i], "is",
+        json_array_append_new(list, json_pack("{s:s, s:b}", "condition", conditions[i].name, "is",
                                               (int)w->conditions[i].on));
     return list;
 }
@@ -214,26 +218,24 @@ void notify_disk_answer(struct world *w, const struct packet *m)
         /* All alerts of the queue were read. */
         const struct queue_kept *kept = data;
         unsigned refused = kept->refused;
-        char what[640], todo[640];
+        char todo[640];
         w->notifier->queue = QUEUE_READ;
         w->notifier->queue_retry = (mono_t){0};
         for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
             w->notifier->outbox.channel[ch].dropped += kept->channel[ch].dropped;
             w->notifier->outbox.channel[ch].damaged += kept->channel[ch].damaged;
         }
-        if (refused)
-            snprintf(what, sizeof what,
-                     "%u file%s in the alert queue %s refused, set aside and not sent: %.300s",
-                     refused, refused == 1 ? "" : "s", refused == 1 ? "was" : "were", kept->why);
-        else
-            snprintf(what, sizeof what, "the alert queue holds only files of our own");
         snprintf(
             todo, sizeof todo,
             "find out what put them there (a copied directory, a key that was changed, somebody "
             "else): ls -l %.300s/alerts",
             w->cfg->dump_dir);
-        notify_condition(w, CONDITION_QUEUE, EVENT_CHECK, refused > 0, NULL, what,
-                         "alerts of this supervisor are sent", refused ? todo : "nothing");
+        if (refused)
+            notify_open(w, CONDITION_QUEUE, NULL, "alerts of this supervisor are sent", todo,
+                        "%u file%s in the alert queue %s refused, set aside and not sent: %.300s",
+                        refused, refused == 1 ? "" : "s", refused == 1 ? "was" : "were", kept->why);
+        else
+            notify_over(w, CONDITION_QUEUE, "the alert queue holds only files of our own");
     }
 }
 
@@ -315,21 +317,21 @@ static const char *const alert_kinds[] = {[GUARD_ALERT_NEW] = "new",
                                           [GUARD_ALERT_REMINDER] = "reminder",
                                           [GUARD_ALERT_RECOVERED] = "recovered"};
 
-void notify_condition(struct world *w, enum condition_id id, unsigned event, bool on,
-                      const char *key, const char *what, const char *doing, const char *todo)
+static void set_condition(struct world *w, enum condition_id id, bool on, const char *key,
+                          const char *doing, const char *todo, const char *what)
 {
     struct condition *t = &w->conditions[id];
-    const char *name = condition_names[id];
+    const char *name = conditions[id].name;
+    unsigned event = conditions[id].event;
     mono_t now = clock_mono();
-    enum guard_alert_kind kind =
-        condition_alert(t, on, key ? key : "", incident_find(&w->notifier->incidents, name),
-                        w->cfg->alert_repeat, now);
+    enum guard_alert_kind kind = condition_alert(
+        t, on, key, incident_find(&w->notifier->incidents, name), w->cfg->alert_repeat, now);
     /* Callers say what is, as often as they like; only a change or a reminder goes on from here. */
     if (kind == GUARD_ALERT_NONE)
         return;
     t->on = on;
     t->notified = now;
-    snprintf(t->key, sizeof t->key, "%s", key ? key : "");
+    snprintf(t->key, sizeof t->key, "%s", key);
     snprintf(t->text, sizeof t->text, "%s", what);
     snprintf(t->hint, sizeof t->hint, "%s", todo);
     w->status_dirty = true;
@@ -353,9 +355,25 @@ void notify_condition(struct world *w, enum condition_id id, unsigned event, boo
         close_incident(w, name);
 }
 
-void notify_over(struct world *w, enum condition_id id, unsigned event, const char *what)
+void notify_open(struct world *w, enum condition_id id, const char *key, const char *doing,
+                 const char *todo, const char *fmt, ...)
 {
-    notify_condition(w, id, event, false, NULL, what, "", "nothing");
+    SCOPED(buf_free) struct buf what = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&what, fmt, ap);
+    va_end(ap);
+    set_condition(w, id, true, key ? key : "", doing, todo, what.p);
+}
+
+void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
+{
+    SCOPED(buf_free) struct buf what = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vprintf(&what, fmt, ap);
+    va_end(ap);
+    set_condition(w, id, false, "", "", "nothing", what.p);
 }
 
 void notify_started(struct world *w, wall_t last_sign)
@@ -378,7 +396,7 @@ void notify_started(struct world *w, wall_t last_sign)
         log_line(LOG_WARN_, "%s", words.what);
     if (alert_wanted(w->cfg, EVENT_STARTED))
         send(w, "start", compose(w, "start", &al), EVENT_STARTED, true);
-    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is accepted");
+    notify_over(w, CONDITION_REFUSED, "the config is accepted");
 }
 
 /* An alert about the world's own state, which includes the one held back. */

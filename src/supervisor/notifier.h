@@ -56,12 +56,14 @@ void notifier_free(struct notifier *n);
 void notify_started(struct world *w, wall_t last_sign);
 /* After each step of the guard. */
 void notify_guard(struct world *w, const struct words_facts *facts);
-/* Turns a condition on or off; alerts and logs only changes, and sends reminders. `key`: what it is
- * that is wrong, where a condition may have several causes; NULL: there is only one. */
-void notify_condition(struct world *w, enum condition_id id, unsigned event, bool on,
-                      const char *key, const char *what, const char *doing, const char *todo);
-/* It is over: nothing is being done about it, and nothing is left to do. */
-void notify_over(struct world *w, enum condition_id id, unsigned event, const char *what);
+/* Something is wrong, in the words of the format; said as often as it is found: alerts and logs only
+ * changes, and sends reminders. `key`: what it is that is wrong, where a condition may have several causes;
+ * NULL: there is only one. */
+void notify_open(struct world *w, enum condition_id id, const char *key, const char *doing,
+                 const char *todo, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* It is not, or no more: nothing is being done about it, and nothing is left to do. */
+void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Logs an error, with the commands in its hint made pasteable (hint_command.h). */
 void world_log_err(struct world *w, enum log_level level, const char *what, const struct err *e);
 

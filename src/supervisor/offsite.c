@@ -243,7 +243,7 @@ static void end_conditions(struct world *w, const char *why)
 {
     static const enum condition_id of[] = {CONDITION_OFFSITE, CONDITION_OFFSITE_LATE};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        notify_over(w, of[i], EVENT_OFFSITE, why);
+        notify_over(w, of[i], "%s", why);
 }
 
 void offsite_restart(struct world *w)
@@ -283,25 +283,24 @@ static void judge(struct world *w)
 {
     struct offsite *o = w->offsite;
     const struct report *r = trouble(w);
-    char key[CONDITION_KEY] = "", what[640] = "copies on the other machine are made again";
+    char key[CONDITION_KEY];
     bool away = condition_lasts(&o->away_since, r && r->away, AWAY_MS, clock_mono());
     if (r && r->away && !away)
         return;
-    if (r && r->away)
-        snprintf(key, sizeof key, "away"); /* in whatever words */
-    else if (r && r->fenced)
-        snprintf(key, sizeof key, "fenced"); /* by whichever dump */
-    else if (r)
-        condition_key(key, &r->why);
-    if (r)
-        snprintf(what, sizeof what, "no copies on the other machine: %.560s", r->why.text);
     if (r && !o->noted)
         history_add(w, HISTORY_OFFSITE,
                     json_pack("{s:b, s:o}", "ok", false, "error", js_clean(r->why.text)));
     o->noted = r != NULL;
-    notify_condition(w, CONDITION_OFFSITE, EVENT_OFFSITE, r != NULL, key, what,
-                     "dumps stay in the dump directory; trying again",
-                     r && r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store");
+    if (r) /* away in whatever words, fenced by whichever dump */
+        notify_open(w, CONDITION_OFFSITE,
+                    r->away     ? "away"
+                    : r->fenced ? "fenced"
+                                : condition_key(key, &r->why),
+                    "dumps stay in the dump directory; trying again",
+                    r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store",
+                    "no copies on the other machine: %.560s", r->why.text);
+    else
+        notify_over(w, CONDITION_OFFSITE, "copies on the other machine are made again");
 }
 
 /* How old the oldest of what is newer than all that is stored is; -1: not known. */
@@ -322,19 +321,18 @@ static int64_t behind_seconds(const struct world *w)
 static void judge_late(struct world *w)
 {
     int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
-    char what[400] = "the copies on the other machine are as new as they have to be", t[TEXT_SHORT];
-    bool late = behind > limit;
-    if (late ? trouble(w) != NULL : behind < 0)
-        return;
-    if (late)
-        snprintf(what, sizeof what,
-                 "copies on the other machine are late: the oldest of what is not stored there yet "
-                 "has been waiting for more than %s",
-                 text_duration(w->cfg->max_dump_age, t));
-    notify_condition(w, CONDITION_OFFSITE_LATE, EVENT_OFFSITE, late, NULL, what,
-                     "the newest dump is sent first; dumps stay in the dump directory",
-                     "find out whether the connection to the store is too slow, or [offsite] "
-                     "max_rate too low, for what is dumped each [dump] interval");
+    char t[TEXT_SHORT];
+    if (behind > limit && !trouble(w))
+        notify_open(w, CONDITION_OFFSITE_LATE, NULL,
+                    "the newest dump is sent first; dumps stay in the dump directory",
+                    "find out whether the connection to the store is too slow, or [offsite] "
+                    "max_rate too low, for what is dumped each [dump] interval",
+                    "copies on the other machine are late: the oldest of what is not stored there "
+                    "yet has been waiting for more than %s",
+                    text_duration(w->cfg->max_dump_age, t));
+    else if (behind >= 0 && behind <= limit)
+        notify_over(w, CONDITION_OFFSITE_LATE,
+                    "the copies on the other machine are as new as they have to be");
 }
 
 static void take_report(struct world *w, struct sender *s, const struct report *r)

@@ -53,10 +53,10 @@ static void judge(struct world *w, const json_t *o)
     /* The beginning and the length: other rules that fail are other news, though a key holds only 63 bytes. */
     snprintf(key, sizeof key, "%zu %.50s", strlen(what), what);
     if (what[0])
-        notify_condition(w, CONDITION_CHECK, EVENT_CHECK, true, key, what,
-                         "keeping the world; what needs this will fail", js_text(o, "hint"));
+        notify_open(w, CONDITION_CHECK, key, "keeping the world; what needs this will fail",
+                    js_text(o, "hint"), "%s", what);
     else
-        notify_over(w, CONDITION_CHECK, EVENT_CHECK, "all that --check examines is in order again");
+        notify_over(w, CONDITION_CHECK, "all that --check examines is in order again");
     w->periodic_check->next = mono_add(clock_mono(), what[0] ? AGAIN_MS : EVERY_MS);
 }
 

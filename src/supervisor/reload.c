@@ -186,7 +186,7 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     prober_restart(w);
     dumps_follow_interval(w);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
-    notify_over(w, CONDITION_REFUSED, EVENT_STARTED, "the config is accepted again");
+    notify_over(w, CONDITION_REFUSED, "the config is accepted again");
     if (new_key) {
         log_line(LOG_NOTE_,
                  "the key of [dump] hmac_key_file is another one: a dump that it signs is taken at "
@@ -215,12 +215,10 @@ void reload_config(struct world *w)
         rc = adopt_config(w, fresh, &e);
     if (rc < 0) {
         /* An alert, since `systemctl reload` reports success: it only sends the signal. */
-        char what[640];
-        snprintf(what, sizeof what, "reload refused, the old config stays: %.580s", e.text);
         w->conditions[CONDITION_REFUSED].on = false; /* each refusal is news */
-        notify_condition(w, CONDITION_REFUSED, EVENT_STARTED, true, NULL, what,
-                         "keeping the world by the old config",
-                         e.hint[0] ? e.hint : "fix the config and reload it again");
+        notify_open(w, CONDITION_REFUSED, NULL, "keeping the world by the old config",
+                    e.hint[0] ? e.hint : "fix the config and reload it again",
+                    "reload refused, the old config stays: %.580s", e.text);
         hint_error(w->cfg, HINT_ROOT, &e);
         if (e.hint[0])
             log_line(LOG_NOTE_, "HINT: %s", e.hint);
@@ -279,7 +277,6 @@ void reload_check_place(struct world *w, enum file_dir_place place)
 {
     struct condition *shown = &w->conditions[CONDITION_DIR_MOVED];
     const char *dir = w->cfg->dump_dir;
-    char what[640];
     struct err e = {0};
     if (place == FILE_DIR_OTHER && jobs_running(w))
         return; /* the job reports it when it ends */
@@ -289,18 +286,18 @@ void reload_check_place(struct world *w, enum file_dir_place place)
         shown->on = true; /* its end is reported, however short it was */
     if (shown->on && there)
         w->guard.retry_at = (mono_t){0}; /* dumps that a restore did not find may be there now */
+    static const char doing[] =
+        "the world is watched; no dump is stored, and a restore has only what is left";
+    const char *todo = e.hint[0] ? e.hint
+                                 : "put it back in its place, or create it again: it is used as "
+                                   "soon as it is there";
     if (there)
-        snprintf(what, sizeof what, "dumps go into %.500s again", dir);
+        notify_over(w, CONDITION_DIR_MOVED, "dumps go into %.500s again", dir);
     else if (place == FILE_DIR_GONE)
-        snprintf(what, sizeof what,
-                 "%.500s is no longer the directory that dumps go into: it was moved or removed",
-                 dir);
+        notify_open(w, CONDITION_DIR_MOVED, "gone", doing, todo,
+                    "%.500s is no longer the directory that dumps go into: it was moved or removed",
+                    dir);
     else
-        snprintf(what, sizeof what, "%.250s is another directory than before: %.300s", dir, e.text);
-    notify_condition(w, CONDITION_DIR_MOVED, EVENT_DISK, !there,
-                     place == FILE_DIR_GONE ? "gone" : "other", what,
-                     "the world is watched; no dump is stored, and a restore has only what is left",
-                     e.hint[0] ? e.hint
-                               : "put it back in its place, or create it again: it is used as soon "
-                                 "as it is there");
+        notify_open(w, CONDITION_DIR_MOVED, "other", doing, todo,
+                    "%.250s is another directory than before: %.300s", dir, e.text);
 }

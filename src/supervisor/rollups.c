@@ -129,9 +129,9 @@ static void set_condition(struct world *w, enum condition_id id, unsigned n, con
     if (n > 1)
         buf_printf(what, "; and %u more", n - 1);
     if (n)
-        notify_condition(w, id, EVENT_LEDGER, true, key, what->p, doing, todo);
+        notify_open(w, id, key, doing, todo, "%s", what->p);
     else if (known || w->conditions[id].on) /* not before each has been rolled up once */
-        notify_over(w, id, EVENT_LEDGER, over);
+        notify_over(w, id, "%s", over);
     buf_free(what);
 }
 

@@ -268,7 +268,7 @@ static void judge(struct world *w)
     struct standby *s = w->standby;
     const struct report *r = &s->last;
     int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
-    char key[CONDITION_KEY] = "", what[640] = "the standby has what the store has", t[TEXT_SHORT];
+    char key[CONDITION_KEY], t[TEXT_SHORT];
     bool failing = r->failed, bad = !failing && r->why.cls != ERR_NONE;
     /* What was listed may be gone by the time that it is fetched: the primary deletes, and joins segments. */
     bool passing = failing || (bad && r->why.cls != ERR_DAMAGED);
@@ -276,23 +276,21 @@ static void judge(struct world *w)
     bool old = limit && behind > limit;
     if (passing && !old && !lasts)
         return;
-    if (failing || bad)
-        condition_key(key, &r->why);
-    else if (old)
-        snprintf(key, sizeof key, "old");
-    if (failing || bad)
-        snprintf(what, sizeof what, "the standby cannot have all that the store has: %.540s",
-                 r->why.text);
-    else if (old)
-        snprintf(what, sizeof what, "the newest that the standby has is of %s ago",
-                 text_duration(behind * 1000, t));
-    notify_condition(
-        w, CONDITION_STANDBY, EVENT_STANDBY, failing || bad || old, key, what,
-        "trying again; what is here stays",
+    static const char doing[] = "trying again; what is here stays";
+    const char *todo =
         r->why.hint[0] ? r->why.hint
         : old && !failing
             ? "find out on the primary, by its status, whether it stores its dumps and journal"
-            : "worldkeeper --list --from offsite tests the store");
+            : "worldkeeper --list --from offsite tests the store";
+    if (failing || bad)
+        notify_open(w, CONDITION_STANDBY, condition_key(key, &r->why), doing, todo,
+                    "the standby cannot have all that the store has: %.540s", r->why.text);
+    else if (old)
+        notify_open(w, CONDITION_STANDBY, "old", doing, todo,
+                    "the newest that the standby has is of %s ago",
+                    text_duration(behind * 1000, t));
+    else
+        notify_over(w, CONDITION_STANDBY, "the standby has what the store has");
 }
 
 /* While it is being loaded nothing is said of it: that may be the end of it. */
@@ -301,7 +299,7 @@ static void judge_copy(struct world *w)
     struct standby *s = w->standby;
     const struct report *r = &s->last;
     bool wanted = is_standby(w) && w->cfg->standby.warm;
-    char what[640] = "the world is loaded, and kept up with the journal", t[TEXT_SHORT];
+    char t[TEXT_SHORT];
     if (wanted && !r->known)
         return; /* nor what the store has */
     int64_t limit = w->cfg->max_dump_age;
@@ -309,16 +307,18 @@ static void judge_copy(struct world *w)
     if (cold ? r->loading : s->cold_since.ms != 0)
         return;
     if (cold)
-        snprintf(what, sizeof what,
-                 "the standby does not keep the world loaded, and has not for more than %s: %.540s",
-                 text_duration(limit, t), r->warm.why[0] ? r->warm.why : "why is not known");
-    else if (!wanted)
-        snprintf(what, sizeof what, "the world need not be kept loaded here any more");
-    notify_condition(w, CONDITION_COLD, EVENT_STANDBY, cold, NULL, what,
-                     "it is loaded as soon as that is possible; a promotion until then loads the "
-                     "newest dump, which takes longer",
-                     "worldkeeper --check says what is missing for it; man worldkeeper-standby "
-                     "says what makes a standby cold");
+        notify_open(
+            w, CONDITION_COLD, NULL,
+            "it is loaded as soon as that is possible; a promotion until then loads the "
+            "newest dump, which takes longer",
+            "worldkeeper --check says what is missing for it; man worldkeeper-standby "
+            "says what makes a standby cold",
+            "the standby does not keep the world loaded, and has not for more than %s: %.540s",
+            text_duration(limit, t), r->warm.why[0] ? r->warm.why : "why is not known");
+    else
+        notify_over(w, CONDITION_COLD,
+                    wanted ? "the world is loaded, and kept up with the journal"
+                           : "the world need not be kept loaded here any more");
 }
 
 /* A demotion or switch-over that was killed may have left them, and with them a game that goes on. */
@@ -326,7 +326,6 @@ static void judge_tables(struct world *w, mono_t now)
 {
     struct standby *s = w->standby;
     const struct observation *o = prober_last(w);
-    char what[400];
     if (w->guard.state != GUARD_STANDBY || jobs_running(w) != ACTION_NONE)
         s->idle_since = now;
     bool known = o->failed == VERDICT_NONE || o->failed == VERDICT_MISSING;
@@ -334,16 +333,17 @@ static void judge_tables(struct world *w, mono_t now)
     bool left = is_standby(w) && o->failed == VERDICT_NONE;
     if ((is_standby(w) && (!known || !fresh)) || (!left && !w->conditions[CONDITION_LEFT].on))
         return;
-    snprintf(what, sizeof what,
-             left
-                 ? "the tables of a world are still in schema %.200s here, and a game may write to "
-                   "them, though this machine is a standby"
-                 : "no tables of a world are in schema %.200s of the standby's server",
-             w->cfg->schema);
-    notify_condition(w, CONDITION_LEFT, EVENT_STANDBY, left, NULL, what,
-                     "nothing is done to them by itself",
-                     "run worldkeeper --demote once more: it saves their rows, and takes them away "
-                     "from the game");
+    if (left)
+        notify_open(w, CONDITION_LEFT, NULL, "nothing is done to them by itself",
+                    "run worldkeeper --demote once more: it saves their rows, and takes them away "
+                    "from the game",
+                    "the tables of a world are still in schema %.200s here, and a game may write "
+                    "to them, though this machine is a standby",
+                    w->cfg->schema);
+    else
+        notify_over(w, CONDITION_LEFT,
+                    "no tables of a world are in schema %.200s of the standby's server",
+                    w->cfg->schema);
 }
 
 static void take_report(struct world *w, const struct report *r)
@@ -420,7 +420,7 @@ void standby_timers(struct world *w, mono_t now)
     if (!wanted && s->worker.pid)
         yield(w);
     if (!is_standby(w) && w->conditions[CONDITION_STANDBY].on)
-        notify_over(w, CONDITION_STANDBY, EVENT_STANDBY, "this machine is no standby any more");
+        notify_over(w, CONDITION_STANDBY, "this machine is no standby any more");
     if (w->conditions[CONDITION_COLD].on && !(is_standby(w) && w->cfg->standby.warm))
         judge_copy(w);
     if (s->worker.pid || !wanted || !mono_reached(now, s->next_start))

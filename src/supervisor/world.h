@@ -43,7 +43,7 @@ struct world {
     struct config *cfg;       /* owned; replaced by a reload */
     struct guard guard;       /* changed by world_event() alone */
     struct guard_config guard_cfg;
-    struct condition conditions[CONDITIONS]; /* set by notify_condition() */
+    struct condition conditions[CONDITIONS]; /* set by notify_open() and notify_over() */
     char host[256];                          /* this machine, as status and history name it */
     bool stopping;                           /* SIGTERM came: nothing new begins */
     bool

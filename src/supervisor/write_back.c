@@ -238,42 +238,34 @@ void write_backs_restart(struct world *w)
 
 static void judge_stolen(struct world *w, const struct report *r)
 {
-    char key[64], what[640];
+    char key[CONDITION_KEY];
     snprintf(key, sizeof key, "%" PRIu64, r->stolen);
     if (r->stolen)
-        snprintf(what, sizeof what,
-                 "%" PRIu64 " blob%s of players' progress may no longer be sent to the central "
-                 "store, first %s",
-                 r->stolen, r->stolen == 1 ? "" : "s", r->first);
+        notify_open(w, CONDITION_STOLEN, key,
+                    "they are set aside in table wk_stolen, with the reason; all others are sent",
+                    "SELECT blob_key, lock_key, seq, why, stolen_at FROM wk_stolen; then DELETE "
+                    "the rows that are dealt with: worldkeeper-progress(7)",
+                    "%" PRIu64 " blob%s of players' progress may no longer be sent to the central "
+                    "store, first %s",
+                    r->stolen, r->stolen == 1 ? "" : "s", r->first);
     else
-        snprintf(what, sizeof what, "wk_stolen is empty again");
-    notify_condition(
-        w, CONDITION_STOLEN, EVENT_PROGRESS, r->stolen > 0, key, what,
-        "they are set aside in table wk_stolen, with the reason; all others are sent",
-        "SELECT blob_key, lock_key, seq, why, stolen_at FROM wk_stolen; then DELETE the "
-        "rows that are dealt with: worldkeeper-progress(7)");
+        notify_over(w, CONDITION_STOLEN, "wk_stolen is empty again");
 }
 
 static void judge_central(struct world *w, const struct report *r)
 {
-    char key[CONDITION_KEY], what[640];
-    bool away = r->central == CENTRAL_AWAY,
-         bad = r->central != CENTRAL_OK || r->error.cls != ERR_NONE;
-    struct write_backs *b = w->write_backs;
-    if (!central_lasts(&r->error, &b->failing_since, clock_mono(), GRACE_MS))
+    char key[CONDITION_KEY];
+    if (!central_lasts(&r->error, &w->write_backs->failing_since, clock_mono(), GRACE_MS))
         return;
-    if (away)
-        snprintf(key, sizeof key, "away"); /* in whatever words */
+    if (r->central != CENTRAL_OK || r->error.cls != ERR_NONE)
+        notify_open(w, CONDITION_CENTRAL,
+                    r->central == CENTRAL_AWAY ? "away" /* in whatever words */
+                                               : condition_key(key, &r->error),
+                    "saves stay in the world's own tables; trying again",
+                    r->error.hint[0] ? r->error.hint : "worldkeeper --check names what is missing",
+                    "players' progress is not written back: %.560s", r->error.text);
     else
-        condition_key(key, &r->error);
-    if (bad)
-        snprintf(what, sizeof what, "players' progress is not written back: %.560s", r->error.text);
-    else
-        snprintf(what, sizeof what, "players' progress is written back again");
-    notify_condition(w, CONDITION_CENTRAL, EVENT_PROGRESS, bad, key, what,
-                     "saves stay in the world's own tables; trying again",
-                     r->error.hint[0] ? r->error.hint
-                                      : "worldkeeper --check names what is missing");
+        notify_over(w, CONDITION_CENTRAL, "players' progress is written back again");
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-void condition_key(char out[CONDITION_KEY], const struct err *e)
+const char *condition_key(char out[CONDITION_KEY], const struct err *e)
 {
     uint64_t hash = TEXT_HASH;
     bool own = e->cls == ERR_REFUSED && e->num == 0;
@@ -17,6 +17,7 @@ void condition_key(char out[CONDITION_KEY], const struct err *e)
         snprintf(out, CONDITION_KEY, "%s %08" PRIx32, err_class_name(e->cls), (uint32_t)hash);
     else
         snprintf(out, CONDITION_KEY, "%s %d", err_class_name(e->cls), e->num);
+    return out;
 }
 
 /* What passes by itself within the limit is never said. */

@@ -17,8 +17,8 @@ struct condition {
 };
 
 /* The key of a failure: its class and number; of a refusal of our own, which has no number, its words without digits
- * as well, or another one that follows it would never be shown. */
-void condition_key(char out[CONDITION_KEY], const struct err *e);
+ * as well, or another one that follows it would never be shown. Returns `out`. */
+const char *condition_key(char out[CONDITION_KEY], const struct err *e);
 
 /* Has it been so for `limit` ms? *since is when it began, ms 0: it is not so. */
 bool condition_lasts(mono_t *since, bool is, int64_t limit, mono_t now);
