@@ -22,20 +22,19 @@ struct client {
     struct request queued; /* to be started when that has ended; ACTION_NONE: nothing */
 };
 
-struct clients {
+static struct clients {
     int listener;        /* -1: not open yet */
     char socket[256];    /* its path, for the lock file */
     mono_t listen_after; /* no client can be accepted before; ms 0: no limit */
     struct client list[CLIENTS_MAX];
-};
+} clients;
 
-struct clients *clients_new(void)
+static void begin(struct world *w)
 {
-    struct clients *c = xcalloc(1, sizeof *c);
-    c->listener = -1;
+    (void)w;
+    clients.listener = -1;
     for (size_t i = 0; i < CLIENTS_MAX; i++)
-        c->list[i].fd = -1;
-    return c;
+        clients.list[i].fd = -1;
 }
 
 /* Children close what is registered there; a number that is used again must not be. */
@@ -54,45 +53,35 @@ static void close_client(struct client *c)
     request_free(&c->queued);
 }
 
-void clients_free(struct clients *c)
-{
-    for (size_t i = 0; i < CLIENTS_MAX; i++)
-        close_client(&c->list[i]);
-    close_fd(&c->listener);
-    free(c);
-}
-
 /* The old socket is closed only after the new one is there: no call falls between them. */
 int clients_listen(struct world *w, struct err *e)
 {
-    struct clients *c = w->clients;
-    int fd = control_listen(w->cfg, c->socket, e);
+    int fd = control_listen(w->cfg, clients.socket, e);
     if (fd < 0)
         return -1;
-    close_fd(&c->listener);
-    c->listener = fd;
+    close_fd(&clients.listener);
+    clients.listener = fd;
     worker_close_in_child(fd);
     return 0;
 }
 
-const char *clients_socket(const struct world *w)
+const char *clients_socket(void)
 {
-    return w->clients->socket;
+    return clients.socket;
 }
 
 /* A free slot has -1, which poll() skips. */
-void clients_fds(const struct world *w, mono_t now, struct pollfd *p)
+void clients_fds(mono_t now, struct pollfd *p)
 {
-    const struct clients *c = w->clients;
-    p[0].fd = mono_reached(now, c->listen_after) ? c->listener : -1;
+    p[0].fd = mono_reached(now, clients.listen_after) ? clients.listener : -1;
     for (size_t i = 0; i < CLIENTS_MAX; i++)
-        p[1 + i].fd = c->list[i].fd;
+        p[1 + i].fd = clients.list[i].fd;
 }
 
-void clients_send(struct world *w, const json_t *message, bool last)
+void clients_send(const json_t *message, bool last)
 {
     for (size_t i = 0; i < CLIENTS_MAX; i++) {
-        struct client *c = &w->clients->list[i];
+        struct client *c = &clients.list[i];
         if (c->fd < 0 || !c->waits)
             continue;
         if (message) /* a client too slow to read misses progress, which does no harm */
@@ -111,23 +100,22 @@ static void answer(struct client *c, json_t *result, const struct err *e)
     close_client(c);
 }
 
-static void accept_client(struct world *w)
+static void accept_client(void)
 {
-    struct clients *c = w->clients;
     struct err e;
-    int fd = control_accept(c->listener, &e);
+    int fd = control_accept(clients.listener, &e);
     if (fd < 0 && e.cls != ERR_NONE) {
-        if (!c->listen_after.ms)
+        if (!clients.listen_after.ms)
             log_line(LOG_ERROR_, "%s; clients have to wait", e.text);
-        c->listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
+        clients.listen_after = mono_add(clock_mono(), LISTEN_AGAIN_MS);
         return;
     }
-    c->listen_after = (mono_t){0};
+    clients.listen_after = (mono_t){0};
     if (fd < 0)
         return;
     for (size_t i = 0; i < CLIENTS_MAX; i++)
-        if (c->list[i].fd < 0) {
-            c->list[i] = (struct client){.fd = fd};
+        if (clients.list[i].fd < 0) {
+            clients.list[i] = (struct client){.fd = fd};
             worker_close_in_child(fd);
             return;
         }
@@ -153,7 +141,7 @@ static void pause_world(struct world *w, struct client *c, const struct request 
         return;
     }
     /* A dump would hold locks in a server that somebody is about to stop. */
-    if (jobs_running(w) == ACTION_DUMP || jobs_is_spare(w))
+    if (jobs_running() == ACTION_DUMP || jobs_is_spare())
         worker_stop(&w->job_worker, SIGTERM);
     w->state_dirty = true;
     answer(c, publish_status_json(w), NULL);
@@ -167,8 +155,8 @@ static void job(struct world *w, struct client *c, struct request *r)
         err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
         answer(c, NULL, &e);
     } else if (jobs_busy(w)) {
-        enum action running = jobs_running(w); /* none yet: the restore of a world just lost */
-        if (jobs_is_spare(w))
+        enum action running = jobs_running(); /* none yet: the restore of a world just lost */
+        if (jobs_is_spare())
             worker_stop(&w->job_worker, SIGKILL);
         char text[128];
         snprintf(text, sizeof text, "waiting for the running %s to end",
@@ -186,8 +174,9 @@ static void job(struct world *w, struct client *c, struct request *r)
     request_free(r);
 }
 
-void clients_timers(struct world *w)
+static void timers(struct world *w, mono_t mono)
 {
+    (void)mono;
     if (!w->stopping) {
         /* A pause that was meant to be short, and forgotten, leaves a world that nobody watches. */
         wall_t now = clock_wall(), *since = &w->a->state.endless_since;
@@ -210,7 +199,7 @@ void clients_timers(struct world *w)
     }
     /* The first of those that wait begins; jobs_busy() holds for the others from then on. */
     for (size_t i = 0; i < CLIENTS_MAX && !w->stopping && !jobs_busy(w); i++) {
-        struct client *c = &w->clients->list[i];
+        struct client *c = &clients.list[i];
         struct request r = c->queued;
         c->queued = (struct request){0};
         if (c->fd >= 0 && r.action != ACTION_NONE)
@@ -235,7 +224,7 @@ static void request(struct world *w, struct client *c, struct request *r)
     } else if (r->action == ACTION_RESUME) {
         world_event(w, &(struct guard_event){.type = GUARD_RESUME});
         w->state_dirty = true;
-        prober_next(w, clock_mono());
+        prober_next(clock_mono());
         answer(c, publish_status_json(w), NULL);
     } else if (r->apply) {
         err_set(&e, ERR_REFUSED, 0, "the world is not up: %s", w->guard.reason);
@@ -251,10 +240,10 @@ static void request(struct world *w, struct client *c, struct request *r)
 void clients_message(struct world *w, size_t i)
 {
     if (i == 0) {
-        accept_client(w);
+        accept_client();
         return;
     }
-    struct client *c = &w->clients->list[i - 1];
+    struct client *c = &clients.list[i - 1];
     struct request r;
     struct err e;
     bool closed;
@@ -270,3 +259,5 @@ void clients_message(struct world *w, size_t i)
             request(w, c, &r);
     }
 }
+
+const struct part clients_part = {.begin = begin, .timers = timers};

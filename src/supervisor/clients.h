@@ -12,20 +12,16 @@
 
 struct world;
 
-struct clients *clients_new(void);
-void clients_free(struct clients *c);
 /* Also after the dump directory was replaced: the socket may lie in it. */
 int clients_listen(struct world *w, struct err *e);
-const char *clients_socket(const struct world *w);
+const char *clients_socket(void);
 
 /* The socket and the clients: CLIENTS_FDS descriptors to poll, and what is to be done for one. */
 #define CLIENTS_MAX 16
 #define CLIENTS_FDS (1 + CLIENTS_MAX)
-void clients_fds(const struct world *w, mono_t now, struct pollfd *p);
+void clients_fds(mono_t now, struct pollfd *p);
 void clients_message(struct world *w, size_t i);
-/* Starts what clients wait for. */
-void clients_timers(struct world *w);
 /* To all that wait for the running job; `last`: it has ended. NULL: nothing. */
-void clients_send(struct world *w, const json_t *message, bool last);
+void clients_send(const json_t *message, bool last);
 
 #endif

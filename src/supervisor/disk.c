@@ -24,7 +24,7 @@
 #define FINISH_STEP_US 20000
 #define FINISH_STEPS 250
 
-struct disk {
+static struct disk {
     mono_t polled; /* not answered since; ms 0: all polls are */
     mono_t next_poll, next_start, next_save;
     mono_t save_retry; /* writing the state failed: no new attempt before */
@@ -37,27 +37,11 @@ struct disk {
     uint64_t free_bytes;        /* at the last poll */
     bool free_known;
     json_t *damaged; /* as proof_damaged_json() has it; NULL: not known yet */
-};
+} disk;
 
-struct disk *disk_new(void)
+json_t *disk_damaged_dumps(void)
 {
-    return xcalloc(1, sizeof(struct disk));
-}
-
-void disk_free(struct disk *d)
-{
-    json_decref(d->damaged);
-    free(d);
-}
-
-json_t *disk_free_json(const struct world *w)
-{
-    return js_known(w->disk->free_known, (int64_t)w->disk->free_bytes);
-}
-
-json_t *disk_damaged_dumps(const struct world *w)
-{
-    return w->disk->damaged;
+    return disk.damaged;
 }
 
 /* Everything that can block on the disk is there; the supervisor only sends, and never waits for it. */
@@ -65,8 +49,8 @@ int disk_start(struct world *w, struct err *e)
 {
     static struct disk_writer_args args; /* read by the child after the fork */
     args = (struct disk_writer_args){.cfg = w->cfg, .dump_dirfd = w->a->job.dirfd};
-    w->disk->next_start = mono_add(clock_mono(), START_AGAIN_MS);
-    w->disk->polled = (mono_t){0};
+    disk.next_start = mono_add(clock_mono(), START_AGAIN_MS);
+    disk.polled = (mono_t){0};
     return worker_start(&w->disk_writer, disk_writer_worker, &args, true, e);
 }
 
@@ -78,41 +62,40 @@ static void away(struct world *w, const char *key, const char *why, const char *
 }
 
 /* What it was given and had not answered is given to the next one: a record or an alert twice is better than none. */
-static void writer_gone(struct world *w)
+static void writer_gone(void)
 {
-    notify_disk_gone(w);
-    recorder_disk_gone(w);
+    notify_disk_gone();
+    recorder_disk_gone();
 }
 
-void disk_restart(struct world *w)
+static void restart(struct world *w)
 {
     worker_end(&w->disk_writer); /* it drains and exits; a new one opens the new directories */
-    writer_gone(w);
-    w->disk->next_start = clock_mono();
+    writer_gone();
+    disk.next_start = clock_mono();
 }
 
-void disk_reaped(struct world *w, pid_t pid)
+void disk_reaped(pid_t pid)
 {
-    if (pid == w->disk->hung)
-        w->disk->hung = 0;
+    if (pid == disk.hung)
+        disk.hung = 0;
 }
 
 /* Polls the disk writer, and gives it the marks of what was delivered. */
 static int poll_writer(struct world *w)
 {
-    struct disk_marks marks = notify_marks(w);
+    struct disk_marks marks = notify_marks();
     return disk_writer_send(&w->disk_writer, DISK_POLL, &marks, sizeof marks);
 }
 
 static void save_state(struct world *w, mono_t now)
 {
-    struct disk *d = w->disk;
     struct state *s = &w->a->state;
     bool due =
-        mono_reached(now, d->next_save) || (w->state_dirty && mono_reached(now, d->save_retry));
-    if (!due || jobs_save_state(w)) /* ours is older than what the job writes */
+        mono_reached(now, disk.next_save) || (w->state_dirty && mono_reached(now, disk.save_retry));
+    if (!due || jobs_save_state()) /* ours is older than what the job writes */
         return;
-    d->next_save = mono_add(now, SAVE_EVERY_MS);
+    disk.next_save = mono_add(now, SAVE_EVERY_MS);
     bool paused = guard_paused(&w->guard);
     if (!w->stopping) { /* else keep the saved one: a pause outlives this process */
         s->paused = paused;
@@ -126,31 +109,30 @@ static void save_state(struct world *w, mono_t now)
         w->state_dirty = false;
 }
 
-void disk_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    struct disk *d = w->disk;
     struct err e;
     save_state(w, now);
     if (w->stopping)
         return;
-    if (w->poll_disk || mono_reached(now, d->next_poll)) {
+    if (w->poll_disk || mono_reached(now, disk.next_poll)) {
         w->poll_disk = false;
-        d->next_poll = mono_add(now, POLL_EVERY_MS);
-        if (poll_writer(w) == 0 && !d->polled.ms)
-            d->polled = now;
+        disk.next_poll = mono_add(now, POLL_EVERY_MS);
+        if (poll_writer(w) == 0 && !disk.polled.ms)
+            disk.polled = now;
     }
     /* One that is killed while its disk hangs dies only when the disk answers again; until then no
      * second one is started. */
-    if (w->disk_writer.pid && d->polled.ms && mono_since(now, d->polled) > SILENT_MS) {
+    if (w->disk_writer.pid && disk.polled.ms && mono_since(now, disk.polled) > SILENT_MS) {
         char todo[640];
-        d->hung = w->disk_writer.pid;
+        disk.hung = w->disk_writer.pid;
         worker_kill(&w->disk_writer);
-        writer_gone(w);
+        writer_gone();
         snprintf(todo, sizeof todo, "see the kernel's log, and the disks of %.250s and %.250s",
                  w->cfg->dump_dir, w->cfg->status_dir ? w->cfg->status_dir : "no status directory");
         away(w, "silent", "their disk does not answer", todo);
     }
-    if (w->disk_writer.pid || d->hung || !mono_reached(now, d->next_start))
+    if (w->disk_writer.pid || disk.hung || !mono_reached(now, disk.next_start))
         return;
     if (disk_start(w, &e) < 0)
         away(w, "start", e.text, "see the limits of processes, descriptors and memory");
@@ -161,7 +143,7 @@ void disk_finish(struct world *w)
 {
     pid_t pid = w->disk_writer.pid;
     w->state_dirty = true;
-    w->disk->save_retry = (mono_t){0};
+    disk.save_retry = (mono_t){0};
     save_state(w, clock_mono());
     recorder_finish(w);
     poll_writer(w);
@@ -188,7 +170,6 @@ static void failed(struct world *w, const struct disk_failure *f)
         [DISK_HISTORY] = {"history", "the history cannot be written and waits in memory"},
         [DISK_LOAD] = {"queue", "the alerts that an earlier supervisor left cannot be read"},
     };
-    struct disk *d = w->disk;
     struct err e = f->error;
     char key[64], todo[320];
     bool state = f->request == DISK_STATE, mark = f->request == DISK_POLL;
@@ -198,22 +179,22 @@ static void failed(struct world *w, const struct disk_failure *f)
     if (!name)
         return; /* nothing that reports failures */
     worker_err_clean(&e);
-    notify_disk_failed(w, f->request);
+    notify_disk_failed(f->request);
     if (f->request == DISK_HISTORY)
-        recorder_failed(w);
+        recorder_failed();
     snprintf(key, sizeof key, "%s %d", name, e.num);
     if (step) {
         err_step(&e, "%s", step);
         /* the writer itself reports marks once */
-        if (mark || !d->logged[f->request].on || d->logged[f->request].num != e.num)
+        if (mark || !disk.logged[f->request].on || disk.logged[f->request].num != e.num)
             world_log_err(w, LOG_ERROR_, name, &e);
-        d->logged[f->request].on = true;
-        d->logged[f->request].num = e.num;
+        disk.logged[f->request].on = true;
+        disk.logged[f->request].num = e.num;
         return;
     }
     if (state) {
         w->state_dirty = true;
-        d->save_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
+        disk.save_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
     }
     snprintf(todo, sizeof todo, "see the disk, owner and mode of %.250s",
              state || !w->cfg->status_dir ? w->cfg->dump_dir : w->cfg->status_dir);
@@ -223,15 +204,15 @@ static void failed(struct world *w, const struct disk_failure *f)
 }
 
 /* A damaged dump counts as none: if it is the newest one, a new dump is taken at once. */
-static void damaged(struct world *w, json_t *list, const char *disk)
+static void damaged(struct world *w, json_t *list, const char *device)
 {
     const struct condition *shown = &w->conditions[CONDITION_DAMAGED];
     const json_t *first = json_array_get(list, 0);
     const char *dump = js_text(first, "dump");
     char what[900], todo[900];
-    if (!w->disk->damaged || !json_equal(w->disk->damaged, list)) {
-        json_decref(w->disk->damaged);
-        w->disk->damaged = json_incref(list);
+    if (!disk.damaged || !json_equal(disk.damaged, list)) {
+        json_decref(disk.damaged);
+        disk.damaged = json_incref(list);
         w->status_dirty = true;
     }
     if (!first) {
@@ -244,7 +225,7 @@ static void damaged(struct world *w, json_t *list, const char *disk)
     bool news = !shown->on || strcmp(shown->key, key) != 0;
     if (js_flag(first, "loadable")) {
         snprintf(what, sizeof what, "dump %s in %s (disk %s) is damaged, as a %s found: %.300s",
-                 dump, w->cfg->dump_dir, disk[0] ? disk : "unknown", js_text(first, "by"),
+                 dump, w->cfg->dump_dir, device[0] ? device : "unknown", js_text(first, "by"),
                  js_text(first, "reason"));
         snprintf(todo, sizeof todo,
                  "check that disk (dmesg, smartctl); worldkeeper --verify reads all dumps back");
@@ -258,8 +239,8 @@ static void damaged(struct world *w, json_t *list, const char *disk)
     }
     notify_open(w, CONDITION_DAMAGED, key, "restores use an older dump; a new one is taken", todo,
                 "%s", what);
-    if (news && dumps_newest(w) && strcmp(dumps_newest(w)->name, dump) == 0)
-        dumps_due(w, clock_mono());
+    if (news && dumps_newest() && strcmp(dumps_newest()->name, dump) == 0)
+        dumps_due(clock_mono());
 }
 
 static void polled(struct world *w, const struct disk_state *d, json_t *list)
@@ -275,13 +256,13 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
         /* else a bad disk shows in writes that fail */
         char todo[640], t[TEXT_SHORT];
         /* There must be room for one more dump, whatever the limit says. */
-        uint64_t need = w->cfg->disk_low, size = dumps_newest_size(w);
+        uint64_t need = w->cfg->disk_low, size = dumps_newest_size();
         if (need < size)
             need = size;
         /* Hysteresis: a dump being written must not toggle it. */
         bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
-        w->disk->free_bytes = d->free_bytes;
-        w->disk->free_known = true;
+        disk.free_bytes = d->free_bytes;
+        disk.free_known = true;
         snprintf(todo, sizeof todo,
                  "make room on the file system of %.500s: df -h shows how full it is",
                  w->cfg->dump_dir);
@@ -307,13 +288,13 @@ bool disk_message(struct world *w, enum file_dir_place *place)
         if (!closed)
             return false;
         worker_end(&w->disk_writer); /* disk_timers() starts the next one */
-        writer_gone(w);
+        writer_gone();
         if (!w->stopping)
             away(w, "died", "their process died",
                  "nothing, unless it happens again; the kernel's log may say what killed it");
         return false;
     }
-    w->disk->polled = (mono_t){0};
+    disk.polled = (mono_t){0};
     if (m.type == DISK_FAILED && packet_struct(&m, sizeof(struct disk_failure))) {
         struct disk_failure f;
         memcpy(&f, m.data, sizeof f);
@@ -326,14 +307,28 @@ bool disk_message(struct world *w, enum file_dir_place *place)
         *place = d.place;
         return true;
     } else if (m.type == DISK_RECORDED) {
-        w->disk->logged[DISK_HISTORY].on = false;
+        disk.logged[DISK_HISTORY].on = false;
         recorder_stored(w);
     } else {
         if (m.type == DISK_STORED)
-            w->disk->logged[DISK_ALERT].on = false;
+            disk.logged[DISK_ALERT].on = false;
         if (m.type == DISK_LOADED)
-            w->disk->logged[DISK_LOAD].on = false;
+            disk.logged[DISK_LOAD].on = false;
         notify_disk_answer(w, &m);
     }
     return false;
 }
+
+static json_t *status_json(const struct world *w)
+{
+    (void)w;
+    return json_pack("{s:o, s:I}", "free_bytes",
+                     js_known(disk.free_known, (int64_t)disk.free_bytes), "needed_bytes",
+                     (json_int_t)dumps_newest_size());
+}
+
+const struct part disk_part = {.timers = timers,
+                               .restart = restart,
+                               .opens_dirs = true,
+                               .status = "disk",
+                               .status_json = status_json};

@@ -8,21 +8,15 @@
 #include "base/file.h"
 #include "supervisor/world.h"
 
-struct disk *disk_new(void);
-void disk_free(struct disk *d);
 /* For the start of the supervisor, which fails where this does. */
 int disk_start(struct world *w, struct err *e);
 /* true: what is in the place of the dump directory now is in *place. */
 bool disk_message(struct world *w, enum file_dir_place *place);
-void disk_timers(struct world *w, mono_t now);
-/* The next writer works with the config and the directories of now. */
-void disk_restart(struct world *w);
 /* The last writes of a supervisor that ends; waits until they are done, for seconds at most. */
 void disk_finish(struct world *w);
-void disk_reaped(struct world *w, pid_t pid);
+void disk_reaped(pid_t pid);
 
-json_t *disk_free_json(const struct world *w); /* bytes; null: not known */
 /* Borrowed: a list of the dumps that were found damaged; NULL: not known yet. */
-json_t *disk_damaged_dumps(const struct world *w);
+json_t *disk_damaged_dumps(void);
 
 #endif

@@ -36,10 +36,10 @@ struct work {
     unsigned passing;
 };
 
-struct drills {
+static struct drills {
     struct worker verify;
     struct work work[KINDS];
-};
+} drills;
 
 static const struct {
     enum condition_id condition;
@@ -48,18 +48,9 @@ static const struct {
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
-struct drills *drills_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct drills *d = xcalloc(1, sizeof *d);
-    world_worker(w, &d->verify, "verify", message);
-    return d;
-}
-
-void drills_free(struct drills *d)
-{
-    for (size_t i = 0; i < KINDS; i++)
-        json_decref(d->work[i].last);
-    free(d);
+    world_worker(w, &drills.verify, "verify", message);
 }
 
 static const struct config_work *config_of(const struct world *w, int kind)
@@ -91,7 +82,7 @@ void drills_recall(struct world *w)
 {
     for (int i = 0; i < KINDS; i++) {
         const char *text = state_of(w, i)->last;
-        w->drills->work[i].last = text[0] ? json_loads(text, 0, NULL) : NULL;
+        drills.work[i].last = text[0] ? json_loads(text, 0, NULL) : NULL;
     }
 }
 
@@ -101,7 +92,7 @@ void drills_recall(struct world *w)
 static bool lacks_memory(const struct world *w, int kind, char *out, size_t size)
 {
     const struct config_mysql *m = &w->cfg->mysql;
-    uint64_t need = dumps_newest(w)->in_memory;
+    uint64_t need = dumps_newest()->in_memory;
     int64_t available = !m->host || config_is_here(m->host) ? memory_available() : -1;
     char world[TEXT_SHORT], there[TEXT_SHORT];
     if (kind != DRILL || schedule_has_room(need, available))
@@ -123,7 +114,7 @@ static void look_what_holds(const struct world *w, int kind, char *out, size_t s
     out[0] = '\0';
     if (w->guard.state != GUARD_UP && w->guard.state != GUARD_STANDBY)
         snprintf(out, size, "the world is not up");
-    else if (!dumps_newest(w))
+    else if (!dumps_newest())
         snprintf(out, size, "there is no dump yet");
     else if (lacks_memory(w, kind, out, size))
         return;
@@ -135,7 +126,7 @@ static void look_what_holds(const struct world *w, int kind, char *out, size_t s
 static bool is_due(struct world *w, int kind, mono_t now)
 {
     const struct config_work *c = config_of(w, kind);
-    struct work *k = &w->drills->work[kind];
+    struct work *k = &drills.work[kind];
     wall_t wall = clock_wall();
     if (c->interval == 0 || k->runs || w->stopping || !mono_reached(now, k->look))
         return false;
@@ -163,7 +154,7 @@ static bool is_due(struct world *w, int kind, mono_t now)
 
 static void begun(struct world *w, int kind)
 {
-    struct work *k = &w->drills->work[kind];
+    struct work *k = &drills.work[kind];
     struct schedule_past past = {true, clock_wall()};
     k->before = past_of(w, kind);
     k->runs = true;
@@ -186,7 +177,7 @@ void drills_begun(struct world *w)
 
 static void ended(struct world *w, int kind, json_t *fields /* taken */, const struct err *e)
 {
-    struct work *k = &w->drills->work[kind];
+    struct work *k = &drills.work[kind];
     bool by_clock = k->runs;
     k->runs = false;
     w->status_dirty = true;
@@ -299,18 +290,19 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         e.cls == ERR_NONE ? NULL : &e);
 }
 
-void drills_stop(struct world *w)
+static void stop(struct world *w)
 {
-    worker_stop(&w->drills->verify, SIGKILL);
+    (void)w;
+    worker_stop(&drills.verify, SIGKILL);
 }
 
-void drills_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    const struct worker *v = &w->drills->verify;
+    const struct worker *v = &drills.verify;
     enum guard_state s = w->guard.state;
     bool gives_way = w->stopping || s == GUARD_LOST || s == GUARD_RESTORING || s == GUARD_PAUSED;
     if (v->pid && gives_way && !v->stop_requested)
-        drills_stop(w);
+        stop(w);
     /* A drill by hand shows when a failure is over; a verify by hand is not reported here. */
     for (int i = 0; i < KINDS; i++)
         if (config_of(w, i)->interval == 0 && w->conditions[kinds[i].condition].on &&
@@ -321,7 +313,7 @@ void drills_timers(struct world *w, mono_t now)
         struct err e;
         begun(w, VERIFY);
         log_line(LOG_NOTE_, "verify begins by itself");
-        if (worker_start(&w->drills->verify, child_main, w, false, &e) < 0)
+        if (worker_start(&drills.verify, child_main, w, false, &e) < 0)
             verify_ended(w, history_fields(&verify_all, NULL, &e), &e);
     }
 }
@@ -331,7 +323,7 @@ void drills_timers(struct world *w, mono_t now)
 static json_t *next_json(const struct world *w, int kind)
 {
     const struct config_work *c = config_of(w, kind);
-    const struct work *k = &w->drills->work[kind];
+    const struct work *k = &drills.work[kind];
     struct schedule_past past = past_of(w, kind);
     wall_t now = clock_wall();
     if (c->interval == 0)
@@ -355,7 +347,9 @@ void drills_status(const struct world *w, json_t *status)
         char last[16], next[16];
         snprintf(last, sizeof last, "last_%s", kinds[i].name);
         snprintf(next, sizeof next, "next_%s", kinds[i].name);
-        json_object_set_new(status, last, js_or_null(w->drills->work[i].last));
+        json_object_set_new(status, last, js_or_null(drills.work[i].last));
         json_object_set_new(status, next, next_json(w, i));
     }
 }
+
+const struct part drills_part = {.begin = begin, .timers = timers, .stop = stop};

@@ -11,12 +11,8 @@
 
 struct world;
 
-struct drills *drills_new(struct world *w);
-void drills_free(struct drills *d);
 /* What the state holds of them, at the start of the supervisor. */
 void drills_recall(struct world *w);
-void drills_timers(struct world *w, mono_t now);
-void drills_stop(struct world *w);
 
 /* Is a drill to be started now, as the job? Then drills_begun() follows where that was possible. */
 bool drills_due(struct world *w, mono_t now);

@@ -11,47 +11,45 @@
 #define RETRY_FIRST_MS fault_wait(10000)
 #define RETRY_MAX_MS fault_wait(300000)
 
-struct dumps {
+static struct dumps {
     bool have;
     struct manifest newest; /* without its tables */
     mono_t taken, next;     /* taken: the newest one; without one, our start */
     unsigned failures;      /* in a row */
     struct db_names nonces; /* of all intact dumps: lives of this world, not another world */
-};
+} dumps;
 
-struct dumps *dumps_new(void)
+bool dumps_know_nonce(const char *nonce)
 {
-    return xcalloc(1, sizeof(struct dumps));
+    return db_names_has(&dumps.nonces, nonce);
 }
 
-void dumps_free(struct dumps *d)
+static void learn_nonce(const char *nonce)
 {
-    db_names_free(&d->nonces);
-    free(d);
-}
-
-bool dumps_know_nonce(const struct world *w, const char *nonce)
-{
-    return db_names_has(&w->dumps->nonces, nonce);
-}
-
-static void learn_nonce(struct world *w, const char *nonce)
-{
-    if (!dumps_know_nonce(w, nonce))
-        db_names_add(&w->dumps->nonces, nonce);
+    if (!dumps_know_nonce(nonce))
+        db_names_add(&dumps.nonces, nonce);
 }
 
 static void set_newest(struct world *w, const struct manifest *m)
 {
-    struct dumps *d = w->dumps;
     int64_t age = clock_wall().ms - m->at.ms;
     if (age < 0)
         age = 0; /* dated in the future: the clock was set back */
     /* Without the tables: hundreds of names would stay in memory for nothing. */
-    d->newest = manifest_figures(m, w->cfg->sentinel);
-    d->have = true;
-    d->taken = mono_add(clock_mono(), -age);
-    learn_nonce(w, m->nonce);
+    dumps.newest = manifest_figures(m, w->cfg->sentinel);
+    dumps.have = true;
+    dumps.taken = mono_add(clock_mono(), -age);
+    learn_nonce(m->nonce);
+}
+
+/* After another config: the newest dump's age counts, not when the config was read: a shorter interval may make one due at once. */
+static void restart(struct world *w)
+{
+    mono_t now = clock_mono();
+    if (dumps.have)
+        dumps.next = mono_add(dumps.taken, w->cfg->dump_interval);
+    if (mono_reached(now, dumps.next))
+        dumps.next = now;
 }
 
 void dumps_load(struct world *w, const struct catalog *c)
@@ -59,87 +57,77 @@ void dumps_load(struct world *w, const struct catalog *c)
     const struct catalog_entry *newest = catalog_newest(c, 0);
     for (size_t i = 0; i < c->count; i++)
         if (c->list[i].intact)
-            learn_nonce(w, c->list[i].m.nonce);
-    w->dumps->have = false;
-    w->dumps->next = clock_mono();
+            learn_nonce(c->list[i].m.nonce);
+    dumps.have = false;
+    dumps.next = clock_mono();
     if (!newest)
         return;
     set_newest(w, &newest->m);
-    dumps_follow_interval(w);
+    restart(w);
 }
 
 void dumps_stored(struct world *w, const struct manifest *m)
 {
     set_newest(w, m);
     /* Counted from the end of this dump: one that takes longer than the interval leaves a pause. */
-    w->dumps->next = mono_add(clock_mono(), w->cfg->dump_interval);
-    w->dumps->failures = 0;
+    dumps.next = mono_add(clock_mono(), w->cfg->dump_interval);
+    dumps.failures = 0;
 }
 
 /* 10 s, doubled up to 5 min, but never later than the interval would be. */
 int64_t dumps_failed(struct world *w, bool next_interval)
 {
-    struct dumps *d = w->dumps;
-    int64_t wait = RETRY_FIRST_MS << (d->failures < 5 ? d->failures : 5);
+    int64_t wait = RETRY_FIRST_MS << (dumps.failures < 5 ? dumps.failures : 5);
     if (wait > RETRY_MAX_MS)
         wait = RETRY_MAX_MS;
     if (wait > w->cfg->dump_interval || next_interval)
         wait = w->cfg->dump_interval;
-    d->failures++;
-    d->next = mono_add(clock_mono(), wait);
+    dumps.failures++;
+    dumps.next = mono_add(clock_mono(), wait);
     return wait;
 }
 
-const struct manifest *dumps_newest(const struct world *w)
+const struct manifest *dumps_newest(void)
 {
-    return w->dumps->have ? &w->dumps->newest : NULL;
+    return dumps.have ? &dumps.newest : NULL;
 }
 
-uint64_t dumps_newest_size(const struct world *w)
+uint64_t dumps_newest_size(void)
 {
-    return w->dumps->newest.file_size;
+    return dumps.newest.file_size;
 }
 
-unsigned dumps_failures(const struct world *w)
+unsigned dumps_failures(void)
 {
-    return w->dumps->failures;
+    return dumps.failures;
 }
 
-mono_t dumps_next(const struct world *w)
+mono_t dumps_next(void)
 {
-    return w->dumps->next;
+    return dumps.next;
 }
 
-void dumps_due(struct world *w, mono_t when)
+void dumps_due(mono_t when)
 {
-    w->dumps->next = when;
+    dumps.next = when;
 }
 
-/* The newest dump's age counts, not when the config was read: a shorter interval may make one due at once. */
-void dumps_follow_interval(struct world *w)
+/* Is the newest one older than [dump] max_age? */
+static void timers(struct world *w, mono_t now)
 {
-    struct dumps *d = w->dumps;
-    mono_t now = clock_mono();
-    if (d->have)
-        d->next = mono_add(d->taken, w->cfg->dump_interval);
-    if (mono_reached(now, d->next))
-        d->next = now;
-}
-
-void dumps_timers(struct world *w, mono_t now)
-{
-    struct dumps *d = w->dumps;
     char t[TEXT_SHORT];
     /* Planned, or the business of another machine. */
     if (w->guard.state == GUARD_PAUSED || w->guard.state == GUARD_STANDBY ||
         w->cfg->max_dump_age == 0)
         return;
-    if (d->taken.ms == 0)
-        d->taken = now; /* no dump ever: counted from our start */
-    if (mono_since(now, d->taken) > w->cfg->max_dump_age)
+    if (dumps.taken.ms == 0)
+        dumps.taken = now; /* no dump ever: counted from our start */
+    if (mono_since(now, dumps.taken) > w->cfg->max_dump_age)
         notify_open(w, CONDITION_STALE, NULL, "still trying",
                     "the log and worldkeeper --check show why dumps fail",
                     "no good dump for more than %s", text_duration(w->cfg->max_dump_age, t));
-    else if (w->conditions[CONDITION_STALE].on || d->have)
+    else if (w->conditions[CONDITION_STALE].on || dumps.have)
         notify_over(w, CONDITION_STALE, "there is a good dump again");
 }
+
+const struct part dumps_part = {.timers = timers, .restart = restart};

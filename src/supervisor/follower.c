@@ -34,7 +34,7 @@ enum follow_state {
     FAILED,
 };
 
-struct follower {
+static struct follower {
     struct worker worker;
     struct board *board; /* what it says of itself without waking us; NULL before the first one */
     uint64_t board_seen; /* what was read there last */
@@ -65,70 +65,60 @@ struct follower {
     uint64_t gaps, covered;      /* gaps so far; those before the running dump began */
     mono_t gap_dump;             /* end of the last dump for a gap; ms 0: none since our start */
     int64_t gap_pause;           /* ms between dumps that gaps cause */
-};
+} follower;
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
-struct follower *follower_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct follower *f = xcalloc(1, sizeof *f);
-    world_worker(w, &f->worker, "journal", message);
-    f->retry = RETRY_FIRST_MS;
-    return f;
-}
-
-void follower_free(struct follower *f)
-{
-    worker_end(&f->worker);
-    board_free(f->board);
-    free(f->emptied);
-    free(f);
+    world_worker(w, &follower.worker, "journal", message);
+    follower.retry = RETRY_FIRST_MS;
 }
 
 /* Maximum age in ms of a change that is not proven to be in the journal; -1: no follower, or none that
  * has proven anything. What an earlier worker has proven still holds when another one begins. */
-static int64_t lag(const struct world *w, mono_t now)
+static int64_t lag(mono_t now)
 {
-    const struct follower *f = w->follower;
-    return f->state != FOLLOWING || !f->proven.ms ? -1 : mono_since(now, f->proven);
+    return follower.state != FOLLOWING || !follower.proven.ms ? -1
+                                                              : mono_since(now, follower.proven);
 }
 
 /* As lag(), but of a worker that has proven nothing yet since when it reads: there is nothing to warn
  * of before it had the time to. */
-static int64_t lag_of_worker(const struct world *w, mono_t now)
+static int64_t lag_of_worker(mono_t now)
 {
-    const struct follower *f = w->follower;
-    return f->state != FOLLOWING ? -1 : mono_since(now, f->marker_read ? f->proven : f->begun);
+    return follower.state != FOLLOWING
+               ? -1
+               : mono_since(now, follower.marker_read ? follower.proven : follower.begun);
 }
 
-json_t *follower_status_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
     static const char *const names[] = {[IDLE] = "idle",
                                         [STARTING] = "starting",
                                         [FOLLOWING] = "following",
                                         [UNABLE] = "off",
                                         [FAILED] = "failed"};
-    const struct follower *f = w->follower;
     const struct condition *gap = &w->conditions[CONDITION_JOURNAL_GAP];
-    int64_t ms = lag(w, clock_mono());
+    int64_t ms = lag(clock_mono());
     if (w->cfg->journal == JOURNAL_OFF)
         return json_null();
-    json_t *o =
-        json_pack("{s:s, s:s, s:o, s:b, s:o}", "mode",
-                  w->cfg->journal == JOURNAL_FOLLOW ? "follow" : "server", "state", names[f->state],
-                  "behind_seconds", ms < 0 ? json_null() : json_real((double)ms / 1000), "gap",
-                  gap->on, "reason", js_clean(gap->on ? gap->text : f->reason));
-    if (f->state == FOLLOWING) {
-        js_set_clean(o, "file", f->file);
-        js_set_int(o, "pos", (int64_t)f->pos);
-        js_set_int(o, "changes", (int64_t)f->changes);
+    json_t *o = json_pack("{s:s, s:s, s:o, s:b, s:o}", "mode",
+                          w->cfg->journal == JOURNAL_FOLLOW ? "follow" : "server", "state",
+                          names[follower.state], "behind_seconds",
+                          ms < 0 ? json_null() : json_real((double)ms / 1000), "gap", gap->on,
+                          "reason", js_clean(gap->on ? gap->text : follower.reason));
+    if (follower.state == FOLLOWING) {
+        js_set_clean(o, "file", follower.file);
+        js_set_int(o, "pos", (int64_t)follower.pos);
+        js_set_int(o, "changes", (int64_t)follower.changes);
     }
     return o;
 }
 
-double follower_behind_seconds(const struct world *w)
+double follower_behind_seconds(void)
 {
-    int64_t ms = lag(w, clock_mono());
+    int64_t ms = lag(clock_mono());
     return ms < 0 ? -1 : (double)ms / 1000;
 }
 
@@ -136,46 +126,45 @@ double follower_behind_seconds(const struct world *w)
 
 static void kill_worker(struct world *w, enum follow_state state)
 {
-    worker_stop(&w->follower->worker, SIGKILL);
-    worker_end(&w->follower->worker); /* the loop collects the process later */
-    w->follower->state = state;
+    worker_stop(&follower.worker, SIGKILL);
+    worker_end(&follower.worker); /* the loop collects the process later */
+    follower.state = state;
     w->status_dirty = true;
 }
 
 /* Not killed at once: what it has read may be all that is left of a server that is gone. */
 static void end_worker(struct world *w, mono_t now)
 {
-    struct follower *f = w->follower;
-    if (!f->worker.stop_requested) {
-        worker_stop(&f->worker, SIGTERM);
-        f->end_by = mono_add(now, END_MS);
-    } else if (mono_reached(now, f->end_by)) {
+    if (!follower.worker.stop_requested) {
+        worker_stop(&follower.worker, SIGTERM);
+        follower.end_by = mono_add(now, END_MS);
+    } else if (mono_reached(now, follower.end_by)) {
         kill_worker(w, IDLE);
     }
 }
 
 bool follower_busy(const struct world *w)
 {
-    return w->cfg->journal == JOURNAL_FOLLOW && w->follower->worker.pid;
+    return w->cfg->journal == JOURNAL_FOLLOW && follower.worker.pid;
 }
 
-void follower_restart(struct world *w)
+/* Two must not write the same file: the next one begins when this one has ended. */
+static void restart(struct world *w)
 {
-    struct follower *f = w->follower;
-    if (f->worker.pid && !f->worker.stop_requested)
+    if (follower.worker.pid && !follower.worker.stop_requested)
         end_worker(w, clock_mono());
-    f->next_start = clock_mono();
+    follower.next_start = clock_mono();
 }
 
-void follower_kill(struct world *w)
+static void stop(struct world *w)
 {
-    if (w->follower->worker.pid)
+    if (follower.worker.pid)
         kill_worker(w, IDLE);
 }
 
-static void back_off(struct follower *f)
+static void back_off(void)
 {
-    f->retry = clock_backoff(f->retry, RETRY_FIRST_MS, RETRY_MAX_MS);
+    follower.retry = clock_backoff(follower.retry, RETRY_FIRST_MS, RETRY_MAX_MS);
 }
 
 /* Why the log does not lead from the newest dump to the current world; NULL: it does. It does not
@@ -195,33 +184,32 @@ static const char *discontinuity(const struct world *w, const struct manifest *n
 static void start_worker(struct world *w, mono_t now)
 {
     static struct follow_args args; /* read by the child after the fork */
-    const struct manifest *newest = dumps_newest(w);
-    struct follower *f = w->follower;
+    const struct manifest *newest = dumps_newest();
     struct err e;
-    if (!f->board)
-        f->board = board_new(sizeof(struct follow_progress), &e);
+    if (!follower.board)
+        follower.board = board_new(sizeof(struct follow_progress), &e);
     else
-        board_clear(f->board);
-    f->board_seen = f->packets = 0;
+        board_clear(follower.board);
+    follower.board_seen = follower.packets = 0;
     args = (struct follow_args){.cfg = w->cfg,
                                 .db = w->a->job.db,
-                                .board = f->board,
+                                .board = follower.board,
                                 .dump_dirfd = w->a->job.dirfd,
-                                .log_broken = f->log_broken};
-    if (newest && !f->position_lost && !discontinuity(w, newest)) {
+                                .log_broken = follower.log_broken};
+    if (newest && !follower.position_lost && !discontinuity(w, newest)) {
         args.from = newest->end;
         args.created_at = newest->log_created_at;
         memcpy(args.nonce, newest->nonce, sizeof args.nonce);
     }
-    f->from_now = !args.from.file[0];
-    f->next_start = mono_add(now, f->retry);
-    if (!f->board || worker_start(&f->worker, follow_worker, &args, false, &e) < 0) {
-        back_off(f);
+    follower.from_now = !args.from.file[0];
+    follower.next_start = mono_add(now, follower.retry);
+    if (!follower.board || worker_start(&follower.worker, follow_worker, &args, false, &e) < 0) {
+        back_off();
         notify_open(w, CONDITION_JOURNAL, "start", "still trying",
                     "see the limits of processes and memory", "%s", e.text);
         return;
     }
-    f->state = STARTING;
+    follower.state = STARTING;
 }
 
 /* ---- gaps ---- */
@@ -230,31 +218,31 @@ static void start_worker(struct world *w, mono_t now)
  * before the retry of a failed one. */
 static void dump_soon(struct world *w, bool first)
 {
-    struct follower *f = w->follower;
     mono_t now = clock_mono();
-    if (dumps_failures(w) && !mono_reached(now, dumps_next(w)))
+    if (dumps_failures() && !mono_reached(now, dumps_next()))
         return;
-    if (f->gap_dump.ms == 0) {
-        dumps_due(w, now);
+    if (follower.gap_dump.ms == 0) {
+        dumps_due(now);
         return;
     }
-    bool often = mono_since(now, f->gap_dump) < 2 * f->gap_pause;
+    bool often = mono_since(now, follower.gap_dump) < 2 * follower.gap_pause;
     if (first)
-        f->gap_pause = !often                                     ? GAP_PAUSE_MS
-                       : 2 * f->gap_pause > w->cfg->dump_interval ? w->cfg->dump_interval
-                                                                  : 2 * f->gap_pause;
-    mono_t next = mono_add(f->gap_dump, f->gap_pause);
-    dumps_due(w, mono_reached(now, next) ? now : next);
+        follower.gap_pause = !often ? GAP_PAUSE_MS
+                             : 2 * follower.gap_pause > w->cfg->dump_interval
+                                 ? w->cfg->dump_interval
+                                 : 2 * follower.gap_pause;
+    mono_t next = mono_add(follower.gap_dump, follower.gap_pause);
+    dumps_due(mono_reached(now, next) ? now : next);
 }
 
 /* The last moment before a gap that can be restored: the server's time if a statement caused the
  * gap, else the time up to which the journal was proven to be complete. */
-static wall_t gap_moment(const struct world *w, const struct follow_gap *gap)
+static wall_t gap_moment(const struct follow_gap *gap)
 {
     wall_t now = clock_wall(), by_server = gap->by_statement ? gap->statement.before : gap->at;
-    int64_t ms = lag(w, clock_mono());
+    int64_t ms = lag(clock_mono());
     if (ms < 0)
-        ms = lag_of_worker(w, clock_mono());
+        ms = lag_of_worker(clock_mono());
     if (by_server.ms && by_server.ms <= now.ms)
         return by_server;
     return (wall_t){now.ms - (ms > 0 ? ms : 0)};
@@ -266,7 +254,7 @@ static wall_t gap_moment(const struct world *w, const struct follow_gap *gap)
 static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, bool log)
 {
     struct state *s = &w->a->state;
-    const struct manifest *newest = dumps_newest(w);
+    const struct manifest *newest = dumps_newest();
     json_t *list = s->gaps[0] ? json_loads(s->gaps, 0, NULL) : NULL;
     SCOPED(buf_free) struct buf brief = {0};
     if (!json_is_array(list)) {
@@ -322,7 +310,7 @@ static void report_statement(struct world *w, const struct follow_statement *s, 
 /* By a switch-over or a demotion; the guard may be told to stop before it hears of the follower's end. */
 static bool files_set_aside(const struct world *w)
 {
-    return w->follower->leaving || w->guard.state == GUARD_STANDBY ||
+    return follower.leaving || w->guard.state == GUARD_STANDBY ||
            state_standby(&w->a->state, w->cfg);
 }
 
@@ -330,18 +318,17 @@ static bool files_set_aside(const struct world *w)
  * and gap->why end the sentence "the journal cannot go on…". */
 static void gap_found(struct world *w, const char *link, const struct follow_gap *gap, bool log)
 {
-    struct follower *f = w->follower;
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
-    bool first = f->gaps == f->covered;
+    bool first = follower.gaps == follower.covered;
     if (files_set_aside(w))
         return;
-    f->gaps++;
+    follower.gaps++;
     if (gap->file[0])
-        snprintf(f->gap_at.file, sizeof f->gap_at.file, "%s", gap->file);
+        snprintf(follower.gap_at.file, sizeof follower.gap_at.file, "%s", gap->file);
     else
-        f->gap_at.file[0] = '\0';
-    f->gap_at.pos = gap->pos;
-    keep_gap(w, gap, gap_moment(w, gap), log);
+        follower.gap_at.file[0] = '\0';
+    follower.gap_at.pos = gap->pos;
+    keep_gap(w, gap, gap_moment(gap), log);
     if (gap->by_statement)
         report_statement(w, &gap->statement, first);
     else /* keep the key of an open gap: its text may say more than this one */
@@ -354,7 +341,7 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
 /* One of an earlier worker may be known, or behind a dump that was stored since that was asked. */
 static void gap_reported(struct world *w, const struct follow_gap *gap)
 {
-    const struct manifest *newest = dumps_newest(w);
+    const struct manifest *newest = dumps_newest();
     struct db_binlog_pos at = {.pos = gap->pos};
     snprintf(at.file, sizeof at.file, "%s", gap->file);
     bool known = w->conditions[CONDITION_JOURNAL_GAP].on ||
@@ -366,42 +353,41 @@ static void gap_reported(struct world *w, const struct follow_gap *gap)
 /* A dump does not end the gap while the changes after it cannot be written either. */
 static void end_gap(struct world *w, const char *what)
 {
-    const struct follower *f = w->follower;
-    if (f->covered == f->gaps && !f->files_failing)
+    if (follower.covered == follower.gaps && !follower.files_failing)
         notify_over(w, CONDITION_JOURNAL_GAP, "%s", what);
 }
 
 /* ---- what the worker sends ---- */
 
-static void remember_emptied(struct follower *f, const struct follow_emptied *e)
+static void remember_emptied(const struct follow_emptied *e)
 {
     size_t i = 0;
-    while (i < f->emptied_count && strcmp(f->emptied[i].name, e->name) != 0)
+    while (i < follower.emptied_count && strcmp(follower.emptied[i].name, e->name) != 0)
         i++;
-    if (i == f->emptied_count)
-        f->emptied = xrealloc(f->emptied, ++f->emptied_count * sizeof *f->emptied);
-    f->emptied[i] = *e;
+    if (i == follower.emptied_count)
+        follower.emptied =
+            xrealloc(follower.emptied, ++follower.emptied_count * sizeof *follower.emptied);
+    follower.emptied[i] = *e;
 }
 
 static void progressed(struct world *w, const struct follow_progress *r)
 {
-    struct follower *f = w->follower;
-    const struct manifest *newest = dumps_newest(w);
+    const struct manifest *newest = dumps_newest();
     mono_t now = clock_mono();
-    if (f->state != FOLLOWING) {
-        if (!f->files_failing && !w->conditions[CONDITION_JOURNAL].on)
+    if (follower.state != FOLLOWING) {
+        if (!follower.files_failing && !w->conditions[CONDITION_JOURNAL].on)
             log_line(LOG_NOTE_, "the journal is followed from %s %" PRIu64, r->file, r->pos);
         w->status_dirty = true;
     }
-    f->state = FOLLOWING;
+    follower.state = FOLLOWING;
     if (r->marker_read) /* segments end behind the break now */
-        f->log_broken = false;
-    *(r->marker_read ? &f->proven : &f->begun) = r->proven;
-    f->changes = r->changes;
-    f->marker_read = r->marker_read;
-    f->pos = r->pos;
-    snprintf(f->file, sizeof f->file, "%s", r->file);
-    f->reason[0] = '\0';
+        follower.log_broken = false;
+    *(r->marker_read ? &follower.proven : &follower.begun) = r->proven;
+    follower.changes = r->changes;
+    follower.marker_read = r->marker_read;
+    follower.pos = r->pos;
+    snprintf(follower.file, sizeof follower.file, "%s", r->file);
+    follower.reason[0] = '\0';
     const char *why =
         newest && !w->conditions[CONDITION_JOURNAL_GAP].on ? discontinuity(w, newest) : NULL;
     if (why) {
@@ -410,13 +396,13 @@ static void progressed(struct world *w, const struct follow_progress *r)
         snprintf(gap.file, sizeof gap.file, "%s", r->file);
         gap_found(w, " behind", &gap, false);
     }
-    bool settled = mono_since(now, f->worker.started) >= SETTLED_MS;
+    bool settled = mono_since(now, follower.worker.started) >= SETTLED_MS;
     /* A worker that has begun can still fail at its first marker, as on a read-only server. */
-    if (!f->marker_read || (f->files_failing && !settled))
+    if (!follower.marker_read || (follower.files_failing && !settled))
         return;
-    f->retry = RETRY_FIRST_MS;
-    if (f->files_failing) {
-        f->files_failing = false;
+    follower.retry = RETRY_FIRST_MS;
+    if (follower.files_failing) {
+        follower.files_failing = false;
         end_gap(w, "the journal is written again");
     }
     if (!w->a->state.followed) { /* kept, so that its end is reported even after our restart */
@@ -430,7 +416,7 @@ static void progressed(struct world *w, const struct follow_progress *r)
 static void reported(struct world *w, const struct follow_report *r)
 {
     for (size_t i = 0; i < r->emptied_count; i++)
-        remember_emptied(w->follower, &r->emptied[i]);
+        remember_emptied(&r->emptied[i]);
     progressed(w, &r->at);
 }
 
@@ -438,29 +424,28 @@ static void reported(struct world *w, const struct follow_report *r)
  * position that follows it. */
 static void look_at_board(struct world *w)
 {
-    struct follower *f = w->follower;
     struct follow_progress now;
-    uint64_t seen = f->board_seen;
-    if (!f->worker.pid || !board_read(f->board, &seen, &now) || now.packets > f->packets)
+    uint64_t seen = follower.board_seen;
+    if (!follower.worker.pid || !board_read(follower.board, &seen, &now) ||
+        now.packets > follower.packets)
         return;
-    f->board_seen = seen;
+    follower.board_seen = seen;
     progressed(w, &now);
 }
 
 static void unable(struct world *w, const struct follow_unable *u)
 {
-    struct follower *f = w->follower;
     char todo[800];
-    bool news = strncmp(f->reason, u->why, sizeof f->reason - 1) != 0;
-    snprintf(f->reason, sizeof f->reason, "%s", u->why);
+    bool news = strncmp(follower.reason, u->why, sizeof follower.reason - 1) != 0;
+    snprintf(follower.reason, sizeof follower.reason, "%s", u->why);
     kill_worker(w, UNABLE);
     w->conditions[CONDITION_JOURNAL_LAG].on = false; /* without a follower there is no lag */
-    f->next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
+    follower.next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
     bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
-    if (f->file[0]) { /* its worker died before it saw that, or could say it */
+    if (follower.file[0]) { /* its worker died before it saw that, or could say it */
         struct follow_gap gap = {.pos = 0};
         snprintf(gap.why, sizeof gap.why, "%.600s", u->why);
-        f->file[0] = '\0';
+        follower.file[0] = '\0';
         gap_found(w, ":", &gap, true);
     }
     if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
@@ -482,7 +467,6 @@ static void unable(struct world *w, const struct follow_unable *u)
 
 static void failed(struct world *w, const struct follow_failure *failure)
 {
-    struct follower *f = w->follower;
     const struct err *e = &failure->error;
     /* The log cannot be followed across a damaged event or a gap; reading it again does not help. */
     bool log_ends = e->cls == ERR_GAP || (e->cls == ERR_DAMAGED && !failure->files);
@@ -493,23 +477,23 @@ static void failed(struct world *w, const struct follow_failure *failure)
         return;
     }
     kill_worker(w, FAILED);
-    snprintf(f->reason, sizeof f->reason, "%.500s", e->text);
+    snprintf(follower.reason, sizeof follower.reason, "%.500s", e->text);
     snprintf(gap.why, sizeof gap.why, "%.600s", e->text);
-    f->next_start = mono_add(clock_mono(), f->retry);
-    back_off(f);
+    follower.next_start = mono_add(clock_mono(), follower.retry);
+    back_off();
     if (failure->files) {
         /* The changes missing in the files are still in the server's log, as long as its own disk
          * lives. */
-        if (!f->files_failing)
+        if (!follower.files_failing)
             gap_found(w, ":", &gap, false);
-        f->files_failing = true;
+        follower.files_failing = true;
     }
     if (log_ends) {
         gap_found(w, " behind", &gap, true);
-        f->position_lost = f->log_broken = true; /* until there is another dump */
-        f->file[0] = '\0';
+        follower.position_lost = follower.log_broken = true; /* until there is another dump */
+        follower.file[0] = '\0';
     }
-    bool passing = e->cls == ERR_UNREACHABLE && f->retry < PASSING_MS;
+    bool passing = e->cls == ERR_UNREACHABLE && follower.retry < PASSING_MS;
     if (passing || log_ends)
         return; /* the guard reports a server that goes away */
     notify_open(w, CONDITION_JOURNAL, condition_key(key, e), "still trying",
@@ -522,7 +506,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     struct follow_failure failure = {.files = false};
     const void *p;
     look_at_board(w); /* of one that has ended: how far it came is known to the end */
-    w->follower->packets += m != NULL;
+    follower.packets += m != NULL;
     if (!m && v->stop_requested) {
         kill_worker(w, IDLE);
     } else if (!m) {
@@ -541,9 +525,9 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     }
 }
 
-void follower_leaves(struct world *w, bool leaves)
+void follower_leaves(bool leaves)
 {
-    w->follower->leaving = leaves;
+    follower.leaving = leaves;
 }
 
 /* The journal is another machine's now. */
@@ -554,8 +538,8 @@ static void forget_conditions(struct world *w)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (w->conditions[kinds[i]].on)
             notify_over(w, kinds[i], "another machine keeps the world and its journal");
-    w->follower->files_failing = false;
-    w->follower->covered = w->follower->gaps;
+    follower.files_failing = false;
+    follower.covered = follower.gaps;
 }
 
 void follower_restored(struct world *w, const char *dump, wall_t alive)
@@ -563,15 +547,15 @@ void follower_restored(struct world *w, const char *dump, wall_t alive)
     struct follow_gap gap = {.pos = 0};
     snprintf(gap.why, sizeof gap.why, "dump %.150s was restored", dump);
     keep_gap(w, &gap, alive, false);
-    w->follower->emptied_count = 0;
+    follower.emptied_count = 0;
 }
 
 /* ---- a table that is much smaller than in the newest dump ---- */
 
 /* Is it known to be after the newest dump? */
-static bool after_dump(const struct world *w, const struct follow_emptied *e)
+static bool after_dump(const struct follow_emptied *e)
 {
-    const struct manifest *newest = dumps_newest(w);
+    const struct manifest *newest = dumps_newest();
     struct db_binlog_pos at = {.pos = e->pos};
     snprintf(at.file, sizeof at.file, "%s", e->file);
     return newest && newest->end.file[0] && at.file[0] &&
@@ -600,15 +584,14 @@ static void explain_emptied(const struct world *w, const json_t *table, wall_t a
 void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo)
 {
-    const struct follower *f = w->follower;
     size_t i, shown = 0;
     json_t *table;
     json_array_foreach(shrunk, i, table)
     {
         const char *name = js_text(table, "name");
-        for (size_t k = 0; k < f->emptied_count && shown < EMPTIED_SHOWN; k++) {
-            const struct follow_emptied *e = &f->emptied[k];
-            if (strcmp(e->name, name) == 0 && after_dump(w, e)) {
+        for (size_t k = 0; k < follower.emptied_count && shown < EMPTIED_SHOWN; k++) {
+            const struct follow_emptied *e = &follower.emptied[k];
+            if (strcmp(e->name, name) == 0 && after_dump(e)) {
                 explain_emptied(w, table, e->at, what, todo);
                 shown++;
             }
@@ -618,36 +601,37 @@ void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct
 
 /* ---- dumps end a gap ---- */
 
-void follower_dump_begins(struct world *w)
+void follower_dump_begins(void)
 {
-    w->follower->covered = w->follower->gaps;
+    follower.covered = follower.gaps;
 }
 
 void follower_dump_done(struct world *w)
 {
-    struct follower *f = w->follower;
-    const struct db_binlog_pos *end = &dumps_newest(w)->end;
+    const struct db_binlog_pos *end = &dumps_newest()->end;
     size_t kept = 0;
-    f->position_lost = false;
-    for (size_t i = 0; i < f->emptied_count; i++)
-        if (after_dump(w, &f->emptied[i]))
-            f->emptied[kept++] = f->emptied[i];
-    f->emptied_count = kept;
-    if (f->worker.pid && f->from_now && end->file[0]) {
+    follower.position_lost = false;
+    for (size_t i = 0; i < follower.emptied_count; i++)
+        if (after_dump(&follower.emptied[i]))
+            follower.emptied[kept++] = follower.emptied[i];
+    follower.emptied_count = kept;
+    if (follower.worker.pid && follower.from_now && end->file[0]) {
         /* It did not begin at a dump: the next one begins at this one, and reports later gaps. */
-        follower_restart(w);
-        f->covered = f->gaps;
-    } else if (f->worker.pid && w->cfg->journal == JOURNAL_FOLLOW) {
-        worker_send_packet(f->worker.fd, 0, "", 0); /* if it fails, the next dump is announced */
+        restart(w);
+        follower.covered = follower.gaps;
+    } else if (follower.worker.pid && w->cfg->journal == JOURNAL_FOLLOW) {
+        worker_send_packet(follower.worker.fd, 0, "",
+                           0); /* if it fails, the next dump is announced */
     }
     if (w->conditions[CONDITION_JOURNAL_GAP].on)
-        f->gap_dump = clock_mono();
+        follower.gap_dump = clock_mono();
     /* One that began before the gap covers it if its binlog position is not before the gap's. */
-    if (end->file[0] && f->gap_at.file[0] && db_binlog_pos_compare(end, &f->gap_at) >= 0)
-        f->covered = f->gaps;
+    if (end->file[0] && follower.gap_at.file[0] &&
+        db_binlog_pos_compare(end, &follower.gap_at) >= 0)
+        follower.covered = follower.gaps;
     end_gap(w, end->file[0] ? "a dump was stored; the journal goes on from it"
                             : "a dump was stored, but no journal goes on from it");
-    if (f->covered != f->gaps)
+    if (follower.covered != follower.gaps)
         dump_soon(w, true); /* the dump began before the gap */
 }
 
@@ -655,7 +639,7 @@ void follower_dump_done(struct world *w)
 
 static void check_lag(struct world *w, mono_t now)
 {
-    int64_t ms = lag_of_worker(w, now), limit = w->cfg->journal_lag_limit;
+    int64_t ms = lag_of_worker(now), limit = w->cfg->journal_lag_limit;
     char t[TEXT_SHORT], l[TEXT_SHORT];
     if (ms > (limit > LAG_MIN_MS ? limit : LAG_MIN_MS))
         notify_open(w, CONDITION_JOURNAL_LAG, NULL,
@@ -664,15 +648,14 @@ static void check_lag(struct world *w, mono_t now)
                     "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
                     text_duration(limit, l));
     /* A worker that is gone, or has just begun, has not caught up. */
-    else if (w->conditions[CONDITION_JOURNAL_LAG].on && ms >= 0 && w->follower->marker_read)
+    else if (w->conditions[CONDITION_JOURNAL_LAG].on && ms >= 0 && follower.marker_read)
         notify_over(w, CONDITION_JOURNAL_LAG,
                     "the journal is %s behind, within its limit of %s again", text_duration(ms, t),
                     text_duration(limit, l));
 }
 
-void follower_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    struct follower *f = w->follower;
     bool wants = w->cfg->journal != JOURNAL_OFF && w->guard.state == GUARD_UP && !w->stopping;
     if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is no failure */
         w->state_dirty |= w->a->state.followed;
@@ -682,12 +665,20 @@ void follower_timers(struct world *w, mono_t now)
     look_at_board(w);
     if (w->guard.state == GUARD_STANDBY)
         forget_conditions(w);
-    if (f->worker.pid && (!wants || f->worker.stop_requested))
+    if (follower.worker.pid && (!wants || follower.worker.stop_requested))
         end_worker(w, now);
     if (!wants)
-        f->next_start = now;
-    else if (!f->worker.pid && mono_reached(now, f->next_start))
+        follower.next_start = now;
+    else if (!follower.worker.pid && mono_reached(now, follower.next_start))
         start_worker(w, now);
     if (wants)
         check_lag(w, now);
 }
+
+const struct part follower_part = {.begin = begin,
+                                   .timers = timers,
+                                   .restart = restart,
+                                   .opens_dirs = true,
+                                   .stop = stop,
+                                   .status = "journal",
+                                   .status_json = status_json};

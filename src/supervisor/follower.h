@@ -5,19 +5,11 @@
 
 #include "supervisor/world.h"
 
-struct follower *follower_new(struct world *w);
-void follower_free(struct follower *f);
-void follower_timers(struct world *w, mono_t now);
-/* The next worker, which begins when this one has ended, works with the config and the directories
- * of now: two must not write the same file. */
-void follower_restart(struct world *w);
-void follower_kill(struct world *w);
-
 /* Does the worker still write what it read from a server that is gone? A restore needs that. */
 bool follower_busy(const struct world *w);
 /* A job takes the world's tables away, and says so: that is no gap to report. */
-void follower_leaves(struct world *w, bool leaves);
-void follower_dump_begins(struct world *w);
+void follower_leaves(bool leaves);
+void follower_dump_begins(void);
 void follower_dump_done(struct world *w);
 /* A restore replaced the world; the old one was last seen at `alive`. */
 void follower_restored(struct world *w, const char *dump, wall_t alive);
@@ -26,7 +18,6 @@ void follower_restored(struct world *w, const char *dump, wall_t alive);
 void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct buf *what,
                              struct buf *todo);
 
-json_t *follower_status_json(const struct world *w);
-double follower_behind_seconds(const struct world *w); /* -1: not known */
+double follower_behind_seconds(void); /* -1: not known */
 
 #endif

@@ -53,7 +53,7 @@ struct outcome {
     struct manifest dump; /* of a dump that was stored (manifest_figures()) */
 };
 
-struct jobs {
+static struct jobs {
     struct request request; /* ACTION_NONE: no job */
     wall_t since;
     wall_t alive_at; /* the state's when it began: of the world that it replaces */
@@ -70,79 +70,66 @@ struct jobs {
     mono_t tidy_at;
     char lost_reason[640];  /* why the world was found lost, or "" */
     char restore_hint[512]; /* of the error that the last restore failed with */
-};
-
-struct jobs *jobs_new(void)
-{
-    return xcalloc(1, sizeof(struct jobs));
-}
-
-void jobs_free(struct jobs *j)
-{
-    json_decref(j->progress);
-    json_decref(j->other_dir);
-    request_free(&j->request);
-    free(j);
-}
+} jobs;
 
 void jobs_recall(struct world *w)
 {
     const char *text = w->a->state.last_restore;
     w->last_restore = text[0] ? json_loads(text, 0, NULL) : NULL;
-    w->jobs->tidy_due = true; /* a killed restore may have left shadow tables even then */
+    jobs.tidy_due = true; /* a killed restore may have left shadow tables even then */
 }
 
-static void tidy_at(struct world *w, mono_t at)
+static void tidy_at(mono_t at)
 {
-    w->jobs->tidy_due = true;
-    w->jobs->tidy_at = at;
+    jobs.tidy_due = true;
+    jobs.tidy_at = at;
 }
 
-void jobs_tidy_soon(struct world *w)
+void jobs_tidy_soon(void)
 {
-    tidy_at(w, clock_mono());
+    tidy_at(clock_mono());
 }
 
-enum action jobs_running(const struct world *w)
+enum action jobs_running(void)
 {
-    return w->jobs->request.action;
+    return jobs.request.action;
 }
 
 bool jobs_busy(const struct world *w)
 {
-    return jobs_running(w) != ACTION_NONE || w->guard.state == GUARD_LOST;
+    return jobs_running() != ACTION_NONE || w->guard.state == GUARD_LOST;
 }
 
-bool jobs_is_spare(const struct world *w)
+bool jobs_is_spare(void)
 {
-    return jobs_running(w) == ACTION_DRILL && w->jobs->request.automatic;
+    return jobs_running() == ACTION_DRILL && jobs.request.automatic;
 }
 
-bool jobs_save_state(const struct world *w)
+bool jobs_save_state(void)
 {
-    enum action action = w->jobs->request.action;
-    return w->jobs->replaces_world || action == ACTION_DEMOTE || action == ACTION_SWITCH_OVER;
+    enum action action = jobs.request.action;
+    return jobs.replaces_world || action == ACTION_DEMOTE || action == ACTION_SWITCH_OVER;
 }
 
 static void set_request(struct world *w, const struct request *r)
 {
-    w->jobs->request = *r;
+    jobs.request = *r;
     w->swaps = request_swaps(r) || r->action == ACTION_TIDY;
 }
 
-bool jobs_await_dir(const struct world *w)
+bool jobs_await_dir(void)
 {
-    return w->jobs->other_dir != NULL;
+    return jobs.other_dir != NULL;
 }
 
-json_t *jobs_running_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
-    const struct jobs *j = w->jobs;
-    if (j->request.action == ACTION_NONE)
+    (void)w;
+    if (jobs.request.action == ACTION_NONE)
         return json_null();
-    json_t *o = j->progress ? json_copy(j->progress) : json_object();
-    json_object_set_new(o, "job", json_string(action_name(j->request.action)));
-    json_object_set_new(o, "since", js_time(j->since));
+    json_t *o = jobs.progress ? json_copy(jobs.progress) : json_object();
+    json_object_set_new(o, "job", json_string(action_name(jobs.request.action)));
+    json_object_set_new(o, "since", js_time(jobs.since));
     return o;
 }
 
@@ -160,18 +147,18 @@ static json_t *outage_json(const struct world *w)
 
 void world_event(struct world *w, const struct guard_event *ev)
 {
-    struct jobs *j = w->jobs;
     const struct guard *g = &w->guard;
     struct guard_answer a;
     char before[640];
     snprintf(before, sizeof before, "%s", g->reason);
     guard_step(&w->guard, &w->guard_cfg, ev, clock_mono(), &a);
     if (a.changed && g->state == GUARD_UP)
-        j->lost_reason[0] = '\0';
+        jobs.lost_reason[0] = '\0';
     if (a.changed && g->state == GUARD_LOST)
-        snprintf(j->lost_reason, sizeof j->lost_reason, "%s", g->reason);
+        snprintf(jobs.lost_reason, sizeof jobs.lost_reason, "%s", g->reason);
     if (ev->type == GUARD_RESTORE_FAILED)
-        snprintf(j->restore_hint, sizeof j->restore_hint, "%.500s", ev->err ? ev->err->hint : "");
+        snprintf(jobs.restore_hint, sizeof jobs.restore_hint, "%.500s",
+                 ev->err ? ev->err->hint : "");
     if (a.changed)
         log_line(LOG_NOTE_, "state %s -> %s: %s", guard_state_name(a.from),
                  guard_state_name(g->state), g->reason);
@@ -191,14 +178,14 @@ void world_event(struct world *w, const struct guard_event *ev)
     notify_guard(w, &(struct words_facts){.cfg = w->cfg,
                                           .guard = g,
                                           .answer = &a,
-                                          .engine = prober_last(w)->engine,
-                                          .error = prober_last(w)->error,
-                                          .lost_reason = j->lost_reason,
-                                          .hint = j->restore_hint,
+                                          .engine = prober_last()->engine,
+                                          .error = prober_last()->error,
+                                          .lost_reason = jobs.lost_reason,
+                                          .hint = jobs.restore_hint,
                                           .restored = w->last_restore,
-                                          .same_world = prober_same_world(w)});
+                                          .same_world = prober_same_world()});
     /* jobs_timers() starts the restore, as soon as no job runs. */
-    bool yields = a.action == GUARD_START_RESTORE && action_is(j->request.action, ACTION_YIELDS);
+    bool yields = a.action == GUARD_START_RESTORE && action_is(jobs.request.action, ACTION_YIELDS);
     if (yields || a.action == GUARD_END_RESTORE)
         worker_stop(&w->job_worker, SIGKILL);
 }
@@ -232,7 +219,7 @@ static int child_main(int fd, void *arg)
     static struct outcome out; /* without a byte that was never written */
     struct action_context *a = ((struct world *)arg)->a;
     enum state_role role = a->state.role;
-    const struct request *r = &((struct world *)arg)->jobs->request;
+    const struct request *r = &jobs.request;
     json_t *result = NULL;
     a->emit = child_event;
     a->emit_arg = &fd;
@@ -285,19 +272,18 @@ static void job_words(const struct request *r, char *out, size_t size)
 /* Notifies the guard, once per restore. */
 static void announce(struct world *w)
 {
-    if (w->jobs->announced)
+    if (jobs.announced)
         return;
-    w->jobs->announced = true;
+    jobs.announced = true;
     world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STARTED,
-                                         .by_hand = !w->jobs->request.automatic});
+                                         .by_hand = !jobs.request.automatic});
 }
 
 int jobs_start(struct world *w, struct request *r, struct err *e)
 {
-    struct jobs *j = w->jobs;
     char words[128];
-    if (j->request.action != ACTION_NONE) {
-        err_set(e, ERR_BUSY, 0, "a %s is running in world %s", action_name(j->request.action),
+    if (jobs.request.action != ACTION_NONE) {
+        err_set(e, ERR_BUSY, 0, "a %s is running in world %s", action_name(jobs.request.action),
                 w->cfg->name);
         return err_hint(e, "one job at a time; worldkeeper --status shows how far it is");
     }
@@ -306,24 +292,24 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
     if (request_swaps(r) && !takes && fence_check(action_name(r->action), e) < 0)
         return -1;
     set_request(w, r);
-    j->replaces_world = request_swaps(r) && !r->tables;
-    j->since = clock_wall();
-    j->alive_at = w->a->state.alive_at;
-    j->began = clock_mono();
-    j->stalled = j->announced = j->ended = j->stepping_back = false;
+    jobs.replaces_world = request_swaps(r) && !r->tables;
+    jobs.since = clock_wall();
+    jobs.alive_at = w->a->state.alive_at;
+    jobs.began = clock_mono();
+    jobs.stalled = jobs.announced = jobs.ended = jobs.stepping_back = false;
     /* Before the fork, so that no change falls between the dump's moment and what the follower counts from. */
     if (r->action == ACTION_DUMP)
-        follower_dump_begins(w);
+        follower_dump_begins();
     if (worker_start(&w->job_worker, child_main, w, false, e) < 0) {
         set_request(w, &(struct request){0});
-        j->replaces_world = false;
+        jobs.replaces_world = false;
         return -1;
     }
     w->status_dirty = true;
     job_words(r, words, sizeof words);
     log_line(r->action == ACTION_DUMP ? LOG_INFO_ : LOG_NOTE_, "%s begins%s", words,
              r->automatic ? " by itself" : "");
-    if (j->replaces_world && r->automatic)
+    if (jobs.replaces_world && r->automatic)
         announce(w);
     return 0;
 }
@@ -335,7 +321,7 @@ static void dump_done(struct world *w, const struct manifest *m)
     char rows[TEXT_SHORT], size[TEXT_SHORT];
     dumps_stored(w, m);
     follower_dump_done(w);
-    notify_heartbeat_now(w);
+    notify_heartbeat_now();
     log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
              text_size(m->file_size, size), (double)m->took_ms / 1000);
     notify_over(w, CONDITION_DUMP, "dumps are stored again");
@@ -351,7 +337,7 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
     world_log_err(w, LOG_ERROR_, failed, e);
     /* The guard reports trouble of the world itself; only what probes do not notice is reported
      * here. */
-    bool passing = e->cls == ERR_UNREACHABLE && dumps_failures(w) == 1;
+    bool passing = e->cls == ERR_UNREACHABLE && dumps_failures() == 1;
     if (passing || e->cls == ERR_ABORTED || w->guard.state != GUARD_UP)
         return;
     char t[TEXT_SHORT], doing[200], key[64];
@@ -412,7 +398,7 @@ static void adopt_state(struct world *w, enum action job, const struct state *sa
         s->lease_number = ours.lease_number;
     w->state_dirty = true;
     /* A connection that is older than the job leads to the server process that it found. */
-    prober_expect(w, s, w->jobs->began);
+    prober_expect(w, s, jobs.began);
 }
 
 /* For the next supervisor's status and decisions. If it does not fit into the state, its longest
@@ -480,12 +466,12 @@ static void restore_ended(struct world *w, const struct request *r, bool announc
     struct guard_event ev = {
         .type = e ? GUARD_RESTORE_FAILED : GUARD_RESTORE_OK, .by_hand = !r->automatic, .err = e};
     char text[600], rows[TEXT_SHORT];
-    prober_discard(w);
+    prober_discard();
     if (e || js_text(result, "warning")[0]) /* else nothing is left over */
-        tidy_at(w, mono_add(clock_mono(), TIDY_RETRY_MS));
+        tidy_at(mono_add(clock_mono(), TIDY_RETRY_MS));
     record_restore(w, result, !e);
     if (!e) /* of the new generation; the journal does not lead over a restore of single tables */
-        dumps_due(w, clock_mono());
+        dumps_due(clock_mono());
     if (r->tables)
         return; /* the world stays up */
     if (e)
@@ -520,11 +506,10 @@ static void start_drill(struct world *w)
 /* `out` holds the worker's own account, or the error that its silent death amounts to. */
 static void ended(struct world *w, struct outcome *out, const json_t *result)
 {
-    struct jobs *j = w->jobs;
-    struct request r = j->request;
+    struct request r = jobs.request;
     const struct err *e = out->failed ? &out->error : NULL;
     char words[128], failed[144];
-    bool replaces_world = j->replaces_world, quiet = replaces_world || r.action == ACTION_DUMP;
+    bool replaces_world = jobs.replaces_world, quiet = replaces_world || r.action == ACTION_DUMP;
     /* An error's text begins with the action's name for the command line; the supervisor's own texts
      * name the action already. */
     const char *action = action_name(r.action);
@@ -534,18 +519,18 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
     job_words(&r, words, sizeof words);
     snprintf(failed, sizeof failed, "%s failed", words);
     set_request(w, &(struct request){0});
-    json_decref(j->progress);
-    j->progress = NULL;
-    j->replaces_world = false;
-    follower_leaves(w, false);
+    json_decref(jobs.progress);
+    jobs.progress = NULL;
+    jobs.replaces_world = false;
+    follower_leaves(false);
     w->status_dirty = w->poll_disk = true; /* the job may have found a damaged dump */
     if (e && !quiet)
         world_log_err(w, LOG_ERROR_, failed, e);
     if (e && r.action == ACTION_TIDY)
-        tidy_at(w, mono_add(clock_mono(), TIDY_FAILED_MS));
+        tidy_at(mono_add(clock_mono(), TIDY_FAILED_MS));
     if (out->new_state) {
         adopt_state(w, r.action, &out->state);
-    } else if (out->died && j->stepping_back) {
+    } else if (out->died && jobs.stepping_back) {
         w->a->state.role =
             ROLE_STANDBY; /* by what it may have saved: the other machine may go on */
         w->state_dirty = true;
@@ -559,17 +544,17 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
     }
     if (!e && request_swaps(&r)) /* --at restores to the end of a second, which may hold changes
                                   * later than alive_at */
-        follower_restored(w, js_text(result, "dump"), (wall_t){j->alive_at.ms - 1000});
+        follower_restored(w, js_text(result, "dump"), (wall_t){jobs.alive_at.ms - 1000});
     if (r.action == ACTION_DUMP)
         e ? dump_failed(w, result, e) : dump_done(w, &out->dump);
     else if (request_swaps(&r))
-        restore_ended(w, &r, j->announced, result, e);
+        restore_ended(w, &r, jobs.announced, result, e);
     else if (r.action == ACTION_INIT)
-        prober_next(w, clock_mono());
+        prober_next(clock_mono());
     else if (r.action == ACTION_DRILL) {
         drills_ended(w, &r, result, e);
         if (e) /* its scratch schema may be left */
-            jobs_tidy_soon(w);
+            jobs_tidy_soon();
     }
     if (!e && !quiet)
         log_line(LOG_NOTE_, "%s done", words);
@@ -579,58 +564,55 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
 /* The clients hear of the end after the supervisor has acted on it. */
 static json_t *done(struct world *w, json_t *o, bool *last)
 {
-    struct jobs *j = w->jobs;
-    const struct err *e = &j->outcome.error;
+    const struct err *e = &jobs.outcome.error;
     worker_end(&w->job_worker); /* it exits now; the loop collects it later */
-    if (j->outcome.failed && e->cls == ERR_CHANGED && e->num == ACTION_OTHER_DIR && !w->stopping) {
-        j->other_dir = o;
+    if (jobs.outcome.failed && e->cls == ERR_CHANGED && e->num == ACTION_OTHER_DIR &&
+        !w->stopping) {
+        jobs.other_dir = o;
         return NULL;
     }
     *last = true;
-    ended(w, &j->outcome, json_object_get(json_object_get(o, "done"), "result"));
+    ended(w, &jobs.outcome, json_object_get(json_object_get(o, "done"), "result"));
     return o;
 }
 
 json_t *jobs_dir_changed(struct world *w, const struct err *why, bool *last)
 {
-    struct jobs *j = w->jobs;
-    struct request r = j->request;
+    struct request r = jobs.request;
     struct err e = why ? *why : (struct err){0};
-    json_t *o = j->other_dir;
-    bool announced = j->announced, replaces_world = j->replaces_world;
-    j->other_dir = NULL;
+    json_t *o = jobs.other_dir;
+    bool announced = jobs.announced, replaces_world = jobs.replaces_world;
+    jobs.other_dir = NULL;
     *last = false;
     if (!why) {
         set_request(w, &(struct request){0});
         if (jobs_start(w, &r, &e) == 0) {
-            j->announced |= announced;
+            jobs.announced |= announced;
             json_decref(o);
             return NULL;
         }
         set_request(w, &r);
-        j->announced = announced;
-        j->replaces_world = replaces_world;
+        jobs.announced = announced;
+        jobs.replaces_world = replaces_world;
     }
-    j->outcome.error = e;
+    jobs.outcome.error = e;
     *last = true;
-    ended(w, &j->outcome, json_object_get(json_object_get(o, "done"), "result"));
+    ended(w, &jobs.outcome, json_object_get(json_object_get(o, "done"), "result"));
     return o;
 }
 
 static void progress(struct world *w, json_t *part)
 {
-    struct jobs *j = w->jobs;
-    json_object_set_new(part, "job", json_string(action_name(j->request.action)));
-    json_decref(j->progress);
-    j->progress = json_incref(part);
+    json_object_set_new(part, "job", json_string(action_name(jobs.request.action)));
+    json_decref(jobs.progress);
+    jobs.progress = json_incref(part);
     /* A restore by hand may be refused over a living world: it has begun once it loads. */
-    if (j->replaces_world && strcmp(js_text(part, "phase"), "loading") == 0)
+    if (jobs.replaces_world && strcmp(js_text(part, "phase"), "loading") == 0)
         announce(w);
 }
 
 json_t *jobs_message(struct world *w, bool *last)
 {
-    struct jobs *j = w->jobs;
     struct packet m;
     bool closed;
     *last = false;
@@ -648,21 +630,21 @@ json_t *jobs_message(struct world *w, bool *last)
         return NULL;
     }
     if (m.type == JOB_STEPPING_BACK) {
-        j->stepping_back = true;
-        follower_leaves(w, true);
+        jobs.stepping_back = true;
+        follower_leaves(true);
         return NULL;
     }
     if (m.type == JOB_OUTCOME) {
         const struct outcome *out = packet_struct(&m, sizeof *out);
-        j->ended = out != NULL;
+        jobs.ended = out != NULL;
         if (out)
-            j->outcome = *out;
-        if (j->outcome.failed)
-            worker_err_clean(&j->outcome.error);
+            jobs.outcome = *out;
+        if (jobs.outcome.failed)
+            worker_err_clean(&jobs.outcome.error);
         return NULL;
     }
     json_t *o = packet_json(&m, 0), *part;
-    if (m.type == JOB_DONE && j->ended && o)
+    if (m.type == JOB_DONE && jobs.ended && o)
         return done(w, o, last);
     if ((part = json_object_get(o, "progress")))
         progress(w, part);
@@ -673,15 +655,14 @@ json_t *jobs_message(struct world *w, bool *last)
 
 json_t *jobs_died(struct world *w, int wait_status, bool *last)
 {
-    struct jobs *j = w->jobs;
     struct outcome out = {.failed = true, .died = true};
-    const char *action = action_name(j->request.action);
+    const char *action = action_name(jobs.request.action);
     bool stopped = w->stopping || w->job_worker.stop_requested;
     worker_end(&w->job_worker);
     *last = true;
-    if (j->request.action == ACTION_NONE)
+    if (jobs.request.action == ACTION_NONE)
         return NULL;
-    if (j->stalled)
+    if (jobs.stalled)
         err_set(&out.error, ERR_STALLED, 0, "%s made no progress and was ended", action);
     else if (stopped)
         err_set(&out.error, ERR_ABORTED, 0, "%s was ended before it was done", action);
@@ -700,34 +681,32 @@ json_t *jobs_died(struct world *w, int wait_status, bool *last)
  * here. */
 static void watch_stall(struct world *w, mono_t now)
 {
-    struct jobs *j = w->jobs;
-    enum action action = j->request.action;
+    enum action action = jobs.request.action;
     bool loads = action == ACTION_RESTORE || action == ACTION_DRILL;
     /* A dump waits for locks as long as its own limit: ours must come after its own error. */
     int64_t limit = loads ? w->cfg->restore_stall : w->cfg->dump_stall + DUMP_STALL_EXTRA_MS;
     char t[TEXT_SHORT];
-    if (action == ACTION_NONE || j->stalled || mono_since(now, w->job_worker.heard) < limit)
+    if (action == ACTION_NONE || jobs.stalled || mono_since(now, w->job_worker.heard) < limit)
         return;
-    j->stalled = true;
+    jobs.stalled = true;
     log_line(LOG_ERROR_, "%s: no progress for %s; ending it", action_name(action),
              text_duration(limit, t));
-    if (j->replaces_world)
+    if (jobs.replaces_world)
         world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STALLED});
     else
         worker_stop(&w->job_worker, SIGKILL);
 }
 
 /* One job at a time, and the most urgent first: restore, tidy, dump, drill. */
-void jobs_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    struct jobs *j = w->jobs;
     struct err e;
     watch_stall(w, now);
     /* Changes after a gap are lost with the server until a dump is stored. */
-    if (jobs_is_spare(w) && w->conditions[CONDITION_JOURNAL_GAP].on &&
-        !w->job_worker.stop_requested && mono_reached(now, dumps_next(w)))
+    if (jobs_is_spare() && w->conditions[CONDITION_JOURNAL_GAP].on &&
+        !w->job_worker.stop_requested && mono_reached(now, dumps_next()))
         worker_stop(&w->job_worker, SIGKILL);
-    if (w->stopping || j->request.action != ACTION_NONE)
+    if (w->stopping || jobs.request.action != ACTION_NONE)
         return;
     /* A reload may have forbidden it since the loss was found: then the next probe leaves LOST. */
     if (w->guard.state == GUARD_LOST && w->guard_cfg.restore_auto && !follower_busy(w) &&
@@ -742,14 +721,14 @@ void jobs_timers(struct world *w, mono_t now)
     bool up = w->guard.state == GUARD_UP;
     if (!up && w->guard.state != GUARD_STANDBY)
         return;
-    if (up && j->tidy_due && mono_reached(now, j->tidy_at)) {
+    if (up && jobs.tidy_due && mono_reached(now, jobs.tidy_at)) {
         struct request tidy = {.action = ACTION_TIDY, .automatic = true};
-        j->tidy_due = false;
+        jobs.tidy_due = false;
         if (jobs_start(w, &tidy, &e) < 0) {
             world_log_err(w, LOG_ERROR_, "tidy", &e);
-            tidy_at(w, mono_add(now, TIDY_FAILED_MS));
+            tidy_at(mono_add(now, TIDY_FAILED_MS));
         }
-    } else if (up && mono_reached(now, dumps_next(w))) {
+    } else if (up && mono_reached(now, dumps_next())) {
         struct request dump = {.action = ACTION_DUMP, .automatic = true};
         if (jobs_start(w, &dump, &e) < 0)
             dump_failed(w, NULL, &e);
@@ -757,3 +736,5 @@ void jobs_timers(struct world *w, mono_t now)
         start_drill(w);
     }
 }
+
+const struct part jobs_part = {.timers = timers, .status = "running", .status_json = status_json};

@@ -7,22 +7,18 @@
 
 #include "supervisor/world.h"
 
-struct jobs *jobs_new(void);
-void jobs_free(struct jobs *j);
-
 /* The only place that changes the guard's state: decides, logs, publishes, alerts, acts. */
 void world_event(struct world *w, const struct guard_event *ev);
 
 int jobs_start(struct world *w, struct request *r /* taken on success */, struct err *e);
-void jobs_timers(struct world *w, mono_t now);
 /* ACTION_NONE: no job. */
-enum action jobs_running(const struct world *w);
+enum action jobs_running(void);
 /* Must what a client asks for wait? */
 bool jobs_busy(const struct world *w);
 /* Does the running one give way to what anybody asks for? (a drill by the clock) */
-bool jobs_is_spare(const struct world *w);
+bool jobs_is_spare(void);
 /* Does the running one save the state itself, since it changes which world this is, or whose? */
-bool jobs_save_state(const struct world *w);
+bool jobs_save_state(void);
 
 /* What the job has sent to the clients that wait for it: a new reference, or NULL; *last: it has
  * ended. */
@@ -31,13 +27,12 @@ json_t *jobs_message(struct world *w, bool *last);
 json_t *jobs_died(struct world *w, int wait_status, bool *last);
 /* Does the job wait for the dump directory to be taken up that it found in the place of ours? Then
  * it is run again there; `e` not NULL: that was not possible. As jobs_message(). */
-bool jobs_await_dir(const struct world *w);
+bool jobs_await_dir(void);
 json_t *jobs_dir_changed(struct world *w, const struct err *e, bool *last);
 
 /* As the state has it, at the start of the supervisor. */
 void jobs_recall(struct world *w);
 /* Something of a killed restore may be left in the server. */
-void jobs_tidy_soon(struct world *w);
-json_t *jobs_running_json(const struct world *w);
+void jobs_tidy_soon(void);
 
 #endif

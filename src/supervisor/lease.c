@@ -12,7 +12,6 @@
 #include "standby/lease.h"
 #include "store/state.h"
 #include "supervisor/jobs.h"
-#include "supervisor/offsite.h"
 #include "supervisor/world.h"
 
 /* Three processes keep time of one lease: the worker renews it and moves the fence in shared memory; the supervisor sees
@@ -38,15 +37,14 @@ struct report {
     struct err why;             /* AWAY */
 };
 
-struct leases {
+static struct leases {
     struct worker worker;
-    struct lease_table table; /* the worker that writes worldkeeper_lease */
-    mono_t next_start;        /* not before, after one that died */
+    mono_t next_start; /* not before, after one that died */
     struct report last;
     uint64_t sent;    /* generation, to the worker */
     bool open, begun; /* as the guard has it */
     bool standby;
-};
+} leases;
 
 /* ---- the child ---- */
 
@@ -154,12 +152,9 @@ static int child_main(int fd, void *arg)
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
-struct leases *leases_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct leases *l = xcalloc(1, sizeof *l);
-    world_worker(w, &l->worker, "lease", message);
-    worker_init(&l->table.worker, "lease-table"); /* it only receives */
-    return l;
+    world_worker(w, &leases.worker, "lease", message);
 }
 
 static bool has_lease(const struct world *w)
@@ -170,35 +165,34 @@ static bool has_lease(const struct world *w)
 /* A fence that is made is closed until the first grant: nothing is done on the strength of an old lease. */
 int leases_begin(struct world *w, struct err *e)
 {
-    struct leases *l = w->leases;
     if (!has_lease(w))
         return 0;
     if (state_keep_holder(&w->a->state, w->a->job.dirfd, e) < 0 || fence_make(e) < 0)
         return -1;
-    l->standby = state_standby(&w->a->state, w->cfg);
+    leases.standby = state_standby(&w->a->state, w->cfg);
     leases_decide(w);
     return 0;
 }
 
-void leases_stop(struct world *w)
+static void stop(struct world *w)
 {
-    struct leases *l = w->leases;
-    worker_kill(&l->worker); /* a renewal that was under way counts or does not */
-    lease_table_stop(&l->table);
+    (void)w;
+    worker_kill(&leases.worker); /* a renewal that was under way counts or does not */
+    lease_table_stop();
 }
 
-void leases_restart(struct world *w)
+static void restart(struct world *w)
 {
-    leases_stop(w);
-    w->leases->next_start = clock_mono();
+    stop(w);
+    leases.next_start = clock_mono();
 }
 
 /* ---- decisions ---- */
 
 /* Why this machine may not act; NULL: only because it has not asked yet. */
-static const char *why_closed(const struct world *w, char *out, size_t size)
+static const char *why_closed(char *out, size_t size)
 {
-    const struct report *r = &w->leases->last;
+    const struct report *r = &leases.last;
     char words[LEASE_WORDS];
     if (fence_is_shut())
         snprintf(out, size, "this machine hands the world over");
@@ -218,45 +212,44 @@ static const char *why_closed(const struct world *w, char *out, size_t size)
 static void inform_guard(struct world *w, bool open)
 {
     char why[640];
-    const struct report *r = &w->leases->last;
+    const struct report *r = &leases.last;
     if (open)
         snprintf(why, sizeof why, "this machine has the lease of the world, number %" PRIu64,
                  r->grant.number);
     const char *text =
-        open ? (has_lease(w) && r->grant.number ? why : NULL) : why_closed(w, why, sizeof why);
+        open ? (has_lease(w) && r->grant.number ? why : NULL) : why_closed(why, sizeof why);
     world_event(w,
                 &(struct guard_event){.type = open ? GUARD_UNFENCED : GUARD_FENCED, .text = text});
 }
 
 bool leases_decide(struct world *w)
 {
-    struct leases *l = w->leases;
     if (!fence_made())
         return false;
     bool open = fence_open();
-    if (l->begun && open == l->open)
+    if (leases.begun && open == leases.open)
         return false;
-    l->open = open;
-    l->begun = true;
+    leases.open = open;
+    leases.begun = true;
     inform_guard(w, open);
     if (!open)
-        offsite_stop(w);
+        offsite_part.stop(w);
     return !open;
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
-    struct leases *l = w->leases;
     const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
     if (!m)
         worker_end(v);
     if (!r)
         return;
-    bool renewed = l->last.standing != r->standing || l->last.record.number != r->record.number ||
-                   l->last.record.free != r->record.free || l->last.why.cls != r->why.cls ||
-                   l->last.why.num != r->why.num;
-    l->last = *r;
-    worker_err_clean(&l->last.why);
+    bool renewed = leases.last.standing != r->standing ||
+                   leases.last.record.number != r->record.number ||
+                   leases.last.record.free != r->record.free || leases.last.why.cls != r->why.cls ||
+                   leases.last.why.num != r->why.num;
+    leases.last = *r;
+    worker_err_clean(&leases.last.why);
     w->status_dirty = true;
     if (r->standing == HOLDS && r->grant.number != w->a->state.lease_number) {
         log_line(LOG_NOTE_, "the lease of the world is held here, number %" PRIu64,
@@ -265,76 +258,74 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         w->state_dirty = true;
     }
     if (r->standing == HOLDS)
-        lease_table_write(w, &l->table, r->grant.number, r->grant.valid_until);
+        lease_table_write(w, r->grant.number, r->grant.valid_until);
     if (renewed && !fence_open())
         inform_guard(w, false); /* for another reason, or for one at last */
 }
 
-bool leases_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    struct leases *l = w->leases;
     struct err e;
     if (!fence_made())
-        return false;
+        return;
     /* --promote and --demote change what this machine is. */
     bool standby = state_standby(&w->a->state, w->cfg);
-    if (standby != l->standby) {
-        l->standby = standby;
-        l->last = (struct report){0};
+    if (standby != leases.standby) {
+        leases.standby = standby;
+        leases.last = (struct report){0};
         if (standby) {
-            leases_stop(w);
+            stop(w);
             fence_shut(true); /* the worker may be about to set it */
         }
-        leases_restart(w);
+        restart(w);
     }
     /* It is never silent for so long: each of its requests has an end. */
-    if (l->worker.pid && mono_since(now, l->worker.heard) > 4 * w->cfg->standby.ttl) {
+    if (leases.worker.pid && mono_since(now, leases.worker.heard) > 4 * w->cfg->standby.ttl) {
         log_line(LOG_WARN_, "the lease worker made no progress and was ended");
-        leases_stop(w);
+        stop(w);
     }
-    if (!l->worker.pid && !l->standby && has_lease(w) && !w->stopping &&
-        mono_reached(now, l->next_start)) {
-        l->next_start = mono_add(now, START_MS);
-        l->sent = w->a->state.generation;
-        if (worker_start(&l->worker, child_main, w, false, &e) < 0)
+    if (!leases.worker.pid && !leases.standby && has_lease(w) && !w->stopping &&
+        mono_reached(now, leases.next_start)) {
+        leases.next_start = mono_add(now, START_MS);
+        leases.sent = w->a->state.generation;
+        if (worker_start(&leases.worker, child_main, w, false, &e) < 0)
             world_log_err(w, LOG_WARN_, "the lease", &e);
     }
     /* A restore has raised it, and the lease names it. */
-    if (l->worker.fd >= 0 && l->sent != w->a->state.generation &&
-        worker_send_packet(l->worker.fd, GENERATION, &w->a->state.generation,
+    if (leases.worker.fd >= 0 && leases.sent != w->a->state.generation &&
+        worker_send_packet(leases.worker.fd, GENERATION, &w->a->state.generation,
                            sizeof w->a->state.generation) == 0)
-        l->sent = w->a->state.generation;
-    return leases_decide(w);
+        leases.sent = w->a->state.generation;
+    w->status_dirty |= leases_decide(w);
 }
 
 /* The loop wakes at the moment of its end, to take back the flag before anybody may believe it too long. */
-int64_t leases_sleep(const struct world *w, mono_t now, int64_t ms)
+int64_t leases_sleep(mono_t now, int64_t ms)
 {
-    int64_t left = fence_made() && w->leases->open ? mono_since(fence_until(), now) : ms;
+    int64_t left = fence_made() && leases.open ? mono_since(fence_until(), now) : ms;
     return left < ms ? left : ms;
 }
 
-int64_t leases_valid_ms(const struct world *w, int64_t ms)
+int64_t leases_valid_ms(int64_t ms)
 {
-    int64_t left = leases_sleep(w, clock_mono(), ms);
+    int64_t left = leases_sleep(clock_mono(), ms);
     return left > 0 ? left : 0;
 }
 
 /* ---- what is shown ---- */
 
-json_t *leases_status_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
     static const char *const states[] = {"held", "doubtful", "gone"};
-    const struct leases *l = w->leases;
-    const struct report *r = &l->last;
+    const struct report *r = &leases.last;
     const struct config_standby *s = &w->cfg->standby;
     if (!has_lease(w))
         return json_null();
     bool anothers = r->standing == ANOTHERS, ours = r->grant.number > 0 && !anothers;
-    bool timed = !l->standby;
+    bool timed = !leases.standby;
     enum lease_hold hold = lease_judge(fence_until(), s->ttl, clock_mono());
     int64_t left = mono_since(fence_until(), clock_mono());
-    json_t *o = json_pack("{s:s, s:s?}", "role", l->standby ? "standby" : "primary", "state",
+    json_t *o = json_pack("{s:s, s:s?}", "role", leases.standby ? "standby" : "primary", "state",
                           !timed     ? NULL
                           : anothers ? "stepped-back"
                                      : states[hold]);
@@ -350,3 +341,11 @@ json_t *leases_status_json(const struct world *w)
     json_object_set_new(o, "error", r->standing == AWAY ? js_clean(r->why.text) : json_null());
     return o;
 }
+
+const struct part leases_part = {.begin = begin,
+                                 .timers = timers,
+                                 .restart = restart,
+                                 .opens_dirs = true,
+                                 .stop = stop,
+                                 .status = "lease",
+                                 .status_json = status_json};

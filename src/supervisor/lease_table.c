@@ -16,6 +16,8 @@ struct renewal {
     mono_t until;
 };
 
+static struct worker writer = {.fd = -1, .name = "lease-table"}; /* it only receives */
+
 struct child {
     const struct world *w;
     struct db *db;
@@ -78,23 +80,23 @@ static int child_main(int fd, void *arg)
     return 0;
 }
 
-void lease_table_write(struct world *w, struct lease_table *t, uint64_t number, mono_t until)
+void lease_table_write(struct world *w, uint64_t number, mono_t until)
 {
     static struct renewal r; /* without a byte that was never written */
     struct err e;
     r.number = number;
     r.generation = w->a->state.generation;
     r.until = until;
-    if (t->worker.fd >= 0 && worker_send_packet(t->worker.fd, RENEWED, &r, sizeof r) == 0)
+    if (writer.fd >= 0 && worker_send_packet(writer.fd, RENEWED, &r, sizeof r) == 0)
         return;
-    lease_table_stop(t);
-    if (worker_start(&t->worker, child_main, w, false, &e) < 0)
+    lease_table_stop();
+    if (worker_start(&writer, child_main, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the writer of worldkeeper_lease", &e);
     else
-        worker_send_packet(t->worker.fd, RENEWED, &r, sizeof r); /* if it fails, the next one */
+        worker_send_packet(writer.fd, RENEWED, &r, sizeof r); /* if it fails, the next one */
 }
 
-void lease_table_stop(struct lease_table *t)
+void lease_table_stop(void)
 {
-    worker_kill(&t->worker); /* what it wrote ends by itself */
+    worker_kill(&writer); /* what it wrote ends by itself */
 }

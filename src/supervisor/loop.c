@@ -23,15 +23,10 @@
 #include "supervisor/follower.h"
 #include "supervisor/jobs.h"
 #include "supervisor/lease.h"
-#include "supervisor/offsite.h"
-#include "supervisor/periodic_check.h"
 #include "supervisor/prober.h"
 #include "supervisor/publisher.h"
 #include "supervisor/recorder.h"
 #include "supervisor/reload.h"
-#include "supervisor/rollups.h"
-#include "supervisor/standby.h"
-#include "supervisor/write_back.h"
 
 /* One round: poll, hear what came (handle_poll()), then the timers of all parts in a fixed order (timers()). What has to
  * happen in this round but not at once is a flag in struct world; nothing calls back into the loop. */
@@ -83,13 +78,13 @@ static void judged(struct loop *l, const struct judgement *j)
     struct world *w = l->w;
     mono_t now = clock_mono();
     world_event(w, &(struct guard_event){.type = GUARD_PROBED, .judgement = j});
-    prober_next(w, guard_next_probe(&w->guard, w->cfg->probe_interval, now));
+    prober_next(guard_next_probe(&w->guard, w->cfg->probe_interval, now));
     report_ready(l);
 }
 
-static void to_clients(struct world *w, json_t *message, bool last)
+static void to_clients(json_t *message, bool last)
 {
-    clients_send(w, message, last);
+    clients_send(message, last);
     json_decref(message);
 }
 
@@ -99,10 +94,10 @@ static void job_message(struct world *w)
     struct err e;
     bool last;
     json_t *o = jobs_message(w, &last);
-    to_clients(w, o, last);
-    if (jobs_await_dir(w)) {
+    to_clients(o, last);
+    if (jobs_await_dir()) {
         o = jobs_dir_changed(w, reload_dump_dir(w, &e) < 0 ? &e : NULL, &last);
-        to_clients(w, o, last);
+        to_clients(o, last);
     }
 }
 
@@ -113,13 +108,13 @@ static void reap(struct world *w)
     pid_t pid;
     bool last;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        disk_reaped(w, pid);
+        disk_reaped(pid);
         /* Its last messages may be unread; the final one, or the end of the socket, ends the job. */
         while (w->job_worker.pid == pid && w->job_worker.fd >= 0)
             job_message(w);
         if (w->job_worker.pid == pid) {
             json_t *o = jobs_died(w, status, &last);
-            to_clients(w, o, last);
+            to_clients(o, last);
         }
     }
 }
@@ -135,8 +130,8 @@ static void begin_stop(struct loop *l)
     w->stopping = true;
     systemd_notify("STOPPING=1");
     world_event(w, &(struct guard_event){.type = GUARD_STOP});
-    if (jobs_running(w)) {
-        log_line(LOG_NOTE_, "ending the running %s", action_name(jobs_running(w)));
+    if (jobs_running()) {
+        log_line(LOG_NOTE_, "ending the running %s", action_name(jobs_running()));
         worker_stop(&w->job_worker, SIGTERM);
     }
     l->stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
@@ -164,8 +159,14 @@ static void watch_ourselves(struct loop *l, mono_t now)
     }
 }
 
-/* In an order in which each finds what those before it have decided; what is published, saved and
- * alerted comes last. */
+/* What is published, saved and alerted comes last. */
+const struct part *const world_parts[] = {
+    &prober_part,  &clients_part,        &jobs_part,        &follower_part,
+    &rollups_part, &periodic_check_part, &write_backs_part, &drills_part,
+    &standby_part, &leases_part,         &offsite_part,     &dumps_part,
+    &disk_part,    &notifier_part,       &recorder_part,    &publisher_part,
+    NULL};
+
 static void timers(struct loop *l)
 {
     struct world *w = l->w;
@@ -174,33 +175,20 @@ static void timers(struct loop *l)
     mono_t now = clock_mono();
     if (mono_since(now, l->last_tick) >= TICK_MS - TICK_SLACK_MS) {
         watch_ourselves(l, now);
-        holdings_timers(w);
+        holdings_timers();
         world_event(w, &(struct guard_event){.type = GUARD_TICK});
-        double lag = follower_behind_seconds(w);
-        bool answered = prober_last(w)->failed == VERDICT_NONE;
-        recorder_sample(w, now, answered ? prober_last(w)->latency_ms : -1,
+        double lag = follower_behind_seconds();
+        bool answered = prober_last()->failed == VERDICT_NONE;
+        recorder_sample(w, now, answered ? prober_last()->latency_ms : -1,
                         lag < 0 ? -1 : (int64_t)(lag * 1000));
     }
     if (mono_since(now, l->began) > READY_MS)
         report_ready(l);
     if (prober_timers(w, now, &j))
         judged(l, &j);
-    clients_timers(w);
-    jobs_timers(w, now);
-    follower_timers(w, now);
-    rollups_timers(w, now, w->swaps);
-    periodic_check_timers(w, now);
-    write_backs_timers(w, now);
-    drills_timers(w, now);
-    standby_timers(w, now);
-    if (leases_timers(w, now))
-        publish_status(w);
-    offsite_timers(w, now);
-    dumps_timers(w, now);
-    disk_timers(w, now);
-    notify_timers(w, now);
-    recorder_timers(w);
-    publish_timers(w, now);
+    for (size_t i = 0; world_parts[i]; i++)
+        if (world_parts[i]->timers)
+            world_parts[i]->timers(w, now);
 }
 
 /* ---- the loop ---- */
@@ -268,7 +256,7 @@ static bool finished(struct loop *l)
     mono_t now = clock_mono();
     if (!w->stopping)
         return false;
-    if (!jobs_running(w))
+    if (!jobs_running())
         return !follower_busy(w) || mono_reached(now, l->stop_deadline);
     if (mono_reached(now, l->stop_deadline))
         worker_stop(&w->job_worker, SIGKILL);
@@ -284,7 +272,7 @@ static void run(struct loop *l)
         /* How long to sleep: until the next tick, probe or time-out, whichever comes first. */
         int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(before, l->last_tick),
                 probe = prober_sleep(l->w, before);
-        int64_t left = leases_sleep(l->w, before, tick < probe ? tick : probe);
+        int64_t left = leases_sleep(before, tick < probe ? tick : probe);
         int64_t ms = l->w->status_dirty || left < 0 ? 0 : left;
         /* Filled in each round, since any message may have ended a worker or a client. */
         for (size_t i = 0; i < POLL_COUNT; i++)
@@ -295,7 +283,7 @@ static void run(struct loop *l)
         p[POLL_JOB].fd = w->job_worker.fd;
         for (size_t i = 0; i < w->heard_count; i++)
             p[POLL_HEARD + i].fd = w->heard[i].worker->fd;
-        clients_fds(w, before, p + POLL_CLIENTS);
+        clients_fds(before, p + POLL_CLIENTS);
         int n = wait_poll(p, ms);
         mono_t woke = clock_mono();
         /* Before anything else: we may have slept, and another machine has the world. */
@@ -305,7 +293,7 @@ static void run(struct loop *l)
             handle_poll(l, p);
         timers(l);
         int64_t overslept = n == 0 ? mono_since(woke, before) - ms : 0;
-        publish_late(w, overslept + mono_since(clock_mono(), woke));
+        publish_late(overslept + mono_since(clock_mono(), woke));
         if (l->next_watchdog.ms && mono_reached(woke, l->next_watchdog)) {
             systemd_notify("WATCHDOG=1");
             l->next_watchdog = mono_add(woke, systemd_watchdog_ms());
@@ -341,7 +329,7 @@ static int recall(struct world *w, struct err *e)
         pending_load(w->a->job.dirfd, &p, e) < 0)
         return -1;
     dumps_load(w, &c);
-    const struct manifest *newest = dumps_newest(w);
+    const struct manifest *newest = dumps_newest();
     if (!expected.known && newest) { /* state.json is lost: the newest manifest holds the same */
         expected.known = true;
         expected.server = newest->server;
@@ -393,51 +381,15 @@ static struct world *world_new(struct action_context *a, struct config *cfg)
     worker_init(&w->probe_worker, "probe");
     worker_init(&w->job_worker, "job");
     worker_init(&w->disk_writer, "scribe");
-    w->holdings = holdings_new();
-    w->prober = prober_new();
-    w->dumps = dumps_new();
-    w->jobs = jobs_new();
-    w->follower = follower_new(w);
-    w->rollups = rollups_new(w);
-    w->periodic_check = periodic_check_new(w);
-    w->write_backs = write_backs_new(w);
-    w->drills = drills_new(w);
-    w->standby = standby_new(w);
-    w->leases = leases_new(w);
-    w->offsite = offsite_new(w);
-    w->disk = disk_new();
-    w->clients = clients_new();
-    w->notifier = notifier_new(w);
-    w->publisher = publisher_new();
-    w->recorder = recorder_new();
+    for (size_t i = 0; world_parts[i]; i++)
+        if (world_parts[i]->begin)
+            world_parts[i]->begin(w);
     return w;
 }
 
+/* The process ends: of its memory only what holds secrets is wiped. */
 static void world_free(struct world *w)
 {
-    for (size_t i = 0; i < w->heard_count; i++)
-        worker_end(w->heard[i].worker);
-    worker_end(&w->probe_worker);
-    worker_end(&w->job_worker);
-    recorder_free(w->recorder);
-    free(w->publisher);
-    notifier_free(w->notifier);
-    clients_free(w->clients);
-    disk_free(w->disk);
-    free(w->periodic_check);
-    rollups_free(w->rollups);
-    free(w->write_backs);
-    drills_free(w->drills);
-    offsite_free(w->offsite);
-    free(w->standby);
-    free(w->leases);
-    follower_free(w->follower);
-    jobs_free(w->jobs);
-    dumps_free(w->dumps);
-    free(w->prober);
-    holdings_free(w->holdings);
-    worker_end(&w->disk_writer);
-    json_decref(w->last_restore);
     action_close(w->a);
     config_free(w->cfg);
     free(w);
@@ -459,7 +411,6 @@ static void keep_world(struct loop *l)
     w->state_dirty = true;
     if (systemd_watchdog_ms())
         l->next_watchdog = clock_mono();
-    rollups_config_changed(w);
     publish_status(w);
     /* A pause outlives the supervisor that was asked for it. */
     const struct state *s = &w->a->state;
@@ -472,19 +423,11 @@ static void keep_world(struct loop *l)
                                      .text = "paused before the supervisor was started again"});
     run(l);
     publish_status(w);
-    /* First those that talk to the server, then those that others may still need, the disk writer last. */
-    follower_kill(w);
-    prober_stop(w);
-    notifier_stop(w);
-    periodic_check_stop(w);
-    rollups_stop(w);
-    drills_stop(w);
+    for (size_t i = 0; world_parts[i]; i++)
+        if (world_parts[i]->stop)
+            world_parts[i]->stop(w);
     history_add(w, HISTORY_STOPPED, NULL);
-    write_backs_stop(w);
-    offsite_stop(w);
-    standby_stop(w);
-    leases_stop(w);
-    disk_finish(w);
+    disk_finish(w); /* last: what the others leave is written */
     log_line(LOG_NOTE_, "ended");
 }
 

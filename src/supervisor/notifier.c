@@ -42,7 +42,7 @@ struct delivery {
 /* The alert queue that an earlier supervisor left: nothing is delivered before it was read. */
 enum queue_state { QUEUE_UNREAD, QUEUE_READING, QUEUE_READ };
 
-struct notifier {
+static struct notifier {
     struct delivery deliveries[DELIVERIES]; /* by channel */
     mono_t next_heartbeat;                  /* when UP is said again */
     enum alert_beat beat;                   /* the last one sent */
@@ -55,7 +55,7 @@ struct notifier {
     bool incidents_dirty;       /* they are to be saved */
     json_t *held;      /* alert of a restore's start, held back for the alert of its end; or NULL */
     mono_t held_until; /* sent on its own then */
-};
+} notifier;
 
 /* From the worker of a delivery, once. What the loop needs of a delivery; the answer's text stays in the child. */
 struct sent {
@@ -66,37 +66,28 @@ struct sent {
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
-struct notifier *notifier_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct notifier *n = xcalloc(1, sizeof *n);
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++)
-        world_worker(w, &n->deliveries[ch].worker, alert_channel_name(ch), message);
-    n->next_heartbeat = mono_add(clock_mono(), HEARTBEAT_EVERY_MS);
-    return n;
-}
-
-void notifier_free(struct notifier *n)
-{
-    outbox_free(&n->outbox);
-    json_decref(n->held);
-    free(n);
+        world_worker(w, &notifier.deliveries[ch].worker, alert_channel_name(ch), message);
+    notifier.next_heartbeat = mono_add(clock_mono(), HEARTBEAT_EVERY_MS);
 }
 
 /* ---- conditions and alerts, as the status shows them ---- */
 
 /* An alert waits for each channel that lacks it: the longest backlog says how many alerts wait. */
-json_t *notify_alerts_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
-    const struct notifier *n = w->notifier;
     json_t *channels = json_object();
     size_t most = 0;
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
-        size_t waiting = outbox_waiting(&n->outbox, ch);
+        size_t waiting = outbox_waiting(&notifier.outbox, ch);
         most = waiting > most ? waiting : most;
         if (alert_channel_on(w->cfg, ch))
             json_object_set_new(channels, alert_channel_name(ch),
                                 json_pack("{s:I, s:o}", "waiting", (json_int_t)waiting,
-                                          "last_error", js_clean(n->deliveries[ch].last_error)));
+                                          "last_error",
+                                          js_clean(notifier.deliveries[ch].last_error)));
     }
     return json_pack("{s:I, s:o}", "waiting", (json_int_t)most, "channels", channels);
 }
@@ -163,7 +154,7 @@ json_t *notify_channel_figures(const struct world *w)
 {
     json_t *list = json_array();
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++) {
-        const struct delivery *d = &w->notifier->deliveries[ch];
+        const struct delivery *d = &notifier.deliveries[ch];
         if (!alert_channel_on(w->cfg, ch))
             continue;
         json_t *o = json_pack("{s:s, s:I, s:I}", "channel", alert_channel_name(ch), "sent",
@@ -171,7 +162,7 @@ json_t *notify_channel_figures(const struct world *w)
         if (d->sent_count + d->failed_count)
             json_object_set_new(o, "up", json_boolean(!d->failed[0]));
         if (ch < ALERT_CHANNELS)
-            js_set_int(o, "waiting", (int64_t)outbox_waiting(&w->notifier->outbox, ch));
+            js_set_int(o, "waiting", (int64_t)outbox_waiting(&notifier.outbox, ch));
         json_array_append_new(list, o);
     }
     return list;
@@ -182,28 +173,27 @@ json_t *notify_channel_figures(const struct world *w)
 /* Incidents are written before the alerts that open and close them. */
 static void give_to_disk(struct world *w)
 {
-    struct notifier *n = w->notifier;
     const json_t *alert;
     if (w->conditions[CONDITION_DISK_WRITER].on)
         return;
-    if (n->queue == QUEUE_UNREAD && mono_reached(clock_mono(), n->queue_retry) &&
+    if (notifier.queue == QUEUE_UNREAD && mono_reached(clock_mono(), notifier.queue_retry) &&
         disk_writer_send(&w->disk_writer, DISK_LOAD, "", 0) == 0)
-        n->queue = QUEUE_READING;
-    if (n->incidents_dirty &&
+        notifier.queue = QUEUE_READING;
+    if (notifier.incidents_dirty &&
         disk_writer_send_json(&w->disk_writer, DISK_INCIDENTS,
-                              incidents_json(&n->incidents, w->cfg->name)) == 0)
-        n->incidents_dirty = false;
-    while ((alert = outbox_next(&n->outbox)) &&
+                              incidents_json(&notifier.incidents, w->cfg->name)) == 0)
+        notifier.incidents_dirty = false;
+    while ((alert = outbox_next(&notifier.outbox)) &&
            disk_writer_send_json(&w->disk_writer, DISK_ALERT,
                                  json_incref((json_t *)(uintptr_t)alert)) == 0)
-        outbox_given(&n->outbox);
+        outbox_given(&notifier.outbox);
 }
 
 void notify_disk_answer(struct world *w, const struct packet *m)
 {
     const void *data = m->data;
     if (m->type == DISK_STORED && packet_struct(m, sizeof(uint64_t))) {
-        outbox_stored(&w->notifier->outbox, *(const uint64_t *)data);
+        outbox_stored(&notifier.outbox, *(const uint64_t *)data);
         w->status_dirty = true;
     } else if (m->type == DISK_KEPT && m->len > sizeof(struct disk_kept)) {
         /* An alert of the queue on the disk, with the channels that it still waits for. */
@@ -213,17 +203,17 @@ void notify_disk_answer(struct world *w, const struct packet *m)
         for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
             waits[ch] = kept->waits[ch] && alert_channel_on(w->cfg, ch);
         if (alert)
-            outbox_add_stored(&w->notifier->outbox, alert, kept->number, waits);
+            outbox_add_stored(&notifier.outbox, alert, kept->number, waits);
     } else if (m->type == DISK_LOADED && packet_struct(m, sizeof(struct queue_kept))) {
         /* All alerts of the queue were read. */
         const struct queue_kept *kept = data;
         unsigned refused = kept->refused;
         char todo[640];
-        w->notifier->queue = QUEUE_READ;
-        w->notifier->queue_retry = (mono_t){0};
+        notifier.queue = QUEUE_READ;
+        notifier.queue_retry = (mono_t){0};
         for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++) {
-            w->notifier->outbox.channel[ch].dropped += kept->channel[ch].dropped;
-            w->notifier->outbox.channel[ch].damaged += kept->channel[ch].damaged;
+            notifier.outbox.channel[ch].dropped += kept->channel[ch].dropped;
+            notifier.outbox.channel[ch].damaged += kept->channel[ch].damaged;
         }
         snprintf(
             todo, sizeof todo,
@@ -239,43 +229,43 @@ void notify_disk_answer(struct world *w, const struct packet *m)
     }
 }
 
-void notify_disk_failed(struct world *w, enum disk_request request)
+void notify_disk_failed(enum disk_request request)
 {
     if (request == DISK_ALERT) {
-        outbox_stored(&w->notifier->outbox, 0);
+        outbox_stored(&notifier.outbox, 0);
     } else if (request == DISK_LOAD) {
-        w->notifier->queue = QUEUE_UNREAD;
-        w->notifier->queue_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
+        notifier.queue = QUEUE_UNREAD;
+        notifier.queue_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
     }
 }
 
-void notify_config_changed(struct world *w)
+static void restart(struct world *w)
 {
-    outbox_follow(&w->notifier->outbox, w->cfg);
+    outbox_follow(&notifier.outbox, w->cfg);
 }
 
-void notify_disk_gone(struct world *w)
+void notify_disk_gone(void)
 {
-    outbox_not_stored(&w->notifier->outbox);
-    if (w->notifier->queue == QUEUE_READING)
-        w->notifier->queue = QUEUE_UNREAD;
+    outbox_not_stored(&notifier.outbox);
+    if (notifier.queue == QUEUE_READING)
+        notifier.queue = QUEUE_UNREAD;
 }
 
-void notify_dir_moved(struct world *w)
+void notify_dir_moved(void)
 {
-    outbox_moved(&w->notifier->outbox);
-    w->notifier->queue = QUEUE_UNREAD;
+    outbox_moved(&notifier.outbox);
+    notifier.queue = QUEUE_UNREAD;
 }
 
 /* ---- alerts ---- */
 
 /* The next alert of that name opens a new one: another thread in mails and chats. */
-static void close_incident(struct world *w, const char *name)
+static void close_incident(const char *name)
 {
-    if (!incident_find(&w->notifier->incidents, name))
+    if (!incident_find(&notifier.incidents, name))
         return;
-    incident_close(&w->notifier->incidents, name);
-    w->notifier->incidents_dirty = true;
+    incident_close(&notifier.incidents, name);
+    notifier.incidents_dirty = true;
 }
 
 /* Composes an alert for the incident of that name, or for the one that it would open. From here on the alert is JSON,
@@ -283,7 +273,7 @@ static void close_incident(struct world *w, const char *name)
 static json_t *compose(struct world *w, const char *name, struct alert *al)
 {
     SCOPED(buf_free) struct buf todo = {0};
-    const struct incident *open = incident_find(&w->notifier->incidents, name);
+    const struct incident *open = incident_find(&notifier.incidents, name);
     hint_command(w->cfg, HINT_ROOT, al->todo, &todo);
     al->todo = todo.p;
     al->incident = open ? open->id : NULL;
@@ -295,13 +285,12 @@ static void send(struct world *w, const char *name, json_t *alert /* taken */, u
                  bool closes)
 {
     if (closes) {
-        close_incident(w, name);
-    } else if (!incident_find(&w->notifier->incidents, name)) {
-        incident_open(&w->notifier->incidents, name, js_text(alert, "incident"), event,
-                      clock_wall());
-        w->notifier->incidents_dirty = true;
+        close_incident(name);
+    } else if (!incident_find(&notifier.incidents, name)) {
+        incident_open(&notifier.incidents, name, js_text(alert, "incident"), event, clock_wall());
+        notifier.incidents_dirty = true;
     }
-    outbox_add(&w->notifier->outbox, w->cfg, alert);
+    outbox_add(&notifier.outbox, w->cfg, alert);
     give_to_disk(w);
 }
 
@@ -325,7 +314,7 @@ static void set_condition(struct world *w, enum condition_id id, bool on, const 
     unsigned event = conditions[id].event;
     mono_t now = clock_mono();
     enum guard_alert_kind kind = condition_alert(
-        t, on, key, incident_find(&w->notifier->incidents, name), w->cfg->alert_repeat, now);
+        t, on, key, incident_find(&notifier.incidents, name), w->cfg->alert_repeat, now);
     /* Callers say what is, as often as they like; only a change or a reminder goes on from here. */
     if (kind == GUARD_ALERT_NONE)
         return;
@@ -352,7 +341,7 @@ static void set_condition(struct world *w, enum condition_id id, bool on, const 
     if (alert_wanted(w->cfg, event))
         send(w, name, compose(w, name, &al), event, !on);
     else if (!on)
-        close_incident(w, name);
+        close_incident(name);
 }
 
 void notify_open(struct world *w, enum condition_id id, const char *key, const char *doing,
@@ -389,7 +378,7 @@ void notify_started(struct world *w, wall_t last_sign)
     /* Incidents outlive the supervisor: without them a recovery could not answer the alert before it. */
     int dir = alert_any_channel(w->cfg) ? file_subdir(w->a->job.dirfd, "alerts", NULL) : -1;
     if (dir >= 0) {
-        incidents_load(dir, w->cfg->name, &w->notifier->incidents);
+        incidents_load(dir, w->cfg->name, &notifier.incidents);
         close(dir);
     }
     if (last_sign.ms)
@@ -404,21 +393,21 @@ static void send_guard(struct world *w, struct alert *al, bool closes)
 {
     if (!alert_wanted(w->cfg, al->event)) {
         if (closes)
-            close_incident(w, WORLD_INCIDENT);
+            close_incident(WORLD_INCIDENT);
         return;
     }
-    al->earlier = w->notifier->held;
-    if (w->notifier->held && !incident_find(&w->notifier->incidents, WORLD_INCIDENT))
-        incident_open(&w->notifier->incidents, WORLD_INCIDENT,
-                      js_text(w->notifier->held, "incident"), al->event, clock_wall());
-    w->notifier->held = NULL;
+    al->earlier = notifier.held;
+    if (notifier.held && !incident_find(&notifier.incidents, WORLD_INCIDENT))
+        incident_open(&notifier.incidents, WORLD_INCIDENT, js_text(notifier.held, "incident"),
+                      al->event, clock_wall());
+    notifier.held = NULL;
     send(w, WORLD_INCIDENT, compose(w, WORLD_INCIDENT, al), al->event, closes);
 }
 
 static void send_held(struct world *w)
 {
-    json_t *held = w->notifier->held;
-    w->notifier->held = NULL;
+    json_t *held = notifier.held;
+    notifier.held = NULL;
     if (held)
         send(w, WORLD_INCIDENT, held, EVENT_RESTORING, false);
 }
@@ -426,19 +415,19 @@ static void send_held(struct world *w)
 /* The restore ended without an alert about the world, or with one that the config leaves out. */
 static void end_hold(struct world *w)
 {
-    if (!w->notifier->held || w->guard.state == GUARD_RESTORING)
+    if (!notifier.held || w->guard.state == GUARD_RESTORING)
         return;
     /* With no alert to come about the end, that of the start must go out now. */
     if (!alert_wanted(w->cfg, EVENT_RESTORED) && !w->guard.by_hand)
         send_held(w);
-    json_decref(w->notifier->held);
-    w->notifier->held = NULL;
+    json_decref(notifier.held);
+    notifier.held = NULL;
 }
 
 void notify_guard(struct world *w, const struct words_facts *facts)
 {
     struct guard_answer a = *facts->answer;
-    const struct incident *open = incident_find(&w->notifier->incidents, WORLD_INCIDENT);
+    const struct incident *open = incident_find(&notifier.incidents, WORLD_INCIDENT);
     struct words words;
     /* What an earlier supervisor reported is over. */
     if (a.alert == GUARD_ALERT_NONE && a.changed && w->guard.state == GUARD_UP && open) {
@@ -472,9 +461,9 @@ void notify_guard(struct world *w, const struct words_facts *facts)
         /* The start of a restore is reported together with its end if that takes less than a minute, or if
          * a user started it and sees it begin. */
         if (alert_wanted(w->cfg, EVENT_RESTORING)) {
-            json_decref(w->notifier->held);
-            w->notifier->held = compose(w, WORLD_INCIDENT, &al);
-            w->notifier->held_until =
+            json_decref(notifier.held);
+            notifier.held = compose(w, WORLD_INCIDENT, &al);
+            notifier.held_until =
                 mono_add(clock_mono(), w->guard.by_hand ? INT64_MAX / 4 : HOLD_MS);
         }
     } else {
@@ -515,7 +504,7 @@ static int delivery_child(int fd, void *arg)
 static void delivery_failed(struct world *w, enum alert_channel ch, int64_t retry_after,
                             const struct err *e)
 {
-    struct delivery *d = &w->notifier->deliveries[ch];
+    struct delivery *d = &notifier.deliveries[ch];
     char key[sizeof d->failed];
     d->failed_count++;
     snprintf(key, sizeof key, "%s %d", err_class_name(e->cls), e->num);
@@ -524,20 +513,20 @@ static void delivery_failed(struct world *w, enum alert_channel ch, int64_t retr
     snprintf(d->failed, sizeof d->failed, "%s", key);
     snprintf(d->last_error, sizeof d->last_error, "%s", e->text);
     if (ch != ALERT_HEARTBEAT)
-        outbox_failed(&w->notifier->outbox, ch, retry_after, clock_mono());
+        outbox_failed(&notifier.outbox, ch, retry_after, clock_mono());
     else
-        w->notifier->beat_retry = mono_add(clock_mono(), BEAT_RETRY_MS);
+        notifier.beat_retry = mono_add(clock_mono(), BEAT_RETRY_MS);
     w->status_dirty = true;
 }
 
 static void start_delivery(struct world *w, enum alert_channel ch)
 {
-    struct delivery *d = &w->notifier->deliveries[ch];
-    struct delivery_args args = {.cfg = w->cfg, .channel = ch, .beat = w->notifier->beat};
+    struct delivery *d = &notifier.deliveries[ch];
+    struct delivery_args args = {.cfg = w->cfg, .channel = ch, .beat = notifier.beat};
     struct err e;
     if (ch != ALERT_HEARTBEAT)
-        outbox_begin(&w->notifier->outbox, ch, w->conditions[CONDITION_DISK_WRITER].on,
-                     clock_mono(), &args.message);
+        outbox_begin(&notifier.outbox, ch, w->conditions[CONDITION_DISK_WRITER].on, clock_mono(),
+                     &args.message);
     if (worker_start(&d->worker, delivery_child, &args, false, &e) < 0)
         delivery_failed(w, ch, 0, &e);
     json_decref((json_t *)(uintptr_t)args.message.alerts);
@@ -546,15 +535,15 @@ static void start_delivery(struct world *w, enum alert_channel ch)
 /* If some of a mail's recipients refused it, that is logged and the mail counts as delivered. */
 static void delivered(struct world *w, enum alert_channel ch, bool ok, const struct err *e)
 {
-    struct delivery *d = &w->notifier->deliveries[ch];
+    struct delivery *d = &notifier.deliveries[ch];
     d->sent_count++;
     if (ch != ALERT_HEARTBEAT)
-        outbox_sent(&w->notifier->outbox, ch, clock_mono());
+        outbox_sent(&notifier.outbox, ch, clock_mono());
     else {
         /* After a first beat there is nothing left to start: a service that takes no start is not asked
          * for ever. */
-        w->notifier->start_sent |= w->notifier->beat == BEAT_START || w->notifier->beat == BEAT_UP;
-        w->notifier->failure_sent |= w->notifier->beat == BEAT_FAILURE;
+        notifier.start_sent |= notifier.beat == BEAT_START || notifier.beat == BEAT_UP;
+        notifier.failure_sent |= notifier.beat == BEAT_FAILURE;
     }
     if (!ok)
         world_log_err(w, LOG_WARN_, d->worker.name, e);
@@ -574,7 +563,7 @@ static void end_delivery(struct delivery *d)
 /* A delivery sends one message; it is ended then, whatever it still does. */
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
-    struct delivery *d = w->notifier->deliveries;
+    struct delivery *d = notifier.deliveries;
     enum alert_channel ch = 0;
     struct sent s = {0};
     for (; &d->worker != v; d++)
@@ -596,7 +585,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
  * at a time, so that messages come in order. */
 static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
 {
-    struct delivery *d = &w->notifier->deliveries[ch];
+    struct delivery *d = &notifier.deliveries[ch];
     struct err e;
     int64_t limit = alert_channel_timeout(w->cfg, ch) + DELIVERY_EXTRA_MS;
     if (d->worker.pid && mono_since(now, d->worker.started) > limit) {
@@ -611,66 +600,73 @@ static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
 /* What the heartbeat is to say now, into n->beat; false: nothing. */
 static bool choose_beat(struct world *w, mono_t now)
 {
-    struct notifier *n = w->notifier;
     enum guard_state s = w->guard.state;
     /* Start and failure are said once each, and tried until the service takes them; UP is only as good as its minute. */
-    bool retry = mono_reached(now, n->beat_retry) && !w->stopping;
+    bool retry = mono_reached(now, notifier.beat_retry) && !w->stopping;
     bool down =
         s == GUARD_LOST || s == GUARD_WAITING || (s == GUARD_RESTORING && !w->guard.by_hand);
-    if (s == GUARD_UP && n->failure_sent) { /* its end is reported at once */
-        n->failure_sent = false;
-        n->next_heartbeat = now;
+    if (s == GUARD_UP && notifier.failure_sent) { /* its end is reported at once */
+        notifier.failure_sent = false;
+        notifier.next_heartbeat = now;
     }
-    if (retry && w->cfg->heartbeat_start && !n->start_sent) {
-        n->beat = BEAT_START;
-    } else if (retry && w->cfg->heartbeat_failure && down && !n->failure_sent) {
-        n->beat = BEAT_FAILURE;
-    } else if (s == GUARD_UP && mono_reached(now, n->next_heartbeat)) {
-        n->beat = BEAT_UP;
-        n->next_heartbeat = mono_add(now, HEARTBEAT_EVERY_MS);
+    if (retry && w->cfg->heartbeat_start && !notifier.start_sent) {
+        notifier.beat = BEAT_START;
+    } else if (retry && w->cfg->heartbeat_failure && down && !notifier.failure_sent) {
+        notifier.beat = BEAT_FAILURE;
+    } else if (s == GUARD_UP && mono_reached(now, notifier.next_heartbeat)) {
+        notifier.beat = BEAT_UP;
+        notifier.next_heartbeat = mono_add(now, HEARTBEAT_EVERY_MS);
     } else {
         return false;
     }
     return true;
 }
 
-struct disk_marks notify_marks(const struct world *w)
+struct disk_marks notify_marks(void)
 {
     struct disk_marks marks;
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
-        marks.delivered[ch] = outbox_mark(&w->notifier->outbox, ch);
+        marks.delivered[ch] = outbox_mark(&notifier.outbox, ch);
     return marks;
 }
 
-void notify_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    if (w->notifier->held && mono_reached(now, w->notifier->held_until))
+    if (notifier.held && mono_reached(now, notifier.held_until))
         send_held(w);
     give_to_disk(w);
     /* Alerts that an earlier supervisor left go first, unless the disk cannot be read. */
-    struct notifier *n = w->notifier;
     bool away = w->conditions[CONDITION_DISK_WRITER].on,
-         known = n->queue == QUEUE_READ || n->queue_retry.ms || away;
+         known = notifier.queue == QUEUE_READ || notifier.queue_retry.ms || away;
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
         if (is_idle(w, ch, now) && known && !w->stopping &&
-            outbox_wait(&n->outbox, ch, away, now) == 0)
+            outbox_wait(&notifier.outbox, ch, away, now) == 0)
             start_delivery(w, ch);
     if (is_idle(w, ALERT_HEARTBEAT, now) && alert_channel_on(w->cfg, ALERT_HEARTBEAT) &&
         choose_beat(w, now))
         start_delivery(w, ALERT_HEARTBEAT);
 }
 
-void notify_heartbeat_now(struct world *w)
+void notify_heartbeat_now(void)
 {
-    w->notifier->next_heartbeat = clock_mono();
+    notifier.next_heartbeat = clock_mono();
 }
 
-void notifier_stop(struct world *w)
+/* Kills the deliveries that run; marks those that are done already. */
+static void stop(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++) {
-        struct delivery *d = &w->notifier->deliveries[ch];
+        struct delivery *d = &notifier.deliveries[ch];
         if (ch != ALERT_HEARTBEAT && d->worker.fd >= 0)
             world_hear(w, &d->worker, message); /* mark what was sent; the rest stays queued */
         worker_stop(&d->worker, SIGKILL);
     }
 }
+
+const struct part notifier_part = {.begin = begin,
+                                   .timers = timers,
+                                   .restart = restart,
+                                   .opens_dirs = true,
+                                   .stop = stop,
+                                   .status = "alerts",
+                                   .status_json = status_json};

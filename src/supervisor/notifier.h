@@ -46,10 +46,6 @@ enum condition_id {
     CONDITION_PAUSE,          /* one without an end lasts too long */
     CONDITIONS
 };
-struct notifier *notifier_new(struct world *w);
-/* Kills the deliveries that run; marks those that are done already. */
-void notifier_stop(struct world *w);
-void notifier_free(struct notifier *n);
 
 /* Loads the incidents from the disk and reports the start; `last_sign`: when a supervisor that did
  * not exit cleanly was last known to run, or ms 0. */
@@ -67,23 +63,20 @@ void notify_over(struct world *w, enum condition_id id, const char *fmt, ...)
 /* Logs an error, with the commands in its hint made pasteable (hint_command.h). */
 void world_log_err(struct world *w, enum log_level level, const char *what, const struct err *e);
 
-void notify_timers(struct world *w, mono_t now);
-void notify_heartbeat_now(struct world *w);
+void notify_heartbeat_now(void);
 
 /* An answer of the disk writer about the alert queue. */
 void notify_disk_answer(struct world *w, const struct packet *m);
 /* It could not store an alert (DISK_ALERT), or not read the queue (DISK_LOAD). */
-void notify_disk_failed(struct world *w, enum disk_request request);
+void notify_disk_failed(enum disk_request request);
 /* The disk writer is gone: what it was given will not be answered. */
-void notify_disk_gone(struct world *w);
+void notify_disk_gone(void);
 /* The alert queue moved to another directory. */
-void notify_dir_moved(struct world *w);
-void notify_config_changed(struct world *w);
+void notify_dir_moved(void);
 /* The numbers up to which each channel has delivered, for the disk writer. */
-struct disk_marks notify_marks(const struct world *w);
+struct disk_marks notify_marks(void);
 
 /* What the status shows. */
-json_t *notify_alerts_json(const struct world *w);
 json_t *notify_conditions_json(const struct world *w);
 /* For the metrics: each condition, open or not, and each channel that is on. */
 json_t *notify_condition_figures(const struct world *w);

@@ -1,5 +1,8 @@
-#include "supervisor/offsite.h"
-
+/* Copies on another machine ([offsite]): a worker sends dumps, another the journal's segments, so that
+ * a long dump does not keep the newest changes waiting. Nothing else waits for them.
+ *
+ * The child (struct child) works on its own and reports; the supervisor keeps the last report of each (struct sender) and
+ * judges by it. Nothing is sent to the child: it reads the config of the fork, and ends when the socket closes. */
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,9 +19,6 @@
 #include "supervisor/jobs.h"
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
-
-/* The child (struct child) works on its own and reports; the supervisor keeps the last report of each (struct sender) and
- * judges by it. Nothing is sent to the child: it reads the config of the fork, and ends when the socket closes. */
 
 #define TICK_MS fault_wait(1000)       /* of the worker that sends segments */
 #define DUMPS_TICK_MS fault_wait(5000) /* and of the one that sends dumps */
@@ -65,14 +65,14 @@ struct shared {
     atomic_bool hurried; /* a dump or a restore runs, which needs disk and processors */
 };
 
-struct offsite {
+static struct offsite {
     struct shared *shared;
     struct sender senders[SENDERS];
     uint64_t failed;       /* steps since the start, for the status */
     struct err last_error; /* ERR_NONE: none since the start */
     bool noted;            /* the failure is in the history */
     mono_t away_since;     /* ms 0: it is not */
-};
+} offsite;
 
 /* ---- the child ---- */
 
@@ -176,7 +176,7 @@ static int run_child(int fd, struct world *w, unsigned role)
     static struct child c; /* without a byte that was never written */
     c.fd = fd;
     c.role = role;
-    c.shared = w->offsite->shared;
+    c.shared = offsite.shared;
     /* Both together keep to the rate: most of it is for dumps, which are long. */
     uint64_t *rate = &w->cfg->offsite.max_rate;
     if (*rate && w->cfg->journal == JOURNAL_FOLLOW && w->cfg->offsite.segments)
@@ -208,23 +208,15 @@ static int send_segments(int fd, void *arg)
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
 /* Made before the fork, so that parent and children see the same page. */
-struct offsite *offsite_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct offsite *o = xcalloc(1, sizeof *o);
-    void *p =
-        mmap(NULL, sizeof *o->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, sizeof *offsite.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                   -1, 0);
     if (p == MAP_FAILED)
         abort(); /* as when there is no memory for anything else */
-    o->shared = p;
-    world_worker(w, &o->senders[DUMPS].worker, "off-site", message);
-    world_worker(w, &o->senders[SEGMENTS].worker, "off-site journal", message);
-    return o;
-}
-
-void offsite_free(struct offsite *o)
-{
-    munmap(o->shared, sizeof *o->shared);
-    free(o);
+    offsite.shared = p;
+    world_worker(w, &offsite.senders[DUMPS].worker, "off-site", message);
+    world_worker(w, &offsite.senders[SEGMENTS].worker, "off-site journal", message);
 }
 
 static void end_sender(struct sender *s)
@@ -233,10 +225,11 @@ static void end_sender(struct sender *s)
     s->last = (struct report){0};
 }
 
-void offsite_stop(struct world *w)
+static void stop(struct world *w)
 {
+    (void)w;
     for (unsigned i = 0; i < SENDERS; i++)
-        end_sender(&w->offsite->senders[i]);
+        end_sender(&offsite.senders[i]);
 }
 
 static void end_conditions(struct world *w, const char *why)
@@ -246,11 +239,11 @@ static void end_conditions(struct world *w, const char *why)
         notify_over(w, of[i], "%s", why);
 }
 
-void offsite_restart(struct world *w)
+static void restart(struct world *w)
 {
-    offsite_stop(w);
+    stop(w);
     for (unsigned i = 0; i < SENDERS; i++)
-        w->offsite->senders[i].next_start = clock_mono();
+        offsite.senders[i].next_start = clock_mono();
     if (!w->cfg->offsite.url)
         end_conditions(w, "no copies are wanted any more");
 }
@@ -264,33 +257,32 @@ static bool wanted(const struct world *w, unsigned i)
 }
 
 /* Is what the worker said last still so? */
-static bool is_known(const struct world *w, unsigned i)
+static bool is_known(unsigned i)
 {
-    const struct sender *s = &w->offsite->senders[i];
+    const struct sender *s = &offsite.senders[i];
     return s->last.known && s->worker.pid && mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
 }
 
 /* The worker that is in trouble; NULL: none. Dumps first: without them the journal is worth nothing. */
-static const struct report *trouble(const struct world *w)
+static const struct report *trouble(void)
 {
     for (unsigned i = 0; i < SENDERS; i++)
-        if (w->offsite->senders[i].last.trouble)
-            return &w->offsite->senders[i].last;
+        if (offsite.senders[i].last.trouble)
+            return &offsite.senders[i].last;
     return NULL;
 }
 
 static void judge(struct world *w)
 {
-    struct offsite *o = w->offsite;
-    const struct report *r = trouble(w);
+    const struct report *r = trouble();
     char key[CONDITION_KEY];
-    bool away = condition_lasts(&o->away_since, r && r->away, AWAY_MS, clock_mono());
+    bool away = condition_lasts(&offsite.away_since, r && r->away, AWAY_MS, clock_mono());
     if (r && r->away && !away)
         return;
-    if (r && !o->noted)
+    if (r && !offsite.noted)
         history_add(w, HISTORY_OFFSITE,
                     json_pack("{s:b, s:o}", "ok", false, "error", js_clean(r->why.text)));
-    o->noted = r != NULL;
+    offsite.noted = r != NULL;
     if (r) /* away in whatever words, fenced by whichever dump */
         notify_open(w, CONDITION_OFFSITE,
                     r->away     ? "away"
@@ -308,9 +300,9 @@ static int64_t behind_seconds(const struct world *w)
 {
     int64_t most = 0, now = clock_wall().ms;
     for (unsigned i = 0; i < SENDERS; i++) {
-        const struct report *r = &w->offsite->senders[i].last;
+        const struct report *r = &offsite.senders[i].last;
         int64_t is = r->since.ms && now > r->since.ms ? (now - r->since.ms) / 1000 : 0;
-        if (wanted(w, i) && !is_known(w, i))
+        if (wanted(w, i) && !is_known(i))
             return -1;
         most = is > most ? is : most;
     }
@@ -322,7 +314,7 @@ static void judge_late(struct world *w)
 {
     int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
     char t[TEXT_SHORT];
-    if (behind > limit && !trouble(w))
+    if (behind > limit && !trouble())
         notify_open(w, CONDITION_OFFSITE_LATE, NULL,
                     "the newest dump is sent first; dumps stay in the dump directory",
                     "find out whether the connection to the store is too slow, or [offsite] "
@@ -337,7 +329,6 @@ static void judge_late(struct world *w)
 
 static void take_report(struct world *w, struct sender *s, const struct report *r)
 {
-    struct offsite *o = w->offsite;
     struct report *last = &s->last;
     bool news = r->known != last->known || r->waiting != last->waiting ||
                 r->stored != last->stored || r->trouble != last->trouble ||
@@ -346,9 +337,9 @@ static void take_report(struct world *w, struct sender *s, const struct report *
     *last = *r;
     worker_err_clean(&last->why);
     if (r->failed)
-        o->failed++;
+        offsite.failed++;
     if (r->trouble)
-        o->last_error = last->why;
+        offsite.last_error = last->why;
     if (r->done[0])
         history_add(w, HISTORY_OFFSITE,
                     json_pack("{s:b, s:o, s:I, s:f}", "ok", true, "dump", js_clean(r->done),
@@ -371,7 +362,7 @@ static void worker_lost(struct world *w, struct sender *s, const char *how)
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
-    struct sender *s = w->offsite->senders;
+    struct sender *s = offsite.senders;
     const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
     while (&s->worker != v)
         s++;
@@ -381,19 +372,19 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         worker_lost(w, s, "ended by itself");
 }
 
-void offsite_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
     static worker_fn *const run[SENDERS] = {send_dumps, send_segments};
     struct err e;
     int64_t timeouts = w->cfg->offsite.timeout * SILENT_TIMEOUTS,
             silent = timeouts > SILENT_MS ? timeouts : SILENT_MS;
-    enum action runs = jobs_running(w);
-    atomic_store(&w->offsite->shared->hurried, runs == ACTION_DUMP || runs == ACTION_RESTORE);
+    enum action runs = jobs_running();
+    atomic_store(&offsite.shared->hurried, runs == ACTION_DUMP || runs == ACTION_RESTORE);
     if (w->cfg->offsite.url && state_standby(&w->a->state, w->cfg) &&
         (w->conditions[CONDITION_OFFSITE].on || w->conditions[CONDITION_OFFSITE_LATE].on))
         end_conditions(w, "another machine keeps the world, and makes its copies");
     for (unsigned i = 0; i < SENDERS; i++) {
-        struct sender *s = &w->offsite->senders[i];
+        struct sender *s = &offsite.senders[i];
         if (s->worker.pid && mono_since(now, s->worker.heard) > silent) {
             log_line(LOG_WARN_, "the %s worker made no progress and was ended", s->worker.name);
             worker_stop(&s->worker, SIGKILL);
@@ -411,13 +402,13 @@ void offsite_timers(struct world *w, mono_t now)
 
 /* ---- what is shown ---- */
 
-json_t *offsite_status_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
-    const struct offsite *o = w->offsite;
-    const struct report *dumps = &o->senders[DUMPS].last, *segments = &o->senders[SEGMENTS].last;
+    const struct report *dumps = &offsite.senders[DUMPS].last,
+                        *segments = &offsite.senders[SEGMENTS].last;
     int64_t behind = behind_seconds(w);
     bool waits = dumps->waiting || segments->waiting || dumps->sending || segments->sending;
-    const struct report *r = trouble(w);
+    const struct report *r = trouble();
     const char *state = r && r->fenced ? "fenced"
                         : r            ? "failing"
                         : behind < 0   ? NULL
@@ -427,14 +418,22 @@ json_t *offsite_status_json(const struct world *w)
         return json_null();
     json_t *j = json_pack(
         "{s:s?, s:o, s:s?, s:o, s:o, s:o, s:o, s:I, s:o}", "state", state, "fenced",
-        r && r->fenced       ? json_true()
-        : is_known(w, DUMPS) ? json_false()
-                             : json_null(),
+        r && r->fenced    ? json_true()
+        : is_known(DUMPS) ? json_false()
+                          : json_null(),
         "newest", dumps->newest[0] ? dumps->newest : NULL, "newest_at",
         dumps->newest[0] ? js_time(dumps->newest_at) : json_null(), "behind_seconds",
         js_known(behind >= 0, behind), "waiting",
         js_known(behind >= 0, (int64_t)(dumps->waiting + segments->waiting)), "stored",
-        js_known(is_known(w, DUMPS), (int64_t)dumps->stored), "failed", (json_int_t)o->failed,
-        "last_error", o->last_error.text[0] ? js_clean(o->last_error.text) : json_null());
+        js_known(is_known(DUMPS), (int64_t)dumps->stored), "failed", (json_int_t)offsite.failed,
+        "last_error", offsite.last_error.text[0] ? js_clean(offsite.last_error.text) : json_null());
     return j;
 }
+
+const struct part offsite_part = {.begin = begin,
+                                  .timers = timers,
+                                  .restart = restart,
+                                  .opens_dirs = true,
+                                  .stop = stop,
+                                  .status = "offsite",
+                                  .status_json = status_json};

@@ -1,5 +1,4 @@
-#include "supervisor/periodic_check.h"
-
+/* Runs the failure rules of --check while the world lives: daily, and after a reload. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,19 +12,17 @@
 #define AGAIN_MS 600000 /* while something fails, so that the fix is noticed soon */
 #define LIMIT_MS 120000 /* for a check that hangs: killed then */
 
-struct periodic_check {
+static struct periodic_check {
     struct worker worker;
     mono_t next;
-};
+} periodic_check;
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
-struct periodic_check *periodic_check_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct periodic_check *c = xcalloc(1, sizeof *c);
-    world_worker(w, &c->worker, "check", message);
-    c->next = mono_add(clock_mono(), FIRST_MS);
-    return c;
+    world_worker(w, &periodic_check.worker, "check", message);
+    periodic_check.next = mono_add(clock_mono(), FIRST_MS);
 }
 
 /* In a fork, since the rules log in, resolve names and look at disks: all of it may block. */
@@ -38,9 +35,10 @@ static int child_main(int fd, void *arg)
     return 0;
 }
 
-void periodic_check_stop(struct world *w)
+static void stop(struct world *w)
 {
-    worker_kill(&w->periodic_check->worker);
+    (void)w;
+    worker_kill(&periodic_check.worker);
 }
 
 /* Ignored if the world went down meanwhile. */
@@ -57,7 +55,7 @@ static void judge(struct world *w, const json_t *o)
                     js_text(o, "hint"), "%s", what);
     else
         notify_over(w, CONDITION_CHECK, "all that --check examines is in order again");
-    w->periodic_check->next = mono_add(clock_mono(), what[0] ? AGAIN_MS : EVERY_MS);
+    periodic_check.next = mono_add(clock_mono(), what[0] ? AGAIN_MS : EVERY_MS);
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
@@ -69,24 +67,27 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         judge(w, o);
 }
 
-void periodic_check_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    struct periodic_check *c = w->periodic_check;
     struct err e;
-    if (c->worker.pid && (w->stopping || mono_since(now, c->worker.started) > LIMIT_MS))
-        periodic_check_stop(w);
+    if (periodic_check.worker.pid &&
+        (w->stopping || mono_since(now, periodic_check.worker.started) > LIMIT_MS))
+        stop(w);
     /* Not beside a job: it would find the locks and the connections of that. */
-    if (c->worker.pid || w->stopping || w->guard.state != GUARD_UP || jobs_running(w) ||
-        !mono_reached(now, c->next))
+    if (periodic_check.worker.pid || w->stopping || w->guard.state != GUARD_UP || jobs_running() ||
+        !mono_reached(now, periodic_check.next))
         return;
-    c->next = mono_add(now, AGAIN_MS);
-    if (worker_start(&c->worker, child_main, w, false, &e) < 0)
+    periodic_check.next = mono_add(now, AGAIN_MS);
+    if (worker_start(&periodic_check.worker, child_main, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the daily check", &e);
 }
 
-void periodic_check_soon(struct world *w)
+static void restart(struct world *w)
 {
-    if (w->periodic_check->worker.pid)
-        periodic_check_stop(w);
-    w->periodic_check->next = clock_mono();
+    if (periodic_check.worker.pid)
+        stop(w);
+    periodic_check.next = clock_mono();
 }
+
+const struct part periodic_check_part = {
+    .begin = begin, .timers = timers, .restart = restart, .stop = stop};

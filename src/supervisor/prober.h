@@ -11,19 +11,15 @@
 
 struct world;
 
-struct prober *prober_new(void);
 /* Both: true if there is a judgement. */
 bool prober_message(struct world *w, struct judgement *out);
 bool prober_timers(struct world *w, mono_t now, struct judgement *out);
 /* Ms until prober_timers() has something to do. */
 int64_t prober_sleep(const struct world *w, mono_t now);
-void prober_next(struct world *w, mono_t at);
+void prober_next(mono_t at);
 /* Asks at once, and drops the answer to a question that is under way: it describes the world
  * before a restore. */
-void prober_discard(struct world *w);
-/* Ends the process; the next one works with the config of now. */
-void prober_restart(struct world *w);
-void prober_stop(struct world *w);
+void prober_discard(void);
 
 /* The world is the one of the state. `seen`: when we found that ourselves; ms 0: an earlier
  * supervisor did. */
@@ -31,11 +27,10 @@ void prober_expect(struct world *w, const struct state *s, mono_t seen);
 /* A restore may swap in a world with this nonce from now on. */
 void prober_expect_next(struct world *w, const char *nonce);
 
-const struct observation *prober_last(const struct world *w);
+const struct observation *prober_last(void);
 /* When its question was asked; ms 0: there was none. */
-mono_t prober_last_asked(const struct world *w);
+mono_t prober_last_asked(void);
 /* Did the last ALIVE see the same nonce and server process as the one before it? */
-bool prober_same_world(const struct world *w);
-json_t *prober_status_json(const struct world *w);
+bool prober_same_world(void);
 
 #endif

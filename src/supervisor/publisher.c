@@ -13,16 +13,11 @@
 #include "supervisor/disk.h"
 #include "supervisor/drills.h"
 #include "supervisor/dumps.h"
-#include "supervisor/follower.h"
-#include "supervisor/jobs.h"
 #include "supervisor/lease.h"
 #include "supervisor/metrics.h"
-#include "supervisor/offsite.h"
 #include "supervisor/prober.h"
 #include "supervisor/recorder.h"
-#include "supervisor/rollups.h"
-#include "supervisor/standby.h"
-#include "supervisor/write_back.h"
+#include "supervisor/world.h"
 
 /* status.json is built from the parts' own JSON; metrics and page are made from it, so that they cannot contradict it. What is
  * published together goes to the disk writer in one packet. */
@@ -43,22 +38,17 @@ struct lateness {
     uint64_t counts[LATE_BUCKETS + 1]; /* of rounds up to each bound, above the one before */
 };
 
-struct publisher {
+static struct publisher {
     mono_t next;
     char systemd_status[700]; /* as sent */
     mono_t since;             /* of the state that was published, */
     wall_t since_wall;        /* and as it was */
     struct lateness late;
-};
+} publisher;
 
-struct publisher *publisher_new(void)
+void publish_late(int64_t ms)
 {
-    return xcalloc(1, sizeof(struct publisher));
-}
-
-void publish_late(struct world *w, int64_t ms)
-{
-    struct lateness *l = &w->publisher->late;
+    struct lateness *l = &publisher.late;
     size_t bucket = 0;
     while (bucket < LATE_BUCKETS && ms > late_bounds[bucket])
         bucket++;
@@ -71,7 +61,7 @@ void publish_late(struct world *w, int64_t ms)
 /* The age is of now, and the names that the whole status has already are left out. */
 static json_t *dump_json(const struct world *w)
 {
-    const struct manifest *m = dumps_newest(w);
+    const struct manifest *m = dumps_newest();
     if (!m)
         return json_null();
     json_t *o = manifest_summary(m, w->cfg->sentinel);
@@ -91,7 +81,7 @@ static json_t *next_dump_json(const struct world *w, mono_t now, int64_t wall)
 {
     if (w->guard.state != GUARD_UP)
         return json_null();
-    int64_t in = mono_since(dumps_next(w), now);
+    int64_t in = mono_since(dumps_next(), now);
     if (in < 0)
         in = 0;
     return json_pack("{s:o, s:I}", "at", js_time(whole_second(wall, in)), "in_seconds",
@@ -111,12 +101,12 @@ static json_t *insecure_json(const struct config *c)
 /* The same of a moment that is past: each file that names it would be written again. */
 static json_t *since_json(const struct world *w, mono_t now, int64_t wall)
 {
-    struct publisher *p = w->publisher;
     int64_t at = wall - mono_since(now, w->guard.since);
-    if (p->since.ms != w->guard.since.ms || llabs(at - p->since_wall.ms) > CLOCKS_APART_MS)
-        p->since_wall.ms = at;
-    p->since = w->guard.since;
-    return js_time(p->since_wall);
+    if (publisher.since.ms != w->guard.since.ms ||
+        llabs(at - publisher.since_wall.ms) > CLOCKS_APART_MS)
+        publisher.since_wall.ms = at;
+    publisher.since = w->guard.since;
+    return js_time(publisher.since_wall);
 }
 
 json_t *publish_status_json(struct world *w)
@@ -127,7 +117,7 @@ json_t *publish_status_json(struct world *w)
     guard_flag(&w->guard, &w->guard_cfg, now, flag);
     /* Never longer than the lease: a game that reads the flag must not play on when another machine has the world. */
     bool ended = w->guard.state == GUARD_STOPPED; /* the last status expires at once */
-    int64_t valid = leases_valid_ms(w, STATUS_VALID_MS);
+    int64_t valid = leases_valid_ms(STATUS_VALID_MS);
     json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format",
                           1, "world", w->cfg->name, "host", js_clean(w->host), "pid", (int)getpid(),
                           "version", WK_VERSION, "state", guard_state_name(w->guard.state), "since",
@@ -142,28 +132,19 @@ json_t *publish_status_json(struct world *w)
     json_object_set_new(o, "valid_until", js_time((wall_t){ended ? wall : wall + valid}));
     js_set_int(o, "valid_until_unix", (ended ? wall : wall + valid) / 1000);
     js_set_int(o, "generation", (int64_t)w->a->state.generation);
-    json_object_set_new(o, "probe", prober_status_json(w));
     json_object_set_new(o, "last_dump", dump_json(w));
-    json_object_set_new(o, "running", jobs_running_json(w));
     json_object_set_new(o, "next_dump", next_dump_json(w, now, wall));
-    json_object_set_new(o, "journal", follower_status_json(w));
-    json_object_set_new(o, "ledgers", rollups_status_json(w));
-    json_object_set_new(o, "progress", write_backs_status_json(w));
-    json_object_set_new(o, "offsite", offsite_status_json(w));
-    json_object_set_new(o, "standby", standby_status_json(w));
-    json_object_set_new(o, "lease", leases_status_json(w));
+    for (size_t i = 0; world_parts[i]; i++)
+        if (world_parts[i]->status)
+            json_object_set_new(o, world_parts[i]->status, world_parts[i]->status_json(w));
     json_object_set_new(o, "last_restore", js_or_null(w->last_restore));
     drills_status(w, o);
-    json_object_set_new(o, "disk",
-                        json_pack("{s:o, s:I}", "free_bytes", disk_free_json(w), "needed_bytes",
-                                  (json_int_t)dumps_newest_size(w)));
-    json_object_set_new(o, "alerts", notify_alerts_json(w));
-    json_object_set_new(o, "damaged_dumps", js_or_null(disk_damaged_dumps(w)));
+    json_object_set_new(o, "damaged_dumps", js_or_null(disk_damaged_dumps()));
     json_object_set_new(o, "troubles", notify_conditions_json(w));
     json_object_set_new(o, "insecure", insecure_json(w->cfg));
     json_object_set_new(o, "loop",
-                        json_pack("{s:I, s:I}", "late_ms", (json_int_t)w->publisher->late.now,
-                                  "late_ms_max", (json_int_t)w->publisher->late.max));
+                        json_pack("{s:I, s:I}", "late_ms", (json_int_t)publisher.late.now,
+                                  "late_ms_max", (json_int_t)publisher.late.max));
     return o;
 }
 
@@ -198,9 +179,9 @@ static json_t *state_figures(const struct world *w)
 static json_t *figures(const struct world *w, const json_t *status)
 {
     const char *central = js_text(json_object_get(status, "progress"), "central");
-    json_t *o = json_object(), *damaged = disk_damaged_dumps(w);
-    json_object_set_new(o, "runs", recorder_runs(w));
-    json_object_set_new(o, "failures", recorder_failures(w));
+    json_t *o = json_object(), *damaged = disk_damaged_dumps();
+    json_object_set_new(o, "runs", recorder_runs());
+    json_object_set_new(o, "failures", recorder_failures());
     json_object_set_new(o, "build", json_pack("[{s:s, s:b}]", "version", WK_VERSION, "is", 1));
     json_object_set_new(o, "started", js_time(w->started));
     json_object_set_new(o, "paused", json_boolean(guard_paused(&w->guard)));
@@ -208,17 +189,17 @@ static json_t *figures(const struct world *w, const json_t *status)
     json_object_set_new(o, "conditions", notify_condition_figures(w));
     json_object_set_new(o, "channels", notify_channel_figures(w));
     json_object_set_new(o, "dump_interval", json_real((double)w->cfg->dump_interval / 1000));
-    if (prober_last(w)->failed == VERDICT_NONE && w->guard.verdict != VERDICT_NONE)
+    if (prober_last()->failed == VERDICT_NONE && w->guard.verdict != VERDICT_NONE)
         json_object_set_new(o, "probe_seconds",
-                            json_real((double)prober_last(w)->latency_ms / 1000));
-    if (dumps_newest(w) && dumps_newest(w)->wait_known)
+                            json_real((double)prober_last()->latency_ms / 1000));
+    if (dumps_newest() && dumps_newest()->wait_known)
         json_object_set_new(o, "dump_wait_seconds",
-                            json_real((double)dumps_newest(w)->wait_ms / 1000));
+                            json_real((double)dumps_newest()->wait_ms / 1000));
     if (damaged)
         js_set_int(o, "damaged", (int64_t)json_array_size(damaged));
     if (central[0])
         json_object_set_new(o, "central_up", json_boolean(strcmp(central, "ok") == 0));
-    json_object_set_new(o, "lateness", lateness_figures(&w->publisher->late));
+    json_object_set_new(o, "lateness", lateness_figures(&publisher.late));
     return o;
 }
 
@@ -255,21 +236,21 @@ static json_t *status_files(struct world *w)
 
 void publish_status(struct world *w)
 {
-    w->publisher->next = mono_add(clock_mono(), PUBLISH_EVERY_MS);
+    publisher.next = mono_add(clock_mono(), PUBLISH_EVERY_MS);
     w->status_dirty = false;
     /* The STATUS= line of systemctl status, only if it changed. */
     SCOPED(buf_free) struct buf b = {0}, line = {0};
     text_clean(&line, w->guard.reason, 400);
     buf_printf(&b, "STATUS=%s: %s", guard_state_name(w->guard.state), line.p);
-    if (strncmp(b.p, w->publisher->systemd_status, sizeof w->publisher->systemd_status) != 0)
+    if (strncmp(b.p, publisher.systemd_status, sizeof publisher.systemd_status) != 0)
         systemd_notify(b.p);
-    snprintf(w->publisher->systemd_status, sizeof w->publisher->systemd_status, "%s", b.p);
+    snprintf(publisher.systemd_status, sizeof publisher.systemd_status, "%s", b.p);
     if (!w->cfg->status_dir)
         return;
     if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, status_files(w)) < 0)
-        w->publisher->next = mono_add(clock_mono(), 1000); /* try again with the status of then */
+        publisher.next = mono_add(clock_mono(), 1000); /* try again with the status of then */
     else
-        w->publisher->late.now = 0;
+        publisher.late.now = 0;
 }
 
 static bool publishes_as(const struct config *c, const char *dir, const char *name)
@@ -317,8 +298,11 @@ void publish_leave(struct world *w, const struct config *next)
     w->status_dirty = true;
 }
 
-void publish_timers(struct world *w, mono_t now)
+/* What has changed, and every few seconds all the same. */
+static void timers(struct world *w, mono_t now)
 {
-    if (w->status_dirty || mono_reached(now, w->publisher->next))
+    if (w->status_dirty || mono_reached(now, publisher.next))
         publish_status(w);
 }
+
+const struct part publisher_part = {.timers = timers};

@@ -11,13 +11,10 @@
 
 struct world;
 
-struct publisher *publisher_new(void);
 json_t *publish_status_json(struct world *w);
 void publish_status(struct world *w);
 /* A round of the loop ended so many ms late. */
-void publish_late(struct world *w, int64_t ms);
-/* Publishes what has changed, and every few seconds all the same. */
-void publish_timers(struct world *w, mono_t now);
+void publish_late(int64_t ms);
 /* A reload: files that `next` no longer publishes get their final content, as at a clean exit;
  * those of the page are removed. */
 void publish_leave(struct world *w, const struct config *next);

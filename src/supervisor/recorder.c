@@ -19,7 +19,7 @@ static const enum history_kind counted[] = {HISTORY_DUMP, HISTORY_RESTORE, HISTO
                                             HISTORY_VERIFY};
 #define COUNTED (sizeof counted / sizeof *counted)
 
-struct recorder {
+static struct recorder {
     uint64_t passed[COUNTED], failed[COUNTED];
     json_t *failures; /* as recorder_failures() has them */
     json_t *waiting;  /* records, oldest first */
@@ -27,7 +27,7 @@ struct recorder {
     bool dropped;     /* some were lost since it last stored one */
     mono_t retry, next_sample;
     int64_t probe_ms, journal_lag_ms; /* the largest since the last sample; -1: none */
-};
+} recorder;
 
 static json_t *failure(enum history_kind kind, const char *error)
 {
@@ -35,10 +35,11 @@ static json_t *failure(enum history_kind kind, const char *error)
                      0);
 }
 
-struct recorder *recorder_new(void)
+static void begin(struct world *w)
 {
-    struct recorder *r = xcalloc(1, sizeof *r);
-    r->waiting = json_array();
+    struct recorder *r = &recorder;
+    (void)w;
+    *r = (struct recorder){.waiting = json_array(), .probe_ms = -1, .journal_lag_ms = -1};
     /* A series that begins with its first failure has no rise that a rule could see. */
     json_t *failures = json_array();
     for (size_t i = 0; i < COUNTED; i++)
@@ -46,83 +47,72 @@ struct recorder *recorder_new(void)
             json_array_append_new(failures, failure(counted[i], err_class_name(cls)));
     json_array_append_new(failures, failure(HISTORY_DUMP, "rejected"));
     r->failures = failures;
-    r->probe_ms = r->journal_lag_ms = -1;
     r->next_sample = mono_add(clock_mono(), SAMPLE_EVERY_MS);
-    return r;
-}
-
-void recorder_free(struct recorder *r)
-{
-    json_decref(r->waiting);
-    json_decref(r->failures);
-    free(r);
 }
 
 static int give_first(struct world *w)
 {
     return disk_writer_send_json(&w->disk_writer, DISK_HISTORY,
-                                 json_incref(json_array_get(w->recorder->waiting, 0)));
+                                 json_incref(json_array_get(recorder.waiting, 0)));
 }
 
 /* One after the other: a record that is sent twice, since a disk writer died with it, then stands
  * beside itself in the file, and counts once. */
 static void give(struct world *w)
 {
-    struct recorder *r = w->recorder;
-    if (!r->given && json_array_size(r->waiting) && mono_reached(clock_mono(), r->retry))
-        r->given = give_first(w) == 0;
+    if (!recorder.given && json_array_size(recorder.waiting) &&
+        mono_reached(clock_mono(), recorder.retry))
+        recorder.given = give_first(w) == 0;
 }
 
-json_t *recorder_runs(const struct world *w)
+json_t *recorder_runs(void)
 {
-    const struct recorder *r = w->recorder;
     json_t *list = json_array();
     for (size_t i = 0; i < COUNTED; i++) {
         const char *action = history_kind_name(counted[i]);
         json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "action", action, "result", "ok",
-                                              "count", (json_int_t)r->passed[i]));
+                                              "count", (json_int_t)recorder.passed[i]));
         json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "action", action, "result",
-                                              "failed", "count", (json_int_t)r->failed[i]));
+                                              "failed", "count", (json_int_t)recorder.failed[i]));
     }
     return list;
 }
 
-json_t *recorder_failures(const struct world *w)
+json_t *recorder_failures(void)
 {
-    return json_incref(w->recorder->failures);
+    return json_incref(recorder.failures);
 }
 
 void history_add(struct world *w, enum history_kind kind, json_t *fields)
 {
-    struct recorder *r = w->recorder;
     for (size_t i = 0; i < COUNTED; i++) {
         if (counted[i] != kind)
             continue;
         if (js_flag(fields, "ok")) {
-            r->passed[i]++;
+            recorder.passed[i]++;
         } else {
             const char *error = js_text(fields, "error_kind");
             json_t *o = NULL;
             size_t k;
-            json_array_foreach(r->failures, k, o)
+            json_array_foreach(recorder.failures, k, o)
             {
                 if (strcmp(js_text(o, "action"), history_kind_name(kind)) == 0 &&
                     strcmp(js_text(o, "kind"), error) == 0)
                     break;
             }
-            if (k == json_array_size(r->failures))
-                json_array_append_new(r->failures, o = failure(kind, error));
+            if (k == json_array_size(recorder.failures))
+                json_array_append_new(recorder.failures, o = failure(kind, error));
             js_set_int(o, "count", js_number(o, "count", 0) + 1);
-            r->failed[i]++;
+            recorder.failed[i]++;
         }
     }
-    if (json_array_size(r->waiting) == WAITING_MAX) {
-        if (!r->dropped)
+    if (json_array_size(recorder.waiting) == WAITING_MAX) {
+        if (!recorder.dropped)
             log_line(LOG_WARN_, "the history cannot be written for so long that it loses records");
-        r->dropped = true;
-        json_array_remove(r->waiting, 1); /* the first may be on its way */
+        recorder.dropped = true;
+        json_array_remove(recorder.waiting, 1); /* the first may be on its way */
     }
-    json_array_append_new(r->waiting, history_record(kind, fields));
+    json_array_append_new(recorder.waiting, history_record(kind, fields));
     give(w);
 }
 
@@ -148,52 +138,54 @@ void history_doubt(struct world *w, const char *reason, int64_t late, int64_t dr
 
 void recorder_sample(struct world *w, mono_t now, int64_t probe_ms, int64_t journal_lag_ms)
 {
-    struct recorder *r = w->recorder;
-    r->probe_ms = probe_ms > r->probe_ms ? probe_ms : r->probe_ms;
-    r->journal_lag_ms = journal_lag_ms > r->journal_lag_ms ? journal_lag_ms : r->journal_lag_ms;
-    if (!mono_reached(now, r->next_sample))
+    recorder.probe_ms = probe_ms > recorder.probe_ms ? probe_ms : recorder.probe_ms;
+    recorder.journal_lag_ms =
+        journal_lag_ms > recorder.journal_lag_ms ? journal_lag_ms : recorder.journal_lag_ms;
+    if (!mono_reached(now, recorder.next_sample))
         return;
-    json_t *o = json_pack("{s:s, s:b, s:o, s:o}", "state", guard_state_name(w->guard.state),
-                          "changed", 0, "probe_ms", js_known(r->probe_ms >= 0, r->probe_ms),
-                          "journal_lag_ms", js_known(r->journal_lag_ms >= 0, r->journal_lag_ms));
+    json_t *o =
+        json_pack("{s:s, s:b, s:o, s:o}", "state", guard_state_name(w->guard.state), "changed", 0,
+                  "probe_ms", js_known(recorder.probe_ms >= 0, recorder.probe_ms), "journal_lag_ms",
+                  js_known(recorder.journal_lag_ms >= 0, recorder.journal_lag_ms));
     history_add(w, HISTORY_STATE, o);
-    r->probe_ms = r->journal_lag_ms = -1;
-    r->next_sample = mono_add(now, SAMPLE_EVERY_MS);
-}
-
-void recorder_timers(struct world *w)
-{
-    give(w);
+    recorder.probe_ms = recorder.journal_lag_ms = -1;
+    recorder.next_sample = mono_add(now, SAMPLE_EVERY_MS);
 }
 
 void recorder_stored(struct world *w)
 {
-    struct recorder *r = w->recorder;
-    if (r->given)
-        json_array_remove(r->waiting, 0);
+    if (recorder.given)
+        json_array_remove(recorder.waiting, 0);
     /* The loss of records is logged once for each time that the disk was away. */
-    r->given = r->dropped = false;
+    recorder.given = recorder.dropped = false;
     give(w);
 }
 
-void recorder_failed(struct world *w)
+void recorder_failed(void)
 {
-    w->recorder->given = false;
-    w->recorder->retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
+    recorder.given = false;
+    recorder.retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
 }
 
-void recorder_disk_gone(struct world *w)
+void recorder_disk_gone(void)
 {
-    w->recorder->given = false;
-    w->recorder->retry = (mono_t){0};
+    recorder.given = false;
+    recorder.retry = (mono_t){0};
 }
 
 /* No answer is awaited any more: what the disk writer has in its queue it writes. */
 void recorder_finish(struct world *w)
 {
-    struct recorder *r = w->recorder;
-    if (r->given)
-        json_array_remove(r->waiting, 0);
-    while (json_array_size(r->waiting) && give_first(w) == 0)
-        json_array_remove(r->waiting, 0);
+    if (recorder.given)
+        json_array_remove(recorder.waiting, 0);
+    while (json_array_size(recorder.waiting) && give_first(w) == 0)
+        json_array_remove(recorder.waiting, 0);
 }
+
+static void timers(struct world *w, mono_t now)
+{
+    (void)now;
+    give(w);
+}
+
+const struct part recorder_part = {.begin = begin, .timers = timers};

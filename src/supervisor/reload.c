@@ -15,16 +15,10 @@
 #include "supervisor/clients.h"
 #include "supervisor/disk.h"
 #include "supervisor/dumps.h"
-#include "supervisor/follower.h"
 #include "supervisor/jobs.h"
 #include "supervisor/lease.h"
-#include "supervisor/offsite.h"
-#include "supervisor/standby.h"
-#include "supervisor/periodic_check.h"
 #include "supervisor/prober.h"
 #include "supervisor/publisher.h"
-#include "supervisor/rollups.h"
-#include "supervisor/write_back.h"
 
 /* The order of a change is the same in both cases: open and check all that is new, then switch, then restart the workers
  * that hold descriptors of the old. A failure before the switch leaves the old one in force. */
@@ -38,54 +32,37 @@
 #define LOCK_TRIES 30
 #define LOCK_PAUSE_US 100000
 
-struct holdings {
+static struct holdings {
     int lock;
     struct claims claims;
     bool reload_due; /* SIGHUP came while a job ran */
-};
-
-struct holdings *holdings_new(void)
-{
-    struct holdings *h = xcalloc(1, sizeof *h);
-    h->lock = -1;
-    h->claims = CLAIMS_NONE;
-    return h;
-}
-
-void holdings_free(struct holdings *h)
-{
-    claims_drop(&h->claims);
-    if (h->lock >= 0)
-        close(h->lock);
-    free(h);
-}
+} holdings;
 
 int holdings_take(struct world *w, struct err *e)
 {
-    struct holdings *h = w->holdings;
     /* A worker may hold the lock for a moment after its killed supervisor is gone. */
     for (int i = 0; i < LOCK_TRIES; i++) {
-        h->lock = action_lock(w->a, e);
-        if (h->lock >= 0 || e->cls != ERR_BUSY)
+        holdings.lock = action_lock(w->a, e);
+        if (holdings.lock >= 0 || e->cls != ERR_BUSY)
             break;
         usleep(LOCK_PAUSE_US);
     }
-    if (h->lock < 0)
+    if (holdings.lock < 0)
         return -1;
     if (control_elsewhere(w->a)) {
         err_set(e, ERR_BUSY, 0, "a supervisor of world %s runs already, and takes up %s",
                 w->cfg->name, w->cfg->dump_dir);
         return err_hint(e, "worldkeeper --status shows its state; stop it before starting another");
     }
-    if (claims_take(w->cfg, &h->claims, e) < 0 || clients_listen(w, e) < 0)
+    if (claims_take(w->cfg, &holdings.claims, e) < 0 || clients_listen(w, e) < 0)
         return -1;
-    action_lock_write(h->lock, clients_socket(w));
+    action_lock_write(holdings.lock, clients_socket());
     return 0;
 }
 
-void holdings_timers(struct world *w)
+void holdings_timers(void)
 {
-    claims_drain(&w->holdings->claims);
+    claims_drain(&holdings.claims);
 }
 
 void guard_config_from(const struct config *c, struct guard_config *out)
@@ -117,15 +94,11 @@ static void replace_context(struct world *w, struct action_context *next)
     w->a->job.progress = &w->a->progress;
 }
 
-/* Restarts the workers that hold descriptors of the old directories. */
-static void restart_writers(struct world *w)
+static void restart(struct world *w, bool only_dirs)
 {
-    follower_restart(w);
-    disk_restart(w);
-    offsite_restart(w);
-    standby_restart(w);
-    leases_restart(w);
-    notify_config_changed(w);
+    for (size_t i = 0; world_parts[i]; i++)
+        if (world_parts[i]->restart && (world_parts[i]->opens_dirs || !only_dirs))
+            world_parts[i]->restart(w);
 }
 
 /* ---- another config ---- */
@@ -142,7 +115,7 @@ static bool same_identity(const struct config *a, const struct config *b)
 static int reclaim(struct world *w, const struct config *fresh, struct err *e)
 {
     const struct config *c = w->cfg;
-    struct claims *claims = &w->holdings->claims;
+    struct claims *claims = &holdings.claims;
     bool same_dir = c->status_dir && fresh->status_dir
                         ? strcmp(c->status_dir, fresh->status_dir) == 0
                         : !c->status_dir && !fresh->status_dir;
@@ -179,19 +152,14 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     config_free(w->cfg);
     w->cfg = fresh;
     guard_config_from(fresh, &w->guard_cfg);
-    restart_writers(w);
-    periodic_check_soon(w);
-    rollups_config_changed(w);
-    write_backs_restart(w);
-    prober_restart(w);
-    dumps_follow_interval(w);
+    restart(w, false);
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
     notify_over(w, CONDITION_REFUSED, "the config is accepted again");
     if (new_key) {
         log_line(LOG_NOTE_,
                  "the key of [dump] hmac_key_file is another one: a dump that it signs is taken at "
                  "once");
-        dumps_due(w, clock_mono());
+        dumps_due(clock_mono());
     }
     warn_of_insecure(fresh);
 }
@@ -207,10 +175,10 @@ void reload_config(struct world *w)
                      "world name, schema, dump dir, sentinel or [standby] changed");
         err_hint(&e, "these need a restart of the supervisor");
     }
-    w->holdings->reload_due = rc == 0 && jobs_running(w);
-    if (w->holdings->reload_due)
+    holdings.reload_due = rc == 0 && jobs_running();
+    if (holdings.reload_due)
         log_line(LOG_NOTE_, "config %s is reloaded when the running %s ends", fresh->path,
-                 action_name(jobs_running(w)));
+                 action_name(jobs_running()));
     else if (rc == 0)
         rc = adopt_config(w, fresh, &e);
     if (rc < 0) {
@@ -223,7 +191,7 @@ void reload_config(struct world *w)
         if (e.hint[0])
             log_line(LOG_NOTE_, "HINT: %s", e.hint);
     }
-    if (rc < 0 || w->holdings->reload_due)
+    if (rc < 0 || holdings.reload_due)
         config_free(fresh);
     else
         work_with(w, fresh, rc > 0);
@@ -232,7 +200,7 @@ void reload_config(struct world *w)
 
 void reload_timers(struct world *w)
 {
-    if (w->holdings->reload_due && jobs_running(w) == ACTION_NONE)
+    if (holdings.reload_due && jobs_running() == ACTION_NONE)
         reload_config(w);
 }
 
@@ -244,7 +212,7 @@ int reload_dump_dir(struct world *w, struct err *e)
     struct action_context next;
     struct catalog c = {0};
     size_t n = strlen(w->cfg->dump_dir);
-    const char *socket = clients_socket(w);
+    const char *socket = clients_socket();
     if (action_open(&next, w->cfg, false, e) < 0)
         return -1;
     /* All that can fail comes first. */
@@ -258,16 +226,16 @@ int reload_dump_dir(struct world *w, struct err *e)
         action_close(&next);
         return -1;
     }
-    close(w->holdings->lock);
-    w->holdings->lock = lock;
+    close(holdings.lock);
+    holdings.lock = lock;
     action_lock_write(lock, socket);
     replace_context(w, &next);
-    restart_writers(w);
-    notify_dir_moved(w);
+    restart(w, true);
+    notify_dir_moved();
     dumps_load(w, &c);
     catalog_free(&c);
     w->state_dirty = true;
-    jobs_tidy_soon(w);
+    jobs_tidy_soon();
     log_line(LOG_WARN_, "%s is another directory than before: taken up, with its lock",
              w->cfg->dump_dir);
     return 0;
@@ -278,7 +246,7 @@ void reload_check_place(struct world *w, enum file_dir_place place)
     struct condition *shown = &w->conditions[CONDITION_DIR_MOVED];
     const char *dir = w->cfg->dump_dir;
     struct err e = {0};
-    if (place == FILE_DIR_OTHER && jobs_running(w))
+    if (place == FILE_DIR_OTHER && jobs_running())
         return; /* the job reports it when it ends */
     bool taken = place == FILE_DIR_OTHER && reload_dump_dir(w, &e) == 0;
     bool there = taken || place == FILE_DIR_SAME;

@@ -6,12 +6,10 @@
 #include "base/file.h"
 #include "supervisor/world.h"
 
-struct holdings *holdings_new(void);
-void holdings_free(struct holdings *h);
 /* At the start: -1 where another supervisor or world holds something. */
 int holdings_take(struct world *w, struct err *e);
 /* Each second (claims_drain()). */
-void holdings_timers(struct world *w);
+void holdings_timers(void);
 
 void guard_config_from(const struct config *c, struct guard_config *out);
 void warn_of_insecure(const struct config *c);

@@ -1,5 +1,7 @@
-#include "supervisor/rollups.h"
-
+/* Ledgers are marked and rolled up while the world is up, in a worker beside the jobs: a dump is of one
+ * moment whatever runs meanwhile, and a restore must find no run. The worker is forked for each round of ledgers that are
+ * due, and ends with it. All that lasts is in struct line, which follows a ledger of the config by its name and table
+ * across reloads. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,9 +13,6 @@
 #include "base/js.h"
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
-
-/* A worker is forked for each round of ledgers that are due, and ends with it. All that lasts is in struct line, which
- * follows a ledger of the config by its name and table across reloads. */
 
 /* After a run that another session, or the state of the world, held off: both end without a word to us, so we look, at
  * the price of one connection. After one that failed: what needs a person is not tried each second. Neither makes the
@@ -52,11 +51,11 @@ struct line {
     } record; /* runs since then */
 };
 
-struct rollups {
+static struct rollups {
     struct worker worker;
     struct line lines[CONFIG_LEDGERS];
     unsigned count;
-};
+} rollups;
 
 static void line_free(struct line *l)
 {
@@ -66,20 +65,6 @@ static void line_free(struct line *l)
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
-
-struct rollups *rollups_new(struct world *w)
-{
-    struct rollups *r = xcalloc(1, sizeof *r);
-    world_worker(w, &r->worker, "rollup", message);
-    return r;
-}
-
-void rollups_free(struct rollups *r)
-{
-    for (unsigned i = 0; i < r->count; i++)
-        line_free(&r->lines[i]);
-    free(r);
-}
 
 /* ---- the child ---- */
 
@@ -91,8 +76,8 @@ static int child_main(int fd, void *arg)
     struct err e;
     if (action_password(w->a, &e) < 0)
         return 1;
-    for (unsigned i = 0; i < w->rollups->count; i++) {
-        const struct line *l = &w->rollups->lines[i];
+    for (unsigned i = 0; i < rollups.count; i++) {
+        const struct line *l = &rollups.lines[i];
         const struct ledger_options run = {.until = -1};
         if (!l->is_due)
             continue;
@@ -103,12 +88,12 @@ static int child_main(int fd, void *arg)
     return 0;
 }
 
-void rollups_stop(struct world *w)
+static void stop(struct world *w)
 {
-    struct rollups *r = w->rollups;
-    worker_kill(&r->worker); /* at any moment: the next run goes on with what is left */
-    for (unsigned i = 0; i < r->count; i++)
-        r->lines[i].is_due = r->lines[i].runs = false;
+    (void)w;
+    worker_kill(&rollups.worker); /* at any moment: the next run goes on with what is left */
+    for (unsigned i = 0; i < rollups.count; i++)
+        rollups.lines[i].is_due = rollups.lines[i].runs = false;
 }
 
 /* ---- conditions ---- */
@@ -124,8 +109,8 @@ static void set_condition(struct world *w, enum condition_id id, unsigned n, con
                           struct buf *what, const char *doing, const char *todo, const char *over)
 {
     bool known = true;
-    for (unsigned i = 0; i < w->rollups->count; i++)
-        known = known && w->rollups->lines[i].ran;
+    for (unsigned i = 0; i < rollups.count; i++)
+        known = known && rollups.lines[i].ran;
     if (n > 1)
         buf_printf(what, "; and %u more", n - 1);
     if (n)
@@ -137,13 +122,12 @@ static void set_condition(struct world *w, enum condition_id id, unsigned n, con
 
 static void judge_failing(struct world *w)
 {
-    const struct rollups *r = w->rollups;
     struct buf what = {0};
     char key[64] = "";
     const char *todo = "";
     unsigned n = 0;
-    for (unsigned i = 0; i < r->count; i++) {
-        const struct line *l = &r->lines[i];
+    for (unsigned i = 0; i < rollups.count; i++) {
+        const struct line *l = &rollups.lines[i];
         if (!l->failing || n++)
             continue;
         buf_printf(&what, "rolling up ledger %s failed: %.500s", l->name, l->error.text);
@@ -158,13 +142,12 @@ static void judge_failing(struct world *w)
 
 static void judge_slow(struct world *w, mono_t now)
 {
-    const struct rollups *r = w->rollups;
     struct buf what = {0};
     const char *key = "";
     char t[TEXT_SHORT], every[TEXT_SHORT];
     unsigned n = 0;
-    for (unsigned i = 0; i < r->count; i++) {
-        const struct line *l = &r->lines[i];
+    for (unsigned i = 0; i < rollups.count; i++) {
+        const struct line *l = &rollups.lines[i];
         int64_t interval = w->cfg->ledgers[i].interval, late = waited(l, now);
         if (l->ran && l->took_ms > late)
             late = l->took_ms;
@@ -186,12 +169,11 @@ static void judge_slow(struct world *w, mono_t now)
 /* Of the last run of each ledger. */
 static void judge_rows(struct world *w)
 {
-    const struct rollups *r = w->rollups;
     struct buf late = {0}, ignored = {0};
     const char *late_key = "", *ignored_key = "";
     unsigned late_n = 0, ignored_n = 0;
-    for (unsigned i = 0; i < r->count; i++) {
-        const struct line *l = &r->lines[i];
+    for (unsigned i = 0; i < rollups.count; i++) {
+        const struct line *l = &rollups.lines[i];
         unsigned limit = w->cfg->ledgers[i].late_limit;
         if (l->ran && limit && l->result.late > limit && !late_n++) {
             late_key = l->name;
@@ -315,39 +297,38 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
-    struct rollups *r = w->rollups;
     const struct report *p = m ? packet_struct(m, sizeof *p) : NULL;
     if (!m) {
         worker_end(v);
         /* The worker died: what it was about to do has failed. */
-        for (unsigned i = 0; i < r->count; i++) {
-            struct ledger_report none = {.ran = r->lines[i].runs};
-            if (!r->lines[i].is_due)
+        for (unsigned i = 0; i < rollups.count; i++) {
+            struct ledger_report none = {.ran = rollups.lines[i].runs};
+            if (!rollups.lines[i].is_due)
                 continue;
             err_set(&none.error, ERR_SYSTEM, 0, "[ledger %s]: the worker of the rollup died",
-                    r->lines[i].name);
-            reported(w, &r->lines[i], &w->cfg->ledgers[i], &none);
+                    rollups.lines[i].name);
+            reported(w, &rollups.lines[i], &w->cfg->ledgers[i], &none);
         }
     }
-    if (!p || p->index >= r->count)
+    if (!p || p->index >= rollups.count)
         return;
     struct ledger_report is = p->is;
     worker_err_clean(&is.error);
-    reported(w, &r->lines[p->index], &w->cfg->ledgers[p->index], &is);
+    reported(w, &rollups.lines[p->index], &w->cfg->ledgers[p->index], &is);
 }
 
 /* ---- another config ---- */
 
-void rollups_config_changed(struct world *w)
+/* Ledgers that stay keep what is known of them. */
+static void restart(struct world *w)
 {
-    struct rollups *r = w->rollups;
     struct line fresh[CONFIG_LEDGERS] = {0};
     mono_t now = clock_mono();
-    rollups_stop(w);
+    stop(w);
     for (unsigned i = 0; i < w->cfg->ledger_count; i++) {
         const struct config_ledger *c = &w->cfg->ledgers[i];
-        for (unsigned k = 0; k < r->count; k++) {
-            struct line *was = &r->lines[k];
+        for (unsigned k = 0; k < rollups.count; k++) {
+            struct line *was = &rollups.lines[k];
             if (!was->name || strcmp(was->name, c->name) != 0 || strcmp(was->table, c->table) != 0)
                 continue;
             fresh[i] = *was;
@@ -362,10 +343,10 @@ void rollups_config_changed(struct world *w)
         if (fresh[i].seen)
             fresh[i].next_run = next_run(&fresh[i], c->interval, now);
     }
-    for (unsigned k = 0; k < r->count; k++)
-        line_free(&r->lines[k]);
-    memcpy(r->lines, fresh, sizeof fresh);
-    r->count = w->cfg->ledger_count;
+    for (unsigned k = 0; k < rollups.count; k++)
+        line_free(&rollups.lines[k]);
+    memcpy(rollups.lines, fresh, sizeof fresh);
+    rollups.count = w->cfg->ledger_count;
     w->status_dirty = true;
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
         if (w->conditions[id].on) { /* a ledger that is gone has none */
@@ -374,14 +355,20 @@ void rollups_config_changed(struct world *w)
         }
 }
 
+static void begin(struct world *w)
+{
+    world_worker(w, &rollups.worker, "rollup", message);
+    restart(w);
+}
+
 /* ---- time ---- */
 
 /* Which ledgers are due? One that is not known yet is looked at first. */
-static bool choose(struct rollups *r, mono_t now)
+static bool choose(mono_t now)
 {
     bool any = false;
-    for (unsigned i = 0; i < r->count; i++) {
-        struct line *l = &r->lines[i];
+    for (unsigned i = 0; i < rollups.count; i++) {
+        struct line *l = &rollups.lines[i];
         l->runs = l->next_run.ms && mono_reached(now, l->next_run);
         l->is_due = l->runs || mono_reached(now, l->next_mark);
         any |= l->is_due;
@@ -392,10 +379,9 @@ static bool choose(struct rollups *r, mono_t now)
 /* The wait for a run begins when it may begin; a pause or a restore is no fault of the ledger's. */
 static void watch_waits(struct world *w, mono_t now, bool may)
 {
-    struct rollups *r = w->rollups;
     bool slow = false;
-    for (unsigned i = 0; i < r->count; i++) {
-        struct line *l = &r->lines[i];
+    for (unsigned i = 0; i < rollups.count; i++) {
+        struct line *l = &rollups.lines[i];
         bool due = may && l->seen && (l->runs || mono_reached(now, l->next_run));
         if (due && !l->waits)
             l->since = now;
@@ -406,44 +392,45 @@ static void watch_waits(struct world *w, mono_t now, bool may)
         judge_slow(w, now);
 }
 
-void rollups_timers(struct world *w, mono_t now, bool swapping)
+/* A job that is about to replace tables lets no run begin or go on. */
+static void timers(struct world *w, mono_t now)
 {
-    struct rollups *r = w->rollups;
+    bool swapping = w->swaps;
     enum guard_state state = w->guard.state;
     bool up = state == GUARD_UP && !w->stopping && !swapping;
     bool gone = state == GUARD_LOST || state == GUARD_RESTORING || state == GUARD_WAITING;
     struct err e;
-    if (r->worker.pid && !up && (state != GUARD_SUSPECT || swapping || w->stopping))
-        rollups_stop(w);
+    if (rollups.worker.pid && !up && (state != GUARD_SUSPECT || swapping || w->stopping))
+        stop(w);
     if (gone || swapping) {
         /* The world is gone, or another one: nothing is known of its ledgers. */
-        for (unsigned i = 0; i < r->count; i++) {
-            struct line *l = &r->lines[i];
+        for (unsigned i = 0; i < rollups.count; i++) {
+            struct line *l = &rollups.lines[i];
             l->seen = l->ran = l->waits = false;
             l->next_run = l->next_mark = (mono_t){0};
             l->unreachable = 0;
         }
     }
     watch_waits(w, now, up);
-    if (r->worker.pid || !up || !choose(r, now))
+    if (rollups.worker.pid || !up || !choose(now))
         return;
-    if (worker_start(&r->worker, child_main, w, false, &e) == 0)
+    if (worker_start(&rollups.worker, child_main, w, false, &e) == 0)
         return;
     world_log_err(w, LOG_WARN_, "the rollup of ledgers", &e);
-    for (unsigned i = 0; i < r->count; i++) {
-        r->lines[i].is_due = r->lines[i].runs = false;
-        r->lines[i].next_run = r->lines[i].next_mark = mono_add(now, FAILED_MS);
+    for (unsigned i = 0; i < rollups.count; i++) {
+        rollups.lines[i].is_due = rollups.lines[i].runs = false;
+        rollups.lines[i].next_run = rollups.lines[i].next_mark = mono_add(now, FAILED_MS);
     }
 }
 
 /* ---- what is published ---- */
 
-json_t *rollups_status_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
-    const struct rollups *r = w->rollups;
+    (void)w;
     json_t *list = json_array();
-    for (unsigned i = 0; i < r->count; i++) {
-        const struct line *l = &r->lines[i];
+    for (unsigned i = 0; i < rollups.count; i++) {
+        const struct line *l = &rollups.lines[i];
         const struct ledger_figures *f = &l->figures;
         bool ours = l->ran && l->ran_at.ms == f->last.ms; /* no --rollup came after it */
         json_array_append_new(list,
@@ -457,3 +444,10 @@ json_t *rollups_status_json(const struct world *w)
     }
     return list;
 }
+
+const struct part rollups_part = {.begin = begin,
+                                  .timers = timers,
+                                  .restart = restart,
+                                  .stop = stop,
+                                  .status = "ledgers",
+                                  .status_json = status_json};

@@ -1,5 +1,7 @@
-#include "supervisor/standby.h"
-
+/* The machine that may take the world over ([standby], role in state.json): its supervisor only watches.
+ * A worker brings what the store has, and keeps the copy of the world; nothing is restored, dumped or uploaded until a
+ * promotion. The supervisor judges its reports, like offsite.c in the other direction. On the way to a promotion the worker
+ * is let go rather than killed (yield()). */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,9 +18,6 @@
 #include "supervisor/jobs.h"
 #include "supervisor/prober.h"
 #include "supervisor/world.h"
-
-/* Like offsite.c, in the other direction: the child brings what the store has, and keeps the copy of the world; the
- * supervisor judges its reports. On the way to a promotion it is let go rather than killed (yield()). */
 
 #define TICK_MS fault_wait(2000)
 #define LOOK_MS 1000                  /* a long download reports so often */
@@ -47,7 +46,7 @@ struct report {
     struct lease_seen lease;
 };
 
-struct standby {
+static struct standby {
     struct worker worker;
     pid_t leaving;                    /* it is not wanted any more, and ends by itself, or … */
     mono_t leaves;                    /* … is killed then */
@@ -55,7 +54,7 @@ struct standby {
     mono_t cold_since;                /* ms 0: the world is loaded, or need not be */
     mono_t idle_since;                /* a probe that was asked later shows what is left */
     struct report last;
-};
+} standby;
 
 /* ---- the child ---- */
 
@@ -199,9 +198,9 @@ static int run_child(int fd, void *arg)
     c.job.note = NULL;
     c.state = &w->a->state;
     /* What the one before it knew: a promotion that failed has ended that. */
-    c.report.lease = w->standby->last.lease;
-    c.report.moment = w->standby->last.moment;
-    memcpy(c.report.newest, w->standby->last.newest, sizeof c.report.newest);
+    c.report.lease = standby.last.lease;
+    c.report.moment = standby.last.moment;
+    memcpy(c.report.newest, standby.last.newest, sizeof c.report.newest);
     c.progress = (struct progress){.report = on_progress, .arg = &c};
     c.pull = (struct pull){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .progress = &c.progress};
     for (;;) {
@@ -217,11 +216,9 @@ static int run_child(int fd, void *arg)
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
-struct standby *standby_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct standby *s = xcalloc(1, sizeof *s);
-    world_worker(w, &s->worker, "standby", message);
-    return s;
+    world_worker(w, &standby.worker, "standby", message);
 }
 
 static bool is_standby(const struct world *w)
@@ -230,33 +227,33 @@ static bool is_standby(const struct world *w)
 }
 
 /* A promotion begins: the worker does not begin anything more. */
-static void yield(struct world *w)
+static void yield(void)
 {
-    struct standby *s = w->standby;
-    s->leaving = s->worker.pid ? s->worker.pid : s->leaving;
-    s->leaves = mono_add(clock_mono(), LEAVE_MS);
-    worker_end(&s->worker); /* the loop collects the process later */
+    standby.leaving = standby.worker.pid ? standby.worker.pid : standby.leaving;
+    standby.leaves = mono_add(clock_mono(), LEAVE_MS);
+    worker_end(&standby.worker); /* the loop collects the process later */
 }
 
-void standby_stop(struct world *w)
+static void stop(struct world *w)
 {
-    worker_stop(&w->standby->worker, SIGKILL); /* what is not whole here does not count */
-    yield(w);
+    (void)w;
+    worker_stop(&standby.worker, SIGKILL); /* what is not whole here does not count */
+    yield();
 }
 
-void standby_restart(struct world *w)
+static void restart(struct world *w)
 {
-    standby_stop(w);
-    w->standby->last = (struct report){0};
+    stop(w);
+    standby.last = (struct report){0};
     w->a->lease_seen = (struct lease_seen){0}; /* the new config may name another lease */
-    w->standby->next_start = clock_mono();
+    standby.next_start = clock_mono();
 }
 
 /* Seconds since the moment of the newest change that is here; -1: not known. By the wall clocks of two machines: never
  * negative, whatever they differ by. */
-static int64_t behind_seconds(const struct world *w)
+static int64_t behind_seconds(void)
 {
-    const struct report *r = &w->standby->last;
+    const struct report *r = &standby.last;
     int64_t ms = clock_wall().ms - r->moment.ms;
     if (!r->known || !r->moment.ms)
         return -1;
@@ -265,14 +262,13 @@ static int64_t behind_seconds(const struct world *w)
 
 static void judge(struct world *w)
 {
-    struct standby *s = w->standby;
-    const struct report *r = &s->last;
-    int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
+    const struct report *r = &standby.last;
+    int64_t behind = behind_seconds(), limit = w->cfg->max_dump_age / 1000;
     char key[CONDITION_KEY], t[TEXT_SHORT];
     bool failing = r->failed, bad = !failing && r->why.cls != ERR_NONE;
     /* What was listed may be gone by the time that it is fetched: the primary deletes, and joins segments. */
     bool passing = failing || (bad && r->why.cls != ERR_DAMAGED);
-    bool lasts = condition_lasts(&s->failing_since, passing, AWAY_MS, clock_mono());
+    bool lasts = condition_lasts(&standby.failing_since, passing, AWAY_MS, clock_mono());
     bool old = limit && behind > limit;
     if (passing && !old && !lasts)
         return;
@@ -296,15 +292,14 @@ static void judge(struct world *w)
 /* While it is being loaded nothing is said of it: that may be the end of it. */
 static void judge_copy(struct world *w)
 {
-    struct standby *s = w->standby;
-    const struct report *r = &s->last;
+    const struct report *r = &standby.last;
     bool wanted = is_standby(w) && w->cfg->standby.warm;
     char t[TEXT_SHORT];
     if (wanted && !r->known)
         return; /* nor what the store has */
     int64_t limit = w->cfg->max_dump_age;
-    bool cold = condition_lasts(&s->cold_since, wanted && !r->warm.ready, limit, clock_mono());
-    if (cold ? r->loading : s->cold_since.ms != 0)
+    bool cold = condition_lasts(&standby.cold_since, wanted && !r->warm.ready, limit, clock_mono());
+    if (cold ? r->loading : standby.cold_since.ms != 0)
         return;
     if (cold)
         notify_open(
@@ -324,12 +319,11 @@ static void judge_copy(struct world *w)
 /* A demotion or switch-over that was killed may have left them, and with them a game that goes on. */
 static void judge_tables(struct world *w, mono_t now)
 {
-    struct standby *s = w->standby;
-    const struct observation *o = prober_last(w);
-    if (w->guard.state != GUARD_STANDBY || jobs_running(w) != ACTION_NONE)
-        s->idle_since = now;
+    const struct observation *o = prober_last();
+    if (w->guard.state != GUARD_STANDBY || jobs_running() != ACTION_NONE)
+        standby.idle_since = now;
     bool known = o->failed == VERDICT_NONE || o->failed == VERDICT_MISSING;
-    bool fresh = mono_since(prober_last_asked(w), s->idle_since) > 0;
+    bool fresh = mono_since(prober_last_asked(), standby.idle_since) > 0;
     bool left = is_standby(w) && o->failed == VERDICT_NONE;
     if ((is_standby(w) && (!known || !fresh)) || (!left && !w->conditions[CONDITION_LEFT].on))
         return;
@@ -348,7 +342,7 @@ static void judge_tables(struct world *w, mono_t now)
 
 static void take_report(struct world *w, const struct report *r)
 {
-    struct report *last = &w->standby->last;
+    struct report *last = &standby.last;
     bool same = r->loading == last->loading && r->warm.ready == last->warm.ready &&
                 strcmp(r->warm.why, last->warm.why) == 0;
     w->status_dirty |= !same || r->warm_moment.ms != last->warm_moment.ms;
@@ -374,10 +368,10 @@ static void take_report(struct world *w, const struct report *r)
 /* Until the next one says otherwise. */
 static void worker_lost(struct world *w, const char *how)
 {
-    struct report r = w->standby->last;
+    struct report r = standby.last;
     r.failed = true;
     err_set(&r.why, ERR_SYSTEM, 0, "the standby worker %s", how);
-    yield(w);
+    yield();
     take_report(w, &r);
 }
 
@@ -391,16 +385,16 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         worker_lost(w, "ended by itself");
 }
 
-void standby_timers(struct world *w, mono_t now)
+/* Also keeps the guard's state in step with the role. */
+static void timers(struct world *w, mono_t now)
 {
-    struct standby *s = w->standby;
     struct err e;
     /* A promotion waits for what it holds: a statement of the server may take long. */
     siginfo_t info;
-    if (s->leaving && mono_reached(now, s->leaves)) {
-        if (waitid(P_PID, (id_t)s->leaving, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
-            kill(s->leaving, SIGKILL);
-        s->leaving = 0;
+    if (standby.leaving && mono_reached(now, standby.leaves)) {
+        if (waitid(P_PID, (id_t)standby.leaving, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+            kill(standby.leaving, SIGKILL);
+        standby.leaving = 0;
     }
     bool is = is_standby(w), was = w->guard.state == GUARD_STANDBY;
     enum guard_state state = w->guard.state;
@@ -412,21 +406,21 @@ void standby_timers(struct world *w, mono_t now)
     }
     judge_tables(w, now);
     bool wanted = is_standby(w) && !w->stopping && w->cfg->offsite.url && !w->swaps;
-    if (s->worker.pid && mono_since(now, s->worker.heard) > SILENT_MS) {
+    if (standby.worker.pid && mono_since(now, standby.worker.heard) > SILENT_MS) {
         log_line(LOG_WARN_, "the standby worker made no progress and was ended");
-        worker_stop(&s->worker, SIGKILL);
+        worker_stop(&standby.worker, SIGKILL);
         worker_lost(w, "made no progress and was ended");
     }
-    if (!wanted && s->worker.pid)
-        yield(w);
+    if (!wanted && standby.worker.pid)
+        yield();
     if (!is_standby(w) && w->conditions[CONDITION_STANDBY].on)
         notify_over(w, CONDITION_STANDBY, "this machine is no standby any more");
     if (w->conditions[CONDITION_COLD].on && !(is_standby(w) && w->cfg->standby.warm))
         judge_copy(w);
-    if (s->worker.pid || !wanted || !mono_reached(now, s->next_start))
+    if (standby.worker.pid || !wanted || !mono_reached(now, standby.next_start))
         return;
-    s->next_start = mono_add(now, START_MS);
-    if (worker_start(&s->worker, run_child, w, false, &e) < 0)
+    standby.next_start = mono_add(now, START_MS);
+    if (worker_start(&standby.worker, run_child, w, false, &e) < 0)
         world_log_err(w, LOG_WARN_, "the standby worker", &e);
 }
 
@@ -435,7 +429,7 @@ void standby_timers(struct world *w, mono_t now)
 /* null: none is kept. */
 static json_t *copy_json(const struct world *w, bool heard)
 {
-    const struct report *r = &w->standby->last;
+    const struct report *r = &standby.last;
     const struct warm_keeper *k = &r->warm;
     bool ready = k->ready && !r->loading;
     int64_t behind = clock_wall().ms - r->warm_moment.ms;
@@ -455,13 +449,12 @@ static json_t *copy_json(const struct world *w, bool heard)
                      js_time(ready ? k->compared_at : (wall_t){0}));
 }
 
-json_t *standby_status_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
-    const struct standby *s = w->standby;
-    const struct report *r = &s->last;
+    const struct report *r = &standby.last;
     bool is = is_standby(w);
-    int64_t behind = is ? behind_seconds(w) : -1;
-    bool heard = s->worker.pid && mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
+    int64_t behind = is ? behind_seconds() : -1;
+    bool heard = standby.worker.pid && mono_since(clock_mono(), standby.worker.heard) <= QUIET_MS;
     const char *state = !is || !heard ? NULL : r->failed ? "failing" : r->known ? "pulling" : NULL;
     if (!w->cfg->standby.given)
         return json_null();
@@ -474,3 +467,11 @@ json_t *standby_status_json(const struct world *w)
         "last_error", is && r->why.text[0] ? js_clean(r->why.text) : json_null(), "warm",
         copy_json(w, heard));
 }
+
+const struct part standby_part = {.begin = begin,
+                                  .timers = timers,
+                                  .restart = restart,
+                                  .opens_dirs = true,
+                                  .stop = stop,
+                                  .status = "standby",
+                                  .status_json = status_json};

@@ -1,7 +1,7 @@
 /* What the parts of a supervisor share. Everything else is in the part that it belongs to, in a
- * struct that only that part's file can see. Each calls only those below it, and returns what its
- * caller has to do instead of calling back; what has to happen in the same turn of the loop, but not
- * at once, is a flag here.
+ * static struct that only that part's file can see: a process keeps one world. Each calls only those below it, and
+ * returns what its caller has to do instead of calling back; what has to happen in the same turn of the
+ * loop, but not at once, is a flag here.
  *
  *   loop              waits, passes messages from one part to another, starts and ends everything
  *   reload            another config or dump directory while it runs; the world's lock
@@ -58,25 +58,24 @@ struct world {
     struct worker disk_writer;       /* by disk.c; all may send (disk_writer.h) */
     struct heard heard[WORKERS_MAX]; /* in this order; set up once by world_worker() */
     size_t heard_count;
-
-    struct holdings *holdings;             /* reload.h */
-    struct prober *prober;                 /* the probe's side here */
-    struct dumps *dumps;                   /* the newest one, the next one */
-    struct jobs *jobs;                     /* the running one */
-    struct follower *follower;             /* the journal */
-    struct rollups *rollups;               /* ledgers */
-    struct periodic_check *periodic_check; /* the rules of --check */
-    struct write_backs *write_backs;       /* players' progress */
-    struct drills *drills;                 /* by the clock, and verifies */
-    struct offsite *offsite;               /* copies elsewhere */
-    struct standby *standby;               /* this machine as one */
-    struct leases *leases;                 /* and the fence */
-    struct disk *disk;                     /* what the disk writer reports */
-    struct clients *clients;               /* of the control socket */
-    struct notifier *notifier;             /* alerts and conditions */
-    struct publisher *publisher;           /* status, flag, metrics */
-    struct recorder *recorder;             /* the history */
 };
+
+/* What the loop, a reload and the status ask of each part that has it; NULL: nothing. */
+struct part {
+    void (*begin)(struct world *w);              /* first of all: memory and registrations only */
+    void (*timers)(struct world *w, mono_t now); /* in each turn of the loop */
+    /* Its next worker works with the config of now, … */
+    void (*restart)(struct world *w);
+    bool opens_dirs; /* … and with the directories: also when only these are others */
+    void (*stop)(struct world *w);
+    const char *status; /* the member of the status that status_json() makes */
+    json_t *(*status_json)(const struct world *w);
+};
+/* In the order in which their timers find what those before them have decided; ended by NULL. */
+extern const struct part *const world_parts[];
+extern const struct part clients_part, disk_part, drills_part, dumps_part, follower_part, jobs_part,
+    leases_part, notifier_part, offsite_part, periodic_check_part, prober_part, publisher_part,
+    recorder_part, rollups_part, standby_part, write_backs_part;
 
 /* The next packet of a worker, if there is one, or its end, unless it was ended since it was polled. */
 static inline void world_hear(struct world *w, struct worker *v, worker_message_fn *message)

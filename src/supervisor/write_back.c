@@ -1,5 +1,7 @@
-#include "supervisor/write_back.h"
-
+/* Players' progress: a worker sends what is unsent to the central store at intervals, after a restore and
+ * at the start, ends sessions that close, and marks that this game server lives. Nothing else waits for
+ * it. It lives as long as the config; it is informed when the world comes and goes (struct order), since the
+ * central store may be written to only for a world that is up. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,9 +12,6 @@
 #include "progress/write_back.h"
 #include "supervisor/recorder.h"
 #include "supervisor/world.h"
-
-/* The child lives as long as the config; it is informed when the world comes and goes (struct order), since the central
- * store may be written to only for a world that is up. */
 
 #define TICK_MS fault_wait(1000)
 #define FIGURES_MS fault_wait(5000)
@@ -42,7 +41,7 @@ struct report {
     struct err error; /* why it is not CENTRAL_OK, or what could not be sent */
 };
 
-struct write_backs {
+static struct write_backs {
     struct worker worker;
     mono_t next_start;
     struct order order; /* as the worker has it */
@@ -51,7 +50,7 @@ struct write_backs {
     uint64_t sent;        /* since the supervisor started */
     mono_t failing_since; /* of failures that may pass; ms 0: there is none */
     uint64_t run_sent, run_set_aside, run_released; /* since the last record in the history */
-};
+} write_backs;
 
 /* ---- the child ---- */
 
@@ -215,25 +214,23 @@ static int child_main(int fd, void *arg)
 
 static void message(struct world *w, struct worker *v, const struct packet *m);
 
-struct write_backs *write_backs_new(struct world *w)
+static void begin(struct world *w)
 {
-    struct write_backs *b = xcalloc(1, sizeof *b);
-    world_worker(w, &b->worker, "write-back", message);
-    return b;
+    world_worker(w, &write_backs.worker, "write-back", message);
 }
 
-void write_backs_stop(struct world *w)
+static void stop(struct world *w)
 {
-    struct write_backs *b = w->write_backs;
-    worker_kill(&b->worker); /* each of its effects can be repeated */
-    b->last = (struct report){0};
-    b->order = (struct order){0};
+    (void)w;
+    worker_kill(&write_backs.worker); /* each of its effects can be repeated */
+    write_backs.last = (struct report){0};
+    write_backs.order = (struct order){0};
 }
 
-void write_backs_restart(struct world *w)
+static void restart(struct world *w)
 {
-    write_backs_stop(w);
-    w->write_backs->next_start = clock_mono();
+    stop(w);
+    write_backs.next_start = clock_mono();
 }
 
 static void judge_stolen(struct world *w, const struct report *r)
@@ -255,7 +252,7 @@ static void judge_stolen(struct world *w, const struct report *r)
 static void judge_central(struct world *w, const struct report *r)
 {
     char key[CONDITION_KEY];
-    if (!central_lasts(&r->error, &w->write_backs->failing_since, clock_mono(), GRACE_MS))
+    if (!central_lasts(&r->error, &write_backs.failing_since, clock_mono(), GRACE_MS))
         return;
     if (r->central != CENTRAL_OK || r->error.cls != ERR_NONE)
         notify_open(w, CONDITION_CENTRAL,
@@ -270,78 +267,75 @@ static void judge_central(struct world *w, const struct report *r)
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
-    struct write_backs *b = w->write_backs;
     const struct report *r = m ? packet_struct(m, sizeof *r) : NULL;
     if (!m)
         worker_end(v);
     if (!r)
         return;
-    if (r->known != b->last.known || r->unsent != b->last.unsent || r->central != b->last.central ||
-        r->sessions != b->last.sessions || r->stolen != b->last.stolen || r->sent)
+    if (r->known != write_backs.last.known || r->unsent != write_backs.last.unsent ||
+        r->central != write_backs.last.central || r->sessions != write_backs.last.sessions ||
+        r->stolen != write_backs.last.stolen || r->sent)
         w->status_dirty = true;
-    b->last = *r;
-    b->sent += r->sent;
+    write_backs.last = *r;
+    write_backs.sent += r->sent;
     /* One record for each run that had something to do. */
-    b->run_sent += r->sent;
-    b->run_set_aside += r->set_aside;
-    b->run_released += r->released;
+    write_backs.run_sent += r->sent;
+    write_backs.run_set_aside += r->set_aside;
+    write_backs.run_released += r->released;
     if (r->ran) {
-        if (b->run_sent || b->run_set_aside || b->run_released)
+        if (write_backs.run_sent || write_backs.run_set_aside || write_backs.run_released)
             history_add(w, HISTORY_WRITE_BACK,
                         json_pack("{s:b, s:b, s:I, s:I, s:I}", "ok", true, "automatic", true,
-                                  "sent", (json_int_t)b->run_sent, "set_aside",
-                                  (json_int_t)b->run_set_aside, "released",
-                                  (json_int_t)b->run_released));
-        b->run_sent = b->run_set_aside = b->run_released = 0;
+                                  "sent", (json_int_t)write_backs.run_sent, "set_aside",
+                                  (json_int_t)write_backs.run_set_aside, "released",
+                                  (json_int_t)write_backs.run_released));
+        write_backs.run_sent = write_backs.run_set_aside = write_backs.run_released = 0;
     }
-    worker_err_clean(&b->last.error);
+    worker_err_clean(&write_backs.last.error);
     if (r->known)
-        judge_stolen(w, &b->last);
+        judge_stolen(w, &write_backs.last);
     if (r->central != CENTRAL_UNKNOWN)
-        judge_central(w, &b->last);
+        judge_central(w, &write_backs.last);
 }
 
 /* A server that only does not answer changes nothing: what was asked of it is waited for. */
 static void give_orders(struct world *w)
 {
-    struct write_backs *b = w->write_backs;
     enum guard_state s = w->guard.state;
-    struct order o = {.up = s == GUARD_UP || (s == GUARD_SUSPECT && b->order.up)};
-    b->lost |= s == GUARD_LOST || s == GUARD_RESTORING;
-    o.everything = o.up && b->lost;
-    if ((o.up == b->order.up && !o.everything) || b->worker.fd < 0)
+    struct order o = {.up = s == GUARD_UP || (s == GUARD_SUSPECT && write_backs.order.up)};
+    write_backs.lost |= s == GUARD_LOST || s == GUARD_RESTORING;
+    o.everything = o.up && write_backs.lost;
+    if ((o.up == write_backs.order.up && !o.everything) || write_backs.worker.fd < 0)
         return;
-    if (worker_send_packet(b->worker.fd, ORDER, &o, sizeof o) < 0)
+    if (worker_send_packet(write_backs.worker.fd, ORDER, &o, sizeof o) < 0)
         return;
-    b->order = o;
-    b->lost = b->lost && !o.up;
+    write_backs.order = o;
+    write_backs.lost = write_backs.lost && !o.up;
 }
 
-void write_backs_timers(struct world *w, mono_t now)
+static void timers(struct world *w, mono_t now)
 {
-    struct write_backs *b = w->write_backs;
     struct err e;
-    if (b->worker.pid && mono_since(now, b->worker.heard) > SILENT_MS) {
+    if (write_backs.worker.pid && mono_since(now, write_backs.worker.heard) > SILENT_MS) {
         log_line(LOG_WARN_, "the write-back made no progress and was ended");
-        write_backs_stop(w);
+        stop(w);
     }
-    if (!b->worker.pid && w->cfg->progress.lock_id && !w->stopping &&
-        mono_reached(now, b->next_start)) {
-        b->next_start = mono_add(now, START_MS);
-        b->order = (struct order){0};
-        if (worker_start(&b->worker, child_main, w, false, &e) < 0)
+    if (!write_backs.worker.pid && w->cfg->progress.lock_id && !w->stopping &&
+        mono_reached(now, write_backs.next_start)) {
+        write_backs.next_start = mono_add(now, START_MS);
+        write_backs.order = (struct order){0};
+        if (worker_start(&write_backs.worker, child_main, w, false, &e) < 0)
             world_log_err(w, LOG_WARN_, "the write-back", &e);
     }
-    if (b->worker.pid)
+    if (write_backs.worker.pid)
         give_orders(w);
 }
 
 /* ---- what is shown ---- */
 
-json_t *write_backs_status_json(const struct world *w)
+static json_t *status_json(const struct world *w)
 {
-    const struct write_backs *b = w->write_backs;
-    const struct report *r = &b->last;
+    const struct report *r = &write_backs.last;
     static const char *const states[] = {NULL, "ok", "away", "refused"};
     if (!w->cfg->progress.lock_id)
         return json_null();
@@ -350,9 +344,16 @@ json_t *write_backs_status_json(const struct world *w)
     json_object_set_new(o, "unsent", js_known(r->known, (int64_t)r->unsent));
     json_object_set_new(o, "oldest_unsent_seconds",
                         js_known(r->known, r->oldest_ms > 0 ? r->oldest_ms / 1000 : 0));
-    json_object_set_new(o, "sent", json_integer((json_int_t)b->sent));
+    json_object_set_new(o, "sent", json_integer((json_int_t)write_backs.sent));
     json_object_set_new(o, "stolen", js_known(r->known, (int64_t)r->stolen));
     json_object_set_new(o, "central",
                         states[r->central] ? json_string(states[r->central]) : json_null());
     return o;
 }
+
+const struct part write_backs_part = {.begin = begin,
+                                      .timers = timers,
+                                      .restart = restart,
+                                      .stop = stop,
+                                      .status = "progress",
+                                      .status_json = status_json};

@@ -18,21 +18,14 @@ static int begin(void **state)
 {
     (void)state;
     w = (struct world){.disk_writer.fd = -1};
-    w.recorder = recorder_new();
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    recorder_free(w.recorder);
+    recorder_part.begin(&w);
     return 0;
 }
 
 /* -1: there is no such series. */
 static int64_t failures(const char *action, const char *kind)
 {
-    json_auto_t *list = recorder_failures(&w);
+    json_auto_t *list = recorder_failures();
     json_t *o;
     size_t i;
     json_array_foreach(list, i, o)
@@ -93,7 +86,7 @@ static void test_rows_of_a_drill_that_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_failures_count_from_zero, begin, end),
+        cmocka_unit_test_setup(test_failures_count_from_zero, begin),
         cmocka_unit_test(test_rows_of_a_drill_that_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
