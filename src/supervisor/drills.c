@@ -28,9 +28,8 @@ enum { DRILL, VERIFY, KINDS };
 /* Drill and verify are due, held off and reported in the same way; they differ in how they are carried out: the one is
  * the job, the other a worker beside the jobs. */
 struct work {
-    json_t *last;                /* as in the status; or NULL */
-    struct schedule_past before; /* of the run that goes on: one that was cut off does not count */
-    bool runs;                   /* by the clock */
+    struct state_work before; /* the run that goes on: one that was cut off does not count */
+    bool runs;                /* by the clock */
     mono_t look, not_before;
     char held[160]; /* why it is due and does not begin; "": it is not, or it does */
     unsigned passing;
@@ -46,13 +45,6 @@ static const struct {
     const char *name, *plural;
 } kinds[KINDS] = {{CONDITION_DRILL, "drill", "drills"}, {CONDITION_VERIFY, "verify", "verifies"}};
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-static void begin(struct world *w)
-{
-    world_worker(w, &drills.verify, "verify", message);
-}
-
 static const struct config_work *config_of(const struct world *w, int kind)
 {
     return kind == DRILL ? &w->cfg->drill : &w->cfg->verify;
@@ -63,27 +55,13 @@ static struct state_work *state_of(const struct world *w, int kind)
     return kind == DRILL ? &w->a->state.drill : &w->a->state.verify;
 }
 
-static struct schedule_past past_of(const struct world *w, int kind)
-{
-    const struct state_work *s = state_of(w, kind);
-    return (struct schedule_past){s->ran, s->at};
-}
-
 /* On the disk at the next save; a supervisor that dies before that repeats one drill. */
-static void keep_past(struct world *w, int kind, const struct schedule_past *past)
+static void began_now(struct world *w, int kind)
 {
     struct state_work *s = state_of(w, kind);
-    s->ran = past->ran;
-    s->at = past->at;
+    s->ran = true;
+    s->at = clock_wall();
     w->state_dirty = true;
-}
-
-void drills_recall(struct world *w)
-{
-    for (int i = 0; i < KINDS; i++) {
-        const char *text = state_of(w, i)->last;
-        drills.work[i].last = text[0] ? json_loads(text, 0, NULL) : NULL;
-    }
 }
 
 /* ---- when ---- */
@@ -131,23 +109,22 @@ static bool is_due(struct world *w, int kind, mono_t now)
     if (c->interval == 0 || k->runs || w->stopping || !mono_reached(now, k->look))
         return false;
     k->look = mono_add(now, LOOK_MS);
-    struct schedule_past past = past_of(w, kind);
-    if (schedule_settle(&past, wall))
-        keep_past(w, kind, &past);
+    struct state_work *past = state_of(w, kind);
+    w->state_dirty |= schedule_settle(past, wall);
     k->held[0] = '\0';
-    bool due = schedule_next(c, &past, wall).ms <= wall.ms;
+    bool due = schedule_next(c, past, wall).ms <= wall.ms;
     if (due)
         look_what_holds(w, kind, k->held, sizeof k->held);
     bool begins = due && !k->held[0] && mono_reached(now, k->not_before);
     /* Once it begins it is overdue no more: a machine that was off for days begins with it. */
-    if (!begins && schedule_overdue(c, &past, wall) && w->guard.state == GUARD_UP) {
+    if (!begins && schedule_overdue(c, past, wall) && w->guard.state == GUARD_UP) {
         char t[TEXT_SHORT];
         notify_open(w, kinds[kind].condition, "overdue",
                     c->at ? "beginning at its time of day, if nothing prevents it then"
                           : "beginning as soon as nothing prevents it",
                     "another time of day (at), a higher max_load, or more memory",
                     "no %s has begun for %s%s%s", kinds[kind].name,
-                    text_duration(wall.ms - past.at.ms, t), k->held[0] ? ": " : "", k->held);
+                    text_duration(wall.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
     }
     return begins;
 }
@@ -155,10 +132,9 @@ static bool is_due(struct world *w, int kind, mono_t now)
 static void begun(struct world *w, int kind)
 {
     struct work *k = &drills.work[kind];
-    struct schedule_past past = {true, clock_wall()};
-    k->before = past_of(w, kind);
+    k->before = *state_of(w, kind);
     k->runs = true;
-    keep_past(w, kind, &past); /* so that the next supervisor does not start it once more */
+    began_now(w, kind); /* so that the next supervisor does not start it once more */
     w->status_dirty = true;
 }
 
@@ -187,12 +163,15 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
                          e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e));
     if (passing && (e->cls == ERR_ABORTED || !by_clock || ++k->passing < PASSING_MAX)) {
         json_decref(fields);
-        if (by_clock)
-            keep_past(w, kind, &k->before);
+        if (by_clock) {
+            *state_of(w, kind) = k->before;
+            w->state_dirty = true;
+        }
         k->not_before = mono_add(clock_mono(), AGAIN_MS);
         return;
     }
     k->passing = 0;
+    const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
     /* In the state it has no room for a long error. */
     struct state_work *s = state_of(w, kind);
     SCOPED(buf_free) struct buf error = {0};
@@ -202,12 +181,13 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
         js_set_clean(fields, "error", error.p);
     }
     json_object_set_new(fields, "at", js_time(clock_wall()));
-    json_decref(k->last);
-    k->last = fields;
-    SCOPED(xfree) char *all = json_dumps(fields, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    s->last[0] = '\0';
-    if (all && strlen(all) < sizeof s->last)
-        snprintf(s->last, sizeof s->last, "%s", all);
+    size_t size = json_dumpb(fields, s->last, sizeof s->last - 1, flags);
+    if (size >= sizeof s->last) { /* its quotes took more than twice the room */
+        json_object_del(fields, "error");
+        size = json_dumpb(fields, s->last, sizeof s->last - 1, flags);
+    }
+    s->last[size] = '\0';
+    json_decref(fields);
     w->state_dirty = w->status_dirty = true;
     char key[CONDITION_KEY];
     if (!e) {
@@ -230,10 +210,8 @@ void drills_ended(struct world *w, const struct request *r, const json_t *result
     bool as_wanted = (r->from != NULL) == w->cfg->drill.offsite,
          newest = as_wanted && (!r->dump || strcmp(r->dump, "latest") == 0);
     json_t *fields = history_fields(r, result, e);
-    if (newest && !r->automatic && !e) { /* as good as one by the clock */
-        struct schedule_past past = {true, clock_wall()};
-        keep_past(w, DRILL, &past);
-    }
+    if (newest && !r->automatic && !e) /* as good as one by the clock */
+        began_now(w, DRILL);
     if (newest)
         ended(w, DRILL, fields, e);
     else
@@ -324,7 +302,7 @@ static json_t *next_json(const struct world *w, int kind)
 {
     const struct config_work *c = config_of(w, kind);
     const struct work *k = &drills.work[kind];
-    struct schedule_past past = past_of(w, kind);
+    struct state_work past = *state_of(w, kind);
     wall_t now = clock_wall();
     if (c->interval == 0)
         return json_null();
@@ -347,9 +325,15 @@ void drills_status(const struct world *w, json_t *status)
         char last[16], next[16];
         snprintf(last, sizeof last, "last_%s", kinds[i].name);
         snprintf(next, sizeof next, "next_%s", kinds[i].name);
-        json_object_set_new(status, last, js_or_null(drills.work[i].last));
+        json_t *was = json_loads(state_of(w, i)->last, 0, NULL);
+        json_object_set_new(status, last, was ? was : json_null());
         json_object_set_new(status, next, next_json(w, i));
     }
+}
+
+static void begin(struct world *w)
+{
+    world_worker(w, &drills.verify, "verify", message);
 }
 
 const struct part drills_part = {.begin = begin, .timers = timers, .stop = stop};

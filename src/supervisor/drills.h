@@ -11,9 +11,6 @@
 
 struct world;
 
-/* What the state holds of them, at the start of the supervisor. */
-void drills_recall(struct world *w);
-
 /* Is a drill to be started now, as the job? Then drills_begun() follows where that was possible. */
 bool drills_due(struct world *w, mono_t now);
 void drills_begun(struct world *w);

@@ -67,14 +67,6 @@ static struct follower {
     int64_t gap_pause;           /* ms between dumps that gaps cause */
 } follower;
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-static void begin(struct world *w)
-{
-    world_worker(w, &follower.worker, "journal", message);
-    follower.retry = RETRY_FIRST_MS;
-}
-
 /* Maximum age in ms of a change that is not proven to be in the journal; -1: no follower, or none that
  * has proven anything. What an earlier worker has proven still holds when another one begins. */
 static int64_t lag(mono_t now)
@@ -673,6 +665,12 @@ static void timers(struct world *w, mono_t now)
         start_worker(w, now);
     if (wants)
         check_lag(w, now);
+}
+
+static void begin(struct world *w)
+{
+    world_worker(w, &follower.worker, "journal", message);
+    follower.retry = RETRY_FIRST_MS;
 }
 
 const struct part follower_part = {.begin = begin,

@@ -150,13 +150,6 @@ static int child_main(int fd, void *arg)
 
 /* ---- the supervisor ---- */
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-static void begin(struct world *w)
-{
-    world_worker(w, &leases.worker, "lease", message);
-}
-
 static bool has_lease(const struct world *w)
 {
     return w->cfg->standby.lease != LEASE_NONE;
@@ -340,6 +333,11 @@ static json_t *status_json(const struct world *w)
                         timed && hold != LEASE_GONE ? json_real((double)left / 1000) : json_null());
     json_object_set_new(o, "error", r->standing == AWAY ? js_clean(r->why.text) : json_null());
     return o;
+}
+
+static void begin(struct world *w)
+{
+    world_worker(w, &leases.worker, "lease", message);
 }
 
 const struct part leases_part = {.begin = begin,

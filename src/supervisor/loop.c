@@ -339,7 +339,6 @@ static int recall(struct world *w, struct err *e)
     if (p.there || expected.next[0])
         prober_expect_next(w, p.there ? p.nonce : expected.next);
     jobs_recall(w);
-    drills_recall(w);
     return 0;
 }
 

@@ -64,15 +64,6 @@ struct sent {
     struct err error;
 };
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-static void begin(struct world *w)
-{
-    for (enum alert_channel ch = 0; ch < DELIVERIES; ch++)
-        world_worker(w, &notifier.deliveries[ch].worker, alert_channel_name(ch), message);
-    notifier.next_heartbeat = mono_add(clock_mono(), HEARTBEAT_EVERY_MS);
-}
-
 /* ---- conditions and alerts, as the status shows them ---- */
 
 /* An alert waits for each channel that lacks it: the longest backlog says how many alerts wait. */
@@ -661,6 +652,13 @@ static void stop(struct world *w)
             world_hear(w, &d->worker, message); /* mark what was sent; the rest stays queued */
         worker_stop(&d->worker, SIGKILL);
     }
+}
+
+static void begin(struct world *w)
+{
+    for (enum alert_channel ch = 0; ch < DELIVERIES; ch++)
+        world_worker(w, &notifier.deliveries[ch].worker, alert_channel_name(ch), message);
+    notifier.next_heartbeat = mono_add(clock_mono(), HEARTBEAT_EVERY_MS);
 }
 
 const struct part notifier_part = {.begin = begin,

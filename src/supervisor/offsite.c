@@ -205,20 +205,6 @@ static int send_segments(int fd, void *arg)
 
 /* ---- the supervisor ---- */
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-/* Made before the fork, so that parent and children see the same page. */
-static void begin(struct world *w)
-{
-    void *p = mmap(NULL, sizeof *offsite.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                   -1, 0);
-    if (p == MAP_FAILED)
-        abort(); /* as when there is no memory for anything else */
-    offsite.shared = p;
-    world_worker(w, &offsite.senders[DUMPS].worker, "off-site", message);
-    world_worker(w, &offsite.senders[SEGMENTS].worker, "off-site journal", message);
-}
-
 static void end_sender(struct sender *s)
 {
     worker_kill(&s->worker); /* what is not whole in the store does not count there */
@@ -428,6 +414,18 @@ static json_t *status_json(const struct world *w)
         js_known(is_known(DUMPS), (int64_t)dumps->stored), "failed", (json_int_t)offsite.failed,
         "last_error", offsite.last_error.text[0] ? js_clean(offsite.last_error.text) : json_null());
     return j;
+}
+
+/* Made before the fork, so that parent and children see the same page. */
+static void begin(struct world *w)
+{
+    void *p = mmap(NULL, sizeof *offsite.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                   -1, 0);
+    if (p == MAP_FAILED)
+        abort(); /* as when there is no memory for anything else */
+    offsite.shared = p;
+    world_worker(w, &offsite.senders[DUMPS].worker, "off-site", message);
+    world_worker(w, &offsite.senders[SEGMENTS].worker, "off-site journal", message);
 }
 
 const struct part offsite_part = {.begin = begin,

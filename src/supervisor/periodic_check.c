@@ -17,14 +17,6 @@ static struct periodic_check {
     mono_t next;
 } periodic_check;
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-static void begin(struct world *w)
-{
-    world_worker(w, &periodic_check.worker, "check", message);
-    periodic_check.next = mono_add(clock_mono(), FIRST_MS);
-}
-
 /* In a fork, since the rules log in, resolve names and look at disks: all of it may block. */
 static int child_main(int fd, void *arg)
 {
@@ -87,6 +79,12 @@ static void restart(struct world *w)
     if (periodic_check.worker.pid)
         stop(w);
     periodic_check.next = clock_mono();
+}
+
+static void begin(struct world *w)
+{
+    world_worker(w, &periodic_check.worker, "check", message);
+    periodic_check.next = mono_add(clock_mono(), FIRST_MS);
 }
 
 const struct part periodic_check_part = {

@@ -64,8 +64,6 @@ static void line_free(struct line *l)
     *l = (struct line){0};
 }
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
 /* ---- the child ---- */
 
 /* The figures go out after each ledger: one that fails or hangs takes nothing from the others. */
@@ -355,12 +353,6 @@ static void restart(struct world *w)
         }
 }
 
-static void begin(struct world *w)
-{
-    world_worker(w, &rollups.worker, "rollup", message);
-    restart(w);
-}
-
 /* ---- time ---- */
 
 /* Which ledgers are due? One that is not known yet is looked at first. */
@@ -443,6 +435,12 @@ static json_t *status_json(const struct world *w)
                                         ours ? json_real((double)l->took_ms / 1000) : json_null()));
     }
     return list;
+}
+
+static void begin(struct world *w)
+{
+    world_worker(w, &rollups.worker, "rollup", message);
+    restart(w);
 }
 
 const struct part rollups_part = {.begin = begin,

@@ -4,7 +4,7 @@
 
 #define HALF_DAY_MS (12 * INT64_C(3600000))
 
-bool schedule_settle(struct schedule_past *past, wall_t now)
+bool schedule_settle(struct state_work *past, wall_t now)
 {
     if (past->at.ms > 0 && past->at.ms <= now.ms)
         return false;
@@ -36,7 +36,7 @@ static wall_t first_time_of_day(wall_t from, int at)
     return t;
 }
 
-wall_t schedule_next(const struct config_work *c, const struct schedule_past *past, wall_t now)
+wall_t schedule_next(const struct config_work *c, const struct state_work *past, wall_t now)
 {
     int64_t slack = c->at ? HALF_DAY_MS : 0;
     wall_t from = {past->at.ms + (past->ran ? c->interval - slack : 0)};
@@ -54,7 +54,7 @@ bool schedule_has_room(uint64_t in_memory, int64_t available)
     return available < 0 || in_memory + in_memory / 2 <= (uint64_t)available;
 }
 
-bool schedule_overdue(const struct config_work *c, const struct schedule_past *past, wall_t now)
+bool schedule_overdue(const struct config_work *c, const struct state_work *past, wall_t now)
 {
     return now.ms - past->at.ms > 2 * c->interval + HALF_DAY_MS;
 }

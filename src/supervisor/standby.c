@@ -214,13 +214,6 @@ static int run_child(int fd, void *arg)
 
 /* ---- the supervisor ---- */
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-static void begin(struct world *w)
-{
-    world_worker(w, &standby.worker, "standby", message);
-}
-
 static bool is_standby(const struct world *w)
 {
     return state_standby(&w->a->state, w->cfg);
@@ -466,6 +459,11 @@ static json_t *status_json(const struct world *w)
         js_known(behind >= 0, behind), "last_pull", js_time(is ? r->pulled_at : (wall_t){0}),
         "last_error", is && r->why.text[0] ? js_clean(r->why.text) : json_null(), "warm",
         copy_json(w, heard));
+}
+
+static void begin(struct world *w)
+{
+    world_worker(w, &standby.worker, "standby", message);
 }
 
 const struct part standby_part = {.begin = begin,

@@ -212,13 +212,6 @@ static int child_main(int fd, void *arg)
 
 /* ---- the supervisor ---- */
 
-static void message(struct world *w, struct worker *v, const struct packet *m);
-
-static void begin(struct world *w)
-{
-    world_worker(w, &write_backs.worker, "write-back", message);
-}
-
 static void stop(struct world *w)
 {
     (void)w;
@@ -349,6 +342,11 @@ static json_t *status_json(const struct world *w)
     json_object_set_new(o, "central",
                         states[r->central] ? json_string(states[r->central]) : json_null());
     return o;
+}
+
+static void begin(struct world *w)
+{
+    world_worker(w, &write_backs.worker, "write-back", message);
 }
 
 const struct part write_backs_part = {.begin = begin,

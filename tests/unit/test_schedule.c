@@ -32,7 +32,7 @@ static void zone(const char *name)
 static wall_t next(int64_t interval, int at, bool ran, wall_t last, wall_t now)
 {
     struct config_work c = {.interval = interval, .at = at};
-    struct schedule_past past = {ran, last};
+    struct state_work past = {.ran = ran, .at = last};
     return schedule_next(&c, &past, now);
 }
 
@@ -104,7 +104,8 @@ static void test_summer_time(void **state)
 static void test_clock_is_set(void **state)
 {
     wall_t now = {1700000000000};
-    struct schedule_past past = {true, {now.ms + 365 * DAY}}; /* began while the clock was ahead */
+    struct state_work past = {.ran = true,
+                              .at = {now.ms + 365 * DAY}}; /* began while the clock was ahead */
     struct config_work c = {.interval = DAY};
     (void)state;
     assert_true(schedule_settle(&past, now));
@@ -116,7 +117,7 @@ static void test_clock_is_set(void **state)
     assert_true(schedule_next(&c, &past, ahead).ms <= ahead.ms);
     past.at = ahead;
     assert_int_equal(schedule_next(&c, &past, ahead).ms, ahead.ms + DAY);
-    struct schedule_past none = {0};
+    struct state_work none = {0};
     assert_true(schedule_settle(&none, now));
     assert_false(none.ran);
     assert_int_equal(none.at.ms, now.ms);
@@ -125,7 +126,7 @@ static void test_clock_is_set(void **state)
 static void test_overdue(void **state)
 {
     struct config_work c = {.interval = DAY, .at = AT(4, 30)};
-    struct schedule_past past = {true, {1700000000000}};
+    struct state_work past = {.ran = true, .at = {1700000000000}};
     (void)state;
     assert_false(schedule_overdue(&c, &past, (wall_t){past.at.ms + 2 * DAY}));
     assert_true(schedule_overdue(&c, &past, (wall_t){past.at.ms + 3 * DAY}));
