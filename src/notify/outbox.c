@@ -184,7 +184,7 @@ unsigned outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
     refill(c, now);
     if (c->spent < OUTBOX_BURST) /* bad news takes a token only if there is one */
         c->spent++;
-    c->failures = 0;
+    c->pause = 0;
     c->not_before = (mono_t){0};
     remove_delivered(o);
     return n;
@@ -193,20 +193,13 @@ unsigned outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
 void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now)
 {
     struct outbox_channel *c = &o->channel[ch];
-    int64_t wait = OUTBOX_RETRY_FIRST;
     for (size_t i = 0; i < o->count; i++)
         o->list[i].sending[ch] = false;
     /* A failed early attempt does not extend the pause that it did not wait for. */
     if (c->early && retry_after == 0)
         return;
-    /* Doubled with each failure in a row. */
-    for (unsigned i = 0; i < c->failures && wait < OUTBOX_RETRY_MAX; i++)
-        wait *= 2;
-    if (wait > OUTBOX_RETRY_MAX)
-        wait = OUTBOX_RETRY_MAX;
-    else
-        c->failures++;
-    c->not_before = mono_add(now, wait > retry_after ? wait : retry_after);
+    c->pause = clock_backoff(c->pause, OUTBOX_RETRY_FIRST, OUTBOX_RETRY_MAX);
+    c->not_before = mono_add(now, c->pause > retry_after ? c->pause : retry_after);
 }
 
 static struct outbox_alert *first(const struct outbox *o, enum outbox_copy copy)

@@ -44,7 +44,7 @@ struct outbox_channel {
     uint64_t mark;     /* highest number delivered */
     unsigned spent;    /* tokens taken from the bucket and not yet refilled */
     mono_t refilled;   /* the next token comes OUTBOX_REFILL later */
-    unsigned failures; /* in a row */
+    int64_t pause;     /* ms after the last failure, doubled with each in a row */
     mono_t not_before; /* the pause after a failure ends */
     bool early;        /* the delivery in flight did not wait for that */
 };

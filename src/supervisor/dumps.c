@@ -16,6 +16,7 @@ static struct dumps {
     struct manifest newest; /* without its tables */
     mono_t taken, next;     /* taken: the newest one; without one, our start */
     unsigned failures;      /* in a row */
+    int64_t pause;          /* ms after the last of them */
     struct db_names nonces; /* of all intact dumps: lives of this world, not another world */
 } dumps;
 
@@ -72,14 +73,13 @@ void dumps_stored(struct world *w, const struct manifest *m)
     /* Counted from the end of this dump: one that takes longer than the interval leaves a pause. */
     dumps.next = mono_add(clock_mono(), w->cfg->dump_interval);
     dumps.failures = 0;
+    dumps.pause = 0;
 }
 
 /* 10 s, doubled up to 5 min, but never later than the interval would be. */
 int64_t dumps_failed(struct world *w, bool next_interval)
 {
-    int64_t wait = RETRY_FIRST_MS << (dumps.failures < 5 ? dumps.failures : 5);
-    if (wait > RETRY_MAX_MS)
-        wait = RETRY_MAX_MS;
+    int64_t wait = dumps.pause = clock_backoff(dumps.pause, RETRY_FIRST_MS, RETRY_MAX_MS);
     if (wait > w->cfg->dump_interval || next_interval)
         wait = w->cfg->dump_interval;
     dumps.failures++;

@@ -69,11 +69,8 @@ static void become(struct step *s, enum guard_state state, enum guard_cause caus
             g->down_since_set = true;
             g->down_since = s->now;
         }
-        if (state == GUARD_UP) {
-            if (g->down_since_set)
-                s->out->outage_ms = mono_since(s->now, g->down_since);
+        if (state == GUARD_UP)
             g->down_since_set = false;
-        }
         g->from_up = g->state == GUARD_UP && state == GUARD_SUSPECT;
         g->state = state;
         g->since = s->now;
@@ -147,6 +144,7 @@ static void forget_emptiness(struct guard *g)
 static void forget_restores(struct guard *g)
 {
     g->failures = 0;
+    g->retry_wait = 0;
     g->stalls = 0;
     g->retry_at = (mono_t){0};
 }
@@ -392,15 +390,6 @@ static void on_restore_ok(struct step *s, const struct guard_event *ev)
     forget_trouble(g);
 }
 
-/* retry_first, doubled with each further failure, at most retry_max. */
-static int64_t retry_wait(const struct guard_config *c, unsigned failures)
-{
-    int64_t wait = c->retry_first > 0 ? c->retry_first : 0;
-    for (unsigned i = 1; i < failures && wait < c->retry_max && wait > 0; i++)
-        wait = wait > INT64_MAX / 2 ? INT64_MAX / 2 : wait * 2;
-    return wait < c->retry_max ? wait : c->retry_max;
-}
-
 /* A failure leads back to where the restore began: planned work stays planned, trouble stays trouble. */
 static void on_restore_failed(struct step *s, const struct guard_event *ev)
 {
@@ -420,16 +409,16 @@ static void on_restore_failed(struct step *s, const struct guard_event *ev)
         /* An automatic restore, or one by hand begun in trouble, has failed: wait, then try again. */
         char wait[TEXT_SHORT];
         count_up(&g->failures);
+        g->retry_wait = clock_backoff(g->retry_wait, s->c->retry_first, s->c->retry_max);
         if (g->stalling) { /* that took long enough: retry at once, with the dump of guard_skip() */
             g->retry_at = s->now;
             become(s, GUARD_WAITING, CAUSE_FAILED, "restore made no progress: %s; again at once",
                    why);
         } else {
             g->stalls = 0;
-            int64_t ms = retry_wait(s->c, g->failures);
-            g->retry_at = mono_add(s->now, ms);
+            g->retry_at = mono_add(s->now, g->retry_wait);
             become(s, GUARD_WAITING, CAUSE_FAILED, "restore failed: %s; next try in %s", why,
-                   text_duration(ms, wait));
+                   text_duration(g->retry_wait, wait));
         }
         alert_trouble(s, EVENT_WAITING, why);
     }
@@ -634,7 +623,7 @@ void guard_step(struct guard *g, const struct guard_config *c, const struct guar
         [GUARD_STOP] = on_stop,
         [GUARD_ROLE] = on_role,
     };
-    *out = (struct guard_answer){.from = g->state, .outage_ms = -1};
+    *out = (struct guard_answer){.from = g->state};
     struct step s = {.g = g, .c = c, .now = now, .out = out};
     on[ev->type](&s, ev);
     g->hurry = is_near(&s);

@@ -142,8 +142,6 @@ struct guard_answer {
     enum guard_action action;
     enum guard_alert_kind alert;
     unsigned alert_event; /* one EVENT_ bit of config.h */
-    int64_t outage_ms;    /* if UP was just reached: time since it was left in trouble; -1: else, or
-                           * it was left before this supervisor started */
 };
 
 /* Size of the memory of alerted troubles; with more of them the oldest may be alerted again. */
@@ -161,6 +159,7 @@ struct guard {
     unsigned deleted;      /* EMPTY without a restart, in a row */
     unsigned fresh;        /* probes since the last doubt: action needs at least `confirm` */
     unsigned failures;     /* restores failed in a row */
+    int64_t retry_wait;    /* ms after the last of them, unless that stalled */
     unsigned stalls;    /* automatic restores stalled in a row: after 1 the same dump again, then an
                            older one each time */
     mono_t retry_at;    /* no automatic restore before */
@@ -179,7 +178,7 @@ struct guard {
     unsigned known_count;
     bool fenced; /* see GUARD_FENCED */
     bool down_since_set;
-    mono_t down_since; /* when the world left UP in trouble; for outage_ms */
+    mono_t down_since; /* when the world left UP in trouble, since this supervisor started */
 };
 
 void guard_init(struct guard *g, mono_t now);
