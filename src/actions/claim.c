@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "actions/worlds.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/js.h"
@@ -21,8 +22,6 @@
 /* Claims are things of the kernel that end with their holder: two abstract sockets for the schema, a flock for the status
  * directory. None needs to be cleaned up after a crash. */
 
-/* Bytes of a status that is read: far more than one has, far less than what would hurt. */
-#define PUBLISHED_MAX (1u << 20)
 /* Of sun_path, behind the zero byte of an abstract name. */
 #define NAME_MAX_LEN 107
 /* A process that asks for the holder only connects, and is dropped each second (claims_drain()). */
@@ -172,13 +171,9 @@ static int flock_holder(int fd)
 }
 
 /* The world whose valid status lies in the directory. */
-static char *publisher(const struct config *cfg, int fd, int pid)
+static char *publisher(const struct config *cfg, int pid)
 {
-    SCOPED(buf_free) struct buf b = {0};
-    json_auto_t *o =
-        cfg->json_file && file_read_public(fd, cfg->json_file, PUBLISHED_MAX, &b, NULL) == 0
-            ? json_loadb(b.p, b.len, 0, NULL)
-            : NULL;
+    json_auto_t *o = worlds_published(cfg);
     bool fresh = js_number(o, "valid_until_unix", 0) > clock_wall().ms / 1000;
     SCOPED(buf_free) struct buf world = {0};
     text_clean(&world, fresh ? js_text(o, "world") : "", 60);
@@ -190,7 +185,7 @@ char *claims_status_holder(const struct config *cfg)
     SCOPED(file_close) int fd =
         cfg->status_dir ? file_dir(cfg->status_dir, FILE_PUBLIC, 0, NULL) : -1;
     int pid = fd >= 0 ? flock_holder(fd) : 0;
-    char *who = pid ? publisher(cfg, fd, pid) : NULL;
+    char *who = pid ? publisher(cfg, pid) : NULL;
     return who;
 }
 
@@ -201,7 +196,7 @@ static int claim_status(const struct config *cfg, struct claims *c, struct err *
     c->status = file_dir(cfg->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, NULL);
     if (c->status < 0 || flock(c->status, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return 0; /* a directory that cannot be used is reported when it is written to */
-    SCOPED(xfree) char *who = publisher(cfg, c->status, flock_holder(c->status));
+    SCOPED(xfree) char *who = publisher(cfg, flock_holder(c->status));
     if (!who)
         return 0;
     err_set(e, ERR_REFUSED, 0, "[status] dir %s is that of %s already", cfg->status_dir, who);
@@ -242,18 +237,9 @@ void claims_drain(const struct claims *c)
         close(fd);
 }
 
-static void drop(int *fd)
-{
-    if (*fd < 0)
-        return;
-    worker_forget_fd(*fd);
-    close(*fd);
-    *fd = -1;
-}
-
 void claims_drop(struct claims *c)
 {
-    drop(&c->schema);
-    drop(&c->name);
-    drop(&c->status);
+    worker_close(&c->schema);
+    worker_close(&c->name);
+    worker_close(&c->status);
 }

@@ -117,13 +117,18 @@ void action_close(struct action_context *a)
     a->job.dirfd = -1;
 }
 
+json_t *action_lock_read(const struct action_context *a)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    return file_read(a->job.dirfd, "lock", LOCK_MAX, &b, NULL) == 0
+               ? json_loadb(b.p, b.len, 0, NULL)
+               : NULL;
+}
+
 /* ERR_BUSY, with the holder from the lock file. */
 static int held_by(struct action_context *a, struct err *e)
 {
-    SCOPED(buf_free) struct buf b = {0};
-    json_auto_t *o = NULL;
-    if (file_read(a->job.dirfd, "lock", LOCK_MAX, &b, NULL) == 0)
-        o = json_loadb(b.p, b.len, 0, NULL);
+    json_auto_t *o = action_lock_read(a);
     const char *socket = js_text(o, "socket");
     err_set(e, ERR_BUSY, 0, "world %s is held by %s (pid %" PRId64 " on %s since %s)", a->cfg->name,
             socket[0] ? "a running supervisor" : "another worldkeeper action",

@@ -47,6 +47,8 @@ void action_note(void *arg, const char *text);
 void action_close(struct action_context *a);
 /* Takes the world's flock in the dump directory: fd, or ERR_BUSY with the holder in the text. */
 int action_lock(struct action_context *a, struct err *e);
+/* What the lock file says of its holder; NULL: nothing. */
+json_t *action_lock_read(const struct action_context *a);
 /* Writes the holder into the lock file, and the supervisor's socket ("" for an action by hand). */
 void action_lock_write(int fd, const char *socket);
 

@@ -109,11 +109,8 @@ static void hint_to_start(const struct action_context *a, struct err *e)
  * socket may lie in a directory that replaced the supervisor's. */
 static int find_supervisor(struct action_context *a, struct err *e)
 {
-    SCOPED(buf_free) struct buf b = {0};
     int fd = -1;
-    json_auto_t *o = NULL;
-    if (file_read(a->job.dirfd, "lock", 4096, &b, NULL) == 0)
-        o = json_loadb(b.p, b.len, 0, NULL);
+    json_auto_t *o = action_lock_read(a);
     SCOPED(xfree) char *path = xstrdup(js_text(o, "socket"));
     char *slash = strrchr(path, '/');
     if (slash) {

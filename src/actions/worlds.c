@@ -12,6 +12,7 @@
 #include "base/js.h"
 #include "actions/hint_command.h"
 
+/* Bytes of a status that is read: far more than one has, far less than what would hurt. */
 #define PUBLISHED_MAX (1u << 20)
 #define CONFIG_END ".ini"
 
@@ -47,24 +48,26 @@ int worlds_each(const char *dir,
 
 /* ---- one world ---- */
 
+json_t *worlds_published(const struct config *cfg)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    SCOPED(file_close) int fd =
+        cfg->status_dir && cfg->json_file ? file_dir(cfg->status_dir, FILE_PUBLIC, 0, NULL) : -1;
+    return fd >= 0 && file_read_public(fd, cfg->json_file, PUBLISHED_MAX, &b, NULL) == 0
+               ? json_loadb(b.p, b.len, 0, NULL)
+               : NULL;
+}
+
 /* Used only until its valid_until: after that no supervisor keeps it up to date. */
 static int published(const struct config *cfg, json_t **status)
 {
-    SCOPED(buf_free) struct buf b = {0};
-    int fd =
-        cfg->status_dir && cfg->json_file ? file_dir(cfg->status_dir, FILE_PUBLIC, 0, NULL) : -1;
-    *status = fd >= 0 && file_read_public(fd, cfg->json_file, PUBLISHED_MAX, &b, NULL) == 0
-                  ? json_loadb(b.p, b.len, 0, NULL)
-                  : NULL;
-    if (fd >= 0)
-        close(fd);
-    bool valid = strcmp(js_text(*status, "world"), cfg->name) == 0 &&
-                 js_number(*status, "valid_until_unix", 0) > clock_wall().ms / 1000;
-    if (valid)
-        return 0;
-    json_decref(*status);
-    *status = NULL;
-    return -1;
+    json_t *o = worlds_published(cfg);
+    bool valid = strcmp(js_text(o, "world"), cfg->name) == 0 &&
+                 js_number(o, "valid_until_unix", 0) > clock_wall().ms / 1000;
+    if (!valid)
+        json_decref(o);
+    *status = valid ? o : NULL;
+    return valid ? 0 : -1;
 }
 
 /* A user who may not enter the dump directory gets what is published for all. */

@@ -16,6 +16,8 @@ int worlds_each(const char *dir,
                             const struct err *why),
                 void *arg, struct err *e);
 
+/* What its supervisor, or another one that uses the same directory, published there last; NULL: nothing. */
+json_t *worlds_published(const struct config *cfg);
 /* The status of one world: its supervisor's answer, or, where this user may not ask it, what it
  * published last, if that is still valid. ERR_UNWELL: no answer; `patience`: see action_context. */
 int worlds_ask(const struct config *cfg, int patience, json_t **status, struct err *e);

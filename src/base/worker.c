@@ -27,11 +27,15 @@ void worker_close_in_child(int fd)
         close_list[close_count++] = fd;
 }
 
-void worker_forget_fd(int fd)
+void worker_close(int *fd)
 {
+    if (*fd < 0)
+        return;
     for (size_t i = 0; i < close_count; i++)
-        if (close_list[i] == fd)
+        if (close_list[i] == *fd)
             close_list[i] = close_list[--close_count];
+    close(*fd);
+    *fd = -1;
 }
 
 void worker_init(struct worker *w, const char *name)
@@ -105,11 +109,7 @@ void worker_stop(struct worker *w, int sig)
 
 void worker_end(struct worker *w)
 {
-    if (w->fd >= 0) {
-        worker_forget_fd(w->fd);
-        close(w->fd);
-    }
-    w->fd = -1;
+    worker_close(&w->fd);
     w->pid = 0;
 }
 

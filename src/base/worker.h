@@ -36,7 +36,8 @@ void worker_init(struct worker *w, const char *name);
 int worker_start(struct worker *w, worker_fn *fn, void *arg, bool orphan_ok, struct err *e);
 /* Registers a descriptor that children close first (listening socket, other workers' ends). */
 void worker_close_in_child(int fd);
-void worker_forget_fd(int fd);
+/* Closes one that was registered, if it is one; -1 after it: its number may be used again. */
+void worker_close(int *fd);
 /* Sends `sig`: SIGTERM or SIGKILL. */
 void worker_stop(struct worker *w, int sig);
 /* Closes our end, after the caller has reaped the child. */

@@ -37,19 +37,9 @@ static void begin(struct world *w)
         clients.list[i].fd = -1;
 }
 
-/* Children close what is registered there; a number that is used again must not be. */
-static void close_fd(int *fd)
-{
-    if (*fd < 0)
-        return;
-    worker_forget_fd(*fd);
-    close(*fd);
-    *fd = -1;
-}
-
 static void close_client(struct client *c)
 {
-    close_fd(&c->fd);
+    worker_close(&c->fd);
     request_free(&c->queued);
 }
 
@@ -59,7 +49,7 @@ int clients_listen(struct world *w, struct err *e)
     int fd = control_listen(w->cfg, clients.socket, e);
     if (fd < 0)
         return -1;
-    close_fd(&clients.listener);
+    worker_close(&clients.listener);
     clients.listener = fd;
     worker_close_in_child(fd);
     return 0;

@@ -617,11 +617,8 @@ json_t *jobs_message(struct world *w, bool *last)
     bool closed;
     *last = false;
     if (!worker_receive_packet(w->job_worker.fd, &m, &closed)) {
-        if (closed) { /* jobs_died() reports the outcome */
-            worker_forget_fd(w->job_worker.fd);
-            close(w->job_worker.fd);
-            w->job_worker.fd = -1;
-        }
+        if (closed) /* jobs_died() reports the outcome */
+            worker_close(&w->job_worker.fd);
         return NULL;
     }
     w->job_worker.heard = clock_mono();

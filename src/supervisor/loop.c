@@ -1,7 +1,6 @@
 #include "supervisor/loop.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "actions/worlds.h"
 #include "base/fault.h"
-#include "base/file.h"
 #include "base/js.h"
 #include "base/systemd.h"
 #include "store/catalog.h"
@@ -44,8 +43,6 @@
  * anybody would see. */
 #define DOUBT_LATE_MS 5000
 #define DOUBT_DRIFT_MS 2000
-/* Of a status of our predecessor; a larger file is none. */
-#define STATUS_BYTES 1048576
 #define READY_MS 10000 /* READY=1 is sent by then, even without a first answer */
 /* A job ends by itself at the next piece of its work, which takes less than that unless a statement or the disk
  * hangs; one that was killed leaves nothing that the next start does not finish or undo. With the five seconds of
@@ -348,22 +345,14 @@ static wall_t last_sign(const struct world *w)
 {
     const struct state *s = &w->a->state;
     wall_t last = s->watched_at;
-    SCOPED(buf_free) struct buf b = {0};
+    wall_t at;
     if (!s->watched)
         return (wall_t){0};
-    int dir = w->cfg->status_dir && w->cfg->json_file
-                  ? open(w->cfg->status_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                  : -1;
-    if (dir >= 0 && file_read_public(dir, w->cfg->json_file, STATUS_BYTES, &b, NULL) == 0) {
-        json_auto_t *o = json_loadb(b.p, b.len, 0, NULL);
-        wall_t at;
-        if (strcmp(js_text(o, "world"), w->cfg->name) == 0 &&
-            text_utc_ms_parse(js_text(o, "updated"), &at) == 0 && at.ms > last.ms &&
-            at.ms <= clock_wall().ms)
-            last = at;
-    }
-    if (dir >= 0)
-        close(dir);
+    json_auto_t *o = worlds_published(w->cfg);
+    if (strcmp(js_text(o, "world"), w->cfg->name) == 0 &&
+        text_utc_ms_parse(js_text(o, "updated"), &at) == 0 && at.ms > last.ms &&
+        at.ms <= clock_wall().ms)
+        last = at;
     return last;
 }
 
