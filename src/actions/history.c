@@ -28,49 +28,34 @@ enum history_kind history_of(const struct request *r)
     return HISTORY_KINDS;
 }
 
-/* The name of a value in the record and in the result. A dump's `bytes` are those of its file. */
-struct field {
-    const char *name, *from;
-};
-static const struct field of_dump[] = {{"dump", "name"},       {"rows", "rows"},
-                                       {"bytes", "file_size"}, {"sql_bytes", "bytes"},
-                                       {"seconds", "seconds"}, {"method", "method"},
-                                       {"wait_ms", "wait_ms"}, {NULL, NULL}},
-                          of_restore[] = {{"dump", "dump"},
-                                          {"rows", "rows"},
-                                          {"seconds", "seconds"},
-                                          {"generation", "generation"},
-                                          {"lost_seconds", "lost_seconds"},
-                                          {"lost_seconds_max", "lost_seconds_max"},
-                                          {"lost", "lost"},
-                                          {"restored_to", "restored_to"},
-                                          {"conflict_rows", "conflict_rows"},
-                                          {NULL, NULL}},
-                          of_drill[] = {{"dump", "dump"},
-                                        {"rows", "rows"},
-                                        {"seconds", "seconds"},
-                                        {NULL, NULL}},
-                          of_rollup[] = {{"ledgers", "ledgers"}, {NULL, NULL}},
-                          of_write_back[] = {{"sent", "sent"},
-                                             {"stolen", "stolen"},
-                                             {"stale", "stale"},
-                                             {"released", "released"},
-                                             {NULL, NULL}};
+/* The values of a record, ended by NULL: as they are named there, and after "=" in the result, where that differs. A
+ * dump's `bytes` are those of its file. */
+static const char *const of_dump[] = {"dump=name", "rows",   "bytes=file_size", "sql_bytes=bytes",
+                                      "seconds",   "method", "wait_ms",         NULL},
+                         *const of_restore[] = {"dump",       "rows",         "seconds",
+                                                "generation", "lost_seconds", "lost_seconds_max",
+                                                "lost",       "restored_to",  "conflict_rows",
+                                                NULL},
+                         *const of_drill[] = {"dump", "rows", "seconds", NULL},
+                         *const of_rollup[] = {"ledgers", NULL},
+                         *const of_write_back[] = {"sent", "stolen", "stale", "released", NULL};
 
 json_t *history_fields(const struct request *r, const json_t *result, const struct err *e)
 {
-    const struct field *fields = r->action == ACTION_DUMP                          ? of_dump
-                                 : request_swaps(r) || r->action == ACTION_RESTORE ? of_restore
-                                 : r->action == ACTION_DRILL                       ? of_drill
-                                 : r->action == ACTION_ROLLUP                      ? of_rollup
-                                 : r->action == ACTION_WRITE_BACK                  ? of_write_back
-                                                                                   : NULL;
+    const char *const *fields = r->action == ACTION_DUMP                          ? of_dump
+                                : request_swaps(r) || r->action == ACTION_RESTORE ? of_restore
+                                : r->action == ACTION_DRILL                       ? of_drill
+                                : r->action == ACTION_ROLLUP                      ? of_rollup
+                                : r->action == ACTION_WRITE_BACK                  ? of_write_back
+                                                                                  : NULL;
     json_t *o = json_pack("{s:b, s:b}", "ok", e == NULL, "automatic", (int)r->automatic);
     bool nothing = (fields == of_restore || fields == of_drill) && !js_text(result, "dump")[0];
-    for (; fields && fields->name; fields++) {
-        bool known = !nothing || strcmp(fields->name, "seconds") == 0;
-        json_object_set_new(o, fields->name,
-                            js_or_null(known ? json_object_get(result, fields->from) : NULL));
+    for (; fields && *fields; fields++) {
+        const char *from = strchr(*fields, '=');
+        SCOPED(xfree) char *name = xstrndup(*fields, strcspn(*fields, "="));
+        bool known = !nothing || strcmp(name, "seconds") == 0;
+        json_object_set_new(
+            o, name, js_or_null(known ? json_object_get(result, from ? from + 1 : name) : NULL));
     }
     if (r->action == ACTION_ROLLUP && r->verify) /* nothing was rolled up: the figures are totals */
         json_object_set_new(o, "verify", json_true());

@@ -222,6 +222,8 @@ struct config {
 int config_load(const char *path, struct config **out, struct err *e);
 void config_free(struct config *c);
 
+/* Of one EVENT_ bit: "down"; NULL: it is none. */
+const char *config_event_name(unsigned event);
 /* The value of a key, "dump.interval": text as it is, numbers in digits (durations in milliseconds,
  * sizes in bytes, yes and no as 1 and 0), a choice by its name; "" if it is not set. malloc; NULL:
  * there is no such key, or it is a list. */

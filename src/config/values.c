@@ -138,22 +138,32 @@ static int read_choice(const struct config_choice *list, const char *value, int6
     return near ? hint(bad, "write %s", near) : -1;
 }
 
+/* Names are an interface: configs list them, filters of mails and webhooks read them. */
+static const struct config_choice events[] = {
+    {"down", EVENT_DOWN},       {"restoring", EVENT_RESTORING}, {"restored", EVENT_RESTORED},
+    {"waiting", EVENT_WAITING}, {"discarded", EVENT_DISCARDED}, {"stale", EVENT_STALE},
+    {"disk", EVENT_DISK},       {"sentinel", EVENT_SENTINEL},   {"started", EVENT_STARTED},
+    {"journal", EVENT_JOURNAL}, {"check", EVENT_CHECK},         {"progress", EVENT_PROGRESS},
+    {"ledger", EVENT_LEDGER},   {"drill", EVENT_DRILL},         {"offsite", EVENT_OFFSITE},
+    {"pause", EVENT_PAUSE},     {"standby", EVENT_STANDBY},     {NULL, 0}};
+
+const char *config_event_name(unsigned event)
+{
+    const struct config_choice *c = events;
+    while (c->name && (unsigned)c->value != event)
+        c++;
+    return c->name;
+}
+
 static int read_events(const char *value, int64_t *n, struct config_bad *bad)
 {
-    static const struct config_choice names[] = {
-        {"down", EVENT_DOWN},       {"restoring", EVENT_RESTORING}, {"restored", EVENT_RESTORED},
-        {"waiting", EVENT_WAITING}, {"discarded", EVENT_DISCARDED}, {"stale", EVENT_STALE},
-        {"disk", EVENT_DISK},       {"sentinel", EVENT_SENTINEL},   {"started", EVENT_STARTED},
-        {"journal", EVENT_JOURNAL}, {"check", EVENT_CHECK},         {"progress", EVENT_PROGRESS},
-        {"ledger", EVENT_LEDGER},   {"drill", EVENT_DRILL},         {"offsite", EVENT_OFFSITE},
-        {"pause", EVENT_PAUSE},     {"standby", EVENT_STANDBY},     {NULL, 0}};
     bool all = strcmp(value, "all") == 0;
     int rc = 0;
     char *part;
     *n = all ? EVENT_ALL : 0;
     for (const char *rest = value; !all && rc == 0 && (part = config_next_part(&rest));) {
         int64_t bit = 0;
-        rc = read_choice(names, part, &bit, bad);
+        rc = read_choice(events, part, &bit, bad);
         *n |= bit;
         free(part);
     }

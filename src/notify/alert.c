@@ -44,24 +44,10 @@ bool alert_wanted(const struct config *c, unsigned event)
     return (c->alert_events & event) && alert_any_channel(c);
 }
 
-/* Names are an interface: configs list them, filters of mails and webhooks read them. */
 const char *alert_event_name(unsigned event)
 {
-    static const struct {
-        unsigned bit;
-        const char *name;
-    } names[] = {
-        {EVENT_DOWN, "down"},       {EVENT_RESTORING, "restoring"}, {EVENT_RESTORED, "restored"},
-        {EVENT_WAITING, "waiting"}, {EVENT_DISCARDED, "discarded"}, {EVENT_STALE, "stale"},
-        {EVENT_DISK, "disk"},       {EVENT_SENTINEL, "sentinel"},   {EVENT_STARTED, "started"},
-        {EVENT_JOURNAL, "journal"}, {EVENT_CHECK, "check"},         {EVENT_PROGRESS, "progress"},
-        {EVENT_LEDGER, "ledger"},   {EVENT_DRILL, "drill"},         {EVENT_OFFSITE, "offsite"},
-        {EVENT_PAUSE, "pause"},     {EVENT_STANDBY, "standby"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (names[i].bit == event)
-            return names[i].name;
-    return "test";
+    const char *name = config_event_name(event);
+    return name ? name : "test";
 }
 
 /* Composing */

@@ -34,7 +34,7 @@ struct upload {
     wall_t settled_at;
     size_t segment_count;
 
-    struct {
+    struct upload_figures {
         bool known;                 /* what follows; since the store was listed */
         uint64_t waiting, stored;   /* dumps and segments; dumps */
         char newest[DUMP_NAME_MAX]; /* good dump in the store; "": none */

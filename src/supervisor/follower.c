@@ -46,11 +46,10 @@ static struct follower {
     int64_t retry; /* ms to wait after the next failure */
 
     /* As the worker last said. */
-    mono_t proven;    /* all changes up to then are in the journal; ms 0: not known */
-    mono_t begun;     /* the worker, if it has read back no marker yet */
-    bool marker_read; /* the worker has read back a marker of its own: `proven` rests on it */
-    uint64_t changes, pos;
-    char file[256];
+    struct follow_progress at;
+    /* All changes up to then are in the journal, by whichever worker; ms 0: not known. */
+    mono_t proven;
+    mono_t begun; /* the worker, while it has read back no marker of its own (at.marker_read) */
     struct follow_emptied *emptied; /* the last TRUNCATE of each table since the newest dump */
     size_t emptied_count;
 
@@ -81,7 +80,7 @@ static int64_t lag_of_worker(mono_t now)
 {
     return follower.state != FOLLOWING
                ? -1
-               : mono_since(now, follower.marker_read ? follower.proven : follower.begun);
+               : mono_since(now, follower.at.marker_read ? follower.proven : follower.begun);
 }
 
 static json_t *status_json(const struct world *w)
@@ -101,9 +100,9 @@ static json_t *status_json(const struct world *w)
                           ms < 0 ? json_null() : json_real((double)ms / 1000), "gap", gap->on,
                           "reason", js_clean(gap->on ? gap->text : follower.reason));
     if (follower.state == FOLLOWING) {
-        js_set_clean(o, "file", follower.file);
-        js_set_int(o, "pos", (int64_t)follower.pos);
-        js_set_int(o, "changes", (int64_t)follower.changes);
+        js_set_clean(o, "file", follower.at.file);
+        js_set_int(o, "pos", (int64_t)follower.at.pos);
+        js_set_int(o, "changes", (int64_t)follower.at.changes);
     }
     return o;
 }
@@ -375,10 +374,7 @@ static void progressed(struct world *w, const struct follow_progress *r)
     if (r->marker_read) /* segments end behind the break now */
         follower.log_broken = false;
     *(r->marker_read ? &follower.proven : &follower.begun) = r->proven;
-    follower.changes = r->changes;
-    follower.marker_read = r->marker_read;
-    follower.pos = r->pos;
-    snprintf(follower.file, sizeof follower.file, "%s", r->file);
+    follower.at = *r;
     follower.reason[0] = '\0';
     const char *why =
         newest && !w->conditions[CONDITION_JOURNAL_GAP].on ? discontinuity(w, newest) : NULL;
@@ -390,7 +386,7 @@ static void progressed(struct world *w, const struct follow_progress *r)
     }
     bool settled = mono_since(now, follower.worker.started) >= SETTLED_MS;
     /* A worker that has begun can still fail at its first marker, as on a read-only server. */
-    if (!follower.marker_read || (follower.files_failing && !settled))
+    if (!follower.at.marker_read || (follower.files_failing && !settled))
         return;
     follower.retry = RETRY_FIRST_MS;
     if (follower.files_failing) {
@@ -434,10 +430,10 @@ static void unable(struct world *w, const struct follow_unable *u)
     w->conditions[CONDITION_JOURNAL_LAG].on = false; /* without a follower there is no lag */
     follower.next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
     bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
-    if (follower.file[0]) { /* its worker died before it saw that, or could say it */
+    if (follower.at.file[0]) { /* its worker died before it saw that, or could say it */
         struct follow_gap gap = {.pos = 0};
         snprintf(gap.why, sizeof gap.why, "%.600s", u->why);
-        follower.file[0] = '\0';
+        follower.at.file[0] = '\0';
         gap_found(w, ":", &gap, true);
     }
     if (!must && news && !w->conditions[CONDITION_JOURNAL].on)
@@ -483,7 +479,7 @@ static void failed(struct world *w, const struct follow_failure *failure)
     if (log_ends) {
         gap_found(w, " behind", &gap, true);
         follower.position_lost = follower.log_broken = true; /* until there is another dump */
-        follower.file[0] = '\0';
+        follower.at.file[0] = '\0';
     }
     bool passing = e->cls == ERR_UNREACHABLE && follower.retry < PASSING_MS;
     if (passing || log_ends)
@@ -640,7 +636,7 @@ static void check_lag(struct world *w, mono_t now)
                     "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
                     text_duration(limit, l));
     /* A worker that is gone, or has just begun, has not caught up. */
-    else if (w->conditions[CONDITION_JOURNAL_LAG].on && ms >= 0 && follower.marker_read)
+    else if (w->conditions[CONDITION_JOURNAL_LAG].on && ms >= 0 && follower.at.marker_read)
         notify_over(w, CONDITION_JOURNAL_LAG,
                     "the journal is %s behind, within its limit of %s again", text_duration(ms, t),
                     text_duration(limit, l));

@@ -38,11 +38,7 @@ enum { DUMPS, SEGMENTS, SENDERS };
 
 /* From a worker: after each step, and while a long one runs. */
 struct report {
-    bool known; /* the three after it */
-    uint64_t waiting, stored;
-    char newest[DUMP_NAME_MAX];
-    wall_t newest_at;
-    wall_t since;             /* ms 0: nothing waits */
+    struct upload_figures is;
     bool sending;             /* a step is under way */
     bool failed;              /* a step failed, just now */
     bool trouble;             /* the last step failed, or something cannot be stored: */
@@ -97,17 +93,6 @@ static void send_report(struct child *c)
     c->looked = clock_mono();
 }
 
-static void take_figures(struct child *c)
-{
-    const struct upload *u = &c->u;
-    c->report.known = u->figures.known;
-    c->report.waiting = u->figures.waiting;
-    c->report.stored = u->figures.stored;
-    c->report.since = u->figures.since;
-    memcpy(c->report.newest, u->figures.newest, sizeof c->report.newest);
-    c->report.newest_at = u->figures.newest_at;
-}
-
 /* The supervisor has not to think that this worker hangs. */
 static int look(void *arg, uint64_t bytes, struct err *e)
 {
@@ -124,7 +109,7 @@ static int look(void *arg, uint64_t bytes, struct err *e)
     if (mono_since(clock_mono(), c->looked) >= LOOK_MS) {
         c->report.sending = true;
         if (c->u.figures.known)
-            take_figures(c);
+            c->report.is = c->u.figures;
         send_report(c);
     }
     return 0;
@@ -154,7 +139,7 @@ static int64_t step(struct child *c)
         return failed(c, got, &e);
     c->pause = 0;
     const struct upload *u = &c->u;
-    take_figures(c);
+    c->report.is = u->figures;
     c->report.fenced = u->fenced.cls != ERR_NONE;
     c->report.why = c->report.fenced ? u->fenced : u->skipped;
     c->report.trouble = c->report.why.cls != ERR_NONE;
@@ -246,7 +231,8 @@ static bool wanted(const struct world *w, unsigned i)
 static bool is_known(unsigned i)
 {
     const struct sender *s = &offsite.senders[i];
-    return s->last.known && s->worker.pid && mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
+    return s->last.is.known && s->worker.pid &&
+           mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
 }
 
 /* The worker that is in trouble; NULL: none. Dumps first: without them the journal is worth nothing. */
@@ -287,7 +273,7 @@ static int64_t behind_seconds(const struct world *w)
     int64_t most = 0, now = clock_wall().ms;
     for (unsigned i = 0; i < SENDERS; i++) {
         const struct report *r = &offsite.senders[i].last;
-        int64_t is = r->since.ms && now > r->since.ms ? (now - r->since.ms) / 1000 : 0;
+        int64_t is = r->is.since.ms && now > r->is.since.ms ? (now - r->is.since.ms) / 1000 : 0;
         if (wanted(w, i) && !is_known(i))
             return -1;
         most = is > most ? is : most;
@@ -316,8 +302,8 @@ static void judge_late(struct world *w)
 static void take_report(struct world *w, struct sender *s, const struct report *r)
 {
     struct report *last = &s->last;
-    bool news = r->known != last->known || r->waiting != last->waiting ||
-                r->stored != last->stored || r->trouble != last->trouble ||
+    bool news = r->is.known != last->is.known || r->is.waiting != last->is.waiting ||
+                r->is.stored != last->is.stored || r->trouble != last->trouble ||
                 r->sending != last->sending || r->failed;
     w->status_dirty |= news;
     *last = *r;
@@ -330,7 +316,7 @@ static void take_report(struct world *w, struct sender *s, const struct report *
         history_add(w, HISTORY_OFFSITE,
                     json_pack("{s:b, s:o, s:I, s:f}", "ok", true, "dump", js_clean(r->done),
                               "bytes", (json_int_t)r->bytes, "seconds", (double)r->took_ms / 1000));
-    if (r->known || r->trouble)
+    if (r->is.known || r->trouble)
         judge(w);
     judge_late(w);
 }
@@ -339,8 +325,8 @@ static void take_report(struct world *w, struct sender *s, const struct report *
 static void worker_lost(struct world *w, struct sender *s, const char *how)
 {
     struct report r = {.failed = true, .trouble = true, .away = true};
-    memcpy(r.newest, s->last.newest, sizeof r.newest);
-    r.newest_at = s->last.newest_at;
+    memcpy(r.is.newest, s->last.is.newest, sizeof r.is.newest);
+    r.is.newest_at = s->last.is.newest_at;
     err_set(&r.why, ERR_SYSTEM, 0, "the %s worker %s", s->worker.name, how);
     worker_end(&s->worker);
     take_report(w, s, &r);
@@ -390,10 +376,10 @@ static void timers(struct world *w, mono_t now)
 
 static json_t *status_json(const struct world *w)
 {
-    const struct report *dumps = &offsite.senders[DUMPS].last,
-                        *segments = &offsite.senders[SEGMENTS].last;
+    const struct report *last[] = {&offsite.senders[DUMPS].last, &offsite.senders[SEGMENTS].last};
+    const struct upload_figures *dumps = &last[0]->is, *segments = &last[1]->is;
     int64_t behind = behind_seconds(w);
-    bool waits = dumps->waiting || segments->waiting || dumps->sending || segments->sending;
+    bool waits = dumps->waiting || segments->waiting || last[0]->sending || last[1]->sending;
     const struct report *r = trouble();
     const char *state = r && r->fenced ? "fenced"
                         : r            ? "failing"

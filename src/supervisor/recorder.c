@@ -18,35 +18,23 @@
 static const enum history_kind counted[] = {HISTORY_DUMP, HISTORY_RESTORE, HISTORY_DRILL,
                                             HISTORY_VERIFY};
 #define COUNTED (sizeof counted / sizeof *counted)
+/* Failures are counted by their class; one more for dumps that the shrink guard rejected. */
+#define REJECTED (ERR_CONDITION + 1)
 
 static struct recorder {
-    uint64_t passed[COUNTED], failed[COUNTED];
-    json_t *failures; /* as recorder_failures() has them */
-    json_t *waiting;  /* records, oldest first */
-    bool given;       /* the disk writer has the first one */
-    bool dropped;     /* some were lost since it last stored one */
+    uint64_t passed[COUNTED], failed[COUNTED][REJECTED + 1];
+    json_t *waiting; /* records, oldest first */
+    bool given;      /* the disk writer has the first one */
+    bool dropped;    /* some were lost since it last stored one */
     mono_t retry, next_sample;
     int64_t probe_ms, journal_lag_ms; /* the largest since the last sample; -1: none */
 } recorder;
-
-static json_t *failure(enum history_kind kind, const char *error)
-{
-    return json_pack("{s:s, s:s, s:i}", "action", history_kind_name(kind), "kind", error, "count",
-                     0);
-}
 
 static void begin(struct world *w)
 {
     struct recorder *r = &recorder;
     (void)w;
     *r = (struct recorder){.waiting = json_array(), .probe_ms = -1, .journal_lag_ms = -1};
-    /* A series that begins with its first failure has no rise that a rule could see. */
-    json_t *failures = json_array();
-    for (size_t i = 0; i < COUNTED; i++)
-        for (enum err_class cls = ERR_SYSTEM; cls <= ERR_GAP; cls++)
-            json_array_append_new(failures, failure(counted[i], err_class_name(cls)));
-    json_array_append_new(failures, failure(HISTORY_DUMP, "rejected"));
-    r->failures = failures;
     r->next_sample = mono_add(clock_mono(), SAMPLE_EVERY_MS);
 }
 
@@ -65,46 +53,51 @@ static void give(struct world *w)
         recorder.given = give_first(w) == 0;
 }
 
+static void add_count(json_t *list, size_t i, const char *key, const char *value, uint64_t count)
+{
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s, s:I}", "action", history_kind_name(counted[i]), key,
+                                    value, "count", (json_int_t)count));
+}
+
 json_t *recorder_runs(void)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < COUNTED; i++) {
-        const char *action = history_kind_name(counted[i]);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "action", action, "result", "ok",
-                                              "count", (json_int_t)recorder.passed[i]));
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "action", action, "result",
-                                              "failed", "count", (json_int_t)recorder.failed[i]));
+        uint64_t failed = 0;
+        for (size_t k = 0; k <= REJECTED; k++)
+            failed += recorder.failed[i][k];
+        add_count(list, i, "result", "ok", recorder.passed[i]);
+        add_count(list, i, "result", "failed", failed);
     }
     return list;
 }
 
+/* A series that begins with its first failure has no rise that a rule could see. */
 json_t *recorder_failures(void)
 {
-    return json_incref(recorder.failures);
+    json_t *list = json_array();
+    for (size_t i = 0; i < COUNTED; i++)
+        for (enum err_class k = 0; k <= REJECTED; k++) {
+            bool expected =
+                k == REJECTED ? counted[i] == HISTORY_DUMP : k >= ERR_SYSTEM && k <= ERR_GAP;
+            if (expected || recorder.failed[i][k])
+                add_count(list, i, "kind", k == REJECTED ? "rejected" : err_class_name(k),
+                          recorder.failed[i][k]);
+        }
+    return list;
 }
 
 void history_add(struct world *w, enum history_kind kind, json_t *fields)
 {
     for (size_t i = 0; i < COUNTED; i++) {
+        const char *error = js_text(fields, "error_kind");
         if (counted[i] != kind)
             continue;
-        if (js_flag(fields, "ok")) {
+        if (js_flag(fields, "ok"))
             recorder.passed[i]++;
-        } else {
-            const char *error = js_text(fields, "error_kind");
-            json_t *o = NULL;
-            size_t k;
-            json_array_foreach(recorder.failures, k, o)
-            {
-                if (strcmp(js_text(o, "action"), history_kind_name(kind)) == 0 &&
-                    strcmp(js_text(o, "kind"), error) == 0)
-                    break;
-            }
-            if (k == json_array_size(recorder.failures))
-                json_array_append_new(recorder.failures, o = failure(kind, error));
-            js_set_int(o, "count", js_number(o, "count", 0) + 1);
-            recorder.failed[i]++;
-        }
+        else
+            recorder.failed[i][strcmp(error, "rejected") == 0 ? REJECTED : err_class_of(error)]++;
     }
     if (json_array_size(recorder.waiting) == WAITING_MAX) {
         if (!recorder.dropped)
