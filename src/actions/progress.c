@@ -1,7 +1,7 @@
-#include "actions/progress.h"
-
+/* --write-back, --locks, --release; and what --init makes for [progress]. */
 #include <string.h>
 
+#include "actions/run.h"
 #include "base/js.h"
 #include "progress/write_back.h"
 

@@ -8,7 +8,6 @@
 
 #include "actions/history.h"
 #include "actions/lease_keep.h"
-#include "actions/progress.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
@@ -23,7 +22,7 @@
 #include "restore/loss.h"
 #include "restore/restore.h"
 #include "store/catalog.h"
-#include "watch/verdict.h"
+#include "watch/expect.h"
 
 /* Each action is a function of the same shape (action_fn) in one table; options, the lock, the lease and the password are
  * dealt with before, once for all of them (action_run(), main.c). */

@@ -43,6 +43,15 @@ void action_adopt(struct action_context *a);
 /* May this action run in a standby? ERR_REFUSED. */
 int action_allowed(const struct action_context *a, const struct request *r, struct err *e);
 
+/* progress.c. {"sent","stolen","stale","released","first"}; `unlock`: then all sessions are ended. */
+action_fn action_write_back;
+/* {"locks":[…]} of central_locks(). */
+action_fn action_locks;
+/* Of the key that `dump` names: {"lock_key","outcome"}. A session of it is written back and ended first;
+ * `force`: also another server's lock. */
+action_fn action_release;
+int action_init_progress(struct action_context *a, struct err *e);
+
 /* What --init makes beside ledgers. `made` gets the names of what was made, also after an error. */
 int action_init_ledgers(struct action_context *a, json_t **made, struct err *e);
 

@@ -5,9 +5,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "notify/mail.h"
+#include "notify/channel.h"
 #include "notify/message.h"
-#include "notify/webhook.h"
 
 /* Limits of what is stored and sent: no alert may fill a disk, or be refused for its size. */
 #define TEXT_MAX 1000    /* bytes of one text of an alert */

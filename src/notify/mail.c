@@ -1,4 +1,4 @@
-#include "notify/mail.h"
+#include "notify/channel.h"
 
 #include <ctype.h>
 #include <stdio.h>

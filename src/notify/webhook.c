@@ -1,4 +1,4 @@
-#include "notify/webhook.h"
+#include "notify/channel.h"
 
 #include <string.h>
 

@@ -28,7 +28,6 @@ struct disk_writer {
     bool status_failed, state_failed; /* at the last write */
     uint64_t marks[ALERT_CHANNELS];   /* written by this process */
     int mark_failed;                  /* error number of the last reported failure */
-    struct history_file *history;
     struct site *site;
     char disk[600]; /* of the dumps; "": not looked for yet, or not known */
     struct {
@@ -111,16 +110,14 @@ static int publish_history(struct disk_writer *s, const json_t *files, struct er
     const json_t *f;
     json_t *status = NULL;
     size_t i;
-    if (history_file_publish(s->history, s->args->dump_dirfd, s->status_dirfd, e) < 0)
+    if (history_file_publish(c->name, s->args->dump_dirfd, s->status_dirfd, e) < 0)
         return -1;
     json_array_foreach((json_t *)(uintptr_t)files, i, f)
     {
         if (c->page && strcmp(js_text(f, "name"), c->json_file) == 0 && !status)
             status = json_loads(js_text(f, "data"), 0, NULL);
     }
-    int rc =
-        status ? site_publish(s->site, s->status_dirfd, status, history_file_events(s->history), e)
-               : 0;
+    int rc = status ? site_publish(s->site, s->status_dirfd, status, history_file_events(), e) : 0;
     json_decref(status);
     return rc;
 }
@@ -270,7 +267,6 @@ int disk_writer_worker(int fd, void *arg)
     struct err e;
     bool closed;
     signal(SIGIO, SIG_IGN); /* see file_republish() */
-    s.history = history_file_new(s.args->cfg->name);
     s.site = site_new(s.args->cfg);
     /* In the order in which they were sent, so that the newest status and state win. When the supervisor is gone, what is
      * queued is written all the same. */
@@ -315,7 +311,6 @@ int disk_writer_worker(int fd, void *arg)
         json_decref(o);
     }
     close_status(&s);
-    history_file_free(s.history);
     site_free(s.site);
     return 0;
 }

@@ -19,64 +19,48 @@
 /* Beyond that older records become one line per day. */
 #define BYTES_MAX fault_limit("history.bytes", 4u << 20)
 
-struct history_file {
-    const char *world;
-    struct history_place place; /* how far the file was read */
-    struct timeline *timeline;  /* NULL: nothing was read yet */
-    struct thinning lines;      /* what could be cut off */
-    json_t *events;             /* timeline_events(); or NULL */
-    bool news;                  /* something to publish */
-    mono_t next_publish, tidied;
-};
+static struct history_file {
+    struct history_place place;  /* how far the file was read */
+    struct timeline *timeline;   /* NULL: nothing was read yet */
+    struct thinning lines;       /* what could be cut off */
+    json_t *events;              /* timeline_events(); or NULL */
+    bool news;                   /* something to publish */
+    mono_t next_publish, tidied; /* ms 0: not yet */
+} history;
 
-struct history_file *history_file_new(const char *world)
+static void forget(void)
 {
-    struct history_file *h = xcalloc(1, sizeof *h);
-    h->world = world;
-    h->tidied = clock_mono();
-    return h;
-}
-
-static void forget(struct history_file *h)
-{
-    history_place_free(&h->place);
-    thinning_free(&h->lines);
-    timeline_free(h->timeline);
-    h->timeline = NULL;
-}
-
-void history_file_free(struct history_file *h)
-{
-    forget(h);
-    json_decref(h->events);
-    free(h);
+    history_place_free(&history.place);
+    thinning_free(&history.lines);
+    timeline_free(history.timeline);
+    history.timeline = NULL;
 }
 
 static void see(void *arg, const json_t *record, const char *line)
 {
-    struct history_file *h = arg;
-    thinning_see(&h->lines, record, strlen(line) + 1);
+    (void)arg;
+    thinning_see(&history.lines, record, strlen(line) + 1);
     if (record)
-        timeline_add(h->timeline, record);
-    h->news = true;
+        timeline_add(history.timeline, record);
+    history.news = true;
 }
 
 /* Only what was appended since the last time is read, unless the file is another one. */
-static int follow(struct history_file *h, int dirfd, struct err *e)
+static int follow(int dirfd, struct err *e)
 {
     bool from_start;
     wall_t now = clock_wall();
-    if (h->timeline && timeline_is_behind(h->timeline, now))
-        forget(h); /* what was counted under the other clock is of the future now */
-    if (!h->timeline)
-        h->timeline = timeline_new(now);
-    timeline_now(h->timeline, now);
-    int rc = history_read(dirfd, &h->place, &from_start, see, h, e);
+    if (history.timeline && timeline_is_behind(history.timeline, now))
+        forget(); /* what was counted under the other clock is of the future now */
+    if (!history.timeline)
+        history.timeline = timeline_new(now);
+    timeline_now(history.timeline, now);
+    int rc = history_read(dirfd, &history.place, &from_start, see, NULL, e);
     if (!from_start)
         return rc;
-    forget(h);
-    h->timeline = timeline_new(now);
-    return history_read(dirfd, &h->place, &from_start, see, h, e);
+    forget();
+    history.timeline = timeline_new(now);
+    return history_read(dirfd, &history.place, &from_start, see, NULL, e);
 }
 
 /* ---- thinning ---- */
@@ -102,9 +86,9 @@ static void divide(void *arg, const json_t *record, const char *line)
 }
 
 /* After a failure the file stays as it is, and is tried again later. */
-static void thin(struct history_file *h, int dirfd)
+static void thin(int dirfd)
 {
-    struct thin t = {.cut = thinning_cut(&h->lines, BYTES_MAX)};
+    struct thin t = {.cut = thinning_cut(&history.lines, BYTES_MAX)};
     struct history_place place = {0};
     struct err ignored;
     bool from_start;
@@ -117,48 +101,50 @@ static void thin(struct history_file *h, int dirfd)
     buf_free(&t.lines);
 }
 
-static bool tidy_due(const struct history_file *h, mono_t now)
+static bool tidy_due(mono_t now)
 {
-    int64_t since = mono_since(now, h->tidied);
-    return since >= TIDY_EVERY_MS || (since >= TIDY_LARGE_MS && h->lines.bytes > BYTES_MAX);
+    int64_t since = mono_since(now, history.tidied);
+    return since >= TIDY_EVERY_MS || (since >= TIDY_LARGE_MS && history.lines.bytes > BYTES_MAX);
 }
 
 /* ---- publishing ---- */
 
-const json_t *history_file_events(const struct history_file *h)
+const json_t *history_file_events(void)
 {
-    return h->events;
+    return history.events;
 }
 
-int history_file_publish(struct history_file *h, int dump_dirfd, int status_dirfd, struct err *e)
+int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, struct err *e)
 {
     struct err unread;
     mono_t now = clock_mono();
-    (void)follow(h, dump_dirfd, &unread);
-    if (tidy_due(h, now)) {
-        h->tidied = now;
-        if (thinning_due(&h->lines, BYTES_MAX))
-            thin(h, dump_dirfd);
-        forget(h); /* what a clock that was wrong for a while has left in it as well */
-        (void)follow(h, dump_dirfd, &unread);
+    (void)follow(dump_dirfd, &unread);
+    if (!history.tidied.ms)
+        history.tidied = now;
+    if (tidy_due(now)) {
+        history.tidied = now;
+        if (thinning_due(&history.lines, BYTES_MAX))
+            thin(dump_dirfd);
+        forget(); /* what a clock that was wrong for a while has left in it as well */
+        (void)follow(dump_dirfd, &unread);
     }
-    if (!h->news && !mono_reached(now, h->next_publish))
+    if (!history.news && !mono_reached(now, history.next_publish))
         return 0;
-    timeline_until(h->timeline, clock_wall());
+    timeline_until(history.timeline, clock_wall());
     wall_t at = clock_wall();
     json_t *o =
-        json_pack("{s:i, s:s, s:o, s:o}", "format", 1, "world", h->world, "updated", js_time(at),
+        json_pack("{s:i, s:s, s:o, s:o}", "format", 1, "world", world, "updated", js_time(at),
                   "valid_until", js_time((wall_t){at.ms + PUBLISH_EVERY_MS + STATUS_VALID_MS}));
-    timeline_fill(h->timeline, o);
+    timeline_fill(history.timeline, o);
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     int rc = text ? file_publish(status_dirfd, HISTORY_PUBLISHED, text, strlen(text), 0644, e) : 0;
     free(text);
     json_decref(o);
-    json_decref(h->events);
-    h->events = json_object();
-    timeline_events(h->timeline, h->events);
+    json_decref(history.events);
+    history.events = json_object();
+    timeline_events(history.timeline, history.events);
     malloc_trim(0); /* the text was hundreds of times what this process needs otherwise */
-    h->news = false;
-    h->next_publish = mono_add(now, PUBLISH_EVERY_MS);
+    history.news = false;
+    history.next_publish = mono_add(now, PUBLISH_EVERY_MS);
     return rc;
 }

@@ -9,12 +9,10 @@
 
 #define HISTORY_PUBLISHED "history.json"
 
-struct history_file *history_file_new(const char *world /* borrowed */);
-void history_file_free(struct history_file *h);
 /* What it amounts to, without the buckets: borrowed until the next publish. */
-const json_t *history_file_events(const struct history_file *h);
+const json_t *history_file_events(void);
 /* Writes history.json if there is something new, or a minute has passed. A history that cannot be
  * read is published as far as it can. */
-int history_file_publish(struct history_file *h, int dump_dirfd, int status_dirfd, struct err *e);
+int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, struct err *e);
 
 #endif

@@ -1,8 +1,63 @@
-/* Turns an observation into a verdict. Pure: no clock, no file, no database. */
+/* What a probe saw, what was expected, and the verdict that this amounts to. Pure: no clock, no file, no database. */
 #ifndef WK_WATCH_EXPECT_H
 #define WK_WATCH_EXPECT_H
 
-#include "watch/verdict.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "mysql/server.h"
+
+enum verdict {
+    VERDICT_NONE,        /* no probe yet */
+    VERDICT_ALIVE,       /* our sentinel row is there */
+    VERDICT_EMPTY,       /* the sentinel table is there, without a row */
+    VERDICT_MISSING,     /* there is no sentinel table, and we could see it */
+    VERDICT_FOREIGN,     /* the row is not ours, or is no proof */
+    VERDICT_UNREACHABLE, /* no connection, or it broke */
+    VERDICT_STALLED,     /* no answer in time */
+    VERDICT_DENIED,      /* the server answers, and refuses us */
+};
+const char *verdict_name(enum verdict v); /* "ALIVE" … */
+char verdict_letter(enum verdict v);      /* A E M F U S D, '-' for none */
+
+#define NONCE_LEN 32 /* hex digits of 128 bits */
+
+/* Are both the same installation, whichever process? If both have a UUID (MySQL keeps one in its
+ * data directory), that decides. MariaDB's uid is a hash of a network card's address and the port:
+ * it changes after a reboot with other cards, and is the same for a second data directory on that
+ * port. There it takes the same data directory, and the same host name or uid. An unknown value
+ * matches nothing. */
+bool server_same_place(const struct server_id *a, const struct server_id *b);
+
+/* What one probe saw, before expect_judge(). */
+struct observation {
+    enum verdict
+        failed;     /* UNREACHABLE, STALLED, DENIED or MISSING where the probe failed; else NONE */
+    int error;      /* the server's or system's error number of that failure */
+    char text[512]; /* one line for people */
+    bool schema_there;      /* for MISSING */
+    bool schema_has_rows;   /* for MISSING: a table of the schema holds a row */
+    bool privileges_proven; /* for MISSING: we may see the tables of the schema */
+    unsigned rows;          /* rows of the sentinel */
+    char engine[65];        /* of a sentinel that is not of engine MEMORY, else "" */
+    char nonce[NONCE_LEN + 1];
+    uint64_t generation; /* of the sentinel row */
+    struct server_id server;
+    mono_t opened; /* when the connection was made */
+    bool dead;     /* UNREACHABLE: the server process that answered before is gone */
+    bool another;  /* another supervisor watches this world; `text` says which */
+    int64_t latency_ms;
+};
+
+/* What the supervisor knows from before (state.json, else the newest manifest). */
+struct expectation {
+    bool known;                     /* there was an ALIVE or a dump before */
+    char nonce[NONCE_LEN + 1];      /* of the last ALIVE */
+    char next_nonce[NONCE_LEN + 1]; /* of a restore that may have swapped before a crash; or "" */
+    struct server_id server;        /* at the last ALIVE */
+    mono_t seen; /* when we found this to be so ourselves; ms 0: an earlier supervisor did */
+};
 
 struct judgement {
     enum verdict verdict;

@@ -7,7 +7,7 @@
 
 #include "config/config.h"
 #include "mysql/conn.h"
-#include "watch/verdict.h"
+#include "watch/expect.h"
 
 /* Start of the text of a DENIED observation when a supervisor on another machine, or with another
  * [dump] dir, watches the world. */

@@ -81,7 +81,7 @@ def test_the_states_and_verdicts_are_the_same():
     man = read("etc/worldkeeper.8")
     for section, source, names in (
             ("STATES", "src/watch/guard.c", r"\[GUARD_[A-Z]+\] = \"([A-Z]+)\""),
-            ("VERDICTS", "src/watch/verdict.c", r"\{\"([A-Z]{3,})\", '[A-Z]'\}")):
+            ("VERDICTS", "src/watch/expect.c", r"\{\"([A-Z]{3,})\", '[A-Z]'\}")):
         told = re.findall(r"^\.It Li ([A-Z]+)$", man.split(f".Sh {section}\n")[1].split(".Sh")[0], re.M)
         assert sorted(told) == sorted(re.findall(names, read(source))), section
 

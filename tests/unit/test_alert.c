@@ -12,7 +12,7 @@
 #include "fake_clock.h"
 #include "notify/alert.h"
 #include "notify/message.h"
-#include "notify/webhook.h"
+#include "notify/channel.h"
 
 static char world[] = "s8", hook[] = "http://127.0.0.1/";
 
