@@ -1,14 +1,12 @@
-#include "supervisor/clients.h"
-
+/* The clients of the control socket (actions/control.h): one request each, answered at once or by
+ * the end of a job. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "actions/control.h"
-#include "supervisor/jobs.h"
-#include "supervisor/prober.h"
-#include "supervisor/publisher.h"
+#include "supervisor/world.h"
 
 /* A client sends one request. What needs no job is answered at once; a job is begun, or waits for its turn, and the client
  * hears of its progress until it ends. A client that goes away changes nothing. */

@@ -1,5 +1,5 @@
-#include "supervisor/disk.h"
-
+/* The supervisor's side of the disk writer (disk_writer.h): starts and watches it, polls the disk's
+ * state once a second, saves our own, and keeps the conditions that follow. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,7 @@
 
 #include "base/fault.h"
 #include "base/js.h"
-#include "supervisor/dumps.h"
-#include "supervisor/jobs.h"
-#include "supervisor/recorder.h"
+#include "supervisor/world.h"
 
 /* The disk writer's state as the supervisor sees it: asked for at intervals, it is alive as long as it answers. A failure
  * of the disk becomes a condition, never a reason to stop watching the world. */

@@ -1,5 +1,6 @@
-#include "supervisor/drills.h"
-
+/* Drills and verifies by the clock ([drill], [verify]): when one is begun, what holds it off, and what
+ * the last one came to. A drill is a job; a verify, which only reads files, has a worker of its own, so
+ * that no dump waits for it. Both are ended at once where the world has to be restored. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,8 @@
 #include "base/js.h"
 #include "base/machine.h"
 #include "mysql/conn.h"
-#include "supervisor/dumps.h"
-#include "supervisor/recorder.h"
-#include "supervisor/schedule.h"
 #include "supervisor/world.h"
+#include "supervisor/schedule.h"
 
 /* Both kinds run by the clock (schedule.h), give way to everything else, and are reported in the same words. What the last
  * one came to is kept in state.json, for the next supervisor's status. */

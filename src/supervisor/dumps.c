@@ -1,5 +1,5 @@
-#include "supervisor/dumps.h"
-
+/* The dumps as the supervisor knows them: the newest one, when the next is due, and the nonces that
+ * they hold. */
 #include <stdio.h>
 #include <stdlib.h>
 

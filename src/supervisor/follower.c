@@ -1,5 +1,5 @@
-#include "supervisor/follower.h"
-
+/* The supervisor's side of the journal: the worker that follows the binary log while the world is
+ * up (journal/follow.h), its lag, and the dumps that close gaps. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "base/js.h"
 #include "journal/follow.h"
-#include "supervisor/dumps.h"
+#include "supervisor/world.h"
 #include "supervisor/words.h"
 
 #define RETRY_FIRST_MS fault_wait(1000)

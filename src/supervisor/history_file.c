@@ -9,7 +9,7 @@
 #include "base/js.h"
 #include "base/log.h"
 #include "store/timeline.h"
-#include "supervisor/publisher.h"
+#include "supervisor/world.h"
 
 /* Its finest bucket is of five minutes: the last one grows visibly, and 256 KiB are not written each second. */
 #define PUBLISH_EVERY_MS INT64_C(60000)

@@ -1,5 +1,5 @@
-#include "supervisor/jobs.h"
-
+/* What the guard's decisions start and end: jobs, one at a time, each in a worker; and what their
+ * ends mean for the guard, the dumps and the journal. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,7 @@
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
-#include "supervisor/drills.h"
-#include "supervisor/dumps.h"
-#include "supervisor/follower.h"
-#include "supervisor/prober.h"
-#include "supervisor/recorder.h"
+#include "supervisor/world.h"
 
 /* A job's life:
  *

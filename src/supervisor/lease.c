@@ -1,5 +1,5 @@
-#include "supervisor/lease.h"
-
+/* Which machine has the world ([standby]): a worker renews its lease and moves the fence (base/fence.h) itself;
+ * here is decided what that means, and the guard hears of it. A standby has no lease, and its fence is closed. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,7 +11,6 @@
 #include "base/js.h"
 #include "standby/lease.h"
 #include "store/state.h"
-#include "supervisor/jobs.h"
 #include "supervisor/world.h"
 
 /* Three processes keep time of one lease: the worker renews it and moves the fence in shared memory; the supervisor sees

@@ -15,17 +15,7 @@
 #include "base/systemd.h"
 #include "store/catalog.h"
 #include "store/pending.h"
-#include "supervisor/clients.h"
-#include "supervisor/disk.h"
-#include "supervisor/drills.h"
-#include "supervisor/dumps.h"
-#include "supervisor/follower.h"
-#include "supervisor/jobs.h"
-#include "supervisor/lease.h"
-#include "supervisor/prober.h"
-#include "supervisor/publisher.h"
-#include "supervisor/recorder.h"
-#include "supervisor/reload.h"
+#include "supervisor/world.h"
 
 /* One round: poll, hear what came (handle_poll()), then the timers of all parts in a fixed order (timers()). What has to
  * happen in this round but not at once is a flag in struct world; nothing calls back into the loop. */

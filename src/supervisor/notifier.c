@@ -1,7 +1,8 @@
-/* An alert stays in the outbox until every channel has it; each delivery is a worker that inherits
+/* Decides what becomes an alert, and delivers it: alerts about the world's own state and about
+ * conditions, the incidents that they belong to, the deliveries and the heartbeat.
+ *
+ * An alert stays in the outbox until every channel has it; each delivery is a worker that inherits
  * its message with the fork. The heartbeat is delivered the same way. */
-#include "supervisor/notifier.h"
-
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +15,6 @@
 #include "base/js.h"
 #include "notify/incident.h"
 #include "notify/outbox.h"
-#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 /* Two engines decide what is news: the guard for the world's own state (notify_guard()), condition_alert() for all else

@@ -16,8 +16,6 @@
 #include "base/fence.h"
 #include "base/js.h"
 #include "offsite/upload.h"
-#include "supervisor/jobs.h"
-#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(1000)       /* of the worker that sends segments */

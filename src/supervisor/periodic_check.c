@@ -5,7 +5,7 @@
 
 #include "base/js.h"
 #include "check/check.h"
-#include "supervisor/jobs.h"
+#include "supervisor/world.h"
 
 #define FIRST_MS 60000 /* after the start, when dumps and probes have settled */
 #define EVERY_MS 86400000

@@ -1,5 +1,4 @@
-#include "supervisor/publisher.h"
-
+/* What the supervisor publishes: flag, status.json, metrics, and the status line for systemctl. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,8 @@
 #include "base/js.h"
 #include "base/systemd.h"
 #include "page/site.h"
-#include "supervisor/disk.h"
-#include "supervisor/drills.h"
-#include "supervisor/dumps.h"
-#include "supervisor/lease.h"
-#include "supervisor/metrics.h"
-#include "supervisor/prober.h"
-#include "supervisor/recorder.h"
 #include "supervisor/world.h"
+#include "supervisor/metrics.h"
 
 /* status.json is built from the parts' own JSON; metrics and page are made from it, so that they cannot contradict it. What is
  * published together goes to the disk writer in one packet. */

@@ -1,5 +1,5 @@
-#include "supervisor/reload.h"
-
+/* What a supervisor holds alone: the world's lock, its claims (actions/claim.h) and the control
+ * socket; and how it comes to another config or dump directory while it runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,7 @@
 #include "base/systemd.h"
 #include "store/catalog.h"
 #include "store/signature.h"
-#include "supervisor/clients.h"
-#include "supervisor/disk.h"
-#include "supervisor/dumps.h"
-#include "supervisor/jobs.h"
-#include "supervisor/lease.h"
-#include "supervisor/prober.h"
-#include "supervisor/publisher.h"
+#include "supervisor/world.h"
 
 /* The order of a change is the same in both cases: open and check all that is new, then switch, then restart the workers
  * that hold descriptors of the old. A failure before the switch leaves the old one in force. */

@@ -11,7 +11,6 @@
 #include "actions/ledgers.h"
 #include "base/fault.h"
 #include "base/js.h"
-#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 /* After a run that another session, or the state of the world, held off: both end without a word to us, so we look, at

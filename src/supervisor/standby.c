@@ -15,8 +15,6 @@
 #include "restore/restore.h"
 #include "restore/warm_keep.h"
 #include "standby/pull.h"
-#include "supervisor/jobs.h"
-#include "supervisor/prober.h"
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(2000)

@@ -10,7 +10,6 @@
 #include "base/fault.h"
 #include "base/js.h"
 #include "progress/write_back.h"
-#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 #define TICK_MS fault_wait(1000)

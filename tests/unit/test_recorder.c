@@ -9,7 +9,6 @@
 
 #include "actions/history.h"
 #include "base/js.h"
-#include "supervisor/recorder.h"
 #include "supervisor/world.h"
 
 static struct world w;
