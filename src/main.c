@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "actions/history.h"
 #include "actions/run.h"
 #include "check/check.h"
 #include "actions/control.h"
@@ -24,7 +23,7 @@
 #include "cli/screen.h"
 #include "store/signature.h"
 #include "actions/hint_command.h"
-#include "supervisor/loop.h"
+#include "supervisor/world.h"
 #include "actions/worlds.h"
 
 struct options {

@@ -1,9 +1,9 @@
-#include "actions/history.h"
-
+/* The history (store/history.h): what actions leave in it, and --history. */
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actions/run.h"
 #include "base/js.h"
 #include "store/timeline.h"
 

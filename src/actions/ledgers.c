@@ -1,7 +1,6 @@
 /* --rollup, and the tables and views that --init makes beside ledgers. */
 #include <string.h>
 
-#include "actions/ledgers.h"
 #include "actions/run.h"
 #include "base/js.h"
 #include "store/signature.h"

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "actions/history.h"
-#include "actions/lease_keep.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"

@@ -8,9 +8,13 @@
 
 #include "actions/context.h"
 #include "actions/request.h"
+#include "base/worker.h"
+#include "ledger/ledger.h"
 #include "offsite/fetch.h"
 #include "restore/restore.h"
+#include "standby/lease.h"
 #include "store/catalog.h"
+#include "store/history.h"
 
 /* Number of an error of class CHANGED: [dump] dir names another directory now than when it was
  * opened. The action has not begun, or what it stored lies where it will not be found. */
@@ -54,5 +58,55 @@ int action_init_progress(struct action_context *a, struct err *e);
 
 /* What --init makes beside ledgers. `made` gets the names of what was made, also after an error. */
 int action_init_ledgers(struct action_context *a, json_t **made, struct err *e);
+
+/* ---- history.c ---- */
+
+/* The record of an action that ended: its kind, HISTORY_KINDS if none is kept of it, and what is
+ * known. `e` NULL: it went well. */
+enum history_kind history_of(const struct request *r);
+json_t *history_fields(const struct request *r, const json_t *result, const struct err *e);
+/* Of an action that ran without a supervisor. A failure is only noted. */
+void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,
+                     const struct err *e);
+
+int action_history(struct action_context *a, const struct request *r, json_t **result,
+                   struct err *e);
+
+/* ---- ledgers.c ---- */
+
+/* Plain data: the supervisor's worker sends it as it is. */
+struct ledger_report {
+    bool ok, ran;   /* ran: it was to be rolled up, not only marked */
+    bool made;      /* rollup and marks exist: `figures` are known if ok */
+    bool postponed; /* not ok, and no fault: another session rolls it up, or the world is not up */
+    struct ledger_result result;
+    struct ledger_figures figures;
+    int64_t took_ms;
+    struct err error; /* not ok */
+};
+/* `opt` NULL: only marked. `wait`: ms for another session's run. */
+int action_ledger(struct action_context *a, const struct config_ledger *c, int64_t wait,
+                  const struct ledger_options *opt, struct ledger_report *out);
+
+/* ---- lease_keep.c ---- */
+
+struct lease_keep {
+    struct action_context *a;
+    struct lease_grant grant; /* the newest */
+    struct worker renewer;    /* while the action works */
+};
+/* Waits for one that is held and not renewed any more. ERR_REFUSED: another machine renews it. The fence is
+ * open as long as the lease is ours. */
+int lease_keep_take(struct lease_keep *k, struct action_context *a, struct err *e);
+/* For a primary that nobody supervises, since nothing renews its lease: the same, but never one that another
+ * machine has, or had last. Where a supervisor renews it: is it held now? `what` needs it. */
+int lease_keep_own(struct lease_keep *k, struct action_context *a, const char *what, struct err *e);
+/* For what only reads the world: -1 where another machine is known to have the lease, or to have had it last. */
+int lease_keep_ask(struct action_context *a, struct err *e);
+/* Ends the renewals; whoever supervises goes on with them. */
+void lease_keep_end(struct lease_keep *k);
+/* Gives back what is ours, if it is; a failure is only noted, since the lease ends by itself. `kept`: this machine
+ * was the primary, and games may have read so. */
+void lease_keep_release(struct action_context *a, bool kept);
 
 #endif

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "actions/lease_keep.h"
 #include "actions/run.h"
 #include "base/fault.h"
 #include "base/file.h"

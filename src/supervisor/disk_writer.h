@@ -64,4 +64,14 @@ int disk_writer_send(const struct worker *writer, enum disk_request request, con
 int disk_writer_send_json(const struct worker *writer, enum disk_request request,
                           json_t *o /* taken */);
 
+/* ---- history_file.c ---- */
+
+#define HISTORY_PUBLISHED "history.json"
+
+/* What it amounts to, without the buckets: borrowed until the next publish. */
+const json_t *history_file_events(void);
+/* Writes history.json if there is something new, or a minute has passed. A history that cannot be
+ * read is published as far as it can. */
+int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, struct err *e);
+
 #endif

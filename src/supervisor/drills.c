@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "actions/history.h"
 #include "base/fault.h"
 #include "base/js.h"
 #include "base/machine.h"

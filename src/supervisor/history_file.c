@@ -1,5 +1,5 @@
-#include "supervisor/history_file.h"
-
+/* The disk writer's side of the history: follows the file, publishes what it amounts to, and thins
+ * it out. */
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>

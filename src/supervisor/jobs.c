@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "actions/history.h"
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"

@@ -1,5 +1,6 @@
-#include "supervisor/loop.h"
-
+/* The supervisor of one world and its event loop. Timers, workers, the control socket and signals
+ * become events; guard.h decides; workers act. The loop itself never waits for a server, a disk or
+ * the network: whatever can block is done in a forked child (base/worker.h); src/README.md lists them. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

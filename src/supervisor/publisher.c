@@ -10,7 +10,6 @@
 #include "base/systemd.h"
 #include "page/site.h"
 #include "supervisor/world.h"
-#include "supervisor/metrics.h"
 
 /* status.json is built from the parts' own JSON; metrics and page are made from it, so that they cannot contradict it. What is
  * published together goes to the disk writer in one packet. */

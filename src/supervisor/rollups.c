@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "actions/ledgers.h"
 #include "base/fault.h"
 #include "base/js.h"
 #include "supervisor/world.h"

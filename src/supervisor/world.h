@@ -138,6 +138,12 @@ static inline void world_worker(struct world *w, struct worker *v, const char *n
     w->heard[w->heard_count++] = (struct heard){v, message};
 }
 
+/* ---- loop.c ---- */
+
+/* Runs until SIGTERM/SIGINT. 0, or -1 if it could not start. Takes ownership of `a` (opened, not
+ * yet locked) and its config. */
+int world_run(struct action_context *a, struct config *cfg, struct err *e);
+
 /* ---- reload.c ---- */
 
 /* At the start: -1 where another supervisor or world holds something. */
@@ -184,6 +190,12 @@ void publish_late(int64_t ms);
 /* A reload: files that `next` no longer publishes get their final content, as at a clean exit;
  * those of the page are removed. */
 void publish_leave(struct world *w, const struct config *next);
+
+/* ---- metrics.c ---- */
+
+/* Adds a sample for each value of `status` that the table names. What is null or missing there has no
+ * sample; a metric without a sample is not mentioned. */
+void metrics_text(const char *world, const json_t *status, struct buf *out);
 
 /* ---- disk.c ---- */
 
