@@ -5,7 +5,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "notify/channel.h"
 #include "notify/message.h"
 
 /* Limits of what is stored and sent: no alert may fill a disk, or be refused for its size. */

@@ -1,4 +1,4 @@
-#include "notify/incident.h"
+#include "notify/queue.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -49,4 +49,41 @@ int queue_waiting(int dirfd, enum alert_channel ch, struct err *e);
 int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_t upto,
                struct err *e);
 
+/* ---- incident.c ----
+ *
+ * The open incidents. An incident is what a person sees as one thread, from the first alert to the
+ * recovery. Stored with the alert queue, so that the next supervisor continues the same threads and
+ * reports the end of what the previous one reported.
+ *
+ *   incidents   {"NAME":{"id","event","since","world"},…}: NAME is "world" or another condition */
+
+#define INCIDENTS_FILE "incidents"
+#define INCIDENTS_MAX 32 /* beyond this, each alert begins a thread of its own */
+
+struct incident {
+    char name[24], id[65];
+    unsigned event; /* of its first alert */
+    wall_t since;
+};
+struct incidents {
+    struct incident list[INCIDENTS_MAX];
+    size_t count;
+};
+
+/* NULL: none of that name is open. Valid until the next one is opened or closed. */
+const struct incident *incident_find(const struct incidents *all, const char *name);
+/* Does nothing if it is already open. */
+void incident_open(struct incidents *all, const char *name, const char *id, unsigned event,
+                   wall_t since);
+void incident_close(struct incidents *all, const char *name);
+
+/* What is stored, for incidents_save(). The world is in it, so that the file of another world is not
+ * taken where both worlds are signed with one key; files of older versions do not name it. */
+json_t *incidents_json(const struct incidents *all, const char *world);
+
+/* In the directory of the alert queue. A missing or damaged file means that none is open; malformed
+ * entries and those of another world are dropped. */
+void incidents_load(int dirfd, const char *world, struct incidents *out);
+int incidents_save(int dirfd, const json_t *o, struct err *e);
+
 #endif

@@ -1,4 +1,4 @@
-#include "notify/channel.h"
+#include "notify/alert.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "base/js.h"
 #include "base/fence.h"
 #include "base/machine.h"
-#include "notify/incident.h"
+#include "notify/queue.h"
 #include "page/site.h"
 #include "store/history.h"
 #include "store/proof.h"

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
-#include "notify/incident.h"
+#include "notify/queue.h"
 #include "notify/outbox.h"
 #include "supervisor/world.h"
 

@@ -34,7 +34,7 @@
 #include "store/history.h"
 #include "supervisor/disk_writer.h"
 #include "supervisor/words.h"
-#include "watch/condition.h"
+#include "watch/guard.h"
 
 struct world;
 

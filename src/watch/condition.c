@@ -1,4 +1,4 @@
-#include "watch/condition.h"
+#include "watch/guard.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,8 +12,6 @@
 
 #include "fake_curl.h"
 #include "notify/alert.h"
-#include "notify/channel.h"
-#include "notify/channel.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -13,7 +13,6 @@
 
 #include "fake_clock.h"
 #include "notify/alert.h"
-#include "notify/channel.h"
 #include "notify/mime.h"
 #include "tiny_server.h"
 
