@@ -30,7 +30,6 @@ struct options {
     struct request request;
     char *config; /* path; NULL: none is named */
     bool json, quiet, verbose, allow_root, help;
-    bool shown; /* the outcome was already printed, as JSON */
 };
 
 /* How an option's value is read; the row says where it goes. */
@@ -421,7 +420,7 @@ static int carry_out(struct action_context *a, const struct request *r, json_t *
 }
 
 /* With --json there is one object on standard output, whatever happened; failures go into it. */
-static void show_result(struct options *o, const json_t *result, int rc, const struct err *e)
+static void show_result(const struct options *o, const json_t *result, int rc, const struct err *e)
 {
     enum action action = o->request.action;
     if (o->json)
@@ -429,7 +428,6 @@ static void show_result(struct options *o, const json_t *result, int rc, const s
     else if (result && (rc == 0 || e->cls == ERR_UNWELL || e->cls == ERR_CONDITION ||
                         action_is(action, ACTION_SHOWN_FAILED)))
         screen_result(action, result);
-    o->shown = o->json;
 }
 
 /* Without a known state no loss can be proven, so each run warns once. */
@@ -504,37 +502,31 @@ static bool asks_for_all(const struct options *o)
            (!o->config || (stat(o->config, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
-/* The config lives until the end: hints name the world by it, errors of the end included. */
-static int run(struct options *o, char *const *argv, struct err *e)
+static int supervise(struct config *cfg, struct err *e)
+{
+    struct action_context a = {.job.dirfd = -1};
+    if (signature_open(cfg, e) == -1 || action_open(&a, cfg, true, e) < 0 ||
+        action_password(&a, e) < 0) {
+        action_close(&a);
+        return -1;
+    }
+    warn_ignored(&a);
+    return world_run(&a, cfg, e);
+}
+
+/* The config lives until the process ends: hints name the world by it, errors of the end included. */
+static int run(struct options *o, char *const *argv, json_t **result, struct err *e)
 {
     struct config *cfg = NULL;
-    json_t *result = NULL;
-    bool supervise = o->request.action == ACTION_RUN;
     if (load_config(o, argv, &cfg, e) < 0)
         return -1;
     screen_world = cfg;
     screen_typed(make_whole);
     int rc = check_root(o, cfg, e);
-    if (rc == 0 && supervise) {
-        struct action_context a = {.job.dirfd = -1};
-        if (signature_open(cfg, e) == -1 || action_open(&a, cfg, true, e) < 0 ||
-            action_password(&a, e) < 0) {
-            action_close(&a);
-            rc = -1;
-        } else {
-            warn_ignored(&a);
-            return world_run(&a, cfg, e);
-        }
-    } else if (rc == 0) {
-        rc = one_action(o, cfg, &result, e);
-    }
-    if (rc < 0)
+    if (rc == 0)
+        rc = o->request.action == ACTION_RUN ? supervise(cfg, e) : one_action(o, cfg, result, e);
+    if (rc < 0) /* a supervisor that could not start has not reloaded it */
         hint_error(cfg, HINT_HERE, e);
-    if (!supervise)
-        show_result(o, result, rc, e);
-    json_decref(result);
-    screen_typed(NULL);
-    config_free(cfg);
     return rc;
 }
 
@@ -553,18 +545,15 @@ int main(int argc, char **argv)
     int rc = parse(argc, argv, &o, &e);
     log_open(o.verbose ? LOG_DEBUG_ : o.quiet ? LOG_WARN_ : LOG_INFO_);
     screen_open(o.quiet || o.json, o.verbose);
-    if (rc == 0 && asks_for_all(&o)) {
-        json_auto_t *result = NULL;
-        rc = worlds_status(o.config ? o.config : WORLDS_DIR, &result, &e);
-        show_result(&o, result, rc, &e);
-    } else if (rc == 0) {
-        rc = run(&o, argv, &e);
-    }
+    json_auto_t *result = NULL;
+    if (rc == 0)
+        rc = asks_for_all(&o) ? worlds_status(o.config ? o.config : WORLDS_DIR, &result, &e)
+                              : run(&o, argv, &result, &e);
     bool action = o.request.action != ACTION_NONE && o.request.action != ACTION_RUN;
+    if (action)
+        show_result(&o, result, rc, &e);
     if (rc < 0 && (!o.json || !action || e.cls == ERR_USAGE || e.cls == ERR_CONFIG))
         screen_error(&e);
-    if (rc < 0 && o.json && action && !o.shown)
-        show_result(&o, NULL, rc, &e);
     free(o.config);
     request_free(&o.request);
     return rc < 0 ? err_exit(e.cls) : 0;

@@ -43,7 +43,8 @@ static void set_newest(struct world *w, const struct manifest *m)
     learn_nonce(m->nonce);
 }
 
-/* After another config: the newest dump's age counts, not when the config was read: a shorter interval may make one due at once. */
+/* After another config: the newest dump's age counts, not when that was read; a shorter interval may make one due
+ * at once. */
 static void restart(struct world *w)
 {
     mono_t now = clock_mono();

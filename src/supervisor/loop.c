@@ -348,9 +348,10 @@ static wall_t last_sign(const struct world *w)
 }
 
 /* Only memory and registrations: nothing is taken, started or read yet, so that nothing can fail. */
-static struct world *world_new(struct action_context *a, struct config *cfg)
+static struct world *begin_world(struct action_context *a, struct config *cfg)
 {
-    struct world *w = xcalloc(1, sizeof *w);
+    static struct world world; /* until the process ends */
+    struct world *w = &world;
     w->a = a;
     w->cfg = cfg;
     w->started = clock_wall();
@@ -364,14 +365,6 @@ static struct world *world_new(struct action_context *a, struct config *cfg)
         if (world_parts[i]->begin)
             world_parts[i]->begin(w);
     return w;
-}
-
-/* The process ends: of its memory only what holds secrets is wiped. */
-static void world_free(struct world *w)
-{
-    action_close(w->a);
-    config_free(w->cfg);
-    free(w);
 }
 
 static void keep_world(struct loop *l)
@@ -413,7 +406,7 @@ static void keep_world(struct loop *l)
 /* The lock and the claims come first: without them nothing may be touched. */
 int world_run(struct action_context *a, struct config *cfg, struct err *e)
 {
-    struct loop l = {.w = world_new(a, cfg), .signal_fd = -1};
+    struct loop l = {.w = begin_world(a, cfg), .signal_fd = -1};
     l.began = l.last_tick = clock_mono();
     l.wall_offset = clock_wall().ms - l.last_tick.ms;
     int rc = holdings_take(l.w, e) < 0 || open_signals(&l, e) < 0 ? -1 : 0;
@@ -423,8 +416,6 @@ int world_run(struct action_context *a, struct config *cfg, struct err *e)
     }
     if (rc == 0)
         keep_world(&l);
-    if (l.signal_fd >= 0)
-        close(l.signal_fd);
-    world_free(l.w);
+    action_close(a); /* wipes the password; all else ends with the process */
     return rc;
 }

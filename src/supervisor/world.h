@@ -140,8 +140,8 @@ static inline void world_worker(struct world *w, struct worker *v, const char *n
 
 /* ---- loop.c ---- */
 
-/* Runs until SIGTERM/SIGINT. 0, or -1 if it could not start. Takes ownership of `a` (opened, not
- * yet locked) and its config. */
+/* Runs until SIGTERM/SIGINT. 0, or -1 if it could not start. Closes `a` (opened, not yet locked); a reload
+ * frees the config and goes on with another. */
 int world_run(struct action_context *a, struct config *cfg, struct err *e);
 
 /* ---- reload.c ---- */

@@ -158,10 +158,11 @@ def test_pause_needs_a_supervisor(keeper):
 
 
 def test_a_second_supervisor_is_refused(keeper):
-    """The second instance says who has the world, and ends with 3; the first is not disturbed."""
+    """The second instance says who has the world, and what to type, and ends with 3; the first is not disturbed."""
     keeper.start()
     done = keeper.run("--run")
     assert done.rc == HELD and str(keeper.process.pid) in done.err, done
+    assert f"--config {keeper.config_path} --status" in done.err, done
     keeper.wait_state("UP")
 
 
