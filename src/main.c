@@ -40,7 +40,6 @@ enum option_kind {
     OPT_TABLE, /* may be repeated, unlike others */
     OPT_TIME,  /* a moment, into the char * at `offset` */
     OPT_SINCE, /* the same; "7d" is a week ago */
-    OPT_UNTIL, /* a moment that depends on the action: read_until() */
     OPT_TEXT,  /* into the char * at `offset` */
     OPT_FLAG,  /* sets the bool there */
     OPT_SQL,
@@ -60,7 +59,7 @@ static const struct option_row {
     {"into", required_argument, OPT_TEXT, AT(request.into), ACTION_INTO},
     {"table", required_argument, OPT_TABLE, AT(request.tables), ACTION_TABLE},
     {"at", required_argument, OPT_TIME, AT(request.at), ACTION_AT},
-    {"until", required_argument, OPT_UNTIL, AT(request.until), ACTION_UNTIL},
+    {"until", required_argument, OPT_TEXT, AT(request.until), ACTION_UNTIL}, /* see read_until() */
     {"since", required_argument, OPT_SINCE, AT(request.since), ACTION_SINCE},
     {"accept-cut", no_argument, OPT_FLAG, AT(request.accept_cut), ACTION_ACCEPT_CUT},
     {"with-code", no_argument, OPT_FLAG, AT(request.with_code), ACTION_WITH_CODE},
@@ -201,7 +200,6 @@ static int set_option(struct options *o, const struct option_row *row, struct er
         o->request.tables = before ? xasprintf("%s,%s", before, optarg) : xstrdup(optarg);
         free(before);
         return 0;
-    case OPT_UNTIL:
     case OPT_TEXT:
         free(*(char **)member);
         *(char **)member = xstrdup(optarg);

@@ -185,8 +185,7 @@ char *claims_status_holder(const struct config *cfg)
     SCOPED(file_close) int fd =
         cfg->status_dir ? file_dir(cfg->status_dir, FILE_PUBLIC, 0, NULL) : -1;
     int pid = fd >= 0 ? flock_holder(fd) : 0;
-    char *who = pid ? publisher(cfg, pid) : NULL;
-    return who;
+    return pid ? publisher(cfg, pid) : NULL;
 }
 
 static int claim_status(const struct config *cfg, struct claims *c, struct err *e)

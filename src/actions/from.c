@@ -8,18 +8,13 @@
 #include "offsite/fetch.h"
 #include "offsite/manifests.h"
 
-static int check_from(const struct request *r, struct err *e)
-{
-    if (strcmp(r->from, "offsite") == 0)
-        return 0;
-    return err_set(e, ERR_USAGE, 0, "--from %.60s: allowed: offsite", r->from);
-}
-
 static int open_store(struct action_context *a, const struct request *r, struct fetch *f,
                       struct err *e)
 {
     *f = (struct fetch){.cfg = NULL};
-    return check_from(r, e) < 0 ? -1 : fetch_open(f, a->cfg, a->job.dirfd, a->job.progress, e);
+    if (strcmp(r->from, "offsite") != 0)
+        return err_set(e, ERR_USAGE, 0, "--from %.60s: allowed: offsite", r->from);
+    return fetch_open(f, a->cfg, a->job.dirfd, a->job.progress, e);
 }
 
 int action_from_catalog(struct action_context *a, const struct request *r, struct catalog *out,

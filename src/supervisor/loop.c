@@ -41,33 +41,31 @@
 #define STOP_JOB_MS 5000 /* then a running job is killed, */
 #define STOP_ALL_MS 8000 /* and then nobody waits for it */
 
-struct loop {
-    struct world *w;
+static struct {
     int signal_fd; /* SIGTERM, SIGINT, SIGHUP, SIGCHLD as packets */
     bool ready;    /* reported to systemd */
     mono_t began, last_tick, next_watchdog, stop_deadline;
     int64_t wall_offset; /* between the two clocks, at the last tick */
-};
+} loop;
 
 /* systemd considers the service started after the first probe, whatever its result. */
-static void report_ready(struct loop *l)
+static void report_ready(struct world *w)
 {
-    if (!l->ready)
+    if (!loop.ready)
         systemd_notify("READY=1");
-    l->w->status_dirty |= !l->ready;
-    l->ready = true;
+    w->status_dirty |= !loop.ready;
+    loop.ready = true;
 }
 
 /* ---- from one part to another ---- */
 
 /* The guard first: how soon the next probe is due depends on what it made of this one. */
-static void judged(struct loop *l, const struct judgement *j)
+static void judged(struct world *w, const struct judgement *j)
 {
-    struct world *w = l->w;
     mono_t now = clock_mono();
     world_event(w, &(struct guard_event){.type = GUARD_PROBED, .judgement = j});
     prober_next(guard_next_probe(&w->guard, w->cfg->probe_interval, now));
-    report_ready(l);
+    report_ready(w);
 }
 
 static void to_clients(json_t *message, bool last)
@@ -110,9 +108,8 @@ static void reap(struct world *w)
 /* ---- signals and time ---- */
 
 /* The loop goes on until the job has ended, or is killed at the deadline; see finished(). */
-static void begin_stop(struct loop *l)
+static void begin_stop(struct world *w)
 {
-    struct world *w = l->w;
     if (w->stopping)
         return;
     w->stopping = true;
@@ -122,14 +119,14 @@ static void begin_stop(struct loop *l)
         log_line(LOG_NOTE_, "ending the running %s", action_name(jobs_running()));
         worker_stop(&w->job_worker, SIGTERM);
     }
-    l->stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
+    loop.stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
 }
 
 /* After a suspended machine or a clock jump, act only on fresh probes. */
-static void watch_ourselves(struct loop *l, mono_t now)
+static void watch_ourselves(struct world *w, mono_t now)
 {
-    int64_t late = mono_since(now, l->last_tick) - TICK_MS, offset = clock_wall().ms - now.ms;
-    int64_t drift = offset - l->wall_offset;
+    int64_t late = mono_since(now, loop.last_tick) - TICK_MS, offset = clock_wall().ms - now.ms;
+    int64_t drift = offset - loop.wall_offset;
     bool set = drift > DOUBT_DRIFT_MS || drift < -DOUBT_DRIFT_MS;
     char text[160] = "", t[TEXT_SHORT];
     if (late > DOUBT_LATE_MS)
@@ -137,13 +134,13 @@ static void watch_ourselves(struct loop *l, mono_t now)
     else if (set)
         snprintf(text, sizeof text, "the wall clock jumped by %s%s", drift < 0 ? "-" : "",
                  text_duration(drift < 0 ? -drift : drift, t));
-    l->last_tick = now;
-    l->wall_offset = offset;
+    loop.last_tick = now;
+    loop.wall_offset = offset;
     if (text[0]) {
         log_line(LOG_WARN_, "doubt: %s; acting again after fresh probes", text);
-        history_doubt(l->w, text, late > DOUBT_LATE_MS ? late : 0, set ? drift : 0);
-        world_event(l->w, &(struct guard_event){
-                              .type = GUARD_DOUBT, .text = text, .clock_set = set ? drift : 0});
+        history_doubt(w, text, late > DOUBT_LATE_MS ? late : 0, set ? drift : 0);
+        world_event(w, &(struct guard_event){
+                           .type = GUARD_DOUBT, .text = text, .clock_set = set ? drift : 0});
     }
 }
 
@@ -155,14 +152,13 @@ const struct part *const world_parts[] = {
     &disk_part,    &notifier_part,       &recorder_part,    &publisher_part,
     NULL};
 
-static void timers(struct loop *l)
+static void timers(struct world *w)
 {
-    struct world *w = l->w;
     struct judgement j;
     reload_timers(w);
     mono_t now = clock_mono();
-    if (mono_since(now, l->last_tick) >= TICK_MS - TICK_SLACK_MS) {
-        watch_ourselves(l, now);
+    if (mono_since(now, loop.last_tick) >= TICK_MS - TICK_SLACK_MS) {
+        watch_ourselves(w, now);
         holdings_timers();
         world_event(w, &(struct guard_event){.type = GUARD_TICK});
         double lag = follower_behind_seconds();
@@ -170,10 +166,10 @@ static void timers(struct loop *l)
         recorder_sample(w, now, answered ? prober_last()->latency_ms : -1,
                         lag < 0 ? -1 : (int64_t)(lag * 1000));
     }
-    if (mono_since(now, l->began) > READY_MS)
-        report_ready(l);
+    if (mono_since(now, loop.began) > READY_MS)
+        report_ready(w);
     if (prober_timers(w, now, &j))
-        judged(l, &j);
+        judged(w, &j);
     for (size_t i = 0; world_parts[i]; i++)
         if (world_parts[i]->timers)
             world_parts[i]->timers(w, now);
@@ -206,13 +202,12 @@ static int wait_poll(struct pollfd *p, int64_t ms)
     return n;
 }
 
-static void handle_poll(struct loop *l, const struct pollfd *p)
+static void handle_poll(struct world *w, const struct pollfd *p)
 {
-    struct world *w = l->w;
     struct judgement j;
     enum file_dir_place place;
     if (p[POLL_PROBE].revents && prober_message(w, &j))
-        judged(l, &j);
+        judged(w, &j);
     if (p[POLL_DISK].revents && disk_message(w, &place))
         reload_check_place(w, place);
     if (p[POLL_JOB].revents)
@@ -226,46 +221,44 @@ static void handle_poll(struct loop *l, const struct pollfd *p)
     if (p[POLL_SIGNAL].revents) {
         /* last: the final messages of dead workers are read first */
         struct signalfd_siginfo si;
-        while (read(l->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
+        while (read(loop.signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
             if (si.ssi_signo == SIGCHLD)
-                reap(l->w);
+                reap(w);
             else if (si.ssi_signo != SIGHUP)
-                begin_stop(l);
-            else if (!l->w->stopping)
-                reload_config(l->w);
+                begin_stop(w);
+            else if (!w->stopping)
+                reload_config(w);
         }
     }
 }
 
 /* The follower still writes what it has read; what is not written by the deadline is lost with it. */
-static bool finished(struct loop *l)
+static bool finished(struct world *w)
 {
-    struct world *w = l->w;
     mono_t now = clock_mono();
     if (!w->stopping)
         return false;
     if (!jobs_running())
-        return !follower_busy(w) || mono_reached(now, l->stop_deadline);
-    if (mono_reached(now, l->stop_deadline))
+        return !follower_busy(w) || mono_reached(now, loop.stop_deadline);
+    if (mono_reached(now, loop.stop_deadline))
         worker_stop(&w->job_worker, SIGKILL);
-    return mono_reached(now, mono_add(l->stop_deadline, STOP_ALL_MS - STOP_JOB_MS));
+    return mono_reached(now, mono_add(loop.stop_deadline, STOP_ALL_MS - STOP_JOB_MS));
 }
 
-static void run(struct loop *l)
+static void run(struct world *w)
 {
-    struct world *w = l->w;
     struct pollfd p[POLL_COUNT];
-    while (!finished(l)) {
+    while (!finished(w)) {
         mono_t before = clock_mono();
         /* How long to sleep: until the next tick, probe or time-out, whichever comes first. */
-        int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(before, l->last_tick),
-                probe = prober_sleep(l->w, before);
+        int64_t tick = TICK_MS + TICK_SLACK_MS - mono_since(before, loop.last_tick),
+                probe = prober_sleep(w, before);
         int64_t left = leases_sleep(before, tick < probe ? tick : probe);
-        int64_t ms = l->w->status_dirty || left < 0 ? 0 : left;
+        int64_t ms = w->status_dirty || left < 0 ? 0 : left;
         /* Filled in each round, since any message may have ended a worker or a client. */
         for (size_t i = 0; i < POLL_COUNT; i++)
             p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
-        p[POLL_SIGNAL].fd = l->signal_fd;
+        p[POLL_SIGNAL].fd = loop.signal_fd;
         p[POLL_PROBE].fd = w->probe_worker.fd;
         p[POLL_DISK].fd = w->disk_writer.fd;
         p[POLL_JOB].fd = w->job_worker.fd;
@@ -278,13 +271,13 @@ static void run(struct loop *l)
         if (leases_decide(w))
             publish_status(w);
         if (n > 0)
-            handle_poll(l, p);
-        timers(l);
+            handle_poll(w, p);
+        timers(w);
         int64_t overslept = n == 0 ? mono_since(woke, before) - ms : 0;
         publish_late(overslept + mono_since(clock_mono(), woke));
-        if (l->next_watchdog.ms && mono_reached(woke, l->next_watchdog)) {
+        if (loop.next_watchdog.ms && mono_reached(woke, loop.next_watchdog)) {
             systemd_notify("WATCHDOG=1");
-            l->next_watchdog = mono_add(woke, systemd_watchdog_ms());
+            loop.next_watchdog = mono_add(woke, systemd_watchdog_ms());
         }
     }
 }
@@ -292,7 +285,7 @@ static void run(struct loop *l)
 /* ---- start and end ---- */
 
 /* Signals become packets of the loop: no handler runs between two steps of a decision. */
-static int open_signals(struct loop *l, struct err *e)
+static int open_signals(struct err *e)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
     sigset_t set;
@@ -300,10 +293,10 @@ static int open_signals(struct loop *l, struct err *e)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaddset(&set, signals[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (l->signal_fd < 0)
+    loop.signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (loop.signal_fd < 0)
         return err_sys(e, errno, "cannot open a signal descriptor");
-    worker_close_in_child(l->signal_fd);
+    worker_close_in_child(loop.signal_fd);
     return 0;
 }
 
@@ -367,9 +360,8 @@ static struct world *begin_world(struct action_context *a, struct config *cfg)
     return w;
 }
 
-static void keep_world(struct loop *l)
+static void keep_world(struct world *w)
 {
-    struct world *w = l->w;
     char t[TEXT_SHORT];
     const wall_t before = last_sign(w);
     log_line(LOG_NOTE_, "worldkeeper %s keeps world %s (schema %s), a dump every %s into %s",
@@ -382,7 +374,7 @@ static void keep_world(struct loop *l)
                           "pid", (int)getpid(), "watched_until", js_time(before)));
     w->state_dirty = true;
     if (systemd_watchdog_ms())
-        l->next_watchdog = clock_mono();
+        loop.next_watchdog = clock_mono();
     publish_status(w);
     /* A pause outlives the supervisor that was asked for it. */
     const struct state *s = &w->a->state;
@@ -393,7 +385,7 @@ static void keep_world(struct loop *l)
                                      .pause_ms = s->pause_until.ms ? left : 0,
                                      .pause_by_wall = true,
                                      .text = "paused before the supervisor was started again"});
-    run(l);
+    run(w);
     publish_status(w);
     for (size_t i = 0; world_parts[i]; i++)
         if (world_parts[i]->stop)
@@ -406,16 +398,16 @@ static void keep_world(struct loop *l)
 /* The lock and the claims come first: without them nothing may be touched. */
 int world_run(struct action_context *a, struct config *cfg, struct err *e)
 {
-    struct loop l = {.w = begin_world(a, cfg), .signal_fd = -1};
-    l.began = l.last_tick = clock_mono();
-    l.wall_offset = clock_wall().ms - l.last_tick.ms;
-    int rc = holdings_take(l.w, e) < 0 || open_signals(&l, e) < 0 ? -1 : 0;
+    struct world *w = begin_world(a, cfg);
+    loop.began = loop.last_tick = clock_mono();
+    loop.wall_offset = clock_wall().ms - loop.last_tick.ms;
+    int rc = holdings_take(w, e) < 0 || open_signals(e) < 0 ? -1 : 0;
     if (rc == 0) {
         fault_supervisor(getpid());
-        rc = recall(l.w, e) < 0 || leases_begin(l.w, e) < 0 || disk_start(l.w, e) < 0 ? -1 : 0;
+        rc = recall(w, e) < 0 || leases_begin(w, e) < 0 || disk_start(w, e) < 0 ? -1 : 0;
     }
     if (rc == 0)
-        keep_world(&l);
+        keep_world(w);
     action_close(a); /* wipes the password; all else ends with the process */
     return rc;
 }

@@ -546,11 +546,6 @@ static void delivered(struct world *w, enum alert_channel ch, bool ok, const str
     w->poll_disk = true; /* which writes the marks */
 }
 
-static void end_delivery(struct delivery *d)
-{
-    worker_kill(&d->worker);
-}
-
 /* A delivery sends one message; it is ended then, whatever it still does. */
 static void message(struct world *w, struct worker *v, const struct packet *m)
 {
@@ -569,7 +564,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         delivered(w, ch, s.ok, &s.error);
     else
         delivery_failed(w, ch, s.retry_after, &s.error);
-    end_delivery(d);
+    worker_kill(&d->worker);
 }
 
 /* Ends a delivery that hangs in spite of its own timeout; returns whether none is under way. One delivery per channel
@@ -580,7 +575,7 @@ static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
     struct err e;
     int64_t limit = alert_channel_timeout(w->cfg, ch) + DELIVERY_EXTRA_MS;
     if (d->worker.pid && mono_since(now, d->worker.started) > limit) {
-        end_delivery(d);
+        worker_kill(&d->worker);
         err_set(&e, ERR_STALLED, 0, "its worker does not end and was killed");
         delivery_failed(w, ch, 0, &e);
         return false;
