@@ -100,111 +100,93 @@ static int64_t waited(const struct line *l, mono_t now)
     return l->waits ? mono_since(now, l->since) : 0;
 }
 
-/* "[ledger a] …; and 2 more": the first of those that the condition is about. */
-static void set_condition(struct world *w, enum condition_id id, unsigned n, const char *key,
-                          struct buf *what, const char *doing, const char *todo, const char *over)
-{
-    bool known = true;
-    for (unsigned i = 0; i < rollups.count; i++)
-        known = known && rollups.lines[i].ran;
-    if (n > 1)
-        buf_printf(what, "; and %u more", n - 1);
-    if (n)
-        notify_open(w, id, key, doing, todo, "%s", what->p);
-    else if (known || w->conditions[id].on) /* not before each has been rolled up once */
-        notify_over(w, id, "%s", over);
-    buf_free(what);
-}
+/* Of the ledger conditions, in their order. */
+static const struct {
+    const char *doing, *todo, *over;
+} conditions[] = {
+    {"trying again each minute; totals stay right, but the ledger grows",
+     "worldkeeper --check names what is wrong", "all ledgers are rolled up again"},
+    {"rolling it up without a pause",
+     "SHOW FULL PROCESSLIST in the server shows what keeps it busy or the table locked; a longer "
+     "interval does not help if rows arrive faster than the server adds them",
+     "ledgers are rolled up within their intervals again"},
+    {"nothing: totals have these rows",
+     "check the clocks of the machines that write the ledger, and whether rows wait long before "
+     "they are inserted; or raise late_limit",
+     "no ledger has more late rows than late_limit"},
+    {"leaving these rows as they are",
+     "worldkeeper --rollup --verify counts them; insert them again without their ids, then delete "
+     "the old ones; the game must leave the id to AUTO_INCREMENT",
+     "all rows of all ledgers are in totals again"},
+};
 
-static void judge_failing(struct world *w)
+/* Does it hold for this ledger, by its last run? Then `what` gets the words. */
+static bool holds(const struct world *w, enum condition_id id, unsigned i, struct buf *what)
 {
-    struct buf what = {0};
-    char key[64] = "";
-    const char *todo = "";
-    unsigned n = 0;
-    for (unsigned i = 0; i < rollups.count; i++) {
-        const struct line *l = &rollups.lines[i];
-        if (!l->failing || n++)
-            continue;
-        buf_printf(&what, "rolling up ledger %s failed: %.500s", l->name, l->error.text);
-        snprintf(key, sizeof key, "%.40s %s %d", l->name, err_class_name(l->error.cls),
-                 l->error.num);
-        todo = l->error.hint[0] ? l->error.hint : "worldkeeper --check names what is wrong";
-    }
-    set_condition(w, CONDITION_LEDGER, n, key, &what,
-                  "trying again each minute; totals stay right, but the ledger grows", todo,
-                  "all ledgers are rolled up again");
-}
-
-static void judge_slow(struct world *w, mono_t now)
-{
-    struct buf what = {0};
-    const char *key = "";
+    const struct line *l = &rollups.lines[i];
+    const struct config_ledger *c = &w->cfg->ledgers[i];
+    int64_t slow = waited(l, clock_mono());
     char t[TEXT_SHORT], every[TEXT_SHORT];
-    unsigned n = 0;
-    for (unsigned i = 0; i < rollups.count; i++) {
-        const struct line *l = &rollups.lines[i];
-        int64_t interval = w->cfg->ledgers[i].interval, late = waited(l, now);
-        if (l->ran && l->took_ms > late)
-            late = l->took_ms;
-        if (l->failing || late <= interval || late < SLOW_LEAST_MS || n++)
-            continue;
-        key = l->name;
+    if (l->ran && l->took_ms > slow)
+        slow = l->took_ms;
+    if (id == CONDITION_LEDGER && l->failing)
+        buf_printf(what, "rolling up ledger %s failed: %.500s", l->name, l->error.text);
+    else if (id == CONDITION_LEDGER_SLOW && !l->failing && slow > c->interval &&
+             slow >= SLOW_LEAST_MS)
         buf_printf(
-            &what,
+            what,
             "ledger %s grows faster than it is rolled up: a run takes %s, and one is due every %s",
-            l->name, text_duration(late, t), text_duration(interval, every));
-    }
-    set_condition(w, CONDITION_LEDGER_SLOW, n, key, &what, "rolling it up without a pause",
-                  "SHOW FULL PROCESSLIST in the server shows what keeps it busy or the table "
-                  "locked; a longer "
-                  "interval does not help if rows arrive faster than the server adds them",
-                  "ledgers are rolled up within their intervals again");
+            l->name, text_duration(slow, t), text_duration(c->interval, every));
+    else if (id == CONDITION_LEDGER_LATE && l->ran && c->late_limit &&
+             l->result.late > c->late_limit)
+        buf_printf(what,
+                   "ledger %s: %" PRIu64 " rows of one run are older than rows that were already "
+                   "rolled up (late_limit %u)",
+                   l->name, l->result.late, c->late_limit);
+    else if (id == CONDITION_LEDGER_IGNORED && l->ran && l->result.ignored)
+        buf_printf(what,
+                   "ledger %s: %" PRIu64 " rows of table %s have ids that were already rolled "
+                   "up: they are in no total",
+                   l->name, l->result.ignored, l->table);
+    else
+        return false;
+    return true;
 }
 
-/* Of the last run of each ledger. */
-static void judge_rows(struct world *w)
+/* "[ledger a] …; and 2 more": the first of those that the condition holds for. */
+static void judge(struct world *w, enum condition_id id)
 {
-    struct buf late = {0}, ignored = {0};
-    const char *late_key = "", *ignored_key = "";
-    unsigned late_n = 0, ignored_n = 0;
+    SCOPED(buf_free) struct buf what = {0}, others = {0};
+    const struct line *first = NULL;
+    const char *todo = conditions[id - CONDITION_LEDGER].todo;
+    char key[CONDITION_KEY];
+    unsigned n = 0;
+    bool known = true;
     for (unsigned i = 0; i < rollups.count; i++) {
-        const struct line *l = &rollups.lines[i];
-        unsigned limit = w->cfg->ledgers[i].late_limit;
-        if (l->ran && limit && l->result.late > limit && !late_n++) {
-            late_key = l->name;
-            buf_printf(&late,
-                       "ledger %s: %" PRIu64
-                       " rows of one run are older than rows that were already "
-                       "rolled up (late_limit %u)",
-                       l->name, l->result.late, limit);
-        }
-        if (l->ran && l->result.ignored && !ignored_n++) {
-            ignored_key = l->name;
-            buf_printf(&ignored,
-                       "ledger %s: %" PRIu64 " rows of table %s have ids that were already rolled "
-                       "up: they are in no total",
-                       l->name, l->result.ignored, l->table);
-        }
+        known = known && rollups.lines[i].ran;
+        if (holds(w, id, i, first ? &others : &what) && n++ == 0)
+            first = &rollups.lines[i];
     }
-    set_condition(w, CONDITION_LEDGER_LATE, late_n, late_key, &late,
-                  "nothing: totals have these rows",
-                  "check the clocks of the machines that write the ledger, and whether rows wait "
-                  "long before they are inserted; or raise late_limit",
-                  "no ledger has more late rows than late_limit");
-    set_condition(w, CONDITION_LEDGER_IGNORED, ignored_n, ignored_key, &ignored,
-                  "leaving these rows as they are",
-                  "worldkeeper --rollup --verify counts them; insert them again without their ids, "
-                  "then delete "
-                  "the old ones; the game must leave the id to AUTO_INCREMENT",
-                  "all rows of all ledgers are in totals again");
+    if (!first) {
+        if (known || w->conditions[id].on) /* not before each has been rolled up once */
+            notify_over(w, id, "%s", conditions[id - CONDITION_LEDGER].over);
+        return;
+    }
+    snprintf(key, sizeof key, "%s", first->name);
+    if (id == CONDITION_LEDGER) {
+        const struct err *e = &first->error;
+        snprintf(key, sizeof key, "%.40s %s %d", first->name, err_class_name(e->cls), e->num);
+        todo = e->hint[0] ? e->hint : todo;
+    }
+    if (n > 1)
+        buf_printf(&what, "; and %u more", n - 1);
+    notify_open(w, id, key, conditions[id - CONDITION_LEDGER].doing, todo, "%s", what.p);
 }
 
-static void judge(struct world *w)
+static void judge_all(struct world *w)
 {
-    judge_failing(w);
-    judge_slow(w, clock_mono());
-    judge_rows(w);
+    for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
+        judge(w, id);
 }
 
 /* ---- reports ---- */
@@ -288,7 +270,7 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
     /* A ledger that was only marked says nothing new about rollups. */
     w->status_dirty = true;
     if (is->ran || !is->ok)
-        judge(w);
+        judge_all(w);
 }
 
 static void message(struct world *w, struct worker *v, const struct packet *m)
@@ -345,10 +327,8 @@ static void restart(struct world *w)
     rollups.count = w->cfg->ledger_count;
     w->status_dirty = true;
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
-        if (w->conditions[id].on) { /* a ledger that is gone has none */
-            judge(w);
-            break;
-        }
+        if (w->conditions[id].on) /* a ledger that is gone has none */
+            judge(w, id);
 }
 
 /* ---- time ---- */
@@ -379,7 +359,7 @@ static void watch_waits(struct world *w, mono_t now, bool may)
         slow |= waited(l, now) > w->cfg->ledgers[i].interval;
     }
     if (slow)
-        judge_slow(w, now);
+        judge(w, CONDITION_LEDGER_SLOW);
 }
 
 /* A job that is about to replace tables lets no run begin or go on. */
