@@ -22,7 +22,7 @@
 /* The action that the request names, and those that have files of their own: list.c, conflicts.c; standby.c: who keeps
  * the world ([standby]); ledgers.c: rolls up the ledger that `dump` names, or all. */
 action_fn action_run, action_list, action_conflicts, action_promote, action_demote,
-    action_switch_over, action_rollup;
+    action_switch_over, action_rollup, action_history;
 
 /* from.c: --from. The dumps in the store; they are read there. */
 int action_from_catalog(struct action_context *a, const struct request *r, struct catalog *out,
@@ -68,9 +68,6 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
 /* Of an action that ran without a supervisor. A failure is only noted. */
 void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,
                      const struct err *e);
-
-int action_history(struct action_context *a, const struct request *r, json_t **result,
-                   struct err *e);
 
 /* ---- ledgers.c ---- */
 

@@ -6,7 +6,7 @@
  *   smtp.done               "000000000011\n": this channel's mark, the last number delivered
  *   lock                    held (flock) while numbers are assigned and while all is read
  *   reserve                 space reserved so that "disk full" can still be queued
- *   incidents               incident.h
+ *   incidents               the open ones, at the end of this file
  *
  * An alert's file is removed once every enabled channel has delivered it; at most ALERT_QUEUE_MAX
  * are kept. With an HMAC key (store/kept.h) each is signed together with its name; a file that is

@@ -6,7 +6,7 @@
  *   loop              waits, passes messages from one part to another, starts and ends everything
  *   reload            another config or dump directory while it runs; the world's lock
  *   clients           requests over the control socket
- *   publisher         flag, status.json, metrics (metrics.h)
+ *   publisher         flag, status.json, metrics (metrics.c)
  *   disk, periodic_check   the disk writer and what it finds; the rules of --check
  *   write_back        players' progress goes to the central store
  *   offsite           copies on another machine
