@@ -2,8 +2,6 @@
  * the end of a job. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "actions/control.h"
 #include "supervisor/world.h"

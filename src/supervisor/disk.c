@@ -1,8 +1,6 @@
 /* The supervisor's side of the disk writer (disk_writer.h): starts and watches it, polls the disk's
  * state once a second, saves our own, and keeps the conditions that follow. */
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,5 @@
 /* The dumps as the supervisor knows them: the newest one, when the next is due, and the nonces that
  * they hold. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/fault.h"
 #include "mysql/objects.h"
 #include "supervisor/world.h"

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "actions/hint_command.h"

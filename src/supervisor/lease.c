@@ -2,9 +2,9 @@
  * here is decided what that means, and the guard hears of it. A standby has no lease, and its fence is closed. */
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/fence.h"

@@ -1,8 +1,6 @@
 /* worldkeeper_lease in the world's schema, until when this machine has the lease, for games that ask
  * their own server. A worker of its own writes it: a server that does not answer must not keep a renewal waiting. */
 #include <poll.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include "base/fence.h"
 #include "mysql/lease.h"

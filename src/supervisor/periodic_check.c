@@ -1,5 +1,4 @@
 /* Runs the failure rules of --check while the world lives: daily, and after a reload. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* The history of the world (store/history.h): what the supervisor notes goes to the disk writer one
  * record after the other, and waits in memory while the disk cannot take it. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/js.h"

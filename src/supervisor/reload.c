@@ -1,7 +1,5 @@
 /* What a supervisor holds alone: the world's lock, its claims (actions/claim.h) and the control
  * socket; and how it comes to another config or dump directory while it runs. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
  * due, and ends with it. All that lasts is in struct line, which follows a ledger of the config by its name and table
  * across reloads. */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

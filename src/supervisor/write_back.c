@@ -4,8 +4,8 @@
  * central store may be written to only for a world that is up. */
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/js.h"
