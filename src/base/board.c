@@ -16,28 +16,17 @@ struct board {
     _Atomic uint64_t data[];
 };
 
-static size_t bytes(size_t words)
-{
-    return sizeof(struct board) + words * sizeof(uint64_t);
-}
-
 struct board *board_new(size_t size, struct err *e)
 {
     size_t words = size / sizeof(uint64_t);
-    struct board *b =
-        mmap(NULL, bytes(words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct board *b = mmap(NULL, sizeof *b + words * sizeof(uint64_t), PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (b == MAP_FAILED) {
         err_sys(e, errno, "cannot share memory with workers");
         return NULL;
     }
     b->words = words;
     return b;
-}
-
-void board_free(struct board *b)
-{
-    if (b)
-        munmap(b, bytes(b->words));
 }
 
 void board_clear(struct board *b)

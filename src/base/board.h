@@ -12,9 +12,8 @@
 
 struct board;
 
-/* For a struct of `size` bytes, a multiple of 8; nothing is written yet. Made before the fork. */
+/* For a struct of `size` bytes, a multiple of 8; nothing is written yet. Made before the fork, for as long as the process lives. */
 struct board *board_new(size_t size, struct err *e);
-void board_free(struct board *b);
 /* As if nothing had been written: between the end of one writer, whatever ended it, and the start of the next. */
 void board_clear(struct board *b);
 void board_write(struct board *b, const void *data);

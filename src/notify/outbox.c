@@ -263,11 +263,3 @@ uint64_t outbox_mark(const struct outbox *o, enum alert_channel ch)
             mark = o->list[i].number - 1;
     return mark;
 }
-
-void outbox_free(struct outbox *o)
-{
-    for (size_t i = 0; i < o->count; i++)
-        json_decref(o->list[i].json);
-    free(o->list);
-    *o = (struct outbox){0};
-}

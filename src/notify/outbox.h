@@ -85,6 +85,5 @@ void outbox_not_stored(struct outbox *o);
 void outbox_moved(struct outbox *o);
 /* All numbers up to this one were delivered; 0: none. */
 uint64_t outbox_mark(const struct outbox *o, enum alert_channel ch);
-void outbox_free(struct outbox *o);
 
 #endif

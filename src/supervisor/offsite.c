@@ -5,13 +5,12 @@
  * judges by it. Nothing is sent to the child: it reads the config of the fork, and ends when the socket closes. */
 #include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
+#include "base/board.h"
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
@@ -54,13 +53,9 @@ struct sender {
     struct report last;
 };
 
-/* What the supervisor lets its workers see, in memory that they share. */
-struct shared {
-    atomic_bool hurried; /* a dump or a restore runs, which needs disk and processors */
-};
-
 static struct offsite {
-    struct shared *shared;
+    struct board
+        *hurried; /* of uint64_t: a dump or a restore runs, which needs disk and processors */
     struct sender senders[SENDERS];
     uint64_t failed;       /* steps since the start, for the status */
     struct err last_error; /* ERR_NONE: none since the start */
@@ -77,9 +72,9 @@ struct child {
     struct report report;
     mono_t looked;
     int64_t pause;
-    const struct shared *shared;
-    uint64_t moved; /* bytes of this transfer */
-    bool unswept;   /* that was logged */
+    uint64_t hurried, seen; /* as the board had it last */
+    uint64_t moved;         /* bytes of this transfer */
+    bool unswept;           /* that was logged */
 };
 
 /* What happened once is reported once. */
@@ -100,7 +95,10 @@ static int look(void *arg, uint64_t bytes, struct err *e)
      * few, and wait for nobody. */
     int64_t ms = bytes > c->moved ? (int64_t)((bytes - c->moved) * 1000 / BESIDE_RATE) : 0;
     c->moved = bytes;
-    if (c->role == DUMPS && atomic_load(&c->shared->hurried)) {
+    uint64_t hurried;
+    if (board_read(offsite.hurried, &c->seen, &hurried))
+        c->hurried = hurried;
+    if (c->role == DUMPS && c->hurried) {
         ms = ms < BESIDE_MS ? ms : BESIDE_MS;
         nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
     }
@@ -159,7 +157,6 @@ static int run_child(int fd, struct world *w, unsigned role)
     static struct child c; /* without a byte that was never written */
     c.fd = fd;
     c.role = role;
-    c.shared = offsite.shared;
     /* Both together keep to the rate: most of it is for dumps, which are long. */
     uint64_t *rate = &w->cfg->offsite.max_rate;
     if (*rate && w->cfg->journal == JOURNAL_FOLLOW && w->cfg->offsite.segments)
@@ -349,7 +346,8 @@ static void timers(struct world *w, mono_t now)
     int64_t timeouts = w->cfg->offsite.timeout * SILENT_TIMEOUTS,
             silent = timeouts > SILENT_MS ? timeouts : SILENT_MS;
     enum action runs = jobs_running();
-    atomic_store(&offsite.shared->hurried, runs == ACTION_DUMP || runs == ACTION_RESTORE);
+    uint64_t hurried = runs == ACTION_DUMP || runs == ACTION_RESTORE;
+    board_write(offsite.hurried, &hurried);
     if (w->cfg->offsite.url && state_standby(&w->a->state, w->cfg) &&
         (w->conditions[CONDITION_OFFSITE].on || w->conditions[CONDITION_OFFSITE_LATE].on))
         end_conditions(w, "another machine keeps the world, and makes its copies");
@@ -400,14 +398,12 @@ static json_t *status_json(const struct world *w)
     return j;
 }
 
-/* Made before the fork, so that parent and children see the same page. */
 static void begin(struct world *w)
 {
-    void *p = mmap(NULL, sizeof *offsite.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                   -1, 0);
-    if (p == MAP_FAILED)
+    struct err e;
+    offsite.hurried = board_new(sizeof(uint64_t), &e);
+    if (!offsite.hurried)
         abort(); /* as when there is no memory for anything else */
-    offsite.shared = p;
     world_worker(w, &offsite.senders[DUMPS].worker, "off-site", message);
     world_worker(w, &offsite.senders[SEGMENTS].worker, "off-site journal", message);
 }

@@ -3,6 +3,7 @@
 #define WK_TESTS_ALERT_KIT_H
 
 #include "notify/alert.h"
+#include "notify/outbox.h"
 
 /* Of world s8; the same one each time. */
 static inline const struct config *kit_config(bool smtp, bool webhook)
@@ -13,6 +14,15 @@ static inline const struct config *kit_config(bool smtp, bool webhook)
     c.smtp.url = smtp ? url : NULL;
     c.webhook.url = webhook ? url : NULL;
     return &c;
+}
+
+/* The supervisor's lives as long as its process. */
+static inline void kit_outbox_free(struct outbox *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        json_decref(o->list[i].json);
+    free(o->list);
+    *o = (struct outbox){0};
 }
 
 /* The names of alerts in order, joined by blanks. */

@@ -61,7 +61,7 @@ static void test_each_channel_gets_each_once(void **state)
     assert_int_equal(o.count, 1);
     assert_int_equal(outbox_sent(&o, ALERT_SMTP, now), 1);
     assert_int_equal(o.count, 0);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* A channel that comes into the config begins with the next alert; one that leaves waits for none. */
@@ -86,7 +86,7 @@ static void test_channels_come_and_go(void **state)
     begin(&o, ALERT_WEBHOOK, "b", 0);
     outbox_sent(&o, ALERT_WEBHOOK, now);
     assert_int_equal(o.count, 0);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* The mark on the disk says what was delivered, whichever of the two comes first. */
@@ -109,7 +109,7 @@ static void test_marks(void **state)
     assert_int_equal(o.count, 0);
     assert_int_equal(outbox_mark(&o, ALERT_SMTP), 8);
     assert_int_equal(outbox_mark(&o, ALERT_WEBHOOK), 8);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* Nothing is heard of the disk writer any more: what it had is given again; a disk that takes
@@ -136,7 +136,7 @@ static void test_disk_gone(void **state)
     outbox_sent(&o, ALERT_WEBHOOK, now);
     assert_int_equal(o.count, 0);
     assert_int_equal(outbox_mark(&o, ALERT_SMTP), 0);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* ---- pacing ---- */
@@ -199,7 +199,7 @@ static void test_urgent(void **state)
     assert_int_equal(wait_now(&o), -1);
     add_mail(&o, named("calm"));
     assert_int_equal(wait_now(&o), OUTBOX_REFILL);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* Bad news hurries once, for each channel, from when it is on disk; not what another supervisor left. */
@@ -224,7 +224,7 @@ static void test_urgent_once(void **state)
     begin(&o, ALERT_WEBHOOK, "calm b", 0);
     outbox_add_stored(&o, urgent("c"), 3, both);
     assert_int_equal(outbox_wait(&o, ALERT_WEBHOOK, false, now), 700);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* What is done at which second, and how long the next one then has to wait. */
@@ -260,7 +260,7 @@ static void test_pace(void **state)
         add_mail(&o, named("y"));
         assert_int_equal(wait_now(&o), steps[i].wait);
     }
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* However deliveries are asked for: never more than the burst and one a minute. */
@@ -277,7 +277,7 @@ static void test_pace_limit(void **state)
         }
     }
     assert_in_range(sent, 60, OUTBOX_BURST + 60);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* What an earlier supervisor left goes first, in its order, for the channels that lack it; once,
@@ -307,7 +307,7 @@ static void test_left_by_another(void **state)
     begin(&o, ALERT_WEBHOOK, "there one two new", 0);
     outbox_sent(&o, ALERT_WEBHOOK, now);
     assert_int_equal(outbox_mark(&o, ALERT_WEBHOOK), 9);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* The oldest goes, and each channel that lacked it hears how many. */
@@ -336,7 +336,7 @@ static void test_too_many(void **state)
     add(&o, "last"); /* one more is dropped while these are on their way */
     outbox_sent(&o, ALERT_SMTP, now);
     begin(&o, ALERT_SMTP, "last", 1);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 int main(void)

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "fake_clock.h"
+#include "alert_kit.h"
 #include "notify/outbox.h"
 #include "dir_kit.h"
 #include "tiny_server.h"
@@ -259,7 +260,7 @@ static void test_deliver_later(void **state)
     assert_non_null(strstr(said, "s8 two\\ntwo\\nTime: "));
     assert_non_null(strstr(said, "1 earlier:\\n2026-01-31T23:59:59Z one"));
     free(said);
-    outbox_free(&o);
+    kit_outbox_free(&o);
 }
 
 /* Killed between the server's yes and the mark: the same message goes again, with the same id. */
@@ -282,8 +283,8 @@ static void test_sent_again(void **state)
     assert_int_equal(tiny_count(said, "POST "), 2);
     assert_int_equal(tiny_count(said, same), 4); /* message and alert, twice */
     free(said);
-    outbox_free(&before);
-    outbox_free(&after);
+    kit_outbox_free(&before);
+    kit_outbox_free(&after);
 }
 
 int main(void)
