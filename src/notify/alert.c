@@ -42,12 +42,6 @@ bool alert_wanted(const struct config *c, unsigned event)
     return (c->alert_events & event) && alert_any_channel(c);
 }
 
-const char *alert_event_name(unsigned event)
-{
-    const char *name = config_event_name(event);
-    return name ? name : "test";
-}
-
 /* Composing */
 
 /* Cleans to one line: line ends and tabs become blanks, the rest is text_clean()'s. What a server or a file said may
@@ -118,7 +112,7 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
     char at[TEXT_SHORT], host[256] = "";
     if (gethostname(host, sizeof host - 1) < 0 || !host[0])
         snprintf(host, sizeof host, "unknown");
-    const char *what = a->what ? a->what : "";
+    const char *what = a->what ? a->what : "", *event = config_event_name(a->event);
     /* Without words of its own an alert is named by what happened, up to the first colon or semicolon. */
     SCOPED(xfree) char *headline =
         a->headline ? xstrdup(a->headline) : xstrndup(what, message_clause(what));
@@ -134,7 +128,7 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
     }
     json_object_set_new(j, "id", id);
     json_object_set_new(j, "incident", incident);
-    json_object_set_new(j, "event", json_string(alert_event_name(a->event)));
+    json_object_set_new(j, "event", json_string(event ? event : "test"));
     json_object_set_new(j, "kind", clean_json(a->kind ? a->kind : "new", 20));
     json_object_set_new(j, "urgent", json_boolean(a->urgent));
     json_object_set_new(j, "world", clean_json(c->name, 64));

@@ -26,12 +26,9 @@ int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch); /*
 bool alert_any_channel(const struct config *c);
 bool alert_wanted(const struct config *c, unsigned event);
 
-/* Name of an EVENT_ bit ("down"), as in the config; "test" for anything else. */
-const char *alert_event_name(unsigned event);
-
 /* One alert. Strings may contain anything (names from the server): alert_compose() cleans them. */
 struct alert {
-    unsigned event;       /* EVENT_ bit */
+    unsigned event;       /* EVENT_ bit; 0: of a test */
     const char *kind;     /* "new" (also NULL), "reminder", "recovered" */
     const char *headline; /* the subject after the world's name; NULL: the first clause of what */
     const char *what;     /* what happened, one line */

@@ -252,9 +252,10 @@ static void polled(struct world *w, const struct disk_state *d, json_t *list)
         /* else a bad disk shows in writes that fail */
         char todo[640], t[TEXT_SHORT];
         /* There must be room for one more dump, whatever the limit says. */
-        uint64_t need = w->cfg->disk_low, size = dumps_newest_size();
-        if (need < size)
-            need = size;
+        const struct manifest *newest = dumps_newest();
+        uint64_t need = w->cfg->disk_low;
+        if (newest && need < newest->file_size)
+            need = newest->file_size;
         /* Hysteresis: a dump being written must not toggle it. */
         bool low = d->free_bytes < (w->conditions[CONDITION_DISK_LOW].on ? need + need / 5 : need);
         disk.free_bytes = d->free_bytes;
@@ -318,9 +319,10 @@ bool disk_message(struct world *w, enum file_dir_place *place)
 static json_t *status_json(const struct world *w)
 {
     (void)w;
+    const struct manifest *newest = dumps_newest();
     return json_pack("{s:o, s:I}", "free_bytes",
                      js_known(disk.free_known, (int64_t)disk.free_bytes), "needed_bytes",
-                     (json_int_t)dumps_newest_size());
+                     newest ? (json_int_t)newest->file_size : 0);
 }
 
 const struct part disk_part = {.timers = timers,

@@ -90,11 +90,6 @@ const struct manifest *dumps_newest(void)
     return dumps.have ? &dumps.newest : NULL;
 }
 
-uint64_t dumps_newest_size(void)
-{
-    return dumps.newest.file_size;
-}
-
 unsigned dumps_failures(void)
 {
     return dumps.failures;

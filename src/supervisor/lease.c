@@ -298,12 +298,6 @@ int64_t leases_sleep(mono_t now, int64_t ms)
     return left < ms ? left : ms;
 }
 
-int64_t leases_valid_ms(int64_t ms)
-{
-    int64_t left = leases_sleep(clock_mono(), ms);
-    return left > 0 ? left : 0;
-}
-
 /* ---- what is shown ---- */
 
 static json_t *status_json(const struct world *w)

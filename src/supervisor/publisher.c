@@ -109,7 +109,7 @@ json_t *publish_status_json(struct world *w)
     guard_flag(&w->guard, &w->guard_cfg, now, flag);
     /* Never longer than the lease: a game that reads the flag must not play on when another machine has the world. */
     bool ended = w->guard.state == GUARD_STOPPED; /* the last status expires at once */
-    int64_t valid = leases_valid_ms(STATUS_VALID_MS);
+    int64_t left = leases_sleep(now, STATUS_VALID_MS), valid = left > 0 ? left : 0;
     json_t *o = json_pack("{s:i, s:s, s:o, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:b, s:b}", "format",
                           1, "world", w->cfg->name, "host", js_clean(w->host), "pid", (int)getpid(),
                           "version", WK_VERSION, "state", guard_state_name(w->guard.state), "since",

@@ -219,8 +219,6 @@ int leases_begin(struct world *w, struct err *e);
 bool leases_decide(struct world *w);
 /* Not longer than until the lease ends. */
 int64_t leases_sleep(mono_t now, int64_t ms);
-/* How long what is published may be believed. */
-int64_t leases_valid_ms(int64_t ms);
 
 /* lease_table.c; after each renewal. */
 void lease_table_write(struct world *w, uint64_t number, mono_t until);
@@ -320,8 +318,6 @@ int64_t dumps_failed(struct world *w, bool next_interval);
 
 /* Without its tables (manifest_figures()); NULL: there is none. */
 const struct manifest *dumps_newest(void);
-/* Its file's size; 0: there is none. */
-uint64_t dumps_newest_size(void);
 /* A world that was loaded from a stored dump by hand, with the stock client, is ours. */
 bool dumps_know_nonce(const char *nonce);
 unsigned dumps_failures(void); /* in a row */
