@@ -64,8 +64,9 @@ void clients_fds(mono_t now, struct pollfd *p)
         p[1 + i].fd = clients.list[i].fd;
 }
 
-void clients_send(const json_t *message, bool last)
+void clients_send(json_t *taken, bool last)
 {
+    json_auto_t *message = taken;
     for (size_t i = 0; i < CLIENTS_MAX; i++) {
         struct client *c = &clients.list[i];
         if (c->fd < 0 || !c->waits)

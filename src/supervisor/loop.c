@@ -67,22 +67,16 @@ static void judged(struct world *w, const struct judgement *j)
     report_ready(w);
 }
 
-static void to_clients(json_t *message, bool last)
-{
-    clients_send(message, last);
-    json_decref(message);
-}
-
 /* A job that found another dump directory ends without an effect, and begins again in that one. */
 static void job_message(struct world *w)
 {
     struct err e;
     bool last;
     json_t *o = jobs_message(w, &last);
-    to_clients(o, last);
+    clients_send(o, last);
     if (jobs_await_dir()) {
         o = jobs_dir_changed(w, reload_dump_dir(w, &e) < 0 ? &e : NULL, &last);
-        to_clients(o, last);
+        clients_send(o, last);
     }
 }
 
@@ -99,7 +93,7 @@ static void reap(struct world *w)
             job_message(w);
         if (w->job_worker.pid == pid) {
             json_t *o = jobs_died(w, status, &last);
-            to_clients(o, last);
+            clients_send(o, last);
         }
     }
 }

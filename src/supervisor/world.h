@@ -177,7 +177,7 @@ const char *clients_socket(void);
 void clients_fds(mono_t now, struct pollfd *p);
 void clients_message(struct world *w, size_t i);
 /* To all that wait for the running job; `last`: it has ended. NULL: nothing. */
-void clients_send(const json_t *message, bool last);
+void clients_send(json_t *message /* taken */, bool last);
 
 /* ---- publisher.c ---- */
 
