@@ -16,7 +16,6 @@
 #include "dump/verify.h"
 #include "dump/writer.h"
 #include "notify/alert.h"
-#include "restore/chosen.h"
 #include "restore/loss.h"
 #include "restore/restore.h"
 #include "store/catalog.h"
@@ -262,7 +261,7 @@ static void restored(struct action_context *a, const struct request *r, wall_t a
     json_object_set_new(result, "restored_to", restored_to(at, res));
     state_restored(&a->state, &res->made);
     struct err late; /* the world is restored: failing to save the state is only noted */
-    if (action_remember(a, res->nonce, res->generation, &res->server, &late) < 0)
+    if (action_remember(a, res->made.nonce, res->generation, &res->server, &late) < 0)
         action_note(a, late.text);
     if (r->from)
         action_adopt(a);
@@ -281,7 +280,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
     if (r->at)
         at.ms = at.ms / 1000 * 1000 + 999; /* the log counts whole seconds */
     if ((r->into && config_check_into(r->into, e) < 0) ||
-        (r->tables && chosen_parse(r->tables, &tables, e) < 0))
+        (r->tables && restore_tables(r->tables, &tables, e) < 0))
         return -1;
     struct restore_options opt = {.dump = r->dump,
                                   .newest = r->from && restore_newest(r->dump),
@@ -307,7 +306,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
         js_set_clean(*result, "moment", r->at);
     if (r->tables)
         js_set_clean(*result, "only", r->tables);
-    if (rc == 0 && res.nonce[0])
+    if (rc == 0 && res.made.nonce[0])
         restored(a, r, at, &res, *result);
     return rc;
 }

@@ -118,7 +118,7 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     fault_point("promote.swapped");
     a->state.role = ROLE_PRIMARY;
     state_restored(&a->state, &res.made);
-    if (action_remember(a, res.nonce, res.generation, &res.server, e) < 0) {
+    if (action_remember(a, res.made.nonce, res.generation, &res.server, e) < 0) {
         a->state.role = ROLE_STANDBY; /* as the disk has it: to be said again */
         return err_step(e, "the world is here, but");
     }

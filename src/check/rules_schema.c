@@ -7,8 +7,8 @@
 #include "mysql/sentinel.h"
 #include "sql/literal.h"
 #include "dump/snapshot.h"
-#include "restore/load_pool.h"
-#include "restore/swap.h"
+#include "restore/load.h"
+#include "restore/restore.h"
 #include "sql/table.h"
 
 /* ---- facts that other parts use too ---- */
@@ -189,7 +189,7 @@ static void method_facts(struct check *c)
     };
     enum config_method m = c->cfg->dump_method;
     enum db_bulk_way way = db_bulk_way(c->db);
-    unsigned n = load_pool_size(c->cfg->restore_connections, c->tables.count);
+    unsigned n = restore_connections(c->cfg->restore_connections, c->tables.count);
     bool given = m == METHOD_COPY || m == METHOD_LOCK;
     struct err e = {0};
     SCOPED(xfree) char *why = given ? NULL : snapshot_no_fuzzy(c->cfg, c->db, &e);
@@ -300,7 +300,7 @@ static void table_facts(struct check *c)
                                    : ", dumped and restored too");
     check_number(c, "swapped", (int64_t)swapped);
     /* One RENAME swaps all tables, so that readers never see half of it; it may take long. */
-    check_number(c, "swap_time", rename_estimate(swapped, c->mariadb) / 1000 * 1000);
+    check_number(c, "swap_time", restore_swap_estimate(swapped, c->mariadb) / 1000 * 1000);
     check_names(c, "keyless_tables", &keyless);
     free(keyless.list); /* the names belong to c->tables */
 }

@@ -421,6 +421,17 @@ int verify_part_next(struct verify_part *p, struct format_item *item, struct err
     return item->type == FORMAT_END ? end_part(p, e) : 0;
 }
 
+int verify_definition(struct verify_file *v, size_t table, struct buf *create, struct err *e)
+{
+    struct format_item item;
+    struct verify_part *p = verify_part_open(v, table, e);
+    int rc = p ? verify_part_next(p, &item, e) : -1;
+    if (rc == 0 && item.type == FORMAT_CREATE)
+        buf_add(create, item.sql, item.sql_len);
+    verify_part_close(p);
+    return rc;
+}
+
 /* Appends the text of a region to `text`. */
 static int add_text(struct verify_file *v, size_t region, struct buf *text, struct err *e)
 {

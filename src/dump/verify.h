@@ -63,6 +63,8 @@ struct verify_part;
 struct verify_part *verify_part_open(struct verify_file *v, size_t table, struct err *e);
 int verify_part_next(struct verify_part *p, struct format_item *item, struct err *e);
 void verify_part_close(struct verify_part *p);
+/* Its CREATE TABLE alone, appended to `create`: nothing where there is none. */
+int verify_definition(struct verify_file *v, size_t table, struct buf *create, struct err *e);
 /* -1 ends the reading. */
 typedef int verify_fn(void *arg, const struct format_item *item, struct err *e);
 /* Header, definitions, trailer. */

@@ -1,4 +1,4 @@
-#include "restore/catchup.h"
+#include "restore/restore_int.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,20 +18,22 @@
 
 /* A dump chosen by name is restored as it is, and so is one that replaces a living world. A drill does
  * what a restore of a lost world would do now. */
-static bool wants_journal(const struct catchup *c, const struct manifest *m)
+static bool wants_journal(const struct restore *r)
 {
-    enum config_journal mode = c->job->cfg->journal;
-    if (c->opt->at.ms)
+    enum config_journal mode = r->job->cfg->journal;
+    if (r->opt->at.ms)
         return true;
-    bool logged = m->end.file[0] || m->unlogged[0]; /* the reason is worth reporting */
+    bool logged = r->m->end.file[0] || r->m->unlogged[0]; /* the reason is worth reporting */
     bool any = mode == JOURNAL_AUTO ? logged : mode != JOURNAL_OFF;
-    return any && (!c->opt->into || c->opt->drill || c->opt->copy) && !c->out->over_living &&
-           !c->off && restore_to_now(c->opt);
+    return any && (!r->opt->into || r->opt->drill || r->opt->copy) && !r->out->over_living &&
+           !r->dump_alone && restore_to_now(r->opt);
 }
 
-void catchup_figures(struct restore_result *out, const struct restore_options *opt,
-                     const struct replay *j)
+void catchup_figures(struct restore *r)
 {
+    const struct restore_options *opt = r->opt;
+    const struct replay *j = &r->journal;
+    struct restore_result *out = r->out;
     out->journal.used = true;
     out->journal.whole =
         !j->gap[0] && (j->to_loss || ((opt->drill || opt->promotion) && j->at_end));
@@ -44,14 +46,14 @@ void catchup_figures(struct restore_result *out, const struct restore_options *o
 }
 
 /* Changes raise counters and need room in the tables that they go into. */
-static void keep_figures(struct catchup *c)
+static void keep_figures(struct restore *r)
 {
-    const struct replay *j = &c->journal;
-    catchup_figures(c->out, c->opt, j);
-    c->out->journal.rows = 0;
-    c->out->journal.unsynced = db_variable_number(c->db, "sync_binlog") != 1;
-    for (size_t i = 0; i < c->plan->count; i++) {
-        struct target *t = &c->plan->list[i];
+    const struct replay *j = &r->journal;
+    catchup_figures(r);
+    r->out->journal.rows = 0;
+    r->out->journal.unsynced = db_variable_number(r->db, "sync_binlog") != 1;
+    for (size_t i = 0; i < r->plan.count; i++) {
+        struct target *t = &r->plan.list[i];
         struct delta_figures f = {0};
         const struct delta_table *changes = delta_find(j->delta, t->name);
         if (!changes)
@@ -60,51 +62,49 @@ static void keep_figures(struct catchup *c)
         t->auto_increment = replay_counter_after(j, t->name, t->auto_increment);
         t->heap_need +=
             4 * f.bytes; /* MEMORY rows have their full length, however short the values are */
-        c->out->journal.rows += f.rows;
+        r->out->journal.rows += f.rows;
     }
 }
 
-static void forget_journal(struct catchup *c)
+static void forget_journal(struct restore *r)
 {
-    replay_free(&c->journal);
-    c->out->journal.used = c->out->journal.whole = false;
+    replay_free(&r->journal);
+    r->out->journal.used = r->out->journal.whole = false;
 }
 
-static void leave_journal_out(struct catchup *c, const char *why)
+static void leave_journal_out(struct restore *r, const char *why)
 {
-    snprintf(c->out->journal.gap, sizeof c->out->journal.gap, "%s", why);
-    forget_journal(c);
+    snprintf(r->out->journal.gap, sizeof r->out->journal.gap, "%s", why);
+    forget_journal(r);
 }
 
 /* A definition that cannot be parsed completely is left out: its changes count as a gap then. */
-static int read_definition(struct verify_file *file, const struct manifest *m, size_t i,
-                           struct db_tables *then, struct err *e)
+static int read_definition(const struct restore *r, size_t i, struct db_tables *then, struct err *e)
 {
-    struct format_item item;
+    SCOPED(buf_free) struct buf create = {0};
     struct db_table t;
-    char hash[17] = "";
-    bool mariadb = strstr(m->server.version, "MariaDB") != NULL;
-    struct verify_part *part = verify_part_open(file, i, e);
-    int rc = part ? verify_part_next(part, &item, e) : -1;
-    if (rc == 0 && item.type == FORMAT_CREATE &&
-        db_create_table_read(item.sql, item.sql_len, mariadb, &t) == 0) {
-        db_columns_hash(&t, hash);
-        t.memory = true;
-        if (strcmp(hash, m->tables[i].columns_hash) == 0)
-            then->list[then->count++] = t;
-        else
-            db_table_free(&t);
-    }
-    verify_part_close(part);
-    return rc;
+    char hash[17];
+    bool mariadb = strstr(r->m->server.version, "MariaDB") != NULL;
+    if (verify_definition(r->file, i, &create, e) < 0)
+        return -1;
+    if (!create.len || db_create_table_read(create.p, create.len, mariadb, &t) < 0)
+        return 0;
+    db_columns_hash(&t, hash);
+    t.memory = true;
+    if (strcmp(hash, r->m->tables[i].columns_hash) == 0)
+        then->list[then->count++] = t;
+    else
+        db_table_free(&t);
+    return 0;
 }
 
 /* Changes of a table that was dropped or altered since the dump were logged in its old form, so
  * the definition comes from the dump. A key may differ too, which only the definition shows: a
  * restore to an earlier moment always uses that. */
-static int read_definitions(const struct catchup *c, const struct manifest *m,
-                            const struct db_tables *now, struct db_tables *then, struct err *e)
+static int read_definitions(const struct restore *r, const struct db_tables *now,
+                            struct db_tables *then, struct err *e)
 {
+    const struct manifest *m = r->m;
     int rc = 0;
     *then = (struct db_tables){.list = xcalloc(m->table_count + 1, sizeof *then->list)};
     for (size_t i = 0; i < m->table_count && rc == 0; i++) {
@@ -114,52 +114,52 @@ static int read_definitions(const struct catchup *c, const struct manifest *m,
             continue;
         if (t)
             db_columns_hash(t, hash);
-        if (!t || c->opt->at.ms || strcmp(hash, m->tables[i].columns_hash) != 0)
-            rc = read_definition(c->file, m, i, then, e);
+        if (!t || r->opt->at.ms || strcmp(hash, m->tables[i].columns_hash) != 0)
+            rc = read_definition(r, i, then, e);
     }
     db_tables_sort(then);
     return rc;
 }
 
 /* Both sources name the world's own schema, whatever schema is restored into. */
-static int replay_world(struct catchup *c, const struct manifest *m, struct err *e)
+static int replay_world(struct restore *r, struct err *e)
 {
-    const struct config *cfg = c->job->cfg;
+    const struct config *cfg = r->job->cfg;
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
     SCOPED(db_tables_free) struct db_tables tables = {0}, then = {0};
     struct err why = {0};
-    SCOPED(xfree) char *schema = db_schema_name(c->db, cfg->schema, e);
+    SCOPED(xfree) char *schema = db_schema_name(r->db, cfg->schema, e);
     if (!schema && e->cls != ERR_REFUSED)
         return -1;
     if (!schema) /* a new server without the schema: reading segments does not need it */
         schema = xstrdup(cfg->schema);
-    struct replay_source s = {.db = &c->job->db,
+    struct replay_source s = {.db = &r->job->db,
                               .schema = schema,
                               .sentinel = cfg->sentinel,
-                              .from = &m->end,
-                              .m = m,
+                              .from = &r->m->end,
+                              .m = r->m,
                               .tables = &tables,
                               .then = &then,
-                              .known = c->opt->state ? c->opt->state->nonce : NULL,
-                              .until = c->opt->at,
+                              .known = r->opt->state ? r->opt->state->nonce : NULL,
+                              .until = r->opt->at,
                               .archive_fd = archive_dir(cfg, false, &why),
-                              .elsewhere = c->opt->promotion,
-                              .progress = c->job->progress};
+                              .elsewhere = r->opt->promotion,
+                              .progress = r->job->progress};
     if (s.archive_fd < 0 && why.num != ENOENT)
-        job_note(c->job, "%s", why.text);
+        job_note(r->job, "%s", why.text);
     /* The same judgement as that of --check and of the follower. */
-    int rc = db_tables(c->db, schema, false, &tables, e) < 0
+    int rc = db_tables(r->db, schema, false, &tables, e) < 0
                  ? -1
-                 : binlog_judge(c->db, cfg->schema, &able, e);
+                 : binlog_judge(r->db, cfg->schema, &able, e);
     if (rc == 0 && able.silent)
         s.unlogged = able.reason;
     if (rc == 0 && able.silent == BINLOG_FED)
         s.all_unlogged = able.reason;
-    if (rc == 0 && (db_table_keys(c->db, schema, &tables, e) < 0 ||
-                    read_definitions(c, m, &tables, &then, e) < 0))
+    if (rc == 0 && (db_table_keys(r->db, schema, &tables, e) < 0 ||
+                    read_definitions(r, &tables, &then, e) < 0))
         rc = -1;
     if (rc == 0)
-        rc = replay_read(&s, &c->journal, e);
+        rc = replay_read(&s, &r->journal, e);
     if (s.archive_fd >= 0)
         close(s.archive_fd);
     return rc;
@@ -167,58 +167,58 @@ static int replay_world(struct catchup *c, const struct manifest *m, struct err 
 
 /* Durable tables are restored from the dump alone: with changes applied to the others only, the
  * world would be a mix of two moments. */
-static bool restores_durable(const struct catchup *c)
+static bool restores_durable(const struct restore *r)
 {
-    for (size_t i = 0; i < c->plan->count; i++)
-        if (!c->plan->list[i].skip && !c->plan->list[i].memory)
+    for (size_t i = 0; i < r->plan.count; i++)
+        if (!r->plan.list[i].skip && !r->plan.list[i].memory)
             return true;
     return false;
 }
 
 /* If nothing leads up to the restore that created the lost world, or over it, as over one that was
  * not logged, the state has what that one restored: this dump with these changes, or with more. */
-static bool was_made_of_this(const struct catchup *c, const struct state *st)
+static bool was_made_of_this(const struct restore *r, const struct state *st)
 {
     const struct state_made *made = &st->made;
-    return c->journal.gap[0] && made->upto.file[0] && strcmp(made->nonce, st->nonce) == 0 &&
-           strcmp(made->dump, c->out->dump) == 0 &&
-           db_binlog_pos_compare(&c->journal.upto, &made->upto) <= 0;
+    return r->journal.gap[0] && made->upto.file[0] && strcmp(made->nonce, st->nonce) == 0 &&
+           strcmp(made->dump, r->out->dump) == 0 &&
+           db_binlog_pos_compare(&r->journal.upto, &made->upto) <= 0;
 }
 
 /* If the server was not restarted, the statements that emptied the tables are in the log too, and
  * cannot be distinguished from wanted changes. And if the lost world was created in a way that the log does
  * not show, it is not the one of the dump. The log may know a newer world than the state does: the
  * server can die right after a swap, before anybody has noted it. */
-static const char *no_use(const struct catchup *c, const struct manifest *m)
+static const char *no_use(const struct restore *r)
 {
-    const struct state *st = c->opt->state;
+    const struct state *st = r->opt->state;
     /* What is fetched takes the place of a world that --init made, which nobody lost; and a state from
      * before the dump, and before the restore that made its world, knows nothing of that one. */
-    bool any_moment = c->opt->at.ms == 0;
-    bool old = st && st->generation < m->generation && st->alive_at.ms < m->at.ms;
-    bool ours = st && st->known && !c->opt->fetched && !old;
-    if (c->opt->drill || c->opt->promotion) /* the journal's end is the moment */
+    bool any_moment = r->opt->at.ms == 0;
+    bool old = st && st->generation < r->m->generation && st->alive_at.ms < r->m->at.ms;
+    bool ours = st && st->known && !r->opt->fetched && !old;
+    if (r->opt->drill || r->opt->promotion) /* the journal's end is the moment */
         return NULL;
-    if (any_moment && c->journal.at_end && !c->journal.to_loss)
+    if (any_moment && r->journal.at_end && !r->journal.to_loss)
         return "the server was not restarted since the dump, so nothing shows where the loss was; "
                "--at TIME goes to a moment before it";
-    if (any_moment && ours && !c->journal.known_met && !was_made_of_this(c, st))
-        return c->journal.gap[0] && !c->journal.at_end
-                   ? c->journal.gap
+    if (any_moment && ours && !r->journal.known_met && !was_made_of_this(r, st))
+        return r->journal.gap[0] && !r->journal.at_end
+                   ? r->journal.gap
                    : "the world that was lost is not the one of the dump: another "
                      "one was put in its place, and the log does not show how";
     return NULL;
 }
 
 /* A requested moment is restored exactly or not at all. */
-static int refuse_gap(const struct catchup *c, struct err *e)
+static int refuse_gap(const struct restore *r, struct err *e)
 {
-    const struct replay *j = &c->journal;
-    int64_t second = c->opt->at.ms / 1000;
+    const struct replay *j = &r->journal;
+    int64_t second = r->opt->at.ms / 1000;
     char t[TEXT_SHORT];
-    if (!c->opt->at.ms)
+    if (!r->opt->at.ms)
         return 0;
-    if (j->to_loss && j->lost_at.ms < c->opt->at.ms) {
+    if (j->to_loss && j->lost_at.ms < r->opt->at.ms) {
         err_set(e, ERR_REFUSED, 0, "at that moment there was no world: it was lost at %s",
                 text_utc(j->lost_at, t));
         return err_hint(e, "a moment before that, or after the first dump that follows it");
@@ -230,7 +230,7 @@ static int refuse_gap(const struct catchup *c, struct err *e)
     if (!j->gap[0] || in_time)
         return 0;
     err_set(e, ERR_REFUSED, 0, "the journal does not reach that moment from dump %s: %s",
-            c->out->dump, j->gap);
+            r->out->dump, j->gap);
     if (j->last.ms)
         err_hint(e,
                  "--at %s is the last moment before the gap; a dump taken after it reaches "
@@ -243,102 +243,97 @@ static int refuse_gap(const struct catchup *c, struct err *e)
 }
 
 /* Gaps that were seen in the log while the server was up, and may no longer be visible in it. */
-static void recall_gap(struct catchup *c, const struct manifest *m)
+static void recall_gap(struct restore *r)
 {
-    const struct state *st = c->opt->state;
+    const struct state *st = r->opt->state;
     json_t *list = st && st->gaps[0] ? json_loads(st->gaps, 0, NULL) : NULL, *gap;
     size_t i;
     json_array_foreach(list, i, gap)
     {
-        if (!json_is_true(json_object_get(gap, "log")) || c->journal.gap[0] ||
-            strcmp(js_text(gap, "dump"), m->name) != 0)
+        if (!json_is_true(json_object_get(gap, "log")) || r->journal.gap[0] ||
+            strcmp(js_text(gap, "dump"), r->m->name) != 0)
             continue;
-        snprintf(c->journal.gap, sizeof c->journal.gap,
+        snprintf(r->journal.gap, sizeof r->journal.gap,
                  "what the log has is not known to be all: it could not be read on (%s)",
                  js_text(gap, "why"));
-        c->journal.gap_at = js_moment(gap, "at");
+        r->journal.gap_at = js_moment(gap, "at");
     }
     json_decref(list);
 }
 
 /* MySQL at startup removes an incomplete group from its log, with everything written after it. */
-static void doubt_small_cache(struct catchup *c)
+static void doubt_small_cache(struct restore *r)
 {
     static const char name[] = "max_binlog_stmt_cache_size";
-    int64_t most = db_is_mariadb(c->db) ? -1 : db_variable_number(c->db, name);
-    if (c->journal.gap[0] || most < 0 || most == INT64_MAX)
+    int64_t most = db_is_mariadb(r->db) ? -1 : db_variable_number(r->db, name);
+    if (r->journal.gap[0] || most < 0 || most == INT64_MAX)
         return;
-    snprintf(c->journal.gap, sizeof c->journal.gap,
+    snprintf(r->journal.gap, sizeof r->journal.gap,
              "what the log has is not known to be all: %s is %" PRId64
              ", and after a statement that has no room in it a restarted MySQL keeps nothing",
              name, most);
-    c->journal.gap_at = c->journal.last;
+    r->journal.gap_at = r->journal.last;
 }
 
 /* Nothing in the log shows that somebody loaded a dump by hand, which is of a world that we know. */
-static void doubt_later_life(struct catchup *c)
+static void doubt_later_life(struct restore *r)
 {
-    const struct state *st = c->opt->state;
-    const struct replay *j = &c->journal;
-    int64_t lost = j->lost_at.ms - c->out->server.ahead_ms + LATER_MS;
+    const struct state *st = r->opt->state;
+    const struct replay *j = &r->journal;
+    int64_t lost = j->lost_at.ms - r->out->server.ahead_ms + LATER_MS;
     char t[TEXT_SHORT];
     bool known = st && st->known && j->to_loss && j->lost_at.ms;
-    if (j->gap[0] || c->opt->drill || !known || st->alive_at.ms <= lost)
+    if (j->gap[0] || r->opt->drill || !known || st->alive_at.ms <= lost)
         return;
     snprintf(
-        c->journal.gap, sizeof c->journal.gap,
+        r->journal.gap, sizeof r->journal.gap,
         "a world was alive after that loss, at %s, and the log does not show where it came from",
         text_utc(st->alive_at, t));
-    c->journal.gap_at = j->last;
+    r->journal.gap_at = j->last;
 }
 
 /* Reading it comes before any doubt about it: most doubts depend on where it ends. */
-static int use_journal(struct catchup *c, const struct manifest *m, struct err *e)
+static int use_journal(struct restore *r, struct err *e)
 {
-    progress_phase(c->job->progress, "reading the journal", 0, 0);
+    progress_phase(r->job->progress, "reading the journal", 0, 0);
     mono_t began = clock_mono();
-    if (replay_world(c, m, e) < 0)
+    if (replay_world(r, e) < 0)
         return err_step(e, "reading the journal");
-    if (c->journal.damage[0] && !c->journal.gap[0]) /* else the gap mentions it */
-        job_note(c->job, "%s", c->journal.damage);
-    c->out->journal.took_ms = mono_since(clock_mono(), began);
-    const char *why = no_use(c, m);
-    if (!why && c->opt->at.ms == 0 && !c->opt->promotion) {
-        recall_gap(c, m);
-        doubt_small_cache(c);
-        doubt_later_life(c);
+    if (r->journal.damage[0] && !r->journal.gap[0]) /* else the gap mentions it */
+        job_note(r->job, "%s", r->journal.damage);
+    r->out->journal.took_ms = mono_since(clock_mono(), began);
+    const char *why = no_use(r);
+    if (!why && r->opt->at.ms == 0 && !r->opt->promotion) {
+        recall_gap(r);
+        doubt_small_cache(r);
+        doubt_later_life(r);
     }
     if (why)
-        leave_journal_out(c, why);
+        leave_journal_out(r, why);
     else
-        keep_figures(c);
-    return refuse_gap(c, e);
+        keep_figures(r);
+    return refuse_gap(r, e);
 }
 
-int catchup_read(struct catchup *c, const struct manifest *m, struct err *e)
+int catchup_read(struct restore *r, struct err *e)
 {
     static const char durable[] = "durable tables are restored too, whose changes are not followed";
-    forget_journal(c);
-    if (!wants_journal(c, m))
+    forget_journal(r);
+    if (!wants_journal(r))
         return 0;
-    if (restores_durable(c) && c->opt->at.ms)
+    if (restores_durable(r) && r->opt->at.ms)
         return err_set(e, ERR_REFUSED, 0, "--at is not possible: %s", durable);
-    if (restores_durable(c))
-        leave_journal_out(c, durable);
-    else if (use_journal(c, m, e) < 0)
+    if (restores_durable(r))
+        leave_journal_out(r, durable);
+    else if (use_journal(r, e) < 0)
         return -1;
     fault_point("restore.journal_read");
-    if (c->out->journal.gap[0])
-        job_note(c->job, "%s: %s",
-                 c->opt->at.ms   ? "up to the moment before what ends the journal in that second"
-                 : c->opt->drill ? "the journal is not whole"
-                 : c->out->journal.used ? "the journal ends before the loss"
+    if (r->out->journal.gap[0])
+        job_note(r->job, "%s: %s",
+                 r->opt->at.ms   ? "up to the moment before what ends the journal in that second"
+                 : r->opt->drill ? "the journal is not whole"
+                 : r->out->journal.used ? "the journal ends before the loss"
                                         : "the journal is left out",
-                 c->out->journal.gap);
+                 r->out->journal.gap);
     return 0;
-}
-
-void catchup_free(struct catchup *c)
-{
-    replay_free(&c->journal);
 }

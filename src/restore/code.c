@@ -1,5 +1,3 @@
-#include "restore/code.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +8,7 @@
 #include "mysql/objects.h"
 #include "mysql/schema.h"
 #include "mysql/sentinel.h"
+#include "restore/restore_int.h"
 #include "sql/literal.h"
 #include "binlog/statement.h"
 #include "sql/token.h"
@@ -200,6 +199,14 @@ void code_note(struct code *c, const char *sql, size_t len)
     add_item(c, &it);
 }
 
+int code_see(void *code, const struct format_item *item, struct err *e)
+{
+    (void)e;
+    if (item->type == FORMAT_DEFINITION)
+        code_note(code, item->sql, item->sql_len);
+    return 0;
+}
+
 static bool holds(const char *s, const char *end, const char *what)
 {
     return memmem(s, (size_t)(end - s), what, strlen(what)) != NULL;
@@ -259,36 +266,53 @@ void code_free(struct code *c)
 /* ---- whether it may run ---- */
 
 /* Manifest and dump were opened by file_open_own(): only we or root can have written them. */
-enum code_trust code_trust(const struct config *c, const struct manifest *m)
+static enum code_trust code_trust(const struct config *c, const struct manifest *m)
 {
     if (signature_on())
         return m->signature == SIGNATURE_GOOD ? CODE_SIGNED : CODE_UNKNOWN;
     return strcmp(m->world, c->name) == 0 ? CODE_OWN : CODE_UNKNOWN;
 }
 
-int code_schema_empty(struct db *db, const char *schema, const char *sentinel, bool *empty,
-                      struct err *e)
+/* Is the schema empty, as on a rebuilt server: no tables except the sentinel, its lease and those
+ * of the running restore, and no view, routine, package, library, trigger or event that is visible
+ * to the account? */
+static int is_empty(const struct restore *r, bool *empty, struct err *e)
 {
     static const enum definition_kind kinds[] = {
         DEFINITION_FUNCTION, DEFINITION_PROCEDURE, DEFINITION_PACKAGE, DEFINITION_PACKAGE_BODY,
         DEFINITION_LIBRARY,  DEFINITION_TRIGGER,   DEFINITION_EVENT};
+    const char *sentinel = r->job->cfg->sentinel;
     int got;
     *empty = true;
-    struct db_rows *r = db_select_with(
-        db, "n", "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA=?",
-        DB_ARGS(schema), e);
-    while ((got = db_next(r, e)) == 1)
-        if (!db_sentinel_own(sentinel, db_text(r, 0)) && !text_starts(db_text(r, 0), DB_OWN_PREFIX))
+    struct db_rows *rows = db_select_with(
+        r->db, "n", "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA=?",
+        DB_ARGS(r->schema), e);
+    while ((got = db_next(rows, e)) == 1)
+        if (!db_sentinel_own(sentinel, db_text(rows, 0)) &&
+            !text_starts(db_text(rows, 0), DB_OWN_PREFIX))
             *empty = false;
-    db_rows_end(r);
+    db_rows_end(rows);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && *empty && got == 0; i++) {
         struct db_names names;
-        if (db_names(db, schema, kinds[i], &names, e) < 0)
+        if (db_names(r->db, r->schema, kinds[i], &names, e) < 0)
             return -1;
         *empty = names.count == 0;
         db_names_free(&names);
     }
     return got;
+}
+
+int code_judge(struct restore *r, struct err *e)
+{
+    struct code_case *c = &r->code_case;
+    *c = (struct code_case){.with_code = r->opt->with_code,
+                            .into = r->opt->into != NULL,
+                            .trust = r->m ? code_trust(r->job->cfg, r->m) : CODE_UNKNOWN};
+    for (size_t i = 0; i < r->plan.count; i++)
+        c->known |= r->plan.list[i].live != NULL;
+    if (is_empty(r, &c->empty, e) < 0)
+        return err_step(e, "looking for what the schema holds");
+    return 0;
 }
 
 enum code_use code_use(const struct code_case *c)
@@ -302,7 +326,8 @@ enum code_use code_use(const struct code_case *c)
     return c->known ? CODE_TRIGGERS : CODE_LEAVE;
 }
 
-const char *code_why(const struct code_case *c)
+/* Why it is left out. */
+static const char *code_why(const struct code_case *c)
 {
     if (c->into)
         return "they are code, and --with-code was not given";
@@ -314,9 +339,10 @@ const char *code_why(const struct code_case *c)
 /* ---- making it ---- */
 
 struct making {
-    const struct code_run *run;
+    const struct restore *r;
     struct code_report *out;
-    char *self; /* our account as the server sees it: user@host */
+    bool triggers_only; /* and only those of tables that are made again */
+    char *self;         /* our account as the server sees it: user@host */
 };
 
 /* The result names the first of them; hundreds of views would fill a mail. */
@@ -345,7 +371,7 @@ static void name_of(const struct code_item *it, char *out, size_t room)
 static int any_rows(const struct making *m, const char *sql, const char *const *args)
 {
     struct err ignored;
-    SCOPED(xfree) char *n = db_one_with(m->run->db, sql, args, &ignored);
+    SCOPED(xfree) char *n = db_one_with(m->r->db, sql, args, &ignored);
     return n ? strcmp(n, "0") != 0 : -1;
 }
 
@@ -364,13 +390,13 @@ static bool account_of_world(const struct making *m, const struct definition *d)
     static const char usage[] = "PRIVILEGE_TYPE<>'USAGE'", accounts[] = "'mysql' LIKE TABLE_SCHEMA";
     SCOPED(buf_free) struct buf here = {0};
     SCOPED(xfree) char *account = xasprintf("'%s'@'%s'", d->user.p, d->host.p);
-    sql_string(&here, m->run->schema, strlen(m->run->schema));
+    sql_string(&here, m->r->schema, strlen(m->r->schema));
     buf_adds(&here, " LIKE TABLE_SCHEMA");
     bool of_world = any_privilege(m, "SCHEMA_PRIVILEGES", account, here.p) == 1;
-    if (m->run->trust == CODE_SIGNED)
+    if (m->r->code_case.trust == CODE_SIGNED)
         return of_world || any_privilege(m, "USER_PRIVILEGES", account, usage) == 1;
     /* Privileges granted through a role are in none of the lists of privileges. */
-    const char *roles = db_is_mariadb(m->run->db)
+    const char *roles = db_is_mariadb(m->r->db)
                             ? "SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"
                             : "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?";
     return of_world && any_privilege(m, "USER_PRIVILEGES", account, usage) == 0 &&
@@ -400,7 +426,7 @@ static void add_mode(struct buf *b, const char *mode, bool mariadb)
 static int set_session(const struct making *m, const struct code_item *it, struct err *e)
 {
     const struct code_settings *s = &it->settings;
-    struct db *db = m->run->db;
+    struct db *db = m->r->db;
     SCOPED(buf_free) struct buf b = {0};
     buf_adds(&b, "SET SESSION sql_mode='");
     add_mode(&b, s->mode, db_is_mariadb(db));
@@ -424,7 +450,7 @@ static int create(struct making *m, const struct code_item *it, bool definer, st
 {
     SCOPED(buf_free) struct buf b = {0};
     definition_write(&it->d, definer, &b);
-    return db_exec_len(m->run->db, b.p, b.len, e);
+    return db_exec_len(m->r->db, b.p, b.len, e);
 }
 
 /* ALTER EVENT without DEFINER makes the current account the definer: the code of a dump must not
@@ -438,7 +464,7 @@ static void note_event(struct making *m, const struct definition *d, bool keep)
     buf_adds(b, b->len ? " ALTER DEFINER=" : "ALTER DEFINER=");
     db_account_quote(b, account);
     buf_adds(b, " EVENT ");
-    sql_ident2(b, m->run->schema, d->name.p);
+    sql_ident2(b, m->r->schema, d->name.p);
     buf_adds(b, " ENABLE;");
 }
 
@@ -452,7 +478,7 @@ static int make_one(struct making *m, const struct code_item *it, struct err *e)
     bool other = account && strcmp(account, m->self) != 0;
     /* Our queries quote for our own sql_mode; the one of the last definition may not allow
      * backslash escapes. */
-    if (other && db_reset_session(m->run->db, e) < 0)
+    if (other && db_reset_session(m->r->db, e) < 0)
         return -1;
     bool keep = other && account_of_world(m, d);
     if (set_session(m, it, e) < 0)
@@ -484,15 +510,16 @@ static void failed(struct making *m, const struct code_item *it, const char *why
 }
 
 /* An existing trigger cannot belong to a table that did not exist. */
-static bool of_new_table(const struct code_run *run, const struct code_item *it)
+static bool of_new_table(const struct making *m, const struct code_item *it)
 {
-    return it->d.kind == DEFINITION_TRIGGER && it->d.table.p &&
-           run->made_again(run->arg, it->d.table.p);
+    const char *table = it->d.kind == DEFINITION_TRIGGER ? it->d.table.p : NULL;
+    const struct target *t = table ? plan_find(&m->r->plan, table) : NULL;
+    return t && !t->live && !t->skip;
 }
 
-static bool wanted(const struct code_run *run, const struct code_item *it)
+static bool wanted(const struct making *m, const struct code_item *it)
 {
-    return !run->triggers_only || of_new_table(run, it);
+    return !m->triggers_only || of_new_table(m, it);
 }
 
 /* True: the item is done. False: try again, since a view may depend on a later one. */
@@ -501,7 +528,7 @@ static bool try_one(struct making *m, const struct code_item *it, bool last)
     static const int there[] = {1050, 1304, 1359, 1537, 0},
                      later[] = {1146 /* table */, 1305 /* routine */, 1356 /* view */, 0};
     struct err e;
-    if (make_one(m, it, &e) == 0 || (err_among(&e, there) && !of_new_table(m->run, it)))
+    if (make_one(m, it, &e) == 0 || (err_among(&e, there) && !of_new_table(m, it)))
         return true;
     if (!last && it->d.kind == DEFINITION_VIEW && err_among(&e, later))
         return false;
@@ -509,69 +536,71 @@ static bool try_one(struct making *m, const struct code_item *it, bool last)
     return true;
 }
 
-void code_make(const struct code *c, const struct code_run *run, struct code_report *out)
+static void make_all(struct making *m)
 {
+    const struct code *c = &m->r->code;
     struct err e;
-    struct making m = {run, out, db_one(run->db, "SELECT CURRENT_USER()", &e)};
-    if (!m.self) {
-        snprintf(out->note, sizeof out->note, "no definition was restored: %.200s", e.text);
+    SCOPED(xfree) char *self = db_one(m->r->db, "SELECT CURRENT_USER()", &e);
+    m->self = self;
+    if (!self) {
+        snprintf(m->out->note, sizeof m->out->note, "no definition was restored: %.200s", e.text);
         return;
     }
     SCOPED(xfree) bool *done = xcalloc(c->count + 1, sizeof *done);
     size_t left = c->count, before;
     unsigned round = 0;
     for (size_t i = 0; i < c->count; i++) {
-        done[i] = c->list[i].refused || !wanted(run, &c->list[i]);
+        done[i] = c->list[i].refused || !wanted(m, &c->list[i]);
         left -= done[i];
         if (c->list[i].refused)
-            failed(&m, &c->list[i], c->list[i].refused);
+            failed(m, &c->list[i], c->list[i].refused);
     }
     bool last = false;
     while (left > 0) {
         before = left;
         for (size_t i = 0; i < c->count; i++)
-            if (!done[i] && (done[i] = try_one(&m, &c->list[i], last)))
+            if (!done[i] && (done[i] = try_one(m, &c->list[i], last)))
                 left--;
         last = left == before || ++round == ROUNDS_MAX;
     }
-    free(m.self);
-    if (c->count && db_reset_session(run->db, &e) < 0)
-        snprintf(out->note, sizeof out->note, "%.250s", e.text);
+    if (c->count && db_reset_session(m->r->db, &e) < 0)
+        snprintf(m->out->note, sizeof m->out->note, "%.250s", e.text);
 }
 
-void code_leave(const struct code *c, const struct code_run *run, const char *why,
-                struct code_report *out)
+static void leave_all(struct making *m)
 {
+    const struct code *c = &m->r->code;
     char name[300];
     for (size_t i = 0; i < c->count; i++) {
-        if (!wanted(run, &c->list[i]))
+        if (!wanted(m, &c->list[i]))
             continue;
         name_of(&c->list[i], name, sizeof name);
-        add_text(out, "left_out", name);
+        add_text(m->out, "left_out", name);
     }
-    if (json_object_get(out->lists, "left_out"))
-        snprintf(out->why, sizeof out->why, "%s", why);
+    if (json_object_get(m->out->lists, "left_out"))
+        snprintf(m->out->why, sizeof m->out->why, "%s", code_why(&m->r->code_case));
 }
 
-/* Packages and their bodies have the same names; every other kind has names of its own. */
-void code_list(const struct code *c, const struct code_run *run, struct code_report *out)
+/* What would be made, as far as it shows without asking for it. Packages and their bodies have the same names; every
+ * other kind has names of its own. */
+static void list_all(struct making *m)
 {
-    struct making m = {run, out, NULL};
+    const struct code *c = &m->r->code;
     for (size_t i = 0; i < c->count; i++) {
         const struct code_item *it = &c->list[i];
         struct db_names there;
         struct err e;
         char name[300];
         if (it->refused) {
-            failed(&m, it, it->refused);
-        } else if (wanted(run, it)) {
-            if (db_names(run->db, run->schema, it->d.kind, &there, &e) < 0) {
-                failed(&m, it, e.text);
+            failed(m, it, it->refused);
+        } else if (wanted(m, it)) {
+            if (db_names(m->r->db, m->r->schema, it->d.kind, &there, &e) < 0) {
+                failed(m, it, e.text);
                 continue;
             }
             name_of(it, name, sizeof name);
             if (!db_names_has(&there, it->d.name.p))
-                add_text(out, "would_make", name);
+                add_text(m->out, "would_make", name);
             db_names_free(&there);
         }
     }
@@ -606,26 +635,49 @@ static void add_list(struct buf *b, const char *front, const struct code_report 
         buf_printf(b, " and %zu more", n - shown);
 }
 
-void code_warning(const struct code_report *r, const char *dump, bool into, char *out, size_t room)
+/* One line for the operator. */
+static void warn(const struct restore *r)
 {
+    const struct code_report *out = &r->out->code;
     SCOPED(buf_free) struct buf b = {0};
     char front[300];
-    buf_adds(&b, "");
-    snprintf(front, sizeof front, "definitions of the dump are left out (%s)", r->why);
-    add_list(&b, front, r, "left_out");
-    if (r->why[0] && into)
+    snprintf(front, sizeof front, "definitions of the dump are left out (%s)", out->why);
+    add_list(&b, front, out, "left_out");
+    if (out->why[0] && r->opt->into)
         buf_adds(&b, "; the same command with --with-code creates them");
-    else if (r->why[0])
+    else if (out->why[0])
         buf_printf(
             &b,
             "; worldkeeper --restore=%s --into SCHEMA --with-code creates them beside the world",
-            dump);
-    add_list(&b, "a definition was not restored", r, "failed");
-    add_list(&b, "made with worldkeeper's own account as definer", r, "own_definer");
-    add_list(&b, "events are disabled", r, "events_disabled");
-    if (r->note[0])
-        buf_printf(&b, "%s%s", b.len ? "; " : "", r->note);
-    snprintf(out, room, "%s", b.p);
+            r->out->dump);
+    add_list(&b, "a definition was not restored", out, "failed");
+    add_list(&b, "made with worldkeeper's own account as definer", out, "own_definer");
+    add_list(&b, "events are disabled", out, "events_disabled");
+    if (out->note[0])
+        buf_printf(&b, "%s%s", b.len ? "; " : "", out->note);
+    if (b.len)
+        snprintf(r->out->warning, sizeof r->out->warning, "%s", b.p);
+}
+
+/* They survive a restart; only a rebuilt server has lost them, and a dropped table its triggers.
+ * The rows are already restored, so a refusal (a missing privilege) is only reported. */
+void code_restore(struct restore *r)
+{
+    enum code_use use = code_use(&r->code_case);
+    struct making m = {.r = r,
+                       .out = &r->out->code,
+                       .triggers_only = use == CODE_TRIGGERS || r->opt->tables.count > 0};
+    if (r->opt->drill || r->opt->copy || !r->code.count)
+        return;
+    if (r->opt->dry_run) {
+        list_all(&m);
+        return;
+    }
+    if (use == CODE_MAKE)
+        make_all(&m);
+    else
+        leave_all(&m);
+    warn(r);
 }
 
 void code_report_free(struct code_report *r)

@@ -43,17 +43,9 @@ enum code_trust {
     CODE_OWN,     /* the dump lies in the world's own directory, and no key is configured */
     CODE_SIGNED,  /* the dump's HMAC is valid */
 };
-enum code_trust code_trust(const struct config *c, const struct manifest *m);
-
-/* Is the schema empty, as on a rebuilt server: no tables except the sentinel, its lease and those
- * of the running restore, and no view, routine, package, library, trigger or event that is visible
- * to the account? */
-int code_schema_empty(struct db *db, const char *schema, const char *sentinel, bool *empty,
-                      struct err *e);
 
 /* What a restore does with the code; decided from its options and from what it found. */
 enum code_use {
-    CODE_NOTHING,  /* create nothing: the server still has all of it */
     CODE_MAKE,     /* create everything that does not exist */
     CODE_LEAVE,    /* create nothing, and report what is missing */
     CODE_TRIGGERS, /* as CODE_LEAVE, but only triggers of re-created tables are missing */
@@ -61,13 +53,11 @@ enum code_use {
 struct code_case {
     bool with_code; /* an operator accepts the code */
     bool into;      /* restored into a schema other than the world's */
-    bool empty;     /* code_schema_empty() before anything was restored */
+    bool empty;     /* nothing was in the schema before anything was restored */
     bool known;     /* a table of the dump was there before */
     enum code_trust trust;
 };
 enum code_use code_use(const struct code_case *c);
-/* Why it is left out (static text). */
-const char *code_why(const struct code_case *c);
 
 struct code_report {
     size_t made;
@@ -79,25 +69,9 @@ struct code_report {
     char why[200];     /* the reason for left_out */
     char note[300];    /* "": none */
 };
-/* `schema` is the default of `db`, whose session settings are the usual ones again afterwards. */
-struct code_run {
-    struct db *db;
-    const char *schema;
-    enum code_trust trust; /* decides which definers are accepted */
-    bool triggers_only;    /* only triggers, and only those of tables that were re-created */
-    bool (*made_again)(const void *arg, const char *table);
-    const void *arg;
-};
-void code_make(const struct code *c, const struct code_run *run, struct code_report *out);
-void code_leave(const struct code *c, const struct code_run *run, const char *why,
-                struct code_report *out);
-/* What code_make() would create, as far as it shows without asking for it. */
-void code_list(const struct code *c, const struct code_run *run, struct code_report *out);
 /* {"made", "would_make", "left_out", "why", "failed", "own_definer", "events_disabled", "enable"}; NULL: nothing
  * to report. */
 json_t *code_json(const struct code_report *r);
-/* A one-line warning for the operator, or "". `into`: restored into another schema. */
-void code_warning(const struct code_report *r, const char *dump, bool into, char *out, size_t room);
 void code_report_free(struct code_report *r);
 
 #endif

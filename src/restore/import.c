@@ -286,7 +286,6 @@ static bool is_skipped(const struct statement *st)
 
 struct planning {
     struct plan *plan;
-    const struct job *job;
     const char *file;
     struct import_report *report;
     struct code *code;        /* NULL: not noted */
@@ -322,7 +321,7 @@ static int plan_refused(struct planning *p, const struct statement *st, const ch
     bool memory = !engine || strcasecmp(engine, "MEMORY") == 0 || strcasecmp(engine, "HEAP") == 0;
     if (memory)
         return err_step(e, "%s, statement %llu", p->file, (unsigned long long)st->number);
-    struct target *t = plan_add(p->plan, p->job, name, engine);
+    struct target *t = plan_add(p->plan, name, engine);
     if (!t->skip)
         plan_leave_out(p->plan, t, SHADOW_NOT_ACCEPTED);
     err_clear(e);
@@ -336,7 +335,7 @@ static int plan_definition(struct planning *p, const struct statement *st, const
     SCOPED(sql_table_free) struct sql_table table = {0};
     if (sql_table_read(st->sql, st->len, st->plain, &table, e) < 0)
         return plan_refused(p, st, name, e);
-    struct target *t = plan_add(p->plan, p->job, name, table.engine);
+    struct target *t = plan_add(p->plan, name, table.engine);
     t->auto_increment = table.auto_increment;
     t->defined = table.column_count;
     t->generated = xcalloc(t->defined, sizeof *t->generated);
@@ -358,7 +357,7 @@ static int plan_table(struct planning *p, const struct statement *st, struct err
     if (!p->tables)
         buf_adds(&p->first, schema);
     p->several |= p->tables && strcmp(schema, p->first.p) != 0;
-    p->ours |= p->job->cfg->schema && strcmp(schema, p->job->cfg->schema) == 0;
+    p->ours |= p->plan->job->cfg->schema && strcmp(schema, p->plan->job->cfg->schema) == 0;
     p->tables = true;
     if (!name_after(st, "CREATE TABLE ", &name)) {
         rc = refuse(st, p->file, e);
@@ -436,7 +435,7 @@ static int plan_pass(int fd, struct planning *p, struct err *e)
         text_clean(&b, p->first.p, 64);
         rc = err_set(e, ERR_REFUSED, 0,
                      "%s holds tables of several schemas (%s and more), none called %s", p->file,
-                     b.p, p->job->cfg->schema);
+                     b.p, p->plan->job->cfg->schema);
         err_hint(e, "dump the one that is wanted alone: mysqldump SCHEMA");
     }
     buf_free(&p->schema);
@@ -446,19 +445,19 @@ static int plan_pass(int fd, struct planning *p, struct err *e)
 
 /* Tables of several schemas may have the same name and are not one world: only those of the
  * world's schema are used. */
-int import_plan(int fd, const char *name, struct plan *plan, const struct job *job,
-                struct code *code, struct import_report *report, struct err *e)
+int import_plan(int fd, const char *name, struct plan *plan, struct code *code,
+                struct import_report *report, struct err *e)
 {
-    struct planning p = {.plan = plan, .job = job, .file = name, .report = report, .code = code};
+    struct planning p = {.plan = plan, .file = name, .report = report, .code = code};
     *report = (struct import_report){0};
     int rc = plan_pass(fd, &p, e);
     if (rc < 0 || !p.several)
         return rc;
-    p = (struct planning){.plan = plan, .job = job, .file = name, .report = report, .code = code};
+    p = (struct planning){.plan = plan, .file = name, .report = report, .code = code};
     if (code)
         code_free(code);
     *report = (struct import_report){0};
-    snprintf(report->schema, sizeof report->schema, "%s", job->cfg->schema);
+    snprintf(report->schema, sizeof report->schema, "%s", plan->job->cfg->schema);
     plan_clear(plan);
     return plan_pass(fd, &p, e);
 }
@@ -566,7 +565,7 @@ static int load_statement(void *arg, const struct statement *st, struct err *e)
         code_note_foreign(p->code, st->sql, st->len);
     if (rc < 0)
         err_step(e, "%s, statement %llu", p->file, (unsigned long long)st->number);
-    progress_at(p->l->s.job->progress, *p->l->rows, 0);
+    progress_at(p->l->s.plan->job->progress, *p->l->rows, 0);
     return rc;
 }
 

@@ -19,8 +19,8 @@ struct import_report {
 
 /* First pass: adds the file's tables, with their engines, to the plan; changes nothing. `code`: its
  * code is noted there; NULL: it is not wanted yet. */
-int import_plan(int fd, const char *name, struct plan *plan, const struct job *job,
-                struct code *code, struct import_report *report, struct err *e);
+int import_plan(int fd, const char *name, struct plan *plan, struct code *code,
+                struct import_report *report, struct err *e);
 /* Second pass: loads the rows, and notes the code. `fd` is read from its start. */
 int import_load(int fd, const char *name, const struct import_report *report, struct loader *l,
                 struct code *code, struct err *e);

@@ -1,12 +1,10 @@
-#include "restore/ledgers.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ledger/files.h"
 #include "ledger/ledger.h"
-#include "restore/shadow_table.h"
+#include "restore/restore_int.h"
 
 #define TABLES 4 /* ledger, rollup, marks, request ids */
 
@@ -74,14 +72,15 @@ static int refuse_some(const struct db_names *only, const struct config_ledger *
 }
 
 /* By what is in the server now: a dump does not show which of the tables are durable there. */
-static int guard_one(struct db *db, const struct config *c, const struct config_ledger *l,
-                     const char *const names[TABLES], const struct restore_options *opt,
-                     struct err *e)
+static int guard_one(struct restore *r, const struct config_ledger *l,
+                     const char *const names[TABLES], struct err *e)
 {
+    const struct config *c = r->job->cfg;
+    const struct restore_options *opt = r->opt;
     bool there[TABLES], memory[TABLES];
     for (size_t i = 0; i < TABLES; i++) {
         struct db_tables t;
-        if (db_table_named(db, c->schema, names[i], &t, e) < 0)
+        if (db_table_named(r->db, c->schema, names[i], &t, e) < 0)
             return -1;
         there[i] = t.count > 0;
         memory[i] = there[i] && t.list[0].memory;
@@ -102,16 +101,17 @@ static int guard_one(struct db *db, const struct config *c, const struct config_
                     "scope = all brings durable tables back too");
 }
 
-int ledgers_guard(struct db *db, const struct config *c, const struct restore_options *opt,
-                  struct err *e)
+int ledgers_guard(struct restore *r, struct err *e)
 {
+    const struct config *c = r->job->cfg;
+    const struct restore_options *opt = r->opt;
     int rc = 0;
     for (unsigned i = 0; i < c->ledger_count && rc == 0 && !opt->into; i++) {
         const struct config_ledger *l = &c->ledgers[i];
         const char *const names[TABLES] = {l->table, LEDGER_OWN(l, "rollup"), LEDGER_OWN(l, "mark"),
                                            LEDGER_OWN(l, "request")};
         if (opt->tables.count || opt->at.ms)
-            rc = guard_one(db, c, l, names, opt, e);
+            rc = guard_one(r, l, names, e);
     }
     return rc;
 }
@@ -142,12 +142,13 @@ static void raise_counter(struct target *t, uint64_t above)
 }
 
 /* Beside a durable rollup a MEMORY ledger of an earlier moment is allowed, but not in silence. */
-static int plan_one(const struct parts *l, const struct manifest *m,
-                    const struct restore_options *opt, struct restore_result *out, struct err *e)
+static int plan_one(struct restore *r, const struct parts *l, struct err *e)
 {
+    const struct manifest *m = r->m;
+    struct restore_result *out = r->out;
     if (refuse_older(l, m ? m->name : out->dump, e) < 0)
         return -1;
-    if (is_mixed(l) && (out->over_living || !restore_to_now(opt)))
+    if (is_mixed(l) && (out->over_living || !restore_to_now(r->opt)))
         snprintf(out->warning, sizeof out->warning,
                  "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: "
                  "totals keep what was rolled up after the dump",
@@ -158,13 +159,13 @@ static int plan_one(const struct parts *l, const struct manifest *m,
     return 0;
 }
 
-int ledgers_plan(struct plan *p, const struct config *c, const struct manifest *m,
-                 const struct restore_options *opt, struct restore_result *out, struct err *e)
+int ledgers_plan(struct restore *r, struct err *e)
 {
+    const struct config *c = r->job->cfg;
     int rc = 0;
-    for (unsigned i = 0; i < c->ledger_count && rc == 0 && (!p->into || p->copy); i++) {
-        struct parts l = find_parts(p, &c->ledgers[i]);
-        rc = plan_one(&l, m, opt, out, e);
+    for (unsigned i = 0; i < c->ledger_count && rc == 0 && (!r->plan.into || r->plan.copy); i++) {
+        struct parts l = find_parts(&r->plan, &c->ledgers[i]);
+        rc = plan_one(r, &l, e);
     }
     return rc;
 }
@@ -184,7 +185,7 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
     uint64_t last = strtoull(end, NULL, 10);
     if (last == 0)
         return 0;
-    if (db_figures(s->db, s->schema, shadow_name(s, l->ledger), &now, e) < 0)
+    if (db_figures(s->db, s->plan->schema, shadow_name(s, l->ledger), &now, e) < 0)
         return -1;
     raise_counter(l->ledger, last);
     if (now.auto_increment > last)
@@ -214,7 +215,7 @@ static int leave_open(struct shadow_session *s, const struct parts *l, struct er
     int rc = set_mark(s->db, marks, "open", l->ledger->rows, e);
     if (rc < 0 || !restored(l->marks))
         return rc;
-    if (ledger_files_list(s->job->dirfd, l->cfg->name, &files, e) < 0)
+    if (ledger_files_list(s->plan->job->dirfd, l->cfg->name, &files, e) < 0)
         return -1;
     if (files.highest)
         rc = set_mark(s->db, marks, "file", files.highest, e);
@@ -222,16 +223,17 @@ static int leave_open(struct shadow_session *s, const struct parts *l, struct er
     return rc;
 }
 
-int ledgers_loaded(struct db *db, const struct job *job, struct plan *p,
-                   const struct restore_result *out, struct err *e)
+int ledgers_loaded(struct restore *r, struct err *e)
 {
-    struct shadow_session s = {.db = db, .job = job, .schema = job->cfg->schema, .plan = p};
+    const struct job *job = r->job;
+    const struct plan *p = &r->plan;
+    struct shadow_session s = {.db = r->db, .plan = &r->plan};
     int rc = 0;
     for (unsigned i = 0; i < job->cfg->ledger_count && rc == 0 && !p->into; i++) {
         struct parts l = find_parts(p, &job->cfg->ledgers[i]);
         if (restored(l.ledger) && l.ledger->memory && (restored(l.totals) || l.live_totals))
             rc = raise_ids(&s, &l, e);
-        if (rc == 0 && is_mixed(&l) && !out->journal.whole &&
+        if (rc == 0 && is_mixed(&l) && !r->out->journal.whole &&
             (restored(l.marks) || db_table_find(&p->live, l.mark)))
             rc = leave_open(&s, &l, e);
         if (rc < 0)

@@ -1,10 +1,10 @@
-#include "restore/live.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "mysql/scan.h"
+#include "restore/restore_int.h"
 #include "sql/literal.h"
 
 /* A comparison never waits longer for a table that somebody has locked. */
@@ -109,10 +109,11 @@ static int open_live(struct compare *c, struct err *e)
 }
 
 /* Rows first, then the log: a table that is the same needs no proof. */
-static int compare(struct compare *c, const struct plan *plan, const struct db_binlog_pos *moment,
-                   struct live_report *out, struct err *e)
+static int compare(struct compare *c, struct restore *r, const struct db_binlog_pos *moment,
+                   struct err *e)
 {
     SCOPED(replay_free) struct replay since = {0};
+    const struct plan *plan = &r->plan;
     SCOPED(xfree) uint64_t *rows = xcalloc(plan->count + 1, sizeof *rows);
     SCOPED(xfree) enum finding *found = xcalloc(plan->count + 1, sizeof *found);
     int rc = 0;
@@ -122,11 +123,11 @@ static int compare(struct compare *c, const struct plan *plan, const struct db_b
         if (t->skip || !t->memory || t->raw || strcmp(t->name, c->job->cfg->sentinel) == 0)
             continue;
         rc = compare_rows(c, &plan->list[i], &found[i], &rows[i], e);
-        out->same += found[i] == SAME;
-        out->moved += found[i] == DIFFERENT;
-        out->unread += found[i] == UNREAD;
+        r->out->live.same += found[i] == SAME;
+        r->out->live.moved += found[i] == DIFFERENT;
+        r->out->live.unread += found[i] == UNREAD;
     }
-    if (rc >= 0 && out->moved && moment)
+    if (rc >= 0 && r->out->live.moved && moment)
         rc = read_since(c, moment, &since, e);
     bool proven = rc >= 0 && since.delta && since.at_end && !since.to_loss && !since.gap[0];
     for (size_t i = 0; i < plan->count && rc >= 0 && proven; i++)
@@ -136,13 +137,19 @@ static int compare(struct compare *c, const struct plan *plan, const struct db_b
     return rc < 0 ? -1 : 0;
 }
 
-int live_compare(const struct job *job, const struct plan *plan, const struct db_binlog_pos *moment,
-                 struct live_report *out, struct err *e)
+/* Only the newest dump with its journal is the living world, and only while that one lives. Where the journal has a
+ * gap, the log proves nothing. */
+int live_compare(struct restore *r, struct err *e)
 {
-    struct compare c = {.job = job};
-    *out = (struct live_report){0};
-    int rc = open_live(&c, e) < 0 ? -1 : compare(&c, plan, moment, out, e);
-    out->read = rc == 0;
+    const struct replay *j = &r->journal;
+    const struct state *st = r->opt->state;
+    fault_point("drill.loaded");
+    if (!restore_newest(r->opt->dump) || !st || !st->known || !r->out->journal.used || !j->at_end ||
+        j->to_loss || strcmp(j->nonce, st->nonce) != 0)
+        return 0;
+    struct compare c = {.job = r->job};
+    int rc = open_live(&c, e) < 0 ? -1 : compare(&c, r, j->gap[0] ? NULL : &j->upto, e);
+    r->out->live.read = rc == 0;
     db_scan_facts_free(&c.facts);
     db_tables_free(&c.tables);
     free(c.schema);

@@ -422,7 +422,7 @@ int loader_check(struct loader *l, const struct target *t, bool content, struct 
     if (t->skip || !t->created)
         return 0;
     if (shadow_counter(&l->s, t, e) < 0 ||
-        db_count(l->s.db, l->s.schema, shadow_name(&l->s, t), &rows, e) < 0)
+        db_count(l->s.db, l->s.plan->schema, shadow_name(&l->s, t), &rows, e) < 0)
         return -1;
     /* A MERGE table shows the rows of other tables. */
     if (rows != t->rows && (t->memory || t->rows))

@@ -1,11 +1,10 @@
-#include "restore/load_pool.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/thread_group.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
+#include "restore/restore_int.h"
 
 /* More connections gain little: the server does not parallelize its work on one table. */
 #define POOL_AUTO 4u
@@ -17,7 +16,7 @@ _Static_assert(POOL_MAX - 1 <= DB_LEASE_SLOTS,
                "each additional connection needs a slot of its own");
 
 struct load_pool {
-    struct load_pool_work *w;
+    struct restore *r;
     size_t *order; /* tables, largest first */
     _Atomic uint64_t rows;
     struct thread_group threads; /* its lock guards what follows */
@@ -30,7 +29,7 @@ struct load_pool {
     uint64_t reported, arrived; /* rows; bytes of a dump that is on its way */
 };
 
-unsigned load_pool_size(unsigned configured, size_t tables)
+unsigned restore_connections(unsigned configured, size_t tables)
 {
     unsigned want = configured ? configured : thread_processors(POOL_AUTO);
     if (want > POOL_MAX)
@@ -47,32 +46,27 @@ static void pool_fail(struct load_pool *p, const struct err *e)
     pthread_mutex_lock(&p->threads.lock);
     thread_group_fail(&p->threads, e);
     pthread_mutex_unlock(&p->threads.lock);
-    verify_give_up(p->w->file);
+    verify_give_up(p->r->file);
 }
 
 /* Read, loaded, counted: all by one thread, so that no table waits for another. */
 static int load_table(struct load_pool *p, struct loader *l, size_t table, struct err *e)
 {
-    struct verify_part *part = verify_part_open(p->w->file, table, e);
+    struct verify_part *part = verify_part_open(p->r->file, table, e);
     if (!part)
         return -1;
     int rc = loader_part(l, part, e);
     verify_part_close(part);
-    const struct target *t = plan_find(p->w->plan, p->w->m->tables[table].name);
-    return rc == 0 && t ? loader_check(l, t, p->w->content, e) : rc;
-}
-
-static struct shadow_session session_of(const struct load_pool_work *w, struct db *db)
-{
-    return (struct shadow_session){.db = db, .job = w->job, .schema = w->schema, .plan = w->plan};
+    const struct target *t = plan_find(&p->r->plan, p->r->m->tables[table].name);
+    return rc == 0 && t ? loader_check(l, t, p->r->opt->drill, e) : rc;
 }
 
 /* The largest table of those that are here, or begin to be; of a dump that is on its way the next to come if there is
  * none. With the lock held. table_count: all are taken. */
 static size_t take_table(struct load_pool *p)
 {
-    const struct manifest *m = p->w->m;
-    struct arrival *a = verify_arrival(p->w->file);
+    const struct manifest *m = p->r->m;
+    struct arrival *a = verify_arrival(p->r->file);
     uint64_t here = a ? arrival_here(a) : m->file_size;
     size_t next = m->table_count;
     for (size_t i = 0; i < m->table_count; i++) {
@@ -94,8 +88,8 @@ static void member_main(void *arg)
 {
     struct pool_member *m = arg;
     struct load_pool *p = m->pool;
-    struct loader l = {.s = session_of(p->w, m->db),
-                       .delta = p->w->delta,
+    struct loader l = {.s = {.db = m->db, .plan = &p->r->plan},
+                       .delta = p->r->journal.delta,
                        .rows = &p->rows,
                        .stop = &p->threads.stop};
     struct err e = {0};
@@ -105,7 +99,7 @@ static void member_main(void *arg)
         pthread_mutex_lock(&p->threads.lock);
         size_t table = take_table(p);
         pthread_mutex_unlock(&p->threads.lock);
-        if (table == p->w->m->table_count)
+        if (table == p->r->m->table_count)
             break;
         rc = load_table(p, &l, table, &e);
     }
@@ -114,7 +108,7 @@ static void member_main(void *arg)
     loader_end(&l);
     db_thread_end();
     pthread_mutex_lock(&p->threads.lock);
-    p->w->way = l.way;
+    p->r->out->way = db_bulk_way_name(l.way);
     pthread_mutex_unlock(&p->threads.lock);
 }
 
@@ -123,7 +117,7 @@ static void rest_main(void *arg)
 {
     struct load_pool *p = arg;
     struct err e = {0};
-    if (verify_rest(p->w->file, p->w->rest, p->w->arg, &e) < 0)
+    if (verify_rest(p->r->file, code_see, &p->r->code, &e) < 0)
         pool_fail(p, &e);
 }
 
@@ -135,14 +129,14 @@ static void report(void *arg)
     pthread_mutex_lock(&p->threads.lock);
     size_t table = p->table;
     pthread_mutex_unlock(&p->threads.lock);
-    struct arrival *a = verify_arrival(p->w->file);
+    struct arrival *a = verify_arrival(p->r->file);
     uint64_t here = a ? arrival_here(a) : 0;
     if (rows == p->reported && here == p->arrived)
         return;
     p->reported = rows;
     p->arrived = here;
-    progress_table(p->w->job->progress, p->w->m->tables[table].name);
-    progress_at(p->w->job->progress, rows, 0);
+    progress_table(p->r->job->progress, p->r->m->tables[table].name);
+    progress_at(p->r->job->progress, rows, 0);
 }
 
 /* A single thread is enough; the rest is checked at the same time if one more can be started. */
@@ -164,30 +158,29 @@ static int run_threads(struct load_pool *p, unsigned n, struct err *e)
 /* ---- the connections ---- */
 
 /* The further sessions need the same settings as the caller's, and a lock of their own. */
-static int prepare_session(const struct load_pool_work *w, struct db *db, unsigned slot,
-                           struct err *e)
+static int prepare_session(const struct restore *r, struct db *db, unsigned slot, struct err *e)
 {
     if (galera_own_node(db, e) < 0)
         return -1;
-    if (strcmp(galera_node(db), galera_node(w->db)) != 0) {
+    if (strcmp(galera_node(db), galera_node(r->db)) != 0) {
         err_set(e, ERR_REFUSED, 0,
                 "a further connection leads to node %s, the first one to node %s", galera_node(db),
-                galera_node(w->db));
+                galera_node(r->db));
         return err_hint(e, "[mysql] names one node, not a proxy that chooses among them");
     }
-    if (db_lock_wait(db, w->job->cfg->restore_lock_wait, e) < 0 ||
-        (!w->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0))
+    if (db_lock_wait(db, r->job->cfg->restore_lock_wait, e) < 0 ||
+        (!r->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0))
         return -1;
-    return w->leased ? db_lease_slot(db, w->schema, slot, w->db, e) : 0;
+    return !r->opt->into || r->opt->copy ? db_lease_slot(db, r->schema, slot, r->db, e) : 0;
 }
 
 /* Not a failure if the server has no free connection; any other error is. */
 static int open_members(struct load_pool *p, unsigned want, unsigned *got, struct err *e)
 {
-    struct db_params params = p->w->job->db;
-    params.schema = p->w->schema;
+    struct db_params params = p->r->job->db;
+    params.schema = p->r->schema;
     params.bulk = true;
-    p->members[0] = (struct pool_member){p, p->w->db};
+    p->members[0] = (struct pool_member){p, p->r->db};
     for (*got = 1; *got < want;) { /* *got: those that the caller must close */
         struct db *db = db_open(&params, e);
         if (!db && db_no_connection(e)) {
@@ -198,7 +191,7 @@ static int open_members(struct load_pool *p, unsigned want, unsigned *got, struc
             return -1;
         unsigned slot = (*got)++;
         p->members[slot] = (struct pool_member){p, db};
-        if (prepare_session(p->w, db, slot, e) < 0)
+        if (prepare_session(p->r, db, slot, e) < 0)
             return -1;
     }
     return 0;
@@ -208,11 +201,11 @@ static int open_members(struct load_pool *p, unsigned want, unsigned *got, struc
 
 /* A refused definition of a durable table, which a restart does not empty, must not stop the
  * restore of the world. */
-static int check_durable(const struct shadow_session *s, struct target *t,
-                         const struct format_item *item, struct err *e)
+static int check_durable(const struct shadow_session *s, struct target *t, const struct buf *create,
+                         struct err *e)
 {
     SCOPED(sql_table_free) struct sql_table table = {0};
-    int rc = shadow_definition(t, item->sql, item->sql_len, &table, e);
+    int rc = shadow_definition(t, create->p, create->len, &table, e);
     if (rc == 0)
         return shadow_accepts(s, &table, e);
     if (e->cls != ERR_REFUSED)
@@ -225,33 +218,32 @@ static int check_durable(const struct shadow_session *s, struct target *t,
 }
 
 /* `prove`: the server is asked about MEMORY tables. */
-static int check_definition(struct load_pool_work *w, const struct shadow_session *s, bool prove,
-                            size_t i, struct err *e)
+static int check_definition(struct restore *r, const struct shadow_session *s, bool prove, size_t i,
+                            struct err *e)
 {
-    struct target *t = plan_find(w->plan, w->m->tables[i].name);
-    struct format_item item;
-    if (!t || t->skip || (t->memory && !(prove && plan_defines(w->plan, t))))
+    struct target *t = plan_find(&r->plan, r->m->tables[i].name);
+    SCOPED(buf_free) struct buf create = {0};
+    if (!t || t->skip || (t->memory && !(prove && plan_defines(&r->plan, t))))
         return 0;
-    struct verify_part *part = verify_part_open(w->file, i, e);
-    int rc = part ? verify_part_next(part, &item, e) : -1;
-    if (rc == 0 && item.type == FORMAT_CREATE)
-        rc = t->memory ? shadow_prove(s, t, item.sql, item.sql_len, e)
-                       : check_durable(s, t, &item, e);
-    verify_part_close(part);
-    return rc;
+    if (verify_definition(r->file, i, &create, e) < 0)
+        return -1;
+    if (!create.len) /* the load says so */
+        return 0;
+    return t->memory ? shadow_prove(s, t, create.p, create.len, e)
+                     : check_durable(s, t, &create, e);
 }
 
 /* Always reports the first one. Definitions from a server of the same version are not tested on
  * this one. */
-int load_pool_check(struct load_pool_work *w, struct err *e)
+int load_pool_check(struct restore *r, struct err *e)
 {
-    struct shadow_session s = session_of(w, w->db);
-    SCOPED(xfree) char *here = db_variable(w->db, "version");
-    const char *there = w->m->server.version;
+    struct shadow_session s = {.db = r->db, .plan = &r->plan};
+    SCOPED(xfree) char *here = db_variable(r->db, "version");
+    const char *there = r->m->server.version;
     bool prove = !here || strcmp(here, there) != 0;
     int rc = prove ? shadow_session_begin(&s, e) : 0;
-    for (size_t i = 0; i < w->m->table_count && rc == 0; i++)
-        rc = check_definition(w, &s, prove, i, e);
+    for (size_t i = 0; i < r->m->table_count && rc == 0; i++)
+        rc = check_definition(r, &s, prove, i, e);
     if (rc < 0 && e->cls == ERR_QUERY)
         err_hint(e,
                  "the dump is of a server of version %s, this one is %s: make that table by hand "
@@ -265,7 +257,7 @@ static void check_main(void *arg)
     struct load_pool *p = arg;
     struct err e = {0};
     db_thread_begin();
-    if (load_pool_check(p->w, &e) < 0)
+    if (load_pool_check(p->r, &e) < 0)
         pool_fail(p, &e);
     db_thread_end();
 }
@@ -273,8 +265,8 @@ static void check_main(void *arg)
 /* Definitions of a dump that is on its way are waited for, and what came is reported meanwhile. */
 static int check_definitions(struct load_pool *p, struct err *e)
 {
-    if (!verify_arrival(p->w->file))
-        return load_pool_check(p->w, e);
+    if (!verify_arrival(p->r->file))
+        return load_pool_check(p->r, e);
     int failed = thread_group_start(&p->threads, check_main, p);
     if (failed)
         return err_sys(e, failed, "cannot start a thread");
@@ -290,19 +282,20 @@ static int larger_first(const void *a, const void *b, void *tables)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-int load_pool_run(struct load_pool_work *w, struct err *e)
+int load_pool_run(struct restore *r, struct err *e)
 {
-    size_t count = w->m->table_count;
-    unsigned want = w->connections, got = 1;
-    w->connections = got;
+    const struct config *cfg = r->job->cfg;
+    size_t count = r->m->table_count;
+    unsigned got = 1, want = restore_connections(
+                          r->opt->drill ? cfg->drill_connections : cfg->restore_connections, count);
     SCOPED(xfree) struct load_pool *p = xcalloc(1, sizeof *p);
-    *p = (struct load_pool){.w = w,
+    *p = (struct load_pool){.r = r,
                             .order = xcalloc(count, sizeof *p->order),
                             .taken = xcalloc(count, sizeof *p->taken)};
     thread_group_init(&p->threads);
     for (size_t i = 0; i < count; i++)
         p->order[i] = i;
-    qsort_r(p->order, count, sizeof *p->order, larger_first, w->m->tables);
+    qsort_r(p->order, count, sizeof *p->order, larger_first, r->m->tables);
     int rc = check_definitions(p, e);
     if (rc == 0)
         rc = open_members(p, want, &got, e);
@@ -310,7 +303,7 @@ int load_pool_run(struct load_pool_work *w, struct err *e)
         rc = run_threads(p, got, e);
     for (unsigned i = 1; i < got; i++)
         db_close(p->members[i].db);
-    w->connections = got;
+    r->out->connections = got;
     thread_group_end(&p->threads);
     free(p->order);
     free(p->taken);

@@ -13,11 +13,11 @@
 #include "sql/literal.h"
 #include "binlog/statement.h"
 
-int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, struct err *e)
+int plan_begin(struct plan *p, struct db *db, struct err *e)
 {
-    *out = (struct plan){.into = into, .shared = !into && galera_node(db)[0]};
-    out->any_case = db_variable_number(db, "lower_case_table_names") > 0;
-    return db_tables(db, schema, true, &out->live, e);
+    p->shared = !p->into && galera_node(db)[0];
+    p->any_case = db_variable_number(db, "lower_case_table_names") > 0;
+    return db_tables(db, p->schema, true, &p->live, e);
 }
 
 static bool same_name(const struct plan *p, const char *a, const char *b)
@@ -67,26 +67,26 @@ static const struct db_table *find_live(const struct plan *p, const char *name)
 static const char no_engine[] = "it is not there, and the dump does not say of which ENGINE it was";
 
 /* Why a table of the dump is not restored; NULL: it is. */
-static const char *skip_reason(const struct plan *p, const struct job *job, const struct target *t,
-                               const char *engine)
+static const char *skip_reason(const struct plan *p, const struct target *t, const char *engine)
 {
-    if (strcmp(t->name, job->cfg->sentinel) == 0)
+    const struct config *cfg = p->job->cfg;
+    if (strcmp(t->name, cfg->sentinel) == 0)
         return "the sentinel is created again";
-    if (db_sentinel_own(job->cfg->sentinel, t->name))
+    if (db_sentinel_own(cfg->sentinel, t->name))
         return "the lease is not part of the world";
     if (p->only && !db_names_has(p->only, t->name))
         return "not asked for (--table)";
     bool world = !p->into || p->copy;
-    if (world && !t->memory && !job->cfg->restore_all && !t->live && !engine[0])
+    if (world && !t->memory && !cfg->restore_all && !t->live && !engine[0])
         return no_engine;
-    if (world && !t->memory && !job->cfg->restore_all)
+    if (world && !t->memory && !cfg->restore_all)
         return "of a durable engine, which a restart does not empty ([restore] scope = lost)";
     if (p->shared && !t->memory)
         return "of a durable engine: the whole cluster's, and no node may have another one";
     return NULL;
 }
 
-struct target *plan_add(struct plan *p, const struct job *job, const char *name, const char *engine)
+struct target *plan_add(struct plan *p, const char *name, const char *engine)
 {
     /* `shadow` has the index in its name: pending.json lists the tables in this order. */
     p->list = xgrow(p->list, p->count, sizeof *p->list);
@@ -96,14 +96,13 @@ struct target *plan_add(struct plan *p, const struct job *job, const char *name,
         snprintf(t->shadow, sizeof t->shadow, PLAN_SHADOW "%06zu", p->count);
     bool was_memory = strcasecmp(engine, "MEMORY") == 0;
     t->memory = t->live && !(p->as_dumped && was_memory) ? t->live->memory : was_memory;
-    t->why = skip_reason(p, job, t, engine);
+    t->why = skip_reason(p, t, engine);
     t->skip = t->why != NULL;
     note_name(p, p->count++);
     return t;
 }
 
-int plan_from_manifest(struct plan *p, const struct job *job, const struct manifest *m,
-                       struct err *e)
+int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e)
 {
     for (size_t i = 0; i < m->table_count; i++) {
         const struct manifest_table *mt = &m->tables[i];
@@ -117,7 +116,7 @@ int plan_from_manifest(struct plan *p, const struct job *job, const struct manif
         }
         if (other)
             return err_set(e, ERR_DAMAGED, 0, "table %s is twice in dump %s", mt->name, m->name);
-        struct target *t = plan_add(p, job, mt->name, mt->engine);
+        struct target *t = plan_add(p, mt->name, mt->engine);
         char hash[17];
         t->expected = mt->rows;
         t->auto_increment = mt->auto_increment;
@@ -169,10 +168,10 @@ bool plan_unfit(const struct plan *p)
 
 /* A table that the server cannot open (a broken definition) is in the way of a restored one; it can
  * no longer be determined which rows it had. */
-static int refuse_closed(struct db *db, const struct plan *p, const char *schema, struct err *e)
+static int refuse_closed(struct db *db, const struct plan *p, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables closed = {0};
-    if (db_closed_tables(db, schema, &closed, e) < 0)
+    if (db_closed_tables(db, p->schema, &closed, e) < 0)
         return -1;
     int rc = 0;
     for (size_t i = 0; i < closed.count && rc == 0; i++) {
@@ -181,11 +180,11 @@ static int refuse_closed(struct db *db, const struct plan *p, const char *schema
             continue;
         SCOPED(buf_free) struct buf drop = {0};
         buf_adds(&drop, "DROP TABLE ");
-        sql_ident2(&drop, schema, t->name);
+        sql_ident2(&drop, p->schema, t->name);
         rc = err_set(e, ERR_REFUSED, 0,
                      "the server cannot open table %s of schema %s, in whose place the restore "
                      "would put its own",
-                     t->name, schema);
+                     t->name, p->schema);
         err_hint(e, "if it was a MEMORY table its rows are gone with it: %s;", drop.p);
     }
     return rc;
@@ -205,19 +204,18 @@ static int refuse_empty(const struct plan *p, struct err *e)
                                : "[restore] scope = all restores tables of durable engines too");
 }
 
-int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
-                struct err *e)
+int plan_finish(struct plan *p, struct db *db, struct err *e)
 {
     if (!plan_wants_any(p)) {
         p->unfit = true;
         return refuse_empty(p, e);
     }
-    if (refuse_closed(db, p, schema, e) < 0)
+    if (refuse_closed(db, p, e) < 0)
         return -1;
     for (size_t i = 0; i < p->live.count; i++) {
         const struct db_table *t = &p->live.list[i];
         if (!t->memory || p->only || plan_find(p, t->name) ||
-            strcmp(t->name, job->cfg->sentinel) == 0)
+            strcmp(t->name, p->job->cfg->sentinel) == 0)
             continue;
         db_names_add(&p->not_in_dump, t->name);
     }
@@ -225,14 +223,14 @@ int plan_finish(struct db *db, struct plan *p, const struct job *job, const char
         assert(p->list); /* one of its tables is wanted */
         for (size_t i = 0; i < p->count; i++)
             if (p->list[i].live) {
-                err_set(e, ERR_REFUSED, 0, "schema %s has a table %s already", schema,
+                err_set(e, ERR_REFUSED, 0, "schema %s has a table %s already", p->schema,
                         p->list[i].name);
                 return err_hint(e, "name an empty or new schema with --into");
             }
         return 0;
     }
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
-    if (db_triggers(db, schema, &triggers, e) < 0)
+    if (db_triggers(db, p->schema, &triggers, e) < 0)
         return -1;
     for (size_t i = 0; i < triggers.count; i++) {
         struct target *t = plan_find(p, triggers.list[i].table);

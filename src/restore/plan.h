@@ -46,6 +46,8 @@ static inline bool target_replaces(const struct target *t)
 }
 
 struct plan {
+    const struct job *job;
+    const char *schema; /* the target; not the world's with `into` */
     struct target *list;
     size_t count;
     uint32_t *slots;             /* hash table by name: 1 + index of a target; 0: free */
@@ -63,19 +65,16 @@ struct plan {
     uint64_t rows;
 };
 
-/* `schema` is the target; `into`: it is not the world's. */
-int plan_begin(struct db *db, const char *schema, bool into, struct plan *out, struct err *e);
+/* Reads what is there. `p` has job, schema, `into`, and what else of the options is known. */
+int plan_begin(struct plan *p, struct db *db, struct err *e);
 /* Adds a table of the dump; `engine` is that of its definition. */
-struct target *plan_add(struct plan *p, const struct job *job, const char *name,
-                        const char *engine);
-int plan_from_manifest(struct plan *p, const struct job *job, const struct manifest *m,
-                       struct err *e);
+struct target *plan_add(struct plan *p, const char *name, const char *engine);
+int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e);
 /* Is it created from the dump's definition, and not like the existing table? A restore after a loss
  * keeps ALTERs made since the dump; a restore by --at or --table reverts them. */
 bool plan_defines(const struct plan *p, const struct target *t);
 /* After the last plan_add(): lists what is not in the dump; refuses what cannot work. */
-int plan_finish(struct db *db, struct plan *p, const struct job *job, const char *schema,
-                struct err *e);
+int plan_finish(struct plan *p, struct db *db, struct err *e);
 /* The next column of t->columns. */
 void target_add_column(struct target *t, const char *name);
 /* Was the dump itself the reason for a refusal? Then another dump may work, but trying this one

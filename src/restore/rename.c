@@ -1,5 +1,3 @@
-#include "restore/swap.h"
-
 #include <string.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include "mysql/lease.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
+#include "restore/restore_int.h"
 
 #define POLL_MS 1000
 #define POLL_TIMEOUT_MS 5000
@@ -15,7 +14,7 @@
 #define IDLE 10    /* polls that found the session idle: it may not have read the statement yet */
 
 struct renaming {
-    struct swap *s;
+    struct restore *restore;
     const char *sql;
     size_t len;
     unsigned long session;
@@ -26,7 +25,7 @@ struct renaming {
     struct err e;
 };
 
-int64_t rename_estimate(size_t tables, bool mariadb)
+int64_t restore_swap_estimate(size_t tables, bool mariadb)
 {
     /* MariaDB scans the list of those already renamed for each further table. */
     int64_t n = (int64_t)tables, each = 2 * n;
@@ -37,7 +36,7 @@ static void statement_main(void *arg)
 {
     struct renaming *r = arg;
     db_thread_begin();
-    r->rc = db_exec_len(r->s->db, r->sql, r->len, &r->e);
+    r->rc = db_exec_len(r->restore->db, r->sql, r->len, &r->e);
     db_thread_end();
     r->done = true;
 }
@@ -51,14 +50,14 @@ static void close_side(struct renaming *r)
 /* Opens `side`, and checks that the server was not restarted since the statement was sent. */
 static bool open_side(struct renaming *r, struct err *e)
 {
-    struct db_params p = r->s->job->db;
+    struct db_params p = r->restore->job->db;
     struct server_id id;
     p.read_timeout = POLL_TIMEOUT_MS;
     if (!r->side)
         r->side = db_open(&p, e);
     if (!r->side)
         return false;
-    if (db_server_id(r->side, &id, e) == 0 && id.start == r->s->server_start)
+    if (db_server_id(r->side, &id, e) == 0 && id.start == r->restore->out->server.start)
         return true;
     err_set(e, ERR_UNREACHABLE, 0, "the server was restarted");
     close_side(r);
@@ -83,7 +82,7 @@ static enum session poll_session(struct renaming *r, struct err *e)
     if (found == UNKNOWN)
         close_side(r);
     if (found == AT_WORK)
-        progress_at(r->s->job->progress, 0, 0);
+        progress_at(r->restore->job->progress, 0, 0);
     return found;
 }
 
@@ -114,12 +113,12 @@ static int wait_for_end(struct renaming *r)
 /* The session that held the lease has ended with its statement: takes the lease on a new one. */
 static int take_over(struct renaming *r, struct err *e)
 {
-    struct swap *s = r->s;
+    struct restore *s = r->restore;
     struct db *db = job_open(s->job, e);
     if (!db)
         return -1;
     if (galera_own_node(db, e) < 0 || db_lease_take(db, s->job->cfg->schema, 0, e) < 0 ||
-        (s->unlogged && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0)) {
+        (!s->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0)) {
         db_close(db);
         return -1;
     }
@@ -133,22 +132,22 @@ static int take_over(struct renaming *r, struct err *e)
  * statement if it did not. */
 static int find_outcome(struct renaming *r, struct err *e)
 {
-    const struct config *c = r->s->job->cfg;
+    const struct config *c = r->restore->job->cfg;
     struct db_sentinel now = {0};
     struct err why = {0};
-    job_note(r->s->job, "no answer to the swap; finding out whether it took place");
+    job_note(r->restore->job, "no answer to the swap; finding out whether it took place");
     if (wait_for_end(r) < 0 || !open_side(r, &why) ||
         db_sentinel_read(r->side, c->schema, c->sentinel, &now, &why) < 0 || now.rows != 1 ||
-        strcmp(now.nonce, r->s->made.nonce) != 0)
+        strcmp(now.nonce, r->restore->made.nonce) != 0)
         return -1;
     if (take_over(r, &why) == 0)
         return 0;
     return err_pass(e, &why);
 }
 
-int rename_run(struct swap *s, const char *sql, size_t len, struct err *e)
+int rename_run(struct restore *s, const char *sql, size_t len, struct err *e)
 {
-    struct renaming r = {.s = s, .sql = sql, .len = len, .session = db_session(s->db)};
+    struct renaming r = {.restore = s, .sql = sql, .len = len, .session = db_session(s->db)};
     int rc;
     thread_group_init(&r.thread);
     if (thread_group_start(&r.thread, statement_main, &r) != 0) { /* no thread: not polled */

@@ -9,9 +9,8 @@
 #include "base/arrival.h"
 #include "dump/job.h"
 #include "restore/code.h"
-#include "restore/live.h"
-#include "store/state.h"
 #include "mysql/objects.h"
+#include "store/state.h"
 
 /* A dump that is on its way into the dump directory while it is restored. */
 struct restore_arriving {
@@ -45,6 +44,15 @@ struct restore_options {
     const struct state *state; /* has the last ALIVE, to recognize a living world */
 };
 
+/* Rows that were found in the replaced tables. */
+struct restore_conflict {
+    char *file;      /* full path; NULL: the replaced tables held no rows */
+    uint64_t rows;   /* in the file */
+    bool part;       /* rows written shortly before the swap may be missing in it */
+    wall_t from, to; /* the rows were written between these; ms 0: not known */
+    json_t *tables;  /* array of {table, rows} */
+};
+
 struct restore_result {
     char dump[256];
     uint64_t rows, tables; /* without the sentinel */
@@ -69,22 +77,20 @@ struct restore_result {
         struct db_binlog_pos upto;
         char gap[640]; /* why it is not whole */
     } journal;
-    char nonce[33]; /* of the restored world; "" for --into and --dry-run */
-    struct state_made made;
+    struct state_made made; /* nonce: of the restored world; "" for --into and --dry-run */
     struct server_id server;
-    struct {
-        char *file;      /* full path; NULL: the replaced tables held no rows */
-        uint64_t rows;   /* in the file */
-        bool part;       /* rows written shortly before the swap may be missing in it */
-        wall_t from, to; /* the rows were written between these; ms 0: not known */
-        json_t *tables;  /* array of {table, rows} */
-    } conflict;
+    struct restore_conflict conflict;
     struct code_report code; /* what became of views, routines, triggers and events */
     json_t *skipped;         /* array of {dump, reason} */
     json_t *plan;            /* tables with rows and what happens to each */
-    struct live_report live; /* of a drill */
-    char warning[512];       /* what the operator must know about a successful restore */
-    int replicas;            /* connected to the server at the beginning; -1: not known */
+    struct {
+        bool read; /* the living world was compared */
+        /* Tables: with the same rows; with others, and not known to have stood still; that could not be
+         * read. */
+        uint64_t same, moved, unread;
+    } live;            /* of a drill */
+    char warning[512]; /* what the operator must know about a successful restore */
+    int replicas;      /* connected to the server at the beginning; -1: not known */
 };
 
 /* Does this value of restore_options.dump mean the newest one? */
@@ -116,5 +122,12 @@ int restore_tidy(const struct job *job, struct err *e);
 /* On a standby a killed promotion may have left shadow tables with all rows of the world. They only go where nothing can
  * have been swapped in: the rest is for the next promotion, or for --demote. */
 int restore_tidy_standby(const struct job *job, struct err *e);
+
+/* --table: "planet,`a, b`": names separated by commas; a name with a comma goes in backticks. ERR_USAGE. */
+int restore_tables(const char *text, struct db_names *out, struct err *e);
+/* Over how many connections a dump is loaded; `configured` 0: as many as help with the processors of this machine. */
+unsigned restore_connections(unsigned configured, size_t tables);
+/* How long players are blocked by a swap: estimated milliseconds, fitted to measurements. Pure. */
+int64_t restore_swap_estimate(size_t tables, bool mariadb);
 
 #endif

@@ -1,8 +1,10 @@
-/* The result of a restore as JSON. */
+/* The result of a restore, and as JSON. */
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/js.h"
-#include "restore/restore.h"
+#include "restore/restore_int.h"
 
 void restore_result_free(struct restore_result *r)
 {
@@ -39,8 +41,8 @@ static json_t *journal_json(const struct restore_result *r)
                   r->journal.upto.file, "pos", (json_int_t)r->journal.upto.pos);
     if (r->journal.gap[0])
         js_set_clean(o, "gap", r->journal.gap);
-    if (r->journal.used && r->nonce[0])
-        json_object_set_new(o, "nonce", json_string(r->nonce));
+    if (r->journal.used && r->made.nonce[0])
+        json_object_set_new(o, "nonce", json_string(r->made.nonce));
     return o;
 }
 
@@ -73,4 +75,53 @@ json_t *restore_json(const struct restore_result *r)
         json_object_set_new(o, "live", live);
     }
     return o;
+}
+
+/* What became, or would become, of each table of the dump, and which others stay. */
+void result_plan(struct restore *r)
+{
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
+        uint64_t rows = t->created ? t->rows : t->expected;
+        if (strcmp(t->name, r->job->cfg->sentinel) == 0)
+            continue; /* the sentinel is not part of the world: the swap creates a new one */
+        if (t->skip && r->plan.only)
+            continue; /* not requested */
+        json_t *o = json_pack("{s:o, s:I, s:b, s:b}", "table", js_clean(t->name), "rows",
+                              (json_int_t)rows, "restored", !t->skip, "triggers", t->triggers);
+        const char *why = t->why      ? t->why
+                          : t->mapped ? "its columns changed; rows go by column name"
+                                      : NULL;
+        if (why)
+            json_object_set_new(o, "why", json_string(why));
+        json_array_append_new(r->out->plan, o);
+        if (!t->skip) {
+            r->out->tables++;
+            r->out->rows += rows;
+        }
+    }
+    for (size_t i = 0; i < r->plan.not_in_dump.count; i++)
+        json_array_append_new(r->out->plan,
+                              json_pack("{s:o, s:i, s:s, s:s}", "table",
+                                        js_clean(r->plan.not_in_dump.list[i]), "rows", 0,
+                                        "restored", 0, "why", "not in the dump; left as it is"));
+}
+
+/* The rows that players wrote into the tables that were replaced: where they are now. */
+void result_conflicts(struct restore *r)
+{
+    struct restore_conflict *out = &r->out->conflict;
+    out->part = r->conflict.part;
+    if (r->conflict.rows == 0)
+        return;
+    *out = r->conflict;
+    out->file = xasprintf("%s/%s", r->job->cfg->dump_dir, r->conflict_file);
+    out->tables = json_array();
+    for (size_t i = 0; i < r->plan.count; i++)
+        if (swap_saved(r, &r->plan.list[i]))
+            json_array_append_new(out->tables,
+                                  json_pack("{s:o, s:I}", "table", js_clean(r->plan.list[i].name),
+                                            "rows", (json_int_t)r->plan.list[i].conflict_rows));
+    job_note(r->job, "%" PRIu64 " rows found in the replaced tables are saved in %s", out->rows,
+             out->file);
 }

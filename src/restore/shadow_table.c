@@ -43,7 +43,7 @@ int shadow_read(const struct shadow_session *s, const struct target *t, struct d
                 struct err *e)
 {
     const char *name = shadow_name(s, t);
-    if (db_table_named(s->db, s->schema, name, out, e) < 0)
+    if (db_table_named(s->db, s->plan->schema, name, out, e) < 0)
         return -1;
     if (out->count)
         return 0;
@@ -111,7 +111,7 @@ int shadow_accepts(const struct shadow_session *s, const struct sql_table *table
 {
     /* A definition must not refer to another schema; MariaDB writes the schema with each
      * sequence. */
-    const char *world = s->job->cfg->schema;
+    const char *world = s->plan->job->cfg->schema;
     if (table->sequences && strcmp(table->sequences, world) != 0) {
         err_set(e, ERR_REFUSED, 0,
                 "table %s: a default of a sequence in schema %s is not taken from a dump",
@@ -194,7 +194,7 @@ static int create_table(const struct shadow_session *s, struct target *t, const 
     if (create_sized(s, t, base, create, len, e) < 0)
         return -1;
     t->created = true;
-    if (db_figures(s->db, s->schema, shadow_name(s, t), &fresh, e) < 0)
+    if (db_figures(s->db, s->plan->schema, shadow_name(s, t), &fresh, e) < 0)
         return -1;
     if (t->memory && !fresh.memory) {
         err_set(e, ERR_REFUSED, 0, "the server makes table %s of another engine than MEMORY",
@@ -226,7 +226,7 @@ int shadow_counter(const struct shadow_session *s, const struct target *t, struc
     struct db_figures now;
     if (t->auto_increment == 0 || !t->memory)
         return 0;
-    if (db_figures(s->db, s->schema, shadow_name(s, t), &now, e) < 0)
+    if (db_figures(s->db, s->plan->schema, shadow_name(s, t), &now, e) < 0)
         return -1;
     if (now.auto_increment == 0) /* MySQL: no number is left */
         now.auto_increment = UINT64_MAX;
@@ -263,7 +263,7 @@ int shadow_scale_off(const struct shadow_session *s, const struct target *t, con
         return -1;
     int rc = 0;
     if (db_float_scale_any(&made.list[0])) {
-        SCOPED(xfree) char *now = db_create_table(s->db, s->schema, shadow_name(s, t), e);
+        SCOPED(xfree) char *now = db_create_table(s->db, s->plan->schema, shadow_name(s, t), e);
         if (now)
             db_float_scale(&made.list[0], now, t->mapped ? t->create : now, &off, scale);
         rc = !now ? -1 : off.len ? alter(s, t, off.p, true, e) : 0;

@@ -9,9 +9,7 @@
 /* A connection that creates and fills shadow tables. The caller owns all of it; several sessions
  * may share a plan, each working on different targets. */
 struct shadow_session {
-    struct db *db; /* its default schema is `schema` */
-    const struct job *job;
-    const char *schema; /* of the shadow tables; the world's, or that of --into */
+    struct db *db; /* its default schema is the plan's */
     struct plan *plan;
     uint64_t heap_default; /* max_heap_table_size */
 };

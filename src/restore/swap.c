@@ -1,5 +1,3 @@
-#include "restore/swap.h"
-
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,8 +15,9 @@
 #include "binlog/statement.h"
 #include "restore/conflict.h"
 #include "restore/constraints.h"
-#include "restore/ledgers.h"
+#include "restore/restore_int.h"
 #include "restore/triggers.h"
+#include "store/pending.h"
 
 #define SHADOW_SENTINEL PLAN_SHADOW "sentinel"
 #define SWAP_PROOF DB_OWN_PREFIX "swap" /* its comment has the digest of pending.json */
@@ -49,15 +48,15 @@ static void old_name(char out[64], size_t i)
 }
 
 /* Is the table unchanged since the dump taken before a forced restore? */
-static bool in_dump(const struct swap *s, const struct target *t)
+static bool in_dump(const struct restore *r, const struct target *t)
 {
-    const struct manifest_table *m = manifest_table(s->dumped, t->name);
+    const struct manifest_table *m = manifest_table(&r->before, t->name);
     return m && t->conflict_rows == m->rows && t->conflict_hash == m->rows_hash;
 }
 
-bool swap_saved(const struct swap *s, const struct target *t)
+bool swap_saved(const struct restore *r, const struct target *t)
 {
-    return target_replaces(t) && t->conflict_rows > 0 && !in_dump(s, t);
+    return target_replaces(t) && t->conflict_rows > 0 && !in_dump(r, t);
 }
 
 /* With GTIDs MySQL refuses, in a logged session, to lock tables of both kinds for writing, even if
@@ -65,7 +64,7 @@ bool swap_saved(const struct swap *s, const struct target *t)
 #define GTID_MIXED 1785
 
 /* Locks by the first combination, from `*way` on, that the server accepts. */
-static int lock_plan(struct swap *s, size_t *way, struct err *e)
+static int lock_plan(struct restore *r, size_t *way, struct err *e)
 {
     static const char *const ways[][2] = {
         {" WRITE", " WRITE"}, {" WRITE", " READ"}, {" READ", " READ"}};
@@ -73,15 +72,15 @@ static int lock_plan(struct swap *s, size_t *way, struct err *e)
     int rc = -1;
     for (; *way < sizeof ways / sizeof *ways; ++*way) {
         buf_clear(&b);
-        for (size_t i = 0; i < s->plan->count; i++) {
-            const struct target *t = &s->plan->list[i];
+        for (size_t i = 0; i < r->plan.count; i++) {
+            const struct target *t = &r->plan.list[i];
             if (!target_replaces(t))
                 continue;
             buf_adds(&b, b.len ? ", " : "LOCK TABLES ");
             sql_ident(&b, t->name);
             buf_adds(&b, ways[*way][!t->memory]);
         }
-        rc = b.len ? db_exec_len(s->db, b.p, b.len, e) : 0;
+        rc = b.len ? db_exec_len(r->db, b.p, b.len, e) : 0;
         if (rc == 0 || e->num != GTID_MIXED)
             break;
     }
@@ -92,15 +91,15 @@ static int lock_plan(struct swap *s, size_t *way, struct err *e)
  * requested, no further statement starts on these tables. If it is not possible, a read lock has to
  * do, which needs a pause between the writers. RENAME is refused under LOCK TABLES, so the lock is
  * released before the swap. */
-static int lock_replaced(struct swap *s, struct err *e)
+static int lock_replaced(struct restore *r, struct err *e)
 {
     int rc = 0;
     size_t way = 0;
     for (int i = 0; i < LOCK_TRIES; i++) {
-        rc = lock_plan(s, &way, e);
+        rc = lock_plan(r, &way, e);
         if (rc == 0 || !db_lock_busy(e)) /* busy: the game holds a lock, which will end */
             break;
-        progress_at(s->job->progress, 0, 0);
+        progress_at(r->job->progress, 0, 0);
     }
     if (rc < 0)
         err_step(e, "locking the tables that are replaced");
@@ -115,16 +114,16 @@ static wall_t next_second(void)
 
 /* Saves the rows of the replaced tables that are not in a dump. `swapped`: they have other names
  * now. */
-static int write_conflicts(struct swap *s, bool swapped, struct err *e)
+static int write_conflicts(struct restore *r, bool swapped, struct err *e)
 {
     size_t n = 0;
-    SCOPED(xfree) struct conflict_source *list = xcalloc(s->plan->count, sizeof *list);
-    SCOPED(xfree) struct target **of = xcalloc(s->plan->count, sizeof(struct target *));
-    SCOPED(xfree) char(*names)[64] = xcalloc(s->plan->count, sizeof *names);
-    bool memory = s->server_start > 0;
-    for (size_t i = 0; i < s->plan->count; i++) {
-        struct target *t = &s->plan->list[i];
-        if (!target_replaces(t) || in_dump(s, t))
+    SCOPED(xfree) struct conflict_source *list = xcalloc(r->plan.count, sizeof *list);
+    SCOPED(xfree) struct target **of = xcalloc(r->plan.count, sizeof(struct target *));
+    SCOPED(xfree) char(*names)[64] = xcalloc(r->plan.count, sizeof *names);
+    bool memory = r->out->server.start > 0;
+    for (size_t i = 0; i < r->plan.count; i++) {
+        struct target *t = &r->plan.list[i];
+        if (!target_replaces(t) || in_dump(r, t))
             continue;
         old_name(names[i], i);
         of[n] = t;
@@ -133,24 +132,24 @@ static int write_conflicts(struct swap *s, bool swapped, struct err *e)
         memory = memory && t->live->memory;
     }
     /* No MEMORY row is older than the server; rows of a durable table may be of any age. */
-    struct conflict_about about = {.file = s->conflict_file,
-                                   .from = {memory ? s->server_start * 1000 : 0},
-                                   .to = s->conflict_to.ms ? s->conflict_to : next_second()};
-    int rc = conflict_save(s->db, s->job, list, n, &about, &s->conflict_rows, e);
+    struct conflict_about about = {.file = r->conflict_file,
+                                   .from = {memory ? r->out->server.start * 1000 : 0},
+                                   .to = r->conflict.to.ms ? r->conflict.to : next_second()};
+    int rc = conflict_save(r->db, r->job, list, n, &about, &r->conflict.rows, e);
     for (size_t k = 0; k < n && rc == 0; k++) {
         of[k]->conflict_rows = list[k].rows;
         of[k]->conflict_hash = list[k].hash;
     }
-    s->conflict_from = s->conflict_rows ? about.from : (wall_t){0};
+    r->conflict.from = r->conflict.rows ? about.from : (wall_t){0};
     return rc;
 }
 
 /* Counts and hashes the rows of a replaced table, which is called `from` now, into its target. 1:
  * they differ from those found before; 0: they do not; -1: error. */
-static int measure(struct swap *s, struct target *t, const char *from, struct err *e)
+static int measure(struct restore *r, struct target *t, const char *from, struct err *e)
 {
     uint64_t rows, hash;
-    if (db_hash_rows(s->db, t->live, from, &rows, &hash, e) < 0)
+    if (db_hash_rows(r->db, t->live, from, &rows, &hash, e) < 0)
         return -1;
     bool other = rows != t->conflict_rows || hash != t->conflict_hash;
     t->conflict_rows = rows;
@@ -158,22 +157,22 @@ static int measure(struct swap *s, struct target *t, const char *from, struct er
     return other;
 }
 
-int swap_save_conflicts(struct swap *s, struct err *e)
+int swap_save_conflicts(struct restore *r, struct err *e)
 {
     int rc = 0;
-    if (lock_replaced(s, e) < 0)
+    if (lock_replaced(r, e) < 0)
         return -1;
-    conflict_name(s->conflict_file, s->generation, "");
+    conflict_name(r->conflict_file, r->generation, "");
     /* Tables of the dump just taken are measured first: unless they changed since, they need not be
      * saved again. */
-    for (size_t i = 0; i < s->plan->count && rc >= 0; i++) {
-        struct target *t = &s->plan->list[i];
-        if (target_replaces(t) && manifest_table(s->dumped, t->name))
-            rc = measure(s, t, t->name, e);
+    for (size_t i = 0; i < r->plan.count && rc >= 0; i++) {
+        struct target *t = &r->plan.list[i];
+        if (target_replaces(t) && manifest_table(&r->before, t->name))
+            rc = measure(r, t, t->name, e);
     }
     if (rc >= 0)
-        rc = write_conflicts(s, false, e);
-    if (db_exec(s->db, "UNLOCK TABLES", rc < 0 ? NULL : e) < 0)
+        rc = write_conflicts(r, false, e);
+    if (db_exec(r->db, "UNLOCK TABLES", rc < 0 ? NULL : e) < 0)
         rc = -1;
     return rc;
 }
@@ -188,40 +187,40 @@ static void add_rename(struct buf *b, const char *from, const char *to)
 }
 
 /* Marks in the binary log which world was swapped in here. */
-static void add_mark(struct buf *b, const struct swap *s, const struct db_binlog_pos *upto)
+static void add_mark(struct buf *b, const struct restore *r, const struct db_binlog_pos *upto)
 {
     struct statement_mark m = {.upto = *upto};
     char text[STATEMENT_MARK_MAX];
-    snprintf(m.dump, sizeof m.dump, "%s", s->made.dump);
-    snprintf(m.nonce, sizeof m.nonce, "%s", s->made.nonce);
+    snprintf(m.dump, sizeof m.dump, "%s", r->made.dump);
+    snprintf(m.nonce, sizeof m.nonce, "%s", r->made.nonce);
     statement_mark(&m, text);
     buf_printf(b, " %s", text);
 }
 
 /* A swap that is not logged cannot be followed, but the log must show that there was one. The mark
  * comes before the swap: the first change of the new world must not be taken for one of the old. */
-static int log_mark(const struct swap *s, struct err *e)
+static int log_mark(const struct restore *r, struct err *e)
 {
     static const struct db_binlog_pos nowhere;
     SCOPED(buf_free) struct buf b = {0};
     buf_adds(&b, STATEMENT_MARK_CARRIER);
-    add_mark(&b, s, &nowhere);
-    int rc = db_exec(s->db, "SET SESSION sql_log_bin=1", e);
+    add_mark(&b, r, &nowhere);
+    int rc = db_exec(r->db, "SET SESSION sql_log_bin=1", e);
     if (rc == 0)
-        rc = db_exec_len(s->db, b.p, b.len, e);
-    if (db_exec(s->db, "SET SESSION sql_log_bin=0", rc < 0 ? NULL : e) < 0)
+        rc = db_exec_len(r->db, b.p, b.len, e);
+    if (db_exec(r->db, "SET SESSION sql_log_bin=0", rc < 0 ? NULL : e) < 0)
         rc = -1;
     return rc;
 }
 
 /* One statement for all tables and the sentinel, with the mark as its comment. The replaced tables
  * keep their rows under other names until swap_tidy(). */
-static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
+static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
     char old[64];
-    for (size_t i = 0; i < s->plan->count; i++) {
-        const struct target *t = &s->plan->list[i];
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
         if (t->skip || !t->created)
             continue;
         old_name(old, i);
@@ -230,15 +229,15 @@ static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
         add_rename(&b, t->shadow, t->name);
     }
     if (sentinel_there)
-        add_rename(&b, s->job->cfg->sentinel, DB_OLD_SENTINEL);
-    add_rename(&b, SHADOW_SENTINEL, s->job->cfg->sentinel);
-    add_mark(&b, s, &s->made.upto);
+        add_rename(&b, r->job->cfg->sentinel, DB_OLD_SENTINEL);
+    add_rename(&b, SHADOW_SENTINEL, r->job->cfg->sentinel);
+    add_mark(&b, r, &r->made.upto);
     int rc = -1;
     for (int i = 0; i < RENAME_TRIES; i++) {
-        rc = rename_run(s, b.p, b.len, e);
+        rc = rename_run(r, b.p, b.len, e);
         if (rc == 0 || e->num != DB_LOCK_TIMEOUT) /* timeout: the game's lock will end */
             break;
-        progress_at(s->job->progress, 0, 0);
+        progress_at(r->job->progress, 0, 0);
     }
     if (rc < 0)
         err_step(e, "swapping the tables in");
@@ -248,30 +247,30 @@ static int rename_all(struct swap *s, bool sentinel_there, struct err *e)
 /* The digest goes to the server before the file is written: a file that the server does not know is
  * not ours. It stands in the comment of a table of its own, which is dropped once the file is gone:
  * so a copy of the file proves nothing later. */
-static int note_pending(struct swap *s, const struct db_triggers *triggers, struct err *e)
+static int note_pending(struct restore *r, const struct db_triggers *triggers, struct err *e)
 {
-    const char *schema = s->job->cfg->schema;
+    const char *schema = r->job->cfg->schema;
     char digest[PENDING_DIGEST];
     struct pending p = {
-        .generation = s->generation, .triggers = *triggers, .server_start = s->server_start};
-    snprintf(p.conflict, sizeof p.conflict, "%s", s->conflict_file);
-    snprintf(p.nonce, sizeof p.nonce, "%s", s->made.nonce);
-    snprintf(p.dump, sizeof p.dump, "%s", s->made.dump);
-    p.tables.list = xcalloc(s->plan->count, sizeof *p.tables.list);
-    p.checks = xcalloc(s->plan->count, sizeof *p.checks);
-    for (size_t i = 0; i < s->plan->count; i++) {
-        const struct target *t = &s->plan->list[i];
+        .generation = r->generation, .triggers = *triggers, .server_start = r->out->server.start};
+    snprintf(p.conflict, sizeof p.conflict, "%s", r->conflict_file);
+    snprintf(p.nonce, sizeof p.nonce, "%s", r->made.nonce);
+    snprintf(p.dump, sizeof p.dump, "%s", r->made.dump);
+    p.tables.list = xcalloc(r->plan.count, sizeof *p.tables.list);
+    p.checks = xcalloc(r->plan.count, sizeof *p.checks);
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
         p.tables.list[p.tables.count++] = t->name;
         if (t->checks)
             p.checks[p.check_count++] = (struct pending_checks){t->name, t->checks, t->heap};
     }
     int rc = pending_digest(&p, digest, e) < 0 ||
-                     db_sentinel_create(s->db, schema, SHADOW_SENTINEL, false, "", e) < 0 ||
-                     db_sentinel_insert(s->db, schema, SHADOW_SENTINEL, s->made.nonce,
-                                        s->generation, s->made.dump, e) < 0 ||
-                     db_sentinel_create(s->db, schema, SWAP_PROOF, false, digest, e) < 0
+                     db_sentinel_create(r->db, schema, SHADOW_SENTINEL, false, "", e) < 0 ||
+                     db_sentinel_insert(r->db, schema, SHADOW_SENTINEL, r->made.nonce,
+                                        r->generation, r->made.dump, e) < 0 ||
+                     db_sentinel_create(r->db, schema, SWAP_PROOF, false, digest, e) < 0
                  ? -1
-                 : pending_save(s->job->dirfd, &p, e);
+                 : pending_save(r->job->dirfd, &p, e);
     free(p.tables.list); /* what they hold is the plan's */
     free(p.checks);
     return rc;
@@ -293,14 +292,14 @@ static int end_pending(struct db *db, int dirfd, struct err *e)
 }
 
 /* Notes the names of the constraints of the replaced tables, to be restored after the swap. */
-static int note_names(struct swap *s, struct err *e)
+static int note_names(struct restore *r, struct err *e)
 {
-    for (size_t i = 0; i < s->plan->count && !db_is_mariadb(s->db); i++) {
-        struct target *t = &s->plan->list[i];
+    for (size_t i = 0; i < r->plan.count && !db_is_mariadb(r->db); i++) {
+        struct target *t = &r->plan.list[i];
         struct buf lines = {0};
         if (!target_replaces(t))
             continue;
-        SCOPED(xfree) char *was = db_create_table(s->db, s->job->cfg->schema, t->name, e);
+        SCOPED(xfree) char *was = db_create_table(r->db, r->job->cfg->schema, t->name, e);
         if (!was)
             return -1;
         constraints_lines(&lines, was);
@@ -315,47 +314,47 @@ static int note_names(struct swap *s, struct err *e)
 /* After a failed swap: puts triggers back and removes pending.json. Only if the session still
  * answers, which proves that the swap was refused: if the connection was lost, the swap may have
  * taken place. Then the file stays, from which the next restore recognizes the new world. */
-static void take_back(struct swap *s, const struct db_triggers *triggers)
+static void take_back(struct restore *r, const struct db_triggers *triggers)
 {
     struct err ignored;
-    if (db_exec(s->db, "DO 1", &ignored) == 0 &&
-        triggers_put(s->db, s->job->cfg->schema, triggers, &ignored) == 0)
-        end_pending(s->db, s->job->dirfd, &ignored);
+    if (db_exec(r->db, "DO 1", &ignored) == 0 &&
+        triggers_put(r->db, r->job->cfg->schema, triggers, &ignored) == 0)
+        end_pending(r->db, r->job->dirfd, &ignored);
 }
 
 /* Everything that can be refused is tested first; pending.json is written before the first trigger
  * is touched, and the supervisor knows the new nonce before it can appear in the sentinel. */
-int swap_in(struct swap *s, struct err *e)
+int swap_in(struct restore *r, struct err *e)
 {
-    const struct config *c = s->job->cfg;
+    const struct config *c = r->job->cfg;
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
     struct db_sentinel now;
     struct err ignored;
     sigset_t stop, old;
     /* A rebuilt server has no sentinel that could be renamed away. */
-    bool sentinel_there = db_sentinel_read(s->db, c->schema, c->sentinel, &now, &ignored) == 0;
+    bool sentinel_there = db_sentinel_read(r->db, c->schema, c->sentinel, &now, &ignored) == 0;
     int rc = -1;
     /* SIGTERM and SIGINT wait until these few statements are done. */
     sigemptyset(&stop);
     sigaddset(&stop, SIGTERM);
     sigaddset(&stop, SIGINT);
     sigprocmask(SIG_BLOCK, &stop, &old);
-    if (note_names(s, e) < 0 || triggers_of_plan(s->db, c->schema, s->plan, &triggers, e) < 0 ||
-        triggers_prove(s->db, s->plan, &triggers, e) < 0 || note_pending(s, &triggers, e) < 0)
+    if (note_names(r, e) < 0 || triggers_of_plan(r->db, c->schema, &r->plan, &triggers, e) < 0 ||
+        triggers_prove(r->db, &r->plan, &triggers, e) < 0 || note_pending(r, &triggers, e) < 0)
         goto out;
-    if (s->job->swapping)
-        s->job->swapping(s->job->note_arg, s->made.nonce, s->generation);
+    if (r->job->swapping)
+        r->job->swapping(r->job->note_arg, r->made.nonce, r->generation);
     fault_point("restore.before_rename");
     rc = fence_check("swap", e);
-    if (rc == 0 && s->unlogged)
-        rc = log_mark(s, e);
+    if (rc == 0 && !r->binlog)
+        rc = log_mark(r, e);
     if (rc == 0)
-        rc = triggers_move(s->db, s->plan, &triggers, e);
+        rc = triggers_move(r->db, &r->plan, &triggers, e);
     if (rc == 0)
-        rc = rename_all(s, sentinel_there, e);
-    s->conflict_to = next_second(); /* nobody wrote into the replaced tables after this */
+        rc = rename_all(r, sentinel_there, e);
+    r->conflict.to = next_second(); /* nobody wrote into the replaced tables after this */
     if (rc < 0)
-        take_back(s, &triggers);
+        take_back(r, &triggers);
     if (rc == 0)
         fault_point("restore.renamed");
 out:
@@ -365,31 +364,31 @@ out:
 
 /* Nobody writes to the old tables any more, so they hold everything that was replaced. If that is
  * not what was saved before the swap, the whole file is written again. */
-static int save_all_rows(struct swap *s, struct err *e)
+static int save_all_rows(struct restore *r, struct err *e)
 {
     bool more = false;
-    s->conflict_part = true;
-    for (size_t i = 0; i < s->plan->count; i++) {
+    r->conflict.part = true;
+    for (size_t i = 0; i < r->plan.count; i++) {
         char old[64];
-        if (!target_replaces(&s->plan->list[i]))
+        if (!target_replaces(&r->plan.list[i]))
             continue;
         old_name(old, i);
-        int rc = measure(s, &s->plan->list[i], old, e);
+        int rc = measure(r, &r->plan.list[i], old, e);
         if (rc < 0)
             return -1;
         more = more || rc > 0;
     }
-    if (more && write_conflicts(s, true, e) < 0)
+    if (more && write_conflicts(r, true, e) < 0)
         return -1;
-    s->conflict_part = false;
-    if (s->conflict_rows == 0)
+    r->conflict.part = false;
+    if (r->conflict.rows == 0)
         return 0;
     /* The old tables are no longer needed; from here on some of them may be gone. */
     SCOPED(pending_free) struct pending p = {0};
-    int rc = pending_load(s->job->dirfd, &p, e);
+    int rc = pending_load(r->job->dirfd, &p, e);
     p.conflict_whole = true;
     if (rc == 0 && p.there)
-        rc = pending_save(s->job->dirfd, &p, e);
+        rc = pending_save(r->job->dirfd, &p, e);
     return rc;
 }
 
@@ -448,11 +447,11 @@ static int raise_lease(struct db *db, const struct config *c, uint64_t generatio
                : db_lease_raise(db, c->schema, c->sentinel, generation, holder, e);
 }
 
-int swap_claim(const struct swap *s, uint64_t seen, struct err *e)
+int swap_claim(const struct restore *r, struct err *e)
 {
-    const struct config *c = s->job->cfg;
+    const struct config *c = r->job->cfg;
     SCOPED(xfree) char *holder = holder_name();
-    return db_lease_claim(s->db, c->schema, c->sentinel, seen, s->generation, holder, e);
+    return db_lease_claim(r->db, c->schema, c->sentinel, r->lease, r->generation, holder, e);
 }
 
 /* Gives the CHECK constraints of a table the names that they had in the table it replaced. */
@@ -477,31 +476,31 @@ static int names_back(struct db *db, const char *schema, const struct pending_ch
     return rc;
 }
 
-int swap_tidy(struct swap *s, struct err *e)
+int swap_tidy(struct restore *r, struct err *e)
 {
-    const struct config *c = s->job->cfg;
-    int rc = save_all_rows(s, e);
+    const struct config *c = r->job->cfg;
+    int rc = save_all_rows(r, e);
     if (rc == 0)
         fault_point("restore.conflict_whole");
     if (rc == 0)
-        rc = drop_own(s->db, c->schema, true, e);
+        rc = drop_own(r->db, c->schema, true, e);
     if (rc == 0)
         fault_point("restore.dropped");
     if (rc == 0)
-        rc = raise_lease(s->db, c, s->generation, e);
+        rc = raise_lease(r->db, c, r->generation, e);
     if (rc == 0)
-        rc = remember_world(s->db, s->job, s->generation, &s->made, e);
+        rc = remember_world(r->db, r->job, r->generation, &r->made, e);
     /* Last, because the game waits while a table is copied. */
-    for (size_t i = 0; i < s->plan->count && rc == 0; i++) {
-        const struct target *t = &s->plan->list[i];
+    for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
+        const struct target *t = &r->plan.list[i];
         if (t->checks)
-            rc = names_back(s->db, c->schema, &(struct pending_checks){t->name, t->checks, t->heap},
+            rc = names_back(r->db, c->schema, &(struct pending_checks){t->name, t->checks, t->heap},
                             e);
     }
     if (rc == 0)
         fault_point("restore.named");
     if (rc == 0)
-        rc = end_pending(s->db, s->job->dirfd, e);
+        rc = end_pending(r->db, r->job->dirfd, e);
     if (rc < 0)
         err_step(e, "the world is restored, but tidying up failed");
     return rc;

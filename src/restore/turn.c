@@ -1,5 +1,3 @@
-#include "restore/turn.h"
-
 #include <stdio.h>
 #include <unistd.h>
 
@@ -7,6 +5,7 @@
 #include "base/fault.h"
 #include "base/text.h"
 #include "mysql/lock.h"
+#include "restore/restore_int.h"
 
 #define TURNS fault_limit("turns", 2)
 #define LOOK_US 100000
@@ -51,8 +50,10 @@ static int take(struct db *db, unsigned priority, const char *sql, unsigned long
     return rc;
 }
 
-int turn_wait(struct db *db, const struct job *job, struct err *e)
+int turn_wait(struct restore *r, struct err *e)
 {
+    struct db *db = r->db;
+    const struct job *job = r->job;
     unsigned priority = job->cfg->restore_priority;
     unsigned long holder, other;
     char wait[48], t[TEXT_SHORT];

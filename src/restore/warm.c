@@ -81,7 +81,7 @@ static int read_tables(struct warm *w, struct err *e)
                                   e);
     int got;
     while ((got = db_next(r, e)) == 1) {
-        struct target *t = plan_add(&w->plan, w->job, db_text(r, 0), "MEMORY");
+        struct target *t = plan_add(&w->plan, db_text(r, 0), "MEMORY");
         t->rows = db_uint(r, 1);
         t->heap = db_uint(r, 2);
         t->auto_increment = db_uint(r, 3);
@@ -129,7 +129,8 @@ int warm_open(struct warm *w, const struct job *job, struct err *e)
 {
     struct db_params p = job->db;
     struct err why = {0};
-    *w = (struct warm){.job = job, .plan = {.into = true, .copy = true}};
+    *w = (struct warm){.job = job,
+                       .plan = {.job = job, .schema = w->schema, .into = true, .copy = true}};
     config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, w->schema);
     p.schema = w->schema;
     p.bulk = true;

@@ -47,10 +47,6 @@ struct warm {
 int warm_open(struct warm *w, const struct job *job, struct err *e);
 /* Applies what the journal has more; `out` is what was read. enum warm_found; -1: try again. */
 int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *out, struct err *e);
-/* For a promotion, on its session `db`: fills its plan with what the copy has. WARM_BROKEN: it does not fit. */
-int warm_plan(struct warm *w, struct db *db, struct plan *plan, struct err *e);
-/* The tables of the copy become the plan's shadow tables. WARM_BROKEN: none of them did. */
-int warm_move(struct warm *w, struct db *db, struct plan *plan, struct err *e);
 void warm_close(struct warm *w);
 /* If it is there. */
 int warm_drop(const struct job *job, struct err *e);

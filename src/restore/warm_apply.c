@@ -386,8 +386,7 @@ static int apply_table(struct applying *a, struct target *t, struct delta_table 
 int warm_apply_tables(struct warm *w, const struct replay *changes, struct err *e)
 {
     struct applying a = {.w = w, .changes = changes};
-    a.l = (struct loader){.s = {.db = w->db, .job = w->job, .schema = w->schema, .plan = &w->plan},
-                          .rows = &a.rows};
+    a.l = (struct loader){.s = {.db = w->db, .plan = &w->plan}, .rows = &a.rows};
     int rc = loader_begin(&a.l, e);
     for (size_t i = 0; i < w->plan.count && rc == 0; i++) {
         struct target *t = &w->plan.list[i];

@@ -12,27 +12,24 @@
  * does not fit, so a copy that differs would only be found useless when it is needed. */
 int warm_compare_definitions(struct warm *w, const struct manifest *m, struct err *e)
 {
-    SCOPED(plan_free) struct plan p = {.into = true, .copy = true};
+    SCOPED(plan_free) struct plan p = {.job = w->job, .into = true, .copy = true};
     SCOPED(xfree) char *name = xasprintf("%s.sql.gz", m->name);
-    if (plan_from_manifest(&p, w->job, m, e) < 0)
+    if (plan_from_manifest(&p, m, e) < 0)
         return -1;
     struct verify_file *file = verify_open(w->job->dirfd, name, m, w->job->progress, e);
     size_t count = 0;
     int rc = file ? WARM_READY : -1;
     for (size_t i = 0; i < p.count && rc == WARM_READY; i++) {
-        struct format_item item;
+        SCOPED(buf_free) struct buf create = {0};
         const struct target *t = plan_find(&w->plan, p.list[i].name);
         if (p.list[i].skip)
             continue;
         count++;
-        struct verify_part *part = verify_part_open(file, i, e);
-        if (!part || verify_part_next(part, &item, e) < 0)
+        if (verify_definition(file, i, &create, e) < 0)
             rc = -1;
-        else if (!t || item.type != FORMAT_CREATE ||
-                 shadow_definition_hash(item.sql, item.sql_len) != t->definition)
+        else if (!t || !create.len || shadow_definition_hash(create.p, create.len) != t->definition)
             rc = warm_finding(w, WARM_BROKEN, "table %s is not in the copy as dump %s has it",
                               p.list[i].name, m->name);
-        verify_part_close(part);
         progress_at(w->job->progress, 0, 0);
     }
     verify_close(file);

@@ -1,36 +1,37 @@
 /* A promotion takes the copy: its tables become the world's. */
-#include "restore/warm_int.h"
-
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "mysql/rows.h"
-#include "restore/shadow_table.h"
+#include "restore/restore_int.h"
+#include "restore/warm_int.h"
 #include "sql/literal.h"
 
 /* A game that has made its tables here gets them as they are: the copy has to be like them. 1, 0, -1. */
-static int same_definition(struct warm *w, struct db *db, const struct target *t, struct err *e)
+static int same_definition(struct warm *w, struct restore *r, const struct target *t, struct err *e)
 {
-    const char *world = w->job->cfg->schema;
     if (!t->live)
         return 1;
-    SCOPED(xfree) char *there = db_create_table(db, world, t->name, e);
-    SCOPED(xfree) char *here = there ? db_create_table(db, w->schema, t->name, e) : NULL;
+    SCOPED(xfree) char *there = db_create_table(r->db, r->schema, t->name, e);
+    SCOPED(xfree) char *here = there ? db_create_table(r->db, w->schema, t->name, e) : NULL;
     return !here ? -1
                  : shadow_definition_hash(there, strlen(there)) ==
                        shadow_definition_hash(here, strlen(here));
 }
 
 /* All or nothing: tables of the copy beside others that are loaded would be of two moments. */
-static int fits(struct warm *w, struct db *db, const struct plan *plan, struct err *e)
+static int fits(struct warm *w, struct restore *r, struct err *e)
 {
+    const struct plan *plan = &r->plan;
     size_t count = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const struct target *t = &plan->list[i];
         if (t->skip)
             continue;
         count++;
-        int same = plan_find(&w->plan, t->name) && t->memory ? same_definition(w, db, t, e) : 0;
+        int same = plan_find(&w->plan, t->name) && t->memory ? same_definition(w, r, t, e) : 0;
         if (same < 0)
             return -1;
         if (!same)
@@ -43,10 +44,11 @@ static int fits(struct warm *w, struct db *db, const struct plan *plan, struct e
 }
 
 /* Limits, counters and numbers of rows are the copy's, which has changes that the dump has not. */
-int warm_plan(struct warm *w, struct db *db, struct plan *plan, struct err *e)
+static int take_figures(struct warm *w, struct restore *r, struct err *e)
 {
+    struct plan *plan = &r->plan;
     struct err why = {0};
-    int rc = fits(w, db, plan, &why);
+    int rc = fits(w, r, &why);
     if (rc < 0)
         return warm_judged(w, WARM_BROKEN, &why, e);
     for (size_t i = 0; i < plan->count && rc == WARM_READY; i++) {
@@ -63,8 +65,9 @@ int warm_plan(struct warm *w, struct db *db, struct plan *plan, struct err *e)
 
 /* The proof goes first: whoever is killed after that leaves no copy. One RENAME: it is the whole world that moves, and the
  * swap after it goes as it does after a load. */
-int warm_move(struct warm *w, struct db *db, struct plan *plan, struct err *e)
+static int move(struct warm *w, struct restore *r, struct err *e)
 {
+    struct plan *plan = &r->plan;
     SCOPED(buf_free) struct buf b = {0};
     struct err why = {0};
     for (size_t i = 0; i < plan->count; i++) {
@@ -79,10 +82,98 @@ int warm_move(struct warm *w, struct db *db, struct plan *plan, struct err *e)
     if (db_exec(w->db, "DROP TABLE " WARM_MARK, &why) < 0)
         return warm_judged(w, WARM_BROKEN, &why, e);
     fault_point("promote.caught_up");
-    if (db_exec_len(db, b.p, b.len, &why) < 0)
+    if (db_exec_len(r->db, b.p, b.len, &why) < 0)
         return warm_judged(w, WARM_BROKEN, &why, e);
     for (size_t i = 0; i < plan->count; i++)
         plan->list[i].created = !plan->list[i].skip;
     fault_point("promote.moved");
     return WARM_READY;
+}
+
+/* Of the newest dump, whose tables the copy has. */
+static int plan_copy(struct warm *w, struct restore *r, struct err *e)
+{
+    r->m = &catalog_newest(&r->catalog, 0)->m;
+    snprintf(r->out->dump, sizeof r->out->dump, "%s", r->m->name);
+    r->out->dump_at = r->m->at;
+    if (choice_begin_plan(r, e) < 0 || plan_from_manifest(&r->plan, r->m, e) < 0 ||
+        plan_finish(&r->plan, r->db, e) < 0 || code_judge(r, e) < 0)
+        return -1;
+    /* Views and triggers are in the dump alone. */
+    SCOPED(xfree) char *name = xasprintf("%s.sql.gz", r->m->name);
+    struct verify_file *file = verify_open(r->job->dirfd, name, r->m, r->job->progress, e);
+    int rc = file ? verify_rest(file, code_see, &r->code, e) : -1;
+    verify_close(file);
+    if (rc < 0)
+        return -1;
+    rc = take_figures(w, r, e);
+    return rc == WARM_READY && ledgers_plan(r, e) < 0 ? -1 : rc;
+}
+
+/* Rows and counters of what was moved. */
+static int check_moved(struct restore *r, struct err *e)
+{
+    _Atomic uint64_t rows = 0;
+    struct loader l = {.s = {.db = r->db, .plan = &r->plan}, .rows = &rows};
+    int rc = 0;
+    for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
+        const struct target *t = &r->plan.list[i];
+        /* a counter that has to be set copies the table, with the limit of the session */
+        if (t->created && t->heap)
+            rc = db_execf(r->db, e, "SET SESSION max_heap_table_size=%" PRIu64, t->heap);
+        if (rc == 0)
+            rc = loader_check(&l, t, false, e);
+        progress_at(r->job->progress, 0, 0);
+    }
+    return rc;
+}
+
+/* enum warm_found; -1. The rows of the copy are in no log, so the swap is not either. */
+static int use(struct warm *w, struct restore *r, struct err *e)
+{
+    struct err ignored;
+    int rc = warm_open(w, r->job, e);
+    w->last = true;
+    if (rc == WARM_READY)
+        rc = warm_catch_up(w, &r->catalog, &r->journal, e);
+    if (rc == WARM_READY)
+        rc = plan_copy(w, r, e);
+    if (rc != WARM_READY)
+        return rc;
+    if (r->binlog && r->out->replicas != 0)
+        return warm_finding(w, WARM_BROKEN,
+                            "replicas %s: they get the rows of a load, and nothing of the copy",
+                            r->out->replicas > 0 ? "are connected" : "may be connected");
+    if (r->binlog && db_exec(r->db, "SET SESSION sql_log_bin=0", &ignored) == 0)
+        r->binlog = false;
+    rc = move(w, r, e);
+    if (rc == WARM_READY && check_moved(r, e) < 0)
+        return -1;
+    if (r->journal.delta)
+        catchup_figures(r);
+    return rc;
+}
+
+bool warm_take(struct restore *r)
+{
+    bool binlog = r->binlog;
+    struct warm w = {0};
+    struct err why = {0};
+    progress_phase(r->job->progress, "catching up", 0, 0);
+    int rc = use(&w, r, &why);
+    warm_close(&w);
+    r->out->warm = rc == WARM_READY;
+    if (!r->out->warm) {
+        snprintf(r->out->cold, sizeof r->out->cold, "%.600s", rc < 0 ? why.text : w.why);
+        job_note(r->job, "the copy that is loaded is not used: %s", r->out->cold);
+        choice_drop_shadows(r);
+        replay_free(&r->journal);
+        code_free(&r->code);
+        if (binlog && !r->binlog && db_exec(r->db, "SET SESSION sql_log_bin=1", &why) == 0)
+            r->binlog = true;
+    }
+    /* Its memory is needed; where it cannot go now, restore_tidy() drops it. */
+    if (warm_drop(r->job, &why) < 0)
+        job_note(r->job, "the schema of the copy stays: %s", why.text);
+    return r->out->warm;
 }

@@ -271,17 +271,17 @@ static void try_foreign(const char *data, size_t size)
     static struct config cfg;
     static char sentinel[] = "worldkeeper_sentinel", schema[] = "game";
     struct job job = {.cfg = &cfg};
-    struct plan plan = {0};
+    struct plan plan = {.job = &job};
     struct import_report report = {0};
     struct code code = {0};
     struct err e = {0};
     _Atomic uint64_t rows = 0;
     struct db db = {0};
-    struct loader l = {.s = {.job = &job, .plan = &plan, .db = &db}, .rows = &rows};
+    struct loader l = {.s = {.plan = &plan, .db = &db}, .rows = &rows};
     cfg.sentinel = sentinel;
     cfg.schema = schema;
     int fd = scratch_file(data, size);
-    int rc = import_plan(fd, "input", &plan, &job, NULL, &report, &e);
+    int rc = import_plan(fd, "input", &plan, NULL, &report, &e);
     demand(rc == 0 || e.cls == ERR_DAMAGED || e.cls == ERR_REFUSED);
     demand(report.skipped <= report.statements && report.statements <= size);
     /* The second pass understands what the first one did. */

@@ -56,7 +56,7 @@ MUTANTS = [
              "                      ? -1\n                      : 0;\n")],
            ["tests/system/test_crash_server.py", "tests/system/test_dump_files.py"]),
     Mutant("no-fence", "a restore does not look whether another took the world over meanwhile",
-           [("src/restore/restore.c", "    if (lease != r->lease)\n", "    if (lease < r->lease)\n")],
+           [("src/restore/guard.c", "    if (lease != r->lease)\n", "    if (lease < r->lease)\n")],
            ["tests/system/test_restore_hand.py"]),
     Mutant("parts-not-proven", "what is read of a dump is unpacked whatever its SHA-256 is",
            [("src/base/gunzip.c", "    if (memcmp(md, part->sha256, SHA256_BYTES) == 0)\n        return 0;\n",
@@ -77,19 +77,19 @@ MUTANTS = [
              "            struct buf m = {0};\n"
              "            buf_adds(&m, \"DELETE FROM \");\n"
              "            sql_ident(&m, t->name);\n"
-             "            if (db_exec_len(s->db, m.p, m.len, e) < 0)\n"
+             "            if (db_exec_len(r->db, m.p, m.len, e) < 0)\n"
              "                return -1;\n"
              "            buf_clear(&m);\n"
              "            buf_adds(&m, \"INSERT INTO \");\n"
              "            sql_ident(&m, t->name);\n"
              "            buf_adds(&m, \" SELECT * FROM \");\n"
              "            sql_ident(&m, t->shadow);\n"
-             "            if (db_exec_len(s->db, m.p, m.len, e) < 0)\n"
+             "            if (db_exec_len(r->db, m.p, m.len, e) < 0)\n"
              "                return -1;\n"
              "            buf_clear(&m);\n"
              "            buf_adds(&m, \"DROP TABLE \");\n"
              "            sql_ident(&m, t->shadow);\n"
-             "            if (db_exec_len(s->db, m.p, m.len, e) < 0)\n"
+             "            if (db_exec_len(r->db, m.p, m.len, e) < 0)\n"
              "                return -1;\n"
              "            buf_free(&m);\n"
              "        } else\n"

@@ -12,18 +12,11 @@
 
 #include "mysql/objects.h"
 #include "mysql/schema.h"
-#include "restore/code.h"
+#include "restore/restore_int.h"
 #include "sql/literal.h"
 
 static struct db *db;
 static const char *schema;
-
-static bool always(const void *arg, const char *table)
-{
-    (void)arg;
-    (void)table;
-    return true;
-}
 
 static void note_line(struct code *c, char *line)
 {
@@ -74,26 +67,29 @@ static size_t sweep(const struct definition *d, bool *want)
 
 static void one_case(char *line)
 {
-    struct code c = {0};
-    struct code_report r = {0};
-    struct code_run run = {.db = db, .schema = schema, .made_again = always};
-    note_line(&c, line);
+    static const struct restore_options opt;
+    struct restore_result out = {0};
+    struct restore r = {
+        .db = db, .schema = schema, .opt = &opt, .out = &out, .code_case = {.with_code = true}};
+    struct code *c = &r.code;
+    note_line(c, line);
     bool sent = false, want = true;
-    for (size_t i = 0; i < c.count; i++)
-        sent |= !c.list[i].refused;
+    for (size_t i = 0; i < c->count; i++)
+        sent |= !c->list[i].refused;
     if (!sent) {
         puts("refused");
     } else {
-        code_make(&c, &run, &r);
-        const struct definition *d = r.made ? &c.list[c.count - 1].d : NULL;
+        code_restore(&r);
+        const struct definition *d = out.code.made ? &c->list[c->count - 1].d : NULL;
         size_t found = sweep(d, &want);
-        if (found != r.made || (d && !want))
-            printf("WRONG: %zu made, %zu found, last %s\n", r.made, found, d ? d->name.p : "none");
+        if (found != out.code.made || (d && !want))
+            printf("WRONG: %zu made, %zu found, last %s\n", out.code.made, found,
+                   d ? d->name.p : "none");
         else
             printf(d ? "made %s\n" : "failed\n", d ? definition_kind_name(d->kind) : "");
     }
-    code_report_free(&r);
-    code_free(&c);
+    code_report_free(&out.code);
+    code_free(c);
 }
 
 int main(int argc, char **argv)

@@ -19,9 +19,9 @@ static const struct job job = {.cfg = &cfg};
 
 static int plan(int fd, struct plan *p, struct import_report *r, struct err *e)
 {
-    *p = (struct plan){0};
+    *p = (struct plan){.job = &job};
     *e = (struct err){0};
-    int rc = import_plan(fd, "x.sql", p, &job, NULL, r, e);
+    int rc = import_plan(fd, "x.sql", p, NULL, r, e);
     close(fd);
     return rc;
 }

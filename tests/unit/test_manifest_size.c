@@ -63,9 +63,9 @@ static void plan(const struct manifest *m, bool any_case)
     char sentinel[] = "worldkeeper";
     struct config cfg = {.sentinel = sentinel};
     struct job job = {.cfg = &cfg};
-    struct plan p = {.any_case = any_case};
+    struct plan p = {.job = &job, .any_case = any_case};
     struct err e = {0};
-    if (plan_from_manifest(&p, &job, m, &e) < 0)
+    if (plan_from_manifest(&p, m, &e) < 0)
         fail_msg("%s", e.text);
     for (size_t i = 0; i < m->table_count; i++)
         assert_string_equal(plan_find(&p, m->tables[i].name)->name, m->tables[i].name);
@@ -132,7 +132,7 @@ static void test_twice(void **state)
     struct job job = {.cfg = &cfg};
     for (size_t at = 0; at < 99; at += 7) {
         struct manifest m, back;
-        struct plan p = {0};
+        struct plan p = {.job = &job};
         struct err e = {0};
         many_tables(&m, 100);
         free(m.tables[at].name);
@@ -140,7 +140,7 @@ static void test_twice(void **state)
         store(&m);
         assert_int_equal(manifest_read(kit_dir, m.name, &back, &e), 0);
         assert_string_equal(manifest_table(&back, m.tables[99].name)->name, m.tables[99].name);
-        assert_int_equal(plan_from_manifest(&p, &job, &back, &e), -1);
+        assert_int_equal(plan_from_manifest(&p, &back, &e), -1);
         assert_int_equal(e.cls, ERR_DAMAGED);
         assert_non_null(strstr(e.text, " is twice in dump"));
         assert_non_null(strstr(e.text, m.tables[99].name));
@@ -161,10 +161,10 @@ static void test_one_name_in_two_cases(void **state)
     struct job job = {.cfg = &cfg};
     for (size_t i = 0; i < COUNT(pairs); i++)
         for (int any_case = 0; any_case < 2; any_case++) {
-            struct plan p = {.any_case = any_case};
-            plan_add(&p, &job, "b", "MEMORY");
-            plan_add(&p, &job, pairs[i][0], "MEMORY");
-            plan_add(&p, &job, "zz", "MEMORY");
+            struct plan p = {.job = &job, .any_case = any_case};
+            plan_add(&p, "b", "MEMORY");
+            plan_add(&p, pairs[i][0], "MEMORY");
+            plan_add(&p, "zz", "MEMORY");
             assert_non_null(plan_find(&p, pairs[i][0]));
             assert_int_equal(plan_find(&p, pairs[i][1]) != NULL, any_case);
             plan_free(&p);

@@ -11,7 +11,7 @@
 
 #include "dir_kit.h"
 #include "fake_clock.h"
-#include "restore/swap.h"
+#include "restore/restore_int.h"
 #include "store/pending.h"
 #include "scripted_server.h"
 
@@ -33,9 +33,9 @@ static struct config cfg = {.schema = game, .sentinel = sentinel};
 static struct job job;
 static struct db_table live;
 static struct target targets[2];
-static struct plan plan;
-static const struct manifest no_dump;
-static struct swap swap;
+static struct restore swap;
+static const struct restore_options options;
+static struct restore_result result;
 static enum { NOWHERE, ON_BAG, ON_SHADOW } trigger;
 static bool renamed;
 static unsigned announced, notes;
@@ -79,15 +79,14 @@ static void note(void *arg, const char *text)
 }
 
 /* The plan finds these by their names, and they are the test's own. */
-static void list_targets(void)
+static void list_targets(struct plan *plan)
 {
-    plan = (struct plan){0};
     for (size_t i = 0; i < COUNT(targets); i++)
-        plan_add(&plan, &job, targets[i].name, "MEMORY");
+        plan_add(plan, targets[i].name, "MEMORY");
     for (size_t i = 0; i < COUNT(targets); i++)
-        free(plan.list[i].name);
-    free(plan.list);
-    plan.list = targets;
+        free(plan->list[i].name);
+    free(plan->list);
+    plan->list = targets;
 }
 
 static void begin(bool mariadb, bool with_trigger)
@@ -112,9 +111,14 @@ static void begin(bool mariadb, bool with_trigger)
     targets[1] = (struct target){.name = chest, .created = true, .memory = true};
     for (size_t i = 0; i < 2; i++)
         snprintf(targets[i].shadow, sizeof targets[i].shadow, DB_OWN_PREFIX "new_%06zu", i);
-    list_targets();
-    swap = (struct swap){
-        .db = script_open(), .job = &job, .plan = &plan, .dumped = &no_dump, .generation = 4};
+    swap = (struct restore){.db = script_open(),
+                            .job = &job,
+                            .opt = &options,
+                            .out = &result,
+                            .binlog = true,
+                            .generation = 4};
+    swap.plan.job = &job;
+    list_targets(&swap.plan);
     snprintf(swap.made.nonce, sizeof swap.made.nonce, NEW_NONCE);
     assert_non_null(swap.db);
     scripted_server.done = follow;
@@ -124,7 +128,7 @@ static void end(void)
 {
     db_close(swap.db);
     free(targets[0].checks);
-    free(plan.slots);
+    free(swap.plan.slots);
     script_reset();
     kit_clean(NULL);
 }
@@ -136,7 +140,7 @@ static bool one_failure(bool mariadb, bool with_trigger, unsigned n, unsigned nu
 {
     struct err e = {0};
     begin(mariadb, with_trigger);
-    swap.unlogged = n % 2;
+    swap.binlog = n % 2 == 0;
     script_fail(n, num, cut);
     int rc = swap_in(&swap, &e);
     if (rc == 0) {
@@ -246,7 +250,7 @@ static void test_rows_that_cannot_be_saved(void **state)
     assert_int_equal(swap_save_conflicts(&swap, &e), -1);
     assert_true(script_was_asked("LOCK TABLES `bag` WRITE\n"));
     assert_true(script_was_asked("UNLOCK TABLES\n"));
-    swap.dumped = &dumped;
+    swap.before = dumped;
     assert_int_equal(swap_save_conflicts(&swap, &e), -1);
     buf_clear(&scripted_server.log);
     script_error("LOCK TABLES `bag` WRITE", DB_LOCK_TIMEOUT);
@@ -450,11 +454,11 @@ static void test_unknown_pending(void **state)
 static void test_estimate(void **state)
 {
     (void)state;
-    assert_int_equal(rename_estimate(0, true), 0);
-    assert_in_range(rename_estimate(500, true), 500, 2000);
-    assert_in_range(rename_estimate(4000, true), 25000, 60000);
-    assert_in_range(rename_estimate(4000, false), 5000, 15000);
-    assert_true(rename_estimate(8000, true) > 3 * rename_estimate(4000, true));
+    assert_int_equal(restore_swap_estimate(0, true), 0);
+    assert_in_range(restore_swap_estimate(500, true), 500, 2000);
+    assert_in_range(restore_swap_estimate(4000, true), 25000, 60000);
+    assert_in_range(restore_swap_estimate(4000, false), 5000, 15000);
+    assert_true(restore_swap_estimate(8000, true) > 3 * restore_swap_estimate(4000, true));
 }
 
 int main(void)

@@ -1,0 +1,388 @@
+/* Which dump is loaded, and what it means when that fails. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/js.h"
+#include "restore/import.h"
+#include "restore/restore_int.h"
+#include "store/proof.h"
+
+#define SKIPPED_MAX 20 /* skipped dumps that are named */
+
+/* ---- loading one dump of ours ---- */
+
+int choice_begin_plan(struct restore *r, struct err *e)
+{
+    plan_free(&r->plan);
+    r->plan = (struct plan){.job = r->job,
+                            .schema = r->schema,
+                            .into = r->opt->into != NULL,
+                            .copy = r->opt->copy,
+                            .only = r->opt->tables.count ? &r->opt->tables : NULL};
+    return plan_begin(&r->plan, r->db, e);
+}
+
+void choice_drop_shadows(struct restore *r)
+{
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
+        if (t->created)
+            db_exec_with(r->db, "DROP TABLE IF EXISTS ??",
+                         DB_ARGS(r->plan.into ? t->name : t->shadow), NULL);
+    }
+}
+
+static bool is_arriving(const struct restore *r)
+{
+    const struct restore_arriving *a = r->opt->arriving;
+    return a && strcmp(a->m->name, r->m->name) == 0;
+}
+
+/* A dry run verifies the whole file and asks the server about definitions; it loads nothing. */
+static int load_planned(struct restore *r, struct err *e)
+{
+    struct progress *progress = r->job->progress;
+    const struct manifest *m = r->m;
+    if (r->opt->dry_run) {
+        progress_phase(progress, "verifying", manifest_world_rows(m, r->job->cfg->sentinel),
+                       m->file_size);
+        if (verify_whole(r->file, progress, e) < 0 || load_pool_check(r, e) < 0)
+            return -1;
+        return r->opt->with_code ? verify_rest(r->file, code_see, &r->code, e) : 0;
+    }
+    if (code_judge(r, e) < 0)
+        return -1;
+    progress_phase(progress, "loading", r->plan.rows, 0);
+    int rc = load_pool_run(r, e);
+    if (rc == 0 && is_arriving(r))
+        rc = r->opt->arriving->settle(r->opt->arriving->arg, e);
+    if (rc == 0)
+        fault_point("restore.loaded");
+    return rc;
+}
+
+/* Loads r->m. The dump is opened once, and everything is read from this open file. */
+static int load_own(struct restore *r, struct err *e)
+{
+    const struct manifest *m = r->m;
+    if (choice_begin_plan(r, e) < 0)
+        return -1;
+    code_free(&r->code);
+    snprintf(r->out->dump, sizeof r->out->dump, "%s", m->name);
+    r->out->dump_at = m->at;
+    SCOPED(xfree) char *name = xasprintf("%s.sql.gz", m->name);
+    r->file = is_arriving(r) ? verify_open_arriving(r->opt->arriving->file, name, m, e)
+                             : verify_open(r->job->dirfd, name, m, r->job->progress, e);
+    r->plan.as_dumped = r->opt->at.ms || r->plan.only;
+    int rc = !r->file || plan_from_manifest(&r->plan, m, e) < 0 ||
+                     guard_tables_planned(r, m->name, e) < 0 ||
+                     plan_finish(&r->plan, r->db, e) < 0 || ledgers_plan(r, e) < 0
+                 ? -1
+                 : catchup_read(r, e);
+    if (rc == 0 && r->opt->copy && r->out->journal.gap[0])
+        rc = err_set(e, ERR_GAP, 0, "%s", r->out->journal.gap);
+    if (rc == 0)
+        rc = load_planned(r, e);
+    verify_close(r->file);
+    r->file = NULL;
+    return rc;
+}
+
+/* ---- what a failed load means ---- */
+
+/* Did the server refuse the rows because of their content (duplicate keys, NULL, values that do not
+ * fit, CHECK)? Then no later attempt will work. */
+static bool is_of_the_rows(const struct err *e)
+{
+    static const int nums[] = {1022, 1048, 1062, 1264, 1265, 1292, 1366, 1406, 1586, 3819, 4025, 0};
+    return e->cls == ERR_QUERY && err_among(e, nums);
+}
+
+/* Load the dump without the changes since? Those that do not fit the dump are left out, since only
+ * the dump is verified; so are changes that the server refuses, if a load has failed in that way
+ * before. A drill reports that. */
+static bool leads_to_dump_alone(const struct restore *r, const struct err *e)
+{
+    if (r->opt->drill || r->opt->copy)
+        return false;
+    return e->cls == ERR_GAP || (is_of_the_rows(e) && r->journal.changes && r->again);
+}
+
+/* Try an older dump? After a refused definition only automatically: an operator can react. A server
+ * error never leads there. */
+static bool leads_to_another(const struct restore *r, const struct err *e)
+{
+    if (is_arriving(r) && e->cls == ERR_DAMAGED)
+        return false; /* the store may have a better one than is here */
+    return e->cls == ERR_DAMAGED || r->unloadable || (r->opt->automatic && plan_unfit(&r->plan));
+}
+
+/* Does the failure say something about the dump? Rows inserted by column name may be refused
+ * because of later changes to the table. */
+static bool blames_rows(const struct restore *r, const struct err *e)
+{
+    for (size_t i = 0; i < r->plan.count; i++)
+        if (r->plan.list[i].mapped && !r->plan.list[i].skip)
+            return false;
+    return is_of_the_rows(e);
+}
+
+/* Records the outcome for this dump, for later restores. */
+static void keep_finding(struct restore *r, int rc, const struct err *e)
+{
+    const char *dump = r->m->name;
+    struct err late;
+    struct proof p;
+    const char *by = r->opt->drill ? "drill" : "restore";
+    int dirfd = r->job->dirfd, kept = 0;
+    if (r->opt->dry_run || r->opt->copy || (rc < 0 && is_arriving(r)))
+        return;
+    if (rc == 0) {
+        kept = proof_intact(dirfd, dump, by, &late);
+    } else if (e->cls == ERR_DAMAGED) {
+        kept = proof_damaged(dirfd, dump, by, e->text, &late);
+    } else if (blames_rows(r, e)) {
+        kept = proof_load_failed(dirfd, dump, by, e->text, &p, &late);
+        r->unloadable = kept == 0 && proof_unloadable(&p);
+    }
+    if (kept < 0)
+        job_note(r->job, "%s", late.text);
+}
+
+/* ---- which dump ---- */
+
+/* A name without a slash is a file only if it looks like one; dumps are named without an ending. */
+static bool is_path(const char *s)
+{
+    size_t n = strlen(s);
+    return strchr(s, '/') || (n > 4 && strcmp(s + n - 4, ".sql") == 0) ||
+           (n > 3 && strcmp(s + n - 3, ".gz") == 0 && access(s, F_OK) == 0);
+}
+
+/* Lists a skipped dump. After a change of the key hundreds may be skipped: only the first
+ * SKIPPED_MAX are named in the log and the result. */
+static void skipped(struct restore *r, const char *dump, const char *reason)
+{
+    if (json_array_size(r->out->skipped) == SKIPPED_MAX) {
+        if (!r->skipped_more)
+            job_note(r->job, "further dumps are skipped without a message; --verify names each");
+        r->skipped_more = true;
+        return;
+    }
+    json_array_append_new(r->out->skipped,
+                          json_pack("{s:s, s:o}", "dump", dump, "reason", js_clean(reason)));
+    job_note(r->job, "dump %s skipped: %.1000s", dump, reason);
+}
+
+/* Says what was looked at, and what can be done now. */
+static int nothing_intact(const struct restore *r, struct err *e)
+{
+    const json_t *first = json_array_get(r->out->skipped, 0);
+    char t[TEXT_SHORT];
+    if (r->opt->at.ms && !first && r->catalog.count) {
+        err_set(e, ERR_NOTHING, 0, "no dump of world %s is as old as %s", r->job->cfg->name,
+                text_utc(r->opt->at, t));
+        return err_hint(e, "the oldest one is %s", r->catalog.list[r->catalog.count - 1].m.name);
+    }
+    err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu examined%s%s%s%.300s)",
+            r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
+            js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
+    if (r->catalog.count)
+        err_hint(e, "worldkeeper --verify says what is wrong with each; worldkeeper "
+                    "--restore=PATH takes any mysqldump file");
+    else
+        err_hint(e, "worldkeeper --dump takes one of a living world; worldkeeper "
+                    "--restore=PATH takes any mysqldump file");
+    return -1;
+}
+
+/* The dump with the changes since, or without those that do not fit it. */
+static int load_with_changes(struct restore *r, struct err *e)
+{
+    r->dump_alone = false;
+    int rc = load_own(r, e);
+    if (rc == 0 || !leads_to_dump_alone(r, e))
+        return rc;
+    struct err why = *e;
+    job_note(r->job, "%s", why.text);
+    choice_drop_shadows(r);
+    r->dump_alone = true;
+    snprintf(r->out->journal.gap, sizeof r->out->journal.gap, "%.600s", why.text);
+    return load_own(r, e);
+}
+
+/* Tries the newest intact dump, then older ones. If none can be restored, a refusal of the first
+ * undamaged one is reported. */
+static int load_newest(struct restore *r, struct err *e)
+{
+    struct err refused = {0};
+    unsigned skip = r->opt->skip;
+    for (size_t i = 0; i < r->catalog.count; i++) {
+        const struct catalog_entry *c = &r->catalog.list[i];
+        if (!c->intact) {
+            skipped(r, c->m.name, c->reason);
+            continue;
+        }
+        if (r->opt->at.ms && c->m.at.ms + c->m.took_ms > r->opt->at.ms)
+            continue; /* it was not finished by then */
+        if (skip) {
+            skip--;
+            skipped(r, c->m.name, "two restores of it made no progress");
+            continue;
+        }
+        fault_point("restore.chosen");
+        r->m = &c->m;
+        /* Stays set for older dumps: the rows that the server refuses are in the journal then. */
+        r->again |= c->proof.failures > 0;
+        r->unloadable = false;
+        int rc = load_with_changes(r, e);
+        keep_finding(r, rc, e);
+        if (rc == 0)
+            return 0;
+        if (!leads_to_another(r, e))
+            return -1;
+        if (e->cls != ERR_DAMAGED && refused.cls == ERR_NONE)
+            refused = *e;
+        choice_drop_shadows(r);
+        skipped(r, c->m.name, e->text);
+    }
+    if (refused.cls == ERR_REFUSED)
+        return err_pass(e, &refused);
+    return nothing_intact(r, e);
+}
+
+/* NULL: it does not exist or is not intact. One that only failed to load can be tried again by
+ * name. */
+static const struct catalog_entry *find_named(const struct restore *r, struct err *e)
+{
+    const char *name = r->opt->dump;
+    char plain[DUMP_NAME_MAX];
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "."), name);
+    const struct catalog_entry *c = catalog_find(&r->catalog, plain);
+    if (!c) {
+        err_set(e, ERR_NOTHING, 0, "no dump %s in %s", name, r->job->cfg->dump_dir);
+        err_hint(e, "worldkeeper --list shows them; a path has a / in it");
+    } else if (!c->intact && !(c->damaged && proof_unloadable(&c->proof))) {
+        err_set(e, ERR_NOTHING, 0, "dump %s is not intact: %s", name, c->reason);
+        if (c->damaged)
+            err_hint(e, "worldkeeper --verify=%s reads it once more", c->m.name);
+        c = NULL;
+    }
+    return c;
+}
+
+/* The dump that was asked for, or none: nobody who names one wants another. */
+static int load_named(struct restore *r, struct err *e)
+{
+    const struct catalog_entry *c = find_named(r, e);
+    if (!c)
+        return -1;
+    fault_point("restore.chosen");
+    r->m = &c->m;
+    int rc = load_own(r, e);
+    keep_finding(r, rc, e);
+    if (rc < 0 && e->cls == ERR_DAMAGED && !is_arriving(r))
+        e->cls = ERR_NOTHING; /* the one that was named: no other is tried */
+    return rc;
+}
+
+/* ---- a file of another tool ---- */
+
+/* Loads its statements, in their order, on one connection. */
+static int load_statements(struct restore *r, const struct import_report *report, struct err *e)
+{
+    _Atomic uint64_t rows = 0;
+    struct loader l = {.s = {.db = r->db, .plan = &r->plan}, .rows = &rows};
+    progress_phase(r->job->progress, "loading", 0, 0);
+    if (code_judge(r, e) < 0)
+        return -1;
+    int rc = loader_begin(&l, e);
+    if (rc == 0)
+        rc = import_load(r->path_fd, r->opt->dump, report, &l, &r->code, e);
+    if (rc == 0) {
+        fault_point("restore.loaded");
+        progress_phase(r->job->progress, "checking", 0, 0);
+    }
+    for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
+        const struct target *t = &r->plan.list[i];
+        progress_table(r->job->progress, t->name);
+        rc = loader_check(&l, t, false, e);
+        if (t->warnings)
+            snprintf(r->out->warning, sizeof r->out->warning,
+                     "the server gave %" PRIu64 " warnings while loading table %.200s", t->warnings,
+                     t->name);
+    }
+    loader_end(&l);
+    r->out->connections = 1;
+    return rc;
+}
+
+/* In a file that was concatenated from several, each part has a closing line. */
+static int refuse_cut(struct restore *r, const char *path, struct err *e)
+{
+    if (r->opt->accept_cut) {
+        snprintf(
+            r->out->warning, sizeof r->out->warning,
+            "%.300s lacks a closing \"-- Dump completed\" line: rows after the cut are missing",
+            path);
+        return 0;
+    }
+    err_set(e, ERR_REFUSED, 0, "%s lacks a closing \"-- Dump completed\" line: it may be cut short",
+            path);
+    return err_hint(e, "check its end, and that of each part if it is several files in one; "
+                       "--accept-cut restores what there is of it");
+}
+
+/* The living world is dumped only once the file has been checked. */
+static int load_file(struct restore *r, struct err *e)
+{
+    const char *path = r->opt->dump;
+    struct import_report report;
+    fault_point("restore.chosen");
+    progress_phase(r->job->progress, "reading", 0, 0);
+    if (choice_begin_plan(r, e) < 0)
+        return -1;
+    r->plan.accept_cut = r->opt->accept_cut;
+    struct code *listed = r->opt->dry_run && r->opt->with_code ? &r->code : NULL;
+    if (import_plan(r->path_fd, path, &r->plan, listed, &report, e) < 0 ||
+        guard_tables_planned(r, path, e) < 0 || plan_finish(&r->plan, r->db, e) < 0 ||
+        ledgers_plan(r, e) < 0 || (!report.ends && refuse_cut(r, path, e) < 0) ||
+        guard_keep(r, e) < 0)
+        return -1;
+    snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
+    return r->opt->dry_run ? 0 : load_statements(r, &report, e);
+}
+
+/* Else --force would first dump the living world, and retention could then delete the very dump that was meant. */
+int choice_find(struct restore *r, struct err *e)
+{
+    const char *d = r->opt->dump;
+    bool newest = restore_newest(d), path = !newest && is_path(d);
+    if (newest && !r->catalog.count)
+        return nothing_intact(r, e);
+    if (!path && guard_tables_known(r, e) < 0)
+        return -1;
+    if (!path)
+        return newest || find_named(r, e) ? 0 : -1;
+    if (r->opt->at.ms)
+        return err_set(e, ERR_USAGE, 0,
+                       "--at needs a dump of ours; %s does not know its place in a log", d);
+    r->path_fd = file_open_path(d, e);
+    return r->path_fd < 0 ? -1 : 0;
+}
+
+/* A file of another tool is read as it is; of our own dumps the newest intact one, unless one was named. */
+int choice_load(struct restore *r, struct err *e)
+{
+    if (r->path_fd >= 0)
+        return load_file(r, e);
+    if (guard_keep(r, e) < 0)
+        return -1;
+    if (r->opt->promotion && r->swap && r->job->cfg->standby.warm && warm_take(r))
+        return 0;
+    return restore_newest(r->opt->dump) ? load_newest(r, e) : load_named(r, e);
+}

@@ -1,0 +1,340 @@
+/* May the world be replaced, wholly or some of its tables? */
+#include <inttypes.h>
+#include <string.h>
+
+#include "dump/writer.h"
+#include "mysql/account.h"
+#include "mysql/lease.h"
+#include "restore/restore_int.h"
+#include "sql/literal.h"
+
+/* The numbers of the errors that the server itself would give. */
+#define DENIED 1142
+#define READ_ONLY 1290
+#define NO_SUPER 1419
+
+/* ---- --table ---- */
+
+/* Parses the name at `s`; NULL: there is none. */
+static const char *read_name(const char *s, struct buf *name)
+{
+    const char *end = s + strlen(s);
+    buf_clear(name);
+    if (*s == '`')
+        return sql_read_ident(s, end, name);
+    end = s + strcspn(s, ",");
+    buf_add(name, s, (size_t)(end - s));
+    return name->len ? end : NULL;
+}
+
+int restore_tables(const char *text, struct db_names *out, struct err *e)
+{
+    SCOPED(buf_free) struct buf name = {0};
+    const char *s = text;
+    *out = (struct db_names){0};
+    while ((s = read_name(s, &name))) {
+        if (!db_names_has(out, name.p))
+            db_names_add(out, name.p);
+        if (*s != ',')
+            break;
+        s++;
+    }
+    if (s && !*s)
+        return 0;
+    db_names_free(out);
+    err_set(e, ERR_USAGE, 0, "--table %.200s: no list of tables", text);
+    return err_hint(
+        e,
+        "names separated by commas, --table planet,fleet; one with a comma in backticks, in quotes "
+        "for the shell: --table '`a,b`'");
+}
+
+/* The newest dump that has the table; NULL: none. */
+static const struct manifest *newest_with(const struct catalog *dumps, const char *table)
+{
+    for (size_t i = 0; i < dumps->count; i++)
+        if (dumps->list[i].intact && manifest_table(&dumps->list[i].m, table))
+            return &dumps->list[i].m;
+    return NULL;
+}
+
+int guard_tables_known(const struct restore *r, struct err *e)
+{
+    const struct db_names *tables = &r->opt->tables;
+    for (size_t i = 0; i < tables->count; i++) {
+        if (newest_with(&r->catalog, tables->list[i]))
+            continue;
+        err_set(e, ERR_NOTHING, 0, "table %s is in no intact dump", tables->list[i]);
+        return err_hint(e, "--restore --dry-run lists the tables of the newest one");
+    }
+    return 0;
+}
+
+int guard_tables_planned(const struct restore *r, const char *dump, struct err *e)
+{
+    for (size_t i = 0; i < r->opt->tables.count; i++) {
+        const char *name = r->opt->tables.list[i];
+        const struct target *t = plan_find(&r->plan, name);
+        if (t && t->skip)
+            return err_set(e, ERR_REFUSED, 0, "table %s is not restored: %s", name, t->why);
+        if (t)
+            continue;
+        const struct manifest *has = r->m ? newest_with(&r->catalog, name) : NULL;
+        err_set(e, ERR_NOTHING, 0, "table %s is not in dump %s", name, dump);
+        if (has)
+            err_hint(e,
+                     "%s is the newest dump that has it: --restore=%s, or --at a moment before it "
+                     "went",
+                     has->name, has->name);
+        return -1;
+    }
+    return 0;
+}
+/* ---- may the world be replaced? ---- */
+
+/* Of MEMORY tables; the sentinel's row is no row of the world. */
+static int any_rows(struct restore *r, bool *any, struct err *e)
+{
+    SCOPED(db_tables_free) struct db_tables t = {0};
+    *any = false;
+    if (db_tables(r->db, r->job->cfg->schema, false, &t, e) < 0)
+        return -1;
+    for (size_t i = 0; i < t.count; i++)
+        if (t.list[i].rows > 0 && strcmp(t.list[i].name, r->job->cfg->sentinel) != 0)
+            *any = true;
+    return 0;
+}
+
+/* Why there is a world that a restore would overwrite; *why NULL: there is none. The sentinel's row
+ * decides; without it the server's start time; and if the earlier state is not known, any rows. */
+static int world_lives(struct restore *r, const char **why, struct err *e)
+{
+    const struct config *c = r->job->cfg;
+    const struct state *st = r->opt->state;
+    const struct server_id *server = &r->out->server;
+    struct db_sentinel s = {0};
+    bool rows;
+    *why = NULL;
+    if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && !db_table_missing(e))
+        return -1;
+    if (db_server_id(r->db, &r->out->server, e) < 0)
+        return -1;
+    if (any_rows(r, &rows, e) < 0)
+        return -1;
+    if (r->opt->promotion) {
+        r->living = s;
+        return 0;
+    }
+    if (s.rows > 0) {
+        bool empty = r->opt->fetched && !rows && s.rows == 1;
+        *why = empty ? NULL : "its sentinel row is there";
+        r->living = empty ? s : r->living;
+        return 0;
+    }
+    if (st && st->known) {
+        /* automatic: the probes also saw the connection break */
+        if (!server_restarted(server, &st->server) && rows && !r->opt->automatic)
+            *why = "the server was not restarted since the world was last seen alive";
+    } else {
+        const struct catalog_entry *newest = catalog_newest(&r->catalog, 0);
+        if (rows && !(newest && server_restarted(server, &newest->m.server)))
+            *why = "its tables hold rows and nothing proves a restart of the server";
+    }
+    return 0;
+}
+
+static int hint_force(struct err *e)
+{
+    return err_hint(e,
+                    "--force replaces it (after a dump of what is there); --into SCHEMA restores "
+                    "beside it");
+}
+
+/* --table: the world must be alive and ours, since the other tables stay as they are. */
+static int guard_tables(struct restore *r, struct err *e)
+{
+    const struct config *cfg = r->job->cfg;
+    const struct state *state = r->opt->state;
+    const struct db_names *tables = &r->opt->tables;
+    struct db_sentinel *s = &r->living;
+    r->out->over_living = true;
+    if (db_server_id(r->db, &r->out->server, e) < 0 ||
+        (db_sentinel_read(r->db, cfg->schema, cfg->sentinel, s, e) < 0 && !db_table_missing(e)))
+        return -1;
+    if (s->rows != 1) {
+        /* A lost world needs a full restore: a single table does not make it whole. */
+        err_set(e, ERR_REFUSED, 0,
+                "world %s is not alive (its sentinel has %u rows): one table does not make it "
+                "whole",
+                cfg->name, s->rows);
+        return err_hint(
+            e, "worldkeeper --restore brings all of it back; with --into SCHEMA the tables "
+               "are put beside it");
+    }
+    if (state && state->known && strcmp(state->nonce, s->nonce) != 0) {
+        err_set(e, ERR_REFUSED, 0,
+                "the sentinel holds a nonce that is not ours: another world or keeper");
+        return err_hint(
+            e, "make sure that no other supervisor keeps it; worldkeeper --init --force adopts it");
+    }
+    for (size_t i = 0; i < tables->count && !r->opt->force; i++) {
+        uint64_t rows = 0;
+        if (db_count(r->db, cfg->schema, tables->list[i], &rows, e) < 0 && !db_table_missing(e))
+            return -1;
+        if (rows == 0)
+            continue;
+        err_set(e, ERR_REFUSED, 0, "table %s holds %" PRIu64 " row%s", tables->list[i], rows,
+                rows == 1 ? "" : "s");
+        return hint_force(e);
+    }
+    return 0;
+}
+
+int guard_world(struct restore *r, struct err *e)
+{
+    const struct restore_options *o = r->opt;
+    const char *why;
+    if (o->into)
+        return 0;
+    if (o->tables.count)
+        return guard_tables(r, e);
+    if (world_lives(r, &why, e) < 0)
+        return -1;
+    r->out->over_living = why != NULL;
+    if (!why || o->force)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "the world is alive: %s", why);
+    return hint_force(e);
+}
+
+/* --force over a living world: it is dumped first. Without a sentinel row nothing shows which world
+ * that would be: the rows go to the conflict file instead. */
+int guard_keep(struct restore *r, struct err *e)
+{
+    struct db_sentinel s = {0};
+    struct err why;
+    struct dump_options opt = {.accept_shrink = true, .keep_all = true};
+    const struct config *c = r->job->cfg;
+    bool rows;
+    if (!r->out->over_living || !r->opt->force || r->opt->dry_run)
+        return 0;
+    if (any_rows(r, &rows, e) < 0)
+        return -1;
+    if (!rows || db_sentinel_read(r->db, c->schema, c->sentinel, &s, &why) < 0 || s.rows != 1)
+        return 0;
+    job_note(r->job, "--force: taking a dump of the living world first");
+    if (dump_run(r->job, &opt, &r->before, e) < 0)
+        return err_step(e, "the dump before a forced restore failed, so nothing was replaced");
+    job_note(r->job, "the world as it was is in %s", r->before.name);
+    return 0;
+}
+
+/* What is fetched may take the place of an empty world only. */
+int guard_empty(struct restore *r, struct err *e)
+{
+    bool rows = false;
+    if (!r->opt->fetched || r->opt->promotion || r->opt->force || r->opt->tables.count ||
+        r->living.rows != 1)
+        return 0;
+    if (any_rows(r, &rows, e) < 0)
+        return -1;
+    return rows ? err_set(e, ERR_REFUSED, 0,
+                          "the world was empty, and rows were written into it meanwhile")
+                : 0;
+}
+
+/* Last check before the point of no return: the lease is still ours, and no world came alive that
+ * may not be replaced. */
+int guard_swap(struct restore *r, struct err *e)
+{
+    const struct config *c = r->job->cfg;
+    uint64_t lease;
+    struct db_sentinel s = {0};
+    if (db_lease_read(r->db, c->schema, c->sentinel, &lease, e) < 0)
+        return -1;
+    if (lease != r->lease)
+        return err_set(e, ERR_REFUSED, 0,
+                       "somebody else raised the generation to %" PRIu64 " meanwhile", lease);
+    if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && e->num != DB_NO_TABLE)
+        return -1;
+    if (r->opt->tables.count) {
+        if (s.rows == 1 && strcmp(s.nonce, r->living.nonce) == 0)
+            return 0;
+        return err_set(e, ERR_REFUSED, 0, "the world was lost or replaced meanwhile");
+    }
+    /* That may go: a world without rows, or what a standby has in its schema. */
+    bool empty = r->opt->fetched && s.rows == 1 && strcmp(s.nonce, r->living.nonce) == 0;
+    if (s.rows && !r->opt->force && !empty)
+        return err_set(e, ERR_REFUSED, 0, "the world came alive while it was being restored");
+    return empty ? guard_empty(r, e) : 0;
+}
+
+/* ---- --dry-run ---- */
+
+/* `needed`: privileges, separated by commas. */
+static int lacks(const struct grants *g, const char *schema, const char *needed, struct err *e)
+{
+    SCOPED(buf_free) struct buf missing = {0};
+    db_missing_privileges(&missing, g, schema, needed);
+    if (!missing.len)
+        return 0;
+    err_set(e, ERR_DENIED, DENIED, "the account lacks %s on schema %s", missing.p, schema);
+    return err_hint(e, "worldkeeper --check prints the GRANT to type");
+}
+
+/* --into needs fewer privileges, since nothing is swapped; temporary tables are for the dump of the
+ * living world that --force takes first. */
+static int privileges(const struct restore *r, const struct grants *g, bool triggers, struct err *e)
+{
+    const struct config *c = r->job->cfg;
+    const struct restore_options *opt = r->opt;
+    if (opt->into)
+        return lacks(g, opt->into, "SELECT, INSERT, CREATE", e);
+    if (lacks(g, c->schema, "SELECT, INSERT, CREATE, DROP, ALTER, LOCK TABLES", e) < 0 ||
+        (triggers && lacks(g, c->schema, "TRIGGER", e) < 0))
+        return -1;
+    return opt->force && c->dump_method != METHOD_LOCK
+               ? lacks(g, c->schema, "CREATE TEMPORARY TABLES", e)
+               : 0;
+}
+
+static bool is_on(struct db *db, const char *name)
+{
+    SCOPED(xfree) char *v = db_variable(db, name);
+    return v && (strcmp(v, "1") == 0 || strcasecmp(v, "ON") == 0);
+}
+
+/* Server variables with which the server would refuse the restore. */
+static int settings(struct db *db, const struct grants *g, bool triggers, struct err *e)
+{
+    bool super = grants_have(g, NULL, "SUPER");
+    bool writes =
+        super || grants_have(g, NULL, db_is_mariadb(db) ? "READ_ONLY ADMIN" : "CONNECTION_ADMIN");
+    if (is_on(db, "super_read_only") || (is_on(db, "read_only") && !writes)) {
+        err_set(e, ERR_QUERY, READ_ONLY, "the server is read-only: nothing can be restored on it");
+        return err_hint(e, "name the server that takes writes, or SET GLOBAL read_only=OFF");
+    }
+    if (!triggers || super || db_variable_number(db, "log_bin") != 1 ||
+        db_variable_number(db, "log_bin_trust_function_creators") != 0)
+        return 0;
+    err_set(e, ERR_QUERY, NO_SUPER,
+            "with a binary log the server lets only SUPER move this world's triggers over");
+    return err_hint(e,
+                    "SET GLOBAL log_bin_trust_function_creators=ON; worldkeeper --check says more");
+}
+
+int guard_rehearse(struct restore *r, struct err *e)
+{
+    SCOPED(grants_free) struct grants g = {0};
+    struct err ignored;
+    unsigned strange = 0;
+    bool triggers = false;
+    for (size_t i = 0; i < r->plan.count && !r->opt->into; i++)
+        triggers |= r->plan.list[i].triggers;
+    if (db_grants(r->db, &g, &strange, &ignored) < 0)
+        return 0;
+    /* With a grant that was not understood, missing privileges cannot be determined. */
+    if (!strange && privileges(r, &g, triggers, e) < 0)
+        return -1;
+    return settings(r->db, &g, triggers, e);
+}

@@ -1,0 +1,151 @@
+/* Private to src/restore: a restore while it runs, and what its parts do with it. */
+#ifndef WK_RESTORE_RESTORE_INT_H
+#define WK_RESTORE_RESTORE_INT_H
+
+#include "dump/verify.h"
+#include "journal/replay.h"
+#include "mysql/sentinel.h"
+#include "restore/load.h"
+#include "restore/plan.h"
+#include "restore/restore.h"
+#include "store/catalog.h"
+
+struct restore {
+    const struct job *job;
+    const struct restore_options *opt;
+    struct restore_result *out;
+    const char *schema; /* the target */
+    bool swap;          /* into the world: under the lease, and swapped in at the end */
+    bool binlog;        /* its sessions write to the binary log */
+    struct db *db;      /* holds the lease, and does the swap */
+    struct catalog catalog;
+    uint64_t generation, lease; /* lease: the generation seen at the start */
+    struct db_sentinel living;  /* --table: of the world that the tables are swapped into; or of the
+                                 * empty one that may be replaced */
+    struct manifest before;     /* --force: the dump of the world that is replaced */
+    /* Of the dump that is being loaded. */
+    struct plan plan;
+    const struct manifest *m; /* NULL: a file of another tool */
+    struct verify_file *file;
+    struct replay journal; /* the changes since; without a delta: the dump alone */
+    struct code code;      /* in the dump */
+    struct code_case code_case;
+    int path_fd;       /* the file that was given by its path; -1: none */
+    bool dump_alone;   /* the changes since did not fit it */
+    bool skipped_more; /* more dumps were skipped than are named */
+    bool again;        /* loads of a dump tried here failed before because of its content */
+    bool unloadable;   /* this dump has failed often enough to be skipped */
+    /* Of the swap. */
+    struct state_made made;  /* upto.file "": the dump alone, or some of its tables */
+    char conflict_file[128]; /* for the rows of the replaced tables, if there are any */
+    struct restore_conflict conflict;
+};
+
+/* guard.c: may the world be replaced? ERR_REFUSED. */
+/* Before anything is changed. */
+int guard_world(struct restore *r, struct err *e);
+/* --force over a living world: it is dumped first. */
+int guard_keep(struct restore *r, struct err *e);
+/* What is fetched may take the place of an empty world only. */
+int guard_empty(struct restore *r, struct err *e);
+/* The last look before the point of no return. */
+int guard_swap(struct restore *r, struct err *e);
+/* --table: is each of them in one of the dumps? In the plan made from `dump`, and not skipped? */
+int guard_tables_known(const struct restore *r, struct err *e);
+int guard_tables_planned(const struct restore *r, const char *dump, struct err *e);
+/* --dry-run: finds missing privileges and what the server would refuse. -1: the error with which the restore would
+ * end. What cannot be checked is not an error. */
+int guard_rehearse(struct restore *r, struct err *e);
+
+/* choice.c: which dump is loaded, and what it means when that fails. */
+/* A mistyped name is reported before anything else. */
+int choice_find(struct restore *r, struct err *e);
+int choice_load(struct restore *r, struct err *e);
+int choice_begin_plan(struct restore *r, struct err *e);
+/* Drops the tables that a failed attempt created. */
+void choice_drop_shadows(struct restore *r);
+
+/* catchup.c: reads the changes since r->m into r->journal. ERR_REFUSED: the requested moment cannot be restored.
+ * Where changes could be expected and are not used, out->journal.gap says why. */
+int catchup_read(struct restore *r, struct err *e);
+/* Notes what of the journal is in what is restored. */
+void catchup_figures(struct restore *r);
+
+/* load_pool.c: loads r->file over several connections at once, one table each at a time, the largest first, while
+ * another thread reads the rest (header, definitions, trailer) into r->code. The caller's thread reports progress. If
+ * any part fails, the whole load fails.
+ *
+ * The first connection is r->db, which holds the lease; another thread uses it until load_pool_run() returns. The
+ * others are opened and closed here. Each holds a lock of its own next to the lease (db_lease_slot), so that no
+ * restore starts loading while a stale connection of an earlier one could still write. If the server grants fewer
+ * connections, the pool is smaller. */
+int load_pool_run(struct restore *r, struct err *e);
+/* Only checks that the dump's definitions can be restored on this server, as load_pool_run() does before anything is
+ * loaded; changes nothing. */
+int load_pool_check(struct restore *r, struct err *e);
+
+/* code.c: a verify_fn that notes the definitions of a dump. */
+int code_see(void *code, const struct format_item *item, struct err *e);
+/* The use of the dump's code depends on what exists before anything is loaded. */
+int code_judge(struct restore *r, struct err *e);
+/* Makes it, or says why not. A dry run with --with-code names what would be made. */
+void code_restore(struct restore *r);
+
+/* ledgers.c: ledger, rollup and marks of a restored world are of one moment, or it is refused or said; and no new row
+ * gets an id that its key's total counts as rolled up. */
+/* In this session until it ends: no run of a ledger goes on while tables are swapped. */
+int ledgers_lock(struct db *db, const struct config *c, struct err *e);
+/* Before anything is changed: can --table and --at take the ledgers back as the world has them? ERR_REFUSED. */
+int ledgers_guard(struct restore *r, struct err *e);
+/* After plan_finish(): may the ledgers be restored in this way? ERR_REFUSED. */
+int ledgers_plan(struct restore *r, struct err *e);
+/* After the load, before the swap. */
+int ledgers_loaded(struct restore *r, struct err *e);
+
+/* warm_promote.c: the tables of a standby's copy become the shadow tables. False: they have to be loaded. */
+bool warm_take(struct restore *r);
+
+/* turn.c: which of several worlds of one server is loaded first. Worlds that are lost together would all load at once
+ * and take the server from each other; they agree in its named locks, without a master: a dead one's locks end with
+ * its connection.
+ *
+ * Waits until no more important world waits, and fewer than two of those at least as important load; never for less
+ * important ones, and at most five minutes. The turn lasts until r->db is closed. -1: the connection is lost. */
+int turn_wait(struct restore *r, struct err *e);
+
+/* swap.c: from loaded shadow tables to a living world, and the recovery after a restore that was interrupted
+ * anywhere in that. */
+/* Saves the rows of the tables to be replaced to conflict-….sql.gz, because a server crash after the swap would lose
+ * them. swap_tidy() completes the file. */
+int swap_save_conflicts(struct restore *r, struct err *e);
+/* Does the conflict file hold rows of this table? */
+bool swap_saved(const struct restore *r, const struct target *t);
+/* db_lease_claim() of the new generation, right before swap_in(). */
+int swap_claim(const struct restore *r, struct err *e);
+/* Creates the shadow sentinel, moves the triggers, runs the one RENAME TABLE. On failure everything is as before. If
+ * an answer was lost, r->db is a new connection afterwards. */
+int swap_in(struct restore *r, struct err *e);
+/* One attempt at the RENAME (rename.c). It takes seconds for thousands of tables and minutes for more: as long as the
+ * server works on it, that counts as progress. If its answer is lost, its outcome is looked up before it is reported
+ * as failed; if it took place, r->db is a new connection, which holds the lease. */
+int rename_run(struct restore *r, const char *sql, size_t len, struct err *e);
+/* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken place: a failure
+ * here is reported, and repaired by the next swap_recover(). */
+int swap_tidy(struct restore *r, struct err *e);
+/* After a crash: moves triggers back where they belong, saves and drops old tables, drops shadow tables. Does nothing
+ * if nothing is left over. *swapped: the pending restore had taken effect. */
+int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e);
+/* Drops the shadow tables alone, unless a swap may have begun: that is for swap_recover(). */
+int swap_drop_shadows(struct db *db, const struct job *job, struct err *e);
+
+/* live.c: the last step of a drill. Has the world that was rebuilt in the scratch schema the rows of the living one? A
+ * table that differs counts only if it stood still: nothing in the binary log has changed it since the moment that was
+ * rebuilt. Reads the MEMORY tables of the living world as a dump does, so that the game goes on meanwhile. -1 with
+ * ERR_QUERY: a table that stood still has other rows. */
+int live_compare(struct restore *r, struct err *e);
+
+/* result.c */
+void result_plan(struct restore *r);
+void result_conflicts(struct restore *r);
+
+#endif
