@@ -30,23 +30,17 @@
 /* A smaller world is accepted after this many quarantined dumps in a row that agree. */
 #define SHRINK_BELIEVED_AFTER 3
 
-/* Where a table's members lie in the file. */
-struct place {
-    uint64_t offset, length;
-};
-
 struct writing {
     const struct job *job;
     struct snapshot *snap;
     struct gzip_writer *gz;
     struct readback *back;
-    struct parts_hash *parts; /* used by the packing threads, one at a time */
-    struct manifest *m;
+    struct parts_hash *parts;     /* used by the packing threads, one at a time */
+    struct manifest *m;           /* its tables get offset and length from the packing threads */
     struct manifest_table *table; /* being written */
     struct db_sentinel sentinel;  /* as it was when the dump's name was chosen */
-    struct place *places;       /* [i]: of table i of the manifest; filled by the packing threads */
-    struct ledger_count ledger; /* of `table` */
-    struct buf insert;          /* "INSERT INTO … VALUES\n" of `table` */
+    struct ledger_count ledger;   /* of `table` */
+    struct buf insert;            /* "INSERT INTO … VALUES\n" of `table` */
     struct buf statement;
     uint64_t statement_max, packet_max;
     uint64_t total;
@@ -73,10 +67,10 @@ static void member_written(void *arg, const struct gzip_member *member)
 {
     struct writing *w = arg;
     if (member->tag) {
-        struct place *p = &w->places[member->tag - 1];
-        if (p->length == 0)
-            p->offset = member->offset;
-        p->length += member->packed_len;
+        struct manifest_table *t = &w->m->tables[member->tag - 1];
+        if (t->length == 0)
+            t->offset = member->offset;
+        t->length += member->packed_len;
     }
     parts_hash_add(w->parts, member->tag, member->packed, member->packed_len);
     readback_grown(w->back, member->offset + member->packed_len);
@@ -126,11 +120,11 @@ static int write_text(struct writing *w, struct buf *text, struct err *e)
 }
 
 /* DROP, CREATE, rows; (M,D) of FLOAT columns come off before the rows, and back after them (float_scale.h). */
-static int write_table(struct writing *w, size_t i, struct err *e)
+static int write_table(struct writing *w, size_t i, size_t in_manifest, struct err *e)
 {
     const struct db_table *t = &w->snap->tables.list[i];
     progress_table(w->job->progress, t->name);
-    w->table = manifest_add(w->m, t);
+    w->table = &w->m->tables[in_manifest];
     ledger_count_begin(&w->ledger, w->job->cfg, w->m, t);
     uint64_t before = gzip_plain_bytes(w->gz), rows = 0;
     SCOPED(buf_free) struct buf head = {0}, tail = {0}, off = {0}, on = {0};
@@ -194,14 +188,18 @@ static int write_all(struct writing *w, struct err *e)
     const struct db_tables *t = &w->snap->tables;
     struct db *db = w->snap->meta;
     uint64_t expected = 0;
-    size_t last = t->count;
+    size_t last = t->count, written = 0;
     SCOPED(buf_free) struct buf b = {0};
     for (size_t i = 0; i < t->count; i++) {
-        if (strcmp(t->list[i].name, w->job->cfg->sentinel) == 0)
+        if (strcmp(t->list[i].name, w->job->cfg->sentinel) == 0) {
             last = i;
-        else
-            expected += t->list[i].rows;
+            continue;
+        }
+        expected += t->list[i].rows;
+        manifest_add(w->m, &t->list[i]);
     }
+    if (last < t->count) /* all before the first is written: then the list does not move any more */
+        manifest_add(w->m, &t->list[last]);
     int64_t packet = db_variable_number(db, "max_allowed_packet");
     w->packet_max = packet > 0 ? (uint64_t)packet : FORMAT_STATEMENT;
     w->statement_max = w->packet_max < FORMAT_STATEMENT ? w->packet_max : FORMAT_STATEMENT;
@@ -210,10 +208,10 @@ static int write_all(struct writing *w, struct err *e)
     int rc = write_text(w, &b, e);
     for (size_t i = 0; i < t->count && rc == 0; i++)
         if (i != last)
-            rc = write_table(w, i, e);
+            rc = write_table(w, i, written++, e);
     buf_clear(&b);
     if (rc < 0 || definitions_write(db, w->job->cfg->schema, t, &b, e) < 0 ||
-        write_text(w, &b, e) < 0 || (last < t->count && write_table(w, last, e) < 0))
+        write_text(w, &b, e) < 0 || (last < t->count && write_table(w, last, written, e) < 0))
         return -1;
     buf_clear(&b);
     format_trailer(&b, w->m->table_count, w->total);
@@ -247,10 +245,6 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
     m->bytes = gzip_plain_bytes(gz);
     m->file_size = gzip_packed_bytes(gz);
     m->took_ms = mono_since(clock_mono(), began);
-    for (size_t i = 0; i < m->table_count; i++) {
-        m->tables[i].offset = w->places[i].offset;
-        m->tables[i].length = w->places[i].length;
-    }
     if (rc == 0 && parts_hash_end(w->parts) < 0)
         rc = err_set(e, ERR_SYSTEM, 0, "cannot hash %s", w->part);
     if (rc < 0) {
@@ -266,7 +260,6 @@ static int stream(struct writing *w, mono_t began, struct err *e)
     w->snap = snapshot_take(w->job, e);
     if (!w->snap)
         return -1;
-    w->places = xcalloc(w->snap->tables.count, sizeof *w->places);
     w->back = readback_start(w->job->dirfd, w->part, e);
     w->gz = w->back ? gzip_open(w->fd, w->part, w->job->cfg->dump_level, e) : NULL;
     w->m->parts.bytes = MANIFEST_PART;
@@ -522,7 +515,6 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     parts_hash_free(w.parts);
     readback_abort(w.back);
     snapshot_end(w.snap);
-    free(w.places);
     if (w.fd >= 0)
         close(w.fd);
     if (w.fd >= 0 && !stored)
