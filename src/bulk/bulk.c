@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/double_buffer.h"
 #include "bulk/bulk_int.h"
@@ -67,10 +66,7 @@ static int find_columns(struct bulk_column *out, const struct db_table *place, c
     if (count == 0)
         return err_set(e, ERR_DAMAGED, 0, "table %s: rows without columns", place->name);
     for (size_t i = 0; i < count; i++) {
-        const struct db_column *c = NULL;
-        for (size_t k = 0; k < place->column_count && !c; k++)
-            if (strcasecmp(place->columns[k].name, names[i]) == 0)
-                c = &place->columns[k];
+        const struct db_column *c = db_column_find(place, names[i]);
         if (!c)
             return err_set(e, ERR_CHANGED, 0, "table %s has no column %s any more", place->name,
                            names[i]);
@@ -177,17 +173,10 @@ int db_bulk_rows(struct db_bulk *b, const char *s, size_t len, struct err *e)
     return 0;
 }
 
-int db_bulk_finish(struct db_bulk *b, struct err *e)
+int db_bulk_finish(struct db_bulk *b, uint64_t *taken, uint64_t *warnings, struct err *e)
 {
-    return double_buffer_drain(b->turns, e);
-}
-
-uint64_t db_bulk_taken(const struct db_bulk *b)
-{
-    return b->taken;
-}
-
-uint64_t db_bulk_warnings(const struct db_bulk *b)
-{
-    return b->warnings;
+    int rc = double_buffer_drain(b->turns, e);
+    *taken = b->taken;
+    *warnings = b->warnings;
+    return rc;
 }

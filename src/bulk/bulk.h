@@ -35,11 +35,8 @@ struct db_bulk *db_bulk_open(struct db *db, enum db_bulk_way way, uint64_t packe
 /* Queues rows for sending; a failure may be that of earlier ones. ERR_DAMAGED: not plain values for
  * such columns. */
 int db_bulk_rows(struct db_bulk *b, const char *tuples, size_t len, struct err *e);
-/* Waits for the server's answer to the last ones. No rows may follow. */
-int db_bulk_finish(struct db_bulk *b, struct err *e);
-/* Rows that the server stored, and its warnings, once finished. */
-uint64_t db_bulk_taken(const struct db_bulk *b);
-uint64_t db_bulk_warnings(const struct db_bulk *b);
+/* Waits for the server's answer to the last ones: how many rows it stored, and its warnings. No rows may follow. */
+int db_bulk_finish(struct db_bulk *b, uint64_t *taken, uint64_t *warnings, struct err *e);
 /* Without db_bulk_finish(): rows not sent yet are dropped. */
 void db_bulk_close(struct db_bulk *b);
 

@@ -58,6 +58,19 @@ void format_table(struct buf *b, const char *name, const char *create)
              DB_ARGS(name, create));
 }
 
+void format_uncounted(struct buf *b, const char *create, size_t len)
+{
+    static const char counter[] = " AUTO_INCREMENT=";
+    const char *s = create, *end = create + len, *at;
+    while ((at = memmem(s, (size_t)(end - s), counter, sizeof counter - 1))) {
+        buf_add(b, s, (size_t)(at - s));
+        s = at + sizeof counter - 1;
+        while (s < end && *s >= '0' && *s <= '9')
+            s++;
+    }
+    buf_add(b, s, (size_t)(end - s));
+}
+
 void format_alter(struct buf *b, const char *name, const char *change)
 {
     sql_fill(b, "SET NAMES utf8mb4;\nALTER TABLE ??$;\nSET NAMES binary;\n", DB_ARGS(name, change));

@@ -28,6 +28,9 @@ void format_keyless(struct buf *b);
  * configuration a server adds a default, and updates the column with each change of the row. */
 void format_timestamps(struct buf *b);
 void format_table(struct buf *b, const char *name, const char *create);
+/* A CREATE TABLE without AUTO_INCREMENT=…, which changes with the rows. A number that looks like the option, in a
+ * comment, is left out as well. */
+void format_uncounted(struct buf *b, const char *create, size_t len);
 /* ALTER TABLE, which our own reader skips; `change` is UTF-8. */
 void format_alter(struct buf *b, const char *name, const char *change);
 /* "INSERT INTO `t` (`a`,…) VALUES\n" */

@@ -19,7 +19,7 @@
 struct readback {
     int fd;
     char *name;
-    struct verify_seen seen;
+    struct manifest seen;
     struct progress progress; /* of the thread; it only updates `rows` */
     _Atomic uint64_t rows;
     struct err failed;
@@ -111,7 +111,7 @@ static void note_rows(struct progress *p)
 /* After the thread has ended. */
 static void readback_free(struct readback *r)
 {
-    verify_seen_free(&r->seen);
+    manifest_free(&r->seen);
     free(r->parts);
     thread_group_end(&r->threads);
     if (r->fd >= 0)

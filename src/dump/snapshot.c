@@ -9,6 +9,7 @@
 #include "sql/literal.h"
 #include "binlog/stream.h"
 #include "dump/copies.h"
+#include "dump/format.h"
 #include "dump/fuzzy.h"
 
 /* A waiting lock request blocks all statements that come after it, so each attempt is short. */
@@ -137,28 +138,14 @@ static char **read_creates(struct snapshot *s, const struct db_tables *tables, s
     return creates;
 }
 
-/* Without AUTO_INCREMENT=…, which changes with the rows. */
-static char *without_counters(const char *create)
-{
-    static const char counter[] = " AUTO_INCREMENT=";
-    struct buf b = {0};
-    const char *at;
-    for (; (at = strstr(create, counter)); create = at) {
-        buf_add(&b, create, (size_t)(at - create));
-        at += sizeof counter - 1;
-        at += strspn(at, "0123456789");
-    }
-    buf_adds(&b, create);
-    return b.p;
-}
-
 /* The rows that were read and the definitions in the dump must belong together. */
 static int same_creates(const struct snapshot *s, char *const *before, struct err *e)
 {
     for (size_t i = 0; i < s->tables.count; i++) {
-        SCOPED(xfree) char *was = without_counters(before[i]);
-        SCOPED(xfree) char *is = without_counters(s->creates[i]);
-        if (strcmp(was, is) != 0)
+        SCOPED(buf_free) struct buf was = {0}, is = {0};
+        format_uncounted(&was, before[i], strlen(before[i]));
+        format_uncounted(&is, s->creates[i], strlen(s->creates[i]));
+        if (strcmp(was.p, is.p) != 0)
             return err_set(e, ERR_CHANGED, 0, "table %s was changed while it was read",
                            s->tables.list[i].name);
     }

@@ -60,27 +60,27 @@ static int open_dump(int dirfd, const char *file, const struct manifest *m, stru
 }
 
 /* Counts an item. 1: it was the last one. */
-static int see_item(struct verify_seen *seen, const struct format_item *item)
+static int see_item(struct manifest *seen, const struct format_item *item)
 {
     if (item->type == FORMAT_CREATE) {
-        seen->tables = xgrow(seen->tables, seen->count, sizeof *seen->tables);
-        seen->tables[seen->count++] = (struct verify_table){.name = xstrdup(item->table)};
-    } else if (item->type == FORMAT_ROWS && seen->count) { /* after its FORMAT_CREATE */
-        struct verify_table *t = &seen->tables[seen->count - 1];
+        seen->tables = xgrow(seen->tables, seen->table_count, sizeof *seen->tables);
+        seen->tables[seen->table_count++] = (struct manifest_table){.name = xstrdup(item->table)};
+    } else if (item->type == FORMAT_ROWS && seen->table_count) { /* after its FORMAT_CREATE */
+        struct manifest_table *t = &seen->tables[seen->table_count - 1];
         t->rows += item->rows;
-        t->hash += item->rows_hash;
+        t->rows_hash += item->rows_hash;
         seen->rows += item->rows;
     }
     return item->type == FORMAT_END;
 }
 
-int verify_read(struct gunzip *in, const char *name, struct verify_seen *out,
+int verify_read(struct gunzip *in, const char *name, struct manifest *out,
                 struct progress *progress, struct err *e)
 {
     struct format_reader *r = format_open(in, name);
     struct format_item item = {.type = FORMAT_CREATE};
     int rc = 0, end = 0;
-    *out = (struct verify_seen){0};
+    *out = (struct manifest){0};
     while (!end && (rc = format_next(r, &item, e)) == 0) {
         end = see_item(out, &item);
         progress_at(progress, out->rows, gunzip_packed_bytes(in));
@@ -115,19 +115,19 @@ static int other_table(const char *file, const char *table, struct err *e)
                    table);
 }
 
-int verify_compare(const struct verify_seen *seen, const char *name, const struct manifest *m,
+int verify_compare(const struct manifest *seen, const char *name, const struct manifest *m,
                    struct err *e)
 {
-    for (size_t i = 0; i < seen->count; i++) {
-        const struct verify_table *t = &seen->tables[i];
+    for (size_t i = 0; i < seen->table_count; i++) {
+        const struct manifest_table *t = &seen->tables[i];
         if (i >= m->table_count || strcmp(m->tables[i].name, t->name) != 0)
             return other_table(name, t->name, e);
-        if (compare_table(name, &m->tables[i], t->rows, t->hash, e) < 0)
+        if (compare_table(name, &m->tables[i], t->rows, t->rows_hash, e) < 0)
             return -1;
     }
-    if (seen->count != m->table_count)
+    if (seen->table_count != m->table_count)
         return err_set(e, ERR_DAMAGED, 0, "%s: %zu tables, its manifest says %zu", name,
-                       seen->count, m->table_count);
+                       seen->table_count, m->table_count);
     if (seen->bytes != m->bytes)
         return err_set(e, ERR_DAMAGED, 0,
                        "%s: %" PRIu64 " bytes of SQL, its manifest says %" PRIu64, name,
@@ -135,14 +135,6 @@ int verify_compare(const struct verify_seen *seen, const char *name, const struc
     if (strcmp(seen->sha256, m->sha256) != 0)
         return err_set(e, ERR_DAMAGED, 0, "%s: its SHA-256 is not the one of its manifest", name);
     return 0;
-}
-
-void verify_seen_free(struct verify_seen *seen)
-{
-    for (size_t i = 0; i < seen->count; i++)
-        free(seen->tables[i].name);
-    free(seen->tables);
-    *seen = (struct verify_seen){0};
 }
 
 /* Tables must not overlap or lie outside the file. */
@@ -224,40 +216,36 @@ static int learn_parts(struct verify_file *v, struct progress *progress, struct 
     return rc;
 }
 
-struct verify_file *verify_open(int dirfd, const char *file, const struct manifest *m,
-                                struct progress *progress, struct err *e)
+/* Takes `fd`; -1: there is an error already. */
+static struct verify_file *open_file(int fd, const char *file, const struct manifest *m,
+                                     struct progress *progress, struct err *e)
 {
-    if (check_places(file, m, e) < 0)
-        return NULL;
-    int fd = open_dump(dirfd, file, m, e);
-    if (fd < 0)
-        return NULL;
     struct verify_file *v = xcalloc(1, sizeof *v);
     *v = (struct verify_file){.fd = fd, .name = xstrdup(file), .m = m, .parts = m->parts};
     v->learned = m->parts.count == 0;
-    if ((!v->learned || learn_parts(v, progress, e) == 0) && number_parts(v, e) == 0)
+    if (fd >= 0 && check_places(file, m, e) == 0 &&
+        (!v->learned || learn_parts(v, progress, e) == 0) && number_parts(v, e) == 0)
         return v;
     verify_close(v);
     return NULL;
 }
 
+struct verify_file *verify_open(int dirfd, const char *file, const struct manifest *m,
+                                struct progress *progress, struct err *e)
+{
+    return open_file(open_dump(dirfd, file, m, e), file, m, progress, e);
+}
+
 struct verify_file *verify_open_arriving(struct arrival *a, const char *file,
                                          const struct manifest *m, struct err *e)
 {
-    if (check_places(file, m, e) < 0)
-        return NULL;
-    struct verify_file *v = xcalloc(1, sizeof *v);
-    *v = (struct verify_file){.fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0),
-                              .name = xstrdup(file),
-                              .m = m,
-                              .parts = m->parts,
-                              .arrival = a};
-    if (v->fd < 0)
+    int fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
         err_sys(e, errno, "cannot read %s", file);
-    else if (number_parts(v, e) == 0)
-        return v;
-    verify_close(v);
-    return NULL;
+    struct verify_file *v = open_file(fd, file, m, NULL, e);
+    if (v)
+        v->arrival = a;
+    return v;
 }
 
 struct arrival *verify_arrival(const struct verify_file *v)
@@ -336,7 +324,7 @@ static struct gunzip *open_region(const struct verify_file *v, size_t region, st
 
 int verify_whole(struct verify_file *v, struct progress *progress, struct err *e)
 {
-    SCOPED(verify_seen_free) struct verify_seen seen = {0};
+    SCOPED(manifest_free) struct manifest seen = {0};
     struct stretch all = {.file = v, .end = v->m->file_size};
     if (lseek(v->fd, 0, SEEK_SET) < 0)
         return err_sys(e, errno, "cannot read %s", v->name);

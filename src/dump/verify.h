@@ -21,23 +21,13 @@
 int verify_dump(int dirfd, const char *file, const struct manifest *m, struct progress *progress,
                 struct err *e);
 
-/* What was found in a file read from start to end; compared later, because a dump that is still
- * being written has no manifest yet. */
-struct verify_seen {
-    struct verify_table {
-        char *name;
-        uint64_t rows, hash;
-    } * tables;
-    size_t count;
-    uint64_t rows, bytes; /* bytes of SQL */
-    char sha256[SHA256_HEX];
-};
-int verify_read(struct gunzip *in, const char *name, struct verify_seen *out,
+/* Reads a file from start to end: its tables with their rows, the bytes of SQL and the SHA-256 go into `out`. Compared
+ * later, because a dump that is still being written has no manifest yet. */
+int verify_read(struct gunzip *in, const char *name, struct manifest *out,
                 struct progress *progress, struct err *e);
 /* Does it match the manifest? ERR_DAMAGED with the first difference. */
-int verify_compare(const struct verify_seen *seen, const char *name, const struct manifest *m,
+int verify_compare(const struct manifest *seen, const char *name, const struct manifest *m,
                    struct err *e);
-void verify_seen_free(struct verify_seen *seen);
 /* Has the open file as many bytes as the manifest says? ERR_DAMAGED if not. */
 int verify_size(int fd, const char *name, const struct manifest *m, struct err *e);
 

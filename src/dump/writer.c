@@ -38,7 +38,8 @@ struct writing {
     struct parts_hash *parts;     /* used by the packing threads, one at a time */
     struct manifest *m;           /* its tables get offset and length from the packing threads */
     struct manifest_table *table; /* being written */
-    struct db_sentinel sentinel;  /* as it was when the dump's name was chosen */
+    struct db_sentinel sentinel;  /* as it was when the dump's name was chosen, */
+    struct catalog catalog;       /* and the other dumps */
     struct ledger_count ledger;   /* of `table` */
     struct buf insert;            /* "INSERT INTO … VALUES\n" of `table` */
     struct buf statement;
@@ -360,25 +361,23 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
 /* The dump with which the shrink guard compares: the newest one, or the one restored since. A world
  * restored from an older dump must not be compared with newer dumps, nor with the one taken before
  * a forced restore. NULL: none. */
-static const struct catalog_entry *shrink_measure(const struct writing *w, const struct catalog *c)
+static const struct catalog_entry *shrink_measure(const struct writing *w)
 {
-    const struct catalog_entry *newest = catalog_newest(c, 0);
+    const struct catalog_entry *newest = catalog_newest(&w->catalog, 0);
     const struct db_sentinel *s = &w->sentinel;
-    return newest && s->generation > newest->m.generation && s->dump[0] ? catalog_find(c, s->dump)
-                                                                        : newest;
+    return newest && s->generation > newest->m.generation && s->dump[0]
+               ? catalog_find(&w->catalog, s->dump)
+               : newest;
 }
 
 /* 0: fine; 1: quarantined (e says why); -1: error. */
 static int shrink_guard(struct writing *w, const struct dump_options *opt, struct err *e)
 {
-    SCOPED(catalog_free) struct catalog c = {0};
     char reason[400];
     const struct job *job = w->job;
     if (opt->accept_shrink)
         return 0;
-    if (catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
-        return -1;
-    const struct catalog_entry *newest = catalog_newest(&c, 0), *good = shrink_measure(w, &c);
+    const struct catalog_entry *newest = catalog_newest(&w->catalog, 0), *good = shrink_measure(w);
     int rc = good && shrink_guard_suspicious(&good->m, w->m, job->cfg->shrink_limit,
                                              job->cfg->sentinel, reason, sizeof reason);
     if (rc && agreeing_rejects(job, &newest->m, w->m) >= SHRINK_BELIEVED_AFTER)
@@ -437,26 +436,25 @@ static int none_is_missed(const struct catalog *c, struct db *db, const char *sc
 static int choose_name(struct writing *w, const struct dump_options *opt, struct err *e)
 {
     const struct job *job = w->job;
-    SCOPED(catalog_free) struct catalog c = {0};
+    struct catalog *c = &w->catalog;
     if (catalog_sweep(job->dirfd, job->cfg->name, e) < 0 ||
-        catalog_load(job->dirfd, job->cfg->name, &c, e) < 0)
+        catalog_load(job->dirfd, job->cfg->name, c, e) < 0)
         return -1;
-    struct db_params p = job->db;
-    struct db *db = db_open(&p, e);
+    struct db *db = db_open(&job->db, e);
     struct db_sentinel *s = &w->sentinel;
     int rc = db ? db_sentinel_read(db, job->cfg->schema, job->cfg->sentinel, s, e) : -1;
     uint64_t lease = 0;
-    if (rc == 0 && (check_nonce(s, &c, opt->nonce, e) < 0 ||
-                    (!opt->accept_shrink && none_is_missed(&c, db, job->cfg->schema, e) < 0) ||
+    if (rc == 0 && (check_nonce(s, c, opt->nonce, e) < 0 ||
+                    (!opt->accept_shrink && none_is_missed(c, db, job->cfg->schema, e) < 0) ||
                     db_lease_read(db, job->cfg->schema, job->cfg->sentinel, &lease, e) < 0))
         rc = -1;
     db_close(db);
-    w->m->generation = rc == 0 && s->generation > c.generation ? s->generation : c.generation;
+    w->m->generation = rc == 0 && s->generation > c->generation ? s->generation : c->generation;
     if (lease > w->m->generation)
         w->m->generation = lease;
     if (w->m->generation == 0)
         w->m->generation = 1;
-    w->m->sequence = c.sequence + 1;
+    w->m->sequence = c->sequence + 1;
     w->m->at = clock_wall();
     snprintf(w->m->world, sizeof w->m->world, "%s", job->cfg->name);
     manifest_name(w->m);
@@ -469,11 +467,9 @@ static int choose_name(struct writing *w, const struct dump_options *opt, struct
 static int check_room(const struct writing *w, struct err *e)
 {
     struct statvfs v;
-    SCOPED(catalog_free) struct catalog c = {0};
-    if (fstatvfs(w->job->dirfd, &v) < 0 ||
-        catalog_load(w->job->dirfd, w->job->cfg->name, &c, NULL) < 0)
+    if (fstatvfs(w->job->dirfd, &v) < 0)
         return 0;
-    const struct catalog_entry *last = catalog_newest(&c, 0);
+    const struct catalog_entry *last = catalog_newest(&w->catalog, 0);
     uint64_t room = (uint64_t)v.f_bavail * v.f_frsize, need = last ? last->m.file_size : 0;
     if (room >= need)
         return 0;
@@ -521,6 +517,7 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
         unlinkat(job->dirfd, w.part, 0);
     buf_free(&w.insert);
     buf_free(&w.statement);
+    catalog_free(&w.catalog);
     free(w.part);
     free(w.file);
     if (stored && !opt->keep_all) {

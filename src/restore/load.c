@@ -173,10 +173,10 @@ static int give_rows(struct loader *l, const char *tuples, size_t len, uint64_t 
 static int finish_bulk(struct loader *l, struct err *e)
 {
     struct target *t = l->target;
-    if (db_bulk_finish(l->bulk, e) < 0)
+    uint64_t taken, warnings;
+    if (db_bulk_finish(l->bulk, &taken, &warnings, e) < 0)
         return load_failed(l, e);
-    t->warnings += db_bulk_warnings(l->bulk);
-    uint64_t taken = db_bulk_taken(l->bulk);
+    t->warnings += warnings;
     return taken == t->rows ? 0
                             : err_set(e, ERR_QUERY, 0,
                                       "table %s: the server took %" PRIu64 " of %" PRIu64 " rows",

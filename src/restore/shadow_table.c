@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dump/format.h"
 #include "mysql/float_scale.h"
 #include "sql/literal.h"
 
@@ -80,19 +81,10 @@ static int alter(const struct shadow_session *s, const struct target *t, const c
 
 /* ---- definitions of the dump ---- */
 
-/* A number that looks like the option, in a comment, is left out as well. */
 uint64_t shadow_definition_hash(const char *create, size_t len)
 {
-    static const char counter[] = " AUTO_INCREMENT=";
     SCOPED(buf_free) struct buf b = {0};
-    const char *s = create, *end = create + len, *at;
-    while ((at = memmem(s, (size_t)(end - s), counter, sizeof counter - 1))) {
-        buf_add(&b, s, (size_t)(at - s));
-        s = at + sizeof counter - 1;
-        while (s < end && *s >= '0' && *s <= '9')
-            s++;
-    }
-    buf_add(&b, s, (size_t)(end - s));
+    format_uncounted(&b, create, len);
     return sql_tuple_hash(b.p, b.len);
 }
 

@@ -155,19 +155,19 @@ static void judge_end(const struct told *t, const char *data, size_t size)
 static void judge_seen(const void *data, size_t size, const struct told *t)
 {
     struct source s;
-    struct verify_seen seen;
+    struct manifest seen;
     uint64_t rows = 0, hash = 0;
     source_open(&s, data, size, true, 0);
     int rc = verify_read(s.in, "input", &seen, NULL, NULL);
     demand(rc == t->rc);
-    for (size_t i = 0; i < seen.count; i++) {
+    for (size_t i = 0; i < seen.table_count; i++) {
         rows += seen.tables[i].rows;
-        hash += seen.tables[i].hash;
+        hash += seen.tables[i].rows_hash;
     }
     if (rc == 0)
-        demand(seen.count == t->tables && seen.rows == t->rows && rows == t->rows &&
+        demand(seen.table_count == t->tables && seen.rows == t->rows && rows == t->rows &&
                hash == t->hash && seen.bytes == size);
-    verify_seen_free(&seen);
+    manifest_free(&seen);
     source_close(&s);
 }
 
