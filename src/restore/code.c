@@ -41,13 +41,13 @@ static bool mode_list(const char *s)
 }
 
 /* Is one of these modes in the list? */
-static bool has_mode(const char *list, const char *const *modes)
+static bool has_mode(const char *list, const char *modes)
 {
-    for (; *modes; modes++) {
-        size_t n = strlen(*modes);
-        for (const char *s = strstr(list, *modes); s; s = strstr(s + 1, *modes))
-            if ((s == list || s[-1] == ',') && (s[n] == ',' || s[n] == '\0'))
-                return true;
+    for (const char *s = list; *s;) {
+        size_t n = strcspn(s, ",");
+        if (n && sql_find_word(modes, s, n))
+            return true;
+        s += n + (s[n] == ',');
     }
     return false;
 }
@@ -100,12 +100,10 @@ static bool ascii(const char *s, size_t len)
 /* One byte per character, and compatible with ASCII? */
 static bool single_byte(const char *charset)
 {
-    static const char *const list[] = {"ascii",    "latin1",  "latin2",   "latin5",  "latin7",
-                                       "cp1250",   "cp1251",  "cp1256",   "cp1257",  "cp850",
-                                       "cp852",    "cp866",   "greek",    "hebrew",  "koi8r",
-                                       "koi8u",    "tis620",  "armscii8", "geostd8", "macce",
-                                       "macroman", "keybcs2", "dec8",     "hp8",     NULL};
-    return text_among(charset, list);
+    return sql_find_word(
+        "ascii latin1 latin2 latin5 latin7 cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 "
+        "greek hebrew koi8r koi8u tis620 armscii8 geostd8 macce macroman keybcs2 dec8 hp8",
+        charset, strlen(charset));
 }
 
 /* The character set for sending the text, such that the server sees the same quotes as our parser:
@@ -126,14 +124,11 @@ static const char *client_of(const struct code_item *it)
 /* A definition is made only if it was understood; under some modes the same text means something else. */
 static void read_item(struct code_item *it)
 {
-    static const char *const ansi[] = {"ANSI_QUOTES", "ANSI",  "ORACLE",     "MSSQL",
-                                       "DB2",         "MAXDB", "POSTGRESQL", NULL};
-    static const char *const plain[] = {"NO_BACKSLASH_ESCAPES", NULL}, *const oracle[] = {"ORACLE",
-                                                                                          NULL};
+    static const char ansi[] = "ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL";
     struct code_settings *s = &it->settings;
     struct definition_modes modes = {.ansi_quotes = has_mode(s->mode, ansi),
-                                     .plain_strings = has_mode(s->mode, plain),
-                                     .oracle = has_mode(s->mode, oracle),
+                                     .plain_strings = has_mode(s->mode, "NO_BACKSLASH_ESCAPES"),
+                                     .oracle = has_mode(s->mode, "ORACLE"),
                                      .bytes = single_byte(s->client)};
     if (!definition_read(it->sql, strlen(it->sql), &modes, &it->d, &it->refused))
         return;
@@ -172,16 +167,10 @@ static void add_item(struct code *c, const struct code_item *it)
  * dropped. */
 static bool drops(const struct sql_token *first, struct sql_text *x)
 {
-    static const char *const kinds[] = {"VIEW",  "TRIGGER", "FUNCTION", "PROCEDURE",
-                                        "EVENT", "LIBRARY", "PACKAGE",  NULL};
+    static const char kinds[] = "VIEW TRIGGER FUNCTION PROCEDURE EVENT LIBRARY PACKAGE";
     struct sql_token kind;
-    if (!sql_is(first, "DROP"))
-        return false;
-    sql_next(x, &kind);
-    for (const char *const *k = kinds; *k; k++)
-        if (sql_is(&kind, *k))
-            return true;
-    return false;
+    return sql_is(first, "DROP") && sql_next(x, &kind) == SQL_WORD &&
+           sql_find_word(kinds, kind.s, kind.len);
 }
 
 void code_note(struct code *c, const char *sql, size_t len)
@@ -249,8 +238,8 @@ void code_note_foreign(struct code *c, const char *sql, size_t len)
         note_set(&c->now, &x);
     } else if (sql_is(&first, "CREATE")) {
         sql_next(&x, &kind);
-        if (!sql_is(&kind, "TABLE") && !sql_is(&kind, "DATABASE") && !sql_is(&kind, "SCHEMA") &&
-            !sql_is(&kind, "SEQUENCE"))
+        if (kind.kind != SQL_WORD ||
+            !sql_find_word("TABLE DATABASE SCHEMA SEQUENCE", kind.s, kind.len))
             code_note(c, b.p, b.len);
     }
 }

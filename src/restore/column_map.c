@@ -1,10 +1,10 @@
-#include "restore/column_map.h"
-
+/* Whether the columns of a table can take the rows of a dump, and keep their meaning. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "mysql/float_scale.h"
+#include "restore/load.h"
 #include "sql/literal.h"
 
 void column_map_note(struct target *t, const char *columns)

@@ -12,8 +12,8 @@
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
-#include "restore/column_map.h"
 #include "restore/conflict_merge_int.h"
+#include "restore/load.h"
 #include "sql/literal.h"
 
 #define WORLD "`" DB_OWN_PREFIX "world`"

@@ -18,27 +18,22 @@ struct compare {
     char *schema; /* as the server writes it */
     struct db_tables tables;
     struct db_scan_facts facts;
-    uint64_t rows; /* read so far */
+    uint64_t rows, hash; /* read so far; of the rows of a table */
 };
 
 /* ---- the rows ---- */
 
-struct sum {
-    struct compare *c;
-    uint64_t hash;
-};
-
 static int add_hash(void *arg, const char *tuple, size_t len, struct err *e)
 {
-    struct sum *s = arg;
+    struct compare *c = arg;
     (void)e;
-    s->hash += sql_tuple_hash(tuple, len);
+    c->hash += sql_tuple_hash(tuple, len);
     return 0;
 }
 
 static int chunk_read(void *arg, uint64_t rows, int64_t us, struct err *e)
 {
-    struct compare *c = ((struct sum *)arg)->c;
+    struct compare *c = arg;
     (void)us, (void)e;
     c->rows += rows;
     progress_at(c->job->progress, c->rows, 0);
@@ -52,15 +47,15 @@ static int compare_rows(struct compare *c, const struct target *t, enum finding 
 {
     const struct db_table *live = db_table_find(&c->tables, t->name);
     const char *why;
-    struct sum sum = {.c = c};
     enum db_scan_way way = live ? db_scan_way(live, &c->facts, &why) : DB_SCAN_NONE;
     *out = live ? UNREAD : DIFFERENT;
     if (way == DB_SCAN_NONE)
         return 0;
     progress_table(c->job->progress, t->name);
-    if (db_scan_rows(c->db, live, way, add_hash, chunk_read, &sum, rows, e) < 0)
+    c->hash = 0;
+    if (db_scan_rows(c->db, live, way, add_hash, chunk_read, c, rows, e) < 0)
         return e->cls == ERR_CHANGED || e->num == DB_LOCK_TIMEOUT ? 0 : -1;
-    *out = *rows == t->rows && sum.hash == t->hash ? SAME : DIFFERENT;
+    *out = *rows == t->rows && c->hash == t->hash ? SAME : DIFFERENT;
     return 0;
 }
 

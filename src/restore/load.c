@@ -6,7 +6,6 @@
 #include "base/fault.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
-#include "restore/column_map.h"
 #include "sql/literal.h"
 
 /* MySQL spends half as much time per row in statements of this size as in those of a dump (1 MiB),

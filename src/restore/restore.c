@@ -11,28 +11,38 @@
 #include "mysql/lease.h"
 #include "mysql/server.h"
 #include "restore/restore_int.h"
-#include "restore/warm.h"
+#include "restore/warm_int.h"
 
 /* Milliseconds: the sessions of a killed restore end with their current statement. */
 #define LEASE_PATIENCE 2000
 
 /* ---- the session ---- */
 
-/* What a killed drill has left over, or a standby's worker, or a promotion that could not drop it. */
-static void drop_left_over(const struct job *job, struct db *db, const char *prefix)
+/* Looked for first: an account without any privilege on the schema sees none, and need not be asked for one. Nobody waits
+ * long for who looks at its tables: the world comes first. */
+int restore_drop(const struct job *job, const char *prefix, struct err *e)
 {
     char schema[CONFIG_OWN_SCHEMA_MAX];
-    struct err e = {0};
+    struct err why = {0};
     config_own_schema(prefix, job->cfg, schema);
-    SCOPED(xfree) char *there = db_schema_name(db, schema, &e);
-    if (!there)
-        return;
-    db_exec(db, "SET SESSION sql_log_bin=0", &e);
-    /* Somebody may look at it, or its session hang behind a network that is gone: the world comes
-     * first. */
-    db_lock_wait(db, LEASE_PATIENCE, &e);
-    if (db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), &e) < 0)
-        job_note(job, "schema %s, which is not needed any more, stays: %s", schema, e.text);
+    struct db *db = db_open(&job->db, e);
+    SCOPED(xfree) char *there = db ? db_schema_name(db, schema, &why) : NULL;
+    int rc = db ? 0 : -1;
+    if (db && !there && why.cls != ERR_REFUSED)
+        rc = err_pass(e, &why);
+    if (there && (warm_session(db, schema, LEASE_PATIENCE, e) < 0 ||
+                  db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), e) < 0))
+        rc = err_step(e, "dropping schema %s, which is not needed any more", schema);
+    db_close(db);
+    return rc;
+}
+
+/* What a killed drill has left over, or a standby's worker, or a promotion that could not drop it. */
+static void drop_left_over(const struct job *job, const char *prefix)
+{
+    struct err e;
+    if (restore_drop(job, prefix, &e) < 0)
+        job_note(job, "%s", e.text);
 }
 
 /* A session whose statements stay on the server that it is connected to. */
@@ -152,13 +162,9 @@ static int swap_world(struct restore *r, struct err *e)
  * of no use to it. */
 static void make_room(const struct restore *r)
 {
-    struct err e;
-    struct db *db = open_own(&r->job->db, &e);
-    if (db)
-        drop_left_over(r->job, db, CONFIG_DRILL_SCHEMA);
-    if (db && !(r->opt->promotion && r->job->cfg->standby.warm))
-        drop_left_over(r->job, db, CONFIG_WARM_SCHEMA);
-    db_close(db);
+    drop_left_over(r->job, CONFIG_DRILL_SCHEMA);
+    if (!(r->opt->promotion && r->job->cfg->standby.warm))
+        drop_left_over(r->job, CONFIG_WARM_SCHEMA);
 }
 
 /* In its place among those that are here, and instead of what is here of it. The lists of its manifest stay its
@@ -352,9 +358,9 @@ int restore_tidy(const struct job *job, struct err *e)
         return -1;
     int rc =
         db_lease_take(db, job->cfg->schema, 0, e) < 0 ? -1 : swap_recover(db, job, &swapped, e);
-    if (rc == 0) { /* on a connection that ends now: it logs nothing any more */
-        drop_left_over(job, db, CONFIG_DRILL_SCHEMA);
-        drop_left_over(job, db, CONFIG_WARM_SCHEMA);
+    if (rc == 0) {
+        drop_left_over(job, CONFIG_DRILL_SCHEMA);
+        drop_left_over(job, CONFIG_WARM_SCHEMA);
     }
     db_close(db);
     return rc;

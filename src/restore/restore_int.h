@@ -138,6 +138,20 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
 /* Drops the shadow tables alone, unless a swap may have begun: that is for swap_recover(). */
 int swap_drop_shadows(struct db *db, const struct job *job, struct err *e);
 
+/* triggers.c: a trigger belongs to a table, not to a name. Before the swap each is moved to the shadow table, and
+ * renamed with it. */
+int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e);
+/* Creates every trigger once under a temporary name before the first real one is touched: a definer that we may not
+ * use, or a body that no longer compiles, must not cost the game its trigger. */
+int triggers_prove(struct restore *r, const struct db_triggers *list, struct err *e);
+int triggers_move(struct restore *r, const struct db_triggers *list, struct err *e);
+/* Puts each trigger of `list` on the table it names; one that is not there is created again. */
+int triggers_put(struct db *db, const char *schema, const struct db_triggers *list, struct err *e);
+/* The same after a crash. A trigger that cannot be put back must not keep the world down: its text is kept in a
+ * file. */
+int triggers_recover(struct db *db, const struct job *job, const struct db_triggers *list,
+                     struct err *e);
+
 /* live.c: the last step of a drill. Has the world that was rebuilt in the scratch schema the rows of the living one? A
  * table that differs counts only if it stood still: nothing in the binary log has changed it since the moment that was
  * rebuilt. Reads the MEMORY tables of the living world as a dump does, so that the game goes on meanwhile. -1 with

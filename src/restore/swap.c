@@ -16,7 +16,6 @@
 #include "restore/conflict.h"
 #include "restore/constraints.h"
 #include "restore/restore_int.h"
-#include "restore/triggers.h"
 #include "store/pending.h"
 
 #define SHADOW_SENTINEL PLAN_SHADOW "sentinel"
@@ -339,8 +338,8 @@ int swap_in(struct restore *r, struct err *e)
     sigaddset(&stop, SIGTERM);
     sigaddset(&stop, SIGINT);
     sigprocmask(SIG_BLOCK, &stop, &old);
-    if (note_names(r, e) < 0 || triggers_of_plan(r->db, c->schema, &r->plan, &triggers, e) < 0 ||
-        triggers_prove(r->db, &r->plan, &triggers, e) < 0 || note_pending(r, &triggers, e) < 0)
+    if (note_names(r, e) < 0 || triggers_replaced(r, &triggers, e) < 0 ||
+        triggers_prove(r, &triggers, e) < 0 || note_pending(r, &triggers, e) < 0)
         goto out;
     if (r->job->swapping)
         r->job->swapping(r->job->note_arg, r->made.nonce, r->generation);
@@ -349,7 +348,7 @@ int swap_in(struct restore *r, struct err *e)
     if (rc == 0 && !r->binlog)
         rc = log_mark(r, e);
     if (rc == 0)
-        rc = triggers_move(r->db, &r->plan, &triggers, e);
+        rc = triggers_move(r, &triggers, e);
     if (rc == 0)
         rc = rename_all(r, sentinel_there, e);
     r->conflict.to = next_second(); /* nobody wrote into the replaced tables after this */

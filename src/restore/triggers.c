@@ -1,8 +1,7 @@
-#include "restore/triggers.h"
-
 #include <string.h>
 
 #include "base/file.h"
+#include "restore/restore_int.h"
 #include "sql/literal.h"
 
 static int drop(struct db *db, const char *name, struct err *e)
@@ -10,16 +9,15 @@ static int drop(struct db *db, const char *name, struct err *e)
     return db_exec_with(db, "DROP TRIGGER IF EXISTS ??", DB_ARGS(name), e);
 }
 
-int triggers_of_plan(struct db *db, const char *schema, const struct plan *plan,
-                     struct db_triggers *out, struct err *e)
+int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
 {
     size_t n = 0;
-    if (db_triggers(db, schema, out, e) < 0)
+    if (db_triggers(r->db, r->schema, out, e) < 0)
         return -1;
     SCOPED(db_triggers_free) struct db_triggers others = {
         xcalloc(out->count + 1, sizeof *others.list), 0};
     for (size_t i = 0; i < out->count; i++) {
-        const struct target *t = plan_find(plan, out->list[i].table);
+        const struct target *t = plan_find(&r->plan, out->list[i].table);
         if (t && target_replaces(t))
             out->list[n++] = out->list[i];
         else
@@ -29,13 +27,13 @@ int triggers_of_plan(struct db *db, const char *schema, const struct plan *plan,
     return 0;
 }
 
-int triggers_prove(struct db *db, const struct plan *plan, const struct db_triggers *list,
-                   struct err *e)
+int triggers_prove(struct restore *r, const struct db_triggers *list, struct err *e)
 {
+    struct db *db = r->db;
     char proof[] = DB_OWN_PREFIX "trigger";
     for (size_t i = 0; i < list->count; i++) {
         struct db_trigger t = list->list[i];
-        const char *name = t.name, *shadow = plan_find(plan, t.table)->shadow;
+        const char *name = t.name, *shadow = plan_find(&r->plan, t.table)->shadow;
         t.name = proof;
         if (drop(db, proof, e) == 0 && db_trigger_create(db, &t, shadow, e) == 0 &&
             drop(db, proof, e) == 0)
@@ -56,13 +54,12 @@ int triggers_prove(struct db *db, const struct plan *plan, const struct db_trigg
     return 0;
 }
 
-int triggers_move(struct db *db, const struct plan *plan, const struct db_triggers *list,
-                  struct err *e)
+int triggers_move(struct restore *r, const struct db_triggers *list, struct err *e)
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct db_trigger *t = &list->list[i];
-        if (drop(db, t->name, e) == 0 &&
-            db_trigger_create(db, t, plan_find(plan, t->table)->shadow, e) == 0)
+        if (drop(r->db, t->name, e) == 0 &&
+            db_trigger_create(r->db, t, plan_find(&r->plan, t->table)->shadow, e) == 0)
             continue;
         return err_step(e, "moving trigger %s", t->name);
     }

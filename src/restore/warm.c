@@ -112,15 +112,13 @@ static int read_mark(struct warm *w, struct err *e)
     return got < 0 ? -1 : rows == 1;
 }
 
-/* Its statements stay on this server, and in no log where that can be chosen: replicas have no copy. The lock is that of a
- * restore into this schema, so that nobody applies changes to what a promotion moves. */
-static int begin_session(struct db *db, const char *schema, struct err *e)
+int warm_session(struct db *db, const char *schema, int64_t lock_wait, struct err *e)
 {
     struct err ignored;
     if (galera_own_node(db, e) < 0 || db_lease_take(db, schema, PATIENCE_MS, e) < 0)
         return -1;
     db_exec(db, "SET SESSION sql_log_bin=0", &ignored);
-    return db_lock_wait(db, LOCK_WAIT_MS, e);
+    return db_lock_wait(db, lock_wait, e);
 }
 
 /* Nothing here says whether the rows are right: that they are those of the mark follows from how it is written, and is
@@ -137,7 +135,7 @@ int warm_open(struct warm *w, const struct job *job, struct err *e)
     w->db = db_open(&p, &why);
     if (!w->db && why.num == DB_NO_SCHEMA)
         return warm_finding(w, WARM_GONE, "it is not loaded yet");
-    if (!w->db || begin_session(w->db, w->schema, &why) < 0)
+    if (!w->db || warm_session(w->db, w->schema, LOCK_WAIT_MS, &why) < 0)
         return warm_judged(w, WARM_GONE, &why, e);
     int rc = read_mark(w, &why);
     if (rc == 1 && read_tables(w, &why) == 0)
@@ -154,22 +152,4 @@ void warm_close(struct warm *w)
     db_close(w->db);
     w->db = NULL;
     plan_free(&w->plan);
-}
-
-/* Looked for first: an account without any privilege on the schema sees none, and need not be asked for one. */
-int warm_drop(const struct job *job, struct err *e)
-{
-    char schema[CONFIG_OWN_SCHEMA_MAX];
-    config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, schema);
-    struct db *db = db_open(&job->db, e);
-    struct err why = {0};
-    SCOPED(xfree) char *there = db ? db_schema_name(db, schema, &why) : NULL;
-    int rc = 0;
-    if (!there)
-        rc = db && why.cls == ERR_REFUSED ? 0 : db ? err_pass(e, &why) : -1;
-    else if (begin_session(db, schema, e) < 0 ||
-             db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), e) < 0)
-        rc = -1;
-    db_close(db);
-    return rc;
 }

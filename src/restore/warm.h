@@ -15,43 +15,24 @@
 #define WK_RESTORE_WARM_H
 
 #include "dump/job.h"
-#include "journal/replay.h"
-#include "restore/plan.h"
-#include "store/catalog.h"
+#include "store/manifest.h"
 #include "store/state.h"
 
 #define WARM_WHY_MAX 640
 
-enum warm_found {
-    WARM_READY,  /* all that is here is in it */
-    WARM_BEHIND, /* the newest dump is newer than the journal that is here */
-    WARM_BROKEN, /* what came later cannot be applied */
-    WARM_GONE,   /* it was never loaded, or is not whole any more */
+/* The standby's worker, which loads it where need be, and follows. */
+struct warm_keeper {
+    bool ready;
+    char why[WARM_WHY_MAX];      /* it is not; "": nothing was tried yet */
+    char dump[DUMP_NAME_MAX];    /* of struct warm */
+    uint64_t rows;               /* in it */
+    char refused[DUMP_NAME_MAX]; /* no copy can be made of this dump and the journal after it */
+    mono_t behind_since;
+    mono_t compared;
+    wall_t compared_at; /* its rows were those of a load; ms 0: not found by this process */
 };
-
-struct warm {
-    const struct job *job;
-    char schema[CONFIG_OWN_SCHEMA_MAX];
-    struct db *db;            /* holds its lock; NULL: not open */
-    struct plan plan;         /* its tables */
-    bool compare, compared;   /* its rows with a newer dump; they were */
-    bool last;                /* for a promotion: nothing comes after it */
-    bool redo;                /* changes were being applied */
-    char dump[DUMP_NAME_MAX]; /* the newest that it was compared with by its definitions */
-    struct db_binlog_pos upto;
-    struct replay_place place; /* of `upto`; number 0: `upto` is where the dump ends */
-    char why[WARM_WHY_MAX];    /* of all but WARM_READY */
-};
-
-/* WARM_READY: there is one; WARM_GONE; -1. */
-int warm_open(struct warm *w, const struct job *job, struct err *e);
-/* Applies what the journal has more; `out` is what was read. enum warm_found; -1: try again. */
-int warm_catch_up(struct warm *w, const struct catalog *dumps, struct replay *out, struct err *e);
-void warm_close(struct warm *w);
-/* If it is there. */
-int warm_drop(const struct job *job, struct err *e);
-/* Notes that the tables of `p`, in the schema that is the session's default, are a copy. */
-int warm_note(struct db *db, const struct plan *p, const struct manifest *m,
-              const struct replay *changes, struct err *e);
+/* Brings it up to what is here, loads it where need be. -1: try again. */
+int warm_keep(struct warm_keeper *k, const struct job *job, const struct state *state,
+              struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* A standby's worker keeps the copy. */
-#include "restore/warm_keep.h"
+#include "restore/warm.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -173,7 +173,7 @@ bool warm_take(struct restore *r)
             r->binlog = true;
     }
     /* Its memory is needed; where it cannot go now, restore_tidy() drops it. */
-    if (warm_drop(r->job, &why) < 0)
-        job_note(r->job, "the schema of the copy stays: %s", why.text);
+    if (restore_drop(r->job, CONFIG_WARM_SCHEMA, &why) < 0)
+        job_note(r->job, "%s", why.text);
     return r->out->warm;
 }

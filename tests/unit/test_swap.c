@@ -113,6 +113,7 @@ static void begin(bool mariadb, bool with_trigger)
         snprintf(targets[i].shadow, sizeof targets[i].shadow, DB_OWN_PREFIX "new_%06zu", i);
     swap = (struct restore){.db = script_open(),
                             .job = &job,
+                            .schema = game,
                             .opt = &options,
                             .out = &result,
                             .binlog = true,
