@@ -99,7 +99,6 @@ struct format_reader {
     bool rows_only; /* no CREATE TABLE: each INSERT names its table */
     bool uncounted; /* it may end without a trailer */
     struct buf delimiter, table, columns;
-    struct buf insert; /* "INSERT INTO … VALUES\n" of the previous statement */
     unsigned column_count;
     size_t tables;
     uint64_t rows;
@@ -146,7 +145,6 @@ void format_close(struct format_reader *r)
     if (!r)
         return;
     free(r->name);
-    buf_free(&r->insert);
     buf_free(&r->text);
     buf_free(&r->delimiter);
     buf_free(&r->table);
@@ -332,36 +330,24 @@ static const char *read_insert_head(struct format_reader *r, const char *sql, co
     s = ok ? read_columns(r, s + 1, end) : NULL;
     if (!s || (size_t)(end - s) < sizeof values || memcmp(s, values, sizeof values - 1) != 0)
         return NULL;
-    s += sizeof values - 1;
-    buf_clear(&r->insert);
-    buf_add(&r->insert, sql, (size_t)(s - sql));
-    return s;
+    return s + sizeof values - 1;
 }
 
-/* Nearly always the previous statement had the same head: then it need not be parsed again.
- * Returns its length. */
-static int read_head(struct format_reader *r, size_t *len, struct err *e)
+/* Its length; 0 on failure. */
+static size_t read_head(struct format_reader *r, struct err *e)
 {
     const size_t longest = 8u << 20; /* 4096 columns with names of 64 characters, all escaped */
     for (;;) {
         size_t have = r->text.len - r->at;
-        const char *from = r->text.p + r->at;
-        *len = r->insert.len;
-        size_t same = have < *len ? have : *len;
-        bool known = *len && memcmp(from, r->insert.p, same) == 0;
-        if (known && same == *len)
-            return 0;
-        /* What may be the beginning of the known head is not parsed: some of its columns would
-         * be taken for all of them. */
-        const char *rows = known ? NULL : read_insert_head(r, from, from + have);
-        if (rows) {
-            *len = (size_t)(rows - from);
+        const char *from = r->text.p + r->at, *rows = read_insert_head(r, from, from + have);
+        if (rows)
+            return (size_t)(rows - from);
+        if (r->eof || have > longest) {
+            bad(r, e, "INSERT that this program did not write");
             return 0;
         }
-        if (r->eof || have > longest)
-            return bad(r, e, "INSERT that this program did not write");
         if (more(r, e) < 0)
-            return -1;
+            return 0;
     }
 }
 
@@ -395,11 +381,12 @@ static int read_row(struct format_reader *r, size_t *at, struct format_item *ite
  * dump is rows. */
 static int read_insert(struct format_reader *r, struct format_item *item, struct err *e)
 {
-    size_t head, at;
+    size_t at;
     int more_rows;
     if (r->rowless)
         return bad(r, e, "rows after definitions");
-    if (read_head(r, &head, e) < 0)
+    size_t head = read_head(r, e);
+    if (!head)
         return -1;
     *item = (struct format_item){.type = FORMAT_ROWS, .table = r->table.p, .columns = r->columns.p};
     at = head;
@@ -452,7 +439,6 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
             return bad(r, e, "CREATE TABLE without a quoted name");
         r->tables++;
         r->rowless = false;
-        buf_clear(&r->insert);
         *item = (struct format_item){
             .type = FORMAT_CREATE, .table = r->table.p, .sql = sql, .sql_len = len};
         return 1;

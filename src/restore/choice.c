@@ -255,9 +255,8 @@ static int load_newest(struct restore *r, struct err *e)
     return nothing_intact(r, e);
 }
 
-/* NULL: it does not exist or is not intact. One that only failed to load can be tried again by
- * name. */
-static const struct catalog_entry *find_named(const struct restore *r, struct err *e)
+/* ERR_NOTHING: it does not exist or is not intact. One that only failed to load can be tried again by name. */
+static int find_named(struct restore *r, struct err *e)
 {
     const char *name = r->opt->dump;
     char plain[DUMP_NAME_MAX];
@@ -265,24 +264,21 @@ static const struct catalog_entry *find_named(const struct restore *r, struct er
     const struct catalog_entry *c = catalog_find(&r->catalog, plain);
     if (!c) {
         err_set(e, ERR_NOTHING, 0, "no dump %s in %s", name, r->job->cfg->dump_dir);
-        err_hint(e, "worldkeeper --list shows them; a path has a / in it");
-    } else if (!c->intact && !(c->damaged && proof_unloadable(&c->proof))) {
-        err_set(e, ERR_NOTHING, 0, "dump %s is not intact: %s", name, c->reason);
-        if (c->damaged)
-            err_hint(e, "worldkeeper --verify=%s reads it once more", c->m.name);
-        c = NULL;
+        return err_hint(e, "worldkeeper --list shows them; a path has a / in it");
     }
-    return c;
+    r->m = &c->m;
+    if (c->intact || (c->damaged && proof_unloadable(&c->proof)))
+        return 0;
+    err_set(e, ERR_NOTHING, 0, "dump %s is not intact: %s", name, c->reason);
+    if (c->damaged)
+        err_hint(e, "worldkeeper --verify=%s reads it once more", c->m.name);
+    return -1;
 }
 
-/* The dump that was asked for, or none: nobody who names one wants another. */
+/* The dump that was asked for (choice_find()), or none: nobody who names one wants another. */
 static int load_named(struct restore *r, struct err *e)
 {
-    const struct catalog_entry *c = find_named(r, e);
-    if (!c)
-        return -1;
     fault_point("restore.chosen");
-    r->m = &c->m;
     int rc = load_own(r, e);
     keep_finding(r, rc, e);
     if (rc < 0 && e->cls == ERR_DAMAGED && !is_arriving(r))
@@ -367,7 +363,7 @@ int choice_find(struct restore *r, struct err *e)
     if (!path && guard_tables_known(r, e) < 0)
         return -1;
     if (!path)
-        return newest || find_named(r, e) ? 0 : -1;
+        return newest ? 0 : find_named(r, e);
     if (r->opt->at.ms)
         return err_set(e, ERR_USAGE, 0,
                        "--at needs a dump of ours; %s does not know its place in a log", d);

@@ -32,7 +32,7 @@ int restore_drop(const struct job *job, const char *prefix, struct err *e)
         rc = err_pass(e, &why);
     if (there && (warm_session(db, schema, LEASE_PATIENCE, e) < 0 ||
                   db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), e) < 0))
-        rc = err_step(e, "dropping schema %s, which is not needed any more", schema);
+        rc = err_step(e, "schema %s, which is not needed any more, stays", schema);
     db_close(db);
     return rc;
 }
@@ -307,20 +307,6 @@ int restore_run(const struct job *job, const struct restore_options *opt,
     if (rc < 0)
         err_step(e, "restore");
     return rc;
-}
-
-int restore_copy(const struct job *job, const struct state *state, struct restore_result *out,
-                 struct err *e)
-{
-    char schema[CONFIG_OWN_SCHEMA_MAX];
-    config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, schema);
-    struct restore_options opt = {.into = schema,
-                                  .copy = true,
-                                  .newest = true,
-                                  .fetched = true,
-                                  .promotion = true,
-                                  .state = state};
-    return restore_run(job, &opt, out, e);
 }
 
 int restore_drill(const struct job *job, const char *dump, const struct state *state,

@@ -61,8 +61,15 @@ static int load(struct warm_keeper *k, const struct job *job, const struct state
     SCOPED(restore_result_free) struct restore_result res = {0};
     struct err why = {0};
     struct warm w = {0};
+    config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, w.schema);
+    struct restore_options opt = {.into = w.schema,
+                                  .copy = true,
+                                  .newest = true,
+                                  .fetched = true,
+                                  .promotion = true,
+                                  .state = state};
     k->behind_since = (mono_t){0};
-    if (restore_copy(job, state, &res, &why) == 0)
+    if (restore_run(job, &opt, &res, &why) == 0)
         return WARM_READY;
     int rc = warm_judged(&w, WARM_BROKEN, &why, e);
     snprintf(k->why, sizeof k->why, "%s", w.why);
