@@ -26,16 +26,6 @@ int choice_begin_plan(struct restore *r, struct err *e)
     return plan_begin(&r->plan, r->db, e);
 }
 
-void choice_drop_shadows(struct restore *r)
-{
-    for (size_t i = 0; i < r->plan.count; i++) {
-        const struct target *t = &r->plan.list[i];
-        if (t->created)
-            db_exec_with(r->db, "DROP TABLE IF EXISTS ??",
-                         DB_ARGS(r->plan.into ? t->name : t->shadow), NULL);
-    }
-}
-
 static bool is_arriving(const struct restore *r)
 {
     const struct restore_arriving *a = r->opt->arriving;
@@ -209,7 +199,7 @@ static int load_with_changes(struct restore *r, struct err *e)
         return rc;
     struct err why = *e;
     job_note(r->job, "%s", why.text);
-    choice_drop_shadows(r);
+    plan_drop(&r->plan, r->db);
     r->dump_alone = true;
     snprintf(r->out->journal.gap, sizeof r->out->journal.gap, "%.600s", why.text);
     return load_own(r, e);
@@ -247,7 +237,7 @@ static int load_newest(struct restore *r, struct err *e)
             return -1;
         if (e->cls != ERR_DAMAGED && refused.cls == ERR_NONE)
             refused = *e;
-        choice_drop_shadows(r);
+        plan_drop(&r->plan, r->db);
         skipped(r, c->m.name, e->text);
     }
     if (refused.cls == ERR_REFUSED)

@@ -246,6 +246,16 @@ struct target *plan_find(const struct plan *p, const char *name)
     return i ? &p->list[i - 1] : NULL;
 }
 
+void plan_drop(struct plan *p, struct db *db)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct target *t = &p->list[i];
+        if (t->created)
+            db_exec_with(db, "DROP TABLE IF EXISTS ??", DB_ARGS(p->into ? t->name : t->shadow),
+                         NULL);
+    }
+}
+
 void plan_forget_columns(struct target *t)
 {
     for (size_t i = 0; i < t->column_count; i++)

@@ -86,8 +86,10 @@ void plan_leave_out(struct plan *p, struct target *t, const char *why);
 bool plan_wants_any(const struct plan *p);
 /* By the name in the dump or, if the server ignores case, by the name on the server. */
 struct target *plan_find(const struct plan *p, const char *name);
-/* Removes all targets; what was read from the server stays. */
+/* Drops the shadow tables that a failed load has made. */
+void plan_drop(struct plan *p, struct db *db);
 void plan_forget_columns(struct target *t);
+/* Removes all targets; what was read from the server stays. */
 void plan_clear(struct plan *p);
 void plan_free(struct plan *p);
 

@@ -282,7 +282,7 @@ static int run(const struct job *job, const struct restore_options *opt, struct 
     if (rc == 0) {
         result_plan(&r);
     } else if (r.db && !opt->drill) {
-        choice_drop_shadows(&r);
+        plan_drop(&r.plan, r.db);
         if (e->cls == ERR_DENIED && strstr(e->hint, "GRANT"))
             hint_grant(&r, e);
     }
@@ -334,29 +334,31 @@ int restore_drill(const struct job *job, const char *dump, const struct state *s
     return rc;
 }
 
-int restore_tidy(const struct job *job, struct err *e)
+static struct db *open_world(const struct job *job, struct err *e)
 {
     struct db_params p = job->db;
     p.schema = job->cfg->schema;
+    return open_own(&p, e);
+}
+
+int restore_tidy(const struct job *job, struct err *e)
+{
     bool swapped;
-    struct db *db = open_own(&p, e);
-    if (!db)
-        return -1;
-    int rc =
-        db_lease_take(db, job->cfg->schema, 0, e) < 0 ? -1 : swap_recover(db, job, &swapped, e);
+    struct db *db = open_world(job, e);
+    int rc = db && db_lease_take(db, job->cfg->schema, 0, e) == 0
+                 ? swap_recover(db, job, &swapped, e)
+                 : -1;
+    db_close(db);
     if (rc == 0) {
         drop_left_over(job, CONFIG_DRILL_SCHEMA);
         drop_left_over(job, CONFIG_WARM_SCHEMA);
     }
-    db_close(db);
     return rc;
 }
 
 int restore_tidy_standby(const struct job *job, struct err *e)
 {
-    struct db_params p = job->db;
-    p.schema = job->cfg->schema;
-    struct db *db = open_own(&p, e);
+    struct db *db = open_world(job, e);
     if (!db && e->num == DB_NO_SCHEMA)
         return 0; /* of a standby whose schema is still to be made */
     /* Nobody waits a day for a table that somebody has open, with the lease in hand that a promotion needs. */

@@ -62,8 +62,6 @@ int guard_rehearse(struct restore *r, struct err *e);
 int choice_find(struct restore *r, struct err *e);
 int choice_load(struct restore *r, struct err *e);
 int choice_begin_plan(struct restore *r, struct err *e);
-/* Drops the tables that a failed attempt created. */
-void choice_drop_shadows(struct restore *r);
 
 /* catchup.c: reads the changes since r->m into r->journal. ERR_REFUSED: the requested moment cannot be restored.
  * Where changes could be expected and are not used, out->journal.gap says why. */

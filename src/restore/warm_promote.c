@@ -166,7 +166,7 @@ bool warm_take(struct restore *r)
     if (!r->out->warm) {
         snprintf(r->out->cold, sizeof r->out->cold, "%.600s", rc < 0 ? why.text : w.why);
         job_note(r->job, "the copy that is loaded is not used: %s", r->out->cold);
-        choice_drop_shadows(r);
+        plan_drop(&r->plan, r->db);
         replay_free(&r->journal);
         code_free(&r->code);
         if (binlog && !r->binlog && db_exec(r->db, "SET SESSION sql_log_bin=1", &why) == 0)
