@@ -47,19 +47,15 @@ char *fuzzy_refusal(const struct db_tables *tables, const struct db_scan_facts *
 
 /* ---- the spool: tuples, each ended by LF, which none has inside ---- */
 
-/* Without a name where possible: a kill then leaves nothing. */
+/* Without a name from the first byte on: a kill leaves nothing in it. */
 static int spool_open(const struct job *job, struct err *e)
 {
-    int fd = openat(job->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    static const char name[] = "scan.part"; /* for file systems without O_TMPFILE */
-    if (fd < 0) {
-        unlinkat(job->dirfd, name, 0);
-        fd = openat(job->dirfd, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd >= 0)
-            unlinkat(job->dirfd, name, 0);
-    }
+    static const char name[] = "scan.part";
+    unlinkat(job->dirfd, name, 0);
+    int fd = openat(job->dirfd, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        err_sys(e, errno, "cannot make a file for the scanned rows");
+        return err_sys(e, errno, "cannot make a file for the scanned rows");
+    unlinkat(job->dirfd, name, 0);
     return fd;
 }
 
