@@ -293,15 +293,16 @@ static int load_statements(struct restore *r, const struct import_report *report
         fault_point("restore.loaded");
         progress_phase(r->job->progress, "checking", 0, 0);
     }
+    const struct target *doubtful = NULL;
     for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
         const struct target *t = &r->plan.list[i];
         progress_table(r->job->progress, t->name);
         rc = loader_check(&l, t, false, e);
-        if (t->warnings)
-            snprintf(r->out->warning, sizeof r->out->warning,
-                     "the server gave %" PRIu64 " warnings while loading table %.200s", t->warnings,
-                     t->name);
+        doubtful = t->warnings ? t : doubtful;
     }
+    if (rc == 0 && doubtful)
+        result_warn(r, "the server gave %" PRIu64 " warnings while loading table %.200s",
+                    doubtful->warnings, doubtful->name);
     loader_end(&l);
     r->out->connections = 1;
     return rc;
@@ -311,9 +312,8 @@ static int load_statements(struct restore *r, const struct import_report *report
 static int refuse_cut(struct restore *r, const char *path, struct err *e)
 {
     if (r->opt->accept_cut) {
-        snprintf(
-            r->out->warning, sizeof r->out->warning,
-            "%.300s lacks a closing \"-- Dump completed\" line: rows after the cut are missing",
+        result_warn(
+            r, "%.300s lacks a closing \"-- Dump completed\" line: rows after the cut are missing",
             path);
         return 0;
     }

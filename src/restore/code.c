@@ -625,7 +625,7 @@ static void add_list(struct buf *b, const char *front, const struct code_report 
 }
 
 /* One line for the operator. */
-static void warn(const struct restore *r)
+static void warn(struct restore *r)
 {
     const struct code_report *out = &r->out->code;
     SCOPED(buf_free) struct buf b = {0};
@@ -645,7 +645,7 @@ static void warn(const struct restore *r)
     if (out->note[0])
         buf_printf(&b, "%s%s", b.len ? "; " : "", out->note);
     if (b.len)
-        snprintf(r->out->warning, sizeof r->out->warning, "%s", b.p);
+        result_warn(r, "%s", b.p);
 }
 
 /* They survive a restart; only a rebuilt server has lost them, and a dropped table its triggers.

@@ -149,10 +149,10 @@ static int plan_one(struct restore *r, const struct parts *l, struct err *e)
     if (refuse_older(l, m ? m->name : out->dump, e) < 0)
         return -1;
     if (is_mixed(l) && (out->over_living || !restore_to_now(r->opt)))
-        snprintf(out->warning, sizeof out->warning,
-                 "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: "
-                 "totals keep what was rolled up after the dump",
-                 l->cfg->name, l->rollup);
+        result_warn(r,
+                    "[ledger %s]: table %s is durable and stays as it is, newer than the ledger: "
+                    "totals keep what was rolled up after the dump",
+                    l->cfg->name, l->rollup);
     for (size_t i = 0; m && i < m->ledger_count; i++)
         if (restored(l->ledger) && strcmp(m->ledgers[i].name, l->cfg->name) == 0)
             raise_counter(l->ledger, m->ledgers[i].end_id);

@@ -78,8 +78,7 @@ static void choose_binlog(struct restore *r)
     r->binlog = true;
     if (r->job->cfg->restore_binlog) /* replicas then execute a drill just like a restore */
         return;
-    snprintf(r->out->warning, sizeof r->out->warning,
-             "[restore] binlog = no is not allowed to this account: %.300s", e.text);
+    result_warn(r, "[restore] binlog = no is not allowed to this account: %.300s", e.text);
 }
 
 /* The effect on replicas is reported before the restore and with the result. */
@@ -96,11 +95,12 @@ static void warn_of_replicas(struct restore *r)
                  "max_heap_table_size is too small for a table stops at it (error 1114)",
                  n, verb);
     } else if (!r->opt->into) {
-        snprintf(out->warning, sizeof out->warning,
-                 "%d %s connected and will get nothing of this ([restore] binlog = no): one that "
-                 "does not hold the same rows stops at the next change of a row that it lacks "
-                 "(error 1032) or has (1062)",
-                 n, verb);
+        result_warn(
+            r,
+            "%d %s connected and will get nothing of this ([restore] binlog = no): one that "
+            "does not hold the same rows stops at the next change of a row that it lacks "
+            "(error 1032) or has (1062)",
+            n, verb);
         job_note(r->job, "%s", out->warning);
     }
 }
@@ -147,7 +147,7 @@ static int swap_world(struct restore *r, struct err *e)
         return -1;
     code_restore(r);
     if (swap_tidy(r, &late) < 0)
-        snprintf(out->warning, sizeof out->warning, "%.500s", late.text);
+        result_warn(r, "%.500s", late.text);
     out->made = r->made;
     out->generation = r->generation;
     result_conflicts(r);

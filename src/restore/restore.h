@@ -89,9 +89,9 @@ struct restore_result {
         /* Tables: with the same rows; with others, and not known to have stood still; that could not be
          * read. */
         uint64_t same, moved, unread;
-    } live;            /* of a drill */
-    char warning[512]; /* what the operator must know about a successful restore */
-    int replicas;      /* connected to the server at the beginning; -1: not known */
+    } live;             /* of a drill */
+    char warning[1024]; /* what the operator must know about a successful restore */
+    int replicas;       /* connected to the server at the beginning; -1: not known */
 };
 
 /* Does this value of restore_options.dump mean the newest one? */

@@ -157,6 +157,8 @@ int triggers_recover(struct db *db, const struct job *job, const struct db_trigg
 int live_compare(struct restore *r, struct err *e);
 
 /* result.c */
+/* What the operator must know about a restore that succeeded: each of it once, one after the other. */
+void result_warn(struct restore *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void result_plan(struct restore *r);
 void result_conflicts(struct restore *r);
 

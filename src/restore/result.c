@@ -1,5 +1,7 @@
 /* The result of a restore, and as JSON. */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +77,18 @@ json_t *restore_json(const struct restore_result *r)
         json_object_set_new(o, "live", live);
     }
     return o;
+}
+
+void result_warn(struct restore *r, const char *fmt, ...)
+{
+    char *all = r->out->warning, text[512];
+    size_t at = strlen(all);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!strstr(all, text)) /* a dump that was tried before this one may have said it */
+        snprintf(all + at, sizeof r->out->warning - at, "%s%s", at ? "; " : "", text);
 }
 
 /* What became, or would become, of each table of the dump, and which others stay. */

@@ -555,12 +555,8 @@ static int rename_one(struct db *db, const char *from, const char *to, struct er
 static int list_tables(struct db *db, const char *schema, struct db_tables *all,
                        struct db_tables *own, struct err *e)
 {
-    if (db_tables(db, schema, true, all, e) < 0)
-        return -1;
-    if (db_own_tables(db, schema, own, e) == 0)
-        return 0;
-    db_tables_free(all);
-    return -1;
+    return db_tables(db, schema, true, all, e) < 0 || db_own_tables(db, schema, own, e) < 0 ? -1
+                                                                                            : 0;
 }
 
 /* If the server crashes during a RENAME of many tables, only some of them are renamed (MariaDB

@@ -2,6 +2,7 @@
 that a planted statement makes nothing else."""
 import collections
 import json
+import gzip
 import os
 import random
 import re
@@ -188,6 +189,18 @@ def test_a_copy_on_a_rebuilt_server(defined):
     again = defined.ok("--restore=" + path, "--force", "--with-code", "--json")
     assert names(defined.server, defined.world.schema) == NAMES, again
     assert "by hand" not in again.get("warning", "") and again["definitions"]["made"] == 6, again
+
+
+def test_a_cut_copy_on_a_rebuilt_server(defined):
+    """That its end is missing and that its code is left out are both said."""
+    with gzip.open(os.path.join(defined.dumps_dir, defined.newest()["name"] + ".sql.gz")) as f:
+        text = f.read()
+    path = os.path.join(defined.base, "cut.sql")
+    with open(path, "wb") as f:
+        f.write(text[:text.rindex(b"-- worldkeeper end")])
+    rebuild(defined)
+    warning = defined.ok("--restore=" + path, "--accept-cut", "--json")["warning"]
+    assert "closing" in warning and "--with-code" in warning, warning
 
 
 def test_signed(defined):
