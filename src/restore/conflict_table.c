@@ -28,15 +28,16 @@
 
 int merge_begin(struct merge *m, struct err *e)
 {
-    int rc = db_exec(m->db,
-                     "CREATE TEMPORARY TABLE " TAKEN " (n BIGINT UNSIGNED PRIMARY KEY, fixed "
-                     "TINYINT NOT NULL) ENGINE=MEMORY",
-                     e);
-    return rc < 0 ? -1
-                  : db_exec(m->db,
-                            "CREATE TEMPORARY TABLE " NUMBERS " (n BIGINT UNSIGNED PRIMARY KEY, id "
-                            "BIGINT UNSIGNED NOT NULL) ENGINE=MEMORY",
-                            e);
+    return db_exec(m->db,
+                   "CREATE TEMPORARY TABLE " TAKEN " (n BIGINT UNSIGNED PRIMARY KEY, fixed TINYINT "
+                   "NOT NULL) ENGINE=MEMORY",
+                   e) < 0 ||
+                   db_exec(m->db,
+                           "CREATE TEMPORARY TABLE " NUMBERS " (n BIGINT UNSIGNED PRIMARY KEY, id "
+                           "BIGINT UNSIGNED NOT NULL) ENGINE=MEMORY",
+                           e) < 0
+               ? -1
+               : 0;
 }
 
 /* ---- can it take the rows? ---- */
@@ -185,14 +186,6 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
 
 /* ---- what it has not ---- */
 
-static void add_picked(struct buf *b, const struct merge_table *t)
-{
-    for (size_t i = 0; i < t->column_count; i++) {
-        buf_adds(b, i ? "," : "");
-        sql_ident(b, t->picked.columns[i].name);
-    }
-}
-
 /* Creates the temporary table with the types and character sets of the table as it is now, without
  * its keys. "ON UPDATE" and counters do not matter, since no row is ever changed there. */
 static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
@@ -203,7 +196,7 @@ static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
     if (rc == 0)
         rc = db_execf(m->db, e, "SET SESSION max_heap_table_size=%" PRIu64, heap);
     m->copier.limit = 0;
-    add_picked(&b, t);
+    db_column_list(&b, &t->picked);
     if (rc == 0)
         rc = db_exec_with(m->db,
                           "CREATE TEMPORARY TABLE " ROWS " (" KEY " SERIAL PRIMARY KEY) ENGINE=$ "
@@ -232,7 +225,7 @@ static int stage_row(struct merge *m, struct merge_table *t, const char *tuple, 
         return -1;
     if (t->insert.len == 0) {
         buf_adds(&t->insert, "INSERT INTO " ROWS " (");
-        add_picked(&t->insert, t);
+        db_column_list(&t->insert, &t->picked);
         buf_adds(&t->insert, ") VALUES ");
     } else {
         buf_addc(&t->insert, ',');
@@ -473,7 +466,7 @@ static int insert_rows(struct merge *m, struct merge_table *t, struct err *e)
     buf_adds(&b, "INSERT IGNORE INTO ");
     sql_ident(&b, t->name);
     buf_adds(&b, " (");
-    add_picked(&b, t);
+    db_column_list(&b, &t->picked);
     buf_adds(&b, ") SELECT ");
     for (size_t i = 0; i < t->column_count; i++) {
         const struct db_column *c = &t->picked.columns[i];
