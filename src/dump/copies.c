@@ -41,10 +41,9 @@ struct copies {
     unsigned connections;
     bool whole; /* tables are not cut by LIMIT, because copies are written to the binary log */
 
-    struct thread_group
-        threads;        /* its lock guards all below, which pieces are taken, and `retired` */
-    uint64_t rows_done; /* as planned */
-    const char *latest; /* table started last */
+    struct thread_group threads; /* its lock guards what follows, `taken` and `retired` */
+    uint64_t rows_done;          /* as planned */
+    const char *latest;          /* table started last */
 
     struct progress *progress; /* of the waiting caller */
     uint64_t reported;

@@ -177,7 +177,7 @@ int ledgers_plan(struct restore *r, struct err *e)
 static int raise_ids(struct shadow_session *s, const struct parts *l, struct err *e)
 {
     struct db_figures now;
-    const char *totals = restored(l->totals) ? shadow_name(s, l->totals) : l->rollup;
+    const char *totals = restored(l->totals) ? l->totals->shadow : l->rollup;
     SCOPED(xfree) char *end =
         db_one_with(s->db, "SELECT COALESCE(MAX(end_id),0) FROM ??", DB_ARGS(totals), e);
     if (!end)
@@ -185,7 +185,7 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
     uint64_t last = strtoull(end, NULL, 10);
     if (last == 0)
         return 0;
-    if (db_figures(s->db, s->plan->schema, shadow_name(s, l->ledger), &now, e) < 0)
+    if (db_figures(s->db, s->plan->schema, l->ledger->shadow, &now, e) < 0)
         return -1;
     raise_counter(l->ledger, last);
     if (now.auto_increment > last)
@@ -210,7 +210,7 @@ static int set_mark(struct db *db, const char *table, const char *what, uint64_t
  * the rollup. */
 static int leave_open(struct shadow_session *s, const struct parts *l, struct err *e)
 {
-    const char *marks = restored(l->marks) ? shadow_name(s, l->marks) : l->mark;
+    const char *marks = restored(l->marks) ? l->marks->shadow : l->mark;
     struct ledger_files files;
     int rc = set_mark(s->db, marks, "open", l->ledger->rows, e);
     if (rc < 0 || !restored(l->marks))

@@ -70,7 +70,7 @@ static int begin_insert(struct loader *l, struct err *e)
         return -1;
     buf_clear(&l->head);
     buf_adds(&l->head, "INSERT INTO ");
-    sql_ident(&l->head, shadow_name(&l->s, t));
+    sql_ident(&l->head, t->shadow);
     for (size_t i = 0; i < t->column_count; i++) {
         buf_adds(&l->head, i ? "," : " (");
         sql_ident(&l->head, t->columns[i]);
@@ -90,8 +90,7 @@ static struct db_bulk *open_bulk(struct loader *l, struct err *e)
     if (!like_live && shadow_read(&l->s, t, &made, e) < 0)
         return NULL;
     table = like_live ? *t->live : made.list[0]; /* borrows its columns */
-    SCOPED(xfree) char *name = xstrdup(shadow_name(&l->s, t));
-    table.name = name;
+    table.name = t->shadow;
     return db_bulk_open(l->s.db, l->way, l->packet_max, &table, t->columns, t->column_count, e);
 }
 
@@ -189,7 +188,7 @@ int loader_insert_raw(struct loader *l, const char *after_name, size_t len, stru
         return 0;
     buf_clear(&l->text);
     buf_adds(&l->text, "INSERT INTO ");
-    sql_ident(&l->text, shadow_name(&l->s, t));
+    sql_ident(&l->text, t->shadow);
     buf_add(&l->text, after_name, len);
     if (l->text.len > db_packet_room(l->packet_max, 0, DB_PACKET_COMMAND))
         return db_packet_too_long(e, "a statement", t->name, l->text.len, l->packet_max);
@@ -405,7 +404,7 @@ static int compare_content(struct loader *l, const struct target *t, struct err 
         if (c)
             picked.columns[picked.column_count++] = *c;
     }
-    int rc = db_hash_rows(l->s.db, &picked, shadow_name(&l->s, t), &rows, &hash, e);
+    int rc = db_hash_rows(l->s.db, &picked, t->shadow, &rows, &hash, e);
     if (rc == 0 && (rows != t->rows || hash != t->hash || picked.column_count != t->column_count))
         rc = err_set(e, ERR_QUERY, 0,
                      "table %s: what the server stored is not what was loaded (%" PRIu64
@@ -421,7 +420,7 @@ int loader_check(struct loader *l, const struct target *t, bool content, struct 
     if (t->skip || !t->created)
         return 0;
     if (shadow_counter(&l->s, t, e) < 0 ||
-        db_count(l->s.db, l->s.plan->schema, shadow_name(&l->s, t), &rows, e) < 0)
+        db_count(l->s.db, l->s.plan->schema, t->shadow, &rows, e) < 0)
         return -1;
     /* A MERGE table shows the rows of other tables. */
     if (rows != t->rows && (t->memory || t->rows))

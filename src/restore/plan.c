@@ -92,8 +92,7 @@ struct target *plan_add(struct plan *p, const char *name, const char *engine)
     p->list = xgrow(p->list, p->count, sizeof *p->list);
     struct target *t = &p->list[p->count];
     *t = (struct target){.name = xstrdup(name), .live = find_live(p, name)};
-    if (!p->into)
-        snprintf(t->shadow, sizeof t->shadow, PLAN_SHADOW "%06zu", p->count);
+    t->shadow = p->into ? t->name : xasprintf(PLAN_SHADOW "%06zu", p->count);
     bool was_memory = strcasecmp(engine, "MEMORY") == 0;
     t->memory = t->live && !(p->as_dumped && was_memory) ? t->live->memory : was_memory;
     t->why = skip_reason(p, t, engine);
@@ -251,8 +250,7 @@ void plan_drop(struct plan *p, struct db *db)
     for (size_t i = 0; i < p->count; i++) {
         const struct target *t = &p->list[i];
         if (t->created)
-            db_exec_with(db, "DROP TABLE IF EXISTS ??", DB_ARGS(p->into ? t->name : t->shadow),
-                         NULL);
+            db_exec_with(db, "DROP TABLE IF EXISTS ??", DB_ARGS(t->shadow), NULL);
     }
 }
 
@@ -270,6 +268,8 @@ void plan_clear(struct plan *p)
         free(p->list[i].create);
         free(p->list[i].checks);
         free(p->list[i].generated);
+        if (!p->into)
+            free(p->list[i].shadow);
         free(p->list[i].name);
     }
     free(p->list);

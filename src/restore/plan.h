@@ -13,7 +13,7 @@
 
 struct target {
     char *name;
-    char shadow[64]; /* the table it is loaded into; "" for --into: its own name */
+    char *shadow; /* the table it is loaded into; for --into: `name` itself */
     const struct db_table
         *live; /* as it is now; NULL: missing, created from the dump's definition */
     bool skip;

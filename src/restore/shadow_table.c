@@ -35,21 +35,15 @@ int shadow_session_begin(struct shadow_session *s, struct err *e)
     return db_is_mariadb(s->db) ? db_exec(s->db, "SET SESSION check_constraint_checks=0", e) : 0;
 }
 
-const char *shadow_name(const struct shadow_session *s, const struct target *t)
-{
-    return s->plan->into ? t->name : t->shadow;
-}
-
 int shadow_read(const struct shadow_session *s, const struct target *t, struct db_tables *out,
                 struct err *e)
 {
-    const char *name = shadow_name(s, t);
-    if (db_table_named(s->db, s->plan->schema, name, out, e) < 0)
+    if (db_table_named(s->db, s->plan->schema, t->shadow, out, e) < 0)
         return -1;
     if (out->count)
         return 0;
     db_tables_free(out);
-    return err_set(e, ERR_CHANGED, 0, "table %s disappeared while it was being loaded", name);
+    return err_set(e, ERR_CHANGED, 0, "table %s disappeared while it was being loaded", t->shadow);
 }
 
 /* MySQL locks the tables at both ends of a foreign key in the order in which it finds them: two
@@ -75,7 +69,7 @@ static int alter(const struct shadow_session *s, const struct target *t, const c
                  bool utf8, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
-    sql_fill(&b, "ALTER TABLE ??$", DB_ARGS(shadow_name(s, t), change));
+    sql_fill(&b, "ALTER TABLE ??$", DB_ARGS(t->shadow, change));
     return exec_in_turn(s, &b, utf8, e);
 }
 
@@ -129,7 +123,7 @@ static int create_from_text(const struct shadow_session *s, const struct target 
         return -1;
     int rc = shadow_accepts(s, &table, e);
     struct sql_table_how how = {
-        .name = shadow_name(s, t), .temporary = temporary, .mariadb = db_is_mariadb(s->db)};
+        .name = t->shadow, .temporary = temporary, .mariadb = db_is_mariadb(s->db)};
     how.unnamed_checks = t->live && !how.mariadb; /* t->live has constraints of these names */
     sql_table_write(&sql, &table, &how);
     if (rc == 0)
@@ -143,7 +137,7 @@ int shadow_prove(const struct shadow_session *s, const struct target *t, const c
 {
     int rc = create_from_text(s, t, true, create, len, e);
     if (rc == 0)
-        rc = db_exec_with(s->db, "DROP TEMPORARY TABLE ??", DB_ARGS(shadow_name(s, t)), e);
+        rc = db_exec_with(s->db, "DROP TEMPORARY TABLE ??", DB_ARGS(t->shadow), e);
     if (rc < 0)
         err_step(e, "this server does not take the definition (CREATE TABLE) of table %s", t->name);
     return rc;
@@ -186,7 +180,7 @@ static int create_table(const struct shadow_session *s, struct target *t, const 
     if (create_sized(s, t, base, create, len, e) < 0)
         return -1;
     t->created = true;
-    if (db_figures(s->db, s->plan->schema, shadow_name(s, t), &fresh, e) < 0)
+    if (db_figures(s->db, s->plan->schema, t->shadow, &fresh, e) < 0)
         return -1;
     if (t->memory && !fresh.memory) {
         err_set(e, ERR_REFUSED, 0, "the server makes table %s of another engine than MEMORY",
@@ -201,7 +195,7 @@ static int create_table(const struct shadow_session *s, struct target *t, const 
     if (want <= base)
         return 0;
     SCOPED(buf_free) struct buf drop = {0};
-    sql_fill(&drop, "DROP TABLE ??", DB_ARGS(shadow_name(s, t)));
+    sql_fill(&drop, "DROP TABLE ??", DB_ARGS(t->shadow));
     return exec_in_turn(s, &drop, false, e) < 0 ? -1 : create_sized(s, t, want, create, len, e);
 }
 
@@ -218,7 +212,7 @@ int shadow_counter(const struct shadow_session *s, const struct target *t, struc
     struct db_figures now;
     if (t->auto_increment == 0 || !t->memory)
         return 0;
-    if (db_figures(s->db, s->plan->schema, shadow_name(s, t), &now, e) < 0)
+    if (db_figures(s->db, s->plan->schema, t->shadow, &now, e) < 0)
         return -1;
     if (now.auto_increment == 0) /* MySQL: no number is left */
         now.auto_increment = UINT64_MAX;
@@ -255,7 +249,7 @@ int shadow_scale_off(const struct shadow_session *s, const struct target *t, con
         return -1;
     int rc = 0;
     if (db_float_scale_any(&made.list[0])) {
-        SCOPED(xfree) char *now = db_create_table(s->db, s->plan->schema, shadow_name(s, t), e);
+        SCOPED(xfree) char *now = db_create_table(s->db, s->plan->schema, t->shadow, e);
         if (now)
             db_float_scale(&made.list[0], now, t->mapped ? t->create : now, &off, scale);
         rc = !now ? -1 : off.len ? alter(s, t, off.p, true, e) : 0;

@@ -16,7 +16,6 @@ struct shadow_session {
 /* Sets the session up, after the other members were set. */
 int shadow_session_begin(struct shadow_session *s, struct err *e);
 
-const char *shadow_name(const struct shadow_session *s, const struct target *t);
 /* `create` (len bytes) is the dump's CREATE TABLE, used if the server has no such table. */
 int shadow_create(const struct shadow_session *s, struct target *t, const char *create, size_t len,
                   struct err *e);

@@ -122,7 +122,8 @@ static int put_beside(struct applying *a, const struct target *t, const struct d
                       struct part *from, uint64_t *count, struct err *e)
 {
     SCOPED(buf_free) struct buf columns = {0};
-    struct target beside = {.name = (char[]){BESIDE}, .memory = true};
+    char name[] = BESIDE;
+    struct target beside = {.name = name, .shadow = name, .memory = true};
     if (define_beside(a, now, from->d, from->what != DELTA_CHANGED, &columns, e) < 0 ||
         make_beside(a, t, &columns, e) < 0)
         return -1;
@@ -285,7 +286,8 @@ static int rebuild(struct applying *a, struct target *t, const struct db_table *
 {
     struct db *db = a->w->db;
     struct rebuild r = {.d = d};
-    struct target fresh = {.name = (char[]){FRESH}, .memory = true};
+    char name[] = FRESH;
+    struct target fresh = {.name = name, .shadow = name, .memory = true};
     int rc = read_kept(a, t, now, &r, e);
     if (rc == 0 && (db_exec(db, "DROP TABLE IF EXISTS " FRESH, e) < 0 ||
                     db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, t->heap) < 0 ||

@@ -33,6 +33,7 @@ static struct config cfg = {.schema = game, .sentinel = sentinel};
 static struct job job;
 static struct db_table live;
 static struct target targets[2];
+static char shadows[2][64] = {DB_OWN_PREFIX "new_000000", DB_OWN_PREFIX "new_000001"};
 static struct restore swap;
 static const struct restore_options options;
 static struct restore_result result;
@@ -83,8 +84,10 @@ static void list_targets(struct plan *plan)
 {
     for (size_t i = 0; i < COUNT(targets); i++)
         plan_add(plan, targets[i].name, "MEMORY");
-    for (size_t i = 0; i < COUNT(targets); i++)
+    for (size_t i = 0; i < COUNT(targets); i++) {
         free(plan->list[i].name);
+        free(plan->list[i].shadow);
+    }
     free(plan->list);
     plan->list = targets;
 }
@@ -110,7 +113,7 @@ static void begin(bool mariadb, bool with_trigger)
     targets[0] = (struct target){.name = bag, .live = &live, .created = true, .memory = true};
     targets[1] = (struct target){.name = chest, .created = true, .memory = true};
     for (size_t i = 0; i < 2; i++)
-        snprintf(targets[i].shadow, sizeof targets[i].shadow, DB_OWN_PREFIX "new_%06zu", i);
+        targets[i].shadow = shadows[i];
     swap = (struct restore){.db = script_open(),
                             .job = &job,
                             .schema = game,
