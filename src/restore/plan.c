@@ -92,6 +92,7 @@ struct target *plan_add(struct plan *p, const char *name, const char *engine)
     p->list = xgrow(p->list, p->count, sizeof *p->list);
     struct target *t = &p->list[p->count];
     *t = (struct target){.name = xstrdup(name), .live = find_live(p, name)};
+    snprintf(t->old, sizeof t->old, PLAN_OLD "%06zu", p->count);
     t->shadow = p->into ? t->name : xasprintf(PLAN_SHADOW "%06zu", p->count);
     bool was_memory = strcasecmp(engine, "MEMORY") == 0;
     t->memory = t->live && !(p->as_dumped && was_memory) ? t->live->memory : was_memory;

@@ -9,10 +9,13 @@
 #include "dump/job.h"
 #include "store/manifest.h"
 
-#define PLAN_SHADOW DB_OWN_PREFIX "new_" /* the names of shadow tables, in the world's schema */
+/* In the world's schema: how the names of shadow tables begin, and of tables that were replaced. */
+#define PLAN_SHADOW DB_OWN_PREFIX "new_"
+#define PLAN_OLD DB_OWN_PREFIX "old_"
 
 struct target {
     char *name;
+    char old[64]; /* its name once it was replaced */
     char *shadow; /* the table it is loaded into; for --into: `name` itself */
     const struct db_table
         *live; /* as it is now; NULL: missing, created from the dump's definition */

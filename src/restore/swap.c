@@ -41,11 +41,6 @@
  * A server that crashed as well has emptied the new world: then its sentinel has no row, and what
  * is left is treated as not swapped in. */
 
-static void old_name(char out[64], size_t i)
-{
-    snprintf(out, 64, DB_OWN_PREFIX "old_%06zu", i);
-}
-
 /* Is the table unchanged since the dump taken before a forced restore? */
 static bool in_dump(const struct restore *r, const struct target *t)
 {
@@ -118,16 +113,14 @@ static int write_conflicts(struct restore *r, bool swapped, struct err *e)
     size_t n = 0;
     SCOPED(xfree) struct conflict_source *list = xcalloc(r->plan.count, sizeof *list);
     SCOPED(xfree) struct target **of = xcalloc(r->plan.count, sizeof(struct target *));
-    SCOPED(xfree) char(*names)[64] = xcalloc(r->plan.count, sizeof *names);
     bool memory = r->out->server.start > 0;
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
         if (!target_replaces(t) || in_dump(r, t))
             continue;
-        old_name(names[i], i);
         of[n] = t;
         list[n++] = (struct conflict_source){
-            .table = t->name, .from = swapped ? names[i] : t->name, .columns = t->live};
+            .table = t->name, .from = swapped ? t->old : t->name, .columns = t->live};
         memory = memory && t->live->memory;
     }
     /* No MEMORY row is older than the server; rows of a durable table may be of any age. */
@@ -217,14 +210,12 @@ static int log_mark(const struct restore *r, struct err *e)
 static int rename_all(struct restore *r, bool sentinel_there, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
-    char old[64];
     for (size_t i = 0; i < r->plan.count; i++) {
         const struct target *t = &r->plan.list[i];
         if (t->skip || !t->created)
             continue;
-        old_name(old, i);
         if (t->live)
-            add_rename(&b, t->name, old);
+            add_rename(&b, t->name, t->old);
         add_rename(&b, t->shadow, t->name);
     }
     if (sentinel_there)
@@ -368,11 +359,8 @@ static int save_all_rows(struct restore *r, struct err *e)
     bool more = false;
     r->conflict.part = true;
     for (size_t i = 0; i < r->plan.count; i++) {
-        char old[64];
-        if (!target_replaces(&r->plan.list[i]))
-            continue;
-        old_name(old, i);
-        int rc = measure(r, &r->plan.list[i], old, e);
+        struct target *t = &r->plan.list[i];
+        int rc = target_replaces(t) ? measure(r, t, t->old, e) : 0;
         if (rc < 0)
             return -1;
         more = more || rc > 0;
@@ -523,7 +511,7 @@ static int save_left_over(struct db *db, const struct job *job, const struct pen
     size_t n = 0;
     bool memory = true;
     for (size_t i = 0; i < p->tables.count; i++) {
-        old_name(old, i);
+        snprintf(old, sizeof old, PLAN_OLD "%06zu", i);
         const struct db_table *t = db_table_find(&own, old);
         if (!t || n == own.count)
             continue;
@@ -573,7 +561,7 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
         return -1;
     for (size_t i = 0; i < p->tables.count && rc == 0; i++) {
         const char *name = p->tables.list[i];
-        old_name(old, i);
+        snprintf(old, sizeof old, PLAN_OLD "%06zu", i);
         snprintf(fresh, sizeof fresh, PLAN_SHADOW "%06zu", i);
         bool here = db_table_find(&all, name), has_old = db_table_find(&own, old);
         /* The statement renames the replaced table first, then the new one: both were renamed, only

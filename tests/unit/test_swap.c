@@ -112,8 +112,10 @@ static void begin(bool mariadb, bool with_trigger)
     live = (struct db_table){.name = bag, .memory = true};
     targets[0] = (struct target){.name = bag, .live = &live, .created = true, .memory = true};
     targets[1] = (struct target){.name = chest, .created = true, .memory = true};
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2; i++) {
         targets[i].shadow = shadows[i];
+        snprintf(targets[i].old, sizeof targets[i].old, DB_OWN_PREFIX "old_%06zu", i);
+    }
     swap = (struct restore){.db = script_open(),
                             .job = &job,
                             .schema = game,
