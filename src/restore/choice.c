@@ -181,13 +181,9 @@ static int nothing_intact(const struct restore *r, struct err *e)
     err_set(e, ERR_NOTHING, 0, "no intact dump of world %s in %s (%zu examined%s%s%s%.300s)",
             r->job->cfg->name, r->job->cfg->dump_dir, r->catalog.count, first ? "; " : "",
             js_text(first, "dump"), first ? ": " : "", js_text(first, "reason"));
-    if (r->catalog.count)
-        err_hint(e, "worldkeeper --verify says what is wrong with each; worldkeeper "
-                    "--restore=PATH takes any mysqldump file");
-    else
-        err_hint(e, "worldkeeper --dump takes one of a living world; worldkeeper "
-                    "--restore=PATH takes any mysqldump file");
-    return -1;
+    return err_hint(e, "worldkeeper %s; worldkeeper --restore=PATH takes any mysqldump file",
+                    r->catalog.count ? "--verify says what is wrong with each"
+                                     : "--dump takes one of a living world");
 }
 
 /* The dump with the changes since, or without those that do not fit it. */

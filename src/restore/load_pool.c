@@ -17,7 +17,8 @@ _Static_assert(POOL_MAX - 1 <= DB_LEASE_SLOTS,
 
 struct load_pool {
     struct restore *r;
-    size_t *order; /* tables, largest first */
+    struct arrival *arrival; /* NULL: all of the dump is here */
+    size_t *order;           /* tables, largest first */
     _Atomic uint64_t rows;
     struct thread_group threads; /* its lock guards what follows */
     bool *taken;                 /* as `order` */
@@ -66,8 +67,7 @@ static int load_table(struct load_pool *p, struct loader *l, size_t table, struc
 static size_t take_table(struct load_pool *p)
 {
     const struct manifest *m = p->r->m;
-    struct arrival *a = verify_arrival(p->r->file);
-    uint64_t here = a ? arrival_here(a) : m->file_size;
+    uint64_t here = p->arrival ? arrival_here(p->arrival) : m->file_size;
     size_t next = m->table_count;
     for (size_t i = 0; i < m->table_count; i++) {
         uint64_t at = m->tables[p->order[i]].offset;
@@ -129,8 +129,7 @@ static void report(void *arg)
     pthread_mutex_lock(&p->threads.lock);
     size_t table = p->table;
     pthread_mutex_unlock(&p->threads.lock);
-    struct arrival *a = verify_arrival(p->r->file);
-    uint64_t here = a ? arrival_here(a) : 0;
+    uint64_t here = p->arrival ? arrival_here(p->arrival) : 0;
     if (rows == p->reported && here == p->arrived)
         return;
     p->reported = rows;
@@ -265,7 +264,7 @@ static void check_main(void *arg)
 /* Definitions of a dump that is on its way are waited for, and what came is reported meanwhile. */
 static int check_definitions(struct load_pool *p, struct err *e)
 {
-    if (!verify_arrival(p->r->file))
+    if (!p->arrival)
         return load_pool_check(p->r, e);
     int failed = thread_group_start(&p->threads, check_main, p);
     if (failed)
@@ -290,6 +289,7 @@ int load_pool_run(struct restore *r, struct err *e)
                           r->opt->drill ? cfg->drill_connections : cfg->restore_connections, count);
     SCOPED(xfree) struct load_pool *p = xcalloc(1, sizeof *p);
     *p = (struct load_pool){.r = r,
+                            .arrival = verify_arrival(r->file),
                             .order = xcalloc(count, sizeof *p->order),
                             .taken = xcalloc(count, sizeof *p->taken)};
     thread_group_init(&p->threads);

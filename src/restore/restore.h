@@ -34,12 +34,12 @@ struct restore_options {
     bool fetched;    /* from another machine: a world that is empty since --init is no living one */
     bool promotion;  /* a standby's: another machine's world, by dump and segments alone, takes the
                       * place of whatever is in the schema */
-    bool
-        copy; /* what a promotion would load becomes the copy of warm.h, in place of the one that is there */
-    bool with_code; /* an operator accepts the dump's views, routines, … (code.h) */
-    bool automatic; /* started by the supervisor after a proven loss */
-    bool drill;     /* set by restore_drill() */
-    unsigned skip;  /* number of newest dumps to skip */
+    bool copy;       /* loads the newest dump, with the journal, as a promotion would, and leaves
+                      * it as the copy of warm.h, in place of the one that is there */
+    bool with_code;  /* an operator accepts the dump's views, routines, … (code.h) */
+    bool automatic;  /* started by the supervisor after a proven loss */
+    bool drill;      /* set by restore_drill() */
+    unsigned skip;   /* number of newest dumps to skip */
     /* NULL: all dumps are here. If it proves damaged, no other one is tried: ERR_DAMAGED. */
     const struct restore_arriving *arriving;
     const struct state *state; /* has the last ALIVE, to recognize a living world */
