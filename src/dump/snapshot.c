@@ -25,7 +25,7 @@ static void waited(struct snapshot *s)
 
 /* In one statement, which cannot deadlock with others like it. InnoDB tables need no lock: a consistent
  * snapshot reads them. */
-static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
+static int lock_tables(struct snapshot *s, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     const char *comma = "LOCK TABLES ";
@@ -37,7 +37,7 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
         buf_adds(&sql, " READ");
         comma = ", ";
     }
-    mono_t deadline = mono_add(clock_mono(), job->cfg->dump_stall);
+    mono_t deadline = mono_add(clock_mono(), s->job->cfg->dump_stall);
     int rc;
     for (;;) {
         s->asked = clock_mono();
@@ -46,7 +46,7 @@ static int lock_tables(struct snapshot *s, const struct job *job, struct err *e)
             waited(s);
         if (rc == 0 || !db_lock_busy(e) || mono_reached(clock_mono(), deadline))
             break;
-        progress_at(job->progress, 0, 0);
+        progress_at(s->job->progress, 0, 0);
         /* In between, writers that wait for our request get on; a deadlock is over at once. */
         usleep(e->num == DB_DEADLOCK ? 50000 : 1000000);
     }
@@ -100,12 +100,12 @@ static int same_tables(const struct db_tables *a, const struct db_tables *b, str
 /* A world without its sentinel's row is lost, and nothing of it may become a dump. */
 static int read_sentinel(struct snapshot *s, struct db_sentinel *out, struct err *e)
 {
-    if (db_sentinel_read(s->db, s->cfg->schema, s->cfg->sentinel, out, e) < 0)
+    if (db_sentinel_read(s->db, s->job->cfg->schema, s->job->cfg->sentinel, out, e) < 0)
         return -1;
     if (out->rows != 1) {
         err_set(e, ERR_CHANGED, 0,
                 "the sentinel table %s holds %u rows, not 1: its row is missing or duplicated",
-                s->cfg->sentinel, out->rows);
+                s->job->cfg->sentinel, out->rows);
         return err_hint(
             e, "worldkeeper --restore brings back a world that was lost; worldkeeper --init "
                "adopts one that "
@@ -126,7 +126,7 @@ static char **read_creates(struct snapshot *s, const struct db_tables *tables, s
 {
     char **creates = xcalloc(tables->count + 1, sizeof *creates);
     for (size_t i = 0; i < tables->count; i++) {
-        creates[i] = db_create_table(s->meta, s->cfg->schema, tables->list[i].name, e);
+        creates[i] = db_create_table(s->meta, s->job->cfg->schema, tables->list[i].name, e);
         if (!creates[i]) {
             if (e->num == DB_NO_TABLE)
                 e->cls = ERR_CHANGED;
@@ -156,7 +156,7 @@ static int same_creates(const struct snapshot *s, char *const *before, struct er
  * hundreds of tables take a while. */
 static int describe(struct snapshot *s, struct err *e)
 {
-    return list_tables(s->cfg, s->meta, &s->tables, e) < 0 ||
+    return list_tables(s->job->cfg, s->meta, &s->tables, e) < 0 ||
                    same_tables(&s->listed, &s->tables, e) < 0 ||
                    !(s->creates = read_creates(s, &s->tables, e)) ||
                    db_exec(s->meta, "SET SESSION lock_wait_timeout=DEFAULT", e) < 0
@@ -166,13 +166,13 @@ static int describe(struct snapshot *s, struct err *e)
 
 /* What can be done before the lock: connections, and the plan of the copies. The number of tables to
  * lock, or -1. */
-static int prepare(struct snapshot *s, const struct db_params *p, struct err *e)
+static int prepare(struct snapshot *s, struct err *e)
 {
     int locked = 0; /* the tables that LOCK TABLES is for */
     for (size_t i = 0; i < s->listed.count; i++)
         locked += !s->listed.list[i].transactional;
     if ((size_t)locked < s->listed.count) {
-        s->versioned = db_open(p, e);
+        s->versioned = db_open(&s->params, e);
         if (!s->versioned ||
             db_exec(s->versioned, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", e) < 0)
             return -1;
@@ -180,11 +180,11 @@ static int prepare(struct snapshot *s, const struct db_params *p, struct err *e)
     /* For describing the tables. Meanwhile the world waits, and MariaDB opens every table of the
      * schema, even one that another session is creating (CREATE TABLE … SELECT), which is not worth
      * waiting for. Durable tables are not locked by us; another session may hold them briefly. */
-    bool no_wait = db_is_mariadb(s->meta) && !s->cfg->dump_all;
+    bool no_wait = db_is_mariadb(s->meta) && !s->job->cfg->dump_all;
     if (db_lock_wait(s->meta, no_wait ? 0 : 1000, e) < 0)
         return -1;
     if (s->method == METHOD_COPY && locked)
-        s->copies = copies_plan(p, s->db, &s->listed, e);
+        s->copies = copies_plan(&s->params, s->db, &s->listed, e);
     return s->method == METHOD_COPY && locked && !s->copies ? -1 : locked;
 }
 
@@ -203,14 +203,13 @@ static int see_moment(struct snapshot *s, struct err *e)
 }
 
 /* Methods copy and lock. */
-static int take_locked(struct snapshot *s, const struct job *job, const struct db_params *p,
-                       struct err *e)
+static int take_locked(struct snapshot *s, struct err *e)
 {
-    int locked = prepare(s, p, e);
+    int locked = prepare(s, e);
     if (locked < 0)
         return -1;
     fault_point("dump.listed");
-    if (locked && lock_tables(s, job, e) < 0)
+    if (locked && lock_tables(s, e) < 0)
         return -1;
     fault_point("dump.locked");
     if (see_moment(s, e) < 0)
@@ -221,7 +220,7 @@ static int take_locked(struct snapshot *s, const struct job *job, const struct d
     int rc = describe(s, e);
     /* If a table was changed, that explains better why a copy failed. */
     struct err ignored;
-    if (copies_finish(s->copies, rc < 0, job->progress, rc < 0 ? &ignored : e) < 0)
+    if (copies_finish(s->copies, rc < 0, s->job->progress, rc < 0 ? &ignored : e) < 0)
         return -1;
     rc = db_exec(s->db, "UNLOCK TABLES", e);
     waited(s);
@@ -264,15 +263,15 @@ static void set_counters(struct snapshot *s)
 
 /* No lock keeps the tables from changing until they are described: the log shows what happened to
  * them during the scan, and comparing definitions what happened before or after it. */
-static int take_fuzzy(struct snapshot *s, const struct job *job, struct err *e)
+static int take_fuzzy(struct snapshot *s, struct err *e)
 {
-    if (db_table_keys(s->db, s->cfg->schema, &s->listed, e) < 0)
+    if (db_table_keys(s->db, s->job->cfg->schema, &s->listed, e) < 0)
         return -1;
     char **before = read_creates(s, &s->listed, e);
     if (!before)
         return -1;
     fault_point("dump.listed");
-    s->fuzzy = fuzzy_take(job, s->db, &s->listed, &s->start, &s->point, &s->wait_ms, e);
+    s->fuzzy = fuzzy_take(s->job, s->db, &s->listed, &s->start, &s->point, &s->wait_ms, e);
     int rc = s->fuzzy ? 0 : -1;
     if (rc == 0) {
         fault_point("dump.locked");
@@ -286,17 +285,16 @@ static int take_fuzzy(struct snapshot *s, const struct job *job, struct err *e)
 
 /* The part that all methods share. The sentinel is read again at the end (snapshot_check()): it must
  * be ours both before and after. */
-static int take(struct snapshot *s, const struct job *job, const struct db_params *p,
-                enum config_method method, struct err *e)
+static int take(struct snapshot *s, enum config_method method, struct err *e)
 {
     s->method = method;
     if (method != METHOD_FUZZY)
-        progress_phase(job->progress, "locking", 0, 0);
+        progress_phase(s->job->progress, "locking", 0, 0);
     if (db_server_id(s->db, &s->server, e) < 0 || read_sentinel(s, &s->sentinel, e) < 0 ||
         (method != METHOD_FUZZY && db_lock_wait(s->db, LOCK_TRY_SECONDS * 1000, e) < 0) ||
-        list_tables(s->cfg, s->db, &s->listed, e) < 0)
+        list_tables(s->job->cfg, s->db, &s->listed, e) < 0)
         return -1;
-    return method == METHOD_FUZZY ? take_fuzzy(s, job, e) : take_locked(s, job, p, e);
+    return method == METHOD_FUZZY ? take_fuzzy(s, e) : take_locked(s, e);
 }
 
 char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct err *e)
@@ -339,14 +337,13 @@ static int choose(const struct job *job, struct db *db, enum config_method *meth
 }
 
 /* Two connections: under LOCK TABLES the first one sees only what it has locked. */
-static struct snapshot *begin(const struct job *job, struct db_params *p, struct err *e)
+static struct snapshot *begin(const struct job *job, struct err *e)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);
-    *p = job->db;
-    p->schema = job->cfg->schema;
-    s->cfg = job->cfg;
-    s->db = db_open(p, e);
-    s->meta = s->db ? db_open(p, e) : NULL;
+    *s = (struct snapshot){.job = job, .params = job->db};
+    s->params.schema = job->cfg->schema;
+    s->db = db_open(&s->params, e);
+    s->meta = s->db ? db_open(&s->params, e) : NULL;
     if (s->meta)
         return s;
     snapshot_end(s);
@@ -363,16 +360,15 @@ static bool worth_a_copy(const struct err *e)
 struct snapshot *snapshot_take(const struct job *job, struct err *e)
 {
     enum config_method method;
-    struct db_params p;
-    struct snapshot *s = begin(job, &p, e);
+    struct snapshot *s = begin(job, e);
     int64_t wait_ms = 0; /* of an attempt that failed */
-    int rc = s && choose(job, s->db, &method, e) == 0 ? take(s, job, &p, method, e) : -1;
+    int rc = s && choose(job, s->db, &method, e) == 0 ? take(s, method, e) : -1;
     if (rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e)) {
         job_note(job, "dumped by method copy this time: %.600s", e->text);
         wait_ms = snapshot_release(s);
         snapshot_end(s); /* the scan may have left a HANDLER open or lost the connection */
-        s = begin(job, &p, e);
-        rc = s ? take(s, job, &p, METHOD_COPY, e) : -1;
+        s = begin(job, e);
+        rc = s ? take(s, METHOD_COPY, e) : -1;
     }
     if (rc == 0) {
         s->wait_ms = wait_ms > s->wait_ms ? wait_ms : s->wait_ms;

@@ -34,7 +34,8 @@ struct snapshot {
                         locked tables only, and this one holds no locks */
 
     /* for snapshot.c only */
-    const struct config *cfg;
+    const struct job *job;
+    struct db_params params; /* of each of its connections */
     mono_t asked;            /* for the locks; ms 0: it has none */
     int64_t wait_ms;         /* until it had none any more, or gave up: the longest */
     struct db *db;           /* holds the locks; reads MEMORY and other non-transactional tables */
