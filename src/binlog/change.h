@@ -55,7 +55,7 @@ struct change {
     size_t before_len, len;
     const char *file;
     uint64_t pos;
-    uint32_t created_at; /* of the file: binlog_created_at() */
+    uint32_t created_at; /* of the file */
     wall_t at;           /* to the second, by the server's clock */
     struct change_gtid gtid;
     const struct statement_mark *mark;

@@ -360,18 +360,19 @@ static int take_query(struct decode *d, const struct event *ev)
 
 /* ---- groups ---- */
 
-static void set_place(struct decode *d, const struct binlog *log, const struct event *ev)
+static void set_place(struct decode *d, const struct binlog_position *p, const struct event *ev)
 {
-    d->at.file = binlog_file(log, &d->at.pos);
-    d->at.created_at = binlog_created_at(log);
+    d->at.file = p->file;
+    d->at.pos = p->pos;
+    d->at.created_at = p->created_at;
     if (ev)
         d->at.at = (wall_t){(int64_t)ev->at * 1000};
 }
 
-static int begin_group(struct decode *d, const struct binlog *log, const struct event *ev)
+static int begin_group(struct decode *d, const struct binlog_position *p, const struct event *ev)
 {
-    set_place(d, log, ev);
-    d->at.pos = binlog_transaction(log)->begins;
+    set_place(d, p, ev);
+    d->at.pos = p->group.begins;
     d->at.gtid = (struct change_gtid){0};
     if (ev->kind == EVENT_GTID)
         d->at.gtid = (struct change_gtid){
@@ -389,16 +390,15 @@ static int cut_off(struct decode *d)
 
 /* The server was started with this file. One that is killed or stopped logs no rotation to the next
  * file: if there was one, the server could not write that file, and went on without a log. */
-static int take_format(struct decode *d, const struct binlog *log, const struct event *ev)
+static int take_format(struct decode *d, const struct binlog_position *p, const struct event *ev)
 {
-    uint64_t pos;
-    if (!ev->next || !ev->format.created || strcmp(binlog_file(log, &pos), d->from) == 0)
+    if (!ev->next || !ev->format.created || strcmp(p->file, d->from) == 0)
         return 0;
-    set_place(d, log, ev);
+    set_place(d, p, ev);
     if (d->rotated &&
         gap(d, false, "the server had closed its binary log and wrote none until its restart") < 0)
         return -1;
-    if (binlog_broke_off(log) &&
+    if (p->broke_off &&
         gap(d, false,
             "the log breaks off in the middle of an event, after which more was written: a "
             "statement had no room in max_binlog_stmt_cache_size, or in the server's tmpdir") < 0)
@@ -406,11 +406,11 @@ static int take_format(struct decode *d, const struct binlog *log, const struct 
     return give(d, CHANGE_LOST, &(struct change){0});
 }
 
-static int take_event(struct decode *d, const struct binlog *log, const struct event *ev)
+static int take_event(struct decode *d, const struct binlog_position *p, const struct event *ev)
 {
     switch (ev->kind) {
     case EVENT_FORMAT:
-        return take_format(d, log, ev);
+        return take_format(d, p, ev);
     case EVENT_MAP:
         return take_map(d, &ev->map);
     case EVENT_ROWS:
@@ -434,25 +434,26 @@ static int take_event(struct decode *d, const struct binlog *log, const struct e
 
 int decode_event(struct decode *d, const struct binlog *log, const struct event *ev)
 {
-    const struct transaction *t = binlog_transaction(log);
+    const struct binlog_position *p = binlog_at(log);
+    const struct transaction *t = &p->group;
     if (t->cut && cut_off(d) < 0)
         return -1;
     if ((t->part == TRANSACTION_BEGINS || t->part == TRANSACTION_SINGLE) &&
-        begin_group(d, log, ev) < 0)
+        begin_group(d, p, ev) < 0)
         return -1;
-    if (take_event(d, log, ev) < 0)
+    if (take_event(d, p, ev) < 0)
         return -1;
     if (ev->next && ev->kind != EVENT_HEARTBEAT)
         d->rotated = ev->kind == EVENT_ROTATE;
     if (t->part != TRANSACTION_ENDS && t->part != TRANSACTION_SINGLE)
         return 0;
-    set_place(d, log, NULL);
+    set_place(d, p, NULL);
     return give(d, CHANGE_END, &(struct change){0});
 }
 
 int decode_end(struct decode *d, const struct binlog *log)
 {
-    return binlog_transaction(log)->open ? cut_off(d) : 0;
+    return binlog_at(log)->group.open ? cut_off(d) : 0;
 }
 
 /* ---- events ---- */

@@ -465,7 +465,7 @@ int event_read(const struct event_format *f, const char *bytes, size_t len, stru
 {
     const uint8_t *p = (const uint8_t *)bytes;
     struct cursor c = {p, p + len, false};
-    *out = (struct event){0};
+    *out = (struct event){.bytes = bytes};
     out->at = (uint32_t)cursor_number(&c, 4);
     out->type = (unsigned)cursor_number(&c, 1);
     out->server_id = (uint32_t)cursor_number(&c, 4);

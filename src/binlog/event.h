@@ -88,7 +88,8 @@ struct event {
     uint32_t at;      /* seconds since 1970; 0: artificial, sent but not part of the log */
     uint32_t server_id;
     uint32_t next; /* position after it in its file, modulo 2^32; 0: not part of the file */
-    uint32_t size; /* bytes in the file */
+    uint32_t size; /* bytes in the file, */
+    const char *bytes;
     unsigned flags;
     bool packed;       /* query.sql or rows.data is compressed, */
     size_t packed_len; /* to so many bytes, it claims */

@@ -1,20 +1,121 @@
-#include "binlog/stream_int.h"
+#include "binlog/position.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+/* ---- groups ---- */
+
+/* Event types that matter here in addition to their kind. */
+enum {
+    TYPE_LOAD_QUERY = 18,
+    TYPE_PAYLOAD = 40, /* a whole transaction, compressed */
+    TYPE_GTID_LIST = 163,
+};
+
+static bool says(const struct event *ev, const char *sql)
+{
+    return ev->query.len == strlen(sql) && strncasecmp(ev->query.sql, sql, ev->query.len) == 0;
+}
+
+static bool begins_with(const struct event *ev, const char *sql)
+{
+    return ev->query.len >= strlen(sql) && strncasecmp(ev->query.sql, sql, strlen(sql)) == 0;
+}
+
+/* The log continues elsewhere: an open group is cut off. */
+static void transaction_break(struct transaction *t)
+{
+    t->cut |= t->open;
+    t->open = false;
+    t->part = TRANSACTION_OUTSIDE;
+}
+
+static void begin(struct transaction *t, bool statement, uint64_t at)
+{
+    t->open = true;
+    t->statement = statement;
+    t->begins = at;
+    t->part = TRANSACTION_BEGINS;
+}
+
+static void end(struct transaction *t, uint64_t at)
+{
+    t->part = t->open ? TRANSACTION_ENDS : TRANSACTION_SINGLE;
+    t->begins = t->open ? t->begins : at;
+    t->open = false;
+}
+
+/* `at`: the event's offset. Artificial events are not part of the log and change nothing. */
+static void transaction_step(struct transaction *t, const struct event *ev, uint64_t at)
+{
+    bool statement = t->open && t->statement;
+    t->part = t->open ? TRANSACTION_WITHIN : TRANSACTION_OUTSIDE;
+    switch (ev->kind) {
+    case EVENT_GTID:
+        transaction_break(t);
+        begin(t, !ev->gtid.mariadb || ev->gtid.standalone, at);
+        break;
+    case EVENT_QUERY: /* outside of a transaction each statement is a group */
+        if (says(ev, "BEGIN") || begins_with(ev, "XA START")) {
+            if (!t->open)
+                begin(t, false, at);
+            t->statement = false;
+        } else if (says(ev, "COMMIT") || says(ev, "ROLLBACK") || !t->open || statement) {
+            end(t, at);
+        }
+        break;
+    case EVENT_XID:
+        end(t, at);
+        break;
+    case EVENT_MAP:
+        if (!t->open)
+            begin(t, true, at);
+        break;
+    case EVENT_ROWS:
+        if (statement && ev->rows.ends)
+            end(t, at);
+        break;
+    case EVENT_FORMAT: /* groups do not cross files */
+    case EVENT_ROTATE:
+    case EVENT_STOP:
+        transaction_break(t);
+        break;
+    case EVENT_LOST:
+        if (t->open)
+            end(t, at);
+        break;
+    case EVENT_UNREADABLE: /* may still be a statement, or a whole transaction */
+        if (ev->type == TYPE_PAYLOAD || (ev->type == TYPE_LOAD_QUERY && statement))
+            end(t, at);
+        break;
+    case EVENT_SKIPPED:
+    case EVENT_HEARTBEAT:
+        break;
+    }
+}
+
+/* Is it an event that is written within a group? */
+static bool transaction_holds(const struct event *ev)
+{
+    return ev->kind == EVENT_QUERY || ev->kind == EVENT_MAP || ev->kind == EVENT_ROWS ||
+           ev->kind == EVENT_XID || ev->kind == EVENT_UNREADABLE ||
+           (ev->kind == EVENT_SKIPPED && ev->type != TYPE_GTID_LIST);
+}
+
+/* ---- files ---- */
 
 void binlog_position_set(struct binlog_position *p, const char *file, uint64_t pos,
                          uint32_t created_at)
 {
     struct transaction group = p->group;
     transaction_break(&group);
-    *p = (struct binlog_position){.pos = pos, .created_at = created_at, .group = group};
+    *p = (struct binlog_position){
+        .pos = pos, .created_at = created_at, .broke_off = p->broke_off, .group = group};
     snprintf(p->file, sizeof p->file, "%s", file);
 }
-
-/* ---- files ---- */
 
 /* "binlog.000042": the length of what is before the dot, and the number; -1: not such a name. */
 static int64_t file_number(const char *file, size_t *base)

@@ -1,12 +1,29 @@
-#include "binlog/stream_int.h"
+#include "binlog/stream.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/fault.h"
 #include "base/text.h"
+#include "mysql/conn_int.h"
+
+#define LEAST_SILENCE 3000 /* ms: a busy server may be late with its heartbeat */
+#define HEARTBEAT 1000     /* if none is requested: a server's own default is half a minute */
+#define LARGEST_PACKET (1ul << 30)
+
+/* Flags of the protocol. The second one asks a MariaDB for annotations, only so that no event is
+ * omitted and each starts where the one before it ended; it asks a MySQL for heartbeats that
+ * support offsets beyond 4 GiB. */
+#define DUMP_TO_END 1u
+#define DUMP_ALL 2u
+
+#define NOT_READABLE 1236 /* the server's error for any failure to read its log */
+#define SAME_ID 4052
+#define INTERRUPTED 1317
 
 #define HEAD 512u /* the format description ends before this offset */
 /* No change of a MEMORY table is larger: the server ends an event at 8 KB, and a row, of which an
@@ -18,31 +35,137 @@
 
 struct binlog {
     struct db_params params;
-    struct {
-        char *socket, *host, *user, *password, *tls_ca;
-    } own; /* what `params` points to */
     struct binlog_options options;
-    uint32_t id;
+    uint32_t id;               /* our server id */
     struct db_binlog_pos from; /* where the file that is read was begun */
 
-    struct binlog_wire wire;
+    struct db *db; /* NULL: closed */
+    struct client_log log;
+    struct db_binlog_pos until; /* to_end: the log's end before reading began, if we may know it */
+    mono_t began;               /* when waiting for a packet began */
+    bool half;                  /* it ended at an event that is only partly in the file */
+
     struct event_format format;
     struct binlog_position position;
     uint64_t skip; /* not 0: events before this offset are not returned */
     bool ended;
-    bool broke_off;
     const char *bytes; /* of the last packet */
     size_t len;
     bool waiting;     /* the packet in `bytes` was not parsed yet */
     struct buf plain; /* compressed data of that packet, unpacked */
 };
 
+/* ---- errors ---- */
+
+/* All these share one number; only the text, which is not translated, distinguishes them. */
+static void judge_unreadable(struct binlog *b, const char *text, struct err *e)
+{
+    if (strstr(text, "same server_")) {
+        e->cls = ERR_UNREACHABLE;
+    } else if (strstr(text, "not open")) {
+        e->cls = ERR_REFUSED;
+        err_hint(e, "the server writes no binary log; log_bin in its my.cnf turns it on");
+    } else if (strstr(text, "server id was not set") || strstr(text, "Misconfigured")) {
+        e->cls = ERR_REFUSED;
+        err_hint(e, "the server needs a server_id other than 0 in its my.cnf");
+    } else if (strstr(text, "emory") || strstr(text, "I/O error")) {
+        e->cls = ERR_QUERY; /* it may succeed next time */
+    } else {
+        b->half = strstr(text, "truncated in the middle of event") != NULL;
+        e->cls = ERR_GAP;
+    }
+}
+
+static int fail(struct binlog *b, const char *what, struct err *e)
+{
+    unsigned num = mysql_errno(b->db->my);
+    struct err why = {0};
+    db_fail(b->db, b->began, what, &why);
+    if (num == NOT_READABLE)
+        judge_unreadable(b, mysql_error(b->db->my), &why);
+    if (num == SAME_ID || num == INTERRUPTED) /* nothing is wrong with the log */
+        why.cls = ERR_UNREACHABLE;
+    if (num == 1227)
+        err_hint(&why, "GRANT REPLICATION SLAVE, %s ON *.* TO the account of [mysql] user",
+                 db_is_mariadb(b->db) ? "BINLOG MONITOR" : "REPLICATION CLIENT");
+    return err_pass(e, &why);
+}
+
+/* ---- the session ---- */
+
 static void disconnect(struct binlog *b)
 {
-    binlog_wire_close(&b->wire);
-    b->bytes = NULL;
-    b->len = 0;
+    if (b->db)
+        client_log_close(&b->log);
+    db_close(b->db);
+    b->db = NULL;
     b->waiting = false;
+}
+
+/* Variables of both servers under their old and new names; an unknown one is just a user variable.
+ * A replica sends the same: that it supports checksums, GTIDs and gaps, and its identity, so that
+ * the server ends a dead session of ours that it still holds. */
+static int set_up(struct binlog *b, int64_t heartbeat, struct err *e)
+{
+    int64_t ns = heartbeat * 1000000;
+    if (db_execf(b->db, e,
+                 "SET @master_heartbeat_period=%" PRId64 ", @source_heartbeat_period=%" PRId64
+                 ", @mariadb_slave_capability=4"
+                 ", @master_binlog_checksum=@@global.binlog_checksum"
+                 ", @source_binlog_checksum=@@global.binlog_checksum"
+                 ", @slave_uuid='%08" PRIx32 "-0000-4000-8000-000000000000'"
+                 ", @replica_uuid=@slave_uuid",
+                 ns, ns, b->id) < 0)
+        return -1;
+    struct err why = {0};
+    SCOPED(xfree) char *sum = db_one(b->db, "SELECT @master_binlog_checksum", &why);
+    b->format = event_format_first(sum && strcasecmp(sum, "NONE") != 0);
+    return why.cls == ERR_NONE ? 0 : err_pass(e, &why);
+}
+
+/* `pos`: the protocol has 32 bits. */
+static int connect_server(struct binlog *b, uint32_t pos, struct err *e)
+{
+    struct db_params mine = b->params;
+    int64_t heartbeat = b->options.heartbeat > 0 ? b->options.heartbeat : HEARTBEAT;
+    int64_t least = fault_limit("binlog.silence", LEAST_SILENCE);
+    mine.read_timeout = heartbeat * 3 > least ? heartbeat * 3 : least;
+    mine.schema = NULL;
+    mine.bulk = false;
+    struct db *db = b->db = db_open(&mine, e);
+    if (!db)
+        return -1;
+    db->my->net.max_packet_size = LARGEST_PACKET; /* no event is larger */
+    if (b->options.to_end)
+        db_binlog_pos(db, &b->until);
+    b->began = clock_mono();
+    if (set_up(b, heartbeat, e) == 0) {
+        if (client_log_open(&b->log, db->my, b->from.file, pos, b->id,
+                            DUMP_ALL | (b->options.to_end ? DUMP_TO_END : 0)) == 0)
+            return 0;
+        fail(b, "asking for the binary log", e);
+    }
+    db_close(db);
+    b->db = NULL;
+    return -1;
+}
+
+/* 1: an event's bytes, until the next call. 0: the server says that there are no more. -1. */
+static int next_packet(struct binlog *b, struct err *e)
+{
+    const char *packet = NULL;
+    size_t n = 0;
+    b->began = clock_mono();
+    int got = client_log_next(&b->log, &packet, &n);
+    if (got < 0)
+        return fail(b, "reading the binary log", e);
+    if (got == 0)
+        return 0;
+    if (n < 2 || packet[0] != 0)
+        return err_set(e, ERR_DAMAGED, 0, "the server sends something that is no event");
+    b->bytes = packet + 1; /* after the OK byte */
+    b->len = n - 1;
+    return 1;
 }
 
 static int give_up(struct binlog *b, struct err *e)
@@ -63,11 +186,9 @@ static int no_start(const struct binlog *b, struct err *e)
 /* A log transfer that is ended in order also ends with what looks like the end of the log. */
 static int end_of_log(struct binlog *b, struct err *e)
 {
-    b->bytes = NULL;
-    b->len = 0;
     if (!b->options.to_end)
         err_set(e, ERR_UNREACHABLE, 0, "the server stopped sending its binary log");
-    else if (b->wire.until.file[0] && !binlog_position_reached(&b->position, &b->wire.until))
+    else if (b->until.file[0] && !binlog_position_reached(&b->position, &b->until))
         err_set(e, ERR_UNREACHABLE, 0, "the server stopped sending its binary log before its end");
     else if (b->skip)
         no_start(b, e);
@@ -100,27 +221,14 @@ static int connect_at(struct binlog *b, const struct db_binlog_pos *from, uint32
         err_set(e, ERR_GAP, 0, "no position in the binary log to start from");
         return give_up(b, e);
     }
-    struct binlog_ask ask = {
-        .file = b->from.file,
-        .pos = pos,
-        .id = b->id,
-        .heartbeat = b->options.heartbeat,
-        .to_end = b->options.to_end,
-    };
-    if (binlog_wire_open(&b->wire, &b->params, &ask, e) < 0)
+    b->half = false;
+    if (connect_server(b, pos, e) < 0)
         return -1;
-    b->format = event_format_first(b->wire.checksum);
-    int got = binlog_wire_next(&b->wire, &b->bytes, &b->len, e);
+    int got = next_packet(b, e);
     if (got < 0 || (got == 0 && end_of_log(b, e) < 0))
         return give_up(b, e);
     b->waiting = got == 1;
     return 0;
-}
-
-static const char *keep(char **own, const char *s)
-{
-    *own = s ? xstrdup(s) : NULL;
-    return *own;
 }
 
 struct binlog *binlog_open(const struct db_params *p, const struct db_binlog_pos *from,
@@ -128,11 +236,6 @@ struct binlog *binlog_open(const struct db_params *p, const struct db_binlog_pos
 {
     struct binlog *b = xcalloc(1, sizeof *b);
     b->params = *p;
-    b->params.socket = keep(&b->own.socket, p->socket);
-    b->params.host = keep(&b->own.host, p->host);
-    b->params.user = keep(&b->own.user, p->user);
-    b->params.password = keep(&b->own.password, p->password);
-    b->params.tls_ca = keep(&b->own.tls_ca, p->tls_ca);
     b->options = *o;
     int rc = 0;
     if (getrandom(&b->id, sizeof b->id, 0) != (ssize_t)sizeof b->id)
@@ -148,7 +251,7 @@ struct binlog *binlog_open(const struct db_params *p, const struct db_binlog_pos
 /* Reads a packet and advances the position. */
 static int read_event(struct binlog *b, struct event *out, struct err *e)
 {
-    int got = b->waiting ? 1 : binlog_wire_next(&b->wire, &b->bytes, &b->len, e);
+    int got = b->waiting ? 1 : next_packet(b, e);
     b->waiting = false;
     if (got <= 0)
         return got == 0 ? end_of_log(b, e) : -1;
@@ -173,23 +276,43 @@ static int before_start(struct binlog *b, const struct event *ev, struct err *e)
     return 1;
 }
 
+/* From the server's list of its files, queried over a connection of its own. 1; 0: the file is not
+ * in it, or is the last one; -1. */
+static int file_after(const struct db_params *p, const char *file, uint64_t *size, char next[256],
+                      struct err *e)
+{
+    struct db *db = db_open(p, e);
+    struct db_rows *r = db ? db_select(db, "ni*", "SHOW BINARY LOGS", e) : NULL;
+    bool found = false;
+    int got = -1;
+    while (r && (got = db_next(r, e)) == 1 && !found)
+        if (strcmp(db_value(r, 0), file) == 0) {
+            found = true;
+            *size = strtoull(db_value(r, 1), NULL, 10);
+        }
+    if (got == 1)
+        snprintf(next, 256, "%s", db_value(r, 0));
+    db_rows_end(r);
+    db_close(db);
+    return got;
+}
+
 /* A server that is killed while it writes an event leaves a part of it, which it later refuses to
  * read. After the restart it starts another file, which continues where this one ends: no client
  * was told that the partial event had succeeded. More than one event is never skipped. */
 static int skip_half_event(struct binlog *b, struct err *e)
 {
-    struct binlog_after after;
+    uint64_t size = 0;
+    struct db_binlog_pos from = {.pos = BINLOG_FIRST};
     struct err why = {0};
-    if (!b->wire.half || b->skip)
+    if (!b->half || b->skip)
         return -1;
-    int got = binlog_wire_after(&b->params, b->position.file, &after, &why);
+    int got = file_after(&b->params, b->position.file, &size, from.file, &why);
     if (got < 0)
         return err_pass(e, &why);
-    if (got == 0 || after.size < b->position.pos || after.size - b->position.pos > HALF_MAX)
+    if (got == 0 || size < b->position.pos || size - b->position.pos > HALF_MAX)
         return -1;
-    b->broke_off |= after.size % BLOCK != 0 && after.size % BLOCK != ENCRYPTED_HEAD;
-    struct db_binlog_pos from = {.pos = BINLOG_FIRST};
-    memcpy(from.file, after.file, sizeof from.file);
+    b->position.broke_off |= size % BLOCK != 0 && size % BLOCK != ENCRYPTED_HEAD;
     disconnect(b);
     return connect_at(b, &from, 0, true, e);
 }
@@ -199,7 +322,7 @@ int binlog_next(struct binlog *b, struct event *out, struct err *e)
     int got, before = 0;
     if (b->ended)
         return 0;
-    if (!b->wire.db)
+    if (!b->db)
         return err_set(e, ERR_UNREACHABLE, 0, "not connected to read the binary log");
     do {
         b->position.group.cut = false;
@@ -212,26 +335,9 @@ int binlog_next(struct binlog *b, struct event *out, struct err *e)
     return got < 0 || before < 0 ? give_up(b, e) : got;
 }
 
-const char *binlog_bytes(const struct binlog *b, size_t *len)
+const struct binlog_position *binlog_at(const struct binlog *b)
 {
-    *len = b->len;
-    return b->bytes;
-}
-
-const char *binlog_file(const struct binlog *b, uint64_t *pos)
-{
-    *pos = b->position.pos;
-    return b->position.file;
-}
-
-const struct transaction *binlog_transaction(const struct binlog *b)
-{
-    return &b->position.group;
-}
-
-uint32_t binlog_created_at(const struct binlog *b)
-{
-    return b->position.created_at;
+    return &b->position;
 }
 
 uint32_t binlog_file_created_at(const struct db_params *p, const char *file)
@@ -244,14 +350,9 @@ uint32_t binlog_file_created_at(const struct db_params *p, const char *file)
     snprintf(from.file, sizeof from.file, "%s", file);
     struct binlog *b = binlog_open(p, &from, &o, &ignored);
     while (b && created_at == 0 && binlog_next(b, &ev, &ignored) == 1)
-        created_at = binlog_created_at(b);
+        created_at = b->position.created_at;
     binlog_close(b);
     return created_at;
-}
-
-bool binlog_broke_off(const struct binlog *b)
-{
-    return b->broke_off;
 }
 
 void binlog_close(struct binlog *b)
@@ -259,13 +360,6 @@ void binlog_close(struct binlog *b)
     if (!b)
         return;
     disconnect(b);
-    if (b->own.password)
-        explicit_bzero(b->own.password, strlen(b->own.password));
-    free(b->own.socket);
-    free(b->own.host);
-    free(b->own.user);
-    free(b->own.password);
-    free(b->own.tls_ca);
     buf_free(&b->plain);
     free(b);
 }

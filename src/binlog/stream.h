@@ -2,7 +2,7 @@
  * client library connects, encrypts and authenticates; only event.h parses events.
  *
  * Each event is proven to start where the one before it ended, so none is missed and none comes
- * twice. Events come in groups (transaction.h). Row events mean nothing without the map events
+ * twice. Events come in groups (position.h). Row events mean nothing without the map events
  * of their group, so a reader starts at the beginning of a group, never within one.
  *
  * Errors as in conn.h; and ERR_GAP: the log cannot be read on from this position (purged, reset,
@@ -16,13 +16,12 @@
  *
  * If the log is reset while its first file is read, the server says that it has nothing more until
  * the new file is as long as the old one, or is finished; only then ERR_GAP is returned. To find
- * out sooner compare binlog_file() with db_binlog_pos(). */
+ * out sooner compare binlog_at() with db_binlog_pos(). */
 #ifndef WK_BINLOG_STREAM_H
 #define WK_BINLOG_STREAM_H
 
 #include "mysql/conn.h"
-#include "binlog/transaction.h"
-#include "mysql/schema.h"
+#include "binlog/position.h"
 
 struct binlog;
 
@@ -30,32 +29,21 @@ struct binlog_options {
     int64_t heartbeat; /* ms of silence after which the server sends a heartbeat; after three times
                           that, but at least 3 s, without a packet ERR_STALLED */
     bool to_end;       /* ends where the log ends now instead of waiting for more */
-    uint32_t created_at; /* binlog_created_at() of the file when it was read before, 0: unknown. It
-                          distinguishes the files of a reset log, which have the same names */
+    uint32_t created_at; /* of the file when it was read before, 0: unknown. It distinguishes the
+                            files of a reset log, which have the same names */
 };
 
 /* Reads from `from` on (file and pos, the beginning of an event; 4 is a file's first). Uses a
- * server id that no other reader of this server has. */
+ * server id that no other reader of this server has. What `p` points to must outlive it. */
 struct binlog *binlog_open(const struct db_params *p, const struct db_binlog_pos *from,
                            const struct binlog_options *o, struct err *e);
 /* 1: an event, in `out` until the next call; artificial rotations, format descriptions and
  * heartbeats are among them. 0: the end (to_end). -1: the connection is closed. */
 int binlog_next(struct binlog *b, struct event *out, struct err *e);
-/* The bytes of the event returned last; NULL after an error. */
-const char *binlog_bytes(const struct binlog *b, size_t *len);
-/* The file of the last event and the position after it; its text lives until the next call. */
-const char *binlog_file(const struct binlog *b, uint64_t *pos);
-/* What the event returned last is to its group. */
-const struct transaction *binlog_transaction(const struct binlog *b);
-/* When the file was created, from its format description (seconds since 1970); 0: not received
- * yet. */
-uint32_t binlog_created_at(const struct binlog *b);
-/* The same for a file that is not being read; 0: unknown. */
+/* The file of the last event, the position after it, and its group. */
+const struct binlog_position *binlog_at(const struct binlog *b);
+/* When a file was created that is not being read; 0: unknown. */
 uint32_t binlog_file_created_at(const struct db_params *p, const char *file);
-/* Did a file end in the middle of an event in a way in which no killed server leaves it? Servers
- * write whole blocks: more was written after such a partial event, and cannot be read. A statement
- * that did not fit into the server's cache causes that. */
-bool binlog_broke_off(const struct binlog *b);
 void binlog_close(struct binlog *b);
 
 /* Can the changes of this schema be read? What a journal needs of the server and of the account, in

@@ -36,7 +36,7 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
 bool archive_continues(const struct archive *a, size_t i);
 /* The segment that holds what follows the binlog position `from` of that server: `server` names its
  * uid; where its start is not 0, `from` was the end of the log of the process started then. `created_at`
- * is binlog_created_at() of the file, 0: unknown. -1: there is no such segment. */
+ * is when that file was created, 0: unknown. -1: there is no such segment. */
 int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint32_t created_at,
                  const struct server_id *server);
 /* Is there a gap after `from`, in segment `i` or a later one? *out: the last one that is known. Pure. */

@@ -128,12 +128,11 @@ static void describe_gap(const struct follower *f, const char *why, const struct
                          struct follow_gap *out)
 {
     SCOPED(buf_free) struct buf clean = {0};
-    uint64_t pos = f->from.point.pos;
-    const char *file = f->log ? binlog_file(f->log, &pos) : f->from.point.file;
-    *out = (struct follow_gap){.pos = pos};
+    const struct binlog_position *at = f->log ? binlog_at(f->log) : NULL;
+    *out = (struct follow_gap){.pos = at ? at->pos : f->from.point.pos};
     text_clean(&clean, why, 500);
     snprintf(out->why, sizeof out->why, "%s", clean.p);
-    snprintf(out->file, sizeof out->file, "%s", file);
+    snprintf(out->file, sizeof out->file, "%s", at ? at->file : f->from.point.file);
     if (c)
         out->at = c->at;
     out->by_statement = c && c->deed;
@@ -217,11 +216,13 @@ static int first_marker(struct follower *f, struct err *e)
 /* On the board; and as a packet where it is news. */
 static void report(struct follower *f)
 {
+    const struct binlog_position *at = binlog_at(f->log);
     struct follow_report r = {.at = {.proven = f->proven,
+                                     .pos = at->pos,
                                      .marker_read = f->any_stored,
                                      .changes = f->changes,
                                      .packets = f->packets}};
-    snprintf(r.at.file, sizeof r.at.file, "%s", binlog_file(f->log, &r.at.pos));
+    snprintf(r.at.file, sizeof r.at.file, "%s", at->file);
     board_write(f->a->board, &r.at);
     for (size_t i = 0; i < f->emptied_count; i++) {
         struct emptied *t = &f->emptied[i];
@@ -261,9 +262,8 @@ static int sync_files(struct follower *f, struct err *e)
  * marker's time in the log, and what went by since the server had written it. */
 static int reach_end(struct follower *f, struct err *e)
 {
-    uint64_t pos;
-    const char *file = binlog_file(f->log, &pos);
-    if (f->stored != f->written || strcmp(f->end.file, file) != 0 || pos < f->end.pos)
+    const struct binlog_position *p = binlog_at(f->log);
+    if (f->stored != f->written || strcmp(f->end.file, p->file) != 0 || p->pos < f->end.pos)
         return 0;
     if (f->keep &&
         !segment_store_synced(f->keep)) /* it is not due yet, or a group is not complete */
@@ -352,22 +352,21 @@ static int take_marker(struct follower *f, const struct change *c)
 static int check_position(struct follower *f, struct err *e)
 {
     struct db_binlog_pos now = {0};
-    uint64_t pos;
-    const char *file = binlog_file(f->log, &pos);
+    const struct binlog_position *p = binlog_at(f->log);
     f->end_at = clock_mono();
     db_binlog_place(f->db, &now);
     f->end = now;
     if (!now.file[0] && db_log_closed(f->db))
         return err_set(e, ERR_GAP, 0, "the server has closed its binary log and writes none");
-    bool other = now.file[0] && strcmp(now.file, file) != 0;
-    bool before = now.file[0] && !other && now.pos < pos;
-    bool still = f->last_pos == pos; /* a reader that catches up may be in older files */
+    bool other = now.file[0] && strcmp(now.file, p->file) != 0;
+    bool before = now.file[0] && !other && now.pos < p->pos;
+    bool still = f->last_pos == p->pos; /* a reader that catches up may be in older files */
     f->elsewhere = other && still ? f->elsewhere + 1 : 0;
-    f->last_pos = pos;
+    f->last_pos = p->pos;
     if (!before && f->elsewhere < ELSEWHERE)
         return 0;
     return err_set(e, ERR_GAP, 0, "the binary log was reset: the server writes %s, not %s",
-                   now.file, file);
+                   now.file, p->file);
 }
 
 /* ---- segments ---- */

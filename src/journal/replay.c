@@ -536,7 +536,7 @@ static int read_events(struct run *r, struct err *e)
 {
     const struct db_binlog_pos *to = r->s->upto;
     struct event ev;
-    uint64_t shown = r->out->bytes, pos;
+    uint64_t shown = r->out->bytes;
     int got = 1;
     r->unasked.cls = ERR_NONE;
     while (r->phase != PHASE_OVER && (got = binlog_next(r->log, &ev, e)) == 1) {
@@ -544,8 +544,8 @@ static int read_events(struct run *r, struct err *e)
         decode_event(r->decode, r->log, &ev);
         /* Only positions between groups count. A file after that of `upto` is past it too, but
          * reading never gets that far. */
-        const char *file = binlog_file(r->log, &pos);
-        if (to && strcmp(file, to->file) == 0 && pos >= to->pos)
+        const struct binlog_position *at = binlog_at(r->log);
+        if (to && strcmp(at->file, to->file) == 0 && at->pos >= to->pos)
             break;
         if (r->out->bytes - shown < PROGRESS_BYTES)
             continue;

@@ -62,30 +62,25 @@ static void show_event(const struct binlog *b, const struct event *ev)
         [TRANSACTION_WITHIN] = "within",   [TRANSACTION_ENDS] = "ends",
         [TRANSACTION_SINGLE] = "ends",
     };
-    const struct transaction *t = binlog_transaction(b);
-    uint64_t pos;
-    size_t len;
-    const char *bytes = binlog_bytes(b, &len);
-    const char *file = binlog_file(b, &pos);
+    const struct binlog_position *p = binlog_at(b);
+    const struct transaction *t = &p->group;
     /* No CRC32: that of an event with its own CRC32 at the end is always the same. */
-    show(json_pack("{s:s s:I s:I s:i s:s s:I s:I s:I s:I s:s s:I s:i}", "file", file, "pos",
-                   (json_int_t)pos, "size", (json_int_t)ev->size, "type", (int)ev->type, "name",
+    show(json_pack("{s:s s:I s:I s:i s:s s:I s:I s:I s:I s:s s:I s:i}", "file", p->file, "pos",
+                   (json_int_t)p->pos, "size", (json_int_t)ev->size, "type", (int)ev->type, "name",
                    ev->name, "next", (json_int_t)ev->next, "at", (json_int_t)ev->at, "sum",
-                   (json_int_t)adler32(1, (const unsigned char *)bytes, (unsigned)len), "group",
-                   (json_int_t)(t->open ? t->begins : pos), "part", parts[t->part], "born",
-                   (json_int_t)binlog_created_at(b), "kind", (int)ev->kind));
+                   (json_int_t)adler32(1, (const unsigned char *)ev->bytes, ev->size), "group",
+                   (json_int_t)(t->open ? t->begins : p->pos), "part", parts[t->part], "born",
+                   (json_int_t)p->created_at, "kind", (int)ev->kind));
 }
 
 /* Where reading continues after an error: a group is read from its beginning. */
 static void note_position(struct work *w, const struct binlog *b)
 {
-    const struct transaction *t = binlog_transaction(b);
-    uint64_t pos;
-    const char *file = binlog_file(b, &pos);
-    snprintf(w->from.file, sizeof w->from.file, "%s", file);
-    w->from.pos = t->open ? t->begins : pos;
-    w->options.created_at = binlog_created_at(b);
-    w->within = t->open;
+    const struct binlog_position *p = binlog_at(b);
+    snprintf(w->from.file, sizeof w->from.file, "%s", p->file);
+    w->from.pos = p->group.open ? p->group.begins : p->pos;
+    w->options.created_at = p->created_at;
+    w->within = p->group.open;
 }
 
 /* 0: reading goes on. */
@@ -125,13 +120,11 @@ static int read_all(struct work *w, struct err *e)
     int got;
     do {
         struct event ev;
-        size_t len;
         got = binlog_next(b, &ev, e);
         if (got == 1) {
-            binlog_bytes(b, &len);
             note_position(w, b);
             w->events++;
-            w->bytes += len;
+            w->bytes += ev.size;
             if (!w->quiet)
                 show_event(b, &ev);
             if (w->events == w->pause_at)

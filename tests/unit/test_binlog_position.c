@@ -1,4 +1,4 @@
-/* binlog/position.c and transaction.c: each event lies where the one before it ended, or it is an error; files follow
+/* binlog/position.c: each event lies where the one before it ended, or it is an error; files follow
  * each other; groups begin and end where the server means them to. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "binlog/stream_int.h"
+#include "binlog/position.h"
 
 #define BORN 1700000000u
 #define GIB4 (UINT64_C(1) << 32)

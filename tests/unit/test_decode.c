@@ -10,31 +10,12 @@
 
 #include "binlog/decode.h"
 
-static const struct transaction within = {.open = true};
-
-const struct transaction *binlog_transaction(const struct binlog *b)
+const struct binlog_position *binlog_at(const struct binlog *b)
 {
+    static const struct binlog_position within = {
+        .file = "log.000001", .pos = 4, .group = {.open = true}};
     (void)b;
     return &within;
-}
-
-const char *binlog_file(const struct binlog *b, uint64_t *pos)
-{
-    (void)b;
-    *pos = 4;
-    return "log.000001";
-}
-
-uint32_t binlog_created_at(const struct binlog *b)
-{
-    (void)b;
-    return 0;
-}
-
-bool binlog_broke_off(const struct binlog *b)
-{
-    (void)b;
-    return false;
 }
 
 static int count_gaps(void *arg, const struct change *c)
