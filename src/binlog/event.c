@@ -16,7 +16,6 @@
 #define ROWS_END 0x01u        /* flag of row events: the statement's last one */
 #define LEAST_PACKED 1032u    /* zlib's highest compression ratio */
 #define LARGEST_PLAIN (1u << 30)
-#define STEP (64u << 10)
 
 /* ---- bodies ---- */
 
@@ -93,18 +92,6 @@ static const char *read_heartbeat2(struct input *in, struct event *out)
     return out->rotate.file[0] ? NULL : "it names no file";
 }
 
-/* The variables begin with those that are always present: options, then sql_mode. */
-static uint64_t sql_mode_of(const uint8_t *vars, size_t len)
-{
-    struct cursor c = {vars, vars + len, false};
-    if (len && *vars == 0)
-        cursor_bytes(&c, 5);
-    if (cursor_number(&c, 1) != 1)
-        return 0;
-    uint64_t mode = cursor_number(&c, 8);
-    return c.broken ? 0 : mode;
-}
-
 /* A prefix (the algorithm, and how many bytes the length has), the length, big endian, and the
  * compressed bytes. */
 static const char *read_packed_head(struct cursor *c, struct event *out)
@@ -125,12 +112,8 @@ static const char *read_query(struct input *in, struct event *out)
 {
     cursor_bytes(&in->post, 8); /* session, seconds */
     size_t schema = (size_t)cursor_number(&in->post, 1);
-    out->query.error = (unsigned)cursor_number(&in->post, 2);
-    size_t len = (size_t)cursor_number(&in->post, 2);
-    const uint8_t *vars = cursor_bytes(&in->body, len);
-    if (!vars)
-        return NULL;
-    out->query.sql_mode = sql_mode_of(vars, len);
+    cursor_bytes(&in->post, 2);                           /* its error */
+    cursor_bytes(&in->body, cursor_number(&in->post, 2)); /* variables of the session */
     out->query.schema = name_of(&in->body, schema);
     if (!out->query.schema)
         return "the name of its schema has no end";
@@ -211,12 +194,6 @@ static const char *read_gtid_mariadb(struct input *in, struct event *out)
     return NULL;
 }
 
-/* Servers before 5.1.4 had four bytes for it. */
-static uint64_t table_id(struct cursor *post)
-{
-    return cursor_number(post, cursor_left(post) == 6 ? 4 : 6);
-}
-
 /* Bit set with one bit for each column. */
 static const uint8_t *column_bits(struct cursor *body, uint64_t columns)
 {
@@ -227,7 +204,7 @@ static const char *read_map(struct input *in, struct event *out)
 {
     struct event_map *m = &out->map;
     struct cursor *c = &in->body;
-    m->table_id = table_id(&in->post);
+    m->table_id = cursor_number(&in->post, 6);
     m->schema = name_of(c, (size_t)cursor_number(c, 1));
     m->table = name_of(c, (size_t)cursor_number(c, 1));
     uint64_t columns = cursor_packed(c);
@@ -259,7 +236,7 @@ static const char *read_rows(struct input *in, struct event *out)
     struct cursor *c = &in->body;
     r->op = t->op;
     r->options = t->options;
-    r->table_id = table_id(&in->post);
+    r->table_id = cursor_number(&in->post, 6);
     r->ends = cursor_number(&in->post, 2) & ROWS_END;
     if (t->v2) {
         uint64_t extra = cursor_number(&in->post, 2); /* including these two bytes */
@@ -309,13 +286,13 @@ static const struct event_type types[EVENT_TYPES] = {
     [16] = {"XID", EVENT_XID},
     [17] = {"BEGIN_LOAD_QUERY", EVENT_UNREADABLE},
     [18] = {"EXECUTE_LOAD_QUERY", EVENT_UNREADABLE},
-    [19] = {"TABLE_MAP", EVENT_MAP, 6, read_map},
+    [19] = {"TABLE_MAP", EVENT_MAP, 8, read_map},
     [20] = {"PRE_GA_WRITE_ROWS", EVENT_UNREADABLE},
     [21] = {"PRE_GA_UPDATE_ROWS", EVENT_UNREADABLE},
     [22] = {"PRE_GA_DELETE_ROWS", EVENT_UNREADABLE},
-    [23] = {"WRITE_ROWS_V1", EVENT_ROWS, 6, read_rows, EVENT_INSERT},
-    [24] = {"UPDATE_ROWS_V1", EVENT_ROWS, 6, read_rows, EVENT_UPDATE},
-    [25] = {"DELETE_ROWS_V1", EVENT_ROWS, 6, read_rows, EVENT_DELETE},
+    [23] = {"WRITE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_INSERT},
+    [24] = {"UPDATE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_UPDATE},
+    [25] = {"DELETE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_DELETE},
     [26] = {"INCIDENT", EVENT_LOST},
     [27] = {"HEARTBEAT", EVENT_HEARTBEAT, 0, read_heartbeat},
     [28] = {"IGNORABLE", EVENT_SKIPPED},
@@ -340,9 +317,9 @@ static const struct event_type types[EVENT_TYPES] = {
     [163] = {"GTID_LIST", EVENT_SKIPPED},
     [164] = {"START_ENCRYPTION", EVENT_SKIPPED},
     [165] = {"QUERY_COMPRESSED", EVENT_QUERY, 13, read_query, .packed = true},
-    [166] = {"WRITE_ROWS_COMPRESSED_V1", EVENT_ROWS, 6, read_rows, EVENT_INSERT, .packed = true},
-    [167] = {"UPDATE_ROWS_COMPRESSED_V1", EVENT_ROWS, 6, read_rows, EVENT_UPDATE, .packed = true},
-    [168] = {"DELETE_ROWS_COMPRESSED_V1", EVENT_ROWS, 6, read_rows, EVENT_DELETE, .packed = true},
+    [166] = {"WRITE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, read_rows, EVENT_INSERT, .packed = true},
+    [167] = {"UPDATE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, read_rows, EVENT_UPDATE, .packed = true},
+    [168] = {"DELETE_ROWS_COMPRESSED_V1", EVENT_ROWS, 8, read_rows, EVENT_DELETE, .packed = true},
     [169] = {"WRITE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_INSERT, .v2 = true,
              .packed = true},
     [170] = {"UPDATE_ROWS_COMPRESSED", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true,
@@ -358,8 +335,6 @@ struct event_format event_format_first(bool checksum)
     struct event_format f = {.checksum = checksum};
     for (unsigned i = 0; i < EVENT_TYPES; i++)
         f.post[i] = types[i].post;
-    f.post[19] = f.post[23] = f.post[24] = f.post[25] = 8; /* table ids of six bytes */
-    f.post[166] = f.post[167] = f.post[168] = 8;
     return f;
 }
 
@@ -423,12 +398,11 @@ static const char *read_format(struct cursor *c, struct event_format *out)
 {
     *out = (struct event_format){0};
     unsigned version = (unsigned)cursor_number(c, 2);
-    const uint8_t *server = cursor_bytes(c, 50);
+    const char *server = (const char *)cursor_bytes(c, 50);
     out->created = (uint32_t)cursor_number(c, 4);
     size_t header = (size_t)cursor_number(c, 1);
     if (!server || version != 4 || header != EVENT_HEADER)
         return "it describes another version of the binary log than 4";
-    memcpy(out->version, server, 50);
     out->checksum = c->end[-1] == 1;
     c->end--;
     size_t n = cursor_left(c);
@@ -437,7 +411,7 @@ static const char *read_format(struct cursor *c, struct event_format *out)
     memcpy(out->post + 1, c->at, n);
     if (out->post[FORMAT_TYPE] != (uint8_t)(FORMAT_FIXED + n))
         return "its length is not what it says about itself";
-    out->mariadb = n >= GTID_MARIADB || strstr(out->version, "MariaDB");
+    out->mariadb = n >= GTID_MARIADB || memmem(server, 50, "MariaDB", 7);
     return NULL;
 }
 
@@ -485,24 +459,6 @@ int event_read(const struct event_format *f, const char *bytes, size_t len, stru
 
 /* ---- unpacking ---- */
 
-/* Memory is allocated as it is filled: the claimed length is not trusted. */
-static bool inflate_all(z_stream *z, size_t want, struct buf *plain)
-{
-    int rc = Z_OK;
-    buf_clear(plain);
-    while (rc == Z_OK) {
-        size_t room = want - plain->len < STEP ? want - plain->len : STEP;
-        buf_reserve(plain, room + 1);
-        z->next_out = (Bytef *)plain->p + plain->len;
-        z->avail_out = (uInt)room;
-        rc = inflate(z, Z_NO_FLUSH);
-        plain->len += room - z->avail_out;
-        if (rc == Z_OK && (plain->len == want ? room == 0 : z->avail_out > 0))
-            rc = Z_BUF_ERROR; /* longer than claimed, or cut off */
-    }
-    return rc == Z_STREAM_END && plain->len == want && z->avail_in == 0;
-}
-
 int event_unpack(struct event *ev, struct buf *plain, struct err *e)
 {
     bool rows = ev->kind == EVENT_ROWS;
@@ -510,12 +466,16 @@ int event_unpack(struct event *ev, struct buf *plain, struct err *e)
         return 0;
     const char *data = rows ? ev->rows.data : ev->query.sql;
     size_t len = rows ? ev->rows.len : ev->query.len;
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
+    uLongf made = ev->packed_len;
+    uLong taken = len;
     bool good = len <= LARGEST_PLAIN && ev->packed_len <= LARGEST_PLAIN &&
-                ev->packed_len / LEAST_PACKED <= len && inflateInit(&z) == Z_OK;
+                ev->packed_len / LEAST_PACKED <= len;
+    buf_clear(plain);
     if (good) {
-        good = inflate_all(&z, ev->packed_len, plain);
-        inflateEnd(&z);
+        buf_reserve(plain, made);
+        good = uncompress2((Bytef *)plain->p, &made, (const Bytef *)data, &taken) == Z_OK &&
+               made == ev->packed_len && taken == len;
+        plain->len = made;
     }
     if (!good)
         return damaged(ev, "what is compressed in it is not what it says", e);

@@ -45,7 +45,6 @@ struct event_format {
     bool checksum;             /* each event ends in a CRC32 of four bytes */
     bool mariadb;
     uint32_t created; /* not 0: the server was started with this file */
-    char version[51];
 };
 
 /* GTID of either server. MariaDB: domain-server-seq, where server is the event's server id. */
@@ -104,8 +103,6 @@ struct event {
             const char *schema; /* default schema, NUL-terminated */
             const char *sql;    /* not terminated */
             size_t len;
-            unsigned error;    /* with which the statement ended on the server; 0 */
-            uint64_t sql_mode; /* how `sql` is quoted: the server's bits */
         } query;
         struct event_map map;
         struct event_rows rows;
@@ -120,8 +117,8 @@ struct event_format event_format_first(bool checksum);
 int event_read(const struct event_format *f, const char *bytes, size_t len, struct event *out,
                struct err *e);
 /* Unpacks compressed data into `plain`, which the event points into from then on; before that
- * compressed rows and statements cannot be used. The claimed length is not trusted for
- * allocation. */
+ * compressed rows and statements cannot be used. A claimed length that zlib cannot reach is refused
+ * before anything is allocated. */
 int event_unpack(struct event *ev, struct buf *plain, struct err *e);
 
 #endif
