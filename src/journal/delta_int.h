@@ -76,6 +76,10 @@ struct delta_table {
     size_t spent;    /* rows that can be forgotten */
     bool truncated;
     uint64_t changes, written, dropped;
+    /* Of replay.c: */
+    int counter_at;   /* position of the AUTO_INCREMENT column in a tuple; -1: there is none */
+    bool counter_key; /* it is part of the key: updates do not change it */
+    uint64_t counter; /* the highest value seen in it */
 };
 
 struct delta_pipe;

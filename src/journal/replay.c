@@ -22,15 +22,6 @@
 #define PROGRESS_GROUPS 4096u
 #define CLOCKS_APART_MS 600000 /* of the server's machine and this one */
 
-/* A table of the world whose rows changed. */
-struct changed_table {
-    char *name;
-    struct delta_table *delta;
-    int counter_at;   /* position of the AUTO_INCREMENT column in a tuple; -1: there is none */
-    bool counter_key; /* it is part of the key: updates do not change it */
-    uint64_t counter; /* the highest value seen in it */
-};
-
 /* What the changes mean at this point. */
 enum phase {
     PHASE_WORLD, /* changes of the world */
@@ -43,8 +34,6 @@ struct run {
     struct replay *out;
     wall_t now;
     struct db_tables judged; /* the present tables and those of the dump that are gone; borrowed */
-    struct changed_table **tables;
-    size_t count;
     enum phase phase;
 
     struct binlog *log;         /* the two sources of changes */
@@ -184,44 +173,26 @@ static bool in_dump(struct run *r, const struct change_table *t)
 }
 
 /* NULL: there is a gap. Another segment lists the same table again. */
-static struct changed_table *find_table(struct run *r, struct change_table *t)
+static struct delta_table *find_table(struct run *r, struct change_table *t)
 {
-    struct changed_table *f = t->user;
-    if (f)
-        return f;
-    if (!in_dump(r, t))
-        return NULL;
-    for (size_t i = 0; i < r->count && !f; i++)
-        f = strcmp(r->tables[i]->name, t->name) == 0 ? r->tables[i] : NULL;
+    struct delta *d = r->out->delta;
+    if (t->user || !in_dump(r, t))
+        return t->user;
+    struct delta_table *f = delta_find(d, t->name);
     if (!f) {
-        f = xcalloc(1, sizeof *f);
-        r->tables = xrealloc(r->tables, (r->count + 1) * sizeof(struct changed_table *));
-        r->tables[r->count++] = f;
-        f->name = xstrdup(t->name);
+        f = delta_table(d, t->name, t->key, t->key_count);
         f->counter_at = t->counter;
         for (size_t i = 0; i < t->key_count; i++)
             f->counter_key |= t->counter >= 0 && t->key[i] == (unsigned)t->counter;
-        f->delta = delta_table(r->out->delta, t->name, t->key, t->key_count);
     }
     t->user = f;
     return f;
 }
 
-static void forget_tables(struct run *r)
-{
-    for (size_t i = 0; i < r->count; i++) {
-        free(r->tables[i]->name);
-        free(r->tables[i]);
-    }
-    free(r->tables);
-    r->tables = NULL;
-    r->count = 0;
-}
-
 /* ---- rows ---- */
 
 /* Only what may raise it is looked at. */
-static void note_counter(struct changed_table *f, const struct change *c)
+static void note_counter(struct delta_table *f, const struct change *c)
 {
     if (c->kind == CHANGE_TRUNCATE)
         f->counter = 0;
@@ -237,20 +208,20 @@ static void note_counter(struct changed_table *f, const struct change *c)
 }
 
 /* Tuples of segments stay in memory until the second frame after their own is read. */
-static int delta_row(struct run *r, struct changed_table *f, const struct change *c, struct err *e)
+static int delta_row(struct run *r, struct delta_table *f, const struct change *c, struct err *e)
 {
     enum delta_op op = c->kind == CHANGE_INSERT   ? DELTA_INSERT
                        : c->kind == CHANGE_DELETE ? DELTA_DELETE
                                                   : DELTA_REPLACE;
     if (r->filed && !r->plain && c->kind != CHANGE_UPDATE && c->kind != CHANGE_TRUNCATE)
-        return delta_submit(r->out->delta, f->delta, op, c->tuple, c->len, e);
+        return delta_submit(r->out->delta, f, op, c->tuple, c->len, e);
     if (r->filed && delta_drain(r->out->delta, e) < 0)
         return -1;
     if (c->kind == CHANGE_UPDATE)
-        return delta_update(f->delta, c->before, c->before_len, c->tuple, c->len, e);
+        return delta_update(f, c->before, c->before_len, c->tuple, c->len, e);
     if (c->kind != CHANGE_TRUNCATE)
-        return delta_change(f->delta, op, c->tuple, c->len, e);
-    delta_truncate(f->delta);
+        return delta_change(f, op, c->tuple, c->len, e);
+    delta_truncate(f);
     return 0;
 }
 
@@ -271,7 +242,7 @@ static void take_row(struct run *r, const struct change *c)
     struct err e;
     if (r->phase != PHASE_WORLD || r->group.rejected)
         return;
-    struct changed_table *f = find_table(r, c->table);
+    struct delta_table *f = find_table(r, c->table);
     if (!f)
         return;
     int rc = delta_row(r, f, c, &e);
@@ -585,7 +556,6 @@ static int read_log(struct run *r, struct err *e)
 static void forget(struct run *r)
 {
     delta_free(r->out->delta);
-    forget_tables(r);
     *r->out = (struct replay){.delta = delta_new()};
     keep_place(&r->out->upto, r->s->from->file, r->s->from->pos);
     if (r->s->after)
@@ -671,13 +641,6 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
             s->m && s->m->unlogged[0] ? s->m->unlogged
                                       : "the dump does not know its place in a binary log");
     }
-    /* the highest numbers outlive the run */
-    out->counters = xcalloc(r.count + 1, sizeof *out->counters);
-    for (size_t i = 0; i < r.count; i++)
-        if (r.tables[i]->counter)
-            out->counters[out->counter_count++] =
-                (struct replay_counter){xstrdup(r.tables[i]->name), r.tables[i]->counter + 1};
-    forget_tables(&r);
     free(r.judged.list);
     if (rc < 0)
         replay_free(out);
@@ -686,21 +649,15 @@ int replay_read(const struct replay_source *s, struct replay *out, struct err *e
 
 uint64_t replay_counter(const struct replay *r, const char *table)
 {
-    for (size_t i = 0; i < r->counter_count; i++)
-        if (strcmp(r->counters[i].table, table) == 0)
-            return r->counters[i].next;
-    return 0;
+    const struct delta_table *t = delta_find(r->delta, table);
+    return t && t->counter ? t->counter + 1 : 0;
 }
 
 uint64_t replay_counter_after(const struct replay *r, const char *table, uint64_t was)
 {
-    struct delta_figures f = {0};
-    const struct delta_table *ft = delta_find(r->delta, table);
+    const struct delta_table *t = delta_find(r->delta, table);
     uint64_t next = replay_counter(r, table);
-    if (!ft)
-        return was;
-    delta_figures(ft, &f);
-    if (was && f.truncated)
+    if (t && was && t->truncated)
         return next ? next : 1;
     return next > was ? next : was;
 }
@@ -708,8 +665,5 @@ uint64_t replay_counter_after(const struct replay *r, const char *table, uint64_
 void replay_free(struct replay *r)
 {
     delta_free(r->delta);
-    for (size_t i = 0; i < r->counter_count; i++)
-        free(r->counters[i].table);
-    free(r->counters);
     *r = (struct replay){0};
 }

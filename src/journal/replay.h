@@ -47,11 +47,6 @@ struct replay_source {
     struct progress *progress; /* counts bytes of both sources; may be NULL */
 };
 
-struct replay_counter {
-    char *table;
-    uint64_t next; /* AUTO_INCREMENT after the changes */
-};
-
 struct replay {
     struct delta *delta;
     struct db_binlog_pos upto; /* after the last group that counts; no GTID */
@@ -60,16 +55,14 @@ struct replay {
     wall_t latest;             /* of any group that counts */
     wall_t last;               /* of the last group that counts, to the second; ms 0: none */
     uint64_t changes;
-    uint64_t filed;   /* of these, from segments */
-    wall_t files_end; /* how far segments went; ms 0: there were no segments */
-    uint64_t bytes;   /* read */
-    char nonce[33];   /* of the world after the changes */
-    bool known_met;   /* that world, or one that it was restored from, was the known one */
-    bool at_end;      /* the log was read to its end */
-    bool to_loss;     /* a restart of the server ended it */
-    wall_t lost_at;   /* time of that restart, to the second; there may have been more since */
-    struct replay_counter *counters;
-    size_t counter_count;
+    uint64_t filed;    /* of these, from segments */
+    wall_t files_end;  /* how far segments went; ms 0: there were no segments */
+    uint64_t bytes;    /* read */
+    char nonce[33];    /* of the world after the changes */
+    bool known_met;    /* that world, or one that it was restored from, was the known one */
+    bool at_end;       /* the log was read to its end */
+    bool to_loss;      /* a restart of the server ended it */
+    wall_t lost_at;    /* time of that restart, to the second; there may have been more since */
     char damage[512];  /* of a segment; "": none found */
     char gap[640];     /* why it ends earlier than it should; "": it does not */
     wall_t gap_at;     /* of the group that could not be followed; ms 0: before any */
