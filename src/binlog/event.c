@@ -7,11 +7,10 @@
 #include "base/cursor.h"
 
 #define FORMAT_TYPE 15u
-#define FORMAT_FIXED 57u  /* bytes before the list of lengths */
-#define FORMAT_TRAILER 5u /* the checksum's type, and a checksum */
-#define FLAG_IN_USE 0x01u /* of a format description: the file was not closed */
-#define FLAG_IGNORE 0x80u /* a reader that does not know the type may skip it */
-#define GTID_MARIADB 162u
+#define FORMAT_FIXED 57u      /* bytes before the list of lengths */
+#define FORMAT_TRAILER 5u     /* the checksum's type, and a checksum */
+#define FLAG_IN_USE 0x01u     /* of a format description: the file was not closed */
+#define FLAG_IGNORE 0x80u     /* a reader that does not know the type may skip it */
 #define GTID_STANDALONE 0x01u /* flag of MariaDB's GTID */
 #define ROWS_END 0x01u        /* flag of row events: the statement's last one */
 #define LEAST_PACKED 1032u    /* zlib's highest compression ratio */
@@ -22,7 +21,6 @@
 /* What follows the common header, without a checksum: `post`, the part of fixed length, has at least
  * as many bytes as types[] asks for. */
 struct input {
-    bool mariadb;
     struct cursor post, body;
 };
 
@@ -46,50 +44,15 @@ static const char *name_of(struct cursor *c, size_t n)
     return p && memchr(p, '\0', n + 1) == p + n ? (const char *)p : NULL;
 }
 
-/* The rest of the body as a file name. */
-static const char *file_name(struct cursor *c, char out[256])
-{
-    size_t n = cursor_left(c);
-    if (n == 0 || n > 255 || memchr(c->at, '\0', n))
-        return "it names no file";
-    memcpy(out, c->at, n);
-    out[n] = '\0';
-    c->at = c->end;
-    return NULL;
-}
-
 static const char *read_rotate(struct input *in, struct event *out)
 {
+    struct cursor *c = &in->body;
+    size_t n = cursor_left(c);
     out->rotate.pos = cursor_number(&in->post, 8);
-    return file_name(&in->body, out->rotate.file);
-}
-
-/* MariaDB puts a position that does not fit the header before the name. */
-static const char *read_heartbeat(struct input *in, struct event *out)
-{
-    out->rotate.pos = out->next || !in->mariadb ? out->next : cursor_number(&in->body, 8);
-    return in->body.broken ? NULL : file_name(&in->body, out->rotate.file);
-}
-
-/* Fields of a type, a length and that many bytes; type 0 ends them. */
-static const char *read_heartbeat2(struct input *in, struct event *out)
-{
-    while (cursor_left(&in->body)) {
-        uint64_t field = cursor_packed(&in->body);
-        if (field == 0)
-            break;
-        uint64_t len = cursor_packed(&in->body);
-        struct cursor value = {in->body.at, in->body.at, false};
-        if (!cursor_bytes(&in->body, len))
-            return NULL;
-        value.end = in->body.at;
-        const char *wrong = field == 1 ? file_name(&value, out->rotate.file) : NULL;
-        if (field == 2)
-            out->rotate.pos = cursor_packed(&value);
-        if (wrong || value.broken)
-            return "it does not say where the sender is";
-    }
-    return out->rotate.file[0] ? NULL : "it names no file";
+    if (n == 0 || n > 255 || memchr(c->at, '\0', n))
+        return "it names no file";
+    memcpy(out->rotate.file, c->at, n);
+    return NULL;
 }
 
 /* A prefix (the algorithm, and how many bytes the length has), the length, big endian, and the
@@ -294,7 +257,7 @@ static const struct event_type types[EVENT_TYPES] = {
     [24] = {"UPDATE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_UPDATE},
     [25] = {"DELETE_ROWS_V1", EVENT_ROWS, 8, read_rows, EVENT_DELETE},
     [26] = {"INCIDENT", EVENT_LOST},
-    [27] = {"HEARTBEAT", EVENT_HEARTBEAT, 0, read_heartbeat},
+    [27] = {"HEARTBEAT", EVENT_HEARTBEAT},
     [28] = {"IGNORABLE", EVENT_SKIPPED},
     [29] = {"ROWS_QUERY", EVENT_SKIPPED},
     [30] = {"WRITE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_INSERT, .v2 = true},
@@ -309,11 +272,11 @@ static const struct event_type types[EVENT_TYPES] = {
     [39] = {"PARTIAL_UPDATE_ROWS", EVENT_ROWS, 10, read_rows, EVENT_UPDATE, .v2 = true,
             .options = true},
     [40] = {"TRANSACTION_PAYLOAD", EVENT_UNREADABLE},
-    [41] = {"HEARTBEAT_V2", EVENT_HEARTBEAT, 0, read_heartbeat2},
+    [41] = {"HEARTBEAT_V2", EVENT_HEARTBEAT},
     [42] = {"GTID_TAGGED", EVENT_GTID, 0, read_gtid_tagged},
     [160] = {"ANNOTATE_ROWS", EVENT_SKIPPED},
     [161] = {"BINLOG_CHECKPOINT", EVENT_SKIPPED},
-    [GTID_MARIADB] = {"GTID", EVENT_GTID, 13, read_gtid_mariadb},
+    [162] = {"GTID", EVENT_GTID, 13, read_gtid_mariadb},
     [163] = {"GTID_LIST", EVENT_SKIPPED},
     [164] = {"START_ENCRYPTION", EVENT_SKIPPED},
     [165] = {"QUERY_COMPRESSED", EVENT_QUERY, 13, read_query, .packed = true},
@@ -398,10 +361,10 @@ static const char *read_format(struct cursor *c, struct event_format *out)
 {
     *out = (struct event_format){0};
     unsigned version = (unsigned)cursor_number(c, 2);
-    const char *server = (const char *)cursor_bytes(c, 50);
+    cursor_bytes(c, 50); /* the server's version */
     out->created = (uint32_t)cursor_number(c, 4);
     size_t header = (size_t)cursor_number(c, 1);
-    if (!server || version != 4 || header != EVENT_HEADER)
+    if (c->broken || version != 4 || header != EVENT_HEADER)
         return "it describes another version of the binary log than 4";
     out->checksum = c->end[-1] == 1;
     c->end--;
@@ -411,7 +374,6 @@ static const char *read_format(struct cursor *c, struct event_format *out)
     memcpy(out->post + 1, c->at, n);
     if (out->post[FORMAT_TYPE] != (uint8_t)(FORMAT_FIXED + n))
         return "its length is not what it says about itself";
-    out->mariadb = n >= GTID_MARIADB || memmem(server, 50, "MariaDB", 7);
     return NULL;
 }
 
@@ -425,7 +387,7 @@ static const char *read_body(const struct event_format *f, struct cursor *body, 
     unsigned n = f->post[out->type];
     if (n < t->post)
         return "the format description makes it too short";
-    struct input in = {.mariadb = f->mariadb, .body = *body};
+    struct input in = {.body = *body};
     const uint8_t *post = cursor_bytes(&in.body, n);
     if (!post)
         return "it is cut off";

@@ -33,7 +33,7 @@ enum event_kind {
                          changed as after a COMMIT */
     EVENT_MAP,        /* a table that the following row events belong to */
     EVENT_ROWS,       /* changed rows */
-    EVENT_HEARTBEAT,  /* nothing happened; carries the sender's position */
+    EVENT_HEARTBEAT,  /* nothing happened */
     EVENT_UNREADABLE, /* changes that this program cannot read: loads of files, transactions
                          compressed by MySQL … */
     EVENT_LOST,       /* the server reports that changes are missing (incident) */
@@ -43,8 +43,7 @@ enum event_kind {
 struct event_format {
     uint8_t post[EVENT_TYPES]; /* bytes of the fixed part after the common header, by type */
     bool checksum;             /* each event ends in a CRC32 of four bytes */
-    bool mariadb;
-    uint32_t created; /* not 0: the server was started with this file */
+    uint32_t created;          /* not 0: the server was started with this file */
 };
 
 /* GTID of either server. MariaDB: domain-server-seq, where server is the event's server id. */
@@ -97,7 +96,7 @@ struct event {
         struct {
             char file[256];
             uint64_t pos;
-        } rotate; /* heartbeats too: the sender's position (MySQL's first kind: modulo 2^32) */
+        } rotate;
         struct event_gtid gtid;
         struct {
             const char *schema; /* default schema, NUL-terminated */
