@@ -63,13 +63,8 @@ static int world_now(struct db *db, const struct config *cfg, struct manifest *m
         db_tables(db, cfg->schema, false, &now, e) < 0)
         return -1;
     *m = (struct manifest){.generation = s.generation};
-    m->tables = xcalloc(now.count + 1, sizeof *m->tables);
-    for (size_t i = 0; i < now.count; i++) {
-        struct manifest_table *t = &m->tables[m->table_count++];
-        t->name = xstrdup(now.list[i].name);
-        t->engine = xstrdup(now.list[i].engine);
-        db_columns_hash(&now.list[i], t->columns_hash);
-    }
+    for (size_t i = 0; i < now.count; i++)
+        manifest_add(m, &now.list[i]);
     return s.rows == 1 ? 0 : -1;
 }
 

@@ -88,7 +88,6 @@ void delta_figures(const struct delta_table *t, struct delta_figures *out)
     *out = (struct delta_figures){
         .changes = t->changes,
         .rows = t->written,
-        .dropped = t->dropped,
         .bytes = t->bytes_len + t->count * sizeof *t->places,
         .truncated = t->truncated,
     };

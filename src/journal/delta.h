@@ -113,7 +113,6 @@ size_t delta_key(const struct delta_table *t, const unsigned **columns);
 struct delta_figures {
     uint64_t changes; /* merged; a truncate is one */
     uint64_t rows;    /* to be written at the end */
-    uint64_t dropped; /* of the base, after it was read */
     uint64_t bytes;   /* of memory */
     bool truncated;
 };

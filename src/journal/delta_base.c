@@ -1,12 +1,6 @@
 /* Merging into the base: which base rows stay, and the rows to be written after them. */
 #include "journal/delta_int.h"
 
-static int drop(struct delta_table *t)
-{
-    t->dropped++;
-    return 0;
-}
-
 /* Without a key only counts of equal rows are known, and how many of them a scan without a single
  * moment saw proves nothing. After a truncate the base does not matter. */
 static int refuse_loose(const struct delta_table *t, bool loose, struct err *e)
@@ -24,13 +18,13 @@ static int base_row(struct delta_table *t, const struct delta_key *k, bool loose
 {
     *changed = NULL;
     if (t->truncated)
-        return drop(t);
+        return 0;
     struct delta_row *r = delta_rows_find(t, k);
     if (!r || (t->form == DELTA_WHOLE && r->count >= 0))
         return 1;
     if (t->form == DELTA_WHOLE) { /* as many of the equal rows are dropped as were deleted */
         t->spent += ++r->count == 0;
-        return drop(t);
+        return 0;
     }
     if (!loose && !r->base)
         return delta_contradiction(t, k->p, k->len, "is in the base, but came later", e);
@@ -38,7 +32,7 @@ static int base_row(struct delta_table *t, const struct delta_key *k, bool loose
         return delta_contradiction(t, k->p, k->len, "is in the base twice", e);
     r->seen = true;
     *changed = r;
-    return drop(t);
+    return 0;
 }
 
 int delta_base(struct delta_table *t, const char *tuple, size_t len, bool loose, struct err *e)

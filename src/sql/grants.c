@@ -38,7 +38,6 @@ static bool read_privileges(struct reader *r, struct grant *g)
             buf_add(&privilege, r->t.s, r->t.len);
         }
         if (r->t.kind == SQL_OPEN) {
-            g->columns = true;
             while (r->t.kind != SQL_CLOSE && r->t.kind != SQL_END && r->t.kind != SQL_BAD)
                 reader_next(r);
             reader_next(r);

@@ -17,7 +17,6 @@ struct grant {
     enum grant_on on;
     bool revoke;         /* a REVOKE line (MySQL's partial revokes) */
     bool option;         /* WITH GRANT OPTION */
-    bool columns;        /* some privileges are for columns only; those are not in the list */
     bool limited;        /* MAX_QUERIES_PER_HOUR and the like */
     char *schema;        /* pattern as stored, or a role's name; NULL for *.* */
     char *object;        /* table or routine; NULL otherwise */

@@ -105,16 +105,10 @@ void proof_words(const struct proof *p, char *out, size_t size)
                  p->reason);
 }
 
-/* The names of dumps sort by generation and number. */
-static int newest_first(const void *a, const void *b)
-{
-    return strcmp(js_text(*(json_t *const *)b, "dump"), js_text(*(json_t *const *)a, "dump"));
-}
-
+/* Newest first: the names of dumps sort by generation and number. */
 json_t *proof_damaged_json(int dirfd)
 {
-    json_auto_t *list = json_array();
-    json_t *out = json_array();
+    json_t *list = json_array();
     DIR *d = file_list(dirfd, "cannot list findings", NULL);
     const struct dirent *ent;
     while (d && (ent = readdir(d))) {
@@ -125,21 +119,18 @@ json_t *proof_damaged_json(int dirfd)
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(len - end), ent->d_name);
         proof_read(dirfd, name, &p, NULL);
-        if (p.damaged || proof_unloadable(&p))
-            json_array_append_new(list,
-                                  json_pack("{s:o, s:s, s:s, s:o, s:b}", "dump", js_clean(name),
-                                            "at", text_utc(p.at, at), "by", p.by, "reason",
-                                            js_clean(p.reason), "loadable", !proof_unloadable(&p)));
+        if (!p.damaged && !proof_unloadable(&p))
+            continue;
+        size_t i = 0;
+        while (i < json_array_size(list) &&
+               strcmp(js_text(json_array_get(list, i), "dump"), name) > 0)
+            i++;
+        json_array_insert_new(list, i,
+                              json_pack("{s:o, s:s, s:s, s:o, s:b}", "dump", js_clean(name), "at",
+                                        text_utc(p.at, at), "by", p.by, "reason",
+                                        js_clean(p.reason), "loadable", !proof_unloadable(&p)));
     }
     if (d)
         closedir(d);
-    size_t n = json_array_size(list);
-    SCOPED(xfree) json_t **all = xcalloc(n, sizeof(json_t *));
-    for (size_t i = 0; i < n; i++)
-        all[i] = json_array_get(list, i);
-    if (n)
-        qsort(all, n, sizeof(json_t *), newest_first);
-    for (size_t i = 0; i < n; i++)
-        json_array_append(out, all[i]);
-    return out;
+    return list;
 }

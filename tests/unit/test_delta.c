@@ -258,7 +258,6 @@ static void test_last_one_wins(void **state)
     delta_figures(t, &f);
     assert_int_equal(f.changes, 8);
     assert_int_equal(f.rows, 3);
-    assert_int_equal(f.dropped, 3);
     assert_false(f.truncated);
 }
 
@@ -296,7 +295,6 @@ static void test_replace(void **state)
     delta_figures(t, &f);
     assert_int_equal(f.changes, 12);
     assert_int_equal(f.rows, 4);
-    assert_int_equal(f.dropped, 4);
 }
 
 static void test_replace_of_other_forms(void **state)
@@ -564,7 +562,6 @@ static void test_truncate(void **state)
     assert_true(f.truncated);
     assert_int_equal(f.changes, 8);
     assert_int_equal(f.rows, 2);
-    assert_int_equal(f.dropped, 5);
     delta_truncate(t);
     delta_figures(t, &f);
     assert_int_equal(f.rows, 0);
@@ -603,7 +600,6 @@ static void test_no_key(void **state)
     struct delta_figures f;
     delta_figures(t, &f);
     assert_int_equal(f.rows, 4);
-    assert_int_equal(f.dropped, 3);
     assert_int_equal(f.changes, 10);
 }
 
@@ -1446,14 +1442,18 @@ static void base_of(const struct model *m, struct texts *out)
     shuffle(out);
 }
 
+static size_t kept_rows; /* of the last base */
+
 /* The base's rows that stay, and behind them those that are written. -1 as the delta says it. */
 static int delta_up(struct delta_table *t, const struct texts *base, bool loose, struct texts *out,
                     struct err *e)
 {
+    kept_rows = 0;
     for (size_t i = 0; i < base->count; i++) {
         int kept = base_row(t, base->list[i], loose, e);
         if (kept < 0)
             return -1;
+        kept_rows += kept > 0;
         if (kept)
             add_text(out, base->list[i], strlen(base->list[i]));
     }
@@ -1489,7 +1489,7 @@ static void check_exact(struct model *m)
     check_result(m, &got);
     struct delta_figures f;
     delta_figures(m->t, &f);
-    assert_int_equal(base.count - f.dropped + f.rows, got.count);
+    assert_int_equal(kept_rows + f.rows, got.count);
     free_texts(&base);
     free_texts(&got);
     free_texts(&again);
