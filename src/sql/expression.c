@@ -1,6 +1,5 @@
 /* Expressions in definitions: words, functions and operators from lists. The lists contain nothing
  * that could name another table, a file, a stored function or a variable. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sql/literal.h"
@@ -76,6 +75,7 @@ static const char operators[] = "+ - * / % < > = <= >= <> != ! ~ | & ^ << >> , &
 /* Numbers have a sign of their own here: elsewhere it is an operator. */
 void expression_literal(struct reader *r, struct buf *out)
 {
+    bool sign = sql_is_punct(&r->t, "-") || sql_is_punct(&r->t, "+");
     if (r->t.kind == SQL_CHARSET) {
         for (size_t i = 0; i < r->t.len; i++)
             if ((unsigned char)r->t.s[i] >= 0x80 || r->t.s[i] == '$') {
@@ -84,11 +84,9 @@ void expression_literal(struct reader *r, struct buf *out)
             }
         reader_expect(r, SQL_CHARSET, out);
         buf_adds(out, r->t.kind == SQL_STRING ? "" : " ");
-    } else if (sql_is_punct(&r->t, "-") || sql_is_punct(&r->t, "+")) {
-        reader_expect(r, SQL_PUNCT, out);
-        reader_expect(r, SQL_NUMBER, out);
-        return;
-    } else if (r->t.kind == SQL_NUMBER) {
+    } else if (sign || r->t.kind == SQL_NUMBER) {
+        if (sign)
+            reader_expect(r, SQL_PUNCT, out);
         reader_expect(r, SQL_NUMBER, out);
         return;
     }
@@ -109,17 +107,15 @@ static void add_sequence(struct reader *r, struct buf *out)
     reader_text(r, reader_name, &first);
     if (reader_punct(r, ".")) {
         reader_text(r, reader_name, &second);
-        if (!*r->sequences)
-            *r->sequences = xstrdup(first);
-        if (strcmp(*r->sequences, first) != 0)
+        if (!r->of->sequences)
+            r->of->sequences = first;
+        if (strcmp(r->of->sequences, first) != 0)
             reader_refuse_text(r, "a sequence of another schema,", first, strlen(first));
         sql_ident2(out, first, second);
     } else {
         sql_ident(out, first);
     }
     reader_expect(r, SQL_CLOSE, out);
-    free(first);
-    free(second);
 }
 
 static void add_word(struct reader *r, struct buf *out)

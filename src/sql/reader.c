@@ -1,10 +1,10 @@
 #include "sql/reader.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "sql/literal.h"
+#include "sql/table.h"
 
 /* The clauses in listed version comments are read like any other: the writer decides which server
  * gets them. */
@@ -97,7 +97,7 @@ void reader_refuse_text(struct reader *r, const char *what, const char *text, si
         return;
     SCOPED(xfree) char *copy = xstrndup(text, len < 200 ? len : 200);
     text_clean(&said, copy, 60);
-    text_clean(&table, r->table, 64);
+    text_clean(&table, r->of->name ? r->of->name : "", 64);
     err_set(r->e, ERR_REFUSED, 0, "table %s: %s%s%s is not taken from a dump", table.p,
             what ? what : "", what ? " " : "", said.p);
     err_hint(r->e, "gunzip -c DUMP.sql.gz shows the definition; if you trust the file, the stock "
@@ -240,11 +240,16 @@ void reader_one_of(struct reader *r, const char *list, const char *what, struct 
         reader_refuse(r, what);
 }
 
+char *reader_own(struct reader *r, char *text)
+{
+    r->of->texts = xgrow(r->of->texts, r->of->text_count, sizeof *r->of->texts);
+    return r->of->texts[r->of->text_count++] = text;
+}
+
 /* Never NULL: a clause that was there, but is empty, is not one that was not. */
 void reader_text(struct reader *r, read_fn *fn, char **out)
 {
     struct buf b = {0};
     fn(r, &b);
-    free(*out);
-    *out = b.p ? b.p : xstrdup("");
+    *out = reader_own(r, b.p ? b.p : xstrdup(""));
 }

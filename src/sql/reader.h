@@ -7,13 +7,13 @@
 #include "base/err.h"
 #include "sql/token.h"
 
+struct sql_table;
 struct reader {
     struct sql_text text;
-    struct sql_token t; /* the next to read; plain comments are dropped */
-    bool bare;          /* comments that only some servers read stop it, even listed ones */
-    bool refused;       /* `e` is set */
-    const char *table;  /* for errors; "" before its name is known */
-    char **sequences;   /* struct sql_table */
+    struct sql_token t;   /* the next to read; plain comments are dropped */
+    bool bare;            /* comments that only some servers read stop it, even listed ones */
+    bool refused;         /* `e` is set */
+    struct sql_table *of; /* the table that is read, which owns its texts; NULL: none is */
     struct err *e;
 };
 /* Appends what it reads to `out`, as SQL. */
@@ -51,7 +51,9 @@ void reader_letters(struct reader *r, struct buf *out);
 /* One of the words in "A B C", as it is spelled there; a named one may be quoted. */
 void reader_one_of(struct reader *r, const char *list, const char *what, struct buf *out);
 void reader_named_one_of(struct reader *r, const char *list, const char *what, struct buf *out);
-/* Sets *out to what `fn` reads; the old value is freed. */
+/* The table owns the text, which is returned. */
+char *reader_own(struct reader *r, char *text);
+/* Sets *out to what `fn` reads: a text of the table. */
 void reader_text(struct reader *r, read_fn *fn, char **out);
 
 #endif

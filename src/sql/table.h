@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/text.h"
 
-/* All texts are owned by the structure; NULL: not given. */
+/* All texts are owned by the table; NULL: not given. */
 struct sql_column {
     char *name, *type; /* "int(10) unsigned", as servers write it */
     char *charset, *collation, *generated, *fallback /* DEFAULT */, *on_update, *comment, *check;
@@ -34,8 +34,7 @@ struct sql_key_part {
     bool descending, no_overlaps;
 };
 struct sql_key {
-    char
-        *kind; /* "PRIMARY KEY", "UNIQUE KEY", "KEY", "FULLTEXT KEY", "SPATIAL KEY", "VECTOR KEY" */
+    const char *kind;                          /* "PRIMARY KEY", "UNIQUE KEY", "KEY" … (static) */
     char *name;                                /* NULL for a primary key */
     char *method, *parser, *comment, *options; /* "USING …"; options of engines */
     bool hidden;                               /* MySQL: INVISIBLE; MariaDB: IGNORED */
@@ -68,6 +67,8 @@ struct sql_table {
     /* MariaDB: the schema of the sequences in its defaults; NULL: they name none. The caller must
      * check that it is the world's own. */
     char *sequences;
+    char **texts; /* all of them, to be freed */
+    size_t text_count;
 };
 
 /* `plain_strings`: read as under NO_BACKSLASH_ESCAPES. ERR_REFUSED names what is not accepted;

@@ -116,7 +116,7 @@ static void read_option(struct reader *r, struct sql_table *t)
         if (t->engine[0]) /* ambiguous: which one would the server use? */
             reader_refuse(r, "a second engine");
         reader_text(r, read_engine, &t->engine);
-        add_option(t, "ENGINE")->value = xstrdup(t->engine);
+        add_option(t, "ENGINE")->value = t->engine;
     } else if (reader_word(r, "CHARACTER SET")) {
         reader_punct(r, "=");
         reader_text(r, reader_letters, &add_option(t, "CHARSET")->value);

@@ -1,5 +1,4 @@
 /* Reader of CREATE TABLE: types, columns, keys and constraints. The rest is in table_options.c. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -193,7 +192,7 @@ static void read_key(struct reader *r, struct sql_table *t, const char *kind)
     struct buf options = {0};
     t->keys = xgrow(t->keys, t->key_count, sizeof *t->keys);
     struct sql_key *k = &t->keys[t->key_count++];
-    *k = (struct sql_key){.kind = xstrdup(kind)};
+    *k = (struct sql_key){.kind = kind};
     if (strcmp(kind, "PRIMARY KEY") != 0 && r->t.kind != SQL_OPEN && !reader_at(r, "USING"))
         reader_text(r, reader_name, &k->name);
     if (reader_word(r, "USING"))
@@ -205,7 +204,7 @@ static void read_key(struct reader *r, struct sql_table *t, const char *kind)
     reader_expect(r, SQL_CLOSE, NULL);
     while (!at_end(r))
         read_key_option(r, k, &options);
-    k->options = options.p ? options.p : xstrdup("");
+    k->options = reader_own(r, options.p ? options.p : xstrdup(""));
 }
 
 /* Constraints */
@@ -278,24 +277,27 @@ static void read_constraint(struct reader *r, struct sql_table *t)
  * VECTOR. */
 static void read_item(struct reader *r, struct sql_table *t)
 {
-    static const char *const kinds[] = {"PRIMARY", "UNIQUE", "FULLTEXT", "SPATIAL", NULL};
-    char kind[32];
-    /* PERIOD may be a column: only PERIOD FOR is the clause */
-    struct sql_token after = reader_peek(r);
-    for (const char *const *k = kinds; *k; k++)
-        if (reader_word(r, *k)) {
-            if (!reader_word(r, "KEY"))
-                reader_need(r, "INDEX");
-            snprintf(kind, sizeof kind, "%s KEY", *k);
-            read_key(r, t, kind);
+    static const char *const keys[][2] = {
+        {"PRIMARY KEY", "PRIMARY KEY"},
+        {"PRIMARY INDEX", "PRIMARY KEY"},
+        {"UNIQUE KEY", "UNIQUE KEY"},
+        {"UNIQUE INDEX", "UNIQUE KEY"},
+        {"FULLTEXT KEY", "FULLTEXT KEY"},
+        {"FULLTEXT INDEX", "FULLTEXT KEY"},
+        {"SPATIAL KEY", "SPATIAL KEY"},
+        {"SPATIAL INDEX", "SPATIAL KEY"},
+        {"VECTOR KEY", "VECTOR KEY"},
+        {"KEY", "KEY"},
+        {"INDEX", "KEY"},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (reader_word(r, keys[i][0])) {
+            read_key(r, t, keys[i][1]);
             return;
         }
-    if (reader_word(r, "VECTOR KEY"))
-        read_key(r, t, "VECTOR KEY");
-    else if (reader_word(r, "KEY") || reader_word(r, "INDEX"))
-        read_key(r, t, "KEY");
-    else if (reader_at(r, "CONSTRAINT") || reader_at(r, "CHECK") || reader_at(r, "FOREIGN") ||
-             (reader_at(r, "PERIOD") && sql_is(&after, "FOR")))
+    /* PERIOD may be a column: only PERIOD FOR is the clause */
+    if (reader_at(r, "CONSTRAINT") || reader_at(r, "CHECK") || reader_at(r, "FOREIGN") ||
+        reader_at(r, "PERIOD FOR"))
         read_constraint(r, t);
     else
         read_column(r, t);
@@ -305,17 +307,15 @@ int sql_table_read(const char *create, size_t len, bool plain_strings, struct sq
                    struct err *e)
 {
     struct reader r = {.text = {.s = create, .end = create + len, .plain_strings = plain_strings},
-                       .table = "",
-                       .sequences = &out->sequences,
+                       .of = out,
                        .e = e};
-    *out = (struct sql_table){.engine = xstrdup("")};
+    *out = (struct sql_table){0};
+    out->engine = reader_own(&r, xstrdup(""));
     reader_next(&r);
     reader_need(&r, "CREATE TABLE");
     if (reader_at(&r, "IF"))
         reader_need(&r, "IF NOT EXISTS");
     reader_text(&r, reader_name, &out->name);
-    /* from here on errors name it */
-    r.table = out->name;
     reader_expect(&r, SQL_OPEN, NULL);
     do
         read_item(&r, out);
@@ -370,52 +370,16 @@ bool sql_table_has_foreign(const struct sql_table *t)
     return false;
 }
 
-static void free_key(struct sql_key *k)
-{
-    for (size_t i = 0; i < k->part_count; i++) {
-        free(k->parts[i].name);
-        free(k->parts[i].expression);
-        free(k->parts[i].length);
-    }
-    free(k->parts);
-    free(k->kind);
-    free(k->name);
-    free(k->method);
-    free(k->parser);
-    free(k->comment);
-    free(k->options);
-}
-
-static void free_column(struct sql_column *c)
-{
-    char *const texts[] = {c->name,     c->type,      c->charset,   c->collation,  c->generated,
-                           c->fallback, c->on_update, c->comment,   c->check,      c->row_end,
-                           c->format,   c->storage,   c->attribute, c->attribute2, c->srid};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        free(texts[i]);
-}
-
 void sql_table_free(struct sql_table *t)
 {
-    for (size_t i = 0; i < t->column_count; i++)
-        free_column(&t->columns[i]);
     for (size_t i = 0; i < t->key_count; i++)
-        free_key(&t->keys[i]);
-    for (size_t i = 0; i < t->constraint_count; i++) {
-        free(t->constraints[i].name);
-        free(t->constraints[i].check);
-        free(t->constraints[i].foreign);
-        free(t->constraints[i].period);
-    }
-    for (size_t i = 0; i < t->option_count; i++)
-        free(t->options[i].value);
+        free(t->keys[i].parts);
+    for (size_t i = 0; i < t->text_count; i++)
+        free(t->texts[i]);
     free(t->columns);
     free(t->keys);
     free(t->constraints);
     free(t->options);
-    free(t->partitions);
-    free(t->sequences);
-    free(t->engine);
-    free(t->name);
+    free(t->texts);
     *t = (struct sql_table){0};
 }
