@@ -121,12 +121,6 @@ static void put_map(struct maps *m, uint64_t id, struct seen *seen)
 
 /* ---- tables ---- */
 
-static uint64_t hash_of(const char *name)
-{
-    uint64_t h = text_hash(TEXT_HASH, name, strlen(name));
-    return h ? h : 1; /* 0 means free */
-}
-
 static int counter_of(const struct db_table *t)
 {
     int place = 0;
@@ -184,7 +178,8 @@ static int meet_unknown(struct decode *d, const struct event_map *map)
     if (*other == map->table_id)
         return 0;
     *other = map->table_id;
-    uint64_t hash = hash_of(map->table), *known = &d->unknown_names[hash % UNKNOWN_NAMES];
+    uint64_t hash = text_hash(TEXT_HASH, map->table, strlen(map->table)) | 1; /* 0 means free */
+    uint64_t *known = &d->unknown_names[hash / 2 % UNKNOWN_NAMES];
     if (*known == hash)
         return 0;
     *known = hash;

@@ -72,21 +72,6 @@ bool statement_summary(const struct statement_world *world, const char *from, co
 
 /* ---- its text ---- */
 
-struct brief {
-    char *out;
-    size_t room, n;
-    bool cut;
-};
-
-static void brief_add(struct brief *b, const char *s, size_t len)
-{
-    for (size_t i = 0; i < len && !b->cut; i++) {
-        b->cut = b->n + 1 >= b->room;
-        if (!b->cut)
-            b->out[b->n++] = (unsigned char)s[i] < ' ' ? ' ' : s[i];
-    }
-}
-
 /* Of a definition only literals are left out; other statements may have rows and accounts
  * anywhere. */
 static bool brief_goes_on(const struct words *w, bool definition)
@@ -109,12 +94,12 @@ static bool defines(struct words w)
 
 void statement_brief(const char *sql, size_t len, char *out, size_t room)
 {
-    struct brief b = {.out = out, .room = room};
+    SCOPED(buf_free) struct buf b = {0};
     struct words w = {.s = sql, .end = sql + len, .through = true};
     bool definition = false, left_out = false;
-    for (const char *blank = sql; !b.cut && words_next(&w); blank = w.s) {
+    for (const char *blank = sql; b.len < room && words_next(&w); blank = w.s) {
         const char *at = words_skip_edges(blank, w.end), *after = w.s;
-        bool first = b.n == 0, text = !w.quoted && strchr("'\"", w.word[0]);
+        bool first = b.len == 0, text = !w.quoted && strchr("'\"", w.word[0]);
         if (first)
             definition = defines(w);
         if (text)
@@ -122,14 +107,14 @@ void statement_brief(const char *sql, size_t len, char *out, size_t room)
         left_out = text ? !after : !first && !brief_goes_on(&w, definition);
         if (left_out)
             break;
-        if (at > blank && !first)
-            brief_add(&b, " ", 1);
-        brief_add(&b, text ? "?" : at, text ? 1 : (size_t)(after - at));
+        buf_adds(&b, at > blank && !first ? " " : "");
+        buf_add(&b, text ? "?" : at, text ? 1 : (size_t)(after - at));
         w.s = after;
     }
-    out[b.n] = '\0';
-    if ((b.cut || left_out) && room > 4) {
-        size_t at = b.n + 4 < room ? b.n : room - 4;
-        memcpy(out + at, "...", 4);
-    }
+    size_t n = b.len < room ? b.len : room - 1;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (unsigned char)b.p[i] < ' ' ? ' ' : b.p[i];
+    out[n] = '\0';
+    if ((n < b.len || left_out) && room > 4)
+        memcpy(out + (n + 4 < room ? n : room - 4), "...", 4);
 }

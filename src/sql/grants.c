@@ -1,6 +1,7 @@
 #include "sql/grants.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -200,30 +201,25 @@ bool grant_matches(const struct grants *g, const struct grant *row, const char *
     return like(schema, row->schema);
 }
 
-/* The server's order: first no wildcard, then the one with its first wildcard furthest right; of
- * equals the one that SHOW GRANTS lists first. */
-static size_t specific(const char *pattern)
+/* Where the first of these wildcards stands that is not escaped; the largest value: nowhere. */
+static size_t wildcard(const char *pattern, const char *of)
 {
     for (const char *p = pattern; *p; p++) {
         if (*p == '\\' && p[1])
             p++;
-        else if (*p == '%' || *p == '_')
+        else if (strchr(of, *p))
             return (size_t)(p - pattern);
     }
-    return (size_t)-1;
+    return SIZE_MAX;
 }
 
 bool grant_is_wide(const struct grants *g, const struct grant *row)
 {
-    for (const char *p = row->on == GRANT_SCHEMA && !g->literal ? row->schema : ""; *p; p++) {
-        if (*p == '\\' && p[1])
-            p++;
-        else if (*p == '%')
-            return true;
-    }
-    return false;
+    return row->on == GRANT_SCHEMA && !g->literal && wildcard(row->schema, "%") != SIZE_MAX;
 }
 
+/* The server's order: first no wildcard, then the one with its first wildcard furthest right; of
+ * equals the one that SHOW GRANTS lists first. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee)
 {
     const struct grant *best = NULL;
@@ -231,7 +227,7 @@ const struct grant *grants_row(const struct grants *g, const char *schema, const
         const struct grant *row = &g->list[i];
         if (row->on == GRANT_SCHEMA && !row->revoke && strcmp(row->grantee, grantee) == 0 &&
             grant_matches(g, row, schema) &&
-            (!best || specific(row->schema) > specific(best->schema)))
+            (!best || wildcard(row->schema, "%_") > wildcard(best->schema, "%_")))
             best = row;
     }
     return best;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,22 +233,13 @@ json_t *manifest_json(const struct manifest *m)
     return NULL;
 }
 
-/* The checksum of the content, independent of whitespace and the order of keys. */
-static bool checksum_of(const json_t *o, char out[SHA256_HEX])
-{
-    static const char *const without[] = {"checksum", "hmac", NULL};
-    SCOPED(xfree) char *s = js_canonical(o, without);
-    unsigned char md[EVP_MAX_MD_SIZE];
-    bool ok = s && EVP_Digest(s, strlen(s), md, NULL, EVP_sha256(), NULL) == 1;
-    if (ok)
-        text_hex(md, SHA256_HEX / 2, out);
-    return ok;
-}
+static const char *const unsummed[] = {"checksum", "hmac", NULL};
 
 int manifest_sign(json_t *o)
 {
     char sum[SHA256_HEX];
-    bool summed = checksum_of(o, sum) && json_object_set_new(o, "checksum", json_string(sum)) == 0;
+    bool summed = signature_sum(o, unsummed, sum) &&
+                  json_object_set_new(o, "checksum", json_string(sum)) == 0;
     return summed ? signature_add(o, SIGNED_FRONT) : -1;
 }
 
@@ -339,7 +329,7 @@ static int check_format(const json_t *o, struct err *e)
     if (format != MANIFEST_FORMAT)
         return err_set(e, ERR_DAMAGED, 0, "format %" PRId64 ", this version reads %d", format,
                        MANIFEST_FORMAT);
-    if (!checksum_of(o, is)) /* not ERR_DAMAGED: damaged dumps are deleted */
+    if (!signature_sum(o, unsummed, is)) /* not ERR_DAMAGED: damaged dumps are deleted */
         return err_sys(e, ENOMEM, "cannot check its checksum");
     if (strcmp(js_text(o, "checksum"), is) != 0)
         return err_set(e, ERR_DAMAGED, 0,

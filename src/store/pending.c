@@ -1,6 +1,5 @@
 #include "store/pending.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "base/js.h"
 #include "base/text.h"
 #include "store/kept.h"
+#include "store/signature.h"
 
 #define FILE_NAME "pending.json"
 #define PENDING_MAX (16u << 20)
@@ -85,14 +85,9 @@ static json_t *pending_json(const struct pending *p, struct err *e)
 static int digest_of(const json_t *o, char hex[PENDING_DIGEST], struct err *e)
 {
     static const char *const without[] = {WHOLE, "hmac", NULL};
-    unsigned char md[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
-    SCOPED(xfree) char *text = js_canonical(o, without);
-    bool done = text && EVP_Digest(text, strlen(text), md, &len, EVP_sha256(), NULL) == 1 &&
-                2 * len + 1 == PENDING_DIGEST;
-    if (done)
-        text_hex(md, len, hex);
-    return done ? 0 : err_set(e, ERR_SYSTEM, 0, "cannot compute the SHA-256 of " FILE_NAME);
+    return signature_sum(o, without, hex)
+               ? 0
+               : err_set(e, ERR_SYSTEM, 0, "cannot compute the SHA-256 of " FILE_NAME);
 }
 
 int pending_digest(const struct pending *p, char hex[PENDING_DIGEST], struct err *e)

@@ -97,6 +97,16 @@ bool signature_bytes_good(const char *front, const void *p, size_t len,
            made_by(&keys.old, front, p, len, signature);
 }
 
+bool signature_sum(const json_t *o, const char *const *without, char hex[SHA256_HEX])
+{
+    unsigned char md[EVP_MAX_MD_SIZE];
+    SCOPED(xfree) char *s = js_canonical(o, without);
+    bool ok = s && EVP_Digest(s, strlen(s), md, NULL, EVP_sha256(), NULL) == 1;
+    if (ok)
+        text_hex(md, SHA256_BYTES, hex);
+    return ok;
+}
+
 /* The bytes of an object that are signed; NULL: not possible, for instance not UTF-8. */
 static char *canonical(const json_t *o)
 {

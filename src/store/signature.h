@@ -33,6 +33,9 @@ enum signature {
  * current key differs from the previous one. On failure (-1, ERR_CONFIG) the previous keys stay. */
 int signature_open(const struct config *c, struct err *e);
 bool signature_on(void);
+/* The SHA-256 of an object without the keys listed (ended by NULL), whatever its whitespace and order; false: it
+ * could not be computed. */
+bool signature_sum(const json_t *o, const char *const *without, char hex[SHA256_HEX]);
 /* `front` is the line that names the kind of what is signed. Adds "hmac" by the current key, if there
  * is one. -1: `o` is not UTF-8, or libcrypto failed. */
 int signature_add(json_t *o, const char *front);
