@@ -245,9 +245,9 @@ static const char *take_change(struct decode *d, struct seen *s, const struct ev
     bool update = rows->op == EVENT_UPDATE;
     buf_clear(&d->before);
     buf_clear(&d->tuple);
-    at = row_image_read(s->image, rows->present, at, end, update ? &d->before : &d->tuple, e);
+    at = row_image_read(s->image, rows, false, at, end, update ? &d->before : &d->tuple, e);
     if (at && update)
-        at = row_image_read_after(s->image, rows, at, end, &d->tuple, e);
+        at = row_image_read(s->image, rows, true, at, end, &d->tuple, e);
     if (!at)
         return NULL;
     c.before = d->before.p;
@@ -266,8 +266,6 @@ static int take_images(struct decode *d, struct seen *s, const struct event_rows
     struct err e;
     int rc = 0;
     const char *at = rows->data, *end = at + rows->len;
-    if (row_image_check(s->image, rows, &e) < 0)
-        at = NULL;
     while (rc == 0 && d->rows && at && at < end)
         at = take_change(d, s, rows, at, end, &rc, &e);
     if (rc == 0 && !at)

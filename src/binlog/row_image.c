@@ -195,16 +195,6 @@ static int take_present(struct row_image *m, const uint8_t *present, struct err 
     return 0;
 }
 
-int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e)
-{
-    if (r->columns != m->count)
-        return err_set(e, ERR_DAMAGED, 0, "table %s has %zu columns, but a row event %zu", m->table,
-                       m->count, r->columns);
-    if (take_present(m, r->present, e) < 0)
-        return -1;
-    return r->present_after ? take_present(m, r->present_after, e) : 0;
-}
-
 /* MariaDB's format of a compressed value: 0 and the text; or 0x80, plus 8 without a zlib header,
  * plus in the low bits the number of bytes after it that hold the length of the text. NULL:
  * malformed. */
@@ -303,19 +293,32 @@ static const uint8_t *put_row(struct row_image *m, const uint8_t *at, const uint
     return at;
 }
 
-const char *row_image_read(struct row_image *m, const uint8_t *present, const char *at,
-                           const char *end, struct buf *out, struct err *e)
+const char *row_image_read(struct row_image *m, const struct event_rows *r, bool after,
+                           const char *at, const char *end, struct buf *out, struct err *e)
 {
     const struct field *bad = m->fields;
     const size_t had = out->len;
-    if (take_present(m, present, e) < 0)
+    struct cursor c = {(const uint8_t *)at, (const uint8_t *)end, false};
+    /* The only option says that JSON values may be given as differences, and is followed by a bit
+     * for each JSON column: no MEMORY table has one. */
+    uint64_t options = after && r->options ? cursor_packed(&c) : 0;
+    if (r->columns != m->count) {
+        err_set(e, ERR_DAMAGED, 0, "table %s has %zu columns, but a row event %zu", m->table,
+                m->count, r->columns);
         return NULL;
-    if ((size_t)(end - at) < bit_bytes(m->present_count)) {
+    }
+    if (options > 1) {
+        err_set(e, ERR_REFUSED, 0, "table %s: a changed row in an unknown format", m->table);
+        return NULL;
+    }
+    if (take_present(m, after ? r->present_after : r->present, e) < 0)
+        return NULL;
+    if (c.broken || cursor_left(&c) < bit_bytes(m->present_count)) {
         err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is cut off", m->table);
         return NULL;
     }
     buf_reserve(out, m->room);
-    const uint8_t *next = put_row(m, (const uint8_t *)at, (const uint8_t *)end, out, &bad);
+    const uint8_t *next = put_row(m, c.at, c.end, out, &bad);
     if (next)
         return (const char *)next;
     out->len = had;
@@ -323,23 +326,4 @@ const char *row_image_read(struct row_image *m, const uint8_t *present, const ch
     err_set(e, ERR_DAMAGED, 0, "table %s, column %s: a changed row is cut off or has a wrong value",
             m->table, bad->name);
     return NULL;
-}
-
-const char *row_image_read_after(struct row_image *m, const struct event_rows *r, const char *at,
-                                 const char *end, struct buf *out, struct err *e)
-{
-    /* The only option says that JSON values may be given as differences, and is followed by a bit
-     * for each JSON column: no MEMORY table has one. */
-    struct cursor c = {(const uint8_t *)at, (const uint8_t *)end, false};
-    uint64_t options = r->options ? cursor_packed(&c) : 0;
-    if (c.broken) {
-        err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is cut off", m->table);
-        return NULL;
-    }
-    if (options > 1) {
-        err_set(e, ERR_REFUSED, 0, "table %s: a changed row in an unknown format", m->table);
-        return NULL;
-    }
-    at = (const char *)c.at;
-    return row_image_read(m, r->present_after, at, end, out, e);
 }

@@ -21,19 +21,12 @@ struct row_image *row_image_open(const struct event_map *map, const struct db_ta
                                  struct err *e);
 /* Is it valid for another map of the same table too? */
 bool row_image_fits(const struct row_image *m, const struct event_map *map);
-/* Once for each row event, before its images are read: ERR_DAMAGED, other columns than those of the
- * map; ERR_REFUSED as below. */
-int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e);
 /* Reads the image at `at` and appends its tuple to `out`: all columns that are not generated, in
- * the table's order. `present` has a bit for each column of the map. Returns the position after it;
- * NULL: ERR_DAMAGED, or ERR_REFUSED when a column is not in `present` (binlog_row_image is not
- * FULL). */
-const char *row_image_read(struct row_image *m, const uint8_t *present, const char *at,
-                           const char *end, struct buf *out, struct err *e);
-/* The second image of an update: the same, as `r` describes it. ERR_REFUSED also where it is given
- * as differences from the first. */
-const char *row_image_read_after(struct row_image *m, const struct event_rows *r, const char *at,
-                                 const char *end, struct buf *out, struct err *e);
+ * the table's order. `r` is its event; `after`: it is the second one of an update. Returns the position after it;
+ * NULL: ERR_DAMAGED, or ERR_REFUSED when a column is missing (binlog_row_image is not FULL), or is given as
+ * differences from the first image. */
+const char *row_image_read(struct row_image *m, const struct event_rows *r, bool after,
+                           const char *at, const char *end, struct buf *out, struct err *e);
 void row_image_close(struct row_image *m);
 
 #endif

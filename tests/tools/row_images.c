@@ -76,13 +76,10 @@ static int each_row(struct work *w, ssize_t t, const struct event_rows *r, struc
     struct buf out = {0};
     const char *at = r->data, *end = r->data + r->len;
     struct row_image *m = w->images[t];
-    if (row_image_check(m, r, e) < 0)
-        at = NULL;
     for (bool after = false; at && at < end; after = r->op == EVENT_UPDATE && !after) {
         bool came = r->op == EVENT_INSERT || after;
         buf_clear(&out);
-        at = after ? row_image_read_after(m, r, at, end, &out, e)
-                   : row_image_read(m, r->present, at, end, &out, e);
+        at = row_image_read(m, r, after, at, end, &out, e);
         if (at)
             print(w, w->tables.list[t].name, came ? '+' : '-', out.p, out.len);
         w->rows++;

@@ -65,6 +65,7 @@ static char *one_image(const char *bytes, size_t len, bool null)
 static void check_value(const struct value *v)
 {
     static const uint8_t present[] = {0xff};
+    const struct event_rows one = {.columns = 1, .present = present};
     struct err e = {0};
     struct buf out = {0};
     struct row_image *m = open_one(v, NULL, 0, &e);
@@ -72,7 +73,7 @@ static void check_value(const struct value *v)
         fail_msg("%s: %s", v->type, e.text);
     char *whole = one_image(v->bytes, v->len, false);
     buf_adds(&out, "before");
-    const char *next = row_image_read(m, present, whole, whole + v->len + 1, &out, &e);
+    const char *next = row_image_read(m, &one, false, whole, whole + v->len + 1, &out, &e);
     if (!next)
         fail_msg("%s: %s", v->type, e.text);
     assert_true(next == whole + v->len + 1);
@@ -84,16 +85,16 @@ static void check_value(const struct value *v)
     for (size_t len = 0; len < v->len; len++) { /* cut anywhere it is an error */
         char *part = one_image(v->bytes, len, false);
         size_t had = out.len;
-        assert_null(row_image_read(m, present, part, part + len + 1, &out, &e));
+        assert_null(row_image_read(m, &one, false, part, part + len + 1, &out, &e));
         assert_int_equal(e.cls, ERR_DAMAGED);
         assert_int_equal(out.len, had);
         free(part);
     }
     char *null = one_image("", 0, true);
     buf_clear(&out);
-    assert_non_null(row_image_read(m, present, null, null + 1, &out, &e));
+    assert_non_null(row_image_read(m, &one, false, null, null + 1, &out, &e));
     assert_string_equal(out.p, "(NULL)");
-    assert_null(row_image_read(m, present, null, null, &out, &e));
+    assert_null(row_image_read(m, &one, false, null, null, &out, &e));
     free(null);
     buf_free(&out);
     row_image_close(m);
@@ -280,13 +281,14 @@ static void test_compressed(void **state)
         v.len = b.len;
         check_value(&v);
         static const uint8_t present[] = {1};
+        const struct event_rows one = {.columns = 1, .present = present};
         for (size_t bad = 2; bad < 6; bad++) { /* mark, length, zlib's own header */
             struct err e = {0};
             struct buf out = {0};
             struct row_image *m = open_one(&v, NULL, 0, &e);
             b.p[bad] ^= 0x55;
             char *row = one_image(b.p, b.len, false);
-            assert_null(row_image_read(m, present, row, row + b.len + 1, &out, &e));
+            assert_null(row_image_read(m, &one, false, row, row + b.len + 1, &out, &e));
             assert_int_equal(e.cls, ERR_DAMAGED);
             b.p[bad] ^= 0x55;
             free(row);
@@ -361,6 +363,7 @@ static void test_wrong_values(void **state)
 {
     (void)state;
     static const uint8_t present[] = {1};
+    const struct event_rows one = {.columns = 1, .present = present};
     static const struct value cases[] = {
         {"char(4)", DB_BYTES, 254, BYTES("\xfe\x04"), BYTES("\x05zzzzz"), ""},
         {"binary(4)", DB_BYTES, 254, BYTES("\xfe\x04"), BYTES("\x05zzzzz"), ""},
@@ -377,7 +380,7 @@ static void test_wrong_values(void **state)
         struct row_image *m = open_one(&cases[i], NULL, 0, &e);
         assert_non_null(m);
         char *row = one_image(cases[i].bytes, cases[i].len, false);
-        assert_null(row_image_read(m, present, row, row + cases[i].len + 1, &out, &e));
+        assert_null(row_image_read(m, &one, false, row, row + cases[i].len + 1, &out, &e));
         assert_int_equal(e.cls, ERR_DAMAGED);
         assert_int_equal(out.len, 0);
         free(row);
@@ -524,16 +527,17 @@ static void test_present(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct buf b = wide_row(cases[i].present, cases[i].nulls), out = {0};
         struct event_rows r = {.columns = WIDE, .present = cases[i].present, .present_after = all};
-        assert_int_equal(row_image_check(m, &r, &e), 0);
-        assert_true(row_image_read(m, cases[i].present, b.p, b.p + b.len, &out, &e) == b.p + b.len);
+        const char *from = b.p, *end = from + b.len;
+        assert_true(row_image_read(m, &r, false, from, end, &out, &e) == end);
         assert_string_equal(out.p, cases[i].want);
         r.present_after = missing;
-        assert_int_equal(row_image_check(m, &r, &e), -1);
+        assert_null(row_image_read(m, &r, true, from, end, &out, &e));
         assert_int_equal(e.cls, ERR_REFUSED);
-        assert_null(row_image_read(m, missing, b.p, b.p + b.len, &out, &e));
+        r.present = missing;
+        assert_null(row_image_read(m, &r, false, from, end, &out, &e));
         assert_int_equal(e.cls, ERR_REFUSED);
         r.columns--;
-        assert_int_equal(row_image_check(m, &r, &e), -1);
+        assert_null(row_image_read(m, &r, false, from, end, &out, &e));
         assert_int_equal(e.cls, ERR_DAMAGED);
         buf_free(&out);
         buf_free(&b);
@@ -564,13 +568,13 @@ static void test_options(void **state)
         buf_add(&b, cases[i].options, cases[i].len);
         if (cases[i].want != ERR_DAMAGED)
             buf_add(&b, row.p, row.len);
-        const char *end = b.p + b.len, *next = row_image_read_after(m, &r, b.p, end, &out, &e);
+        const char *end = b.p + b.len, *next = row_image_read(m, &r, true, b.p, end, &out, &e);
         assert_true(next == (whole ? end : NULL));
         if (!whole)
             assert_int_equal(e.cls, cases[i].want);
         r.options = false;
         buf_clear(&out);
-        next = row_image_read_after(m, &r, row.p, row.p + row.len, &out, &e);
+        next = row_image_read(m, &r, true, row.p, row.p + row.len, &out, &e);
         assert_true(next == row.p + row.len);
         buf_free(&row);
         buf_free(&b);
