@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "sql/literal.h"
+#include "sql/token.h"
 #include "binlog/statement_int.h"
 
 static const char *skip_comment(const char *s, const char *end)
@@ -86,14 +87,7 @@ bool words_is(const struct words *w, const char *word)
 
 bool words_any(const struct words *w, const char *list)
 {
-    size_t len = strlen(w->word);
-    for (const char *s = list; !w->quoted && *s; s += strspn(s, " ")) {
-        size_t n = strcspn(s, " ");
-        if (n == len && strncasecmp(s, w->word, n) == 0)
-            return true;
-        s += n;
-    }
-    return false;
+    return !w->quoted && sql_find_word(list, w->word, strlen(w->word));
 }
 
 bool words_next_any(struct words *w, const char *list)

@@ -153,12 +153,16 @@ static void say_gap(struct follower *f, const char *why, const struct change *c)
     send_packet(f, FOLLOW_GAP, &gap, sizeof gap);
 }
 
+/* What the segments answered. */
+static int filed(struct follower *f, int rc)
+{
+    f->files |= rc < 0;
+    return rc;
+}
+
 static int put(struct follower *f, const struct change *c)
 {
-    if (!f->keep || segment_store_put(f->keep, c, f->e) == 0)
-        return 0;
-    f->files = true;
-    return -1;
+    return f->keep ? filed(f, segment_store_put(f->keep, c, f->e)) : 0;
 }
 
 /* A gap that the log does not show, at this change. */
@@ -249,9 +253,9 @@ static void marker_stored(struct follower *f, uint64_t n)
 /* A marker is no change, but counts as one. */
 static int sync_files(struct follower *f, struct err *e)
 {
-    int done = f->keep ? segment_store_sync(f->keep, f->complete != f->stored, e) : 0;
-    f->files |= done < 0;
-    if (done == 1 && f->complete != f->stored)
+    bool marker = f->complete != f->stored;
+    int done = f->keep ? filed(f, segment_store_sync(f->keep, marker, e)) : 0;
+    if (done == 1 && marker)
         marker_stored(f, f->complete);
     return done < 0 ? -1 : 0;
 }
@@ -269,10 +273,8 @@ static int reach_end(struct follower *f, struct err *e)
         !segment_store_synced(f->keep)) /* it is not due yet, or a group is not complete */
         return 0;
     wall_t at = {f->clock.ms + mono_since(f->end_at, f->answered)};
-    if (f->keep && segment_store_quiet(f->keep, at, e) < 0) {
-        f->files = true;
+    if (f->keep && filed(f, segment_store_quiet(f->keep, at, e)) < 0)
         return -1;
-    }
     f->end.file[0] = '\0';
     f->proven = f->end_at;
     report(f);
@@ -379,11 +381,8 @@ static int receive(struct follower *f, struct err *e)
     if (poll(&p, 1, 0) <= 0)
         return 0;
     struct packet dumped;
-    if (!worker_receive_packet(f->fd, &dumped, &closed) || !f->keep ||
-        segment_store_dumped(f->keep, e) == 0)
-        return 0;
-    f->files = true;
-    return -1;
+    bool any = worker_receive_packet(f->fd, &dumped, &closed);
+    return any && f->keep ? filed(f, segment_store_dumped(f->keep, e)) : 0;
 }
 
 static int tick(struct follower *f, struct err *e)
@@ -553,10 +552,8 @@ static int open_keep(struct follower *f, struct err *e)
     if (db_server_id(f->db, &server, e) < 0)
         return -1;
     f->keep = segment_store_open(f->a->cfg, f->a->dump_dirfd, &server, f->schema, damage, e);
-    if (!f->keep) {
-        f->files = true;
-        return -1;
-    }
+    if (!f->keep)
+        return filed(f, -1);
     snprintf(what, sizeof what, "a file of its own: %s", damage);
     if (damage[0])
         say_gap(f, what, NULL);

@@ -154,8 +154,8 @@ static int open_file(struct segment_reader *r, int dirfd, const char *file, int 
     return err_step(e, "journal segment %s", r->name);
 }
 
-/* With a key, a head without a MAC is rejected before anything in it is read; without one, only the
- * head says whether there are MACs. */
+/* The head's JSON has no byte that could be taken for the operation before a MAC. With a key, a head without
+ * a MAC is rejected before anything in it is read. */
 static int read_head(struct segment_reader *r, struct err *e)
 {
     struct segment_frame f;
@@ -164,24 +164,20 @@ static int read_head(struct segment_reader *r, struct err *e)
     int got = segment_frame_read(&r->f, 0, &f, b, e);
     if (got < 0)
         return -1;
-    if (got > 0 && signature_on()) {
-        if (b->len <= SEGMENT_MAC_LEN || b->p[b->len - SEGMENT_MAC_LEN] != SEGMENT_MAC)
-            return err_set(e, ERR_DAMAGED, 0,
-                           "journal segment %s has no HMAC: written before [dump] hmac_key_file "
-                           "was set, or not by us",
-                           r->name);
-        if (segment_mac_take(&r->f, 0, f.word, b, e) < 0)
-            return -1;
-    }
-    r->next = b->p;
-    bool good = got > 0 && !f.within &&
-                segment_parse(&r->parser, &r->next, b->p + b->len, &c) == 2 &&
-                r->parser.head.number == r->f.number;
-    r->f.mac = r->parser.head.mac;
-    if (good && !signature_on() && r->f.mac && segment_mac_take(&r->f, 0, f.word, b, e) < 0)
+    bool mac = got > 0 && b->len > SEGMENT_MAC_LEN && b->p[b->len - SEGMENT_MAC_LEN] == SEGMENT_MAC;
+    if (got > 0 && signature_on() && !mac)
+        return err_set(
+            e, ERR_DAMAGED, 0,
+            "journal segment %s has no HMAC: written before [dump] hmac_key_file was set, "
+            "or not by us",
+            r->name);
+    if (mac && segment_mac_take(&r->f, 0, f.word, b, e) < 0)
         return -1;
-    if (!good || (signature_on() && !r->f.mac) || r->next > b->p + b->len)
+    r->next = b->p;
+    if (got == 0 || f.within || segment_parse(&r->parser, &r->next, b->p + b->len, &c) != 2 ||
+        r->parser.head.number != r->f.number || r->parser.head.mac != mac)
         return damaged(r, 0, "it has no head", e);
+    r->f.mac = mac;
     r->at = r->whole = r->cut = SEGMENT_FRAME + f.len;
     r->cut_sum = *segment_parser_sum(&r->parser);
     return 0;

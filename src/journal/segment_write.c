@@ -102,21 +102,18 @@ static int no_text(const char *file, struct err *e)
     return err_set(e, ERR_SYSTEM, 0, "cannot write journal segment %s: a name is not UTF-8", file);
 }
 
-/* `room`: the length to which the text is padded with blanks; 0: it is not padded. */
-static int put_json(struct buf *b, const char *file, enum segment_op op, json_t *o, size_t room,
-                    struct err *e)
+/* Takes `o`. `room`: the length to which the text is padded with blanks; 0: it is not padded. */
+static int put_json(struct buf *b, const char *file, json_t *o, size_t room, struct err *e)
 {
-    char *s = json_dumps(o, JSON_COMPACT);
+    SCOPED(xfree) char *s = json_dumps(o, JSON_COMPACT);
     size_t len = s ? strlen(s) : 0;
     json_decref(o);
     if (!s)
         return no_text(file, e);
-    buf_addc(b, (char)op);
     segment_put_number(b, room > len ? room : len);
     buf_add(b, s, len);
     for (; len < room; len++)
         buf_addc(b, ' ');
-    free(s);
     return 0;
 }
 
@@ -132,9 +129,10 @@ struct segment_writer *segment_create(int dirfd, const struct segment_head *h, s
     w->s.second = h->from.at.ms / 1000;
     int fd = openat(dirfd, w->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     w->f = (struct segment_file){fd, w->name, h->number, own.mac};
+    put_op(w, SEGMENT_HEAD);
     if (fd < 0) {
         err_sys(e, errno, "cannot make journal segment %s", w->name);
-    } else if (put_json(&w->body, w->name, SEGMENT_HEAD, segment_head_json(&own), 0, e) < 0 ||
+    } else if (put_json(&w->body, w->name, segment_head_json(&own), 0, e) < 0 ||
                write_bytes(w, w->body.len, false, e) < 0 || sync_file(w, fsync, e) < 0 ||
                file_sync_dir(dirfd, "the journal", e) < 0) {
         unlinkat(dirfd, w->name, 0); /* it contains no changes */
@@ -326,7 +324,8 @@ static int number_of(struct segment_writer *w, struct change_table *t, uint64_t 
     *out = (uint64_t)t->user - 1; /* NULL: the largest value */
     if (*out < w->count && w->tables[*out] == t)
         return 0;
-    if (put_json(&w->body, w->name, SEGMENT_DEFINE, segment_table_json(t), 0, e) < 0)
+    put_op(w, SEGMENT_DEFINE);
+    if (put_json(&w->body, w->name, segment_table_json(t), 0, e) < 0)
         return -1;
     w->tables = xgrow(w->tables, w->count, sizeof(struct change_table *));
     *out = w->count++;
@@ -412,10 +411,8 @@ static int put_event(struct segment_writer *w, const struct change *c, enum segm
         text_clean(&clean, c->why, 600);
         segment_put_text(&w->body, clean.p, clean.len);
     } else if (c->kind == CHANGE_SWAP) {
-        json_auto_t *o = segment_mark_json(c->mark);
-        char *s = json_dumps(o, JSON_COMPACT);
-        segment_put_text(&w->body, s ? s : "", s ? strlen(s) : 0);
-        free(s);
+        if (put_json(&w->body, w->name, segment_mark_json(c->mark), 0, e) < 0)
+            return -1;
     }
     struct change noted = *c; /* one that its end has shown is where it begins, too */
     if (w->s.open) {
@@ -510,8 +507,9 @@ const struct segment_sum *segment_written(struct segment_writer *w)
 static int put_summary(struct buf *b, const char *file, const struct segment_sum *sum,
                        struct err *e)
 {
+    buf_addc(b, SEGMENT_SUMMARY);
     /* the operation, and two bytes of length */
-    return put_json(b, file, SEGMENT_SUMMARY, segment_sum_json(sum), SEGMENT_SUMMARY_BODY - 3, e);
+    return put_json(b, file, segment_sum_json(sum), SEGMENT_SUMMARY_BODY - 3, e);
 }
 
 int segment_append_summary(const struct segment_file *f, uint64_t at, const struct segment_sum *sum,

@@ -176,12 +176,6 @@ static enum sql_kind number(struct sql_text *x, struct sql_token *t)
     return point ? bad(x, t, "a number with letters in it") : word(x, t);
 }
 
-static const char *line_end(const struct sql_text *x, const char *s)
-{
-    const char *nl = memchr(s, '\n', (size_t)(x->end - s));
-    return nl ? nl : x->end;
-}
-
 /* The end after a listed comment's start and its blank, or NULL. */
 static const char *after_known_head(const struct sql_text *x, const char *s)
 {
@@ -242,9 +236,11 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         return take(x, t, SQL_LEAVE, t->s + 2);
     }
     bool dashes = at(x, s, "--") && (s + 2 == x->end || (unsigned char)s[2] <= ' ');
-    if (dashes || *s == '#')
+    if (dashes || *s == '#') {
+        const char *nl = memchr(s, '\n', (size_t)(x->end - s));
         return x->entered ? bad(x, t, "a comment in a comment")
-                          : take(x, t, SQL_COMMENT, line_end(x, s));
+                          : take(x, t, SQL_COMMENT, nl ? nl : x->end);
+    }
     /* The longest first, as the servers read them. */
     static const char *const longer[] = {
         "->>", "<=>", "->", "<<", ">>", "<=", ">=", "<>", "!=", "&&", "||", ":=", NULL};
