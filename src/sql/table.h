@@ -48,10 +48,12 @@ struct sql_constraint {
     bool not_enforced;
 };
 
+/* Who knows a clause: the writer leaves out those that the other one does not. */
+enum sql_brand { SQL_BOTH, SQL_MYSQL, SQL_MARIADB };
 struct sql_option {
     const char *name; /* as it is written; static */
     char *value;      /* SQL; "" for WITH SYSTEM VERSIONING */
-    bool mysql_only, mariadb_only;
+    enum sql_brand brand;
 };
 
 struct sql_table {

@@ -60,39 +60,39 @@ static void read_switch(struct reader *r, struct buf *out)
 static const struct known_option {
     const char *name;
     read_fn *value;
-    bool mysql_only, mariadb_only;
+    enum sql_brand brand;
 } known_options[] = {
-    {"AUTO_INCREMENT", reader_number, false, false},
-    {"AUTOEXTEND_SIZE", read_size, true, false},
-    {"AVG_ROW_LENGTH", reader_number, false, false},
-    {"CHARSET", reader_letters, false, false},
-    {"CHECKSUM", reader_number, false, false},
-    {"CONNECTION", reader_string, false, false},
-    {"COLLATE", reader_letters, false, false},
-    {"COMMENT", reader_string, false, false},
-    {"COMPRESSION", reader_string, true, false},
-    {"DELAY_KEY_WRITE", reader_number, false, false},
-    {"ENCRYPTED", read_switch, false, true},
-    {"ENCRYPTION", reader_string, true, false},
-    {"ENCRYPTION_KEY_ID", reader_number, false, true},
-    {"ENGINE_ATTRIBUTE", reader_string, true, false},
-    {"IETF_QUOTES", read_switch, false, true},
-    {"KEY_BLOCK_SIZE", reader_number, false, false},
-    {"MAX_ROWS", reader_number, false, false},
-    {"MIN_ROWS", reader_number, false, false},
-    {"PACK_KEYS", number_or_default, false, false},
-    {"PAGE_CHECKSUM", reader_number, false, true},
-    {"PAGE_COMPRESSED", read_switch, false, true},
-    {"PAGE_COMPRESSION_LEVEL", reader_number, false, true},
-    {"ROW_FORMAT", row_format, false, false},
-    {"SECONDARY_ENGINE_ATTRIBUTE", reader_string, true, false},
-    {"STATS_AUTO_RECALC", number_or_default, false, false},
-    {"STATS_PERSISTENT", number_or_default, false, false},
-    {"STATS_SAMPLE_PAGES", number_or_default, false, false},
-    {"STORAGE", options_storage, true, false},
-    {"TABLESPACE", reader_identifier, true, false},
-    {"TABLE_CHECKSUM", reader_number, false, true},
-    {"TRANSACTIONAL", reader_number, false, true},
+    {"AUTO_INCREMENT", reader_number, SQL_BOTH},
+    {"AUTOEXTEND_SIZE", read_size, SQL_MYSQL},
+    {"AVG_ROW_LENGTH", reader_number, SQL_BOTH},
+    {"CHARSET", reader_letters, SQL_BOTH},
+    {"CHECKSUM", reader_number, SQL_BOTH},
+    {"CONNECTION", reader_string, SQL_BOTH},
+    {"COLLATE", reader_letters, SQL_BOTH},
+    {"COMMENT", reader_string, SQL_BOTH},
+    {"COMPRESSION", reader_string, SQL_MYSQL},
+    {"DELAY_KEY_WRITE", reader_number, SQL_BOTH},
+    {"ENCRYPTED", read_switch, SQL_MARIADB},
+    {"ENCRYPTION", reader_string, SQL_MYSQL},
+    {"ENCRYPTION_KEY_ID", reader_number, SQL_MARIADB},
+    {"ENGINE_ATTRIBUTE", reader_string, SQL_MYSQL},
+    {"IETF_QUOTES", read_switch, SQL_MARIADB},
+    {"KEY_BLOCK_SIZE", reader_number, SQL_BOTH},
+    {"MAX_ROWS", reader_number, SQL_BOTH},
+    {"MIN_ROWS", reader_number, SQL_BOTH},
+    {"PACK_KEYS", number_or_default, SQL_BOTH},
+    {"PAGE_CHECKSUM", reader_number, SQL_MARIADB},
+    {"PAGE_COMPRESSED", read_switch, SQL_MARIADB},
+    {"PAGE_COMPRESSION_LEVEL", reader_number, SQL_MARIADB},
+    {"ROW_FORMAT", row_format, SQL_BOTH},
+    {"SECONDARY_ENGINE_ATTRIBUTE", reader_string, SQL_MYSQL},
+    {"STATS_AUTO_RECALC", number_or_default, SQL_BOTH},
+    {"STATS_PERSISTENT", number_or_default, SQL_BOTH},
+    {"STATS_SAMPLE_PAGES", number_or_default, SQL_BOTH},
+    {"STORAGE", options_storage, SQL_MYSQL},
+    {"TABLESPACE", reader_identifier, SQL_MYSQL},
+    {"TABLE_CHECKSUM", reader_number, SQL_MARIADB},
+    {"TRANSACTIONAL", reader_number, SQL_MARIADB},
 };
 
 /* In the order in which they were read, which the writer keeps. */
@@ -121,7 +121,7 @@ static void read_option(struct reader *r, struct sql_table *t)
         reader_punct(r, "=");
         reader_text(r, reader_letters, &add_option(t, "CHARSET")->value);
     } else if (reader_word(r, "WITH SYSTEM VERSIONING")) {
-        add_option(t, "WITH SYSTEM VERSIONING")->mariadb_only = true;
+        add_option(t, "WITH SYSTEM VERSIONING")->brand = SQL_MARIADB;
     } else {
         while (k < known_options + n && !reader_names(r, k->name))
             k++;
@@ -132,8 +132,7 @@ static void read_option(struct reader *r, struct sql_table *t)
         reader_next(r);
         reader_punct(r, "=");
         struct sql_option *o = add_option(t, k->name);
-        o->mysql_only = k->mysql_only;
-        o->mariadb_only = k->mariadb_only;
+        o->brand = k->brand;
         reader_text(r, k->value, &o->value);
         if (strcmp(k->name, "AUTO_INCREMENT") == 0)
             t->auto_increment = strtoull(o->value, NULL, 10);

@@ -1,8 +1,9 @@
-/* Reader of CREATE TABLE: types, columns, keys and constraints. The rest is in table_options.c. */
+/* Reader and writer of CREATE TABLE. Options and partitions are read in table_options.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "sql/literal.h"
 #include "sql/table_int.h"
 
 /* Where an item of the list ends; a refusal ends it, too. */
@@ -62,41 +63,44 @@ static void read_format(struct reader *r, struct buf *out)
     reader_one_of(r, "FIXED DYNAMIC DEFAULT", "the format", out);
 }
 
-/* The clauses after a column's type, each with its field of struct sql_column. */
+/* The clauses after a column's type, each with its field of struct sql_column, in the order in which they are
+ * written. */
 static const struct attribute {
     const char *words;
     read_fn *value; /* NULL: a flag */
     size_t field;
+    enum sql_brand brand;
     bool equal; /* a "=" may precede the value */
 } attributes[] = {
-#define AT(field) offsetof(struct sql_column, field)
-    {"NOT NULL", NULL, AT(not_null), false},
-    {"NOT SECONDARY", NULL, AT(not_secondary), false},
-    {"NULL", NULL, AT(null), false},
-    {"AUTO_INCREMENT", NULL, AT(counter), false},
-    {"INVISIBLE", NULL, AT(hidden), false},
-    {"COMPRESSED", NULL, AT(compressed), false},
-    {"WITHOUT SYSTEM VERSIONING", NULL, AT(unversioned), false},
-    {"CHARACTER SET", reader_letters, AT(charset), false},
-    {"COLLATE", reader_letters, AT(collation), false},
-    {"GENERATED ALWAYS AS ROW", read_row_end, AT(row_end), false},
-    {"GENERATED ALWAYS AS", expression_read, AT(generated), false},
-    {"DEFAULT", expression_default, AT(fallback), false},
-    {"ON UPDATE", expression_now, AT(on_update), false},
-    {"COMMENT", reader_string, AT(comment), false},
-    {"CHECK", expression_read, AT(check), false},
-    {"SRID", reader_number, AT(srid), false},
-    {"REF_SYSTEM_ID", reader_number, AT(srid), true},
-    {"COLUMN_FORMAT", read_format, AT(format), false},
-    {"STORAGE", options_storage, AT(storage), false},
-    {"ENGINE_ATTRIBUTE", reader_string, AT(attribute), true},
-    {"SECONDARY_ENGINE_ATTRIBUTE", reader_string, AT(attribute2), true},
+#define AT(member) .field = offsetof(struct sql_column, member)
+    {"COMPRESSED", NULL, AT(compressed), SQL_MARIADB},
+    {"CHARACTER SET", reader_letters, AT(charset)},
+    {"COLLATE", reader_letters, AT(collation)},
+    {"GENERATED ALWAYS AS ROW", read_row_end, AT(row_end)},
+    {"GENERATED ALWAYS AS", expression_read, AT(generated)},
+    {"NOT NULL", NULL, AT(not_null)},
+    {"NULL", NULL, AT(null)},
+    {"SRID", reader_number, AT(srid), SQL_MYSQL}, /* the same thing by two names */
+    {"REF_SYSTEM_ID", reader_number, AT(srid), SQL_MARIADB, true},
+    {"INVISIBLE", NULL, AT(hidden)},
+    {"WITHOUT SYSTEM VERSIONING", NULL, AT(unversioned), SQL_MARIADB},
+    {"DEFAULT", expression_default, AT(fallback)},
+    {"ON UPDATE", expression_now, AT(on_update)},
+    {"AUTO_INCREMENT", NULL, AT(counter)},
+    {"COMMENT", reader_string, AT(comment)},
+    {"CHECK", expression_read, AT(check)},
+    {"COLUMN_FORMAT", read_format, AT(format), SQL_MYSQL},
+    {"STORAGE", options_storage, AT(storage), SQL_MYSQL},
+    {"ENGINE_ATTRIBUTE", reader_string, AT(attribute), SQL_MYSQL, true},
+    {"SECONDARY_ENGINE_ATTRIBUTE", reader_string, AT(attribute2), SQL_MYSQL, true},
+    {"NOT SECONDARY", NULL, AT(not_secondary), SQL_MYSQL},
 #undef AT
 };
+#define ATTRIBUTES (sizeof attributes / sizeof *attributes)
 
 static void read_attribute(struct reader *r, struct sql_column *c)
 {
-    const struct attribute *a = attributes, *end = a + sizeof attributes / sizeof *attributes;
+    const struct attribute *a = attributes, *end = a + ATTRIBUTES;
     while (a < end && !reader_word(r, a->words))
         a++;
     if (a == end) {
@@ -382,4 +386,121 @@ void sql_table_free(struct sql_table *t)
     free(t->options);
     free(t->texts);
     *t = (struct sql_table){0};
+}
+
+/* Writing */
+
+/* Appends " word text" if there is a text. */
+static void add(struct buf *out, const char *word, const char *text)
+{
+    if (text)
+        buf_printf(out, " %s", word), buf_adds(out, text);
+}
+
+/* Each clause begins with its blank. */
+static void add_if(struct buf *out, bool is, const char *words)
+{
+    if (is)
+        buf_printf(out, " %s", words);
+}
+
+static void write_column(struct buf *out, const struct sql_column *c, bool mariadb)
+{
+    sql_ident(out, c->name);
+    buf_addc(out, ' ');
+    buf_adds(out, c->type);
+    for (const struct attribute *a = attributes; a < attributes + ATTRIBUTES; a++) {
+        const void *field = (const char *)c + a->field;
+        const char *text = a->value ? *(char *const *)field : NULL;
+        if (a->brand == (mariadb ? SQL_MYSQL : SQL_MARIADB) ||
+            !(a->value ? text != NULL : *(const bool *)field))
+            continue;
+        add_if(out, true, a->words);
+        if (text) {
+            buf_addc(out, a->equal ? '=' : ' ');
+            buf_adds(out, text);
+        }
+        if (text && text == c->generated)
+            buf_adds(out, c->stored ? " STORED" : " VIRTUAL");
+    }
+}
+
+/* A primary key has no name of its own, and its kind says so. */
+static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
+{
+    buf_adds(out, k->kind);
+    buf_addc(out, ' ');
+    if (k->name)
+        sql_ident(out, k->name);
+    for (size_t i = 0; i < k->part_count; i++) {
+        buf_adds(out, i ? "," : " (");
+        if (k->parts[i].name)
+            sql_ident(out, k->parts[i].name);
+        else
+            buf_adds(out, k->parts[i].expression);
+        if (k->parts[i].length)
+            buf_printf(out, "(%s)", k->parts[i].length);
+        add_if(out, k->parts[i].no_overlaps, "WITHOUT OVERLAPS");
+        add_if(out, k->parts[i].descending, "DESC");
+    }
+    buf_addc(out, ')');
+    add(out, "USING ", k->method);
+    buf_adds(out, k->options);
+    if (k->parser) {
+        buf_adds(out, " WITH PARSER ");
+        sql_ident(out, k->parser);
+    }
+    add(out, "COMMENT ", k->comment);
+    add_if(out, k->hidden, mariadb ? "IGNORED" : "INVISIBLE");
+}
+
+/* On MySQL the name of a CHECK is unique in its schema, and the live table beside a shadow table has it. */
+static void write_constraint(struct buf *out, const struct sql_constraint *c,
+                             const struct sql_table_how *how)
+{
+    if (c->period) {
+        buf_adds(out, c->period);
+        return;
+    }
+    if (c->name && !(c->check && how->unnamed_checks)) {
+        buf_adds(out, "CONSTRAINT ");
+        sql_ident(out, c->name);
+        buf_addc(out, ' ');
+    }
+    buf_adds(out, c->check ? "CHECK " : "");
+    buf_adds(out, c->check ? c->check : c->foreign);
+    add_if(out, c->not_enforced && !how->mariadb, "NOT ENFORCED");
+}
+
+void sql_table_write(struct buf *out, const struct sql_table *t, const struct sql_table_how *how)
+{
+    /* the parenthesis opens with the first column, of which there is always one */
+    size_t n = 0;
+    buf_adds(out, how->temporary ? "CREATE TEMPORARY TABLE " : "CREATE TABLE ");
+    sql_ident(out, how->name);
+    for (size_t i = 0; i < t->column_count; i++) {
+        buf_adds(out, n++ ? ",\n  " : " (\n  ");
+        write_column(out, &t->columns[i], how->mariadb);
+    }
+    for (size_t i = 0; i < t->key_count; i++) {
+        buf_adds(out, ",\n  ");
+        write_key(out, &t->keys[i], how->mariadb);
+    }
+    for (size_t i = 0; i < t->constraint_count; i++) {
+        buf_adds(out, ",\n  ");
+        write_constraint(out, &t->constraints[i], how);
+    }
+    buf_adds(out, "\n)");
+    for (size_t i = 0; i < t->option_count; i++) {
+        const struct sql_option *o = &t->options[i];
+        if (o->brand == (how->mariadb ? SQL_MYSQL : SQL_MARIADB))
+            continue;
+        add_if(out, strcmp(o->name, "CHARSET") == 0, "DEFAULT"); /* as SHOW CREATE TABLE has it */
+        buf_printf(out, " %s%s", o->name, o->value ? "=" : "");
+        buf_adds(out, o->value ? o->value : "");
+    }
+    if (t->partitions) {
+        buf_addc(out, '\n');
+        buf_adds(out, t->partitions);
+    }
 }
