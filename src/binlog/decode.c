@@ -21,21 +21,13 @@ struct seen {
     bool sentinel;           /* its rows are markers */
 };
 
-struct map {
-    uint64_t id, statement;
-    struct seen *seen; /* NULL: its rows do not matter */
-};
-
-/* The tables of the statement that is being read, by their ids: a hash table with open addressing.
- * A server maps each table that a session has locked, in each of its statements: possibly
- * thousands, but not MAPS_MAX of them: a server that names tables without end gets no memory for
- * them. What an earlier statement left in a slot counts as free, so that clearing costs nothing. */
+/* A table of the statement that is being read. They are few, except where a session has locked many tables: the
+ * server maps each of them in each of its statements. But not MAPS_MAX: a server that names tables without
+ * end gets no memory for them. */
 #define MAPS_MAX ((size_t)1 << 18)
-struct maps {
-    struct map *slots;
-    size_t room; /* 0, or a power of two */
-    size_t count;
-    uint64_t statement; /* number of this one; 0: none yet */
+struct map {
+    uint64_t id;
+    struct seen *seen; /* NULL: its rows do not matter */
 };
 
 struct decode {
@@ -47,7 +39,8 @@ struct decode {
     /* and hashes of the names of unknown tables, by hash modulo UNKNOWN_NAMES: the server gives a table
      * a new id each time it opens it */
     uint64_t unknown_names[UNKNOWN_NAMES];
-    struct maps maps;
+    struct map *maps; /* in the order in which they came */
+    size_t map_count, map_room;
     change_fn *fn;
     void *arg;
     bool rows, markers;
@@ -84,39 +77,24 @@ static int gap(struct decode *d, bool definitions, const char *fmt, ...)
 
 /* ---- maps ---- */
 
-static void forget_maps(struct maps *m)
+static const struct map *find_map(const struct decode *d, uint64_t id)
 {
-    m->statement++;
-    m->count = 0;
-}
-
-/* The slot of this id, or the free one where it would be. */
-static struct map *map_slot(const struct maps *m, uint64_t id)
-{
-    size_t i = (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (m->room - 1);
-    while (m->slots[i].statement == m->statement && m->slots[i].id != id)
-        i = (i + 1) & (m->room - 1);
-    return &m->slots[i];
+    for (size_t i = d->map_count; i-- > 0;)
+        if (d->maps[i].id == id)
+            return &d->maps[i];
+    return NULL;
 }
 
 /* Rows of a table that is not remembered are a gap. */
-static void put_map(struct maps *m, uint64_t id, struct seen *seen)
+static void put_map(struct decode *d, uint64_t id, struct seen *seen)
 {
-    if (m->count == MAPS_MAX)
+    if (d->map_count == MAPS_MAX)
         return;
-    if (m->count >= m->room / 2) {
-        struct maps more = {.room = m->room ? m->room * 2 : 64, .statement = m->statement};
-        more.slots = xcalloc(more.room, sizeof *more.slots);
-        for (size_t i = 0; i < m->room; i++)
-            if (m->slots[i].statement == m->statement)
-                *map_slot(&more, m->slots[i].id) = m->slots[i];
-        more.count = m->count;
-        free(m->slots);
-        *m = more;
+    if (d->map_count == d->map_room) {
+        d->map_room = d->map_room ? 2 * d->map_room : 64;
+        d->maps = xrealloc(d->maps, d->map_room * sizeof *d->maps);
     }
-    struct map *slot = map_slot(m, id);
-    m->count += slot->statement != m->statement;
-    *slot = (struct map){id, m->statement, seen};
+    d->maps[d->map_count++] = (struct map){id, seen};
 }
 
 /* ---- tables ---- */
@@ -140,7 +118,7 @@ static void forget_tables(struct decode *d)
     free(d->seen);
     d->seen = NULL;
     d->count = 0;
-    forget_maps(&d->maps);
+    d->map_count = 0;
 }
 
 void decode_tables(struct decode *d, const struct db_tables *tables)
@@ -228,7 +206,7 @@ static int take_map(struct decode *d, const struct event_map *map)
         s = NULL;
     if (s && begin_table(d, s, map) < 0)
         return -1;
-    put_map(&d->maps, map->table_id, s && s->image ? s : NULL);
+    put_map(d, map->table_id, s && s->image ? s : NULL);
     return 0;
 }
 
@@ -278,14 +256,13 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
     int rc = 0;
     if (!d->rows)
         return 0;
-    const struct map *map = d->maps.room ? map_slot(&d->maps, rows->table_id) : NULL;
-    bool named = map && map->statement == d->maps.statement;
-    if (!named && rows->len)
+    const struct map *map = find_map(d, rows->table_id);
+    if (!map && rows->len)
         rc = gap(d, false, "changed rows of an unknown table");
-    else if (named && map->seen)
+    else if (map && map->seen)
         rc = take_images(d, map->seen, rows);
     if (rows->ends)
-        forget_maps(&d->maps);
+        d->map_count = 0;
     return rc;
 }
 
@@ -371,13 +348,13 @@ static int begin_group(struct decode *d, const struct binlog_position *p, const 
         d->at.gtid = (struct change_gtid){
             ev->gtid.mariadb ? ev->gtid.domain : db_gtid_domain(ev->gtid.uuid, ev->gtid.tag),
             ev->server_id, ev->gtid.seq};
-    forget_maps(&d->maps);
+    d->map_count = 0;
     return give(d, CHANGE_BEGIN, &(struct change){0});
 }
 
 static int cut_off(struct decode *d)
 {
-    forget_maps(&d->maps);
+    d->map_count = 0;
     return give(d, CHANGE_CUT, &(struct change){0});
 }
 
@@ -477,7 +454,7 @@ void decode_free(struct decode *d)
     if (!d)
         return;
     forget_tables(d);
-    free(d->maps.slots);
+    free(d->maps);
     buf_free(&d->before);
     buf_free(&d->tuple);
     free(d);
