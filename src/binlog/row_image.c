@@ -50,9 +50,7 @@ static int make_fields(struct row_image *m, const struct event_map *map, const s
     size_t read = 0;
     m->room = 2;
     for (size_t i = 0; i < t->column_count; i++) {
-        struct logged l;
-        if (logged_next(&types, &meta, end, &l, e) < 0 ||
-            field_make(&m->fields[i], &t->columns[i], &l, e) < 0)
+        if (field_next(&m->fields[i], &t->columns[i], &types, &meta, end, e) < 0)
             return -1;
         m->room += m->fields[i].room;
         read += !m->fields[i].skip;
@@ -78,9 +76,7 @@ static int check_signs(const struct row_image *m, const struct event_map *map, s
             return err_set(e, ERR_DAMAGED, 0, "the signs of its columns are cut off");
         bool is_unsigned = c.at[n / 8] >> (7 - n % 8) & 1;
         n++;
-        if (m->fields[i].put != field_put_int && m->fields[i].put != field_put_decimal)
-            continue; /* signedness makes no difference */
-        if (is_unsigned != m->fields[i].is_unsigned)
+        if (m->fields[i].has_sign && is_unsigned != m->fields[i].is_unsigned)
             return err_set(e, ERR_CHANGED, 0, "column %s was %s when it was logged",
                            m->fields[i].name, is_unsigned ? "unsigned" : "signed");
     }

@@ -1,4 +1,4 @@
-/* What the files of row_image.h share about the columns of an image. */
+/* What the files of row_image.h share: the columns of an image (row_image_field.c). */
 #ifndef WK_BINLOG_ROW_IMAGE_INT_H
 #define WK_BINLOG_ROW_IMAGE_INT_H
 
@@ -45,6 +45,7 @@ struct field {
     enum db_encoding encoding;
     bool skip; /* generated: not part of the tuple */
     bool is_unsigned;
+    bool has_sign;     /* a number to which that makes a difference */
     bool compressed;   /* VARCHAR … COMPRESSED of MariaDB */
     uint8_t prefix;    /* bytes of the length before a value; 0: a value always has `size` bytes */
     uint8_t decimals;  /* digits after the point */
@@ -55,30 +56,11 @@ struct field {
     char *name;
 };
 
-/* A column of a map: its actual type, with its two bytes of metadata as a number. */
-struct logged {
-    unsigned type;
-    unsigned meta; /* VARCHAR, STRING: bytes; DECIMAL: precision and, above it, scale … */
-};
-
-/* ---- row_image_type.c ---- */
-
-/* Takes the next column of the map: its type from *types, its metadata from *meta. ERR_DAMAGED: the
- * metadata is too short; ERR_REFUSED: a type that a MEMORY table cannot have. */
-int logged_next(const uint8_t **types, const uint8_t **meta, const uint8_t *end, struct logged *out,
-                struct err *e);
-/* How to read values of `c` whose type in the log is `l`. ERR_CHANGED: it cannot be that column. */
-int field_make(struct field *f, const struct db_column *c, const struct logged *l, struct err *e);
-
-/* ---- row_image_value.c ---- */
-
-field_put field_put_int, field_put_real, field_put_decimal, field_put_text, field_put_filled,
-    field_put_uuid, field_put_uuid_old, field_put_inet4, field_put_inet6;
-field_put field_put_year, field_put_date, field_put_time, field_put_time_old, field_put_time_hires,
-    field_put_datetime, field_put_datetime_old, field_put_datetime_hires, field_put_timestamp,
-    field_put_timestamp_old, field_put_timestamp_hires;
-/* Bytes of a DECIMAL. */
-unsigned decimal_size(unsigned precision, unsigned scale);
+/* How to read values of `c`, the next column of the map: takes its type from *types, its metadata from
+ * *meta. ERR_DAMAGED: the metadata is too short; ERR_REFUSED: a type that a MEMORY table cannot have;
+ * ERR_CHANGED: it cannot be that column. */
+int field_next(struct field *f, const struct db_column *c, const uint8_t **types,
+               const uint8_t **meta, const uint8_t *end, struct err *e);
 
 /* Numbers of `n` bytes, little endian or big endian. */
 static inline uint64_t low_first(const uint8_t *p, size_t n)
