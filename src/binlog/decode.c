@@ -32,8 +32,7 @@ struct map {
 
 struct decode {
     const struct statement_world *world;
-    const struct db_tables *tables;
-    struct seen *seen; /* i-th: of tables->list[i] */
+    struct seen *seen; /* i-th: of world->tables->list[i] */
     size_t count;
     uint64_t others[OTHERS]; /* ids of tables outside the world, by id modulo OTHERS */
     /* and hashes of the names of unknown tables, by hash modulo UNKNOWN_NAMES: the server gives a table
@@ -99,6 +98,11 @@ static void put_map(struct decode *d, uint64_t id, struct seen *seen)
 
 /* ---- tables ---- */
 
+static struct seen *seen_of(const struct decode *d, const struct db_table *t)
+{
+    return &d->seen[t - d->world->tables->list];
+}
+
 static int counter_of(const struct db_table *t)
 {
     int place = 0;
@@ -121,10 +125,10 @@ static void forget_tables(struct decode *d)
     d->map_count = 0;
 }
 
-void decode_tables(struct decode *d, const struct db_tables *tables)
+void decode_tables(struct decode *d)
 {
+    const struct db_tables *tables = d->world->tables;
     forget_tables(d);
-    d->tables = tables;
     d->count = tables->count;
     d->seen = xcalloc(d->count + 1, sizeof *d->seen);
     for (size_t i = 0; i < d->count; i++) {
@@ -197,8 +201,8 @@ static int take_map(struct decode *d, const struct event_map *map)
         return 0;
     if (strcmp(map->schema, d->world->schema) == 0 &&
         strncmp(map->table, DB_OWN_PREFIX, strlen(DB_OWN_PREFIX)) != 0) {
-        const struct db_table *t = db_table_find(d->tables, map->table);
-        s = t ? &d->seen[t - d->tables->list] : NULL;
+        const struct db_table *t = db_table_find(d->world->tables, map->table);
+        s = t ? seen_of(d, t) : NULL;
         if (!s && meet_unknown(d, map) < 0)
             return -1;
     }
@@ -270,7 +274,7 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
 
 static int take_truncate(struct decode *d, const struct db_table *t)
 {
-    struct seen *s = &d->seen[t - d->tables->list];
+    struct seen *s = seen_of(d, t);
     if (!d->rows || s->sentinel || !followed(d, s))
         return 0;
     if (introduce(d, s) < 0)
@@ -279,12 +283,12 @@ static int take_truncate(struct decode *d, const struct db_table *t)
 }
 
 /* `mark`: it carries the mark of a restore, which a game can write as well; else NULL. */
-static int give_statement(struct decode *d, const struct statement_world *w, const struct event *ev,
+static int give_statement(struct decode *d, const struct event *ev,
                           const struct statement_mark *mark)
 {
     struct statement_summary deed;
     char brief[120], why[200];
-    bool known = statement_summary(w, ev->query.schema, ev->query.sql, ev->query.len, &deed);
+    bool known = statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed);
     statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
     snprintf(why, sizeof why, "a statement that row changes do not follow: %s", brief);
     return give(d, mark ? CHANGE_SWAP : CHANGE_GAP,
@@ -295,18 +299,16 @@ static int give_statement(struct decode *d, const struct statement_world *w, con
 static int take_query(struct decode *d, const struct event *ev)
 {
     struct statement st;
-    struct statement_world w = *d->world;
     if (ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0)
         return 0; /* the end of nearly all groups */
-    w.tables = d->tables;
-    statement_judge(&w, ev->query.schema, ev->query.sql, ev->query.len, &st);
+    statement_judge(d->world, ev->query.schema, ev->query.sql, ev->query.len, &st);
     if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
         st.kind = STATEMENT_CHANGE; /* a temporary table may have the name of one of the world's */
     if (st.kind != STATEMENT_BEGIN && st.kind != STATEMENT_END)
         memset(d->unknown_names, 0, sizeof d->unknown_names);
     switch (st.kind) {
     case STATEMENT_SWAP:
-        return give_statement(d, &w, ev, &st.mark);
+        return give_statement(d, ev, &st.mark);
     case STATEMENT_EMPTIED:
         return st.table->memory && !db_sentinel_own(d->world->sentinel, st.table->name)
                    ? give(d, CHANGE_LOST, &(struct change){0})
@@ -314,10 +316,9 @@ static int take_query(struct decode *d, const struct event *ev)
     case STATEMENT_TRUNCATE:
         return take_truncate(d, st.table);
     case STATEMENT_CHANGE:
-        return give_statement(d, &w, ev, NULL);
+        return give_statement(d, ev, NULL);
     case STATEMENT_EXISTS:
-        return give(d, CHANGE_EXISTS,
-                    &(struct change){.table = &d->seen[st.table - d->tables->list].pub});
+        return give(d, CHANGE_EXISTS, &(struct change){.table = &seen_of(d, st.table)->pub});
     case STATEMENT_ARRIVAL:
         return give(d, CHANGE_UNKNOWN_TABLE, &(struct change){0});
     case STATEMENT_NONE:
@@ -440,7 +441,7 @@ struct decode *decode_new(const struct statement_world *world, const struct db_b
     d->at.file = d->from;
     d->at.pos = from->pos;
     snprintf(d->from, sizeof d->from, "%s", from->file);
-    decode_tables(d, world->tables);
+    decode_tables(d);
     return d;
 }
 

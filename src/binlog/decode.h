@@ -13,9 +13,9 @@ struct decode;
  * begins. `markers`: report CHANGE_MARKER too. */
 struct decode *decode_new(const struct statement_world *world, const struct db_binlog_pos *from,
                           bool markers, change_fn *fn, void *arg);
-/* Replaces the list of the world's tables: everything known of the previous ones is dropped, and
+/* The list of the world's tables is another one: everything known of the previous ones is dropped, and
  * their struct change_table are no longer valid. `fn` may call it at a CHANGE_END. */
-void decode_tables(struct decode *d, const struct db_tables *tables);
+void decode_tables(struct decode *d);
 /* Are rows wanted? If not, groups and statements are still reported. `fn` may call it. */
 void decode_rows(struct decode *d, bool wanted);
 /* The event that `log` returned last. -1: `fn` returned -1. */

@@ -198,7 +198,7 @@ static int list_tables(struct follower *f, char newcomer[256], struct err *e)
     f->listed = at;
     f->world = (struct statement_world){f->schema, f->a->cfg->sentinel, &f->tables};
     if (f->decode)
-        decode_tables(f->decode, &f->tables);
+        decode_tables(f->decode);
     db_tables_free(&before);
     return 0;
 }

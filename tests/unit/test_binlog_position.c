@@ -142,10 +142,12 @@ static void test_set(void **state)
     struct binlog_position p;
     memset(&p, 0xff, sizeof p);
     p.group = (struct transaction){0};
+    p.broke_off = true;
     binlog_position_set(&p, "log.000007", GIB4 + 9, BORN);
     grown(&p, "log.000007", GIB4 + 9);
     assert_int_equal(p.created_at, BORN);
     assert_false(p.confirmed || p.cut_off);
+    assert_true(p.broke_off); /* of the log, not of the file */
     assert_int_equal(p.end, POSITION_UNKNOWN);
     assert_false(p.group.open);
     assert_int_equal(p.group.part, TRANSACTION_OUTSIDE);
