@@ -35,8 +35,7 @@ static json_t *catalog_json(const struct catalog *c, const char *sentinel)
 }
 
 /* The gaps in the state: they limit which moments can be restored, also without the server. */
-static size_t known_gaps(const struct action_context *a, struct recovery_range_gap *out,
-                         size_t room)
+static size_t known_gaps(const struct action_context *a, struct segment_mark *out, size_t room)
 {
     json_t *list = a->state.gaps[0] ? json_loads(a->state.gaps, 0, NULL) : NULL, *o;
     size_t i, n = 0;
@@ -44,10 +43,10 @@ static size_t known_gaps(const struct action_context *a, struct recovery_range_g
     {
         if (n == room)
             break;
-        out[n] = (struct recovery_range_gap){
-            .at = js_moment(o, "at"), .place.pos = (uint64_t)js_within(o, "pos", 0, INT64_MAX, 0)};
+        out[n] = (struct segment_mark){.at = js_moment(o, "at"),
+                                       .place.pos = (uint64_t)js_within(o, "pos", 0, INT64_MAX, 0)};
         js_copy(o, "file", out[n].place.file, sizeof out[n].place.file);
-        js_copy(o, "why", out[n].why, sizeof out[n].why);
+        js_copy(o, "why", out[n].text, sizeof out[n].text);
         n++;
     }
     json_decref(list);
@@ -107,7 +106,7 @@ static json_t *ranges_json(struct action_context *a, const struct catalog *c)
         recovery_range_segments(c, &segments, clock_wall(), &range);
         archive_free(&segments);
     } else {
-        struct recovery_range_gap gaps[GAPS_MAX];
+        struct segment_mark gaps[GAPS_MAX];
         struct recovery_range_server server;
         SCOPED(manifest_free) struct manifest world = {0};
         asked = ask_server(a, &world, &server);

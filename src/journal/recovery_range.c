@@ -160,7 +160,7 @@ static bool is_same_world(const struct manifest *a, const struct manifest *b)
 }
 
 /* Its position is after the dump; a gap without a position is compared by its time alone. */
-static bool is_after(const struct recovery_range_gap *gap, const struct manifest *m)
+static bool is_after(const struct segment_mark *gap, const struct manifest *m)
 {
     return gap->place.file[0] ? db_binlog_pos_compare(&gap->place, &m->end) > 0
                               : gap->at.ms >= m->at.ms;
@@ -175,9 +175,8 @@ static bool is_kept(const struct catalog_entry *d, const struct recovery_range_s
            (!server->oldest[0] || db_binlog_pos_compare(&d->m.end, &oldest) >= 0);
 }
 
-void recovery_range_log(const struct catalog *dumps, const struct recovery_range_gap *gaps,
-                        size_t count, const struct recovery_range_server *server,
-                        struct recovery_range *out)
+void recovery_range_log(const struct catalog *dumps, const struct segment_mark *gaps, size_t count,
+                        const struct recovery_range_server *server, struct recovery_range *out)
 {
     bool same = !dumps->count || !server->world || is_same_world(&dumps->list[0].m, server->world);
     *out = (struct recovery_range){0};
@@ -190,7 +189,7 @@ void recovery_range_log(const struct catalog *dumps, const struct recovery_range
         struct recovery_range_span span = {.from = moment_of(d)};
         if (!is_kept(d, server))
             continue;
-        const struct recovery_range_gap *gap = NULL; /* the first known one after the dump */
+        const struct segment_mark *gap = NULL; /* the first known one after the dump */
         for (size_t g = 0; g < count && !gap; g++)
             gap = is_after(&gaps[g], &d->m) ? &gaps[g] : NULL;
         size_t last = alike[i];
@@ -198,7 +197,7 @@ void recovery_range_log(const struct catalog *dumps, const struct recovery_range
         span.open = !gap && last == 0 && same;
         /* A known gap before the dump that differs is the reason for the difference. */
         if (gap && (last == 0 || !is_after(gap, &dumps->list[last - 1].m)))
-            end(&span, gap->at, gap->why);
+            end(&span, gap->at, gap->text);
         else if (last > 0)
             end(&span, proven, "the next dump is of other tables, or of another world");
         else if (!same)

@@ -16,13 +16,6 @@ struct recovery_range {
     size_t count;
 };
 
-/* A gap that was noticed while the log was followed. */
-struct recovery_range_gap {
-    wall_t at;
-    struct db_binlog_pos place;
-    char why[160];
-};
-
 /* From segments. */
 void recovery_range_segments(const struct catalog *dumps, const struct archive *a, wall_t now,
                              struct recovery_range *out);
@@ -31,10 +24,9 @@ struct recovery_range_server {
     char oldest[256];             /* file of its log; "": unknown */
     const struct manifest *world; /* its MEMORY tables and generation as in a dump; NULL: unknown */
 };
-/* From the server's log, as far back as that is kept. */
-void recovery_range_log(const struct catalog *dumps, const struct recovery_range_gap *gaps,
-                        size_t count, const struct recovery_range_server *server,
-                        struct recovery_range *out);
+/* From the server's log, as far back as that is kept. `gaps`: those that were noticed while it was followed. */
+void recovery_range_log(const struct catalog *dumps, const struct segment_mark *gaps, size_t count,
+                        const struct recovery_range_server *server, struct recovery_range *out);
 void recovery_range_free(struct recovery_range *c);
 
 #endif

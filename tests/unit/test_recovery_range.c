@@ -233,7 +233,7 @@ static void test_more_marks_than_listed(void **state)
 
 /* ---- the log ---- */
 
-static void by_log(const struct recovery_range_gap *gaps, size_t count)
+static void by_log(const struct segment_mark *gaps, size_t count)
 {
     recovery_range_free(&out);
     recovery_range_log(&dumps, gaps, count, &server, &out);
@@ -282,10 +282,10 @@ static void test_what_the_server_says(void **state)
 static void test_log_with_gaps(void **state)
 {
     (void)state;
-    const struct recovery_range_gap gaps[] = {
-        {.at = at(5), .why = "before all"}, /* by its time */
-        {.at = at(15), .place = point(15), .why = "a statement"},
-        {.at = at(40), .why = "the log was off"},
+    const struct segment_mark gaps[] = {
+        {.at = at(5), .text = "before all"}, /* by its time */
+        {.at = at(15), .place = point(15), .text = "a statement"},
+        {.at = at(40), .text = "the log was off"},
     };
     dump(10);
     dump(12);
@@ -306,10 +306,8 @@ static void test_a_gap_that_nobody_saw(void **state)
     static char name[] = "planets", memory[] = "MEMORY";
     static struct manifest_table was = {.name = name, .engine = memory, .columns_hash = "1"},
                                  is = {.name = name, .engine = memory, .columns_hash = "2"};
-    const struct recovery_range_gap known = {.at = at(17),
-                                             .place = point(17),
-                                             .why = "a statement"},
-                                    later = {.at = at(45), .place = point(45), .why = "another"};
+    const struct segment_mark known = {.at = at(17), .place = point(17), .text = "a statement"},
+                              later = {.at = at(45), .place = point(45), .text = "another"};
     uint64_t places[] = {10, 12, 20, 40};
     for (size_t i = 0; i < 4; i++) {
         struct catalog_entry *d = dump(places[i]);
@@ -336,8 +334,8 @@ static void test_a_gap_that_nobody_saw(void **state)
 static void test_spans_that_overlap(void **state)
 {
     (void)state;
-    struct recovery_range_gap gaps[] = {{.at = at(30), .place = point(11), .why = "told late"},
-                                        {.at = at(40), .place = point(35), .why = "another"}};
+    struct segment_mark gaps[] = {{.at = at(30), .place = point(11), .text = "told late"},
+                                  {.at = at(40), .place = point(35), .text = "another"}};
     dump(10);
     dump(20);
     by_log(gaps, 2);
@@ -353,8 +351,8 @@ static void test_spans_that_overlap(void **state)
 static void test_dump_in_the_second_of_a_gap(void **state)
 {
     (void)state;
-    const struct recovery_range_gap gap = {
-        .at = {at(20).ms + 700}, .place = point(15), .why = "a statement"};
+    const struct segment_mark gap = {
+        .at = {at(20).ms + 700}, .place = point(15), .text = "a statement"};
     dump(10);
     dump(20);
     by_log(&gap, 1);
