@@ -456,8 +456,9 @@ def test_another_mode(make_followed):
     keeper.wait(lambda: journal(keeper).get("mode") == "server" and following(keeper), "mode server")
     end = keeper.segments.end()
     world.mark(3)
-    pos = live(keeper)["pos"]
-    keeper.wait(lambda: live(keeper)["pos"] > pos, "what is followed")
+    # the status of the follower before may still be there, and none while the next one starts
+    pos = keeper.wait(lambda: live(keeper).get("pos"), "the next follower")
+    keeper.wait(lambda: live(keeper).get("pos", 0) > pos, "what is followed")
     assert keeper.segments.end() == end
     reload(keeper, {"journal": {"mode": "follow"}})
     keeper.wait(lambda: journal(keeper).get("mode") == "follow" and following(keeper), "mode follow")
