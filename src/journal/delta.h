@@ -76,7 +76,7 @@ void delta_truncate(struct delta_table *t);
  * ended before they did), so contradictions are no errors; ERR_REFUSED without a primary key, where
  * merging into such a base cannot be exact. */
 int delta_base(struct delta_table *t, const char *tuple, size_t len, bool loose, struct err *e);
-/* The same for up to DELTA_SPANS rows at a time. delta_base_take() takes one row from text that
+/* The same of a consistent base, for up to DELTA_SPANS rows at a time. delta_base_take() takes one row from text that
  * more may follow (*tuple_len is the row's length in it); delta_bases() then says for each row what
  * to write in its place: the row itself, its new form, or nothing (p NULL). Rows returned here are
  * not returned again at the end, which leaves only new rows for it: most is written while the base
@@ -88,7 +88,7 @@ struct delta_span {
 };
 int delta_base_take(struct delta_table *t, const char *text, size_t len, size_t *tuple_len,
                     struct err *e);
-int delta_bases(struct delta_table *t, bool loose, struct delta_span *instead, struct err *e);
+int delta_bases(struct delta_table *t, struct delta_span *instead, struct err *e);
 /* After all base rows: everything that had to be among them must have been (unless `loose`);
  * ERR_DAMAGED names the first that was not. Then the rows to be written after them, in the order in
  * which they were first changed, in blocks "(…),\n(…)" of at most `block` bytes or one row. An

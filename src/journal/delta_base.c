@@ -64,24 +64,22 @@ int delta_base_take(struct delta_table *t, const char *text, size_t len, size_t 
     return 0;
 }
 
-int delta_bases(struct delta_table *t, bool loose, struct delta_span *instead, struct err *e)
+int delta_bases(struct delta_table *t, struct delta_span *instead, struct err *e)
 {
     size_t n = t->taken_count;
     t->taken_count = 0;
-    if (refuse_loose(t, loose, e) < 0)
-        return -1;
     /* prefetches all rows before the first is needed */
     for (size_t i = 0; i < n; i++)
         delta_rows_near(t, &t->taken[i].key);
     for (size_t i = 0; i < n; i++) {
         struct delta_row *r;
-        int rc = base_row(t, &t->taken[i].key, loose, &r, e);
+        int rc = base_row(t, &t->taken[i].key, false, &r, e);
         if (rc < 0)
             return -1;
         instead[i] = (struct delta_span){NULL, 0};
         if (rc == 1) {
             instead[i] = t->taken[i].row;
-        } else if (r && r->live && !r->given) { /* an inconsistent base may hold a row twice */
+        } else if (r && r->live) {
             r->given = true;
             instead[i] = tuple_of(t, r);
         }

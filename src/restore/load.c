@@ -244,7 +244,7 @@ static int give_changed_base(struct loader *l, const struct format_item *item, s
     buf_clear(&l->kept);
     while (s < end) {
         size_t n = next_rows(l, s, end, rows, e);
-        if (n == 0 || delta_bases(l->changes, false, now, e) < 0)
+        if (n == 0 || delta_bases(l->changes, now, e) < 0)
             return misfit(l, e);
         for (size_t i = 0; i < n; i++) {
             const char *next = rows[i].p + rows[i].len;

@@ -1023,7 +1023,7 @@ static void some_bases(struct pair *p, struct collected *c, const struct delta_s
         assert_int_equal(delta_base_take(p->t[1], more, strlen(more), &len, &e), 0);
         assert_int_equal(len, rows[i].len);
     }
-    assert_int_equal(delta_bases(p->t[1], false, now, &e), 0);
+    assert_int_equal(delta_bases(p->t[1], now, &e), 0);
     for (size_t i = 0; i < n; i++)
         if (now[i].p)
             buf_printf(&c->text, "%.*s\n", (int)now[i].len, now[i].p);
