@@ -20,11 +20,6 @@ static bool says(const struct event *ev, const char *sql)
     return ev->query.len == strlen(sql) && strncasecmp(ev->query.sql, sql, ev->query.len) == 0;
 }
 
-static bool begins_with(const struct event *ev, const char *sql)
-{
-    return ev->query.len >= strlen(sql) && strncasecmp(ev->query.sql, sql, strlen(sql)) == 0;
-}
-
 /* The log continues elsewhere: an open group is cut off. */
 static void transaction_break(struct transaction *t)
 {
@@ -59,7 +54,8 @@ static void transaction_step(struct transaction *t, const struct event *ev, uint
         begin(t, !ev->gtid.mariadb || ev->gtid.standalone, at);
         break;
     case EVENT_QUERY: /* outside of a transaction each statement is a group */
-        if (says(ev, "BEGIN") || begins_with(ev, "XA START")) {
+        if (says(ev, "BEGIN") ||
+            (ev->query.len >= 8 && strncasecmp(ev->query.sql, "XA START", 8) == 0)) {
             if (!t->open)
                 begin(t, false, at);
             t->statement = false;

@@ -86,7 +86,6 @@ struct delta_table *delta_table(struct delta *f, const char *name, const unsigne
 void delta_figures(const struct delta_table *t, struct delta_figures *out)
 {
     *out = (struct delta_figures){
-        .changes = t->changes,
         .rows = t->written,
         .bytes = t->bytes_len + t->count * sizeof *t->places,
         .truncated = t->truncated,
@@ -229,7 +228,6 @@ static int went_twice(const struct delta_table *t, const struct delta_key *k, st
 
 static int changed(struct delta_table *t)
 {
-    t->changes++;
     delta_rows_tidy(t);
     return 0;
 }
@@ -325,7 +323,6 @@ void delta_truncate(struct delta_table *t)
     delta_rows_clear(t);
     t->written = 0;
     t->truncated = true;
-    t->changes++;
 }
 
 /* ---- changes that are merged in a thread of their own ---- */

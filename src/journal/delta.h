@@ -111,7 +111,6 @@ int delta_part(const struct delta_table *t, enum delta_part what, size_t block, 
 size_t delta_key(const struct delta_table *t, const unsigned **columns);
 
 struct delta_figures {
-    uint64_t changes; /* merged; a truncate is one */
     uint64_t rows;    /* to be written at the end */
     uint64_t bytes;   /* of memory */
     bool truncated;

@@ -75,7 +75,7 @@ struct delta_table {
     size_t used;     /* of bytes_len; the rest belonged to rows that moved or shrank */
     size_t spent;    /* rows that can be forgotten */
     bool truncated;
-    uint64_t changes, written;
+    uint64_t written;
     /* Of replay.c: */
     int counter_at;   /* position of the AUTO_INCREMENT column in a tuple; -1: there is none */
     bool counter_key; /* it is part of the key: updates do not change it */
