@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "mysql/schema.h"
 #include "binlog/statement.h"
 

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "binlog/change.h"
-#include "mysql/schema.h"
 
 /* The domain of MySQL's; `tag` "" where there is none. */
 uint32_t db_gtid_domain(const uint8_t uuid[16], const char *tag);

@@ -197,21 +197,16 @@ static int end_of_log(struct binlog *b, struct err *e)
     return b->ended ? 0 : -1;
 }
 
-/* Some positions are reached by reading the file from its beginning. The protocol's offsets have 32
- * bits, and a file is longer when a huge group was written to it. And a MariaDB that is asked for
- * what directly follows the format description of an encrypted file sends garbage: it decrypts the
- * event that describes the encryption, which is not encrypted itself. */
-static bool must_skip(uint64_t pos)
-{
-    return (pos > BINLOG_FIRST && pos < HEAD) || pos > UINT32_MAX;
-}
-
 /* `created_at` of the file, 0: unknown; `cut_off`: the file before it was not finished. Waits for the
  * first packet: only with it has the server accepted or refused. */
 static int connect_at(struct binlog *b, const struct db_binlog_pos *from, uint32_t created_at,
                       bool cut_off, struct err *e)
 {
-    bool skip = must_skip(from->pos);
+    /* Some positions are reached by reading the file from its beginning. The protocol's offsets have 32
+     * bits, and a file is longer when a huge group was written to it. And a MariaDB that is asked for
+     * what directly follows the format description of an encrypted file sends garbage: it decrypts the
+     * event that describes the encryption, which is not encrypted itself. */
+    bool skip = (from->pos > BINLOG_FIRST && from->pos < HEAD) || from->pos > UINT32_MAX;
     uint32_t pos = skip ? BINLOG_FIRST : (uint32_t)from->pos;
     b->from = *from;
     binlog_position_set(&b->position, from->file, pos, created_at);

@@ -111,8 +111,8 @@ int delta_part(const struct delta_table *t, enum delta_part what, size_t block, 
 size_t delta_key(const struct delta_table *t, const unsigned **columns);
 
 struct delta_figures {
-    uint64_t rows;    /* to be written at the end */
-    uint64_t bytes;   /* of memory */
+    uint64_t rows;  /* to be written at the end */
+    uint64_t bytes; /* of memory */
     bool truncated;
 };
 void delta_figures(const struct delta_table *t, struct delta_figures *out);

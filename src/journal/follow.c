@@ -15,7 +15,6 @@
 #include "binlog/gtid.h"
 #include "binlog/stream.h"
 #include "mysql/galera.h"
-#include "mysql/schema.h"
 #include "mysql/sentinel.h"
 #include "binlog/decode.h"
 #include "journal/segment_store.h"
