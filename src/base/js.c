@@ -106,6 +106,15 @@ int js_write(json_t *o, const struct js_field *fields, size_t count, const void 
     return rc;
 }
 
+json_t *js_object(const struct js_field *fields, size_t count, const void *from)
+{
+    json_t *o = json_object();
+    if (js_write(o, fields, count, from) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
 static bool is_hex(const char *s, size_t len)
 {
     return strlen(s) == len && strspn(s, "0123456789abcdef") == len;

@@ -57,6 +57,8 @@ struct js_field {
 #define JS_COUNT(fields) (sizeof(fields) / sizeof *(fields))
 /* Adds them to `o`; -1: a text is not UTF-8. */
 int js_write(json_t *o, const struct js_field *fields, size_t count, const void *from);
+/* An object of them; NULL: a text is not UTF-8. */
+json_t *js_object(const struct js_field *fields, size_t count, const void *from);
 /* Sets all of them, those that are missing or wrong to zero or "". NULL, or the first `lack`. A
  * required JS_STRING must not be empty. */
 const char *js_read(const json_t *o, const struct js_field *fields, size_t count, void *to);

@@ -117,19 +117,9 @@ static const struct js_field point[] = {
     POINT(TEXT, "gtid_after", gtid_after, NULL, 0, 0, true),
 };
 
-/* An object of these members; NULL: a text is not UTF-8, which jansson rejects. */
-static json_t *object_of(const struct js_field *fields, size_t count, const void *from)
-{
-    json_t *o = json_object();
-    if (js_write(o, fields, count, from) == 0)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
 json_t *manifest_point_json(const struct db_binlog_pos *p)
 {
-    return p->file[0] ? object_of(point, JS_COUNT(point), p) : json_null();
+    return p->file[0] ? js_object(point, JS_COUNT(point), p) : json_null();
 }
 
 void manifest_read_point(const json_t *o, struct db_binlog_pos *p)
@@ -141,7 +131,7 @@ void manifest_read_point(const json_t *o, struct db_binlog_pos *p)
 static json_t *head_json(const struct manifest *m)
 {
     char at[TEXT_SHORT];
-    json_t *o = object_of(head_front, JS_COUNT(head_front), m);
+    json_t *o = js_object(head_front, JS_COUNT(head_front), m);
     if (!o)
         return NULL;
     json_object_set_new(o, "at", json_string(text_utc(m->at, at)));
@@ -191,12 +181,12 @@ json_t *manifest_json(const struct manifest *m)
     json_t *o = head_json(m), *tables = json_array();
     int missing = 0;
     for (size_t i = 0; i < m->table_count; i++)
-        missing |= json_array_append_new(tables, object_of(table, JS_COUNT(table), &m->tables[i]));
+        missing |= json_array_append_new(tables, js_object(table, JS_COUNT(table), &m->tables[i]));
     missing |= json_object_set_new(o, "tables", tables);
     json_auto_t *ledgers = json_array();
     for (size_t i = 0; i < m->ledger_count; i++)
         if (m->ledgers[i].counted)
-            json_array_append_new(ledgers, object_of(ledger, JS_COUNT(ledger), &m->ledgers[i]));
+            json_array_append_new(ledgers, js_object(ledger, JS_COUNT(ledger), &m->ledgers[i]));
     if (json_array_size(ledgers))
         json_object_set(o, "ledgers", ledgers);
     missing |= json_object_set_new(o, "format", json_integer(MANIFEST_FORMAT));
@@ -213,7 +203,7 @@ json_t *manifest_json(const struct manifest *m)
         js_set_int(o, "log_born", m->log_created_at);
     missing |= json_object_set_new(o, "engines", json_string(m->all ? "all" : "memory"));
     if (m->copy.file[0])
-        missing |= json_object_set_new(o, "offsite", object_of(copy, JS_COUNT(copy), &m->copy));
+        missing |= json_object_set_new(o, "offsite", js_object(copy, JS_COUNT(copy), &m->copy));
     if (m->parts.count) {
         json_t *list = json_array();
         for (size_t i = 0; i < m->parts.count; i++) {

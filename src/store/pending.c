@@ -61,19 +61,15 @@ static json_t *pending_json(const struct pending *p, struct err *e)
             rc = err_set(e, ERR_REFUSED, 0, "the name of table %s is not UTF-8 text",
                          p->tables.list[i]);
     for (size_t i = 0; i < p->triggers.count && rc == 0; i++) {
-        json_t *t = json_object();
-        json_array_append_new(triggers, t);
-        if (js_write(t, trigger_fields, JS_COUNT(trigger_fields), &p->triggers.list[i]) < 0)
-            rc =
-                err_set(e, ERR_REFUSED, 0, "trigger %s is not UTF-8 text and could not be put back",
-                        p->triggers.list[i].name);
+        const struct db_trigger *t = &p->triggers.list[i];
+        if (json_array_append_new(triggers, js_object(trigger_fields, JS_COUNT(trigger_fields), t)))
+            rc = err_set(e, ERR_REFUSED, 0,
+                         "trigger %s is not UTF-8 text and could not be put back", t->name);
     }
     /* Constraints whose text is not UTF-8 are left out and keep their generated names. */
-    for (size_t i = 0; i < p->check_count; i++) {
-        json_auto_t *c = json_object();
-        if (js_write(c, check_fields, JS_COUNT(check_fields), &p->checks[i]) == 0)
-            json_array_append(checks, c);
-    }
+    for (size_t i = 0; i < p->check_count; i++)
+        json_array_append_new(checks,
+                              js_object(check_fields, JS_COUNT(check_fields), &p->checks[i]));
     if (rc == 0)
         return o;
     json_decref(o);
