@@ -39,14 +39,14 @@ struct transaction {
     enum transaction_part part;
     uint64_t begins; /* offset of its first event; groups do not cross files */
 };
+
 /* Does the file continue after the last event? The position alone does not say. */
 enum position_end { POSITION_UNKNOWN, POSITION_GOES_ON, POSITION_ENDED };
 struct binlog_position {
     char file[256];
-    uint64_t pos; /* after the last event */
-    uint32_t
-        created_at; /* of the file (seconds since 1970), from its format description; 0: not received yet */
-    bool confirmed; /* the server confirmed that it sends from here */
+    uint64_t pos;        /* after the last event */
+    uint32_t created_at; /* of the file (seconds since 1970); 0: not received yet */
+    bool confirmed;      /* the server confirmed that it sends from here */
     enum position_end end;
     bool cut_off; /* the previous file was not finished */
     /* A file ended in the middle of an event in a way in which no killed server leaves it. Servers write
