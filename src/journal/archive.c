@@ -212,29 +212,24 @@ int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint
     return -1;
 }
 
-bool archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *from,
+void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *from,
                  struct segment_mark *out)
 {
-    bool any = false;
     for (; i < a->count; i++) {
         const struct segment_sum *s = &a->list[i].sum;
         size_t n = s->mark_count < SEGMENT_MARKS ? s->mark_count : SEGMENT_MARKS;
         for (size_t k = 0; k < n; k++)
             if (s->marks[k].kind == CHANGE_GAP &&
-                db_binlog_pos_compare(&s->marks[k].place, from) >= 0) {
+                db_binlog_pos_compare(&s->marks[k].place, from) >= 0)
                 *out = s->marks[k];
-                any = true;
-            }
         /* What is not listed may be one. */
         if (n < s->mark_count && db_binlog_pos_compare(&s->to.point, from) > 0) {
             *out = s->marks[n - 1];
             out->kind = CHANGE_GAP;
             out->place = s->to.point;
             snprintf(out->text, sizeof out->text, "more than is listed in %s", a->list[i].file);
-            any = true;
         }
     }
-    return any;
 }
 
 /* Everything in segment i is older than the beginning of the next one for which that is known. */

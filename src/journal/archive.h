@@ -39,8 +39,8 @@ bool archive_continues(const struct archive *a, size_t i);
  * is when that file was created, 0: unknown. -1: there is no such segment. */
 int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint32_t created_at,
                  const struct server_id *server);
-/* Is there a gap after `from`, in segment `i` or a later one? *out: the last one that is known. Pure. */
-bool archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *from,
+/* The last gap that is known after `from`, in segment `i` or a later one; *out stays as it is if there is none. Pure. */
+void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *from,
                  struct segment_mark *out);
 /* How many of the oldest may be deleted: those before the first one that the oldest dump needs,
  * those older than `keep`, those in excess of `max_size`; but none that the newest dump needs.

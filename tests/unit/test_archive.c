@@ -645,7 +645,9 @@ static void make_gap(uint64_t number, struct segment_place *from, unsigned marks
 static bool gap_after(size_t i, uint64_t pos, struct segment_mark *out)
 {
     struct db_binlog_pos p = place("log.000001", pos, "").point;
-    return archive_gap(&a, i, &p, out);
+    *out = (struct segment_mark){0};
+    archive_gap(&a, i, &p, out);
+    return out->kind == CHANGE_GAP;
 }
 
 /* A dump behind it has it. */
