@@ -1,9 +1,9 @@
-/* base/codec.h with ISA-L; the headers of its members are zlib's work. */
+/* ISA-L for base/codec.c: loaded, and called as that wants it. */
 #include "base/codec_int.h"
 
 #ifndef WK_ISAL
 
-const struct codec_ops *codec_isal(void)
+const struct codec_isal *codec_isal(void)
 {
     return NULL;
 }
@@ -15,8 +15,6 @@ const struct codec_ops *codec_isal(void)
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#define ZLIB_CONST /* makes zlib's input const */
-#include <zlib.h>
 
 /* Loaded when first used: linked, it would cost each supervisor 170 KB that it never uses. */
 static struct {
@@ -86,32 +84,18 @@ static int pack(void *state, const unsigned char *data, size_t len, struct buf *
 
 /* ---- unpacking ---- */
 
-#define GZIP_WINDOW (15 + 16) /* zlib: 32 KiB window, gzip wrapper */
-#define HEADER_READ 128       /* zlib's data_type: the header is complete, its data not yet begun */
-
-/* zlib reads and checks the header of each member: ISA-L loses a header's flags when its bytes
- * arrive in two calls, and accepts reserved flags. */
-struct unpacking {
-    z_stream header;
-    bool inside; /* the header was read */
-    struct inflate_state z;
-};
-
 static void *unpack_new(void)
 {
-    struct unpacking *u = xcalloc(1, sizeof *u);
-    api.inflate_init(&u->z);
-    if (inflateInit2(&u->header, GZIP_WINDOW) == Z_OK)
-        return u;
-    free(u);
-    return NULL;
+    struct inflate_state *z = xcalloc(1, sizeof *z);
+    api.inflate_init(z);
+    return z;
 }
 
-static void unpack_free(void *state)
+static void unpack_begin(void *state)
 {
-    struct unpacking *u = state;
-    inflateEnd(&u->header);
-    free(u);
+    struct inflate_state *z = state;
+    api.inflate_reset(z);
+    z->crc_flag = ISAL_GZIP_NO_HDR_VER; /* checks both numbers of the trailer */
 }
 
 static const char *reason(int rc)
@@ -146,54 +130,25 @@ static int inflate_some(struct inflate_state *z, struct codec_io *io)
     return rc;
 }
 
-static enum codec_step unpack_body(struct unpacking *u, struct codec_io *io)
+static enum codec_step unpack(void *state, struct codec_io *io)
 {
+    struct inflate_state *z = state;
     size_t in, out;
     do {
         in = io->in_len;
         out = io->out_len;
-        int rc = inflate_some(&u->z, io);
+        int rc = inflate_some(z, io);
         if (rc < 0) {
             io->why = reason(rc);
             return CODEC_BAD;
         }
-        if (u->z.block_state == ISAL_BLOCK_FINISH) {
-            u->inside = false;
+        if (z->block_state == ISAL_BLOCK_FINISH)
             return CODEC_END;
-        }
     } while (io->in_len && io->out_len && (io->in_len != in || io->out_len != out));
     if (!io->in_len || !io->out_len)
         return CODEC_MORE;
     io->why = "invalid data"; /* the library makes no progress on it */
     return CODEC_BAD;
-}
-
-static enum codec_step unpack(void *state, struct codec_io *io)
-{
-    struct unpacking *u = state;
-    if (!u->inside) {
-        unsigned char none; /* zlib wants a place for output, and writes nothing there */
-        uint32_t in = io->in_len < UINT32_MAX ? (uint32_t)io->in_len : UINT32_MAX;
-        u->header.next_in = io->in;
-        u->header.avail_in = in;
-        u->header.next_out = &none;
-        u->header.avail_out = 0;
-        /* Z_BLOCK: returns before the first byte of the data, which is for the other library. */
-        int rc = inflate(&u->header, Z_BLOCK);
-        io->in += in - u->header.avail_in;
-        io->in_len -= in - u->header.avail_in;
-        if (rc != Z_OK && rc != Z_BUF_ERROR) {
-            io->why = u->header.msg ? u->header.msg : "not gzip";
-            return CODEC_BAD;
-        }
-        if (!(u->header.data_type & HEADER_READ))
-            return CODEC_MORE;
-        inflateReset(&u->header);
-        api.inflate_reset(&u->z);
-        u->z.crc_flag = ISAL_GZIP_NO_HDR_VER; /* checks both numbers of the trailer */
-        u->inside = true;
-    }
-    return unpack_body(u, io);
 }
 
 static uint32_t crc(uint32_t before, const unsigned char *data, size_t len)
@@ -203,19 +158,9 @@ static uint32_t crc(uint32_t before, const unsigned char *data, size_t len)
 
 /* ---- loading ---- */
 
-static const struct codec_ops ops = {
-    .name = "ISA-L",
-    .pack_max = INT32_MAX,
-    .pack_new = pack_new,
-    .pack = pack,
-    .pack_free = free,
-    .unpack_new = unpack_new,
-    .unpack = unpack,
-    .unpack_free = unpack_free,
-    .crc = crc,
-};
+static const struct codec_isal functions = {pack_new, pack, unpack_new, unpack_begin, unpack, crc};
 
-static const struct codec_ops *found;
+static const struct codec_isal *found;
 
 static void load(void)
 {
@@ -231,10 +176,10 @@ static void load(void)
         /* ISO C has no cast from an object to a function pointer; POSIX makes them equivalent. */
         memcpy(symbols[i].to, &p, sizeof p);
     }
-    found = &ops;
+    found = &functions;
 }
 
-const struct codec_ops *codec_isal(void)
+const struct codec_isal *codec_isal(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
