@@ -37,8 +37,8 @@ struct gzip_writer {
     uint64_t plain;
     bool started;
     unsigned ring_size;
-    struct packer *here; /* used if no thread could be started */
-    struct buf here_out;
+    gzip_member_fn *on_member; /* from before the threads */
+    void *member_arg;
 
     /* used only by the thread that has the turn */
     EVP_MD_CTX *sha;
@@ -50,8 +50,6 @@ struct gzip_writer {
     uint64_t given, taken, turn;
     size_t bytes; /* of the texts in flight */
     uint64_t packed;
-    gzip_member_fn *on_member;
-    void *member_arg;
 };
 
 void gzip_sha_hex(EVP_MD_CTX *sha, char out[SHA256_HEX])
@@ -95,10 +93,8 @@ struct gzip_writer *gzip_open(int fd, const char *name, int level, struct err *e
 
 void gzip_on_member(struct gzip_writer *g, gzip_member_fn *fn, void *arg)
 {
-    pthread_mutex_lock(&g->threads.lock);
     g->on_member = fn;
     g->member_arg = arg;
-    pthread_mutex_unlock(&g->threads.lock);
 }
 
 static int failed(struct gzip_writer *g, struct err *e)
@@ -129,16 +125,14 @@ static int put(struct gzip_writer *g, const struct member *m, const struct buf *
     pthread_mutex_lock(&g->threads.lock);
     uint64_t offset = g->packed;
     g->packed += out->len;
-    gzip_member_fn *fn = g->on_member;
-    void *arg = g->member_arg;
     pthread_mutex_unlock(&g->threads.lock);
     struct gzip_member member = {.tag = m->tag,
                                  .offset = offset,
                                  .plain = m->text.len,
                                  .packed = out->p,
                                  .packed_len = out->len};
-    if (fn)
-        fn(arg, &member);
+    if (g->on_member)
+        g->on_member(g->member_arg, &member);
     return 0;
 }
 
@@ -151,8 +145,34 @@ static void give_back(struct buf *b)
         buf_clear(b);
 }
 
-/* Takes a member, compresses it, waits for the turn, writes, passes the turn on. Nothing is written
- * after an error, so the file never lacks a member in the middle. */
+/* Called with the lock held and a member given. Takes it, compresses it, waits for the turn, writes, passes the turn
+ * on. Nothing is written after an error, so the file never lacks a member in the middle. */
+static void pack_next(struct gzip_writer *g, struct packer *p, struct buf *out)
+{
+    struct thread_group *t = &g->threads;
+    struct err e = {0};
+    uint64_t number = g->taken++;
+    struct member *m = &g->ring[number % g->ring_size];
+    pthread_mutex_unlock(&t->lock);
+    pack(g, p, &m->text, out, &e);
+    pthread_mutex_lock(&t->lock);
+    while (!t->stop && g->turn != number)
+        pthread_cond_wait(&t->changed, &t->lock);
+    if (t->stop)
+        return;
+    pthread_mutex_unlock(&t->lock);
+    if (e.cls == ERR_NONE)
+        put(g, m, out, &e);
+    give_back(out);
+    pthread_mutex_lock(&t->lock);
+    if (e.cls != ERR_NONE)
+        thread_group_fail(t, &e);
+    g->bytes -= m->text.len;
+    give_back(&m->text);
+    g->turn++;
+    pthread_cond_broadcast(&t->changed);
+}
+
 static void packing_thread(void *arg)
 {
     struct gzip_writer *g = arg;
@@ -160,33 +180,11 @@ static void packing_thread(void *arg)
     struct packer *p = packer_new(g->level);
     SCOPED(buf_free) struct buf out = {0};
     pthread_mutex_lock(&t->lock);
-    for (;;) {
-        struct err e = {0};
-        while (!t->stop && g->taken == g->given)
+    while (!t->stop)
+        if (g->taken == g->given)
             pthread_cond_wait(&t->changed, &t->lock);
-        if (t->stop)
-            break;
-        uint64_t number = g->taken++;
-        struct member *m = &g->ring[number % g->ring_size];
-        pthread_mutex_unlock(&t->lock);
-        pack(g, p, &m->text, &out, &e);
-        pthread_mutex_lock(&t->lock);
-        while (!t->stop && g->turn != number)
-            pthread_cond_wait(&t->changed, &t->lock);
-        if (t->stop)
-            break;
-        pthread_mutex_unlock(&t->lock);
-        if (e.cls == ERR_NONE)
-            put(g, m, &out, &e);
-        give_back(&out);
-        pthread_mutex_lock(&t->lock);
-        if (e.cls != ERR_NONE)
-            thread_group_fail(t, &e);
-        g->bytes -= m->text.len;
-        give_back(&m->text);
-        g->turn++;
-        pthread_cond_broadcast(&t->changed);
-    }
+        else
+            pack_next(g, p, &out);
     pthread_mutex_unlock(&t->lock);
     packer_free(p);
 }
@@ -204,24 +202,6 @@ static void start(struct gzip_writer *g)
         ;
 }
 
-/* For when no thread could be started: compresses and writes at once. */
-static int pack_here(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
-{
-    struct member m = {.text = *text, .tag = tag};
-    struct err why = {0};
-    if (failed(g, e) < 0)
-        return -1;
-    if (!g->here)
-        g->here = packer_new(g->level);
-    if (pack(g, g->here, text, &g->here_out, &why) < 0 || put(g, &m, &g->here_out, &why) < 0) {
-        pthread_mutex_lock(&g->threads.lock);
-        thread_group_fail(&g->threads, &why);
-        pthread_mutex_unlock(&g->threads.lock);
-    }
-    give_back(&g->here_out);
-    return failed(g, e);
-}
-
 /* A member longer than BYTES_MAX is accepted once nothing else is in flight. */
 static bool room(const struct gzip_writer *g, size_t len)
 {
@@ -229,17 +209,15 @@ static bool room(const struct gzip_writer *g, size_t len)
            (g->given == g->turn || (len <= BYTES_MAX && g->bytes <= BYTES_MAX - len));
 }
 
-/* Puts the text into the ring, and returns the empty buffer that was in its place. */
+/* Puts the text into the ring, and returns the empty buffer that was in its place. If no thread could be started,
+ * the member is compressed and written here. */
 static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
 {
     struct thread_group *t = &g->threads;
-    int rc = 0;
     pthread_mutex_lock(&t->lock);
     while (!t->stop && !room(g, text->len))
         pthread_cond_wait(&t->changed, &t->lock);
-    if (t->stop) {
-        rc = err_pass(e, &t->failed);
-    } else {
+    if (!t->stop) {
         struct member *m = &g->ring[g->given % g->ring_size];
         struct buf back = m->text;
         *m = (struct member){.text = *text, .tag = tag};
@@ -248,6 +226,13 @@ static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct
         g->bytes += m->text.len;
         pthread_cond_broadcast(&t->changed);
     }
+    if (!t->stop && !t->count) {
+        SCOPED(buf_free) struct buf out = {0};
+        struct packer *p = packer_new(g->level);
+        pack_next(g, p, &out);
+        packer_free(p);
+    }
+    int rc = t->stop ? err_pass(e, &t->failed) : 0;
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
@@ -256,7 +241,7 @@ static int give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct er
 {
     g->plain += text->len;
     start(g);
-    int rc = g->threads.count ? pass_on(g, tag, text, e) : pack_here(g, tag, text, e);
+    int rc = pass_on(g, tag, text, e);
     give_back(text);
     buf_reserve(text, GZIP_MEMBER);
     return rc;
@@ -333,8 +318,6 @@ void gzip_abort(struct gzip_writer *g)
     for (size_t i = 0; i < RING; i++)
         buf_free(&g->ring[i].text);
     buf_free(&g->gathered);
-    buf_free(&g->here_out);
-    packer_free(g->here);
     thread_group_end(&g->threads);
     EVP_MD_CTX_free(g->sha);
     free(g->name);
