@@ -473,13 +473,6 @@ static int one_action(struct options *o, struct config *cfg, json_t **result, st
     return rc;
 }
 
-static const struct config *screen_world; /* the world that hints name */
-
-static void make_whole(const char *hint, struct buf *out)
-{
-    hint_command(screen_world, HINT_HERE, hint, out);
-}
-
 /* A config that this user may not read: the hint names a user who may. */
 static int load_config(const struct options *o, char *const *argv, struct config **cfg,
                        struct err *e)
@@ -518,8 +511,7 @@ static int run(struct options *o, char *const *argv, json_t **result, struct err
     struct config *cfg = NULL;
     if (load_config(o, argv, &cfg, e) < 0)
         return -1;
-    screen_world = cfg;
-    screen_typed(make_whole);
+    screen_world(cfg);
     int rc = check_root(o, cfg, e);
     if (rc == 0)
         rc = o->request.action == ACTION_RUN ? supervise(cfg, e) : one_action(o, cfg, result, e);

@@ -3,13 +3,6 @@
 #include "base/js.h"
 #include "cli/draw.h"
 
-/* One line per table, with why rows of it are left out. */
-static void show_tables(const json_t *tables, const struct column *columns, size_t n)
-{
-    if (json_array_size(tables))
-        draw_table(tables, columns, n);
-}
-
 static void show_file(const json_t *o)
 {
     static const struct column columns[] = {
@@ -26,7 +19,9 @@ static void show_file(const json_t *o)
         buf_adds(&b, " (of an earlier version, which may have written a further file for the same "
                      "restore)");
     puts(b.p);
-    show_tables(json_object_get(o, "tables"), columns, sizeof columns / sizeof *columns);
+    const json_t *tables = json_object_get(o, "tables"); /* with why rows are left out */
+    if (json_array_size(tables))
+        DRAW_TABLE(tables, columns);
 }
 
 /* Keys may be larger than JSON's numbers: those come as strings. */
@@ -66,9 +61,10 @@ void screen_conflicts(const json_t *o)
     draw_line(o, js_flag(o, "dry_run")
                      ? "dry run: {inserted:?} row{inserted:+} put into the world from {file}"
                      : "{inserted:?} row{inserted:+} put into the world from {file}");
-    show_tables(json_object_get(o, "tables"), columns, sizeof columns / sizeof *columns);
-    /* The new numbers of rows whose key was taken. */
     const json_t *tables = json_object_get(o, "tables");
+    if (json_array_size(tables))
+        DRAW_TABLE(tables, columns);
+    /* The new numbers of rows whose key was taken. */
     for (size_t i = 0; i < json_array_size(tables); i++) {
         const json_t *t = json_array_get(tables, i), *pairs = json_object_get(t, "numbers");
         for (size_t k = 0; k < json_array_size(pairs); k++) {

@@ -1,10 +1,14 @@
 #include "cli/draw.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <wchar.h>
 
+#include "actions/hint_command.h"
 #include "base/clock.h"
 #include "base/js.h"
 
@@ -23,58 +27,29 @@ void draw_coloured(struct buf *b, bool on, enum colour colour, const char *s)
         buf_adds(b, s);
 }
 
-/* Decodes one UTF-8 character; an invalid byte counts as a character. */
-static size_t decode(const char *s, uint32_t *out)
+/* Bytes of the first character of `s`, which is not empty, and its columns on a terminal: combining marks take
+ * none, East Asian characters and emoji two. A byte that is not UTF-8, or a character that libc does not know, takes
+ * one. Whatever the locale is: the text is UTF-8. */
+static size_t first_char(const char *s, size_t *columns)
 {
-    const unsigned char *p = (const unsigned char *)s;
-    size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc0 ? 2 : 1;
-    *out = n == 1 ? p[0] : p[0] & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            *out = p[0];
-            return 1;
-        }
-        *out = *out << 6 | (p[i] & 0x3fu);
-    }
-    return n;
-}
-
-struct range {
-    uint32_t from, to;
-};
-
-static bool in_ranges(uint32_t c, const struct range *r, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (c >= r[i].from && c <= r[i].to)
-            return true;
-    return false;
-}
-
-/* Columns on a terminal: combining marks take none, East Asian characters and emoji two. */
-static size_t char_width(uint32_t c)
-{
-    /* Of Unicode's tables only what occurs in names and messages; an unknown character counts as one column. */
-    static const struct range none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},
-                                        {0x610, 0x61a},   {0x64b, 0x65f},   {0x200b, 0x200f},
-                                        {0x202a, 0x202e}, {0x2060, 0x2064}, {0x20d0, 0x20f0},
-                                        {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}};
-    static const struct range wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},
-                                        {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},
-                                        {0xff00, 0xff60},   {0xffe0, 0xffe6},   {0x1f300, 0x1f64f},
-                                        {0x1f680, 0x1f6ff}, {0x1f900, 0x1faff}, {0x20000, 0x3fffd}};
-    if (in_ranges(c, none, sizeof none / sizeof *none))
-        return 0;
-    return in_ranges(c, wide, sizeof wide / sizeof *wide) ? 2 : 1;
+    static locale_t utf8;
+    wchar_t c;
+    if (!utf8)
+        utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    locale_t before = uselocale(utf8);
+    size_t n = mbrtowc(&c, s, strnlen(s, MB_LEN_MAX), &(mbstate_t){0});
+    int width = n <= MB_LEN_MAX ? wcwidth(c) : 1;
+    uselocale(before);
+    *columns = width < 0 ? 1 : (size_t)width;
+    return n <= MB_LEN_MAX ? n : 1;
 }
 
 size_t draw_width(const char *s)
 {
-    size_t width = 0;
-    uint32_t c;
+    size_t width = 0, columns;
     while (*s) {
-        s += decode(s, &c);
-        width += char_width(c);
+        s += first_char(s, &columns);
+        width += columns;
     }
     return width;
 }
@@ -82,13 +57,12 @@ size_t draw_width(const char *s)
 /* The number of bytes of `s` that fit into `width` columns. */
 static size_t fitting(const char *s, size_t width)
 {
-    size_t used = 0, at = 0;
-    uint32_t c;
+    size_t used = 0, at = 0, columns;
     while (s[at]) {
-        size_t n = decode(s + at, &c);
-        if (used + char_width(c) > width)
+        size_t n = first_char(s + at, &columns);
+        if (used + columns > width)
             break;
-        used += char_width(c);
+        used += columns;
         at += n;
     }
     return at;
@@ -96,26 +70,14 @@ static size_t fitting(const char *s, size_t width)
 
 void draw_padded(struct buf *b, const char *s, size_t width, bool right)
 {
-    /* An empty text still needs its blanks: buf_adds() makes `p` a string. */
-    SCOPED(buf_free) struct buf cut = {0};
-    buf_adds(&cut, "");
-    /* At most `width` columns of `s`, cut between characters with "…" (or "..."). */
     const char *dots = screen_mode.utf8 ? "…" : "...";
     size_t dots_width = screen_mode.utf8 ? 1 : 3;
-    if (draw_width(s) <= width) {
-        buf_adds(&cut, s);
-    } else if (width <= dots_width) {
-        buf_add(&cut, s, fitting(s, width));
-    } else {
-        buf_add(&cut, s, fitting(s, width - dots_width));
-        buf_adds(&cut, dots);
-    }
-    size_t fill = width - draw_width(cut.p);
-    for (size_t i = 0; right && i < fill; i++)
-        buf_addc(b, ' ');
-    buf_adds(b, cut.p);
-    for (size_t i = 0; !right && i < fill; i++)
-        buf_addc(b, ' ');
+    bool cut = draw_width(s) > width && width > dots_width;
+    SCOPED(buf_free) struct buf shown = {0};
+    buf_add(&shown, s, fitting(s, cut ? width - dots_width : width));
+    buf_adds(&shown, cut ? dots : "");
+    int fill = (int)(width - draw_width(shown.p));
+    buf_printf(b, "%*s%s%*s", right ? fill : 0, "", shown.p, right ? 0 : fill, "");
 }
 
 /* Asked for each time: a terminal may be resized while a bar is drawn. */
@@ -171,12 +133,11 @@ const char *draw_age(int64_t seconds, char out[TEXT_SHORT])
     return out;
 }
 
-/* The code that prints a hint need not know how its commands are completed (screen_typed()). */
 const char *draw_typed(struct buf *b, const char *hint)
 {
     buf_clear(b);
-    if (screen_mode.typed)
-        screen_mode.typed(hint, b);
+    if (screen_mode.world)
+        hint_command(screen_mode.world, HINT_HERE, hint, b);
     else
         buf_adds(b, hint);
     return b->p;
@@ -234,17 +195,12 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
     default:
         draw_text(&text, o, key);
         there = text.len > 0;
-        if (format == 't') {
-            /* "2026-01-31T23:59:59Z" in a readable form. */
-            size_t len = strlen(text.p);
-            if (len >= 20 && text.p[10] == 'T' && text.p[len - 1] == 'Z' &&
-                (len == 20 || text.p[19] == '.'))
-                buf_printf(b, "%.10s %.8s UTC", text.p, text.p + 11);
-            else
-                buf_adds(b, len ? text.p : "?");
-        } else {
-            buf_add(b, text.p, text.len);
-        }
+        /* "2026-01-31T23:59:59Z", also with milliseconds, in a readable form. */
+        if (format == 't' && text.len >= 20 && text.p[10] == 'T' && text.p[text.len - 1] == 'Z' &&
+            (text.len == 20 || text.p[19] == '.'))
+            buf_printf(b, "%.10s %.8s UTC", text.p, text.p + 11);
+        else
+            buf_adds(b, format == 't' && !there ? "?" : text.p);
         buf_free(&text);
     }
     return there;
@@ -297,66 +253,34 @@ void draw_headline(const char *word, enum colour colour, const char *rest)
     printf("%s%s%s\n", b.p, rest[0] ? " " : "", rest);
 }
 
-/* A table. A column is as wide as its widest cell; the last one is not padded. */
-struct cells {
-    char **text;
-    size_t columns, count;
-    bool right[DRAW_COLUMNS];
-};
-
-static void cells_add(struct cells *t, const char *s)
-{
-    t->text = xrealloc(t->text, (t->count + 1) * sizeof *t->text);
-    t->text[t->count++] = xstrdup(s);
-}
-
-static void cells_free(struct cells *t)
-{
-    for (size_t i = 0; i < t->count; i++)
-        free(t->text[i]);
-    free(t->text);
-    t->text = NULL;
-    t->count = 0;
-}
-
-/* All texts are made before one is printed: the widths depend on the last row, too. */
+/* A column is as wide as its widest cell; the last one is not padded. All texts are made before one is printed: the
+ * widths depend on the last row, too. */
 void draw_table(const json_t *list, const struct column *columns, size_t n)
 {
-    SCOPED(cells_free) struct cells t = {.columns = n};
-    SCOPED(buf_free) struct buf b = {0};
-    size_t i;
-    json_t *o;
-    for (size_t c = 0; c < n; c++) {
-        t.right[c] = columns[c].right;
-        cells_add(&t, columns[c].head);
+    size_t rows = json_array_size(list) + 1, width[DRAW_COLUMNS] = {0};
+    struct buf *cells = xcalloc(rows * n, sizeof *cells);
+    for (size_t k = 0; k < rows * n; k++) {
+        const struct column *c = &columns[k % n];
+        const json_t *o = json_array_get(list, k / n - 1);
+        draw_fill(&cells[k], o, k < n ? c->head : c->as ? c->as : "");
+        if (k >= n && c->cell)
+            c->cell(&cells[k], o);
+        size_t w = draw_width(cells[k].p);
+        width[k % n] = w > width[k % n] ? w : width[k % n];
     }
-    json_array_foreach(list, i, o)
-    {
-        for (size_t c = 0; c < n; c++) {
-            buf_clear(&b);
-            draw_fill(&b, o, columns[c].as ? columns[c].as : "");
-            if (columns[c].cell)
-                columns[c].cell(&b, o);
-            cells_add(&t, b.p);
-        }
-    }
-    SCOPED(xfree) size_t *width = xcalloc(t.columns, sizeof *width);
-    for (size_t k = 0; k < t.count; k++) {
-        size_t w = draw_width(t.text[k]);
-        if (w > width[k % t.columns])
-            width[k % t.columns] = w;
-    }
-    for (size_t row = 0; row * t.columns < t.count; row++) {
+    for (size_t row = 0; row < rows; row++) {
         SCOPED(buf_free) struct buf line = {0}, shown = {0};
-        for (size_t k = 0; k < t.columns && row * t.columns + k < t.count; k++) {
-            const char *s = t.text[row * t.columns + k];
-            bool last = k + 1 == t.columns, right = t.right[k];
+        for (size_t k = 0; k < n; k++) {
+            struct buf *cell = &cells[row * n + k];
+            bool last = k + 1 == n, right = columns[k].right;
             buf_adds(&line, k ? "  " : "");
-            draw_padded(&line, s, last && !right ? draw_width(s) : width[k], right);
+            draw_padded(&line, cell->p, last && !right ? draw_width(cell->p) : width[k], right);
+            buf_free(cell);
         }
         while (line.len && line.p[line.len - 1] == ' ')
             line.p[--line.len] = '\0';
         draw_coloured(&shown, screen_mode.out_colour && row == 0, BOLD, line.p);
         puts(shown.p);
     }
+    free(cells);
 }

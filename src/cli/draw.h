@@ -8,6 +8,8 @@
 
 #include "base/text.h"
 
+struct config;
+
 struct screen {
     bool quiet, verbose; /* as the options say */
     bool utf8;           /* the locale's characters are UTF-8 */
@@ -15,7 +17,7 @@ struct screen {
         err_colour; /* standard output / standard error is a terminal that shows colours */
     bool bar;       /* standard error is a terminal that can redraw a line */
     bool wrap;      /* standard output is a terminal: long texts are wrapped */
-    void (*typed)(const char *hint, struct buf *out); /* NULL: none */
+    const struct config *world; /* that commands in hints name; NULL: none, they stay as they are */
 };
 extern struct screen screen_mode;
 

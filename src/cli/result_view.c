@@ -163,6 +163,15 @@ static void show_skipped(const json_t *list)
         draw_line(json_array_get(list, i), "  skipped: {dump}: {reason}");
 }
 
+static void show_journal(const json_t *journal, const char *gap_as)
+{
+    if (js_flag(journal, "used"))
+        draw_line(journal,
+                  "  journal: {changes:n} change{changes:+} since the dump[, up to {last}]");
+    if (js_text(journal, "gap")[0])
+        draw_line(journal, gap_as);
+}
+
 /* Rows that were written into the emptied tables and are not in the restored world. */
 static void show_conflict_file(const json_t *o)
 {
@@ -221,15 +230,10 @@ static void show_restore(const json_t *o)
     draw_headline(dry ? "would restore" : "restored", dry ? BOLD : GREEN, b.p);
     show_skipped(json_object_get(o, "skipped"));
     const json_t *journal = json_object_get(o, "journal");
-    bool moment = js_text(o, "moment")[0] != '\0';
-    if (js_flag(journal, "used"))
-        draw_line(journal,
-                  "  journal: {changes:n} change{changes:+} since the dump[, up to {last}]");
-    if (js_text(journal, "gap")[0])
-        draw_line(journal, moment
-                               ? "  the journal ends in that second, and all before it is in: {gap}"
-                           : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
-                                                      : "  the journal is left out: {gap}");
+    show_journal(journal, js_text(o, "moment")[0]
+                              ? "  the journal ends in that second, and all before it is in: {gap}"
+                          : js_flag(journal, "used") ? "  the journal ends before the loss: {gap}"
+                                                     : "  the journal is left out: {gap}");
     show_losses(o);
     /* Of what a warning names the first two of, only longer lists; it says nothing of would_make. */
     const json_t *made = json_object_get(o, "definitions");
@@ -258,16 +262,12 @@ static void show_restore(const json_t *o)
 /* The journal is named as in a restore, since a drill proves that as well. */
 static void show_drill(const json_t *o)
 {
-    const json_t *journal = json_object_get(o, "journal"), *live = json_object_get(o, "live");
+    const json_t *live = json_object_get(o, "live");
     SCOPED(buf_free) struct buf b = {0};
     draw_fill(&b, o, "{dump}: " ROWS_IN_TABLES " came back as they were loaded, {seconds:s}");
     draw_headline("drill passed", GREEN, b.p);
     show_skipped(json_object_get(o, "skipped"));
-    if (js_flag(journal, "used"))
-        draw_line(journal,
-                  "  journal: {changes:n} change{changes:+} since the dump[, up to {last}]");
-    if (js_text(journal, "gap")[0])
-        draw_line(journal, "  the journal is not whole: {gap}");
+    show_journal(json_object_get(o, "journal"), "  the journal is not whole: {gap}");
     if (json_is_object(live))
         draw_line(live,
                   "  the living world: {same:n} table{same:+} with the same rows, {moved:n} that "

@@ -55,9 +55,9 @@ void screen_open(int quiet, int verbose)
                                   .wrap = isatty(1) != 0};
 }
 
-void screen_typed(void (*typed)(const char *hint, struct buf *out))
+void screen_world(const struct config *world)
 {
-    screen_mode.typed = typed;
+    screen_mode.world = world;
 }
 
 /* Progress */
@@ -94,26 +94,26 @@ static struct measure measure(const json_t *p)
 }
 
 /* Bytes where they are known: rows of different tables are of different size. */
-static void add_rate(struct buf *b, const struct measure *m)
+static void add_rate(struct buf *b, const char *before, const struct measure *m)
 {
     char t[TEXT_SHORT];
     if (m->ms < RATE_AFTER_MS || (m->bytes <= 0 && m->rows <= 0))
         return;
     double rate = (double)(m->bytes > 0 ? m->bytes : m->rows) * 1000.0 / (double)m->ms;
     if (m->bytes > 0)
-        buf_printf(b, "%s/s", text_size((uint64_t)rate, t));
+        buf_printf(b, "%s%s/s", before, text_size((uint64_t)rate, t));
     else
-        buf_printf(b, "%s rows/s", text_count((uint64_t)rate, t));
+        buf_printf(b, "%s%s rows/s", before, text_count((uint64_t)rate, t));
 }
 
 /* The same speed is assumed for the rest; near the end that says nothing, and near the beginning neither. */
-static void add_left(struct buf *b, const struct measure *m)
+static void add_left(struct buf *b, const char *before, const struct measure *m)
 {
     char t[TEXT_SHORT];
     if (m->ms < LEFT_AFTER_MS || m->part <= 0.01 || m->part >= 1)
         return;
     double left = (double)m->ms * (1 - m->part) / m->part;
-    buf_printf(b, "%s left", draw_age(draw_ms(left / 1000) / 1000 + 1, t));
+    buf_printf(b, "%s%s left", before, draw_age(draw_ms(left / 1000) / 1000 + 1, t));
 }
 
 static void add_label(struct buf *b, const json_t *p)
@@ -134,8 +134,8 @@ static void add_figures(struct buf *b, const struct measure *m, const json_t *p,
     buf_adds(&rate, "");
     buf_adds(&left, "");
     int64_t total = js_number(p, "rows_total", 0), most = total > m->rows ? total : m->rows;
-    add_rate(&rate, m);
-    add_left(&left, m);
+    add_rate(&rate, "", m);
+    add_left(&left, "", m);
     if (m->percent >= 0)
         buf_printf(b, "%3d%%", (int)m->percent);
     if (most > 0 && level < 3)
@@ -230,22 +230,15 @@ static void on_progress(json_t *p)
         draw_bar(p, false);
     else if (changed || mono_since(clock_mono(), bar.plain_at) >= PLAIN_EVERY_MS) {
         /* No bar can be drawn: a plain line, without figures where the phase has just begun. */
-        char t[TEXT_SHORT];
-        SCOPED(buf_free) struct buf line = {0}, more = {0};
+        SCOPED(buf_free) struct buf line = {0};
         struct measure m = measure(p);
         add_label(&line, p);
         if (!changed) {
             if (m.percent >= 0)
-                buf_printf(&more, ", %d%%", (int)m.percent);
-            if (m.rows > 0)
-                buf_printf(&more, ", %s rows", text_count((uint64_t)m.rows, t));
-            buf_adds(&line, more.len ? more.p : "");
-            buf_clear(&more);
-            add_rate(&more, &m);
-            buf_printf(&line, "%s%s", more.len ? ", " : "", more.len ? more.p : "");
-            buf_clear(&more);
-            add_left(&more, &m);
-            buf_printf(&line, "%s%s", more.len ? ", " : "", more.len ? more.p : "");
+                buf_printf(&line, ", %d%%", (int)m.percent);
+            draw_fill(&line, p, "[, {rows:p} rows]");
+            add_rate(&line, ", ", &m);
+            add_left(&line, ", ", &m);
         }
         fprintf(stderr, "worldkeeper: %s\n", line.p);
         bar.plain_at = clock_mono();

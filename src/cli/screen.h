@@ -8,13 +8,13 @@
 
 #include "actions/action.h"
 #include "base/err.h"
-#include "base/text.h"
+
+struct config;
 
 /* quiet: no progress, no notes; verbose: more detail. Once at start. */
 void screen_open(int quiet, int verbose);
-/* The function that completes commands in hints, as hint_command() does; NULL: hints are shown as
- * they are. */
-void screen_typed(void (*typed)(const char *hint, struct buf *out));
+/* The world that commands in hints name, borrowed; NULL: hints are shown as they are. */
+void screen_world(const struct config *world);
 /* {"progress":{"job","phase","table","rows","rows_total","bytes","bytes_total","percent",
  * "phase_ms"}} or {"note":"…"}. On a terminal a bar that is redrawn, elsewhere a plain line per
  * phase and every ten seconds. */
