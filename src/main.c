@@ -14,7 +14,6 @@
 #include "actions/run.h"
 #include "check/check.h"
 #include "actions/control.h"
-#include "base/environment.h"
 #include "base/file.h"
 #include "base/js.h"
 #include "base/log.h"
@@ -520,16 +519,48 @@ static int run(struct options *o, char *const *argv, json_t **result, struct err
     return rc;
 }
 
+/* What systemd sets, what is read for time zone, language and terminal, and what builds and tests
+ * need. A name that ends in '_' is a prefix. */
+static const char kept[] =
+    "CREDENTIALS_DIRECTORY RUNTIME_DIRECTORY NOTIFY_SOCKET JOURNAL_STREAM INVOCATION_ID WATCHDOG_ "
+    "LISTEN_ TZ LANG LC_ TERM NO_COLOR COLUMNS PATH ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS "
+    "TSAN_OPTIONS GCOV_ WK_ WORLDKEEPER_FAULT";
+
+static bool is_kept(const char *variable)
+{
+    size_t len = strcspn(variable, "="), n;
+    for (const char *k = kept; *k; k += n + strspn(k + n, " ")) {
+        n = strcspn(k, " ");
+        if (len >= n && memcmp(variable, k, n) == 0 && (len == n || (n && k[n - 1] == '_')))
+            return true;
+    }
+    return false;
+}
+
+/* Libraries take more from the environment than the user who starts us intends: plugins to load, passwords, proxies,
+ * trusted certificates, a file to log TLS session keys to. All of that is set in the config instead. In place: what
+ * libraries find is this very list, before any of them has looked. */
+static void clean_environment(void)
+{
+    char **to = environ;
+    for (char **from = environ; from && *from; from++)
+        if (is_kept(*from))
+            *to++ = *from;
+    if (to)
+        *to = NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {0};
     struct err e = {0};
-    environment_keep();
+    clean_environment();
     /* Keeps secrets in memory out of core dumps and debuggers, and new files private. */
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none); /* passwords are in memory */
     prctl(PR_SET_DUMPABLE, 0);
     umask(0077);
+    /* Also for libcurl and the client library, whose TLS writes to connections that are gone. */
     signal(SIGPIPE, SIG_IGN);
     js_begin();
     int rc = parse(argc, argv, &o, &e);

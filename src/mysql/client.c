@@ -157,7 +157,7 @@ void client_log_close(struct client_log *log)
 void client_prepare(MYSQL *my)
 {
     mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb3");
-#ifdef WK_PLUGIN_DIR /* the variable for it was removed: base/environment.h */
+#ifdef WK_PLUGIN_DIR /* the variable for it was removed: main.c */
     mysql_options(my, MYSQL_PLUGIN_DIR, WK_PLUGIN_DIR);
 #endif
 }

@@ -4,7 +4,6 @@
 #include "net/curl_request.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -159,21 +158,9 @@ bool curl_request_leaks(const struct curl_request *w, const char *text)
     return false;
 }
 
-/* libcurl does not suppress SIGPIPE when TLS writes to a connection that is gone. */
-static void ignore_sigpipe(struct sigaction *old)
-{
-    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, old);
-}
-
 CURLcode curl_request_run(struct curl_request *w)
 {
-    struct sigaction old;
-    if (w->refused != CURLE_OK)
-        return w->refused;
-    ignore_sigpipe(&old);
-    CURLcode rc = w->api->easy_perform(w->h);
-    sigaction(SIGPIPE, &old, NULL);
-    return rc;
+    return w->refused != CURLE_OK ? w->refused : w->api->easy_perform(w->h);
 }
 
 static const struct {
@@ -225,7 +212,6 @@ int curl_request_try(struct curl_request *w, bool connect, struct err *e)
 void curl_request_close(struct curl_request *w)
 {
     curl_socket_t s = CURL_SOCKET_BAD;
-    struct sigaction old;
     buf_free(&w->secrets);
     if (!w->h)
         return;
@@ -233,8 +219,6 @@ void curl_request_close(struct curl_request *w)
      * reading there is nothing to wait for. */
     if (w->api->easy_getinfo(w->h, CURLINFO_ACTIVESOCKET, &s) == CURLE_OK && s != CURL_SOCKET_BAD)
         shutdown(s, SHUT_RD);
-    ignore_sigpipe(&old);
     w->api->easy_cleanup(w->h);
-    sigaction(SIGPIPE, &old, NULL);
     w->h = NULL;
 }
