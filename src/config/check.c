@@ -260,10 +260,10 @@ static bool wrong_smtp(const struct checking *k)
         return all_useless(k, true, section, optional, "url in the same section",
                            "no mail is sent without url: add it, or take the whole section out");
     return (
-        wrong(k, !s->from || s->to_count == 0, section, "url",
+        wrong(k, !s->from || s->to.count == 0, section, "url",
               "name sender and recipients, such as from = worldkeeper@HOST",
               "needs %s%s%s in the same section", s->from ? "" : "from",
-              s->from || s->to_count ? "" : " and ", s->to_count ? "" : "to") ||
+              s->from || s->to.count ? "" : " and ", s->to.count ? "" : "to") ||
         half_login(k, section, s->user, s->password_file) ||
         useless(k,
                 s->tls_ca && s->starttls == STARTTLS_OFF && strncasecmp(s->url, "smtps:", 6) != 0,

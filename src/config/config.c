@@ -97,7 +97,9 @@ static int begin_ledger(struct reading *r, const char *name)
             return fail(r, "[ledger %s]: given twice; allowed: once", name);
     if (c->ledger_count == CONFIG_LEDGERS)
         return fail(r, "[ledger %s]: one ledger too many; allowed: %d", name, CONFIG_LEDGERS);
-    config_ledger_defaults(&c->ledgers[c->ledger_count++], xstrdup(name));
+    struct config_ledger *l = &c->ledgers[c->ledger_count++];
+    config_set_defaults(l, true);
+    l->name = xstrdup(name);
     /* "given twice" is judged within one section */
     for (size_t i = 0; i < config_key_count; i++)
         if (config_is_ledger(&config_keys[i]))
@@ -204,6 +206,20 @@ static char *next_line(char *out, int size, void *arg)
 
 /* ---- keys ---- */
 
+/* No message shows its value. */
+static bool is_secret(enum config_kind kind)
+{
+    return kind == CONFIG_SECRET || kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL ||
+           kind == CONFIG_STORE_URL || kind == CONFIG_WEB_URLS;
+}
+
+/* A name may contain " #", which in other values is taken for a comment that was meant. */
+static bool is_any_name(enum config_kind kind)
+{
+    return kind == CONFIG_SCHEMA || kind == CONFIG_TABLE || kind == CONFIG_USER ||
+           kind == CONFIG_NAME || kind == CONFIG_COLUMNS;
+}
+
 /* The likeliest mistakes: another section's key, a word misspelled, a password in place of
  * its file. */
 static void fail_unknown_key(struct reading *r, const char *section, const char *name)
@@ -238,7 +254,7 @@ static void fail_value(struct reading *r, const struct config_key *k, const char
 {
     /* logs and terminals are read by more people than the file */
     SCOPED(buf_free) struct buf shown = {0};
-    if (config_is_secret(k->kind)) {
+    if (is_secret(k->kind)) {
         buf_adds(&shown, "(not shown)");
     } else {
         buf_addc(&shown, '\'');
@@ -270,8 +286,7 @@ static int on_key(void *arg, const char *section, const char *name, const char *
     } else if (value[0] == '\0') {
         fail(r, "[%s] %s: no value", section, name);
         err_hint(r->e, "put '#' before the key to leave it out");
-    } else if (!config_is_any_name(config_keys[i].kind) &&
-               has_late_comment(value, strlen(value), '#')) {
+    } else if (!is_any_name(config_keys[i].kind) && has_late_comment(value, strlen(value), '#')) {
         fail_late_comment(r, '#');
     } else if (config_set(object, &config_keys[i], value, &bad) < 0) {
         fail_value(r, &config_keys[i], value, &bad);
@@ -362,7 +377,7 @@ int config_load(const char *path, struct config **out, struct err *e)
     r.end = file.p + file.len;
     r.c = xcalloc(1, sizeof *r.c);
     r.c->path = xstrdup(path);
-    config_set_defaults(r.c);
+    config_set_defaults(r.c, false);
     /* it calls next_line() for each line, and on_key() for each key in it */
     int bad = ini_parse_stream(next_line, &r, on_key, &r);
     if (bad != 0 && !r.failed) { /* libinih rejects what next_line() accepted: no config */
@@ -384,20 +399,16 @@ void config_free(struct config *c)
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
         bool ledger = config_is_ledger(k); /* each ledger has its own */
-        unsigned count = k->kind < CONFIG_TEXTS ? 0 : ledger ? c->ledger_count : 1;
-        for (unsigned n = 0; n < count; n++) {
-            char *object = ledger ? (char *)&c->ledgers[n] : (char *)c;
-            free(*(char **)(void *)(object + k->offset));
+        for (unsigned n = 0; n < (ledger ? c->ledger_count : 1); n++) {
+            void *field = (ledger ? (char *)&c->ledgers[n] : (char *)c) + k->offset;
+            if (k->kind >= CONFIG_TEXTS)
+                xfree(field);
+            else if (k->kind == CONFIG_MAILS || k->kind == CONFIG_COLUMNS)
+                config_list_free(field);
         }
     }
-    for (unsigned n = 0; n < c->ledger_count; n++) {
+    for (unsigned n = 0; n < c->ledger_count; n++)
         free(c->ledgers[n].name);
-        config_columns_free(&c->ledgers[n].key);
-        config_columns_free(&c->ledgers[n].value);
-    }
-    for (unsigned i = 0; i < c->smtp.to_count; i++)
-        free(c->smtp.to[i]);
-    free(c->smtp.to);
     free(c->path);
     free(c);
 }

@@ -57,11 +57,16 @@ struct config_mysql {
     int64_t connect_timeout, read_timeout;
 };
 
+/* Of texts. */
+struct config_list {
+    char **list;
+    unsigned count;
+};
+
 struct config_smtp {
     char *url;                                  /* NULL: channel off */
     char *from, *user, *password_file, *tls_ca; /* user, password_file, tls_ca may be NULL */
-    char **to;
-    unsigned to_count;
+    struct config_list to;
     enum config_starttls starttls;
     bool insecure; /* allows starttls below required to another host */
     int64_t timeout;
@@ -83,17 +88,13 @@ struct config_retention {
 
 /* One [ledger NAME] section. */
 #define CONFIG_LEDGERS 16
-#define CONFIG_LEDGER_COLUMNS 8
-struct config_columns {
-    char *list[CONFIG_LEDGER_COLUMNS];
-    unsigned count;
-};
+#define CONFIG_LEDGER_COLUMNS 8 /* of keys, and of values */
 struct config_ledger {
     char *name;              /* letters, digits and "_", 1 to 40 */
     char *table, *id, *time; /* the ledger and its columns */
     char *levels;            /* NULL: none */
     char *request;           /* column of request ids; NULL: none */
-    struct config_columns key, value;
+    struct config_list key, value;
     int64_t rollup_after, interval;
     int64_t keep; /* of rolled-up rows, in files; 0: none */
     int64_t request_keep;

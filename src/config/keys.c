@@ -132,7 +132,7 @@ const struct config_key config_keys[] = {
 
     KEY("alert.smtp", "url", smtp.url, MAIL_URL, NULL),
     KEY("alert.smtp", "from", smtp.from, MAIL, NULL),
-    KEY("alert.smtp", "to", smtp, MAILS, NULL),
+    KEY("alert.smtp", "to", smtp.to, MAILS, NULL),
     KEY("alert.smtp", "user", smtp.user, WORD, NULL),
     KEY("alert.smtp", "password_file", smtp.password_file, SECRET, NULL),
     CHOICE("alert.smtp", "starttls", smtp.starttls, CHOICE, "required", starttls),
@@ -230,8 +230,7 @@ bool config_is_ledger(const struct config_key *k)
     return strcmp(k->section, "ledger") == 0;
 }
 
-/* Of the keys in "ledger NAME" sections, whose fields are in another struct, or of all others. */
-static void set_defaults(void *object, bool ledger)
+void config_set_defaults(void *object, bool ledger)
 {
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
@@ -239,18 +238,6 @@ static void set_defaults(void *object, bool ledger)
         if (k->def && config_is_ledger(k) == ledger && config_set(object, k, k->def, &bad) < 0)
             abort(); /* its own kind refuses a default: an error in the table */
     }
-}
-
-void config_set_defaults(struct config *c)
-{
-    set_defaults(c, false);
-}
-
-/* Each section of a ledger begins with all defaults, whatever another one has. */
-void config_ledger_defaults(struct config_ledger *l, char *name)
-{
-    *l = (struct config_ledger){.name = name};
-    set_defaults(l, true);
 }
 
 char *config_value(const struct config *c, const char *key)

@@ -31,8 +31,8 @@ enum config_kind {
     CONFIG_TIME,        /* int: 1 + minutes after midnight; 0: none */
     CONFIG_DURATION,    /* int64_t, milliseconds */
     CONFIG_SIZE,        /* uint64_t, at most INT64_MAX */
-    CONFIG_MAILS,       /* struct config_smtp: to and to_count */
-    CONFIG_COLUMNS,     /* struct config_columns */
+    CONFIG_MAILS,       /* struct config_list */
+    CONFIG_COLUMNS,     /* struct config_list, of up to CONFIG_LEDGER_COLUMNS */
     CONFIG_TEXTS,       /* from here on char *, owned by the config */
     CONFIG_WORLD = CONFIG_TEXTS,
     CONFIG_SCHEMA,
@@ -72,22 +72,17 @@ extern const size_t config_key_count;
 
 /* Index of a key, or -1. */
 int config_key_find(const char *section, const char *name);
-/* Sets every field to its default. */
-void config_set_defaults(struct config *c);
+/* Sets every field of a struct config, or of a struct config_ledger, to its default. */
+void config_set_defaults(void *object, bool ledger);
 /* Is it a key of the sections "ledger NAME", which each have a struct config_ledger? */
 bool config_is_ledger(const struct config_key *k);
-/* Sets the fields of a new ledger; takes `name`. */
-void config_ledger_defaults(struct config_ledger *l, char *name);
-void config_columns_free(struct config_columns *c);
+void config_list_free(struct config_list *l);
 
 /* Checks `value`, which is never empty, and stores it in `object`, the struct of the key: 0; or -1 with `bad` filled and the field
  * unchanged. */
 int config_set(void *object, const struct config_key *k, const char *value, struct config_bad *bad);
 /* The text that is stored for a value of a text kind (malloc); NULL: it is none. */
 char *config_read_text(enum config_kind kind, const char *value);
-/* May the value hold a secret, so that no message shows it? May it hold " #"? */
-bool config_is_secret(enum config_kind kind);
-bool config_is_any_name(enum config_kind kind);
 
 /* Edit distance (letters to add, drop or change); CONFIG_NEAR_MAX for long words. */
 size_t config_distance(const char *a, const char *b);

@@ -589,19 +589,6 @@ static char *read_text(enum config_kind kind, const char *value, struct config_b
     return NULL;
 }
 
-bool config_is_secret(enum config_kind kind)
-{
-    return kind == CONFIG_SECRET || kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL ||
-           kind == CONFIG_STORE_URL || kind == CONFIG_WEB_URLS;
-}
-
-/* A name may contain " #", which in other values is taken for a comment that was meant. */
-bool config_is_any_name(enum config_kind kind)
-{
-    return kind == CONFIG_SCHEMA || kind == CONFIG_TABLE || kind == CONFIG_USER ||
-           kind == CONFIG_NAME || kind == CONFIG_COLUMNS;
-}
-
 int config_check_into(const char *schema, struct err *e)
 {
     struct config_bad bad;
@@ -613,71 +600,52 @@ int config_check_into(const char *schema, struct err *e)
 
 /* ---- storing ---- */
 
-/* The old list stays until every address of the new one is good. */
-static int set_mails(struct config_smtp *smtp, const char *value, struct config_bad *bad)
+void config_list_free(struct config_list *l)
 {
-    struct config_smtp was = *smtp, new = {0};
-    char *part, *good = NULL;
-    for (const char *rest = value; (part = config_next_part(&rest));) {
-        good = read_text(CONFIG_MAIL, part, bad);
-        free(part);
-        if (!good)
-            break;
-        new.to = xrealloc(new.to, (new.to_count + 1) * sizeof *new.to);
-        new.to[new.to_count++] = good;
-    }
-    if (good) {
-        smtp->to = new.to;
-        smtp->to_count = new.to_count;
-        new = was;
-    } else {
-        snprintf(bad->what, sizeof bad->what, "a list of mail addresses");
-        snprintf(bad->allowed, sizeof bad->allowed,
-                 "NAME@HOST, NAME@HOST ... in ASCII, without any of \"():;<>[\\]");
-    }
-    for (unsigned i = 0; i < new.to_count; i++)
-        free(new.to[i]);
-    free(new.to);
-    return good ? 0 : -1;
-}
-
-void config_columns_free(struct config_columns *c)
-{
-    for (unsigned i = 0; i < c->count; i++)
-        free(c->list[i]);
-    *c = (struct config_columns){0};
+    for (unsigned i = 0; i < l->count; i++)
+        free(l->list[i]);
+    free(l->list);
+    *l = (struct config_list){0};
 }
 
 /* The servers' names of columns do not differ by case. */
-static bool has_column(const struct config_columns *c, const char *name)
+static bool has_column(const struct config_list *l, const char *name)
 {
-    for (unsigned i = 0; i < c->count; i++)
-        if (strcasecmp(c->list[i], name) == 0)
+    for (unsigned i = 0; i < l->count; i++)
+        if (strcasecmp(l->list[i], name) == 0)
             return true;
     return false;
 }
 
-static int set_columns(struct config_columns *columns, const char *value, struct config_bad *bad)
+/* The old list stays until every part of the new one is good. */
+static int set_list(struct config_list *list, bool columns, const char *value,
+                    struct config_bad *bad)
 {
-    struct config_columns new = {0};
+    struct config_list new = {0};
     bool good = true;
     char *part;
     for (const char *rest = value; good && (part = config_next_part(&rest));) {
-        char *name = read_text(CONFIG_NAME, part, bad);
+        char *text = read_text(columns ? CONFIG_NAME : CONFIG_MAIL, part, bad);
         free(part);
-        good = name && new.count < CONFIG_LEDGER_COLUMNS && !has_column(&new, name);
-        if (good)
-            new.list[new.count++] = name;
-        else
-            free(name);
+        good = text && (!columns || (new.count < CONFIG_LEDGER_COLUMNS && !has_column(&new, text)));
+        if (good) {
+            new.list = xgrow(new.list, new.count, sizeof *new.list);
+            new.list[new.count++] = text;
+        } else {
+            free(text);
+        }
     }
-    if (!good) {
-        config_columns_free(&new);
-        return refuse(bad, "a list of columns", "1 to 8 different names with commas between them");
+    config_list_free(good ? list : &new);
+    if (good)
+        *list = new;
+    else if (columns)
+        refuse(bad, "a list of columns", "1 to 8 different names with commas between them");
+    else { /* the hint is that for the address */
+        snprintf(bad->what, sizeof bad->what, "a list of mail addresses");
+        snprintf(bad->allowed, sizeof bad->allowed,
+                 "NAME@HOST, NAME@HOST ... in ASCII, without any of \"():;<>[\\]");
     }
-    config_columns_free(columns);
-    *columns = new;
-    return 0;
+    return good ? 0 : -1;
 }
 
 static int read_value(const struct config_key *k, const char *value, int64_t *n,
@@ -702,10 +670,8 @@ int config_set(void *object, const struct config_key *k, const char *value, stru
 {
     char *field = (char *)object + k->offset;
     int64_t n = 0;
-    if (k->kind == CONFIG_MAILS)
-        return set_mails((struct config_smtp *)(void *)field, value, bad);
-    if (k->kind == CONFIG_COLUMNS)
-        return set_columns((struct config_columns *)(void *)field, value, bad);
+    if (k->kind == CONFIG_MAILS || k->kind == CONFIG_COLUMNS)
+        return set_list((void *)field, k->kind == CONFIG_COLUMNS, value, bad);
     if (k->kind >= CONFIG_TEXTS) {
         char **stored = (char **)(void *)field, *text = read_text(k->kind, value, bad);
         if (!text)

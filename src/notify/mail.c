@@ -42,12 +42,12 @@ static int mail_open(struct mail *l, const struct config_smtp *s, struct err *e)
 {
     if (mime_mailbox(s->from ? s->from : "", &l->from, e) < 0)
         return err_step(e, "[alert.smtp] from");
-    if (s->to_count == 0)
+    if (s->to.count == 0)
         return err_set(e, ERR_CONFIG, 0, "[alert.smtp] to: no recipient");
-    l->to = xcalloc(s->to_count, sizeof *l->to);
-    l->to_count = s->to_count;
-    for (size_t i = 0; i < s->to_count; i++)
-        if (mime_mailbox(s->to[i], &l->to[i], e) < 0)
+    l->to = xcalloc(s->to.count, sizeof *l->to);
+    l->to_count = s->to.count;
+    for (size_t i = 0; i < s->to.count; i++)
+        if (mime_mailbox(s->to.list[i], &l->to[i], e) < 0)
             return err_step(e, "[alert.smtp] to");
     return 0;
 }

@@ -147,8 +147,8 @@ static struct config config(void)
     c.webhook.timeout = c.heartbeat_timeout = c.smtp.timeout = 1000;
     c.smtp.url = mail_url;
     c.smtp.from = from;
-    c.smtp.to = to;
-    c.smtp.to_count = 2;
+    c.smtp.to.list = to;
+    c.smtp.to.count = 2;
     c.smtp.user = user;
     c.smtp.password_file = secret;
     c.smtp.starttls = STARTTLS_REQUIRED;

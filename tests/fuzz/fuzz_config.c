@@ -80,7 +80,7 @@ static void judge_whole(const struct config *c)
     demand(strcmp(c->flag_file, c->json_file) != 0);
     demand(!c->metrics_file || (strcmp(c->metrics_file, c->flag_file) != 0 &&
                                 strcmp(c->metrics_file, c->json_file) != 0));
-    demand(!c->smtp.url || (c->smtp.from && c->smtp.to_count));
+    demand(!c->smtp.url || (c->smtp.from && c->smtp.to.count));
     demand(!c->smtp.user == !c->smtp.password_file);
     demand(!(c->webhook.url && c->webhook.url_file));
     demand(!(c->heartbeat_url && c->heartbeat_url_file));
@@ -92,8 +92,8 @@ static void judge_whole(const struct config *c)
         for (unsigned n = 0; n < i; n++)
             demand(strcmp(l->table, c->ledgers[n].table) != 0);
     }
-    for (unsigned i = 0; i < c->smtp.to_count; i++) {
-        char *to = config_read_text(CONFIG_MAIL, c->smtp.to[i]);
+    for (unsigned i = 0; i < c->smtp.to.count; i++) {
+        char *to = config_read_text(CONFIG_MAIL, c->smtp.to.list[i]);
         demand(to != NULL);
         free(to);
     }

@@ -161,7 +161,7 @@ static void test_more_defaults(void **state)
     assert_true(c->disk_low == 1073741824);
     assert_int_equal(c->alert_events, EVENT_ALL);
     assert_null(c->smtp.url);
-    assert_int_equal(c->smtp.to_count, 0);
+    assert_int_equal(c->smtp.to.count, 0);
     assert_int_equal(c->smtp.starttls, STARTTLS_REQUIRED);
     assert_int_equal(c->smtp.timeout, 30000);
     assert_null(c->webhook.url);
@@ -235,10 +235,10 @@ static void test_channels(void **state)
                   "[alert.webhook]\nurl = https://[::1]:8080/x?y=1;z#f\ntls_ca = /ca\n"
                   "format = slack\ntimeout = 1s\n[heartbeat]\nurl_file = credential:beat\n"
                   "timeout = 2s\n");
-    assert_int_equal(c->smtp.to_count, 3);
-    assert_string_equal(c->smtp.to[0], "a@b");
-    assert_string_equal(c->smtp.to[1], "c@d");
-    assert_string_equal(c->smtp.to[2], "e@f");
+    assert_int_equal(c->smtp.to.count, 3);
+    assert_string_equal(c->smtp.to.list[0], "a@b");
+    assert_string_equal(c->smtp.to.list[1], "c@d");
+    assert_string_equal(c->smtp.to.list[2], "e@f");
     assert_string_equal(c->smtp.password_file, "/etc/p");
     assert_int_equal(c->smtp.starttls, STARTTLS_OFF);
     assert_string_equal(c->webhook.url, "https://[::1]:8080/x?y=1;z#f");

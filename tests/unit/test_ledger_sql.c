@@ -44,12 +44,13 @@ static struct kit *kit(bool memory)
                                          {.name = k_time, .type = t_datetime, .encoding = DB_BYTES},
                                          {.name = k_token, .type = t_char, .encoding = DB_BYTES}};
     memcpy(k->columns, columns, sizeof columns);
+    static char *keys[] = {k_player, k_mini}, *values[] = {k_xp, k_gold};
     k->cfg = (struct config_ledger){.name = k_name,
                                     .table = k_table,
                                     .id = k_id,
                                     .time = k_time,
-                                    .key = {{k_player, k_mini}, 2},
-                                    .value = {{k_xp, k_gold}, 2}};
+                                    .key = {keys, 2},
+                                    .value = {values, 2}};
     static char schema[] = "ga`me";
     k->l = (struct ledger){.cfg = &k->cfg,
                            .schema = schema,

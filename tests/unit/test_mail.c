@@ -179,8 +179,8 @@ static struct config config(const struct tiny *t)
     snprintf(url, sizeof url, "smtp://127.0.0.1:%d", t->port);
     c.smtp.url = url;
     c.smtp.from = from;
-    c.smtp.to = to;
-    c.smtp.to_count = 3;
+    c.smtp.to.list = to;
+    c.smtp.to.count = 3;
     c.smtp.starttls = STARTTLS_OFF;
     c.smtp.timeout = 800;
     return c;
@@ -495,7 +495,7 @@ static void test_check(void **state)
         assert_null(strstr(e.text, "CANARY"));
     }
     c = config(&t);
-    c.smtp.to_count = 0;
+    c.smtp.to.count = 0;
     assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), -1);
     c = config(&t);
     c.smtp.user = user;
