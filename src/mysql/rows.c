@@ -55,47 +55,45 @@ static char *select_sql(const struct db_table *t, const char *from)
     return sql.p;
 }
 
-/* Index of the first value that is invalid for its encoding; n: none. */
-static unsigned wrong_value(const enum db_encoding *enc, unsigned n, char **row,
-                            const unsigned long *lengths)
+/* What the statement of select_sql() brings: *n fields, of the columns that are not generated. */
+static struct db_binary_field *fields_of(const struct db_table *t, unsigned *n)
 {
-    unsigned i = 0;
-    while (i < n && (!row[i] || db_value_is(enc[i], row[i], lengths[i])))
-        i++;
-    return i;
+    struct db_binary_field *fields = xcalloc(t->column_count, sizeof *fields);
+    *n = 0;
+    for (size_t i = 0; i < t->column_count; i++)
+        if (!t->columns[i].generated)
+            fields[(*n)++].encoding = t->columns[i].encoding;
+    return fields;
 }
 
 int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
                  void *arg, uint64_t *rows, struct err *e)
 {
-    enum db_encoding *enc = xcalloc(t->column_count, sizeof *enc);
+    unsigned n;
+    SCOPED(xfree) struct db_binary_field *fields = fields_of(t, &n);
     SCOPED(xfree) char *sql = select_sql(t, from);
     SCOPED(buf_free) struct buf tuple = {0};
-    unsigned n = 0;
     int rc;
     *rows = 0;
-    for (size_t i = 0; i < t->column_count; i++)
-        if (!t->columns[i].generated)
-            enc[n++] = t->columns[i].encoding;
     struct db_rows *r = db_select_bytes(db, n, sql, e);
     while ((rc = db_next(r, e)) == 1) {
         const unsigned long *lengths;
         char **row = db_row(r, &lengths);
-        unsigned wrong = wrong_value(enc, n, row, lengths);
-        if (wrong < n) {
-            rc = db_invalid(db, e, "column %u of a row is no value of its type", wrong + 1);
-            break;
-        }
-        /* Replaces the contents of `tuple` with "(…)" of one row. Runs for each row of a world. */
         size_t room = 4;
-        for (unsigned i = 0; i < n; i++)
+        for (unsigned i = 0; i < n && rc == 1; i++) {
             room += 2 * lengths[i] + DB_VALUE_ROOM;
+            if (row[i] && !db_value_is(fields[i].encoding, row[i], lengths[i]))
+                rc = db_invalid(db, e, "column %u of a row is no value of its type", i + 1);
+        }
+        if (rc < 0)
+            break;
+        /* Replaces the contents of `tuple` with "(…)" of one row. Runs for each row of a world. */
         buf_clear(&tuple);
         buf_reserve(&tuple, room);
         char *o = tuple.p;
         for (unsigned i = 0; i < n; i++) {
             *o++ = i ? ',' : '(';
-            o = db_put_value(o, enc[i], row[i], lengths[i]);
+            o = db_put_value(o, fields[i].encoding, row[i], lengths[i]);
         }
         *o++ = ')';
         *o = '\0';
@@ -106,23 +104,19 @@ int db_text_rows(struct db *db, const struct db_table *t, const char *from, db_t
         ++*rows;
     }
     db_rows_end(r); /* reads and drops the rest */
-    free(enc);
     return rc;
 }
 
 int db_read_rows(struct db *db, const struct db_table *t, const char *from, db_tuple_fn *fn,
                  void *arg, uint64_t *rows, struct err *e)
 {
-    SCOPED(xfree) struct db_binary_field *fields = xcalloc(t->column_count, sizeof *fields);
+    unsigned n;
+    SCOPED(xfree) struct db_binary_field *fields = fields_of(t, &n);
     SCOPED(xfree) char *sql = select_sql(t, from);
     struct err why = {0};
     SCOPED(buf_free) struct buf tuple = {0};
-    size_t n = 0;
     int rc = -1;
     *rows = 0;
-    for (size_t i = 0; i < t->column_count; i++)
-        if (!t->columns[i].generated)
-            fields[n++].encoding = t->columns[i].encoding;
     struct db_binary *b = db_binary_open(db, sql, false, fields, n, &why);
     if (b) {
         rc = db_binary_run(b, 0, false, e);
