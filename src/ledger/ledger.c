@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "mysql/lock.h"
+#include "mysql/lease.h"
 
 int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wait, struct err *e)
 {

@@ -346,6 +346,42 @@ struct db_params db_params_of(const struct config_mysql *m)
                               .read_timeout = m->read_timeout};
 }
 
+/* ---- what a server gets that asks for a local file (LOAD DATA LOCAL) ---- */
+
+/* The library asks these for the "file" that the server wants. While nothing is being
+ * loaded, a server that asks is a rogue one, and gets nothing: no file is ever opened. */
+static int feed_open(void **feed, const char *file, void *arg)
+{
+    (void)file;
+    struct db *db = arg;
+    *feed = db->feed;
+    return db->feed ? 0 : 1;
+}
+
+static int feed_read(void *arg, char *out, unsigned room)
+{
+    struct db_feed *f = arg;
+    size_t n = f->left < room ? f->left : room;
+    memcpy(out, f->data, n);
+    f->data += n;
+    f->left -= n;
+    return (int)n;
+}
+
+static void feed_close(void *arg)
+{
+    (void)arg;
+}
+
+static int feed_error(void *arg, char *text, unsigned size)
+{
+    (void)arg;
+    snprintf(text, size, "the server asked for a file");
+    return 2000; /* CR_UNKNOWN_ERROR */
+}
+
+/* ---- connecting ---- */
+
 /* One attempt with one TLS level. */
 static int attempt(struct db *db, const struct db_params *p, int tls, struct err *e)
 {
@@ -356,7 +392,7 @@ static int attempt(struct db *db, const struct db_params *p, int tls, struct err
     if (!db->my)
         return err_set(e, ERR_SYSTEM, ENOMEM, "cannot set up the client library");
     set_options(db->my, p, tls);
-    db_bulk_prepare(db); /* a rogue server must not read our files */
+    mysql_set_local_infile_handler(db->my, feed_open, feed_read, feed_close, feed_error, db);
     if (client_connect(db->my, p)) {
         if (tls < 2 || mysql_get_ssl_cipher(db->my)) /* Connector/C may go on without TLS */
             return 0;

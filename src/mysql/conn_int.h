@@ -31,7 +31,5 @@ int db_fail_stmt(struct db *db, MYSQL_STMT *stmt, mono_t began, const char *what
 /* Does the prepared statement have as many parameters as we bind? The library reads as many of ours
  * as the server says. */
 int db_check_places(struct db *db, MYSQL_STMT *stmt, size_t places, struct err *e);
-/* Called before connecting: a request for any file gets rows of db_feed or an error. */
-void db_bulk_prepare(struct db *db);
 
 #endif

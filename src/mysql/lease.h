@@ -1,9 +1,22 @@
-/* The lease: a lock of the server that one restore of a world holds, and the durable table
- * <sentinel>_lease with the generation, where game servers can read it. Errors as in conn.h. */
+/* Named locks of the server (GET_LOCK), held by a session until it gives them back or ends, on Galera by each node for
+ * itself. And the lease: such a lock that one restore of a world holds, and the durable table <sentinel>_lease with the
+ * generation, where game servers can read it. Errors as in conn.h. */
 #ifndef WK_MYSQL_LEASE_H
 #define WK_MYSQL_LEASE_H
 
 #include "mysql/conn.h"
+
+/* The SQL expression for the name PREFIX.DIGEST of a lock on `what`: a name has at most 64 characters, as
+ * a schema's name has already. `more`: further arguments of its CONCAT(), or "". To be freed. */
+char *db_lock_name(const char *prefix, const char *what, const char *more);
+
+/* 1: this session has it; 0: another one still has it after `wait` ms, of which the server counts whole
+ * seconds (*holder: its connection id); -1. */
+int db_lock(struct db *db, const char *name, int64_t wait, unsigned long *holder, struct err *e);
+/* For other questions about locks, whose answer is 0 (returns 1) or a connection id (returns 0). */
+int db_lock_ask(struct db *db, const char *sql, const char *const *args, unsigned long *holder,
+                struct err *e);
+int db_unlock(struct db *db, const char *name, struct err *e);
 
 /* GET_LOCK of the world's lease on this connection: 1: got it; 0: another session holds it or still
  * loads under it (*holder: its connection id); -1. */

@@ -62,19 +62,26 @@ static const struct {
 int db_names(struct db *db, const char *schema, enum definition_kind kind, struct db_names *out,
              struct err *e)
 {
-    *out = (struct db_names){0};
     struct err why = {0};
-    struct db_rows *r = db_select_with(db, "n", kinds[kind].list, DB_ARGS(schema), &why);
-    int got;
-    while ((got = db_next(r, &why)) == 1)
-        db_names_add(out, db_text(r, 0));
-    db_rows_end(r);
-    if (got == 0)
+    if (db_names_select(db, kinds[kind].list, DB_ARGS(schema), out, &why) == 0)
         return 0;
-    db_names_free(out);
     if (kind == DEFINITION_LIBRARY && why.num == NO_SUCH_LIST)
         return 0; /* the server does not know this kind */
     return err_pass(e, &why);
+}
+
+int db_names_select(struct db *db, const char *sql, const char *const *args, struct db_names *out,
+                    struct err *e)
+{
+    *out = (struct db_names){0};
+    struct db_rows *r = db_select_with(db, "n", sql, args, e);
+    int got;
+    while ((got = db_next(r, e)) == 1)
+        db_names_add(out, db_text(r, 0));
+    db_rows_end(r);
+    if (got < 0)
+        db_names_free(out);
+    return got;
 }
 
 void db_names_add(struct db_names *n, const char *name)

@@ -15,6 +15,9 @@ struct db_names {
 };
 int db_names(struct db *db, const char *schema, enum definition_kind kind, struct db_names *out,
              struct err *e);
+/* The first column of a SELECT of names. */
+int db_names_select(struct db *db, const char *sql, const char *const *args, struct db_names *out,
+                    struct err *e);
 void db_names_add(struct db_names *n, const char *name); /* copied */
 bool db_names_has(const struct db_names *n, const char *name);
 void db_names_free(struct db_names *n);

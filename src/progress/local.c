@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "base/fault.h"
-#include "mysql/lock.h"
+#include "mysql/lease.h"
 #include "sql/literal.h"
 
 /* A MEMORY table has one lock: a statement that scans or marks this many rows is a wait of the game's. */

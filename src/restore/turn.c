@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/text.h"
-#include "mysql/lock.h"
+#include "mysql/lease.h"
 #include "restore/restore_int.h"
 
 #define TURNS fault_limit("turns", 2)
