@@ -137,22 +137,6 @@ bool check_is(struct check *c, const char *name)
     return is_true(check_text(c, name));
 }
 
-int check_select(struct check *c, const char *sql, const char *arg, struct db_names *out,
-                 struct err *e)
-{
-    *out = (struct db_names){0};
-    struct db_rows *r = db_select_with(c->db, "t", sql, DB_ARGS(arg), e);
-    int got;
-    while ((got = db_next(r, e)) == 1) {
-        out->list = xgrow(out->list, out->count, sizeof *out->list);
-        out->list[out->count++] = db_dup(r, 0);
-    }
-    db_rows_end(r);
-    if (got < 0)
-        db_names_free(out);
-    return got;
-}
-
 /* ---- rules ---- */
 
 /* "word", "word=text" or "a<b", where a and b are words or numbers; without either it is false. */
@@ -197,7 +181,7 @@ static bool holds(struct check *c, const struct check_rule *r, unsigned found)
     if (!r->query)
         return true;
     SCOPED(db_names_free) struct db_names names = {0};
-    check_select(c, r->query, c->cfg->schema, &names, NULL);
+    db_names_select(c->db, r->query, DB_ARGS(c->cfg->schema), &names, NULL);
     check_names(c, "names", &names);
     return names.count > 0;
 }

@@ -109,10 +109,6 @@ const char *check_text(struct check *c, const char *name);
 int64_t check_value(struct check *c, const char *name);
 bool check_is(struct check *c, const char *name);
 
-/* The first column of a SELECT, in which `arg` replaces the ?. */
-int check_select(struct check *c, const char *sql, const char *arg, struct db_names *out,
-                 struct err *e);
-
 /* ---- facts and rules of each side ---- */
 
 /* rules_disk.c: files, directories, and other users of them */
@@ -151,10 +147,9 @@ void check_world(struct check *c);      /* sentinel, lease, tables, definitions 
 void check_ledgers(struct check *c);
 /* rules_progress.c: the local store of [progress], and the central one */
 void check_progress(struct check *c);
-/* rules_offsite.c: the store of [offsite] */
+/* rules_elsewhere.c: the store of [offsite], the lease of [standby], alert channels and heartbeat */
 void check_offsite(struct check *c);
 void check_standby(struct check *c);
-/* rules_alerts.c: channels and heartbeat */
 void check_alerts(struct check *c);
 
 #endif

@@ -314,7 +314,7 @@ void check_dump_dir(struct check *c)
 #define STATUS_DIR "status directory"
 
 static const struct check_rule status_dir[] = {
-    {STATUS_DIR, "!status", CHECK_NOTE, "none: no flag file for homepages, no status.json",
+    {STATUS_DIR, "!status.dir", CHECK_NOTE, "none: no flag file for homepages, no status.json",
      "[status] dir"},
     NOT_THERE(STATUS_DIR, "0755"),
     {STATUS_DIR, "dir_error", CHECK_FAIL, "{dir_error}", "{dir_hint}"},
@@ -332,7 +332,6 @@ static const struct check_rule status_dir[] = {
 void check_status_dir(struct check *c)
 {
     const char *dir = c->cfg->status_dir;
-    check_fact(c, "status", dir != NULL);
     SCOPED(file_close) int fd = dir ? look_at_dir(c, dir, FILE_PUBLIC, W_OK | X_OK) : -1;
     CHECK_RULES(c, status_dir);
 }

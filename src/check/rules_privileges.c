@@ -32,10 +32,8 @@ void check_add_leases(struct check *c)
                                   "WHERE RIGHT(TABLE_NAME,6)='_lease' ORDER BY TABLE_SCHEMA",
                                   NULL);
     while (db_next(r, NULL) == 1)
-        for (unsigned i = 0; i < 2; i++) {
-            found.list = xgrow(found.list, found.count, sizeof *found.list);
-            found.list[found.count++] = db_dup(r, i);
-        }
+        for (unsigned i = 0; i < 2; i++)
+            db_names_add(&found, db_text(r, i));
     db_rows_end(r);
     /* The name is not enough: a game's table may have such a name too. One query per table, since
      * for the columns of all tables the server would open a file for each. */
@@ -284,7 +282,6 @@ static void copy_facts(struct check *c)
     char schema[CONFIG_OWN_SCHEMA_MAX];
     config_own_schema(CONFIG_WARM_SCHEMA, c->cfg, schema);
     own_schema(c, schema, DB_COPY_PRIVILEGES, &missing, &at);
-    check_fact(c, "copy_wanted", c->cfg->standby.warm);
     check_word(c, "copy_schema", "%s", schema);
     check_word(c, "copy_missing", "%s", text_of(&missing));
     check_word(c, "copy_at", "%s", at.p);
@@ -346,11 +343,11 @@ static const struct check_rule extras[] = {
     {"drill", NULL, CHECK_OK, "--drill may make and drop its scratch schema {drill_schema}"},
 
     /* As for a drill; the copy stays. */
-    {"standby", "copy_wanted copy_missing", CHECK_FAIL,
+    {"standby", "standby.warm copy_missing", CHECK_FAIL,
      "[standby] warm = yes: {copy_missing} missing on schema {copy_schema}, in which a standby "
      "keeps the world loaded",
      "GRANT " DB_COPY_PRIVILEGES "{copy_at};"},
-    {"standby", "copy_wanted", CHECK_OK,
+    {"standby", "standby.warm", CHECK_OK,
      "a standby may keep the world loaded in schema {copy_schema}"},
     {"left-overs", "copy_left", CHECK_WARN,
      "schema {copy_schema} has a standby's copy of the world, which nothing here uses: it takes "
@@ -394,7 +391,7 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
         return true;
     if (g->on == GRANT_SCHEMA && !grant_is_wide(&c->grants, g) &&
         grant_matches(&c->grants, g, check_text(c, "copy_schema")))
-        return check_is(c, "copy_wanted") || check_is(c, "copy_left");
+        return c->cfg->standby.warm || check_is(c, "copy_left");
     if (g->on == GRANT_ROUTINE || grant_is_wide(&c->grants, g))
         return false;
     for (size_t i = 1; i < c->world_count && g->on == GRANT_SCHEMA; i++)
@@ -593,7 +590,7 @@ static void check_roles(struct check *c)
 {
     SCOPED(db_names_free) struct db_names idle = {0};
     if (!c->mariadb)
-        check_select(c, idle_roles, NULL, &idle, NULL);
+        db_names_select(c->db, idle_roles, DB_ARGS(NULL), &idle, NULL);
     for (size_t i = 0; i < c->grants.count && c->mariadb; i++) {
         const struct grant *g = &c->grants.list[i];
         bool active = false;
@@ -601,8 +598,7 @@ static void check_roles(struct check *c)
             active = active || strcmp(c->grants.list[k].grantee, g->schema) == 0;
         if (active || g->on != GRANT_ROLE || strcmp(g->grantee, check_text(c, "account")) != 0)
             continue;
-        idle.list = xgrow(idle.list, idle.count, sizeof *idle.list);
-        idle.list[idle.count++] = xstrdup(g->schema);
+        db_names_add(&idle, g->schema);
     }
     for (size_t i = 0; i < idle.count; i++) {
         check_word(c, "role", "%s", idle.list[i]);
@@ -635,11 +631,11 @@ static const struct check_rule schema[] = {
 static void schema_facts(struct check *c)
 {
     struct err e = {0};
-    SCOPED(db_names_free) struct db_names found = {0};
-    check_select(c, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?", c->cfg->schema,
-                 &found, &e);
+    SCOPED(xfree) char *there =
+        db_one_with(c->db, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
+                    DB_ARGS(c->cfg->schema), &e);
     check_error(c, "schema", &e);
-    check_fact(c, "schema_there", found.count > 0);
+    check_fact(c, "schema_there", there != NULL);
     check_fact(c, "schema_seen", c->grants_known && check_may(c, "SELECT"));
 }
 

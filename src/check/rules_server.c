@@ -67,9 +67,9 @@ static const struct check_rule session[] = {
 
     /* An anonymous account would take every GRANT for everybody. */
     {"account", "anonymous", CHECK_FAIL,
-     "the server has no account {wanted} and took us for {account}, the anonymous account, which "
-     "anybody can use",
-     "CREATE USER {wanted} {login}"},
+     "the server has no account {wanted:account} and took us for {account}, the anonymous account, "
+     "which anybody can use",
+     "CREATE USER {wanted:account} {login}"},
     {"account", "everywhere local", CHECK_NOTE, "{account}: it may log in from every host",
      "an account for this machine only is safer: 'NAME'@'localhost'", true},
     {"account", "!found", CHECK_OK, "{account}", NULL, true},
@@ -109,11 +109,8 @@ static void account_facts(struct check *c)
     const struct config_mysql *m = &c->cfg->mysql;
     const char *user = check_text(c, "user"), *at = strrchr(c->account.name, '@');
     bool same = strcmp(user, m->user) == 0;
-    SCOPED(xfree) char *wanted = xasprintf("%s%s", m->user, c->account.name);
     SCOPED(buf_free) struct buf b = {0};
-    db_account_quote(&b, wanted);
-    check_word(c, "wanted", "%s", b.p);
-    buf_clear(&b);
+    check_word(c, "wanted", "%s%s", m->user, c->account.name);
     db_account_quote(&b, c->account.name);
     check_word(c, "account", "%s", b.p);
     check_fact(c, "anonymous", c->account.name[0] == '@');
@@ -255,11 +252,9 @@ static void heap_facts(struct check *c)
     if (large)
         name_table(c, "large", "large_size", total_size(large), large, large_count);
     if (full) {
-        SCOPED(buf_free) struct buf b = {0};
         name_table(c, "full", "full_size", full->data_length, full, full_count);
         check_number(c, "full_most", (int64_t)full->max_data_length);
-        sql_ident2(&b, c->cfg->schema, full->name);
-        check_word(c, "full_name", "%s", b.p);
+        check_word(c, "full_table", "%s", full->name);
     }
 }
 
@@ -350,11 +345,11 @@ static void setting_facts(struct check *c)
     const char *disabled = check_text(c, "@disabled_storage_engines");
     int64_t packet = check_value(c, "@max_allowed_packet");
     struct err way_out = {0};
-    SCOPED(xfree) char *limit = db_one(c->db, "SELECT @@session.max_statement_time", NULL);
     check_fact(c, "may_write",
                check_may_globally(c, "SUPER") ||
                    check_may_globally(c, c->mariadb ? "READ_ONLY ADMIN" : "CONNECTION_ADMIN"));
-    check_word(c, "statement_limit", "%g", limit ? strtod(limit, NULL) : 0);
+    check_word(c, "statement_limit", "%g",
+               strtod(check_text(c, "@session.max_statement_time"), NULL));
     check_word(c, "enforced", "%s", strcasecmp(enforced, "MEMORY") == 0 ? "" : enforced);
     check_word(c, "disabled", "%s", strcasestr(disabled, "MEMORY") ? disabled : "");
     if (packet < (int64_t)DB_PACKET_LARGEST)
@@ -404,7 +399,8 @@ static const struct check_rule server[] = {
     {"table size", "full", CHECK_WARN,
      "{full} is 80 % full or more: {full_size:size} of {full_most:size}; after that the game's "
      "INSERTs fail (1114)",
-     "SET SESSION max_heap_table_size={wanted_size}; ALTER TABLE {full_name} ENGINE=MEMORY; and "
+     "SET SESSION max_heap_table_size={wanted_size}; ALTER TABLE "
+     "{world.schema:name}.{full_table:name} ENGINE=MEMORY; and "
      "raise the server's",
      true},
     {"table size", "large", CHECK_WARN,

@@ -5,7 +5,7 @@ import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RULE = re.compile(r'\{(?:"[^"]+"|[A-Z_]+|name), (NULL|(?:"[^"]+"|[A-Z_]+|\s)+),\s+CHECK_(?:OK|NOTE|WARN|FAIL)')
-FORMS = {"size", "time", "count", "shell", "name"}
+FORMS = {"size", "time", "count", "shell", "name", "account"}
 
 
 def sources():
@@ -18,6 +18,8 @@ def words_set():
     found = {"found", "names"}
     for _, text in sources():
         found |= set(re.findall(r'(?:check_\w+|ask|excess_words|name_table)\(\s*&?c,\s*"(\w+)"', text))
+        for three in re.findall(r'own_schema_facts\(c, \w+, \w+, "(\w+)",\s+"(\w+)",\s+"(\w+)"\)', text):
+            found |= set(three)
         for two in re.findall(r'check_table_size\(\s*c, [^;{]*?"(\w+)", "(\w+)"\)', text):
             found |= set(two)
         found |= set(re.findall(r'(?:excess_words|name_table)\(\s*c, "\w+", "(\w+)"', text))
