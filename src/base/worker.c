@@ -224,12 +224,9 @@ json_t *worker_err_json(const struct err *e)
 
 void worker_err_from(const json_t *j, struct err *e)
 {
-    const char *text = json_string_value(json_object_get(j, "text"));
-    const char *hint = json_string_value(json_object_get(j, "hint"));
-    err_set(e, err_class_of(json_string_value(json_object_get(j, "class"))),
-            (int)json_integer_value(json_object_get(j, "num")), "%s", text ? text : "");
-    if (hint && hint[0])
-        err_hint(e, "%s", hint);
+    err_set(e, err_class_of(js_text(j, "class")), (int)js_number(j, "num", 0), "%s",
+            js_text(j, "text"));
+    err_hint(e, "%s", js_text(j, "hint"));
 }
 
 /* There and back: what went through JSON is UTF-8. */
