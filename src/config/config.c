@@ -250,7 +250,7 @@ static void fail_unknown_key(struct reading *r, const char *section, const char 
 }
 
 static void fail_value(struct reading *r, const struct config_key *k, const char *value,
-                       const struct config_bad *bad)
+                       const struct err *bad)
 {
     /* logs and terminals are read by more people than the file */
     SCOPED(buf_free) struct buf shown = {0};
@@ -261,17 +261,15 @@ static void fail_value(struct reading *r, const struct config_key *k, const char
         text_clean(&shown, value, VALUE_SHOWN_MAX);
         buf_addc(&shown, '\'');
     }
-    fail(r, "[%s] %s: value %s is not %s; allowed: %s", k->section, k->name, shown.p, bad->what,
-         bad->allowed);
-    if (bad->hint[0])
-        err_hint(r->e, "%s", bad->hint);
+    fail(r, "[%s] %s: value %s %s", k->section, k->name, shown.p, bad->text);
+    err_hint(r->e, "%s", bad->hint);
 }
 
 /* libinih's handler: checks and stores one key. The reader has checked the line itself. */
 static int on_key(void *arg, const char *section, const char *name, const char *value)
 {
     struct reading *r = arg;
-    struct config_bad bad = {0};
+    struct err bad = {0};
     /* check_section() has made its struct, the last of the list */
     bool ledger = text_starts(section, LEDGER);
     int i = config_key_find(ledger ? "ledger" : section, name);

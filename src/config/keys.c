@@ -234,7 +234,7 @@ void config_set_defaults(void *object, bool ledger)
 {
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        struct config_bad bad;
+        struct err bad;
         if (k->def && config_is_ledger(k) == ledger && config_set(object, k, k->def, &bad) < 0)
             abort(); /* its own kind refuses a default: an error in the table */
     }

@@ -12,13 +12,6 @@
 #define CONFIG_KEYS_MAX 192
 #define CONFIG_NEAR_MAX 40 /* no suggestions for longer words */
 
-/* Why a value was refused: "value 'x' is not <what>; allowed: <allowed>", and the hint. */
-struct config_bad {
-    char what[160];
-    char allowed[256];
-    char hint[256];
-};
-
 /* What a value is, and with that the type of its field. Numbers obey min and max of their key. */
 enum config_kind {
     CONFIG_YES_NO,      /* bool */
@@ -78,9 +71,9 @@ void config_set_defaults(void *object, bool ledger);
 bool config_is_ledger(const struct config_key *k);
 void config_list_free(struct config_list *l);
 
-/* Checks `value`, which is never empty, and stores it in `object`, the struct of the key: 0; or -1 with `bad` filled and the field
- * unchanged. */
-int config_set(void *object, const struct config_key *k, const char *value, struct config_bad *bad);
+/* Checks `value`, which is never empty, and stores it in `object`, the struct of the key: 0; or -1 with `bad`, "is not …; allowed: …" and
+ * a hint, and the field unchanged. */
+int config_set(void *object, const struct config_key *k, const char *value, struct err *bad);
 /* The text that is stored for a value of a text kind (malloc); NULL: it is none. */
 char *config_read_text(enum config_kind kind, const char *value);
 

@@ -13,28 +13,17 @@
 
 #define SOCKET_BYTES_MAX 107 /* sun_path */
 
-/* "value 'x' is not <what>; allowed: …"; a hint comes after it. */
-static int refuse(struct config_bad *bad, const char *what, const char *allowed, ...)
+/* "is not <what>; allowed: …", for the message about the value; a hint comes after it. */
+static int refuse(struct err *bad, const char *what, const char *allowed, ...)
     __attribute__((format(printf, 3, 4)));
-static int refuse(struct config_bad *bad, const char *what, const char *allowed, ...)
+static int refuse(struct err *bad, const char *what, const char *allowed, ...)
 {
-    *bad = (struct config_bad){0};
-    snprintf(bad->what, sizeof bad->what, "%s", what);
+    char text[sizeof bad->text / 2];
     va_list ap;
     va_start(ap, allowed);
-    vsnprintf(bad->allowed, sizeof bad->allowed, allowed, ap);
+    vsnprintf(text, sizeof text, allowed, ap);
     va_end(ap);
-    return -1;
-}
-
-static int hint(struct config_bad *bad, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int hint(struct config_bad *bad, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(bad->hint, sizeof bad->hint, fmt, ap);
-    va_end(ap);
-    return -1;
+    return err_set(bad, ERR_CONFIG, 0, "is not %s; allowed: %s", what, text);
 }
 
 /* Copies `s` in lower case, as much of it as fits. */
@@ -102,7 +91,7 @@ void config_nearer(const char *typed, const char *word, const char **best)
 
 /* ---- numbers and choices: `n` receives the value ---- */
 
-static int read_yes_no(const char *value, int64_t *n, struct config_bad *bad)
+static int read_yes_no(const char *value, int64_t *n, struct err *bad)
 {
     static const char *const like_yes[] = {"yes", "true", "on", "1", "y", "enabled"};
     static const char *const like_no[] = {"no", "false", "off", "0", "n", "disabled"};
@@ -112,30 +101,30 @@ static int read_yes_no(const char *value, int64_t *n, struct config_bad *bad)
     refuse(bad, "yes or no", "yes, no");
     for (size_t i = 0; i < sizeof like_yes / sizeof *like_yes; i++)
         if (strcasecmp(value, like_yes[i]) == 0 || strcasecmp(value, like_no[i]) == 0)
-            hint(bad, "write %s", strcasecmp(value, like_yes[i]) == 0 ? "yes" : "no");
+            err_hint(bad, "write %s", strcasecmp(value, like_yes[i]) == 0 ? "yes" : "no");
     return -1;
 }
 
 /* The case of a word is no reason to guess, only to suggest: what is written in a config
- * means one thing. */
-static int read_choice(const struct config_choice *list, const char *value, int64_t *n,
-                       struct config_bad *bad)
+ * means one thing. `what` and `before` begin the two parts of a refusal. */
+static int read_choice(const struct config_choice *list, const char *value, const char *what,
+                       const char *before, int64_t *n, struct err *bad)
 {
     SCOPED(buf_free) struct buf allowed = {0};
     char low[CONFIG_NEAR_MAX] = "";
     const char *near = NULL;
     lower(value, low, sizeof low);
-    buf_adds(&allowed, "");
+    buf_adds(&allowed, before);
     for (const struct config_choice *c = list; c->name; c++) {
         if (strcmp(c->name, value) == 0) {
             *n = c->value;
             return 0;
         }
-        buf_printf(&allowed, "%s%s", allowed.len ? ", " : "", c->name);
+        buf_printf(&allowed, "%s%s", c == list ? "" : ", ", c->name);
         config_nearer(low, c->name, &near);
     }
-    refuse(bad, "known", "%s", allowed.p);
-    return near ? hint(bad, "write %s", near) : -1;
+    refuse(bad, what, "%s", allowed.p);
+    return near ? err_hint(bad, "write %s", near) : -1;
 }
 
 /* Names are an interface: configs list them, filters of mails and webhooks read them. */
@@ -155,7 +144,7 @@ const char *config_event_name(unsigned event)
     return c->name;
 }
 
-static int read_events(const char *value, int64_t *n, struct config_bad *bad)
+static int read_events(const char *value, int64_t *n, struct err *bad)
 {
     bool all = strcmp(value, "all") == 0;
     int rc = 0;
@@ -163,21 +152,15 @@ static int read_events(const char *value, int64_t *n, struct config_bad *bad)
     *n = all ? EVENT_ALL : 0;
     for (const char *rest = value; !all && rc == 0 && (part = config_next_part(&rest));) {
         int64_t bit = 0;
-        rc = read_choice(events, part, &bit, bad);
+        rc = read_choice(events, part, "'all' or a list of events", "all, or some of ", &bit, bad);
         *n |= bit;
         free(part);
     }
-    if (rc == 0)
-        return 0;
-    char list[sizeof bad->allowed];
-    memcpy(list, bad->allowed, sizeof list);
-    snprintf(bad->what, sizeof bad->what, "'all' or a list of events");
-    snprintf(bad->allowed, sizeof bad->allowed, "all, or some of %.200s", list);
-    return -1;
+    return rc;
 }
 
 /* "04:30". Minutes are counted from 1: 0 says that there is none. */
-static int read_time(const char *value, int64_t *n, struct config_bad *bad)
+static int read_time(const char *value, int64_t *n, struct err *bad)
 {
     size_t hours = strspn(value, "0123456789");
     bool form = hours >= 1 && hours <= 2 && value[hours] == ':' &&
@@ -189,8 +172,7 @@ static int read_time(const char *value, int64_t *n, struct config_bad *bad)
 }
 
 /* A whole number, a percentage, or a number of connections. */
-static int read_number(const struct config_key *k, const char *value, int64_t *n,
-                       struct config_bad *bad)
+static int read_number(const struct config_key *k, const char *value, int64_t *n, struct err *bad)
 {
     bool percent = k->kind == CONFIG_PERCENT, connections = k->kind == CONFIG_CONNECTIONS;
     size_t len = strlen(value);
@@ -211,7 +193,7 @@ static int read_number(const struct config_key *k, const char *value, int64_t *n
                                         : "a whole number",
            "%s%" PRId64 "%s to %" PRId64 "%s", connections ? "auto, or " : "", k->min, unit, k->max,
            unit);
-    return percent && fits ? hint(bad, "write %" PRId64 "%%", *n) : -1;
+    return percent && fits ? err_hint(bad, "write %" PRId64 "%%", *n) : -1;
 }
 
 /* "100ms", "90s", "15m": in the largest unit that divides it. */
@@ -247,7 +229,7 @@ static void guess_unit(const char *value, const char *example, char out[32])
 }
 
 static int read_duration(const struct config_key *k, const char *value, int64_t *ms,
-                         struct config_bad *bad)
+                         struct err *bad)
 {
     bool parsed = text_duration_parse(value, ms) == 0;
     if (parsed && *ms >= k->min && *ms <= k->max)
@@ -263,12 +245,11 @@ static int read_duration(const struct config_key *k, const char *value, int64_t 
            "%s to %s", from, to);
     guess_unit(value, example, meant);
     if (!parsed && text_duration_parse(meant, ms) == 0)
-        return hint(bad, "write %s (units: ms, s, m, h, d, w)", meant);
-    return parsed ? -1 : hint(bad, "units: ms, s, m, h, d, w; such as %s or 1h30m", example);
+        return err_hint(bad, "write %s (units: ms, s, m, h, d, w)", meant);
+    return parsed ? -1 : err_hint(bad, "units: ms, s, m, h, d, w; such as %s or 1h30m", example);
 }
 
-static int read_size(const struct config_key *k, const char *value, int64_t *n,
-                     struct config_bad *bad)
+static int read_size(const struct config_key *k, const char *value, int64_t *n, struct err *bad)
 {
     uint64_t bytes = 0;
     char from[TEXT_SHORT], to[TEXT_SHORT], meant[32];
@@ -285,8 +266,8 @@ static int read_size(const struct config_key *k, const char *value, int64_t *n,
     refuse(bad, "a size with a unit", "%sa number with B, KiB, MiB, GiB, TiB, kB, MB, GB or TB",
            k->min > 0 ? "" : "0, or ");
     if (text_size_parse(meant, &bytes) == 0)
-        return hint(bad, "write %s", meant);
-    return hint(bad, "such as %s", strcmp(example, "0") == 0 ? "1MiB" : example);
+        return err_hint(bad, "write %s", meant);
+    return err_hint(bad, "such as %s", strcmp(example, "0") == 0 ? "1MiB" : example);
 }
 
 /* ---- texts ---- */
@@ -456,6 +437,9 @@ static const struct {
     [CONFIG_MAIL] = {"a mail address",
                      "NAME@HOST in ASCII, without blanks and any of \"(),:;<>[\\]", .bytes = 254,
                      .without = "\"(),:;<>[\\]"},
+    [CONFIG_MAILS] = {"a list of mail addresses",
+                      "NAME@HOST, NAME@HOST ... in ASCII, without any of \"():;<>[\\]"},
+    [CONFIG_COLUMNS] = {"a list of columns", "1 to 8 different names with commas between them"},
     [CONFIG_WORD] = {"one word", "1 to 254 bytes without blanks", .bytes = 254, .without = " \t"},
     [CONFIG_LINE] = {"a line of text", "1 to 300 characters", .characters = 300},
     [CONFIG_NAME] = {"a name on the server", "1 to 64 characters, none beyond U+FFFF",
@@ -540,7 +524,7 @@ char *config_read_text(enum config_kind kind, const char *value)
 }
 
 /* What was probably meant, or what is wrong in other words. */
-static void explain(enum config_kind kind, const char *value, struct config_bad *bad)
+static void explain(enum config_kind kind, const char *value, struct err *bad)
 {
     bool url = kind == CONFIG_WEB_URL || kind == CONFIG_MAIL_URL;
     const char *colon = port_of(value), *authority = url ? authority_of(kind, value) : NULL;
@@ -548,54 +532,54 @@ static void explain(enum config_kind kind, const char *value, struct config_bad 
     const struct own_schema *own = kind == CONFIG_SCHEMA ? own_schema(value) : NULL;
     lower(value, low, sizeof low);
     if (kind == CONFIG_WORLD && fits(kind, low))
-        hint(bad, "write %s", low);
+        err_hint(bad, "write %s", low);
     else if (kind == CONFIG_SCHEMA && is_of_server(value))
         refuse(bad, "a world: it belongs to the server", "the schema of a game");
     else if (own)
         refuse(bad, own->what, "%s", own->allowed);
     else if (kind == CONFIG_HOST && colon && digits(colon + 1) > 0)
-        hint(bad, "write host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
+        err_hint(bad, "write host = %.*s and port = %s", (int)(colon - value), value, colon + 1);
     else if (kind == CONFIG_HOST && value[0] == '/')
-        hint(bad, "a socket is written as socket = %.100s", value);
+        err_hint(bad, "a socket is written as socket = %.100s", value);
     else if (path)
         refuse(bad, "a path that a socket can have", "at most 107 bytes");
     else if (kind == CONFIG_STORE_URL && text_starts(value, "sftp://") && !strchr(value, '@'))
-        hint(bad, "write the account too: sftp://USER@HOST/DIR/");
+        err_hint(bad, "write the account too: sftp://USER@HOST/DIR/");
     else if (kind == CONFIG_STORE_URL && strchr(value, '@'))
-        hint(bad, "a URL holds no password: for https it is in password_file, with user beside it; "
-                  "sftp logs in with key_file");
+        err_hint(bad,
+                 "a URL holds no password: for https it is in password_file, with user beside it; "
+                 "sftp logs in with key_file");
     else if (kind == CONFIG_MAIL && strchr(value, '<'))
-        hint(bad, "write only what stands between < and >");
+        err_hint(bad, "write only what stands between < and >");
     else if (authority && memchr(authority, '@', strcspn(authority, "/?#"))) {
-        snprintf(bad->what, sizeof bad->what, "free of a login");
-        hint(bad, kind == CONFIG_WEB_URL
-                      ? "put the URL into a file of its own (mode 0600) and name that with url_file"
-                      : "name the login with user, and the password's file with password_file");
+        refuse(bad, "free of a login", "%s", texts[kind].allowed);
+        err_hint(bad,
+                 kind == CONFIG_WEB_URL
+                     ? "put the URL into a file of its own (mode 0600) and name that with url_file"
+                     : "name the login with user, and the password's file with password_file");
     }
     free(path);
 }
 
 /* First what is allowed, then what may have been meant: the second replaces words of the
  * first. */
-static char *read_text(enum config_kind kind, const char *value, struct config_bad *bad)
+static char *read_text(enum config_kind kind, const char *value, struct err *bad)
 {
     char *text = config_read_text(kind, value);
     if (text)
         return text;
     refuse(bad, texts[kind].what, "%s", texts[kind].allowed);
     if (texts[kind].hint)
-        hint(bad, "%s", texts[kind].hint);
+        err_hint(bad, "%s", texts[kind].hint);
     explain(kind, value, bad);
     return NULL;
 }
 
 int config_check_into(const char *schema, struct err *e)
 {
-    struct config_bad bad;
+    struct err bad;
     SCOPED(xfree) char *good = read_text(CONFIG_SCHEMA, schema, &bad);
-    return good ? 0
-                : err_set(e, ERR_USAGE, 0, "--into '%.200s' is not %s; allowed: %s", schema,
-                          bad.what, bad.allowed);
+    return good ? 0 : err_set(e, ERR_USAGE, 0, "--into '%.200s' %s", schema, bad.text);
 }
 
 /* ---- storing ---- */
@@ -618,43 +602,36 @@ static bool has_column(const struct config_list *l, const char *name)
 }
 
 /* The old list stays until every part of the new one is good. */
-static int set_list(struct config_list *list, bool columns, const char *value,
-                    struct config_bad *bad)
+static int set_list(struct config_list *list, enum config_kind kind, const char *value,
+                    struct err *bad)
 {
+    bool columns = kind == CONFIG_COLUMNS, good = true;
+    enum config_kind of = columns ? CONFIG_NAME : CONFIG_MAIL;
     struct config_list new = {0};
-    bool good = true;
     char *part;
-    for (const char *rest = value; good && (part = config_next_part(&rest));) {
-        char *text = read_text(columns ? CONFIG_NAME : CONFIG_MAIL, part, bad);
-        free(part);
+    for (const char *rest = value; good && (part = config_next_part(&rest)); free(part)) {
+        SCOPED(xfree) char *text = config_read_text(of, part);
         good = text && (!columns || (new.count < CONFIG_LEDGER_COLUMNS && !has_column(&new, text)));
         if (good) {
             new.list = xgrow(new.list, new.count, sizeof *new.list);
-            new.list[new.count++] = text;
+            new.list[new.count++] = xstrdup(text);
         } else {
-            free(text);
+            refuse(bad, texts[kind].what, "%s", texts[kind].allowed);
+            explain(of, part, bad);
         }
     }
     config_list_free(good ? list : &new);
     if (good)
         *list = new;
-    else if (columns)
-        refuse(bad, "a list of columns", "1 to 8 different names with commas between them");
-    else { /* the hint is that for the address */
-        snprintf(bad->what, sizeof bad->what, "a list of mail addresses");
-        snprintf(bad->allowed, sizeof bad->allowed,
-                 "NAME@HOST, NAME@HOST ... in ASCII, without any of \"():;<>[\\]");
-    }
     return good ? 0 : -1;
 }
 
-static int read_value(const struct config_key *k, const char *value, int64_t *n,
-                      struct config_bad *bad)
+static int read_value(const struct config_key *k, const char *value, int64_t *n, struct err *bad)
 {
     if (k->kind == CONFIG_YES_NO)
         return read_yes_no(value, n, bad);
     if (k->kind == CONFIG_FLAG || k->kind == CONFIG_CHOICE)
-        return read_choice(k->choices, value, n, bad);
+        return read_choice(k->choices, value, "known", "", n, bad);
     if (k->kind == CONFIG_EVENTS)
         return read_events(value, n, bad);
     if (k->kind == CONFIG_DURATION)
@@ -666,12 +643,12 @@ static int read_value(const struct config_key *k, const char *value, int64_t *n,
 
 _Static_assert(sizeof(enum config_tls) == sizeof(int) && sizeof(unsigned) == sizeof(int), "store");
 
-int config_set(void *object, const struct config_key *k, const char *value, struct config_bad *bad)
+int config_set(void *object, const struct config_key *k, const char *value, struct err *bad)
 {
     char *field = (char *)object + k->offset;
     int64_t n = 0;
     if (k->kind == CONFIG_MAILS || k->kind == CONFIG_COLUMNS)
-        return set_list((void *)field, k->kind == CONFIG_COLUMNS, value, bad);
+        return set_list((void *)field, k->kind, value, bad);
     if (k->kind >= CONFIG_TEXTS) {
         char **stored = (char **)(void *)field, *text = read_text(k->kind, value, bad);
         if (!text)

@@ -1161,11 +1161,11 @@ static void example_line(const char *section, char *line, bool seen[])
     seen[i] = true;
     const struct config_key *k = &config_keys[i];
     struct config *scratch = xcalloc(1, sizeof *scratch);
-    struct config_bad bad;
+    struct err bad;
     scratch->ledger_count = 1;
     void *object = config_is_ledger(k) ? (void *)&scratch->ledgers[0] : scratch;
     if (config_set(object, k, value, &bad) < 0)
-        fail_msg("etc/example.ini: [%s] %s is not %s", section, name, bad.what);
+        fail_msg("etc/example.ini: [%s] %s %s", section, name, bad.text);
     config_free(scratch);
     if (k->def && strcmp(k->def, value) != 0)
         fail_msg("etc/example.ini: [%s] %s: shown %s, default %s", section, name, value, k->def);
