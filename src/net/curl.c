@@ -10,23 +10,8 @@ static const struct {
     const char *name;
     size_t at;
 } symbols[] = {
-    {"curl_global_init", offsetof(struct curl_api, global_init)},
-    {"curl_easy_init", offsetof(struct curl_api, easy_init)},
-    {"curl_easy_reset", offsetof(struct curl_api, easy_reset)},
-    {"curl_easy_setopt", offsetof(struct curl_api, easy_setopt)},
-    {"curl_easy_perform", offsetof(struct curl_api, easy_perform)},
-    {"curl_easy_getinfo", offsetof(struct curl_api, easy_getinfo)},
-    {"curl_easy_cleanup", offsetof(struct curl_api, easy_cleanup)},
-    {"curl_easy_strerror", offsetof(struct curl_api, easy_strerror)},
-    {"curl_slist_append", offsetof(struct curl_api, slist_append)},
-    {"curl_slist_free_all", offsetof(struct curl_api, slist_free_all)},
-    {"curl_url", offsetof(struct curl_api, url)},
-    {"curl_url_set", offsetof(struct curl_api, url_set)},
-    {"curl_url_get", offsetof(struct curl_api, url_get)},
-    {"curl_url_cleanup", offsetof(struct curl_api, url_cleanup)},
-    {"curl_free", offsetof(struct curl_api, free)},
-    {"curl_version_info", offsetof(struct curl_api, version_info)},
-};
+#define SYMBOL(name) {"curl_" #name, offsetof(struct curl_api, name)},
+    CURL_FUNCTIONS(SYMBOL)};
 
 static int find_symbols(void *lib, struct curl_api *api, struct err *e)
 {

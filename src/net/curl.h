@@ -7,23 +7,19 @@
 
 #include "base/err.h"
 
+/* clang-format off */
+/* The functions that are used, by their names without "curl_". */
+#define CURL_FUNCTIONS(each)                                                                       \
+    each(global_init) each(easy_init) each(easy_reset) each(easy_setopt) each(easy_perform)        \
+    each(easy_getinfo) each(easy_cleanup) each(easy_strerror) each(slist_append)                   \
+    each(slist_free_all) each(url) each(url_set) each(url_get) each(url_cleanup) each(free)        \
+    each(version_info)
+/* clang-format on */
+
 struct curl_api {
-    __typeof__(&curl_global_init) global_init;
-    __typeof__(&curl_easy_init) easy_init;
-    __typeof__(&curl_easy_reset) easy_reset;
-    CURLcode (*easy_setopt)(CURL *h, CURLoption option, ...);
-    __typeof__(&curl_easy_perform) easy_perform;
-    CURLcode (*easy_getinfo)(CURL *h, CURLINFO info, ...);
-    __typeof__(&curl_easy_cleanup) easy_cleanup;
-    __typeof__(&curl_easy_strerror) easy_strerror;
-    __typeof__(&curl_slist_append) slist_append;
-    __typeof__(&curl_slist_free_all) slist_free_all;
-    __typeof__(&curl_url) url;
-    __typeof__(&curl_url_set) url_set;
-    __typeof__(&curl_url_get) url_get;
-    __typeof__(&curl_url_cleanup) url_cleanup;
-    __typeof__(&curl_free) free;
-    __typeof__(&curl_version_info) version_info;
+#define CURL_MEMBER(name) __typeof__(&curl_##name) name;
+    CURL_FUNCTIONS(CURL_MEMBER)
+#undef CURL_MEMBER
 };
 
 /* The table, loaded at the first call and kept until the process ends. NULL with an error. */
