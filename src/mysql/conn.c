@@ -50,7 +50,7 @@ struct db_rows {
 
 /* The errors of the library (from 2000 on) and of the servers that mean more than that a statement
  * was refused: what class they are of, and what to do. */
-static const struct {
+static const struct known_error {
     unsigned num;
     enum err_class cls;
     const char *hint;
@@ -116,24 +116,21 @@ static const struct {
      "give that table a primary key, or GRANT SESSION_VARIABLES_ADMIN ON *.* to the account, or "
      "SET GLOBAL sql_require_primary_key=OFF"},
 };
-#define KNOWN_ERRORS (sizeof known_errors / sizeof *known_errors)
 
-static enum err_class class_of(unsigned num)
+static const struct known_error *known(unsigned num)
 {
-    for (size_t i = 0; i < KNOWN_ERRORS; i++)
+    static const struct known_error refused = {0, ERR_QUERY, NULL};
+    for (size_t i = 0; i < sizeof known_errors / sizeof *known_errors; i++)
         if (known_errors[i].num == num)
-            return known_errors[i].cls;
-    return ERR_QUERY;
+            return &known_errors[i];
+    return &refused;
 }
 
 static void hint_for(unsigned num, struct err *e)
 {
-    const char *hint = client_hint(num);
+    const char *hint = client_hint(num) ? client_hint(num) : known(num)->hint;
     if (!e)
         return;
-    for (size_t i = 0; !hint && i < KNOWN_ERRORS; i++)
-        if (known_errors[i].num == num)
-            hint = known_errors[i].hint;
     if (num == 1290 && strstr(e->text, "NO_ENGINE_SUBSTITUTION")) /* an engine is enforced */
         hint = DB_ENGINE_HINT;
     if (num == 1184 && strstr(e->text, "init_connect"))
@@ -199,7 +196,7 @@ static int fail_with(const struct db *db, unsigned num, const char *text, mono_t
         err_set(e, ERR_STALLED, (int)num, "%s: no answer within %s: %s (%u)", what,
                 text_duration(db->read_timeout, limit), text, num);
     else
-        err_set(e, late ? ERR_STALLED : class_of(num), (int)num, "%s: %s%s (%u)", what,
+        err_set(e, late ? ERR_STALLED : known(num)->cls, (int)num, "%s: %s%s (%u)", what,
                 invalid   ? INVALID
                 : outside ? "this node is not in the primary component of its Galera cluster: "
                           : "",

@@ -132,13 +132,16 @@ int db_definition(struct db *db, const char *schema, enum definition_kind kind, 
     return got;
 }
 
+/* Of a struct that holds nothing but texts. */
+static void free_texts(void *texts, size_t size)
+{
+    for (char **text = texts; size; size -= sizeof *text)
+        free(*text++);
+}
+
 void db_definition_free(struct db_definition *d)
 {
-    free(d->sql);
-    free(d->sql_mode);
-    free(d->charset);
-    free(d->collation);
-    free(d->zone);
+    free_texts(d, sizeof *d);
     *d = (struct db_definition){0};
 }
 
@@ -209,18 +212,7 @@ int db_triggers(struct db *db, const char *schema, struct db_triggers *out, stru
 
 void db_triggers_free(struct db_triggers *t)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        struct db_trigger *x = &t->list[i];
-        free(x->name);
-        free(x->table);
-        free(x->event);
-        free(x->timing);
-        free(x->body);
-        free(x->definer);
-        free(x->sql_mode);
-        free(x->charset);
-        free(x->collation);
-    }
+    free_texts(t->list, t->count * sizeof *t->list);
     free(t->list);
     *t = (struct db_triggers){0};
 }
