@@ -274,7 +274,7 @@ static const struct check_rule tables[] = {
 static void table_facts(struct check *c)
 {
     const struct config *cfg = c->cfg;
-    struct db_names keyless = {.list = xcalloc(c->tables.count, sizeof *keyless.list)};
+    SCOPED(db_names_free) struct db_names keyless = {0};
     size_t memory = 0, durable = 0, swapped = 0;
     uint64_t rows = 0;
     for (size_t i = 0; i < c->tables.count; i++) {
@@ -284,7 +284,7 @@ static void table_facts(struct check *c)
         swapped += t->memory || cfg->restore_all;
         rows += t->memory ? t->rows : 0;
         if (t->memory && !t->has_key)
-            keyless.list[keyless.count++] = t->name;
+            db_names_add(&keyless, t->name);
     }
     check_number(c, "memory_tables", (int64_t)memory);
     check_number(c, "memory_rows", (int64_t)rows);
@@ -299,7 +299,6 @@ static void table_facts(struct check *c)
     /* One RENAME swaps all tables, so that readers never see half of it; it may take long. */
     check_number(c, "swap_time", restore_swap_estimate(swapped, c->mariadb) / 1000 * 1000);
     check_names(c, "keyless_tables", &keyless);
-    free(keyless.list); /* the names belong to c->tables */
 }
 
 /* Whether the definitions could be taken from a dump matters on a rebuilt server, where it is too
@@ -341,20 +340,18 @@ static bool is_shadow(const char *name)
 static void own_table_facts(struct check *c)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
-    struct db_names taken = {0};
+    SCOPED(db_names_free) struct db_names taken = {0};
     if (db_own_tables(c->db, c->cfg->schema, &own, NULL) < 0)
         return;
     size_t aside = 0;
-    taken.list = xcalloc(own.count, sizeof *taken.list);
     for (size_t i = 0; i < own.count; i++)
         if (!is_shadow(own.list[i].name))
-            taken.list[taken.count++] = own.list[i].name;
+            db_names_add(&taken, own.list[i].name);
         else
             aside += text_starts(own.list[i].name, DB_OWN_PREFIX "aside_");
     check_names(c, "taken_names", &taken);
     check_number(c, "set_aside", (int64_t)aside);
     check_number(c, "shadows", (int64_t)(own.count - taken.count - aside));
-    free(taken.list); /* the names belong to `own` */
 }
 
 /* ---- definitions: which a dump holds, and which the account may not see ---- */
