@@ -24,6 +24,14 @@ static void fill_line(const char *label, const json_t *o, const char *as)
     line(label, draw_fill(&b, o, as));
 }
 
+/* The same of a part of the status; what the config leaves out is null, and not shown. */
+static void part_line(const char *label, const json_t *o, const char *key, const char *as)
+{
+    const json_t *part = json_object_get(o, key);
+    if (json_is_object(part))
+        fill_line(label, part, as);
+}
+
 static enum colour state_colour(const char *state)
 {
     if (strcmp(state, "UP") == 0)
@@ -72,15 +80,14 @@ static void show_probe(const json_t *p)
 /* An age says more than a time: it is what would be lost now. */
 static void show_dumps(const json_t *o)
 {
-    const json_t *last = json_object_get(o, "last_dump"), *next = json_object_get(o, "next_dump");
+    const json_t *last = json_object_get(o, "last_dump");
     if (json_is_object(last))
         fill_line("last dump", last,
                   js_flag(o, "stale") ? "{age_seconds:a} ago (too long)" FIGURES ", {name}"
                                       : "{age_seconds:a} ago" FIGURES ", {name}");
     else
         line("last dump", "none");
-    if (json_is_object(next))
-        fill_line("next dump", next, "in {in_seconds:a}");
+    part_line("next dump", o, "next_dump", "in {in_seconds:a}");
 }
 
 /* What is done by the clock: the last one, and when the next is due. */
@@ -139,14 +146,6 @@ static void show_ledgers(const json_t *list)
                   "total{keys:+}][, {late:p} late][, last {last:t}][, took {seconds:s}]");
 }
 
-static void show_progress(const json_t *o)
-{
-    fill_line("progress", o,
-              "{sent:n} sent[, {unsent:n} unsent][, the oldest for {oldest_unsent_seconds:p} s]"
-              "[, {stolen:p} set aside][, {sessions:n} session{sessions:+}][; central store "
-              "{central}]");
-}
-
 static void show_alerts(const json_t *a)
 {
     json_t *channels = json_object_get(a, "channels"), *v;
@@ -164,7 +163,7 @@ static void show_alerts(const json_t *a)
     }
 }
 
-/* In the order in which somebody who was woken up needs it. Parts that the config leaves out are null, and not shown. */
+/* In the order in which somebody who was woken up needs it. */
 static void show_world(const json_t *o)
 {
     const json_t *troubles = json_object_get(o, "troubles"), *disk = json_object_get(o, "disk"),
@@ -174,20 +173,22 @@ static void show_world(const json_t *o)
         show_probe(part);
     for (size_t i = 0; i < json_array_size(troubles); i++)
         fill_line(i ? "" : "trouble", json_array_get(troubles, i), "{since:t}: {what}");
-    if (json_is_object(part = json_object_get(o, "running")))
-        fill_line("running", part, "{job}[, {phase}][ {table}][, {percent:d}%][, {rows:p} rows]");
+    part_line("running", o, "running",
+              "{job}[, {phase}][ {table}][, {percent:d}%][, {rows:p} rows]");
     show_dumps(o);
     if (json_is_object(part = json_object_get(o, "journal")))
         show_journal(part);
     show_ledgers(json_object_get(o, "ledgers"));
-    if (json_is_object(part = json_object_get(o, "progress")))
-        show_progress(part);
+    part_line("progress", o, "progress",
+              "{sent:n} sent[, {unsent:n} unsent][, the oldest for {oldest_unsent_seconds:p} s]"
+              "[, {stolen:p} set aside][, {sessions:n} session{sessions:+}][; central store "
+              "{central}]");
     if (strcmp(js_text(part = json_object_get(o, "standby"), "role"), "standby") == 0)
         fill_line("standby", part,
                   "[{state}][, {behind_seconds:a} behind][, newest dump {newest}][, pulled at "
                   "{last_pull:t}][: {last_error}]");
-    if (json_is_object(part = json_object_get(part, "warm")))
-        fill_line("copy", part, "[{state}][, {behind_seconds:a} behind][, {rows:p} rows][: {why}]");
+    part_line("copy", part, "warm",
+              "[{state}][, {behind_seconds:a} behind][, {rows:p} rows][: {why}]");
     if (json_is_object(part = json_object_get(o, "last_restore")))
         show_last_restore(part);
     show_work(o, "drill");
