@@ -134,9 +134,6 @@ void check_privileges(struct check *c);
 bool check_may(const struct check *c, const char *privilege);
 bool check_may_globally(const struct check *c, const char *privilege);
 bool check_routines_readable(const struct check *c); /* else some may exist unseen */
-/* One GRANT of all that is missing on the schema; something must be missing. */
-void check_schema_grant(const struct check *c, struct buf *b);
-void check_routine_grant(const struct check *c, struct buf *b);
 /* Adds a world to c->worlds, and all that have a lease table. */
 void check_add_world(struct check *c, const char *schema);
 void check_add_leases(struct check *c);

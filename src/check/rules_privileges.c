@@ -154,11 +154,6 @@ static void schema_grant(const struct check *c, struct buf *b, const char *schem
     buf_addc(b, ';');
 }
 
-void check_schema_grant(const struct check *c, struct buf *b)
-{
-    schema_grant(c, b, c->cfg->schema, false);
-}
-
 /* The privilege to read the bodies of routines differs between servers and versions. */
 bool check_routines_readable(const struct check *c)
 {
@@ -167,14 +162,17 @@ bool check_routines_readable(const struct check *c)
            grants_have_table(&c->grants, "mysql", "proc", "SELECT");
 }
 
-void check_routine_grant(const struct check *c, struct buf *b)
+/* {schema_grant}: one GRANT of all that is missing on the schema; {routine_grant}: what check_routines_readable() takes. */
+static void grant_facts(struct check *c)
 {
-    buf_printf(b, "GRANT %s TO ",
+    SCOPED(buf_free) struct buf grant = {0};
+    schema_grant(c, &grant, c->cfg->schema, false);
+    check_word(c, "schema_grant", "%s", grant.p);
+    check_word(c, "routine_grant", "GRANT %s TO %s;",
                !c->mariadb                ? "SHOW_ROUTINE ON *.*"
                : has_routine_privilege(c) ? "SHOW CREATE ROUTINE ON *.*"
-                                          : "SELECT ON `mysql`.`proc`");
-    db_account_quote(b, c->account.name);
-    buf_addc(b, ';');
+                                          : "SELECT ON `mysql`.`proc`",
+               check_text(c, "account"));
 }
 
 /* ---- triggers ---- */
@@ -266,48 +264,39 @@ static const char *unlogged_privilege(const struct check *c)
     return c->mariadb ? "BINLOG ADMIN" : "SESSION_VARIABLES_ADMIN";
 }
 
-/* What is missing on a schema of our own, and the target of a GRANT. */
-static void own_schema(const struct check *c, const char *schema, const char *privileges,
-                       struct buf *missing, struct buf *at)
+/* The name of a schema of our own, what is missing on it, and the target of a GRANT. */
+static void own_schema_facts(struct check *c, const char *prefix, const char *privileges,
+                             const char *name, const char *missing, const char *at)
 {
-    db_missing_privileges(missing, &c->grants, schema, privileges);
-    db_grant_target(at, &c->grants, schema, c->account.name);
-}
-
-/* [standby] warm. A copy that is there is a left-over where no standby keeps one. */
-static void copy_facts(struct check *c)
-{
-    bool kept = c->cfg->standby.warm && state_standby(&c->state, c->cfg);
-    SCOPED(buf_free) struct buf missing = {0}, at = {0};
+    SCOPED(buf_free) struct buf lacks = {0}, target = {0};
     char schema[CONFIG_OWN_SCHEMA_MAX];
-    config_own_schema(CONFIG_WARM_SCHEMA, c->cfg, schema);
-    own_schema(c, schema, DB_COPY_PRIVILEGES, &missing, &at);
-    check_word(c, "copy_schema", "%s", schema);
-    check_word(c, "copy_missing", "%s", text_of(&missing));
-    check_word(c, "copy_at", "%s", at.p);
-    SCOPED(xfree) char *there = kept ? NULL : db_schema_name(c->db, schema, &(struct err){0});
-    check_fact(c, "copy_left", there != NULL);
+    config_own_schema(prefix, c->cfg, schema);
+    db_missing_privileges(&lacks, &c->grants, schema, privileges);
+    db_grant_target(&target, &c->grants, schema, c->account.name);
+    check_word(c, name, "%s", schema);
+    check_word(c, missing, "%s", text_of(&lacks));
+    check_word(c, at, "%s", target.p);
 }
 
 /* What each action needs is proved against the grants alone: nothing is tried, so that a check changes nothing. */
 static void missing_facts(struct check *c)
 {
-    SCOPED(buf_free) struct buf missing = {0}, grant = {0}, drill = {0}, drill_at = {0};
-    bool super = check_may_globally(c, "SUPER");
-    char schema[CONFIG_OWN_SCHEMA_MAX];
-    config_own_schema(CONFIG_DRILL_SCHEMA, c->cfg, schema);
+    SCOPED(buf_free) struct buf missing = {0};
+    bool super = check_may_globally(c, "SUPER"),
+         kept = c->cfg->standby.warm && state_standby(&c->state, c->cfg);
     for (size_t i = 0; i < ON_SCHEMA; i++)
         if (is_needed(c, i) && !check_may(c, on_schema[i].word))
             buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", on_schema[i].word,
                        on_schema[i].why ? on_schema[i].why : "request ids of ledgers");
-    schema_grant(c, &grant, c->cfg->schema, false);
     check_word(c, "missing_here", "%s", text_of(&missing));
-    check_word(c, "schema_grant", "%s", grant.p);
-    own_schema(c, schema, DB_SCRATCH_PRIVILEGES, &drill, &drill_at);
-    check_word(c, "drill_schema", "%s", schema);
-    check_word(c, "drill_missing", "%s", text_of(&drill));
-    check_word(c, "drill_at", "%s", drill_at.p);
-    copy_facts(c);
+    own_schema_facts(c, CONFIG_DRILL_SCHEMA, DB_SCRATCH_PRIVILEGES, "drill_schema", "drill_missing",
+                     "drill_at");
+    own_schema_facts(c, CONFIG_WARM_SCHEMA, DB_COPY_PRIVILEGES, "copy_schema", "copy_missing",
+                     "copy_at");
+    /* A copy that is there is a left-over where no standby keeps one. */
+    SCOPED(xfree) char *copy =
+        kept ? NULL : db_schema_name(c->db, check_text(c, "copy_schema"), &(struct err){0});
+    check_fact(c, "copy_left", copy != NULL);
     /* With a journal, the finding about the journal reports it. */
     check_fact(c, "position_hidden",
                c->cfg->journal == JOURNAL_OFF && check_is(c, "@log_bin") && !super &&
@@ -579,10 +568,8 @@ static const char idle_roles[] =
     "ROLE_HOST FROM information_schema.ENABLED_ROLES)";
 
 static const struct check_rule roles[] = {
-    {"account", "mariadb", CHECK_NOTE, "role {role} is granted, but not active at login",
-     "SET DEFAULT ROLE {role} FOR {account}, if its privileges are meant"},
     {"account", NULL, CHECK_NOTE, "role {role} is granted, but not active at login",
-     "SET DEFAULT ROLE {role} TO {account}, if its privileges are meant"},
+     "SET DEFAULT ROLE {role} {for} {account}, if its privileges are meant"},
 };
 
 /* SHOW GRANTS lists a role that is granted and the grants of those that are active. */
@@ -602,6 +589,7 @@ static void check_roles(struct check *c)
     }
     for (size_t i = 0; i < idle.count; i++) {
         check_word(c, "role", "%s", idle.list[i]);
+        check_word(c, "for", c->mariadb ? "FOR" : "TO");
         CHECK_RULES(c, roles);
     }
 }
@@ -650,6 +638,7 @@ void check_privileges(struct check *c)
     check_error(c, "grants", &e);
     check_number(c, "grants_unknown", unknown);
     CHECK_RULES(c, reading);
+    grant_facts(c);
     schema_facts(c);
     CHECK_RULES(c, schema);
     if (!c->grants_known)

@@ -358,7 +358,7 @@ static void own_table_facts(struct check *c)
 
 static const struct {
     enum definition_kind kind;
-    const char *many, *privilege; /* on the schema; NULL: check_routine_grant() */
+    const char *many, *privilege; /* on the schema; NULL: that of routines */
 } kinds[] = {
     {DEFINITION_VIEW, "views", "SHOW VIEW"},
     {DEFINITION_TRIGGER, "triggers", "TRIGGER"},
@@ -407,7 +407,6 @@ static size_t unreadable(struct check *c, enum definition_kind kind, const struc
 static bool check_kind(struct check *c, size_t i, size_t *total)
 {
     SCOPED(db_names_free) struct db_names names = {0};
-    SCOPED(buf_free) struct buf grant = {0};
     bool routine = !kinds[i].privilege, seen = routine || check_may(c, kinds[i].privilege);
     if (db_names(c->db, c->cfg->schema, kinds[i].kind, &names, NULL) < 0)
         return true;
@@ -415,12 +414,11 @@ static bool check_kind(struct check *c, size_t i, size_t *total)
     bool hidden =
         routine ? !check_routines_readable(c) : kinds[i].kind == DEFINITION_EVENT && !seen;
     *total += names.count - bad;
-    if (routine)
-        check_routine_grant(c, &grant);
-    else if (!seen)
-        check_schema_grant(c, &grant);
     check_word(c, "kind", "%s", kinds[i].many);
-    check_word(c, "kind_grant", "%s", grant.len ? grant.p : "");
+    check_word(c, "kind_grant", "%s",
+               routine ? check_text(c, "routine_grant")
+               : seen  ? ""
+                       : check_text(c, "schema_grant"));
     check_number(c, "unreadable", (int64_t)bad);
     check_number(c, "defined", (int64_t)names.count);
     check_word(c, "hidden", "%s",
