@@ -93,7 +93,7 @@ void check_word(struct check *c, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void check_fact(struct check *c, const char *name, bool holds);
 void check_number(struct check *c, const char *name, int64_t n);
-/* Sets two numbers: what the table takes, and what it may take if it is in MEMORY, else 0. True: nearly full. */
+/* Sets two numbers: what the table's data takes, and what it may take in MEMORY, else 0. True: nearly full. */
 bool check_table_size(struct check *c, const struct db_table *t, const char *size,
                       const char *room);
 /* "`a`, `b` and 3 more" */

@@ -205,8 +205,6 @@ void check_connect(struct check *c, const char *password)
 
 /* ---- sizes ---- */
 
-#define NEAR_LIMIT_PERCENT 80
-
 /* Sets {name}: the table, and the number of others; and {name_size}. */
 static void name_table(struct check *c, const char *name, const char *size_name, uint64_t size,
                        const struct db_table *t, unsigned count)
@@ -239,8 +237,7 @@ static void heap_facts(struct check *c)
             largest = t;
         if (total_size(t) > most && large_count++ == 0)
             large = t;
-        if (t->max_data_length && t->data_length / NEAR_LIMIT_PERCENT >= t->max_data_length / 100 &&
-            full_count++ == 0)
+        if (check_table_size(c, t, "size", "room") && full_count++ == 0)
             full = t;
     }
     /* The limit to recommend: a power of two with room for the largest table to double. */
@@ -252,8 +249,8 @@ static void heap_facts(struct check *c)
     if (large)
         name_table(c, "large", "large_size", total_size(large), large, large_count);
     if (full) {
+        check_table_size(c, full, "full_size", "full_most");
         name_table(c, "full", "full_size", full->data_length, full, full_count);
-        check_number(c, "full_most", (int64_t)full->max_data_length);
         check_word(c, "full_table", "%s", full->name);
     }
 }

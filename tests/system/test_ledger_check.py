@@ -4,6 +4,7 @@ import re
 import pytest
 from test_ledger import LEDGER, make
 from wk.keeper import DONE, USER
+from wk.server import MYSQL
 
 pytestmark = pytest.mark.half_on_mysql
 
@@ -167,16 +168,23 @@ def test_two_ledgers_of_one_table(keeper):
 
 
 def test_a_ledger_that_is_nearly_full(keeper):
-    keeper.world.sql("SET max_heap_table_size=65536", "CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT "
+    keeper.world.sql("SET max_heap_table_size=1048576", "CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, player INT "
                      "NOT NULL, mini INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL, KEY k USING BTREE (player,mini,id)) "
                      "ENGINE=MEMORY")
     keeper.configure({"ledger xp": {**LEDGER, "levels": None}})
     keeper.server.grant(USER + "@localhost", keeper.world.schema, PRIVILEGES)
     keeper.init()
+    insert = "INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join(["(1,1,1,'2026-01-05')"] * 50)
+    half = ("SELECT 2 * DATA_LENGTH >= MAX_DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_NAME='gains' "
+            "AND TABLE_SCHEMA=DATABASE()")
+    fresh = ["SET information_schema_stats_expiry=0"] if MYSQL else []
+    while not int(keeper.world.sql(*fresh, half)[0][0]):
+        keeper.world.sql(insert)
+    # its indexes take more than its data by then, and what the server gives a limit for is the data
     assert [c["level"] for c in findings(keeper)] == ["ok"]
     with pytest.raises(Exception, match="full"):
         while True:
-            keeper.world.sql("INSERT INTO gains (player,mini,xp,at) VALUES " + ",".join(["(1,1,1,'2026-01-05')"] * 50))
+            keeper.world.sql(insert)
     assert found(keeper, "that it may take")["level"] == "warn"
 
 
