@@ -118,14 +118,13 @@ static void missing_routines(struct check *c, struct db *db)
                                         "wk_save_many", "wk_send_open", "wk_send",
                                         "wk_release",   "wk_beat",      "wk_locks"};
     SCOPED(buf_free) struct buf missing = {0};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        SCOPED(xfree) char *n = db_one_with(db,
-                                            "SELECT COUNT(*) FROM information_schema.ROUTINES "
-                                            "WHERE ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME=?",
-                                            DB_ARGS(names[i]), NULL);
-        if (!n || strcmp(n, "1") != 0)
+    SCOPED(db_names_free) struct db_names there = {0};
+    db_names_select(
+        db, "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=DATABASE()",
+        DB_ARGS(NULL), &there, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!db_names_has(&there, names[i]))
             buf_printf(&missing, "%s%s", missing.len ? ", " : "", names[i]);
-    }
     check_word(c, "central_missing", "%s", missing.len ? missing.p : "");
 }
 
