@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/machine.h"
 #include "base/worker.h"
 
 /* Claims are things of the kernel that end with their holder: two abstract sockets for the schema, a flock for the status
@@ -150,24 +151,12 @@ static int claim_schema(const struct config *cfg, struct claims *c, struct err *
 
 /* ---- the status directory ---- */
 
-/* The process with a flock on it; 0: none. */
-static int flock_holder(int fd)
+/* The process with a flock on it; 0: none that can be seen. */
+static int holder_of(int fd)
 {
     struct stat st;
-    char line[256], wanted[64];
-    int pid = 0, n;
-    if (fstat(fd, &st) < 0)
-        return 0;
-    /* If the service's sandbox hides /proc/locks, the message has no pid. The device is not
-     * compared: on some file systems it differs from stat()'s. */
-    snprintf(wanted, sizeof wanted, ":%llu ", (unsigned long long)st.st_ino);
-    FILE *f = fopen("/proc/locks", "re");
-    while (f && !pid && fgets(line, sizeof line, f))
-        if (strstr(line, wanted) && sscanf(line, "%*d: FLOCK %*s %*s %d", &n) == 1)
-            pid = n;
-    if (f)
-        fclose(f);
-    return pid;
+    int pid = fstat(fd, &st) == 0 ? flock_holder(st.st_ino) : 0;
+    return pid > 0 ? pid : 0;
 }
 
 /* The world whose valid status lies in the directory. */
@@ -184,7 +173,7 @@ char *claims_status_holder(const struct config *cfg)
 {
     SCOPED(file_close) int fd =
         cfg->status_dir ? file_dir(cfg->status_dir, FILE_PUBLIC, 0, NULL) : -1;
-    int pid = fd >= 0 ? flock_holder(fd) : 0;
+    int pid = fd >= 0 ? holder_of(fd) : 0;
     return pid ? publisher(cfg, pid) : NULL;
 }
 
@@ -195,7 +184,7 @@ static int claim_status(const struct config *cfg, struct claims *c, struct err *
     c->status = file_dir(cfg->status_dir, FILE_MAKE | FILE_PUBLIC, 0755, NULL);
     if (c->status < 0 || flock(c->status, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return 0; /* a directory that cannot be used is reported when it is written to */
-    SCOPED(xfree) char *who = publisher(cfg, flock_holder(c->status));
+    SCOPED(xfree) char *who = publisher(cfg, holder_of(c->status));
     if (!who)
         return 0;
     err_set(e, ERR_REFUSED, 0, "[status] dir %s is that of %s already", cfg->status_dir, who);

@@ -53,3 +53,18 @@ int64_t memory_available(void)
         fclose(f);
     return bytes;
 }
+
+/* The device is not compared: on some file systems it differs from stat()'s. */
+int flock_holder(ino_t inode)
+{
+    char line[256], wanted[64];
+    int holder = -1;
+    snprintf(wanted, sizeof wanted, ":%llu ", (unsigned long long)inode);
+    FILE *f = fopen("/proc/locks", "re");
+    while (f && holder < 0 && fgets(line, sizeof line, f))
+        if (strstr(line, wanted) && sscanf(line, "%*d: FLOCK %*s %*s %d", &holder) != 1)
+            holder = -1;
+    if (f)
+        fclose(f);
+    return holder;
+}

@@ -5,7 +5,6 @@
 #include <libgen.h>
 #include <linux/magic.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include "base/codec.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "base/machine.h"
 #include "store/signature.h"
 #include "actions/claim.h"
 #include "actions/worlds.h"
@@ -255,25 +255,6 @@ static const struct check_rule supervisor[] = {
      "none, but another worldkeeper works on this world (pid {holder} since {since})"},
 };
 
-/* Is the file locked? Taking the lock to find out could make a starting supervisor fail. */
-static bool is_locked(int dirfd, const char *name)
-{
-    struct stat st;
-    char line[256];
-    bool found = false;
-    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return false;
-    FILE *f = fopen("/proc/locks", "re");
-    while (f && !found && fgets(line, sizeof line, f)) {
-        const char *inode = strrchr(line, ':');
-        found = strstr(line, "FLOCK") && inode &&
-                strtoull(inode + 1, NULL, 10) == (unsigned long long)st.st_ino;
-    }
-    if (f)
-        fclose(f);
-    return found;
-}
-
 void check_dump_dir(struct check *c)
 {
     struct err bad = {0}, other = {0}, broken = {0}, ignored;
@@ -298,7 +279,10 @@ void check_dump_dir(struct check *c)
     if (!c->keys_bad)
         catalog_load(c->dirfd, c->cfg->name, &c->catalog, &broken);
     check_error(c, "catalog", &broken);
-    bool running = is_locked(c->dirfd, "lock");
+    /* Taking the lock to find out could make a starting supervisor fail. */
+    struct stat st;
+    bool running =
+        fstatat(c->dirfd, "lock", &st, AT_SYMLINK_NOFOLLOW) == 0 && flock_holder(st.st_ino) >= 0;
     if (running && file_read(c->dirfd, "lock", 4096, &lock, &ignored) == 0)
         holder = json_loadb(lock.p, lock.len, 0, NULL);
     SCOPED(xfree) char *start = hint_start(c->cfg);
