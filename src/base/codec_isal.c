@@ -114,37 +114,31 @@ static const char *reason(int rc)
     }
 }
 
-static int inflate_some(struct inflate_state *z, struct codec_io *io)
-{
-    uint32_t in = io->in_len < UINT32_MAX ? (uint32_t)io->in_len : UINT32_MAX;
-    uint32_t out = io->out_len < UINT32_MAX ? (uint32_t)io->out_len : UINT32_MAX;
-    memcpy(&z->next_in, &io->in, sizeof io->in);
-    z->avail_in = in;
-    z->next_out = io->out;
-    z->avail_out = out;
-    int rc = api.inflate(z);
-    io->in += in - z->avail_in;
-    io->in_len -= in - z->avail_in;
-    io->out += out - z->avail_out;
-    io->out_len -= out - z->avail_out;
-    return rc;
-}
-
 static enum codec_step unpack(void *state, struct codec_io *io)
 {
     struct inflate_state *z = state;
-    size_t in, out;
+    uint32_t in, out;
     do {
-        in = io->in_len;
-        out = io->out_len;
-        int rc = inflate_some(z, io);
+        in = io->in_len < UINT32_MAX ? (uint32_t)io->in_len : UINT32_MAX;
+        out = io->out_len < UINT32_MAX ? (uint32_t)io->out_len : UINT32_MAX;
+        memcpy(&z->next_in, &io->in, sizeof io->in);
+        z->avail_in = in;
+        z->next_out = io->out;
+        z->avail_out = out;
+        int rc = api.inflate(z);
+        in -= z->avail_in; /* what was taken, and given */
+        out -= z->avail_out;
+        io->in += in;
+        io->in_len -= in;
+        io->out += out;
+        io->out_len -= out;
         if (rc < 0) {
             io->why = reason(rc);
             return CODEC_BAD;
         }
         if (z->block_state == ISAL_BLOCK_FINISH)
             return CODEC_END;
-    } while (io->in_len && io->out_len && (io->in_len != in || io->out_len != out));
+    } while (io->in_len && io->out_len && (in || out));
     if (!io->in_len || !io->out_len)
         return CODEC_MORE;
     io->why = "invalid data"; /* the library makes no progress on it */

@@ -458,30 +458,13 @@ int file_open_own(int dirfd, const char *name, int flags, struct err *e)
     return -1;
 }
 
-/* Checks what was opened, not the name: the name may lead to another file a moment later. */
-static int open_private(int dirfd, const char *name, struct err *e)
-{
-    struct stat st = {0};
-    int fd = open_regular(dirfd, name, O_RDONLY, &st, e);
-    if (fd < 0 || (st.st_uid == geteuid() && (st.st_mode & 07777) == 0600 && st.st_nlink == 1))
-        return fd;
-    close(fd);
-    return err_set(e, ERR_REFUSED, 0, "%s is not a file of our own with mode 0600 and one name",
-                   name);
-}
-
-/* Can nobody else create a link in this directory? */
-static bool only_ours(int dirfd)
-{
-    struct stat st;
-    return fstat(dirfd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) &&
-           !(st.st_mode & 022);
-}
-
 /* Opens one component of a path; `flags` as in open(2). */
 static int step(int dirfd, const char *name, int flags, const char *path, struct err *e)
 {
-    bool follow = only_ours(dirfd);
+    struct stat st;
+    /* a link is followed where nobody else can create one */
+    bool follow =
+        fstat(dirfd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & 022);
     int fd = openat(dirfd, name, flags | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
     if (fd >= 0)
         return fd;
@@ -539,7 +522,14 @@ int file_read(int dirfd, const char *name, size_t limit, struct buf *out, struct
 
 int file_read_private(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e)
 {
-    return read_and_close(open_private(dirfd, name, e), name, limit, out, e);
+    struct stat st = {0};
+    int fd = open_regular(dirfd, name, O_RDONLY, &st, e);
+    /* what was opened, not the name: that may lead to another file a moment later */
+    if (fd < 0 || (st.st_uid == geteuid() && (st.st_mode & 07777) == 0600 && st.st_nlink == 1))
+        return read_and_close(fd, name, limit, out, e);
+    close(fd);
+    return err_set(e, ERR_REFUSED, 0, "%s is not a file of our own with mode 0600 and one name",
+                   name);
 }
 
 int file_read_public(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e)
@@ -549,23 +539,6 @@ int file_read_public(int dirfd, const char *name, size_t limit, struct buf *out,
 }
 
 #define SECRET_MAX 4096u
-
-/* A byte order mark, or UTF-16 from an editor, would be an invisible part of the secret. */
-static int first_line(const char *name, struct buf *b, struct err *e)
-{
-    size_t len = 0;
-    while (len < b->len && b->p[len] != '\r' && b->p[len] != '\n')
-        len++;
-    if (memchr(b->p, '\0', len) || text_starts(b->p, "\xef\xbb\xbf")) {
-        err_set(e, ERR_CONFIG, 0, "secret file %s is not plain text", name);
-        return err_hint(e,
-                        "save it as UTF-8 without a byte order mark, the secret alone on the first "
-                        "line; a key can be made by openssl rand -hex 32");
-    }
-    b->len = len;
-    b->p[len] = '\0';
-    return 0;
-}
 
 /* `credential`: systemd keeps it, whatever its mode. */
 static int open_secret(const char *path, bool credential, struct err *e)
@@ -630,5 +603,19 @@ int file_read_secret_lines(const char *path, size_t limit, struct buf *out, stru
 
 int file_read_secret(const char *path, struct buf *out, struct err *e)
 {
-    return file_read_secret_lines(path, SECRET_MAX, out, e) < 0 ? -1 : first_line(path, out, e);
+    size_t len = 0;
+    if (file_read_secret_lines(path, SECRET_MAX, out, e) < 0)
+        return -1;
+    while (len < out->len && out->p[len] != '\r' && out->p[len] != '\n')
+        len++;
+    /* A byte order mark, or UTF-16 from an editor, would be an invisible part of the secret. */
+    if (memchr(out->p, '\0', len) || text_starts(out->p, "\xef\xbb\xbf")) {
+        err_set(e, ERR_CONFIG, 0, "secret file %s is not plain text", path);
+        return err_hint(e,
+                        "save it as UTF-8 without a byte order mark, the secret alone on the first "
+                        "line; a key can be made by openssl rand -hex 32");
+    }
+    out->len = len;
+    out->p[len] = '\0';
+    return 0;
 }

@@ -176,18 +176,6 @@ static int fill(struct gunzip *g, struct err *e)
     return 0;
 }
 
-static int64_t read_plain(struct gunzip *g, unsigned char *data, size_t len, struct err *e)
-{
-    if (g->left == 0 && !g->eof && fill(g, e) < 0)
-        return -1;
-    size_t n = len < g->left ? len : g->left;
-    memcpy(data, g->next, n);
-    g->next += n;
-    g->left -= n;
-    g->plain += n;
-    return (int64_t)n;
-}
-
 static int unpack(struct gunzip *g, unsigned char **out, size_t *room, struct err *e)
 {
     struct codec_io io = {.in = g->next, .in_len = g->left, .out = *out, .out_len = *room};
@@ -236,9 +224,18 @@ int64_t gunzip_read(struct gunzip *g, void *data, size_t len, struct err *e)
     /* the libraries count in 32 bits */
     if (len > (1u << 30))
         len = 1u << 30;
-    int64_t n =
-        g->unpacker ? read_packed(g, data, len, &g->failed) : read_plain(g, data, len, &g->failed);
-    return n < 0 ? err_pass(e, &g->failed) : n;
+    if (g->unpacker) {
+        int64_t n = read_packed(g, data, len, &g->failed);
+        return n < 0 ? err_pass(e, &g->failed) : n;
+    }
+    if (g->left == 0 && !g->eof && fill(g, &g->failed) < 0)
+        return err_pass(e, &g->failed);
+    len = len < g->left ? len : g->left;
+    memcpy(data, g->next, len);
+    g->next += len;
+    g->left -= len;
+    g->plain += len;
+    return (int64_t)len;
 }
 
 uint64_t gunzip_packed_bytes(const struct gunzip *g)

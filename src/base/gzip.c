@@ -35,8 +35,7 @@ struct gzip_writer {
     struct buf gathered;
     bool open; /* a member is being filled */
     uint64_t plain;
-    bool started;
-    unsigned ring_size;
+    unsigned ring_size;        /* 0: no member was given yet */
     gzip_member_fn *on_member; /* from before the threads */
     void *member_arg;
 
@@ -107,15 +106,6 @@ static int failed(struct gzip_writer *g, struct err *e)
 
 /* ---- packing threads ---- */
 
-static int pack(struct gzip_writer *g, struct packer *p, const struct buf *text, struct buf *out,
-                struct err *e)
-{
-    buf_clear(out);
-    if (!p || packer_pack(p, text->p, text->len, out) < 0)
-        return err_set(e, ERR_SYSTEM, 0, "compression of %s failed", g->name);
-    return 0;
-}
-
 /* Called by the thread that has the turn. */
 static int put(struct gzip_writer *g, const struct member *m, const struct buf *out, struct err *e)
 {
@@ -154,7 +144,9 @@ static void pack_next(struct gzip_writer *g, struct packer *p, struct buf *out)
     uint64_t number = g->taken++;
     struct member *m = &g->ring[number % g->ring_size];
     pthread_mutex_unlock(&t->lock);
-    pack(g, p, &m->text, out, &e);
+    buf_clear(out);
+    if (!p || packer_pack(p, m->text.p, m->text.len, out) < 0)
+        err_set(&e, ERR_SYSTEM, 0, "compression of %s failed", g->name);
     pthread_mutex_lock(&t->lock);
     while (!t->stop && g->turn != number)
         pthread_cond_wait(&t->changed, &t->lock);
@@ -190,17 +182,6 @@ static void packing_thread(void *arg)
 }
 
 /* ---- the caller's thread ---- */
-
-static void start(struct gzip_writer *g)
-{
-    if (g->started)
-        return;
-    g->started = true;
-    unsigned want = thread_processors(THREADS_MAX);
-    g->ring_size = 2 * want + 2;
-    while (g->threads.count < want && thread_group_start(&g->threads, packing_thread, g) == 0)
-        ;
-}
 
 /* A member longer than BYTES_MAX is accepted once nothing else is in flight. */
 static bool room(const struct gzip_writer *g, size_t len)
@@ -240,7 +221,12 @@ static int pass_on(struct gzip_writer *g, uint64_t tag, struct buf *text, struct
 static int give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
 {
     g->plain += text->len;
-    start(g);
+    if (!g->ring_size) { /* the first one */
+        unsigned want = thread_processors(THREADS_MAX);
+        g->ring_size = 2 * want + 2;
+        while (g->threads.count < want && thread_group_start(&g->threads, packing_thread, g) == 0)
+            ;
+    }
     int rc = pass_on(g, tag, text, e);
     give_back(text);
     buf_reserve(text, GZIP_MEMBER);
