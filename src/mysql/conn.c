@@ -313,18 +313,6 @@ static int session_setup(struct db *db, bool several, struct err *e)
                : db_exec(db, "SET SESSION TRANSACTION READ WRITE", e);
 }
 
-/* Connector/C reports a greeting in another protocol as a lost connection, but with a text of its
- * own, or as one that needs the oldest password format. */
-static void hint_for_greeting(const struct db *db, struct err *e)
-{
-    unsigned num = mysql_errno(db->my);
-    const char *text = mysql_error(db->my);
-    if (e && (num == 2007 || (num == 2013 && text_starts(text, "Can't connect")) ||
-              strstr(text, "'mysql_old_password'")))
-        err_hint(e, "what answers there is no MySQL or MariaDB, or its X protocol (port 33060): "
-                    "check [mysql] socket, or host and port");
-}
-
 static int no_tls(const struct db *db, struct err *e)
 {
     return fail_with(db, CLIENT_TLS_FAILED, "the server offers no TLS", clock_mono(),
@@ -396,7 +384,14 @@ static int attempt(struct db *db, const struct db_params *p, int tls, struct err
         return no_tls(db, e);
     }
     db_fail(db, began, "cannot connect", e);
-    hint_for_greeting(db, e);
+    /* Connector/C reports a greeting in another protocol as a lost connection, but with a text of its
+     * own, or as one that needs the oldest password format. */
+    unsigned num = mysql_errno(db->my);
+    const char *text = mysql_error(db->my);
+    if (num == 2007 || (num == 2013 && text_starts(text, "Can't connect")) ||
+        strstr(text, "'mysql_old_password'"))
+        err_hint(e, "what answers there is no MySQL or MariaDB, or its X protocol (port 33060): "
+                    "check [mysql] socket, or host and port");
     return -1;
 }
 

@@ -9,19 +9,13 @@ size_t db_packet_room(uint64_t max, size_t head, size_t spare)
     return max > head + spare ? (size_t)max - head - spare : 0;
 }
 
-/* Rows grow: a value that just fits is soon too small. 0: no server accepts that much. */
-static uint64_t enough(uint64_t bytes)
-{
-    uint64_t value = USUAL;
-    while (value < DB_PACKET_LARGEST && value < bytes + 2 * DB_PACKET_SPARE_KEPT)
-        value *= 2;
-    return bytes + DB_PACKET_SPARE < value ? value : 0;
-}
-
 void db_packet_hint(struct err *e, uint64_t bytes)
 {
-    uint64_t value = enough(bytes);
-    if (value)
+    uint64_t value = USUAL;
+    /* Rows grow: a value that just fits is soon too small. */
+    while (value < DB_PACKET_LARGEST && value < bytes + 2 * DB_PACKET_SPARE_KEPT)
+        value *= 2;
+    if (bytes + DB_PACKET_SPARE < value)
         err_hint(e,
                  "SET GLOBAL max_allowed_packet=%" PRIu64 " on the server, and "
                  "max_allowed_packet=%" PRIu64 "M below [mysqld] in its config file, or it is "

@@ -98,27 +98,23 @@ static const char *choice_refusal(const struct db_table *t, const struct db_scan
     return NULL;
 }
 
-static const char *handler_refusal(const struct db_table *t, const struct db_scan_fact *f)
+enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_facts *f,
+                             const char **why)
 {
     static const char *const reasons[] = {
         [DB_SCAN_VERSIONED] = "it is system versioned, and a scan would bring its history",
         [DB_SCAN_PARTITIONED] =
             "it is partitioned, and rows may move from one partition to another",
         [DB_SCAN_INVISIBLE] = "it has an INVISIBLE column, which a scan does not bring"};
-    return f->kind == DB_SCAN_CHOICE ? choice_refusal(t, f) : reasons[f->kind];
-}
-
-enum db_scan_way db_scan_way(const struct db_table *t, const struct db_scan_facts *f,
-                             const char **why)
-{
     bool versioned = false;
     *why = !t->memory ? "it is no MEMORY table" : f->mariadb ? NULL : "only MariaDB has HANDLER";
     for (size_t i = 0; i < f->count; i++) {
-        if (strcmp(f->list[i].table, t->name) != 0)
+        const struct db_scan_fact *x = &f->list[i];
+        if (strcmp(x->table, t->name) != 0)
             continue;
-        versioned |= f->list[i].kind == DB_SCAN_VERSIONED;
+        versioned |= x->kind == DB_SCAN_VERSIONED;
         if (!*why)
-            *why = handler_refusal(t, &f->list[i]);
+            *why = x->kind == DB_SCAN_CHOICE ? choice_refusal(t, x) : reasons[x->kind];
     }
     /* The log of a versioned table contains its history. */
     return !*why ? DB_SCAN_HANDLER : t->memory && !versioned ? DB_SCAN_COPIES : DB_SCAN_NONE;
@@ -236,12 +232,6 @@ static int scan_by_handler(struct scan *s, struct err *e)
 
 /* ---- copies ---- */
 
-static unsigned shares_of(const struct db_table *t)
-{
-    uint64_t cost = t->rows * (COST_ROW + COST_COLUMN * t->column_count + t->row_length);
-    return t->key_count == 0 || cost < COST_SHORT ? 1 : cost < COST_LONG ? SHARES_FEW : SHARES_MAX;
-}
-
 static const struct db_column *column_at(const struct db_table *t, unsigned place)
 {
     const struct db_column *c = t->columns;
@@ -287,16 +277,20 @@ static int read_share(struct scan *s, struct db_copier *c, const struct db_copy 
 
 static int scan_by_copies(struct scan *s, struct err *e)
 {
-    unsigned shares = shares_of(s->t);
+    const struct db_table *t = s->t;
+    uint64_t cost = t->rows * (COST_ROW + COST_COLUMN * t->column_count + t->row_length);
+    unsigned shares = t->key_count == 0 || cost < COST_SHORT ? 1
+                      : cost < COST_LONG                     ? SHARES_FEW
+                                                             : SHARES_MAX;
     struct db_copier copier;
     SCOPED(buf_free) struct buf rest = {0};
     int rc = db_copier_begin(&copier, s->db, e);
     for (unsigned i = 0; i < shares && rc == 0; i++) {
-        share_sql(&rest, s->t, i, shares);
+        share_sql(&rest, t, i, shares);
         struct db_copy copy = {.name = COPY_NAME,
-                               .t = s->t,
+                               .t = t,
                                .rest = rest.p,
-                               .bytes = s->t->rows / shares * (s->t->row_length + 32)};
+                               .bytes = t->rows / shares * (t->row_length + 32)};
         rc = read_share(s, &copier, &copy, e);
     }
     return rc;

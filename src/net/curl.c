@@ -13,18 +13,6 @@ static const struct {
 #define SYMBOL(name) {"curl_" #name, offsetof(struct curl_api, name)},
     CURL_FUNCTIONS(SYMBOL)};
 
-static int find_symbols(void *lib, struct curl_api *api, struct err *e)
-{
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *p = dlsym(lib, symbols[i].name);
-        if (!p)
-            return err_set(e, ERR_SYSTEM, 0, "libcurl has no %s: too old", symbols[i].name);
-        /* ISO C has no cast from an object to a function pointer; POSIX makes them equivalent. */
-        memcpy((char *)api + symbols[i].at, &p, sizeof p);
-    }
-    return 0;
-}
-
 /* Called by one thread before there are others: curl_global_init() is not safe beside them. */
 const struct curl_api *curl_api(struct err *e)
 {
@@ -41,8 +29,15 @@ const struct curl_api *curl_api(struct err *e)
         err_hint(e, "install the library (Debian: apt install libcurl4)");
         return NULL;
     }
-    if (find_symbols(lib, &api, e) < 0)
-        return NULL;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *p = dlsym(lib, symbols[i].name);
+        if (!p) {
+            err_set(e, ERR_SYSTEM, 0, "libcurl has no %s: too old", symbols[i].name);
+            return NULL;
+        }
+        /* ISO C has no cast from an object to a function pointer; POSIX makes them equivalent. */
+        memcpy((char *)&api + symbols[i].at, &p, sizeof p);
+    }
     if (api.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         err_set(e, ERR_SYSTEM, 0, "libcurl cannot be initialised");
         return NULL;
