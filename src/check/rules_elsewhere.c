@@ -48,23 +48,12 @@ static const struct check_rule store[] = {
      NULL, true},
 };
 
-/* Does another machine store this world there? Without a dump directory that is not known; for a standby one does. */
-static void look_at_fence(struct check *c, bool reached)
-{
-    struct upload u = {.cfg = c->cfg, .dirfd = c->dirfd};
-    struct err e = {0};
-    bool stores = reached && c->dirfd >= 0 && !state_standby(&c->state, c->cfg);
-    if (stores && upload_look(&u, &e) == REMOTE_OK)
-        e = u.fenced;
-    check_error(c, "fence", &e);
-    upload_close(&u);
-}
-
 void check_offsite(struct check *c)
 {
     struct remote_proof p = {0};
     struct remote *r = NULL;
-    struct err e = {0};
+    struct upload u = {.cfg = c->cfg, .dirfd = c->dirfd};
+    struct err e = {0}, fence = {0};
     char room[TEXT_SHORT];
     if (!c->cfg->offsite.url)
         return;
@@ -72,7 +61,13 @@ void check_offsite(struct check *c)
     enum remote_result got = remote_open(c->cfg, &r, &e);
     if (got == REMOTE_OK)
         got = remote_prove(r, dir, c->cfg->dump_dir, &p, &e);
-    look_at_fence(c, got == REMOTE_OK);
+    /* Does another machine store this world there? Without a dump directory that is not known; for a standby one
+     * does. */
+    bool stores = got == REMOTE_OK && c->dirfd >= 0 && !state_standby(&c->state, c->cfg);
+    if (stores && upload_look(&u, &fence) == REMOTE_OK)
+        fence = u.fenced;
+    check_error(c, "fence", &fence);
+    upload_close(&u);
     check_word(c, "store", "%s", r ? remote_shown(r) : "");
     check_error(c, "store", &e);
     check_fact(c, "store_later", got == REMOTE_LATER);

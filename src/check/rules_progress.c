@@ -99,16 +99,6 @@ static void local_facts(struct check *c, struct db *db, struct err *e)
                       "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME IN ('wk_put','wk_close')") == 2);
 }
 
-static void check_local(struct check *c)
-{
-    struct err e = {0};
-    if (db_exec_with(c->db, "USE ??", DB_ARGS(c->cfg->schema), &e) == 0 &&
-        local_exists(c->db, c->cfg->schema, &e) == 0)
-        local_facts(c, c->db, &e);
-    check_error(c, "local", &e);
-    CHECK_RULES(c, local);
-}
-
 /* ---- the central one ---- */
 
 /* Those of this version; a name of another version, or one that the account may not call, is not seen. */
@@ -194,8 +184,13 @@ static void check_central(struct check *c)
 
 void check_progress(struct check *c)
 {
+    struct err e = {0};
     if (!c->cfg->progress.lock_id)
         return;
-    check_local(c);
+    if (db_exec_with(c->db, "USE ??", DB_ARGS(c->cfg->schema), &e) == 0 &&
+        local_exists(c->db, c->cfg->schema, &e) == 0)
+        local_facts(c, c->db, &e);
+    check_error(c, "local", &e);
+    CHECK_RULES(c, local);
     check_central(c);
 }

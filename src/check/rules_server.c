@@ -517,25 +517,6 @@ void check_server(struct check *c)
 
 /* ---- replication ---- */
 
-/* {opening}: a query whose result is a file for init_file: it opens each MEMORY table at the
- * server's start, unlogged and before other sessions. That keeps the server's own TRUNCATE out of
- * MariaDB's log; MySQL writes it in any case. */
-static void replica_facts(struct check *c)
-{
-    SCOPED(buf_free) struct buf opening = {0};
-    struct err ignored;
-    int count = replicas_connected(c->db);
-    if (count > 0)
-        check_word(c, "replicas", "%d %s", count, count == 1 ? "is" : "are");
-    buf_adds(&opening,
-             "SELECT 'SET sql_log_bin=0;' UNION ALL SELECT CONCAT('SELECT 1 FROM "
-             "`',REPLACE(TABLE_SCHEMA,'`','``'),'`.`',REPLACE(TABLE_NAME,'`','``'),'` LIMIT 0;') "
-             "FROM information_schema.TABLES WHERE ENGINE='MEMORY' AND TABLE_SCHEMA=");
-    sql_string(&opening, c->cfg->schema, strlen(c->cfg->schema));
-    check_word(c, "opening", "%s", opening.p);
-    check_fact(c, "fed", replicas_fed(c->db, &ignored) > 0);
-}
-
 #define OPENED                                                                                     \
     "{replicas} connected. After a restart of this server they keep the rows of each MEMORY "      \
     "table "                                                                                       \
@@ -606,6 +587,7 @@ static const struct check_rule replication[] = {
 
 void check_replication(struct check *c)
 {
+    struct err ignored;
     /* Group Replication refuses each change of a MEMORY table. Few accounts may see whether it
      * runs. */
     SCOPED(xfree) char *members =
@@ -617,7 +599,20 @@ void check_replication(struct check *c)
                      NULL);
     check_fact(c, "group_known", members != NULL);
     check_word(c, "group_runs", "%s", members ? members : "");
-    replica_facts(c);
+    /* {opening}: a query whose result is a file for init_file: it opens each MEMORY table at the
+     * server's start, unlogged and before other sessions. That keeps the server's own TRUNCATE out of
+     * MariaDB's log; MySQL writes it in any case. */
+    SCOPED(buf_free) struct buf opening = {0};
+    buf_adds(&opening,
+             "SELECT 'SET sql_log_bin=0;' UNION ALL SELECT CONCAT('SELECT 1 FROM "
+             "`',REPLACE(TABLE_SCHEMA,'`','``'),'`.`',REPLACE(TABLE_NAME,'`','``'),'` LIMIT 0;') "
+             "FROM information_schema.TABLES WHERE ENGINE='MEMORY' AND TABLE_SCHEMA=");
+    sql_string(&opening, c->cfg->schema, strlen(c->cfg->schema));
+    check_word(c, "opening", "%s", opening.p);
+    int count = replicas_connected(c->db);
+    if (count > 0)
+        check_word(c, "replicas", "%d %s", count, count == 1 ? "is" : "are");
+    check_fact(c, "fed", replicas_fed(c->db, &ignored) > 0);
     check_fact(c, "own_node", !c->grants_known || check_may_globally(c, GALERA_PRIVILEGE));
     CHECK_RULES(c, replication);
 }
