@@ -32,21 +32,19 @@ static void part_line(const char *label, const json_t *o, const char *key, const
         fill_line(label, part, as);
 }
 
-static enum colour state_colour(const char *state)
-{
-    if (strcmp(state, "UP") == 0)
-        return GREEN;
-    return strcmp(state, "LOST") == 0 || strcmp(state, "WAITING") == 0 ? RED : YELLOW;
-}
-
 /* A status is only as fresh as its supervisor: one that ran out is said to be stale, whatever it claims. */
 static void show_head(const json_t *o)
 {
     char t[TEXT_SHORT];
     SCOPED(buf_free) struct buf b = {0}, head = {0};
+    static const char *const bad[] = {"LOST", "WAITING", NULL};
+    const char *state = js_text(o, "state");
     draw_fill(&head, o, "{world}: ");
-    draw_coloured(&head, screen_mode.out_colour, state_colour(js_text(o, "state")),
-                  js_text(o, "state")[0] ? draw_text(&b, o, "state") : "?");
+    draw_coloured(&head, screen_mode.out_colour,
+                  strcmp(state, "UP") == 0 ? GREEN
+                  : text_among(state, bad) ? RED
+                                           : YELLOW,
+                  state[0] ? draw_text(&b, o, "state") : "?");
     puts(draw_fill(&head, o, "[ since {since:t}]"));
     if (js_text(o, "reason")[0])
         fill_line("reason", o, "{reason}");
@@ -138,12 +136,11 @@ static void show_journal(const json_t *j)
     line("journal", draw_fill(&b, j, "[: {reason}]"));
 }
 
-static void show_ledgers(const json_t *list)
+/* A line for each of a list, of which the first has the label. */
+static void list_lines(const char *label, const json_t *list, const char *as)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
-        fill_line(i ? "" : "ledgers", json_array_get(list, i),
-                  "{name}[: {rows:n} row{rows:+}][, {rolled_up:n} rolled up][ in {keys:n} "
-                  "total{keys:+}][, {late:p} late][, last {last:t}][, took {seconds:s}]");
+        fill_line(i ? "" : label, json_array_get(list, i), as);
 }
 
 static void show_alerts(const json_t *a)
@@ -166,19 +163,19 @@ static void show_alerts(const json_t *a)
 /* In the order in which somebody who was woken up needs it. */
 static void show_world(const json_t *o)
 {
-    const json_t *troubles = json_object_get(o, "troubles"), *disk = json_object_get(o, "disk"),
-                 *loop = json_object_get(o, "loop"), *part;
+    const json_t *disk = json_object_get(o, "disk"), *loop = json_object_get(o, "loop"), *part;
     show_head(o);
     if (json_is_object(part = json_object_get(o, "probe")))
         show_probe(part);
-    for (size_t i = 0; i < json_array_size(troubles); i++)
-        fill_line(i ? "" : "trouble", json_array_get(troubles, i), "{since:t}: {what}");
+    list_lines("trouble", json_object_get(o, "troubles"), "{since:t}: {what}");
     part_line("running", o, "running",
               "{job}[, {phase}][ {table}][, {percent:d}%][, {rows:p} rows]");
     show_dumps(o);
     if (json_is_object(part = json_object_get(o, "journal")))
         show_journal(part);
-    show_ledgers(json_object_get(o, "ledgers"));
+    list_lines("ledgers", json_object_get(o, "ledgers"),
+               "{name}[: {rows:n} row{rows:+}][, {rolled_up:n} rolled up][ in {keys:n} "
+               "total{keys:+}][, {late:p} late][, last {last:t}][, took {seconds:s}]");
     part_line("progress", o, "progress",
               "{sent:n} sent[, {unsent:n} unsent][, the oldest for {oldest_unsent_seconds:p} s]"
               "[, {stolen:p} set aside][, {sessions:n} session{sessions:+}][; central store "
