@@ -427,7 +427,7 @@ static int open_regular(int dirfd, const char *name, int flags, struct stat *st,
 
 /* To the end, not to a size that was asked before: the file may grow meanwhile, and those of
  * /proc have none. */
-static int read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e)
+int file_read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e)
 {
     size_t start = out->len;
     for (;;) {
@@ -510,7 +510,7 @@ static int read_and_close(int fd, const char *name, size_t limit, struct buf *ou
 {
     if (fd < 0)
         return -1;
-    int rc = read_fd(fd, name, limit, out, e);
+    int rc = file_read_fd(fd, name, limit, out, e);
     close(fd);
     return rc;
 }
@@ -598,7 +598,7 @@ int file_read_secret_lines(const char *path, size_t limit, struct buf *out, stru
     SCOPED(xfree) char *full = NULL;
     out->secret = true;
     SCOPED(file_close) int fd = open_named_secret(path, &full, e);
-    return fd < 0 || read_fd(fd, full, limit, out, e) < 0 ? secret_failed(e) : 0;
+    return fd < 0 || file_read_fd(fd, full, limit, out, e) < 0 ? secret_failed(e) : 0;
 }
 
 int file_read_secret(const char *path, struct buf *out, struct err *e)

@@ -66,6 +66,8 @@ DIR *file_list(int dirfd, const char *failed, struct err *e);
  * followed only where nobody else could have planted them: in directories owned by us or by root
  * and not writable by group or others. Otherwise ERR_REFUSED. */
 int file_open_path(const char *path, struct err *e);
+/* Appends what is left of an open file to `out`; num EFBIG: more than `limit` bytes. `name` is for error texts. */
+int file_read_fd(int fd, const char *name, size_t limit, struct buf *out, struct err *e);
 /* Appends a whole file of at most `limit` bytes to `out`; opened by file_open_own(). Returns 0, or
  * -1 with num ENOENT if it does not exist. */
 int file_read(int dirfd, const char *name, size_t limit, struct buf *out, struct err *e);

@@ -296,20 +296,6 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 
 /* ---- the file ---- */
 
-/* A link to nothing looks like a missing file, and the hint for that one would not help. */
-static int fail_open(const char *path, int num, struct err *e)
-{
-    struct stat st;
-    if (num == ENOENT && lstat(path, &st) == 0) {
-        err_set(e, ERR_CONFIG, num, "%s: a symbolic link to nothing", path);
-        return err_hint(e, "mend the link, or name the file itself");
-    }
-    err_set(e, ERR_CONFIG, num, "%s: cannot be opened: %s", path, strerror(num));
-    if (num == ENOENT)
-        err_hint(e, "copy example.ini there and change it: it explains every key");
-    return -1;
-}
-
 /* Write access to the config means control over which files this program writes and where it sends
  * data. */
 static int check_file(int fd, const char *path, struct err *e)
@@ -339,29 +325,29 @@ static int check_file(int fd, const char *path, struct err *e)
 
 static int read_file(const char *path, struct buf *out, struct err *e)
 {
+    struct err why = {0};
+    struct stat st;
     /* O_NONBLOCK: a FIFO is refused, not waited for */
     SCOPED(file_close) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_open(path, errno, e);
+    int num = errno;
+    if (fd < 0 && num == ENOENT && lstat(path, &st) == 0) {
+        err_set(e, ERR_CONFIG, num, "%s: a symbolic link to nothing", path);
+        return err_hint(e, "mend the link, or name the file itself");
+    }
+    if (fd < 0) {
+        err_set(e, ERR_CONFIG, num, "%s: cannot be opened: %s", path, strerror(num));
+        if (num == ENOENT)
+            err_hint(e, "copy example.ini there and change it: it explains every key");
+        return -1;
+    }
     if (check_file(fd, path, e) < 0)
         return -1;
-    /* at once: a buffer that grows would leave copies of tokens behind */
-    buf_reserve(out, FILE_BYTES_MAX + 1);
-    while (out->len <= FILE_BYTES_MAX) {
-        ssize_t n = read(fd, out->p + out->len, FILE_BYTES_MAX + 1 - out->len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, ERR_CONFIG, errno, "%s: cannot be read: %s", path, strerror(errno));
-        if (n == 0)
-            break;
-        out->len += (size_t)n;
-    }
-    if (out->len > FILE_BYTES_MAX)
+    if (file_read_fd(fd, path, FILE_BYTES_MAX, out, &why) == 0)
+        return 0;
+    if (why.num == EFBIG)
         return err_set(e, ERR_CONFIG, 0, "%s: too large; allowed: at most %d bytes", path,
                        FILE_BYTES_MAX);
-    out->p[out->len] = '\0';
-    return 0;
+    return err_set(e, ERR_CONFIG, why.num, "%s: cannot be read: %s", path, strerror(why.num));
 }
 
 int config_load(const char *path, struct config **out, struct err *e)

@@ -626,21 +626,6 @@ static int set_list(struct config_list *list, enum config_kind kind, const char 
     return good ? 0 : -1;
 }
 
-static int read_value(const struct config_key *k, const char *value, int64_t *n, struct err *bad)
-{
-    if (k->kind == CONFIG_YES_NO)
-        return read_yes_no(value, n, bad);
-    if (k->kind == CONFIG_FLAG || k->kind == CONFIG_CHOICE)
-        return read_choice(k->choices, value, "known", "", n, bad);
-    if (k->kind == CONFIG_EVENTS)
-        return read_events(value, n, bad);
-    if (k->kind == CONFIG_DURATION)
-        return read_duration(k, value, n, bad);
-    if (k->kind == CONFIG_TIME)
-        return read_time(value, n, bad);
-    return k->kind == CONFIG_SIZE ? read_size(k, value, n, bad) : read_number(k, value, n, bad);
-}
-
 _Static_assert(sizeof(enum config_tls) == sizeof(int) && sizeof(unsigned) == sizeof(int), "store");
 
 int config_set(void *object, const struct config_key *k, const char *value, struct err *bad)
@@ -657,7 +642,14 @@ int config_set(void *object, const struct config_key *k, const char *value, stru
         *stored = text;
         return 0;
     }
-    if (read_value(k, value, &n, bad) < 0)
+    int rc = k->kind == CONFIG_YES_NO     ? read_yes_no(value, &n, bad)
+             : k->choices                 ? read_choice(k->choices, value, "known", "", &n, bad)
+             : k->kind == CONFIG_EVENTS   ? read_events(value, &n, bad)
+             : k->kind == CONFIG_DURATION ? read_duration(k, value, &n, bad)
+             : k->kind == CONFIG_TIME     ? read_time(value, &n, bad)
+             : k->kind == CONFIG_SIZE     ? read_size(k, value, &n, bad)
+                                          : read_number(k, value, &n, bad);
+    if (rc < 0)
         return -1;
     int small = (int)n; /* int, unsigned and enums have the same layout */
     bool flag = n != 0;
