@@ -140,27 +140,12 @@ static int check_fields(struct db_binary *b, struct err *e)
                             : "a column of another type than asked for");
 }
 
-/* Reads all rows into memory. */
-static int store_rows(struct db_binary *b, struct err *e)
-{
-    const uint8_t *row;
-    size_t len;
-    int got;
-    while ((got = client_row_next(b->stmt, &row, &len)) == 1) {
-        buf_add(&b->stored, &len, sizeof len);
-        buf_add(&b->stored, row, len);
-        if (++b->rows > b->number)
-            return db_invalid(b->db, e, "more rows than asked for");
-        if (b->stored.len > STORED_MOST)
-            return db_invalid(b->db, e, "more than 1 GiB in a chunk of rows");
-    }
-    b->rows = 0;
-    return got < 0 ? failed(b, "reading rows", e) : 0;
-}
-
 int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err *e)
 {
     MYSQL_BIND limit = {.buffer_type = MYSQL_TYPE_LONGLONG, .buffer = &b->number};
+    const uint8_t *row;
+    size_t len;
+    int got = 0;
     limit.is_unsigned = 1;
     b->began = clock_mono();
     b->number = number;
@@ -174,7 +159,16 @@ int db_binary_run(struct db_binary *b, uint64_t number, bool at_once, struct err
         return failed(b, "query refused", e);
     if (check_fields(b, e) < 0)
         return -1;
-    return at_once ? store_rows(b, e) : 0;
+    while (at_once && (got = client_row_next(b->stmt, &row, &len)) == 1) {
+        buf_add(&b->stored, &len, sizeof len);
+        buf_add(&b->stored, row, len);
+        if (++b->rows > number)
+            return db_invalid(b->db, e, "more rows than asked for");
+        if (b->stored.len > STORED_MOST)
+            return db_invalid(b->db, e, "more than 1 GiB in a chunk of rows");
+    }
+    b->rows = 0;
+    return got < 0 ? failed(b, "reading rows", e) : 0;
 }
 
 /* NULL: not a number that a column can hold. */

@@ -260,21 +260,6 @@ static void share_sql(struct buf *sql, const struct db_table *t, unsigned share,
         buf_printf(sql, ")%%%u=%u", shares, share);
 }
 
-static int read_share(struct scan *s, struct db_copier *c, const struct db_copy *copy,
-                      struct err *e)
-{
-    uint64_t n;
-    int64_t began = scan_clock();
-    if (db_copy_make(c, copy, e) < 0)
-        return scan_failed(s->t, e);
-    int64_t took = scan_clock() - began;
-    if (db_read_rows(s->db, s->t, copy->name, s->fn, s->arg, &n, e) < 0 ||
-        db_exec(s->db, "DROP TEMPORARY TABLE " COPY_NAME, e) < 0)
-        return -1;
-    s->rows += n;
-    return s->chunk ? s->chunk(s->arg, n, took, e) : 0;
-}
-
 static int scan_by_copies(struct scan *s, struct err *e)
 {
     const struct db_table *t = s->t;
@@ -291,7 +276,16 @@ static int scan_by_copies(struct scan *s, struct err *e)
                                .t = t,
                                .rest = rest.p,
                                .bytes = t->rows / shares * (t->row_length + 32)};
-        rc = read_share(s, &copier, &copy, e);
+        uint64_t n;
+        int64_t began = scan_clock();
+        if (db_copy_make(&copier, &copy, e) < 0)
+            return scan_failed(t, e);
+        int64_t took = scan_clock() - began;
+        if (db_read_rows(s->db, t, copy.name, s->fn, s->arg, &n, e) < 0 ||
+            db_exec(s->db, "DROP TEMPORARY TABLE " COPY_NAME, e) < 0)
+            return -1;
+        s->rows += n;
+        rc = s->chunk ? s->chunk(s->arg, n, took, e) : 0;
     }
     return rc;
 }
