@@ -226,34 +226,30 @@ static void fill_in(struct check *c, const char *text, struct buf *out)
     }
 }
 
-/* Adds the finding. A hint is a command for whoever reads it: as this user, or as root (hint_command.h). */
-static void report(struct check *c, const struct check_rule *r)
-{
-    static const char *const levels[] = {"ok", "note", "warn", "fail"};
-    SCOPED(buf_free) struct buf text = {0}, raw = {0}, hint = {0};
-    fill_in(c, r->text, &text);
-    fill_in(c, r->hint ? r->hint : "", &raw);
-    hint_command(c->cfg, c->reader, raw.p, &hint);
-    json_array_append_new(c->list, json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "level",
-                                             levels[r->level], "text", js_clean(text.p), "hint",
-                                             js_clean(hint.len ? hint.p : "")));
-    c->failed += r->level == CHECK_FAIL;
-}
-
 void check_rules(struct check *c, const struct check_rule *rules, size_t count)
 {
+    static const char *const levels[] = {"ok", "note", "warn", "fail"};
     unsigned found = 0;
     bool ended = false;
     for (size_t i = 0; i < count; i++) {
-        if (i > 0 && strcmp(rules[i].name, rules[i - 1].name) != 0) {
+        const struct check_rule *r = &rules[i];
+        SCOPED(buf_free) struct buf text = {0}, raw = {0}, hint = {0};
+        if (i > 0 && strcmp(r->name, r[-1].name) != 0) {
             ended = false;
             found = 0;
         }
-        if (ended || !holds(c, &rules[i], found))
+        if (ended || !holds(c, r, found))
             continue;
-        report(c, &rules[i]);
+        fill_in(c, r->text, &text);
+        fill_in(c, r->hint ? r->hint : "", &raw);
+        /* A hint is a command for whoever reads it: as this user, or as root. */
+        hint_command(c->cfg, c->reader, raw.p, &hint);
+        json_array_append_new(c->list, json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "level",
+                                                 levels[r->level], "text", js_clean(text.p), "hint",
+                                                 js_clean(hint.len ? hint.p : "")));
+        c->failed += r->level == CHECK_FAIL;
         found++;
-        ended = !rules[i].go_on;
+        ended = !r->go_on;
     }
 }
 

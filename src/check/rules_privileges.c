@@ -615,18 +615,6 @@ static const struct check_rule schema[] = {
      "has to name another one; if it is, what to type is under \"rights\""},
 };
 
-/* Through information_schema, which hides a schema from whoever has no privilege on it. */
-static void schema_facts(struct check *c)
-{
-    struct err e = {0};
-    SCOPED(xfree) char *there =
-        db_one_with(c->db, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
-                    DB_ARGS(c->cfg->schema), &e);
-    check_error(c, "schema", &e);
-    check_fact(c, "schema_there", there != NULL);
-    check_fact(c, "schema_seen", c->grants_known && check_may(c, "SELECT"));
-}
-
 /* Without the grants nothing can be said of what is missing, and nothing is. */
 void check_privileges(struct check *c)
 {
@@ -639,7 +627,13 @@ void check_privileges(struct check *c)
     check_number(c, "grants_unknown", unknown);
     CHECK_RULES(c, reading);
     grant_facts(c);
-    schema_facts(c);
+    /* Through information_schema, which hides a schema from whoever has no privilege on it. */
+    SCOPED(xfree) char *there =
+        db_one_with(c->db, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
+                    DB_ARGS(c->cfg->schema), &e);
+    check_error(c, "schema", &e);
+    check_fact(c, "schema_there", there != NULL);
+    check_fact(c, "schema_seen", c->grants_known && check_may(c, "SELECT"));
     CHECK_RULES(c, schema);
     if (!c->grants_known)
         return;

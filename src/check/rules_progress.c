@@ -118,21 +118,6 @@ static void missing_routines(struct check *c, struct db *db)
     check_word(c, "central_missing", "%s", missing.len ? missing.p : "");
 }
 
-/* What it may do on the tables themselves. */
-static void writes(struct check *c, struct db *db)
-{
-    static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "ALTER", "DROP"};
-    SCOPED(grants_free) struct grants g = {0};
-    SCOPED(buf_free) struct buf list = {0};
-    struct err ignored;
-    unsigned unknown;
-    if (db_grants(db, &g, &unknown, &ignored) == 0)
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (grants_have(&g, c->cfg->progress.schema, words[i]))
-                buf_printf(&list, "%s%s", list.len ? ", " : "", words[i]);
-    check_word(c, "central_writes", "%s", list.len ? list.p : "");
-}
-
 /* What a game server meets there: it calls what the write-back calls, and takes the time of two round trips. */
 static void central_facts(struct check *c, struct db *db)
 {
@@ -157,7 +142,16 @@ static void central_facts(struct check *c, struct db *db)
     int64_t packet = number(db, "SELECT @@max_allowed_packet");
     check_number(c, "central_packet", packet);
     check_fact(c, "packet_small", check_value(c, "largest") + DB_PACKET_SPARE > packet);
-    writes(c, db);
+    /* What it may do on the tables themselves. */
+    static const char *const words[] = {"INSERT", "UPDATE", "DELETE", "ALTER", "DROP"};
+    SCOPED(grants_free) struct grants g = {0};
+    SCOPED(buf_free) struct buf writes = {0};
+    unsigned unknown;
+    if (db_grants(db, &g, &unknown, &e) == 0)
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (grants_have(&g, c->cfg->progress.schema, words[i]))
+                buf_printf(&writes, "%s%s", writes.len ? ", " : "", words[i]);
+    check_word(c, "central_writes", "%s", writes.len ? writes.p : "");
 }
 
 /* Over a connection of its own, as the write-back opens it. */
