@@ -70,18 +70,6 @@ char *xasprintf(const char *fmt, ...)
     return b.p;
 }
 
-/* Like xrealloc(), but the old memory is overwritten before it is freed. */
-static char *move_secret(struct buf *b, size_t cap)
-{
-    char *p = xrealloc(NULL, cap);
-    if (b->p) {
-        memcpy(p, b->p, b->len + 1);
-        explicit_bzero(b->p, b->cap);
-        free(b->p);
-    }
-    return p;
-}
-
 void buf_reserve(struct buf *b, size_t more)
 {
     size_t need = b->len + more + 1;
@@ -91,7 +79,13 @@ void buf_reserve(struct buf *b, size_t more)
     size_t cap = b->cap ? b->cap : 64;
     while (cap < need)
         cap *= 2;
-    b->p = b->secret ? move_secret(b, cap) : xrealloc(b->p, cap);
+    char *old = b->secret ? b->p : NULL;
+    b->p = xrealloc(b->secret ? NULL : b->p, cap);
+    if (old) { /* the memory that a secret leaves is overwritten */
+        memcpy(b->p, old, b->len + 1);
+        explicit_bzero(old, b->cap);
+        free(old);
+    }
     b->cap = cap;
 }
 

@@ -73,23 +73,15 @@ void thread_group_fail(struct thread_group *g, const struct err *e)
     g->stop = true;
 }
 
-/* `ms` milliseconds from now. */
-static struct timespec deadline(int64_t ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
-}
-
 void thread_group_wait(struct thread_group *g, int64_t ms, void (*look)(void *arg), void *arg)
 {
     pthread_mutex_lock(&g->lock);
     for (bool more = look != NULL; more;) {
-        struct timespec until = deadline(ms);
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += ms % 1000 * 1000000;
+        until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
         if (g->running)
             pthread_cond_timedwait(&g->changed, &g->lock, &until);
         more = g->running > 0;          /* else this look is the one after the end */
