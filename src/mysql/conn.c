@@ -126,22 +126,6 @@ static const struct known_error *known(unsigned num)
     return &refused;
 }
 
-static void hint_for(unsigned num, struct err *e)
-{
-    const char *hint = client_hint(num) ? client_hint(num) : known(num)->hint;
-    if (!e)
-        return;
-    if (num == 1290 && strstr(e->text, "NO_ENGINE_SUBSTITUTION")) /* an engine is enforced */
-        hint = DB_ENGINE_HINT;
-    if (num == 1184 && strstr(e->text, "init_connect"))
-        hint = "the server runs init_connect in each new session, and it fails for this account: "
-               "SHOW GLOBAL VARIABLES LIKE 'init_connect'";
-    if (num == 1153)
-        db_packet_hint(e, DB_PACKET_UNKNOWN);
-    else if (hint)
-        err_hint(e, "%s", hint);
-}
-
 /* The library wraps an error that the server sends instead of a TLS handshake into one of its own:
  * "… cannot be verified: 1040 - Too many connections". The server is not verified then, but it did
  * refuse. */
@@ -201,13 +185,22 @@ static int fail_with(const struct db *db, unsigned num, const char *text, mono_t
                 : outside ? "this node is not in the primary component of its Galera cluster: "
                           : "",
                 text, num);
-    hint_for(num, e);
+    const char *hint = client_hint(num) ? client_hint(num) : known(num)->hint;
+    if (num == 1290 && strstr(text, "NO_ENGINE_SUBSTITUTION")) /* an engine is enforced */
+        hint = DB_ENGINE_HINT;
+    if (num == 1184 && strstr(text, "init_connect"))
+        hint = "the server runs init_connect in each new session, and it fails for this account: "
+               "SHOW GLOBAL VARIABLES LIKE 'init_connect'";
+    if (late && lost)
+        hint = "SHOW PROCESSLIST in the server shows what it waits for";
+    if (hint)
+        err_hint(e, "%s", hint);
+    if (num == 1153)
+        db_packet_hint(e, DB_PACKET_UNKNOWN);
     if (invalid) {
         hang_up(db);
         hint_invalid(e);
     }
-    if (late && lost)
-        err_hint(e, "SHOW PROCESSLIST in the server shows what it waits for");
     return -1;
 }
 
