@@ -294,38 +294,32 @@ static size_t mark_of(const json_t *c)
     return 1;
 }
 
-static void show_finding(const json_t *c, size_t name_width)
-{
-    SCOPED(buf_free) struct buf b = {0}, head = {0};
-    size_t m = mark_of(c), indent = 4 + 2 + name_width + 2;
-    draw_coloured(&head, screen_mode.out_colour, marks[m].colour, marks[m].mark);
-    buf_adds(&head, "  ");
-    draw_padded(&head, draw_text(&b, c, "name"), name_width, false);
-    printf("%s  ", head.p);
-    draw_wrapped(draw_text(&b, c, "text"), indent, indent);
-    /* A hint may be a command to paste: never wrapped. */
-    if (js_text(c, "hint")[0] && (m > 0 || screen_mode.verbose)) {
-        buf_clear(&head);
-        draw_coloured(&head, screen_mode.out_colour, BOLD, "HINT:");
-        printf("%*s%s %s\n", (int)indent, "", head.p, draw_text(&b, c, "hint"));
-    }
-}
-
 static void show_check(const json_t *o)
 {
     const json_t *list = json_object_get(o, "checks");
     size_t seen[MARKS] = {0}, width = 0;
-    SCOPED(buf_free) struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0}, head = {0};
     for (size_t i = 0; i < json_array_size(list); i++) {
         size_t w = draw_width(draw_text(&b, json_array_get(list, i), "name"));
         width = w > width ? w : width;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *c = json_array_get(list, i);
-        size_t m = mark_of(c);
+        size_t m = mark_of(c), indent = 4 + 2 + width + 2;
         seen[m]++;
-        if (!screen_mode.quiet || m > 1)
-            show_finding(c, width);
+        if (screen_mode.quiet && m <= 1)
+            continue;
+        buf_clear(&head);
+        draw_coloured(&head, screen_mode.out_colour, marks[m].colour, marks[m].mark);
+        buf_adds(&head, "  ");
+        draw_padded(&head, draw_text(&b, c, "name"), width, false);
+        printf("%s  ", head.p);
+        draw_wrapped(draw_text(&b, c, "text"), indent, indent);
+        /* A hint may be a command to paste: never wrapped. */
+        buf_clear(&head);
+        draw_coloured(&head, screen_mode.out_colour, BOLD, "HINT:");
+        if (js_text(c, "hint")[0] && (m > 0 || screen_mode.verbose))
+            printf("%*s%s %s\n", (int)indent, "", head.p, draw_text(&b, c, "hint"));
     }
     if (!screen_mode.quiet)
         printf("\n%zu ok, %zu %s, %zu %s, %zu failed\n", seen[0], seen[1],
