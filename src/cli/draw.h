@@ -71,9 +71,7 @@ const char *draw_text(struct buf *b, const json_t *o, const char *key);
 /* The hint with its commands completed. */
 const char *draw_typed(struct buf *b, const char *hint);
 
-/* status_view.c, conflicts_view.c, history_view.c */
+/* status_view.c */
 void screen_status(const json_t *o);
-void screen_conflicts(const json_t *o);
-void screen_history(const json_t *o);
 
 #endif

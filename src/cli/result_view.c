@@ -1,4 +1,4 @@
-/* Terminal output of the results of actions, except --status, --conflicts and --history. */
+/* Terminal output of the results of actions, except --status. */
 #include "cli/screen.h"
 
 #include <string.h>
@@ -395,6 +395,177 @@ static void show_locks(const json_t *o)
         puts("no lock is held");
 }
 
+/* --conflicts */
+
+static void show_file(const json_t *o)
+{
+    static const struct column columns[] = {
+        {"TABLE", "{table}", NULL, false},      {"ROWS", "{rows:?}", NULL, true},
+        {"NEW", "{new:?}", NULL, true},         {"EQUAL", "{equal:?}", NULL, true},
+        {"KEY TAKEN", "{taken:?}", NULL, true}, {"", "{why}", NULL, false}};
+    SCOPED(buf_free) struct buf b = {0};
+    if (js_text(o, "why")[0]) {
+        draw_line(o, "{file}: {why}");
+        return;
+    }
+    draw_fill(&b, o, "{file}: {rows:?} row{rows:+}[, written from {from}][ until {to}]");
+    if (!js_flag(o, "proven"))
+        buf_adds(&b, " (of an earlier version, which may have written a further file for the same "
+                     "restore)");
+    puts(b.p);
+    const json_t *tables = json_object_get(o, "tables"); /* with why rows are left out */
+    if (json_array_size(tables))
+        DRAW_TABLE(tables, columns);
+}
+
+/* Keys may be larger than JSON's numbers: those come as strings. */
+static void add_number(struct buf *b, const json_t *n)
+{
+    if (json_is_string(n))
+        text_clean(b, json_string_value(n), 40);
+    else
+        buf_printf(b, "%lld", (long long)json_integer_value(n));
+}
+
+static void show_conflicts(const json_t *o)
+{
+    static const struct column columns[] = {{"TABLE", "{table}", NULL, false},
+                                            {"ROWS", "{rows:?}", NULL, true},
+                                            {"EQUAL", "{equal:?}", NULL, true},
+                                            {"PUT IN", "{inserted:?}", NULL, true},
+                                            {"RENUMBERED", "{renumbered:?}", NULL, true},
+                                            {"LEFT OUT", "{left:?}", NULL, true},
+                                            {"", "{why}", NULL, false}};
+    if (json_object_get(o, "files")) {
+        const json_t *files = json_object_get(o, "files");
+        size_t n = json_array_size(files);
+        for (size_t i = 0; i < n; i++)
+            show_file(json_array_get(files, i));
+        if (n == 0)
+            puts("no files of rows that a restore replaced");
+        else if (!js_flag(o, "compared"))
+            draw_line(o, "not compared with the world: {why}");
+        draw_hint(0, js_text(o, "hint"));
+        if (n && js_flag(o, "compared"))
+            draw_hint(0,
+                      "worldkeeper --conflicts=FILE --apply --dry-run says what would be put in; "
+                      "with --renumber also rows whose key is taken, under new numbers");
+        return;
+    }
+    draw_line(o, js_flag(o, "dry_run")
+                     ? "dry run: {inserted:?} row{inserted:+} put into the world from {file}"
+                     : "{inserted:?} row{inserted:+} put into the world from {file}");
+    const json_t *tables = json_object_get(o, "tables");
+    if (json_array_size(tables))
+        DRAW_TABLE(tables, columns);
+    /* The new numbers of rows whose key was taken. */
+    for (size_t i = 0; i < json_array_size(tables); i++) {
+        const json_t *t = json_array_get(tables, i), *pairs = json_object_get(t, "numbers");
+        for (size_t k = 0; k < json_array_size(pairs); k++) {
+            const json_t *p = json_array_get(pairs, k);
+            SCOPED(buf_free) struct buf b = {0};
+            draw_fill(&b, t, "  {table}: ");
+            add_number(&b, json_array_get(p, 0));
+            buf_adds(&b, " -> ");
+            add_number(&b, json_array_get(p, 1));
+            puts(b.p);
+        }
+        if (js_number(t, "renumbered", 0) > (int64_t)json_array_size(pairs))
+            draw_line(t, "  {table}: and more");
+    }
+    if (js_text(o, "numbers_file")[0])
+        draw_line(o, "numbers of what was put in: {numbers_file}");
+}
+
+/* --history */
+
+/* What of a record is shown beside its kind; [..] only where it is known. */
+static const struct {
+    const char *kind, *as;
+} records[] = {
+    {"state", "{state}[: {reason}]"},
+    {"loss", "{reason}"},
+    {"restore", "[{dump}][ from {from}][: {rows:n} rows][ in {seconds:s}][; down for "
+                "{outage_seconds:s}][; {lost}][; FAILED: {error}]"},
+    {"dump", "[{dump}][: {rows:n} rows][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
+    {"drill", "[{dump}][: {rows:n} rows][ in {seconds:s}][; FAILED: {error}]"},
+    {"verify", "[{whole:n} whole, {damaged:n} damaged][; FAILED: {error}]"},
+    {"offsite", "[{dump} stored][, {bytes:b}][ in {seconds:s}][; FAILED: {error}]"},
+    {"rollup", "[{ledger}: {rolled_up:n} row{rolled_up:+}][, {late:p} late][ in {seconds:s}]"},
+    {"write-back", "[{sent:n} sent][, {set_aside:p} set aside][, {stolen:p} stolen][, {stale:p} "
+                   "stale][, {released:p} released][; FAILED: {error}]"},
+    {"condition", "{what}"},
+    {"started", "version {version}, process {pid:d}"},
+    {"day", "[{cause}][{dumps:n} dump{dumps:+}]"},
+};
+
+/* In UTC as the records have it, so that two machines' histories can be laid side by side. */
+static void at_cell(struct buf *b, const json_t *o)
+{
+    char text[32];
+    js_copy(o, "at", text, sizeof text);
+    text[strcspn(text, ".")] = '\0';
+    if (strchr(text, 'T'))
+        *strchr(text, 'T') = ' ';
+    text_clean(b, text, sizeof text);
+}
+
+static void what_cell(struct buf *b, const json_t *o)
+{
+    SCOPED(buf_free) struct buf what = {0};
+    json_t *ledgers = json_object_get(o, "ledgers"), *l; /* of --rollup */
+    size_t n;
+    draw_fill(&what, o, js_flag(o, "verify") ? "compared" : "");
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++)
+        if (strcmp(records[i].kind, js_text(o, "kind")) == 0)
+            draw_fill(&what, o, records[i].as);
+    json_array_foreach(ledgers, n, l)
+    {
+        draw_fill(&what, l, "[; {name}: {rolled_up:n} row{rolled_up:+}]");
+    }
+    if (ledgers)
+        draw_fill(&what, o, "[; FAILED: {error}]");
+    /* Of parts that are joined the first ones may be unknown. */
+    buf_adds(b, what.p + strspn(what.p, ";,: "));
+    if (js_number(o, "unwatched_ms", 0) > 0)
+        draw_fill(b, o, " (not watched for {unwatched_ms:n} ms)");
+}
+
+static void show_history(const json_t *o)
+{
+    static const struct column columns[] = {{"AT (UTC)", NULL, at_cell, false},
+                                            {"KIND", "{kind}", NULL, false},
+                                            {"WHAT", NULL, what_cell, false}};
+    /* A state that is only measured again is left out: it is in the JSON. */
+    const json_t *all = json_object_get(o, "records");
+    json_auto_t *list = json_array();
+    json_t *each;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)all, i, each)
+    {
+        bool sample = strcmp(js_text(each, "kind"), "state") == 0 && !js_flag(each, "changed") &&
+                      js_number(each, "unwatched_ms", 0) == 0;
+        if (!sample)
+            json_array_append(list, each);
+    }
+    if (json_array_size(list))
+        DRAW_TABLE(list, columns);
+    const json_t *ms = json_object_get(o, "states_ms");
+    static const char *const keys[] = {"up", "suspect", "lost", "restoring", "waiting"};
+    int64_t known = 0, up = js_number(ms, "up", 0);
+    char t[TEXT_SHORT], u[TEXT_SHORT];
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        known += js_number(ms, keys[k], 0);
+    int64_t up_thousandths = known > 0 ? up * 100000 / known : 0; /* cut: 100 % is always up */
+    if (known > 0)
+        printf("up %.3f %% of the %s that a supervisor watched; paused %s, not known %s\n",
+               (double)up_thousandths / 1000, text_duration(known, t),
+               text_duration(js_number(ms, "paused", 0), u),
+               text_duration(js_number(ms, "unknown", 0), (char[TEXT_SHORT]){0}));
+    else
+        puts("no supervisor watched the world in this time");
+}
+
 /* A result without a function of its own: its scalar fields. */
 static void show_fields(const json_t *o)
 {
@@ -418,26 +589,16 @@ static void show_fields(const json_t *o)
 
 /* All others: show_fields(). */
 static void (*const shows[ACTIONS])(const json_t *result) = {
-    [ACTION_CHECK] = show_check,
-    [ACTION_INIT] = show_init,
-    [ACTION_DUMP] = show_dump,
-    [ACTION_LIST] = show_list,
-    [ACTION_VERIFY] = show_verify,
-    [ACTION_DRILL] = show_drill,
-    [ACTION_RESTORE] = show_restore,
-    [ACTION_PROMOTE] = show_restore,
-    [ACTION_DEMOTE] = show_demoted,
-    [ACTION_SWITCH_OVER] = show_demoted,
-    [ACTION_CONFLICTS] = screen_conflicts,
-    [ACTION_ROLLUP] = show_rollup,
-    [ACTION_HISTORY] = screen_history,
-    [ACTION_WRITE_BACK] = show_write_back,
-    [ACTION_LOCKS] = show_locks,
-    [ACTION_SEAL] = show_seal,
-    [ACTION_STATUS] = screen_status,
-    [ACTION_PAUSE] = show_state,
-    [ACTION_RESUME] = show_state,
-    [ACTION_TEST_ALERT] = show_channels,
+    [ACTION_CHECK] = show_check,         [ACTION_INIT] = show_init,
+    [ACTION_DUMP] = show_dump,           [ACTION_LIST] = show_list,
+    [ACTION_VERIFY] = show_verify,       [ACTION_DRILL] = show_drill,
+    [ACTION_RESTORE] = show_restore,     [ACTION_PROMOTE] = show_restore,
+    [ACTION_DEMOTE] = show_demoted,      [ACTION_SWITCH_OVER] = show_demoted,
+    [ACTION_CONFLICTS] = show_conflicts, [ACTION_ROLLUP] = show_rollup,
+    [ACTION_HISTORY] = show_history,     [ACTION_WRITE_BACK] = show_write_back,
+    [ACTION_LOCKS] = show_locks,         [ACTION_SEAL] = show_seal,
+    [ACTION_STATUS] = screen_status,     [ACTION_PAUSE] = show_state,
+    [ACTION_RESUME] = show_state,        [ACTION_TEST_ALERT] = show_channels,
 };
 
 void screen_result(enum action action, const json_t *result)
