@@ -319,6 +319,7 @@ static int action_tidy(struct action_context *a, const struct request *r, json_t
     struct state before = a->state;
     if (restore_tidy(&a->job, e) < 0 || action_load_state(a, e) < 0)
         return -1;
+    fault_point("tidy.loaded");
     if (!a->state.known) /* the dump directory was replaced and the new one has no state.json */
         a->state = before;
     *result = json_pack("{s:o}", "state", state_json(&a->state));

@@ -616,8 +616,9 @@ void follower_dump_done(struct world *w)
     if (end->file[0] && follower.gap_at.file[0] &&
         db_binlog_pos_compare(end, &follower.gap_at) >= 0)
         follower.covered = follower.gaps;
-    end_gap(w, end->file[0] ? "a dump was stored; the journal goes on from it"
-                            : "a dump was stored, but no journal goes on from it");
+    end_gap(w, end->file[0] && follower.state != UNABLE
+                   ? "a dump was stored; the journal goes on from it"
+                   : "a dump was stored, but no journal goes on from it");
     if (follower.covered != follower.gaps)
         dump_soon(w, true); /* the dump began before the gap */
 }

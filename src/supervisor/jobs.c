@@ -384,10 +384,14 @@ static void adopt_state(struct world *w, enum action job, const struct state *sa
     *s = *saved;
     s->gone_at = (wall_t){0};
     adopt_last_restore(w, &ours);
-    /* These may have changed while the job worked. */
+    /* The supervisor's own, and they may have changed while the job worked. */
+    s->followed = ours.followed;
+    s->endless_since = ours.endless_since;
     memcpy(s->gaps, ours.gaps, sizeof s->gaps);
     s->drill = ours.drill;
     s->verify = ours.verify;
+    if (!s->holder[0])
+        memcpy(s->holder, ours.holder, sizeof s->holder);
     if (ours.lease_number > s->lease_number)
         s->lease_number = ours.lease_number;
     w->state_dirty = true;

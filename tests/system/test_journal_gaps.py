@@ -16,7 +16,7 @@ from wk.follow import (ONE_DUMP, all_comes_back, another_follower, crash, dump_a
 from wk.keeper import DONE
 from wk.audit import TABLES, AuditedWriters
 from wk.server import MYSQL
-from wk.util import ident, wait_for
+from wk.util import ident, stands_still, wait_for
 from wk.watch import Beside
 
 pytestmark = pytest.mark.either_server
@@ -629,6 +629,26 @@ def test_a_journal_that_failed_and_cannot_be(make_followed, http):
     keeper.process.send_signal(signal.SIGHUP)
     keeper.wait(lambda: journal(keeper) and journal(keeper)["state"] == "off", "no journal again")
     assert keeper.status()["troubles"] == [] and "journal" not in http.events()
+
+
+def test_a_journal_that_was_followed_while_a_job_read_the_state(make_followed, http):
+    """Tidying reads state.json, which does not say yet that the log is followed: it is remembered in any case, so that the
+    end of it is urgent, and no dump says that a journal goes on from it."""
+    keeper = make_followed(settings={"journal": {"mode": "auto"}, **http.settings()})
+    keeper.dump()
+    keeper.start(fault="tidy.loaded=stop")
+    job = keeper.wait(lambda: keeper.worker("job"), "the job that tidies")
+    keeper.wait(lambda: stands_still(job), "it to have read the state")
+    keeper.wait(lambda: live(keeper).get("behind_seconds") is not None, "a marker that came through")
+    os.kill(job, signal.SIGCONT)
+    keeper.wait_log("tidy done")
+    keeper.server.sql("SET GLOBAL binlog_format=STATEMENT")
+    kill_follower(keeper)
+    keeper.expect("the trouble", troubles=lambda all_: ["no journal" in t["what"] for t in all_] == [True])
+    ended = wait_for(lambda: (lambda m: all(words in str(m) for words in ("no journal: binlog", "a dump was stored")) and m)(
+        [m for m in http.messages() if m["event"] == "journal"]), "the end of the gap to be told")
+    assert [m["kind"] for m in ended if "no journal: binlog" in m["what"]] == ["new"], ended
+    assert ended[-1]["what"] == "a dump was stored, but no journal goes on from it", ended
 
 
 def test_behind_until_a_beat_comes_through(make_followed):
