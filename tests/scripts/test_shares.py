@@ -58,10 +58,10 @@ def test_each_case_runs_on_one_kind_and_each_test_where_its_file_says(collected)
     def left_out(kind):
         return functions(whole[kind]) - functions(share[kind])
     anywhere, either = functions(marked("mysql", "any_server")), functions(marked("mysql", "either_server"))
-    halved = functions(marked("mysql", "half_on_mysql"))
+    thinned = functions(marked("mysql", "third_on_mysql"))
     assert left_out("mariadb") <= functions(marked("mariadb", "either_server"))
-    assert anywhere <= left_out("mysql") <= anywhere | either | halved
-    some = {test.partition("::")[0] for test in either | halved}
+    assert anywhere <= left_out("mysql") <= anywhere | either | thinned
+    some = {test.partition("::")[0] for test in either | thinned}
     for kind in KINDS:  # no kind is without a word of a file that both can run
         assert some <= {test.partition("::")[0] for test in share[kind]}, kind
     assert len(share["mysql"]) < 0.45 * len(whole["mysql"]) and len(share["mariadb"]) < 0.85 * len(whole["mariadb"])

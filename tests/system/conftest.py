@@ -80,10 +80,10 @@ def of_the_other_kind(items):
     """Every test is tried on both kinds of server, each of its cases on one of them, always the same: a quarter of
     them on MySQL, which takes nearly twice as long for each as MariaDB and the sanitizers. A test that is marked
     each_server is tried with all its cases on both, one that is any_server on MariaDB only. In a file that is
-    either_server whole tests are dealt out as cases are, an eighth of them to MySQL; of one that is half_on_mysql MariaDB
-    tries all tests, MySQL every second one. Tests that state something of the kind of server (MYSQL) are tried on
+    either_server whole tests are dealt out as cases are, an eighth of them to MySQL; of one that is third_on_mysql MariaDB
+    tries all tests, MySQL every third one. Tests that state something of the kind of server (MYSQL) are tried on
     both. Of the cases of a sweep(n) only each n-th is dealt out, the others neither kind tries."""
-    out, cases, tests, halved = set(), defaultdict(list), defaultdict(list), defaultdict(list)
+    out, cases, tests, thinned = set(), defaultdict(list), defaultdict(list), defaultdict(list)
     for item in items:
         name, file = item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
         if item.get_closest_marker("each_server") or item.get_closest_marker("only"):
@@ -96,8 +96,8 @@ def of_the_other_kind(items):
             continue
         elif item.get_closest_marker("either_server"):
             tests[file].append(item)
-        elif item.get_closest_marker("half_on_mysql"):
-            halved[file].append(item)
+        elif item.get_closest_marker("third_on_mysql"):
+            thinned[file].append(item)
     for name, mixed in cases.items():
         sweep = mixed[0].get_closest_marker("sweep")
         if sweep:
@@ -108,9 +108,9 @@ def of_the_other_kind(items):
             out.update(left_to_the_other(4, name, mixed))
     for name, mixed in tests.items():
         out.update(left_to_the_other(8, name, mixed))
-    for name, mixed in halved.items():
+    for name, mixed in thinned.items():
         if MYSQL and len(mixed) > 1:
-            out.update(set(mixed) - every(2, name, mixed))
+            out.update(set(mixed) - every(3, name, mixed))
     return out
 
 

@@ -464,6 +464,7 @@ def test_an_interrupted_dump_is_not_the_end(logged, make_reader):
     assert reader.all()[-1].get("error") == "unreachable"
 
 
+@pytest.mark.slow
 def test_a_killed_server_goes_on(make_server, make_reader):
     """No event twice, none missing, whatever happened to the server."""
     server = make_server(*LOGGED)
@@ -579,6 +580,7 @@ def test_a_place_behind_the_log_is_a_gap(own, make_reader):
     assert refusal(make_reader, own, (file, pos + (1 << 32)))["error"] == "gap"
 
 
+@pytest.mark.slow
 def test_a_place_within_an_event_is_an_error(own, make_reader):
     file, pos = place(own)
     for at in range(5, pos, 7):

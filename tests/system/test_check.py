@@ -11,7 +11,7 @@ from wk.server import KIND, MYSQL, RIGHTS, SERVERS
 from wk.sinks import certificate
 from wk.util import PATIENCE
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 
 def checks(done):

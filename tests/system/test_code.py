@@ -467,6 +467,7 @@ def mutated(rng):
             f"SET sql_mode='{mode}'".encode(), b"".join(parts)]
 
 
+@pytest.mark.slow
 def test_fuzz_of_definitions(server, make_world):
     """Whatever of it is let through makes one object of that kind and name in that schema, or nothing, and changes
     nothing elsewhere. More of it: WK_CASES=1000000."""

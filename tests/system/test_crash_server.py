@@ -9,7 +9,7 @@ from wk.keeper import DONE
 from wk.util import wait_for
 from wk.watch import Watcher
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 DUMP_MOMENTS = [*DUMP_POINTS, "dump.table_read#2", "dump.table_read#4"]
 DUMP_PARTS = [0.05, 0.2, 0.4, 0.6, 0.8, 0.95]

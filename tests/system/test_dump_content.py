@@ -10,7 +10,7 @@ import pytest
 
 from wk.keeper import DONE, FAILED, NOTHING, REFUSED, signed
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 OTHER = "wk_other_people"
 

@@ -11,7 +11,7 @@ from wk.snapshot import assert_same
 from wk.util import wait_for
 from wk.watch import Game
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 # Server settings that change what SQL text means; a dump must not depend on them.
 HOSTILE = ["--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ZERO_DATE,"

@@ -13,7 +13,7 @@ from wk.rewrite import Rewriter
 from wk.snapshot import tables
 from wk.util import ident
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 
 @pytest.fixture

@@ -377,6 +377,7 @@ def crash_unwatched(keeper):
     return keeper.ok("--restore")
 
 
+@pytest.mark.slow
 @pytest.mark.waits(1)
 def test_an_idle_world_is_proven_without_a_write(make_world, make_keeper, logged):
     """As long as the end of the server's log is read nothing can be missing, and nothing is written to prove that: each

@@ -416,6 +416,7 @@ def test_kills_at_random(make_followed, tmp):
 # -- nobody plays ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_idle_world(make_followed):
     """While nothing happens nothing is written to the server, but for a marker now and then; up to when the segments go is
     noted each second all the same, and the next change comes."""

@@ -515,6 +515,7 @@ def test_a_server_without_a_log(make_world, make_keeper, server, http):
     keeper.dump()
 
 
+@pytest.mark.slow
 @pytest.mark.waits(1)
 def test_a_disk_that_is_full_of_segments(make_followed, small_disk):
     """The dump that is taken at once makes the old ones needless: they go, and nobody has to come."""

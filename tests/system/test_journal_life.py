@@ -11,7 +11,7 @@ from wk.keeper import BINARY, USER
 from wk.server import LOG_ENCRYPTED
 from wk.util import wait_for
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 SANITIZED = "san" in os.path.basename(os.path.dirname(BINARY))  # it keeps freed memory for a while
 MIB = 1 << 20

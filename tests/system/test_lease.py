@@ -379,6 +379,7 @@ def durable(checked):
     return re.search(r"; (\d+) durable", checked.out).group(1)
 
 
+@pytest.mark.slow
 @pytest.mark.each_server
 def test_a_primary_and_its_lease(primary):
     """Not up before the lease is held, which needs a proof; not up once it cannot be renewed; up again when nobody took it.

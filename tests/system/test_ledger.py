@@ -10,7 +10,7 @@ from wk.keeper import USER
 from wk.server import MYSQL
 from wk.util import wait_for
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 ENGINES = ["MEMORY", "InnoDB"]
 LEDGER = {"table": "gains", "key": "player, mini", "value": "xp", "time": "at", "levels": "level", "rollup_after": "1d"}

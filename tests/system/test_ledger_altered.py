@@ -2,7 +2,7 @@
 import pytest
 from wk.keeper import USER
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 ENGINES = ["MEMORY", "InnoDB"]
 LEDGER = {"table": "gains", "key": "player", "value": "xp", "time": "at", "rollup_after": "0s"}

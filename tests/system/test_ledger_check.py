@@ -6,7 +6,7 @@ from test_ledger import LEDGER, make
 from wk.keeper import DONE, USER
 from wk.server import MYSQL
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 PRIVILEGES = "DELETE, CREATE VIEW, TRIGGER"
 

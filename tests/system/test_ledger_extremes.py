@@ -2,7 +2,7 @@
 import pytest
 from test_ledger_altered import AT, ENGINES, FEW, LEDGER, make, totals
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 MOST = 2**64 - 1
 

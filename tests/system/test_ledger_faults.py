@@ -7,7 +7,7 @@ from test_ledger_world import prepare
 from wk.crash import stopped
 from wk.util import wait_for
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 KINDS = {"MEMORY": {}, "InnoDB": {"engine": "InnoDB"}, "mixed": {"rollup": "InnoDB"}}
 POINTS = ["ledger.read", "ledger.marked", "ledger.requests", "ledger.added", "ledger.deleted", "ledger.closed"]

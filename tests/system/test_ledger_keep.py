@@ -13,7 +13,7 @@ import pytest
 from test_ledger import ENGINES, LEDGER, make, summed, totals
 from wk.keeper import USER
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 PRIVILEGES = "DELETE, CREATE VIEW, TRIGGER"
 OLD = "'2026-11-16 10:00:00'"

@@ -12,7 +12,7 @@ from wk.crash import go_on, wait_stopped
 from wk.keeper import HELD, USER
 from wk.util import wait_for
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 MINIS, WRITERS = 5, 3
 ROUNDS = int(os.environ.get("WK_LEDGER_ROUNDS", "3"))

@@ -5,7 +5,7 @@ from test_ledger import ENGINES, LEDGER, make, summed, totals
 from wk.follow import following
 from wk.keeper import USER
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 
 @pytest.mark.parametrize("engine", ["MEMORY"])

@@ -20,7 +20,7 @@ from wk.snapshot import assert_same, snapshot
 from wk.util import PATIENCE, ident, peak_mib, stop_listening, wait_for
 from wk.watch import Beside, Game
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 LOG = ["--log-bin=log", "--log-bin-trust-function-creators=ON"]
 STATEMENT = [*LOG, "--binlog-format=STATEMENT"]  # such a log takes no arrays

@@ -36,6 +36,7 @@ def agent(tmp):
     return call
 
 
+@pytest.mark.slow
 def test_the_tester_of_agents(make_followed, agent, tmp):
     """All that it asks for, with a world that moves each time; and what it does not ask for."""
     os.mkdir(os.path.join(tmp, "store"), 0o700)

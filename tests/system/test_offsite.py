@@ -557,6 +557,7 @@ def far(request, store, base):
     server.stop()
 
 
+@pytest.mark.slow
 def test_machines_are_lost(make_followed, far):
     """Writers whose changes are written down, and the machine is lost at any moment, twice: what is back is the
     world of one moment, with all that had been acknowledged before what was stored."""

@@ -7,7 +7,7 @@ import pytest
 from wk.keeper import DONE, REFUSED
 from wk.server import client
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 
 def written(server, path, *words):

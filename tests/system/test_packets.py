@@ -11,7 +11,7 @@ from wk.keeper import FAILED
 from wk.server import MYSQL
 from wk.util import wait_for
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 MIB = 1 << 20
 FULL = {"dump": {"engines": "all"}, "restore": {"scope": "all"}}

@@ -68,6 +68,7 @@ def well(browser, site):
     assert all(u.startswith((site.url, "about:", "data:")) for u in browser.requests), browser.requests
 
 
+@pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_a_loss_as_it_is_seen(make_world, make_keeper, victim, make_browser):
     """UP, the server killed, WAITING, restored: in words, on the page that was open all the time; then the supervisor is

@@ -14,7 +14,7 @@ from wk.server import MYSQL
 from wk.snapshot import assert_same, snapshot
 from wk.util import free_port, wait_for
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 
 class Replica:

@@ -7,7 +7,7 @@ import pytest
 from wk.keeper import DONE
 from wk.relay import NULL, Relay, answer, impostor, lenenc, packed, text_row
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 INVALID = "the server's answer is invalid: "
 TABLES = ["TABLE_NAME", "ENGINE", "AUTO_INCREMENT", "TABLE_ROWS", "DATA_LENGTH", "INDEX_LENGTH",

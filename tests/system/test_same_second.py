@@ -25,6 +25,7 @@ def again(server):
     server.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["socket", "tcp"])
 def test_a_crash_loop_is_healed(hasty, how):
     """Each of many restarts within one second is a loss, and is mended by itself."""

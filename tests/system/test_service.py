@@ -256,6 +256,7 @@ def test_an_idle_supervisor_is_quiet(keeper):
     keeper.wait(quiet, "a while without a word")
 
 
+@pytest.mark.slow
 @pytest.mark.waits(1)
 def test_an_idle_supervisor_sleeps(keeper):
     """It wakes when the next probe is due, and when that answers; what else is due once a second is done then. A

@@ -12,7 +12,7 @@ import zlib
 import pytest
 from wk.keeper import DONE, NOT_WELL, signed
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 KEY = "3f" * 32
 MARK = b"forged"

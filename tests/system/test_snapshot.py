@@ -15,7 +15,7 @@ from wk.server import MYSQL, stock_restore
 from wk.util import PATIENCE, wait_for
 from wk.watch import Beside, Lateness
 
-pytestmark = pytest.mark.half_on_mysql
+pytestmark = pytest.mark.third_on_mysql
 
 SCAN = os.path.join(os.path.dirname(BINARY), "bench", "scan")
 several = pytest.mark.needs("processors")  # with one, one connection copies
@@ -81,6 +81,7 @@ class Player(Beside):
         self.longest = max(self.longest, time.monotonic() - began)
 
 
+@pytest.mark.slow
 @several
 def test_a_game_that_locks_two_tables_is_no_deadlock(make_world, make_keeper):
     """Games that take the same two tables by LOCK TABLES, in one statement and through a trigger play

@@ -142,6 +142,7 @@ def stored(keeper):
     keeper.wait(lambda: (keeper.status()["offsite"] or {}).get("newest") == keeper.newest()["name"], "the dump is stored")
 
 
+@pytest.mark.slow
 def test_killed_anywhere_and_said_again(make_pair, tmp):
     """Promotion, demotion and switch-over go on when they are said once more; the world is never half, and no row of it
     is lost."""
@@ -193,6 +194,7 @@ def test_killed_anywhere_and_said_again(make_pair, tmp):
     two.start("STANDBY")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
 def test_pressed_on_both_sides(make_pair, tmp):
     """By a lease one of two machines wins, and only the winner is UP; a lease that is renewed is not taken."""
@@ -245,6 +247,7 @@ def test_pressed_on_both_sides(make_pair, tmp):
         etcd.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["s3", pytest.param("etcd", marks=pytest.mark.skipif(
     not program("etcd"), reason="etcd (package etcd-server) is not installed"))])
 def test_what_the_standby_has_seen(make_pair, tmp, kind):

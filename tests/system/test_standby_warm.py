@@ -112,6 +112,7 @@ def wait_same(one, two):
     wait_for(lambda: same(one, two), "the copy has all of it")
 
 
+@pytest.mark.slow
 def test_killed_while_it_applies(machines):
     """Whatever was cut off is done again: after a kill at any point the copy becomes the primary's world."""
     one, two = machines(1)
@@ -143,6 +144,7 @@ def test_killed_while_it_applies(machines):
     writers.audit()
 
 
+@pytest.mark.slow
 def test_what_ends_it(machines):
     """A restart of its server, tables that are altered: it is loaded again, from a dump that has them; until then it is
     not used, and says why. A switch-over to it loses nothing."""
@@ -210,6 +212,7 @@ def said_of_left(keeper):
     return [c for c in keeper.run("--check", "--json").result["checks"] if c["name"] == "left-overs" and COPY in c["text"]]
 
 
+@pytest.mark.slow
 def test_what_a_kill_leaves(machines):
     """A worker or a promotion that was killed leaves rows in the copy's schema, or in shadow tables of the world's. --check names
     what nobody needs; a standby that starts, and a machine that has the world, drop it."""

@@ -68,6 +68,7 @@ def test_the_flag_is_one_old_word(keeper):
         assert f.read() in (b"UP", b"UP\n")
 
 
+@pytest.mark.slow
 def test_a_dead_supervisor_shows_by_its_valid_until(keeper):
     """valid_until is a little ahead while it lives, and runs out after kill -9."""
     keeper.start()

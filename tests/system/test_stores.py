@@ -290,6 +290,7 @@ def test_webdav_login_and_what_others_see(stores, calls, tmp):
     assert [f[0] for f in found] == ["ok", "warn"] and "others can read" in found[1][1], found
 
 
+@pytest.mark.slow
 def test_s3(stores, calls, tmp):
     """All of the above on radosgw. Words for a wrong secret and a bucket that is missing; a public bucket is warned of; a locked copy stays."""
     store = stores("s3")
@@ -433,6 +434,7 @@ def test_slow_and_endless_answers_are_bounded(calls, liar):
     over.set()
 
 
+@pytest.mark.slow
 def test_sftp_servers_that_lie(calls, base):
     """One whose directory, names or answers have no end, that drips or is silent, is given up, and takes no memory."""
     for needs in ("sshd", "mount"):

@@ -109,6 +109,7 @@ def test_a_log_that_nobody_reads_stops_nothing(doomed, victim):
     os.close(reader)
 
 
+@pytest.mark.slow
 @pytest.mark.waits(1)
 def test_a_delivery_that_cannot_start_is_tried_again_in_time(keeper, http):
     """No descriptor for it: said once, not at each turn of the loop."""

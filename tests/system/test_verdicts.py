@@ -43,6 +43,7 @@ def other_connections_end(server):
     server.end_sessions(user=USER)
 
 
+@pytest.mark.slow
 @pytest.mark.waits(1)
 def test_stopped_server(calm, victim):
     """A server that is silent (SIGSTOP) is STALLED: doubt, an alert after a while, no restore."""
