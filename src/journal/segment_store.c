@@ -20,6 +20,7 @@ struct segment_store {
     struct segment_place end;   /* of the segments so far; file "": none is of this server */
     uint64_t number;            /* the highest so far */
     bool within;                /* a group */
+    bool due;                   /* with that group the segment ends */
     mono_t next_sync;
 };
 
@@ -131,6 +132,7 @@ static int broken(struct segment_store *k)
 /* Only between groups. */
 static int end_segment(struct segment_store *k, struct err *e)
 {
+    k->due = false;
     if (!k->out)
         return 0;
     if (segment_sync(k->out, e) < 0)
@@ -184,7 +186,8 @@ int segment_store_put(struct segment_store *k, const struct change *c, struct er
         k->within = false;
     if (segment_put(k->out, c, e) < 0)
         return broken(k);
-    return !k->within && segment_bytes(k->out) >= k->c->journal_segment ? end_segment(k, e) : 0;
+    bool full = segment_bytes(k->out) >= k->c->journal_segment;
+    return !k->within && (full || k->due) ? end_segment(k, e) : 0;
 }
 
 int segment_store_quiet(struct segment_store *k, wall_t until, struct err *e)
@@ -212,6 +215,7 @@ int segment_store_sync(struct segment_store *k, bool wanted, struct err *e)
 
 int segment_store_dumped(struct segment_store *k, struct err *e)
 {
+    k->due = k->within;
     return (k->within ? 0 : end_segment(k, e)) < 0 ||
                    segment_store_trim(k->c, k->dirfd, k->dump_dirfd, e) < 0
                ? -1

@@ -29,7 +29,7 @@ int segment_store_quiet(struct segment_store *k, wall_t until, struct err *e);
 int segment_store_sync(struct segment_store *k, bool wanted, struct err *e);
 /* Are all changes on the disk that were put? */
 bool segment_store_synced(const struct segment_store *k);
-/* A dump was stored: starts a new segment and deletes those no longer needed. */
+/* A dump was stored: starts a new segment, within a group with the next one, and deletes those no longer needed. */
 int segment_store_dumped(struct segment_store *k, struct err *e);
 /* Deletes the segments in a directory that no dump needs any more, and those beyond [journal]'s limits. */
 int segment_store_trim(const struct config *cfg, int dirfd, int dump_dirfd, struct err *e);

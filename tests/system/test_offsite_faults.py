@@ -283,6 +283,8 @@ def test_a_spool_that_is_full(make_followed, small_disk, store):
     filler = os.path.join(seen, "filler")
     fill_up(filler)
     keeper.world.mark(3)
+    keeper.expect("that no room is left for the off-site store", offsite=lambda o: "space" in (o["last_error"] or ""))
+    keeper.world.sql("UPDATE player SET points=points+1")  # more than the rest of a page, which a segment has in any case
     keeper.expect("that it is full", offsite=lambda o: "space" in (o["last_error"] or ""), journal=lambda j: j["gap"])
     after = segments(store)
     assert {number: after[number][:len(data)] for number, data in before.items() if number in after} == {

@@ -47,8 +47,9 @@ def sessions(keeper):
 
 
 def dump_stopped_at(keeper, point):
-    """Its sessions are all that the keeper has: those of the dump before have ended on the server, too."""
-    wait_for(lambda: not sessions(keeper), "the sessions of the last dump to end")
+    """Its sessions are all that the keeper has: those of the dump before have ended on the server, too, and count no more
+    for what the account may have."""
+    wait_for(lambda: not keeper.server.sessions(user=USER), "the sessions of the last dump to end")
     dumping = keeper.popen("--dump", "--json", fault=point + "=stop")
     return dumping, wait_stopped(keeper, point)
 

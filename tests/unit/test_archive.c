@@ -11,6 +11,7 @@
 #include "binlog/gtid.h"
 #include "io_kit.h"
 #include "journal/archive.h"
+#include "journal/segment_store.h"
 #include "segment_kit.h"
 
 static struct archive a;
@@ -787,9 +788,45 @@ static void test_directory(void **state)
     assert_int_equal(archive_load(-1, KIT_WORLD, &a, &e), -1);
 }
 
+static void put(struct segment_store *k, enum change_kind kind, uint64_t pos)
+{
+    char file[] = "log.000001";
+    struct change c = {.kind = kind, .file = file, .pos = pos, .at = {1700000000000}};
+    if (segment_store_put(k, &c, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+/* A dump is stored while a transaction is written: the next one stands in a segment of its own. */
+static void test_a_dump_within_a_group(void **state)
+{
+    (void)state;
+    struct config c = {.journal_segment = 1 << 20};
+    struct segment_place from = place("log.000001", 1000, "");
+    char damage[512], world[] = KIT_WORLD;
+    c.name = world;
+    c.journal_dir = kit_path;
+    struct segment_store *k =
+        segment_store_open(&c, kit_dir, &(struct server_id){.uid = "uid"}, "s", damage, &e);
+    if (!k)
+        fail_msg("%s", e.text);
+    segment_store_begin(k, &from, NULL);
+    put(k, CHANGE_BEGIN, 1000);
+    assert_int_equal(segment_store_dumped(k, &e), 0);
+    put(k, CHANGE_END, 1100);
+    load(1);
+    put(k, CHANGE_BEGIN, 1100);
+    put(k, CHANGE_END, 1200);
+    load(2);
+    put(k, CHANGE_BEGIN, 1200);
+    put(k, CHANGE_END, 1300);
+    load(2);
+    assert_int_equal(segment_store_close(k, &e), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_dump_within_a_group, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_missing_one, set_up, tear_down),
