@@ -20,6 +20,8 @@ Leaves build/oracle/worldkeeper, which runs here, by sid's own loader and librar
 
   --no-unit   only build
   --client    of the unit tests only those that the library is linked into
+
+CFLAGS in the environment are added to the compiler's.
 END_USAGE
 }
 
@@ -47,7 +49,7 @@ while [ $# -gt 0 ]; do
 done
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || die "needs root, for debootstrap and chroot, and there is no sudo"
-    exec sudo env CMOCKA_MESSAGE_OUTPUT="${CMOCKA_MESSAGE_OUTPUT:-STDOUT}" \
+    exec sudo env CMOCKA_MESSAGE_OUTPUT="${CMOCKA_MESSAGE_OUTPUT:-STDOUT}" CFLAGS="${CFLAGS:-}" \
         WORLDKEEPER_SERVERS="${WORLDKEEPER_SERVERS:-}" "$here/scripts/oracle-client.sh" "${args[@]}"
 fi
 
@@ -91,7 +93,7 @@ case $unit in
 yes) what+=(unit-build) ;;
 client) mapfile -t tests < <(worth_building || echo unit-build) && what+=("${tests[@]}") ;;
 esac
-inside LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" "${what[@]}"
+inside CFLAGS="${CFLAGS:-}" LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" "${what[@]}"
 tar -C "$tree" -c "$build" | tar -C "$here" -x --no-same-owner
 # Who called sudo goes on with what was built.
 [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:?}" "$here/$build"
