@@ -21,7 +21,7 @@
 struct piece {
     size_t table;
     uint64_t offset, rows, cost, memory;
-    bool taken;
+    enum { PIECE_TODO, PIECE_RUNNING, PIECE_DONE } state;
     bool holder_only;
     struct worker *by;
 };
@@ -41,7 +41,7 @@ struct copies {
     unsigned connections;
     bool whole; /* tables are not cut by LIMIT, because copies are written to the binary log */
 
-    struct thread_group threads; /* its lock guards what follows, `taken` and `retired` */
+    struct thread_group threads; /* its lock guards all below, the pieces' state, and `retired` */
     uint64_t rows_done;          /* as planned */
     const char *latest;          /* table started last */
 
@@ -169,15 +169,15 @@ static int copy_piece(struct worker *w, const struct piece *p, struct err *e)
     return db_copy_make(&w->copier, &copy, e);
 }
 
-/* The next piece for this worker; NULL: none. */
+/* The next piece for this worker, already marked as running; NULL: none at the moment. */
 static struct piece *take_piece(struct worker *w)
 {
     struct copies *c = w->all;
     bool holder = w == c->workers;
     for (size_t i = 0; i < c->count && !c->threads.stop && !w->retired; i++) {
         struct piece *p = &c->pieces[i];
-        if (!p->taken && (holder || !p->holder_only)) {
-            p->taken = true;
+        if (p->state == PIECE_TODO && (holder || !p->holder_only)) {
+            p->state = PIECE_RUNNING;
             p->by = w;
             c->latest = c->tables->list[p->table].name;
             return p;
@@ -193,6 +193,7 @@ static void piece_ended(struct worker *w, struct piece *p, int rc, const struct 
     struct copies *c = w->all;
     const struct db_table *t = &c->tables->list[p->table];
     if (rc == 0) {
+        p->state = PIECE_DONE;
         c->rows_done += p->rows ? p->rows : t->rows - (p->offset < t->rows ? p->offset : t->rows);
     } else if (w == c->workers || why->cls == ERR_UNREACHABLE ||
                (why->cls == ERR_STALLED && why->num != DB_LOCK_TIMEOUT)) {
@@ -200,24 +201,35 @@ static void piece_ended(struct worker *w, struct piece *p, int rc, const struct 
         err_step(&e, "copying table %s", t->name);
         thread_group_fail(&c->threads, &e);
     } else {
-        p->taken = false;
+        p->state = PIECE_TODO;
         p->holder_only = true;
         w->retired = why->num != DB_LOCK_TIMEOUT;
     }
+    pthread_cond_broadcast(&c->threads.changed);
 }
 
 /* The lock is let go while the server copies. */
 static void work(struct worker *w)
 {
     struct copies *c = w->all;
-    struct piece *p;
     pthread_mutex_lock(&c->threads.lock);
-    while ((p = take_piece(w))) {
-        struct err why = {0};
-        pthread_mutex_unlock(&c->threads.lock);
-        int rc = copy_piece(w, p, &why);
-        pthread_mutex_lock(&c->threads.lock);
-        piece_ended(w, p, rc, &why);
+    for (;;) {
+        struct piece *p = take_piece(w);
+        bool others = false;
+        for (size_t i = 0; i < c->count; i++)
+            others |= c->pieces[i].state == PIECE_RUNNING;
+        if (p) {
+            struct err why = {0};
+            pthread_mutex_unlock(&c->threads.lock);
+            int rc = copy_piece(w, p, &why);
+            pthread_mutex_lock(&c->threads.lock);
+            piece_ended(w, p, rc, &why);
+        } else if (w == c->workers && !c->threads.stop && others) {
+            pthread_cond_wait(&c->threads.changed,
+                              &c->threads.lock); /* something may be left for the holder */
+        } else {
+            break;
+        }
     }
     pthread_mutex_unlock(&c->threads.lock);
 }
@@ -233,8 +245,8 @@ void copies_start(struct copies *c)
 {
     for (unsigned i = c->connections; i-- > 0;) {
         struct worker *w = &c->workers[i];
-        thread_group_start(&c->threads, work_aside,
-                           w); /* without one the rest is copied at the end */
+        if (thread_group_start(&c->threads, work_aside, w) != 0 && i == 0)
+            work(w); /* no thread available: copy here and now */
     }
 }
 
@@ -269,7 +281,6 @@ int copies_finish(struct copies *c, bool give_up, struct progress *progress, str
     c->progress = progress;
     c->reported = UINT64_MAX;
     thread_group_wait(&c->threads, REPORT_MS, report, c);
-    work(c->workers); /* what helpers could not copy after the holder had ended */
     if (c->threads.stop && e)
         *e = c->threads.failed;
     return c->threads.stop ? -1 : 0;
