@@ -37,12 +37,21 @@ int restore_drop(const struct job *job, const char *prefix, struct err *e)
     return rc;
 }
 
-/* What a killed drill has left over, or a standby's worker, or a promotion that could not drop it. */
-static void drop_left_over(const struct job *job, const char *prefix)
+/* What a killed drill has left over, or a standby's worker, or a promotion that could not drop it. Without the lock of a
+ * restore into it: its session may hang behind a network that is gone. */
+static void drop_left_over(const struct job *job, struct db *db, const char *prefix)
 {
-    struct err e;
-    if (restore_drop(job, prefix, &e) < 0)
-        job_note(job, "%s", e.text);
+    char schema[CONFIG_OWN_SCHEMA_MAX];
+    struct err e = {0};
+    config_own_schema(prefix, job->cfg, schema);
+    SCOPED(xfree) char *there = db_schema_name(db, schema, &e);
+    if (!there)
+        return;
+    db_exec(db, "SET SESSION sql_log_bin=0", &e);
+    /* Somebody may look at it: the world comes first. */
+    db_lock_wait(db, LEASE_PATIENCE, &e);
+    if (db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), &e) < 0)
+        job_note(job, "schema %s, which is not needed any more, stays: %s", schema, e.text);
 }
 
 /* A session whose statements stay on the server that it is connected to. */
@@ -162,9 +171,13 @@ static int swap_world(struct restore *r, struct err *e)
  * of no use to it. */
 static void make_room(const struct restore *r)
 {
-    drop_left_over(r->job, CONFIG_DRILL_SCHEMA);
-    if (!(r->opt->promotion && r->job->cfg->standby.warm))
-        drop_left_over(r->job, CONFIG_WARM_SCHEMA);
+    struct err e;
+    struct db *db = open_own(&r->job->db, &e);
+    if (db)
+        drop_left_over(r->job, db, CONFIG_DRILL_SCHEMA);
+    if (db && !(r->opt->promotion && r->job->cfg->standby.warm))
+        drop_left_over(r->job, db, CONFIG_WARM_SCHEMA);
+    db_close(db);
 }
 
 /* In its place among those that are here, and instead of what is here of it. The lists of its manifest stay its
@@ -348,11 +361,11 @@ int restore_tidy(const struct job *job, struct err *e)
     int rc = db && db_lease_take(db, job->cfg->schema, 0, e) == 0
                  ? swap_recover(db, job, &swapped, e)
                  : -1;
-    db_close(db);
-    if (rc == 0) {
-        drop_left_over(job, CONFIG_DRILL_SCHEMA);
-        drop_left_over(job, CONFIG_WARM_SCHEMA);
+    if (rc == 0) { /* on a connection that ends now: it logs nothing any more */
+        drop_left_over(job, db, CONFIG_DRILL_SCHEMA);
+        drop_left_over(job, db, CONFIG_WARM_SCHEMA);
     }
+    db_close(db);
     return rc;
 }
 

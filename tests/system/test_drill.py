@@ -76,6 +76,21 @@ def test_a_restore_does_not_wait_for_who_looks_at_a_drill(logged):
     looks.close()
 
 
+def test_what_is_left_over_goes_though_its_session_hangs(logged):
+    """The server knows nothing of a keeper whose machine is gone: its session keeps its lock, and its copy of the world
+    the memory that the world needs."""
+    keeper = logged
+    keeper.dump()
+    for left in ("worldkeeper_drill_w1", "worldkeeper_warm_w1"):
+        keeper.server.grant(USER + "@localhost", left)
+        keeper.server.sql(f"CREATE DATABASE {left}", f"CREATE TABLE {left}.t (a INT) ENGINE=MEMORY")
+        hangs = keeper.server.admin()
+        hangs.query(f"SELECT GET_LOCK(CONCAT('worldkeeper.',LEFT(SHA2('{left}',256),32)),0)")
+        done = keeper.ok("--restore", "--force")
+        assert "stays" not in done.out + done.err and not keeper.server.sql(f"SHOW DATABASES LIKE '{left}'"), done
+        hangs.close()
+
+
 def test_a_dump_that_retention_removes_is_not_damaged(logged):
     """Dumps go while they are read back, which takes long; one whose data alone is gone is told."""
     keeper = logged
