@@ -69,7 +69,7 @@ static int load_own(struct restore *r, struct err *e)
                              : verify_open(r->job->dirfd, name, m, r->job->progress, e);
     r->plan.as_dumped = r->opt->at.ms || r->plan.only;
     int rc = !r->file || plan_from_manifest(&r->plan, m, e) < 0 ||
-                     guard_tables_planned(r, m->name, e) < 0 ||
+                     permit_tables_planned(r, m->name, e) < 0 ||
                      plan_finish(&r->plan, r->db, e) < 0 || ledgers_plan(r, e) < 0
                  ? -1
                  : catchup_read(r, e);
@@ -331,9 +331,9 @@ static int load_file(struct restore *r, struct err *e)
     r->plan.accept_cut = r->opt->accept_cut;
     struct code *listed = r->opt->dry_run && r->opt->with_code ? &r->code : NULL;
     if (import_plan(r->path_fd, path, &r->plan, listed, &report, e) < 0 ||
-        guard_tables_planned(r, path, e) < 0 || plan_finish(&r->plan, r->db, e) < 0 ||
+        permit_tables_planned(r, path, e) < 0 || plan_finish(&r->plan, r->db, e) < 0 ||
         ledgers_plan(r, e) < 0 || (!report.ends && refuse_cut(r, path, e) < 0) ||
-        guard_keep(r, e) < 0)
+        permit_keep(r, e) < 0)
         return -1;
     snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
     return r->opt->dry_run ? 0 : load_statements(r, &report, e);
@@ -346,7 +346,7 @@ int choice_find(struct restore *r, struct err *e)
     bool newest = restore_newest(d), path = !newest && is_path(d);
     if (newest && !r->catalog.count)
         return nothing_intact(r, e);
-    if (!path && guard_tables_known(r, e) < 0)
+    if (!path && permit_tables_known(r, e) < 0)
         return -1;
     if (!path)
         return newest ? 0 : find_named(r, e);
@@ -362,7 +362,7 @@ int choice_load(struct restore *r, struct err *e)
 {
     if (r->path_fd >= 0)
         return load_file(r, e);
-    if (guard_keep(r, e) < 0)
+    if (permit_keep(r, e) < 0)
         return -1;
     if (r->opt->promotion && r->swap && r->job->cfg->standby.warm && warm_take(r))
         return 0;

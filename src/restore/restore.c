@@ -130,8 +130,8 @@ static int use_schema(struct restore *r, struct err *e)
 
 /* ---- the order of things ---- */
 
-/* From loaded shadow tables to a world. Conflict rows are saved before the guard looks for the last time: saving
- * takes as long as there are rows, and the RENAME has to follow the guard at once. */
+/* From loaded shadow tables to a world. Conflict rows are saved before the last look at what is replaced: saving
+ * takes as long as there are rows, and the RENAME has to follow that look at once. */
 static int swap_world(struct restore *r, struct err *e)
 {
     struct restore_result *out = r->out;
@@ -149,10 +149,10 @@ static int swap_world(struct restore *r, struct err *e)
     if (ledgers_loaded(r, e) < 0)
         return -1;
     progress_phase(r->job->progress, "swapping", 0, 0);
-    if (guard_empty(r, e) < 0 || swap_save_conflicts(r, e) < 0)
+    if (permit_empty(r, e) < 0 || swap_save_conflicts(r, e) < 0)
         return -1;
     fault_point("restore.conflict_saved");
-    if (guard_swap(r, e) < 0 || swap_claim(r, e) < 0 || swap_in(r, e) < 0)
+    if (permit_swap(r, e) < 0 || swap_claim(r, e) < 0 || swap_in(r, e) < 0)
         return -1;
     code_restore(r);
     if (swap_tidy(r, &late) < 0)
@@ -236,7 +236,7 @@ static int run_steps(struct restore *r, struct err *e)
         return -1;
     /* A refused restore must not change anything, so tidying up after an earlier one waits until
      * neither the name of the dump nor a living world stands against it. */
-    if (choice_find(r, e) < 0 || ledgers_guard(r, e) < 0 || guard_world(r, e) < 0)
+    if (choice_find(r, e) < 0 || ledgers_guard(r, e) < 0 || permit_world(r, e) < 0)
         return -1;
     if (r->swap && (swap_recover(r->db, r->job, &swapped, e) < 0 ||
                     db_lease_read(r->db, c->schema, c->sentinel, &r->lease, e) < 0))
@@ -259,7 +259,7 @@ static int run_steps(struct restore *r, struct err *e)
     if (r->opt->copy)
         return warm_note(r->db, &r->plan, r->m, &r->journal, e);
     code_restore(r);
-    return r->opt->dry_run ? guard_rehearse(r, e) : 0;
+    return r->opt->dry_run ? permit_rehearse(r, e) : 0;
 }
 
 /* Hints at the GRANT itself, not at where to find it: an operator woken by this has no time to

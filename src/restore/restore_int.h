@@ -41,21 +41,21 @@ struct restore {
     struct restore_conflict conflict;
 };
 
-/* guard.c: may the world be replaced? ERR_REFUSED. */
+/* permit.c: may the world be replaced? ERR_REFUSED. */
 /* Before anything is changed. */
-int guard_world(struct restore *r, struct err *e);
+int permit_world(struct restore *r, struct err *e);
 /* --force over a living world: it is dumped first. */
-int guard_keep(struct restore *r, struct err *e);
+int permit_keep(struct restore *r, struct err *e);
 /* What is fetched may take the place of an empty world only. */
-int guard_empty(struct restore *r, struct err *e);
+int permit_empty(struct restore *r, struct err *e);
 /* The last look before the point of no return. */
-int guard_swap(struct restore *r, struct err *e);
+int permit_swap(struct restore *r, struct err *e);
 /* --table: is each of them in one of the dumps? In the plan made from `dump`, and not skipped? */
-int guard_tables_known(const struct restore *r, struct err *e);
-int guard_tables_planned(const struct restore *r, const char *dump, struct err *e);
+int permit_tables_known(const struct restore *r, struct err *e);
+int permit_tables_planned(const struct restore *r, const char *dump, struct err *e);
 /* --dry-run: finds missing privileges and what the server would refuse. -1: the error with which the restore would
  * end. What cannot be checked is not an error. */
-int guard_rehearse(struct restore *r, struct err *e);
+int permit_rehearse(struct restore *r, struct err *e);
 
 /* choice.c: which dump is loaded, and what it means when that fails. */
 /* A mistyped name is reported before anything else. */

@@ -56,7 +56,7 @@ MUTANTS = [
              "                      ? -1\n                      : 0;\n")],
            ["tests/system/test_crash_server.py", "tests/system/test_dump_files.py"]),
     Mutant("no-fence", "a restore does not look whether another took the world over meanwhile",
-           [("src/restore/guard.c", "    if (lease != r->lease)\n", "    if (lease < r->lease)\n")],
+           [("src/restore/permit.c", "    if (lease != r->lease)\n", "    if (lease < r->lease)\n")],
            ["tests/system/test_restore_hand.py"]),
     Mutant("parts-not-proven", "what is read of a dump is unpacked whatever its SHA-256 is",
            [("src/base/gunzip.c", "    if (memcmp(md, part->sha256, SHA256_BYTES) == 0)\n        return 0;\n",

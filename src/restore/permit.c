@@ -58,7 +58,7 @@ static const struct manifest *newest_with(const struct catalog *dumps, const cha
     return NULL;
 }
 
-int guard_tables_known(const struct restore *r, struct err *e)
+int permit_tables_known(const struct restore *r, struct err *e)
 {
     const struct db_names *tables = &r->opt->tables;
     for (size_t i = 0; i < tables->count; i++) {
@@ -70,7 +70,7 @@ int guard_tables_known(const struct restore *r, struct err *e)
     return 0;
 }
 
-int guard_tables_planned(const struct restore *r, const char *dump, struct err *e)
+int permit_tables_planned(const struct restore *r, const char *dump, struct err *e)
 {
     for (size_t i = 0; i < r->opt->tables.count; i++) {
         const char *name = r->opt->tables.list[i];
@@ -90,6 +90,7 @@ int guard_tables_planned(const struct restore *r, const char *dump, struct err *
     }
     return 0;
 }
+
 /* ---- may the world be replaced? ---- */
 
 /* Of MEMORY tables; the sentinel's row is no row of the world. */
@@ -151,7 +152,7 @@ static int hint_force(struct err *e)
 }
 
 /* --table: the world must be alive and ours, since the other tables stay as they are. */
-static int guard_tables(struct restore *r, struct err *e)
+static int permit_tables(struct restore *r, struct err *e)
 {
     const struct config *cfg = r->job->cfg;
     const struct state *state = r->opt->state;
@@ -190,14 +191,14 @@ static int guard_tables(struct restore *r, struct err *e)
     return 0;
 }
 
-int guard_world(struct restore *r, struct err *e)
+int permit_world(struct restore *r, struct err *e)
 {
     const struct restore_options *o = r->opt;
     const char *why;
     if (o->into)
         return 0;
     if (o->tables.count)
-        return guard_tables(r, e);
+        return permit_tables(r, e);
     if (world_lives(r, &why, e) < 0)
         return -1;
     r->out->over_living = why != NULL;
@@ -209,7 +210,7 @@ int guard_world(struct restore *r, struct err *e)
 
 /* --force over a living world: it is dumped first. Without a sentinel row nothing shows which world
  * that would be: the rows go to the conflict file instead. */
-int guard_keep(struct restore *r, struct err *e)
+int permit_keep(struct restore *r, struct err *e)
 {
     struct db_sentinel s = {0};
     struct err why;
@@ -230,7 +231,7 @@ int guard_keep(struct restore *r, struct err *e)
 }
 
 /* What is fetched may take the place of an empty world only. */
-int guard_empty(struct restore *r, struct err *e)
+int permit_empty(struct restore *r, struct err *e)
 {
     bool rows = false;
     if (!r->opt->fetched || r->opt->promotion || r->opt->force || r->opt->tables.count ||
@@ -245,7 +246,7 @@ int guard_empty(struct restore *r, struct err *e)
 
 /* Last check before the point of no return: the lease is still ours, and no world came alive that
  * may not be replaced. */
-int guard_swap(struct restore *r, struct err *e)
+int permit_swap(struct restore *r, struct err *e)
 {
     const struct config *c = r->job->cfg;
     uint64_t lease;
@@ -266,7 +267,7 @@ int guard_swap(struct restore *r, struct err *e)
     bool empty = r->opt->fetched && s.rows == 1 && strcmp(s.nonce, r->living.nonce) == 0;
     if (s.rows && !r->opt->force && !empty)
         return err_set(e, ERR_REFUSED, 0, "the world came alive while it was being restored");
-    return empty ? guard_empty(r, e) : 0;
+    return empty ? permit_empty(r, e) : 0;
 }
 
 /* ---- --dry-run ---- */
@@ -323,7 +324,7 @@ static int settings(struct db *db, const struct grants *g, bool triggers, struct
                     "SET GLOBAL log_bin_trust_function_creators=ON; worldkeeper --check says more");
 }
 
-int guard_rehearse(struct restore *r, struct err *e)
+int permit_rehearse(struct restore *r, struct err *e)
 {
     SCOPED(grants_free) struct grants g = {0};
     struct err ignored;
