@@ -32,7 +32,9 @@ int restore_drop(const struct job *job, const char *prefix, struct err *e)
         rc = err_pass(e, &why);
     if (there && (warm_session(db, schema, LEASE_PATIENCE, e) < 0 ||
                   db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), e) < 0))
-        rc = err_step(e, "schema %s, which is not needed any more, stays", schema);
+        rc = -1;
+    if (rc < 0)
+        err_step(e, "schema %s, which is not needed any more, stays", schema);
     db_close(db);
     return rc;
 }
