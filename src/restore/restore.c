@@ -20,11 +20,11 @@
 
 /* Looked for first: an account without any privilege on the schema sees none, and need not be asked for one. Nobody waits
  * long for who looks at its tables: the world comes first. */
-int restore_drop(const struct job *job, const char *prefix, struct err *e)
+int restore_drop_copy(const struct job *job, struct err *e)
 {
     char schema[CONFIG_OWN_SCHEMA_MAX];
     struct err why = {0};
-    config_own_schema(prefix, job->cfg, schema);
+    config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, schema);
     struct db *db = db_open(&job->db, e);
     SCOPED(xfree) char *there = db ? db_schema_name(db, schema, &why) : NULL;
     int rc = db ? 0 : -1;

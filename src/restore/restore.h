@@ -120,8 +120,8 @@ int restore_tidy(const struct job *job, struct err *e);
  * have been swapped in: the rest is for the next promotion, or for --demote. */
 int restore_tidy_standby(const struct job *job, struct err *e);
 
-/* Drops the schema of drills or of a standby's copy (`prefix`), if it is there. */
-int restore_drop(const struct job *job, const char *prefix, struct err *e);
+/* Drops the schema of a standby's copy, if it is there, under its lock. */
+int restore_drop_copy(const struct job *job, struct err *e);
 
 /* --table: "planet,`a, b`": names separated by commas; a name with a comma goes in backticks. ERR_USAGE. */
 int restore_tables(const char *text, struct db_names *out, struct err *e);

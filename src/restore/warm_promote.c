@@ -173,7 +173,7 @@ bool warm_take(struct restore *r)
             r->binlog = true;
     }
     /* Its memory is needed; where it cannot go now, restore_tidy() drops it. */
-    if (restore_drop(r->job, CONFIG_WARM_SCHEMA, &why) < 0)
+    if (restore_drop_copy(r->job, &why) < 0)
         job_note(r->job, "%s", why.text);
     return r->out->warm;
 }
