@@ -94,7 +94,9 @@ int history_append(int dirfd, const json_t *record, struct err *e)
     int fd = fits ? open_locked(dirfd, O_RDWR | O_CREAT | O_APPEND, e) : -1, rc = -1;
     if (!fits)
         err_set(e, ERR_DAMAGED, 0, "a record of the history is too long, or not UTF-8");
-    if (fd >= 0 && fstat(fd, &st) == 0) {
+    if (fd >= 0 && fstat(fd, &st) < 0) {
+        err_sys(e, errno, "cannot look at %s", HISTORY_FILE);
+    } else if (fd >= 0) {
         buf_adds(&line, is_cut(fd, st.st_size) ? "\n" : "");
         buf_adds(&line, text);
         buf_addc(&line, '\n');

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <sys/file.h>
 #include <time.h>
 
@@ -13,6 +14,18 @@
 #include "dir_kit.h"
 #include "fake_clock.h"
 #include "store/history.h"
+
+/* Fails the n-th time. */
+static int fstat_fails_at;
+
+int fstat(int fd, struct stat *st)
+{
+    if (fstat_fails_at && --fstat_fails_at == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return fstatat(fd, "", st, AT_EMPTY_PATH);
+}
 
 static void put(const char *data, size_t len)
 {
@@ -216,6 +229,26 @@ static void test_locked(void **arg)
     json_decref(o);
 }
 
+/* A file that cannot be looked at: whichever look it is, a failure has its reason. */
+static void test_no_look(void **arg)
+{
+    (void)arg;
+    append(1);
+    json_t *o = history_record(HISTORY_DUMP, NULL);
+    unsigned failed = 0;
+    for (int at = 1; at <= 6; at++) {
+        struct err e = {0};
+        fstat_fails_at = at;
+        int rc = history_append(kit_dir, o, &e);
+        fstat_fails_at = 0;
+        failed += rc < 0;
+        if (rc < 0 && !strstr(e.text, HISTORY_FILE ": Input/output error"))
+            fail_msg("%d: \"%s\"", at, e.text);
+    }
+    assert_int_equal(failed, 2); /* as it is opened, and before it is written */
+    json_decref(o);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, kit_clean)
@@ -227,6 +260,7 @@ int main(void)
         TEST(test_records),
         TEST(test_replaced_only_as_read),
         TEST(test_locked),
+        TEST(test_no_look),
     };
     js_begin();
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
