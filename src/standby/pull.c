@@ -43,9 +43,10 @@ int pull_set_aside(const struct config *c, struct err *e)
 
 static int move_segments(int dirfd, const char *world, struct err *e)
 {
+    static const char failed[] = "cannot list the journal";
     char name[64], t[TEXT_SHORT];
     snprintf(name, sizeof name, ASIDE "-%s", text_utc_name(clock_wall(), t));
-    DIR *d = file_list(dirfd, "cannot list the journal", e);
+    DIR *d = file_list(dirfd, failed, e);
     const struct dirent *ent;
     if (!d)
         return -1;
@@ -54,6 +55,8 @@ static int move_segments(int dirfd, const char *world, struct err *e)
     while (rc == 0 && (errno = 0, ent = readdir(d)))
         if (segment_number(ent->d_name, world))
             rc = file_rename(dirfd, ent->d_name, to, ent->d_name, e);
+    if (rc == 0 && errno) /* those that were not listed would stay, and count as this world's */
+        rc = err_sys(e, errno, "%s", failed);
     closedir(d);
     return rc;
 }
