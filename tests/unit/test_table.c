@@ -52,16 +52,18 @@ static void becomes(const char *text, bool mariadb, const char *want)
 static void test_brands(void **state)
 {
     (void)state;
-    static const char mysql[] =
-        HEAD "`a` int NOT NULL /*!80023 INVISIBLE */,\n  `g` point /*!80003 SRID 0 */,\n"
-             "  `m` int /*!50606 STORAGE DISK */ /*!50606 COLUMN_FORMAT FIXED */ DEFAULT NULL,\n"
-             "  KEY `k` (`a`) /*!80000 INVISIBLE */,\n"
-             "  CONSTRAINT `c` CHECK ((`a` > 0)) /*!80016 NOT ENFORCED */\n) "
-             "/*!50100 TABLESPACE `innodb_system` */ ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 "
-             "/*!80016 ENCRYPTION='N' */\n/*!50100 PARTITION BY HASH (`a`)\nPARTITIONS 4 */";
+    static const char mysql[] = HEAD
+        "`a` int NOT NULL /*!80023 INVISIBLE */,\n  `g` point /*!80003 SRID 0 */,\n"
+        "  `m` int /*!50606 STORAGE DISK */ /*!50606 COLUMN_FORMAT FIXED */ DEFAULT NULL "
+        "/*!80021 ENGINE_ATTRIBUTE '{}' */ /*!80021 SECONDARY_ENGINE_ATTRIBUTE '{\"a\": 1}' */,\n"
+        "  KEY `k` (`a`) /*!80000 INVISIBLE */,\n"
+        "  CONSTRAINT `c` CHECK ((`a` > 0)) /*!80016 NOT ENFORCED */\n) "
+        "/*!50100 TABLESPACE `innodb_system` */ ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 "
+        "/*!80016 ENCRYPTION='N' */\n/*!50100 PARTITION BY HASH (`a`)\nPARTITIONS 4 */";
     becomes(mysql, false,
             HEAD "`a` int NOT NULL INVISIBLE,\n  `g` point SRID 0,\n"
-                 "  `m` int DEFAULT NULL COLUMN_FORMAT FIXED STORAGE DISK,\n"
+                 "  `m` int DEFAULT NULL COLUMN_FORMAT FIXED STORAGE DISK ENGINE_ATTRIBUTE='{}' "
+                 "SECONDARY_ENGINE_ATTRIBUTE='{\"a\": 1}',\n"
                  "  KEY `k` (`a`) INVISIBLE,\n"
                  "  CONSTRAINT `c` CHECK ((`a` > 0)) NOT ENFORCED\n) TABLESPACE=`innodb_system` "
                  "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 ENCRYPTION='N'\n"

@@ -239,12 +239,13 @@ def modern():
                          "KEY down (n DESC) USING BTREE", "KEY unused (n) IGNORED"],
             [[i, *row] for i, row in enumerate(rows, 1)])
         return
-    yield from table(  # a key that nobody uses, and one column that only those see who ask for it
-        "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "c VARCHAR(500)", "d VARBINARY(500)", "n INT",
+    yield from table(  # a key that nobody uses, a column that only those see who ask for it, attributes for another engine
+        "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "c VARCHAR(500)", "d VARBINARY(500)",
+                     "n INT COMMENT 'n' SECONDARY_ENGINE_ATTRIBUTE '{\"it''s\": [1, \"*/\"]}'",
                      "my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE INVISIBLE",
                      "KEY unused (n) INVISIBLE", "UNIQUE KEY `still; one` (c(9),n) USING BTREE INVISIBLE"],
         [[i, *row, 2 ** 64 - 10 + i] for i, row in enumerate(rows, 1)],
-        into="(id,a,b,c,d,n,my_row_id)")
+        MEMORY + " SECONDARY_ENGINE_ATTRIBUTE='{\"a\": null}'", "(id,a,b,c,d,n,my_row_id)")
     yield "SET sql_generate_invisible_primary_key=1"  # means durable tables alone
     yield from table("z_still_no_key", ["a INT"], [[1], [1]])
     yield "SET sql_generate_invisible_primary_key=0"
