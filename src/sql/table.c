@@ -282,26 +282,25 @@ static void read_constraint(struct reader *r, struct sql_table *t)
 static void read_item(struct reader *r, struct sql_table *t)
 {
     static const char *const keys[][2] = {
-        {"PRIMARY KEY", "PRIMARY KEY"},
-        {"PRIMARY INDEX", "PRIMARY KEY"},
-        {"UNIQUE KEY", "UNIQUE KEY"},
-        {"UNIQUE INDEX", "UNIQUE KEY"},
-        {"FULLTEXT KEY", "FULLTEXT KEY"},
-        {"FULLTEXT INDEX", "FULLTEXT KEY"},
-        {"SPATIAL KEY", "SPATIAL KEY"},
-        {"SPATIAL INDEX", "SPATIAL KEY"},
-        {"VECTOR KEY", "VECTOR KEY"},
-        {"KEY", "KEY"},
-        {"INDEX", "KEY"},
+        {"PRIMARY", "PRIMARY KEY"},
+        {"UNIQUE", "UNIQUE KEY"},
+        {"FULLTEXT", "FULLTEXT KEY"},
+        {"SPATIAL", "SPATIAL KEY"},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (reader_word(r, keys[i][0])) {
+            if (!reader_word(r, "KEY"))
+                reader_need(r, "INDEX");
             read_key(r, t, keys[i][1]);
             return;
         }
     /* PERIOD may be a column: only PERIOD FOR is the clause */
-    if (reader_at(r, "CONSTRAINT") || reader_at(r, "CHECK") || reader_at(r, "FOREIGN") ||
-        reader_at(r, "PERIOD FOR"))
+    if (reader_word(r, "VECTOR KEY"))
+        read_key(r, t, "VECTOR KEY");
+    else if (reader_word(r, "KEY") || reader_word(r, "INDEX"))
+        read_key(r, t, "KEY");
+    else if (reader_at(r, "CONSTRAINT") || reader_at(r, "CHECK") || reader_at(r, "FOREIGN") ||
+             reader_at(r, "PERIOD FOR"))
         read_constraint(r, t);
     else
         read_column(r, t);

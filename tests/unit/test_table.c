@@ -197,6 +197,10 @@ static void test_refused(void **state)
         {" (`a` int CHECK (1 /*!50000 + 1 */))", "version comment"},
         {" (FOREIGN KEY (`a`) REFERENCES `s`.`b` (`c`), `a` int)", "another schema"},
         {" (KEY (`a`))", "without columns"},
+        {" (`a` int, PRIMARY int)", "t: int"}, /* no columns: such a name would be quoted */
+        {" (`a` int, UNIQUE date)", "t: date"},
+        {" (`a` int, FULLTEXT `b` (`a`))", "t: `b`"},
+        {" (SPATIAL int)", "t: int"},
         {" (`a\xf0\x90\x80\x80` int)", "name"},
         {" (`a` int)\xa0", "not UTF-8"},
         {" (`` int)", "name"},
