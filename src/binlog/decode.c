@@ -263,7 +263,7 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
     const struct map *map = find_map(d, rows->table_id);
     if (!map && rows->len)
         rc = gap(d, false, "changed rows of an unknown table");
-    else if (map && map->seen)
+    else if (map && map->seen && map->seen->image) /* a later map of it may have been no fit */
         rc = take_images(d, map->seen, rows);
     if (rows->ends)
         d->map_count = 0;

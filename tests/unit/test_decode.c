@@ -1,4 +1,4 @@
-/* Unit tests of binlog/decode.h: what a server that names tables without end costs. The events need no
+/* Unit tests of binlog/decode.h: what a server that names tables without end costs, or one twice. The events need no
  * log: what decode.c asks of one is answered here. */
 #include <malloc.h>
 #include <setjmp.h>
@@ -62,8 +62,43 @@ static void test_tables_without_end(void **state)
     decode_free(d);
 }
 
+static void map_column(struct decode *d, uint64_t id, uint8_t type)
+{
+    struct event ev = {.kind = EVENT_MAP, .next = 100};
+    ev.map = (struct event_map){
+        .table_id = id, .schema = "w", .table = "t", .columns = 1, .types = &type};
+    ev.map.meta = ev.map.extra = &type; /* none, but somewhere */
+    assert_int_equal(decode_event(d, NULL, &ev), 0);
+}
+
+/* Two maps of one table in a statement, of which the second does not fit it: a gap, and no row of it is read, by
+ * whichever id. */
+static void test_another_map(void **state)
+{
+    (void)state;
+    unsigned gaps = 0;
+    struct db_column column = {.name = (char[]){"a"}, .type = (char[]){"int(11)"}};
+    struct db_table t = {
+        .name = (char[]){"t"}, .memory = true, .columns = &column, .column_count = 1};
+    struct db_tables tables = {.list = &t, .count = 1};
+    struct statement_world world = {.schema = "w", .sentinel = "s", .tables = &tables};
+    struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
+    struct decode *d = decode_new(&world, &from, false, count_gaps, &gaps);
+    map_column(d, 1, 3);
+    assert_int_equal(gaps, 0);
+    map_column(d, 2, 1);
+    assert_int_equal(gaps, 1);
+    assert_int_equal(change_row(d, 1), 0);
+    assert_int_equal(change_row(d, 2), 0);
+    assert_int_equal(gaps, 1);
+    decode_free(d);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tables_without_end)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables_without_end),
+        cmocka_unit_test(test_another_map),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
