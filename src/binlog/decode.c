@@ -248,6 +248,8 @@ static int take_images(struct decode *d, struct seen *s, const struct event_rows
     struct err e;
     int rc = 0;
     const char *at = rows->data, *end = at + rows->len;
+    if (row_image_check(s->image, rows, &e) < 0)
+        at = NULL;
     while (rc == 0 && d->rows && at && at < end)
         at = take_change(d, s, rows, at, end, &rc, &e);
     if (rc == 0 && !at)

@@ -191,6 +191,22 @@ static int take_present(struct row_image *m, const uint8_t *present, struct err 
     return 0;
 }
 
+/* Sets of other columns than the map's are of other lengths. */
+static int check_columns(const struct row_image *m, const struct event_rows *r, struct err *e)
+{
+    return r->columns == m->count
+               ? 0
+               : err_set(e, ERR_DAMAGED, 0, "table %s has %zu columns, but a row event %zu",
+                         m->table, m->count, r->columns);
+}
+
+int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e)
+{
+    if (check_columns(m, r, e) < 0 || take_present(m, r->present, e) < 0)
+        return -1;
+    return r->present_after ? take_present(m, r->present_after, e) : 0;
+}
+
 /* MariaDB's format of a compressed value: 0 and the text; or 0x80, plus 8 without a zlib header,
  * plus in the low bits the number of bytes after it that hold the length of the text. NULL:
  * malformed. */
@@ -298,11 +314,8 @@ const char *row_image_read(struct row_image *m, const struct event_rows *r, bool
     /* The only option says that JSON values may be given as differences, and is followed by a bit
      * for each JSON column: no MEMORY table has one. */
     uint64_t options = after && r->options ? cursor_packed(&c) : 0;
-    if (r->columns != m->count) {
-        err_set(e, ERR_DAMAGED, 0, "table %s has %zu columns, but a row event %zu", m->table,
-                m->count, r->columns);
+    if (check_columns(m, r, e) < 0)
         return NULL;
-    }
     if (options > 1) {
         err_set(e, ERR_REFUSED, 0, "table %s: a changed row in an unknown format", m->table);
         return NULL;

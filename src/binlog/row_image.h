@@ -21,6 +21,9 @@ struct row_image *row_image_open(const struct event_map *map, const struct db_ta
                                  struct err *e);
 /* Is it valid for another map of the same table too? */
 bool row_image_fits(const struct row_image *m, const struct event_map *map);
+/* Of a whole row event, which may hold no image at all: ERR_DAMAGED, other columns than those of the map;
+ * ERR_REFUSED as below. */
+int row_image_check(struct row_image *m, const struct event_rows *r, struct err *e);
 /* Reads the image at `at` and appends its tuple to `out`: all columns that are not generated, in
  * the table's order. `r` is its event; `after`: it is the second one of an update. Returns the position after it;
  * NULL: ERR_DAMAGED, or ERR_REFUSED when a column is missing (binlog_row_image is not FULL), or is given as

@@ -62,6 +62,19 @@ static void test_tables_without_end(void **state)
     decode_free(d);
 }
 
+/* A world of one table with one column. */
+static struct decode *decode_one(unsigned *gaps)
+{
+    static char column_name[] = "a", type[] = "int(11)", name[] = "t";
+    static struct db_column column = {.name = column_name, .type = type};
+    static struct db_table t = {
+        .name = name, .memory = true, .columns = &column, .column_count = 1};
+    static const struct db_tables tables = {.list = &t, .count = 1};
+    static const struct statement_world world = {"w", "s", &tables};
+    static const struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
+    return decode_new(&world, &from, false, count_gaps, gaps);
+}
+
 static void map_column(struct decode *d, uint64_t id, uint8_t type)
 {
     struct event ev = {.kind = EVENT_MAP, .next = 100};
@@ -77,13 +90,7 @@ static void test_another_map(void **state)
 {
     (void)state;
     unsigned gaps = 0;
-    struct db_column column = {.name = (char[]){"a"}, .type = (char[]){"int(11)"}};
-    struct db_table t = {
-        .name = (char[]){"t"}, .memory = true, .columns = &column, .column_count = 1};
-    struct db_tables tables = {.list = &t, .count = 1};
-    struct statement_world world = {.schema = "w", .sentinel = "s", .tables = &tables};
-    struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
-    struct decode *d = decode_new(&world, &from, false, count_gaps, &gaps);
+    struct decode *d = decode_one(&gaps);
     map_column(d, 1, 3);
     assert_int_equal(gaps, 0);
     map_column(d, 2, 1);
@@ -94,11 +101,30 @@ static void test_another_map(void **state)
     decode_free(d);
 }
 
+/* Sets of more columns than the table has may be all that an event holds. */
+static void test_columns_without_rows(void **state)
+{
+    (void)state;
+    static const uint8_t all[25] = {0xff};
+    unsigned gaps = 0;
+    struct decode *d = decode_one(&gaps);
+    struct event ev = {.kind = EVENT_ROWS, .next = 100};
+    map_column(d, 1, 3);
+    for (size_t columns = 1; columns <= 200; columns += 199) {
+        ev.rows = (struct event_rows){
+            .table_id = 1, .op = EVENT_INSERT, .columns = columns, .present = all, .data = "x"};
+        assert_int_equal(decode_event(d, NULL, &ev), 0);
+        assert_int_equal(gaps, columns == 200);
+    }
+    decode_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables_without_end),
         cmocka_unit_test(test_another_map),
+        cmocka_unit_test(test_columns_without_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
