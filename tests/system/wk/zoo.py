@@ -239,7 +239,7 @@ def modern():
                          "KEY down (n DESC) USING BTREE", "KEY unused (n) IGNORED"],
             [[i, *row] for i, row in enumerate(rows, 1)])
         return
-    yield from table(  # a key that nobody uses, a column that only those see who ask for it, attributes for another engine
+    yield from table(  # a key that nobody uses, a column that only those see who ask for it, some for another engine
         "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "c VARCHAR(500)", "d VARBINARY(500)",
                      "n INT COMMENT 'n' SECONDARY_ENGINE_ATTRIBUTE '{\"it''s\": [1, \"*/\"]}'",
                      "my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE INVISIBLE",
