@@ -179,12 +179,14 @@ static void ended(struct world *w, int kind, json_t *fields /* taken */, const s
         js_set_clean(fields, "error", error.p);
     }
     json_object_set_new(fields, "at", js_time(clock_wall()));
+    /* Quotes may take more than twice the room, and a request by hand may name anything. */
+    static const char *const texts[] = {"error", "from"};
     size_t size = json_dumpb(fields, s->last, sizeof s->last - 1, flags);
-    if (size >= sizeof s->last) { /* its quotes took more than twice the room */
-        json_object_del(fields, "error");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && size >= sizeof s->last; i++) {
+        json_object_del(fields, texts[i]);
         size = json_dumpb(fields, s->last, sizeof s->last - 1, flags);
     }
-    s->last[size] = '\0';
+    s->last[size < sizeof s->last ? size : 0] = '\0';
     json_decref(fields);
     w->state_dirty = w->status_dirty = true;
     char key[CONDITION_KEY];

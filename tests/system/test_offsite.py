@@ -251,6 +251,19 @@ def test_a_copy_in_place_of_a_dump_that_was_found_damaged(make_followed, store):
     assert [r["from"] for r in keeper.ok("--history", "--json")["records"] if r["kind"] == "drill"] == ["offsite"] * 2
 
 
+def test_a_drill_from_a_place_with_a_very_long_name(keeper, store):
+    """What a request names may be longer than the room that the state has for the last drill: nothing beside it is touched."""
+    keeper.configure({"offsite": {**store.settings["offsite"], "identity_file": store.key}, "drill": {"from": "offsite"}})
+    keeper.dump()
+    keeper.start()
+    assert keeper.run("--drill", "--from", "x" * 2000).rc == USAGE
+    last = keeper.wait(lambda: keeper.status()["last_drill"], "what it came to")
+    assert not last["ok"] and last["error_kind"] == "usage", last
+    keeper.stop()
+    keeper.start()
+    assert keeper.status()["last_drill"] == last
+
+
 def test_a_copy_that_was_found_damaged(make_followed, store):
     """It does not count in the store any more: the last good one stays in its place, and the status says what is
     missing; until it is found good."""
