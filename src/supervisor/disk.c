@@ -284,7 +284,7 @@ bool disk_message(struct world *w, enum file_dir_place *place)
     if (!worker_receive_packet(w->disk_writer.fd, &m, &closed)) {
         if (!closed)
             return false;
-        worker_end(&w->disk_writer); /* disk_timers() starts the next one */
+        worker_end(&w->disk_writer); /* timers() starts the next one */
         writer_gone();
         if (!w->stopping)
             away(w, "died", "their process died",

@@ -136,7 +136,7 @@ static void begun(struct world *w, int kind)
     w->status_dirty = true;
 }
 
-/* Asked last of all by jobs_timers(): a drill has the lowest rank among the jobs. */
+/* Asked last of all by the jobs (jobs.c): a drill has the lowest rank among the jobs. */
 bool drills_due(struct world *w, mono_t now)
 {
     return is_due(w, DRILL, now);

@@ -178,7 +178,7 @@ void world_event(struct world *w, const struct guard_event *ev)
                                           .hint = jobs.restore_hint,
                                           .restored = w->last_restore,
                                           .same_world = prober_same_world()});
-    /* jobs_timers() starts the restore, as soon as no job runs. */
+    /* timers() starts the restore, as soon as no job runs. */
     bool yields = a.action == GUARD_START_RESTORE && action_is(jobs.request.action, ACTION_YIELDS);
     if (yields || a.action == GUARD_END_RESTORE)
         worker_stop(&w->job_worker, SIGKILL);
