@@ -86,10 +86,14 @@ static void replace_context(struct world *w, struct action_context *next)
     w->a->job.progress = &w->a->progress;
 }
 
+/* The disk writer first: what the others then say goes to the next one, which has the new directories and keys; the
+ * old one would write it as well. */
 static void restart(struct world *w, bool only_dirs)
 {
+    disk_part.restart(w);
     for (size_t i = 0; world_parts[i]; i++)
-        if (world_parts[i]->restart && (world_parts[i]->opens_dirs || !only_dirs))
+        if (world_parts[i]->restart && world_parts[i] != &disk_part &&
+            (world_parts[i]->opens_dirs || !only_dirs))
             world_parts[i]->restart(w);
 }
 

@@ -264,6 +264,22 @@ def test_a_drill_from_a_place_with_a_very_long_name(keeper, store):
     assert keeper.status()["last_drill"] == last
 
 
+def test_the_end_of_copies_is_noted_once(keeper, store, http):
+    """A reload ends the disk writer and what the old config had open: what is said of that goes to the next writer alone."""
+    keeper.configure({**store.settings, **http.settings(), "journal": {"mode": "off"}})
+    keeper.dump()
+    os.makedirs(os.path.join(store.path, "w1"), exist_ok=True)
+    with open(os.path.join(store.path, "w1/dumps"), "w"):
+        pass
+    keeper.start()
+    keeper.expect("the failure", troubles=lambda all_: any("no copies" in t["what"] for t in all_))
+    keeper.reload({"offsite": dict.fromkeys(keeper.settings["offsite"])})
+    wait_for(lambda: [m for m in http.messages() if "no copies are wanted" in m["what"]], "the end to be told")
+    keeper.stop()
+    with open(os.path.join(keeper.dumps_dir, "history.jsonl")) as f:
+        assert f.read().count("no copies are wanted any more") == 1
+
+
 def test_a_copy_that_was_found_damaged(make_followed, store):
     """It does not count in the store any more: the last good one stays in its place, and the status says what is
     missing; until it is found good."""
