@@ -386,6 +386,8 @@ static void adopt_state(struct world *w, enum action job, const struct state *sa
     adopt_last_restore(w, &ours);
     /* The supervisor's own, and they may have changed while the job worked. */
     s->followed = ours.followed;
+    s->paused = ours.paused;
+    s->pause_until = ours.pause_until;
     s->endless_since = ours.endless_since;
     memcpy(s->gaps, ours.gaps, sizeof s->gaps);
     s->drill = ours.drill;

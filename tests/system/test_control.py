@@ -14,7 +14,7 @@ import pytest
 
 from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import DONE, FAILED, HELD, NOT_WELL, REFUSED, USAGE, unix
-from wk.util import PATIENCE, wait_for
+from wk.util import PATIENCE, stands_still, wait_for
 from wk.watch import Watcher
 
 pytestmark = pytest.mark.any_server
@@ -468,3 +468,29 @@ while True:
     finally:
         listener.kill()
         listener.wait()
+
+
+def test_a_pause_outlives_a_job_that_read_the_state_before(keeper):
+    """Tidying hands back what the file said before; the supervisor is asked to end before it saves the pause once more."""
+    def state():
+        with open(os.path.join(keeper.dumps_dir, "state.json")) as f:
+            return json.load(f)
+
+    def ended():
+        with open(f"/proc/{job}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+
+    keeper.dump()
+    keeper.start(fault="tidy.loaded=stop")
+    job = keeper.wait(lambda: keeper.worker("job"), "the job that tidies")
+    keeper.wait(lambda: stands_still(job), "it to have read the state")
+    keeper.ok("--pause")
+    keeper.wait(lambda: state()["paused"], "the pause on the disk")
+    keeper.process.send_signal(signal.SIGSTOP)
+    os.kill(job, signal.SIGCONT)
+    wait_for(ended, "its end")
+    keeper.process.send_signal(signal.SIGTERM)
+    keeper.process.send_signal(signal.SIGCONT)
+    assert keeper.process.wait(PATIENCE) == 0
+    assert state()["paused"] is True
+    keeper.start("PAUSED")
