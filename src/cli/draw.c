@@ -36,6 +36,13 @@ static size_t first_char(const char *s, size_t *columns)
     wchar_t c;
     if (!utf8)
         utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!utf8) { /* a machine without its files: no tables, but no character is cut in two either */
+        size_t bytes = 1;
+        while (((unsigned char)s[bytes] & 0xc0) == 0x80)
+            bytes++;
+        *columns = 1;
+        return bytes;
+    }
     locale_t before = uselocale(utf8);
     size_t n = mbrtowc(&c, s, strnlen(s, MB_LEN_MAX), &(mbstate_t){0});
     int width = n <= MB_LEN_MAX ? wcwidth(c) : 1;

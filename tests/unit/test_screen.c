@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,17 @@
 #include "fake_clock.h"
 #include "cli/screen.h"
 #include "cli/draw.h"
+
+/* libc's, or as on a machine without the files of the locale. */
+static bool no_locale;
+
+locale_t newlocale(int mask, const char *name, locale_t base)
+{
+    locale_t (*libc)(int, const char *, locale_t);
+    void *p = dlsym(RTLD_NEXT, "newlocale");
+    memcpy(&libc, &p, sizeof p);
+    return no_locale ? (locale_t)0 : libc(mask, name, base);
+}
 
 /* Standard output and standard error while a test looks at them. */
 static struct {
@@ -156,6 +169,22 @@ static const char *padded(struct buf *b, const char *s, size_t width, bool right
     buf_clear(b);
     draw_padded(b, s, width, right);
     return b->p;
+}
+
+/* Without libc's tables each character takes a column, and none is cut in two. The first test: libc reads them once. */
+static void test_no_locale(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    no_locale = true;
+    screen_mode.utf8 = true;
+    assert_int_equal(draw_width("Bolygó ★"), 8);
+    assert_int_equal(draw_width("\xff\xc3"), 2);
+    assert_string_equal(padded(&b, "★★★", 2, false), "★…");
+    assert_string_equal(padded(&b, "★★★", 1, false), "★");
+    assert_string_equal(padded(&b, "ó", 3, true), "  ó");
+    no_locale = false;
+    buf_free(&b);
 }
 
 static void test_padding(void **state)
@@ -638,6 +667,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_no_locale),
         TEST(test_widths),
         TEST(test_padding),
         TEST(test_bar),
