@@ -72,6 +72,7 @@ def test_it_is_what_a_load_gives(machines):
     two.start("STANDBY")
     told = wait_copy(two)
     assert told["dump"] in [m["name"] for m in one.dumps()] and told["why"] is None, told
+    assert re.search("copy +ready", two.run("--status").out), two.run("--status")
     writers = AuditedWriters(one.world, 7, count=2)
     writers.pause = 0.002
     with writers:
