@@ -147,6 +147,27 @@ def test_a_dump_that_is_not_synced_is_seen(cuttable):
     assert found
 
 
+def test_a_name_is_on_the_disk_before_the_next_one(keeper):
+    """The file systems of the other tests keep a name with the next file that is synced, whoever syncs it. No promise of
+    theirs: each name that a dump gives, the manifest's at last, is followed by an fsync of the directory."""
+    trace = os.path.join(keeper.base, "trace")
+    keeper.prefix = strace(trace, "-y", names=["rename", "renameat", "renameat2", "linkat", "fsync"])
+    keeper.ok("--dump")
+    keeper.prefix = []
+    given, pending, directory = [], None, f"<{keeper.dumps_dir}>"
+    with open(trace) as calls:
+        for line in calls:
+            if re.search(r"\bfsync\([0-9]+" + re.escape(directory), line):
+                pending = None
+            elif directory in line and line.rstrip().endswith("= 0"):
+                assert pending is None, (pending, line)
+                pending = line
+                given.append(re.findall('"([^"]*)"', line)[-1])
+    assert pending is None, pending
+    assert [name for name in given if name.startswith("w1-")] == [
+        keeper.newest()["name"] + end for end in (".sql.gz", ".json")], given
+
+
 class Play(threading.Thread):
     """A game that numbers its rows, and remembers when each was acknowledged."""
 
