@@ -359,43 +359,42 @@ static void dump_failed(struct world *w, const json_t *result, const struct err 
 /* ---- the end of a restore ---- */
 
 /* A restore that was not heard of again has left a word of itself. */
-static void adopt_last_restore(struct world *w, const struct state *ours)
+static void adopt_last_restore(struct world *w, const char *text)
 {
     struct state *s = &w->a->state;
-    json_t *saved = s->last_restore[0] ? json_loads(s->last_restore, 0, NULL) : NULL;
-    if (strcmp(js_text(saved, "at"), js_text(w->last_restore, "at")) > 0) {
-        json_decref(w->last_restore);
-        w->last_restore = saved;
+    json_t *saved = text[0] ? json_loads(text, 0, NULL) : NULL;
+    if (strcmp(js_text(saved, "at"), js_text(w->last_restore, "at")) <= 0) {
+        json_decref(saved);
         return;
     }
-    memcpy(s->last_restore, ours->last_restore, sizeof s->last_restore);
-    json_decref(saved);
+    json_decref(w->last_restore);
+    w->last_restore = saved;
+    snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
 }
 
-/* Takes over the state that a job has saved, so that ours does not overwrite it. */
+/* Takes over what a job may have changed in the state that it saved, so that ours does not overwrite it. All else is the
+ * supervisor's own, and may have changed while the job worked. */
 static void adopt_state(struct world *w, enum action job, const struct state *saved)
 {
     struct state *s = &w->a->state;
-    struct state ours = *s;
     /* Tidying reads the file, which may be of before we saw another world alive. */
-    if (job == ACTION_TIDY && saved->alive_at.ms < ours.alive_at.ms &&
-        strcmp(saved->nonce, ours.nonce) != 0)
+    if (job == ACTION_TIDY && saved->alive_at.ms < s->alive_at.ms &&
+        strcmp(saved->nonce, s->nonce) != 0)
         return;
-    *s = *saved;
+    s->known = saved->known;
+    memcpy(s->nonce, saved->nonce, sizeof s->nonce);
+    memcpy(s->next, saved->next, sizeof s->next);
+    s->generation = saved->generation;
+    s->server = saved->server;
+    s->alive_at = saved->alive_at;
     s->gone_at = (wall_t){0};
-    adopt_last_restore(w, &ours);
-    /* The supervisor's own, and they may have changed while the job worked. */
-    s->followed = ours.followed;
-    s->paused = ours.paused;
-    s->pause_until = ours.pause_until;
-    s->endless_since = ours.endless_since;
-    memcpy(s->gaps, ours.gaps, sizeof s->gaps);
-    s->drill = ours.drill;
-    s->verify = ours.verify;
-    if (!s->holder[0])
-        memcpy(s->holder, ours.holder, sizeof s->holder);
-    if (ours.lease_number > s->lease_number)
-        s->lease_number = ours.lease_number;
+    s->made = saved->made;
+    adopt_last_restore(w, saved->last_restore);
+    s->role = saved->role;
+    if (saved->holder[0])
+        memcpy(s->holder, saved->holder, sizeof s->holder);
+    if (saved->lease_number > s->lease_number)
+        s->lease_number = saved->lease_number;
     w->state_dirty = true;
     /* A connection that is older than the job leads to the server process that it found. */
     prober_expect(w, s, jobs.began);
