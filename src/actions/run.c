@@ -272,7 +272,7 @@ static int action_restore(struct action_context *a, const struct request *r, jso
                           struct err *e)
 {
     SCOPED(restore_result_free) struct restore_result res = {0};
-    SCOPED(db_names_free) struct db_names tables = {0};
+    SCOPED(names_free) struct names tables = {0};
     wall_t at = {0}, now = clock_wall();
     /* In UTC, as main.c writes it. */
     if (r->at && (text_time_parse(r->at, now, &at) < 0 || at.ms > now.ms))

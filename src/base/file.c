@@ -361,30 +361,30 @@ void file_close(int *fd)
         close(*fd);
 }
 
-DIR *file_list(int dirfd, const char *failed, struct err *e)
+int file_list(int dirfd, const char *failed, struct names *out, struct err *e)
 {
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *ent;
+    while (d && (errno = 0, ent = readdir(d)))
+        if (strcmp(ent->d_name, ".") != 0 && strcmp(ent->d_name, "..") != 0)
+            names_add(out, ent->d_name);
+    int rc = errno ? err_sys(e, errno, "%s", failed) : 0;
     if (d)
-        return d;
-    err_sys(e, errno, "%s", failed);
-    if (fd >= 0)
+        closedir(d);
+    else if (fd >= 0)
         close(fd);
-    return NULL;
+    return rc;
 }
 
 /* One that belongs to a living process is being written. */
 int file_sweep(int dirfd, const char *name, struct err *e)
 {
-    int rc = 0;
-    DIR *d = file_list(dirfd, "cannot list a directory", e);
-    const struct dirent *ent;
-    if (!d)
-        return -1;
-    while (rc == 0 && (ent = readdir(d)))
-        if (left_over(ent->d_name, name))
-            rc = file_remove(dirfd, ent->d_name, e);
-    closedir(d);
+    SCOPED(names_free) struct names found = {0};
+    int rc = file_list(dirfd, "cannot list a directory", &found, e);
+    for (size_t i = 0; rc == 0 && i < found.count; i++)
+        if (left_over(found.list[i], name))
+            rc = file_remove(dirfd, found.list[i], e);
     return rc;
 }
 

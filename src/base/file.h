@@ -8,7 +8,6 @@
 #ifndef WK_BASE_FILE_H
 #define WK_BASE_FILE_H
 
-#include <dirent.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -59,9 +58,9 @@ int file_remove(int dirfd, const char *name, struct err *e);
 int file_open_own(int dirfd, const char *name, int flags, struct err *e);
 /* For SCOPED(): closes it, if it is one. */
 void file_close(int *fd);
-/* The names in an open directory, from the first one, for readdir() and closedir(); `dirfd` stays
- * open. NULL: `failed`, with the reason. */
-DIR *file_list(int dirfd, const char *failed, struct err *e);
+/* Appends the names in an open directory, in any order, without "." and "..". Returns -1 unless all
+ * of them could be read: `failed`, with the reason. */
+int file_list(int dirfd, const char *failed, struct names *out, struct err *e);
 /* Opens a file for reading by a path that an admin gave: a regular file of any owner. Links are
  * followed only where nobody else could have planted them: in directories owned by us or by root
  * and not writable by group or others. Otherwise ERR_REFUSED. */

@@ -163,6 +163,28 @@ void buf_free(struct buf *b)
     *b = (struct buf){0};
 }
 
+void names_add(struct names *n, const char *name)
+{
+    n->list = xgrow(n->list, n->count, sizeof *n->list);
+    n->list[n->count++] = xstrdup(name);
+}
+
+bool names_has(const struct names *n, const char *name)
+{
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->list[i], name) == 0)
+            return true;
+    return false;
+}
+
+void names_free(struct names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->list[i]);
+    free(n->list);
+    *n = (struct names){0};
+}
+
 struct unit {
     const char *name;
     uint64_t factor;

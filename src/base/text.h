@@ -45,6 +45,15 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 void buf_clear(struct buf *b);
 void buf_free(struct buf *b);
 
+/* A list of names. Starts as {0}; names_free() frees it and resets it to {0}. */
+struct names {
+    char **list;
+    size_t count;
+};
+void names_add(struct names *n, const char *name); /* copied */
+bool names_has(const struct names *n, const char *name);
+void names_free(struct names *n);
+
 /* "250ms", "15m", "1h30m", "7d": milliseconds. Units ms s m h d w, each number with its unit.
  * Returns 0, or -1 for anything else (a bare number too, except "0"). */
 int text_duration_parse(const char *s, int64_t *ms);

@@ -67,7 +67,7 @@ bool check_table_size(struct check *c, const struct db_table *t, const char *siz
     return most && t->data_length / NEARLY_FULL >= most / 100;
 }
 
-void check_names(struct check *c, const char *name, const struct db_names *n)
+void check_names(struct check *c, const char *name, const struct names *n)
 {
     struct buf b = {0};
     for (size_t i = 0; i < n->count && i < NAMES_SHOWN; i++) {
@@ -181,7 +181,7 @@ static bool holds(struct check *c, const struct check_rule *r, unsigned found)
     }
     if (!r->query)
         return true;
-    SCOPED(db_names_free) struct db_names names = {0};
+    SCOPED(names_free) struct names names = {0};
     db_names_select(c->db, r->query, DB_ARGS(c->cfg->schema), &names, NULL);
     check_names(c, "names", &names);
     return names.count > 0;

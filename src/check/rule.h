@@ -97,7 +97,7 @@ void check_number(struct check *c, const char *name, int64_t n);
 bool check_table_size(struct check *c, const struct db_table *t, const char *size,
                       const char *room);
 /* "`a`, `b` and 3 more" */
-void check_names(struct check *c, const char *name, const struct db_names *n);
+void check_names(struct check *c, const char *name, const struct names *n);
 /* "a, b", of an array of strings */
 void check_list(struct check *c, const char *name, const json_t *list);
 /* Sets {name_error} and {name_hint}, for example {clock_error}; both empty without an error. */

@@ -1,5 +1,4 @@
 /* --check: config and secrets, directories, room for dumps, and other worlds of this machine. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -495,10 +494,11 @@ static void left_over_facts(struct check *c)
     unsigned parts = 0, conflicts = 0, foreign = 0;
     uint64_t generation, sequence;
     bool pending = false;
-    DIR *dir = file_list(c->dirfd, "cannot list the dump directory", NULL);
-    const struct dirent *ent;
-    while (dir && (ent = readdir(dir))) {
-        const char *file = ent->d_name;
+    SCOPED(names_free) struct names found = {0};
+    if (file_list(c->dirfd, "cannot list the dump directory", &found, NULL) < 0)
+        return; /* unknown, not none; the list of the dumps has failed for it as well */
+    for (size_t i = 0; i < found.count; i++) {
+        const char *file = found.list[i];
         bool ours = manifest_parse_name(file, c->cfg->name, &generation, &sequence) > 0;
         if (text_starts(file, "conflict-"))
             conflicts += ends(file, ".sql.gz");
@@ -509,8 +509,6 @@ static void left_over_facts(struct check *c)
         else if (ends(file, "Z.sql.gz") && foreign++ == 0)
             check_word(c, "foreign_dump", "%s", file);
     }
-    if (dir)
-        closedir(dir);
     check_fact(c, "pending", pending);
     check_number(c, "parts", parts);
     check_number(c, "conflicts", conflicts);

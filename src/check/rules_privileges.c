@@ -26,14 +26,14 @@ void check_add_world(struct check *c, const char *schema)
 
 void check_add_leases(struct check *c)
 {
-    SCOPED(db_names_free) struct db_names found = {0}; /* schema and table alternate */
+    SCOPED(names_free) struct names found = {0}; /* schema and table alternate */
     struct db_rows *r = db_select(c->db, "nn",
                                   "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES "
                                   "WHERE RIGHT(TABLE_NAME,6)='_lease' ORDER BY TABLE_SCHEMA",
                                   NULL);
     while (db_next(r, NULL) == 1)
         for (unsigned i = 0; i < 2; i++)
-            db_names_add(&found, db_text(r, i));
+            names_add(&found, db_text(r, i));
     db_rows_end(r);
     /* The name is not enough: a game's table may have such a name too. One query per table, since
      * for the columns of all tables the server would open a file for each. */
@@ -575,7 +575,7 @@ static const struct check_rule roles[] = {
 /* SHOW GRANTS lists a role that is granted and the grants of those that are active. */
 static void check_roles(struct check *c)
 {
-    SCOPED(db_names_free) struct db_names idle = {0};
+    SCOPED(names_free) struct names idle = {0};
     if (!c->mariadb)
         db_names_select(c->db, idle_roles, DB_ARGS(NULL), &idle, NULL);
     for (size_t i = 0; i < c->grants.count && c->mariadb; i++) {
@@ -585,7 +585,7 @@ static void check_roles(struct check *c)
             active = active || strcmp(c->grants.list[k].grantee, g->schema) == 0;
         if (active || g->on != GRANT_ROLE || strcmp(g->grantee, check_text(c, "account")) != 0)
             continue;
-        db_names_add(&idle, g->schema);
+        names_add(&idle, g->schema);
     }
     for (size_t i = 0; i < idle.count; i++) {
         check_word(c, "role", "%s", idle.list[i]);

@@ -155,14 +155,14 @@ static void check_central(struct check *c)
     check_word(c, "central_broken", "%s", "");
     if (db) {
         /* Those of this version; a name of another version, or one that the account may not call, is not seen. */
-        SCOPED(db_names_free) struct db_names there = {0};
+        SCOPED(names_free) struct names there = {0};
         SCOPED(buf_free) struct buf missing = {0};
         db_names_select(db,
                         "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE "
                         "ROUTINE_SCHEMA=DATABASE()",
                         DB_ARGS(NULL), &there, NULL);
         for (size_t i = 0; i < sizeof routines / sizeof *routines; i++)
-            if (!db_names_has(&there, routines[i]))
+            if (!names_has(&there, routines[i]))
                 buf_printf(&missing, "%s%s", missing.len ? ", " : "", routines[i]);
         check_word(c, "central_missing", "%s", missing.len ? missing.p : "");
         if (!missing.len)

@@ -274,7 +274,7 @@ static const struct check_rule tables[] = {
 static void table_facts(struct check *c)
 {
     const struct config *cfg = c->cfg;
-    SCOPED(db_names_free) struct db_names keyless = {0};
+    SCOPED(names_free) struct names keyless = {0};
     size_t memory = 0, durable = 0, swapped = 0;
     uint64_t rows = 0;
     for (size_t i = 0; i < c->tables.count; i++) {
@@ -284,7 +284,7 @@ static void table_facts(struct check *c)
         swapped += t->memory || cfg->restore_all;
         rows += t->memory ? t->rows : 0;
         if (t->memory && !t->has_key)
-            db_names_add(&keyless, t->name);
+            names_add(&keyless, t->name);
     }
     check_number(c, "memory_tables", (int64_t)memory);
     check_number(c, "memory_rows", (int64_t)rows);
@@ -340,13 +340,13 @@ static bool is_shadow(const char *name)
 static void own_table_facts(struct check *c)
 {
     SCOPED(db_tables_free) struct db_tables own = {0};
-    SCOPED(db_names_free) struct db_names taken = {0};
+    SCOPED(names_free) struct names taken = {0};
     if (db_own_tables(c->db, c->cfg->schema, &own, NULL) < 0)
         return;
     size_t aside = 0;
     for (size_t i = 0; i < own.count; i++)
         if (!is_shadow(own.list[i].name))
-            db_names_add(&taken, own.list[i].name);
+            names_add(&taken, own.list[i].name);
         else
             aside += text_starts(own.list[i].name, DB_OWN_PREFIX "aside_");
     check_names(c, "taken_names", &taken);
@@ -387,7 +387,7 @@ static const struct check_rule all_definitions = {
     "{definitions} views, triggers, events, functions and procedures are in dumps"};
 
 /* Tries each as a dump reads it; the server says only then what the account lacks, or what is broken. */
-static size_t unreadable(struct check *c, enum definition_kind kind, const struct db_names *names)
+static size_t unreadable(struct check *c, enum definition_kind kind, const struct names *names)
 {
     size_t n = 0;
     for (size_t i = 0; i < names->count; i++) {
@@ -406,7 +406,7 @@ static size_t unreadable(struct check *c, enum definition_kind kind, const struc
  * counted; those of routines are reported once, with the procedures. */
 static bool check_kind(struct check *c, size_t i, size_t *total)
 {
-    SCOPED(db_names_free) struct db_names names = {0};
+    SCOPED(names_free) struct names names = {0};
     bool routine = !kinds[i].privilege, seen = routine || check_may(c, kinds[i].privilege);
     if (db_names(c->db, c->cfg->schema, kinds[i].kind, &names, NULL) < 0)
         return true;

@@ -267,7 +267,7 @@ static void heap_facts(struct check *c)
  * (1419)? */
 static bool log_would_forbid(struct check *c)
 {
-    SCOPED(db_names_free) struct db_names functions = {0};
+    SCOPED(names_free) struct names functions = {0};
     if (check_value(c, "@log_bin") != 0 || check_may_globally(c, "SUPER") ||
         check_value(c, "@log_bin_trust_function_creators") != 0)
         return false;

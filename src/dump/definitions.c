@@ -92,7 +92,7 @@ static void add(struct writing *w, enum definition_kind kind, const char *name,
 /* SHOW CREATE one by one: what the server lists may be unreadable, or gone by then. */
 static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
 {
-    SCOPED(db_names_free) struct db_names names = {0};
+    SCOPED(names_free) struct names names = {0};
     if (db_names(w->db, w->schema, kind, &names, e) < 0)
         return -1;
     int rc = 0;

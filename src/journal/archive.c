@@ -1,6 +1,5 @@
 #include "journal/archive.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,26 +27,22 @@ static int by_number(const void *a, const void *b)
 
 static int list_names(int dirfd, const char *world, struct archive *out, struct err *e)
 {
-    static const char failed[] = "cannot list the journal";
-    DIR *d = file_list(dirfd, failed, e);
-    struct dirent *ent;
-    if (!d)
+    SCOPED(names_free) struct names found = {0};
+    if (file_list(dirfd, "cannot list the journal", &found, e) < 0)
         return -1;
-    while (errno = 0, (ent = readdir(d))) {
-        uint64_t n = segment_number(ent->d_name, world);
+    for (size_t i = 0; i < found.count; i++) {
+        uint64_t n = segment_number(found.list[i], world);
         out->number = n > out->number ? n : out->number; /* not to be used again */
         if (n == 0 || out->count == SEGMENTS_MAX)
             continue;
         out->list = xrealloc(out->list, (out->count + 1) * sizeof *out->list);
         struct archive_segment *s = &out->list[out->count++];
         *s = (struct archive_segment){.number = n};
-        snprintf(s->file, sizeof s->file, "%.63s", ent->d_name);
+        snprintf(s->file, sizeof s->file, "%.63s", found.list[i]);
     }
-    int rc = errno ? err_sys(e, errno, "%s", failed) : 0;
-    closedir(d);
     if (out->count)
         qsort(out->list, out->count, sizeof *out->list, by_number);
-    return rc;
+    return 0;
 }
 
 /* A segment that is not finalized is read to its end. */

@@ -1,6 +1,5 @@
 #include "ledger/files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -70,14 +69,13 @@ int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, s
     static const char *const endings[] = {LEDGER_FILES_GZIP, LEDGER_FILES_MANIFEST,
                                           LEDGER_FILES_GZIP LEDGER_FILES_UNDONE};
     struct ledger_file f;
-    const struct dirent *ent;
+    SCOPED(names_free) struct names found = {0};
     *out = (struct ledger_files){0};
-    DIR *d = file_list(dirfd, "cannot list the dump directory", e);
-    if (!d)
+    if (file_list(dirfd, "cannot list the dump directory", &found, e) < 0)
         return -1;
-    while ((errno = 0, ent = readdir(d))) {
+    for (size_t n = 0; n < found.count; n++) {
         for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-            if (!parse(ent->d_name, endings[i], ledger, &f))
+            if (!parse(found.list[n], endings[i], ledger, &f))
                 continue;
             /* of those without data, and of those undone, too: no number is given twice */
             if (f.sequence > out->highest)
@@ -88,11 +86,9 @@ int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, s
             out->list[out->count++] = f;
         }
     }
-    int rc = errno ? err_sys(e, errno, "cannot list the dump directory") : 0;
-    closedir(d);
-    if (rc == 0 && out->count)
+    if (out->count)
         qsort(out->list, out->count, sizeof *out->list, in_order);
-    return rc;
+    return 0;
 }
 
 void ledger_files_free(struct ledger_files *f)
@@ -139,19 +135,15 @@ int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
 /* Parts of runs that were killed: no manifest was written, so none of their rows has left the ledger. */
 int ledger_files_sweep(int dirfd, const char *ledger, struct err *e)
 {
-    const struct dirent *ent;
-    int rc = 0;
-    DIR *d = file_list(dirfd, "cannot list the dump directory", e);
+    SCOPED(names_free) struct names found = {0};
+    int rc = file_list(dirfd, "cannot list the dump directory", &found, e);
     size_t n = strlen(ledger);
-    if (!d)
-        return -1;
-    while (rc == 0 && (errno = 0, ent = readdir(d))) {
-        const char *s = ent->d_name;
+    for (size_t i = 0; rc == 0 && i < found.count; i++) {
+        const char *s = found.list[i];
         if (strncmp(s, ledger, n) == 0 && s[n] == '-' &&
             strcmp(s + n + 1 + strspn(s + n + 1, "0123456789"), LEDGER_FILES_PART) == 0)
             rc = file_remove(dirfd, s, e);
     }
-    closedir(d);
     return rc;
 }
 

@@ -59,7 +59,7 @@ static const struct {
     [DEFINITION_PACKAGE_BODY] = {ROUTINES("PACKAGE BODY"), 2, 1, 3, "ntCww*"},
 };
 
-int db_names(struct db *db, const char *schema, enum definition_kind kind, struct db_names *out,
+int db_names(struct db *db, const char *schema, enum definition_kind kind, struct names *out,
              struct err *e)
 {
     struct err why = {0};
@@ -70,40 +70,18 @@ int db_names(struct db *db, const char *schema, enum definition_kind kind, struc
     return err_pass(e, &why);
 }
 
-int db_names_select(struct db *db, const char *sql, const char *const *args, struct db_names *out,
+int db_names_select(struct db *db, const char *sql, const char *const *args, struct names *out,
                     struct err *e)
 {
-    *out = (struct db_names){0};
+    *out = (struct names){0};
     struct db_rows *r = db_select_with(db, "n", sql, args, e);
     int got;
     while ((got = db_next(r, e)) == 1)
-        db_names_add(out, db_text(r, 0));
+        names_add(out, db_text(r, 0));
     db_rows_end(r);
     if (got < 0)
-        db_names_free(out);
+        names_free(out);
     return got;
-}
-
-void db_names_add(struct db_names *n, const char *name)
-{
-    n->list = xgrow(n->list, n->count, sizeof *n->list);
-    n->list[n->count++] = xstrdup(name);
-}
-
-bool db_names_has(const struct db_names *n, const char *name)
-{
-    for (size_t i = 0; i < n->count; i++)
-        if (strcmp(n->list[i], name) == 0)
-            return true;
-    return false;
-}
-
-void db_names_free(struct db_names *n)
-{
-    for (size_t i = 0; i < n->count; i++)
-        free(n->list[i]);
-    free(n->list);
-    *n = (struct db_names){0};
 }
 
 int db_definition(struct db *db, const char *schema, enum definition_kind kind, const char *name,

@@ -8,19 +8,12 @@
 #include "mysql/conn.h"
 #include "sql/definition.h"
 
-/* Names in a schema, by kind. */
-struct db_names {
-    char **list;
-    size_t count;
-};
-int db_names(struct db *db, const char *schema, enum definition_kind kind, struct db_names *out,
+/* Those of a kind in a schema. */
+int db_names(struct db *db, const char *schema, enum definition_kind kind, struct names *out,
              struct err *e);
 /* The first column of a SELECT of names. */
-int db_names_select(struct db *db, const char *sql, const char *const *args, struct db_names *out,
+int db_names_select(struct db *db, const char *sql, const char *const *args, struct names *out,
                     struct err *e);
-void db_names_add(struct db_names *n, const char *name); /* copied */
-bool db_names_has(const struct db_names *n, const char *name);
-void db_names_free(struct db_names *n);
 
 /* SHOW CREATE …: the statement, or NULL with e->cls ERR_NONE if the account may not read it. */
 struct db_definition {

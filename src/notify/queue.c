@@ -1,6 +1,5 @@
 #include "notify/queue.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -76,28 +75,24 @@ static void mark_name(char out[NAME_MAX_], enum alert_channel ch)
 /* Lists the numbers in the directory; other files are ignored. */
 static int read_names(int dirfd, struct shelf *s, struct err *e)
 {
-    static const char failed[] = "cannot read the alerts directory";
-    DIR *d = file_list(dirfd, failed, e);
-    struct dirent *ent;
+    SCOPED(names_free) struct names found = {0};
     uint64_t v;
-    if (!d)
+    if (file_list(dirfd, "cannot read the alerts directory", &found, e) < 0)
         return -1;
-    while ((errno = 0, ent = readdir(d))) {
-        bool good = parse_name(ent->d_name, ".json", &v);
-        if (!good && !parse_name(ent->d_name, ".json.bad", &v))
+    for (size_t i = 0; i < found.count; i++) {
+        bool good = parse_name(found.list[i], ".json", &v);
+        if (!good && !parse_name(found.list[i], ".json.bad", &v))
             continue;
         uint64_t **list = good ? &s->num : &s->bad;
         size_t *n = good ? &s->n : &s->nbad;
         *list = xgrow(*list, *n, sizeof **list);
         (*list)[(*n)++] = v;
     }
-    int keep = errno;
-    closedir(d);
     if (s->n)
         qsort(s->num, s->n, sizeof *s->num, by_number);
     if (s->nbad)
         qsort(s->bad, s->nbad, sizeof *s->bad, by_number);
-    return keep ? err_sys(e, keep, "%s", failed) : 0;
+    return 0;
 }
 
 static int read_mark(int dirfd, enum alert_channel ch, struct shelf *s, struct err *e)
@@ -366,7 +361,7 @@ int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct
     SCOPED(shelf_free) struct shelf after = {0};
     uint64_t lowest = UINT64_MAX;
     *out = (struct queue_kept){.alerts = json_array()};
-    /* Without the lock, readdir() may miss a file created meanwhile and yet return a later one. */
+    /* Without the lock, a list may lack a file created meanwhile and yet have a later one. */
     SCOPED(file_close) int lock = lock_queue(dirfd, e);
     if (lock < 0)
         return -1;

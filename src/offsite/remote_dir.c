@@ -1,7 +1,6 @@
 /* A mounted directory: NFS, SMB, a second disk. Names are opened component by component without following links, so that
  * whoever can write there cannot lead us elsewhere. What is stored is on the disk before it has its name (fsync of the file,
  * rename, fsync of the directory), as far as the file system keeps what it promises. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mntent.h>
@@ -218,29 +217,25 @@ static enum remote_result dir_list(struct remote *r, const char *dir, const stru
                                    struct err *e)
 {
     const char *base;
-    enum remote_result got = REMOTE_OK;
-    const struct dirent *ent;
+    SCOPED(names_free) struct names found = {0};
+    struct err why = {0};
     SCOPED(file_close) int dirfd = open_parent(r, dir, false, &base);
     if (dirfd < 0)
         return errno == ENOENT ? REMOTE_OK : failed(errno, e, "list", dir);
-    DIR *d = file_list(dirfd, "cannot list the store", e);
-    if (!d)
-        return REMOTE_LATER;
-    while (got == REMOTE_OK && (errno = 0, ent = readdir(d))) {
+    if (file_list(dirfd, "cannot list the store", &found, &why) < 0)
+        return failed(why.num, e, "list", dir);
+    for (size_t i = 0; i < found.count; i++) {
         struct stat st;
-        if (fstatat(dirfd, ent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        if (fstatat(dirfd, found.list[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
-        SCOPED(xfree) char *name = xasprintf("%s%s", dir, ent->d_name);
+        SCOPED(xfree) char *name = xasprintf("%s%s", dir, found.list[i]);
         struct remote_entry x = {.name = name, .size = st.st_size};
         snprintf(x.stamp, sizeof x.stamp, "%lld.%09ld", (long long)st.st_mtim.tv_sec,
                  st.st_mtim.tv_nsec);
         if (to->entry(to->arg, &x, e) < 0)
-            got = REMOTE_STOPPED;
+            return REMOTE_STOPPED;
     }
-    if (got == REMOTE_OK && errno)
-        got = failed(errno, e, "list", dir);
-    closedir(d);
-    return got;
+    return REMOTE_OK;
 }
 
 static enum remote_result dir_remove(struct remote *r, const char *name, struct err *e)

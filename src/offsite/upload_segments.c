@@ -6,7 +6,6 @@
  * parts are deleted after that: a restore then fetches a file for each segment, and not thousands. */
 #include "offsite/upload_int.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -56,27 +55,24 @@ static int by_number(const void *a, const void *b)
 /* Newest first. */
 static int list_segments(struct upload *u, int dirfd, struct err *e)
 {
-    DIR *d = file_list(dirfd, "cannot list the journal", e);
-    const struct dirent *ent;
+    SCOPED(names_free) struct names found = {0};
     size_t kept = 0;
-    if (!d)
+    if (file_list(dirfd, "cannot list the journal", &found, e) < 0)
         return -1;
     for (size_t i = 0; i < u->segment_count; i++)
         u->segments[i].listed = false;
-    while (errno = 0, (ent = readdir(d))) {
-        uint64_t number = segment_number(ent->d_name, u->cfg->name);
+    for (size_t i = 0; i < found.count; i++) {
+        uint64_t number = segment_number(found.list[i], u->cfg->name);
         if (number)
-            segment_of(u, ent->d_name, number)->listed = true;
+            segment_of(u, found.list[i], number)->listed = true;
     }
-    int rc = errno ? err_sys(e, errno, "cannot list the journal") : 0;
-    closedir(d);
     for (size_t i = 0; i < u->segment_count; i++)
         if (u->segments[i].listed)
             u->segments[kept++] = u->segments[i];
     u->segment_count = kept;
     if (kept)
         qsort(u->segments, kept, sizeof *u->segments, by_number);
-    return rc;
+    return 0;
 }
 
 /* How far it may be sent. One that is damaged is sent as far as it is whole. */

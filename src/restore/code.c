@@ -282,11 +282,11 @@ static int is_empty(const struct restore *r, bool *empty, struct err *e)
             *empty = false;
     db_rows_end(rows);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && *empty && got == 0; i++) {
-        struct db_names names;
+        struct names names;
         if (db_names(r->db, r->schema, kinds[i], &names, e) < 0)
             return -1;
         *empty = names.count == 0;
-        db_names_free(&names);
+        names_free(&names);
     }
     return got;
 }
@@ -577,7 +577,7 @@ static void list_all(struct making *m)
     const struct code *c = &m->r->code;
     for (size_t i = 0; i < c->count; i++) {
         const struct code_item *it = &c->list[i];
-        struct db_names there;
+        struct names there;
         struct err e;
         char name[300];
         if (it->refused) {
@@ -588,9 +588,9 @@ static void list_all(struct making *m)
                 continue;
             }
             name_of(it, name, sizeof name);
-            if (!db_names_has(&there, it->d.name.p))
+            if (!names_has(&there, it->d.name.p))
                 add_text(m->out, "would_make", name);
-            db_names_free(&there);
+            names_free(&there);
         }
     }
 }

@@ -1,6 +1,5 @@
 #include "restore/conflict_merge.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -149,18 +148,16 @@ static int newer_first(const void *a, const void *b)
 }
 
 /* The conflict files of the dump directory, newest first; only the one named if `only` is set. */
-static int find_files(const struct job *job, const char *only, struct db_names *out, struct err *e)
+static int find_files(const struct job *job, const char *only, struct names *out, struct err *e)
 {
-    struct dirent *d;
-    *out = (struct db_names){0};
+    SCOPED(names_free) struct names found = {0};
     SCOPED(xfree) char *failed = xasprintf("cannot read %s", job->cfg->dump_dir);
-    DIR *dir = file_list(job->dirfd, failed, e);
-    if (!dir)
+    *out = (struct names){0};
+    if (file_list(job->dirfd, failed, &found, e) < 0)
         return -1;
-    while ((d = readdir(dir)))
-        if (merge_is_name(d->d_name) && (!only || strcmp(only, d->d_name) == 0))
-            db_names_add(out, d->d_name);
-    closedir(dir);
+    for (size_t i = 0; i < found.count; i++)
+        if (merge_is_name(found.list[i]) && (!only || strcmp(only, found.list[i]) == 0))
+            names_add(out, found.list[i]);
     if (out->count)
         qsort(out->list, out->count, sizeof *out->list, newer_first);
     if (out->count || !only)
@@ -202,7 +199,7 @@ int merge_list(const struct job *job, const char *only, const struct state *know
                struct err *e)
 {
     struct merge m = {.job = job, .deed = MERGE_COMPARE};
-    SCOPED(db_names_free) struct db_names names = {0};
+    SCOPED(names_free) struct names names = {0};
     struct err why = {0};
     if (find_files(job, only, &names, e) < 0)
         return -1;
@@ -280,7 +277,7 @@ int merge_apply(const struct job *job, const char *name, const struct state *kno
                       .deed = opt->dry_run ? MERGE_DRY : MERGE_APPLY,
                       .renumber = opt->renumber,
                       .file = name};
-    SCOPED(db_names_free) struct db_names names = {0};
+    SCOPED(names_free) struct names names = {0};
     progress_phase(job->progress, "comparing", 0, 0);
     /* The lease excludes a restore, which would replace the tables at the same time. */
     int rc = find_files(job, name, &names, e) < 0 || open_world(&m, known, e) < 0 ||

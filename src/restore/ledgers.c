@@ -47,13 +47,13 @@ int ledgers_lock(struct db *db, const struct config *c, struct err *e)
 /* ---- before anything is changed ---- */
 
 /* --table: one of them alone would leave totals with rows that they do not have, or without some. */
-static int refuse_some(const struct db_names *only, const struct config_ledger *c,
+static int refuse_some(const struct names *only, const struct config_ledger *c,
                        const char *const names[TABLES], const bool there[TABLES], struct err *e)
 {
     const char *named = NULL, *other = NULL;
     SCOPED(buf_free) struct buf all = {0};
     for (size_t i = 0; i < TABLES; i++) {
-        bool asked = db_names_has(only, names[i]);
+        bool asked = names_has(only, names[i]);
         if (asked)
             named = named ? named : names[i];
         else if (there[i])
@@ -89,7 +89,7 @@ static int guard_one(struct restore *r, const struct config_ledger *l,
     if (opt->tables.count && refuse_some(&opt->tables, l, names, there, e) < 0)
         return -1;
     bool mixed = memory[0] && there[1] && !memory[1] && !c->restore_all;
-    bool wanted = !opt->tables.count || db_names_has(&opt->tables, l->table);
+    bool wanted = !opt->tables.count || names_has(&opt->tables, l->table);
     if (!opt->at.ms || !mixed || !wanted)
         return 0;
     err_set(e, ERR_REFUSED, 0,

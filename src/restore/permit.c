@@ -27,21 +27,21 @@ static const char *read_name(const char *s, struct buf *name)
     return name->len ? end : NULL;
 }
 
-int restore_tables(const char *text, struct db_names *out, struct err *e)
+int restore_tables(const char *text, struct names *out, struct err *e)
 {
     SCOPED(buf_free) struct buf name = {0};
     const char *s = text;
-    *out = (struct db_names){0};
+    *out = (struct names){0};
     while ((s = read_name(s, &name))) {
-        if (!db_names_has(out, name.p))
-            db_names_add(out, name.p);
+        if (!names_has(out, name.p))
+            names_add(out, name.p);
         if (*s != ',')
             break;
         s++;
     }
     if (s && !*s)
         return 0;
-    db_names_free(out);
+    names_free(out);
     err_set(e, ERR_USAGE, 0, "--table %.200s: no list of tables", text);
     return err_hint(
         e,
@@ -60,7 +60,7 @@ static const struct manifest *newest_with(const struct catalog *dumps, const cha
 
 int permit_tables_known(const struct restore *r, struct err *e)
 {
-    const struct db_names *tables = &r->opt->tables;
+    const struct names *tables = &r->opt->tables;
     for (size_t i = 0; i < tables->count; i++) {
         if (newest_with(&r->catalog, tables->list[i]))
             continue;
@@ -156,7 +156,7 @@ static int permit_tables(struct restore *r, struct err *e)
 {
     const struct config *cfg = r->job->cfg;
     const struct state *state = r->opt->state;
-    const struct db_names *tables = &r->opt->tables;
+    const struct names *tables = &r->opt->tables;
     struct db_sentinel *s = &r->living;
     r->out->over_living = true;
     if (db_server_id(r->db, &r->out->server, e) < 0 ||

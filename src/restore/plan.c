@@ -74,7 +74,7 @@ static const char *skip_reason(const struct plan *p, const struct target *t, con
         return "the sentinel is created again";
     if (db_sentinel_own(cfg->sentinel, t->name))
         return "the lease is not part of the world";
-    if (p->only && !db_names_has(p->only, t->name))
+    if (p->only && !names_has(p->only, t->name))
         return "not asked for (--table)";
     bool world = !p->into || p->copy;
     if (world && !t->memory && !cfg->restore_all && !t->live && !engine[0])
@@ -217,7 +217,7 @@ int plan_finish(struct plan *p, struct db *db, struct err *e)
         if (!t->memory || p->only || plan_find(p, t->name) ||
             strcmp(t->name, p->job->cfg->sentinel) == 0)
             continue;
-        db_names_add(&p->not_in_dump, t->name);
+        names_add(&p->not_in_dump, t->name);
     }
     if (p->into) {
         assert(p->list); /* one of its tables is wanted */
@@ -286,6 +286,6 @@ void plan_free(struct plan *p)
 {
     plan_clear(p);
     db_tables_free(&p->live);
-    db_names_free(&p->not_in_dump);
+    names_free(&p->not_in_dump);
     *p = (struct plan){0};
 }

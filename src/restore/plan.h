@@ -53,18 +53,18 @@ struct plan {
     const char *schema; /* the target; not the world's with `into` */
     struct target *list;
     size_t count;
-    uint32_t *slots;             /* hash table by name: 1 + index of a target; 0: free */
-    size_t room;                 /* size of `slots`: a power of two */
-    struct db_tables live;       /* all tables of the schema now */
-    struct db_names not_in_dump; /* MEMORY tables that the dump does not have: left as they are */
-    bool any_case;               /* this server compares table names without regard to case */
-    bool accept_cut;             /* foreign file: an incomplete last statement is left out */
-    bool into;                   /* loads into another schema, under the tables' own names */
-    bool copy;                   /* … what a promotion would load into the world's (warm.h) */
-    bool shared;                 /* a Galera node: durable tables belong to the cluster */
-    const struct db_names *only; /* --table: restore only these; NULL: all */
-    bool unfit;                  /* refused because of the dump's list of tables */
-    bool as_dumped;              /* MEMORY tables get their dumped definition, columns included */
+    uint32_t *slots;          /* hash table by name: 1 + index of a target; 0: free */
+    size_t room;              /* size of `slots`: a power of two */
+    struct db_tables live;    /* all tables of the schema now */
+    struct names not_in_dump; /* MEMORY tables that the dump does not have: left as they are */
+    bool any_case;            /* this server compares table names without regard to case */
+    bool accept_cut;          /* foreign file: an incomplete last statement is left out */
+    bool into;                /* loads into another schema, under the tables' own names */
+    bool copy;                /* … what a promotion would load into the world's (warm.h) */
+    bool shared;              /* a Galera node: durable tables belong to the cluster */
+    const struct names *only; /* --table: restore only these; NULL: all */
+    bool unfit;               /* refused because of the dump's list of tables */
+    bool as_dumped;           /* MEMORY tables get their dumped definition, columns included */
     uint64_t rows;
 };
 

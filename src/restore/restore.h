@@ -26,8 +26,8 @@ struct restore_options {
     const char *dump; /* NULL or "latest", a dump's name, or a path to a file (contains '/' or ends
                          in .sql/.gz) */
     const char *into; /* another schema, or NULL */
-    struct db_names tables; /* only these; none: the whole world */
-    wall_t at;              /* up to the last change in this second; ms 0: up to the loss */
+    struct names tables; /* only these; none: the whole world */
+    wall_t at;           /* up to the last change in this second; ms 0: up to the loss */
     bool force, dry_run;
     bool accept_cut; /* accept a file without its closing line */
     bool newest;     /* `dump` is the newest where it came from, and its journal is wanted */
@@ -124,7 +124,7 @@ int restore_tidy_standby(const struct job *job, struct err *e);
 int restore_drop_copy(const struct job *job, struct err *e);
 
 /* --table: "planet,`a, b`": names separated by commas; a name with a comma goes in backticks. ERR_USAGE. */
-int restore_tables(const char *text, struct db_names *out, struct err *e);
+int restore_tables(const char *text, struct names *out, struct err *e);
 /* Over how many connections a dump is loaded; `configured` 0: as many as help with the processors of this machine. */
 unsigned restore_connections(unsigned configured, size_t tables);
 /* How long players are blocked by a swap: estimated milliseconds, fitted to measurements. Pure. */

@@ -2,7 +2,6 @@
  * more itself. */
 #include "standby/pull.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,21 +42,17 @@ int pull_set_aside(const struct config *c, struct err *e)
 
 static int move_segments(int dirfd, const char *world, struct err *e)
 {
-    static const char failed[] = "cannot list the journal";
+    SCOPED(names_free) struct names found = {0};
     char name[64], t[TEXT_SHORT];
     snprintf(name, sizeof name, ASIDE "-%s", text_utc_name(clock_wall(), t));
-    DIR *d = file_list(dirfd, failed, e);
-    const struct dirent *ent;
-    if (!d)
+    /* one that is not listed would stay, and count as this world's */
+    if (file_list(dirfd, "cannot list the journal", &found, e) < 0)
         return -1;
     SCOPED(file_close) int to = file_subdir(dirfd, name, e);
     int rc = to < 0 ? -1 : 0;
-    while (rc == 0 && (errno = 0, ent = readdir(d)))
-        if (segment_number(ent->d_name, world))
-            rc = file_rename(dirfd, ent->d_name, to, ent->d_name, e);
-    if (rc == 0 && errno) /* those that were not listed would stay, and count as this world's */
-        rc = err_sys(e, errno, "%s", failed);
-    closedir(d);
+    for (size_t i = 0; rc == 0 && i < found.count; i++)
+        if (segment_number(found.list[i], world))
+            rc = file_rename(dirfd, found.list[i], to, found.list[i], e);
     return rc;
 }
 

@@ -1,6 +1,5 @@
 #include "store/catalog.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,17 +18,10 @@ typedef int name_fn(int dirfd, const char *file, void *arg, struct err *e);
 /* Calls `fn` for each name. */
 static int each_name(int dirfd, name_fn *fn, void *arg, struct err *e)
 {
-    static const char failed[] = "cannot list the dump directory";
-    int rc = 0;
-    DIR *d = file_list(dirfd, failed, e);
-    const struct dirent *ent;
-    if (!d)
-        return -1;
-    while (rc == 0 && (errno = 0, ent = readdir(d)))
-        rc = fn(dirfd, ent->d_name, arg, e);
-    if (rc == 0 && errno) /* an incomplete list is useless: the newest dump may be missing */
-        rc = err_sys(e, errno, "%s", failed);
-    closedir(d);
+    SCOPED(names_free) struct names found = {0};
+    int rc = file_list(dirfd, "cannot list the dump directory", &found, e);
+    for (size_t i = 0; rc == 0 && i < found.count; i++)
+        rc = fn(dirfd, found.list[i], arg, e);
     return rc;
 }
 

@@ -176,7 +176,7 @@ int pending_set_aside(int dirfd, struct err *e)
 
 void pending_free(struct pending *p)
 {
-    db_names_free(&p->tables);
+    names_free(&p->tables);
     db_triggers_free(&p->triggers);
     for (size_t i = 0; i < p->check_count; i++) {
         free(p->checks[i].table);

@@ -25,10 +25,10 @@ struct pending {
     char nonce[33];
     uint64_t generation;
     char dump[129];
-    struct db_names tables; /* the i-th one is swapped with shadow table i */
-    char conflict[128];     /* file for the rows that the swap replaces */
-    bool conflict_whole;    /* it has all of them: the old tables are no longer needed */
-    int64_t server_start;   /* of the server on which the swap runs; 0: not known */
+    struct names tables;  /* the i-th one is swapped with shadow table i */
+    char conflict[128];   /* file for the rows that the swap replaces */
+    bool conflict_whole;  /* it has all of them: the old tables are no longer needed */
+    int64_t server_start; /* of the server on which the swap runs; 0: not known */
     struct db_triggers triggers;
     struct pending_checks {
         char *table, *lines; /* its CHECK constraints under their real names: constraints.h */

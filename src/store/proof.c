@@ -1,6 +1,5 @@
 #include "store/proof.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -109,15 +108,16 @@ void proof_words(const struct proof *p, char *out, size_t size)
 json_t *proof_damaged_json(int dirfd)
 {
     json_t *list = json_array();
-    DIR *d = file_list(dirfd, "cannot list findings", NULL);
-    const struct dirent *ent;
-    while (d && (ent = readdir(d))) {
+    SCOPED(names_free) struct names found = {0};
+    file_list(dirfd, "cannot list findings", &found, NULL);
+    for (size_t n = 0; n < found.count; n++) {
+        const char *file = found.list[n];
         struct proof p;
         char name[NAME_MAX + 1], at[TEXT_SHORT];
-        size_t len = strlen(ent->d_name), end = strlen(PROOF_ENDING);
-        if (len <= end || strcmp(ent->d_name + len - end, PROOF_ENDING) != 0)
+        size_t len = strlen(file), end = strlen(PROOF_ENDING);
+        if (len <= end || strcmp(file + len - end, PROOF_ENDING) != 0)
             continue;
-        snprintf(name, sizeof name, "%.*s", (int)(len - end), ent->d_name);
+        snprintf(name, sizeof name, "%.*s", (int)(len - end), file);
         proof_read(dirfd, name, &p, NULL);
         if (!p.damaged && !proof_unloadable(&p))
             continue;
@@ -130,7 +130,5 @@ json_t *proof_damaged_json(int dirfd)
                                         text_utc(p.at, at), "by", p.by, "reason",
                                         js_clean(p.reason), "loadable", !proof_unloadable(&p)));
     }
-    if (d)
-        closedir(d);
     return list;
 }

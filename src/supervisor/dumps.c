@@ -14,18 +14,18 @@ static struct dumps {
     mono_t taken, next;     /* taken: the newest one; without one, our start */
     unsigned failures;      /* in a row */
     int64_t pause;          /* ms after the last of them */
-    struct db_names nonces; /* of all intact dumps: lives of this world, not another world */
+    struct names nonces;    /* of all intact dumps: lives of this world, not another world */
 } dumps;
 
 bool dumps_know_nonce(const char *nonce)
 {
-    return db_names_has(&dumps.nonces, nonce);
+    return names_has(&dumps.nonces, nonce);
 }
 
 static void learn_nonce(const char *nonce)
 {
     if (!dumps_know_nonce(nonce))
-        db_names_add(&dumps.nonces, nonce);
+        names_add(&dumps.nonces, nonce);
 }
 
 static void set_newest(struct world *w, const struct manifest *m)

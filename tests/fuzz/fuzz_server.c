@@ -333,12 +333,12 @@ static void definitions(struct db *db)
     struct buf b = {0};
     struct err e = {0};
     for (int kind = DEFINITION_VIEW; kind <= DEFINITION_EVENT; kind++) {
-        struct db_names names = {0};
+        struct names names = {0};
         struct db_definition d = {0};
         if (db_names(db, SCHEMA, (enum definition_kind)kind, &names, &e) == 0 && names.count)
             db_definition(db, SCHEMA, (enum definition_kind)kind, names.list[0], &d, &e);
         db_definition_free(&d);
-        db_names_free(&names);
+        names_free(&names);
     }
     if (db_triggers(db, SCHEMA, &triggers, &e) == 0)
         for (size_t i = 0; i < triggers.count; i++)

@@ -41,7 +41,7 @@ static size_t sweep(const struct definition *d, bool *want)
     struct err e;
     *want = false;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct db_names names;
+        struct names names;
         if (db_names(db, schema, kinds[i], &names, &e) < 0) {
             fprintf(stderr, "%s\n", e.text);
             exit(1);
@@ -60,7 +60,7 @@ static size_t sweep(const struct definition *d, bool *want)
                 printf("WRONG %s: %s; ", b.p, e.text);
             buf_free(&b);
         }
-        db_names_free(&names);
+        names_free(&names);
     }
     return found;
 }

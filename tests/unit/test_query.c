@@ -183,11 +183,11 @@ static int names(struct db *db, struct err *e)
 {
     int rc = 0;
     for (int k = DEFINITION_VIEW; k <= DEFINITION_EVENT && rc == 0; k++) {
-        struct db_names n;
+        struct names n;
         struct db_definition d = {0};
         rc = db_names(db, "game", (enum definition_kind)k, &n, e);
         rc = rc < 0 ? rc : db_definition(db, "game", (enum definition_kind)k, "x", &d, e);
-        db_names_free(&n);
+        names_free(&n);
         db_definition_free(&d);
     }
     return rc;
@@ -245,10 +245,10 @@ static int sentinel(struct db *db, struct err *e)
 
 static int selected_names(struct db *db, struct err *e)
 {
-    struct db_names n;
+    struct names n;
     int rc = db_names_select(db, "SELECT TABLE_NAME FROM x WHERE TABLE_SCHEMA=?", DB_ARGS("game"),
                              &n, e);
-    db_names_free(&n);
+    names_free(&n);
     return rc;
 }
 
