@@ -19,7 +19,7 @@ Leaves build/oracle/worldkeeper, which runs here, by sid's own loader and librar
     WK_KIND=mysql WORLDKEEPER=build/oracle/worldkeeper /usr/bin/python3 -m pytest tests/system
 
   --no-unit   only build
-  --client    of the unit tests only those that the library is linked into
+  --client    of the unit tests only those that call the library
 
 CFLAGS in the environment are added to the compiler's.
 END_USAGE
@@ -74,24 +74,15 @@ inside() {
 libc=$(compgen -G "$root/usr/lib/*/libc.so.6")
 lib=${libc%/*}
 loader=$(compgen -G "$lib/ld*.so.[0-9]")
-# As-needed: a test that calls nothing of the library does not name it.
-linked() { readelf -d "$1" 2>/dev/null | grep -qE '\[lib(mysqlclient|mariadb)\.so'; }
-# Half of them are not linked with it. Where the unit tests have just been built with this Debian's library, that tells
-# which, and the others need not be built once more.
-worth_building() {
-    local from=$here/build/san source name found=()
-    [ -e "$from/unit.a" ] && [ -z "$(find "$here/src" -type f -newer "$from/unit.a" -print -quit)" ] || return 1
-    for source in "$here"/tests/unit/test_*.c; do
-        name=$(basename "$source" .c)
-        [ "$from/unit/$name" -nt "$source" ] || return 1
-        ! linked "$from/unit/$name" || found+=("$build/unit/$name")
-    done
-    printf '%s\n' "${found[@]}"
+# Unit tests that call the library do so through this header; the others never reach it.
+calling() {
+    grep -lE '^#include "(scripted_server|check_kit)\.h"' "$here"/tests/unit/test_*.c |
+        sed "s|.*/\(.*\)\.c\$|$build/unit/\1|"
 }
 what=(all "$build/bench/scan" "$build/tools/binlog_read" "$build/tools/segment_read" "$build/tools/row_images")
 case $unit in
 yes) what+=(unit-build) ;;
-client) mapfile -t tests < <(worth_building || echo unit-build) && what+=("${tests[@]}") ;;
+client) mapfile -t tests < <(calling) && what+=("${tests[@]}") ;;
 esac
 inside CFLAGS="${CFLAGS:-}" LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" "${what[@]}"
 tar -C "$tree" -c "$build" | tar -C "$here" -x --no-same-owner
@@ -99,11 +90,5 @@ tar -C "$tree" -c "$build" | tar -C "$here" -x --no-same-owner
 [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:?}" "$here/$build"
 [ "$unit" != no ] || exit 0
 which=()
-if [ "$unit" = client ]; then
-    for test in "$here/$build"/unit/test_*; do
-        [[ $test == *.out ]] || ! linked "$test" || which+=("${test#"$here/"}")
-    done
-    [ ${#which[@]} -gt 0 ] || die "no unit test is linked with libmysqlclient"
-    which=("UNIT_BIN=${which[*]}")
-fi
+[ "$unit" = yes ] || which=("UNIT_BIN=${tests[*]}")
 make --no-print-directory -s -C "$here" BUILD="$build" "${which[@]}" unit-run
