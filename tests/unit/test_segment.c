@@ -1133,7 +1133,7 @@ static void test_growing(void **state)
 {
     (void)state;
     struct buf began = {0}; /* what was whole when the reader began */
-    for (unsigned round = 1; round <= 150; round++) {
+    for (unsigned round = 1; round <= dice_rounds(150); round++) {
         struct kit_read k = {0};
         walk_anew(round);
         for (unsigned n = dice(60); n; n--)
