@@ -11,7 +11,7 @@ import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
 from wk.follow import LOG, dump_and_follow
-from wk.keeper import BINARY, DONE, REFUSED, ROOT, USAGE
+from wk.keeper import BINARY, DONE, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
 from wk.util import PATIENCE, wait_for
@@ -270,8 +270,8 @@ def test_what_the_standby_has_seen(make_pair, tmp, kind):
         two.wait(lambda: standby(two).get("newest") == one.newest()["name"], "it has the dump")
 
         def held():
-            said = one.status()
-            return said["state"] == "UP" and said["lease"]["state"] == "held"
+            said = one.status()  # what it wrote before it stood still is past by now
+            return said["state"] == "UP" and said["lease"]["state"] == "held" and precise(said["valid_until"]) > time.time()
         one.wait(held, "the lease")
         to_all(one, SIGSTOP)
         time.sleep(3 * ttl)
