@@ -673,8 +673,7 @@ json_t *jobs_died(struct world *w, int wait_status, bool *last)
 
 /* ---- time ---- */
 
-/* A stalled restore of the world is ended by the guard, which counts stalls; other jobs are killed
- * here. */
+/* A stalled restore that the guard knows of is ended by the guard, which counts stalls; all else is killed here. */
 static void watch_stall(struct world *w, mono_t now)
 {
     enum action action = jobs.request.action;
@@ -687,7 +686,7 @@ static void watch_stall(struct world *w, mono_t now)
     jobs.stalled = true;
     log_line(LOG_ERROR_, "%s: no progress for %s; ending it", action_name(action),
              text_duration(limit, t));
-    if (jobs.replaces_world)
+    if (jobs.announced)
         world_event(w, &(struct guard_event){.type = GUARD_RESTORE_STALLED});
     else
         worker_stop(&w->job_worker, SIGKILL);

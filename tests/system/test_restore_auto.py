@@ -6,7 +6,7 @@ import signal
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
 from wk.follow import crash
-from wk.keeper import DONE, of_world
+from wk.keeper import DONE, FAILED, of_world
 from wk.util import wait_for
 from wk.watch import Game, Watcher
 
@@ -248,6 +248,18 @@ def test_a_stalled_restore_is_ended_and_repeated(kept, victim):
     assert kept.stop() == 0
     kept.configure({"restore": {"stall": None}})  # on a busy machine each attempt may stand still for a second
     kept.start()
+    kept.world.assert_is(kept.before)
+
+
+def test_a_restore_by_hand_that_stalls_before_it_loads(kept):
+    """It is ended as well: nothing else, not even a dump, could begin beside it."""
+    kept.configure({"restore": {"stall": "1s"}})
+    kept.stop()
+    kept.start(fault="restore.leased=stop")
+    done = kept.run("--restore", "--force")
+    assert done.rc == FAILED and "made no progress and was ended" in done.err, done
+    kept.dump()
+    kept.wait_state("UP")
     kept.world.assert_is(kept.before)
 
 
