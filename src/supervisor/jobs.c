@@ -677,7 +677,7 @@ json_t *jobs_died(struct world *w, int wait_status, bool *last)
 static void watch_stall(struct world *w, mono_t now)
 {
     enum action action = jobs.request.action;
-    bool loads = action == ACTION_RESTORE || action == ACTION_DRILL;
+    bool loads = action == ACTION_RESTORE || action == ACTION_DRILL || action == ACTION_PROMOTE;
     /* A dump waits for locks as long as its own limit: ours must come after its own error. */
     int64_t limit = loads ? w->cfg->restore_stall : w->cfg->dump_stall + DUMP_STALL_EXTRA_MS;
     char t[TEXT_SHORT];

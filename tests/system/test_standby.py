@@ -11,7 +11,7 @@ import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
 from wk.follow import LOG, dump_and_follow
-from wk.keeper import BINARY, DONE, REFUSED, ROOT, USAGE, precise
+from wk.keeper import BINARY, DONE, FAILED, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
 from wk.util import PATIENCE, wait_for
@@ -329,6 +329,20 @@ def test_the_lease_goes_last(make_followed, store, tmp):
         if other:
             other.close()
         liar.stop()
+
+
+def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
+    """It loads a world: [restore] stall is how long it may stand still, not [dump] stall."""
+    keeper = make_followed(settings=store)
+    keeper.start()
+    own_dump(keeper, keeper.dump()["name"])
+    keeper.stop()
+    keeper.ok("--demote", "--force")
+    keeper.configure({"restore": {"stall": "1s"}})
+    keeper.start("STANDBY", fault="promote.fetched=stop")
+    done = keeper.run("--promote", "--by-hand", "--force")
+    assert done.rc == FAILED and "made no progress and was ended" in done.err, done
+    keeper.wait_state("STANDBY")
 
 
 def test_without_a_second_machine(make_followed, store):
