@@ -108,9 +108,8 @@ static bool same_identity(const struct config *a, const struct config *b)
 
 /* A reload cannot claim what another world holds either: then the old claims are kept. Dropped first, since the new
  * claims may overlap with the old. */
-static int reclaim(struct world *w, const struct config *fresh, struct err *e)
+static int reclaim(const struct config *c, const struct config *fresh, struct err *e)
 {
-    const struct config *c = w->cfg;
     struct claims *claims = &holdings.claims;
     bool same_dir = c->status_dir && fresh->status_dir
                         ? strcmp(c->status_dir, fresh->status_dir) == 0
@@ -130,8 +129,9 @@ static int adopt_config(struct world *w, struct config *fresh, struct err *e)
     struct action_context next;
     if (action_open(&next, fresh, true, e) < 0)
         return -1;
-    int rc =
-        action_password(&next, e) < 0 || reclaim(w, fresh, e) < 0 ? -1 : signature_open(fresh, e);
+    int rc = action_password(&next, e) < 0 || reclaim(w->cfg, fresh, e) < 0 ? -1 : 0;
+    if (rc == 0 && (rc = signature_open(fresh, e)) < 0)
+        reclaim(fresh, w->cfg, NULL);
     if (rc < 0) {
         action_close(&next);
         return -1;

@@ -304,7 +304,8 @@ def claim_of(keeper):
 @pytest.mark.parametrize("shared", ["status", "schema", "sentinel"])
 def test_two_worlds_share_nothing(make_world, make_keeper, server, shared):
     """The same status directory, schema or sentinel under two names: the second one is refused at its start and by
-    --check, which say who has it. Who was killed has nothing any more."""
+    --check, which say who has it. A reload that is refused changes nothing of that, and who was killed has nothing any
+    more."""
     first = make_keeper(make_world("small", server), name="w1", account=False)
     second = make_keeper(first.world if shared != "status" else make_world("small", server), name="w2", account=False)
     server.account(USER, [first.world.schema, second.world.schema])
@@ -315,6 +316,11 @@ def test_two_worlds_share_nothing(make_world, make_keeper, server, shared):
     first.init()
     second.run("--init", "--force")
     first.start()
+    kept = first.status_dir
+    first.configure({"status": {"dir": kept + "-new"}, "dump": {"hmac_key_file": first.secret("key", "short")}})
+    first.process.send_signal(signal.SIGHUP)
+    first.wait_log("reload refused")
+    first.configure({"status": {"dir": kept}, "dump": {"hmac_key_file": None}})
     what = "[status] dir" if shared == "status" else "schema"
     assert second.start(state=None).process.wait(PATIENCE) == REFUSED, second.log()
     assert what in second.log() and f"world w1 (pid {first.process.pid})" in second.log(), second.log()
