@@ -287,6 +287,16 @@ static const struct {
     [VERDICT_DENIED] = {GUARD_SUSPECT, CAUSE_DENIED, EVENT_DOWN, true},
 };
 
+/* The alert may have been kept back, by a pause or a restore. */
+static void wait_for_lease(struct step *s)
+{
+    const struct guard *g = s->g;
+    become(s, GUARD_WAITING, CAUSE_LEASE, "%s",
+           g->no_lease[0] ? g->no_lease : FENCED_TEXT ": not yet");
+    if (g->no_lease[0])
+        alert_trouble(s, EVENT_STANDBY, "");
+}
+
 static void on_probe(struct step *s, const struct guard_event *ev)
 {
     struct guard *g = s->g;
@@ -299,8 +309,7 @@ static void on_probe(struct step *s, const struct guard_event *ev)
     if (only_shows(g))
         return;
     if (g->fenced) {
-        if (g->state != GUARD_WAITING || g->cause != CAUSE_LEASE)
-            become(s, GUARD_WAITING, CAUSE_LEASE, FENCED_TEXT);
+        wait_for_lease(s);
         return;
     }
     count(s, j, before);
@@ -381,7 +390,7 @@ static void on_restore_ok(struct step *s, const struct guard_event *ev)
         return;
     }
     if (g->fenced) { /* it was swapped in while the lease was held, and is not ours any more */
-        become(s, GUARD_WAITING, CAUSE_LEASE, FENCED_TEXT);
+        wait_for_lease(s);
         return;
     }
     become(s, GUARD_UP, CAUSE_RESTORED, "restored%s", what);
@@ -515,6 +524,7 @@ static void on_fenced(struct step *s, const struct guard_event *ev)
     if (g->state == GUARD_STOPPED)
         return;
     g->fenced = true;
+    snprintf(g->no_lease, sizeof g->no_lease, "%s", ev->text ? ev->text : "");
     forget_emptiness(g);
     g->fresh = 0;
     if (g->state == GUARD_RESTORING) {
@@ -522,11 +532,8 @@ static void on_fenced(struct step *s, const struct guard_event *ev)
         become(s, GUARD_RESTORING, CAUSE_WITHDRAWN, "restore being ended: " FENCED_TEXT);
         return;
     }
-    if (g->state == GUARD_PAUSED || g->state == GUARD_STANDBY)
-        return;
-    become(s, GUARD_WAITING, CAUSE_LEASE, "%s", ev->text ? ev->text : FENCED_TEXT ": not yet");
-    if (ev->text)
-        alert_trouble(s, EVENT_STANDBY, "");
+    if (g->state != GUARD_PAUSED && g->state != GUARD_STANDBY)
+        wait_for_lease(s);
 }
 
 /* What was seen before says nothing: the next probes decide. */

@@ -176,7 +176,8 @@ struct guard {
     unsigned alerted;            /* EVENT_ bit that the current trouble was alerted with, 0: none */
     uint64_t known[GUARD_KNOWN]; /* hashes of what was alerted since the last UP, a ring */
     unsigned known_count;
-    bool fenced; /* see GUARD_FENCED */
+    bool fenced;        /* see GUARD_FENCED, … */
+    char no_lease[640]; /* … and its text; "": not asked yet */
     bool down_since_set;
     mono_t down_since; /* when the world left UP in trouble, since this supervisor started */
 };

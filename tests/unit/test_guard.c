@@ -1108,6 +1108,22 @@ static void without_the_lease(void **state)
     assert_true(g.state == RESTORING && a.action == GUARD_END_RESTORE);
     step(&g, &usual, DONE, now.ms += 1000, &a);
     assert_int_equal(g.state, WAITING);
+    assert_string_equal(g.reason, "it ended");
+    assert_true(a.alert == GUARD_ALERT_NEW && a.alert_event == EVENT_STANDBY);
+    guard_step(&g, &usual, &held, now, &a);
+    step(&g, &usual, ALIVE, now.ms += 1000, &a);
+
+    /* In a pause: somebody hears of it when the pause is over. */
+    step(&g, &usual, PAUSE, now.ms += 1000, &a);
+    guard_step(&g, &usual, &gone, now, &a);
+    assert_true(g.state == PAUSED && a.alert == GUARD_ALERT_NONE);
+    step(&g, &usual, RESUME, now.ms += 1000, &a);
+    step(&g, &usual, ALIVE, now.ms += 1000, &a);
+    assert_int_equal(g.state, WAITING);
+    assert_string_equal(g.reason, "it ended");
+    assert_true(a.alert == GUARD_ALERT_NEW && a.alert_event == EVENT_STANDBY);
+    step(&g, &usual, ALIVE, now.ms += 1000, &a);
+    assert_true(a.alert == GUARD_ALERT_NONE && !a.renewed);
 }
 
 int main(void)
