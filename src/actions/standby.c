@@ -91,10 +91,10 @@ static int take_over(struct action_context *a, const struct request *r, struct p
                                   .state = &a->state};
     uint64_t handed_over;
     struct err late, ignored;
-    if (pull_step(p, e) < 0 ||
-        handover_read(&p->fetch.t, a->cfg->name, p->generation, &handed_over, &ignored, e) < 0)
+    if (pull_step(p, e) < 0 || handover_read(&p->fetch.t, a->cfg->name, p->newest.generation,
+                                             &handed_over, &ignored, e) < 0)
         return err_step(e, "reading what the store has");
-    if (!p->newest[0])
+    if (!p->newest.name[0])
         return err_set(e, ERR_NOTHING, 0, "the store has no dump of world %s", a->cfg->name);
     if (need_word(a, r, p, handed_over, &ignored, e) < 0)
         return -1;

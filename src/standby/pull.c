@@ -139,9 +139,8 @@ static int look(struct pull *p, const struct catalog_entry *newest, int journal,
     if (journal >= 0 && archive_load(journal, p->cfg->name, &a, e) < 0)
         return -1;
     const struct archive_segment *last = a.count ? &a.list[a.count - 1] : NULL;
-    snprintf(p->newest, sizeof p->newest, "%s", newest->m.name);
-    p->generation = newest->m.generation;
-    p->newest_at = p->moment = newest->m.at;
+    p->newest = manifest_figures(&newest->m, p->cfg->sentinel);
+    p->moment = newest->m.at;
     if (last && last->sum.to.at.ms > p->moment.ms)
         p->moment = last->sum.to.at;
     return 0;

@@ -19,9 +19,7 @@ struct pull {
     unsigned bad_count;
 
     /* What is here, once a step has succeeded. */
-    char newest[DUMP_NAME_MAX]; /* dump; "": none */
-    uint64_t generation;        /* of it */
-    wall_t newest_at;
+    struct manifest newest; /* without its tables (manifest_figures()); name "": there is none */
     wall_t moment; /* of the newest change that is here, by the primary's clocks; ms 0: not known */
     struct err
         skipped; /* a newer dump, or a part of the journal, that is no good; ERR_NONE: none */

@@ -115,7 +115,8 @@ static bool is_due(struct world *w, int kind, mono_t now)
         look_what_holds(w, kind, k->held, sizeof k->held);
     bool begins = due && !k->held[0] && mono_reached(now, k->not_before);
     /* Once it begins it is overdue no more: a machine that was off for days begins with it. */
-    if (!begins && schedule_overdue(c, past, wall) && w->guard.state == GUARD_UP) {
+    if (!begins && schedule_overdue(c, past, wall) &&
+        (w->guard.state == GUARD_UP || w->guard.state == GUARD_STANDBY)) {
         char t[TEXT_SHORT];
         notify_open(w, kinds[kind].condition, "overdue",
                     c->at ? "beginning at its time of day, if nothing prevents it then"

@@ -32,10 +32,9 @@
 
 /* From the worker: after each step, and while a long one runs. */
 struct report {
-    bool known; /* the four after it */
-    char newest[DUMP_NAME_MAX];
-    uint64_t generation;
-    wall_t newest_at, moment, pulled_at;
+    bool known;             /* the three after it */
+    struct manifest newest; /* of struct pull */
+    wall_t moment, pulled_at;
     bool failed;    /* the last step did */
     struct err why; /* … or what is no good in the store; ERR_NONE: nothing */
     bool loading;   /* the copy of the world is being loaded */
@@ -128,14 +127,12 @@ static int64_t step(struct child *c)
         return c->pause = clock_backoff(c->pause, AGAIN_MIN_MS, AGAIN_MAX_MS);
     }
     c->pause = 0;
-    if (strcmp(r->newest, p->newest) != 0 || r->moment.ms != p->moment.ms)
+    if (strcmp(r->newest.name, p->newest.name) != 0 || r->moment.ms != p->moment.ms)
         c->news = clock_mono();
     r->known = true;
-    r->generation = p->generation;
-    r->newest_at = p->newest_at;
+    r->newest = p->newest;
     r->moment = p->moment;
     r->pulled_at = clock_wall();
-    memcpy(r->newest, p->newest, sizeof r->newest);
     send_report(c);
     tidy(c);
     /* What fails is tried again in the next step. */
@@ -198,7 +195,7 @@ static int run_child(int fd, void *arg)
     /* What the one before it knew: a promotion that failed has ended that. */
     c.report.lease = standby.last.lease;
     c.report.moment = standby.last.moment;
-    memcpy(c.report.newest, standby.last.newest, sizeof c.report.newest);
+    c.report.newest = standby.last.newest;
     c.progress = (struct progress){.report = on_progress, .arg = &c};
     c.pull = (struct pull){.cfg = w->cfg, .dirfd = w->a->job.dirfd, .progress = &c.progress};
     for (;;) {
@@ -337,8 +334,10 @@ static void take_report(struct world *w, const struct report *r)
     bool same = r->loading == last->loading && r->warm.ready == last->warm.ready &&
                 strcmp(r->warm.why, last->warm.why) == 0;
     w->status_dirty |= !same || r->warm_moment.ms != last->warm_moment.ms;
-    w->status_dirty |= r->failed != last->failed || strcmp(r->newest, last->newest) != 0 ||
-                       r->moment.ms != last->moment.ms;
+    bool pulled = strcmp(r->newest.name, last->newest.name) != 0;
+    w->status_dirty |= r->failed != last->failed || pulled || r->moment.ms != last->moment.ms;
+    if (r->known && pulled)
+        dumps_stored(w, &r->newest);
     *last = *r;
     w->a->lease_seen = r->lease; /* a job that is forked from here on has it */
     worker_err_clean(&last->why);
@@ -451,8 +450,8 @@ static json_t *status_json(const struct world *w)
         return json_null();
     return json_pack(
         "{s:s, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "role", is ? "standby" : "primary",
-        "state", state, "newest", is && r->known && r->newest[0] ? r->newest : NULL, "newest_at",
-        js_time(is && r->known ? r->newest_at : (wall_t){0}), "moment",
+        "state", state, "newest", is && r->known && r->newest.name[0] ? r->newest.name : NULL,
+        "newest_at", js_time(is && r->known ? r->newest.at : (wall_t){0}), "moment",
         js_time(is && r->known ? r->moment : (wall_t){0}), "behind_seconds",
         js_known(behind >= 0, behind), "last_pull", js_time(is ? r->pulled_at : (wall_t){0}),
         "last_error", is && r->why.text[0] ? js_clean(r->why.text) : json_null(), "warm",

@@ -311,7 +311,7 @@ void drills_status(const struct world *w, json_t *status);
 
 /* What is in the catalog of the dump directory, at the start or after that was replaced. */
 void dumps_load(struct world *w, const struct catalog *c);
-/* `m` was stored, now. */
+/* `m` is here, now: it was stored, or a standby has fetched it. */
 void dumps_stored(struct world *w, const struct manifest *m);
 /* A dump failed. Returns the ms until the next attempt; `next_interval`: until the next is due. */
 int64_t dumps_failed(struct world *w, bool next_interval);

@@ -196,10 +196,10 @@ MUTANTS = [
              "    if (fetch_open(&p->fetch, p->cfg, p->dirfd, p->progress, e) < 0 ||\n"
              "        catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)\n        return -1;\n"
              "    const struct catalog_entry *x = catalog_newest(&here, 0);\n"
-             "    if (x) {\n        memcpy(p->newest, x->m.name, sizeof p->newest);\n"
-             "        p->generation = x->m.generation;\n        p->newest_at = p->moment = x->m.at;\n    }\n"
+             "    if (x) {\n        p->newest = manifest_figures(&x->m, p->cfg->sentinel);\n"
+             "        p->moment = x->m.at;\n    }\n"
              "    return 0;\n}\n\n/* Whoever watches knows when it is over"),
-            ("src/actions/standby.c", "    if (pull_step(p, e) < 0 ||\n", "    if (pull_here(p, e) < 0 ||\n")],
+            ("src/actions/standby.c", "    if (pull_step(p, e) < 0 || ", "    if (pull_here(p, e) < 0 || ")],
            ["tests/system/test_standby.py"]),
     Mutant("conditions-not-proven", "a lease lies in a store that was never seen to honour conditions",
            [("src/standby/lease_s3.c", "    err_hint(e, \"worldkeeper --check tries them, and remembers what it saw\");\n"

@@ -44,6 +44,9 @@ def make_pair(make_followed, make_world, make_keeper, make_server, store):
     return make
 
 
+OFTEN = {"interval": "1h", "max_load": "100000%"}
+
+
 def standby(keeper):
     return keeper.status().get("standby") or {}
 
@@ -73,6 +76,7 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
     """Writers whose changes are written down, and the primary's machine is gone: what the standby's promotion lacks was
     not stored. The old machine becomes the standby, and a switch-over to it loses nothing."""
     one, two = make_pair(status={"page": "yes"})
+    two.configure({"verify": OFTEN})
     two.start("STANDBY")
     dump_and_follow(one)
     writers = AuditedWriters(one.world, 7, count=2)
@@ -85,6 +89,8 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
         assert told["role"] == "standby" and told["moment"] and told["last_pull"] and told["last_error"] is None, told
         one.expect("the primary", standby=lambda s: s["role"] == "primary")
         wait_for(lambda: "<dd>standby, pulling" in two.published("status.html"), "the page says so")
+        two.expect("what it pulled counts as its dumps", last_dump=lambda d: d and d["name"] == one.newest()["name"],
+                   last_verify=lambda v: v and v["ok"])
         for words in (["--dump"], ["--restore"], ["--promote"], ["--promote", "--by-hand"], ["--switch-over"]):
             done = two.run(*words)
             assert done.rc == REFUSED, done
@@ -343,6 +349,14 @@ def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
     done = keeper.run("--promote", "--by-hand", "--force")
     assert done.rc == FAILED and "made no progress and was ended" in done.err, done
     keeper.wait_state("STANDBY")
+
+
+def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, world, store):
+    keeper = make_keeper(world, {**store, "verify": OFTEN})
+    keeper.start("STANDBY", **keeper.shim(clock=keeper.clock))
+    keeper.expect("why none begins", next_verify=lambda v: v and v["held"] == "there is no dump yet")
+    keeper.set_clock(86400)
+    keeper.expect("it is reported", troubles=lambda t: any("no verify has begun for 1d" in x["what"] for x in t))
 
 
 def test_without_a_second_machine(make_followed, store):
