@@ -123,7 +123,10 @@ static void pause_world(struct world *w, struct client *c, const struct request 
     if (w->guard.state != GUARD_PAUSED) { /* the guard does not pause while restoring */
         err_set(&e, ERR_BUSY, 0, "no pause while the state is %s",
                 guard_state_name(w->guard.state));
-        err_hint(&e, "wait for the restore to end");
+        err_hint(&e, w->guard.state == GUARD_STANDBY
+                         ? "there is nothing to pause on a standby: worldkeeper --pause on the "
+                           "machine that keeps the world"
+                         : "wait for the restore to end");
         answer(c, NULL, &e);
         return;
     }

@@ -11,7 +11,7 @@ import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
 from wk.follow import LOG, dump_and_follow
-from wk.keeper import BINARY, DONE, FAILED, REFUSED, ROOT, USAGE, precise
+from wk.keeper import BINARY, DONE, FAILED, HELD, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
 from wk.util import PATIENCE, wait_for
@@ -97,6 +97,8 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
         assert one.run("--promote", "--by-hand", "--force").rc == REFUSED
         assert one.run("--demote").rc == REFUSED
         assert two.state() == "STANDBY" and two.flag() == "WAITING"
+        done = two.run("--pause")
+        assert done.rc == HELD and "nothing to pause on a standby" in done.err, done
         done = two.run("--init")
         assert done.rc == REFUSED and "--promote" in done.err, done
         checked = two.run("--check").out
