@@ -10,7 +10,7 @@
 /* What --history shows without --since: a week. */
 #define SINCE_MS (7 * INT64_C(86400000))
 
-enum history_kind history_of(const struct request *r)
+enum history_kind history_of(const struct request *r, const json_t *result, const struct err *e)
 {
     static const struct {
         enum action action;
@@ -22,6 +22,9 @@ enum history_kind history_of(const struct request *r)
         {ACTION_RESTORE, HISTORY_RESTORE, true}, {ACTION_PROMOTE, HISTORY_RESTORE, false},
         {ACTION_ROLLUP, HISTORY_ROLLUP, true},
     };
+    /* Refused before a dump was chosen: no restore has begun. */
+    if (r->action == ACTION_PROMOTE && e && e->cls == ERR_REFUSED && !js_text(result, "dump")[0])
+        return HISTORY_KINDS;
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
         if (recorded[i].action == r->action && !(recorded[i].of_world && (r->dry_run || r->into)))
             return recorded[i].kind;
@@ -93,7 +96,7 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
 void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,
                      const struct err *e)
 {
-    enum history_kind kind = history_of(r);
+    enum history_kind kind = history_of(r, result, e);
     struct stat dir;
     struct err late;
     /* A file that root creates is no use to the service. */

@@ -63,7 +63,7 @@ int action_init_ledgers(struct action_context *a, json_t **made, struct err *e);
 
 /* The record of an action that ended: its kind, HISTORY_KINDS if none is kept of it, and what is
  * known. `e` NULL: it went well. */
-enum history_kind history_of(const struct request *r);
+enum history_kind history_of(const struct request *r, const json_t *result, const struct err *e);
 json_t *history_fields(const struct request *r, const json_t *result, const struct err *e);
 /* Of an action that ran without a supervisor. A failure is only noted. */
 void history_by_hand(struct action_context *a, const struct request *r, const json_t *result,

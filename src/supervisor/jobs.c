@@ -534,7 +534,7 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
             ROLE_STANDBY; /* by what it may have saved: the other machine may go on */
         w->state_dirty = true;
     }
-    enum history_kind kind = history_of(&r);
+    enum history_kind kind = history_of(&r, result, e);
     if (kind != HISTORY_KINDS) {
         json_t *o = history_fields(&r, result, e);
         if (kind == HISTORY_RESTORE)

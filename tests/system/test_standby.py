@@ -51,6 +51,10 @@ def standby(keeper):
     return keeper.status().get("standby") or {}
 
 
+def restores(keeper):
+    return [r for r in keeper.ok("--history", "--json")["records"] if r["kind"] == "restore"]
+
+
 def wait_pulled(primary, other):
     """All that the primary has now is in the standby's directories. Gives the moment before."""
     before = time.monotonic()
@@ -114,6 +118,8 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
     assert told["lost_seconds"] is None and "gap" not in told["journal"], told
     two.wait_state("UP")
     assert two.run("--promote", "--by-hand", "--force").rc == REFUSED
+    two.wait(lambda: len(restores(two)) > 1, "the promotion in the history")
+    assert [r["ok"] for r in restores(two)] == [False, True], restores(two)  # the refused --restore, and no refused --promote
     generation = two.status()["generation"]
     own_dump(two, f"w1-{generation:06d}")
     own_dump(two, two.dump()["name"])  # the one before it never comes to the other machine

@@ -40,7 +40,7 @@ static void run_fails(enum action action, const char *result, enum err_class cls
     struct err e;
     json_auto_t *o = result ? json_loads(result, 0, NULL) : NULL;
     err_set(&e, cls, 0, "it failed");
-    history_add(&w, history_of(&r), history_fields(&r, o, &e));
+    history_add(&w, history_of(&r, o, &e), history_fields(&r, o, &e));
 }
 
 /* A rule that looks for a rise sees the first failure, too. */
