@@ -17,6 +17,15 @@ int action_init_ledgers(struct action_context *a, json_t **made, struct err *e)
     for (unsigned i = 0; i < c->ledger_count && rc == 0; i++) {
         struct ledger l;
         rc = ledger_open(db, c->schema, &c->ledgers[i], &l, e);
+        if (rc < 0 && db_table_missing(e)) { /* a new machine, before its restore */
+            SCOPED(xfree) char *text = xasprintf(
+                "%s; a restore brings it back if it is in the dump; otherwise CREATE TABLE, then "
+                "worldkeeper --init",
+                e->text);
+            action_note(a, text);
+            rc = 0;
+            continue;
+        }
         if (rc == 0)
             rc = ledger_init(db, &l, list, e);
         if (rc == 0)

@@ -188,8 +188,9 @@ static int read_ledger(struct db *db, struct ledger *l, struct err *e)
     if (one_table(db, l->schema, table, &l->table, &there, e) < 0)
         return -1;
     if (!there)
-        return err_set(e, ERR_REFUSED, 0, "[ledger %s] table = %s: schema %s has no such table",
-                       l->cfg->name, table, l->schema);
+        return err_set(e, ERR_REFUSED, DB_NO_TABLE,
+                       "[ledger %s] table = %s: schema %s has no such table", l->cfg->name, table,
+                       l->schema);
     l->next_id = l->table.auto_increment;
     l->memory = l->table.memory;
     if (!l->memory && strcasecmp(l->table.engine, "InnoDB") != 0)

@@ -60,7 +60,8 @@ static inline const struct db_column *ledger_column(const struct ledger *l, unsi
  * then ERR_BUSY. Taken before ledger_open(), so that what that reads stays true: a restore takes the
  * locks of all ledgers before it swaps tables. */
 int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wait, struct err *e);
-/* The table must exist and have the columns that the config names, of types that can be rolled up. */
+/* The table must exist (else db_table_missing()) and have the columns that the config names, of types that
+ * can be rolled up. */
 int ledger_open(struct db *db, const char *schema, const struct config_ledger *cfg,
                 struct ledger *out, struct err *e);
 void ledger_close(struct ledger *l);

@@ -48,6 +48,14 @@ def test_what_init_makes_is_missing(ledger):
     assert ledger.ok("--init", "--json")["ledgers"] == ["xp_level"]
 
 
+def test_init_before_the_ledger_is_there(ledger):
+    """As on a new machine, before its world is restored: everything else is made."""
+    ledger.world.sql("DROP TABLE gains")
+    done = ledger.run("--init")
+    assert done.rc == DONE and "restore brings it back" in done.err, done
+    assert found(ledger, "has no such table")["level"] == "fail"
+
+
 @pytest.mark.parametrize("own", ["TABLE xp_rollup (player INT NOT NULL PRIMARY KEY, mini INT, xp VARCHAR(9)) ENGINE=MEMORY",
                                  "TABLE xp_mark (who INT) ENGINE=MEMORY", "TABLE xp_total (who INT) ENGINE=InnoDB",
                                  "VIEW xp_rollup AS SELECT 1 AS one", "VIEW xp_level AS SELECT 1 AS one"])
