@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "progress/local.h"
 
 /* Floating point: the products could overflow. */
 static bool lost_too_much(uint64_t before, uint64_t now, unsigned limit)
@@ -41,8 +42,7 @@ static uint64_t rolled_up(const struct manifest *before, const struct manifest *
  * our making. */
 static bool expires(const struct manifest *now, const char *table)
 {
-    static const char *const progress[] = {"wk_session", "wk_progress", "wk_stolen", NULL};
-    if (text_among(table, progress))
+    if (text_among(table, local_own))
         return true;
     for (size_t i = 0; i < now->ledger_count; i++) {
         size_t n = strlen(now->ledgers[i].name);

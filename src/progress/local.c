@@ -43,6 +43,8 @@ static const struct {
      ",`blob` $ NOT NULL,PRIMARY KEY (blob_key,lock_seq,seq,changed_at) USING BTREE) ENGINE="},
 };
 #define TABLES (sizeof tables / sizeof *tables)
+const char *const local_own[] = {"wk_session", "wk_progress", "wk_stolen",
+                                 "wk_put",     "wk_close",    NULL};
 
 /* The session is read and the blob written in one statement: a session that begins to close has either
  * all of a save or none of it. A blob that was set aside had a seq that the central store knows of. */

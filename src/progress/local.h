@@ -16,6 +16,8 @@
 /* What a row of a MEMORY table can hold beside the other columns, of 65,535 bytes in all. */
 #define PROGRESS_MEMORY_BLOB 65000
 
+/* The tables and routines; ended by NULL. */
+extern const char *const local_own[];
 /* Makes what is missing. ERR_REFUSED: a table is there with another engine than `innodb` says. */
 int local_init(struct db *db, bool innodb, struct err *e);
 /* -1 with ERR_REFUSED and the way out if the tables are not there. */

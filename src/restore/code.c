@@ -8,6 +8,7 @@
 #include "mysql/objects.h"
 #include "mysql/schema.h"
 #include "mysql/sentinel.h"
+#include "progress/local.h"
 #include "restore/restore_int.h"
 #include "sql/literal.h"
 #include "binlog/statement.h"
@@ -262,9 +263,9 @@ static enum code_trust code_trust(const struct config *c, const struct manifest 
     return strcmp(m->world, c->name) == 0 ? CODE_OWN : CODE_UNKNOWN;
 }
 
-/* Is the schema empty, as on a rebuilt server: no tables except the sentinel, its lease and those
- * of the running restore, and no view, routine, package, library, trigger or event that is visible
- * to the account? */
+/* Is the schema empty, as on a rebuilt server: no tables except those of --init and of the running
+ * restore, and no view, routine, package, library, trigger or event that is visible to the account,
+ * except those of --init? */
 static int is_empty(const struct restore *r, bool *empty, struct err *e)
 {
     static const enum definition_kind kinds[] = {
@@ -278,6 +279,7 @@ static int is_empty(const struct restore *r, bool *empty, struct err *e)
         DB_ARGS(r->schema), e);
     while ((got = db_next(rows, e)) == 1)
         if (!db_sentinel_own(sentinel, db_text(rows, 0)) &&
+            !text_among(db_text(rows, 0), local_own) &&
             !text_starts(db_text(rows, 0), DB_OWN_PREFIX))
             *empty = false;
     db_rows_end(rows);
@@ -285,7 +287,8 @@ static int is_empty(const struct restore *r, bool *empty, struct err *e)
         struct names names;
         if (db_names(r->db, r->schema, kinds[i], &names, e) < 0)
             return -1;
-        *empty = names.count == 0;
+        for (size_t k = 0; k < names.count; k++)
+            *empty &= text_among(names.list[k], local_own);
         names_free(&names);
     }
     return got;

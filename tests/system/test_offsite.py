@@ -12,12 +12,14 @@ from types import SimpleNamespace
 
 import machine
 import pytest
+from test_ledger_world import gain, prepare
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import OFFSITE_POINTS, go_on, stopped, wait_stopped
 from wk.follow import dump_and_follow, live
 from wk.keeper import BINARY, DONE, NOT_WELL, REFUSED, USAGE, USER, Keeper
 from wk.offsite import (PLAIN, files, lose_machine, manifests, nothing_readable, off_site, open_age, parts, segments, stored,
                         wait_segments)
+from wk.progress import Central, made
 from wk.stores import S3, Caller, Liar, Sshd
 from wk.util import PATIENCE, wait_for
 
@@ -105,6 +107,32 @@ def test_machine_is_lost(make_followed, store):
     stored(keeper)
     assert newest in [m["name"] for m in manifests(store)]
     nothing_readable(store)
+
+
+@pytest.mark.parametrize("engine", ["memory", "innodb"])
+def test_a_new_machine_gets_the_game_s_code(make_keeper, make_world, make_server, server, store, engine):
+    """With the manual's commands: what --init has made by then is no game's, and it waits for a ledger's table."""
+    world = make_world(on=make_server("--log-bin-trust-function-creators=ON"))
+    keeper = make_keeper(world, {"offsite": {**store.settings["offsite"], "identity_file": store.key}})
+    everything = "GRANT ALL ON *.* TO keeper@localhost"
+    world.server.sql(everything)
+    made(prepare(keeper), Central(server), engine=engine)
+    gain(world, 20)
+    keeper.ok("--rollup")
+    world.sql("CREATE DEFINER=keeper@localhost VIEW rich AS SELECT id FROM player WHERE points>5",
+              "CREATE DEFINER=keeper@localhost PROCEDURE heal() UPDATE player SET points=points+1",
+              "CREATE DEFINER=keeper@localhost EVENT tick ON SCHEDULE EVERY 1 YEAR DISABLE DO SET @a=1")
+    before = world.snapshot()
+    keeper.dump()
+    keeper.start()
+    stored(keeper)
+    lose_machine(keeper)
+    world.server.sql(everything)
+    assert "has no such table; a restore brings it back" in keeper.ok("--init").err
+    done = keeper.ok("--restore", "--from", "offsite", "--json")
+    world.assert_is(before)
+    assert done["definitions"] == {"made": 5} and "warning" not in done, done
+    assert keeper.ok("--init", "--json")["ledgers"] == []
 
 
 def test_what_is_here_of_the_journal_grows(make_followed, store, tmp):
