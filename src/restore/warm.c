@@ -138,7 +138,7 @@ int warm_open(struct warm *w, const struct job *job, struct err *e)
     if (!w->db || warm_session(w->db, w->schema, LOCK_WAIT_MS, &why) < 0)
         return warm_judged(w, WARM_GONE, &why, e);
     int rc = read_mark(w, &why);
-    if (rc == 1 && read_tables(w, &why) == 0)
+    if (rc == 1 && (rc = read_tables(w, &why)) == 0)
         return WARM_READY;
     if (rc < 0 && !db_table_missing(&why))
         return warm_judged(w, WARM_GONE, &why, e);
