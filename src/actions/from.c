@@ -42,11 +42,6 @@ static void entry_free(struct catalog_entry *x)
     manifest_free(&x->m);
 }
 
-static bool is_latest(const char *dump)
-{
-    return !dump || strcmp(dump, "latest") == 0;
-}
-
 int action_from_verify(struct action_context *a, const struct request *r, json_t **result,
                        struct err *e)
 {
@@ -60,7 +55,7 @@ int action_from_verify(struct action_context *a, const struct request *r, json_t
         SCOPED(entry_free) struct catalog_entry x = {.intact = false};
         struct err why = {0};
         const struct copy_dump *d = &f.there.dumps[i];
-        if (!d->manifest || !(is_latest(r->dump) || strcmp(d->name, r->dump) == 0))
+        if (!d->manifest || !(restore_newest(r->dump) || catalog_named(d->name, r->dump)))
             continue;
         if (fetch_manifest(&f, d, &x, e) < 0)
             return -1;
@@ -92,7 +87,8 @@ static int bring(const struct request *r, struct fetch *f, const struct catalog 
 
 static bool is_asked(const struct copy_dump *d, const struct request *r, wall_t until)
 {
-    return is_latest(r->dump) ? !until.ms || d->at.ms <= until.ms : strcmp(d->name, r->dump) == 0;
+    return restore_newest(r->dump) ? !until.ms || d->at.ms <= until.ms
+                                   : catalog_named(d->name, r->dump);
 }
 
 /* 1: it is here; 0: it is skipped. The store is another machine's disk: what comes from it is proved by its manifest
@@ -103,7 +99,7 @@ static int try_one(struct action_context *a, const struct request *r, wall_t unt
     struct fetch *f = &from->fetch;
     const struct catalog_entry *x = &from->dump;
     struct err why = {0};
-    if (x->intact && until.ms && is_latest(r->dump) && x->m.at.ms + x->m.took_ms > until.ms)
+    if (x->intact && until.ms && restore_newest(r->dump) && x->m.at.ms + x->m.took_ms > until.ms)
         return 0;
     if (x->intact && bring(r, f, here, &x->m, beside ? &from->beside : NULL, &why) == 0)
         return 1;

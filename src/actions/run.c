@@ -339,13 +339,6 @@ static int action_drill(struct action_context *a, const struct request *r, json_
     return rc;
 }
 
-/* As somebody types it, with or without the ending. */
-static bool named(const char *name, const char *asked)
-{
-    size_t len = strcspn(asked, "."); /* NAME.sql.gz is accepted too */
-    return strlen(name) == len && strncmp(name, asked, len) == 0;
-}
-
 static int read_back(struct action_context *a, const struct manifest *m, struct err *e)
 {
     SCOPED(xfree) char *file = xasprintf("%s.sql.gz", m->name);
@@ -402,7 +395,7 @@ static int action_verify(struct action_context *a, const struct request *r, json
     /* Retention may delete what was listed: verify_one() asks again. */
     fault_point("verify.listed");
     for (size_t i = 0; i < c.count; i++) {
-        if (r->dump && !latest && !named(c.list[i].m.name, r->dump))
+        if (r->dump && !latest && !catalog_named(c.list[i].m.name, r->dump))
             continue;
         if (latest && seen)
             break;
@@ -433,7 +426,8 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
     size_t bad = 0;
     for (size_t i = 0; i < c.count; i++) {
         struct catalog_entry *x = &c.list[i];
-        bool asked = r->dump ? named(x->m.name, r->dump) : x->m.signature == SIGNATURE_MISSING;
+        bool asked =
+            r->dump ? catalog_named(x->m.name, r->dump) : x->m.signature == SIGNATURE_MISSING;
         if (!asked || !x->unproven)
             continue;
         /* Signs the manifest only after the dump was read back and matches it. */

@@ -245,9 +245,7 @@ static int load_newest(struct restore *r, struct err *e)
 static int find_named(struct restore *r, struct err *e)
 {
     const char *name = r->opt->dump;
-    char plain[DUMP_NAME_MAX];
-    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "."), name);
-    const struct catalog_entry *c = catalog_find(&r->catalog, plain);
+    const struct catalog_entry *c = catalog_find(&r->catalog, name);
     if (!c) {
         err_set(e, ERR_NOTHING, 0, "no dump %s in %s", name, r->job->cfg->dump_dir);
         return err_hint(e, "worldkeeper --list shows them; a path has a / in it");

@@ -202,10 +202,16 @@ wall_t catalog_proven(const struct catalog_entry *c, const char **by)
     return since ? c->proof.at : at;
 }
 
+bool catalog_named(const char *name, const char *asked)
+{
+    size_t len = strcspn(asked, ".");
+    return strlen(name) == len && strncmp(name, asked, len) == 0;
+}
+
 const struct catalog_entry *catalog_find(const struct catalog *c, const char *name)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->list[i].m.name, name) == 0)
+        if (catalog_named(c->list[i].m.name, name))
             return &c->list[i];
     return NULL;
 }

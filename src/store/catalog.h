@@ -29,6 +29,8 @@ int catalog_load_rejected(int dirfd, const char *world, struct catalog *out, str
 void catalog_free(struct catalog *c);
 /* Newest intact entry after skipping `skip` of them; NULL when there is none. */
 const struct catalog_entry *catalog_newest(const struct catalog *c, unsigned skip);
+/* Does somebody who types `asked` mean this dump? NAME.sql.gz is one way, and NAME the other. */
+bool catalog_named(const char *name, const char *asked);
 const struct catalog_entry *catalog_find(const struct catalog *c, const char *name);
 /* When it was last verified, and by which action ("dump": when it was stored); "" and ms 0: it is
  * not intact. */

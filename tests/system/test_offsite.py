@@ -99,6 +99,10 @@ def test_machine_is_lost(make_followed, store):
     verified = keeper.ok("--verify", "--from", "offsite", "--json")
     assert [d["whole"] for d in verified["dumps"]] == [True]
     keeper.init()
+    keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
+    for ending in ("", ".sql.gz"):
+        for action in ("--verify", "--drill"):
+            keeper.ok(f"{action}={listed['dumps'][0]['name']}{ending}", "--from", "offsite")
     done = keeper.ok("--restore", "--from", "offsite", "--json")
     keeper.world.assert_is(before)
     assert done["journal"]["filed"] == done["journal"]["changes"] > 0, done
