@@ -392,7 +392,7 @@ static void room_facts(struct check *c)
     /* Before the first dump, estimate: compressed SQL takes well under the rows' size in memory. */
     uint64_t size = last ? last->m.file_size : c->memory_data / 2;
     for (size_t i = 0; i < c->catalog.count; i++)
-        used += c->catalog.list[i].m.file_size;
+        used += c->catalog.list[i].intact ? c->catalog.list[i].m.file_size : 0;
     if (__builtin_mul_overflow(kept + 1, size, &all)) /* one more, which is being written */
         all = INT64_MAX;
     if (v.f_files > 0) /* some file systems have no limit, and say 2^64-1 */

@@ -281,7 +281,17 @@ static void test_room(void **state)
         kit_expect(&c, cases[i].level, "disk", cases[i].text, cases[i].hint);
         end(&c);
     }
+    /* What a manifest claims of a file that is not so makes no room. */
     struct check c = begin();
+    disk.room.f_bavail = 60 * 1024 - 1;
+    kit_cfg.retention.keep_within = 3600000;
+    have_dumps(&c, 2, 1024);
+    c.catalog.list[1].m.file_size = INT64_MAX / 2;
+    c.catalog.list[1].intact = false;
+    check_dumps(&c);
+    kit_expect(&c, CHECK_WARN, "disk", "in the long run", NULL);
+    end(&c);
+    c = begin();
     disk.unknown_room = true;
     kit_cfg.dump_interval = 0;
     check_dumps(&c);
