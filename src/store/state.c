@@ -68,15 +68,15 @@ int state_holder(struct state *s, struct err *e)
     unsigned char random[8];
     char host[64] = "", hex[2 * sizeof random + 1];
     gethostname(host, sizeof host - 1);
-    size_t len = strlen(host);
-    if (len && strncmp(s->holder, host, len) == 0 && s->holder[len] == '/')
+    SCOPED(buf_free) struct buf front = {0};
+    text_clean(&front, host, sizeof host);
+    buf_addc(&front, '/');
+    if (text_starts(s->holder, front.p))
         return 0;
     if (RAND_bytes(random, sizeof random) != 1)
         return err_set(e, ERR_SYSTEM, 0, "no random numbers");
     text_hex(random, sizeof random, hex);
-    SCOPED(buf_free) struct buf clean = {0};
-    text_clean(&clean, host, sizeof host);
-    snprintf(s->holder, sizeof s->holder, "%s/%s", clean.p, hex);
+    snprintf(s->holder, sizeof s->holder, "%s%s", front.p, hex);
     return 1;
 }
 

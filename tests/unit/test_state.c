@@ -16,6 +16,14 @@
 
 #define NONCE "0123456789abcdef0123456789abcdef"
 
+/* Stands before the system's call. */
+static const char *host_name;
+int gethostname(char *name, size_t len)
+{
+    snprintf(name, len, "%s", host_name);
+    return 0;
+}
+
 /* ---- state.json ---- */
 
 static const struct state full = {
@@ -114,14 +122,16 @@ static void test_state_role(void **state)
     assert_true(state_standby(&s, &c));
     s = (struct state){.role = ROLE_PRIMARY};
     assert_false(state_standby(&s, &c));
-    assert_int_equal(state_holder(&s, NULL), 1);
-    char holder[sizeof s.holder];
-    memcpy(holder, s.holder, sizeof holder);
-    assert_int_equal(state_holder(&s, NULL), 0);
-    assert_string_equal(s.holder, holder);
-    snprintf(s.holder, sizeof s.holder, "elsewhere/%s", strchr(holder, '/') + 1);
-    assert_int_equal(state_holder(&s, NULL), 1);
-    assert_string_not_equal(s.holder, holder);
+    static const char *const hosts[] = {"game1", "", "a\tb", "\xff"};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        char holder[sizeof s.holder];
+        host_name = hosts[i];
+        assert_int_equal(state_holder(&s, NULL), 1);
+        memcpy(holder, s.holder, sizeof holder);
+        assert_int_equal(state_holder(&s, NULL), 0);
+        assert_string_equal(s.holder, holder);
+        snprintf(s.holder, sizeof s.holder, "elsewhere/%s", strchr(holder, '/') + 1);
+    }
 }
 
 /* Of a restore of which no more is known; what is noted of it later stays. */
