@@ -143,7 +143,7 @@ int action_promote(struct action_context *a, const struct request *r, json_t **r
         return err_set(e, ERR_USAGE, 0, "--by-hand goes with [standby] lease = none");
     struct lease_keep lease;
     int rc = lease_keep_take(&lease, a, e);
-    bool taken = rc == 0;
+    bool taken = lease.grant.number > 0; /* also where it could not be noted */
     if (rc == 0)
         rc = take_over(a, r, &p, result, e);
     pull_close(&p);

@@ -367,6 +367,29 @@ def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, wor
     keeper.expect("it is reported", troubles=lambda t: any("no verify has begun for 1d" in x["what"] for x in t))
 
 
+def test_a_promotion_that_cannot_begin(make_keeper, world, tmp):
+    """It has the lease, and cannot note that: the lease is given back, so that no machine has to wait for its end."""
+    liar = Liar(tmp)
+    conditions = Conditions(liar)
+    keeper = make_keeper(world, {"offsite": {"plain": "yes", **liar.settings()}, "standby": {"lease": "s3", "ttl": "60s"}})
+    state = os.path.join(keeper.dumps_dir, "state.json")
+
+    def taken(h):
+        if h.command == "PUT" and h.path.endswith("lease.json") and not os.path.isdir(state):
+            os.remove(state)
+            os.mkdir(state)
+        return conditions(h)
+    try:
+        keeper.run("--check")
+        liar.fault = taken
+        done = keeper.run("--promote")
+        assert done.rc == FAILED and "state.json" in done.err, done
+        (lease,) = [json.loads(body) for path, body in liar.objects.items() if path.endswith("lease.json")]
+        assert lease["free"] is True and lease["number"] == 1, lease
+    finally:
+        liar.stop()
+
+
 def test_without_a_second_machine(make_followed, store):
     keeper = make_followed(settings={"offsite": store["offsite"]}).start()
     for action in ("--promote", "--demote", "--switch-over"):
