@@ -30,16 +30,11 @@
 
 /* ---- the schema ---- */
 
-static bool is_loopback(const char *host)
-{
-    return strcmp(host, "localhost") == 0 || text_starts(host, "127.") || strcmp(host, "::1") == 0;
-}
-
 /* The server's address in a canonical form. */
 static char *server_of(const struct config_mysql *m)
 {
     if (!m->socket)
-        return xasprintf("%s:%u", is_loopback(m->host) ? "localhost" : m->host, m->port);
+        return xasprintf("%s:%u", config_is_here(m->host) ? "localhost" : m->host, m->port);
     char *real = realpath(m->socket, NULL);
     return real ? real : xstrdup(m->socket);
 }

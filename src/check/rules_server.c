@@ -182,9 +182,7 @@ void check_connect(struct check *c, const char *password)
 {
     const struct config_mysql *m = &c->cfg->mysql;
     struct err e = {0};
-    check_fact(c, "local",
-               m->socket || strcmp(m->host, "localhost") == 0 || text_starts(m->host, "127.") ||
-                   strcmp(m->host, "::1") == 0);
+    check_fact(c, "local", m->socket || config_is_here(m->host));
     if (m->socket)
         check_word(c, "where", "socket %s", m->socket);
     else

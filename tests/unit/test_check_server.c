@@ -37,12 +37,17 @@ static void test_sound(void **state)
 
 /* ---- connection ---- */
 
-static char far_host[] = "db.example", near_v6[] = "::1", sock[] = "/run/mysqld/mysqld.sock",
-            secret[] = "/etc/secret";
+static char far_host[] = "db.example", far_loop[] = "127.evil.example", near_v6[] = "::1",
+            sock[] = "/run/mysqld/mysqld.sock", secret[] = "/etc/secret";
 
 static void far_away(void)
 {
     kit_cfg.mysql.host = far_host;
+}
+
+static void named_so(void)
+{
+    kit_cfg.mysql.host = far_loop;
 }
 
 static void by_name(void)
@@ -160,6 +165,7 @@ static void test_connection(void **state)
         {MARIA, "SHOW SESSION STATUS", TLS_ON, 0, CHECK_OK, "encryption", "certificate checked",
          .change = far_and_verified},
         {.level = CHECK_WARN, .name = "encryption", .text = "tls = off", .change = far_and_off},
+        {.level = CHECK_WARN, .name = "encryption", .text = "tls = off", .change = named_so},
         {MARIA, "SELECT @@global.have_ssl", "YES", 0, CHECK_WARN, "encryption", "offers TLS",
          .change = far_and_preferred},
         {MYSQL_9, .level = CHECK_WARN, .name = "encryption", .text = "offers TLS",
