@@ -42,8 +42,8 @@ static int init_read(struct action_context *a, struct init *in, struct err *e)
     if (!in->db || galera_own_node(in->db, e) < 0 ||
         catalog_load(a->job.dirfd, c->name, &in->catalog, e) < 0 ||
         db_server_id(in->db, &in->server, e) < 0 ||
-        db_lease_create(in->db, c->schema, c->sentinel, e) < 0 ||
-        db_lease_read(in->db, c->schema, c->sentinel, &in->lease, e) < 0)
+        db_lease_read(in->db, c->schema, c->sentinel, &in->lease, e) < 0 ||
+        db_lease_create(in->db, c->schema, c->sentinel, e) < 0)
         return -1;
     int rc = db_sentinel_read(in->db, c->schema, c->sentinel, &in->sentinel, e);
     return rc < 0 && !db_table_missing(e) ? -1 : 0;

@@ -196,6 +196,13 @@ int db_lease_read(struct db *db, const char *schema, const char *sentinel, uint6
                 *generation, DB_GENERATION_MAX);
         err_hint(&why, "UPDATE %s SET generation=1; the dumps know a later one", name);
     }
+    if (why.num == DB_IS_VIEW) {
+        err_set(&why, ERR_REFUSED, DB_IS_VIEW, "%s is a view, not the lease table", name);
+        err_hint(&why,
+                 "SHOW CREATE VIEW %s says whose; after DROP VIEW %s, worldkeeper --init makes the "
+                 "table",
+                 name, name);
+    }
     if (why.cls == ERR_NONE || db_table_missing(&why))
         return 0;
     return err_pass(e, &why);

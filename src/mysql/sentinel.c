@@ -12,7 +12,6 @@
 /* The marker's column; last, as an older version's table gets it by ALTER TABLE. */
 #define MARKER "beat BIGINT UNSIGNED NOT NULL DEFAULT 0"
 #define UNKNOWN_COLUMN 1054
-#define NO_SUCH_KEY 1176
 #define NOTE "worldkeeper swap " /* precedes a note, in a table comment */
 
 bool db_sentinel_lease(const char *sentinel, const char *table)
@@ -31,8 +30,8 @@ static void explain_missing(const char *schema, const char *table, struct err *e
 {
     SCOPED(buf_free) struct buf name = {0};
     sql_ident2(&name, schema, table);
-    if (e->num == NO_SUCH_KEY) {
-        err_set(e, ERR_REFUSED, NO_SUCH_KEY, "%s is a view, not the sentinel's table", name.p);
+    if (e->num == DB_IS_VIEW) {
+        err_set(e, ERR_REFUSED, DB_IS_VIEW, "%s is a view, not the sentinel's table", name.p);
         err_hint(e,
                  "SHOW CREATE VIEW %s says whose; after DROP VIEW %s, worldkeeper --restore, or "
                  "worldkeeper --init --force where the world is as it should be",

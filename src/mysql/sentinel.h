@@ -11,6 +11,7 @@
  * the table's place: a view with the invoker's privileges would run functions of its maker as our
  * account. */
 #define DB_ONLY_TABLE "USE INDEX ()"
+#define DB_IS_VIEW 1176 /* how the server refuses it */
 
 struct db_sentinel {
     unsigned rows;  /* 0, 1, or 2 for more than one */

@@ -4,7 +4,7 @@ import signal
 import pymysql
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import FAILED, IMPATIENT, USER
+from wk.keeper import FAILED, IMPATIENT, REFUSED, USER
 from wk.server import MYSQL
 from wk.util import CANARY, wait_for
 from wk.watch import Lateness
@@ -259,6 +259,17 @@ def test_a_view_in_the_place_of_the_sentinel(calm, victim):
     assert "is a view" in calm.run("--dump").err
     calm.world.sql("DROP VIEW worldkeeper_sentinel")
     calm.wait_verdict("MISSING")
+
+
+def test_a_view_in_the_place_of_the_lease(keeper):
+    """What stands there is named, and the way out works."""
+    keeper.world.sql("DROP TABLE worldkeeper_sentinel_lease",
+                     "CREATE VIEW worldkeeper_sentinel_lease AS SELECT 1 AS id, 7 AS generation")
+    for action in ("--dump", "--init"):
+        done = keeper.run(action)
+        assert done.rc == REFUSED and "_lease` is a view" in done.err and "--init makes the table" in done.err, done
+    keeper.world.sql("DROP VIEW worldkeeper_sentinel_lease")
+    keeper.init().dump()
 
 
 def test_a_sentinel_that_outlasts_a_loss(calm, victim):
