@@ -57,7 +57,7 @@ static bool open_side(struct renaming *r, struct err *e)
         r->side = db_open(&p, e);
     if (!r->side)
         return false;
-    if (db_server_id(r->side, &id, e) == 0 && id.start == r->restore->out->server.start)
+    if (db_server_id(r->side, &id, e) == 0 && !server_restarted(&id, &r->restore->out->server))
         return true;
     err_set(e, ERR_UNREACHABLE, 0, "the server was restarted");
     close_side(r);
