@@ -26,11 +26,15 @@ struct writing {
     uint64_t count;
 };
 
-void conflict_name(char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix)
+void conflict_name(int dirfd, char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix)
 {
     char t[TEXT_SHORT];
-    snprintf(out, CONFLICT_NAME_MAX, "conflict-%06" PRIu64 "-%sZ%s.sql.gz", generation,
-             text_utc_name(clock_wall(), t), suffix);
+    wall_t at = clock_wall();
+    do {
+        snprintf(out, CONFLICT_NAME_MAX, "conflict-%06" PRIu64 "-%sZ%s.sql.gz", generation,
+                 text_utc_name(at, t), suffix);
+        at.ms += 1000;
+    } while (faccessat(dirfd, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
 /* ---- reading ---- */

@@ -30,8 +30,8 @@ struct conflict_about {
     wall_t from, to;  /* the rows were written between these; ms 0: not known */
 };
 
-/* `suffix`: "", or what distinguishes it from another file of the same restore. */
-void conflict_name(char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix);
+/* Of no file that is there. `suffix`: "", or what distinguishes it from another file of the same restore. */
+void conflict_name(int dirfd, char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix);
 /* Writes the rows of all sources. Without rows no file is written, and an existing one stays. */
 int conflict_save(struct db *db, const struct job *job, struct conflict_source *list, size_t n,
                   const struct conflict_about *about, uint64_t *rows, struct err *e);

@@ -69,7 +69,7 @@ int set_aside_save(struct set_aside *s, uint64_t generation, struct err *e)
         list[i] = (struct conflict_source){.table = s->tables.list[i].name,
                                            .from = s->tables.list[i].name,
                                            .columns = &s->tables.list[i]};
-    conflict_name(s->file, generation, "-demoted");
+    conflict_name(s->job->dirfd, s->file, generation, "-demoted");
     struct conflict_about about = {.file = s->file, .to = clock_wall()};
     int rc = s->tables.count
                  ? conflict_save(s->db, s->job, list, s->tables.count, &about, &s->rows, e)

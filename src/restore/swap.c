@@ -154,7 +154,7 @@ int swap_save_conflicts(struct restore *r, struct err *e)
     int rc = 0;
     if (lock_replaced(r, e) < 0)
         return -1;
-    conflict_name(r->conflict_file, r->generation, "");
+    conflict_name(r->job->dirfd, r->conflict_file, r->generation, "");
     /* Tables of the dump just taken are measured first: unless they changed since, they need not be
      * saved again. */
     for (size_t i = 0; i < r->plan.count && rc >= 0; i++) {
@@ -521,7 +521,7 @@ static int save_left_over(struct db *db, const struct job *job, const struct pen
     }
     /* Without a restart the old tables hold all that the first file has, and it is replaced. */
     bool same = p->conflict[0] && p->server_start == server.start;
-    conflict_name(file, p->generation, "-left");
+    conflict_name(job->dirfd, file, p->generation, "-left");
     struct conflict_about about = {.file = same ? p->conflict : file,
                                    .from = {memory ? server.start * 1000 : 0},
                                    .to = clock_wall()};

@@ -11,6 +11,7 @@
 
 #include "dir_kit.h"
 #include "fake_clock.h"
+#include "restore/conflict.h"
 #include "restore/restore_int.h"
 #include "store/pending.h"
 #include "scripted_server.h"
@@ -273,6 +274,21 @@ static void test_rows_that_cannot_be_saved(void **state)
     end();
 }
 
+/* Nor are the rows of another restore in the same second, which a crash of the server cut off: it may have been the last
+ * to have them. */
+static void test_name_of_saved_rows(void **state)
+{
+    (void)state;
+    char first[CONFLICT_NAME_MAX], second[CONFLICT_NAME_MAX];
+    conflict_name(kit_dir, first, 4, "");
+    conflict_name(kit_dir, second, 4, "");
+    assert_string_equal(first, second);
+    kit_text(first, "");
+    conflict_name(kit_dir, second, 4, "");
+    assert_string_not_equal(first, second);
+    kit_clean(NULL);
+}
+
 /* The world is in: what is not tidied up is noted, for the next time. */
 static void test_each_statement_of_tidying(void **state)
 {
@@ -475,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_trigger_that_cannot_be_made),
         cmocka_unit_test(test_pending_not_written),
         cmocka_unit_test(test_rows_that_cannot_be_saved),
+        cmocka_unit_test(test_name_of_saved_rows),
         cmocka_unit_test(test_each_statement_of_tidying),
         cmocka_unit_test(test_half_a_rename),
         cmocka_unit_test(test_each_statement_of_recovery),
