@@ -266,6 +266,28 @@ def test_a_dump_loaded_by_hand(make_world, make_keeper, logged):
     assert world.marked() == 2
 
 
+def test_the_gap_of_a_dump_that_was_skipped(make_world, make_keeper, make_server):
+    """It is not that of the older dump, from before there was a log, which is restored instead."""
+    server = make_server()
+    keeper = keep(make_world, make_keeper, server)
+    older = keeper.dump()["name"]
+
+    def restored():
+        server.crash(*LOG)
+        return keeper.ok("--restore", "--json")
+    restored()
+    newer = keeper.dump()
+    with open(newer["path"], "r+b") as f:
+        f.seek(-20, os.SEEK_END)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 1]))
+    keeper.world.sql("ALTER TABLE player ADD more INT")
+    done = restored()
+    assert done["dump"] == older and done["skipped"][0]["dump"] == newer["name"], done
+    assert "journal" not in done, done["journal"]
+
+
 def test_a_counter_behind_many_columns(make_world, make_keeper, logged):
     """Of a row that came and went nothing is left but the next number."""
     keeper = keep(make_world, make_keeper, logged)
