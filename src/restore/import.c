@@ -397,7 +397,6 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
     struct planning *p = arg;
     SCOPED(buf_free) struct buf name = {0};
     SCOPED(sql_insert_free) struct sql_insert rows = {0};
-    p->report->statements++;
     if (p->code && (is(st, "SET ") || is(st, "CREATE")))
         code_note_foreign(p->code, st->sql, st->len);
     if (is(st, "CREATE TABLE "))
@@ -414,7 +413,6 @@ static int plan_statement(void *arg, const struct statement *st, struct err *e)
         return -1;
     if (!is_skipped(st))
         return refuse(st, p->file, e);
-    p->report->skipped++;
     if (is(st, "USE "))
         used_schema(st, &p->schema);
     if (is(st, "SET ") && !p->tables)
@@ -466,7 +464,6 @@ struct loading {
     struct loader *l;
     struct code *code;
     const char *file;
-    char *table;    /* of the last INSERT or CREATE */
     char names[32]; /* the character set of the file's rows */
 };
 

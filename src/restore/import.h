@@ -1,8 +1,7 @@
 /* Imports a file written by mysqldump, or a copy of one of our dumps without its manifest,
  * statement by statement. Only for a file that an operator names. Its INSERTs go into the shadow
- * tables of the plan, so that such a restore is all or nothing too. Locks, keys, databases,
- * triggers, views and routines are skipped and counted; anything that is not understood is
- * refused. */
+ * tables of the plan, so that such a restore is all or nothing too. Locks, keys and databases are
+ * skipped, code is noted (code.h), and anything that is not understood is refused. */
 #ifndef WK_RESTORE_IMPORT_H
 #define WK_RESTORE_IMPORT_H
 
@@ -10,7 +9,6 @@
 #include "restore/load.h"
 
 struct import_report {
-    uint64_t statements, skipped;
     bool ends;        /* each part of the file has its closing comment */
     char schema[256]; /* the one to restore, of several in the file; "": there is only one */
     char zone[64];    /* time zone of its values, if the file sets it */

@@ -32,7 +32,7 @@ static void add_conflicts(json_t *o, const struct restore_result *r)
         json_object_set(o, "conflict_tables", r->conflict.tables);
 }
 
-/* nonce: of the world that was made, by which a later restore recognizes its journal. */
+/* What catch-up made of it; by `nonce`, that of the world that was made, a later restore recognizes its journal. */
 static json_t *journal_json(const struct restore_result *r)
 {
     json_t *o =

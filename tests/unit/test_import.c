@@ -56,8 +56,6 @@ static void test_whole(void **state)
     struct err e;
     assert_int_equal(plan_text(text, &p, &r, &e), 0);
     assert_true(r.ends);
-    assert_int_equal(r.statements, 9);
-    assert_int_equal(r.skipped, 5);
     assert_int_equal(p.count, 2);
     const struct target *t = plan_find(&p, "bag");
     assert_non_null(t);
@@ -141,7 +139,6 @@ static void test_long(void **state)
     buf_adds(&b, ";\n-- Dump completed\n");
     assert_int_equal(plan_text(b.p, &p, &r, &e), 0);
     assert_true(r.ends);
-    assert_int_equal(r.statements, 2);
     plan_free(&p);
     b.p[b.len / 2] = ';';
     assert_int_equal(plan_text(b.p, &p, &r, &e), -1);
