@@ -126,7 +126,6 @@ static json_t *ranges_json(struct action_context *a, const struct catalog *c)
 
 int action_list(struct action_context *a, const struct request *r, json_t **result, struct err *e)
 {
-    (void)r;
     SCOPED(catalog_free) struct catalog c = {0}, rejected = {0};
     if (r->from) {
         if (action_from_catalog(a, r, &c, e) < 0)

@@ -164,19 +164,19 @@ static void survey_one(void *arg, const char *path, const struct config *cfg,
 /* One world that is in trouble must not hide the others: all are asked, and the worst decides. */
 int worlds_status(const char *dir, json_t **result, struct err *e)
 {
+    static const char hint[] =
+        "worldkeeper --config FILE --status shows a world whose config is elsewhere";
     struct survey s = {.list = json_array()};
     if (worlds_each(dir, survey_one, &s, e) < 0) {
         e->cls = ERR_USAGE;
-        err_hint(e, "worldkeeper --config FILE --status shows a world whose config is elsewhere");
         json_decref(s.list);
-        return -1;
+        return err_hint(e, hint);
     }
     size_t n = json_array_size(s.list);
     *result = json_pack("{s:o}", "worlds", s.list);
     if (n == 0) {
         err_set(e, ERR_USAGE, 0, "no world: %s holds no " CONFIG_END " file", dir);
-        return err_hint(
-            e, "worldkeeper --config FILE --status shows a world whose config is elsewhere");
+        return err_hint(e, hint);
     }
     if (s.down)
         return err_set(e, ERR_UNWELL, 0, "%u of %zu worlds %s not up", s.down, n,
