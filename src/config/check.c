@@ -190,7 +190,7 @@ static bool wrong_status(const struct checking *k)
     const char *const own[] = {"flag", "json", "metrics", NULL};
     if (all_useless(k, !c->status_dir, "status", own, dir, name_it))
         return true;
-    for (size_t i = 1; i < 3; i++)
+    for (size_t i = 1; files[i]; i++)
         for (size_t j = 0; j < i; j++) {
             /* The key that is set is refused: the other may be a default. */
             bool later = line_of(k, "status", files[i]) > line_of(k, "status", files[j]);

@@ -860,6 +860,14 @@ static void test_cross_checks(void **state)
          "its "
          "own",
          "one file would overwrite the other"},
+        {BASE "[status]\ndir = /s\npage = yes\nlogo = status.json\n",
+         ":12: [status] logo: value 'status.json' is the name of json too; allowed: a name of its "
+         "own",
+         "one file would overwrite the other"},
+        {BASE "[status]\ndir = /s\npage = yes\nlogo = s8.png\nmetrics = s8.png\n",
+         ":13: [status] metrics: value 's8.png' is the name of logo too; allowed: a name of its "
+         "own",
+         "one file would overwrite the other"},
         {BASE "[status]\ndir = /d\n",
          ":10: [status] dir: value '/d' is the same as [dump] dir '/d'; allowed: two directories "
          "apart",
