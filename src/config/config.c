@@ -136,7 +136,8 @@ static int check_section(struct reading *r, const char *s, size_t len)
         text_clean(&shown, name, VALUE_SHOWN_MAX);
         fail(r, "[%s]: not a known section; allowed: %s", shown.p, allowed.p);
         if (near)
-            err_hint(r->e, "did you mean [%s]?", near);
+            err_hint(r->e, "did you mean [%s%s]?", near,
+                     strcmp(near, "ledger") == 0 ? " NAME" : "");
     }
     return known ? 0 : -1;
 }

@@ -459,6 +459,8 @@ static void test_unknown(void **state)
         {"[alert.smpt]\n", ":1: [alert.smpt]: not a known section; allowed: ", sections,
          "did you mean [alert.smtp]?"},
         {"[]\n", ":1: []: not a known section; allowed: ", sections, ""},
+        {"[ledger]\n", ":1: [ledger]: not a known section; allowed: ", sections,
+         "did you mean [ledger NAME]?"},
         {BASE "intervall = 15m\n", ":9: [dump] intervall: not a known key; allowed: ", keys,
          "did you mean 'interval'?"},
         {BASE "Level = 1\n", ":9: [dump] Level: not a known key; allowed: ", keys,
