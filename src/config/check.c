@@ -443,8 +443,8 @@ static bool wrong_standby(const struct checking *k)
            (wrong(k, !c->offsite.url, section, first,
                   "[offsite] url names the store that both machines use",
                   "needs [offsite]; allowed: only with it") ||
-            wrong(k, c->standby.lease == LEASE_S3 && !text_starts(c->offsite.url, "s3://"), section,
-                  "lease", "lease = etcd, or lease = none and --promote --by-hand",
+            wrong(k, c->standby.lease == LEASE_S3 && strncasecmp(c->offsite.url, "s3:", 3) != 0,
+                  section, "lease", "lease = etcd, or lease = none and --promote --by-hand",
                   "value 's3' needs a store that has conditional writes; allowed: only with an "
                   "s3:// URL in [offsite]") ||
             useless(k, c->standby.lease == LEASE_NONE && line_of(k, section, "ttl"), section, "ttl",

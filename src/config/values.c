@@ -543,7 +543,7 @@ static void explain(enum config_kind kind, const char *value, struct err *bad)
         err_hint(bad, "a socket is written as socket = %.100s", value);
     else if (path)
         refuse(bad, "a path that a socket can have", "at most 107 bytes");
-    else if (kind == CONFIG_STORE_URL && text_starts(value, "sftp://") && !strchr(value, '@'))
+    else if (kind == CONFIG_STORE_URL && strncasecmp(value, "sftp:", 5) == 0 && !strchr(value, '@'))
         err_hint(bad, "write the account too: sftp://USER@HOST/DIR/");
     else if (kind == CONFIG_STORE_URL && strchr(value, '@'))
         err_hint(bad,

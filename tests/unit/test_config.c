@@ -791,6 +791,10 @@ static void test_bad_addresses(void **state)
         {"[alert.smtp] url", "smtp://u:CANARY@h",
          "free of a login; allowed: smtps://HOST[:PORT]... or smtp://HOST[:PORT]...",
          "name the login with user, and the password's file with password_file"},
+        {"[offsite] url", "SFTP://h/d/",
+         "the URL of a store; allowed: sftp://USER@HOST[:PORT]/DIR/, s3://BUCKET[/PREFIX/], "
+         "https://HOST[:PORT]/DIR/ or file:///DIR/, without '?', '#' and '..'",
+         "write the account too: sftp://USER@HOST/DIR/"},
         {"[mysql] password_file", "CANARY",
          "the place of a secret file; allowed: an absolute path without '..', or credential:NAME",
          "the secret itself stands in that file (mode 0600), on its first line"},
@@ -965,6 +969,9 @@ static void test_standby_checks(void **state)
     assert_true(c->standby.given && !c->standby.warm && c->standby.lease == LEASE_ETCD);
     assert_int_equal(c->standby.ttl, 2000);
     assert_string_equal(c->standby.etcd, "https://a:1,http://[::1]:2");
+    config_free(c);
+    c = load(STORE("S3://b") "access_key_file = /k\n[standby]\nlease = s3\n");
+    assert_int_equal(c->standby.lease, LEASE_S3);
     config_free(c);
     c = load(BASE);
     assert_false(c->standby.given);
