@@ -233,7 +233,8 @@ static int give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct er
     return rc;
 }
 
-int gzip_member_end(struct gzip_writer *g, struct err *e)
+/* Ends the member being filled, if there is one. */
+static int member_end(struct gzip_writer *g, struct err *e)
 {
     if (!g->open)
         return failed(g, e);
@@ -243,7 +244,7 @@ int gzip_member_end(struct gzip_writer *g, struct err *e)
 
 int gzip_give(struct gzip_writer *g, uint64_t tag, struct buf *text, struct err *e)
 {
-    if (gzip_member_end(g, e) < 0) {
+    if (member_end(g, e) < 0) {
         buf_clear(text);
         return -1;
     }
@@ -264,7 +265,7 @@ int gzip_write(struct gzip_writer *g, const void *data, size_t len, struct err *
         buf_add(&g->gathered, p, n);
         p += n;
         len -= n;
-        if (g->gathered.len == GZIP_MEMBER && gzip_member_end(g, e) < 0)
+        if (g->gathered.len == GZIP_MEMBER && member_end(g, e) < 0)
             return -1;
     }
     return 0;
@@ -312,7 +313,7 @@ void gzip_abort(struct gzip_writer *g)
 
 int gzip_close(struct gzip_writer *g, char sha256[SHA256_HEX], struct err *e)
 {
-    int rc = gzip_member_end(g, e) < 0 || gzip_flush(g, e) < 0 ? -1 : 0;
+    int rc = member_end(g, e) < 0 || gzip_flush(g, e) < 0 ? -1 : 0;
     if (rc == 0)
         gzip_sha_hex(g->sha, sha256);
     gzip_abort(g);

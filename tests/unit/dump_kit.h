@@ -119,14 +119,16 @@ static inline void kit_members(struct gzip_writer *g, const struct buf *text)
 {
     static const char border[] = ";\nINSERT INTO ";
     struct err e = {0};
+    struct buf member = {0};
     const char *from = text->p, *end = text->p + text->len;
     while (from < end) {
         const char *at = memmem(from, (size_t)(end - from), border, sizeof border - 1);
         const char *to = at ? at + 2 : end;
-        assert_int_equal(gzip_write(g, from, (size_t)(to - from), &e), 0);
-        assert_int_equal(gzip_member_end(g, &e), 0);
+        buf_add(&member, from, (size_t)(to - from));
+        assert_int_equal(gzip_give(g, 0, &member, &e), 0);
         from = to;
     }
+    buf_free(&member);
     assert_int_equal(gzip_flush(g, &e), 0);
 }
 
