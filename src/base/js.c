@@ -115,11 +115,6 @@ json_t *js_object(const struct js_field *fields, size_t count, const void *from)
     return NULL;
 }
 
-static bool is_hex(const char *s, size_t len)
-{
-    return strlen(s) == len && strspn(s, "0123456789abcdef") == len;
-}
-
 const char *js_read(const json_t *o, const struct js_field *fields, size_t count, void *to)
 {
     const char *lack = NULL;
@@ -135,7 +130,7 @@ const char *js_read(const json_t *o, const struct js_field *fields, size_t count
             n *= f->kind == JS_SECONDS ? 1000 : 1;
             memcpy(at, &n, sizeof n);
         } else if (f->kind == JS_HASH) {
-            good = is_hex(text, 16);
+            good = text_is_hex(text, 16);
             uint64_t hash = good ? strtoull(text, NULL, 16) : 0;
             memcpy(at, &hash, sizeof hash);
         } else if (f->kind == JS_FLAG) {
@@ -148,7 +143,7 @@ const char *js_read(const json_t *o, const struct js_field *fields, size_t count
         } else {
             js_copy(o, f->key, at, f->size);
             good = json_is_string(v) && strcmp(at, text) == 0 &&
-                   (f->kind != JS_HEX || is_hex(text, f->size - 1));
+                   (f->kind != JS_HEX || text_is_hex(text, f->size - 1));
         }
         /* the first one is named; all the others are filled in all the same, a file may be read for what it has */
         lack = (lack || good) ? lack : f->lack;

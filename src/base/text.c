@@ -429,21 +429,17 @@ void text_hex(const unsigned char *data, size_t len, char *out)
     out[2 * len] = '\0';
 }
 
-static int hex_digit(char c)
+bool text_is_hex(const char *s, size_t len)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return strlen(s) == len && strspn(s, "0123456789abcdef") == len;
 }
 
 bool text_unhex(const char *s, unsigned char *out, size_t len)
 {
-    if (strlen(s) != 2 * len)
+    if (!text_is_hex(s, 2 * len))
         return false;
-    for (size_t i = 0; i < len; i++) {
-        int high = hex_digit(s[2 * i]), low = hex_digit(s[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        out[i] = (unsigned char)(high << 4 | low);
-    }
+    for (size_t i = 0; i < len; i++)
+        out[i] = (unsigned char)(text_hex_value(s[2 * i]) << 4 | text_hex_value(s[2 * i + 1]));
     return true;
 }
 

@@ -85,8 +85,20 @@ void text_clean(struct buf *out, const char *s, size_t max);
 void text_clean_bytes(struct buf *out, const char *bytes, size_t len, size_t max);
 bool text_utf8_valid(const char *s, size_t len);
 void text_hex(const unsigned char *data, size_t len, char *out /* 2*len+1 */);
+/* Is it exactly `len` hex digits as text_hex() writes them? */
+bool text_is_hex(const char *s, size_t len);
 /* False unless `s` is exactly `len` bytes in hex digits as text_hex() writes them. */
 bool text_unhex(const char *s, unsigned char *out, size_t len);
+/* Inline: they run over each byte of a dump. */
+static inline bool text_is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+/* Of a hex digit, of either case. */
+static inline unsigned text_hex_value(char c)
+{
+    return ((unsigned char)c & 15U) + ((unsigned char)c >> 6) * 9U;
+}
 /* FNV-1a, 64 bits, no defence against who chooses the bytes: begins with TEXT_HASH, and goes on with what it returned. */
 #define TEXT_HASH UINT64_C(0xcbf29ce484222325)
 uint64_t text_hash(uint64_t hash, const void *bytes, size_t len);

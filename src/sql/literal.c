@@ -181,15 +181,9 @@ IN_LOOPS const char *read_string(const char *s, const char *end, struct sql_lite
     return NULL;
 }
 
-/* Not isdigit(): this runs over each byte of a dump. */
-static bool is_digit(char c)
-{
-    return (unsigned char)(c - '0') < 10;
-}
-
 static const char *skip_digits(const char *s, const char *end)
 {
-    while (s < end && is_digit(*s))
+    while (s < end && text_is_digit(*s))
         s++;
     return s;
 }
@@ -280,18 +274,12 @@ const char *sql_read_literal(const char *s, const char *end, struct sql_literal 
     return read_literal(s, end, out);
 }
 
-/* Of digits that read_hex() has accepted as ours. */
-static unsigned hex_value(char c)
-{
-    return is_digit(c) ? (unsigned)(c - '0') : (unsigned)(c - 'a') + 10;
-}
-
 char *sql_literal_bytes(const struct sql_literal *l, char *out)
 {
     const char *s = l->s, *end = s + l->len;
     if (l->kind == SQL_IS_HEX) {
         for (; l->ours && s < end; s += 2)
-            *out++ = (char)(hex_value(s[0]) << 4 | hex_value(s[1]));
+            *out++ = (char)(text_hex_value(s[0]) << 4 | text_hex_value(s[1]));
         return l->ours ? out : NULL;
     }
     if (!l->escaped) {

@@ -25,20 +25,10 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_word(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+    return text_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            c == '$' || (unsigned char)c >= 0x80;
-}
-
-static bool is_hex(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 static bool is_bit(char c)
@@ -106,7 +96,7 @@ static enum sql_kind digits_in_quotes(struct sql_text *x, struct sql_token *t)
 {
     bool hex = *t->s == 'x' || *t->s == 'X';
     const char *s = t->s + 2;
-    while (s < x->end && (hex ? is_hex(*s) : is_bit(*s)))
+    while (s < x->end && (hex ? isxdigit((unsigned char)*s) : is_bit(*s)))
         s++;
     if (s == x->end || *s != '\'' || (hex && (s - t->s) % 2 != 0))
         return bad(x, t, "a literal of digits that has others in it");
@@ -140,7 +130,7 @@ static const char *after_prefixed(const struct sql_text *x, const char *s)
 {
     bool hex = at(x, s, "0x");
     const char *from = s += 2;
-    while (s < x->end && (hex ? is_hex(*s) : is_bit(*s)))
+    while (s < x->end && (hex ? isxdigit((unsigned char)*s) : is_bit(*s)))
         s++;
     return s == from || (s < x->end && is_word(*s)) ? NULL : s;
 }
@@ -148,7 +138,7 @@ static const char *after_prefixed(const struct sql_text *x, const char *s)
 /* May be none: ".5" and "5." are numbers too. */
 static const char *after_digits(const struct sql_text *x, const char *s)
 {
-    while (s < x->end && is_digit(*s))
+    while (s < x->end && text_is_digit(*s))
         s++;
     return s;
 }
@@ -166,7 +156,7 @@ static enum sql_kind number(struct sql_text *x, struct sql_token *t)
         s = after_digits(x, s + 1);
     if (at(x, s, "e") || at(x, s, "E")) {
         const char *power = s + 1 + (at(x, s + 1, "-") || at(x, s + 1, "+"));
-        if (power < x->end && is_digit(*power)) {
+        if (power < x->end && text_is_digit(*power)) {
             s = after_digits(x, power);
             point = true;
         }
@@ -220,7 +210,7 @@ enum sql_kind sql_next(struct sql_text *x, struct sql_token *t)
         return take(x, t, *s == ',' ? SQL_PUNCT : *s == '(' ? SQL_OPEN : SQL_CLOSE, s + 1);
     if (*s == '\'' || *s == '"' || *s == '`')
         return quoted(x, t, s);
-    if (is_digit(*s) || (*s == '.' && x->end - s > 1 && is_digit(s[1])))
+    if (text_is_digit(*s) || (*s == '.' && x->end - s > 1 && text_is_digit(s[1])))
         return number(x, t);
     if (at(x, s + 1, "'") && (*s == 'x' || *s == 'X' || *s == 'b' || *s == 'B'))
         return digits_in_quotes(x, t);
@@ -299,17 +289,12 @@ bool sql_token_name(const struct sql_token *t, struct buf *out)
     return true;
 }
 
-static unsigned digit_value(char c)
-{
-    return is_digit(c) ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
-}
-
 /* An incomplete byte of digits is the first one. */
 static void add_digits(struct buf *out, const char *s, size_t n, unsigned per_byte, unsigned bits)
 {
     unsigned byte = 0;
     for (; n > 0; s++, n--) {
-        byte = (byte << bits | digit_value(*s)) & 0xff;
+        byte = (byte << bits | text_hex_value(*s)) & 0xff;
         if ((n - 1) % per_byte == 0) {
             buf_addc(out, (char)byte);
             byte = 0;

@@ -289,6 +289,16 @@ static void test_small_ones(void **state)
     char hex[9];
     text_hex((const unsigned char *)"\x00\x7f\x80\xff", 4, hex);
     assert_string_equal(hex, "007f80ff");
+    assert_true(text_is_hex(hex, 8) && !text_is_hex(hex, 6) && !text_is_hex("007F80ff", 8));
+    unsigned char bytes[4];
+    assert_true(text_unhex(hex, bytes, 4) && memcmp(bytes, "\x00\x7f\x80\xff", 4) == 0);
+    assert_false(text_unhex("007F80ff", bytes, 4) || text_unhex("007f80f", bytes, 4));
+    for (int c = 0; c < 256; c++) {
+        char digit[] = {(char)c, '\0'};
+        assert_int_equal(text_is_digit((char)c), c >= '0' && c <= '9');
+        if (c && strspn(digit, "0123456789abcdefABCDEF"))
+            assert_int_equal(text_hex_value((char)c), strtoul(digit, NULL, 16));
+    }
     assert_true(text_starts("worldkeeper", "world"));
     assert_true(text_starts("x", ""));
     assert_false(text_starts("wor", "world"));
