@@ -124,7 +124,7 @@ static int read_name(struct rows_reader *r)
         buf_free(&name);
         return -1;
     }
-    o->columns = xrealloc(o->columns, (o->column_count + 1) * sizeof *o->columns);
+    o->columns = xgrow(o->columns, o->column_count, sizeof *o->columns);
     o->columns[o->column_count++] = name.p;
     next(r);
     return 0;
