@@ -102,8 +102,7 @@ static size_t show_each(const json_t *list, const char *flag, const char *good, 
         if (ok && screen_mode.quiet)
             continue;
         draw_headline(ok ? good : bad, ok ? GREEN : RED, draw_fill(&b, o, ok ? good_as : bad_as));
-        if (js_text(o, "hint")[0])
-            draw_line(o, "  HINT: {hint}");
+        draw_hint(2, js_text(o, "hint"));
     }
     return well;
 }

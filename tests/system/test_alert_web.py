@@ -87,6 +87,8 @@ def test_test_alert_names_the_answer(told, http):
     http.mode = 500
     done = told.run("--test-alert")
     assert done.rc == 1 and "500" in done.out + done.err, done
+    http.mode = "redirect"
+    assert "  HINT: write the final address into the config\n" in told.run("--test-alert").out
 
 
 def test_test_alert_without_channels_says_so(keeper):
