@@ -175,7 +175,8 @@ static int connect_supervisor(struct action_context *a, struct err *e)
 }
 
 /* A client trusts the exit class of a supervisor of its own version only; an unknown one is a failure. */
-static int answer(const json_t *done, json_t **result, struct err *e)
+static int answer(const struct action_context *a, const json_t *done, json_t **result,
+                  struct err *e)
 {
     const json_t *error = json_object_get(done, "error");
     json_t *r = json_object_get(done, "result");
@@ -183,9 +184,11 @@ static int answer(const json_t *done, json_t **result, struct err *e)
     if (!error)
         return 0;
     worker_err_from(error, e);
-    if (e && e->cls == ERR_NONE) /* a failure must not exit as a success */
-        e->cls = ERR_SYSTEM;
-    return -1;
+    if (!e || e->text[0])
+        return -1;
+    err_set(e, e->cls, e->num, "the supervisor of world %s failed, and gives no reason",
+            a->cfg->name);
+    return err_hint(e, "its log may say more");
 }
 
 /* Limits the wait for requests that the supervisor answers at once; a job may take any time. */
@@ -235,7 +238,7 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
         }
         const json_t *done = json_object_get(msg, "done");
         if (done)
-            rc = answer(done, result, e);
+            rc = answer(a, done, result, e);
         else if (msg && a->emit)
             a->emit(a->emit_arg, msg);
         if (done)

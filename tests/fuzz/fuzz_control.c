@@ -126,7 +126,7 @@ static void ask(enum action action, const char *s, size_t len)
     demand(rc != CONTROL_NOBODY); /* else nobody is served, ever */
     while (sem_wait(&served) < 0)
         ;
-    demand(rc == 0 || e.cls != ERR_NONE);
+    demand(rc == 0 || e.text[0]);
     screen_result(action, result);
     if (rc < 0)
         screen_error(&e);

@@ -470,6 +470,24 @@ while True:
         listener.wait()
 
 
+def test_a_failure_that_gives_no_reason(keeper, tmp):
+    """As a supervisor of another version may answer: a failure all the same, of no system call, with the place to look."""
+    path = os.path.join(tmp, "control.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        with open(os.path.join(keeper.dumps_dir, "lock"), "w") as f:
+            json.dump({"pid": 1, "host": "h", "since": "", "socket": path}, f)
+        client = keeper.popen("--pause", "--json")
+        with listener.accept()[0] as c:
+            c.recv(4096)
+            c.send(b'{"done":{"error":{"class":"none","num":0,"text":"","hint":""}}}')
+            done = json.loads(client.communicate(timeout=PATIENCE)[0])
+    assert client.returncode == done["exit"] == FAILED, done
+    assert done["error"] == {"class": "none", "num": 0, "hint": "its log may say more",
+                             "text": "the supervisor of world w1 failed, and gives no reason"}, done
+
+
 def test_a_pause_outlives_a_job_that_read_the_state_before(keeper):
     """Tidying hands back what the file said before; the supervisor is asked to end before it saves the pause once more."""
     def state():
