@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,18 @@ static int patience_of(const struct action_context *a)
     return a->patience ? a->patience : CONTROL_PATIENCE;
 }
 
+/* It is there: who took it for gone would start another, or take its world over. */
+static int no_answer(const struct action_context *a, struct err *e)
+{
+    json_auto_t *o = action_lock_read(a);
+    err_set(e, ERR_UNREACHABLE, 0, "the supervisor of world %s does not answer within %d s",
+            a->cfg->name, patience_of(a));
+    return err_hint(e,
+                    "it is stopped, or the machine is overloaded: ps -o pid,stat,wchan,args -p "
+                    "%" PRId64 " shows what it waits for",
+                    js_number(o, "pid", 0));
+}
+
 /* The directory is opened first: between looking and connecting nobody can put another socket into its path. */
 static int connect_supervisor(struct action_context *a, struct err *e)
 {
@@ -165,11 +178,14 @@ static int connect_supervisor(struct action_context *a, struct err *e)
                 "another user answers in the place of the supervisor of "
                 "world %s",
                 a->cfg->name);
+    int why = errno;
     if (fd >= 0)
         close(fd);
     if (rc == 0)
         return -1;
-    err_set(e, ERR_UNREACHABLE, errno, "no supervisor answers for world %s", a->cfg->name);
+    if (why == EAGAIN) /* those who asked before it have not been answered either */
+        return no_answer(a, e);
+    err_set(e, ERR_UNREACHABLE, why, "no supervisor answers for world %s", a->cfg->name);
     hint_to_start(a, e);
     return -1;
 }
@@ -204,10 +220,7 @@ static int wait_answer(int fd, const struct action_context *a, const struct requ
     }
     if (n > 0)
         return 0;
-    err_set(e, ERR_UNREACHABLE, 0, "the supervisor of world %s does not answer within %d s",
-            a->cfg->name, patience_of(a));
-    return err_hint(e, "it hangs: check the machine's load and disks; its pid is in %s/lock",
-                    a->cfg->dump_dir);
+    return no_answer(a, e);
 }
 
 /* Events go to the caller as they come. The lock file names the socket, since a supervisor keeps the directory that it

@@ -470,6 +470,20 @@ while True:
         listener.wait()
 
 
+def test_a_supervisor_that_stands_still_is_there(keeper):
+    """However many have asked it before: who is told that none runs starts another, here or on another machine."""
+    keeper.start()
+    with keeper.standing_still(), contextlib.ExitStack() as asked:
+        with pytest.raises(BlockingIOError):
+            while True:
+                s = asked.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                s.setblocking(False)
+                s.connect(control_socket(keeper))
+        done = keeper.run("--status")
+    assert done.rc == NOT_WELL and "the supervisor of world w1 does not answer within 10 s\n" in done.err, done
+    assert f" ps -o pid,stat,wchan,args -p {keeper.process.pid} shows " in done.err, done
+
+
 def test_a_failure_that_gives_no_reason(keeper, tmp):
     """As a supervisor of another version may answer: a failure all the same, of no system call, with the place to look."""
     path = os.path.join(tmp, "control.sock")
