@@ -62,6 +62,18 @@ def test_a_dump_by_hand(keeper, copied, control):
     keeper.ok("--verify")
 
 
+def test_what_the_next_dump_needs(keeper):
+    """Known from the newest dump that is there, never from one that was in the directory before."""
+    size = os.path.getsize(keeper.dump()["path"])
+    keeper.start()
+    assert keeper.status()["disk"]["needed_bytes"] == size
+    keeper.ok("--pause")  # no dump comes in between
+    made_anew(keeper, copied=False)
+    taken_up(keeper)
+    keeper.wait(lambda: keeper.status()["last_dump"] is None, "the status of the new directory")
+    assert keeper.run("--status", "--json").json["disk"]["needed_bytes"] == 0
+
+
 def test_no_second_supervisor(keeper, make_keeper):
     """Nor does another supervisor get in by the new directory's lock."""
     keeper.dump()
