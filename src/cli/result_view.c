@@ -8,6 +8,16 @@
 
 #define ROWS_IN_TABLES "{rows:n} row{rows:+}[ in {tables:p} table{tables:+}]"
 
+static void show_warning(const json_t *o)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    if (!js_text(o, "warning")[0])
+        return;
+    buf_adds(&b, "  ");
+    draw_coloured(&b, screen_mode.out_colour, YELLOW, "WARNING:");
+    puts(draw_fill(&b, o, " {warning}"));
+}
+
 /* One that the shrink guard set aside is no failure of writing, but nothing restores it. */
 static void show_dump(const json_t *o)
 {
@@ -19,6 +29,7 @@ static void show_dump(const json_t *o)
     draw_headline(rejected ? "set aside" : "stored", rejected ? RED : GREEN, b.p);
     if (rejected)
         draw_line(o, "  {rejected}");
+    show_warning(o);
 }
 
 /* List */
@@ -195,15 +206,10 @@ static void show_conflict_file(const json_t *o)
 
 static void show_losses(const json_t *o)
 {
-    SCOPED(buf_free) struct buf b = {0};
     if (js_text(o, "lost")[0])
         draw_line(o, "  {lost}");
     show_conflict_file(o);
-    if (js_text(o, "warning")[0]) {
-        buf_adds(&b, "  ");
-        draw_coloured(&b, screen_mode.out_colour, YELLOW, "WARNING:");
-        puts(draw_fill(&b, o, " {warning}"));
-    }
+    show_warning(o);
     draw_hint(2, js_text(o, "hint"));
 }
 

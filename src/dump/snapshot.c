@@ -362,9 +362,11 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
     enum config_method method;
     struct snapshot *s = begin(job, e);
     int64_t wait_ms = 0; /* of an attempt that failed */
+    char warning[sizeof s->warning] = "";
     int rc = s && choose(job, s->db, &method, e) == 0 ? take(s, method, e) : -1;
     if (rc < 0 && s && s->method == METHOD_FUZZY && worth_a_copy(e)) {
-        job_note(job, "dumped by method copy this time: %.600s", e->text);
+        snprintf(warning, sizeof warning, "dumped by method copy this time: %s", e->text);
+        job_note(job, "%s", warning);
         wait_ms = snapshot_release(s);
         snapshot_end(s); /* the scan may have left a HANDLER open or lost the connection */
         s = begin(job, e);
@@ -372,6 +374,7 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
     }
     if (rc == 0) {
         s->wait_ms = wait_ms > s->wait_ms ? wait_ms : s->wait_ms;
+        memcpy(s->warning, warning, sizeof warning);
         return s;
     }
     snapshot_end(s);

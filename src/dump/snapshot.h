@@ -23,6 +23,7 @@
 
 struct snapshot {
     enum config_method method; /* that was used; never auto */
+    char warning[512];         /* why it is another one than was chosen; "": it is not */
     struct db_tables tables;   /* as they were at the moment of the snapshot */
     char **creates;            /* [i]: CREATE TABLE of tables.list[i], of that moment too */
     struct server_id server;

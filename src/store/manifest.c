@@ -68,6 +68,7 @@ static const struct js_field head_front[] = {
 };
 static const struct js_field head_rest[] = {
     MANIFEST(TEXT, "method", method, NULL),
+    MANIFEST(SHOWN, "warning", warning, NULL, 0, 0, true),
     MANIFEST(NUMBER, "rows", rows, OF_TABLES, 0, INT64_MAX),
     MANIFEST(NUMBER, "bytes", bytes, OF_TABLES, 0, INT64_MAX),
     MANIFEST(NUMBER, "file_size", file_size, OF_FILE, 1, INT64_MAX),

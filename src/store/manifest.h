@@ -59,7 +59,8 @@ struct manifest {
     uint32_t log_created_at;         /* creation time of the log file of `end`; 0: not known */
     char nonce[NONCE_HEX];
     char method[16];
-    bool all; /* engines = all */
+    char warning[512]; /* why it is not the method that was chosen, or "" */
+    bool all;          /* engines = all */
     struct manifest_table *tables;
     size_t table_count;
     struct manifest_ledger *ledgers;

@@ -1041,6 +1041,9 @@ def test_a_scan_that_is_disturbed(make_world, make_keeper, logged, change):
     assert done.rc == 0, done
     dump = keeper.newest()
     assert dump["method"] == "copy" or "TRUNCATE" in change
+    why = "dumped by method copy this time: " if dump["method"] == "copy" else ""
+    assert done.result.get("warning", "").startswith(why) and dump.get("warning") == done.result.get("warning"), done
+    assert bool(why) == ("warning" in done.result), done
     into = world.schema + "_x"
     keeper.server.account(USER, [world.schema, into])
     keeper.ok("--restore=" + dump["name"], "--into", into)

@@ -149,6 +149,7 @@ static void same(const struct manifest *a, const struct manifest *b)
     assert_string_equal(a->method, b->method);
     assert_string_equal(a->sha256, b->sha256);
     assert_string_equal(a->rejected, b->rejected);
+    assert_string_equal(a->warning, b->warning);
     assert_int_equal(a->all, b->all);
     assert_int_equal(a->rows, b->rows);
     assert_int_equal(a->bytes, b->bytes);
@@ -178,6 +179,7 @@ static void test_round_trip(void **state)
         .file = "mysql-bin.000042", .pos = 4294967296, .gtid = "0-1-5,1-2-7"};
     m.all = true;
     snprintf(m.rejected, sizeof m.rejected, "0 rows in 'users', before 50000");
+    snprintf(m.warning, sizeof m.warning, "dumped by method copy this time: it was altered");
     struct manifest_table *t = &m.tables[1];
     free(t->name);
     t->name = xstrdup("\xc3\xa4\n\"\\`\xf0\x9f\x90\x89");
@@ -344,6 +346,7 @@ static const struct {
     {"start_point", "{\"file\": 1, \"pos\": 1e300}", NULL},
     {"end_point", NULL, NULL},
     {"rejected", "5", NULL},
+    {"warning", "5", NULL},
     {"later", "\"a key of a later version\"", NULL},
 };
 
