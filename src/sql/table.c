@@ -173,6 +173,9 @@ static void read_key_option(struct reader *r, struct sql_key *k, struct buf *opt
         reader_text(r, reader_name, &k->parser);
     } else if (reader_word(r, "INVISIBLE") || reader_word(r, "IGNORED")) {
         k->hidden = true;
+    } else if (reader_word(r, "SECONDARY_ENGINE_ATTRIBUTE")) {
+        reader_punct(r, "=");
+        reader_text(r, reader_string, &k->attribute2);
     } else if (reader_word(r, "KEY_BLOCK_SIZE")) {
         reader_punct(r, "=");
         buf_adds(options, " KEY_BLOCK_SIZE=");
@@ -451,6 +454,7 @@ static void write_key(struct buf *out, const struct sql_key *k, bool mariadb)
     }
     add(out, "COMMENT ", k->comment);
     add_if(out, k->hidden, mariadb ? "IGNORED" : "INVISIBLE");
+    add(out, "SECONDARY_ENGINE_ATTRIBUTE=", mariadb ? NULL : k->attribute2);
 }
 
 /* On MySQL the name of a CHECK is unique in its schema, and the live table beside a shadow table has it. */

@@ -37,6 +37,7 @@ struct sql_key {
     const char *kind;                          /* "PRIMARY KEY", "UNIQUE KEY", "KEY" … (static) */
     char *name;                                /* NULL for a primary key */
     char *method, *parser, *comment, *options; /* "USING …"; options of engines */
+    char *attribute2;                          /* MySQL: SECONDARY_ENGINE_ATTRIBUTE */
     bool hidden;                               /* MySQL: INVISIBLE; MariaDB: IGNORED */
     struct sql_key_part *parts;
     size_t part_count;

@@ -56,7 +56,7 @@ static void test_brands(void **state)
         "`a` int NOT NULL /*!80023 INVISIBLE */,\n  `g` point /*!80003 SRID 0 */,\n"
         "  `m` int /*!50606 STORAGE DISK */ /*!50606 COLUMN_FORMAT FIXED */ DEFAULT NULL "
         "/*!80021 ENGINE_ATTRIBUTE '{}' */ /*!80021 SECONDARY_ENGINE_ATTRIBUTE '{\"a\": 1}' */,\n"
-        "  KEY `k` (`a`) /*!80000 INVISIBLE */,\n"
+        "  KEY `k` (`a`) /*!80000 INVISIBLE */ /*!80021 SECONDARY_ENGINE_ATTRIBUTE '{}' */,\n"
         "  CONSTRAINT `c` CHECK ((`a` > 0)) /*!80016 NOT ENFORCED */\n) "
         "/*!50100 TABLESPACE `innodb_system` */ ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 "
         "/*!80016 ENCRYPTION='N' */\n/*!50100 PARTITION BY HASH (`a`)\nPARTITIONS 4 */";
@@ -64,7 +64,7 @@ static void test_brands(void **state)
             HEAD "`a` int NOT NULL INVISIBLE,\n  `g` point SRID 0,\n"
                  "  `m` int DEFAULT NULL COLUMN_FORMAT FIXED STORAGE DISK ENGINE_ATTRIBUTE='{}' "
                  "SECONDARY_ENGINE_ATTRIBUTE='{\"a\": 1}',\n"
-                 "  KEY `k` (`a`) INVISIBLE,\n"
+                 "  KEY `k` (`a`) INVISIBLE SECONDARY_ENGINE_ATTRIBUTE='{}',\n"
                  "  CONSTRAINT `c` CHECK ((`a` > 0)) NOT ENFORCED\n) TABLESPACE=`innodb_system` "
                  "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 ENCRYPTION='N'\n"
                  "PARTITION BY HASH (`a`)\nPARTITIONS 4");

@@ -243,7 +243,8 @@ def modern():
         "z_modern", ["id INT PRIMARY KEY", "a DATE", "b DATE", "c VARCHAR(500)", "d VARBINARY(500)",
                      "n INT COMMENT 'n' SECONDARY_ENGINE_ATTRIBUTE '{\"it''s\": [1, \"*/\"]}'",
                      "my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE INVISIBLE",
-                     "KEY unused (n) INVISIBLE", "UNIQUE KEY `still; one` (c(9),n) USING BTREE INVISIBLE"],
+                     "KEY unused (n) INVISIBLE SECONDARY_ENGINE_ATTRIBUTE '{\"of\": \"a key; */\"}'",
+                     "UNIQUE KEY `still; one` (c(9),n) USING BTREE INVISIBLE"],
         [[i, *row, 2 ** 64 - 10 + i] for i, row in enumerate(rows, 1)],
         MEMORY + " SECONDARY_ENGINE_ATTRIBUTE='{\"a\": null}'", "(id,a,b,c,d,n,my_row_id)")
     yield "SET sql_generate_invisible_primary_key=1"  # means durable tables alone
