@@ -83,6 +83,20 @@ static void test_range(void **state)
     assert_int_equal(r.most, 0);
 }
 
+/* A jump that nobody can be asked about is no other log. */
+static void test_nobody_to_ask(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct db_binlog_pos p = {.gtid = "0-1-7"};
+    struct db_params nowhere = {
+        .socket = "/nowhere/s", .user = "u", .connect_timeout = 1000, .read_timeout = 1000};
+    assert_int_equal(log_is_continuous(&nowhere, &p, &(struct change_gtid){0, 1, 8}, &e), 0);
+    assert_int_equal(log_is_continuous(&nowhere, &p, &(struct change_gtid){0, 1, 100}, &e), -1);
+    assert_int_equal(e.cls, ERR_UNREACHABLE);
+    assert_non_null(strstr(e.text, "/nowhere/s"));
+}
+
 /* What a MySQL's own sessions write it numbers as it writes it; MariaDB keeps a domain in order. */
 static void test_ordered(void **state)
 {
@@ -97,9 +111,8 @@ static void test_ordered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mariadb),
-        cmocka_unit_test(test_mysql),
-        cmocka_unit_test(test_range),
+        cmocka_unit_test(test_mariadb), cmocka_unit_test(test_mysql),
+        cmocka_unit_test(test_range),   cmocka_unit_test(test_nobody_to_ask),
         cmocka_unit_test(test_ordered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
