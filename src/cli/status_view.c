@@ -191,7 +191,8 @@ static void show_world(const json_t *o)
     show_work(o, "drill");
     show_work(o, "verify");
     if (js_number(disk, "free_bytes", -1) >= 0)
-        fill_line("disk", disk, "{free_bytes:b} left, the next dump takes about {needed_bytes:b}");
+        fill_line("disk", disk,
+                  "{free_bytes:b} left[, the next dump takes about {needed_bytes:b}]");
     if (json_is_object(part = json_object_get(o, "alerts")))
         show_alerts(part);
     if (js_number(loop, "late_ms_max", -1) >= 0)

@@ -320,9 +320,9 @@ static json_t *status_json(const struct world *w)
 {
     (void)w;
     const struct manifest *newest = dumps_newest();
-    return json_pack("{s:o, s:I}", "free_bytes",
+    return json_pack("{s:o, s:o}", "free_bytes",
                      js_known(disk.free_known, (int64_t)disk.free_bytes), "needed_bytes",
-                     newest ? (json_int_t)newest->file_size : 0);
+                     js_known(newest, newest ? (int64_t)newest->file_size : 0));
 }
 
 const struct part disk_part = {.timers = timers,

@@ -121,7 +121,8 @@ static bool is_due(struct world *w, int kind, mono_t now)
         notify_open(w, kinds[kind].condition, "overdue",
                     c->at ? "beginning at its time of day, if nothing prevents it then"
                           : "beginning as soon as nothing prevents it",
-                    "another time of day (at), a higher max_load, or more memory",
+                    dumps_newest() ? "another time of day (at), a higher max_load, or more memory"
+                                   : "worldkeeper --check says what keeps a dump from being made",
                     "no %s has begun for %s%s%s", kinds[kind].name,
                     text_duration(wall.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
     }

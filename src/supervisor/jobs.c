@@ -595,6 +595,7 @@ json_t *jobs_dir_changed(struct world *w, const struct err *why, bool *last)
         jobs.replaces_world = replaces_world;
     }
     jobs.outcome.error = e;
+    json_object_set_new(json_object_get(o, "done"), "error", worker_err_json(&e));
     *last = true;
     ended(w, &jobs.outcome, json_object_get(json_object_get(o, "done"), "result"));
     return o;

@@ -1,4 +1,5 @@
 """The directory of the dumps is removed, moved away or made anew under a running supervisor."""
+import fcntl
 import json
 import os
 import shutil
@@ -71,7 +72,18 @@ def test_what_the_next_dump_needs(keeper):
     made_anew(keeper, copied=False)
     taken_up(keeper)
     keeper.wait(lambda: keeper.status()["last_dump"] is None, "the status of the new directory")
-    assert keeper.run("--status", "--json").json["disk"]["needed_bytes"] == 0
+    assert keeper.run("--status", "--json").json["disk"]["needed_bytes"] is None
+
+
+def test_a_new_directory_that_cannot_be_taken(keeper):
+    """Who asked for a dump hears why, not only that it is another directory."""
+    keeper.start()
+    made_anew(keeper)
+    with open(os.path.join(keeper.dumps_dir, "lock"), "w") as lock:
+        os.chmod(lock.name, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = keeper.run("--dump")
+    assert done.rc == HELD and "is held by another" in done.err, done
 
 
 def test_no_second_supervisor(keeper, make_keeper):
