@@ -5,7 +5,8 @@
 #include "base/file.h"
 #include "net/curl_request.h"
 
-/* What a service's markup would make of a name from the server is escaped per format; the JSON of alerts goes out as it is. */
+/* Texts contain names that the server chose. For a service that renders markup they are escaped as it
+ * asks for; plain JSON needs no more than its own escaping. */
 
 /* Services refuse bodies of some megabytes; what does not fit is counted. */
 #define ALERTS_BYTES 262144 /* most JSON of alerts in one request */
@@ -97,31 +98,39 @@ static json_t *generic_json(const struct message *m)
     return j;
 }
 
-/* allowed_mentions: a name in a message must not wake up a whole channel. */
+/* In Slack's markup these three start links and mentions. */
+static void slack_text(struct buf *out, const struct message *m)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    message_chat(&text, m, SLACK_MAX);
+    for (const char *c = text.p; *c; c++) {
+        if (*c == '&')
+            buf_adds(out, "&amp;");
+        else if (*c == '<')
+            buf_adds(out, "&lt;");
+        else if (*c == '>')
+            buf_adds(out, "&gt;");
+        else
+            buf_addc(out, *c);
+    }
+}
+
 char *webhook_body(enum config_format format, const struct message *m)
 {
-    SCOPED(buf_free) struct buf text = {0}, escaped = {0};
-    json_t *j;
-    if (format == WEBHOOK_JSON) {
+    SCOPED(buf_free) struct buf text = {0};
+    json_t *j = NULL;
+    switch (format) {
+    case WEBHOOK_JSON:
         j = generic_json(m);
-    } else if (format == WEBHOOK_SLACK) {
-        message_chat(&text, m, SLACK_MAX);
-        /* In Slack's markup these three start links and mentions. */
-        const char *c = text.p;
-        for (; *c; c++) {
-            if (*c == '&')
-                buf_adds(&escaped, "&amp;");
-            else if (*c == '<')
-                buf_adds(&escaped, "&lt;");
-            else if (*c == '>')
-                buf_adds(&escaped, "&gt;");
-            else
-                buf_addc(&escaped, *c);
-        }
-        j = json_pack("{s:s}", "text", escaped.p);
-    } else {
-        discord_text(&escaped, m);
-        j = json_pack("{s:s, s:{s:[]}}", "content", escaped.p, "allowed_mentions", "parse");
+        break;
+    case WEBHOOK_SLACK:
+        slack_text(&text, m);
+        j = json_pack("{s:s}", "text", text.p);
+        break;
+    case WEBHOOK_DISCORD: /* a name in a message must not wake up a whole channel */
+        discord_text(&text, m);
+        j = json_pack("{s:s, s:{s:[]}}", "content", text.p, "allowed_mentions", "parse");
+        break;
     }
     char *s = json_dumps(j, JSON_COMPACT);
     json_decref(j);

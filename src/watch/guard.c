@@ -278,9 +278,9 @@ static const struct {
     enum guard_state state;
     enum guard_cause cause;
     unsigned event;
-    bool
-        by_reason; /* another reason is another trouble; an unreachable server's errors differ (2013
-                     * while it dies, 2002 when it is dead) and are one */
+    /* Another reason is another trouble; an unreachable server's errors differ (2013 while it dies,
+     * 2002 when it is dead) and are one. */
+    bool by_reason;
 } plain[] = {
     [VERDICT_FOREIGN] = {GUARD_SUSPECT, CAUSE_FOREIGN, EVENT_SENTINEL, true},
     [VERDICT_UNREACHABLE] = {GUARD_WAITING, CAUSE_UNREACHABLE, EVENT_DOWN, false},
