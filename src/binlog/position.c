@@ -221,6 +221,7 @@ int binlog_position_step(struct binlog_position *p, const struct event *ev, stru
     if (ev->kind == EVENT_FORMAT && check_file(p, ev, e) < 0)
         return -1;
     p->end = ev->kind == EVENT_ROTATE || ev->kind == EVENT_STOP ? POSITION_ENDED : POSITION_GOES_ON;
+    p->broke_off = p->broke_off && ev->kind == EVENT_FORMAT;
     transaction_step(&p->group, ev, p->pos);
     p->pos += ev->size;
     return 0;

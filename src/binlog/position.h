@@ -49,9 +49,9 @@ struct binlog_position {
     bool confirmed;      /* the server confirmed that it sends from here */
     enum position_end end;
     bool cut_off; /* the previous file was not finished */
-    /* A file ended in the middle of an event in a way in which no killed server leaves it. Servers write
-     * whole blocks: more was written after such a partial event, and cannot be read. A statement that
-     * did not fit into the server's cache causes that. */
+    /* The file before this one, up to this one's head: it ended in the middle of an event in a way in which no
+     * killed server leaves it. Servers write whole blocks: more was written after such a partial event, and cannot
+     * be read. A statement that did not fit into the server's cache causes that. */
     bool broke_off;
     struct transaction group; /* what the last event was to its group */
 };

@@ -147,7 +147,7 @@ static void test_set(void **state)
     grown(&p, "log.000007", GIB4 + 9);
     assert_int_equal(p.created_at, BORN);
     assert_false(p.confirmed || p.cut_off);
-    assert_true(p.broke_off); /* of the log, not of the file */
+    assert_true(p.broke_off); /* of the file before it */
     assert_int_equal(p.end, POSITION_UNKNOWN);
     assert_false(p.group.open);
     assert_int_equal(p.group.part, TRANSACTION_OUTSIDE);
