@@ -75,7 +75,7 @@ static bool is_schema(const struct statement_world *world, const char *schema)
 /* May a schema that a statement names be the world's? */
 static bool may_be_ours(const struct statement_world *world, const char *schema)
 {
-    return strcasecmp(schema, world->schema) == 0 ||
+    return is_schema(world, schema) || strcasecmp(schema, world->schema) == 0 ||
            (other_set(schema) && holds_other_letters(world->schema, strlen(world->schema)));
 }
 
@@ -130,15 +130,15 @@ static bool holds_quoted(const char *sql, size_t len, const char *name)
     return holds(sql, len, b.p);
 }
 
-/* Does it name anything in a schema whose name is unreadable? In plain texts no letter follows a
- * dot. */
-static bool names_in_other_set(const char *sql, size_t len)
+/* Does it name the schema in other letters than its own, or anything in one whose name is unreadable? In plain texts
+ * no letter follows a dot. */
+static bool names_in_other_letters(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
     bool name = false;
     while (words_next(&w)) {
         bool follows = w.s < w.end && (words_char(*w.s) || *w.s == '`' || *w.s == '"');
-        if (name && follows && words_is(&w, "."))
+        if (is_schema(world, w.word) || (name && follows && words_is(&w, ".")))
             return true;
         if (!words_is(&w, "\""))
             name = other_set(w.word);
@@ -149,7 +149,8 @@ static bool names_in_other_set(const char *sql, size_t len)
 static bool names_the_schema(const struct statement_world *w, const char *sql, size_t len)
 {
     return holds(sql, len, w->schema) || holds_quoted(sql, len, w->schema) ||
-           (holds_other_letters(w->schema, strlen(w->schema)) && names_in_other_set(sql, len));
+           (holds_other_letters(w->schema, strlen(w->schema)) &&
+            names_in_other_letters(w, sql, len));
 }
 
 /* A name with non-ASCII letters may be written in the character set of the session. */
@@ -220,7 +221,7 @@ static bool defines_elsewhere(const struct statement_world *world, const char *f
         return false;
     struct words ahead = w;
     snprintf(schema, sizeof schema, "%s", words_dot(&ahead) ? w.word : from);
-    if (!schema[0] || is_schema(world, schema) || may_be_ours(world, schema))
+    if (!schema[0] || may_be_ours(world, schema))
         return false;
     while (words_next(&w))
         if (words_any(&w, "SELECT VALUES TABLE WITH RENAME EXCHANGE UNION"))
@@ -228,11 +229,15 @@ static bool defines_elsewhere(const struct statement_world *world, const char *f
     return true;
 }
 
-/* DROP DATABASE [IF EXISTS] of the world's schema, or of one that may be the same. */
+/* DROP DATABASE [IF EXISTS] of the world's schema, or of one that may be the same. Of CREATE OR REPLACE, which drops it
+ * and makes it anew, MariaDB logs only the statement. */
 static bool drops_schema(const struct statement_world *world, const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len};
-    return words_next_any(&w, "DROP") && words_next_any(&w, "DATABASE SCHEMA") &&
+    bool drops = words_next(&w) &&
+                 (words_is(&w, "DROP") || (words_is(&w, "CREATE") && words_next_any(&w, "OR") &&
+                                           words_next_any(&w, "REPLACE")));
+    return drops && words_next_any(&w, "DATABASE SCHEMA") &&
            (!words_skip(&w, "IF EXISTS") || !words_name(&w) || may_be_ours(world, w.word));
 }
 
@@ -245,7 +250,7 @@ static bool concerns(const struct statement_world *world, const char *from, cons
     bool drops = drops_schema(world, sql, len);
     if (strcasecmp(from, world->schema) != 0 && !drops && !names_the_schema(world, sql, len))
         return false;
-    if (!words_next(&w) || statement_changes_nothing(sql, len))
+    if (!words_next(&w) || (!drops && statement_changes_nothing(sql, len)))
         return false;
     struct words set = w; /* SET STATEMENT … FOR contains another statement */
     if (words_is(&set, "SET") && words_next(&set) && !words_is(&set, "STATEMENT"))

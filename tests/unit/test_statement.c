@@ -158,6 +158,7 @@ static void test_changes(void **state)
         "RENAME TABLE planets TO old",
         "DROP DATABASE world",
         "drop schema if exists `world`",
+        "CREATE OR REPLACE DATABASE world", /* MariaDB logs nothing else of what it dropped */
         "INSERT INTO planets VALUES (1)",
         "UPDATE view_of_it SET a=1",
         "REPLACE INTO x VALUES (1)",
@@ -185,6 +186,7 @@ static void test_changes(void **state)
     expect(STATEMENT_CHANGE, "other", "ALTER TABLE world.planets ADD x INT");
     expect(STATEMENT_CHANGE, "other", "INSERT INTO `world`.v VALUES (1)");
     expect(STATEMENT_CHANGE, "other", "DROP DATABASE `world`");
+    expect(STATEMENT_CHANGE, "", "CREATE OR REPLACE SCHEMA World CHARACTER SET latin1");
     expect(STATEMENT_CHANGE, "World", "ALTER TABLE planets ADD x INT");
     expect(STATEMENT_CHANGE, "World", "TRUNCATE TABLE planets");
 }
@@ -205,6 +207,8 @@ static void test_nothing(void **state)
         "SET PASSWORD FOR x = 'y'",
         "DROP DATABASE IF EXISTS `worldkeeper_drill_world`",
         "DROP DATABASE world_then",
+        "CREATE OR REPLACE DATABASE world_then",
+        "CREATE DATABASE IF NOT EXISTS world",
         "OPTIMIZE TABLE log",
         "# planets\nCREATE VIEW v AS SELECT * FROM planets",
         "CREATE PROCEDURE p() DELETE FROM planets",
@@ -447,6 +451,12 @@ static void test_any_case(void **state)
         {"g\xc3\xb6", "TRUNCATE other.PLANETS", -1},
         {"x", "TRUNCATE PLANETS", -1},
         {"g\xc3\xb6", "TRUNCATE plane", -1},
+        {"x", "RENAME TABLE G\xc3\x96.planets TO x.planets", -2},
+        {"x", "ALTER TABLE `G\xc3\x96`.planets ADD x INT", -2},
+        {"x", "INSERT INTO G\xc3\x96.v VALUES (1)", -2},
+        {"x", "DROP DATABASE G\xc3\x96", -2},
+        {"x", "CREATE OR REPLACE DATABASE G\xc3\x96", -2},
+        {"x", "ALTER TABLE G\xc3\x84.planets ADD x INT", -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct statement st;
