@@ -257,8 +257,6 @@ int segment_peek(int dirfd, const char *file, struct segment_head *h, struct seg
 
 /* ---- what a writer left ---- */
 
-/* The head reaches the disk before anything else: if something follows a damaged head, the head was
- * complete once. */
 int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole, struct err *e)
 {
     struct segment_reader *r = segment_open(dirfd, file, e);
@@ -282,6 +280,8 @@ int segment_settled(int dirfd, const char *file, uint64_t from, uint64_t *whole,
     return got;
 }
 
+/* The head reaches the disk before anything else: if something follows a damaged head, the head was
+ * complete once. */
 int segment_blank(int dirfd, const char *file, struct err *e)
 {
     struct segment_reader *r = xcalloc(1, sizeof *r);

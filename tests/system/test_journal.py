@@ -431,8 +431,8 @@ def test_definitions_end_the_journal(make_world, make_keeper, logged, change):
     """The world is that of the moment before, and told is why."""
     keeper = keep(make_world, make_keeper, logged)
     world = keeper.world
-    world.mark(5)
     keeper.dump()
+    world.mark(5)  # rows of the table itself: they are read as the dump defines them
     world.sql("UPDATE player SET points=points+1")
     before = world.sql("SELECT * FROM player ORDER BY id")
     world.sql(change, "UPDATE player SET points=0")
