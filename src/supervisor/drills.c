@@ -285,7 +285,7 @@ static void timers(struct world *w, mono_t now)
         stop(w);
     /* A drill by hand shows when a failure is over; a verify by hand is not reported here. */
     for (int i = 0; i < KINDS; i++)
-        if (config_of(w, i)->interval == 0 && w->conditions[kinds[i].condition].on &&
+        if (config_of(w, i)->interval == 0 &&
             (i == VERIFY || strcmp(w->conditions[kinds[i].condition].key, "overdue") == 0))
             notify_over(w, kinds[i].condition, "there are no %s by the clock any more",
                         kinds[i].plural);

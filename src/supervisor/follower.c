@@ -297,10 +297,10 @@ static void report_statement(struct world *w, const struct follow_statement *s, 
         log_line(LOG_NOTE_, "%s", whole.p);
 }
 
-/* By a switch-over or a demotion; the guard may be told to stop before it hears of the follower's end. */
-static bool files_set_aside(const struct world *w)
+/* By a reload, a switch-over or a demotion; the guard may be told to stop before it hears of the follower's end. */
+static bool given_up(const struct world *w)
 {
-    return follower.leaving || w->guard.state == GUARD_STANDBY ||
+    return follower.leaving || w->cfg->journal == JOURNAL_OFF || w->guard.state == GUARD_STANDBY ||
            state_standby(&w->a->state, w->cfg);
 }
 
@@ -310,7 +310,7 @@ static void gap_found(struct world *w, const char *link, const struct follow_gap
 {
     const struct condition *open = &w->conditions[CONDITION_JOURNAL_GAP];
     bool first = follower.gaps == follower.covered;
-    if (files_set_aside(w))
+    if (given_up(w))
         return;
     follower.gaps++;
     if (gap->file[0])
@@ -426,7 +426,8 @@ static void unable(struct world *w, const struct follow_unable *u)
     bool news = strncmp(follower.reason, u->why, sizeof follower.reason - 1) != 0;
     snprintf(follower.reason, sizeof follower.reason, "%s", u->why);
     kill_worker(w, UNABLE);
-    w->conditions[CONDITION_JOURNAL_LAG].on = false; /* without a follower there is no lag */
+    notify_over(w, CONDITION_JOURNAL_LAG,
+                "the journal is not followed, and so is not behind: %.500s", u->why);
     follower.next_start = mono_add(clock_mono(), UNABLE_RETRY_MS);
     bool ended = w->a->state.followed, must = w->cfg->journal != JOURNAL_AUTO || ended;
     if (follower.at.file[0]) { /* its worker died before it saw that, or could say it */
@@ -459,10 +460,6 @@ static void failed(struct world *w, const struct follow_failure *failure)
     bool log_ends = e->cls == ERR_GAP || (e->cls == ERR_DAMAGED && !failure->files);
     struct follow_gap gap = {.pos = 0};
     char key[CONDITION_KEY];
-    if (files_set_aside(w)) {
-        kill_worker(w, IDLE);
-        return;
-    }
     kill_worker(w, FAILED);
     snprintf(follower.reason, sizeof follower.reason, "%.500s", e->text);
     snprintf(gap.why, sizeof gap.why, "%.600s", e->text);
@@ -494,7 +491,8 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
     const void *p;
     look_at_board(w); /* of one that has ended: how far it came is known to the end */
     follower.packets += m != NULL;
-    if (!m && v->stop_requested) {
+    bool ends = !m || m->type == FOLLOW_UNABLE || m->type == FOLLOW_FAILED;
+    if (ends && (given_up(w) || (!m && v->stop_requested))) {
         kill_worker(w, IDLE);
     } else if (!m) {
         err_set(&failure.error, ERR_SYSTEM, 0, "its process died");
@@ -517,14 +515,13 @@ void follower_leaves(bool leaves)
     follower.leaving = leaves;
 }
 
-/* The journal is another machine's now. */
-static void forget_conditions(struct world *w)
+/* No journal is kept here any more. */
+static void forget_conditions(struct world *w, const char *why)
 {
     static const enum condition_id kinds[] = {CONDITION_JOURNAL, CONDITION_JOURNAL_GAP,
                                               CONDITION_JOURNAL_LAG};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (w->conditions[kinds[i]].on)
-            notify_over(w, kinds[i], "another machine keeps the world and its journal");
+        notify_over(w, kinds[i], "%s", why);
     follower.files_failing = false;
     follower.covered = follower.gaps;
 }
@@ -636,7 +633,7 @@ static void check_lag(struct world *w, mono_t now)
                     "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
                     text_duration(limit, l));
     /* A worker that is gone, or has just begun, has not caught up. */
-    else if (w->conditions[CONDITION_JOURNAL_LAG].on && ms >= 0 && follower.at.marker_read)
+    else if (ms >= 0 && follower.at.marker_read)
         notify_over(w, CONDITION_JOURNAL_LAG,
                     "the journal is %s behind, within its limit of %s again", text_duration(ms, t),
                     text_duration(limit, l));
@@ -648,11 +645,11 @@ static void timers(struct world *w, mono_t now)
     if (w->cfg->journal == JOURNAL_OFF) { /* the end of an earlier journal is no failure */
         w->state_dirty |= w->a->state.followed;
         w->a->state.followed = false;
-        notify_over(w, CONDITION_JOURNAL, "no journal is asked for");
+        forget_conditions(w, "no journal is asked for");
+    } else if (w->guard.state == GUARD_STANDBY) {
+        forget_conditions(w, "another machine keeps the world and its journal");
     }
     look_at_board(w);
-    if (w->guard.state == GUARD_STANDBY)
-        forget_conditions(w);
     if (follower.worker.pid && (!wants || follower.worker.stop_requested))
         end_worker(w, now);
     if (!wants)

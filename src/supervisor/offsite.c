@@ -210,8 +210,6 @@ static void restart(struct world *w)
     stop(w);
     for (unsigned i = 0; i < SENDERS; i++)
         offsite.senders[i].next_start = clock_mono();
-    if (!w->cfg->offsite.url)
-        end_conditions(w, "no copies are wanted any more");
 }
 
 /* A machine whose fence is closed, or that is a standby, must not write where another one stores its world. */
@@ -348,8 +346,9 @@ static void timers(struct world *w, mono_t now)
     enum action runs = jobs_running();
     uint64_t hurried = runs == ACTION_DUMP || runs == ACTION_RESTORE;
     board_write(offsite.hurried, &hurried);
-    if (w->cfg->offsite.url && state_standby(&w->a->state, w->cfg) &&
-        (w->conditions[CONDITION_OFFSITE].on || w->conditions[CONDITION_OFFSITE_LATE].on))
+    if (!w->cfg->offsite.url)
+        end_conditions(w, "no copies are wanted any more");
+    else if (state_standby(&w->a->state, w->cfg))
         end_conditions(w, "another machine keeps the world, and makes its copies");
     for (unsigned i = 0; i < SENDERS; i++) {
         struct sender *s = &offsite.senders[i];

@@ -381,6 +381,9 @@ static void timers(struct world *w, mono_t now)
         }
     }
     watch_waits(w, now, up);
+    for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
+        if (rollups.count == 0) /* an earlier supervisor may have had some */
+            judge(w, id);
     if (rollups.worker.pid || !up || !choose(now))
         return;
     if (worker_start(&rollups.worker, child_main, w, false, &e) == 0)

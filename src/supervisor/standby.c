@@ -313,7 +313,7 @@ static void judge_tables(struct world *w, mono_t now)
     bool known = o->failed == VERDICT_NONE || o->failed == VERDICT_MISSING;
     bool fresh = mono_since(prober_last_asked(), standby.idle_since) > 0;
     bool left = is_standby(w) && o->failed == VERDICT_NONE;
-    if ((is_standby(w) && (!known || !fresh)) || (!left && !w->conditions[CONDITION_LEFT].on))
+    if (is_standby(w) && (!known || !fresh))
         return;
     if (left)
         notify_open(w, CONDITION_LEFT, NULL, "nothing is done to them by itself",
@@ -324,8 +324,8 @@ static void judge_tables(struct world *w, mono_t now)
                     w->cfg->schema);
     else
         notify_over(w, CONDITION_LEFT,
-                    "no tables of a world are in schema %.200s of the standby's server",
-                    w->cfg->schema);
+                    is_standby(w) ? "no tables of a world are on the standby's server any more"
+                                  : "this machine is no standby any more");
 }
 
 static void take_report(struct world *w, const struct report *r)
@@ -403,9 +403,9 @@ static void timers(struct world *w, mono_t now)
     }
     if (!wanted && standby.worker.pid)
         yield();
-    if (!is_standby(w) && w->conditions[CONDITION_STANDBY].on)
+    if (!is_standby(w))
         notify_over(w, CONDITION_STANDBY, "this machine is no standby any more");
-    if (w->conditions[CONDITION_COLD].on && !(is_standby(w) && w->cfg->standby.warm))
+    if (!is_standby(w) || !w->cfg->standby.warm)
         judge_copy(w);
     if (standby.worker.pid || !wanted || !mono_reached(now, standby.next_start))
         return;

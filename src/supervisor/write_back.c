@@ -308,6 +308,10 @@ static void give_orders(struct world *w)
 static void timers(struct world *w, mono_t now)
 {
     struct err e;
+    if (!w->cfg->progress.lock_id) {
+        notify_over(w, CONDITION_CENTRAL, "no progress is to be written back any more");
+        notify_over(w, CONDITION_STOLEN, "no progress is to be written back any more");
+    }
     if (write_backs.worker.pid && mono_since(now, write_backs.worker.heard) > SILENT_MS) {
         log_line(LOG_WARN_, "the write-back made no progress and was ended");
         stop(w);

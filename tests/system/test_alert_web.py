@@ -278,6 +278,28 @@ def test_heartbeat_at_most_once_a_minute(keeper, http):
     assert beats <= 2 + minutes, [r.path for r in http.requests]
 
 
+def test_what_an_earlier_supervisor_told_is_over(told, http):
+    """Of parts that the config does not have any more: each is told to be over, once."""
+    told.configure({"journal": {"mode": "off"}, "verify": {"interval": "0s"}})
+    names = ["journal", "journal_gap", "journal_lag", "verify", "ledger", "ledger_slow", "ledger_late", "ledger_ids",
+             "offsite", "offsite_late", "progress_central", "progress_stolen", "standby", "standby_cold",
+             "standby_tables"]
+    path = os.path.join(told.dumps_dir, "alerts", "incidents")
+    os.mkdir(os.path.dirname(path), 0o700)
+    os.chown(os.path.dirname(path), os.stat(told.dumps_dir).st_uid, -1)
+    with open(path, "w", encoding="ascii") as f:
+        json.dump({name: {"id": f"{n:04x}", "event": 1, "world": "w1"} for n, name in enumerate(names)}, f)
+    os.chmod(path, 0o600)
+    os.chown(path, os.stat(told.dumps_dir).st_uid, -1)
+    told.start()
+
+    def over():
+        return sorted(m["incident"] for m in http.messages() if m["kind"] == "recovered")
+    told.wait(lambda: len(over()) >= len(names), lambda: f"their ends, not {http.messages()}")
+    told.wait(lambda: open(path, encoding="ascii").read() == "{}", "none that is open")
+    assert over() == [f"{n:04x}" for n in range(len(names))]
+
+
 @pytest.mark.parametrize("key", [True, False], ids=["signed", "no key"])
 def test_a_planted_alert_is_never_sent(told, http, key):
     """A file that somebody else put into the queue is set aside, with one line and one alert; what was stored by

@@ -582,6 +582,19 @@ def test_no_directory_at_all(make_followed, tmp, http):
     all_comes_back(keeper)
 
 
+def test_files_that_fail_when_no_journal_is_asked_for_any_more(make_followed, tmp, http):
+    path = os.path.join(tmp, "journal")
+    with open(path, "w"):
+        pass
+    keeper = make_followed(settings={"journal": {"dir": path}, **http.settings()})
+    keeper.dump()
+    keeper.start()
+    keeper.wait(lambda: live(keeper).get("gap"), "the gap")
+    keeper.reload({"journal": {"mode": "off"}})
+    keeper.expect("the end of all of it", troubles=[])
+    wait_for(lambda: sum(m["kind"] == "recovered" for m in http.messages() if m["event"] == "journal") >= 2, "both ends")
+
+
 def test_a_server_that_takes_no_writes(make_followed, http):
     """Each follower begins, and fails at its first marker: one condition, reported once, until a marker comes through."""
     keeper = make_followed(settings=http.settings())
@@ -666,3 +679,23 @@ def test_behind_until_a_beat_comes_through(make_followed):
         keeper.wait(lambda: live(keeper)["state"] == "following", "another one at work")
         assert "within its limit" not in keeper.log()[known:], keeper.log()
     keeper.wait(lambda: "within its limit" in keeper.log()[known:], "the end of the lag")
+
+
+@pytest.mark.parametrize("end, words", [("another supervisor", "within its limit"), ("no log", "is not behind"),
+                                        ("no journal", "no journal is asked for")])
+def test_the_end_of_a_lag_is_told(make_followed, http, end, words):
+    keeper = make_followed(settings={"journal": {"mode": "auto"}, "alert": {"journal_lag_limit": "2s"}, **http.settings()})
+    dump_and_follow(keeper)
+    with keeper.server.admin() as con, con.cursor() as cur:
+        cur.execute("FLUSH TABLES WITH READ LOCK")
+        wait_for(lambda: any("(journal_lag_limit" in m["what"] for m in http.messages()), "the lag to be told")
+        if end == "another supervisor":
+            keeper.kill9()
+            cur.execute("UNLOCK TABLES")
+            keeper.start()
+        elif end == "no log":
+            keeper.server.sql("SET GLOBAL binlog_format=STATEMENT")
+            kill_follower(keeper)
+        else:
+            keeper.reload({"journal": {"mode": "off"}})
+        wait_for(lambda: any(words in m["what"] and m["kind"] == "recovered" for m in http.messages()), "its end to be told")

@@ -514,6 +514,16 @@ def test_stolen_is_an_alert(memory):
     keeper.wait(lambda: progress(keeper).get("stolen") == 0 and not keeper.status()["troubles"], "its end")
 
 
+def test_conditions_of_progress_that_is_not_written_back_any_more(memory):
+    keeper = memory.keeper
+    keeper.secret("central-password", "wrong")
+    memory.world.sql("INSERT INTO wk_stolen (blob_key,lock_key,seq,why,`blob`) VALUES ('a','p1',1,'stolen','x')")
+    keeper.start()
+    keeper.expect("both", troubles=lambda all_: len(all_) == 2)
+    keeper.reload({"progress": dict.fromkeys(keeper.settings["progress"])})
+    keeper.expect("their end", troubles=[])
+
+
 # ---- restores ----
 
 
