@@ -60,7 +60,8 @@ static struct follower {
     bool leaving;                /* the tables go away, since another machine takes the world */
     bool files_failing;          /* the segments cannot be written; reported */
     struct db_binlog_pos gap_at; /* the last gap; file "": its position is not known */
-    uint64_t gaps, covered;      /* gaps so far; those before the running dump began */
+    uint64_t gaps, covered;      /* gaps so far; those that the newest dump closes */
+    uint64_t closing;            /* those before the running dump began */
     mono_t gap_dump;             /* end of the last dump for a gap; ms 0: none since our start */
     int64_t gap_pause;           /* ms between dumps that gaps cause */
 } follower;
@@ -523,7 +524,7 @@ static void forget_conditions(struct world *w, const char *why)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         notify_over(w, kinds[i], "%s", why);
     follower.files_failing = false;
-    follower.covered = follower.gaps;
+    follower.covered = follower.closing = follower.gaps;
 }
 
 void follower_restored(struct world *w, const char *dump, wall_t alive)
@@ -587,7 +588,7 @@ void follower_explain_shrunk(const struct world *w, const json_t *shrunk, struct
 
 void follower_dump_begins(void)
 {
-    follower.covered = follower.gaps;
+    follower.closing = follower.gaps;
 }
 
 void follower_dump_done(struct world *w)
@@ -595,6 +596,7 @@ void follower_dump_done(struct world *w)
     const struct db_binlog_pos *end = &dumps_newest()->end;
     size_t kept = 0;
     follower.position_lost = false;
+    follower.covered = follower.closing;
     for (size_t i = 0; i < follower.emptied_count; i++)
         if (after_dump(&follower.emptied[i]))
             follower.emptied[kept++] = follower.emptied[i];

@@ -595,6 +595,21 @@ def test_files_that_fail_when_no_journal_is_asked_for_any_more(make_followed, tm
     wait_for(lambda: sum(m["kind"] == "recovered" for m in http.messages() if m["event"] == "journal") >= 2, "both ends")
 
 
+def test_a_gap_outlives_the_files_and_a_dump_that_failed(make_followed):
+    """Files that can be written again are no reason to say that a dump has closed it."""
+    keeper = make_followed()
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    following(keeper)
+    shutil.rmtree(keeper.segments.dir)
+    with open(keeper.segments.dir, "w"):
+        pass
+    keeper.wait_log("dump failed")
+    os.unlink(keeper.segments.dir)
+    keeper.wait_log("the journal is followed again")
+    assert live(keeper)["gap"] and len(keeper.dumps()) == 1, keeper.log()
+
+
 def test_a_server_that_takes_no_writes(make_followed, http):
     """Each follower begins, and fails at its first marker: one condition, reported once, until a marker comes through."""
     keeper = make_followed(settings=http.settings())
