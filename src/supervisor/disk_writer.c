@@ -298,6 +298,8 @@ int disk_writer_worker(int fd, void *arg)
                 report_failure(&s, DISK_HISTORY, &e);
             else
                 answer(&s, DISK_RECORDED, NULL, 0, NULL);
+            /* Without a status directory nobody else thins it out. */
+            history_file_follow(s.args->dump_dirfd);
             break;
         case DISK_LOAD:
             load_alerts(&s);

@@ -107,14 +107,7 @@ static bool tidy_due(mono_t now)
     return since >= TIDY_EVERY_MS || (since >= TIDY_LARGE_MS && history.lines.bytes > BYTES_MAX);
 }
 
-/* ---- publishing ---- */
-
-const json_t *history_file_events(void)
-{
-    return history.events;
-}
-
-int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, struct err *e)
+void history_file_follow(int dump_dirfd)
 {
     struct err unread;
     mono_t now = clock_mono();
@@ -128,6 +121,19 @@ int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, st
         forget(); /* what a clock that was wrong for a while has left in it as well */
         (void)follow(dump_dirfd, &unread);
     }
+}
+
+/* ---- publishing ---- */
+
+const json_t *history_file_events(void)
+{
+    return history.events;
+}
+
+int history_file_publish(const char *world, int dump_dirfd, int status_dirfd, struct err *e)
+{
+    mono_t now = clock_mono();
+    history_file_follow(dump_dirfd);
     if (!history.news && !mono_reached(now, history.next_publish))
         return 0;
     timeline_until(history.timeline, clock_wall());

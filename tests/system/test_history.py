@@ -177,7 +177,8 @@ def at(days):
     return then.strftime("%Y-%m-%dT%H:%M:%S.") + "000Z"
 
 
-def test_old_details_become_days(keeper):
+@pytest.mark.parametrize("shown", [True, False], ids=["shown", "no status dir"])
+def test_old_details_become_days(keeper, shown):
     """Days stay where details were, and a damaged line costs itself only; another writer loses nothing."""
     lines = []
     for day in range(60, 0, -1):
@@ -191,6 +192,12 @@ def test_old_details_become_days(keeper):
                 "".join(json.dumps(r) + "\n" for r in lines[100:]))
     os.chmod(file_of(keeper), 0o600)
     os.chown(file_of(keeper), os.stat(keeper.dumps_dir).st_uid, -1)
+    if not shown:  # each record of what is done by hand is one more look at the file
+        keeper.configure({"status": {"dir": None}})
+        keeper.start(state=None, fault="history.bytes=16000")
+        wait_for(lambda: keeper.run("--pause") and keeper.run("--resume") and records_if_whole(keeper), "the thinned file")
+        assert len(records(keeper, "stopped")) < 60
+        return
     keeper.start(fault="history.bytes=16000")
     keeper.wait(lambda: records_if_whole(keeper), "the thinned file")
     keeper.wait(lambda: len([n for n in published(keeper)["incidents"] if n["cause"] == "gone"]) == 60, "all that was")
