@@ -17,13 +17,12 @@ const struct incident *incident_find(const struct incidents *all, const char *na
 }
 
 /* A full list is no error: the alert goes out, only its thread is not remembered. */
-void incident_open(struct incidents *all, const char *name, const char *id, unsigned event,
-                   wall_t since)
+void incident_open(struct incidents *all, const char *name, const char *id, unsigned event)
 {
     if (all->count == INCIDENTS_MAX || incident_find(all, name))
         return;
     struct incident *new = &all->list[all->count++];
-    *new = (struct incident){.event = event, .since = since};
+    *new = (struct incident){.event = event};
     snprintf(new->name, sizeof new->name, "%s", name);
     snprintf(new->id, sizeof new->id, "%s", id);
 }
@@ -41,8 +40,7 @@ json_t *incidents_json(const struct incidents *all, const char *world)
     for (size_t i = 0; i < all->count; i++) {
         const struct incident *n = &all->list[i];
         json_object_set_new(o, n->name,
-                            json_pack("{s:s, s:I, s:I, s:s}", "id", n->id, "event",
-                                      (json_int_t)n->event, "since", (json_int_t)n->since.ms,
+                            json_pack("{s:s, s:I, s:s}", "id", n->id, "event", (json_int_t)n->event,
                                       "world", world));
     }
     return o;
@@ -62,8 +60,7 @@ void incidents_load(int dirfd, const char *world, struct incidents *out)
         size_t len = strspn(id, "0123456789abcdef");
         if (len > 0 && !id[len] && len < sizeof out->list[0].id &&
             strlen(name) < sizeof out->list[0].name && (!of[0] || strcmp(of, world) == 0))
-            incident_open(out, name, id, (unsigned)js_number(part, "event", 0),
-                          js_moment(part, "since"));
+            incident_open(out, name, id, (unsigned)js_number(part, "event", 0));
     }
     json_decref(o);
 }

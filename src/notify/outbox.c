@@ -166,15 +166,13 @@ static void raise_mark(struct outbox *o, const struct outbox_alert *a)
             o->channel[ch].mark = a->number;
 }
 
-unsigned outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
+void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
 {
     struct outbox_channel *c = &o->channel[ch];
-    unsigned n = 0;
     for (size_t i = 0; i < o->count; i++) {
         struct outbox_alert *a = &o->list[i];
         if (!a->sending[ch])
             continue;
-        n++;
         a->sending[ch] = false;
         a->done[ch] = true;
         raise_mark(o, a);
@@ -187,7 +185,6 @@ unsigned outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
     c->pause = 0;
     c->not_before = (mono_t){0};
     remove_delivered(o);
-    return n;
 }
 
 void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now)

@@ -68,10 +68,10 @@ size_t outbox_waiting(const struct outbox *o, enum alert_channel ch);
  * file, and soon the mark that it was sent. */
 int64_t outbox_wait(const struct outbox *o, enum alert_channel ch, bool disk_away, mono_t now);
 /* Begins a delivery of all that is ready; its alerts are a new array in *m. Each begin is followed
- * by sent (returns the number of alerts) or failed (`retry_after`: ms that the server asked for). */
+ * by sent or failed (`retry_after`: ms that the server asked for). */
 void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_t now,
                   struct message *m);
-unsigned outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now);
+void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now);
 void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now);
 
 /* The next alert for the disk writer, or NULL. given(): it was passed on; stored(): the result for

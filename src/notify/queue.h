@@ -55,7 +55,7 @@ int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_
  * recovery. Stored with the alert queue, so that the next supervisor continues the same threads and
  * reports the end of what the previous one reported.
  *
- *   incidents   {"NAME":{"id","event","since","world"},…}: NAME is "world" or another condition */
+ *   incidents   {"NAME":{"id","event","world"},…}: NAME is "world" or another condition */
 
 #define INCIDENTS_FILE "incidents"
 #define INCIDENTS_MAX 32 /* beyond this, each alert begins a thread of its own */
@@ -63,7 +63,6 @@ int queue_done(const struct config *c, int dirfd, enum alert_channel ch, uint64_
 struct incident {
     char name[24], id[65];
     unsigned event; /* of its first alert */
-    wall_t since;
 };
 struct incidents {
     struct incident list[INCIDENTS_MAX];
@@ -73,8 +72,7 @@ struct incidents {
 /* NULL: none of that name is open. Valid until the next one is opened or closed. */
 const struct incident *incident_find(const struct incidents *all, const char *name);
 /* Does nothing if it is already open. */
-void incident_open(struct incidents *all, const char *name, const char *id, unsigned event,
-                   wall_t since);
+void incident_open(struct incidents *all, const char *name, const char *id, unsigned event);
 void incident_close(struct incidents *all, const char *name);
 
 /* What is stored, for incidents_save(). The world is in it, so that the file of another world is not

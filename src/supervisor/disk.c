@@ -1,5 +1,5 @@
 /* The supervisor's side of the disk writer (disk_writer.h): starts and watches it, polls the disk's
- * state once a second, saves our own, and keeps the conditions that follow. */
+ * state, saves our own, and keeps the conditions that follow. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -462,8 +462,7 @@ static void record_restore(struct world *w, const json_t *result, bool ok)
 static void restore_ended(struct world *w, const struct request *r, bool announced,
                           const json_t *result, const struct err *e)
 {
-    struct guard_event ev = {
-        .type = e ? GUARD_RESTORE_FAILED : GUARD_RESTORE_OK, .by_hand = !r->automatic, .err = e};
+    struct guard_event ev = {.type = e ? GUARD_RESTORE_FAILED : GUARD_RESTORE_OK, .err = e};
     char text[600], rows[TEXT_SHORT];
     prober_discard();
     if (e || js_text(result, "warning")[0]) /* else nothing is left over */

@@ -278,7 +278,7 @@ static void send(struct world *w, const char *name, json_t *alert /* taken */, u
     if (closes) {
         close_incident(name);
     } else if (!incident_find(&notifier.incidents, name)) {
-        incident_open(&notifier.incidents, name, js_text(alert, "incident"), event, clock_wall());
+        incident_open(&notifier.incidents, name, js_text(alert, "incident"), event);
         notifier.incidents_dirty = true;
     }
     outbox_add(&notifier.outbox, w->cfg, alert);
@@ -390,7 +390,7 @@ static void send_guard(struct world *w, struct alert *al, bool closes)
     al->earlier = notifier.held;
     if (notifier.held && !incident_find(&notifier.incidents, WORLD_INCIDENT))
         incident_open(&notifier.incidents, WORLD_INCIDENT, js_text(notifier.held, "incident"),
-                      al->event, clock_wall());
+                      al->event);
     notifier.held = NULL;
     send(w, WORLD_INCIDENT, compose(w, WORLD_INCIDENT, al), al->event, closes);
 }

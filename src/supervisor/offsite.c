@@ -54,8 +54,8 @@ struct sender {
 };
 
 static struct offsite {
-    struct board
-        *hurried; /* of uint64_t: a dump or a restore runs, which needs disk and processors */
+    /* Of uint64_t: a dump or a restore runs, which needs disk and processors. NULL before the first worker. */
+    struct board *hurried;
     struct sender senders[SENDERS];
     uint64_t failed;       /* steps since the start, for the status */
     struct err last_error; /* ERR_NONE: none since the start */
@@ -345,7 +345,8 @@ static void timers(struct world *w, mono_t now)
             silent = timeouts > SILENT_MS ? timeouts : SILENT_MS;
     enum action runs = jobs_running();
     uint64_t hurried = runs == ACTION_DUMP || runs == ACTION_RESTORE;
-    board_write(offsite.hurried, &hurried);
+    if (offsite.hurried)
+        board_write(offsite.hurried, &hurried);
     if (!w->cfg->offsite.url)
         end_conditions(w, "no copies are wanted any more");
     else if (state_standby(&w->a->state, w->cfg))
@@ -362,7 +363,9 @@ static void timers(struct world *w, mono_t now)
         if (s->worker.pid || !wanted(w, i) || w->stopping || !mono_reached(now, s->next_start))
             continue;
         s->next_start = mono_add(now, START_MS);
-        if (worker_start(&s->worker, run[i], w, false, &e) < 0)
+        if (!offsite.hurried)
+            offsite.hurried = board_new(sizeof(uint64_t), &e);
+        if (!offsite.hurried || worker_start(&s->worker, run[i], w, false, &e) < 0)
             world_log_err(w, LOG_WARN_, "the off-site worker", &e);
     }
 }
@@ -399,10 +402,6 @@ static json_t *status_json(const struct world *w)
 
 static void begin(struct world *w)
 {
-    struct err e;
-    offsite.hurried = board_new(sizeof(uint64_t), &e);
-    if (!offsite.hurried)
-        abort(); /* as when there is no memory for anything else */
     world_worker(w, &offsite.senders[DUMPS].worker, "off-site", message);
     world_worker(w, &offsite.senders[SEGMENTS].worker, "off-site journal", message);
 }

@@ -11,8 +11,7 @@
 /* A question at each interval of the config, and never two at a time. What an answer proves is judged at once against what is expected
  * (watch/expect.h), and remembered in the state: it is what a later loss is measured against. */
 
-/* As many as fit into a line of the status, at one letter each. */
-#define HISTORY 8 /* verdicts that the status shows */
+#define HISTORY 8 /* verdicts that the status shows, at one letter each */
 
 static struct prober {
     struct expectation expect; /* what an answer is judged by */

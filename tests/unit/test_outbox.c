@@ -50,16 +50,16 @@ static void test_each_channel_gets_each_once(void **state)
     add(&o, "a");
     begin(&o, ALERT_SMTP, "a", 0);
     add(&o, "b"); /* while the message is on its way */
-    assert_int_equal(outbox_sent(&o, ALERT_SMTP, now), 1);
+    outbox_sent(&o, ALERT_SMTP, now);
     begin(&o, ALERT_SMTP, "b", 0);
     outbox_failed(&o, ALERT_SMTP, 0, now);
     begin(&o, ALERT_SMTP, "b", 0);
     begin(&o, ALERT_WEBHOOK, "a b", 0);
-    assert_int_equal(outbox_sent(&o, ALERT_WEBHOOK, now), 2);
+    outbox_sent(&o, ALERT_WEBHOOK, now);
     assert_int_equal(outbox_waiting(&o, ALERT_WEBHOOK), 0);
     assert_int_equal(outbox_waiting(&o, ALERT_SMTP), 1);
     assert_int_equal(o.count, 1);
-    assert_int_equal(outbox_sent(&o, ALERT_SMTP, now), 1);
+    outbox_sent(&o, ALERT_SMTP, now);
     assert_int_equal(o.count, 0);
     kit_outbox_free(&o);
 }

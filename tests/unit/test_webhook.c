@@ -220,16 +220,17 @@ static unsigned deliver(struct outbox *o, int port, enum config_format format)
     struct request_result r = {0};
     struct err e = {0};
     struct message m;
-    unsigned sent = 0;
     c.webhook.format = format;
     outbox_begin(o, ALERT_WEBHOOK, true, clock_mono(), &m);
-    if (alert_request(&c, ALERT_WEBHOOK, REQUEST_SEND, &m, &r, &e) == 0)
-        sent = outbox_sent(o, ALERT_WEBHOOK, clock_mono());
+    const unsigned held = (unsigned)json_array_size(m.alerts);
+    const bool sent = alert_request(&c, ALERT_WEBHOOK, REQUEST_SEND, &m, &r, &e) == 0;
+    if (sent)
+        outbox_sent(o, ALERT_WEBHOOK, clock_mono());
     else
         outbox_failed(o, ALERT_WEBHOOK, 0, clock_mono());
     json_decref((json_t *)(uintptr_t)m.alerts);
     buf_free(&r.reply);
-    return sent;
+    return sent ? held : 0;
 }
 
 static void add(struct outbox *o, const char *what, int64_t ms)
