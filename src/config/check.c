@@ -438,13 +438,14 @@ static bool wrong_standby(const struct checking *k)
     static const char section[] = "standby";
     const struct config *c = k->c;
     const char *first = first_key(k, section);
+    bool s3 = c->offsite.url && strncasecmp(c->offsite.url, "s3:", 3) == 0;
     k->c->standby.given = first != NULL;
     return first &&
            (wrong(k, !c->offsite.url, section, first,
                   "[offsite] url names the store that both machines use",
                   "needs [offsite]; allowed: only with it") ||
-            wrong(k, c->standby.lease == LEASE_S3 && strncasecmp(c->offsite.url, "s3:", 3) != 0,
-                  section, "lease", "lease = etcd, or lease = none and --promote --by-hand",
+            wrong(k, c->standby.lease == LEASE_S3 && !s3, section, "lease",
+                  "lease = etcd, or lease = none and --promote --by-hand",
                   "value 's3' needs a store that has conditional writes; allowed: only with an "
                   "s3:// URL in [offsite]") ||
             useless(k, c->standby.lease == LEASE_NONE && line_of(k, section, "ttl"), section, "ttl",

@@ -109,9 +109,13 @@ void dumps_due(mono_t when)
 static void timers(struct world *w, mono_t now)
 {
     char t[TEXT_SHORT];
-    /* Planned, or the business of another machine. */
-    if (w->guard.state == GUARD_PAUSED || w->guard.state == GUARD_STANDBY ||
-        w->cfg->max_dump_age == 0)
+    if (w->guard.state == GUARD_STANDBY) {
+        static const char elsewhere[] = "another machine keeps the world, and makes its dumps";
+        notify_over(w, CONDITION_STALE, elsewhere);
+        notify_over(w, CONDITION_DUMP, elsewhere);
+        return;
+    }
+    if (w->guard.state == GUARD_PAUSED) /* planned */
         return;
     if (dumps.taken.ms == 0)
         dumps.taken = now; /* no dump ever: counted from our start */

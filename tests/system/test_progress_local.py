@@ -68,13 +68,13 @@ def test_round_trips_of_a_write_back(memory, server):
     for i in range(100):
         memory.put(f"b{i}", "p1", b"x" * 1000)
     assert memory.keeper.ok("--write-back", "--json")["sent"] == 100
-    assert 3 < line.turns <= 4
+    assert 3 <= line.turns <= 4
     line.turns = 0
     for i in range(60):
         memory.open(f"q{i}")
     memory.put("late", "q7", b"x")
     assert memory.keeper.ok("--write-back", "--unlock", "--json")["released"] == 61 and memory.sessions() == {}
-    assert 5 < line.turns <= 6  # locks are released by fifties
+    assert 5 <= line.turns <= 6  # locks are released by fifties
     line.stop()
 
 

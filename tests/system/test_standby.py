@@ -367,6 +367,18 @@ def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, wor
     keeper.expect("it is reported", troubles=lambda t: any("no verify has begun for 1d" in x["what"] for x in t))
 
 
+def test_dumps_are_not_missed_on_a_standby(make_keeper, world, store):
+    """What was reported before it was demoted is over: the other machine makes the dumps."""
+    keeper = make_keeper(world, {**store, "alert.webhook": {"url": "http://127.0.0.1:1/"}})
+    alerts = os.path.join(keeper.dumps_dir, "alerts")
+    os.mkdir(alerts, 0o700)
+    with open(os.path.join(alerts, "incidents"), "w") as f:
+        json.dump({name: {"id": id, "event": 1, "world": "w1"} for name, id in (("dump", "0a"), ("stale", "0b"))}, f)
+    os.chmod(f.name, 0o600)
+    keeper.start("STANDBY")
+    keeper.wait(lambda: open(f.name).read() == "{}", "none that is open")
+
+
 def test_a_promotion_that_cannot_begin(make_keeper, world, tmp):
     """It has the lease, and cannot note that: the lease is given back, so that no machine has to wait for its end."""
     liar = Liar(tmp)
