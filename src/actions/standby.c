@@ -99,10 +99,12 @@ static int take_over(struct action_context *a, const struct request *r, struct p
     if (need_word(a, r, p, handed_over, &ignored, e) < 0)
         return -1;
     fault_point("promote.fetched");
-    if (fetch_above(&p->fetch, &a->state.generation, e) < 0 ||
-        restore_run(&a->job, &opt, &res, e) < 0)
+    if (fetch_above(&p->fetch, &a->state.generation, e) < 0)
         return -1;
+    int rc = restore_run(&a->job, &opt, &res, e);
     *result = restore_json(&res);
+    if (rc < 0)
+        return -1;
     char t[TEXT_SHORT];
     wall_t to = res.journal.used && !res.journal.gap[0] && p->moment.ms > res.dump_at.ms ? p->moment
                 : res.journal.used && res.journal.gap_at.ms ? res.journal.gap_at

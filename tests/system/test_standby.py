@@ -359,6 +359,23 @@ def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
     keeper.wait_state("STANDBY")
 
 
+def test_a_promotion_that_is_refused_at_its_end(make_followed, store):
+    """It has loaded a world that it may not swap in any more: that is a restore that failed, and the history has it."""
+    keeper = make_followed(settings=store)
+    keeper.start()
+    own_dump(keeper, keeper.dump()["name"])
+    keeper.stop()
+    keeper.ok("--demote", "--force")
+    pressed = keeper.popen("--promote", "--by-hand", "--force", fault="restore.loaded=stop")
+    waiting = wait_stopped(keeper, "restore.loaded")
+    keeper.world.sql("UPDATE worldkeeper_sentinel_lease SET generation=generation+1")
+    go_on(waiting)
+    done = keeper.finish(pressed)
+    assert done.rc == REFUSED and "raised the generation" in done.err, done
+    [failed] = restores(keeper)
+    assert not failed["ok"] and failed["dump"] == keeper.newest()["name"] and "raised" in failed["error"], failed
+
+
 def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, world, store):
     keeper = make_keeper(world, {**store, "verify": OFTEN})
     keeper.start("STANDBY", **keeper.shim(clock=keeper.clock))
