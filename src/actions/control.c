@@ -150,12 +150,14 @@ static int patience_of(const struct action_context *a)
 static int no_answer(const struct action_context *a, struct err *e)
 {
     json_auto_t *o = action_lock_read(a);
+    int64_t pid = js_number(o, "pid", 0); /* 0: not in what is the dump directory now */
+    SCOPED(xfree) char *which = pid > 0 ? xasprintf("-p %" PRId64, pid) : xstrdup("-C worldkeeper");
     err_set(e, ERR_UNREACHABLE, 0, "the supervisor of world %s does not answer within %d s",
             a->cfg->name, patience_of(a));
     return err_hint(e,
-                    "it is stopped, or the machine is overloaded: ps -o pid,stat,wchan,args -p "
-                    "%" PRId64 " shows what it waits for",
-                    js_number(o, "pid", 0));
+                    "it is stopped, or the machine is overloaded: ps -o pid,stat,wchan,args %s "
+                    "shows what it waits for",
+                    which);
 }
 
 /* The directory is opened first: between looking and connecting nobody can put another socket into its path. */
