@@ -8,9 +8,10 @@
 #define LOCK_WAIT_MS 60000 /* by hand; the supervisor comes back later */
 
 /* Marks are set as well: from this moment the age of rows is known, and the first rollup need not wait for it. */
-int action_init_ledgers(struct action_context *a, json_t **made, struct err *e)
+int action_init_ledgers(struct action_context *a, json_t **made, json_t **skipped, struct err *e)
 {
     json_t *list = *made = json_array();
+    *skipped = json_array();
     const struct config *c = a->cfg;
     struct db *db = c->ledger_count ? action_connect_world(a, e) : NULL;
     int rc = c->ledger_count && !db ? -1 : 0;
@@ -23,6 +24,7 @@ int action_init_ledgers(struct action_context *a, json_t **made, struct err *e)
                 "worldkeeper --init",
                 e->text);
             action_note(a, text);
+            json_array_append_new(*skipped, json_string(c->ledgers[i].name));
             rc = 0;
             continue;
         }

@@ -100,13 +100,13 @@ static int action_init(struct action_context *a, const struct request *r, json_t
                        struct err *e)
 {
     struct init in = {0};
-    json_t *made = NULL;
+    json_t *made = NULL, *skipped = NULL;
     int rc = init_read(a, &in, e);
     bool there = in.sentinel.rows > 0;
     if (rc == 0)
         rc = there ? init_adopt(a, &in, r->force, e) : init_create(a, &in, r->force, e);
     if (rc == 0)
-        rc = action_init_ledgers(a, &made, e);
+        rc = action_init_ledgers(a, &made, &skipped, e);
     if (rc == 0)
         rc = action_init_progress(a, e);
     if (rc == 0) {
@@ -125,13 +125,14 @@ static int action_init(struct action_context *a, const struct request *r, json_t
         }
     }
     if (rc == 0)
-        *result = json_pack("{s:s, s:s, s:I, s:o, s:O}", "sentinel", a->cfg->sentinel, "did",
+        *result = json_pack("{s:s, s:s, s:I, s:o, s:O, s:O}", "sentinel", a->cfg->sentinel, "did",
                             there ? "already there" : "created", "generation",
                             (json_int_t)a->state.generation, "state", state_json(&a->state),
-                            "ledgers", made);
+                            "ledgers", made, "skipped", skipped);
     else
         err_step(e, "init");
     json_decref(made);
+    json_decref(skipped);
     catalog_free(&in.catalog);
     db_close(in.db);
     return rc;

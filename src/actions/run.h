@@ -56,8 +56,9 @@ action_fn action_locks;
 action_fn action_release;
 int action_init_progress(struct action_context *a, struct err *e);
 
-/* What --init makes beside ledgers. `made` gets the names of what was made, also after an error. */
-int action_init_ledgers(struct action_context *a, json_t **made, struct err *e);
+/* What --init makes beside ledgers. `made` gets the names of what was made, `skipped` the ledgers whose table does not
+ * exist yet, also after an error. */
+int action_init_ledgers(struct action_context *a, json_t **made, json_t **skipped, struct err *e);
 
 /* ---- history.c ---- */
 

@@ -35,7 +35,8 @@ def ledger(request, keeper):
 def test_nothing_is_wrong(ledger):
     made = ledger.ok("--init", "--json")["ledgers"]
     assert made == ["xp_mark", "xp_rollup", "xp_total", "xp_level"], made
-    assert ledger.ok("--init", "--json")["ledgers"] == []
+    done = ledger.ok("--init", "--json")
+    assert done["ledgers"] == done["skipped"] == [], done
     assert [c["level"] for c in findings(ledger)] == ["ok"], findings(ledger)
     assert "gains, xp_rollup, level" in findings(ledger)[0]["text"]
 
@@ -53,6 +54,8 @@ def test_init_before_the_ledger_is_there(ledger):
     ledger.world.sql("DROP TABLE gains")
     done = ledger.run("--init")
     assert done.rc == DONE and "restore brings it back" in done.err, done
+    done = ledger.ok("--init", "--json")
+    assert done["skipped"] == ["xp"] and done["ledgers"] == [], done
     assert found(ledger, "has no such table")["level"] == "fail"
 
 
