@@ -190,7 +190,7 @@ static int nothing_intact(const struct restore *r, struct err *e)
 static int load_with_changes(struct restore *r, struct err *e)
 {
     r->dump_alone = false;
-    r->out->journal.gap[0] = '\0'; /* of a dump that was tried before */
+    memset(&r->out->journal, 0, sizeof r->out->journal); /* of a dump that was tried before */
     int rc = load_own(r, e);
     if (rc == 0 || !leads_to_dump_alone(r, e))
         return rc;

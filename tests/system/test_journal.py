@@ -266,10 +266,12 @@ def test_a_dump_loaded_by_hand(make_world, make_keeper, logged):
     assert world.marked() == 2
 
 
-def test_the_gap_of_a_dump_that_was_skipped(make_world, make_keeper, make_server):
-    """It is not that of the older dump, from before there was a log, which is restored instead."""
+@pytest.mark.parametrize("mode", ["auto", "server"])
+def test_the_gap_of_a_dump_that_was_skipped(make_world, make_keeper, make_server, mode):
+    """It is not that of the older dump, from before there was a log, which is restored instead; nor are its figures."""
     server = make_server()
     keeper = keep(make_world, make_keeper, server)
+    keeper.configure({"journal": {"mode": mode}})
     older = keeper.dump()["name"]
 
     def restored():
@@ -282,10 +284,15 @@ def test_the_gap_of_a_dump_that_was_skipped(make_world, make_keeper, make_server
         byte = f.read(1)
         f.seek(-1, os.SEEK_CUR)
         f.write(bytes([byte[0] ^ 1]))
+    keeper.world.mark(2)
     keeper.world.sql("ALTER TABLE player ADD more INT")
     done = restored()
     assert done["dump"] == older and done["skipped"][0]["dump"] == newer["name"], done
-    assert "journal" not in done, done["journal"]
+    if mode == "auto":
+        assert "journal" not in done, done["journal"]
+    else:
+        told = done["journal"]
+        assert not told["used"] and told["changes"] == told["rows"] == told["pos"] == 0 and told["last"] is None, told
 
 
 def test_a_counter_behind_many_columns(make_world, make_keeper, logged):
