@@ -15,17 +15,6 @@
 
 /* ---- loading one dump of ours ---- */
 
-int choice_begin_plan(struct restore *r, struct err *e)
-{
-    plan_free(&r->plan);
-    r->plan = (struct plan){.job = r->job,
-                            .schema = r->schema,
-                            .into = r->opt->into != NULL,
-                            .copy = r->opt->copy,
-                            .only = r->opt->tables.count ? &r->opt->tables : NULL};
-    return plan_begin(&r->plan, r->db, e);
-}
-
 static bool is_arriving(const struct restore *r)
 {
     const struct restore_arriving *a = r->opt->arriving;
@@ -59,7 +48,7 @@ static int load_planned(struct restore *r, struct err *e)
 static int load_own(struct restore *r, struct err *e)
 {
     const struct manifest *m = r->m;
-    if (choice_begin_plan(r, e) < 0)
+    if (plan_begin(r, e) < 0)
         return -1;
     code_free(&r->code);
     snprintf(r->out->dump, sizeof r->out->dump, "%s", m->name);
@@ -325,7 +314,7 @@ static int load_file(struct restore *r, struct err *e)
     struct import_report report;
     fault_point("restore.chosen");
     progress_phase(r->job->progress, "reading", 0, 0);
-    if (choice_begin_plan(r, e) < 0)
+    if (plan_begin(r, e) < 0)
         return -1;
     r->plan.accept_cut = r->opt->accept_cut;
     struct code *listed = r->opt->dry_run && r->opt->with_code ? &r->code : NULL;

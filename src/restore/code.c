@@ -600,19 +600,6 @@ static void list_all(struct making *m)
 
 /* ---- what is said of it ---- */
 
-json_t *code_json(const struct code_report *r)
-{
-    if (!r->made && !r->lists)
-        return NULL;
-    json_t *o = json_pack("{s:I}", "made", (json_int_t)r->made);
-    json_object_update(o, r->lists);
-    if (r->why[0])
-        js_set_clean(o, "why", r->why);
-    if (r->enable.len)
-        js_set_clean(o, "enable", r->enable.p);
-    return o;
-}
-
 /* "a, b and 3 more" */
 static void add_list(struct buf *b, const char *front, const struct code_report *r, const char *key)
 {
@@ -670,11 +657,4 @@ void code_restore(struct restore *r)
     else
         leave_all(&m);
     warn(r);
-}
-
-void code_report_free(struct code_report *r)
-{
-    json_decref(r->lists);
-    buf_free(&r->enable);
-    *r = (struct code_report){0};
 }

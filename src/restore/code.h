@@ -61,7 +61,7 @@ enum code_use code_use(const struct code_case *c);
 
 struct code_report {
     size_t made;
-    /* Arrays, by the keys of code_json(); NULL: none. would_make (found by a dry run) and left_out: of
+    /* Arrays, by their keys in the JSON of a restore; NULL: none. would_make (found by a dry run) and left_out: of
      * "view name"; failed: "view name: why"; own_definer: "function name (root@localhost)", created
      * with our account instead; events_disabled: names of those that were enabled. */
     json_t *lists;
@@ -69,9 +69,4 @@ struct code_report {
     char why[200];     /* the reason for left_out */
     char note[300];    /* "": none */
 };
-/* {"made", "would_make", "left_out", "why", "failed", "own_definer", "events_disabled", "enable"}; NULL: nothing
- * to report. */
-json_t *code_json(const struct code_report *r);
-void code_report_free(struct code_report *r);
-
 #endif

@@ -1,4 +1,4 @@
-#include "restore/plan.h"
+#include "restore/restore_int.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -13,11 +13,18 @@
 #include "sql/literal.h"
 #include "binlog/statement.h"
 
-int plan_begin(struct plan *p, struct db *db, struct err *e)
+int plan_begin(struct restore *r, struct err *e)
 {
-    p->shared = !p->into && galera_node(db)[0];
-    p->any_case = db_variable_number(db, "lower_case_table_names") > 0;
-    return db_tables(db, p->schema, true, &p->live, e);
+    struct plan *p = &r->plan;
+    plan_free(p);
+    *p = (struct plan){.job = r->job,
+                       .schema = r->schema,
+                       .into = r->opt->into != NULL,
+                       .copy = r->opt->copy,
+                       .only = r->opt->tables.count ? &r->opt->tables : NULL};
+    p->shared = !p->into && galera_node(r->db)[0];
+    p->any_case = db_variable_number(r->db, "lower_case_table_names") > 0;
+    return db_tables(r->db, p->schema, true, &p->live, e);
 }
 
 static bool same_name(const struct plan *p, const char *a, const char *b)

@@ -68,8 +68,6 @@ struct plan {
     uint64_t rows;
 };
 
-/* Reads what is there. `p` has job, schema, `into`, and what else of the options is known. */
-int plan_begin(struct plan *p, struct db *db, struct err *e);
 /* Adds a table of the dump; `engine` is that of its definition. */
 struct target *plan_add(struct plan *p, const char *name, const char *engine);
 int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e);

@@ -18,27 +18,6 @@
 
 /* ---- the session ---- */
 
-/* Looked for first: an account without any privilege on the schema sees none, and need not be asked for one. Nobody waits
- * long for who looks at its tables: the world comes first. */
-int restore_drop_copy(const struct job *job, struct err *e)
-{
-    char schema[CONFIG_OWN_SCHEMA_MAX];
-    struct err why = {0};
-    config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, schema);
-    struct db *db = db_open(&job->db, e);
-    SCOPED(xfree) char *there = db ? db_schema_name(db, schema, &why) : NULL;
-    int rc = db ? 0 : -1;
-    if (db && !there && why.cls != ERR_REFUSED)
-        rc = err_pass(e, &why);
-    if (there && (warm_session(db, schema, LEASE_PATIENCE, e) < 0 ||
-                  db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), e) < 0))
-        rc = -1;
-    if (rc < 0)
-        err_step(e, "schema %s, which is not needed any more, stays", schema);
-    db_close(db);
-    return rc;
-}
-
 /* What a killed drill has left over, or a standby's worker, or a promotion that could not drop it. Without the lock of a
  * restore into it: its session may hang behind a network that is gone. */
 static void drop_left_over(const struct job *job, struct db *db, const char *prefix)
@@ -161,7 +140,7 @@ static int swap_world(struct restore *r, struct err *e)
         result_warn(r, "%.500s", late.text);
     out->made = r->made;
     out->generation = r->generation;
-    result_conflicts(r);
+    swap_result(r);
     fault_point("restore.done");
     /* If the server crashed since, it has emptied the world again: success must not be reported. */
     if (db_server_id(r->db, &out->server, e) < 0)

@@ -120,9 +120,6 @@ int restore_tidy(const struct job *job, struct err *e);
  * have been swapped in: the rest is for the next promotion, or for --demote. */
 int restore_tidy_standby(const struct job *job, struct err *e);
 
-/* Drops the schema of a standby's copy, if it is there, under its lock. */
-int restore_drop_copy(const struct job *job, struct err *e);
-
 /* --table: "planet,`a, b`": names separated by commas; a name with a comma goes in backticks. ERR_USAGE. */
 int restore_tables(const char *text, struct names *out, struct err *e);
 /* Over how many connections a dump is loaded; `configured` 0: as many as help with the processors of this machine. */

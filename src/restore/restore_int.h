@@ -57,11 +57,13 @@ int permit_tables_planned(const struct restore *r, const char *dump, struct err 
  * end. What cannot be checked is not an error. */
 int permit_rehearse(struct restore *r, struct err *e);
 
+/* plan.c: a new plan, which knows what is in the schema. */
+int plan_begin(struct restore *r, struct err *e);
+
 /* choice.c: which dump is loaded, and what it means when that fails. */
 /* A mistyped name is reported before anything else. */
 int choice_find(struct restore *r, struct err *e);
 int choice_load(struct restore *r, struct err *e);
-int choice_begin_plan(struct restore *r, struct err *e);
 
 /* catchup.c: reads the changes since r->m into r->journal. ERR_REFUSED: the requested moment cannot be restored.
  * Where changes could be expected and are not used, out->journal.gap says why. */
@@ -116,8 +118,6 @@ int turn_wait(struct restore *r, struct err *e);
 /* Saves the rows of the tables to be replaced to conflict-….sql.gz, because a server crash after the swap would lose
  * them. swap_tidy() completes the file. */
 int swap_save_conflicts(struct restore *r, struct err *e);
-/* Does the conflict file hold rows of this table? */
-bool swap_saved(const struct restore *r, const struct target *t);
 /* db_lease_claim() of the new generation, right before swap_in(). */
 int swap_claim(const struct restore *r, struct err *e);
 /* Creates the shadow sentinel, moves the triggers, runs the one RENAME TABLE. On failure everything is as before. If
@@ -130,6 +130,8 @@ int rename_run(struct restore *r, const char *sql, size_t len, struct err *e);
 /* Saves all replaced rows, drops the old tables, raises the generation. The swap has already taken place: a failure
  * here is reported, and repaired by the next swap_recover(). */
 int swap_tidy(struct restore *r, struct err *e);
+/* Into the result: where the rows that players wrote into the replaced tables are now. */
+void swap_result(struct restore *r);
 /* After a crash: moves triggers back where they belong, saves and drops old tables, drops shadow tables. Does nothing
  * if nothing is left over. *swapped: the pending restore had taken effect. */
 int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err *e);
@@ -160,6 +162,5 @@ int live_compare(struct restore *r, struct err *e);
 /* What the operator must know about a restore that succeeded: each of it once, one after the other. */
 void result_warn(struct restore *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void result_plan(struct restore *r);
-void result_conflicts(struct restore *r);
 
 #endif

@@ -8,6 +8,13 @@
 #include "base/js.h"
 #include "restore/restore_int.h"
 
+static void code_report_free(struct code_report *r)
+{
+    json_decref(r->lists);
+    buf_free(&r->enable);
+    *r = (struct code_report){0};
+}
+
 void restore_result_free(struct restore_result *r)
 {
     json_decref(r->skipped);
@@ -45,6 +52,20 @@ static json_t *journal_json(const struct restore_result *r)
         js_set_clean(o, "gap", r->journal.gap);
     if (r->journal.used && r->made.nonce[0])
         json_object_set_new(o, "nonce", json_string(r->made.nonce));
+    return o;
+}
+
+/* NULL: nothing to report. */
+static json_t *code_json(const struct code_report *r)
+{
+    if (!r->made && !r->lists)
+        return NULL;
+    json_t *o = json_pack("{s:I}", "made", (json_int_t)r->made);
+    json_object_update(o, r->lists);
+    if (r->why[0])
+        js_set_clean(o, "why", r->why);
+    if (r->enable.len)
+        js_set_clean(o, "enable", r->enable.p);
     return o;
 }
 
@@ -119,23 +140,4 @@ void result_plan(struct restore *r)
                               json_pack("{s:o, s:i, s:s, s:s}", "table",
                                         js_clean(r->plan.not_in_dump.list[i]), "rows", 0,
                                         "restored", 0, "why", "not in the dump; left as it is"));
-}
-
-/* The rows that players wrote into the tables that were replaced: where they are now. */
-void result_conflicts(struct restore *r)
-{
-    struct restore_conflict *out = &r->out->conflict;
-    out->part = r->conflict.part;
-    if (r->conflict.rows == 0)
-        return;
-    *out = r->conflict;
-    out->file = xasprintf("%s/%s", r->job->cfg->dump_dir, r->conflict_file);
-    out->tables = json_array();
-    for (size_t i = 0; i < r->plan.count; i++)
-        if (swap_saved(r, &r->plan.list[i]))
-            json_array_append_new(out->tables,
-                                  json_pack("{s:o, s:I}", "table", js_clean(r->plan.list[i].name),
-                                            "rows", (json_int_t)r->plan.list[i].conflict_rows));
-    job_note(r->job, "%" PRIu64 " rows found in the replaced tables are saved in %s", out->rows,
-             out->file);
 }

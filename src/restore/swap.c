@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/fence.h"
+#include "base/js.h"
 #include "mysql/galera.h"
 #include "mysql/lease.h"
 #include "mysql/rows.h"
@@ -48,7 +49,8 @@ static bool in_dump(const struct restore *r, const struct target *t)
     return m && t->conflict_rows == m->rows && t->conflict_hash == m->rows_hash;
 }
 
-bool swap_saved(const struct restore *r, const struct target *t)
+/* Does the conflict file hold rows of this table? */
+static bool is_saved(const struct restore *r, const struct target *t)
 {
     return target_replaces(t) && t->conflict_rows > 0 && !in_dump(r, t);
 }
@@ -491,6 +493,24 @@ int swap_tidy(struct restore *r, struct err *e)
     if (rc < 0)
         err_step(e, "the world is restored, but tidying up failed");
     return rc;
+}
+
+void swap_result(struct restore *r)
+{
+    struct restore_conflict *out = &r->out->conflict;
+    out->part = r->conflict.part;
+    if (r->conflict.rows == 0)
+        return;
+    *out = r->conflict;
+    out->file = xasprintf("%s/%s", r->job->cfg->dump_dir, r->conflict_file);
+    out->tables = json_array();
+    for (size_t i = 0; i < r->plan.count; i++)
+        if (is_saved(r, &r->plan.list[i]))
+            json_array_append_new(out->tables,
+                                  json_pack("{s:o, s:I}", "table", js_clean(r->plan.list[i].name),
+                                            "rows", (json_int_t)r->plan.list[i].conflict_rows));
+    job_note(r->job, "%" PRIu64 " rows found in the replaced tables are saved in %s", out->rows,
+             out->file);
 }
 
 /* After an interrupted restore all replaced rows are still in its old tables, unless the server was

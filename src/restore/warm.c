@@ -153,3 +153,24 @@ void warm_close(struct warm *w)
     w->db = NULL;
     plan_free(&w->plan);
 }
+
+/* Looked for first: an account without any privilege on the schema sees none, and need not be asked for one. Nobody waits
+ * long for who looks at its tables: the world comes first. */
+int warm_drop(const struct job *job, struct err *e)
+{
+    char schema[CONFIG_OWN_SCHEMA_MAX];
+    struct err why = {0};
+    config_own_schema(CONFIG_WARM_SCHEMA, job->cfg, schema);
+    struct db *db = db_open(&job->db, e);
+    SCOPED(xfree) char *there = db ? db_schema_name(db, schema, &why) : NULL;
+    int rc = db ? 0 : -1;
+    if (db && !there && why.cls != ERR_REFUSED)
+        rc = err_pass(e, &why);
+    if (there && (warm_session(db, schema, PATIENCE_MS, e) < 0 ||
+                  db_exec_with(db, "DROP DATABASE IF EXISTS ??", DB_ARGS(schema), e) < 0))
+        rc = -1;
+    if (rc < 0)
+        err_step(e, "schema %s, which is not needed any more, stays", schema);
+    db_close(db);
+    return rc;
+}

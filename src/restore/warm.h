@@ -34,5 +34,7 @@ struct warm_keeper {
 /* Brings it up to what is here, loads it where need be. -1: try again. */
 int warm_keep(struct warm_keeper *k, const struct job *job, const struct state *state,
               struct err *e);
+/* Drops its schema, if it is there, under its lock. */
+int warm_drop(const struct job *job, struct err *e);
 
 #endif

@@ -96,7 +96,7 @@ static int plan_copy(struct warm *w, struct restore *r, struct err *e)
     r->m = &catalog_newest(&r->catalog, 0)->m;
     snprintf(r->out->dump, sizeof r->out->dump, "%s", r->m->name);
     r->out->dump_at = r->m->at;
-    if (choice_begin_plan(r, e) < 0 || plan_from_manifest(&r->plan, r->m, e) < 0 ||
+    if (plan_begin(r, e) < 0 || plan_from_manifest(&r->plan, r->m, e) < 0 ||
         plan_finish(&r->plan, r->db, e) < 0 || code_judge(r, e) < 0)
         return -1;
     /* Views and triggers are in the dump alone. */
@@ -173,7 +173,7 @@ bool warm_take(struct restore *r)
             r->binlog = true;
     }
     /* Its memory is needed; where it cannot go now, restore_tidy() drops it. */
-    if (restore_drop_copy(r->job, &why) < 0)
+    if (warm_drop(r->job, &why) < 0)
         job_note(r->job, "%s", why.text);
     return r->out->warm;
 }

@@ -138,7 +138,7 @@ static void watch_ourselves(struct world *w, mono_t now)
 }
 
 /* What is published, saved and alerted comes last. */
-const struct part *const world_parts[] = {
+static const struct part *const parts[] = {
     &prober_part,  &clients_part,        &jobs_part,        &follower_part,
     &rollups_part, &periodic_check_part, &write_backs_part, &drills_part,
     &standby_part, &leases_part,         &offsite_part,     &dumps_part,
@@ -163,9 +163,9 @@ static void timers(struct world *w)
         report_ready(w);
     if (prober_timers(w, now, &j))
         judged(w, &j);
-    for (size_t i = 0; world_parts[i]; i++)
-        if (world_parts[i]->timers)
-            world_parts[i]->timers(w, now);
+    for (size_t i = 0; parts[i]; i++)
+        if (parts[i]->timers)
+            parts[i]->timers(w, now);
 }
 
 /* ---- the loop ---- */
@@ -340,6 +340,7 @@ static struct world *begin_world(struct action_context *a, struct config *cfg)
     struct world *w = &world;
     w->a = a;
     w->cfg = cfg;
+    w->parts = parts;
     w->started = clock_wall();
     gethostname(w->host, sizeof w->host - 1);
     guard_init(&w->guard, clock_mono());
@@ -347,9 +348,9 @@ static struct world *begin_world(struct action_context *a, struct config *cfg)
     worker_init(&w->probe_worker, "probe");
     worker_init(&w->job_worker, "job");
     worker_init(&w->disk_writer, "scribe");
-    for (size_t i = 0; world_parts[i]; i++)
-        if (world_parts[i]->begin)
-            world_parts[i]->begin(w);
+    for (size_t i = 0; parts[i]; i++)
+        if (parts[i]->begin)
+            parts[i]->begin(w);
     return w;
 }
 
@@ -380,9 +381,9 @@ static void keep_world(struct world *w)
                                      .text = "paused before the supervisor was started again"});
     run(w);
     publish_status(w);
-    for (size_t i = 0; world_parts[i]; i++)
-        if (world_parts[i]->stop)
-            world_parts[i]->stop(w);
+    for (size_t i = 0; parts[i]; i++)
+        if (parts[i]->stop)
+            parts[i]->stop(w);
     history_add(w, HISTORY_STOPPED, NULL);
     disk_finish(w); /* last: what the others leave is written */
     log_line(LOG_NOTE_, "ended");

@@ -126,9 +126,9 @@ json_t *publish_status_json(struct world *w)
     js_set_int(o, "generation", (int64_t)w->a->state.generation);
     json_object_set_new(o, "last_dump", dump_json(w));
     json_object_set_new(o, "next_dump", next_dump_json(w, now, wall));
-    for (size_t i = 0; world_parts[i]; i++)
-        if (world_parts[i]->status)
-            json_object_set_new(o, world_parts[i]->status, world_parts[i]->status_json(w));
+    for (size_t i = 0; w->parts[i]; i++)
+        if (w->parts[i]->status)
+            json_object_set_new(o, w->parts[i]->status, w->parts[i]->status_json(w));
     json_object_set_new(o, "last_restore", js_or_null(w->last_restore));
     drills_status(w, o);
     json_object_set_new(o, "damaged_dumps", js_or_null(disk_damaged_dumps()));

@@ -91,10 +91,10 @@ static void replace_context(struct world *w, struct action_context *next)
 static void restart(struct world *w, bool only_dirs)
 {
     disk_part.restart(w);
-    for (size_t i = 0; world_parts[i]; i++)
-        if (world_parts[i]->restart && world_parts[i] != &disk_part &&
-            (world_parts[i]->opens_dirs || !only_dirs))
-            world_parts[i]->restart(w);
+    for (size_t i = 0; w->parts[i]; i++)
+        if (w->parts[i]->restart && w->parts[i] != &disk_part &&
+            (w->parts[i]->opens_dirs || !only_dirs))
+            w->parts[i]->restart(w);
 }
 
 /* ---- another config ---- */

@@ -107,7 +107,7 @@ static void tidy(struct child *c)
     if (c->tidied)
         return;
     c->tidied = restore_tidy_standby(&c->job, &e) == 0 &&
-                (c->job.cfg->standby.warm || restore_drop_copy(&c->job, &e) == 0);
+                (c->job.cfg->standby.warm || warm_drop(&c->job, &e) == 0);
     if (!c->tidied && !c->untidy_told)
         log_line(LOG_WARN_, "what was left of a copy or a promotion is not dropped yet: %s",
                  e.text);

@@ -74,6 +74,7 @@ enum condition_id {
 /* A worker of one of the parts, and what the loop calls with each of its packets; NULL: it has ended. */
 #define WORKERS_MAX 16
 typedef void worker_message_fn(struct world *w, struct worker *v, const struct packet *m);
+struct part;
 struct heard {
     struct worker *worker;
     worker_message_fn *message;
@@ -87,8 +88,8 @@ struct world {
     struct condition conditions[CONDITIONS]; /* set by notify_open() and notify_over() */
     char host[256];                          /* this machine, as status and history name it */
     bool stopping;                           /* SIGTERM came: nothing new begins */
-    bool
-        swaps; /* a job puts tables in the place of the world's, or finishes what a killed restore began */
+    /* A job puts tables in the place of the world's, or finishes what a killed restore began. */
+    bool swaps;
     /* For the next turn of the loop: save the state, publish the status, poll the disk writer. */
     bool state_dirty, status_dirty, poll_disk;
     json_t *last_restore; /* as in the status; or NULL */
@@ -99,6 +100,8 @@ struct world {
     struct worker disk_writer;       /* by disk.c; all may send (disk_writer.h) */
     struct heard heard[WORKERS_MAX]; /* in this order; set up once by world_worker() */
     size_t heard_count;
+    /* In the order in which their timers find what those before them have decided; ended by NULL. */
+    const struct part *const *parts;
 };
 
 /* What the loop, a reload and the status ask of each part that has it; NULL: nothing. */
@@ -112,8 +115,6 @@ struct part {
     const char *status; /* the member of the status that status_json() makes */
     json_t *(*status_json)(const struct world *w);
 };
-/* In the order in which their timers find what those before them have decided; ended by NULL. */
-extern const struct part *const world_parts[];
 extern const struct part clients_part, disk_part, drills_part, dumps_part, follower_part, jobs_part,
     leases_part, notifier_part, offsite_part, periodic_check_part, prober_part, publisher_part,
     recorder_part, rollups_part, standby_part, write_backs_part;

@@ -88,7 +88,7 @@ static void one_case(char *line)
         else
             printf(d ? "made %s\n" : "failed\n", d ? definition_kind_name(d->kind) : "");
     }
-    code_report_free(&out.code);
+    restore_result_free(&out);
     code_free(c);
 }
 

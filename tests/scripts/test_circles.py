@@ -1,0 +1,42 @@
+"""No two files call each other, directly or by others: what one file does can be read without knowing who calls it."""
+import glob
+import os
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILT = os.path.join(ROOT, "build/release/src")
+
+
+def calls():
+    """By file: the files whose functions and objects it names."""
+    paths = glob.glob(f"{BUILT}/**/*.o", recursive=True)
+    owner, wanted = {}, {os.path.relpath(path, BUILT)[:-2]: set() for path in paths}
+    for line in subprocess.run(["nm", "-A", *paths], capture_output=True, text=True, check=True).stdout.splitlines():
+        path, _, symbol = line.rpartition(":")
+        file, (kind, name) = os.path.relpath(path, BUILT)[:-2], symbol.split()[-2:]
+        if kind == "U":
+            wanted[file].add(name)
+        elif kind in "TDBR":
+            owner[name] = file
+    return {file: {owner[name] for name in names if name in owner} - {file} for file, names in wanted.items()}
+
+
+def circles(uses):
+    """Files are taken away as long as there is one that uses none of those left; who stays is in a circle or uses one.
+    From the other side, who is used by none: what stays then are the circles and what lies between them."""
+    left = set(uses)
+    while free := {f for f in left if not uses[f] & left} | {f for f in left if not any(f in uses[g] for g in left)}:
+        left -= free
+    return {f: sorted(uses[f] & left) for f in sorted(left)}
+
+
+def test_a_circle_is_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"c"}}) == {"b": ["c"], "c": ["b"]}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}) == {"b": ["c"], "c": ["d"], "d": ["b"]}
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {}
+
+
+def test_no_files_call_each_other_in_a_circle():
+    uses = calls()
+    assert len(uses) > 200 and sum(map(len, uses.values())) > 1000
+    assert circles(uses) == {}
