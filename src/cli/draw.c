@@ -248,9 +248,10 @@ void draw_line(const json_t *o, const char *as)
 
 void draw_hint(int indent, const char *hint)
 {
-    SCOPED(buf_free) struct buf b = {0};
+    SCOPED(buf_free) struct buf b = {0}, clean = {0};
+    text_clean(&clean, hint, 4000);
     if (hint[0])
-        printf("%*sHINT: %s\n", indent, "", draw_typed(&b, hint));
+        printf("%*sHINT: %s\n", indent, "", draw_typed(&b, clean.p));
 }
 
 void draw_headline(const char *word, enum colour colour, const char *rest)

@@ -537,6 +537,10 @@ static void test_small_ones(void **state)
                   "{\"channels\":[{\"channel\":\"smtp\",\"ok\":true,\"reply\":\"250\"},"
                   "{\"channel\":\"webhook\",\"ok\":false,\"reply\":\"no\",\"hint\":\"h\"}]}"),
         "sent   smtp: 250\nFAILED webhook: no\n  HINT: h\n");
+    assert_non_null(
+        strstr(result_of("verify", "{\"dumps\":[{\"name\":\"d\",\"whole\":false,\"reason\":\"r\","
+                                   "\"hint\":\"a\\u001b[2Jb\\nc\"}]}"),
+               "\n  HINT: a?[2Jb?c\n"));
     assert_string_equal(
         result_of("pause", "{\"world\":\"w\",\"state\":\"PAUSED\",\"reason\":\"r\"}"),
         "w: PAUSED, r\n");
