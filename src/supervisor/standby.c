@@ -336,7 +336,7 @@ static void take_report(struct world *w, const struct report *r)
     w->status_dirty |= !same || r->warm_moment.ms != last->warm_moment.ms;
     bool pulled = strcmp(r->newest.name, last->newest.name) != 0;
     w->status_dirty |= r->failed != last->failed || pulled || r->moment.ms != last->moment.ms;
-    if (r->known && pulled)
+    if (r->known && pulled && r->newest.name[0])
         dumps_stored(w, &r->newest);
     *last = *r;
     w->a->lease_seen = r->lease; /* a job that is forked from here on has it */

@@ -376,6 +376,27 @@ def test_a_promotion_that_is_refused_at_its_end(make_followed, store):
     assert not failed["ok"] and failed["dump"] == keeper.newest()["name"] and "raised" in failed["error"], failed
 
 
+def test_a_standby_whose_dumps_are_all_gone(make_followed, store, tmp):
+    """Here and in the store: nothing is no dump, of 1970 or any other time."""
+    one = make_followed(settings=store)
+    one.start()
+    one.dump()
+    own_dump(one, one.newest()["name"])
+    one.stop()
+    one.ok("--demote", "--force")
+    one.start("STANDBY")
+    name = one.newest()["name"]
+    one.expect("it has the dump", standby=lambda s: s["newest"] == name, last_dump=lambda d: d and d["name"] == name)
+    shutil.rmtree(os.path.join(tmp, "store", "w1"))
+    for file in os.listdir(one.dumps_dir):
+        if file.startswith("w1-"):
+            os.remove(os.path.join(one.dumps_dir, file))
+    done = one.run("--promote", "--by-hand", "--force")  # the worker that knew it ends for that
+    assert done.rc != DONE and "the store has no dump of world w1" in done.err, done
+    one.expect("there is none", standby=lambda s: s["state"] == "pulling" and s["newest"] is None)
+    assert one.status()["last_dump"]["name"] == name, one.status()["last_dump"]
+
+
 def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, world, store):
     keeper = make_keeper(world, {**store, "verify": OFTEN})
     keeper.start("STANDBY", **keeper.shim(clock=keeper.clock))
