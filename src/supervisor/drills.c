@@ -122,7 +122,9 @@ static bool is_due(struct world *w, int kind, mono_t now)
                     c->at ? "beginning at its time of day, if nothing prevents it then"
                           : "beginning as soon as nothing prevents it",
                     dumps_newest() ? "another time of day (at), a higher max_load, or more memory"
-                                   : "worldkeeper --check says what keeps a dump from being made",
+                    : w->guard.state == GUARD_STANDBY
+                        ? "worldkeeper --list --from offsite shows what the store has"
+                        : "worldkeeper --check says what keeps a dump from being made",
                     "no %s has begun for %s%s%s", kinds[kind].name,
                     text_duration(wall.ms - past->at.ms, t), k->held[0] ? ": " : "", k->held);
     }

@@ -402,7 +402,9 @@ def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, wor
     keeper.start("STANDBY", **keeper.shim(clock=keeper.clock))
     keeper.expect("why none begins", next_verify=lambda v: v and v["held"] == "there is no dump yet")
     keeper.set_clock(86400)
-    keeper.expect("it is reported", troubles=lambda t: any("no verify has begun for 1d" in x["what"] for x in t))
+    told = keeper.expect("it is reported", troubles=lambda t: any("no verify has begun for 1d" in x["what"] for x in t))
+    (todo,) = [x["hint"] for x in told["troubles"] if "no verify has begun" in x["what"]]
+    assert "--from offsite" in todo, todo  # nothing here makes a dump
 
 
 def test_dumps_are_not_missed_on_a_standby(make_keeper, world, store):
