@@ -74,7 +74,7 @@ inside() {
 libc=$(compgen -G "$root/usr/lib/*/libc.so.6")
 lib=${libc%/*}
 loader=$(compgen -G "$lib/ld*.so.[0-9]")
-# Unit tests that call the library do so through this header; the others never reach it.
+# Unit tests that call the library do so through scripted_server.h; the others never reach it.
 calling() {
     grep -lE '^#include "(scripted_server|check_kit)\.h"' "$here"/tests/unit/test_*.c |
         sed "s|.*/\(.*\)\.c\$|$build/unit/\1|"
@@ -82,7 +82,10 @@ calling() {
 what=(all "$build/bench/scan" "$build/tools/binlog_read" "$build/tools/segment_read" "$build/tools/row_images")
 case $unit in
 yes) what+=(unit-build) ;;
-client) mapfile -t tests < <(calling) && what+=("${tests[@]}") ;;
+client)
+    mapfile -t tests < <(calling) && what+=("${tests[@]}")
+    [ ${#tests[@]} -gt 0 ] || die "no unit test calls the library"
+    ;;
 esac
 inside CFLAGS="${CFLAGS:-}" LDFLAGS="-Wl,--dynamic-linker=$loader -Wl,--disable-new-dtags,-rpath,$lib" "${what[@]}"
 tar -C "$tree" -c "$build" | tar -C "$here" -x --no-same-owner
