@@ -679,7 +679,11 @@ static void watch_stall(struct world *w, mono_t now)
     enum action action = jobs.request.action;
     bool loads = action == ACTION_RESTORE || action == ACTION_DRILL || action == ACTION_PROMOTE;
     /* A dump waits for locks as long as its own limit: ours must come after its own error. */
-    int64_t limit = loads ? w->cfg->restore_stall : w->cfg->dump_stall + DUMP_STALL_EXTRA_MS;
+    int64_t dumps = w->cfg->dump_stall + DUMP_STALL_EXTRA_MS,
+            limit = loads ? w->cfg->restore_stall : dumps;
+    /* Before it loads, a forced restore dumps the world that it replaces. */
+    if (action == ACTION_RESTORE && jobs.request.force && !jobs.announced && limit < dumps)
+        limit = dumps;
     char t[TEXT_SHORT];
     if (action == ACTION_NONE || jobs.stalled || mono_since(now, w->job_worker.heard) < limit)
         return;

@@ -2,6 +2,7 @@
 import gzip
 import os
 import signal
+import time
 
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
@@ -256,11 +257,24 @@ def test_a_restore_by_hand_that_stalls_before_it_loads(kept):
     kept.configure({"restore": {"stall": "1s"}})
     kept.stop()
     kept.start(fault="restore.leased=stop")
-    done = kept.run("--restore", "--force")
+    done = kept.run("--restore")
     assert done.rc == FAILED and "made no progress and was ended" in done.err, done
     kept.dump()
     kept.wait_state("UP")
     kept.world.assert_is(kept.before)
+
+
+def test_a_forced_restore_has_the_time_of_a_dump(kept):
+    """It dumps the living world before it loads."""
+    kept.configure({"restore": {"stall": "5s"}})
+    kept.stop()
+    kept.start(fault="dump.locked#1=stop")
+    forced = kept.popen("--restore", "--force")
+    pids = wait_stopped(kept, "dump.locked")
+    time.sleep(7)
+    go_on(pids)
+    assert kept.finish(forced).rc == DONE
+    kept.wait_state("UP")
 
 
 def test_long_restores_show_dots(kept, victim):
