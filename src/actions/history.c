@@ -22,8 +22,9 @@ enum history_kind history_of(const struct request *r, const json_t *result, cons
         {ACTION_RESTORE, HISTORY_RESTORE, true}, {ACTION_PROMOTE, HISTORY_RESTORE, false},
         {ACTION_ROLLUP, HISTORY_ROLLUP, true},
     };
-    /* Refused before a dump was chosen: no restore has begun. */
-    if (r->action == ACTION_PROMOTE && e && e->cls == ERR_REFUSED && !js_text(result, "dump")[0])
+    /* Refused before a dump was chosen, or where there is nothing to promote: no restore has begun. */
+    bool refused = e && (e->cls == ERR_REFUSED || e->cls == ERR_CONFIG || e->cls == ERR_USAGE);
+    if (r->action == ACTION_PROMOTE && refused && !js_text(result, "dump")[0])
         return HISTORY_KINDS;
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
         if (recorded[i].action == r->action && !(recorded[i].of_world && (r->dry_run || r->into)))

@@ -448,3 +448,7 @@ def test_without_a_second_machine(make_followed, store):
         done = keeper.run(action)
         assert done.rc == USAGE and "[standby]" in done.err, done
     assert keeper.status()["standby"] is None
+    named = keeper.dump()["name"]
+    keeper.wait(lambda: any(r.get("dump") == named for r in keeper.ok("--history", "--json")["records"]),
+                "the dump in the history")
+    assert restores(keeper) == []
