@@ -119,6 +119,7 @@ def test_killed_while_it_applies(machines):
     one, two = machines(1)
     dump_and_follow(one)
     writers = AuditedWriters(one.world, 8, count=2)
+    writers.pause = 0.005  # a table is full before a slow standby has caught up
     for point in ("warm.loaded", "warm.begun", "warm.taken_out", "warm.table_applied", "warm.applied"):
         with writers:
             two.start("STANDBY", fault=f"{point}=kill")
