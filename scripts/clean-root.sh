@@ -84,8 +84,9 @@ if [ -z "${CLEAN_ROOT_INSIDE:-}" ]; then
     [ "$user" = root ] || args+=(--user)
     temporary=
     if [ -z "$root" ]; then
+        # Inside it is everybody's "/"; from outside only we may enter.
         temporary=$(mktemp -d)
-        root=$temporary
+        root=$temporary/root
     fi
     mkdir -p "$root"
     # shellcheck disable=SC2064 # the name is known now
