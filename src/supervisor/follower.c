@@ -164,6 +164,8 @@ static void back_off(void)
 static const char *discontinuity(const struct world *w, const struct manifest *newest)
 {
     const struct state *s = &w->a->state;
+    if (follower.position_lost)
+        return "the newest dump, from which on the binary log cannot be read";
     if (!newest->end.file[0])
         return "the newest dump, which does not know its position in the log";
     bool followed = s->made.followed && strcmp(s->made.nonce, s->nonce) == 0;
@@ -187,7 +189,7 @@ static void start_worker(struct world *w, mono_t now)
                                 .board = follower.board,
                                 .dump_dirfd = w->a->job.dirfd,
                                 .log_broken = follower.log_broken};
-    if (newest && !follower.position_lost && !discontinuity(w, newest)) {
+    if (newest && !discontinuity(w, newest)) {
         args.from = newest->end;
         args.created_at = newest->log_created_at;
         memcpy(args.nonce, newest->nonce, sizeof args.nonce);

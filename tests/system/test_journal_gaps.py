@@ -610,6 +610,21 @@ def test_a_gap_outlives_the_files_and_a_dump_that_failed(make_followed):
     assert live(keeper)["gap"] and len(keeper.dumps()) == 1, keeper.log()
 
 
+def test_a_gap_is_told_again_after_no_journal_was_asked_for(make_followed):
+    """Of a log that was reset, which no worker finds there again: changes since then are in no dump."""
+    keeper = make_followed()
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    following(keeper)
+    keeper.world.sql("FLUSH BINARY LOGS", "FLUSH BINARY LOGS", RESET)
+    keeper.wait(lambda: live(keeper).get("gap"), "the gap")
+    keeper.reload({"journal": {"mode": "off"}})
+    keeper.expect("no journal", journal=None)
+    keeper.reload({"journal": {"mode": "follow"}})
+    keeper.wait(lambda: live(keeper).get("state") == "following", "the journal")
+    assert live(keeper)["gap"] and len(keeper.dumps()) == 1, keeper.log()
+
+
 def test_a_server_that_takes_no_writes(make_followed, http):
     """Each follower begins, and fails at its first marker: one condition, reported once, until a marker comes through."""
     keeper = make_followed(settings=http.settings())
