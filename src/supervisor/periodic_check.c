@@ -64,6 +64,8 @@ static void timers(struct world *w, mono_t now)
     if (periodic_check.worker.pid &&
         (w->stopping || mono_since(now, periodic_check.worker.started) > LIMIT_MS))
         stop(w);
+    if (w->guard.state == GUARD_STANDBY)
+        notify_over(w, CONDITION_CHECK, "another machine keeps the world");
     /* Not beside a job: it would find the locks and the connections of that. */
     if (periodic_check.worker.pid || w->stopping || w->guard.state != GUARD_UP || jobs_running() ||
         !mono_reached(now, periodic_check.next))

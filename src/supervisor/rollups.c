@@ -368,6 +368,7 @@ static void timers(struct world *w, mono_t now)
     enum guard_state state = w->guard.state;
     bool up = state == GUARD_UP && !w->stopping && !swapping;
     bool gone = state == GUARD_LOST || state == GUARD_RESTORING || state == GUARD_WAITING;
+    bool elsewhere = state == GUARD_STANDBY;
     struct err e;
     if (rollups.worker.pid && !up && (state != GUARD_SUSPECT || swapping || w->stopping))
         stop(w);
@@ -380,9 +381,13 @@ static void timers(struct world *w, mono_t now)
             l->unreachable = 0;
         }
     }
+    for (unsigned i = 0; i < rollups.count && elsewhere; i++)
+        rollups.lines[i].ran = rollups.lines[i].failing = false;
     watch_waits(w, now, up);
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
-        if (rollups.count == 0) /* an earlier supervisor may have had some */
+        if (elsewhere)
+            notify_over(w, id, "another machine keeps the world, and rolls up its ledgers");
+        else if (rollups.count == 0) /* an earlier supervisor may have had some */
             judge(w, id);
     if (rollups.worker.pid || !up || !choose(now))
         return;

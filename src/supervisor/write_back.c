@@ -284,7 +284,7 @@ static void message(struct world *w, struct worker *v, const struct packet *m)
         write_backs.run_sent = write_backs.run_set_aside = write_backs.run_released = 0;
     }
     worker_err_clean(&write_backs.last.error);
-    if (r->known)
+    if (r->known && w->guard.state != GUARD_STANDBY)
         judge_stolen(w, &write_backs.last);
     if (r->central != CENTRAL_UNKNOWN)
         judge_central(w, &write_backs.last);
@@ -311,6 +311,8 @@ static void timers(struct world *w, mono_t now)
     if (!w->cfg->progress.lock_id) {
         notify_over(w, CONDITION_CENTRAL, "no progress is to be written back any more");
         notify_over(w, CONDITION_STOLEN, "no progress is to be written back any more");
+    } else if (w->guard.state == GUARD_STANDBY) {
+        notify_over(w, CONDITION_STOLEN, "another machine keeps the world, and its wk_stolen");
     }
     if (write_backs.worker.pid && mono_since(now, write_backs.worker.heard) > SILENT_MS) {
         log_line(LOG_WARN_, "the write-back made no progress and was ended");
