@@ -189,7 +189,7 @@ run_unit_san() { CMOCKA_MESSAGE_OUTPUT=TAP make -j2 unit SAN=1; }
 seed=${WK_SEED:-20261127}
 
 # As whom `as` says, in so many processes.
-as=() workers=8
+as=() workers=10
 pytest() {
     local name=$1 n=$workers
     shift
