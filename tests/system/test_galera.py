@@ -33,7 +33,8 @@ def pair(cluster, make_world):
               "CREATE TRIGGER t BEFORE INSERT ON mark FOR EACH ROW SET NEW.v=NEW.v+1",
               "CREATE VIEW best AS SELECT id FROM player WHERE points>100",
               "CREATE TABLE kept (id INT PRIMARY KEY, v INT) ENGINE=InnoDB", "INSERT INTO kept VALUES (1,1)")
-    wait_for(lambda: len(two.sql("SHOW TABLES", schema=world.schema)) == 5, "the tables on the second node")
+    there = f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema='{world.schema}'"
+    wait_for(lambda: two.value(there) == 5, "the tables on the second node")
     two.sql("INSERT INTO player (id,nick,points) SELECT seq, CONCAT('second ',seq), 7 FROM seq_1_to_50",
             "INSERT INTO mark VALUES (5,5)", schema=world.schema)
     return world, two
