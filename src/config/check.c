@@ -380,18 +380,26 @@ static bool wrong_store_keys(const struct checking *k, enum store_kind kind)
     return false;
 }
 
+/* What [offsite] url names, if it is set: its text was accepted when its line was read. */
+static bool store_kind_of(const struct config_offsite *o, enum store_kind *kind)
+{
+    struct store_url u;
+    if (!o->url || store_url_parse(o->url, &u) < 0)
+        return false;
+    *kind = u.kind;
+    store_url_free(&u);
+    return true;
+}
+
 /* Copies go to machines of others: what leaves this one is encrypted, or the config says in
  * so many words that it need not be. */
 static bool wrong_offsite(const struct checking *k)
 {
     static const char section[] = "offsite";
     const struct config_offsite *o = &k->c->offsite;
-    struct store_url u;
-    if (!o->url || store_url_parse(o->url, &u) < 0)
+    enum store_kind kind;
+    if (!store_kind_of(o, &kind))
         return false;
-    /* its text was accepted when its line was read; here only what goes with it */
-    enum store_kind kind = u.kind;
-    store_url_free(&u);
     bool exposed_url = config_plain_to_others(o->url, "http"),
          exposed_endpoint = o->endpoint && config_plain_to_others(o->endpoint, "http");
     return wrong_store_keys(k, kind) || both(k, section, "recipient", "recipients_file") ||
@@ -438,7 +446,8 @@ static bool wrong_standby(const struct checking *k)
     static const char section[] = "standby";
     const struct config *c = k->c;
     const char *first = first_key(k, section);
-    bool s3 = c->offsite.url && strncasecmp(c->offsite.url, "s3:", 3) == 0;
+    enum store_kind kind;
+    bool s3 = store_kind_of(&c->offsite, &kind) && kind == STORE_S3;
     k->c->standby.given = first != NULL;
     return first &&
            (wrong(k, !c->offsite.url, section, first,

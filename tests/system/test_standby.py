@@ -345,13 +345,19 @@ def test_the_lease_goes_last(make_followed, store, tmp):
         liar.stop()
 
 
-def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
-    """It loads a world: [restore] stall is how long it may stand still, not [dump] stall."""
+def demoted(make_followed, store):
+    """A machine that kept a world until now, whose store has its newest dump."""
     keeper = make_followed(settings=store)
     keeper.start()
     own_dump(keeper, keeper.dump()["name"])
     keeper.stop()
     keeper.ok("--demote", "--force")
+    return keeper
+
+
+def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
+    """It loads a world: [restore] stall is how long it may stand still, not [dump] stall."""
+    keeper = demoted(make_followed, store)
     keeper.configure({"restore": {"stall": "1s"}})
     keeper.start("STANDBY", fault="promote.fetched=stop")
     done = keeper.run("--promote", "--by-hand", "--force")
@@ -361,11 +367,7 @@ def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
 
 def test_a_promotion_that_is_refused_at_its_end(make_followed, store):
     """It has loaded a world that it may not swap in any more: that is a restore that failed, and the history has it."""
-    keeper = make_followed(settings=store)
-    keeper.start()
-    own_dump(keeper, keeper.dump()["name"])
-    keeper.stop()
-    keeper.ok("--demote", "--force")
+    keeper = demoted(make_followed, store)
     pressed = keeper.popen("--promote", "--by-hand", "--force", fault="restore.loaded=stop")
     waiting = wait_stopped(keeper, "restore.loaded")
     keeper.world.sql("UPDATE worldkeeper_sentinel_lease SET generation=generation+1")
@@ -378,12 +380,7 @@ def test_a_promotion_that_is_refused_at_its_end(make_followed, store):
 
 def test_a_standby_whose_dumps_are_all_gone(make_followed, store, tmp):
     """Here and in the store: nothing is no dump, of 1970 or any other time."""
-    one = make_followed(settings=store)
-    one.start()
-    one.dump()
-    own_dump(one, one.newest()["name"])
-    one.stop()
-    one.ok("--demote", "--force")
+    one = demoted(make_followed, store)
     one.start("STANDBY")
     name = one.newest()["name"]
     one.expect("it has the dump", standby=lambda s: s["newest"] == name, last_dump=lambda d: d and d["name"] == name)
