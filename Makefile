@@ -31,6 +31,7 @@ GLOBALS := $(if $(filter yes,$(WK_WHOLE)),1,0)
 MODE  += $(if $(findstring gcc,$(CC)),--param asan-globals=$(GLOBALS))
 BUILT_ANEW := $(BUILD)/globals.$(GLOBALS)
 BIN_SAN := $(if $(findstring gcc,$(CC)),-static-libasan -static-libubsan)
+SAN_OBJ := $(BUILD)/tests/tools/sanitizer.o
 else ifdef TSAN
 BUILD := build/tsan
 MODE  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
@@ -98,7 +99,7 @@ all: $(BIN)
 help:
 	@sed -n 's/^## //p' Makefile
 
-$(BIN): $(OBJ) $(COV_OBJ)
+$(BIN): $(OBJ) $(COV_OBJ) $(SAN_OBJ)
 	$(CC) $(LDFLAGS_ALL) $(BIN_SAN) $(COV_OBJ:%=-Wl,--wrap=kill) -o $@ $^ $(LIBS)
 
 $(BUILD)/%.o: %.c Makefile $(BUILT_ANEW)
@@ -116,7 +117,7 @@ $(BUILD)/src/progress/central_sql.o: src/progress/central.sql
 $(BUILD)/src/page/assets.o: $(wildcard src/page/*.html src/page/*.js src/page/*.css src/page/*.svg src/page/*.atom)
 
 # Of the program each takes what it needs.
-$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(BUILD)/unit.a
+$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/unit/fake_clock.o $(SAN_OBJ) $(BUILD)/unit.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS) -lcmocka
 $(BUILD)/unit.a: $(UNIT_OBJ)
