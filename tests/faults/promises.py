@@ -64,9 +64,10 @@ def settled(keeper):
 
 
 def unnamed(done):
-    """A failure that says nothing, or only where. What the loader says is its own."""
+    """A failure that says nothing, or only where. What the loader says is its own; a supervisor that is just ending
+    does not answer, and holds its world yet."""
     if 0 < done.rc < 127 and not any(line.startswith("worldkeeper: ") and line.count(": ") > 1 and not line.endswith(": ")
-                                     or "out of memory" in line for line in done.err.splitlines()):
+                                     or "out of memory" in line or "is held by" in line for line in done.err.splitlines()):
         return [f"exit status {done.rc}, and no word why: {done.err[-300:]}"]
     return []
 
