@@ -213,7 +213,7 @@ def run(*command, **more):
 
 
 def suite(tests, root, binary, *more):
-    """([tests that failed], how many passed)."""
+    """([tests that failed], how many passed, what was printed)."""
     env = {**os.environ, "WORLDKEEPER": binary, "PYTHONDONTWRITEBYTECODE": "1"}
     failed, passed, said = [], 0, ""
     for folder in sorted({os.path.dirname(t) for t in tests}):
@@ -224,7 +224,7 @@ def suite(tests, root, binary, *more):
         passed += sum(int(n) for n in re.findall(r"(\d+) passed", done.stdout))
     if not failed and not passed:
         raise SystemExit("mutants: no test ran:\n" + said)
-    return failed, passed
+    return failed, passed, said
 
 
 def build(mutant, where):
@@ -263,14 +263,14 @@ def main():
         print(f"{len(mutants)} mutants fit the source")
         return 0
     tests = sorted({t for m in mutants for t in m.tests})
-    failed, passed = suite(tests, ROOT, os.path.join(ROOT, "build/release/worldkeeper"))
+    failed, passed, said = suite(tests, ROOT, os.path.join(ROOT, "build/release/worldkeeper"))
     print(f"{'the tree as it is':24} {passed} passed, {len(failed)} failed", flush=True)
     if failed:
-        raise SystemExit("mutants: these fail without any mistake: " + " ".join(failed))
+        raise SystemExit(said + "mutants: these fail without any mistake: " + " ".join(failed))
     unseen = []
     for mutant in mutants:
         where = os.path.join(ROOT, "build/mutants", mutant.name)
-        failed, passed = suite(mutant.tests, where, build(mutant, where), "--exitfirst")
+        failed, passed, _ = suite(mutant.tests, where, build(mutant, where), "--exitfirst")
         print(f"{mutant.name:24} {passed} passed, {len(failed)} failed: {'noticed' if failed else 'NOT NOTICED'}: "
               f"{mutant.mistake}", flush=True)
         for test in failed[:3]:
