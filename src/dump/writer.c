@@ -359,16 +359,33 @@ static unsigned agreeing_rejects(const struct job *job, const struct manifest *g
     return n;
 }
 
+/* Tables of `back` were put back into the living world: each may have as few rows as there. */
+static void measure_both(struct manifest *newest, const struct manifest *back)
+{
+    for (size_t i = 0; i < newest->table_count; i++) {
+        struct manifest_table *t = &newest->tables[i];
+        const struct manifest_table *b = manifest_table(back, t->name);
+        uint64_t less = b && b->rows < t->rows ? t->rows - b->rows : 0;
+        t->rows -= less;
+        newest->rows -= less;
+    }
+}
+
 /* The dump with which the shrink guard compares: the newest one, or the one restored since. A world
  * restored from an older dump must not be compared with newer dumps, nor with the one taken before
  * a forced restore. NULL: none. */
-static const struct catalog_entry *shrink_measure(const struct writing *w)
+static const struct catalog_entry *shrink_measure(struct writing *w)
 {
-    const struct catalog_entry *newest = catalog_newest(&w->catalog, 0);
+    const struct catalog_entry *newest = catalog_newest(&w->catalog, 0), *from;
     const struct db_sentinel *s = &w->sentinel;
-    return newest && s->generation > newest->m.generation && s->dump[0]
-               ? catalog_find(&w->catalog, s->dump)
-               : newest;
+    if (!newest || s->generation <= newest->m.generation || !s->dump[0])
+        return newest;
+    from = catalog_find(&w->catalog, s->dump);
+    if (!strstr(s->dump, DB_SENTINEL_TABLES))
+        return from;
+    if (from)
+        measure_both(&w->catalog.list[newest - w->catalog.list].m, &from->m);
+    return newest;
 }
 
 /* 0: fine; 1: quarantined (e says why); -1: error. */

@@ -17,8 +17,10 @@ struct db_sentinel {
     unsigned rows;  /* 0, 1, or 2 for more than one */
     char nonce[33]; /* of the first row */
     uint64_t generation;
-    char dump[129];
+    char dump[129]; /* that was restored; "": none */
 };
+/* Behind the name of that dump, if only tables of it were restored, into a world that lives on. */
+#define DB_SENTINEL_TABLES ".tables"
 /* The name of a sentinel that a swap replaces. */
 #define DB_OLD_SENTINEL DB_OWN_PREFIX "old_sentinel"
 /* Where games read which machine has the world ([standby] lease). */

@@ -243,6 +243,8 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
 {
     const char *schema = r->job->cfg->schema;
     char digest[PENDING_DIGEST];
+    SCOPED(xfree) char *from =
+        xasprintf("%.120s%s", r->made.dump, r->opt->tables.count ? DB_SENTINEL_TABLES : "");
     struct pending p = {
         .generation = r->generation, .triggers = *triggers, .server_start = r->out->server.start};
     snprintf(p.conflict, sizeof p.conflict, "%s", r->conflict_file);
@@ -259,7 +261,7 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
     int rc = pending_digest(&p, digest, e) < 0 ||
                      db_sentinel_create(r->db, schema, SHADOW_SENTINEL, false, "", e) < 0 ||
                      db_sentinel_insert(r->db, schema, SHADOW_SENTINEL, r->made.nonce,
-                                        r->generation, r->made.dump, e) < 0 ||
+                                        r->generation, from, e) < 0 ||
                      db_sentinel_create(r->db, schema, SWAP_PROOF, false, digest, e) < 0
                  ? -1
                  : pending_save(r->job->dirfd, &p, e);

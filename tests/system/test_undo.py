@@ -195,6 +195,24 @@ def test_one_table_and_a_loss_before_the_next_dump(undo):
     assert_same(dropped, others(tables(world)), "the world")
 
 
+def test_one_table_of_an_older_dump_is_no_measure_of_the_others(undo):
+    """The dump after it compares the world with the newest one, and only what came back with the older one."""
+    keeper = undo()
+    world = keeper.world
+    old = keeper.newest()["name"]
+    world.sql("DELETE FROM player WHERE id>10", "INSERT INTO fleet SELECT id+100000,owner,x FROM fleet",
+              "INSERT INTO fleet SELECT id+200000,owner,x FROM fleet")
+    keeper.dump("--force")
+    keeper.ok("--restore=" + old, "--table", "fleet", "--force")
+    new = keeper.dump()
+    assert not keeper.rejected() and new["rows"] < 4000, new
+    world.sql("TRUNCATE TABLE fleet")
+    keeper.ok("--restore=" + old, "--table", "fleet")
+    world.sql("DELETE FROM player WHERE id>1")
+    done = keeper.run("--dump")
+    assert done.rc != DONE and "'player'" in done.err, f"as strict as ever: {done}"
+
+
 def test_several_tables_of_the_newest_dump(undo):
     keeper = undo()
     world, then = keeper.world, tables(keeper.world)
