@@ -142,6 +142,12 @@ static bool is_path(const char *s)
            (n > 3 && strcmp(s + n - 3, ".gz") == 0 && access(s, F_OK) == 0);
 }
 
+/* Was it not finished at the requested moment? Then it may have changes from after it. */
+static bool is_later(const struct restore *r, const struct manifest *m)
+{
+    return r->opt->at.ms && m->at.ms + m->took_ms > r->opt->at.ms;
+}
+
 /* Lists a skipped dump. After a change of the key hundreds may be skipped: only the first
  * SKIPPED_MAX are named in the log and the result. */
 static void skipped(struct restore *r, const char *dump, const char *reason)
@@ -203,8 +209,8 @@ static int load_newest(struct restore *r, struct err *e)
             skipped(r, c->m.name, c->reason);
             continue;
         }
-        if (r->opt->at.ms && c->m.at.ms + c->m.took_ms > r->opt->at.ms)
-            continue; /* it was not finished by then */
+        if (is_later(r, &c->m))
+            continue;
         if (skip) {
             skip--;
             skipped(r, c->m.name, "two restores of it made no progress");
@@ -236,11 +242,18 @@ static int find_named(struct restore *r, struct err *e)
 {
     const char *name = r->opt->dump;
     const struct catalog_entry *c = catalog_find(&r->catalog, name);
+    char t[TEXT_SHORT];
     if (!c) {
         err_set(e, ERR_NOTHING, 0, "no dump %s in %s", name, r->job->cfg->dump_dir);
         return err_hint(e, "worldkeeper --list shows them; a path has a / in it");
     }
     r->m = &c->m;
+    if (is_later(r, r->m)) {
+        err_set(e, ERR_REFUSED, 0, "dump %s is of a later moment than --at: %s", c->m.name,
+                text_utc((wall_t){c->m.at.ms + c->m.took_ms}, t));
+        return err_hint(e,
+                        "--restore --at without its name takes the newest one before the moment");
+    }
     if (c->intact || (c->damaged && proof_unloadable(&c->proof)))
         return 0;
     err_set(e, ERR_NOTHING, 0, "dump %s is not intact: %s", name, c->reason);

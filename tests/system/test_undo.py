@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 from wk.follow import LOG, following, journal, live, purge
-from wk.keeper import DONE, USER
+from wk.keeper import DONE, REFUSED, USER
 from wk.snapshot import assert_same, snapshot
 from wk.util import ident, wait_for
 
@@ -81,6 +81,21 @@ def test_a_moment_before_the_statement(undo, mistake):
     now = tables(world)
     now.pop("rows gone", None), now.pop("table gone", None)
     assert_same(picture, now, mistake)
+
+
+def test_a_dump_of_a_later_moment(undo):
+    """Nothing leads back from it to the moment that was asked for."""
+    keeper = undo()
+    old, at = keeper.newest()["name"], next_second(keeper.server)
+    before = tables(keeper.world)
+    keeper.world.sql("DELETE FROM player WHERE id>100")
+    next_second(keeper.server)
+    new = keeper.dump("--force")["name"]
+    for more in (["--dry-run"], [], ["--table", "player"]):
+        refused = keeper.run("--restore=" + new, "--at", at, "--force", *more)
+        assert refused.rc == REFUSED and "later moment" in refused.err, refused
+    keeper.ok("--restore=" + old, "--at", at, "--force")
+    assert_same(before, tables(keeper.world), "from the dump before it")
 
 
 @pytest.mark.parametrize("mistake", ["DROP TABLE player", "ALTER TABLE player DROP COLUMN nick"])
