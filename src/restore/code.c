@@ -658,3 +658,44 @@ void code_restore(struct restore *r)
         leave_all(&m);
     warn(r);
 }
+
+bool code_due(const struct restore *r)
+{
+    return r->m && r->code.count && r->opt->tables.count == 0 &&
+           code_use(&r->code_case) == CODE_MAKE;
+}
+
+/* What cannot be made must not keep the world down: it is named. */
+int code_recover(struct db *db, const struct job *job, const char *dump, struct err *e)
+{
+    static const struct restore_options none;
+    SCOPED(restore_result_free) struct restore_result out = {.replicas = -1};
+    struct err why = {0};
+    struct restore r = {.job = job,
+                        .opt = &none,
+                        .out = &out,
+                        .schema = job->cfg->schema,
+                        .db = db,
+                        .code_case = {.empty = true}};
+    SCOPED(xfree) char *file = xasprintf("%s.sql.gz", dump);
+    snprintf(out.dump, sizeof out.dump, "%s", dump);
+    const struct catalog_entry *c = catalog_load(job->dirfd, job->cfg->name, &r.catalog, &why) < 0
+                                        ? NULL
+                                        : catalog_find(&r.catalog, dump);
+    if (c && c->intact) {
+        r.code_case.trust = code_trust(job->cfg, &c->m);
+        r.file = verify_open(job->dirfd, file, &c->m, job->progress, &why);
+    } else if (why.cls == ERR_NONE) {
+        err_set(&why, ERR_NOTHING, 0, "the dump is not here, or not intact");
+    }
+    if (r.file && verify_rest(r.file, code_see, &r.code, &why) == 0)
+        code_restore(&r);
+    else
+        result_warn(&r, "the definitions of dump %s are not made: %.300s", dump, why.text);
+    if (out.warning[0])
+        job_note(job, "%s", out.warning);
+    verify_close(r.file);
+    code_free(&r.code);
+    catalog_free(&r.catalog);
+    return db_exec(db, "DO 1", e);
+}

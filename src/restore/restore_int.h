@@ -90,6 +90,10 @@ int code_see(void *code, const struct format_item *item, struct err *e);
 int code_judge(struct restore *r, struct err *e);
 /* Makes it, or says why not. A dry run with --with-code names what would be made. */
 void code_restore(struct restore *r);
+/* Is there code to make? Then a crash before it is made must not lose it: */
+bool code_due(const struct restore *r);
+/* The same after a crash, from the dump of that name. -1: it may not have been made. */
+int code_recover(struct db *db, const struct job *job, const char *dump, struct err *e);
 
 /* ledgers.c: ledger, rollup and marks of a restored world are of one moment, or it is refused or said; and no new row
  * gets an id that its key's total counts as rolled up. */

@@ -33,6 +33,7 @@
  *   triggers moved           triggers on shadow tables: they are put back first
  *   RENAME                   half of it (MariaDB): undone; all of it: the new world stays, and from
  *                            here on the remaining steps are done
+ *   views, routines, …       those that are missing are made
  *   conflict file whole      noted in pending.json: the old tables may be gone from here on
  *   old tables dropped       the new world, under a generation that the lease does not know
  *   lease, state             the new world, known as ours
@@ -245,8 +246,10 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
     char digest[PENDING_DIGEST];
     SCOPED(xfree) char *from =
         xasprintf("%.120s%s", r->made.dump, r->opt->tables.count ? DB_SENTINEL_TABLES : "");
-    struct pending p = {
-        .generation = r->generation, .triggers = *triggers, .server_start = r->out->server.start};
+    struct pending p = {.generation = r->generation,
+                        .triggers = *triggers,
+                        .server_start = r->out->server.start,
+                        .code = code_due(r)};
     snprintf(p.conflict, sizeof p.conflict, "%s", r->conflict_file);
     snprintf(p.nonce, sizeof p.nonce, "%s", r->made.nonce);
     snprintf(p.dump, sizeof p.dump, "%s", r->made.dump);
@@ -702,6 +705,8 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     snprintf(made.nonce, sizeof made.nonce, "%s", p.nonce);
     snprintf(made.dump, sizeof made.dump, "%s", p.dump);
     /* The file goes last: whatever fails here is done by the next restore. */
+    if (rc == 0 && *swapped && p.code)
+        rc = code_recover(db, job, p.dump, e);
     if (rc == 0 && *swapped &&
         (raise_lease(db, c, p.generation, e) < 0 ||
          remember_world(db, job, p.generation, &made, e) < 0 || recover_names(db, job, &p, e) < 0 ||

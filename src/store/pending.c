@@ -24,6 +24,7 @@ static const struct js_field fields[] = {
     PENDING(NUMBER, "generation", generation, BAD, 1, DB_GENERATION_MAX),
     PENDING(SHOWN, "dump", dump, NULL),
     PENDING(TEXT, "conflict", conflict, NULL),
+    PENDING(FLAG, "code", code, NULL),
     PENDING(FLAG, WHOLE, conflict_whole, NULL),
     PENDING(NUMBER, "server_start", server_start, NULL, 0, CLOCK_WALL_MAX / 1000),
 };

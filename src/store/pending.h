@@ -27,6 +27,7 @@ struct pending {
     char dump[129];
     struct names tables;  /* the i-th one is swapped with shadow table i */
     char conflict[128];   /* file for the rows that the swap replaces */
+    bool code;            /* the views, routines, … of that dump are to be made as well */
     bool conflict_whole;  /* it has all of them: the old tables are no longer needed */
     int64_t server_start; /* of the server on which the swap runs; 0: not known */
     struct db_triggers triggers;

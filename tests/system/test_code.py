@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -160,6 +161,21 @@ def test_a_rebuilt_server_gets_all(defined):
     assert enable == f"ALTER DEFINER=`keeper`@`localhost` EVENT `{schema}`.`tick` ENABLE;"
     defined.server.sql(enable.rstrip(";"))
     assert "definitions" not in done or "own_definer" not in done["definitions"], done
+    defined.world.assert_is(defined.before)
+
+
+@pytest.mark.parametrize("point", ["restore.renamed", "restore.conflict_whole"])
+def test_killed_before_all_is_made(defined, point):
+    """The tables are in place: whoever finishes that restore makes what the dump defines as well, before a dump is taken
+    of a world without it."""
+    rebuild(defined)
+    done = defined.finish(defined.popen("--restore", fault=point + "=kill"))
+    assert done.rc == -signal.SIGKILL, done
+    defined.start()
+    defined.wait(lambda: not os.path.exists(os.path.join(defined.dumps_dir, "pending.json")), "tidied up")
+    assert names(defined.server, defined.world.schema) == NAMES
+    assert point != "restore.renamed" or "events are disabled: tick" in defined.log()
+    defined.server.sql(f"ALTER DEFINER=keeper@localhost EVENT `{defined.world.schema}`.tick ENABLE")
     defined.world.assert_is(defined.before)
 
 
