@@ -165,6 +165,15 @@ bool plan_wants_any(const struct plan *p)
     return false;
 }
 
+/* The dump of a world that had no tables yet: it is whole with its sentinel. */
+static bool of_no_tables(const struct plan *p)
+{
+    size_t ours = 0;
+    for (size_t i = 0; i < p->count; i++)
+        ours += db_sentinel_own(p->job->cfg->sentinel, p->list[i].name);
+    return p->count > 0 && ours == p->count;
+}
+
 bool plan_unfit(const struct plan *p)
 {
     bool unfit = p->unfit;
@@ -213,7 +222,7 @@ static int refuse_empty(const struct plan *p, struct err *e)
 
 int plan_finish(struct plan *p, struct db *db, struct err *e)
 {
-    if (!plan_wants_any(p)) {
+    if (!plan_wants_any(p) && !of_no_tables(p)) {
         p->unfit = true;
         return refuse_empty(p, e);
     }

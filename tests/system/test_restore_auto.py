@@ -131,6 +131,20 @@ def test_without_any_dump_it_waits_and_says_so(doomed, victim, http):
     doomed.wait(lambda: doomed.flag() == "WAITING", "the flag WAITING")
 
 
+def test_a_world_that_has_no_tables_yet(doomed, victim):
+    """Kept since before its game was installed: it is up again after a restart, and what the game has made since stays."""
+    for (table,) in doomed.world.sql("SHOW TABLES LIKE '%'"):
+        if not table.startswith("worldkeeper"):
+            doomed.world.sql(f"DROP TABLE {table}")
+    doomed.dump()
+    doomed.ok("--restore", "--dry-run", "--force")
+    victim.crash()
+    doomed.world.sql("CREATE TABLE first (i INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO first VALUES (1)")
+    doomed.start()
+    assert doomed.world.rows("first") == 1
+    assert doomed.dump()["tables"] == 1
+
+
 def test_rows_written_before_the_restore_are_saved(kept, victim):
     """A game that reconnects at once and writes loses nothing in silence."""
     kept.stop()
