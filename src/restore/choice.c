@@ -9,6 +9,7 @@
 #include "base/js.h"
 #include "restore/import.h"
 #include "restore/restore_int.h"
+#include "restore/shadow_table.h"
 #include "store/proof.h"
 
 #define SKIPPED_MAX 20 /* skipped dumps that are named */
@@ -44,6 +45,21 @@ static int load_planned(struct restore *r, struct err *e)
     return rc;
 }
 
+/* What takes the place of these tables is made like them, so that they must still be so at the swap. */
+static int note_planned(struct restore *r, struct err *e)
+{
+    for (size_t i = 0; i < r->plan.count && r->swap; i++) {
+        struct target *t = &r->plan.list[i];
+        if (t->skip || !t->live)
+            continue;
+        SCOPED(xfree) char *now = db_create_table(r->db, r->schema, t->name, e);
+        if (!now)
+            return -1;
+        t->planned = shadow_definition_hash(now, strlen(now));
+    }
+    return 0;
+}
+
 /* Loads r->m. The dump is opened once, and everything is read from this open file. */
 static int load_own(struct restore *r, struct err *e)
 {
@@ -59,7 +75,8 @@ static int load_own(struct restore *r, struct err *e)
     r->plan.as_dumped = r->opt->at.ms || r->plan.only;
     int rc = !r->file || plan_from_manifest(&r->plan, m, e) < 0 ||
                      permit_tables_planned(r, m->name, e) < 0 ||
-                     plan_finish(&r->plan, r->db, e) < 0 || ledgers_plan(r, e) < 0
+                     plan_finish(&r->plan, r->db, e) < 0 || ledgers_plan(r, e) < 0 ||
+                     note_planned(r, e) < 0
                  ? -1
                  : catchup_read(r, e);
     if (rc == 0 && r->opt->copy && r->out->journal.gap[0])
@@ -334,7 +351,7 @@ static int load_file(struct restore *r, struct err *e)
     if (import_plan(r->path_fd, path, &r->plan, listed, &report, e) < 0 ||
         permit_tables_planned(r, path, e) < 0 || plan_finish(&r->plan, r->db, e) < 0 ||
         ledgers_plan(r, e) < 0 || (!report.ends && refuse_cut(r, path, e) < 0) ||
-        permit_keep(r, e) < 0)
+        permit_keep(r, e) < 0 || note_planned(r, e) < 0)
         return -1;
     snprintf(r->out->dump, sizeof r->out->dump, "%s", path);
     return r->opt->dry_run ? 0 : load_statements(r, &report, e);

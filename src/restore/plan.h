@@ -30,6 +30,7 @@ struct target {
     uint64_t auto_increment, heap_need, max_data_length;
     uint64_t heap;       /* max_heap_table_size at the shadow's creation; 0: a durable table */
     uint64_t definition; /* shadow_definition_hash() of the dump's; 0: not read */
+    uint64_t planned;    /* the same of live; 0: not read */
     char *checks;        /* MySQL: the constraints of live, with their names; NULL: none */
     uint64_t expected;   /* rows by the manifest */
     uint64_t rows, hash; /* loaded so far */

@@ -17,6 +17,7 @@
 #include "restore/conflict.h"
 #include "restore/constraints.h"
 #include "restore/restore_int.h"
+#include "restore/shadow_table.h"
 #include "store/pending.h"
 
 #define SHADOW_SENTINEL PLAN_SHADOW "sentinel"
@@ -288,10 +289,11 @@ static int end_pending(struct db *db, int dirfd, struct err *e)
     return 0;
 }
 
-/* Notes the names of the constraints of the replaced tables, to be restored after the swap. */
-static int note_names(struct restore *r, struct err *e)
+/* An ALTER since the plan was made would be undone by the swap, and the values of a new column would be in no file.
+ * Notes the names of the constraints of the replaced tables, to be restored after the swap. */
+static int note_replaced(struct restore *r, struct err *e)
 {
-    for (size_t i = 0; i < r->plan.count && !db_is_mariadb(r->db); i++) {
+    for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
         struct buf lines = {0};
         if (!target_replaces(t))
@@ -299,6 +301,13 @@ static int note_names(struct restore *r, struct err *e)
         SCOPED(xfree) char *was = db_create_table(r->db, r->job->cfg->schema, t->name, e);
         if (!was)
             return -1;
+        if (t->planned && t->planned != shadow_definition_hash(was, strlen(was))) {
+            err_set(e, ERR_CHANGED, 0, "table %s was altered while the world was being restored",
+                    t->name);
+            return err_hint(e, "nothing was replaced; restore again once nobody alters its tables");
+        }
+        if (db_is_mariadb(r->db))
+            continue;
         constraints_lines(&lines, was);
         free(t->checks);
         t->checks = lines.len ? lines.p : NULL;
@@ -336,7 +345,7 @@ int swap_in(struct restore *r, struct err *e)
     sigaddset(&stop, SIGTERM);
     sigaddset(&stop, SIGINT);
     sigprocmask(SIG_BLOCK, &stop, &old);
-    if (note_names(r, e) < 0 || triggers_replaced(r, &triggers, e) < 0 ||
+    if (note_replaced(r, e) < 0 || triggers_replaced(r, &triggers, e) < 0 ||
         triggers_prove(r, &triggers, e) < 0 || note_pending(r, &triggers, e) < 0)
         goto out;
     if (r->job->swapping)

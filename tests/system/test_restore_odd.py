@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+from wk.crash import go_on, wait_stopped
 from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import MYSQL, as_mysql
 
@@ -97,6 +98,29 @@ def test_a_widened_column_takes_its_rows(doomed, victim):
     crashed_again(doomed, victim, "ALTER TABLE mark MODIFY d DECIMAL(8,4) NOT NULL")
     doomed.ok("--restore")
     assert doomed.world.value("SELECT d = 1.5 FROM mark") == 1
+
+
+@pytest.mark.parametrize("change", ["ADD COLUMN fresh INT NOT NULL DEFAULT 7", "ADD INDEX later (points)", "ENGINE=InnoDB"])
+@pytest.mark.parametrize("point", ["restore.loaded", "restore.conflict_saved"])
+def test_a_table_that_is_altered_meanwhile(doomed, victim, change, point):
+    """Whoever altered it was told that it was done: the swap does not undo that, and the next restore has it."""
+    doomed.dump()
+    before = doomed.world.checksums()
+    victim.crash()
+    process = doomed.popen("--restore", fault=point + "=stop")
+    pids = wait_stopped(doomed, point)
+    doomed.world.sql("SELECT COUNT(*) FROM player", "ALTER TABLE player " + change)
+    altered = doomed.world.value("SELECT COUNT(*) FROM player")
+    made = doomed.world.sql("SHOW CREATE TABLE player")
+    go_on(pids)
+    done = doomed.finish(process)
+    assert done.rc != DONE and "table player was altered" in done.err, done
+    assert doomed.world.sql("SHOW CREATE TABLE player") == made and altered == 0
+    doomed.start()
+    assert doomed.world.checksums()["fleet"] == before["fleet"]
+    assert doomed.world.rows() == (0 if "InnoDB" in change else 2000)
+    if "COLUMN" in change:
+        assert doomed.world.value("SELECT SUM(fresh) FROM player") == 7 * 2000
 
 
 def test_a_narrowed_column_is_refused(doomed, victim):
