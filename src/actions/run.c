@@ -160,19 +160,23 @@ static int action_dump(struct action_context *a, const struct request *r, json_t
                        struct err *e)
 {
     SCOPED(manifest_free) struct manifest m = {0};
+    bool stored = false;
     struct dump_options opt = {.accept_shrink = r->force,
                                .nonce = a->state.known ? a->state.nonce : NULL,
-                               .shrunk = json_array()};
+                               .shrunk = json_array(),
+                               .stored = &stored};
     int rc = dump_run(&a->job, &opt, &m, e);
-    if (check_place(a, ACTION_DUMP, e) < 0) /* the cause of any other error, so it replaces it */
+    if (check_place(a, ACTION_DUMP, e) < 0) { /* the cause of any other error, so it replaces it */
         rc = -1;
-    if (rc == 0 || m.rejected[0]) {
+        stored = false;
+    }
+    if (stored || m.rejected[0]) {
         *result = manifest_summary(&m, a->cfg->sentinel);
         json_object_set_new(*result, "nonce", json_string(m.nonce));
         json_object_set_new(*result, "end_point", manifest_point_json(&m.end));
-        if (rc == 0)
+        if (stored)
             a->dumped = manifest_figures(&m, a->cfg->sentinel);
-        if (rc != 0)
+        else
             json_object_set(*result, "shrunk", opt.shrunk);
     }
     json_decref(opt.shrunk);

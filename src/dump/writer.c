@@ -455,8 +455,11 @@ static int choose_name(struct writing *w, const struct dump_options *opt, struct
 {
     const struct job *job = w->job;
     struct catalog *c = &w->catalog;
-    if (catalog_sweep(job->dirfd, job->cfg->name, e) < 0 ||
-        catalog_load(job->dirfd, job->cfg->name, c, e) < 0)
+    struct err late;
+    /* What cannot be removed is in no dump's way. */
+    if (catalog_sweep(job->dirfd, job->cfg->name, &late) < 0)
+        job_note(job, "%s", late.text);
+    if (catalog_load(job->dirfd, job->cfg->name, c, e) < 0)
         return -1;
     struct db *db = db_open(&job->db, e);
     struct db_sentinel *s = &w->sentinel;
@@ -538,6 +541,8 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     catalog_free(&w.catalog);
     free(w.part);
     free(w.file);
+    if (opt->stored)
+        *opt->stored = stored;
     if (stored && !opt->keep_all) {
         unsigned removed;
         rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e);

@@ -307,15 +307,17 @@ int catalog_retain(int dirfd, const char *world, const struct config_retention *
         return -1;
     SCOPED(xfree) struct retention_item *items = choose(&c, rule, false);
     SCOPED(xfree) struct retention_item *as_intact = choose(&c, rule, true);
+    int rc = 0;
     for (size_t i = 0; i < c.count; i++) {
         const struct catalog_entry *x = &c.list[i];
         if (items[i].keep || x->unread || x->unproven || (x->damaged && as_intact[i].keep))
             continue;
         ++*removed;
-        if (catalog_remove(dirfd, x->m.name, e) < 0)
-            return -1;
+        /* One that somebody has made immutable must not keep the others. */
+        if (catalog_remove(dirfd, x->m.name, rc < 0 ? NULL : e) < 0)
+            rc = -1;
     }
-    return *removed ? file_sync_dir(dirfd, "dumps", e) : 0;
+    return *removed && file_sync_dir(dirfd, "dumps", rc < 0 ? NULL : e) < 0 ? -1 : rc;
 }
 
 /* Deletes our own dumps beyond the newest. What could not be read, or has no good signature though a

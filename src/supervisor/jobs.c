@@ -44,7 +44,7 @@ struct outcome {
     bool died;            /* without its own account */
     struct err error;     /* if it failed */
     struct state state;   /* new_state: the job has saved it */
-    struct manifest dump; /* of a dump that was stored (manifest_figures()) */
+    struct manifest dump; /* of a dump that was stored (manifest_figures()); name "": none was */
 };
 
 static struct jobs {
@@ -310,7 +310,8 @@ int jobs_start(struct world *w, struct request *r, struct err *e)
 
 /* ---- the end of a dump ---- */
 
-static void dump_done(struct world *w, const struct manifest *m)
+/* `e`: what failed after it was stored, or NULL. */
+static void dump_done(struct world *w, const struct manifest *m, const struct err *e)
 {
     char rows[TEXT_SHORT], size[TEXT_SHORT];
     dumps_stored(w, m);
@@ -318,7 +319,18 @@ static void dump_done(struct world *w, const struct manifest *m)
     notify_heartbeat_now();
     log_line(LOG_NOTE_, "dump %s stored: %s rows, %s, %.1f s", m->name, text_count(m->rows, rows),
              text_size(m->file_size, size), (double)m->took_ms / 1000);
-    notify_over(w, CONDITION_DUMP, "dumps are stored again");
+    if (!e) {
+        notify_over(w, CONDITION_DUMP, "dumps are stored again");
+        return;
+    }
+    world_log_err(w, LOG_ERROR_, "dump", e);
+    notify_open(w, CONDITION_DUMP, "retention",
+                "dumps are stored, and the old ones take room until they are removed",
+                e->hint[0]
+                    ? e->hint
+                    : "see what keeps it from being removed (lsattr shows if it is "
+                      "immutable); one that is to stay for good belongs into another directory",
+                "%.600s", e->text);
 }
 
 static void dump_failed(struct world *w, const json_t *result, const struct err *e)
@@ -544,7 +556,7 @@ static void ended(struct world *w, struct outcome *out, const json_t *result)
                                   * later than alive_at */
         follower_restored(w, js_text(result, "dump"), (wall_t){jobs.alive_at.ms - 1000});
     if (r.action == ACTION_DUMP)
-        e ? dump_failed(w, result, e) : dump_done(w, &out->dump);
+        out->dump.name[0] ? dump_done(w, &out->dump, e) : dump_failed(w, result, e);
     else if (request_swaps(&r))
         restore_ended(w, &r, jobs.announced, result, e);
     else if (r.action == ACTION_INIT)

@@ -229,6 +229,22 @@ def test_retention_counts_intact_dumps_only(keeper):
     assert keeper.ok("--restore", "--dry-run", "--force", "--json")["dump"] == good["name"]
 
 
+def test_a_dump_counts_though_an_old_one_cannot_be_removed(keeper, http):
+    """It is the newest for all that follows, and what keeps the old one is told; the next dumps are taken as ever."""
+    keeper.configure({**http.settings(), "retention": {"keep_last": "1", "keep_within": "0s", "keep_daily": "0",
+                                                       "keep_weekly": "0"}})
+    old = keeper.dump()
+    keeper.start()
+    os.remove(keeper.path(old))
+    os.makedirs(keeper.path(old) + "/in the way")
+    done = keeper.run("--dump", "--json")
+    assert done.rc != DONE and "the dump is stored, but" in done.json["error"]["text"], done
+    keeper.wait(lambda: keeper.status()["last_dump"]["name"] == done.json["result"]["name"], "it to count")
+    assert "the dump is stored, but" in json.dumps(http.wait_event("discarded")[0])
+    keeper.dump()
+    keeper.wait(lambda: not keeper.status()["troubles"], "the end of it")
+
+
 def test_left_over_parts_are_cleared_and_never_chosen(keeper):
     """A half file of a killed dump is no dump, and is gone after the next good one."""
     keeper.popen("--dump", fault="dump.streamed=kill").wait()

@@ -151,6 +151,27 @@ static void test_retain_damaged(void **state)
     free(json);
 }
 
+/* One that cannot be removed is in the way of none. */
+static void test_retain_one_that_stays(void **state)
+{
+    (void)state;
+    const struct config_retention rule = {.keep_last = 1};
+    unsigned removed;
+    for (uint64_t i = 1; i <= 4; i++)
+        add(1, i);
+    char *gz = name_of(1, 3, ".sql.gz");
+    take_away(1, 3, ".sql.gz");
+    assert_int_equal(mkdirat(kit_dir, gz, 0700), 0);
+    struct err e = {0};
+    fake_wall_ms++;
+    assert_int_equal(catalog_retain(kit_dir, "w", &rule, &removed, &e), -1);
+    fake_wall_ms--;
+    assert_non_null(strstr(e.text, gz));
+    expect("1.4 ");
+    assert_int_equal(unlinkat(kit_dir, gz, AT_REMOVEDIR), 0);
+    free(gz);
+}
+
 /* ---- rejected ---- */
 
 static void test_reject(void **state)
@@ -241,6 +262,7 @@ int main(void)
         cmocka_unit_test_teardown(test_sweep_and_links, kit_clean),
         cmocka_unit_test_teardown(test_retain, kit_clean),
         cmocka_unit_test_teardown(test_retain_damaged, kit_clean),
+        cmocka_unit_test_teardown(test_retain_one_that_stays, kit_clean),
         cmocka_unit_test_teardown(test_reject, kit_clean),
         cmocka_unit_test_teardown(test_reject_beside_others, kit_clean),
         cmocka_unit_test_teardown(test_reject_cut_off, kit_clean),
