@@ -373,13 +373,15 @@ static void measure_both(struct manifest *newest, const struct manifest *back)
 
 /* The dump with which the shrink guard compares: the newest one, or the one restored since. A world
  * restored from an older dump must not be compared with newer dumps, nor with the one taken before
- * a forced restore. NULL: none. */
+ * a forced restore. NULL: none, as after --at: nobody has counted the rows of that moment. */
 static const struct catalog_entry *shrink_measure(struct writing *w)
 {
     const struct catalog_entry *newest = catalog_newest(&w->catalog, 0), *from;
     const struct db_sentinel *s = &w->sentinel;
     if (!newest || s->generation <= newest->m.generation || !s->dump[0])
         return newest;
+    if (strstr(s->dump, DB_SENTINEL_MOMENT))
+        return NULL;
     from = catalog_find(&w->catalog, s->dump);
     if (!strstr(s->dump, DB_SENTINEL_TABLES))
         return from;

@@ -19,8 +19,10 @@ struct db_sentinel {
     uint64_t generation;
     char dump[129]; /* that was restored; "": none */
 };
-/* Behind the name of that dump, if only tables of it were restored, into a world that lives on. */
+/* Behind the name of that dump: only tables of it were restored, into a world that lives on; the world was restored as
+ * it was at a moment after it. */
 #define DB_SENTINEL_TABLES ".tables"
+#define DB_SENTINEL_MOMENT ".moment"
 /* The name of a sentinel that a swap replaces. */
 #define DB_OLD_SENTINEL DB_OWN_PREFIX "old_sentinel"
 /* Where games read which machine has the world ([standby] lease). */

@@ -245,8 +245,10 @@ static int note_pending(struct restore *r, const struct db_triggers *triggers, s
 {
     const char *schema = r->job->cfg->schema;
     char digest[PENDING_DIGEST];
-    SCOPED(xfree) char *from =
-        xasprintf("%.120s%s", r->made.dump, r->opt->tables.count ? DB_SENTINEL_TABLES : "");
+    const char *how = r->opt->tables.count ? DB_SENTINEL_TABLES
+                      : r->opt->at.ms      ? DB_SENTINEL_MOMENT
+                                           : "";
+    SCOPED(xfree) char *from = xasprintf("%.120s%s", r->made.dump, how);
     struct pending p = {.generation = r->generation,
                         .triggers = *triggers,
                         .server_start = r->out->server.start,

@@ -127,6 +127,21 @@ def test_every_type_of_a_table_that_is_gone(undo):
     assert_same(before, beside(keeper, "--at", at)[0], "tables that were dropped")
 
 
+def test_the_dump_after_it_is_measured_by_no_other(undo):
+    """The dump that the moment was reached from had rows that were gone then, and so had the world that was replaced."""
+    keeper = undo()
+    keeper.world.sql("DELETE FROM player WHERE id>100", "TRUNCATE TABLE chat")
+    before, at = tables(keeper.world), next_second(keeper.server)
+    keeper.world.sql("INSERT INTO player (nick,points) SELECT CONCAT('cheat ',id),0 FROM fleet")
+    keeper.ok("--restore", "--at", at, "--force")
+    assert_same(before, tables(keeper.world), "the moment")
+    keeper.dump()
+    assert not keeper.rejected()
+    keeper.world.sql("DELETE FROM player")
+    done = keeper.run("--dump")
+    assert done.rc != DONE and "'player'" in done.err, f"as strict as ever: {done}"
+
+
 # -- one table ---------------------------------------------------------------------------------
 
 
