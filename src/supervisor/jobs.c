@@ -480,7 +480,9 @@ static void restore_ended(struct world *w, const struct request *r, bool announc
     if (e || js_text(result, "warning")[0]) /* else nothing is left over */
         tidy_at(mono_add(clock_mono(), TIDY_RETRY_MS));
     record_restore(w, result, !e);
-    if (!e) /* of the new generation; the journal does not lead over a restore of single tables */
+    /* Of the new generation, which may be there whatever failed; the journal does not lead over a
+     * restore of single tables. */
+    if (!e || w->a->state.next[0])
         dumps_due(clock_mono());
     if (r->tables)
         return; /* the world stays up */

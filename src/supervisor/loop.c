@@ -310,8 +310,12 @@ static int recall(struct world *w, struct err *e)
         snprintf(expected.nonce, sizeof expected.nonce, "%s", newest->nonce);
     }
     prober_expect(w, &expected, (mono_t){0});
-    if (p.there || expected.next[0])
+    bool cut = p.there || expected.next[0];
+    if (cut)
         prober_expect_next(w, p.there ? p.nonce : expected.next);
+    /* The newest dump is of the world that a restore has replaced: it must not come back at the next loss. */
+    if (newest && (cut || expected.generation > newest->generation))
+        dumps_due(clock_mono());
     jobs_recall(w);
     return 0;
 }

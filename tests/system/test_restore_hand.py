@@ -60,6 +60,19 @@ def test_force_saves_the_present_world_first(keeper):
     keeper.world.assert_is(present)
 
 
+def test_a_supervisor_dumps_at_once_what_was_restored_without_it(doomed, victim):
+    """The newest dump is of the world that was replaced, which is not to come back at the next loss."""
+    old = doomed.dump()["name"]
+    before = doomed.world.snapshot()
+    doomed.world.sql("UPDATE player SET points=9")
+    doomed.ok("--restore=" + old, "--force")
+    doomed.start()
+    doomed.wait(lambda: doomed.newest()["generation"] == 2, "a dump of the restored world")
+    victim.crash()
+    doomed.wait(lambda: doomed.status()["generation"] == 3, "the world to be back")
+    doomed.world.assert_is(before)
+
+
 def test_what_is_not_the_newest_world_wants_a_dump(doomed, victim):
     """Without a supervisor nobody dumps what was restored: where the newest dump is of another world, which
     the next loss would bring, that is told."""
