@@ -227,6 +227,11 @@ static int refuse_gap(const struct restore *r, struct err *e)
      * moment before that statement is within this second too. */
     bool in_time =
         j->gap_is_group && (j->gap_at.ms / 1000 == second || j->latest.ms / 1000 == second);
+    /* It was named, and not stored by then: a change since it, of no later moment, shows that it is not later either. */
+    if (r->m->at.ms + r->m->took_ms > r->opt->at.ms && !in_time && !j->last.ms) {
+        err_set(e, ERR_REFUSED, 0, "dump %s may have changes from after that moment", r->out->dump);
+        return err_hint(e, CATCHUP_BY_MOMENT);
+    }
     if (!j->gap[0] || in_time)
         return 0;
     err_set(e, ERR_REFUSED, 0, "the journal does not reach that moment from dump %s: %s",

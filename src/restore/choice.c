@@ -265,11 +265,10 @@ static int find_named(struct restore *r, struct err *e)
         return err_hint(e, "worldkeeper --list shows them; a path has a / in it");
     }
     r->m = &c->m;
-    if (is_later(r, r->m)) {
+    if (r->opt->at.ms && r->m->at.ms > r->opt->at.ms) {
         err_set(e, ERR_REFUSED, 0, "dump %s is of a later moment than --at: %s", c->m.name,
-                text_utc((wall_t){c->m.at.ms + c->m.took_ms}, t));
-        return err_hint(e,
-                        "--restore --at without its name takes the newest one before the moment");
+                text_utc(c->m.at, t));
+        return err_hint(e, CATCHUP_BY_MOMENT);
     }
     if (c->intact || (c->damaged && proof_unloadable(&c->proof)))
         return 0;

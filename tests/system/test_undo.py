@@ -5,6 +5,7 @@ import json
 import shlex
 
 import pytest
+from wk.crash import go_on, wait_stopped
 from wk.follow import LOG, following, journal, live, purge
 from wk.keeper import DONE, REFUSED, USER
 from wk.snapshot import assert_same, snapshot
@@ -96,6 +97,26 @@ def test_a_dump_of_a_later_moment(undo):
         assert refused.rc == REFUSED and "later moment" in refused.err, refused
     keeper.ok("--restore=" + old, "--at", at, "--force")
     assert_same(before, tables(keeper.world), "from the dump before it")
+
+
+def test_a_dump_that_is_stored_after_the_moment(undo):
+    """What the log has since it shows whether the moment is later than what it holds."""
+    keeper = undo()
+    world = keeper.world
+    process = keeper.popen("--dump", "--force", fault="dump.streamed=stop")
+    pids = wait_stopped(keeper, "dump.streamed")
+    quiet = next_second(keeper.server)
+    play(world)
+    before, at = tables(world), next_second(keeper.server)
+    world.sql("DELETE FROM chat")
+    next_second(keeper.server)
+    go_on(pids)
+    assert keeper.finish(process).rc == DONE
+    new = keeper.newest()["name"]
+    refused = keeper.run("--restore=" + new, "--at", quiet, "--force")
+    assert refused.rc == REFUSED and "may have changes" in refused.err, refused
+    keeper.ok("--restore=" + new, "--at", at, "--force")
+    assert_same(before, tables(world), "the moment")
 
 
 @pytest.mark.parametrize("mistake", ["DROP TABLE player", "ALTER TABLE player DROP COLUMN nick"])
