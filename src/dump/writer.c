@@ -26,6 +26,7 @@
 #include "dump/shrink_guard.h"
 #include "dump/snapshot.h"
 #include "store/catalog.h"
+#include "store/pending.h"
 
 /* A smaller world is accepted after this many quarantined dumps in a row that agree. */
 #define SHRINK_BELIEVED_AFTER 3
@@ -545,6 +546,8 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
     free(w.file);
     if (opt->stored)
         *opt->stored = stored;
+    if (stored)
+        pending_reserve(job->dirfd);
     if (stored && !opt->keep_all) {
         unsigned removed;
         rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e);

@@ -1,7 +1,9 @@
 #include "store/pending.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/js.h"
@@ -11,6 +13,8 @@
 
 #define FILE_NAME "pending.json"
 #define PENDING_MAX (16u << 20)
+#define RESERVE "pending.reserve"
+#define RESERVE_BYTES (64 << 10) /* the names of more than a thousand tables, or long triggers */
 #define WHOLE "conflict_whole"
 
 #define BAD FILE_NAME " is not what it should be"
@@ -93,10 +97,26 @@ int pending_digest(const struct pending *p, char hex[PENDING_DIGEST], struct err
     return o ? digest_of(o, hex, e) : -1;
 }
 
+void pending_reserve(int dirfd)
+{
+    int fd = openat(dirfd, RESERVE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    int rc = posix_fallocate(fd, 0, RESERVE_BYTES);
+    close(fd);
+    if (rc != 0)
+        unlinkat(dirfd, RESERVE, 0);
+}
+
 int pending_save(int dirfd, const struct pending *p, struct err *e)
 {
-    json_t *o = pending_json(p, e);
-    return o ? kept_save(dirfd, FILE_NAME, PENDING_MAX, o, e) : -1;
+    json_auto_t *o = pending_json(p, e);
+    if (!o)
+        return -1;
+    int rc = kept_save(dirfd, FILE_NAME, PENDING_MAX, json_incref(o), e);
+    return rc < 0 && e->cls == ERR_NOSPACE && unlinkat(dirfd, RESERVE, 0) == 0
+               ? kept_save(dirfd, FILE_NAME, PENDING_MAX, json_incref(o), e)
+               : rc;
 }
 
 /* Of a character set or collation. */
@@ -167,7 +187,10 @@ int pending_load(int dirfd, struct pending *out, struct err *e)
 
 int pending_remove(int dirfd, struct err *e)
 {
-    return file_remove(dirfd, FILE_NAME, e) < 0 ? -1 : file_sync_dir(dirfd, FILE_NAME, e);
+    if (file_remove(dirfd, FILE_NAME, e) < 0)
+        return -1;
+    pending_reserve(dirfd);
+    return file_sync_dir(dirfd, FILE_NAME, e);
 }
 
 int pending_set_aside(int dirfd, struct err *e)

@@ -45,6 +45,8 @@ int pending_digest(const struct pending *p, char hex[PENDING_DIGEST], struct err
 int pending_load(int dirfd, struct pending *out, struct err *e);
 int pending_save(int dirfd, const struct pending *p, struct err *e);
 int pending_remove(int dirfd, struct err *e);
+/* Keeps room for the next one: a full disk must not keep a world from coming back. Without room nothing is kept. */
+void pending_reserve(int dirfd);
 /* Renames it to PENDING_ASIDE, replacing an earlier one. */
 #define PENDING_ASIDE "pending.json.aside"
 int pending_set_aside(int dirfd, struct err *e);

@@ -131,6 +131,24 @@ def test_without_any_dump_it_waits_and_says_so(doomed, victim, http):
     doomed.wait(lambda: doomed.flag() == "WAITING", "the flag WAITING")
 
 
+def test_on_a_full_disk(make_world, make_keeper, victim, small_disk):
+    """What fills the disk of the dumps often kills the server as well: twice in a row the world is back nevertheless."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(make_world("small", victim), {"dump": {"dir": path}})
+    keeper.dumps_dir, keeper.prefix = seen, prefix
+    keeper.init()
+    keeper.dump()
+    before = keeper.world.snapshot()
+    keeper.start()
+    with open(os.path.join(seen, "filler"), "wb", buffering=0) as f, pytest.raises(OSError):
+        while True:
+            f.write(b"x" * 4096)
+    for generation in (2, 3):
+        victim.crash()
+        keeper.wait(lambda n=generation: keeper.status()["generation"] == n and keeper.flag() == "UP", "the world to be back")
+        keeper.world.assert_is(before)
+
+
 def test_a_world_that_has_no_tables_yet(doomed, victim):
     """Kept since before its game was installed: it is up again after a restart, and what the game has made since stays."""
     for (table,) in doomed.world.sql("SHOW TABLES LIKE '%'"):
