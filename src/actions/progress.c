@@ -93,17 +93,18 @@ int action_locks(struct action_context *a, const struct request *r, json_t **res
     return rc;
 }
 
-/* As its lock is held by now. */
+/* As its lock is held by now. `ended`: sessions were ended, and this one's row is gone. */
 static int release_held(const struct action_context *a, struct write_back *w,
-                        const struct local_key *key, bool force, char outcome[16], struct err *e)
+                        const struct local_key *key, bool ended, bool force, char outcome[16],
+                        struct err *e)
 {
     const char *own = a->cfg->progress.lock_id;
     char holder[PROGRESS_KEY_MAX + 1];
     struct local_session s = {.lock_key = *key};
     if (central_holder(w->central, key, &s.lock_seq, holder, e) < 0)
         return -1;
-    snprintf(outcome, 16, "free");
-    if (!holder[0])
+    snprintf(outcome, 16, ended ? "released" : "free");
+    if (!holder[0] || (ended && strcmp(holder, own) == 0)) /* the game has opened another one */
         return 0;
     if (strcmp(holder, own) == 0)
         return central_release(w->central, own, &s, outcome, e);
@@ -120,6 +121,31 @@ static int release_held(const struct action_context *a, struct write_back *w,
     return -1;
 }
 
+/* *ended: its lock was released with all that are closing. What could not be sent keeps its session, and the lock,
+ * unless that is forced: the next holder would never find that save, and it could not be sent any more. */
+static int end_session(struct write_back *w, const struct local_key *key, bool force, bool *ended,
+                       struct err *e)
+{
+    uint64_t session = 0;
+    if (local_session(w->world, key, &session, e) < 0)
+        return -1;
+    if (!session)
+        return 0;
+    if (local_close(w->world, key, e) < 0 ||
+        write_back_run(w, WRITE_BACK_CLOSING, LOCK_WAIT, e) < 0 ||
+        local_session(w->world, key, &session, e) < 0)
+        return -1;
+    *ended = !session && w->done.released;
+    if (!session || force)
+        return 0;
+    if (w->done.skipped.cls != ERR_NONE)
+        *e = w->done.skipped;
+    else
+        err_set(e, ERR_CHANGED, 0, "the game has opened another session of it");
+    err_step(e, "the lock is not released");
+    return -1;
+}
+
 /* First what this world has not sent, then the lock: the next holder must find the last save. */
 int action_release(struct action_context *a, const struct request *r, json_t **result,
                    struct err *e)
@@ -127,7 +153,7 @@ int action_release(struct action_context *a, const struct request *r, json_t **r
     struct write_back w;
     struct local_key key = {0};
     char outcome[16] = "";
-    uint64_t session = 0;
+    bool ended = false;
     size_t len = strlen(r->dump ? r->dump : "");
     if (len == 0 || len > PROGRESS_KEY_MAX) {
         err_set(e, ERR_USAGE, 0, "--release=KEY: a key has 1 to %d bytes", PROGRESS_KEY_MAX);
@@ -138,16 +164,9 @@ int action_release(struct action_context *a, const struct request *r, json_t **r
     memcpy(key.bytes, r->dump, len);
     int rc = connect_both(a, &w, e);
     if (rc == 0)
-        rc = local_session(w.world, &key, &session, e);
-    if (rc == 0 && session) {
-        rc = local_close(w.world, &key, e) < 0
-                 ? -1
-                 : write_back_run(&w, WRITE_BACK_CLOSING, LOCK_WAIT, e);
-        if (rc == 0 && w.done.released)
-            snprintf(outcome, sizeof outcome, "released");
-    }
-    if (rc == 0 && !outcome[0])
-        rc = release_held(a, &w, &key, r->force, outcome, e);
+        rc = end_session(&w, &key, r->force, &ended, e);
+    if (rc == 0)
+        rc = release_held(a, &w, &key, ended, r->force, outcome, e);
     write_back_close(&w);
     if (rc == 0)
         *result = json_pack("{s:o, s:s}", "lock_key", js_clean(r->dump), "outcome", outcome);

@@ -62,6 +62,8 @@ int central_release_forced(struct db *db, const char *lock_id, const struct loca
 /* Adds all locks that are held: lock_key, lock_seq, lock_id, held_seconds, and null where it is not so:
  * wanted_seconds, unseen_seconds. */
 int central_locks(struct db *db, json_t *list, struct err *e);
+/* All that this game server holds. */
+int central_held(struct db *db, const char *lock_id, struct local_sessions *out, struct err *e);
 /* Who holds this one; lock_id "": nobody. */
 int central_holder(struct db *db, const struct local_key *key, uint64_t *lock_seq,
                    char lock_id[PROGRESS_KEY_MAX + 1], struct err *e);

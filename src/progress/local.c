@@ -48,10 +48,10 @@ const char *const local_own[] = {"wk_session", "wk_progress", "wk_stolen",
 
 /* The session is read and the blob written in one statement: a session that begins to close has either
  * all of a save or none of it. A blob that was set aside had a seq that the central store knows of. */
+#define ROUTINE_BODY "MODIFIES SQL DATA\n"
 static const char put_routine[] =
-    "CREATE PROCEDURE wk_put(p_blob_key VARBINARY(64),p_lock_key VARBINARY(64),p_blob LONGBLOB)\n"
-    "MODIFIES SQL DATA\n"
-    "BEGIN\n"
+    "PROCEDURE wk_put(p_blob_key VARBINARY(64),p_lock_key VARBINARY(64),p_blob "
+    "LONGBLOB)\n" ROUTINE_BODY "BEGIN\n"
     "  DECLARE v_text VARCHAR(128) CHARACTER SET utf8mb4;\n"
     "  DECLARE EXIT HANDLER FOR 1406\n"
     "  BEGIN\n"
@@ -72,8 +72,7 @@ static const char put_routine[] =
     "  END IF;\n"
     "END";
 static const char close_routine[] =
-    "CREATE PROCEDURE wk_close(p_lock_key VARBINARY(64))\n"
-    "MODIFIES SQL DATA\n"
+    "PROCEDURE wk_close(p_lock_key VARBINARY(64))\n" ROUTINE_BODY
     "UPDATE wk_session SET state='closing' WHERE lock_key=p_lock_key";
 
 /* Rows of MEMORY tables take all that their columns may: max_heap_table_size, the limit that a table is made
@@ -132,9 +131,23 @@ static int check_engines(struct db *db, bool innodb, struct err *e)
     return -1;
 }
 
+/* One that is there as it should be stays, and MariaDB's is replaced: a DROP takes along what was granted on the routine,
+ * the game's EXECUTE. */
 static int make_routine(struct db *db, const char *name, const char *sql, struct err *e)
 {
-    return db_execf(db, e, "DROP PROCEDURE IF EXISTS %s", name) < 0 ? -1 : db_exec(db, sql, e);
+    const char *body = strstr(sql, ROUTINE_BODY) + strlen(ROUTINE_BODY);
+    SCOPED(xfree) char *there = db_one_with(
+        db,
+        "SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=DATABASE() AND "
+        "ROUTINE_NAME=? AND ROUTINE_TYPE='PROCEDURE' AND BINARY ROUTINE_DEFINITION=BINARY ?",
+        DB_ARGS(name, body), e);
+    if (there || e->cls != ERR_NONE)
+        return there ? 0 : -1;
+    if (db_is_mariadb(db))
+        return db_execf(db, e, "CREATE OR REPLACE %s", sql);
+    return db_execf(db, e, "DROP PROCEDURE IF EXISTS %s", name) < 0
+               ? -1
+               : db_execf(db, e, "CREATE %s", sql);
 }
 
 int local_init(struct db *db, bool innodb, struct err *e)
@@ -214,11 +227,11 @@ void local_key_sql(struct buf *sql, const struct local_key *k)
     sql_string(sql, k->bytes, k->len);
 }
 
-static int take_key(const struct db_rows *r, unsigned i, struct local_key *out, struct err *e)
+int local_take_key(const struct db_rows *r, unsigned i, struct local_key *out, struct err *e)
 {
     size_t len = db_length(r, i);
     if (!db_value(r, i) || len > PROGRESS_KEY_MAX)
-        return err_set(e, ERR_REFUSED, 0, "a key of the local store has %zu bytes; allowed: %d",
+        return err_set(e, ERR_REFUSED, 0, "a key of players' progress has %zu bytes; allowed: %d",
                        len, PROGRESS_KEY_MAX);
     out->len = (unsigned char)len;
     memcpy(out->bytes, db_value(r, i), len);
@@ -244,7 +257,7 @@ static int add_unsent(struct db *db, const char *sql, struct local_keys *out, st
     while ((got = db_next(r, e)) == 1) {
         out->list = xgrow(out->list, out->count, sizeof *out->list);
         struct local_unsent *u = &out->list[out->count];
-        if (take_key(r, 0, &u->key, e) < 0) {
+        if (local_take_key(r, 0, &u->key, e) < 0) {
             got = -1;
             break;
         }
@@ -274,7 +287,7 @@ static int piece_end(struct db *db, const struct local_key *after, struct local_
     buf_adds(&sql, " ORDER BY blob_key LIMIT 1 OFFSET " SCAN_PIECE);
     struct db_rows *r = db_select(db, "b", sql.p, e);
     int got = db_next(r, e);
-    if (got == 1 && (take_key(r, 0, end, e) < 0 || db_next(r, e) < 0))
+    if (got == 1 && (local_take_key(r, 0, end, e) < 0 || db_next(r, e) < 0))
         got = -1;
     db_rows_end(r);
     buf_free(&sql);
@@ -330,7 +343,7 @@ static int take_blob(const struct db_rows *r, struct local_blobs *out, struct er
     out->list = xgrow(out->list, out->count, sizeof *out->list);
     struct local_blob *b = &out->list[out->count];
     *b = (struct local_blob){.lock_seq = db_uint(r, 2), .seq = db_uint(r, 3)};
-    if (take_key(r, 0, &b->key, e) < 0 || take_key(r, 1, &b->lock_key, e) < 0)
+    if (local_take_key(r, 0, &b->key, e) < 0 || local_take_key(r, 1, &b->lock_key, e) < 0)
         return -1;
     db_copy(r, 4, b->changed_at, sizeof b->changed_at);
     b->len = db_length(r, 5);
@@ -450,7 +463,7 @@ int local_closing(struct db *db, struct local_sessions *out, struct err *e)
     int got;
     while ((got = db_next(r, e)) == 1) {
         out->list = xgrow(out->list, out->count, sizeof *out->list);
-        if (take_key(r, 0, &out->list[out->count].lock_key, e) < 0) {
+        if (local_take_key(r, 0, &out->list[out->count].lock_key, e) < 0) {
             got = -1;
             break;
         }
@@ -495,7 +508,7 @@ int local_sessions_unsent(struct db *db, const struct local_session *list, size_
     buf_addc(&sql, ')');
     struct db_rows *r = db_select_len(db, "b", sql.p, sql.len, e);
     while ((got = db_next(r, e)) == 1) {
-        if (take_key(r, 0, &key, e) < 0) {
+        if (local_take_key(r, 0, &key, e) < 0) {
             got = -1;
             break;
         }

@@ -33,6 +33,8 @@ struct local_key {
     char bytes[PROGRESS_KEY_MAX];
 };
 bool local_key_is(const struct local_key *k, const char *bytes, size_t len);
+/* A field of a row; ERR_REFUSED if it is too long. */
+int local_take_key(const struct db_rows *r, unsigned i, struct local_key *out, struct err *e);
 /* Adds it as a string of SQL. */
 void local_key_sql(struct buf *sql, const struct local_key *k);
 struct local_blob {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/fence.h"
 #include "base/file.h"
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"
@@ -25,6 +26,7 @@ void write_back_close(struct write_back *w)
     db_close(w->world);
     db_close(w->central);
     w->world = w->central = NULL;
+    local_keys_free(&w->left);
     buf_free(&w->password);
 }
 
@@ -60,9 +62,11 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
     return -1;
 }
 
+/* A machine that lost the lease of the world would send, under the numbers of the same locks, what its successor
+ * may have played on from: the world's supervisor may be the one that stands still, so that each run asks by itself. */
 static bool stopped(const struct write_back *w)
 {
-    return w->stop && w->stop(w->stop_arg);
+    return !fence_open() || (w->stop && w->stop(w->stop_arg));
 }
 
 static void name_first(struct write_back *w, const struct local_blob *b)
@@ -263,14 +267,15 @@ static void pace(const struct write_back *w, mono_t began, size_t count)
 }
 
 /* With a limit, batches are no larger than what may go in a second; one of so many blobs is settled before the pause. */
-static int send_all(struct write_back *w, const struct local_keys *keys, struct err *e)
+static int send_all(struct write_back *w, const struct local_keys *keys, size_t *at, struct err *e)
 {
     struct flight f = {0};
     unsigned rate = w->cfg->progress.max_rate;
     mono_t began = clock_mono();
     int rc = 0;
     central_batch_open(&f.batch, db_packet(w->central));
-    for (size_t i = 0, n; i < keys->count && rc == 0; i += n) {
+    size_t i = *at;
+    for (size_t n; i < keys->count && rc == 0; i += n) {
         n = piece(keys, i);
         if (rate && n > rate)
             n = rate;
@@ -282,11 +287,16 @@ static int send_all(struct write_back *w, const struct local_keys *keys, struct 
                 rc = err_set(e, ERR_ABORTED, 0, "write-back was ended");
             break;
         }
+        if (i > *at && w->until.ms && mono_reached(clock_mono(), w->until)) {
+            rc = fill(w, &f, true, e);
+            break;
+        }
         rc = local_read(w->world, keys->list + i, n, &f.blobs, e);
         if (rc == 0)
             rc = fill(w, &f, i + n == keys->count || (rate && f.batch.count + n > rate), e);
-        pace(w, began, i + n);
+        pace(w, began, i + n - *at);
     }
+    *at = i;
     let_go(w, &f);
     return rc;
 }
@@ -327,20 +337,57 @@ static int end_sessions(struct write_back *w, const struct local_sessions *closi
     return rc;
 }
 
+/* Of those that are held: one with a session, or with a blob that could not be sent, is left. */
+static int unlock_batch(struct write_back *w, struct local_session *list, size_t count,
+                        struct err *e)
+{
+    bool keeps[RELEASES];
+    size_t n = 0, released = 0;
+    if (local_sessions_unsent(w->world, list, count, keeps, e) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t session;
+        if (local_session(w->world, &list[i].lock_key, &session, e) < 0)
+            return -1;
+        if (!keeps[i] && !session)
+            list[n++] = list[i];
+    }
+    int rc =
+        n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
+    w->done.released += released;
+    return rc;
+}
+
+int write_back_unlock(struct write_back *w, struct err *e)
+{
+    struct local_sessions held;
+    int rc = central_held(w->central, w->cfg->progress.lock_id, &held, e);
+    for (size_t i = 0; i < held.count && rc == 0; i += RELEASES) {
+        size_t left = held.count - i;
+        rc = unlock_batch(w, held.list + i, left < RELEASES ? left : RELEASES, e);
+    }
+    free(held.list);
+    return rc;
+}
+
 static int run(struct write_back *w, enum write_back_scope scope, struct err *e)
 {
     struct local_sessions closing;
-    struct local_keys keys = {0};
+    struct local_keys of_closing = {0}, *keys = scope == WRITE_BACK_ALL ? &w->left : &of_closing;
+    size_t first = 0, *at = scope == WRITE_BACK_ALL ? &w->left_at : &first;
     if (local_closing(w->world, &closing, e) < 0)
         return -1;
     int rc = 0;
-    if (scope == WRITE_BACK_ALL || closing.count)
-        rc = local_unsent(w->world, scope == WRITE_BACK_CLOSING, &keys, e);
-    if (rc == 0 && keys.count)
-        rc = send_all(w, &keys, e);
+    if (!keys->count && (scope == WRITE_BACK_ALL || closing.count)) {
+        *at = 0;
+        rc = local_unsent(w->world, scope == WRITE_BACK_CLOSING, keys, e);
+    }
+    if (rc == 0 && keys->count)
+        rc = send_all(w, keys, at, e);
     if (rc == 0)
         rc = end_sessions(w, &closing, e);
-    local_keys_free(&keys);
+    if (rc < 0 || *at >= keys->count)
+        local_keys_free(keys);
     free(closing.list);
     return rc;
 }

@@ -18,6 +18,10 @@ struct write_back {
     struct db *world, *central; /* NULL: not connected */
     struct buf password;        /* of the central store */
     bool central_failed; /* the last run, at the central store: its connection is to be closed */
+    /* From then on a run sends no more: `left`, of all that is unsent, is the next one's. ms 0: it sends all. */
+    mono_t until;
+    struct local_keys left;
+    size_t left_at;
     /* Between two statements: does the run have to end? May be NULL. */
     bool (*stop)(void *arg);
     void *stop_arg;
@@ -39,6 +43,9 @@ enum write_back_scope {
 };
 /* Sends, then ends the sessions that are closing. `wait` seconds for another run to end. */
 int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned wait, struct err *e);
+/* Releases the locks of this game server whose sessions are not in the world: the game died before it noted one, or the
+ * world was restored to before that. For when no game runs. */
+int write_back_unlock(struct write_back *w, struct err *e);
 /* Milliseconds until `count` blobs, sent since `elapsed_ms` ago, are no more than `rate` a second; 0: no limit. */
 int64_t write_back_pause(size_t count, unsigned rate, int64_t elapsed_ms);
 

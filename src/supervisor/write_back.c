@@ -62,6 +62,8 @@ struct child {
     mono_t next_run, next_figures, next_try;
     struct err skipped; /* by the last run that sent all */
     int64_t pause;
+    bool
+        anew; /* all is to be sent, whatever a run before left to the next one: the world is another one */
 };
 
 /* Does what the supervisor has asked for meanwhile; true: the world is not up any more. */
@@ -81,8 +83,7 @@ static bool take_orders(void *arg)
         if (!o)
             continue;
         c->order = *o;
-        if (o->everything)
-            c->next_run = clock_mono();
+        c->anew |= o->everything;
     }
     return !c->order.up;
 }
@@ -116,10 +117,27 @@ static bool central_ready(struct child *c)
     return true;
 }
 
+/* A server that was restarted has forgotten the stores with the world, perhaps before the supervisor has seen that: nothing
+ * there is known then, and least of all that wk_stolen is empty. */
+static bool remembered(struct child *c, struct err *e)
+{
+    const struct config *cfg = c->w->cfg;
+    struct db_sentinel s;
+    if (db_sentinel_read(c->run.world, cfg->schema, cfg->sentinel, &s, e) == 0 && s.rows == 1)
+        return true;
+    if (db_table_missing(e)) /* the probe reports it */
+        err_clear(e);
+    db_close(c->run.world);
+    c->run.world = NULL;
+    return false;
+}
+
 static bool world_ready(struct child *c)
 {
     struct err e = {0};
-    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0)
+    bool fresh = !c->run.world;
+    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
+        (!fresh || remembered(c, &e)))
         return true;
     if (!c->order.up || !db_unanswered(&e)) { /* the probe reports a server that is away */
         db_close(c->run.world);
@@ -131,21 +149,39 @@ static bool world_ready(struct child *c)
     return false;
 }
 
-static void send_unsent(struct child *c)
+/* For a tick at most: however much is unsent, and however slowly it may be sent, sessions go on ending, and this game
+ * server is seen to live. */
+static int send_some(struct child *c, enum write_back_scope scope, struct err *e)
 {
-    struct err e = {0};
-    bool all = mono_reached(clock_mono(), c->next_run);
-    int rc = write_back_run(&c->run, all ? WRITE_BACK_ALL : WRITE_BACK_CLOSING, 0, &e);
-    c->report.ran |= all && rc == 0;
+    c->run.until = mono_add(clock_mono(), TICK_MS);
+    int rc = write_back_run(&c->run, scope, 0, e);
     c->report.sent += c->run.done.sent;
     c->report.set_aside += c->run.done.stolen + c->run.done.stale;
     c->report.released += c->run.done.released;
-    if (all || c->run.done.stolen || c->run.done.stale)
+    if (c->run.done.stolen || c->run.done.stale)
         c->next_figures = clock_mono();
-    if (rc == 0 && all)
-        c->skipped = c->run.done.skipped;
-    if (rc == 0 && all)
-        c->next_run = mono_add(clock_mono(), c->w->cfg->progress.write_back);
+    return rc;
+}
+
+static void send_unsent(struct child *c)
+{
+    struct err e = {0};
+    if (c->anew) {
+        local_keys_free(&c->run.left);
+        c->next_run = clock_mono();
+        c->anew = false;
+    }
+    bool all = mono_reached(clock_mono(), c->next_run);
+    int rc = send_some(c, WRITE_BACK_CLOSING, &e);
+    if (rc == 0 && all) {
+        rc = send_some(c, WRITE_BACK_ALL, &e);
+        c->next_figures = clock_mono();
+        if (rc == 0 && !c->run.left.count) {
+            c->report.ran = true;
+            c->skipped = c->run.done.skipped;
+            c->next_run = mono_add(clock_mono(), c->w->cfg->progress.write_back);
+        }
+    }
     if (rc == 0 || e.cls == ERR_BUSY)
         return;
     if (c->run.central_failed)

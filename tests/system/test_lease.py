@@ -14,6 +14,7 @@ import pytest
 
 from wk.crash import to_all, wait_stopped
 from wk.keeper import DONE, REFUSED
+from wk.progress import Central, made
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program
 from wk.util import wait_for
 
@@ -372,6 +373,38 @@ def test_an_upload_that_slept(primary):
     assert set(k.conditions.objects) == before
     to_all(k, SIGCONT)
     k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it steps back")
+
+
+def test_a_write_back_that_slept(primary, server):
+    """A machine stands still while another takes the lease, and the world's progress with it: awake again, it sends nothing
+    under the numbers that both have, even while its supervisor does not know yet."""
+    k = primary
+    store = made(k, Central(server), write_back="1s")
+    assert "honours If-None-Match and If-Match" in k.run("--check").out
+    k.configure({"standby": {"ttl": "4s"}})
+    k.start()
+    store.open("p1")
+    for n in range(1, 3):  # the second one was sent under the lease that will end
+        store.put("a", "p1", b"%d" % n)
+        k.wait(lambda n=n: store.central.blobs().get("a") == (n, b"%d" % n), "it is sent")
+    to_all(k, SIGSTOP)
+    ok(k.other.call("prove"))
+    ok(k.other.call("open"))
+    take(k.other)
+    store.put("a", "p1", b"of the old machine")
+    store.close("p1")
+
+    def seen(seconds=0):
+        return store.central.server.value(f"SELECT seen_at - INTERVAL {seconds} SECOND FROM wk_server", schema=store.central.schema)
+    before = seen()
+    for pid in k.pids():
+        if pid != k.process.pid:
+            os.kill(pid, SIGCONT)
+    wait_for(lambda: before < seen(3), "its worker goes on")
+    assert store.central.blobs()["a"] == (2, b"2") and store.central.holder("p1") == "gs-a"
+    to_all(k, SIGCONT)
+    k.wait(lambda: k.status()["lease"]["state"] == "stepped-back", "it steps back")
+    assert store.rows()["a"] == (3, 2) and store.central.blobs()["a"] == (2, b"2")
 
 
 def durable(checked):

@@ -346,6 +346,29 @@ def test_what_cannot_be_sent_holds_up_its_own_session_only(keeper, make_server):
     assert store.central.blobs() == many
 
 
+def test_what_cannot_be_sent_keeps_its_lock(keeper, make_server):
+    """Asked to release it, worldkeeper says why not, since that save could not be sent afterwards; of the session that closes
+    beside it, it says nothing."""
+    store = made(keeper, Central(make_server("--max-allowed-packet=65536")))
+    store.open("p1")
+    store.put("a", "p1", b"'" * 65000)
+    store.open("p2")
+    store.close("p2")
+    done = keeper.run("--release=p1")
+    assert done.rc == FAILED and "the lock is not released" in done.err and "max_allowed_packet" in done.err, done
+    assert store.sessions() == {"p1": "closing"} and store.rows() == {"a": (1, 0)}
+    assert store.central.holder("p1") == "gs-a" and store.central.holder("p2") is None
+    assert keeper.ok("--release=p1", "--force", "--json")["outcome"] == "released" and store.central.holder("p1") is None
+    # Closed in the same run, another session's lock is no reason to call this one released.
+    store.world.sql("DELETE FROM wk_progress")
+    for _ in range(2):
+        store.central.acquire("p1", "gs-b")
+    store.open("p2")
+    store.close("p2")
+    done = keeper.run("--release=p1")
+    assert done.rc == REFUSED and "gs-b" in done.err and store.central.holder("p1") == "gs-b", done
+
+
 def test_no_session(memory):
     """A row that the game wrote without one is not sent, and that is said; all others are."""
     memory.open("p1")
