@@ -633,6 +633,21 @@ def test_a_month_later(fallible):
     assert store.sessions() == {} and store.central.holder("p7") == "gs-b"
 
 
+def test_made_again(memory):
+    """--init is for each new ledger, too: what the game was granted on the routines stays, and what became of them is mended."""
+    world, server = memory.world, memory.world.server
+    server.account("player", [], server_rights=None)
+    for name in ("wk_put", "wk_close"):
+        server.sql(f"GRANT EXECUTE ON PROCEDURE {world.schema}.{name} TO player@localhost")
+    granted = server.sql("SHOW GRANTS FOR player@localhost")
+    memory.keeper.init()
+    assert server.sql("SHOW GRANTS FOR player@localhost") == granted and len(granted) == 3
+    made_as = world.sql("SHOW CREATE PROCEDURE wk_put")[0][2]
+    world.sql("DROP PROCEDURE wk_put", f"CREATE DEFINER={USER}@localhost PROCEDURE wk_put(a INT) DO 1")
+    memory.keeper.init()
+    assert world.sql("SHOW CREATE PROCEDURE wk_put")[0][2].split("PROCEDURE")[1] == made_as.split("PROCEDURE")[1]
+
+
 def test_routines_are_restored(fallible, make_server, make_world):
     """On a rebuilt server the routines of the local store come back with its tables."""
     store, keeper = fallible, fallible.keeper
