@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/fence.h"
 #include "base/file.h"
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"
@@ -66,7 +65,7 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
  * may have played on from: the world's supervisor may be the one that stands still, so that each run asks by itself. */
 static bool stopped(const struct write_back *w)
 {
-    return !fence_open() || (w->stop && w->stop(w->stop_arg));
+    return w->stop && w->stop(w->stop_arg);
 }
 
 static void name_first(struct write_back *w, const struct local_blob *b)
@@ -334,39 +333,6 @@ static int end_sessions(struct write_back *w, const struct local_sessions *closi
         rc = stopped(w) ? err_set(e, ERR_ABORTED, 0, "write-back was ended")
                         : end_batch(w, closing->list + i, left < RELEASES ? left : RELEASES, e);
     }
-    return rc;
-}
-
-/* Of those that are held: one with a session, or with a blob that could not be sent, is left. */
-static int unlock_batch(struct write_back *w, struct local_session *list, size_t count,
-                        struct err *e)
-{
-    bool keeps[RELEASES];
-    size_t n = 0, released = 0;
-    if (local_sessions_unsent(w->world, list, count, keeps, e) < 0)
-        return -1;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t session;
-        if (local_session(w->world, &list[i].lock_key, &session, e) < 0)
-            return -1;
-        if (!keeps[i] && !session)
-            list[n++] = list[i];
-    }
-    int rc =
-        n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
-    w->done.released += released;
-    return rc;
-}
-
-int write_back_unlock(struct write_back *w, struct err *e)
-{
-    struct local_sessions held;
-    int rc = central_held(w->central, w->cfg->progress.lock_id, &held, e);
-    for (size_t i = 0; i < held.count && rc == 0; i += RELEASES) {
-        size_t left = held.count - i;
-        rc = unlock_batch(w, held.list + i, left < RELEASES ? left : RELEASES, e);
-    }
-    free(held.list);
     return rc;
 }
 

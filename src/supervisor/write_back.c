@@ -60,7 +60,8 @@ struct child {
     struct order order;
     struct report report;
     mono_t next_run, next_figures, next_try;
-    struct err skipped; /* by the last run that sent all */
+    struct err skipped; /* by the last run that sent all … */
+    struct err found;   /* … and by the one that does so now, in several ticks */
     int64_t pause;
     bool
         anew; /* all is to be sent, whatever a run before left to the next one: the world is another one */
@@ -117,27 +118,10 @@ static bool central_ready(struct child *c)
     return true;
 }
 
-/* A server that was restarted has forgotten the stores with the world, perhaps before the supervisor has seen that: nothing
- * there is known then, and least of all that wk_stolen is empty. */
-static bool remembered(struct child *c, struct err *e)
-{
-    const struct config *cfg = c->w->cfg;
-    struct db_sentinel s;
-    if (db_sentinel_read(c->run.world, cfg->schema, cfg->sentinel, &s, e) == 0 && s.rows == 1)
-        return true;
-    if (db_table_missing(e)) /* the probe reports it */
-        err_clear(e);
-    db_close(c->run.world);
-    c->run.world = NULL;
-    return false;
-}
-
 static bool world_ready(struct child *c)
 {
     struct err e = {0};
-    bool fresh = !c->run.world;
-    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
-        (!fresh || remembered(c, &e)))
+    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0)
         return true;
     if (!c->order.up || !db_unanswered(&e)) { /* the probe reports a server that is away */
         db_close(c->run.world);
@@ -168,6 +152,7 @@ static void send_unsent(struct child *c)
     struct err e = {0};
     if (c->anew) {
         local_keys_free(&c->run.left);
+        err_clear(&c->found);
         c->next_run = clock_mono();
         c->anew = false;
     }
@@ -176,14 +161,19 @@ static void send_unsent(struct child *c)
     if (rc == 0 && all) {
         rc = send_some(c, WRITE_BACK_ALL, &e);
         c->next_figures = clock_mono();
+        if (c->run.done.skipped.cls != ERR_NONE)
+            c->found = c->run.done.skipped;
         if (rc == 0 && !c->run.left.count) {
             c->report.ran = true;
-            c->skipped = c->run.done.skipped;
+            c->skipped = c->found;
+            err_clear(&c->found);
             c->next_run = mono_add(clock_mono(), c->w->cfg->progress.write_back);
         }
     }
     if (rc == 0 || e.cls == ERR_BUSY)
         return;
+    local_keys_free(&c->run.left); /* the next one begins anew */
+    err_clear(&c->found);
     if (c->run.central_failed)
         central_failed(c, &e);
     else if (e.cls != ERR_ABORTED &&

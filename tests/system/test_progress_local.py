@@ -391,6 +391,45 @@ def test_no_more_in_a_second_than_allowed(memory):
     assert time.monotonic() - began >= 2
 
 
+def test_sessions_end_and_the_server_lives_while_much_is_sent(memory):
+    """However long it takes: who leaves meanwhile is not held up, and this game server is seen."""
+    keeper, central = memory.keeper, memory.central
+    keeper.configure({"progress": {"max_rate": "2"}})
+    memory.open("p1")
+    memory.open("p2")
+    memory.world.sql("INSERT INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) SELECT CONCAT('b',seq),"
+                     "'p1',1,0,NOW(3),'x' FROM seq_1_to_3000")
+    keeper.start()
+    wait_for(lambda: central.blobs(), "the first of them")
+
+    def seen():
+        return central.server.value("SELECT seen_at FROM wk_server", schema=central.schema)
+    memory.put("z", "p2", b"the last save")
+    memory.close("p2")
+    keeper.wait(lambda: central.holder("p2") is None and memory.sessions() == {"p1": "open"}, "the session to end")
+    assert central.blobs()["z"] == (1, b"the last save")
+    for _ in range(2):
+        before = seen()
+        wait_for(lambda: seen() > before, "a sign of life")
+    sent = len(central.blobs())
+    wait_for(lambda: sent < len(central.blobs()), "more of them")
+    assert len(central.blobs()) < 3000
+    keeper.reload({"progress": {"max_rate": None}})
+    keeper.wait(lambda: len(central.blobs()) == 3001, "all of them")
+
+
+def test_what_was_not_sent_in_the_first_of_many_is_said_at_their_end(memory):
+    keeper, central = memory.keeper, memory.central
+    keeper.configure({"progress": {"max_rate": "2"}})
+    memory.open("p1")
+    memory.world.sql("INSERT INTO wk_progress (blob_key,lock_key,seq,`blob`) VALUES ('a','p9',1,'x')",
+                     "INSERT INTO wk_progress (blob_key,lock_key,seq,`blob`) SELECT CONCAT('b',seq),'p1',1,'x' FROM seq_1_to_9")
+    keeper.start()
+    keeper.wait(lambda: len(central.blobs()) == 9, "all others")
+    keeper.expect("the one that was left", troubles=lambda all_: any("blob a of wk_progress belongs to no session" in t["what"]
+                                                                    for t in all_))
+
+
 def test_without_a_section(keeper):
     keeper.init()
     for action in ("--write-back", "--locks", "--release=x"):
