@@ -118,10 +118,27 @@ static bool central_ready(struct child *c)
     return true;
 }
 
+/* A server that was restarted has forgotten the stores with the world, perhaps before the supervisor has seen that: nothing
+ * there is known then, and least of all that wk_stolen is empty. */
+static bool remembered(struct child *c, struct err *e)
+{
+    const struct config *cfg = c->w->cfg;
+    struct db_sentinel s;
+    if (db_sentinel_read(c->run.world, cfg->schema, cfg->sentinel, &s, e) == 0 && s.rows == 1)
+        return true;
+    if (db_table_missing(e)) /* the probe reports it */
+        err_clear(e);
+    db_close(c->run.world);
+    c->run.world = NULL;
+    return false;
+}
+
 static bool world_ready(struct child *c)
 {
     struct err e = {0};
-    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0)
+    bool fresh = !c->run.world;
+    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
+        (!fresh || remembered(c, &e)))
         return true;
     if (!c->order.up || !db_unanswered(&e)) { /* the probe reports a server that is away */
         db_close(c->run.world);

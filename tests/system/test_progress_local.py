@@ -576,6 +576,25 @@ def test_stolen_is_an_alert(memory):
     keeper.wait(lambda: progress(keeper).get("stolen") == 0 and not keeper.status()["troubles"], "its end")
 
 
+def test_stolen_and_a_server_that_has_forgotten_it(make_world, make_keeper, make_server, server):
+    """A restart empties wk_stolen with the world: until that is restored nobody says that it is empty, however late the
+    supervisor sees the loss."""
+    mine = make_server()
+    keeper = make_keeper(make_world(on=mine))
+    store = made(keeper, Central(server))
+    keeper.configure({"probe": {"interval": "1h"}})
+    store.world.sql("INSERT INTO wk_stolen (blob_key,lock_key,seq,why,`blob`) VALUES ('a','p1',1,'stolen','x')")
+    keeper.start()
+    keeper.expect("it shows", progress=lambda p: p and p["stolen"] == 1)
+    mine.crash()
+    shown = keeper.expect("it is not known any more", progress=lambda p: p["stolen"] != 1)
+    assert shown["progress"]["stolen"] is None and shown["progress"]["sessions"] is None, shown["progress"]
+    before = store.central.server.value("SELECT seen_at FROM wk_server", schema=store.central.schema)
+    wait_for(lambda: before < store.central.server.value("SELECT seen_at - INTERVAL 3 SECOND FROM wk_server",
+                                                         schema=store.central.schema), "three looks later")
+    assert "wk_stolen is empty" not in keeper.log() and keeper.status()["progress"]["stolen"] is None
+
+
 def test_conditions_of_progress_that_is_not_written_back_any_more(memory):
     keeper = memory.keeper
     keeper.secret("central-password", "wrong")
