@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/fence.h"
 #include "base/file.h"
 #include "mysql/galera.h"
 #include "mysql/packet_limit.h"
@@ -65,7 +66,7 @@ int write_back_world(struct write_back *w, const struct db_params *p, struct err
  * may have played on from: the world's supervisor may be the one that stands still, so that each run asks by itself. */
 static bool stopped(const struct write_back *w)
 {
-    return w->stop && w->stop(w->stop_arg);
+    return !fence_open() || (w->stop && w->stop(w->stop_arg));
 }
 
 static void name_first(struct write_back *w, const struct local_blob *b)
