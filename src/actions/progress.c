@@ -62,8 +62,9 @@ int action_write_back(struct action_context *a, const struct request *r, json_t 
         rc = write_back_run(&w, WRITE_BACK_ALL, LOCK_WAIT, e);
     if (rc == 0 && r->unlock) {
         before = w.done;
-        rc =
-            local_close_all(w.world, e) < 0 ? -1 : write_back_run(&w, WRITE_BACK_ALL, LOCK_WAIT, e);
+        rc = local_close_all(w.world, e) < 0 || write_back_run(&w, WRITE_BACK_ALL, LOCK_WAIT, e) < 0
+                 ? -1
+                 : write_back_unlock(&w, e);
     }
     if (rc == 0 && w.done.skipped.cls != ERR_NONE) {
         *e = w.done.skipped;

@@ -227,11 +227,11 @@ void local_key_sql(struct buf *sql, const struct local_key *k)
     sql_string(sql, k->bytes, k->len);
 }
 
-static int take_key(const struct db_rows *r, unsigned i, struct local_key *out, struct err *e)
+int local_take_key(const struct db_rows *r, unsigned i, struct local_key *out, struct err *e)
 {
     size_t len = db_length(r, i);
     if (!db_value(r, i) || len > PROGRESS_KEY_MAX)
-        return err_set(e, ERR_REFUSED, 0, "a key of the local store has %zu bytes; allowed: %d",
+        return err_set(e, ERR_REFUSED, 0, "a key of players' progress has %zu bytes; allowed: %d",
                        len, PROGRESS_KEY_MAX);
     out->len = (unsigned char)len;
     memcpy(out->bytes, db_value(r, i), len);
@@ -257,7 +257,7 @@ static int add_unsent(struct db *db, const char *sql, struct local_keys *out, st
     while ((got = db_next(r, e)) == 1) {
         out->list = xgrow(out->list, out->count, sizeof *out->list);
         struct local_unsent *u = &out->list[out->count];
-        if (take_key(r, 0, &u->key, e) < 0) {
+        if (local_take_key(r, 0, &u->key, e) < 0) {
             got = -1;
             break;
         }
@@ -287,7 +287,7 @@ static int piece_end(struct db *db, const struct local_key *after, struct local_
     buf_adds(&sql, " ORDER BY blob_key LIMIT 1 OFFSET " SCAN_PIECE);
     struct db_rows *r = db_select(db, "b", sql.p, e);
     int got = db_next(r, e);
-    if (got == 1 && (take_key(r, 0, end, e) < 0 || db_next(r, e) < 0))
+    if (got == 1 && (local_take_key(r, 0, end, e) < 0 || db_next(r, e) < 0))
         got = -1;
     db_rows_end(r);
     buf_free(&sql);
@@ -343,7 +343,7 @@ static int take_blob(const struct db_rows *r, struct local_blobs *out, struct er
     out->list = xgrow(out->list, out->count, sizeof *out->list);
     struct local_blob *b = &out->list[out->count];
     *b = (struct local_blob){.lock_seq = db_uint(r, 2), .seq = db_uint(r, 3)};
-    if (take_key(r, 0, &b->key, e) < 0 || take_key(r, 1, &b->lock_key, e) < 0)
+    if (local_take_key(r, 0, &b->key, e) < 0 || local_take_key(r, 1, &b->lock_key, e) < 0)
         return -1;
     db_copy(r, 4, b->changed_at, sizeof b->changed_at);
     b->len = db_length(r, 5);
@@ -463,7 +463,7 @@ int local_closing(struct db *db, struct local_sessions *out, struct err *e)
     int got;
     while ((got = db_next(r, e)) == 1) {
         out->list = xgrow(out->list, out->count, sizeof *out->list);
-        if (take_key(r, 0, &out->list[out->count].lock_key, e) < 0) {
+        if (local_take_key(r, 0, &out->list[out->count].lock_key, e) < 0) {
             got = -1;
             break;
         }
@@ -508,7 +508,7 @@ int local_sessions_unsent(struct db *db, const struct local_session *list, size_
     buf_addc(&sql, ')');
     struct db_rows *r = db_select_len(db, "b", sql.p, sql.len, e);
     while ((got = db_next(r, e)) == 1) {
-        if (take_key(r, 0, &key, e) < 0) {
+        if (local_take_key(r, 0, &key, e) < 0) {
             got = -1;
             break;
         }

@@ -337,6 +337,39 @@ static int end_sessions(struct write_back *w, const struct local_sessions *closi
     return rc;
 }
 
+/* Of those that are held: one with a session, or with a blob that could not be sent, is left. */
+static int unlock_batch(struct write_back *w, struct local_session *list, size_t count,
+                        struct err *e)
+{
+    bool keeps[RELEASES];
+    size_t n = 0, released = 0;
+    if (local_sessions_unsent(w->world, list, count, keeps, e) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t session;
+        if (local_session(w->world, &list[i].lock_key, &session, e) < 0)
+            return -1;
+        if (!keeps[i] && !session)
+            list[n++] = list[i];
+    }
+    int rc =
+        n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
+    w->done.released += released;
+    return rc;
+}
+
+int write_back_unlock(struct write_back *w, struct err *e)
+{
+    struct local_sessions held;
+    int rc = central_held(w->central, w->cfg->progress.lock_id, &held, e);
+    for (size_t i = 0; i < held.count && rc == 0; i += RELEASES) {
+        size_t left = held.count - i;
+        rc = unlock_batch(w, held.list + i, left < RELEASES ? left : RELEASES, e);
+    }
+    free(held.list);
+    return rc;
+}
+
 static int run(struct write_back *w, enum write_back_scope scope, struct err *e)
 {
     struct local_sessions closing;

@@ -43,6 +43,9 @@ enum write_back_scope {
 };
 /* Sends, then ends the sessions that are closing. `wait` seconds for another run to end. */
 int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned wait, struct err *e);
+/* Releases the locks of this game server whose sessions are not in the world: the game died before it noted one, or the
+ * world was restored to before that. For when no game runs. */
+int write_back_unlock(struct write_back *w, struct err *e);
 /* Milliseconds until `count` blobs, sent since `elapsed_ms` ago, are no more than `rate` a second; 0: no limit. */
 int64_t write_back_pause(size_t count, unsigned rate, int64_t elapsed_ms);
 
