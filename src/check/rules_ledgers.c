@@ -263,6 +263,8 @@ void check_ledgers(struct check *c)
             json_auto_t *missing = json_array();
             ledger_missing(c->db, &l, missing, &e);
             check_list(c, "missing", missing);
+            if (e.cls == ERR_NONE)
+                ledger_check_view(c->db, &l, &e);
         }
         check_error(c, "ledger", &e);
         CHECK_RULES(c, rules);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "mysql/lease.h"
+#include "sql/literal.h"
 
 int ledger_lock(struct db *db, const char *schema, const char *name, int64_t wait, struct err *e)
 {
@@ -204,6 +205,31 @@ static int read_ledger(struct db *db, struct ledger *l, struct err *e)
                : -1;
 }
 
+/* Of a table that was MEMORY: rows that are in totals, and that an interrupted run, or a restore, has left to the next
+ * run to delete. In InnoDB each row that is there counts. */
+static int refuse_left_over(struct db *db, const struct ledger *l, struct err *e)
+{
+    SCOPED(buf_free) struct buf mark = {0}, table = {0};
+    uint64_t rows = 0;
+    sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
+    sql_ident2(&table, l->schema, l->cfg->table);
+    if (ledger_ask(db, &rows, e, "SELECT id FROM %s WHERE what='open'", mark.p) < 0) {
+        if (!db_table_missing(e))
+            return -1;
+        err_clear(e);
+    }
+    if (rows == 0)
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "[ledger %s]: table %s was ENGINE=MEMORY, and may still have rows that are in totals: "
+            "in InnoDB they would count twice",
+            l->cfg->name, l->cfg->table);
+    return err_hint(e,
+                    "ALTER TABLE %s ENGINE=MEMORY; then worldkeeper --rollup=%s, which deletes "
+                    "them; then ENGINE=InnoDB",
+                    table.p, l->cfg->name);
+}
+
 /* What --init has made of it, if it has. A durable ledger with a rollup in MEMORY is refused: rows would be
  * deleted whose totals a restart loses. */
 static int read_rollup(struct db *db, struct ledger *l, struct err *e)
@@ -216,11 +242,19 @@ static int read_rollup(struct db *db, struct ledger *l, struct err *e)
     if (!db_column_find(&l->rollup, "end_id") || !db_column_find(&l->rollup, "end_time") ||
         !db_column_find(&l->rollup, "rows"))
         return refuse_foreign(l, rollup, e);
-    if (!l->memory && l->rollup.memory)
-        return err_set(e, ERR_REFUSED, 0,
-                       "[ledger %s]: table %s is ENGINE=MEMORY and %s is InnoDB: a restart "
-                       "of the server would lose the totals of rows that are deleted",
-                       l->cfg->name, rollup, l->cfg->table);
+    if (!l->memory && refuse_left_over(db, l, e) < 0)
+        return -1;
+    if (!l->memory && l->rollup.memory) {
+        err_set(e, ERR_REFUSED, 0,
+                "[ledger %s]: table %s is ENGINE=MEMORY and %s is InnoDB: a restart "
+                "of the server would lose the totals of rows that are deleted",
+                l->cfg->name, rollup, l->cfg->table);
+        return err_hint(e,
+                        "ALTER TABLE %s ENGINE=InnoDB; and the same for %s_mark%s%s; then "
+                        "worldkeeper --init",
+                        rollup, l->cfg->name, l->request ? " and " : "",
+                        l->request ? LEDGER_OWN(l->cfg, "request") : "");
+    }
     return ledger_check_columns(db, l, e);
 }
 
@@ -286,6 +320,26 @@ static int is_there(struct db *db, const struct ledger *l, size_t i, const char 
     if (found && strcmp(found, "1") != 0)
         return refuse_foreign(l, name, e);
     return found ? 1 : e->cls == ERR_NONE ? 0 : -1;
+}
+
+/* The view of a MEMORY ledger leaves out rows up to the mark, which of InnoDB may not be in a total yet; that of InnoDB
+ * adds all, which of MEMORY may be in one. One whose definition we may not read is taken for right. */
+int ledger_check_view(struct db *db, const struct ledger *l, struct err *e)
+{
+    const char *view = LEDGER_OWN(l->cfg, "total");
+    SCOPED(xfree) char *marks =
+        db_one_with(db,
+                    "SELECT LOCATE('.`end_id`',VIEW_DEFINITION)>0 FROM information_schema.VIEWS "
+                    "WHERE TABLE_SCHEMA=? AND TABLE_NAME=? AND VIEW_DEFINITION<>''",
+                    DB_ARGS(l->schema, view), e);
+    if (!marks)
+        return e->cls == ERR_NONE ? 0 : -1;
+    if ((strcmp(marks, "1") == 0) == l->memory)
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "[ledger %s]: view %s was made for another engine of table %s: totals would be wrong",
+            l->cfg->name, view, l->cfg->table);
+    return err_hint(e, "worldkeeper --init makes it again");
 }
 
 int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct err *e)

@@ -100,6 +100,9 @@ int ledger_request_add(struct db *db, const struct ledger *l, const char *where,
 /* Forgets those that were added longer ago than request_keep. */
 int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e);
 
+/* ERR_REFUSED: NAME_total was made for another engine of the table. */
+int ledger_check_view(struct db *db, const struct ledger *l, struct err *e);
+
 struct ledger_options {
     bool dry_run;
     int64_t until; /* ms since 1970: rows up to then, however young; -1: by rollup_after */

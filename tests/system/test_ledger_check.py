@@ -112,7 +112,7 @@ CASES = {
     "time": ("ALTER TABLE gains MODIFY at TIME NOT NULL", "fail", "DATETIME", None),
     "NULL": ("ALTER TABLE gains MODIFY xp INT NULL", "warn", "may be NULL", "ALTER TABLE `gains` MODIFY `xp` int(11) NOT NULL"),
     "trigger": ("CREATE TRIGGER t BEFORE DELETE ON gains FOR EACH ROW SET @x=1", "warn", "deleted or updated: t", None),
-    "definer": ("ALTER SQL SECURITY DEFINER VIEW xp_total AS SELECT player FROM xp_rollup", "warn", "definer: xp_total", None),
+    "definer": ("ALTER SQL SECURITY DEFINER VIEW xp_total AS $", "warn", "definer: xp_total", None),
     "no levels": ("DROP TABLE level", "fail", "no columns level and amount", None),
     "empty levels": ("DELETE FROM level", "fail", "has no row", "INSERT INTO `level` (level,amount) VALUES (1,100)"),
     "a gap": ("DELETE FROM level WHERE level=2", "warn", "with gaps", None),
@@ -126,6 +126,9 @@ CASES = {
 def test_what_is_found(ledger, case):
     statement, level, words, typed = CASES[case]
     ledger.init()
+    if "$" in statement:  # the view's own definition
+        statement = statement.replace("$", ledger.world.value(
+            "SELECT VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME='xp_total'"))
     ledger.world.sql(statement)
     c = found(ledger, words)
     assert c["level"] == level, c
