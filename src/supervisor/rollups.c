@@ -31,6 +31,7 @@ struct line {
     char *name, *table;
     bool seen;                         /* `is.figures` are of this world */
     bool ran;                          /* `result` and `took_ms` are of a run of this supervisor */
+    bool ran_before;                   /* … before the world was lost or replaced */
     bool waits;                        /* due, and not yet rolled up, since … */
     mono_t since, next_run, next_mark; /* next_run ms 0: not known before it was looked at */
     bool is_due, runs;    /* in the worker that works: is it looked at, is it rolled up? */
@@ -125,8 +126,9 @@ static bool holds(const struct world *w, enum condition_id id, unsigned i, struc
     const struct line *l = &rollups.lines[i];
     const struct config_ledger *c = &w->cfg->ledgers[i];
     int64_t slow = waited(l, clock_mono());
+    bool ran = l->ran || l->ran_before; /* until the next run nothing that was found is over */
     char t[TEXT_SHORT], every[TEXT_SHORT];
-    if (l->ran && l->took_ms > slow)
+    if (ran && l->took_ms > slow)
         slow = l->took_ms;
     if (id == CONDITION_LEDGER && l->failing)
         buf_printf(what, "rolling up ledger %s failed: %.500s", l->name, l->error.text);
@@ -136,13 +138,12 @@ static bool holds(const struct world *w, enum condition_id id, unsigned i, struc
             what,
             "ledger %s grows faster than it is rolled up: a run takes %s, and one is due every %s",
             l->name, text_duration(slow, t), text_duration(c->interval, every));
-    else if (id == CONDITION_LEDGER_LATE && l->ran && c->late_limit &&
-             l->result.late > c->late_limit)
+    else if (id == CONDITION_LEDGER_LATE && ran && c->late_limit && l->result.late > c->late_limit)
         buf_printf(what,
                    "ledger %s: %" PRIu64 " rows of one run are older than rows that were already "
                    "rolled up (late_limit %u)",
                    l->name, l->result.late, c->late_limit);
-    else if (id == CONDITION_LEDGER_IGNORED && l->ran && l->result.ignored)
+    else if (id == CONDITION_LEDGER_IGNORED && ran && l->result.ignored)
         buf_printf(what,
                    "ledger %s: %" PRIu64 " rows of table %s have ids that were already rolled "
                    "up: they are in no total",
@@ -234,6 +235,7 @@ static void reported(struct world *w, struct line *l, const struct config_ledger
         l->figures = is->figures;
         if (is->ran) {
             l->ran = true;
+            l->ran_before = false;
             l->result = is->result;
             l->took_ms = is->took_ms;
             l->ran_at = is->figures.last;
@@ -376,13 +378,14 @@ static void timers(struct world *w, mono_t now)
         /* The world is gone, or another one: nothing is known of its ledgers. */
         for (unsigned i = 0; i < rollups.count; i++) {
             struct line *l = &rollups.lines[i];
+            l->ran_before |= l->ran;
             l->seen = l->ran = l->waits = false;
             l->next_run = l->next_mark = (mono_t){0};
             l->unreachable = 0;
         }
     }
     for (unsigned i = 0; i < rollups.count && elsewhere; i++)
-        rollups.lines[i].ran = rollups.lines[i].failing = false;
+        rollups.lines[i].ran = rollups.lines[i].ran_before = rollups.lines[i].failing = false;
     watch_waits(w, now, up);
     for (enum condition_id id = CONDITION_LEDGER; id <= CONDITION_LEDGER_IGNORED; id++)
         if (elsewhere)

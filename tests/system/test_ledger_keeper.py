@@ -215,6 +215,32 @@ def test_rows_that_no_total_has_and_late_ones_are_said(keeper):
     assert sum(totals(world).values()) == 20
 
 
+def test_a_restore_is_not_the_end_of_what_was_said(doomed):
+    """Of a ledger whose next run is an hour away; that another one has been rolled up says nothing about it."""
+    keeper = prepare(doomed)
+    world = keeper.world
+    world.sql("CREATE TABLE wins LIKE gains")
+    keeper.configure({"ledger wins": {**FAST, "table": "wins"}})
+    keeper.init()
+    gain(world, 10)
+    keeper.start()
+    keeper.wait(lambda: line(keeper).get("rolled_up") == 10, "a run")
+    world.sql(f"INSERT INTO gains VALUES (3,3,1,100,{OLD})")
+    said = "1 rows of table gains have ids that were already rolled"
+    keeper.wait(lambda: any(said in t for t in troubles(keeper)), "what is ignored")
+    keeper.reload({"ledger xp": {"interval": "1h"}})
+    keeper.dump()
+    world.server.crash()
+    keeper.wait(lambda: keeper.status().get("generation") == 2 and keeper.state() == "UP", "the restore")
+    world.sql(f"INSERT INTO wins (player,mini,xp,at) VALUES (1,1,1,{OLD})")
+    keeper.wait(lambda: lines(keeper).get("wins", {}).get("rolled_up") == 1, "a run of the other one")
+    keeper.wait(lambda: any(said in t for t in troubles(keeper)), "it is still so")
+    assert "all rows of all ledgers are in totals again" not in keeper.log()
+    world.sql("DELETE FROM gains WHERE id=3")
+    keeper.reload({"ledger xp": {"interval": "1s"}})
+    keeper.wait_log("all rows of all ledgers are in totals again")
+
+
 def test_a_ledger_that_is_not_rolled_up_in_time(keeper):
     """Its runs cannot go on, since somebody holds a table of it."""
     prepare(keeper)
