@@ -46,9 +46,10 @@ static const struct {
 const char *const local_own[] = {"wk_session", "wk_progress", "wk_stolen",
                                  "wk_put",     "wk_close",    NULL};
 
-/* The session is read and the blob written in one statement: a session that begins to close has either
- * all of a save or none of it. A blob that was set aside had a seq that the central store knows of. */
 #define ROUTINE_BODY "MODIFIES SQL DATA\n"
+/* The session is read and the blob written in one statement: a session that begins to close has either all of a save or
+ * none of it. In InnoDB that takes a lock, which READ COMMITTED would do without. A blob that was set aside had a seq that
+ * the central store knows of. */
 static const char put_routine[] =
     "PROCEDURE wk_put(p_blob_key VARBINARY(64),p_lock_key VARBINARY(64),p_blob "
     "LONGBLOB)\n" ROUTINE_BODY "BEGIN\n"
@@ -65,6 +66,7 @@ static const char put_routine[] =
     "    SELECT p_blob_key,s.lock_key,1+COALESCE((SELECT MAX(GREATEST(x.seq,x.central_seq))\n"
     "      FROM wk_stolen x WHERE x.blob_key=p_blob_key),0),0,CURRENT_TIMESTAMP(3),p_blob,\n"
     "      s.lock_seq FROM wk_session s WHERE s.lock_key=p_lock_key AND s.state='open'\n"
+    "    LOCK IN SHARE MODE\n"
     "    ON DUPLICATE KEY UPDATE lock_key=s.lock_key,seq=wk_progress.seq+1,\n"
     "      changed_at=CURRENT_TIMESTAMP(3),`blob`=p_blob,lock_seq=s.lock_seq;\n"
     "  IF ROW_COUNT()=0 THEN\n"

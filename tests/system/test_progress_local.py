@@ -307,6 +307,23 @@ def test_a_save_while_its_predecessor_is_sent(store):
     assert keeper.ok("--write-back", "--json")["sent"] == 1 and store.central.blobs()["a"] == (2, b"two")
 
 
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ"])
+def test_a_save_that_is_not_committed_when_its_session_closes(keeper, server, level):
+    """Of an InnoDB store: the close waits for it, so that it is sent before the lock goes."""
+    store = made(keeper, Central(server), engine="innodb")
+    store.open("p1")
+    game = server.admin(keeper.world.schema, autocommit=False)
+    with game.cursor() as cur:
+        cur.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+        cur.execute("CALL wk_put('a','p1','x')")
+    assert "Lock wait timeout" in refused(keeper.world.sql, "SET SESSION innodb_lock_wait_timeout=1", "CALL wk_close('p1')")
+    game.commit()
+    game.close()
+    store.close("p1")
+    done = keeper.ok("--write-back", "--json")
+    assert done["sent"] == done["released"] == 1 and store.central.blobs() == {"a": (1, b"x")} and store.stolen() == {}
+
+
 def test_locks_and_release(memory):
     """Who holds what; our own lock is released after its saves were sent, another's only by force."""
     store, keeper = memory, memory.keeper
