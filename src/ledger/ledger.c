@@ -323,21 +323,27 @@ static int is_there(struct db *db, const struct ledger *l, size_t i, const char 
 }
 
 /* The view of a MEMORY ledger leaves out rows up to the mark, which of InnoDB may not be in a total yet; that of InnoDB
- * adds all, which of MEMORY may be in one. One whose definition we may not read is taken for right. */
+ * adds all, which of MEMORY may be in one; and the config may name another table since. A view whose definition we may
+ * not read is taken for right. */
 int ledger_check_view(struct db *db, const struct ledger *l, struct err *e)
 {
     const char *view = LEDGER_OWN(l->cfg, "total");
-    SCOPED(xfree) char *marks =
+    SCOPED(buf_free) struct buf table = {0};
+    sql_ident(&table, l->cfg->table);
+    SCOPED(xfree) char *right =
         db_one_with(db,
-                    "SELECT LOCATE('.`end_id`',VIEW_DEFINITION)>0 FROM information_schema.VIEWS "
-                    "WHERE TABLE_SCHEMA=? AND TABLE_NAME=? AND VIEW_DEFINITION<>''",
-                    DB_ARGS(l->schema, view), e);
-    if (!marks)
+                    "SELECT (LOCATE('.`end_id`',VIEW_DEFINITION)>0)=$ AND "
+                    "LOCATE(LOWER(CONVERT(? USING utf8mb4)),LOWER(CONVERT(VIEW_DEFINITION USING "
+                    "utf8mb4)))>0 FROM information_schema.VIEWS WHERE "
+                    "TABLE_SCHEMA=? AND TABLE_NAME=? AND VIEW_DEFINITION<>''",
+                    DB_ARGS(l->memory ? "1" : "0", table.p, l->schema, view), e);
+    if (!right)
         return e->cls == ERR_NONE ? 0 : -1;
-    if ((strcmp(marks, "1") == 0) == l->memory)
+    if (strcmp(right, "1") == 0)
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "[ledger %s]: view %s was made for another engine of table %s: totals would be wrong",
+            "[ledger %s]: view %s was made for another table, or another engine of table %s: "
+            "totals would be wrong",
             l->cfg->name, view, l->cfg->table);
     return err_hint(e, "worldkeeper --init makes it again");
 }

@@ -100,7 +100,7 @@ int ledger_request_add(struct db *db, const struct ledger *l, const char *where,
 /* Forgets those that were added longer ago than request_keep. */
 int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e);
 
-/* ERR_REFUSED: NAME_total was made for another engine of the table. */
+/* ERR_REFUSED: NAME_total was made for another table, or another engine of it. */
 int ledger_check_view(struct db *db, const struct ledger *l, struct err *e);
 
 struct ledger_options {

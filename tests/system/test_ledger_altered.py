@@ -169,6 +169,20 @@ def test_from_innodb_to_memory(keeper):
     assert totals(world) == [(1, 11)] and not world.sql("SELECT id FROM gains")
 
 
+def test_another_table(keeper):
+    """Its rows would be in no total until they are rolled up, since the view still reads the table of before."""
+    world = make(keeper, "InnoDB", "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
+    insert(keeper, 1).close()
+    keeper.ok("--rollup")
+    world.sql("CREATE TABLE `Sea``son` LIKE gains", f"INSERT INTO `Sea``son` (player,xp,at) VALUES (1,10,{AT})")
+    keeper.configure({"ledger xp": {**LEDGER, "table": "Sea`son"}})
+    assert "--init" in refused(keeper, "another table")
+    keeper.init()
+    assert totals(world) == [(1, 11)]
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 1
+    assert totals(world) == [(1, 11)]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_may_be_changed(keeper, engine):
     """Other columns, and a total that was made wider, as the message about an overflow says."""
