@@ -429,9 +429,11 @@ int local_mark(struct db *db, const struct local_blob *const *sent, size_t count
     return 0;
 }
 
-/* The copy before the row goes: killed in between, it is in both tables, and sent and refused once more. */
+/* The copy before the row goes: killed in between, it is in both tables, and sent and refused once more. `goes_on`: the
+ * row stays, as one that was sent, with the number above which the next save has to be: rows of wk_stolen are deleted by
+ * people, perhaps before that save. */
 int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
-                    uint64_t central_seq, struct err *e)
+                    uint64_t central_seq, bool goes_on, struct err *e)
 {
     struct buf sql = {0};
     buf_printf(&sql,
@@ -446,7 +448,11 @@ int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
         rc = 0;
     fault_point("progress.copied");
     buf_clear(&sql);
-    buf_adds(&sql, "DELETE FROM wk_progress WHERE ");
+    if (goes_on)
+        buf_printf(&sql, "UPDATE wk_progress SET seq=%" PRIu64 ",sent_seq=%" PRIu64 " WHERE ",
+                   central_seq, central_seq);
+    else
+        buf_adds(&sql, "DELETE FROM wk_progress WHERE ");
     same_save(&sql, b);
     if (rc == 0)
         rc = db_exec_len(db, sql.p, sql.len, e);

@@ -71,9 +71,9 @@ int local_read(struct db *db, const struct local_unsent *keys, size_t count,
                struct local_blobs *out, struct err *e);
 /* Those that are still as they were read are sent now. */
 int local_mark(struct db *db, const struct local_blob *const *sent, size_t count, struct err *e);
-/* Moves a blob that is still as it was read into wk_stolen. */
+/* Moves a blob that is still as it was read into wk_stolen; `goes_on`: copies it, since its session goes on. */
 int local_set_aside(struct db *db, const struct local_blob *b, const char *why,
-                    uint64_t central_seq, struct err *e);
+                    uint64_t central_seq, bool goes_on, struct err *e);
 
 struct local_session {
     struct local_key lock_key;

@@ -100,7 +100,8 @@ static int set_aside(struct write_back *w, const struct local_blob *b,
 {
     name_first(w, b);
     *(a->outcome == CENTRAL_STOLEN ? &w->done.stolen : &w->done.stale) += 1;
-    int rc = local_set_aside(w->world, b, central_outcome_name(a->outcome), a->seq, e);
+    bool goes_on = a->outcome == CENTRAL_STALE && a->seq >= b->seq;
+    int rc = local_set_aside(w->world, b, central_outcome_name(a->outcome), a->seq, goes_on, e);
     if (rc == 0 || e->num != DB_TABLE_FULL)
         return rc;
     w->done.skipped = *e; /* it stays where it is; all others go on */
