@@ -18,6 +18,7 @@
 #define AGAIN_MAX_MS fault_wait(60000)
 #define START_MS fault_wait(5000) /* a worker that died */
 #define SILENT_MS 600000
+#define LOCK_MS 1000
 #define GRACE_MS fault_wait(10000) /* what may pass by itself is no alert before */
 
 /* To the worker. The worker has no other way to know of the guard's state; what it has not heard yet it does not do. */
@@ -133,12 +134,20 @@ static bool remembered(struct child *c, struct err *e)
     return false;
 }
 
+/* A table that somebody has locked, or a row, is tried again at the next tick: this game server has to be seen meanwhile. */
+static int wait_briefly(struct db *db, struct err *e)
+{
+    return db_lock_wait(db, LOCK_MS, e) < 0
+               ? -1
+               : db_exec(db, "SET SESSION innodb_lock_wait_timeout=1", e);
+}
+
 static bool world_ready(struct child *c)
 {
     struct err e = {0};
     bool fresh = !c->run.world;
     if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
-        (!fresh || remembered(c, &e)))
+        (!fresh || (wait_briefly(c->run.world, &e) == 0 && remembered(c, &e))))
         return true;
     if (!c->order.up || !db_unanswered(&e)) { /* the probe reports a server that is away */
         db_close(c->run.world);

@@ -454,6 +454,31 @@ def test_sessions_end_and_the_server_lives_while_much_is_sent(memory):
     keeper.wait(lambda: len(central.blobs()) == 3001, "all of them")
 
 
+@pytest.mark.parametrize("engine,lock", [("memory", "LOCK TABLES wk_progress READ"),
+                                         ("innodb", "CALL wk_put('a','p1','not committed')")])
+def test_the_server_lives_while_its_store_is_locked(make_keeper, make_world, make_server, server, engine, lock):
+    """By a dump of somebody's, or by a save that is not committed: others are not to take it for dead."""
+    mine = make_server("--innodb-lock-wait-timeout=1000")
+    keeper = make_keeper(make_world(on=mine))
+    store = made(keeper, Central(server), engine=engine, write_back="1s")
+    store.open("p1")
+    store.put("a", "p1", b"1")
+
+    def seen(seconds=0):
+        return store.central.server.value(f"SELECT MAX(seen_at) - INTERVAL {seconds} SECOND FROM wk_server",
+                                          schema=store.central.schema)
+    game = mine.admin(keeper.world.schema, autocommit=False)
+    with game.cursor() as cur:
+        cur.execute(lock)
+        keeper.start()
+        before = wait_for(seen, "the first one")
+        wait_for(lambda: before < seen(6), "signs of life")
+    game.commit()
+    game.close()
+    keeper.wait(lambda: all(seq == sent for seq, sent in store.rows().values()), "all to be sent")
+    keeper.expect("nothing to be wrong", troubles=[])
+
+
 def test_what_was_not_sent_in_the_first_of_many_is_said_at_their_end(memory):
     keeper, central = memory.keeper, memory.central
     keeper.configure({"progress": {"max_rate": "2"}})
