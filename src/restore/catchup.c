@@ -78,8 +78,16 @@ static void leave_journal_out(struct restore *r, const char *why)
     forget_journal(r);
 }
 
-/* A definition that cannot be parsed completely is left out: its changes count as a gap then. */
-static int read_definition(const struct restore *r, size_t i, struct db_tables *then, struct err *e)
+static bool same_key(const struct db_table *a, const struct db_table *b)
+{
+    return a->key_count == b->key_count &&
+           (a->key_count == 0 || memcmp(a->key, b->key, a->key_count * sizeof *a->key) == 0);
+}
+
+/* `now`: the table as it is, where that has the dump's columns, and serves as well if it has its key; else NULL. A
+ * definition that cannot be parsed completely is left out: its changes count as a gap then. */
+static int read_definition(const struct restore *r, size_t i, const struct db_table *now,
+                           struct db_tables *then, struct err *e)
 {
     SCOPED(buf_free) struct buf create = {0};
     struct db_table t;
@@ -91,7 +99,7 @@ static int read_definition(const struct restore *r, size_t i, struct db_tables *
         return 0;
     db_columns_hash(&t, hash);
     t.memory = true;
-    if (strcmp(hash, r->m->tables[i].columns_hash) == 0)
+    if (strcmp(hash, r->m->tables[i].columns_hash) == 0 && !(now && same_key(now, &t)))
         then->list[then->count++] = t;
     else
         db_table_free(&t);
@@ -99,8 +107,7 @@ static int read_definition(const struct restore *r, size_t i, struct db_tables *
 }
 
 /* Changes of a table that was dropped or altered since the dump were logged in its old form, so
- * the definition comes from the dump. A key may differ too, which only the definition shows: a
- * restore to an earlier moment always uses that. */
+ * the definition comes from the dump. A key may differ too, which only the definition shows. */
 static int read_definitions(const struct restore *r, const struct db_tables *now,
                             struct db_tables *then, struct err *e)
 {
@@ -114,8 +121,8 @@ static int read_definitions(const struct restore *r, const struct db_tables *now
             continue;
         if (t)
             db_columns_hash(t, hash);
-        if (!t || r->opt->at.ms || strcmp(hash, m->tables[i].columns_hash) != 0)
-            rc = read_definition(r, i, then, e);
+        bool alike = t && strcmp(hash, m->tables[i].columns_hash) == 0;
+        rc = read_definition(r, i, alike ? t : NULL, then, e);
     }
     db_tables_sort(then);
     return rc;

@@ -449,6 +449,21 @@ def test_definitions_end_the_journal(make_world, make_keeper, logged, change):
     assert "the journal ends before the loss" in done.out
 
 
+def test_another_primary_key(make_world, make_keeper, logged):
+    """Rows of before are found by the key that the table had then: in the dump two are equal in what is the key now."""
+    keeper = keep(make_world, make_keeper, logged)
+    world = keeper.world
+    world.sql("CREATE TABLE k (a INT NOT NULL, b INT NOT NULL, c INT, PRIMARY KEY (a)) ENGINE=MEMORY",
+              "INSERT INTO k VALUES (1,5,0),(2,5,0),(3,7,0)")
+    keeper.dump()
+    world.sql("UPDATE k SET c=1 WHERE a=1", "UPDATE k SET b=6 WHERE a=2", "UPDATE k SET c=2 WHERE a<3")
+    before = world.sql("SELECT * FROM k ORDER BY a")
+    world.sql("ALTER TABLE k DROP PRIMARY KEY, ADD PRIMARY KEY (b)", "UPDATE k SET c=9")
+    done = crash_unwatched(keeper)
+    assert world.sql("SELECT * FROM k ORDER BY a") == before
+    assert "the journal ends before the loss" in done.out and "ALTER TABLE k" in done.out, done
+
+
 @pytest.mark.parametrize("how, change", [
     ("STATEMENT", "UPDATE player SET points=0"),
     pytest.param("MIXED", "ANALYZE UPDATE player SET points=0",
