@@ -118,12 +118,16 @@ static bool leads_to_another(const struct restore *r, const struct err *e)
 }
 
 /* Does the failure say something about the dump? Rows inserted by column name may be refused
- * because of later changes to the table. */
+ * because of later changes to the table. And neither a drill nor a restore of a moment goes on to load the dump alone,
+ * which would prove it innocent of what the journal brought. */
 static bool blames_rows(const struct restore *r, const struct err *e)
 {
-    for (size_t i = 0; i < r->plan.count; i++)
-        if (r->plan.list[i].mapped && !r->plan.list[i].skip)
+    bool never_alone = r->opt->drill || r->opt->at.ms;
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
+        if ((t->mapped && !t->skip) || (t->refused && never_alone))
             return false;
+    }
     return is_of_the_rows(e);
 }
 

@@ -59,6 +59,7 @@ static int load_failed(const struct loader *l, struct err *e)
                     "whose keys are equal to the server, though it let both in: restore an older "
                     "dump (--restore=NAME), or all rows but one by hand (gunzip -c FILE | sed "
                     "'s/^INSERT INTO /INSERT IGNORE INTO /' | mysql SCHEMA)");
+    l->target->refused |= l->changes != NULL;
     return err_step(e, "loading table %s", l->target->name);
 }
 

@@ -26,6 +26,7 @@ struct target {
     bool created;    /* the shadow table exists */
     bool unfit;      /* the dump's definition is refused, by us or by the server */
     bool raw;        /* its rows were loaded as foreign SQL: there is no content hash */
+    bool refused;    /* with changes of the journal among its rows, which may be at fault */
     bool triggers;   /* live has triggers, which are moved at the swap */
     uint64_t auto_increment, heap_need, max_data_length;
     uint64_t heap;       /* max_heap_table_size at the shadow's creation; 0: a durable table */
