@@ -254,7 +254,8 @@ static int refuse_gap(const struct restore *r, struct err *e)
     return -1;
 }
 
-/* Gaps that were seen in the log while the server was up, and may no longer be visible in it. */
+/* Gaps that were seen in the log while the server was up, and may no longer be visible in it. They are behind the
+ * dump that was the newest then, and so behind each older one. Names of dumps are in their order. */
 static void recall_gap(struct restore *r)
 {
     const struct state *st = r->opt->state;
@@ -263,7 +264,7 @@ static void recall_gap(struct restore *r)
     json_array_foreach(list, i, gap)
     {
         if (!json_is_true(json_object_get(gap, "log")) || r->journal.gap[0] ||
-            strcmp(js_text(gap, "dump"), r->m->name) != 0)
+            strcmp(js_text(gap, "dump"), r->m->name) < 0)
             continue;
         snprintf(r->journal.gap, sizeof r->journal.gap,
                  "what the log has is not known to be all: it could not be read on (%s)",

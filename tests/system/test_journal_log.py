@@ -313,3 +313,23 @@ def test_a_statement_that_is_too_large_for_the_log(make_world, make_keeper, make
         again = keeper.ok("--restore", "--json")
         assert again["journal"]["whole"], again
         assert world.marked() == 7
+
+
+@pytest.mark.only("mysql", why="MariaDB keeps the half of the statement, where each reader finds it")
+def test_a_log_that_is_not_whole_and_an_older_dump(make_world, make_keeper, make_server):
+    """What was seen of the log behind the newest dump holds for the older one, too, that is restored in its place."""
+    server = make_server(*LOG)
+    keeper = make_keeper(make_world("small", server), {"journal": {"mode": "server"}}).init()
+    older = keeper.dump()["name"]
+    keeper.dump()
+    newest = keeper.path(keeper.newest())
+    keeper.start(fault="dump.locked=kill")
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    server.sql("SET GLOBAL binlog_stmt_cache_size=4096", "SET GLOBAL max_binlog_stmt_cache_size=4096")
+    with pytest.raises(pymysql.err.Error, match="max_binlog_stmt_cache_size"):
+        keeper.world.sql(TOO_MUCH["update"])
+    keeper.world.mark(2)
+    keeper.wait_log("the journal cannot go on")
+    os.truncate(newest, os.path.getsize(newest) - 1)
+    told = crash(keeper)
+    assert told["dump"] == older and not told["journal"]["whole"] and told["lost_seconds"] != 0, told
