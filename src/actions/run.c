@@ -190,9 +190,12 @@ static struct loss loss_known(const struct action_context *a, const struct resto
     wall_t now = clock_wall(), covered = res->dump_at;
     wall_t last = res->journal.gap[0] ? res->journal.gap_at : res->journal.last;
     wall_t alive = st->known ? st->alive_at : (wall_t){0};
-    /* A server that does not sync its log at each commit may lose the end of it in a machine crash. */
+    /* A server that does not sync its log at each commit may lose the end of it in a machine crash. Of another machine
+     * nobody knows when it was booted. */
+    const char *host = a->cfg->mysql.host;
     int64_t booted = now.ms - clock_mono().ms;
-    bool cut = res->journal.unsynced && booted > (st->known ? alive : res->dump_at).ms;
+    bool may_be = booted > (st->known ? alive : res->dump_at).ms || (host && !config_is_here(host));
+    bool cut = res->journal.unsynced && may_be;
     bool restarted = st->known && server_same_place(&res->server, &st->server) &&
                      server_restarted(&res->server, &st->server);
     last.ms -= res->server.ahead_ms;

@@ -129,6 +129,25 @@ def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keepe
         unknown(result, 0, last_word(keeper) + 2)
 
 
+@pytest.mark.parametrize("synced", [0, 1])
+def test_a_log_on_another_machine(make_server, make_world, make_keeper, synced):
+    """Whether that machine crashed is not known here, and so not what its log had that was not synced."""
+    server = make_server(*LOG, f"--sync-binlog={synced}")
+    keeper = make_keeper(make_world(on=server)).init()
+    # no name of this machine, though it leads here
+    keeper.configure({"mysql": {"socket": None, "host": "0.0.0.0", "port": str(server.port), "tls": "off",
+                                "insecure": "yes"}})
+    keeper.dump()
+    keeper.world.mark(9)
+    server.crash()
+    result = keeper.ok("--restore", "--json")
+    if synced:
+        assert result["lost_seconds"] == 0, result
+    else:
+        unknown(result, 0, last_word(keeper) + 2)
+    assert keeper.world.marked() == 9
+
+
 def test_what_is_given_up_on_purpose(keeper):
     """Over a living world nothing is lost by accident: no number, and no word of a loss."""
     keeper.dump()
