@@ -589,12 +589,14 @@ static int read_once(struct run *r, struct err *e)
 }
 
 /* The network may have been at fault, or clients that reconnect after the restart took all
- * connections. */
-static bool worth_another(const struct err *e)
+ * connections. Damage that is there `before` as well is in the log: reading hours of it again only keeps the world
+ * down. */
+static bool worth_another(const struct err *e, const struct err *before)
 {
     if (db_no_connection(e))
         usleep(FULL_PAUSE_US);
-    return e->cls == ERR_UNREACHABLE || e->cls == ERR_DAMAGED || db_no_connection(e);
+    bool again = before->cls == ERR_DAMAGED && strcmp(before->text, e->text) == 0;
+    return e->cls == ERR_UNREACHABLE || (e->cls == ERR_DAMAGED && !again) || db_no_connection(e);
 }
 
 /* An unreadable log is no reason not to restore; a lost server connection is. */
@@ -622,13 +624,15 @@ static int as_gap(struct run *r, const struct err *e)
 int replay_read(const struct replay_source *s, struct replay *out, struct err *e)
 {
     struct run r = {.s = s, .out = out, .now = clock_wall()};
+    struct err before;
     int rc = 0, tries = 0;
     *out = (struct replay){0};
     list_tables(&r);
     if (s->from->file[0]) {
-        do
+        do {
+            before = rc < 0 ? *e : (struct err){0};
             rc = read_once(&r, e);
-        while (++tries < TRIES && (rc < 0 ? worth_another(e) : r.again));
+        } while (++tries < TRIES && (rc < 0 ? worth_another(e, &before) : r.again));
         if (rc < 0)
             rc = as_gap(&r, e);
         else if (r.again) { /* each pass rejected another group */

@@ -256,6 +256,29 @@ def test_a_log_that_is_damaged_and_two_losses_with_one_dump(make_world, make_kee
         assert not told["journal"]["whole"] and len(keeper.dumps()) == 1, told
 
 
+def test_a_damaged_log_is_not_read_over_and_over(make_world, make_keeper, make_server):
+    """It may be long, and the world is down meanwhile: what is damaged twice in the same way is so each time."""
+    server = make_server(*LOG)
+    keeper = make_keeper(make_world("small", server)).init()
+    keeper.dump()
+    keeper.world.mark(3)
+    before = keeper.world.snapshot()
+    keeper.world.sql("INSERT INTO chat VALUES (1,'a byte of this changes')")
+    log = os.path.join(server.datadir, keeper.world.sql("SHOW MASTER STATUS")[0][0])
+    server.kill9()
+    with open(log, "r+b") as f:
+        f.seek(f.read().rindex(b"a byte of this"))
+        f.write(b"X")
+    server.start()
+    seen = os.path.join(server.datadir, "seen.log")
+    server.sql(f"SET GLOBAL general_log_file='{seen}'", "SET GLOBAL general_log=1")
+    told = keeper.ok("--restore", "--json")
+    assert "checksum" in told["journal"]["gap"], told
+    keeper.world.assert_is(before)
+    with open(seen, "rb") as f:
+        assert f.read().count(b"Binlog Dump") <= 4
+
+
 # -- a log that is short-lived ----------------------------------------------------------------
 
 
