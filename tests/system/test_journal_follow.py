@@ -12,6 +12,7 @@ from wk.crash import go_on, stopped, wait_stopped
 from wk.follow import (ONE_DUMP, all_comes_back, another_follower, another_server, crash, dump_and_follow, follower, following,
                        journal, kill_follower, live, lose_disk, purge, reload, restored)
 from wk.audit import TABLES, AuditedWriters
+from wk.keeper import FAILED
 from wk.segments import Segments
 from wk.snapshot import assert_same, snapshot
 from wk.util import PATIENCE, wait_for
@@ -133,6 +134,27 @@ def test_by_hand_on_a_new_server(make_followed):
     assert done["journal"]["filed"] == seen["journal"]["filed"], (done, seen)
     keeper.wait_state("UP")
     following(keeper)
+
+
+@pytest.mark.parametrize("change, rows", [
+    ("DROP INDEX v", "INSERT INTO few VALUES (3,1)"), ("MAX_ROWS=100000", "INSERT INTO few SELECT id+10, id+10 FROM player")])
+def test_a_table_that_takes_more_rows_than_in_the_dump(make_followed, change, rows):
+    """A new server has the table of the dump, which refuses what came since, unless somebody makes it as it was last."""
+    keeper = make_followed()
+    world = keeper.world
+    world.sql("CREATE TABLE few (id INT PRIMARY KEY, v INT, UNIQUE KEY v (v)) ENGINE=MEMORY MAX_ROWS=10",
+              "INSERT INTO few VALUES (1,1),(2,2)")
+    dump_and_follow(keeper)
+    world.sql(f"ALTER TABLE few {change}", rows)
+    before, last = world.snapshot(), world.sql("SHOW CREATE TABLE few")[0][1]
+    keeper.segments.wait_all()
+    keeper.stop()
+    another_server(keeper)
+    done = keeper.run("--restore")
+    assert done.rc == FAILED and "table few" in done.err, done
+    world.sql(last)
+    keeper.ok("--restore")
+    world.assert_is(before)
 
 
 # -- the server is kept ------------------------------------------------------------------------
