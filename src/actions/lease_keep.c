@@ -12,6 +12,7 @@
 #define TRY_MS 500
 #define UNSAID_MS 20
 #define EXTRA_MS fault_wait(10000) /* beside two times the lease's */
+#define AWAY_MS 60000              /* without an answer, however long the lease is */
 
 static bool is_wanted(const struct action_context *a)
 {
@@ -77,14 +78,18 @@ static int take(struct lease_keep *k, struct lease *l, struct err *e)
     int64_t ttl = k->a->cfg->standby.ttl; /* the other machine's may be longer */
     if (lease_read(l, &r, &none) == LEASE_OK && r.ttl > ttl)
         ttl = r.ttl;
-    mono_t until = mono_add(clock_mono(), 2 * ttl + EXTRA_MS);
+    mono_t until = mono_add(clock_mono(), 2 * ttl + EXTRA_MS), answered = clock_mono();
     progress_phase(k->a->job.progress, "waiting for the lease", 0, 0);
     for (;;) {
         int64_t wait = TRY_MS;
         enum lease_result got = lease_take(l, s->lease_number, s->generation, &k->grant, &wait, e);
         if (got == LEASE_OK)
             return 0;
-        if (got == LEASE_REFUSED || (got == LEASE_AWAY && mono_reached(clock_mono(), until)))
+        mono_t now = clock_mono();
+        if (got != LEASE_AWAY)
+            answered = now;
+        if (got == LEASE_REFUSED || (got == LEASE_AWAY && (mono_reached(now, until) ||
+                                                           mono_since(now, answered) >= AWAY_MS)))
             return -1;
         if (got == LEASE_HELD && (wait < 0 || (mono_reached(clock_mono(), until) && !is_ending(l))))
             return refuse_held(l, e);

@@ -3,6 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* However long the lease is, a request that takes longer is asked again: its answer is a few hundred bytes, and whoever
+ * waits has to be heard of before it is thought to hang. */
+#define REQUEST_MAX_MS 10000
+
 /* ---- opening ---- */
 
 /* Its own timeouts: those of [offsite] are for files of any size, and a lease that waits so long has ended. */
@@ -13,7 +17,7 @@ static struct lease *make(const struct config *cfg, const char *holder)
     l->cfg = *cfg;
     l->ttl = cfg->standby.ttl;
     /* Two requests, one after the other, are done well before the lease ends. */
-    l->cfg.offsite.timeout = l->ttl / 4;
+    l->cfg.offsite.timeout = l->ttl / 4 < REQUEST_MAX_MS ? l->ttl / 4 : REQUEST_MAX_MS;
     l->cfg.offsite.max_rate = 0;
     snprintf(l->holder, sizeof l->holder, "%s", holder);
     return l;

@@ -10,8 +10,8 @@
  *           object stays, so its number goes on growing
  *     etcd  /worldkeeper/WORLD/lease, which etcd deletes after its time; /worldkeeper/WORLD/last stays
  *
- * Calls block, at most for about half the lease's time; so they are made in workers and actions only. One
- * struct lease, one thread. */
+ * Calls block, for about half the lease's time or some ten seconds for each of their requests, whichever is less; so they
+ * are made in workers and actions only. One struct lease, one thread. */
 #ifndef WK_STANDBY_LEASE_H
 #define WK_STANDBY_LEASE_H
 

@@ -499,7 +499,7 @@ static enum lease_result etcd_open(struct lease *l, int dirfd, struct err *e)
     for (const char *rest = s->etcd; c->count < MEMBERS_MAX && (url = config_next_part(&rest));)
         c->members[c->count++] = url;
     /* A renewal is three requests, and a member that is silent must leave time for the next. */
-    c->timeout = l->ttl / 4 / (c->count ? c->count : 1);
+    c->timeout = l->cfg.offsite.timeout / (c->count ? c->count : 1);
     if (c->timeout < REQUEST_MIN_MS)
         c->timeout = REQUEST_MIN_MS;
     if (!curl_api(e))

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 from datetime import datetime
 from signal import SIGCONT, SIGSTOP
@@ -440,6 +441,24 @@ def test_a_promotion_that_cannot_begin(make_keeper, world, tmp):
         (lease,) = [json.loads(body) for path, body in liar.objects.items() if path.endswith("lease.json")]
         assert lease["free"] is True and lease["number"] == 1, lease
     finally:
+        liar.stop()
+
+
+@pytest.mark.slow
+def test_a_promotion_whose_lease_store_hangs(make_keeper, world, tmp):
+    """It says so, however long the lease is, before [restore] stall takes it for one that makes no progress."""
+    liar, over = Liar(tmp), threading.Event()
+    conditions = Conditions(liar)
+    keeper = make_keeper(world, {"offsite": {"plain": "yes", **liar.settings()}, "restore": {"stall": "60s"},
+                                 "standby": {"lease": "s3", "ttl": "30m"}})
+    try:
+        keeper.run("--check")
+        keeper.start("STANDBY")
+        liar.fault = lambda h: over.wait() and conditions(h)
+        done = keeper.run("--promote")
+        assert done.rc == FAILED and "no progress" not in done.err and "timed out" in done.err, done
+    finally:
+        over.set()
         liar.stop()
 
 
