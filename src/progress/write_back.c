@@ -80,6 +80,13 @@ static void name_first(struct write_back *w, const struct local_blob *b)
     buf_free(&shown);
 }
 
+/* Another machine may have the world by now, with the same sessions: what goes on in this one must neither win over the
+ * saves of that one's players nor give their locks back. Asked right before each of both, as this process may have slept. */
+static int may_write(struct err *e)
+{
+    return fence_check("write-back", e);
+}
+
 /* ---- statements on their way ---- */
 
 /* A blob's bytes are freed when they are in the statement: all that its answer needs is what it was. So there is
@@ -158,6 +165,8 @@ static int send_batch(struct write_back *w, struct flight *f, struct err *e)
         if (settle_oldest(w, f, e) < 0)
             return -1;
     fault_point("progress.read");
+    if (may_write(e) < 0)
+        return -1;
     if (central_send(w->central, w->cfg->progress.lock_id, &f->batch, e) < 0) {
         w->central_failed = true;
         return -1;
@@ -316,6 +325,8 @@ static int end_batch(struct write_back *w, struct local_session *list, size_t co
         if (!unsent[i])
             list[n++] = list[i];
     fault_point("progress.unsent");
+    if (may_write(e) < 0)
+        return -1;
     int rc =
         n ? central_release_all(w->central, w->cfg->progress.lock_id, list, n, &released, e) : 0;
     w->done.released += released;

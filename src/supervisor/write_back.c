@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/fence.h"
 #include "base/js.h"
 #include "progress/write_back.h"
 #include "supervisor/world.h"
@@ -145,11 +146,12 @@ static int wait_briefly(struct db *db, struct err *e)
 static bool world_ready(struct child *c)
 {
     struct err e = {0};
-    bool fresh = !c->run.world;
-    if (c->order.up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
+    bool fresh = !c->run.world,
+         up = c->order.up && fence_open(); /* who gives the orders may stand still */
+    if (up && write_back_world(&c->run, &c->w->a->job.db, &e) == 0 &&
         (!fresh || (wait_briefly(c->run.world, &e) == 0 && remembered(c, &e))))
         return true;
-    if (!c->order.up || !db_unanswered(&e)) { /* the probe reports a server that is away */
+    if (!up || !db_unanswered(&e)) { /* the probe reports a server that is away */
         db_close(c->run.world);
         c->run.world = NULL;
     }
