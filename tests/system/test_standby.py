@@ -312,10 +312,10 @@ def test_what_the_standby_has_seen(make_pair, tmp, kind):
 
 def test_the_lease_goes_last(make_followed, store, tmp):
     """A switch-over gives the lease back when nobody can believe any more that the world is up here, also where the
-    supervisor cannot say so, since it stands still."""
+    supervisor cannot say so, since it stands still: a status is believed for seconds, however long the lease is."""
     liar = Liar(tmp)
     Conditions(liar)
-    standby = {"lease": "s3", "ttl": "6s"}
+    standby = {"lease": "s3", "ttl": "30m"}
     other = None
     try:
         one = make_followed(settings={"offsite": {"plain": "yes", **liar.settings()}, "standby": standby})
