@@ -50,6 +50,7 @@ static struct standby {
     mono_t next_start, failing_since; /* ms 0: it does not fail */
     mono_t cold_since;                /* ms 0: the world is loaded, or need not be */
     mono_t idle_since;                /* a probe that was asked later shows what is left */
+    mono_t moved;                     /* when the moment of what is here was last another one */
     struct report last;
 } standby;
 
@@ -237,15 +238,15 @@ static void restart(struct world *w)
     standby.next_start = clock_mono();
 }
 
-/* Seconds since the moment of the newest change that is here; -1: not known. By the wall clocks of two machines: never
- * negative, whatever they differ by. */
+/* Seconds since the moment of the newest change that is here; -1: not known. By the wall clocks of two machines; where ours is
+ * late, at least since it came, by our own. */
 static int64_t behind_seconds(void)
 {
     const struct report *r = &standby.last;
-    int64_t ms = clock_wall().ms - r->moment.ms;
+    int64_t ms = clock_wall().ms - r->moment.ms, here = mono_since(clock_mono(), standby.moved);
     if (!r->known || !r->moment.ms)
         return -1;
-    return ms > 0 ? ms / 1000 : 0;
+    return (ms > here ? ms : here) / 1000;
 }
 
 static void judge(struct world *w)
@@ -338,6 +339,8 @@ static void take_report(struct world *w, const struct report *r)
     w->status_dirty |= r->failed != last->failed || pulled || r->moment.ms != last->moment.ms;
     if (r->known && pulled && r->newest.name[0])
         dumps_stored(w, &r->newest);
+    if (!last->known || r->moment.ms != last->moment.ms)
+        standby.moved = clock_mono();
     *last = *r;
     w->a->lease_seen = r->lease; /* a job that is forked from here on has it */
     worker_err_clean(&last->why);
@@ -422,7 +425,7 @@ static json_t *copy_json(const struct world *w, bool heard)
     const struct report *r = &standby.last;
     const struct warm_keeper *k = &r->warm;
     bool ready = k->ready && !r->loading;
-    int64_t behind = clock_wall().ms - r->warm_moment.ms;
+    int64_t behind = (clock_wall().ms - r->warm_moment.ms) / 1000, least = behind_seconds();
     if (!w->cfg->standby.warm || !is_standby(w))
         return json_null();
     const char *state = !heard || !r->known ? NULL
@@ -434,7 +437,7 @@ static json_t *copy_json(const struct world *w, bool heard)
                      !ready && !r->loading && k->why[0] ? js_clean(k->why) : json_null(), "dump",
                      ready ? k->dump : NULL, "moment",
                      js_time(ready ? r->warm_moment : (wall_t){0}), "behind_seconds",
-                     js_known(ready && r->warm_moment.ms, behind > 0 ? behind / 1000 : 0), "rows",
+                     js_known(ready && r->warm_moment.ms, behind > least ? behind : least), "rows",
                      js_known(ready, (int64_t)k->rows), "compared_at",
                      js_time(ready ? k->compared_at : (wall_t){0}));
 }

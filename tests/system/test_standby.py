@@ -395,6 +395,17 @@ def test_a_standby_whose_dumps_are_all_gone(make_followed, store, tmp):
     assert one.status()["last_dump"]["name"] == name, one.status()["last_dump"]
 
 
+def test_a_standby_whose_clock_is_late(make_followed, store):
+    """What it has grows old all the same, and is told when it is too old."""
+    keeper = demoted(make_followed, store)
+    keeper.configure({"alert": {"max_dump_age": "1s"}})
+    shim = keeper.shim(clock=keeper.clock)
+    keeper.set_clock(-7200)
+    keeper.start("STANDBY", **shim)
+    keeper.expect("it is old", standby=lambda s: (s["behind_seconds"] or 0) > 1,
+                  troubles=lambda t: any("the newest that the standby has is of" in x["what"] for x in t))
+
+
 def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, world, store):
     keeper = make_keeper(world, {**store, "verify": OFTEN})
     keeper.start("STANDBY", **keeper.shim(clock=keeper.clock))
