@@ -18,7 +18,7 @@
 #define LAG_MIN_MS 2000             /* one proof per second, and until we look */
 #define GAP_PAUSE_MS fault_wait(10000) /* between two dumps that gaps cause, at first */
 #define UNABLE_RETRY_MS 300000         /* a server's settings change seldom */
-#define GAPS_KEPT 12u                  /* their texts must fit into the state */
+#define GAPS_KEPT 12u                  /* as many of them as fit into the state */
 #define END_MS 3000                    /* for the worker to write what it has read */
 #define EMPTIED_SHOWN 3u               /* tables named in one alert: their commands are long */
 /* A recovery is believed after this time: a full disk still takes a little data, and a damaged log
@@ -265,10 +265,11 @@ static void keep_gap(struct world *w, const struct follow_gap *gap, wall_t at, b
     json_array_append_new(list, json_pack("{s:I, s:s, s:I, s:s, s:s, s:b}", "at", (json_int_t)at.ms,
                                           "file", gap->file, "pos", (json_int_t)gap->pos, "why",
                                           brief.p, "dump", newest ? newest->name : "", "log", log));
-    while (json_array_size(list) > GAPS_KEPT)
+    while (json_array_size(list) > GAPS_KEPT ||
+           json_dumpb(list, NULL, 0, JSON_COMPACT) >= sizeof s->gaps)
         json_array_remove(list, 0);
     SCOPED(xfree) char *text = json_dumps(list, JSON_COMPACT);
-    if (text && strlen(text) < sizeof s->gaps)
+    if (text)
         snprintf(s->gaps, sizeof s->gaps, "%s", text);
     w->state_dirty = true;
     json_decref(list);

@@ -87,6 +87,25 @@ def test_a_supervisor_that_ends_before_the_dump_that_closes_a_gap(make_followed,
     all_comes_back(keeper)
 
 
+def test_the_newest_gap_is_kept_where_not_all_have_room(make_world, make_keeper, make_server):
+    """Names may be long, and the state holds so many characters: it is the oldest that are forgotten."""
+    server = make_server("--log-bin=" + "l" * 150, "--binlog-format=ROW", "--log-bin-trust-function-creators=ON")
+    keeper = make_keeper(make_world("small", server), {"journal": {"mode": "server"}}).init()
+    keeper.dump()
+    keeper.start(fault="dump.locked=kill")
+    keeper.wait(lambda: journal(keeper).get("state") == "following", "the journal")
+    names = [f"{n:x<50}" for n in range(10, 23)]
+    for n in names:
+        keeper.world.sql(f"ALTER TABLE mark ADD `{n}` INT")
+    state = os.path.join(keeper.dumps_dir, "state.json")
+
+    def newest():
+        with open(state, encoding="utf-8") as f:
+            kept = json.load(f)["gaps"]
+        return kept and json.loads(kept)[-1]["why"]
+    keeper.wait(lambda: names[-1] in newest(), lambda: f"the newest gap, not {newest()}")
+
+
 @pytest.mark.parametrize("nonce", ["nobody's", "the world's"])
 def test_a_forged_mark_of_a_restore_is_a_gap(make_followed, nonce):
     """Whoever writes the mark of a restore into a statement has made no restore: a dump at once, as for any
