@@ -65,7 +65,8 @@ def test_the_tester_of_agents(make_followed, agent, tmp):
         pid = json.loads(keeper.published("status.json"))["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
-            assert agent("stop", **settings).returncode == 1
+            for action in ("demote", "stop"):
+                assert agent(action, **settings).returncode == 1
         finally:
             os.kill(pid, signal.SIGCONT)
         assert agent("monitor", config="/nowhere", CRM_meta_interval="10000").returncode == 6
