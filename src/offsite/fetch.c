@@ -279,7 +279,7 @@ static int is_here(int dirfd, const char *file, const struct copy_part *of, stru
                        "journal's directory away");
 }
 
-/* Where its complete groups end, as long as no part ends there: a write was cut off, which is cut back. */
+/* Where its complete groups end, as long as no part ends there: a write was cut off, or is under way. */
 static int settle(const struct copies *c, size_t first, int dirfd, const char *file, int fd,
                   uint64_t *size, struct err *e)
 {
@@ -292,9 +292,7 @@ static int settle(const struct copies *c, size_t first, int dirfd, const char *f
          i++)
         if (c->parts[i].to == *size)
             return 0;
-    if (segment_settled(dirfd, file, 0, size, e) < 0)
-        return -1;
-    return ftruncate(fd, (off_t)*size) < 0 ? err_sys(e, errno, "cannot cut %s", file) : 0;
+    return segment_settled(dirfd, file, 0, size, e);
 }
 
 /* The part that has what follows byte `size`; NULL: there is none. */
@@ -324,7 +322,8 @@ static int append(int from, int to, uint64_t at, uint64_t end, struct err *e)
     return fsync(to) < 0 ? err_sys(e, errno, "cannot sync a journal segment") : 0;
 }
 
-/* What a segment that is here lacks. Readers see complete groups at any moment. */
+/* What a segment that is here lacks. Readers see complete groups at any moment. What is behind its last complete group is
+ * cut off only where the store has more: else a follower may be writing it just now. */
 static int grow(struct fetch *f, int dirfd, size_t first, const char *file, struct err *e)
 {
     const struct copy_part *p;
@@ -334,6 +333,8 @@ static int grow(struct fetch *f, int dirfd, size_t first, const char *file, stru
     if (fd < 0 || settle(&f->there, first, dirfd, file, fd, &size, e) < 0)
         return -1;
     int rc = 1;
+    if (part_after(&f->there, first, size) && ftruncate(fd, (off_t)size) < 0)
+        return err_sys(e, errno, "cannot cut %s", file);
     while (rc == 1 && (p = part_after(&f->there, first, size))) {
         SCOPED(file_close) int got = file_open(dirfd, part, O_RDWR | O_CREAT | O_TRUNC, e);
         if (got < 0)

@@ -182,6 +182,25 @@ def test_a_segment_that_is_just_begun(make_followed, store):
     assert seen["failed"] == stored(keeper)["failed"] == 0
 
 
+def test_a_segment_that_is_written_meanwhile(make_followed, store):
+    """A drill from the store fetches into the journal that the follower writes: what it has of a large transaction stays."""
+    keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}}, tables=BIG)
+    keeper.server.grant(USER + "@localhost", "worldkeeper_drill_w1")
+    keeper.dump()
+    keeper.world.sql(BIG[1])
+    keeper.start(fault="journal.write#8=stop")
+    wait_stopped(keeper, "the middle of a transaction")
+    (path,) = keeper.segments.paths()
+    wait_for(lambda: parts(store), "its beginning is in the store")
+    size = os.path.getsize(path)
+    assert max(to for _, _, to, _ in parts(store)) < size
+    keeper.ok("--drill", "--from", "offsite")
+    assert os.path.getsize(path) == size
+    go_on(stopped(keeper))
+    keeper.segments.wait_all()
+    assert not keeper.segments.errors()
+
+
 def test_what_a_full_disk_did_not_take_is_remembered_later(make_world, make_keeper, small_disk, store):
     """A dump is stored all the same, and what is known of the store is written as soon as there is room."""
     path, seen, prefix = small_disk
