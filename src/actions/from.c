@@ -144,12 +144,8 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
         fetch_segments(f, &from->dump.m, e) < 0 ||
         (r->action == ACTION_RESTORE && !r->into && fetch_above(f, &a->state.generation, e) < 0))
         return -1;
-    if (f->passed.cls != ERR_NONE) {
-        SCOPED(xfree) char *note = xasprintf(
-            "a part of the journal in the store is damaged; what is before it is used: %s",
-            f->passed.text);
-        action_note(a, note);
-    }
+    if (f->passed.cls != ERR_NONE)
+        action_note(a, f->passed.text);
     /* The newest one that is here is restored with its journal. */
     const struct manifest *m = &from->dump.m;
     const struct catalog_entry *newest = catalog_newest(&here, 0);

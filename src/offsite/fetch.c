@@ -229,6 +229,14 @@ static int read_part(struct fetch *f, const struct copy_part *p, int fd, struct 
     return 0;
 }
 
+static void pass(struct fetch *f, struct err *why, const char *what)
+{
+    if (f->passed.cls != ERR_NONE)
+        return;
+    err_step(why, "%s", what);
+    f->passed = *why;
+}
+
 /* As with dumps: damage counts when it is found twice. */
 static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct err *e)
 {
@@ -236,8 +244,8 @@ static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct
     int is = read_part(f, p, fd, &why, e);
     if (is == 0)
         is = read_part(f, p, fd, &why, e);
-    if (is == 0 && f->passed.cls == ERR_NONE)
-        f->passed = why;
+    if (is == 0)
+        pass(f, &why, "a part of the journal in the store is damaged; what is before it is used");
     return is;
 }
 
@@ -358,7 +366,7 @@ static int give_name(int dirfd, const char *part, const char *file, struct err *
     return file_rename(dirfd, part, dirfd, file, e);
 }
 
-static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e)
+static int bring_segment(struct fetch *f, int dirfd, size_t first, struct err *e)
 {
     const struct copy_part *of = &f->there.parts[first];
     char file[SEGMENT_NAME_MAX];
@@ -377,6 +385,21 @@ static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e
     if (rc < 0 || got == 0)
         file_remove(dirfd, part, NULL);
     return rc;
+}
+
+/* One that is damaged here costs what is behind the damage, which whoever reads it finds; but not the rest of the journal,
+ * nor the restore. */
+static int fetch_segment(struct fetch *f, int dirfd, size_t first, struct err *e)
+{
+    struct err why = {0};
+    if (bring_segment(f, dirfd, first, &why) == 0)
+        return 0;
+    if (why.cls != ERR_DAMAGED)
+        return err_pass(e, &why);
+    pass(f, &why,
+         "the journal here is used as far as it is good; if its directory is moved away, what the "
+         "store has of it is fetched");
+    return 0;
 }
 
 /* The one begun last under its number, unless it ended before the dump: a world that began anew counts from 1 again, and

@@ -16,7 +16,7 @@ struct fetch {
     struct progress *progress; /* NULL is allowed */
     struct transfer t;
     struct copies there;
-    /* The journal in the store is damaged, and was fetched up to there. */
+    /* The journal is damaged, in the store or here, and was fetched as far as it is good. */
     struct err passed;
 };
 /* Connects and lists. */

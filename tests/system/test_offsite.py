@@ -15,7 +15,7 @@ import pytest
 from test_ledger_world import gain, prepare
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import OFFSITE_POINTS, go_on, stopped, wait_stopped
-from wk.follow import dump_and_follow, live
+from wk.follow import another_server, dump_and_follow, live
 from wk.keeper import BINARY, DONE, NOT_WELL, REFUSED, USAGE, USER, Keeper
 from wk.offsite import (PLAIN, files, lose_machine, manifests, nothing_readable, off_site, open_age, parts, segments, stored,
                         wait_segments)
@@ -199,6 +199,27 @@ def test_a_segment_that_is_written_meanwhile(make_followed, store):
     go_on(stopped(keeper))
     keeper.segments.wait_all()
     assert not keeper.segments.errors()
+
+
+def test_a_segment_that_is_damaged_here(make_followed, store):
+    """It does not keep the world from coming back, and the way that is named brings what it lacks."""
+    keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key}})
+    dump_and_follow(keeper)
+    stored(keeper)
+    keeper.world.mark(2)
+    before = keeper.world.snapshot()
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    keeper.stop()
+    (path,) = keeper.segments.paths()
+    flip(path, 30)
+    another_server(keeper)
+    done = keeper.run("--restore", "--from", "offsite")
+    assert done.rc == DONE and "if its directory is moved away" in done.err, done
+    os.rename(os.path.dirname(path), os.path.dirname(path) + ".old")
+    another_server(keeper)
+    keeper.ok("--restore", "--from", "offsite")
+    keeper.world.assert_is(before)
 
 
 def test_what_a_full_disk_did_not_take_is_remembered_later(make_world, make_keeper, small_disk, store):

@@ -11,7 +11,7 @@ from signal import SIGCONT, SIGSTOP
 import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
-from wk.follow import LOG, dump_and_follow
+from wk.follow import LOG, dump_and_follow, following
 from wk.keeper import BINARY, DONE, FAILED, HELD, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
@@ -75,6 +75,28 @@ def wait_pulled(primary, other):
 def own_dump(keeper, start):
     """It stores what it keeps."""
     keeper.wait(lambda: ((keeper.status()["offsite"] or {}).get("newest") or "").startswith(start), "its own dump")
+
+
+def test_a_key_that_both_machines_get_later(make_pair):
+    """What is older than the key is not used, and does not keep the standby from what is newer."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    one.world.mark(1)
+    wait_pulled(one, two)
+    for keeper in (two, one):
+        keeper.reload({"dump": {"hmac_key_file": keeper.secret("hmac", "k" * 32)}})
+    one.wait(lambda: len(one.dumps()) > 1 and following(one), "the dump that the key signs")
+    one.world.mark(2)
+    newest = one.segments.wait_all().paths()[-1]
+    got = os.path.join(two.segments.dir, os.path.basename(newest))
+    size = os.path.getsize(newest)
+    wait_for(lambda: os.path.exists(got) and os.path.getsize(got) >= size, "the standby has what is newer")
+    before = one.world.snapshot()
+    one.kill9()
+    one.server.kill9()
+    two.ok("--promote", "--by-hand", "--force")
+    two.world.assert_is(before)
 
 
 def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
