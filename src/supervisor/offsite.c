@@ -41,6 +41,7 @@ struct report {
     bool trouble;             /* the last step failed, or something cannot be stored: */
     bool away;                /* because the store does not answer */
     bool fenced;              /* because another machine stores the world there */
+    bool made;                /* all the same copies are made: one thing is no good */
     struct err why;           /* … */
     char done[DUMP_NAME_MAX]; /* dump that was stored just now; "" */
     uint64_t bytes;
@@ -117,6 +118,7 @@ static int64_t failed(struct child *c, enum remote_result got, const struct err 
     int64_t asked = c->u.t.store ? remote_pause(c->u.t.store) : 0;
     c->report.failed = c->report.trouble = true;
     c->report.away = got == REMOTE_LATER;
+    c->report.made = false;
     c->report.why = *e;
     upload_close(&c->u);
     c->pause = clock_backoff(c->pause, AGAIN_MIN_MS, AGAIN_MAX_MS);
@@ -139,6 +141,7 @@ static int64_t step(struct child *c)
     c->report.fenced = u->fenced.cls != ERR_NONE;
     c->report.why = c->report.fenced ? u->fenced : u->skipped;
     c->report.trouble = c->report.why.cls != ERR_NONE;
+    c->report.made = !c->report.fenced;
     c->report.away = false;
     if (u->unswept.cls != ERR_NONE && !c->unswept)
         log_line(LOG_WARN_, "uploads that were cut off stay in the store: %s", u->unswept.text);
@@ -228,13 +231,17 @@ static bool is_known(unsigned i)
            mono_since(clock_mono(), s->worker.heard) <= QUIET_MS;
 }
 
-/* The worker that is in trouble; NULL: none. Dumps first: without them the journal is worth nothing. */
+/* The worker that is in trouble; NULL: none. First one that makes no copies: what is no good in the store may lie there for
+ * good. Then dumps: without them the journal is worth nothing. */
 static const struct report *trouble(void)
 {
-    for (unsigned i = 0; i < SENDERS; i++)
-        if (offsite.senders[i].last.trouble)
-            return &offsite.senders[i].last;
-    return NULL;
+    const struct report *found = NULL;
+    for (unsigned i = 0; i < SENDERS; i++) {
+        const struct report *r = &offsite.senders[i].last;
+        if (r->trouble && (!found || (found->made && !r->made)))
+            found = r;
+    }
+    return found;
 }
 
 static void judge(struct world *w)
@@ -253,11 +260,13 @@ static void judge(struct world *w)
                     r->away     ? "away"
                     : r->fenced ? "fenced"
                                 : condition_key(key, &r->why),
-                    "dumps stay in the dump directory; trying again",
+                    r->made ? "what is new is stored all the same"
+                            : "dumps stay in the dump directory; trying again",
                     r->why.hint[0] ? r->why.hint : "worldkeeper --check tests the store",
-                    "no copies on the other machine: %.560s", r->why.text);
+                    "%s on the other machine: %.560s", r->made ? "not all is well" : "no copies",
+                    r->why.text);
     else
-        notify_over(w, CONDITION_OFFSITE, "copies on the other machine are made again");
+        notify_over(w, CONDITION_OFFSITE, "copies on the other machine are made and good again");
 }
 
 /* How old the oldest of what is newer than all that is stored is; -1: not known. */
@@ -279,7 +288,8 @@ static void judge_late(struct world *w)
 {
     int64_t behind = behind_seconds(w), limit = w->cfg->max_dump_age / 1000;
     char t[TEXT_SHORT];
-    if (behind > limit && !trouble())
+    const struct report *r = trouble();
+    if (behind > limit && (!r || r->made))
         notify_open(w, CONDITION_OFFSITE_LATE, NULL,
                     "the newest dump is sent first; dumps stay in the dump directory",
                     "find out whether the connection to the store is too slow, or [offsite] "

@@ -532,6 +532,42 @@ def test_copies_that_come_too_late(make_followed, store):
     keeper.wait(lambda: not late(keeper.status()), "the end of that")
 
 
+def test_a_key_that_is_set_later(make_followed, store):
+    """Copies from before it are no good, which is not said as if none were made, and hides neither that none are nor that
+    they are late."""
+    keeper = make_followed("empty", store.settings, BIG)
+    keeper.waits = 100
+    dump_and_follow(keeper)
+    wait_for(lambda: parts(store), "a part of the journal")
+    stored(keeper)
+    name = keeper.newest()["name"]
+    keeper.reload({"dump": {"hmac_key_file": keeper.secret("hmac", "k" * 32)}})
+
+    def words(status):
+        return [t["what"] for t in status.get("troubles", [])]
+    wait_for(lambda: keeper.newest()["name"] != name, "the dump that the key signs")
+    status = keeper.expect("the copy from before", troubles=lambda all_: any(name in t["what"] for t in all_))
+    (told,) = [t for t in status["troubles"] if name in t["what"]]
+    assert "not all is well on the other machine" in told["what"] and name + ".json" in told["hint"], told
+    there = os.path.join(store.path, "w1/segments")
+    os.rename(there, there + ".old")
+    with open(there, "w"):
+        keeper.world.sql(BIG[1])
+        keeper.wait(lambda: any("no copies on the other machine" in w for w in words(keeper.status())),
+                    "the journal that is not stored")
+    os.remove(there)
+    os.rename(there + ".old", there)
+    keeper.reload({"alert": {"max_dump_age": "1s"}, "offsite": {"max_rate": "64KiB"}})
+    keeper.dump()
+    keeper.wait(lambda: any(" are late" in w for w in words(keeper.status())), "copies that are late")
+    keeper.reload({"offsite": {"max_rate": "0"}})
+    for file in files(store, "dumps"):
+        if file.startswith(name):
+            os.remove(os.path.join(store.path, "w1/dumps", file))
+    keeper.wait(lambda: not [w for w in words(keeper.status()) if "other machine" in w], "the end of that")
+    keeper.wait(lambda: keeper.status()["offsite"]["state"] == "stored", "all is well")
+
+
 def flip(path, at=-20):
     """One byte of it is another."""
     with open(path, "r+b") as f:
