@@ -243,11 +243,13 @@ static int refuse_gap(const struct restore *r, struct err *e)
         return 0;
     err_set(e, ERR_REFUSED, 0, "the journal does not reach that moment from dump %s: %s",
             r->out->dump, j->gap);
-    if (j->last.ms)
+    /* Of the second in which it breaks off more may be missing. */
+    wall_t whole = {j->last.ms - (j->gap_is_group ? 0 : 1000)};
+    if (j->last.ms && whole.ms >= r->out->dump_at.ms)
         err_hint(e,
                  "--at %s is the last moment before the gap; a dump taken after it reaches "
                  "further",
-                 text_utc(j->last, t));
+                 text_utc(whole, t));
     else
         err_hint(e, "--restore=DUMP --into SCHEMA brings back the moment of a dump; --list shows "
                     "them");

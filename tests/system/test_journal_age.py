@@ -1,9 +1,10 @@
 """The journal's files as they grow old: any moment in them can be had, and no more of them stay than are asked for."""
 import os
+import re
 
 import pytest
-from wk.follow import ONE_DUMP, all_comes_back, dump_and_follow, following, lose_disk, purge
-from wk.keeper import USER
+from wk.follow import ONE_DUMP, all_comes_back, another_server, dump_and_follow, following, lose_disk, purge
+from wk.keeper import REFUSED, USER
 from wk.util import ident, wait_for
 
 pytestmark = pytest.mark.either_server
@@ -113,3 +114,21 @@ def test_max_size(make_followed):
     assert keeper.segments.size() > 900 * 1024
     fill(keeper, 100)
     all_comes_back(keeper)
+
+
+def test_the_last_moment_of_a_journal_whose_server_is_gone(make_followed):
+    """Whether all of its last second is in it nobody knows: the moment that is named can be restored."""
+    keeper = make_followed()
+    dump_and_follow(keeper)
+    for mark in (2, 3):
+        clock(keeper.server)
+        keeper.world.mark(mark)
+    keeper.segments.wait_all()
+    keeper.stop()
+    now = clock(keeper.server)
+    another_server(keeper)
+    refused = keeper.run("--restore", "--at", now)
+    moment = re.search("--at ([^ ]+) is the last moment before the gap", refused.err)
+    assert refused.rc == REFUSED and moment, refused
+    keeper.ok("--restore", "--at", moment[1])
+    assert keeper.world.marked() == 2
