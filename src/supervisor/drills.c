@@ -278,6 +278,17 @@ static void stop(struct world *w)
     worker_stop(&drills.verify, SIGKILL);
 }
 
+/* A drill by hand shows when a failure is over, whichever supervisor reported it; a verify by hand is not reported
+ * here. */
+static bool waits_for_hand(const struct world *w, int kind)
+{
+    const struct condition *shown = &w->conditions[kinds[kind].condition];
+    if (kind == VERIFY || shown->on)
+        return kind == DRILL && strcmp(shown->key, "overdue") != 0;
+    json_auto_t *last = json_loads(state_of(w, kind)->last, 0, NULL);
+    return last && !js_flag(last, "ok");
+}
+
 static void timers(struct world *w, mono_t now)
 {
     const struct worker *v = &drills.verify;
@@ -285,10 +296,8 @@ static void timers(struct world *w, mono_t now)
     bool gives_way = w->stopping || s == GUARD_LOST || s == GUARD_RESTORING || s == GUARD_PAUSED;
     if (v->pid && gives_way && !v->stop_requested)
         stop(w);
-    /* A drill by hand shows when a failure is over; a verify by hand is not reported here. */
     for (int i = 0; i < KINDS; i++)
-        if (config_of(w, i)->interval == 0 &&
-            (i == VERIFY || strcmp(w->conditions[kinds[i].condition].key, "overdue") == 0))
+        if (config_of(w, i)->interval == 0 && !waits_for_hand(w, i))
             notify_over(w, kinds[i].condition, "there are no %s by the clock any more",
                         kinds[i].plural);
     if (!v->pid && is_due(w, VERIFY, now)) {

@@ -171,6 +171,23 @@ def test_a_drill_that_fails_is_told_and_its_end(logged, http):
     assert last(keeper, "drill", lambda r: r["ok"])
 
 
+def test_a_failure_that_an_earlier_supervisor_told_ends_with_a_drill_by_hand(logged, http):
+    """Drills are taken out of the config: nothing has shown yet that it is over."""
+    keeper, world = logged, logged.world
+    keeper.configure({"drill": {"interval": "1d", **ANY_LOAD}, **http.settings()})
+    keeper.dump()
+    world.sql("SET sql_log_bin=0", "UPDATE player SET points=points+1 WHERE id=1")
+    keeper.start()
+    http.wait_event("drill")
+    keeper.stop()
+    keeper.configure({"drill": {"interval": "0s"}})
+    keeper.start()
+    keeper.dump()
+    keeper.ok("--drill")
+    keeper.wait(lambda: len(http.wait_event("drill")) > 1, "its end")
+    assert [(m["kind"], m["what"]) for m in http.wait_event("drill")[1:]] == [("recovered", "the last drill passed")]
+
+
 @pytest.mark.parametrize("who", ["loss", "hand"])
 def test_a_restore_does_not_wait(logged, who):
     """A drill by the clock is killed where the world has to be restored, and its schema dropped."""
