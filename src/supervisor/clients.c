@@ -141,10 +141,7 @@ static void pause_world(struct world *w, struct client *c, const struct request 
 static void job(struct world *w, struct client *c, struct request *r)
 {
     struct err e;
-    if (w->stopping) {
-        err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
-        answer(c, NULL, &e);
-    } else if (jobs_busy(w)) {
+    if (jobs_busy(w)) {
         enum action running = jobs_running(); /* none yet: the restore of a world just lost */
         if (jobs_is_spare())
             worker_stop(&w->job_worker, SIGKILL);
@@ -202,6 +199,13 @@ static void request(struct world *w, struct client *c, struct request *r)
 {
     /* Rows are put back into a world that is up, or paused by a person who knows. */
     struct err e;
+    if (w->stopping && r->action != ACTION_STATUS) { /* nothing of it would reach the next one */
+        err_set(&e, ERR_BUSY, 0, "the supervisor is ending");
+        err_hint(&e, "ask again once the next one runs: worldkeeper --status");
+        answer(c, NULL, &e);
+        request_free(r);
+        return;
+    }
     if (action_is(r->action, ACTION_JOB) &&
         !(r->apply && w->guard.state != GUARD_UP && w->guard.state != GUARD_PAUSED)) {
         job(w, c, r);

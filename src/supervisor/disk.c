@@ -84,6 +84,15 @@ static int poll_writer(struct world *w)
     return disk_writer_send(&w->disk_writer, DISK_POLL, &marks, sizeof marks);
 }
 
+void disk_note_pause(struct world *w)
+{
+    struct state *s = &w->a->state;
+    s->paused = guard_paused(&w->guard);
+    s->pause_until.ms = s->paused && w->guard.pause_until.ms
+                            ? clock_wall().ms + mono_since(w->guard.pause_until, clock_mono())
+                            : 0;
+}
+
 static void save_state(struct world *w, mono_t now)
 {
     struct state *s = &w->a->state;
@@ -92,13 +101,8 @@ static void save_state(struct world *w, mono_t now)
     if (!due || jobs_save_state()) /* ours is older than what the job writes */
         return;
     disk.next_save = mono_add(now, SAVE_EVERY_MS);
-    bool paused = guard_paused(&w->guard);
-    if (!w->stopping) { /* else keep the saved one: a pause outlives this process */
-        s->paused = paused;
-        s->pause_until.ms = paused && w->guard.pause_until.ms
-                                ? clock_wall().ms + mono_since(w->guard.pause_until, now)
-                                : 0;
-    }
+    if (!w->stopping)
+        disk_note_pause(w);
     s->watched = !w->stopping;
     s->watched_at = clock_wall();
     if (disk_writer_send(&w->disk_writer, DISK_STATE, s, sizeof *s) == 0)

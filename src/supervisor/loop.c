@@ -107,6 +107,7 @@ static void begin_stop(struct world *w)
         return;
     w->stopping = true;
     systemd_notify("STOPPING=1");
+    disk_note_pause(w); /* also one that was asked for in this very turn */
     world_event(w, &(struct guard_event){.type = GUARD_STOP});
     if (jobs_running()) {
         log_line(LOG_NOTE_, "ending the running %s", action_name(jobs_running()));

@@ -207,6 +207,9 @@ bool disk_message(struct world *w, enum file_dir_place *place);
 /* The last writes of a supervisor that ends; waits until they are done, for seconds at most. */
 void disk_finish(struct world *w);
 void disk_reaped(pid_t pid);
+/* Into the state, for the next supervisor: a pause outlives this process, and the guard forgets it when it is told to
+ * stop. */
+void disk_note_pause(struct world *w);
 
 /* Borrowed: a list of the dumps that were found damaged; NULL: not known yet. */
 json_t *disk_damaged_dumps(void);

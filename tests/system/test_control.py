@@ -539,3 +539,46 @@ def test_a_pause_outlives_a_job_that_read_the_state_before(keeper):
     assert keeper.process.wait(PATIENCE) == 0
     assert state()["paused"] is True
     keeper.start("PAUSED")
+
+
+def connected(keeper):
+    """A client that the supervisor has accepted, and that has not asked yet: they are accepted in their order."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    client.settimeout(PATIENCE)
+    client.connect(control_socket(keeper))
+    ask(keeper, {"action": "status"})
+    return client
+
+
+def test_a_pause_that_comes_with_the_end_is_kept(keeper):
+    """Both in one turn of the loop: who asked hears that the world is paused, and the next supervisor knows it."""
+    keeper.dump()
+    keeper.start()
+    with connected(keeper) as client:
+        keeper.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: stands_still(keeper.process.pid), "it to stand still")
+        client.send(b'{"action":"pause"}')
+        keeper.process.send_signal(signal.SIGTERM)
+        keeper.process.send_signal(signal.SIGCONT)
+        assert json.loads(client.recv(1 << 20))["done"]["result"]["state"] == "PAUSED"
+    assert keeper.process.wait(PATIENCE) == 0
+    keeper.start("PAUSED")
+
+
+@pytest.mark.parametrize("action", ["pause", "resume"])
+def test_what_a_supervisor_that_ends_cannot_do_is_refused(keeper, action):
+    """It waits for its job; a pause or its end would be forgotten with it, and who asked would not know."""
+    keeper.dump()
+    keeper.start(fault="dump.streamed=stop")
+    if action == "resume":
+        keeper.ok("--pause")
+    keeper.popen("--dump")
+    wait_stopped(keeper, "dump.streamed")
+    with connected(keeper) as client:
+        keeper.process.send_signal(signal.SIGTERM)
+        keeper.wait_log("ending the running dump")
+        client.send(json.dumps({"action": action}).encode())
+        answer = client.recv(1 << 20)  # none where it has ended by now
+        assert not answer or json.loads(answer)["done"]["error"]["text"] == "the supervisor is ending", answer
+    assert keeper.process.wait(PATIENCE) == 0
+    keeper.start("PAUSED" if action == "resume" else "UP")
